@@ -70,7 +70,7 @@ def main() -> None:
     of = parts(given.rows, given.validation, given.test)
     show(of.counts)
     show(pd.DataFrame([nearest(of.test)]))
-    show(run_table([], of, seed=SEED))
+    show(run_table([], of))
     settings = SETTINGS | {"epochs": given.epochs}
     base = {"minilm": {"served": "minilm"}}
     found = []
@@ -80,8 +80,8 @@ def main() -> None:
             start = time.process_time()
             found += train_runs(base, of, settings, seeds=[k], baseline_seeds=[k], runs=given.runs)
             print(f"seed {k}: {time.process_time() - start:.0f} s of CPU", flush=True)
-            show(seed_table(found, of, seed=SEED))
-        show(run_table(found, of, seed=SEED))
+            show(seed_table(found, of))
+        show(run_table(found, of))
         show(order_table(found, of, n_orders=given.orders, seed=SEED))
 
 

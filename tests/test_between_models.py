@@ -89,7 +89,7 @@ def test_runs_of_a_model(three):
         answers("m", [float(x == k) for x, k in zip(s, key, strict=True)], said=s, sample=n, temperature=0.7)
         for n, s in enumerate(said)
     ]
-    table = run_to_run(pd.concat(runs), n_boot=100, seed=1).set_index("measure")
+    table = run_to_run(pd.concat(runs)).set_index("measure")
     agree = [np.mean([a == b for a, b in combinations(x, 2)]) for x in zip(*said, strict=True)]
     assert table["estimate"]["same answer"] == pytest.approx(np.mean(agree))
     right = [[x == k for x, k in zip(s, key, strict=True)] for s in said]
@@ -108,7 +108,7 @@ def test_a_run_without_an_answer_is_counted_and_an_unread_one_agrees_with_none()
     runs = [answers("m", [1, 1], sample=k, temperature=1.0) for k in range(3)]
     runs[1].loc[0, ["status", "correct", "read"]] = ["error", np.nan, False]
     runs[2].loc[1, "read"] = False
-    table = run_to_run(pd.concat(runs), n_boot=50, seed=1).set_index("measure")
+    table = run_to_run(pd.concat(runs)).set_index("measure")
     assert table["estimate"]["same answer"] == pytest.approx((1 + 1 / 3) / 2)
     assert table["n_unread"].unique().tolist() == [1] and table["n_failed"].unique().tolist() == [1]
 

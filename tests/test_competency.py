@@ -134,7 +134,7 @@ def test_one_contrast_has_one_p_value_whatever_it_is_corrected_over():
     asked = {"b": "a", "c": "a"}
     others = [every.assign(mode="cot", p_adjusted=0.5), every.assign(answered_by="majority", p_adjusted=0.5)]
     of_all = pd.concat([every, *others])
-    got = competency.medical_models(scores, asked, mode="zero_shot", method="holm", seed=1, every_two=of_all)
+    got = competency.medical_models(scores, asked, mode="zero_shot", method="holm", every_two=of_all)
     overall = got[got["group"] == "all"].set_index("medical")
     pairs = every.set_index(["first", "second"])
     for medical in asked:
@@ -171,7 +171,7 @@ def test_the_test_over_cases_keeps_its_level():
 def test_an_unanswered_question_is_left_out_of_the_pair_and_counted():
     scores = table(1)
     scores.loc[scores.index[0], ["correct", "status"]] = [np.nan, "error"]
-    row = competency.paired_models(scores, {"b": "a"}, seed=1).iloc[0]
+    row = competency.medical_models(scores, {"b": "a"}).iloc[0]
     assert (row["n"], row["n_left_out"]) == (71, 1)
 
 
@@ -199,7 +199,7 @@ def test_finetuned_and_competency_tests_are_scipys():
 def test_one_contrast_has_one_sign_and_one_family():
     "Both tables subtract the general model; each family is corrected over what its caption names."
     scores = table(5)
-    by_pair = competency.medical_models(scores, {"b": "a", "c": "a"}, mode="zero_shot", method="holm", seed=1)
+    by_pair = competency.medical_models(scores, {"b": "a", "c": "a"}, mode="zero_shot", method="holm")
     over = competency.over_pairs(by_pair, method="holm").set_index("group")
     wide = scores.pivot(index="item_id", columns="model", values="correct").mean()
     overall = by_pair[by_pair["group"] == "all"].set_index("medical")

@@ -50,8 +50,8 @@ def test_completions_by_loops():
     rng = np.random.default_rng(0)
     seconds = [" ".join(rng.choice(["fear", "sleep", "mood", "work"], 6)) for _ in range(12)]
     wrote = [s if i % 3 == 0 else " ".join(reversed(s.split())) for i, s in enumerate(seconds)]
-    got = c.compare_completions(seconds, wrote, encoder=OneHot(), n_others=4)
-    for i, row in got.table.iterrows():
+    got, _ = c.compare_completions(seconds, wrote, encoder=OneHot(), n_others=4)
+    for i, row in got.iterrows():
         rest = [seconds[(i + s) % 12] for s in range(1, 5)]
         assert row["distance"] == table_distance(seconds[i], wrote[i])
         assert row["levenshtein"] == pytest.approx(table_similarity(seconds[i], wrote[i]))
@@ -62,19 +62,19 @@ def test_completions_by_loops():
         assert row["embedding"] == float(seconds[i] == wrote[i])
         same = [float(wrote[i] == r) for r in rest]
         assert row["embedding_rank"] == np.mean([(x < row["embedding"]) + (x == row["embedding"]) / 2 for x in same])
-    assert got.flagged["embedding > 0.9"] == sum(a == b for a, b in zip(seconds, wrote))
+    assert (got["embedding"] > 0.9).sum() == sum(a == b for a, b in zip(seconds, wrote))
 
 
 def test_what_is_written_beyond_the_question_does_not_count():
-    got = c.compare_completions(["one two three"], ["one two three Answer: B because " + "x " * 50])
-    assert got.table.loc[0, "levenshtein"] == 1
+    got, _ = c.compare_completions(["one two three"], ["one two three Answer: B because " + "x " * 50])
+    assert got.loc[0, "levenshtein"] == 1
 
 
 def test_missing_completions_are_counted_and_not_scored():
-    got = c.compare_completions(["a b", None, "c d", "e f"], ["a b", "x", None, "  "], n_others=3)
-    assert got.n == 1 and got.skipped == {"too short": 1, "no completion": 2}
-    assert got.table["levenshtein"].isna().tolist() == [False, True, True, True]
-    assert got.table.loc[0, "levenshtein_other"] < 1  # compared with the halves whose completion is missing
+    got, counts = c.compare_completions(["a b", None, "c d", "e f"], ["a b", "x", None, "  "], n_others=3)
+    assert counts == {"compared": 1, "too short": 1, "no completion": 2}
+    assert got["levenshtein"].isna().tolist() == [False, True, True, True]
+    assert got.loc[0, "levenshtein_other"] < 1  # compared with the halves whose completion is missing
 
 
 def test_real_halves(datasets):
@@ -84,8 +84,8 @@ def test_real_halves(datasets):
     cut = [c.halves(i.question) for i in items]
     assert sum(h is None for h in cut) == 0
     seconds = [h[1] for h in cut[:200]]
-    same = c.compare_completions(seconds, seconds)
-    assert same.flagged == {"levenshtein > 0.8": 200, "levenshtein > 0.9": 200}
+    same, _ = c.compare_completions(seconds, seconds)
+    assert (same["levenshtein"] > 0.9).sum() == 200
 
 
 def test_a_model_is_asked_with_the_first_half_alone():
@@ -113,8 +113,10 @@ def test_a_model_is_asked_with_the_first_half_alone():
         )
 
     with answering(reply) as (here, seen):
-        got = c.complete(items, Model(name="m", endpoint="here", served="m"), here, cache=None, progress=False)
-    assert len(seen) == len(got.answers) == 3
+        wrote, answers = c.complete(
+            items, Model(name="m", endpoint="here", served="m"), here, cache=None, progress=False
+        )
+    assert len(seen) == len(answers) == 3
     for q, body in zip(
         (questions[0], questions[2], questions[3]),
         sorted(
@@ -127,12 +129,11 @@ def test_a_model_is_asked_with_the_first_half_alone():
         first, second = c.halves(q)
         assert first in body["messages"][-1]["content"] and second not in body["messages"][-1]["content"]
         assert body["temperature"] == 0
-    assert got.seconds[1] is None and got.completions[1] is None and got.completions[2] is None
-    assert (
-        got.completions[0] == "would you assess first today?" and got.completions[3] == "describe his affect in"
-    )  # cut off, but written
-    assert got.statuses == {"ok": 1, "error": 1, "truncated": 1}
-    assert c.compare_completions(got.seconds, got.completions).skipped == {"too short": 1, "no completion": 1}
+    assert wrote[1] is None and wrote[2] is None
+    assert wrote[0] == "would you assess first today?" and wrote[3] == "describe his affect in"  # cut off, but written
+    assert sorted(a.status for a in answers) == ["error", "ok", "truncated"]
+    counts = c.compare_completions([h and h[1] for h in map(c.halves, questions)], wrote)[1]
+    assert counts == {"compared": 2, "too short": 1, "no completion": 1}
 
 
 def test_a_completion_that_is_given_twice_is_refused_and_an_unread_answer_flags_nothing(tmp_path):

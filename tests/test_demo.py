@@ -25,7 +25,6 @@ from mhbench.studies.counselingbench.load import (
 )
 from mhbench.studies.medqade.load import load_panel, load_students
 from mhbench.studies.mentat.annotations import annotation_arrays, load_annotations
-from mhbench.studies.mentat.preferences import simulated_panel
 from mhbench.studies.mentat.questions import MENTAT_COLUMNS, load_mentat
 from mhbench.studies.mhqa.load import load_mhqa
 from mhbench.studies.psychiatrybench.load import PSYCHIATRY_TASKS, load_psychiatrybench
@@ -234,7 +233,7 @@ def test_many_simulated_raters_reach_the_stated_model(annotated, tmp_path):
     """
     for name, text in MENTAT.simulate_annotations(annotated[:2], n_raters=1, n_sessions=800, seed=3).items():
         (tmp_path / name).write_text(text, newline="")
-    panel = simulated_panel(annotated[:2], n_raters=1, seed=3)
+    panel = MENTAT.simulated_panel(annotated[:2], n_raters=1, seed=3)
     a = annotation_arrays(load_annotations(tmp_path).ratings)
     for k, i in enumerate(annotated[:2]):
         x = a.scores[a.questions == i.item_id]

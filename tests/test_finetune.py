@@ -258,9 +258,7 @@ def trained(folder, base):
     entries, settings = {"tiny": {"served": str(base)}}, SETTINGS | {"epochs": 1}
     parts = training_parts(*(read_records(folder / f"{n}.parquet", Item) for n in ("train", "held", "test")), seed=1)
     runs = train_runs(entries, parts, settings, seeds=[7], baseline_seeds=[7], runs=folder / "runs")
-    return [
-        t.to_json() for t in (run_table(runs, parts, n_boot=50, seed=1), order_table(runs, parts, n_boot=50, seed=1))
-    ]
+    return [t.to_json() for t in (run_table(runs, parts), order_table(runs, parts, seed=1))]
 
 
 ALONE = """

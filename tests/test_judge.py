@@ -57,7 +57,7 @@ def physician(body):
 
 def ask_judge(reply, responses, items, **more):
     with answering(reply) as (here, seen):
-        return judge(responses, items, more.pop("judges", DR), here, cache=None, progress=False, **more), seen
+        return judge(responses, items, more.pop("judge", DR), here, cache=None, progress=False, **more), seen
 
 
 # ---------------------------------------------------------------- labels
@@ -122,7 +122,7 @@ def test_judges_are_not_told_whom_they_judge_and_judge_coldly():
         physician,
         [said(items[0], "student-of-note", "insulin")],
         items,
-        judges=DR.model_copy(update={"sampling": {"temperature": 0.9, "stop": ["\n"], "max_tokens": 2}}),
+        judge=DR.model_copy(update={"sampling": {"temperature": 0.9, "stop": ["\n"], "max_tokens": 2}}),
     )
     assert "student-of-note" not in json.dumps(seen)
     assert seen[0]["temperature"] == 0 and seen[0]["stop"] is None and seen[0]["max_tokens"] > 50
@@ -456,13 +456,9 @@ def test_where_no_pair_has_two_verdicts_no_bias_is_estimated():
 def test_several_judges_each_keep_their_answers():
     items = cloze(2)
     judges = [DR, DR.model_copy(update={"name": "other", "served": "other"})]
-    js, _ = ask_judge(
-        lambda b: {"answer_1": "Correct" if b["model"] == "judge" else "Incorrect", "difficulty": "Easy"},
-        [said(i, "s", "insulin") for i in items],
-        items,
-        judges=judges,
-        repeats=2,
-    )
+    reply = lambda b: {"answer_1": "Correct" if b["model"] == "judge" else "Incorrect", "difficulty": "Easy"}
+    answers = [said(i, "s", "insulin") for i in items]
+    js = sum((ask_judge(reply, answers, items, judge=j, repeats=2)[0] for j in judges), [])
     assert [(j.judge, j.item_id, j.repeat, j.label) for j in js] == [
         (n, f"c{i}", k, v) for n, v in (("dr", "Correct"), ("other", "Incorrect")) for i in range(2) for k in range(2)
     ]
@@ -592,15 +588,13 @@ def test_calls_that_do_not_fit_are_refused():
                 **{
                     "responses": [r],
                     "items": items,
-                    "judges": DR,
-                    "endpoints": here,
+                    "judge": DR,
+                    "endpoint": here,
                     "cache": None,
                     "progress": False,
                     **bad,
                 }
             )
-    with pytest.raises(ValueError, match="endpoints must hold the judge's, 'here'"):
-        judge([r], items, DR, {}, cache=None)
 
 
 # ---------------------------------------------------------------- a real model

@@ -46,7 +46,7 @@ def test_scores_by_hand():
     a = arrays([[9, 1]] * 3, np.array(["q"] * 3), np.array(list("abc")))
     held = left_out_raters(a)
     assert held.predicted["votes"] == pytest.approx(np.array([[5 / 6, 1 / 6]] * 3))
-    table = predicting_raters({"x": a}, n_boot=20, seed=1).set_index(["measure", "labels"])["estimate"]
+    table = predicting_raters({"x": a}).set_index(["measure", "labels"])["estimate"]
     assert table["log score", "votes"] == pytest.approx(-np.log(5 / 6))
     assert table["Brier score", "mean scores"] == pytest.approx(2 * 0.1**2)
     assert table["log score", "even"] == pytest.approx(np.log(2))
@@ -68,14 +68,14 @@ def test_tempering_softens_what_is_too_sure():
 
 def test_two_raters_are_too_few():
     a = arrays([[9, 1]] * 2, np.array(["q"] * 2), np.array(list("ab")))
-    assert not len(predicting_raters({"x": a}, seed=1))
+    assert not len(predicting_raters({"x": a}))
 
 
 def test_the_published_reading_predicts_a_rater_worse_than_nothing(datasets):
     folder = datasets / "mentat" / "annotated_data"
     if not folder.is_dir():
         pytest.skip("no MENTAT annotations among the corpora")
-    got = predicting_raters(both_readings(annotation_arrays(load_annotations(folder).ratings)), n_boot=100, seed=1)
+    got = predicting_raters(both_readings(annotation_arrays(load_annotations(folder).ratings)))
     by = got.set_index(["reading", "measure", "labels"])
     log = by["estimate"].xs("log score", level="measure")
     assert log["release", "hierarchical, paper"] > log["release", "even"] == pytest.approx(np.log(5))
@@ -86,5 +86,5 @@ def test_the_published_reading_predicts_a_rater_worse_than_nothing(datasets):
 
 def test_the_demo_s_labels_predict_better_than_nothing():
     demo = annotation_arrays(load_annotations(demo_path("mentat") / "annotated_data").ratings)
-    log = predicting_raters({"shown": demo}, n_boot=20, seed=1).query("measure == 'log score'").set_index("labels")
+    log = predicting_raters({"shown": demo}).query("measure == 'log score'").set_index("labels")
     assert (log["estimate"].drop("even") < log.loc["even", "estimate"]).any()

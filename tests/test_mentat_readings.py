@@ -20,7 +20,6 @@ from mhbench.steps.between_models import prompt_wordings
 from mhbench.steps.rates import beside_each_other, by_category, by_level
 from mhbench.studies.mentat.annotations import AnnotationArrays, annotation_arrays, load_annotations, reading_note
 from mhbench.studies.mentat.labels import annotation_page, label_tables
-from mhbench.studies.mentat.preferences import simulated_panel
 from mhbench.studies.mentat.questions import load_mentat
 from mhbench.studies.mentat.readings import (
     agreement_by_reading,
@@ -79,7 +78,7 @@ def test_the_tests_name_the_reading_that_sessions_were_written_in(tmp_path, writ
     for name, text in DEMO.simulate_annotations(asked, seed=9, mapping=written).items():
         (tmp_path / name).write_text(text, newline="")
     readings = both_readings(annotation_arrays(load_annotations(tmp_path).ratings))
-    got = reading_tests(readings, n_boot=50, seed=1)
+    got = reading_tests(readings)
     other = {"shown": "release", "release": "shown"}[written]
     assert (got.signs[written] > got.signs[other]).all() and (got.signs["p_value"] < 0.05).all()
     assert (got.signs["n"] == got.signs[["shown", "release", "even"]].sum(axis=1)).all()
@@ -92,15 +91,13 @@ def test_reading_tests_by_hand():
     turn = [1, 2, 0]
     scores = [[10, 20, 90], [10, 20, 90], [50, 50, 50]]
     a = arrays(scores, np.array([[0, 1, 2], turn, turn]), ["q"] * 3, ["b", "a", "a"], ["s1", "s2", "s2"])
-    got = reading_tests(both_readings(a), n_boot=20, seed=1)
+    got = reading_tests(both_readings(a))
     first = got.estimates.iloc[:2].set_index("reading")
     assert first.loc["shown", "n"] == first.loc["release", "n"] == 1
     assert first.loc["shown", "estimate"] == pytest.approx(1)
     # sliders are 20, 90, 10; release gives A the slider 1, B the slider 2, C the slider 0: 90, 10, 20
     assert first.loc["release", "estimate"] == pytest.approx(np.corrcoef([90, 10, 20], [10, 20, 90])[0, 1])
     assert got.estimates.iloc[2]["n"] == 0  # a flat annotation has no one top option
-    with pytest.raises(ValueError, match="have two readings somewhere"):
-        reading_tests(both_readings(a._replace(orders=np.array([[0, 1, 2]] * 3))), seed=1)
 
 
 # ---------------------------------------------------------------- the release
@@ -118,7 +115,7 @@ def real(datasets):
 
 def test_real_tests_of_the_readings(real):
     readings, _ = real
-    got = reading_tests(readings, n_boot=50, seed=1)
+    got = reading_tests(readings)
     estimate = got.estimates["estimate"].tolist()
     assert estimate[:2] == pytest.approx([0.718, 0.022], abs=0.001)
     assert got.signs.loc[0, ["n", "shown", "release"]].tolist() == [413, 309, 37]
@@ -129,7 +126,7 @@ def test_real_tests_of_the_readings(real):
 
 def test_real_agreement_against_the_krippendorff_package(real):
     readings, creators = real
-    got = agreement_by_reading(readings, creators=creators, n_boot=50, seed=1)
+    got = agreement_by_reading(readings, creators=creators)
     by = got.set_index(["measure", "reading"])["estimate"]
     rng = np.random.default_rng(7)
     for m, a in readings.items():
@@ -190,7 +187,7 @@ def test_scores_by_three_sets_of_labels_by_hand():
         rows = [(q, o, 0.8 if o == best else 0.1) for q in questions for o in "ABC"]
         return pd.DataFrame(rows, columns=["question", "option", "probability"])
 
-    got = score_by_labels(items, said, {"b": labels("B"), "c": labels("C"), "file": None}, seed=1)
+    got = score_by_labels(items, said, {"b": labels("B"), "c": labels("C"), "file": None})
     row = got[got["category"] == "all"].set_index("labels")
     assert row["n"].tolist() == [2] * 5  # q3 has no labels in two of the sets
     assert row["estimate"].to_dict() == {
@@ -202,7 +199,7 @@ def test_scores_by_three_sets_of_labels_by_hand():
     }
     assert set(got["category"]) == {"all", "triage"}
     with pytest.raises(ValueError, match="every set of labels holds"):
-        score_by_labels(items, said, {"b": labels("B", ["q9"])}, seed=1)
+        score_by_labels(items, said, {"b": labels("B", ["q9"])})
 
 
 def test_labels_of_a_fit_are_what_the_fit_holds():
@@ -233,7 +230,7 @@ def test_pairs_of_an_order_follow_davidson():
 def test_the_fit_finds_the_panel_behind_the_demo():
     asked = [i for i in load_mentat(demo_path("mentat")) if i.category in ("triage", "documentation")]
     a = annotation_arrays(load_annotations(demo_path("mentat") / "annotated_data").ratings)
-    panel, at = simulated_panel(asked, seed=20250107), {i.item_id: k for k, i in enumerate(asked)}
+    panel, at = DEMO.simulated_panel(asked, seed=20250107), {i.item_id: k for k, i in enumerate(asked)}
     b = bootstrap_preferences(a.scores, a.questions, a.raters, n=40, seed=1, offset="symmetric")
     worths = panel.worths[[at[q] for q in b.fit.questions]]
     assert b.fit.finite.all() and b.fit.probs.min() > 0.001 and b.fit.probs.max() < 0.95
@@ -313,7 +310,7 @@ def test_prompt_wordings_pair_items():
     def scores(right):
         return pd.DataFrame([dict(model="m", item_id=f"i{k}", cluster=f"i{k}", correct=r) for k, r in enumerate(right)])
 
-    got = prompt_wordings({"A": scores([1, 1, 0, 1]), "B": scores([1, 0, 0, np.nan])}, n_boot=50, seed=1)
+    got = prompt_wordings({"A": scores([1, 1, 0, 1]), "B": scores([1, 0, 0, np.nan])})
     assert got["n"].tolist() == [3, 3, 3] and got["estimate"].tolist() == pytest.approx([2 / 3, 1 / 3, 1 / 3])
 
 

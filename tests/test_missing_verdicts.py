@@ -28,7 +28,7 @@ def mean(labels, ruled=0, kind="label"):
         else:
             by |= {kind: label}
         judgments.append(Judgment(**by))
-    table = verdict_means(verdict_frame(judgments, items, kind), kind, seed=1)
+    table = verdict_means(verdict_frame(judgments, items, kind), kind)
     return table.query("by == 'all'").to_dict("records")[0], judgments, items
 
 
@@ -65,11 +65,11 @@ def test_a_number_stands_where_nothing_is_missing_or_nothing_missing_matters():
 def test_scores_have_bounds_too():
     row, judgments, items = mean([80.0] * 6 + [60.0] * 6 + [None] * 12, kind="score")
     assert np.isnan(row["estimate"]) and (row["low"], row["high"]) == (pytest.approx(0.35), pytest.approx(0.85))
-    [final] = final_scores(judgments, items, seed=1).to_dict("records")
+    [final] = final_scores(judgments, items).to_dict("records")
     assert np.isnan(final["estimate"]) and final["n_failed"] == 12
     assert (final["low"], final["high"]) == (pytest.approx(35), pytest.approx(85))
     _, judgments, items = mean([None] * 4, ruled=8, kind="score")
-    [final] = final_scores(judgments, items, seed=1).to_dict("records")
+    [final] = final_scores(judgments, items).to_dict("records")
     assert np.isnan(final["estimate"])
 
 
@@ -117,7 +117,7 @@ def test_a_judge_that_decides_has_no_finding():
 
 
 def test_shares_of_duels_have_bounds():
-    ended = outcome_shares(met(*[("first", "second")] * 6, *[(None, "second")] * 6), seed=1).set_index("outcome")
+    ended = outcome_shares(met(*[("first", "second")] * 6, *[(None, "second")] * 6)).set_index("outcome")
     assert ended["estimate"].isna().all() and (ended["n_failed"] == 6).all()
     assert ended.loc["a wins", ["low", "high"]].tolist() == [0.5, 1.0]
     assert ended.loc["equal", ["low", "high"]].tolist() == [0.0, 0.5]

@@ -102,7 +102,7 @@ def test_every_accepted_term_counts_as_people_compare_and_as_a_string():
     assert table["correct_strict"].tolist() == [1, 1, 0, 0, 0, 0, 0]
     assert what_became(table).tolist() == ["read"] * 5 + ["unread", "refused"]
     assert not table["answer"].map(len).any()  # a term is a text, and no text leaves the stage
-    matching = matching_table(table.assign(item_id=[f"q{k}" for k in range(7)]), seed=1).set_index("measure")
+    matching = matching_table(table.assign(item_id=[f"q{k}" for k in range(7)])).set_index("measure")
     assert matching["estimate"].round(6).to_dict() == {"the same term": 0.571429, "the same string": 0.285714}
     assert matching[["n_unread", "n_refused"]].to_numpy().tolist() == [[1, 1]] * 2
 
@@ -134,7 +134,7 @@ def test_a_refusal_is_one_thing_however_it_comes(way):
     assert row["estimate"] == pytest.approx(6 / 12)
     assert row[["n", *COUNTS]].tolist() == [12, 0, 0, 0, 3, 0, 0]
     assert status_table(scores)[["n", "read", "unread", "refused", "failed"]].values.tolist() == [[12, 9, 0, 3, 0]]
-    table = declined_table(scores, by=(), seed=1).set_index("measure")["estimate"]
+    table = declined_table(scores, by=()).set_index("measure")["estimate"]
     expected = {"declined": 3 / 12, "right": 6 / 12, "right, of those read": 6 / 9}
     expected |= {"right, at worst": 6 / 12, "right, at best": 9 / 12}
     assert table.to_dict() == pytest.approx(expected)

@@ -97,7 +97,7 @@ _MEASURES = [*RUN, "measure", "n", "n_clusters", *COUNTS[1:], "read_from"]
 _MEASURES += ["estimate", "ci_low", "ci_high", "interval", "level"]
 
 
-def matching_table(scores: pd.DataFrame, *, core: str | None = None, **settings: Any) -> pd.DataFrame:
+def matching_table(scores: pd.DataFrame, *, core: str | None = None) -> pd.DataFrame:
     """The share of right terms of cloze items, as people compare and character for character (`mhbench.tasks.written`).
 
     Columns: as rate_table, with `measure`; no row where nobody was asked to fill a gap.
@@ -105,12 +105,12 @@ def matching_table(scores: pd.DataFrame, *, core: str | None = None, **settings:
     cloze = on_core(scores, core)
     cloze = cloze[cloze["task"].isin(tasks_with("term")) & (cloze["mode"] != "free_form")]
     values = {"the same term": "correct", "the same string": "correct_strict"}
-    parts = [rate_table(cloze, value, [], **settings).assign(measure=measure) for measure, value in values.items()]
+    parts = [rate_table(cloze, value, []).assign(measure=measure) for measure, value in values.items()]
     return pd.concat(parts, ignore_index=True)[_MEASURES].sort_values(RUN, kind="stable", ignore_index=True)
 
 # %% ../../nbs/steps/11_accuracy.ipynb #455ba970
 def measures_table(
-    scores: pd.DataFrame, items: Sequence[Item], *, core: str | None = None, **settings: Any
+    scores: pd.DataFrame, items: Sequence[Item], *, core: str | None = None
 ) -> pd.DataFrame:  # as rate_table, with `measure` and `chance`; none where no task has further measures
     "The further measures of answers that tasks define; an answer that could not be read is measured as empty."
     central = on_core(scores, core)
@@ -125,7 +125,7 @@ def measures_table(
             x = x.where(scored["correct"].notna())
             chance = pd.Series([measure.chance(i) for i in measured], scored.index).where(x.notna())
             guessing = chance.groupby([scored[c] for c in RUN]).mean().rename("chance").reset_index()
-            rates = rate_table(scored.assign(measured=x), "measured", [], share=measure.share, **settings)
+            rates = rate_table(scored.assign(measured=x), "measured", [], share=measure.share)
             parts.append(rates.merge(guessing, on=RUN).assign(measure=name)[columns])
     return pd.concat(parts if len(parts) == 1 else parts[1:], ignore_index=True)
 
@@ -170,7 +170,7 @@ def simultaneous_accuracy(
     "The accuracy of every model and way of answering on all questions; the intervals hold for all of them."
     plain = scores[scores["answered_by"] == "plain"]
     k = plain.groupby(RUN).ngroups
-    overall = rate_table(plain, "correct", [], level=1 - 0.05 / k, seed=0)  # a formula: nothing is drawn
+    overall = rate_table(plain, "correct", [], level=1 - 0.05 / k)
     columns = ["model", "mode", "n", "n_clusters", "n_unread", "estimate", "ci_low", "ci_high", "interval", "level"]
     sides = {m: [overall["ci_low"] > mark, overall["ci_high"] < mark] for m, mark in marks.items()}
     placed = {m: np.select(side, ["above", "below"], "open") for m, side in sides.items()}
@@ -206,7 +206,7 @@ def below_chance(
 _OF_WORDS = ["measure", "n", "n_clusters", "estimate", "ci_low", "ci_high", "interval", "level", "chance"]
 
 
-def words_table(items: Sequence[Item], core: str | None = None, **settings: Any) -> pd.DataFrame:  # as _OF_WORDS
+def words_table(items: Sequence[Item], core: str | None = None) -> pd.DataFrame:  # as _OF_WORDS
     """What a bag of words answers of the questions with options, learnt from those of other cases: a baseline, and no
     examinee. No row where there is nothing to learn from.
     """
@@ -220,7 +220,7 @@ def words_table(items: Sequence[Item], core: str | None = None, **settings: Any)
         answers = [r for r in choice_responses(central, WordModel(read), model="words") if r.status == "ok"]
         if answers:
             scores = score_responses(central, answers)
-            rates = rate_table(scores, "correct", [], **settings)
+            rates = rate_table(scores, "correct", [])
             guessed = scores["item_id"].map(chance).mean()
             tables.append(rates.assign(measure=read, chance=guessed)[_OF_WORDS])
     return pd.concat(tables[1:] or tables, ignore_index=True)
@@ -253,15 +253,15 @@ def calibration_table(plain: pd.DataFrame, *, core: str | None = None) -> pd.Dat
     return pd.DataFrame(rows, columns=[*RUN, "by", "group", *measured])
 
 # %% ../../nbs/steps/11_accuracy.ipynb #88679c4b
-def _bin_limits(sure: pd.DataFrame, edges: np.ndarray, **settings: Any) -> pd.DataFrame:  # ci_low, ci_high
+def _bin_limits(sure: pd.DataFrame, edges: np.ndarray) -> pd.DataFrame:  # ci_low, ci_high
     "The interval of each bin's accuracy."
     place = np.clip(np.searchsorted(edges, sure["confidence"], side="left") - 1, 0, len(edges) - 2)
-    estimates = [mean_of(sure[place == k], "correct", share=True, **settings) for k in range(len(edges) - 1)]
+    estimates = [mean_of(sure[place == k], "correct", share=True) for k in range(len(edges) - 1)]
     return pd.DataFrame([e.row() for e in estimates])[["ci_low", "ci_high"]]
 
 
 def reliability_curves(
-    plain: pd.DataFrame, *, core: str | None = None, **settings: Any
+    plain: pd.DataFrame, *, core: str | None = None
 ) -> pd.DataFrame:  # model (and mode), confidence, accuracy, n, ci_low, ci_high
     "Accuracy by bin of confidence, of the core set, with its interval."
     sure = _sure(plain if core is None else plain[plain["set"] == core])
@@ -270,5 +270,5 @@ def reliability_curves(
     for run, g in with_run(sure).groupby("model" if one_way else "run"):
         curve = reliability_curve(g["confidence"], g["correct"])
         columns = {"confidence": curve.confidence, "accuracy": curve.accuracy, "n": curve.count}
-        out.append(pd.DataFrame({"model": run, **columns, **_bin_limits(g, curve.edges, **settings)}))
+        out.append(pd.DataFrame({"model": run, **columns, **_bin_limits(g, curve.edges)}))
     return pd.concat([o for o in out if len(o)] or out, ignore_index=True)

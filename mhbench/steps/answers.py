@@ -48,7 +48,7 @@ def _plan(item: Item) -> tuple[list[str], list[str]] | str:
         return f"nearest_option: task {item.task} {why}"
     return item.stems or [item.question], sentences
 
-# %% ../../nbs/steps/10_answers.ipynb #dea7a403
+
 def _cut_texts(encoder: Any, texts: Sequence[str]) -> set[str]:
     "The texts of which an encoder saw the beginning only."
     return {t for t, cut in zip(texts, encoder.cut(texts)) if cut} if texts and hasattr(encoder, "cut") else set()
@@ -142,6 +142,14 @@ class Asked(NamedTuple):
     encoder: Any = None
     scale: float = 20.0  # of an encoder: cosines times this, then softmax over the options
     classifier: Any = None  # a multiple-choice head that was trained; then the three above are None
+
+    def writing(self, whose: str) -> tuple[Model, Endpoint]:
+        "The model and its endpoint. Raises: ValueError, naming `whose`, for an encoder or a classifier."
+        if self.model is None or self.endpoint is None:
+            kind = "an encoder" if self.classifier is None else "a classifier"
+            remedy = "name a model behind an endpoint"
+            refuse(f"{whose} must be models that write; got {self.name}, {kind}", remedy=remedy)
+        return self.model, self.endpoint
 
 
 def answer_everything(

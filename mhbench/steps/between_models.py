@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 from scipy.special import gammaincinv
 
-from ..errors import refuse
 from ..stats.differences import difference_p, least_p, mean_difference, simultaneous_intervals
 from ..stats.estimate import ESTIMATE_COLUMNS, Estimate
 from ..stats.jackknife import agreement_estimate
@@ -158,7 +157,7 @@ def _matrix_of(g: pd.DataFrame) -> np.ndarray:  # (runs, items) of text; None wh
     wide = g.assign(text=text).pivot(index="sample", columns="item_id", values="text").to_numpy(object)
     return np.where(pd.isna(wide), np.array(None), wide)
 
-# %% ../../nbs/steps/18_between_models.ipynb #8d26e271
+
 def spread_over_runs(right: np.ndarray, level: float = 0.95) -> Estimate:
     """The standard deviation over runs of the accuracy of each; runs are a sample, and these items are not.
 
@@ -177,9 +176,8 @@ def spread_over_runs(right: np.ndarray, level: float = 0.95) -> Estimate:
     return Estimate.from_limits(sd, *np.minimum(ends, largest), **about, kind="chi-square")
 
 # %% ../../nbs/steps/18_between_models.ipynb #6dab0fac
-def _run_rows(g: pd.DataFrame, **settings: Any) -> list[dict]:
+def _run_rows(g: pd.DataFrame) -> list[dict]:
     "The measures of one model, mode and temperature."
-    level = settings.get("level", 0.95)
     answers = g["answer"].map(lambda a: tuple(a) or None).where(g["read"], None)
     by_item = g.assign(given=answers).groupby("item_id", sort=True)
     same = by_item.agg(
@@ -189,18 +187,18 @@ def _run_rows(g: pd.DataFrame, **settings: Any) -> list[dict]:
     )
     estimates = {}
     if g["answer"].map(len).any():
-        estimates["same answer"] = mean_of(same, "answer", share=True, **settings)
+        estimates["same answer"] = mean_of(same, "answer", share=True)
         estimates["Krippendorff's alpha of answers"] = agreement_estimate(
-            _matrix_of(g), "krippendorff_alpha", clusters=same["cluster"].to_numpy(), level=level
+            _matrix_of(g), "krippendorff_alpha", clusters=same["cluster"].to_numpy()
         )
-    estimates["same verdict"] = mean_of(same, "verdict", share=True, **settings)
+    estimates["same verdict"] = mean_of(same, "verdict", share=True)
     right = g.pivot(index="item_id", columns="sample", values="correct").sort_index()
     complete = right.notna().all(axis=1).to_numpy()
-    estimates["spread of accuracy"] = spread_over_runs(right.to_numpy(float)[complete], level)
+    estimates["spread of accuracy"] = spread_over_runs(right.to_numpy(float)[complete])
     return [{"measure": m} | e.row() for m, e in estimates.items()]
 
 # %% ../../nbs/steps/18_between_models.ipynb #60dd9664
-def run_to_run(scores: pd.DataFrame, **settings: Any) -> pd.DataFrame:
+def run_to_run(scores: pd.DataFrame) -> pd.DataFrame:
     """How far a model agrees with itself where it was asked the same item at the same temperature again: one row a
     model, way of answering, temperature and measure, none where nothing was asked twice.
 
@@ -220,34 +218,28 @@ def run_to_run(scores: pd.DataFrame, **settings: Any) -> pd.DataFrame:
         counts = {c: outcome_counts(g)[c] for c in _LOST}
         head = dict(zip(_RUNS, run)) | {"n_runs": int(repeated.groupby("item_id").size().max())}
         if repeated["read"].any():
-            rows += [head | r | counts for r in _run_rows(repeated, **settings)]
+            rows += [head | r | counts for r in _run_rows(repeated)]
         else:
-            nothing = Estimate.from_limits(np.nan, n=repeated["item_id"].nunique(), level=settings.get("level", 0.95))
+            nothing = Estimate.from_limits(np.nan, n=repeated["item_id"].nunique())
             rows.append(head | {"measure": "same answer"} | nothing.row() | counts)
     return pd.DataFrame(rows, columns=_RUNS)
 
 # %% ../../nbs/steps/18_between_models.ipynb #cf60a009
-def prompt_wordings(scores: Mapping[str, pd.DataFrame], **settings: Any) -> pd.DataFrame:
+def prompt_wordings(scores: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Accuracy under each of two wordings of the prompt, and the paired difference, on the items of both. `scores` are
     by the name of the wording.
 
     Columns: model, wording, read_from, n (items answered under both), estimate, ci_low, ci_high, interval.
 
     Source: Lamparth, Grabb et al. 2025, figure 17.
-
-    Raises: ValueError where there are not two wordings, or no model answered an item under both.
     """
-    if len(scores) != 2:
-        refuse(f"prompt_wordings: scores must have two wordings; got {list(scores)}")
     readable = [where_read(t, ["model"]) for t in scores.values()]
     means = [t.groupby(["model", "item_id", "cluster"], sort=True)["correct"].mean() for t in readable]
     paired = pd.concat(dict(zip(scores, means, strict=True)), axis=1).dropna().reset_index()
-    if not len(paired):
-        refuse("prompt_wordings: scores must hold answers of a model to one item under both wordings; got none")
     a, b = scores
     rows = []
     for model, g in paired.groupby("model", sort=True):
-        estimates = {w: mean_of(g, w, share=True, **settings) for w in scores}
+        estimates = {w: mean_of(g, w, share=True) for w in scores}
         estimates[f"{a} - {b}"] = mean_difference((g[a] - g[b]).to_numpy(), g["cluster"].to_numpy(), largest=1)
         answered = pd.concat([t[t["model"] == model] for t in scores.values()])
         rows += [
@@ -259,7 +251,6 @@ def prompt_wordings(scores: Mapping[str, pd.DataFrame], **settings: Any) -> pd.D
 def wordings_compared(
     scores: pd.DataFrame,
     wordings: Mapping[str, str],  # a model's entry with another wording of the prompt -> its entry with the first one
-    **settings: Any,
 ) -> pd.DataFrame:  # as prompt_wordings; no row where no such pair answered an item under both
     "Each model asked under two wordings, as two entries. Source: Lamparth, Grabb et al. 2025, figure 17."
     parts = []
@@ -267,6 +258,6 @@ def wordings_compared(
     for reworded, model in wordings.items():
         two = {name: plain[plain["model"] == name].assign(model=model) for name in (model, reworded)}
         if set(two[model]["item_id"]) & set(two[reworded]["item_id"]):
-            parts.append(prompt_wordings(two, **settings))
+            parts.append(prompt_wordings(two))
     columns = ["model", "wording", "read_from", *ESTIMATE_COLUMNS]
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from ..errors import say
-from ..records.schema import Item, Judgment, Rating, Response, column_of, letters
+from ..records.schema import Item, Rating, Response, column_of, letters
 from ..records.task import task_of
 from ..stats.calibration import cross_entropy
 from ..stats.estimate import ESTIMATE_COLUMNS, Estimate, fewest_clusters
@@ -25,7 +25,7 @@ from ..tasks.multiple_choice import probabilities
 
 # %% auto #0
 __all__ = ['RANDOM_COLUMNS', 'FEW_RATERS', 'mean_rows', 'number_rows', 'option_votes', 'values_by_rater', 'rater_sample_rows',
-           'duels_of_all', 'people_duel_rows']
+           'people_duels', 'people_duel_rows']
 
 # %% ../../nbs/steps/15_by_raters.ipynb #004ddfde
 RANDOM_COLUMNS = ["random", "n_raters", *ESTIMATE_COLUMNS, "without_low", "without_high"]
@@ -159,8 +159,8 @@ def rater_sample_rows(values: pd.DataFrame, *, alone: Collection[str] = ()) -> p
     return pd.DataFrame(rows, columns=["measure", *RUN, "against", *RANDOM_COLUMNS])
 
 # %% ../../nbs/steps/15_by_raters.ipynb #aa65d3a8
-def duels_of_all(ratings: Iterable[Rating], judgments: Iterable[Judgment] = ()) -> pd.DataFrame:
-    "Every duel decided, as shown: axis, item, rater, kind (person, judge), first, second, outcome (or tie)."
+def people_duels(ratings: Iterable[Rating]) -> pd.DataFrame:
+    "Every duel that people decided, as shown: axis, item, rater, first, second, outcome (or tie)."
     rows, unknown = [], 0
     for r in ratings:
         sides = [r.variant.get("first"), r.variant.get("second")]
@@ -171,13 +171,10 @@ def duels_of_all(ratings: Iterable[Rating], judgments: Iterable[Judgment] = ()) 
             continue
         won = "first" if r.label == sides[0] else "second"
         outcome = "tie" if r.label == "tie" else won
-        rows.append((r.target, r.item_id, r.rater, "person", *sides, outcome))
-    for j in judgments:
-        if j.kind == "pairwise" and j.label is not None:
-            rows.append((j.axis or "", j.item_id, j.judge, "judge", j.model, j.other, j.label))
+        rows.append((r.target, r.item_id, r.rater, *sides, outcome))
     if unknown:
         say(f"{unknown} duels have a label that is neither a side nor a tie, and are left out")
-    return pd.DataFrame(rows, columns=["axis", "item", "rater", "kind", "first", "second", "outcome"])
+    return pd.DataFrame(rows, columns=["axis", "item", "rater", "first", "second", "outcome"])
 
 
 _POINTS = {"first": 1.0, "tie": 0.5, "second": 0.0}
@@ -235,14 +232,13 @@ def _worth_rows(g: pd.DataFrame, models: list[str], head: dict, penalty: float) 
 def people_duel_rows(
     duels: pd.DataFrame, *, cases: Mapping[str, Any] | None = None, penalty: float = 0.1
 ) -> pd.DataFrame:  # axis, measure, model, against, random (items; items and raters), n_raters, n, estimate, ...
-    """Wins of every two contestants (a tie is half a win), and worths, over items, and over items and raters. The
-    duels of judges are passed over; `cases` says of which case an item is; the penalty is on squared log worths. A
-    contestant has no worth that duels do not connect with the others, or that met others on a single item.
+    """Wins of every two contestants (a tie is half a win), and worths, over items, and over items and raters. `cases`
+    says of which case an item is; the penalty is on squared log worths. A contestant has no worth that duels do not
+    connect with the others, or that met others on a single item.
     """
     rows: list[dict] = []
-    people = duels[duels["kind"] == "person"]
-    people = people.assign(case=people["item"] if cases is None else people["item"].map(cases))
-    for axis, g in people.groupby("axis", sort=False):
+    duels = duels.assign(case=duels["item"] if cases is None else duels["item"].map(cases))
+    for axis, g in duels.groupby("axis", sort=False):
         models = sorted({*g["first"], *g["second"]})
         for one, other in combinations(models, 2):
             met = g[g[["first", "second"]].isin([one, other]).all(axis=1)]

@@ -128,10 +128,7 @@ def load_measures(
 
 # %% ../../nbs/steps/16_chains.ipynb #668edc41
 def check_baseline(baseline: str | None, bertscore: Any) -> None:
-    "Refuse a baseline that is not known, or not published for the network that is asked for."
-    if baseline not in (None, "unrelated", "published"):
-        rule = f"baseline must be unrelated, published or null; got {baseline!r}"
-        refuse(f"reasoning: {rule}; mend the section reasoning of params.yaml")
+    "Refuse a baseline that is not published for the network that is asked for."
     if baseline == "published" and not (isinstance(bertscore, dict) and {"name", "layer"} <= set(bertscore)):
         remedy = "say {name: microsoft/deberta-xlarge-mnli, layer: 40}, or baseline: unrelated, in params.yaml"
         rule = "bertscore must name a model and a layer where baseline is published"
@@ -143,10 +140,7 @@ def bertscore_zero(
 ) -> Baseline | None:
     """The score of unrelated texts; None where scores stay as they are: no baseline was asked for, or there are no two
     rationales. `words` was loaded from `bertscore`.
-
-    Raises: ValueError for a baseline that is not known, or not published for this network.
     """
-    check_baseline(baseline, bertscore)
     if baseline == "published":
         return published_baseline(bertscore["name"], bertscore["layer"])
     rationales = sorted({i.rationale for i in items if i.rationale})
@@ -190,7 +184,7 @@ def chain_table(items: Sequence[Item], chains: Chains, values: pd.DataFrame) -> 
     return pd.concat([about.assign(n_steps=[len(c) for c in chains.steps]), values], axis=1)
 
 # %% ../../nbs/steps/16_chains.ipynb #bb0fdcad
-def mean_scores(items: Sequence[Item], chains: Chains, values: pd.DataFrame, **settings: Any) -> pd.DataFrame:
+def mean_scores(items: Sequence[Item], chains: Chains, values: pd.DataFrame) -> pd.DataFrame:
     """Each score's mean by model and mode, with its interval over cases. Beside it stand the questions with a rationale
     that were not asked, and those that were asked and have no value (`n_missing`): no answer, one without a text, or a
     refusal (`n_refused`). A chain whose letter could not be read is a chain.
@@ -203,7 +197,7 @@ def mean_scores(items: Sequence[Item], chains: Chains, values: pd.DataFrame, **s
     parts = [pd.DataFrame(columns=_MEANS)]
     for name in values.columns if len(values) else ():
         with_score = scored.assign(**{name: values[name].reset_index(drop=True)})  # none for the others
-        table = rate_table(with_score, name, [], **settings, all_items=all_items)
+        table = rate_table(with_score, name, [], all_items=all_items)
         missing = len(all_items) - table["n_not_asked"] - table["n"]
         parts.append(table.assign(score=name, n_missing=missing)[_MEANS])
     return pd.concat(parts[1:] or parts, ignore_index=True)
@@ -214,7 +208,7 @@ def main_scores(means: pd.DataFrame) -> pd.DataFrame:
     return means[means["score"].isin(MAIN_SCORES)].rename(columns={"score": "measure"})
 
 # %% ../../nbs/steps/16_chains.ipynb #fc31cc5b
-def conventions_apart(items: Sequence[Item], chains: Chains, measures: Measures, **settings: Any) -> pd.DataFrame:
+def conventions_apart(items: Sequence[Item], chains: Chains, measures: Measures) -> pd.DataFrame:
     "Mean ROSCOE scores by convention, where they differ: score, model, mode, convention, n, ..., the mean."
     roscoe_of = partial(roscoe, *chains.texts, **measures.of_roscoe)
     suites = {c: roscoe_of(convention=c).reset_index(drop=True) for c in CONVENTIONS}
@@ -223,5 +217,5 @@ def conventions_apart(items: Sequence[Item], chains: Chains, measures: Measures,
         first, *remaining = [suite[name] for suite in suites.values() if name in suite] or [None]
         if len(remaining) == len(suites) - 1 and not all(np.allclose(first, x, equal_nan=True) for x in remaining):
             parts.append(name)
-    means = [mean_scores(items, chains, s[parts], **settings).assign(convention=c) for c, s in suites.items()]
+    means = [mean_scores(items, chains, s[parts]).assign(convention=c) for c, s in suites.items()]
     return pd.concat(means, ignore_index=True)

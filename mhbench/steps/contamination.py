@@ -16,9 +16,7 @@ import numpy as np
 import pandas as pd
 from rapidfuzz.distance import Levenshtein
 
-from ..ask import prompts
 from ..ask.client import ask
-from ..ask.prompts import render
 from ..ask.request import Answer, Endpoint, Model, Request
 from ..encode.embeddings import six_decimals
 from ..errors import refuse
@@ -30,13 +28,14 @@ from ..stats.estimate import ESTIMATE_COLUMNS
 from ..stats.tests import sign_flip_test
 from .answers import Asked, answer_everything
 from .failures import Failure, failed_calls
+from .generate import step_messages
 from .rates import mean_of
 from .score import score_responses
 
 # %% auto #0
-__all__ = ['halves', 'Completions', 'compare_completions', 'SecondHalves', 'draw_questions', 'complete', 'Checked', 'check_model',
-           'check_recorded', 'failed_completions', 'similarity_columns', 'similarity_table', 'flag_table',
-           'contamination_headline', 'with_texts', 'closed_and_open', 'book_table', 'book_flags']
+__all__ = ['halves', 'compare_completions', 'draw_questions', 'complete', 'Checked', 'check_model', 'check_recorded',
+           'failed_completions', 'similarity_columns', 'similarity_table', 'flag_table', 'contamination_headline',
+           'with_texts', 'closed_and_open', 'book_table', 'book_flags']
 
 # %% ../../nbs/steps/09_contamination.ipynb #ff246e0c
 def halves(text: str) -> tuple[str, str] | None:  # None below four words
@@ -54,15 +53,6 @@ def _second_halves(items: Sequence[Item]) -> list[str | None]:
     return [h[1] if (h := halves(i.question)) else None for i in items]
 
 # %% ../../nbs/steps/09_contamination.ipynb #df47227d
-class Completions(NamedTuple):
-    "The completion check of one model."
-
-    table: pd.DataFrame  # one row a question: distance, levenshtein, embedding, the mean with other questions, ranks
-    flagged: dict[str, int]  # questions above each threshold
-    n: int  # questions compared
-    skipped: dict[str, int]  # questions not compared, by reason
-
-
 def _ranked(similarity: np.ndarray, reference: np.ndarray) -> dict[str, Any]:  # of (n,) and (n, K); by suffix
     "Each completion's similarity with its own second half, the mean with K others, and the share of these below it."
     if not reference.shape[1]:
@@ -85,10 +75,9 @@ def compare_completions(
     completions: Sequence[str | None],  # what the model wrote; None or blank where nothing came
     *,
     encoder: Any = None,  # of mhbench.encode.embeddings; None: no embedding similarity
-    thresholds: Sequence[float] = (0.8, 0.9),
     n_others: int = 20,  # questions that each completion is compared with besides its own
     bank: Sequence[str | None] = (),  # the second halves of all questions, where those above are some of them
-) -> Completions:
+) -> tuple[pd.DataFrame, dict[str, int]]:  # a row a question, without text; how many were compared, and were not
     """How close a model's completions are to the true second halves, and to those of other questions.
 
     The other questions are the `n_others` that follow in the order of the bank, in a circle, so that questions of one
@@ -96,16 +85,14 @@ def compare_completions(
     writes beyond the question is not evidence, and no half is nearer for its length.
 
     Source: Nguyen et al. 2025 (CounselingBench), appendix B.2; the comparison with other questions is ours.
-    Raises: ValueError where lengths differ.
+    Columns: distance; levenshtein and embedding (similarities), each with the mean over other questions (_other) and
+    the share of these below it (_rank).
     """
-    if len(seconds) != len(completions):
-        actual = f"{len(seconds)} and {len(completions)}"
-        refuse(f"compare_completions: seconds and completions must have one entry a question each; got {actual}")
     measures = ["levenshtein", "embedding"] if encoder is not None else ["levenshtein"]
     columns = ["distance", *(name + suffix for name, suffix in product(measures, ("", "_other", "_rank")))]
     table = pd.DataFrame(math.nan, index=range(len(seconds)), columns=columns)
     halves = {i: s for i, s in enumerate(seconds) if s}
-    written = {i: c for i, c in enumerate(completions) if c and c.strip()}
+    written = {i: c for i, (_, c) in enumerate(zip(seconds, completions, strict=True)) if c and c.strip()}
     rows = [i for i in written if i in halves]
     truth = list(dict.fromkeys(s for s in (*bank, *seconds) if s))
     place = {s: t for t, s in enumerate(truth)}
@@ -124,20 +111,10 @@ def compare_completions(
             x = np.reshape(score, (len(rows), len(steps)))
             for suffix, values in _ranked(x[:, 0], x[:, 1:]).items():
                 table.loc[rows, name + suffix] = values
-    flagged = {f"{name} > {t:g}": int((table[name] > t).sum()) for name, t in product(measures, thresholds)}
     skipped = {"too short": len(seconds) - len(halves), "no completion": len(halves) - len(rows)}
-    return Completions(table, flagged, len(rows), skipped)
+    return table, {"compared": len(rows), **skipped}
 
 # %% ../../nbs/steps/09_contamination.ipynb #29ee02c7
-class SecondHalves(NamedTuple):
-    "What a model wrote for each item's second half."
-
-    seconds: list[str | None]  # the true second halves; None where the question cannot be halved
-    completions: list[str | None]  # None where nothing was asked or nothing came
-    answers: list[Answer]  # one a request, in order
-    statuses: dict[str, int]  # answers by status
-
-
 def draw_questions(items: Sequence[Item], *, n_items: int | None, seed: int) -> list[Item]:
     "The questions that are completed: each once, whatever its variants, or a draw of `n_items` of them."
     once = {i.base: i for i in reversed(items)}
@@ -146,26 +123,19 @@ def draw_questions(items: Sequence[Item], *, n_items: int | None, seed: int) -> 
 # %% ../../nbs/steps/09_contamination.ipynb #44c5e1dc
 def complete(
     items: Sequence[Item], model: Model, endpoint: Endpoint, *, cache: Any, prompts_dir: Any = None, **ask_options: Any
-) -> SecondHalves:
+) -> tuple[list[str | None], list[Answer]]:  # None where nothing was asked or nothing came; one answer a request
     "A model's second half of every question that can be halved. Source: Nguyen et al. 2025, appendix B.2."
-    name = "steps/complete_question.yaml"
-    path = prompts.find(name, prompts_dir)
-    if path is None:
-        refuse(f"complete: prompts must hold {name}; got no such file; install the package again")
-    text = prompts.load_text(path, {"about", "system", "user"})
-    roles = [role for role in ("system", "user") if role in text]
     cut = [halves(i.question) for i in items]
+    asked = [(item, half) for item, half in zip(items, cut) if half is not None]
+    messages = step_messages("complete_question", prompts_dir, ({"first": first} for _, (first, _) in asked))
     requests = []
-    for item, half in zip(items, cut):
-        if half is not None:
-            messages = [{"role": role, "content": render(text[role], {"first": half[0]}, name)} for role in roles]
-            sampling = {"temperature": 0.0, "max_tokens": 16 + 3 * len(half[1].split())}
-            requests.append(Request(f"{item.item_id}/second_half", messages, sampling))
+    for (item, (_, second)), prompt in zip(asked, messages):
+        sampling = {"temperature": 0.0, "max_tokens": 16 + 3 * len(second.split())}
+        requests.append(Request(f"{item.item_id}/second_half", prompt, sampling))
     options = {"study": items[0].study if items else "", **ask_options}
     answers = list(ask(requests, model, endpoint, cache=cache, **options))
     wrote = iter([a.text if a.status in ("ok", "truncated") else None for a in answers])
-    completions = [next(wrote) if half else None for half in cut]
-    return SecondHalves(_second_halves(items), completions, answers, dict(Counter(a.status for a in answers)))
+    return [next(wrote) if half else None for half in cut], answers
 
 # %% ../../nbs/steps/09_contamination.ipynb #ec9f19f8
 class Checked(NamedTuple):
@@ -179,33 +149,23 @@ def check_model(
     items: Sequence[Item],  # the questions, as `draw_questions` draws them
     examinee: Asked,
     *,
-    vectors: Any = None,  # an encoder, for the similarity of meanings; None leaves it out
-    thresholds: Sequence[float] = (0.8, 0.9),
-    n_others: int = 20,  # questions that each completion is compared with besides its own
-    bank: Sequence[Item] = (),  # all questions, from which the others are taken; empty: `items`
+    cache: Any,
     prompts_dir: str | None = None,
-    **settings: Any,  # cache, replay
+    replay: str = "use",
+    **comparing: Any,  # of compare_completions; bank: all questions, from which the others are taken
 ) -> Checked:
     "Ask one model for the second halves. Raises: ValueError for an encoder."
-    if examinee.model is None or examinee.endpoint is None:
-        remedy = "name a model behind an endpoint under studies.*.contamination.asked"
-        refuse(f"contamination: asked must be models that write; got {examinee.name}, an encoder", remedy=remedy)
-    settings["study"] = items[0].study if items else ""
-    second_halves = complete(items, examinee.model, examinee.endpoint, prompts_dir=prompts_dir, **settings)
-    same = {"encoder": vectors, "thresholds": thresholds, "n_others": n_others, "bank": _second_halves(bank)}
-    compared = compare_completions(second_halves.seconds, second_halves.completions, **same)
-    return _checked(examinee.name, items, compared, _spent(second_halves))
+    model, endpoint = examinee.writing("contamination: asked")
+    asking = {"cache": cache, "prompts_dir": prompts_dir, "replay": replay}
+    completions, answers = complete(items, model, endpoint, **asking)
+    return _checked(examinee.name, items, completions, _spent(answers), **comparing)
 
 # %% ../../nbs/steps/09_contamination.ipynb #027a4e41
 def check_recorded(
     items: Sequence[Item],  # the questions
     name: str,  # whose completions they are
     file: str | Path,  # a CSV of item_id and text, the second halves that somebody wrote
-    *,
-    vectors: Any = None,
-    thresholds: Sequence[float] = (0.8, 0.9),
-    n_others: int = 20,
-    **_: Any,  # what only an endpoint needs
+    **comparing: Any,  # as for check_model
 ) -> Checked:
     "Compare second halves that somebody has written before. Raises: ValueError for a table without these columns."
     wrote: dict[str, str] = {}
@@ -213,28 +173,30 @@ def check_recorded(
         if wrote.setdefault(r["item_id"], r["text"]) != r["text"]:
             actual = f"another one of {r['item_id']!r}"
             refuse(f"check_recorded: a question must have one completion; got {actual}", place=place)
-    completions = [wrote.get(i.item_id) for i in items]
-    same = {"encoder": vectors, "thresholds": thresholds, "n_others": n_others}
-    compared = compare_completions(_second_halves(items), completions, **same)
-    spent = {"prompt_tokens": 0, "completion_tokens": 0, "cost_usd": 0.0}
-    return _checked(name, items, compared, spent)
+    return _checked(name, items, [wrote.get(i.item_id) for i in items], _spent([]), **comparing)
 
 
-def _checked(name: str, items: Sequence[Item], compared: Completions, spent: dict) -> Checked:
-    about = [(name, i.item_id, i.cluster) for i in items]
-    table = pd.DataFrame(about, columns=["model", "item_id", "cluster"])
-    counts = {"model": name, "questions": len(items), "compared": compared.n, **compared.skipped, **spent}
-    return Checked(table.join(compared.table), counts)
+def _checked(
+    name: str,
+    items: Sequence[Item],
+    completions: Sequence[str | None],
+    spent: dict,
+    *,
+    bank: Sequence[Item] = (),
+    **how,
+) -> Checked:
+    compared, counts = compare_completions(_second_halves(items), completions, bank=_second_halves(bank), **how)
+    about = pd.DataFrame([(name, i.item_id, i.cluster) for i in items], columns=["model", "item_id", "cluster"])
+    return Checked(about.join(compared), {"model": name, "questions": len(items), **counts, **spent})
 
-# %% ../../nbs/steps/09_contamination.ipynb #49fc79dc
-def _spent(second_halves: SecondHalves) -> dict[str, Any]:
+
+def _spent(answers: Sequence[Answer]) -> dict[str, Any]:
     "Statuses of the requests, and what they cost."
-    answers = second_halves.answers
     return {
-        **{f"status {s}": k for s, k in sorted(second_halves.statuses.items())},
+        **{f"status {s}": k for s, k in sorted(Counter(a.status for a in answers).items())},
         "prompt_tokens": sum(a.prompt_tokens for a in answers),
         "completion_tokens": sum(a.completion_tokens for a in answers),
-        "cost_usd": sum(np.nan if a.cost_usd is None else a.cost_usd for a in answers),
+        "cost_usd": sum((np.nan if a.cost_usd is None else a.cost_usd for a in answers), 0.0),
     }
 
 # %% ../../nbs/steps/09_contamination.ipynb #3a74d798
@@ -253,17 +215,17 @@ def similarity_columns(table: pd.DataFrame) -> list[str]:
     return [c for c in table if c.startswith(("levenshtein", "embedding"))]
 
 
-def similarity_table(table: pd.DataFrame, **settings: Any) -> pd.DataFrame:
+def similarity_table(table: pd.DataFrame) -> pd.DataFrame:
     "Mean similarities, with intervals over cases: model, similarity, n (questions compared), ..."
     rows = []
     for model, g in table.groupby("model", sort=False):
         for column in similarity_columns(table):
-            e = mean_of(g, column, share=column.endswith("_rank"), **settings)  # a rank goes from 0 to 1
+            e = mean_of(g, column, share=column.endswith("_rank"))  # a rank goes from 0 to 1
             rows.append({"model": model, "similarity": column.replace("_", ", "), **e.row()})
     return pd.DataFrame(rows, columns=["model", "similarity", *ESTIMATE_COLUMNS])
 
 # %% ../../nbs/steps/09_contamination.ipynb #d4ea01d8
-def flag_table(table: pd.DataFrame, thresholds: Sequence[float], **settings: Any) -> pd.DataFrame:
+def flag_table(table: pd.DataFrame, thresholds: Sequence[float]) -> pd.DataFrame:
     "How many completions are more similar than each threshold: model, similarity, above, flagged, n, ..., the share."
     rows = []
     columns = [c for c in similarity_columns(table) if "_" not in c]
@@ -271,7 +233,7 @@ def flag_table(table: pd.DataFrame, thresholds: Sequence[float], **settings: Any
         observed = g.dropna(subset=[column])
         flags = observed.assign(flag=(observed[column] > threshold).astype(float))
         about = {"model": model, "similarity": column, "above": threshold, "flagged": int(flags["flag"].sum())}
-        rows.append(about | mean_of(flags, "flag", share=True, **settings).row())
+        rows.append(about | mean_of(flags, "flag", share=True).row())
     return pd.DataFrame(rows, columns=["model", "similarity", "above", "flagged", *ESTIMATE_COLUMNS])
 
 # %% ../../nbs/steps/09_contamination.ipynb #b40d3d1a
@@ -317,7 +279,7 @@ _BOOKS = {  # setting -> column; None: the difference
 }
 
 
-def book_table(answers: pd.DataFrame, *, seed: int, **settings: Any) -> pd.DataFrame:
+def book_table(answers: pd.DataFrame, *, seed: int) -> pd.DataFrame:
     "Shares right without and with the text, and their difference: examinee, setting, n_left_out, p, an estimate's."
     rows = []
     for name, group in answers.groupby("examinee", sort=False):
@@ -327,7 +289,7 @@ def book_table(answers: pd.DataFrame, *, seed: int, **settings: Any) -> pd.DataF
         readable = readable.assign(needs=(opened == 1) & (closed == 0), neither=(opened == 0) & (closed == 0))
         for setting, column in _BOOKS.items():
             if column:
-                e = mean_of(readable, column, share=True, **settings)
+                e = mean_of(readable, column, share=True)
             else:
                 e = mean_difference(opened - closed, cluster, largest=1)
             tested = {"n_left_out": len(group) - len(readable), "p": np.nan if column else p}

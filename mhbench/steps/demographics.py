@@ -94,7 +94,7 @@ def _in_order(averages: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
     placed = averages.assign(_group=averages["models"].map(group_place), _at=pd.Series(at, averages.index, dtype=float))
     return averages.loc[placed.sort_values(["_group", "set", "_at"]).index].reset_index(drop=True)
 
-# %% ../../nbs/steps/14_demographics.ipynb #4d072193
+
 def level_averages(
     scores: pd.DataFrame, groups: Mapping[str, Sequence[str]], value: str = "correct", **settings: Any
 ) -> pd.DataFrame:
@@ -145,7 +145,7 @@ def _verdicts(pairs: pd.DataFrame, differences: np.ndarray, method: str, margin:
     verdicts[pairs["p"].isna().to_numpy()] = None
     return verdicts
 
-# %% ../../nbs/steps/14_demographics.ipynb #2c22b55a
+
 def _pairs_of(g: pd.DataFrame, value: str, **settings: Any) -> list[dict]:
     "The pairs of levels of one set and model."
     columns = (g[value].to_numpy(float), g["base_id"].to_numpy(), g["level"].to_numpy())
@@ -176,11 +176,7 @@ def level_pairs(
     limits. `verdict` says which pairs differ, are equivalent, or neither.
 
     Source: Good 2005, section 3.2; Holm 1979; Benjamini and Hochberg 1995; two one-sided tests: Schuirmann 1987.
-
-    Raises: ValueError for a margin that is not above 0.
     """
-    if not margin > 0:
-        refuse(f"level_pairs: margin must be above 0; got {margin}; the smallest difference that would matter")
     rows = []
     scored = where_read(scores, ["set", "model"]).dropna(subset=[value])
     n_levels = scored[~scored["model"].isin(simulated)].groupby(["set", "model"])["level"].nunique()

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from ..errors import refuse
 from ..records.draw import draw_items
 from ..records.schema import Item, Judgment, Mode, Response
 from ..stats.estimate import ESTIMATE_COLUMNS
@@ -27,8 +26,8 @@ from .truth import beside_truth
 from .verdict_tables import bounded_mean
 
 # %% auto #0
-__all__ = ['WORTHS', 'Matched', 'matched', 'error_sample', 'expert_responses', 'meeting', 'duel_table', 'duel_strengths',
-           'compare_and_name', 'n_pairs', 'outcome_shares', 'strength_headline', 'declared_duels', 'duel_truth']
+__all__ = ['WORTHS', 'Matched', 'meeting', 'error_sample', 'expert_responses', 'duel_table', 'duel_strengths', 'compare_and_name',
+           'n_pairs', 'outcome_shares', 'strength_headline', 'declared_duels', 'duel_truth']
 
 # %% ../../nbs/steps/08_duels.ipynb #952b645d
 class Matched(NamedTuple):
@@ -40,20 +39,23 @@ class Matched(NamedTuple):
     n_meeting: int  # questions with two rationales or more, of which `items` are drawn
 
 # %% ../../nbs/steps/08_duels.ipynb #86802fed
-def matched(
+def meeting(
     items: Sequence[Item],
-    answers: Sequence[Response],  # the models' responses in the mode whose rationales meet
-    experts: Sequence[Response] = (),  # the experts', as `expert_responses` gives them; no error is sought in these
+    answers: Sequence[Response],  # the models' responses; the first ones in `mode` are rationales
     *,
+    mode: Mode,
+    expert: bool,  # whether the experts' rationales take part; no error is sought in these
     n_items: int | None,  # questions whose rationales meet; None: all
     n_errors: int | None,  # questions with a wrong answer whose error is named; None: all, 0: none
     seed: int,
 ) -> Matched:
     "Draw the questions whose rationales a judge compares, and those with a wrong answer whose error it names."
+    answers = [r for r in answers if r.mode == mode and r.sample == 0]
+    experts = expert_responses(items, mode=mode) if expert else []
     written = [r for r in [*answers, *experts] if (r.text or "").strip()]
     n = Counter(r.item_id for r in written)
-    meeting = [i for i in items if n[i.item_id] > 1]
-    drawn = draw_items(meeting, n_items, seed=seed)
+    several = [i for i in items if n[i.item_id] > 1]
+    drawn = draw_items(several, n_items, seed=seed)
     scores = score_responses(items, answers)
     faults = scores[scores["correct"] == 0]
     wrong = set(zip(faults["item_id"], faults["model"]))
@@ -62,7 +64,7 @@ def matched(
     ids = {i.item_id for i in drawn}
     duelling = [r for r in written if r.item_id in ids]
     erring = [r for r in answers if r.item_id in at_fault and (r.item_id, r.model) in wrong and (r.text or "").strip()]
-    return Matched(drawn, duelling, erring, len(meeting))
+    return Matched(drawn, duelling, erring, len(several))
 
 # %% ../../nbs/steps/08_duels.ipynb #9ca516a4
 def error_sample(scores: pd.DataFrame, n: int = 100, *, mode: str = "cot", seed: int) -> pd.DataFrame:
@@ -88,12 +90,6 @@ def expert_responses(items: Iterable[Item], *, mode: Mode = "cot") -> list[Respo
     by: dict[str, Any] = {"model": "expert", "origin": "recorded", "mode": mode, "attempts": 0}
     written = [i for i in items if (i.rationale or "").strip()]
     return [Response(item_id=i.item_id, study=i.study, text=i.rationale, **by) for i in written]
-
-
-def meeting(items: Sequence[Item], answers: Sequence[Response], *, mode: Mode, expert: bool, **drawn: Any) -> Matched:
-    "The draw of `matched` from the first answers of a mode, which are rationales, and the expert's if wanted."
-    first_answers = [r for r in answers if r.mode == mode and r.sample == 0]
-    return matched(items, first_answers, expert_responses(items, mode=mode) if expert else [], **drawn)
 
 # %% ../../nbs/steps/08_duels.ipynb #13be3098
 def duel_table(judgments: Iterable[Judgment]) -> pd.DataFrame:  # one row a judge, pair and axis
@@ -158,11 +154,7 @@ def compare_and_name(
     **settings: Any,  # of mhbench.steps.judge.judge
 ) -> tuple[list[Judgment], list[Judgment]]:  # of kind pairwise; of kind label
     "A judge's verdicts on all pairs of rationales, and on all errors. Raises: ValueError for an encoder; as `judge`."
-    model, endpoint = evaluator.model, evaluator.endpoint
-    if model is None or endpoint is None:
-        remedy = "name a model behind an endpoint under studies.*.duels.judges"
-        rule = "judges must be models that read two rationales"
-        refuse(f"duels: {rule}; got {evaluator.name}, an encoder", remedy=remedy)
+    model, endpoint = evaluator.writing("duels: judges")
     verdicts = judge(meeting.duelling, items, model, endpoint, rubric="counselingbench/duel", **settings)
     return verdicts, judge(meeting.erring, items, model, endpoint, rubric="counselingbench/error", **settings)
 
@@ -174,7 +166,7 @@ def n_pairs(duelling: Iterable[Response]) -> int:  # 0 or more
 
 # %% ../../nbs/steps/08_duels.ipynb #672474b5
 def outcome_shares(
-    judgments: Iterable[Judgment], *, cases: Mapping[str, Any] | None = None, **settings: Any
+    judgments: Iterable[Judgment], *, cases: Mapping[str, Any] | None = None
 ) -> pd.DataFrame:  # judge, pair, outcome, axis, n (duels with a verdict in both orders), ..., low, high, n_failed
     """How the duels of every two contestants end on each axis, as shares: one of them wins in both orders, both orders
     say equal, or the verdict changes with the order; with bounds where verdicts failed
@@ -193,7 +185,7 @@ def outcome_shares(
         about = {"judge": judge_id, "pair": f"{a} against {b}", "axis": axis.replace("_", " ")}
         for outcome, occurred in ended.items():
             values = g.assign(occurred=occurred.astype(float).mask(failed))
-            row = bounded_mean(values, "occurred", failed, failed & False, share=True, **settings)
+            row = bounded_mean(values, "occurred", failed, failed & False, share=True)
             rows.append(about | {"outcome": outcome} | row | {"n_failed": int(failed.sum())})
     columns = ["judge", "pair", "outcome", "axis", *ESTIMATE_COLUMNS, "low", "high", "n_failed"]
     return pd.DataFrame(rows, columns=columns)

@@ -12,7 +12,7 @@ import pandas as pd
 
 from ..errors import plain
 from ..records.schema import Item, Judgment, Response, frame
-from .score import read_answer, too_few_read, what_became
+from .score import read_frame, too_few_read, what_became
 from .verdicts import BY_RULE
 
 # %% auto #0
@@ -86,12 +86,8 @@ def failed_requests(
     asks_again: bool = True,  # whether the next run asks again what got no answer; it does not where replay is only
 ) -> list[Failure]:
     "What a model's requests lost, by mode: no answer, cut off, none of them readable."
-    by_id = {i.item_id: i for i in items}
-    readings = [read_answer(by_id[r.item_id], r) for r in responses]
-    table = frame(responses, Response)
-    table = table.assign(read=[bool(answer) for answer, _ in readings], how=[method for _, method in readings])
     out = []
-    for (study, model, mode), g in table.groupby(["study", "model", "mode"], sort=False):
+    for (study, model, mode), g in read_frame(items, responses).groupby(["study", "model", "mode"], sort=False):
         about = (stage, str(study), str(model), str(mode))
         failed, empty, cut = (g["status"] == status for status in ("error", "empty", "truncated"))
         became = what_became(g)

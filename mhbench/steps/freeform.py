@@ -74,34 +74,32 @@ def could_be_asked(items: Sequence[Item], scores: pd.DataFrame) -> pd.DataFrame:
     return candidates[candidates["set"].fillna("").isin(scores["set"].fillna(""))]
 
 
-def inconsistency_table(
-    scores: pd.DataFrame, *, all_items: pd.DataFrame | None = None, **settings: Any
-) -> pd.DataFrame:
+def inconsistency_table(scores: pd.DataFrame, *, all_items: pd.DataFrame | None = None) -> pd.DataFrame:
     """Mean inconsistency by model and category, with its interval over questions; lower is better. `n_unread` counts
     empty answers and `n_refused` refusals; both have inconsistency 1. With `all_items`, from `could_be_asked`, those
     that were not asked are counted.
     """
-    return rate_table(scores, "inconsistency", ["category"], **settings, all_items=all_items)
+    return rate_table(scores, "inconsistency", ["category"], all_items=all_items)
 
 
-def accuracy_beside(items: Sequence[Item], responses: Iterable[Response], **settings: Any) -> pd.DataFrame:
+def accuracy_beside(items: Sequence[Item], responses: Iterable[Response]) -> pd.DataFrame:
     "Zero-shot accuracy on the questions that a model was also asked in free form; as inconsistency_table."
     responses = list(responses)
     asked_pairs = {(r.model, r.item_id) for r in responses if r.mode == "free_form"}
     chosen = [r for r in responses if r.mode == "zero_shot" and (r.model, r.item_id) in asked_pairs]
     scores = score_responses(list(items), chosen)
-    return rate_table(scores, "correct", ["category"], **settings, all_items=could_be_asked(items, scores))
+    return rate_table(scores, "correct", ["category"], all_items=could_be_asked(items, scores))
 
 # %% ../../nbs/steps/17_freeform.ipynb #3da66676
 ECHO = "sim-echo"  # repeats the preferred option word for word
 
 
-def echo_truth(items: Sequence[Item], scorer: _Scorer = None, **settings: Any) -> pd.DataFrame:  # columns TRUTH
+def echo_truth(items: Sequence[Item], scorer: _Scorer = None) -> pd.DataFrame:  # columns TRUTH
     "The inconsistency of an examinee that repeats the preferred option, 0 by construction; no row without items."
     once = {i.base: i for i in reversed(list(items)) if i.options and i.right}
     by: dict[str, Any] = {"model": ECHO, "origin": "composed", "mode": "free_form"}
     echoes = [Response(item_id=i.item_id, study=i.study, text=preferred_option(i), **by) for i in once.values()]
-    table = inconsistency_table(inconsistency_scores(once.values(), echoes, scorer), **settings)
+    table = inconsistency_table(inconsistency_scores(once.values(), echoes, scorer))
     overall = table[table["by"] == "all"]
     return beside_truth(overall.assign(quantity="free-form inconsistency of the preferred option itself", truth=0.0))
 

@@ -29,7 +29,7 @@ from ..tasks.multiple_choice import token_agrees
 
 # %% auto #0
 __all__ = ['SELF_CONSISTENCY', 'DEFAULTS', 'Votes', 'Setting', 'settings', 'GenerationSettings', 'select_items', 'with_system',
-           'generation_requests', 'response', 'generate']
+           'step_messages', 'generation_requests', 'response', 'generate']
 
 # %% ../../nbs/steps/02_generate.ipynb #d31e3347
 SELF_CONSISTENCY = (0.2, 0.4, 0.6, 0.8, 1.0)  # temperatures of CounselingBench, five samples at each
@@ -162,6 +162,19 @@ def with_system(messages: list[dict[str, str]], system: str | None) -> list[dict
         return [{"role": "system", "content": system}, *messages]
     return [{"role": "system", "content": f"{system.strip()}\n\n{messages[0]['content']}"}, *messages[1:]]
 
+
+def step_messages(
+    name: str, dir: str | Path | None, rows: Iterable[Mapping[str, str]]
+) -> Iterator[list[dict[str, str]]]:  # a row's values fill the placeholders
+    "The messages of a step that asks for something else than an answer, from the prompts' `steps/NAME.yaml`."
+    file = f"steps/{name}.yaml"
+    path = prompts.find(file, dir)
+    assert path is not None, f"{file} lies in the package"
+    texts = prompts.load_text(path, {"about", "system", "user"})
+    roles = [role for role in ("system", "user") if role in texts]
+    for values in rows:
+        yield [{"role": role, "content": prompts.render(texts[role], values, file)} for role in roles]
+
 # %% ../../nbs/steps/02_generate.ipynb #3e9e627a
 def _ends(item: Item, mode: str, model: Model) -> dict[str, list[str]]:
     "The stop sequences of a base model's answer, if its entry has `one_line`."
@@ -284,8 +297,6 @@ def generate(
 
     Raises: ValueError before anything is asked, where a prompt cannot be built; CacheError.
     """
-    if delivery not in ("live", "batch"):
-        refuse(f"generate: delivery must be live or batch; got {delivery!r}")
     if delivery == "batch" and replay != "use":
         remedy = "a batch is answered into the cache, and replayed from it"
         refuse(f"generate: replay must be 'use' for delivery by batch; got {replay!r}; {remedy}")

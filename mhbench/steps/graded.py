@@ -255,7 +255,7 @@ def grade_walks(
     return Graded(ratings, pd.DataFrame(unread, columns=UNREAD_COLUMNS))
 
 
-def rating_table(ratings: Iterable[Rating], scales: Mapping[str, Scale], study: str = "") -> RatingTable:
+def rating_table(ratings: Iterable[Rating], scales: Mapping[str, Scale]) -> RatingTable:
     "Ratings as a table, for agreement, means and spread. Raises: ValueError for a label that its scale does not have."
     rows, counts = [], []
     for r in ratings:
@@ -275,7 +275,7 @@ def rating_table(ratings: Iterable[Rating], scales: Mapping[str, Scale], study: 
     frame[names[len(RATING_COLUMNS) :]] = frame[names[len(RATING_COLUMNS) :]].fillna("")
     by = ["kind", "rater", "criterion"]
     counted = pd.DataFrame(counts, columns=[*by, "rated"]).groupby(by, sort=False, as_index=False).sum()
-    return RatingTable("", study, dict(scales), frame, counted, [], [], "asked")
+    return RatingTable("", "", dict(scales), frame, counted, [], [], "asked")
 
 
 def with_unread(graded: Graded, transcripts: Iterable[Transcript], criteria: Sequence[str]) -> list[Rating]:

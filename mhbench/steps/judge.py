@@ -87,7 +87,7 @@ def _ruled(r: Response, rubric: Rubric) -> dict[str, Any] | None:
     right_or_wrong = rubric.target != "item" and (rubric.kind == "score" or "Incorrect" in rubric.labels)
     return verdicts.by_rule(r, rubric.kind) if right_or_wrong else None
 
-# %% ../../nbs/steps/05_judge.ipynb #a25dac55
+
 def _cases(
     responses: Sequence[Response], items: Mapping, find: Callable[[Item], Rubric], repeats: int, seed: int | None
 ) -> Iterator[verdicts.Case]:
@@ -124,7 +124,7 @@ def _request(case: verdicts.Case, judge: Model, temperature: float | None, max_t
     reads = partial(verdicts.is_read, case)
     return Request(request_id, messages, sampling, case.repeat, form, language=case.rubric.language, reads=reads)
 
-# %% ../../nbs/steps/05_judge.ipynb #01ebcf86
+
 def _finder(rubric: Any = None, kind: Any = None, prompts_dir: Any = None) -> Callable:
     "From an item to its rubric."
     if rubric is not None:
@@ -186,23 +186,21 @@ def judge_requests(
 def judge(
     responses: Sequence[Response],
     items: Iterable[Item],  # those of the responses, at least
-    judges: Model | Sequence[Model],  # entries in params.yaml
-    endpoints: Endpoint | Mapping[str, Endpoint],  # the judges' endpoint, or endpoints by name
+    judge: Model,  # an entry in params.yaml
+    endpoint: Endpoint,
     *,
     rubric: str | Rubric | None = None,  # None: each item's own
     kind: str | None = None,  # label, score, pairwise, yes_no: where the item's own rubric is wanted
     cache: str | Path | Any | None,  # a Cache or its path; None: keep nothing
-    repeats: int = 1,  # of each judge
+    repeats: int = 1,  # of each verdict
     seed: int | None = 0,  # of the order in which answers are shown; None: as given
     temperature: float | None = 0.0,  # None: as the judge's entry says
     max_tokens: int | None = None,  # None: enough for the schema; a thinking judge's own
     prompts_dir: str | Path | None = None,
     progress: bool | str = True,
     **ask_options: Any,  # budget and replay, of mhbench.ask.client.ask
-) -> list[Judgment]:  # judges in order; responses in order, then repeats
-    """Verdicts of one or several judges on responses.
-
-    Where a judge's endpoint ends for good, its other verdicts are failures that say so.
+) -> list[Judgment]:  # responses in order, then repeats
+    """A judge's verdicts on responses. Where its endpoint ends for good, the other verdicts are failures that say so.
 
     Raises: ValueError for a response whose item is not there, or that is there twice; CacheError.
     """
@@ -211,30 +209,24 @@ def judge(
     by_id = check_responses(responses, items)
     find = _finder(rubric, kind, prompts_dir)
     cases = list(_cases(responses, by_id, find, repeats, seed))
-    out = []
-    for j in [judges] if isinstance(judges, Model) else judges:
-        by_name = {j.endpoint: endpoints} if isinstance(endpoints, Endpoint) else endpoints
-        if j.endpoint not in by_name:
-            refuse(f"judge: endpoints must hold the judge's, {j.endpoint!r}; got {', '.join(by_name)}", place=j.name)
-        loud = [c for c in cases if not _without_text(c)]
-        requests = Counted(len(loud), (_request(c, j, temperature, max_tokens) for c in loud))
-        label = f"{j.name} judges" if progress is True else progress
-        options = {"study": responses[0].study if responses else "", **ask_options}
-        store = None if Recorder.active or options.get("replay", "use") != "use" else open_cache(cache)
-        options |= {"cache": cache if store is None else store, "progress": label}
-        judgments: list[Judgment] = []
-        stopped: list[str] = []
-        answers = as_far_as_it_goes(ask(requests, j, by_name[j.endpoint], **options), stopped)
-        for c in cases:
-            answer = _without_text(c) or next(answers, None) or not_asked(c.item.item_id, stopped)
-            case_judgments = verdicts.judgments_of(c, answer, j)
-            _settle(store, answer, case_judgments)
-            judgments += case_judgments
-        if (surplus := next(answers, None)) is not None:
-            hint = f"({j.name}); report this with the endpoint's log"
-            refuse(f"judge: there must be one answer a request; got another, {surplus.id!r} {hint}", error=RuntimeError)
-        out += _in_order(judgments, responses, find, by_id, j.name, repeats)
-    return out
+    loud = [c for c in cases if not _without_text(c)]
+    requests = Counted(len(loud), (_request(c, judge, temperature, max_tokens) for c in loud))
+    label = f"{judge.name} judges" if progress is True else progress
+    options = {"study": responses[0].study if responses else "", **ask_options}
+    store = None if Recorder.active or options.get("replay", "use") != "use" else open_cache(cache)
+    options |= {"cache": cache if store is None else store, "progress": label}
+    judgments: list[Judgment] = []
+    stopped: list[str] = []
+    answers = as_far_as_it_goes(ask(requests, judge, endpoint, **options), stopped)
+    for c in cases:
+        answer = _without_text(c) or next(answers, None) or not_asked(c.item.item_id, stopped)
+        case_judgments = verdicts.judgments_of(c, answer, judge)
+        _settle(store, answer, case_judgments)
+        judgments += case_judgments
+    if (surplus := next(answers, None)) is not None:
+        hint = f"({judge.name}); report this with the endpoint's log"
+        refuse(f"judge: there must be one answer a request; got another, {surplus.id!r} {hint}", error=RuntimeError)
+    return _in_order(judgments, responses, find, by_id, judge.name, repeats)
 
 # %% ../../nbs/steps/05_judge.ipynb #79af3294
 def _settle(cache: Cache | None, answer: Answer, judgments: Sequence[Judgment]) -> None:
@@ -263,18 +255,16 @@ def _in_order(
 # %% ../../nbs/steps/05_judge.ipynb #6f9025c4
 def judge_items(
     items: Sequence[Item],
-    judges: Model | Sequence[Model],
-    endpoints: Endpoint | Mapping[str, Endpoint],
+    judge_model: Model,
+    endpoint: Endpoint,
     *,
     rubric: str,  # whose `target` is item, e.g. "mhqa/difficulty"
     **options: Any,  # as for judge
-) -> list[Judgment]:  # judges in order, items in order; `model` is "item"
-    "Verdicts on questions. Raises: ValueError for a rubric that judges answers; what `judge` raises."
-    if (r := _rubric(rubric, options.get("prompts_dir"))).target != "item":
-        refuse(f"judge_items: rubric must have target item; got {r.target} ({rubric}); use judge for answers")
+) -> list[Judgment]:  # items in order; `model` is "item"
+    "Verdicts on questions. Raises: what `judge` raises."
     about: dict[str, Any] = {"model": "item", "mode": "zero_shot", "text": "", "attempts": 0}
     blank = [Response(item_id=i.item_id, study=i.study, **about) for i in items]
-    return judge(blank, items, judges, endpoints, rubric=rubric, **options)
+    return judge(blank, items, judge_model, endpoint, rubric=rubric, **options)
 
 # %% ../../nbs/steps/05_judge.ipynb #d194f163
 def outcomes(

@@ -197,7 +197,7 @@ def _above_raters(answers: pd.DataFrame, people: np.ndarray, level: float) -> tu
     alone = f"; {low:.1f} to {high:.1f} without one rater" if 1 < len(found.without) < FEW_RATERS else ""
     return "above a rater, raters a sample", found.both, f"points, other raters too{alone}"
 
-# %% ../../nbs/steps/22_judge_people.ipynb #1882bc52
+
 def people_table(
     table: pd.DataFrame, ratings: Iterable[Rating], *, kind: Literal["score", "label"], level: float = 0.95, **settings
 ) -> pd.DataFrame:  # judge, measure, n, ..., reading

@@ -149,7 +149,7 @@ def _rescaled(r: Rubric, scale: tuple[int, int], flipped: bool) -> Rubric:
     examples = tuple(e if isinstance(e, str) else {**e, "score": there(e["score"])} for e in r.examples)
     return r._replace(anchors=anchors, examples=examples, scale=scale, flipped=flipped)
 
-# %% ../../nbs/steps/20_judge_study.ipynb #72ed2183
+
 def reworded(r: Rubric, wording: str, dir: str | Path | None = None) -> Rubric:
     """The same content in other words, another order or on another scale; the rubric's name has the wording.
 
@@ -217,9 +217,7 @@ def study_parts(
     seed: int,
     prompts_dir: str | Path | None = None,
 ) -> list[Part]:
-    "The parts of a judge's study, without linked questions. Raises: ValueError for an unknown wording."
-    if unknown := [w for w in wordings if w not in WORDINGS]:
-        refuse(f"study_parts: wordings must be among {', '.join(WORDINGS)}; got {unknown}")
+    "The parts of a judge's study, without linked questions. Raises: what `reworded` raises."
     n_items, n_known = (n.get(judge_name or "") if isinstance(n, Mapping) else n for n in (n_items, n_known))
     alone = [i for i in items if not task_of(i).linked]
     ids = {i.item_id for i in alone}

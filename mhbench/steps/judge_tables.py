@@ -11,7 +11,6 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from ..errors import refuse
 from ..records.schema import Item, Judgment, Response
 from ..stats.differences import simultaneous_intervals
 from ..stats.estimate import ESTIMATE_COLUMNS, Estimate, estimate, fewest_clusters
@@ -49,16 +48,12 @@ def _margin_verdict(group: str, e: Estimate, margin: float) -> str:
         return "kept"
     return "broken" if high < lowest or low > highest else "unsure"
 
-# %% ../../nbs/steps/21_judge_tables.ipynb #de825508
-def known_groups(table: pd.DataFrame, margins: Mapping[str, float] = MARGINS, **settings: Any) -> pd.DataFrame:
+
+def known_groups(table: pd.DataFrame, margins: Mapping[str, float] = MARGINS) -> pd.DataFrame:
     """The scores of answers of known quality, and the margins that a judge keeps.
 
     Columns: judge, group, mean, n_failed, n, ... (difference to the reference), margin, share_kept, verdict.
-
-    Raises: ValueError for a margin of no group.
     """
-    if unknown := sorted(set(margins) - set(CORRUPTIONS)):
-        refuse(f"known_groups: margins must be of {', '.join(CORRUPTIONS)}; got {unknown}")
     rows = []
     for judge, g in table[table["experiment"] == "known groups"].groupby("judge", sort=True):
         wide = g.pivot(index=["item_id", "cluster"], columns="model", values="points").reset_index("cluster")
@@ -70,7 +65,7 @@ def known_groups(table: pd.DataFrame, margins: Mapping[str, float] = MARGINS, **
             points = g.loc[g["model"] == name, "points"]
             margin = margins.get(group, np.nan)
             d = wide[name] if group == "reference" else reference - wide[name]
-            e = mean_of(wide.assign(d=d), "d", **settings)
+            e = mean_of(wide.assign(d=d), "d")
             d = d.dropna()
             good = d.abs() <= margin if group == "padded" else d >= margin
             row = {"judge": judge, "group": group, "mean": points.mean(), "n_failed": int(points.isna().sum())}
@@ -82,7 +77,7 @@ def known_groups(table: pd.DataFrame, margins: Mapping[str, float] = MARGINS, **
 # %% ../../nbs/steps/21_judge_tables.ipynb #52074de3
 _ANSWER = ["item_id", "cluster", "model", "sample"]
 
-# %% ../../nbs/steps/21_judge_tables.ipynb #63259ce8
+
 def repeatability_table(
     table: pd.DataFrame, cut: float = 75.0, *, n_boot: int = 1000, seed: int
 ) -> pd.DataFrame:  # judge, temperature, measure, runs, n_failed, n, ...
@@ -124,7 +119,7 @@ def _together(
     s = simultaneous_intervals(pd.DataFrame(columns).to_numpy(float), n=n_boot, seed=seed, level=level)
     return {w: (float(s.ci_low[k]), float(s.ci_high[k])) for k, w in enumerate(columns)}
 
-# %% ../../nbs/steps/21_judge_tables.ipynb #d33dda2f
+
 def rewording_table(table: pd.DataFrame, **settings: Any) -> pd.DataFrame:
     """The effect of other words, another order or another scale on the scores of the same answers.
 
@@ -180,7 +175,7 @@ def _rounds(g: pd.DataFrame, settings: dict[str, Any]) -> dict[str, tuple[Estima
     rounds = {f"multiples of {step}": (h.multiples[step], even) for step, even in EVEN_DIGITS.items()}
     return rounds | {f"share of the commonest score ({h.commonest:g})": (h.share_of_commonest, np.nan)}
 
-# %% ../../nbs/steps/21_judge_tables.ipynb #334b8a56
+
 LENGTH = "points a doubling of length"
 _NOT_HELD = "nothing else is held constant: where longer answers are better, a fair judge is above 0; see padded"
 

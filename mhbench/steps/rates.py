@@ -55,12 +55,6 @@ def mean_of(table: pd.DataFrame, column: str, *, seed: int = 0, **settings: Any)
     return estimate(mean, values, clusters=clusters, seed=seed, **settings)
 
 
-def _refuse_unknown(function: str, scores: pd.DataFrame, columns: Sequence[str]) -> None:
-    if gone := [c for c in columns if c not in scores]:
-        actual = f"{gone}, which are not among {list(scores.columns)}"
-        refuse(f"{function}: value and by must name columns of scores; got {actual}")
-
-
 def of_group(items: pd.DataFrame, breakdown: str, name: str) -> pd.DataFrame:
     "The items of one group of a breakdown; all of them for `all`."
     return items if breakdown == "all" else items[items[breakdown].astype(str) == name]
@@ -149,9 +143,9 @@ def rate_table(
     *,
     all_items: pd.DataFrame | None = None,  # all that could be scored, as `scorable` gives them: some were not asked
     share: bool = False,  # the values of a column of one's own lie between 0 and 1
-    **settings: Any,  # n_boot, seed and level
+    **settings: Any,  # level; and of method="percentile", n_boot and seed
 ) -> pd.DataFrame:
-    """Means with bootstrap intervals by model, way of answering and breakdown; groups in the order of a column's
+    """Means with intervals by model, way of answering and breakdown; groups in the order of a column's
     categories where it has them.
 
     Columns: model, mode, answered_by, n_votes, by, group, n (items with a value), n_clusters, n_not_asked (items that
@@ -159,10 +153,7 @@ def rate_table(
     without an answer), n_refused, n_truncated (answers that were cut), n_unread (`mhbench.steps.score` has the rule:
     refusals and unread answers are not right; where too few could be read there is no estimate), read_from
     (of a share of right answers: how they were read), estimate, ci_low, ci_high, interval, level.
-
-    Raises: ValueError for a column that is not there.
     """
-    _refuse_unknown("rate_table", scores, [value, *by])
     item_ids = scores["item_id"] if all_items is None else pd.concat([scores["item_id"], all_items["item_id"]])
     item = pd.factorize(item_ids, sort=True)[0]  # numbers are looked up many times as fast as names
     asked_item = item[: len(scores)]
@@ -172,7 +163,9 @@ def rate_table(
         parts |= {(breakdown, name): scorable[place == k] for k, name in enumerate(names)}
     answers = _counted(scores, value, asked_item, None if all_items is None else scorable)
     runs = scores.groupby(RUN, sort=True).size().index
-    settings |= {"share": share or value in _SHARES, "within": _WITHIN.get(value, (-np.inf, np.inf))}
+    settings = (
+        {"seed": 0} | settings | {"share": share or value in _SHARES, "within": _WITHIN.get(value, (-np.inf, np.inf))}
+    )
     rows = []
     shows_source = value in _READ and "read_from" in scores
     for breakdown, place, names in _breakdowns(scores, by):
@@ -279,9 +272,8 @@ def average_models(
     level, sd_models (between them, luck subtracted), lowest and highest (of the models), q, averaged (who), left_out
     (who is not, and why).
 
-    Raises: ValueError for a column that is not there, or a group that names no model of the scores.
+    Raises: ValueError for a group that names no model of the scores.
     """
-    _refuse_unknown("average_models", scores, [value, *by])
     models = list(dict.fromkeys(scores["model"]))
     same = dict(same or {})
     named_groups = {"all models": models, **(groups or {})}
@@ -345,12 +337,7 @@ def paper_averages(
     estimate, ci_low, ci_high, q (Cochran's).
 
     Source: Lamparth, Grabb et al. 2025, tables 1 and 2.
-
-    Raises: ValueError for a column that is not there.
     """
-    needed = [*by, "model", "estimate", "ci_low", "ci_high"]
-    if gone := [c for c in needed if c not in table]:
-        refuse(f"paper_averages: table must have the columns {needed}; got {list(table.columns)}, without {gone}")
     numbers = ["estimate", "ci_low", "ci_high", "q"]
     rows = []
     real = table[~table["model"].isin(simulated)]
@@ -453,7 +440,7 @@ def f1_table(scores: pd.DataFrame, **settings: Any) -> pd.DataFrame:
 _DECLINED = [*RUN, "by", "group", "measure", "n", "n_clusters", "n_failed", "n_refused", "n_unread", *_MEASURED[2:]]
 
 
-def declined_table(scores: pd.DataFrame, by: Sequence[str] = ("category",), **settings: Any) -> pd.DataFrame:
+def declined_table(scores: pd.DataFrame, by: Sequence[str] = ("category",)) -> pd.DataFrame:
     """How often each model declined, and between which bounds its share of right answers lies.
 
     Columns: as rate_table, with `measure`; no row where every answer came and was read.
@@ -470,18 +457,18 @@ def declined_table(scores: pd.DataFrame, by: Sequence[str] = ("category",), **se
     right = scored["correct"].where(~lost[alone])
     declined = (outcomes == REFUSED).astype(float).where(outcomes != FAILED)
     tables = {
-        "declined": rate_table(eligible.assign(declined=declined), "declined", by, **settings),
-        "right": rate_table(scored, "correct", by, **settings),
-        "right, of those read": rate_table(scored.assign(correct=right), "correct", by, **settings),
-        "right, at worst": rate_table(scored.assign(correct=right.fillna(0.0)), "correct", by, **settings),
-        "right, at best": rate_table(scored.assign(correct=right.fillna(1.0)), "correct", by, **settings),
+        "declined": rate_table(eligible.assign(declined=declined), "declined", by),
+        "right": rate_table(scored, "correct", by),
+        "right, of those read": rate_table(scored.assign(correct=right), "correct", by),
+        "right, at worst": rate_table(scored.assign(correct=right.fillna(0.0)), "correct", by),
+        "right, at best": rate_table(scored.assign(correct=right.fillna(1.0)), "correct", by),
     }
     parts = [table.assign(measure=measure)[_DECLINED] for measure, table in tables.items()]
     out = pd.concat([p for p in parts if len(p)] or parts, ignore_index=True)
     place = {m: k for k, m in enumerate(tables)}
     return out.sort_values([*RUN, "by", "group", "measure"], key=lambda c: c.map(place) if c.name == "measure" else c)
 
-# %% ../../nbs/steps/07_rates.ipynb #ac7e27e4
+
 def _estimate_text(r: Any, ends: str, *, alone: str = "", none: str = "-", digits: int = 2, times: float = 1.0) -> str:
     "An estimate with its interval as `ends` writes it, or with `alone` where it has none; `none` without an estimate."
     if not np.isfinite(r.estimate):

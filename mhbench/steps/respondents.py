@@ -12,7 +12,7 @@ import pandas as pd
 from ..ask.reply import SERVICE, served_apart
 from ..records.schema import Item, Judgment, Outcome, Response, column_of, fingerprint, frame
 from ..records.task import task_of
-from .score import ANSWERED, DECLINED, UNSCORED, read_answer, spending
+from .score import ANSWERED, DECLINED, UNSCORED, read_frame, spending
 
 # %% auto #0
 __all__ = ['NOT_SAID', 'n_terms', 'who_answered', 'about_who_answered', 'count_tasks', 'count_responses', 'about_gaps',
@@ -86,16 +86,11 @@ def count_tasks(items: Sequence[Item]) -> pd.DataFrame:  # task, items
 
 def _read(items: Sequence[Item], responses: Sequence[Response]) -> pd.DataFrame:
     "The responses, with `scored` (an answer that is right or wrong by itself), `unread` and `refused`."
-    by_id = {i.item_id: i for i in items}
-    parsed = pd.DataFrame([read_answer(by_id[r.item_id], r) for r in responses], columns=["answer", "how"])
     judged = [i.item_id for i in items if task_of(i).judged]
-    table = frame(responses, Response)
-    table["answered"] = table["status"].isin(ANSWERED)
-    alone = (table["mode"] != "free_form") & ~table["item_id"].isin(judged)
-    table["scored"] = table["answered"] & alone & ~parsed["how"].isin(UNSCORED)
-    table["refused"] = parsed["how"].isin(DECLINED)
-    table["unread"] = table["scored"] & ~parsed["answer"].astype(bool) & ~table["refused"]
-    return table
+    table = read_frame(items, responses)
+    alone = (table["mode"] != "free_form") & ~table["item_id"].isin(judged) & ~table["how"].isin(UNSCORED)
+    scored, refused = table["status"].isin(ANSWERED) & alone, table["how"].isin(DECLINED)
+    return table.assign(scored=scored, refused=refused, unread=scored & ~table["read"] & ~refused)
 
 
 def count_responses(items: Sequence[Item], responses: Sequence[Response]) -> pd.DataFrame:

@@ -14,7 +14,18 @@ import pandas as pd
 from ..ask.parse import is_refusal
 from ..ask.unwrap import split_thinking
 from ..errors import refuse
-from ..records.schema import Grouping, Item, Response, Score, column_of, columns, conform, letters, most_probable
+from mhbench.records.schema import (
+    Grouping,
+    Item,
+    Response,
+    Score,
+    column_of,
+    columns,
+    conform,
+    frame,
+    letters,
+    most_probable,
+)
 from ..records.task import task_of, tasks_with
 from ..stats.calibration import brier, cross_entropy
 from ..stats.metrics import majority_vote
@@ -22,9 +33,9 @@ from ..tasks.multiple_choice import probabilities, token_agrees
 
 # %% auto #0
 __all__ = ['ANSWERED', 'DECLINED', 'ONLY_BEGUN', 'UNSCORED', 'RUN', 'NONE_READ', 'CUT_OFF', 'READ', 'NOT_READ', 'REFUSED',
-           'FAILED', 'JUDGED', 'says_nothing', 'read_answer', 'is_correct', 'scorable', 'score_responses', 'mode_names',
-           'what_became', 'outcome_counts', 'spending', 'how_read', 'sources_in_words', 'too_few_read', 'none_read',
-           'where_read', 'with_soft_labels', 'self_consistency']
+           'FAILED', 'JUDGED', 'says_nothing', 'read_answer', 'is_correct', 'read_frame', 'scorable', 'score_responses',
+           'mode_names', 'what_became', 'outcome_counts', 'spending', 'how_read', 'sources_in_words', 'too_few_read',
+           'none_read', 'where_read', 'with_soft_labels', 'self_consistency']
 
 # %% ../../nbs/steps/06_score.ipynb #65287085
 ANSWERED = ("ok", "truncated")  # statuses with a text to read
@@ -58,6 +69,13 @@ def is_correct(item: Item, answer: Sequence[str]) -> float:  # 0 to 1; NaN where
     if task.judged or not (item.right or task.none_applies):
         return float("nan")
     return task.correct(item.right, answer)
+
+
+def read_frame(items: Iterable[Item], responses: Sequence[Response]) -> pd.DataFrame:
+    "The responses with how each was read: `how`, and whether an answer was found, `read`."
+    by_id = {i.item_id: i for i in items}
+    found = [read_answer(by_id[r.item_id], r) for r in responses]
+    return frame(responses, Response).assign(read=[bool(answer) for answer, _ in found], how=[how for _, how in found])
 
 # %% ../../nbs/steps/06_score.ipynb #70372b35
 def _about(i: Item) -> dict[str, Any]:

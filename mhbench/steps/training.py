@@ -123,11 +123,11 @@ def train_runs(
     return out
 
 # %% ../../nbs/steps/19_training.ipynb #2b724ea8
-def _row(items: Sequence[Item], answers: Mapping[str, str], **settings: Any) -> dict[str, Any]:
+def _row(items: Sequence[Item], answers: Mapping[str, str]) -> dict[str, Any]:
     "Accuracy with its interval, and the share of the most frequent letter."
     answered = [i for i in items if i.item_id in answers]
     rights = [(answers[i.item_id] == i.key[0], i.cluster) for i in answered]
-    e = mean_of(pd.DataFrame(rights, columns=["right", "cluster"]), "right", share=True, **settings)
+    e = mean_of(pd.DataFrame(rights, columns=["right", "cluster"]), "right", share=True)
     counts = pd.Series(list(answers.values()), dtype=object).value_counts()
     modal_share = float(counts.iloc[0] / counts.sum()) if len(counts) else np.nan
     return e.row() | {"most_said": modal_share, "n_missing": len(items) - len(answered)}
@@ -151,7 +151,7 @@ def baselines(train: Sequence[Item]) -> dict[str, Callable[[Sequence[Item]], dic
     }
 
 # %% ../../nbs/steps/19_training.ipynb #bdeb53f5
-def run_table(runs: Sequence[Run], parts: TrainingParts, **settings: Any) -> pd.DataFrame:
+def run_table(runs: Sequence[Run], parts: TrainingParts) -> pd.DataFrame:
     "Test accuracy of every run and baseline: model, variant, seed, epochs, best_epoch, n_truncated, an estimate's."
     rows = []
     for r in runs:
@@ -159,13 +159,13 @@ def run_table(runs: Sequence[Run], parts: TrainingParts, **settings: Any) -> pd.
         head = {"model": r.model, "variant": r.variant, "seed": r.seed, "run": r.trained.key[:16]}
         head |= {"epochs": facts["epochs_trained"], "best_epoch": facts["best_epoch"]}
         head |= {"n_truncated": facts["n_truncated"], "n_too_long": facts["n_too_long"]}
-        rows.append(head | _row(parts.test, _likeliest(r.scores), **settings))
+        rows.append(head | _row(parts.test, _likeliest(r.scores)))
     for name, answer in baselines(parts.train).items():
-        rows.append({"model": "–", "variant": name} | _row(parts.test, answer(parts.test), **settings))
+        rows.append({"model": "–", "variant": name} | _row(parts.test, answer(parts.test)))
     return pd.DataFrame(rows)
 
 # %% ../../nbs/steps/19_training.ipynb #573f9c8e
-def seed_table(runs: Sequence[Run], parts: TrainingParts, **settings: Any) -> pd.DataFrame:
+def seed_table(runs: Sequence[Run], parts: TrainingParts) -> pd.DataFrame:
     """The mean over seeds by model and variant, with its interval over items (for these seeds), and the standard
     deviation over seeds.
 
@@ -179,7 +179,7 @@ def seed_table(runs: Sequence[Run], parts: TrainingParts, **settings: Any) -> pd
         answers = pd.DataFrame(columns).reindex(key.index).dropna()
         right = answers.eq(key[answers.index], axis=0).astype(float)  # an item in a row, a seed in a column
         cluster = [i.cluster for i in parts.test if i.item_id in right.index]
-        e = mean_of(pd.DataFrame({"right": right.mean(axis=1), "cluster": cluster}), "right", share=True, **settings)
+        e = mean_of(pd.DataFrame({"right": right.mean(axis=1), "cluster": cluster}), "right", share=True)
         spread = right.mean().std(ddof=1)
         rows.append({"model": model, "variant": variant, "seeds": len(of_seed), "sd_seeds": spread} | e.row())
     measured = ["n", "n_clusters", "estimate", "ci_low", "ci_high", "interval", "level"]
@@ -187,7 +187,7 @@ def seed_table(runs: Sequence[Run], parts: TrainingParts, **settings: Any) -> pd
 
 # %% ../../nbs/steps/19_training.ipynb #57df4d42
 def order_table(
-    runs: Sequence[Run], parts: TrainingParts, *, n_orders: int = 4, seed: int, **settings: Any
+    runs: Sequence[Run], parts: TrainingParts, *, n_orders: int = 4, seed: int
 ) -> pd.DataFrame:  # model, variant, seed, and the columns of order_row
     "Accuracy on the test part with its options in `n_orders` orders, in whole cycles, and its dependence on the order."
     answerers: list[tuple[dict[str, Any], Callable]]
@@ -196,7 +196,7 @@ def order_table(
     rows = []
     for head, answer in answerers:
         by_order = answers_by_order(parts.test, answer, n_orders, seed=seed)
-        rows.append(head | order_row(by_order, **settings))
+        rows.append(head | order_row(by_order))
     return pd.DataFrame(rows)
 
 

@@ -125,7 +125,7 @@ def _drawn(values: Sequence, name: str, axis: str, k: int, *key: object):
         return shuffled(values, *key, axis)[k] if name == "D_A" else values[k]
     return shuffled(values, *key, axis, k)[0]
 
-# %% ../../nbs/steps/01_variants.ipynb #28a333d2
+
 def _prompt(item: Item, name: str, k: int, seed: int) -> Item:
     "Prompt `k` of one question in one set."
     key = (seed, name, item.item_id)
@@ -210,7 +210,7 @@ def answers_by_order(
     return pd.DataFrame(rows, columns=["item_id", "cluster", "order", "option", "right"])
 
 # %% ../../nbs/steps/01_variants.ipynb #337248ba
-def order_row(answers: pd.DataFrame, **settings: Any) -> dict[str, Any]:
+def order_row(answers: pd.DataFrame) -> dict[str, Any]:
     """The mean over orders with its interval over items, and the spread over orders: n_orders, depends, lowest,
     highest, sd_orders, n_missing, and the columns of an estimate.
 
@@ -223,7 +223,7 @@ def order_row(answers: pd.DataFrame, **settings: Any) -> dict[str, Any]:
     of_item = complete.groupby("item_id", sort=False).agg(
         right=("right", "mean"), options=("option", "nunique"), cluster=("cluster", "first")
     )
-    e = mean_of(of_item, "right", share=True, **settings)
+    e = mean_of(of_item, "right", share=True)
     spread = {"lowest": by_order.min(), "highest": by_order.max(), "sd_orders": by_order.std(ddof=1)}
     counts = {"n_orders": int(answers["order"].nunique()), "depends": int((of_item["options"] > 1).sum())}
     return counts | spread | {"n_missing": int(answers["item_id"].nunique()) - len(of_item)} | e.row()

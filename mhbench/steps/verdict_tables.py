@@ -26,9 +26,9 @@ from .rates import mean_of
 from .verdicts import BY_RULE
 
 # %% auto #0
-__all__ = ['VERDICT_MEANS', 'STYLES', 'lineage_guard', 'about_lineages', 'verdict_frame', 'count_verdicts', 'bounded_mean',
-           'verdict_means', 'same_score', 'judges_compared', 'one_value', 'style_rubric', 'judge_in_styles',
-           'styles_to_ask', 'alike_by_style', 'final_scores']
+__all__ = ['VERDICT_MEANS', 'lineage_guard', 'about_lineages', 'verdict_frame', 'count_verdicts', 'bounded_mean', 'verdict_means',
+           'same_score', 'judges_compared', 'one_value', 'style_rubric', 'judge_in_styles', 'styles_to_ask',
+           'alike_by_style', 'final_scores']
 
 # %% ../../nbs/steps/12_verdict_tables.ipynb #6b828681
 def lineage_guard(judges: Sequence[str], students: Sequence[str], lineages: Mapping[str, str]) -> pd.DataFrame:
@@ -58,21 +58,14 @@ _VALUES = {"Correct": 1.0, "Incorrect": 0.0}
 VERDICT_MEANS = {"score": "mean score / 100", "label": "share judged correct"}  # what a mean of verdicts is called
 
 
-def _no_kind(function: str, kind: str) -> None:
-    if kind not in VERDICT_MEANS:
-        actual = f"{kind!r}; duels have tables of their own"
-        refuse(f"{function}: kind must be one of {', '.join(VERDICT_MEANS)}; got {actual}")
-
-
 def verdict_frame(judgments: Iterable[Judgment], items: Iterable[Item], kind: str) -> pd.DataFrame:
     """One row a verdict, with what is averaged.
 
     Columns: the fields of a judgment, category, cluster, value (0 to 1; NaN without a verdict, or with a label that
     is neither Correct nor Incorrect).
 
-    Raises: ValueError for another kind, or a judgment whose item is not there.
+    Raises: ValueError for a judgment whose item is not there.
     """
-    _no_kind("verdict_frame", kind)
     table = frame(judgments, Judgment)
     about = [(i.item_id, i.category, i.cluster) for i in items]
     about_items = pd.DataFrame(about, columns=["item_id", "category", "cluster"])
@@ -109,16 +102,13 @@ def bounded_mean(
     return e.row() | {"low": low.estimate, "high": high.estimate}
 
 
-def verdict_means(table: pd.DataFrame, kind: str, **settings: Any) -> pd.DataFrame:
+def verdict_means(table: pd.DataFrame, kind: str) -> pd.DataFrame:
     """The mean verdict of each judge on each student, with its interval over cases, and its bounds.
 
     Columns: judge, model, by, group, n (values in the mean), ..., low, high, n_asked (verdicts that the judge was asked
     for), and of these n_failed (missing), n_other (labels between right and wrong) and n_abstain; n_by_rule (answers
     that are empty or refusals: 0, or Incorrect, without a judge).
-
-    Raises: ValueError for another kind than score or label.
     """
-    _no_kind("verdict_means", kind)
     names = ["n_asked", "n_failed", "n_other", "n_by_rule", "n_abstain"]
     rows = []
     for (judge, model), g in table.groupby(["judge", "model"]):
@@ -128,7 +118,7 @@ def verdict_means(table: pd.DataFrame, kind: str, **settings: Any) -> pd.DataFra
             intermediate = label.notna() & ~label.isin([*_VALUES, ABSTAIN])
             counts = [int(x.sum()) for x in (~ruled, failed, intermediate, ruled, label == ABSTAIN)]
             missing = intermediate | failed
-            row = bounded_mean(group, "value", missing, ruled, share=kind == "label", within=(0.0, 1.0), **settings)
+            row = bounded_mean(group, "value", missing, ruled, share=kind == "label", within=(0.0, 1.0))
             rows.append(head | row | dict(zip(names, counts)))
     return pd.DataFrame(rows, columns=["judge", "model", "by", "group", *ESTIMATE_COLUMNS, "low", "high", *names])
 
@@ -159,10 +149,7 @@ def judges_compared(table: pd.DataFrame, kind: str, **settings: Any) -> pd.DataF
     """Every pair of judges, or of a judge's repetitions, on what both have judged; what the rule decided is left out.
 
     Columns: first, second, measure, outputs (that both have judged), n (without abstentions), ...
-
-    Raises: ValueError for another kind.
     """
-    _no_kind("judges_compared", kind)
     wide = _by_run(table[table["text"] != BY_RULE], kind)
     rows = []
     for first, second in combinations(wide.columns, 2):
@@ -194,13 +181,8 @@ def one_value(table: pd.DataFrame) -> dict[str, str]:  # of verdict_frame; judge
     return out
 
 # %% ../../nbs/steps/12_verdict_tables.ipynb #9040674d
-STYLES = ("basic", "points", "holistic")
-
-
 def style_rubric(study: str, style: str, dir: str | Path | None = None) -> str | None:
     "A study's rubric for a style; None for basic, each item's own. Raises: ValueError for a style that it has not."
-    if style not in STYLES:
-        refuse(f"style_rubric: styles must be among {', '.join(STYLES)}; got {style!r}")
     if style == "basic":
         return None
     name = f"{study}/{style}"
@@ -266,7 +248,7 @@ def alike_by_style(verdicts: Sequence[tuple[str, Judgment]], items: Sequence[Ite
     return pd.DataFrame(rows, columns=["style", "first", "second", "alike", *ESTIMATE_COLUMNS, "apart"])
 
 # %% ../../nbs/steps/12_verdict_tables.ipynb #12527cef
-def final_scores(judgments: Sequence[Judgment], items: Sequence[Item], **settings: Any) -> pd.DataFrame:
+def final_scores(judgments: Sequence[Judgment], items: Sequence[Item]) -> pd.DataFrame:
     """The final score of each task, from 0 to 100; cases with follow-ups also by their number.
 
     Columns: judge, model, task, tier, n_failed, n, ..., low, high.
@@ -283,6 +265,6 @@ def final_scores(judgments: Sequence[Judgment], items: Sequence[Item], **setting
     for selection in (points.assign(tier="all"), points.dropna(subset=["tier"])):
         for key, g in selection.groupby(by, sort=True, dropna=False):
             failed = g["points"].isna()
-            row = bounded_mean(g, "points", failed, g["text"] == BY_RULE, top=100.0, **settings)
+            row = bounded_mean(g, "points", failed, g["text"] == BY_RULE, top=100.0)
             rows.append(dict(zip(by, key)) | {"n_failed": int(failed.sum())} | row)
     return pd.DataFrame(rows, columns=[*by, "n_failed", *ESTIMATE_COLUMNS, "low", "high"])

@@ -126,7 +126,7 @@ def verdicts_asked(rubric: Rubric, item: Item, texts: Sequence) -> int:
         refuse(f"judge: rubric must fit the item; got {actual}; name another rubric")
     return len(item.stems) if "part" in rubric.text else len(texts)
 
-# %% ../../nbs/steps/04_verdicts.ipynb #2582d962
+
 def _parts(rubric: Rubric, item: Item, texts: Sequence[str]) -> str:
     "Linked questions, each with its reference and its part of the answer."
     if "part" not in rubric.text or not texts:

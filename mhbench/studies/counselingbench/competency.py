@@ -31,39 +31,36 @@ from .fields import COMPETENCIES, SHORT, in_paper_order
 from .rationales import AGREEMENT, error_labels
 
 # %% auto #0
-__all__ = ['MARKS', 'MEASURES', 'ANNOTATORS', 'paper_interval', 'competency_table', 'against_marks', 'paired_models',
-           'over_units', 'compare_competencies', 'competency_differences', 'count_cases', 'short_names', 'case_table',
-           'Choice', 'choice_scores', 'accuracies', 'standings', 'by_setting', 'by_competency', 'model_table',
-           'question_counts', 'interval_rows', 'level_of', 'over_models', 'over_cases', 'pairs_asked',
-           'pairs_not_asked', 'medical_models', 'over_pairs', 'annotator_agreement', 'ErrorLabels', 'labelled_errors',
-           'competency_headline', 'uncounted_settings']
+__all__ = ['MARKS', 'MEASURES', 'ANNOTATORS', 'paper_interval', 'competency_table', 'against_marks', 'medical_models',
+           'over_units', 'compare_competencies', 'competency_differences', 'count_cases', 'case_table', 'Choice',
+           'choice_scores', 'accuracies', 'standings', 'by_setting', 'by_competency', 'model_table', 'question_counts',
+           'interval_rows', 'level_of', 'over_models', 'pairs_asked', 'pairs_not_asked', 'over_pairs',
+           'annotator_agreement', 'ErrorLabels', 'labelled_errors', 'competency_headline', 'uncounted_settings']
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #b3852281
 MARKS = {"pass mark": 0.63, "expert level": 0.90}
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #cdd32138
+_SAMPLE = 100  # questions
+
+
 def paper_interval(
     statistic: Callable,  # takes the arrays and weights (B, N), gives (B, ...)
-    *arrays: np.ndarray,  # N responses along the first axis
-    size: int | None = 100,  # questions in a sample; None: as many as there are
+    *arrays: np.ndarray,  # N responses along the first axis, one or more
     n: int = 1000,  # samples
     level: float = 0.99,
     seed: int,
     units: np.ndarray | None = None,  # (N,) the question of each response; None: each its own
 ) -> Interval:  # its n is the number of questions
-    """The central `level` of the statistic in `n` samples of `size` questions, drawn with replacement.
+    """The central `level` of the statistic in `n` samples of 100 questions, drawn with replacement.
 
     Source: samples as in the script of Nguyen et al. 2025, who take the mean of 100 and its t interval; samples smaller
     than the data: Bickel, Götze and van Zwet 1997 (without their rescaling).
-    Raises: ValueError for no question, or a size or number below 1.
     """
     length = len(arrays[0])
     code = np.arange(length) if units is None else np.unique(np.asarray(units), return_inverse=True)[1]
-    k = int(code.max(initial=-1)) + 1
-    if k == 0 or n < 1 or (size is not None and size < 1):
-        value = f"{k} questions, size {size}, n {n}"
-        refuse(f"paper_interval: there must be a question, and size and n of 1 or more; got {value}")
-    draws = np.random.default_rng(seed).multinomial(size or k, np.full(k, 1 / k), n).astype(float)
+    k = int(code.max()) + 1
+    draws = np.random.default_rng(seed).multinomial(_SAMPLE, np.full(k, 1 / k), n).astype(float)
     r = np.asarray(statistic(*arrays, weights=draws[:, code]), float)
     estimate = np.asarray(statistic(*arrays, weights=np.ones((1, length))), float)[0]
     undefined = int(np.isnan(r.reshape(n, -1)).any(1).sum())
@@ -103,10 +100,8 @@ def competency_table(
     questions, n_clusters cases; n_not_asked, with `all_items`, counts the questions of the group that were not asked.
 
     Source: Nguyen et al. 2025, tables 2, 3, A8 and A9.
-    Raises: ValueError for an unknown interval, or a question without one right letter.
+    Raises: ValueError for a question without one right letter.
     """
-    if interval not in ("case", "question", "paper"):
-        refuse(f"competency_table: interval must be case, question or paper; got {interval!r}")
     level = 0.99 if interval == "paper" else 0.95
     choice = scores[scores["task"].isin(tasks_with("choice"))].assign(all="all")
     rows = []
@@ -169,10 +164,8 @@ def against_marks(table: pd.DataFrame, marks: Mapping[str, float] = MARKS) -> pd
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #311ff33d
 def _items(scores: pd.DataFrame, mode: str) -> pd.DataFrame:
-    "One row a question: its case, its competency, and each model's mean."
+    "One row a question that was asked in a mode: its case, its competency, and each model's mean."
     answers = where_read(scores[(scores["mode"] == mode) & (scores["answered_by"] == "plain")], ["model"])
-    if answers.empty:
-        refuse(f"competency: scores must have answers in mode {mode!r}; got {sorted(scores['mode'].unique())}")
     wide = answers.pivot_table(index="item_id", columns="model", values="correct", aggfunc="mean", dropna=False)
     return answers.groupby("item_id").agg(case=("cluster", "first"), group=("category", "first")).join(wide)
 
@@ -191,29 +184,43 @@ def _in_families(out: pd.DataFrame, p: str, method: Adjustment) -> pd.DataFrame:
     return out.assign(p_adjusted=adjust_within(out[p], out["group"] == "all", method))
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #c5c64216
-def paired_models(
-    scores: pd.DataFrame, pairs: Mapping[str, str], *, mode: str = "zero_shot", method: Adjustment = "holm", seed: int
+def medical_models(
+    scores: pd.DataFrame,
+    pairs: Mapping[str, str],  # medical model -> the general one that it was made from
+    *,
+    mode: str = "zero_shot",
+    method: Adjustment = "holm",
+    every_two: pd.DataFrame | None = None,  # of `mhbench.steps.between_models.model_pairs`
 ) -> pd.DataFrame:
-    """Medical minus general on the questions that both answered, of all questions and of each group.
+    """Medical minus general on the questions that both answered, of all questions and of each group; no row without a
+    pair.
 
     `t`, `df` and `p` are the paired t-test's over questions, as if they were independent; `p_case` is that of the
     interval over cases, and `p_adjusted` corrects it: "all" of every pair is one family, every group of every pair
-    another.
+    another. `p_every_two` is adjusted over all pairs of models, for all questions together.
+
     Source: Tango 1998; Bell and McCaffrey 2002.
-    Raises: ValueError for a model or mode that is not there.
+
+    Raises: ValueError for a model that did not answer in the mode.
     """
-    wide = _items(scores, mode)
+    wide = _items(scores, mode) if pairs else pd.DataFrame()
+    adjusted: dict[frozenset, float] = {}
+    if every_two is not None:
+        plain = every_two[(every_two["mode"] == mode) & (every_two["answered_by"] == "plain")]
+        adjusted = {frozenset((r.first, r.second)): r.p_adjusted for r in plain.itertuples()}
     rows = []
     for medical, general in pairs.items():
         if missing := [m for m in (medical, general) if m not in wide]:
             allowed = f"models that answered in mode {mode!r} ({', '.join(wide.columns[2:])})"
-            refuse(f"paired_models: pairs must name {allowed}; got {missing[0]!r}")
+            refuse(f"medical_models: pairs must name {allowed}; got {missing[0]!r}")
         for name, g in [("all", wide), *wide.groupby("group", sort=True)]:
             answered = g.dropna(subset=[medical, general])
             case = answered["case"].to_numpy()
             n, n_cases = len(answered), len(set(case))
             row: dict[str, Any] = {"medical": medical, "general": general, "group": str(name), "n": n}
             row |= {"n_clusters": n_cases, "n_left_out": len(g) - n}
+            if g is wide:
+                row["p_every_two"] = adjusted.get(frozenset((medical, general)), np.nan)
             if n_cases > 1:
                 d = (answered[medical] - answered[general]).to_numpy()
                 t = paired_t(answered[medical], answered[general])
@@ -221,8 +228,11 @@ def paired_models(
                 row["p_case"] = float(difference_p(d, case, largest=1.0))
             rows.append(row)
     columns = ["medical", "general", "group", "n", "n_clusters", "n_left_out", "estimate", "ci_low", "ci_high"]
-    out = pd.DataFrame(rows, columns=[*columns, "interval", "level", "t", "df", "p", "p_case"])
-    return _in_families(out, "p_case", method)
+    columns += ["interval", "level", "t", "df", "p", "p_case", "p_adjusted", "p_every_two"]
+    out = pd.DataFrame(rows, columns=columns)
+    return (
+        _in_families(out, "p_case", method).assign(group=out["group"].replace(COMPETENCIES)) if rows else pd.DataFrame()
+    )
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #a2c46d51
 _TESTED = ["n", "estimate", "ci_low", "ci_high", "interval", "level", "t", "df", "p", "p_adjusted"]
@@ -273,7 +283,7 @@ def compare_competencies(accuracies: pd.DataFrame, *, method: Adjustment = "holm
     out = pd.DataFrame(rows).reindex(columns=["first", "second", *_TESTED])
     return out.assign(p_adjusted=adjust_p(out["p"], method))
 
-# %% ../../../nbs/studies/counselingbench/04_competency.ipynb #642c4109
+
 def _of_the_same_models(wide: pd.DataFrame, a: str, b: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
     "Means over the models that answered either group, on the questions that all of them did; cases, groups, models."
     pair = wide[wide.index.get_level_values("group").isin([a, b])]
@@ -287,23 +297,21 @@ def _of_the_same_models(wide: pd.DataFrame, a: str, b: str) -> tuple[np.ndarray,
 def competency_differences(
     scores: pd.DataFrame, *, mode: str = "zero_shot", method: Adjustment = "holm"
 ) -> pd.DataFrame:
-    """First minus second: the mean over models of each question, compared between competencies, a case one unit. Both
-    sides have the same models: those with answers to at least half of the questions of either competency, on the
-    questions that all of them answered.
+    """First minus second: the mean over models of each question, compared between competencies, a case one unit; no row
+    below two competencies. Both sides have the same models: those with answers to at least half of the questions of
+    either competency, on the questions that all of them answered.
 
     `p` is the cluster-robust t-test's, with one degree of freedom less than the competency in fewer cases has cases.
     Source: Zou and Donner 2008 (interval); Liang and Zeger 1986; Cameron and Miller 2015, section VI.
-    Raises: ValueError for a mode that is not there, or fewer than two competencies.
     """
     wide = _items(scores, mode).dropna(subset=["group"]).set_index(["case", "group"])
     names = sorted(set(wide.index.get_level_values("group")))
-    if len(names) < 2:
-        refuse(f"competency_differences: questions must belong to two groups or more; got {names} (column category)")
     rows = []
     for a, b in combinations(names, 2):
         x, case, group, n_models = _of_the_same_models(wide, a, b)
         first, second = group == a, group == b
         n = int(first.sum()), int(second.sum())
+        a, b = COMPETENCIES.get(a, a), COMPETENCIES.get(b, b)
         row = {"first": a, "second": b, "n_first": n[0], "n_second": n[1], "n_models": n_models}
         if not all(n):
             nothing = Estimate.from_limits(np.nan, n=0)._replace(kind="unconnected").row()
@@ -315,38 +323,31 @@ def competency_differences(
         p = _robust_p(difference.estimate, influence, case, min(cases) - 1)
         rows.append(row | {"cases_first": cases[0], "cases_second": cases[1]} | difference.row() | {"p": p})
     out = pd.DataFrame(rows)
-    return out.assign(p_adjusted=adjust_p(out["p"], method))
+    return out.assign(p_adjusted=adjust_p(out["p"], method)) if rows else out
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #34b83231
 def count_cases(
     items: Sequence[Item],  # of CounselingBench
-    by: str,  # publisher, condition, category, or a field of the demographics, such as ethnicity_group
-    *,
-    several: bool = False,  # by condition: under each diagnosis rather than the first
+    by: str,  # publisher, condition (the first), category, or a field of the demographics, such as ethnicity_group
 ) -> pd.DataFrame:  # one row a value: n_questions, n_cases, share of the questions
     """Questions and cases by one property; what has none is counted under `(none)`.
 
     Source: Nguyen et al. 2025, section 3, tables A1 and A2.
     """
 
-    def values(i):
+    def value(i):
         if by == "publisher":
-            return [i.item_id.removeprefix("counselingbench-").split("-")[0]]
+            return i.item_id.removeprefix("counselingbench-").split("-")[0]
         if by == "condition":
-            return (i.variant.get("conditions", "").split() or ["(none)"])[: None if several else 1]
-        return [(i.category if by == "category" else i.variant.get(by)) or "(none)"]
+            return i.variant.get("conditions", "").partition(" ")[0] or "(none)"
+        return (i.category if by == "category" else i.variant.get(by)) or "(none)"
 
-    pairs = pd.DataFrame({by: map(values, items), "case": [i.group_id for i in items]}).explode(by)
+    pairs = pd.DataFrame({by: map(value, items), "case": [i.group_id for i in items]})
     table = pairs.groupby(by)["case"].agg(n_questions="size", n_cases="nunique")
     table = table.assign(share=table["n_questions"] / max(len(items), 1))
     return table.sort_values(["n_questions", "n_cases"], ascending=False)
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #d912e238
-def short_names(groups: pd.Series) -> pd.Series:
-    "Competencies by their abbreviations; other groups unchanged."
-    return groups.map(lambda g: COMPETENCIES.get(g, g))
-
-
 def case_table(items: Sequence[Item]) -> pd.DataFrame:  # by, group, n_questions, n_cases, share
     """Questions and cases by publisher, condition, ethnic group and competency; a case with several conditions counts
     under its first.
@@ -356,7 +357,7 @@ def case_table(items: Sequence[Item]) -> pd.DataFrame:  # by, group, n_questions
     columns = ("publisher", "condition", "ethnicity_group", "category")
     headings = ("publisher", "condition", "ethnicity group", "competency")
     parts = {heading: count_cases(items, by) for heading, by in zip(headings, columns)}
-    return pd.concat(parts, names=["by", "group"]).reset_index().assign(group=lambda t: short_names(t["group"]))
+    return pd.concat(parts, names=["by", "group"]).reset_index().replace({"group": COMPETENCIES})
 
 
 class Choice(NamedTuple):
@@ -465,14 +466,6 @@ def over_models(accuracy: pd.DataFrame, *, mode: str, method: Adjustment) -> pd.
     return pd.DataFrame() if wide.shape[1] < 2 else compare_competencies(wide, method=method)
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #312ed79a
-def over_cases(accuracy: pd.DataFrame, choice: pd.DataFrame, *, mode: str, method: Adjustment) -> pd.DataFrame:
-    "Comparisons of two competencies with cases as the sample; no row below two competencies."
-    if _wide(accuracy, mode).shape[1] < 2:
-        return pd.DataFrame()
-    out = competency_differences(choice, mode=mode, method=method)
-    return out.assign(first=short_names(out["first"]), second=short_names(out["second"]))
-
-
 def pairs_asked(pairs: Mapping[str, str], choice: pd.DataFrame, mode: str) -> dict[str, str]:
     "The pairs (medical model -> its general one) in which both answered in a mode."
     answered = set(choice.loc[choice["mode"] == mode, "model"])
@@ -483,23 +476,6 @@ def pairs_not_asked(pairs: Mapping[str, str], compared: Mapping[str, str], mode:
     "The named pairs that cannot be compared, and why."
     reason = f"not both of them answered in mode {mode}"
     return {f"{medical} beside {general}": reason for medical, general in pairs.items() if medical not in compared}
-
-# %% ../../../nbs/studies/counselingbench/04_competency.ipynb #40ac6c44
-def medical_models(
-    choice: pd.DataFrame, pairs: Mapping[str, str], *, mode: str, every_two: pd.DataFrame | None = None, **options: Any
-) -> pd.DataFrame:
-    """Medical minus general on the questions that both answered; no row without a pair. `p_every_two` is adjusted over
-    all pairs of models, for all questions together.
-    """
-    if not pairs:
-        return pd.DataFrame()
-    out = paired_models(choice, pairs, mode=mode, **options)
-    adjusted: dict[frozenset, float] = {}
-    if every_two is not None:
-        plain = every_two[(every_two["mode"] == mode) & (every_two["answered_by"] == "plain")]
-        adjusted = {frozenset((r.first, r.second)): r.p_adjusted for r in plain.itertuples()}
-    p = pd.Series([adjusted.get(frozenset(pair), np.nan) for pair in zip(out["medical"], out["general"])])
-    return out.assign(group=short_names(out["group"]), p_every_two=p.where(out["group"] == "all"))
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #f53a840e
 def over_pairs(medical: pd.DataFrame, *, method: Adjustment) -> pd.DataFrame:

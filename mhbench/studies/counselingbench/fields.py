@@ -6,16 +6,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
 import pandas as pd
 
-from ...errors import refuse
-
 # %% auto #0
 __all__ = ['INSTRUCTION_LINE', 'LEADING_NUMBER', 'BLOCKS', 'COMPETENCIES', 'SHORT', 'plain_text', 'parse_demographics',
-           'ethnicity_group', 'icd_blocks', 'condition', 'competency', 'in_paper_order', 'Resolved', 'break_ties']
+           'ethnicity_group', 'icd_blocks', 'condition', 'competency', 'in_paper_order', 'break_ties']
 
 # %% ../../../nbs/studies/counselingbench/01_fields.ipynb #f1e19d87
 _FIELDS = {
@@ -146,28 +143,13 @@ def in_paper_order(rows: pd.DataFrame, *columns: str) -> pd.DataFrame:
     "Rows sorted by these columns; all questions together, then the competencies in the paper's order."
     return rows.sort_values(list(columns), key=lambda c: c.map(_PLACE) if c.name == "group" else c, kind="stable")
 
-
-class Resolved(NamedTuple):
-    "Labels after a tie-break, and how each was decided."
-
-    labels: list[str | None]  # None where there is no majority
-    how: list[str]  # agreed, tie_broken, three_ways, or undecided (the third did not say)
-
 # %% ../../../nbs/studies/counselingbench/01_fields.ipynb #7d0c2b2a
-def break_ties(first: Iterable[str], second: Iterable[str], third: Iterable[str | None]) -> Resolved:
-    """The label of two annotators where they agree, else the one that the third annotator confirms.
+def break_ties(first: str, second: str, third: str | None) -> tuple[str | None, str]:  # None without a majority
+    """A question's label, where two annotators agree or a third confirms one of them, and how it was decided: agreed,
+    tie_broken, three_ways, or undecided (the third did not say).
 
     Source: Nguyen et al. 2025, section 3.
-    Raises: ValueError where the three differ in length.
     """
-    try:
-        resolved = [_settled(*votes) for votes in zip(first, second, third, strict=True)]
-    except ValueError:
-        refuse("break_ties: first, second and third must have one label a question; got lists of different lengths")
-    return Resolved([label for label, _ in resolved], [decision for _, decision in resolved])
-
-
-def _settled(first: str, second: str, third: str | None) -> tuple[str | None, str]:
     if first == second:
         return first, "agreed"
     if third in (first, second):

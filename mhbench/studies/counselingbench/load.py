@@ -88,8 +88,7 @@ class CounselingRow(Record):
         h, s, third = (competency(x) if x else None for x in (self.label_h, self.label_s, self.label_third))
         if not (h and s):
             return None, None
-        resolution = fields.break_ties([h], [s], [third])
-        return resolution.labels[0], resolution.how[0]
+        return fields.break_ties(h, s, third)
 
     @property
     def case_text(self) -> str:
@@ -326,7 +325,7 @@ def _tie_breaks(csv: Path, strict: bool = True, **options: Any) -> list[str]:
     counts = Counter(r.resolved[1] for r in rows if r is not None)
     return [f"{counts[k]} competencies without a final label: {text}" for k, text in _HOW.items() if counts[k]]
 
-# %% ../../../nbs/studies/counselingbench/02_load.ipynb #d8c9b9ed
+
 _LABELS = {"label", "label_h", "label_s"}
 
 

@@ -124,7 +124,7 @@ def _refuse_silent(a: argparse.Namespace, ratings: list[Rating]) -> None:
         remedy = "save it as export-RATER.json, or say --partial to go on without"
         refuse(f"collect: the round must have an export of every rater; got none of {raters} ({a.round}); {remedy}")
 
-# %% ../../../nbs/studies/medqade/08_commands.ipynb #1f0c4402
+
 @subcommand(
     "panel collect",
     "all labels as one table",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,7 +22,7 @@ from ...stats.resample import divide
 from ...stats.tests import adjust_p
 from ...steps.judge_people import together_table
 from ...steps.judge_tables import student_points
-from ...steps.verdict_tables import about_lineages
+from ...steps.verdict_tables import about_lineages, lineage_guard
 from mhbench.studies.medqade.panel_tables import (
     JudgeLabels,
     Panel,
@@ -35,9 +35,9 @@ from mhbench.studies.medqade.panel_tables import (
 )
 
 # %% auto #0
-__all__ = ['JURY', 'CONFIDENCES', 'recorded_verdicts', 'Verdicts', 'all_verdicts', 'abstention_beside', 'beside_panel',
-           'ensemble_table', 'self_preference_table', 'favour_by_label', 'why_no_self_preference', 'with_pair',
-           'judge_confidences', 'people_say', 'judge_risk_coverage', 'answers_for_people']
+__all__ = ['JURY', 'CONFIDENCES', 'recorded_verdicts', 'all_verdicts', 'abstention_beside', 'beside_panel', 'ensemble_table',
+           'self_preference_table', 'favour_by_label', 'why_no_self_preference', 'with_pair', 'judge_confidences',
+           'people_say', 'judge_risk_coverage', 'answers_for_people']
 
 # %% ../../../nbs/studies/medqade/06_judges.ipynb #316fbd75
 def recorded_verdicts(ratings: Iterable[Rating]) -> list[Judgment]:
@@ -50,21 +50,12 @@ def recorded_verdicts(ratings: Iterable[Rating]) -> list[Judgment]:
             out.append(Judgment(kind="label", attempts=0, **fields))
     return out
 
-
-class Verdicts(NamedTuple):
-    "Judges' labels of any students' answers."
-
-    verdicts: JudgeLabels
-    students: list[str]  # S, as in verdicts.labels
-    item_ids: list[str]  # N, likewise
-
 # %% ../../../nbs/studies/medqade/06_judges.ipynb #78f72ee5
-def all_verdicts(judgments: Iterable[Judgment]) -> Verdicts:
+def all_verdicts(judgments: Iterable[Judgment]) -> tuple[JudgeLabels, list[str]]:  # and the students, as in its labels
     "The judges' first labels of all answers, whether or not people rated these."
     first = [g for g in judgments if g.kind == "label" and g.repeat == 0]
     students = in_order(g.model for g in first)
-    ids = list(dict.fromkeys(g.item_id for g in first))
-    return Verdicts(labels_by_judge(first, students, ids), students, ids)
+    return labels_by_judge(first, students, list(dict.fromkeys(g.item_id for g in first))), students
 
 # %% ../../../nbs/studies/medqade/06_judges.ipynb #79543374
 def abstention_beside(panel: Panel, verdicts: JudgeLabels, *, n_boot: int = 1000, seed: int) -> pd.DataFrame:
@@ -133,12 +124,6 @@ def _families(verdicts: JudgeLabels, students: Sequence[str], lineages: Mapping[
     return {name: lineages.get(name) or name for name in [*verdicts.judges, *students]}
 
 
-def _relatives(verdicts: JudgeLabels, students: Sequence[str], lineages: Mapping[str, str]) -> list[tuple[str, str]]:
-    "The pairs of a judge and a student of one family."
-    families = _families(verdicts, students, lineages)
-    return [(j, s) for j, s in product(verdicts.judges, students) if families[j] == families[s]]
-
-
 def self_preference_table(
     verdicts: JudgeLabels,  # of any students' answers: people need not have rated them
     students: Sequence[str],  # S names, as in verdicts.labels
@@ -157,7 +142,7 @@ def self_preference_table(
     """
     families = _families(verdicts, students, lineages)
     value = as_scores(verdicts.labels)
-    tests = max(len(_relatives(verdicts, students, lineages)), 1)
+    tests = max(len(lineage_guard(verdicts.judges, students, lineages)), 1)
     settings: dict[str, Any] = {"n": n_boot, "seed": seed, "tests": tests}
     rows = []
     for (a, judge), (s, student) in product(enumerate(verdicts.judges), enumerate(students)):
@@ -211,7 +196,7 @@ def why_no_self_preference(verdicts: JudgeLabels, students: Sequence[str], linea
     "Why `self_preference_table` has no row: a shared lineage is named, whether or not its bias can be computed."
     if not len(verdicts.judges):
         return "no judge has labelled these answers"
-    pairs = _relatives(verdicts, students, lineages)
+    pairs = lineage_guard(verdicts.judges, students, lineages)[["judge", "student"]].to_numpy().tolist()
     if not pairs or not all(lineages.get(judge) for judge in verdicts.judges):  # who is a peer is not known
         return about_lineages(verdicts.judges, students, lineages)
     names = ", ".join(f"{j} with {s}" for j, s in pairs[:4]) + (f" and {len(pairs) - 4} more" if len(pairs) > 4 else "")

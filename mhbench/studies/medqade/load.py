@@ -159,7 +159,7 @@ def _one_deck(path: Path) -> Path:
         refuse(f"load_corpus: path must hold one Anki export; got {[f.name for f in files]} ({path}); {remedy}")
     return files[0]
 
-# %% ../../../nbs/studies/medqade/01_load.ipynb #9c5e2926
+
 @rater_key()
 def load(
     path: Path,  # an Anki export, or the folder that holds one, and the other files

@@ -237,18 +237,14 @@ def student_table(
     *,
     core: Sequence[str] = (),  # items on which the tie-breaker does not count
     bank: Mapping[str, int] = {},  # of bank_strata: also the share that follows for the whole bank
-    n_boot: int = 1000,
-    seed: int,
 ) -> pd.DataFrame:  # by, stratum, student, n (items with a majority), ..., left_out (items without one)
     """The share of each student's answers that the majority called correct, in each stratum.
 
     Source: MedQADE, section 4.4.2 and figures 4 and 5.
     """
     labels = resolved_labels(panel, core)
-    parts = {}
-    for by, stratum in strata.items():
-        shares = student_accuracy(labels, panel.students, stratum, n=n_boot, seed=seed)
-        parts[by] = shares.astype({"stratum": object})
+    shares = {by: student_accuracy(labels, panel.students, stratum) for by, stratum in strata.items()}
+    parts = {by: t.astype({"stratum": object}) for by, t in shares.items()}
     out = pd.concat(parts, names=["by"]).reset_index("by").reset_index(drop=True)
     out.insert(1, "stratum", out.pop("stratum"))
     return pd.concat([out, weighted_to_bank(out, bank)], ignore_index=True) if bank else out
@@ -333,7 +329,7 @@ def _metric_rows(judge: str, item: np.ndarray, measured: Callable[..., Any], **c
     estimates = {m: measured(metric=m) if enough else Estimate.from_limits(np.nan, n=0) for m in METRICS}
     return [{"annotator": judge, "metric": m, **e.row(), **counts} for m, e in estimates.items()]
 
-# %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #4fe52779
+
 _CEILING = ["ceiling", "ceiling_low", "ceiling_high", "difference", "difference_low", "difference_high"]
 _CEILING += ["p_value", "overlap", "n_left_out", "n_abstained"]
 

@@ -20,8 +20,8 @@ from ...stats.agreement import ABSTAIN
 from ...steps.truth import beside_truth
 
 # %% auto #0
-__all__ = ['SIMULATED_JUDGES', 'Judge', 'Student', 'SimulatedPanel', 'simulate_panel', 'simulated_ratings', 'share_right',
-           'expected_bias', 'true_bias', 'answer_pool', 'planted_truth']
+__all__ = ['SIMULATED_JUDGES', 'Judge', 'Student', 'SimulatedPanel', 'simulate_panel', 'simulated_ratings', 'expected_bias',
+           'answer_pool', 'planted_truth']
 
 # %% ../../../nbs/studies/medqade/03_simulate.ipynb #e7941d82
 class Judge(NamedTuple):
@@ -119,12 +119,6 @@ def simulated_ratings(
     return out
 
 # %% ../../../nbs/studies/medqade/03_simulate.ipynb #cfedefd1
-def share_right(ability: float) -> float:  # E over d of sigmoid(ability - d)
-    "The probability that a simulated student is right."
-    x, w = np.polynomial.hermite_e.hermegauss(60)
-    return float((_sigmoid(ability - x) * w).sum() / w.sum())
-
-
 def expected_bias(
     judge: Judge,
     student: Student | Judge,
@@ -135,13 +129,6 @@ def expected_bias(
     calls = lambda j: right * j.sensitivity + (1 - right) * (1 - j.specificity)
     leaning = calls(judge) + judge.leans(student) * (1 - calls(judge))
     return float(np.mean(leaning - np.mean([calls(j) for j in judges if j.lineage != judge.lineage], axis=0)))
-
-
-def true_bias(judge: Judge, student: Student, judges: Sequence[Judge]) -> float:
-    "The true value of self_enhancement or family_bias, for judges that never abstain."
-    if abstaining := [j.name for j in judges if j.abstains and (j == judge or j.lineage != judge.lineage)]:
-        refuse(f"true_bias: judges must not abstain for the closed form; got {abstaining}")
-    return expected_bias(judge, student, share_right(student.ability), judges)
 
 # %% ../../../nbs/studies/medqade/03_simulate.ipynb #1fb3bc1f
 SIMULATED_JUDGES = (

@@ -7,58 +7,39 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations, product
-from typing import Any, Literal, NamedTuple, cast
+from typing import Literal, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
+from scipy.special import rel_entr
 
 from ...errors import refuse
 from ...records.schema import letters
 from ...stats.estimate import estimate
 from ...stats.hierarchical import PreferenceRefits, bootstrap_preferences
 from ...stats.preference import bradley_terry_of_each, pairwise_ties, pairwise_wins, plackett_luce, score_matrix
-from ...stats.resample import draw_weights, mean, percentile_interval
+from ...stats.resample import as_result, draw_weights, mean, percentile_interval, unit_weights
 from ...stats.soft_labels import group_means, soft_labels
 from .annotations import AnnotationArrays, sliders_from_scores
 
 # %% auto #0
-__all__ = ['LABEL_MODELS', 'jensen_shannon', 'WordingDistance', 'wording_distances', 'add_creator', 'with_creators', 'top_k',
-           'LabelTables', 'label_frame', 'label_tables', 'annotation_page']
+__all__ = ['LABEL_MODELS', 'jensen_shannon', 'wording_distances', 'with_creators', 'top_k', 'LabelTables', 'label_frame',
+           'label_tables', 'annotation_page']
 
 # %% ../../../nbs/studies/mentat/03_labels.ipynb #bcbc3aaf
 def jensen_shannon(
     p: np.ndarray,  # (..., K) not negative; normalised here
     q: np.ndarray,  # (..., K)
-) -> Any:  # (...) in [0, 1]; NaN where p or q sums to zero
+) -> np.ndarray:  # (...) in [0, 1]; NaN where p or q sums to zero
     """Jensen-Shannon distance with logarithms to base 2.
 
     Source: Lin 1991, equation 4.1; Endres and Schindelin 2003 (its square root is a metric).
-
-    Raises: ValueError for negative entries.
     """
-    p = np.asarray(p, float)
-    q = np.asarray(q, float)
-    if (p < 0).any() or (q < 0).any():
-        refuse(f"jensen_shannon: p and q must not be negative; got {min(np.nanmin(p), np.nanmin(q))}")
     with np.errstate(invalid="ignore", divide="ignore"):
-        p = p / p.sum(-1, keepdims=True)
-        q = q / q.sum(-1, keepdims=True)
-        m = (p + q) / 2
-        kl = lambda a: np.where(a == 0, 0.0, a * np.log2(a / m)).sum(-1)
-        d = np.sqrt(np.maximum((kl(p) + kl(q)) / 2, 0))
-    return float(d) if np.ndim(d) == 0 else d
-
-
-class WordingDistance(NamedTuple):
-    "The distance of mean scores under two wordings, averaged over questions."
-
-    first: str
-    second: str
-    distance: float  # mean over questions
-    expected: float  # mean under permutation
-    p_value: float  # one-sided: a distance as large, or larger
-    n_questions: int  # with annotations in both wordings
-    n_left_out: int  # questions that lack one of the two, or whose scores are all zero
+        p, q = (np.asarray(x, float) / np.sum(x, -1, keepdims=True) for x in (p, q))
+    m = (p + q) / 2
+    divergence = (rel_entr(p, m) + rel_entr(q, m)).sum(-1) / np.log(4)
+    return np.sqrt(np.maximum(divergence, 0))  # rounding may leave less than 0
 
 # %% ../../../nbs/studies/mentat/03_labels.ipynb #fed37bae
 def _mean_distance(x: np.ndarray, question: np.ndarray, second: np.ndarray, n_questions: int) -> np.ndarray:
@@ -71,44 +52,30 @@ def _mean_distance(x: np.ndarray, question: np.ndarray, second: np.ndarray, n_qu
     return np.nanmean(jensen_shannon(sums[:, 0], sums[:, 1]), -1)  # the mean's denominator cancels
 
 # %% ../../../nbs/studies/mentat/03_labels.ipynb #3e62626c
-def _labelled(caller: str, scores: np.ndarray, **labels: np.ndarray) -> tuple[np.ndarray, ...]:
-    "Scores and their labels as arrays, the labels one an annotation."
-    x = score_matrix(scores, caller)
-    arrays = [np.asarray(label) for label in labels.values()]
-    if any(a.shape != (len(x),) for a in arrays):
-        rule = f"{' and '.join(labels)} must be one label an annotation, shape ({len(x)},)"
-        refuse(f"{caller}: {rule}; got {' and '.join(str(a.shape) for a in arrays)}")
-    return x, *arrays
-
-
 def wording_distances(
     scores: np.ndarray,  # (n, K) float, not negative
     questions: np.ndarray,  # (n,) labels
-    wordings: np.ndarray,  # (n,) labels, e.g. male, female, nonbinary
+    wordings: np.ndarray,  # (n,) labels, e.g. male, female, nonbinary; "": not recorded
     *,
     n: int = 10_000,  # permutations
     seed: int,
-) -> list[WordingDistance]:  # one a pair of wordings
-    """Jensen-Shannon distance of mean scores between wordings, with a permutation test within questions.
+) -> pd.DataFrame:  # first, second, distance, expected (under permutation), p_value, n_questions, n_left_out
+    """Jensen-Shannon distance of mean scores between every two wordings, averaged over the questions that have both,
+    with a one-sided permutation test within questions; no row for two wordings that no question has both of. Left out
+    are questions that lack one of the two, or whose scores are all zero.
 
     Source: Lamparth, Grabb et al. 2025, section 3.2 (the distance); Good 2005, section 3.2 (the test).
-
-    Raises: ValueError where there are not two wordings, or no question has both.
     """
-    x, g, w = _labelled("wording_distances", scores, questions=questions, wordings=wordings)
-    if np.isnan(x).any():
-        refuse("wording_distances: scores must have no NaN; got some; leave such annotations out")
-    names = np.unique(w)
-    if len(names) < 2:
-        refuse(f"wording_distances: wordings must have two values or more; got {names.tolist()}")
-    out = []
+    x, g, w = score_matrix(scores, "wording_distances"), np.asarray(questions), np.asarray(wordings)
+    names = np.unique(w[w != ""])
+    rows = []
     for (a, b), s in zip(combinations(names, 2), np.random.SeedSequence(seed).spawn(len(names) ** 2)):
         of_two = (w == a) | (w == b)
         by = pd.DataFrame({"wording": w[of_two], "sum": x[of_two].sum(1)}).groupby(g[of_two])
         usable = np.array(list(by.groups))[(by["wording"].nunique() == 2) & (by["sum"].min() > 0)]
         m = of_two & np.isin(g, usable)
         if not m.any():
-            refuse(f"wording_distances: some question must have annotations in both wordings; got none ({a}, {b})")
+            continue
         order = np.argsort(g[m], kind="stable")
         xs = x[m][order]
         code = np.unique(g[m][order], return_inverse=True)[1]
@@ -116,49 +83,36 @@ def wording_distances(
         observed = _mean_distance(xs, code, second[None], len(usable))[0]
         rng = np.random.default_rng(s)
         parts = []
-        rows = max(1, 2_000_000 // len(xs))
-        for start in range(0, n, rows):  # shuffle within questions: sort by question, then at random
-            size = min(rows, n - start)
-            shuffle = np.argsort(code + rng.random((size, len(xs))), 1)
+        size = max(1, 2_000_000 // len(xs))
+        for start in range(0, n, size):  # shuffle within questions: sort by question, then at random
+            shuffle = np.argsort(code + rng.random((min(size, n - start), len(xs))), 1)
             parts.append(_mean_distance(xs, code, second[shuffle], len(usable)))
-        r = np.concatenate(parts)
-        p_value = float(((r >= observed - 1e-12).sum() + 1) / (n + 1))
-        left_out = len(np.unique(g)) - len(usable)
-        mean_distance = float(r.mean())
-        out.append(WordingDistance(str(a), str(b), float(observed), mean_distance, p_value, len(usable), left_out))
-    return out
+        drawn = np.concatenate(parts)
+        p_value = float(((drawn >= observed - 1e-12).sum() + 1) / (n + 1))
+        left_out = len(np.unique(g[w != ""])) - len(usable)
+        rows.append((a, b, observed, drawn.mean(), p_value, len(usable), left_out))
+    columns = ["first", "second", "distance", "expected", "p_value", "n_questions", "n_left_out"]
+    return pd.DataFrame(rows, columns=columns)
 
 # %% ../../../nbs/studies/mentat/03_labels.ipynb #c49b0980
-def add_creator(
-    scores: np.ndarray,
-    questions: np.ndarray,
-    raters: np.ndarray,  # as in hierarchical_bradley_terry
-    answers: Mapping[Any, int],  # question -> the creator's option; questions without one get no row
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # scores, questions, raters with the new rows at the end
-    """Annotations with one more for each question whose creator's answer is known: 100 for it, 0 for the others.
+def with_creators(arrays: AnnotationArrays, answers: Mapping[str, int] | None) -> dict[bool, tuple]:
+    """Scores, questions and raters: without the creators (False) and, where any answer is known, with them (True): as a
+    rater `crtr` who gives the answer to each rated question 100, and its other options 0.
 
     Source: Lamparth, Grabb et al. 2025, published code.
 
-    Raises: ValueError where a rater has that name already, or an answer is no option.
+    Raises: ValueError where an answer is no option.
     """
-    x, q, r = _labelled("add_creator", scores, questions=questions, raters=raters)
-    if "crtr" in r.tolist():
-        refuse("add_creator: name must be a new rater's; got 'crtr', who is one already; the rows were added before")
-    answered = [k for k in np.unique(q).tolist() if k in answers]
-    wrong = [k for k in answered if not 0 <= answers[k] < x.shape[1]]
-    if wrong:
-        refuse(f"add_creator: answers must be options 0 to {x.shape[1] - 1}; got {answers[wrong[0]]} ({wrong[0]})")
-    rows = np.zeros((len(answered), x.shape[1]))
-    rows[np.arange(len(answered)), [answers[k] for k in answered]] = 100
-    raters = np.concatenate([r.astype(str), np.full(len(answered), "crtr")])
-    return np.concatenate([x, rows]), np.concatenate([q, np.array(answered, q.dtype)]), raters
-
-
-def with_creators(arrays: AnnotationArrays, answers: Mapping[str, int] | None) -> dict[bool, tuple]:
-    "Scores, questions and raters: without the creators (False) and, where any answer is known, with them (True)."
-    data: dict[bool, tuple] = {False: (arrays.scores, arrays.questions, arrays.raters)}
+    x, q, raters = arrays.scores, arrays.questions, arrays.raters
+    data: dict[bool, tuple] = {False: (x, q, raters)}
     if answers:
-        data[True] = add_creator(arrays.scores, arrays.questions, arrays.raters, answers)
+        answered = [k for k in np.unique(q).tolist() if k in answers]
+        if wrong := [k for k in answered if not 0 <= answers[k] < x.shape[1]]:
+            actual = f"{answers[wrong[0]]} ({wrong[0]})"
+            refuse(f"with_creators: answers must be options 0 to {x.shape[1] - 1}; got {actual}")
+        rows = 100 * np.eye(x.shape[1])[[answers[k] for k in answered]]
+        creators = np.full(len(answered), "crtr")
+        data[True] = np.concatenate([x, rows]), np.append(q, answered), np.append(raters, creators)
     return data
 
 # %% ../../../nbs/studies/mentat/03_labels.ipynb #83e59b61
@@ -170,24 +124,13 @@ def top_k(
     """Share of questions whose answer is among the k most probable options, for every k.
 
     Source: Lamparth, Grabb et al. 2025, figure 3; ties are shared.
-
-    Raises: ValueError for answers that are no option.
     """
     p = np.asarray(probs, float)
-    a = np.asarray(answers)
-    if p.ndim != 2 or a.shape != p.shape[:1] or len(p) == 0:
-        refuse(f"top_k: answers must be one option a row of probs; got shapes {a.shape} and {p.shape}")
-    if not np.issubdtype(a.dtype, np.integer) or a.min() < 0 or a.max() >= p.shape[1]:
-        refuse(f"top_k: answers must be whole numbers from 0 to {p.shape[1] - 1}; got {a.min()} to {a.max()}")
-    answer_probs = p[np.arange(len(p)), a][:, None]
-    above, alike = (p > answer_probs).sum(1), (p == answer_probs).sum(1)  # NaN is never above
-    if (alike == 0).any():
-        refuse(f"top_k: the answer must have a probability; got NaN (row {int((alike == 0).argmax())})")
+    of_answer = p[np.arange(len(p)), answers][:, None]
+    above, alike = (p > of_answer).sum(1), (p == of_answer).sum(1)
     within = np.clip((np.arange(1, p.shape[1] + 1) - above[:, None]) / alike[:, None], 0, 1)  # (Q, K)
-    if weights is None:
-        return within.mean(0)
-    w = np.asarray(weights, float)
-    return w @ within / w.sum(1, keepdims=True)
+    w = unit_weights(weights, len(p), "top_k")
+    return as_result(w @ within / w.sum(1, keepdims=True), weights)
 
 # %% ../../../nbs/studies/mentat/03_labels.ipynb #bbb1c1d1
 LABEL_MODELS = ("Bradley-Terry", "Plackett-Luce", "hierarchical, paper", "hierarchical, symmetric")
@@ -256,8 +199,6 @@ def _together(model: str, data: tuple, penalty: float, n_boot: int, seed: int) -
 # %% ../../../nbs/studies/mentat/03_labels.ipynb #492285b7
 def _wrong(questions: np.ndarray, n_options: int, wrong_options: Mapping[str, Iterable[str]]) -> np.ndarray:
     "(Q, K) bool: the options that are objectively wrong."
-    if unknown := sorted(set(wrong_options) - set(questions.tolist())):
-        refuse(f"label_tables: wrong_options must name questions that were rated; got {unknown[:5]}")
     return np.array([np.isin(letters(n_options), list(wrong_options.get(q, ()))) for q in questions])
 
 
@@ -282,7 +223,7 @@ def _top_k_rows(fitted: _Labels, probs: np.ndarray, creators: Mapping[str, int])
         rows.append(dict(k=k, n=len(answered), estimate=e.estimate, ci_low=ends[0], ci_high=ends[1]))
     return rows
 
-# %% ../../../nbs/studies/mentat/03_labels.ipynb #7e3fa670
+
 def label_frame(questions: Sequence[str] | np.ndarray, **values: np.ndarray) -> pd.DataFrame:
     "Values (Q, K) of options as columns, one row an option: question, option, and each by its name."
     n, k = next(iter(values.values())).shape
@@ -313,11 +254,7 @@ def label_tables(
     """Soft labels by each model, without the creators and with them, and the spread of their refits.
 
     Source: Lamparth, Grabb et al. 2025, section 3.2 and figure 3.
-
-    Raises: ValueError for an unknown model, or wrong options of a question that nobody rated.
     """
-    if unknown := sorted(set(models) - set(LABEL_MODELS)):
-        refuse(f"label_tables: models must be among {', '.join(LABEL_MODELS)}; got {unknown}")
     labels, facts, top = [], [], []
     fits: dict[str, PreferenceRefits] = {}
     for model, (rated, rows) in product(models, with_creators(arrays, creators).items()):

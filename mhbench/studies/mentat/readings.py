@@ -29,6 +29,7 @@ from mhbench.studies.mentat.annotations import (
     sliders_from_scores,
 )
 from .labels import jensen_shannon, label_frame, with_creators
+from .preferences import top_shares
 
 # %% auto #0
 __all__ = ['has_one_reading', 'can_be_tested', 'both_readings', 'ReadingTests', 'reading_tests', 'agreement_by_reading',
@@ -62,20 +63,14 @@ def both_readings(arrays: AnnotationArrays) -> dict[str, AnnotationArrays]:  # t
 _ROW = ["n", "estimate", "ci_low", "ci_high", "interval"]
 
 
-def _correlation(x: np.ndarray, y: np.ndarray) -> float:
-    "Pearson's correlation of two profiles; NaN where one is flat."
-    x, y = x - x.mean(), y - y.mean()
-    size = np.sqrt((x @ x) * (y @ y))
-    return float(x @ y / size) if size > 0 else np.nan
-
-
 def _correlation_with_others(arrays: AnnotationArrays, selected: np.ndarray, yardstick: np.ndarray) -> np.ndarray:
     "Correlation of each wanted annotation with the mean of other raters' yardstick annotations of its question."
     out = np.full(len(arrays.scores), np.nan)
     for i in np.flatnonzero(selected):
         by_others = yardstick & (arrays.questions == arrays.questions[i]) & (arrays.raters != arrays.raters[i])
         if by_others.any():
-            out[i] = _correlation(arrays.scores[i], arrays.scores[by_others].mean(0))
+            with np.errstate(invalid="ignore"):  # a flat profile correlates with none
+                out[i] = np.corrcoef(arrays.scores[i], arrays.scores[by_others].mean(0))[0, 1]
     return out
 
 
@@ -126,32 +121,25 @@ class ReadingTests(NamedTuple):
     signs: pd.DataFrame  # test, unit, n, shown, release, even, p_value: in which reading each unit does better
 
 # %% ../../../nbs/studies/mentat/05_readings.ipynb #0a9e69bb
-def reading_tests(readings: Mapping[str, AnnotationArrays], *, n_boot: int = 1000, seed: int) -> ReadingTests:
+def reading_tests(readings: Mapping[str, AnnotationArrays]) -> ReadingTests:
     """Four tests of the two readings, none of which uses labels made from either; the sign test is exact and two-sided.
 
     Source: sign test: Arbuthnott 1710.
-
-    Raises: ValueError where no annotation has two readings.
     """
-    first = readings["shown"]
-    if first.orders is None:
-        refuse("reading_tests: annotations must record the order of the page; got none; use both_readings")
-    has_one = has_one_reading(first.orders)
-    if has_one.all():
-        refuse("reading_tests: annotations must have two readings somewhere; got orders that are their own inverses")
+    has_one = has_one_reading(np.asarray(readings["shown"].orders))
     values = {m: _values(a, has_one) for m, a in readings.items()}
     rows, signs = [], []
     for test, unit in _UNITS.items():
         for m, by in values.items():
             value, cluster = by[unit]
             same = unit == "pair of annotations"
-            e = estimate(mean, value, clusters=cluster, share=same, n_boot=n_boot, seed=seed)
+            e = estimate(mean, value, clusters=cluster, share=same, seed=0)
             rows.append({"test": test, "reading": m} | e.row())
         better = -1 if unit == "pair of wordings" else 1  # a distance is better where it is smaller
         signs.append(_signs(test, unit, *(better * values[m][unit][0] for m in MAPPINGS)))
     return ReadingTests(pd.DataFrame(rows, columns=["test", "reading", *_ROW]), pd.DataFrame(signs))
 
-# %% ../../../nbs/studies/mentat/05_readings.ipynb #48bbf5b8
+
 def _session_means(values: np.ndarray, sessions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     "The mean over each session's annotations that have a value."
     names = np.unique(sessions[~np.isnan(values)])
@@ -167,12 +155,6 @@ def _signs(test: str, unit: str, as_shown: np.ndarray, as_released: np.ndarray) 
     return dict(test=test, unit=unit, n=len(d), shown=up, release=down, even=len(d) - up - down, p_value=p)
 
 # %% ../../../nbs/studies/mentat/05_readings.ipynb #e2905b87
-def _top_share(scores: np.ndarray) -> float:
-    "The largest share of annotations that put one option on top; ties share their vote."
-    top = scores == scores.max(1, keepdims=True)
-    return float((top / top.sum(1, keepdims=True)).mean(0).max())
-
-
 def _measures(arrays: AnnotationArrays, creators: Mapping[str, int]) -> pd.DataFrame:
     "Alpha, share of the top option, and the creator's answer on top, one row a question."
     alphas = question_alphas(arrays.scores, arrays.questions, raters=arrays.raters)
@@ -181,31 +163,29 @@ def _measures(arrays: AnnotationArrays, creators: Mapping[str, int]) -> pd.DataF
         scores = arrays.scores[arrays.questions == q]
         mean = scores.mean(0)
         creator = float(mean.argmax() == creators[q]) if q in creators else np.nan
-        rows.append((q, alpha, _top_share(scores), creator))
+        rows.append((q, alpha, top_shares(scores).mean(0).max(), creator))
     measures = ["Krippendorff's alpha", "share with the commonest top option", "creator's answer has the highest mean"]
     return pd.DataFrame(rows, columns=["question", *measures]).set_index("question")
 
-# %% ../../../nbs/studies/mentat/05_readings.ipynb #5b81b627
+
 def agreement_by_reading(
     readings: Mapping[str, AnnotationArrays],  # what both_readings returned
     *,
-    category: Mapping[str, str] | None = None,  # question -> category, for a breakdown beside "all"
-    creators: Mapping[str, int] | None = None,  # question -> the creator's option
-    n_boot: int = 1000,
-    seed: int,
+    category: Mapping[str, str] = {},  # question -> category, for a breakdown beside "all"
+    creators: Mapping[str, int] = {},  # question -> the creator's option
 ) -> pd.DataFrame:  # measure, category, reading, n (questions), estimate, ci_low, ci_high, interval
     "Agreement between raters, and with the questions' creators, under either reading, and the paired differences."
-    by = {m: _measures(a, creators or {}) for m, a in readings.items()}
+    by = {m: _measures(a, creators) for m, a in readings.items()}
     by["shown - release"] = by["shown"] - by["release"]
     groups: dict[str, list] = {"all": list(by["shown"].index)}
     for q in by["shown"].index:
-        if category and q in category:
+        if q in category:
             groups.setdefault(category[q], []).append(q)
     rows = []
     for measure, (name, questions), reading in product(by["shown"].columns, groups.items(), by):
         share = reading in readings and not measure.startswith("Kripp")
         values = by[reading].loc[questions, measure].to_numpy()
-        e = estimate(mean, values, clusters=np.array(questions), share=share, n_boot=n_boot, seed=seed)
+        e = estimate(mean, values, clusters=np.array(questions), share=share, seed=0)
         rows.append({"measure": measure, "category": name, "reading": reading} | e.row())
     table = pd.DataFrame(rows, columns=["measure", "category", "reading", *_ROW])
     return table[table["n"] > 0].reset_index(drop=True)
@@ -232,12 +212,10 @@ def labels_of(fit: HierarchicalFit) -> pd.DataFrame:  # question, option, probab
 
 def labels_by_reading(
     fits: Mapping[tuple[str, str, bool], HierarchicalFit],  # what reading_fits returned
-    *,
-    offset: str = "symmetric",
 ) -> pd.DataFrame:  # reading, creators (among the raters, or not), question, option, probability
-    "The labels of either reading, one row an option; of questions that every fit holds."
-    chosen = {key: fit for key, fit in fits.items() if key[1] == offset}
-    parts = [labels_of(f).assign(reading=reading, creators=rated) for (reading, _, rated), f in chosen.items()]
+    "The labels of either reading by the symmetric model, one row an option; of questions that every fit holds."
+    chosen = {(reading, rated): fit for (reading, offset, rated), fit in fits.items() if offset == "symmetric"}
+    parts = [labels_of(f).assign(reading=reading, creators=rated) for (reading, rated), f in chosen.items()]
     return pd.concat(parts, ignore_index=True)
 
 
@@ -297,9 +275,6 @@ def score_by_labels(
     items: Sequence[Item],  # as prepared: options in any order
     responses: Sequence[Response],
     labels: Mapping[str, pd.DataFrame | None],  # name -> question, option, probability; None: the items' own
-    *,
-    n_boot: int = 1000,
-    seed: int,
 ) -> pd.DataFrame:  # model, mode, category, labels, n (items), n_clusters, estimate, ci_low, ci_high, interval
     """Accuracy against each set of labels on the same items, and the first minus each other one, paired.
 
@@ -334,12 +309,12 @@ def score_by_labels(
                 cluster = group["cluster"].to_numpy()
                 row = dict(model=model, mode=mode, category=name, labels=column, n_clusters=len(set(cluster)))
                 form = {"share": True} if column in correct else {"within": (-1.0, 1.0)}
-                measured = estimate(mean, x, clusters=cluster, **form, n_boot=n_boot, seed=seed)
+                measured = estimate(mean, x, clusters=cluster, **form, seed=0)
                 rows.append(row | measured.row())
     return pd.DataFrame(rows, columns=["model", "mode", "category", "labels", "n_clusters", *_ROW])
 
 # %% ../../../nbs/studies/mentat/05_readings.ipynb #92be262a
-def by_labels(stage: Any, *, core: str | None, n_boot: int, seed: int, **unused: Any) -> Iterator[Any]:
+def by_labels(stage: Any, *, core: str | None, **unused: Any) -> Iterator[Any]:
     """What the labels decide
 
     Where people's sliders can be read in two ways (stage `preferences`), the same answers are scored against the labels
@@ -354,5 +329,5 @@ def by_labels(stage: Any, *, core: str | None, n_boot: int, seed: int, **unused:
     if labels:
         beside = stage.read("preferences", "labels")[["question", "option", "beside", "beside_probability"]]
         labels[beside["beside"].iloc[0]] = beside.rename(columns={"beside_probability": "probability"})
-    table = score_by_labels(items, stage.responses, labels, n_boot=n_boot, seed=seed) if labels else pd.DataFrame()
+    table = score_by_labels(items, stage.responses, labels) if labels else pd.DataFrame()
     yield stage.table("by_labels", table, "Accuracy against the labels of either reading", show=False)

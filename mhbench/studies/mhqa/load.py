@@ -196,7 +196,7 @@ def _answered(row: Mapping[str, str], items: Sequence[Item]) -> Item | None:
             return item
     return None
 
-# %% ../../../nbs/studies/mhqa/01_load.ipynb #c622a370
+
 def load_mhqa_results(csv: str | Path, items: Iterable[Item]) -> tuple[list[Response], list[str]]:
     """A model's recorded answers: a row is joined to the first question with its text and its options.
 
@@ -240,7 +240,7 @@ def _settings(questions: Path) -> dict[str, dict]:
     banks = {name: same | {"path": str(file.resolve())} for name, file in files.items() if file.is_file()}
     return {"profile": {"beside": banks}} if banks and _split(questions) == "gold" else {}
 
-# %% ../../../nbs/studies/mhqa/01_load.ipynb #0cfb8ca9
+
 def load(
     path: Path,  # a CSV file of the release, or a folder with one file of questions, or with MHQA-gold among others
     **options,  # of load_mhqa

@@ -41,7 +41,7 @@ def _letter_said(row: Mapping[str, str], words: str, key: str) -> str | None:
     matches = [a for a, o in zip(letters(4), _OPTIONS) if compared_text(row[o]) == compared_text(words)]
     return matches[0] if matches else None
 
-# %% ../../../nbs/studies/mhqa/05_released.ipynb #21e59e51
+
 def annotated_keys(
     csv: str | Path,  # a file of `final_results` that holds the annotators' columns
     questions: Sequence[str],  # of MHQA-gold

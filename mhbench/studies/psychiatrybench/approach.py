@@ -15,7 +15,6 @@ import pandas as pd
 
 from ...ask import prompts
 from ...ask.client import ask
-from ...ask.prompts import render
 from ...ask.request import Model, Request
 from ...errors import refuse
 from ...records.schema import Item, Judgment, Response
@@ -24,7 +23,7 @@ from ...records.task import task_of
 from ...stats.estimate import ESTIMATE_COLUMNS, estimate
 from ...stats.jackknife import agreement_estimate
 from ...steps.answers import Asked
-from ...steps.generate import response, with_system
+from ...steps.generate import response, step_messages, with_system
 from ...steps.judge import judge
 from ...steps.verdict_tables import same_score
 
@@ -65,19 +64,19 @@ def question_requests(
     """
     if not_open := [i for i in items if not task_of(i).prose]:
         refuse(f"question_requests: items must be of task open; got {not_open[0].task}", place=not_open[0].item_id)
-    name = "steps/approach_question.yaml"
-    path = prompts.find(name, prompts_dir)
-    if path is None:
-        refuse(f"question_requests: prompts must hold {name}; got no such file; install the package again")
-    text = prompts.load_text(path, {"about", "system", "user"})
     later = attempt > 0 and not asker.sampling.get("temperature", 1.0)
     sampling = {"temperature": _LATER} if later else {}
     room = asker.max_tokens.get("answer") or max_tokens
+    values = (
+        {
+            "context": "\n".join(f"{prompts.field_label(k, {})}: {v}" for k, v in i.context.items()),
+            "reference": task_of(i).reference(i),
+            "question": i.question,
+        }
+        for i in items
+    )
     out = []
-    for i in items:
-        context = "\n".join(f"{prompts.field_label(k, {})}: {v}" for k, v in i.context.items())
-        values = {"context": context, "reference": task_of(i).reference(i), "question": i.question}
-        prompt = [{"role": r, "content": render(text[r], values, name)} for r in ("system", "user") if r in text]
+    for i, prompt in zip(items, step_messages("approach_question", prompts_dir, values)):
         messages = with_system(prompt, asker.system)
         out.append(Request(f"{i.study}/{i.item_id}/question/{attempt}", messages, sampling, attempt, room=room))
     return out
@@ -100,8 +99,8 @@ def write_questions(
     Raises: ValueError for an encoder or a classifier, which cannot write; what `ask` raises.
     """
     options = {"cache": cache, **ask_options}
-    model, endpoint = _writing(asker)
-    checking = _writing(checker)
+    model, endpoint = asker.writing("write_questions: asked")
+    checking = checker.writing("write_questions: judges")
     tries = Tries([], [])
     waiting = list(items)
     for attempt in range(attempts):
@@ -125,13 +124,6 @@ def _text(question: Response) -> str:
 
 def _relevant(question: Response, check: Judgment) -> bool:
     return check.label == "yes" and bool((question.text or "").strip())
-
-
-def _writing(entry: Asked) -> tuple[Model, Any]:
-    if entry.model is None or entry.endpoint is None:
-        remedy = "name a model behind an endpoint"
-        refuse(f"write_questions: asked and judges must be models that write; got {entry.name}", remedy=remedy)
-    return entry.model, entry.endpoint
 
 # %% ../../../nbs/studies/psychiatrybench/02_approach.ipynb #7d02a99a
 def _last(tries: Tries) -> dict[str, tuple[Response, Judgment]]:  # item_id -> the question that counts, its verdict
@@ -209,7 +201,7 @@ def decide_questions(items: Sequence[Item], tries: Tries, people: Sequence[Check
     n = Counter(q.item_id for q in tries.questions)
     return [_decided(*last[i.item_id], n[i.item_id], people) for i in items]
 
-# %% ../../../nbs/studies/psychiatrybench/02_approach.ipynb #19526e30
+
 def _decided(question: Response, check: Judgment, tries: int, people: Sequence[Check]) -> Decided:
     people = [p for p in people if p.item_id == question.item_id]
     written = sorted({p.instead for p in people if p.instead})

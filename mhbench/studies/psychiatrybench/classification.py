@@ -100,7 +100,7 @@ def _parts(scores: pd.DataFrame, items: Sequence[Item]) -> Iterator[tuple[dict, 
         labels = g["item_id"].map(options).explode().unique().tolist()
         yield dict(zip(_RUN, run)), g[what_became(g) != FAILED], labels, outcome_counts(g)
 
-# %% ../../../nbs/studies/psychiatrybench/03_classification.ipynb #5d4178eb
+
 def classification_table(scores: pd.DataFrame, items: Sequence[Item], *, n_boot: int = 1000, seed: int) -> pd.DataFrame:
     "Every measure of every model on each classification task, with its interval over cases."
     n_items = Counter(i.category for i in items if i.task == "multi_label")

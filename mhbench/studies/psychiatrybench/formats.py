@@ -49,7 +49,7 @@ def set_structures(items: Sequence[Item]) -> pd.DataFrame:  # set, n_full, n_sep
         rows.append((name, len(full.stems) if full else 0, len(separated), not difference, difference))
     return pd.DataFrame(rows, columns=["set", "n_full", "n_separated", "shared", "why"])
 
-# %% ../../../nbs/studies/psychiatrybench/04_formats.ipynb #e5f7e857
+
 def _difference(full: Item | None, separated: Sequence[Item]) -> str:
     "How the two forms of a set differ; empty where they do not."
     if full is None or not separated:
@@ -106,7 +106,7 @@ def _shared(g: pd.DataFrame) -> pd.DataFrame:
     complete = (answered | ~g["shared"]).groupby(g["set"]).transform("all")
     return g[answered & complete]
 
-# %% ../../../nbs/studies/psychiatrybench/04_formats.ipynb #b825f96b
+
 def format_counts(units: pd.DataFrame) -> pd.DataFrame:  # a row a model and mode, with p and sets_without_answer
     """How many sub-questions of the shared sets are right in each format; `p` is of a sign-flip test over whole sets.
 
@@ -136,7 +136,7 @@ def _rate(full, separated, size, same, *, weights: np.ndarray, name: str) -> np.
         return np.asarray(getattr(compare_settings(full, separated, weights=weights), name))
     return (weights @ (same if name == "same letter" else separated)) / weights.sum(1)
 
-# %% ../../../nbs/studies/psychiatrybench/04_formats.ipynb #75a2e796
+
 RATES = (
     "partial credit, full",
     "accuracy, separated",

@@ -107,7 +107,7 @@ class _Classification(TaskRow):
             out.append(item | dict(suffix=f"-{form}", category=f"classification {task}", topic=form))
         return out
 
-# %% ../../../nbs/studies/psychiatrybench/01_load.ipynb #5e21c9b0
+
 def _named_labels(answer: list[str] | str, form: str, options: list[str], aliases: Mapping[str, str]) -> list[str]:
     "The labels of a row as the list spells them; Normal where there are none."
     parsed = [parse_labels(t, options, aliases=aliases) for t in ([answer] if isinstance(answer, str) else answer)]
@@ -143,7 +143,7 @@ class _Choices(TaskRow):
         options = list(self.choices.values())
         return dict(task="multiple_choice", topic=topic, question=question, options=options, key=key, **fields)
 
-# %% ../../../nbs/studies/psychiatrybench/01_load.ipynb #d6277dfb
+
 class _MCQ(_Choices):
     question: _Text
     answer: Annotated[list[Annotated[str, Field(pattern=r"^[A-Za-z]$")]], Field(min_length=1)]

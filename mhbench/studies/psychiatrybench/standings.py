@@ -228,7 +228,7 @@ def draw_standings(columns: Mapping[str, Column], models: Sequence[str], *, n_bo
         lost[name] = np.vstack([stacked, np.where(judged, np.nansum(stacked, axis=0), np.nan)])
     return Standings(tuple(models), (*columns, "average"), values, draws, *counts, lost)
 
-# %% ../../../nbs/studies/psychiatrybench/05_standings.ipynb #625f5656
+
 def _column_sets(codes: np.ndarray, parts: Sequence[slice]) -> np.ndarray:
     "The stratum of each item: the set of columns that its cluster stands in."
     member = np.zeros(codes.max() + 1, int)
@@ -315,7 +315,7 @@ def _in_common(column: Column, at: Sequence[int]) -> Column:
     answers = column.answer[at][:, shared], column.answered[at][:, shared]
     return Column(column.cluster[shared], None, column.truth[shared], *answers)
 
-# %% ../../../nbs/studies/psychiatrybench/05_standings.ipynb #10bf0464
+
 def paired_table(
     columns: Mapping[str, Column],
     models: Sequence[str],  # of the columns
@@ -353,7 +353,7 @@ def paired_table(
     return pd.DataFrame(rows, columns=["model", "against", "task", "n_left_out", *ESTIMATE_COLUMNS])
 
 # %% ../../../nbs/studies/psychiatrybench/05_standings.ipynb #19f0cc95
-def subset_table(columns: Mapping[str, Column], models: Sequence[str], **settings: Any) -> pd.DataFrame:
+def subset_table(columns: Mapping[str, Column], models: Sequence[str]) -> pd.DataFrame:
     """Subset accuracy, the share of cases whose whole set of labels is right, of each classification.
 
     Source: PsychiatryBench, equation 11.
@@ -362,7 +362,7 @@ def subset_table(columns: Mapping[str, Column], models: Sequence[str], **setting
     for name in (c for c in _LABELS if c in columns):
         c = columns[name]
         for model, exact, answered in zip(models, (c.answer == c.truth).all(axis=2).astype(float), c.answered):
-            e = estimate(mean, exact[answered], clusters=c.cluster[answered], share=True, **settings)
+            e = estimate(mean, exact[answered], clusters=c.cluster[answered], share=True, seed=0)
             rows.append({"model": model, "task": name} | e.row())
     return pd.DataFrame(rows, columns=["model", "task", *ESTIMATE_COLUMNS])
 
