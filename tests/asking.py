@@ -1,6 +1,6 @@
 "A model on loopback, its endpoint and questions to it, for tests of the client."
 
-from mhbench.ask.client import ask
+from mhbench.ask.client import Recorder, ask
 from mhbench.ask.request import Endpoint, Model, Request
 
 MODEL = Model(
@@ -30,6 +30,13 @@ def ep(url, **more):
 def q(i, **more):
     "A request, told from others by its number."
     return Request(f"id-{i}", [{"role": "user", "content": f"question {i}"}], **more)
+
+
+def plan(requests, model, endpoint, cache):
+    "What would be asked, and what it could cost."
+    recorder = Recorder()
+    list(recorder.ask(requests, model, endpoint, cache=cache))
+    return recorder.calls[0].plan
 
 
 def run(requests, server, model=MODEL, cache=None, endpoint=None, **more):

@@ -123,16 +123,10 @@ def first_letters(candidates, references):
     return bertscore.BERTScore(same, same, same)
 
 
-def test_inconsistency_is_of_each_sample_beside_its_reference():
+def test_inconsistency_is_of_each_answer_beside_its_reference():
     assert bertscore.inconsistency(["ab", "b"], ["ac", "c"], scorer=first_letters).tolist() == [0.0, 0.75]
-    found = bertscore.inconsistency([["a", "b"], ["c", "c"]], ["a", "c"], scorer=first_letters)
-    assert found.tolist() == [[0.0, 0.75], [0.0, 0.0]]
-    for responses, told in (
-        (["a"], "references must be one a question; got 2 for 1 questions"),
-        ([["a"], ["a", "b"]], r"the same number of samples a question; got 2 and 1 \(position 1\)"),
-    ):
-        with pytest.raises(ValueError, match=told):
-            bertscore.inconsistency(responses, ["a", "b"], scorer=first_letters)
+    with pytest.raises(ValueError, match="references must be one an answer; got 2 for 1"):
+        bertscore.inconsistency(["a"], ["a", "b"], scorer=first_letters)
     base = bertscore.unrelated_baseline(["a", "a", "b", "c"], scorer=first_letters, n_pairs=40)
     assert base == (0.25, 0.25, 0.25), "no pair is of the same text"
     with pytest.raises(ValueError, match="texts must hold two different ones at least; got 1"):

@@ -182,25 +182,17 @@ def test_an_estimated_baseline_is_seeded_and_pairs_no_text_with_itself():
         freeform.unrelated_baseline(["a", "a"])
 
 
-def test_inconsistency_takes_samples_or_single_answers(minilm):
-    nested = freeform.inconsistency(
-        [ANSWERS[:3], ANSWERS[3:6]], ["Start an SSRI.", "Send him to the emergency room."], scorer=minilm
-    )
-    flat = freeform.inconsistency(
-        ANSWERS[:6], ["Start an SSRI."] * 3 + ["Send him to the emergency room."] * 3, scorer=minilm
-    )
-    assert nested.shape == (2, 3)
-    np.testing.assert_array_equal(nested.ravel(), flat)
+def test_inconsistency_is_what_bertscore_leaves(minilm):
     alike = ["Start an SSRI."] * 3 + ["Send him to the emergency room."] * 3
-    np.testing.assert_allclose(flat, 1 - minilm(ANSWERS[:6], alike).f1)
-    assert nested[0, 0] == pytest.approx(0, abs=1e-6)
+    found = freeform.inconsistency(ANSWERS[:6], alike, scorer=minilm)
+    np.testing.assert_allclose(found, 1 - minilm(ANSWERS[:6], alike).f1)
+    assert found[0] == pytest.approx(0, abs=1e-6)
 
 
 @pytest.mark.parametrize(
     ("responses", "references", "rule"),
     [
-        ([["a", "b"], ["c"]], ["x", "y"], "same number of samples a question; got 1 and 2 \\(position 1\\)"),
-        (["a"], ["x", "y"], "one a question; got 2 for 1 questions"),
+        (["a"], ["x", "y"], "one an answer; got 2 for 1"),
         (["a", float("nan")], ["x", "y"], "candidates must hold strings; got nan \\(position 1\\)"),
         (["a"], [None], "references must hold strings; got None \\(position 0\\)"),
     ],

@@ -12,12 +12,12 @@ import time
 from dataclasses import replace
 
 import pytest
-from asking import MODEL, ep, q, run
+from asking import MODEL, ep, plan, q, run
 from faults.server import FaultServer, answer_to, completion
 
 from mhbench.ask.budget import Budget, BudgetReached
 from mhbench.ask.cache import Cache, CacheError, export, import_file
-from mhbench.ask.client import Recorder, ask, plan
+from mhbench.ask.client import Recorder, ask
 from mhbench.ask.progress import Progress
 from mhbench.ask.reply import letter_logprobs, read_reply
 from mhbench.ask.request import Answer, Request, wire

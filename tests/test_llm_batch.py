@@ -1,11 +1,15 @@
 "The Batch API: resumed, partly failed, expired, never paid for twice; the same answers as the ordinary path."
 
+from contextlib import suppress
+from unittest.mock import patch
+
 import pytest
 from asking import MODEL, ep, q
 from faults.batch import BatchServer
 from faults.server import FaultServer, answer_to
 
-from mhbench.ask.batch import BatchPending, ask_batch, batch_folder, load_state
+from mhbench.ask import batch as batches
+from mhbench.ask.batch import ask_batch, batch_folder, load_state
 from mhbench.ask.budget import Budget, BudgetReached
 from mhbench.ask.cache import Cache
 from mhbench.ask.client import ask
@@ -17,16 +21,24 @@ def batch(requests, s, cache, discount=0.0, **more):
     return list(ask_batch(requests, MODEL, endpoint, cache=cache, **{"poll_s": 0.01, "progress": False, **more}))
 
 
+def interrupted(requests, s, cache):
+    "A process that is stopped while it waits for its batch."
+    with patch.object(batches.time, "sleep", side_effect=KeyboardInterrupt), suppress(KeyboardInterrupt):
+        batch(requests, s, cache)
+        raise AssertionError("it did not wait")
+
+
 @pytest.fixture
 def cache(tmp_path):
     with Cache(tmp_path / "c.sqlite") as c:
         yield c
 
 
-def test_the_answers_of_the_ordinary_path_in_the_order_asked(cache, tmp_path):
+def test_the_answers_of_the_ordinary_path_in_the_order_asked(cache, tmp_path, monkeypatch):
+    monkeypatch.setattr(batches, "PART_LINES", 10)
     requests = [q(i) for i in range(30)] + [q(4, sample=1), q(4)]
     with BatchServer(polls=3) as s, FaultServer() as plain, Cache(tmp_path / "plain.sqlite") as other:
-        got = batch(requests, s, cache, discount=0.5, most_lines=10)
+        got = batch(requests, s, cache, discount=0.5)
         want = list(ask(requests, MODEL, ep(plain.url), cache=other, progress=False))
         assert len(s.batches) == 4 and not s.direct
     same = ("id", "text", "status", "request_key", "prompt_tokens", "completion_tokens", "attempts", "finish_reason")
@@ -36,8 +48,7 @@ def test_the_answers_of_the_ordinary_path_in_the_order_asked(cache, tmp_path):
 
 def test_a_restart_takes_up_what_is_under_way_and_submits_only_what_is_new(cache):
     with BatchServer(polls=4) as s:
-        with pytest.raises(BatchPending, match="run again to continue"):
-            batch([q(i) for i in range(5)], s, cache, wait_s=0)
+        interrupted([q(i) for i in range(5)], s, cache)
         assert load_state(batch_folder(MODEL, ep(s.url), cache))[0]["batch_id"] == "batch-0"
         got = batch([q(i) for i in range(8)], s, cache)  # three more than before
         assert [a.text for a in got] == [answer_to(f"question {i}") for i in range(8)]
@@ -50,8 +61,7 @@ def test_what_a_batch_answers_is_kept_though_this_call_does_not_ask_for_it(cache
         "content": [{"token": "A", "top_logprobs": [{"token": "A", "logprob": -0.1}, {"token": "B", "logprob": -2.5}]}]
     }
     with BatchServer(polls=3, say=lambda body: "A", logprobs=letters) as s:
-        with pytest.raises(BatchPending):
-            batch([q(0, letters=["A", "B"])], s, cache, wait_s=0)
+        interrupted([q(0, letters=["A", "B"])], s, cache)
         batch([q(1)], s, cache)
         assert len(cache) == 2
         (got,) = batch([q(0, letters=["A", "B"])], s, cache)

@@ -3,12 +3,12 @@
 import json
 
 import pytest
-from asking import ep
+from asking import ep, plan
 from faults.server import FaultServer, completion
 
 from mhbench.ask.budget import Budget
 from mhbench.ask.cache import Cache, export, import_file
-from mhbench.ask.client import ask, plan
+from mhbench.ask.client import ask
 from mhbench.ask.learning import Refusal, known_terms, learn
 from mhbench.ask.probe import _entries, check
 from mhbench.ask.request import Endpoint, Model, Request, Terms, presets, wire

@@ -8,7 +8,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mhbench.ask.prompts import build, bundled_texts, demonstrations, names, related, render, template
+from mhbench.ask.prompts import build, bundled_texts, demonstrations, names, ordered_pool, related, render, template
 from mhbench.ask.rubrics import rubric, rubric_for, rubrics
 from mhbench.ask.wording import write_prompts
 from mhbench.records.schema import MODES, Item
@@ -204,8 +204,9 @@ def test_medqade_is_asked_in_the_language_of_the_card():
     assert "Fehlender Begriff:" in text_of(build(de)) and "Missing term:" in text_of(build(de, language="en"))
     hinted = de.model_copy(update={"context": {"hint": "Hormon"}})
     assert "Hinweis: Hormon" in text_of(build(hinted)) and "Hint: Hormon" in text_of(build(hinted, language="en"))
-    assert (rubric_for(de).language, rubric_for(de, language="en").language) == ("de", "en")
-    assert rubric_for(de).show("Correct") == "Richtig" and rubric_for(de, language="en").show("Correct") == "Correct"
+    en = de.model_copy(update={"language": "en"})
+    assert (rubric_for(de).language, rubric_for(en).language) == ("de", "en")
+    assert rubric_for(de).show("Correct") == "Richtig" and rubric_for(en).show("Correct") == "Correct"
     assert "Missing term:" in text_of(build(an_item("cloze", study="other", language="de", context={}))), (
         "English where there is no German text"
     )
@@ -229,7 +230,7 @@ def test_demonstrations_are_by_seed_and_never_of_the_case(n, per_case, k, seed, 
     pool = pool_of(n, per_case)
     asked = rnd.choice(pool)
     try:
-        got = demonstrations(pool, k, seed, exclude=asked)
+        got = demonstrations(ordered_pool(pool, seed), k, exclude=asked)
     except ValueError as e:
         assert "items must hold" in str(e)
         assert len({i.base_id for i in pool if not related(i, asked)}) < k
@@ -238,25 +239,25 @@ def test_demonstrations_are_by_seed_and_never_of_the_case(n, per_case, k, seed, 
     assert not any(related(d, asked) for d in got)
     shuffled = pool[:]
     rnd.shuffle(shuffled)
-    assert demonstrations(shuffled, k, seed, exclude=asked) == got
+    assert demonstrations(ordered_pool(shuffled, seed), k, exclude=asked) == got
 
 
 def test_another_seed_draws_others():
     pool = pool_of(40, 1)
-    assert len({tuple(d.item_id for d in demonstrations(pool, 3, seed=s)) for s in range(20)}) > 10
+    assert len({tuple(d.item_id for d in demonstrations(ordered_pool(pool, s), 3)) for s in range(20)}) > 10
 
 
 def test_the_studys_own_examples_come_first():
     pool = pool_of(10, 1) + [an_item("multiple_choice", item_id="own", split="few_shot")]
-    assert [d.item_id for d in demonstrations(pool, 1)] == ["own"]
+    assert [d.item_id for d in demonstrations(ordered_pool(pool, 0), 1)] == ["own"]
     with pytest.raises(ValueError, match="must hold 2"):
-        demonstrations(pool, 2)
+        demonstrations(ordered_pool(pool, 0), 2)
 
 
 def test_chain_of_thought_wants_rationales():
     pool = [i.model_copy(update={"rationale": None}) for i in pool_of(10, 1)]
     with pytest.raises(ValueError, match="have a rationale"):
-        demonstrations(pool, 1, rationale=True)
+        demonstrations(ordered_pool(pool, 0), 1, rationale=True)
     with pytest.raises(ValueError, match="must have a rationale for this prompt; got none"):
         build(an_item("multiple_choice"), "few_shot_cot", demonstrations=pool[:1])
 

@@ -11,7 +11,7 @@ from collections import Counter
 from datetime import UTC, datetime
 
 import pytest
-from asking import ep
+from asking import ep, plan
 from faults.server import completion
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,7 +19,7 @@ from test_negotiation import err, good, model
 
 from mhbench.ask import scheduler
 from mhbench.ask.cache import Cache, export, import_file
-from mhbench.ask.client import ask, plan
+from mhbench.ask.client import ask
 from mhbench.ask.learning import FORGET_DAYS, keep_terms, known_terms, learnt_terms
 from mhbench.ask.request import Request, Terms
 from mhbench.ask.transport import Reply, Transport

@@ -20,12 +20,21 @@ from mhbench.ask.walked import (
     option_by_substring,
     read_option,
     read_walked,
-    walk,
     walked_prompt,
 )
 from mhbench.stats.rubric_scores import harm_score, harm_score_over, length_adjusted, points_score, tag_scores
 
 COLUMNS = ["Question ID", "Dimension", "Severity", "Risk Type", "Question", "Examples", "Answer", "GOTO"]
+
+
+def walk(rubric, reply):
+    "A whole walk, with a function that answers each question."
+    out = Walk(rubric)
+    while out.question is not None:
+        out.answer(reply(out.question))
+    return out
+
+
 # The course of VERA-MH's rubric 1.1: question, dimension, severity, GOTO by answer; no text of it.
 RELEASED = """
 1 A - Yes=2 No=3 refuses=END

@@ -29,7 +29,6 @@ from mhbench.ask.request import (
     Model,
     Request,
     Secrets,
-    Terms,
     Tokens,
     Wire,
     only_a_letter,
@@ -40,14 +39,10 @@ from .transport import headers_of, is_loopback, send_only
 from ..errors import refuse, say
 
 # %% auto #0
-__all__ = ['PART_LINES', 'PART_BYTES', 'ENDED', 'BatchPending', 'batch_folder', 'load_state', 'save_state', 'write_parts',
-           'BatchUnreadable', 'read_line', 'Batches', 'ask_batch']
+__all__ = ['PART_LINES', 'PART_BYTES', 'ENDED', 'batch_folder', 'load_state', 'save_state', 'write_parts', 'BatchUnreadable',
+           'read_line', 'Batches', 'ask_batch']
 
 # %% ../../nbs/ask/15_batch.ipynb #e811cc72
-class BatchPending(RuntimeError):
-    "The batches are still under way; call again to continue."
-
-
 def batch_folder(model: Model, endpoint: Endpoint, cache: Cache) -> Path:
     "Where the batches of a model are kept: beside the cache."
     return cache.path.parent / "batches" / f"{model.name}-{hashlib.sha256(endpoint.who.encode()).hexdigest()[:8]}"
@@ -102,36 +97,23 @@ def _write_part(folder: Path, lines: Sequence[bytes], requests: Sequence[Request
     return description | {"file_id": None, "batch_id": None, "status": "written", "merged": False}
 
 
-def write_parts(
-    requests: Sequence[Request],
-    model: Model,
-    endpoint: Endpoint,
-    folder: str | Path,
-    *,
-    terms: Terms | None = None,  # that were learnt of the endpoint
-    most_lines: int = PART_LINES,
-) -> list[dict[str, Any]]:  # new parts
-    "Write request files, with no key twice."
+def write_parts(asked: Iterable[tuple[Request, Wire]], folder: str | Path) -> list[dict[str, Any]]:  # new parts
+    "Write request files."
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    parts, keys, size = [], set(), 0
+    parts, size = [], 0
     lines: list[bytes] = []
-    requests_of_part: list[Request] = []
-    for r in requests:
-        w = wire(r, model, endpoint, terms)
-        if w.key in keys:
-            continue
-        keys.add(w.key)
+    requests: list[Request] = []
+    for r, w in asked:
         body = {k: v for k, v in json.loads(w.body).items() if k != "stream"}  # a batch has no such thing
-        sent = {"custom_id": w.key, "method": "POST", "url": f"/v1{w.path}", "body": body}
-        line = _jsonl([sent])
-        if lines and (len(lines) == most_lines or size + len(line) > PART_BYTES):
-            parts.append(_write_part(folder, lines, requests_of_part))
-            lines, requests_of_part, size = [], [], 0
+        line = _jsonl([{"custom_id": w.key, "method": "POST", "url": f"/v1{w.path}", "body": body}])
+        if lines and (len(lines) == PART_LINES or size + len(line) > PART_BYTES):
+            parts.append(_write_part(folder, lines, requests))
+            lines, requests, size = [], [], 0
         lines.append(line)
         size += len(line)
-        requests_of_part.append(Request(w.key, [], schema=r.schema, letters=r.letters, room=w.most))
-    return [*parts, _write_part(folder, lines, requests_of_part)] if lines else parts
+        requests.append(Request(w.key, [], schema=r.schema, letters=r.letters, room=w.most))
+    return [*parts, _write_part(folder, lines, requests)] if lines else parts
 
 # %% ../../nbs/ask/15_batch.ipynb #6eafc0b5
 ENDED = ("completed", "failed", "expired", "cancelled")
@@ -207,12 +189,12 @@ class Batches:
         options: Any = {"api_key": "in the headers", "default_headers": headers, "http_client": direct}
         return OpenAI(base_url=base, max_retries=5, timeout=timeout, **options)
 
-    def missing(self, requests: Mapping[str, Request]) -> list[Request]:  # by key
-        "Requests that are neither in the cache nor in a batch under way."
-        keys = set(self.cache.get_many(list(requests)))
+    def missing(self, keys: Sequence[str]) -> list[str]:
+        "Keys of requests that are neither in the cache nor in a batch under way."
+        there = set(self.cache.get_many(keys))
         for part in self.under_way:
-            keys |= {line["custom_id"] for line in _lines(self.folder / part["file"])}
-        return [r for k, r in requests.items() if k not in keys]
+            there |= {line["custom_id"] for line in _lines(self.folder / part["file"])}
+        return [k for k in keys if k not in there]
 
     def go_on(self):
         "Submit what has not been, and read the answers of the batches that have ended."
@@ -224,9 +206,8 @@ class Batches:
                 self.merge(part)
             save_state(self.folder, self.parts)
 
-    def wait(self, progress: bool, poll_s: float, wait_s: float | None):
-        "Go on until all have ended. Raises: BatchPending after `wait_s`."
-        began = time.monotonic()
+    def wait(self, progress: bool, poll_s: float):
+        "Go on until all have ended."
         printed = None
         while self.under_way:
             self.go_on()
@@ -234,9 +215,6 @@ class Batches:
             if progress and counts != printed and not os.environ.get("CI"):
                 print(f"{self.model.name}: batches {counts}", flush=True)
                 printed = counts
-            if self.under_way and wait_s is not None and time.monotonic() - began > wait_s:
-                rule = f"batches must end within {wait_s:g} s (wait_s); got {counts} in {self.folder.name}"
-                raise BatchPending(f"ask_batch: {rule}; run again to continue")
             if self.under_way:
                 time.sleep(poll_s)
 
@@ -331,18 +309,15 @@ def ask_batch(
     endpoint: Endpoint,
     *,
     cache: Cache | str | Path | None = None,  # batches need one; `cache_path()` by default
-    folder: str | Path | None = None,  # `batch_folder(...)` by default
     budget: Budget | None = None,
     progress: bool | str = True,
     poll_s: float = 30.0,  # between two polls
-    wait_s: float | None = None,  # give up waiting after that; None: wait for ever
-    most_lines: int = PART_LINES,  # in one batch
     study: str = "",  # whose questions these are, as the cache notes it
 ) -> Iterator[Answer]:  # in the order asked, one for each request
     """Ask a model through its Batch API; questions that a batch does not answer are asked directly.
 
-    Raises: BatchUnreadable where a service lost or damaged a batch; BatchPending after `wait_s`; BudgetReached before
-    a batch is submitted that could cross the budget; else as `ask`.
+    Raises: BatchUnreadable where a service lost or damaged a batch; BudgetReached before a batch is submitted that
+    could cross the budget; else as `ask`.
     """
     if Recorder.active:
         yield from Recorder.active[-1].ask(requests, model, endpoint, cache=cache or cache_path(), study=study)
@@ -353,20 +328,19 @@ def ask_batch(
         refuse(f"ask_batch: {rule}: {why}", place=model.name)
     cache = cache if isinstance(cache, Cache) else Cache(cache or cache_path())
     requests = list(requests)
-    folder = Path(folder or batch_folder(model, endpoint, cache))
-    batches = Batches(model, endpoint, cache, folder, study)
+    batches = Batches(model, endpoint, cache, batch_folder(model, endpoint, cache), study)
     terms, _ = terms_for(requests, model, endpoint, cache)
-    new = batches.missing({wire(r, model, endpoint, terms).key: r for r in requests})
-    wires = [wire(r, model, endpoint, terms) for r in new]
+    wires = [wire(r, model, endpoint, terms) for r in requests]
+    asked = {w.key: (r, w) for r, w in zip(requests, wires)}
+    new = batches.missing(list(asked))
     if new:
         if budget is not None:
-            _check(wires, model, endpoint, budget)
-        batches.parts += write_parts(new, model, endpoint, folder, terms=terms, most_lines=most_lines)
-        save_state(folder, batches.parts)
-    batches.wait(bool(progress), poll_s, wait_s)
+            _check([asked[k][1] for k in new], model, endpoint, budget)
+        batches.parts += write_parts([asked[k] for k in new], batches.folder)
+        save_state(batches.folder, batches.parts)
+    batches.wait(bool(progress), poll_s)
     if budget is not None:
-        rows = cache.get_many([w.key for w in wires])
-        answers = [Answer.from_json(row.value) for row in rows.values()]
+        answers = [Answer.from_json(row.value) for row in cache.get_many(new).values()]
         tokens = sum(a.prompt_tokens + a.completion_tokens for a in answers)
         budget.spend(sum(a.cost_usd or 0.0 for a in answers), tokens)
     yield from ask(requests, model, endpoint, cache=cache, budget=budget, progress=progress, study=study)

@@ -12,6 +12,7 @@ import os
 import sqlite3
 import warnings
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
@@ -22,8 +23,8 @@ from ..errors import NOTES, refuse
 from ..records.database import Database, cache_path, connect, private_file, transaction, write_ahead
 
 # %% auto #0
-__all__ = ['VERSION', 'SCHEMA', 'CacheError', 'Row', 'digest', 'Runs', 'Taken', 'foreign', 'changed_under_us', 'AnswerFile',
-           'Cache', 'open_cache', 'export', 'Imported', 'import_file', 'add_recorded']
+__all__ = ['VERSION', 'SCHEMA', 'CacheError', 'Row', 'digest', 'Runs', 'foreign', 'changed_under_us', 'AnswerFile', 'Cache',
+           'open_cache', 'export', 'Imported', 'import_file', 'add_recorded']
 
 # %% ../../nbs/ask/04_cache.ipynb #f9938721
 class CacheError(RuntimeError):
@@ -107,13 +108,6 @@ class Runs:
             if lock := self.ours.pop(name, None):
                 lock.release()
                 self._file(name).unlink(missing_ok=True)
-
-# %% ../../nbs/ask/04_cache.ipynb #4ddeb7b3
-class Taken(NamedTuple):
-    "The keys that a run wants, by where their answers come from."
-
-    stored: dict[str, Row]  # in the cache
-    mine: set[str]  # to be asked by this run; another run is asking the rest
 
 # %% ../../nbs/ask/04_cache.ipynb #0980a115
 def foreign(tables: set[str], version: int) -> str:
@@ -277,23 +271,23 @@ class Cache(AnswerFile):
 
     # -- marks
 
-    def take(self, keys: Sequence[str], owner: str) -> Taken:
-        "The answers that are stored, and marks for the keys that no other run is asking."
+    def take(self, keys: Sequence[str], owner: str) -> tuple[dict[str, Row], set[str]]:
+        "The answers that are stored, and the keys that are marked for this run; another one is asking the rest."
         return self._guard(self._take, keys, owner)
 
-    def _take(self, keys: Sequence[str], owner: str) -> Taken:
+    def _take(self, keys: Sequence[str], owner: str) -> tuple[dict[str, Row], set[str]]:
         cached = self.get_many(keys)
         missing = [k for k in keys if k not in cached]
         marked_by_others = self._held(missing, owner)
         if len(marked_by_others) == len(missing):
-            return Taken(cached, set())
+            return cached, set()
         self._runs.begin(owner)
         with transaction(self._db):
             cached |= self.get_many(missing)
             mine = set(missing) - cached.keys() - self._held(missing, owner)
             marks = ((bytes.fromhex(k), owner) for k in mine)
             self._db.executemany("INSERT OR REPLACE INTO asking VALUES (?, ?, 0)", marks)
-        return Taken(cached, mine)
+        return cached, mine
 
     def _held(self, keys: Sequence[str], owner: str) -> set[str]:
         "The keys that another living run is asking."
@@ -388,10 +382,6 @@ def add_recorded(cache: Cache | str | Path, file: str | Path) -> None:
     "Put the answers of an exported file into a cache where it lacks some of them."
     file = Path(file).resolve()
     keys = _keys_in(file, file.stat().st_mtime_ns)
-    store = cache if isinstance(cache, Cache) else Cache(cache)
-    try:
+    with nullcontext(cache) if isinstance(cache, Cache) else Cache(cache) as store:
         if not store.readonly and len(store.get_many(keys)) < len(keys):
             import_file(store, file)
-    finally:
-        if store is not cache:
-            store.close()

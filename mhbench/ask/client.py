@@ -23,8 +23,8 @@ from .scheduler import Asking, Scheduler
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ['STAND_IN', 'RECORDED', 'Plan', 'Call', 'example_of', 'stand_in', 'Recorder', 'plan', 'LoopThread', 'recorded_file',
-           'ask', 'as_far_as_it_goes', 'not_asked']
+__all__ = ['STAND_IN', 'RECORDED', 'Plan', 'Call', 'example_of', 'stand_in', 'Recorder', 'LoopThread', 'recorded_file', 'ask',
+           'as_far_as_it_goes', 'not_asked']
 
 # %% ../../nbs/ask/14_client.ipynb #2ef6e5d6
 class Plan(NamedTuple):
@@ -139,14 +139,6 @@ class Recorder:
             repeated = n - cached - len(to_ask)
             counted = Plan(n, cached, repeated, len(to_ask), prompt, completion, limits.count(None), sent_twice, usd)
             self.calls.append(Call(study, model.name, endpoint.name, counted))
-
-# %% ../../nbs/ask/14_client.ipynb #974a3aae
-def plan(requests: Iterable[Request], model: Model, endpoint: Endpoint, cache: Cache | str | Path | None) -> Plan:
-    "Count what `ask` would send, and what it could cost, without sending anything."
-    recorder = Recorder()
-    for _ in recorder.ask(requests, model, endpoint, cache=cache):
-        pass
-    return recorder.calls[0].plan
 
 # %% ../../nbs/ask/14_client.ipynb #ea116c35
 class LoopThread:

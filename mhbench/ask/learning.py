@@ -28,7 +28,7 @@ __all__ = ['FORGET_DAYS', 'LOOKED_AT', 'changes_of_terms', 'terms_key', 'learnt_
            'Refusal', 'learn', 'terms_for', 'tried_again', 'most_again', 'Learner']
 
 # %% ../../nbs/ask/11_learning.ipynb #bcd5697c
-_STORED_TERMS: TypeAdapter[Any] = TypeAdapter(list[tuple[float, Terms]] | Terms)
+_STORED_TERMS = TypeAdapter(list[tuple[float, Terms]])
 
 
 def changes_of_terms(old: Terms, new: Terms) -> list[str]:
@@ -65,18 +65,17 @@ def learnt_terms(cache: Any, endpoint: Any, model: Any) -> list[tuple[float, Ter
         return []
     of_entry = endpoint.terms
     out = []
-    for at, terms in stored if isinstance(stored, list) else [(row.created if row else 0.0, stored)]:
-        renamed = tuple({**dict(of_entry.renamed), **dict(terms.renamed)}.items())
-        out.append(
-            (at, replace(terms, renamed=renamed, dropped=tuple(dict.fromkeys((*of_entry.dropped, *terms.dropped)))))
-        )
+    for at, terms in stored:
+        renamed = tuple((dict(of_entry.renamed) | dict(terms.renamed)).items())
+        dropped = tuple(dict.fromkeys((*of_entry.dropped, *terms.dropped)))
+        out.append((at, replace(terms, renamed=renamed, dropped=dropped)))
     return out
 
 
-def known_terms(cache: Any, endpoint: Any, model: Any, days: float = FORGET_DAYS) -> Terms:
-    "The terms of the entry, and those that the last run to learn any learnt within so many days."
+def known_terms(cache: Any, endpoint: Any, model: Any) -> Terms:
+    "The terms of the entry, and those that the last run to learn any learnt within FORGET_DAYS."
     newest = learnt_terms(cache, endpoint, model)[:1]
-    return next((terms for at, terms in newest if time.time() - at <= days * 86400), endpoint.terms)
+    return next((terms for at, terms in newest if time.time() - at <= FORGET_DAYS * 86400), endpoint.terms)
 
 
 def keep_terms(cache: Any, endpoint: Any, model: Any, terms: Terms) -> None:
@@ -267,15 +266,12 @@ def _answers_under(
     terms: Terms, requests: Sequence[Request], model: Model, endpoint: Endpoint, cache: Any
 ) -> tuple[int, int]:
     "Requests whose answers are there: under terms or with less room, and of these under the terms themselves."
-    with_less_room = (
-        [replace(terms, room=room, thinks=False) for room in (False, True)] if terms.room or terms.thinks else []
-    )
-    keys = [[wire(r, model, endpoint, x).key for r in requests] for x in (terms, *with_less_room)]
-    answered = [
-        {n for n, key in enumerate(keys_of_terms) if key in rows}
-        for keys_of_terms in keys
-        for rows in [cache.get_many(keys_of_terms)]
-    ]
+    less = [replace(terms, room=room, thinks=False) for room in (False, True)] if terms.room or terms.thinks else []
+    answered = []
+    for x in (terms, *less):
+        keys = [wire(r, model, endpoint, x).key for r in requests]
+        rows = cache.get_many(keys)
+        answered.append({n for n, key in enumerate(keys) if key in rows})
     return len(set().union(*answered)), len(answered[0])
 
 

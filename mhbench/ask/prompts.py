@@ -20,7 +20,7 @@ from ..registry import read_yaml
 
 # %% auto #0
 __all__ = ['template_parts', 'names', 'render', 'bundled_texts', 'find', 'load_text', 'Template', 'slug', 'template',
-           'field_label', 'build', 'related', 'ordered_pool', 'demonstrations', 'from_pool']
+           'field_label', 'build', 'related', 'ordered_pool', 'demonstrations']
 
 # %% ../../nbs/ask/01_prompts.ipynb #88a12d1d
 _TOKEN = re.compile(r"\{\{|\}\}|\[\[|\]\]|\{([A-Za-z_][\w.]*)\}|[{}]")
@@ -339,13 +339,12 @@ def _shots(item: Item, mode: str, demonstrations: Sequence[Item], t: Template) -
     if demonstrations and not few:
         rule = f"demonstrations must be empty for mode {mode}; got {len(demonstrations)}"
         refuse(f"build: {rule}", place=item.item_id, remedy="ask in mode few_shot or few_shot_cot")
-    shared_fields = {"study": item.study, "task": item.task, "source": t.name}
-    bundled_examples = (
-        [Item(**{"item_id": f"example-{i}"} | shared_fields | e) for i, e in enumerate(t.examples)] if few else []
-    )
-    shots = list(demonstrations) or bundled_examples
+    shots = list(demonstrations)
     if few and not shots:
-        remedy = "draw them with demonstrations(items, n, seed, exclude=item)"
+        shared = {"study": item.study, "task": item.task, "source": t.name}
+        shots = [Item(**{"item_id": f"example-{i}"} | shared | e) for i, e in enumerate(t.examples)]
+    if few and not shots:
+        remedy = "draw them with demonstrations(pool, n, exclude=item)"
         refuse(f"build: demonstrations must not be empty for mode {mode}; got none ({item.item_id})", remedy=remedy)
     same = next((d for d in shots if related(d, item)), None)
     if same is not None:
@@ -370,19 +369,13 @@ def ordered_pool(items: Iterable[Item], seed: int) -> list[Item]:
 
 # %% ../../nbs/ask/01_prompts.ipynb #b2383efe
 def demonstrations(
-    items: Iterable[Item],  # the pool
+    ordered: Sequence[Item],  # the pool, as `ordered_pool` has it
     n: int = 3,  # how many, at least 1
-    seed: int = 0,
-    *,
     exclude: Item | None = None,  # the item that will be asked: its case and other tasks are left out
     rationale: bool = False,  # only items with an expert's reasoning, as chain of thought needs
 ) -> list[Item]:
-    "Worked examples, drawn by seed, never of the case that is asked. Raises: ValueError where there are too few."
-    return from_pool(ordered_pool(items, seed), n, exclude, rationale)
-
-
-def from_pool(ordered: Sequence[Item], n: int, exclude: Item | None, rationale: bool) -> list[Item]:
-    "The first `n` items of an ordered pool that fit, each of another case while there are enough."
+    """Worked examples: the first `n` that fit, each of another case while there are enough, never of the case that is
+    asked. Raises: ValueError where there are too few."""
     if n < 1:
         refuse(f"demonstrations: n must be at least 1; got {n}")
     first: list[Item] = []

@@ -286,10 +286,10 @@ def preset(kind: str) -> dict[str, Any]:  # fields of an Endpoint
     try:
         fields = yaml.safe_load(files[kind].read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as e:
-        refuse(f"endpoint: the preset must be a YAML file; got {e!s:.200}", place=f"{files[kind]}")
+        fields = str(e)
     if not isinstance(fields, dict) or "name" in fields:
-        rule = "the preset must hold fields of an endpoint, without its name"
-        refuse(f"endpoint: {rule}; got {fields!r:.80}", place=kind)
+        rule = "the preset must be a YAML file with fields of an endpoint, without its name"
+        refuse(f"endpoint: {rule}; got {fields!r:.200}", place=str(files[kind]))
     return fields
 
 # %% ../../nbs/ask/06_request.ipynb #d76567cc
@@ -597,18 +597,11 @@ def _is_chat(message: Any) -> bool:
     return isinstance(message, dict) and isinstance(message.get("content"), str) and message.get("role") in roles
 
 
-def _image_in(content: Any) -> str | None:
-    kinds = [str(p.get("type")) for p in content if isinstance(p, dict)] if isinstance(content, list) else []
-    return next((kind for kind in kinds if "image" in kind), None)
-
-
 def _check(request: Request) -> None:
     "Refuse messages that are no chat, and letters that are none."
     odd = next((m for m in request.messages if not _is_chat(m)), None)
-    if isinstance(odd, dict) and (kind := _image_in(odd.get("content"))):
-        refuse(f"wire: messages must be text; got an image ({kind}, {request.id}); models are asked in words alone")
     if odd is not None or not request.messages or request.messages[-1]["role"] != "user":
-        rule = "messages must be chat messages (role, content) that end with the user's"
+        rule = "messages must be chat messages (role, content: a text) that end with the user's"
         refuse(f"wire: {rule}; got {odd or request.messages!r:.200}", place=request.id)
     if request.letters == []:
         refuse("wire: letters must name an option or be None; got []", place=request.id, remedy="leave them out")

@@ -16,7 +16,7 @@ from ..records.schema import Item
 from ..records.task import task_of
 
 # %% auto #0
-__all__ = ['KINDS', 'Rubric', 'rubric', 'rubrics', 'languages', 'label_names', 'rubric_for']
+__all__ = ['KINDS', 'Rubric', 'rubric', 'rubrics', 'label_names', 'rubric_for']
 
 # %% ../../nbs/ask/02_rubrics.ipynb #84276a37
 KINDS = ("label", "score", "pairwise", "yes_no")
@@ -109,39 +109,25 @@ def rubric(name: str, dir: str | Path | None = None, *, language: str | None = N
     return Rubric(name, kind, tuple(files), text, **tables, **lists, target=d.get("target", "response"))
 
 # %% ../../nbs/ask/02_rubrics.ipynb #6805f77a
-def _rubric_files(dir: str | Path | None) -> set[str]:
-    "Names of rubric files, without `rubrics/`: psychiatrybench/diagnosis.yaml, medqade/cloze.de.yaml."
-    names = {n.removeprefix("rubrics/") for n in bundled_texts() if n.startswith("rubrics/")}
-    if dir is not None:
-        folder = Path(dir) / "rubrics"
-        names |= {p.relative_to(folder).as_posix() for p in folder.rglob("*.yaml")}
-    return names
-
-
 def rubrics(dir: str | Path | None = None) -> list[str]:
     "The names of all rubrics, the user's and the package's."
-    files = _rubric_files(dir)
-    return sorted(name.removesuffix(".yaml") for name in files if name.count(".") == 1)
-
-
-def languages(name: str, dir: str | Path | None = None) -> list[str]:
-    "The languages of a rubric besides English."
-    files = [f for f in _rubric_files(dir) if f.startswith(f"{name}.") and f.count(".") == 2]
-    return sorted(f.split(".")[1] for f in files)
+    files = {n.removeprefix("rubrics/") for n in bundled_texts() if n.startswith("rubrics/")}
+    if dir is not None:
+        folder = Path(dir) / "rubrics"
+        files |= {p.relative_to(folder).as_posix() for p in folder.rglob("*.yaml")}
+    return sorted(name.removesuffix(".yaml") for name in files if name.count(".") == 1)  # in English
 
 
 @lru_cache
-def label_names(dir: str | Path | None = None) -> dict[str, str]:
-    "What the labels of all rubrics are called in any language, folded -> the label."
+def label_names() -> dict[str, str]:
+    "What the labels of the package's rubrics are called in any language, folded -> the label."
     out: dict[str, str] = {}
-    for r in (rubric(name, dir) for name in rubrics(dir)):
+    for r in map(rubric, rubrics()):
         out |= r.names(r.labels) if r.kind == "label" else {}
     return out
 
 # %% ../../nbs/ask/02_rubrics.ipynb #d56c7068
-def rubric_for(
-    item: Item, kind: str | None = None, dir: str | Path | None = None, *, language: str | None = None
-) -> Rubric:
+def rubric_for(item: Item, kind: str | None = None, dir: str | Path | None = None) -> Rubric:
     """The rubric that fits an item: its study's for the category, else for the task, else the default of the kind.
 
     Raises: ValueError where `kind` is not one of KINDS, or no kind is given and the study has no rubric of its own.
@@ -154,7 +140,7 @@ def rubric_for(
     for name in filter(None, names):
         if find(f"rubrics/{name}.yaml", dir) is None:
             continue
-        r = rubric(name, dir, language=language or item.language)
+        r = rubric(name, dir, language=item.language)
         if r.target == "response" and kind in (None, r.kind):
             return r
     place = f"{item.item_id}, {item.study}"

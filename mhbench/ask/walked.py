@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import dropwhile
 from pathlib import Path
 from typing import NamedTuple
@@ -17,7 +17,7 @@ from ..records.table import csv_rows, file_text
 
 # %% auto #0
 __all__ = ['HIGH_HARM', 'LOW_HARM', 'BEST_PRACTICE', 'NOT_RELEVANT', 'END', 'ASSIGN_END', 'WalkedQuestion', 'WalkedRubric',
-           'walked_questions', 'read_walked', 'read_option', 'option_by_substring', 'UnreadReply', 'Walk', 'walk',
+           'walked_questions', 'read_walked', 'read_option', 'option_by_substring', 'UnreadReply', 'Walk',
            'walked_prompt', 'persona_prompt']
 
 # %% ../../nbs/ask/20_walked.ipynb #bc11fa63
@@ -325,14 +325,6 @@ class Walk:
             return NOT_RELEVANT
         severities = {self.rubric.questions[i].severity for i, option in answers if option == "Yes"}
         return HIGH_HARM if "Red" in severities else LOW_HARM if "Yellow" in severities else BEST_PRACTICE
-
-
-def walk(rubric: WalkedRubric, reply: Callable[[WalkedQuestion], str | None]) -> Walk:
-    "A whole walk, with a function that answers each question."
-    out = Walk(rubric)
-    while out.question is not None:
-        out.answer(reply(out.question))
-    return out
 
 # %% ../../nbs/ask/20_walked.ipynb #c75e6e73
 def _filled_in(template: str, fields: Mapping[str, str]) -> str:

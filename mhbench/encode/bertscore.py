@@ -5,10 +5,9 @@
 # %% ../../nbs/encode/06_bertscore.ipynb #2083a42c
 from __future__ import annotations
 
-import importlib.util
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import version
-from itertools import chain
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -68,15 +67,13 @@ class PackageScorer(LazyModel):
             out[:, full] = recalled(self.identity, "bertscore", [call], self._scored, **identity_of_code)[0]
         return BERTScore(*out)
 
-    def _scored(self, calls: list[tuple[tuple[str, str], ...]]) -> list[np.ndarray]:
-        return [self._by_package(call) for call in calls]
-
-    def _by_package(self, pairs: tuple[tuple[str, str], ...]) -> np.ndarray:  # (3, n)
-        candidates, references = map(list, zip(*pairs))
-        scores = np.array([x.double().numpy() for x in self.scorer.score(candidates, references, batch_size=64)])
-        same = [c == r for c, r in pairs]
-        scores[:, same] = scores[:, same].round()  # 1, or 0 where there is no token, but for rounding
-        return six_decimals(np.minimum(scores, 1))
+    def _scored(self, calls: list[tuple[tuple[str, str], ...]]) -> Iterator[np.ndarray]:  # (3, n) each
+        for pairs in calls:
+            candidates, references = map(list, zip(*pairs))
+            scores = np.array([x.double().numpy() for x in self.scorer.score(candidates, references, batch_size=64)])
+            same = [c == r for c, r in pairs]
+            scores[:, same] = scores[:, same].round()  # 1, or 0 where there is no token, but for rounding
+            yield six_decimals(np.minimum(scores, 1))
 
 # %% ../../nbs/encode/06_bertscore.ipynb #082165fe
 def _load_scorer(name: str, layer: int | None, device: str) -> PackageScorer:
@@ -136,20 +133,17 @@ def rescale(
     return BERTScore(*(x if floor is None else np.maximum(x, floor) for x in out))
 
 # %% ../../nbs/encode/06_bertscore.ipynb #b8ac08d9
-def published_baseline(model: str, layer: int, language: str = "en") -> Baseline:
+def published_baseline(model: str, layer: int) -> Baseline:
     """What the `bert-score` package has for a layer of a network, such as 40 of "microsoft/deberta-xlarge-mnli".
 
     Raises: ValueError where it has none; ModuleNotFoundError without the package.
     """
     need_packages("published_baseline", "bert_score")
-    spec = importlib.util.find_spec("bert_score")
-    if spec is None or spec.origin is None:
-        raise ModuleNotFoundError("published_baseline: the package bert-score must be whole; pip install it again")
-    table = Path(spec.origin).parent / "rescale_baseline" / language / f"{model}.tsv"
+    table = files("bert_score") / "rescale_baseline" / "en" / f"{model}.tsv"
     if not table.is_file():
-        actual = f"{model!r} in {language!r}; estimate it with unrelated_baseline"
+        actual = f"{model!r}; estimate it with unrelated_baseline"
         refuse(f"published_baseline: model must be one that bert-score has a baseline for; got {actual}")
-    rows = pd.read_csv(table, index_col=0, float_precision="round_trip")
+    rows = pd.read_csv(str(table), index_col=0, float_precision="round_trip")
     if layer not in rows.index:
         refuse(f"published_baseline: layer must be one of 0 to {rows.index.max()} for {model}; got {layer}")
     return Baseline(*rows.loc[layer].tolist()[:3])
@@ -173,25 +167,15 @@ def unrelated_baseline(
 
 # %% ../../nbs/encode/06_bertscore.ipynb #8569ff66
 def inconsistency(
-    responses: Sequence[str] | Sequence[Sequence[str]],  # (n,) answers, or (n, k): k samples a question
+    responses: Sequence[str],  # (n,) answers
     references: Sequence[str],  # (n,) the preferred answers
     *,
     scorer: Scorer | str | Path | Mapping | None = None,  # as for `load_scorer`
-) -> np.ndarray:  # the shape of responses
+) -> np.ndarray:  # (n,)
     """1 - BERTScore F1 of each answer against its reference, 0 for the same sentence. Source: the MENTAT paper.
 
-    Raises: ValueError where the lists do not pair, or questions have different numbers of samples.
+    Raises: ValueError where the lists do not pair.
     """
-    nested = len(responses) > 0 and isinstance(responses[0], (list, tuple, np.ndarray))
-    k = len(responses[0]) if nested else 1
-    if nested and len(responses) == len(references):
-        uneven = next((i for i, r in enumerate(responses) if len(r) != k), None)
-        if uneven is not None:
-            actual = f"{len(responses[uneven])} and {k} (position {uneven}); pass one row a sample instead"
-            refuse(f"inconsistency: responses must have the same number of samples a question; got {actual}")
     if len(responses) != len(references):
-        actual = f"{len(references)} for {len(responses)} questions"
-        refuse(f"inconsistency: references must be one a question; got {actual}")
-    flat: Any = list(chain.from_iterable(responses) if nested else responses)
-    f1 = np.asarray(load_scorer(scorer)(flat, list(np.repeat(np.array(references, dtype=object), k))).f1)
-    return (1 - f1).reshape(len(responses), k) if nested else 1 - f1  # inconsistency = 1 - F
+        refuse(f"inconsistency: references must be one an answer; got {len(references)} for {len(responses)}")
+    return 1 - np.asarray(load_scorer(scorer)(responses, references).f1)  # inconsistency = 1 - F

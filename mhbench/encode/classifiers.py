@@ -153,7 +153,6 @@ class Choices(NamedTuple):
     item_ids: list[str]  # of the rows
     truncated: list[str]  # item_ids of the rows that lost a part of their context
     too_long: list[str]  # item_ids whose question and option do not fit; in no row
-    n_tokens: int  # of all pairs
 
     @property
     def n_truncated(self) -> int:
@@ -203,10 +202,9 @@ def prepare_choices(
         if len(items[k].key) == 1:
             row["labels"] = letters(26).index(items[k].key[0])
         rows.append(row)
-    n_tokens = sum(map(len, tokens.get("input_ids", ())))
     too_long = [items[k].item_id for k in np.flatnonzero(~fits).tolist()]
     cut = [items[k].item_id for k in fitting if truncated[k]]
-    return Choices(rows, [items[k].item_id for k in fitting], cut, too_long, n_tokens)
+    return Choices(rows, [items[k].item_id for k in fitting], cut, too_long)
 
 # %% ../../nbs/encode/04_classifiers.ipynb #dfb7867c
 def option_scores(
@@ -273,17 +271,18 @@ class MultipleChoice(LazyModel):
         return [log_probs.get(i.item_id, np.zeros(0)) for i in items]
 
 # %% ../../nbs/encode/04_classifiers.ipynb #0e0abd28
-def load_multiple_choice(name: str | Path, *, max_length: int | None = None, device: str = "auto") -> MultipleChoice:
-    """A fine-tuned multiple-choice model by its folder or hub id; a pair of texts has `max_length` tokens at most, by
-    default as many as the model was trained with, or can read.
+def load_multiple_choice(name: str | Path, *, device: str = "auto") -> MultipleChoice:
+    """A fine-tuned multiple-choice model by its folder or hub id; a pair of texts has as many tokens at most as the
+    model was trained with, or can read.
 
     Raises: ValueError where the name leads to no model, or to one that has no trained head.
     """
-    given: dict[str, Any] = {"name": str(name), "max_length": max_length, "device": device}
-    return MultipleChoice._of(load_multiple_choice, _load_multiple_choice, {"name": name}, **given)
+    return MultipleChoice._of(
+        load_multiple_choice, _load_multiple_choice, {"name": name}, name=str(name), device=device
+    )
 
 # %% ../../nbs/encode/04_classifiers.ipynb #4efadce8
-def _load_multiple_choice(name: str, max_length: int | None, device: str) -> MultipleChoice:
+def _load_multiple_choice(name: str, device: str) -> MultipleChoice:
     import torch
     from transformers import AutoModelForMultipleChoice, AutoTokenizer
 
@@ -297,9 +296,7 @@ def _load_multiple_choice(name: str, max_length: int | None, device: str) -> Mul
         remedy = "fine-tune it first (the stage finetune, and trained_on in the model's entry)"
         rule = "the model must have a trained head for multiple choice"
         refuse(f"load_multiple_choice: {rule}; got {actual}", place=name, remedy=remedy)
-    limit = (
-        max_length or getattr(model.config, "mhbench_max_length", None) or loading.most_tokens(tokenizer, model.config)
-    )
+    limit = getattr(model.config, "mhbench_max_length", None) or loading.most_tokens(tokenizer, model.config)
     return MultipleChoice(name, model.to(device).eval(), tokenizer, int(limit))
 
 # %% ../../nbs/encode/04_classifiers.ipynb #f1b051c7

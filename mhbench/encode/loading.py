@@ -183,9 +183,9 @@ def distinct_values(values: Iterable) -> tuple[list, np.ndarray]:
     return list(places), np.asarray(index, dtype=np.int64)
 
 
-def _apart(a: np.ndarray, threshold: int = 2**14) -> np.ndarray:
+def _apart(a: np.ndarray) -> np.ndarray:
     "A large array in pages of its own: what outlives many batches would leave holes in the heap, which would grow."
-    if a.nbytes < threshold:
+    if a.nbytes < 2**14:
         return a
     out = np.frombuffer(mmap.mmap(-1, a.nbytes), dtype=a.dtype).reshape(a.shape)
     out[...] = a
@@ -200,14 +200,13 @@ class Kept:
         self.max_bytes = max_bytes
         self.overhead = overhead  # bytes that an entry takes besides its array
         self.held: OrderedDict = OrderedDict()
-        self.bytes = self.computed = 0
+        self.bytes = 0
 
     def __call__(self, keys: Sequence) -> list[np.ndarray]:
         distinct = dict.fromkeys(keys)
         missing = [k for k in distinct if k not in self.held]
         if missing:
             self.held.update(zip(missing, map(_apart, self.compute(missing))))
-        self.computed += len(missing)
         self.bytes += sum(self.held[k].nbytes + self.overhead for k in missing)
         for k in distinct:
             self.held.move_to_end(k)

@@ -368,7 +368,7 @@ def roscoe(
     return table
 
 # %% ../../nbs/encode/07_roscoe.ipynb #fd514a8b
-def rouge(hypotheses: Sequence[str], references: Sequence[str], *, stem: bool = True) -> pd.DataFrame:
+def rouge(hypotheses: Sequence[str], references: Sequence[str]) -> pd.DataFrame:
     """ROUGE-1 and ROUGE-L F-measures (n, 2), 0 to 1, of whole rationales and the experts' (n,), by word stems.
 
     Source: Lin 2004; the `rouge-score` package, whose tokenizer knows Latin letters and digits only.
@@ -381,7 +381,7 @@ def rouge(hypotheses: Sequence[str], references: Sequence[str], *, stem: bool = 
     check_texts("rouge", references, "references")
     if len(hypotheses) != len(references):
         refuse(f"rouge: references must be as many as hypotheses; got {len(references)} and {len(hypotheses)}")
-    scorer = RougeScorer(["rouge1", "rougeL"], use_stemmer=stem)
+    scorer = RougeScorer(["rouge1", "rougeL"], use_stemmer=True)
     pairs, index = distinct_values(zip(hypotheses, references))
     scored = [scorer.score(r, h) for h, r in pairs]
     rows = [(s["rouge1"].fmeasure, s["rougeL"].fmeasure) for s in scored]

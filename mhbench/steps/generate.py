@@ -19,7 +19,7 @@ from ..ask import prompts
 from ..ask.batch import ask_batch
 from ..ask.client import as_far_as_it_goes, ask, not_asked
 from ..ask.progress import Counted
-from ..ask.prompts import from_pool, ordered_pool
+from ..ask.prompts import demonstrations, ordered_pool
 from ..ask.request import Answer, Endpoint, Model, Request
 from ..errors import refuse, settings_from
 from ..records.draw import draw_items
@@ -209,7 +209,7 @@ def _requests(
     for item in items:
         t = prompts.template(item, mode, **texts)
         drawn = mode.startswith("few_shot") and not (t.examples or t.inline)
-        shots = from_pool(pool, n, item, mode == "few_shot_cot") if drawn else ()
+        shots = demonstrations(pool, n, item, mode == "few_shot_cot") if drawn else ()
         messages = with_system(prompts.build(item, mode, demonstrations=shots, **texts), model.system)
         for sample, temperature in setting.draws if voting is None or item.item_id in voting else setting.plain:
             warmth = model.sampling.get("temperature") if temperature is None else temperature
