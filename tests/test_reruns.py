@@ -15,9 +15,9 @@ from conftest import BIN, ENV
 
 from mhbench.run import execute
 from mhbench.run.code import imports_of_notebook
-from mhbench.run.graph import graph, jobs, notebook_files, pipeline
+from mhbench.run.graph import graph, jobs, notebook_files, part_name, pipeline, recorded_parameters
 from mhbench.run.inputs import package_code, record_inputs, record_trained
-from mhbench.run.params import WRITTEN, load_params
+from mhbench.run.params import WRITTEN, load_params, stage_parameters
 from mhbench.run.shape import stage_classes
 from mhbench.settings import Role, deciding, marked
 from mhbench.steps.parameters import GIVEN
@@ -369,6 +369,23 @@ def test_a_module_that_no_import_leads_to_ends_the_stage(root):
     execute._check_modules({"mhbench.steps.score", "json"}, notebook, "score", "mhqa", {})
     with pytest.raises(RuntimeError, match="reach every module that it loads .*; got mhbench.annotate.server .score"):
         execute._check_modules({"mhbench.annotate.server"}, notebook, "score", "mhqa", {})
+
+
+def test_a_stage_that_dvc_runs_takes_the_parameters_that_were_checked_for_this_run(folder, monkeypatch):
+    record_inputs()
+    assert recorded_parameters(folder) == {}, "nobody says that DVC runs this"
+    monkeypatch.setenv("DVC_STAGE", "score@mhqa")
+    recorded, p = recorded_parameters(folder), load_params(folder / "params.yaml")
+    assert [*recorded] == [part_name(node.name, *rest) for node, *rest in jobs(p["run"], graph(folder))]
+    assert recorded["score mhqa"] == stage_parameters(p, "score", "mhqa")
+    assert execute._parameters(folder, "params.yaml", "score", "mhqa", None) == recorded["score mhqa"]
+    was = (folder / "params.yaml").read_text()
+    try:
+        put("score", "n_boot", value=77)(folder)
+        assert recorded_parameters(folder) == {}, "params.yaml is another"
+        assert execute._parameters(folder, "params.yaml", "score", "mhqa", None)["n_boot"] == 77
+    finally:
+        (folder / "params.yaml").write_text(was)
 
 
 COMMITTED = ("agreement@mentat", "score@mhqa", "generate@mhqa-other")

@@ -19,7 +19,7 @@ from pathlib import Path
 import mhbench
 from ..errors import plain, refuse, system_remedy
 from ..records.database import clone_of, private_file
-from .graph import root
+from .graph import part_name, recorded_parameters, root
 from .process import apart, settle
 from ..subcommand import PARAMS, CommandParser, add_subcommands, argument, declarations, subcommand
 
@@ -57,15 +57,19 @@ def _run_all(a: argparse.Namespace) -> None:
 def _run(a):
     from mhbench.run.execute import ROWS, leave_failure, run_stage
     from mhbench.run.losses import failures_left, lost_in_words
-    from mhbench.run.params import load_params
     from mhbench.run.process import Live, position
 
     if a.all == bool(a.stage):
         refuse(f"run: STAGE must be named, or --all said; got {a.stage!r} with{'' if a.all else 'out'} --all")
     if a.all:
         return _run_all(a)
-    k, n = position(load_params(root() / a.params)["run"], a.stage, a.study, a.model)
-    label = " ".join(filter(None, (a.stage, a.study, a.model)))
+    label = part_name(a.stage, a.study, a.model)
+    if parts := [*recorded_parameters(root())]:
+        k, n = parts.index(label) + 1 if label in parts else 0, len(parts)
+    else:
+        from mhbench.run.params import load_params
+
+        k, n = position(load_params(root() / a.params)["run"], a.stage, a.study, a.model)
     try:
         with Live(f"{label} (stage {k} in the order of {n})" if k else label):
             notebook = run_stage(a.stage, a.study, a.model, params=a.params, overrides=a.overrides, in_process=True)

@@ -9,10 +9,10 @@ import ast
 import hashlib
 import importlib
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import cache, cached_property
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -163,12 +163,12 @@ class Code:
         """
         facts = self.module(module)
         source = facts[0].read_text(encoding="utf-8") if facts else ""
-        quoted = lambda name: any(f"{a}{name}{b}" in source for a, b in product('"/', '"/'))
+        quoted = set(re.split('["/]', source)[1:-1])
         files: list[Path] = []
         for folder, (package, inside) in self._data.items():
-            named = [f for f in inside if quoted(f.name)]
-            near = module.startswith(package) or quoted(package) or quoted(package.split(".")[-1])
-            whole = near and quoted(folder.name) and not any(f.suffix == ".yaml" for f in named)
+            named = [f for f in inside if f.name in quoted]
+            near = module.startswith(package) or not quoted.isdisjoint({package, package.split(".")[-1]})
+            whole = near and folder.name in quoted and not any(f.suffix == ".yaml" for f in named)
             files += inside if whole else named
         return [(f.relative_to(self.home.parent).as_posix(), self.file_hash(f)[:16]) for f in files]
 

@@ -6,20 +6,33 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import shutil
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import optional, refuse
 from ..records.database import private_file
-from .graph import graph, keep_private, notebook_files, pipeline, place, root, write_json
-from .params import load_params, stage_parameters
+from ..registry import studies
+from mhbench.run.graph import (
+    graph,
+    keep_private,
+    notebook_files,
+    part_name,
+    pipeline,
+    place,
+    recorded_parameters,
+    root,
+    write_json,
+)
 from .process import stage_by_command
-from ..steps.failures import STAGE_BROKE, STAGE_FOLLOWS, Failure, in_one_line
+
+if TYPE_CHECKING:
+    from mhbench.steps.failures import Failure
 
 # %% auto #0
 __all__ = ['ROWS', 'run_stage', 'failure_of', 'leave_failure']
@@ -75,17 +88,32 @@ def _check_modules(loaded: set[str], notebook: Path, stage: str, study: str | No
     loaded = {name for name in loaded if name.split(".")[0] == "mhbench"}
     if not loaded:
         return
-    from mhbench.run.inputs import loaders_in, package_code
-
-    code = package_code(root()).of_stage([notebook], stage, study, loaders_in(values))
     declared = re.compile(rf"mhbench\.studies\.(\w+(\.study)?|{study}\..*)")  # what a study adds, and its own folder
-    if unseen := sorted(name for name in loaded - code.keys() if not declared.fullmatch(name)):
+    compared = root() / "results" / "inputs" / stage / f"{study}.json" if study else root() / f"results/inputs/{stage}.json"
+    known = json.loads(compared.read_text(encoding="utf-8"))["code"] if compared.exists() else {}
+    unseen = sorted(name for name in loaded - known.keys() if not declared.fullmatch(name))
+    if unseen:  # or nothing was written for it, as of a study that is not in the run
+        from mhbench.run.inputs import loaders_in, package_code
+
+        code = package_code(root()).of_stage([notebook], stage, study, loaders_in(values))
+        unseen = [name for name in unseen if name not in code]
+    if unseen:
         rule = "reach every module that it loads by an import that can be read in its notebook or in a module of it"
         actual = f"{', '.join(unseen)} ({stage}.ipynb)"
         refuse(
             f"run_stage: a stage must {rule}; got {actual}; import it by its name, in a function too",
             error=RuntimeError,
         )
+
+
+def _parameters(top: Path, params: str | Path, stage: str, study: str | None, model: str | None) -> dict[str, Any]:
+    "As DVC's stage `inputs` has checked and written them, which is quicker; else as the files have them."
+    recorded = recorded_parameters(top) if params == "params.yaml" else {}
+    if (part := part_name(stage, study, model)) in recorded:
+        return recorded[part]
+    from mhbench.run.params import load_params, stage_parameters
+
+    return stage_parameters(load_params(top / params), stage, study, model)
 
 
 def run_stage(
@@ -112,7 +140,7 @@ def run_stage(
 
         import mhbench.run.notebook  # noqa: F401  the engine
     top = root()
-    values = stage_parameters(load_params(top / params), stage, study, model) | (overrides or {})
+    values = _parameters(top, params, stage, study, model) | (overrides or {})
     [notebook] = notebook_files(top, stage, study or "*")
     takes = set(graph(top)[stage].parameters)
     if unknown := sorted(set(values) - takes):
@@ -132,6 +160,7 @@ def run_stage(
         notebook = _asking_part(notebook, out / "asking.ipynb")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     settings = {"engine_name": "here", "kernel_name": "python3", "cwd": str(top), "progress_bar": False}
+    studies()  # what they declare for all stages is no part of this one
     before = set(sys.modules)
     try:
         nb = papermill.execute_notebook(str(notebook), str(failed), parameters=values, **settings)
@@ -164,6 +193,8 @@ def _outputs(stage: str, study: str, model: str | None) -> list[Path]:
 
 def failure_of(stage: str, study: str, model: str | None, error: BaseException) -> Failure:
     "The row of a stage that ended with an error."
+    from mhbench.steps.failures import STAGE_BROKE, STAGE_FOLLOWS, Failure, in_one_line
+
     message = re.sub(r"^run_stage: .*? ended in cell \d+ of \S+: ", "", str(error).split("\n")[0])
     about: dict[str, Any] = {
         "stage": stage,

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ast
+import hashlib
 import json
 import os
 import re
@@ -23,9 +24,9 @@ if TYPE_CHECKING:
     from mhbench.records.schema import R
 
 # %% auto #0
-__all__ = ['RUN_FILE', 'PRIVATE', 'root', 'write_json', 'place', 'items_file', 'records_left', 'names_file', 'keep_private',
-           'Node', 'declared', 'notebook_files', 'graph', 'pipeline', 'unchecked', 'selective', 'runs', 'jobs',
-           'before']
+__all__ = ['RUN_FILE', 'PRIVATE', 'PARAMETERS', 'root', 'write_json', 'place', 'items_file', 'records_left', 'names_file',
+           'keep_private', 'Node', 'declared', 'notebook_files', 'graph', 'pipeline', 'unchecked', 'selective', 'runs',
+           'jobs', 'part_name', 'sources_hash', 'recorded_parameters', 'before']
 
 # %% ../../nbs/run/01_graph.ipynb #3c366475
 def root(start: str | Path | None = None) -> Path:  # the nearest folder upward that holds params.yaml and dvc.yaml
@@ -174,6 +175,29 @@ def jobs(run: dict, stages: dict[str, Node]) -> list[tuple[Node, str | None, str
             (node, *study_and_model) for study_and_model in product(studies, run["models"] if node.models else [None])
         ]
     return out
+
+
+PARAMETERS = "results/inputs/parameters.json"  # of every part of the run, for the stages that DVC runs
+
+
+def part_name(stage: str, study: str | None = None, model: str | None = None) -> str:
+    "A part of a run in words: its stage, study and model."
+    return " ".join(filter(None, (stage, study, model)))
+
+
+def sources_hash(top: str | Path) -> str:
+    "SHA-256 of the files that the parameters of a run come from."
+    files = [file for name in ("params.yaml", RUN_FILE, "dvc.yaml") if (file := Path(top, name)).exists()]
+    return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()
+
+
+def recorded_parameters(top: str | Path) -> dict[str, dict]:  # "score mhqa" -> its parameters
+    """The checked parameters of every part of the run, in its order, as `mhbench inputs` has written them; {} where DVC
+    does not run this process, and where a file that they come from has changed since.
+    """
+    file = Path(top, PARAMETERS)
+    recorded = json.loads(file.read_text(encoding="utf-8")) if "DVC_STAGE" in os.environ and file.exists() else {}
+    return recorded["parameters"] if recorded.get("sources") == sources_hash(top) else {}
 
 
 def before(stages: dict[str, Node], name: str) -> list[str]:  # in the order in which they run

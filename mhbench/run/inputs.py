@@ -17,7 +17,19 @@ from ..ask.request import preset, presets
 from ..records.described import described_files, descriptions
 from ..registry import claims_file, study_files
 from .code import PAPER_FILES, Code, Memory
-from .graph import Node, graph, keep_private, notebook_files, pipeline, root, write_json
+from mhbench.run.graph import (
+    PARAMETERS,
+    Node,
+    graph,
+    jobs,
+    keep_private,
+    notebook_files,
+    part_name,
+    pipeline,
+    root,
+    sources_hash,
+    write_json,
+)
 from .losses import is_pending, left_by, named_parts
 from .params import load_params, stage_parameters
 from .provenance import hash_if_there, sha256
@@ -26,7 +38,7 @@ from ..settings import deciding, input_paths
 
 # %% auto #0
 __all__ = ['ASKED_AGAIN', 'PACKAGE', 'deciding_endpoint', 'source_files', 'release_files', 'is_clone', 'package_code',
-           'loaders_in', 'input_files', 'record_inputs', 'record_trained']
+           'loaders_in', 'input_files', 'parameters_of_run', 'record_inputs', 'record_trained']
 
 # %% ../../nbs/run/07_inputs.ipynb #ab46c295
 def deciding_endpoint(entry: Mapping) -> dict[str, Any]:
@@ -132,11 +144,11 @@ def _make_places(top: Path, p: dict) -> None:
     folders_to_make = [
         x for x in paths if x.startswith(("results/", "figures")) and not x.endswith((".json", ".parquet"))
     ]
+    through = {n.name: p["run"].get(n.studies) or [] for n in graph().values()}
     for path, study in product(sorted(folders_to_make), p["run"]["studies"] or [""]):
         folder = top / path.replace("${item.study}", study)
         folder.mkdir(parents=True, exist_ok=True)
-        through = {n.name: p["run"].get(n.studies) or [] for n in graph().values() if n.name in Path(path).parts[1:]}
-        without = [name for name, studies in through.items() if study not in studies]
+        without = [name for name in Path(path).parts[1:] if study not in through.get(name, [study])]
         if without and folder.name == study and not any(folder.iterdir()):
             note = f"{study} does not go through {without[0]} in this run.\n"
             (folder / "absent.txt").write_text(note, encoding="utf-8")
@@ -212,6 +224,12 @@ def input_files(p: dict, top: Path) -> dict[str, dict]:  # path below results/in
     return out
 
 
+def parameters_of_run(p: dict, top: Path) -> dict[str, Any]:
+    "The parameters of every part of the run, in its order, and a hash of the files that they come from."
+    of_part = {part_name(n.name, s, m): stage_parameters(p, n.name, s, m) for n, s, m in jobs(p["run"], graph(top))}
+    return {"sources": sources_hash(top), "parameters": of_part}
+
+
 def record_inputs(params: str | Path = "params.yaml") -> dict[str, dict]:  # path below results/inputs -> content
     "Write `results/inputs`: for each stage of a study and each model of the run what decides it."
     top = root()
@@ -224,6 +242,7 @@ def record_inputs(params: str | Path = "params.yaml") -> dict[str, dict]:  # pat
             shutil.rmtree(old) if old.is_dir() else old.unlink()
     for name, content in out.items():
         write_json(content, folder / name, sort_keys=True)
+    write_json(parameters_of_run(p, top), top / PARAMETERS)
     _record_again(p, folder / ASKED_AGAIN, top)
     for study in set(p["run"]["studies"]) - set(p["run"].get("approach") or []):
         (top / "results/text/approach" / study / "items.parquet").unlink(missing_ok=True)  # of another selection

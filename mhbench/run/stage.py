@@ -44,7 +44,6 @@ from ..report.style import introduce, save, title_of, who
 from ..report.tables import by_reason, with_interval
 from .graph import before, graph, items_file, records_left, root, unchecked, write_json
 from .process import stage_by_command
-from ..steps.rates import COUNTS, most_accurate
 
 if TYPE_CHECKING:
     from mhbench.steps.failures import Failure
@@ -72,7 +71,13 @@ def write_metrics(values: dict, path: str | Path) -> Path:
 
 # %% ../../nbs/run/04_stage.ipynb #5840b5c4
 _DECLARED = pd.DataFrame({"model": [""], "item_id": "", "right": 0.0, "sureness": 0.0, "memorised": False})
-_HEADLINE = ["measure", "model", "mode", "n", "n_clusters", *COUNTS, "estimate", "ci_low", "ci_high", "level", "origin"]
+
+
+def _main_columns() -> list[str]:
+    "The columns of the main numbers."
+    from mhbench.steps.rates import COUNTS  # here alone: a page of results needs no statistics
+
+    return ["measure", "model", "mode", "n", "n_clusters", *COUNTS, "estimate", "ci_low", "ci_high", "level", "origin"]
 
 
 def _demo(name: str, studies: Sequence[str], models: Sequence[str], n_items: int | None) -> Path:
@@ -345,6 +350,8 @@ class Stage:
         if not rests_on_it or not set(columns) <= set(pq.read_schema(file).names):
             return []
         core = (params["studies"][self._one].get("score") or {}).get("core")
+        from mhbench.steps.rates import most_accurate
+
         return most_accurate(pd.read_parquet(file, columns=columns), core)
 
     def best_first(self, models: Sequence[str]) -> None:
@@ -539,7 +546,7 @@ class Stage:
     ) -> None:
         "Estimates for the first page of the report; of a study that says nothing else, accuracies are drawn."
         main = self._with_origin(frame.assign(**same), self.rated)
-        self._main.append(main.reindex(columns=_HEADLINE).fillna({"level": 0.95, "origin": "asked"}))
+        self._main.append(main.reindex(columns=_main_columns()).fillna({"level": 0.95, "origin": "asked"}))
         if first:
             self._first = {"measure": main["measure"].iloc[0], "said": first}
 
@@ -555,7 +562,7 @@ class Stage:
 
     def done(self, metrics: dict) -> str:
         "Write the metrics and what was registered; the last call of a stage."
-        main = pd.concat(self._main, ignore_index=True) if self._main else pd.DataFrame(columns=_HEADLINE)
+        main = pd.concat(self._main, ignore_index=True) if self._main else pd.DataFrame()
         if len(main):
             main.to_parquet(self.out / "headline.parquet", index=False, compression="zstd")
         contents: dict[str, Any] = {"stage": self.name, "study": self.study, "about": self.about}
