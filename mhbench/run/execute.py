@@ -89,7 +89,9 @@ def _check_modules(loaded: set[str], notebook: Path, stage: str, study: str | No
     if not loaded:
         return
     declared = re.compile(rf"mhbench\.studies\.(\w+(\.study)?|{study}\..*)")  # what a study adds, and its own folder
-    compared = root() / "results" / "inputs" / stage / f"{study}.json" if study else root() / f"results/inputs/{stage}.json"
+    compared = (
+        root() / "results" / "inputs" / stage / f"{study}.json" if study else root() / f"results/inputs/{stage}.json"
+    )
     known = json.loads(compared.read_text(encoding="utf-8"))["code"] if compared.exists() else {}
     unseen = sorted(name for name in loaded - known.keys() if not declared.fullmatch(name))
     if unseen:  # or nothing was written for it, as of a study that is not in the run
