@@ -2,7 +2,6 @@
 
 import datetime
 import gzip
-import hashlib
 import io
 import json
 import re
@@ -18,7 +17,7 @@ import pytest
 from mhbench.corpus.demo import demo_path
 from mhbench.corpus.pubmed import (
     Eutils,
-    collect_baseline,
+    collect_files,
     collect_literature,
     fetch,
     keyword_query,
@@ -238,48 +237,33 @@ def test_biopython_reads_the_same_fields():
         assert ours.retracted == any(c.attributes["RefType"] == "RetractionIn" for c in corrections)
 
 
-def test_a_baseline_file_gives_the_same_records(tmp_path):
-    file = tmp_path / "pubmed25n0001.xml.gz"
+def test_a_file_gives_the_same_records(tmp_path):
+    file = tmp_path / "export.xml.gz"
     file.write_bytes(gzip.compress(XML.encode()))
-    beside = tmp_path / f"{file.name}.md5"
-    beside.write_text(f"MD5({file.name})= {hashlib.md5(file.read_bytes()).hexdigest()}\n")
-    found, counts = collect_baseline([file], {"Depression": ["depression"]})
-    assert counts == {"revised": 0, "withdrawn": 0, "entry_not_said": 0}
+    found, counts = collect_files([file], {"Depression": ["depression"]})
+    assert counts == {"entry_not_said": 0}
     assert {a.pmid for a in found["Depression"]} == expected(["depression"])
-    late = collect_baseline([file], {"Depression": ["depression"]}, first_year=2012)[0]["Depression"]
+    late = collect_files([file], {"Depression": ["depression"]}, first_year=2012)[0]["Depression"]
     assert late and min(a.year for a in late) >= 2012
-    beside.write_text("0" * 32)
-    with pytest.raises(ValueError, match="have the MD5 beside it"):
-        collect_baseline([file], {"Depression": ["depression"]})
-    beside.unlink()
     file.write_bytes(file.read_bytes()[:-100])
     with pytest.raises(ValueError, match="be whole XML"):
-        collect_baseline([file], {"Depression": ["depression"]})
+        collect_files([file], {"Depression": ["depression"]})
 
 
-def a_file(path, *records, withdrawn=()):
-    gone = "".join(f'<PMID Version="1">{p}</PMID>' for p in withdrawn)
-    body = "".join(records) + (f"<DeleteCitation>{gone}</DeleteCitation>" if gone else "")
-    path.write_text(f"<PubmedArticleSet>{body}</PubmedArticleSet>", encoding="utf-8")
+def a_file(path, *records):
+    path.write_text(f"<PubmedArticleSet>{''.join(records)}</PubmedArticleSet>", encoding="utf-8")
     return path
 
 
-def test_an_update_file_retracts_withdraws_and_takes_topics_away(tmp_path):
-    "The same version again, as update files give it: the later state counts, whatever it does to the record."
-    first, second, third, *_ = (
-        k for k, r in enumerate(RECORDS) if "depression" in f"{r.title} {r.text}".lower() and not r.retracted
-    )
+def test_the_last_state_of_a_record_counts(tmp_path):
+    "The same version again, revised: the article is one, and retracted."
+    first = next(k for k, r in enumerate(RECORDS) if "depression" in f"{r.title} {r.text}".lower() and not r.retracted)
     retracted = ARTICLES[first].replace("</Language>", "</Language><PublicationTypeList><PublicationType>"
         "Retracted Publication</PublicationType></PublicationTypeList>", 1)  # fmt: skip
-    other = re.sub("depression", "rest", ARTICLES[second], flags=re.IGNORECASE)
-    baseline = a_file(tmp_path / "n0001.xml", *ARTICLES)
-    update = a_file(tmp_path / "n0002.xml", retracted, other, withdrawn=[RECORDS[third].pmid, "1"])
-    found, counts = collect_baseline([baseline, update], {"Depression": ["depression"]})
-    [kept] = [a for a in found["Depression"] if a.pmid == RECORDS[first].pmid]
-    assert kept.retracted and not RECORDS[first].retracted
-    gone = {RECORDS[second].pmid, RECORDS[third].pmid}
-    assert {a.pmid for a in found["Depression"]} == expected(["depression"]) - gone
-    assert counts == {"revised": 2, "withdrawn": 1, "entry_not_said": 0}
+    files = [a_file(tmp_path / "a.xml", *ARTICLES), a_file(tmp_path / "b.xml", retracted)]
+    merged = {a.pmid: a for a in merge_topics(collect_files(files, {"Depression": ["depression"]})[0])}
+    assert merged[RECORDS[first].pmid].retracted and not RECORDS[first].retracted
+    assert set(merged) == expected(["depression"])
 
 
 def test_files_and_the_service_go_by_the_same_date(client, server, tmp_path):
@@ -291,13 +275,13 @@ def test_files_and_the_service_go_by_the_same_date(client, server, tmp_path):
     assert (record.year, record.entered[:4]) == (2019, "2021")
     file = a_file(tmp_path / "n0001.xml", moved)
     for year, n in ((2019, 0), (2021, 1)):
-        found, _ = collect_baseline([file], {"D": ["depression"]}, first_year=year, last_year=year)
+        found, _ = collect_files([file], {"D": ["depression"]}, first_year=year, last_year=year)
         assert len(found["D"]) == n
         server.asked.clear()
         fetch(client, keyword_query(["nothing like this"]), DAY(year, 1, 1), DAY(year, 12, 31))
         assert server.asked[0][1]["datetype"] == "edat"
     undated = re.sub(r"<PubmedData>.*</PubmedData>", "", moved)
-    found, counts = collect_baseline([a_file(file, undated)], {"D": ["depression"]}, first_year=2019, last_year=2019)
+    found, counts = collect_files([a_file(file, undated)], {"D": ["depression"]}, first_year=2019, last_year=2019)
     assert len(found["D"]) == 1 and counts["entry_not_said"] == 1
 
 

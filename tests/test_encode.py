@@ -335,10 +335,10 @@ def test_tf32_is_chosen_and_both_precisions_are_named(tiny, monkeypatch, tmp_pat
     on_cpu = embeddings.load_encoder(tiny["bert"], device="cpu", executor=tf32)
     assert on_cpu.computed == "cpu, float32" and "precision" not in on_cpu.identity, "a CPU has no TF32"
     monkeypatch.setattr(loading, "device_for", lambda function, device: "cuda")
-    with store.kept_in(store.ResultStore(tmp_path / "s.sqlite")):  # nothing is loaded before it is asked
-        plain, fast = (embeddings.load_encoder(tiny["bert"], executor=e) for e in (Executor(), tf32))
-        assert (plain.computed, fast.computed) == ("cuda, float32", "cuda, tf32")
-        assert fast.identity == plain.identity | {"precision": "tf32"}, "the store keeps them apart"
+    store.keep_results(store.StoreSettings(), tmp_path / "s.sqlite")  # nothing is loaded before it is asked
+    plain, fast = (embeddings.load_encoder(tiny["bert"], executor=e) for e in (Executor(), tf32))
+    assert (plain.computed, fast.computed) == ("cuda, float32", "cuda, tf32")
+    assert fast.identity == plain.identity | {"precision": "tf32"}, "the store keeps them apart"
 
 
 def test_a_tokenizer_without_a_start_is_refused(tiny):

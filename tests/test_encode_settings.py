@@ -1,4 +1,4 @@
-"""Settings of local models, their bounds and usual values; and the card of a run that was trained."""
+"""Settings of local models, their bounds and usual values."""
 
 from types import SimpleNamespace
 

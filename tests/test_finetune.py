@@ -17,7 +17,7 @@ from mhbench.ask.progress import LIVE, Steps
 from mhbench.encode import finetune as finetuning
 from mhbench.encode.classifiers import choice_responses, load_multiple_choice, prepare_choices
 from mhbench.encode.finetune import TrainingData, finetune, run_key, training_settings, untrained_model
-from mhbench.encode.store import ResultStore, kept_in
+from mhbench.encode.store import StoreSettings, keep_results
 from mhbench.records.schema import Item, letters, read_records, write_records
 from mhbench.steps.training import order_table, run_table, train_runs, training_parts
 
@@ -278,8 +278,8 @@ print(json.dumps([tables, [m for m in ("torch", "transformers", "tokenizers") if
 def test_runs_that_are_there_are_read_without_torch(base, tmp_path):
     for n, seed in (("train", 21), ("held", 22), ("test", 23)):
         write_records(bank(base[1], 12, seed), tmp_path / f"{n}.parquet", Item)
-    with kept_in(ResultStore(tmp_path / "encoders.sqlite")):
-        tables = trained(tmp_path, base[0])
+    keep_results(StoreSettings(), tmp_path / "encoders.sqlite")
+    tables = trained(tmp_path, base[0])
     script = ALONE.format(trained=inspect.getsource(trained))
     command = [sys.executable, "-c", script, str(tmp_path), str(base[0]), json.dumps(SETTINGS)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}

@@ -102,19 +102,19 @@ def test_a_tokenizer_that_declares_no_length_is_capped(tmp_path):
 
 
 def test_a_call_is_kept_by_its_list_its_layer_and_the_packages_version(tmp_path, monkeypatch):
-    from mhbench.encode.store import ResultStore, kept_in
+    from mhbench.encode.store import StoreSettings, keep_results
 
     calls = []
     inner = bert_score.BERTScorer.score
     count = lambda self, c, r, **how: calls.append(len(c)) or inner(self, c, r, **how)
     monkeypatch.setattr(bert_score.BERTScorer, "score", count)
-    with kept_in(ResultStore(tmp_path / "store.sqlite")):
-        first = np.array(freeform.load_scorer()(ANSWERS, REFERENCES))
-        assert (np.array(freeform.load_scorer()(ANSWERS, REFERENCES)) == first).all() and calls == [9]
-        freeform.load_scorer()(ANSWERS[::-1], REFERENCES[::-1])
-        freeform.load_scorer(layer=5)(ANSWERS, REFERENCES)
-        monkeypatch.setattr(freeform, "version", lambda package: "another")
-        freeform.load_scorer()(ANSWERS, REFERENCES)
+    keep_results(StoreSettings(), tmp_path / "store.sqlite")
+    first = np.array(freeform.load_scorer()(ANSWERS, REFERENCES))
+    assert (np.array(freeform.load_scorer()(ANSWERS, REFERENCES)) == first).all() and calls == [9]
+    freeform.load_scorer()(ANSWERS[::-1], REFERENCES[::-1])
+    freeform.load_scorer(layer=5)(ANSWERS, REFERENCES)
+    monkeypatch.setattr(freeform, "version", lambda package: "another")
+    freeform.load_scorer()(ANSWERS, REFERENCES)
     assert calls == [9] * 4
 
 

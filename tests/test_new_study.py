@@ -5,7 +5,6 @@ What is expected of the worked example stands in CONTRIBUTING.md itself; the oth
 
 import datetime
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -18,11 +17,12 @@ import openpyxl
 import pandas as pd
 import pytest
 import yaml
-from conftest import BIN, ENV, ROOT, run
+from conftest import ENV, ROOT
 from openpyxl.cell.rich_text import CellRichText, TextBlock
 from openpyxl.cell.text import InlineFont
 from openpyxl.styles import Font
 
+import mhbench.studies
 from mhbench.corpus.load import load_corpus
 from mhbench.records.described import ratings_of_items, read_ratings
 from mhbench.records.guessed import guess_description
@@ -41,17 +41,8 @@ FILES = {b["file"]: b["text"] for b in BLOCKS if b["file"]}
 # ---------------------------------------------------------------- the page, to the letter
 
 
-def shell(script: str, cwd: Path, site: Path) -> str:
-    settings = {
-        "PYTHONPATH": f"{cwd}{os.pathsep}{site}",
-        "PIP_TARGET": str(site),  # the package of the example is installed, and the environment of the tests is not
-        "PIP_NO_DEPS": "1",
-        "PIP_NO_INDEX": "1",
-        "PIP_NO_BUILD_ISOLATION": "0",
-        "PIP_QUIET": "1",
-        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
-    }
-    env = {k: v for k, v in ENV.items() if k != "MHBENCH_ROOT"} | settings
+def shell(script: str, cwd: Path) -> str:
+    env = {k: v for k, v in ENV.items() if k != "MHBENCH_ROOT"} | {"PYTHONPATH": str(cwd)}
     done = subprocess.run(["bash", "-euc", script], cwd=cwd, env=env, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, f"{script}\n{done.stdout}\n{done.stderr}"
     return done.stdout
@@ -64,7 +55,7 @@ def followed(clone, tmp_path_factory) -> Path:
     """
     folder = tmp_path_factory.mktemp("followed") / "mhbench"
     shutil.copytree(clone, folder)
-    site, said = folder.parent / "site", None
+    said = None
     first = next(b for b in BLOCKS if b["kind"] == "bash" and "dvc repro\n" in b["text"])
     for block in BLOCKS:
         if block["file"]:
@@ -73,7 +64,7 @@ def followed(clone, tmp_path_factory) -> Path:
             path.write_text(block["text"], encoding="utf-8")
         elif block["kind"] == "bash":
             text = block["text"].replace("dvc repro", "dvc repro prepare@clinic") if block is first else block["text"]
-            said = shell(text, folder, site)
+            said = shell(text, folder)
         elif block["kind"] == "text":
             assert said == block["text"]
     return folder
@@ -85,8 +76,8 @@ def prepared(folder: Path, study: str) -> list[Item]:
 
 def test_the_page_has_both_ways():
     assert [b["kind"] for b in BLOCKS].count("bash") == 6
-    assert {"questions.csv", "fragen.csv", "ratings.csv", "cases.txt", "vignettes/vignettes.py"} < set(FILES)
-    assert len(FILES["vignettes/vignettes.py"].splitlines()) <= 15
+    assert {"questions.csv", "fragen.csv", "ratings.csv", "cases.txt", "mhbench/studies/vignettes/load.py"} < set(FILES)
+    assert len(FILES["mhbench/studies/vignettes/load.py"].splitlines()) <= 15
     assert FILES["questions.csv"].count("\n") == 7  # a header and six questions
 
 
@@ -111,7 +102,7 @@ def test_the_page_went_through_every_stage_that_its_studies_have(followed):
     labels = pd.read_parquet(followed / "results" / "preferences" / "clinic" / "labels.parquet")
     best = labels.loc[labels.groupby("question")["probability"].idxmax()]
     assert dict(zip(best["question"], best["option"], strict=True)) == {"w1": "B", "w3": "B"}
-    again = run(BIN / "dvc", "repro", cwd=followed)
+    again = shell("dvc repro", followed)
     assert re.findall(r"Running stage '([^']+)'", again) == ["inputs"]  # the inputs are hashed, and nothing else runs
 
 
@@ -143,9 +134,8 @@ def test_a_changed_table_is_refused_until_it_is_read_anew(followed):
     table = followed / "questions.csv"
     old = table.read_text(encoding="utf-8")
     table.write_text(old.replace("Her diet", "Her appetite"), encoding="utf-8")
-    site = followed.parent / "site"
     with pytest.raises(AssertionError, match="SHA-256"):
-        shell("mhbench run prepare --study clinic", followed, site)
+        shell("mhbench run prepare --study clinic", followed)
     table.write_text(old, encoding="utf-8")
 
 
@@ -727,7 +717,7 @@ def test_a_name_that_is_none(forms, name):
 def test_without_a_terminal_nothing_is_written(followed):
     before = (followed / "params.yaml").read_bytes()
     with pytest.raises(AssertionError, match="new_study: --yes must be said where nobody can be asked"):
-        shell("mhbench new-study again questions.csv < /dev/null", followed, followed.parent / "site")
+        shell("mhbench new-study again questions.csv < /dev/null", followed)
     assert (followed / "params.yaml").read_bytes() == before
 
 
@@ -735,21 +725,24 @@ def test_without_a_terminal_nothing_is_written(followed):
 
 
 @pytest.fixture()
-def package(tmp_path, monkeypatch):
-    "Makes a package with one entry point importable."
+def folder(tmp_path, monkeypatch):
+    "Makes a study's folder that names one loader."
+    monkeypatch.setattr(mhbench.studies, "__path__", list(mhbench.studies.__path__))
+    monkeypatch.setenv("MHBENCH_STUDIES", str(tmp_path / "own"))
 
-    def make(dist: str, name: str, code: str) -> None:
-        site = tmp_path / f"site-{dist}"
-        info = site / f"{dist}-1.0.dist-info"
-        info.mkdir(parents=True)
-        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {dist}\nVersion: 1.0\n")
-        (info / "entry_points.txt").write_text(f"[mhbench.studies]\n{name} = {dist}_loader:load\n")
-        (site / f"{dist}_loader.py").write_text(code)
-        monkeypatch.syspath_prepend(site)
+    def make(study: str, name: str, code: str) -> None:
+        home = tmp_path / "own" / study
+        home.mkdir(parents=True)
+        declared = f"STUDY = RegisteredStudy(name={study!r}, loaders={{{name!r}: 'load:load'}})"
+        (home / "__init__.py").touch()
+        (home / "study.py").write_text(f"from mhbench.registry import RegisteredStudy\n{declared}\n")
+        (home / "load.py").write_text(code)
 
+    before = set(sys.modules)
     yield make
-    for module in [m for m in sys.modules if m.endswith("_loader")]:
-        del sys.modules[module]
+    for module in set(sys.modules) - before:
+        if module.startswith("mhbench.studies."):
+            del sys.modules[module]
 
 
 GOOD = """
@@ -762,25 +755,19 @@ def load(path, study, n=0):
 """
 
 
-def test_a_loader_of_another_package(package, tmp_path):
-    package("goodone", "good-one", GOOD)
+def test_a_loader_of_a_folder(folder, tmp_path):
+    folder("goodone", "good-one", GOOD)
     assert load_corpus("good-one", tmp_path, study="mine").notes == ["mine"]
     with pytest.raises(ValueError, match="options must be those that loader good-one takes.*unexpected keyword"):
         load_corpus("good-one", tmp_path, study="mine", m=1)
-    with pytest.raises(ValueError, match="loader must be one of .*mentat, .*good-one; got 'other'"):
+    with pytest.raises(ValueError, match="loader must be one of .*good-one, .*mentat, .*; got 'other'"):
         load_corpus("other", tmp_path)
 
 
-def test_a_name_that_is_taken_is_refused(package, tmp_path):
-    package("thief", "mhqa", GOOD)
-    with pytest.raises(
-        ValueError, match="be a name that one package offers; got 'mhqa', which mhbench and thief offer"
-    ):
+def test_a_name_that_is_taken_is_refused(folder, tmp_path):
+    folder("thief", "mhqa", GOOD)
+    with pytest.raises(ValueError, match="a loader's name must be its own; got 'mhqa' again in study thief"):
         load_corpus("mhqa", tmp_path)
-    package("one", "same", GOOD)
-    package("two", "same", GOOD)
-    with pytest.raises(ValueError, match="got 'same', which one and two offer"):
-        load_corpus("same", tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -791,14 +778,14 @@ def test_a_name_that_is_taken_is_refused(package, tmp_path):
         ("def loaded(path): ...\n", "AttributeError"),
     ],
 )
-def test_a_loader_that_cannot_be_imported_is_refused(package, tmp_path, code, what):
-    package("bad", "bad", code)
+def test_a_loader_that_cannot_be_imported_is_refused(folder, tmp_path, code, what):
+    folder("bad", "bad", code)
     with pytest.raises(ValueError, match=f"loader must be a function that can be imported; got 'bad'.*{what}"):
         load_corpus("bad", tmp_path)
 
 
-def test_a_loader_that_returns_something_else_is_refused(package, tmp_path):
-    package("odd", "odd", "def load(path):\n    return {'items': []}\n")
+def test_a_loader_that_returns_something_else_is_refused(folder, tmp_path):
+    folder("odd", "odd", "def load(path):\n    return {'items': []}\n")
     with pytest.raises(ValueError, match="loader must return a Corpus; got dict from odd"):
         load_corpus("odd", tmp_path)
 
@@ -830,7 +817,7 @@ def test_a_workbook_that_unpacks_to_far_more_than_it_weighs_is_refused(tmp_path)
 def test_a_csv_as_excel_writes_it_is_a_study_wherever_it_is_read(tmp_path):
     path = tmp_path / "bom.csv"
     path.write_bytes("id,question,option A,option B,answer\nq1,Was heißt Übelkeit?,x,y,A\n".encode("utf-8-sig"))
-    asked = {"columns": None, "key": None, "separator": None, "sheet": None, "encoding": None, "delimiter": None}
+    asked = {"columns": None, "key": None, "separator": None, "sheet": None, "encoding": None}
     proposal = propose("bom", path, options=asked, params=ROOT / "params.yaml")
     assert [i.question for i in proposal.corpus.items] == ["Was heißt Übelkeit?"]
     assert None not in proposal.entry["prepare"]["options"].values()

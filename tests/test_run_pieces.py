@@ -66,15 +66,19 @@ def test_a_grid_is_every_combination_and_shows_the_numbers_that_move(tmp_path, m
     found = sweep.moved(pd.DataFrame(rows))
     assert found.columns.tolist() == ["p=1", "p=2"] and found.to_numpy().tolist() == [[0.5, 0.75], [0.1, 0.2]]
     assert found.index.get_level_values("study").tolist() == ["z", "a"], "in the order of the run"
-    monkeypatch.setattr(sweep, "sweep", lambda axes, targets: (pd.DataFrame(rows), ["p=3", "p=4"]))
+    points = {p: pd.DataFrame([r for r in rows if r["point"] == p]) for p in ("p=1", "p=2")} | {
+        "p=3": None,
+        "p=4": None,
+    }
+    monkeypatch.setattr(sweep, "sweep", lambda axes, targets: points.items())
     monkeypatch.setattr(sweep, "root", lambda: tmp_path)
     assert main(["sweep", "p=1,2,3,4"]) == 1
     told = capsys.readouterr()
     assert "accuracy" in told.out and "same" not in told.out and "results/sweep.csv has every main number" in told.out
     assert "2 points failed: p=3; p=4; the same command runs them again" in told.err
     assert pd.read_csv(tmp_path / "results" / "sweep.csv").columns[0] == "study"
-    monkeypatch.setattr(sweep, "sweep", lambda axes, targets: (pd.DataFrame(), []))
-    assert main(["sweep", "p=1"]) == 0 and capsys.readouterr().out == ""
+    monkeypatch.setattr(sweep, "sweep", lambda axes, targets: {"p=1": None}.items())
+    assert main(["sweep", "p=1"]) == 1 and capsys.readouterr().out == ""
 
 
 # Compare --------------------------------------------------------------------------------------------------------------

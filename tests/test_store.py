@@ -12,7 +12,7 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from mhbench.encode import bertscore, classifiers, embeddings, perplexity, roscoe, store
-from mhbench.encode.store import ResultStore, StoreSettings, code_of, keep_results, kept_in, opened, recalled
+from mhbench.encode.store import ResultStore, StoreSettings, code_of, keep_results, opened, recalled
 from mhbench.errors import NOTES
 
 TEXTS = ["She sleeps badly.", "", "He drinks.", "word " * 300, "He has not slept for years, she says.", "He drinks."]
@@ -21,8 +21,7 @@ CHAIN = (["She sleeps badly.", "So she is tired."], ["A woman of 30 sleeps badly
 
 @pytest.fixture
 def kept(tmp_path):
-    with kept_in(ResultStore(tmp_path / "encoders.sqlite")) as opened:
-        yield opened
+    return keep_results(StoreSettings(), tmp_path / "encoders.sqlite")
 
 
 def rows(kept) -> int:
@@ -60,8 +59,8 @@ def test_the_store_gives_the_bits_that_were_computed_and_loads_no_model(tiny, ke
 
 def test_without_a_store_the_bits_are_the_same(tiny, kept):
     inside = numbers(tiny)
-    with kept_in(None):
-        assert numbers(tiny) == inside
+    keep_results(StoreSettings(max_gb=0))
+    assert numbers(tiny) == inside
 
 
 def test_what_one_thread_has_stored_and_two_complete_is_what_two_compute(tmp_path):
@@ -77,12 +76,11 @@ def test_what_one_thread_has_stored_and_two_complete_is_what_two_compute(tmp_pat
             return suite.to_numpy().tobytes() + roscoe.chain_cosine(*joined, encoder=encoder).tobytes()
 
     everything = slice(None)
-    with kept_in(None):
-        cold = scores(2, everything)
+    cold = scores(2, everything)
     for part in (slice(1, 3), slice(0, 4, 3)):  # two states of the store
-        with kept_in(ResultStore(tmp_path / f"{part.start}.sqlite")):
-            scores(1, part)
-            assert scores(2, everything) == cold
+        keep_results(StoreSettings(), tmp_path / f"{part.start}.sqlite")
+        scores(1, part)
+        assert scores(2, everything) == cold
 
 
 def test_what_is_missing_is_computed_to_the_same_bits_as_all_of_it(kept):
@@ -201,13 +199,13 @@ def test_a_row_under_another_key_is_not_used(tmp_path):
 
 
 def test_what_is_no_number_is_handed_on_and_not_kept(tmp_path):
-    with kept_in(ResultStore(tmp_path / "s.sqlite")):
-        values = {"a": 1.0, "b": np.nan}
-        compute = lambda texts: [np.array([values[t]]) for t in texts]
-        got = recalled({"model": "m", "weights": "w"}, "n", ["a", "b"], compute)
-        assert np.isnan(got[1][0])
-        values["b"] = 2.0
-        assert recalled({"model": "m", "weights": "w"}, "n", ["a", "b"], compute)[1][0] == 2.0
+    keep_results(StoreSettings(), tmp_path / "s.sqlite")
+    values = {"a": 1.0, "b": np.nan}
+    compute = lambda texts: [np.array([values[t]]) for t in texts]
+    got = recalled({"model": "m", "weights": "w"}, "n", ["a", "b"], compute)
+    assert np.isnan(got[1][0])
+    values["b"] = 2.0
+    assert recalled({"model": "m", "weights": "w"}, "n", ["a", "b"], compute)[1][0] == 2.0
 
 
 def test_an_object_that_would_be_pickled_is_not_stored(tmp_path):

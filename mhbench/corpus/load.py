@@ -18,7 +18,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -35,8 +34,8 @@ from ..registry import studies
 from ..tasks.written import transcript_items
 
 # %% auto #0
-__all__ = ['GROUP', 'LICENCES', 'Corpus', 'corpus_of', 'items_of_rows', 'one_file', 'load_items', 'load_transcripts',
-           'load_table', 'own_loaders', 'find_loader', 'load_corpus']
+__all__ = ['LICENCES', 'Corpus', 'corpus_of', 'items_of_rows', 'one_file', 'load_items', 'load_transcripts', 'load_table',
+           'own_loaders', 'find_loader', 'load_corpus']
 
 # %% ../../nbs/corpus/07_load.ipynb #d2583c1b
 @dataclass
@@ -140,46 +139,32 @@ def load_table(
     return Corpus(questions.records, rated.records, notes=[*notes, *corpus_of(Validated([], aside)).notes])
 
 # %% ../../nbs/corpus/07_load.ipynb #3c934f05
-GROUP = "mhbench.studies"  # of entry points, by which other packages offer loaders
-
-
-def _offered(name: str) -> list[EntryPoint]:
-    "The entry points of that name, in any installed package; one that is found twice on the path counts once."
-    distinct = {(e.value, e.dist.name if e.dist else ""): e for e in entry_points(group=GROUP, name=name)}
-    return list(distinct.values())
-
-
 def own_loaders() -> dict[str, Callable[[], Callable[..., Corpus]]]:  # name -> what imports the function
     "The loaders of the studies in the registry, and of the three layouts that are no study's."
-    loaders = {name: partial(study.find, at) for study in studies() for name, at in study.loaders.items()}
-    return loaders | {"table": lambda: load_table, "items": lambda: load_items, "transcripts": lambda: load_transcripts}
+    loaders: dict[str, Callable[[], Callable[..., Corpus]]]
+    loaders = {"table": lambda: load_table, "items": lambda: load_items, "transcripts": lambda: load_transcripts}
+    for study in studies():
+        if taken := sorted(set(study.loaders) & set(loaders)):
+            refuse(
+                f"own_loaders: a loader's name must be its own; got {taken[0]!r} again in study {study.name}; rename it"
+            )
+        loaders |= {name: partial(study.find, at) for name, at in study.loaders.items()}
+    return loaders
 
 # %% ../../nbs/corpus/07_load.ipynb #839b4e3f
-def find_loader(
-    name: str,  # a name in own_loaders(), or of an entry point of the group mhbench.studies
-) -> Callable[..., Corpus]:
+def find_loader(name: str) -> Callable[..., Corpus]:
     """The function that a name stands for.
 
-    Raises: ValueError for an unknown name, one that several packages offer, or a loader that cannot be imported.
+    Raises: ValueError for an unknown name, or a loader that cannot be imported.
     """
-    offered, built_in = _offered(name), own_loaders()
-    if name not in built_in and not offered:
-        offered_elsewhere = sorted({e.name for e in entry_points(group=GROUP)} - set(built_in))
+    loaders = own_loaders()
+    if name not in loaders:
         actual = f"{name!r}; mend studies.*.prepare.loader in params.yaml"
-        refuse(f"load_corpus: loader must be one of {', '.join([*built_in, *offered_elsewhere])}; got {actual}")
-    if len(offered) + (name in built_in) > 1:
-        sources = [*(["mhbench"] if name in built_in else []), *(e.dist.name if e.dist else e.value for e in offered)]
-        actual = f"{name!r}, which {' and '.join(sorted(sources))} offer"
-        remedy = "rename it in the package that is your own, or uninstall one"
-        refuse(f"load_corpus: loader must be a name that one package offers; got {actual}", remedy=remedy)
-    if name in built_in:
-        return built_in[name]()
-    [entry] = offered
+        refuse(f"load_corpus: loader must be one of {', '.join(loaders)}; got {actual}")
     try:
-        return entry.load()
-    except Exception as e:  # whatever the other package raises while it is imported
-        place = f"entry point of {entry.dist.name if entry.dist else 'a package'}"
-        actual = f"{name!r}, {entry.value}: {type(e).__name__}: {e} ({place}); mend that package and install it again"
+        return loaders[name]()
+    except Exception as e:  # whatever a study's own module raises while it is imported
+        actual = f"{name!r}: {type(e).__name__}: {e}; mend the module that the study's folder names"
         refuse(f"load_corpus: loader must be a function that can be imported; got {actual}")
 
 # %% ../../nbs/corpus/07_load.ipynb #480390d3

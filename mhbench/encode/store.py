@@ -12,8 +12,7 @@ import importlib.util
 import io
 import json
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -26,18 +25,17 @@ from ..records.database import Database, cache_path, sha256_file, transaction
 from ..records.schema import Record
 
 # %% auto #0
-__all__ = ['StoreSettings', 'store_path', 'ResultStore', 'weights_at', 'fingerprint_of', 'code_of', 'opened', 'kept_in',
-           'keep_results', 'recalled']
+__all__ = ['StoreSettings', 'store_path', 'ResultStore', 'weights_at', 'fingerprint_of', 'code_of', 'opened', 'keep_results',
+           'recalled']
 
 # %% ../../nbs/encode/09_store.ipynb #817abcb6
-def _row(key: bytes, result: np.ndarray) -> tuple[bytes, bytes, bytes]:
-    value = io.BytesIO()
-    np.save(value, result, allow_pickle=False)
-    return key, value.getvalue(), _digest(key, value.getvalue())
-
-
 def _digest(*parts: bytes) -> bytes:
     return hashlib.blake2b(repr(parts).encode(), digest_size=8).digest()
+
+
+def _row(key: bytes, result: np.ndarray) -> tuple[bytes, bytes, bytes]:
+    np.save(value := io.BytesIO(), result, allow_pickle=False)
+    return key, value.getvalue(), _digest(key, value.getvalue())
 
 # %% ../../nbs/encode/09_store.ipynb #be9d5cae
 _SCHEMA = "CREATE TABLE IF NOT EXISTS results (key BLOB PRIMARY KEY, value BLOB, digest BLOB)"
@@ -57,8 +55,8 @@ def store_path(start: str | Path | None = None) -> Path:
 class ResultStore(Database):
     "Results by key, in one SQLite file that several processes may share."
 
-    def __init__(self, path: str | Path | None = None, *, max_bytes: int = 2 * 10**9):
-        super().__init__(Path(path) if path is not None else store_path())
+    def __init__(self, path: str | Path, *, max_bytes: int = 2 * 10**9):
+        super().__init__(Path(path))
         self.max_bytes = max_bytes
         self._guard(self._open)
 
@@ -83,11 +81,13 @@ class ResultStore(Database):
 
     def put(self, results: Mapping[bytes, np.ndarray]) -> None:
         "Commit results in one transaction, but for those that are no number (NaN)."
-        self._guard(self._put, [_row(k, x) for k, x in results.items() if not np.isnan(x).any()])
+        rows = [_row(k, x) for k, x in results.items() if not np.isnan(x).any()]
 
-    def _put(self, rows: list[tuple]) -> None:
-        with transaction(self._db):
-            self._db.executemany("INSERT OR REPLACE INTO results (key, value, digest) VALUES (?,?,?)", rows)
+        def write() -> None:
+            with transaction(self._db):
+                self._db.executemany("INSERT OR REPLACE INTO results (key, value, digest) VALUES (?,?,?)", rows)
+
+        self._guard(write)
 
 # %% ../../nbs/encode/09_store.ipynb #58a660cf
 _WEIGHTS = (".safetensors", ".bin", ".gguf", ".pt")
@@ -143,17 +143,6 @@ def opened() -> ResultStore | None:
     return _open["store"]
 
 
-@contextmanager
-def kept_in(store: ResultStore | None) -> Iterator[ResultStore | None]:
-    "Keep what is computed in a block in a store; in none where there is none."
-    before = opened()
-    _open["store"] = store
-    try:
-        yield store
-    finally:
-        _open["store"] = before
-
-
 def keep_results(settings: StoreSettings, path: Path | None = None) -> ResultStore | None:
     """Keep what this process computes from here on, by default in `store_path()`; None where nothing is kept, or the
     file cannot be written, which is said."""
@@ -161,7 +150,7 @@ def keep_results(settings: StoreSettings, path: Path | None = None) -> ResultSto
         before.close()
     _open["store"] = None
     if settings.max_gb:
-        _open["store"] = _or_none(lambda: ResultStore(path, max_bytes=int(settings.max_gb * 1e9)))
+        _open["store"] = _or_none(lambda: ResultStore(path or store_path(), max_bytes=int(settings.max_gb * 1e9)))
     return opened()
 
 

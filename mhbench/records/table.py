@@ -334,7 +334,8 @@ def _csv(path: Path, encoding: str, delimiter: str | None) -> Table:
     if len(best) > 1:
         actual = f"{best} ({path.name}:1)"
         refuse(
-            f"read_table: delimiter must be named where a header can be cut in two ways; got {actual}; say --delimiter"
+            f"read_table: delimiter must be named where a header can be cut in two ways; got {actual};"
+            " say it with --option delimiter=CHARACTER"
         )
     delimiter = best[0]
     (line, header), *few = chain(islice(_records(path, encoding, delimiter), _FEW), [(1, [])])

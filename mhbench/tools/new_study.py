@@ -393,8 +393,8 @@ def asked_options(a: argparse.Namespace, texts: str = "closed") -> dict[str, Any
         return options
     separator = a.separator.encode().decode("unicode_escape") if a.separator else None
     columns = _pairs(a.column, "--column", lists=("context",)) or None
-    reading = {"sheet": a.sheet, "encoding": a.encoding, "delimiter": a.delimiter}
-    return {"columns": columns, "key": a.key, "separator": separator, "language": a.language} | reading | options
+    reading = {"sheet": a.sheet, "encoding": a.encoding}
+    return {"columns": columns, "key": a.key, "separator": separator} | reading | options
 
 # %% ../../nbs/tools/03_new_study.ipynb #b52a3e3d
 def asked_encoding(path: str | Path, confirm: Callable[[str], str] = input) -> str | None:
@@ -458,12 +458,10 @@ READING = (  # what says how questions are read
     several("--column", "FIELD=COLUMN", "e.g. question=Frage; once a column for several options"),
     argument("--key", choices=["letter", "number", "number0", "text"], help="how the key names an option"),
     argument("--separator", help="between options in one cell, e.g. ';' or '\\n'"),
-    argument("--language", help="of the questions, e.g. de"),
     argument("--sheet", help="of a workbook that has several"),
     argument("--encoding", help="of a text file, e.g. cp1252"),
-    argument("--delimiter", help="of a CSV file"),
-    argument("--loader", default="table", help="a loader of your own, by its entry point's name"),
-    several("--option", "NAME=VALUE", "what that loader takes"),
+    argument("--loader", default="table", help="a loader of your own, by its name in a study's folder"),
+    several("--option", "NAME=VALUE", "what the loader takes, e.g. language=de"),
 )
 
 

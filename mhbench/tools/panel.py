@@ -103,7 +103,6 @@ def _print_spread(table: RatingTable, a: argparse.Namespace) -> None:
     argument("--each", action="store_true", help="the mean of each thing by itself, as of a slider's option"),
     argument("--minutes", type=float, help=f"a rating takes; by default what the page measured, or {design.MINUTES:g}"),
     argument("--max-raters", type=int, default=12),
-    argument("--max-items", type=int, default=2000),
 )
 def _panel_design(a: argparse.Namespace) -> None:
     if a.width is None and a.difference is None:
@@ -123,15 +122,16 @@ def _panel_design(a: argparse.Namespace) -> None:
     counted = f'; counted: "{label}"' if label else ""
     print(f"{mean.n_ratings} ratings of a target by {mean.n_raters} raters of {mean.n_items} items{counted}")
     print("variance: " + ", ".join(f"{k.replace('_', ' ')} {v:.0%}" for k, v in mean.shares().items()))
-    limits = {"max_raters": a.max_raters, "max_items": a.max_items}
     if lacks := design.pilot_lacks(mean):
         return print(lacks)
-    designs = design.with_more(design.panel_designs(mean, aim, pair=pair, minutes=minutes, **limits), pilot)
+    designs = design.with_more(
+        design.panel_designs(mean, aim, pair=pair, minutes=minutes, max_raters=a.max_raters), pilot
+    )
     if len(designs):
         print(designs.round(3).to_string(index=False))
         print("more: ratings still to be made, beside those of the pilot that the design can use")
-    print(design.design_sentence(designs, aim, **limits))
-    same = design.same_raters(mean, aim, mean.n_raters, pair=pair, max_items=a.max_items)
+    print(design.design_sentence(designs, aim, a.max_raters))
+    same = design.same_raters(mean, aim, mean.n_raters, pair=pair)
     print(f"The same {mean.n_raters} raters: {f'{same} items each' if same else 'no number of items is enough'}.")
     print(f"The width allows for what {mean.n_raters} raters of {mean.n_items} items leave open about other raters.")
 
@@ -237,8 +237,11 @@ PLAN_OPTIONS = (
     argument("--humans", nargs="?", const="", metavar="PILOT", help=_HUMANS),
     argument("--labels", default="20,50,100,200", help="of people, with --humans: numbers, comma-separated"),
     argument("--judged", type=int, help="with --humans: how many answers the judge will have judged"),
-    argument("--correlation", type=float, help="with --humans: of people's and the judge's scores, without a pilot"),
-    argument("--sd", type=float, default=1.0, help="with --correlation: standard deviation of people's scores"),
+    argument(
+        "--correlation",
+        type=float,
+        help="with --humans: of people's and the judge's scores, without a pilot; widths in standard deviations",
+    ),
     argument("--rates", help="with --humans, of labels: how often the judge finds what is correct, and wrong: 0.9,0.7"),
     argument("--correct", type=float, default=0.5, help="with --rates: the share of answers that is correct"),
 )
@@ -259,7 +262,7 @@ def plan_humans(a: argparse.Namespace, studies: list[str]) -> list[str]:  # line
         if rates is not None and len(rates) != 2:
             rule = "be two numbers, of what is correct and of what is wrong"
             refuse(f"plan --humans: --rates must {rule}; got {a.rates!r}")
-        card = pilot_of_card(a.correlation, a.sd, rates=(rates[0], rates[1]) if rates else None, correct=a.correct)
+        card = pilot_of_card(a.correlation, rates=(rates[0], rates[1]) if rates else None, correct=a.correct)
         sources = [_Known("the judge's card", card, a.judged or 1000)]
     else:
         sources = [_from_table(a.humans)] if a.humans else list(_from_run(root() / "results", studies))

@@ -12,9 +12,8 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -40,67 +39,64 @@ def grid(axes: Sequence[str]) -> list[tuple[str, ...]]:  # NAME=VALUE of each ax
     return [*itertools.product(*([f"{name}={value}" for value in values.split(",")] for name, _, values in parts))]
 
 # %% ../../nbs/tools/08_sweep.ipynb #cff15fdd
-def _git(top: Path, *words: str, **options: Any) -> str:
-    return subprocess.run(["git", *words], cwd=top, stdout=subprocess.PIPE, text=True, **options).stdout.strip()
+def _git(top: Path, *words: str) -> str:
+    return subprocess.run(["git", *words], cwd=top, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
 
 
 def refuse_unknown(top: Path) -> None:
     "Refuse a folder without a commit, and code and studies' files that git does not know."
-    if not (top / ".git").exists() or not _git(top, "rev-parse", "-q", "--verify", "HEAD"):
+    if not (top / ".git").exists() or not _git(top, "for-each-ref", "--count=1"):
         refuse(f"sweep: the folder must have a commit; got none in {top}; git add -A && git commit -m Start")
     lost = _git(top, "ls-files", "-o", "--exclude-standard", "mhbench", "nbs").splitlines()
     p = load_params(top / "params.yaml")
     for study, path in [(study, path) for study in p["run"]["studies"] for path in source_files(p, study)]:
         tracked = [path, *(f"{folder}.dvc" for folder in (Path(path), *Path(path).parents))]  # to git, or to DVC
-        if not path.startswith(("/", "~", "results/")) and not _git(top, "ls-files", *tracked):
-            lost.append(f"{path} (studies.{study})")
+        known = path.startswith(("/", "~", "results/")) or _git(top, "ls-files", *tracked)
+        lost += [] if known else [f"{path} (studies.{study})"]
     if lost:
         remedy = "git add it; or write the whole path, /.../answers.csv, of a file that must not be in git"
         refuse(f"sweep: every file must be one that git knows; got {', '.join(lost)}", remedy=remedy)
 
 # %% ../../nbs/tools/08_sweep.ipynb #74041d8b
-def _copy(top: Path, folder: Path) -> str:  # a hash of its files
+def _copy(top: Path, folder: Path) -> None:
     "Clone a repository with what is changed and not committed, and with the same cache of DVC."
     from dvc.repo import Repo
 
     identity = ["-c", "user.name=mhbench", "-c", "user.email=mhbench@localhost"]
     state = _git(top, *identity, "stash", "create") or "HEAD"  # a commit of the changes, which alters nothing
-    _git(top, "clone", "-q", "--shared", "--no-checkout", str(top), str(folder), check=True)
-    _git(folder, "checkout", "-q", "--detach", _git(top, "rev-parse", state), check=True)
-    cache = Repo(top).cache.local_cache_dir
-    (folder / ".dvc" / "config.local").write_text(f"[cache]\n    dir = {cache}\n", encoding="utf-8")
-    return _git(folder, "rev-parse", "HEAD^{tree}")
+    _git(top, "clone", "-q", "--shared", "--no-checkout", str(top), str(folder))
+    _git(folder, "checkout", "-q", "--detach", _git(top, "rev-parse", state))
+    config = f"[cache]\n    dir = {Repo(top).cache.local_cache_dir}\n"
+    (folder / ".dvc" / "config.local").write_text(config, encoding="utf-8")
 
 
-def sweep(axes: Sequence[str], targets: Sequence[str] = ()) -> tuple[pd.DataFrame, list[str]]:
-    "Run the points of a grid that have no result: one row a point and main number, and the points that failed."
-    top, points, rows, failed = root(), grid(axes), [], []
+def sweep(axes: Sequence[str], targets: Sequence[str]) -> Iterator[tuple[str, pd.DataFrame | None]]:
+    "Run the points of a grid that have no result: each point with its main numbers, None where it failed."
+    top, points = root(), grid(axes)
     refuse_unknown(top)
     env = {**os.environ, "MHBENCH_ROOT": "", ROWS: "stop"}  # a point with losses is not done
     with tempfile.TemporaryDirectory(dir=private_folder(top / ".mhbench" / "sweep")) as folder:
-        copy = Path(folder) / top.name
-        state = _copy(top, copy)
+        _copy(top, copy := Path(folder) / top.name)
         data = _git(copy, "ls-files", "*.dvc").split() if targets else []  # DVC brings no others for targets
         for point in points:
-            label, settings = ", ".join(point), itertools.chain.from_iterable(("-S", setting) for setting in point)
-            name = "sweep-" + hashlib.sha256(f"{state} {label} {[*targets]}".encode()).hexdigest()[:12]
-            existing = _git(top, "for-each-ref", f"refs/exps/*/*/{name}")
-            print(f"{label}{': there already' if existing else ''}", flush=True)
-            run = [sys.executable, "-m", "dvc", "exp", "run", "--quiet", "--temp", "--name", name]
-            run += [*settings, *targets, *data]
-            if not existing and subprocess.run(run, cwd=copy, env=env).returncode:
-                failed.append(label)
-                continue
-            _git(top, "fetch", "-q", str(copy), "refs/exps/*:refs/exps/*", check=True)
-            rows.append(results_of(name).main.assign(point=label, experiment=name))
-    return (pd.concat(rows, ignore_index=True) if rows else pd.DataFrame()), failed
+            label, about = ", ".join(point), [_git(copy, "rev-parse", "HEAD^{tree}"), *point, *targets]
+            name = "sweep-" + hashlib.sha256(repr(about).encode()).hexdigest()[:12]
+            run = [sys.executable, "-m", "dvc", "exp", "run", "-q", "--temp", "-n", name, *targets, *data]
+            run += [f"--set-param={setting}" for setting in point]
+            done = bool(_git(top, "for-each-ref", f"refs/exps/*/*/{name}"))
+            print(label + ": there already" * done, flush=True)
+            done = done or not subprocess.run(run, cwd=copy, env=env).returncode
+            _git(top, "fetch", "-q", str(copy), "refs/exps/*:refs/exps/*")
+            yield label, results_of(name).main.assign(point=label, experiment=name) if done else None
 
 # %% ../../nbs/tools/08_sweep.ipynb #abebc7c3
+_NUMBER = ["study", "stage", "measure", "model", "mode"]
+
+
 def moved(table: pd.DataFrame) -> pd.DataFrame:  # a row a number, a column a point
     "The main numbers that are not the same at all points; one that a point lacks is not the same there."
-    keys = ["study", "stage", "measure", "model", "mode"]
-    numbered = table.fillna({name: "" for name in keys}).drop_duplicates([*keys, "point"], keep=False)
-    wide = numbered.set_index([*keys, "point"])["estimate"].unstack("point", sort=False)
+    numbered = table.fillna(dict.fromkeys(_NUMBER, "")).drop_duplicates([*_NUMBER, "point"], keep=False)
+    wide = numbered.set_index([*_NUMBER, "point"])["estimate"].unstack("point", sort=False)
     return wide[wide.nunique(axis=1, dropna=False) > 1]
 
 # %% ../../nbs/tools/08_sweep.ipynb #d3960a5a
@@ -111,13 +107,14 @@ def moved(table: pd.DataFrame) -> pd.DataFrame:  # a row a number, a column a po
     several("--target", "STAGE", "a stage of dvc.yaml; by default the whole pipeline"),
 )
 def _sweep(a):
-    table, failed = sweep(a.axes, a.target)
-    if len(table):
+    points = dict(sweep(a.axes, a.target))
+    failed = [point for point, main in points.items() if main is None]
+    if len(failed) < len(points):
+        table = pd.concat([main for main in points.values() if main is not None])
         (root() / "results").mkdir(exist_ok=True)
         table.to_csv(root() / "results" / "sweep.csv", index=False)
-        differing = moved(table)
-        numbers = table.drop_duplicates(["study", "stage", "measure", "model", "mode"])
-        print(f"\n{counted(len(differing), len(numbers), 'main numbers differ between the points')}")
-        print(differing.to_string(na_rep="–"), "results/sweep.csv has every main number of every point", sep="\n\n")
+        differ, n = moved(table), len(table.drop_duplicates(_NUMBER))
+        print(f"\n{counted(len(differ), n, 'main numbers differ between the points')}")
+        print(differ.to_string(na_rep="–"), "results/sweep.csv has every main number of every point", sep="\n\n")
     if failed:
         raise RuntimeError(f"sweep: {len(failed)} points failed: {'; '.join(failed)}; the same command runs them again")

@@ -22,9 +22,7 @@ class CollectParameters(p.Parameters):
     "Abstracts on a topic."
 
     study: str = "mhqa"
-    origin: Literal["files", "eutils"] = p.field(
-        "files", "PubMed's XML (baseline files, or an export), or its E-utilities"
-    )
+    origin: Literal["files", "eutils"] = p.field("files", "PubMed's XML, or its E-utilities")
     files: Annotated[p.Names, INPUT] = p.field(
         ["data/mhqa/literature/pubmed_demo.xml"], "of origin files, from the repository's root"
     )
