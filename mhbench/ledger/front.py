@@ -199,7 +199,6 @@ class PlotRow(Record):
     name: str
     small: str = ""
     dots: list[Dot] = []
-    says: str = ""  # in place of the number and its interval
 
 
 class RowsOf(Record):
@@ -337,8 +336,8 @@ def _plot(section: _Section, plot: Plot) -> dict[str, Any]:
             for q, d in dot_values
         ]
         dots = [section.dot(q, d.kind, plot) for q, (_, d) in zip(full, dot_values)]
-        says = section.text(written.says) if written.says else " ".join(section.number(q, plot) for q in full)
-        rows.append({"name": written.name, "small": section.text(written.small), "dots": dots, "says": says})
+        numbers = " ".join(section.number(q, plot) for q in full)
+        rows.append({"name": written.name, "small": section.text(written.small), "dots": dots, "says": numbers})
     if plot.rows_of:
         for name, q, small in _of_names(section, plot.rows_of):
             kind = "medical" if name in plot.rows_of.medical else "general"

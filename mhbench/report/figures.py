@@ -20,7 +20,7 @@ from mhbench.report.forest import (
     intervals,  # noqa: F401 (for those who draw, it is one of these)
 )
 from .style import GENERAL_LOOK, PLAIN, drawable, look_of, name_of, simulated
-from .tables import for_all, spaced, without
+from .tables import for_all, spaced, standing, without
 from ..stats.estimate import count_limits
 
 # %% auto #0
@@ -38,13 +38,13 @@ def spoken_of(table: pd.DataFrame, of: str) -> pd.DataFrame:
     return asked_rows if len(asked_rows) else rows
 
 
-def names_in_words(names: Iterable[object], of_all: int = 0, noun: str = "models") -> str:
+def names_in_words(names: Iterable[object], of_all: int = 0) -> str:
     "Up to three names in a sentence, otherwise how many of how many."
     several = list(dict.fromkeys(map(name_of, names)))
     mark = "; " if any("," in x for x in several) else ", "
     if len(several) > MOST_NAMES:
         share = f"{len(several)} of {of_all}" if of_all > len(several) else f"all {len(several)}"
-        return f"{share if of_all else len(several)} {noun}"
+        return f"{share if of_all else len(several)} models"
     return " and ".join(filter(None, [mark.join(several[:-1]), several[-1]])) if several else ""
 
 
@@ -52,10 +52,6 @@ def value(x: float, digits: int = 2) -> str:
     return f"{x:.{digits}f}".replace("-", "\N{MINUS SIGN}")
 
 # %% ../../nbs/report/04_figures.ipynb #48ff1f03
-def _place(row: Any, at: float) -> str:
-    return "above" if row["ci_low"] > at else "below" if row["ci_high"] < at else ""
-
-
 def best_of(table: pd.DataFrame, marks: Mapping[str, float], *, of: str = "model", adjective: str = "") -> str:
     "Who has the highest estimate, and where its interval for all rows at once lies; or, without marks, the lowest too."
     shown = spoken_of(table, of)
@@ -74,14 +70,8 @@ def best_of(table: pd.DataFrame, marks: Mapping[str, float], *, of: str = "model
     first += value(best["estimate"]) if verb == "scores" else f"({value(best['estimate'])})"
     if not marks:
         return first if alone else f"{first}, {name_of(last[of])} lowest ({value(last['estimate'])})"
-    by_relation: dict[str, list[str]] = {}
-    for label, at in marks.items():
-        by_relation.setdefault(_place(best, at), []).append("chance" if label.startswith("chance") else spaced(label))
-    undecided = " and ".join(by_relation.pop("", []))
-    decided = ", ".join(f"{relation} {' and '.join(names)}" for relation, names in by_relation.items())
-    if not decided:
-        return f"{first}: not shown to differ from {undecided}"
-    return f"{first}: {decided}" + (f"; undecided: {undecided}" if undecided else "")
+    lines = {"chance" if label.startswith("chance") else spaced(label): at for label, at in marks.items()}
+    return f"{first}: {standing(best['estimate'], best['ci_low'], best['ci_high'], lines)}"
 
 # %% ../../nbs/report/04_figures.ipynb #d13cfab9
 def ends_of(table: pd.DataFrame, of: str, most: str, least: str, digits: int = 2) -> str:

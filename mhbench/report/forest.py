@@ -299,9 +299,9 @@ def _one_n(table: pd.DataFrame) -> int:  # 0: they differ, or are unknown
     return int(n.iloc[0]) if n.notna().all() and n.nunique() == 1 else 0
 
 
-def enough(table: pd.DataFrame, fewest: int = FEW) -> pd.DataFrame:
+def enough(table: pd.DataFrame) -> pd.DataFrame:
     "The rows with an estimate that rests on enough answers to be drawn."
-    return table[table["estimate"].notna() & ~(table["n"] < fewest)]
+    return table[table["estimate"].notna() & ~(table["n"] < FEW)]
 
 # %% ../../nbs/report/03_forest.ipynb #8d2a8452
 def _in_order(table: pd.DataFrame, column: str, upwards: bool) -> list:
@@ -313,10 +313,17 @@ def _in_order(table: pd.DataFrame, column: str, upwards: bool) -> list:
 
 
 def _rows(
-    table: pd.DataFrame, group: str, hue: str | None, marked: dict[Any, tuple[Look | None, bool]], **settings: Any
-):
+    table: pd.DataFrame,
+    group: str,
+    hue: str | None,
+    marked: dict[Any, tuple[Look | None, bool]],
+    reference_column: str,
+    harm: str,
+    *,
+    upwards: bool,
+    n: int,
+) -> list[ChartRow]:
     "The rows of a chart in their order."
-    reference_column, upwards, harm, n = settings["held"], settings["upwards"], settings["harm"], settings["n"]
 
     def mark(row: Any, look: Look, hollow: bool = False) -> Mark:
         color = HARM if harm and getattr(row, harm) else look.color
@@ -386,8 +393,7 @@ def intervals(
         marked = {v: (None, k > 0) for k, v in enumerate(values)}
         legend = [Sign(PLAIN, name_of(v), k > 0) for k, v in enumerate(values)] if len(values) > 1 else []
     n = _one_n(drawn)
-    settings = {"held": reference_column, "upwards": better == "lower", "harm": harm[0], "n": n}
-    rows = _rows(drawn, group, hue, marked, **settings)
+    rows = _rows(drawn, group, hue, marked, reference_column, harm[0], upwards=better == "lower", n=n)
     cut_text = f" {_MOST_ROWS} of {len(rows)} rows, evenly spaced." if len(rows) > _MOST_ROWS else ""
     rows = [rows[k] for k in np.linspace(0, len(rows) - 1, _MOST_ROWS).round().astype(int)] if cut_text else rows
     direction = _BETTER.get(better or "", better)

@@ -113,14 +113,11 @@ def selection(p: dict) -> list[str]:  # one a line
 def _bring_in(study: str, source: str | Path, options: dict, params: str) -> None:
     "Import a corpus, and print its contents, the rows that are left out, and the stages that it goes through."
     path = root() / params
-    prepare = load_params(path)["studies"].get(study, {}).get("prepare", {})
-    if prepare.get("loader") == "table":
+    if load_params(path)["studies"].get(study, {}).get("prepare", {}).get("loader") == "table":
         remedy = f"run `mhbench new-study {study} FILE --replace`"
         refuse(f"import: study must not be a table with a layout of its own; got {study!r}", remedy=remedy)
-    corpus, aside = edit.read_what_fits(prepare["loader"], str(source), study, options) if prepare else (None, [])
-    anew = edit.import_corpus(study, source, options, corpus.settings if corpus else None, params=path)
-    if corpus:
-        print(*edit.corpus_lines(study, corpus, aside), sep="\n")
+    anew, lines = edit.bring_in(study, source, options, params=path)
+    print(*lines, sep="\n")
     through = [stage for stage in load_params(path)["studies"][study] if stage not in ("prepare", "annotate")]
     settled = "without the demo's limits, examinees and settings" if anew else "otherwise as it was"
     print(f"recorded in {params} with its SHA-256; the study's entry there is {settled}")

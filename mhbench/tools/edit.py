@@ -41,8 +41,8 @@ from ..run.shape import read_tree
 
 # %% auto #0
 __all__ = ['Place', 'replaced', 'study_entry', 'study_lines', 'edit', 'difference', 'replace_file', 'select', 'read_corpus',
-           'read_what_fits', 'rows_aside', 'corpus_lines', 'recipe_of', 'import_corpus', 'named_values', 'path_from',
-           'name_ratings', 'forget_corpus']
+           'read_what_fits', 'rows_aside', 'corpus_lines', 'recipe_of', 'import_corpus', 'bring_in', 'named_values',
+           'path_from', 'name_ratings', 'forget_corpus']
 
 # %% ../../nbs/tools/02_edit.ipynb #7e16bdcd
 def _end(text: str, node: Any) -> int:
@@ -392,6 +392,15 @@ def import_corpus(
         raise
     _clear(study, top)
     return first and recipe_of(entry["prepare"]["loader"]) is not None
+
+
+def bring_in(study: str, path: str | Path, options: dict[str, Any], *, params: str | Path) -> tuple[bool, list[str]]:
+    "Read a corpus, with the rows that fit, and import it: what `import_corpus` returns, and the contents in lines."
+    loader = load_params(params, lists=False)["studies"].get(study, {}).get("prepare", {}).get("loader")
+    if loader is None:
+        return import_corpus(study, path, options, params=params), []
+    corpus, aside = read_what_fits(loader, path, study, options)
+    return import_corpus(study, path, options, corpus.settings, params=params), corpus_lines(study, corpus, aside)
 
 # %% ../../nbs/tools/02_edit.ipynb #6746ddb5
 def named_values(texts: Iterable[str], option: str) -> dict[str, Any]:  # option: "import: --option", for a message

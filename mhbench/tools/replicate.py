@@ -37,9 +37,10 @@ from ..run.inputs import PACKAGE, is_clone, package_code
 from ..run.params import load_params
 from ..subcommand import argument, subcommand
 from .aggregates import Protected, check_shown, held_by, publish_aggregates
-from .edit import corpus_lines, edit, import_corpus, read_what_fits, select, study_lines
+from .edit import bring_in, edit, select, study_lines
 from .fetch import Fetched, fetch_release, release_of, unlock
 from .ledger import verdicts_told
+from .summary import brief
 
 # %% auto #0
 __all__ = ['pipeline_files', 'init', 'Replication', 'replication', 'replicate', 'replication_lines', 'check_clean',
@@ -224,10 +225,7 @@ def _enter(
 ) -> list[str]:  # a summary of the corpus
     "Point a working folder's study at a release, and write the settings of its replication."
     params = top / "params.yaml"
-    prepare = load_params(params)["studies"][name]["prepare"]
-    options = release.options | settings_of_replication.options
-    corpus, aside = read_what_fits(prepare["loader"], release.corpus, name, options)
-    import_corpus(name, release.corpus, options, corpus.settings, params=params)
+    _, lines = bring_in(name, release.corpus, release.options | settings_of_replication.options, params=params)
     entry = load_params(params, lists=False)["studies"][name]
     ours = {
         stage: settings
@@ -240,7 +238,7 @@ def _enter(
         entry["ledger"] = {"release": str(release.folder)} | entry["ledger"]
     edit(params, {}, {name: study_lines(name, entry)})
     select(studies=[name], models=[], items=0, params=params)
-    return corpus_lines(name, corpus, aside)
+    return lines
 
 # %% ../../nbs/tools/16_replicate.ipynb #fc8a0004
 def replicate(
@@ -289,11 +287,7 @@ def _verdicts(top: Path, name: str) -> list[str]:
 
 def _main_numbers(top: Path) -> list[str]:
     main = headline(top / "results", runs(load_params(top / "params.yaml")["run"]))
-    lines = ["", "main numbers [95% interval]"]
-    for r in main.head(_MOST).itertuples():
-        interval = f"{r.estimate:.3f} [{r.ci_low:.3f}, {r.ci_high:.3f}]"
-        lines.append(f"  {r.measure}, {r.model}, {r.mode}: {interval}, n = {r.n}")
-    return lines + ([f"  and {len(main) - _MOST} more on the page"] if len(main) > _MOST else [])
+    return ["", "main numbers [95% interval]:", *brief(main, _MOST + 1)]
 
 
 def replication_lines(top: Path, name: str) -> list[str]:  # one a line, at most a screen
