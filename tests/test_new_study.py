@@ -30,7 +30,7 @@ from mhbench.records.questions import guess_layout, load_questions
 from mhbench.records.schema import Item, read_records
 from mhbench.records.table import read_table
 from mhbench.run.cli import parser
-from mhbench.tools.new_study import _values, asked_encoding, example, propose, summary
+from mhbench.tools.new_study import _values, example, propose, summary
 
 PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 BLOCK = re.compile(r"(?:^`(?P<file>[\w./-]+)`:\n\n)?^```(?P<kind>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -197,17 +197,6 @@ def test_another_encoding_is_named_and_not_guessed(tmp_path):
         ValueError, match="which line 1 does not fit .*as cp1252 it is .Frage;Lösung..*--encoding cp1252"
     ):
         read_table(tmp_path / "f.csv")
-
-
-@pytest.mark.parametrize("answer, encoding", [("y", "cp1252"), ("", None)])
-def test_who_sits_at_a_terminal_is_asked_for_the_encoding(tmp_path, monkeypatch, capsys, answer, encoding):
-    (tmp_path / "f.csv").write_bytes("Frage;Lösung\nWarum?;Größe\n".encode("cp1252"))
-    (tmp_path / "g.csv").write_text("Frage;Lösung\n", encoding="utf-8")
-    assert asked_encoding(tmp_path / "f.csv", pytest.fail) is None  # no terminal
-    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
-    assert asked_encoding(tmp_path / "f.csv", lambda question: answer) == encoding
-    assert "Frage;Lösung" in capsys.readouterr().out
-    assert asked_encoding(tmp_path / "g.csv", pytest.fail) is None
 
 
 @pytest.mark.parametrize(

@@ -380,17 +380,16 @@ def test_a_scored_answer_becomes_a_sample_of_a_log(more, value, stop):
 
 
 @pytest.mark.parametrize(
-    ("endpoint", "said"),
+    ("kind", "is_open", "said"),
     [
-        ({"kind": "openai", "base_urls": ["https://api.openai.com/v1"]}, "externally_managed"),
-        ({"kind": "openai", "base_urls": ["http://localhost:8000/v1"]}, "unknown"),
-        ({"kind": "openai", "base_urls": ["https://llm.hospital.example/v1"]}, "unknown"),
-        ({"kind": "openai"}, "unknown"),
-        ({"kind": "local"}, "self_deployed"),
+        ("openai", {"open": False}, "externally_managed"),
+        ("openai", {"open": True}, "unknown"),
+        ("openai", {}, "unknown"),
+        ("local", {"open": True}, "self_deployed"),
     ],
 )
-def test_a_model_is_externally_managed_only_where_its_address_says_so(endpoint, said):
-    p = {"models": {"m": {"endpoint": "e"}}, "endpoints": {"e": endpoint}}
+def test_a_model_is_externally_managed_only_where_nobody_else_has_its_weights(kind, is_open, said):
+    p = {"models": {"m": {"endpoint": "e"} | is_open}, "endpoints": {"e": {"kind": kind}}}
     assert eee._model_info("m", p, "asked")["additional_details"]["deployment_type"] == said
 
 

@@ -280,6 +280,14 @@ def test_how_rows_were_read_is_told_by_kind_with_an_example():
     assert new_study._lengths(["ab", "abcd"]) == "2 to 4 characters" and new_study._lengths(["ab"]) == "2 characters"
 
 
+def test_nobody_agrees_without_a_terminal(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", Terminal())
+    assert new_study.agreed("Write?", "f", lambda q: "YES") and not new_study.agreed("Write?", "f", lambda q: "")
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+    with pytest.raises(ValueError, match=r"f: --yes must be said where nobody can be asked \(Write\?\)"):
+        new_study.agreed("Write?", "f", lambda q: "y")
+
+
 @pytest.mark.parametrize(
     ("texts", "lists", "pairs"),
     [
@@ -296,23 +304,6 @@ def test_names_with_values_may_repeat(texts, lists, pairs):
         return
     with pytest.raises(ValueError, match="--column must be NAME=VALUE; got 'a'"):
         new_study._pairs(texts, "--column", lists)
-
-
-def test_an_encoding_is_asked_for_where_somebody_sits_and_the_text_is_not_utf_8(tmp_path, monkeypatch, capsys):
-    file = tmp_path / "q.CSV"
-    file.write_bytes("id;frage\n1;Müdigkeit\n".encode("cp1252"))
-    assert new_study.asked_encoding(file, lambda q: "y") is None, "nobody can be asked"
-    monkeypatch.setattr(sys, "stdin", Terminal())
-    assert new_study.asked_encoding(file, lambda q: " Ja ") == "cp1252" and "Müdigkeit" in capsys.readouterr().out
-    assert new_study.asked_encoding(file, lambda q: "") is None
-    assert new_study.asked_encoding(tmp_path / "none.csv", lambda q: "y") is None
-    assert new_study.asked_encoding(file.rename(tmp_path / "q.xlsx"), lambda q: "y") is None
-    (tmp_path / "u.csv").write_text("ä", encoding="utf-8")
-    assert new_study.asked_encoding(tmp_path / "u.csv", lambda q: "y") is None
-    assert new_study.agreed("Write?", "f", lambda q: "YES") and not new_study.agreed("Write?", "f", lambda q: "")
-    monkeypatch.setattr(sys, "stdin", io.StringIO())
-    with pytest.raises(ValueError, match=r"f: --yes must be said where nobody can be asked \(Write\?\)"):
-        new_study.agreed("Write?", "f", lambda q: "y")
 
 
 # Rounds of people -----------------------------------------------------------------------------------------------------
@@ -343,78 +334,46 @@ def test_loopback_is_this_machine_alone_and_open_hosts_have_a_name(capsys, monke
         assert capsys.readouterr().out == "  r: http://ward:9/in/t\n"
 
 
-def test_an_answer_comes_from_a_flag_a_terminal_or_the_usual_value(monkeypatch):
-    asked = lambda given, otherwise: annotate._answered("Q", "--q", given, otherwise, lambda q: ask_next(q))
-    questions, said = [], []
-
-    def ask_next(question):
-        questions.append(question)
-        return said.pop(0)
-
-    assert asked("given", "usual") == "given" and asked(None, "usual") == "usual" and asked("", "usual") == "usual"
-    assert asked("", None) == ""
-    with pytest.raises(ValueError, match="--q must be given where nobody can be asked"):
-        asked(None, None)
-    monkeypatch.setattr(sys, "stdin", Terminal())
-    said[:] = ["  told  ", "", "", "at last"]
-    assert asked(None, "usual") == "told" and asked(None, "usual") == "usual"
-    assert asked(None, None) == "at last" and questions == ["Q [usual]: ", "Q [usual]: ", "Q: ", "Q: "]
-
-
-@pytest.mark.parametrize(
-    ("text", "least", "n"), [("3", 1, 3), ("1", 1, 1), ("0", 0, 0), ("0", 1, None), ("x", 0, None), ("-1", 0, None)]
-)
-def test_a_number_of_raters_or_repeats_has_a_least_value(text, least, n):
-    if n is not None:
-        assert annotate._number(text, "--f", least) == n
-        return
-    with pytest.raises(ValueError, match=f"--f must be a number from {least}; got '{text}'"):
-        annotate._number(text, "--f", least)
-
-
-def test_sliders_ask_questions_of_one_number_of_options(monkeypatch, capsys):
+def test_sliders_ask_questions_of_one_number_of_options(capsys):
     two, three = [item(f"a{k}") for k in range(3)], [item("b", options=["x", "y", "z"])]
     written = item("w", task="open", options=[], key=["r"])
-    nobody = lambda q: pytest.fail("asked")
-    assert annotate._one_width(two, None, nobody) is None
-    assert annotate._one_width([*two, written], None, nobody) == ["a0", "a1", "a2"]
+    assert annotate._one_width(two, None) is None
+    assert annotate._one_width([*two, written], None) == ["a0", "a1", "a2"]
     assert "raters see 3 of 4 questions: those with 2 options" in capsys.readouterr().out
-    assert annotate._one_width([*two, *three], "3", nobody) == ["b"]
+    assert annotate._one_width([*two, *three], 3) == ["b"]
     with pytest.raises(
         ValueError, match="must be said where .* different numbers .*; got 3 with 2 options, 1 with 3 options"
     ):
-        annotate._one_width([*two, *three], None, nobody)
+        annotate._one_width([*two, *three], None)
     with pytest.raises(ValueError, match="--n-options must be one that questions have; got 5"):
-        annotate._one_width([*two, *three], "5", nobody)
+        annotate._one_width([*two, *three], 5)
     with pytest.raises(ValueError, match="must have options for sliders; got none"):
-        annotate._one_width([written], None, nobody)
-    monkeypatch.setattr(sys, "stdin", Terminal())
-    assert annotate._one_width([*three, *two], None, lambda q: "") == ["a0", "a1", "a2"], "the commonest is proposed"
+        annotate._one_width([written], None)
 
 
-def test_a_round_is_described_by_flags(monkeypatch):
+def test_a_round_is_described_by_flags():
     flags = dict.fromkeys(
         ["kind", "n_options", "raters", "per_item", "repeats", "page_language", "title", "ask", "consent"]
     )
-    nobody = lambda q: pytest.fail("asked")
 
     def entry(items=(), **given):
-        a = SimpleNamespace(**flags | {"ask": [], "consent": [], "study": "ward", "raters": "r1, r2"} | given)
-        return annotate.page_entry(a, list(items) or [item("a", language="de"), item("b", language="de")], nobody)
+        a = SimpleNamespace(
+            **flags | {"ask": [], "consent": [], "study": "ward", "kind": "sliders", "repeats": 0} | given
+        )
+        return annotate.page_entry(a, list(items) or [item("a", language="de"), item("b", language="de")])
 
-    plain, people = entry()
-    assert people == ["r1", "r2"] and plain == {
+    assert entry() == {
         "kind": "sliders",
         "title": "ward",
         "language": "de",
         "assignment": {"rule": "everyone", "repeats": 0},
     }
-    assert entry([item("a", language="de"), item("b")])[0]["language"] == "en", "of several the usual one"
-    more, _ = entry(
+    assert entry([item("a", language="de"), item("b")])["language"] == "en", "of several the usual one"
+    more = entry(
         kind="yes_no",
         ask=["fit=Is it fit? "],
-        per_item="2",
-        repeats="3",
+        per_item=2,
+        repeats=3,
         title="T",
         consent=["I agree."],
         page_language="en",
@@ -428,17 +387,15 @@ def test_a_round_is_described_by_flags(monkeypatch):
         "asks": {"fit": "Is it fit?"},
         "consent": ["I agree."],
     }
-    assert entry([item("a"), item("b", options=["x", "y", "z"])], n_options="2")[0]["item_ids"] == ["a"]
+    assert entry([item("a"), item("b", options=["x", "y", "z"])], n_options=2)["item_ids"] == ["a"]
     for given, told in (
-        ({"kind": "duel"}, "--kind must be one of sliders, agree, yes_no, conversation; got 'duel'"),
-        ({"page_language": "xx"}, "--page-language must be one of .*; got 'xx'"),
         (
             {"kind": "yes_no", "ask": ["no question"]},
             "--ask must be NAME=QUESTION with a word as NAME; got 'no question'",
         ),
         ({"kind": "yes_no", "ask": ["a b=x"]}, "--ask must be"),
         ({"kind": "yes_no", "ask": ["a= "]}, "--ask must be"),
-        ({"per_item": "0"}, "--per-item must be a number from 1; got '0'"),
+        ({"kind": "yes_no"}, "--ask must be given for yes_no; got none"),
     ):
         with pytest.raises(ValueError, match=told):
             entry(**given)

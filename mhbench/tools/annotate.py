@@ -11,7 +11,6 @@ import importlib
 import ipaddress
 import os
 import socket
-import sys
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -38,7 +37,6 @@ from .edit import DEMO, name_ratings, path_from, select
 from mhbench.tools.new_study import (
     READING,
     agreed,
-    asked_encoding,
     asked_options,
     propose,
     said_of_texts,
@@ -328,43 +326,17 @@ ROUND_KINDS = {  # kinds of question that a table gives by itself; the others ar
     "conversation": "one of your labels to questions of your own, about each transcript",
 }
 
-
-_Ask = Callable[[str], str]
-
-
-def _answered(question: str, flag: str, flag_value: str | None, otherwise: str | None, ask: _Ask) -> str:
-    "The value of a flag, else the user's answer at the terminal, else the default; without a default it is required."
-    if flag_value is not None or (otherwise is not None and not sys.stdin.isatty()):
-        return flag_value or otherwise or ""
-    if not sys.stdin.isatty():
-        refuse(f"annotate new: {flag} must be given where nobody can be asked; got none; add it")
-    reply = ask(f"{question}{f' [{otherwise}]' if otherwise else ''}: ").strip()
-    return reply or otherwise or _answered(question, flag, None, otherwise, ask)
-
-
-def _number(text: str, flag: str, minimum: int) -> int:
-    if not text.isdecimal() or int(text) < minimum:
-        refuse(f"annotate new: {flag} must be a number from {minimum}; got {text!r}")
-    return int(text)
-
 # %% ../../nbs/tools/04_annotate.ipynb #34f0717b
-def _one_width(items: list[Item], n_options: str | None, ask: _Ask) -> list[str] | None:
+def _one_width(items: list[Item], n_options: int | None) -> list[str] | None:
     "The ids of the questions that sliders can rate in one round; None for the whole table."
     counts = Counter(len(i.options) for i in items if len(i.options) > 1)
     if not counts:
         refuse("annotate new: a question must have options for sliders; got none; --kind yes_no asks without options")
     counts_text = ", ".join(f"{n} with {k} options" for k, n in counts.most_common())
-    if len(counts) > 1:
-        usual = str(counts.most_common(1)[0][0]) if sys.stdin.isatty() else None
-        if n_options is None and usual is None:
-            rule = "be said where questions have different numbers of options: they are compared in one table"
-            refuse(
-                f"annotate new: --n-options must {rule}; got {counts_text}; say --n-options, or make a study of each"
-            )
-        n_options = _answered(
-            f"Options of the questions that are asked ({counts_text})", "--n-options", n_options, usual, ask
-        )
-    width = int(n_options) if n_options else next(iter(counts))
+    if n_options is None and len(counts) > 1:
+        rule = "be said where questions have different numbers of options: they are compared in one table"
+        refuse(f"annotate new: --n-options must {rule}; got {counts_text}; say --n-options, or make a study of each")
+    width = n_options or next(iter(counts))
     if not counts[width]:
         refuse(f"annotate new: --n-options must be one that questions have; got {n_options} ({counts_text})")
     if counts[width] == len(items):
@@ -373,64 +345,62 @@ def _one_width(items: list[Item], n_options: str | None, ask: _Ask) -> list[str]
     return [i.item_id for i in items if len(i.options) == width]
 
 # %% ../../nbs/tools/04_annotate.ipynb #5fcb2116
-def _asks(texts: list[str], ask: _Ask) -> dict[str, str]:
+def _asks(texts: list[str], kind: str) -> dict[str, str]:
     "The questions about each item, by short names."
     if not texts:
-        texts = [_answered("What is asked about each item, e.g. relevant=Is it relevant?", "--ask", None, None, ask)]
+        refuse(f"annotate new: --ask must be given for {kind}; got none; e.g. --ask 'relevant=Is it relevant?'")
     pairs = [text.partition("=") for text in texts]
     if bad := [name for name, equals, words in pairs if not (equals and words.strip() and name.isidentifier())]:
         refuse(f"annotate new: --ask must be NAME=QUESTION with a word as NAME; got {bad[0]!r}")
     return {name: words.strip() for name, _, words in pairs}
 
 
-def page_entry(a: argparse.Namespace, items: list[Item], ask: _Ask = input) -> tuple[dict[str, Any], list[str]]:
-    "The section `annotate` and the raters, from flags or a terminal. Raises: ValueError for values that do not fit."
-    if a.kind is None and sys.stdin.isatty():
-        print("Raters say", *(f"  {kind:12} {description}" for kind, description in ROUND_KINDS.items()), sep="\n")
-    kind = _answered("Kind", "--kind", a.kind, "sliders", ask)
-    if kind not in ROUND_KINDS:
-        actual = f"{kind!r}; other kinds are about models' answers"
-        refuse(f"annotate new: --kind must be one of {', '.join(ROUND_KINDS)}; got {actual}")
-    ids = _one_width(items, a.n_options, ask) if kind == "sliders" else None
-    raters = comma_separated(_answered("Raters, with commas between", "--raters", a.raters, None, ask))
-    raters_per_item = _answered("Raters of each question, or all", "--per-item", a.per_item, "all", ask)
-    repeats = _answered("Questions that a rater answers again at the end", "--repeats", a.repeats, "0", ask)
+def page_entry(a: argparse.Namespace, items: list[Item]) -> dict[str, Any]:
+    "The section `annotate`, from the command line. Raises: ValueError for values that do not fit."
     spoken = {i.language for i in items if i.language in LANGUAGES}
-    usual = spoken.pop() if len(spoken) == 1 else "en"
-    choices = ", ".join(LANGUAGES)
-    language = _answered(f"Language of the page ({choices})", "--page-language", a.page_language, usual, ask)
-    if language not in LANGUAGES:
-        refuse(f"annotate new: --page-language must be one of {choices}; got {language!r}")
-    split = {"rule": "core_and_split", "n_core": 0}
-    rule = (
-        {"rule": "everyone"}
-        if raters_per_item == "all"
-        else split | {"per_item": _number(raters_per_item, "--per-item", 1)}
-    )
-    entry: dict[str, Any] = {"kind": kind, "title": _answered("Title of the page", "--title", a.title, a.study, ask)}
-    entry |= {"language": language, "assignment": rule | {"repeats": _number(repeats, "--repeats", 0)}}
-    entry |= {"item_ids": ids} if ids else {}
-    entry |= {"asks": _asks(a.ask, ask)} if QUESTION_KINDS[kind].needs == "asks" else {}
-    if kind == "conversation":
-        labels = _answered("Labels, from the worst to the best, with commas", "--labels", a.labels, "not met,met", ask)
-        entry["labels"] = comma_separated(labels)
-    return entry | ({"consent": a.consent} if a.consent else {}), raters
+    language = a.page_language or (spoken.pop() if len(spoken) == 1 else "en")
+    several_raters = {"rule": "core_and_split", "n_core": 0, "per_item": a.per_item}
+    rule = {"rule": "everyone"} if a.per_item is None else several_raters
+    entry: dict[str, Any] = {"kind": a.kind, "title": a.title or a.study, "language": language}
+    entry |= {"assignment": rule | {"repeats": a.repeats}}
+    if a.kind == "sliders" and (ids := _one_width(items, a.n_options)):
+        entry["item_ids"] = ids
+    if QUESTION_KINDS[a.kind].needs == "asks":
+        entry["asks"] = _asks(a.ask, a.kind)
+    if a.kind == "conversation":
+        entry["labels"] = a.labels
+    return entry | ({"consent": a.consent} if a.consent else {})
 
 # %% ../../nbs/tools/04_annotate.ipynb #c8edc544
 @subcommand(
     "annotate new",
-    "a rating study from a table of questions: asks what it needs, shows a page, writes the entry, prints links",
+    "a rating study from a table of questions: shows a page, asks, writes the entry, prints links",
     argument("study", metavar="NAME", help="what the study is to be called"),
     argument("path", help="a .csv, .xlsx, .jsonl or .parquet file of questions, or transcripts (kind conversation)"),
-    argument("--raters", help="names or pseudonyms, comma-separated; names stay in a private key"),
-    argument("--kind", help=f"what raters say: {', '.join(ROUND_KINDS)}"),
+    argument(
+        "--raters",
+        type=comma_separated,
+        required=True,
+        help="names or pseudonyms, comma-separated; names stay in a private key",
+    ),
+    argument(
+        "--kind",
+        choices=list(ROUND_KINDS),
+        default="sliders",
+        help="; ".join(f"{kind}: {says}" for kind, says in ROUND_KINDS.items()),
+    ),
     several("--ask", "NAME=QUESTION", "yes_no, conversation: what is asked of each item"),
-    argument("--labels", help="conversation: what raters choose from, comma-separated, from the worst to the best"),
-    argument("--per-item", metavar="N", help="raters of each question; all: everybody rates all"),
-    argument("--repeats", metavar="N", help="questions that a rater answers a second time, at the end"),
-    argument("--n-options", metavar="N", help="ask those with this many options, where a table mixes them"),
+    argument(
+        "--labels",
+        type=comma_separated,
+        default=["not met", "met"],
+        help="conversation: what raters choose from, comma-separated, from the worst to the best",
+    ),
+    argument("--per-item", type=int, metavar="N", help="raters of each question; by default everybody rates all"),
+    argument("--repeats", type=int, default=0, metavar="N", help="questions that a rater answers again, at the end"),
+    argument("--n-options", type=int, metavar="N", help="ask those with this many options, where a table mixes them"),
     argument("--title", help="of the page"),
-    argument("--page-language", help=f"{', '.join(LANGUAGES)}; every rater can change it"),
+    argument("--page-language", choices=list(LANGUAGES), help="by default the questions'; every rater can change it"),
     several("--consent", "TEXT", "a paragraph of what raters agree to; several times"),
     argument("--answers", metavar="FILE", help="the file of answers"),
     argument("--replace", action="store_true", help="write an entry of that name anew"),
@@ -439,29 +409,24 @@ def page_entry(a: argparse.Namespace, items: list[Item], ask: _Ask = input) -> t
     *READING,
     *HOST,
 )
-def new_round(a: argparse.Namespace, ask: _Ask = input) -> None:
-    "The command: read, ask, show, write, invite. Raises: ValueError if a required value is missing."
+def new_round(a: argparse.Namespace, ask: Callable[[str], str] = input) -> None:
+    "The command: read, show, ask, write, invite."
     params = root() / a.params
     path = answers_file(a).resolve()
     file = path_from(path, root())
     if a.kind == "conversation" and a.loader == "table":
         a.loader = "transcripts"
-    if a.loader == "table" and not a.encoding:
-        a.encoding = asked_encoding(a.path, ask)
     reading = {"loader": a.loader, "replace": a.replace, "params": params}
-    stages: dict[str, Any] = {stage: {} for stage in QUESTION_KINDS["sliders"].stages}
-    first_reading = propose(
-        a.study, a.path, besides=stages, options=asked_options(a), **reading
-    )  # the kind is asked for once the rows have been seen
+    stages: dict[str, Any] = {stage: {} for stage in QUESTION_KINDS[a.kind].stages}
+    first_reading = propose(a.study, a.path, besides=stages, options=asked_options(a), **reading)
     print(summary(first_reading), end="\n\n")
-    page, people = page_entry(a, first_reading.corpus.items, ask)
+    page, people = page_entry(a, first_reading.corpus.items), a.raters
     study = build_study(a.study, page, first_reading.corpus.items)
     first = names_of(a).of(people)[people[0]]  # as the page is drawn for; nothing is saved yet
     print(f"\nA page as {people[0]} will see it:\n{'-' * 78}\n{page_text(study, first)}\n{'-' * 78}")
     texts = where_texts_may_stand(a, ask)
     if not a.yes and not agreed(f"Write this to {a.params}, and invite {', '.join(people)}?", "annotate new", ask):
         return print("nothing was written")
-    stages = {stage: {} for stage in QUESTION_KINDS[page["kind"]].stages}
     stages |= {"annotate": page, "ratings": file}
     proposal = propose(a.study, a.path, besides=stages, options=asked_options(a, texts), **reading)
     with open_store(path, study) as store:
@@ -494,7 +459,7 @@ def _select(study: str, params: Path) -> list[str]:  # sentences
     argument("--yes", action="store_true", help="close though pages are open"),
     argument("--run", action="store_true", help="make labels, agreement and figures at once: mhbench run --all"),
 )
-def close_round(a: argparse.Namespace, ask: _Ask = input) -> None:
+def close_round(a: argparse.Namespace, ask: Callable[[str], str] = input) -> None:
     "The command: check, close, select, run. Raises: ValueError if no page is complete, or some are still open."
     params = root() / a.params
     path = answers_file(a)

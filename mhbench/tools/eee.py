@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
-from urllib.parse import urlsplit
 
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field
@@ -228,19 +227,8 @@ def _line(row: Any, item: Item, run: Mapping[str, str], free: bool) -> dict[str,
 
 # %% ../../nbs/tools/12_eee.ipynb #c7833c47
 _LOCAL = ("local", *HERE)  # kinds of endpoints that are this machine
-_SERVICES = "openai.com anthropic.com googleapis.com openrouter.ai mistral.ai together.xyz deepseek.com cohere.com"
-_SERVICES += " groq.com x.ai fireworks.ai azure.com amazonaws.com huggingface.co"  # others may be one's own
 _DETAILS = ("lineage", "released", "parameters", "medical", "licence")  # entries of a model
 _AVAILABLE: dict[Any, str] = {True: "open_weights", False: "closed_weights"}
-
-
-def _deployment(kind: str, urls: Sequence[str]) -> str:
-    "Who runs a model: this machine, a service that is known by its address, or nobody knows."
-    hosts = [urlsplit(str(u)).hostname or "" for u in urls]
-    outside = [any(h == s or h.endswith(f".{s}") for s in _SERVICES.split()) for h in hosts]
-    if kind in _LOCAL:
-        return "self_deployed"
-    return "externally_managed" if outside and all(outside) else "unknown"
 
 
 def _model_info(model: str, p: Mapping[str, Any], origin: str) -> dict[str, Any]:
@@ -251,8 +239,10 @@ def _model_info(model: str, p: Mapping[str, Any], origin: str) -> dict[str, Any]
     kind = endpoint.get("kind", "unknown")
     hub = re.fullmatch(r"[A-Za-z0-9][\w.-]*/[\w.-]+", served)
     developer = re.sub(r"[^A-Za-z0-9._-]+", "-", str(entry.get("provider") or origin)).strip("-") or "unknown"
-    details = {"deployment_type": _deployment(kind, endpoint.get("base_urls") or [])}
-    details |= {"model_availability": _AVAILABLE.get(entry.get("open", ""), "unknown"), "origin": origin}
+    availability = _AVAILABLE.get(entry.get("open", ""), "unknown")
+    elsewhere = "externally_managed" if availability == "closed_weights" else "unknown"
+    details = {"deployment_type": "self_deployed" if kind in _LOCAL else elsewhere}
+    details |= {"model_availability": availability, "origin": origin}
     details |= {k: str(entry[k]) for k in _DETAILS if entry.get(k) is not None}
     details |= {"served": served} if served and not Path(served).is_absolute() else {}
     out = {"name": model, "id": served if hub else f"{developer}/{model}", "additional_details": details}

@@ -26,7 +26,7 @@ from ..records.described import RatingTable, read_ratings
 from ..records.guessed import guess_description, guess_long
 from ..records.questions import guess_layout
 from ..records.schema import Item, Rating, letters
-from ..records.table import as_windows_1252, read_table
+from ..records.table import read_table
 from ..records.task import task_of
 from ..registry import rated_sections
 from ..run.graph import root
@@ -38,8 +38,8 @@ from .edit import edit, named_values, path_from, read_corpus, rows_aside, study_
 
 # %% auto #0
 __all__ = ['TEXTS', 'READING', 'sections', 'default_judges', 'understood', 'kinds_of_rows', 'example', 'Proposal', 'propose',
-           'summary', 'write_study', 'ratings_csv', 'ratings_told', 'asked_options', 'asked_encoding', 'agreed',
-           'scale_from', 'where_texts_may_stand', 'said_of_texts', 'new_study']
+           'summary', 'write_study', 'ratings_csv', 'ratings_told', 'asked_options', 'agreed', 'scale_from',
+           'where_texts_may_stand', 'said_of_texts', 'new_study']
 
 # %% ../../nbs/tools/03_new_study.ipynb #7dca0ea8
 def sections(
@@ -397,17 +397,6 @@ def asked_options(a: argparse.Namespace, texts: str = "closed") -> dict[str, Any
     return {"columns": columns, "key": a.key, "separator": separator} | reading | options
 
 # %% ../../nbs/tools/03_new_study.ipynb #b52a3e3d
-def asked_encoding(path: str | Path, confirm: Callable[[str], str] = input) -> str | None:
-    "The encoding of a text file that is not UTF-8, if the user confirms that Windows-1252 reads it correctly."
-    path = Path(path).expanduser()
-    if path.suffix.lower() not in (".csv", ".tsv", ".txt", ".jsonl") or not path.is_file() or not sys.stdin.isatty():
-        return None
-    if (line := as_windows_1252(path)) is None:
-        return None
-    print(f"{path.name}:{line[0]} is not UTF-8. As Windows-1252 the line is:\n  {line[1][:200]}")
-    return "cp1252" if confirm("Is this right? [y/N] ").strip().casefold() in _YES else None
-
-
 _YES = ("y", "yes", "j", "ja", "o", "oui", "s", "sí", "si")
 
 
@@ -502,12 +491,9 @@ def new_study(a: argparse.Namespace, confirm: Callable[[str], str] = input) -> N
     params = root() / a.params
     if Path(a.path).suffix in (".yaml", ".yml"):
         return _new_release(a, params, confirm)
-    if a.loader == "table" and not a.encoding:
-        a.encoding = asked_encoding(a.path, confirm)
     ratings = None
     if a.ratings:
-        rating_options: dict[str, Any] = {"scale": a.ratings_scale, "not_rated": a.not_rated or None}
-        rating_options["encoding"] = asked_encoding(a.ratings, confirm)
+        rating_options = {"scale": a.ratings_scale, "not_rated": a.not_rated or None, "encoding": a.encoding}
         ratings = {"path": a.ratings} | {k: v for k, v in rating_options.items() if v is not None}
     settings = {"loader": a.loader, "ratings": ratings, "judges": a.judges or None, "replace": a.replace}
     proposal = propose(a.name, a.path, params=params, options=asked_options(a), **settings)
