@@ -119,20 +119,9 @@ def test_commits_tags_and_experiments_are_runs(tmp_path, monkeypatch, capsys):
     assert main(["compare", "HEAD", "nowhere"]) == 1
     assert "must be a folder or a revision" in capsys.readouterr().err
     shutil.rmtree(tmp_path / ".dvc" / "cache")  # as where somebody else ran that commit
-    assert main(["compare", "v1", "."]) == 0
-    said = capsys.readouterr().out
-    assert "No cache on this machine has the results of v1 (score/s)" in said and "item by item" in said
-    assert "0 of 2 main numbers that both runs have differ" in said and "both runs scored:\nnone\n" in said
-    assert main(["compare", "better", "."]) == 0
-    said = capsys.readouterr().out
-    assert (
-        "1 of 2 main numbers that both runs have differ" in said
-        and "accuracy, m/zero_shot" in said
-        and "-0.250" in said
-    ), said
-    do("git rm -q --cached results/metrics/score/s.json", "git commit -qm none", "git tag v2")
-    assert main(["compare", "v2", "."]) == 1
-    assert "must hold main numbers" in capsys.readouterr().err, "what no storage has is not compared as if it were none"
+    assert main(["compare", "v1", "."]) == 1
+    said = capsys.readouterr().err
+    assert "must hold main numbers" in said and "score/s (in no cache here: `dvc metrics diff v1`" in said, said
 
 
 def test_numbers_are_paired_by_their_names_and_leftovers_of_another_selection_stay_out(tmp_path, capsys):

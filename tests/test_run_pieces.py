@@ -132,7 +132,7 @@ def test_main_numbers_of_two_runs_stand_side_by_side(tmp_path):
         ("two", "score", "accuracy", "m", "zero_shot", 4, 0.1),
     )
     runs = [
-        compare.Results(name, table, scores("one", [None] * 8, x), table[:0])
+        compare.Results(name, table, scores("one", [None] * 8, x))
         for name, table, x in (("a", first, [1, 1, 0, 0, 1, 0, 1, 0]), ("b", second, [1, 0, 0, 1, 1, 1, 1, 0]))
     ]
     paired = compare.paired_accuracies(runs[0].scores, runs[1].scores)
@@ -145,32 +145,6 @@ def test_main_numbers_of_two_runs_stand_side_by_side(tmp_path):
     assert other["ci_low"].isna().all(), "a difference that is not that of the items has no interval"
     fewer = compare.main_numbers(runs[0], runs[1]._replace(main=second.assign(n=7)), paired)
     assert fewer["ci_low"].isna().all()
-
-
-def test_numbers_that_git_keeps_stand_in_for_results_that_are_gone(tmp_path):
-    kept = {"accuracy": {"m": {"n": 4, "estimate": 0.25}, "deep": {"x": 0.5}}, "n_items": 4, "text": "no number"}
-    for name, content in (("score/s.json", kept), ("generate/s/m.json", {"cost": 2})):
-        (tmp_path / "metrics" / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "metrics" / name).write_text(json.dumps(content), encoding="utf-8")
-    table = compare._metrics(tmp_path / "metrics")
-    assert table[["stage", "study", "measure", "model", "estimate"]].to_numpy().tolist() == [
-        ["generate", "s", "cost", "m", 2.0],
-        ["score", "s", "accuracy, m", "", 0.25],
-        ["score", "s", "accuracy, deep, x", "", 0.5],
-        ["score", "s", "n_items", "", 4.0],
-    ]
-    assert table["n"].fillna(-1).tolist() == [-1, 4, -1, -1]
-    run = compare.Results(
-        "r",
-        main_rows(("s", "score", "accuracy", "m", "z", 4, 0.3), ("t", "score", "x", "m", "z", 4, 0.4)),
-        table[:0],
-        table,
-    )
-    gone = run._replace(gone=("score/s",), main=run.main[1:])
-    here, there = compare.with_metrics(run, gone)
-    for both in (here, there):
-        assert both.main["measure"].tolist() == ["x", "accuracy, m", "accuracy, deep, x", "n_items"]
-    assert compare.with_metrics(run, run)[0].main.equals(run.main)
 
 
 def test_models_that_are_not_known_to_be_the_same_are_named():
@@ -186,9 +160,7 @@ def test_models_that_are_not_known_to_be_the_same_are_named():
         ("s", "second"): ("v3", "d2"),
         ("s", "none"): ("not known", "d1"),
     }
-    runs = [
-        compare.Results("r", pd.DataFrame(), pd.DataFrame(), pd.DataFrame(), (), served) for served in (known, again)
-    ]
+    runs = [compare.Results("r", pd.DataFrame(), pd.DataFrame(), served) for served in (known, again)]
     found = compare.who_answered_in(*runs)
     assert found["model"].tolist() == ["other", "first", "none", "second"]
     assert found.iloc[0].tolist() == ["s", "other", "v1", "d1", "v2", "d2"]

@@ -30,7 +30,7 @@ from ..subcommand import argument, subcommand
 from .manifest import manifest, shown_parts, states_in_words
 
 # %% auto #0
-__all__ = ['Ran', 'Results', 'results_of', 'who_answered_in', 'what_differs', 'paired_accuracies', 'with_metrics', 'main_numbers']
+__all__ = ['Ran', 'Results', 'results_of', 'who_answered_in', 'what_differs', 'paired_accuracies', 'main_numbers']
 
 # %% ../../nbs/tools/07_compare.ipynb #e3d16b0f
 class Ran(NamedTuple):
@@ -69,36 +69,13 @@ class Results(NamedTuple):
     name: str
     main: pd.DataFrame  # the main numbers: study, stage, measure, model, mode, n, estimate, ...
     scores: pd.DataFrame  # one row a response: study, set, item_id, cluster, model, mode, correct, ...
-    metrics: pd.DataFrame  # the numbers in results/metrics, which git keeps, in columns of `main`
-    gone: tuple[str, ...] = ()  # stages and studies of that commit whose results are not on this machine
     served: dict[tuple[str, str], tuple[str, str]] = {}  # (study, model) -> the served model, and the days
     ran: Ran | None = None  # what was run; None: not known
-    left_out: tuple[str, ...] = ()  # what lies in a folder and is not of its present run, in words
+    left_out: tuple[str, ...] = ()  # what is not of the present run of a folder, or in no cache, in words
 
 
 _NUMBER = ["study", "stage", "measure", "model", "mode"]
 _OF_SCORES = "study set item_id cluster model mode answered_by n_votes correct status how read".split()
-
-
-def _leaves(values: dict, *at: str) -> Iterator[tuple[str, float | None, float | None]]:  # name, n, estimate
-    "The numbers that a file of metrics holds."
-    for name, value in values.items():
-        if isinstance(value, dict) and "estimate" in value:
-            yield ", ".join((*at, name)), value.get("n"), value["estimate"]
-        elif isinstance(value, dict):
-            yield from _leaves(value, *at, name)
-        elif isinstance(value, (int, float)):
-            yield ", ".join((*at, name)), None, value
-
-
-def _metrics(folder: Path) -> pd.DataFrame:  # study, stage, measure, model, mode, n, estimate
-    "The numbers in a folder of metrics: <stage>/<study>.json, or <stage>/<study>/<model>.json."
-    rows = []
-    for file in sorted(folder.glob("*/**/*.json")):
-        stage, study, *model = file.relative_to(folder).with_suffix("").parts
-        for measure, n, estimate in _leaves(json.loads(file.read_text(encoding="utf-8"))):
-            rows.append((study, stage, measure, "".join(model), "", n, estimate))
-    return pd.DataFrame(rows, columns=[*_NUMBER, "n", "estimate"]).astype({"n": float, "estimate": float})
 
 # %% ../../nbs/tools/07_compare.ipynb #e37beff5
 def _of_the_run(top: Path, ran: Ran | None) -> tuple[Callable[[str, str], bool], tuple[str, ...]]:
@@ -117,25 +94,21 @@ def _read(
     name: str,
     ran: Ran | None,
     selected: Callable[[str, str], bool],  # a stage and a study
-    gone: tuple[str, ...] = (),
-    left_out: tuple[str, ...] = (),
+    left_out: tuple[str, ...],
 ) -> Results:
     _selected = lambda files: [f for f in sorted(files) if selected(f.parts[-3], f.parts[-2])]
-    metrics = _metrics(folder / "metrics")
-    metrics = metrics[np.array([selected(r.stage, r.study) for r in metrics.itertuples()], bool)]
     files = _selected(folder.glob("*/*/headline.parquet"))
     headlines = [pd.read_parquet(f).assign(stage=f.parts[-3], study=f.parts[-2]) for f in files]
     of_scores = _selected(folder.glob("score/*/scores.parquet"))
     scored = [pd.read_parquet(f, columns=_OF_SCORES) for f in of_scores]
-    if not headlines and not (gone and len(metrics)):
-        remedy = "run `dvc repro` there, or `dvc fetch` for a commit whose results are not in the cache"
+    if not headlines:
+        remedy = "run `dvc repro` there; of a commit in a folder of its own: `git worktree add`"
         actual = "; ".join([f"none in {name!r}", *left_out[:2]])
         refuse(f"compare: a run must hold main numbers; got {actual}", remedy=remedy, error=FileNotFoundError)
     scores = pd.concat(scored, ignore_index=True) if scored else pd.DataFrame(columns=_OF_SCORES)
-    main = pd.concat(headlines, ignore_index=True) if headlines else metrics.iloc[:0]
     served = _selected(folder.glob("score/*/served.parquet"))
     tables = {file.parts[-2]: pd.read_parquet(file) for file in served}
-    return Results(name, main, scores, metrics, gone, _served(tables), ran, left_out)
+    return Results(name, pd.concat(headlines, ignore_index=True), scores, _served(tables), ran, left_out)
 
 # %% ../../nbs/tools/07_compare.ipynb #b3099a14
 def results_of(run: str) -> Results:
@@ -146,7 +119,7 @@ def results_of(run: str) -> Results:
         top = folder.resolve().parent
         ran = _ran(lambda name: (top / name).read_text(encoding="utf-8") if (top / name).exists() else "")
         selected, left_out = _of_the_run(top, ran)
-        return _read(folder, run, ran, selected, left_out=left_out)
+        return _read(folder, run, ran, selected, left_out)
     from dvc.api import DVCFileSystem
 
     try:
@@ -162,9 +135,8 @@ def results_of(run: str) -> Results:
             studies = [f for f in files.ls(stage, detail=False) if files.isdir(f)]
             chosen = [f for f in studies if selected(*f.split("/")[-2:]) and not _fetch(files, f, Path(d))]
             gone += [study.removeprefix("results/") for study in chosen]
-        for file in files.find("results/metrics"):
-            files.get_file(file, str(Path(d) / file))
-        return _read(Path(d) / "results", run, ran, selected, tuple(gone))
+        lost = f"{', '.join(gone)} (in no cache here: `dvc metrics diff {run}` compares what git keeps)"
+        return _read(Path(d) / "results", run, ran, selected, (lost,) if gone else ())
 
 
 _READ = {"headline.parquet", "scores.parquet", "served.parquet"}
@@ -329,18 +301,6 @@ def _paired(row: Any, paired: pd.DataFrame) -> tuple[float, float]:
     same = same[np.isclose(same["estimate"], row.estimate, atol=1e-9)]
     return (same["ci_low"].iloc[0], same["ci_high"].iloc[0]) if len(same) else (np.nan, np.nan)
 
-
-def with_metrics(first: Results, second: Results) -> tuple[Results, Results]:
-    "Both runs; for a stage and study whose results one of them lacks, both have the numbers that git keeps."
-    gone = {*first.gone, *second.gone}
-
-    def both(run: Results) -> Results:
-        tables = ((run.main, False), (run.metrics, True))
-        parts = [t[(t["stage"] + "/" + t["study"]).isin(gone) == from_metrics] for t, from_metrics in tables]
-        return run._replace(main=pd.concat([t for t in parts if len(t)] or parts[:1], ignore_index=True))
-
-    return both(first), both(second)
-
 # %% ../../nbs/tools/07_compare.ipynb #548cc8f4
 def main_numbers(a: Results, b: Results, paired: pd.DataFrame) -> pd.DataFrame:
     """Every main number of both runs, by its name; `estimate` is second minus first, with an interval if both scored
@@ -379,11 +339,6 @@ def _in_one(first: Results, second: Results, main: pd.DataFrame) -> list[str]:  
 _WHO = "Models that answered, where they are not known to be the same in both runs"
 _SAME = "nothing: the same studies, models, modes, parameters, code and files"
 _WHERE = "There is an interval if both runs scored the same items; if it contains 0, no difference is shown."
-_GONE = (
-    "No cache on this machine has the results of {run} ({gone}): the numbers are those that git keeps in"
-    " results/metrics, without intervals of differences, and answers are not compared item by item. To compare them,"
-    " run `git worktree add ../other {run}` and `make repro` in ../other, and name ../other in place of {run}."
-)
 
 
 @subcommand(
@@ -394,12 +349,11 @@ _GONE = (
     argument("--to", default="", metavar="FILE", help="also write the comparison as a page"),
 )
 def _compare(a):
-    first, second = with_metrics(results_of(a.first), results_of(a.second))
+    first, second = results_of(a.first), results_of(a.second)
     ran, unsaid = what_differs(first, second)
     paired = paired_accuracies(first.scores, second.scores)
     main = main_numbers(first, second, paired)
     notes = [f"{a.second} minus {a.first}. {_WHERE}"]
-    notes += [_GONE.format(run=run.name, gone=", ".join(run.gone)) for run in (first, second) if run.gone]
     notes += [f"Not compared, of {run.name}: {'; '.join(run.left_out)}." for run in (first, second) if run.left_out]
     differences = [ran.to_string(index=False)] if len(ran) else [] if unsaid else [_SAME]
     print("What was run, where it differs:", *differences, *unsaid, "", *notes, sep="\n")
