@@ -99,7 +99,9 @@ def test_a_stage_without_one_answer_ends_and_tells_it_in_the_endpoints_words():
         assert (row.n_lost, row.n_asked, row.again) == (4, 4, True) and row.withheld and "no such key" in row.said
         [line] = about_gaps(items, failed)
         assert line.startswith("zero_shot: 4 of 4 requests have no answer (the first: ") and "no such key" in line
-        written, answers = complete(mc(2, question="Which of these four comes first?"), MODEL, here, cache=None, progress=False)
+        written, answers = complete(
+            mc(2, question="Which of these four comes first?"), MODEL, here, cache=None, progress=False
+        )
     assert written == [None, None] and [a.status for a in answers] == ["error", "error"]
 
 

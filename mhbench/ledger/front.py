@@ -32,7 +32,8 @@ from mhbench.ledger.verdicts import (
     source_value,
 )
 from ..records.schema import Record
-from ..report.style import filled_template, name_of
+from ..report.style import name_of
+from ..report.template import filled_template
 
 # %% auto #0
 __all__ = ['committed_file', 'committed_tables', 'Quantity', 'quantity', 'quantities', 'shown_number', 'filled', 'filled_text',

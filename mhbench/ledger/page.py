@@ -17,7 +17,7 @@ import pandas as pd
 from .claims import INPUTS, Claims, PrintedNumber, read_printed
 from .release import ABSENCES
 from .verdicts import EVIDENCE_KINDS, NO_RUN, TYPED, VERDICTS, tolerances
-from ..report.style import filled_template
+from ..report.template import filled_template
 
 # %% auto #0
 __all__ = ['SAID', 'WITHOUT_VALUE', 'shown_value', 'ReleaseFiles', 'ledger_page']

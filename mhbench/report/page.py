@@ -25,8 +25,9 @@ from ..records.schema import origin_banner
 from . import tables
 from .findings import Front, first_screen
 from .items import ROW_COLUMNS, Answers, columnar, packed
-from .style import NAMED, filled_template, name_of
+from .style import NAMED, name_of
 from .tables import Prose, by_reason, csv_text, file_stem, number, question_of, readable, spaced
+from .template import filled_template
 from ..steps.rates import COUNTS
 
 # %% auto #0

@@ -32,8 +32,9 @@ from ..ledger.release import inventory_of
 from ..ledger.verdicts import merged_verdicts, stored_verdicts
 from ..records.schema import Record
 from ..registry import study_files
-from ..report.style import NAMED, filled_template, name_of
+from ..report.style import NAMED, name_of
 from ..report.tables import in_a_sentence, number, numeric, readable, spaced
+from ..report.template import filled_template
 from .graph import place, root, write_json
 from .stage import as_saved, write_metrics
 
