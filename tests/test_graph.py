@@ -1,5 +1,6 @@
 """What dvc.yaml, the stage notebooks and the package say of a stage: each fact once, and all of them agreeing."""
 
+import ast
 import re
 import subprocess
 import sys
@@ -31,6 +32,12 @@ def test_what_a_stage_reaches_is_what_its_notebook_uses():
     }
     assert "mhbench.stats.resample" in reached["score"] and "mhbench.ask.client" in reached["generate"]
     assert "mhbench.report.figures" in reached["score"].keys() - reached["generate"].keys()
+
+
+def test_a_stage_notebook_imports_at_most_twenty_names():
+    "Where it uses several functions of a module, it imports the module: a reader sees where each is from."
+    count = {name: sum(len(n.names) for n in ast.walk(ast.parse(source_of(name))) if hasattr(n, "names")) for name in STAGES}
+    assert max(count.values()) <= 20, {name: n for name, n in count.items() if n > 20}
 
 
 def test_every_notebook_is_a_stage_and_every_stage_a_notebook():
