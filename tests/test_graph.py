@@ -36,7 +36,9 @@ def test_what_a_stage_reaches_is_what_its_notebook_uses():
 
 def test_a_stage_notebook_imports_at_most_twenty_names():
     "Where it uses several functions of a module, it imports the module: a reader sees where each is from."
-    count = {name: sum(len(n.names) for n in ast.walk(ast.parse(source_of(name))) if hasattr(n, "names")) for name in STAGES}
+    count = {
+        name: sum(len(n.names) for n in ast.walk(ast.parse(source_of(name))) if hasattr(n, "names")) for name in STAGES
+    }
     assert max(count.values()) <= 20, {name: n for name, n in count.items() if n > 20}
 
 
