@@ -81,8 +81,8 @@ def others() -> dict[str, object]:
         "few in a bin": figures.reliability_diagram(bins.assign(n=[10, 20, 9, 12, 30])),
         "counts": figures.counts({"all": 45, "kept": 17}, title="17 of 45 were kept", xlabel="items"),
         "sliders": figures.sliders(page),
-        "releases": figures.released(dated),
-        "one release": figures.released(dated[:1]),
+        "releases": figures.averages_by_release(dated),
+        "one release": figures.averages_by_release(dated[:1]),
     }
 
 

@@ -21,7 +21,7 @@ from mhbench.run.stage import Stage
 from mhbench.steps.answers import Asked, judge_by_similarity, judge_everything
 from mhbench.steps.generate import generate
 from mhbench.steps.judge import judge, outcomes, position_bias_table
-from mhbench.steps.verdicts import BY_RULE, Case, _verdicts, messages, schema, split_parts
+from mhbench.steps.verdicts import BY_RULE, Case, _verdicts_of_answer, messages, schema, split_parts
 from mhbench.studies.psychiatrybench import approach
 
 DR = Model(name="dr", endpoint="here", served="judge", lineage="m", price={"prompt": 10.0, "completion": 0.0})
@@ -200,7 +200,7 @@ def test_a_verdict_is_read_as_answers_are(form):
 )
 def test_a_score_is_read_as_its_scale_allows(text, scale, score):
     case = Case(cloze(1)[0], rubric("default/score")._replace(scale=scale), (said(cloze(1)[0], "s", "insulin"),), 0)
-    [v] = _verdicts(case, Answer("s", text=text))
+    [v] = _verdicts_of_answer(case, Answer("s", text=text))
     assert v == {"score": score} if isinstance(score, float) else v["error"].startswith(score) and len(v["error"]) < 140
 
 
@@ -255,7 +255,7 @@ def test_whatever_a_judge_says_is_a_verdict_of_its_kind_or_none(data, what):
         Item(item_id="s", study="x", task="sequential", question="", stems=["a", "b"], key=["1", "2"], source="test"),
     )
     case = Case(item, r, tuple(said(item, f"m{k}", "t") for k in range(n)), 0)
-    for v in _verdicts(case, Answer("s", text=json.dumps(data))):
+    for v in _verdicts_of_answer(case, Answer("s", text=json.dumps(data))):
         if "status" in v:
             assert v["status"] == "error" and v["error"]
         elif r.kind == "score":

@@ -10,7 +10,7 @@ from mhbench.ask.budget import Budget
 from mhbench.ask.cache import Cache, export, import_file
 from mhbench.ask.client import ask
 from mhbench.ask.learning import Refusal, known_terms, learn
-from mhbench.ask.probe import _entries, check
+from mhbench.ask.probe import _model_and_endpoint_entries, check
 from mhbench.ask.request import Endpoint, Model, Request, Terms, presets, wire
 from mhbench.ask.request import endpoint as endpoint_of
 from mhbench.errors import NOTES
@@ -473,10 +473,12 @@ def test_an_entry_does_not_repeat_what_its_kind_refuses_already():
     here = ep("http://x", refuses={"seed": None})
     terms = Terms(dropped=("seed", "stop"), renamed=(("max_tokens", "max_completion_tokens"),))
     learnt = {"stop": None, "max_tokens": "max_completion_tokens"}
-    said, where = _entries(model(sampling={"seed": 1, "max_tokens": 9}), here, terms, {"kind": "some preset"})
+    said, where = _model_and_endpoint_entries(
+        model(sampling={"seed": 1, "max_tokens": 9}), here, terms, {"kind": "some preset"}
+    )
     assert where == {"kind": "some preset", "refuses": learnt}
     assert said["sampling"] == {"max_completion_tokens": 9}
-    assert _entries(model(), here, terms, None)[1]["refuses"] == learnt | {"seed": None}
+    assert _model_and_endpoint_entries(model(), here, terms, None)[1]["refuses"] == learnt | {"seed": None}
 
 
 @pytest.mark.parametrize("finish", ["stop", "length", "content_filter", None])

@@ -30,7 +30,7 @@ from mhbench.records.questions import guess_layout, load_questions
 from mhbench.records.schema import Item, read_records
 from mhbench.records.table import read_table
 from mhbench.run.cli import parser
-from mhbench.tools.new_study import _values, example, propose, summary
+from mhbench.tools.new_study import _commonest_values, example, propose, summary
 
 PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 BLOCK = re.compile(r"(?:^`(?P<file>[\w./-]+)`:\n\n)?^```(?P<kind>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -813,5 +813,5 @@ def test_a_csv_as_excel_writes_it_is_a_study_wherever_it_is_read(tmp_path):
 
 
 def test_the_commonest_values_of_a_column_are_cut_after_24_characters():
-    assert _values(["x" * 24, "x" * 24]) == f"one value: {'x' * 24}"
-    assert _values(["y" * 50] * 4 + ["a"] * 3 + ["b"] * 2 + ["c"]) == f"4 values: {'y' * 23}…, a, b, …"
+    assert _commonest_values(["x" * 24, "x" * 24]) == f"one value: {'x' * 24}"
+    assert _commonest_values(["y" * 50] * 4 + ["a"] * 3 + ["b"] * 2 + ["c"]) == f"4 values: {'y' * 23}…, a, b, …"

@@ -14,7 +14,7 @@ from annotate.conftest import axe, chromium, no_script  # noqa: F401 (the browse
 from mhbench.records.schema import Item, Response, write_records
 from mhbench.report.findings import Front, _of_requests
 from mhbench.report.items import ROW_COLUMNS, Answers, answers_of
-from mhbench.report.page import ReportTable, Section, _lean, _marks, html_report
+from mhbench.report.page import ReportTable, Section, _lean, _reference_lines, html_report
 from mhbench.report.tables import QUESTIONS, Prose, csv_text, doubts, in_a_sentence, without
 from mhbench.stats.differences import mean_difference
 from mhbench.stats.tests import sign_flip_test
@@ -428,7 +428,7 @@ def test_why_a_row_has_no_interval_is_unknown_where_nothing_says_it():
 
 
 def test_the_name_of_a_line_turns_to_the_middle_near_the_ends():
-    sides = [_marks({"chance": x}, (0, 100))[0]["side"] for x in (27, 28, 72, 73)]
+    sides = [_reference_lines({"chance": x}, (0, 100))[0]["side"] for x in (27, 28, 72, 73)]
     assert sides == [" start", "", "", " end"]
 
 

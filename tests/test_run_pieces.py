@@ -337,7 +337,7 @@ def answer(**more) -> SimpleNamespace:
 )
 def test_a_scored_answer_becomes_a_sample_of_a_log(more, value, stop):
     known = {"question": "Which?", "options": ["a", "b"], "context": {"History": "h"}}
-    found = export._sample(answer(**more), known, {"text": "It is B."})
+    found = export._inspect_sample(answer(**more), known, {"text": "It is B."})
     assert found["scores"]["mhbench"]["value"] == value
     assert (found["epoch"], found["target"], found["choices"]) == (2, "B", ["a", "b"])
     assert ("error" in found) == (more.get("what") == "failed")
@@ -345,7 +345,7 @@ def test_a_scored_answer_becomes_a_sample_of_a_log(more, value, stop):
     assert "Which?" in found["input"] and "h" in found["input"]
     seen = {"category": "c", "case": "k", "became": more.get("what", "right"), "judged": "read"}
     assert found["metadata"] == seen and found["scores"]["mhbench"]["metadata"] == {"confidence": 0.75}
-    bare = export._sample(answer(confidence=np.nan, answer=None, key=None), {}, {})
+    bare = export._inspect_sample(answer(confidence=np.nan, answer=None, key=None), {}, {})
     assert bare["input"] == "(the text of q is not part of this log)" and bare["choices"] is None
     assert bare["target"] == "" and "answer" not in bare["scores"]["mhbench"]
     assert bare["scores"]["mhbench"]["metadata"] == {}
@@ -371,7 +371,7 @@ def test_what_nothing_scored_has_no_score_and_unknown_tokens_are_absent():
     row |= {"error": None, "sample": 0, "numbered": False, "served": None, "temperature": None, "letter_logprobs": None}
 
     def line(**more):
-        return eee._line(SimpleNamespace(**row | more), item, {}, True)
+        return eee._instance_line(SimpleNamespace(**row | more), item, {}, True)
 
     none = line(correct=None, became="not read", prompt_tokens=12, completion_tokens=0)
     assert none["evaluation"] is None and none["token_usage"] is None

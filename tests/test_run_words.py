@@ -204,7 +204,7 @@ def test_the_lines_of_a_study_are_found_and_new_ones_come_last():
     with pytest.raises(ValueError, match="studies must be entries on lines of their own"):
         edit.study_entry("studies: {one: {}}\n", "one", "p")
     assert edit.study_lines("one", {"score": {"a": [1, 2]}}) == "  one:\n    score:\n      a: [1, 2]"
-    assert edit._merged({"a": {"b": 1, "c": 2}, "d": 3}, {"a": {"c": 4}, "e": 5}) == {
+    assert edit._merged_mappings({"a": {"b": 1, "c": 2}, "d": 3}, {"a": {"c": 4}, "e": 5}) == {
         "a": {"b": 1, "c": 4},
         "d": 3,
         "e": 5,
@@ -273,10 +273,12 @@ def test_how_rows_were_read_is_told_by_kind_with_an_example():
     told = new_study.example(long, limit=20).split("\n")
     assert told == ["f.csv:2  " + "w " * 9 + "w…", "    A  a", "    B  b", "    right: not said"]
     assert new_study.example(item("a")).endswith("right: A")
-    assert new_study._values(["x"] * 3) == "one value: x" and new_study._range([3, 5, 4]) == "3 to 5"
-    assert new_study._values([*"aabbcd"]) == "4 values: a, b, c, …" and new_study._values(["y" * 30, "z"]).startswith(
-        "2 values: " + "y" * 23 + "…"
+    assert (
+        new_study._commonest_values(["x"] * 3) == "one value: x" and new_study._numbers_in_words([3, 5, 4]) == "3 to 5"
     )
+    assert new_study._commonest_values([*"aabbcd"]) == "4 values: a, b, c, …" and new_study._commonest_values(
+        ["y" * 30, "z"]
+    ).startswith("2 values: " + "y" * 23 + "…")
     assert new_study._lengths(["ab", "abcd"]) == "2 to 4 characters" and new_study._lengths(["ab"]) == "2 characters"
 
 
@@ -300,10 +302,10 @@ def test_nobody_agrees_without_a_terminal(monkeypatch):
 )
 def test_names_with_values_may_repeat(texts, lists, pairs):
     if pairs is not None:
-        assert new_study._pairs(texts, "--column", lists) == pairs
+        assert new_study._named_options(texts, "--column", lists) == pairs
         return
     with pytest.raises(ValueError, match="--column must be NAME=VALUE; got 'a'"):
-        new_study._pairs(texts, "--column", lists)
+        new_study._named_options(texts, "--column", lists)
 
 
 # Rounds of people -----------------------------------------------------------------------------------------------------
@@ -424,17 +426,19 @@ def test_an_interval_is_drawn_to_scale_between_0_and_1(more, chance, bar):
 
 
 def test_a_main_number_is_told_in_a_line_of_at_most_100_characters():
-    line = summary._line(ROW, 0.25)
+    line = summary._number_line(ROW, 0.25)
     assert line == "   0.500 [0.250, 0.750]   .....|----o-----..... n 40   m, zero shot: accuracy"
-    assert "|" not in summary._line(ROW | {"measure": "kappa"}, 0.25) and "|" not in summary._line(
+    assert "|" not in summary._number_line(ROW | {"measure": "kappa"}, 0.25) and "|" not in summary._number_line(
         ROW | {"stage": "x"}, 0.25
     )
-    assert "m (simulated), 3 unread, zero shot" in summary._line(ROW | {"origin": "simulated", "n_unread": 3})
-    bare = summary._line(ROW | {"ci_low": np.nan, "ci_high": np.nan, "n": np.nan, "n_unread": np.nan, "origin": None})
+    assert "m (simulated), 3 unread, zero shot" in summary._number_line(ROW | {"origin": "simulated", "n_unread": 3})
+    bare = summary._number_line(
+        ROW | {"ci_low": np.nan, "ci_high": np.nan, "n": np.nan, "n_unread": np.nan, "origin": None}
+    )
     assert "no interval" in bare and " n " not in bare and "(" not in bare and "unread" not in bare
-    long = summary._line(ROW | {"measure": "x" * 80})
+    long = summary._number_line(ROW | {"measure": "x" * 80})
     assert len(long) == 100 and "xxx...xxx" in long
-    assert len(summary._line(ROW | {"measure": "x" * (100 - len(line) + 8)})) == 100
+    assert len(summary._number_line(ROW | {"measure": "x" * (100 - len(line) + 8)})) == 100
 
 
 def test_main_numbers_are_divided_among_studies():
@@ -446,7 +450,7 @@ def test_main_numbers_are_divided_among_studies():
     assert told[0] == "a, the first 3 of 9 main numbers" and told[4] == "b" and told[6] == "c"
     assert len(told) == 12 and "m1," in told[1] and "m0" not in "".join(told[1:4]), "who is simulated comes last"
     assert [x for x in summary.brief(table, lines=1) if not x.startswith(" ")][0] == "a, the first 1 of 9 main numbers"
-    assert summary.brief(table[9:10], chance={"b": 0.25})[1] == summary._line(ROW | {"model": "m0"}, 0.25)
+    assert summary.brief(table[9:10], chance={"b": 0.25})[1] == summary._number_line(ROW | {"model": "m0"}, 0.25)
 
 
 def test_how_a_run_went_is_told_in_three_lines(tmp_path):
@@ -498,16 +502,16 @@ def test_a_pilot_in_a_table_has_numbers_or_words_for_people_and_the_judge(tmp_pa
 
 def test_the_worth_of_a_judge_is_told_by_numbers_of_labels():
     known = panel._Known("card", pilot_of_card(0.8, 1.0), 1000)
-    told = panel._lines(known, [50, 200])
+    told = panel._pilot_lines(known, [50, 200])
     assert told[0] == "card: correlation 0.80; 1000 answers judged" and len(told) == 3
     assert told[2].startswith("50 labels beside the judge are worth "), "the number nearest to 100"
-    weak = panel._lines(panel._Known("card", pilot_of_card(0.1, 1.0), 1000), [100])
+    weak = panel._pilot_lines(panel._Known("card", pilot_of_card(0.1, 1.0), 1000), [100])
     assert weak[-1].startswith("100 labels: the interval becomes 0% narrower. The judge buys correction, not precision")
-    few = panel._lines(known._replace(judged=20), [2, 50])
+    few = panel._pilot_lines(known._replace(judged=20), [2, 50])
     assert few[1:] == ["no number of labels among 2, 50 is of six cases or more, and below 20"]
-    assert panel._listed("1,2", "--labels", int) == [1, 2]
+    assert panel._numbers_of_option("1,2", "--labels", int) == [1, 2]
     with pytest.raises(ValueError, match="--labels must be numbers, comma-separated; got '1,x'"):
-        panel._listed("1,x", "--labels", int)
+        panel._numbers_of_option("1,x", "--labels", int)
 
 
 def test_the_answers_of_a_run_are_those_recorded_and_those_of_its_models(tmp_path, monkeypatch):

@@ -72,12 +72,12 @@ def _even(ids: list[str], assignment: dict[str, set], begun: set, active: list[s
     "Move items that were not begun from the rater with the most to the one with the fewest."
     while len(active) > 1:
         by_load = sorted(active, key=lambda r: (len(assignment[r]), active.index(r)))
-        low, high = by_load[0], by_load[-1]
-        movable = [i for i in ids if i in assignment[high] - assignment[low] and (high, i) not in begun]
-        if len(assignment[high]) - len(assignment[low]) < 2 or not movable:
+        least_loaded, most_loaded = by_load[0], by_load[-1]
+        movable = [i for i in ids if i in assignment[most_loaded] - assignment[least_loaded] and (most_loaded, i) not in begun]
+        if len(assignment[most_loaded]) - len(assignment[least_loaded]) < 2 or not movable:
             return
-        assignment[high].remove(movable[-1])
-        assignment[low].add(movable[-1])
+        assignment[most_loaded].remove(movable[-1])
+        assignment[least_loaded].add(movable[-1])
 
 # %% ../../nbs/annotate/03_assignment.ipynb #1c90d3c9
 def reassign(

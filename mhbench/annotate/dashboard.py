@@ -53,7 +53,7 @@ def again(complete: Complete, rater: str) -> str:  # "83%" of labels, "±7" poin
     return f"{100 * sum(same) / len(same):.0f}%" if same else "–"
 
 # %% ../../nbs/annotate/05_dashboard.ipynb #0ceafb8f
-def _row(r: Rater, study: Study, store: Store, complete: Complete, started: dict, seconds: dict) -> dict[str, Any]:
+def _rater_row(r: Rater, study: Study, store: Store, complete: Complete, started: dict, seconds: dict) -> dict[str, Any]:
     register = Register(store)
     pages = [(r.rater, *p) for p in register.assigned(r.rater)]
     gone = "finished" if r.rater in register.finished else "withdrawn"
@@ -85,7 +85,7 @@ def progress(
     store: Store, study: Study
 ) -> list[dict[str, Any]]:  # COLUMNS, and `marks`: finished, withdrawn, simulated
     by_page = complete_answers(store, study), store.all_answers(), store.active_ms()
-    return [_row(r, study, store, *by_page) for r in Register(store).raters() if r.role != "owner"]
+    return [_rater_row(r, study, store, *by_page) for r in Register(store).raters() if r.role != "owner"]
 
 # %% ../../nbs/annotate/05_dashboard.ipynb #cab441cd
 class Agreement(NamedTuple):
@@ -98,7 +98,7 @@ class Agreement(NamedTuple):
     ci: tuple[float, float] | None  # 95%, over questions; None if too few differ
 
 
-def _verdicts(store: Store, study: Study, complete: Complete) -> pd.DataFrame:
+def _verdict_rows(store: Store, study: Study, complete: Complete) -> pd.DataFrame:
     "One row per verdict of a rater at the first occasion: measure, question, target, rater, verdict."
     rated = QUESTION_KINDS[study.settings.kind].rated
     raters = {r.rater for r in Register(store).raters() if r.role == "rater"}
@@ -140,7 +140,7 @@ def agreement(store: Store, study: Study) -> list[Agreement]:
     Source: Krippendorff 2011; Tukey 1958.
     """
     out = []
-    for name, rated in _verdicts(store, study, complete_answers(store, study)).groupby("measure"):
+    for name, rated in _verdict_rows(store, study, complete_answers(store, study)).groupby("measure"):
         raters = rated.groupby(["question", "target"])["rater"].transform("size")
         shared = rated[raters > 1]
         n = len(shared.drop_duplicates(["question", "target"]))
@@ -184,7 +184,7 @@ def rater_slips(store: Store, study: Study) -> dict[str, Slips]:  # rater -> mis
 def flags(store: Store, study: Study) -> dict[str, str]:  # rater -> the reasons, "" where there are none
     "The raters to be asked about their answers, by all ratings except difficulty."
     raters = [r.rater for r in Register(store).raters() if r.role == "rater"]
-    rated = _verdicts(store, study, complete_answers(store, study)).query("measure != 'difficulty'")
+    rated = _verdict_rows(store, study, complete_answers(store, study)).query("measure != 'difficulty'")
     if len(raters) < 2 or rated.empty:
         return {}
     units = rated.pivot(index=["measure", "question", "target"], columns="rater", values="verdict")

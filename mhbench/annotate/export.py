@@ -77,7 +77,7 @@ def _variant(study: Study, q: Question, draw: dict, target: str, answers: dict[s
     return out
 
 # %% ../../nbs/annotate/07_export.ipynb #bbfef1eb
-def _verdicts(study: Study, q: Question, answers: dict[str, RatedAnswer]) -> dict[str, RatedAnswer]:
+def _verdicts_by_target(study: Study, q: Question, answers: dict[str, RatedAnswer]) -> dict[str, RatedAnswer]:
     "Target -> verdict, for ratings."
     if study.settings.kind == "errors":
         return {next(iter(q.targets)): RatedAnswer(label=main_error(study, answers))}
@@ -118,7 +118,7 @@ def ratings(store: Store) -> Exported:
             "comment": answers.get("comment", RatedAnswer()).label,
             "source": f"{store.path.name} {study.hash[:12]}",
         }
-        for target, (value, label) in _verdicts(study, q, answers).items():
+        for target, (value, label) in _verdicts_by_target(study, q, answers).items():
             drawn = json.loads((stored.get(target) or next(iter(stored.values()))).shown)
             variant = _variant(study, q, drawn, target, answers)
             rating = Rating(**shared, target=target, value=value, label=label, variant=variant)
@@ -164,13 +164,13 @@ def all_events(store: Store) -> pd.DataFrame:  # one row per change, in the orde
     )
 
 # %% ../../nbs/annotate/07_export.ipynb #2ab37cc2
-def _rows(records: Iterable[Rating]) -> pd.DataFrame:
+def _record_rows(records: Iterable[Rating]) -> pd.DataFrame:
     packed = lambda r: {c: json.dumps(getattr(r, c), ensure_ascii=False) for c in ("variant", "within")}
     rows = [r.model_dump() | packed(r) for r in records]
     return pd.DataFrame(rows, columns=list(Rating.model_fields))
 
 
-def _sheet(tables: dict[str, pd.DataFrame], path: Path) -> None:
+def _write_workbook(tables: dict[str, pd.DataFrame], path: Path) -> None:
     "Write an Excel workbook in which texts that begin with an equals sign are no formulas."
     with optional("write_export", "mhbench[annotate]", "leave --sheet out"):
         from openpyxl.cell.cell import ILLEGAL_CHARACTERS_RE
@@ -192,7 +192,7 @@ def write_export(store: Store, folder: str | Path, *, sheet: bool = False) -> Ex
     write_records(out.ratings, folder / "ratings.parquet", Rating)
     write_records(out.repeats, folder / "repeats.parquet", Rating)
     tables = {
-        "ratings": _rows(out.ratings),
+        "ratings": _record_rows(out.ratings),
         "checks": pd.DataFrame(out.checks, columns=["rater", "item_id", "occasion", "role", "passed"]),
         "incomplete": pd.DataFrame(out.incomplete, columns=["rater", "item_id", "occasion", "role", "n_answers"]),
         "answers": all_answers(store),
@@ -205,12 +205,12 @@ def write_export(store: Store, folder: str | Path, *, sheet: bool = False) -> Ex
     described["questions"] = [q.model_dump(include=ids) | {"targets": [*q.targets]} for q in study.questions]
     (folder / "study.json").write_text(json.dumps(described, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     if sheet:
-        _sheet(tables, folder / "answers.xlsx")
+        _write_workbook(tables, folder / "answers.xlsx")
     make_private((p for p in folder.iterdir() if p.stem in {*tables, "repeats", "study"}), ignored=True)
     return out
 
 # %% ../../nbs/annotate/07_export.ipynb #9bd76e5a
-def _of_table(table: pd.DataFrame, path: Path) -> list[Rating]:
+def _ratings_of_table(table: pd.DataFrame, path: Path) -> list[Rating]:
     def wrong(rule: str, value: object, place: str) -> NoReturn:
         refuse(f"ratings_of_file: {rule}; got {value} ({place}); export the answers again")
 
@@ -256,7 +256,7 @@ def _of_store(path: Path) -> list[Rating]:
 _READERS: dict[str, Callable[[Path], list[Rating]]] = {
     ".sqlite": _of_store,
     ".parquet": lambda path: read_records(path, Rating),
-    ".csv": lambda path: _of_table(pd.read_csv(path, dtype=str, keep_default_na=False), path),
+    ".csv": lambda path: _ratings_of_table(pd.read_csv(path, dtype=str, keep_default_na=False), path),
     ".json": _of_label_studio,
 }
 

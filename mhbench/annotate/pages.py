@@ -118,7 +118,7 @@ def _anchors(v: View) -> dict[str, str]:  # number -> what it stands for; empty 
     return dict(sorted(words.items(), key=lambda anchor: float(anchor[0]) if anchor[0].isdecimal() else 0.0))
 
 
-def _rated(v: View) -> dict[str, Any]:
+def _rated_fields(v: View) -> dict[str, Any]:
     "Sliders, labels, yes or no: each target with its own text."
     q = v.question
     difficulty = v.field("difficulty", v.t("question.difficulty")) if "difficulty" in v.at else None
@@ -127,7 +127,7 @@ def _rated(v: View) -> dict[str, Any]:
     return values | {"anchors": _anchors(v)}
 
 
-def _score(v: View) -> dict[str, Any]:
+def _score_field(v: View) -> dict[str, Any]:
     rated = []
     for k, target in enumerate(v.shown.order, 1):
         name = v.t("question.answer", n=k) if len(v.shown.order) > 1 else v.t("question.only_answer")
@@ -178,7 +178,7 @@ def _conversation(v: View) -> dict[str, Any]:
     return {"rated": rated, "turns": turns, "skip": v.field("skip", v.t("conversation.skip"))}
 
 
-_OF_KIND = {"agree": _agree, "errors": _errors, "duel": _duel, "score": _score, "conversation": _conversation}
+_OF_KIND = {"agree": _agree, "errors": _errors, "duel": _duel, "score": _score_field, "conversation": _conversation}
 
 # %% ../../nbs/annotate/04_pages.ipynb #f8d28991
 def listed_fields(view: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -196,7 +196,7 @@ def question_view(
     t = translator(language)
     opened = missing(page.study, q, answers) if insist else []
     view = View(page, answers, language, opened)
-    of_kind = _OF_KIND.get(s.kind, _rated)(view)
+    of_kind = _OF_KIND.get(s.kind, _rated_fields)(view)
     notes = [t("question.missing", n=len(opened))] if opened else []
     if s.kind == "errors" and opened and opened[0] in ("main", "Abstain"):
         notes = [t("question.main" if opened[0] == "main" else "question.both")]

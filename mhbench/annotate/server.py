@@ -295,7 +295,7 @@ class Visitor:
         page = pages.environment().get_template(template).render(shared | values)
         return web.Response(text=page, status=status, content_type="text/html")
 
-    def words(self, key: str, paragraphs: Sequence[str] = (), status: int = 200, **values) -> web.Response:
+    def message_page(self, key: str, paragraphs: Sequence[str] = (), status: int = 200, **values) -> web.Response:
         paragraphs = paragraphs or [self.t(f"{key}.text")]
         return self.render("words.html", status, title=self.t(f"{key}.title"), paragraphs=paragraphs, **values)
 
@@ -305,10 +305,10 @@ class Visitor:
     def closed(self) -> web.Response:
         "The page for a visitor without a valid invitation; after the study, that it has ended."
         if self.role != "owner" and self.served.register.ended:
-            return self.words("ended", status=403)
+            return self.message_page("ended", status=403)
         if self.served.guesses.allow(str(self.request.remote)):
-            return self.words("closed", status=403)
-        return self.words("busy", status=429)
+            return self.message_page("closed", status=403)
+        return self.message_page("busy", status=429)
 
     def pages(self) -> list[QuestionPage]:
         return [self.served.page(self.name, p) for p in self.served.register.assigned(self.name)]
@@ -333,16 +333,16 @@ async def guard(request: web.Request, handler: Callable) -> web.StreamResponse:
     visitor = Visitor(request)
     try:
         if visitor.rater and not visitor.served.limit.allow(visitor.name):
-            response = visitor.words("busy", status=429)
+            response = visitor.message_page("busy", status=429)
             response.headers["Retry-After"] = "2"
         else:
             response = await handler(request)
     except web.HTTPException as e:
-        response = visitor.words("lost" if e.status in (404, 405) else "failed", status=e.status)
+        response = visitor.message_page("lost" if e.status in (404, 405) else "failed", status=e.status)
     except Exception:
         resource = request.match_info.route.resource  # its pattern: the address itself may hold a token
         LOG.exception("annotate: a request to %s failed", resource.canonical if resource else "no page of ours")
-        response = visitor.words("failed", status=503)
+        response = visitor.message_page("failed", status=503)
     return protect(response)
 
 
@@ -391,7 +391,7 @@ async def consent(request: web.Request) -> web.Response:
     settings = v.served.study.settings
     paragraphs = [*(settings.consent or [v.t("consent.text")])]
     paragraphs += [v.t("consent.conversation")] if settings.kind == "conversation" else []
-    return v.words("consent", paragraphs, forms=[form])
+    return v.message_page("consent", paragraphs, forms=[form])
 
 
 @ROUTES.get("/instructions")
@@ -402,7 +402,7 @@ async def instructions(v: Visitor) -> web.Response:
     paragraphs = s.instructions or [v.t(f"instructions.{s.kind}")]
     page_number = re.fullmatch(r"\d{1,6}", back)
     link = v.link(f"/q/{back}", "nav.continue") if page_number else v.link("/go", "nav.start")
-    return v.words("instructions", [*paragraphs, v.t("instructions.saving"), v.t("instructions.keys")], links=[link])
+    return v.message_page("instructions", [*paragraphs, v.t("instructions.saving"), v.t("instructions.keys")], links=[link])
 
 # %% ../../nbs/annotate/06_server.ipynb #6f2078a0
 @ROUTES.get("/")
@@ -437,14 +437,14 @@ async def review(v: Visitor) -> web.Response:
 async def pause_page(v: Visitor) -> web.Response:
     form = {"action": "/leave", "words": v.t("nav.leave"), "look": "plain"}
     links = [v.link("/go", "nav.continue")]
-    return v.words("pause", [v.t("pause.text"), v.t("pause.device")], forms=[form], links=links)
+    return v.message_page("pause", [v.t("pause.text"), v.t("pause.device")], forms=[form], links=links)
 
 
 @ROUTES.post("/leave")
 @for_raters
 async def leave_device(v: Visitor) -> web.Response:
     await v.form()
-    response = v.words("left")
+    response = v.message_page("left")
     response.del_cookie(v.served.cookie("rater"), path=v.served.prefix or "/")
     return response
 
@@ -455,7 +455,7 @@ async def thanks(v: Visitor) -> web.Response:
     if not all(v.complete()):
         return v.to("/go")  # thanks come only after everything is answered
     paragraphs = [v.t("thanks.resolver")] if v.resolving else v.served.study.settings.thanks
-    return v.words("thanks", paragraphs, links=[v.link("/review", "nav.review", "plain")])
+    return v.message_page("thanks", paragraphs, links=[v.link("/review", "nav.review", "plain")])
 
 # %% ../../nbs/annotate/06_server.ipynb #c962e166
 @ROUTES.get("/language/{code}")

@@ -61,7 +61,7 @@ def entry_of(
     refuse(f"entry_of: name must be a study with an entry annotate, or one of {names}; got {value}")
 
 # %% ../../nbs/annotate/08_sources.ipynb #014fafd6
-def _read(answers: str, folder: Path) -> list[Response]:
+def _responses_of_pattern(answers: str, folder: Path) -> list[Response]:
     paths = sorted(glob(str(folder / Path(answers).expanduser())))
     if not paths:
         rule = "answers must name a Parquet file of responses, or several by a pattern"
@@ -70,7 +70,7 @@ def _read(answers: str, folder: Path) -> list[Response]:
     return list(chain.from_iterable(read_records(p, Response) for p in paths))
 
 
-def _wrong(responses: list[Response], entry: dict[str, Any], mode: Mode, folder: Path) -> list[Response]:
+def _wrong_answers(responses: list[Response], entry: dict[str, Any], mode: Mode, folder: Path) -> list[Response]:
     "The answers that are wrong by a table of scores, at most `n_wrong` per model, drawn by seed."
     scores = pd.read_parquet(folder / Path(entry["scores"]).expanduser())
     first = scores[scores["sample"] == 0]
@@ -90,14 +90,14 @@ def responses_of(entry: dict[str, Any], corpus: Corpus, folder: Path) -> list[Re
     if isinstance(answers, list):
         responses = [Response(study=study, mode=mode or "zero_shot", **a) for a in answers]
     else:
-        responses = corpus.responses if answers is None else _read(answers, folder)
+        responses = corpus.responses if answers is None else _responses_of_pattern(answers, folder)
     modes = sorted({r.mode for r in responses})
     if mode is None and len(modes) > 1:
         remedy = "say mode: MODE in the entry"
         refuse(f"study_of: mode must be one of {', '.join(modes)} where answers have several; got none; {remedy}")
     responses = [r for r in responses if r.sample == 0 and mode in (None, r.mode)]
     if "scores" in entry and modes:
-        return _wrong(responses, entry, mode or modes[0], folder)
+        return _wrong_answers(responses, entry, mode or modes[0], folder)
     if entry.get("kind") == "errors" and not isinstance(answers, list) and responses:
         value = "none (kind errors); say scores: results/score/NAME/scores.parquet in the entry"
         refuse(f"study_of: scores must name the table that says which answers are wrong; got {value}")

@@ -153,7 +153,7 @@ def what_is_asked(item: Item) -> str:  # 12 hexadecimal digits
     return fingerprint([item.question, item.stems, item.options, item.context, item.variant])[:12]
 
 
-def _wordings(item: Item, replace: dict[str, str]) -> dict[str, str]:
+def _item_wordings(item: Item, replace: dict[str, str]) -> dict[str, str]:
     texts = {k.removeprefix("text_"): v for k, v in item.variant.items() if k.startswith("text_")}
     texts = texts or {"": task_of(item).for_people(item)}
     for old, new in replace.items():
@@ -161,7 +161,7 @@ def _wordings(item: Item, replace: dict[str, str]) -> dict[str, str]:
     return texts
 
 
-def _options(item: Item) -> dict[str, str]:
+def _options_of_item(item: Item) -> dict[str, str]:
     return dict(zip(letters(len(item.options)), item.options, strict=True))
 
 
@@ -169,7 +169,7 @@ def _reference(item: Item) -> str | None:
     return "; ".join(task_of(item).key_texts(item)) or item.rationale
 
 # %% ../../nbs/annotate/01_study.ipynb #6d284578
-def _judged(
+def _judged_texts(
     items: Sequence[Item], responses: Iterable[Response], settings: StudySettings
 ) -> tuple[dict[str, dict[str, str]], Counter[str]]:
     "item_id -> author -> the text to be judged; and the number of answers without a text, by status."
@@ -189,11 +189,11 @@ def _judged(
     return out, omitted
 
 # %% ../../nbs/annotate/01_study.ipynb #82e9f6f9
-def _questions(item: Item, answers: dict[str, str], settings: StudySettings) -> list[Question]:
+def _questions_of_item(item: Item, answers: dict[str, str], settings: StudySettings) -> list[Question]:
     shared: dict[str, Any] = {
         "item_id": item.item_id,
         "asked": what_is_asked(item),
-        "texts": {"": item.question} if settings.kind == "conversation" else _wordings(item, settings.replace),
+        "texts": {"": item.question} if settings.kind == "conversation" else _item_wordings(item, settings.replace),
         "context": item.context,
     }
 
@@ -202,18 +202,18 @@ def _questions(item: Item, answers: dict[str, str], settings: StudySettings) -> 
 
     match settings.kind:
         case "sliders":
-            return [made(targets=_options(item))]
+            return [made(targets=_options_of_item(item))]
         case "agree":
-            return [made(targets=_options(item), key=item.key[0])]
+            return [made(targets=_options_of_item(item), key=item.key[0])]
         case "yes_no":
-            return [made(targets=settings.asks, sides=_options(item))]
+            return [made(targets=settings.asks, sides=_options_of_item(item))]
         case "conversation":
             turns = {str(n): text for n, text in enumerate(item.stems, 1)}
             return [made(targets=settings.asks, sides=turns)] if turns else []
         case "labels" | "score":
             return [made(targets=answers, reference=_reference(item))] if answers else []
         case "errors":
-            about = {"sides": _options(item), "reference": _reference(item)}
+            about = {"sides": _options_of_item(item), "reference": _reference(item)}
             return [made(f"@{author}", **about, targets={author: text}) for author, text in answers.items()]
     pairs = combinations(sorted(answers), 2)
     return [made(f"@{a}@{b}", targets=settings.axes, sides={a: answers[a], b: answers[b]}) for a, b in pairs]
@@ -227,7 +227,7 @@ def _extra(extra: Extra, role: Literal["practice", "check"], settings: StudySett
     return Question(item_id=extra.question_id, role=role, texts={"": extra.question}, **shared)
 
 # %% ../../nbs/annotate/01_study.ipynb #f2165dbc
-def _chosen(name: str, items: Sequence[Item], s: StudySettings) -> list[Item]:
+def _chosen_items(name: str, items: Sequence[Item], s: StudySettings) -> list[Item]:
     if not items:
         refuse(f"build_study: items must not be empty; got none ({name}); name a corpus that has some")
     if s.item_ids is not None:
@@ -254,11 +254,11 @@ def build_study(
     needs = QUESTION_KINDS[s.kind].needs
     if needs and not getattr(s, needs):
         refuse(f"build_study: {needs} must not be empty for kind {s.kind}; got none ({name}); add it")
-    chosen = _chosen(name, items, s)
-    judged, omitted = _judged(chosen, responses, s)
+    chosen = _chosen_items(name, items, s)
+    judged, omitted = _judged_texts(chosen, responses, s)
     questions = [_extra(x, "practice", s) for x in s.practice]
     for i in chosen:
-        questions += _questions(i, judged[i.item_id], s)
+        questions += _questions_of_item(i, judged[i.item_id], s)
     questions += [_extra(x, "check", s) for x in s.checks]
     counts = Counter(q.question_id for q in questions)
     twice = sorted(i for i, n in counts.items() if n > 1)
@@ -361,7 +361,7 @@ def fields(study: Study, question: Question) -> list[Field]:
     return [*out, Field("comment", "text", required=False)]
 
 # %% ../../nbs/annotate/01_study.ipynb #2e05c304
-def _rule(field: Field, text: str, question: Question) -> str:  # "" where the text obeys all
+def _broken_rule(field: Field, text: str, question: Question) -> str:  # "" where the text obeys all
     "The rule of a field that a text breaks."
     if field.form == "number" and not (re.fullmatch(r"\d{1,3}", text.strip()) and int(text) <= 100):
         return "a whole number from 0 to 100"
@@ -382,7 +382,7 @@ def read(field: Field, text: str, question: Question) -> RatedAnswer:
     text = text.encode("utf-8", "replace").decode().replace("\r\n", "\n").replace("\0", "")
     if not text.strip():
         return RatedAnswer()
-    if rule := _rule(field, text, question):
+    if rule := _broken_rule(field, text, question):
         refuse(f"read: {field.target} must be {rule}; got {text[:40]!r} ({question.question_id})")
     if field.form == "number":
         return RatedAnswer(value=float(text))

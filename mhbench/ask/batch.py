@@ -79,11 +79,11 @@ PART_LINES = 50_000  # of a part
 PART_BYTES = 100_000_000
 
 
-def _jsonl(values: Iterable[Any]) -> bytes:
+def _jsonl_bytes(values: Iterable[Any]) -> bytes:
     return b"".join(json.dumps(v, ensure_ascii=False, sort_keys=True).encode() + b"\n" for v in values)
 
 
-def _lines(file: Path) -> list[Any]:
+def _file_lines(file: Path) -> list[Any]:
     return [json.loads(line) for line in file.read_bytes().split(b"\n") if line]
 
 
@@ -92,7 +92,7 @@ def _write_part(folder: Path, lines: Sequence[bytes], requests: Sequence[Request
     text = b"".join(lines)
     sha = hashlib.sha256(text).hexdigest()
     (folder / f"{sha[:16]}.jsonl").write_bytes(text)
-    (folder / f"{sha[:16]}.asked.jsonl").write_bytes(_jsonl(map(asdict, requests)))
+    (folder / f"{sha[:16]}.asked.jsonl").write_bytes(_jsonl_bytes(map(asdict, requests)))
     description = {"file": f"{sha[:16]}.jsonl", "sha256": sha, "lines": len(lines)}
     return description | {"file_id": None, "batch_id": None, "status": "written", "merged": False}
 
@@ -106,7 +106,7 @@ def write_parts(asked: Iterable[tuple[Request, Wire]], folder: str | Path) -> li
     requests: list[Request] = []
     for r, w in asked:
         body = {k: v for k, v in json.loads(w.body).items() if k != "stream"}  # a batch has no such thing
-        line = _jsonl([{"custom_id": w.key, "method": "POST", "url": f"/v1{w.path}", "body": body}])
+        line = _jsonl_bytes([{"custom_id": w.key, "method": "POST", "url": f"/v1{w.path}", "body": body}])
         if lines and (len(lines) == PART_LINES or size + len(line) > PART_BYTES):
             parts.append(_write_part(folder, lines, requests))
             lines, requests, size = [], [], 0
@@ -193,7 +193,7 @@ class Batches:
         "Keys of requests that are neither in the cache nor in a batch under way."
         there = set(self.cache.get_many(keys))
         for part in self.under_way:
-            there |= {line["custom_id"] for line in _lines(self.folder / part["file"])}
+            there |= {line["custom_id"] for line in _file_lines(self.folder / part["file"])}
         return [k for k in keys if k not in there]
 
     def go_on(self):
@@ -270,7 +270,7 @@ class Batches:
 
     def merge(self, part: dict[str, Any]):
         "Read the answers of a batch into the cache, and count the missing ones. Raises: BatchUnreadable."
-        lines_asked = _lines(self.folder / part["file"].replace(".jsonl", ".asked.jsonl"))
+        lines_asked = _file_lines(self.folder / part["file"].replace(".jsonl", ".asked.jsonl"))
         requests = {r["id"]: Request(**r) for r in lines_asked}  # whether or not this call asks for them
         secrets = headers_of(self.endpoint)[1]
         wrong = [part["error"]] if part.get("error") else []
@@ -335,7 +335,7 @@ def ask_batch(
     new = batches.missing(list(asked))
     if new:
         if budget is not None:
-            _check([asked[k][1] for k in new], model, endpoint, budget)
+            _check_batch([asked[k][1] for k in new], model, endpoint, budget)
         batches.parts += write_parts([asked[k] for k in new], batches.folder)
         save_state(batches.folder, batches.parts)
     batches.wait(bool(progress), poll_s)
@@ -346,7 +346,7 @@ def ask_batch(
     yield from ask(requests, model, endpoint, cache=cache, budget=budget, progress=progress, study=study)
 
 # %% ../../nbs/ask/15_batch.ipynb #962ec2e2
-def _check(new: list[Wire], model: Model, endpoint: Endpoint, budget: Budget) -> None:
+def _check_batch(new: list[Wire], model: Model, endpoint: Endpoint, budget: Budget) -> None:
     budget.check(model)
     if any(w.most is None for w in new):
         rule = "sampling must have max_tokens where there is a budget; got none"

@@ -64,11 +64,11 @@ _PUT = f"""INSERT INTO answers ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?) ON CONFLI
   digest=excluded.digest, study=excluded.study WHERE answers.final = 0"""
 
 
-def _stored(row: Row) -> tuple:
+def _row_as_stored(row: Row) -> tuple:
     return bytes.fromhex(row.key), *row[1:4], int(row.final), *row[5:], digest(row.value)
 
 
-def _row(stored: tuple) -> Row:
+def _checked_row(stored: tuple) -> Row:
     "A stored row. Raises: sqlite3.DatabaseError where its digest does not match its value."
     key, model, endpoint, status, final, created, value, study, checked = stored
     if digest(value) != checked:
@@ -211,7 +211,7 @@ class Cache(AnswerFile):
         "The stored rows of these keys; for a replay failures as well."
         final = "" if failures else " AND final = 1"
         sql = f"SELECT {_COLUMNS} FROM answers WHERE key IN ({{}}){final}"
-        rows = self._guard(lambda: [_row(r) for r in self._select(sql, keys)])
+        rows = self._guard(lambda: [_checked_row(r) for r in self._select(sql, keys)])
         return {row.key: row for row in rows}
 
     def _select(self, sql: str, keys: Sequence[str]) -> list[tuple]:
@@ -234,7 +234,7 @@ class Cache(AnswerFile):
             self._must_be_there()
         with transaction(self._db):
             before = self._db.total_changes
-            self._db.executemany(_PUT, map(_stored, rows))
+            self._db.executemany(_PUT, map(_row_as_stored, rows))
             written = self._db.total_changes - before
             self._db.executemany("DELETE FROM asking WHERE key = ?", ((bytes.fromhex(r.key),) for r in rows))
         return written
@@ -261,7 +261,7 @@ class Cache(AnswerFile):
         "All rows, in order of key."
         with self._lock:
             for r in self._db.execute(f"SELECT {_COLUMNS} FROM answers WHERE {condition} ORDER BY key", args):
-                yield _row(r)
+                yield _checked_row(r)
 
     def query(self, sql: str, args: tuple = ()) -> list[tuple]:
         return self._guard(lambda: self._db.execute(sql, args).fetchall())

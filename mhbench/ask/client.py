@@ -72,7 +72,7 @@ STAND_IN = "stand-in"  # its finish_reason
 
 
 @lru_cache
-def _marks(n: int) -> str:
+def _question_marks(n: int) -> str:
     return "?" * n  # one text for all stand-ins of a length
 
 
@@ -80,10 +80,10 @@ def stand_in(request: Request, max_tokens: int | None) -> Answer:
     "A stand-in for an answer, as long as its limit allows."
     n = max(1, int(BYTES_PER_TOKEN * (max_tokens or 0)))
     if request.schema is None:
-        return Answer(request.id, text=_marks(n), finish_reason=STAND_IN)
+        return Answer(request.id, text=_question_marks(n), finish_reason=STAND_IN)
     short = json.dumps(example_of(request.schema))
     texts = short.count('"?"')
-    data = example_of(request.schema, _marks(1 + max(0, n - len(short)) // max(1, texts)))
+    data = example_of(request.schema, _question_marks(1 + max(0, n - len(short)) // max(1, texts)))
     return Answer(request.id, text=json.dumps(data), data=data, finish_reason=STAND_IN)
 
 # %% ../../nbs/ask/14_client.ipynb #047904e1

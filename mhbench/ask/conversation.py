@@ -161,7 +161,7 @@ class _Line:
             pass
 
 # %% ../../nbs/ask/21_conversation.ipynb #e0f5b51c
-def _shared(speakers: Iterable[Speaker]) -> dict[str, Speaker]:
+def _models_by_name(speakers: Iterable[Speaker]) -> dict[str, Speaker]:
     "The models by name; those of one endpoint share its pace. Raises: ValueError where a name stands for two."
     lines: dict[str, Speaker] = {}
     for model, endpoint in speakers:
@@ -236,9 +236,9 @@ def converse(
     if limits.turns < 1:
         refuse(f"converse: limits.turns must be 1 or more; got {limits.turns}")
     conversations = [_Conversation(t, limits) for t in talks]
-    speakers = _shared(s for t in talks for s in (t.model, t.patient) if s is not None)
+    speakers = _models_by_name(s for t in talks for s in (t.model, t.patient) if s is not None)
     if Recorder.active:
-        _plan(conversations, speakers, cache, study)
+        _dry_run(conversations, speakers, cache, study)
         return [h.transcript("") for h in conversations]
     settings = cache, budget, replay, progress, study
     askings = {name: Asking(model, endpoint, *settings) for name, (model, endpoint) in speakers.items()}
@@ -254,7 +254,7 @@ def converse(
     return [h.transcript("" if fault is None else f"not asked any more: {fault}") for h in conversations]
 
 
-def _plan(conversations: Sequence[_Conversation], speakers: dict[str, Speaker], cache, study: str) -> None:
+def _dry_run(conversations: Sequence[_Conversation], speakers: dict[str, Speaker], cache, study: str) -> None:
     "A dry run: one call for each model and turn."
     waiting = list(enumerate(conversations))
     while waiting:

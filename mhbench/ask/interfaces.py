@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 # %% auto #0
 __all__ = ['LETTER', 'LEAST_OUTPUT', 'ROOM', 'INTERFACES', 'Interface', 'is_stream', 'of_stream', 'responses_body',
-           'chat_of_response', 'messages_body', 'chat_of_message']
+           'response_as_chat', 'messages_body', 'message_as_chat']
 
 # %% ../../nbs/ask/05_interfaces.ipynb #8250dbf4
 LETTER = 4  # tokens: a limit up to this leaves room for a letter and nothing else
@@ -42,11 +42,11 @@ class Interface(NamedTuple):
 _LIMITS = ("max_completion_tokens", "max_tokens")
 
 
-def _limit(chat: dict[str, Any]) -> int | None:
+def _token_limit(chat: dict[str, Any]) -> int | None:
     return next((chat[k] for k in _LIMITS if chat.get(k) is not None), None)
 
 
-def _texts(parts: Any, *kinds: str) -> list[str]:
+def _part_texts(parts: Any, *kinds: str) -> list[str]:
     return [p.get("text") or p.get("thinking") or "" for p in parts or [] if p.get("type") in kinds]
 
 
@@ -96,7 +96,7 @@ def responses_body(chat: dict[str, Any]) -> dict[str, Any]:
         out["instructions"] = turns[0]["content"]
         turns = turns[1:]
     out["input"] = turns
-    if (limit := _limit(chat)) is not None:
+    if (limit := _token_limit(chat)) is not None:
         out["max_output_tokens"] = max(LEAST_OUTPUT, limit)
     if chat.get("top_logprobs"):
         out["include"] = [*chat.get("include", []), "message.output_text.logprobs"]
@@ -113,7 +113,7 @@ def responses_body(chat: dict[str, Any]) -> dict[str, Any]:
 _CUT = {"max_output_tokens": "length", "content_filter": "content_filter"}
 
 
-def _counted(usage: Any, prompt: Any, details: dict[str, Any]) -> dict[str, Any]:
+def _usage_as_chat(usage: Any, prompt: Any, details: dict[str, Any]) -> dict[str, Any]:
     "The tokens of a reply, as a chat's reply counts them."
     thought = usage.get("output_tokens_details") or {}
     tokens = {"prompt_tokens": prompt, "completion_tokens": usage.get("output_tokens")}
@@ -121,10 +121,10 @@ def _counted(usage: Any, prompt: Any, details: dict[str, Any]) -> dict[str, Any]
     return usage | tokens | {"completion_tokens_details": thoughts, "prompt_tokens_details": details}
 
 
-def chat_of_response(reply: dict[str, Any]) -> dict[str, Any]:
+def response_as_chat(reply: dict[str, Any]) -> dict[str, Any]:
     "A response as the reply to a chat. Raises: ValueError for an image, or where it has not ended."
     usage = reply.get("usage") or {}
-    out = {**reply, "usage": _counted(usage, usage.get("input_tokens"), usage.get("input_tokens_details") or {})}
+    out = {**reply, "usage": _usage_as_chat(usage, usage.get("input_tokens"), usage.get("input_tokens_details") or {})}
     if reply.get("error") or reply.get("status") in ("failed", "cancelled", "queued", "in_progress"):
         return out | {"error": reply.get("error") or {"message": f"the response's status is {reply['status']}"}}
     thoughts: list[str] = []
@@ -132,14 +132,14 @@ def chat_of_response(reply: dict[str, Any]) -> dict[str, Any]:
     items = reply["output"]
     for item in items:
         _no_image(item.get("type"))
-        thoughts += _texts(item.get("summary"), "summary_text")
+        thoughts += _part_texts(item.get("summary"), "summary_text")
         if item.get("type") == "reasoning":
-            thoughts += _texts(item.get("content"), "reasoning_text")
+            thoughts += _part_texts(item.get("content"), "reasoning_text")
         elif item.get("phase") == "commentary":
-            thoughts += _texts(item.get("content"), "output_text")
+            thoughts += _part_texts(item.get("content"), "output_text")
         elif item.get("type") == "message":
             parts += item.get("content") or []
-    texts = _texts(parts, "output_text")
+    texts = _part_texts(parts, "output_text")
     message: dict[str, Any] = {"content": "".join(texts) if texts else None}
     message["reasoning"] = "\n\n".join(filter(None, thoughts)) or None
     message["refusal"] = " ".join(p.get("refusal") or "refused" for p in parts if p.get("type") == "refusal") or None
@@ -160,7 +160,7 @@ def messages_body(chat: dict[str, Any]) -> dict[str, Any]:
     system = [m["content"] for m in chat["messages"] if m["role"] == "system"]
     out |= {"system": "\n\n".join(system)} if system else {}
     out["messages"] = [m for m in chat["messages"] if m["role"] != "system"]
-    limit = _limit(chat) or ROOM
+    limit = _token_limit(chat) or ROOM
     thinking = chat.get("thinking") or {}
     thought = thinking.get("budget_tokens", 0) if thinking.get("type") == "enabled" else 0
     out["max_tokens"] = limit if limit > thought else limit + thought
@@ -184,7 +184,7 @@ def _declined(reply: dict[str, Any], text: str) -> str:
     return why.get("explanation") or " ".join(filter(None, ["stop_reason: refusal", why.get("category"), text]))
 
 
-def chat_of_message(reply: dict[str, Any]) -> dict[str, Any]:
+def message_as_chat(reply: dict[str, Any]) -> dict[str, Any]:
     "A message as the reply to a chat. Raises: ValueError for an image."
     if reply.get("type") == "error":
         return reply
@@ -195,16 +195,16 @@ def chat_of_message(reply: dict[str, Any]) -> dict[str, Any]:
     details = {"cached_tokens": cache_read, "cache_write_tokens": written}
     for block in blocks:
         _no_image(block.get("type"))
-    texts = _texts(blocks, "text")
+    texts = _part_texts(blocks, "text")
     message = {
         "content": "".join(texts) if texts else None,
-        "reasoning": "\n\n".join(filter(None, _texts(blocks, "thinking"))) or None,
+        "reasoning": "\n\n".join(filter(None, _part_texts(blocks, "thinking"))) or None,
         "refusal": _declined(reply, "".join(texts)) if stop == "refusal" else None,
         "thought": any("thinking" in str(block.get("type")) for block in blocks),
     }
     prompt = usage["input_tokens"] + cache_read + written if "input_tokens" in usage else None
     choice = {"message": message, "finish_reason": _STOPPED.get(str(stop), stop)}
-    return {**reply, "choices": [choice], "usage": _counted(usage, prompt, details)}
+    return {**reply, "choices": [choice], "usage": _usage_as_chat(usage, prompt, details)}
 
 # %% ../../nbs/ask/05_interfaces.ipynb #0266a712
 _PENALTIES = ("seed", "frequency_penalty", "presence_penalty", "logit_bias")
@@ -219,8 +219,8 @@ _NONE = (*_PENALTIES, "stop")
 INTERFACES = {  # by `api` of a model's entry
     "chat": Interface("/chat/completions"),
     "completions": Interface("/completions"),
-    "responses": Interface("/responses", responses_body, chat_of_response, _NONE, _OF_CHAT, LEAST_OUTPUT),
+    "responses": Interface("/responses", responses_body, response_as_chat, _NONE, _OF_CHAT, LEAST_OUTPUT),
     "messages": Interface(
-        "/messages", messages_body, chat_of_message, (*_PENALTIES, "logprobs", "top_logprobs"), _OF_CHAT
+        "/messages", messages_body, message_as_chat, (*_PENALTIES, "logprobs", "top_logprobs"), _OF_CHAT
     ),
 }

@@ -110,7 +110,7 @@ _RUN = 4  # this many words in a row that an error shares with the prompt are a 
 _CALLED = r"(?:param(?:eter)?|argument|field|property|option|name|value|body\.|#/|inputs?)s?"  # of a request
 
 
-def _prompt(body: dict[str, Any]) -> str:
+def _prompt_text(body: dict[str, Any]) -> str:
     turns = (text for message in body.get("messages", []) for text in message.values())
     return "\n".join([*turns, body.get("prompt", "")])
 
@@ -121,7 +121,7 @@ def own_words(text: str, body: dict[str, Any]) -> str:
         for printed in {json.dumps(value), repr(value)}:
             pair = rf"""([{{,]\s*)(["']){re.escape(name)}\2\s*:\s*{re.escape(printed)}"""
             text = re.sub(pair, r"\1…", text)
-    prompt_words = [w.casefold() for w in _WORD.findall(_prompt(body))]
+    prompt_words = [w.casefold() for w in _WORD.findall(_prompt_text(body))]
     n = min(_RUN, len(prompt_words))
     runs = {tuple(prompt_words[i : i + n]) for i in range(len(prompt_words) - n + 1)} if n else set()
     matches = list(_WORD.finditer(text))
@@ -135,7 +135,7 @@ def own_words(text: str, body: dict[str, Any]) -> str:
     return re.sub(r"\s{2,}", " … ", "".join(out))
 
 
-def _names(text: str, param: str, prompt: str) -> bool:
+def _names_parameter(text: str, param: str, prompt: str) -> bool:
     "Whether an error names a parameter; one whose name is a word of the prompt has to be named as a parameter."
     spelt = [param, re.sub(r"_(\w)", lambda m: m[1].upper(), param)]  # xAI's spelling
     spelt += ["json output"] if param == "response_format" else []  # DeepSeek's
@@ -152,14 +152,14 @@ def _names(text: str, param: str, prompt: str) -> bool:
 _LOGPROBS = re.compile(r"(?i)\b(?:top_)?log_?probs?\b|log[- ]probabilities")
 
 
-def _limit(text: str) -> int | None:
+def _limit_in_text(text: str) -> int | None:
     for pattern in _AT_MOST:
         if m := pattern.search(text):
             return int(next(g for g in m.groups() if g is not None))
     return None
 
 
-def _without(terms: Terms, param: str, structured: str) -> Terms:
+def _terms_without(terms: Terms, param: str, structured: str) -> Terms:
     if param in ("logprobs", "top_logprobs"):
         return replace(terms, top_logprobs=0)
     if param in ("response_format", "json_schema"):
@@ -203,7 +203,7 @@ def learn(refusal: Refusal, terms: Terms, structured: str = "json_schema") -> Te
     body = refusal.body
     if _ROUTED.search(text):
         return _routed(body, terms, structured)
-    sent = [k for k in body if k == param] if param else [k for k in body if _names(text, k, _prompt(body))]
+    sent = [k for k in body if k == param] if param else [k for k in body if _names_parameter(text, k, _prompt_text(body))]
     limited = next((k for k in LIMITS if k in sent), None)
     if limited and (refusal.lasts or _INSTEAD.search(text)):
         if (m := _INSTEAD.search(text)) and m.group(1) != limited:
@@ -212,17 +212,17 @@ def learn(refusal: Refusal, terms: Terms, structured: str = "json_schema") -> Te
             return _renamed(terms, limited, LIMITS[1 - LIMITS.index(limited)])
     top_k = body.get("top_logprobs", body.get("logprobs"))
     about_logprobs = param in ("logprobs", "top_logprobs") if param else _LOGPROBS.search(text)
-    if top_k and about_logprobs and (limit := _limit(text)) is not None and limit < top_k:
+    if top_k and about_logprobs and (limit := _limit_in_text(text)) is not None and limit < top_k:
         return replace(terms, top_logprobs=limit)
     if not refusal.lasts:
         return None
     if top_k and about_logprobs:
-        return _without(terms, "logprobs", structured)
+        return _terms_without(terms, "logprobs", structured)
     removable = [k for k in sent if k not in _NEVER]
     if "cannot both be" in text.lower():  # Anthropic, of temperature and top_p: the first one stays
         removable = sorted(removable, key=text.find)[1:]
     for k in removable:
-        terms = _without(terms, k, structured)
+        terms = _terms_without(terms, k, structured)
     return terms if removable else None
 
 # %% ../../nbs/ask/11_learning.ipynb #9988f1b8
@@ -231,7 +231,7 @@ def _routed(body: dict[str, Any], terms: Terms, structured: str) -> Terms | None
     if "max_completion_tokens" in body and "max_completion_tokens" not in dict(terms.renamed).values():
         return _renamed(terms, "max_completion_tokens", "max_tokens")
     param = next((k for k in _ROUTING if k in body), None)
-    return None if param is None else _without(terms, param, structured)
+    return None if param is None else _terms_without(terms, param, structured)
 
 
 def _renamed(terms: Terms, old: str, new: str) -> Terms | None:

@@ -52,7 +52,7 @@ def _named_part(name: str) -> str:
     return "".join(constants[name]) if name in constants else _any(answer_table("words")[name])
 
 
-def _pattern(form: str | list[str]) -> re.Pattern:
+def _form_pattern(form: str | list[str]) -> re.Pattern:
     pattern = "".join(form)
     while (filled := re.sub(r"\{([A-Z]+)\}", lambda m: _named_part(m[1]), pattern)) != pattern:
         pattern = filled
@@ -60,9 +60,9 @@ def _pattern(form: str | list[str]) -> re.Pattern:
 
 
 @lru_cache
-def _rule(name: str) -> re.Pattern:
+def _named_pattern(name: str) -> re.Pattern:
     "A pattern of `forms.yaml` by its name."
-    return _pattern(answer_table("forms")["rules"][name])
+    return _form_pattern(answer_table("forms")["rules"][name])
 
 # %% ../../nbs/ask/03_parse.ipynb #bf4bfa07
 _LABEL, _BOTH, _TEXT = 0x24B6, 0x1F150, 0x1F130  # Ⓐ a label, 🅐 a label with its option's text, 🄰 the text alone
@@ -100,7 +100,7 @@ _TWO = ["former", "latter"]
 _OPEN, _CLOSE = "[(\"'“‘«„「【", "])\"'”’»”」】"
 
 
-def _words(text: str) -> list[str]:
+def _casefolded_words(text: str) -> list[str]:
     return [m.casefold() for m in _WORD.findall(text)]
 
 # %% ../../nbs/ask/03_parse.ipynb #a4b156cb
@@ -129,7 +129,7 @@ class _Options:
     def _short_names(self, names: Sequence[str], texts: Sequence[str]) -> dict[tuple[str, ...], set[str]]:
         "Parts of the texts, and positions in the list, that identify exactly one option."
         short: dict[tuple[str, ...], set[str]] = {}
-        parts = [*map(_rule("part").findall, texts)]
+        parts = [*map(_named_pattern("part").findall, texts)]
         phrases = [(x, phrase) for x, pieces in zip(names, parts) for phrase in pieces if len(phrase) > 1]
         forms = [("the {} option", _ORDINALS), ("the {} one", _ORDINALS)]
         if self.numbered:
@@ -139,7 +139,7 @@ class _Options:
         for form, words in forms:
             phrases += [(x, form.format(word)) for x, word in zip(names, words)]
         for letter, phrase in phrases:
-            short.setdefault(tuple(_words(phrase)), set()).add(letter)
+            short.setdefault(tuple(_casefolded_words(phrase)), set()).add(letter)
         return {
             phrase_words: owners
             for phrase_words, owners in short.items()
@@ -162,7 +162,7 @@ class _Options:
                 if (tails := self.tails.get(option_words))
                 else None
             )
-            if not _rule("continued").match(text, end):
+            if not _named_pattern("continued").match(text, end):
                 return len(option_words), tail.end() if tail else end, self.owners[option_words]
         return 0, 0, set()
 
@@ -191,7 +191,7 @@ def _label_pattern(n: int, numbered: bool) -> re.Pattern:
     return re.compile(rf"(?m)(?P<open>{opened})(?P<core>{core})(?P<close>{closed})")
 
 # %% ../../nbs/ask/03_parse.ipynb #77009b95
-def _pairs(opened: str, closed: str) -> tuple[int, int]:
+def _bracket_lengths(opened: str, closed: str) -> tuple[int, int]:
     "How many characters before and after a label are matching brackets and quotation marks."
     left, right = len(opened), 0
     while True:
@@ -219,7 +219,7 @@ def _sign(base: int, letter: str) -> str:
     return chr(base + ord(letter) - 65)
 
 
-def _labelled(text: str, o: _Options, label: re.Match, matches: list[re.Match], i: int) -> tuple[_Mention | None, int]:
+def _labelled_option(text: str, o: _Options, label: re.Match, matches: list[re.Match], i: int) -> tuple[_Mention | None, int]:
     "A label followed by the option's text, and the number of words that they take."
     n, end, owners = o.text_at(text, matches, i + 1)
     gap = text[label.end("core") : matches[i + 1].start()] if n else ""
@@ -237,7 +237,7 @@ def _labelled(text: str, o: _Options, label: re.Match, matches: list[re.Match], 
 # %% ../../nbs/ask/03_parse.ipynb #80e008c5
 def _texted(text: str, o: _Options, labels: dict[int, re.Match], start: int, end: int, owners: set[str]) -> _Mention:
     "An option's text, with the label that follows it, if there is one."
-    behind = _rule("behind").match(text, end)
+    behind = _named_pattern("behind").match(text, end)
     label = labels.get(behind.end()) if behind else None
     letter = o.letter_of[label["core"].upper()] if label else ""
     if label and behind and (letter in owners or "(" in behind[0]):
@@ -249,7 +249,7 @@ def _texted(text: str, o: _Options, labels: dict[int, re.Match], start: int, end
     if goes_on and not text[:start].strip() and text[start:end].casefold() in _YES_NO:  # a whole sentence
         return _Mention(start, goes_on.end(), _sign(_TEXT, min(owners)) + ".")
     quoted = start > 0 and text[start - 1] in _OPEN[2:]
-    article = _rule("determiner").search(text, max(0, start - 5), start)
+    article = _named_pattern("determiner").search(text, max(0, start - 5), start)
     start = article.start() if article else start
     end += text[end : end + 1] in tuple(_CLOSE[2:])
     return _Mention(start - quoted, end, _sign(_TEXT, min(owners)) if len(owners) == 1 else "")
@@ -259,25 +259,25 @@ def _mentions(text: str, o: _Options) -> Iterator[_Mention]:
     labels = {m.start("core"): m for m in o.label.finditer(text)}
     matches = list(_WORD.finditer(text))
     i = 0
-    last = 0
+    previous_end = 0
     while i < len(matches):
         start = matches[i].start()
         label = labels.get(start)
-        mention, n_words = _labelled(text, o, label, matches, i) if label else (None, 0)
+        mention, n_words = _labelled_option(text, o, label, matches, i) if label else (None, 0)
         if not mention:
             n, end, owners = o.text_at(text, matches, i)
             if n:
                 mention = _texted(text, o, labels, start, end, owners)
                 n_words = n
-            elif label and not _rule("article").match(text, label.start("core")):
-                letter, (opened, closed) = o.letter_of[label["core"].upper()], _pairs(label["open"], label["close"])
+            elif label and not _named_pattern("article").match(text, label.start("core")):
+                letter, (opened, closed) = o.letter_of[label["core"].upper()], _bracket_lengths(label["open"], label["close"])
                 of_text = o.owners.get((label["core"].casefold(),), {letter}) - {letter}  # another option's text, too
                 signs = _sign(_LABEL, letter) + "".join(_sign(_TEXT, x) for x in sorted(of_text))
                 mention = _Mention(label.start("core") - opened, label.end("core") + closed, signs)
                 n_words = 1
         if mention and mention.signs:
-            yield mention._replace(start=max(mention.start, last))
-            last = mention.end
+            yield mention._replace(start=max(mention.start, previous_end))
+            previous_end = mention.end
         i += max(n_words, 1)
         while mention and i < len(matches) and matches[i].start() < mention.end:
             i += 1
@@ -293,11 +293,11 @@ class _Plain(NamedTuple):
     at: list[int]  # the position of each sign in the answer, and the answer's length
 
 # %% ../../nbs/ask/03_parse.ipynb #4899fc77
-def _plain(answer: str, o: _Options) -> _Plain:
+def _plain_answer(answer: str, o: _Options) -> _Plain:
     "An answer without markup, in which every option is one sign."
     text = answer
     for unread in ("unread", "markup"):
-        text = _rule(unread).sub(lambda m: " " * len(m[0]), text)
+        text = _named_pattern(unread).sub(lambda m: " " * len(m[0]), text)
     out: list[str] = []
     at: list[int] = []
     last = 0
@@ -327,25 +327,25 @@ class Form(NamedTuple):
 @lru_cache
 def forms(kind: str = "forms") -> list[Form]:  # or refusals
     "Every way to state an answer, or to decline one, that the parser knows."
-    return [Form(**entry | {"pattern": _pattern(entry["pattern"])}) for entry in answer_table("forms")[kind]]
+    return [Form(**entry | {"pattern": _form_pattern(entry["pattern"])}) for entry in answer_table("forms")[kind]]
 
 # %% ../../nbs/ask/03_parse.ipynb #dbbb366c
 _BREAK = re.compile(r"[.!?;](?=\s)|[。！？；]|\n")
 
 
-def _sentences(text: str) -> list[tuple[int, int]]:
+def _sentence_spans(text: str) -> list[tuple[int, int]]:
     out, start = [], 0
     for m in _BREAK.finditer(text):
-        if m[0] == "." and _rule("short").search(text, max(start, m.end() - 16), m.end()):
+        if m[0] == "." and _named_pattern("short").search(text, max(start, m.end() - 16), m.end()):
             continue
-        if m[0] == "\n" and m.start() - start < 80 and _rule("heading").fullmatch(text, start, m.start()):
+        if m[0] == "\n" and m.start() - start < 80 and _named_pattern("heading").fullmatch(text, start, m.start()):
             continue
         out.append((start, m.start() if m[0] == "\n" else m.end()))
         start = m.end()
     return [(a, b) for a, b in [*out, (start, len(text))] if text[a:b].strip()]
 
 # %% ../../nbs/ask/03_parse.ipynb #71567915
-class _Said(NamedTuple):
+class _Statement(NamedTuple):
     "A statement: its kind, where it stands, and the options that it names."
 
     how: str
@@ -358,115 +358,115 @@ class _Said(NamedTuple):
 _SIGNS = re.compile(rf"[{_SIGN}]+")
 
 
-def _letters(marks: str) -> list[tuple[str, ...]]:
+def _letters_of_marks(marks: str) -> list[tuple[str, ...]]:
     "The letters in a list of options: one set, or several where they are alternatives."
     letter = lambda sign: chr(65 + (ord(sign) - (_LABEL if ord(sign) < _TEXT else _TEXT)) % 32)
     runs = ["".join(map(letter, run)) for run in _SIGNS.findall(marks)]
     names = list(dict.fromkeys("".join(runs)))
-    if any(len(set(run)) > 1 for run in runs) or _rule("either").search(marks):
+    if any(len(set(run)) > 1 for run in runs) or _named_pattern("either").search(marks):
         return [(x,) for x in names]
     return [tuple(sorted(names))]
 
 
-def _found(m: re.Match, kind: str) -> _Said:
-    return _Said(kind, m.start(), m.end(), m["said"], m.start("said"))
+def _statement_of(m: re.Match, kind: str) -> _Statement:
+    return _Statement(kind, m.start(), m.end(), m["said"], m.start("said"))
 
 
-def _whole(m: re.Match, kind: str, begin: int) -> _Said:
+def _whole(m: re.Match, kind: str, begin: int) -> _Statement:
     "A statement with its whole list of options: a form may match from the middle of the list."
     text, at = m.string, m.start("said")
-    earlier = _rule("earlier").search(text, max(begin, at - 120), at)
-    if not earlier or not _rule("several").match(text, at):
-        return _found(m, kind)
+    earlier = _named_pattern("earlier").search(text, max(begin, at - 120), at)
+    if not earlier or not _named_pattern("several").match(text, at):
+        return _statement_of(m, kind)
     first = earlier.start("said")
-    return _Said(kind, min(m.start(), first), m.end(), text[first : m.end("said")], first)
+    return _Statement(kind, min(m.start(), first), m.end(), text[first : m.end("said")], first)
 
 # %% ../../nbs/ask/03_parse.ipynb #c1065565
-def _after_correction(text: str, stated: list[_Said]) -> list[_Said]:
+def _after_correction(text: str, stated: list[_Statement]) -> list[_Statement]:
     "The statements after the last correction that one follows; none if the last is withdrawn; else all."
     last = max((s.at for s in stated), default=-1)
-    words = [*_rule("correction").finditer(text)]
+    words = [*_named_pattern("correction").finditer(text)]
     if followed := [m.end() for m in words if m.end() <= last]:
         return [s for s in stated if s.at >= followed[-1]]
-    return [] if any(_rule("withdrawn").match(text, m.end()) for m in words) else stated
+    return [] if any(_named_pattern("withdrawn").match(text, m.end()) for m in words) else stated
 
 
-def _by_form(text: str, sentences: list[tuple[int, int]], listed: bool) -> Iterator[_Said]:
+def _by_form(text: str, sentences: list[tuple[int, int]], listed: bool) -> Iterator[_Statement]:
     "The statements that the forms find, without those that are denied or doubtful."
     for form in forms():
         if form.how == "marked":
-            yield from (_found(m, form.how) for m in form.pattern.finditer(text))
+            yield from (_statement_of(m, form.how) for m in form.pattern.finditer(text))
             continue
         for a, b in sentences:
             for m in form.pattern.finditer(text, a, b):
                 before = text[max(a, m.start() - 120) : m.start()]
                 heads_list = listed and "\n" in text[m.start() : m.start("said")]  # "the answers:" and then all of them
-                if not (heads_list or _rule("before").search(before) or _rule("after").match(text, m.end())):
+                if not (heads_list or _named_pattern("before").search(before) or _named_pattern("after").match(text, m.end())):
                     yield _whole(m, form.how, a)
 
 # %% ../../nbs/ask/03_parse.ipynb #ecc48e1e
-def _kind(marks: str) -> str:
+def _kind_of_marks(marks: str) -> str:
     return "bare" if re.search("[Ⓐ-Ⓩ]", marks) else "option"
 
 
 def _begins_list(text: str, lines: list[tuple[int, int]]) -> bool:
     "Whether the second line names the next option, as in a list of them."
-    bare = [_rule("alone").fullmatch(text, a, b) for a, b in lines[:2]]
-    heads = [m or _rule("head").match(text, *line) for m, line in zip(bare, lines)]
-    names = [_letters(m["said"])[0][0] for m in heads if m]
+    bare = [_named_pattern("alone").fullmatch(text, a, b) for a, b in lines[:2]]
+    heads = [m or _named_pattern("head").match(text, *line) for m, line in zip(bare, lines)]
+    names = [_letters_of_marks(m["said"])[0][0] for m in heads if m]
     return len(names) == 2 and names[0] != names[1] and (bool(bare[1]) or ord(names[1]) == ord(names[0]) + 1)
 
 # %% ../../nbs/ask/03_parse.ipynb #237a903d
-def _by_rule(text: str, sentences: list[tuple[int, int]], lines: list[tuple[int, int]]) -> Iterator[_Said]:
-    bare = {a: m for a, b in lines if (m := _rule("alone").fullmatch(text, a, b))}
-    first, last = (_rule("alone").fullmatch(text, *sentences[k]) for k in (0, -1))
+def _by_rule(text: str, sentences: list[tuple[int, int]], lines: list[tuple[int, int]]) -> Iterator[_Statement]:
+    bare = {a: m for a, b in lines if (m := _named_pattern("alone").fullmatch(text, a, b))}
+    first, last = (_named_pattern("alone").fullmatch(text, *sentences[k]) for k in (0, -1))
     listed = _begins_list(text, lines)
     if listed and lines[1][0] not in bare:
         bare.pop(lines[0][0], None)
     if first and not listed:
-        yield _found(first, _kind(first["said"]))
-    if last and _kind(last["said"]) == "bare" and sentences[-1][0] not in bare:
-        yield _found(last, "bare")
+        yield _statement_of(first, _kind_of_marks(first["said"]))
+    if last and _kind_of_marks(last["said"]) == "bare" and sentences[-1][0] not in bare:
+        yield _statement_of(last, "bare")
     for kinds in (("bare",), ("bare", "option")):
-        same = [m for m in bare.values() if _kind(m["said"]) in kinds]
-        if len({tuple(_letters(m["said"])) for m in same}) == 1:
-            yield from (_found(m, _kind(m["said"])) for m in same)
+        same = [m for m in bare.values() if _kind_of_marks(m["said"]) in kinds]
+        if len({tuple(_letters_of_marks(m["said"])) for m in same}) == 1:
+            yield from (_statement_of(m, _kind_of_marks(m["said"])) for m in same)
 
 # %% ../../nbs/ask/03_parse.ipynb #e6f50107
-def _first_letters(text: str, pattern: re.Pattern, places: list[tuple[int, int]]) -> set[str]:
+def _letters_at_starts(text: str, pattern: re.Pattern, places: list[tuple[int, int]]) -> set[str]:
     "The options that sentences or lines begin with."
     heads = (pattern.match(text, a, b) for a, b in places)
-    return {_letters(m["said"])[0][0] for m in heads if m}
+    return {_letters_of_marks(m["said"])[0][0] for m in heads if m}
 
 # %% ../../nbs/ask/03_parse.ipynb #e6ed5bf8
-def _sole(text: str, sentences: list[tuple[int, int]]) -> Iterator[_Said]:
+def _sole(text: str, sentences: list[tuple[int, int]]) -> Iterator[_Statement]:
     "If no form matches: the option in the last words, or the only one that an answer of one sentence names."
     a, b = sentences[-1]
-    sentence = _rule("certainty").sub(lambda m: " " * len(m[0]), text[a:b].strip())
-    match = _rule("last").fullmatch(sentence) or (_rule("named").fullmatch(sentence) if len(sentences) == 1 else None)
+    sentence = _named_pattern("certainty").sub(lambda m: " " * len(m[0]), text[a:b].strip())
+    match = _named_pattern("last").fullmatch(sentence) or (_named_pattern("named").fullmatch(sentence) if len(sentences) == 1 else None)
     if match:
         name = next(k for k in ("said", "titled", "named") if k in match.re.groupindex and match[k])
         start = match.start(name)
         before = sentence[max(match.start("clause"), 0) if name == "said" else 0 : start]
-        if not _rule("passed").search(before) and not _rule("before").search(sentence[:start]):
-            yield _Said("declared", a, b, match[name], a + start)
+        if not _named_pattern("passed").search(before) and not _named_pattern("before").search(sentence[:start]):
+            yield _Statement("declared", a, b, match[name], a + start)
 
 
-def _leading(text: str, sentences: list[tuple[int, int]], listed: bool, numbered: bool, alone: bool) -> Iterator[_Said]:
+def _leading(text: str, sentences: list[tuple[int, int]], listed: bool, numbered: bool, alone: bool) -> Iterator[_Statement]:
     "An option at the beginning, followed by an explanation."
-    if m := _rule("because").match(text):
-        yield _found(m, "leading")
+    if m := _named_pattern("because").match(text):
+        yield _statement_of(m, "leading")
     if alone and not listed and sentences:
         yield from _sole(text, sentences)
-    m = _rule("head").match(text)
-    if not m or listed or not m["rest"] or _SIGNS.match(m["rest"]) or _rule("another").match(m["rest"]):
+    m = _named_pattern("head").match(text)
+    if not m or listed or not m["rest"] or _SIGNS.match(m["rest"]) or _named_pattern("another").match(m["rest"]):
         return
-    if _kind(m["said"]) == "bare":
-        if not numbered and not _rule("about").match(m["rest"]) and not _rule("wrong").match(m["rest"]):
-            yield _found(m, "leading")
-    elif alone and not _rule("rejected").match(m["rest"]):
-        if len(_first_letters(text, _rule("labelled"), sentences)) == 1:
-            yield _found(m, "option")
+    if _kind_of_marks(m["said"]) == "bare":
+        if not numbered and not _named_pattern("about").match(m["rest"]) and not _named_pattern("wrong").match(m["rest"]):
+            yield _statement_of(m, "leading")
+    elif alone and not _named_pattern("rejected").match(m["rest"]):
+        if len(_letters_at_starts(text, _named_pattern("labelled"), sentences)) == 1:
+            yield _statement_of(m, "option")
 
 # %% ../../nbs/ask/03_parse.ipynb #60329953
 _RUN_OF_LETTERS = re.compile(r"[(\[]?[A-Z][)\]]?(?:[\s,;/+&|]{0,3}[(\[]?[A-Z][)\]]?)+")
@@ -486,14 +486,14 @@ def _run_of_letters(text: str, o: _Options) -> str:
     return "".join(names) if len(set(names)) == len(names) and set(names) <= set(o.letter_of) else ""
 
 
-def _without_decided(stated: list[_Said]) -> list[_Said]:
+def _without_decided(stated: list[_Statement]) -> list[_Statement]:
     "The statements without alternatives of which a later one declares one: B or D; D is unsafe; so B."
     last = max(stated, key=lambda s: s.at, default=None)
-    if last is None or last.how != "declared" or len(choice := _letters(last.said)) > 1:
+    if last is None or last.how != "declared" or len(choice := _letters_of_marks(last.said)) > 1:
         return stated
     listed = [s for s in stated if not re.search("[🄰-🅉]", s.said)]  # a letter with another option's text is no list
     decided = [
-        s for s in listed if len(letters := _letters(s.said)) > 1 and choice[0] in letters and s.end <= last.start
+        s for s in listed if len(letters := _letters_of_marks(s.said)) > 1 and choice[0] in letters and s.end <= last.start
     ]
     return [s for s in stated if s not in decided]
 
@@ -507,12 +507,12 @@ def statements(
     o = _options(options if isinstance(options, int) else tuple(options), numbered)
     if not numbered and len(run := _run_of_letters(text, o)) > 1:
         return [("bare", tuple(sorted(run)), text.strip())]
-    plain, at = _plain(text, o)
+    plain, at = _plain_answer(text, o)
     if not _SIGNS.search(plain):
         return []
     lines = [m.span() for m in re.finditer(r"[^\n]+", plain)]
-    sentences = _sentences(plain)
-    listed = len(_first_letters(plain, _rule("head"), lines)) > 1
+    sentences = _sentence_spans(plain)
+    listed = len(_letters_at_starts(plain, _named_pattern("head"), lines)) > 1
     with_options = [(a, b) for a, b in sentences if _SIGNS.search(plain, a, b)]
     declared = [*_by_form(plain, with_options, listed), *_by_rule(plain, sentences, lines)]
     declared += _leading(plain, sentences, listed, numbered, alone=not declared)
@@ -520,9 +520,9 @@ def statements(
     if len(o.letter_of) > 2 and any(
         len(s.said) < len(o.letter_of) for s in declared
     ):  # a list of all the options is none
-        declared = [s for s in declared if len(_letters(s.said)[0]) < len(o.letter_of)]
+        declared = [s for s in declared if len(_letters_of_marks(s.said)[0]) < len(o.letter_of)]
     stated = [(s, text[at[s.start] : at[s.end]].strip()) for s in declared]
-    return list(dict.fromkeys(chain.from_iterable(product([s.how], _letters(s.said), [words]) for s, words in stated)))
+    return list(dict.fromkeys(chain.from_iterable(product([s.how], _letters_of_marks(s.said), [words]) for s, words in stated)))
 
 # %% ../../nbs/ask/03_parse.ipynb #646e7254
 def parse_choice(
@@ -547,9 +547,9 @@ def parse_choices(text: str | None, options: Sequence[str] | int, *, numbered: b
     if n < 2:
         refuse(f"parse_choices: options must be two or more; got {options!r}; pass the item's options or their number")
     answer = answer_part(text, numbered)
-    if len(answer) <= _SHORT and (isinstance(options, int) or _first_words(*options).isdisjoint(_words(answer))):
+    if len(answer) <= _SHORT and (isinstance(options, int) or _first_words(*options).isdisjoint(_casefolded_words(answer))):
         return _parsed_alone(answer, n, numbered)
-    return _parsed(answer, options, numbered)
+    return _parsed_option(answer, options, numbered)
 
 # %% ../../nbs/ask/03_parse.ipynb #3a043f6a
 _YES = r"(?:yes|true|correct|right|applies|present|ja|richtig|[✓✔✅☑])"
@@ -587,7 +587,7 @@ def _parsed_otherwise(answer: str, options: Sequence[str] | int, numbered: bool)
     if isinstance(data, str) or (isinstance(data, list) and all(isinstance(x, str) for x in data)):
         inside = data if isinstance(data, str) else ", ".join(data)
     if inside.strip() and inside != answer:
-        parsed = _parsed(inside, options, numbered)
+        parsed = _parsed_option(inside, options, numbered)
         return parsed._replace(how="marked") if parsed.letters else parsed
     if several := _judged_options(answer, options, numbered):
         return Parsed(several, "marked", answer.strip())
@@ -602,7 +602,7 @@ def _parsed_otherwise(answer: str, options: Sequence[str] | int, numbered: bool)
     return Parsed(tuple(sorted(names)), "bare", answer.strip(), tuple(f"bare: {x}" for x in names))
 
 
-def _parsed(answer: str, options: Sequence[str] | int, numbered: bool) -> Parsed:
+def _parsed_option(answer: str, options: Sequence[str] | int, numbered: bool) -> Parsed:
     stated = statements(answer, options, numbered)
     evidence = tuple(f"{kind}: {''.join(x)}" for kind, x, _ in stated)
     if not stated:
@@ -620,14 +620,14 @@ _SHORT = 200  # characters of answers that are cached
 @lru_cache(maxsize=4096)
 def _parsed_alone(answer: str, n: int, numbered: bool) -> Parsed:
     "An answer without words of the options, which means the same for all questions."
-    return _parsed(answer, n, numbered)
+    return _parsed_option(answer, n, numbered)
 
 
 @lru_cache(maxsize=1024)
 def _first_words(*options: str) -> frozenset[str]:
     texts = [_in_ascii(option) for option in options]
-    parts = chain(texts, *map(_rule("part").findall, texts))
-    return frozenset(words[0] for words in map(_words, parts) if words)
+    parts = chain(texts, *map(_named_pattern("part").findall, texts))
+    return frozenset(words[0] for words in map(_casefolded_words, parts) if words)
 
 # %% ../../nbs/ask/03_parse.ipynb #7eaf0835
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
@@ -645,4 +645,4 @@ def is_refusal(text: str | None) -> bool:  # what the model wrote; reasoning is 
     if refusal is None:
         return False
     remainder = " ".join([opening[refusal.end() :], *sentences[2:]])
-    return all(_rule("offer").match(remainder[turn.end() :]) for turn in _rule("turn").finditer(remainder))
+    return all(_named_pattern("offer").match(remainder[turn.end() :]) for turn in _named_pattern("turn").finditer(remainder))

@@ -102,7 +102,7 @@ def _stated(answer: Answer) -> tuple[str | None, str | None]:
     return (max(logprobs, key=logprobs.__getitem__) if logprobs else None), letter
 
 
-def _letters(short: Answer, long: Answer, terms: Terms, thinks: bool) -> tuple[str, str, str]:
+def _letters_outcome(short: Answer, long: Answer, terms: Terms, thinks: bool) -> tuple[str, str, str]:
     """What came of the letter, where letters will be read from, and why; from the answer with the room that the terms
     give, and the answer with room for a text.
     """
@@ -130,7 +130,7 @@ def _letters(short: Answer, long: Answer, terms: Terms, thinks: bool) -> tuple[s
     )
 
 
-def _outcome(answer: Answer) -> str:
+def _probe_outcome(answer: Answer) -> str:
     if answer.status == "ok":
         return "ok"
     if answer.status == "truncated" and answer.id == "sentence" and (answer.text or "").strip():
@@ -140,7 +140,7 @@ def _outcome(answer: Answer) -> str:
     return f"{answer.status}: {answer.error or (answer.text or '')[:60]!r}"
 
 # %% ../../nbs/ask/16_probe.ipynb #9eca066b
-def _entries(
+def _model_and_endpoint_entries(
     model: Model, endpoint: Endpoint, terms: Terms, entry: Mapping[str, Any] | None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     model_entry = model.model_dump(exclude={"name"}, exclude_defaults=True)
@@ -194,10 +194,10 @@ def check(
     if cache is not None and any(a.status != "error" for a in answers.values()):
         with Cache(cache) as study:
             keep_terms(study, endpoint, model, terms)
-    report = Report(model.name, {name: _outcome(a) for name, a in answers.items()})
+    report = Report(model.name, {name: _probe_outcome(a) for name, a in answers.items()})
     report.learnt = changes_of_terms(endpoint.terms, terms)
     report.thinks = terms.thinks or model.thinking or any(a.reasoning or a.thinking_tokens for a in (short, long))
-    report.works["letter"], report.letters_from, report.why = _letters(short, long, terms, report.thinks)
+    report.works["letter"], report.letters_from, report.why = _letters_outcome(short, long, terms, report.thinks)
     if report.letters_from != "log-probabilities" or terms.room:
         answers["letter"] = long  # what one letter costs; the other answer cost what was learnt from it
     for name, a in answers.items():
@@ -205,5 +205,5 @@ def check(
             report.tokens[name] = (a.prompt_tokens, a.completion_tokens)
             usd = cost(model, a.tokens)
             report.usd_per_thousand[name] = None if usd is None else 1000 * usd
-    report.model_entry, report.endpoint_entry = _entries(model, endpoint, terms, entry)
+    report.model_entry, report.endpoint_entry = _model_and_endpoint_entries(model, endpoint, terms, entry)
     return report

@@ -55,7 +55,7 @@ def template_parts(template: str, place: str) -> tuple:
 # %% ../../nbs/ask/01_prompts.ipynb #6c39937e
 def names(template: str, place: str = "a template") -> set[str]:
     "The fields that a template names."
-    return _named(template_parts(template, place))
+    return _field_names(template_parts(template, place))
 
 
 def _outside(parts: tuple) -> set[str]:
@@ -63,9 +63,9 @@ def _outside(parts: tuple) -> set[str]:
     return {piece[0] for piece in parts if not isinstance(piece, str) and piece[0] != "[["}
 
 
-def _named(parts: tuple) -> set[str]:
+def _field_names(parts: tuple) -> set[str]:
     return _outside(parts).union(
-        *(_named(piece[1]) for piece in parts if isinstance(piece, tuple) and piece[0] == "[[")
+        *(_field_names(piece[1]) for piece in parts if isinstance(piece, tuple) and piece[0] == "[[")
     )
 
 # %% ../../nbs/ask/01_prompts.ipynb #c7eebe87
@@ -79,10 +79,10 @@ def render(template: str, values: Mapping[str, str], place: str = "a template") 
     if unknown:
         rule = f"template must name known fields ({', '.join(sorted(values))})"
         refuse(f"render: {rule}; got {', '.join(unknown)}", place=place, remedy="correct the spelling")
-    return _filled(template_parts(template, place), values).rstrip()
+    return _filled_parts(template_parts(template, place), values).rstrip()
 
 
-def _filled(parts: tuple, values: Mapping[str, str]) -> str:
+def _filled_parts(parts: tuple, values: Mapping[str, str]) -> str:
     out = []
     for piece in parts:
         if isinstance(piece, str):
@@ -90,7 +90,7 @@ def _filled(parts: tuple, values: Mapping[str, str]) -> str:
         elif piece[0] != "[[":
             out.append(values[piece[0]])
         elif all(map(values.get, _outside(piece[1]))):
-            out.append(_filled(piece[1], values))
+            out.append(_filled_parts(piece[1], values))
     return "".join(out)
 
 # %% ../../nbs/ask/01_prompts.ipynb #e9352c6a
@@ -108,7 +108,7 @@ _ENTRIES = {"about", *_PARTS, *_LAYOUT, "labels", "omit", "modes", "examples", "
 
 
 @lru_cache(maxsize=1024)
-def _read(path: Path, mtime: int) -> dict:
+def _cached_template(path: Path, mtime: int) -> dict:
     return read_yaml(path, "prompts")
 
 # %% ../../nbs/ask/01_prompts.ipynb #e4aca58b
@@ -135,7 +135,7 @@ def find(name: str, dir: str | Path | None = None) -> Path | None:
 # %% ../../nbs/ask/01_prompts.ipynb #5cf1135b
 def load_text(path: Path, allowed: set[str]) -> dict:
     "The entries of a file, all of them among the known ones."
-    return _among(allowed, _read(path, path.stat().st_mtime_ns), path, "entries must be")
+    return _among(allowed, _cached_template(path, path.stat().st_mtime_ns), path, "entries must be")
 
 
 def _among(allowed: set[str], data: dict, path: Path, rule: str) -> dict:
@@ -172,7 +172,7 @@ def slug(text: str) -> str:
     return re.sub(r"\W+", "_", text.strip().lower()).strip("_")
 
 
-def _candidates(item: Item, language: str | None) -> list[str]:
+def _template_names(item: Item, language: str | None) -> list[str]:
     base = [f"{item.study}/{item.task}", f"default/{item.task}"]
     if item.category:
         base.insert(0, f"{item.study}/{slug(item.category)}")
@@ -196,7 +196,7 @@ def template(
     base_mode = {"few_shot": "zero_shot", "few_shot_cot": "cot"}.get(mode, mode)
     if base_mode == "free_form" and not item.options:
         base_mode = "zero_shot"  # it is free form already
-    for name in _candidates(item, language):
+    for name in _template_names(item, language):
         path = find(name, dir)
         if path is None:
             continue
@@ -218,7 +218,7 @@ def template(
         return Template(
             name, path, parts, layout, labels, omit, shown, bool(data.get("inline")), data.get("prefill") or "", wording
         )
-    actual = f"got none in {', '.join(_candidates(item, language))} ({item.item_id})"
+    actual = f"got none in {', '.join(_template_names(item, language))} ({item.item_id})"
     remedy = "add one of these files to your prompts folder, or choose another mode"
     refuse(f"template: there must be a prompt for mode {mode}; {actual}; {remedy}")
 
@@ -227,7 +227,7 @@ def field_label(field: str, labels: Mapping[str, str]) -> str:
     return labels.get(slug(field)) or (field[:1].upper() + field[1:]).replace("_", " ")
 
 
-def _names(item: Item, t: Template) -> list[str]:
+def _option_labels(item: Item, t: Template) -> list[str]:
     "The labels of the options in the prompt: letters, or numbers if the template says so or there are more than 26."
     n = len(item.options)
     return [str(i) for i in range(1, n + 1)] if t.numbered or n > 26 else letters(n)
@@ -236,19 +236,19 @@ def _names(item: Item, t: Template) -> list[str]:
 def _key_text(item: Item, t: Template) -> str:
     task, key = task_of(item), item.key
     if task.lettered and t.numbered:
-        option_names = dict(zip(letters(min(len(item.options), 26)), _names(item, t)))
+        option_names = dict(zip(letters(min(len(item.options), 26)), _option_labels(item, t)))
         key = [option_names[k] for k in item.key]
     if task.per_stem:
         return "\n".join(render(t.layout["key_line"], {"number": str(i), "text": k}) for i, k in enumerate(key, 1))
     return key[0] if task.one_reference else task.between.join(key) or t.layout["none"]
 
 # %% ../../nbs/ask/01_prompts.ipynb #2ceb2c2c
-def _values(item: Item, t: Template, fields_of_template: set[str]) -> dict[str, str]:
+def _template_values(item: Item, t: Template, fields_of_template: set[str]) -> dict[str, str]:
     lay = t.layout
     placed = {n.split(".", 1)[1] for n in fields_of_template if n.startswith("context.")}
     fields = {k: v for k, v in item.context.items() if v.strip()}
     remaining = [(field_label(k, t.labels), v) for k, v in fields.items() if slug(k) not in placed]
-    labels = _names(item, t)
+    labels = _option_labels(item, t)
     options = zip(labels, item.options)
     values = {
         "question": item.question,
@@ -282,11 +282,11 @@ def _check_fits(item: Item, t: Template, fields_of_template: set[str], mode: str
 
 
 def _turn(item: Item, t: Template, fields_of_template: set[str]) -> dict[str, str]:
-    values = _values(item, t, fields_of_template)
+    values = _template_values(item, t, fields_of_template)
     return {p: render(t.parts[p], values, t.name) for p in ("system", "user") if p in t.parts}
 
 # %% ../../nbs/ask/01_prompts.ipynb #025a3776
-def _answer(item: Item, t: Template, fields_of_template: set[str]) -> str:
+def _reference_answer(item: Item, t: Template, fields_of_template: set[str]) -> str:
     if "assistant" not in t.parts:
         rule = "template must have the entry assistant where there are demonstrations"
         refuse(f"build: {rule}; got none", place=str(t.path), remedy="add what an answer looks like")
@@ -300,7 +300,7 @@ def _answer(item: Item, t: Template, fields_of_template: set[str]) -> str:
     answer = {"key": _key_text(item, t), "key_text": "; ".join(options.get(k, k) for k in item.key)}
     return render(
         t.parts["assistant"],
-        _values(item, t, fields_of_template) | answer | {"rationale": item.rationale or ""},
+        _template_values(item, t, fields_of_template) | answer | {"rationale": item.rationale or ""},
         t.name,
     )
 
@@ -327,7 +327,7 @@ def build(
     messages = [{"role": "system", "content": question["system"]}] if question.get("system") else []
     for d in shots:
         messages.append({"role": "user", "content": _turn(d, t, fields_of_template)["user"]})
-        messages.append({"role": "assistant", "content": _answer(d, t, fields_of_template)})
+        messages.append({"role": "assistant", "content": _reference_answer(d, t, fields_of_template)})
     return [*messages, {"role": "user", "content": question["user"]}]
 
 # %% ../../nbs/ask/01_prompts.ipynb #563901a2

@@ -82,7 +82,7 @@ class Malformed(Exception):
     tokens = (0, 0)  # prompt and completion, where the reply counts them nevertheless
 
 
-def _pairs(listed: Any) -> list[tuple[str, float]]:
+def _token_pairs(listed: Any) -> list[tuple[str, float]]:
     "Listed tokens, in either form, as (token, log-probability), without those that have none."
     entries = listed if isinstance(listed, list) else []
     pairs = listed.items() if isinstance(listed, dict) else [(x.get("token"), x.get("logprob")) for x in entries]
@@ -94,9 +94,9 @@ def listed_tokens(choice: dict[str, Any]) -> list[tuple[str, list[tuple[str, flo
     "Each token of a reply with the tokens listed at its place and their log-probabilities; None where none are listed."
     lp = choice.get("logprobs") or {}
     if isinstance(lp.get("content"), list):
-        return [(str(t.get("token", "")), _pairs(t.get("top_logprobs")) or _pairs([t])) for t in lp["content"]]
+        return [(str(t.get("token", "")), _token_pairs(t.get("top_logprobs")) or _token_pairs([t])) for t in lp["content"]]
     if isinstance(lp.get("top_logprobs"), list):
-        return [(str(token), _pairs(top)) for token, top in zip(lp.get("tokens") or [], lp["top_logprobs"])]
+        return [(str(token), _token_pairs(top)) for token, top in zip(lp.get("tokens") or [], lp["top_logprobs"])]
     return None
 
 # %% ../../nbs/ask/07_reply.ipynb #dd3c1fd0
@@ -176,7 +176,7 @@ def complaint_in(raw: bytes) -> Complaint:  # the body of an error
     "The message, the parameter and the code of an error."
     try:
         body = json.loads(raw)
-        words, param = _walk(body, 4)
+        words, param = _error_texts(body, 4)
         code = _CODE.search(raw.decode("utf-8", "replace"))
         first = body[0] if isinstance(body, list) and body else body
         error = isinstance(first, dict) and isinstance(first.get("error"), dict)
@@ -195,10 +195,10 @@ def words(raw: bytes) -> str:  # the body of an error
     return complaint_in(raw).words
 
 
-def _walk(e: Any, depth: int) -> tuple[str, str | None]:
+def _error_texts(e: Any, depth: int) -> tuple[str, str | None]:
     "Message and parameter of an error: OpenAI's form, Gemini's list, OpenRouter's provider inside, FastAPI's detail."
     if isinstance(e, list):
-        complaints = [_walk(x, depth - 1) for x in e[:5]] if depth else []
+        complaints = [_error_texts(x, depth - 1) for x in e[:5]] if depth else []
         return "; ".join(text for text, _ in complaints if text), next(
             (param for _, param in complaints if param), None
         )
@@ -208,19 +208,19 @@ def _walk(e: Any, depth: int) -> tuple[str, str | None]:
     param = None if param in ("", "None", "null") else param  # a gateway's text for nothing
     inner = e.get("error")
     if isinstance(inner, (dict, list)) and inner:
-        text, theirs = _walk(inner, depth - 1)
+        text, theirs = _error_texts(inner, depth - 1)
         return text, param or theirs
     message = e.get("message") or e.get("msg") or e.get("detail") or inner
-    text = _walk(message, depth - 1)[0] if message else str(e)[:100_000]
+    text = _error_texts(message, depth - 1)[0] if message else str(e)[:100_000]
     if isinstance(e.get("loc"), list):  # pydantic's errors: the place says which parameter is meant
         text += f" ({'.'.join(map(str, e['loc']))})"
     raw = e["metadata"].get("raw") if isinstance(e.get("metadata"), dict) else None
     if raw:
-        text += f": {words(raw.encode('utf-8', 'replace')) if isinstance(raw, str) else _walk(raw, depth - 1)[0]}"
+        text += f": {words(raw.encode('utf-8', 'replace')) if isinstance(raw, str) else _error_texts(raw, depth - 1)[0]}"
     return text, param
 
 # %% ../../nbs/ask/07_reply.ipynb #95a0abe9
-def _count(usage: dict[str, Any], name: str) -> int:
+def _token_count(usage: dict[str, Any], name: str) -> int:
     "A count of tokens; 0 where it is absent or is no count, which loses no text."
     n = usage.get(name)
     n = float(n) if isinstance(n, str) and n.isdecimal() else n
@@ -231,18 +231,18 @@ def read_usage(reply: dict[str, Any]) -> Tokens:
     "The tokens of a reply, those of a thought included; 0 where a count cannot be read."
     usage = reply.get("usage")
     usage = usage if isinstance(usage, dict) else {}
-    prompt, completion, total = (_count(usage, f"{k}_tokens") for k in ("prompt", "completion", "total"))
+    prompt, completion, total = (_token_count(usage, f"{k}_tokens") for k in ("prompt", "completion", "total"))
     details = usage.get("completion_tokens_details")
-    thought = _count(details, "reasoning_tokens") if isinstance(details, dict) else 0
+    thought = _token_count(details, "reasoning_tokens") if isinstance(details, dict) else 0
     prompt_details = usage.get("prompt_tokens_details")
     prompt_details = prompt_details if isinstance(prompt_details, dict) else {}
-    cached = min(_count(prompt_details, "cached_tokens"), prompt)
-    written = min(_count(prompt_details, "cache_write_tokens"), prompt - cached)
+    cached = min(_token_count(prompt_details, "cached_tokens"), prompt)
+    written = min(_token_count(prompt_details, "cache_write_tokens"), prompt - cached)
     completion = max(completion, total - prompt if total and prompt else 0)
     return Tokens(prompt, completion, thought, cached, written)
 
 
-def _loaded(raw: bytes) -> dict[str, Any]:
+def _body_as_json(raw: bytes) -> dict[str, Any]:
     try:
         body = raw[: raw.rindex(b"data:")] if raw.rstrip().endswith(b"[DONE]") else raw  # it ends like a stream
         reply = of_stream(raw) if is_stream(raw) else json.loads(body)
@@ -285,11 +285,11 @@ def served_apart(counts: Mapping[tuple[str, str], int]) -> str:
 # %% ../../nbs/ask/07_reply.ipynb #d4d92a80
 def read_reply(raw: bytes, request: Request, model: Model, limit: int | None = None) -> Answer:
     "The answer in a reply's body. Raises: Malformed with what is wrong, and no other error, whatever the bytes."
-    reply, tokens = _loaded(raw), Tokens()
+    reply, tokens = _body_as_json(raw), Tokens()
     try:
         reply = INTERFACES[model.api].says(reply)
         tokens = read_usage(reply)
-        answer = _answer(reply, request, model, limit, tokens)
+        answer = _answer_of_reply(reply, request, model, limit, tokens)
         answer.served = served_by(reply)
         answer.served["thought"] = "yes" if answer.thought else "not seen"
         return answer
@@ -304,16 +304,16 @@ def read_reply(raw: bytes, request: Request, model: Model, limit: int | None = N
 
 def _choice(reply: dict[str, Any]) -> dict[str, Any]:
     if reply.get("error"):
-        raise Malformed(f"an error with status 200: {_walk(reply, 4)[0]}")
+        raise Malformed(f"an error with status 200: {_error_texts(reply, 4)[0]}")
     choices = reply.get("choices")
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
         raise Malformed("an empty list of choices")
     if choices[0].get("error"):
-        raise Malformed(f"an error in the choice: {_walk(choices[0], 4)[0]}")
+        raise Malformed(f"an error in the choice: {_error_texts(choices[0], 4)[0]}")
     return choices[0]
 
 # %% ../../nbs/ask/07_reply.ipynb #3ccab5a4
-def _joined(parts: Any, name: str) -> str | None:
+def _joined_texts(parts: Any, name: str) -> str | None:
     "A text, or the texts of a list of parts."
     if isinstance(parts, list):
         texts: list[Any] = [p.get("text", "") if isinstance(p, dict) else None for p in parts]
@@ -344,8 +344,8 @@ def _thought_apart(message: dict[str, Any]) -> tuple[str | None, Any]:
         of_thought = [isinstance(p, dict) and p.get("type") in kinds for p in content]
         thoughts = [p.get(p["type"], p.get("text")) for p, apart in zip(content, of_thought) if apart]
         content = [p for p, apart in zip(content, of_thought) if not apart]
-        reasoning = reasoning or "".join(_joined(t, "a thought") or "" for t in thoughts) or None
-    return _joined(reasoning, "reasoning"), content
+        reasoning = reasoning or "".join(_joined_texts(t, "a thought") or "" for t in thoughts) or None
+    return _joined_texts(reasoning, "reasoning"), content
 
 # %% ../../nbs/ask/07_reply.ipynb #d94d746f
 ENDINGS = reply_endings()
@@ -359,20 +359,20 @@ def meaning_of(finish_reason: Any) -> str:  # complete, cut, filtered or refused
     return ENDINGS[reason]
 
 
-def _message(choice: dict[str, Any], model: Model) -> dict[str, Any]:
+def _choice_message(choice: dict[str, Any], model: Model) -> dict[str, Any]:
     message = {"content": choice.get("text")} if model.api == "completions" else choice.get("message")
     if not isinstance(message, dict):
         raise Malformed(f"no {'text' if model.api == 'completions' else 'message'} in the choice")
     return message
 
 
-def _answer(reply: dict[str, Any], request: Request, model: Model, limit: int | None, tokens: Tokens) -> Answer:
+def _answer_of_reply(reply: dict[str, Any], request: Request, model: Model, limit: int | None, tokens: Tokens) -> Answer:
     choice = _choice(reply)
-    message = _message(choice, model)
+    message = _choice_message(choice, model)
     finish = choice.get("finish_reason")
     ending = meaning_of(finish)
     reasoning, content = _thought_apart(message)
-    text = _joined(content, "content")
+    text = _joined_texts(content, "content")
     opened = opens_thought(text or "", cut=ending == "cut")
     if reasoning is None and (model.thinking or begins_thought(text or "")):  # else a thought stands at the head alone
         reasoning, text = split_thinking(text or "")
@@ -385,7 +385,7 @@ def _answer(reply: dict[str, Any], request: Request, model: Model, limit: int | 
     max_tokens = limit_of(request, model)[1] if limit is None else limit
     enough = only_a_letter(max_tokens, model) and _is_letter(text, request.letters or [])
     letter = bool(request.letters) and (enough or answer.letter_logprobs is not None)
-    answer = _with_status(answer, ending, _joined(message.get("refusal"), "refusal"), request, letter)
+    answer = _with_status(answer, ending, _joined_texts(message.get("refusal"), "refusal"), request, letter)
     if answer.status == "ok" and not (answer.text or "").strip() and not letter:
         answer.status, answer.error = "empty", _emptiness(message, answer)
     return answer

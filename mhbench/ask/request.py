@@ -58,7 +58,7 @@ def url_fault(url: str) -> str | None:
 SHORTEST = 8  # a prefix of a secret of this many characters is replaced
 
 
-def _without(text, secret, mark):
+def _without_secret(text, secret, mark):
     "A text (or bytes) with every prefix of a secret that is long enough replaced."
     head, at, out = secret[:SHORTEST], 0, []
     while (i := text.find(head, at)) >= 0:
@@ -81,7 +81,7 @@ class Secrets:
         "A text or a body without secrets of at least `shortest` characters."
         for v in self._values:
             if len(v) >= shortest:
-                text = _without(text, v, "[key]") if isinstance(text, str) else _without(text, v.encode(), b"[key]")
+                text = _without_secret(text, v, "[key]") if isinstance(text, str) else _without_secret(text, v.encode(), b"[key]")
         return text
 
     def clean_line(self, text: str, limit: int = 1000) -> str:
@@ -507,7 +507,7 @@ def limit_of(
     return name, max_tokens
 
 
-def _top(request: Request, model: Model, endpoint: Endpoint, terms: Terms) -> int:
+def _n_logprobs(request: Request, model: Model, endpoint: Endpoint, terms: Terms) -> int:
     "How many log-probabilities are asked for: none of a model that thinks first, whose first token is its thought's."
     if not request.letters or model.thinking or terms.thinks or "logprobs" in INTERFACES[model.api].absent:
         return 0
@@ -547,7 +547,7 @@ def asked_of(request: Request, model: Model, endpoint: Endpoint, terms: Terms | 
     if model.system and not any(m["role"] == "system" for m in messages):
         messages = [{"role": "system", "content": model.system}, *messages]
     schema = request.schema and _closed(request.schema)
-    k = _top(request, model, endpoint, terms)
+    k = _n_logprobs(request, model, endpoint, terms)
     body = {"model": model.served, "stream": False, **_sampling(request, model, terms, k)}
     if schema and structured != "json_schema":
         messages = _with_schema(messages, schema, request.language)
@@ -597,7 +597,7 @@ def _is_chat(message: Any) -> bool:
     return isinstance(message, dict) and isinstance(message.get("content"), str) and message.get("role") in roles
 
 
-def _check(request: Request) -> None:
+def _check_request(request: Request) -> None:
     "Refuse messages that are no chat, and letters that are none."
     odd = next((m for m in request.messages if not _is_chat(m)), None)
     if odd is not None or not request.messages or request.messages[-1]["role"] != "user":
@@ -614,7 +614,7 @@ def wire(request: Request, model: Model, endpoint: Endpoint, terms: Terms | None
 
     Raises: ValueError where the messages are not chat messages or no Unicode, or the letters are no letters.
     """
-    _check(request)
+    _check_request(request)
     terms = endpoint.terms if terms is None else terms
     interface = INTERFACES[model.api]
     schema = None if request.schema is None else _encode(request.schema)

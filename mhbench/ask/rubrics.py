@@ -53,7 +53,7 @@ class Rubric(NamedTuple):
 
     def names(self, labels: Iterable[str]) -> dict[str, str]:
         "What a judge may call these labels, in the words of every language of the rubric, folded -> the label."
-        vocabularies = [self.shown, *(_shown(f) for f in _siblings(self.files[-1]))]
+        vocabularies = [self.shown, *(_texts_shown(f) for f in _siblings(self.files[-1]))]
         called = {v.get(label, label).casefold(): label for v in vocabularies for label in labels}
         return called | {label.casefold(): label for label in labels}
 
@@ -65,7 +65,7 @@ def _siblings(file: Path) -> list[Path]:
 
 
 @lru_cache
-def _shown(file: Path) -> dict[str, str]:
+def _texts_shown(file: Path) -> dict[str, str]:
     return dict(load_text(file, _ENTRIES).get("shown") or {})
 
 # %% ../../nbs/ask/02_rubrics.ipynb #9ceb0c43

@@ -38,7 +38,7 @@ def answer_table(name: str) -> dict[str, Any]:  # words, forms or replies
 _REPLIES = answer_table("replies")
 
 
-def _families() -> list[_Family]:
+def _tag_families() -> list[_Family]:
     "The families of the table; one that has several tags, once for each."
     out: list[_Family] = []
     for family in _REPLIES["thoughts"].values():
@@ -49,7 +49,7 @@ def _families() -> list[_Family]:
     return out
 
 
-_FAMILIES = _families()
+_FAMILIES = _tag_families()
 _OPENS = re.compile(rf"(?i)\s*(?:{'|'.join(f.begins for f in _FAMILIES)}|<\|channel\|>(?!final))")
 _CUT = [f.example.partition("A?")[0].lower() for f in _FAMILIES] + ["<think>"]
 
@@ -103,7 +103,7 @@ def split_thinking(text: str) -> tuple[str | None, str]:
 
 # %% ../../nbs/ask/18_unwrap.ipynb #6ab769cf
 @lru_cache
-def _listed(name: str, without: str = "") -> re.Pattern:
+def _list_pattern(name: str, without: str = "") -> re.Pattern:
     "All patterns of a list of the table, as one, without those of which a fact holds."
     entries = [e["pattern"] for e in _REPLIES[name].values() if not e.get(without)]
     return re.compile(f"(?im){'|'.join(entries)}" if name != "begun" else rf"(?i)\A(?:{'|'.join(entries)})+")
@@ -117,19 +117,19 @@ def strip_marks(
     numbers: bool = False,  # whether numbers in brackets and numbered lines may belong to the answer
 ) -> str:
     "The answer in a text, without its thought, stop signs, citations, and all that follows it."
-    answer = _listed("begun").sub("", split_thinking(text or "")[1])
-    ends = [_listed("stops")]
+    answer = _list_pattern("begun").sub("", split_thinking(text or "")[1])
+    ends = [_list_pattern("stops")]
     if follows:
-        ends += [_listed("follows", "" if questions else "question"), *([] if numbers else [_NEXT_NUMBER])]
+        ends += [_list_pattern("follows", "" if questions else "question"), *([] if numbers else [_NEXT_NUMBER])]
     starts = [m.start() for sign in ends for m in sign.finditer(answer)]
     answer = answer[: min((at for at in starts if answer[:at].strip()), default=None)]
-    return _listed("citations", "spaced" if numbers else "").sub("", answer)
+    return _list_pattern("citations", "spaced" if numbers else "").sub("", answer)
 
 
 _NEXT_NUMBER = re.compile(r"(?m)^\s{0,9}\d{1,3}[.)]\s[^\n]{0,300}\?[^\S\n]*$")
 
 # %% ../../nbs/ask/18_unwrap.ipynb #9482209a
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _require_unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     out = dict(pairs)
     if len(out) < len(pairs):
         raise _Twice
@@ -140,11 +140,11 @@ class _Twice(Exception):
     "An object has a key twice."
 
 
-def _no_number(text: str) -> Any:
+def _refuse_constant(text: str) -> Any:
     raise ValueError(f"{text} is no JSON")
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_once, parse_constant=_no_number)
+_DECODER = json.JSONDecoder(object_pairs_hook=_require_unique, parse_constant=_refuse_constant)
 
 
 def json_values(text: str) -> list[Any]:
@@ -187,7 +187,7 @@ _PASSED = re.compile(
 )
 
 
-def _alike(data: dict[str, Any], names: list[str]) -> bool:
+def _same_names(data: dict[str, Any], names: list[str]) -> bool:
     return all(data[k] == data[names[0]] for k in names)
 
 
@@ -200,7 +200,7 @@ def answer_field(data: Any) -> Any:
     if len(naming) > 1:
         naming = [k for k in naming if re.search("(?i)final", k)] or naming
     if len(naming) == 1 or (
-        naming and len({re.sub(r"\d", "", k) for k in naming}) == len(naming) and _alike(candidates, naming)
+        naming and len({re.sub(r"\d", "", k) for k in naming}) == len(naming) and _same_names(candidates, naming)
     ):
         return answer_field(candidates[naming[0]])
     if len(candidates) == 1 and (len(data) > 1 or isinstance(next(iter(candidates.values())), dict | list)):

@@ -103,22 +103,22 @@ class WalkedRubric(NamedTuple):
         return ahead, ends
 
 # %% ../../nbs/ask/20_walked.ipynb #fffeda1b
-def _wrong(rule: str, value: str, place: str, remedy: str = "") -> None:
+def _refuse_walked(rule: str, value: str, place: str, remedy: str = "") -> None:
     refuse(f"read_walked: {rule}; got {value}", place=place, remedy=remedy)
 
 
-def _question(row: Mapping[str, str], place: str) -> WalkedQuestion:
+def _rubric_question(row: Mapping[str, str], place: str) -> WalkedQuestion:
     at = {k: str(v).strip() for k, v in row.items() if k}
     severity = at["Severity"].capitalize()
     if severity not in ("", "Red", "Yellow"):
         remedy = "another word would count for nothing, and a finding be Best Practice"
-        _wrong("Severity must be Red, Yellow or empty", repr(at["Severity"]), place, remedy)
+        _refuse_walked("Severity must be Red, Yellow or empty", repr(at["Severity"]), place, remedy)
     for column in ("Dimension", "Question"):
         if not at[column]:
-            _wrong(f"a question must have a {column}", f"none for {at['Question ID']!r}", place)
+            _refuse_walked(f"a question must have a {column}", f"none for {at['Question ID']!r}", place)
     automatic = at.get("Auto Answer", "")
     if automatic.casefold() not in _AUTOMATIC:
-        _wrong("Auto Answer must be yes, no or empty", repr(automatic), place)
+        _refuse_walked("Auto Answer must be yes, no or empty", repr(automatic), place)
     names = (at["Question ID"], at["Dimension"], severity, at["Question"], at.get("Examples", ""))
     return WalkedQuestion(*names, at.get("Risk Type", ""), {}, _AUTOMATIC[automatic.casefold()])
 
@@ -137,41 +137,41 @@ def walked_questions(rows: Iterable[tuple[str, Mapping[str, str]]]) -> dict[str,
         name, answer, goto = (str(row[c]).strip() for c in ("Question ID", "Answer", "GOTO"))
         if name:
             if name in questions:
-                _wrong("Question ID must stand for one question", f"{name!r} again, first at {places[name]}", place)
-            current = questions[name] = _question(row, place)
+                _refuse_walked("Question ID must stand for one question", f"{name!r} again, first at {places[name]}", place)
+            current = questions[name] = _rubric_question(row, place)
             places[name] = place
         if not answer and goto:
-            _wrong("GOTO must stand beside an answer", f"{goto!r} beside none", place)
+            _refuse_walked("GOTO must stand beside an answer", f"{goto!r} beside none", place)
         if not answer:
             continue
         if current is None:
-            _wrong("the first row must have a Question ID", f"the answer {answer!r}", place)
+            _refuse_walked("the first row must have a Question ID", f"the answer {answer!r}", place)
             continue
         if answer.casefold() in map(str.casefold, current.goto):
-            _wrong("an answer must stand once", f"{answer!r} again for {current.id}", place)
+            _refuse_walked("an answer must stand once", f"{answer!r} again for {current.id}", place)
         if goto == ASSIGN_END and answer.casefold() != "yes":
-            _wrong("ASSIGN_END must stand beside the answer Yes", f"it beside {answer!r} of {current.id}", place)
+            _refuse_walked("ASSIGN_END must stand beside the answer Yes", f"it beside {answer!r} of {current.id}", place)
         current.goto["Yes" if answer.casefold() == "yes" else answer] = goto
-    _check(questions, places)
+    _check_rubric(questions, places)
     return questions
 
 
-def _check(questions: dict[str, WalkedQuestion], places: Mapping[str, str]) -> None:
+def _check_rubric(questions: dict[str, WalkedQuestion], places: Mapping[str, str]) -> None:
     if not questions:
-        _wrong("a rubric must have a question", "none", "the table")
+        _refuse_walked("a rubric must have a question", "none", "the table")
     rubric = WalkedRubric(questions)
     for q in questions.values():
         if q.automatic and len(q.options) > 1:
-            _wrong(
+            _refuse_walked(
                 "a question with Auto Answer must have one answer", f"{', '.join(q.options)} for {q.id}", places[q.id]
             )
         for option in q.options:
             to, target = rubric.after(q.id, option)
             if target.startswith(_ASIDE) and not to or to and to not in questions:
                 words = f"{target!r} for {option!r} of {q.id}"
-                _wrong("GOTO must be END, ASSIGN_END, NOT_RELEVANT>>ID or an id of the table", words, places[q.id])
+                _refuse_walked("GOTO must be END, ASSIGN_END, NOT_RELEVANT>>ID or an id of the table", words, places[q.id])
     if cycle := _cycle(rubric):
-        _wrong("a walk must come to an end", f"the cycle {' > '.join(cycle)}", places[cycle[0]])
+        _refuse_walked("a walk must come to an end", f"the cycle {' > '.join(cycle)}", places[cycle[0]])
 
 
 def _cycle(rubric: WalkedRubric) -> list[str]:
@@ -188,7 +188,7 @@ _FILES = "rubric_file rubric_prompt_beginning_file question_prompt_file personas
 _TEMPLATES = {"beginning": {"conversation"}, "asking": {"question", "examples_section", "options"}}
 
 
-def _rows(path: Path, required: Sequence[str]) -> Iterable[tuple[str, dict[str, str]]]:
+def _rubric_rows(path: Path, required: Sequence[str]) -> Iterable[tuple[str, dict[str, str]]]:
     return csv_rows(path, tuple(required), delimiter="\t" if path.suffix.lower() in (".tsv", ".txt") else None)
 
 
@@ -206,19 +206,19 @@ def read_walked(manifest: str | Path) -> WalkedRubric:
     names = manifest_files if isinstance(manifest_files, dict) else {}
     lacking = [k for k in _FILES if not isinstance(names.get(k), str) or not names[k]]
     if lacking:
-        _wrong(f"manifest must name {', '.join(_FILES)}", f"no {', '.join(lacking)}", path.name)
+        _refuse_walked(f"manifest must name {', '.join(_FILES)}", f"no {', '.join(lacking)}", path.name)
     inside = {k: (path.parent / manifest_files[k]).resolve() for k in _FILES}
     for k, file in inside.items():
         if not file.is_relative_to(path.parent.resolve()):
-            _wrong(f"{k} must be a path within the bundle", repr(manifest_files[k]), path.name)
+            _refuse_walked(f"{k} must be a path within the bundle", repr(manifest_files[k]), path.name)
         if not file.is_file():
             refuse(
                 f"read_walked: {k} must be there; got {manifest_files[k]!r}", place=path.name, error=FileNotFoundError
             )
     rubric_file, beginning, asking, personas, template = inside.values()
-    people = tuple({k: v for k, v in row.items() if k} for _, row in _rows(personas, ()))
+    people = tuple({k: v for k, v in row.items() if k} for _, row in _rubric_rows(personas, ()))
     out = WalkedRubric(
-        walked_questions(_rows(rubric_file, _COLUMNS)),
+        walked_questions(_rubric_rows(rubric_file, _COLUMNS)),
         file_text(beginning),
         file_text(asking),
         people,
@@ -227,7 +227,7 @@ def read_walked(manifest: str | Path) -> WalkedRubric:
     for name, fields in (_TEMPLATES | {"template": set(people[0]) if people else set()}).items():
         if odd := sorted(set(re.findall(r"\{([^{}\n]+)\}", getattr(out, name))) - fields):
             rule = f"the {name} of the prompt may name {', '.join(sorted(fields)) or 'nothing'} in braces"
-            _wrong(rule, ", ".join(odd), path.name)
+            _refuse_walked(rule, ", ".join(odd), path.name)
     return out
 
 # %% ../../nbs/ask/20_walked.ipynb #c383731c
@@ -314,13 +314,13 @@ class Walk:
         if self.ended == END:
             return dict.fromkeys(dimensions, NOT_RELEVANT)
         entered = dimensions if self.ended else [d for d in dimensions if d in self.given]
-        return {d: self._rating(self.given.get(d, [])) for d in entered}
+        return {d: self._severity_label(self.given.get(d, [])) for d in entered}
 
     def ratings(self) -> dict[str, str]:
         "The same without dimensions that an unread reply could have changed."
         return {d: r for d, r in self.by_their_rule().items() if d not in self.open}
 
-    def _rating(self, answers: Sequence[tuple[str, str]]) -> str:
+    def _severity_label(self, answers: Sequence[tuple[str, str]]) -> str:
         if not answers:
             return NOT_RELEVANT
         severities = {self.rubric.questions[i].severity for i, option in answers if option == "Yes"}

@@ -121,7 +121,7 @@ def as_template(pieces: Pieces, fields: Mapping[str, str], options: Sequence[str
     return Wording(user, _layout(lines, options) if options else "")
 
 # %% ../../nbs/ask/19_wording.ipynb #1151e6ed
-def _read(folder: Path, source: Mapping[str, str]) -> Pieces:
+def _read_prompt(folder: Path, source: Mapping[str, str]) -> Pieces:
     "The prompt that a recipe names: a whole text file, or a string of a program."
     file = folder / source["file"]
     if not file.is_file():
@@ -148,10 +148,10 @@ def write_prompts(recipe: Mapping[str, Any], source: str | Path, to: str | Path)
     for name, modes in recipe.items():
         template: dict[str, Any] = {"wording": "paper", "about": f"as in {', '.join(prompt_files({name: modes}))}"}
         for mode, of in modes.items():
-            wording = as_template(_read(Path(source), of["user"]), of.get("fields", {}), of.get("options", ()))
+            wording = as_template(_read_prompt(Path(source), of["user"]), of.get("fields", {}), of.get("options", ()))
             entry: dict[str, Any] = {"user": wording.user} | ({"option": wording.option} if wording.option else {})
             if "system" in of:
-                entry["system"] = as_template(_read(Path(source), of["system"]), {}).user
+                entry["system"] = as_template(_read_prompt(Path(source), of["system"]), {}).user
             entry |= {k: of[k] for k in ("omit", "inline") if k in of}
             if mode == "zero_shot":
                 template |= entry

@@ -29,7 +29,7 @@ __all__ = ['READER_ERRS', 'key_sheet', 'read_key_sheet', 'key_page', 'key_tasks'
            'decision_table', 'decisions_in_words', 'simulate_readers']
 
 # %% ../../nbs/corpus/05_adjudicate.ipynb #df9f6f87
-def _in_order(items: Sequence[Item], rater: str, seed: int) -> list[Item]:
+def _order_of_reader(items: Sequence[Item], rater: str, seed: int) -> list[Item]:
     "The items in the order in which this reader sees them."
     order = np.random.default_rng([seed, *rater.encode()]).permutation(len(items))
     return [items[k] for k in order]
@@ -38,7 +38,7 @@ def _in_order(items: Sequence[Item], rater: str, seed: int) -> list[Item]:
 def key_sheet(items: Sequence[Item], rater: str, *, seed: int) -> pd.DataFrame:
     "A reader's sheet: every question with its proposed key, in an order of the reader's own."
     rows = []
-    for i in _in_order(items, rater, seed):
+    for i in _order_of_reader(items, rater, seed):
         options = {f"option {a}": o for a, o in zip(letters(len(i.options)), i.options)}
         rows.append({"rater": rater, "item_id": i.item_id, "question": i.question} | options | {"proposed": i.key[0]})
     return pd.DataFrame(rows).assign(answer="", comment="")
@@ -51,10 +51,10 @@ def read_key_sheet(sheet: pd.DataFrame, items: Sequence[Item]) -> dict[str, str]
     """
     rows = enumerate(sheet.fillna({"answer": ""}).to_dict("records"), 2)
     answers = ((f"row {n}", str(row["item_id"]), str(row["answer"]).strip()) for n, row in rows)
-    return _letters(answers, items, "read_key_sheet")
+    return _letters_given(answers, items, "read_key_sheet")
 
 
-def _letters(answers: Iterable[tuple[str, str, str]], items: Sequence[Item], function: str) -> dict[str, str]:
+def _letters_given(answers: Iterable[tuple[str, str, str]], items: Sequence[Item], function: str) -> dict[str, str]:
     "The letters that place, item_id and answer give; an empty answer is open."
     by_id = {i.item_id: i for i in items}
     out: dict[str, str] = {}
@@ -98,7 +98,7 @@ def key_tasks(items: Sequence[Item], rater: str, *, seed: int) -> list[dict[str,
     "A reader's tasks: what stands on the reader's sheet."
     names = letters(max((len(i.options) for i in items), default=0))
     tasks = []
-    for i in _in_order(items, rater, seed):
+    for i in _order_of_reader(items, rater, seed):
         options = {a: f"{a}. {o}" for a, o in zip(letters(len(i.options)), i.options)}
         data = {"item_id": i.item_id, "rater": rater, "question": i.question}
         data |= {f"option_{a}": options.get(a, "") for a in names} | {"proposed": options[i.key[0]]}
@@ -126,7 +126,7 @@ def read_key_tasks(path: str | Path, items: Sequence[Item]) -> dict[str, str]:  
         latest: dict[str, Any] = max(annotations, key=recency, default={})
         answer = {r["from_name"]: value_of(r, place) for r in latest.get("result", [])}.get("answer")
         answers.append((place, task["data"]["item_id"], answer or ""))
-    return _letters(answers, items, "read_key_tasks")
+    return _letters_given(answers, items, "read_key_tasks")
 
 # %% ../../nbs/corpus/05_adjudicate.ipynb #680f352b
 def read_keys(path: str | Path, items: Sequence[Item]) -> dict[str, str]:  # item_id -> letter
@@ -196,7 +196,7 @@ def decided_items(items: Sequence[Item], decisions: Sequence[Decision], by: str 
     return [i.model_copy(update={"key": [keys[i.item_id]], "origin": i.origin | {"key": by}}) for i in decided]
 
 # %% ../../nbs/corpus/05_adjudicate.ipynb #1e95e4bf
-def _first_letters(decisions: Sequence[Decision]) -> tuple[np.ndarray, np.ndarray]:
+def _letters_of_readers(decisions: Sequence[Decision]) -> tuple[np.ndarray, np.ndarray]:
     "The letters of both readers (2, N), and whether each is the proposed one."
     chosen = np.array([[d.first for d in decisions], [d.second for d in decisions]], dtype=object)
     return chosen, chosen == np.array([d.proposed for d in decisions], dtype=object)
@@ -204,7 +204,7 @@ def _first_letters(decisions: Sequence[Decision]) -> tuple[np.ndarray, np.ndarra
 
 def key_agreement(decisions: Sequence[Decision]) -> pd.DataFrame:  # measure, and the columns of an estimate
     "The readers' agreement with the key and with each other: on the letter, and on agreeing with the key."
-    chosen, agrees = _first_letters([d for d in decisions if d.first is not None and d.second is not None])
+    chosen, agrees = _letters_of_readers([d for d in decisions if d.first is not None and d.second is not None])
     rows = []
     for reader, right in zip(("first", "second"), agrees):
         row = proportion(int(right.sum()), len(right)).row()
@@ -217,7 +217,7 @@ def key_agreement(decisions: Sequence[Decision]) -> pd.DataFrame:  # measure, an
 
 def reader_flags(decisions: Sequence[Decision]) -> pd.DataFrame:  # rater, n, agreement, ..., flag
     "Readers who always agreed, or always disagreed, with the proposed key although the other did not."
-    chosen, agrees = _first_letters(decisions)
+    chosen, agrees = _letters_of_readers(decisions)
     words = np.where(agrees, "agrees", "disagrees").astype(object)
     words[np.asarray(pd.isna(chosen))] = None
     return rater_flags(words, ["first", "second"])

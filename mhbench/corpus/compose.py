@@ -71,13 +71,13 @@ def making_recipe(path: str | Path) -> dict[str, Any]:
     return texts
 
 
-def _filled(template: str, /, **values: Any) -> str:
+def _filled_template(template: str, /, **values: Any) -> str:
     "A text with its {fields} filled in; braces in the values stay as they are."
     return re.sub(r"\{(\w+)\}", lambda m: str(values[m[1]]) if m[1] in values else m[0], template)
 
 
 def recipe_messages(recipe: Mapping[str, Any], **values: Any) -> list[dict[str, str]]:
-    user = _filled(recipe["user"], **values)
+    user = _filled_template(recipe["user"], **values)
     return [{"role": "system", "content": recipe["system"].strip()}, {"role": "user", "content": user.strip()}]
 
 
@@ -107,7 +107,7 @@ def compose_requests(
     with_text = [a for a in articles if a.text]
     for start in range(0, len(with_text), together):
         group = with_text[start : start + together]
-        abstracts = "\n".join(_filled(recipe["abstract"], **a.model_dump()) for a in group)
+        abstracts = "\n".join(_filled_template(recipe["abstract"], **a.model_dump()) for a in group)
         messages = recipe_messages(recipe, n=len(group), topics=", ".join(recipe["topics"]), abstracts=abstracts)
         yield group, Request(f"compose/{group[0].pmid}", messages, limit, schema=schema)
 
@@ -198,14 +198,14 @@ def _formed(c: Candidate, fields: Mapping[str, Any], recipe: Mapping[str, Any]) 
     return composed.rejected("wording", fault) if fault else composed
 
 # %% ../../nbs/corpus/03_compose.ipynb #c831f3a4
-def _plain(text: str) -> str:
+def _comparable_text(text: str) -> str:
     return " ".join(re.sub(r"[^\w%<>=.]+", " ", text.casefold()).split())
 
 
 def snippet_stands(snippet: str, text: str) -> bool:
     "Whether every passage of a snippet is in the abstract, word for word."
-    parts = [p for p in map(_plain, re.split(r"\.\.\.|…|\[\.\.\.\]", snippet)) if p]
-    abstract = _plain(text)
+    parts = [p for p in map(_comparable_text, re.split(r"\.\.\.|…|\[\.\.\.\]", snippet)) if p]
+    abstract = _comparable_text(text)
     return bool(parts) and all(p.rstrip(".") in abstract for p in parts)
 
 
@@ -223,7 +223,7 @@ def reading_requests(
     for c in candidates:
         if c.kept:
             fields = {"options": "; ".join(c.options), "correct": c.options[ord(c.key) - 65], "id": c.pmid}
-            pair = _filled(recipe["pair"], **fields, question=c.question, text=articles[c.pmid].text)
+            pair = _filled_template(recipe["pair"], **fields, question=c.question, text=articles[c.pmid].text)
             yield c, Request(f"validate/{c.candidate_id}", recipe_messages(recipe, pairs=pair), limit, schema=schema)
 
 # %% ../../nbs/corpus/03_compose.ipynb #7ab02832

@@ -95,7 +95,7 @@ def load_transcripts(path: Path, study: str) -> Corpus:
     return Corpus(transcript_items(t.model_copy(update={"study": study}) for t in transcripts))
 
 # %% ../../nbs/corpus/07_load.ipynb #cf2808c4
-def _rated(path: Path, ratings: dict[str, Any]) -> RatingTable:
+def _described_ratings(path: Path, ratings: dict[str, Any]) -> RatingTable:
     "The ratings of a description, from the folder of the questions; refused where their file was changed."
     beside = path.parent / Path(ratings["path"]).expanduser()
     recorded = ratings.get("sha256")
@@ -130,7 +130,7 @@ def load_table(
     rated = Validated([], [])
     notes = list(table.notes)
     if ratings:
-        second = _rated(path, ratings)
+        second = _described_ratings(path, ratings)
         rated = ratings_of_items(second, questions.records, study, strict=strict)
         notes += second.notes + second.asks
     aside = [*questions.set_aside, *rated.set_aside]
@@ -184,7 +184,7 @@ def _unread(loader: str, path: Path, error: Exception) -> NoReturn:
     refuse(f"load_corpus: the source must be what loader {loader} reads; got {actual}", place=path.name, remedy=remedy)
 
 # %% ../../nbs/corpus/07_load.ipynb #755194be
-def _called(load: Callable[..., Corpus], loader: str, path: Path, study: str | None, options: dict) -> Corpus:
+def _load_with_options(load: Callable[..., Corpus], loader: str, path: Path, study: str | None, options: dict) -> Corpus:
     "What the loader returns; options that it does not take are refused, and so is what is no Corpus."
     takes = inspect.signature(load)
     if study is not None and "study" in takes.parameters:
@@ -243,7 +243,7 @@ def load_corpus(
     if licence is not None and licence not in LICENCES:
         remedy = "leave it out: the texts are then protected, and `mhbench report --private` shows them on this machine"
         refuse(f"load_corpus: licence must be one of {', '.join(LICENCES)}; got {licence!r}", remedy=remedy)
-    corpus = _called(load, loader, path, study, options)
+    corpus = _load_with_options(load, loader, path, study, options)
     if not corpus.items:
         remedy = "; ".join(corpus.notes) or "look whether it is the right file"
         refuse("load_corpus: the source must hold a question; got none", place=f"{path}", remedy=remedy)

@@ -46,7 +46,7 @@ def chunk_text(text: str, *, words: int = 120, overlap: int = 20) -> list[str]:
     return [" ".join(all_words[s : s + words]) for s in starts if all_words]
 
 # %% ../../nbs/corpus/04_passages.ipynb #adc5de78
-def _texts_of(file: Path) -> list[dict[str, str]]:
+def _texts_of_file(file: Path) -> list[dict[str, str]]:
     if file.suffix == ".txt":
         return [{"passage_id": file.stem, "source": file.name, "text": file.read_text(encoding="utf-8")}]
     rows = list(json_rows(file))
@@ -70,7 +70,7 @@ def read_passages(
     home = Path(path)
     files = sorted(f for f in home.glob("*") if f.suffix in (".jsonl", ".txt")) if home.is_dir() else [home]
     out: dict[str, Passage] = {}
-    for row in chain.from_iterable(map(_texts_of, files)):
+    for row in chain.from_iterable(map(_texts_of_file, files)):
         pieces = chunk_text(row["text"], words=words, overlap=overlap)
         name = str(row["passage_id"])
         if not pieces:

@@ -57,13 +57,13 @@ class Abstract(Record):
     topics: list[str] = []  # the queries that found it
 
 
-def _text(node: Any) -> str:
+def _node_text(node: Any) -> str:
     return " ".join("".join(node.itertext()).split()) if node is not None else ""
 
 
 def _year(article: Any) -> int | None:
     for path in (".//JournalIssue/PubDate/Year", ".//ArticleDate/Year", ".//JournalIssue/PubDate/MedlineDate"):
-        if match := re.search(r"\d{4}", _text(article.find(path))):
+        if match := re.search(r"\d{4}", _node_text(article.find(path))):
             return int(match[0])
     return None
 
@@ -71,7 +71,7 @@ def _year(article: Any) -> int | None:
 def _day(date: Any) -> str | None:
     if date is None:
         return None
-    parts = [_text(date.find(p)) for p in ("Year", "Month", "Day")]
+    parts = [_node_text(date.find(p)) for p in ("Year", "Month", "Day")]
     return f"{int(parts[0]):04d}-{int(parts[1] or 1):02d}-{int(parts[2] or 1):02d}" if parts[0] else None
 
 # %% ../../nbs/corpus/02_pubmed.ipynb #61553751
@@ -79,23 +79,23 @@ def _article(node: Any) -> dict[str, Any]:
     citation = node.find("MedlineCitation")
     article = citation.find("Article")
     pmid = citation.find("PMID")
-    parts = [(p.get("Label"), _text(p)) for p in article.iterfind("Abstract/AbstractText")]
-    types = [_text(t) for t in article.iterfind("PublicationTypeList/PublicationType")]
+    parts = [(p.get("Label"), _node_text(p)) for p in article.iterfind("Abstract/AbstractText")]
+    types = [_node_text(t) for t in article.iterfind("PublicationTypeList/PublicationType")]
     corrections = {c.get("RefType") for c in citation.iterfind("CommentsCorrectionsList/CommentsCorrections")}
     return {
-        "pmid": _text(pmid),
+        "pmid": _node_text(pmid),
         "version": int(pmid.get("Version") or 1),
-        "title": _text(article.find("ArticleTitle")),
+        "title": _node_text(article.find("ArticleTitle")),
         "text": "\n".join(f"{label}: {text}" if label else text for label, text in parts if text),
-        "journal": _text(article.find("Journal/Title")) or None,
+        "journal": _node_text(article.find("Journal/Title")) or None,
         "year": _year(article),
         "entered": _day(node.find(".//PubMedPubDate[@PubStatus='entrez']")),
         "revised": _day(citation.find("DateRevised")),
-        "languages": [_text(n) for n in article.iterfind("Language")],
+        "languages": [_node_text(n) for n in article.iterfind("Language")],
         "types": types,
-        "mesh": [_text(d) for d in citation.iterfind("MeshHeadingList/MeshHeading/DescriptorName")],
+        "mesh": [_node_text(d) for d in citation.iterfind("MeshHeadingList/MeshHeading/DescriptorName")],
         "retracted": "RetractionIn" in corrections or "Retracted Publication" in types,
-        "rights": _text(article.find("Abstract/CopyrightInformation")) or None,
+        "rights": _node_text(article.find("Abstract/CopyrightInformation")) or None,
     }
 
 # %% ../../nbs/corpus/02_pubmed.ipynb #79f15fb5

@@ -87,7 +87,7 @@ def item_fingerprint(item: Item) -> str:  # 16 hexadecimal digits
     return fingerprint([*content, *([[*map(folded, item.stems)]] if item.stems else [])])[:16]
 
 # %% ../../nbs/corpus/01_splits.ipynb #da224249
-def _keyed(items: Sequence[Item]) -> list[Item]:
+def _single_key_items(items: Sequence[Item]) -> list[Item]:
     return [i for i in items if task_of(i).choice and len(i.key) == 1]
 
 
@@ -96,7 +96,7 @@ def key_positions(items: Sequence[Item]) -> pd.DataFrame:  # p is of all letters
 
     Raises: ValueError where items differ in their number of options.
     """
-    keyed = _keyed(items)
+    keyed = _single_key_items(items)
     sizes = {len(i.options) for i in keyed}
     if len(sizes) != 1:
         refuse(f"key_positions: items must have as many options each; got {sorted(sizes)}")
@@ -113,7 +113,7 @@ def length_cue(items: Sequence[Item]) -> dict[str, Any]:  # with n_tied, chance,
     length beside the other options' mean, over all questions.
     """
     right, chances, ratios = [], [], []
-    for i in _keyed(items):
+    for i in _single_key_items(items):
         sizes = np.array([len(o) for o in i.options])
         key = letters(26).index(i.key[0])
         ratios.append(sizes[key] / np.delete(sizes, key).mean())

@@ -163,7 +163,7 @@ def question_text(item: Item, without_question: bool) -> str:
     return "" if without_question else "\n".join([item.question, *(v for v in item.context.values() if v.strip())])
 
 
-def _count(tokenizer, texts: list[str]) -> np.ndarray:  # (n,) tokens without special ones
+def _n_tokens(tokenizer, texts: list[str]) -> np.ndarray:  # (n,) tokens without special ones
     with loading.quiet_loading():
         ids = tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"] if texts else []
     return np.array([len(i) for i in ids], dtype=np.int64)
@@ -185,10 +185,10 @@ def prepare_choices(
     options = list(chain.from_iterable(i.options for i in items))
     n_options = np.array([len(i.options) for i in items], dtype=np.int64)
     start = np.cumsum(n_options) - n_options
-    longest = np.maximum.reduceat(_count(tokenizer, options), start) if items else np.zeros(0, np.int64)
+    longest = np.maximum.reduceat(_n_tokens(tokenizer, options), start) if items else np.zeros(0, np.int64)
     longest = longest + tokenizer.num_special_tokens_to_add(pair=True)
-    question_lengths = _count(tokenizer, ["" if without_question else i.question for i in items])
-    truncated = _count(tokenizer, firsts) + longest > max_length
+    question_lengths = _n_tokens(tokenizer, ["" if without_question else i.question for i in items])
+    truncated = _n_tokens(tokenizer, firsts) + longest > max_length
     fits = question_lengths + longest <= max_length
     fitting = np.flatnonzero(fits).tolist()
     asks = list(np.repeat(np.array(firsts, dtype=object), n_options * fits))

@@ -204,7 +204,7 @@ def _history(log: Sequence[dict]) -> pd.DataFrame:
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
+def _training_lock(folder: Path) -> Iterator[None]:
     "A run is trained by one process at a time; the system gives the lock back when that process ends, however it ends."
     from filelock import FileLock, Timeout
 
@@ -245,7 +245,7 @@ def finetune(
     folder = Path(runs) / key[:16]
     record = folder / "done.json"
     if not record.exists():
-        with _alone(folder):
+        with _training_lock(folder):
             if not record.exists():  # the process that was waited for may have ended it
                 _train(data, settings, seed, folder, list(callbacks))
     facts = json.loads(record.read_text(encoding="utf-8"))

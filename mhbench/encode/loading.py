@@ -183,7 +183,7 @@ def distinct_values(values: Iterable) -> tuple[list, np.ndarray]:
     return list(places), np.asarray(index, dtype=np.int64)
 
 
-def _apart(a: np.ndarray) -> np.ndarray:
+def _in_own_pages(a: np.ndarray) -> np.ndarray:
     "A large array in pages of its own: what outlives many batches would leave holes in the heap, which would grow."
     if a.nbytes < 2**14:
         return a
@@ -206,7 +206,7 @@ class Kept:
         distinct = dict.fromkeys(keys)
         missing = [k for k in distinct if k not in self.held]
         if missing:
-            self.held.update(zip(missing, map(_apart, self.compute(missing))))
+            self.held.update(zip(missing, map(_in_own_pages, self.compute(missing))))
         self.bytes += sum(self.held[k].nbytes + self.overhead for k in missing)
         for k in distinct:
             self.held.move_to_end(k)

@@ -39,7 +39,7 @@ _BULLET = re.compile(
 _STOP = re.compile(r"([.!?\u2026]+[\"'\u201d\u2019)\]]*)(?=\s+|$)|([\u3002\uff01\uff1f\u0964]+[\u300d\u300f\u201d]*)")
 
 
-def _sentences(line: str) -> list[str]:
+def _sentences_of_line(line: str) -> list[str]:
     out, start = [], 0
     for m in _STOP.finditer(line):
         if m[1] and m.end() < len(line):
@@ -61,7 +61,7 @@ def split_steps(text: str) -> list[str]:
     for line in re.split(r"[\r\n\u2028\u2029]+", text):
         line = re.sub(r"\s+", " ", re.sub(r"\*\*|__|`", "", line)).strip()
         line = _BULLET.sub("", line)
-        steps += [s for s in _sentences(line) if re.search(r"\w", s)]
+        steps += [s for s in _sentences_of_line(line) if re.search(r"\w", s)]
     return steps
 
 # %% ../../nbs/encode/07_roscoe.ipynb #85ff63eb
@@ -203,11 +203,11 @@ def _blocks(contexts: list[tuple[str, ...]], size: int) -> list[list[int]]:
     return [order[i : i + size].tolist() for i in range(0, len(order), size)]
 
 
-def _flat(parts: Iterable[Iterable]) -> list:
+def _flattened(parts: Iterable[Iterable]) -> list:
     return list(chain.from_iterable(parts))
 
 
-def _split(flat: Iterable, parts: Iterable[Sized]) -> list[list]:
+def _split_like(flat: Iterable, parts: Iterable[Sized]) -> list[list]:
     "A list cut into lists as long as these."
     remaining = iter(flat)
     return [list(islice(remaining, len(piece))) for piece in parts]
@@ -228,18 +228,18 @@ class _Vectors:
         return self.encoder.tokens(texts, widths=[w for _, w in keys]) if self.padded else self.encoder.tokens(texts)
 
     def sentences(self, chains: list[tuple[str, ...]]) -> list[np.ndarray]:
-        rows = _split(self.sentence(_flat(chains)), chains)
+        rows = _split_like(self.sentence(_flattened(chains)), chains)
         return [np.stack(row) if row else np.zeros((0, 1), np.float32) for row in rows]
 
     def tokens(self, chains: list[tuple[str, ...]]) -> list[list[np.ndarray]]:
-        flat = _flat(chains)
+        flat = _flattened(chains)
         n = self.encoder.lengths(flat).tolist() if self.padded and flat else [0] * len(flat)
-        width = _flat(
+        width = _flattened(
             [max(lengths_of_chain)] * len(lengths_of_chain)
-            for lengths_of_chain in _split(n, chains)
+            for lengths_of_chain in _split_like(n, chains)
             if lengths_of_chain
         )  # of the longest beside it
-        return _split(self.token(list(zip(flat, width))), chains)
+        return _split_like(self.token(list(zip(flat, width))), chains)
 
     def token_scores(self, h: list, s: list, aligned: list[np.ndarray]) -> list[dict[str, float]]:
         "The two scores of chains and contexts that come from tokens."
@@ -280,16 +280,16 @@ def _other_scores(h, s, models: dict[str, Kept], convention: str) -> list[dict]:
         pairs_of_chains = [inference_pairs(a, b, convention) for a, b in zip(h, s)]
         for name, empty in (("discourse_representation", np.nan), ("coherence_step_vs_step", 1.0)):
             pairs = [p[name] for p in pairs_of_chains]
-            for row, p in zip(out, _split(nli(_flat(pairs)), pairs)):  # probabilities of contradiction
+            for row, p in zip(out, _split_like(nli(_flattened(pairs)), pairs)):  # probabilities of contradiction
                 row[name] = 1 - float(max(p)) if p else empty
     if lm := models.get("lm"):
-        lm(_flat(h) + [" ".join(steps) for steps in h])  # all in one call, so that batches are of like length
+        lm(_flattened(h) + [" ".join(steps) for steps in h])  # all in one call, so that batches are of like length
         for row, steps in zip(out, h):
             (of_chain, _), *of_steps = lm([" ".join(steps), *steps])
             perplexities, n = np.array(of_steps).T
             row |= perplexity_scores(of_chain, perplexities, n, convention)
     if grammar := models.get("grammar"):
-        for row, p in zip(out, _split(grammar(_flat(h)), h)):
+        for row, p in zip(out, _split_like(grammar(_flattened(h)), h)):
             row |= {"grammar_step": float(np.mean(p, dtype=float)), "grammar_step_max": float(min(p))}
     return out
 

@@ -29,13 +29,13 @@ __all__ = ['StoreSettings', 'store_path', 'ResultStore', 'weights_at', 'fingerpr
            'recalled']
 
 # %% ../../nbs/encode/09_store.ipynb #817abcb6
-def _digest(*parts: bytes) -> bytes:
+def _digest_of_parts(*parts: bytes) -> bytes:
     return hashlib.blake2b(repr(parts).encode(), digest_size=8).digest()
 
 
-def _row(key: bytes, result: np.ndarray) -> tuple[bytes, bytes, bytes]:
+def _row_to_store(key: bytes, result: np.ndarray) -> tuple[bytes, bytes, bytes]:
     np.save(value := io.BytesIO(), result, allow_pickle=False)
-    return key, value.getvalue(), _digest(key, value.getvalue())
+    return key, value.getvalue(), _digest_of_parts(key, value.getvalue())
 
 # %% ../../nbs/encode/09_store.ipynb #be9d5cae
 _SCHEMA = "CREATE TABLE IF NOT EXISTS results (key BLOB PRIMARY KEY, value BLOB, digest BLOB)"
@@ -76,12 +76,12 @@ class ResultStore(Database):
         "What is there of some keys, SHA-256, and is as it was written."
         sql = "SELECT key, value, digest FROM results WHERE key = ?"
         rows = self._guard(lambda: [row for k in keys for row in self._db.execute(sql, (k,))])
-        intact = [(key, value) for key, value, digest in rows if digest == _digest(key, value)]
+        intact = [(key, value) for key, value, digest in rows if digest == _digest_of_parts(key, value)]
         return {key: np.load(io.BytesIO(value), allow_pickle=False) for key, value in intact}
 
     def put(self, results: Mapping[bytes, np.ndarray]) -> None:
         "Commit results in one transaction, but for those that are no number (NaN)."
-        rows = [_row(k, x) for k, x in results.items() if not np.isnan(x).any()]
+        rows = [_row_to_store(k, x) for k, x in results.items() if not np.isnan(x).any()]
 
         def write() -> None:
             with transaction(self._db):

@@ -44,7 +44,7 @@ def _folds(items: Sequence[Item], n_folds: int) -> Iterator[Fold]:
 WORD_INPUTS = ("question and options", "options alone")  # what of an item is read
 
 
-def _asked(item: Item) -> str:
+def _asked_text(item: Item) -> str:
     return " ".join([*map(str, item.context.values()), item.question])
 
 
@@ -57,7 +57,7 @@ class _Rows:
         self.with_question = with_question
         self.words = TfidfVectorizer(sublinear_tf=True, ngram_range=(1, 2), token_pattern=r"(?u)\b\w+\b")
         texts = [o for i in items for o in i.options]
-        self.words.fit(texts + ([_asked(i) for i in items] if with_question else []))
+        self.words.fit(texts + ([_asked_text(i) for i in items] if with_question else []))
 
     def __call__(self, items: Sequence[Item]) -> Any:  # a sparse matrix, an option in a row
         from scipy.sparse import csr_matrix, hstack
@@ -75,7 +75,7 @@ class _Rows:
         dense = [length / np.where(mean_length > 0, mean_length, 1)[of], alike]
         parts = [x]
         if self.with_question:
-            shared = x.multiply(self.words.transform([_asked(i) for i in items])[of])
+            shared = x.multiply(self.words.transform([_asked_text(i) for i in items])[of])
             parts.append(shared)
             dense.append(np.asarray(shared.sum(axis=1)).ravel())
         return hstack([*parts, csr_matrix(np.stack(dense, axis=1))]).tocsr()

@@ -297,11 +297,11 @@ class Claims:
         return self.file.paper.name
 
 # %% ../../nbs/ledger/01_claims.ipynb #1600b4d4
-def _joined(label: str | list[str]) -> str:
+def _joined_label(label: str | list[str]) -> str:
     return label if isinstance(label, str) else " / ".join(label)
 
 
-def _labels(row: str, column: str, names: Mapping[str, Any]) -> dict[str, Any]:
+def _label_placeholders(row: str, column: str, names: Mapping[str, Any]) -> dict[str, Any]:
     out: dict[str, Any] = {}
     for word, label in (("row", row), ("column", column)):
         out |= {word: names.get(label, label), f"{word}.printed": label}
@@ -309,14 +309,14 @@ def _labels(row: str, column: str, names: Mapping[str, Any]) -> dict[str, Any]:
     return out
 
 
-def _filled(entry_part: Any, labels: Mapping[str, Any], place: str) -> Any:
+def _filled_entry(entry_part: Any, labels: Mapping[str, Any], place: str) -> Any:
     "A part of an entry with its placeholders replaced."
     if isinstance(entry_part, Record):
-        return type(entry_part)(**_filled(entry_part.model_dump(), labels, place))
+        return type(entry_part)(**_filled_entry(entry_part.model_dump(), labels, place))
     if isinstance(entry_part, Mapping):
-        return {_filled(k, labels, place): _filled(v, labels, place) for k, v in entry_part.items()}
+        return {_filled_entry(k, labels, place): _filled_entry(v, labels, place) for k, v in entry_part.items()}
     if isinstance(entry_part, list):
-        return [_filled(v, labels, place) for v in entry_part]
+        return [_filled_entry(v, labels, place) for v in entry_part]
     if not isinstance(entry_part, str):
         return entry_part
     for placeholder in set(re.findall(r"\{((?:row|column)[^{}]*)\}", entry_part)):
@@ -341,7 +341,7 @@ def _cells_of(entry: ClaimEntry, place: str) -> list[tuple[str, str, str]]:  # r
     if entry.printed is not None or entry.rows is None or entry.columns is None:
         remedy = "give `printed` for one number, or `columns` and `rows` for a table"
         refuse("load_claims: an entry must be one number or a table; got neither, or both", place=place, remedy=remedy)
-    columns = [_joined(c) for c in entry.columns]
+    columns = [_joined_label(c) for c in entry.columns]
     cells = []
     for row, numbers in entry.rows.items():
         if len(numbers) != len(columns):
@@ -355,14 +355,14 @@ def _block_of(entry: ClaimEntry, row: str, column: str) -> _How | None:
     "The first block that names a cell, or the entry itself; None where neither says anything."
     for block in entry.blocks:
         of_row = block.rows is None or row in block.rows
-        if of_row and (block.columns is None or column in map(_joined, block.columns)):
+        if of_row and (block.columns is None or column in map(_joined_label, block.columns)):
             return block
     return entry if entry.says else None
 
 # %% ../../nbs/ledger/01_claims.ipynb #5cb959bc
 def _check_names(entry: ClaimEntry, file: ClaimsFile, place: str) -> None:
     "Refuse names in an entry that are not declared."
-    columns = [_joined(c) for c in entry.columns or []]
+    columns = [_joined_label(c) for c in entry.columns or []]
     blocks: list[ClaimEntry | Block] = [entry, *entry.blocks]
     for block in blocks:
         used_and_declared: dict[str, tuple[Iterable[str | None], Iterable[str]]] = {
@@ -370,7 +370,7 @@ def _check_names(entry: ClaimEntry, file: ClaimsFile, place: str) -> None:
             "conventions": ([*block.conventions, "random" if block.random else None], file.conventions),
             "notes": ([block.note], file.notes),
             "rows": (block.rows or [], entry.rows or {}),
-            "columns": ([_joined(c) for c in block.columns or []], columns),
+            "columns": ([_joined_label(c) for c in block.columns or []], columns),
         }
         for kind, (used, declared) in used_and_declared.items():
             for name in (u for u in used if u and u not in declared):
@@ -394,25 +394,25 @@ def _claims_of(entry: ClaimEntry, file: ClaimsFile, file_place: str) -> list[Cla
             remedy = "say `ours`, `conventions`, `needs` or `cannot` in a block that matches it"
             message = f"load_claims: a printed number must say how it is had; got nothing for {name!r}"
             refuse(message, place=place, remedy=remedy)
-        labels = _labels(row, column, entry.names)
-        say = {k: _filled(getattr(block, k), labels, name) for k in ("ours", "conventions", "otherwise")}
+        labels = _label_placeholders(row, column, entry.names)
+        say = {k: _filled_entry(getattr(block, k), labels, name) for k in ("ours", "conventions", "otherwise")}
         needs = block.needs if block.needs is not None else entry.needs if block.ours or block.conventions else None
-        say["needs"] = tuple(_filled(needs or [], labels, name))
+        say["needs"] = tuple(_filled_entry(needs or [], labels, name))
         same = {k: getattr(block, k) for k in ("cannot", "note", "random", "beside", "part")}
         number = read_printed(printed, f"{file_place}, {name}")
         out.append(Claim(name, entry.place, entry.of, row, column, printed, number, entry.scale, **say, **same))
     return out
 
 # %% ../../nbs/ledger/01_claims.ipynb #45ff1bc2
-def _lines(node: yaml.Node, at: tuple = ()) -> dict[tuple, int]:  # path within the file -> line
+def _entry_lines(node: yaml.Node, at: tuple = ()) -> dict[tuple, int]:  # path within the file -> line
     "The line on which each entry of a YAML file begins."
     out = {at: node.start_mark.line + 1}
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
-            out |= _lines(value, (*at, key.value))
+            out |= _entry_lines(value, (*at, key.value))
     if isinstance(node, yaml.SequenceNode):
         for k, value in enumerate(node.value):
-            out |= _lines(value, (*at, k))
+            out |= _entry_lines(value, (*at, k))
     return out
 
 
@@ -421,7 +421,7 @@ SAFE_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _BASE = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 
 
-def _parsed(path: Path) -> tuple[dict, dict[tuple, int]]:
+def _content_and_lines(path: Path) -> tuple[dict, dict[tuple, int]]:
     text = path.read_text(encoding="utf-8")
     try:
         node, content = yaml.compose(text, SAFE_LOADER), yaml.load(text, SAFE_LOADER)
@@ -429,7 +429,7 @@ def _parsed(path: Path) -> tuple[dict, dict[tuple, int]]:
         for name, as_text in (yaml.load(text, _BASE)["tables"] if isinstance(tables, dict) else {}).items():
             if isinstance(as_text, dict) and "ratings" in as_text and tables:  # all scalars of a description are text
                 tables[name]["ratings"] = as_text["ratings"]
-        return content, _lines(node) if node else {}
+        return content, _entry_lines(node) if node else {}
     except yaml.YAMLError as e:
         mark = getattr(e, "problem_mark", None)
         place = f"{path.name}:{mark.line + 1 if mark else 1}"
@@ -472,7 +472,7 @@ def load_claims(path: str | Path) -> Claims:
     path = Path(path)
     if not path.is_file():
         refuse(f"load_claims: path must be a file; got {str(path)!r}", error=FileNotFoundError)
-    content, lines = _parsed(path)
+    content, lines = _content_and_lines(path)
     try:
         file = ClaimsFile(**content)
     except ValidationError as e:

@@ -92,7 +92,7 @@ def _of_table(study: str, reference: Mapping[str, Any], file: str = "") -> str:
     return ": ".join(text for text in parts if text)
 
 
-def _origins(study: str, argument: Any) -> list[str]:
+def _origins_of_section(study: str, argument: Any) -> list[str]:
     "The tables and printed numbers that an argument refers to."
     named = [x for x in mappings_in(argument) if "printed" in x or "table" in x]
     return [f"{study}/claims.yaml: {x['printed']}" if "printed" in x else _of_table(study, x) for x in named]
@@ -122,9 +122,9 @@ def quantity(
             low, high = (source_value(cell, claims, tables) * scale for cell in cells)
     else:
         function_name = source.call.rpartition(".")[2]
-        behind = "; ".join(dict.fromkeys(_origins(study, source_fields.get("of"))))
+        behind = "; ".join(dict.fromkeys(_origins_of_section(study, source_fields.get("of"))))
         origin = behind if function_name == "sum" and "; " not in behind else f"{function_name} of {behind}"
-    printed = all("/claims.yaml: " in x for x in _origins("", source_fields))  # nothing else is behind it
+    printed = all("/claims.yaml: " in x for x in _origins_of_section("", source_fields))  # nothing else is behind it
     return Quantity(value, low, high, origin, printed)
 
 
@@ -325,7 +325,7 @@ def _of_names(section: _Section, rows_of: RowsOf) -> list[tuple[str, Quantity, s
     return sorted(rows, key=lambda row: -row[1].value)
 
 
-def _plot(section: _Section, plot: Plot) -> dict[str, Any]:
+def _front_plot(section: _Section, plot: Plot) -> dict[str, Any]:
     "A figure as the template reads it."
     rows: list[dict[str, Any]] = []
     for written in plot.rows:
@@ -377,19 +377,19 @@ def printed_counts(verdicts: pd.DataFrame) -> dict[str, Any]:
 _FROM = re.compile(r'<data value="[^"]*" data-from="([^"]*)" title="[^"]*">(.*?)</data>')
 
 
-def _texts(parts: Any) -> Iterator[str]:
+def _texts_in(parts: Any) -> Iterator[str]:
     "Every text in nested lists and mappings."
     if isinstance(parts, str):
         yield parts
     elif isinstance(parts, (list, Mapping)):
         for element in parts.values() if isinstance(parts, Mapping) else parts:
-            yield from _texts(element)
+            yield from _texts_in(element)
 
 
 def _shown_origins(parts: Any) -> list[dict[str, str]]:  # said, file, row, link
     "The numbers of a section in the order in which they appear, each origin once."
     text_of: dict[str, str] = {}
-    for text in _texts(parts):
+    for text in _texts_in(parts):
         for origin, said in _FROM.findall(text):
             text_of.setdefault(html.unescape(origin), said)
     rows = []
@@ -420,7 +420,7 @@ def front_page(
             "title": claims.file.paper.title,
         }
         paper |= {"cite": front.cite, "verdict": front.verdict, "settled": front.settled, "links": front.links}
-        paper |= words | {"key": _plot(section, front.key), "figures": [_plot(section, f) for f in front.figures]}
+        paper |= words | {"key": _front_plot(section, front.key), "figures": [_front_plot(section, f) for f in front.figures]}
         paper |= {"conclusions": conclusions_html(claims, section.known), "printed": printed_counts(verdicts_of_paper)}
         questions = [{"question": q, "answer": section.text(a), "id": study} for q, a in front.answers.items()]
         sections.append(paper | {"origins": _shown_origins([paper, questions])})

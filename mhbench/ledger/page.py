@@ -47,12 +47,12 @@ def shown_value(value: float, printed: PrintedNumber, signed: bool = False) -> s
     return text.replace("-", "\N{MINUS SIGN}")
 
 
-def _words(code: str) -> str:
+def _without_underscores(code: str) -> str:
     return code.replace("_", " ")
 
 
 def _heading(code: str) -> str:
-    return _words(code)[:1].upper() + _words(code)[1:]
+    return _without_underscores(code)[:1].upper() + _without_underscores(code)[1:]
 
 # %% ../../nbs/ledger/03_page.ipynb #2f35ae20
 @dataclass
@@ -75,15 +75,15 @@ class _Paper:
         return [row for row in self.rows if values.items() <= row.items()]
 
 # %% ../../nbs/ledger/03_page.ipynb #b9ac879a
-def _row(paper: _Paper, n: int, verdict: Mapping[str, Any]) -> dict[str, Any]:
+def _claim_view(paper: _Paper, n: int, verdict: Mapping[str, Any]) -> dict[str, Any]:
     "A claim as the template reads it."
     printed = read_printed(verdict["printed"])
     code = verdict["verdict"]
     labels = [verdict["of"], *(verdict[c] for c in ("row", "column") if verdict[c])]
     conventions = [c for c in verdict["convention"].split(", ") if c]
-    why = [{"to": paper.id("c", c), "name": _words(c)} for c in conventions]
+    why = [{"to": paper.id("c", c), "name": _without_underscores(c)} for c in conventions]
     if code == "cannot":
-        why.append({"to": paper.id("r", verdict["reason"]), "name": _words(verdict["reason"])})
+        why.append({"to": paper.id("r", verdict["reason"]), "name": _without_underscores(verdict["reason"])})
     if verdict["note"]:
         why.append({"to": paper.id("n", verdict["note"]), "name": "evidence"})
     return {
@@ -96,7 +96,7 @@ def _row(paper: _Paper, n: int, verdict: Mapping[str, Any]) -> dict[str, Any]:
         "made_of": EVIDENCE_KINDS.get(verdict["kind"], ""),
         "why": why,
         "conventions": conventions,
-        "named": ", ".join(_words(c) for c in conventions) or (SAID[code] if code == "undecided" else ""),
+        "named": ", ".join(_without_underscores(c) for c in conventions) or (SAID[code] if code == "undecided" else ""),
     }
 
 
@@ -105,7 +105,7 @@ def _papers(verdicts: pd.DataFrame, claims: Sequence[Claims]) -> list[_Paper]:
     papers = [_Paper(file, number) for number, file in enumerate(claims, 1)]
     for paper in papers:
         verdict_rows = verdicts[verdicts["paper"] == paper.name].to_dict("records")
-        paper.rows = [_row(paper, n, v) for n, v in enumerate(verdict_rows, 1)]
+        paper.rows = [_claim_view(paper, n, v) for n, v in enumerate(verdict_rows, 1)]
     return papers
 
 # %% ../../nbs/ledger/03_page.ipynb #e66134a5
@@ -141,7 +141,7 @@ def _discoveries(paper: _Paper) -> list[dict[str, Any]]:
     return notes
 
 
-def _differences(paper: _Paper) -> list[dict[str, Any]]:
+def _differences_by_note(paper: _Paper) -> list[dict[str, Any]]:
     "The differences by note, with what a part of a release gives, which decides nothing."
     notes = []
     different = [
@@ -214,7 +214,7 @@ def _totals(papers: Sequence[_Paper], rows: Sequence[Mapping[str, Any]]) -> dict
     }
 
 
-def _counts(papers: Sequence[_Paper]) -> list[dict[str, Any]]:
+def _verdicts_in_words(papers: Sequence[_Paper]) -> list[dict[str, Any]]:
     "By paper and kind the verdicts in words; a kind without a number has none."
     rows = []
     for paper in papers:
@@ -224,7 +224,7 @@ def _counts(papers: Sequence[_Paper]) -> list[dict[str, Any]]:
             by_verdict = [{"verdict": v, "name": SAID[v], "n": n[kind, v]} for v in VERDICTS[:-1] if n[kind, v]]
             kinds.append({"kind": kind, "name": name, "n": sum(x["n"] for x in by_verdict), "of": by_verdict})
         without = Counter(row["reason"] for row in paper.having(verdict="cannot"))
-        reasons = [{"to": paper.id("r", code), "name": _words(code), "n": k} for code, k in without.most_common()]
+        reasons = [{"to": paper.id("r", code), "name": _without_underscores(code), "n": k} for code, k in without.most_common()]
         about = {"paper": paper.name, "url": paper.claims.file.paper.url, "claims": len(paper.rows)}
         rows.append(about | {"kinds": kinds, "reasons": reasons, "without": sum(without.values())})
     return rows
@@ -248,7 +248,7 @@ def _tolerances(verdicts: pd.DataFrame) -> list[dict[str, Any]]:
             "" if pd.isna(r["p"]) else f"{r['spread']:.2f} (p {'< .001' if r['p'] < 0.001 else format(r['p'], '.3f')})"
         )
         texts = {"across": share(r["across"]), "along": share(r["along"]), "runs": runs}
-        rows.append({**r, **texts, "name": _words(r["tolerance"]), "what": f"{r['place']}: {r['of']}"})
+        rows.append({**r, **texts, "name": _without_underscores(r["tolerance"]), "what": f"{r['place']}: {r['of']}"})
     return rows
 
 
@@ -271,13 +271,13 @@ def ledger_page(
         private=False,
         title=_title(papers),
         totals=_totals(papers, rows),
-        counts=_counts(papers),
+        counts=_verdicts_in_words(papers),
         kinds=[{"code": code, "name": name} for code, name in EVIDENCE_KINDS.items()],
         tolerances=_tolerances(verdicts),
         verdicts=[{"code": code, "name": name} for code, name in SAID.items()],
         conclusions=[{"paper": name, "of": entries} for name, entries in conclusions.items() if entries],
         discoveries=list(chain.from_iterable(map(_discoveries, papers))),  # first: they are told here
-        differences=_by_paper(papers, "notes", _differences),
+        differences=_by_paper(papers, "notes", _differences_by_note),
         conventions=_by_paper(papers, "conventions", _conventions),
         reasons=[g | {"no_release": no_release[g["paper"]]} for g in _by_paper(papers, "reasons", _reasons)],
         papers=[paper.name for paper in papers],

@@ -144,7 +144,7 @@ class ReleasedFile(BaseModel):
         return self.digest is None or self.digest == (blob_id(path) if self.blob else sha256_file(path))
 
 
-def _inside(path: str) -> str:
+def _below_folder(path: str) -> str:
     "A pattern of paths below a folder."
     if (
         PurePosixPath(path).is_absolute()
@@ -160,7 +160,7 @@ class FileGroup(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     there: str  # a pattern of paths in the repository, "results/metrics/*"
-    to: Annotated[str, AfterValidator(_inside)]  # the path of a file in the local folder, "metrics/{}"
+    to: Annotated[str, AfterValidator(_below_folder)]  # the path of a file in the local folder, "metrics/{}"
     files: dict[str, ReleasedFile] = {}  # by name; none: those of the repository's tree
 
     def path(self, name: str) -> str:

@@ -62,11 +62,11 @@ def no_tables(name: str) -> None:
     "No table at all: only values from printed numbers can be computed."
 
 # %% ../../nbs/ledger/02_verdicts.ipynb #2db3e2db
-def _fits(column: pd.Series, value: Any) -> pd.Series:
+def _matches_value(column: pd.Series, value: Any) -> pd.Series:
     if value is None:
         return column.isna()
     if isinstance(value, list):
-        return pd.concat([_fits(column, w) for w in value], axis=1).any(axis=1)
+        return pd.concat([_matches_value(column, w) for w in value], axis=1).any(axis=1)
     if pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column):
         number = pd.to_numeric(pd.Series([value]), errors="coerce")[0]
         return pd.Series(np.isclose(column.astype(float), number, rtol=0, atol=1e-12), column.index)
@@ -85,9 +85,9 @@ def _column(frame: pd.DataFrame, name: str, table: str) -> pd.Series:
     return frame[name]
 
 
-def _rows(frame: pd.DataFrame, conditions: Mapping[str, Any], table: str) -> pd.DataFrame:
+def _matching_rows(frame: pd.DataFrame, conditions: Mapping[str, Any], table: str) -> pd.DataFrame:
     for name, value in conditions.items():
-        frame = frame[_fits(_column(frame, name, table), value).to_numpy()]
+        frame = frame[_matches_value(_column(frame, name, table), value).to_numpy()]
     return frame
 
 # %% ../../nbs/ledger/02_verdicts.ipynb #1babf1bd
@@ -138,7 +138,7 @@ def tables_of_files(claims: Claims, folder: str | Path) -> Tables:
         by = declared.means_by
         if frame is None or (by and away):
             return None
-        turned = _turned(_rows(frame, declared.where, name), declared, name)
+        turned = _turned(_matching_rows(frame, declared.where, name), declared, name)
         table = turned.dropna().groupby(by, sort=False).mean(numeric_only=True).reset_index() if by else turned
         table.attrs = {"away": sorted(away)}
         return table
@@ -146,24 +146,24 @@ def tables_of_files(claims: Claims, folder: str | Path) -> Tables:
     return find
 
 # %% ../../nbs/ledger/02_verdicts.ipynb #8a134a2c
-def _numbers(values: tuple) -> list[float]:
+def _numbers_in(values: tuple) -> list[float]:
     "The numbers in numbers, lists and columns, without missing ones."
     flat = np.concatenate([np.ravel(np.asarray(v, float)) for v in values]) if values else np.array([])
     return flat[~np.isnan(flat)].tolist()
 
 
 PLAIN_FUNCTIONS: dict[str, Callable[..., float]] = {
-    "sum": lambda *values: sum(_numbers(values)),
-    "product": lambda *values: math.prod(_numbers(values)),
-    "mean": lambda *values: statistics.fmean(_numbers(values)),
-    "median": lambda *values: statistics.median(_numbers(values)),
-    "min": lambda *values: min(_numbers(values)),
-    "max": lambda *values: max(_numbers(values)),
+    "sum": lambda *values: sum(_numbers_in(values)),
+    "product": lambda *values: math.prod(_numbers_in(values)),
+    "mean": lambda *values: statistics.fmean(_numbers_in(values)),
+    "median": lambda *values: statistics.median(_numbers_in(values)),
+    "min": lambda *values: min(_numbers_in(values)),
+    "max": lambda *values: max(_numbers_in(values)),
     "weighted_mean": lambda values, weights: float(np.average(values, weights=weights)),
     "count": lambda values: int(pd.Series(np.ravel(np.asarray(values, object))).notna().sum()),
     "ratio": lambda a, b: float(a) / float(b),
     "difference": lambda a, b: float(a) - float(b),
-    "share": lambda values, equals=True: float(_fits(pd.Series(values).dropna(), equals).mean()),
+    "share": lambda values, equals=True: float(_matches_value(pd.Series(values).dropna(), equals).mean()),
 }
 
 
@@ -202,7 +202,7 @@ def _of_a_part(frame: pd.DataFrame, reference: Mapping[str, Any]) -> bool:
 
 
 @dataclass
-class _Evaluation:
+class _Evaluator:
     "The tables and printed numbers that values are computed from."
 
     tables: Tables
@@ -218,7 +218,7 @@ class _Evaluation:
         if frame is None or _of_a_part(frame, reference):
             self.missing.add(reference["table"])
             raise _NoTable
-        selected = _rows(frame, condition, reference["table"])
+        selected = _matching_rows(frame, condition, reference["table"])
         if condition and not len(selected):
             actual = f"got 0 for {conditions_in_words(condition)}"
             refuse(f"ledger: a row of {reference['table']} must match; {actual}", error=_NoRow)
@@ -255,7 +255,7 @@ class _Evaluation:
         key = json.dumps([reference["call"], argument_of_call, reference.get("given")], sort_keys=True, default=str)
         if key not in self.known:
             keywords = self.argument(reference.get("given") or {})
-            self.known[key] = _called(partial(function, **keywords), argument_of_call, self.argument(argument_of_call))
+            self.known[key] = _call_of_claim(partial(function, **keywords), argument_of_call, self.argument(argument_of_call))
         return _taken(self.known[key], reference.get("value"))
 
     def argument(self, argument: Any) -> Any:
@@ -296,9 +296,9 @@ class _Evaluation:
         "The smallest and largest value within the rounding of the printed numbers; None where all are exact."
 
         def moved(by: Mapping[str, float]) -> float:
-            return _Evaluation(self.tables, self.printed, moved=by).value(source)
+            return _Evaluator(self.tables, self.printed, moved=by).value(source)
 
-        alone = _Evaluation(self.tables, self.printed)
+        alone = _Evaluator(self.tables, self.printed)
         middle = alone.value(source)
         numbers = {i: self.printed[i].number for i in alone.used}
         room = {i: float(n.unit) / 2 for i, n in numbers.items() if not n.exact}
@@ -311,7 +311,7 @@ def _refers(reference: Mapping) -> bool:  # others hold arguments by name
     return bool(of_table or {"call", "printed", "function"} & reference.keys())
 
 
-def _called(function: Callable, form: Any, arguments: Any) -> Any:
+def _call_of_claim(function: Callable, form: Any, arguments: Any) -> Any:
     "Call a function: a mapping gives arguments by name, a list by position, a reference the only one."
     if isinstance(form, Mapping) and not _refers(form):
         return function(**arguments)
@@ -332,9 +332,9 @@ def _taken(result: Any, value: str | int | None) -> Any:
 
 def source_value(source: Source, claims: Claims, tables: Tables) -> float:
     "The number that a source gives. Raises: ValueError for a missing table, or a missing or ambiguous cell."
-    evaluation = _Evaluation(tables, {c.id: c for c in claims.claims})
+    evaluator = _Evaluator(tables, {c.id: c for c in claims.claims})
     try:
-        return evaluation.value(source)
+        return evaluator.value(source)
     except _NoTable:
         refuse(f"ledger: the table must be there; got none for {described(source)}", place=claims.path.name)
 
@@ -388,19 +388,19 @@ def _ways(claim: Claim) -> Iterator[tuple[str, Source]]:
     yield from claim.conventions.items()
 
 
-def _room(number: PrintedNumber) -> float:
+def _rounding_room(number: PrintedNumber) -> float:
     return float(number.unit) * (0.5 - 1e-6)  # to touch at one end is not to overlap
 
 
-def _by_inputs(source: Source, claim: Claim, evaluation: _Evaluation) -> tuple[float, float] | None:
+def _by_inputs(source: Source, claim: Claim, evaluator: _Evaluator) -> tuple[float, float] | None:
     "The printed numbers that the rounding of those behind a value allows; None where there are none behind it."
     if isinstance(source, CellOf) or '"printed"' not in json.dumps(source.of, default=str):
         return None
-    ends = evaluation.ends(source)
+    ends = evaluator.ends(source)
     if ends is None:
         return None
     low, high = sorted(end * claim.scale for end in ends)
-    return low - _room(claim.number), high + _room(claim.number)
+    return low - _rounding_room(claim.number), high + _rounding_room(claim.number)
 
 
 def _accepts(ends: tuple[float, float], number: PrintedNumber) -> bool:
@@ -410,7 +410,7 @@ def _accepts(ends: tuple[float, float], number: PrintedNumber) -> bool:
 
 
 def _chances(
-    value: float, source: Source, claim: Claim, evaluation: _Evaluation
+    value: float, source: Source, claim: Claim, evaluator: _Evaluator
 ) -> Iterator[tuple[str, bool, tuple]]:  # name, whether it fits, what it accepts
     "Whether a value is equal: as it stands, given the rounding of its inputs, and given random draws."
     wide: tuple = ()
@@ -418,7 +418,7 @@ def _chances(
         room = _DEVIATIONS * claim.random + float(claim.number.unit) / 2
         wide = (value - room, value + room, "random")
     yield "", equal_as_printed(value, claim.number, source.rounding), wide
-    ends = _by_inputs(source, claim, evaluation)
+    ends = _by_inputs(source, claim, evaluator)
     if ends is not None:
         yield INPUTS, _accepts(ends, claim.number), (*ends, INPUTS)
     if wide:  # what is left after rounding may be Monte Carlo error
@@ -437,7 +437,7 @@ def _without_value(claim: Claim, inventory: Inventory | None) -> dict[str, Any] 
     return None if is_read else {"verdict": "cannot", "reason": NO_RUN, "files": files, "beside": claim.beside}
 
 
-def _judged(claim: Claim, evaluation: _Evaluation, file: ClaimsFile, inventory: Inventory | None) -> dict[str, Any]:
+def _verdict_row(claim: Claim, evaluator: _Evaluator, file: ClaimsFile, inventory: Inventory | None) -> dict[str, Any]:
     "The verdict on one claim, with the columns that depend on it; of readings that all differ the nearest."
     without = _without_value(claim, inventory) or {}
     if without and not claim.otherwise:
@@ -448,7 +448,7 @@ def _judged(claim: Claim, evaluation: _Evaluation, file: ClaimsFile, inventory: 
         if not (kind := evidence_kind(source, file)):
             continue
         try:
-            value = evaluation.value(source) * claim.scale
+            value = evaluator.value(source) * claim.scale
         except _NoTable:
             reason, untried = NO_RUN, True
             continue
@@ -461,7 +461,7 @@ def _judged(claim: Claim, evaluation: _Evaluation, file: ClaimsFile, inventory: 
         tried += bool(convention)
         judged = {"value": value, "difference": value - float(claim.number.value), "source": described(source)}
         judged |= {"kind": kind, "convention": convention, "files": without.get("files", "")}
-        for name, fits, accepted in _chances(value, source, claim, evaluation):
+        for name, fits, accepted in _chances(value, source, claim, evaluator):
             tried += bool(name)
             judged |= dict(zip(("low", "high", "tolerance"), accepted))
             conventions = ", ".join(x for x in (convention, name) if x)
@@ -490,7 +490,7 @@ def _share_accepted(rows_of_tolerance: pd.DataFrame, same: str, other_label: str
     return pairs["number_wrong"].between(pairs["low"], pairs["high"]).mean(), len(pairs)
 
 
-def _spread(rows_of_tolerance: pd.DataFrame) -> tuple[float, float]:
+def _standard_differences(rows_of_tolerance: pd.DataFrame) -> tuple[float, float]:
     "The differences of a table in units of the deviation between two runs, and the chance of so large ones."
     tried = rows_of_tolerance[(rows_of_tolerance["tolerance"] == "random") & rows_of_tolerance["difference"].notna()]
     z = tried["difference"] / ((tried["high"] - tried["low"]) / 2 / _DEVIATIONS)
@@ -510,14 +510,14 @@ def tolerances(verdicts: pd.DataFrame) -> pd.DataFrame:  # TOLERANCE_COLUMNS; ac
             shares = [_share_accepted(rows_of_tolerance, *labels) for labels in (("row", "column"), ("column", "row"))]
             (across, n), (along, m) = shares
             wide = any(share > MOST_ACCEPTED for share in (across, along))
-            spread, p = _spread(rows_of_tolerance) if name == "random" else (np.nan, np.nan)
+            spread, p = _standard_differences(rows_of_tolerance) if name == "random" else (np.nan, np.nan)
             decides = not wide and (n + m > 0 or name == INPUTS) and not p < LEAST_CHANCE
             n_of = int(rows_of_tolerance["low"].notna().sum())
             rows.append((paper, place, table_title, name, n_of, across, along, n + m, spread, p, decides))
     return pd.DataFrame(rows, columns=TOLERANCE_COLUMNS)
 
 
-def _decided(verdicts: pd.DataFrame) -> pd.DataFrame:
+def _undecided_where_loose(verdicts: pd.DataFrame) -> pd.DataFrame:
     "Verdicts, undecided where only a tolerance that accepts too much makes a number equal."
     wide = {(r.place, r.of, r.tolerance) for r in tolerances(verdicts).itertuples() if not r.decides}
     by_it = [v == "convention" and c.split(", ")[-1] == t for v, c, t in verdicts[_BY].to_numpy()]
@@ -546,11 +546,11 @@ def judge_claims(
 
     Raises: ValueError where a cell is missing or ambiguous or a call fails, for all such claims at once.
     """
-    evaluation = _Evaluation(tables, {c.id: c for c in claims.claims})
+    evaluator = _Evaluator(tables, {c.id: c for c in claims.claims})
     rows, wrong = [], {}
     for c in claims.claims:
         try:
-            judged = _judged(c, evaluation, claims.file, inventory)
+            judged = _verdict_row(c, evaluator, claims.file, inventory)
         except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as e:
             wrong[c.id] = str(e) or type(e).__name__
             continue
@@ -565,8 +565,8 @@ def judge_claims(
     frame = pd.DataFrame(rows).reindex(columns=VERDICT_COLUMNS)
     frame[list(_TEXTS)] = frame[list(_TEXTS)].astype(object).fillna("")
     frame = frame.astype(dict.fromkeys(NUMBERS, float) | {"n_tried": int} | dict.fromkeys(_TEXTS, str))
-    frame = _decided(frame)
-    frame.attrs["missing"] = sorted(evaluation.missing)
+    frame = _undecided_where_loose(frame)
+    frame.attrs["missing"] = sorted(evaluator.missing)
     return frame
 
 

@@ -198,7 +198,7 @@ _HEADER = re.compile(
 _SEPARATORS = {"tab": "\t", "comma": ",", "semicolon": ";", "space": " ", "pipe": "|", "colon": ":"}
 
 
-def _headed(path: Path) -> tuple[dict[str, str], list[str], int]:
+def _header_and_lines(path: Path) -> tuple[dict[str, str], list[str], int]:
     "The header of a text export, the lines below it, and how many lines are above these."
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -228,7 +228,7 @@ def _text_rows(lines: list[str], separator: str, skipped: int, path: Path) -> li
 
 # %% ../../nbs/records/05_anki.ipynb #4e2e1849
 def _text_notes(path: Path) -> Iterator[Note]:
-    head, lines, skipped = _headed(path)
+    head, lines, skipped = _header_and_lines(path)
     separator = _SEPARATORS.get(head.get("separator", "tab").lower(), head.get("separator", "\t"))
     if len(separator) != 1:
         actual = f"{separator!r} ({path}:1)"

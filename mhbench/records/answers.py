@@ -62,15 +62,15 @@ def _of_inspect(samples: list[dict], name: str) -> Iterator[Logged]:
         output = s.get("output") or {}
         error = s.get("error")
         choices = output.get("choices") or []
-        text = output.get("completion") or (_message(output) if choices else None)
+        text = output.get("completion") or (_first_message(output) if choices else None)
         fields = {"item_id": str(s["id"]), "sample": str(int(s.get("epoch", 1)) - 1)}
-        fields |= _ended(text, choices[0].get("stop_reason") if choices else None) | _about(s, s.get("input"))
+        fields |= _ended(text, choices[0].get("stop_reason") if choices else None) | _logged_question(s, s.get("input"))
         if error:
             fields = {k: v for k, v in fields.items() if k != "status"} | {"error": str(error.get("message", error))}
         yield f"{name}, sample {s['id']}", fields
 
 
-def _about(record: Mapping[str, Any], question: Any) -> dict[str, Any]:
+def _logged_question(record: Mapping[str, Any], question: Any) -> dict[str, Any]:
     "The question, the options and the key as a log repeats them, where it does."
     if isinstance(question, list):  # messages
         question = next((m.get("content") for m in question[::-1] if m.get("role") == "user"), None)
@@ -82,13 +82,13 @@ def _about(record: Mapping[str, Any], question: Any) -> dict[str, Any]:
     return {k: v for k, v in (repeated | {"target": record.get("target")}).items() if v not in (None, "", [])}
 
 
-def _message(body: dict) -> str:
+def _first_message(body: dict) -> str:
     "The text of the first choice; a content of parts is joined."
     content = ((body.get("choices") or [{}])[0].get("message") or {}).get("content") or ""
-    return _joined(content)
+    return _joined_content(content)
 
 
-def _joined(content: Any) -> str:
+def _joined_content(content: Any) -> str:
     if isinstance(content, list):
         return "".join(p.get("text", "") for p in content if isinstance(p, dict))
     return content or ""
@@ -132,7 +132,7 @@ def _of_choices(body: dict) -> dict[str, Any]:
     if message.get("refusal"):
         return {"text": "", "status": "refused", "error": f"the model refused: {message['refusal']}"}
     content = message.get("content") if message else choice.get("text")
-    return _ended(None if content is None else _joined(content), choice.get("finish_reason"))
+    return _ended(None if content is None else _joined_content(content), choice.get("finish_reason"))
 
 
 def _of_output(body: dict) -> dict[str, Any]:
@@ -198,7 +198,7 @@ def _of_harness(lines: list[dict], name: str) -> Iterator[Logged]:
             continue
         doc = line.get("doc") or {}
         fields: dict[str, Any] = {"item_id": doc.get("item_id", doc.get("id")), "row": line.get("doc_id")}
-        fields |= _about(doc | {"target": line.get("target")}, next((doc[f] for f in _ASKS if doc.get(f)), None))
+        fields |= _logged_question(doc | {"target": line.get("target")}, next((doc[f] for f in _ASKS if doc.get(f)), None))
         fields["item_id"] = None if fields["item_id"] is None else str(fields["item_id"])
         resps = line.get("resps") or []
         firsts = [r[0] if isinstance(r, list) and r else r for r in resps]
@@ -232,7 +232,7 @@ def _exchanged(path: Path) -> bool:
         return b'"evaluation_id"' in f.read(4096)
 
 
-def _files_of(path: Path) -> list[Path]:
+def _answer_files(path: Path) -> list[Path]:
     "The files of answers of a folder, or of the file of a run."
     if path.is_dir():
         return sorted(path.rglob("*_samples.jsonl")) or sorted(path.rglob("*.jsonl"))
@@ -280,7 +280,7 @@ def _one_run(lines: list[tuple[str, dict]], path: Path) -> None:
 
 
 def _of_exchange(path: Path) -> Iterator[Logged]:
-    lines = [row for file in _files_of(path) for row in json_rows(file, numbers=False)]
+    lines = [row for file in _answer_files(path) for row in json_rows(file, numbers=False)]
     _one_run(lines, path)
     times: Counter[tuple] = Counter()
     first: dict[tuple, tuple[str, str]] = {}  # an answer -> the run and the metric that it came with
@@ -335,7 +335,7 @@ def _logged(path: Path) -> Iterator[Logged]:
     refuse(f"load_answers: path must be a log that is known here; got {actual}; {remedy}")
 
 # %% ../../nbs/records/07_answers.ipynb #fbbbb6ba
-def _rows(path: Path) -> list[tuple[str, dict]]:  # (place, fields)
+def _answer_rows(path: Path) -> list[tuple[str, dict]]:  # (place, fields)
     "The rows of a table of answers."
     try:
         if path.suffix == ".parquet":
@@ -378,7 +378,7 @@ def _order(cell: str | None, n: int, place: str) -> list[int] | None:
     return places
 
 
-def _shown(choices: Sequence[str] | None, item: Item, place: str) -> list[int] | None:
+def _order_shown(choices: Sequence[str] | None, item: Item, place: str) -> list[int] | None:
     "The order in which a log says that the item's options were shown."
     if not isinstance(choices, list) or not choices or choices == item.options:
         return None
@@ -388,7 +388,7 @@ def _shown(choices: Sequence[str] | None, item: Item, place: str) -> list[int] |
     return [item.options.index(c) for c in choices]
 
 # %% ../../nbs/records/07_answers.ipynb #54512c3a
-def _text(row: dict, n: int, place: str) -> str:
+def _answer_text(row: dict, n: int, place: str) -> str:
     "What was written: the text, or the letter that a letter or a number from 1 stands for."
     if "text" in row:
         return row["text"]
@@ -409,7 +409,7 @@ def _text(row: dict, n: int, place: str) -> str:
     return letter
 
 
-def _sample(text: str | None, place: str) -> int:
+def _sample_number(text: str | None, place: str) -> int:
     if not (text or "0").isdecimal():
         refuse(f"load_answers: sample must be a whole number from 0; got {text!r} ({place}); number them")
     return int(text or 0)
@@ -447,7 +447,7 @@ def _came(row: dict, n: int, place: str) -> dict[str, Any]:
     "What was written, with the log-probabilities of the letters where they are known; or why nothing was."
     status = row.get("status")
     error = row.get("error") or None
-    text = _text(row, n, place)
+    text = _answer_text(row, n, place)
     if status not in STATUSES:  # another tool's words
         foreign_word = status not in (None, "", "success", "completed", "done")
         error = error or (f"status {status!r}" if foreign_word and not text else None)
@@ -465,7 +465,7 @@ def _came(row: dict, n: int, place: str) -> dict[str, Any]:
 _LEAST = 20  # characters of a question that tell it from others
 
 
-def _plain(text: str) -> str:
+def _alphanumeric(text: str) -> str:
     return re.sub(r"[^\w]+", "", text.casefold())
 
 
@@ -474,14 +474,14 @@ class _ByQuestion:
 
     def __init__(self, items: Sequence[Item]):
         self.items = {i.item_id: i for i in items}
-        self.asks = {i.item_id: _plain("".join([*i.context.values(), i.question, *i.stems])) for i in items}
+        self.asks = {i.item_id: _alphanumeric("".join([*i.context.values(), i.question, *i.stems])) for i in items}
         self.own: dict[str, list[str]] = {}
         for i in items:
-            self.own.setdefault(_plain(i.question), []).append(i.item_id)
+            self.own.setdefault(_alphanumeric(i.question), []).append(i.item_id)
 
     def same(self, item_id: str, question: str) -> bool:
         "Whether a log's text asks what an item asks; True where it is too short to tell."
-        question_there, question_here = _plain(question), _plain(self.items[item_id].question)
+        question_there, question_here = _alphanumeric(question), _alphanumeric(self.items[item_id].question)
         return (
             len(question_there) < _LEAST
             or len(question_here) < _LEAST
@@ -491,7 +491,7 @@ class _ByQuestion:
 
     def named(self, question: str, choices: Sequence[str] | None) -> str | None:
         "The only item with this question, and with these options where there are several."
-        matches = self.own.get(_plain(question), [])
+        matches = self.own.get(_alphanumeric(question), [])
         if len(matches) > 1 and choices:
             matches = [x for x in matches if sorted(self.items[x].options) == sorted(choices)]
         return matches[0] if len(matches) == 1 else None
@@ -541,7 +541,7 @@ def _target_letters(target: Any, item: Item, order: Sequence[int] | None) -> lis
     return sorted(out)
 
 
-def _asked(
+def _rows_to_asked_items(
     table: list[tuple[str, dict]], path: Path, asked_ids: Collection[str], other_ids: Collection[str], model: str
 ) -> list[tuple[str, dict]]:
     "The rows to items that are asked; the others are counted and named, or refused where most rows are such."
@@ -589,18 +589,18 @@ def load_answers(
         refuse(f"load_answers: path must be a CSV or Parquet file; got {actual}", error=FileNotFoundError)
     by_id = {i.item_id: i for i in items}
     rows: list[tuple[str, dict[str, Any]]] = []
-    table = _rows(path)
+    table = _answer_rows(path)
     if not table:
         refuse(f"load_answers: path must hold answers; got none ({path.name}); name the log of a run that has ended")
     logged = path.suffix not in (".csv", ".parquet")
     table = _by_content(table, items, path.name) if logged else table
     keyed = []  # items of which a log has a key of its own, and whether it is the item's
     first: dict[tuple, str] = {}  # (item, mode, temperature, sample) -> where it stands
-    for place, r in _asked(table, path, by_id.keys(), other_ids, model):
+    for place, r in _rows_to_asked_items(table, path, by_id.keys(), other_ids, model):
         item = by_id[r["item_id"]]
         fields: dict[str, Any] = {"item_id": item.item_id, "study": item.study, "model": model}
         fields |= {"cost_usd": None, "attempts": 0}
-        fields |= {"mode": r.get("mode") or "zero_shot", "sample": _sample(r.get("sample"), place)}
+        fields |= {"mode": r.get("mode") or "zero_shot", "sample": _sample_number(r.get("sample"), place)}
         fields |= {"votes": r.get("answered_by") == "sample", "temperature": _temperature(r.get("temperature"), place)}
         sample = (item.item_id, fields["mode"], fields["temperature"], fields["sample"])
         if (before := first.setdefault(sample, place)) != place:
@@ -608,7 +608,7 @@ def load_answers(
             actual = f"{item.item_id!r} again, first in {before} ({place}); {remedy}"
             refuse(f"load_answers: an item must be answered once a mode and sample; got {actual}")
         fields |= {"origin": r.get("origin") or "recorded", "numbered": _numbered(r.get("numbered"), place)}
-        fields |= {"order": _order(r.get("order"), len(item.options), place) or _shown(r.get("choices"), item, place)}
+        fields |= {"order": _order(r.get("order"), len(item.options), place) or _order_shown(r.get("choices"), item, place)}
         fields |= {"changed": [] if r.get("mode") or ("mode" not in r and not logged) else [MODE_UNKNOWN]}
         theirs = _target_letters(r["target"], item, fields["order"]) if "target" in r and item.options else None
         keyed += [] if theirs is None or not item.right else [(item.item_id, theirs == sorted(item.right))]
@@ -625,7 +625,7 @@ def load_answers(
 def all_simulated(path: str | Path) -> bool:
     "Whether a table of answers is there and says of each of them that it is simulated."
     path = Path(path).expanduser()
-    rows = [r for _, r in _rows(path)] if path.suffix in (".csv", ".parquet") and path.exists() else []
+    rows = [r for _, r in _answer_rows(path)] if path.suffix in (".csv", ".parquet") and path.exists() else []
     return bool(rows) and all(r.get("origin") == "simulated" for r in rows)
 
 

@@ -217,7 +217,7 @@ SUMS = "SHA256SUMS"
 _OURS = (SUMS, ".gitignore")
 
 
-def _differing(folder: Path, sums: dict[str, str]) -> list[str]:  # names of files
+def _changed_files(folder: Path, sums: dict[str, str]) -> list[str]:  # names of files
     "What of a folder is not as the sums say, or is not among them."
     files = {f.relative_to(folder).as_posix(): f for f in folder.rglob("*") if f.is_file()}
     names = sorted((files.keys() | sums.keys()) - set(_OURS))
@@ -231,7 +231,7 @@ def _refuse_work(folder: Path, to: str | Path) -> None:
     text = (folder / SUMS).read_text(encoding="utf-8") if (folder / SUMS).is_file() else ""
     lines = [line.partition("  ") for line in text.split("\n")[:-1]]
     sums = {name: digest for digest, _, name in lines}
-    foreign = _differing(folder, sums) if folder.is_dir() else [folder.name]
+    foreign = _changed_files(folder, sums) if folder.is_dir() else [folder.name]
     if foreign:
         actual = f"{foreign[0]!r} and {len(foreign) - 1} more that no export has left there ({to}); name another folder"
         refuse(f"export: FOLDER must be new, empty or an export; got {actual}", error=FileExistsError)
@@ -256,7 +256,7 @@ def staged_folder(to: str | Path) -> Iterator[Callable[[str, bytes], Path]]:  # 
     try:
         yield write
         private_file(partial / SUMS).write_text("".join(f"{sums[n]}  {n}\n" for n in sorted(sums)), encoding="utf-8")
-        if altered := _differing(partial, sums):
+        if altered := _changed_files(partial, sums):
             actual = f"another {altered[0]!r}"
             refuse(f"export: files must be on the disk as they were written; got {actual}", error=RuntimeError)
         if folder.exists():

@@ -116,7 +116,7 @@ class Scale(Record):
 _HOLE = re.compile(r"\{(\w+)(?::([^{}]+))?\}")
 
 
-def _pattern(template: str, greedy: bool = False) -> re.Pattern:
+def _path_pattern(template: str, greedy: bool = False) -> re.Pattern:
     out, last = "", 0
     for m in _HOLE.finditer(template):
         out += re.escape(template[last : m.start()])
@@ -128,8 +128,8 @@ def _pattern(template: str, greedy: bool = False) -> re.Pattern:
 
 def _captures(template: str, text: str, place: str = "") -> dict[str, str] | None:
     "What a template captures in a text; None where it does not fit. With a place, two ways to fit are refused."
-    found = _pattern(template).fullmatch(text)
-    if found and place and (other := _pattern(template, True).fullmatch(text)) and other.groups() != found.groups():
+    found = _path_pattern(template).fullmatch(text)
+    if found and place and (other := _path_pattern(template, True).fullmatch(text)) and other.groups() != found.groups():
         remedy = "say what may stand in a place, as in {repeat:[0-9]+}"
         actual = f"{text!r}, as {found.groupdict()} and as {other.groupdict()}"
         refuse(f"read_ratings: {place} must fit {template!r} in one way; got {actual}", remedy=remedy)
@@ -140,7 +140,7 @@ def _holes(template: str) -> list[str]:
     return [m[1] for m in _HOLE.finditer(template)]
 
 
-def _filled(template: str, names: Mapping[str, str]) -> str:
+def _filled_holes(template: str, names: Mapping[str, str]) -> str:
     return _HOLE.sub(lambda m: names.get(m[1], m[0]), template)
 
 # %% ../../nbs/records/09_described.ipynb #54d10a0c
@@ -250,7 +250,7 @@ def _sheet_rows(path: Path, sheet: str | None) -> Iterator[tuple[int, Sequence[A
         book.close()
 
 
-def _headed(path: Path, rows: Iterable[tuple[int, Sequence[Any]]], skip: Sequence[int]) -> _Rows:
+def _rows_by_header(path: Path, rows: Iterable[tuple[int, Sequence[Any]]], skip: Sequence[int]) -> _Rows:
     "Rows by the names of the first line that is not skipped."
     columns: list[str] = []
     for k, (line, row) in enumerate(rows, 1):
@@ -281,7 +281,7 @@ def _levels(value: Any, names: Sequence[str], known: dict[str, Any]) -> Iterator
             yield from _levels(inner, names[1:], known | {names[0]: key})
 
 
-def _json(path: Path, part: RatingPart) -> _Rows:
+def _rows_of_json(path: Path, part: RatingPart) -> _Rows:
     for place, document in json_rows(path, part.encoding, numbers=False):
         if part.keys:
             for k, row in enumerate(_levels(document, part.keys, {}), 1):
@@ -302,11 +302,11 @@ def described_rows(path: Path, part: RatingPart) -> _Rows:
     "The rows of a file, each with its place."
     kind = path.suffix.lower()
     if kind in (".json", ".jsonl", ".ndjson"):
-        return _json(path, part)
+        return _rows_of_json(path, part)
     if kind in (".csv", ".tsv", ".txt"):
-        return _headed(path, text_rows(path, part.encoding, part.delimiter), part.skip)
+        return _rows_by_header(path, text_rows(path, part.encoding, part.delimiter), part.skip)
     if kind in (".xlsx", ".xlsm"):
-        return _headed(path, _sheet_rows(path, part.sheet), part.skip)
+        return _rows_by_header(path, _sheet_rows(path, part.sheet), part.skip)
     if kind == ".parquet":
         with pq.ParquetFile(path) as file:
             rows = list(itertools.chain.from_iterable(b.to_pylist() for b in file.iter_batches(1_000)))
@@ -358,7 +358,7 @@ def _getter(said: str, field: str) -> Callable[[_Row], Any]:
         parts = [_getter(p.strip(), field) for p in said.split(" + ")]
         return lambda row: "/".join(cell_words(get(row)) for get in parts)
     if _holes(said):
-        return lambda row: _looked_up(row.cells, _filled(said, row.names), row.place, what)
+        return lambda row: _looked_up(row.cells, _filled_holes(said, row.names), row.place, what)
     return lambda row: row.names[said] if said in row.names else _looked_up(row.cells, said, row.place, what)
 
 # %% ../../nbs/records/09_described.ipynb #54d10a11
@@ -486,7 +486,7 @@ def _value_columns(part: RatingPart, row: _Row) -> list[_Column]:
     "The columns of a file that hold values."
     left, arrow, key = (x.strip() for x in part.value.partition(">"))
     listed = part.criterion if isinstance(part.criterion, list) else []
-    keys = [(c, _filled(key, {"criterion": c})) for c in (listed if "{criterion}" in key else [""])] if arrow else []
+    keys = [(c, _filled_holes(key, {"criterion": c})) for c in (listed if "{criterion}" in key else [""])] if arrow else []
     if not _holes(left):
         _looked_up(row.cells, left, row.place, "value's column")
         return [_Column(left, {}, keys)]
@@ -501,7 +501,7 @@ def _value_columns(part: RatingPart, row: _Row) -> list[_Column]:
     at = [c.names.get("criterion") for c in out]
     gone = [c for c in listed if c not in at] if "criterion" in _holes(left) else []
     if gone or not out:
-        meant = _filled(left, {"criterion": gone[0]}) if gone else left
+        meant = _filled_holes(left, {"criterion": gone[0]}) if gone else left
         actual = f"none for {', '.join(gone) or left}"
         _refuse_column(f"columns must fit value {part.value!r}", actual, meant, row.cells, row.place)
     return out
@@ -539,7 +539,7 @@ def described_files(part: RatingPart, folder: Path, away: set[str] | None = None
     return [(p, names) for p, names in out if names.get("file") not in (away or ())]
 
 
-def _joined(part: RatingPart, folder: Path) -> Callable[[Mapping[str, Any], str], Mapping[str, Any] | None]:
+def _partner_columns(part: RatingPart, folder: Path) -> Callable[[Mapping[str, Any], str], Mapping[str, Any] | None]:
     "What adds the columns of a second file to a row; None for a key without a partner."
     if not part.join:
         return lambda row, place: row
@@ -664,7 +664,7 @@ def _in_step(values: dict[str, Any], place: str) -> Iterator[dict[str, Any]]:
     yield from ({**values, **dict(zip(lists, each))} for each in zip(*lists.values()))
 
 
-def _checked(cells: Mapping[str, str], part: RatingPart, place: str) -> str:
+def _ticked_options(cells: Mapping[str, str], part: RatingPart, place: str) -> str:
     "The ticked options of a check list, joined; a code that is declared missing stands alone."
     ticked = []
     for option, text in cells.items():
@@ -712,7 +712,7 @@ def _read_part(part: RatingPart, folder: Path, away: set[str] | None = None) -> 
     "The ratings of one part."
     r = _Reading(part)
     for path, in_name in described_files(part, folder, away):
-        join = _joined(part, folder)
+        join = _partner_columns(part, folder)
         columns: list[_Column] | None = None
         for place, own in described_rows(path, part):
             row = _prepared(part, own, in_name, join, r.notes, place)
@@ -729,7 +729,7 @@ def _read_part(part: RatingPart, folder: Path, away: set[str] | None = None) -> 
                 same = tuple((k, v) for k, v in at.names.items() if k != "option")
                 boxes.setdefault(same, {})[option] = cell_words(row.cells.get(at.name))
             for same, boxed in boxes.items():
-                cells = {**row.cells, "": _checked(boxed, part, place)}
+                cells = {**row.cells, "": _ticked_options(boxed, part, place)}
                 _read_cell(r, _Row(cells, {**row.names, **dict(same)}, place), _Column("", {}, []))
     return r
 
@@ -761,7 +761,7 @@ def rows_described(part: RatingPart, folder: Path, away: set[str] | None = None)
     for ids that no number holds."""
     rows: list[dict[str, Any]] = []
     for path, in_name in described_files(part, folder, away):
-        join = _joined(part, folder)
+        join = _partner_columns(part, folder)
         for place, own in described_rows(path, part):
             if (row := _prepared(part, own, in_name, join, Counter(), place)) is not None:
                 rows.append({k: v for k, v in row.cells.items() if k} | row.names)
@@ -791,7 +791,7 @@ def _refuse_twice(frame: pd.DataFrame, cells: pd.DataFrame, within: list[str]) -
     refuse(f"read_ratings: a rating must be given once; got two, {actual}", remedy=remedy)
 
 
-def _asked(r: _Reading, n_criteria: int) -> tuple[list[str], list[str]]:
+def _remarks_on_reading(r: _Reading, n_criteria: int) -> tuple[list[str], list[str]]:
     "What is said of values outside the scale, and what is asked where a code comes in bulk."
     told, asks = [], []
     by_text: dict[str, list] = defaultdict(list)
@@ -844,12 +844,12 @@ def read_ratings(
     frame = frame.drop(columns="cell")
     notes, asks = [], []
     for r in read:
-        told, questions = _asked(r, len({c for _, _, c, _ in r.counts}))
+        told, questions = _remarks_on_reading(r, len({c for _, _, c, _ in r.counts}))
         notes += [f"{n} {what}" for what, n in r.notes.items() if n] + told
         asks += questions
     means = int(frame["n"].notna().sum())
     notes += [f"{means} values are means of several ratings, and are never counted as single ratings"] if means else []
-    counts = _counted(read)
+    counts = _reading_counts(read)
     study = (
         parts[0].study
         or re.sub(r"[^a-z0-9]+", "-", parts[0].release.casefold().partition(",")[0]).strip("-")
@@ -858,7 +858,7 @@ def read_ratings(
     return RatingTable(parts[0].release, study, scales, frame, counts, notes, asks, parts[0].origin)
 
 
-def _counted(read: Sequence[_Reading]) -> pd.DataFrame:
+def _reading_counts(read: Sequence[_Reading]) -> pd.DataFrame:
     "Rated, missing and outside by rater and criterion, with the reasons."
     rows: dict[tuple, Counter] = defaultdict(Counter)
     for r in read:

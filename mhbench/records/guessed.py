@@ -74,13 +74,13 @@ def _known_as(columns: list[str], names: Mapping[str, str], asks: list[str]) -> 
     return found
 
 
-def _texts(rows: Sequence[Mapping], column: str) -> list[str]:
+def _cell_texts(rows: Sequence[Mapping], column: str) -> list[str]:
     "What the cells of a column hold, lists one by one."
     cells = [row.get(column) for row in rows]
     return [t for c in cells for v in (c if isinstance(c, list) else [c]) if (t := cell_words(v))]
 
 
-def _numbers(texts: Sequence[str]) -> list[float]:
+def _numbers_of_texts(texts: Sequence[str]) -> list[float]:
     "The numbers among texts of which half or more are such; none of others."
     numbers = [float(t.replace(",", ".")) for t in texts if _NUMBER.fullmatch(t)]
     return numbers if 2 * len(numbers) >= len(texts) else []
@@ -88,7 +88,7 @@ def _numbers(texts: Sequence[str]) -> list[float]:
 # %% ../../nbs/records/13_guessed.ipynb #54d10b05
 def _scale_of(texts: list[str], asks: list[str]) -> Any:
     "A scale from the values that are seen; codes that look like no rating are asked about."
-    if numbers := _numbers(texts):
+    if numbers := _numbers_of_texts(texts):
         middle = sorted(numbers)[len(numbers) // 2]
         short = 1 < len(set(numbers) - {0.0}) <= 10 and max(numbers) <= 10  # 1 to 5, not 0 to 100
         far = lambda x: abs(x) > 10 * max(abs(middle), 1) or x < 0 < middle or (x == 0 and short)
@@ -110,15 +110,15 @@ def _scale_of(texts: list[str], asks: list[str]) -> Any:
 
 def _similar(a: Sequence[str], b: Sequence[str]) -> bool:
     "Whether numbers of two columns overlap, or their labels are the same for the most part."
-    x, y = _numbers(a), _numbers(b)
+    x, y = _numbers_of_texts(a), _numbers_of_texts(b)
     if x and y:
         return min(x) <= max(y) and min(y) <= max(x)
     return not (x or y) and 2 * len(set(a) & set(b)) >= min(len(set(a)), len(set(b)))
 
 
-def _wide(rows: list[dict], left: list[str], hole: str) -> tuple[list[str], str, dict[str, Any]]:
+def _wide_columns(rows: list[dict], left: list[str], hole: str) -> tuple[list[str], str, dict[str, Any]]:
     "The columns that hold values where none is for them alone; the value of their description, and what goes with it."
-    texts = {c: t for c in left if not _ABOUT.fullmatch(plain_name(c)) and len(set(t := _texts(rows, c))) > 1}
+    texts = {c: t for c in left if not _ABOUT.fullmatch(plain_name(c)) and len(set(t := _cell_texts(rows, c))) > 1}
     few = {c: t for c, t in texts.items() if len(set(t)) <= _MOST_LABELS and max(map(len, t)) <= 60}
     rated = max(([d for d in few if _similar(few[c], few[d])] for c in few), key=len, default=[])
     rated = rated or [c for c, t in texts.items() if all(map(_NUMBER.fullmatch, t))]
@@ -160,13 +160,13 @@ def guess_description(path: str | Path, given: Mapping[str, str] | None = None, 
     left = [c for c in columns if c not in given.values()]
     found = _known_as(left, {k: v for k, v in _CALLED.items() if k not in given}, asks) | given
     named = [found.pop(f) for f in ("value", "label") if f in found]
-    rated = [max(named, key=lambda c: len(_texts(rows, c)))] if named else []
+    rated = [max(named, key=lambda c: len(_cell_texts(rows, c)))] if named else []
     if not rated or not {"n", "sd"} <= set(found):
         found.pop("n", None), found.pop("sd", None)
     value, own = (rated[0] if rated else ""), dict[str, Any]()
     if not rated:
         hole = "item" if "item" not in found else "rater" if "rater" not in found else "criterion"
-        rated, value, own = _wide(rows, [c for c in left if c not in found.values()], hole)
+        rated, value, own = _wide_columns(rows, [c for c in left if c not in found.values()], hole)
     if "rater" not in found and "{rater}" not in value:
         asks.append("rater: no column was found; one rater was assumed")
         found["rater"] = f"={path.stem}"
@@ -174,7 +174,7 @@ def guess_description(path: str | Path, given: Mapping[str, str] | None = None, 
     about |= {f: found[f] for f in (*RATING_FIELDS, "n", "sd") if f in found} | {"value": value, **own}
     if "judge" in (found.get("rater", "") + path.name).casefold():
         about["kind"] = "judge"
-    about["scale"] = _scale_of([t for c in rated for t in _texts(rows, c)], asks)
+    about["scale"] = _scale_of([t for c in rated for t in _cell_texts(rows, c)], asks)
     if within := _known_as([c for c in left if c not in found.values()], _WITHIN, []):
         about["within"] = within
     if "item" not in about and "{item}" not in value:

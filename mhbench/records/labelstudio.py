@@ -70,7 +70,7 @@ class Tasks(NamedTuple):
     key: dict[str, list[str]]  # by item_id: the models behind answer_1, answer_2, ...; never shown to raters
 
 
-def _one_each(responses: Iterable[Response]) -> dict[str, dict[str, str]]:  # by item and model
+def _one_answer_each(responses: Iterable[Response]) -> dict[str, dict[str, str]]:  # by item and model
     "The text of one answer a model and item."
     answers: dict[str, dict[str, str]] = {}
     for r in responses:
@@ -96,7 +96,7 @@ def label_studio_tasks(
     """One page of shuffled answers an item, one list of tasks a rater. Raises: ValueError for an item without an answer
     of every model, two answers of one, or an assigned item that is not there."""
     f = "label_studio_tasks"
-    answers = _one_each(responses)
+    answers = _one_answer_each(responses)
     by_id = {i.item_id: i for i in items}
     models = sorted(set[str]().union(*answers.values()))
     if not models:
@@ -167,7 +167,7 @@ def account(annotation: Mapping) -> Any:  # None where the export does not say
     return by.get("email", by.get("id")) if isinstance(by, Mapping) else by
 
 
-def _who(annotation: Mapping, raters: str | Mapping[Any, str], place: str) -> str:
+def _annotator_name(annotation: Mapping, raters: str | Mapping[Any, str], place: str) -> str:
     if isinstance(raters, str):
         return raters
     by = account(annotation)
@@ -264,7 +264,7 @@ def load_label_studio(
             if a.get("was_cancelled"):
                 counts["cancelled"] += 1
                 continue
-            rater = pseudonym_of[_who(a, raters, place)]
+            rater = pseudonym_of[_annotator_name(a, raters, place)]
             created = _when(a, place)
             old = last.get((item_id, rater))
             counts["superseded"] += old is not None
@@ -274,14 +274,14 @@ def load_label_studio(
     for (item_id, rater), (_, a, study, place) in last.items():
         controls = {f"correctness_{k}": (model, LABELS) for k, model in enumerate(key[item_id], 1)}
         controls["difficulty"] = ("difficulty", DIFFICULTIES)
-        labels, comment = _labels(a, controls, place)
+        labels, comment = _annotation_labels(a, controls, place)
         counts["missing"] += len(controls) - len(labels)
         same = {"item_id": item_id, "study": study, "rater": rater, "session": str(a.get("id")), "comment": comment}
         rows += [(place, same | {"target": target, "label": label, "source": place}) for target, label in labels]
     return Annotated(validate(rows, Rating).records, dict(counts))
 
 # %% ../../nbs/records/06_labelstudio.ipynb #0e6d1171
-def _labels(
+def _annotation_labels(
     annotation: Mapping, controls: Mapping[str, tuple[str, Sequence[str]]], place: str
 ) -> tuple[list[tuple[str, str]], str | None]:
     """What one annotation says: what is rated and its label, for each control that was set, and the comment; controls

@@ -71,7 +71,7 @@ def _running(columns: list[str], stem: str) -> list[str]:
     return []
 
 # %% ../../nbs/records/08_questions.ipynb #0df82ddf
-def _plainly(names: str) -> set[str]:
+def _plain_names(names: str) -> set[str]:
     return {plain_name(name) for name in names.split()}
 
 
@@ -86,13 +86,13 @@ def guess_columns(
     """
     given = given or {}
     for field, columns_of_field in given.items():
-        _known(field, columns_of_field, columns)
+        _require_known(field, columns_of_field, columns)
     out = {f: c for f, c in given.items() if c}
     assigned = set[str]().union(*([v] if isinstance(v, str) else v for v in out.values()))
     left = [c for c in columns if c not in assigned]
     for field, stem in NUMBERED.items():
         if field not in given and (matches := _running(left, stem)):
-            called = _plainly(NAMES.get(field, ""))
+            called = _plain_names(NAMES.get(field, ""))
             in_one_cell = [c for c in left if c not in matches and plain_name(c) in called]
             # a column for all options in one cell may stand beside one for each
             out[field] = [*matches, *in_one_cell[:1]]
@@ -100,7 +100,7 @@ def guess_columns(
     for field, words in NAMES.items():
         if field in given or field in out:
             continue
-        matches = [c for c in left if plain_name(c) in _plainly(words)]
+        matches = [c for c in left if plain_name(c) in _plain_names(words)]
         if field == "key" and (by_letter := [c for c in matches if plain_name(c) == "answeridx"]):
             matches = by_letter  # beside it, MedQA has the text of the answer
         if len(matches) > 1 and field != "context":
@@ -111,7 +111,7 @@ def guess_columns(
     return {f: ([v] if f == "context" and isinstance(v, str) else v) for f, v in out.items()}
 
 # %% ../../nbs/records/08_questions.ipynb #8eebc0e9
-def _known(field: str, column_names: str | list[str], columns: list[str]) -> None:
+def _require_known(field: str, column_names: str | list[str], columns: list[str]) -> None:
     "Refuse a field or a column that is not there."
     if field not in FIELDS:
         refuse(f"guess_columns: a field must be one of {', '.join(FIELDS)}; got {field!r}")
@@ -125,20 +125,20 @@ def _known(field: str, column_names: str | list[str], columns: list[str]) -> Non
 SEPARATORS = ("\n", "|", ";")  # between options in one cell, in the order in which they are tried
 
 
-def _listed(text: str) -> Any:
+def _list_in_text(text: str) -> Any:
     "A list as JSON or Python writes it."
     with contextlib.suppress(ValueError, RecursionError):
         return json.loads(text)
     return ast.literal_eval(text) if len(text) < 20_000 else None
 
 
-def _parts(value: Any, separator: str | None) -> list[str]:
+def _cell_parts(value: Any, separator: str | None) -> list[str]:
     "The texts of a cell that holds several."
     if isinstance(value, list):
         return value
     if value.startswith("["):
         with contextlib.suppress(ValueError, SyntaxError, RecursionError, MemoryError):
-            listed = _listed(value)
+            listed = _list_in_text(value)
             if isinstance(listed, list) and all(isinstance(x, (str, int, float)) for x in listed):
                 return [str(x).strip() for x in listed]
     if separator and value:
@@ -162,22 +162,22 @@ def _in_columns(texts: list[str]) -> list[str]:
     filled = [t for t in texts if t]
     if len(filled) != 1:
         return texts
-    cut = next((s for s in SEPARATORS if len(_parts(filled[0], s)) > 1), None)
-    return _parts(filled[0], cut) if cut or filled[0].startswith("[") else texts
+    cut = next((s for s in SEPARATORS if len(_cell_parts(filled[0], s)) > 1), None)
+    return _cell_parts(filled[0], cut) if cut or filled[0].startswith("[") else texts
 
 
 _MONTH = "jan|feb|m[aä]r|mrz|apr|ma[iy]|jun|jul|aug|sep|o[kc]t|nov|de[zc]"
 _DATE = re.compile(rf"\d{{1,2}}[.\-/]?\s?(?:{_MONTH})\w{{0,2}}\.?|(?:{_MONTH})\w{{0,2}}[.-]\d{{2,4}}", re.IGNORECASE)
 
 
-def _options(row: dict[str, Any], columns: str | list[str] | None, separator: str | None) -> list[str]:
+def _options_of_row(row: dict[str, Any], columns: str | list[str] | None, separator: str | None) -> list[str]:
     if not columns:
         return []
     if isinstance(columns, str):
-        texts = _parts(cell_value(row, columns), separator)
+        texts = _cell_parts(cell_value(row, columns), separator)
     else:
         texts = _in_columns([cell_text(row, c) for c in columns])
-        joint = columns[-1] if plain_name(columns[-1]) in _plainly(NAMES["options"]) else None
+        joint = columns[-1] if plain_name(columns[-1]) in _plain_names(NAMES["options"]) else None
         if joint and cell_text(row, joint) and any(cell_text(row, c) for c in columns[:-1]):
             rule = "options must stand in one cell or each in its own, not in both"
             raise Misfit(joint, cell_text(row, joint), rule)
@@ -213,7 +213,7 @@ def _one_key(text: str, form: str, options: list[str]) -> int | None:
     return k if 0 <= k < len(options) else None
 
 
-def _entries(value: str | list[str], form: str, options: list[str], ranked: bool) -> list[str]:
+def _key_entries(value: str | list[str], form: str, options: list[str], ranked: bool) -> list[str]:
     "The entries of a key; those of a ranked one may stand with > between them."
     if isinstance(value, list):
         return value
@@ -225,7 +225,7 @@ def _entries(value: str | list[str], form: str, options: list[str], ranked: bool
 
 def _named_by(value: str | list[str], form: str, options: list[str], ranked: bool = True) -> list[int] | None:
     "The positions that a key names; None where an entry names no option, or one is named twice."
-    entries = _entries(value, form, options, ranked)
+    entries = _key_entries(value, form, options, ranked)
     positions = [k for e in entries if (k := _one_key(e, form, options)) is not None]
     if not positions or len(set(positions)) != len(entries):
         return None
@@ -338,20 +338,20 @@ def guess_layout(
         refuse(f"guess_layout: the table must have options with a key, or reference answers; got {actual}")
     separator = separator or _separator(table, fields.get("options"))
     if key is None and "key" in fields and "options" in fields:
-        key = _key_form(_keyed(table, fields, separator))
+        key = _key_form(_keyed_rows(table, fields, separator))
     heading = plain_name(str(fields["question"]))
     spoken = next((tag for begins, tag in _SPOKEN.items() if heading.startswith(begins)), "en")
     layout = {"columns": fields, "key": key, "separator": separator, "language": language or spoken}
     return {k: v for k, v in layout.items() if v is not None}
 
 # %% ../../nbs/records/08_questions.ipynb #09d2bc71
-def _keyed(table: Table, columns: dict, separator: str | None) -> list[tuple[str, Any, list[str]]]:
+def _keyed_rows(table: Table, columns: dict, separator: str | None) -> list[tuple[str, Any, list[str]]]:
     "Place, key and options of the rows that have both."
     out = []
     for place, row in table.rows:
         value = row[columns["key"]]
         try:
-            options = _options(row, columns["options"], separator)
+            options = _options_of_row(row, columns["options"], separator)
         except Misfit:
             continue
         if options and value and not isinstance(value, Unreadable):
@@ -389,7 +389,7 @@ def _task(row: dict[str, Any], column: str | None, options: list[str]) -> str:
     return name
 
 
-def _answer(
+def _key_of_row(
     row: dict[str, Any], columns: dict, key: str | None, options: list[str], soft: Any, task: Task
 ) -> list[str]:
     "The key of a row: letters or names of its options, or its reference answer."
@@ -419,12 +419,12 @@ def _answer(
 _NO_CASE = ("", "none", "n/a", "na", "-", "–", ".", "kein", "keine", "keiner", "aucun", "ninguno")  # no context
 
 
-def _item(place: str, row: dict[str, Any], study: str, columns: dict, key, separator, language, protected) -> dict:
+def _item_fields_of_row(place: str, row: dict[str, Any], study: str, columns: dict, key, separator, language, protected) -> dict:
     "The fields of an item; what does not fit raises Misfit."
     question = cell_text(row, columns["question"])
     if not question:
         raise Misfit(columns["question"], "", "question must not be empty")
-    options = _options(row, columns.get("options"), separator)
+    options = _options_of_row(row, columns.get("options"), separator)
     contexts = {c: cell_text(row, c) for c in columns.get("context", [])}
     context = {c: t for c, t in contexts.items() if folded(t) not in _NO_CASE}
     task = _task(row, columns.get("task"), options)
@@ -441,7 +441,7 @@ def _item(place: str, row: dict[str, Any], study: str, columns: dict, key, separ
         "task": task,
         "question": question,
         "options": options,
-        "key": _answer(row, columns, key, options, soft, task_named(task)),
+        "key": _key_of_row(row, columns, key, options, soft, task_named(task)),
         "soft_labels": soft,
         "context": context,
         **optional,
@@ -476,7 +476,7 @@ def load_questions(
     Raises: ValueError at the first row that does not fit, if `strict`; for a column that is not there.
     """
     for field, column_names in columns.items():
-        _known(field, column_names, table.columns)
+        _require_known(field, column_names, table.columns)
     table = _untagged(table)
-    fields = lambda place, row: _item(place, row, study, columns, key, separator, language, protected)
+    fields = lambda place, row: _item_fields_of_row(place, row, study, columns, key, separator, language, protected)
     return validate_table(table, fields, Item, unique="item_id", together=_with_cases, **options)

@@ -63,7 +63,7 @@ class Record(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 # %% ../../nbs/records/01_schema.ipynb #9bc8aad4
-def _plain(annotation: Any) -> Any:
+def _bare_annotation(annotation: Any) -> Any:
     "The annotation without `| None` and `Annotated`."
     while typing.get_origin(annotation) in (typing.Union, types.UnionType, Annotated):
         annotation = next(a for a in typing.get_args(annotation) if a is not type(None))
@@ -345,7 +345,7 @@ _KINDS: dict[Any, str] = {int: "int64", float: "float64", bool: "bool"}  # a col
 
 def columns(record: type[Record], *kinds: type) -> list[str]:
     "The declared columns of a table of such records, in order; of some kinds alone, e.g. float, str or list."
-    plain = {name: _plain(f.annotation) for name, f in record.model_fields.items()}
+    plain = {name: _bare_annotation(f.annotation) for name, f in record.model_fields.items()}
     return [name for name, kind in plain.items() if not kinds or (typing.get_origin(kind) or kind) in kinds]
 
 
@@ -354,7 +354,7 @@ def conform(table: pd.DataFrame, record: type[Record]) -> pd.DataFrame:
     names = columns(record)
     if lacking := [name for name in names if name not in table]:
         refuse(f"conform: columns must be those of {record.__name__}; got none of {lacking}")
-    types = {name: _KINDS[_plain(record.model_fields[name].annotation)] for name in columns(record, *_KINDS)}
+    types = {name: _KINDS[_bare_annotation(record.model_fields[name].annotation)] for name in columns(record, *_KINDS)}
     return table[names].astype(types)
 
 # %% ../../nbs/records/01_schema.ipynb #7bdb55ce
@@ -429,9 +429,9 @@ def arrow_schema(record: type[Record]) -> pa.Schema:
     "The Arrow schema of a record: one column a field, in declared order."
     fields = {}
     for name, f in record.model_fields.items():
-        kind = _plain(f.annotation)
+        kind = _bare_annotation(f.annotation)
         of_list = typing.get_origin(kind) is list
-        arrow = _ARROW.get(_plain(typing.get_args(kind)[0]) if of_list else kind, pa.string())  # of a dictionary: JSON
+        arrow = _ARROW.get(_bare_annotation(typing.get_args(kind)[0]) if of_list else kind, pa.string())  # of a dictionary: JSON
         fields[name] = pa.list_(arrow) if of_list else arrow
     return pa.schema(fields, metadata={"mhbench_record": record.__name__})
 
@@ -491,7 +491,7 @@ def _open_records(path: Path, record: type[Record]) -> pq.ParquetFile:
     return file
 
 
-def _checked(values: list, record: type[Record], name: str, path: Path) -> None:
+def _check_values(values: list, record: type[Record], name: str, path: Path) -> None:
     "Refuse a value that the field does not take."
     field = record.model_fields[name]
     value_type: Any = Annotated[tuple([field.annotation, *field.metadata])] if field.metadata else field.annotation
@@ -556,7 +556,7 @@ class StoredRecords(Sequence, Generic[R]):
         if name in self._dicts:
             values = [json.loads(v) for v in values]
         values += [None] if column.null_count else []
-        _checked(values, self.record, name, path)
+        _check_values(values, self.record, name, path)
         return _objects(values)[coded.indices.fill_null(len(values) - 1).to_numpy(zero_copy_only=False)]
 
 # %% ../../nbs/records/01_schema.ipynb #fd7edb21

@@ -79,7 +79,7 @@ MOST_OF_A_FIELD = 16 << 20  # characters; Python's own limit of 131,072 is less 
 csv.field_size_limit(MOST_OF_A_FIELD)
 
 
-def _declared(path: Path, encoding: str) -> str | None:
+def _declared_delimiter(path: Path, encoding: str) -> str | None:
     "The delimiter that a first line such as `sep=;` names, which Excel reads and writes."
     if not path.is_file():
         return None
@@ -92,7 +92,7 @@ def _records(path: Path, encoding: str, delimiter: str) -> Iterator[tuple[int, l
     "The records of a CSV file below a line such as `sep=;`, each with the line that it starts on."
     if not path.is_file():
         refuse(f"csv_rows: path must be a CSV file; got {path.name!r}, which is not there", error=FileNotFoundError)
-    above = 1 if _declared(path, encoding) else 0
+    above = 1 if _declared_delimiter(path, encoding) else 0
     with path.open(newline="", encoding=file_encoding(path, encoding)) as f:
         if above:
             f.readline()
@@ -112,7 +112,7 @@ def _records(path: Path, encoding: str, delimiter: str) -> Iterator[tuple[int, l
 # %% ../../nbs/records/02_table.ipynb #54200e7c
 def _best_delimiters(path: Path, encoding: str) -> list[str]:
     "The character that the file names, or those that cut the header into the most columns, the comma first."
-    if declared := _declared(path, encoding):
+    if declared := _declared_delimiter(path, encoding):
         return [declared]
     n_columns = {}
     for d in ",;\t":  # a name in quotes is no name for a delimiter that does not follow it
@@ -239,7 +239,7 @@ class Table(NamedTuple):
     notes: list[str]  # what a reader should know
 
 
-def _named(header: list[str], place: str) -> list[str]:
+def _column_names(header: list[str], place: str) -> list[str]:
     "The names of the columns; a name that stands twice is refused."
     if len(header) > MOST_COLUMNS:
         actual = f"{len(header):,} ({place}); take those that are read into a file of their own"
@@ -274,7 +274,7 @@ MOST_CELLS = 2_000_000
 MOST_CHARACTERS = 128 << 20
 
 
-def _within(rows: Iterable[tuple[str, dict]]) -> Iterator[tuple[str, dict]]:
+def _rows_within_limit(rows: Iterable[tuple[str, dict]]) -> Iterator[tuple[str, dict]]:
     "Rows as they come, up to the size that a table may have."
     cells, characters = 0, 0
     for place, row in rows:
@@ -287,7 +287,7 @@ def _within(rows: Iterable[tuple[str, dict]]) -> Iterator[tuple[str, dict]]:
         yield place, row
 
 
-def _flat(row: dict) -> dict:
+def _flat_row(row: dict) -> dict:
     "A row whose question is an object of stem and choices, with both as fields."
     question = row.get("question")
     if not isinstance(question, dict) or not {"stem", "choices"} <= set(question) or "choices" in row:
@@ -297,11 +297,11 @@ def _flat(row: dict) -> dict:
 
 def _as_cells(rows: Iterable[tuple[str, dict]], name: Callable[[str], str] = str) -> Iterator[tuple[str, dict]]:
     "Rows of cells, up to the size that a table may have."
-    for place, row in _within(rows):
-        yield place, {name(c): cell(v) for c, v in _flat(row).items()}
+    for place, row in _rows_within_limit(rows):
+        yield place, {name(c): cell(v) for c, v in _flat_row(row).items()}
 
 # %% ../../nbs/records/02_table.ipynb #d571da8d
-def _table(columns: list[str], rows: Iterable[tuple[str, dict]], notes: Sequence[str] = (), empty: int = 0) -> Table:
+def _cleaned_table(columns: list[str], rows: Iterable[tuple[str, dict]], notes: Sequence[str] = (), empty: int = 0) -> Table:
     "A table without its empty rows and unnamed columns, which are counted."
     names = [c for c in columns if c]
     full = []
@@ -329,7 +329,7 @@ _OTHER_FORMATS = {  # how a text begins that is no table -> what to do
 
 def _csv(path: Path, encoding: str, delimiter: str | None) -> Table:
     best = [delimiter or "\t"]
-    if not delimiter and (path.suffix.lower() != ".tsv" or _declared(path, encoding)):
+    if not delimiter and (path.suffix.lower() != ".tsv" or _declared_delimiter(path, encoding)):
         best = _best_delimiters(path, encoding)
     if len(best) > 1:
         actual = f"{best} ({path.name}:1)"
@@ -344,10 +344,10 @@ def _csv(path: Path, encoding: str, delimiter: str | None) -> Table:
             f"read_table: the first row must name the columns; got {header[0][:40]!r} ({path.name}:{line})",
             remedy=remedy,
         )
-    columns = _named([c.strip() for c in header], f"{path.name}:{line}")
+    columns = _column_names([c.strip() for c in header], f"{path.name}:{line}")
     below = [(n, {k for k, text in enumerate(row) if text.strip()}) for n, row in few]
     _all_named({k for k, c in enumerate(columns) if c}, below, path.name, line)
-    return _table(columns, _as_cells(csv_rows(path, (), encoding, delimiter), str.strip))
+    return _cleaned_table(columns, _as_cells(csv_rows(path, (), encoding, delimiter), str.strip))
 
 # %% ../../nbs/records/02_table.ipynb #7a617b85
 def file_text(path: Path, encoding: str = "utf-8-sig") -> str:
@@ -358,7 +358,7 @@ def file_text(path: Path, encoding: str = "utf-8-sig") -> str:
         _other_encoding("json_rows", path, encoding)
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     "An object whose names each stand once."
     found = dict(pairs)
     if len(found) < len(pairs):
@@ -367,7 +367,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _no_number(word: str) -> Any:
+def _refuse_nan(word: str) -> Any:
     raise ValueError(f"{word}, which is no number")
 
 
@@ -377,7 +377,7 @@ def json_value(text: str, *, numbers: bool = True) -> Any:
     Raises: ValueError, also for a name that stands twice, half a character, and nesting without end.
     """
     try:
-        value = json.loads(text, object_pairs_hook=_once, parse_constant=_no_number if numbers else None)
+        value = json.loads(text, object_pairs_hook=_unique_fields, parse_constant=_refuse_nan if numbers else None)
         if re.search(r"\\u[dD]", text):
             json.dumps(value, ensure_ascii=False).encode()
     except RecursionError:
@@ -420,18 +420,18 @@ def json_rows(
             yield f"{path.name}:{k}", row
 
 
-def _jsonl(path: Path, encoding: str) -> Table:
+def _jsonl_rows(path: Path, encoding: str) -> Table:
     rows = list(_as_cells(json_rows(path, encoding)))
-    columns = _named(list(dict.fromkeys(chain.from_iterable(row for _, row in rows))), f"{path.name}:1")
-    return _table(columns, _within((place, dict.fromkeys(columns, "") | row) for place, row in rows))
+    columns = _column_names(list(dict.fromkeys(chain.from_iterable(row for _, row in rows))), f"{path.name}:1")
+    return _cleaned_table(columns, _rows_within_limit((place, dict.fromkeys(columns, "") | row) for place, row in rows))
 
 # %% ../../nbs/records/02_table.ipynb #f9f66dca
 def _parquet(path: Path) -> Table:
     try:
         with pq.ParquetFile(path) as file:
-            columns = _named(file.schema_arrow.names, path.name)
+            columns = _column_names(file.schema_arrow.names, path.name)
             rows = chain.from_iterable(batch.to_pylist() for batch in file.iter_batches(1_000))
-            return _table(columns, _as_cells((f"{path.name}:row {n}", row) for n, row in enumerate(rows, 1)))
+            return _cleaned_table(columns, _as_cells((f"{path.name}:row {n}", row) for n, row in enumerate(rows, 1)))
     except (pa.ArrowInvalid, OSError) as e:
         refuse(f"read_table: path must be a Parquet file; got {e} ({path.name})")
 
@@ -489,7 +489,7 @@ def _inline_text(runs: list) -> str:
     return "".join(parts)
 
 
-def _marks(sheet) -> _Marks:
+def _sheet_remarks(sheet) -> _Marks:
     "Formulas, merged cells and hidden rows of a sheet."
     from openpyxl.utils import coordinate_to_tuple, range_boundaries
 
@@ -513,7 +513,7 @@ def _marks(sheet) -> _Marks:
     return marks
 
 # %% ../../nbs/records/02_table.ipynb #6c2f138a
-def _sheet(book, sheet: str | None, path: Path) -> str:
+def _sheet_to_read(book, sheet: str | None, path: Path) -> str:
     "The sheet to read: the one named, or the only one that holds something."
     filled = [s.title for s in book.worksheets if next(_filled_cells(s), None) is not None]
     if sheet is None and len(filled) == 1:
@@ -524,7 +524,7 @@ def _sheet(book, sheet: str | None, path: Path) -> str:
     return sheet
 
 
-def _shown(value: float, code: str) -> str | None:
+def _number_as_shown(value: float, code: str) -> str | None:
     'A number as a cell shows it whose format is General, or like "0.00", "#,##0" or "0%"; None for another format.'
     if code.lower() in ("general", "@"):
         return str(int(value)) if float(value).is_integer() and abs(value) < 1e15 else str(value)
@@ -559,14 +559,14 @@ def _excel_cell(c, stored: bool = False) -> str | list | Unreadable:
     if isinstance(c.value, (str, bool)):
         return cell(c.value)
     code = str(c.number_format)
-    displayed = _shown(c.value, code) if isinstance(c.value, (int, float)) else None
+    displayed = _number_as_shown(c.value, code) if isinstance(c.value, (int, float)) else None
     if stored and displayed is not None and "%" not in code:
-        return str(_shown(c.value, "general"))
+        return str(_number_as_shown(c.value, "general"))
     rule = f"a cell must be text, or a number in a plain format, not {c.number_format!r}: make it text"
     return Unreadable(str(c.value), rule) if displayed is None else displayed
 
 # %% ../../nbs/records/02_table.ipynb #9de6ed26
-def _merged(merged: list[tuple[int, int, int, int]], top: int, last: int, cells: dict[_Place, Any]) -> int:
+def _fill_merged(merged: list[tuple[int, int, int, int]], top: int, last: int, cells: dict[_Place, Any]) -> int:
     "Merged cells written into every row that they cover, up to the last that has something; the number of ranges."
     n = 0
     for left, first, right, bottom in merged:
@@ -605,8 +605,8 @@ def _sheet_cells(sheet, marks: _Marks, stored: bool = False) -> dict[_Place, Any
 def _excel(path: Path, sheet: str | None, stored: bool = False) -> Table:
     try:
         with contextlib.closing(_workbook(path)) as book:
-            chosen = book[_sheet(book, sheet, path)]
-            marks = _marks(chosen)
+            chosen = book[_sheet_to_read(book, sheet, path)]
+            marks = _sheet_remarks(chosen)
             cells = _sheet_cells(chosen, marks, stored)
     except Exception as e:  # openpyxl raises whatever the broken part raises
         if (message := str(e)).startswith("read_table: "):
@@ -622,14 +622,14 @@ def _sheet_table(start: str, cells: dict[_Place, Any], marks: _Marks) -> Table:
     last = max((row for row, _ in cells), default=1)
     counts = {
         "cells are formulas; the values stored with them are taken": sum(row > top for row, _ in marks.formulas),
-        "merged cells count for every row that they cover": _merged(marks.merged, top, last, cells),
+        "merged cells count for every row that they cover": _fill_merged(marks.merged, top, last, cells),
         "hidden rows are read like the others": sum(row > top for row in marks.hidden),
     }
     if over := [right - left + 1 for left, _, right, bottom in marks.merged if bottom <= top and left != right]:
         actual = f"one cell over {over[0]} columns ({start}:{top}); write a name into each"
         refuse(f"read_table: the first row must name each column; got {actual}")
     names = {k: v.value if isinstance(v, Unreadable) else str(v) for (row, k), v in cells.items() if row == top}
-    columns = _named([names[k] for k in sorted(names)], f"{start.partition(':')[0]}:{top}")
+    columns = _column_names([names[k] for k in sorted(names)], f"{start.partition(':')[0]}:{top}")
     below: dict[int, set[int]] = {}
     for row, k in sorted(cells):
         if top < row <= top + _FEW:
@@ -640,8 +640,8 @@ def _sheet_table(start: str, cells: dict[_Place, Any], marks: _Marks) -> Table:
         if row > top:
             rows[row][names.get(k, "")] = value
     notes = [f"{n} {description}" for description, n in counts.items() if n]
-    placed = _within((f"{start}:{row}", cells_of_row) for row, cells_of_row in rows.items())
-    return _table(columns, placed, notes, last - top - len(rows))
+    placed = _rows_within_limit((f"{start}:{row}", cells_of_row) for row, cells_of_row in rows.items())
+    return _cleaned_table(columns, placed, notes, last - top - len(rows))
 
 # %% ../../nbs/records/02_table.ipynb #4102bcd6
 def read_table(
@@ -668,7 +668,7 @@ def read_table(
     if kind in (".xlsx", ".xlsm"):
         return _excel(path, sheet, stored)
     if kind in (".json", ".jsonl", ".ndjson"):
-        return _jsonl(path, encoding)
+        return _jsonl_rows(path, encoding)
     if kind == ".parquet":
         return _parquet(path)
     forms = ".csv, .tsv, .xlsx, .json, .jsonl or .parquet"

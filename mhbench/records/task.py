@@ -92,7 +92,7 @@ class Task(ABC):
         if self.lettered:
             if n < 2:
                 raise ValueError(f"options must be two or more for task {self.name}; got {n}")
-            if bad := [k for k in key if k not in _letters(item)]:
+            if bad := [k for k in key if k not in _key_letters(item)]:
                 raise ValueError(f"key must hold letters of the {n} options; got {bad}")
         if self.per_stem and stems == 0:
             raise ValueError(f"stems must not be empty for task {self.name}")
@@ -109,7 +109,7 @@ class Task(ABC):
 
     def reference(self, item: Item) -> str:
         "What is right, as a judge reads it."
-        texts = dict(zip(_letters(item), item.options)) if self.lettered else {}
+        texts = dict(zip(_key_letters(item), item.options)) if self.lettered else {}
         right = [f"{k}: {texts[k]}" if k in texts else k for k in item.key]
         if self.per_stem:
             return self.written(item, right)
@@ -139,7 +139,7 @@ class Task(ABC):
 
     def drawn(self, item: Item, right: Sequence[bool] | np.ndarray, rng: np.random.Generator) -> list[str]:
         "A simulated answer that is right, or is not, in each of its parts; for tasks with options."
-        names = _letters(item) if self.lettered else item.options
+        names = _key_letters(item) if self.lettered else item.options
         wrong = str(rng.choice([a for a in names if a not in item.right]))
         return item.right if right[0] else sorted([wrong, *item.right[1:]])
 
@@ -153,7 +153,7 @@ class Task(ABC):
         return [f"\n{after}.", f"\nQ{after}"] if self.per_stem else ["\n"]
 
 
-def _letters(item: Item) -> list[str]:
+def _key_letters(item: Item) -> list[str]:
     "The letters that a key may name."
     return list(ascii_uppercase[: len(item.options)])
 
@@ -182,12 +182,12 @@ def task_of(item: Item) -> Task:
 
 def tasks() -> list[str]:
     "The names of all tasks, module by module in alphabetical order."
-    _imported()
+    _import_tasks()
     return list(_CLASSES)
 
 
 @cache
-def _imported() -> None:
+def _import_tasks() -> None:
     home = importlib.import_module("mhbench.tasks")
     for module in pkgutil.iter_modules(home.__path__, "mhbench.tasks."):
         importlib.import_module(module.name)

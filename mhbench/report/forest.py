@@ -76,19 +76,19 @@ class Sign(NamedTuple):
     hollow: bool = False
 
 # %% ../../nbs/report/03_forest.ipynb #014bd8fa
-def _number(x: float, digits: int) -> str:
+def _number_text(x: float, digits: int) -> str:
     return f"{x:.{digits}f}".replace("-", "\N{MINUS SIGN}")
 
 
-def _ends(m: Mark, digits: int) -> str:
-    return f"[{_number(m.low, digits)}, {_number(m.high, digits)}]" if m.sure else "no interval"
+def _interval_text(m: Mark, digits: int) -> str:
+    return f"[{_number_text(m.low, digits)}, {_number_text(m.high, digits)}]" if m.sure else "no interval"
 
 
 def _in_a_sentence(title: str, rows: Sequence[ChartRow], digits: int, brief: bool) -> str:
     "The title with the first and the last estimate."
     values = [(row.label, m) for row in rows for m in row.marks[:1]]
     ends = values[:1] + values[-1:] * (len(values) > 1)
-    texts = [f"{label} {_number(m.estimate, digits)} {'' if brief else _ends(m, digits)}".strip() for label, m in ends]
+    texts = [f"{label} {_number_text(m.estimate, digits)} {'' if brief else _interval_text(m, digits)}".strip() for label, m in ends]
     return ". ".join(filter(None, [title.rstrip("."), "; ".join(texts) + "."]))
 
 
@@ -137,17 +137,17 @@ class _Places(NamedTuple):
         return max(7 + _MARK * len(row.marks), 24) + _LINE * len(self.lines(row)) * self.above
 
 
-def _places(rows: Sequence[ChartRow], width: float, brief: bool, digits: int) -> _Places:
+def _column_positions(rows: Sequence[ChartRow], width: float, brief: bool, digits: int) -> _Places:
     marks = [m for row in rows for m in row.marks]
     names = max((wide(row.label) + wide(f" {row.small}") * bool(row.small) for row in rows if row.marks), default=0)
-    value = max(wide(_number(m.estimate, digits)) for m in marks)
-    ends = 0 if brief else max(wide(_ends(m, digits)) for m in marks) + 5
+    value = max(wide(_number_text(m.estimate, digits)) for m in marks)
+    ends = 0 if brief else max(wide(_interval_text(m, digits)) for m in marks) + 5
     right = width - _EDGE - value - ends - _GAP
     above = right - (_EDGE + names + _GAP) < _LEAST_TRACK
     return _Places(_EDGE + 6 if above else _EDGE + names + _GAP, right, above, right + _GAP + value, width)
 
 
-def _range(rows: Sequence[ChartRow], refs: Sequence[float], limits: tuple[float, float] | None) -> tuple[float, float]:
+def _axis_range(rows: Sequence[ChartRow], refs: Sequence[float], limits: tuple[float, float] | None) -> tuple[float, float]:
     "The ends of the axis: the data and the reference values with a margin, within the limits."
     marks = [m for row in rows for m in row.marks]
     ends = np.array([x for m in marks for x in (m.estimate, m.low, m.high, m.tick)] + list(refs), float)
@@ -204,8 +204,8 @@ def chart(
 ) -> Figure:
     "A chart of rows, drawn at its width in pixels."
     lines = list((refs or {}).items())
-    p = _places(rows, width, brief, digits)
-    low, high = _range(rows, [v for _, v in lines], limits)
+    p = _column_positions(rows, width, brief, digits)
+    low, high = _axis_range(rows, [v for _, v in lines], limits)
     at = lambda v: p.left + (v - low) / (high - low) * (p.right - p.left)
     placed_names = _names_of_refs(lines, at, width)
     broken = wrapped(title, width - 2 * _EDGE, HEAD, True)
@@ -257,9 +257,9 @@ def _draw_row(pen: _Pen, row: ChartRow, y: float, p: _Places, at: Any, brief: bo
         if np.isfinite(m.tick):
             pen.line([at(m.tick)] * 2, [mark_y - 8, mark_y + 8], INK, lw=2)
         pen.dot(at(m.estimate), mark_y, m.look, m.hollow)
-        pen.write(_number(m.estimate, digits), p.numbers, mark_y, INK, ha="right")
+        pen.write(_number_text(m.estimate, digits), p.numbers, mark_y, INK, ha="right")
         if not brief:
-            pen.write(_ends(m, digits), p.numbers + 5, mark_y)
+            pen.write(_interval_text(m, digits), p.numbers + 5, mark_y)
         if m.note:
             low, high = (m.low, m.high) if m.sure else (m.estimate, m.estimate)
             room = at(high) + 9 + wide(m.note) <= p.right
@@ -304,7 +304,7 @@ def enough(table: pd.DataFrame) -> pd.DataFrame:
     return table[table["estimate"].notna() & ~(table["n"] < FEW)]
 
 # %% ../../nbs/report/03_forest.ipynb #8d2a8452
-def _in_order(table: pd.DataFrame, column: str, upwards: bool) -> list:
+def _ordered_values(table: pd.DataFrame, column: str, upwards: bool) -> list:
     "The values of a column: in their own order where it has one, otherwise by the first estimate, the best first."
     if isinstance(table[column].dtype, pd.CategoricalDtype):
         return list(table[column].cat.remove_unused_categories().cat.categories)
@@ -312,7 +312,7 @@ def _in_order(table: pd.DataFrame, column: str, upwards: bool) -> list:
     return sorted(first.index, key=lambda x: (first[x] if upwards else -first[x], natural(x)))
 
 
-def _rows(
+def _chart_rows(
     table: pd.DataFrame,
     group: str,
     hue: str | None,
@@ -335,7 +335,7 @@ def _rows(
         return ", ".join(filter(None, dict.fromkeys([n_text, *map(_lost, rows.itertuples())])))
 
     out = []
-    for value in _in_order(table, group, upwards):
+    for value in _ordered_values(table, group, upwards):
         rows_of_value = table[table[group] == value]
         rows_of_value = (
             rows_of_value.sort_values(hue, key=lambda x: x.astype(object).map(list(marked).index), kind="stable")
@@ -348,7 +348,7 @@ def _rows(
             out.append(ChartRow(name_of(value), marks, small(rows_of_value)))
         else:
             out.append(ChartRow(name_of(value)))
-            for hue_value in _in_order(rows_of_value, hue, upwards):
+            for hue_value in _ordered_values(rows_of_value, hue, upwards):
                 rows = rows_of_value[rows_of_value[hue] == hue_value]
                 marks = [mark(r, _look(hue, hue_value)) for r in rows.itertuples()]
                 out.append(ChartRow(name_of(hue_value), marks, small(rows)))
@@ -381,7 +381,7 @@ def intervals(
     drawn = None if rounded is None else enough(rounded)
     if rounded is None or drawn is None or not len(drawn):
         return None
-    values = _in_order(drawn, hue, better == "lower") if hue else []
+    values = _ordered_values(drawn, hue, better == "lower") if hue else []
     models = [v for v in values if hue in PEOPLE and look_of(v) != PLAIN]
     alike = len(set(map(look_of, models))) < len(values)
     marked: dict[Any, tuple[Look | None, bool]] = {}
@@ -393,7 +393,7 @@ def intervals(
         marked = {v: (None, k > 0) for k, v in enumerate(values)}
         legend = [Sign(PLAIN, name_of(v), k > 0) for k, v in enumerate(values)] if len(values) > 1 else []
     n = _one_n(drawn)
-    rows = _rows(drawn, group, hue, marked, reference_column, harm[0], upwards=better == "lower", n=n)
+    rows = _chart_rows(drawn, group, hue, marked, reference_column, harm[0], upwards=better == "lower", n=n)
     cut_text = f" {_MOST_ROWS} of {len(rows)} rows, evenly spaced." if len(rows) > _MOST_ROWS else ""
     rows = [rows[k] for k in np.linspace(0, len(rows) - 1, _MOST_ROWS).round().astype(int)] if cut_text else rows
     direction = _BETTER.get(better or "", better)

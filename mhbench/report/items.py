@@ -39,7 +39,7 @@ class Answers(NamedTuple):
     wordless: int = 0  # answers whose words are left out, since the page would grow too large
 
 
-def _became(scores: pd.DataFrame) -> pd.Series:
+def _outcome_word(scores: pd.DataFrame) -> pd.Series:
     "In a word: right, wrong, not scored (a judge does), or what came in place of an answer."
     correct = scores["correct"]
     outcome = what_became(scores)
@@ -53,11 +53,11 @@ def _verdict(j: Judgment) -> str:
     return j.label if j.label is not None else f"{j.score:g}"
 
 
-def _verdicts(judgments: Sequence[Judgment]) -> str | None:
+def _verdict_texts(judgments: Sequence[Judgment]) -> str | None:
     return "; ".join(f"{j.judge}: {_verdict(j)}" for j in judgments) or None
 
 
-def _apart(judgments: Sequence[Judgment]) -> str | None:
+def _judges_disagree(judgments: Sequence[Judgment]) -> str | None:
     "Whether the judges of one answer agree: by their labels, or by scores no further apart than 20."
     good = [j for j in judgments if j.status == "ok"]
     if len({j.judge for j in good}) < 2:
@@ -84,14 +84,14 @@ class _Part(NamedTuple):
 _ONE = ["item_id", "model", "mode", "sample"]  # what makes an answer one of its kind
 
 
-def _places(scores: pd.DataFrame, stored: StoredRecords[Response]) -> np.ndarray:  # (rows,) -1 where there is none
+def _response_places(scores: pd.DataFrame, stored: StoredRecords[Response]) -> np.ndarray:  # (rows,) -1 where there is none
     "Which stored response each row of the scores is of."
     stored_rows = pd.DataFrame({name: stored.column(name) for name in _ONE}).astype({"sample": int})
     stored_rows = stored_rows.assign(_at=np.arange(len(stored_rows))).drop_duplicates(_ONE, keep="last")
     return scores[_ONE].merge(stored_rows, how="left", on=_ONE)["_at"].fillna(-1).to_numpy(int)
 
 
-def _joined(lists: pd.Series) -> pd.Series:  # of text; missing where a list is empty
+def _joined_letters(lists: pd.Series) -> pd.Series:  # of text; missing where a list is empty
     "Letters or labels of each row, with spaces between them."
     text = pc.binary_join(pa.array(lists, pa.list_(pa.string())), " ").to_numpy(zero_copy_only=False)
     return pd.Series(text, lists.index).where(lambda s: s != "", None)
@@ -117,17 +117,17 @@ def _of_study(results: Path, study: str, models: Iterable[str], private: bool) -
     rows = scores.assign(
         study=study,
         mode=mode_names(scores),
-        what=_became(scores),
+        what=_outcome_word(scores),
         origin=scores.get("origin", "asked"),
-        answer=_joined(scores["answer"]).where(free),
-        key=_joined(scores["key"]).where(free),
+        answer=_joined_letters(scores["answer"]).where(free),
+        key=_joined_letters(scores["key"]).where(free),
         confidence=scores["confidence"].round(3),
-        judged=list(map(_verdicts, judgments_of)),
-        judges=[_apart(js) for js in judgments_of],
+        judged=list(map(_verdict_texts, judgments_of)),
+        judges=[_judges_disagree(js) for js in judgments_of],
     )
     open_and_scored = open_ids & set(scores["item_id"])
     item_texts = {f"{study}/{k}": _item_texts(items[k]) for k in sorted(open_and_scored)}
-    for target in _ratings(text, study, open_and_scored).itertuples():
+    for target in _rating_summaries(text, study, open_and_scored).itertuples():
         line = f"{target.target}: {target.value} ({target.n} {target.who if target.n > 1 else target.who[:-1]})"
         item_texts[f"{study}/{target.item_id}"].setdefault("rated", []).append(line)
     files = [text / "prepare" / study / "recorded.parquet"]
@@ -135,7 +135,7 @@ def _of_study(results: Path, study: str, models: Iterable[str], private: bool) -
     stored = StoredRecords([f for f in files if f.exists()], Response)
     _check_selection(set(scores["model"]), set(stored.column("model")), study)
     return _Part(
-        rows[ROW_COLUMNS], item_texts, np.where(free & plain, _places(scores, stored), -1), stored, judgments_of
+        rows[ROW_COLUMNS], item_texts, np.where(free & plain, _response_places(scores, stored), -1), stored, judgments_of
     )
 
 # %% ../../nbs/report/06_items.ipynb #87b75f4a
@@ -160,14 +160,14 @@ def _item_texts(i: Item) -> dict[str, Any]:
 _WRITTEN = ("text", "reasoning", "error")
 
 
-def _words(written: Mapping[str, Any], judgments: Sequence[Judgment]) -> dict[str, Any]:
+def _answer_words(written: Mapping[str, Any], judgments: Sequence[Judgment]) -> dict[str, Any]:
     "What an answer says: its text, the thought before it, what went wrong, and the judges' words."
     verdicts = [{"judge": j.judge, "verdict": _verdict(j), "text": (j.text or j.error or "")[:2000]} for j in judgments]
     fields = {c: written[c] for c in _WRITTEN} | {"text": (written["text"] or "").strip(), "verdicts": verdicts}
     return {k: v for k, v in fields.items() if v}
 
 # %% ../../nbs/report/06_items.ipynb #54197dfa
-def _written(study_part: _Part, start: int) -> pd.DataFrame:  # row, text, reasoning, error, judged, right, length
+def _answers_written(study_part: _Part, start: int) -> pd.DataFrame:  # row, text, reasoning, error, judged, right, length
     "The words of the answers of a study, whose rows begin at `start` on the page."
     row = np.flatnonzero(study_part.place >= 0)
     words = pd.DataFrame({c: study_part.stored.column(c)[study_part.place[row]] for c in _WRITTEN}, dtype=object)
@@ -176,20 +176,20 @@ def _written(study_part: _Part, start: int) -> pd.DataFrame:  # row, text, reaso
     return words.assign(row=start + row, judged=[study_part.judged[k] for k in row], right=right, length=length)
 
 
-def _texts_of(
+def _answer_texts(
     parts: Sequence[_Part], limit: int | None
 ) -> tuple[dict[str, dict], int]:  # by row; how many are left out
     "The words of the answers, first of those that were not right, as long as there is room."
     starts = np.cumsum([0, *(len(p.rows) for p in parts)])
-    all_words = pd.concat([_written(p, start) for p, start in zip(parts, starts)], ignore_index=True)
+    all_words = pd.concat([_answers_written(p, start) for p, start in zip(parts, starts)], ignore_index=True)
     retained = all_words
     if limit is not None and all_words["length"].sum() > limit:
         first = all_words.sort_values("right", kind="stable")
         retained = first[first["length"].cumsum() <= limit].sort_index()
-    return {str(r["row"]): _words(r, r["judged"]) for r in retained.to_dict("records")}, len(all_words) - len(retained)
+    return {str(r["row"]): _answer_words(r, r["judged"]) for r in retained.to_dict("records")}, len(all_words) - len(retained)
 
 # %% ../../nbs/report/06_items.ipynb #8f3eca8f
-def _ratings(text: Path, study: str, ids: set) -> pd.DataFrame:  # item_id, target, who, value, n
+def _rating_summaries(text: Path, study: str, ids: set) -> pd.DataFrame:  # item_id, target, who, value, n
     "What raters, and apart from them models, said of each target: the mean score, or the labels with their counts."
     file = text / "prepare" / study / "ratings.parquet"
     stored = StoredRecords([file] if file.exists() else [], Rating)
@@ -235,7 +235,7 @@ def answers_of(
     if not parts:
         return Answers(pd.DataFrame(columns=ROW_COLUMNS), {}, {})
     items = dict(chain.from_iterable(p.items.items() for p in parts))
-    return Answers(pd.concat([p.rows for p in parts], ignore_index=True), items, *_texts_of(parts, most))
+    return Answers(pd.concat([p.rows for p in parts], ignore_index=True), items, *_answer_texts(parts, most))
 
 # %% ../../nbs/report/06_items.ipynb #0db8a077
 def columnar(rows: pd.DataFrame) -> dict[str, Any]:

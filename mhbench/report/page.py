@@ -69,7 +69,7 @@ class Section(NamedTuple):
         return list(starmap(ReportTable, self.tables))
 
 # %% ../../nbs/report/07_page.ipynb #51126b02
-def _stored(file: Path) -> pd.DataFrame:
+def _read_stored(file: Path) -> pd.DataFrame:
     "A stored table, read without threads, whose start would take most of the time for hundreds of small files."
     return ParquetFile(file).read(use_threads=False).to_pandas(use_threads=False)
 
@@ -86,7 +86,7 @@ def _section(
     for t in c["tables"]:
         if t["show"]:
             name = t["name"]
-            frame = _stored(folder / f"{name}.parquet").drop(columns=t["hide"])
+            frame = _read_stored(folder / f"{name}.parquet").drop(columns=t["hide"])
             own = t.get("about")  # a study that adds a table says it itself
             about = Prose(own["heading"], own["text"]) if own else prose.get(name, Prose())
             with_printed = tables.beside_printed(frame, f"{stage}/{name}", verdicts)
@@ -121,7 +121,7 @@ def collect(
     verdict_files = {
         study: Path(results, "ledger", study, "verdicts.parquet") for stage, study in stages if stage == "ledger"
     }
-    verdicts = {study: _stored(file) for study, file in verdict_files.items() if file.exists()}
+    verdicts = {study: _read_stored(file) for study, file in verdict_files.items() if file.exists()}
     return [
         _section(Path(results), Path(figures), stage, study, prose.get(stage, {}), verdicts.get(study))
         for stage, study in stages
@@ -138,7 +138,7 @@ def across_studies(results: str | Path, stages: Iterable[tuple[str, str]], *name
         for stage, name in tables:
             file = Path(results, stage, study, f"{name}.parquet")
             if stage == of_run and file.exists():
-                frames.append(_stored(file).rename(columns={"judge": "model"}).assign(study=study, stage=stage))
+                frames.append(_read_stored(file).rename(columns={"judge": "model"}).assign(study=study, stage=stage))
     table = pd.concat(frames[1:] or frames, ignore_index=True)
     first = ["study", "stage"] if len(tables) > 1 else ["study"]
     return table[[*first, *table.columns.drop(["study", "stage"])]]
@@ -241,7 +241,7 @@ class _Links:
 _NOT_ON_A_CARD = ["n_clusters", "interval", "undefined"]
 
 
-def _shown(table: pd.DataFrame) -> dict[str, Any]:
+def _table_view(table: pd.DataFrame) -> dict[str, Any]:
     "A table as the page shows it: its headings, which columns are numeric, the texts of its cells."
     rows = [list(map(number, row)) for row in table.itertuples(index=False)]
     return {"head": [spaced(c) for c in table.columns], "right": tables.numeric(table), "rows": rows}
@@ -252,7 +252,7 @@ def _card_pages(t: ReportTable, to: _Links) -> list[dict[str, Any]]:
     for judge, g in t.frame.groupby(t.card, sort=False) if t.card else ():
         columns_kept = g.drop(columns=[t.card]).drop(columns=_NOT_ON_A_CARD, errors="ignore")
         displayed = readable(columns_kept.astype({"n": "Int64"}) if "n" in columns_kept else columns_kept)
-        out.append(_shown(displayed) | {"id": to.cards[str(t.study), str(judge)], "who": judge, "study": t.study})
+        out.append(_table_view(displayed) | {"id": to.cards[str(t.study), str(judge)], "who": judge, "study": t.study})
     return out
 
 
@@ -269,7 +269,7 @@ def _cells(t: ReportTable, key: str, section: Section, to: _Links) -> dict[str, 
     same = _in_every_row(table)
     table = table.drop(columns=list(same))
     table = table.assign(**{c: table[c].map(name_of, na_action="ignore") for c in NAMED if c in table})
-    displayed = _shown(table)
+    displayed = _table_view(table)
     place = {c: k for k, c in enumerate(table.columns)}
     rows = []
     for cells, row in zip(displayed["rows"], t.frame.head(ROWS_SHOWN).to_dict("records")):
@@ -307,7 +307,7 @@ def _lean(svg: str) -> str:
     return re.sub(r">\s+<", "><", svg)
 
 
-def _picture(p: Picture, title: str) -> dict:
+def _embedded_picture(p: Picture, title: str) -> dict:
     file = Path(p.file)
     if not file.exists():
         actual = f"{str(p.file)!r} ({title}); run the stage that draws it"
@@ -320,11 +320,11 @@ def _entry(t: ReportTable, key: str, picture: Picture | None, section: Section, 
     "A table below its sentence, with the figure of the same name."
     first = t.about.text.split(". ")[0].replace("\n", " ").rstrip(".")
     sentence = tables.in_a_sentence(t.frame) or (f"{first}." if first[:1].isupper() else "")
-    figure = _picture(picture, section.title) if picture else None
+    figure = _embedded_picture(picture, section.title) if picture else None
     return {"id": key, "caption": t.caption, "said": sentence, "figure": figure, "table": _cells(t, key, section, to)}
 
 
-def _asked(section: Section, key: str, to: _Links) -> list[tuple[str, dict]]:  # (question, entry), in order
+def _entries_by_question(section: Section, key: str, to: _Links) -> list[tuple[str, dict]]:  # (question, entry), in order
     "The output of one stage for one study, by question."
     table_names = {t.name for t in section.given if t.name}
     pictures = [(Path(p.file).stem, p) for p in starmap(Picture, section.figures)]
@@ -332,13 +332,13 @@ def _asked(section: Section, key: str, to: _Links) -> list[tuple[str, dict]]:  #
     out = []
     for k, (name, p) in enumerate([x for x in pictures if x[0] not in table_names], 1):
         shown = {"id": f"{key}f{k}", "caption": p.caption, "said": "", "table": None}
-        out.append((name, shown | {"figure": _picture(p, section.title)}))
+        out.append((name, shown | {"figure": _embedded_picture(p, section.title)}))
     for k, t in enumerate(section.given, 1):
         out.append((t.name, _entry(t, f"{key}t{k}", picture_of.get(t.name), section, to)))
     return [(question_of(section.stage, name) if section.study else "", entry) for name, entry in out]
 
 
-def _counted(entries: Sequence[Mapping]) -> str:  # "8 tables, 1 figure"
+def _counts_in_words(entries: Sequence[Mapping]) -> str:  # "8 tables, 1 figure"
     counts = []
     for word in ("table", "figure"):
         n = sum(bool(e[word]) for e in entries)
@@ -346,13 +346,13 @@ def _counted(entries: Sequence[Mapping]) -> str:  # "8 tables, 1 figure"
     return ", ".join(counts)
 
 
-def _groups(sections: Sequence[Section], to: _Links) -> list[dict]:
+def _sections_by_study(sections: Sequence[Section], to: _Links) -> list[dict]:
     "The sections by study, each with its questions in the order of `questions.yaml`."
     groups: dict[str, dict[str, dict]] = {}  # study -> question -> what answers it
     order = {question: k for k, question in enumerate(tables.QUESTIONS)}
     for k, s in enumerate(sections, 1):
         parts = groups.setdefault(s.study or s.title, defaultdict(lambda: {"texts": [], "entries": []}))
-        for question, entry in _asked(s, f"s{k}", to):
+        for question, entry in _entries_by_question(s, f"s{k}", to):
             parts[question]["entries"].append(entry)
         if texts := [*filter(None, [s.text]), *s.findings]:
             parts[question_of(s.stage) if s.study else ""]["texts"] += texts
@@ -360,7 +360,7 @@ def _groups(sections: Sequence[Section], to: _Links) -> list[dict]:
     for g, (name, parts) in enumerate(groups.items(), 1):
         ordered = sorted(parts.items(), key=lambda x: order.get(x[0], len(order)))
         with_counts = [
-            {"name": question, "count": _counted(contents["entries"]), **contents} for question, contents in ordered
+            {"name": question, "count": _counts_in_words(contents["entries"]), **contents} for question, contents in ordered
         ]
         questions = [contents | {"id": f"g{g}q{k}"} for k, contents in enumerate(with_counts, 1)]
         of_study = [s for s in sections if (s.study or s.title) == name]
@@ -370,24 +370,24 @@ def _groups(sections: Sequence[Section], to: _Links) -> list[dict]:
     return out
 
 # %% ../../nbs/report/07_page.ipynb #1b1fe925
-def _scale(f: Front) -> tuple[float, float]:
+def _plot_scale(f: Front) -> tuple[float, float]:
     "The ends of a figure's scale: 0 to 1 for proportions."
     ends = [*f.rows["ci_low"], *f.rows["ci_high"], *f.lines.values()] if len(f.rows) else []
     return min(0.0, *ends, 1.0), max(0.0, *ends, 1.0)
 
 
-def _place(x: float, scale: tuple[float, float]) -> float:  # percent of the width
+def _percent_of_width(x: float, scale: tuple[float, float]) -> float:  # percent of the width
     return round(100 * (x - scale[0]) / (scale[1] - scale[0]), 2)
 
 
 _APART = 60  # percent of the width that the name of a line takes
 
 
-def _marks(lines: Mapping[str, float], scale: tuple[float, float]) -> list[dict[str, Any]]:
+def _reference_lines(lines: Mapping[str, float], scale: tuple[float, float]) -> list[dict[str, Any]]:
     "The reference lines from left to right; of two names that would touch the second is lower."
     out: list[dict[str, Any]] = []
     for name, at in sorted(lines.items(), key=lambda x: x[1]):
-        place = _place(at, scale)
+        place = _percent_of_width(at, scale)
         low = bool(out) and place - out[-1]["at"] < _APART and "low" not in out[-1]["side"]
         side = " start" if place < 28 else " end" if place > 72 else ""  # half a name is as wide on the narrowest plot
         label = name if any(c.isdigit() for c in name) else f"{name} {at:.2f}"
@@ -395,23 +395,23 @@ def _marks(lines: Mapping[str, float], scale: tuple[float, float]) -> list[dict[
     return out
 
 
-def _plot(f: Front, studies: int, to: str) -> dict[str, Any]:
+def _study_plot(f: Front, studies: int, to: str) -> dict[str, Any]:
     "The figure of a study for the template; the more studies, the fewer rows each shows on the first screen."
-    scale = _scale(f)
+    scale = _plot_scale(f)
     rows = []
     best_first = f.rows
     if len(f.rows):  # a study without an accuracy has no row
         drawn = f.rows.assign(drawn=f.rows["origin"] == "simulated", below=-f.rows["estimate"])
         best_first = drawn.sort_values(["drawn", "below"], kind="stable")
     for r in best_first.to_dict("records"):
-        low = _place(r["ci_low"], scale)
+        low = _percent_of_width(r["ci_low"], scale)
         name = name_of(r["model"])
         if r["origin"] == "simulated" and "simulated" not in name and not name.startswith("sim-"):
             name += " (simulated)"
         row = {"model": name, "n": int(r["n"]), "estimate": f"{r['estimate']:.2f}"}
-        row |= {"at": _place(r["estimate"], scale), "low": low, "wide": round(_place(r["ci_high"], scale) - low, 2)}
+        row |= {"at": _percent_of_width(r["estimate"], scale), "low": low, "wide": round(_percent_of_width(r["ci_high"], scale) - low, 2)}
         row |= {"ends": f"[{r['ci_low']:.2f}, {r['ci_high']:.2f}]"}
-        row |= {"truth": _place(r["truth"], scale) if pd.notna(r["truth"]) else None}
+        row |= {"truth": _percent_of_width(r["truth"], scale) if pd.notna(r["truth"]) else None}
         rows.append(row | {"paper": str(r.get("printed") or "").split(" (")[0]})
     return {
         "study": f.study,
@@ -421,7 +421,7 @@ def _plot(f: Front, studies: int, to: str) -> dict[str, Any]:
         "notes": f.notes,
         "to": to,
         "rows": rows,
-        "lines": _marks(f.lines, scale),
+        "lines": _reference_lines(f.lines, scale),
         "scale": [number(x, 1) for x in (scale[0], sum(scale) / 2, scale[1])],
         "room": max(9, 24 // studies),
         "narrow": max(3, 15 // studies),
@@ -431,7 +431,7 @@ def _plot(f: Front, studies: int, to: str) -> dict[str, Any]:
 def _embedded(answers: Answers) -> dict[str, Any]:
     "The packed answers, and the first of them as a table for readers without JavaScript."
     head = ["study", "item_id", "model", "mode", "what", "answer", "key", "judged"]
-    first_rows = _shown(answers.rows[head].head(ROWS_SHOWN))["rows"]
+    first_rows = _table_view(answers.rows[head].head(ROWS_SHOWN))["rows"]
     item_keys = answers.rows["study"] + "/" + answers.rows["item_id"]
     return {
         "n": len(answers.rows),
@@ -460,10 +460,10 @@ def html_report(
     private: bool = False,  # True: a banner says that the page holds protected texts
 ) -> str:
     "One self-contained page; FileNotFoundError where a figure is missing."
-    groups = _groups(sections, _Links(sections, answers))
+    groups = _sections_by_study(sections, _Links(sections, answers))
     questions = chain.from_iterable(g["questions"] for g in groups)
     place = {g["name"]: g["id"] for g in groups}
-    drawn = [_plot(f, len(shown), place.get(f.study, "")) for f in shown]
+    drawn = [_study_plot(f, len(shown), place.get(f.study, "")) for f in shown]
     rows = list(chain.from_iterable(f["rows"] for f in drawn))
     files: dict[str, str] = {}
     for k, s in enumerate(sections, 1):

@@ -71,7 +71,7 @@ def readable(table: pd.DataFrame) -> pd.DataFrame:
     return with_interval(table) if {"estimate", "ci_low", "ci_high"} <= set(table.columns) else table
 
 # %% ../../nbs/report/01_tables.ipynb #cf14335d
-def _row(cells: Iterable[object]) -> str:
+def _markdown_row(cells: Iterable[object]) -> str:
     return "| " + " | ".join(str(c).replace("|", "\\|").replace("\n", " ").replace("<", "&lt;") for c in cells) + " |"
 
 
@@ -83,8 +83,8 @@ def numeric(table: pd.DataFrame) -> list[bool]:
 def markdown_table(table: pd.DataFrame) -> str:
     "A DataFrame as a Markdown table, the index left out."
     rule = "|" + "|".join(" ---: " if right else " --- " for right in numeric(table)) + "|"
-    rows = [_row(map(number, row)) for row in table.itertuples(index=False)]
-    return "\n".join([_row(table.columns), rule, *rows]) + "\n"
+    rows = [_markdown_row(map(number, row)) for row in table.itertuples(index=False)]
+    return "\n".join([_markdown_row(table.columns), rule, *rows]) + "\n"
 
 
 _FORMULA = re.compile(r"[=+@\t\r]|-(?![\d.])")  # what a spreadsheet would execute
@@ -153,7 +153,7 @@ def _without_tex(formula: str) -> str:
     return re.sub(r"[{}\\]", "", worded).strip()
 
 # %% ../../nbs/report/01_tables.ipynb #bc315023
-def _plainly(markdown: str) -> tuple[str, str]:  # the last heading, and the prose
+def _heading_and_prose(markdown: str) -> tuple[str, str]:  # the last heading, and the prose
     headings = re.findall(r"^#+ (.*)$", markdown, flags=re.M)
     prose = re.sub(r"^#+ .*$", "", markdown, flags=re.M).strip()
     prose = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", prose)
@@ -168,7 +168,7 @@ def stage_prose(notebook: str | Path) -> dict[str, Prose]:  # by the name of the
     for c in json.loads(Path(notebook).read_text(encoding="utf-8"))["cells"]:
         source = "".join(c["source"])
         if c["cell_type"] == "markdown":
-            title, text = _plainly(source)
+            title, text = _heading_and_prose(source)
             heading, prose = title or heading, text or ("" if title else prose)
         else:
             out |= dict.fromkeys(shown_tables(source), Prose(heading, prose))
@@ -183,8 +183,8 @@ def doubts(table: pd.DataFrame) -> list[str]:  # sentences; none if there is no 
     out = []
     if "estimate" in table and "n" in table:
         has_estimate = table["estimate"].notna().to_numpy()
-        n = _numbers(table["n"])[has_estimate]
-        units = np.fmin(n, _numbers(table["n_clusters"])[has_estimate]) if "n_clusters" in table else n
+        n = _numbers_of_column(table["n"])[has_estimate]
+        units = np.fmin(n, _numbers_of_column(table["n_clusters"])[has_estimate]) if "n_clusters" in table else n
         if unknown := int(np.isnan(units).sum()):
             out.append(f"{unknown} of {len(n)} rows do not say on how many items they rest")
         units_text = "independent cases" if (units < n).any() else "items"
@@ -219,7 +219,7 @@ def _corrected(table: pd.DataFrame) -> list[str]:
     return [str(c) for c in table if re.fullmatch(r"p_(holm|bh|bonferroni|adjusted)", str(c))]
 
 
-def _numbers(column: pd.Series) -> np.ndarray:
+def _numbers_of_column(column: pd.Series) -> np.ndarray:
     return pd.to_numeric(column, errors="coerce").to_numpy(float, na_value=np.nan)
 
 # %% ../../nbs/report/01_tables.ipynb #fbc45eb6
@@ -301,8 +301,8 @@ def sampled(table: pd.DataFrame) -> str:  # sentences; empty where a table has n
     if not _INTERVAL <= set(table) or not table["ci_low"].notna().any():
         return ""
     rows = table[table["ci_low"].notna()]
-    cases = _numbers(rows["n_clusters"]) if "n_clusters" in rows else np.full(len(rows), np.inf)
-    cases = cases[cases < _numbers(rows["n"])] if "n" in rows else cases[:0]
+    cases = _numbers_of_column(rows["n_clusters"]) if "n_clusters" in rows else np.full(len(rows), np.inf)
+    cases = cases[cases < _numbers_of_column(rows["n"])] if "n" in rows else cases[:0]
     sampled_units = "whole cases, each with all its items" if len(cases) else "items"
     if _of_annotators(table):
         sampled_units = "the annotations of a question"
@@ -317,7 +317,7 @@ def sampled(table: pd.DataFrame) -> str:  # sentences; empty where a table has n
         )
         fixed_factors = [word for word in fixed_factors if word != "raters"]
     fixed = ", ".join([*fixed_factors, "the answers of this run"])
-    missing = any((_numbers(rows[name]) > 0).any() for name in _NO_VALUE if name in rows)
+    missing = any((_numbers_of_column(rows[name]) > 0).any() for name in _NO_VALUE if name in rows)
     applies = {"cases": len(cases) > 0 and cases.min() > 1, "missing": missing, "raters": with_raters.any()}
     applies["labels"] = kinds.str.contains("prediction-powered").any()
     fewest = f"{cases.min():.0f}" if len(cases) else ""

@@ -54,7 +54,7 @@ def _run_all(a: argparse.Namespace) -> None:
     argument("--model"),
     argument("--overrides", metavar="JSON", type=json.loads, default={}, help="other parameters, for a trial"),
 )
-def _run(a):
+def _run_stage_command(a):
     from mhbench.run.execute import ROWS, leave_failure, run_stage
     from mhbench.run.losses import failures_left, lost_in_words
     from mhbench.run.process import Live, position
@@ -110,7 +110,7 @@ def _trained(a):
 
 
 @subcommand("outcome", "say what failed in the run, and end with 1 where a stage broke or a model gave no answer")
-def _outcome(a):
+def _print_outcome(a):
     from mhbench.run.losses import check_outcome
 
     print(check_outcome())

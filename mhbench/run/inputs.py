@@ -68,7 +68,7 @@ def _file_hashes(paths: list[str], top: Path, memory: Memory) -> dict[str, str]:
     return out
 
 
-def _sources(p: dict, study: str) -> dict[str, str | None]:
+def _corpus_files(p: dict, study: str) -> dict[str, str | None]:
     "What a study's corpus is made of besides its path: a file of ratings beside it, and people's answers."
     prepare = p["studies"][study].get("prepare") or {}
     options = prepare.get("options") or {}
@@ -80,7 +80,7 @@ def _sources(p: dict, study: str) -> dict[str, str | None]:
 def source_files(p: dict, study: str) -> list[str]:
     "The paths of a study's corpus, of people's answers on it, and of the files that its sections name."
     classes = stage_classes()
-    paths = [_sources(p, study)["people"]]
+    paths = [_corpus_files(p, study)["people"]]
     for stage in [s for s in p["studies"][study] if s in classes]:
         section = (p.get(stage) or {}) | (p["studies"][study][stage] or {})
         paths += [x for x in input_paths(classes[stage], section) if "/" in x or (root() / x).exists()]
@@ -89,7 +89,7 @@ def source_files(p: dict, study: str) -> list[str]:
 
 def _hashes_of_sources(p: dict, study: str, top: Path) -> dict[str, str]:
     "Hashes of a corpus, and of what it is made of besides."
-    sources = _sources(p, study)
+    sources = _corpus_files(p, study)
     out = {"corpus": hash_if_there(p["studies"][study]["prepare"]["path"], top)}
     out |= {"ratings": hash_if_there(sources["ratings"], top)} if sources["ratings"] else {}
     if sources["people"]:

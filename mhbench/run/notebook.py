@@ -116,14 +116,14 @@ def _shell(outputs: CellOutputs) -> Iterator[ZMQInteractiveShell]:
             kind._instance = outer
 
 
-def _in_words(error: BaseException, depth: int = 3) -> str:
+def _error_in_words(error: BaseException, depth: int = 3) -> str:
     "What an exception says, a group with what its members say; that it says nothing where it cannot be asked."
     try:
         message = str(error)
         inside = getattr(error, "exceptions", ()) if issubclass(type(error), BaseExceptionGroup) and depth else ()
     except Exception as e:
         return f"(its text cannot be had: {type(e).__name__})"
-    return "; ".join([message, *(f"{type(x).__name__}: {_in_words(x, depth - 1)}" for x in inside)])
+    return "; ".join([message, *(f"{type(x).__name__}: {_error_in_words(x, depth - 1)}" for x in inside)])
 
 
 def _frames(error: BaseException) -> traceback.StackSummary:
@@ -140,10 +140,10 @@ def _formatted(error: BaseException, frames: traceback.StackSummary) -> list[str
         formatted.stack = frames
         return list(formatted.format())
     except Exception:  # an exception that cannot be asked for its text, cause or notes
-        return [*frames.format(), f"{type(error).__name__}: {_in_words(error)}"]
+        return [*frames.format(), f"{type(error).__name__}: {_error_in_words(error)}"]
 
 
-def _place(frames: traceback.StackSummary) -> str:
+def _error_place(frames: traceback.StackSummary) -> str:
     "The last place in code that is neither Python's nor another package's."
     in_project = lambda parts: "mhbench" in parts or not {"site-packages", "lib"} & set(parts)
     frame = next((f for f in reversed(frames) if in_project(Path(f.filename).parts)), None)
@@ -160,16 +160,16 @@ def error_output(error: BaseException) -> NotebookNode:
     of the code has its place behind what it says.
     """
     frames, name = _frames(error), type(error).__name__
-    message = _in_words(error)
+    message = _error_in_words(error)
     if frames and not issubclass(type(error), _SAYS_ITS_PLACE):
-        message = f"{message} ({_place(frames)})"
+        message = f"{message} ({_error_place(frames)})"
     fields = {"ename": name, "evalue": message, "traceback": _formatted(error, frames)}
     readable = lambda text: text[:PRINTED].encode("utf-8", "backslashreplace").decode()
     readable_fields = {k: readable(v) if isinstance(v, str) else list(map(readable, v)) for k, v in fields.items()}
     return new_output("error", **readable_fields)
 
 
-def _run(source: str, shell: ZMQInteractiveShell, outputs_of_cell: CellOutputs) -> BaseException | None:
+def _run_cell(source: str, shell: ZMQInteractiveShell, outputs_of_cell: CellOutputs) -> BaseException | None:
     "Run a cell: the error that ended it."
     outputs_of_cell.outputs, outputs_of_cell.errors = [], []
     with Printed("stderr", outputs_of_cell.outputs) as err, Printed("stdout", outputs_of_cell.outputs) as out:
@@ -196,7 +196,7 @@ class Here(Engine):
                 if cell.cell_type != "code" or not cell.source.strip():
                     continue
                 cell.execution_count = shell.execution_count
-                error = _run(cell.source, shell, outputs)
+                error = _run_cell(cell.source, shell, outputs)
                 cell.outputs = outputs.outputs
                 if error is not None:
                     nb_man.cell_exception(cell, cell_index=index)

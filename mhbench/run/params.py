@@ -36,7 +36,7 @@ def _map(value: Any) -> dict:
     return value if isinstance(value, dict) else {}
 
 
-def _texts(value: Any) -> list[str]:
+def _texts_of_list(value: Any) -> list[str]:
     return [x for x in value if isinstance(x, str)] if isinstance(value, list) else []
 
 
@@ -50,9 +50,9 @@ def _sections(p: dict) -> Iterator[tuple[tuple, dict]]:
             yield (stage,), _map(section)
 
 # %% ../../nbs/run/03_params.ipynb #75d2cb06
-def _named(path: tuple, names: Any, allowed: Collection[str], rule: str, otherwise: str) -> Iterator[Fault]:
+def _unknown_names(path: tuple, names: Any, allowed: Collection[str], rule: str, otherwise: str) -> Iterator[Fault]:
     "Names that are not among the known ones."
-    for name in [n for n in _texts(names) if n not in allowed]:
+    for name in [n for n in _texts_of_list(names) if n not in allowed]:
         yield Fault(path, f"{rule} ({listed(allowed) or 'none'})", shown(name), nearest(name, allowed, otherwise))
 
 
@@ -67,14 +67,14 @@ def _entries_named(p: dict) -> Iterator[Fault]:
         uses += [((*path, field), section.get(field), "models") for field in WHOM]
     for path, names, kind in uses:
         otherwise = f"add it to {kind}, or take it out"
-        yield from _named(path, names, _map(p.get(kind)), f"name entries of {kind}", otherwise)
+        yield from _unknown_names(path, names, _map(p.get(kind)), f"name entries of {kind}", otherwise)
     for name, entry in _map(p.get("studies")).items():
         if isinstance(entry, dict) and not entry.keys() & {"prepare", "ratings"}:
             yield Fault(("studies", name), "have a section prepare, or ratings", listed(entry) or "none", "add one")
     for kind, has in (("studies", "prepare"), ("ratings", "ratings")):
         known = [s for s, entry in _map(p.get("studies")).items() if has in _map(entry)]
         otherwise = f"give it a section {has}, or take it out"
-        yield from _named(("run", kind), run.get(kind), known, "name entries of studies", otherwise)
+        yield from _unknown_names(("run", kind), run.get(kind), known, "name entries of studies", otherwise)
 
 # %% ../../nbs/run/03_params.ipynb #b8e0bd01
 _KEY = re.compile(r"(?i)(sk|pk|rk|gsk|hf|ghp|xai|xox[a-z])[-_][a-z0-9_-]{16,}|AIza[\w-]{20,}|eyJ[\w-]+\.[\w.-]{20,}")
@@ -83,7 +83,7 @@ _KEY = re.compile(r"(?i)(sk|pk|rk|gsk|hf|ghp|xai|xox[a-z])[-_][a-z0-9_-]{16,}|AI
 _NUMBER = re.compile(r"[-+]?(\.\d+|\d+(\.\d*)?)([eE][-+]?\d+)?|0[xo][\da-fA-F]+|[-+]?\.(inf|nan)", re.I)
 
 
-def _numbers(p: dict) -> Iterator[Fault]:
+def _numeric_names(p: dict) -> Iterator[Fault]:
     "Names that DVC reads as numbers, whatever quotes them."
     for kind in ("models", "endpoints", "studies"):
         for name in _map(p.get(kind)):
@@ -109,7 +109,7 @@ def _answering(p: dict, path: tuple) -> list[str] | None:
     return sorted(set(_map(p.get("models"))).union(*(_map(prepare.get("answers")) for prepare in prepares)))
 
 
-def _settings(p: dict) -> Iterator[Fault]:
+def _settings_notes(p: dict) -> Iterator[Fault]:
     "Questions of an unknown kind, and comparisons with models that have no answers."
     for path, section in _sections(p):
         if path[-1] == "annotate" and (asks := section.get("kind")) not in QUESTION_KINDS:
@@ -123,7 +123,7 @@ def _settings(p: dict) -> Iterator[Fault]:
         compared |= {("groups", group): names for group, names in _map(section.get("groups")).items()}
         for at, names in compared.items():
             rule = "name models, or tables of answers"
-            yield from _named((*path, *at), names, answering, rule, "add its entry, or take it out")
+            yield from _unknown_names((*path, *at), names, answering, rule, "add its entry, or take it out")
 
 
 def _sets(p: dict) -> Iterator[Fault]:
@@ -131,12 +131,12 @@ def _sets(p: dict) -> Iterator[Fault]:
     for study, sections in _map(p.get("studies")).items():
         stage = {name: _map(section) for name, section in _map(sections).items()}
         prepare = stage.get("prepare", {})
-        declared_sets = _texts(prepare.get("sets")) + _texts(_map(prepare.get("options")).get("sets"))
+        declared_sets = _texts_of_list(prepare.get("sets")) + _texts_of_list(_map(prepare.get("options")).get("sets"))
         attributes = list(_map(stage.get("demographics", {}).get("attributes")))
         core = [stage.get("score", {}).get("core")]
         rule = f"name a set of studies.{study}.prepare.sets"
         for at, names in ((("demographics", "attributes"), attributes), (("score", "core"), core)):
-            yield from _named(("studies", study, *at), names, declared_sets, rule, "add it there, or take it out")
+            yield from _unknown_names(("studies", study, *at), names, declared_sets, rule, "add it there, or take it out")
 
 # %% ../../nbs/run/03_params.ipynb #5a0f811e
 ASKED_IN = {  # stage -> those of WHOM that it has; `asked` of finetune names models to train
@@ -296,7 +296,7 @@ def check_params(
     if "run" not in p:
         wrong.append(Fault(("run",), f"be there, in {RUN_FILE} beside it", "nothing", "`mhbench select --demo`"))
     if not any(f.rule == TEXT_KEY for f in wrong):  # the schema knows only keys that are texts
-        wrong += [*misshapen(p), *_numbers(p), *_secrets(p), *_entries_named(p), *_settings(p), *_sets(p)]
+        wrong += [*misshapen(p), *_numeric_names(p), *_secrets(p), *_entries_named(p), *_settings_notes(p), *_sets(p)]
     if not wrong:
         wrong = [*(_lists(p, stages) if lists else ()), *_ungiven(p, stages)]
     if run_file and any(f.path[:1] == ("run",) for f in wrong):
@@ -312,11 +312,11 @@ def load_params(path: str | Path = "params.yaml", *, lists: bool = True) -> dict
     path = Path(path)
     files = [f.stat() for f in (path, path.with_name(RUN_FILE)) if f.exists()]
     state = tuple((s.st_ino, s.st_mtime_ns, s.st_size) for s in files)
-    return deepcopy(_loaded(path, state, id(graph()), lists))
+    return deepcopy(_params_of_files(path, state, id(graph()), lists))
 
 
 @lru_cache(maxsize=4)
-def _loaded(path: Path, state: tuple, stages: int, lists: bool) -> dict:  # by which files, and which dvc.yaml
+def _params_of_files(path: Path, state: tuple, stages: int, lists: bool) -> dict:  # by which files, and which dvc.yaml
     p, lines, faults = read_tree(path)
     selection = path.with_name(RUN_FILE)
     if not selection.exists():
@@ -339,7 +339,7 @@ def _loaded(path: Path, state: tuple, stages: int, lists: bool) -> dict:  # by w
     return p | chosen
 
 # %% ../../nbs/run/03_params.ipynb #ba04e440
-def _asked(p: dict, stage: str, study: str | None, model: str | None, settings: dict) -> dict:
+def _asked_entries(p: dict, stage: str, study: str | None, model: str | None, settings: dict) -> dict:
     "The entries of the models that a stage asks, and their endpoints."
     listed_models = sum((settings.get(k) or [] for k in ("judges", "asked", "examinees")), [])
     names = list(dict.fromkeys([model] if model else listed_models))
@@ -351,7 +351,7 @@ def _asked(p: dict, stage: str, study: str | None, model: str | None, settings: 
     return {"entries": entries, "endpoints": {e: dict(p["endpoints"][e]) for e in endpoints}}
 
 
-def _families(p: dict, study: str | None, settings: dict) -> dict[str, str]:
+def _lineages_of_models(p: dict, study: str | None, settings: dict) -> dict[str, str]:
     "The families of the models that a stage may meet: those of the run, the judges, and those of tables of answers."
     answers = (p["studies"][study].get("prepare") or {}).get("answers") or {} if study else {}
     judges = (asked_by(p, "judge", study).get("judges") or []) if study else []
@@ -379,7 +379,7 @@ def _same_model(p: dict, study: str | None) -> dict[str, str]:
     return out | {k: out.get(v, v) for k, v in pairs.items()}
 
 
-def _judged(p: dict) -> list[str]:
+def _judged_models(p: dict) -> list[str]:
     "The models of a run whose answers are judged: where some write texts, those alone."
     models = list(p["run"]["models"])
     return [m for m in models if kind_of(p, m) not in HERE] or models
@@ -412,19 +412,19 @@ def stage_parameters(p: dict, stage: str, study: str | None = None, model: str |
         unlimited = lambda settings: settings and {k: v for k, v in settings.items() if k != "n_items"}
         values_given["modes"] = {mode: unlimited(settings) for mode, settings in values_given["modes"].items()}
     facts = lambda m: {k: p["models"][m].get(k) for k in _FACTS}
-    of_stage = {"judge": _judged, "judge_study": _judged, "finetune": trained_by}
+    of_stage = {"judge": _judged_models, "judge_study": _judged_models, "finetune": trained_by}
     run_values = {
         "seed": p["seed"],
         "results": "results",
         "study": study,
         "model": model,
         "models": of_stage.get(stage, lambda p: list(p["run"]["models"]))(p),
-        "lineages": _families(p, study, values_given),
+        "lineages": _lineages_of_models(p, study, values_given),
         "executor": dict(p.get("executor") or {}),
         "run": dict(p["run"]),
         "registry": {m: facts(m) for m in p["run"]["models"]},
         "same_model": _same_model(p, study),
     }
     if "entries" in takes:
-        run_values |= _asked(p, stage, study, model, values_given)
+        run_values |= _asked_entries(p, stage, study, model, values_given)
     return values_given | {k: v for k, v in run_values.items() if k in takes}

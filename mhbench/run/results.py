@@ -76,7 +76,7 @@ _SIGNS = {"equal": "=", "convention": "\N{ALMOST EQUAL TO}", "undecided": "?", "
 _KEY = "Small, ours: = equal, \N{ALMOST EQUAL TO} equal under a convention, ? not decided, \N{NOT EQUAL TO} differs."
 
 
-def _cut(head: list[str], rows: list[list], right: list[bool], caption: str, file: str = "") -> dict[str, Any]:
+def _shortened_table(head: list[str], rows: list[list], right: list[bool], caption: str, file: str = "") -> dict[str, Any]:
     "A table as the template reads it."
     more = len(rows) - _ROWS if len(rows) > _ROWS + 3 else 0
     shown = rows[:_ROWS] if more else rows
@@ -94,7 +94,7 @@ def _grid(frame: pd.DataFrame, caption: str, file: str = "") -> dict[str, Any]:
         caption += f" ({', '.join(f'{spaced(c)}: {number(table[c].iloc[0])}' for c in shared)})"
         table = table.drop(columns=shared)
     rows = [list(map(number, row)) for row in table.itertuples(index=False)]
-    return _cut([spaced(c) for c in table.columns], rows, numeric(table), caption, file)
+    return _shortened_table([spaced(c) for c in table.columns], rows, numeric(table), caption, file)
 
 
 def _ours(printed: str, value: float) -> str:
@@ -103,7 +103,7 @@ def _ours(printed: str, value: float) -> str:
     return f"{value:,.{decimals + 1}f}" if decimals else f"{value:,.1f}".removesuffix(".0")
 
 
-def _beside(verdicts: pd.DataFrame, caption: str) -> dict[str, Any]:
+def _printed_beside_ours(verdicts: pd.DataFrame, caption: str) -> dict[str, Any]:
     "Printed numbers in the form of the paper's table, ours beside each that has a value."
     cells: dict[str, dict[str, Any]] = {}
     for c in verdicts.itertuples():
@@ -112,10 +112,10 @@ def _beside(verdicts: pd.DataFrame, caption: str) -> dict[str, Any]:
         cells.setdefault(c.row or c.of, {})[c.column or "number"] = cell
     columns = list(dict.fromkeys(column for row in cells.values() for column in row))
     rows = [[name, *(row.get(c, "") for c in columns)] for name, row in cells.items()]
-    return _cut(["", *columns], rows, [False, *[True] * len(columns)], caption)
+    return _shortened_table(["", *columns], rows, [False, *[True] * len(columns)], caption)
 
 
-def _counted(verdicts: pd.DataFrame) -> str:
+def _verdict_counts(verdicts: pd.DataFrame) -> str:
     "How many printed numbers have a value here, of what kind, and with which verdict."
     of = printed_counts(verdicts)
     said = [f"{k['n']} {k['name']} ({k['of']})" for k in of["kinds"]]
@@ -140,7 +140,7 @@ class PageHtml:
 _DEMO = "On the demo: synthetic questions, so these numbers say nothing about the models"
 
 
-def _picture(folder: Path, study: str, alt: str) -> dict[str, str]:
+def _replication_picture(folder: Path, study: str, alt: str) -> dict[str, str]:
     "The figure of a replication, for a wide and for a narrow page."
     files = {"wide": folder / f"{study}.png", "narrow": folder / f"{study}_390.png"}
     if not all(f.exists() for f in files.values()):
@@ -205,19 +205,19 @@ class PaperPage:
         finding = filled_html(part.finding, self.known) if part.finding and self.known else ""
         groups = [g for _, g in own.groupby(["place", "of"], sort=False)]
         single = [g for g in groups if len(g) == 1]
-        beside = [_beside(g, f"In print: {g['of'].iloc[0]}") for g in groups if len(g) > 1]
-        beside += [_beside(pd.concat(single), "In print, single numbers")] if single else []
+        beside = [_printed_beside_ours(g, f"In print: {g['of'].iloc[0]}") for g in groups if len(g) > 1]
+        beside += [_printed_beside_ours(pd.concat(single), "In print, single numbers")] if single else []
         names = part.released or [m for m in part.by if not m.endswith(".svg")]
         released = [t for t in (self._released(name) for name in names) if t]
         run = self._of_run(part.by) | {"open": not (beside or released)}
         makers = [{"name": m, "link": f"../../nbs/stages/{m.split('/')[0]}.ipynb"} for m in part.by]
         makers += [{"name": Path(s).stem, "link": f"../../{s}"} for s in part.see]
         alt = filled_text(part.finding, self.known) if finding else part.of
-        drawn = _picture(self.top / "figures" / "replication", self.study, alt) if part.picture else {}
+        drawn = _replication_picture(self.top / "figures" / "replication", self.study, alt) if part.picture else {}
         if not (beside or released or run["tables"] or run["figures"] or finding):
             return None
         self.shown.append(what)
-        counts = f"{_counted(own)} {_KEY}" if len(own) else ""
+        counts = f"{_verdict_counts(own)} {_KEY}" if len(own) else ""
         return PageHtml(
             filled_template(
                 "paper.html",

@@ -246,7 +246,7 @@ def _unreadable(path: Path, rule: str, actual: str, remedy: str, place: str = ""
     refuse(f"load_params: {path.name} must {rule}; got {actual}", place=place, remedy=remedy + anew)
 
 
-def _text(path: Path) -> str:
+def _file_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
@@ -263,24 +263,24 @@ TEXT_KEY = "be named by a text"
 _MOST_ENTRIES = 200_000
 
 
-def _walk(node: yaml.Node | None, path: tuple = ()) -> Iterator[tuple[tuple, int, yaml.Node | None]]:
+def _entries_of_node(node: yaml.Node | None, path: tuple = ()) -> Iterator[tuple[tuple, int, yaml.Node | None]]:
     "Every entry: its path, its line, and the node of its key if it has one."
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             at = (*path, key.value if isinstance(key.value, str) else "?")
             yield at, key.start_mark.line + 1, key
-            yield from _walk(value, at)
+            yield from _entries_of_node(value, at)
     elif isinstance(node, yaml.SequenceNode):
         for i, value in enumerate(node.value):
             yield (*path, i), value.start_mark.line + 1, None
-            yield from _walk(value, (*path, i))
+            yield from _entries_of_node(value, (*path, i))
 
 
 def _keys(node: yaml.Node | None) -> tuple[dict[tuple, int], list[Fault]]:
     "The line of every entry, and the keys that are wrong by themselves."
     lines: dict[tuple, int] = {}
     faults = []
-    for path, line, key in _walk(node):
+    for path, line, key in _entries_of_node(node):
         tag = "" if key is None else key.tag.removeprefix("tag:yaml.org,2002:")
         if tag == "merge":
             continue
@@ -308,7 +308,7 @@ def _loader_of(text: str) -> Any:
 
 
 @lru_cache(maxsize=8)  # a command reads the same text several times
-def _read(path: Path, text: str) -> Written:
+def _read_yaml(path: Path, text: str) -> Written:
     try:
         loader = _loader_of(text)(text)
         node: Any = loader.get_single_node()
@@ -328,7 +328,7 @@ def _read(path: Path, text: str) -> Written:
 
 def read_tree(path: Path) -> Written:
     "The content of a YAML file and the lines of its entries; tags that would run code are refused."
-    written = _read(path, _text(path))
+    written = _read_yaml(path, _file_text(path))
     if not isinstance(written.content, dict):
         actual = {type(None): "nothing", list: "a list"}.get(type(written.content), "a text")
         of_run = path.name == RUN_FILE
@@ -382,7 +382,7 @@ def listed(words: Any) -> str:
     return ", ".join(words_as_text[:20]) + (f" and {len(words_as_text) - 20} more" if len(words_as_text) > 20 else "")
 
 # %% ../../nbs/run/02_shape.ipynb #4bc1661d
-def _placed(error: Any, p: Any) -> dict[str, Any]:
+def _error_with_place(error: Any, p: Any) -> dict[str, Any]:
     """An error of pydantic with its place in the file; pydantic's own place also names the member of a union that it
     tried, or that a key does not fit.
     """
@@ -399,7 +399,7 @@ def _placed(error: Any, p: Any) -> dict[str, Any]:
     return error | {"loc": tuple(path)}
 
 
-def _told_apart(errors: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _error_of_union(errors: list[dict[str, Any]]) -> list[dict[str, Any]]:
     "One error for an entry that fits no member of a union: the most specific, or all types in one."
     out = []
     for f in errors:
@@ -436,7 +436,7 @@ def _fault(f: dict[str, Any], schema: dict) -> Fault:
     bounds = f.get("ctx", {})
     name = str(path[-1]) if path else ""
     if kind == "extra_forbidden":
-        return _unknown(path, _declared(schema, path[:-1]))
+        return _unknown_entry(path, _declared_schema(schema, path[:-1]))
     if kind == "string_pattern_mismatch" and name == "sha256":
         return Fault(path, "be a SHA-256, 64 hexadecimal digits", shown(value), "let `mhbench import` write it")
     if kind == "string_pattern_mismatch":
@@ -454,7 +454,7 @@ def _fault(f: dict[str, Any], schema: dict) -> Fault:
     return Fault(path, _RULES[kind].format(**numbers), shown(value, name), "add it" if kind == "missing" else "")
 
 # %% ../../nbs/run/02_shape.ipynb #1ea14abb
-def _unknown(path: tuple, allowed: Mapping[str, Any]) -> Fault:
+def _unknown_entry(path: tuple, allowed: Mapping[str, Any]) -> Fault:
     "An entry that is not known in its place."
     name = str(path[-1])
     if secret_header(name) and "api_key_env" in allowed:
@@ -466,7 +466,7 @@ def _unknown(path: tuple, allowed: Mapping[str, Any]) -> Fault:
     return Fault(path, f"be one of {listed(allowed)}", shown(name), remedy)
 
 
-def _declared(schema: dict, path: tuple) -> dict[str, Any]:
+def _declared_schema(schema: dict, path: tuple) -> dict[str, Any]:
     "What a JSON schema declares in a place of the file."
     here = schema
     for part in (*path, None):
@@ -508,9 +508,9 @@ def misshapen(p: dict, top: Path | None = None) -> list[Fault]:
     try:
         model.model_validate(p)
     except ValidationError as e:
-        errors = [_placed(x, p) for x in e.errors(include_url=False)]
+        errors = [_error_with_place(x, p) for x in e.errors(include_url=False)]
         schema = model.model_json_schema()
-        out = [_fault(f, schema) for f in _told_apart(errors)]
+        out = [_fault(f, schema) for f in _error_of_union(errors)]
     bad = {f.path[:2] for f in out}
     if {("models",), ("endpoints",)} & bad:
         return out

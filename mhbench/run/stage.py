@@ -52,12 +52,12 @@ if TYPE_CHECKING:
 __all__ = ['write_metrics', 'known_origins', 'origin_column', 'as_saved', 'ended_badly', 'Stage']
 
 # %% ../../nbs/run/04_stage.ipynb #b5d2561b
-def _plain(x: Any) -> Any:
+def _as_json_value(x: Any) -> Any:
     "Numbers as JSON has them: six significant digits, null for what is no number."
     if isinstance(x, dict):
-        return {str(k): _plain(v) for k, v in x.items()}
+        return {str(k): _as_json_value(v) for k, v in x.items()}
     if isinstance(x, (list, tuple)):
-        return [_plain(v) for v in x]
+        return [_as_json_value(v) for v in x]
     x = x.item() if isinstance(x, np.generic) else x
     if isinstance(x, float):
         return float(f"{x:.6g}") if math.isfinite(x) else None
@@ -66,7 +66,7 @@ def _plain(x: Any) -> Any:
 
 def write_metrics(values: dict, path: str | Path) -> Path:
     "Write metrics as sorted JSON, six significant digits, NaN as null."
-    write_json(_plain(values), Path(path), sort_keys=True, allow_nan=False)
+    write_json(_as_json_value(values), Path(path), sort_keys=True, allow_nan=False)
     return Path(path)
 
 # %% ../../nbs/run/04_stage.ipynb #5840b5c4
@@ -80,7 +80,7 @@ def _main_columns() -> list[str]:
     return ["measure", "model", "mode", "n", "n_clusters", *COUNTS, "estimate", "ci_low", "ci_high", "level", "origin"]
 
 
-def _demo(name: str, studies: Sequence[str], models: Sequence[str], n_items: int | None) -> Path:
+def _demo_results(name: str, studies: Sequence[str], models: Sequence[str], n_items: int | None) -> Path:
     "A temporary results folder with what the stage `name` rests on, for some studies of the demo."
     folder = Path(tempfile.mkdtemp(prefix="mhbench-"))
     stages = graph()
@@ -194,7 +194,7 @@ class Stage:
         # a stage that reads a model's answers needs one that answers at once where it runs by itself
         demo = self.models or [model or "minilm"]
         demo_studies = [study] if study else studies
-        self.results = _demo(name, demo_studies, demo, n_items) if self.alone else root() / results
+        self.results = _demo_results(name, demo_studies, demo, n_items) if self.alone else root() / results
         home = self.results == root() / "results"
         self.figures = (root() if home else self.results).joinpath("figures", *self._where)
         self.out.mkdir(parents=True, exist_ok=True)

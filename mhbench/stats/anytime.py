@@ -109,7 +109,7 @@ def wealth_path(a: Observed, null: float) -> np.ndarray:  # (T, P) log of the e-
     return np.logaddexp.reduce(np.cumsum(steps, 0), -1) - np.log(len(a.stake))
 
 # %% ../../nbs/stats/24_anytime.ipynb #d0cb0789
-def _lower(a: Observed, log_bar: float) -> np.ndarray:  # (P,)
+def _lower_limit(a: Observed, log_bar: float) -> np.ndarray:  # (P,)
     low = np.full(a.values.shape[1], a.low)
     high = np.where(np.isnan(a.mean), a.low, a.mean)
     for _ in range(40):
@@ -128,8 +128,8 @@ def confidence_sequence(a: Observed, level: float = 0.95) -> tuple[np.ndarray, n
     if not 0 < level < 1:
         refuse(f"confidence_sequence: level must be between 0 and 1; got {level}")
     bar = np.log(2 / (1 - level))
-    low = _lower(a, bar)
-    high = -_lower(a.turned(), bar)
+    low = _lower_limit(a, bar)
+    high = -_lower_limit(a.turned(), bar)
     return low, np.maximum(high, low)
 
 # %% ../../nbs/stats/24_anytime.ipynb #e1a39023

@@ -52,7 +52,7 @@ class Spread(NamedTuple):
 REST, TIMES = "rest", " x "
 
 
-def _sources(factors: Mapping[str, Any], n: int, order: int) -> tuple[dict[str, np.ndarray], list[str]]:
+def _source_groups(factors: Mapping[str, Any], n: int, order: int) -> tuple[dict[str, np.ndarray], list[str]]:
     "The groups of each source, coarse ones first; those that coincide with others are named and left out."
     codes = {name: pd.factorize(np.asarray(labels, dtype=object))[0] for name, labels in factors.items()}
     out: dict[str, np.ndarray] = {}
@@ -91,12 +91,12 @@ def variance_components(
     Source: Henderson 1953, method 1; Searle, Casella and McCulloch 1992, section 5.3; Satterthwaite 1946.
     Raises: ValueError where there are fewer than two levels of every factor.
     """
-    y, labels_by_factor, groups, left, solve = _told_apart(values, factors, order)
+    y, labels_by_factor, groups, left, solve = _identified_sources(values, factors, order)
     names = list(groups)
     estimates = solve(y)
     limits = np.full((len(names), 2), np.nan)
     if n_draws:
-        limits = _limits(estimates, _drawn(estimates, groups, solve, n_draws, seed), level)
+        limits = _component_limits(estimates, _simulated_estimates(estimates, groups, solve, n_draws, seed), level)
     total = np.maximum(estimates, 0).sum()
     rows = {"source": names, "levels": [int(g.max()) + 1 for g in groups.values()], "component": estimates}
     table = pd.DataFrame(
@@ -105,7 +105,7 @@ def variance_components(
     return Spread(table, left, len(y), {name: len(pd.unique(labels)) for name, labels in labels_by_factor.items()})
 
 
-def _told_apart(values: Any, factors: Mapping[str, Any], order: int):
+def _identified_sources(values: Any, factors: Mapping[str, Any], order: int):
     "Values and labels that are there, the groups of each source that the design tells apart, and the solver."
     y = np.asarray(values, float)
     use = ~np.isnan(y)
@@ -113,7 +113,7 @@ def _told_apart(values: Any, factors: Mapping[str, Any], order: int):
     labels_by_factor = {name: np.asarray(labels, dtype=object)[use] for name, labels in factors.items()}
     if bad := [name for name, labels in labels_by_factor.items() if labels.shape != y.shape]:
         refuse(f"variance_components: factors must have a label for each value; got another number for {bad[0]}")
-    groups, left = _sources(labels_by_factor, len(y), order)
+    groups, left = _source_groups(labels_by_factor, len(y), order)
     if len(groups) < 2:
         refuse(
             f"variance_components: a factor must have two levels or more; got {', '.join(labels_by_factor) or 'none'}"
@@ -138,7 +138,7 @@ def _not_told_apart(matrix: np.ndarray, names: Sequence[str]) -> str:
     return names[max(mixed, key=lambda k: (names[k].count(TIMES), k))]
 
 
-def _drawn(components: np.ndarray, groups: Mapping[str, np.ndarray], solve, n: int, seed: int) -> np.ndarray:  # (n, S)
+def _simulated_estimates(components: np.ndarray, groups: Mapping[str, np.ndarray], solve, n: int, seed: int) -> np.ndarray:  # (n, S)
     "Estimates from data drawn with these components, negative ones as 0."
     rng = np.random.default_rng(seed)
     sd = np.sqrt(np.maximum(components, 0))
@@ -146,7 +146,7 @@ def _drawn(components: np.ndarray, groups: Mapping[str, np.ndarray], solve, n: i
     return np.stack([solve(sum(s * rng.standard_normal(g.max() + 1)[g] for s, g in sources)) for _ in range(n)])
 
 
-def _limits(components: np.ndarray, drawn: np.ndarray, level: float) -> np.ndarray:  # (S, 2)
+def _component_limits(components: np.ndarray, drawn: np.ndarray, level: float) -> np.ndarray:  # (S, 2)
     "Satterthwaite's limits where an estimate has a degree of freedom or more, else normal ones, which may be negative."
     sd = drawn.std(0, ddof=1)
     df = 2 * components**2 / np.maximum(sd, 1e-300) ** 2
@@ -192,12 +192,12 @@ def mean_over_factors(
 
     Source: Searle, Casella and McCulloch 1992, section 5.3; Satterthwaite 1946.
     """
-    y, labels, groups, _, solve = _told_apart(values, factors, 2)
+    y, labels, groups, _, solve = _identified_sources(values, factors, 2)
     shares = np.array([((np.bincount(g) / len(y)) ** 2).sum() for g in groups.values()])
     variance = lambda components: np.maximum(components, 0) @ shares
     components = solve(y)
     found = float(variance(components))
-    drawn = _drawn(components, groups, solve, 200, seed)
+    drawn = _simulated_estimates(components, groups, solve, 200, seed)
     df = max(1.0, 2 * found**2 / max(float(np.var([variance(d) for d in drawn], ddof=1)), 1e-300))
     half = float(stdtrit(df, 0.5 + level / 2)) * found**0.5
     mean, n_units = float(y.mean()), min(int(g.max()) + 1 for g in groups.values())

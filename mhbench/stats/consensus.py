@@ -93,12 +93,12 @@ def leave_one_out_ceiling(
 
     unit = group_codes(clusters, x.shape[1], "clusters")
     pairs = np.stack([x, consensus_of_others])  # (2, R, N)
-    use = _compared(pairs, unit)
+    use = _compared_items(pairs, unit)
     x, consensus_of_others, unit, pairs = x[:, use], consensus_of_others[:, use], unit[use], pairs[:, :, use]
     j = jackknife(statistic, np.arange(x.shape[1]), clusters=unit)
-    mean = coefficient_estimate(j.at(0), metric, *_beside(pairs, k, unit), **_sizes(pairs, unit), level=level)
+    mean = coefficient_estimate(j.at(0), metric, *_comparisons(pairs, k, unit), **_n_pairs_and_units(pairs, unit), level=level)
     by_rater = [
-        coefficient_estimate(j.at(r + 1), metric, pairs[:, r], k, unit, **_sizes(pairs[:, r], unit), level=level)
+        coefficient_estimate(j.at(r + 1), metric, pairs[:, r], k, unit, **_n_pairs_and_units(pairs[:, r], unit), level=level)
         for r in range(len(x))
     ]
     return Ceiling(mean, by_rater)
@@ -110,19 +110,19 @@ def _comparable(pairs: np.ndarray) -> np.ndarray:
     return np.any(both.reshape(-1, pairs.shape[-1]), axis=0)
 
 
-def _sizes(pairs: np.ndarray, unit: np.ndarray) -> dict[str, Any]:
+def _n_pairs_and_units(pairs: np.ndarray, unit: np.ndarray) -> dict[str, Any]:
     "Their number, and that of their units."
     comparable = _comparable(pairs)
     return {"n": int(comparable.sum()), "n_clusters": len(np.unique(unit[comparable]))}
 
 
-def _compared(pairs: np.ndarray, unit: np.ndarray) -> np.ndarray:
+def _compared_items(pairs: np.ndarray, unit: np.ndarray) -> np.ndarray:
     "Those items; all of them where they belong to fewer than two units."
     comparable = _comparable(pairs)
     return comparable if len(np.unique(unit[comparable])) > 1 else np.ones_like(comparable)
 
 
-def _beside(pairs: np.ndarray, k: int, unit: np.ndarray) -> tuple[np.ndarray, int, np.ndarray]:
+def _comparisons(pairs: np.ndarray, k: int, unit: np.ndarray) -> tuple[np.ndarray, int, np.ndarray]:
     "Comparisons (2, R, N) side by side, and the unit of each."
     return pairs.reshape(2, -1), k, np.tile(unit, pairs.shape[1])
 
@@ -150,8 +150,8 @@ FEWEST_COMPARED = 30  # answers: with twenty, intervals of a difference of two c
 
 def _aligned(j, metric, annotator, top, consensus_of_others, k, unit, level, left_out) -> Alignment:
     "The alignment from its jackknife and the codes (R, N) of the annotator (own), the raters (top), the consensus."
-    about: dict[str, Any] = _sizes(np.stack([annotator, consensus_of_others]), unit) | {"level": level}
-    pairs = [_beside(np.stack([x, consensus_of_others]), k, unit) for x in (annotator, top)]
+    about: dict[str, Any] = _n_pairs_and_units(np.stack([annotator, consensus_of_others]), unit) | {"level": level}
+    pairs = [_comparisons(np.stack([x, consensus_of_others]), k, unit) for x in (annotator, top)]
     first, second = (coefficient_estimate(j.at(i), metric, *pair, **about) for i, pair in enumerate(pairs))
     d = j.at(2)
     few = about["n"] < FEWEST_COMPARED
@@ -200,7 +200,7 @@ def alignment(
     out = []
     for a in y:
         annotator_codes, top = np.where(x >= 0, a, -1), np.where(a >= 0, x, -1)
-        use = _compared(np.stack([annotator_codes, consensus_of_others]), unit)
+        use = _compared_items(np.stack([annotator_codes, consensus_of_others]), unit)
         compared = a[use], x[:, use], consensus_of_others[:, use]
         statistic = lambda _, *, weights, compared=compared: differences(compared, weights)
         j = jackknife(statistic, compared[0], clusters=unit[use])
@@ -248,7 +248,7 @@ def _less_members(same: np.ndarray, n_common: np.ndarray) -> np.ndarray:  # (...
     return np.stack([mean_defined(with_members), mean_defined(among_members)], -1)
 
 
-def _counts(
+def _label_counts(
     x: np.ndarray, has_label: np.ndarray, was_asked: np.ndarray, group: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     "By group of cases, the answers (G, R + 1, R) on which a row gave a member's label, and was asked for it."
@@ -293,7 +293,7 @@ def beside_members(
         return Members(np.nan, np.nan, nothing, r, abstained, np.nan, np.nan, np.full(r, np.nan))
     group = pd.factorize(unit[use])[0]
     group = group if cases <= 200 else np.random.default_rng(0).permutation(cases)[group] % 200
-    same, n_common = _counts(x[:, use], has_label[:, use], was_asked[:, use], group)
+    same, n_common = _label_counts(x[:, use], has_label[:, use], was_asked[:, use], group)
     total = same.sum(0), n_common.sum(0)
     left = np.stack([total[0] - same, total[1] - n_common], 0)  # without each group of cases
     parts = [np.ones(r, bool), *(np.arange(r) != k for k in range(r))]
@@ -410,7 +410,7 @@ def best_ensemble(
     results = {}
     for m in metrics:
         best = int(s[m].argmax())
-        about: dict[str, Any] = _sizes(codes[[best, -1]], cluster) | {"level": level}
+        about: dict[str, Any] = _n_pairs_and_units(codes[[best, -1]], cluster) | {"level": level}
         result = _search_result(m, s[m], np.concatenate(outer[m]), np.concatenate(corrected[m]), subsets, about)
         j = jackknife(lambda _, *, weights, m=m: scores(weights)[m], np.arange(len(pattern_counts)))
         alone = coefficient_estimate(j.at(best), m, codes[[best, -1]], k, cluster, **about)

@@ -19,7 +19,7 @@ __all__ = ['score_limits', 'difference_limits', 'difference_p', 'least_p', 'mean
            'group_difference', 'Simultaneous', 'simultaneous_intervals']
 
 # %% ../../nbs/stats/18_differences.ipynb #63d2fc48
-def _score(delta: np.ndarray, b: np.ndarray, c: np.ndarray, n: np.ndarray) -> np.ndarray:
+def _score_statistic(delta: np.ndarray, b: np.ndarray, c: np.ndarray, n: np.ndarray) -> np.ndarray:
     "The score statistic of a difference of delta: b - c minus its expectation, in standard errors."
     linear = -b - c + (2 * n - b + c) * delta
     q = (np.sqrt(np.maximum(linear**2 + 8 * n * c * delta * (1 - delta), 0)) - linear) / (4 * n)
@@ -44,7 +44,7 @@ def score_limits(
     outside = np.broadcast_to(side, inside.shape)
     for _ in range(44):  # 2^-44 is finer than any table
         middle = (inside + outside) / 2
-        accepted = np.abs(_score(middle, b, c, n)) <= z
+        accepted = np.abs(_score_statistic(middle, b, c, n)) <= z
         inside = np.where(accepted, middle, inside)
         outside = np.where(accepted, outside, middle)
     low, high = (inside + outside) / 2
@@ -96,7 +96,7 @@ def difference_limits(
 def _bounded_p(d: np.ndarray, m: ClusterMean, largest: float) -> np.ndarray:
     "The p-value at which a score limit is 0."
     b, c, n, single = _effective(d, m, largest)
-    z = np.abs(_score(np.zeros(np.shape(n)), b, c, np.maximum(n, 1e-9)))
+    z = np.abs(_score_statistic(np.zeros(np.shape(n)), b, c, np.maximum(n, 1e-9)))
     return 2 * np.where(single, ndtr(-z), stdtr(np.maximum(m.df, 1), -z))
 
 

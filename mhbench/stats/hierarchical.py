@@ -46,7 +46,7 @@ class _Pairs(NamedTuple):
     tie: np.ndarray  # float, 1 for a tie
 
 
-def _pairs(x: np.ndarray, question: np.ndarray, rater: np.ndarray, ties: bool) -> _Pairs:
+def _comparisons_of_options(x: np.ndarray, question: np.ndarray, rater: np.ndarray, ties: bool) -> _Pairs:
     i, j = np.triu_indices(x.shape[1], 1)
     d = x[:, i] - x[:, j]
     unit, p = np.nonzero(~np.isnan(d) if ties else ~np.isnan(d) & (d != 0))
@@ -128,7 +128,7 @@ def _problem(
         refuse(f"{function}: penalty must be zero or more; got {penalty}")
     (uq, q), (ur, r) = (np.unique(l, return_inverse=True) for l in labels)
     k = x.shape[1]
-    pairs = _pairs(x, q, r, offset == "symmetric")
+    pairs = _comparisons_of_options(x, q, r, offset == "symmetric")
     rated = np.zeros((len(uq), k), bool)
     np.logical_or.at(rated, q, ~np.isnan(x))
     beats = np.zeros((rated.size, k), bool)

@@ -90,7 +90,7 @@ def _standardised(x: np.ndarray) -> np.ndarray:
     return apart / np.where(spread > 0, spread, 1.0)
 
 
-def _alike(x: np.ndarray, numbers: bool) -> np.ndarray:  # (R, N)
+def _mean_similarity(x: np.ndarray, numbers: bool) -> np.ndarray:  # (R, N)
     "Each rater's mean similarity to the others on each item; NaN where there is no other."
     has = ~np.isnan(x)
     n_others = np.where(has & (has.sum(0) > 1), has.sum(0) - 1, np.nan)
@@ -183,7 +183,7 @@ def rater_flags(
     x, numbers = _as_codes(labels)
     case = group_codes(clusters, labels.shape[1], "clusters")
     own_alpha = alpha / max(len(raters), 1)
-    same = _alike(x, numbers)
+    same = _mean_similarity(x, numbers)
     n_others = (~np.isnan(same)).sum(0) - 1
     others_agreement = np.divide(
         np.nansum(same, 0) - same, n_others, where=n_others > 0, out=np.full(same.shape, np.nan)

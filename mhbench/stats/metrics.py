@@ -19,29 +19,29 @@ __all__ = ['Average', 'accuracy', 'precision', 'recall', 'f1', 'Settings', 'comp
            'majority_vote']
 
 # %% ../../nbs/stats/10_metrics.ipynb #a293ed4f
-def _missing(x: Any) -> bool:
+def _is_missing(x: Any) -> bool:
     return x is None or x == "" or (isinstance(x, float) and x != x)
 
 
-def _codes(labels: Sequence, code_of: dict[Hashable, int]) -> np.ndarray:
-    return np.array([-1 if _missing(x) else code_of.get(x, -1) for x in labels], dtype=int)
+def _codes_of_labels(labels: Sequence, code_of: dict[Hashable, int]) -> np.ndarray:
+    return np.array([-1 if _is_missing(x) else code_of.get(x, -1) for x in labels], dtype=int)
 
 # %% ../../nbs/stats/10_metrics.ipynb #14c1804e
-def _pair(truth, answers, function, classes=None) -> tuple[np.ndarray, np.ndarray, list]:
+def _coded_pair(truth, answers, function, classes=None) -> tuple[np.ndarray, np.ndarray, list]:
     "Truth and answers as codes, and the classes; an answer outside the given classes is missing."
     truth, answers = (x.tolist() if isinstance(x, np.ndarray) else list(x) for x in (truth, answers))
     if len(truth) != len(answers):
         refuse(f"{function}: truth and answers must have one entry a unit each; got {len(truth)} and {len(answers)}")
-    at = next((i for i, t in enumerate(truth) if _missing(t)), None)
+    at = next((i for i, t in enumerate(truth) if _is_missing(t)), None)
     if at is not None:
         refuse(f"{function}: truth must not be missing; got {truth[at]!r} (unit {at}); leave out units without a key")
-    observed_classes = set(truth) | {x for x in answers if not _missing(x)}
+    observed_classes = set(truth) | {x for x in answers if not _is_missing(x)}
     names = list(classes) if classes is not None else sorted(observed_classes, key=lambda x: (str(type(x)), x))
     strange = set(truth) - set(names)
     if strange:
         refuse(f"{function}: classes must include every true class; got none for {sorted(map(str, strange))}")
     code_of = {x: i for i, x in enumerate(names)}
-    return _codes(truth, code_of), _codes(answers, code_of), names
+    return _codes_of_labels(truth, code_of), _codes_of_labels(answers, code_of), names
 
 # %% ../../nbs/stats/10_metrics.ipynb #a52d6e9b
 def accuracy(truth: Sequence, answers: Sequence, *, weights: Weights = None) -> Any:  # in [0, 1]
@@ -49,7 +49,7 @@ def accuracy(truth: Sequence, answers: Sequence, *, weights: Weights = None) -> 
 
     Source: Fouda et al. 2025 (PsychiatryBench), equation 1; and equation 4 for single sub-questions of a set.
     """
-    t, a, _ = _pair(truth, answers, "accuracy")
+    t, a, _ = _coded_pair(truth, answers, "accuracy")
     w = unit_weights(weights, len(t), "accuracy")
     return as_result(divide(w @ (t == a).astype(float), w.sum(1)), weights)
 
@@ -60,7 +60,7 @@ Average = Literal["macro", "weighted", "micro"]
 def _averaged(measure: str, truth, answers, average="macro", classes=None, weights=None) -> Any:
     if average not in ("macro", "weighted", "micro"):
         refuse(f"{measure}: average must be macro, weighted or micro; got {average!r}")
-    t, a, names = _pair(truth, answers, measure, classes)
+    t, a, names = _coded_pair(truth, answers, measure, classes)
     w = unit_weights(weights, len(t), measure)
     is_true, is_answer = ((x[:, None] == np.arange(len(names))).astype(float) for x in (t, a))
     hit, answered, support = w @ (is_true * is_answer), w @ is_answer, w @ is_true  # (B, K) each
@@ -160,7 +160,7 @@ def majority_vote(samples: Sequence[Sequence]) -> Vote:
     answers = np.full(len(rows), None, object)
     best, voters, tied = (np.zeros(len(rows), kind) for kind in (int, int, bool))
     for i, row in enumerate(rows):
-        counts = Counter(x for x in row if not _missing(x))
+        counts = Counter(x for x in row if not _is_missing(x))
         answers[i], best[i] = counts.most_common(1)[0] if counts else (None, 0)  # of several, the first that was given
         voters[i] = counts.total()
         tied[i] = list(counts.values()).count(best[i]) > 1

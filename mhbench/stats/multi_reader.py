@@ -24,7 +24,7 @@ __all__ = ['FEWEST_RATERS', 'squares_within', 'expected_squares', 'RaterComponen
            'two_way_variance', 'half_widths', 'rated_items', 'over_raters', 'mean_over_raters', 'severities']
 
 # %% ../../nbs/stats/17_multi_reader.ipynb #33e697be
-def _codes(labels: Any, n: int, name: str) -> np.ndarray:
+def _label_codes(labels: Any, n: int, name: str) -> np.ndarray:
     "Labels as codes 0..k-1."
     codes = pd.factorize(np.asarray(labels), use_na_sentinel=True)[0]
     if codes.shape != (n,) or (codes < 0).any():
@@ -43,7 +43,7 @@ def squares_within(y: np.ndarray, group: np.ndarray) -> float:
     return float((y * y).sum() - (np.bincount(group, y) ** 2 / n).sum())
 
 
-def _differing(group: np.ndarray, source: np.ndarray) -> float:
+def _differing_pairs(group: np.ndarray, source: np.ndarray) -> float:
     "The number of pairs within groups that differ in their source, divided by the size of the group."
     n = np.bincount(group).astype(float)
     joint = _pair_codes(group, source)
@@ -55,7 +55,7 @@ def _differing(group: np.ndarray, source: np.ndarray) -> float:
 
 def expected_squares(groups: Sequence[np.ndarray], sources: Sequence[np.ndarray]) -> np.ndarray:  # (groups, sources)
     "What a unit component of each source adds to the expected sum of squares within each group."
-    return np.array([_differing(*pair) for pair in product(groups, sources)]).reshape(len(groups), -1)
+    return np.array([_differing_pairs(*pair) for pair in product(groups, sources)]).reshape(len(groups), -1)
 
 # %% ../../nbs/stats/17_multi_reader.ipynb #362d419d
 def _solve(y: np.ndarray, sources: dict[str, np.ndarray]) -> dict[str, float]:
@@ -110,8 +110,8 @@ def rater_components(values: Any, items: Any, raters: Any) -> RaterComponents:
     if y.ndim != 1:
         refuse(f"rater_components: values must be one a rating; got shape {y.shape}")
     use = ~np.isnan(y)
-    item = _codes(items, len(y), "items")[use]
-    rater = _codes(raters, len(y), "raters")[use]
+    item = _label_codes(items, len(y), "items")[use]
+    rater = _label_codes(raters, len(y), "raters")[use]
     y = y[use]
     counts = (len(set(item)), len(set(rater)), int(use.sum()))
     if min(counts[:2]) < 2:
@@ -282,8 +282,8 @@ def mean_over_raters(
     Source: Yates 1934 (unequal numbers); Obuchowski and Rockette 1995; Banerjee 1961; Dean and Pagano 2015 (range).
     """
     y = np.asarray(values, float)
-    item, rater = _codes(items, len(y), "items"), _codes(raters, len(y), "raters")
-    case = item if cases is None else _codes(cases, len(y), "cases")
+    item, rater = _label_codes(items, len(y), "items"), _label_codes(raters, len(y), "raters")
+    case = item if cases is None else _label_codes(cases, len(y), "cases")
     use = ~np.isnan(y)
     if not use.any():
         return _of_number(np.full((2, 1), np.nan), 0, 0, within, level)

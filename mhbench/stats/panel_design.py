@@ -81,7 +81,7 @@ def pilot_components(pilot: pd.DataFrame, *, difference: bool = False) -> RaterC
     return RaterComponents(*means.tolist(), *counts.tolist())
 
 # %% ../../nbs/stats/23_panel_design.ipynb #8f5925cf
-def _parts(c: RaterComponents, n_items: float, n_raters: float, raters_per_item: float) -> tuple[float, float, float]:
+def _variance_parts(c: RaterComponents, n_items: float, n_raters: float, raters_per_item: float) -> tuple[float, float, float]:
     "The variance of a mean between raters, shared by them, and over items for these raters."
     item, rater, crossed, residual = np.maximum(c[:4], 0.0)
     single = (crossed + residual) / (n_items * raters_per_item)
@@ -98,7 +98,7 @@ def mean_width(
     """
     if n_raters < 2 or n_items < 2:
         refuse(f"mean_width: raters and items must be two or more; got {n_raters} and {n_items}")
-    between, shared, alone = _parts(components, n_items, n_raters, per_item or n_raters)
+    between, shared, alone = _variance_parts(components, n_items, n_raters, per_item or n_raters)
     of_raters, of_items = (float(stdtrit(k - 1, 0.5 + level / 2)) ** 2 for k in (n_raters, n_items))
     return float(2 * np.sqrt(max(of_raters * between + of_items * shared, of_items * alone)))
 
@@ -145,7 +145,7 @@ def least_difference(
     Source: Hillis, Obuchowski and Berbaum 2011 (power of studies with several readers).
     """
     half = mean_width(components, n_items, n_raters, per_item, level) / 2
-    between, shared, alone = _parts(components, n_items, n_raters, per_item or n_raters)
+    between, shared, alone = _variance_parts(components, n_items, n_raters, per_item or n_raters)
     variance = max(between + shared, alone)
     spread = between**2 / (n_raters - 1) + shared**2 / (n_items - 1)
     df = variance**2 / spread if spread > 0 else np.inf

@@ -63,7 +63,7 @@ def _with_pairs(m: ClusterMean, spread: float, power: float, pairs: float) -> tu
     return float(centre), float(effect * squares / total**2)
 
 
-def _together(m, spread, unlabelled, between, power, pairs=0.0, fitted=1.0) -> _Part:
+def _combined_mean(m, spread, unlabelled, between, power, pairs=0.0, fitted=1.0) -> _Part:
     """Means m of y - power f over labelled answers, with their variance `spread`, and of f over the others, with the
     covariance `between` of the two; `pairs` of each pair of labels are added for a share, and a fitted lambda makes
     the variance `fitted` times as large.
@@ -103,9 +103,9 @@ def _stratum(y: np.ndarray, f: np.ndarray, unit: np.ndarray, power: float | None
         m, unlabelled = (
             x._replace(se=x.se * np.sqrt(1 - 1 / max(x.n, 1)), df=np.inf, skewness=0.0) for x in (m, unlabelled)
         )
-        return _together(m, spread, unlabelled, between, used)
+        return _combined_mean(m, spread, unlabelled, between, used)
     pairs = ndtri(0.5 + settings["level"] / 2) ** 2 / 4 * has.sum() / settings["labels"] if settings["share"] else 0.0
-    return _together(m, spread, unlabelled, between, used, pairs, _fitted(cases) if tuned and used > 0 else 1.0)
+    return _combined_mean(m, spread, unlabelled, between, used, pairs, _fitted(cases) if tuned and used > 0 else 1.0)
 
 # %% ../../nbs/stats/14_prediction_powered.ipynb #ec8484e6
 class Powered(NamedTuple):
@@ -116,7 +116,7 @@ class Powered(NamedTuple):
     se: float  # standard error
 
 
-def _limits(parts: list[_Part], weight: np.ndarray, normal: bool, level: float) -> tuple[float, float, float]:
+def _mean_limits(parts: list[_Part], weight: np.ndarray, normal: bool, level: float) -> tuple[float, float, float]:
     "Limits and standard error of the strata's mean."
     variance = float(weight**2 @ [p.variance for p in parts])
     centre = float(weight @ [p.centre for p in parts])
@@ -131,7 +131,7 @@ def _limits(parts: list[_Part], weight: np.ndarray, normal: bool, level: float) 
     return float(low), float(high), float(se)
 
 # %% ../../nbs/stats/14_prediction_powered.ipynb #743d07c1
-def _read(people: Any, judge: Any, clusters: Any, strata: Any) -> tuple[np.ndarray, ...]:
+def _checked_arrays(people: Any, judge: Any, clusters: Any, strata: Any) -> tuple[np.ndarray, ...]:
     y = np.asarray(people, float)
     f = np.asarray(judge, float)
     if y.shape != f.shape or y.ndim != 1 or np.isnan(f).any():
@@ -158,7 +158,7 @@ def prediction_powered(
     Source: Angelopoulos et al. 2023 (Science 382:669); Angelopoulos, Duchi and Zrnic 2023 (PPI++); Fisch et al. 2024
     (strata); Cochran 1977, sections 7.7 and 12.5; Agresti and Coull 1998, Bonett and Price 2012 (shares).
     """
-    y, f, unit, group = _read(people, judge, clusters, strata)
+    y, f, unit, group = _checked_arrays(people, judge, clusters, strata)
     has = ~np.isnan(y)
     about: dict[str, Any] = {"n": int(has.sum()), "n_clusters": len(set(unit[has].tolist())), "level": level}
     if not len(y) or (np.bincount(group, has) == 0).any():
@@ -171,7 +171,7 @@ def prediction_powered(
     used = float(weight @ [p.power for p in parts])
     value = float(weight @ [p.value for p in parts])
     by_count = about["n_clusters"] == about["n"] and share
-    low, high, se = _limits(parts, weight, by_count or not small_sample, level)
+    low, high, se = _mean_limits(parts, weight, by_count or not small_sample, level)
     if len(parts) == 1 and used == 0 and small_sample:
         bounds = (0.0, 1.0) if share else within
         alone = estimate(mean, y[has], clusters=unit[has], share=share, within=bounds, seed=0, level=level)
@@ -225,7 +225,7 @@ def _effect(x: np.ndarray, unit: np.ndarray) -> float:
 
 def pilot_of(people: Any, judge: Any, *, clusters: Any = None, share: bool = False) -> Pilot:
     "The moments of a pilot: six answers (n,) or more that both have labelled."
-    y, f, unit, _ = _read(people, judge, clusters, None)
+    y, f, unit, _ = _checked_arrays(people, judge, clusters, None)
     if len(y) < fewest_clusters() or np.isnan(y).any():
         refuse(f"pilot_of: people and judge must both have labelled six answers or more; got {len(y)}")
     (a, c), (_, b) = np.cov(y, f)
@@ -280,8 +280,8 @@ def planned_width(p: Pilot, labels: float, judged: float, *, judge: bool = True,
     m = ClusterMean(p.people - power * p.judge, se, cases - 1, labels, cases, skewness)
     of_unlabelled = ClusterMean(p.judge, of_judge, max(unlabelled / size - 1, 1.0), unlabelled, unlabelled / size, 0.0)
     pairs = ndtri(0.5 + level / 2) ** 2 / 4 if p.share else 0.0
-    combined = _together(m, spread, of_unlabelled, 0.0, power, pairs, _fitted(cases) if power > 0 else 1.0)
-    low, high, _ = _limits([combined], np.ones(1), p.share and size == 1, level)
+    combined = _combined_mean(m, spread, of_unlabelled, 0.0, power, pairs, _fitted(cases) if power > 0 else 1.0)
+    low, high, _ = _mean_limits([combined], np.ones(1), p.share and size == 1, level)
     return min(1.0, high) - max(0.0, low) if p.share else high - low
 
 # %% ../../nbs/stats/14_prediction_powered.ipynb #8e1b9f5b

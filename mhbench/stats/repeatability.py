@@ -21,7 +21,7 @@ __all__ = ['FEWEST_CLUSTERS', 'FEWEST_ANSWERS', 'within_item_sd', 'repeated_sd',
            'two_way_intraclass_correlation']
 
 # %% ../../nbs/stats/15_repeatability.ipynb #d2650c68
-def _runs(scores: Any, function: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _runs_with_sums(scores: Any, function: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     "Runs with a score (N,), their means (N,) and their sums of squares around them (N,)."
     y = np.asarray(scores, float)
     if y.ndim != 2:
@@ -38,7 +38,7 @@ def within_item_sd(scores: Any, *, weights: Weights = None) -> Any:  # with weig
 
     Source: Bland and Altman 1996, Measurement error.
     """
-    k, _, squares = _runs(scores, "within_item_sd")
+    k, _, squares = _runs_with_sums(scores, "within_item_sd")
     w = unit_weights(weights, len(k), "within_item_sd")
     return as_result(np.sqrt(divide(w @ squares, w @ np.maximum(k - 1, 0))), weights)
 
@@ -131,7 +131,7 @@ def intraclass_correlation(
 
     Source: Shrout and Fleiss 1979 (case 1); Weerahandi 1993 (interval); Satterthwaite 1946 (degrees of freedom).
     """
-    k, middle, squares = _runs(scores, "intraclass_correlation")
+    k, middle, squares = _runs_with_sums(scores, "intraclass_correlation")
     use = k > 1
     unit = np.unique(group_codes(clusters, len(k), "clusters")[use], return_inverse=True)[1]
     n = int(use.sum())

@@ -309,7 +309,7 @@ class LevelDifference(NamedTuple):
     n_left_out: int  # scores in questions without both levels, or NaN
 
 
-def _paired(x: np.ndarray, second: np.ndarray, code: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _paired_strata(x: np.ndarray, second: np.ndarray, code: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     "Means of both labels (2, Q) in strata that have both, and whether they (Q,) are single scores."
     n = int(code.max(initial=-1)) + 1
     counts = np.stack([np.bincount(code[has_label], minlength=n) for has_label in (~second, second)])
@@ -353,7 +353,7 @@ def compare_levels(
     for (a, b), s in zip(combinations(names, 2), np.random.SeedSequence(seed).spawn(len(names) ** 2)):
         either = (l == a) | (l == b)
         used = either & ~np.isnan(x)
-        m, single = _paired(x[used], l[used] == b, np.unique(q[used], return_inverse=True)[1])
+        m, single = _paired_strata(x[used], l[used] == b, np.unique(q[used], return_inverse=True)[1])
         d = m[0] - m[1]
         if len(d) < 2:
             if short == "raise":

@@ -34,7 +34,7 @@ __all__ = ['SIMILARITY', 'nearest_option', 'judge_by_similarity', 'Asked', 'answ
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 
 
-def _plan(item: Item) -> tuple[list[str], list[str]] | str:
+def _encoder_texts(item: Item) -> tuple[list[str], list[str]] | str:
     "(queries, candidates) of an item for an encoder, or why there are none."
     context = "\n".join(v for v in item.context.values() if v.strip())
     question_text = "\n".join(filter(None, [item.question, context]))
@@ -62,7 +62,7 @@ def nearest_option(
         refuse(f"nearest_option: scale must be above 0; got {scale}; 20 is common")
     out = []
     for start in range(0, len(items), chunk):
-        plans = [(i, _plan(i)) for i in items[start : start + chunk]]
+        plans = [(i, _encoder_texts(i)) for i in items[start : start + chunk]]
         parts = chain.from_iterable(p for _, p in plans if not isinstance(p, str))  # queries, candidates, queries, ...
         texts = list(dict.fromkeys(chain.from_iterable(parts)))
         row = {t: k for k, t in enumerate(texts)}

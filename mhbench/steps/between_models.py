@@ -145,7 +145,7 @@ _LOST = ["n_failed", "n_refused", "n_unread"]  # of all answers, those to questi
 _RUNS = ["model", "mode", "answered_by", "temperature", "n_runs", "measure", *ESTIMATE_COLUMNS, *_LOST]
 
 
-def _same(values: list) -> float:
+def _share_of_agreement(values: list) -> float:
     "The share of pairs of runs that agree; NaN for fewer than two runs."
     alike = [a is not None and a == b for a, b in combinations(values, 2)]
     return float(np.mean(alike)) if alike else np.nan
@@ -182,8 +182,8 @@ def _run_rows(g: pd.DataFrame) -> list[dict]:
     by_item = g.assign(given=answers).groupby("item_id", sort=True)
     same = by_item.agg(
         cluster=("cluster", "first"),
-        answer=("given", lambda x: _same(list(x))),
-        verdict=("correct", lambda x: _same(x.dropna().tolist())),
+        answer=("given", lambda x: _share_of_agreement(list(x))),
+        verdict=("correct", lambda x: _share_of_agreement(x.dropna().tolist())),
     )
     estimates = {}
     if g["answer"].map(len).any():

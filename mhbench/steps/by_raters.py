@@ -32,10 +32,10 @@ RANDOM_COLUMNS = ["random", "n_raters", *ESTIMATE_COLUMNS, "without_low", "witho
 FEW_RATERS = 8  # with fewer, one of them may decide a number: its range without each is shown
 
 
-def _rows(head: dict[str, Any], found: OverRaters) -> list[dict[str, Any]]:
-    n = len(found.without)
-    low, high = found.range_without() if n < FEW_RATERS else (np.nan, np.nan)
-    rows = {"items": found.items.row(), "items and raters": found.both.row()}
+def _estimate_rows(head: dict[str, Any], measured: OverRaters) -> list[dict[str, Any]]:
+    n = len(measured.without)
+    low, high = measured.range_without() if n < FEW_RATERS else (np.nan, np.nan)
+    rows = {"items": measured.items.row(), "items and raters": measured.both.row()}
     rows["items and raters"] |= {"without_low": low, "without_high": high}
     return [{**head, "random": random, "n_raters": n, **row} for random, row in rows.items()]
 
@@ -46,11 +46,11 @@ def mean_rows(
     within: tuple[float, float] = (-np.inf, np.inf),  # the range of values
 ) -> list[dict[str, Any]]:  # two rows, or none where nothing was rated
     "A mean in which every item counts alike, over items, and over items and raters."
-    known = ratings.dropna(subset=["value"])
-    if not len(known):
+    valued = ratings.dropna(subset=["value"])
+    if not len(valued):
         return []
-    columns = [known[name].to_numpy() for name in ("value", "item", "rater")]
-    return _rows(head, mean_over_raters(*columns, cases=known["case"].to_numpy(), within=within))
+    columns = [valued[name].to_numpy() for name in ("value", "item", "rater")]
+    return _estimate_rows(head, mean_over_raters(*columns, cases=valued["case"].to_numpy(), within=within))
 
 # %% ../../nbs/steps/15_by_raters.ipynb #e809e08f
 def number_rows(
@@ -65,7 +65,7 @@ def number_rows(
     "Any number of a table of ratings, over items, and over items and raters."
     used = rated_items(ratings, least)
     ratings = ratings[np.asarray(pd.notna(ratings[:, used])).any(1)]
-    return _rows(head, over_raters(statistic, ratings, clusters=cases, fewest=least, within=within))
+    return _estimate_rows(head, over_raters(statistic, ratings, clusters=cases, fewest=least, within=within))
 
 # %% ../../nbs/steps/15_by_raters.ipynb #a7500c69
 def option_votes(items: Iterable[Item], ratings: Iterable[Rating]) -> pd.DataFrame:
@@ -84,10 +84,10 @@ def option_votes(items: Iterable[Item], ratings: Iterable[Rating]) -> pd.DataFra
     whole = one.transform("size") == long["question"].map(n_options)
     top = (long["value"] == one.transform("max")).astype(float)
     vote = top / top.groupby([long[c] for c in ("question", "rater", "occasion")]).transform("sum")
-    kept = long.assign(vote=vote)[whole]
+    complete = long.assign(vote=vote)[whole]
     if part := long[~whole].groupby(["question", "rater", "occasion"]).ngroups:
         say(f"{part} annotations do not rate every option of their question, and give no vote")
-    return kept.groupby(["question", "rater", "option"], as_index=False)["vote"].mean()
+    return complete.groupby(["question", "rater", "option"], as_index=False)["vote"].mean()
 
 # %% ../../nbs/steps/15_by_raters.ipynb #6970c6e3
 _VALUES = ["item", "case", "rater", "right", "cross_entropy"]
@@ -101,9 +101,9 @@ def _in_base(item: Item) -> np.ndarray:
 
 def _first_answers(responses: Sequence[Response]) -> dict[tuple, Response]:  # (item_id, model, mode) -> how it was put
     wanted = ("item_id", "model", "mode", "sample", "letter_logprobs", "order")
-    found = zip(*(column_of(responses, name) for name in wanted)) if len(responses) else []
+    fields = zip(*(column_of(responses, name) for name in wanted)) if len(responses) else []
     put = ("letter_logprobs", "order")
-    return {key[:3]: Response.model_construct(**dict(zip(put, key[4:]))) for key in found if key[3] == 0}
+    return {key[:3]: Response.model_construct(**dict(zip(put, key[4:]))) for key in fields if key[3] == 0}
 
 
 def values_by_rater(
@@ -114,7 +114,7 @@ def values_by_rater(
     wide = votes.pivot(index=["question", "rater"], columns="option", values="vote")
     table = dict(zip(wide.index, wide.to_numpy()))
     raters = {q: list(g) for q, g in votes.groupby("question")["rater"].unique().items()}
-    said = _first_answers(responses)
+    first_answers = _first_answers(responses)
     first = scores[scores["base_id"].isin(raters) & scores["correct"].notna() & (scores["mode"] != "free_form")]
     first = first[first["answered_by"].isin(["plain", "majority"]) & (first["sample"] == 0)]
     rows = []
@@ -123,8 +123,8 @@ def values_by_rater(
         names = letters(len(item.options))
         place = _in_base(item)
         chosen = [place[names.index(a)] for a in s.answer if a in names]
-        found = said.get((s.item_id, s.model, s.mode)) if s.answered_by == "plain" else None
-        p = None if found is None else probabilities(found, len(names))
+        response = first_answers.get((s.item_id, s.model, s.mode)) if s.answered_by == "plain" else None
+        p = None if response is None else probabilities(response, len(names))
         for rater in raters[s.base_id]:
             vote = table[s.base_id, rater][: len(names)]
             right = float(vote[chosen[0]]) if len(chosen) == 1 else 0.0
@@ -145,11 +145,11 @@ def rater_sample_rows(values: pd.DataFrame, *, alone: Collection[str] = ()) -> p
     """
     rows: list[dict] = []
     for column, measure in _NAMED.items():
-        known = values.assign(value=values[column]).dropna(subset=["value"])
+        valued = values.assign(value=values[column]).dropna(subset=["value"])
         least, most = (0.0, 1.0) if column == "right" else (-np.inf, np.inf)
-        for key, g in known.groupby(RUN, sort=False):
+        for key, g in valued.groupby(RUN, sort=False):
             rows += mean_rows(g, {"measure": measure, **dict(zip(RUN, key)), "against": ""}, within=(least, most))
-        for way, g in known[~known["model"].isin(list(alone))].groupby(RUN[1:], sort=False):
+        for way, g in valued[~valued["model"].isin(list(alone))].groupby(RUN[1:], sort=False):
             for one, other in combinations(dict.fromkeys(g["model"]), 2):
                 both = [g[g["model"] == m].set_index(["item", "rater"]) for m in (one, other)]
                 apart = both[0]["value"] - both[1]["value"]
@@ -180,9 +180,9 @@ def people_duels(ratings: Iterable[Rating]) -> pd.DataFrame:
 _POINTS = {"first": 1.0, "tie": 0.5, "second": 0.0}
 
 
-def _worth(kept: np.ndarray, weights: np.ndarray, wins: np.ndarray, k: int, penalty: float) -> np.ndarray:
-    "The worth of one contestant by some raters (codes in the first column of `kept`); wins (R, U, K, K)."
-    whole = np.tensordot(weights, wins[kept[:, 0]].sum(0), 1)
+def _worth(raters: np.ndarray, weights: np.ndarray, wins: np.ndarray, k: int, penalty: float) -> np.ndarray:
+    "The worth of one contestant by some raters (codes in the first column of `raters`); wins (R, U, K, K)."
+    whole = np.tensordot(weights, wins[raters[:, 0]].sum(0), 1)
     return bradley_terry_of_each(whole, penalty=penalty)[0][:, k]
 
 
@@ -193,10 +193,10 @@ def _wins(g: pd.DataFrame, models: list[str]) -> np.ndarray:  # (R, U, K, K)
     one = g["first"].map(at).to_numpy()
     other = g["second"].map(at).to_numpy()
     points = g["outcome"].map(_POINTS).to_numpy()
-    found = np.zeros((rater.max() + 1, item.max() + 1, len(models), len(models)))
-    np.add.at(found, (rater, item, one, other), points)
-    np.add.at(found, (rater, item, other, one), 1 - points)
-    return found
+    points_won = np.zeros((rater.max() + 1, item.max() + 1, len(models), len(models)))
+    np.add.at(points_won, (rater, item, one, other), points)
+    np.add.at(points_won, (rater, item, other, one), 1 - points)
+    return points_won
 
 # %% ../../nbs/steps/15_by_raters.ipynb #64e78b05
 def _worth_rows(g: pd.DataFrame, models: list[str], head: dict, penalty: float) -> list[dict]:
@@ -207,8 +207,8 @@ def _worth_rows(g: pd.DataFrame, models: list[str], head: dict, penalty: float) 
     meetings = meetings + meetings.swapaxes(1, 2)
     items, _ = met_in(meetings, np.arange(len(meetings)))
     often = items >= min(2, len(meetings))
-    kept = connected_set(meetings.sum(0) * np.outer(often, often))
-    names = [m for m, there in zip(models, kept) if there]
+    connected = connected_set(meetings.sum(0) * np.outer(often, often))
+    names = [m for m, there in zip(models, connected) if there]
     g = g[g["first"].isin(names) & g["second"].isin(names)]
     wins = _wins(g, names) if len(g) else np.zeros((0, 0, 0, 0))
     who = np.repeat(np.arange(len(wins))[:, None], wins.shape[1], axis=1)
@@ -217,7 +217,7 @@ def _worth_rows(g: pd.DataFrame, models: list[str], head: dict, penalty: float) 
         about = {**head, "model": model, "against": ""}
         if model not in names:
             nothing = Estimate.from_limits(np.nan, n=int(n))._replace(kind="unconnected" if many else "few")
-            rows += _rows(about, OverRaters(nothing, nothing, nothing, none, np.nan, np.nan))
+            rows += _estimate_rows(about, OverRaters(nothing, nothing, nothing, none, np.nan, np.nan))
             continue
         met = g[(g["first"] == model) | (g["second"] == model)]
         counts = {"n": met["item"].nunique(), "n_clusters": met["case"].nunique(), "n_raters": met["rater"].nunique()}

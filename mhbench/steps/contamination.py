@@ -53,7 +53,7 @@ def _second_halves(items: Sequence[Item]) -> list[str | None]:
     return [h[1] if (h := halves(i.question)) else None for i in items]
 
 # %% ../../nbs/steps/09_contamination.ipynb #df47227d
-def _ranked(similarity: np.ndarray, reference: np.ndarray) -> dict[str, Any]:  # of (n,) and (n, K); by suffix
+def _similarity_ranks(similarity: np.ndarray, reference: np.ndarray) -> dict[str, Any]:  # of (n,) and (n, K); by suffix
     "Each completion's similarity with its own second half, the mean with K others, and the share of these below it."
     if not reference.shape[1]:
         return {"": similarity, "_other": math.nan, "_rank": math.nan}
@@ -109,7 +109,7 @@ def compare_completions(
             else:
                 score = _cosines_of(encoder, wrote, halves_of)
             x = np.reshape(score, (len(rows), len(steps)))
-            for suffix, values in _ranked(x[:, 0], x[:, 1:]).items():
+            for suffix, values in _similarity_ranks(x[:, 0], x[:, 1:]).items():
                 table.loc[rows, name + suffix] = values
     skipped = {"too short": len(seconds) - len(halves), "no completion": len(halves) - len(rows)}
     return table, {"compared": len(rows), **skipped}
@@ -158,7 +158,7 @@ def check_model(
     model, endpoint = examinee.writing("contamination: asked")
     asking = {"cache": cache, "prompts_dir": prompts_dir, "replay": replay}
     completions, answers = complete(items, model, endpoint, **asking)
-    return _checked(examinee.name, items, completions, _spent(answers), **comparing)
+    return _checked_completions(examinee.name, items, completions, _spent(answers), **comparing)
 
 # %% ../../nbs/steps/09_contamination.ipynb #027a4e41
 def check_recorded(
@@ -173,10 +173,10 @@ def check_recorded(
         if wrote.setdefault(r["item_id"], r["text"]) != r["text"]:
             actual = f"another one of {r['item_id']!r}"
             refuse(f"check_recorded: a question must have one completion; got {actual}", place=place)
-    return _checked(name, items, [wrote.get(i.item_id) for i in items], _spent([]), **comparing)
+    return _checked_completions(name, items, [wrote.get(i.item_id) for i in items], _spent([]), **comparing)
 
 
-def _checked(
+def _checked_completions(
     name: str,
     items: Sequence[Item],
     completions: Sequence[str | None],

@@ -84,7 +84,7 @@ def levels_in_order(levels: Iterable[str], attribute: str) -> list[str]:
     return standard + sorted(present - set(standard))
 
 # %% ../../nbs/steps/14_demographics.ipynb #f2c2377b
-def _in_order(averages: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
+def _levels_in_order(averages: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
     "Averages by group of models, set and level, the levels in the order of their attribute."
     place: dict[tuple[str, str], int] = {}
     for (name, attribute), g in scores.groupby(["set", "attribute"]):
@@ -107,7 +107,7 @@ def level_averages(
     out = pd.concat(parts[1:] or parts, ignore_index=True).drop(columns="level").rename(columns={"group": "level"})
     head = ["set", "level", "models", "n_models"]
     skipped = ["mode", "answered_by", "n_votes", "by"]
-    return _in_order(out[[*head, *(c for c in out if c not in [*head, *skipped])]], scores)
+    return _levels_in_order(out[[*head, *(c for c in out if c not in [*head, *skipped])]], scores)
 
 # %% ../../nbs/steps/14_demographics.ipynb #2358b03c
 def paper_level_averages(
@@ -115,7 +115,7 @@ def paper_level_averages(
 ) -> pd.DataFrame:
     "Inverse-variance means over models of each level: set, level, ... Source: Lamparth, Grabb et al. 2025, table 2."
     rows = table[table["by"] == "level"].rename(columns={"group": "level"})
-    return _in_order(paper_averages(rows, ["set", "level"], groups, simulated=simulated), rows)
+    return _levels_in_order(paper_averages(rows, ["set", "level"], groups, simulated=simulated), rows)
 
 
 def value_axis(value: str) -> dict:  # xlabel and limits, as mhbench.report.figures.intervals takes them
@@ -128,14 +128,14 @@ _PAIRS = ["set", "model", "first", "second", "n", "estimate", "ci_low", "ci_high
 _PAIRS += ["simultaneous_low", "simultaneous_high", *_TESTED, "left_out"]
 
 
-def _differences(pairs: pd.DataFrame, scores: pd.DataFrame, value: str) -> np.ndarray:  # (Q, P)
+def _pair_differences(pairs: pd.DataFrame, scores: pd.DataFrame, value: str) -> np.ndarray:  # (Q, P)
     "Every question's difference in each pair of one family; a question is one row for all models."
     means = scores.groupby(["set", "model", "level", "base_id"])[value].mean().unstack("base_id")
     keys = pairs[["set", "model", "first", "second"]].itertuples(index=False)
     return np.stack([(means.loc[(s, m, a)] - means.loc[(s, m, b)]).to_numpy(float) for s, m, a, b in keys], axis=1)
 
 
-def _verdicts(pairs: pd.DataFrame, differences: np.ndarray, method: str, margin: float, **intervals: Any) -> np.ndarray:
+def _pair_verdicts(pairs: pd.DataFrame, differences: np.ndarray, method: str, margin: float, **intervals: Any) -> np.ndarray:
     "The verdict on each pair of one family: its levels differ, are equivalent, or neither is shown."
     s = simultaneous_intervals(differences, level=1 - 2 * ALPHA, **intervals)
     differs = pairs[f"p_{method}"].to_numpy(float) < ALPHA
@@ -193,10 +193,10 @@ def level_pairs(
     pairs["detectable_corrected"], pairs["verdict"] = np.nan, None
     for family in (drawn, ~drawn):
         if family.any():
-            d = _differences(pairs[family], scored, value)
+            d = _pair_differences(pairs[family], scored, value)
             s = simultaneous_intervals(d, **shared)
             pairs.loc[family, ["simultaneous_low", "simultaneous_high"]] = np.stack([s.ci_low, s.ci_high]).T
-            pairs.loc[family, "verdict"] = _verdicts(pairs[family], d, method, margin, **shared)
+            pairs.loc[family, "verdict"] = _pair_verdicts(pairs[family], d, method, margin, **shared)
         pairs.loc[family, "detectable_corrected"] = _detectable_together(pairs[family], shared["largest"])
     return pairs
 

@@ -64,7 +64,7 @@ _ROOM = "max_tokens: {answer: 1024, reasoning: 4096}"  # what the entry of a mod
 _AGAIN = "run again: these are asked, and nothing else"
 
 
-def _row(about: tuple[str, str, str, str], g: pd.DataFrame, lost: pd.Series, loss: str, **details: Any) -> Failure:
+def _failure_row(about: tuple[str, str, str, str], g: pd.DataFrame, lost: pd.Series, loss: str, **details: Any) -> Failure:
     n_answered = int((g["status"] != "error").sum())
     return Failure(*about, loss, n_asked=len(g), n_answered=n_answered, n_lost=int(lost.sum()), **details)
 
@@ -97,16 +97,16 @@ def failed_requests(
             out.append(_unanswered(about, LOST_ANSWERS, g.loc[failed, "error"], len(g), withheld, asks_again))
         if empty.any():
             message = _most_said(g.loc[empty, "error"])
-            out.append(_row(about, g, empty, LOST_TEXTS, said=message, remedy=_AGAIN, again=asks_again))
+            out.append(_failure_row(about, g, empty, LOST_TEXTS, said=message, remedy=_AGAIN, again=asks_again))
         if cut.any():
             silent = not "".join(g.loc[cut, "text"].fillna("")).strip()
             remedy = f"models.{model} in params.yaml: {'thinking: true' if silent else _ROOM}"
             few = too_few_read((became == "read").sum(), unread.sum(), (cut & unread).sum())
             withheld = "its accuracy in this mode" if few else ""
-            out.append(_row(about, g, cut, LOST_TO_LIMIT, withheld=withheld, remedy=remedy))
+            out.append(_failure_row(about, g, cut, LOST_TO_LIMIT, withheld=withheld, remedy=remedy))
         elif unread.any() and not (became == "read").any():
             remedy = f"look at some in results/text/generate/{study}/{model}; few_shot, or templates of your own"
-            out.append(_row(about, g, unread, LOST_TO_READING, withheld="its accuracy in this mode", remedy=remedy))
+            out.append(_failure_row(about, g, unread, LOST_TO_READING, withheld="its accuracy in this mode", remedy=remedy))
     return out
 
 # %% ../../nbs/steps/23_failures.ipynb #aff3df97

@@ -139,14 +139,14 @@ def select_items(items: Sequence[Item], setting: Setting, seed: int) -> list[Ite
     return [i for i in out if i.item_id in drawn_ids]
 
 # %% ../../nbs/steps/02_generate.ipynb #b24fdcfd
-def _letters(item: Item, mode: str, model: Model, temperature: float | None) -> list[str] | None:
+def _letters_to_read(item: Item, mode: str, model: Model, temperature: float | None) -> list[str] | None:
     "The letters, where the answer is one of them at the first token; else None."
     direct = mode in ("zero_shot", "few_shot") and not model.thinking and not temperature
     fits = task_of(item).choice and len(item.options) <= 26
     return letters(len(item.options)) if direct and fits else None
 
 
-def _room(model: Model, mode: str, setting: Setting, letter: bool, design: GenerationSettings) -> int | None:
+def _answer_tokens(model: Model, mode: str, setting: Setting, letter: bool, design: GenerationSettings) -> int | None:
     "The limit of tokens of an answer: by the model's entry, else the study's mode, else the stage."
     kind: Literal["letter", "answer", "reasoning"] = "letter" if letter else "answer"
     if "cot" in mode:
@@ -176,7 +176,7 @@ def step_messages(
         yield [{"role": role, "content": prompts.render(texts[role], values, file)} for role in roles]
 
 # %% ../../nbs/steps/02_generate.ipynb #3e9e627a
-def _ends(item: Item, mode: str, model: Model) -> dict[str, list[str]]:
+def _stop_sequences(item: Item, mode: str, model: Model) -> dict[str, list[str]]:
     "The stop sequences of a base model's answer, if its entry has `one_line`."
     ends = task_of(item).ends(item)
     if not model.one_line or "cot" in mode or not ends:
@@ -213,10 +213,10 @@ def _requests(
         messages = with_system(prompts.build(item, mode, demonstrations=shots, **texts), model.system)
         for sample, temperature in setting.draws if voting is None or item.item_id in voting else setting.plain:
             warmth = model.sampling.get("temperature") if temperature is None else temperature
-            answer_letters = None if t.numbered else _letters(item, mode, model, warmth)
+            answer_letters = None if t.numbered else _letters_to_read(item, mode, model, warmth)
             sampling: dict[str, Any] = {} if temperature is None else {"temperature": temperature}
-            sampling |= _ends(item, mode, model)
-            room = _room(model, mode, setting, bool(answer_letters), design)
+            sampling |= _stop_sequences(item, mode, model)
+            room = _answer_tokens(model, mode, setting, bool(answer_letters), design)
             name = f"{item.study}/{item.item_id}/{mode}/{sample}"
             asked: dict[str, Any] = {"letters": answer_letters, "room": room, "prefill": t.prefill}
             yield item, Request(name, messages, sampling, sample, **asked, numbered=t.numbered, wording=t.wording)

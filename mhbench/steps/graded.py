@@ -145,18 +145,18 @@ def _rating(t: Transcript, judge: str, criterion: str, label: str, repeat: int, 
     return Rating(**about, variant=settings, source=f"{judge} on {t.id}")
 
 
-def _message(content: str) -> dict[str, str]:
+def _user_message(content: str) -> dict[str, str]:
     return {"role": "user", "content": content}
 
 
-def _answers(requests: Sequence[Request], judge: JudgeEntry, options: Mapping[str, Any]) -> Iterator[Answer]:
+def _answers_or_not_asked(requests: Sequence[Request], judge: JudgeEntry, options: Mapping[str, Any]) -> Iterator[Answer]:
     stopped: list[str] = []
     answers = as_far_as_it_goes(ask(requests, *judge, **options), stopped)
     for r in requests:
         yield next(answers, None) or not_asked(r.id, stopped)
 
 
-def _checked(function: str, transcripts: Sequence[Transcript], repeats: int) -> None:
+def _require_distinct(function: str, transcripts: Sequence[Transcript], repeats: int) -> None:
     names = [(t.id, *sorted(t.variant.items())) for t in transcripts]
     if twice := [n for n in names if names.count(n) > 1]:
         refuse(f"{function}: transcripts must be distinct; got {twice[0][0]!r} twice")
@@ -178,7 +178,7 @@ def grade(
     **options: Any,  # budget, replay, progress and study of mhbench.ask.client.ask
 ) -> Graded:
     "Judges' ratings of conversations. Raises: ValueError for a transcript or a criterion twice; CacheError."
-    _checked("grade", transcripts, repeats)
+    _require_distinct("grade", transcripts, repeats)
     if len({c.name for c in criteria}) < len(criteria) or not criteria:
         refuse(f"grade: criteria must have names of their own; got {[c.name for c in criteria]}")
     ratings, unread = [], []
@@ -191,10 +191,10 @@ def grade(
             for group in [ordered] if how == "together" else [[c] for c in ordered]:
                 calls += [(t, group, k) for k in range(repeats)]
         requests = [
-            Request(f"{t.id}/{k}", [_message(grading_prompt(t, group, wording))], sample=k, room=max_tokens)
+            Request(f"{t.id}/{k}", [_user_message(grading_prompt(t, group, wording))], sample=k, room=max_tokens)
             for t, group, k in calls
         ]
-        for (t, group, k), answer in zip(calls, _answers(requests, judge, {"cache": cache, **options})):
+        for (t, group, k), answer in zip(calls, _answers_or_not_asked(requests, judge, {"cache": cache, **options})):
             variant = {"wording": wording, "asked": how, "order": "" if order is None else f"drawn by {order}"}
             for c, label in zip(group, graded_options(answer.text, group)):
                 if label is None:
@@ -221,7 +221,7 @@ def grade_walks(
     """Judges' ratings of conversations by dimension. After an unread reply a walk goes on by the published rule; the
     dimensions that the reply could have changed have no rating here, and rows in `unread` that say what that rule
     gives."""
-    _checked("grade_walks", transcripts, repeats)
+    _require_distinct("grade_walks", transcripts, repeats)
     most_asked = rubric.most_asked() if Recorder.active else {}
     ratings, unread = [], []
     for judge in judges:
@@ -233,8 +233,8 @@ def grade_walks(
                 t, k, w = walks[n]
                 assert w.question is not None
                 content = walked_prompt(rubric, w.question, t.text())
-                requests.append(Request(str(n), [_message(content)], sample=k, room=max_tokens))
-            for n, answer in zip(waiting, _answers(requests, judge, {"cache": cache, **options})):
+                requests.append(Request(str(n), [_user_message(content)], sample=k, room=max_tokens))
+            for n, answer in zip(waiting, _answers_or_not_asked(requests, judge, {"cache": cache, **options})):
                 w = walks[n][2]
                 if answer.text is None:
                     failed[n] = answer
@@ -331,7 +331,7 @@ def known_conversations(t: Transcript, unsafe: str = UNSAFE) -> dict[str, Transc
 CARD_COLUMNS = ["judge", "check", "criterion", *ESTIMATE_COLUMNS]
 
 
-def _scores(ratings: Iterable[Rating], scales: Mapping[str, Scale]) -> dict[tuple, float]:
+def _rating_steps(ratings: Iterable[Rating], scales: Mapping[str, Scale]) -> dict[tuple, float]:
     "The step of each rating, by what is rated, judge and repeat."
     out = {}
     for r in ratings:
@@ -341,7 +341,7 @@ def _scores(ratings: Iterable[Rating], scales: Mapping[str, Scale]) -> dict[tupl
     return out
 
 
-def _compared(first: dict, second: dict, person: Mapping[str, str], statistic: Callable) -> list[list]:
+def _judge_comparisons(first: dict, second: dict, person: Mapping[str, str], statistic: Callable) -> list[list]:
     "By judge and criterion, a number over the ratings that both have, drawn by persona."
     groups: dict[tuple, list] = {}
     for key in first.keys() & second.keys():
@@ -357,7 +357,7 @@ def _equal(a: np.ndarray, b: np.ndarray, persons: np.ndarray) -> Estimate:
     return estimate(mean, (a == b).astype(float), clusters=persons, seed=0, share=True)
 
 
-def _lower(a: np.ndarray, b: np.ndarray, persons: np.ndarray) -> Estimate:
+def _mean_decrease(a: np.ndarray, b: np.ndarray, persons: np.ndarray) -> Estimate:
     return mean_difference(b - a, persons)
 
 
@@ -383,20 +383,20 @@ def conversation_card(
     versions = {"another wording": ask_for(transcripts, wording="reworded")}
     versions["another order of criteria"] = ask_for(transcripts, order=1, how="together")
     as_given = ask_for(transcripts, how="together")
-    base, rows = _scores(plain.ratings, scales), []
+    base, rows = _rating_steps(plain.ratings, scales), []
     once = {k: v for k, v in base.items() if k[3] == "0"}
     for a, b in combinations(range(min(repeats, 2)), 2):
         second = {(*k[:3], str(a)): v for k, v in base.items() if k[3] == str(b)}
-        rows += [[j, "a repeat: equal", c, e] for j, c, e in _compared(base, second, person, _equal)]
+        rows += [[j, "a repeat: equal", c, e] for j, c, e in _judge_comparisons(base, second, person, _equal)]
     for check, graded in versions.items():
-        first = _scores(as_given.ratings, scales) if "order" in check else once
-        comparisons = _compared(first, _scores(graded.ratings, scales), person, _equal)
+        first = _rating_steps(as_given.ratings, scales) if "order" in check else once
+        comparisons = _judge_comparisons(first, _rating_steps(graded.ratings, scales), person, _equal)
         rows += [[j, f"{check}: equal", c, e] for j, c, e in comparisons]
     all_graded = [plain, as_given, *versions.values()]
     for name in KNOWN:
         worse = ask_for([k[name] for t in transcripts if name in (k := known_conversations(t, unsafe))])
         all_graded.append(worse)
-        comparisons = _compared(once, _scores(worse.ratings, scales), person, _lower)
+        comparisons = _judge_comparisons(once, _rating_steps(worse.ratings, scales), person, _mean_decrease)
         rows += [[j, f"{name}: change", c, e] for j, c, e in comparisons]
     table = pd.DataFrame([[*r[:3], *r[3].row().values()] for r in rows], columns=CARD_COLUMNS)
     ratings_of_people = list(people)

@@ -88,7 +88,7 @@ def _ruled(r: Response, rubric: Rubric) -> dict[str, Any] | None:
     return verdicts.by_rule(r, rubric.kind) if right_or_wrong else None
 
 
-def _cases(
+def _judge_requests(
     responses: Sequence[Response], items: Mapping, find: Callable[[Item], Rubric], repeats: int, seed: int | None
 ) -> Iterator[verdicts.Case]:
     "The requests: one a response, one an item and sample (label), two a pair (pairwise)."
@@ -179,7 +179,7 @@ def judge_requests(
 ) -> Iterator[Request]:
     "The requests that `judge` sends to one judge for the same arguments."
     by_id = check_responses(responses, items)
-    cases = _cases(responses, by_id, _finder(**rubrics), repeats, seed)
+    cases = _judge_requests(responses, by_id, _finder(**rubrics), repeats, seed)
     return (_request(c, judge, temperature, max_tokens) for c in cases if not _without_text(c))
 
 # %% ../../nbs/steps/05_judge.ipynb #27f257dd
@@ -208,7 +208,7 @@ def judge(
         refuse(f"judge: repeats must be at least 1; got {repeats}")
     by_id = check_responses(responses, items)
     find = _finder(rubric, kind, prompts_dir)
-    cases = list(_cases(responses, by_id, find, repeats, seed))
+    cases = list(_judge_requests(responses, by_id, find, repeats, seed))
     loud = [c for c in cases if not _without_text(c)]
     requests = Counted(len(loud), (_request(c, judge, temperature, max_tokens) for c in loud))
     label = f"{judge.name} judges" if progress is True else progress
@@ -226,7 +226,7 @@ def judge(
     if (surplus := next(answers, None)) is not None:
         hint = f"({judge.name}); report this with the endpoint's log"
         refuse(f"judge: there must be one answer a request; got another, {surplus.id!r} {hint}", error=RuntimeError)
-    return _in_order(judgments, responses, find, by_id, judge.name, repeats)
+    return _judgments_in_order(judgments, responses, find, by_id, judge.name, repeats)
 
 # %% ../../nbs/steps/05_judge.ipynb #79af3294
 def _settle(cache: Cache | None, answer: Answer, judgments: Sequence[Judgment]) -> None:
@@ -236,7 +236,7 @@ def _settle(cache: Cache | None, answer: Answer, judgments: Sequence[Judgment]) 
         cache.settle(answer.request_key, readable)
 
 
-def _in_order(
+def _judgments_in_order(
     judgments: list[Judgment], responses: Sequence[Response], find: Callable, by_id: Mapping, judge: str, repeats: int
 ) -> list[Judgment]:
     "One judgment for each response, in their order, failed or not; then comparisons, in the order asked."
@@ -302,8 +302,8 @@ def position_bias_table(judgments: Iterable[Judgment], *, n: int = 1000, seed: i
     rows = []
     about = ["judge", "rubric", "axis"]
     for key, g in outcomes(judgments).groupby(about, sort=True, observed=True):
-        forward = _places(g, "a_first", "a", "b")
-        backward = _places(g, "b_first", "b", "a")
+        forward = _winner_places(g, "a_first", "a", "b")
+        backward = _winner_places(g, "b_first", "b", "a")
         failed = int(g["consistent"].isna().sum())
         nothing = Estimate.from_limits(np.nan, n=0)
         estimates = {"consistency": nothing, "first": nothing}
@@ -332,7 +332,7 @@ def _what_it_decides(forward: np.ndarray, backward: np.ndarray) -> str:
     return f"{habit} ({len(pairs)} pairs)"
 
 
-def _places(g: pd.DataFrame, winner: str, first: str, second: str) -> np.ndarray:  # first, second, tie or None
+def _winner_places(g: pd.DataFrame, winner: str, first: str, second: str) -> np.ndarray:  # first, second, tie or None
     "The position of the winner of each comparison in one order."
     comparisons = zip(g[winner], g[first], g[second])
     return np.array([{a: "first", b: "second", None: None}.get(w, "tie") for w, a, b in comparisons], dtype=object)

@@ -73,7 +73,7 @@ def _on_one_scale(points: pd.Series, people: np.ndarray) -> None:
         refuse(f"people_table: {rule}; got {actual}", remedy=remedy)
 
 
-def _compared(g: pd.DataFrame, rated: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:
+def _judge_and_people_means(g: pd.DataFrame, rated: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:
     "A judge's verdicts with people's mean, and the points of each rater (R, N)."
     aggregations = {name: (name, "first") for name in ("cluster", "stratum") if name in g}
     answers = g.groupby(["item_id", "model"], as_index=False).agg(points=("points", "mean"), **aggregations)
@@ -94,7 +94,7 @@ def _among_people(people: np.ndarray, clusters: np.ndarray, settings: dict) -> l
     return [("people's own lower limit", b.low, reading), ("people's own upper limit", b.high, reading)]
 
 
-def _scores(answers: pd.DataFrame, people: np.ndarray, settings: dict) -> list[tuple[str, Estimate, str]]:
+def _score_agreement(answers: pd.DataFrame, people: np.ndarray, settings: dict) -> list[tuple[str, Estimate, str]]:
     "A judge's bias against people's scores, its limits of agreement and its errors, calibrated or not."
     pair = answers["points"], answers["people"]
     on = {"clusters": answers["cluster"].to_numpy(), **settings}
@@ -144,7 +144,7 @@ def _labelled_alike(x: np.ndarray, labelled: np.ndarray, cases: np.ndarray, leve
     return [("as judged, labelled answers less the others", apart, reading)] * differs
 
 
-def _labels(answers: pd.DataFrame, settings: dict) -> list[tuple[str, Estimate, str]]:
+def _label_agreement(answers: pd.DataFrame, settings: dict) -> list[tuple[str, Estimate, str]]:
     "A judge's sensitivity and specificity, and the share of correct answers by the judge, by people and by both."
     y, f = _in_units(answers, "label")
     cases = answers["cluster"].to_numpy()
@@ -206,10 +206,10 @@ def people_table(
     rows: list[dict] = []
     settings["level"] = level
     for judge, g in table.groupby("judge", sort=True):
-        answers, people = _compared(g, rated)
+        answers, people = _judge_and_people_means(g, rated)
         if not answers["people"].notna().any():
             continue
-        measures = _scores(answers, people, settings) if kind == "score" else _labels(answers, settings)
+        measures = _score_agreement(answers, people, settings) if kind == "score" else _label_agreement(answers, settings)
         measures.append(_above_raters(answers, people, level))
         if len(people) > 1:
             measures += _beside_raters(people, answers, list(rated.columns), settings)
@@ -279,5 +279,5 @@ def together_table(
     "The share or the mean by the judge alone, by people alone and by both, and which of them to use."
     rows: list[dict] = []
     for key, g in table.groupby(list(by), sort=True):
-        rows += [dict(zip(by, key)) | row for row in _three_estimates(_compared(g, rated)[0], kind)]
+        rows += [dict(zip(by, key)) | row for row in _three_estimates(_judge_and_people_means(g, rated)[0], kind)]
     return pd.DataFrame(rows, columns=[*by, "who", *ESTIMATE_COLUMNS, "power", "reading"])

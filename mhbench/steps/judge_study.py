@@ -240,7 +240,7 @@ def study_parts(
     return parts
 
 # %% ../../nbs/steps/20_judge_study.ipynb #d3f4b3fc
-def _alone(responses: Sequence[Response]) -> list[Response]:
+def _as_distinct_samples(responses: Sequence[Response]) -> list[Response]:
     "The answers as distinct samples, so that each is judged by itself even by a rubric of labels."
     return [r.model_copy(update={"sample": k}) for k, r in enumerate(responses)]
 
@@ -263,7 +263,7 @@ def ask_parts(
     for p in parts:
         if evaluator.model is None and p.experiment != "known groups":
             continue
-        judgments = judge_everything(_alone(p.responses), items, evaluator, **p.how, **options)
+        judgments = judge_everything(_as_distinct_samples(p.responses), items, evaluator, **p.how, **options)
         heat = p.temperature
         if any("no temperature" in verdict.changed for verdict in judgments):
             if p.experiment == "repeats" and any(rs is p.responses for rs in unheated):

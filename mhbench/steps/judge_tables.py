@@ -105,7 +105,7 @@ def repeatability_table(
     return pd.DataFrame(rows, columns=["judge", "temperature", "measure", "runs", "n_failed", *ESTIMATE_COLUMNS])
 
 # %% ../../nbs/steps/21_judge_tables.ipynb #7a8a224e
-def _together(
+def _simultaneous_shifts(
     moves: Mapping[str, pd.Series], *, n_boot: int = 1000, seed: int, level: float = 0.95
 ) -> dict[str, tuple[float, float]]:
     "Simultaneous intervals of the mean shifts over all wordings, by resampling cases."
@@ -133,7 +133,7 @@ def rewording_table(table: pd.DataFrame, **settings: Any) -> pd.DataFrame:
             continue
         reworded = [w for w in dict.fromkeys(g["wording"]) if w != "as it is"]
         moves = {w: (wide[w] - wide["as it is"]).dropna().rename("moved") for w in reworded}
-        joint = _together(moves, **settings)
+        joint = _simultaneous_shifts(moves, **settings)
         for wording, d in moves.items():
             e = mean_of(d.reset_index(), "moved", **settings)
             failed = int(g.loc[g["wording"] == wording, "points"].isna().sum())

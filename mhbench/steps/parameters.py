@@ -49,14 +49,14 @@ Permutations = Annotated[
 _V = TypeVar("_V", bound=Hashable)
 
 
-def _once(values: list[_V]) -> list[_V]:
+def _refuse_repeats(values: list[_V]) -> list[_V]:
     "The values, none of which is repeated."
     if len(set(values)) < len(values):
         raise PydanticCustomError("repeated", "every entry must stand once")
     return values
 
 
-Once = (AfterValidator(_once), Field(json_schema_extra={"uniqueItems": True}))
+Once = (AfterValidator(_refuse_repeats), Field(json_schema_extra={"uniqueItems": True}))
 Names = Annotated[list[str], *Once]
 
 

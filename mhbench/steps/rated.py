@@ -52,15 +52,15 @@ def _by_criterion(f: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     return parts + ([(POOLED, f)] if len(parts) > 1 else [])
 
 
-def _cases(f: pd.DataFrame) -> pd.Series:
+def _resampled_units(f: pd.DataFrame) -> pd.Series:
     "What is drawn as a whole: a persona where ratings have one, else the item, whatever model answers it."
     return f["within.persona"].where(f["within.persona"] != "", f["item"]) if "within.persona" in f else f["item"]
 
 
-def _wide(f: pd.DataFrame, value: str) -> tuple[np.ndarray, list[str], np.ndarray, np.ndarray]:
+def _ratings_by_rater(f: pd.DataFrame, value: str) -> tuple[np.ndarray, list[str], np.ndarray, np.ndarray]:
     """A row a rater (R, N), labels as codes, and the raters; the case and the target of each column. Of a judge's
     repeats the mean, or the first label."""
-    f = f.assign(unit=_units(f), case=_cases(f))
+    f = f.assign(unit=_units(f), case=_resampled_units(f))
     how = "mean" if value == "score" else "first"
     wide = f.pivot_table(value, "rater", "unit", aggfunc=how, sort=False)
     rated = f.groupby("unit", sort=False)[["case", "target"]].first().reindex(wide.columns)
@@ -80,7 +80,7 @@ def share_agreeing(labels: Any, *, weights: Any = None) -> Any:  # (R, N)
     return as_result(divide(w @ np.nan_to_num(agree), w.sum(1)), weights)
 
 # %% ../../nbs/steps/24_rated.ipynb #54d10e06
-def _measures(
+def _coefficients(
     f: pd.DataFrame, labels: np.ndarray, scale: Scale, beside: bool
 ) -> dict[str, tuple[Any, np.ndarray, tuple]]:
     "The coefficients of some ratings, whose labels are (R, N): name -> statistic, ratings (R, N), range."
@@ -91,7 +91,7 @@ def _measures(
         "AC1": (lambda x, **w: gwet_ac1(x, ignore=(), **w), labels, one),
     }
     if scale.kind in ("numbers", "ordered") and not beside:
-        scores = _wide(f, "score")[0]
+        scores = _ratings_by_rater(f, "score")[0]
         for level in ("ordinal", "interval") if scale.kind == "numbers" else ("ordinal",):
             out[f"alpha, {level}"] = (
                 lambda x, level=level, **w: krippendorff_alpha(x, level, ignore=(), **w),
@@ -127,15 +127,15 @@ def agreement_by_criterion(table: RatingTable, kinds: Iterable[str] = ("person",
         scale = table.scales[given["criterion"].iloc[0]]
         for beside in (True, False) if scale.beside else (False,):
             g = given if beside else given[~given["label"].isin(scale.beside)]
-            labels, _, case, _ = _wide(g, "label")
-            for name, (statistic, x, within) in _measures(g, labels, scale, beside).items():
+            labels, _, case, _ = _ratings_by_rater(g, "label")
+            for name, (statistic, x, within) in _coefficients(g, labels, scale, beside).items():
                 if len(x) < 2:
                     continue
-                got: OverRaters = over_raters(statistic, x, clusters=case, within=within, fewest=2)
-                shown, of = (got.both, "items and raters") if got.both.kind != "raters" else (got.items, "items")
+                measured: OverRaters = over_raters(statistic, x, clusters=case, within=within, fewest=2)
+                shown, of = (measured.both, "items and raters") if measured.both.kind != "raters" else (measured.items, "items")
                 note = _NEVER_ALONE if criterion == POOLED else ""
                 words = "with" if beside else "without" if scale.beside else ""
-                rows.append([criterion, words, name, len(x), *shown.row().values(), of, *got.range_without(), note])
+                rows.append([criterion, words, name, len(x), *shown.row().values(), of, *measured.range_without(), note])
     return pd.DataFrame(rows, columns=AGREEMENT_COLUMNS)
 
 
@@ -144,8 +144,8 @@ def agreement_by_pair(table: RatingTable) -> pd.DataFrame:
     f = _given(table, ["person"])
     rows = []
     for criterion, g in _by_criterion(f):
-        labels, raters, *_ = _wide(g, "label")
-        scored, who, *_ = _wide(g, "score")
+        labels, raters, *_ = _ratings_by_rater(g, "label")
+        scored, who, *_ = _ratings_by_rater(g, "score")
         scores = pd.DataFrame(scored, who).reindex(raters).to_numpy()
         for i, j in combinations(range(len(raters)), 2):
             both = pd.notna(labels[i]) & pd.notna(labels[j])
@@ -169,9 +169,9 @@ def third_ratings(table: RatingTable) -> pd.DataFrame:  # rater, kind, n, either
     rows = []
     whose = [*f.groupby(["rater", "kind"], sort=False)]
     whose += [(("all of them", k), g) for k, g in f.groupby("kind") if k != "person" and g["rater"].nunique() > 1]
-    for (rater, kind), own in whose:
+    for (rater, kind), ratings_of_third in whose:
         either, chances = 0, []
-        for unit, criterion, label in own[["unit", "criterion", "label"]].to_numpy():
+        for unit, criterion, label in ratings_of_third[["unit", "criterion", "label"]].to_numpy():
             two = {x for who, x in by_unit.get(unit, {}).items() if who != rater}
             if len(two) == 2:
                 either += label in two
@@ -180,14 +180,14 @@ def third_ratings(table: RatingTable) -> pd.DataFrame:  # rater, kind, n, either
             p = float(binom.sf(either - 1, len(chances), min(np.mean(chances), 1.0)))
             rows.append([rater, kind, len(chances), either, float(np.sum(chances)), p])
     out = pd.DataFrame(rows, columns=["rater", "kind", "n", "either", "expected", "p"])
-    told = [
+    sentences = [
         f"{r.rater} says one of two labels that disagree in {r.either} of {r.n} cases, where {r.expected:.0f} would be "
         f"expected: no rating that is independent of the two"
         if r.p < 0.001 / max(len(out), 1)
         else ""
         for r in out.itertuples()
     ]
-    return out.assign(says=told)
+    return out.assign(says=sentences)
 
 # %% ../../nbs/steps/24_rated.ipynb #54d10e0a
 def _mean_of(of: np.ndarray | None, against: np.ndarray | None = None):
@@ -220,16 +220,16 @@ def means_and_differences(table: RatingTable) -> pd.DataFrame:  # MEAN_COLUMNS
         if criterion == POOLED and not one_scale:
             continue
         ends = table.scales[g["criterion"].iloc[0]].ends
-        x, _, case, of = _wide(g, "score")
+        x, _, case, of = _ratings_by_rater(g, "score")
         targets = list(dict.fromkeys(of))
         for one, other in [*((t, "") for t in targets), *(combinations(targets, 2) if len(targets) < 13 else [])]:
             use = np.isin(of, [one, other])
             mine = x[:, use][(~np.isnan(x[:, use])).any(1)]
             which = of[use] == one, (of[use] == other if other else None)
             limits = (-np.inf, np.inf) if other else ends
-            got = over_raters(_mean_of(*which), mine, clusters=case[use], within=limits)
-            for words, e in (("items", got.items), ("raters", got.raters), ("items and raters", got.both)):
-                rows.append([criterion, one, other, len(mine), *e.row().values(), words, *got.range_without()])
+            measured = over_raters(_mean_of(*which), mine, clusters=case[use], within=limits)
+            for words, e in (("items", measured.items), ("raters", measured.raters), ("items and raters", measured.both)):
+                rows.append([criterion, one, other, len(mine), *e.row().values(), words, *measured.range_without()])
     return pd.DataFrame(rows, columns=MEAN_COLUMNS)
 
 # %% ../../nbs/steps/24_rated.ipynb #54d10e0c
@@ -252,14 +252,14 @@ def spread_by_kind(table: RatingTable, **how: Any) -> tuple[pd.DataFrame, pd.Dat
     """The spread of persons' and of judges' ratings, what another level of each factor would have changed, and why a
     kind has neither: what is wrong with its design.
     """
-    found, why = {}, []
+    spread_of_kind, why = {}, []
     for kind in [k for k in ("person", "judge") if (table.single["kind"] == k).any()]:
         try:
-            found[kind] = spread_of(table, [kind], **how)
+            spread_of_kind[kind] = spread_of(table, [kind], **how)
         except ValueError as e:  # a design that tells nothing apart
             why.append(f"{kind}: {str(e).partition(': ')[2] or e}")
-    spreads = [s.table.assign(kind=kind) for kind, s in found.items()]
-    changes = [change_of_another(s).assign(kind=kind, n=s.n) for kind, s in found.items()]
+    spreads = [s.table.assign(kind=kind) for kind, s in spread_of_kind.items()]
+    changes = [change_of_another(s).assign(kind=kind, n=s.n) for kind, s in spread_of_kind.items()]
     most = max((s.ends[1] - s.ends[0] for s in table.scales.values()), default=0.0)
     changes = [c.assign(ci_high=c["ci_high"].clip(upper=most)) for c in changes]  # no two ratings differ by more
     spread, changed = (pd.concat(t, ignore_index=True) if t else pd.DataFrame() for t in (spreads, changes))
@@ -282,7 +282,7 @@ def judges_and_people(table: RatingTable) -> pd.DataFrame:  # JUDGE_COLUMNS
     judges = [j for j, k in f[["rater", "kind"]].drop_duplicates().to_numpy() if k == "judge"]
     rows: list[list] = []
     for criterion, g in _by_criterion(f):
-        x, raters, case, of = _wide(g, "score")
+        x, raters, case, of = _ratings_by_rater(g, "score")
         kind = g.groupby("rater")["kind"].first()
         at = {r: k for k, r in enumerate(raters)}
         persons = [at[r] for r in raters if kind[r] == "person"]
@@ -292,8 +292,8 @@ def judges_and_people(table: RatingTable) -> pd.DataFrame:  # JUDGE_COLUMNS
             others["people's mean"] = np.where(has > 0, np.nansum(x[persons], 0) / np.maximum(has, 1), np.nan)
         of_people = float(share_agreeing(x[persons])) if len(persons) > 1 else np.nan
         for judge in (j for j in judges if j in at):
-            own = np.array([_own(judge, t) for t in of])
-            which = {"others' answers": ~own, "its own model's answers": own} if own.any() else {"all": ~own}
+            of_own_model = np.array([_own(judge, t) for t in of])
+            which = {"others' answers": ~of_own_model, "its own model's answers": of_own_model} if of_own_model.any() else {"all": ~of_own_model}
             which |= (
                 {t: of == t for t in dict.fromkeys(of)} if g["criterion"].nunique() == f["criterion"].nunique() else {}
             )
@@ -302,12 +302,12 @@ def judges_and_people(table: RatingTable) -> pd.DataFrame:  # JUDGE_COLUMNS
                     both = use & ~np.isnan(x[at[judge]]) & ~np.isnan(y)
                     if both.sum() > 1:
                         rows.append(
-                            [judge, criterion, words, who, *_beside(x[at[judge]][both], y[both], case[both], of_people)]
+                            [judge, criterion, words, who, *_judge_beside_people(x[at[judge]][both], y[both], case[both], of_people)]
                         )
     return pd.DataFrame(rows, columns=JUDGE_COLUMNS)
 
 
-def _beside(judge: np.ndarray, people: np.ndarray, case: np.ndarray, of_people: float) -> list:
+def _judge_beside_people(judge: np.ndarray, people: np.ndarray, case: np.ndarray, of_people: float) -> list:
     e = mean_difference(judge - people, case)
     spread = people.var()
     slope = float(((judge - judge.mean()) * (people - people.mean())).mean() / spread) if spread > 0 else np.nan

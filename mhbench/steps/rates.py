@@ -75,7 +75,7 @@ def _breakdowns(table: pd.DataFrame, by: Sequence[str]) -> Iterator[tuple[str, n
         yield breakdown, *_grouped(table[breakdown])
 
 # %% ../../nbs/steps/07_rates.ipynb #a4aa3b85
-def _counted(scores: pd.DataFrame, value: str, item: np.ndarray, scorable: np.ndarray | None) -> pd.DataFrame:
+def _counted_answers(scores: pd.DataFrame, value: str, item: np.ndarray, scorable: np.ndarray | None) -> pd.DataFrame:
     "What is counted of each answer; `item` and `scorable` are items as numbers."
     outcomes, x = what_became(scores), scores[value]
     return pd.DataFrame(
@@ -101,7 +101,7 @@ _OF_AN_ITEM |= dict.fromkeys(["failed", "refused", "truncated", "unread", "read"
 
 
 def _by_item(
-    answers: pd.DataFrame,  # of _counted
+    answers: pd.DataFrame,  # of _counted_answers
     group: np.ndarray,  # (N,) the place of each one's group; -1: in none
 ) -> Iterator[tuple[int, int, dict[str, np.ndarray]]]:  # run, group, what is known of each of its items
     "The items of each way of answering and group, grouped all together: group by group would cost a pass each."
@@ -114,7 +114,7 @@ def _by_item(
         yield run[a], group[a], {c: x[a:b] for c, x in columns.items()}
 
 
-def _counts(items: dict[str, np.ndarray], group_items: np.ndarray | None) -> dict:
+def _missing_counts(items: dict[str, np.ndarray], group_items: np.ndarray | None) -> dict:
     "How many items of a group were not asked or got no answer, and the outcomes of the requests."
     scorable = items["scorable"]
     return {
@@ -124,7 +124,7 @@ def _counts(items: dict[str, np.ndarray], group_items: np.ndarray | None) -> dic
     }
 
 
-def _measured(items: dict[str, np.ndarray], value: str, **settings: Any) -> dict[str, Any]:
+def _group_mean(items: dict[str, np.ndarray], value: str, **settings: Any) -> dict[str, Any]:
     "The mean over the items of a group with its interval; none where too few answers could be read."
     observed = pd.notna(items["x"])
     x = items["x"][observed].astype(float)
@@ -161,7 +161,7 @@ def rate_table(
     parts: dict[tuple[str, str], np.ndarray] = {}
     for breakdown, place, names in [] if all_items is None else _breakdowns(all_items, by):
         parts |= {(breakdown, name): scorable[place == k] for k, name in enumerate(names)}
-    answers = _counted(scores, value, asked_item, None if all_items is None else scorable)
+    answers = _counted_answers(scores, value, asked_item, None if all_items is None else scorable)
     runs = scores.groupby(RUN, sort=True).size().index
     settings = (
         {"seed": 0} | settings | {"share": share or value in _SHARES, "within": _WITHIN.get(value, (-np.inf, np.inf))}
@@ -169,21 +169,21 @@ def rate_table(
     rows = []
     shows_source = value in _READ and "read_from" in scores
     for breakdown, place, names in _breakdowns(scores, by):
-        sources = _sources(scores, answers["run"].to_numpy(), place) if shows_source else {}
+        sources = _how_read(scores, answers["run"].to_numpy(), place) if shows_source else {}
         for run, group, items in _by_item(answers, place):
             if pd.isna(items["x"]).all():
                 continue
             group_items = None if all_items is None else parts.get((breakdown, names[group]), scorable[:0])
             head = dict(zip(RUN, runs[run])) | {"by": breakdown, "group": names[group]}
             head["read_from"] = sources.get((run, group))
-            rows.append((run, head | _counts(items, group_items) | _measured(items, value, **settings)))
+            rows.append((run, head | _missing_counts(items, group_items) | _group_mean(items, value, **settings)))
     rows.sort(key=lambda row: row[0])  # by run, breakdowns in their order
     absent = [] if all_items is not None else ["n_not_asked"]
     absent += [] if shows_source else ["read_from"]
     return pd.DataFrame([row for _, row in rows], columns=[c for c in _RATES if c not in absent])
 
 
-def _sources(scores: pd.DataFrame, *keys: np.ndarray) -> dict[tuple, str]:  # by the values of the keys
+def _how_read(scores: pd.DataFrame, *keys: np.ndarray) -> dict[tuple, str]:  # by the values of the keys
     "How the answers of each group were read."
     by = [pd.Series(k, scores.index) for k in keys]
     counts = scores["read_from"].groupby(by).value_counts()
@@ -498,7 +498,7 @@ def wide_cells(
     return order[[*rows, *dict.fromkeys(table[column])]].rename_axis(columns=None)
 
 # %% ../../nbs/steps/07_rates.ipynb #e3a6ec44
-def _wide(averages: pd.DataFrame, index: list[str], as_published: bool) -> pd.DataFrame:
+def _averages_by_column(averages: pd.DataFrame, index: list[str], as_published: bool) -> pd.DataFrame:
     "A column a group, its most models in the heading; as published, with half the interval's width."
     n = averages.groupby("models", sort=False)["n_models"].max()
     heading = {m: f"{m} ({n[m]} {'model' if n[m] == 1 else 'models'})" for m in n.index}
@@ -521,7 +521,7 @@ def by_category(averages: pd.DataFrame, mode: str = "zero_shot", *, as_published
     plain = averages[(averages["mode"] == mode) & (averages["answered_by"] == "plain") & (averages["by"] == "category")]
     if not len(plain):
         return pd.DataFrame(columns=["category"])
-    wide = _wide(plain, ["group"], as_published)
+    wide = _averages_by_column(plain, ["group"], as_published)
     standard = [c for c in CATEGORIES if c in wide.index]
     return wide.loc[[*standard, *(c for c in wide.index if c not in standard)]].rename_axis("category").reset_index()
 
@@ -535,7 +535,7 @@ def by_level(averages: pd.DataFrame, *, as_published: bool = False) -> pd.DataFr
     """
     if not len(averages):
         return averages
-    wide = _wide(averages, ["set", "level"], as_published)
+    wide = _averages_by_column(averages, ["set", "level"], as_published)
     order = averages[["set", "level"]].drop_duplicates()
     return wide.loc[list(order.itertuples(index=False, name=None))].reset_index()
 

@@ -24,7 +24,7 @@ _ALIKE = {Response: ["mode", "votes", "temperature"], Judgment: ["mode", "rubric
 _COLUMNS = ["item_id", "status", "attempts", "request_key", "origin", "changed", "served"]
 
 
-def _answers(items: Sequence[Item], records: Sequence[Outcome], record: type[Outcome]) -> pd.DataFrame:
+def _answer_facts(items: Sequence[Item], records: Sequence[Outcome], record: type[Outcome]) -> pd.DataFrame:
     "What answered, one row an answer that somebody gave to a request."
     by = "judge" if record is Judgment else "model"
     wording = [] if record is Judgment else ["wording"]
@@ -54,7 +54,7 @@ def who_answered(items: Sequence[Item], records: Sequence[Outcome], record: type
     prompts were), where some were not mhbench's: an accuracy may stand beside a printed one where it says paper.
     """
     by = "judge" if record is Judgment else "model"
-    answers = _answers(items, records, record)
+    answers = _answer_facts(items, records, record)
     names = [by, *(f"served_{name}" for name in (*SERVICE, "thought")), "changed"]
     names += ["wording"] if "wording" in answers and (answers["wording"] != "ours").any() else []
     out = answers.groupby(names, sort=True)["served_date"].agg(n="size", first="min", last="max").reset_index()
@@ -84,7 +84,7 @@ def count_tasks(items: Sequence[Item]) -> pd.DataFrame:  # task, items
     return pd.Series([i.task for i in items], name="task").value_counts().rename("items").reset_index()
 
 
-def _read(items: Sequence[Item], responses: Sequence[Response]) -> pd.DataFrame:
+def _read_answers(items: Sequence[Item], responses: Sequence[Response]) -> pd.DataFrame:
     "The responses, with `scored` (an answer that is right or wrong by itself), `unread` and `refused`."
     judged = [i.item_id for i in items if task_of(i).judged]
     table = read_frame(items, responses)
@@ -95,7 +95,7 @@ def _read(items: Sequence[Item], responses: Sequence[Response]) -> pd.DataFrame:
 
 def count_responses(items: Sequence[Item], responses: Sequence[Response]) -> pd.DataFrame:
     "By mode, status and `changed` (what was not taken): responses, items, unread, refusals, tokens and money."
-    table = _read(items, responses)
+    table = _read_answers(items, responses)
     table["changed"] = table["changed"].map(", ".join)
     g = table.groupby(["mode", "status", "changed"])
     spent = g[["unread", "refused", "prompt_tokens", "completion_tokens"]].sum()
@@ -112,7 +112,7 @@ _LOOK = (
 def about_gaps(items: Sequence[Item], responses: Sequence[Response]) -> list[str]:  # sentences
     "By mode, how many requests have no answer and how many answers cannot be read, with what to do."
     out = []
-    for mode, g in _read(items, responses).groupby("mode", sort=False):
+    for mode, g in _read_answers(items, responses).groupby("mode", sort=False):
         errors = g.loc[g["status"] == "error", "error"].tolist()
         if errors:
             why = f"the first: {errors[0]}" if len(errors) > 1 else errors[0]

@@ -78,7 +78,7 @@ def read_frame(items: Iterable[Item], responses: Sequence[Response]) -> pd.DataF
     return frame(responses, Response).assign(read=[bool(answer) for answer, _ in found], how=[how for _, how in found])
 
 # %% ../../nbs/steps/06_score.ipynb #70372b35
-def _about(i: Item) -> dict[str, Any]:
+def _item_columns(i: Item) -> dict[str, Any]:
     "The columns of `Grouping`: what is known about an item without a response."
     varied = {name: i.variant.get(name) for name in ("set", "gender", "age", "ethnicity")}
     same = {name: getattr(i, name) for name in ("item_id", "cluster", "study", "task", "category", "topic", "language")}
@@ -88,7 +88,7 @@ def _about(i: Item) -> dict[str, Any]:
 def scorable(items: Sequence[Item]) -> pd.DataFrame:
     "One row for each item that can be scored without a judge, asked or not: its id, and what it can be grouped by."
     keyed = [i for i in items if i.right and not task_of(i).judged]
-    return pd.DataFrame([_about(i) for i in keyed], columns=columns(Grouping))
+    return pd.DataFrame([_item_columns(i) for i in keyed], columns=columns(Grouping))
 
 # %% ../../nbs/steps/06_score.ipynb #19d3dbc4
 def _probabilistic(i: Item, r: Response) -> dict[str, float]:
@@ -193,7 +193,7 @@ def score_responses(items: Iterable[Item], responses: Sequence[Response]) -> pd.
         refuse(f"score_responses: a sample must appear once; got {same} twice", remedy=remedy)
     distinct, index = _read_once(items, at, [column_of(responses, name) for name in _SAYS])
     used, at = np.unique(at, return_inverse=True)
-    about = pd.DataFrame([_about(items[k]) for k in used]).take(at)
+    about = pd.DataFrame([_item_columns(items[k]) for k in used]).take(at)
     scored = pd.DataFrame(distinct).take(index)
     fields["answered_by"] = np.where(column_of(responses, "votes").astype(bool), "sample", "plain")
     parts = [x.reset_index(drop=True) for x in (about, fields.assign(n_votes=1), scored)]

@@ -88,7 +88,7 @@ class Run(NamedTuple):
     scores: dict[str, np.ndarray]  # item_id -> (options,) log-probabilities; without items that are too long
 
 
-def _scores(trained: Trained, variant: str, items: Sequence[Item]) -> dict[str, np.ndarray]:
+def _option_scores(trained: Trained, variant: str, items: Sequence[Item]) -> dict[str, np.ndarray]:
     "Log-probabilities of options, from the store; the model is loaded for those that are not there."
     if variant == OPTIONS_ONLY:
         items = [i.model_copy(update={"question": "", "context": {}}) for i in items]
@@ -119,11 +119,11 @@ def train_runs(
         for variant, run_settings, of_seeds in variants:
             for seed in of_seeds:
                 trained = finetune(data[variant == OPTIONS_ONLY], run_settings, seed=seed, runs=runs)
-                out.append(Run(name, variant, seed, trained, run_settings, _scores(trained, variant, parts.test)))
+                out.append(Run(name, variant, seed, trained, run_settings, _option_scores(trained, variant, parts.test)))
     return out
 
 # %% ../../nbs/steps/19_training.ipynb #2b724ea8
-def _row(items: Sequence[Item], answers: Mapping[str, str]) -> dict[str, Any]:
+def _accuracy_row(items: Sequence[Item], answers: Mapping[str, str]) -> dict[str, Any]:
     "Accuracy with its interval, and the share of the most frequent letter."
     answered = [i for i in items if i.item_id in answers]
     rights = [(answers[i.item_id] == i.key[0], i.cluster) for i in answered]
@@ -159,9 +159,9 @@ def run_table(runs: Sequence[Run], parts: TrainingParts) -> pd.DataFrame:
         head = {"model": r.model, "variant": r.variant, "seed": r.seed, "run": r.trained.key[:16]}
         head |= {"epochs": facts["epochs_trained"], "best_epoch": facts["best_epoch"]}
         head |= {"n_truncated": facts["n_truncated"], "n_too_long": facts["n_too_long"]}
-        rows.append(head | _row(parts.test, _likeliest(r.scores)))
+        rows.append(head | _accuracy_row(parts.test, _likeliest(r.scores)))
     for name, answer in baselines(parts.train).items():
-        rows.append({"model": "–", "variant": name} | _row(parts.test, answer(parts.test)))
+        rows.append({"model": "–", "variant": name} | _accuracy_row(parts.test, answer(parts.test)))
     return pd.DataFrame(rows)
 
 # %% ../../nbs/steps/19_training.ipynb #573f9c8e
@@ -191,7 +191,7 @@ def order_table(
 ) -> pd.DataFrame:  # model, variant, seed, and the columns of order_row
     "Accuracy on the test part with its options in `n_orders` orders, in whole cycles, and its dependence on the order."
     answerers: list[tuple[dict[str, Any], Callable]]
-    answerers = [({"model": r.model, "variant": r.variant, "seed": r.seed}, partial(_answers, r)) for r in runs]
+    answerers = [({"model": r.model, "variant": r.variant, "seed": r.seed}, partial(_test_answers, r)) for r in runs]
     answerers += [({"model": "–", "variant": name}, answer) for name, answer in baselines(parts.train).items()]
     rows = []
     for head, answer in answerers:
@@ -200,8 +200,8 @@ def order_table(
     return pd.DataFrame(rows)
 
 
-def _answers(run: Run, items: Sequence[Item]) -> dict[str, str]:
-    return _likeliest(_scores(run.trained, run.variant, items))
+def _test_answers(run: Run, items: Sequence[Item]) -> dict[str, str]:
+    return _likeliest(_option_scores(run.trained, run.variant, items))
 
 # %% ../../nbs/steps/19_training.ipynb #898da5f7
 def answering_runs(runs: Sequence[Run], top: str | Path = "/") -> dict[str, dict[str, Any]]:

@@ -24,7 +24,7 @@ def _covered(low: float, high: float, truth: float, estimate: float) -> str:
     return "yes" if low - 1e-9 <= truth <= high + 1e-9 else "no"
 
 
-def _beside(rows: Iterable[Mapping]) -> pd.DataFrame:
+def _with_covered(rows: Iterable[Mapping]) -> pd.DataFrame:
     "Rows of truth and estimate, each with whether its interval covers the truth."
     table = pd.DataFrame([{"level": 0.95, **r} for r in rows], columns=TRUTH)
     ends = table[["ci_low", "ci_high", "truth", "estimate"]].itertuples(index=False)
@@ -33,16 +33,16 @@ def _beside(rows: Iterable[Mapping]) -> pd.DataFrame:
 
 def beside_truth(estimates: pd.DataFrame) -> pd.DataFrame:  # columns TRUTH
     "Estimates of any kind, each beside its truth; rows without one of the two are left out."
-    return _beside(estimates.dropna(subset=["truth", "estimate"]).to_dict("records"))
+    return _with_covered(estimates.dropna(subset=["truth", "estimate"]).to_dict("records"))
 
 
-def _known(scores: pd.DataFrame, declared: pd.DataFrame) -> pd.DataFrame:
+def _declared_answers(scores: pd.DataFrame, declared: pd.DataFrame) -> pd.DataFrame:
     "The plain answers of those who declared something, each with what was declared."
     plain = scores[(scores["answered_by"] == "plain") & (scores["mode"] != "free_form")]  # that has a table of its own
     return plain.merge(declared, on=["model", "item_id"])
 
 
-def _row(model: str, quantity: str, truth: float, estimate: Mapping) -> dict:
+def _truth_row(model: str, quantity: str, truth: float, estimate: Mapping) -> dict:
     "One truth beside what a table found."
     row = {"model": model, "quantity": quantity, "truth": truth}
     return row | {k: estimate[k] for k in ("n", "estimate", "ci_low", "ci_high")}
@@ -56,14 +56,14 @@ def _one_chance(declared: pd.Series) -> float:
 
 def accuracy_truth(accuracy: pd.DataFrame, scores: pd.DataFrame, declared: pd.DataFrame) -> pd.DataFrame:
     "Declared and estimated accuracy, of all items and by category. Columns: TRUTH."
-    rows, with_truth = [], _known(scores, declared)
+    rows, with_truth = [], _declared_answers(scores, declared)
     for r in accuracy[accuracy["by"].isin(["all", "category"])].to_dict("records"):
         mine = with_truth[(with_truth["model"] == r["model"]) & (with_truth["mode"] == r["mode"])]
         group_rows = mine if r["by"] == "all" else mine[mine["category"].astype(str) == r["group"]]
         truth = _one_chance(group_rows["right"])
         if r["by"] == "all" and len(group_rows) or abs(truth - mine["right"].mean()) > APART:
             quantity = "accuracy" if r["by"] == "all" else f"accuracy, {r['group']}"
-            rows.append(_row(r["model"], quantity, truth, r))
+            rows.append(_truth_row(r["model"], quantity, truth, r))
     return beside_truth(pd.DataFrame(rows, columns=TRUTH[:-2]))
 
 # %% ../../nbs/steps/13_truth.ipynb #7148749d
@@ -72,17 +72,17 @@ def levels_truth(
 ) -> pd.DataFrame:  # columns TRUTH
     "Declared and estimated accuracy by level of the patient, and differences within questions."
     rows = []
-    for (name, model), g in _known(scores, declared).groupby(["set", "model"]):
+    for (name, model), g in _declared_answers(scores, declared).groupby(["set", "model"]):
         wide = g.pivot_table(index="base_id", columns="level", values="right")
         if (wide.max(axis=1) - wide.min(axis=1)).max() <= APART:  # no question was declared to be treated differently
             continue
         truth = g.groupby("level")["right"].mean()
         level_rows = table[(table["set"] == name) & (table["model"] == model) & (table["by"] == "level")]
         for r in level_rows.to_dict("records"):
-            rows.append(_row(model, f"accuracy, {r['group']} patients", truth[r["group"]], r))
+            rows.append(_truth_row(model, f"accuracy, {r['group']} patients", truth[r["group"]], r))
         for r in pairs[(pairs["set"] == name) & (pairs["model"] == model)].to_dict("records"):
             differs = (wide[r["first"]] - wide[r["second"]]).mean()
             if abs(differs) > APART:
                 ends = {"ci_low": r["simultaneous_low"], "ci_high": r["simultaneous_high"]}
-                rows.append(_row(model, f"{r['first']} minus {r['second']} patients", differs, r | ends))
-    return _beside(rows)
+                rows.append(_truth_row(model, f"{r['first']} minus {r['second']} patients", differs, r | ends))
+    return _with_covered(rows)

@@ -115,32 +115,32 @@ def split_items(items: Iterable[Item], *, seed: int, test: float = 0.9) -> list[
 SETS = {"D0": 1, "D_G": 3, "D_A": 5, "D_N": 6, "few_shot": 1, "D_G_random": 3, "D_A_random": 5, "D_N_random": 6}
 
 
-def _wordings(item: Item) -> dict[str, str]:
+def _prompt_wordings(item: Item) -> dict[str, str]:
     return {g: item.variant[f"text_{g}"] for g in GENDERS if f"text_{g}" in item.variant}
 
 
-def _drawn(values: Sequence, name: str, axis: str, k: int, *key: object):
+def _drawn_value(values: Sequence, name: str, axis: str, k: int, *key: object):
     "What prompt `k` gets of one attribute: by design, or by a draw of its own."
     if name == axis:
         return shuffled(values, *key, axis)[k] if name == "D_A" else values[k]
     return shuffled(values, *key, axis, k)[0]
 
 
-def _prompt(item: Item, name: str, k: int, seed: int) -> Item:
+def _prompt_of_set(item: Item, name: str, k: int, seed: int) -> Item:
     "Prompt `k` of one question in one set."
     key = (seed, name, item.item_id)
-    texts = _wordings(item)
+    texts = _prompt_wordings(item)
     variant, text = {"set": name}, item.question
     if texts:
-        drawn_gender = _drawn(GENDERS if name == "D_G" else tuple(texts), name, "D_G", k, *key)
+        drawn_gender = _drawn_value(GENDERS if name == "D_G" else tuple(texts), name, "D_G", k, *key)
         gender = drawn_gender if drawn_gender in texts else shuffled(tuple(texts), *key, "instead", k)[0]
         text, variant["gender"] = texts[gender], gender
         if gender != drawn_gender:
             variant["gender_wanted"] = drawn_gender
         if len(set(texts.values())) == 1:
             variant["same_wording"] = "yes"
-    age = _drawn(AGES, name, "D_A", k, *key)
-    ethnicity = _drawn(ETHNICITIES, name, "D_N", k, *key)
+    age = _drawn_value(AGES, name, "D_A", k, *key)
+    ethnicity = _drawn_value(ETHNICITIES, name, "D_N", k, *key)
     if "<AGE>" in text:
         variant["age"] = str(age)
     if "<NAT>" in text:
@@ -171,7 +171,7 @@ def evaluation_set(
             refuse(f"evaluation_set: {rule}; {'pass what the loader returned' if i.base_id is None else remedy}")
     split = "few_shot" if name == "few_shot" else "test"
     chosen = [i for i in split_items(items, seed=seed, test=test) if i.split == split]
-    return [_prompt(i, name, k, seed) for i, k in product(chosen, range(SETS[name]))]
+    return [_prompt_of_set(i, name, k, seed) for i, k in product(chosen, range(SETS[name]))]
 
 # %% ../../nbs/steps/01_variants.ipynb #3d56714d
 def option_orders(n_options: int, n_orders: int, *, seed: int) -> list[tuple[int, ...]]:

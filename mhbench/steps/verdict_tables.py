@@ -26,12 +26,12 @@ from .rates import mean_of
 from .verdicts import BY_RULE
 
 # %% auto #0
-__all__ = ['VERDICT_MEANS', 'lineage_guard', 'about_lineages', 'verdict_frame', 'count_verdicts', 'bounded_mean', 'verdict_means',
+__all__ = ['VERDICT_MEANS', 'lineage_pairs', 'about_lineages', 'verdict_frame', 'count_verdicts', 'bounded_mean', 'verdict_means',
            'same_score', 'judges_compared', 'one_value', 'style_rubric', 'judge_in_styles', 'styles_to_ask',
            'alike_by_style', 'final_scores']
 
 # %% ../../nbs/steps/12_verdict_tables.ipynb #6b828681
-def lineage_guard(judges: Sequence[str], students: Sequence[str], lineages: Mapping[str, str]) -> pd.DataFrame:
+def lineage_pairs(judges: Sequence[str], students: Sequence[str], lineages: Mapping[str, str]) -> pd.DataFrame:
     "Every pair of judge and student of one lineage. Columns: judge, student, lineage."
     families = {name: lineages.get(name) or name for name in [*judges, *students]}  # nobody shares what is not known
     pairs = [(p.judge, p.student, p.lineage) for p in shared_lineage(judges, students, families)]
@@ -42,7 +42,7 @@ def about_lineages(
     judges: Sequence[str], students: Sequence[str], lineages: Mapping[str, str], role: str = "student"
 ) -> str:
     "Which judges share a lineage with which student, as far as lineages are known, in words."
-    pairs = lineage_guard(judges, students, lineages)
+    pairs = lineage_pairs(judges, students, lineages)
     unknown = [name for name in dict.fromkeys([*judges, *students]) if not lineages.get(name)]
     if len(pairs):
         shared = f"of one lineage: {', '.join(f'{r.judge} judging {r.student}' for r in pairs.itertuples())}"

@@ -60,7 +60,7 @@ def split_parts(text: str, n: int) -> list[str] | None:  # one text a question; 
     return [text[m.end() : e].strip() for m, e in zip(places, ends)]
 
 # %% ../../nbs/steps/04_verdicts.ipynb #d4d2311d
-def _scale(r: Rubric) -> dict[str, str]:
+def _rubric_fields(r: Rubric) -> dict[str, str]:
     "The fields that a rubric fills by itself."
     flipped = [f"On this scale {r.scale[0]} is the best and {r.scale[1]} the worst."] if r.flipped else []
 
@@ -90,7 +90,7 @@ def messages(rubric: Rubric, item: Item, texts: Sequence[str]) -> list[dict[str,
     labels = letters(min(len(item.options), 26))
     line = rubric.text.get("answer_line", "Answer {number}: {answer}")
     answers = [render(line, {"number": str(i), "answer": t}, rubric.name) for i, t in enumerate(texts, 1)]
-    values = _scale(rubric) | {
+    values = _rubric_fields(rubric) | {
         "question": item.question,
         "context": "\n".join(f"{prompts.field_label(k, {})}: {v}" for k, v in item.context.items()),
         "reference": task_of(item).reference(item),
@@ -103,7 +103,7 @@ def messages(rubric: Rubric, item: Item, texts: Sequence[str]) -> list[dict[str,
         "first": texts[0] if texts else "",
         "second": texts[1] if len(texts) > 1 else "",
         "answers": "\n".join(answers),
-        "parts": _parts(rubric, item, texts),
+        "parts": _question_parts(rubric, item, texts),
         "form": _form(rubric, item, texts),
     }
     name = f"rubrics/{rubric.name}"
@@ -127,7 +127,7 @@ def verdicts_asked(rubric: Rubric, item: Item, texts: Sequence) -> int:
     return len(item.stems) if "part" in rubric.text else len(texts)
 
 
-def _parts(rubric: Rubric, item: Item, texts: Sequence[str]) -> str:
+def _question_parts(rubric: Rubric, item: Item, texts: Sequence[str]) -> str:
     "Linked questions, each with its reference and its part of the answer."
     if "part" not in rubric.text or not texts:
         return ""
@@ -140,16 +140,16 @@ def _parts(rubric: Rubric, item: Item, texts: Sequence[str]) -> str:
     return "\n\n".join(rows if answers else [*rows, unmarked])
 
 # %% ../../nbs/steps/04_verdicts.ipynb #a1c4e970
-def _within(value: Any, fields: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+def _objects_with(value: Any, fields: Sequence[str]) -> Iterator[Mapping[str, Any]]:
     "The outermost objects in a JSON value that have one of the fields."
     if isinstance(value, dict) and any(f in value for f in fields):
         yield value
     elif isinstance(value, (dict, list)):
         for v in value.values() if isinstance(value, dict) else value:
-            yield from _within(v, fields)
+            yield from _objects_with(v, fields)
 
 
-def _lines(text: str, fields: Sequence[str]) -> dict[str, str] | None:
+def _fields_in_lines(text: str, fields: Sequence[str]) -> dict[str, str] | None:
     "The values of fields that are written as lines (Score: 85); None unless each field has one value."
     values: dict[str, str] = {}
     max_matches = 1 if "{" in text else len(text)  # a field that stands twice in an object is none
@@ -165,11 +165,11 @@ def _lines(text: str, fields: Sequence[str]) -> dict[str, str] | None:
 def verdict_fields(text: str | None, fields: Sequence[str]) -> tuple[Mapping[str, Any], str | None]:
     "The fields of a verdict that a judge wrote, or {} and what is wrong with it."
     answer = split_thinking(text or "")[1]
-    objects = [o for value in json_values(answer) for o in _within(value, fields)]
+    objects = [o for value in json_values(answer) for o in _objects_with(value, fields)]
     actual = f"got {plain(' '.join(answer.split()))[:60]!r}"
     if any([o.get(f) for f in fields] != [objects[0].get(f) for f in fields] for o in objects[1:]):
         return {}, f"there must be one verdict; {actual}"
-    if values := objects[0] if objects else _lines(unwrap(answer), fields):
+    if values := objects[0] if objects else _fields_in_lines(unwrap(answer), fields):
         return values, None
     return {}, f"not the JSON asked for, one object with {fields[0]} once; {actual}"
 
@@ -188,7 +188,7 @@ def failed_verdict(error: str, status: str = "error") -> dict[str, Any]:
     return {"status": status, "error": error}
 
 
-def _verdicts(case: Case, answer: Answer) -> list[dict[str, Any]]:
+def _verdicts_of_answer(case: Case, answer: Answer) -> list[dict[str, Any]]:
     "What a judge's answer says of each response (for pairwise: on each axis)."
     r = case.rubric
     n = len(r.axes) if r.kind == "pairwise" else len(case.responses)
@@ -200,7 +200,7 @@ def _verdicts(case: Case, answer: Answer) -> list[dict[str, Any]]:
     if wrong:
         return [failed_verdict(wrong)] * n
     if r.kind == "score":
-        return [_score(data, fields, r)]
+        return [_verdict_score(data, fields, r)]
     allowed = {"label": tuple(r.labels), "pairwise": ("first", "second", "tie")}.get(r.kind, ("yes", "no"))
     return [_label(data, field, allowed, r) for field in fields]
 
@@ -210,7 +210,7 @@ def is_read(case: Case, text: str) -> bool:
     extra = case.rubric.extra
     data, _ = verdict_fields(text, list(extra)) if extra else ({}, None)
     extras_valid = all(label_in(data.get(field), allowed, case.rubric) for field, allowed in extra.items())
-    return extras_valid and not any("error" in v for v in _verdicts(case, Answer("", status="ok", text=text)))
+    return extras_valid and not any("error" in v for v in _verdicts_of_answer(case, Answer("", status="ok", text=text)))
 
 
 def label_in(value: Any, allowed: Iterable[str], rubric: Rubric) -> str | None:
@@ -238,7 +238,7 @@ def number_in(value: Any, high: int = 100) -> float | None:
     return value if number else None
 
 
-def _score(data: Mapping, fields: Sequence[str], rubric: Rubric) -> dict[str, Any]:
+def _verdict_score(data: Mapping, fields: Sequence[str], rubric: Rubric) -> dict[str, Any]:
     "One score, or the mean over linked questions, in points from 0 to 100."
     low, high = rubric.scale
     integer_scale = rubric.scale != (0, 100)
@@ -262,7 +262,7 @@ def judgments_of(case: Case, answer: Answer, judge: Model) -> list[Judgment]:
     pair = case.rubric.kind == "pairwise"
     about: dict[str, Any] = dict(judge=judge.name, kind=case.rubric.kind, rubric=case.rubric.name, repeat=case.repeat)
     out = []
-    for i, verdict in enumerate(_verdicts(case, answer)):
+    for i, verdict in enumerate(_verdicts_of_answer(case, answer)):
         if i == 1:
             fields |= {"prompt_tokens": 0, "completion_tokens": 0, "cost_usd": 0.0}
         judged = case.responses[0] if pair else case.responses[i]

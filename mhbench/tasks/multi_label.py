@@ -39,7 +39,7 @@ def _label_key(text: str) -> str:
     return " ".join(re.sub(r"[^\w/]+", " ", words.casefold().replace("&", " and ")).split())
 
 
-def _codes(text: str) -> set[str]:
+def _codes_in_text(text: str) -> set[str]:
     return {m.upper() for m in re.findall(rf"(?<!\w){_CODE}(?!\w)", text)}
 
 
@@ -50,7 +50,7 @@ def _remarks(text: str) -> set[str]:
 
 def _contradicts(text: str, name: str) -> bool:
     "Whether a text and a name have different codes, or different remarks in brackets."
-    pairs = [(_codes(text), _codes(name)), (_remarks(text), _remarks(name))]
+    pairs = [(_codes_in_text(text), _codes_in_text(name)), (_remarks(text), _remarks(name))]
     return any(of_text and of_name and of_text.isdisjoint(of_name) for of_text, of_name in pairs)
 
 
@@ -95,13 +95,13 @@ def _known_labels(names: tuple[str, ...], aliases: tuple[tuple[str, str], ...]) 
     return {key: fitting.pop() for key, fitting in loose.items() if len(fitting) == 1} | name_by_key
 
 
-def _named(text: str, name_by_key: Mapping[str, str]) -> str | None:
+def _name_of_text(text: str, name_by_key: Mapping[str, str]) -> str | None:
     "The name that a text means: literally, else in a looser form, or by its code alone."
     name = name_by_key.get(_label_key(text))
     if name is None and not _DENIED.search(text):
         fitting = {name_by_key[key] for key in _loose_keys(text) if key in name_by_key}
         if not fitting and re.fullmatch(rf"\W*{_CODE}\W*", text):
-            fitting = {n for n in name_by_key.values() if _codes(text) <= _codes(n)}
+            fitting = {n for n in name_by_key.values() if _codes_in_text(text) <= _codes_in_text(n)}
         name = fitting.pop() if len(fitting) == 1 else None
     return None if name is None or _contradicts(text, name) else name
 
@@ -111,7 +111,7 @@ _SEPARATOR = re.compile(r"\s{0,9}(?:[,;|+]|\s/\s|\band\b|\bund\b|&)\s{0,9}")
 
 def _look_up(text: str, name_by_key: Mapping[str, str]) -> list[tuple[str | None, str]]:
     "Labels of one piece of text: as a whole, else split into as few known names as possible."
-    if (name_of_text := _named(text, name_by_key)) is not None:
+    if (name_of_text := _name_of_text(text, name_by_key)) is not None:
         return [(name_of_text, text)]
     starts = [0, *(m.end() for m in _SEPARATOR.finditer(text))]
     ends = [*(m.start() for m in _SEPARATOR.finditer(text)), len(text)]
@@ -121,7 +121,7 @@ def _look_up(text: str, name_by_key: Mapping[str, str]) -> list[tuple[str | None
     while i < len(spans):
         for j in range(min(len(spans), i + longest), i, -1):  # a name may hold commas, and the word `and`
             span = text[spans[i][0] : spans[j - 1][1]]
-            if (name := _named(span, name_by_key)) is not None:
+            if (name := _name_of_text(span, name_by_key)) is not None:
                 break
         out.append((name, text[slice(*spans[i])] if name is None else span))
         i = i + 1 if name is None else j
@@ -206,13 +206,13 @@ def _line_parts(answer: str) -> Iterator[str]:
 
 def _present(text: str, name_by_key: Mapping[str, str]) -> str | None:
     "A piece of text without its verdict; None where the verdict is no."
-    if _named(text, name_by_key) is not None:
+    if _name_of_text(text, name_by_key) is not None:
         return text
     m = _VERDICT.search(text)
-    if m and _named(text[: m.start()], name_by_key) is not None:
+    if m and _name_of_text(text[: m.start()], name_by_key) is not None:
         return text[: m.start()] if m[1] or m[2] else None
     without = _DENIED.sub(" ", text).strip(" ()[]:;,.–—-")
-    return None if _DENIED.search(text) and _named(without, name_by_key) is not None else text
+    return None if _DENIED.search(text) and _name_of_text(without, name_by_key) is not None else text
 
 
 def parse_labels(text: str | None, names: Sequence[str], *, aliases: Mapping[str, str] | None = None) -> Labels:

@@ -65,9 +65,9 @@ def _json_entries(data: Any) -> list[str] | None:
     "The entries of a JSON value, the best first; None where there is no JSON, none where it holds no ranking."
     data = answer_field(data)
     if isinstance(data, list):
-        return _placed(data) if all(isinstance(x, dict) for x in data) else [str(entry) for entry in data]
+        return _options_by_place(data) if all(isinstance(x, dict) for x in data) else [str(entry) for entry in data]
     if not isinstance(data, dict):
-        return None if data is None else _split(str(data))
+        return None if data is None else _line_entries(str(data))
     inside = [v for v in data.values() if isinstance(v, list | dict)]
     if inside:
         return _json_entries(inside[0])
@@ -76,7 +76,7 @@ def _json_entries(data: Any) -> list[str] | None:
     if ranked := _in_places([*data.values()], [*data]):  # option -> place
         return ranked
     numbers = any(isinstance(v, (int, float)) for v in data.values())
-    return [] if numbers else _split(str(next(iter(data.values()), "")))
+    return [] if numbers else _line_entries(str(next(iter(data.values()), "")))
 
 
 def _in_places(places: Sequence[Any], options: Sequence[str]) -> list[str]:
@@ -86,7 +86,7 @@ def _in_places(places: Sequence[Any], options: Sequence[str]) -> list[str]:
     return [by_place[n] for n in names] if set(by_place) == set(names) else []
 
 
-def _placed(entries: list[dict[str, Any]]) -> list[str]:
+def _options_by_place(entries: list[dict[str, Any]]) -> list[str]:
     "The options of objects, by the place that each of them says, or else in their order."
     places, options = [], []
     for x in entries:
@@ -97,7 +97,7 @@ def _placed(entries: list[dict[str, Any]]) -> list[str]:
     return options if all(p is None for p in places) else _in_places(places, options)
 
 
-def _split(line: str) -> list[str]:
+def _line_entries(line: str) -> list[str]:
     "The entries of a line, split at the strongest separator in it; letters that are run together, one by one."
     line = _ASIDE.sub("", line)
     for sign in (r">|→|≻", "<", ";", r",|、|\band\b|\bund\b"):
@@ -113,7 +113,7 @@ def _split(line: str) -> list[str]:
 def _candidates(text: str) -> list[tuple[list[str], str]]:
     "The lists of entries that may be the answer, and their forms."
     lines = [line for line in undecorated(text).splitlines() if line.strip()]
-    marked = [_split(_MARKED.sub("", line)) for line in lines if _MARKED.match(line)]
+    marked = [_line_entries(_MARKED.sub("", line)) for line in lines if _MARKED.match(line)]
     if marked:
         return [(marked[-1], "marked")]
     numbered = [m for line in lines if (m := _NUMBERED.match(line))]
@@ -122,7 +122,7 @@ def _candidates(text: str) -> list[tuple[list[str], str]]:
         return [([m[2] for m in sorted(numbered, key=lambda m: int(m[1]))], "list")]
     if (placed := _by_place(lines)) is not None:
         return [(placed, "list")]
-    return [(_split(line), "line") for line in lines]
+    return [(_line_entries(line), "line") for line in lines]
 
 
 _PLACED = re.compile(r"(?i)(\S.{0,80}?)\s*(?:[:=–—]|\s-)\s*#?(\d{1,3})(?:st|nd|rd|th)?\W*")
@@ -180,7 +180,7 @@ def among_first(item: Item, answer: Sequence[str], k: int) -> float:  # NaN wher
     return float(item.key[0] in answer[:k]) if k < len(item.options) else float("nan")
 
 
-def _places(item: Item, ranked: Sequence[str]) -> np.ndarray:  # (n,) one an option
+def _option_places(item: Item, ranked: Sequence[str]) -> np.ndarray:  # (n,) one an option
     "The place of each option in a list; omitted options share the last one."
     names = [x for x in ranked if not x.startswith(UNKNOWN)]
     return np.array([names.index(a) if a in names else len(names) for a in letters(len(item.options))])
@@ -188,8 +188,8 @@ def _places(item: Item, ranked: Sequence[str]) -> np.ndarray:  # (n,) one an opt
 
 def kendall_tau(item: Item, answer: Sequence[str]) -> float:  # -1 to 1
     "Kendall's tau-b of key and answer; 0 where the answer orders no pair of options. Source: Kendall 1945."
-    key = _places(item, item.key)
-    places_given = _places(item, answer)
+    key = _option_places(item, item.key)
+    places_given = _option_places(item, answer)
     above = np.triu_indices(len(key), 1)
     x, y = (np.sign(places[:, None] - places)[above] for places in (key, places_given))
     ordered = np.sqrt(np.sum(x != 0) * np.sum(y != 0))  # pairs not tied in the key, and in the answer

@@ -98,7 +98,7 @@ def about(table: pd.DataFrame, protected: Protected) -> set[str]:
 _KEPT_BACK = "Not shown here: it has a row or a mark for each question. Whoever holds the release finds it in {}."
 
 
-def _text(output: Mapping[str, Any]) -> str:
+def _output_text(output: Mapping[str, Any]) -> str:
     "The text of an output: printed, or as text or HTML."
     data = output.get("data", {})
     parts = [output.get("text", ""), *(data.get(kind, "") for kind in ("text/plain", "text/html", "text/markdown"))]
@@ -112,9 +112,9 @@ def _heads(output: Mapping[str, Any]) -> set[str]:
     return {re.sub("<.*?>", "", h) for h in re.findall(r"<th\b[^>]*>(.*?)</th>", head[1])} - {""} if head else {"text"}
 
 
-def _named(output: Mapping[str, Any], protected: Protected) -> set[str]:
+def _items_of_output(output: Mapping[str, Any], protected: Protected) -> set[str]:
     "The items that an output is about; of a table with a column of names, that column."
-    return protected.about_items(_text(output)) | {head for head in _heads(output) if _ID.fullmatch(head.casefold())}
+    return protected.about_items(_output_text(output)) | {head for head in _heads(output) if _ID.fullmatch(head.casefold())}
 
 
 def _made_by(source: str) -> str:
@@ -142,7 +142,7 @@ class ShownOf:
 
     def output(self, output: dict[str, Any], source: str) -> dict[str, Any]:
         "An output as it is shown."
-        ids = withheld_for(_named(output, self.protected), _heads(output), self.may(_made_by(source)))
+        ids = withheld_for(_items_of_output(output, self.protected), _heads(output), self.may(_made_by(source)))
         if not ids and self.picture("".join(output.get("data", {}).get("image/png", ""))):
             return output
         note = _KEPT_BACK.format(f"results/{self.stage}")
@@ -219,11 +219,11 @@ def _readable(file: Path) -> str:
         return text
     parts = []
     for c in json.loads(text)["cells"]:
-        parts += ["".join(c["source"]), *map(_text, c.get("outputs", []))]
+        parts += ["".join(c["source"]), *map(_output_text, c.get("outputs", []))]
     return "\n".join(parts)
 
 
-def _named_in(file: Path, protected: Protected, declared: Collection[str]) -> set[str]:
+def _items_in_file(file: Path, protected: Protected, declared: Collection[str]) -> set[str]:
     "The items that a file names, without those in declared tables."
     if file.suffix == ".csv":
         table = pd.read_csv(file, dtype=str)
@@ -236,7 +236,7 @@ def _named_in(file: Path, protected: Protected, declared: Collection[str]) -> se
         item_ids |= protected.about_items(source)
         for output in cell.get("outputs", []):
             is_declared = f"{file.stem}/{_made_by(source)}" in declared
-            item_ids |= withheld_for(_named(output, protected), _heads(output), is_declared)
+            item_ids |= withheld_for(_items_of_output(output, protected), _heads(output), is_declared)
     return item_ids
 
 
@@ -246,7 +246,7 @@ def check_shown(folder: str | Path, protected: Protected, declared: Collection[s
         text = _readable(file)
         violations = {
             "no text of the corpus": len(protected.quoted_in(text)),
-            "no item beside what is declared as shown": len(_named_in(file, protected, declared)),
+            "no item beside what is declared as shown": len(_items_in_file(file, protected, declared)),
             "no path of a machine": len(_OF_A_MACHINE.findall(text)),
         }
         for rule, n in violations.items():

@@ -69,7 +69,7 @@ HOST = (  # and those that print links
 _RATER = argument("rater")
 
 
-def _top() -> Path:
+def _root_or_here() -> Path:
     "The repository's root; outside of one, where a demonstration may be tried, the current folder."
     try:
         return root()
@@ -78,18 +78,18 @@ def _top() -> Path:
 
 
 def answers_file(a: argparse.Namespace) -> Path:
-    return Path(a.answers) if a.answers else _top() / ".mhbench" / "annotate" / f"{a.study}.sqlite"
+    return Path(a.answers) if a.answers else _root_or_here() / ".mhbench" / "annotate" / f"{a.study}.sqlite"
 
 
 def _study(a: argparse.Namespace) -> Study:
     from mhbench.annotate.sources import entry_of, study_of
 
-    return study_of(a.study, *entry_of(a.study, _top() / a.params, a.file))
+    return study_of(a.study, *entry_of(a.study, _root_or_here() / a.params, a.file))
 
 
 def names_of(a: argparse.Namespace) -> RaterKey:
     "The key to the names of the study's raters."
-    return RaterKey(names_file(_top()), a.study)
+    return RaterKey(names_file(_root_or_here()), a.study)
 
 
 def print_links(a: argparse.Namespace, tokens: dict[str, str]) -> None:
@@ -102,7 +102,7 @@ def print_links(a: argparse.Namespace, tokens: dict[str, str]) -> None:
         print(f"  {label}: {outside}/in/{token}")
 
 # %% ../../nbs/tools/04_annotate.ipynb #e5ef5b3c
-def _called(a: argparse.Namespace, store: Store, people: list[str]) -> list[str]:
+def _pseudonyms(a: argparse.Namespace, store: Store, people: list[str]) -> list[str]:
     "The pseudonyms of people; new names are first saved in the key. Whoever is in the file of answers stays."
     enrolled = [r.rater for r in Register(store).raters()]
     key = names_of(a)
@@ -114,7 +114,7 @@ def _called(a: argparse.Namespace, store: Store, people: list[str]) -> list[str]
 def _invited(a: argparse.Namespace, store: Store, people: list[str], role: str = "rater") -> dict[str, str]:
     "The tokens of people who had not been invited yet."
     enrolled = {r.rater for r in Register(store).raters()}
-    return enrol(store, store.study, [r for r in _called(a, store, people) if r not in enrolled], role=role)
+    return enrol(store, store.study, [r for r in _pseudonyms(a, store, people) if r not in enrolled], role=role)
 
 
 def _prepare(a: argparse.Namespace) -> Path:
@@ -196,7 +196,7 @@ async def _simulated(a: argparse.Namespace, path: Path, tokens: dict[str, str]) 
     argument("--raters", type=int, default=5),
     argument("--seed", type=int, default=1),
 )
-def _demo(a: argparse.Namespace) -> None:
+def _make_demo(a: argparse.Namespace) -> None:
     if a.raters < 1:
         refuse(f"demo: raters must be 1 or more; got {a.raters}")
     study, path = _study(a), answers_file(a)
@@ -219,7 +219,7 @@ def _demo(a: argparse.Namespace) -> None:
 )
 def _invite(a: argparse.Namespace) -> None:
     with open_store(answers_file(a)) as store:
-        print_links(a, enrol(store, store.study, _called(a, store, a.rater), role=a.role))
+        print_links(a, enrol(store, store.study, _pseudonyms(a, store, a.rater), role=a.role))
 
 
 def _in_file(a: argparse.Namespace, store: Store) -> str:
@@ -249,10 +249,10 @@ def _forget(a: argparse.Namespace) -> None:
     *STUDY,
     argument("rater", nargs="?", help="one of them, by name or pseudonym"),
 )
-def _who(a: argparse.Namespace) -> None:
+def _print_names(a: argparse.Namespace) -> None:
     key = names_of(a)
     matches = {p: name for p, name in key.names.items() if not a.rater or key.called(a.rater) == p}
-    place = os.path.relpath(names_file(_top()))
+    place = os.path.relpath(names_file(_root_or_here()))
     if a.rater and not matches:
         actual = f"{a.rater!r}, and the key has {len(key.names)} names of {a.study} ({place})"
         refuse(f"who: rater must be in the key; got {actual}; the key stays where names were given")
@@ -293,7 +293,7 @@ def _status(a: argparse.Namespace) -> None:
 
 
 @subcommand("annotate check", "compare the answers with their log", *STUDY)
-def _check(a: argparse.Namespace) -> None:
+def _check_answers_file(a: argparse.Namespace) -> None:
     with open_store(answers_file(a)) as store:
         wrong = differences(store)
         n = store.db.execute("SELECT count(*) FROM events").fetchone()[0]
@@ -311,9 +311,9 @@ def _check(a: argparse.Namespace) -> None:
     argument("--to", default="answers", help="a folder"),
     argument("--sheet", action="store_true", help="an Excel sheet as well"),
 )
-def _export(a: argparse.Namespace) -> None:
+def _write_answers(a: argparse.Namespace) -> None:
     with open_store(answers_file(a)) as store:
-        with rater_key(names_file(_top()), a.study):
+        with rater_key(names_file(_root_or_here()), a.study):
             out = write_export(store, a.to, sheet=a.sheet)
     print(f"{len(out.ratings)} ratings by {len({r.rater for r in out.ratings})} raters in {a.to}")
     print(*left_out(out), sep="\n")
@@ -441,7 +441,7 @@ def new_round(a: argparse.Namespace, ask: Callable[[str], str] = input) -> None:
     print(f"  mhbench annotate status {a.study}\n  mhbench annotate close {a.study}")
 
 # %% ../../nbs/tools/04_annotate.ipynb #a89e2c69
-def _select(study: str, params: Path) -> list[str]:  # sentences
+def _select_study(study: str, params: Path) -> list[str]:  # sentences
     "Select this study alone for the next run, and no model if only the demo's models are selected."
     run = load_params(params)["run"]
     models = [] if run["models"] == DEMO["models"] else run["models"]
@@ -465,7 +465,7 @@ def close_round(a: argparse.Namespace, ask: Callable[[str], str] = input) -> Non
     path = answers_file(a)
     if "annotate" not in load_params(params, lists=False)["studies"].get(a.study, {}):
         refuse(f"close: study must have an entry annotate in {a.params}; got {a.study!r}; see mhbench annotate new")
-    with open_store(path) as store, rater_key(names_file(_top()), a.study):
+    with open_store(path) as store, rater_key(names_file(_root_or_here()), a.study):
         exported = ratings(store)
         kind = store.study.settings.kind
         if not exported.ratings:
@@ -478,7 +478,7 @@ def close_round(a: argparse.Namespace, ask: Callable[[str], str] = input) -> Non
             return print("the round goes on")
         closed = Register(store).end()
     print(f"closed: {', '.join(closed) or 'nobody was active'}; `mhbench annotate invite` opens a link again")
-    print(*left_out(exported), *name_ratings(a.study, path, params=params), *_select(a.study, params), sep="\n")
+    print(*left_out(exported), *name_ratings(a.study, path, params=params), *_select_study(a.study, params), sep="\n")
     if not QUESTION_KINDS[kind].stages:
         tables = f"`mhbench annotate export {a.study}` writes them as tables"
         return print(f"no stage reads answers of kind {kind}: {tables}")

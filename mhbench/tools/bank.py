@@ -51,7 +51,7 @@ def printed_tables(folder: Path, names: tuple[str, ...]) -> str:
     return "\n".join(out)
 
 
-def _run(stage: str, a: argparse.Namespace) -> None:
+def _run_and_print(stage: str, a: argparse.Namespace) -> None:
     elsewhere = {} if a.results == "results" else {"results": a.results}
     execute.run_stage(stage, a.study, params=a.params, overrides=elsewhere, in_process=True)
     print(printed_tables(place(a.results, stage, a.study), _SHOWN[stage]))
@@ -66,7 +66,7 @@ for _stage, _text in (
     ("compose", "have questions written from the abstracts, and checked against them"),
     ("keys", "what the readers' sheets and the reference passages make of the keys"),
 ):
-    subcommand(f"corpus {_stage}", _text, *_WHICH)(partial(_run, _stage))
+    subcommand(f"corpus {_stage}", _text, *_WHICH)(partial(_run_and_print, _stage))
 
 # %% ../../nbs/tools/14_bank.ipynb #74ab785b
 BANKS = {"composed": ("compose", "items"), "gold": ("keys", "gold"), "labelled": ("keys", "labelled")}

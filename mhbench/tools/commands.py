@@ -48,7 +48,7 @@ __all__ = ['selection', 'recorded_models', 'record', 'write_recorded', 'verify']
     PARAMS,
     argument("--private", action="store_true", help="with the texts of protected items: results/private/report.html"),
 )
-def _report(a):
+def _make_report(a):
     texts = {"private": load_params(root() / a.params)["run"]["studies"]} if a.private else None
     execute.run_stage("report", params=a.params, overrides=texts, in_process=True)
     print("results/report.html", *(["results/private/report.html"] if a.private else []), sep="\n")
@@ -69,7 +69,7 @@ def _report(a):
     argument("--demo", action="store_true", help="go back to the selection that came with the repository"),
     argument("--show", action="store_true", help="print the selection as it is"),
 )
-def _select(a):
+def _select_run(a):
     if a.items and not a.items.isdecimal():
         refuse(f"select: --items must be a number of items, 0 for all; got {a.items!r}")
     for option, values in (("--studies", a.studies), ("--judges", a.judges)):
@@ -147,7 +147,7 @@ def _import(a):
         print(*edit.name_ratings(a.study, a.ratings, params=path), sep="\n")
     if not a.path:
         return
-    options = edit.named_values(a.option, "import: --option")
+    options = edit.options_by_name(a.option, "import: --option")
     release = fetch.releases().get(a.study)
     if release is None or not release.has_root(Path(a.path)):
         return _bring_in(a.study, a.path, options, a.params)
@@ -171,7 +171,7 @@ def _import(a):
     argument("--no-import", action="store_true", help="download the files, and leave params.yaml as it is"),
     argument("--prompts", action="store_true", help="instead: the prompts in the authors' files, as templates"),
 )
-def _fetch(a):
+def _fetch_release(a):
     if a.name is None:
         return print(*fetch.release_lines(), sep="\n")
     if a.prompts:
@@ -187,7 +187,7 @@ def _fetch(a):
     _bring_in(a.name, fetched.corpus, dict(fetched.options), a.params)
 
 # %% ../../nbs/tools/13_commands.ipynb #65afaa4e
-def _sizes(cases: Mapping[str, tuple[int, int]]) -> list[str]:
+def _interval_widths(cases: Mapping[str, tuple[int, int]]) -> list[str]:
     "The width of an interval with the cases of each study, and the cases that narrower intervals need."
     out = []
     for study, (k, n) in cases.items():
@@ -202,7 +202,7 @@ def _sizes(cases: Mapping[str, tuple[int, int]]) -> list[str]:
     PARAMS,
     *PLAN_OPTIONS,
 )
-def _plan(a):
+def _print_plan(a):
     if a.humans is not None:
         studies = load_params(root() / a.params)["run"]["studies"] if a.humans == "" else []
         return print(*plan_humans(a, studies), sep="\n")
@@ -210,7 +210,7 @@ def _plan(a):
     print(requests_table(t) if len(t) else "Nobody is asked: every model of the run computes on this machine.")
     print("\nPrompt tokens are estimated from the texts' lengths, and are no bound.", end=" ")
     print("Answers that judges would read and that are not there yet count at their longest.")
-    print(*plan_notes(t, a.params), "", *_sizes(cases), sep="\n")
+    print(*plan_notes(t, a.params), "", *_interval_widths(cases), sep="\n")
 
 # %% ../../nbs/tools/13_commands.ipynb #25d74597
 @subcommand(
@@ -219,7 +219,7 @@ def _plan(a):
     PARAMS,
     argument("model", metavar="MODEL"),
 )
-def _check(a):
+def _check_model(a):
     p = load_params(root() / a.params)
     if a.model not in p["models"]:
         refuse(f"check: MODEL must be among {', '.join(p['models'])}; got {a.model!r}", place=a.params)
@@ -318,14 +318,14 @@ _MODEL = argument("--model")
 command_group("cache", "share the answers that are kept, or clear what models here have computed")
 
 
-def _places(a: argparse.Namespace) -> tuple[Path, Path]:
+def _result_files(a: argparse.Namespace) -> tuple[Path, Path]:
     "The files of answers and of computed results."
     answers = Path(a.cache) if a.cache else cache.cache_path(root())
     return answers, answers.with_name(store_path(root()).name)
 
 
-def _answers(a: argparse.Namespace, *, readonly: bool) -> Any:
-    path, _ = _places(a)
+def _answers_cache(a: argparse.Namespace, *, readonly: bool) -> Any:
+    path, _ = _result_files(a)
     if readonly and not path.exists():
         remedy = "name it with --cache, or run a stage that asks a model"
         refuse(f"cache: the file must be there; got {os.path.relpath(path)!r}", remedy=remedy, error=FileNotFoundError)
@@ -337,14 +337,14 @@ _STUDY = argument("--study", help="only answers to the questions of this study")
 
 @subcommand("cache export", "write answers to a file that can be shared", _CACHE, _FILE, _MODEL, _STUDY)
 def _export_answers(a: argparse.Namespace) -> None:
-    with _answers(a, readonly=True) as c:
+    with _answers_cache(a, readonly=True) as c:
         print(f"{cache.export(c, a.file, model=a.model, study=a.study)} answers written to {a.file}")
     print("answers may repeat the text of a protected corpus: look at the file before you hand it on")
 
 # %% ../../nbs/tools/13_commands.ipynb #f0db017c
 @subcommand("cache import", "read such a file in", _CACHE, _FILE)
 def _import_answers(a: argparse.Namespace) -> None:
-    with _answers(a, readonly=False) as c:
+    with _answers_cache(a, readonly=False) as c:
         imported = cache.import_file(c, a.file)
     differing = f"{len(imported.kept)} differ from the stored ones, which stay"
     print(f"{imported.added} answers added, {imported.already} were there already, {differing}")
@@ -376,8 +376,8 @@ def _verify(a: argparse.Namespace) -> None:
 
 
 @subcommand("cache clear", "delete what models here have computed; it can be computed again", _CACHE)
-def _clear(a: argparse.Namespace) -> None:
-    _, computed = _places(a)
+def _clear_cache(a: argparse.Namespace) -> None:
+    _, computed = _result_files(a)
     if not computed.exists():
         print(f"{os.path.relpath(computed)} is not there: nothing was deleted")
         return

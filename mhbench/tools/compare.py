@@ -45,7 +45,7 @@ class Ran(NamedTuple):
         return study in (self.run.get(stage, self.run.get("studies")) or [])
 
 
-def _ran(text_of: Callable[[str], str]) -> Ran | None:
+def _run_of_folder(text_of: Callable[[str], str]) -> Ran | None:
     "What was run, by files of its folder; an empty text where one is not there."
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     params, run, lock = (loader(text_of(f)).get_single_data() or {} for f in ("params.yaml", RUN_FILE, "dvc.lock"))
@@ -89,7 +89,7 @@ def _of_the_run(top: Path, ran: Ran | None) -> tuple[Callable[[str, str], bool],
     return lambda stage, study: (stage, study) in fresh, tuple(states_in_words(p for p in parts if p.study))
 
 
-def _read(
+def _read_run(
     folder: Path,
     name: str,
     ran: Ran | None,
@@ -108,7 +108,7 @@ def _read(
     scores = pd.concat(scored, ignore_index=True) if scored else pd.DataFrame(columns=_OF_SCORES)
     served = _selected(folder.glob("score/*/served.parquet"))
     tables = {file.parts[-2]: pd.read_parquet(file) for file in served}
-    return Results(name, pd.concat(headlines, ignore_index=True), scores, _served(tables), ran, left_out)
+    return Results(name, pd.concat(headlines, ignore_index=True), scores, _served_models(tables), ran, left_out)
 
 # %% ../../nbs/tools/07_compare.ipynb #b3099a14
 def results_of(run: str) -> Results:
@@ -117,9 +117,9 @@ def results_of(run: str) -> Results:
         inside = Path(run) / "results"
         folder = inside if any(inside.glob("*/*/headline.parquet")) else Path(run)
         top = folder.resolve().parent
-        ran = _ran(lambda name: (top / name).read_text(encoding="utf-8") if (top / name).exists() else "")
+        ran = _run_of_folder(lambda name: (top / name).read_text(encoding="utf-8") if (top / name).exists() else "")
         selected, left_out = _of_the_run(top, ran)
-        return _read(folder, run, ran, selected, left_out)
+        return _read_run(folder, run, ran, selected, left_out)
     from dvc.api import DVCFileSystem
 
     try:
@@ -127,23 +127,23 @@ def results_of(run: str) -> Results:
         folders = files.ls("results", detail=False)
     except Exception as e:  # DVC's and git's own errors have no common base
         refuse(f"compare: a run must be a folder or a revision that git knows; got {run!r}", place=str(e)[:200])
-    ran = _ran(lambda name: files.cat_file(name).decode() if files.exists(name) else "")
+    ran = _run_of_folder(lambda name: files.cat_file(name).decode() if files.exists(name) else "")
     selected = ran.has if ran else lambda stage, study: True
     with tempfile.TemporaryDirectory() as d:
         gone = []
         for stage in (f for f in folders if f not in _OF_NO_STUDY and files.isdir(f)):
             studies = [f for f in files.ls(stage, detail=False) if files.isdir(f)]
-            chosen = [f for f in studies if selected(*f.split("/")[-2:]) and not _fetch(files, f, Path(d))]
+            chosen = [f for f in studies if selected(*f.split("/")[-2:]) and not _copy_tables(files, f, Path(d))]
             gone += [study.removeprefix("results/") for study in chosen]
         lost = f"{', '.join(gone)} (in no cache here: `dvc metrics diff {run}` compares what git keeps)"
-        return _read(Path(d) / "results", run, ran, selected, (lost,) if gone else ())
+        return _read_run(Path(d) / "results", run, ran, selected, (lost,) if gone else ())
 
 
 _READ = {"headline.parquet", "scores.parquet", "served.parquet"}
 _OF_NO_STUDY = [f"results/{name}" for name in ("text", "metrics", "inputs", "trained", "report")]
 
 # %% ../../nbs/tools/07_compare.ipynb #66c9878f
-def _served(tables: Mapping[str, pd.DataFrame]) -> dict[tuple[str, str], tuple[str, str]]:
+def _served_models(tables: Mapping[str, pd.DataFrame]) -> dict[tuple[str, str], tuple[str, str]]:
     "The model that a service says answered under each name, and the days."
     out = {}
     for study, table in tables.items():
@@ -166,7 +166,7 @@ def who_answered_in(first: Results, second: Results) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["study", "model", "first", "first_days", "second", "second_days"])
 
 # %% ../../nbs/tools/07_compare.ipynb #fea82219
-def _fetch(files: Any, study: str, to: Path) -> bool:  # False: no cache has them
+def _copy_tables(files: Any, study: str, to: Path) -> bool:  # False: no cache has them
     "Copy the tables of one stage and study that a comparison reads."
     from dvc_data.index import DataIndexDirError
 
@@ -225,7 +225,7 @@ _INPUTS = "results/inputs: code that stages reach, files and settings"
 _MOST = 20  # parameters that are listed
 
 
-def _in_words(values: Iterable[str]) -> str:
+def _values_in_words(values: Iterable[str]) -> str:
     return ", ".join(dict.fromkeys(values)) or "–"
 
 
@@ -241,10 +241,10 @@ def what_differs(first: Results, second: Results) -> tuple[pd.DataFrame, list[st
     a, b = first.ran, second.ran
     rows: list[tuple] = []
     for aspect in ("studies", "models"):
-        rows.append((aspect, "", _in_words(a.run.get(aspect) or []), _in_words(b.run.get(aspect) or [])))
+        rows.append((aspect, "", _values_in_words(a.run.get(aspect) or []), _values_in_words(b.run.get(aspect) or [])))
     for study in [s for s in a.run["studies"] if s in b.run["studies"]]:
         modes_of_runs = [_modes(run.scores, study) for run in (first, second)]
-        rows += [("modes", study, *map(_in_words, modes_of_runs))] if all(modes_of_runs) else []
+        rows += [("modes", study, *map(_values_in_words, modes_of_runs))] if all(modes_of_runs) else []
     stages = [name for name in a.stages if name in b.stages]
     of_both = [m for m in a.run.get("models") or [] if m in (b.run.get("models") or [])]
     values = [_parameters(ran, stages, of_both) for ran in (a, b)]
@@ -286,13 +286,13 @@ def paired_accuracies(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:  # esti
     return pd.DataFrame(rows, columns=[*_RUN, "n", "first", "second", "estimate", "ci_low", "ci_high", "n_changed"])
 
 # %% ../../nbs/tools/07_compare.ipynb #80a7fc82
-def _numbers(main: pd.DataFrame) -> pd.DataFrame:
+def _unique_numbers(main: pd.DataFrame) -> pd.DataFrame:
     "The main numbers that are the only ones of their name: of several it is not known which is which in another run."
     numbers = main.assign(mode=main["mode"].fillna(""), model=main["model"].fillna(""))[[*_NUMBER, "n", "estimate"]]
     return numbers.drop_duplicates(_NUMBER, keep=False)
 
 
-def _paired(row: Any, paired: pd.DataFrame) -> tuple[float, float]:
+def _paired_interval(row: Any, paired: pd.DataFrame) -> tuple[float, float]:
     "The interval of a difference in accuracy, if both runs scored the same items."
     if (row.stage, row.measure) != ("score", "accuracy") or row.n_first != row.n_second:
         return np.nan, np.nan
@@ -307,15 +307,15 @@ def main_numbers(a: Results, b: Results, paired: pd.DataFrame) -> pd.DataFrame:
     the same items, `there` in which runs the number is.
     """
     join: dict[str, Any] = {"on": _NUMBER, "how": "outer", "suffixes": ("_first", "_second"), "sort": False}
-    merged = _numbers(a.main).merge(_numbers(b.main), indicator="there", **join)
+    merged = _unique_numbers(a.main).merge(_unique_numbers(b.main), indicator="there", **join)
     merged["estimate"] = merged["estimate_second"] - merged["estimate_first"]
-    merged[["ci_low", "ci_high"]] = [_paired(row, paired) for row in merged.itertuples()]
+    merged[["ci_low", "ci_high"]] = [_paired_interval(row, paired) for row in merged.itertuples()]
     renamed = merged.rename(columns={"estimate_first": "first", "estimate_second": "second"})
     renamed["there"] = renamed["there"].astype(str).map({"both": "both", "left_only": "first", "right_only": "second"})
     return renamed[[*_NUMBER, "n_first", "n_second", "first", "second", "estimate", "ci_low", "ci_high", "there"]]
 
 # %% ../../nbs/tools/07_compare.ipynb #what-ran4
-def _differing(main: pd.DataFrame) -> pd.DataFrame:  # of main_numbers
+def _changed_numbers(main: pd.DataFrame) -> pd.DataFrame:  # of main_numbers
     "The numbers that both runs have and that are not the same; one that has become unknown is not."
     in_both = main[main["there"] == "both"].drop(columns="there")
     same = np.isclose(
@@ -357,7 +357,7 @@ def _compare(a):
     notes += [f"Not compared, of {run.name}: {'; '.join(run.left_out)}." for run in (first, second) if run.left_out]
     differences = [ran.to_string(index=False)] if len(ran) else [] if unsaid else [_SAME]
     print("What was run, where it differs:", *differences, *unsaid, "", *notes, sep="\n")
-    in_both, changed = main[main["there"] == "both"], _differing(main)
+    in_both, changed = main[main["there"] == "both"], _changed_numbers(main)
     print(
         f"\n{counted(len(changed), len(in_both), 'main numbers that both runs have differ')}{':' * bool(len(changed))}"
     )

@@ -196,7 +196,7 @@ def conversation_scores(ratings: Sequence[Rating], criteria: Sequence[Criterion]
     return pd.DataFrame(rows)
 
 # %% ../../nbs/tools/18_conversations.ipynb #e8214fa6
-def _entries(p: Mapping[str, Any], names: Sequence[str], stack: ExitStack, place: str) -> dict[str, Speaker]:
+def _models_of_file(p: Mapping[str, Any], names: Sequence[str], stack: ExitStack, place: str) -> dict[str, Speaker]:
     "The models of a file, ready to be asked."
     out: dict[str, Speaker] = {}
     for name in dict.fromkeys(names):
@@ -266,7 +266,7 @@ def _converse(a: argparse.Namespace) -> None:
     scenarios = scenarios_of(s, path.parent, rubric)
     stopped: list[str] = []
     with ExitStack() as stack:
-        entries = _entries(p, [*s.models, *s.patients, *s.judges], stack, path.name)
+        entries = _models_of_file(p, [*s.models, *s.patients, *s.judges], stack, path.name)
         options: dict[str, Any] = {"cache": cache_path(root())}
         if a.plan:
             with Recorder() as counted:

@@ -41,7 +41,7 @@ from ..run.shape import read_tree
 
 # %% auto #0
 __all__ = ['Place', 'replaced', 'study_entry', 'study_lines', 'edit', 'difference', 'replace_file', 'select', 'read_corpus',
-           'read_what_fits', 'rows_aside', 'corpus_lines', 'recipe_of', 'import_corpus', 'bring_in', 'named_values',
+           'read_what_fits', 'rows_aside', 'corpus_lines', 'recipe_of', 'import_corpus', 'bring_in', 'options_by_name',
            'path_from', 'name_ratings', 'forget_corpus']
 
 # %% ../../nbs/tools/02_edit.ipynb #7e16bdcd
@@ -56,7 +56,7 @@ def _end(text: str, node: Any) -> int:
 Place = tuple[str, ...]  # of an entry: ("studies", "mhqa", "score")
 
 
-def _found(text: str, entry: Place) -> tuple[Any, tuple[Any, Any] | None]:
+def _found_entry(text: str, entry: Place) -> tuple[Any, tuple[Any, Any] | None]:
     "The mapping around an entry, and the entry's own key and value if it exists."
     *inside, name = entry
     parent: Any = yaml.compose(text, Loader=yaml.SafeLoader)
@@ -67,7 +67,7 @@ def _found(text: str, entry: Place) -> tuple[Any, tuple[Any, Any] | None]:
 
 def replaced(text: str, entry: Place, value: Any) -> str:
     "A file with another value of one entry, and every other character as it was."
-    parent, pair = _found(text, entry)
+    parent, pair = _found_entry(text, entry)
     dumped = yaml.safe_dump(value, default_flow_style=True, width=10**6, allow_unicode=True, sort_keys=False)
     value_text = " " + dumped.removesuffix("...\n").strip()
     if value is None and not parent.flow_style:
@@ -83,7 +83,7 @@ def replaced(text: str, entry: Place, value: Any) -> str:
 # %% ../../nbs/tools/02_edit.ipynb #de614a67
 def study_entry(text: str, study: str, file: str) -> tuple[int, int]:
     "The first character of a study's lines, and the one after its last; the end of all of them for a new study."
-    parent, pair = _found(text, ("studies", study))
+    parent, pair = _found_entry(text, ("studies", study))
     if parent.flow_style:
         refuse("edit: studies must be entries on lines of their own; got one line of braces", place=file)
     last = f"{text}\n".index("\n", _end(text, pair[1] if pair else parent))
@@ -175,7 +175,7 @@ def _as_before(run: dict, role: str, models: list[str], selected: list[str] | No
     return [*had, *(m for m in selected if m not in had)] if had and selected is not None else selected
 
 
-def _chosen(p: dict, kind: str, names: list[str], option: str) -> list[str]:
+def _chosen_names(p: dict, kind: str, names: list[str], option: str) -> list[str]:
     "Names of `studies` or `models`, in the order in which they are entered."
     entered = list(p[kind])
     names = entered if names == ["all"] else names
@@ -253,19 +253,19 @@ def select(
     run.setdefault("trained", None)  # `dvc.yaml` reads it
     run |= DEMO if demo else {}
     if studies is not None:
-        chosen = _chosen(p, "studies", studies, str(params))
+        chosen = _chosen_names(p, "studies", studies, str(params))
         run |= {
             k: [n for n in chosen if has in p["studies"][n]]
             for k, has in (("studies", "prepare"), ("ratings", "ratings"))
         }
     if models is not None:
-        run |= {"models": _chosen(p, "models", models, str(params)), "trained": None}
+        run |= {"models": _chosen_names(p, "models", models, str(params)), "trained": None}
         judging = _following(p, ("judge", "judge_study", "approach", "duels"), ("judges",), silent=HERE[1:])
         writing = _following(p, _WRITING, ("contestants", "asked"), silent=HERE)
         run["judges"] = _as_before(run, "judges", run["models"], judging)
         run["subjects"] = _as_before(run, "subjects", run["models"], writing)
     if judges is not None:
-        run["judges"] = _chosen(p, "models", judges, str(params))
+        run["judges"] = _chosen_names(p, "models", judges, str(params))
     if items is not None:
         run["items"] = items
     return edit(params, {("run", k): v for k, v in run.items() if k not in before or before[k] != v})
@@ -326,14 +326,14 @@ def recipe_of(loader: str) -> dict[str, dict] | None:  # stage -> its section
     return yaml.safe_load(file.read_text(encoding="utf-8")) if file.is_file() else None
 
 
-def _merged(first: Any, second: Any) -> Any:
+def _merged_mappings(first: Any, second: Any) -> Any:
     "Two mappings merged at every depth; where both have a value, the second's is taken."
     if not (isinstance(first, dict) and isinstance(second, dict)):
         return second
-    return first | {k: _merged(first.get(k), v) for k, v in second.items()}
+    return first | {k: _merged_mappings(first.get(k), v) for k, v in second.items()}
 
 
-def _imported(entry: dict, settings: dict[str, dict], top: Path) -> dict:
+def _imported_entry(entry: dict, settings: dict[str, dict], top: Path) -> dict:
     "A study's entry with its real corpus; an entry that was imported before keeps its settings."
     recipe = recipe_of(entry["prepare"]["loader"])
     if recipe is not None and not entry["prepare"].get("sha256"):
@@ -347,10 +347,10 @@ def _imported(entry: dict, settings: dict[str, dict], top: Path) -> dict:
     theirs = [n for n, file in answers.items() if Path(file).is_relative_to(demo) or all_simulated(top / file)]
     mine = {name: file for name, file in answers.items() if name not in theirs}
     stage_settings = {stage: section for stage, section in settings.items() if stage in entry}
-    return _merged(entry | {"prepare": entry["prepare"] | {"answers": mine}}, stage_settings)
+    return _merged_mappings(entry | {"prepare": entry["prepare"] | {"answers": mine}}, stage_settings)
 
 # %% ../../nbs/tools/02_edit.ipynb #27658824
-def _clear(study: str, top: Path) -> None:
+def _remove_results(study: str, top: Path) -> None:
     "Remove the tables and texts of a study's stages: they are about another corpus."
     for folder in ("results", "results/text"):
         for folder_of_study in (top / folder).glob(f"*/{study}"):
@@ -375,7 +375,7 @@ def import_corpus(
     if study not in studies:
         refuse(f"import_corpus: study must be among {', '.join(studies)}; got {study!r}", place=f"{params}")
     top = file.resolve().parent
-    entry = _imported(studies[study], settings or {}, top)
+    entry = _imported_entry(studies[study], settings or {}, top)
     settled = (settings or {}).get("prepare", {}).get("options", {})  # options as the loader understood them
     entry["prepare"] |= {"path": str(path), "sha256": sha256(path), "options": (options or {}) | settled}
     text = file.read_text(encoding="utf-8")
@@ -390,7 +390,7 @@ def import_corpus(
         if first:
             before.unlink()
         raise
-    _clear(study, top)
+    _remove_results(study, top)
     return first and recipe_of(entry["prepare"]["loader"]) is not None
 
 
@@ -403,7 +403,7 @@ def bring_in(study: str, path: str | Path, options: dict[str, Any], *, params: s
     return import_corpus(study, path, options, corpus.settings, params=params), corpus_lines(study, corpus, aside)
 
 # %% ../../nbs/tools/02_edit.ipynb #6746ddb5
-def named_values(texts: Iterable[str], option: str) -> dict[str, Any]:  # option: "import: --option", for a message
+def options_by_name(texts: Iterable[str], option: str) -> dict[str, Any]:  # option: "import: --option", for a message
     "The values of an option that is given as NAME=VALUE, several times, each value as YAML."
     out = {}
     for text in texts:
@@ -457,5 +457,5 @@ def forget_corpus(study: str, *, params: str | Path = "params.yaml") -> str:  # 
         refuse(message, error=FileNotFoundError)
     edit(params, {}, {study: file.read_text(encoding="utf-8").rstrip("\n")})
     file.unlink()
-    _clear(study, Path(params).resolve().parent)
+    _remove_results(study, Path(params).resolve().parent)
     return load_params(params)["studies"][study]["prepare"]["path"]

@@ -83,10 +83,10 @@ def scored(results: Path, study: str, models: Sequence[str], core: str | None = 
         actual = f"scores of {len(strange)} answers and {len(unknown)} items that are not there"
         remedy = "run `dvc repro`; scores alone, as `dvc pull` brings them, are not enough"
         refuse(f"export: the answers of {study} must be those that were scored; got {actual}", remedy=remedy)
-    return Scored(study, rows, accuracy, items, ratings, core, *_judged(results, study))
+    return Scored(study, rows, accuracy, items, ratings, core, *_judge_means(results, study))
 
 
-def _judged(results: Path, study: str) -> tuple[pd.DataFrame, dict[str, list[str]]]:
+def _judge_means(results: Path, study: str) -> tuple[pd.DataFrame, dict[str, list[str]]]:
     means = results / "judge" / study / "means.parquet"
     file = results / "text/judge" / study / "judgments.parquet"
     if not means.exists() or not file.exists():
@@ -146,7 +146,7 @@ _ACCURACY = {"metric_id": "accuracy", "metric_name": "Share of right answers", "
 _ACCURACY |= {"metric_unit": "proportion"}
 
 
-def _of_accuracy(row: Any, rows: pd.DataFrame, study: str, generation: dict) -> dict[str, Any]:
+def _accuracy_result(row: Any, rows: pd.DataFrame, study: str, generation: dict) -> dict[str, Any]:
     about = {"mode": row.mode, "answered_by": row.answered_by, "n_votes": str(row.n_votes)}
     metric = _ACCURACY | {"additional_details": about | {"by": row.by, "group": row.group}}
     args = generation["args"] | {"reasoning": generation["thinks"] or "cot" in row.mode}
@@ -203,7 +203,7 @@ def _attribution(row: Any, item: Item) -> list[dict[str, Any]]:
     return [turn | {"extracted_value": extracted}]
 
 # %% ../../nbs/tools/12_eee.ipynb #19519592
-def _line(row: Any, item: Item, run: Mapping[str, str], free: bool) -> dict[str, Any]:
+def _instance_line(row: Any, item: Item, run: Mapping[str, str], free: bool) -> dict[str, Any]:
     question = _input(item, row.order, free)
     thought = [row.reasoning] if free and row.reasoning else None
     tokens = {"input_tokens": int(row.prompt_tokens or 0), "output_tokens": int(row.completion_tokens or 0)}
@@ -300,11 +300,11 @@ def human_ratings(s: Scored, private: bool) -> Iterator[dict[str, Any]]:
         yield HumanRating(**subject, **by, score=r.value, label=r.label, shown=presentation).model_dump()
 
 # %% ../../nbs/tools/12_eee.ipynb #efd4ff32
-def _jsonl(lines: Sequence[dict]) -> bytes:
+def _strict_jsonl(lines: Sequence[dict]) -> bytes:
     return "".join(json.dumps(x, ensure_ascii=False, allow_nan=False) + "\n" for x in lines).encode()
 
 
-def _json(content: dict) -> bytes:
+def _json_bytes(content: dict) -> bytes:
     return (json.dumps(content, ensure_ascii=False, allow_nan=False, indent=1) + "\n").encode()
 
 
@@ -337,7 +337,7 @@ def _of_model(model: str, s: Scored, p: Mapping[str, Any], private: bool) -> tup
     stamp = str(int(at.timestamp()))
     generation = _generation(p["models"].get(model) or {})
     accuracy_rows = s.accuracy[(s.accuracy["model"] == model) & s.accuracy["estimate"].notna()]
-    results = [_of_accuracy(r, _rows_of(r, rows, s.core), s.study, generation) for r in accuracy_rows.itertuples()]
+    results = [_accuracy_result(r, _rows_of(r, rows, s.core), s.study, generation) for r in accuracy_rows.itertuples()]
     results += _of_judges(model, s, p)
     names = {r["evaluation_result_id"] for r in results}
     run = {"evaluation_id": f"{s.study}/{info['id']}/{stamp}/{model}", "model_id": info["id"]}
@@ -348,7 +348,7 @@ def _of_model(model: str, s: Scored, p: Mapping[str, Any], private: bool) -> tup
         name = f"{s.study}/{_name(row)}/{group}"  # the result that the answer belongs to
         accuracy_rows = {"evaluation_result_id": name} if row.correct is not None and name in names else {}
         lines.append(
-            _line(row, item, run | {"evaluation_name": s.study} | accuracy_rows, private or not item.protected)
+            _instance_line(row, item, run | {"evaluation_name": s.study} | accuracy_rows, private or not item.protected)
         )
     _check_means(lines, results)
     head = {"evaluation_id": run["evaluation_id"], "evaluation_timestamp": at.isoformat(), "retrieved_timestamp": stamp}
@@ -371,7 +371,7 @@ def write_eee(
     for s in studies:
         ratings = list(human_ratings(s, private))
         rated = f"ratings/{s.study}.jsonl"
-        content = _jsonl(ratings)
+        content = _strict_jsonl(ratings)
         source: dict[str, Any] = {"source_type": "evaluation_run", "source_organization_name": organization}
         source |= {"source_name": "mhbench", "evaluator_relationship": "other"}
         if ratings:
@@ -390,19 +390,19 @@ def write_eee(
             run, lines = _of_model(model, s, p, private)
             unscored = [{k: v for k, v in x.items() if k != "evaluation"} for x in lines if x["evaluation"] is None]
             lines = [x for x in lines if x["evaluation"] is not None]
-            content = _jsonl(lines)
+            content = _strict_jsonl(lines)
             name = str(uuid.UUID(bytes=hashlib.sha256(content).digest()[:16], version=4))
             folder = f"data/{s.study}/{run['model_info']['id']}"
             file = f"{folder}/{name}_samples.jsonl"
             detailed: dict[str, Any] = {"format": "jsonl", "file_path": file, "hash_algorithm": "sha256"}
             detailed |= {"checksum": hashlib.sha256(content).hexdigest(), "total_rows": len(lines)}
             record = {"schema_version": _VERSION} | run | {"source_metadata": source, "eval_library": library}
-            out.append(write(f"{folder}/{name}.json", _json(record | {"detailed_evaluation_results": detailed})))
+            out.append(write(f"{folder}/{name}.json", _json_bytes(record | {"detailed_evaluation_results": detailed})))
             out.append(write(file, content))
             if unscored:  # the schema has no place for an answer without a score
-                out.append(write(f"{folder}/{name}_unscored_samples.jsonl", _jsonl(unscored)))
+                out.append(write(f"{folder}/{name}_unscored_samples.jsonl", _strict_jsonl(unscored)))
     if any(f.parent.name == "ratings" for f in out):
-        out.append(write("ratings/human_ratings.schema.json", _json(rating_schema())))
+        out.append(write("ratings/human_ratings.schema.json", _json_bytes(rating_schema())))
     return out
 
 # %% ../../nbs/tools/12_eee.ipynb #47d8fbcc

@@ -111,7 +111,7 @@ def _failure(message: str) -> dict:
     return {"message": message, "traceback": "", "traceback_ansi": ""}
 
 
-def _sample(row: Any, item: dict, recorded: dict) -> dict:
+def _inspect_sample(row: Any, item: dict, recorded: dict) -> dict:
     "A scored answer as a sample of an inspect log."
     prompt = asked_text(item.get("context", {}), item.get("stems", []), item.get("question", ""))
     text = recorded.get("text") or row.answer or ""
@@ -182,7 +182,7 @@ def inspect_logs(answers: Answers, dates: Mapping[tuple[str, str], datetime], wr
     out = []
     for (study, model, mode), rows_of_log in rows.groupby(["study", "model", "mode"], sort=True):
         samples = [
-            _sample(r, answers.items.get(f"{study}/{r.item_id}", {}), answers.texts.get(str(r.Index), {}))
+            _inspect_sample(r, answers.items.get(f"{study}/{r.item_id}", {}), answers.texts.get(str(r.Index), {}))
             for r in rows_of_log.itertuples()
         ]
         right = rows_of_log["correct"].dropna().astype(float)
@@ -357,7 +357,7 @@ def _publish(a):
     ),
     argument("--consent", default="unknown", metavar="TEXT", help="eee: what raters agreed to about their ratings"),
 )
-def _export(a):
+def _export_run(a):
     p = load_params(root() / a.params)
     results = root() / "results"
     fresh, lost = fresh_studies(manifest(run=p["run"]))

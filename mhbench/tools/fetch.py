@@ -46,7 +46,7 @@ def release_of(name: str) -> Release:
     return all_releases[name]
 
 # %% ../../nbs/tools/17_fetch.ipynb #a3da5d4c
-def _counted(n: int) -> str:
+def _files_in_words(n: int) -> str:
     return "1 file" if n == 1 else f"{n} files"
 
 
@@ -66,7 +66,8 @@ class Fetched(NamedTuple):
 
     def told(self) -> list[str]:  # sentences
         "A summary of the files that were taken, are missing or were passed over."
-        files = f"{_counted(len(self.files))}, {sum((self.folder / f).stat().st_size for f in self.files) / 1e6:.1f} MB"
+        size = sum((self.folder / f).stat().st_size for f in self.files) / 1e6
+        files = f"{_files_in_words(len(self.files))}, {size:.1f} MB"
         checked = len(self.files) - len(self.unregistered) - len(self.derived)
         out = [f"{self.name}: {files}, in {self.folder}; {checked} as the registry has them"]
         out += [f"  not in the registry: {path}, sha256 {self.files[path]}" for path in self.unregistered]
@@ -90,7 +91,7 @@ def _files(folder: Path) -> list[Path]:
     return [path for path in sorted(folder.rglob("*")) if path.is_file() and not hidden(path)]
 
 
-def _fits(release: Release, path: PurePosixPath) -> str | None:  # its place here; None: it is no part of the release
+def _path_fits(release: Release, path: PurePosixPath) -> str | None:  # its place here; None: it is no part of the release
     "Match a path that no content identifies: with a derived file, or with a group."
     for pattern in release.derived:
         if path.match(pattern):
@@ -98,7 +99,7 @@ def _fits(release: Release, path: PurePosixPath) -> str | None:  # its place her
     return next(filter(None, (group.holds(path) for group in release.groups)), None)
 
 
-def _candidates(
+def _files_by_path(
     release: Release, source: Path, files_to_find: Mapping[str, ReleasedFile]
 ) -> tuple[dict[str, dict[str, Path]], int]:
     "For each local path the files that match it, by hash; and the number of files that match none."
@@ -115,7 +116,7 @@ def _candidates(
     for path in (path for path in _files(source) if not path.with_name(path.name + ".aes").exists()):
         digests = [blob_id(path), *([sha256_file(path)] if by_sha else [])]
         places = [(place, digest) for digest in digests for place in of_digest.get(digest, [])]
-        fits = _fits(release, PurePosixPath(path.as_posix())) or by_name.get(path.name)
+        fits = _path_fits(release, PurePosixPath(path.as_posix())) or by_name.get(path.name)
         if not places and fits and digests[0] not in registered_blobs:
             by_blob = fits in files_to_find and not files_to_find[fits].sha256
             places = [(fits, digests[0] if by_blob else digests[-1])]
@@ -125,7 +126,7 @@ def _candidates(
     return matches, passed_over
 
 
-def _chosen(place: str, files: Mapping[str, Path], expected: str | None) -> tuple[str, Path]:
+def _chosen_file(place: str, files: Mapping[str, Path], expected: str | None) -> tuple[str, Path]:
     "The file to take for a path, with its hash."
     if expected in files:
         return str(expected), files[str(expected)]
@@ -144,12 +145,12 @@ def _take(name: str, release: Release, source: Path, folder: Path, files_to_find
     if not source.is_dir():
         rule = "be a folder that holds files of the release"
         refuse(f"fetch: --from must {rule}; got {str(source)!r}", error=FileNotFoundError)
-    matches, passed_over = _candidates(release, source, files_to_find)
+    matches, passed_over = _files_by_path(release, source, files_to_find)
     if not matches:
         names = ", ".join(sorted({g.there for g in release.groups}))
         refuse(f"fetch: --from must hold files of {name}; got {str(source)!r} with none of {names}")
     expected = {place_of: file.digest for place_of, file in files_to_find.items()}
-    chosen = {place: _chosen(place, files, expected.get(place)) for place, files in matches.items()}
+    chosen = {place: _chosen_file(place, files, expected.get(place)) for place, files in matches.items()}
     for place, (_, path) in chosen.items():
         private_folder((folder / place).parent)
         if path.resolve() != (folder / place).resolve():
@@ -225,7 +226,7 @@ def _writable(folder: Path) -> None:
         refuse(f"fetch: --to must be a folder that can be written; got {actual}", error=PermissionError)
 
 
-def _contents(folder: Path) -> dict[str, str]:  # path in the folder -> SHA-256
+def _folder_files(folder: Path) -> dict[str, str]:  # path in the folder -> SHA-256
     "The files of a folder, without the record."
     paths = (path for path in _files(folder) if path != folder / RECORD)
     return {path.relative_to(folder).as_posix(): sha256_file(path) for path in paths}
@@ -249,7 +250,7 @@ def fetch_release(
     folder = (Path(to).expanduser() if to else corpora() / name).resolve()
     wanted = {place: (path, file) for place, path, file in release.files(only)}
     passed_over = _bring(name, release, wanted, source, folder)
-    files = _contents(folder)
+    files = _folder_files(folder)
     all_files = {place: file for place, _, file in release.files(["**"])}
     blobs = {place: blob_id(folder / place) for place in files}
     unknown = [p for p in files if p not in all_files or all_files[p].digest not in (blobs[p], files[p])]
@@ -299,13 +300,13 @@ def unlock(name: str) -> None:
         os.environ[variable] = getpass.getpass(f"Password of the encrypted files ({hint}): ").strip()
 
 # %% ../../nbs/tools/17_fetch.ipynb #d3ed7cb1
-def _size(release: Release) -> str:
+def _release_size(release: Release) -> str:
     "The number of files of a release, and their size as far as it is known."
     files = [file for *_, file in release.files()]
     unknown = sum(file.size is None for file in files)
     unknown_text = f", {unknown} of them of unknown size" if unknown else ""
     total_text = f" of {len(release.tree.files)}" if release.tree else ""
-    return f"{_counted(len(files))}{total_text}, {sum(file.size or 0 for file in files) / 1e6:.1f} MB{unknown_text}"
+    return f"{_files_in_words(len(files))}{total_text}, {sum(file.size or 0 for file in files) / 1e6:.1f} MB{unknown_text}"
 
 
 def release_lines() -> list[str]:
@@ -314,7 +315,7 @@ def release_lines() -> list[str]:
     for name, release in releases().items():
         local_folder = corpora() / name
         out += [f"{name}: {release.title}", f"  from     {release.repository} at {release.commit}"]
-        out += [f"  files    {_size(release)}", f"  licence  {release.licence}", f"  terms    {release.terms}"]
+        out += [f"  files    {_release_size(release)}", f"  licence  {release.licence}", f"  terms    {release.terms}"]
         out += [f"  here     {local_folder if recorded(local_folder) else 'not yet: mhbench fetch ' + name}"]
     return out
 

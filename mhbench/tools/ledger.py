@@ -132,7 +132,7 @@ def first_page(top: Path) -> str:  # HTML
     return front_page(papers, verdicts, top / "reports" / "replication")
 
 # %% ../../nbs/tools/15_ledger.ipynb #fec08c85
-def _files_of(claims: Claims, top: Path | None) -> ReleaseFiles | None:
+def _released_files(claims: Claims, top: Path | None) -> ReleaseFiles | None:
     "The released files that a paper's values come from: those of the run at hand, or of the project's reports."
     study = claims.path.parent.name
     release = releases().get(study)
@@ -215,7 +215,7 @@ def _ledger(a: argparse.Namespace) -> None:
     notes: list[str] = []
     if a.file is None:
         verdicts, claims, notes = all_verdicts_on_papers(_here())
-        files = [_files_of(file, _here()) for file in claims]
+        files = [_released_files(file, _here()) for file in claims]
         tables = [_committed(file, verdicts) for file in claims]
     else:
         claims = [load_claims(a.file)]

@@ -51,12 +51,12 @@ class _Hashes:
         return hashlib.md5(json.dumps(listed, sort_keys=True).encode(), usedforsecurity=False).hexdigest() + ".dir"
 
 # %% ../../nbs/tools/05_manifest.ipynb #f3be7b8f
-def _loaded(file: Path) -> Any:
+def _yaml_content(file: Path) -> Any:
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     return loader(file.read_text(encoding="utf-8")).get_single_data() if file.exists() else {}
 
 
-def _at(values: Any, key: str) -> Any:  # key: studies.mhqa.score
+def _value_at(values: Any, key: str) -> Any:  # key: studies.mhqa.score
     "The value of a parameter by its address."
     for name in key.split("."):
         if not isinstance(values, dict):
@@ -65,12 +65,12 @@ def _at(values: Any, key: str) -> Any:  # key: studies.mhqa.score
     return values
 
 
-def _same(a: Any, b: Any) -> bool:
+def _same_value(a: Any, b: Any) -> bool:
     "Whether two values of a parameter are one: 5e-5 is a text for PyYAML, and a number for DVC."
     if isinstance(a, dict) and isinstance(b, dict):
-        return a.keys() == b.keys() and all(_same(a[k], b[k]) for k in a)
+        return a.keys() == b.keys() and all(_same_value(a[k], b[k]) for k in a)
     if isinstance(a, list) and isinstance(b, list):
-        return len(a) == len(b) and all(map(_same, a, b))
+        return len(a) == len(b) and all(map(_same_value, a, b))
     if isinstance(a, str) != isinstance(b, str):
         try:
             return float(a) == float(b)
@@ -121,7 +121,7 @@ class _Lock:
 
     def __init__(self, top: Path):
         self.top = top
-        self.entries = (_loaded(top / "dvc.lock") or {}).get("stages") or {}
+        self.entries = (_yaml_content(top / "dvc.lock") or {}).get("stages") or {}
         self.hashes = _Hashes(top)
         self.hashes.known |= _inputs_now(top)
         self.values: dict[str, Any] = {}
@@ -135,9 +135,9 @@ class _Lock:
         reasons = [_why(d["path"]) for d in deps if self.hashes.of(self.top / d["path"]) != d.get("md5")]
         for file, values in entry.get("params", {}).items():
             if file not in self.values:
-                self.values[file] = _loaded(self.top / file)
+                self.values[file] = _yaml_content(self.top / file)
             current = self.values[file]
-            reasons += [f"{key} has changed" for key, value in values.items() if not _same(_at(current, key), value)]
+            reasons += [f"{key} has changed" for key, value in values.items() if not _same_value(_value_at(current, key), value)]
         for out in entry.get("outs", []):
             changed = self.hashes.of(self.top / out["path"]) != out.get("md5")
             reasons += [f"{out['path']} is not what it left"] if changed else []
@@ -207,7 +207,7 @@ def manifest(top: str | Path | None = None, run: Mapping[str, Any] | None = None
             out.append(RunPart(stage, study, model, "failed", broke[0]["said"], broke[0]["remedy"] or REPRO, **details))
         else:
             out.append(RunPart(stage, study, model, "fresh", **details))
-    return _with_what_follows([*out, _report(results, lock)], top)
+    return _with_what_follows([*out, _report_part(results, lock)], top)
 
 
 def _with_what_follows(parts: list[RunPart], top: Path) -> list[RunPart]:  # in the order of the run
@@ -226,7 +226,7 @@ def _with_what_follows(parts: list[RunPart], top: Path) -> list[RunPart]:  # in 
     return out
 
 
-def _report(results: Path, lock: _Lock) -> RunPart:
+def _report_part(results: Path, lock: _Lock) -> RunPart:
     "The page of all results, which is made once."
     if not left_by(results, "report", ""):
         return RunPart("report", "", None, "absent", "it has not been made", REPRO)
@@ -251,14 +251,14 @@ def manifest_lines(top: str | Path | None = None) -> list[str]:
     parts = manifest(top)
     for p in (p for p in parts if p.model and p.state == "fresh"):
         file = top / "results" / p.stage / p.study / str(p.model) / "served.parquet"
-        out += [f"served to {p.study} as {p.model}: {_served(file)}"] if file.exists() else []
+        out += [f"served to {p.study} as {p.model}: {_served_names(file)}"] if file.exists() else []
     wide = max(len(p.named) for p in parts)
     for p in parts:
         out.append(f"{p.named:<{wide}} {p.state:<6} {p.made:<16} {p.md5:<36} {p.cause}".rstrip())
     return out
 
 
-def _served(file: Path) -> str:
+def _served_names(file: Path) -> str:
     import pandas as pd
 
     table = pd.read_parquet(file)

@@ -34,7 +34,7 @@ from ..run.params import FOR_RATINGS, load_params
 from ..run.provenance import sha256
 from ..steps.rated import agreement_by_criterion, third_ratings
 from ..subcommand import PARAMS, argument, comma_separated, several, subcommand
-from .edit import edit, named_values, path_from, read_corpus, rows_aside, study_lines
+from .edit import edit, options_by_name, path_from, read_corpus, rows_aside, study_lines
 
 # %% auto #0
 __all__ = ['TEXTS', 'READING', 'sections', 'default_judges', 'understood', 'kinds_of_rows', 'example', 'Proposal', 'propose',
@@ -75,15 +75,15 @@ def default_judges(p: dict) -> list[str]:
 
 # %% ../../nbs/tools/03_new_study.ipynb #4c8ffdd0
 def _lengths(texts: list[str]) -> str:
-    return f"{_range(len(t) for t in texts)} characters"
+    return f"{_numbers_in_words(len(t) for t in texts)} characters"
 
 
-def _range(numbers: Iterable[int]) -> str:
+def _numbers_in_words(numbers: Iterable[int]) -> str:
     n = sorted(set(numbers))
     return f"{n[0]}" if len(n) == 1 else f"{n[0]} to {n[-1]}"
 
 
-def _values(texts: list[str]) -> str:
+def _commonest_values(texts: list[str]) -> str:
     "The commonest values, cut short, and how many there are."
     counts = Counter(texts)
     few = ", ".join(v if len(v) <= 24 else v[:23] + "…" for v, _ in counts.most_common(3))
@@ -108,10 +108,10 @@ def _forms(items: list[Item], layout: dict) -> dict[str, tuple[str, int]]:
     form = {"id": ("as they stand" if "id" in columns else "made from the question", len(items))}
     form["question"] = (_lengths([i.question for i in items]), len(items))
     if "task" in columns:
-        form["task"] = (_values([i.task for i in items]), len(items))
+        form["task"] = (_commonest_values([i.task for i in items]), len(items))
     if chosen:
         cut = f", separated by {layout['separator']!r}" if layout.get("separator") else ""
-        form["options"] = (f"{_range(len(i.options) for i in chosen)} an item{cut}", len(chosen))
+        form["options"] = (f"{_numbers_in_words(len(i.options) for i in chosen)} an item{cut}", len(chosen))
         form["key"] = (_KEY_FORMS.get(layout.get("key", ""), "none"), sum(bool(i.key) for i in chosen))
     if references:
         form["reference"] = (_lengths(references), len(references))
@@ -124,7 +124,7 @@ def _forms(items: list[Item], layout: dict) -> dict[str, tuple[str, int]]:
     for field, name in (("category", "category"), ("topic", "topic"), ("group", "group_id"), ("language", "language")):
         if texts := [v for i in items if (v := getattr(i, name))]:
             derived = field == "group" and "group" not in columns
-            form[field] = (f"{len(set(texts))} cases, by equal contexts" if derived else _values(texts), len(texts))
+            form[field] = (f"{len(set(texts))} cases, by equal contexts" if derived else _commonest_values(texts), len(texts))
     return form
 
 # %% ../../nbs/tools/03_new_study.ipynb #3836883e
@@ -139,7 +139,7 @@ def understood(items: list[Item], layout: dict) -> pd.DataFrame:  # field, colum
     return pd.DataFrame(rows, columns=["field", "column", "form", "items"])
 
 # %% ../../nbs/tools/03_new_study.ipynb #6361eb38
-def _kind(item: Item) -> str:
+def _kind_of_item(item: Item) -> str:
     options = f", {len(item.options)} options" if item.options else ""
     soft = "soft labels" if item.soft_labels is not None else "no key"
     right = f"{len(item.key)} right" if item.key else soft
@@ -150,7 +150,7 @@ def kinds_of_rows(items: list[Item]) -> dict[str, list[Item]]:
     "Items by how their rows were read, the commonest kind first."
     by_kind: dict[str, list[Item]] = {}
     for item in items:
-        by_kind.setdefault(_kind(item), []).append(item)
+        by_kind.setdefault(_kind_of_item(item), []).append(item)
     return dict(sorted(by_kind.items(), key=lambda kind: -len(kind[1])))
 
 
@@ -374,7 +374,7 @@ def _ratings(a: argparse.Namespace) -> None:
         print(f"written: {a.to}")
 
 # %% ../../nbs/tools/03_new_study.ipynb #134e2d18
-def _pairs(texts: list[str], flag: str, lists: tuple[str, ...] = ()) -> dict[str, Any]:
+def _named_options(texts: list[str], flag: str, lists: tuple[str, ...] = ()) -> dict[str, Any]:
     "NAME=VALUE given several times; a repeated name becomes a list."
     out: dict[str, list[str]] = {}
     for text in texts:
@@ -387,12 +387,12 @@ def _pairs(texts: list[str], flag: str, lists: tuple[str, ...] = ()) -> dict[str
 
 def asked_options(a: argparse.Namespace, texts: str = "closed") -> dict[str, Any]:
     "The options that the command line gives to the loader; with the licence of texts that are to be shared."
-    options = named_values(a.option, "new_study: --option")
+    options = options_by_name(a.option, "new_study: --option")
     options |= {"licence": "own"} if texts == "shared" and "licence" not in options else {}
     if a.loader != "table":
         return options
     separator = a.separator.encode().decode("unicode_escape") if a.separator else None
-    columns = _pairs(a.column, "--column", lists=("context",)) or None
+    columns = _named_options(a.column, "--column", lists=("context",)) or None
     reading = {"sheet": a.sheet, "encoding": a.encoding}
     return {"columns": columns, "key": a.key, "separator": separator} | reading | options
 
@@ -425,7 +425,7 @@ TEXTS = {  # where the words of questions and answers may stand
 
 def where_texts_may_stand(a: argparse.Namespace, ask: Callable[[str], str] = input) -> str:  # a word of TEXTS
     "As the command says; else what the user answers, once, if there is a terminal to ask at; else closed."
-    if a.texts or a.yes or not sys.stdin.isatty() or "licence" in named_values(a.option, "new_study: --option"):
+    if a.texts or a.yes or not sys.stdin.isatty() or "licence" in options_by_name(a.option, "new_study: --option"):
         return a.texts or "closed"
     yes = lambda question: ask(f"{question} [y/N] ").strip().casefold() in _YES
     if yes("May these texts stand in what you share: the report, exports, published pages?"):
@@ -457,7 +457,7 @@ READING = (  # what says how questions are read
 def _new_release(a: argparse.Namespace, params: Path, confirm: Callable[[str], str]) -> None:
     "A study of ratings that exist already: nobody is asked, so it has the section `ratings` and no other."
     _check_name(a.name, load_params(params), a.replace)
-    folder = named_values(a.option, "new_study: --option").get("folder")
+    folder = options_by_name(a.option, "new_study: --option").get("folder")
     path = Path(a.path).expanduser()
     table = read_ratings(path, folder)
     print(ratings_told(table))

@@ -147,7 +147,7 @@ class _Known(NamedTuple):
 _NUMBERS = {"correct": 1.0, "incorrect": 0.0, "": np.nan}
 
 
-def _number(text: str, place: str) -> float:
+def _label_value(text: str, place: str) -> float:
     try:
         return _NUMBERS[text.lower()] if text.lower() in _NUMBERS else float(text.replace(",", "."))
     except ValueError:
@@ -160,7 +160,7 @@ def _from_table(path: str) -> _Known:
     if gone := sorted({"people", "judge"} - set(at)):
         actual = f"none named {', '.join(gone)} ({path})"
         refuse(f"plan --humans: the pilot must have columns people and judge; got {actual}")
-    numbers = lambda c: np.array([_number(cell_text(row, at[c]), place) for place, row in table.rows], float)
+    numbers = lambda c: np.array([_label_value(cell_text(row, at[c]), place) for place, row in table.rows], float)
     cases = [cell_text(row, at["case"]) if "case" in at else str(k) for k, (_, row) in enumerate(table.rows)]
     y, f = numbers("people"), numbers("judge")
     complete = ~np.isnan(y) & ~np.isnan(f)
@@ -210,7 +210,7 @@ def _sentence(row: Any) -> str:
     return f"{n} labels beside the judge are worth {worth} of people alone: {row.saved:.0%} of the labels are saved."
 
 
-def _lines(source: _Known, labels: list[int]) -> list[str]:
+def _pilot_lines(source: _Known, labels: list[int]) -> list[str]:
     p, judged = source.pilot, source.judged
     counted = f"{p.n} labels of {p.n_clusters} cases beside the judge's; " if p.n else ""
     out = [f"{source.name}: {counted}correlation {p.correlation:.2f}; {judged} answers judged"]
@@ -247,7 +247,7 @@ PLAN_OPTIONS = (
 )
 
 
-def _listed(text: str, option: str, kind: type) -> list:
+def _numbers_of_option(text: str, option: str, kind: type) -> list:
     try:
         return [kind(x) for x in text.split(",")]
     except ValueError:
@@ -256,9 +256,9 @@ def _listed(text: str, option: str, kind: type) -> list:
 
 def plan_humans(a: argparse.Namespace, studies: list[str]) -> list[str]:  # lines
     "The precision of n labels, with a judge and without. Raises: ValueError without a pilot, a card and labels."
-    labels = _listed(a.labels, "--labels", int)
+    labels = _numbers_of_option(a.labels, "--labels", int)
     if a.correlation is not None or a.rates is not None:
-        rates = _listed(a.rates, "--rates", float) if a.rates else None
+        rates = _numbers_of_option(a.rates, "--rates", float) if a.rates else None
         if rates is not None and len(rates) != 2:
             rule = "be two numbers, of what is correct and of what is wrong"
             refuse(f"plan --humans: --rates must {rule}; got {a.rates!r}")
@@ -272,7 +272,7 @@ def plan_humans(a: argparse.Namespace, studies: list[str]) -> list[str]:  # line
         refuse(f"plan --humans: {rule}", remedy=remedy)
     out = []
     for k in sources:
-        out += [*_lines(k._replace(judged=a.judged or k.judged), labels), ""]
+        out += [*_pilot_lines(k._replace(judged=a.judged or k.judged), labels), ""]
     return out[:-1]
 
 # %% ../../nbs/tools/06_panel.ipynb #39eb3440

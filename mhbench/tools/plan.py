@@ -140,7 +140,7 @@ def _with_what_is_left(message: str, folder: Path) -> str:
     return message
 
 
-def _size(results: Path, study: str) -> tuple[int, int]:
+def _study_size(results: Path, study: str) -> tuple[int, int]:
     items = records_left(results, "prepare", study, Item)
     return len(items), len({i.cluster for i in items})
 
@@ -158,7 +158,7 @@ def plan_run(params: str | Path = "params.yaml") -> PlannedRun:
                 dry.run(node, study, model)
             except RuntimeError as e:
                 raise RuntimeError(_with_what_is_left(str(e), Path(folder))) from None
-        cases = {study: _size(Path(folder), study) for study in p["run"]["studies"]}
+        cases = {study: _study_size(Path(folder), study) for study in p["run"]["studies"]}
     return PlannedRun(pd.DataFrame(dry.rows, columns=PLAN_COLUMNS), cases)
 
 # %% ../../nbs/tools/01_plan.ipynb #643bb7ce

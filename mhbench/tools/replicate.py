@@ -169,7 +169,7 @@ _READ = Path(".mhbench") / "import.txt"  # the summary of the imported release
 
 
 @contextmanager
-def _inside(folder: Path) -> Iterator[None]:
+def _repository_root(folder: Path) -> Iterator[None]:
     "Make this folder the root of the repository for the time of a block."
     before = os.environ.get("MHBENCH_ROOT")
     os.environ["MHBENCH_ROOT"] = str(folder)
@@ -262,7 +262,7 @@ def replicate(
     unlock(name)
     release = _released(top, name, source)
     made_of = _made_of(name, release)
-    with _inside(top):
+    with _repository_root(top):
         if not _set_up(top, made_of, before):
             lines = _enter(top, name, release, settings)
             (top / _READ).write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -277,7 +277,7 @@ def replicate(
 _MOST = 12  # main results that are printed; all of them are on the page
 
 
-def _verdicts(top: Path, name: str) -> list[str]:
+def _verdict_numbers(top: Path, name: str) -> list[str]:
     "The number of the paper's printed numbers with each verdict."
     file = top / "results" / "ledger" / name / "verdicts.parquet"
     if not file.exists():
@@ -285,7 +285,7 @@ def _verdicts(top: Path, name: str) -> list[str]:
     return ["", *verdicts_told(pd.read_parquet(file)).split("\n\ndiffers:")[0].split("\n")]
 
 
-def _main_numbers(top: Path) -> list[str]:
+def _headline_in_words(top: Path) -> list[str]:
     main = headline(top / "results", runs(load_params(top / "params.yaml")["run"]))
     return ["", "main numbers [95% interval]:", *brief(main, _MOST + 1)]
 
@@ -297,12 +297,12 @@ def replication_lines(top: Path, name: str) -> list[str]:  # one a line, at most
     other_lines = [line for line in corpus_lines[1:] if line not in answered][:4]
     shortened = [f"  {shorten(line, 150, placeholder=' ...')}" for line in other_lines]
     recorded_runs = f"  recorded: {len(answered)} run{'s' * (len(answered) != 1)} of models; nobody is asked"
-    with _inside(top):
-        main = _main_numbers(top)
+    with _repository_root(top):
+        main = _headline_in_words(top)
     ledger = top / "results" / "ledger" / name / "verdicts.parquet"
     places = ["", f"the page: {top / 'results' / 'report.html'}"]
     places += [f"the ledger: {ledger}"] if ledger.exists() else []
-    return [corpus_lines[0], recorded_runs, *shortened, *_verdicts(top, name), *main, *places]
+    return [corpus_lines[0], recorded_runs, *shortened, *_verdict_numbers(top, name), *main, *places]
 
 # %% ../../nbs/tools/16_replicate.ipynb #5c3e7c60
 def _as_list(lines: Sequence[str]) -> str:
@@ -347,7 +347,7 @@ def _index(top: Path, name: str, published: Sequence[Path]) -> str:
         licence=release_facts.licence,
         terms=release_facts.terms,
         shown=f" but {' and '.join(declared_tables)}, without a label" if declared_tables else "",
-        verdicts=_as_list(_verdicts(top, name)),
+        verdicts=_as_list(_verdict_numbers(top, name)),
         notebooks=", ".join(notebooks),
         tables=markdown_table(pd.DataFrame(rows, columns=["table", "what it shows"])),
     )
@@ -388,7 +388,7 @@ def publish_replication(top: Path, name: str, to: str | Path) -> list[Path]:  # 
     folder = Path(to) / name
     check_clean(name, recorded(release)["files"])
     places = {release: "RELEASE", 'href=\\"../': 'href=\\"../../'}  # a study's page lies one folder deeper here
-    with _inside(top):
+    with _repository_root(top):
         written = publish_aggregates(folder, name, declared=replication(name).shown, places=places)
     table = pd.DataFrame([{"file": place} | facts for place, facts in recorded(release)["files"].items()])
     table.to_csv(folder / "release.csv", index=False)

@@ -49,7 +49,7 @@ def _bar(row: Mapping[str, Any], chance: float | None) -> str:  # "......|......
     return "".join(drawn)
 
 
-def _line(row: Mapping[str, Any], chance: float | None = None) -> str:
+def _number_line(row: Mapping[str, Any], chance: float | None = None) -> str:
     "A main number in at most 100 characters: estimate, interval, both drawn, n, model, mode and measure."
     bounded = pd.notna([row["ci_low"], row["ci_high"]]).all()
     ends = f"[{number(row['ci_low'])}, {number(row['ci_high'])}]" if bounded else "no interval"
@@ -76,7 +76,7 @@ def brief(main: pd.DataFrame, lines: int = 34, chance: Mapping[str, float] | Non
         rows = order[order["study"] == study].to_dict("records")
         room = max(1, (lines - len(out)) // (len(studies) - k) - 1)
         shortened = f", the first {room} of {len(rows)} main numbers" if len(rows) > room else ""
-        out += [f"{study}{shortened}", *(_line(r, (chance or {}).get(study)) for r in rows[:room])]
+        out += [f"{study}{shortened}", *(_number_line(r, (chance or {}).get(study)) for r in rows[:room])]
     return out
 
 # %% ../../nbs/tools/11_summary.ipynb #5a11a009
@@ -123,7 +123,7 @@ def print_summary(a: Any) -> None:
     if not shown_parts(parts) and not (folder / f"{file_stem(*KEY_RESULTS)}.csv").exists():
         rule = "results/report must hold the report's tables; got none; run `dvc repro`"
         refuse(f"summary: {rule}", error=FileNotFoundError)
-    main = _main_numbers(top / "results", parts)
+    main = _fresh_headline(top / "results", parts)
     chosen = _of(_of(main, "study", a.study), "stage", a.stage)
     if a.csv:
         return print(csv_text(chosen), end="")
@@ -148,7 +148,7 @@ def print_summary(a: Any) -> None:
     print(f"{n_figures} figures in figures/ (PNG and SVG); everything on one page: {page}")
 
 # %% ../../nbs/tools/11_summary.ipynb #5a11a00d
-def _main_numbers(results: Path, parts: Sequence[RunPart]) -> pd.DataFrame:
+def _fresh_headline(results: Path, parts: Sequence[RunPart]) -> pd.DataFrame:
     "The main numbers of what is fresh in the selection: from the report if that is, else from what the stages left."
     good = shown_parts(parts)
     file = results / "report" / f"{file_stem(*KEY_RESULTS)}.csv"
@@ -165,7 +165,7 @@ def _main_numbers(results: Path, parts: Sequence[RunPart]) -> pd.DataFrame:
     return main[pd.Series([pair in good for pair in zip(main["stage"], main["study"])], main.index, dtype=bool)]
 
 
-def _ratings(results: Path, studies: Sequence[str]) -> list[str]:
+def _rating_lines(results: Path, studies: Sequence[str]) -> list[str]:
     "Who rated how much, a line a study with ratings."
     out = []
     for study in studies:
@@ -181,24 +181,24 @@ _ROOM = 8  # lines for what failed
 
 def _how_it_went(results: Path, run: dict, parts: Sequence[RunPart]) -> list[str]:
     "The studies that ran, the models that were asked, what failed, what is out of date, and what went wrong."
-    out = [_cut(f"ran: {', '.join(run['studies'])}; asked: {', '.join(run['models']) or 'nobody'}")]
-    out += [_cut(line) for line in _ratings(results, run["studies"])]
+    out = [_shortened_line(f"ran: {', '.join(run['studies'])}; asked: {', '.join(run['models']) or 'nobody'}")]
+    out += [_shortened_line(line) for line in _rating_lines(results, run["studies"])]
     finished = [(p.stage, p.study, p.model) for p in parts if p.study and p.state in ("fresh", "failed")]
     lost = lost_rows(failures_left(results, finished))
     for row in lost[:_ROOM]:
-        out.append(_cut(f"failed: {row['who']}: {row['what']}" + (f': "{row["said"]}"' if row["said"] else "")))
+        out.append(_shortened_line(f"failed: {row['who']}: {row['what']}" + (f': "{row["said"]}"' if row["said"] else "")))
         details = [f"{name}: {row[key]}" for name, key in (("withheld", "withheld"), ("to mend", "remedy")) if row[key]]
-        out += [_cut(f"        {'; '.join(details)}")] if details else []
+        out += [_shortened_line(f"        {'; '.join(details)}")] if details else []
     out += [f"        and {len(lost) - _ROOM} more, on the page"] if len(lost) > _ROOM else []
-    out += [_cut(line, 160) for line in states_in_words(parts)[:_ROOM]]
+    out += [_shortened_line(line, 160) for line in states_in_words(parts)[:_ROOM]]
     file = results / "report" / "wrong.json"
     if parts[-1].state == "fresh" and file.exists():
         wrong = json.loads(file.read_text(encoding="utf-8"))
-        out.append(_cut(f"what went wrong: {[*wrong, 'nothing else' if lost else 'nothing'][0]}"))
+        out.append(_shortened_line(f"what went wrong: {[*wrong, 'nothing else' if lost else 'nothing'][0]}"))
         out += [f"  and {len(wrong) - 1} more notes on the page"] if len(wrong) > 1 else []
     return out
 
 
-def _cut(line: str, limit: int = 120) -> str:
+def _shortened_line(line: str, limit: int = 120) -> str:
     "A line that fits the screen, its indentation kept."
     return line if len(line) <= limit else f"{line[: limit - 4]} ..."

@@ -70,7 +70,7 @@ def paper_interval(
 MEASURES = ("accuracy", "macro precision", "macro recall", "macro f1")
 
 
-def _letters(g: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+def _key_and_answer(g: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
     "Key and answer as one letter each; an answer that could not be read is empty."
     key, answer = g["key"], g["answer"]
     not_single = g.loc[(key.map(len) != 1).to_numpy(), "item_id"]
@@ -105,7 +105,7 @@ def competency_table(
     level = 0.99 if interval == "paper" else 0.95
     choice = scores[scores["task"].isin(tasks_with("choice"))].assign(all="all")
     rows = []
-    for (*run, breakdown), g in _groups(choice, by):
+    for (*run, breakdown), g in _runs_by_group(choice, by):
         scored = g.dropna(subset=["correct"]).sort_values(["item_id", "sample"], kind="stable")
         if scored.empty:
             continue
@@ -121,22 +121,22 @@ def competency_table(
             nothing = Estimate.from_limits(np.nan, **units, level=level).row()
             rows += [nothing | {"measure": m} | head for m in MEASURES]
         else:
-            rows += [r | head for r in _measured(scored, interval, n_boot, seed, level)]
+            rows += [r | head for r in _group_measures(scored, interval, n_boot, seed, level)]
     columns = [*RUN, "by", "group", "measure", "n", "n_clusters", "n_not_asked", "n_missing"]
     columns += ["n_refused", "n_unread", "read_from", "estimate", "ci_low", "ci_high", "interval", "level"]
     return pd.DataFrame(rows, columns=[c for c in columns if all_items is not None or c != "n_not_asked"])
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #19e94b23
-def _groups(choice: pd.DataFrame, by: Sequence[str]) -> Iterator[tuple[tuple, pd.DataFrame]]:
+def _runs_by_group(choice: pd.DataFrame, by: Sequence[str]) -> Iterator[tuple[tuple, pd.DataFrame]]:
     "The answers of each run, all together and by group: run and breakdown, and the rows."
     for (run, run_scores), breakdown in product(choice.groupby(RUN, sort=True), ("all", *by)):
         for _, g in run_scores.groupby(breakdown, sort=True):
             yield (*run, breakdown), g
 
 
-def _measured(g: pd.DataFrame, interval: str, n_boot: int, seed: int, level: float) -> list[dict]:
+def _group_measures(g: pd.DataFrame, interval: str, n_boot: int, seed: int, level: float) -> list[dict]:
     "The four measures of one group, each with the kind of interval that it could be given."
-    key, answer = _letters(g)
+    key, answer = _key_and_answer(g)
     four = partial(_four, classes=sorted(set(key)))
     units = g["cluster" if interval == "case" else "item_id"].to_numpy()
     if interval == "paper":
@@ -454,7 +454,7 @@ def level_of(rows: pd.DataFrame) -> float:  # 0.95 where there is no row
     return float(rows["level"].iloc[0]) if len(rows) else 0.95
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #08125470
-def _wide(accuracy: pd.DataFrame, mode: str) -> pd.DataFrame:
+def _accuracy_by_competency(accuracy: pd.DataFrame, mode: str) -> pd.DataFrame:
     "One row a model, one column a competency that some model was asked."
     wide = accuracy[accuracy["mode"] == mode].pivot(index="model", columns="group", values="estimate")
     return wide.reindex(columns=SHORT).dropna(axis=1, how="all")
@@ -462,7 +462,7 @@ def _wide(accuracy: pd.DataFrame, mode: str) -> pd.DataFrame:
 
 def over_models(accuracy: pd.DataFrame, *, mode: str, method: Adjustment) -> pd.DataFrame:
     "Comparisons of two competencies with models as units; no row below two competencies."
-    wide = _wide(accuracy, mode)
+    wide = _accuracy_by_competency(accuracy, mode)
     return pd.DataFrame() if wide.shape[1] < 2 else compare_competencies(wide, method=method)
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #312ed79a

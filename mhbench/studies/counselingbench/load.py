@@ -99,15 +99,15 @@ class CounselingRow(Record):
         def slug(t):
             return re.sub(r"[^a-z0-9]+", "-", t.casefold()).strip("-")
 
-        digest = _digest(plain_text(self.question), *self.choices)[:8]
+        digest = _digest_of_texts(plain_text(self.question), *self.choices)[:8]
         return f"counselingbench-{slug(self.publisher)}-{slug(self.exam)}-{slug(self.number)}-{digest}"
 
     @property
     def group_id(self) -> str:
-        return f"counselingbench-case-{_digest(self.publisher, self.exam, self.case_text)[:10]}"
+        return f"counselingbench-case-{_digest_of_texts(self.publisher, self.exam, self.case_text)[:10]}"
 
 
-def _digest(*texts: str) -> str:
+def _digest_of_texts(*texts: str) -> str:
     return hashlib.sha256("\n".join(texts).encode()).hexdigest()
 
 
@@ -131,7 +131,7 @@ def question_rows(path, encoding: str = "utf-8-sig") -> Iterator[tuple[str, dict
         yield place, row, raw
 
 
-def _row(place: str, row: dict, strict: bool) -> CounselingRow | None:
+def _question_row(place: str, row: dict, strict: bool) -> CounselingRow | None:
     "One row, or None where it does not fit and need not."
     try:
         return CounselingRow(**row)
@@ -141,7 +141,7 @@ def _row(place: str, row: dict, strict: bool) -> CounselingRow | None:
         return validate([(place, row)], CounselingRow).records[0]  # refuses it, with its place
 
 # %% ../../../nbs/studies/counselingbench/02_load.ipynb #75e426f9
-def _item(place: str, r: CounselingRow) -> dict[str, Any]:
+def _item_of_row(place: str, r: CounselingRow) -> dict[str, Any]:
     demographics = fields.parse_demographics(r.demographic)
     conditions = fields.icd_blocks(demographics.get("diagnosis", "")) or fields.icd_blocks(r.problem)
     details = demographics | {"ethnicity_group": fields.ethnicity_group(demographics.get("ethnicity"))}
@@ -186,13 +186,13 @@ def load_counselingbench(
     for file in csv:
         in_file = set()
         for place, row, _ in question_rows(file, encoding):
-            question = _row(place, row, strict=False)
+            question = _question_row(place, row, strict=False)
             identity = question.item_id if question else place
             in_file.add(identity)
             if identity not in in_earlier_files:
                 rows.append((place, row))
         in_earlier_files |= in_file
-    return items_of_rows(rows, _Asked, _item, strict=strict, set_aside=set_aside, unique="item_id")
+    return items_of_rows(rows, _Asked, _item_of_row, strict=strict, set_aside=set_aside, unique="item_id")
 
 # %% ../../../nbs/studies/counselingbench/02_load.ipynb #cf3a8d87
 _MODES = {"zero-shot": "zero_shot", "few-shot": "few_shot", "zero-shot-cot": "cot", "few-shot-cot": "few_shot_cot"}
@@ -230,7 +230,7 @@ def load_counselingbench_responses(
         if "raw_pred" not in raw:
             value = f"{list(raw)} ({place}); this file holds questions alone"
             refuse(f"load_counselingbench_responses: columns must include 'raw_pred'; got {value}")
-        if (question := _row(place, row, strict)) is None:
+        if (question := _question_row(place, row, strict)) is None:
             continue
         rows.append((place, run | {"item_id": question.item_id, "text": raw["raw_pred"]}))
         if raw.get("parsed_pred"):
@@ -250,7 +250,7 @@ def load_counselingbench_labels(csv: str | Path, *, strict: bool = True, encodin
         if not {"label", "label_h", "label_s"} & set(raw):
             rule = "columns must include 'label', or 'label_h' and 'label_s'"
             refuse(f"load_counselingbench_labels: {rule}; got {list(raw)} ({place}); this file has no competencies")
-        if (r := _row(place, row, strict)) is None:
+        if (r := _question_row(place, row, strict)) is None:
             continue
         labels = {"h": r.label_h, "s": r.label_s, "third": r.label_third, "resolved": r.resolved[0]}
         constant: dict[str, Any] = {"item_id": r.item_id, "study": "counselingbench", "target": "competency"}
@@ -321,7 +321,7 @@ _HOW = {
 
 def _tie_breaks(csv: Path, strict: bool = True, **options: Any) -> list[str]:
     "Notes on the competencies of a file with annotators and no final label, by how they were decided."
-    rows = [_row(place, row, strict) for place, row, _ in question_rows(csv, **options)]
+    rows = [_question_row(place, row, strict) for place, row, _ in question_rows(csv, **options)]
     counts = Counter(r.resolved[1] for r in rows if r is not None)
     return [f"{counts[k]} competencies without a final label: {text}" for k, text in _HOW.items() if counts[k]]
 
@@ -335,7 +335,7 @@ def _setting(file: Path) -> str:  # "5-shot", "sc-3-shot"
     return ("sc-" if vote == "sc" else "") + f"{shots}-shot"
 
 
-def _runs(files: Sequence[Path], model: str | None, mode: str | None) -> tuple[dict[Path, tuple[str, str]], list[str]]:
+def _runs_of_files(files: Sequence[Path], model: str | None, mode: str | None) -> tuple[dict[Path, tuple[str, str]], list[str]]:
     """The model and mode of each file of answers, and notes on files left out. Of several settings of a model and mode
     the first has the model's name, the others the setting behind it.
     """
@@ -389,7 +389,7 @@ def load(
     for f in [f for f in files if _LABELS & columns[f]]:
         corpus.notes += _tie_breaks(f, **reading)
         corpus.ratings += [r for r in load_counselingbench_labels(f, **reading) if r.item_id in item_ids]
-    runs, notes = _runs([f for f in files if "raw_pred" in columns[f]], model, mode)
+    runs, notes = _runs_of_files([f for f in files if "raw_pred" in columns[f]], model, mode)
     responses: list[Response] = []
     for f, (answer_model, answer_mode) in runs.items():
         responses += load_counselingbench_responses(f, model=answer_model, mode=answer_mode, **reading)[0]

@@ -222,7 +222,7 @@ def reasoning_layout(means: pd.DataFrame) -> pd.DataFrame:  # a row a model and 
 _MEASURES = ("accuracy", "BERTScore")
 
 
-def _measured(scores: pd.DataFrame, value: str, measure: str, **settings: Any) -> list[dict]:
+def _competency_means(scores: pd.DataFrame, value: str, measure: str, **settings: Any) -> list[dict]:
     "Means of items by model and competency, whole cases drawn."
     rows = []
     for (model, category), g in scores.dropna(subset=[value, "category"]).groupby(["model", "category"]):
@@ -258,8 +258,8 @@ def accuracy_beside_bertscore(
         right = zero_shot[zero_shot["model"].isin(complete)].groupby("model")["correct"].mean()
         models = right.sort_values(ascending=False, kind="stable").index[:n_models].tolist()
     zero_shot, reasoned = (t[t["model"].isin(models)] for t in (zero_shot, chains))
-    rows = _measured(where_read(zero_shot, ["model", "category"]), "correct", "accuracy", **settings)
-    rows += _measured(reasoned, "bertscore_f1", "BERTScore", **settings)
+    rows = _competency_means(where_read(zero_shot, ["model", "category"]), "correct", "accuracy", **settings)
+    rows += _competency_means(reasoned, "bertscore_f1", "BERTScore", **settings)
     means = pd.DataFrame(rows, columns=columns)
     grid = pd.DataFrame(product(models, _MEASURES, SHORT), columns=columns[:3])
     out = grid.merge(means, how="outer").fillna({"n": 0}).astype({"n": int})

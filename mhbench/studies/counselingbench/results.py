@@ -288,7 +288,7 @@ def beside_released(accuracy: pd.DataFrame, results: pd.DataFrame, claims: Claim
     return out.assign(inside=inside.where(out["printed"].notna(), None))
 
 # %% ../../../nbs/studies/counselingbench/08_results.ipynb #f2efca22
-def _beside(release: Path, name: str) -> list[Path]:
+def _files_by_pattern(release: Path, name: str) -> list[Path]:
     "Files of a name's pattern in a release, or in the folders around it that hold results."
     paths = set(release.rglob(name))
     folders = (".", "metrics", "results/metrics", "statistical_analysis", "reasoning_benchmarking")
@@ -307,9 +307,9 @@ def _fullest(release: Path, name: str) -> list[Path]:
 def released_results(release: str | Path) -> tuple[pd.DataFrame, pd.DataFrame]:  # as of result_table
     "The result files of a release, with the means of the reasoning scores where they are there."
     release, results, unread = Path(release), pd.DataFrame(), pd.DataFrame()
-    for file in _beside(release, "*_zero-shot_None_0.txt")[:1]:
+    for file in _files_by_pattern(release, "*_zero-shot_None_0.txt")[:1]:
         results, unread = result_table(file.parent)
-    means = [reasoning_means(f) for f in _beside(release, "reasoning_table_overall.csv")[:1]]
+    means = [reasoning_means(f) for f in _files_by_pattern(release, "reasoning_table_overall.csv")[:1]]
     return pd.concat([results, *means], ignore_index=True), unread
 
 # %% ../../../nbs/studies/counselingbench/08_results.ipynb #0d15c000
@@ -360,6 +360,6 @@ def _of_chains_and_annotators(stage: Any, release: Path | None) -> Iterator[Any]
     captions = {"scores": "Scores of chains of thought: with missing chains left out, and as 0"}
     captions |= {"errors": "Annotated wrong answers of one model", "bank": "The whole bank of questions"}
     for name, (path, reader) in readers.items():
-        files = _beside(release, path) if release else []
+        files = _files_by_pattern(release, path) if release else []
         table = reader(files[0]).assign(origin="recorded") if files else pd.DataFrame()
         yield stage.table(name, table, captions[name], absent="its file is not here", show=name != "scores")

@@ -23,7 +23,7 @@ from ...tools.panel import MODELS, SEED, TABLE, named_answers, new_file
 __all__ = []
 
 # %% ../../../nbs/studies/medqade/08_commands.ipynb #0d9824e3
-def _names(study: str) -> AbstractContextManager[RaterKey]:
+def _rater_key_of(study: str) -> AbstractContextManager[RaterKey]:
     return rater_key(names_file(root()), study)
 
 
@@ -31,7 +31,7 @@ def _names_of_round(folder: str) -> AbstractContextManager[RaterKey]:
     "The key of the study for which a round was drawn."
     file = Path(folder) / "round.json"
     about = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-    return _names(about.get("study", "medqade"))
+    return _rater_key_of(about.get("study", "medqade"))
 
 
 _ROUND = argument("round", help="the round's folder, with the exports in it")
@@ -69,7 +69,7 @@ def _panel_draw(a: argparse.Namespace) -> None:
         a.items = min(a.items, len(population.items))
         share_match = None
         a.core = min(a.core, a.items)
-    with _names(a.study):
+    with _rater_key_of(a.study):
         pseudonym = pseudonyms([*a.raters, *([a.tie_breaker] if a.tie_breaker else [])])
     round_ = rounds.draw_round(
         population,

@@ -22,7 +22,7 @@ from ...stats.resample import divide
 from ...stats.tests import adjust_p
 from ...steps.judge_people import together_table
 from ...steps.judge_tables import student_points
-from ...steps.verdict_tables import about_lineages, lineage_guard
+from ...steps.verdict_tables import about_lineages, lineage_pairs
 from mhbench.studies.medqade.panel_tables import (
     JudgeLabels,
     Panel,
@@ -120,7 +120,7 @@ _BIAS = ["annotator", "student", "kind", *ESTIMATE_COLUMNS, "p_value", "n_peers"
 _PEERS = "the mean of the peers"  # of other lineages
 
 
-def _families(verdicts: JudgeLabels, students: Sequence[str], lineages: Mapping[str, str]) -> dict[str, str]:
+def _lineages_or_names(verdicts: JudgeLabels, students: Sequence[str], lineages: Mapping[str, str]) -> dict[str, str]:
     return {name: lineages.get(name) or name for name in [*verdicts.judges, *students]}
 
 
@@ -140,9 +140,9 @@ def self_preference_table(
 
     Source: MedQADE, section 4.4.4.
     """
-    families = _families(verdicts, students, lineages)
+    families = _lineages_or_names(verdicts, students, lineages)
     value = as_scores(verdicts.labels)
-    tests = max(len(lineage_guard(verdicts.judges, students, lineages)), 1)
+    tests = max(len(lineage_pairs(verdicts.judges, students, lineages)), 1)
     settings: dict[str, Any] = {"n": n_boot, "seed": seed, "tests": tests}
     rows = []
     for (a, judge), (s, student) in product(enumerate(verdicts.judges), enumerate(students)):
@@ -176,7 +176,7 @@ def favour_by_label(
     seed: int,
 ) -> pd.DataFrame:  # annotator, people_say, n, ...: pass rate of own and related answers less that of others'
     "The excess pass rate of own and related answers over others', among answers with the same label by people."
-    families = _families(verdicts, panel.students, lineages)
+    families = _lineages_or_names(verdicts, panel.students, lineages)
     family = panel.answers["student"].map(families).to_numpy()
     good = as_scores(majorities(labels))
     rows = []
@@ -196,7 +196,7 @@ def why_no_self_preference(verdicts: JudgeLabels, students: Sequence[str], linea
     "Why `self_preference_table` has no row: a shared lineage is named, whether or not its bias can be computed."
     if not len(verdicts.judges):
         return "no judge has labelled these answers"
-    pairs = lineage_guard(verdicts.judges, students, lineages)[["judge", "student"]].to_numpy().tolist()
+    pairs = lineage_pairs(verdicts.judges, students, lineages)[["judge", "student"]].to_numpy().tolist()
     if not pairs or not all(lineages.get(judge) for judge in verdicts.judges):  # who is a peer is not known
         return about_lineages(verdicts.judges, students, lineages)
     names = ", ".join(f"{j} with {s}" for j, s in pairs[:4]) + (f" and {len(pairs) - 4} more" if len(pairs) > 4 else "")

@@ -37,7 +37,7 @@ class Population(NamedTuple):
     left_out: dict[str, int]  # reason -> items that cannot be shown
 
 
-def _shown(r: Response) -> Response:
+def _answer_as_shown(r: Response) -> Response:
     "An answer as raters see it; one without text says so."
     return r if (r.text or "").strip() else r.model_copy(update={"text": answer_text(r)})
 
@@ -54,7 +54,7 @@ def population(
     """
     items = [i for i in items if task_of(i).term]
     plain = [r for r in responses if r.mode == "zero_shot" and r.sample == 0 and not r.votes]
-    answered = {(r.model, r.item_id): _shown(r) for r in plain if r.status != "error"}
+    answered = {(r.model, r.item_id): _answer_as_shown(r) for r in plain if r.status != "error"}
     answering = sorted({model for model, _ in answered})
     names = list(students) if students is not None else answering
     missing = [s for s in names if s not in answering]
@@ -195,22 +195,22 @@ def find_ties(folder: str | Path) -> Ties:
     Raises: FileNotFoundError outside of a round; ValueError where the round has no tie-breaker, or no export.
     """
     folder = Path(folder)
-    about, drawn, matrix = _read_round(folder)
-    if about["tie_breaker"] is None:
+    round_facts, drawn, matrix = _read_round(folder)
+    if round_facts["tie_breaker"] is None:
         refuse("find_ties: the round must name a tie-breaker; got none", place=str(folder))
-    ratings = [r for r in load_exports(folder).ratings if r.rater in about["raters"] and r.target != "difficulty"]
+    ratings = [r for r in load_exports(folder).ratings if r.rater in round_facts["raters"] and r.target != "difficulty"]
     if not ratings:
         remedy = "save each rater's export as export-RATER.json in it"
         refuse("find_ties: the round must have an export of its panel; got none", place=str(folder), remedy=remedy)
     ids = drawn["item_id"].tolist()
     core = set(drawn.loc[drawn["core"], "item_id"])
-    labels = label_array(ratings, about["raters"], about["students"], ids)
+    labels = label_array(ratings, round_facts["raters"], round_facts["students"], ids)
     labelled = pd.notna(labels).all(axis=1)  # (R, N)
-    assigned = matrix.set_index("item_id").loc[ids, about["raters"]].to_numpy().T.astype(bool)
+    assigned = matrix.set_index("item_id").loc[ids, round_facts["raters"]].to_numpy().T.astype(bool)
     tied = set(tie_breaker_items(labels, ids))
     why = {i: "core and tied" if i in tied else "core" for i in core} | dict.fromkeys(tied - core, "tied")
     items = pd.DataFrame({"item_id": tie_breaker_items(labels, ids, core=sorted(core))})
-    pages = _pages(folder, about["raters"])
+    pages = _pages(folder, round_facts["raters"])
     n_open = int((assigned & ~labelled).any(axis=0).sum())
     return Ties(items.assign(why=items["item_id"].map(why)), [pages[i] for i in items["item_id"]], n_open)
 
@@ -241,7 +241,7 @@ def changed_answers(folder: str | Path, responses: Iterable[Response]) -> list[s
     displayed: dict[tuple[str, str], str] = {}
     for item_id, page in _pages(folder, _read_round(folder)[0]["raters"]).items():
         displayed |= {(model, item_id): page["data"][f"answer_{k}"] for k, model in enumerate(key[item_id], 1)}
-    current = {(r.model, r.item_id): _shown(r).text for r in responses if r.sample == 0 and not r.votes}
+    current = {(r.model, r.item_id): _answer_as_shown(r).text for r in responses if r.sample == 0 and not r.votes}
     remark = {key: "" if key in current else " (no answer)" for key in displayed}
     return [f"{m}, {i}{remark[m, i]}" for (m, i), text in displayed.items() if current.get((m, i)) != text]
 

@@ -96,7 +96,7 @@ def _annotation(row: dict[str, str], place: str, mapping: Reading) -> tuple[list
     return scores.tolist(), order, str(response.get("comment") or "").strip()
 
 # %% ../../../nbs/studies/mentat/02_annotations.ipynb #4bf7560b
-def _left_out(row: dict[str, str], n: int, last: bool) -> str:
+def _reason_left_out(row: dict[str, str], n: int, last: bool) -> str:
     "Why a row is no annotation."
     if row["rater_id"] or row["participant_name"]:
         return "page that asks who is rating"
@@ -136,7 +136,7 @@ def load_annotations(folder: str | Path, mapping: Reading = "shown") -> Annotati
             rater = pseudonyms([rater])[rater]
         for n, (place, row) in enumerate(rows):
             if row["trial_type"] != "survey-slider":
-                left.append((place, _left_out(row, n, n == len(rows) - 1)))
+                left.append((place, _reason_left_out(row, n, n == len(rows) - 1)))
                 continue
             scores, order, comment = _annotation(row, place, mapping)
             constant: dict[str, Any] = {"item_id": f"mentat-{row['q_no']}", "study": "mentat", "rater": rater}

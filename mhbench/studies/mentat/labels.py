@@ -162,7 +162,7 @@ def _won(scores: np.ndarray, code: np.ndarray, weights: np.ndarray, ridge: float
     return probs.reshape(wins.shape[:3]), nll.reshape(wins.shape[:2])
 
 
-def _ranked(scores: np.ndarray, code: np.ndarray, weights: np.ndarray, ridge: float) -> tuple[np.ndarray, np.ndarray]:
+def _labels_of_rankings(scores: np.ndarray, code: np.ndarray, weights: np.ndarray, ridge: float) -> tuple[np.ndarray, np.ndarray]:
     "Plackett and Luce's labels, one fit after the other."
     probs, nll = [], []
     of_question = [code == k for k in range(code.max() + 1)]
@@ -173,21 +173,21 @@ def _ranked(scores: np.ndarray, code: np.ndarray, weights: np.ndarray, ridge: fl
     return np.array(probs), np.array(nll)
 
 
-def _alone(model: str, data: tuple, ridge: float, n_boot: int, seed: int) -> _Labels:
+def _labels_by_question(model: str, data: tuple, ridge: float, n_boot: int, seed: int) -> _Labels:
     "Labels of each question by itself."
     scores, questions, _ = data
     names, code = np.unique(questions, return_inverse=True)
     chunks = draw_weights(len(scores), n_boot, seed=seed, strata=code) if n_boot else ()
     weights = np.concatenate([np.ones((1, len(scores))), *chunks])
     ranked = model == "Plackett-Luce"  # whose likelihood is over the orders that ties allow
-    probs, nll = (_ranked if ranked else _won)(scores, code, weights, ridge)
+    probs, nll = (_labels_of_rankings if ranked else _won)(scores, code, weights, ridge)
     n_ties = int(pairwise_ties(scores).sum() / 2)
     facts: dict = dict(n_pairs=int(pairwise_wins(scores).sum()), n_ties=n_ties, n_ties_used=n_ties if ranked else 0)
     facts |= dict(nll=nll[0].sum(), nll_of="rankings" if ranked else "pairs with a winner", n_unconverged=0)
     return _Labels(names, probs[0], probs[1:], facts)
 
 
-def _together(model: str, data: tuple, penalty: float, n_boot: int, seed: int) -> _Labels:
+def _hierarchical_labels(model: str, data: tuple, penalty: float, n_boot: int, seed: int) -> _Labels:
     "Labels of all questions by the hierarchical model."
     offset = cast(Literal["paper", "symmetric"], model.split(", ")[1])
     boot = bootstrap_preferences(*data, n=n_boot, seed=seed, offset=offset, penalty=penalty)
@@ -197,12 +197,12 @@ def _together(model: str, data: tuple, penalty: float, n_boot: int, seed: int) -
     return _Labels(f.questions, f.probs, boot.probs.replicates, facts | {"n_unconverged": boot.n_unconverged}, boot)
 
 # %% ../../../nbs/studies/mentat/03_labels.ipynb #492285b7
-def _wrong(questions: np.ndarray, n_options: int, wrong_options: Mapping[str, Iterable[str]]) -> np.ndarray:
+def _wrong_mask(questions: np.ndarray, n_options: int, wrong_options: Mapping[str, Iterable[str]]) -> np.ndarray:
     "(Q, K) bool: the options that are objectively wrong."
     return np.array([np.isin(letters(n_options), list(wrong_options.get(q, ()))) for q in questions])
 
 
-def _ends(replicates: np.ndarray, wrong: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _refit_limits(replicates: np.ndarray, wrong: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     "Ends of the refits' spread of labels, wrong options at 0 in every replicate; NaN without replicates."
     if not len(replicates):
         return np.full(wrong.shape, np.nan), np.full(wrong.shape, np.nan)
@@ -258,14 +258,14 @@ def label_tables(
     labels, facts, top = [], [], []
     fits: dict[str, PreferenceRefits] = {}
     for model, (rated, rows) in product(models, with_creators(arrays, creators).items()):
-        fit, weight = (_together, penalty) if model.startswith("hier") else (_alone, ridge)
+        fit, weight = (_hierarchical_labels, penalty) if model.startswith("hier") else (_labels_by_question, ridge)
         refits = n_boot_rankings if model == "Plackett-Luce" else n_boot
         fitted = fit(model, rows, weight, refits, seed)
         if fitted.fit is not None and not rated:
             fits[model.split(", ")[1]] = fitted.fit
-        wrong = _wrong(fitted.questions, fitted.probs.shape[1], wrong_options or {})
+        wrong = _wrong_mask(fitted.questions, fitted.probs.shape[1], wrong_options or {})
         probs = soft_labels(fitted.probs, wrong)
-        low, high = _ends(fitted.replicates, wrong)
+        low, high = _refit_limits(fitted.replicates, wrong)
         frame = label_frame(fitted.questions, probability=probs, refits_low=low, refits_high=high, wrong=wrong)
         head = {"model": model, "creators": rated}
         labels.append(pd.DataFrame(head | dict(frame.round(12))))  # a worth of 1e-30 is 0 to any reader

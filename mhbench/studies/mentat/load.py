@@ -93,12 +93,12 @@ def load_mentat_results(
             prompt = (name, row["prompt_mcq"])
             if prompt not in ids:
                 options = without_prompt(row, place)[1]
-                known = base[q].options if q in base else []
-                if sorted(known) != sorted(options):
+                options_of_base = base[q].options if q in base else []
+                if sorted(options_of_base) != sorted(options):
                     rule = "have the options of its question in the question file"
-                    actual = "others" if known else "no such question"
+                    actual = "others" if options_of_base else "no such question"
                     refuse(f"load_mentat_results: a prompt must {rule}; got {actual}", place=place)
-                item = prompt_item(place, row, name, seen[name, q], [known.index(o) for o in options])
+                item = prompt_item(place, row, name, seen[name, q], [options_of_base.index(o) for o in options])
                 rows.append((place, item))
                 seen[name, q] += 1
                 ids[prompt] = item["item_id"]
@@ -108,7 +108,7 @@ def load_mentat_results(
     return validate(rows, Item, unique="item_id").records, validate(replies, Response).records
 
 # %% ../../../nbs/studies/mentat/07_load.ipynb #5cd236bd
-def _questions(
+def _questions_or_prompts(
     path: Path, password: str | None, sets: list[str], notes: list[str]
 ) -> tuple[list[Item], list[Response]]:
     "The questions, or the prompts of some sets, with the answers that were recorded to them."
@@ -121,11 +121,11 @@ def _questions(
     items = load_mentat(path, password, sets=drawn) if drawn or not sets else []
     if not answered:
         return items, []
-    prompts, said = load_mentat_results(path, password, load_mentat(path, password), answered)
-    return items + prompts, said
+    prompts, responses = load_mentat_results(path, password, load_mentat(path, password), answered)
+    return items + prompts, responses
 
 
-def _settings(path: Path, sets: list[str]) -> dict[str, dict]:
+def _mentat_settings(path: Path, sets: list[str]) -> dict[str, dict]:
     "Settings of the study's sections for this corpus: its sets, and the file of the creators' answers."
     base = [s for s in sets if s.startswith("D0")] if sets else ["D0"]
     creators = path / "creators.csv"
@@ -155,17 +155,17 @@ def load(
     if isinstance(sets, str):
         refuse(f"load_mentat: sets must be a list of names; got {sets!r}; write [{sets}]")
     notes: list[str] = []
-    items, said = _questions(path, os.environ.get("MHBENCH_MENTAT_PASSWORD"), list(sets), notes)
-    corpus = Corpus(items, responses=said, notes=notes, settings=_settings(path, list(sets)))
+    items, responses = _questions_or_prompts(path, os.environ.get("MHBENCH_MENTAT_PASSWORD"), list(sets), notes)
+    corpus = Corpus(items, responses=responses, notes=notes, settings=_mentat_settings(path, list(sets)))
     corpus.settings["prepare"] |= settled
     folder = path / "annotated_data"
     if not folder.is_dir():
         corpus.notes.append("there is no folder annotated_data, so there are no ratings")
         return corpus
-    got = load_annotations(folder, mapping=mapping)
+    annotations = load_annotations(folder, mapping=mapping)
     rows = "rows of the annotation files are no annotations"
-    left_out = [f"{n} {rows}: {why}" for why, n in sorted(got.left_out.items())]
+    left_out = [f"{n} {rows}: {why}" for why, n in sorted(annotations.left_out.items())]
     category = {i.base: {"category": i.category} for i in items if i.category}
-    corpus.ratings = [r.model_copy(update={"variant": r.variant | category.get(r.item_id, {})}) for r in got.ratings]
+    corpus.ratings = [r.model_copy(update={"variant": r.variant | category.get(r.item_id, {})}) for r in annotations.ratings]
     corpus.notes = [*notes, reading_note(mapping), *left_out]
     return corpus

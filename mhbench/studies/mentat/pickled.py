@@ -59,14 +59,14 @@ class Described:
     state: Any = None
 
 
-def _named(module: str, name: str) -> Described:
+def _described_class(module: str, name: str) -> Described:
     full = f"{module}.{name}".replace("numpy._core.", "numpy.core.")
     if full in _NAMES or module.split(".")[0] == "openai":
         return Described(full)
     raise ValueError(f"it names {module}.{name}, which no table needs")
 
 
-def _called(callee: Any, args: Any) -> Described:
+def _described_call(callee: Any, args: Any) -> Described:
     if not isinstance(callee, Described) or callee.args is not None or not isinstance(args, tuple):
         raise ValueError("it calls what is no function")
     return Described(callee.name, args)
@@ -130,11 +130,11 @@ class _Machine:
         elif op in ("APPENDS", "SETITEMS", "ADDITEMS"):
             self.add({"APPENDS": list, "SETITEMS": dict, "ADDITEMS": set}[op], self.since_mark())
         elif op == "STACK_GLOBAL":
-            push(_named(*map(str, self.take(2))))
+            push(_described_class(*map(str, self.take(2))))
         elif op == "GLOBAL":
-            push(_named(*arg.split(" ")))
+            push(_described_class(*arg.split(" ")))
         elif op in ("REDUCE", "NEWOBJ"):
-            push(_called(*self.take(2)))
+            push(_described_call(*self.take(2)))
         elif op == "BUILD":
             [state] = self.take(1)
             if not isinstance(self.stack[-1], Described):
@@ -196,25 +196,25 @@ def _array(note: Described) -> np.ndarray:
     return values.reshape(shape, order=order if order in ("C", "F") else "C")
 
 
-def _columns(place: Described, n: int) -> list[int]:
+def _block_columns(place: Described, n: int) -> list[int]:
     "Which of n columns a block holds."
     if place.name == "builtins.slice":
         return list(range(n))[slice(*place.args or ())]
     return [int(k) for k in _array(place)]
 
 
-def _plain(value: Any) -> Any:
+def _as_parquet_value(value: Any) -> Any:
     "A cell as Parquet can keep it: the fields of an object, in place of the object."
     if isinstance(value, Described):
         value = value.state["__dict__"]
     if isinstance(value, dict):
-        return {str(k): _plain(v) for k, v in value.items()} or None
+        return {str(k): _as_parquet_value(v) for k, v in value.items()} or None
     if isinstance(value, list | tuple | set):
-        return [_plain(v) for v in value]
+        return [_as_parquet_value(v) for v in value]
     return value
 
 
-def _table(note: Any) -> pa.Table:
+def _table_of_note(note: Any) -> pa.Table:
     if not isinstance(note, Described) or note.name not in ("pandas.DataFrame", "pandas.core.frame.DataFrame"):
         raise ValueError(f"it is {note.name if isinstance(note, Described) else type(note).__name__}")
     [blocks, axes] = note.state["_mgr"].args
@@ -224,8 +224,8 @@ def _table(note: Any) -> pa.Table:
         values, place, _ = block.args
         if block.name != "pandas._libs.internals._unpickle_block":
             raise ValueError(f"it has {block.name} in place of a block of columns")
-        columns |= dict(zip(_columns(place, len(names)), _array(values), strict=True))
-    return pa.table({name: [_plain(v) for v in columns[k].tolist()] for k, name in enumerate(names)})
+        columns |= dict(zip(_block_columns(place, len(names)), _array(values), strict=True))
+    return pa.table({name: [_as_parquet_value(v) for v in columns[k].tolist()] for k, name in enumerate(names)})
 
 # %% ../../../nbs/studies/mentat/11_pickled.ipynb #db9c07ff
 _LIMITS = {"RLIMIT_AS": 2 << 30, "RLIMIT_CPU": 120, "RLIMIT_FSIZE": 0, "RLIMIT_NOFILE": 0}  # the last two: no file
@@ -243,7 +243,7 @@ def convert() -> None:
             resource.setrlimit(getattr(resource, limit), (most, most))
     try:
         out = pa.BufferOutputStream()
-        pq.write_table(_table(pickled_values(sys.stdin.buffer.read())), out)
+        pq.write_table(_table_of_note(pickled_values(sys.stdin.buffer.read())), out)
     except Exception as e:  # whatever a damaged file makes of plain values
         sys.exit(str(e)[:200] or type(e).__name__)
     sys.stdout.buffer.write(out.getvalue())
@@ -254,22 +254,22 @@ def pickled_table(data: bytes, name: str = "table") -> pd.DataFrame:
 
     Raises: ValueError for anything else; nothing that the file names is imported or called.
     """
-    kept = corpora() / ".converted" / hashlib.sha256(_FORM + data).hexdigest()
-    if not kept.exists():
+    converted = corpora() / ".converted" / hashlib.sha256(_FORM + data).hexdigest()
+    if not converted.exists():
         paths = os.pathsep.join(filter(None, sys.path))
         few = {"OPENBLAS_NUM_THREADS": "1", "ARROW_DEFAULT_MEMORY_POOL": "system"}  # others reserve a gigabyte
         done = subprocess.run(
             [sys.executable, "-P", "-c", _CHILD], input=data, capture_output=True, env={"PYTHONPATH": paths} | few
         )
         if done.returncode:
-            got = (
+            reason = (
                 done.stderr.decode(errors="replace").strip().rpartition("\n")[2][:200]
                 or f"an end by signal {-done.returncode}"
             )
             rule = "be a pickled table, and nothing else"
             remedy = "it is damaged, or was made by somebody else: download it again from its authors"
-            refuse(f"pickled_table: file must {rule}; got {got}", place=name, remedy=remedy)
-        with tempfile.NamedTemporaryFile(dir=private_folder(kept.parent), delete=False) as f:
+            refuse(f"pickled_table: file must {rule}; got {reason}", place=name, remedy=remedy)
+        with tempfile.NamedTemporaryFile(dir=private_folder(converted.parent), delete=False) as f:
             f.write(done.stdout)
-        os.replace(f.name, kept)
-    return pd.DataFrame(pq.read_table(kept).to_pydict())
+        os.replace(f.name, converted)
+    return pd.DataFrame(pq.read_table(converted).to_pydict())

@@ -96,7 +96,7 @@ def read_wrong_options(file: str | Path) -> dict[str, list[str]]:  # question ->
     path = Path(file)
     text = path.read_text(encoding="utf-8")
     tree = ast.parse(text)
-    mappings = [mapping for node in ast.walk(tree) if isinstance(node, ast.Dict) and (mapping := _plain(node))]
+    mappings = [mapping for node in ast.walk(tree) if isinstance(node, ast.Dict) and (mapping := _literal_mapping(node))]
     if not mappings:
         refuse("read_wrong_options: file must map questions to numbers of options; got none", place=path.name)
     return {f"mentat-{int(q)}": ["ABCDE"[k] for k in sorted(wrong)] for q, wrong in max(mappings, key=len).items()}
@@ -107,7 +107,7 @@ def named_wrong_options(options: Mapping[str, Sequence[str]] | str, top: Path) -
     return read_wrong_options(top / Path(options).expanduser()) if isinstance(options, str) else options
 
 
-def _plain(node: ast.Dict) -> dict | None:
+def _literal_mapping(node: ast.Dict) -> dict | None:
     "A mapping of numbers to lists of numbers, written as such; None for another one."
     try:
         mapping = ast.literal_eval(node)
@@ -281,7 +281,7 @@ FLOOR = 0.001  # of a probability in the log score
 _TEMPERATURES = np.geomspace(0.25, 8, 41)
 
 
-def _at(probs: np.ndarray, temperature: float) -> np.ndarray:
+def _at_temperature(probs: np.ndarray, temperature: float) -> np.ndarray:
     raised = np.maximum(probs, 1e-12) ** (1 / temperature)
     return raised / raised.sum(1, keepdims=True)
 
@@ -293,10 +293,10 @@ def tempered(held_out: HeldOut, kind: str) -> np.ndarray:  # (N, K)
     """
     probs = held_out.predicted[kind]
     out = np.empty_like(probs)
-    scores = np.array([cross_entropy(held_out.chosen, _at(probs, t), floor=FLOOR, each=True) for t in _TEMPERATURES])
+    scores = np.array([cross_entropy(held_out.chosen, _at_temperature(probs, t), floor=FLOOR, each=True) for t in _TEMPERATURES])
     for rater in np.unique(held_out.raters):
         by_rater = held_out.raters == rater
-        out[by_rater] = _at(probs[by_rater], _TEMPERATURES[scores[:, ~by_rater].mean(1).argmin()])
+        out[by_rater] = _at_temperature(probs[by_rater], _TEMPERATURES[scores[:, ~by_rater].mean(1).argmin()])
     return out
 
 # %% ../../../nbs/studies/mentat/08_preferences.ipynb #478a77f1

@@ -149,7 +149,7 @@ def checked_rows(
         refuse(f"{caller}: file must be CSV; got {e} ({name}:{start}); {remedy}")
 
 # %% ../../../nbs/studies/mentat/01_questions.ipynb #2cdb6924
-def _question(place: str, row: dict[str, str]) -> dict:
+def _item_fields(place: str, row: dict[str, str]) -> dict:
     "One row of the questions as the fields of an Item."
 
     def broken(column, rule):
@@ -205,7 +205,7 @@ def load_mentat(
     file = _find(path, "question", ".csv", "load_mentat")
     optional_columns = ("", "Unnamed: 0", "canary")
     rows = checked_rows(open_part(file, password), MENTAT_COLUMNS, optional_columns, file.name, "load_mentat")
-    items = validate(((place, _question(place, row)) for place, row in rows), Item, unique="item_id").records
+    items = validate(((place, _item_fields(place, row)) for place, row in rows), Item, unique="item_id").records
     if not items:
         refuse(f"load_mentat: file must hold questions; got none ({file.name}); download it again")
     return items

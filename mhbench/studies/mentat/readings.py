@@ -82,7 +82,7 @@ def _again(arrays: AnnotationArrays, two: np.ndarray) -> tuple[np.ndarray, np.nd
     return np.array([float(top[i] == top[j]) for i, j in pairs]), np.array([arrays.questions[i] for i, _ in pairs])
 
 # %% ../../../nbs/studies/mentat/05_readings.ipynb #b329b27b
-def _wordings(arrays: AnnotationArrays) -> tuple[np.ndarray, np.ndarray]:
+def _wording_distances(arrays: AnnotationArrays) -> tuple[np.ndarray, np.ndarray]:
     "Distance of mean scores between every two wordings of a question that has both, and the question."
     out, question = [], []
     for q in np.unique(arrays.questions):
@@ -103,14 +103,14 @@ _UNITS = {  # test -> its units
 }
 
 
-def _values(arrays: AnnotationArrays, has_one: np.ndarray) -> dict[str, tuple[np.ndarray, np.ndarray]]:  # by unit
+def _test_values(arrays: AnnotationArrays, has_one: np.ndarray) -> dict[str, tuple[np.ndarray, np.ndarray]]:  # by unit
     "The values of each test under one reading, and their clusters."
     everyone = np.ones(len(has_one), bool)
     return {
         "annotation": (_correlation_with_others(arrays, ~has_one, has_one), arrays.questions),
         "pair of annotations": _again(arrays, ~has_one),
         "session": _session_means(_correlation_with_others(arrays, everyone, everyone), arrays.sessions),
-        "pair of wordings": _wordings(arrays),
+        "pair of wordings": _wording_distances(arrays),
     }
 
 
@@ -127,7 +127,7 @@ def reading_tests(readings: Mapping[str, AnnotationArrays]) -> ReadingTests:
     Source: sign test: Arbuthnott 1710.
     """
     has_one = has_one_reading(np.asarray(readings["shown"].orders))
-    values = {m: _values(a, has_one) for m, a in readings.items()}
+    values = {m: _test_values(a, has_one) for m, a in readings.items()}
     rows, signs = [], []
     for test, unit in _UNITS.items():
         for m, by in values.items():
@@ -155,7 +155,7 @@ def _signs(test: str, unit: str, as_shown: np.ndarray, as_released: np.ndarray) 
     return dict(test=test, unit=unit, n=len(d), shown=up, release=down, even=len(d) - up - down, p_value=p)
 
 # %% ../../../nbs/studies/mentat/05_readings.ipynb #e2905b87
-def _measures(arrays: AnnotationArrays, creators: Mapping[str, int]) -> pd.DataFrame:
+def _reading_measures(arrays: AnnotationArrays, creators: Mapping[str, int]) -> pd.DataFrame:
     "Alpha, share of the top option, and the creator's answer on top, one row a question."
     alphas = question_alphas(arrays.scores, arrays.questions, raters=arrays.raters)
     rows = []
@@ -175,7 +175,7 @@ def agreement_by_reading(
     creators: Mapping[str, int] = {},  # question -> the creator's option
 ) -> pd.DataFrame:  # measure, category, reading, n (questions), estimate, ci_low, ci_high, interval
     "Agreement between raters, and with the questions' creators, under either reading, and the paired differences."
-    by = {m: _measures(a, creators) for m, a in readings.items()}
+    by = {m: _reading_measures(a, creators) for m, a in readings.items()}
     by["shown - release"] = by["shown"] - by["release"]
     groups: dict[str, list] = {"all": list(by["shown"].index)}
     for q in by["shown"].index:

@@ -33,22 +33,22 @@ from .readings import both_readings, labels_of, reading_fits
 
 # %% auto #0
 __all__ = ['question_lists', 'evaluation_ids', 'counts_by_list', 'set_counts', 'annotation_counts', 'release_facts',
-           'alphas_by_convention', 'creators_by_convention', 'bootstrap_ends', 'recorded_marks', 'notebook_text',
-           'notebook_averages', 'notebook_accuracies', 'notebook_models', 'wrong_options_of', 'wrong_option_facts',
-           'release_tables', 'mentat_release']
+           'alphas_by_convention', 'creators_by_convention', 'bootstrap_ends', 'scores_as_recorded_and_read',
+           'notebook_text', 'notebook_averages', 'notebook_accuracies', 'notebook_models', 'wrong_options_of',
+           'wrong_option_facts', 'release_tables', 'mentat_release']
 
 # %% ../../../nbs/studies/mentat/09_release.ipynb #fe203612
 _LEFT_OUT = {"paper": (85, 87, 91, 92), "evaluation sets": (92, 173, 175)}  # ids, as the authors' code has them
 
 
-def _number(question: str) -> int:
+def _question_number(question: str) -> int:
     return int(question.split("-")[1])
 
 
 def question_lists(items: Iterable[Item], rated: Iterable[str]) -> dict[str, set[int]]:  # list -> ids
     "The three lists of questions, by the number of each question."
-    file = {_number(i.base) for i in items}
-    annotated = {_number(q) for q in rated}
+    file = {_question_number(i.base) for i in items}
+    annotated = {_question_number(q) for q in rated}
     paper = file - set(_LEFT_OUT["paper"])
     drawn = (file | annotated) - set(_LEFT_OUT["evaluation sets"])
     return {"question file": file, "paper": paper, "evaluation sets": drawn}
@@ -66,7 +66,7 @@ def evaluation_ids(ids: Iterable[int]) -> set[int]:
 # %% ../../../nbs/studies/mentat/09_release.ipynb #a3938003
 def counts_by_list(items: Sequence[Item], lists: Mapping[str, set[int]]) -> pd.DataFrame:  # list, group, n
     "How many questions each list has, by category, and how many its split leaves for evaluation."
-    category = {_number(i.base): i.category or "" for i in items}
+    category = {_question_number(i.base): i.category or "" for i in items}
     rows = []
     for name, ids in lists.items():
         categories = pd.Series([category.get(k, "not in the question file") for k in sorted(ids)], dtype=str)
@@ -83,7 +83,7 @@ def _ages(prompts: Iterable[Item]) -> list[int]:
 
 
 def _of_set(name: str, prompts: Sequence[Item], splits: Mapping[str, set[int]]) -> dict[str, Any]:
-    rows = [(_number(i.base), i.variant.get("gender")) for i in prompts]
+    rows = [(_question_number(i.base), i.variant.get("gender")) for i in prompts]
     frame = pd.DataFrame(rows, columns=["question", "gender"])
     ages = _ages(prompts)
     gender = frame.groupby("question")["gender"]
@@ -119,8 +119,8 @@ def annotation_counts(
     lists: Mapping[str, set[int]],
 ) -> pd.DataFrame:  # list, creators, questions, annotations, per_question
     "How many annotations the questions of each list have, without the creators' answers and with them."
-    number = np.array([_number(q) for q in arrays.questions])
-    answered = {_number(q) for q in creators}
+    number = np.array([_question_number(q) for q in arrays.questions])
+    answered = {_question_number(q) for q in creators}
     rows = []
     for name, ids in {"every annotated question": set(number.tolist()), **lists}.items():
         in_list = number[np.isin(number, list(ids))]
@@ -223,7 +223,7 @@ def _by_category(marks: pd.DataFrame, **head: str) -> list[dict[str, Any]]:  # c
     return [head | {"category": c} | _marked(int(group["correct"].sum()), len(group)) for c, group in parts.items()]
 
 
-def recorded_marks(
+def scores_as_recorded_and_read(
     folder: Path,  # of the release
     password: str | None,
     items: Sequence[Item],  # prompts of the results files
@@ -369,7 +369,7 @@ def release_tables(folder: str | Path, password: str | None = None) -> Iterator[
     if responses:
         labels: dict[str, pd.DataFrame | None] = {"results file": None}
         labels |= {f"{m}{', creators' * c}": labels_of(f) for (m, o, c), f in fits.items() if o == "symmetric"}
-        yield "marks", recorded_marks(folder, password, prompts, responses, labels)
+        yield "marks", scores_as_recorded_and_read(folder, password, prompts, responses, labels)
     yield from _printed_by_notebook(folder)
 
 

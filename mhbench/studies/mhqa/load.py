@@ -116,7 +116,7 @@ _Agreeing.__name__ = _Named.__name__ = "MHQARow"  # what an error calls them
 _RULES = {"agree": _Agreeing, "number": MHQARow, "text": _Named}
 
 
-def _rows(path: Path, encoding: str = "utf-8-sig") -> Iterator[tuple[str, dict[str, str]]]:
+def _csv_rows(path: Path, encoding: str = "utf-8-sig") -> Iterator[tuple[str, dict[str, str]]]:
     for place, row in csv_rows(path, ("topic", "type", "question", *_OPTIONS), encoding):
         if "id" not in row:
             value = "a file of recorded answers" if "predictions" in row else "another file"
@@ -126,7 +126,7 @@ def _rows(path: Path, encoding: str = "utf-8-sig") -> Iterator[tuple[str, dict[s
         yield place, {k: v for k, v in row.items() if k and not k.startswith("Unnamed:")}
 
 # %% ../../../nbs/studies/mhqa/01_load.ipynb #26c1653a
-def _split(path: Path) -> str:
+def _bank_name(path: Path) -> str:
     stem = path.stem.lower().replace("-", "_")
     if stem in ("mhqa", "mhqa_gold"):
         return "gold"
@@ -170,12 +170,12 @@ def load_mhqa(
             category=r.type,
             topic=r.topic,
             group_id=f"pmid-{r.id}",
-            split=split or _split(path),
+            split=split or _bank_name(path),
             source=place,
             canary=r.canary,
         )
 
-    return items_of_rows(_rows(path, encoding), _RULES[key], item, strict=strict, set_aside=set_aside)
+    return items_of_rows(_csv_rows(path, encoding), _RULES[key], item, strict=strict, set_aside=set_aside)
 
 # %% ../../../nbs/studies/mhqa/01_load.ipynb #fd951584
 _MODES = {"_zeroshot": "zero_shot", "_fewshot": "few_shot_cot"}  # end of a file's name -> how the model was asked
@@ -188,7 +188,7 @@ def _asked_of(path: Path) -> tuple[str, str]:
     return model, _MODES.get(end, "zero_shot")
 
 
-def _answered(row: Mapping[str, str], items: Sequence[Item]) -> Item | None:
+def _item_of_answer(row: Mapping[str, str], items: Sequence[Item]) -> Item | None:
     "The first of these items with the options of the row, where empty ones match any."
     row_options = [compared_text(row[o]) for o in _OPTIONS]
     for item in items:
@@ -210,7 +210,7 @@ def load_mhqa_results(csv: str | Path, items: Iterable[Item]) -> tuple[list[Resp
     rows, unmatched = [], []
     for place, row in csv_rows(path, ("question", *_OPTIONS, "predictions")):
         candidates = open_items.get(compared_text(row["question"]), [])
-        item = _answered(row, candidates)
+        item = _item_of_answer(row, candidates)
         if item is None:
             unmatched.append(place)
             continue
@@ -226,19 +226,19 @@ def load_mhqa_results(csv: str | Path, items: Iterable[Item]) -> tuple[list[Resp
 def _gold(folder: Path) -> tuple[Path, list[Path], list[Path]]:
     "The file of questions in a folder, files of recorded answers, and others."
     csv_files = sorted(folder.glob("*.csv"))
-    gold = [f for f in csv_files if _split(f) == "gold"] if len(csv_files) > 1 else csv_files
+    gold = [f for f in csv_files if _bank_name(f) == "gold"] if len(csv_files) > 1 else csv_files
     if len(gold) != 1:
         return one_file(folder, "*.csv"), [], []
     answered = [f for name in ("final_results", "sft_results") for f in sorted((folder / name).glob("*.csv"))]
     return gold[0], answered, [f for f in csv_files if f != gold[0]]
 
 
-def _settings(questions: Path) -> dict[str, dict]:
+def _mhqa_settings(questions: Path) -> dict[str, dict]:
     "What the study's sections say of MHQA-gold: the files of MHQA-B in its folder, whose questions table 1 counts."
     files = {f"MHQA-B {split}": questions.with_name(f"mhqa_b_{split}.csv") for split in ("train", "val", "test")}
     same = {"loader": "mhqa", "options": {"key": "number"}, "judged": False}
     banks = {name: same | {"path": str(file.resolve())} for name, file in files.items() if file.is_file()}
-    return {"profile": {"beside": banks}} if banks and _split(questions) == "gold" else {}
+    return {"profile": {"beside": banks}} if banks and _bank_name(questions) == "gold" else {}
 
 
 def load(
@@ -248,7 +248,7 @@ def load(
     "The study's corpus; of a folder the questions, and the answers in its folders `final_results` and `sft_results`."
     questions, answered, other_files = (path, [], []) if path.is_file() else _gold(path)
     corpus = corpus_of(load_mhqa(questions, **options))
-    corpus.settings = _settings(questions)
+    corpus.settings = _mhqa_settings(questions)
     corpus.notes += [f"{f.name}: not taken: import it by itself to ask its questions" for f in other_files]
     for file in answered:
         if not {"question", *_OPTIONS, "predictions"} <= set(next(csv_rows(file), ("", {}))[1]):

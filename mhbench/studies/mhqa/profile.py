@@ -49,13 +49,13 @@ def counts_by_part(counts: pd.DataFrame) -> pd.DataFrame:  # topic, type, and a 
     total = counts.assign(type="Total")
     with_totals = pd.concat([counts, total, total.assign(topic="All")])
     wide = with_totals.pivot_table(index=["topic", "type"], columns="part", values="n", aggfunc="sum", fill_value=0)
-    types = [*TYPES, *(t for t in _in_order(counts["type"], TYPES) if t not in TYPES), "Total"]
-    order = [*product(_in_order(counts["topic"], TOPICS), types), ("All", "Total")]
+    types = [*TYPES, *(t for t in _names_in_order(counts["type"], TYPES) if t not in TYPES), "Total"]
+    order = [*product(_names_in_order(counts["topic"], TOPICS), types), ("All", "Total")]
     wide = wide.reindex(order, fill_value=0)[list(dict.fromkeys(counts["part"]))]
     return wide.astype(int).rename_axis(columns=None).reset_index()
 
 
-def _in_order(names: Sequence[Any], paper_order: Sequence[str]) -> list[str]:
+def _names_in_order(names: Sequence[Any], paper_order: Sequence[str]) -> list[str]:
     "The names that occur: the paper's in its order, then others alphabetically."
     unique_names = list(dict.fromkeys(map(str, names)))
     return [x for x in paper_order if x in unique_names] + sorted(x for x in unique_names if x not in paper_order)
@@ -76,10 +76,10 @@ def _lettered(scores: pd.DataFrame) -> pd.DataFrame:
 def _in_groups(run: pd.DataFrame, by: str) -> list[tuple[str, pd.DataFrame]]:
     "The parts of a table in the paper's order, and all of it."
     names = run[by].astype(str)
-    return [*((g, run[names == g]) for g in _in_order(names, _GROUPS.get(by, ()))), ("Overall", run)]
+    return [*((g, run[names == g]) for g in _names_in_order(names, _GROUPS.get(by, ()))), ("Overall", run)]
 
 
-def _measured(
+def _accuracy_and_averages(
     truth: np.ndarray,  # (n,) letters
     answer: np.ndarray,  # (n, S) letters: S runs of one model; the measure is their mean
     right: np.ndarray,  # (n,) in [0, 1], mean over the runs
@@ -115,7 +115,7 @@ def accuracy_and_f1(
                 estimates = dict.fromkeys(_MEASURES, nothing)
             else:
                 right = group_rows["correct"].to_numpy(float)
-                estimates = _measured(truth, answer[:, None], right, clusters=clusters, **settings)
+                estimates = _accuracy_and_averages(truth, answer[:, None], right, clusters=clusters, **settings)
             head = {"model": model, "mode": mode, "group": group} | outcome_counts(group_rows)
             if all_items is not None:
                 questions = of_group(all_items, "all" if group == "Overall" else by, group)
@@ -141,7 +141,7 @@ def wide_table(measures: pd.DataFrame) -> pd.DataFrame:  # model, mode, measure,
     )
     wide = wide_cells(selected, ["model", "mode", "measure"], "column", 1, times=100)
     with_unread = wide.replace(r"^– \(n", f"{NONE_READ} (n", regex=True)  # no value though there are answers
-    groups = _in_order(selected.loc[selected["group"] != "Overall", "group"], [*TYPES, *TOPICS])
+    groups = _names_in_order(selected.loc[selected["group"] != "Overall", "group"], [*TYPES, *TOPICS])
     return with_unread[["model", "mode", "measure", *(heading[g] for g in (*groups, "Overall"))]]
 
 # %% ../../../nbs/studies/mhqa/03_profile.ipynb #f5ed187f
@@ -173,7 +173,7 @@ def trained_measures(runs: Sequence[Run], items: Sequence[Item], **settings: Any
                 clusters, truth = (group_rows[c].to_numpy(object) for c in ("cluster", "truth"))
                 answer = group_rows[range(len(finite))].to_numpy(object)
                 right = (answer == truth[:, None]).mean(axis=1)
-                estimates = _measured(truth, answer, right, clusters=clusters, **settings)
+                estimates = _accuracy_and_averages(truth, answer, right, clusters=clusters, **settings)
                 rows += [{"by": by} | head | {"group": group, "measure": m} | e.row() for m, e in estimates.items()]
     return pd.DataFrame(rows, columns=["by", "model", "mode", "group", "measure", *ESTIMATE_COLUMNS])
 
@@ -282,7 +282,7 @@ def nearest_label(
     return [Judgment(item_id=i.item_id, study=i.study, label=label_of[r.text], **constant) for i, r in pairs]
 
 # %% ../../../nbs/studies/mhqa/03_profile.ipynb #3837d072
-def _cases(item_ids: Iterable[str], cases: Mapping[str, str] | None) -> np.ndarray:
+def _case_codes(item_ids: Iterable[str], cases: Mapping[str, str] | None) -> np.ndarray:
     return np.array([(cases or {}).get(i, i) for i in item_ids], object)
 
 
@@ -304,7 +304,7 @@ def judged_shares(
             labelled = judge_rows.dropna()
             for label in labels:
                 has_label = (labelled["label"] == label).to_numpy(float)
-                e = estimate(mean, has_label, clusters=_cases(labelled["item_id"], cases), seed=0, share=True)
+                e = estimate(mean, has_label, clusters=_case_codes(labelled["item_id"], cases), seed=0, share=True)
                 head = {"source": source, "judge": judge, "label": label, "k": int(has_label.sum())}
                 rows.append(head | {"n_failed": len(judge_rows) - len(labelled)} | e.row())
     return pd.DataFrame(rows)
@@ -322,7 +322,7 @@ def label_test(
     rows = []
     for judge, g in labels.groupby("judge", sort=True):
         if min(g["bank"].nunique(), g["label"].nunique()) > 1:
-            case_ids = (g["bank"] + "/" + _cases(g["item_id"], cases)).tolist()
+            case_ids = (g["bank"] + "/" + _case_codes(g["item_id"], cases)).tolist()
             c, _ = clustered_chi_square(g["label"].tolist(), g["bank"].tolist(), case_ids, seed=seed)
             rows.append({"judge": judge, "chi2": c.statistic, "df": c.df, "p": c.p, "n": c.n})
     return pd.DataFrame(rows)
@@ -339,7 +339,7 @@ def repeat_agreement(judgments: Sequence[Judgment], cases: Mapping[str, str] | N
             pair = wide[[a, b]].dropna()
             labels = pd.factorize(pair.to_numpy(object).T.ravel())[0].reshape(2, -1)
             head = {"judge": judge, "repeats": f"{a + 1} and {b + 1}"}
-            case = _cases(pair.index, cases)
+            case = _case_codes(pair.index, cases)
             share = estimate(mean, (labels[0] == labels[1]).astype(float), clusters=case, seed=0, share=True)
             kappa = agreement_estimate(labels.astype(float), "cohen_kappa", clusters=case)
             rows += [head | {"measure": "agreement"} | share.row(), head | {"measure": "kappa"} | kappa.row()]

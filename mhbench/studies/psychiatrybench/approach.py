@@ -117,7 +117,7 @@ def write_questions(
     return tries
 
 
-def _text(question: Response) -> str:
+def _question_text(question: Response) -> str:
     "The question; empty where it was cut off or missing."
     return (question.text or "").strip() if question.status == "ok" else ""
 
@@ -137,7 +137,7 @@ def question_sheet(items: Sequence[Item], tries: Tries) -> pd.DataFrame:  # the 
     for i in items:
         q, c = last[i.item_id]
         case = "\n\n".join(i.context.values())
-        rows.append((i.item_id, case, task_of(i).reference(i), _text(q), c.label or "", "", "", ""))
+        rows.append((i.item_id, case, task_of(i).reference(i), _question_text(q), c.label or "", "", "", ""))
     columns = ["item_id", "case", "approach", "question", "model_says", "rater", "relevant", "question_instead"]
     return pd.DataFrame(rows, columns=columns)
 
@@ -169,7 +169,7 @@ def read_question_sheet(
         if name not in last or name in out:
             value = f"{name!r} twice" if name in out else repr(name)
             refuse(f"read_question_sheet: item_id must be an item that got a question, once; got {value}", place=place)
-        if row["question"].strip() != _text(last[name][0]):
+        if row["question"].strip() != _question_text(last[name][0]):
             remedy = "use the sheet of this run: the questions have changed since"
             refuse(f"read_question_sheet: question must be the one that was written; got {name} ({place}); {remedy}")
         if verdict not in ("yes", "no", "") or (instead and not verdict):
@@ -199,10 +199,10 @@ def decide_questions(items: Sequence[Item], tries: Tries, people: Sequence[Check
     "Which question each item is asked with. Raises: ValueError where people wrote different questions for one item."
     last = _last(tries)
     n = Counter(q.item_id for q in tries.questions)
-    return [_decided(*last[i.item_id], n[i.item_id], people) for i in items]
+    return [_decision(*last[i.item_id], n[i.item_id], people) for i in items]
 
 
-def _decided(question: Response, check: Judgment, tries: int, people: Sequence[Check]) -> Decided:
+def _decision(question: Response, check: Judgment, tries: int, people: Sequence[Check]) -> Decided:
     people = [p for p in people if p.item_id == question.item_id]
     written = sorted({p.instead for p in people if p.instead})
     if len(written) > 1:
@@ -211,7 +211,7 @@ def _decided(question: Response, check: Judgment, tries: int, people: Sequence[C
     if written:
         return Decided(question.item_id, written[0], tries, "people's own question", "")
     balance = sum(1 if p.relevant else -1 for p in people)
-    text, why = _text(question), ""
+    text, why = _question_text(question), ""
     if balance < 0:
         why = "people do not find the question relevant"
     elif balance == 0 and not _relevant(question, check):

@@ -93,7 +93,7 @@ def label_measures(
     return as_result(np.column_stack(table), weights)
 
 # %% ../../../nbs/studies/psychiatrybench/03_classification.ipynb #73bb0307
-def _parts(scores: pd.DataFrame, items: Sequence[Item]) -> Iterator[tuple[dict, pd.DataFrame, list[str], dict]]:
+def _run_parts(scores: pd.DataFrame, items: Sequence[Item]) -> Iterator[tuple[dict, pd.DataFrame, list[str], dict]]:
     "For every model, mode and task: its answers, the list of labels, and the counts of outcomes."
     options = {i.item_id: i.options for i in items if i.task == "multi_label"}
     for run, g in multi_label_scores(scores).groupby(["model", "mode", "category"], sort=True):
@@ -105,7 +105,7 @@ def classification_table(scores: pd.DataFrame, items: Sequence[Item], *, n_boot:
     "Every measure of every model on each classification task, with its interval over cases."
     n_items = Counter(i.category for i in items if i.task == "multi_label")
     rows = []
-    for head, g, labels, counts in _parts(scores, items):
+    for head, g, labels, counts in _run_parts(scores, items):
         about = head | counts | {"n_missing": counts["n_failed"]}
         about["n_not_asked"] = n_items[head["task"]] - len(g) - counts["n_failed"]
         if not len(g) or none_read(g):
@@ -143,7 +143,7 @@ def _bootstrapped(g: pd.DataFrame, labels: list[str], n_boot: int, seed: int) ->
 def label_scores(scores: pd.DataFrame, items: Sequence[Item], *, n_boot: int = 1000, seed: int) -> pd.DataFrame:
     "Counts and F1, with an interval over cases, of every label that occurs in a key or an answer."
     rows = []
-    for head, g, labels, _ in _parts(scores, items):
+    for head, g, labels, _ in _run_parts(scores, items):
         if not len(g) or none_read(g):
             continue
         truth, answer, _ = key_and_answer(g["answer"], g["key"], labels)
@@ -169,7 +169,7 @@ def confusions(scores: pd.DataFrame, items: Sequence[Item], n_shown: int = 10) -
     `–` where one side is empty.
     """
     rows = []
-    for head, g, _, _counts in _parts(scores, items):
+    for head, g, _, _counts in _run_parts(scores, items):
         if not len(g) or none_read(g):
             continue
         pairs: Counter = Counter()

@@ -100,7 +100,7 @@ def partial_credit(
     return as_result(divide(w @ np.asarray(right, float), w.sum(1)), weights)
 
 # %% ../../../nbs/studies/psychiatrybench/04_formats.ipynb #f59e4669
-def _shared(g: pd.DataFrame) -> pd.DataFrame:
+def _shared_sub_questions(g: pd.DataFrame) -> pd.DataFrame:
     "The sub-questions of the shared sets that were answered completely in both formats."
     answered = g["shared"] & g["full"].notna() & g["separated"].notna()
     complete = (answered | ~g["shared"]).groupby(g["set"]).transform("all")
@@ -114,7 +114,7 @@ def format_counts(units: pd.DataFrame) -> pd.DataFrame:  # a row a model and mod
     """
     rows = []
     for (model, mode), g in units.groupby(["model", "mode"], sort=True):
-        u = _shared(g)
+        u = _shared_sub_questions(g)
         if not len(u):
             continue
         sets = u["set"].nunique()
@@ -157,7 +157,7 @@ def format_rates(units: pd.DataFrame, *, n_boot: int = 1000, seed: int) -> pd.Da
     rows = []
     for (model, mode), g in units.groupby(["model", "mode"], sort=True):
         parts = [("all sets", g[g["full"].notna()], RATES[0]), ("all sets", g[g["separated"].notna()], RATES[1])]
-        for scope, u, name in [*parts, *(("shared sets", _shared(g), name) for name in RATES)]:
+        for scope, u, name in [*parts, *(("shared sets", _shared_sub_questions(g), name) for name in RATES)]:
             if not len(u):
                 continue
             size = u.groupby("set")["number"].transform("size").to_numpy(float)

@@ -347,7 +347,7 @@ def _items_of(
         raise ValueError(f"load_psychiatrybench: {e} ({place}); mend the row or the list") from None
     out = []
     for fields in field_sets:
-        if _left_out(fields, task, emi, separate):
+        if _is_unwanted(fields, task, emi, separate):
             continue
         of_set = fields.pop("of_set", False)
         set_id = fields.pop("set_id", None)
@@ -379,7 +379,7 @@ def _as_mcq(item: Item, protected: bool | None) -> Item:
     return item.model_copy(update=changes)
 
 
-def _left_out(fields: Mapping[str, Any], task: str, emi: str, separate: bool) -> bool:
+def _is_unwanted(fields: Mapping[str, Any], task: str, emi: str, separate: bool) -> bool:
     "Whether an item's form is not wanted; the sets of an exam are split, unless sets alone are asked for."
     if fields["task"] == "extended_matching":
         return emi == "separated" or (task == "exams" and emi == "both")

@@ -128,11 +128,11 @@ def result_columns(
             scored = judged[judged["category"] == name]
         if len(scored):
             column = _label_column(scored, options, models) if name in _LABELS else _point_column(scored, models)
-            out[name] = column if rows is None else column._replace(counts=_became(rows, models))
+            out[name] = column if rows is None else column._replace(counts=_answer_counts(rows, models))
     return out
 
 
-def _became(rows: pd.DataFrame, models: Sequence[str]) -> pd.DataFrame:  # (M, 3)
+def _answer_counts(rows: pd.DataFrame, models: Sequence[str]) -> pd.DataFrame:  # (M, 3)
     "The number of answers of each model, and how many of them were refusals or could not be read."
     counts = []
     for model in models:
@@ -216,7 +216,7 @@ def draw_standings(columns: Mapping[str, Column], models: Sequence[str], *, n_bo
     strata = _column_sets(codes, parts)
     weights = [w.astype(float) for w in draw_weights(len(clusters), n_boot, seed=seed, clusters=codes, strata=strata)]
     n = np.stack([c.has.sum(1) if c.counts is None else c.counts["n"].to_numpy() for c in all_columns])
-    cases = np.stack([_cases(c, codes[at]) for c, at in zip(all_columns, parts)])
+    cases = np.stack([_n_cases(c, codes[at]) for c, at in zip(all_columns, parts)])
     values = table(np.ones((1, len(clusters))))[0]
     draws = table(np.concatenate(weights))
     counts = (np.vstack([n, n.sum(0)]), np.vstack([cases, cases.min(0)]), np.append(sizes, sizes.sum()))
@@ -237,7 +237,7 @@ def _column_sets(codes: np.ndarray, parts: Sequence[slice]) -> np.ndarray:
     return np.unique(member, return_inverse=True)[1][codes]
 
 
-def _cases(c: Column, codes: np.ndarray) -> np.ndarray:  # (M,)
+def _n_cases(c: Column, codes: np.ndarray) -> np.ndarray:  # (M,)
     "The number of cases for which each model has a value."
     return np.array([len(np.unique(codes[has])) for has in c.has])
 
@@ -248,7 +248,7 @@ def _estimate(value: float, draws: np.ndarray, n: int, n_clusters: int, share: b
     return e._replace(estimate=100 * e.estimate, ci_low=100 * e.ci_low, ci_high=100 * e.ci_high)
 
 
-def _marks(values: np.ndarray) -> list[str]:  # (M,), NaN where there is none
+def _rank_marks(values: np.ndarray) -> list[str]:  # (M,), NaN where there is none
     "Best, second and lowest of three values or more; equal values share a mark, and have none where all are equal."
     observed = values[~np.isnan(values)]
     if len(observed) < 3 or np.ptp(observed) < 1e-9:
@@ -271,7 +271,7 @@ def results_table(s: Standings) -> pd.DataFrame:  # model, task, mark, n, n_with
     """
     rows = []
     for c, name in enumerate(s.columns):
-        marks = _marks(np.where(s.n_clusters[c] > 1, s.values[c], np.nan))
+        marks = _rank_marks(np.where(s.n_clusters[c] > 1, s.values[c], np.nan))
         for m, (model, mark) in enumerate(zip(s.models, marks)):
             without = int(s.n_items[c] - s.n[c, m])
             if name == "average" and len(s.columns) - 1 < len(RESULT_COLUMNS):
