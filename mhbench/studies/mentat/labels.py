@@ -34,9 +34,14 @@ def jensen_shannon(
     """Jensen-Shannon distance with logarithms to base 2.
 
     Source: Lin 1991, equation 4.1; Endres and Schindelin 2003 (its square root is a metric).
+
+    Raises: ValueError for negative entries.
     """
+    p, q = np.asarray(p, float), np.asarray(q, float)
+    if (p < 0).any() or (q < 0).any():
+        refuse(f"jensen_shannon: p and q must not be negative; got {min(np.nanmin(p), np.nanmin(q))}")
     with np.errstate(invalid="ignore", divide="ignore"):
-        p, q = (np.asarray(x, float) / np.sum(x, -1, keepdims=True) for x in (p, q))
+        p, q = (x / x.sum(-1, keepdims=True) for x in (p, q))
     m = (p + q) / 2
     divergence = (rel_entr(p, m) + rel_entr(q, m)).sum(-1) / np.log(4)
     return np.sqrt(np.maximum(divergence, 0))  # rounding may leave less than 0
@@ -65,8 +70,15 @@ def wording_distances(
     are questions that lack one of the two, or whose scores are all zero.
 
     Source: Lamparth, Grabb et al. 2025, section 3.2 (the distance); Good 2005, section 3.2 (the test).
+
+    Raises: ValueError for scores with NaN, or labels that are not one an annotation.
     """
     x, g, w = score_matrix(scores, "wording_distances"), np.asarray(questions), np.asarray(wordings)
+    if not g.shape == w.shape == (len(x),):
+        rule = f"questions and wordings must be one label an annotation, shape ({len(x)},)"
+        refuse(f"wording_distances: {rule}; got {g.shape} and {w.shape}")
+    if np.isnan(x).any():
+        refuse("wording_distances: scores must have no NaN; got some; leave such annotations out")
     names = np.unique(w[w != ""])
     rows = []
     for (a, b), s in zip(combinations(names, 2), np.random.SeedSequence(seed).spawn(len(names) ** 2)):
@@ -101,11 +113,13 @@ def with_creators(arrays: AnnotationArrays, answers: Mapping[str, int] | None) -
 
     Source: Lamparth, Grabb et al. 2025, published code.
 
-    Raises: ValueError where an answer is no option.
+    Raises: ValueError where a rater has that name already, or an answer is no option.
     """
     x, q, raters = arrays.scores, arrays.questions, arrays.raters
     data: dict[bool, tuple] = {False: (x, q, raters)}
     if answers:
+        if "crtr" in raters.tolist():
+            refuse("with_creators: raters must not be called as the creators are; got 'crtr'; rename that rater")
         answered = [k for k in np.unique(q).tolist() if k in answers]
         if wrong := [k for k in answered if not 0 <= answers[k] < x.shape[1]]:
             actual = f"{answers[wrong[0]]} ({wrong[0]})"
@@ -124,10 +138,18 @@ def top_k(
     """Share of questions whose answer is among the k most probable options, for every k.
 
     Source: Lamparth, Grabb et al. 2025, figure 3; ties are shared.
+
+    Raises: ValueError for answers that are no option, or have no probability.
     """
-    p = np.asarray(probs, float)
-    of_answer = p[np.arange(len(p)), answers][:, None]
+    p, a = np.asarray(probs, float), np.asarray(answers)
+    if p.ndim != 2 or a.shape != p.shape[:1] or len(p) == 0:
+        refuse(f"top_k: answers must be one option a row of probs; got shapes {a.shape} and {p.shape}")
+    if not np.issubdtype(a.dtype, np.integer) or a.min() < 0 or a.max() >= p.shape[1]:
+        refuse(f"top_k: answers must be whole numbers from 0 to {p.shape[1] - 1}; got {a.min()} to {a.max()}")
+    of_answer = p[np.arange(len(p)), a][:, None]
     above, alike = (p > of_answer).sum(1), (p == of_answer).sum(1)
+    if (alike == 0).any():
+        refuse(f"top_k: the answer must have a probability; got NaN (row {int((alike == 0).argmax())})")
     within = np.clip((np.arange(1, p.shape[1] + 1) - above[:, None]) / alike[:, None], 0, 1)  # (Q, K)
     w = unit_weights(weights, len(p), "top_k")
     return as_result(w @ within / w.sum(1, keepdims=True), weights)
@@ -199,6 +221,8 @@ def _hierarchical_labels(model: str, data: tuple, penalty: float, n_boot: int, s
 # %% ../../../nbs/studies/mentat/03_labels.ipynb #492285b7
 def _wrong_mask(questions: np.ndarray, n_options: int, wrong_options: Mapping[str, Iterable[str]]) -> np.ndarray:
     "(Q, K) bool: the options that are objectively wrong."
+    if unknown := sorted(set(wrong_options) - set(questions.tolist())):
+        refuse(f"label_tables: wrong_options must name questions that were rated; got {unknown[:5]}")
     return np.array([np.isin(letters(n_options), list(wrong_options.get(q, ()))) for q in questions])
 
 
@@ -254,7 +278,11 @@ def label_tables(
     """Soft labels by each model, without the creators and with them, and the spread of their refits.
 
     Source: Lamparth, Grabb et al. 2025, section 3.2 and figure 3.
+
+    Raises: ValueError for an unknown model, or wrong options of a question that nobody rated.
     """
+    if unknown := sorted(set(models) - set(LABEL_MODELS)):
+        refuse(f"label_tables: models must be among {', '.join(LABEL_MODELS)}; got {unknown}")
     labels, facts, top = [], [], []
     fits: dict[str, PreferenceRefits] = {}
     for model, (rated, rows) in product(models, with_creators(arrays, creators).items()):
