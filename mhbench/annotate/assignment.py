@@ -73,7 +73,9 @@ def _even(ids: list[str], assignment: dict[str, set], begun: set, active: list[s
     while len(active) > 1:
         by_load = sorted(active, key=lambda r: (len(assignment[r]), active.index(r)))
         least_loaded, most_loaded = by_load[0], by_load[-1]
-        movable = [i for i in ids if i in assignment[most_loaded] - assignment[least_loaded] and (most_loaded, i) not in begun]
+        movable = [
+            i for i in ids if i in assignment[most_loaded] - assignment[least_loaded] and (most_loaded, i) not in begun
+        ]
         if len(assignment[most_loaded]) - len(assignment[least_loaded]) < 2 or not movable:
             return
         assignment[most_loaded].remove(movable[-1])

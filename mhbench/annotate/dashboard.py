@@ -53,7 +53,9 @@ def again(complete: Complete, rater: str) -> str:  # "83%" of labels, "±7" poin
     return f"{100 * sum(same) / len(same):.0f}%" if same else "–"
 
 # %% ../../nbs/annotate/05_dashboard.ipynb #0ceafb8f
-def _rater_row(r: Rater, study: Study, store: Store, complete: Complete, started: dict, seconds: dict) -> dict[str, Any]:
+def _rater_row(
+    r: Rater, study: Study, store: Store, complete: Complete, started: dict, seconds: dict
+) -> dict[str, Any]:
     register = Register(store)
     pages = [(r.rater, *p) for p in register.assigned(r.rater)]
     gone = "finished" if r.rater in register.finished else "withdrawn"

@@ -402,7 +402,9 @@ async def instructions(v: Visitor) -> web.Response:
     paragraphs = s.instructions or [v.t(f"instructions.{s.kind}")]
     page_number = re.fullmatch(r"\d{1,6}", back)
     link = v.link(f"/q/{back}", "nav.continue") if page_number else v.link("/go", "nav.start")
-    return v.message_page("instructions", [*paragraphs, v.t("instructions.saving"), v.t("instructions.keys")], links=[link])
+    return v.message_page(
+        "instructions", [*paragraphs, v.t("instructions.saving"), v.t("instructions.keys")], links=[link]
+    )
 
 # %% ../../nbs/annotate/06_server.ipynb #6f2078a0
 @ROUTES.get("/")

@@ -203,7 +203,9 @@ def learn(refusal: Refusal, terms: Terms, structured: str = "json_schema") -> Te
     body = refusal.body
     if _ROUTED.search(text):
         return _routed(body, terms, structured)
-    sent = [k for k in body if k == param] if param else [k for k in body if _names_parameter(text, k, _prompt_text(body))]
+    sent = (
+        [k for k in body if k == param] if param else [k for k in body if _names_parameter(text, k, _prompt_text(body))]
+    )
     limited = next((k for k in LIMITS if k in sent), None)
     if limited and (refusal.lasts or _INSTEAD.search(text)):
         if (m := _INSTEAD.search(text)) and m.group(1) != limited:

@@ -219,7 +219,9 @@ def _sign(base: int, letter: str) -> str:
     return chr(base + ord(letter) - 65)
 
 
-def _labelled_option(text: str, o: _Options, label: re.Match, matches: list[re.Match], i: int) -> tuple[_Mention | None, int]:
+def _labelled_option(
+    text: str, o: _Options, label: re.Match, matches: list[re.Match], i: int
+) -> tuple[_Mention | None, int]:
     "A label followed by the option's text, and the number of words that they take."
     n, end, owners = o.text_at(text, matches, i + 1)
     gap = text[label.end("core") : matches[i + 1].start()] if n else ""
@@ -270,7 +272,10 @@ def _mentions(text: str, o: _Options) -> Iterator[_Mention]:
                 mention = _texted(text, o, labels, start, end, owners)
                 n_words = n
             elif label and not _named_pattern("article").match(text, label.start("core")):
-                letter, (opened, closed) = o.letter_of[label["core"].upper()], _bracket_lengths(label["open"], label["close"])
+                letter, (opened, closed) = (
+                    o.letter_of[label["core"].upper()],
+                    _bracket_lengths(label["open"], label["close"]),
+                )
                 of_text = o.owners.get((label["core"].casefold(),), {letter}) - {letter}  # another option's text, too
                 signs = _sign(_LABEL, letter) + "".join(_sign(_TEXT, x) for x in sorted(of_text))
                 mention = _Mention(label.start("core") - opened, label.end("core") + closed, signs)
@@ -401,7 +406,11 @@ def _by_form(text: str, sentences: list[tuple[int, int]], listed: bool) -> Itera
             for m in form.pattern.finditer(text, a, b):
                 before = text[max(a, m.start() - 120) : m.start()]
                 heads_list = listed and "\n" in text[m.start() : m.start("said")]  # "the answers:" and then all of them
-                if not (heads_list or _named_pattern("before").search(before) or _named_pattern("after").match(text, m.end())):
+                if not (
+                    heads_list
+                    or _named_pattern("before").search(before)
+                    or _named_pattern("after").match(text, m.end())
+                ):
                     yield _whole(m, form.how, a)
 
 # %% ../../nbs/ask/03_parse.ipynb #ecc48e1e
@@ -443,7 +452,9 @@ def _sole(text: str, sentences: list[tuple[int, int]]) -> Iterator[_Statement]:
     "If no form matches: the option in the last words, or the only one that an answer of one sentence names."
     a, b = sentences[-1]
     sentence = _named_pattern("certainty").sub(lambda m: " " * len(m[0]), text[a:b].strip())
-    match = _named_pattern("last").fullmatch(sentence) or (_named_pattern("named").fullmatch(sentence) if len(sentences) == 1 else None)
+    match = _named_pattern("last").fullmatch(sentence) or (
+        _named_pattern("named").fullmatch(sentence) if len(sentences) == 1 else None
+    )
     if match:
         name = next(k for k in ("said", "titled", "named") if k in match.re.groupindex and match[k])
         start = match.start(name)
@@ -452,7 +463,9 @@ def _sole(text: str, sentences: list[tuple[int, int]]) -> Iterator[_Statement]:
             yield _Statement("declared", a, b, match[name], a + start)
 
 
-def _leading(text: str, sentences: list[tuple[int, int]], listed: bool, numbered: bool, alone: bool) -> Iterator[_Statement]:
+def _leading(
+    text: str, sentences: list[tuple[int, int]], listed: bool, numbered: bool, alone: bool
+) -> Iterator[_Statement]:
     "An option at the beginning, followed by an explanation."
     if m := _named_pattern("because").match(text):
         yield _statement_of(m, "leading")
@@ -462,7 +475,11 @@ def _leading(text: str, sentences: list[tuple[int, int]], listed: bool, numbered
     if not m or listed or not m["rest"] or _SIGNS.match(m["rest"]) or _named_pattern("another").match(m["rest"]):
         return
     if _kind_of_marks(m["said"]) == "bare":
-        if not numbered and not _named_pattern("about").match(m["rest"]) and not _named_pattern("wrong").match(m["rest"]):
+        if (
+            not numbered
+            and not _named_pattern("about").match(m["rest"])
+            and not _named_pattern("wrong").match(m["rest"])
+        ):
             yield _statement_of(m, "leading")
     elif alone and not _named_pattern("rejected").match(m["rest"]):
         if len(_letters_at_starts(text, _named_pattern("labelled"), sentences)) == 1:
@@ -493,7 +510,9 @@ def _without_decided(stated: list[_Statement]) -> list[_Statement]:
         return stated
     listed = [s for s in stated if not re.search("[🄰-🅉]", s.said)]  # a letter with another option's text is no list
     decided = [
-        s for s in listed if len(letters := _letters_of_marks(s.said)) > 1 and choice[0] in letters and s.end <= last.start
+        s
+        for s in listed
+        if len(letters := _letters_of_marks(s.said)) > 1 and choice[0] in letters and s.end <= last.start
     ]
     return [s for s in stated if s not in decided]
 
@@ -522,7 +541,9 @@ def statements(
     ):  # a list of all the options is none
         declared = [s for s in declared if len(_letters_of_marks(s.said)[0]) < len(o.letter_of)]
     stated = [(s, text[at[s.start] : at[s.end]].strip()) for s in declared]
-    return list(dict.fromkeys(chain.from_iterable(product([s.how], _letters_of_marks(s.said), [words]) for s, words in stated)))
+    return list(
+        dict.fromkeys(chain.from_iterable(product([s.how], _letters_of_marks(s.said), [words]) for s, words in stated))
+    )
 
 # %% ../../nbs/ask/03_parse.ipynb #646e7254
 def parse_choice(
@@ -547,7 +568,9 @@ def parse_choices(text: str | None, options: Sequence[str] | int, *, numbered: b
     if n < 2:
         refuse(f"parse_choices: options must be two or more; got {options!r}; pass the item's options or their number")
     answer = answer_part(text, numbered)
-    if len(answer) <= _SHORT and (isinstance(options, int) or _first_words(*options).isdisjoint(_casefolded_words(answer))):
+    if len(answer) <= _SHORT and (
+        isinstance(options, int) or _first_words(*options).isdisjoint(_casefolded_words(answer))
+    ):
         return _parsed_alone(answer, n, numbered)
     return _parsed_option(answer, options, numbered)
 
@@ -645,4 +668,6 @@ def is_refusal(text: str | None) -> bool:  # what the model wrote; reasoning is 
     if refusal is None:
         return False
     remainder = " ".join([opening[refusal.end() :], *sentences[2:]])
-    return all(_named_pattern("offer").match(remainder[turn.end() :]) for turn in _named_pattern("turn").finditer(remainder))
+    return all(
+        _named_pattern("offer").match(remainder[turn.end() :]) for turn in _named_pattern("turn").finditer(remainder)
+    )

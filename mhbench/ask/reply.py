@@ -94,7 +94,9 @@ def listed_tokens(choice: dict[str, Any]) -> list[tuple[str, list[tuple[str, flo
     "Each token of a reply with the tokens listed at its place and their log-probabilities; None where none are listed."
     lp = choice.get("logprobs") or {}
     if isinstance(lp.get("content"), list):
-        return [(str(t.get("token", "")), _token_pairs(t.get("top_logprobs")) or _token_pairs([t])) for t in lp["content"]]
+        return [
+            (str(t.get("token", "")), _token_pairs(t.get("top_logprobs")) or _token_pairs([t])) for t in lp["content"]
+        ]
     if isinstance(lp.get("top_logprobs"), list):
         return [(str(token), _token_pairs(top)) for token, top in zip(lp.get("tokens") or [], lp["top_logprobs"])]
     return None
@@ -216,7 +218,9 @@ def _error_texts(e: Any, depth: int) -> tuple[str, str | None]:
         text += f" ({'.'.join(map(str, e['loc']))})"
     raw = e["metadata"].get("raw") if isinstance(e.get("metadata"), dict) else None
     if raw:
-        text += f": {words(raw.encode('utf-8', 'replace')) if isinstance(raw, str) else _error_texts(raw, depth - 1)[0]}"
+        text += (
+            f": {words(raw.encode('utf-8', 'replace')) if isinstance(raw, str) else _error_texts(raw, depth - 1)[0]}"
+        )
     return text, param
 
 # %% ../../nbs/ask/07_reply.ipynb #95a0abe9
@@ -366,7 +370,9 @@ def _choice_message(choice: dict[str, Any], model: Model) -> dict[str, Any]:
     return message
 
 
-def _answer_of_reply(reply: dict[str, Any], request: Request, model: Model, limit: int | None, tokens: Tokens) -> Answer:
+def _answer_of_reply(
+    reply: dict[str, Any], request: Request, model: Model, limit: int | None, tokens: Tokens
+) -> Answer:
     choice = _choice(reply)
     message = _choice_message(choice, model)
     finish = choice.get("finish_reason")

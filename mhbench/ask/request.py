@@ -81,7 +81,11 @@ class Secrets:
         "A text or a body without secrets of at least `shortest` characters."
         for v in self._values:
             if len(v) >= shortest:
-                text = _without_secret(text, v, "[key]") if isinstance(text, str) else _without_secret(text, v.encode(), b"[key]")
+                text = (
+                    _without_secret(text, v, "[key]")
+                    if isinstance(text, str)
+                    else _without_secret(text, v.encode(), b"[key]")
+                )
         return text
 
     def clean_line(self, text: str, limit: int = 1000) -> str:

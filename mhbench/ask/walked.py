@@ -137,7 +137,9 @@ def walked_questions(rows: Iterable[tuple[str, Mapping[str, str]]]) -> dict[str,
         name, answer, goto = (str(row[c]).strip() for c in ("Question ID", "Answer", "GOTO"))
         if name:
             if name in questions:
-                _refuse_walked("Question ID must stand for one question", f"{name!r} again, first at {places[name]}", place)
+                _refuse_walked(
+                    "Question ID must stand for one question", f"{name!r} again, first at {places[name]}", place
+                )
             current = questions[name] = _rubric_question(row, place)
             places[name] = place
         if not answer and goto:
@@ -150,7 +152,9 @@ def walked_questions(rows: Iterable[tuple[str, Mapping[str, str]]]) -> dict[str,
         if answer.casefold() in map(str.casefold, current.goto):
             _refuse_walked("an answer must stand once", f"{answer!r} again for {current.id}", place)
         if goto == ASSIGN_END and answer.casefold() != "yes":
-            _refuse_walked("ASSIGN_END must stand beside the answer Yes", f"it beside {answer!r} of {current.id}", place)
+            _refuse_walked(
+                "ASSIGN_END must stand beside the answer Yes", f"it beside {answer!r} of {current.id}", place
+            )
         current.goto["Yes" if answer.casefold() == "yes" else answer] = goto
     _check_rubric(questions, places)
     return questions
@@ -169,7 +173,9 @@ def _check_rubric(questions: dict[str, WalkedQuestion], places: Mapping[str, str
             to, target = rubric.after(q.id, option)
             if target.startswith(_ASIDE) and not to or to and to not in questions:
                 words = f"{target!r} for {option!r} of {q.id}"
-                _refuse_walked("GOTO must be END, ASSIGN_END, NOT_RELEVANT>>ID or an id of the table", words, places[q.id])
+                _refuse_walked(
+                    "GOTO must be END, ASSIGN_END, NOT_RELEVANT>>ID or an id of the table", words, places[q.id]
+                )
     if cycle := _cycle(rubric):
         _refuse_walked("a walk must come to an end", f"the cycle {' > '.join(cycle)}", places[cycle[0]])
 

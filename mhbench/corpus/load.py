@@ -184,7 +184,9 @@ def _unread(loader: str, path: Path, error: Exception) -> NoReturn:
     refuse(f"load_corpus: the source must be what loader {loader} reads; got {actual}", place=path.name, remedy=remedy)
 
 # %% ../../nbs/corpus/07_load.ipynb #755194be
-def _load_with_options(load: Callable[..., Corpus], loader: str, path: Path, study: str | None, options: dict) -> Corpus:
+def _load_with_options(
+    load: Callable[..., Corpus], loader: str, path: Path, study: str | None, options: dict
+) -> Corpus:
     "What the loader returns; options that it does not take are refused, and so is what is no Corpus."
     takes = inspect.signature(load)
     if study is not None and "study" in takes.parameters:

@@ -420,7 +420,10 @@ def front_page(
             "title": claims.file.paper.title,
         }
         paper |= {"cite": front.cite, "verdict": front.verdict, "settled": front.settled, "links": front.links}
-        paper |= words | {"key": _front_plot(section, front.key), "figures": [_front_plot(section, f) for f in front.figures]}
+        paper |= words | {
+            "key": _front_plot(section, front.key),
+            "figures": [_front_plot(section, f) for f in front.figures],
+        }
         paper |= {"conclusions": conclusions_html(claims, section.known), "printed": printed_counts(verdicts_of_paper)}
         questions = [{"question": q, "answer": section.text(a), "id": study} for q, a in front.answers.items()]
         sections.append(paper | {"origins": _shown_origins([paper, questions])})

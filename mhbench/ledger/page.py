@@ -224,7 +224,9 @@ def _verdicts_in_words(papers: Sequence[_Paper]) -> list[dict[str, Any]]:
             by_verdict = [{"verdict": v, "name": SAID[v], "n": n[kind, v]} for v in VERDICTS[:-1] if n[kind, v]]
             kinds.append({"kind": kind, "name": name, "n": sum(x["n"] for x in by_verdict), "of": by_verdict})
         without = Counter(row["reason"] for row in paper.having(verdict="cannot"))
-        reasons = [{"to": paper.id("r", code), "name": _without_underscores(code), "n": k} for code, k in without.most_common()]
+        reasons = [
+            {"to": paper.id("r", code), "name": _without_underscores(code), "n": k} for code, k in without.most_common()
+        ]
         about = {"paper": paper.name, "url": paper.claims.file.paper.url, "claims": len(paper.rows)}
         rows.append(about | {"kinds": kinds, "reasons": reasons, "without": sum(without.values())})
     return rows

@@ -255,7 +255,9 @@ class _Evaluator:
         key = json.dumps([reference["call"], argument_of_call, reference.get("given")], sort_keys=True, default=str)
         if key not in self.known:
             keywords = self.argument(reference.get("given") or {})
-            self.known[key] = _call_of_claim(partial(function, **keywords), argument_of_call, self.argument(argument_of_call))
+            self.known[key] = _call_of_claim(
+                partial(function, **keywords), argument_of_call, self.argument(argument_of_call)
+            )
         return _taken(self.known[key], reference.get("value"))
 
     def argument(self, argument: Any) -> Any:

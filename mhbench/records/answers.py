@@ -198,7 +198,9 @@ def _of_harness(lines: list[dict], name: str) -> Iterator[Logged]:
             continue
         doc = line.get("doc") or {}
         fields: dict[str, Any] = {"item_id": doc.get("item_id", doc.get("id")), "row": line.get("doc_id")}
-        fields |= _logged_question(doc | {"target": line.get("target")}, next((doc[f] for f in _ASKS if doc.get(f)), None))
+        fields |= _logged_question(
+            doc | {"target": line.get("target")}, next((doc[f] for f in _ASKS if doc.get(f)), None)
+        )
         fields["item_id"] = None if fields["item_id"] is None else str(fields["item_id"])
         resps = line.get("resps") or []
         firsts = [r[0] if isinstance(r, list) and r else r for r in resps]
@@ -608,7 +610,9 @@ def load_answers(
             actual = f"{item.item_id!r} again, first in {before} ({place}); {remedy}"
             refuse(f"load_answers: an item must be answered once a mode and sample; got {actual}")
         fields |= {"origin": r.get("origin") or "recorded", "numbered": _numbered(r.get("numbered"), place)}
-        fields |= {"order": _order(r.get("order"), len(item.options), place) or _order_shown(r.get("choices"), item, place)}
+        fields |= {
+            "order": _order(r.get("order"), len(item.options), place) or _order_shown(r.get("choices"), item, place)
+        }
         fields |= {"changed": [] if r.get("mode") or ("mode" not in r and not logged) else [MODE_UNKNOWN]}
         theirs = _target_letters(r["target"], item, fields["order"]) if "target" in r and item.options else None
         keyed += [] if theirs is None or not item.right else [(item.item_id, theirs == sorted(item.right))]

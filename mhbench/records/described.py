@@ -129,7 +129,12 @@ def _path_pattern(template: str, greedy: bool = False) -> re.Pattern:
 def _captures(template: str, text: str, place: str = "") -> dict[str, str] | None:
     "What a template captures in a text; None where it does not fit. With a place, two ways to fit are refused."
     found = _path_pattern(template).fullmatch(text)
-    if found and place and (other := _path_pattern(template, True).fullmatch(text)) and other.groups() != found.groups():
+    if (
+        found
+        and place
+        and (other := _path_pattern(template, True).fullmatch(text))
+        and other.groups() != found.groups()
+    ):
         remedy = "say what may stand in a place, as in {repeat:[0-9]+}"
         actual = f"{text!r}, as {found.groupdict()} and as {other.groupdict()}"
         refuse(f"read_ratings: {place} must fit {template!r} in one way; got {actual}", remedy=remedy)
@@ -486,7 +491,9 @@ def _value_columns(part: RatingPart, row: _Row) -> list[_Column]:
     "The columns of a file that hold values."
     left, arrow, key = (x.strip() for x in part.value.partition(">"))
     listed = part.criterion if isinstance(part.criterion, list) else []
-    keys = [(c, _filled_holes(key, {"criterion": c})) for c in (listed if "{criterion}" in key else [""])] if arrow else []
+    keys = (
+        [(c, _filled_holes(key, {"criterion": c})) for c in (listed if "{criterion}" in key else [""])] if arrow else []
+    )
     if not _holes(left):
         _looked_up(row.cells, left, row.place, "value's column")
         return [_Column(left, {}, keys)]

@@ -419,7 +419,9 @@ def _key_of_row(
 _NO_CASE = ("", "none", "n/a", "na", "-", "–", ".", "kein", "keine", "keiner", "aucun", "ninguno")  # no context
 
 
-def _item_fields_of_row(place: str, row: dict[str, Any], study: str, columns: dict, key, separator, language, protected) -> dict:
+def _item_fields_of_row(
+    place: str, row: dict[str, Any], study: str, columns: dict, key, separator, language, protected
+) -> dict:
     "The fields of an item; what does not fit raises Misfit."
     question = cell_text(row, columns["question"])
     if not question:

@@ -431,7 +431,9 @@ def arrow_schema(record: type[Record]) -> pa.Schema:
     for name, f in record.model_fields.items():
         kind = _bare_annotation(f.annotation)
         of_list = typing.get_origin(kind) is list
-        arrow = _ARROW.get(_bare_annotation(typing.get_args(kind)[0]) if of_list else kind, pa.string())  # of a dictionary: JSON
+        arrow = _ARROW.get(
+            _bare_annotation(typing.get_args(kind)[0]) if of_list else kind, pa.string()
+        )  # of a dictionary: JSON
         fields[name] = pa.list_(arrow) if of_list else arrow
     return pa.schema(fields, metadata={"mhbench_record": record.__name__})
 

@@ -301,7 +301,9 @@ def _as_cells(rows: Iterable[tuple[str, dict]], name: Callable[[str], str] = str
         yield place, {name(c): cell(v) for c, v in _flat_row(row).items()}
 
 # %% ../../nbs/records/02_table.ipynb #d571da8d
-def _cleaned_table(columns: list[str], rows: Iterable[tuple[str, dict]], notes: Sequence[str] = (), empty: int = 0) -> Table:
+def _cleaned_table(
+    columns: list[str], rows: Iterable[tuple[str, dict]], notes: Sequence[str] = (), empty: int = 0
+) -> Table:
     "A table without its empty rows and unnamed columns, which are counted."
     names = [c for c in columns if c]
     full = []
@@ -407,9 +409,9 @@ def json_rows(
         try:
             value = json_value(part, numbers=numbers)
         except ValueError as e:
-            decoding = isinstance(e, json.JSONDecodeError)
-            actual = f"{e.msg} at column {e.colno}" if decoding else str(e)
-            line = number + (e.lineno - 1 if decoding else 0)
+            line, actual = number, str(e)
+            if isinstance(e, json.JSONDecodeError):
+                line, actual = number + e.lineno - 1, f"{e.msg} at column {e.colno}"
             actual += f" ({path.name}:{line})"
             refuse(f"json_rows: a line must be a JSON object; got {actual}; write one object a line")
         for k, row in enumerate(value if whole and isinstance(value, list) else [value], number):

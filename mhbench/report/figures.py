@@ -145,7 +145,9 @@ def sliders(page: pd.DataFrame, description: str = "") -> Figure | None:  # None
     )
 
 # %% ../../nbs/report/04_figures.ipynb #069c84ef
-def leader_differences(table: pd.DataFrame, leader: str) -> Figure | None:  # None with fewer than three others, or without intervals
+def leader_differences(
+    table: pd.DataFrame, leader: str
+) -> Figure | None:  # None with fewer than three others, or without intervals
     "Differences of a leader from the others, in points: model, n, n_clusters, estimate, ci_low, ci_high as shares."
     rounded = drawable("leader_differences", table, ["model", "n", "n_clusters", "estimate", "ci_low", "ci_high"])
     if rounded is None or len(rounded := rounded.dropna(subset=["ci_low"])) < 3:

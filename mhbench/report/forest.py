@@ -88,7 +88,10 @@ def _in_a_sentence(title: str, rows: Sequence[ChartRow], digits: int, brief: boo
     "The title with the first and the last estimate."
     values = [(row.label, m) for row in rows for m in row.marks[:1]]
     ends = values[:1] + values[-1:] * (len(values) > 1)
-    texts = [f"{label} {_number_text(m.estimate, digits)} {'' if brief else _interval_text(m, digits)}".strip() for label, m in ends]
+    texts = [
+        f"{label} {_number_text(m.estimate, digits)} {'' if brief else _interval_text(m, digits)}".strip()
+        for label, m in ends
+    ]
     return ". ".join(filter(None, [title.rstrip("."), "; ".join(texts) + "."]))
 
 
@@ -147,7 +150,9 @@ def _column_positions(rows: Sequence[ChartRow], width: float, brief: bool, digit
     return _Places(_EDGE + 6 if above else _EDGE + names + _GAP, right, above, right + _GAP + value, width)
 
 
-def _axis_range(rows: Sequence[ChartRow], refs: Sequence[float], limits: tuple[float, float] | None) -> tuple[float, float]:
+def _axis_range(
+    rows: Sequence[ChartRow], refs: Sequence[float], limits: tuple[float, float] | None
+) -> tuple[float, float]:
     "The ends of the axis: the data and the reference values with a margin, within the limits."
     marks = [m for row in rows for m in row.marks]
     ends = np.array([x for m in marks for x in (m.estimate, m.low, m.high, m.tick)] + list(refs), float)

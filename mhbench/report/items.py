@@ -84,7 +84,9 @@ class _Part(NamedTuple):
 _ONE = ["item_id", "model", "mode", "sample"]  # what makes an answer one of its kind
 
 
-def _response_places(scores: pd.DataFrame, stored: StoredRecords[Response]) -> np.ndarray:  # (rows,) -1 where there is none
+def _response_places(
+    scores: pd.DataFrame, stored: StoredRecords[Response]
+) -> np.ndarray:  # (rows,) -1 where there is none
     "Which stored response each row of the scores is of."
     stored_rows = pd.DataFrame({name: stored.column(name) for name in _ONE}).astype({"sample": int})
     stored_rows = stored_rows.assign(_at=np.arange(len(stored_rows))).drop_duplicates(_ONE, keep="last")
@@ -135,7 +137,11 @@ def _of_study(results: Path, study: str, models: Iterable[str], private: bool) -
     stored = StoredRecords([f for f in files if f.exists()], Response)
     _check_selection(set(scores["model"]), set(stored.column("model")), study)
     return _Part(
-        rows[ROW_COLUMNS], item_texts, np.where(free & plain, _response_places(scores, stored), -1), stored, judgments_of
+        rows[ROW_COLUMNS],
+        item_texts,
+        np.where(free & plain, _response_places(scores, stored), -1),
+        stored,
+        judgments_of,
     )
 
 # %% ../../nbs/report/06_items.ipynb #87b75f4a
@@ -167,7 +173,9 @@ def _answer_words(written: Mapping[str, Any], judgments: Sequence[Judgment]) -> 
     return {k: v for k, v in fields.items() if v}
 
 # %% ../../nbs/report/06_items.ipynb #54197dfa
-def _answers_written(study_part: _Part, start: int) -> pd.DataFrame:  # row, text, reasoning, error, judged, right, length
+def _answers_written(
+    study_part: _Part, start: int
+) -> pd.DataFrame:  # row, text, reasoning, error, judged, right, length
     "The words of the answers of a study, whose rows begin at `start` on the page."
     row = np.flatnonzero(study_part.place >= 0)
     words = pd.DataFrame({c: study_part.stored.column(c)[study_part.place[row]] for c in _WRITTEN}, dtype=object)
@@ -186,7 +194,9 @@ def _answer_texts(
     if limit is not None and all_words["length"].sum() > limit:
         first = all_words.sort_values("right", kind="stable")
         retained = first[first["length"].cumsum() <= limit].sort_index()
-    return {str(r["row"]): _answer_words(r, r["judged"]) for r in retained.to_dict("records")}, len(all_words) - len(retained)
+    return {str(r["row"]): _answer_words(r, r["judged"]) for r in retained.to_dict("records")}, len(all_words) - len(
+        retained
+    )
 
 # %% ../../nbs/report/06_items.ipynb #8f3eca8f
 def _rating_summaries(text: Path, study: str, ids: set) -> pd.DataFrame:  # item_id, target, who, value, n

@@ -324,7 +324,9 @@ def _entry(t: ReportTable, key: str, picture: Picture | None, section: Section, 
     return {"id": key, "caption": t.caption, "said": sentence, "figure": figure, "table": _cells(t, key, section, to)}
 
 
-def _entries_by_question(section: Section, key: str, to: _Links) -> list[tuple[str, dict]]:  # (question, entry), in order
+def _entries_by_question(
+    section: Section, key: str, to: _Links
+) -> list[tuple[str, dict]]:  # (question, entry), in order
     "The output of one stage for one study, by question."
     table_names = {t.name for t in section.given if t.name}
     pictures = [(Path(p.file).stem, p) for p in starmap(Picture, section.figures)]
@@ -360,7 +362,8 @@ def _sections_by_study(sections: Sequence[Section], to: _Links) -> list[dict]:
     for g, (name, parts) in enumerate(groups.items(), 1):
         ordered = sorted(parts.items(), key=lambda x: order.get(x[0], len(order)))
         with_counts = [
-            {"name": question, "count": _counts_in_words(contents["entries"]), **contents} for question, contents in ordered
+            {"name": question, "count": _counts_in_words(contents["entries"]), **contents}
+            for question, contents in ordered
         ]
         questions = [contents | {"id": f"g{g}q{k}"} for k, contents in enumerate(with_counts, 1)]
         of_study = [s for s in sections if (s.study or s.title) == name]
@@ -409,7 +412,11 @@ def _study_plot(f: Front, studies: int, to: str) -> dict[str, Any]:
         if r["origin"] == "simulated" and "simulated" not in name and not name.startswith("sim-"):
             name += " (simulated)"
         row = {"model": name, "n": int(r["n"]), "estimate": f"{r['estimate']:.2f}"}
-        row |= {"at": _percent_of_width(r["estimate"], scale), "low": low, "wide": round(_percent_of_width(r["ci_high"], scale) - low, 2)}
+        row |= {
+            "at": _percent_of_width(r["estimate"], scale),
+            "low": low,
+            "wide": round(_percent_of_width(r["ci_high"], scale) - low, 2),
+        }
         row |= {"ends": f"[{r['ci_low']:.2f}, {r['ci_high']:.2f}]"}
         row |= {"truth": _percent_of_width(r["truth"], scale) if pd.notna(r["truth"]) else None}
         rows.append(row | {"paper": str(r.get("printed") or "").split(" (")[0]})

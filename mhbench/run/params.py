@@ -136,7 +136,9 @@ def _sets(p: dict) -> Iterator[Fault]:
         core = [stage.get("score", {}).get("core")]
         rule = f"name a set of studies.{study}.prepare.sets"
         for at, names in ((("demographics", "attributes"), attributes), (("score", "core"), core)):
-            yield from _unknown_names(("studies", study, *at), names, declared_sets, rule, "add it there, or take it out")
+            yield from _unknown_names(
+                ("studies", study, *at), names, declared_sets, rule, "add it there, or take it out"
+            )
 
 # %% ../../nbs/run/03_params.ipynb #5a0f811e
 ASKED_IN = {  # stage -> those of WHOM that it has; `asked` of finetune names models to train

@@ -76,7 +76,9 @@ _SIGNS = {"equal": "=", "convention": "\N{ALMOST EQUAL TO}", "undecided": "?", "
 _KEY = "Small, ours: = equal, \N{ALMOST EQUAL TO} equal under a convention, ? not decided, \N{NOT EQUAL TO} differs."
 
 
-def _shortened_table(head: list[str], rows: list[list], right: list[bool], caption: str, file: str = "") -> dict[str, Any]:
+def _shortened_table(
+    head: list[str], rows: list[list], right: list[bool], caption: str, file: str = ""
+) -> dict[str, Any]:
     "A table as the template reads it."
     more = len(rows) - _ROWS if len(rows) > _ROWS + 3 else 0
     shown = rows[:_ROWS] if more else rows

@@ -138,7 +138,9 @@ def _not_told_apart(matrix: np.ndarray, names: Sequence[str]) -> str:
     return names[max(mixed, key=lambda k: (names[k].count(TIMES), k))]
 
 
-def _simulated_estimates(components: np.ndarray, groups: Mapping[str, np.ndarray], solve, n: int, seed: int) -> np.ndarray:  # (n, S)
+def _simulated_estimates(
+    components: np.ndarray, groups: Mapping[str, np.ndarray], solve, n: int, seed: int
+) -> np.ndarray:  # (n, S)
     "Estimates from data drawn with these components, negative ones as 0."
     rng = np.random.default_rng(seed)
     sd = np.sqrt(np.maximum(components, 0))

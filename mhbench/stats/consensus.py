@@ -96,9 +96,13 @@ def leave_one_out_ceiling(
     use = _compared_items(pairs, unit)
     x, consensus_of_others, unit, pairs = x[:, use], consensus_of_others[:, use], unit[use], pairs[:, :, use]
     j = jackknife(statistic, np.arange(x.shape[1]), clusters=unit)
-    mean = coefficient_estimate(j.at(0), metric, *_comparisons(pairs, k, unit), **_n_pairs_and_units(pairs, unit), level=level)
+    mean = coefficient_estimate(
+        j.at(0), metric, *_comparisons(pairs, k, unit), **_n_pairs_and_units(pairs, unit), level=level
+    )
     by_rater = [
-        coefficient_estimate(j.at(r + 1), metric, pairs[:, r], k, unit, **_n_pairs_and_units(pairs[:, r], unit), level=level)
+        coefficient_estimate(
+            j.at(r + 1), metric, pairs[:, r], k, unit, **_n_pairs_and_units(pairs[:, r], unit), level=level
+        )
         for r in range(len(x))
     ]
     return Ceiling(mean, by_rater)

@@ -81,7 +81,9 @@ def pilot_components(pilot: pd.DataFrame, *, difference: bool = False) -> RaterC
     return RaterComponents(*means.tolist(), *counts.tolist())
 
 # %% ../../nbs/stats/23_panel_design.ipynb #8f5925cf
-def _variance_parts(c: RaterComponents, n_items: float, n_raters: float, raters_per_item: float) -> tuple[float, float, float]:
+def _variance_parts(
+    c: RaterComponents, n_items: float, n_raters: float, raters_per_item: float
+) -> tuple[float, float, float]:
     "The variance of a mean between raters, shared by them, and over items for these raters."
     item, rater, crossed, residual = np.maximum(c[:4], 0.0)
     single = (crossed + residual) / (n_items * raters_per_item)

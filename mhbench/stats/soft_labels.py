@@ -96,7 +96,9 @@ FEWEST_OF_A_QUESTION = 12  # raters of a question, for an interval of their agre
 MOST_CHOICES = 10_000  # of one annotation a rater: all of them; beyond, as many drawn ones
 
 
-def _one_annotation_each(rater: np.ndarray, rng: np.random.Generator) -> np.ndarray:  # (choices, annotations) of 0 and 1
+def _one_annotation_each(
+    rater: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:  # (choices, annotations) of 0 and 1
     "Every choice of one annotation from each rater; where there are more than `MOST_CHOICES`, so many drawn ones."
     annotations_of = [np.flatnonzero(rater == r) for r in range(rater.max() + 1)]
     if prod(map(len, annotations_of)) <= MOST_CHOICES:

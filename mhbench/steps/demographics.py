@@ -135,7 +135,9 @@ def _pair_differences(pairs: pd.DataFrame, scores: pd.DataFrame, value: str) -> 
     return np.stack([(means.loc[(s, m, a)] - means.loc[(s, m, b)]).to_numpy(float) for s, m, a, b in keys], axis=1)
 
 
-def _pair_verdicts(pairs: pd.DataFrame, differences: np.ndarray, method: str, margin: float, **intervals: Any) -> np.ndarray:
+def _pair_verdicts(
+    pairs: pd.DataFrame, differences: np.ndarray, method: str, margin: float, **intervals: Any
+) -> np.ndarray:
     "The verdict on each pair of one family: its levels differ, are equivalent, or neither is shown."
     s = simultaneous_intervals(differences, level=1 - 2 * ALPHA, **intervals)
     differs = pairs[f"p_{method}"].to_numpy(float) < ALPHA

@@ -64,7 +64,9 @@ _ROOM = "max_tokens: {answer: 1024, reasoning: 4096}"  # what the entry of a mod
 _AGAIN = "run again: these are asked, and nothing else"
 
 
-def _failure_row(about: tuple[str, str, str, str], g: pd.DataFrame, lost: pd.Series, loss: str, **details: Any) -> Failure:
+def _failure_row(
+    about: tuple[str, str, str, str], g: pd.DataFrame, lost: pd.Series, loss: str, **details: Any
+) -> Failure:
     n_answered = int((g["status"] != "error").sum())
     return Failure(*about, loss, n_asked=len(g), n_answered=n_answered, n_lost=int(lost.sum()), **details)
 
@@ -106,7 +108,9 @@ def failed_requests(
             out.append(_failure_row(about, g, cut, LOST_TO_LIMIT, withheld=withheld, remedy=remedy))
         elif unread.any() and not (became == "read").any():
             remedy = f"look at some in results/text/generate/{study}/{model}; few_shot, or templates of your own"
-            out.append(_failure_row(about, g, unread, LOST_TO_READING, withheld="its accuracy in this mode", remedy=remedy))
+            out.append(
+                _failure_row(about, g, unread, LOST_TO_READING, withheld="its accuracy in this mode", remedy=remedy)
+            )
     return out
 
 # %% ../../nbs/steps/23_failures.ipynb #aff3df97

@@ -149,7 +149,9 @@ def _user_message(content: str) -> dict[str, str]:
     return {"role": "user", "content": content}
 
 
-def _answers_or_not_asked(requests: Sequence[Request], judge: JudgeEntry, options: Mapping[str, Any]) -> Iterator[Answer]:
+def _answers_or_not_asked(
+    requests: Sequence[Request], judge: JudgeEntry, options: Mapping[str, Any]
+) -> Iterator[Answer]:
     stopped: list[str] = []
     answers = as_far_as_it_goes(ask(requests, *judge, **options), stopped)
     for r in requests:

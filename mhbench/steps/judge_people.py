@@ -209,7 +209,9 @@ def people_table(
         answers, people = _judge_and_people_means(g, rated)
         if not answers["people"].notna().any():
             continue
-        measures = _score_agreement(answers, people, settings) if kind == "score" else _label_agreement(answers, settings)
+        measures = (
+            _score_agreement(answers, people, settings) if kind == "score" else _label_agreement(answers, settings)
+        )
         measures.append(_above_raters(answers, people, level))
         if len(people) > 1:
             measures += _beside_raters(people, answers, list(rated.columns), settings)

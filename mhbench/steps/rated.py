@@ -132,10 +132,14 @@ def agreement_by_criterion(table: RatingTable, kinds: Iterable[str] = ("person",
                 if len(x) < 2:
                     continue
                 measured: OverRaters = over_raters(statistic, x, clusters=case, within=within, fewest=2)
-                shown, of = (measured.both, "items and raters") if measured.both.kind != "raters" else (measured.items, "items")
+                shown, of = (
+                    (measured.both, "items and raters") if measured.both.kind != "raters" else (measured.items, "items")
+                )
                 note = _NEVER_ALONE if criterion == POOLED else ""
                 words = "with" if beside else "without" if scale.beside else ""
-                rows.append([criterion, words, name, len(x), *shown.row().values(), of, *measured.range_without(), note])
+                rows.append(
+                    [criterion, words, name, len(x), *shown.row().values(), of, *measured.range_without(), note]
+                )
     return pd.DataFrame(rows, columns=AGREEMENT_COLUMNS)
 
 
@@ -228,7 +232,11 @@ def means_and_differences(table: RatingTable) -> pd.DataFrame:  # MEAN_COLUMNS
             which = of[use] == one, (of[use] == other if other else None)
             limits = (-np.inf, np.inf) if other else ends
             measured = over_raters(_mean_of(*which), mine, clusters=case[use], within=limits)
-            for words, e in (("items", measured.items), ("raters", measured.raters), ("items and raters", measured.both)):
+            for words, e in (
+                ("items", measured.items),
+                ("raters", measured.raters),
+                ("items and raters", measured.both),
+            ):
                 rows.append([criterion, one, other, len(mine), *e.row().values(), words, *measured.range_without()])
     return pd.DataFrame(rows, columns=MEAN_COLUMNS)
 
@@ -293,7 +301,11 @@ def judges_and_people(table: RatingTable) -> pd.DataFrame:  # JUDGE_COLUMNS
         of_people = float(share_agreeing(x[persons])) if len(persons) > 1 else np.nan
         for judge in (j for j in judges if j in at):
             of_own_model = np.array([_own(judge, t) for t in of])
-            which = {"others' answers": ~of_own_model, "its own model's answers": of_own_model} if of_own_model.any() else {"all": ~of_own_model}
+            which = (
+                {"others' answers": ~of_own_model, "its own model's answers": of_own_model}
+                if of_own_model.any()
+                else {"all": ~of_own_model}
+            )
             which |= (
                 {t: of == t for t in dict.fromkeys(of)} if g["criterion"].nunique() == f["criterion"].nunique() else {}
             )
@@ -302,7 +314,13 @@ def judges_and_people(table: RatingTable) -> pd.DataFrame:  # JUDGE_COLUMNS
                     both = use & ~np.isnan(x[at[judge]]) & ~np.isnan(y)
                     if both.sum() > 1:
                         rows.append(
-                            [judge, criterion, words, who, *_judge_beside_people(x[at[judge]][both], y[both], case[both], of_people)]
+                            [
+                                judge,
+                                criterion,
+                                words,
+                                who,
+                                *_judge_beside_people(x[at[judge]][both], y[both], case[both], of_people),
+                            ]
                         )
     return pd.DataFrame(rows, columns=JUDGE_COLUMNS)
 

@@ -119,7 +119,9 @@ def train_runs(
         for variant, run_settings, of_seeds in variants:
             for seed in of_seeds:
                 trained = finetune(data[variant == OPTIONS_ONLY], run_settings, seed=seed, runs=runs)
-                out.append(Run(name, variant, seed, trained, run_settings, _option_scores(trained, variant, parts.test)))
+                out.append(
+                    Run(name, variant, seed, trained, run_settings, _option_scores(trained, variant, parts.test))
+                )
     return out
 
 # %% ../../nbs/steps/19_training.ipynb #2b724ea8

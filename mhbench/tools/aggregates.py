@@ -114,7 +114,9 @@ def _heads(output: Mapping[str, Any]) -> set[str]:
 
 def _items_of_output(output: Mapping[str, Any], protected: Protected) -> set[str]:
     "The items that an output is about; of a table with a column of names, that column."
-    return protected.about_items(_output_text(output)) | {head for head in _heads(output) if _ID.fullmatch(head.casefold())}
+    return protected.about_items(_output_text(output)) | {
+        head for head in _heads(output) if _ID.fullmatch(head.casefold())
+    }
 
 
 def _made_by(source: str) -> str:

@@ -214,12 +214,13 @@ def _make_demo(a: argparse.Namespace) -> None:
     "invite a rater, or give one a new link",
     *STUDY,
     argument("rater", type=comma_separated, help="names or pseudonyms, comma-separated"),
-    argument("--role", choices=("rater", "resolver"), default="rater"),
     *HOST,
 )
 def _invite(a: argparse.Namespace) -> None:
     with open_store(answers_file(a)) as store:
-        print_links(a, enrol(store, store.study, _pseudonyms(a, store, a.rater), role=a.role))
+        called = _pseudonyms(a, store, a.rater)
+        resolvers = {r.rater for r in Register(store).raters() if r.role == "resolver"}
+        print_links(a, enrol(store, store.study, called, role="resolver" if set(called) <= resolvers else "rater"))
 
 
 def _in_file(a: argparse.Namespace, store: Store) -> str:

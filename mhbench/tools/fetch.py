@@ -91,7 +91,9 @@ def _files(folder: Path) -> list[Path]:
     return [path for path in sorted(folder.rglob("*")) if path.is_file() and not hidden(path)]
 
 
-def _path_fits(release: Release, path: PurePosixPath) -> str | None:  # its place here; None: it is no part of the release
+def _path_fits(
+    release: Release, path: PurePosixPath
+) -> str | None:  # its place here; None: it is no part of the release
     "Match a path that no content identifies: with a derived file, or with a group."
     for pattern in release.derived:
         if path.match(pattern):
@@ -306,7 +308,9 @@ def _release_size(release: Release) -> str:
     unknown = sum(file.size is None for file in files)
     unknown_text = f", {unknown} of them of unknown size" if unknown else ""
     total_text = f" of {len(release.tree.files)}" if release.tree else ""
-    return f"{_files_in_words(len(files))}{total_text}, {sum(file.size or 0 for file in files) / 1e6:.1f} MB{unknown_text}"
+    return (
+        f"{_files_in_words(len(files))}{total_text}, {sum(file.size or 0 for file in files) / 1e6:.1f} MB{unknown_text}"
+    )
 
 
 def release_lines() -> list[str]:

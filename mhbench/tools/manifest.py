@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +17,7 @@ from ..run.graph import RUN_FILE, graph, root
 from ..run.losses import left_by, named_parts, selected_run
 
 # %% auto #0
-__all__ = ['REPRO', 'RunPart', 'fresh_studies', 'address', 'manifest', 'shown_parts', 'manifest_lines', 'states_in_words']
+__all__ = ['REPRO', 'RunPart', 'fresh_studies', 'address', 'manifest', 'shown_parts', 'states_in_words']
 
 # %% ../../nbs/tools/05_manifest.ipynb #aaf509b0
 _CACHES = "__pycache__"  # as .dvcignore has it
@@ -137,16 +136,13 @@ class _Lock:
             if file not in self.values:
                 self.values[file] = _yaml_content(self.top / file)
             current = self.values[file]
-            reasons += [f"{key} has changed" for key, value in values.items() if not _same_value(_value_at(current, key), value)]
+            reasons += [
+                f"{key} has changed" for key, value in values.items() if not _same_value(_value_at(current, key), value)
+            ]
         for out in entry.get("outs", []):
             changed = self.hashes.of(self.top / out["path"]) != out.get("md5")
             reasons += [f"{out['path']} is not what it left"] if changed else []
         return list(dict.fromkeys(reasons))
-
-    def left(self, name: str, path: str) -> str:
-        "The hash of what a stage left at a place."
-        outs = self.entries.get(name, {}).get("outs", [])
-        return next((o.get("md5", "") for o in outs if o["path"] == path), "")
 
 # %% ../../nbs/tools/05_manifest.ipynb #ca48eb24
 class RunPart(NamedTuple):
@@ -158,8 +154,6 @@ class RunPart(NamedTuple):
     state: str  # fresh, stale, failed, absent
     cause: str = ""
     remedy: str = ""
-    made: str = ""  # day and time, UTC
-    md5: str = ""  # of its results, as DVC has it
 
     @property
     def named(self) -> str:
@@ -197,16 +191,13 @@ def manifest(top: str | Path | None = None, run: Mapping[str, Any] | None = None
         if not contents:
             out.append(RunPart(stage, study, model, "absent", "it has not been run", REPRO))
             continue
-        folder = "/".join(filter(None, ("results", stage, study, model)))
-        made_at = datetime.fromtimestamp((top / folder / "contents.json").stat().st_mtime, UTC)
-        details = {"made": f"{made_at:%Y-%m-%d %H:%M}", "md5": lock.left(name, folder)}
         broke = [f for f in contents.get("failures", ()) if f["broke"]]
         if changes := lock.changes(name) if lock.entries else []:  # without dvc.lock nobody but the stages has told
-            out.append(RunPart(stage, study, model, "stale", "; ".join(changes[:3]), REPRO, **details))
+            out.append(RunPart(stage, study, model, "stale", "; ".join(changes[:3]), REPRO))
         elif broke:
-            out.append(RunPart(stage, study, model, "failed", broke[0]["said"], broke[0]["remedy"] or REPRO, **details))
+            out.append(RunPart(stage, study, model, "failed", broke[0]["said"], broke[0]["remedy"] or REPRO))
         else:
-            out.append(RunPart(stage, study, model, "fresh", **details))
+            out.append(RunPart(stage, study, model, "fresh"))
     return _with_what_follows([*out, _report_part(results, lock)], top)
 
 
@@ -239,31 +230,6 @@ def _report_part(results: Path, lock: _Lock) -> RunPart:
 def shown_parts(parts: Iterable[RunPart]) -> list[tuple[str, str]]:  # (stage, study)
     "What may be shown: the stages and studies that are fresh."
     return [(p.stage, p.study) for p in parts if p.state == "fresh" and p.study and not p.model]
-
-# %% ../../nbs/tools/05_manifest.ipynb #28a27c2e
-def manifest_lines(top: str | Path | None = None) -> list[str]:
-    "The whole manifest, a line a part."
-    from mhbench.run.provenance import commit_of, sha256
-
-    top = Path(top) if top is not None else root()
-    out = [f"commit: {commit_of(top)}"]
-    out += [f"{name}: {sha256(top / name)}" for name in ("params.yaml", RUN_FILE) if (top / name).exists()]
-    parts = manifest(top)
-    for p in (p for p in parts if p.model and p.state == "fresh"):
-        file = top / "results" / p.stage / p.study / str(p.model) / "served.parquet"
-        out += [f"served to {p.study} as {p.model}: {_served_names(file)}"] if file.exists() else []
-    wide = max(len(p.named) for p in parts)
-    for p in parts:
-        out.append(f"{p.named:<{wide}} {p.state:<6} {p.made:<16} {p.md5:<36} {p.cause}".rstrip())
-    return out
-
-
-def _served_names(file: Path) -> str:
-    import pandas as pd
-
-    table = pd.read_parquet(file)
-    names = table["served_model"] if "served_model" in table else []
-    return ", ".join(sorted(set(map(str, names)))) or "not known"
 
 # %% ../../nbs/tools/05_manifest.ipynb #986b544d
 def states_in_words(parts: Iterable[RunPart]) -> list[str]:

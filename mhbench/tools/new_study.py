@@ -124,7 +124,10 @@ def _forms(items: list[Item], layout: dict) -> dict[str, tuple[str, int]]:
     for field, name in (("category", "category"), ("topic", "topic"), ("group", "group_id"), ("language", "language")):
         if texts := [v for i in items if (v := getattr(i, name))]:
             derived = field == "group" and "group" not in columns
-            form[field] = (f"{len(set(texts))} cases, by equal contexts" if derived else _commonest_values(texts), len(texts))
+            form[field] = (
+                f"{len(set(texts))} cases, by equal contexts" if derived else _commonest_values(texts),
+                len(texts),
+            )
     return form
 
 # %% ../../nbs/tools/03_new_study.ipynb #3836883e

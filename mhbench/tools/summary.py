@@ -28,7 +28,7 @@ from mhbench.report.tables import (
 from ..run.graph import root
 from ..run.losses import failures_left, lost_rows, selected_run
 from ..subcommand import PARAMS, argument, subcommand
-from .manifest import RunPart, manifest, manifest_lines, shown_parts, states_in_words
+from .manifest import RunPart, manifest, shown_parts, states_in_words
 
 # %% auto #0
 __all__ = ['brief', 'print_summary']
@@ -107,7 +107,6 @@ def _chance(results: Path) -> dict[str, float]:
     argument("--study", help="the main numbers of this study, all of them"),
     argument("--stage", help="those of this stage"),
     argument("--csv", action="store_true", help="as comma-separated values, and nothing else"),
-    argument("--parts", action="store_true", help="the manifest: every part of the run, its state and hashes"),
 )
 def print_summary(a: Any) -> None:
     """Print the main results in at most 40 lines, or all of them, or those of a study or a stage; the studies that ran,
@@ -117,8 +116,6 @@ def print_summary(a: Any) -> None:
     """
     top = root()
     folder = top / "results" / "report"
-    if a.parts:
-        return print(*manifest_lines(top), sep="\n")
     parts = manifest(top)
     if not shown_parts(parts) and not (folder / f"{file_stem(*KEY_RESULTS)}.csv").exists():
         rule = "results/report must hold the report's tables; got none; run `dvc repro`"
@@ -186,7 +183,9 @@ def _how_it_went(results: Path, run: dict, parts: Sequence[RunPart]) -> list[str
     finished = [(p.stage, p.study, p.model) for p in parts if p.study and p.state in ("fresh", "failed")]
     lost = lost_rows(failures_left(results, finished))
     for row in lost[:_ROOM]:
-        out.append(_shortened_line(f"failed: {row['who']}: {row['what']}" + (f': "{row["said"]}"' if row["said"] else "")))
+        out.append(
+            _shortened_line(f"failed: {row['who']}: {row['what']}" + (f': "{row["said"]}"' if row["said"] else ""))
+        )
         details = [f"{name}: {row[key]}" for name, key in (("withheld", "withheld"), ("to mend", "remedy")) if row[key]]
         out += [_shortened_line(f"        {'; '.join(details)}")] if details else []
     out += [f"        and {len(lost) - _ROOM} more, on the page"] if len(lost) > _ROOM else []

@@ -335,7 +335,9 @@ def _setting(file: Path) -> str:  # "5-shot", "sc-3-shot"
     return ("sc-" if vote == "sc" else "") + f"{shots}-shot"
 
 
-def _runs_of_files(files: Sequence[Path], model: str | None, mode: str | None) -> tuple[dict[Path, tuple[str, str]], list[str]]:
+def _runs_of_files(
+    files: Sequence[Path], model: str | None, mode: str | None
+) -> tuple[dict[Path, tuple[str, str]], list[str]]:
     """The model and mode of each file of answers, and notes on files left out. Of several settings of a model and mode
     the first has the model's name, the others the setting behind it.
     """

@@ -54,7 +54,6 @@ _ROUND = argument("round", help="the round's folder, with the exports in it")
     argument("--only", help="a list of answers that wait for people, such as results/panel/medqade/for_people.csv"),
     argument("--judge", help="whose rows of that list count, where it has several judges"),
     argument("--students", type=comma_separated, help="whose answers are shown; by default all that answered"),
-    argument("--language", help="of the page: en or de; by default the items'"),
     SEED,
 )
 def _panel_draw(a: argparse.Namespace) -> None:
@@ -79,7 +78,6 @@ def _panel_draw(a: argparse.Namespace) -> None:
         per_item=a.per_item,
         share_match=share_match,
         tie_breaker=pseudonym[a.tie_breaker] if a.tie_breaker else None,
-        language=a.language,
         seed=p["seed"] if a.seed is None else a.seed,
     )
     about = round_.about | {"study": a.study}

@@ -184,7 +184,9 @@ def _won(scores: np.ndarray, code: np.ndarray, weights: np.ndarray, ridge: float
     return probs.reshape(wins.shape[:3]), nll.reshape(wins.shape[:2])
 
 
-def _labels_of_rankings(scores: np.ndarray, code: np.ndarray, weights: np.ndarray, ridge: float) -> tuple[np.ndarray, np.ndarray]:
+def _labels_of_rankings(
+    scores: np.ndarray, code: np.ndarray, weights: np.ndarray, ridge: float
+) -> tuple[np.ndarray, np.ndarray]:
     "Plackett and Luce's labels, one fit after the other."
     probs, nll = [], []
     of_question = [code == k for k in range(code.max() + 1)]

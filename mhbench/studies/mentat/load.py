@@ -166,6 +166,8 @@ def load(
     rows = "rows of the annotation files are no annotations"
     left_out = [f"{n} {rows}: {why}" for why, n in sorted(annotations.left_out.items())]
     category = {i.base: {"category": i.category} for i in items if i.category}
-    corpus.ratings = [r.model_copy(update={"variant": r.variant | category.get(r.item_id, {})}) for r in annotations.ratings]
+    corpus.ratings = [
+        r.model_copy(update={"variant": r.variant | category.get(r.item_id, {})}) for r in annotations.ratings
+    ]
     corpus.notes = [*notes, reading_note(mapping), *left_out]
     return corpus

@@ -96,7 +96,9 @@ def read_wrong_options(file: str | Path) -> dict[str, list[str]]:  # question ->
     path = Path(file)
     text = path.read_text(encoding="utf-8")
     tree = ast.parse(text)
-    mappings = [mapping for node in ast.walk(tree) if isinstance(node, ast.Dict) and (mapping := _literal_mapping(node))]
+    mappings = [
+        mapping for node in ast.walk(tree) if isinstance(node, ast.Dict) and (mapping := _literal_mapping(node))
+    ]
     if not mappings:
         refuse("read_wrong_options: file must map questions to numbers of options; got none", place=path.name)
     return {f"mentat-{int(q)}": ["ABCDE"[k] for k in sorted(wrong)] for q, wrong in max(mappings, key=len).items()}
@@ -293,7 +295,9 @@ def tempered(held_out: HeldOut, kind: str) -> np.ndarray:  # (N, K)
     """
     probs = held_out.predicted[kind]
     out = np.empty_like(probs)
-    scores = np.array([cross_entropy(held_out.chosen, _at_temperature(probs, t), floor=FLOOR, each=True) for t in _TEMPERATURES])
+    scores = np.array(
+        [cross_entropy(held_out.chosen, _at_temperature(probs, t), floor=FLOOR, each=True) for t in _TEMPERATURES]
+    )
     for rater in np.unique(held_out.raters):
         by_rater = held_out.raters == rater
         out[by_rater] = _at_temperature(probs[by_rater], _TEMPERATURES[scores[:, ~by_rater].mean(1).argmin()])
