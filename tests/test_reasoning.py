@@ -282,7 +282,7 @@ def test_each_distinct_text_and_pair_is_computed_once(minilm):
 
     e, n, l, g = (Counting() for _ in range(4))
     chains, contexts = CHAINS[:4] * 5, [CONTEXT, CONTEXT[:3], CONTEXT, CONTEXT[2:]] * 5
-    roscoe.roscoe(chains, contexts, [REFERENCES[0]] * 20, encoder=e, nli=n, lm=l, grammar=g, block=3)
+    roscoe.roscoe(chains, contexts, [REFERENCES[0]] * 20, encoder=e, nli=n, lm=l, grammar=g)
     for model in (e, n, l, g):
         assert model.seen and len(model.seen) == len(set(model.seen))
 

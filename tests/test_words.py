@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mhbench.encode.words import WordModel
+from mhbench.encode.classifiers import WordModel
 from mhbench.records.schema import Item
 from mhbench.report.findings import answered_by_words
 from mhbench.run.asking import settled

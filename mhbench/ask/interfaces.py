@@ -30,7 +30,7 @@ class Interface(NamedTuple):
     says: Callable[[dict[str, Any]], dict[str, Any]] = _as_it_is  # its reply -> that of a chat
     absent: tuple[str, ...] = ()  # parameters of a chat that it lacks
     names: dict[str, str] = {}  # a parameter's name in its errors -> the chat's
-    letter: int = LETTER  # tokens: a limit up to this leaves room for a letter and nothing else
+    letter: int = LETTER
 
     def in_chat_words(self, words: str, param: str | None) -> tuple[str, str | None]:
         "An error's message and parameter, with the chat's names of parameters."

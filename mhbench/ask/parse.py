@@ -140,28 +140,19 @@ class _Options:
             phrases += [(x, form.format(word)) for x, word in zip(names, words)]
         for letter, phrase in phrases:
             short.setdefault(tuple(_casefolded_words(phrase)), set()).add(letter)
-        return {
-            phrase_words: owners
-            for phrase_words, owners in short.items()
-            if len(owners) == 1 and len("".join(phrase_words)) > 1
-        }
+        return {words: owners for words, owners in short.items() if len(owners) == 1 and len("".join(words)) > 1}
 
     def text_at(self, text: str, matches: list[re.Match], i: int) -> tuple[int, int, set[str]]:
         "The longest option's text from the i-th word on: how many words it has, where it ends, and whose it is."
-        if i < len(matches) and re.search(
-            rf"[^\W_{_CJK}]\Z", text[max(0, matches[i].start() - 1) : matches[i].start()]
-        ):
+        if i >= len(matches) or re.compile(rf"(?<=[^\W_{_CJK}])").match(text, matches[i].start()):
             return 0, 0, set()  # amid a word
-        for option_words in self.by_first.get(matches[i][0].casefold(), ()) if i < len(matches) else ():
+        for option_words in self.by_first.get(matches[i][0].casefold(), ()):
             words = tuple(m[0].casefold() for m in matches[i : i + len(option_words)])
             if words != option_words or (len(option_words) == 1 and option_words[0].upper() in self.letter_of):
                 continue
             end = matches[i + len(option_words) - 1].end()
-            tail = (
-                re.compile(rf"[.!,]?{re.escape(tails)}").match(text, end)
-                if (tails := self.tails.get(option_words))
-                else None
-            )
+            tails = self.tails.get(option_words)
+            tail = re.compile(rf"[.!,]?{re.escape(tails)}").match(text, end) if tails else None
             if not _named_pattern("continued").match(text, end):
                 return len(option_words), tail.end() if tail else end, self.owners[option_words]
         return 0, 0, set()
@@ -290,16 +281,9 @@ def _mentions(text: str, o: _Options) -> Iterator[_Mention]:
 # %% ../../nbs/ask/03_parse.ipynb #350da37d
 _RUN = re.compile(r"\s*\n\s*|[^\S\n]+|\S+")
 
-
-class _Plain(NamedTuple):
-    "A text in which every option is one sign."
-
-    text: str
-    at: list[int]  # the position of each sign in the answer, and the answer's length
-
 # %% ../../nbs/ask/03_parse.ipynb #4899fc77
-def _plain_answer(answer: str, o: _Options) -> _Plain:
-    "An answer without markup, in which every option is one sign."
+def _plain_answer(answer: str, o: _Options) -> tuple[str, list[int]]:
+    "An answer without markup, in which every option is one sign; and where its characters are, and the answer ends."
     text = answer
     for unread in ("unread", "markup"):
         text = _named_pattern(unread).sub(lambda m: " " * len(m[0]), text)
@@ -317,7 +301,7 @@ def _plain_answer(answer: str, o: _Options) -> _Plain:
         out += m.signs
         at += [max(m.start, last)] * len(m.signs)
         last = m.end
-    return _Plain("".join(out).rstrip(), [*at, len(answer)])
+    return "".join(out).rstrip(), [*at, len(answer)]
 
 # %% ../../nbs/ask/03_parse.ipynb #2f722b51
 class Form(NamedTuple):
@@ -536,10 +520,9 @@ def statements(
     declared = [*_by_form(plain, with_options, listed), *_by_rule(plain, sentences, lines)]
     declared += _leading(plain, sentences, listed, numbered, alone=not declared)
     declared = _without_decided(_after_correction(plain, declared))
-    if len(o.letter_of) > 2 and any(
-        len(s.said) < len(o.letter_of) for s in declared
-    ):  # a list of all the options is none
-        declared = [s for s in declared if len(_letters_of_marks(s.said)[0]) < len(o.letter_of)]
+    n = len(o.letter_of)
+    if n > 2 and any(len(s.said) < n for s in declared):  # a list of all the options is none
+        declared = [s for s in declared if len(_letters_of_marks(s.said)[0]) < n]
     stated = [(s, text[at[s.start] : at[s.end]].strip()) for s in declared]
     return list(
         dict.fromkeys(chain.from_iterable(product([s.how], _letters_of_marks(s.said), [words]) for s, words in stated))

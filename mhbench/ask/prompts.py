@@ -159,7 +159,7 @@ class Template(NamedTuple):
     examples: tuple[dict, ...]  # worked examples in the file, for few-shot modes
     inline: bool = False  # the worked examples stand in the text itself
     prefill: str = ""  # how the answer begins, said for the model, where the endpoint takes that
-    wording: Literal["ours", "paper", "own"] = "ours"  # ours, paper, or own: whose words these are
+    wording: Literal["ours", "paper", "own"] = "ours"  # whose words these are
 
     @property
     def numbered(self) -> bool:

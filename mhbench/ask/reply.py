@@ -298,12 +298,11 @@ def read_reply(raw: bytes, request: Request, model: Model, limit: int | None = N
         answer.served["thought"] = "yes" if answer.thought else "not seen"
         return answer
     except Malformed as e:
-        e.tokens = tokens[:2]
-        raise
+        wrong = e
     except (AttributeError, KeyError, IndexError, TypeError, ValueError, OverflowError, RecursionError) as e:
         wrong = Malformed(f"a reply in an unknown form: {type(e).__name__} {e!s:.80}")
-        wrong.tokens = tokens[:2]
-        raise wrong from None
+    wrong.tokens = tokens[:2]
+    raise wrong
 
 
 def _choice(reply: dict[str, Any]) -> dict[str, Any]:

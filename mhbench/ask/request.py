@@ -328,7 +328,7 @@ class Request:
     room: int | None = None  # tokens that the mode allows an answer; a limit in the model's entry goes before it
     numbered: bool = False  # the prompt numbered the options; not sent
     prefill: str = ""  # how the answer begins: the model goes on from there
-    wording: Literal["ours", "paper", "own"] = "ours"  # ours, paper, or own: whose words the prompt's are; not sent
+    wording: Literal["ours", "paper", "own"] = "ours"  # whose words the prompt's are; not sent
     language: str = "en"  # of the prompt, and of what is added to it about the JSON wanted
     reads: Callable[[str], bool] | None = None  # whether a text off the schema states all that is wanted; not sent
 
@@ -366,11 +366,11 @@ class Answer:
     finish_reason: str | None = None  # as the endpoint gives it
     attempts: _Count = 0  # requests sent when it was first obtained
     error: str | None = None  # the last error
-    prompt_tokens: _Count = 0
-    completion_tokens: _Count = 0  # those of the thought included
-    thinking_tokens: _Count = 0  # of these, as far as the endpoint says
-    cached_tokens: _Count = 0  # of the prompt's, those that the provider had in a cache of its own
-    cache_write_tokens: _Count = 0  # of the prompt's, those that it put there
+    prompt_tokens: _Count = 0  # this and the next four are `Tokens`
+    completion_tokens: _Count = 0
+    thinking_tokens: _Count = 0
+    cached_tokens: _Count = 0
+    cache_write_tokens: _Count = 0
     cost_usd: _Dollars | None = 0.0  # by the price table, when first obtained; None where the price is unknown
     changed: list[str] = field(default_factory=list)  # what was left out of the request or renamed
     served: dict[str, str] = field(default_factory=dict)  # what answered, and when: see `mhbench.ask.reply.served_by`

@@ -187,10 +187,6 @@ _PASSED = re.compile(
 )
 
 
-def _same_names(data: dict[str, Any], names: list[str]) -> bool:
-    return all(data[k] == data[names[0]] for k in names)
-
-
 def answer_field(data: Any) -> Any:
     "The value of the field of an object that names an answer, however deep; else the value itself."
     if not isinstance(data, dict):
@@ -199,9 +195,8 @@ def answer_field(data: Any) -> Any:
     naming = [k for k in candidates if _HOLDS.search(k)]
     if len(naming) > 1:
         naming = [k for k in naming if re.search("(?i)final", k)] or naming
-    if len(naming) == 1 or (
-        naming and len({re.sub(r"\d", "", k) for k in naming}) == len(naming) and _same_names(candidates, naming)
-    ):
+    numbered = len({re.sub(r"\d", "", k) for k in naming}) < len(naming)
+    if naming and not numbered and all(candidates[k] == candidates[naming[0]] for k in naming):
         return answer_field(candidates[naming[0]])
     if len(candidates) == 1 and (len(data) > 1 or isinstance(next(iter(candidates.values())), dict | list)):
         return answer_field(next(iter(candidates.values())))

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-import mmap
 import os
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from ctypes.util import find_library
@@ -25,8 +24,8 @@ from ..records.schema import Record
 
 # %% auto #0
 __all__ = ['padded_widths', 'length_batches', 'Executor', 'held', 'dask_client', 'map_batches', 'run_batches', 'in_groups',
-           'distinct_values', 'Kept', 'quiet_loading', 'loading_model', 'need_packages', 'packed_layers',
-           'may_have_gpu', 'device_for', 'placed_on', 'moved_to', 'of_length_one', 'batch_room', 'most_tokens']
+           'distinct_values', 'quiet_loading', 'loading_model', 'need_packages', 'packed_layers', 'may_have_gpu',
+           'device_for', 'placed_on', 'moved_to', 'of_length_one', 'batch_room', 'most_tokens']
 
 # %% ../../nbs/encode/01_loading.ipynb #a86cf750
 _STEP = 4  # tokens
@@ -181,39 +180,6 @@ def distinct_values(values: Iterable) -> tuple[list, np.ndarray]:
     places: dict = {}
     index = [places.setdefault(v, len(places)) for v in values]
     return list(places), np.asarray(index, dtype=np.int64)
-
-
-def _in_own_pages(a: np.ndarray) -> np.ndarray:
-    "A large array in pages of its own: what outlives many batches would leave holes in the heap, which would grow."
-    if a.nbytes < 2**14:
-        return a
-    out = np.frombuffer(mmap.mmap(-1, a.nbytes), dtype=a.dtype).reshape(a.shape)
-    out[...] = a
-    return out
-
-# %% ../../nbs/encode/01_loading.ipynb #621aed52
-class Kept:
-    "Results by text, computed together where they are missing, the most recent kept up to `max_bytes`."
-
-    def __init__(self, compute: Callable[[list], Iterable], max_bytes: int = 64 * 2**20, overhead: int = 200):
-        self.compute = compute  # distinct keys in, one array a key out
-        self.max_bytes = max_bytes
-        self.overhead = overhead  # bytes that an entry takes besides its array
-        self.held: OrderedDict = OrderedDict()
-        self.bytes = 0
-
-    def __call__(self, keys: Sequence) -> list[np.ndarray]:
-        distinct = dict.fromkeys(keys)
-        missing = [k for k in distinct if k not in self.held]
-        if missing:
-            self.held.update(zip(missing, map(_in_own_pages, self.compute(missing))))
-        self.bytes += sum(self.held[k].nbytes + self.overhead for k in missing)
-        for k in distinct:
-            self.held.move_to_end(k)
-        values = [self.held[k] for k in keys]
-        while self.bytes > self.max_bytes and self.held:
-            self.bytes -= self.held.popitem(last=False)[1].nbytes + self.overhead
-        return values
 
 # %% ../../nbs/encode/01_loading.ipynb #9126ea0e
 @contextlib.contextmanager

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence, Sized
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Sized
 from itertools import chain, combinations, islice, product
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ import pandas as pd
 
 from .classifiers import NLI, Grammar, load_grammar, load_nli
 from .embeddings import Encoder, check_texts, cosines, load_encoder, six_decimals
-from .loading import Kept, distinct_values, held, need_packages, of_length_one
+from .loading import distinct_values, held, need_packages, of_length_one
 from .perplexity import LanguageModel, load_lm
 from .store import recalled
 from ..errors import refuse
@@ -213,33 +213,37 @@ def _split_like(flat: Iterable, parts: Iterable[Sized]) -> list[list]:
     return [list(islice(remaining, len(piece))) for piece in parts]
 
 # %% ../../nbs/encode/07_roscoe.ipynb #c5e6ea94
+def _computed_once(compute: Callable[[list], Iterable], keys: Sequence) -> list:
+    "What a function of distinct keys gives, for each key."
+    distinct, index = distinct_values(keys)
+    values = list(compute(distinct)) if distinct else []
+    return [values[i] for i in index]
+
+
 class _Vectors:
-    "Sentence and token vectors of chains, the latest kept."
+    "Sentence and token vectors of chains."
 
     def __init__(self, encoder: Encoder, convention: str):
         self.encoder = encoder
         self.convention = convention
         self.padded = convention == "official" and hasattr(encoder, "lengths")  # as published: tokens see the padding
-        self.sentence = Kept(encoder.sentences, max_bytes=16 * 2**20)
-        self.token = Kept(self._of_tokens)
 
     def _of_tokens(self, keys: list[tuple[str, int]]) -> list[np.ndarray]:
         texts = [t for t, _ in keys]
         return self.encoder.tokens(texts, widths=[w for _, w in keys]) if self.padded else self.encoder.tokens(texts)
 
-    def sentences(self, chains: list[tuple[str, ...]]) -> list[np.ndarray]:
-        rows = _split_like(self.sentence(_flattened(chains)), chains)
-        return [np.stack(row) if row else np.zeros((0, 1), np.float32) for row in rows]
+    def sentences(self, chains: list[tuple[str, ...]]) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        "The vectors of each chain's sentences, and one of each whole chain."
+        flat = _flattened(chains)
+        vectors = _computed_once(self.encoder.sentences, flat + [". ".join(c) for c in chains])
+        rows = _split_like(vectors, chains)
+        return [np.stack(row) if row else np.zeros((0, 1), np.float32) for row in rows], vectors[len(flat) :]
 
     def tokens(self, chains: list[tuple[str, ...]]) -> list[list[np.ndarray]]:
         flat = _flattened(chains)
         n = self.encoder.lengths(flat).tolist() if self.padded and flat else [0] * len(flat)
-        width = _flattened(
-            [max(lengths_of_chain)] * len(lengths_of_chain)
-            for lengths_of_chain in _split_like(n, chains)
-            if lengths_of_chain
-        )  # of the longest beside it
-        return _split_like(self.token(list(zip(flat, width))), chains)
+        width = _flattened([max(lengths)] * len(lengths) for lengths in _split_like(n, chains) if lengths)  # of the longest
+        return _split_like(_computed_once(self._of_tokens, list(zip(flat, width))), chains)
 
     def token_scores(self, h: list, s: list, aligned: list[np.ndarray]) -> list[dict[str, float]]:
         "The two scores of chains and contexts that come from tokens."
@@ -260,8 +264,7 @@ class _Vectors:
 # %% ../../nbs/encode/07_roscoe.ipynb #c4cbe73e
 def _embedding_scores(h, s, r, vectors: _Vectors, convention: str) -> list[dict]:
     chains = h + s + (r or [])
-    sent = vectors.sentences(chains)
-    chain_vectors = vectors.sentence([". ".join(c) for c in chains])
+    sent, chain_vectors = vectors.sentences(chains)
     n, out = len(h), []
     of_tokens = vectors.token_scores(h, s, [align(sent[i], sent[n + i]) for i in range(n)])
     for i in range(n):
@@ -273,23 +276,26 @@ def _embedding_scores(h, s, r, vectors: _Vectors, convention: str) -> list[dict]
     return out
 
 # %% ../../nbs/encode/07_roscoe.ipynb #b9bfbd48
-def _other_scores(h, s, models: dict[str, Kept], convention: str) -> list[dict]:
+def _other_scores(h, s, models: Mapping[str, Any], convention: str) -> list[dict]:
     "The seven scores of a block of chains that need an entailment model, a language model or a grammar classifier."
     out: list[dict] = [{} for _ in h]
     if nli := models.get("nli"):
         pairs_of_chains = [inference_pairs(a, b, convention) for a, b in zip(h, s)]
-        for name, empty in (("discourse_representation", np.nan), ("coherence_step_vs_step", 1.0)):
-            pairs = [p[name] for p in pairs_of_chains]
-            for row, p in zip(out, _split_like(nli(_flattened(pairs)), pairs)):  # probabilities of contradiction
-                row[name] = 1 - float(max(p)) if p else empty
+        pairs = _flattened(p.values() for p in pairs_of_chains)
+        probabilities = _computed_once(nli.contradiction, _flattened(pairs))
+        contradiction = iter(_split_like(probabilities, pairs))
+        empty = {"discourse_representation": np.nan, "coherence_step_vs_step": 1.0}
+        for row, by_score in zip(out, pairs_of_chains):
+            found = zip(by_score, contradiction)
+            row |= {name: 1 - float(max(x)) if x else empty[name] for name, x in found}
     if lm := models.get("lm"):
-        lm(_flattened(h) + [" ".join(steps) for steps in h])  # all in one call, so that batches are of like length
-        for row, steps in zip(out, h):
-            (of_chain, _), *of_steps = lm([" ".join(steps), *steps])
+        texts = _flattened(h) + [" ".join(steps) for steps in h]  # all in one call, so that batches are of like length
+        values = _computed_once(lambda distinct: np.column_stack(lm.perplexity(distinct)), texts)
+        for row, of_steps, (of_chain, _) in zip(out, _split_like(values, h), values[-len(h) :]):
             perplexities, n = np.array(of_steps).T
             row |= perplexity_scores(of_chain, perplexities, n, convention)
     if grammar := models.get("grammar"):
-        for row, p in zip(out, _split_like(grammar(_flattened(h)), h)):
+        for row, p in zip(out, _split_like(_computed_once(grammar.acceptability, _flattened(h)), h)):
             row |= {"grammar_step": float(np.mean(p, dtype=float)), "grammar_step_max": float(min(p))}
     return out
 
@@ -340,13 +346,6 @@ def roscoe(
     models: dict[str, Any] = {k: load[k](name) for k, name in model_arguments.items() if name is not None}
     absent = _absent([*models, *(["references"] if r is not None else [])])
     vectors = _Vectors(models["encoder"], convention) if "encoder" in models else None
-    cached = {}
-    if "nli" in models:
-        cached["nli"] = Kept(models["nli"].contradiction)
-    if "lm" in models:
-        cached["lm"] = Kept(lambda texts: np.column_stack(models["lm"].perplexity(texts)))
-    if "grammar" in models:
-        cached["grammar"] = Kept(models["grammar"].acceptability)
     out = np.full((len(h), len(SCORES)), np.nan)
     with held(*models.values()):
         for rows in _blocks(s, block):
@@ -356,7 +355,7 @@ def roscoe(
             hs = [h[i] for i in rows]
             ss = [s[i] for i in rows]
             rs = [r[i] for i in rows] if r is not None else None
-            rows_of_block = _other_scores(hs, ss, cached, convention)
+            rows_of_block = _other_scores(hs, ss, models, convention)
             if vectors is not None:
                 rows_of_block = [
                     a | b for a, b in zip(rows_of_block, _embedding_scores(hs, ss, rs, vectors, convention))

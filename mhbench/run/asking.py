@@ -17,10 +17,9 @@ import numpy as np
 from ..ask.client import Recorder
 from ..ask.request import HERE, Model, presets
 from ..ask.request import endpoint as endpoint_of
-from ..encode.classifiers import MultipleChoice, load_multiple_choice
+from ..encode.classifiers import MultipleChoice, WordModel, load_multiple_choice
 from ..encode.embeddings import load_encoder
 from ..encode.loading import Executor
-from ..encode.words import WordModel
 from ..errors import refuse
 from ..records.database import clone_of
 from .graph import root

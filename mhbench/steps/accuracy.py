@@ -210,8 +210,8 @@ def words_table(items: Sequence[Item], core: str | None = None) -> pd.DataFrame:
     """What a bag of words answers of the questions with options, learnt from those of other cases: a baseline, and no
     examinee. No row where there is nothing to learn from.
     """
-    from mhbench.encode.classifiers import choice_responses  # scikit-learn is loaded where a bank is read
-    from mhbench.encode.words import WORD_INPUTS, WordModel
+    # scikit-learn is loaded where a bank is read
+    from mhbench.encode.classifiers import WORD_INPUTS, WordModel, choice_responses
 
     central = [i for i in items if task_of(i).choice and i.right and core in (None, i.variant.get("set"))]
     chance = {i.item_id: task_of(i).chance(i) for i in central}
