@@ -177,7 +177,7 @@ def of_report(out: Path, page: Path) -> dict[str, Table]:
     for file in sorted(out.glob("*.csv")):
         rows = list(csv.reader(file.read_text(encoding="utf-8").splitlines()))
         left["files"].append([file.name, str(len(rows))])
-        if file.name.startswith(("over-all", "headline", "does-the")):
+        if file.name.startswith(("over-all", "does-the")):
             left[file.stem] = [[cell(x) for x in row] for row in rows]
     lines = page_lines(page.read_text(encoding="utf-8"))
     left["page"] += [[cell(x)] for x in lines if not re.search(r"[0-9a-f]{12}|^mhbench|Python|KiB", x)]
