@@ -242,7 +242,7 @@ class _Vectors:
     def tokens(self, chains: list[tuple[str, ...]]) -> list[list[np.ndarray]]:
         flat = _flattened(chains)
         n = self.encoder.lengths(flat).tolist() if self.padded and flat else [0] * len(flat)
-        width = _flattened([max(lengths)] * len(lengths) for lengths in _split_like(n, chains) if lengths)  # of the longest
+        width = _flattened([max(of)] * len(of) for of in _split_like(n, chains) if of)  # of the longest beside it
         return _split_like(_computed_once(self._of_tokens, list(zip(flat, width))), chains)
 
     def token_scores(self, h: list, s: list, aligned: list[np.ndarray]) -> list[dict[str, float]]:
