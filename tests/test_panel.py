@@ -196,6 +196,11 @@ def test_tables_of_the_study():
 @pytest.mark.parametrize(
     "call, message",
     [
+        (lambda: rater_reliability(np.empty((2, 3)), ["s"]), "labels must have shape"),
+        (lambda: student_accuracy(np.empty((2, 2, 3)), ["s"]), "n_students 1; got"),
+        (lambda: abstention_rates(np.empty((2, 1, 3)), ["a"]), "n_raters 1; got"),
+        (lambda: stratified_draw(["a"], [True, False], 1, seed=1), "one an item"),
+        (lambda: tie_breaker_items(np.empty((2, 3)), ["a"]), "must have shape"),
         (lambda: assign(["a", "a"], ["r1", "r2"], n_core=0, seed=1), "each be different"),
         (lambda: assign(["a"], ["r1", "r2"], n_core=2, seed=1), "n_core must be between 0 and the 1 items"),
         (lambda: stratified_draw(["a"], [True], 1, share_match=2, seed=1), "between 0 and 1"),

@@ -58,6 +58,8 @@ def paper_interval(
     than the data: Bickel, Götze and van Zwet 1997 (without their rescaling).
     """
     length = len(arrays[0])
+    if not length or n < 1:
+        refuse(f"paper_interval: there must be a response, and n of 1 or more; got {length} responses, n {n}")
     code = np.arange(length) if units is None else np.unique(np.asarray(units), return_inverse=True)[1]
     k = int(code.max()) + 1
     draws = np.random.default_rng(seed).multinomial(_SAMPLE, np.full(k, 1 / k), n).astype(float)
@@ -100,8 +102,10 @@ def competency_table(
     questions, n_clusters cases; n_not_asked, with `all_items`, counts the questions of the group that were not asked.
 
     Source: Nguyen et al. 2025, tables 2, 3, A8 and A9.
-    Raises: ValueError for a question without one right letter.
+    Raises: ValueError for an unknown interval, or a question without one right letter.
     """
+    if interval not in ("case", "question", "paper"):
+        refuse(f"competency_table: interval must be case, question or paper; got {interval!r}")
     level = 0.99 if interval == "paper" else 0.95
     choice = scores[scores["task"].isin(tasks_with("choice"))].assign(all="all")
     rows = []

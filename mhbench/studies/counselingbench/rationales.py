@@ -39,12 +39,19 @@ _TO_FILL_IN = ["item_id", "model", "rater", "label", "comment"]
 def error_sheet(
     drawn: pd.DataFrame, items: Iterable[Item], responses: Iterable[Response], *, mode: str = "cot"
 ) -> pd.DataFrame:  # a row a rationale; rater, label and comment to be filled in
-    "The table that an annotator fills in for the drawn answers; saved as CSV, `load_counselingbench_errors` reads it."
+    """The table that an annotator fills in for the drawn answers; saved as CSV, `load_counselingbench_errors` reads it.
+
+    Raises: ValueError where a drawn answer is not among the responses, or its question not among the items.
+    """
     by_id = {i.item_id: i for i in items}
     by_answer = {(r.model, r.item_id, r.sample): r for r in responses if r.mode == mode}
     rows = []
     for d in drawn.itertuples():
-        i, r = by_id[d.item_id], by_answer[d.model, d.item_id, d.sample]
+        i, r = by_id.get(d.item_id), by_answer.get((d.model, d.item_id, d.sample))
+        if i is None or r is None:
+            place = f"{d.model}, {d.item_id}, sample {d.sample}, mode {mode}"
+            remedy = "pass those that were scored"
+            refuse("error_sheet: items and responses must hold what was drawn; got none", place=place, remedy=remedy)
         row = dict.fromkeys(_TO_FILL_IN, "") | {"item_id": i.item_id, "model": r.model}
         row |= i.context | {"question": i.question} | {f"option {a}": o for a, o in zip("ABCDEFGHIJ", i.options)}
         row |= {"key": ", ".join(i.key), "expert": i.rationale or "", "rationale": r.reasoning or r.text or ""}
@@ -54,9 +61,11 @@ def error_sheet(
 # %% ../../../nbs/studies/counselingbench/03_rationales.ipynb #8c723728
 def _resolved(ratings: Iterable[Rating]) -> pd.DataFrame:  # item_id, model, label (None where no label has a majority)
     "The majority of the annotators' labels of each rationale; the target of a rating is the model that erred."
-    votes: dict[tuple[str, str, str], str | None] = {}
+    votes: dict[tuple[str, str, str], str] = {}
     for r in ratings:
         place = f"{r.item_id}, {r.rater}"
+        if r.label not in (*ERRORS, ABSTAIN):
+            refuse(f"error_table: labels must be one of {', '.join(ERRORS)} or Abstain; got {r.label!r}", place=place)
         if (r.rater, r.item_id, r.target) in votes:
             refuse("error_table: an annotator must label a rationale once; got two labels", place=place)
         votes[r.rater, r.item_id, r.target] = r.label
@@ -79,7 +88,7 @@ def error_table(ratings: Iterable[Rating], cases: Mapping[str, str] | None = Non
     rationales have a majority, n_open none.
 
     Source: Nguyen et al. 2025, section 7.2.1.
-    Raises: ValueError for two labels of one annotator.
+    Raises: ValueError for another label, or two labels of one annotator.
     """
     rows = []
     for (model, g), kind in product(_resolved(ratings).groupby("model", sort=True), ERRORS):

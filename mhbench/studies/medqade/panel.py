@@ -32,6 +32,8 @@ def lexical_match(answers: Iterable[str | None], key: Sequence[str]) -> bool:
 
     Source: MedQADE, section 4.3.1.
     """
+    if not key:
+        refuse("lexical_match: key must have at least one term; got none; only items with a key can match")
     return any(same_string(a, key) for a in answers)
 
 
@@ -64,6 +66,8 @@ def stratified_draw(
     Raises: ValueError where a stratum has too few items: the share is kept, or nothing is drawn.
     """
     m = np.asarray(match, bool)
+    if len(item_ids) != len(m):
+        refuse(f"stratified_draw: match must be one an item; got {len(m)} for {len(item_ids)} items")
     if not 0 <= share_match <= 1:
         refuse(f"stratified_draw: share_match must be between 0 and 1; got {share_match}")
     with_match = round(n * share_match)
@@ -112,6 +116,16 @@ def tied(labels: np.ndarray) -> np.ndarray:  # (R, ...) of labels to (...) bool
     return (correct == (labels == "Incorrect").sum(0)) & (correct > 0)
 
 
+def _panel_labels(function: str, labels: np.ndarray, axis: int, names: Sequence[str]) -> np.ndarray:  # (R, S, N)
+    "Labels as an array with one name for each place of an axis."
+    x = np.asarray(labels, dtype=object)
+    if x.ndim != 3 or x.shape[axis] != len(names):
+        sides = ("n_raters", "n_students", "n_items")
+        rule = f"labels must have shape ({', '.join(sides)}), {sides[axis]} {len(names)}"
+        refuse(f"{function}: {rule}; got {x.shape}")
+    return x
+
+
 def tie_breaker_items(
     labels: np.ndarray,  # (R, S, N)
     item_ids: Sequence[str],  # N
@@ -119,7 +133,8 @@ def tie_breaker_items(
     core: Sequence[str] = (),  # items that the tie-breaker rates in any case
 ) -> list[str]:  # in the order of item_ids
     "The items for the tie-breaker: the core, and those with an answer on which raters tie. Source: MedQADE, 4.3.4."
-    return [i for i, t in zip(item_ids, np.any(tied(labels), axis=0), strict=True) if t or i in set(core)]
+    x = _panel_labels("tie_breaker_items", labels, 2, item_ids)
+    return [i for i, t in zip(item_ids, np.any(tied(x), axis=0)) if t or i in set(core)]
 
 # %% ../../../nbs/studies/medqade/02_panel.ipynb #8083657f
 def rater_reliability(
@@ -127,6 +142,7 @@ def rater_reliability(
     students: Sequence[str],  # S names
 ) -> pd.DataFrame:  # student ("all" for all of them), metric, the columns of an estimate
     "Agreement of people on each student's answers, abstentions left out. Source: MedQADE, section 4.4.1, figure 2."
+    labels = _panel_labels("rater_reliability", labels, 1, students)
     item = np.tile(np.arange(labels.shape[2]), labels.shape[1])
     rows = []
     for m in (*METRICS, "krippendorff_alpha"):
@@ -142,6 +158,7 @@ def student_accuracy(
     strata: Sequence | pd.Categorical | None = None,  # (N,); in the order of a Categorical, or of appearance
 ) -> pd.DataFrame:  # student, stratum (an ordered category), the columns of an estimate, left_out
     "The share of answers that people call correct, by stratum. Source: MedQADE, section 4.4.2, figures 4 and 5."
+    labels = _panel_labels("student_accuracy", labels, 1, students)
     of_item = ["all"] * labels.shape[2] if strata is None else strata
     if not isinstance(of_item, pd.Categorical):
         of_item = pd.Categorical(of_item, categories=list(dict.fromkeys(of_item)), ordered=True)
@@ -168,6 +185,7 @@ def abstention_rates(
 
     Source: MedQADE, figure 7.
     """
+    labels = _panel_labels("abstention_rates", labels, 0, annotators)
     rows = []
     clusters = np.tile(np.arange(labels.shape[2]), labels.shape[1])
     was_requested = np.ones(labels.shape, bool) if requested is None else requested
