@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import gammaincinv
 
+from ..errors import refuse
 from ..stats.differences import difference_p, least_p, mean_difference, simultaneous_intervals
 from ..stats.estimate import ESTIMATE_COLUMNS, Estimate
 from ..stats.jackknife import agreement_estimate
@@ -232,10 +233,16 @@ def prompt_wordings(scores: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     Columns: model, wording, read_from, n (items answered under both), estimate, ci_low, ci_high, interval.
 
     Source: Lamparth, Grabb et al. 2025, figure 17.
+
+    Raises: ValueError where there are not two wordings, or no model answered an item under both.
     """
+    if len(scores) != 2:
+        refuse(f"prompt_wordings: scores must have two wordings; got {list(scores)}")
     readable = [where_read(t, ["model"]) for t in scores.values()]
     means = [t.groupby(["model", "item_id", "cluster"], sort=True)["correct"].mean() for t in readable]
     paired = pd.concat(dict(zip(scores, means, strict=True)), axis=1).dropna().reset_index()
+    if not len(paired):
+        refuse("prompt_wordings: scores must hold answers of a model to one item under both wordings; got none")
     a, b = scores
     rows = []
     for model, g in paired.groupby("model", sort=True):

@@ -87,12 +87,16 @@ def compare_completions(
     Source: Nguyen et al. 2025 (CounselingBench), appendix B.2; the comparison with other questions is ours.
     Columns: distance; levenshtein and embedding (similarities), each with the mean over other questions (_other) and
     the share of these below it (_rank).
+    Raises: ValueError where lengths differ.
     """
+    if len(seconds) != len(completions):
+        actual = f"{len(seconds)} and {len(completions)}"
+        refuse(f"compare_completions: seconds and completions must have one entry a question each; got {actual}")
     measures = ["levenshtein", "embedding"] if encoder is not None else ["levenshtein"]
     columns = ["distance", *(name + suffix for name, suffix in product(measures, ("", "_other", "_rank")))]
     table = pd.DataFrame(math.nan, index=range(len(seconds)), columns=columns)
     halves = {i: s for i, s in enumerate(seconds) if s}
-    written = {i: c for i, (_, c) in enumerate(zip(seconds, completions, strict=True)) if c and c.strip()}
+    written = {i: c for i, c in enumerate(completions) if c and c.strip()}
     rows = [i for i in written if i in halves]
     truth = list(dict.fromkeys(s for s in (*bank, *seconds) if s))
     place = {s: t for t, s in enumerate(truth)}

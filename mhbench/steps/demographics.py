@@ -178,7 +178,11 @@ def level_pairs(
     limits. `verdict` says which pairs differ, are equivalent, or neither.
 
     Source: Good 2005, section 3.2; Holm 1979; Benjamini and Hochberg 1995; two one-sided tests: Schuirmann 1987.
+
+    Raises: ValueError for a margin that is not above 0.
     """
+    if not margin > 0:
+        refuse(f"level_pairs: margin must be above 0; got {margin}; the smallest difference that would matter")
     rows = []
     scored = where_read(scores, ["set", "model"]).dropna(subset=[value])
     n_levels = scored[~scored["model"].isin(simulated)].groupby(["set", "model"])["level"].nunique()

@@ -55,6 +55,11 @@ def mean_of(table: pd.DataFrame, column: str, *, seed: int = 0, **settings: Any)
     return estimate(mean, values, clusters=clusters, seed=seed, **settings)
 
 
+def _refuse_unknown(function: str, argument: str, table: pd.DataFrame, columns: Sequence[str]) -> None:
+    if gone := [c for c in columns if c not in table]:
+        refuse(f"{function}: {argument} must name columns there are; got {gone}, not among {list(table.columns)}")
+
+
 def of_group(items: pd.DataFrame, breakdown: str, name: str) -> pd.DataFrame:
     "The items of one group of a breakdown; all of them for `all`."
     return items if breakdown == "all" else items[items[breakdown].astype(str) == name]
@@ -153,7 +158,10 @@ def rate_table(
     without an answer), n_refused, n_truncated (answers that were cut), n_unread (`mhbench.steps.score` has the rule:
     refusals and unread answers are not right; where too few could be read there is no estimate), read_from
     (of a share of right answers: how they were read), estimate, ci_low, ci_high, interval, level.
+
+    Raises: ValueError for a column that is not there.
     """
+    _refuse_unknown("rate_table", "value and by", scores, [value, *by])
     item_ids = scores["item_id"] if all_items is None else pd.concat([scores["item_id"], all_items["item_id"]])
     item = pd.factorize(item_ids, sort=True)[0]  # numbers are looked up many times as fast as names
     asked_item = item[: len(scores)]
@@ -272,8 +280,9 @@ def average_models(
     level, sd_models (between them, luck subtracted), lowest and highest (of the models), q, averaged (who), left_out
     (who is not, and why).
 
-    Raises: ValueError for a group that names no model of the scores.
+    Raises: ValueError for a column that is not there, or a group that names no model of the scores.
     """
+    _refuse_unknown("average_models", "value and by", scores, [value, *by])
     models = list(dict.fromkeys(scores["model"]))
     same = dict(same or {})
     named_groups = {"all models": models, **(groups or {})}
@@ -338,6 +347,7 @@ def paper_averages(
 
     Source: Lamparth, Grabb et al. 2025, tables 1 and 2.
     """
+    _refuse_unknown("paper_averages", "by", table, by)
     numbers = ["estimate", "ci_low", "ci_high", "q"]
     rows = []
     real = table[~table["model"].isin(simulated)]

@@ -58,14 +58,21 @@ _VALUES = {"Correct": 1.0, "Incorrect": 0.0}
 VERDICT_MEANS = {"score": "mean score / 100", "label": "share judged correct"}  # what a mean of verdicts is called
 
 
+def _no_kind(function: str, kind: str) -> None:
+    if kind not in VERDICT_MEANS:
+        actual = f"{kind!r}; duels have tables of their own"
+        refuse(f"{function}: kind must be one of {', '.join(VERDICT_MEANS)}; got {actual}")
+
+
 def verdict_frame(judgments: Iterable[Judgment], items: Iterable[Item], kind: str) -> pd.DataFrame:
     """One row a verdict, with what is averaged.
 
     Columns: the fields of a judgment, category, cluster, value (0 to 1; NaN without a verdict, or with a label that
     is neither Correct nor Incorrect).
 
-    Raises: ValueError for a judgment whose item is not there.
+    Raises: ValueError for another kind, or a judgment whose item is not there.
     """
+    _no_kind("verdict_frame", kind)
     table = frame(judgments, Judgment)
     about = [(i.item_id, i.category, i.cluster) for i in items]
     about_items = pd.DataFrame(about, columns=["item_id", "category", "cluster"])
@@ -108,7 +115,10 @@ def verdict_means(table: pd.DataFrame, kind: str) -> pd.DataFrame:
     Columns: judge, model, by, group, n (values in the mean), ..., low, high, n_asked (verdicts that the judge was asked
     for), and of these n_failed (missing), n_other (labels between right and wrong) and n_abstain; n_by_rule (answers
     that are empty or refusals: 0, or Incorrect, without a judge).
+
+    Raises: ValueError for another kind than score or label.
     """
+    _no_kind("verdict_means", kind)
     names = ["n_asked", "n_failed", "n_other", "n_by_rule", "n_abstain"]
     rows = []
     for (judge, model), g in table.groupby(["judge", "model"]):
@@ -149,7 +159,10 @@ def judges_compared(table: pd.DataFrame, kind: str, **settings: Any) -> pd.DataF
     """Every pair of judges, or of a judge's repetitions, on what both have judged; what the rule decided is left out.
 
     Columns: first, second, measure, outputs (that both have judged), n (without abstentions), ...
+
+    Raises: ValueError for another kind.
     """
+    _no_kind("judges_compared", kind)
     wide = _by_run(table[table["text"] != BY_RULE], kind)
     rows = []
     for first, second in combinations(wide.columns, 2):
