@@ -11,7 +11,7 @@ from collections import defaultdict
 
 import numpy as np
 
-from mhbench.corpus.demo_conversations import DEMO_SPREAD, demo_conversation_ratings
+from mhbench.corpus.demo import DEMO_SPREAD, demo_conversation_ratings
 from mhbench.records.described import Scale
 from mhbench.steps.graded import rating_table
 from mhbench.steps.rated import spread_of

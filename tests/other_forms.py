@@ -10,8 +10,8 @@ import pandas as pd
 
 from mhbench.ask.parse import parse_choice, parse_choices
 from mhbench.ask.reply import read_json
-from mhbench.tasks.extended_matching import parse_extended_matching
 from mhbench.tasks.multi_label import parse_labels
+from mhbench.tasks.multiple_choice import parse_extended_matching
 from mhbench.tasks.ranking import parse_ranking
 from mhbench.tasks.written import same_term
 

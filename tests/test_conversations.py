@@ -19,9 +19,9 @@ from faults.server import FaultServer, answer_to, completion
 from mhbench.ask.budget import Budget, BudgetReached
 from mhbench.ask.client import Recorder
 from mhbench.ask.conversation import OPENING, Talk, TalkLimits, converse
-from mhbench.corpus.demo import demo_canary
-from mhbench.corpus.demo_conversations import (
+from mhbench.corpus.demo import (
     DEMO_SPREAD,
+    demo_canary,
     demo_conversation_ratings,
     demo_scenarios,
     demo_transcripts,

@@ -4,7 +4,7 @@ import pytest
 from other_forms import by_kind, read_all
 
 from mhbench.ask.parse import parse_choice, parse_choices
-from mhbench.tasks.extended_matching import parse_extended_matching
+from mhbench.tasks.multiple_choice import parse_extended_matching
 from mhbench.tasks.ranking import parse_ranking
 
 # the number of answers that are read rightly, of how many; terms in several gaps are no task here

@@ -15,8 +15,8 @@ from mhbench.ask.parse import (
     parse_choices,
 )
 from mhbench.ask.unwrap import json_in, split_thinking
-from mhbench.tasks.extended_matching import parse_extended_matching
 from mhbench.tasks.multi_label import parse_labels
+from mhbench.tasks.multiple_choice import parse_extended_matching
 
 OPTIONS = [
     "Begin exposure with response prevention",

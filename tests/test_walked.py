@@ -22,7 +22,7 @@ from mhbench.ask.walked import (
     read_walked,
     walked_prompt,
 )
-from mhbench.stats.rubric_scores import harm_score, harm_score_over, length_adjusted, points_score, tag_scores
+from mhbench.stats.components import harm_score, harm_score_over, points_score
 
 COLUMNS = ["Question ID", "Dimension", "Severity", "Risk Type", "Question", "Examples", "Answer", "GOTO"]
 
@@ -436,27 +436,13 @@ def test_a_thousand_random_cases_of_points():
     for _ in range(1000):
         low = rng.choice([-10, -10, 1])
         high = rng.choice([10, 10, 0]) if low < 0 else 10
-        criteria = [
-            (rng.randint(low, high), rng.sample(["x", "y", "z"], rng.randint(0, 3))) for _ in range(rng.randint(1, 12))
-        ]
-        met, tags = [rng.random() < 0.5 for _ in criteria], rng.sample(["x", "theme"], rng.randint(0, 2))
+        criteria = [(rng.randint(low, high), []) for _ in range(rng.randint(1, 12))]
+        met = [rng.random() < 0.5 for _ in criteria]
         expected = literal_points(criteria, met)
-        points = [p for p, _ in criteria]
-        got = points_score(points, met)
+        got = points_score([p for p, _ in criteria], met)
         nothing += expected is None
         negative += expected is not None and expected < 0
         assert np.isnan(got) if expected is None else got == expected
-        by_tag = {} if expected is None else dict.fromkeys(tags, expected)
-        for tag in "xyz":
-            use = [k for k, (_, of) in enumerate(criteria) if tag in of]
-            score = literal_points([criteria[k] for k in use], [met[k] for k in use]) if use else None
-            by_tag |= {} if score is None else {tag: score}
-        assert tag_scores(points, met, [of for _, of in criteria], tags) == by_tag
-        characters = rng.choice([2000, rng.randint(0, 9000)])
-        longer = length_adjusted(got, characters)
-        expected = None if expected is None else expected - 0.0147 * (characters - 2000) / 500
-        assert np.isnan(longer) if expected is None else longer == pytest.approx(expected, abs=1e-12)
-        assert characters != 2000 or np.isnan(got) or longer == got
     assert negative > 100 and nothing > 100
 
 

@@ -289,34 +289,24 @@ def proportion(k: int, n: int, level: float = 0.95) -> Estimate:
 
 # %% ../../nbs/stats/02_estimate.ipynb #816ff61d
 class WeightedMean(NamedTuple):
-    "An inverse-variance weighted mean."
+    "An inverse-variance weighted mean with its 95% interval."
 
     estimate: float
     se: float
     ci_low: float
     ci_high: float
-    n: int  # estimates averaged
-    q: float  # Cochran's Q, of expectation n - 1 without heterogeneity
-    tau2: float  # variance between them; 0 with model="fixed"
-    level: float = 0.95
-
-    def row(self) -> dict[str, Any]:
-        "The columns of every table."
-        limits = self.ci_low, self.ci_high
-        return Estimate.from_limits(self.estimate, *limits, n=self.n, level=self.level, kind="normal").row()
+    q: float  # Cochran's Q, of expectation n - 1 for n estimates of one number
 
 
-def half_width_se(ci_low: Any, ci_high: Any, level: float = 0.95) -> np.ndarray:
-    "Standard errors of intervals, taken as symmetric and normal."
-    return (np.asarray(ci_high, float) - np.asarray(ci_low, float)) / (2 * ndtri((1 + level) / 2))
+def half_width_se(ci_low: Any, ci_high: Any) -> np.ndarray:
+    "Standard errors of 95% intervals, taken as symmetric and normal."
+    return (np.asarray(ci_high, float) - np.asarray(ci_low, float)) / (2 * ndtri(0.975))
 
 # %% ../../nbs/stats/02_estimate.ipynb #ccc08ffd
-def inverse_variance_mean(
-    estimates: Any, se: Any, *, model: Literal["fixed", "random"] = "fixed", floor: float = 0.0, level: float = 0.95
-) -> WeightedMean:
+def inverse_variance_mean(estimates: Any, se: Any, *, floor: float = 0.0) -> WeightedMean:
     """Average of estimates, each weighted by its inverse variance; standard errors below `floor` are raised to it.
 
-    Source: Lamparth, Grabb et al. 2025, tables 1 and 2 (fixed); DerSimonian and Laird 1986 (random); Cochran 1954 (Q).
+    Source: Lamparth, Grabb et al. 2025, tables 1 and 2; Cochran 1954 (Q).
 
     Raises: ValueError where a standard error is zero.
     """
@@ -325,17 +315,12 @@ def inverse_variance_mean(
     s = np.asarray(se, float)
     if x.ndim != 1 or s.shape != x.shape or len(x) == 0:
         refuse(f"{f}: estimates and se must be of one length, at least 1; got shapes {x.shape} and {s.shape}")
-    if model not in ("fixed", "random"):
-        refuse(f"{f}: model must be fixed or random; got {model!r}")
     s = np.maximum(s, floor)
     if not (np.isfinite(x).all() and np.isfinite(s).all() and (s > 0).all()):
         actual = f"se {s.tolist()}; give floor, e.g. 0.01, where a score did not vary"
         refuse(f"{f}: estimates must be finite and se above zero; got {actual}")
     w = 1 / s**2
-    q = float(w @ (x - w @ x / w.sum()) ** 2)
-    tau2 = max(0.0, (q - (len(x) - 1)) / (w.sum() - w @ w / w.sum())) if model == "random" and len(x) > 1 else 0.0
-    w = 1 / (s**2 + tau2)
     m = float(w @ x / w.sum())
     se_m = float(w.sum() ** -0.5)
-    z = ndtri((1 + level) / 2)
-    return WeightedMean(m, se_m, m - z * se_m, m + z * se_m, len(x), q, tau2, level)
+    half = ndtri(0.975) * se_m
+    return WeightedMean(m, se_m, m - half, m + half, float(w @ (x - m) ** 2))

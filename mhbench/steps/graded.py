@@ -51,7 +51,7 @@ class Criterion(NamedTuple):
     name: str
     text: str  # as the judge reads it
     options: tuple[str, ...] = ("not met", "met")  # from the worst to the best
-    points: float = 1.0  # of `mhbench.stats.rubric_scores.points_score`
+    points: float = 1.0  # of `mhbench.stats.components.points_score`
     tags: tuple[str, ...] = ()
 
     @property

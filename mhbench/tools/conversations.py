@@ -33,7 +33,7 @@ from ..registry import read_yaml
 from ..run.asking import asking, capped
 from ..run.graph import root
 from ..run.params import load_params
-from ..stats.rubric_scores import harm_score_over, points_mean, points_score
+from ..stats.components import harm_score_over, points_mean, points_score
 from mhbench.steps.graded import (
     HARM_SCALE,
     Criterion,
