@@ -39,7 +39,9 @@ def test_no_difference_of_shares_above_one_is_detectable():
     scores = pd.DataFrame(rows | {"model": ["a"] * 8 + ["b"] * 8, "correct": np.r_[x[:8], 1 - x[:8]]})
     found = model_pairs(scores).iloc[0]  # by the formula 1.2: no two models differ by that
     assert np.isnan(found["detectable"]) and found["p"] == 1 and found["n"] == 8
-    levels = compare_levels(scores["correct"], scores["item_id"], scores["model"], seed=1, permutations=99)[0]
+    levels = compare_levels(scores["correct"], scores["item_id"], scores["model"], largest=1, seed=1, permutations=99)[
+        0
+    ]
     assert np.isnan(levels.detectable)
 
 

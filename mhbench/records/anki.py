@@ -24,7 +24,7 @@ from .schema import Item, validate
 from .table import odd_character
 
 # %% auto #0
-__all__ = ['GAP', 'MOST_BYTES', 'REASONS', 'Deletion', 'parse_cloze', 'field_text', 'Note', 'Deck', 'cloze_question', 'load_anki']
+__all__ = ['GAP', 'MOST_BYTES', 'Deletion', 'parse_cloze', 'field_text', 'Note', 'Deck', 'cloze_question', 'load_anki']
 
 # %% ../../nbs/records/05_anki.ipynb #21416e7c
 _TOKEN = re.compile(r"\{\{c\d+(?:,\d+)*::|::|\}\}")
@@ -246,10 +246,6 @@ def _text_notes(path: Path) -> Iterator[Note]:
         yield Note(at.get("guid"), fields, at.get("deck") or head.get("deck"), tags.split(), place, is_html)
 
 # %% ../../nbs/records/05_anki.ipynb #3dae07f4
-REASONS = tuple(
-    "no_cloze several_clozes nested_cloze unclosed_cloze too_long answer_is_media empty_answer empty_question "
-    "question_has_media duplicate control_character".split()
-)
 _MOST_OF_A_NOTE = 4 << 20  # characters
 
 
@@ -257,10 +253,7 @@ class Deck(NamedTuple):
     "The items of a deck, and what became of every other note."
 
     items: list[Item]
-    n_notes: int
-    excluded: dict[str, int]  # by reason; with the items they add up to n_notes
-    excluded_notes: list[tuple[str, str]]  # place and reason
-    with_media: list[str]  # item_ids whose question shows an image or plays a sound
+    excluded: dict[str, int]  # by reason; with the items they add up to the notes
 
 # %% ../../nbs/records/05_anki.ipynb #b115f22d
 def cloze_question(note: Note) -> tuple[str, str, str | None, int] | str:
@@ -324,24 +317,21 @@ def load_anki(
         refuse(f"load_anki: a deck must have at least one note; got none ({path})")
     rows = []
     excluded = []
-    with_media = []
     known_pairs = set()
     for note in notes:
         cloze = cloze_question(note)
         if isinstance(cloze, str):
-            excluded.append((note.place, cloze))
+            excluded.append(cloze)
             continue
         question, answer, hint, media = cloze
         if odd_character(f"{question}{answer}{hint}"):
-            excluded.append((note.place, "control_character"))
+            excluded.append("control_character")
             continue
         if (media and not keep_media) or (question, answer) in known_pairs:
-            excluded.append((note.place, "question_has_media" if media and not keep_media else "duplicate"))
+            excluded.append("question_has_media" if media and not keep_media else "duplicate")
             continue
         known_pairs.add((question, answer))
         item_id = _item_id(note, question, answer)
-        if media:
-            with_media.append(item_id)
         fields: dict[str, Any] = {"item_id": item_id, "task": "cloze", "question": question, "key": [answer]}
         fields |= {"study": study, "language": language, "protected": protected, "source": note.place}
         fields |= {"category": note.deck, "topic": note.tags[0] if note.tags else None}
@@ -349,4 +339,4 @@ def load_anki(
         fields |= {"canary": next((t for t in note.tags if "-canary-" in t), None)}
         rows.append((note.place, fields))
     items = validate(rows, Item, unique="item_id").records
-    return Deck(items, len(notes), dict(Counter(r for _, r in excluded)), excluded, with_media)
+    return Deck(items, dict(Counter(excluded)))

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from xml.sax.saxutils import quoteattr
 
+from pydantic import BaseModel, TypeAdapter, ValidationError, model_validator
+
 from ..errors import refuse
 from .database import make_private, private_folder
 from .pseudonyms import pseudonyms
@@ -190,29 +192,33 @@ def _when(annotation: Mapping, place: str) -> tuple[datetime, int]:
     return at if at.tzinfo else at.replace(tzinfo=UTC), number if isinstance(number, int) else 0
 
 # %% ../../nbs/records/06_labelstudio.ipynb #7629a56a
-def _fault_of(task: Any) -> str:
-    "What is wrong with the form of a task; empty where nothing is."
-    if not isinstance(task, dict) or not isinstance(task.get("data"), dict):
-        return "a task without data"
-    if not isinstance(task["data"].get("item_id"), str):
-        shown = ", ".join(sorted(map(str, task["data"]))) or "nothing"
-        return f"a task of another project, which shows {shown}, and no item_id"
-    if not isinstance(task.get("annotations"), list):
-        return "a task without a list of annotations"
-    for a in task["annotations"]:
-        if not isinstance(a, dict) or not isinstance(a.get("result", []), list):
-            return "an annotation that is none"
-        if not isinstance(account(a), str | int | None) or a.get("was_cancelled") not in (None, True, False):
-            return "an annotation whose completed_by or was_cancelled is none"
-        named = [r.get("from_name") for r in a.get("result", []) if isinstance(r, dict)]
-        if twice := [name for name in named if isinstance(name, str) and named.count(name) > 1]:
-            return f"two results of the control {twice[0]}"
-        for r in a.get("result", []):
-            if not isinstance(r, dict) or not isinstance(r.get("from_name"), str):
-                return "a result without the name of its control"
-            if not isinstance(r.get("value", {}), dict):
-                return "a result whose value is none"
-    return ""
+class _Result(BaseModel):
+    from_name: str
+    value: dict[str, Any] = {}
+
+
+class _Annotation(BaseModel):
+    completed_by: dict[str, Any] | str | int | None = None
+    was_cancelled: bool | None = None
+    result: list[_Result] = []
+
+    @model_validator(mode="after")
+    def _controls_once(self):
+        if not isinstance(account(vars(self)), str | int | None):
+            raise ValueError("completed_by must be a person")
+        named = [r.from_name for r in self.result]
+        if twice := [name for name in named if named.count(name) > 1]:
+            raise ValueError(f"there are two results of the control {twice[0]}")
+        return self
+
+
+class _OwnData(BaseModel):
+    item_id: str
+
+
+class _Exported(BaseModel):
+    data: _OwnData
+    annotations: list[_Annotation]
 
 
 def exported_tasks(path: Path) -> list[dict]:
@@ -220,17 +226,20 @@ def exported_tasks(path: Path) -> list[dict]:
     rule = "load_label_studio: path must be the JSON export of a project"
     try:
         tasks = json_value(file_text(path))
+        TypeAdapter(list[_Exported]).validate_python(tasks, strict=True)
+    except ValidationError as e:
+        first = e.errors()[0]
+        task, *inside = first["loc"] or ("",)
+        at = f"task {task + 1}" if isinstance(task, int) else "the whole"
+        actual = f"{'.'.join(map(str, inside)) or at}: {first['msg']} ({path.name}, {at})"
+        remedy = "export as JSON, not JSON_MIN, the project of the tasks that label_studio_tasks made"
+        refuse(
+            f"load_label_studio: an export must be a list of tasks with data and annotations; got {actual}; {remedy}"
+        )
     except ValueError as e:
         refuse(f"{rule}; got {e} ({path.name}); export as JSON, neither CSV nor TSV")
     except OSError as e:
         refuse(f"{rule}; got {e.strerror} ({path.name})", error=FileNotFoundError)
-    listed = isinstance(tasks, list)
-    for n, task in enumerate(tasks if listed else [tasks], 1):
-        if fault := _fault_of(task) if listed else "an export that is no list":
-            remedy = "export as JSON, not JSON_MIN" if "without" in fault or not listed else ""
-            remedy = remedy or "export the project of the tasks and the configuration that label_studio_tasks made"
-            actual = f"{fault} ({path.name}, task {n}); {remedy}"
-            refuse(f"load_label_studio: an export must be a list of tasks with data and annotations; got {actual}")
     return tasks
 
 # %% ../../nbs/records/06_labelstudio.ipynb #126a5e78

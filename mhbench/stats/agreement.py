@@ -184,15 +184,8 @@ def _alpha_counts(c: np.ndarray, delta: np.ndarray, w: np.ndarray) -> np.ndarray
 # %% ../../nbs/stats/03_agreement.ipynb #0e174a62
 def _alpha_ordinal(c: np.ndarray, w: np.ndarray) -> np.ndarray:
     "Alpha from counts (B or 1, N, V) of ordered values; the distances differ between replicates."
-    m, v = c.sum(-1), c.shape[-1]
+    m = c.sum(-1)
     c = np.where(m[..., None] > 1, c, 0.0)
-    if len(c) == 1 and v <= 16:  # few values: coincidences first
-        pairs = c[0, :, :, None] * c[0, :, None, :] / np.maximum(m[0] - 1, 1)[:, None, None]
-        t = w @ np.concatenate([c[0], pairs.reshape(len(c[0]), -1)], 1)
-        n_v, o = t[:, :v], t[:, v:].reshape(-1, v, v)
-        rho = np.cumsum(n_v, 1) - n_v / 2
-        delta = (rho[:, :, None] - rho[:, None, :]) ** 2
-        return 1 - (n_v.sum(1) - 1) * divide((o * delta).sum((1, 2)), np.einsum("bk,bl,bkl->b", n_v, n_v, delta))
     n_v = _total(w, c)
     rho = np.cumsum(n_v, 1) - n_v / 2  # mid-ranks, (B, V)
     rho = rho - (n_v * rho).sum(1, keepdims=True) / np.maximum(n_v.sum(1, keepdims=True), 1)

@@ -6,14 +6,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtr, stdtrit
 
 from ..errors import refuse
 from .estimate import Estimate
-from .resample import as_result, divide, group_codes, mean, numbers_of_units, unit_weights
+from .resample import divide, group_codes, mean, numbers_of_units
 
 # %% auto #0
 __all__ = ['cross_entropy', 'brier', 'letter_probabilities', 'Reliability', 'reliability_curve', 'expected_calibration_error',
@@ -76,39 +76,33 @@ class Reliability(NamedTuple):
     accuracy: np.ndarray  # share right
 
 # %% ../../nbs/stats/11_calibration.ipynb #7efbc983
-def _binned(confidence, right, function, bins=10, strategy="width") -> tuple[np.ndarray, ...]:
+def _binned(confidence, right, function, bins) -> tuple[np.ndarray, ...]:
     "Confidence, right, the edges of bins, and whether a unit lies in each (N, M)."
     c, r = numbers_of_units(function, "entry a unit", confidence=confidence, right=right)
     outside = c[~((c >= 0) & (c <= 1))]
     if len(outside):
         refuse(f"{function}: confidence must be in [0, 1]; got {outside[0]}; leave out units without one")
-    if bins < 1 or strategy not in ("width", "mass"):
-        refuse(f"{function}: bins must be 1 or more and strategy width or mass; got {bins} and {strategy!r}")
+    if bins < 1:
+        refuse(f"{function}: bins must be 1 or more; got {bins}")
     edges = np.linspace(0, 1, bins + 1)
-    if strategy == "mass":
-        inner = np.quantile(c, edges[1:-1], method="inverted_cdf") if len(c) else []
-        edges = np.unique(np.concatenate([[0], inner, [1]]))
-    place = np.clip(np.searchsorted(edges, c, side="left") - 1, 0, len(edges) - 2)
-    return c, r, edges, (place[:, None] == np.arange(len(edges) - 1)).astype(float)
+    place = np.clip(np.searchsorted(edges, c, side="left") - 1, 0, bins - 1)
+    return c, r, edges, (place[:, None] == np.arange(bins)).astype(float)
 
 # %% ../../nbs/stats/11_calibration.ipynb #71e7d5bd
-def reliability_curve(
-    confidence: Any, right: Any, *, bins: int = 10, strategy: Literal["width", "mass"] = "width"
-) -> Reliability:
+def reliability_curve(confidence: Any, right: Any, *, bins: int = 10) -> Reliability:
     "Mean confidence (N,) and accuracy, or the soft label's probability of the answer, in bins of confidence."
-    c, r, edges, member = _binned(confidence, right, "reliability_curve", bins, strategy)
+    c, r, edges, member = _binned(confidence, right, "reliability_curve", bins)
     n = member.sum(0)
     return Reliability(edges, n, *(divide(x @ member, n) for x in (c, r)))
 
 
-def expected_calibration_error(confidence: Sequence, right: Sequence, *, weights: Any = None, **binning: Any) -> Any:
+def expected_calibration_error(confidence: Sequence, right: Sequence, *, bins: int = 10) -> float:  # NaN for no unit
     """The mean absolute gap of confidence and accuracy over the bins of `reliability_curve`, weighted by units.
 
     Source: Guo et al. 2017, equation 3.
     """
-    c, r, _, member = _binned(confidence, right, "expected_calibration_error", **binning)
-    w = unit_weights(weights, len(c), "expected_calibration_error")
-    return as_result(divide(np.abs(w @ (member * (r - c)[:, None])).sum(1), w.sum(1)), weights)
+    c, r, _, member = _binned(confidence, right, "expected_calibration_error", bins)
+    return float(np.abs((r - c) @ member).sum() / len(c)) if len(c) else np.nan
 
 # %% ../../nbs/stats/11_calibration.ipynb #3f248b84
 def _folded_excess(gap: np.ndarray, s: np.ndarray) -> np.ndarray:
@@ -143,14 +137,14 @@ def _error_limits(
 
 # %% ../../nbs/stats/11_calibration.ipynb #c0b402d6
 def calibration_error(
-    confidence: Any, right: Any, *, clusters: Any = None, bins: int = 10, strategy: str = "width", level: float = 0.95
+    confidence: Any, right: Any, *, clusters: Any = None, bins: int = 10, level: float = 0.95
 ) -> Estimate:  # in [0, 1]; arguments as in `reliability_curve`
     """The expected calibration error, corrected for its bias, with an interval also valid for a calibrated model.
 
     Source: Guo et al. 2017 (the error); Bröcker 2012 and Kumar, Liang and Ma 2019 (the bias); Leone, Nelson and
     Nottingham 1961 (folded normal variables); the interval is ours.
     """
-    c, r, _, member = _binned(confidence, right, "calibration_error", bins, strategy)
+    c, r, _, member = _binned(confidence, right, "calibration_error", bins)
     n = len(c)
     if not n:
         return Estimate.from_limits(np.nan, n=0, level=level)

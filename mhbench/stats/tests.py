@@ -301,7 +301,6 @@ class LevelDifference(NamedTuple):
     second: str
     difference: Estimate  # first minus second, averaged over questions; its n counts questions
     p: float  # permutation test within questions
-    p_adjusted: float  # for all pairs of the table
     p_mcnemar: float  # of questions with one prompt of each level; NaN where there is none, or scores are not 0 and 1
     n_mcnemar: int  # those questions
     sd: float  # standard deviation of the questions' differences
@@ -325,29 +324,22 @@ def compare_levels(
     *,
     permutations: int = 10_000,
     tests: int | None = None,  # that share the error rate; the pairs of these levels if None
-    largest: float | None = None,  # possible difference; None: 1 for scores of 0 and 1, else unbounded
+    largest: float = np.inf,  # possible difference: 1 for scores of 0 and 1
     seed: int,
-    level: float = 0.95,
-    power: float = 0.8,
-    method: Adjustment = "holm",
-    order: Sequence[str] | None = None,  # of the levels; sorted if None
-    short: Literal["raise", "missing"] = "raise",  # for two levels that share fewer than two questions
 ) -> list[LevelDifference]:
-    """All pairs of levels, paired by question, first minus second, with corrected p-values.
+    """All pairs of levels, paired by question, first minus second; no p-value where two share fewer than two questions.
 
-    Source: Good 2005, section 3.2; Holm 1979; Benjamini and Hochberg 1995.
+    Source: Good 2005, section 3.2.
     """
-    if short not in ("raise", "missing"):
-        refuse(f"compare_levels: short must be raise or missing; got {short!r}")
     x = np.asarray(scores, float)
     q = np.asarray(questions)
     l = np.asarray(levels)
     if x.ndim != 1 or q.shape != x.shape or l.shape != x.shape:
         shapes = [x.shape, q.shape, l.shape]
         refuse(f"compare_levels: scores, questions and levels must have one entry a prompt; got shapes {shapes}")
-    names = np.unique(l).tolist() if order is None else list(order)
-    if set(names) != set(np.unique(l)) or len(names) < 2:
-        refuse(f"compare_levels: order must hold the levels, two or more; got {names} for {np.unique(l).tolist()}")
+    names = np.unique(l).tolist()
+    if len(names) < 2:
+        refuse(f"compare_levels: levels must be two or more; got {names}")
     tests = len(names) * (len(names) - 1) // 2 if tests is None else tests
     rows: list[LevelDifference] = []
     for (a, b), s in zip(combinations(names, 2), np.random.SeedSequence(seed).spawn(len(names) ** 2)):
@@ -356,11 +348,8 @@ def compare_levels(
         m, single = _paired_strata(x[used], l[used] == b, np.unique(q[used], return_inverse=True)[1])
         d = m[0] - m[1]
         if len(d) < 2:
-            if short == "raise":
-                actual = f"{len(d)} ({a}, {b}); compare them as independent groups, or pass short='missing'"
-                refuse(f"compare_levels: two levels must share two questions or more; got {actual}")
-            none = (np.nan, np.nan, np.nan, 0, np.nan, np.nan)
-            rows.append(LevelDifference(str(a), str(b), mean_difference(d, level=level), *none, int(either.sum())))
+            none = (np.nan, np.nan, 0, np.nan, np.nan)
+            rows.append(LevelDifference(str(a), str(b), mean_difference(d), *none, int(either.sum())))
             continue
         shared: dict[str, Any] = {"n": permutations, "tests": tests, "seed": s}
         t = stratified_permutation_test(x[either], (l == b)[either], q[either], **shared)
@@ -371,14 +360,10 @@ def compare_levels(
             else np.nan
         )
         sd = float(d.std(ddof=1))
-        bound = 1.0 if np.isin(x[used], (0, 1)).all() else np.inf
-        bound = bound if largest is None else largest
-        detectable = detectable_difference(len(d), se=sd / np.sqrt(len(d)), power=power, alpha=1 - level, largest=bound)
-        difference = mean_difference(d, largest=bound, level=level)
-        tested = (t.p, np.nan, exact, len(single_scores), sd, detectable, t.n_left_out)
-        rows.append(LevelDifference(str(a), str(b), difference, *tested))
-    adjusted = adjust_p([r.p for r in rows], method).tolist()
-    return [r._replace(p_adjusted=p) for r, p in zip(rows, adjusted)]
+        detectable = detectable_difference(len(d), se=sd / np.sqrt(len(d)), largest=largest)
+        tested = (t.p, exact, len(single_scores), sd, detectable, t.n_left_out)
+        rows.append(LevelDifference(str(a), str(b), mean_difference(d, largest=largest), *tested))
+    return rows
 
 # %% ../../nbs/stats/12_tests.ipynb #e57f18e8
 def sign_flip_test(

@@ -151,7 +151,7 @@ def _pair_verdicts(
 def _pairs_of(g: pd.DataFrame, value: str, **settings: Any) -> list[dict]:
     "The pairs of levels of one set and model."
     columns = (g[value].to_numpy(float), g["base_id"].to_numpy(), g["level"].to_numpy())
-    pairs = compare_levels(*columns, short="missing", **settings)
+    pairs = compare_levels(*columns, **settings)
     names = ("first", "second", *_TESTED)
     return [{k: getattr(d, k) for k in names} | d.difference.row() | {"left_out": d.n_left_out} for d in pairs]
 
@@ -187,10 +187,10 @@ def level_pairs(
     scored = where_read(scores, ["set", "model"]).dropna(subset=[value])
     n_levels = scored[~scored["model"].isin(simulated)].groupby(["set", "model"])["level"].nunique()
     shared: dict[str, Any] = {"seed": seed, "largest": 1.0 if value == "correct" else np.inf}
-    tests: dict[str, Any] = {"tests": max(int((n_levels * (n_levels - 1) // 2).sum()), 1), "method": method}
+    tests = max(int((n_levels * (n_levels - 1) // 2).sum()), 1)
     for (name, model), g in scored.groupby(["set", "model"]):
         if g["level"].nunique() > 1:
-            compared = _pairs_of(g, value, permutations=n_permutations, **tests, **shared)
+            compared = _pairs_of(g, value, permutations=n_permutations, tests=tests, **shared)
             rows += [{"set": name, "model": model} | r for r in compared]
     pairs = pd.DataFrame(rows, columns=_PAIRS)
     drawn = pairs["model"].isin(simulated)

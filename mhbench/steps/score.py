@@ -330,18 +330,18 @@ def self_consistency(scores: pd.DataFrame, items: Sequence[Item]) -> pd.DataFram
         g = g.sort_values("sample", kind="stable")
         outcomes = what_became(g)
         votes = [DECLINED if o == REFUSED else tuple(a) or None for o, a in zip(outcomes, g["answer"])]
-        vote = majority_vote([votes])
-        declines = vote.answers[0] == DECLINED
-        answer = [] if declines else list(vote.answers[0] or ())
+        vote = majority_vote(votes)
+        declines = vote.answer == DECLINED
+        answer = [] if declines else list(vote.answer or ())
         missing = g["correct"].isna().all()
         failed = int((outcomes == FAILED).sum())
-        method = "majority: tie" if vote.tied[0] else "majority"
+        method = "majority: tie" if vote.tied else "majority"
         method += f" ({len(g) - failed} of {len(g)} votes came)" if failed else ""
         row = g.iloc[0].to_dict()
         row |= {"answered_by": "majority", "n_votes": len(g), "sample": 0, "temperature": np.nan}
         row |= {"how": REFUSED if declines else method, "answer": answer, "read": bool(answer)}
         row |= {"read_from": how_read(g), "disagrees": False, "cross_entropy": np.nan, "brier": np.nan}
         row |= {"correct": np.nan} if missing else {"correct": is_correct(by_id[item_id], answer), "status": "ok"}
-        row |= {"confidence": float(vote.votes[0] / max(vote.voters[0] + failed, 1)), "attempts": g["attempts"].sum()}
+        row |= {"confidence": vote.votes / max(vote.voters + failed, 1), "attempts": g["attempts"].sum()}
         rows.append(row | spending(g))
     return conform(pd.DataFrame(rows, columns=columns(Score)), Score)
