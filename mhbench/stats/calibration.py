@@ -13,7 +13,7 @@ from scipy.special import ndtr, stdtrit
 
 from ..errors import refuse
 from .estimate import Estimate
-from .resample import divide, group_codes, mean, numbers_of_units
+from .resample import as_result, divide, group_codes, mean, numbers_of_units, unit_weights
 
 # %% auto #0
 __all__ = ['cross_entropy', 'brier', 'letter_probabilities', 'Reliability', 'reliability_curve', 'expected_calibration_error',
@@ -96,13 +96,14 @@ def reliability_curve(confidence: Any, right: Any, *, bins: int = 10) -> Reliabi
     return Reliability(edges, n, *(divide(x @ member, n) for x in (c, r)))
 
 
-def expected_calibration_error(confidence: Sequence, right: Sequence, *, bins: int = 10) -> float:  # NaN for no unit
+def expected_calibration_error(confidence: Sequence, right: Sequence, *, bins: int = 10, weights: Any = None) -> Any:
     """The mean absolute gap of confidence and accuracy over the bins of `reliability_curve`, weighted by units.
 
     Source: Guo et al. 2017, equation 3.
     """
     c, r, _, member = _binned(confidence, right, "expected_calibration_error", bins)
-    return float(np.abs((r - c) @ member).sum() / len(c)) if len(c) else np.nan
+    w = unit_weights(weights, len(c), "expected_calibration_error")
+    return as_result(divide(np.abs(w @ (member * (r - c)[:, None])).sum(1), w.sum(1)), weights)
 
 # %% ../../nbs/stats/11_calibration.ipynb #3f248b84
 def _folded_excess(gap: np.ndarray, s: np.ndarray) -> np.ndarray:
