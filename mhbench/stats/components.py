@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import combinations
+from itertools import combinations, product
 from math import prod
 from typing import Any, NamedTuple
 
@@ -16,12 +16,32 @@ from scipy.special import gammaincinv, ndtri, stdtrit
 
 from ..errors import refuse
 from .estimate import Estimate, estimate
-from .multi_reader import expected_squares, squares_within
 from .resample import Clusters, mean
 
 # %% auto #0
 __all__ = ['REST', 'TIMES', 'Spread', 'variance_components', 'change_of_another', 'OverFactors', 'mean_over_factors',
            'spread_designs', 'HarmScore', 'harm_score', 'harm_score_over', 'points_score', 'points_mean']
+
+# %% ../../nbs/stats/21_components.ipynb #85b0fc98
+def _squares_within(y: np.ndarray, group: np.ndarray) -> float:
+    "The sum of squares within groups, of values whose mean is 0."
+    n = np.bincount(group)
+    return float((y * y).sum() - (np.bincount(group, y) ** 2 / n).sum())
+
+
+def _differing_pairs(group: np.ndarray, source: np.ndarray) -> float:
+    "The number of pairs within groups that differ in their source, divided by the size of the group."
+    n = np.bincount(group).astype(float)
+    joint = np.unique(group * (source.max() + 1) + source, return_inverse=True)[1]
+    size = np.bincount(joint).astype(float)
+    of_group = np.zeros(len(size), int)
+    of_group[joint] = group
+    return float((n - np.bincount(of_group, size**2) / n).sum())
+
+
+def _expected_squares(groups: Sequence[np.ndarray], sources: Sequence[np.ndarray]) -> np.ndarray:  # (groups, sources)
+    "What a unit component of each source adds to the expected sum of squares within each group."
+    return np.array([_differing_pairs(*pair) for pair in product(groups, sources)]).reshape(len(groups), -1)
 
 # %% ../../nbs/stats/21_components.ipynb #54d10d05
 class Spread(NamedTuple):
@@ -110,10 +130,12 @@ def _identified_sources(values: Any, factors: Mapping[str, Any], order: int):
     "Values and labels that are there, the groups of each source that the design tells apart, and the solver."
     y = np.asarray(values, float)
     use = ~np.isnan(y)
-    y = y[use]
-    labels_by_factor = {name: np.asarray(labels, dtype=object)[use] for name, labels in factors.items()}
-    if bad := [name for name, labels in labels_by_factor.items() if labels.shape != y.shape]:
-        refuse(f"variance_components: factors must have a label for each value; got another number for {bad[0]}")
+    labels_by_factor = {name: np.asarray(labels, dtype=object) for name, labels in factors.items()}
+    for name, labels in labels_by_factor.items():
+        if labels.shape != y.shape or pd.isna(labels[use]).any():
+            actual = f"shape {labels.shape} of {name} for {y.shape}, or a label that is missing"
+            refuse(f"variance_components: factors must have a label for each value; got {actual}")
+    y, labels_by_factor = y[use], {name: labels[use] for name, labels in labels_by_factor.items()}
     groups, left = _source_groups(labels_by_factor, len(y), order)
     if len(groups) < 2:
         refuse(
@@ -122,13 +144,13 @@ def _identified_sources(values: Any, factors: Mapping[str, Any], order: int):
     while True:
         names = list(groups)
         inner = [np.zeros(len(y), int), *(groups[s] for s in names[:-1])]
-        matrix = expected_squares(inner, list(groups.values()))
+        matrix = _expected_squares(inner, list(groups.values()))
         if np.linalg.cond(matrix) < 1e8 or len(names) == 2:
             break
         worst = _not_told_apart(matrix, names)
         left.append(f"{worst}: this design does not tell it apart from the others")
         del groups[worst]
-    solve = lambda v: np.linalg.solve(matrix, [squares_within(v - v.mean(), g) for g in inner])
+    solve = lambda v: np.linalg.solve(matrix, [_squares_within(v - v.mean(), g) for g in inner])
     return y, labels_by_factor, groups, left, solve
 
 

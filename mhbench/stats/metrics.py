@@ -140,28 +140,19 @@ def indicator(units: Sequence[Sequence], labels: Sequence) -> tuple[np.ndarray, 
 
 # %% ../../nbs/stats/10_metrics.ipynb #417e8efc
 class Vote(NamedTuple):
-    "The majority answer of every unit."
+    "The majority answer of a unit."
 
-    answers: np.ndarray  # (N,) of objects; None where nothing was answered; of several, the first that was given
-    votes: np.ndarray  # (N,) for the most frequent answer
-    voters: np.ndarray  # (N,) answers that were not missing
-    tied: np.ndarray  # (N,) bool, two or more answers had the most votes
+    answer: Any  # None where nothing was answered; of several, the first that was given
+    votes: int  # for the most frequent answer
+    voters: int  # answers that were not missing
+    tied: bool  # two or more answers had the most votes
 
 # %% ../../nbs/stats/10_metrics.ipynb #38bdb22b
-def majority_vote(samples: Sequence[Sequence]) -> Vote:
-    """The most frequent answer among the samples of each unit (N, K); None, NaN or "" is no answer.
+def majority_vote(samples: Sequence) -> Vote:
+    """The most frequent answer among the samples of a unit; None, NaN or "" is no answer.
 
     Source: Wang et al. 2022, self-consistency; the rule for ties is ours, since the studies give none.
     """
-    rows = [list(r) for r in samples]
-    if len({len(r) for r in rows}) > 1:
-        sizes = sorted({len(r) for r in rows})
-        refuse(f"majority_vote: samples must be as many for every unit; got {sizes}; fill up with None")
-    answers = np.full(len(rows), None, object)
-    best, voters, tied = (np.zeros(len(rows), kind) for kind in (int, int, bool))
-    for i, row in enumerate(rows):
-        counts = Counter(x for x in row if not _is_missing(x))
-        answers[i], best[i] = counts.most_common(1)[0] if counts else (None, 0)  # of several, the first that was given
-        voters[i] = counts.total()
-        tied[i] = list(counts.values()).count(best[i]) > 1
-    return Vote(answers, best, voters, tied)
+    counts = Counter(x for x in samples if not _is_missing(x))
+    answer, votes = counts.most_common(1)[0] if counts else (None, 0)  # of several, the first that was given
+    return Vote(answer, votes, counts.total(), list(counts.values()).count(votes) > 1)

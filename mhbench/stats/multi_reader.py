@@ -5,8 +5,7 @@
 # %% ../../nbs/stats/17_multi_reader.ipynb #1b07d65a
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from itertools import product
+from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,13 +14,14 @@ from scipy.special import ndtri, stdtrit
 
 from ..errors import refuse
 from .agreement import ABSTAIN
+from .components import REST, variance_components
 from .differences import mean_difference
 from .estimate import ESTIMATE_COLUMNS, Estimate, agresti_coull, estimate, fewest_clusters
 from .resample import Clusters, divide, group_codes, mean, sums_by, without_each
 
 # %% auto #0
-__all__ = ['FEWEST_RATERS', 'squares_within', 'expected_squares', 'RaterComponents', 'rater_components', 'OverRaters',
-           'two_way_variance', 'half_widths', 'rated_items', 'over_raters', 'mean_over_raters', 'severities']
+__all__ = ['FEWEST_RATERS', 'RaterComponents', 'rater_components', 'OverRaters', 'two_way_variance', 'half_widths', 'rated_items',
+           'over_raters', 'mean_over_raters', 'severities']
 
 # %% ../../nbs/stats/17_multi_reader.ipynb #33e697be
 def _label_codes(labels: Any, n: int, name: str) -> np.ndarray:
@@ -30,43 +30,6 @@ def _label_codes(labels: Any, n: int, name: str) -> np.ndarray:
     if codes.shape != (n,) or (codes < 0).any():
         refuse(f"rater_components: {name} must be one label a rating, {n} without a gap; got shape {codes.shape}")
     return codes
-
-
-def _pair_codes(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    "Codes of the pairs of two labels."
-    return np.unique(a * (b.max() + 1) + b, return_inverse=True)[1]
-
-
-def squares_within(y: np.ndarray, group: np.ndarray) -> float:
-    "The sum of squares within groups, of values whose mean is 0."
-    n = np.bincount(group)
-    return float((y * y).sum() - (np.bincount(group, y) ** 2 / n).sum())
-
-
-def _differing_pairs(group: np.ndarray, source: np.ndarray) -> float:
-    "The number of pairs within groups that differ in their source, divided by the size of the group."
-    n = np.bincount(group).astype(float)
-    joint = _pair_codes(group, source)
-    size = np.bincount(joint).astype(float)
-    of_group = np.zeros(len(size), int)
-    of_group[joint] = group
-    return float((n - np.bincount(of_group, size**2) / n).sum())
-
-
-def expected_squares(groups: Sequence[np.ndarray], sources: Sequence[np.ndarray]) -> np.ndarray:  # (groups, sources)
-    "What a unit component of each source adds to the expected sum of squares within each group."
-    return np.array([_differing_pairs(*pair) for pair in product(groups, sources)]).reshape(len(groups), -1)
-
-# %% ../../nbs/stats/17_multi_reader.ipynb #362d419d
-def _solve(y: np.ndarray, sources: dict[str, np.ndarray]) -> dict[str, float]:
-    "The component of each source."
-    groups = [np.zeros(len(y), int), *list(sources.values())[:-1]]
-    expected = expected_squares(groups, list(sources.values()))
-    if np.linalg.matrix_rank(expected / expected[0, -1]) < len(sources):
-        remedy = "let raters share items, and each rate several"
-        refuse(f"rater_components: ratings must tell {', '.join(sources)} apart; these do not; {remedy}")
-    components = np.linalg.solve(expected, [squares_within(y - y.mean(), g) for g in groups])
-    return dict(zip(sources, components.tolist()))
 
 # %% ../../nbs/stats/17_multi_reader.ipynb #7d9def8a
 class RaterComponents(NamedTuple):
@@ -116,12 +79,14 @@ def rater_components(values: Any, items: Any, raters: Any) -> RaterComponents:
     counts = (len(set(item)), len(set(rater)), int(use.sum()))
     if min(counts[:2]) < 2:
         refuse(f"rater_components: there must be two items and two raters or more; got {counts[0]} and {counts[1]}")
-    cell = _pair_codes(item, rater)
-    sources = {"item": item, "rater": rater, "item_by_rater": cell, "rest": np.arange(len(y))}
-    if cell.max() + 1 == len(y):
-        del sources["item_by_rater"]
-    components = {"item_by_rater": 0.0, **_solve(y, sources)}
-    return RaterComponents(**components, n_items=counts[0], n_raters=counts[1], n_ratings=counts[2])
+    spread = variance_components(y, {"item": item, "rater": rater}, n_draws=0)
+    twice = len(set(zip(item.tolist(), rater.tolist()))) < len(y)  # somebody rated an item twice
+    sources = ["item", "rater", *["item x rater"] * twice, REST]
+    if sources != spread.table["source"].tolist():
+        remedy = "let raters share items, and each rate several"
+        refuse(f"rater_components: ratings must tell {', '.join(sources)} apart; these do not; {remedy}")
+    item_part, rater_part, crossed, rest = (spread.component(s) for s in ("item", "rater", "item x rater", REST))
+    return RaterComponents(item_part, rater_part, crossed, rest, *counts)
 
 # %% ../../nbs/stats/17_multi_reader.ipynb #bec95d34
 FEWEST_RATERS = fewest_clusters()  # the rule for cases: fewer may all lie on one side of the middle of raters

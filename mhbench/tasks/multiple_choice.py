@@ -111,7 +111,7 @@ _OF_SCENARIO = re.compile(
 
 
 @lru_cache
-def _pair(numbered: bool) -> re.Pattern:
+def _scenario_and_option(numbered: bool) -> re.Pattern:
     "A scenario's number and its option in a line of several."
     option, between = (r"\d{1,2}", f"{_SEPARATES}+") if numbered else ("[A-Za-z]", f"{_SEPARATES}*")
     return re.compile(
@@ -123,7 +123,7 @@ def _pair(numbered: bool) -> re.Pattern:
 def _of_line(line: str, numbered: bool) -> list[tuple[int, str]]:
     "The pairs in a line that holds nothing else; or the scenario that it begins with and what it says of it."
     plain = undecorated(line)
-    pair = _pair(numbered)
+    pair = _scenario_and_option(numbered)
     statement = re.sub(r"^[^:\d]{1,60}:(?=\s)", "", led_in(plain))  # die Antworten lauten:
     pairs = [*pair.finditer(statement)]
     if len(pairs) > 1 and not re.search(r"\w", pair.sub("", statement)):
@@ -139,10 +139,10 @@ def _of_object(data: dict[str, Any]) -> tuple[int | None, str]:
     "The number of a scenario in an object about it, and its answer."
     numbered = {k: re.fullmatch(r"\D{0,20}(\d{1,3})\W*", str(v)) for k, v in data.items() if _NUMBER.fullmatch(k)}
     number = next((int(m[1]) for m in numbered.values() if m), None)
-    return number, _written(answer_field({k: v for k, v in data.items() if k not in numbered}))
+    return number, _entries_text(answer_field({k: v for k, v in data.items() if k not in numbered}))
 
 
-def _written(value: Any) -> str:
+def _entries_text(value: Any) -> str:
     value = answer_field(value)
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
@@ -151,8 +151,8 @@ def _of_json(data: Any, n_stems: int) -> list[tuple[int, str]]:
     "The number of each scenario and what JSON says of it."
     if isinstance(data, dict):
         numbers = [(re.search(r"\d+", str(k)), v) for k, v in data.items()]
-        pairs = [(int(m[0]), _written(v)) for m, v in numbers if m]
-        return pairs if pairs or n_stems > 1 else [(1, _written(data))]
+        pairs = [(int(m[0]), _entries_text(v)) for m, v in numbers if m]
+        return pairs if pairs or n_stems > 1 else [(1, _entries_text(data))]
     if not all(isinstance(x, dict) for x in data):
         return list(enumerate(map(str, data), 1)) if len(data) == n_stems else []
     answers = [_of_object(x) for x in data]
