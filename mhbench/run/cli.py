@@ -144,7 +144,7 @@ I have a model
 
 I have questions, or clinicians who answer
   new-study   questions in a table become a study        mhbench new-study mine questions.xlsx
-  annotate    the page where people answer               mhbench annotate new ward q.xlsx
+  annotate    the page where people answer               mhbench annotate serve mentat
 
 No clone? mhbench init FOLDER. All commands: mhbench --help. One: mhbench COMMAND --help.
 Tab completion: mhbench completion bash (or zsh, tcsh) says what to put where."""
