@@ -35,7 +35,7 @@ from .score import score_responses
 # %% auto #0
 __all__ = ['halves', 'compare_completions', 'draw_questions', 'complete', 'Checked', 'check_model', 'check_recorded',
            'failed_completions', 'similarity_columns', 'similarity_table', 'flag_table', 'contamination_headline',
-           'with_texts', 'closed_and_open', 'book_table', 'book_flags']
+           'closed_and_open', 'book_table', 'book_flags']
 
 # %% ../../nbs/steps/09_contamination.ipynb #ff246e0c
 def halves(text: str) -> tuple[str, str] | None:  # None below four words
@@ -247,14 +247,6 @@ def contamination_headline(similar: pd.DataFrame) -> pd.DataFrame:
     return halves.dropna(subset=["estimate"]).reset_index(drop=True)
 
 # %% ../../nbs/steps/09_contamination.ipynb #0978e790
-def with_texts(items: Sequence[Item], texts: Mapping[str, str]) -> list[Item]:
-    "The items with their texts to read, which are by group_id. Raises: ValueError for an item whose text is not there."
-    gone = next((i for i in items if i.group_id not in texts), None)
-    if gone is not None:
-        refuse(f"with_texts: texts must hold the text of every item; got none of {gone.group_id!r} ({gone.item_id})")
-    return [i.model_copy(update={"context": i.context | {"abstract": texts[str(i.group_id)]}}) for i in items]
-
-
 _COLUMNS = ["item_id", "cluster", "examinee", "closed", "opened"]
 
 
@@ -265,13 +257,14 @@ def _rights(items: Sequence[Item], examinee: Asked, **settings: Any) -> dict[str
 
 # %% ../../nbs/steps/09_contamination.ipynb #398a95ae
 def closed_and_open(items: Sequence[Item], texts: Mapping[str, str], examinee: Asked, **settings: Any) -> pd.DataFrame:
-    """Every question answered without its text and with it.
+    """Every question answered without its text and with it; texts are by group_id.
 
     Columns: item_id, cluster, examinee, closed, opened (1 right, 0 wrong, NaN where it cannot be read).
 
-    Raises: ValueError for an item whose text is not there; what `answer_everything` raises.
+    Raises: what `answer_everything` raises.
     """
-    closed, opened = (_rights(x, examinee, **settings) for x in (items, with_texts(items, texts)))
+    open_books = [i.model_copy(update={"context": i.context | {"abstract": texts[str(i.group_id)]}}) for i in items]
+    closed, opened = (_rights(x, examinee, **settings) for x in (items, open_books))
     answered = [i for i in items if i.item_id in closed]  # an entry may allow fewer
     rows = [(i.item_id, i.cluster, examinee.name, closed[i.item_id], opened.get(i.item_id, np.nan)) for i in answered]
     return pd.DataFrame(rows, columns=_COLUMNS)

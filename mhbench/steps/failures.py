@@ -16,8 +16,8 @@ from .score import read_frame, too_few_read, what_became
 from .verdicts import BY_RULE
 
 # %% auto #0
-__all__ = ['LOST_ANSWERS', 'LOST_VERDICTS', 'LOST_TEXTS', 'LOST_TO_LIMIT', 'LOST_TO_READING', 'STAGE_BROKE', 'STAGE_FOLLOWS',
-           'Failure', 'in_one_line', 'failed_requests', 'failed_verdicts', 'failed_calls']
+__all__ = ['LOST_ANSWERS', 'STAGE_BROKE', 'STAGE_FOLLOWS', 'Failure', 'in_one_line', 'failed_requests', 'failed_verdicts',
+           'failed_calls']
 
 # %% ../../nbs/steps/23_failures.ipynb #8f291532
 class Failure(NamedTuple):
@@ -40,10 +40,6 @@ class Failure(NamedTuple):
 
 
 LOST_ANSWERS = "requests got no answer"
-LOST_VERDICTS = "verdicts are missing"
-LOST_TEXTS = "answers came without a text"
-LOST_TO_LIMIT = "answers were cut off at the token limit"
-LOST_TO_READING = "answers could not be read"
 STAGE_BROKE = "ended with an error"
 STAGE_FOLLOWS = "rests on what failed"
 
@@ -99,17 +95,25 @@ def failed_requests(
             out.append(_unanswered(about, LOST_ANSWERS, g.loc[failed, "error"], len(g), withheld, asks_again))
         if empty.any():
             message = _most_said(g.loc[empty, "error"])
-            out.append(_failure_row(about, g, empty, LOST_TEXTS, said=message, remedy=_AGAIN, again=asks_again))
+            out.append(
+                _failure_row(
+                    about, g, empty, "answers came without a text", said=message, remedy=_AGAIN, again=asks_again
+                )
+            )
         if cut.any():
             silent = not "".join(g.loc[cut, "text"].fillna("")).strip()
             remedy = f"models.{model} in params.yaml: {'thinking: true' if silent else _ROOM}"
             few = too_few_read((became == "read").sum(), unread.sum(), (cut & unread).sum())
             withheld = "its accuracy in this mode" if few else ""
-            out.append(_failure_row(about, g, cut, LOST_TO_LIMIT, withheld=withheld, remedy=remedy))
+            out.append(
+                _failure_row(about, g, cut, "answers were cut off at the token limit", withheld=withheld, remedy=remedy)
+            )
         elif unread.any() and not (became == "read").any():
             remedy = f"look at some in results/text/generate/{study}/{model}; few_shot, or templates of your own"
             out.append(
-                _failure_row(about, g, unread, LOST_TO_READING, withheld="its accuracy in this mode", remedy=remedy)
+                _failure_row(
+                    about, g, unread, "answers could not be read", withheld="its accuracy in this mode", remedy=remedy
+                )
             )
     return out
 
@@ -126,7 +130,9 @@ def failed_verdicts(stage: str, study: str, judgments: Sequence[Judgment], *, as
         errors = g.loc[g["status"] != "ok", "error"]
         if len(errors):
             about = (stage, study, str(judge), "")
-            out.append(_unanswered(about, LOST_VERDICTS, errors, len(g), "every number of this judge", asks_again))
+            out.append(
+                _unanswered(about, "verdicts are missing", errors, len(g), "every number of this judge", asks_again)
+            )
     return out
 
 # %% ../../nbs/steps/23_failures.ipynb #3699b464

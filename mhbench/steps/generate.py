@@ -29,7 +29,7 @@ from ..tasks.multiple_choice import token_agrees
 
 # %% auto #0
 __all__ = ['SELF_CONSISTENCY', 'DEFAULTS', 'Votes', 'Setting', 'settings', 'GenerationSettings', 'select_items', 'with_system',
-           'step_messages', 'generation_requests', 'response', 'generate']
+           'step_texts', 'step_messages', 'generation_requests', 'response', 'generate']
 
 # %% ../../nbs/steps/02_generate.ipynb #d31e3347
 SELF_CONSISTENCY = (0.2, 0.4, 0.6, 0.8, 1.0)  # temperatures of CounselingBench, five samples at each
@@ -163,17 +163,22 @@ def with_system(messages: list[dict[str, str]], system: str | None) -> list[dict
     return [{"role": "system", "content": f"{system.strip()}\n\n{messages[0]['content']}"}, *messages[1:]]
 
 
+def step_texts(name: str, dir: str | Path | None, *keys: str) -> dict[str, Any]:
+    "What the prompts' `steps/NAME.yaml` holds: that of the user's folder, else the package's."
+    path = prompts.find(f"steps/{name}.yaml", dir)
+    assert path is not None, f"steps/{name}.yaml lies in the package"
+    return prompts.load_text(path, {"about", *keys})
+
+
 def step_messages(
     name: str, dir: str | Path | None, rows: Iterable[Mapping[str, str]]
 ) -> Iterator[list[dict[str, str]]]:  # a row's values fill the placeholders
-    "The messages of a step that asks for something else than an answer, from the prompts' `steps/NAME.yaml`."
-    file = f"steps/{name}.yaml"
-    path = prompts.find(file, dir)
-    assert path is not None, f"{file} lies in the package"
-    texts = prompts.load_text(path, {"about", "system", "user"})
-    roles = [role for role in ("system", "user") if role in texts]
+    "The messages of a step that asks for something else than an answer."
+    roles = ("system", "user")
+    texts = step_texts(name, dir, *roles)
     for values in rows:
-        yield [{"role": role, "content": prompts.render(texts[role], values, file)} for role in roles]
+        filled = {role: prompts.render(texts[role], values, name) for role in roles if role in texts}
+        yield [{"role": role, "content": content} for role, content in filled.items()]
 
 # %% ../../nbs/steps/02_generate.ipynb #3e9e627a
 def _stop_sequences(item: Item, mode: str, model: Model) -> dict[str, list[str]]:

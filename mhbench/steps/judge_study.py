@@ -13,12 +13,12 @@ from typing import Any, Literal, NamedTuple
 
 import pandas as pd
 
-from ..ask.prompts import find, load_text
 from ..ask.rubrics import Rubric, rubric, rubric_for
 from ..errors import refuse
 from ..records.schema import Item, Judgment, Response, fingerprint
 from ..records.task import task_of
 from .answers import Asked, judge_everything
+from .generate import step_texts
 from .judge import judged_answers
 from .verdict_tables import verdict_frame
 
@@ -33,10 +33,7 @@ _SENTENCES = re.compile(r"(?<=[.!?])\s+|\n+|;\s+")
 
 def corruption_rules(language: str, dir: str | Path | None = None) -> dict[str, Any]:
     "The words of a language for the rules (opposites, negate, dangerous, padding); English where it has none."
-    path = find("steps/corruptions.yaml", dir)
-    if path is None:
-        refuse("corrupted: prompts must hold steps/corruptions.yaml; got no such file; install the package again")
-    rules = load_text(path, {"about", "en", "de"})
+    rules = step_texts("corruptions", dir, "en", "de")
     return rules.get(language.split("-")[0].lower(), rules["en"])
 
 
@@ -165,10 +162,7 @@ def reworded(r: Rubric, wording: str, dir: str | Path | None = None) -> Rubric:
     if wording == "criteria reversed":
         return renamed._replace(criteria=tuple(reversed(r.criteria)))
     if wording in PARAPHRASES:
-        path = find("steps/wordings.yaml", dir)
-        if path is None:
-            refuse("reworded: prompts must hold steps/wordings.yaml; got no such file; install the package again")
-        return renamed._replace(text={**load_text(path, {"about", *PARAPHRASES})[wording]})
+        return renamed._replace(text={**step_texts("wordings", dir, *PARAPHRASES)[wording]})
     return _rescaled(renamed, _SCALES.get(wording, (0, 100)), wording == "flipped")
 
 # %% ../../nbs/steps/20_judge_study.ipynb #adb6c85c

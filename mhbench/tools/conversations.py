@@ -164,7 +164,7 @@ def hold_and_grade(
         return Conversations(transcripts, grade_walks(complete, rubric, judges, **settings), {}, n_held)
     criteria = s.asked_criteria()
     graded = grade(complete, criteria, judges, how=s.grading, **settings)
-    card = conversation_card(complete, criteria, judges, **settings | {"repeats": 2}) if s.card else {}
+    card = conversation_card(complete, criteria, judges, max_tokens=s.max_tokens, **options) if s.card else {}
     return Conversations(transcripts, graded, card, n_held)
 
 

@@ -122,8 +122,8 @@ class _Asked(CounselingRow):
 _Asked.__name__ = "CounselingRow"  # what an error calls it
 
 
-def question_rows(path, encoding: str = "utf-8-sig") -> Iterator[tuple[str, dict, dict]]:
-    for place, raw in csv_rows(path, _REQUIRED, encoding):
+def question_rows(path) -> Iterator[tuple[str, dict, dict]]:
+    for place, raw in csv_rows(path, _REQUIRED):
         row: dict[str, str | None] = {field: raw[c] for c, field in _COLUMNS.items() if c in raw}
         for field in ("correct_answer_letter", "label", "label_h", "label_s", "label_third"):
             row[field] = (row.get(field) or "").strip() or None
@@ -175,7 +175,6 @@ def load_counselingbench(
     *csv: str | Path,  # files of the release, in any of its layouts; a question of several counts once, as in the first
     strict: bool = True,  # False: set bad rows aside rather than stop
     set_aside: str | Path | None = None,  # JSON lines file for the bad rows; needed with strict=False
-    encoding: str = "utf-8-sig",
 ) -> Validated:  # items, and the rows set aside
     """Read files of CounselingBench as items.
 
@@ -185,7 +184,7 @@ def load_counselingbench(
     rows, in_earlier_files = [], set()
     for file in csv:
         in_file = set()
-        for place, row, _ in question_rows(file, encoding):
+        for place, row, _ in question_rows(file):
             question = _question_row(place, row, strict=False)
             identity = question.item_id if question else place
             in_file.add(identity)
@@ -217,7 +216,6 @@ def load_counselingbench_responses(
     model: str | None = None,  # by default from the file's name
     mode: str | None = None,  # likewise
     strict: bool = True,  # False: leave rows out that are no questions; load_counselingbench names them
-    encoding: str = "utf-8-sig",
 ) -> tuple[list[Response], dict[str, str]]:  # responses, and item_id -> the authors' parse
     """A model's recorded answers, and the letter that the authors' parser found in each.
 
@@ -226,7 +224,7 @@ def load_counselingbench_responses(
     by_name = ("", "") if model and mode else run_of(csv)
     run = {"study": "counselingbench", "model": model or by_name[0], "mode": mode or by_name[1], "temperature": 0.0}
     rows, parsed = [], {}
-    for place, row, raw in question_rows(csv, encoding):
+    for place, row, raw in question_rows(csv):
         if "raw_pred" not in raw:
             value = f"{list(raw)} ({place}); this file holds questions alone"
             refuse(f"load_counselingbench_responses: columns must include 'raw_pred'; got {value}")
@@ -238,7 +236,7 @@ def load_counselingbench_responses(
     return validate(rows, Response, unique="item_id").records, parsed
 
 # %% ../../../nbs/studies/counselingbench/02_load.ipynb #be300115
-def load_counselingbench_labels(csv: str | Path, *, strict: bool = True, encoding: str = "utf-8-sig") -> list[Rating]:
+def load_counselingbench_labels(csv: str | Path, *, strict: bool = True) -> list[Rating]:
     """The competency that each annotator gave each question, as ratings of target `competency`.
 
     Raters `h` and `s` are the annotators, `third` the tie-breaker, and `resolved` the final label: the file's, or that
@@ -246,7 +244,7 @@ def load_counselingbench_labels(csv: str | Path, *, strict: bool = True, encodin
     Raises: ValueError where the file has no labels.
     """
     rows = []
-    for place, row, raw in question_rows(csv, encoding):
+    for place, row, raw in question_rows(csv):
         if not {"label", "label_h", "label_s"} & set(raw):
             rule = "columns must include 'label', or 'label_h' and 'label_s'"
             refuse(f"load_counselingbench_labels: {rule}; got {list(raw)} ({place}); this file has no competencies")
@@ -282,7 +280,6 @@ def load_counselingbench_errors(
     items: Iterable[Item] | None = None,  # the questions; None: any item_id is taken
     *,
     unlabelled: Literal["refuse", "skip"] = "refuse",  # rows without a label: a sheet that is not filled in
-    encoding: str = "utf-8-sig",
 ) -> list[Rating]:
     """People's labels of errors, as ratings whose target is the model that erred.
 
@@ -291,7 +288,7 @@ def load_counselingbench_errors(
     """
     spelt = {x.casefold(): x for x in (*ERRORS, "Abstain")}
     rows = []
-    for place, raw in csv_rows(csv, ("item_id", "model", "rater", "label"), encoding):
+    for place, raw in csv_rows(csv, ("item_id", "model", "rater", "label")):
         row = {k: v.strip() or None for k, v in raw.items() if k in ErrorRow.model_fields}
         label = row["label"] or ""
         row |= {"label": spelt.get(label.casefold(), label or None), "origin": row.get("origin") or "recorded"}
@@ -319,9 +316,9 @@ _HOW = {
 }
 
 
-def _tie_breaks(csv: Path, strict: bool = True, **options: Any) -> list[str]:
+def _tie_breaks(csv: Path, strict: bool) -> list[str]:
     "Notes on the competencies of a file with annotators and no final label, by how they were decided."
-    rows = [_question_row(place, row, strict) for place, row, _ in question_rows(csv, **options)]
+    rows = [_question_row(place, row, strict) for place, row, _ in question_rows(csv)]
     counts = Counter(r.resolved[1] for r in rows if r is not None)
     return [f"{counts[k]} competencies without a final label: {text}" for k, text in _HOW.items() if counts[k]]
 
@@ -376,9 +373,8 @@ def load(
     Raises: ValueError where a folder holds no such file; whatever the readers refuse.
     """
     candidates = [path] if path.is_file() else sorted(f for f in path.glob("*.csv") if "errors" not in f.stem.lower())
-    reading = {k: v for k, v in options.items() if k in ("strict", "encoding")}
-    encoding = options.get("encoding", "utf-8-sig")
-    columns = {f: set(next(csv_rows(f, encoding=encoding), ("", {}))[1]) for f in candidates}
+    strict = options.get("strict", True)
+    columns = {f: set(next(csv_rows(f), ("", {}))[1]) for f in candidates}
     files = [f for f in candidates if path.is_file() or columns[f] >= set(_REQUIRED)]
     if not files:
         value = f"{[f.name for f in candidates]} ({path}); name the file itself"
@@ -389,12 +385,12 @@ def load(
     unread = [f.name for f in candidates if f not in files]
     corpus.notes += [f"{name}: not taken, because it is not in a layout of the release" for name in unread]
     for f in [f for f in files if _LABELS & columns[f]]:
-        corpus.notes += _tie_breaks(f, **reading)
-        corpus.ratings += [r for r in load_counselingbench_labels(f, **reading) if r.item_id in item_ids]
+        corpus.notes += _tie_breaks(f, strict)
+        corpus.ratings += [r for r in load_counselingbench_labels(f, strict=strict) if r.item_id in item_ids]
     runs, notes = _runs_of_files([f for f in files if "raw_pred" in columns[f]], model, mode)
     responses: list[Response] = []
     for f, (answer_model, answer_mode) in runs.items():
-        responses += load_counselingbench_responses(f, model=answer_model, mode=answer_mode, **reading)[0]
+        responses += load_counselingbench_responses(f, model=answer_model, mode=answer_mode, strict=strict)[0]
     corpus.responses = [r for r in responses if r.item_id in item_ids]
     if n := len(responses) - len(corpus.responses):
         notes.append(f"{n} of {len(responses)} recorded answers are left out, with the questions that are set aside")

@@ -23,7 +23,7 @@ from ...stats.estimate import estimate
 from ...stats.jackknife import agreement_estimate
 from ...stats.resample import mean
 from ...stats.tests import adjust_p, clustered_chi_square
-from ...steps.rates import wide_cells
+from ...steps.rates import mean_of, wide_cells
 from ...steps.score import how_read, score_responses, where_read
 from .fields import COMPETENCIES, SHORT, in_paper_order
 from .load import ERRORS, load_counselingbench_errors
@@ -231,12 +231,12 @@ def reasoning_layout(means: pd.DataFrame) -> pd.DataFrame:  # a row a model and 
 _MEASURES = ("accuracy", "BERTScore")
 
 
-def _competency_means(scores: pd.DataFrame, value: str, measure: str, **settings: Any) -> list[dict]:
+def _competency_means(scores: pd.DataFrame, value: str, measure: str) -> list[dict]:
     "Means of items by model and competency, whole cases drawn."
     rows = []
     for (model, category), g in scores.dropna(subset=[value, "category"]).groupby(["model", "category"]):
         x = g.groupby("item_id", sort=True).agg(x=(value, "mean"), cluster=("cluster", "first"))
-        e = estimate(mean, x["x"].to_numpy(float), clusters=x["cluster"], share=value == "correct", **settings)
+        e = mean_of(x, "x", share=value == "correct")
         head = {"model": model, "measure": measure, "group": COMPETENCIES.get(category, category)}
         rows.append(head | {"read_from": how_read(g) if value == "correct" else None} | e.row())
     return rows
@@ -249,7 +249,6 @@ def accuracy_beside_bertscore(
     *,
     models: Sequence[str] | None = None,  # None: the `most` with the highest accuracy that also reasoned
     n_models: int = 4,
-    **settings: Any,  # n_boot and seed
 ) -> pd.DataFrame:  # model, measure, group (a competency, abbreviated), n, estimate, ci_low, ci_high
     """Zero-shot accuracy and the BERTScore of the chains of thought, by competency; n is 0 where none of it was asked.
 
@@ -267,8 +266,8 @@ def accuracy_beside_bertscore(
         right = zero_shot[zero_shot["model"].isin(complete)].groupby("model")["correct"].mean()
         models = right.sort_values(ascending=False, kind="stable").index[:n_models].tolist()
     zero_shot, reasoned = (t[t["model"].isin(models)] for t in (zero_shot, chains))
-    rows = _competency_means(where_read(zero_shot, ["model", "category"]), "correct", "accuracy", **settings)
-    rows += _competency_means(reasoned, "bertscore_f1", "BERTScore", **settings)
+    rows = _competency_means(where_read(zero_shot, ["model", "category"]), "correct", "accuracy")
+    rows += _competency_means(reasoned, "bertscore_f1", "BERTScore")
     means = pd.DataFrame(rows, columns=columns)
     grid = pd.DataFrame(product(models, _MEASURES, SHORT), columns=columns[:3])
     out = grid.merge(means, how="outer").fillna({"n": 0}).astype({"n": int})
@@ -281,8 +280,6 @@ def as_published(
     means: pd.DataFrame,  # of mhbench.steps.chains.mean_scores
     chains: pd.DataFrame,  # of mhbench.steps.chains.chain_table
     charted: Sequence[str],  # models of the table `beside`; none: the most accurate
-    n_boot: int,
-    seed: int,
     **unused: Any,
 ) -> Iterator[Any]:
     """As the paper shows it
@@ -293,7 +290,6 @@ def as_published(
     """
     no_chain = "no model of this run reasoned in words"
     yield stage.table("layout", reasoning_layout(means), "Mean scores as table 4 shows them", absent=no_chain)
-    settings: dict[str, Any] = {"models": charted or None, "n_boot": n_boot, "seed": seed}
-    table = accuracy_beside_bertscore(stage.items, stage.responses, chains, **settings)
+    table = accuracy_beside_bertscore(stage.items, stage.responses, chains, models=charted or None)
     caption = "Zero-shot accuracy and BERTScore by competency; higher is better"
     yield stage.table("beside", table, caption, absent="no model of this run both answered and reasoned")

@@ -24,8 +24,8 @@ from .load import load_exports
 from .panel import item_matches, label_array, stratified_draw, tie_breaker_items
 
 # %% auto #0
-__all__ = ['Population', 'population', 'listed_answers', 'Round', 'draw_round', 'assignment_table', 'write_round', 'Ties',
-           'find_ties', 'write_ties', 'panel_sheet', 'changed_answers', 'came_back']
+__all__ = ['Population', 'population', 'listed_answers', 'Round', 'draw_round', 'write_round', 'Ties', 'find_ties', 'write_ties',
+           'panel_sheet', 'changed_answers', 'came_back']
 
 # %% ../../../nbs/studies/medqade/07_rounds.ipynb #a45cefe6
 class Population(NamedTuple):
@@ -139,13 +139,6 @@ def draw_round(
     return Round(drawn, a, tasks, about)
 
 # %% ../../../nbs/studies/medqade/07_rounds.ipynb #e25d70a5
-def assignment_table(a: Assignment) -> pd.DataFrame:  # item_id, then a column a rater of 0 and 1
-    "The matrix of raters and items."
-    matrix = pd.DataFrame(a.matrix.T.astype(int), columns=a.raters)
-    matrix.insert(0, "item_id", a.item_ids)
-    return matrix
-
-
 def write_round(round_: Round, folder: str | Path) -> list[Path]:
     """Write a round's files.
 
@@ -157,7 +150,9 @@ def write_round(round_: Round, folder: str | Path) -> list[Path]:
         refuse(f"write_round: folder must hold no round; got {folder}", remedy=remedy, error=FileExistsError)
     files = write_tasks(round_.tasks, folder)
     round_.drawn.to_csv(folder / "draw.csv", index=False, lineterminator="\n")
-    assignment_table(round_.assignment).to_csv(folder / "assignment.csv", index=False, lineterminator="\n")
+    a = round_.assignment
+    matrix = pd.DataFrame(a.matrix.T.astype(int), pd.Index(a.item_ids, name="item_id"), a.raters)
+    matrix.to_csv(folder / "assignment.csv", lineterminator="\n")
     about = json.dumps(round_.about, ensure_ascii=False, indent=1) + "\n"
     (folder / "round.json").write_text(about, encoding="utf-8")
     return [*files, *(folder / n for n in ("draw.csv", "assignment.csv", "round.json"))]

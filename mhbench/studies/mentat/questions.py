@@ -82,7 +82,7 @@ def read_archive(
                 refuse(f"read_archive: members must lie inside the archive; got {value}")
         total = sum(m.file_size for m in archive.infolist())
         if total > max_bytes:
-            value = f"{total} ({name}); pass max_bytes if you trust it"
+            value = f"{total} ({name}); download it again from its authors"
             refuse(f"read_archive: members must unpack to at most {max_bytes} bytes; got {value}")
         try:
             members = [m for m in archive.infolist() if m.filename.endswith(suffixes)]

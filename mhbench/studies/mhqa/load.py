@@ -116,8 +116,8 @@ _Agreeing.__name__ = _Named.__name__ = "MHQARow"  # what an error calls them
 _RULES = {"agree": _Agreeing, "number": MHQARow, "text": _Named}
 
 
-def _csv_rows(path: Path, encoding: str = "utf-8-sig") -> Iterator[tuple[str, dict[str, str]]]:
-    for place, row in csv_rows(path, ("topic", "type", "question", *_OPTIONS), encoding):
+def _csv_rows(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
+    for place, row in csv_rows(path, ("topic", "type", "question", *_OPTIONS)):
         if "id" not in row:
             value = "a file of recorded answers" if "predictions" in row else "another file"
             remedy = "recorded answers come with the folder of MHQA-gold, in its folder final_results"
@@ -138,10 +138,8 @@ def load_mhqa(
     *,
     key: Literal["agree", "number", "text"] = "agree",  # which decides where the key's text and number differ
     repair: bool = True,  # mend double encoding and stray delimiters
-    split: str | None = None,  # by default from the file's name: gold, train, val, test
     strict: bool = True,  # False: set bad rows aside rather than stop
     set_aside: str | Path | None = None,  # JSON lines file for the bad rows; needed with strict=False
-    encoding: str = "utf-8-sig",
 ) -> Validated:  # items, and the rows set aside
     """Read one file of MHQA as items.
 
@@ -170,12 +168,12 @@ def load_mhqa(
             category=r.type,
             topic=r.topic,
             group_id=f"pmid-{r.id}",
-            split=split or _bank_name(path),
+            split=_bank_name(path),
             source=place,
             canary=r.canary,
         )
 
-    return items_of_rows(_csv_rows(path, encoding), _RULES[key], item, strict=strict, set_aside=set_aside)
+    return items_of_rows(_csv_rows(path), _RULES[key], item, strict=strict, set_aside=set_aside)
 
 # %% ../../../nbs/studies/mhqa/01_load.ipynb #fd951584
 _MODES = {"_zeroshot": "zero_shot", "_fewshot": "few_shot_cot"}  # end of a file's name -> how the model was asked

@@ -28,9 +28,8 @@ from ...steps.judge import judge
 from ...steps.verdict_tables import same_score
 
 # %% auto #0
-__all__ = ['RELEVANCE', 'Tries', 'awaiting', 'question_requests', 'write_questions', 'question_sheet', 'Check',
-           'read_question_sheet', 'read_question_sheets', 'Decided', 'decide_questions', 'asked_items', 'outcome_table',
-           'checked_table']
+__all__ = ['RELEVANCE', 'Tries', 'awaiting', 'write_questions', 'question_sheet', 'Check', 'read_question_sheet',
+           'read_question_sheets', 'Decided', 'decide_questions', 'asked_items', 'outcome_table', 'checked_table']
 
 # %% ../../../nbs/studies/psychiatrybench/02_approach.ipynb #a1a12d79
 RELEVANCE = "psychiatrybench/relevance"  # the rubric of the second call
@@ -49,24 +48,12 @@ def awaiting(items: Iterable[Item]) -> list[Item]:
     return [i for i in items if i.awaits_question]
 
 # %% ../../../nbs/studies/psychiatrybench/02_approach.ipynb #e9957119
-def question_requests(
-    items: Sequence[Item],  # task open; the key is the expert's approach
-    asker: Model,
-    attempt: int = 0,
-    *,
-    max_tokens: int | None = None,  # room of a question; a limit in the model's entry goes before it
-    prompts_dir: str | Path | None = None,
+def _requests(
+    items: Sequence[Item], asker: Model, attempt: int, max_tokens: int | None = None, prompts_dir: Any = None
 ) -> list[Request]:
-    """The requests that have a question written for each item.
-
-    Source: PsychiatryBench, template 10.
-    Raises: ValueError for an item that is not open.
-    """
-    if not_open := [i for i in items if not task_of(i).prose]:
-        refuse(f"question_requests: items must be of task open; got {not_open[0].task}", place=not_open[0].item_id)
     later = attempt > 0 and not asker.sampling.get("temperature", 1.0)
     sampling = {"temperature": _LATER} if later else {}
-    room = asker.max_tokens.get("answer") or max_tokens
+    room = asker.max_tokens.get("answer") or max_tokens  # a limit in the model's entry goes before the stage's
     values = (
         {
             "context": "\n".join(f"{prompts.field_label(k, {})}: {v}" for k, v in i.context.items()),
@@ -106,7 +93,7 @@ def write_questions(
     for attempt in range(attempts):
         if not waiting:
             break
-        requests = question_requests(waiting, model, attempt, max_tokens=max_tokens, prompts_dir=prompts_dir)
+        requests = _requests(waiting, model, attempt, max_tokens, prompts_dir)
         answers = ask(requests, model, endpoint, some_must_come=not attempt, study=items[0].study, **options)
         written = [response(i, r, a, model, "zero_shot") for i, r, a in zip(waiting, requests, answers, strict=True)]
         complete = [q if q.status == "ok" else q.model_copy(update={"text": None}) for q in written]
