@@ -19,8 +19,8 @@ from .errors import refuse
 from .records.schema import Rating
 
 # %% auto #0
-__all__ = ['RegisteredStudy', 'studies', 'read_yaml', 'study_files', 'claims_file', 'declare_commands', 'owner', 'references',
-           'added', 'rated_sections']
+__all__ = ['RegisteredStudy', 'registered_study', 'studies', 'read_yaml', 'study_files', 'claims_file', 'declare_commands',
+           'owner', 'references', 'added', 'rated_sections']
 
 # %% ../nbs/02_registry.ipynb #77734c75
 _PACKAGE = importlib.import_module("mhbench.studies")  # by name: nothing outside a study imports it
@@ -61,19 +61,23 @@ def _searched() -> list[str]:
     return list(_PACKAGE.__path__)
 
 
-def studies() -> list[RegisteredStudy]:  # by name
-    """The studies that are installed here.
+def _folders() -> dict[str, Path]:  # by name
+    "The folders of the studies that are installed here."
+    packages = [m for m in pkgutil.iter_modules(_searched()) if m.ispkg]
+    return {m.name: Path(m.module_finder.path, m.name) for m in sorted(packages, key=lambda m: m.name)}  # type: ignore[union-attr]
 
-    Raises: ValueError where a folder's study has another name than the folder.
-    """
-    registered = []
-    for module in sorted(pkgutil.iter_modules(_searched()), key=lambda m: m.name):
-        if module.ispkg:
-            study = importlib.import_module(f"{_PACKAGE.__name__}.{module.name}.study").STUDY
-            if study.name != module.name:
-                refuse(f"studies: a study must have the name of its folder; got {study.name!r} in {module.name}")
-            registered.append(study)
-    return registered
+
+def registered_study(name: str) -> RegisteredStudy:
+    "A study by the name of its folder. Raises: ValueError where it has another."
+    study = importlib.import_module(f"{_PACKAGE.__name__}.{name}.study").STUDY
+    if study.name != name:
+        refuse(f"studies: a study must have the name of its folder; got {study.name!r} in {name}")
+    return study
+
+
+def studies() -> list[RegisteredStudy]:  # by name
+    "The studies that are installed here."
+    return [registered_study(name) for name in _folders()]
 
 
 class _Once(yaml.SafeLoader):
@@ -103,7 +107,7 @@ def read_yaml(path: str | Path, function: str) -> dict[str, Any]:
 
 def study_files(name: str) -> dict[str, Path]:  # study -> its file
     "A file of this name in the folders of the studies that have it: claims.yaml, release.yaml."
-    return {s.name: s.folder / name for s in studies() if (s.folder / name).is_file()}
+    return {study: folder / name for study, folder in _folders().items() if (folder / name).is_file()}
 
 
 def claims_file(study: str) -> Path:
@@ -129,7 +133,7 @@ def declare_commands() -> None:
 # %% ../nbs/02_registry.ipynb #22e5ccae
 def owner(study: str) -> str:
     'The study whose tables its pages show: itself; "", which means any, where it has no folder.'
-    return study if study in [s.name for s in studies()] else ""
+    return study if study in _folders() else ""
 
 
 def references(
@@ -138,7 +142,7 @@ def references(
     of: str = "",  # only what this study adds
 ) -> list[str]:  # "module:name", each module with its package
     "What studies add under one name, by reference."
-    adding = [study for study in studies() if of in ("", study.name)]
+    adding = [registered_study(study) for study in _folders() if of in ("", study)]
     selected = [(study, getattr(study, kind)[name]) for study in adding if name in getattr(study, kind)]
     return [f"{_PACKAGE.__name__}.{study.name}.{reference}" for study, reference in selected]
 

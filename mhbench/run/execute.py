@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import optional, refuse
 from ..records.database import private_file
-from ..registry import studies
+from ..registry import owner, registered_study, studies
 from mhbench.run.graph import (
     graph,
     keep_private,
@@ -97,8 +97,10 @@ def _check_modules(loaded: set[str], notebook: Path, stage: str, study: str | No
     if unseen:  # or nothing was written for it, as of a study that is not in the run
         from mhbench.run.inputs import loaders_in, package_code
 
-        code = package_code(root()).of_stage([notebook], stage, study, loaders_in(values))
-        unseen = [name for name in unseen if name not in code]
+        code = package_code(root())
+        declaring = code.reached(f"mhbench.studies.{s.name}.study" for s in studies())
+        reached = declaring | code.of_stage([notebook], stage, study, loaders_in(values))
+        unseen = [name for name in unseen if name not in reached]
     if unseen:
         rule = "reach every module that it loads by an import that can be read in its notebook or in a module of it"
         actual = f"{', '.join(unseen)} ({stage}.ipynb)"
@@ -162,7 +164,8 @@ def run_stage(
         notebook = _asking_part(notebook, out / "asking.ipynb")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     settings = {"engine_name": "here", "kernel_name": "python3", "cwd": str(top), "progress_bar": False}
-    studies()  # what they declare for all stages is no part of this one
+    if study and owner(study):
+        registered_study(study)  # what it declares for all stages is no part of this one
     before = set(sys.modules)
     try:
         nb = papermill.execute_notebook(str(notebook), str(failed), parameters=values, **settings)
