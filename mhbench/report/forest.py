@@ -282,7 +282,7 @@ def _axis(pen: _Pen, y: float, ends: tuple[float, float], p: _Places, at: Any) -
         pen.write(f"{round(t, 9) + 0:g}".replace("-", "\N{MINUS SIGN}"), at(t), y + 13, ha="center")
 
 # %% ../../nbs/report/03_forest.ipynb #5a8777c0
-PEOPLE = ("model", "run", "judge", "student", "who", "annotator", "answered_by")  # columns whose values have a look
+PEOPLE = ("model", "run", "judge", "student", "who", "annotator", "answered_by", "pair")  # columns of names
 _MOST_ROWS = 60
 _LOST = {"n_unread": "unparseable", "n_refused": "refused", "n_missing": "missing"}
 _BETTER = {"higher": "higher is better", "lower": "lower is better", "zero": "0 is best"}
