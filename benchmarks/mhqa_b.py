@@ -17,7 +17,7 @@ import pandas as pd
 import torch
 
 from mhbench.encode.embeddings import load_encoder
-from mhbench.encode.store import ResultStore, kept_in
+from mhbench.encode.store import StoreSettings, keep_results
 from mhbench.records.draw import draw_items
 from mhbench.records.schema import Item
 from mhbench.stats.estimate import estimate
@@ -75,14 +75,14 @@ def main() -> None:
     base = {"minilm": {"served": "minilm"}}
     found = []
     Path(given.runs).mkdir(parents=True, exist_ok=True)
-    with kept_in(ResultStore(Path(given.runs) / "encoders.sqlite")):
-        for k in range(given.seeds):
-            start = time.process_time()
-            found += train_runs(base, of, settings, seeds=[k], baseline_seeds=[k], runs=given.runs)
-            print(f"seed {k}: {time.process_time() - start:.0f} s of CPU", flush=True)
-            show(seed_table(found, of))
-        show(run_table(found, of))
-        show(order_table(found, of, n_orders=given.orders, seed=SEED))
+    keep_results(StoreSettings(), Path(given.runs) / "encoders.sqlite")
+    for k in range(given.seeds):
+        start = time.process_time()
+        found += train_runs(base, of, settings, seeds=[k], baseline_seeds=[k], runs=given.runs)
+        print(f"seed {k}: {time.process_time() - start:.0f} s of CPU", flush=True)
+        show(seed_table(found, of))
+    show(run_table(found, of))
+    show(order_table(found, of, n_orders=given.orders, seed=SEED))
 
 
 if __name__ == "__main__":
