@@ -216,8 +216,8 @@ def ask(
 
 
 def as_far_as_it_goes(answers: Iterator[Answer], stopped: list[str]) -> Iterator[Answer]:
-    """The answers of `ask` up to what ends it: a budget, a server of our own that does not start, a batch that is not
-    there yet. Its words are put into `stopped`. A cache that cannot be used is raised.
+    """The answers of `ask` up to what ends it: a budget, a server of our own that does not start, a batch that cannot
+    be read. Its words are put into `stopped`. A cache that cannot be used is raised.
     """
     try:
         yield from answers
