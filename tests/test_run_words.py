@@ -347,8 +347,9 @@ def test_sliders_ask_questions_of_one_number_of_options(capsys):
         ValueError, match="must be said where .* different numbers .*; got 3 with 2 options, 1 with 3 options"
     ):
         annotate._one_width([*two, *three], None)
-    with pytest.raises(ValueError, match="--n-options must be one that questions have; got 5"):
-        annotate._one_width([*two, *three], 5)
+    for n in (5, 0):
+        with pytest.raises(ValueError, match=f"--n-options must be one that questions have; got {n}"):
+            annotate._one_width([*two, *three], n)
     with pytest.raises(ValueError, match="must have options for sliders; got none"):
         annotate._one_width([written], None)
 

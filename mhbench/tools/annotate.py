@@ -337,7 +337,7 @@ def _one_width(items: list[Item], n_options: int | None) -> list[str] | None:
     if n_options is None and len(counts) > 1:
         rule = "be said where questions have different numbers of options: they are compared in one table"
         refuse(f"annotate new: --n-options must {rule}; got {counts_text}; say --n-options, or make a study of each")
-    width = n_options or next(iter(counts))
+    width = next(iter(counts)) if n_options is None else n_options
     if not counts[width]:
         refuse(f"annotate new: --n-options must be one that questions have; got {n_options} ({counts_text})")
     if counts[width] == len(items):
