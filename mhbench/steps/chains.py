@@ -128,7 +128,10 @@ def load_measures(
 
 # %% ../../nbs/steps/16_chains.ipynb #668edc41
 def check_baseline(baseline: str | None, bertscore: Any) -> None:
-    "Refuse a baseline that is not published for the network that is asked for."
+    "Refuse a baseline that is not known, or not published for the network that is asked for."
+    if baseline not in (None, "unrelated", "published"):
+        rule = f"baseline must be unrelated, published or null; got {baseline!r}"
+        refuse(f"reasoning: {rule}; mend the section reasoning of params.yaml")
     if baseline == "published" and not (isinstance(bertscore, dict) and {"name", "layer"} <= set(bertscore)):
         remedy = "say {name: microsoft/deberta-xlarge-mnli, layer: 40}, or baseline: unrelated, in params.yaml"
         rule = "bertscore must name a model and a layer where baseline is published"
@@ -140,7 +143,10 @@ def bertscore_zero(
 ) -> Baseline | None:
     """The score of unrelated texts; None where scores stay as they are: no baseline was asked for, or there are no two
     rationales. `words` was loaded from `bertscore`.
+
+    Raises: ValueError for a baseline that is not known, or not published for this network.
     """
+    check_baseline(baseline, bertscore)
     if baseline == "published":
         return published_baseline(bertscore["name"], bertscore["layer"])
     rationales = sorted({i.rationale for i in items if i.rationale})

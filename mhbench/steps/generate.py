@@ -302,6 +302,8 @@ def generate(
 
     Raises: ValueError before anything is asked, where a prompt cannot be built; CacheError.
     """
+    if delivery not in ("live", "batch"):
+        refuse(f"generate: delivery must be live or batch; got {delivery!r}")
     if delivery == "batch" and replay != "use":
         remedy = "a batch is answered into the cache, and replayed from it"
         refuse(f"generate: replay must be 'use' for delivery by batch; got {replay!r}; {remedy}")

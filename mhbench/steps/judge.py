@@ -261,7 +261,9 @@ def judge_items(
     rubric: str,  # whose `target` is item, e.g. "mhqa/difficulty"
     **options: Any,  # as for judge
 ) -> list[Judgment]:  # items in order; `model` is "item"
-    "Verdicts on questions. Raises: what `judge` raises."
+    "Verdicts on questions. Raises: ValueError for a rubric that judges answers; what `judge` raises."
+    if (r := _rubric(rubric, options.get("prompts_dir"))).target != "item":
+        refuse(f"judge_items: rubric must have target item; got {r.target} ({rubric}); use judge for answers")
     about: dict[str, Any] = {"model": "item", "mode": "zero_shot", "text": "", "attempts": 0}
     blank = [Response(item_id=i.item_id, study=i.study, **about) for i in items]
     return judge(blank, items, judge_model, endpoint, rubric=rubric, **options)

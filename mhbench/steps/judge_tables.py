@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from ..errors import refuse
 from ..records.schema import Item, Judgment, Response
 from ..stats.differences import simultaneous_intervals
 from ..stats.estimate import ESTIMATE_COLUMNS, Estimate, estimate, fewest_clusters
@@ -53,7 +54,11 @@ def known_groups(table: pd.DataFrame, margins: Mapping[str, float] = MARGINS) ->
     """The scores of answers of known quality, and the margins that a judge keeps.
 
     Columns: judge, group, mean, n_failed, n, ... (difference to the reference), margin, share_kept, verdict.
+
+    Raises: ValueError for a margin of no group.
     """
+    if unknown := sorted(set(margins) - set(CORRUPTIONS)):
+        refuse(f"known_groups: margins must be of {', '.join(CORRUPTIONS)}; got {unknown}")
     rows = []
     for judge, g in table[table["experiment"] == "known groups"].groupby("judge", sort=True):
         wide = g.pivot(index=["item_id", "cluster"], columns="model", values="points").reset_index("cluster")
