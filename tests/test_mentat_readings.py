@@ -98,6 +98,10 @@ def test_reading_tests_by_hand():
     # sliders are 20, 90, 10; release gives A the slider 1, B the slider 2, C the slider 0: 90, 10, 20
     assert first.loc["release", "estimate"] == pytest.approx(np.corrcoef([90, 10, 20], [10, 20, 90])[0, 1])
     assert got.estimates.iloc[2]["n"] == 0  # a flat annotation has no one top option
+    for orders in (np.array([[0, 1, 2]] * 3), None):
+        one = a._replace(orders=orders)
+        with pytest.raises(ValueError, match="have two readings somewhere"):
+            reading_tests({"shown": one, "release": one})
 
 
 # ---------------------------------------------------------------- the release

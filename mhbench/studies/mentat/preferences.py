@@ -198,8 +198,11 @@ def chosen_labels(
     """The labels that later stages use, and beside them the paper's, or those that predict a held-out rater best where
     the paper's are used.
 
-    Raises: ValueError for creators whose answers are not known.
+    Raises: ValueError for an unknown model, or for creators whose answers are not known.
     """
+    allowed = ("predictive", *LABEL_MODELS)
+    if model not in allowed:
+        refuse(f"preferences: labels must be among {'; '.join(allowed)}; got {model!r}", remedy="mend params.yaml")
     model = best if model == "predictive" else model
     by_model = dict(list(labels[labels["creators"] == creators_rate].drop(columns="creators").groupby("model")))
     if model not in by_model:

@@ -125,8 +125,13 @@ def reading_tests(readings: Mapping[str, AnnotationArrays]) -> ReadingTests:
     """Four tests of the two readings, none of which uses labels made from either; the sign test is exact and two-sided.
 
     Source: sign test: Arbuthnott 1710.
+
+    Raises: ValueError where no annotation has two readings.
     """
-    has_one = has_one_reading(np.asarray(readings["shown"].orders))
+    orders = readings["shown"].orders
+    if orders is None or (has_one := has_one_reading(orders)).all():
+        actual = "no orders of the page" if orders is None else "orders that are their own inverses"
+        refuse(f"reading_tests: annotations must have two readings somewhere; got {actual}; see can_be_tested")
     values = {m: _test_values(a, has_one) for m, a in readings.items()}
     rows, signs = [], []
     for test, unit in _UNITS.items():
