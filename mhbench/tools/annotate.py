@@ -412,6 +412,8 @@ def page_entry(a: argparse.Namespace, items: list[Item]) -> dict[str, Any]:
 )
 def new_round(a: argparse.Namespace, ask: Callable[[str], str] = input) -> None:
     "The command: read, show, ask, write, invite."
+    if not a.raters:
+        refuse("annotate new: --raters must name somebody; got none; write --raters ANN,BEN")
     params = root() / a.params
     path = answers_file(a).resolve()
     file = path_from(path, root())

@@ -178,6 +178,7 @@ def test_nothing_is_written_without_a_yes(folder, terminal, capsys):
 def test_where_nobody_can_be_asked_what_lacks_is_named(folder, capsys):
     for words, told in (
         (["--raters", "a"], "--yes must be said where nobody can be asked"),
+        (["--raters", ",", "--yes"], "--raters must name somebody; got none"),
         (["--raters", "a", "--kind", "yes_no", "--yes"], "--ask must be given for yes_no"),
         (["--raters", "a", "--kind", "yes_no", "--ask", "Clear?", "--yes"], "--ask must be NAME=QUESTION"),
         (["--raters", "a", "--repeats", "-1", "--yes"], "repeats"),
