@@ -49,9 +49,8 @@ def main() -> None:
     start = time.process_time()
     data = TrainingData("minilm", items)
     prepared, _ = data.prepared(tokenizer, SETTINGS.max_length)
-    print(
-        f"tokenised once: {len(items)} questions, {sum(len(ids) for r in prepared.rows for ids in r['input_ids'])} tokens, {time.process_time() - start:.2f} s"
-    )
+    n_tokens = sum(len(ids) for r in prepared.rows for ids in r["input_ids"])
+    print(f"tokenised once: {len(items)} questions, {n_tokens} tokens, {time.process_time() - start:.2f} s")
     home = Path(tempfile.mkdtemp())
     set_seed(0)
     times: dict[str, list[float]] = {"plain Trainer": [], "finetune": []}

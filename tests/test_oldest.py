@@ -57,7 +57,7 @@ items = [Item(item_id=i, **of) for i in "ab"]
 assert list(near_duplicates(items)["item_id"]) == ["b"]
 """,
     "pipeline": """
-import dvc.repo, jupyterlab, papermill, rich
+import dvc.repo, jupyterlab, papermill
 from mhbench.tools import edit
 import nbformat
 cell = nbformat.v4.new_code_cell("x = 1", metadata={"tags": ["parameters"]})
