@@ -261,8 +261,10 @@ def closed_and_open(items: Sequence[Item], texts: Mapping[str, str], examinee: A
 
     Columns: item_id, cluster, examinee, closed, opened (1 right, 0 wrong, NaN where it cannot be read).
 
-    Raises: what `answer_everything` raises.
+    Raises: ValueError for an item whose text is not there; what `answer_everything` raises.
     """
+    if gone := [i.item_id for i in items if i.group_id not in texts]:
+        refuse(f"closed_and_open: texts must hold the text of every item, by group_id; got none of {gone[0]!r}")
     open_books = [i.model_copy(update={"context": i.context | {"abstract": texts[str(i.group_id)]}}) for i in items]
     closed, opened = (_rights(x, examinee, **settings) for x in (items, open_books))
     answered = [i for i in items if i.item_id in closed]  # an entry may allow fewer
