@@ -50,7 +50,7 @@ ELSEWHERE = {  # how a command begins -> the test that runs it, and a text by wh
     "mhbench ratings": ("test_described.py", '"ratings"'),
     "mhbench new-study talks": ("test_described.py", '"new-study", "talks"'),
     "mhbench panel design": ("test_panel_design.py", "(panel design)"),
-    "mhbench corpus": ("test_bank.py", '["corpus", word]'),
+    "mhbench corpus": ("test_bank.py", '["corpus", *words'),
     "mhbench export eee": ("test_eee.py", '"eee"'),
     "mhbench plan --humans": ("test_humans.py", '["plan", "--humans", *card]'),
     "mhbench sweep": ("test_sweep.py", "GRID"),

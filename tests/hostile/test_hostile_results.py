@@ -139,11 +139,10 @@ def test_answers_in_free_form_and_chains_of_ten_of_forty_say_so(forty):
     said += [Response(item_id="q8", mode="cot", status="error", **same)]
     said += [Response(item_id="q9", mode="cot", text=" ", **same)]
     own = score_responses(items, said[:10]).assign(inconsistency=[0.0] * 9 + [np.nan])
-    how = dict(n_boot=20, seed=1)
-    free = inconsistency_table(own, all_items=could_be_asked(items, own), **how)
-    beside = accuracy_beside(items, said, **how)
+    free = inconsistency_table(own, all_items=could_be_asked(items, own))
+    beside = accuracy_beside(items, said)
     chains = reasoning_chains(items, said)
-    means = mean_scores(items, chains, pd.DataFrame({"rougeL": [0.5] * 8}), **how)
+    means = mean_scores(items, chains, pd.DataFrame({"rougeL": [0.5] * 8}))
     for table, counts in ((free, (9, 30, 1)), (beside, (10, 30, 0)), (means, (8, 30, 2))):
         assert set(table[["n", "n_not_asked", "n_missing"]].itertuples(index=False, name=None)) == {counts}
 
@@ -157,12 +156,12 @@ def test_the_first_screen_says_who_answered_the_easy_ones_only(forty, tmp_path):
     s.headline(accuracy, measure="accuracy")
     s.done({})
     main = pd.read_parquet(tmp_path / "score/psychiatrybench/headline.parquet")
-    first = against_lines(tmp_path, ["psychiatrybench"])
+    first = against_lines(tmp_path, ["psychiatrybench"], [("score", "psychiatrybench")])
     for table in (main, first):
         assert of_easy(table)["n_not_asked"].tolist() == [30] and of_easy(table)["estimate"].tolist() == [1.0]
         assert any("the models answered different items (n from 10 to 40)" in d for d in doubts(table))
     assert any(
         "30 of 80 questions to a model in a mode were not asked; they are in no accuracy (easy, zero shot 30 of 40)"
         in w
-        for w in went_wrong(tmp_path, ["psychiatrybench"])
+        for w in went_wrong(tmp_path, ["psychiatrybench"], [("score", "psychiatrybench")])
     )

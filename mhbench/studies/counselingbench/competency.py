@@ -302,7 +302,7 @@ def competency_differences(
     scores: pd.DataFrame, *, mode: str = "zero_shot", method: Adjustment = "holm"
 ) -> pd.DataFrame:
     """First minus second: the mean over models of each question, compared between competencies, a case one unit; no row
-    where no two can be compared. Both sides have the same models: those with answers to at least half of the questions
+    below two competencies. Both sides have the same models: those with answers to at least half of the questions
     of either competency, on the questions that all of them answered.
 
     `p` is the cluster-robust t-test's, with one degree of freedom less than the competency in fewer cases has cases.
@@ -327,9 +327,7 @@ def competency_differences(
         p = _robust_p(difference.estimate, influence, case, min(cases) - 1)
         rows.append(row | {"cases_first": cases[0], "cases_second": cases[1]} | difference.row() | {"p": p})
     out = pd.DataFrame(rows)
-    if not rows or out["estimate"].isna().all():
-        return out[:0]
-    return out.assign(p_adjusted=adjust_p(out["p"], method))
+    return out.assign(p_adjusted=adjust_p(out["p"], method)) if rows else out
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #34b83231
 def count_cases(
