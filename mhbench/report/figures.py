@@ -64,8 +64,8 @@ def best_of(table: pd.DataFrame, marks: Mapping[str, float], *, of: str = "model
     best, last = rows[0], rows[-1]
     alone, has_simulated = len(rows) == 1, len(rows) < len(enough(table))
     leads = f"is {adjective}" if adjective else "leads"  # which no interval of its own shows to be better
-    verb = "leads those asked" if has_simulated else "scores" if alone else leads
-    first = f"{name_of(best[of])} {verb} "
+    verb = leads if has_simulated or not alone else "scores"
+    first = f"{name_of(best[of])} {'(asked) ' if has_simulated else ''}{verb} "
     first += value(best["estimate"]) if verb == "scores" else f"({value(best['estimate'])})"
     if not marks:
         return first if alone else f"{first}, {name_of(last[of])} lowest ({value(last['estimate'])})"
