@@ -79,6 +79,11 @@ def test_sheets_go_out_once(root, results, tmp_path, monkeypatch, capsys):
     assert "studies.mhqa.keys.sheets: {first:" in capsys.readouterr().out
     assert corpus("sheets", "--to", str(to), results=folder) == 1
     assert "somebody's work" in capsys.readouterr().err
+    there = tmp_path / "clone" / "sheets"  # an empty folder of a clone: git leaves the files alone one by one
+    for made in (there, tmp_path / "clone" / ".git"):
+        made.mkdir(parents=True)
+    assert corpus("sheets", "--to", str(there), results=folder) == 0
+    assert set((there / ".gitignore").read_text().split()) == {f"/{name}" for name in names | {"config.xml"}}
 
 
 def test_the_bank_that_goes_out_says_who_confirmed_it(root, results, tmp_path, monkeypatch, capsys):

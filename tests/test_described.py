@@ -317,7 +317,9 @@ def test_the_command_guesses_reads_and_writes(tmp_path, capsys):
     assert main(["ratings", told, "--to", str(tmp_path / "out.csv")]) == 0
     said = capsys.readouterr().out
     assert "192 ratings" in said and "all criteria, pooled" in said
-    assert ratings_of_file(tmp_path / "out.csv") == read_ratings(Path(told)).records()
+    table = read_ratings(Path(told))
+    assert table.counts.to_string(index=False) in said and "scale of a, b: 1 to 5" in said
+    assert ratings_of_file(tmp_path / "out.csv") == table.records()
     assert main(["ratings", told, "--to", str(tmp_path / "r.html")]) != 0
     assert "mhbench new-study NAME DESCRIPTION" in capsys.readouterr().err
     assert main(["panel", "design", told, "--width", "3"]) == 0

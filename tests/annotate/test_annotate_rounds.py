@@ -183,6 +183,7 @@ def test_where_nobody_can_be_asked_what_lacks_is_named(folder, capsys):
         (["--raters", "a", "--kind", "yes_no", "--ask", "Clear?", "--yes"], "--ask must be NAME=QUESTION"),
         (["--raters", "a", "--repeats", "-1", "--yes"], "repeats"),
         (["--raters", "a", "--per-item", "0", "--yes"], "per_item"),
+        (["--raters", "a", "--kind", "conversation", "--loader", "mine", "--yes"], "loader must be one of"),
     ):
         assert main(["annotate", "new", "ward", "questions.xlsx", *words]) == 1
         assert told in capsys.readouterr().err
