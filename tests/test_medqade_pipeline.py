@@ -226,6 +226,8 @@ def test_judges_beside_the_majority(judged, people):
     assert brief["n"].tolist() == [9] * 3 and brief["estimate"].isna().all()  # too few: a row, and no number
     abstain = pd.read_parquet(out / "judges_abstain.parquet").set_index("annotator")
     assert abstain.loc["moody", "estimate"] == pytest.approx(1 / (len(keys) - 1))
+    first = json.loads((out / "contents.json").read_text())["first"]
+    assert first["measure"] == "kappa with people" and "non-inferior to a rater of the panel" in first["said"]
     best = pd.read_parquet(out / "ensembles.parquet").set_index("metric")
     assert best.loc["percent_agreement", "members"] == "echo" and best.loc["percent_agreement", "candidates"] == 2
 
