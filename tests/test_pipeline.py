@@ -140,7 +140,7 @@ def test_the_report_loads_nothing_and_holds_every_figure(small, command):
     assert set(of_one["model"]) == {"minilm"} and set(of_one["stage"]) == {"score"}, "no simulated examinee"
     assert "minilm, zero shot" in command("summary", "--stage", "score", cwd=small)
     assert "got 'scroe'; did you mean score?" in command("summary", "--stage", "scroe", cwd=small, ok=False)
-    main = pd.read_csv(small / "results" / "report" / "headline.csv")
+    main = pd.read_csv(small / "results" / "report" / "over-all-studies-key-results.csv")
     assert len(main) > 5 and main[["n", "estimate"]].notna().all().all(), "every main number has its n"
 
 

@@ -93,10 +93,13 @@ def test_the_demo_asks_nobody(tmp_path, monkeypatch):
 
 
 @pytest.mark.whole
-def test_letters_are_asked_again_and_compared(tmp_path):
-    where = json.dumps({"results": str(tmp_path)})
+def test_letters_are_asked_again_and_compared(tmp_path, monkeypatch):
+    where = json.dumps({"results": str(tmp_path / "results")})
     run(BIN / "mhbench", "run", "prepare", "--study", "counselingbench", "--overrides", where, cwd=ROOT)
-    n = verify("gemma", "counselingbench", 3, params=ROOT / "params.yaml", results=tmp_path)
+    for name in ("params.yaml", "run.yaml", "dvc.yaml", "data", "nbs"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    monkeypatch.setenv("MHBENCH_ROOT", str(tmp_path))
+    n = verify("gemma", "counselingbench", 3)
     assert n["asked"] == 3 and 2 <= n["letters"] and n["log_probabilities"] <= n["letters"]
     with pytest.raises(ValueError, match="must hold the first 24 letters of counselingbench"):
-        verify("gemma", "counselingbench", 24, params=ROOT / "params.yaml", results=tmp_path)
+        verify("gemma", "counselingbench", 24)

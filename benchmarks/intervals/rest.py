@@ -43,7 +43,7 @@ COPIES = [
 
 
 def flagged(sample, seed):
-    found = flag_table(sample[0], [sample[1]], n_boot=N_BOOT, seed=seed)
+    found = flag_table(sample[0], [sample[1]])
     return of_row(found.iloc[0])
 
 
@@ -183,7 +183,7 @@ RUNS = [
 COPIED = partial(
     Kind,
     stages="contamination",
-    interval=lambda x, seed: of_row(similarity_table(x, n_boot=N_BOOT, seed=seed).iloc[0]),
+    interval=lambda x, seed: of_row(similarity_table(x).iloc[0]),
 )
 STANDINGS = partial(Kind, stages="standings", settings=TASKS, draw=draw_tasks)
 

@@ -279,7 +279,7 @@ def verify(
 ) -> dict[str, int]:  # asked; letters and log_probabilities that are equal
     "Ask a model the letters of a prepared study again, and count those that are as they were recorded."
     p = load_params(root() / params)
-    items = records_left("results", "prepare", study, Item)
+    items = records_left(root() / "results", "prepare", study, Item)
     if not items:
         refuse(
             f"verify: study must be prepared; got {study!r}, which is not; run `mhbench run prepare --study {study}`"

@@ -126,7 +126,7 @@ def print_summary(a: Any) -> None:
         return print(csv_text(chosen), end="")
     fresh = parts[-1].state == "fresh"
     accuracies = sorted(folder.glob("*-score-accuracy*.csv"))
-    for file in [folder / f"{file_stem(*KEY_RESULTS)}.csv", *accuracies] if a.everything and fresh else []:
+    for file in [*folder.glob(f"{file_stem(*KEY_RESULTS)}.csv"), *accuracies] if a.everything and fresh else []:
         print(f"\n# {file.stem}\n\n{markdown_table(readable(pd.read_csv(file)))}", end="")
     if not a.everything:
         lines = 30 if len(chosen) == len(main) else 2 * len(chosen)
@@ -149,7 +149,7 @@ def _fresh_headline(results: Path, parts: Sequence[RunPart]) -> pd.DataFrame:
     "The main numbers of what is fresh in the selection: from the report if that is, else from what the stages left."
     good = shown_parts(parts)
     file = results / "report" / f"{file_stem(*KEY_RESULTS)}.csv"
-    if parts[-1].state != "fresh":
+    if parts[-1].state != "fresh" or not file.exists():  # a report without a result has no such table
         left = [pd.DataFrame(columns=["study", "stage", "measure", "model", "mode", "n", "n_unread", "origin"])]
         for stage, study in good:
             file_of_stage = results / stage / study / "headline.parquet"

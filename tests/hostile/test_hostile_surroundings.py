@@ -295,7 +295,7 @@ def test_a_name_of_any_form_is_a_file_of_its_own(name, tmp_path):
     frame = pd.DataFrame({"model": [name]})
     sections = [Section(name, tables=[ReportTable(name, frame), ReportTable(name + "!", frame)])]
     files = write_tables(sections, tmp_path / "report")
-    assert len(set(files)) == 4 and all(f.parent == tmp_path / "report" and f.exists() for f in files)
+    assert len(set(files)) == 2 and all(f.parent == tmp_path / "report" and f.exists() for f in files)
     assert name[:3].strip() in html_report("t", "i", sections) or not name[:3].isalnum()
 
 
