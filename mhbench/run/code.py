@@ -75,7 +75,7 @@ def _imports(tree: ast.AST, package: str = "") -> Iterator[str]:
             module = ".".join(filter(None, (base, node.module)))
             yield from (module, *(f"{module}.{a.name}" for a in node.names))
         elif isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING":
-            yield from (name for other in node.orelse for name in _imports(other, package))
+            yield from _imports(ast.Module(body=node.orelse, type_ignores=[]), package)
         else:
             called = getattr(node, "func", None)
             if "import_module" in (getattr(called, "attr", ""), getattr(called, "id", "")):
