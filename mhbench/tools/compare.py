@@ -30,7 +30,7 @@ from ..subcommand import argument, subcommand
 from .manifest import manifest, shown_parts, states_in_words
 
 # %% auto #0
-__all__ = ['Ran', 'Results', 'results_of', 'who_answered_in', 'what_differs', 'paired_accuracies', 'main_numbers']
+__all__ = ['NUMBER', 'Ran', 'Results', 'results_of', 'who_answered_in', 'what_differs', 'paired_accuracies', 'main_numbers']
 
 # %% ../../nbs/tools/07_compare.ipynb #e3d16b0f
 class Ran(NamedTuple):
@@ -74,7 +74,7 @@ class Results(NamedTuple):
     left_out: tuple[str, ...] = ()  # what is not of the present run of a folder, or in no cache, in words
 
 
-_NUMBER = ["study", "stage", "measure", "model", "mode"]
+NUMBER = ["study", "stage", "measure", "model", "mode"]
 _OF_SCORES = "study set item_id cluster model mode answered_by n_votes correct status how read".split()
 
 # %% ../../nbs/tools/07_compare.ipynb #e37beff5
@@ -288,8 +288,8 @@ def paired_accuracies(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:  # esti
 # %% ../../nbs/tools/07_compare.ipynb #80a7fc82
 def _unique_numbers(main: pd.DataFrame) -> pd.DataFrame:
     "The main numbers that are the only ones of their name: of several it is not known which is which in another run."
-    numbers = main.assign(mode=main["mode"].fillna(""), model=main["model"].fillna(""))[[*_NUMBER, "n", "estimate"]]
-    return numbers.drop_duplicates(_NUMBER, keep=False)
+    numbers = main.assign(mode=main["mode"].fillna(""), model=main["model"].fillna(""))[[*NUMBER, "n", "estimate"]]
+    return numbers.drop_duplicates(NUMBER, keep=False)
 
 
 def _paired_interval(row: Any, paired: pd.DataFrame) -> tuple[float, float]:
@@ -306,13 +306,13 @@ def main_numbers(a: Results, b: Results, paired: pd.DataFrame) -> pd.DataFrame:
     """Every main number of both runs, by its name; `estimate` is second minus first, with an interval if both scored
     the same items, `there` in which runs the number is.
     """
-    join: dict[str, Any] = {"on": _NUMBER, "how": "outer", "suffixes": ("_first", "_second"), "sort": False}
+    join: dict[str, Any] = {"on": NUMBER, "how": "outer", "suffixes": ("_first", "_second"), "sort": False}
     merged = _unique_numbers(a.main).merge(_unique_numbers(b.main), indicator="there", **join)
     merged["estimate"] = merged["estimate_second"] - merged["estimate_first"]
     merged[["ci_low", "ci_high"]] = [_paired_interval(row, paired) for row in merged.itertuples()]
     renamed = merged.rename(columns={"estimate_first": "first", "estimate_second": "second"})
     renamed["there"] = renamed["there"].astype(str).map({"both": "both", "left_only": "first", "right_only": "second"})
-    return renamed[[*_NUMBER, "n_first", "n_second", "first", "second", "estimate", "ci_low", "ci_high", "there"]]
+    return renamed[[*NUMBER, "n_first", "n_second", "first", "second", "estimate", "ci_low", "ci_high", "there"]]
 
 # %% ../../nbs/tools/07_compare.ipynb #what-ran4
 def _changed_numbers(main: pd.DataFrame) -> pd.DataFrame:  # of main_numbers
@@ -331,7 +331,7 @@ def _in_one(first: Results, second: Results, main: pd.DataFrame) -> list[str]:  
         alone = main[main["there"] == presence]
         stages_of = ", ".join(dict.fromkeys(f"{r.stage} of {r.study}" for r in alone.itertuples()))
         out += [f"{len(alone)} are in {run.name} alone: {stages_of}"] if len(alone) else []
-        shared = int(run.main.fillna({"mode": "", "model": ""}).duplicated(_NUMBER, keep=False).sum())
+        shared = int(run.main.fillna({"mode": "", "model": ""}).duplicated(NUMBER, keep=False).sum())
         out += [f"{shared} of {run.name} share their name with another one, and are not compared"] if shared else []
     return out
 

@@ -19,102 +19,90 @@ import pandas as pd
 
 from ..errors import refuse
 from ..records.database import private_folder
-from ..report.tables import counted
 from ..run.execute import ROWS
 from ..run.graph import root
 from ..run.inputs import source_files
 from ..run.params import load_params
 from ..subcommand import argument, several, subcommand
-from .compare import results_of
+from .compare import NUMBER, results_of
 
 # %% auto #0
-__all__ = ['grid', 'refuse_unknown', 'sweep', 'moved']
+__all__ = ['grid', 'sweep', 'moved']
 
 # %% ../../nbs/tools/08_sweep.ipynb #ca7bfd05
 def grid(axes: Sequence[str]) -> list[tuple[str, ...]]:  # NAME=VALUE of each axis
-    "Every combination of the values, in order. Raises: ValueError for an axis that is not NAME=V1,V2."
-    if wrong := [text for text in axes if not re.fullmatch(r"[^=]+=.+", text)]:
+    "Every combination of the values, in order. Raises: ValueError for no NAME=V1,V2."
+    if wrong := [axis for axis in axes if not re.fullmatch("[^=]+=.+", axis)]:
         refuse(f"sweep: an axis must be NAME=V1,V2; got {', '.join(wrong)}")
-    parts = [text.partition("=") for text in axes]
-    return [*itertools.product(*([f"{name}={value}" for value in values.split(",")] for name, _, values in parts))]
+    values = [axis.replace(",", f",{axis.partition('=')[0]}=").split(",") for axis in axes]
+    return [*itertools.product(*values)]
 
 # %% ../../nbs/tools/08_sweep.ipynb #cff15fdd
 def _git(top: Path, *words: str) -> str:
-    return subprocess.run(["git", *words], cwd=top, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+    return subprocess.check_output(["git", *words], cwd=top, text=True).strip()
 
 
-def refuse_unknown(top: Path) -> None:
-    "Refuse a folder without a commit, and code and studies' files that git does not know."
-    if not (top / ".git").exists() or not _git(top, "for-each-ref", "--count=1"):
-        refuse(f"sweep: the folder must have a commit; got none in {top}; git add -A && git commit -m Start")
-    lost = _git(top, "ls-files", "-o", "--exclude-standard", "mhbench", "nbs").splitlines()
-    p = load_params(top / "params.yaml")
-    for study, path in [(study, path) for study in p["run"]["studies"] for path in source_files(p, study)]:
-        tracked = [path, *(f"{folder}.dvc" for folder in (Path(path), *Path(path).parents))]  # to git, or to DVC
-        known = path.startswith(("/", "~", "results/")) or _git(top, "ls-files", *tracked)
-        lost += [] if known else [f"{path} (studies.{study})"]
-    if lost:
-        remedy = "git add it; or write the whole path, /.../answers.csv, of a file that must not be in git"
-        refuse(f"sweep: every file must be one that git knows; got {', '.join(lost)}", remedy=remedy)
-
-# %% ../../nbs/tools/08_sweep.ipynb #74041d8b
-def _copy(top: Path, folder: Path) -> None:
-    "Clone a repository with what is changed and not committed, and with the same cache of DVC."
+def _copy_to(copy: Path, top: Path) -> None:
     from dvc.repo import Repo
 
-    identity = ["-c", "user.name=mhbench", "-c", "user.email=mhbench@localhost"]
-    state = _git(top, *identity, "stash", "create") or "HEAD"  # a commit of the changes, which alters nothing
-    _git(top, "clone", "-q", "--shared", "--no-checkout", str(top), str(folder))
-    _git(folder, "checkout", "-q", "--detach", _git(top, "rev-parse", state))
-    config = f"[cache]\n    dir = {Repo(top).cache.local_cache_dir}\n"
-    (folder / ".dvc" / "config.local").write_text(config, encoding="utf-8")
+    if not (top / ".git").exists() or not _git(top, "for-each-ref", "--count=1"):
+        refuse(f"sweep: the folder must have a commit; got none in {top}; git add, and commit")
+    lost = _git(top, "ls-files", "-o", "--exclude-standard", "mhbench", "nbs").splitlines()
+    p = load_params(top / "params.yaml")
+    for study, path in ((s, path) for s in p["run"]["studies"] for path in source_files(p, s)):
+        tracked = [path, *(f"{folder}.dvc" for folder in (Path(path), *Path(path).parents))]
+        if not path.startswith(("/", "~", "results/")) and not _git(top, "ls-files", *tracked):
+            lost.append(f"{path} (studies.{study})")
+    if lost:
+        refuse(f"sweep: files must be in git; got {', '.join(lost)}; git add, or give the whole path")
+    # a commit of the changes, which alters nothing
+    changed = _git(top, "-c", "user.name=m", "-c", "user.email=m@localhost", "stash", "create")
+    _git(top, "clone", "-q", "--shared", "--no-checkout", str(top), str(copy))
+    _git(copy, "checkout", "-q", "--detach", changed or "HEAD")
+    cache = f"[cache]\ndir = {Repo(top).cache.local_cache_dir}\n"
+    (copy / ".dvc" / "config.local").write_text(cache, encoding="utf-8")
 
-
+# %% ../../nbs/tools/08_sweep.ipynb #74041d8b
 def sweep(axes: Sequence[str], targets: Sequence[str]) -> Iterator[tuple[str, pd.DataFrame | None]]:
-    "Run the points of a grid that have no result: each point with its main numbers, None where it failed."
+    "Run the points of a grid that have no result: each with its main numbers, None if it failed."
     top, points = root(), grid(axes)
-    refuse_unknown(top)
-    env = {**os.environ, "MHBENCH_ROOT": "", ROWS: "stop"}  # a point with losses is not done
+    run = [sys.executable, "-m", "dvc", "exp", "run", "-q", "--temp"]
+    env = os.environ | {"MHBENCH_ROOT": "", ROWS: "stop"}  # a point with losses is not done
     with tempfile.TemporaryDirectory(dir=private_folder(top / ".mhbench" / "sweep")) as folder:
-        _copy(top, copy := Path(folder) / top.name)
-        data = _git(copy, "ls-files", "*.dvc").split() if targets else []  # DVC brings no others for targets
+        _copy_to(copy := Path(folder) / top.name, top)
+        tree = _git(copy, "rev-parse", "HEAD^{tree}")
+        # for targets, DVC brings no data but what is named
+        stages = [*targets, *_git(copy, "ls-files", "*.dvc").split()] if targets else []
         for point in points:
-            label, about = ", ".join(point), [_git(copy, "rev-parse", "HEAD^{tree}"), *point, *targets]
-            name = "sweep-" + hashlib.sha256(repr(about).encode()).hexdigest()[:12]
-            run = [sys.executable, "-m", "dvc", "exp", "run", "-q", "--temp", "-n", name, *targets, *data]
-            run += [f"--set-param={setting}" for setting in point]
+            text = ", ".join(point)
+            name = "sweep-" + hashlib.sha256(f"{tree} {text} {targets}".encode()).hexdigest()[:12]
             done = bool(_git(top, "for-each-ref", f"refs/exps/*/*/{name}"))
-            print(label + ": there already" * done, flush=True)
-            done = done or not subprocess.run(run, cwd=copy, env=env).returncode
+            print(text + ": there already" * done, flush=True)
+            given = [*(f"-S{setting}" for setting in point), *stages]
+            done = done or not subprocess.call([*run, "-n", name, *given], cwd=copy, env=env)
             _git(top, "fetch", "-q", str(copy), "refs/exps/*:refs/exps/*")
-            yield label, results_of(name).main.assign(point=label, experiment=name) if done else None
+            yield text, results_of(name).main.assign(point=text, experiment=name) if done else None
 
 # %% ../../nbs/tools/08_sweep.ipynb #abebc7c3
-_NUMBER = ["study", "stage", "measure", "model", "mode"]
-
-
 def moved(table: pd.DataFrame) -> pd.DataFrame:  # a row a number, a column a point
-    "The main numbers that are not the same at all points; one that a point lacks is not the same there."
-    numbered = table.fillna(dict.fromkeys(_NUMBER, "")).drop_duplicates([*_NUMBER, "point"], keep=False)
-    wide = numbered.set_index([*_NUMBER, "point"])["estimate"].unstack("point", sort=False)
+    "The main numbers that are not the same at all points, or are not there at one."
+    named = table.fillna(dict.fromkeys(NUMBER, "")).drop_duplicates([*NUMBER, "point"], keep=False)
+    wide = named.set_index([*NUMBER, "point"])["estimate"].unstack("point", sort=False)
     return wide[wide.nunique(axis=1, dropna=False) > 1]
 
 # %% ../../nbs/tools/08_sweep.ipynb #d3960a5a
 @subcommand(
     "sweep",
     "run a grid of parameters, a DVC experiment a point; the same command again runs what failed",
-    argument("axes", nargs="+", metavar="NAME=V1,V2", help="judge.threshold=0.6,0.7, or run.yaml:run.items=20,40"),
+    argument("axes", nargs="+", metavar="NAME=V1,V2", help="score.n_boot=50,60 run.yaml:run.items=6"),
     several("--target", "STAGE", "a stage of dvc.yaml; by default the whole pipeline"),
 )
 def _sweep(a):
     points = dict(sweep(a.axes, a.target))
     failed = [point for point, main in points.items() if main is None]
     if len(failed) < len(points):
-        table = pd.concat([main for main in points.values() if main is not None])
-        (root() / "results").mkdir(exist_ok=True)
-        table.to_csv(root() / "results" / "sweep.csv", index=False)
-        differ, n = moved(table), len(table.drop_duplicates(_NUMBER))
-        print(f"\n{counted(len(differ), n, 'main numbers differ between the points')}")
-        print(differ.to_string(na_rep="–"), "results/sweep.csv has every main number of every point", sep="\n\n")
+        table = pd.concat(points.values())  # which leaves out None
+        table.to_csv(private_folder(root() / "results") / "sweep.csv", index=False)
+        print("", moved(table).to_string(na_rep="–"), "results/sweep.csv has all", sep="\n\n")
     if failed:
-        raise RuntimeError(f"sweep: {len(failed)} points failed: {'; '.join(failed)}; the same command runs them again")
+        raise RuntimeError(f"{len(failed)} points failed: {'; '.join(failed)}; run the command again")
