@@ -43,6 +43,7 @@ def _git(top: Path, *words: str) -> str:
 
 
 def _copy_to(copy: Path, top: Path) -> None:
+    "A clone of the folder with its changes, refused where something that the run reads is not in git."
     from dvc.repo import Repo
 
     if not (top / ".git").exists() or not _git(top, "for-each-ref", "--count=1"):
