@@ -13,7 +13,7 @@ from mhbench.steps.score import score_responses
 from mhbench.steps.training import _likeliest
 from mhbench.studies.counselingbench.competency import competency_differences
 from mhbench.studies.medqade.panel import student_accuracy
-from mhbench.studies.medqade.panel_tables import _with_people, match_strata
+from mhbench.studies.medqade.panel_tables import _kappa_with_people, match_strata
 from mhbench.studies.mentat.preferences import same_as_source
 from mhbench.studies.mhqa.profile import counts_by_part, topic_counts, trained_measures
 from mhbench.studies.psychiatrybench.standings import Column, draw_standings, rank_table, results_table
@@ -68,7 +68,7 @@ def test_a_rater_without_labels_leaves_the_judges_kappa():
     own = rng.choice(["Correct", "Incorrect"], 40).astype(object)
     people = np.stack([own, np.roll(own, 1)])
     silent = np.vstack([people, np.full((1, 40), None, dtype=object)])
-    assert _with_people(silent, annotator=own) == pytest.approx(_with_people(people, annotator=own))
+    assert _kappa_with_people(silent, annotator=own) == pytest.approx(_kappa_with_people(people, annotator=own))
 
 
 def test_a_pilots_kind_and_label_do_not_depend_on_the_order_of_rows():

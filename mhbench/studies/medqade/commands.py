@@ -23,15 +23,15 @@ from ...tools.panel import MODELS, SEED, TABLE, named_answers, new_file
 __all__ = []
 
 # %% ../../../nbs/studies/medqade/08_commands.ipynb #0d9824e3
-def _rater_key_of(study: str) -> AbstractContextManager[RaterKey]:
+def _open_rater_key(study: str) -> AbstractContextManager[RaterKey]:
     return rater_key(names_file(root()), study)
 
 
-def _names_of_round(folder: str) -> AbstractContextManager[RaterKey]:
+def _open_round_key(folder: str) -> AbstractContextManager[RaterKey]:
     "The key of the study for which a round was drawn."
-    file = Path(folder) / "round.json"
-    about = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-    return _rater_key_of(about.get("study", "medqade"))
+    round_file = Path(folder) / "round.json"
+    round_facts = json.loads(round_file.read_text(encoding="utf-8")) if round_file.exists() else {}
+    return _open_rater_key(round_facts.get("study", "medqade"))
 
 
 _ROUND = argument("round", help="the round's folder, with the exports in it")
@@ -60,67 +60,76 @@ def _panel_draw(a: argparse.Namespace) -> None:
     p, items, responses = named_answers(a)
     share_match = a.share_match
     if a.only:
-        listed, targets = rounds.listed_answers(a.only, a.judge)
-        items = [i for i in items if i.item_id in listed]
-        a.students = a.students or targets
+        listed_items, listed_students = rounds.listed_answers(a.only, a.judge)
+        items = [i for i in items if i.item_id in listed_items]
+        a.students = a.students or listed_students
     population = rounds.population(items, responses, a.students)
     if a.only:
         a.items = min(a.items, len(population.items))
         share_match = None
         a.core = min(a.core, a.items)
-    with _rater_key_of(a.study):
-        pseudonym = pseudonyms([*a.raters, *([a.tie_breaker] if a.tie_breaker else [])])
-    round_ = rounds.draw_round(
+    with _open_rater_key(a.study):
+        pseudonym_by_name = pseudonyms([*a.raters, *([a.tie_breaker] if a.tie_breaker else [])])
+    drawn_round = rounds.draw_round(
         population,
-        list(dict.fromkeys(pseudonym[r] for r in a.raters)),
+        list(dict.fromkeys(pseudonym_by_name[r] for r in a.raters)),
         n=a.items,
         n_core=a.core,
         per_item=a.per_item,
         share_match=share_match,
-        tie_breaker=pseudonym[a.tie_breaker] if a.tie_breaker else None,
+        tie_breaker=pseudonym_by_name[a.tie_breaker] if a.tie_breaker else None,
         seed=p["seed"] if a.seed is None else a.seed,
     )
-    about = round_.about | {"study": a.study}
-    rounds.write_round(round_._replace(about=about), a.to)
-    left_out = population.left_out
-    answered = f"{len(population.items)} items answered by {', '.join(population.students)}"
-    print(f"{answered}; left out: {sum(left_out.values())}")
-    for why, n in left_out.items():
-        print(f"  {n}: {why}")
-    print(f"drawn: {about['drawn']['without']} without a lexical match, {about['drawn']['with a match']} with one")
-    print(f"{a.core} items go to all {len(about['raters'])} raters, the others to {a.per_item}")
-    names = {pseudonym[r]: f"{r} ({pseudonym[r]})" for r in pseudonym if r != pseudonym[r]}
-    print("tasks by rater: " + ", ".join(f"{names.get(r, r)} {n}" for r, n in about["loads"].items()))
+    facts = drawn_round.about | {"study": a.study}
+    rounds.write_round(drawn_round._replace(about=facts), a.to)
+    n_by_reason = population.left_out
+    answered_in_words = f"{len(population.items)} items answered by {', '.join(population.students)}"
+    print(f"{answered_in_words}; left out: {sum(n_by_reason.values())}")
+    for reason, n in n_by_reason.items():
+        print(f"  {n}: {reason}")
+    print(f"drawn: {facts['drawn']['without']} without a lexical match, {facts['drawn']['with a match']} with one")
+    print(f"{a.core} items go to all {len(facts['raters'])} raters, the others to {a.per_item}")
+    name_by_pseudonym = {
+        pseudonym_by_name[r]: f"{r} ({pseudonym_by_name[r]})" for r in pseudonym_by_name if r != pseudonym_by_name[r]
+    }
+    print("tasks by rater: " + ", ".join(f"{name_by_pseudonym.get(r, r)} {n}" for r, n in facts["loads"].items()))
     print(f"{a.to}: config.xml is the page, tasks-RATER.json a project each; key.json is for you alone")
     print("save each rater's JSON export beside them as export-RATER.json")
 
 # %% ../../../nbs/studies/medqade/08_commands.ipynb #ca376379
 @subcommand("panel ties", "what the tie-breaker has to look at", _ROUND)
 def _panel_ties(a: argparse.Namespace) -> None:
-    with _names_of_round(a.round):
+    with _open_round_key(a.round):
         ties = rounds.find_ties(a.round)
     files = rounds.write_ties(ties, a.round)
-    counts = ties.items["why"].value_counts()
-    print(f"{len(ties.items)} items for the tie-breaker: " + ", ".join(f"{n} {why}" for why, n in counts.items()))
+    n_by_reason = ties.items["why"].value_counts()
+    print(
+        f"{len(ties.items)} items for the tie-breaker: "
+        + ", ".join(f"{n} {reason}" for reason, n in n_by_reason.items())
+    )
     if ties.n_open:
         print(f"{ties.n_open} items do not have all their ratings yet and may become ties: run this again then")
     print(*files, sep="\n")
 
 # %% ../../../nbs/studies/medqade/08_commands.ipynb #6d7b5fbe
-def _refuse_silent(a: argparse.Namespace, ratings: list[Rating]) -> None:
+def _refuse_silent_raters(a: argparse.Namespace, ratings: list[Rating]) -> None:
     "Say how much each rater gave; end where somebody with pages has no export, unless told to go on."
     if not (Path(a.round) / "round.json").exists():
         print("there is no round.json: who else was assigned pages is not known")
         return
-    back = rounds.came_back(a.round, ratings)
-    for r in back.itertuples():
-        stranger = "" if r.pages else "; nothing was assigned to this rater"
-        print(f"{r.rater}: {r.complete} of {r.pages} pages, {r.begun} more begun{stranger}")
-    silent = back[(back["pages"] > 0) & (back["complete"] + back["begun"] == 0)]
-    if len(silent) and not a.partial:
-        raters = ", ".join(f"{r.rater} ({r.pages} pages)" for r in silent.itertuples())
+    returned_pages = rounds.came_back(a.round, ratings)
+    for r in returned_pages.itertuples():
+        stranger_note = "" if r.pages else "; nothing was assigned to this rater"
+        print(f"{r.rater}: {r.complete} of {r.pages} pages, {r.begun} more begun{stranger_note}")
+    silent_raters = returned_pages[
+        (returned_pages["pages"] > 0) & (returned_pages["complete"] + returned_pages["begun"] == 0)
+    ]
+    if len(silent_raters) and not a.partial:
+        rater_names = ", ".join(f"{r.rater} ({r.pages} pages)" for r in silent_raters.itertuples())
         remedy = "save it as export-RATER.json, or say --partial to go on without"
-        refuse(f"collect: the round must have an export of every rater; got none of {raters} ({a.round}); {remedy}")
+        refuse(
+            f"collect: the round must have an export of every rater; got none of {rater_names} ({a.round}); {remedy}"
+        )
 
 
 @subcommand(
@@ -135,17 +144,17 @@ def _refuse_silent(a: argparse.Namespace, ratings: list[Rating]) -> None:
     argument("--partial", action="store_true", help="go on where a rater with assigned pages has no export"),
 )
 def _panel_collect(a: argparse.Namespace) -> None:
-    with _names_of_round(a.round):
+    with _open_round_key(a.round):
         exports = load_exports(a.round)
     if not exports.ratings:
         refuse("collect: the round must have exports; got none", place=a.round, remedy="save them as export-RATER.json")
-    if a.study and (changed := rounds.changed_answers(a.round, named_answers(a)[2])):
-        value = f"{len(changed)} others, first {changed[0]} ({a.round})"
-        refuse(f"collect: the run's answers must be those that the panel read; got {value}")
-    _refuse_silent(a, exports.ratings)
-    sheet = rounds.panel_sheet(exports.ratings)
-    sheet.to_csv(new_file(Path(a.to)), index=False, lineterminator="\n")
-    n_raters, n_items = sheet["rater"].nunique(), sheet["item_id"].nunique()
+    if a.study and (changed_answers := rounds.changed_answers(a.round, named_answers(a)[2])):
+        actual = f"{len(changed_answers)} others, first {changed_answers[0]} ({a.round})"
+        refuse(f"collect: the run's answers must be those that the panel read; got {actual}")
+    _refuse_silent_raters(a, exports.ratings)
+    label_sheet = rounds.panel_sheet(exports.ratings)
+    label_sheet.to_csv(new_file(Path(a.to)), index=False, lineterminator="\n")
+    n_raters, n_items = label_sheet["rater"].nunique(), label_sheet["item_id"].nunique()
     print(f"{len(exports.ratings)} ratings by {n_raters} raters of {n_items} items: {a.to}")
     for outcome, n in exports.counts.items():
         if n and outcome not in ("tasks", "annotations"):

@@ -53,9 +53,9 @@ def recorded_verdicts(ratings: Iterable[Rating]) -> list[Judgment]:
 # %% ../../../nbs/studies/medqade/06_judges.ipynb #78f72ee5
 def all_verdicts(judgments: Iterable[Judgment]) -> tuple[JudgeLabels, list[str]]:  # and the students, as in its labels
     "The judges' first labels of all answers, whether or not people rated these."
-    first = [g for g in judgments if g.kind == "label" and g.repeat == 0]
-    students = in_order(g.model for g in first)
-    return labels_by_judge(first, students, list(dict.fromkeys(g.item_id for g in first))), students
+    first_judgments = [g for g in judgments if g.kind == "label" and g.repeat == 0]
+    students = in_order(g.model for g in first_judgments)
+    return labels_by_judge(first_judgments, students, list(dict.fromkeys(g.item_id for g in first_judgments))), students
 
 # %% ../../../nbs/studies/medqade/06_judges.ipynb #79543374
 def abstention_beside(panel: Panel, verdicts: JudgeLabels, *, n_boot: int = 1000, seed: int) -> pd.DataFrame:
@@ -64,19 +64,21 @@ def abstention_beside(panel: Panel, verdicts: JudgeLabels, *, n_boot: int = 1000
 
     Source: MedQADE, figures 3 and 7.
     """
-    hard = mean_difficulty(panel.difficulty)
+    item_difficulty = mean_difficulty(panel.difficulty)
     columns = ["who", "difficulty", *ESTIMATE_COLUMNS, "n_ratings"]
-    if np.isnan(hard).all():
+    if np.isnan(item_difficulty).all():
         return pd.DataFrame(columns=columns)
-    of_answer = np.tile(hard, len(panel.students))
-    settings: dict[str, Any] = dict(n=n_boot, seed=seed, clusters=panel.item)
+    answer_difficulty = np.tile(item_difficulty, len(panel.students))
+    bootstrap_settings: dict[str, Any] = dict(n=n_boot, seed=seed, clusters=panel.item)
     rows = []
     for annotator, labels in [("people", panel.flat), *zip(verdicts.judges, verdicts.flat, strict=True)]:
         if pd.isna(labels).all():
             continue
-        overall = abstention_by_difficulty(labels, np.zeros(len(of_answer)), **settings).rows()[0]  # all in one bin
-        by_difficulty = abstention_by_difficulty(labels, of_answer, **settings)
-        rows += [{"who": annotator} | r for r in [overall | {"difficulty": "all"}, *by_difficulty.rows()]]
+        overall_row = abstention_by_difficulty(labels, np.zeros(len(answer_difficulty)), **bootstrap_settings).rows()[
+            0
+        ]  # all in one bin
+        rates_by_difficulty = abstention_by_difficulty(labels, answer_difficulty, **bootstrap_settings)
+        rows += [{"who": annotator} | r for r in [overall_row | {"difficulty": "all"}, *rates_by_difficulty.rows()]]
     return pd.DataFrame(rows, columns=columns)
 
 # %% ../../../nbs/studies/medqade/06_judges.ipynb #2367fcf4
@@ -89,15 +91,17 @@ def beside_panel(
 ) -> pd.DataFrame:  # judge, model, who, n, ..., power, reading: as of together_table
     "The share of each student's answers that is correct by a judge, by the panel's majority, and by both."
     item_ids = {i.item_id for i in items}  # people may have rated more
-    labels_here = [j for j in judgments if j.item_id in item_ids]
-    table = student_points(labels_here, items, "label")
-    if set(table["item_id"]) - set(panel.item_ids):
-        table = table.assign(stratum=table["item_id"].map(match_strata(items, recorded)).fillna("no key"))
+    judgments_of_items = [j for j in judgments if j.item_id in item_ids]
+    judge_points = student_points(judgments_of_items, items, "label")
+    if set(judge_points["item_id"]) - set(panel.item_ids):
+        judge_points = judge_points.assign(
+            stratum=judge_points["item_id"].map(match_strata(items, recorded)).fillna("no key")
+        )
     else:
         panel = part_of(panel, core)
-    decided = 100 * as_scores(majorities(resolved_labels(panel, core)))
-    answers = pd.MultiIndex.from_frame(panel.answers, names=["item_id", "model"])
-    return together_table(table, pd.DataFrame({"majority": decided}, index=answers), kind="label")
+    majority_points = 100 * as_scores(majorities(resolved_labels(panel, core)))
+    answer_index = pd.MultiIndex.from_frame(panel.answers, names=["item_id", "model"])
+    return together_table(judge_points, pd.DataFrame({"majority": majority_points}, index=answer_index), kind="label")
 
 # %% ../../../nbs/studies/medqade/06_judges.ipynb #94e77589
 def ensemble_table(panel: Panel, verdicts: JudgeLabels, *, n_boot: int = 200, seed: int) -> pd.DataFrame:
@@ -107,11 +111,11 @@ def ensemble_table(panel: Panel, verdicts: JudgeLabels, *, n_boot: int = 200, se
     """
     if len(verdicts.judges) < 2:
         return pd.DataFrame()
-    best = best_ensemble(verdicts.flat, panel.flat, n=n_boot, inner=10, seed=seed, clusters=panel.item)
+    best_by_metric = best_ensemble(verdicts.flat, panel.flat, n=n_boot, inner=10, seed=seed, clusters=panel.item)
     rows = []
-    for metric, e in best.items():
-        members = " + ".join(verdicts.judges[k] for k in e.members)
-        row = {"metric": metric, "members": members, "candidates": len(e.candidates)} | e.score.row()
+    for metric, e in best_by_metric.items():
+        member_names = " + ".join(verdicts.judges[k] for k in e.members)
+        row = {"metric": metric, "members": member_names, "candidates": len(e.candidates)} | e.score.row()
         rows.append(row | {"apparent": e.apparent.estimate, "optimism": e.optimism, "share of replicates won": e.won})
     return pd.DataFrame(rows)
 
@@ -140,30 +144,34 @@ def self_preference_table(
 
     Source: MedQADE, section 4.4.4.
     """
-    families = _lineages_or_names(verdicts, students, lineages)
-    value = as_scores(verdicts.labels)
-    tests = max(len(lineage_pairs(verdicts.judges, students, lineages)), 1)
-    settings: dict[str, Any] = {"n": n_boot, "seed": seed, "tests": tests}
+    family_by_name = _lineages_or_names(verdicts, students, lineages)
+    label_scores = as_scores(verdicts.labels)
+    n_tests = max(len(lineage_pairs(verdicts.judges, students, lineages)), 1)
+    bootstrap_settings: dict[str, Any] = {"n": n_boot, "seed": seed, "tests": n_tests}
     rows = []
     for (a, judge), (s, student) in product(enumerate(verdicts.judges), enumerate(students)):
         if student != judge and not lineages.get(student):
             continue  # a relative, or none: not known
-        peers = [k for k, p in enumerate(verdicts.judges) if families[p] != families[judge] and lineages.get(p)]
-        peers = peers if lineages.get(judge) else []
-        n_peer_labels = (~np.isnan(value[peers, s])).sum(axis=0)
-        if (~np.isnan(value[a, s]) & (n_peer_labels > 0)).sum() < 2:
+        peer_indices = [
+            k for k, p in enumerate(verdicts.judges) if family_by_name[p] != family_by_name[judge] and lineages.get(p)
+        ]
+        peer_indices = peer_indices if lineages.get(judge) else []
+        n_peer_labels = (~np.isnan(label_scores[peer_indices, s])).sum(axis=0)
+        if (~np.isnan(label_scores[a, s]) & (n_peer_labels > 0)).sum() < 2:
             continue
-        consensus = divide(np.nansum(value[peers, s], axis=0), n_peer_labels)
-        party_families = {judge: families[judge], student: families[student], _PEERS: _PEERS}
-        parties = np.stack([value[a, s], consensus])[:, None], [judge, _PEERS], [student], party_families
-        biases = self_enhancement(*parties, **settings) or family_bias(*parties, others=True, **settings)
-        rows += [b.row() | {"n_peers": len(peers)} for b in biases if b.annotator == judge]
+        peer_mean = divide(np.nansum(label_scores[peer_indices, s], axis=0), n_peer_labels)
+        party_families = {judge: family_by_name[judge], student: family_by_name[student], _PEERS: _PEERS}
+        bias_arguments = np.stack([label_scores[a, s], peer_mean])[:, None], [judge, _PEERS], [student], party_families
+        biases = self_enhancement(*bias_arguments, **bootstrap_settings) or family_bias(
+            *bias_arguments, others=True, **bootstrap_settings
+        )
+        rows += [b.row() | {"n_peers": len(peer_indices)} for b in biases if b.annotator == judge]
     out = pd.DataFrame(rows, columns=_BIAS)
     out = out[out["annotator"].isin(out.loc[out["kind"] != "other", "annotator"])]
-    related = out["kind"] != "other"
-    out.loc[related, "p_adjusted"] = adjust_p(out.loc[related, "p_value"].tolist(), "holm")
-    order = {"self": 0, "family": 1, "other": 2}
-    return out.sort_values("kind", key=lambda kind: kind.map(order), kind="stable", ignore_index=True)
+    is_related = out["kind"] != "other"
+    out.loc[is_related, "p_adjusted"] = adjust_p(out.loc[is_related, "p_value"].tolist(), "holm")
+    kind_order = {"self": 0, "family": 1, "other": 2}
+    return out.sort_values("kind", key=lambda kind: kind.map(kind_order), kind="stable", ignore_index=True)
 
 # %% ../../../nbs/studies/medqade/06_judges.ipynb #f83fb433
 def favour_by_label(
@@ -176,19 +184,28 @@ def favour_by_label(
     seed: int,
 ) -> pd.DataFrame:  # annotator, people_say, n, ...: pass rate of own and related answers less that of others'
     "The excess pass rate of own and related answers over others', among answers with the same label by people."
-    families = _lineages_or_names(verdicts, panel.students, lineages)
-    family = panel.answers["student"].map(families).to_numpy()
-    good = as_scores(majorities(labels))
+    family_by_name = _lineages_or_names(verdicts, panel.students, lineages)
+    answer_families = panel.answers["student"].map(family_by_name).to_numpy()
+    majority_scores = as_scores(majorities(labels))
     rows = []
-    for judge, passed in zip(verdicts.judges, as_scores(verdicts.flat), strict=True):
-        related = family == families[judge]
-        comparable = {s for s in panel.students if s == judge or (lineages.get(s) and lineages.get(judge))}
-        selected = ~np.isnan(passed) & ~np.isnan(good) & panel.answers["student"].isin(comparable).to_numpy()
-        if not (related & selected).any() or related[selected].all():
+    for judge, judge_scores in zip(verdicts.judges, as_scores(verdicts.flat), strict=True):
+        is_related = answer_families == family_by_name[judge]
+        comparable_students = {s for s in panel.students if s == judge or (lineages.get(s) and lineages.get(judge))}
+        is_selected = (
+            ~np.isnan(judge_scores)
+            & ~np.isnan(majority_scores)
+            & panel.answers["student"].isin(comparable_students).to_numpy()
+        )
+        if not (is_related & is_selected).any() or is_related[is_selected].all():
             continue
-        parts = passed[selected] == 1, good[selected] == 1, related[selected], panel.item[selected]
-        for people_say, e in pass_rates(*parts, n_boot=n_boot, seed=seed).items():
-            rows.append({"annotator": judge, "people_say": people_say} | e.row())
+        selected_arrays = (
+            judge_scores[is_selected] == 1,
+            majority_scores[is_selected] == 1,
+            is_related[is_selected],
+            panel.item[is_selected],
+        )
+        for people_label, e in pass_rates(*selected_arrays, n_boot=n_boot, seed=seed).items():
+            rows.append({"annotator": judge, "people_say": people_label} | e.row())
     return pd.DataFrame(rows, columns=["annotator", "people_say", *ESTIMATE_COLUMNS])
 
 # %% ../../../nbs/studies/medqade/06_judges.ipynb #ee69ff64
@@ -196,31 +213,39 @@ def why_no_self_preference(verdicts: JudgeLabels, students: Sequence[str], linea
     "Why `self_preference_table` has no row: a shared lineage is named, whether or not its bias can be computed."
     if not len(verdicts.judges):
         return "no judge has labelled these answers"
-    pairs = lineage_pairs(verdicts.judges, students, lineages)[["judge", "student"]].to_numpy().tolist()
-    if not pairs or not all(lineages.get(judge) for judge in verdicts.judges):  # who is a peer is not known
+    related_pairs = lineage_pairs(verdicts.judges, students, lineages)[["judge", "student"]].to_numpy().tolist()
+    if not related_pairs or not all(lineages.get(judge) for judge in verdicts.judges):  # who is a peer is not known
         return about_lineages(verdicts.judges, students, lineages)
-    names = ", ".join(f"{j} with {s}" for j, s in pairs[:4]) + (f" and {len(pairs) - 4} more" if len(pairs) > 4 else "")
-    return f"judges share a lineage with a student ({names}), and none of another has labelled two of the same answers"
+    pair_names = ", ".join(f"{j} with {s}" for j, s in related_pairs[:4]) + (
+        f" and {len(related_pairs) - 4} more" if len(related_pairs) > 4 else ""
+    )
+    shared_lineages = f"judges share a lineage with a student ({pair_names})"
+    return f"{shared_lineages}, and none of another has labelled two of the same answers"
 
 
 def with_pair(bias: pd.DataFrame) -> pd.DataFrame:  # of self_preference_table
     "The rows of relatives, and a column `pair` that says who judged whom."
-    related = bias[bias["kind"] != "other"]
-    answers = related["student"].where(related["kind"] == "family", "its own answers")
-    return related.assign(pair=related["annotator"] + ", on " + answers)
+    related_rows = bias[bias["kind"] != "other"]
+    whose_answers = related_rows["student"].where(related_rows["kind"] == "family", "its own answers")
+    return related_rows.assign(pair=related_rows["annotator"] + ", on " + whose_answers)
 
 # %% ../../../nbs/studies/medqade/06_judges.ipynb #4fc3c8a8
 JURY = "jury"
 CONFIDENCES = ["judge", "confidence_is", "item_id", "target", "label", "confidence"]
 
 
-def _by_votes(rows: pd.DataFrame, judge: str, meaning: str, quorum: int) -> pd.DataFrame:
+def _vote_majorities(verdict_rows: pd.DataFrame, judge: str, confidence_meaning: str, quorum: int) -> pd.DataFrame:
     "The majority of the verdicts on each answer, and its share."
-    votes = rows.groupby(["item_id", "target"], sort=False)["passed"].agg(["mean", "count"]).reset_index()
-    share = votes["mean"].where(votes["count"] >= quorum)
-    sure = np.maximum(share, 1 - share)
-    label = np.select([share > 0.5, share < 0.5], ["Correct", "Incorrect"], np.array(None))
-    return votes.assign(judge=judge, confidence_is=meaning, label=label, confidence=sure.where(sure > 0.5))
+    vote_table = verdict_rows.groupby(["item_id", "target"], sort=False)["passed"].agg(["mean", "count"]).reset_index()
+    share_correct = vote_table["mean"].where(vote_table["count"] >= quorum)
+    majority_share = np.maximum(share_correct, 1 - share_correct)
+    majority_labels = np.select([share_correct > 0.5, share_correct < 0.5], ["Correct", "Incorrect"], np.array(None))
+    return vote_table.assign(
+        judge=judge,
+        confidence_is=confidence_meaning,
+        label=majority_labels,
+        confidence=majority_share.where(majority_share > 0.5),
+    )
 
 
 def judge_confidences(
@@ -228,28 +253,32 @@ def judge_confidences(
     quorum: int = 2,  # verdicts on an answer, for a share of them
 ) -> pd.DataFrame:  # CONFIDENCES; a row a judge and answer, whether people labelled it or not
     "Every judge's label of every answer that it was asked about, with its confidence; and those of the jury."
-    labels = [g for g in judgments if g.kind == "label"]
-    fields = [(g.judge, g.item_id, g.model, g.repeat, g.label, g.confidence) for g in labels]
-    rows = pd.DataFrame(fields, columns=["judge", "item_id", "target", "repeat", "label", "confidence"])
-    rows = rows.assign(passed=as_scores(rows["label"].to_numpy(object)), confidence=rows["confidence"].astype(float))
-    first = rows[rows["repeat"] == 0]
+    label_judgments = [g for g in judgments if g.kind == "label"]
+    judgment_fields = [(g.judge, g.item_id, g.model, g.repeat, g.label, g.confidence) for g in label_judgments]
+    judgment_rows = pd.DataFrame(
+        judgment_fields, columns=["judge", "item_id", "target", "repeat", "label", "confidence"]
+    )
+    judgment_rows = judgment_rows.assign(
+        passed=as_scores(judgment_rows["label"].to_numpy(object)), confidence=judgment_rows["confidence"].astype(float)
+    )
+    first_rows = judgment_rows[judgment_rows["repeat"] == 0]
     tables = [pd.DataFrame(columns=CONFIDENCES)]
-    for judge, g in rows.groupby("judge"):
+    for judge, g in judgment_rows.groupby("judge"):
         if g["confidence"].notna().any():
-            judge_rows = first[first["judge"] == judge]
-            sure = judge_rows["confidence"].where(judge_rows["passed"].notna())
-            tables.append(judge_rows.assign(confidence_is="its own", confidence=sure))
+            judge_rows = first_rows[first_rows["judge"] == judge]
+            own_confidence = judge_rows["confidence"].where(judge_rows["passed"].notna())
+            tables.append(judge_rows.assign(confidence_is="its own", confidence=own_confidence))
         elif g["repeat"].max() > 0:
-            tables.append(_by_votes(g, str(judge), "share of repetitions", 2))
-    if first["judge"].nunique() > 1:
-        tables.append(_by_votes(first, JURY, "share of judges", quorum))
+            tables.append(_vote_majorities(g, str(judge), "share of repetitions", 2))
+    if first_rows["judge"].nunique() > 1:
+        tables.append(_vote_majorities(first_rows, JURY, "share of judges", quorum))
     return pd.concat([f[CONFIDENCES] for f in tables if len(f)] or tables, ignore_index=True)
 
 # %% ../../../nbs/studies/medqade/06_judges.ipynb #36b5250f
 def people_say(panel: Panel, labels: np.ndarray) -> pd.DataFrame:  # item_id, target, people
     "The majority label of each answer that has one."
-    labelled = panel.answers.rename(columns={"student": "target"}).assign(people=majorities(labels))
-    return labelled.dropna(subset=["people"]).reset_index(drop=True)
+    labelled_answers = panel.answers.rename(columns={"student": "target"}).assign(people=majorities(labels))
+    return labelled_answers.dropna(subset=["people"]).reset_index(drop=True)
 
 
 def judge_risk_coverage(
@@ -262,22 +291,22 @@ def judge_risk_coverage(
     Columns of the areas: judge, confidence_is, n, n_clusters, estimate, ci_low, ci_high, ..., risk (at full coverage),
     excess, left_out. Columns of the curves: judge, threshold, coverage, risk; the most confident first.
     """
-    areas, lines = [], []
-    merged = sure.merge(people, on=["item_id", "target"]).astype({"confidence": float})
-    for judge, judge_rows in merged.groupby("judge", sort=False):
+    area_rows, curve_tables = [], []
+    labelled_answers = sure.merge(people, on=["item_id", "target"]).astype({"confidence": float})
+    for judge, judge_rows in labelled_answers.groupby("judge", sort=False):
         has_confidence = judge_rows["confidence"].notna()
         if not has_confidence.any():
             continue
-        right = (judge_rows["label"] == judge_rows["people"]).astype(float)
-        curve = risk_coverage(judge_rows["confidence"], right, clusters=judge_rows["item_id"].to_numpy(), **settings)
+        is_right = (judge_rows["label"] == judge_rows["people"]).astype(float)
+        curve = risk_coverage(judge_rows["confidence"], is_right, clusters=judge_rows["item_id"].to_numpy(), **settings)
         n = {"n": int(has_confidence.sum()), "n_clusters": judge_rows.loc[has_confidence, "item_id"].nunique()}
-        area = Estimate.from_interval(curve.area, share=True, **n)
-        head = {"judge": judge, "confidence_is": judge_rows["confidence_is"].iloc[0]}
+        area_estimate = Estimate.from_interval(curve.area, share=True, **n)
+        row_head = {"judge": judge, "confidence_is": judge_rows["confidence_is"].iloc[0]}
         other_columns = {"risk": curve.risk[-1], "excess": curve.excess, "left_out": curve.left_out}
-        areas.append(head | area.row() | other_columns)
-        points = {"threshold": curve.threshold, "coverage": curve.coverage, "risk": curve.risk}
-        lines.append(pd.DataFrame({"judge": judge} | points))
-    return pd.DataFrame(areas), pd.concat(lines, ignore_index=True) if lines else pd.DataFrame()
+        area_rows.append(row_head | area_estimate.row() | other_columns)
+        curve_points = {"threshold": curve.threshold, "coverage": curve.coverage, "risk": curve.risk}
+        curve_tables.append(pd.DataFrame({"judge": judge} | curve_points))
+    return pd.DataFrame(area_rows), pd.concat(curve_tables, ignore_index=True) if curve_tables else pd.DataFrame()
 
 # %% ../../../nbs/studies/medqade/06_judges.ipynb #3818a1d4
 def answers_for_people(
@@ -285,7 +314,7 @@ def answers_for_people(
     people: pd.DataFrame,  # of `people_say`
 ) -> pd.DataFrame:  # judge, item_id, target, label, confidence: the least sure first, by judge
     "The answers of each judge that people have not labelled."
-    labelled = sure.merge(people, how="left", on=["item_id", "target"])["people"].notna().to_numpy()
+    is_labelled = sure.merge(people, how="left", on=["item_id", "target"])["people"].notna().to_numpy()
     columns = ["judge", "item_id", "target", "label", "confidence"]
-    out = sure.loc[~labelled, columns]
+    out = sure.loc[~is_labelled, columns]
     return out.sort_values(["judge", "confidence"], kind="stable", na_position="first", ignore_index=True)

@@ -38,45 +38,59 @@ def load_panel(
 
     Raises: FileNotFoundError; ValueError for a label that is not one of the three, or a rater who labels an item twice.
     """
-    rows: list[tuple[str, dict[str, Any]]] = []
+    placed_ratings: list[tuple[str, dict[str, Any]]] = []
     first_places: dict[tuple[str, str], str] = {}  # item and rater, and where they were first
-    table = list(csv_rows(csv, ("item_id", "rater", "difficulty")))
-    people = [] if models else [row["rater"] for _, row in table if row.get("origin") != "simulated"]
-    pseudonym = pseudonyms(filter(str.strip, people))
-    for place, row in table:
+    placed_rows = list(csv_rows(csv, ("item_id", "rater", "difficulty")))
+    rater_names = [] if models else [row["rater"] for _, row in placed_rows if row.get("origin") != "simulated"]
+    pseudonym_by_name = pseudonyms(filter(str.strip, rater_names))
+    for place, row in placed_rows:
         students = [c for c in row if c not in _NOT_STUDENTS]
         if not students:
             refuse(f"load_panel: columns must name a student or more; got {', '.join(row)}", place=place)
-        rater = pseudonym.get(row["rater"], row["rater"])
-        pair = (row["item_id"], rater)
-        position = f"{place}, {row['item_id']}"
-        if pair in first_places:
-            value = f"{rater!r} again, first at {first_places[pair]} ({position}); keep one of the rows"
-            refuse(f"load_panel: a rater must label an item once; got {value}")
-        first_places[pair] = place
-        constant: dict[str, Any] = {"item_id": row["item_id"], "study": "medqade", "rater": rater, "source": place}
-        constant |= {"variant": {"annotator": "model"} if models else {}, "origin": row.get("origin") or "recorded"}
+        rater = pseudonym_by_name.get(row["rater"], row["rater"])
+        item_and_rater = (row["item_id"], rater)
+        place_and_item = f"{place}, {row['item_id']}"
+        if item_and_rater in first_places:
+            actual = (
+                f"{rater!r} again, first at {first_places[item_and_rater]} ({place_and_item}); keep one of the rows"
+            )
+            refuse(f"load_panel: a rater must label an item once; got {actual}")
+        first_places[item_and_rater] = place
+        constant_fields: dict[str, Any] = {
+            "item_id": row["item_id"],
+            "study": "medqade",
+            "rater": rater,
+            "source": place,
+        }
+        constant_fields |= {
+            "variant": {"annotator": "model"} if models else {},
+            "origin": row.get("origin") or "recorded",
+        }
         for target in (*students, "difficulty"):
-            allowed = PANEL_DIFFICULTIES if target == "difficulty" else PANEL_LABELS
-            if row[target] and row[target] not in allowed:
-                value = f"{row[target]!r} ({position}); mend the cell"
-                refuse(f"load_panel: {target} must be one of {', '.join(allowed)}, or empty; got {value}")
+            allowed_labels = PANEL_DIFFICULTIES if target == "difficulty" else PANEL_LABELS
+            if row[target] and row[target] not in allowed_labels:
+                actual = f"{row[target]!r} ({place_and_item}); mend the cell"
+                refuse(f"load_panel: {target} must be one of {', '.join(allowed_labels)}, or empty; got {actual}")
             if row[target]:
-                rows.append((place, constant | {"target": target, "label": row[target]}))
-    return validate(rows, Rating).records
+                placed_ratings.append((place, constant_fields | {"target": target, "label": row[target]}))
+    return validate(placed_ratings, Rating).records
 
 # %% ../../../nbs/studies/medqade/01_load.ipynb #3745e699
 def panel_sections(ratings: Sequence[Rating]) -> tuple[dict[str, dict], str]:
     "The stage for ratings that are a panel's labels, or why these are not; both empty for scores."
     if all(r.value is not None for r in ratings):
         return {}, ""
-    allowed = {True: PANEL_DIFFICULTIES, False: PANEL_LABELS}
-    misfit = next((r for r in ratings if r.label not in allowed[r.target == "difficulty"]), None)
-    if misfit is None and any(r.target == "difficulty" for r in ratings):
+    allowed_labels = {True: PANEL_DIFFICULTIES, False: PANEL_LABELS}
+    misfit_rating = next((r for r in ratings if r.label not in allowed_labels[r.target == "difficulty"]), None)
+    if misfit_rating is None and any(r.target == "difficulty" for r in ratings):
         return {"panel": {}}, ""
-    value = f"{misfit.label or repr(misfit.value)} on {misfit.target} ({misfit.item_id})" if misfit else "none"
+    actual = (
+        f"{misfit_rating.label or repr(misfit_rating.value)} on {misfit_rating.target} ({misfit_rating.item_id})"
+        if misfit_rating
+        else "none"
+    )
     expected = f"labels {', '.join(PANEL_LABELS)} of answers and {', '.join(PANEL_DIFFICULTIES)} of difficulty"
-    return {}, f"a panel gives {expected}; got {value}"
+    return {}, f"a panel gives {expected}; got {actual}"
 
 # %% ../../../nbs/studies/medqade/01_load.ipynb #90ec6ab4
 def load_students(csv: str | Path) -> list[Response]:
@@ -85,22 +99,22 @@ def load_students(csv: str | Path) -> list[Response]:
 
     Raises: FileNotFoundError; ValueError for an empty answer.
     """
-    rows: list[tuple[str, dict[str, Any]]] = []
+    placed_responses: list[tuple[str, dict[str, Any]]] = []
     for place, row in csv_rows(csv, ("item_id",)):
-        constant: dict[str, Any] = {"item_id": row["item_id"], "origin": row.get("origin") or "recorded"}
-        constant |= {"study": "medqade", "mode": "zero_shot", "temperature": 0.2}
+        constant_fields: dict[str, Any] = {"item_id": row["item_id"], "origin": row.get("origin") or "recorded"}
+        constant_fields |= {"study": "medqade", "mode": "zero_shot", "temperature": 0.2}
         for student in (c for c in row if c not in _NOT_STUDENTS):
             if not row[student].strip():
-                value = f"{row[student]!r} ({place}, {row['item_id']}, {student}); fill it in, or drop the student"
-                refuse(f"load_students: an answer must not be empty; got {value}")
-            rows.append((place, constant | {"model": student, "text": row[student]}))
-    return validate(rows, Response).records
+                actual = f"{row[student]!r} ({place}, {row['item_id']}, {student}); fill it in, or drop the student"
+                refuse(f"load_students: an answer must not be empty; got {actual}")
+            placed_responses.append((place, constant_fields | {"model": student, "text": row[student]}))
+    return validate(placed_responses, Response).records
 
 # %% ../../../nbs/studies/medqade/01_load.ipynb #7ad7d126
 _DECKS = (".apkg", ".colpkg", ".txt")  # a deck may be called export, too
 
 
-def _exported(file: Path) -> bool:
+def _is_export(file: Path) -> bool:
     "Whether a file is an export; one in another format is refused, so that no rater's labels are left out unnoticed."
     has_panel_name = any(word in file.name for word in ("panel", "judges", "students"))
     if file.suffix.lower() == ".json" or has_panel_name or file.suffix.lower() in _DECKS:
@@ -118,46 +132,50 @@ def load_exports(folder: str | Path) -> Annotated:  # ratings, and counts over a
     """
     folder = Path(folder)
     has_key = (folder / "key.json").exists()
-    is_export = _exported if has_key else lambda f: f.suffix == ".json"
+    is_export = _is_export if has_key else lambda f: f.suffix == ".json"
     files = sorted(f for f in folder.glob("export*") if f.is_file() and is_export(f))
     if not files:
         return Annotated([], {})
     if not has_key:
         remedy = "copy the key.json of the round beside them"
         refuse("load_exports: exports must have their key.json; got none", place=str(folder), remedy=remedy)
-    key = json.loads((folder / "key.json").read_text(encoding="utf-8"))
+    round_key = json.loads((folder / "key.json").read_text(encoding="utf-8"))
     raters_file = folder / "raters.json"
-    people = json.loads(raters_file.read_text(encoding="utf-8")) if raters_file.exists() else None
-    ratings, counts = [], Counter[str]()
-    sources: dict[tuple, str] = {}
+    named_raters = json.loads(raters_file.read_text(encoding="utf-8")) if raters_file.exists() else None
+    ratings, n_by_outcome = [], Counter[str]()
+    first_exports: dict[tuple, str] = {}
     for file in files:
         rater = file.stem.removeprefix("export").lstrip("-_")
-        if not rater and people is None:
+        if not rater and named_raters is None:
             remedy = "call it export-RATER.json, or write raters.json"
             refuse(f"load_exports: an export must say whose it is; got {file.name} ({folder}); {remedy}")
-        export = load_label_studio(file, key, raters=people if people is not None else rater)
-        counts.update(export.counts)
-        place = file.name if people is not None else f"export-{pseudonyms([rater])[rater]}.json"
-        file_ratings = [r.model_copy(update={"source": r.source.replace(file.name, place)}) for r in export.ratings]
+        export = load_label_studio(file, round_key, raters=named_raters if named_raters is not None else rater)
+        n_by_outcome.update(export.counts)
+        export_name = file.name if named_raters is not None else f"export-{pseudonyms([rater])[rater]}.json"
+        file_ratings = [
+            r.model_copy(update={"source": r.source.replace(file.name, export_name)}) for r in export.ratings
+        ]
         for r in file_ratings:
             subject = (r.item_id, r.rater, r.target)
-            if subject in sources:
-                value = f"{r.rater} twice on {r.target} ({place} and {sources[subject]}); keep one of the files"
-                refuse(f"load_exports: a rater must rate a thing once; got {value}")
-            sources[subject] = place
+            if subject in first_exports:
+                actual = (
+                    f"{r.rater} twice on {r.target} ({export_name} and {first_exports[subject]}); keep one of the files"
+                )
+                refuse(f"load_exports: a rater must rate a thing once; got {actual}")
+            first_exports[subject] = export_name
         ratings += file_ratings
-    return Annotated(ratings, dict(counts))
+    return Annotated(ratings, dict(n_by_outcome))
 
 # %% ../../../nbs/studies/medqade/01_load.ipynb #39e92ac7
-def _one_deck(path: Path) -> Path:
+def _find_deck(path: Path) -> Path:
     "The file itself, or the one export in the folder."
     if path.is_file():
         return path
-    files = sorted(f for p in ("*.apkg", "*.colpkg", "*.txt") for f in path.glob(p) if f.stem.lower() != "readme")
-    if len(files) != 1:
+    deck_files = sorted(f for p in ("*.apkg", "*.colpkg", "*.txt") for f in path.glob(p) if f.stem.lower() != "readme")
+    if len(deck_files) != 1:
         remedy = "name the file itself, or the file of each language in the option decks"
-        refuse(f"load_corpus: path must hold one Anki export; got {[f.name for f in files]} ({path}); {remedy}")
-    return files[0]
+        refuse(f"load_corpus: path must hold one Anki export; got {[f.name for f in deck_files]} ({path}); {remedy}")
+    return deck_files[0]
 
 
 @rater_key()
@@ -177,16 +195,20 @@ def load(
         if "language" in options:
             refuse(f"load_corpus: language must be left to decks where these are named; got {options['language']!r}")
         folder = path if path.is_dir() else path.parent
-        loaded = [load_anki(folder / Path(file).expanduser(), language=name, **options) for name, file in decks.items()]
+        loaded_decks = [
+            load_anki(folder / Path(file).expanduser(), language=name, **options) for name, file in decks.items()
+        ]
     else:
-        loaded = [load_anki(_one_deck(path), **options)]
-    tables = {x: sorted(path.glob(f"*{x}*.csv")) if path.is_dir() else [] for x in ("panel", "judges", "students")}
-    people = list(chain.from_iterable(load_panel(f) for f in tables["panel"]))
-    annotated = load_exports(path) if path.is_dir() else Annotated([], {})
-    excluded = sum((Counter(deck.excluded) for deck in loaded), Counter[str]())
-    items = list(chain.from_iterable(deck.items for deck in loaded))
-    judges = chain.from_iterable(load_panel(f, models=True) for f in tables["judges"])
-    answers = list(chain.from_iterable(load_students(f) for f in tables["students"]))
-    notes = [f"{n} notes are left out: {why}" for why, n in sorted(excluded.items())]
-    notes += [f"Label Studio: {n} {outcome}" for outcome, n in annotated.counts.items() if n]
-    return Corpus(items, [*people, *annotated.ratings, *judges], answers, notes)
+        loaded_decks = [load_anki(_find_deck(path), **options)]
+    files_by_kind = {
+        x: sorted(path.glob(f"*{x}*.csv")) if path.is_dir() else [] for x in ("panel", "judges", "students")
+    }
+    panel_ratings = list(chain.from_iterable(load_panel(f) for f in files_by_kind["panel"]))
+    exports = load_exports(path) if path.is_dir() else Annotated([], {})
+    n_by_reason = sum((Counter(deck.excluded) for deck in loaded_decks), Counter[str]())
+    items = list(chain.from_iterable(deck.items for deck in loaded_decks))
+    judge_ratings = chain.from_iterable(load_panel(f, models=True) for f in files_by_kind["judges"])
+    student_responses = list(chain.from_iterable(load_students(f) for f in files_by_kind["students"]))
+    notes = [f"{n} notes are left out: {reason}" for reason, n in sorted(n_by_reason.items())]
+    notes += [f"Label Studio: {n} {outcome}" for outcome, n in exports.counts.items() if n]
+    return Corpus(items, [*panel_ratings, *exports.ratings, *judge_ratings], student_responses, notes)

@@ -39,10 +39,10 @@ def lexical_match(answers: Iterable[str | None], key: Sequence[str]) -> bool:
 
 def item_matches(items: Iterable[Item], answers: Iterable[Response]) -> dict[str, bool]:  # of items with a key
     "Whether any of the answers equals the key, by item: the strata of the draw."
-    texts = defaultdict(list)
+    texts_by_item = defaultdict(list)
     for r in answers:
-        texts[r.item_id].append(r.text)
-    return {i.item_id: lexical_match(texts[i.item_id], i.key) for i in items if i.key}
+        texts_by_item[r.item_id].append(r.text)
+    return {i.item_id: lexical_match(texts_by_item[i.item_id], i.key) for i in items if i.key}
 
 # %% ../../../nbs/studies/medqade/02_panel.ipynb #3bd193c8
 class Draw(NamedTuple):
@@ -70,19 +70,23 @@ def stratified_draw(
         refuse(f"stratified_draw: match must be one an item; got {len(m)} for {len(item_ids)} items")
     if not 0 <= share_match <= 1:
         refuse(f"stratified_draw: share_match must be between 0 and 1; got {share_match}")
-    with_match = round(n * share_match)
-    wanted_counts = {True: with_match, False: n - with_match}
-    available = {False: int((~m).sum()), True: int(m.sum())}
+    n_with_match = round(n * share_match)
+    n_wanted = {True: n_with_match, False: n - n_with_match}
+    n_available = {False: int((~m).sum()), True: int(m.sum())}
     rng = np.random.default_rng(seed)
-    order = np.array(sorted(range(len(m)), key=lambda i: item_ids[i]), int)  # whatever the order of the input
-    chosen = set()
+    sorted_positions = np.array(
+        sorted(range(len(m)), key=lambda i: item_ids[i]), int
+    )  # whatever the order of the input
+    chosen_positions = set()
     for s in (False, True):
-        if wanted_counts[s] > available[s]:
-            value = f"{available[s]} for the {wanted_counts[s]} that n={n} and share_match={share_match} need"
-            kind = "with" if s else "without"
-            refuse(f"stratified_draw: n must leave enough items {kind} a match; got {value}; draw fewer")
-        chosen |= set(rng.choice(order[m[order] == s], wanted_counts[s], replace=False).tolist())
-    return Draw([x for i, x in enumerate(item_ids) if i in chosen], wanted_counts, available)
+        if n_wanted[s] > n_available[s]:
+            actual = f"{n_available[s]} for the {n_wanted[s]} that n={n} and share_match={share_match} need"
+            with_or_without = "with" if s else "without"
+            refuse(f"stratified_draw: n must leave enough items {with_or_without} a match; got {actual}; draw fewer")
+        chosen_positions |= set(
+            rng.choice(sorted_positions[m[sorted_positions] == s], n_wanted[s], replace=False).tolist()
+        )
+    return Draw([x for i, x in enumerate(item_ids) if i in chosen_positions], n_wanted, n_available)
 
 # %% ../../../nbs/studies/medqade/02_panel.ipynb #a0cac1bf
 def label_array(
@@ -95,34 +99,34 @@ def label_array(
 
     Raises: ValueError for two ratings of one cell, or a rating outside the axes.
     """
-    of_rater, of_target, of_item = (dict(zip(axis, range(len(axis)))) for axis in (raters, targets, item_ids))
+    rater_index, target_index, item_index = (dict(zip(axis, range(len(axis)))) for axis in (raters, targets, item_ids))
     out = np.full((len(raters), len(targets), len(item_ids)), None, dtype=object)
     for x in ratings:
         try:
-            cell = of_rater[x.rater], of_target[x.target], of_item[x.item_id]
+            cell = rater_index[x.rater], target_index[x.target], item_index[x.item_id]
         except KeyError as e:
-            value = f"{e.args[0]!r} ({x.item_id}, {x.source}); add it, or leave the rating out"
-            refuse(f"label_array: raters, targets and item_ids must hold every rating; got {value}")
+            actual = f"{e.args[0]!r} ({x.item_id}, {x.source}); add it, or leave the rating out"
+            refuse(f"label_array: raters, targets and item_ids must hold every rating; got {actual}")
         if out[cell] is not None:
-            value = f"two of {x.rater} on {x.target} ({x.item_id}, {x.source})"
-            refuse(f"label_array: ratings must be one a rater, target and item; got {value}")
+            actual = f"two of {x.rater} on {x.target} ({x.item_id}, {x.source})"
+            refuse(f"label_array: ratings must be one a rater, target and item; got {actual}")
         out[cell] = x.label if x.label is not None else x.value
     return out
 
 # %% ../../../nbs/studies/medqade/02_panel.ipynb #5b8ba2d8
 def tied(labels: np.ndarray) -> np.ndarray:  # (R, ...) of labels to (...) bool
     "Where as many raters said Correct as Incorrect."
-    correct = (labels == "Correct").sum(0)
-    return (correct == (labels == "Incorrect").sum(0)) & (correct > 0)
+    n_correct = (labels == "Correct").sum(0)
+    return (n_correct == (labels == "Incorrect").sum(0)) & (n_correct > 0)
 
 
-def _panel_labels(function: str, labels: np.ndarray, axis: int, names: Sequence[str]) -> np.ndarray:  # (R, S, N)
+def _check_label_array(caller: str, labels: np.ndarray, axis: int, names: Sequence[str]) -> np.ndarray:  # (R, S, N)
     "Labels as an array with one name for each place of an axis."
     x = np.asarray(labels, dtype=object)
     if x.ndim != 3 or x.shape[axis] != len(names):
-        sides = ("n_raters", "n_students", "n_items")
-        rule = f"labels must have shape ({', '.join(sides)}), {sides[axis]} {len(names)}"
-        refuse(f"{function}: {rule}; got {x.shape}")
+        size_names = ("n_raters", "n_students", "n_items")
+        rule = f"labels must have shape ({', '.join(size_names)}), {size_names[axis]} {len(names)}"
+        refuse(f"{caller}: {rule}; got {x.shape}")
     return x
 
 
@@ -133,7 +137,7 @@ def tie_breaker_items(
     core: Sequence[str] = (),  # items that the tie-breaker rates in any case
 ) -> list[str]:  # in the order of item_ids
     "The items for the tie-breaker: the core, and those with an answer on which raters tie. Source: MedQADE, 4.3.4."
-    x = _panel_labels("tie_breaker_items", labels, 2, item_ids)
+    x = _check_label_array("tie_breaker_items", labels, 2, item_ids)
     return [i for i, t in zip(item_ids, np.any(tied(x), axis=0)) if t or i in set(core)]
 
 # %% ../../../nbs/studies/medqade/02_panel.ipynb #8083657f
@@ -142,13 +146,13 @@ def rater_reliability(
     students: Sequence[str],  # S names
 ) -> pd.DataFrame:  # student ("all" for all of them), metric, the columns of an estimate
     "Agreement of people on each student's answers, abstentions left out. Source: MedQADE, section 4.4.1, figure 2."
-    labels = _panel_labels("rater_reliability", labels, 1, students)
-    item = np.tile(np.arange(labels.shape[2]), labels.shape[1])
+    labels = _check_label_array("rater_reliability", labels, 1, students)
+    item_of_column = np.tile(np.arange(labels.shape[2]), labels.shape[1])
     rows = []
     for m in (*METRICS, "krippendorff_alpha"):
-        estimates = {name: agreement_estimate(labels[:, s], m) for s, name in enumerate(students)}
-        estimates["all"] = agreement_estimate(labels.reshape(len(labels), -1), m, clusters=item)
-        rows += [{"student": s, "metric": m, **e.row()} for s, e in estimates.items()]
+        estimate_by_student = {name: agreement_estimate(labels[:, s], m) for s, name in enumerate(students)}
+        estimate_by_student["all"] = agreement_estimate(labels.reshape(len(labels), -1), m, clusters=item_of_column)
+        rows += [{"student": s, "metric": m, **e.row()} for s, e in estimate_by_student.items()]
     return pd.DataFrame(rows)
 
 # %% ../../../nbs/studies/medqade/02_panel.ipynb #d2997b9a
@@ -158,20 +162,20 @@ def student_accuracy(
     strata: Sequence | pd.Categorical | None = None,  # (N,); in the order of a Categorical, or of appearance
 ) -> pd.DataFrame:  # student, stratum (an ordered category), the columns of an estimate, left_out
     "The share of answers that people call correct, by stratum. Source: MedQADE, section 4.4.2, figures 4 and 5."
-    labels = _panel_labels("student_accuracy", labels, 1, students)
-    of_item = ["all"] * labels.shape[2] if strata is None else strata
-    if not isinstance(of_item, pd.Categorical):
-        of_item = pd.Categorical(of_item, categories=list(dict.fromkeys(of_item)), ordered=True)
+    labels = _check_label_array("student_accuracy", labels, 1, students)
+    item_strata = ["all"] * labels.shape[2] if strata is None else strata
+    if not isinstance(item_strata, pd.Categorical):
+        item_strata = pd.Categorical(item_strata, categories=list(dict.fromkeys(item_strata)), ordered=True)
     rows = []
-    for student, its in zip(students, labels.transpose(1, 0, 2), strict=True):
-        right = as_scores(majority(its, alone=False))  # 1, 0, or NaN without a majority
-        for stratum in of_item.categories:
-            inside = right[np.asarray(of_item == stratum)]
-            share = estimate(mean, inside[~np.isnan(inside)], seed=0, share=True)
-            head = {"student": student, "stratum": stratum}
-            rows.append(head | share.row() | {"left_out": int(np.isnan(inside).sum())})
+    for student, student_labels in zip(students, labels.transpose(1, 0, 2), strict=True):
+        right_scores = as_scores(majority(student_labels, alone=False))  # 1, 0, or NaN without a majority
+        for stratum in item_strata.categories:
+            stratum_scores = right_scores[np.asarray(item_strata == stratum)]
+            share_right = estimate(mean, stratum_scores[~np.isnan(stratum_scores)], seed=0, share=True)
+            row_head = {"student": student, "stratum": stratum}
+            rows.append(row_head | share_right.row() | {"left_out": int(np.isnan(stratum_scores).sum())})
     out = pd.DataFrame(rows)
-    return out.assign(stratum=pd.Categorical(out["stratum"], categories=of_item.categories, ordered=True))
+    return out.assign(stratum=pd.Categorical(out["stratum"], categories=item_strata.categories, ordered=True))
 
 # %% ../../../nbs/studies/medqade/02_panel.ipynb #5c425991
 def abstention_rates(
@@ -185,14 +189,18 @@ def abstention_rates(
 
     Source: MedQADE, figure 7.
     """
-    labels = _panel_labels("abstention_rates", labels, 0, annotators)
+    labels = _check_label_array("abstention_rates", labels, 0, annotators)
     rows = []
     clusters = np.tile(np.arange(labels.shape[2]), labels.shape[1])
     was_requested = np.ones(labels.shape, bool) if requested is None else requested
-    for name, its, was in zip(annotators, labels, was_requested, strict=True):
-        missing = pd.isna(its)
-        abstained = np.where(missing, np.nan, its == ABSTAIN).astype(float).ravel()
-        row = {"annotator": name} | estimate(mean, abstained, clusters=clusters, seed=0, share=True).row()
-        counts = {"n_labels": ~missing, "n_failed": missing & was, "n_not_asked": missing & ~was}
-        rows.append(row | {k: int(x.sum()) for k, x in counts.items()})
+    for annotator, annotator_labels, annotator_requested in zip(annotators, labels, was_requested, strict=True):
+        is_missing = pd.isna(annotator_labels)
+        abstention_scores = np.where(is_missing, np.nan, annotator_labels == ABSTAIN).astype(float).ravel()
+        row = {"annotator": annotator} | estimate(mean, abstention_scores, clusters=clusters, seed=0, share=True).row()
+        label_masks = {
+            "n_labels": ~is_missing,
+            "n_failed": is_missing & annotator_requested,
+            "n_not_asked": is_missing & ~annotator_requested,
+        }
+        rows.append(row | {k: int(x.sum()) for k, x in label_masks.items()})
     return pd.DataFrame(rows)

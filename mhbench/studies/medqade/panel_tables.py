@@ -83,20 +83,22 @@ def panel_of(ratings: Iterable[Rating], tie_breaker: str | None = None) -> Panel
     Raises: ValueError where no answer was rated, a rater rated one thing twice, or the tie-breaker rated nothing.
     """
     ratings = list(ratings)
-    answers = [r for r in ratings if r.target != "difficulty"]
-    if not answers:
+    answer_ratings = [r for r in ratings if r.target != "difficulty"]
+    if not answer_ratings:
         refuse(f"panel_of: ratings must hold a label of an answer; got {len(ratings)} ratings, none of an answer")
-    everybody = in_order(r.rater for r in ratings)
-    if tie_breaker is not None and (tie_breaker not in everybody or len(everybody) < 2):
+    all_raters = in_order(r.rater for r in ratings)
+    if tie_breaker is not None and (tie_breaker not in all_raters or len(all_raters) < 2):
         remedy = "mend panel.tie_breaker in params.yaml"
-        refuse(f"panel_of: tie_breaker must be one of the raters {everybody}; got {tie_breaker!r}", remedy=remedy)
-    raters = [r for r in everybody if r != tie_breaker]
-    students = in_order(r.target for r in answers)
-    ids = list(dict.fromkeys(r.item_id for r in ratings))
-    mine = [r for r in ratings if r.target == "difficulty" and r.rater != tie_breaker]
-    labels = label_array(answers, [*raters, *([tie_breaker] if tie_breaker else [])], students, ids)
-    hard = label_array(mine, raters, ["difficulty"], ids)[:, 0]
-    return Panel(raters, students, ids, labels[: len(raters)], hard, labels[-1] if tie_breaker else None)
+        refuse(f"panel_of: tie_breaker must be one of the raters {all_raters}; got {tie_breaker!r}", remedy=remedy)
+    raters = [r for r in all_raters if r != tie_breaker]
+    students = in_order(r.target for r in answer_ratings)
+    item_ids = list(dict.fromkeys(r.item_id for r in ratings))
+    difficulty_ratings = [r for r in ratings if r.target == "difficulty" and r.rater != tie_breaker]
+    labels = label_array(answer_ratings, [*raters, *([tie_breaker] if tie_breaker else [])], students, item_ids)
+    difficulty_labels = label_array(difficulty_ratings, raters, ["difficulty"], item_ids)[:, 0]
+    return Panel(
+        raters, students, item_ids, labels[: len(raters)], difficulty_labels, labels[-1] if tie_breaker else None
+    )
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #f6730d65
 RATED_BY_ALL = "rated by all"
@@ -113,11 +115,11 @@ def core_items(panel: Panel, core: str | Sequence[str] | None) -> list[str]:  # 
     if isinstance(core, str):
         if core != RATED_BY_ALL:
             refuse(f"core_items: core must be {RATED_BY_ALL!r}, a list of ids or null; got {core!r}", remedy=remedy)
-        rated = np.asarray(pd.notna(panel.labels))
-        core_ids = [i for k, i in enumerate(panel.item_ids) if rated[:, :, k].any(axis=1).all()]
+        is_rated = np.asarray(pd.notna(panel.labels))
+        core_ids = [i for k, i in enumerate(panel.item_ids) if is_rated[:, :, k].any(axis=1).all()]
     else:
-        if missing := sorted(set(core) - set(panel.item_ids)):
-            refuse(f"core_items: core must name items that were rated; got {missing[:5]}", remedy=remedy)
+        if unrated_ids := sorted(set(core) - set(panel.item_ids)):
+            refuse(f"core_items: core must name items that were rated; got {unrated_ids[:5]}", remedy=remedy)
         core_ids = [i for i in panel.item_ids if i in set(core)]
     if not core_ids:
         refuse(f"core_items: core must hold an item; got none of {len(panel.item_ids)}", remedy=remedy)
@@ -126,10 +128,17 @@ def core_items(panel: Panel, core: str | Sequence[str] | None) -> list[str]:  # 
 
 def part_of(panel: Panel, item_ids: Sequence[str]) -> Panel:
     "The panel on some of its items."
-    at = np.flatnonzero([i in set(item_ids) for i in panel.item_ids])
-    broken = None if panel.breaking is None else panel.breaking[:, at]
-    ids = [panel.item_ids[k] for k in at]
-    return Panel(panel.raters, panel.students, ids, panel.labels[:, :, at], panel.difficulty[:, at], broken)
+    item_positions = np.flatnonzero([i in set(item_ids) for i in panel.item_ids])
+    breaking_labels = None if panel.breaking is None else panel.breaking[:, item_positions]
+    kept_ids = [panel.item_ids[k] for k in item_positions]
+    return Panel(
+        panel.raters,
+        panel.students,
+        kept_ids,
+        panel.labels[:, :, item_positions],
+        panel.difficulty[:, item_positions],
+        breaking_labels,
+    )
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #439eef67
 def resolved_labels(panel: Panel, core: Sequence[str] = ()) -> np.ndarray:  # (R, S, N), or (R + 1, S, N)
@@ -140,10 +149,10 @@ def resolved_labels(panel: Panel, core: Sequence[str] = ()) -> np.ndarray:  # (R
     """
     if panel.breaking is None:
         return panel.labels
-    outside = np.array([i not in set(core) for i in panel.item_ids])
-    decided = panel.breaking.copy()
-    decided[~(tied(panel.labels) & outside)] = None
-    return np.concatenate([panel.labels, decided[None]])
+    is_outside_core = np.array([i not in set(core) for i in panel.item_ids])
+    breaking_labels = panel.breaking.copy()
+    breaking_labels[~(tied(panel.labels) & is_outside_core)] = None
+    return np.concatenate([panel.labels, breaking_labels[None]])
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #46dfaadf
 def majority_table(panel: Panel, core: Sequence[str]) -> pd.DataFrame:  # items, answers, n_items, without, share
@@ -151,28 +160,40 @@ def majority_table(panel: Panel, core: Sequence[str]) -> pd.DataFrame:  # items,
 
     Source: MedQADE, section 2.2.
     """
-    inside = np.array([i in set(core) for i in panel.item_ids])
-    by_panel, resolved = "the panel's", "with the tie-breaker's"
-    groups = [("core", by_panel, inside), ("others", by_panel, ~inside)]
-    groups += [("others", resolved, ~inside)] if panel.breaking is not None else []
+    is_core = np.array([i in set(core) for i in panel.item_ids])
+    panel_wording, resolved_wording = "the panel's", "with the tie-breaker's"
+    item_groups = [("core", panel_wording, is_core), ("others", panel_wording, ~is_core)]
+    item_groups += [("others", resolved_wording, ~is_core)] if panel.breaking is not None else []
     rows = []
-    for items, labelled_by, in_group in [*groups, ("all", resolved, inside | ~inside)]:
-        if in_group.any():
-            labels = panel.labels if labelled_by == by_panel else resolved_labels(panel, core)
-            wins = majorities(labels[:, :, in_group])
-            rows.append((items, labelled_by, int(in_group.sum()), len(wins), int(pd.isna(wins).sum())))
+    for group_name, labelled_by, is_in_group in [*item_groups, ("all", resolved_wording, is_core | ~is_core)]:
+        if is_in_group.any():
+            labels = panel.labels if labelled_by == panel_wording else resolved_labels(panel, core)
+            majority_labels = majorities(labels[:, :, is_in_group])
+            rows.append(
+                (
+                    group_name,
+                    labelled_by,
+                    int(is_in_group.sum()),
+                    len(majority_labels),
+                    int(pd.isna(majority_labels).sum()),
+                )
+            )
     out = pd.DataFrame(rows, columns=["items", "labels", "n_items", "n_answers", "without"])
     return out.assign(share=out["without"] / out["n_answers"])
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #55dbf85f
 def rater_agreement(panel: Panel) -> pd.DataFrame:  # measure, n (answers, or items), ...
     "Agreement of the panel on answers and on difficulty. Source: MedQADE, section 4.4.1."
-    names = {f"{m.replace('_', ' ')}, mean of pairs": m for m in METRICS}
-    names["Krippendorff's alpha, nominal"] = "krippendorff_alpha"
-    estimates = {name: agreement_estimate(panel.flat, m, clusters=panel.item) for name, m in names.items()}
-    ordinal = agreement_estimate(panel.difficulty, "krippendorff_alpha", scale="ordinal", categories=list(DIFFICULTY))
-    estimates["Krippendorff's alpha of difficulty, ordinal"] = ordinal
-    return pd.DataFrame([{"measure": measure, **e.row()} for measure, e in estimates.items()])
+    metric_by_measure = {f"{m.replace('_', ' ')}, mean of pairs": m for m in METRICS}
+    metric_by_measure["Krippendorff's alpha, nominal"] = "krippendorff_alpha"
+    estimate_by_measure = {
+        name: agreement_estimate(panel.flat, m, clusters=panel.item) for name, m in metric_by_measure.items()
+    }
+    difficulty_alpha = agreement_estimate(
+        panel.difficulty, "krippendorff_alpha", scale="ordinal", categories=list(DIFFICULTY)
+    )
+    estimate_by_measure["Krippendorff's alpha of difficulty, ordinal"] = difficulty_alpha
+    return pd.DataFrame([{"measure": measure, **e.row()} for measure, e in estimate_by_measure.items()])
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #79d8c109
 _MATCH = {False: "no student equals the key", True: "some student equals the key", None: "not asked"}
@@ -183,9 +204,12 @@ def match_strata(items: Iterable[Item], recorded: Iterable[Response]) -> dict[st
 
     Source: MedQADE, section 4.3.1.
     """
-    answers = list(recorded)
-    answered = {r.item_id for r in answers}
-    return {i: _MATCH[match if i in answered else None] for i, match in item_matches(items, answers).items()}
+    recorded_answers = list(recorded)
+    answered_ids = {r.item_id for r in recorded_answers}
+    return {
+        i: _MATCH[has_match if i in answered_ids else None]
+        for i, has_match in item_matches(items, recorded_answers).items()
+    }
 
 
 def item_strata(
@@ -194,17 +218,27 @@ def item_strata(
     recorded: Iterable[Response],  # the students' answers
 ) -> dict[str, pd.Categorical | None]:  # name -> the stratum of each item of the panel; None: all in one
     "By difficulty, and by whether any student's answer equals the key. Source: MedQADE, sections 4.3.1 and 4.4.2."
-    match = match_strata(items, recorded)
-    of_item = [match.get(i, _MATCH[None]) for i in panel.item_ids]
-    lexical = pd.Categorical(of_item, categories=list(_MATCH.values()), ordered=True).remove_unused_categories()
-    return {"all": None, "difficulty": difficulty_strata(mean_difficulty(panel.difficulty)), "lexical match": lexical}
+    match_by_item = match_strata(items, recorded)
+    match_names = [match_by_item.get(i, _MATCH[None]) for i in panel.item_ids]
+    match_categories = pd.Categorical(
+        match_names, categories=list(_MATCH.values()), ordered=True
+    ).remove_unused_categories()
+    return {
+        "all": None,
+        "difficulty": difficulty_strata(mean_difficulty(panel.difficulty)),
+        "lexical match": match_categories,
+    }
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #13f40186
 def bank_strata(items: Iterable[Item], recorded: Iterable[Response]) -> dict[str, int]:
     "The number of items in the whole bank with and without a student's answer that equals the key."
-    answers = list(recorded)
-    answered = {r.item_id for r in answers}
-    return dict(Counter(name for item_id, name in match_strata(items, answers).items() if item_id in answered))
+    recorded_answers = list(recorded)
+    answered_ids = {r.item_id for r in recorded_answers}
+    return dict(
+        Counter(
+            stratum for item_id, stratum in match_strata(items, recorded_answers).items() if item_id in answered_ids
+        )
+    )
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #52bde2ad
 def weighted_to_bank(
@@ -216,18 +250,26 @@ def weighted_to_bank(
     Source: Cochran 1977, section 5.3 (stratified mean); Zou and Donner 2008 (interval, from those of the strata).
     """
     rows = []
-    total = sum(bank.values())
+    n_bank_items = sum(bank.values())
     for student, g in students[students["by"] == "lexical match"].groupby("student", sort=False):
         g = g.set_index(g["stratum"].astype(str)).reindex(list(bank))
-        weight = np.array([bank[name] / total for name in g.index])
+        stratum_weights = np.array([bank[name] / n_bank_items for name in g.index])
         if not len(g) or g[["estimate", "ci_low", "ci_high"]].isna().any(axis=None):
             continue
-        at = float(weight @ g["estimate"])
-        down, up = (float(np.sqrt((weight**2) @ (g[end] - g["estimate"]) ** 2)) for end in ("ci_low", "ci_high"))
-        about: dict[str, Any] = {"n": g["n"].sum(), "n_clusters": g["n_clusters"].sum(), "level": g["level"].iloc[0]}
-        e = Estimate.from_limits(at, at - down, at + up, **about, kind="MOVER")
-        head = {"by": "the whole bank", "stratum": "weighted", "student": student}
-        rows.append(head | e.row() | {"left_out": g["left_out"].sum()})
+        weighted_share = float(stratum_weights @ g["estimate"])
+        lower_width, upper_width = (
+            float(np.sqrt((stratum_weights**2) @ (g[end] - g["estimate"]) ** 2)) for end in ("ci_low", "ci_high")
+        )
+        estimate_facts: dict[str, Any] = {
+            "n": g["n"].sum(),
+            "n_clusters": g["n_clusters"].sum(),
+            "level": g["level"].iloc[0],
+        }
+        e = Estimate.from_limits(
+            weighted_share, weighted_share - lower_width, weighted_share + upper_width, **estimate_facts, kind="MOVER"
+        )
+        row_head = {"by": "the whole bank", "stratum": "weighted", "student": student}
+        rows.append(row_head | e.row() | {"left_out": g["left_out"].sum()})
     return pd.DataFrame(rows, columns=students.columns)
 
 
@@ -243,17 +285,17 @@ def student_table(
     Source: MedQADE, section 4.4.2 and figures 4 and 5.
     """
     labels = resolved_labels(panel, core)
-    shares = {by: student_accuracy(labels, panel.students, stratum) for by, stratum in strata.items()}
-    parts = {by: t.astype({"stratum": object}) for by, t in shares.items()}
-    out = pd.concat(parts, names=["by"]).reset_index("by").reset_index(drop=True)
+    shares_by_strata = {by: student_accuracy(labels, panel.students, stratum) for by, stratum in strata.items()}
+    share_tables = {by: t.astype({"stratum": object}) for by, t in shares_by_strata.items()}
+    out = pd.concat(share_tables, names=["by"]).reset_index("by").reset_index(drop=True)
     out.insert(1, "stratum", out.pop("stratum"))
     return pd.concat([out, weighted_to_bank(out, bank)], ignore_index=True) if bank else out
 
 
 def with_group(students: pd.DataFrame) -> pd.DataFrame:  # of student_table
-    "A column `group` that names the stratum for a figure, in which one without answers keeps its place."
-    group = (students["by"] + ": " + students["stratum"].astype(str)).replace("all: all", "all items")
-    return students.assign(group=group)
+    "A column `group_names` that names the stratum for a figure, in which one without answers keeps its place."
+    group_names = (students["by"] + ": " + students["stratum"].astype(str)).replace("all: all", "all items")
+    return students.assign(group=group_names)
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #7028668f
 class JudgeLabels(NamedTuple):
@@ -273,20 +315,20 @@ def labels_by_judge(judgments: Iterable[Judgment], students: Sequence[str], item
     """The judges' first labels of these answers; judges that judged none of them are not among `judges`. Where answers
     in several modes were judged, those of the mode with most verdicts count (of equally many the first by name).
     """
-    of_student, of_item = (dict(zip(axis, range(len(axis)))) for axis in (students, item_ids))
-    first = [g for g in judgments if g.kind == "label" and g.repeat == 0]
-    selected = [g for g in first if g.model in of_student and g.item_id in of_item]
-    modes = Counter(str(g.mode) for g in selected)
-    chosen = min(modes, key=lambda m: (-modes[m], m), default="")
-    selected = [g for g in selected if str(g.mode) == chosen]
-    judges = sorted({g.judge for g in selected})
+    student_index, item_index = (dict(zip(axis, range(len(axis)))) for axis in (students, item_ids))
+    first_judgments = [g for g in judgments if g.kind == "label" and g.repeat == 0]
+    selected_judgments = [g for g in first_judgments if g.model in student_index and g.item_id in item_index]
+    n_by_mode = Counter(str(g.mode) for g in selected_judgments)
+    chosen_mode = min(n_by_mode, key=lambda m: (-n_by_mode[m], m), default="")
+    selected_judgments = [g for g in selected_judgments if str(g.mode) == chosen_mode]
+    judges = sorted({g.judge for g in selected_judgments})
     labels = np.full((len(judges), len(students), len(item_ids)), None, dtype=object)
-    requested = np.zeros(labels.shape, bool)
-    for g in selected:
-        place = judges.index(g.judge), of_student[g.model], of_item[g.item_id]
-        labels[place] = g.label
-        requested[place] = True
-    return JudgeLabels(judges, labels, requested)
+    is_requested = np.zeros(labels.shape, bool)
+    for g in selected_judgments:
+        cell = judges.index(g.judge), student_index[g.model], item_index[g.item_id]
+        labels[cell] = g.label
+        is_requested[cell] = True
+    return JudgeLabels(judges, labels, is_requested)
 
 
 def judge_labels(judgments: Iterable[Judgment], panel: Panel) -> JudgeLabels:
@@ -304,8 +346,10 @@ FEWEST_LABELS = 10  # of a judge, beside a majority; with fewer there is no esti
 
 def comparable(panel: Panel, verdicts: JudgeLabels) -> JudgeLabels:
     "The judges with at least `FEWEST_LABELS` labels beside a majority."
-    enough = beside_majority(verdicts, majority(panel.flat)).sum(1) >= FEWEST_LABELS
-    return JudgeLabels([j for j, e in zip(verdicts.judges, enough, strict=True) if e], verdicts.labels[enough])
+    has_enough_labels = beside_majority(verdicts, majority(panel.flat)).sum(1) >= FEWEST_LABELS
+    return JudgeLabels(
+        [j for j, e in zip(verdicts.judges, has_enough_labels, strict=True) if e], verdicts.labels[has_enough_labels]
+    )
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #286c833e
 def severity_table(
@@ -313,21 +357,25 @@ def severity_table(
 ) -> pd.DataFrame:  # kind (person, judge), rater, n, estimate, ...
     "How much smaller a share of answers each person and judge calls correct than the other people do of the same ones."
     labels = np.concatenate([panel.flat, verdicts.flat])
-    rater, answer = np.nonzero((labels == "Correct") | (labels == "Incorrect"))
-    right = (labels[rater, answer] == "Correct").astype(float)
-    rater_names = np.array([*panel.raters, *verdicts.judges], dtype=object)[rater]
-    options: dict[str, Any] = {"cases": panel.item[answer], "reference": panel.raters, "within": (0, 1)}
-    severity = severities(right, answer, rater_names, **options)
+    rater_index, answer_index = np.nonzero((labels == "Correct") | (labels == "Incorrect"))
+    is_correct = (labels[rater_index, answer_index] == "Correct").astype(float)
+    rater_names = np.array([*panel.raters, *verdicts.judges], dtype=object)[rater_index]
+    severity_options: dict[str, Any] = {"cases": panel.item[answer_index], "reference": panel.raters, "within": (0, 1)}
+    severity = severities(is_correct, answer_index, rater_names, **severity_options)
     severity.insert(0, "kind", np.where(severity["rater"].isin(panel.raters), "person", "judge"))
     return severity
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #8f09c45c
-def _metric_rows(judge: str, item: np.ndarray, measured: Callable[..., Any], **counts: int) -> list[dict[str, Any]]:
+def _build_metric_rows(
+    judge: str, item_of_label: np.ndarray, measure_agreement: Callable[..., Any], **counts: int
+) -> list[dict[str, Any]]:
     "One judge's agreement by each metric, of labels of these items; no estimate from too few."
-    counts = {"n": len(item), "n_clusters": len(set(item))} | counts
-    enough = len(item) >= FEWEST_LABELS
-    estimates = {m: measured(metric=m) if enough else Estimate.from_limits(np.nan, n=0) for m in METRICS}
-    return [{"annotator": judge, "metric": m, **e.row(), **counts} for m, e in estimates.items()]
+    counts = {"n": len(item_of_label), "n_clusters": len(set(item_of_label))} | counts
+    has_enough_labels = len(item_of_label) >= FEWEST_LABELS
+    estimate_by_metric = {
+        m: measure_agreement(metric=m) if has_enough_labels else Estimate.from_limits(np.nan, n=0) for m in METRICS
+    }
+    return [{"annotator": judge, "metric": m, **e.row(), **counts} for m, e in estimate_by_metric.items()]
 
 
 _CEILING = ["ceiling", "ceiling_low", "ceiling_high", "difference", "difference_low", "difference_high"]
@@ -342,41 +390,48 @@ def alignment_table(panel: Panel, verdicts: JudgeLabels) -> pd.DataFrame:  # ann
     Source: MedQADE, section 4.4.3.
     """
     rows = []
-    wins = majority(panel.flat)
-    for judge, labels, covered in zip(verdicts.judges, verdicts.flat, beside_majority(verdicts, wins), strict=True):
-        missed = pd.notna(wins) & ~covered
-        counts = {"n_left_out": int(missed.sum()), "n_abstained": int((missed & (labels == ABSTAIN)).sum())}
-        measured = partial(alignment, labels, panel.flat, clusters=panel.item)
-        rows += _metric_rows(judge, panel.item[covered], measured, **counts)
+    majority_labels = majority(panel.flat)
+    for judge, labels_of_judge, is_covered in zip(
+        verdicts.judges, verdicts.flat, beside_majority(verdicts, majority_labels), strict=True
+    ):
+        is_missed = pd.notna(majority_labels) & ~is_covered
+        counts = {
+            "n_left_out": int(is_missed.sum()),
+            "n_abstained": int((is_missed & (labels_of_judge == ABSTAIN)).sum()),
+        }
+        measure_alignment = partial(alignment, labels_of_judge, panel.flat, clusters=panel.item)
+        rows += _build_metric_rows(judge, panel.item[is_covered], measure_alignment, **counts)
     return pd.DataFrame(rows, columns=["annotator", "metric", *ESTIMATE_COLUMNS, *_CEILING])
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #3577c97a
-def _with_people(
+def _kappa_with_people(
     labels: np.ndarray, weights: np.ndarray | None = None, annotator: np.ndarray | None = None
 ) -> np.ndarray:
     "Kappa of one annotator with a rater, on average over raters; without `annotator` of two raters."
     if annotator is None:
         return np.asarray(mean_pairwise(labels, "cohen_kappa", weights=weights))
-    kappas = [cohen_kappa(list(annotator), list(x), weights=weights) for x in labels]
-    return as_scalar(mean_defined(np.stack(kappas, -1)))  # over the raters with whom it is defined
+    kappa_by_rater = [cohen_kappa(list(annotator), list(x), weights=weights) for x in labels]
+    return as_scalar(mean_defined(np.stack(kappa_by_rater, -1)))  # over the raters with whom it is defined
 
 
 def people_as_sample(panel: Panel, verdicts: JudgeLabels) -> pd.DataFrame:
     "Students, pairs of people and judges by single raters' labels: intervals over items, and over items and raters."
     rows: list[dict[str, Any]] = []
-    rater, item = (place.ravel() for place in np.indices(panel.labels[:, 0].shape))
-    for k, name in enumerate(panel.students):
-        value = as_scores(panel.labels[:, k]).ravel()
-        long = pd.DataFrame({"value": value, "item": item, "rater": rater, "case": item})
-        rows += mean_rows(long, {"measure": "called correct by a rater", "who": name}, within=(0, 1))
-    pairs = {"measure": "Cohen's kappa of two raters", "who": "people"}
-    rows += number_rows(_with_people, panel.flat, panel.item, pairs, least=2, within=(-1, 1))
+    rater_of_cell, item_of_cell = (place.ravel() for place in np.indices(panel.labels[:, 0].shape))
+    for k, student in enumerate(panel.students):
+        label_scores = as_scores(panel.labels[:, k]).ravel()
+        long_table = pd.DataFrame(
+            {"value": label_scores, "item": item_of_cell, "rater": rater_of_cell, "case": item_of_cell}
+        )
+        rows += mean_rows(long_table, {"measure": "called correct by a rater", "who": student}, within=(0, 1))
+    pair_head = {"measure": "Cohen's kappa of two raters", "who": "people"}
+    rows += number_rows(_kappa_with_people, panel.flat, panel.item, pair_head, least=2, within=(-1, 1))
     for judge, judge_labels in zip(verdicts.judges, verdicts.flat, strict=True):
-        use = np.asarray(pd.notna(judge_labels)) & (judge_labels != ABSTAIN)  # also where raters have no majority
-        if use.sum() >= FEWEST_LABELS:
-            head = {"measure": "Cohen's kappa with a rater", "who": judge}
-            statistic = partial(_with_people, annotator=judge_labels[use])
-            rows += number_rows(statistic, panel.flat[:, use], panel.item[use], head, within=(-1, 1))
+        is_used = np.asarray(pd.notna(judge_labels)) & (judge_labels != ABSTAIN)  # also where raters have no majority
+        if is_used.sum() >= FEWEST_LABELS:
+            row_head = {"measure": "Cohen's kappa with a rater", "who": judge}
+            judge_kappa = partial(_kappa_with_people, annotator=judge_labels[is_used])
+            rows += number_rows(judge_kappa, panel.flat[:, is_used], panel.item[is_used], row_head, within=(-1, 1))
     return pd.DataFrame(rows, columns=["measure", "who", *RANDOM_COLUMNS])
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #368aa7fc
@@ -399,39 +454,44 @@ def members_table(
     if not margin > 0:
         refuse(f"members_table: margin must be above 0; got {margin}; choose it before the judges are seen")
     rows = []
-    requested = np.asarray(pd.notna(verdicts.labels)) if verdicts.requested is None else verdicts.requested
-    for judge, judge_labels, judge_requested in zip(verdicts.judges, verdicts.labels, requested, strict=True):
-        labels = np.where(judge_requested & np.asarray(pd.isna(judge_labels)), ABSTAIN, judge_labels).ravel()
-        m = beside_members(labels, panel.flat, clusters=panel.item)
-        about: dict[str, Any] = {"agreement": m.agreement, "of_members": m.members, "n_raters": m.n_raters}
+    is_requested = np.asarray(pd.notna(verdicts.labels)) if verdicts.requested is None else verdicts.requested
+    for judge, judge_labels, judge_requested in zip(verdicts.judges, verdicts.labels, is_requested, strict=True):
+        filled_labels = np.where(judge_requested & np.asarray(pd.isna(judge_labels)), ABSTAIN, judge_labels).ravel()
+        m = beside_members(filled_labels, panel.flat, clusters=panel.item)
+        row_facts: dict[str, Any] = {"agreement": m.agreement, "of_members": m.members, "n_raters": m.n_raters}
         if 1 < m.n_raters < FEW_RATERS:
-            about |= {"without_low": m.without.min(), "without_high": m.without.max()}
-        about |= {"n_abstained": m.n_abstained, "margin": margin, "verdict": m.verdict(margin)}
-        about["raters_needed"] = m.needed(margin) if about["verdict"].endswith("raters") else None
-        rows.append({"annotator": judge, **m.difference.row(), **about})
+            row_facts |= {"without_low": m.without.min(), "without_high": m.without.max()}
+        row_facts |= {"n_abstained": m.n_abstained, "margin": margin, "verdict": m.verdict(margin)}
+        row_facts["raters_needed"] = m.needed(margin) if row_facts["verdict"].endswith("raters") else None
+        rows.append({"annotator": judge, **m.difference.row(), **row_facts})
     return pd.DataFrame(rows, columns=[*_MEMBERS, "raters_needed"]).astype({"raters_needed": "Int64"})
 
 
 def noninferior_judges(table: pd.DataFrame) -> str:  # of members_table
     "How many of all judges are non-inferior, simulated ones apart."
-    as_good, drawn = table["verdict"] == "non-inferior", table["annotator"].map(style.simulated)
-    if not drawn.any() or drawn.all():
-        return f"{as_good.sum()} of {len(table)}{' simulated' * bool(len(table) and drawn.all())} judges"
-    first = f"{as_good[drawn].sum()} of {drawn.sum()} simulated and {as_good[~drawn].sum()} of {(~drawn).sum()} other"
-    return f"{first} judges"
+    as_good, simulated = table["verdict"] == "non-inferior", table["annotator"].map(style.simulated)
+    if not simulated.any() or simulated.all():
+        return f"{as_good.sum()} of {len(table)}{' simulated' * bool(len(table) and simulated.all())} judges"
+    counts_in_words = f"{as_good[simulated].sum()} of {simulated.sum()} simulated"
+    counts_in_words += f" and {as_good[~simulated].sum()} of {(~simulated).sum()} other"
+    return f"{counts_in_words} judges"
 
 
 def noninferior_count(table: pd.DataFrame) -> str:  # of members_table
     "How many of all judges are non-inferior to a rater of the panel, inferior, and undecided, and for want of what."
     if not len(table):
         return "no judge"
-    counts = table["verdict"].value_counts()
-    undecided = [k for k in counts.index if k.startswith("undecided")]
-    kinds = [f"{counts.get(kind, 0)} {kind}" for kind in ("inferior", *sorted(undecided))]
-    needed = table["raters_needed"].dropna()
-    needed_raters = f" ({int(needed.min())} to {int(needed.max())} raters would do)" if len(needed) else ""
-    margin = f"margin {table['margin'].iloc[0]:g}"
-    n = counts.get("non-inferior", 0)
+    n_by_verdict = table["verdict"].value_counts()
+    undecided_verdicts = [k for k in n_by_verdict.index if k.startswith("undecided")]
+    counts_in_words = [f"{n_by_verdict.get(kind, 0)} {kind}" for kind in ("inferior", *sorted(undecided_verdicts))]
+    raters_needed = table["raters_needed"].dropna()
+    needed_in_words = (
+        f" ({int(raters_needed.min())} to {int(raters_needed.max())} raters would do)" if len(raters_needed) else ""
+    )
+    margin_in_words = f"margin {table['margin'].iloc[0]:g}"
+    n = n_by_verdict.get("non-inferior", 0)
     verb = "is" if n == 1 else "are"
-    first = f"{noninferior_judges(table)} {verb} non-inferior to a rater of the panel ({margin})"
-    return ", ".join([first, *kinds]) + needed_raters
+    noninferior_in_words = (
+        f"{noninferior_judges(table)} {verb} non-inferior to a rater of the panel ({margin_in_words})"
+    )
+    return ", ".join([noninferior_in_words, *counts_in_words]) + needed_in_words

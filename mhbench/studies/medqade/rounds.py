@@ -53,24 +53,29 @@ def population(
     Raises: ValueError for a student without an answer, or where no item is left.
     """
     items = [i for i in items if task_of(i).term]
-    plain = [r for r in responses if r.mode == "zero_shot" and r.sample == 0 and not r.votes]
-    answered = {(r.model, r.item_id): _answer_as_shown(r) for r in plain if r.status != "error"}
-    answering = sorted({model for model, _ in answered})
-    names = list(students) if students is not None else answering
-    missing = [s for s in names if s not in answering]
-    if missing or not names:
-        refuse(f"population: students must have answered (there are {answering}); got {missing or 'nobody'}")
-    left_out: Counter[str] = Counter()
-    complete = []
+    plain_responses = [r for r in responses if r.mode == "zero_shot" and r.sample == 0 and not r.votes]
+    answer_by_key = {(r.model, r.item_id): _answer_as_shown(r) for r in plain_responses if r.status != "error"}
+    answering = sorted({model for model, _ in answer_by_key})
+    student_names = list(students) if students is not None else answering
+    silent_students = [s for s in student_names if s not in answering]
+    if silent_students or not student_names:
+        refuse(f"population: students must have answered (there are {answering}); got {silent_students or 'nobody'}")
+    n_by_reason: Counter[str] = Counter()
+    complete_items = []
     for i in items:
-        missing_students = [s for s in names if (s, i.item_id) not in answered]
+        missing_students = [s for s in student_names if (s, i.item_id) not in answer_by_key]
         if missing_students:
-            left_out["no answer of " + ", ".join(missing_students)] += 1
+            n_by_reason["no answer of " + ", ".join(missing_students)] += 1
         else:
-            complete.append(i)
-    if not complete:
-        refuse(f"population: items must have an answer of every student; got none of {len(items)}: {dict(left_out)}")
-    return Population(complete, [answered[s, i.item_id] for i in complete for s in names], names, dict(left_out))
+            complete_items.append(i)
+    if not complete_items:
+        refuse(f"population: items must have an answer of every student; got none of {len(items)}: {dict(n_by_reason)}")
+    return Population(
+        complete_items,
+        [answer_by_key[s, i.item_id] for i in complete_items for s in student_names],
+        student_names,
+        dict(n_by_reason),
+    )
 
 # %% ../../../nbs/studies/medqade/07_rounds.ipynb #87fd7261
 def listed_answers(
@@ -81,16 +86,16 @@ def listed_answers(
 
     Raises: ValueError for another table, or where several judges are listed and none is named.
     """
-    table = pd.read_csv(file, dtype=str)
-    if not {"item_id", "target"} <= set(table.columns):
-        refuse(f"listed_answers: columns must include item_id and target; got {list(table.columns)} ({file})")
-    judges = sorted(set(table["judge"])) if "judge" in table.columns else []
+    answer_list = pd.read_csv(file, dtype=str)
+    if not {"item_id", "target"} <= set(answer_list.columns):
+        refuse(f"listed_answers: columns must include item_id and target; got {list(answer_list.columns)} ({file})")
+    judges = sorted(set(answer_list["judge"])) if "judge" in answer_list.columns else []
     if judge is None and len(judges) > 1 or judge is not None and judge not in judges:
         refuse(f"listed_answers: judge must be one of {judges}; got {judge!r}", remedy="name it with --judge")
-    listed = table if judge is None else table[table["judge"] == judge]
-    if listed.empty:
+    judge_rows = answer_list if judge is None else answer_list[answer_list["judge"] == judge]
+    if judge_rows.empty:
         refuse(f"listed_answers: file must list an answer; got none ({file}): nothing is left to people")
-    return set(listed["item_id"]), sorted(set(listed["target"]))
+    return set(judge_rows["item_id"]), sorted(set(judge_rows["target"]))
 
 # %% ../../../nbs/studies/medqade/07_rounds.ipynb #227bd748
 class Round(NamedTuple):
@@ -122,21 +127,21 @@ def draw_round(
     """
     if tie_breaker in raters:
         refuse(f"draw_round: tie_breaker must not be one of the panel; got {tie_breaker!r}")
-    match = item_matches(population.items, population.answers)
+    match_by_item = item_matches(population.items, population.answers)
     if share_match is None:
-        share_match = float(np.mean(list(match.values())))
-    draw = stratified_draw(list(match), list(match.values()), n, share_match=share_match, seed=seed)
+        share_match = float(np.mean(list(match_by_item.values())))
+    draw = stratified_draw(list(match_by_item), list(match_by_item.values()), n, share_match=share_match, seed=seed)
     a = assign(draw.item_ids, raters, n_core=n_core, per_item=per_item, seed=seed)
-    drawn = pd.DataFrame({"item_id": a.item_ids}).assign(match=[match[i] for i in a.item_ids])
-    drawn["core"] = drawn.index < n_core
+    drawn_items = pd.DataFrame({"item_id": a.item_ids}).assign(match=[match_by_item[i] for i in a.item_ids])
+    drawn_items["core"] = drawn_items.index < n_core
     tasks = label_studio_tasks(population.items, population.answers, a.by_rater(), seed=seed, language=language)
-    about: dict = {"seed": seed, "n": n, "n_core": n_core, "per_item": per_item, "share_match": share_match}
-    for name in ("population", "drawn"):
-        counts = getattr(draw, name)
-        about[name] = {"with a match": counts[True], "without": counts[False]}
-    about |= {"left_out": population.left_out, "students": population.students, "raters": list(raters)}
-    about |= {"tie_breaker": tie_breaker, "loads": a.loads()}
-    return Round(drawn, a, tasks, about)
+    round_facts: dict = {"seed": seed, "n": n, "n_core": n_core, "per_item": per_item, "share_match": share_match}
+    for count_name in ("population", "drawn"):
+        n_by_match = getattr(draw, count_name)
+        round_facts[count_name] = {"with a match": n_by_match[True], "without": n_by_match[False]}
+    round_facts |= {"left_out": population.left_out, "students": population.students, "raters": list(raters)}
+    round_facts |= {"tie_breaker": tie_breaker, "loads": a.loads()}
+    return Round(drawn_items, a, tasks, round_facts)
 
 # %% ../../../nbs/studies/medqade/07_rounds.ipynb #e25d70a5
 def write_round(round_: Round, folder: str | Path) -> list[Path]:
@@ -148,14 +153,14 @@ def write_round(round_: Round, folder: str | Path) -> list[Path]:
     if (folder / "round.json").exists():
         remedy = "take another folder"
         refuse(f"write_round: folder must hold no round; got {folder}", remedy=remedy, error=FileExistsError)
-    files = write_tasks(round_.tasks, folder)
+    task_files = write_tasks(round_.tasks, folder)
     round_.drawn.to_csv(folder / "draw.csv", index=False, lineterminator="\n")
     a = round_.assignment
-    matrix = pd.DataFrame(a.matrix.T.astype(int), pd.Index(a.item_ids, name="item_id"), a.raters)
-    matrix.to_csv(folder / "assignment.csv", lineterminator="\n")
-    about = json.dumps(round_.about, ensure_ascii=False, indent=1) + "\n"
-    (folder / "round.json").write_text(about, encoding="utf-8")
-    return [*files, *(folder / n for n in ("draw.csv", "assignment.csv", "round.json"))]
+    assignment_table = pd.DataFrame(a.matrix.T.astype(int), pd.Index(a.item_ids, name="item_id"), a.raters)
+    assignment_table.to_csv(folder / "assignment.csv", lineterminator="\n")
+    facts_text = json.dumps(round_.about, ensure_ascii=False, indent=1) + "\n"
+    (folder / "round.json").write_text(facts_text, encoding="utf-8")
+    return [*task_files, *(folder / n for n in ("draw.csv", "assignment.csv", "round.json"))]
 
 # %% ../../../nbs/studies/medqade/07_rounds.ipynb #3379b5c3
 def _read_round(folder: Path) -> tuple[dict, pd.DataFrame, pd.DataFrame]:
@@ -163,17 +168,17 @@ def _read_round(folder: Path) -> tuple[dict, pd.DataFrame, pd.DataFrame]:
     if not (folder / "round.json").exists():
         remedy = "run `mhbench panel draw` first"
         refuse(f"round: folder must hold a round; got {folder}", remedy=remedy, error=FileNotFoundError)
-    about = json.loads((folder / "round.json").read_text(encoding="utf-8"))
-    return about, pd.read_csv(folder / "draw.csv"), pd.read_csv(folder / "assignment.csv")
+    round_facts = json.loads((folder / "round.json").read_text(encoding="utf-8"))
+    return round_facts, pd.read_csv(folder / "draw.csv"), pd.read_csv(folder / "assignment.csv")
 
 
-def _pages(folder: Path, raters: Iterable[str]) -> dict[str, dict]:
+def _read_pages(folder: Path, raters: Iterable[str]) -> dict[str, dict]:
     "The task of each item, as the raters got it."
-    pages: dict[str, dict] = {}
+    page_by_item: dict[str, dict] = {}
     for r in raters:
         tasks = json.loads((folder / f"tasks-{r}.json").read_text(encoding="utf-8"))
-        pages |= {t["data"]["item_id"]: t for t in tasks}
-    return pages
+        page_by_item |= {t["data"]["item_id"]: t for t in tasks}
+    return page_by_item
 
 
 class Ties(NamedTuple):
@@ -190,55 +195,71 @@ def find_ties(folder: str | Path) -> Ties:
     Raises: FileNotFoundError outside of a round; ValueError where the round has no tie-breaker, or no export.
     """
     folder = Path(folder)
-    round_facts, drawn, matrix = _read_round(folder)
+    round_facts, drawn_items, assignment_table = _read_round(folder)
     if round_facts["tie_breaker"] is None:
         refuse("find_ties: the round must name a tie-breaker; got none", place=str(folder))
     ratings = [r for r in load_exports(folder).ratings if r.rater in round_facts["raters"] and r.target != "difficulty"]
     if not ratings:
         remedy = "save each rater's export as export-RATER.json in it"
         refuse("find_ties: the round must have an export of its panel; got none", place=str(folder), remedy=remedy)
-    ids = drawn["item_id"].tolist()
-    core = set(drawn.loc[drawn["core"], "item_id"])
-    labels = label_array(ratings, round_facts["raters"], round_facts["students"], ids)
-    labelled = pd.notna(labels).all(axis=1)  # (R, N)
-    assigned = matrix.set_index("item_id").loc[ids, round_facts["raters"]].to_numpy().T.astype(bool)
-    tied = set(tie_breaker_items(labels, ids))
-    why = {i: "core and tied" if i in tied else "core" for i in core} | dict.fromkeys(tied - core, "tied")
-    items = pd.DataFrame({"item_id": tie_breaker_items(labels, ids, core=sorted(core))})
-    pages = _pages(folder, round_facts["raters"])
-    n_open = int((assigned & ~labelled).any(axis=0).sum())
-    return Ties(items.assign(why=items["item_id"].map(why)), [pages[i] for i in items["item_id"]], n_open)
+    item_ids = drawn_items["item_id"].tolist()
+    core_ids = set(drawn_items.loc[drawn_items["core"], "item_id"])
+    labels = label_array(ratings, round_facts["raters"], round_facts["students"], item_ids)
+    is_labelled = pd.notna(labels).all(axis=1)  # (R, N)
+    is_assigned = assignment_table.set_index("item_id").loc[item_ids, round_facts["raters"]].to_numpy().T.astype(bool)
+    tied_ids = set(tie_breaker_items(labels, item_ids))
+    reason_by_item = {i: "core and tied" if i in tied_ids else "core" for i in core_ids} | dict.fromkeys(
+        tied_ids - core_ids, "tied"
+    )
+    tie_items = pd.DataFrame({"item_id": tie_breaker_items(labels, item_ids, core=sorted(core_ids))})
+    page_by_item = _read_pages(folder, round_facts["raters"])
+    n_open = int((is_assigned & ~is_labelled).any(axis=0).sum())
+    return Ties(
+        tie_items.assign(why=tie_items["item_id"].map(reason_by_item)),
+        [page_by_item[i] for i in tie_items["item_id"]],
+        n_open,
+    )
 
 # %% ../../../nbs/studies/medqade/07_rounds.ipynb #0c04f355
 def write_ties(ties: Ties, folder: str | Path) -> list[Path]:
     "Write the tie-breaker's tasks, and the list of items with the reason for each."
     folder = Path(folder)
-    name = _read_round(folder)[0]["tie_breaker"]
-    text = json.dumps(ties.tasks, ensure_ascii=False, indent=1) + "\n"
-    (folder / f"tasks-{name}.json").write_text(text, encoding="utf-8")
+    tie_breaker = _read_round(folder)[0]["tie_breaker"]
+    tasks_text = json.dumps(ties.tasks, ensure_ascii=False, indent=1) + "\n"
+    (folder / f"tasks-{tie_breaker}.json").write_text(tasks_text, encoding="utf-8")
     ties.items.to_csv(folder / "ties.csv", index=False, lineterminator="\n")
-    return [folder / f"tasks-{name}.json", folder / "ties.csv"]
+    return [folder / f"tasks-{tie_breaker}.json", folder / "ties.csv"]
 
 # %% ../../../nbs/studies/medqade/07_rounds.ipynb #cfbc59ac
 def panel_sheet(ratings: Sequence[Rating]) -> pd.DataFrame:  # item_id, rater, one column a student, difficulty
     "Ratings in the layout that `load_panel` reads; an empty cell was not rated."
-    rows: dict[tuple[str, str], dict] = {}
+    row_by_item_and_rater: dict[tuple[str, str], dict] = {}
     for r in ratings:
-        rows.setdefault((r.item_id, r.rater), {"item_id": r.item_id, "rater": r.rater})[r.target] = r.label
+        row_by_item_and_rater.setdefault((r.item_id, r.rater), {"item_id": r.item_id, "rater": r.rater})[r.target] = (
+            r.label
+        )
     students = sorted({r.target for r in ratings} - {"difficulty"})
-    return pd.DataFrame(rows.values(), columns=["item_id", "rater", *students, "difficulty"]).fillna("")
+    return pd.DataFrame(row_by_item_and_rater.values(), columns=["item_id", "rater", *students, "difficulty"]).fillna(
+        ""
+    )
 
 
 def changed_answers(folder: str | Path, responses: Iterable[Response]) -> list[str]:  # "model, item_id"
     "The answers whose text differs from the one that the panel read, and those that are not there."
     folder = Path(folder)
-    key = json.loads((folder / "key.json").read_text(encoding="utf-8"))
-    displayed: dict[tuple[str, str], str] = {}
-    for item_id, page in _pages(folder, _read_round(folder)[0]["raters"]).items():
-        displayed |= {(model, item_id): page["data"][f"answer_{k}"] for k, model in enumerate(key[item_id], 1)}
-    current = {(r.model, r.item_id): _answer_as_shown(r).text for r in responses if r.sample == 0 and not r.votes}
-    remark = {key: "" if key in current else " (no answer)" for key in displayed}
-    return [f"{m}, {i}{remark[m, i]}" for (m, i), text in displayed.items() if current.get((m, i)) != text]
+    models_by_item = json.loads((folder / "key.json").read_text(encoding="utf-8"))
+    displayed_texts: dict[tuple[str, str], str] = {}
+    for item_id, page in _read_pages(folder, _read_round(folder)[0]["raters"]).items():
+        displayed_texts |= {
+            (model, item_id): page["data"][f"answer_{k}"] for k, model in enumerate(models_by_item[item_id], 1)
+        }
+    current_texts = {(r.model, r.item_id): _answer_as_shown(r).text for r in responses if r.sample == 0 and not r.votes}
+    remark_by_answer = {k: "" if k in current_texts else " (no answer)" for k in displayed_texts}
+    return [
+        f"{m}, {i}{remark_by_answer[m, i]}"
+        for (m, i), text in displayed_texts.items()
+        if current_texts.get((m, i)) != text
+    ]
 
 # %% ../../../nbs/studies/medqade/07_rounds.ipynb #38f8ebf8
 def came_back(folder: str | Path, ratings: Iterable[Rating]) -> pd.DataFrame:  # a row a rater, strangers too
@@ -246,18 +267,18 @@ def came_back(folder: str | Path, ratings: Iterable[Rating]) -> pd.DataFrame:  #
 
     Raises: FileNotFoundError outside of a round.
     """
-    about, _, matrix = _read_round(Path(folder))
-    labelled: dict[str, dict[str, set[str]]] = {}
+    round_facts, _, assignment_table = _read_round(Path(folder))
+    labelled_targets: dict[str, dict[str, set[str]]] = {}
     for r in ratings:
-        labelled.setdefault(r.rater, {}).setdefault(r.item_id, set()).add(r.target)
-    assigned = {r: set(matrix.loc[matrix[r] == 1, "item_id"]) for r in about["raters"]}
-    if about["tie_breaker"] is not None and (Path(folder) / "ties.csv").exists():
-        assigned[about["tie_breaker"]] = set(pd.read_csv(Path(folder) / "ties.csv")["item_id"])
-    targets = {*about["students"], "difficulty"}
+        labelled_targets.setdefault(r.rater, {}).setdefault(r.item_id, set()).add(r.target)
+    assigned_ids = {r: set(assignment_table.loc[assignment_table[r] == 1, "item_id"]) for r in round_facts["raters"]}
+    if round_facts["tie_breaker"] is not None and (Path(folder) / "ties.csv").exists():
+        assigned_ids[round_facts["tie_breaker"]] = set(pd.read_csv(Path(folder) / "ties.csv")["item_id"])
+    targets = {*round_facts["students"], "difficulty"}
     rows = []
-    for rater in dict.fromkeys([*assigned, *labelled]):
-        pages = assigned.get(rater, set())
-        rater_labels = labelled.get(rater, {})
-        complete = sum(targets <= rater_labels.get(i, set()) for i in pages)
-        rows.append((rater, len(pages), complete, sum(i in rater_labels for i in pages) - complete))
+    for rater in dict.fromkeys([*assigned_ids, *labelled_targets]):
+        rater_pages = assigned_ids.get(rater, set())
+        rater_labels = labelled_targets.get(rater, {})
+        n_complete = sum(targets <= rater_labels.get(i, set()) for i in rater_pages)
+        rows.append((rater, len(rater_pages), n_complete, sum(i in rater_labels for i in rater_pages) - n_complete))
     return pd.DataFrame(rows, columns=["rater", "pages", "complete", "begun"])

@@ -76,21 +76,27 @@ def simulate_panel(
         refuse(f"simulate_panel: judges must have different names; got {[j.name for j in judges]}")
     rng = np.random.default_rng(seed)
     d = rng.normal(size=n_items)
-    theta = np.array([s.ability for s in students])
-    drawn = rng.random((len(students), n_items)) < _sigmoid(theta[:, None] - d)
-    right = drawn if right is None else np.asarray(right, bool)
-    if right.shape != drawn.shape:
-        refuse(f"simulate_panel: right must have shape (n_students, n_items), here {drawn.shape}; got {right.shape}")
+    abilities = np.array([s.ability for s in students])
+    drawn_right = rng.random((len(students), n_items)) < _sigmoid(abilities[:, None] - d)
+    right = drawn_right if right is None else np.asarray(right, bool)
+    if right.shape != drawn_right.shape:
+        refuse(
+            f"simulate_panel: right must have shape (n_students, n_items), here {drawn_right.shape}; got {right.shape}"
+        )
     labels = np.empty((len(judges), len(students), n_items), dtype=object)
     for a, j in enumerate(judges):
-        says = np.where(right, rng.random(right.shape) < j.sensitivity, rng.random(right.shape) >= j.specificity)
-        lean = np.array([j.leans(s) for s in students])
-        says |= rng.random(right.shape) < lean[:, None]
-        labels[a] = np.where(says, "Correct", "Incorrect")
+        says_correct = np.where(
+            right, rng.random(right.shape) < j.sensitivity, rng.random(right.shape) >= j.specificity
+        )
+        lean_by_student = np.array([j.leans(s) for s in students])
+        says_correct |= rng.random(right.shape) < lean_by_student[:, None]
+        labels[a] = np.where(says_correct, "Correct", "Incorrect")
         labels[a][rng.random(right.shape) < np.minimum(1, 2 * j.abstains * _sigmoid(d))] = ABSTAIN
-    perceived = d + rng.normal(size=(len(judges), n_items))
-    cut = np.array([-0.4307, 0.4307]) * np.sqrt(2)  # thirds of a normal distribution
-    difficulty = np.array(["Easy", "Medium", "Hard"], dtype=object)[np.searchsorted(cut, perceived)]
+    perceived_difficulty = d + rng.normal(size=(len(judges), n_items))
+    difficulty_cuts = np.array([-0.4307, 0.4307]) * np.sqrt(2)  # thirds of a normal distribution
+    difficulty = np.array(["Easy", "Medium", "Hard"], dtype=object)[
+        np.searchsorted(difficulty_cuts, perceived_difficulty)
+    ]
     return SimulatedPanel(right, labels, difficulty, d)
 
 # %% ../../../nbs/studies/medqade/03_simulate.ipynb #4507c603
@@ -104,18 +110,21 @@ def simulated_ratings(
     study: str,
 ) -> list[Rating]:
     "The simulated labels and difficulties of the assigned items as ratings, each marked as simulated."
-    position = {i: n for n, i in enumerate(item_ids)}
-    names = [j.name for j in judges]
-    constant: dict[str, Any] = {"study": study, "origin": "simulated", "source": "simulated panel, not people"}
+    position_by_item = {i: n for n, i in enumerate(item_ids)}
+    judge_names = [j.name for j in judges]
+    constant_fields: dict[str, Any] = {"study": study, "origin": "simulated", "source": "simulated panel, not people"}
     out: list[Rating] = []
-    for rater, ids in assignment.by_rater().items():
-        if rater not in names:
-            refuse(f"simulated_ratings: assignment must have raters among the judges {names}; got {rater!r}")
-        a = names.index(rater)
-        for i in ids:
-            labels = {s.name: panel.labels[a, k, position[i]] for k, s in enumerate(students)}
-            labels["difficulty"] = panel.difficulty[a, position[i]]
-            out += [Rating(item_id=i, rater=rater, target=t, label=label, **constant) for t, label in labels.items()]
+    for rater, rater_items in assignment.by_rater().items():
+        if rater not in judge_names:
+            refuse(f"simulated_ratings: assignment must have raters among the judges {judge_names}; got {rater!r}")
+        a = judge_names.index(rater)
+        for i in rater_items:
+            label_by_target = {s.name: panel.labels[a, k, position_by_item[i]] for k, s in enumerate(students)}
+            label_by_target["difficulty"] = panel.difficulty[a, position_by_item[i]]
+            out += [
+                Rating(item_id=i, rater=rater, target=t, label=label, **constant_fields)
+                for t, label in label_by_target.items()
+            ]
     return out
 
 # %% ../../../nbs/studies/medqade/03_simulate.ipynb #cfedefd1
@@ -126,9 +135,13 @@ def expected_bias(
     judges: Sequence[Judge],
 ) -> float:
     "The expectation of self_enhancement or family_bias on these answers, where nobody abstains."
-    calls = lambda j: right * j.sensitivity + (1 - right) * (1 - j.specificity)
-    leaning = calls(judge) + judge.leans(student) * (1 - calls(judge))
-    return float(np.mean(leaning - np.mean([calls(j) for j in judges if j.lineage != judge.lineage], axis=0)))
+    share_called_correct = lambda j: right * j.sensitivity + (1 - right) * (1 - j.specificity)
+    share_with_lean = share_called_correct(judge) + judge.leans(student) * (1 - share_called_correct(judge))
+    return float(
+        np.mean(
+            share_with_lean - np.mean([share_called_correct(j) for j in judges if j.lineage != judge.lineage], axis=0)
+        )
+    )
 
 # %% ../../../nbs/studies/medqade/03_simulate.ipynb #1fb3bc1f
 SIMULATED_JUDGES = (
@@ -157,18 +170,27 @@ def planted_truth(
     pool: str | Path,  # CSV: item_id, key, accepted, wrong_1, wrong_2, hardness: what they were drawn from
 ) -> pd.DataFrame:  # columns of mhbench.steps.truth.TRUTH; no row where none of them answered
     "Declared shares of correct answers and declared self-preference, beside their estimates."
-    accepted = {r["item_id"]: (r["key"], r["accepted"]) for r in answer_pool(pool)}
-    judges = {j.name: j for j in SIMULATED_JUDGES}
-    right: dict[str, list[bool]] = {}
+    accepted_by_item = {r["item_id"]: (r["key"], r["accepted"]) for r in answer_pool(pool)}
+    judge_by_name = {j.name: j for j in SIMULATED_JUDGES}
+    right_by_student: dict[str, list[bool]] = {}
     for r in responses:
-        if r.model in judges and r.item_id in accepted:
-            right.setdefault(r.model, []).append(r.text in accepted[r.item_id])
-    shares = students[students["student"].isin(right)]
-    shares = shares.assign(model=shares["student"], quantity="share of right answers, by the panel's majority")
-    shares = shares.assign(truth=[float(np.mean(right[m])) for m in shares["model"]])
-    related = bias[bias["kind"].isin(["self", "family"]) & bias["annotator"].isin(judges) & bias["student"].isin(right)]
-    pairs = list(zip(related["annotator"], related["student"]))
-    truth = [expected_bias(judges[a], judges[m], np.array(right[m]), SIMULATED_JUDGES) for a, m in pairs]
-    quantity = "self-preference towards " + related["student"]
-    leans = related.assign(model=related["annotator"], truth=truth, quantity=quantity)
-    return beside_truth(pd.concat([shares, leans], ignore_index=True))
+        if r.model in judge_by_name and r.item_id in accepted_by_item:
+            right_by_student.setdefault(r.model, []).append(r.text in accepted_by_item[r.item_id])
+    share_rows = students[students["student"].isin(right_by_student)]
+    share_rows = share_rows.assign(
+        model=share_rows["student"], quantity="share of right answers, by the panel's majority"
+    )
+    share_rows = share_rows.assign(truth=[float(np.mean(right_by_student[m])) for m in share_rows["model"]])
+    related_rows = bias[
+        bias["kind"].isin(["self", "family"])
+        & bias["annotator"].isin(judge_by_name)
+        & bias["student"].isin(right_by_student)
+    ]
+    judged_pairs = list(zip(related_rows["annotator"], related_rows["student"]))
+    true_biases = [
+        expected_bias(judge_by_name[a], judge_by_name[m], np.array(right_by_student[m]), SIMULATED_JUDGES)
+        for a, m in judged_pairs
+    ]
+    quantity = "self-preference towards " + related_rows["student"]
+    bias_rows = related_rows.assign(model=related_rows["annotator"], truth=true_biases, quantity=quantity)
+    return beside_truth(pd.concat([share_rows, bias_rows], ignore_index=True))

@@ -48,13 +48,13 @@ def awaiting(items: Iterable[Item]) -> list[Item]:
     return [i for i in items if i.awaits_question]
 
 # %% ../../../nbs/studies/psychiatrybench/02_approach.ipynb #e9957119
-def _requests(
+def _build_requests(
     items: Sequence[Item], asker: Model, attempt: int, max_tokens: int | None = None, prompts_dir: Any = None
 ) -> list[Request]:
-    later = attempt > 0 and not asker.sampling.get("temperature", 1.0)
-    sampling = {"temperature": _LATER} if later else {}
-    room = asker.max_tokens.get("answer") or max_tokens  # a limit in the model's entry goes before the stage's
-    values = (
+    is_later_try = attempt > 0 and not asker.sampling.get("temperature", 1.0)
+    sampling = {"temperature": _LATER} if is_later_try else {}
+    token_limit = asker.max_tokens.get("answer") or max_tokens  # a limit in the model's entry goes before the stage's
+    prompt_values = (
         {
             "context": "\n".join(f"{prompts.field_label(k, {})}: {v}" for k, v in i.context.items()),
             "reference": task_of(i).reference(i),
@@ -63,9 +63,9 @@ def _requests(
         for i in items
     )
     out = []
-    for i, prompt in zip(items, step_messages("approach_question", prompts_dir, values)):
+    for i, prompt in zip(items, step_messages("approach_question", prompts_dir, prompt_values)):
         messages = with_system(prompt, asker.system)
-        out.append(Request(f"{i.study}/{i.item_id}/question/{attempt}", messages, sampling, attempt, room=room))
+        out.append(Request(f"{i.study}/{i.item_id}/question/{attempt}", messages, sampling, attempt, room=token_limit))
     return out
 
 # %% ../../../nbs/studies/psychiatrybench/02_approach.ipynb #f0ff94c5
@@ -85,22 +85,28 @@ def write_questions(
     Source: PsychiatryBench, template 10.
     Raises: ValueError for an encoder or a classifier, which cannot write; what `ask` raises.
     """
-    options = {"cache": cache, **ask_options}
+    call_options = {"cache": cache, **ask_options}
     model, endpoint = asker.writing("write_questions: asked")
-    checking = checker.writing("write_questions: judges")
+    checker_and_endpoint = checker.writing("write_questions: judges")
     tries = Tries([], [])
-    waiting = list(items)
+    waiting_items = list(items)
     for attempt in range(attempts):
-        if not waiting:
+        if not waiting_items:
             break
-        requests = _requests(waiting, model, attempt, max_tokens, prompts_dir)
-        answers = ask(requests, model, endpoint, some_must_come=not attempt, study=items[0].study, **options)
-        written = [response(i, r, a, model, "zero_shot") for i, r, a in zip(waiting, requests, answers, strict=True)]
-        complete = [q if q.status == "ok" else q.model_copy(update={"text": None}) for q in written]
-        checks = judge(complete, items, *checking, rubric=RELEVANCE, prompts_dir=prompts_dir, **options)
-        tries.questions.extend(written)
+        requests = _build_requests(waiting_items, model, attempt, max_tokens, prompts_dir)
+        answers = ask(requests, model, endpoint, some_must_come=not attempt, study=items[0].study, **call_options)
+        written_questions = [
+            response(i, r, a, model, "zero_shot") for i, r, a in zip(waiting_items, requests, answers, strict=True)
+        ]
+        questions_to_judge = [q if q.status == "ok" else q.model_copy(update={"text": None}) for q in written_questions]
+        checks = judge(
+            questions_to_judge, items, *checker_and_endpoint, rubric=RELEVANCE, prompts_dir=prompts_dir, **call_options
+        )
+        tries.questions.extend(written_questions)
         tries.checks.extend(checks)
-        waiting = [i for i, q, c in zip(waiting, written, checks, strict=True) if not _relevant(q, c)]
+        waiting_items = [
+            i for i, q, c in zip(waiting_items, written_questions, checks, strict=True) if not _is_relevant(q, c)
+        ]
     return tries
 
 
@@ -109,22 +115,24 @@ def _question_text(question: Response) -> str:
     return (question.text or "").strip() if question.status == "ok" else ""
 
 
-def _relevant(question: Response, check: Judgment) -> bool:
+def _is_relevant(question: Response, check: Judgment) -> bool:
     return check.label == "yes" and bool((question.text or "").strip())
 
 # %% ../../../nbs/studies/psychiatrybench/02_approach.ipynb #7d02a99a
-def _last(tries: Tries) -> dict[str, tuple[Response, Judgment]]:  # item_id -> the question that counts, its verdict
+def _last_try_by_item(
+    tries: Tries,
+) -> dict[str, tuple[Response, Judgment]]:  # item_id -> the question that counts, its verdict
     return {q.item_id: (q, c) for q, c in zip(*tries, strict=True)}
 
 
 def question_sheet(items: Sequence[Item], tries: Tries) -> pd.DataFrame:  # the last three columns to be filled in
     "The table that people fill in: the last question of every item."
-    last = _last(tries)
+    last_try_by_item = _last_try_by_item(tries)
     rows = []
     for i in items:
-        q, c = last[i.item_id]
-        case = "\n\n".join(i.context.values())
-        rows.append((i.item_id, case, task_of(i).reference(i), _question_text(q), c.label or "", "", "", ""))
+        q, c = last_try_by_item[i.item_id]
+        case_text = "\n\n".join(i.context.values())
+        rows.append((i.item_id, case_text, task_of(i).reference(i), _question_text(q), c.label or "", "", "", ""))
     columns = ["item_id", "case", "approach", "question", "model_says", "rater", "relevant", "question_instead"]
     return pd.DataFrame(rows, columns=columns)
 
@@ -148,22 +156,22 @@ def read_question_sheet(
     Raises: ValueError for an item that is unknown or given twice, a question other than the one that was written, or a
     verdict that is neither yes nor no.
     """
-    last = _last(tries)
+    last_try_by_item = _last_try_by_item(tries)
     out: dict[str, Check] = {}
     for place, row in csv_rows(path, ("item_id", "question", "relevant", "question_instead")):
-        name, instead = row["item_id"].strip(), row["question_instead"].strip()
+        item_id, question_instead = row["item_id"].strip(), row["question_instead"].strip()
         verdict = row["relevant"].strip().casefold()
-        if name not in last or name in out:
-            value = f"{name!r} twice" if name in out else repr(name)
-            refuse(f"read_question_sheet: item_id must be an item that got a question, once; got {value}", place=place)
-        if row["question"].strip() != _question_text(last[name][0]):
+        if item_id not in last_try_by_item or item_id in out:
+            actual = f"{item_id!r} twice" if item_id in out else repr(item_id)
+            refuse(f"read_question_sheet: item_id must be an item that got a question, once; got {actual}", place=place)
+        if row["question"].strip() != _question_text(last_try_by_item[item_id][0]):
             remedy = "use the sheet of this run: the questions have changed since"
-            refuse(f"read_question_sheet: question must be the one that was written; got {name} ({place}); {remedy}")
-        if verdict not in ("yes", "no", "") or (instead and not verdict):
+            refuse(f"read_question_sheet: question must be the one that was written; got {item_id} ({place}); {remedy}")
+        if verdict not in ("yes", "no", "") or (question_instead and not verdict):
             rule = "relevant must be yes or no, or empty in an open row"
             refuse(f"read_question_sheet: {rule}; got {verdict!r}", place=place)
         if verdict:
-            out[name] = Check(name, rater, verdict == "yes", instead)
+            out[item_id] = Check(item_id, rater, verdict == "yes", question_instead)
     return list(out.values())
 
 
@@ -184,42 +192,44 @@ class Decided(NamedTuple):
 
 def decide_questions(items: Sequence[Item], tries: Tries, people: Sequence[Check] = ()) -> list[Decided]:
     "Which question each item is asked with. Raises: ValueError where people wrote different questions for one item."
-    last = _last(tries)
+    last_try_by_item = _last_try_by_item(tries)
     n = Counter(q.item_id for q in tries.questions)
-    return [_decision(*last[i.item_id], n[i.item_id], people) for i in items]
+    return [_decide_question(*last_try_by_item[i.item_id], n[i.item_id], people) for i in items]
 
 
-def _decision(question: Response, check: Judgment, tries: int, people: Sequence[Check]) -> Decided:
+def _decide_question(question: Response, check: Judgment, n_tries: int, people: Sequence[Check]) -> Decided:
     people = [p for p in people if p.item_id == question.item_id]
-    written = sorted({p.instead for p in people if p.instead})
-    if len(written) > 1:
-        value = f"{written} ({question.item_id}); have them agree on one, and leave it in one sheet"
-        refuse(f"decide_questions: question_instead must be one question; got {value}")
-    if written:
-        return Decided(question.item_id, written[0], tries, "people's own question", "")
-    balance = sum(1 if p.relevant else -1 for p in people)
-    text, why = _question_text(question), ""
-    if balance < 0:
-        why = "people do not find the question relevant"
-    elif balance == 0 and not _relevant(question, check):
-        why = "the question is not relevant" if check.label == "no" else "there is no verdict on the question"
+    questions_instead = sorted({p.instead for p in people if p.instead})
+    if len(questions_instead) > 1:
+        actual = f"{questions_instead} ({question.item_id}); have them agree on one, and leave it in one sheet"
+        refuse(f"decide_questions: question_instead must be one question; got {actual}")
+    if questions_instead:
+        return Decided(question.item_id, questions_instead[0], n_tries, "people's own question", "")
+    vote_balance = sum(1 if p.relevant else -1 for p in people)
+    question_text, reason = _question_text(question), ""
+    if vote_balance < 0:
+        reason = "people do not find the question relevant"
+    elif vote_balance == 0 and not _is_relevant(question, check):
+        reason = "the question is not relevant" if check.label == "no" else "there is no verdict on the question"
         if question.status != "ok":
-            why = f"the question could not be had: {question.status}"
-    elif not text:
-        why = "there is no whole question"
-    return Decided(question.item_id, None if why else text, tries, "people" if balance else "model", why)
+            reason = f"the question could not be had: {question.status}"
+    elif not question_text:
+        reason = "there is no whole question"
+    return Decided(
+        question.item_id, None if reason else question_text, n_tries, "people" if vote_balance else "model", reason
+    )
 
 # %% ../../../nbs/studies/psychiatrybench/02_approach.ipynb #5a626138
 def asked_items(items: Sequence[Item], outcomes: Sequence[Decided]) -> list[Item]:  # those that have a question
     "The items as models are asked them."
-    questions = {o.item_id: o.question for o in outcomes}
-    written = {"question": "written"}
+    question_by_item = {o.item_id: o.question for o in outcomes}
+    written_variant = {"question": "written"}
     out = []
     for i in items:
-        if i.item_id not in questions:
+        if i.item_id not in question_by_item:
             out.append(i)
-        elif question := questions[i.item_id]:
-            out.append(i.model_copy(update={"question": question, "variant": i.variant | written}))
+        elif question := question_by_item[i.item_id]:
+            out.append(i.model_copy(update={"question": question, "variant": i.variant | written_variant}))
     return out
 
 # %% ../../../nbs/studies/psychiatrybench/02_approach.ipynb #38787804
@@ -232,12 +242,14 @@ def outcome_table(outcomes: Sequence[Decided]) -> pd.DataFrame:  # outcome, deci
 
 def checked_table(tries: Tries, people: Sequence[Check], **settings: Any) -> pd.DataFrame:  # rater, measure, n, ...
     "Agreement of the model's verdicts with those of each person, on the questions that both judged."
-    last = _last(tries)
+    last_try_by_item = _last_try_by_item(tries)
     rows = []
     for rater in sorted({p.rater for p in people}):
-        pairs = [(last[p.item_id][1].label, "yes" if p.relevant else "no") for p in people if p.rater == rater]
-        verdicts = np.array([(a, b) for a, b in pairs if a is not None], dtype=object).reshape(-1, 2).T
-        share = estimate(same_score, *verdicts, share=True, **settings)
-        rows.append({"rater": rater, "measure": "share of the same verdicts"} | share.row())
+        verdict_pairs = [
+            (last_try_by_item[p.item_id][1].label, "yes" if p.relevant else "no") for p in people if p.rater == rater
+        ]
+        verdicts = np.array([(a, b) for a, b in verdict_pairs if a is not None], dtype=object).reshape(-1, 2).T
+        share_same = estimate(same_score, *verdicts, share=True, **settings)
+        rows.append({"rater": rater, "measure": "share of the same verdicts"} | share_same.row())
         rows.append({"rater": rater, "measure": "Cohen's kappa"} | agreement_estimate(verdicts, "cohen_kappa").row())
     return pd.DataFrame(rows, columns=["rater", "measure", *ESTIMATE_COLUMNS])

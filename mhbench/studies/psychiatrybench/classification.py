@@ -29,22 +29,22 @@ __all__ = ['OF_NORMAL', 'LABEL_MEASURES', 'multi_label_scores', 'key_and_answer'
 # %% ../../../nbs/studies/psychiatrybench/03_classification.ipynb #4e3c5bd2
 def multi_label_scores(scores: pd.DataFrame) -> pd.DataFrame:
     "The rows of the score stage that are first plain answers to multi-label items."
-    plain = (scores["task"] == "multi_label") & (scores["sample"] == 0) & (scores["answered_by"] == "plain")
-    return scores[plain]
+    is_first_plain = (scores["task"] == "multi_label") & (scores["sample"] == 0) & (scores["answered_by"] == "plain")
+    return scores[is_first_plain]
 
 
 def key_and_answer(
     answers: Iterable[Sequence[str]], keys: Iterable[Sequence[str]], labels: Sequence[str]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # key (N, L) and answer (N, L), bool; unknown names (N,)
     "Keys and answers as indicator matrices."
-    listed, unknown = [], []
-    for row in answers:
-        listed.append([a for a in row if not a.startswith(UNKNOWN)])
-        unknown.append(len(set(row) - set(listed[-1])))
+    listed_labels, n_unknown = [], []
+    for answer_labels in answers:
+        listed_labels.append([a for a in answer_labels if not a.startswith(UNKNOWN)])
+        n_unknown.append(len(set(answer_labels) - set(listed_labels[-1])))
     truth, n_key_unlisted = indicator([list(k) for k in keys], labels)
-    answer, n_unlisted = indicator(listed, labels)
+    answer, n_unlisted = indicator(listed_labels, labels)
     assert not n_key_unlisted.any(), "classification: a key is on the list"
-    return truth, answer, np.array(unknown, int) + n_unlisted
+    return truth, answer, np.array(n_unknown, int) + n_unlisted
 
 # %% ../../../nbs/studies/psychiatrybench/03_classification.ipynb #9f6ef66b
 _RUN = ["model", "mode", "task"]
@@ -68,36 +68,36 @@ def label_measures(
     y = truth.astype(float)
     p = answer.astype(float)
     n = w.sum(1)
-    hit = w @ (y * p)
-    answered = w @ p
+    n_hits = w @ (y * p)
+    n_answered = w @ p
     support = w @ y
-    f = np.nan_to_num(divide(2 * hit, answered + support))  # equation 12
-    exact = w @ ((truth == answer).all(1) & (unknown == 0)).astype(float)
-    healthy = well = ill = np.zeros(len(truth))
+    f = np.nan_to_num(divide(2 * n_hits, n_answered + support))  # equation 12
+    n_exact = w @ ((truth == answer).all(1) & (unknown == 0)).astype(float)
+    is_healthy = is_called_normal = is_called_ill = np.zeros(len(truth))
     if normal is not None:
-        healthy = y[:, normal]
-        well = p[:, normal]
-        ill = (np.delete(answer, normal, axis=1).any(1) | (unknown > 0)).astype(float)
-    names = p.sum(1) + unknown
-    table = [
-        divide(exact, n),  # equation 11
+        is_healthy = y[:, normal]
+        is_called_normal = p[:, normal]
+        is_called_ill = (np.delete(answer, normal, axis=1).any(1) | (unknown > 0)).astype(float)
+    n_names = p.sum(1) + unknown
+    measure_columns = [
+        divide(n_exact, n),  # equation 11
         divide((f * support).sum(1), support.sum(1)),  # equation 13
         divide((f * (support > 0)).sum(1), (support > 0).sum(1)),
-        divide(2 * hit.sum(1), (answered + support).sum(1)),
-        divide(w @ unknown.astype(float), w @ names),
-        divide(w @ well, n) if normal is not None else np.full(len(w), np.nan),
-        divide(w @ (healthy * ill), w @ healthy),
-        divide(hit.sum(1), w @ names),
-        divide(w @ names, n),
+        divide(2 * n_hits.sum(1), (n_answered + support).sum(1)),
+        divide(w @ unknown.astype(float), w @ n_names),
+        divide(w @ is_called_normal, n) if normal is not None else np.full(len(w), np.nan),
+        divide(w @ (is_healthy * is_called_ill), w @ is_healthy),
+        divide(n_hits.sum(1), w @ n_names),
+        divide(w @ n_names, n),
     ]
-    return as_result(np.column_stack(table), weights)
+    return as_result(np.column_stack(measure_columns), weights)
 
 # %% ../../../nbs/studies/psychiatrybench/03_classification.ipynb #73bb0307
-def _run_parts(scores: pd.DataFrame, items: Sequence[Item]) -> Iterator[tuple[dict, pd.DataFrame, list[str], dict]]:
+def _split_runs(scores: pd.DataFrame, items: Sequence[Item]) -> Iterator[tuple[dict, pd.DataFrame, list[str], dict]]:
     "For every model, mode and task: its answers, the list of labels, and the counts of outcomes."
-    options = {i.item_id: i.options for i in items if i.task == "multi_label"}
+    options_by_item = {i.item_id: i.options for i in items if i.task == "multi_label"}
     for run, g in multi_label_scores(scores).groupby(["model", "mode", "category"], sort=True):
-        labels = g["item_id"].map(options).explode().unique().tolist()
+        labels = g["item_id"].map(options_by_item).explode().unique().tolist()
         yield dict(zip(_RUN, run)), g[what_became(g) != FAILED], labels, outcome_counts(g)
 
 
@@ -105,58 +105,67 @@ def classification_table(scores: pd.DataFrame, items: Sequence[Item], *, n_boot:
     "Every measure of every model on each classification task, with its interval over cases."
     n_items = Counter(i.category for i in items if i.task == "multi_label")
     rows = []
-    for head, g, labels, counts in _run_parts(scores, items):
-        about = head | counts | {"n_missing": counts["n_failed"]}
-        about["n_not_asked"] = n_items[head["task"]] - len(g) - counts["n_failed"]
+    for row_head, g, labels, n_by_outcome in _split_runs(scores, items):
+        run_facts = row_head | n_by_outcome | {"n_missing": n_by_outcome["n_failed"]}
+        run_facts["n_not_asked"] = n_items[row_head["task"]] - len(g) - n_by_outcome["n_failed"]
         if not len(g) or none_read(g):
-            nothing = Estimate.from_limits(np.nan, n=len(g), n_clusters=g["cluster"].nunique())
-            estimates = dict.fromkeys(_measures_of(labels), nothing)
+            no_estimate = Estimate.from_limits(np.nan, n=len(g), n_clusters=g["cluster"].nunique())
+            estimates = dict.fromkeys(_list_measures(labels), no_estimate)
         else:
-            estimates = _bootstrapped(g, labels, n_boot, seed)
-        rows += [about | {"measure": name} | e.row() for name, e in estimates.items()]
-    counted = ["n_not_asked", "n_missing", "n_refused", "n_unread"]
-    return pd.DataFrame(rows, columns=[*_RUN, "measure", *ESTIMATE_COLUMNS, *counted])
+            estimates = _bootstrap_measures(g, labels, n_boot, seed)
+        rows += [run_facts | {"measure": measure} | e.row() for measure, e in estimates.items()]
+    count_columns = ["n_not_asked", "n_missing", "n_refused", "n_unread"]
+    return pd.DataFrame(rows, columns=[*_RUN, "measure", *ESTIMATE_COLUMNS, *count_columns])
 
 # %% ../../../nbs/studies/psychiatrybench/03_classification.ipynb #171d3445
-def _measures_of(labels: list[str]) -> list[str]:
+def _list_measures(labels: list[str]) -> list[str]:
     "The measures that a list of labels allows: two are of patients whose key is Normal."
     return [name for name in LABEL_MEASURES if NORMAL in labels or name not in OF_NORMAL]
 
 
-def _bootstrapped(g: pd.DataFrame, labels: list[str], n_boot: int, seed: int) -> dict[str, Estimate]:
+def _bootstrap_measures(g: pd.DataFrame, labels: list[str], n_boot: int, seed: int) -> dict[str, Estimate]:
     "Every measure, with its interval over cases; that of healthy patients rests on those alone."
-    truth, answer, unknown = key_and_answer(g["answer"], g["key"], labels)
-    normal = labels.index(NORMAL) if NORMAL in labels else None
+    truth, answer, n_unknown = key_and_answer(g["answer"], g["key"], labels)
+    normal_column = labels.index(NORMAL) if NORMAL in labels else None
     clusters = g["cluster"].to_numpy()
-    measures = partial(label_measures, normal=normal)
-    intervals = bootstrap(measures, truth, answer, unknown, clusters=clusters, n=n_boot, seed=seed)
-    healthy = clusters[truth[:, normal]] if normal is not None else clusters[:0]
+    compute_measures = partial(label_measures, normal=normal_column)
+    intervals = bootstrap(compute_measures, truth, answer, n_unknown, clusters=clusters, n=n_boot, seed=seed)
+    healthy_clusters = clusters[truth[:, normal_column]] if normal_column is not None else clusters[:0]
     out = {}
-    for name, value, replicates in zip(LABEL_MEASURES, intervals.estimate, intervals.replicates.T):
-        case = healthy if name == "healthy called ill" else clusters
-        out[name] = Estimate.from_replicates(
-            value, replicates, n=len(case), n_clusters=len(set(case)), share=name != LABEL_MEASURES[-1]
+    for measure, measure_value, replicates in zip(LABEL_MEASURES, intervals.estimate, intervals.replicates.T):
+        measure_clusters = healthy_clusters if measure == "healthy called ill" else clusters
+        out[measure] = Estimate.from_replicates(
+            measure_value,
+            replicates,
+            n=len(measure_clusters),
+            n_clusters=len(set(measure_clusters)),
+            share=measure != LABEL_MEASURES[-1],
         )
-    return {name: out[name] for name in _measures_of(labels)}
+    return {measure: out[measure] for measure in _list_measures(labels)}
 
 # %% ../../../nbs/studies/psychiatrybench/03_classification.ipynb #64245054
 def label_scores(scores: pd.DataFrame, items: Sequence[Item], *, n_boot: int = 1000, seed: int) -> pd.DataFrame:
     "Counts and F1, with an interval over cases, of every label that occurs in a key or an answer."
     rows = []
-    for head, g, labels, _ in _run_parts(scores, items):
+    for row_head, g, labels, _ in _split_runs(scores, items):
         if not len(g) or none_read(g):
             continue
         truth, answer, _ = key_and_answer(g["answer"], g["key"], labels)
-        occurs = np.flatnonzero(truth.any(0) | answer.any(0))
-        y = truth[:, occurs].astype(float)
-        p = answer[:, occurs].astype(float)
+        occurring_labels = np.flatnonzero(truth.any(0) | answer.any(0))
+        y = truth[:, occurring_labels].astype(float)
+        p = answer[:, occurring_labels].astype(float)
         clusters = g["cluster"].to_numpy()
         intervals = bootstrap(_f1_each, y, p, clusters=clusters, n=n_boot, seed=seed)
-        units: dict[str, Any] = {"n": len(g), "n_clusters": len(set(clusters)), "share": True}
-        for k, (value, replicates) in enumerate(zip(intervals.estimate, intervals.replicates.T)):
-            counts = {"n_true": y[:, k].sum(), "n_answered": p[:, k].sum(), "n_both": y[:, k] @ p[:, k]}
-            e = Estimate.from_replicates(value, replicates, **units)
-            rows.append(head | {"label": labels[occurs[k]]} | {c: int(v) for c, v in counts.items()} | e.row())
+        unit_counts: dict[str, Any] = {"n": len(g), "n_clusters": len(set(clusters)), "share": True}
+        for k, (f1, replicates) in enumerate(zip(intervals.estimate, intervals.replicates.T)):
+            label_counts = {"n_true": y[:, k].sum(), "n_answered": p[:, k].sum(), "n_both": y[:, k] @ p[:, k]}
+            e = Estimate.from_replicates(f1, replicates, **unit_counts)
+            rows.append(
+                row_head
+                | {"label": labels[occurring_labels[k]]}
+                | {c: int(v) for c, v in label_counts.items()}
+                | e.row()
+            )
     return pd.DataFrame(rows, columns=[*_RUN, "label", "n_true", "n_answered", "n_both", *ESTIMATE_COLUMNS])
 
 
@@ -169,18 +178,20 @@ def confusions(scores: pd.DataFrame, items: Sequence[Item], n_shown: int = 10) -
     `–` where one side is empty.
     """
     rows = []
-    for head, g, _, _counts in _run_parts(scores, items):
+    for row_head, g, _, _counts in _split_runs(scores, items):
         if not len(g) or none_read(g):
             continue
-        pairs: Counter = Counter()
-        true = Counter(g["key"].explode())
+        n_by_pair: Counter = Counter()
+        n_true_by_label = Counter(g["key"].explode())
         for answer, key in zip(g["answer"], g["key"]):
-            missed = sorted(set(key) - set(answer)) or ["–"]
-            wrongly_named = sorted(a.removeprefix(UNKNOWN) for a in set(answer) - set(key)) or ["–"]
-            pairs.update(product(missed, wrongly_named))
-        del pairs["–", "–"]
-        ranked = sorted(pairs.items(), key=lambda x: (-x[1], x[0]))[:n_shown]
-        rows += [head | {"missed": m, "named": x, "n": n, "n_true": true[m]} for (m, x), n in ranked]
+            missed_labels = sorted(set(key) - set(answer)) or ["–"]
+            wrong_labels = sorted(a.removeprefix(UNKNOWN) for a in set(answer) - set(key)) or ["–"]
+            n_by_pair.update(product(missed_labels, wrong_labels))
+        del n_by_pair["–", "–"]
+        ranked_pairs = sorted(n_by_pair.items(), key=lambda x: (-x[1], x[0]))[:n_shown]
+        rows += [
+            row_head | {"missed": m, "named": x, "n": n, "n_true": n_true_by_label[m]} for (m, x), n in ranked_pairs
+        ]
     return pd.DataFrame(rows, columns=[*_RUN, "missed", "named", "n", "n_true"])
 
 # %% ../../../nbs/studies/psychiatrybench/03_classification.ipynb #eab66e6d
@@ -189,6 +200,6 @@ _DRAWN = ("weighted F1", "macro F1", "subset accuracy")  # all better when highe
 
 def classification_figure_rows(table: pd.DataFrame) -> pd.DataFrame:
     "The main measures by task, as the figure shows them."
-    rows = table[table["measure"].isin(_DRAWN) & (table["n"] > 0)]
-    short = rows["task"].str.removeprefix("classification ")
-    return rows.assign(measure=short + ": " + rows["measure"])
+    shown_rows = table[table["measure"].isin(_DRAWN) & (table["n"] > 0)]
+    short_task_names = shown_rows["task"].str.removeprefix("classification ")
+    return shown_rows.assign(measure=short_task_names + ": " + shown_rows["measure"])

@@ -27,7 +27,7 @@ __all__ = ['RATES', 'set_structures', 'format_units', 'partial_credit', 'format_
            'structure_counts']
 
 # %% ../../../nbs/studies/psychiatrybench/04_formats.ipynb #1915e3f3
-def _folded(texts: Sequence[str]) -> list[str]:
+def _fold_texts(texts: Sequence[str]) -> list[str]:
     return [t.strip().casefold() for t in texts]
 
 
@@ -36,57 +36,67 @@ def set_structures(items: Sequence[Item]) -> pd.DataFrame:  # set, n_full, n_sep
 
     Source: PsychiatryBench, appendix 1.1.
     """
-    sets = {i.item_id: i for i in items if task_of(i).per_stem and i.category == "emi"}
+    full_by_set = {i.item_id: i for i in items if task_of(i).per_stem and i.category == "emi"}
     separated_by_set: dict[str, list[Item]] = {}
     for i in items:
         if task_of(i).choice and i.topic == "separated" and i.category == "emi separated":
             separated_by_set.setdefault(i.cluster, []).append(i)
     rows = []
-    for name in sets | separated_by_set:
-        full = sets.get(name)
-        separated = sorted(separated_by_set.get(name, []), key=lambda i: int(i.origin.get("number", 0)))
-        difference = _difference(full, separated)
-        rows.append((name, len(full.stems) if full else 0, len(separated), not difference, difference))
+    for set_id in full_by_set | separated_by_set:
+        full_item = full_by_set.get(set_id)
+        separated_items = sorted(separated_by_set.get(set_id, []), key=lambda i: int(i.origin.get("number", 0)))
+        difference_in_words = _describe_difference(full_item, separated_items)
+        rows.append(
+            (
+                set_id,
+                len(full_item.stems) if full_item else 0,
+                len(separated_items),
+                not difference_in_words,
+                difference_in_words,
+            )
+        )
     return pd.DataFrame(rows, columns=["set", "n_full", "n_separated", "shared", "why"])
 
 
-def _difference(full: Item | None, separated: Sequence[Item]) -> str:
+def _describe_difference(full_item: Item | None, separated_items: Sequence[Item]) -> str:
     "How the two forms of a set differ; empty where they do not."
-    if full is None or not separated:
-        return "only separated" if full is None else "only as a set"
-    numbers = [i.origin.get("number") for i in separated]
-    if numbers != [str(n) for n in range(1, len(full.stems) + 1)]:
+    if full_item is None or not separated_items:
+        return "only separated" if full_item is None else "only as a set"
+    numbers = [i.origin.get("number") for i in separated_items]
+    if numbers != [str(n) for n in range(1, len(full_item.stems) + 1)]:
         return "other questions"
-    if any(_folded(i.options) != _folded(full.options) for i in separated):
+    if any(_fold_texts(i.options) != _fold_texts(full_item.options) for i in separated_items):
         return "other options"
-    if _folded(["".join(i.key) for i in separated]) != _folded(full.key):
+    if _fold_texts(["".join(i.key) for i in separated_items]) != _fold_texts(full_item.key):
         return "other keys"
     return ""
 
 # %% ../../../nbs/studies/psychiatrybench/04_formats.ipynb #425b9514
 def format_units(scores: pd.DataFrame, items: Sequence[Item]) -> pd.DataFrame:  # full and separated: 1, 0 or NaN
     "Every sub-question in both formats."
-    structure = set_structures(items).set_index("set")["shared"]
-    by_id = {i.item_id: i for i in items}
-    plain = scores[(scores["sample"] == 0) & (scores["answered_by"] == "plain")]
-    plain = where_read(plain, ["model", "mode", "category"])
-    rows: dict[tuple, dict] = {}
-    for r in plain[plain["category"].isin(["emi", "emi separated"])].itertuples():
-        item = by_id[r.item_id]
-        answered = not np.isnan(r.correct)
-        letters = list(r.answer) if len(r.answer) == len(item.key) else [""] * len(item.key)
-        form = "full" if item.stems else "separated"
-        first = 1 if item.stems else int(item.origin.get("number", 0))
-        for number, (letter, key) in enumerate(zip(letters, item.key), first):
-            unit = rows.setdefault((r.model, r.mode, item.cluster, number), {})
-            unit[form] = float(letter.casefold() == key.casefold()) if answered else np.nan
-            unit[f"{form}_letter"] = letter
-    about = ["model", "mode", "set", "number"]
-    table = pd.DataFrame([dict(zip(about, k)) | v for k, v in rows.items()])
-    table = table.reindex(columns=[*about, "full", "separated", "full_letter", "separated_letter"])
-    same = (table["full_letter"] == table["separated_letter"]) & table["full_letter"].fillna("").ne("")
-    shared = table["set"].map(structure).fillna(False).astype(bool)
-    return table.assign(same_letter=same.astype(float), shared=shared).drop(columns=["full_letter", "separated_letter"])
+    is_shared_by_set = set_structures(items).set_index("set")["shared"]
+    item_by_id = {i.item_id: i for i in items}
+    plain_rows = scores[(scores["sample"] == 0) & (scores["answered_by"] == "plain")]
+    plain_rows = where_read(plain_rows, ["model", "mode", "category"])
+    unit_by_key: dict[tuple, dict] = {}
+    for r in plain_rows[plain_rows["category"].isin(["emi", "emi separated"])].itertuples():
+        item = item_by_id[r.item_id]
+        is_answered = not np.isnan(r.correct)
+        answer_letters = list(r.answer) if len(r.answer) == len(item.key) else [""] * len(item.key)
+        format_name = "full" if item.stems else "separated"
+        first_number = 1 if item.stems else int(item.origin.get("number", 0))
+        for number, (letter, key) in enumerate(zip(answer_letters, item.key), first_number):
+            unit = unit_by_key.setdefault((r.model, r.mode, item.cluster, number), {})
+            unit[format_name] = float(letter.casefold() == key.casefold()) if is_answered else np.nan
+            unit[f"{format_name}_letter"] = letter
+    key_columns = ["model", "mode", "set", "number"]
+    table = pd.DataFrame([dict(zip(key_columns, k)) | v for k, v in unit_by_key.items()])
+    table = table.reindex(columns=[*key_columns, "full", "separated", "full_letter", "separated_letter"])
+    is_same_letter = (table["full_letter"] == table["separated_letter"]) & table["full_letter"].fillna("").ne("")
+    is_shared = table["set"].map(is_shared_by_set).fillna(False).astype(bool)
+    return table.assign(same_letter=is_same_letter.astype(float), shared=is_shared).drop(
+        columns=["full_letter", "separated_letter"]
+    )
 
 # %% ../../../nbs/studies/psychiatrybench/04_formats.ipynb #faff32aa
 def partial_credit(
@@ -102,9 +112,9 @@ def partial_credit(
 # %% ../../../nbs/studies/psychiatrybench/04_formats.ipynb #f59e4669
 def _shared_sub_questions(g: pd.DataFrame) -> pd.DataFrame:
     "The sub-questions of the shared sets that were answered completely in both formats."
-    answered = g["shared"] & g["full"].notna() & g["separated"].notna()
-    complete = (answered | ~g["shared"]).groupby(g["set"]).transform("all")
-    return g[answered & complete]
+    is_answered = g["shared"] & g["full"].notna() & g["separated"].notna()
+    is_complete_set = (is_answered | ~g["shared"]).groupby(g["set"]).transform("all")
+    return g[is_answered & is_complete_set]
 
 
 def format_counts(units: pd.DataFrame) -> pd.DataFrame:  # a row a model and mode, with p and sets_without_answer
@@ -117,24 +127,28 @@ def format_counts(units: pd.DataFrame) -> pd.DataFrame:  # a row a model and mod
         u = _shared_sub_questions(g)
         if not len(u):
             continue
-        sets = u["set"].nunique()
+        n_sets = u["set"].nunique()
         c = compare_settings(u["full"], u["separated"])
-        right = [c.right_first, c.right_second, c.both, c.neither]
-        wrong = [c.n - c.right_first, c.n - c.right_second, c.only_first, c.only_second]
+        right_counts = [c.right_first, c.right_second, c.both, c.neither]
+        wrong_counts = [c.n - c.right_first, c.n - c.right_second, c.only_first, c.only_second]
         p = sign_flip_test((u["full"] - u["separated"]).to_numpy(float), u["set"].to_numpy(), seed=0)
-        missing = int(g.loc[g["shared"], "set"].nunique() - sets)
-        rows.append((model, mode, sets, len(u), *map(int, [*right, *wrong]), p, missing))
+        n_sets_missing = int(g.loc[g["shared"], "set"].nunique() - n_sets)
+        rows.append((model, mode, n_sets, len(u), *map(int, [*right_counts, *wrong_counts]), p, n_sets_missing))
     columns = ["model", "mode", "sets", "n", "right_full", "right_separated", "both", "neither"]
     columns += ["wrong_full", "wrong_separated", "only_full", "only_separated", "p", "sets_without_answer"]
     return pd.DataFrame(rows, columns=columns)
 
 # %% ../../../nbs/studies/psychiatrybench/04_formats.ipynb #1c417012
-def _rate(full, separated, size, same, *, weights: np.ndarray, name: str) -> np.ndarray:  # (B,)
-    if name.startswith("partial credit"):
-        return np.asarray(partial_credit(full if name.endswith("full") else separated, size, weights=weights))
-    if name in ("consistency", "agreement", "divergence"):
-        return np.asarray(getattr(compare_settings(full, separated, weights=weights), name))
-    return (weights @ (same if name == "same letter" else separated)) / weights.sum(1)
+def _compute_rate(
+    right_full, right_separated, set_size, same_letter, *, weights: np.ndarray, rate_name: str
+) -> np.ndarray:  # (B,)
+    if rate_name.startswith("partial credit"):
+        return np.asarray(
+            partial_credit(right_full if rate_name.endswith("full") else right_separated, set_size, weights=weights)
+        )
+    if rate_name in ("consistency", "agreement", "divergence"):
+        return np.asarray(getattr(compare_settings(right_full, right_separated, weights=weights), rate_name))
+    return (weights @ (same_letter if rate_name == "same letter" else right_separated)) / weights.sum(1)
 
 
 RATES = (
@@ -156,19 +170,30 @@ def format_rates(units: pd.DataFrame, *, n_boot: int = 1000, seed: int) -> pd.Da
     """
     rows = []
     for (model, mode), g in units.groupby(["model", "mode"], sort=True):
-        parts = [("all sets", g[g["full"].notna()], RATES[0]), ("all sets", g[g["separated"].notna()], RATES[1])]
-        for scope, u, name in [*parts, *(("shared sets", _shared_sub_questions(g), name) for name in RATES)]:
+        all_set_parts = [
+            ("all sets", g[g["full"].notna()], RATES[0]),
+            ("all sets", g[g["separated"].notna()], RATES[1]),
+        ]
+        for scope, u, rate_name in [
+            *all_set_parts,
+            *(("shared sets", _shared_sub_questions(g), rate_name) for rate_name in RATES),
+        ]:
             if not len(u):
                 continue
-            size = u.groupby("set")["number"].transform("size").to_numpy(float)
-            full, separated = (u[c].fillna(0).to_numpy(float) for c in ("full", "separated"))
-            arrays = full, separated, size, u["same_letter"].to_numpy(float)
-            settings: dict[str, Any] = {"clusters": u["set"].to_numpy(), "n_boot": n_boot, "seed": seed, "share": True}
-            if name == "full minus separated":
-                rate = mean_difference(full - separated, settings["clusters"], largest=1)
+            set_size = u.groupby("set")["number"].transform("size").to_numpy(float)
+            right_full, right_separated = (u[c].fillna(0).to_numpy(float) for c in ("full", "separated"))
+            rate_arrays = right_full, right_separated, set_size, u["same_letter"].to_numpy(float)
+            estimate_settings: dict[str, Any] = {
+                "clusters": u["set"].to_numpy(),
+                "n_boot": n_boot,
+                "seed": seed,
+                "share": True,
+            }
+            if rate_name == "full minus separated":
+                rate_estimate = mean_difference(right_full - right_separated, estimate_settings["clusters"], largest=1)
             else:
-                rate = estimate(partial(_rate, name=name), *arrays, **settings)
-            rows.append({"model": model, "mode": mode, "measure": name, "on": scope} | rate.row())
+                rate_estimate = estimate(partial(_compute_rate, rate_name=rate_name), *rate_arrays, **estimate_settings)
+            rows.append({"model": model, "mode": mode, "measure": rate_name, "on": scope} | rate_estimate.row())
     return pd.DataFrame(rows, columns=["model", "mode", "measure", "on", *ESTIMATE_COLUMNS])
 
 # %% ../../../nbs/studies/psychiatrybench/04_formats.ipynb #e08c4f8f
@@ -177,14 +202,14 @@ def rates_layout(rates: pd.DataFrame) -> pd.DataFrame:  # of format_rates; model
 
     Source: PsychiatryBench, appendix, table 2.
     """
-    tidy = rates.assign(column=rates["measure"] + rates["on"].map({"all sets": " (all)", "shared sets": ""}))
-    order = [f"{name} (all)" for name in RATES] + list(RATES)
-    tidy = tidy.sort_values("column", key=lambda c: c.map(order.index), kind="stable")
-    return wide_cells(tidy, ["model", "mode"], "column").sort_values(["mode", "model"], ignore_index=True)
+    labelled_rates = rates.assign(column=rates["measure"] + rates["on"].map({"all sets": " (all)", "shared sets": ""}))
+    column_order = [f"{name} (all)" for name in RATES] + list(RATES)
+    labelled_rates = labelled_rates.sort_values("column", key=lambda c: c.map(column_order.index), kind="stable")
+    return wide_cells(labelled_rates, ["model", "mode"], "column").sort_values(["mode", "model"], ignore_index=True)
 
 # %% ../../../nbs/studies/psychiatrybench/04_formats.ipynb #b6eaa116
 def structure_counts(structures: pd.DataFrame) -> pd.DataFrame:  # structure, sets, sub_questions
     "How many sets are the same in both forms, and why the others are not."
-    why = structures["why"].replace("", "the same in both forms").rename("structure")
-    size = structures[["n_full", "n_separated"]].max(axis=1)
-    return size.groupby(why).agg(sets="size", sub_questions="sum").reset_index()
+    structure_in_words = structures["why"].replace("", "the same in both forms").rename("structure")
+    n_sub_questions = structures[["n_full", "n_separated"]].max(axis=1)
+    return n_sub_questions.groupby(structure_in_words).agg(sets="size", sub_questions="sum").reset_index()

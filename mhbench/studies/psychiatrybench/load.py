@@ -42,9 +42,15 @@ class TaskRow(Record):
     canary: str | None = None
 
     def context(self) -> dict[str, str]:
-        names = ("history", "mental_state_examination", "physical_examination", "first_follow_up", "second_follow_up")
-        texts = ((name.removesuffix("_examination"), getattr(self, name, None)) for name in names)
-        return {name: text for name, text in texts if text is not None}
+        field_names = (
+            "history",
+            "mental_state_examination",
+            "physical_examination",
+            "first_follow_up",
+            "second_follow_up",
+        )
+        named_texts = ((name.removesuffix("_examination"), getattr(self, name, None)) for name in field_names)
+        return {name: text for name, text in named_texts if text is not None}
 
     def origin(self) -> dict[str, str]:
         return {name: v for name in ("book", "case") if (v := getattr(self, name)) is not None}
@@ -74,7 +80,7 @@ class _FollowUp(_Open):
     second_follow_up: _Text | None = None
 
     @model_validator(mode="after")
-    def _in_turn(self):
+    def _check_follow_ups(self):
         if self.second_follow_up and not self.first_follow_up:
             raise ValueError("first_follow_up must be given where second_follow_up is")
         return self
@@ -86,9 +92,9 @@ class _Approach(TaskRow):
     question: _Text | None = None
 
     def items(self, labels):
-        awaiting = {"variant": {"question": AWAITING}} if self.question is None else {}
+        awaiting_fields = {"variant": {"question": AWAITING}} if self.question is None else {}
         question = self.question or "How would you approach this case?"
-        return [dict(task="open", question=question, key=[self.clinical_approach], **awaiting)]
+        return [dict(task="open", question=question, key=[self.clinical_approach], **awaiting_fields)]
 
 # %% ../../../nbs/studies/psychiatrybench/01_load.ipynb #ddff4a9f
 class _Classification(TaskRow):
@@ -98,25 +104,29 @@ class _Classification(TaskRow):
 
     def items(self, labels):
         out = []
-        for form, task in (("categories", "categories"), ("disorders", "specific")):
-            options = [*labels[form], NORMAL]
+        for list_name, task_name in (("categories", "categories"), ("disorders", "specific")):
+            options = [*labels[list_name], NORMAL]
             aliases = {a: n for a, n in labels["aliases"].items() if n in options}
-            key = _named_labels(getattr(self, form), form, options, aliases)
-            question = f"Which of the listed {form} does this history show?"
+            key = _parse_row_labels(getattr(self, list_name), list_name, options, aliases)
+            question = f"Which of the listed {list_name} does this history show?"
             item = dict(task="multi_label", question=question, options=options, aliases=aliases, key=key)
-            out.append(item | dict(suffix=f"-{form}", category=f"classification {task}", topic=form))
+            out.append(item | dict(suffix=f"-{list_name}", category=f"classification {task_name}", topic=list_name))
         return out
 
 
-def _named_labels(answer: list[str] | str, form: str, options: list[str], aliases: Mapping[str, str]) -> list[str]:
+def _parse_row_labels(
+    answer: list[str] | str, list_name: str, options: list[str], aliases: Mapping[str, str]
+) -> list[str]:
     "The labels of a row as the list spells them; Normal where there are none."
-    parsed = [parse_labels(t, options, aliases=aliases) for t in ([answer] if isinstance(answer, str) else answer)]
-    if unknown := list(chain.from_iterable(r.unknown for r in parsed)):
-        raise ValueError(f"{form} must hold names of labels.json; got {unknown}")
-    names = list(dict.fromkeys(chain.from_iterable(r.labels for r in parsed))) or [NORMAL]
-    if NORMAL in names and len(names) > 1:
-        raise ValueError(f"{form} must not hold {NORMAL} beside a label; got {names}")
-    return names
+    parsed_answers = [
+        parse_labels(t, options, aliases=aliases) for t in ([answer] if isinstance(answer, str) else answer)
+    ]
+    if unknown_names := list(chain.from_iterable(r.unknown for r in parsed_answers)):
+        raise ValueError(f"{list_name} must hold names of labels.json; got {unknown_names}")
+    label_names = list(dict.fromkeys(chain.from_iterable(r.labels for r in parsed_answers))) or [NORMAL]
+    if NORMAL in label_names and len(label_names) > 1:
+        raise ValueError(f"{list_name} must not hold {NORMAL} beside a label; got {label_names}")
+    return label_names
 
 # %% ../../../nbs/studies/psychiatrybench/01_load.ipynb #b9f8deac
 class _Sequential(TaskRow):
@@ -132,14 +142,14 @@ class _Choices(TaskRow):
     choices: Annotated[dict[str, _Text], Field(min_length=2, max_length=26)]
 
     @model_validator(mode="after")
-    def _lettered(self):
+    def _check_letters(self):
         if [c.upper() for c in self.choices] != letters(len(self.choices)):
             raise ValueError(f"choices must be lettered from A on; got {list(self.choices)}")
         if len(set(self.choices.values())) < len(self.choices):
             raise ValueError("choices must differ")
         return self
 
-    def _choice(self, topic: str, question: str, key: list[str], **fields: Any) -> dict[str, Any]:
+    def _choice_fields(self, topic: str, question: str, key: list[str], **fields: Any) -> dict[str, Any]:
         options = list(self.choices.values())
         return dict(task="multiple_choice", topic=topic, question=question, options=options, key=key, **fields)
 
@@ -149,7 +159,7 @@ class _MCQ(_Choices):
     answer: Annotated[list[Annotated[str, Field(pattern=r"^[A-Za-z]$")]], Field(min_length=1)]
 
     def items(self, labels):
-        return [self._choice("mcq", self.question, sorted(a.upper() for a in self.answer))]
+        return [self._choice_fields("mcq", self.question, sorted(a.upper() for a in self.answer))]
 
 # %% ../../../nbs/studies/psychiatrybench/01_load.ipynb #eafc87dc
 class _EMI(_Choices):
@@ -159,19 +169,19 @@ class _EMI(_Choices):
     answers: list[Annotated[str, Field(pattern=r"^[A-Za-z]$")]]
 
     @model_validator(mode="after")
-    def _paired(self):
+    def _check_pairs(self):
         n, n_answers = len(self.questions), len(self.answers)
         if n_answers != n:
             raise ValueError(f"answers must have one letter a question ({n}); got {n_answers}")
         return self
 
     def items(self, labels):
-        ask = f"{self.header}. {self.required}"
+        instruction = f"{self.header}. {self.required}"
         key = [a.upper() for a in self.answers]
-        out = [self._choice("set", ask, key) | dict(task="extended_matching", stems=self.questions)]
+        out = [self._choice_fields("set", instruction, key) | dict(task="extended_matching", stems=self.questions)]
         for n, (question, letter) in enumerate(zip(self.questions, key), 1):
             fields = dict(suffix=f"-{n}", of_set=True, origin={"number": str(n)})
-            out.append(self._choice("separated", f"{ask}\n{question}", [letter], **fields))
+            out.append(self._choice_fields("separated", f"{instruction}\n{question}", [letter], **fields))
         return out
 
 # %% ../../../nbs/studies/psychiatrybench/01_load.ipynb #99932db5
@@ -184,16 +194,16 @@ class _Separated(_Choices):
     answer: Annotated[str, Field(pattern=r"^[A-Za-z]$")]
 
     @model_validator(mode="after")
-    def _placed(self):
+    def _check_place(self):
         if (self.set is None) != (self.number is None):
             raise ValueError("set and number must be given together")
         return self
 
     def items(self, labels):
-        place = {} if self.number is None else {"number": str(self.number)}
+        place_in_set = {} if self.number is None else {"number": str(self.number)}
         question = f"{self.header}. {self.required}\n{self.question}"
         key = [self.answer.upper()]
-        return [self._choice("separated", question, key, of_set=True, origin=place, set_id=self.set)]
+        return [self._choice_fields("separated", question, key, of_set=True, origin=place_in_set, set_id=self.set)]
 
 
 class ExamMCQ(_MCQ):
@@ -236,49 +246,51 @@ def label_lists(path: Path | None = None) -> dict[str, Any]:  # categories, diso
     path = path or FACTS / "labels.json"
     rule = "load_psychiatrybench: labels.json must be a JSON object"
     try:
-        labels = json.loads(file_text(path))
+        file_content = json.loads(file_text(path))
     except json.JSONDecodeError as e:
         refuse(f"{rule}; got {e.msg} ({path.name}:{e.lineno})")
-    if not isinstance(labels, dict):
-        refuse(f"{rule}; got {type(labels).__name__} ({path.name})")
+    if not isinstance(file_content, dict):
+        refuse(f"{rule}; got {type(file_content).__name__} ({path.name})")
     out: dict[str, Any] = {}
-    for form in ("categories", "disorders"):
-        listed = labels.get(form)
-        names: list = listed if isinstance(listed, list) else []
-        if names and form == "disorders":
-            names = names + labels.get("after_the_print", [])
-        texts = all(isinstance(n, str) and n.strip() for n in names)
-        if not texts or len(names) < 2 or len(set(names)) < len(names):
-            rule = f"{form} must be a list of two or more different names"
-            refuse(f"load_psychiatrybench: {rule}; got {str(listed)[:80]}", place=path.name, remedy="mend the list")
-        out[form] = [n for n in names if n != NORMAL]
-    allowed = {*out["categories"], *out["disorders"], NORMAL}
-    aliases = labels.get("aliases", json.loads(file_text(FACTS / "labels.json"))["aliases"])
-    if "aliases" in labels and (not_listed := {a: n for a, n in aliases.items() if n not in allowed}):
-        refuse(f"load_psychiatrybench: aliases must stand for names of the lists; got {not_listed}", place=path.name)
-    return out | {"aliases": {a: n for a, n in aliases.items() if n in allowed and a not in allowed}}
+    for list_name in ("categories", "disorders"):
+        raw_names = file_content.get(list_name)
+        label_names: list = raw_names if isinstance(raw_names, list) else []
+        if label_names and list_name == "disorders":
+            label_names = label_names + file_content.get("after_the_print", [])
+        are_texts = all(isinstance(n, str) and n.strip() for n in label_names)
+        if not are_texts or len(label_names) < 2 or len(set(label_names)) < len(label_names):
+            rule = f"{list_name} must be a list of two or more different names"
+            refuse(f"load_psychiatrybench: {rule}; got {str(raw_names)[:80]}", place=path.name, remedy="mend the list")
+        out[list_name] = [n for n in label_names if n != NORMAL]
+    known_names = {*out["categories"], *out["disorders"], NORMAL}
+    aliases = file_content.get("aliases", json.loads(file_text(FACTS / "labels.json"))["aliases"])
+    if "aliases" in file_content and (unlisted_aliases := {a: n for a, n in aliases.items() if n not in known_names}):
+        refuse(
+            f"load_psychiatrybench: aliases must stand for names of the lists; got {unlisted_aliases}", place=path.name
+        )
+    return out | {"aliases": {a: n for a, n in aliases.items() if n in known_names and a not in known_names}}
 
 # %% ../../../nbs/studies/psychiatrybench/01_load.ipynb #c85302b7
-def _tasks_in(folder: Path) -> list[str]:  # those with a file of their own, in the order of the tasks
+def _list_tasks(folder: Path) -> list[str]:  # those with a file of their own, in the order of the tasks
     "The tasks in a folder; refuses one that holds none, a file that is no task, and two files for the single choices."
     if not folder.is_dir():
-        value = f"{folder.name!r}, which is not a folder"
+        actual = f"{folder.name!r}, which is not a folder"
         refuse(
-            f"load_psychiatrybench: folder must hold the tasks' JSON lines files; got {value}",
+            f"load_psychiatrybench: folder must hold the tasks' JSON lines files; got {actual}",
             error=FileNotFoundError,
         )
-    tasks = {f.stem for f in folder.glob("*.jsonl")}
+    file_stems = {f.stem for f in folder.glob("*.jsonl")}
     has_csv = (folder / "mcq.csv").exists()
-    if has_csv and "mcq" in tasks:
+    if has_csv and "mcq" in file_stems:
         refuse("load_psychiatrybench: files must be one a task; got mcq.jsonl and mcq.csv", place=folder.name)
-    names = ", ".join(PSYCHIATRY_TASKS)
-    if unknown := sorted(tasks - set(PSYCHIATRY_TASKS)):
-        value = f"{unknown} ({folder.name}); rename them"
-        refuse(f"load_psychiatrybench: files must be named after the tasks ({names}); got {value}")
-    if not tasks and not has_csv:
-        rule = f"hold at least one of {names} as .jsonl"
+    task_names = ", ".join(PSYCHIATRY_TASKS)
+    if unknown_stems := sorted(file_stems - set(PSYCHIATRY_TASKS)):
+        actual = f"{unknown_stems} ({folder.name}); rename them"
+        refuse(f"load_psychiatrybench: files must be named after the tasks ({task_names}); got {actual}")
+    if not file_stems and not has_csv:
+        rule = f"hold at least one of {task_names} as .jsonl"
         refuse(f"load_psychiatrybench: folder must {rule}; got none", place=folder.name, error=FileNotFoundError)
-    return [t for t in PSYCHIATRY_TASKS if t in tasks]
+    return [t for t in PSYCHIATRY_TASKS if t in file_stems]
 
 # %% ../../../nbs/studies/psychiatrybench/01_load.ipynb #699c2a47
 def load_psychiatrybench(
@@ -299,77 +311,77 @@ def load_psychiatrybench(
     folder = Path(folder).expanduser()
     if emi not in EMI_FORMS:
         refuse(f"load_psychiatrybench: emi must be one of {', '.join(EMI_FORMS)}; got {emi!r}")
-    tasks = _tasks_in(folder)
+    tasks = _list_tasks(folder)
     if not strict and set_aside is None:
         remedy = "name a file for the rows that do not fit"
         refuse("load_psychiatrybench: set_aside must be a path where strict=False; got None", remedy=remedy)
-    own_lists = folder / "labels.json" if (folder / "labels.json").exists() else None
-    labels = label_lists(own_lists) if "classification" in tasks else {}
-    separate = "emi_separated" in tasks  # its questions replace those that the sets would be split into
-    good, bad = [], []
+    own_label_file = folder / "labels.json" if (folder / "labels.json").exists() else None
+    labels = label_lists(own_label_file) if "classification" in tasks else {}
+    has_separated_file = "emi_separated" in tasks  # its questions replace those that the sets would be split into
+    good_items, bad_rows = [], []
     first_places: dict[str, str] = {}  # item ids, and where each was first
     for task in tasks:
         for place, row in json_rows(folder / f"{task}.jsonl"):
             try:
-                items = _items_of(place, row, task, labels, emi, protected, separate)
-                if repeated := next((i.item_id for i in items if i.item_id in first_places), None):
-                    value = f"{repeated!r} again, first at {first_places[repeated]}"
+                row_items = _build_items(place, row, task, labels, emi, protected, has_separated_file)
+                if repeated_id := next((i.item_id for i in row_items if i.item_id in first_places), None):
+                    actual = f"{repeated_id!r} again, first at {first_places[repeated_id]}"
                     remedy = "give the row an id of its own"
-                    refuse(f"load_psychiatrybench: item_id must be unique; got {value}", place=place, remedy=remedy)
-                good += items
-                first_places |= {i.item_id: place for i in items}
+                    refuse(f"load_psychiatrybench: item_id must be unique; got {actual}", place=place, remedy=remedy)
+                good_items += row_items
+                first_places |= {i.item_id: place for i in row_items}
             except ValueError as e:
                 if strict:
                     raise
-                bad.append({"place": place, "rule": str(e), "row": {"task": task, **row}})
+                bad_rows.append({"place": place, "rule": str(e), "row": {"task": task, **row}})
     if (folder / "mcq.csv").exists():
-        mcq = load_mhqa(folder / "mcq.csv", key=mcq_key, strict=strict, set_aside=set_aside)
-        good += [_as_mcq(i, protected) for i in mcq.records]
-        bad += mcq.set_aside
+        loaded_mcq = load_mhqa(folder / "mcq.csv", key=mcq_key, strict=strict, set_aside=set_aside)
+        good_items += [_convert_mhqa_item(i, protected) for i in loaded_mcq.records]
+        bad_rows += loaded_mcq.set_aside
     if set_aside is not None:
-        write_set_aside(bad, set_aside)
-    return good
+        write_set_aside(bad_rows, set_aside)
+    return good_items
 
 # %% ../../../nbs/studies/psychiatrybench/01_load.ipynb #15c4699e
-def _items_of(
-    place: str, row: dict, task: str, labels: Mapping, emi: str, protected: bool | None, separate: bool
+def _build_items(
+    place: str, row: dict, task: str, labels: Mapping, emi: str, protected: bool | None, has_separated_file: bool
 ) -> list[Item]:
     "The items of one row."
-    record = EXAM_FORMS.get(row.get("format", "")) if task == "exams" else PSYCHIATRY_TASKS[task]
-    if record is None:
-        value = f"{row.get('format')!r} ({place}); say which form the row has"
-        refuse(f"load_psychiatrybench: format must be mcq or emi; got {value}")
-    (r,) = validate([(place, row)], record).records
-    base = f"psychiatrybench-{r.id}"
+    row_class = EXAM_FORMS.get(row.get("format", "")) if task == "exams" else PSYCHIATRY_TASKS[task]
+    if row_class is None:
+        actual = f"{row.get('format')!r} ({place}); say which form the row has"
+        refuse(f"load_psychiatrybench: format must be mcq or emi; got {actual}")
+    (r,) = validate([(place, row)], row_class).records
+    base_id = f"psychiatrybench-{r.id}"
     try:
         field_sets = r.items(labels)
     except ValueError as e:
         raise ValueError(f"load_psychiatrybench: {e} ({place}); mend the row or the list") from None
     out = []
     for fields in field_sets:
-        if _is_unwanted(fields, task, emi, separate):
+        if _is_unwanted(fields, task, emi, has_separated_file):
             continue
-        of_set = fields.pop("of_set", False)
+        is_of_set = fields.pop("of_set", False)
         set_id = fields.pop("set_id", None)
-        set_id_or_base = f"psychiatrybench-{set_id}" if set_id else base
-        separated = of_set and task.startswith("emi")
-        item = dict(
-            item_id=base + fields.pop("suffix", ""),
+        set_id_or_base = f"psychiatrybench-{set_id}" if set_id else base_id
+        is_separated = is_of_set and task.startswith("emi")
+        common_fields = dict(
+            item_id=base_id + fields.pop("suffix", ""),
             study="psychiatrybench",
-            category="emi separated" if separated else task.replace("_", " "),
+            category="emi separated" if is_separated else task.replace("_", " "),
             context=r.context(),
-            group_id=set_id_or_base if of_set or fields["task"] == "extended_matching" else r.cluster(),
-            base_id=set_id_or_base if separated and emi == "both" else None,
+            group_id=set_id_or_base if is_of_set or fields["task"] == "extended_matching" else r.cluster(),
+            base_id=set_id_or_base if is_separated and emi == "both" else None,
             origin=r.origin() | fields.pop("origin", {}),
             source=r.source or place,
             canary=r.canary,
             protected=not r.synthetic if protected is None else protected,
         )
-        out.append((place, item | fields))
+        out.append((place, common_fields | fields))
     return validate(out, Item).records
 
 # %% ../../../nbs/studies/psychiatrybench/01_load.ipynb #ccb3e2e0
-def _as_mcq(item: Item, protected: bool | None) -> Item:
+def _convert_mhqa_item(item: Item, protected: bool | None) -> Item:
     "A question of MHQA's release as one of the task mcq; its topic and type are kept in its origin."
     changes: dict[str, Any] = {"study": "psychiatrybench", "category": "mcq", "topic": "mcq"}
     changes["item_id"] = f"psychiatrybench-{item.item_id}"
@@ -379,17 +391,22 @@ def _as_mcq(item: Item, protected: bool | None) -> Item:
     return item.model_copy(update=changes)
 
 
-def _is_unwanted(fields: Mapping[str, Any], task: str, emi: str, separate: bool) -> bool:
+def _is_unwanted(fields: Mapping[str, Any], task: str, emi: str, has_separated_file: bool) -> bool:
     "Whether an item's form is not wanted; the sets of an exam are split, unless sets alone are asked for."
     if fields["task"] == "extended_matching":
         return emi == "separated" or (task == "exams" and emi == "both")
-    return bool(fields.get("of_set")) and (emi == "sets" or (task == "emi" and separate))
+    return bool(fields.get("of_set")) and (emi == "sets" or (task == "emi" and has_separated_file))
 
 # %% ../../../nbs/studies/psychiatrybench/01_load.ipynb #321e2714
 def load(path: Path, **options) -> Corpus:
     "The study's corpus; a note says how many rows were set aside."
     items = load_psychiatrybench(path, **options)
-    file = options.get("set_aside")
-    aside = [row for _, row in json_rows(file)] if file and Path(file).exists() else []
-    first = "".join(f", the first: {b['place']}: {b['rule']}" for b in aside[:1])
-    return Corpus(items, notes=[f"{len(aside)} rows do not fit and are set aside{first}"] if aside else [])
+    set_aside_file = options.get("set_aside")
+    rows_set_aside = (
+        [row for _, row in json_rows(set_aside_file)] if set_aside_file and Path(set_aside_file).exists() else []
+    )
+    first_in_words = "".join(f", the first: {b['place']}: {b['rule']}" for b in rows_set_aside[:1])
+    return Corpus(
+        items,
+        notes=[f"{len(rows_set_aside)} rows do not fit and are set aside{first_in_words}"] if rows_set_aside else [],
+    )

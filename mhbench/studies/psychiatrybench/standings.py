@@ -47,8 +47,8 @@ _PRINTED = {  # what the paper's table 2 calls our tasks
 def published_counts() -> dict[str, int]:
     "How many items of each task the paper has. Source: PsychiatryBench, table 2."
     claims = load_claims(FACTS.parent / "claims.yaml").claims
-    printed = [c for c in claims if c.place == "Table 2" and c.row]
-    return {_PRINTED.get(c.row, c.row.lower().replace("-", " ")): int(c.number.value) for c in printed}
+    printed_claims = [c for c in claims if c.place == "Table 2" and c.row]
+    return {_PRINTED.get(c.row, c.row.lower().replace("-", " ")): int(c.number.value) for c in printed_claims}
 
 # %% ../../../nbs/studies/psychiatrybench/05_standings.ipynb #c5680d52
 _BOOK_TASKS = {  # our task -> its heading in the paper's table 1; separated questions are those of the sets again
@@ -69,20 +69,22 @@ def tasks_by_book(items: Sequence[Item]) -> pd.DataFrame:  # book, then a column
 
     Source: PsychiatryBench, table 1, which ticks the tasks of a book.
     """
-    rows = [(i.origin.get("book", "(no book named)"), _BOOK_TASKS.get(i.category or "")) for i in items]
-    table = pd.DataFrame(rows, columns=["book", "task"])
-    wide = table.groupby(["book", "task"]).size().unstack("task").reindex(columns=dict.fromkeys(_BOOK_TASKS.values()))
-    wide = wide.fillna(0).astype(int).sort_index(key=lambda books: books.str.startswith("("))
-    return wide.rename_axis(columns=None).reset_index()
+    books_and_tasks = [(i.origin.get("book", "(no book named)"), _BOOK_TASKS.get(i.category or "")) for i in items]
+    item_table = pd.DataFrame(books_and_tasks, columns=["book", "task"])
+    count_table = (
+        item_table.groupby(["book", "task"]).size().unstack("task").reindex(columns=dict.fromkeys(_BOOK_TASKS.values()))
+    )
+    count_table = count_table.fillna(0).astype(int).sort_index(key=lambda books: books.str.startswith("("))
+    return count_table.rename_axis(columns=None).reset_index()
 
 # %% ../../../nbs/studies/psychiatrybench/05_standings.ipynb #321ed749
 def counts_beside(items: Sequence[Item]) -> pd.DataFrame:  # task, items, books, cases, published
     "Items of each task, the books and cases that they come from, and the number of items in the paper."
     rows = []
     for task, n in published_counts().items():
-        names = ("classification categories", "classification specific") if task == "classification" else (task,)
-        task_items = [i for i in items if i.category in names]
-        n_rows = sum(i.category == names[0] for i in task_items)  # a row of the classification makes two items
+        categories = ("classification categories", "classification specific") if task == "classification" else (task,)
+        task_items = [i for i in items if i.category in categories]
+        n_rows = sum(i.category == categories[0] for i in task_items)  # a row of the classification makes two items
         books = {i.origin["book"] for i in task_items if "book" in i.origin}
         rows.append((task, n_rows, len(books), len({i.cluster for i in task_items}), n))
     return pd.DataFrame(rows, columns=["task", "items", "books", "cases", "published"])
@@ -111,75 +113,93 @@ def result_columns(
     models: Sequence[str],
 ) -> dict[str, Column]:  # those of RESULT_COLUMNS that somebody answered
     "The columns of the results table."
-    plain = scores[(scores["sample"] == 0) & (scores["answered_by"] == "plain") & (scores["mode"] == "zero_shot")]
-    options = {i.item_id: i.options for i in items if i.task == "multi_label"}
+    plain_scores = scores[
+        (scores["sample"] == 0) & (scores["answered_by"] == "plain") & (scores["mode"] == "zero_shot")
+    ]
+    options_by_item = {i.item_id: i.options for i in items if i.task == "multi_label"}
     out: dict[str, Column] = {}
-    for name in RESULT_COLUMNS:
-        rows = None  # the answers, where no judge scores them
-        if name in _LABELS:
-            rows = multi_label_scores(plain)
-            rows = rows[rows["category"] == f"classification {name}"]
-            scored = where_read(rows, ["model"])
-        elif name in _RIGHT:
-            rows = plain[(plain["category"] == name) & ((name != "emi") | (plain["task"] == "extended_matching"))]
-            scored = where_read(rows, ["model"]).dropna(subset=["correct"])
-            scored = scored.assign(points=100 * scored["correct"])
+    for column_name in RESULT_COLUMNS:
+        answer_rows = None  # the answers, where no judge scores them
+        if column_name in _LABELS:
+            answer_rows = multi_label_scores(plain_scores)
+            answer_rows = answer_rows[answer_rows["category"] == f"classification {column_name}"]
+            scored_rows = where_read(answer_rows, ["model"])
+        elif column_name in _RIGHT:
+            answer_rows = plain_scores[
+                (plain_scores["category"] == column_name)
+                & ((column_name != "emi") | (plain_scores["task"] == "extended_matching"))
+            ]
+            scored_rows = where_read(answer_rows, ["model"]).dropna(subset=["correct"])
+            scored_rows = scored_rows.assign(points=100 * scored_rows["correct"])
         else:
-            scored = judged[judged["category"] == name]
-        if len(scored):
-            column = _label_column(scored, options, models) if name in _LABELS else _point_column(scored, models)
-            out[name] = column if rows is None else column._replace(counts=_answer_counts(rows, models))
+            scored_rows = judged[judged["category"] == column_name]
+        if len(scored_rows):
+            column = (
+                _build_label_column(scored_rows, options_by_item, models)
+                if column_name in _LABELS
+                else _build_point_column(scored_rows, models)
+            )
+            out[column_name] = (
+                column if answer_rows is None else column._replace(counts=_count_answers(answer_rows, models))
+            )
     return out
 
 
-def _answer_counts(rows: pd.DataFrame, models: Sequence[str]) -> pd.DataFrame:  # (M, 3)
+def _count_answers(answer_rows: pd.DataFrame, models: Sequence[str]) -> pd.DataFrame:  # (M, 3)
     "The number of answers of each model, and how many of them were refusals or could not be read."
     counts = []
     for model in models:
-        model_rows = rows[rows["model"] == model]
-        outcomes = outcome_counts(model_rows)
-        counts.append((len(model_rows) - outcomes["n_failed"], outcomes["n_refused"], outcomes["n_unread"]))
+        model_rows = answer_rows[answer_rows["model"] == model]
+        n_by_outcome = outcome_counts(model_rows)
+        counts.append((len(model_rows) - n_by_outcome["n_failed"], n_by_outcome["n_refused"], n_by_outcome["n_unread"]))
     return pd.DataFrame(counts, columns=["n", "n_refused", "n_unread"])
 
 # %% ../../../nbs/studies/psychiatrybench/05_standings.ipynb #e66c3a9a
-def _point_column(rows: pd.DataFrame, models: Sequence[str]) -> Column:
-    wide = rows.groupby(["item_id", "cluster", "model"])["points"].mean().unstack("model").reindex(columns=list(models))
-    return Column(wide.index.get_level_values("cluster").to_numpy(), wide.to_numpy(float))
+def _build_point_column(scored_rows: pd.DataFrame, models: Sequence[str]) -> Column:
+    points_by_item = (
+        scored_rows.groupby(["item_id", "cluster", "model"])["points"]
+        .mean()
+        .unstack("model")
+        .reindex(columns=list(models))
+    )
+    return Column(points_by_item.index.get_level_values("cluster").to_numpy(), points_by_item.to_numpy(float))
 
 
-def _label_column(rows: pd.DataFrame, options: Mapping, models: Sequence[str]) -> Column:
-    first = rows.drop_duplicates("item_id").set_index("item_id")
-    ids = list(first.index)
-    labels = pd.Series(ids).map(options).explode().unique().tolist()
-    truth, _, _ = key_and_answer([[]] * len(ids), first["key"], labels)
+def _build_label_column(scored_rows: pd.DataFrame, options_by_item: Mapping, models: Sequence[str]) -> Column:
+    first_rows = scored_rows.drop_duplicates("item_id").set_index("item_id")
+    item_ids = list(first_rows.index)
+    labels = pd.Series(item_ids).map(options_by_item).explode().unique().tolist()
+    truth, _, _ = key_and_answer([[]] * len(item_ids), first_rows["key"], labels)
     answer = np.zeros((len(models), *truth.shape), bool)
-    answered = np.zeros((len(models), len(ids)), bool)
+    is_answered = np.zeros((len(models), len(item_ids)), bool)
     for m, model in enumerate(models):
-        model_rows = rows[rows["model"] == model].drop_duplicates("item_id").set_index("item_id").reindex(ids)
-        answered[m] = model_rows["correct"].notna()
+        model_rows = (
+            scored_rows[scored_rows["model"] == model].drop_duplicates("item_id").set_index("item_id").reindex(item_ids)
+        )
+        is_answered[m] = model_rows["correct"].notna()
         answers = [list(a) if isinstance(a, (list, np.ndarray)) else [] for a in model_rows["answer"]]
-        answer[m] = key_and_answer(answers, [[]] * len(ids), labels)[1]
-    return Column(first["cluster"].to_numpy(), None, truth, answer, answered)
+        answer[m] = key_and_answer(answers, [[]] * len(item_ids), labels)[1]
+    return Column(first_rows["cluster"].to_numpy(), None, truth, answer, is_answered)
 
 # %% ../../../nbs/studies/psychiatrybench/05_standings.ipynb #e1dfb55d
-def _weighted(column: Column, w: np.ndarray) -> np.ndarray:  # (B, M)
+def _weigh_column(column: Column, w: np.ndarray) -> np.ndarray:  # (B, M)
     "The value of a column for every model and every row of weights."
     with np.errstate(invalid="ignore", divide="ignore"):
         if column.points is not None:
-            has = ~np.isnan(column.points)
-            return (w @ np.where(has, column.points, 0)) / (w @ has.astype(float))
-        used = np.flatnonzero(column.truth.any(0))  # a label that no case has weighs nothing
-        y = column.truth[:, used].astype(float)
-        out = []
-        everybody = w @ y
-        for answer, has_answer in zip(column.answer[:, :, used], column.answered):
+            has_value = ~np.isnan(column.points)
+            return (w @ np.where(has_value, column.points, 0)) / (w @ has_value.astype(float))
+        used_labels = np.flatnonzero(column.truth.any(0))  # a label that no case has weighs nothing
+        y = column.truth[:, used_labels].astype(float)
+        model_values = []
+        support_of_all = w @ y
+        for answer, has_answer in zip(column.answer[:, :, used_labels], column.answered):
             p = answer * has_answer[:, None].astype(float)
-            hit = w @ (y * p)
-            answered = w @ p
-            support = everybody if has_answer.all() else w @ (y * has_answer[:, None])
-            f = np.where(answered + support > 0, 2 * hit / np.maximum(answered + support, 1e-300), 0)
-            out.append(100 * (f * support).sum(1) / support.sum(1))
-        return np.column_stack(out)
+            n_hits = w @ (y * p)
+            n_answered = w @ p
+            support = support_of_all if has_answer.all() else w @ (y * has_answer[:, None])
+            f = np.where(n_answered + support > 0, 2 * n_hits / np.maximum(n_answered + support, 1e-300), 0)
+            model_values.append(100 * (f * support).sum(1) / support.sum(1))
+        return np.column_stack(model_values)
 
 
 class Standings(NamedTuple):
@@ -206,43 +226,53 @@ def draw_standings(columns: Mapping[str, Column], models: Sequence[str], *, n_bo
     all_columns = list(columns.values())
     sizes = np.array([len(c.cluster) for c in all_columns])
     clusters = np.concatenate([c.cluster for c in all_columns])
-    codes = np.unique(clusters, return_inverse=True)[1]
-    parts = [slice(end - size, end) for end, size in zip(sizes.cumsum(), sizes)]
+    cluster_codes = np.unique(clusters, return_inverse=True)[1]
+    column_slices = [slice(end - size, end) for end, size in zip(sizes.cumsum(), sizes)]
 
-    def table(w: np.ndarray) -> np.ndarray:
-        stacked = np.stack([_weighted(c, w[:, at]) for c, at in zip(all_columns, parts)], axis=1)
-        return np.concatenate([stacked, stacked.mean(axis=1, keepdims=True)], axis=1)
+    def compute_table(w: np.ndarray) -> np.ndarray:
+        stacked_columns = np.stack(
+            [_weigh_column(c, w[:, column_slice]) for c, column_slice in zip(all_columns, column_slices)], axis=1
+        )
+        return np.concatenate([stacked_columns, stacked_columns.mean(axis=1, keepdims=True)], axis=1)
 
-    strata = _column_sets(codes, parts)
-    weights = [w.astype(float) for w in draw_weights(len(clusters), n_boot, seed=seed, clusters=codes, strata=strata)]
+    strata = _strata_by_columns(cluster_codes, column_slices)
+    weight_chunks = [
+        w.astype(float) for w in draw_weights(len(clusters), n_boot, seed=seed, clusters=cluster_codes, strata=strata)
+    ]
     n = np.stack([c.has.sum(1) if c.counts is None else c.counts["n"].to_numpy() for c in all_columns])
-    cases = np.stack([_n_cases(c, codes[at]) for c, at in zip(all_columns, parts)])
-    values = table(np.ones((1, len(clusters))))[0]
-    draws = table(np.concatenate(weights))
-    counts = (np.vstack([n, n.sum(0)]), np.vstack([cases, cases.min(0)]), np.append(sizes, sizes.sum()))
-    lost = {}
-    for name in ("n_refused", "n_unread"):
-        none = np.full(len(models), np.nan)
-        stacked = np.stack([none if c.counts is None else c.counts[name].to_numpy(float) for c in all_columns])
-        judged = ~np.isnan(stacked).all(axis=0)
-        lost[name] = np.vstack([stacked, np.where(judged, np.nansum(stacked, axis=0), np.nan)])
-    return Standings(tuple(models), (*columns, "average"), values, draws, *counts, lost)
+    n_cases = np.stack(
+        [_n_cases(c, cluster_codes[column_slice]) for c, column_slice in zip(all_columns, column_slices)]
+    )
+    values = compute_table(np.ones((1, len(clusters))))[0]
+    draws = compute_table(np.concatenate(weight_chunks))
+    standings_counts = (np.vstack([n, n.sum(0)]), np.vstack([n_cases, n_cases.min(0)]), np.append(sizes, sizes.sum()))
+    lost_counts = {}
+    for outcome in ("n_refused", "n_unread"):
+        no_counts = np.full(len(models), np.nan)
+        stacked_columns = np.stack(
+            [no_counts if c.counts is None else c.counts[outcome].to_numpy(float) for c in all_columns]
+        )
+        is_counted = ~np.isnan(stacked_columns).all(axis=0)
+        lost_counts[outcome] = np.vstack(
+            [stacked_columns, np.where(is_counted, np.nansum(stacked_columns, axis=0), np.nan)]
+        )
+    return Standings(tuple(models), (*columns, "average"), values, draws, *standings_counts, lost_counts)
 
 
-def _column_sets(codes: np.ndarray, parts: Sequence[slice]) -> np.ndarray:
+def _strata_by_columns(cluster_codes: np.ndarray, column_slices: Sequence[slice]) -> np.ndarray:
     "The stratum of each item: the set of columns that its cluster stands in."
-    member = np.zeros(codes.max() + 1, int)
-    for k, at in enumerate(parts):
-        member[codes[at]] |= 2**k
-    return np.unique(member, return_inverse=True)[1][codes]
+    column_bits = np.zeros(cluster_codes.max() + 1, int)
+    for k, column_slice in enumerate(column_slices):
+        column_bits[cluster_codes[column_slice]] |= 2**k
+    return np.unique(column_bits, return_inverse=True)[1][cluster_codes]
 
 
-def _n_cases(c: Column, codes: np.ndarray) -> np.ndarray:  # (M,)
+def _n_cases(c: Column, cluster_codes: np.ndarray) -> np.ndarray:  # (M,)
     "The number of cases for which each model has a value."
-    return np.array([len(np.unique(codes[has])) for has in c.has])
+    return np.array([len(np.unique(cluster_codes[has_value])) for has_value in c.has])
 
 # %% ../../../nbs/studies/psychiatrybench/05_standings.ipynb #9bd8bdd5
-def _estimate(value: float, draws: np.ndarray, n: int, n_clusters: int, share: bool = False) -> Estimate:
+def _estimate_points(value: float, draws: np.ndarray, n: int, n_clusters: int, share: bool = False) -> Estimate:
     "An estimate in points of 100, from values and bootstrap draws in such points."
     e = Estimate.from_replicates(value / 100, draws / 100, n=int(n), n_clusters=int(n_clusters), share=share)
     return e._replace(estimate=100 * e.estimate, ci_low=100 * e.ci_low, ci_high=100 * e.ci_high)
@@ -250,15 +280,15 @@ def _estimate(value: float, draws: np.ndarray, n: int, n_clusters: int, share: b
 
 def _rank_marks(values: np.ndarray) -> list[str]:  # (M,), NaN where there is none
     "Best, second and lowest of three values or more; equal values share a mark, and have none where all are equal."
-    observed = values[~np.isnan(values)]
-    if len(observed) < 3 or np.ptp(observed) < 1e-9:
+    observed_values = values[~np.isnan(values)]
+    if len(observed_values) < 3 or np.ptp(observed_values) < 1e-9:
         return [""] * len(values)
     out = []
     for x in values:
-        above, below = int((observed > x + 1e-9).sum()), int((observed < x - 1e-9).sum())
-        tied = ", tied" if (np.abs(observed - x) <= 1e-9).sum() > 1 else ""
-        mark = {0: "best", 1: "second"}.get(above, "" if below else "lowest")
-        out.append("" if np.isnan(x) or not mark else mark + tied)
+        n_above, n_below = int((observed_values > x + 1e-9).sum()), int((observed_values < x - 1e-9).sum())
+        tied_suffix = ", tied" if (np.abs(observed_values - x) <= 1e-9).sum() > 1 else ""
+        mark = {0: "best", 1: "second"}.get(n_above, "" if n_below else "lowest")
+        out.append("" if np.isnan(x) or not mark else mark + tied_suffix)
     return out
 
 
@@ -270,17 +300,19 @@ def results_table(s: Standings) -> pd.DataFrame:  # model, task, mark, n, n_with
     Source: PsychiatryBench, table 6.
     """
     rows = []
-    for c, name in enumerate(s.columns):
+    for c, column_name in enumerate(s.columns):
         marks = _rank_marks(np.where(s.n_clusters[c] > 1, s.values[c], np.nan))
         for m, (model, mark) in enumerate(zip(s.models, marks)):
-            without = int(s.n_items[c] - s.n[c, m])
-            if name == "average" and len(s.columns) - 1 < len(RESULT_COLUMNS):
+            n_without = int(s.n_items[c] - s.n[c, m])
+            if column_name == "average" and len(s.columns) - 1 < len(RESULT_COLUMNS):
                 mark = f"{mark} of {len(s.columns) - 1} of {len(RESULT_COLUMNS)} columns".strip()
-            elif name != "average" and mark and without:
+            elif column_name != "average" and mark and n_without:
                 mark = f"{mark}, on {s.n[c, m]} of {s.n_items[c]} items"
-            e = _estimate(s.values[c, m], s.draws[:, c, m], s.n[c, m], s.n_clusters[c, m], name in _RIGHT)
-            lost = {k: x[c, m] for k, x in s.lost.items()}
-            rows.append({"model": model, "task": name, "mark": mark, "n_without": without} | lost | e.row())
+            e = _estimate_points(s.values[c, m], s.draws[:, c, m], s.n[c, m], s.n_clusters[c, m], column_name in _RIGHT)
+            lost_counts = {k: x[c, m] for k, x in s.lost.items()}
+            rows.append(
+                {"model": model, "task": column_name, "mark": mark, "n_without": n_without} | lost_counts | e.row()
+            )
     columns = ["model", "task", "mark", *ESTIMATE_COLUMNS[:1], "n_without", *s.lost, *ESTIMATE_COLUMNS[1:]]
     return pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(s.lost, "Int64"))
 
@@ -289,31 +321,37 @@ def rank_table(s: Standings) -> pd.DataFrame:  # model, n, n_without, ... (rank)
     """The rank of each model by its average, 1 the best, with its bootstrap interval over cases; samples in which some
     model has no average are left out. `n_without` counts the items without a value of this model.
     """
-    ranked = [m for m in range(len(s.models)) if not np.isnan(s.values[-1, m])]
+    ranked_models = [m for m in range(len(s.models)) if not np.isnan(s.values[-1, m])]
     columns = ["model", *ESTIMATE_COLUMNS[:1], "n_without", *ESTIMATE_COLUMNS[1:], "first"]
-    if len(ranked) < 2:
+    if len(ranked_models) < 2:
         return pd.DataFrame(columns=columns)
-    rank = rankdata(-s.values[-1, ranked])
-    ranks = rankdata(-s.draws[:, -1, ranked], axis=1)
-    in_front = rankdata(-s.draws[:, -1, ranked], axis=1, method="min") == 1
-    in_front = in_front / np.maximum(in_front.sum(1, keepdims=True), 1)  # a shared first place counts in equal parts
-    complete = ~np.isnan(ranks).any(1)  # in the other draws some model has no average, and none has a rank
-    cases = s.n_clusters[-1, ranked].min()  # of the model that answered the fewest
+    rank = rankdata(-s.values[-1, ranked_models])
+    rank_draws = rankdata(-s.draws[:, -1, ranked_models], axis=1)
+    share_in_front = rankdata(-s.draws[:, -1, ranked_models], axis=1, method="min") == 1
+    share_in_front = share_in_front / np.maximum(
+        share_in_front.sum(1, keepdims=True), 1
+    )  # a shared first place counts in equal parts
+    is_complete_draw = ~np.isnan(rank_draws).any(1)  # in the other draws some model has no average, and none has a rank
+    n_cases = s.n_clusters[-1, ranked_models].min()  # of the model that answered the fewest
     rows = []
-    for k, m in enumerate(ranked):
-        e = _estimate(float(rank[k]), ranks[:, k], s.n[-1, m], cases)
-        counted = {"model": s.models[m], "n_without": int(s.n_items[-1] - s.n[-1, m])}
-        rows.append(counted | e.row() | {"first": float(in_front[complete, k].mean()) if complete.any() else np.nan})
+    for k, m in enumerate(ranked_models):
+        e = _estimate_points(float(rank[k]), rank_draws[:, k], s.n[-1, m], n_cases)
+        row_head = {"model": s.models[m], "n_without": int(s.n_items[-1] - s.n[-1, m])}
+        rows.append(
+            row_head
+            | e.row()
+            | {"first": float(share_in_front[is_complete_draw, k].mean()) if is_complete_draw.any() else np.nan}
+        )
     return pd.DataFrame(rows, columns=columns).sort_values("estimate", ignore_index=True)
 
 # %% ../../../nbs/studies/psychiatrybench/05_standings.ipynb #ce6f0a98
-def _in_common(column: Column, at: Sequence[int]) -> Column:
+def _restrict_to_common(column: Column, model_indices: Sequence[int]) -> Column:
     "A column restricted to the items for which all of the given models have a value."
-    shared = column.has[at].all(axis=0)
+    has_all_values = column.has[model_indices].all(axis=0)
     if column.points is not None:
-        return Column(column.cluster[shared], column.points[shared][:, at])
-    answers = column.answer[at][:, shared], column.answered[at][:, shared]
-    return Column(column.cluster[shared], None, column.truth[shared], *answers)
+        return Column(column.cluster[has_all_values], column.points[has_all_values][:, model_indices])
+    answer_arrays = column.answer[model_indices][:, has_all_values], column.answered[model_indices][:, has_all_values]
+    return Column(column.cluster[has_all_values], None, column.truth[has_all_values], *answer_arrays)
 
 
 def paired_table(
@@ -330,26 +368,33 @@ def paired_table(
     Raises: ValueError for a pair that is not in the run.
     """
     rows = []
-    order = list(models)
-    for model, reference in pairs.items():
-        if missing := [m for m in (model, reference) if m not in order]:
-            refuse(f"paired_table: thinking must name models of the run ({', '.join(order)}); got {missing}")
-        common = {name: _in_common(c, [order.index(model), order.index(reference)]) for name, c in columns.items()}
-        nonempty = {name: c for name, c in common.items() if len(c.cluster)}
-        differences = {}
-        if nonempty:
-            s = draw_standings(nonempty, [model, reference], n_boot=n_boot, seed=seed)
-            d, draws = (x[..., 0] - x[..., 1] for x in (s.values, s.draws))
-            for c, name in enumerate(s.columns):
-                differences[name] = _estimate(d[c], draws[:, c], s.n[c, 0], s.n_clusters[c].min())
-        if len(nonempty) < len(common):
-            missing = [*(common.keys() - nonempty), "average"]
-            differences |= dict.fromkeys(missing, Estimate.from_limits(np.nan, n=0))
-        left_out = {name: len(columns[name].cluster) - len(c.cluster) for name, c in common.items()}
-        left_out["average"] = sum(left_out.values())
-        for name in [k for k in left_out if k in differences]:
-            head = {"model": model, "against": reference, "task": name, "n_left_out": left_out[name]}
-            rows.append(head | differences[name].row())
+    model_order = list(models)
+    for model, reference_model in pairs.items():
+        if missing_names := [m for m in (model, reference_model) if m not in model_order]:
+            refuse(
+                f"paired_table: thinking must name models of the run ({', '.join(model_order)}); got {missing_names}"
+            )
+        common_columns = {
+            task: _restrict_to_common(c, [model_order.index(model), model_order.index(reference_model)])
+            for task, c in columns.items()
+        }
+        nonempty_columns = {task: c for task, c in common_columns.items() if len(c.cluster)}
+        difference_by_task = {}
+        if nonempty_columns:
+            s = draw_standings(nonempty_columns, [model, reference_model], n_boot=n_boot, seed=seed)
+            d, difference_draws = (x[..., 0] - x[..., 1] for x in (s.values, s.draws))
+            for c, task in enumerate(s.columns):
+                difference_by_task[task] = _estimate_points(
+                    d[c], difference_draws[:, c], s.n[c, 0], s.n_clusters[c].min()
+                )
+        if len(nonempty_columns) < len(common_columns):
+            missing_names = [*(common_columns.keys() - nonempty_columns), "average"]
+            difference_by_task |= dict.fromkeys(missing_names, Estimate.from_limits(np.nan, n=0))
+        n_left_out = {task: len(columns[task].cluster) - len(c.cluster) for task, c in common_columns.items()}
+        n_left_out["average"] = sum(n_left_out.values())
+        for task in [k for k in n_left_out if k in difference_by_task]:
+            row_head = {"model": model, "against": reference_model, "task": task, "n_left_out": n_left_out[task]}
+            rows.append(row_head | difference_by_task[task].row())
     return pd.DataFrame(rows, columns=["model", "against", "task", "n_left_out", *ESTIMATE_COLUMNS])
 
 # %% ../../../nbs/studies/psychiatrybench/05_standings.ipynb #19f0cc95
@@ -359,11 +404,11 @@ def subset_table(columns: Mapping[str, Column], models: Sequence[str]) -> pd.Dat
     Source: PsychiatryBench, equation 11.
     """
     rows = []
-    for name in (c for c in _LABELS if c in columns):
-        c = columns[name]
-        for model, exact, answered in zip(models, (c.answer == c.truth).all(axis=2).astype(float), c.answered):
-            e = estimate(mean, exact[answered], clusters=c.cluster[answered], share=True, seed=0)
-            rows.append({"model": model, "task": name} | e.row())
+    for task in (c for c in _LABELS if c in columns):
+        c = columns[task]
+        for model, is_exact, is_answered in zip(models, (c.answer == c.truth).all(axis=2).astype(float), c.answered):
+            e = estimate(mean, is_exact[is_answered], clusters=c.cluster[is_answered], share=True, seed=0)
+            rows.append({"model": model, "task": task} | e.row())
     return pd.DataFrame(rows, columns=["model", "task", *ESTIMATE_COLUMNS])
 
 # %% ../../../nbs/studies/psychiatrybench/05_standings.ipynb #8bd69227
@@ -374,14 +419,14 @@ def results_layout(table: pd.DataFrame, subset: pd.DataFrame) -> pd.DataFrame:  
     Source: PsychiatryBench, table 6.
     """
     cells = wide_cells(table, "model", "task", 1)
-    f1 = wide_cells(table[table["task"].isin(_LABELS)].drop(columns="n"), "model", "task", 2, times=0.01)
-    counted = subset.drop(columns="n").merge(table[["model", "task", "n"]], on=["model", "task"])
-    exact = wide_cells(counted, "model", "task", 1, times=100)
-    for name in [c for c in _LABELS if c in cells and c in exact]:
-        cells[name] = f1[name] + " / " + exact[name]
+    f1_cells = wide_cells(table[table["task"].isin(_LABELS)].drop(columns="n"), "model", "task", 2, times=0.01)
+    counted_subset = subset.drop(columns="n").merge(table[["model", "task", "n"]], on=["model", "task"])
+    exact_cells = wide_cells(counted_subset, "model", "task", 1, times=100)
+    for task in [c for c in _LABELS if c in cells and c in exact_cells]:
+        cells[task] = f1_cells[task] + " / " + exact_cells[task]
     marks = table.pivot(index="model", columns="task", values="mark").reindex(cells["model"])
-    for name in marks:
-        cells[name] += [f", {mark}" if mark else "" for mark in marks[name]]
+    for task in marks:
+        cells[task] += [f", {mark}" if mark else "" for mark in marks[task]]
     return cells.reindex(columns=["model", *RESULT_COLUMNS, "average"]).fillna("–")
 
 # %% ../../../nbs/studies/psychiatrybench/05_standings.ipynb #9a3c9316
@@ -389,14 +434,14 @@ _KINDS = {True: "medical", False: "general", None: "not stated"}
 _TABLE_5 = ("management plan", "mental qa")
 
 
-def _at_cut(rows: pd.DataFrame, cut: float) -> str:
+def _compare_with_cut(rows: pd.DataFrame, cut: float) -> str:
     "Whether every interval of a model lies at or above a cut (yes), one lies below it (no), or neither (unsure)."
-    with_interval = rows.dropna(subset=["estimate", "ci_low", "ci_high"])
-    if (with_interval["ci_high"] < cut).any():
+    rows_with_interval = rows.dropna(subset=["estimate", "ci_low", "ci_high"])
+    if (rows_with_interval["ci_high"] < cut).any():
         return "no"
-    if len(with_interval) < len(_TABLE_5):
+    if len(rows_with_interval) < len(_TABLE_5):
         return "no interval"
-    return "yes" if (with_interval["ci_low"] >= cut).all() else "unsure"
+    return "yes" if (rows_with_interval["ci_low"] >= cut).all() else "unsure"
 
 
 def medical_table(s: Standings, registry: Mapping[str, Mapping[str, Any]], cut: float = 75.0) -> pd.DataFrame:
@@ -405,15 +450,15 @@ def medical_table(s: Standings, registry: Mapping[str, Mapping[str, Any]], cut: 
 
     Source: PsychiatryBench, table 5 and section 5.1.
     """
-    table = results_table(s).query("task in @_TABLE_5")
-    if not len(table):
+    points_table = results_table(s).query("task in @_TABLE_5")
+    if not len(points_table):
         return pd.DataFrame()
-    wide = wide_cells(table, "model", "task", 1).reindex(columns=["model", *_TABLE_5]).fillna("–")
-    kinds = [_KINDS[(registry.get(m) or {}).get("medical")] for m in wide["model"]]
-    passes = [_at_cut(table[table["model"] == m], cut) for m in wide["model"]]
-    wide = wide.assign(**{f"at or above {cut:g}": passes})
-    wide.insert(0, "kind", pd.Categorical(kinds, list(_KINDS.values())))
-    return wide.sort_values("kind", kind="stable", ignore_index=True).astype({"kind": str})
+    wide_points = wide_cells(points_table, "model", "task", 1).reindex(columns=["model", *_TABLE_5]).fillna("–")
+    model_kinds = [_KINDS[(registry.get(m) or {}).get("medical")] for m in wide_points["model"]]
+    cut_verdicts = [_compare_with_cut(points_table[points_table["model"] == m], cut) for m in wide_points["model"]]
+    wide_points = wide_points.assign(**{f"at or above {cut:g}": cut_verdicts})
+    wide_points.insert(0, "kind", pd.Categorical(model_kinds, list(_KINDS.values())))
+    return wide_points.sort_values("kind", kind="stable", ignore_index=True).astype({"kind": str})
 
 # %% ../../../nbs/studies/psychiatrybench/05_standings.ipynb #8e281d81
 _SOURCES = {True: "open", False: "closed", None: "not stated"}
@@ -425,12 +470,16 @@ def registry_table(registry: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
     Source: PsychiatryBench, tables 3 and 4; the facts are the entries of params.yaml.
     """
     rows = []
-    for name, facts in registry.items():
-        day = facts.get("released")
-        release = pd.Timestamp(str(day)).to_period("Q").strftime("%Y Q%q") if day else "not stated"
-        provider, family = facts.get("provider") or "not stated", facts.get("lineage") or name
-        kind, source = _KINDS[facts.get("medical")], _SOURCES[facts.get("open")]
-        rows.append((kind, name, parameter_count(facts.get("parameters")), source, provider, release, family))
+    for model, facts in registry.items():
+        release_date = facts.get("released")
+        release_quarter = (
+            pd.Timestamp(str(release_date)).to_period("Q").strftime("%Y Q%q") if release_date else "not stated"
+        )
+        provider, family = facts.get("provider") or "not stated", facts.get("lineage") or model
+        kind, openness = _KINDS[facts.get("medical")], _SOURCES[facts.get("open")]
+        rows.append(
+            (kind, model, parameter_count(facts.get("parameters")), openness, provider, release_quarter, family)
+        )
     table = pd.DataFrame(rows, columns=["kind", "model", "size", "source", "provider", "release", "family"])
     return table.sort_values("kind", kind="stable", ignore_index=True)
 
@@ -445,8 +494,8 @@ def of_judge(judged: pd.DataFrame, judge: str | None) -> pd.DataFrame:
 
 def released_rows(table: pd.DataFrame, registry: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
     "Average, release date, family and parameters of each model that has an average and a date, for figure 3."
-    average = table[(table["task"] == "average") & table["estimate"].notna()]
-    facts = [registry.get(m) or {} for m in average["model"]]
-    family = [x.get("lineage") or m for x, m in zip(facts, average["model"])]
-    out = average.assign(released=[x.get("released") for x in facts], family=family)
-    return out.assign(parameters=[x.get("parameters") for x in facts]).dropna(subset=["released"])
+    average_rows = table[(table["task"] == "average") & table["estimate"].notna()]
+    model_facts = [registry.get(m) or {} for m in average_rows["model"]]
+    families = [x.get("lineage") or m for x, m in zip(model_facts, average_rows["model"])]
+    out = average_rows.assign(released=[x.get("released") for x in model_facts], family=families)
+    return out.assign(parameters=[x.get("parameters") for x in model_facts]).dropna(subset=["released"])
