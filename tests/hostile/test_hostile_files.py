@@ -406,11 +406,11 @@ def test_a_hostile_file_is_read_rightly_or_refused_with_its_place(reader, suffix
 
 FUZZ = r"""
 import pickle, random, resource, sys
-from mhbench.studies.mentat.pickled import _table_of_note, pickled_values
+from mhbench.studies.mentat.pickled import _build_table, pickled_values
 
 seeds = pickle.load(open(sys.argv[1], "rb"))
 for data in seeds:
-    _table_of_note(pickled_values(data))  # imports what it needs
+    _build_table(pickled_values(data))  # imports what it needs
 happened = set()
 sys.addaudithook(lambda event, _: happened.add(event) if event != "builtins.id" else None)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -429,7 +429,7 @@ for _ in range(int(sys.argv[3])):
             data[at:at] = bytes([rng.choice(b"cRbo\x81\x93\x85(te}]R.i0")])
         data = data or bytearray(b".")
     try:
-        read += _table_of_note(pickled_values(bytes(data))).num_rows >= 0
+        read += _build_table(pickled_values(bytes(data))).num_rows >= 0
     except Exception:
         pass
 grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before

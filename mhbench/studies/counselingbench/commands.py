@@ -41,11 +41,13 @@ command_group("errors", "wrong answers to people who label the error, and their 
 def _errors_draw(a: argparse.Namespace) -> None:
     p, items, responses = named_answers(a)
     scores = score_responses(items, responses)
-    drawn = error_sample(scores, a.number, mode=a.mode, seed=p["seed"] if a.seed is None else a.seed)
-    if not len(drawn):
+    drawn_answers = error_sample(scores, a.number, mode=a.mode, seed=p["seed"] if a.seed is None else a.seed)
+    if not len(drawn_answers):
         refuse(f"errors draw: --mode must have a wrong answer; got none in mode {a.mode!r}", place=a.study)
-    error_sheet(drawn, items, responses, mode=a.mode).to_csv(new_file(Path(a.to)), index=False, lineterminator="\n")
-    for model, n in drawn.groupby("model").size().items():
+    error_sheet(drawn_answers, items, responses, mode=a.mode).to_csv(
+        new_file(Path(a.to)), index=False, lineterminator="\n"
+    )
+    for model, n in drawn_answers.groupby("model").size().items():
         print(f"{model}: {n} wrong answers in mode {a.mode}")
     print(f"{a.to}: a copy for each annotator, who fills in rater and label (knowledge, context, logical or Abstain)")
 
@@ -63,8 +65,8 @@ def _errors_collect(a: argparse.Namespace) -> None:
     items, _ = run_answers(a.study, [], a.results)
     with rater_key(names_file(root()), a.study):
         ratings, n_empty = write_errors(a.sheets, new_file(Path(a.to)), items)
-    raters = Counter(r.rater for r in ratings)
-    print(f"{len(ratings)} labels by {len(raters)} annotators: {a.to}; {n_empty} rows without a label")
-    print(", ".join(f"{rater}: {n}" for rater, n in raters.items()) + f"; from {len(a.sheets)} sheets")
-    corpus = load_params(root() / a.params)["studies"][a.study]["prepare"]["path"]
-    print(f"put it beside the corpus ({corpus}), its name holding `errors`; the competency stage counts it")
+    n_by_rater = Counter(r.rater for r in ratings)
+    print(f"{len(ratings)} labels by {len(n_by_rater)} annotators: {a.to}; {n_empty} rows without a label")
+    print(", ".join(f"{rater}: {n}" for rater, n in n_by_rater.items()) + f"; from {len(a.sheets)} sheets")
+    corpus_path = load_params(root() / a.params)["studies"][a.study]["prepare"]["path"]
+    print(f"put it beside the corpus ({corpus_path}), its name holding `errors`; the competency stage counts it")

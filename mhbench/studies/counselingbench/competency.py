@@ -57,16 +57,16 @@ def paper_interval(
     Source: samples as in the script of Nguyen et al. 2025, who take the mean of 100 and its t interval; samples smaller
     than the data: Bickel, Götze and van Zwet 1997 (without their rescaling).
     """
-    length = len(arrays[0])
-    if not length or n < 1:
-        refuse(f"paper_interval: there must be a response, and n of 1 or more; got {length} responses, n {n}")
-    code = np.arange(length) if units is None else np.unique(np.asarray(units), return_inverse=True)[1]
-    k = int(code.max()) + 1
-    draws = np.random.default_rng(seed).multinomial(_SAMPLE, np.full(k, 1 / k), n).astype(float)
-    r = np.asarray(statistic(*arrays, weights=draws[:, code]), float)
-    estimate = np.asarray(statistic(*arrays, weights=np.ones((1, length))), float)[0]
-    undefined = int(np.isnan(r.reshape(n, -1)).any(1).sum())
-    return Interval(as_scalar(estimate), *percentile_interval(r, level), k, r, undefined, level, "paper")
+    n_responses = len(arrays[0])
+    if not n_responses or n < 1:
+        refuse(f"paper_interval: there must be a response, and n of 1 or more; got {n_responses} responses, n {n}")
+    question_codes = np.arange(n_responses) if units is None else np.unique(np.asarray(units), return_inverse=True)[1]
+    k = int(question_codes.max()) + 1
+    draw_counts = np.random.default_rng(seed).multinomial(_SAMPLE, np.full(k, 1 / k), n).astype(float)
+    r = np.asarray(statistic(*arrays, weights=draw_counts[:, question_codes]), float)
+    point_estimate = np.asarray(statistic(*arrays, weights=np.ones((1, n_responses))), float)[0]
+    n_undefined = int(np.isnan(r.reshape(n, -1)).any(1).sum())
+    return Interval(as_scalar(point_estimate), *percentile_interval(r, level), k, r, n_undefined, level, "paper")
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #c8a0295d
 MEASURES = ("accuracy", "macro precision", "macro recall", "macro f1")
@@ -75,18 +75,22 @@ MEASURES = ("accuracy", "macro precision", "macro recall", "macro f1")
 def _key_and_answer(g: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
     "Key and answer as one letter each; an answer that could not be read is empty."
     key, answer = g["key"], g["answer"]
-    not_single = g.loc[(key.map(len) != 1).to_numpy(), "item_id"]
-    if len(not_single):
-        value = f"another key ({not_single.iloc[0]}); leave such questions out, and say how many"
-        refuse(f"competency_table: every question must have one right letter; got {value}")
+    items_without_key = g.loc[(key.map(len) != 1).to_numpy(), "item_id"]
+    if len(items_without_key):
+        actual = f"another key ({items_without_key.iloc[0]}); leave such questions out, and say how many"
+        refuse(f"competency_table: every question must have one right letter; got {actual}")
     return np.array([k[0] for k in key], object), np.array([a[0] if len(a) == 1 else "" for a in answer], object)
 
 
-def _four(key: np.ndarray, answer: np.ndarray, *, weights: np.ndarray, classes: Sequence[str]) -> np.ndarray:  # (B, 4)
+def _four_measures(
+    key: np.ndarray, answer: np.ndarray, *, weights: np.ndarray, classes: Sequence[str]
+) -> np.ndarray:  # (B, 4)
     "The four measures for every row of weights."
-    labels = key.tolist(), answer.tolist()
-    averaged = [m(*labels, classes=classes, weights=weights) for m in (metrics.precision, metrics.recall, metrics.f1)]
-    return np.column_stack([metrics.accuracy(*labels, weights=weights), *averaged])
+    key_and_answer = key.tolist(), answer.tolist()
+    macro_measures = [
+        m(*key_and_answer, classes=classes, weights=weights) for m in (metrics.precision, metrics.recall, metrics.f1)
+    ]
+    return np.column_stack([metrics.accuracy(*key_and_answer, weights=weights), *macro_measures])
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #6aa5c38a
 def competency_table(
@@ -107,33 +111,35 @@ def competency_table(
     if interval not in ("case", "question", "paper"):
         refuse(f"competency_table: interval must be case, question or paper; got {interval!r}")
     level = 0.99 if interval == "paper" else 0.95
-    choice = scores[scores["task"].isin(tasks_with("choice"))].assign(all="all")
+    choice_rows = scores[scores["task"].isin(tasks_with("choice"))].assign(all="all")
     rows = []
-    for (*run, breakdown), g in _runs_by_group(choice, by):
-        scored = g.dropna(subset=["correct"]).sort_values(["item_id", "sample"], kind="stable")
-        if scored.empty:
+    for (*run, breakdown), g in _runs_by_group(choice_rows, by):
+        scored_rows = g.dropna(subset=["correct"]).sort_values(["item_id", "sample"], kind="stable")
+        if scored_rows.empty:
             continue
-        units = {"n": scored["item_id"].nunique(), "n_clusters": scored["cluster"].nunique()}
-        name, outcomes = str(g[breakdown].iloc[0]), outcome_counts(g)
-        group = COMPETENCIES.get(name, name)
-        head = dict(zip(RUN, run)) | {"by": breakdown, "group": group, "level": level} | units | outcomes
-        head |= {"n_missing": outcomes["n_failed"], "read_from": how_read(g)}
+        unit_counts = {"n": scored_rows["item_id"].nunique(), "n_clusters": scored_rows["cluster"].nunique()}
+        group_name, n_by_outcome = str(g[breakdown].iloc[0]), outcome_counts(g)
+        short_name = COMPETENCIES.get(group_name, group_name)
+        row_head = (
+            dict(zip(RUN, run)) | {"by": breakdown, "group": short_name, "level": level} | unit_counts | n_by_outcome
+        )
+        row_head |= {"n_missing": n_by_outcome["n_failed"], "read_from": how_read(g)}
         if all_items is not None:
-            questions = of_group(all_items[all_items["task"].isin(tasks_with("choice"))], breakdown, name)
-            head["n_not_asked"] = len(set(questions["item_id"]) - set(g["item_id"]))
-        if none_read(scored):
-            nothing = Estimate.from_limits(np.nan, **units, level=level).row()
-            rows += [nothing | {"measure": m} | head for m in MEASURES]
+            group_items = of_group(all_items[all_items["task"].isin(tasks_with("choice"))], breakdown, group_name)
+            row_head["n_not_asked"] = len(set(group_items["item_id"]) - set(g["item_id"]))
+        if none_read(scored_rows):
+            no_estimate = Estimate.from_limits(np.nan, **unit_counts, level=level).row()
+            rows += [no_estimate | {"measure": m} | row_head for m in MEASURES]
         else:
-            rows += [r | head for r in _group_measures(scored, interval, n_boot, seed, level)]
+            rows += [r | row_head for r in _group_measures(scored_rows, interval, n_boot, seed, level)]
     columns = [*RUN, "by", "group", "measure", "n", "n_clusters", "n_not_asked", "n_missing"]
     columns += ["n_refused", "n_unread", "read_from", "estimate", "ci_low", "ci_high", "interval", "level"]
     return pd.DataFrame(rows, columns=[c for c in columns if all_items is not None or c != "n_not_asked"])
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #19e94b23
-def _runs_by_group(choice: pd.DataFrame, by: Sequence[str]) -> Iterator[tuple[tuple, pd.DataFrame]]:
+def _runs_by_group(choice_rows: pd.DataFrame, by: Sequence[str]) -> Iterator[tuple[tuple, pd.DataFrame]]:
     "The answers of each run, all together and by group: run and breakdown, and the rows."
-    for (run, run_scores), breakdown in product(choice.groupby(RUN, sort=True), ("all", *by)):
+    for (run, run_scores), breakdown in product(choice_rows.groupby(RUN, sort=True), ("all", *by)):
         for _, g in run_scores.groupby(breakdown, sort=True):
             yield (*run, breakdown), g
 
@@ -141,21 +147,31 @@ def _runs_by_group(choice: pd.DataFrame, by: Sequence[str]) -> Iterator[tuple[tu
 def _group_measures(g: pd.DataFrame, interval: str, n_boot: int, seed: int, level: float) -> list[dict]:
     "The four measures of one group, each with the kind of interval that it could be given."
     key, answer = _key_and_answer(g)
-    four = partial(_four, classes=sorted(set(key)))
-    units = g["cluster" if interval == "case" else "item_id"].to_numpy()
+    compute_measures = partial(_four_measures, classes=sorted(set(key)))
+    cluster_ids = g["cluster" if interval == "case" else "item_id"].to_numpy()
     if interval == "paper":
-        intervals = paper_interval(four, key, answer, n=n_boot, level=level, seed=seed, units=units)
+        measure_intervals = paper_interval(
+            compute_measures, key, answer, n=n_boot, level=level, seed=seed, units=cluster_ids
+        )
     else:
-        intervals = bootstrap(four, key, answer, clusters=units, n=n_boot, seed=seed, level=level)
-    counts = {"n": g["item_id"].nunique(), "n_clusters": len(set(units))}
-    estimates = [Estimate.from_interval(interval_column(intervals, k), share=True, **counts) for k in range(4)]
+        measure_intervals = bootstrap(
+            compute_measures, key, answer, clusters=cluster_ids, n=n_boot, seed=seed, level=level
+        )
+    unit_counts = {"n": g["item_id"].nunique(), "n_clusters": len(set(cluster_ids))}
+    estimates = [
+        Estimate.from_interval(interval_column(measure_intervals, k), share=True, **unit_counts) for k in range(4)
+    ]
     if interval != "paper":
-        right = (key == answer).astype(float)
-        estimates[0] = estimate(mean, right, clusters=units, seed=seed, level=level, share=True)._replace(n=counts["n"])
-    kinds = dict.fromkeys(["bootstrap", "paper"], interval)
+        is_right = (key == answer).astype(float)
+        estimates[0] = estimate(mean, is_right, clusters=cluster_ids, seed=seed, level=level, share=True)._replace(
+            n=unit_counts["n"]
+        )
+    interval_names = dict.fromkeys(["bootstrap", "paper"], interval)
     if estimates[0].estimate not in (0, 1):
-        kinds |= dict.fromkeys(OF_COUNTS, interval)
-    return [e.row() | {"measure": m, "interval": kinds.get(e.kind, e.kind)} for m, e in zip(MEASURES, estimates)]
+        interval_names |= dict.fromkeys(OF_COUNTS, interval)
+    return [
+        e.row() | {"measure": m, "interval": interval_names.get(e.kind, e.kind)} for m, e in zip(MEASURES, estimates)
+    ]
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #8318aea2
 def against_marks(table: pd.DataFrame, marks: Mapping[str, float] = MARKS) -> pd.DataFrame:  # above, below or open
@@ -163,15 +179,21 @@ def against_marks(table: pd.DataFrame, marks: Mapping[str, float] = MARKS) -> pd
 
     Source: Nguyen et al. 2025, section 5 (the marks; the rule is ours).
     """
-    sides = {m: [table["ci_low"] >= mark, table["ci_high"] < mark] for m, mark in marks.items()}
-    return table.assign(**{m: np.select(side, ["above", "below"], "open") for m, side in sides.items()})
+    conditions_by_mark = {m: [table["ci_low"] >= mark, table["ci_high"] < mark] for m, mark in marks.items()}
+    return table.assign(
+        **{m: np.select(conditions, ["above", "below"], "open") for m, conditions in conditions_by_mark.items()}
+    )
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #311ff33d
-def _items(scores: pd.DataFrame, mode: str) -> pd.DataFrame:
+def _item_means(scores: pd.DataFrame, mode: str) -> pd.DataFrame:
     "One row a question that was asked in a mode: its case, its competency, and each model's mean."
-    answers = where_read(scores[(scores["mode"] == mode) & (scores["answered_by"] == "plain")], ["model"])
-    wide = answers.pivot_table(index="item_id", columns="model", values="correct", aggfunc="mean", dropna=False)
-    return answers.groupby("item_id").agg(case=("cluster", "first"), group=("category", "first")).join(wide)
+    plain_answers = where_read(scores[(scores["mode"] == mode) & (scores["answered_by"] == "plain")], ["model"])
+    means_by_item = plain_answers.pivot_table(
+        index="item_id", columns="model", values="correct", aggfunc="mean", dropna=False
+    )
+    return (
+        plain_answers.groupby("item_id").agg(case=("cluster", "first"), group=("category", "first")).join(means_by_item)
+    )
 
 
 def _robust_p(estimate: float, deviations: np.ndarray, clusters: np.ndarray, df: int) -> float:
@@ -179,13 +201,13 @@ def _robust_p(estimate: float, deviations: np.ndarray, clusters: np.ndarray, df:
     u = pd.Series(deviations).groupby(clusters).sum().to_numpy()
     if len(u) < 2 or df < 1:
         return np.nan
-    se = np.sqrt(len(u) / (len(u) - 1) * (u**2).sum())
-    return float(2 * stdtr(df, -abs(estimate / se))) if se > 1e-12 else np.nan
+    standard_error = np.sqrt(len(u) / (len(u) - 1) * (u**2).sum())
+    return float(2 * stdtr(df, -abs(estimate / standard_error))) if standard_error > 1e-12 else np.nan
 
 
-def _in_families(out: pd.DataFrame, p: str, method: Adjustment) -> pd.DataFrame:
+def _adjust_in_families(test_rows: pd.DataFrame, p_column: str, method: Adjustment) -> pd.DataFrame:
     "The rows with `p_adjusted`: all questions are one family, and the groups another."
-    return out.assign(p_adjusted=adjust_within(out[p], out["group"] == "all", method))
+    return test_rows.assign(p_adjusted=adjust_within(test_rows[p_column], test_rows["group"] == "all", method))
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #c5c64216
 def medical_models(
@@ -207,47 +229,49 @@ def medical_models(
 
     Raises: ValueError for a model that did not answer in the mode.
     """
-    wide = _items(scores, mode) if pairs else pd.DataFrame()
-    adjusted: dict[frozenset, float] = {}
+    item_means = _item_means(scores, mode) if pairs else pd.DataFrame()
+    p_by_pair: dict[frozenset, float] = {}
     if every_two is not None:
-        plain = every_two[(every_two["mode"] == mode) & (every_two["answered_by"] == "plain")]
-        adjusted = {frozenset((r.first, r.second)): r.p_adjusted for r in plain.itertuples()}
+        plain_pairs = every_two[(every_two["mode"] == mode) & (every_two["answered_by"] == "plain")]
+        p_by_pair = {frozenset((r.first, r.second)): r.p_adjusted for r in plain_pairs.itertuples()}
     rows = []
     for medical, general in pairs.items():
-        if missing := [m for m in (medical, general) if m not in wide]:
-            allowed = f"models that answered in mode {mode!r} ({', '.join(wide.columns[2:])})"
-            refuse(f"medical_models: pairs must name {allowed}; got {missing[0]!r}")
-        for name, g in [("all", wide), *wide.groupby("group", sort=True)]:
-            answered = g.dropna(subset=[medical, general])
-            case = answered["case"].to_numpy()
-            n, n_cases = len(answered), len(set(case))
-            row: dict[str, Any] = {"medical": medical, "general": general, "group": str(name), "n": n}
+        if missing_models := [m for m in (medical, general) if m not in item_means]:
+            models_in_words = f"models that answered in mode {mode!r} ({', '.join(item_means.columns[2:])})"
+            refuse(f"medical_models: pairs must name {models_in_words}; got {missing_models[0]!r}")
+        for group_name, g in [("all", item_means), *item_means.groupby("group", sort=True)]:
+            answered_items = g.dropna(subset=[medical, general])
+            case_ids = answered_items["case"].to_numpy()
+            n, n_cases = len(answered_items), len(set(case_ids))
+            row: dict[str, Any] = {"medical": medical, "general": general, "group": str(group_name), "n": n}
             row |= {"n_clusters": n_cases, "n_left_out": len(g) - n}
-            if g is wide:
-                row["p_every_two"] = adjusted.get(frozenset((medical, general)), np.nan)
+            if g is item_means:
+                row["p_every_two"] = p_by_pair.get(frozenset((medical, general)), np.nan)
             if n_cases > 1:
-                d = (answered[medical] - answered[general]).to_numpy()
-                t = paired_t(answered[medical], answered[general])
-                row = mean_difference(d, case, largest=1).row() | row | {"t": t.statistic, "df": t.df, "p": t.p}
-                row["p_case"] = float(difference_p(d, case, largest=1.0))
+                d = (answered_items[medical] - answered_items[general]).to_numpy()
+                t = paired_t(answered_items[medical], answered_items[general])
+                row = mean_difference(d, case_ids, largest=1).row() | row | {"t": t.statistic, "df": t.df, "p": t.p}
+                row["p_case"] = float(difference_p(d, case_ids, largest=1.0))
             rows.append(row)
     columns = ["medical", "general", "group", "n", "n_clusters", "n_left_out", "estimate", "ci_low", "ci_high"]
     columns += ["interval", "level", "t", "df", "p", "p_case", "p_adjusted", "p_every_two"]
     out = pd.DataFrame(rows, columns=columns)
     return (
-        _in_families(out, "p_case", method).assign(group=out["group"].replace(COMPETENCIES)) if rows else pd.DataFrame()
+        _adjust_in_families(out, "p_case", method).assign(group=out["group"].replace(COMPETENCIES))
+        if rows
+        else pd.DataFrame()
     )
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #a2c46d51
 _TESTED = ["n", "estimate", "ci_low", "ci_high", "interval", "level", "t", "df", "p", "p_adjusted"]
 
 
-def _over_clusters(d: np.ndarray, clusters: np.ndarray) -> dict:
+def _test_over_clusters(d: np.ndarray, clusters: np.ndarray) -> dict:
     "Mean of the differences of shares d over units, within -1 and 1; the t interval and test robust to clusters."
     m = cluster_mean(d[~np.isnan(d)], clusters[~np.isnan(d)], 0.0)
-    half = stdtrit(max(m.df, 1), 0.975) * m.se
-    ends = np.clip([m.mean - half, m.mean + half], -1, 1)
-    row = Estimate.from_limits(m.mean, *ends, n=m.n, n_clusters=m.n_clusters, kind="t").row()
+    half_width = stdtrit(max(m.df, 1), 0.975) * m.se
+    limits = np.clip([m.mean - half_width, m.mean + half_width], -1, 1)
+    row = Estimate.from_limits(m.mean, *limits, n=m.n, n_clusters=m.n_clusters, kind="t").row()
     if m.n_clusters < 2:
         return row
     t = m.mean / m.se if m.se > NO_WIDTH else np.nan
@@ -265,10 +289,10 @@ def over_units(
 
     Source: Bell and McCaffrey 2002.
     """
-    labels = np.arange(len(differences)) if clusters is None else np.asarray(clusters)
-    rows = [{"group": c} | _over_clusters(x.to_numpy(float), labels) for c, x in differences.items()]
+    cluster_labels = np.arange(len(differences)) if clusters is None else np.asarray(clusters)
+    rows = [{"group": c} | _test_over_clusters(x.to_numpy(float), cluster_labels) for c, x in differences.items()]
     out = pd.DataFrame(rows).reindex(columns=["group", *_TESTED])
-    return _in_families(out, "p", method)
+    return _adjust_in_families(out, "p", method)
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #a7dfa7b1
 def compare_competencies(accuracies: pd.DataFrame, *, method: Adjustment = "holm") -> pd.DataFrame:  # a row a pair
@@ -279,23 +303,25 @@ def compare_competencies(accuracies: pd.DataFrame, *, method: Adjustment = "holm
     """
     if accuracies.shape[1] < 2:
         refuse(f"compare_competencies: accuracies must have two columns or more; got {list(accuracies.columns)}")
-    models = np.arange(len(accuracies))
+    model_indices = np.arange(len(accuracies))
     rows = []
     for a, b in combinations(accuracies, 2):
         d = accuracies[a] - accuracies[b]
-        rows.append({"first": a, "second": b} | _over_clusters(d.to_numpy(float), models))
+        rows.append({"first": a, "second": b} | _test_over_clusters(d.to_numpy(float), model_indices))
     out = pd.DataFrame(rows).reindex(columns=["first", "second", *_TESTED])
     return out.assign(p_adjusted=adjust_p(out["p"], method))
 
 
-def _of_the_same_models(wide: pd.DataFrame, a: str, b: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+def _select_same_models(item_means: pd.DataFrame, a: str, b: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
     "Means over the models that answered either group, on the questions that all of them did; cases, groups, models."
-    pair = wide[wide.index.get_level_values("group").isin([a, b])]
-    answered = pair.notna().groupby("group").mean()
-    complete = pair.loc[:, (answered >= 0.5).all()].dropna() if len(answered) == 2 else pair.iloc[:0]
-    x = complete.mean(axis=1)
-    case, group = (x.index.get_level_values(name).to_numpy() for name in ("case", "group"))
-    return x.to_numpy(float), case, group, complete.shape[1]
+    pair_rows = item_means[item_means.index.get_level_values("group").isin([a, b])]
+    share_answered = pair_rows.notna().groupby("group").mean()
+    complete_rows = (
+        pair_rows.loc[:, (share_answered >= 0.5).all()].dropna() if len(share_answered) == 2 else pair_rows.iloc[:0]
+    )
+    x = complete_rows.mean(axis=1)
+    case_ids, groups = (x.index.get_level_values(level_name).to_numpy() for level_name in ("case", "group"))
+    return x.to_numpy(float), case_ids, groups, complete_rows.shape[1]
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #93a029ec
 def competency_differences(
@@ -308,24 +334,24 @@ def competency_differences(
     `p` is the cluster-robust t-test's, with one degree of freedom less than the competency in fewer cases has cases.
     Source: Zou and Donner 2008 (interval); Liang and Zeger 1986; Cameron and Miller 2015, section VI.
     """
-    wide = _items(scores, mode).dropna(subset=["group"]).set_index(["case", "group"])
-    names = sorted(set(wide.index.get_level_values("group")))
+    item_means = _item_means(scores, mode).dropna(subset=["group"]).set_index(["case", "group"])
+    group_names = sorted(set(item_means.index.get_level_values("group")))
     rows = []
-    for a, b in combinations(names, 2):
-        x, case, group, n_models = _of_the_same_models(wide, a, b)
-        first, second = group == a, group == b
-        n = int(first.sum()), int(second.sum())
+    for a, b in combinations(group_names, 2):
+        x, case_ids, groups, n_models = _select_same_models(item_means, a, b)
+        is_first, is_second = groups == a, groups == b
+        n = int(is_first.sum()), int(is_second.sum())
         a, b = COMPETENCIES.get(a, a), COMPETENCIES.get(b, b)
         row = {"first": a, "second": b, "n_first": n[0], "n_second": n[1], "n_models": n_models}
         if not all(n):
-            nothing = Estimate.from_limits(np.nan, n=0)._replace(kind="unconnected").row()
-            rows.append(row | {"n_first": 0, "n_second": 0} | nothing | {"p": np.nan})
+            no_estimate = Estimate.from_limits(np.nan, n=0)._replace(kind="unconnected").row()
+            rows.append(row | {"n_first": 0, "n_second": 0} | no_estimate | {"p": np.nan})
             continue
-        difference = group_difference(x, second, case, share=True)
-        influence = first * (x - x[first].mean()) / n[0] - second * (x - x[second].mean()) / n[1]
-        cases = len(set(case[first])), len(set(case[second]))
-        p = _robust_p(difference.estimate, influence, case, min(cases) - 1)
-        rows.append(row | {"cases_first": cases[0], "cases_second": cases[1]} | difference.row() | {"p": p})
+        difference = group_difference(x, is_second, case_ids, share=True)
+        influences = is_first * (x - x[is_first].mean()) / n[0] - is_second * (x - x[is_second].mean()) / n[1]
+        n_cases = len(set(case_ids[is_first])), len(set(case_ids[is_second]))
+        p = _robust_p(difference.estimate, influences, case_ids, min(n_cases) - 1)
+        rows.append(row | {"cases_first": n_cases[0], "cases_second": n_cases[1]} | difference.row() | {"p": p})
     out = pd.DataFrame(rows)
     return out.assign(p_adjusted=adjust_p(out["p"], method)) if rows else out
 
@@ -346,10 +372,10 @@ def count_cases(
             return i.variant.get("conditions", "").partition(" ")[0] or "(none)"
         return (i.category if by == "category" else i.variant.get(by)) or "(none)"
 
-    pairs = pd.DataFrame({by: map(value, items), "case": [i.group_id for i in items]})
-    table = pairs.groupby(by)["case"].agg(n_questions="size", n_cases="nunique")
-    table = table.assign(share=table["n_questions"] / max(len(items), 1))
-    return table.sort_values(["n_questions", "n_cases"], ascending=False)
+    values_and_cases = pd.DataFrame({by: map(value, items), "case": [i.group_id for i in items]})
+    count_table = values_and_cases.groupby(by)["case"].agg(n_questions="size", n_cases="nunique")
+    count_table = count_table.assign(share=count_table["n_questions"] / max(len(items), 1))
+    return count_table.sort_values(["n_questions", "n_cases"], ascending=False)
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #d912e238
 def case_table(items: Sequence[Item]) -> pd.DataFrame:  # by, group, n_questions, n_cases, share
@@ -360,8 +386,8 @@ def case_table(items: Sequence[Item]) -> pd.DataFrame:  # by, group, n_questions
     """
     columns = ("publisher", "condition", "ethnicity_group", "category")
     headings = ("publisher", "condition", "ethnicity group", "competency")
-    parts = {heading: count_cases(items, by) for heading, by in zip(headings, columns)}
-    return pd.concat(parts, names=["by", "group"]).reset_index().replace({"group": COMPETENCIES})
+    counts_by_heading = {heading: count_cases(items, by) for heading, by in zip(headings, columns)}
+    return pd.concat(counts_by_heading, names=["by", "group"]).reset_index().replace({"group": COMPETENCIES})
 
 
 class Choice(NamedTuple):
@@ -372,16 +398,16 @@ class Choice(NamedTuple):
 
     def counts(self) -> pd.DataFrame:  # one row
         "Questions, cases and settings."
-        counts = {"questions": self.scores["item_id"].nunique(), "cases": self.scores["cluster"].nunique()}
-        counts["settings"] = len(self.scores.groupby(["model", "mode"]))
-        return pd.DataFrame([counts | {"questions without a competency": self.n_without}])
+        count_by_name = {"questions": self.scores["item_id"].nunique(), "cases": self.scores["cluster"].nunique()}
+        count_by_name["settings"] = len(self.scores.groupby(["model", "mode"]))
+        return pd.DataFrame([count_by_name | {"questions without a competency": self.n_without}])
 
 
 def choice_scores(scores: pd.DataFrame) -> Choice:  # scores: of the score stage
     "The scores of multiple-choice questions."
-    choice = scores[scores["task"].isin(tasks_with("choice"))]
-    choice = choice.assign(mode=mode_names(choice))  # majorities of samples are modes of their own
-    return Choice(choice, choice.loc[choice["category"].isna(), "item_id"].nunique())
+    choice_rows = scores[scores["task"].isin(tasks_with("choice"))]
+    choice_rows = choice_rows.assign(mode=mode_names(choice_rows))  # majorities of samples are modes of their own
+    return Choice(choice_rows, choice_rows.loc[choice_rows["category"].isna(), "item_id"].nunique())
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #117af13b
 def accuracies(table: pd.DataFrame) -> pd.DataFrame:  # table: of competency_table
@@ -398,24 +424,24 @@ def standings(accuracy: pd.DataFrame, choice: pd.DataFrame, marks: Mapping[str, 
 
     Source: Nguyen et al. 2025, section 5.
     """
-    total = against_marks(accuracy[accuracy["by"] == "all"], marks)
-    tied = choice[choice["how"] == "majority: tie"].groupby(["model", "mode"]).size().rename("n_tied").reset_index()
-    out = total.merge(tied, how="left", on=["model", "mode"]).fillna({"n_tied": 0}).astype({"n_tied": int})
+    overall_rows = against_marks(accuracy[accuracy["by"] == "all"], marks)
+    n_tied = choice[choice["how"] == "majority: tie"].groupby(["model", "mode"]).size().rename("n_tied").reset_index()
+    out = overall_rows.merge(n_tied, how="left", on=["model", "mode"]).fillna({"n_tied": 0}).astype({"n_tied": int})
     return out[[c for c in (*_STANDING, *marks) if c in out]]
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #e5d77efc
 _MODES_OF_PAPER = ("zero_shot", "few_shot", "few_shot_cot", "cot")
 
 
-def _by_mode(accuracy: pd.DataFrame) -> pd.DataFrame:
+def _sort_by_mode(accuracy: pd.DataFrame) -> pd.DataFrame:
     "Rows by way of answering, as the paper's table 2 orders them; the plain answer before votes."
-    plain = accuracy["mode"].str.partition(",")[0].map({m: k for k, m in enumerate(_MODES_OF_PAPER)})
-    return accuracy.assign(_plain=plain).sort_values(["_plain", "mode"], kind="stable")
+    mode_order = accuracy["mode"].str.partition(",")[0].map({m: k for k, m in enumerate(_MODES_OF_PAPER)})
+    return accuracy.assign(_plain=mode_order).sort_values(["_plain", "mode"], kind="stable")
 
 
 def by_setting(accuracy: pd.DataFrame) -> pd.DataFrame:  # model, then a column a mode: cells of text
     "Accuracies with interval and n, one row a model, one column a setting. Source: Nguyen et al. 2025, table 2."
-    return wide_cells(_by_mode(accuracy[accuracy["by"] == "all"]), "model", "mode")
+    return wide_cells(_sort_by_mode(accuracy[accuracy["by"] == "all"]), "model", "mode")
 
 
 def by_competency(accuracy: pd.DataFrame) -> pd.DataFrame:  # mode, model, all, then a column a competency: text
@@ -424,18 +450,28 @@ def by_competency(accuracy: pd.DataFrame) -> pd.DataFrame:  # mode, model, all, 
 
     Source: Nguyen et al. 2025, tables 3, A8 and A9.
     """
-    wide = wide_cells(_by_mode(accuracy), ["mode", "model"], "group")
-    return wide.reindex(columns=["mode", "model", "all", *SHORT]).fillna("–")
+    cell_table = wide_cells(_sort_by_mode(accuracy), ["mode", "model"], "group")
+    return cell_table.reindex(columns=["mode", "model", "all", *SHORT]).fillna("–")
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #45c7724a
 def model_table(registry: Mapping[str, Mapping[str, Any]], pairs: Mapping[str, str]) -> pd.DataFrame:
     "Facts about each model, general ones first. Source: Nguyen et al. 2025, table A4."
-    kinds = {True: "medical", False: "general", None: "not stated"}
+    kind_by_medical = {True: "medical", False: "general", None: "not stated"}
     rows = []
-    for name, facts in registry.items():
-        released, data, licence = (facts.get(k) or "not stated" for k in ("released", "data", "licence"))
-        size = parameter_count(facts.get("parameters"))
-        rows.append((kinds[facts.get("medical")], name, released, data, pairs.get(name, "–"), size, licence))
+    for model, model_facts in registry.items():
+        released, training_data, licence = (model_facts.get(k) or "not stated" for k in ("released", "data", "licence"))
+        size_in_words = parameter_count(model_facts.get("parameters"))
+        rows.append(
+            (
+                kind_by_medical[model_facts.get("medical")],
+                model,
+                released,
+                training_data,
+                pairs.get(model, "–"),
+                size_in_words,
+                licence,
+            )
+        )
     columns = ["kind", "model", "released", "fine-tuned on", "base", "size", "licence"]
     return pd.DataFrame(rows, columns=columns).sort_values("kind", kind="stable", ignore_index=True)
 
@@ -448,10 +484,10 @@ def question_counts(accuracy: pd.DataFrame) -> pd.DataFrame:  # one row, a colum
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #3f177f0b
 def interval_rows(accuracy: pd.DataFrame, mode: str) -> pd.DataFrame:
     "The accuracies of one mode, all questions first, then the competencies in the paper's order."
-    rows = accuracy[accuracy["mode"] == mode]
-    total = rows[rows["group"] == "all"].sort_values("estimate", ascending=False, kind="stable")
-    models = pd.concat([total, rows])["model"].unique()  # the most accurate first
-    return in_paper_order(rows.assign(model=pd.Categorical(rows["model"], models)), "group")
+    mode_rows = accuracy[accuracy["mode"] == mode]
+    overall_rows = mode_rows[mode_rows["group"] == "all"].sort_values("estimate", ascending=False, kind="stable")
+    models_by_accuracy = pd.concat([overall_rows, mode_rows])["model"].unique()  # the most accurate first
+    return in_paper_order(mode_rows.assign(model=pd.Categorical(mode_rows["model"], models_by_accuracy)), "group")
 
 
 def level_of(rows: pd.DataFrame) -> float:  # 0.95 where there is no row
@@ -460,20 +496,20 @@ def level_of(rows: pd.DataFrame) -> float:  # 0.95 where there is no row
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #08125470
 def _accuracy_by_competency(accuracy: pd.DataFrame, mode: str) -> pd.DataFrame:
     "One row a model, one column a competency that some model was asked."
-    wide = accuracy[accuracy["mode"] == mode].pivot(index="model", columns="group", values="estimate")
-    return wide.reindex(columns=SHORT).dropna(axis=1, how="all")
+    accuracy_table = accuracy[accuracy["mode"] == mode].pivot(index="model", columns="group", values="estimate")
+    return accuracy_table.reindex(columns=SHORT).dropna(axis=1, how="all")
 
 
 def over_models(accuracy: pd.DataFrame, *, mode: str, method: Adjustment) -> pd.DataFrame:
     "Comparisons of two competencies with models as units; no row below two competencies."
-    wide = _accuracy_by_competency(accuracy, mode)
-    return pd.DataFrame() if wide.shape[1] < 2 else compare_competencies(wide, method=method)
+    accuracy_table = _accuracy_by_competency(accuracy, mode)
+    return pd.DataFrame() if accuracy_table.shape[1] < 2 else compare_competencies(accuracy_table, method=method)
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #312ed79a
 def pairs_asked(pairs: Mapping[str, str], choice: pd.DataFrame, mode: str) -> dict[str, str]:
     "The pairs (medical model -> its general one) in which both answered in a mode."
-    answered = set(choice.loc[choice["mode"] == mode, "model"])
-    return {medical: general for medical, general in pairs.items() if {medical, general} <= answered}
+    answered_models = set(choice.loc[choice["mode"] == mode, "model"])
+    return {medical: general for medical, general in pairs.items() if {medical, general} <= answered_models}
 
 
 def pairs_not_asked(pairs: Mapping[str, str], compared: Mapping[str, str], mode: str) -> dict[str, str]:
@@ -490,11 +526,13 @@ def over_pairs(medical: pd.DataFrame, *, method: Adjustment) -> pd.DataFrame:
     """
     if not len(medical):
         return pd.DataFrame()
-    differences = medical.pivot(index=["medical", "general"], columns="group", values="estimate")
-    general = differences.index.get_level_values("general")
-    out = over_units(differences[[g for g in ("all", *SHORT) if g in differences]], clusters=general, method=method)
-    counted = medical.dropna(subset=["estimate"]).groupby("group")["general"].nunique()
-    out.insert(2, "n_general", out["group"].map(counted).fillna(0).astype(int))
+    difference_table = medical.pivot(index=["medical", "general"], columns="group", values="estimate")
+    general_models = difference_table.index.get_level_values("general")
+    out = over_units(
+        difference_table[[g for g in ("all", *SHORT) if g in difference_table]], clusters=general_models, method=method
+    )
+    n_general = medical.dropna(subset=["estimate"]).groupby("group")["general"].nunique()
+    out.insert(2, "n_general", out["group"].map(n_general).fillna(0).astype(int))
     return out
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #d7ff936e
@@ -506,14 +544,18 @@ def annotator_agreement(
     cases: Mapping[str, str] | None = None,  # item_id -> its case; None: each question by itself
 ) -> pd.DataFrame:  # measure, n, n_clusters, estimate, ci_low, ci_high; no row below two questions that both labelled
     "Agreement of the two annotators on the competency of a question."
-    labels = [r for r in ratings if r.target == "competency" and r.rater in ANNOTATORS]
-    long = pd.DataFrame([(r.item_id, r.rater, r.label) for r in labels], columns=["item_id", "rater", "label"])
-    wide = long.pivot(index="item_id", columns="rater", values="label").dropna()
-    if set(wide) != set(ANNOTATORS) or len(wide) < 2:
+    competency_ratings = [r for r in ratings if r.target == "competency" and r.rater in ANNOTATORS]
+    label_rows = pd.DataFrame(
+        [(r.item_id, r.rater, r.label) for r in competency_ratings], columns=["item_id", "rater", "label"]
+    )
+    label_table = label_rows.pivot(index="item_id", columns="rater", values="label").dropna()
+    if set(label_table) != set(ANNOTATORS) or len(label_table) < 2:
         return pd.DataFrame()
-    label_pairs = wide[[*ANNOTATORS]].to_numpy(object).T
-    case = np.array([(cases or {}).get(i, i) for i in wide.index], object)
-    rows = [{"measure": k} | agreement_estimate(label_pairs, m, clusters=case).row() for k, m in AGREEMENT.items()]
+    label_pairs = label_table[[*ANNOTATORS]].to_numpy(object).T
+    case_codes = np.array([(cases or {}).get(i, i) for i in label_table.index], object)
+    rows = [
+        {"measure": k} | agreement_estimate(label_pairs, m, clusters=case_codes).row() for k, m in AGREEMENT.items()
+    ]
     columns = ["measure", "n", "n_clusters", "estimate", "ci_low", "ci_high", "interval", "level"]
     return pd.DataFrame(rows, columns=columns)
 
@@ -527,21 +569,21 @@ class ErrorLabels(NamedTuple):
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #c133613f
 def labelled_errors(ratings: Iterable[Rating], choice: pd.DataFrame) -> ErrorLabels:
     "The labels of errors that belong to a wrong answer of this run."
-    labels = error_labels(ratings, set(choice["model"]))
-    wrong = choice[choice["correct"] == 0]
-    erred = set(zip(wrong["item_id"], wrong["model"], strict=True))
-    matched = [r for r in labels if (r.item_id, r.target) in erred]
-    return ErrorLabels(matched, len(labels) - len(matched))
+    label_ratings = error_labels(ratings, set(choice["model"]))
+    wrong_answers = choice[choice["correct"] == 0]
+    wrong_keys = set(zip(wrong_answers["item_id"], wrong_answers["model"], strict=True))
+    matched_ratings = [r for r in label_ratings if (r.item_id, r.target) in wrong_keys]
+    return ErrorLabels(matched_ratings, len(label_ratings) - len(matched_ratings))
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #cba029b0
 def competency_headline(accuracy: pd.DataFrame) -> pd.DataFrame:  # measure, model, mode, n, estimate, ..., level
     "Accuracy by competency."
-    main = accuracy[accuracy["by"] != "all"]
-    return main.assign(measure="accuracy, " + main["group"])
+    competency_rows = accuracy[accuracy["by"] != "all"]
+    return competency_rows.assign(measure="accuracy, " + competency_rows["group"])
 
 
 def uncounted_settings(choice: Choice, accuracy: pd.DataFrame) -> list[str]:
     "Settings whose competencies do not sum to their questions; none where every question has a competency."
-    total = accuracy[accuracy["by"] == "all"].set_index(["model", "mode"])["n"]
-    parts = accuracy[accuracy["by"] != "all"].groupby(["model", "mode"])["n"].sum().reindex(total.index)
-    return [] if choice.n_without else [f"{m}/{mode}" for m, mode in total.index[parts != total]]
+    n_questions = accuracy[accuracy["by"] == "all"].set_index(["model", "mode"])["n"]
+    n_in_groups = accuracy[accuracy["by"] != "all"].groupby(["model", "mode"])["n"].sum().reindex(n_questions.index)
+    return [] if choice.n_without else [f"{m}/{mode}" for m, mode in n_questions.index[n_in_groups != n_questions]]

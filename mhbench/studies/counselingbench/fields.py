@@ -47,14 +47,14 @@ def parse_demographics(text: str) -> dict[str, str]:
     number in its examination.
     """
     text = INSTRUCTION_LINE.sub("", plain_text(text))
-    number = LEADING_NUMBER.match(text)
-    _, *parts = _LABEL.split(text)
-    out = {"case": number[1]} if number else {}
-    for label, value in zip(parts[::2], parts[1::2]):
+    number_match = LEADING_NUMBER.match(text)
+    _, *labels_and_values = _LABEL.split(text)
+    out = {"case": number_match[1]} if number_match else {}
+    for label, value in zip(labels_and_values[::2], labels_and_values[1::2]):
         if value := value.strip(" ,;\n"):
             out.setdefault(_LABELS[label.casefold()], value)
-    if (combined := out.pop("gender_and_orientation", None)) is not None:
-        gender, _, orientation = combined.partition(",")
+    if (gender_and_orientation := out.pop("gender_and_orientation", None)) is not None:
+        gender, _, orientation = gender_and_orientation.partition(",")
         out.setdefault("gender", gender.strip())
         if orientation.strip():
             out.setdefault("sexual_orientation", orientation.strip())

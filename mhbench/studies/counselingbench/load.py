@@ -61,20 +61,20 @@ class CounselingRow(Record):
 
     @property
     def right(self) -> str:
-        answer = plain_text(self.correct_answer)
-        return letters(4)[self.choices.index(answer)] if self.choices.count(answer) == 1 else ""
+        answer_text = plain_text(self.correct_answer)
+        return letters(4)[self.choices.index(answer_text)] if self.choices.count(answer_text) == 1 else ""
 
     @model_validator(mode="after")
-    def _consistent(self):
+    def _check_consistent(self):
         if len(set(self.choices)) < 4:
             raise ValueError("choice_a to choice_d must differ")
         if not self.right:
             raise ValueError("correct_answer must be the text of one of the four choices")
         if self.correct_answer_letter not in (None, self.right):
             raise ValueError(f"correct_answer_letter must name the choice that correct_answer gives, {self.right}")
-        for name in ("label", "label_h", "label_s", "label_third"):
-            if (text := getattr(self, name)) is not None and competency(text) is None:
-                raise ValueError(f"{name} must be one of {list(fields.COMPETENCIES)}")
+        for label_field in ("label", "label_h", "label_s", "label_third"):
+            if (label_text := getattr(self, label_field)) is not None and competency(label_text) is None:
+                raise ValueError(f"{label_field} must be one of {list(fields.COMPETENCIES)}")
         label, h, s = (competency(x) if x else None for x in (self.label, self.label_h, self.label_s))
         if label and h and h == s != label:
             raise ValueError(f"label must be the annotators' where they agree, {self.label_h!r}")
@@ -85,10 +85,10 @@ class CounselingRow(Record):
         "The competency, and how it came about: given, or as `break_ties` says; (None, None) without annotators."
         if self.label:
             return competency(self.label), "given"
-        h, s, third = (competency(x) if x else None for x in (self.label_h, self.label_s, self.label_third))
+        h, s, third_label = (competency(x) if x else None for x in (self.label_h, self.label_s, self.label_third))
         if not (h and s):
             return None, None
-        return fields.break_ties(h, s, third)
+        return fields.break_ties(h, s, third_label)
 
     @property
     def case_text(self) -> str:
@@ -99,8 +99,8 @@ class CounselingRow(Record):
         def slug(t):
             return re.sub(r"[^a-z0-9]+", "-", t.casefold()).strip("-")
 
-        digest = _digest_of_texts(plain_text(self.question), *self.choices)[:8]
-        return f"counselingbench-{slug(self.publisher)}-{slug(self.exam)}-{slug(self.number)}-{digest}"
+        text_digest = _digest_of_texts(plain_text(self.question), *self.choices)[:8]
+        return f"counselingbench-{slug(self.publisher)}-{slug(self.exam)}-{slug(self.number)}-{text_digest}"
 
     @property
     def group_id(self) -> str:
@@ -143,9 +143,9 @@ def _question_row(place: str, row: dict, strict: bool) -> CounselingRow | None:
 # %% ../../../nbs/studies/counselingbench/02_load.ipynb #75e426f9
 def _item_of_row(place: str, r: CounselingRow) -> dict[str, Any]:
     demographics = fields.parse_demographics(r.demographic)
-    conditions = fields.icd_blocks(demographics.get("diagnosis", "")) or fields.icd_blocks(r.problem)
-    details = demographics | {"ethnicity_group": fields.ethnicity_group(demographics.get("ethnicity"))}
-    details |= {"conditions": " ".join(conditions)}
+    icd_codes = fields.icd_blocks(demographics.get("diagnosis", "")) or fields.icd_blocks(r.problem)
+    variant_fields = demographics | {"ethnicity_group": fields.ethnicity_group(demographics.get("ethnicity"))}
+    variant_fields |= {"conditions": " ".join(icd_codes)}
     context = {
         "Patient demographics": fields.LEADING_NUMBER.sub("", r.case_text),
         "Mental status exam": r.mental_status,
@@ -162,8 +162,8 @@ def _item_of_row(place: str, r: CounselingRow) -> dict[str, Any]:
         context={k: plain_text(v) for k, v in context.items() if v.strip()},
         rationale=re.sub(r"^Explanation:\s*", "", plain_text(r.explanation)) or None,
         category=r.resolved[0],
-        topic=fields.condition(conditions),
-        variant={k: v for k, v in details.items() if v},
+        topic=fields.condition(icd_codes),
+        variant={k: v for k, v in variant_fields.items() if v},
         group_id=r.group_id,
         split="test",
         source=place,
@@ -181,17 +181,17 @@ def load_counselingbench(
     Source: Nguyen et al. 2025, section 3; the files of their release.
     Raises: ValueError at the first row that does not fit, if `strict`.
     """
-    rows, in_earlier_files = [], set()
+    new_rows, earlier_ids = [], set()
     for file in csv:
-        in_file = set()
+        file_ids = set()
         for place, row, _ in question_rows(file):
-            question = _question_row(place, row, strict=False)
-            identity = question.item_id if question else place
-            in_file.add(identity)
-            if identity not in in_earlier_files:
-                rows.append((place, row))
-        in_earlier_files |= in_file
-    return items_of_rows(rows, _Asked, _item_of_row, strict=strict, set_aside=set_aside, unique="item_id")
+            question_row = _question_row(place, row, strict=False)
+            item_id = question_row.item_id if question_row else place
+            file_ids.add(item_id)
+            if item_id not in earlier_ids:
+                new_rows.append((place, row))
+        earlier_ids |= file_ids
+    return items_of_rows(new_rows, _Asked, _item_of_row, strict=strict, set_aside=set_aside, unique="item_id")
 
 # %% ../../../nbs/studies/counselingbench/02_load.ipynb #cf3a8d87
 _MODES = {"zero-shot": "zero_shot", "few-shot": "few_shot", "zero-shot-cot": "cot", "few-shot-cot": "few_shot_cot"}
@@ -202,12 +202,12 @@ def run_of(csv: str | Path) -> tuple[str, str]:
 
     Raises: ValueError where the name has another form.
     """
-    parts = Path(csv).stem.split("_")
-    at = max(len(parts) - 3, 1)
-    if len(parts) < 2 or parts[at] not in _MODES:
+    name_parts = Path(csv).stem.split("_")
+    mode_position = max(len(name_parts) - 3, 1)
+    if len(name_parts) < 2 or name_parts[mode_position] not in _MODES:
         rule = f"csv must be named MODEL_MODE_TEMPERATURE_SHOTS.csv with a mode of {list(_MODES)}"
         refuse(f"run_of: {rule}; got {Path(csv).name!r}; pass model and mode")
-    return "_".join(parts[:at]), _MODES[parts[at]]
+    return "_".join(name_parts[:mode_position]), _MODES[name_parts[mode_position]]
 
 # %% ../../../nbs/studies/counselingbench/02_load.ipynb #12f74dda
 def load_counselingbench_responses(
@@ -221,19 +221,24 @@ def load_counselingbench_responses(
 
     Raises: ValueError where the file has no answers, or its name does not give the model.
     """
-    by_name = ("", "") if model and mode else run_of(csv)
-    run = {"study": "counselingbench", "model": model or by_name[0], "mode": mode or by_name[1], "temperature": 0.0}
-    rows, parsed = [], {}
-    for place, row, raw in question_rows(csv):
-        if "raw_pred" not in raw:
-            value = f"{list(raw)} ({place}); this file holds questions alone"
-            refuse(f"load_counselingbench_responses: columns must include 'raw_pred'; got {value}")
-        if (question := _question_row(place, row, strict)) is None:
+    run_of_name = ("", "") if model and mode else run_of(csv)
+    run_fields = {
+        "study": "counselingbench",
+        "model": model or run_of_name[0],
+        "mode": mode or run_of_name[1],
+        "temperature": 0.0,
+    }
+    placed_responses, parsed_by_item = [], {}
+    for place, row, raw_row in question_rows(csv):
+        if "raw_pred" not in raw_row:
+            actual = f"{list(raw_row)} ({place}); this file holds questions alone"
+            refuse(f"load_counselingbench_responses: columns must include 'raw_pred'; got {actual}")
+        if (question_row := _question_row(place, row, strict)) is None:
             continue
-        rows.append((place, run | {"item_id": question.item_id, "text": raw["raw_pred"]}))
-        if raw.get("parsed_pred"):
-            parsed[question.item_id] = raw["parsed_pred"]
-    return validate(rows, Response, unique="item_id").records, parsed
+        placed_responses.append((place, run_fields | {"item_id": question_row.item_id, "text": raw_row["raw_pred"]}))
+        if raw_row.get("parsed_pred"):
+            parsed_by_item[question_row.item_id] = raw_row["parsed_pred"]
+    return validate(placed_responses, Response, unique="item_id").records, parsed_by_item
 
 # %% ../../../nbs/studies/counselingbench/02_load.ipynb #be300115
 def load_counselingbench_labels(csv: str | Path, *, strict: bool = True) -> list[Rating]:
@@ -243,18 +248,22 @@ def load_counselingbench_labels(csv: str | Path, *, strict: bool = True) -> list
     of `break_ties` where it has none.
     Raises: ValueError where the file has no labels.
     """
-    rows = []
-    for place, row, raw in question_rows(csv):
-        if not {"label", "label_h", "label_s"} & set(raw):
+    placed_ratings = []
+    for place, row, raw_row in question_rows(csv):
+        if not {"label", "label_h", "label_s"} & set(raw_row):
             rule = "columns must include 'label', or 'label_h' and 'label_s'"
-            refuse(f"load_counselingbench_labels: {rule}; got {list(raw)} ({place}); this file has no competencies")
+            refuse(f"load_counselingbench_labels: {rule}; got {list(raw_row)} ({place}); this file has no competencies")
         if (r := _question_row(place, row, strict)) is None:
             continue
-        labels = {"h": r.label_h, "s": r.label_s, "third": r.label_third, "resolved": r.resolved[0]}
-        constant: dict[str, Any] = {"item_id": r.item_id, "study": "counselingbench", "target": "competency"}
-        constant |= {"origin": r.label_origin, "source": place}
-        rows += [(place, constant | {"rater": k, "label": competency(label)}) for k, label in labels.items() if label]
-    return validate(rows, Rating).records
+        label_by_rater = {"h": r.label_h, "s": r.label_s, "third": r.label_third, "resolved": r.resolved[0]}
+        constant_fields: dict[str, Any] = {"item_id": r.item_id, "study": "counselingbench", "target": "competency"}
+        constant_fields |= {"origin": r.label_origin, "source": place}
+        placed_ratings += [
+            (place, constant_fields | {"rater": k, "label": competency(label)})
+            for k, label in label_by_rater.items()
+            if label
+        ]
+    return validate(placed_ratings, Rating).records
 
 # %% ../../../nbs/studies/counselingbench/02_load.ipynb #195630bb
 ERRORS = ("knowledge", "context", "logical")
@@ -286,25 +295,28 @@ def load_counselingbench_errors(
     Source: Nguyen et al. 2025, section 7.1, table A11.
     Raises: ValueError for a missing column, another label, a label given twice, or a question that is not there.
     """
-    spelt = {x.casefold(): x for x in (*ERRORS, "Abstain")}
+    label_spellings = {x.casefold(): x for x in (*ERRORS, "Abstain")}
     rows = []
-    for place, raw in csv_rows(csv, ("item_id", "model", "rater", "label")):
-        row = {k: v.strip() or None for k, v in raw.items() if k in ErrorRow.model_fields}
+    for place, raw_row in csv_rows(csv, ("item_id", "model", "rater", "label")):
+        row = {k: v.strip() or None for k, v in raw_row.items() if k in ErrorRow.model_fields}
         label = row["label"] or ""
-        row |= {"label": spelt.get(label.casefold(), label or None), "origin": row.get("origin") or "recorded"}
+        row |= {
+            "label": label_spellings.get(label.casefold(), label or None),
+            "origin": row.get("origin") or "recorded",
+        }
         if unlabelled == "refuse" or label:
             rows.append((place, row))
-    labelled = validate(rows, ErrorRow, unique="annotation").records
-    ids = None if items is None else {i.item_id for i in items}
-    pseudonym = pseudonyms(r.rater for r in labelled if r.origin != "simulated")
+    error_rows = validate(rows, ErrorRow, unique="annotation").records
+    known_ids = None if items is None else {i.item_id for i in items}
+    pseudonym_by_name = pseudonyms(r.rater for r in error_rows if r.origin != "simulated")
     out = []
-    for (place, _), r in zip(rows, labelled):
-        if ids is not None and r.item_id not in ids:
-            value = f"{r.item_id!r} ({place}); take the ids from results/prepare/counselingbench/items.parquet"
-            refuse(f"load_counselingbench_errors: item_id must name a question of the corpus; got {value}")
-        copied = r.model_dump(include={"item_id", "label", "origin", "comment"})
-        rater = pseudonym.get(r.rater, r.rater)
-        out.append(Rating(**copied, rater=rater, target=r.model, study="counselingbench", source=place))
+    for (place, _), r in zip(rows, error_rows):
+        if known_ids is not None and r.item_id not in known_ids:
+            actual = f"{r.item_id!r} ({place}); take the ids from results/prepare/counselingbench/items.parquet"
+            refuse(f"load_counselingbench_errors: item_id must name a question of the corpus; got {actual}")
+        copied_fields = r.model_dump(include={"item_id", "label", "origin", "comment"})
+        rater = pseudonym_by_name.get(r.rater, r.rater)
+        out.append(Rating(**copied_fields, rater=rater, target=r.model, study="counselingbench", source=place))
     return out
 
 # %% ../../../nbs/studies/counselingbench/02_load.ipynb #d4b5bd88
@@ -316,29 +328,31 @@ _HOW = {
 }
 
 
-def _tie_breaks(csv: Path, strict: bool) -> list[str]:
+def _explain_tie_breaks(csv: Path, strict: bool) -> list[str]:
     "Notes on the competencies of a file with annotators and no final label, by how they were decided."
-    rows = [_question_row(place, row, strict) for place, row, _ in question_rows(csv)]
-    counts = Counter(r.resolved[1] for r in rows if r is not None)
-    return [f"{counts[k]} competencies without a final label: {text}" for k, text in _HOW.items() if counts[k]]
+    labelled_rows = [_question_row(place, row, strict) for place, row, _ in question_rows(csv)]
+    n_by_decision = Counter(r.resolved[1] for r in labelled_rows if r is not None)
+    return [
+        f"{n_by_decision[k]} competencies without a final label: {text}" for k, text in _HOW.items() if n_by_decision[k]
+    ]
 
 
 _LABELS = {"label", "label_h", "label_s"}
 
 
-def _setting(file: Path) -> str:  # "5-shot", "sc-3-shot"
+def _setting_of_file(file: Path) -> str:  # "5-shot", "sc-3-shot"
     "How a file's answers were asked for, by its name: examples, and a vote over samples."
-    *_, vote, shots = file.stem.split("_")
-    return ("sc-" if vote == "sc" else "") + f"{shots}-shot"
+    *_, vote_part, n_shots = file.stem.split("_")
+    return ("sc-" if vote_part == "sc" else "") + f"{n_shots}-shot"
 
 
-def _runs_of_files(
+def _name_runs(
     files: Sequence[Path], model: str | None, mode: str | None
 ) -> tuple[dict[Path, tuple[str, str]], list[str]]:
     """The model and mode of each file of answers, and notes on files left out. Of several settings of a model and mode
     the first has the model's name, the others the setting behind it.
     """
-    runs: dict[Path, tuple[str, str]] = {}
+    run_by_file: dict[Path, tuple[str, str]] = {}
     notes = []
     for file in files:
         try:
@@ -349,13 +363,13 @@ def _runs_of_files(
                 f"{file.name}: its answers are left out, because its name does not say whose they are: {remedy}"
             )
             continue
-        if namesakes := [f.name for f, r in runs.items() if r == run]:
-            name = f"{run[0]}+{_setting(file)}"
-            reason = f"{namesakes[0]} holds {run[0]} in {run[1]} too"
-            notes.append(f"{file.name}: its answers are those of {name}, because {reason}")
-            run = name, run[1]
-        runs[file] = run
-    return runs, notes
+        if files_of_same_run := [f.name for f, r in run_by_file.items() if r == run]:
+            model_name = f"{run[0]}+{_setting_of_file(file)}"
+            reason = f"{files_of_same_run[0]} holds {run[0]} in {run[1]} too"
+            notes.append(f"{file.name}: its answers are those of {model_name}, because {reason}")
+            run = model_name, run[1]
+        run_by_file[file] = run
+    return run_by_file, notes
 
 # %% ../../../nbs/studies/counselingbench/02_load.ipynb #713fa0ea
 def load(
@@ -372,37 +386,37 @@ def load(
 
     Raises: ValueError where a folder holds no such file; whatever the readers refuse.
     """
-    candidates = [path] if path.is_file() else sorted(f for f in path.glob("*.csv") if "errors" not in f.stem.lower())
+    csv_files = [path] if path.is_file() else sorted(f for f in path.glob("*.csv") if "errors" not in f.stem.lower())
     strict = options.get("strict", True)
-    columns = {f: set(next(csv_rows(f), ("", {}))[1]) for f in candidates}
-    files = [f for f in candidates if path.is_file() or columns[f] >= set(_REQUIRED)]
-    if not files:
-        value = f"{[f.name for f in candidates]} ({path}); name the file itself"
-        refuse(f"load_corpus: path must be a file of the release, or a folder with one or more; got {value}")
-    files.sort(key=lambda f: not _LABELS & columns[f])  # questions with competencies first
-    corpus = corpus_of(load_counselingbench(*files, **options))
+    columns_by_file = {f: set(next(csv_rows(f), ("", {}))[1]) for f in csv_files}
+    release_files = [f for f in csv_files if path.is_file() or columns_by_file[f] >= set(_REQUIRED)]
+    if not release_files:
+        actual = f"{[f.name for f in csv_files]} ({path}); name the file itself"
+        refuse(f"load_corpus: path must be a file of the release, or a folder with one or more; got {actual}")
+    release_files.sort(key=lambda f: not _LABELS & columns_by_file[f])  # questions with competencies first
+    corpus = corpus_of(load_counselingbench(*release_files, **options))
     item_ids = {i.item_id for i in corpus.items}
-    unread = [f.name for f in candidates if f not in files]
-    corpus.notes += [f"{name}: not taken, because it is not in a layout of the release" for name in unread]
-    for f in [f for f in files if _LABELS & columns[f]]:
-        corpus.notes += _tie_breaks(f, strict)
+    files_not_taken = [f.name for f in csv_files if f not in release_files]
+    corpus.notes += [f"{name}: not taken, because it is not in a layout of the release" for name in files_not_taken]
+    for f in [f for f in release_files if _LABELS & columns_by_file[f]]:
+        corpus.notes += _explain_tie_breaks(f, strict)
         corpus.ratings += [r for r in load_counselingbench_labels(f, strict=strict) if r.item_id in item_ids]
-    runs, notes = _runs_of_files([f for f in files if "raw_pred" in columns[f]], model, mode)
+    run_by_file, notes = _name_runs([f for f in release_files if "raw_pred" in columns_by_file[f]], model, mode)
     responses: list[Response] = []
-    for f, (answer_model, answer_mode) in runs.items():
+    for f, (answer_model, answer_mode) in run_by_file.items():
         responses += load_counselingbench_responses(f, model=answer_model, mode=answer_mode, strict=strict)[0]
     corpus.responses = [r for r in responses if r.item_id in item_ids]
     if n := len(responses) - len(corpus.responses):
         notes.append(f"{n} of {len(responses)} recorded answers are left out, with the questions that are set aside")
-    if path.is_dir() and (inner := sorted(f.name for f in path.iterdir() if f.is_dir())):
-        notes.append(f"not looked into: {', '.join(inner)}")
+    if path.is_dir() and (inner_folders := sorted(f.name for f in path.iterdir() if f.is_dir())):
+        notes.append(f"not looked into: {', '.join(inner_folders)}")
     corpus.notes += notes
-    labelled = []
+    error_files = []
     for f in sorted(path.glob("*errors*.csv")):  # of a file: none
         if {"item_id", "model", "rater", "label"} <= set(next(csv_rows(f), ("", {}))[1]):
-            labelled.append(f)
+            error_files.append(f)
         else:
             corpus.notes.append(f"{f.name} is left out: no table of labels with item_id, model, rater and label")
-    for f in [files[0].parent / Path(errors).expanduser()] if errors else labelled:
+    for f in [release_files[0].parent / Path(errors).expanduser()] if errors else error_files:
         corpus.ratings += load_counselingbench_errors(f, corpus.items)
     return corpus

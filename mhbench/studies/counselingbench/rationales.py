@@ -43,11 +43,11 @@ def error_sheet(
 
     Raises: ValueError where a drawn answer is not among the responses, or its question not among the items.
     """
-    by_id = {i.item_id: i for i in items}
-    by_answer = {(r.model, r.item_id, r.sample): r for r in responses if r.mode == mode}
+    item_by_id = {i.item_id: i for i in items}
+    response_by_answer = {(r.model, r.item_id, r.sample): r for r in responses if r.mode == mode}
     rows = []
     for d in drawn.itertuples():
-        i, r = by_id.get(d.item_id), by_answer.get((d.model, d.item_id, d.sample))
+        i, r = item_by_id.get(d.item_id), response_by_answer.get((d.model, d.item_id, d.sample))
         if i is None or r is None:
             place = f"{d.model}, {d.item_id}, sample {d.sample}, mode {mode}"
             remedy = "pass those that were scored"
@@ -59,21 +59,27 @@ def error_sheet(
     return pd.DataFrame(rows, columns=None if rows else _TO_FILL_IN).fillna("")
 
 # %% ../../../nbs/studies/counselingbench/03_rationales.ipynb #8c723728
-def _resolved(ratings: Iterable[Rating]) -> pd.DataFrame:  # item_id, model, label (None where no label has a majority)
+def _majority_labels(
+    ratings: Iterable[Rating],
+) -> pd.DataFrame:  # item_id, model, label (None where no label has a majority)
     "The majority of the annotators' labels of each rationale; the target of a rating is the model that erred."
-    votes: dict[tuple[str, str, str], str] = {}
+    label_by_rater: dict[tuple[str, str, str], str] = {}
     for r in ratings:
         place = f"{r.item_id}, {r.rater}"
         if r.label not in (*ERRORS, ABSTAIN):
             refuse(f"error_table: labels must be one of {', '.join(ERRORS)} or Abstain; got {r.label!r}", place=place)
-        if (r.rater, r.item_id, r.target) in votes:
+        if (r.rater, r.item_id, r.target) in label_by_rater:
             refuse("error_table: an annotator must label a rationale once; got two labels", place=place)
-        votes[r.rater, r.item_id, r.target] = r.label
-    if not votes:
+        label_by_rater[r.rater, r.item_id, r.target] = r.label
+    if not label_by_rater:
         return pd.DataFrame(columns=["item_id", "model", "label"], dtype=object)
-    wide = pd.Series(votes, dtype=object).rename_axis(["rater", "item_id", "model"]).unstack(["item_id", "model"])
-    labels = majority(wide.where(wide.notna(), None).to_numpy(object), alone=False)
-    return wide.columns.to_frame(index=False).assign(label=[None if pd.isna(x) else x for x in labels])
+    labels_by_rater = (
+        pd.Series(label_by_rater, dtype=object).rename_axis(["rater", "item_id", "model"]).unstack(["item_id", "model"])
+    )
+    majority_labels = majority(labels_by_rater.where(labels_by_rater.notna(), None).to_numpy(object), alone=False)
+    return labels_by_rater.columns.to_frame(index=False).assign(
+        label=[None if pd.isna(x) else x for x in majority_labels]
+    )
 
 
 _INTERVAL = ["estimate", "ci_low", "ci_high", "interval", "level"]
@@ -91,12 +97,12 @@ def error_table(ratings: Iterable[Rating], cases: Mapping[str, str] | None = Non
     Raises: ValueError for another label, or two labels of one annotator.
     """
     rows = []
-    for (model, g), kind in product(_resolved(ratings).groupby("model", sort=True), ERRORS):
-        decided = g.dropna()
-        is_kind = (decided["label"] == kind).to_numpy(float)
-        e = estimate(mean, is_kind, clusters=_case_of(decided["item_id"], cases), seed=0, share=True)
-        counts = {"count": int(is_kind.sum()), "n_open": len(g) - len(decided)}
-        rows.append({"model": model, "kind": kind} | counts | e.row())
+    for (model, g), kind in product(_majority_labels(ratings).groupby("model", sort=True), ERRORS):
+        decided_rows = g.dropna()
+        is_kind = (decided_rows["label"] == kind).to_numpy(float)
+        e = estimate(mean, is_kind, clusters=_case_of(decided_rows["item_id"], cases), seed=0, share=True)
+        error_counts = {"count": int(is_kind.sum()), "n_open": len(g) - len(decided_rows)}
+        rows.append({"model": model, "kind": kind} | error_counts | e.row())
     return pd.DataFrame(rows, columns=["model", "kind", "count", "n", "n_clusters", "n_open", *_INTERVAL])
 
 # %% ../../../nbs/studies/counselingbench/03_rationales.ipynb #d35e3158
@@ -112,16 +118,16 @@ def write_errors(
     ratings: list[Rating] = []
     n_empty = 0
     for sheet in sheets:
-        labelled = load_counselingbench_errors(sheet, items, unlabelled="skip")
-        n_empty += len(list(csv_rows(sheet, ("item_id", "label")))) - len(labelled)
-        ratings += labelled
-    sources: dict[tuple, str] = {}
+        sheet_ratings = load_counselingbench_errors(sheet, items, unlabelled="skip")
+        n_empty += len(list(csv_rows(sheet, ("item_id", "label")))) - len(sheet_ratings)
+        ratings += sheet_ratings
+    place_by_answer: dict[tuple, str] = {}
     for r in ratings:
-        key = (r.item_id, r.target, r.rater)
-        if key in sources:
-            value = f"{r.rater}: {r.item_id}, {r.target} ({r.source} and {sources[key]})"
-            refuse(f"write_errors: an annotator must label a rationale once; got {value}")
-        sources[key] = r.source
+        answer_and_rater = (r.item_id, r.target, r.rater)
+        if answer_and_rater in place_by_answer:
+            actual = f"{r.rater}: {r.item_id}, {r.target} ({r.source} and {place_by_answer[answer_and_rater]})"
+            refuse(f"write_errors: an annotator must label a rationale once; got {actual}")
+        place_by_answer[answer_and_rater] = r.source
     if not ratings:
         refuse(f"write_errors: the sheets must hold a label; got none in {n_empty} rows")
     columns = ["item_id", "model", "rater", "label", "comment", "origin"]
@@ -136,17 +142,19 @@ def compare_errors(ratings: Iterable[Rating], cases: Mapping[str, str] | None = 
     A kind that neither model shows is left out of the pair's test; `smallest_expected` is the smallest expected count.
     Source: Nguyen et al. 2025, section 7.2.1 (the statistic); Good 2005, section 3.2 (the p-value).
     """
-    decided = _resolved(ratings).dropna()
-    pairs = list(combinations(sorted(set(decided["model"])), 2))
+    decided_rows = _majority_labels(ratings).dropna()
+    model_pairs = list(combinations(sorted(set(decided_rows["model"])), 2))
     rows = []
-    for a, b in pairs:
-        pair = decided[decided["model"].isin([a, b])]
-        model = pair["model"].to_numpy()
-        row = {"first": a, "second": b, "n_first": int((model == a).sum()), "n_second": int((model == b).sum())}
-        if pair["label"].nunique() > 1:
-            case = _case_of(pair["item_id"], cases)
-            c, smallest = clustered_chi_square(pair["label"].to_numpy(), model, case, tests=len(pairs), seed=seed)
-            row |= {"chi2": c.statistic, "df": c.df, "p": c.p, "smallest_expected": smallest}
+    for a, b in model_pairs:
+        pair_rows = decided_rows[decided_rows["model"].isin([a, b])]
+        models = pair_rows["model"].to_numpy()
+        row = {"first": a, "second": b, "n_first": int((models == a).sum()), "n_second": int((models == b).sum())}
+        if pair_rows["label"].nunique() > 1:
+            case_codes = _case_of(pair_rows["item_id"], cases)
+            c, smallest_expected = clustered_chi_square(
+                pair_rows["label"].to_numpy(), models, case_codes, tests=len(model_pairs), seed=seed
+            )
+            row |= {"chi2": c.statistic, "df": c.df, "p": c.p, "smallest_expected": smallest_expected}
         rows.append(row)
     columns = ["first", "second", "n_first", "n_second", "chi2", "df", "p", "smallest_expected"]
     out = pd.DataFrame(rows).reindex(columns=columns)
@@ -162,23 +170,27 @@ def judge_agreement(judgments: Iterable[Judgment], ratings: Iterable[Rating]) ->
 
     Raises: ValueError for judgments of another kind.
     """
-    fields = [(j.judge, j.item_id, j.model, j.label, j.status) for j in of_kind("judge_agreement", judgments, "label")]
+    verdict_rows = [
+        (j.judge, j.item_id, j.model, j.label, j.status) for j in of_kind("judge_agreement", judgments, "label")
+    ]
     columns = ["judge", "item_id", "model", "proposed", "status"]
-    verdicts = pd.DataFrame(fields, columns=columns, dtype=object)
+    verdicts = pd.DataFrame(verdict_rows, columns=columns, dtype=object)
     rows = []
-    for judge, g in verdicts.merge(_resolved(ratings), how="left", on=["item_id", "model"]).groupby("judge", sort=True):
-        failed = g["status"] != "ok"
-        abstained = ~failed & (g["proposed"] == ABSTAIN)
-        unsettled = g["label"].isna()
-        compared = g[~(failed | abstained | unsettled)]
-        head = {"judge": judge, "n_labels": len(compared), "n_abstained": int(abstained.sum())}
-        head |= {"n_failed": int(failed.sum()), "n_open": int(unsettled.sum())}
-        label_pairs = compared[["proposed", "label"]].to_numpy(object).T
-        for name, measure in AGREEMENT.items():
-            agreement = agreement_estimate(label_pairs, measure, clusters=compared["item_id"].to_numpy(object))
-            rows.append(agreement.row() | head | {"measure": name})
-    counts = ["n", "n_clusters", "n_labels", "n_abstained", "n_failed", "n_open"]
-    return pd.DataFrame(rows, columns=["judge", "measure", *counts, *_INTERVAL])
+    for judge, g in verdicts.merge(_majority_labels(ratings), how="left", on=["item_id", "model"]).groupby(
+        "judge", sort=True
+    ):
+        is_failed = g["status"] != "ok"
+        is_abstained = ~is_failed & (g["proposed"] == ABSTAIN)
+        is_unsettled = g["label"].isna()
+        compared_rows = g[~(is_failed | is_abstained | is_unsettled)]
+        row_head = {"judge": judge, "n_labels": len(compared_rows), "n_abstained": int(is_abstained.sum())}
+        row_head |= {"n_failed": int(is_failed.sum()), "n_open": int(is_unsettled.sum())}
+        label_pairs = compared_rows[["proposed", "label"]].to_numpy(object).T
+        for measure_name, metric in AGREEMENT.items():
+            agreement = agreement_estimate(label_pairs, metric, clusters=compared_rows["item_id"].to_numpy(object))
+            rows.append(agreement.row() | row_head | {"measure": measure_name})
+    count_columns = ["n", "n_clusters", "n_labels", "n_abstained", "n_failed", "n_open"]
+    return pd.DataFrame(rows, columns=["judge", "measure", *count_columns, *_INTERVAL])
 
 # %% ../../../nbs/studies/counselingbench/03_rationales.ipynb #0e5cc33a
 def error_labels(ratings: Iterable[Rating], students: Collection[str]) -> list[Rating]:
@@ -192,12 +204,12 @@ def proposed_errors(stage: Any, *, proposals: Sequence[Judgment], students: Sequ
     Proposals, not labels: they count for something as far as they agree with people on the rationales that both
     labelled.
     """
-    people = error_labels(stage.ratings, students)
-    agreed = judge_agreement(proposals if people else [], people)
-    print(f"{len(people)} labels of errors")
+    people_labels = error_labels(stage.ratings, students)
+    agreement_table = judge_agreement(proposals if people_labels else [], people_labels)
+    print(f"{len(people_labels)} labels of errors")
     no_overlap = "no error was labelled both by people and by a judge"
     caption = "Agreement of the judge's kinds of error with those that people named; higher is better"
-    yield stage.table("agreement", agreed, caption, absent=no_overlap, rated=True)
+    yield stage.table("agreement", agreement_table, caption, absent=no_overlap, rated=True)
 
 # %% ../../../nbs/studies/counselingbench/03_rationales.ipynb #0d77ca30
 PAPER_SCORES = {  # column of the paper's table 4 -> our score
@@ -218,27 +230,31 @@ PAPER_SCORES = {  # column of the paper's table 4 -> our score
 
 def reasoning_layout(means: pd.DataFrame) -> pd.DataFrame:  # a row a model and mode, scores as text
     "Mean scores with their intervals, one row a model and mode. Source: Nguyen et al. 2025, table 4."
-    turned = means["score"] == "repetition_step"
-    limits = ["estimate", "ci_low", "ci_high"]
-    cells = means.assign(column=means["score"].map({score: c for c, score in PAPER_SCORES.items()}))
-    cells.loc[turned, limits] = 1 - cells.loc[turned, ["estimate", "ci_high", "ci_low"]].to_numpy(float)
-    run = ["model", "mode"]
-    wide = wide_cells(cells.dropna(subset=["column"]).drop(columns="n"), run, "column", 3)
-    n = means.groupby(run, sort=False)["n"].max().astype(int).reset_index()
-    return n.merge(wide, on=run, how="left").reindex(columns=[*run, "n", *PAPER_SCORES]).fillna("–")
+    is_turned = means["score"] == "repetition_step"
+    limit_columns = ["estimate", "ci_low", "ci_high"]
+    score_rows = means.assign(column=means["score"].map({score: c for c, score in PAPER_SCORES.items()}))
+    score_rows.loc[is_turned, limit_columns] = 1 - score_rows.loc[
+        is_turned, ["estimate", "ci_high", "ci_low"]
+    ].to_numpy(float)
+    run_columns = ["model", "mode"]
+    cell_table = wide_cells(score_rows.dropna(subset=["column"]).drop(columns="n"), run_columns, "column", 3)
+    n = means.groupby(run_columns, sort=False)["n"].max().astype(int).reset_index()
+    return (
+        n.merge(cell_table, on=run_columns, how="left").reindex(columns=[*run_columns, "n", *PAPER_SCORES]).fillna("–")
+    )
 
 # %% ../../../nbs/studies/counselingbench/03_rationales.ipynb #65da4910
 _MEASURES = ("accuracy", "BERTScore")
 
 
-def _competency_means(scores: pd.DataFrame, value: str, measure: str) -> list[dict]:
+def _competency_means(scores: pd.DataFrame, value_column: str, measure: str) -> list[dict]:
     "Means of items by model and competency, whole cases drawn."
     rows = []
-    for (model, category), g in scores.dropna(subset=[value, "category"]).groupby(["model", "category"]):
-        x = g.groupby("item_id", sort=True).agg(x=(value, "mean"), cluster=("cluster", "first"))
-        e = mean_of(x, "x", share=value == "correct")
-        head = {"model": model, "measure": measure, "group": COMPETENCIES.get(category, category)}
-        rows.append(head | {"read_from": how_read(g) if value == "correct" else None} | e.row())
+    for (model, category), g in scores.dropna(subset=[value_column, "category"]).groupby(["model", "category"]):
+        x = g.groupby("item_id", sort=True).agg(x=(value_column, "mean"), cluster=("cluster", "first"))
+        e = mean_of(x, "x", share=value_column == "correct")
+        row_head = {"model": model, "measure": measure, "group": COMPETENCIES.get(category, category)}
+        rows.append(row_head | {"read_from": how_read(g) if value_column == "correct" else None} | e.row())
     return rows
 
 
@@ -257,20 +273,22 @@ def accuracy_beside_bertscore(
     """
     columns = ["model", "measure", "group", "n", "read_from", "estimate", "ci_low", "ci_high"]
     zero_shot = score_responses(items, [r for r in responses if r.mode == "zero_shot" and not r.votes])
-    complete = [m for m in zero_shot["model"].unique() if m in set(chains["model"])]
-    if missing := [m for m in models or [] if m not in complete]:
-        refuse(f"reasoning: charted must name models that answered and reasoned; got {missing}; mend it in params.yaml")
-    if not complete:
+    complete_models = [m for m in zero_shot["model"].unique() if m in set(chains["model"])]
+    if not_both := [m for m in models or [] if m not in complete_models]:
+        refuse(
+            f"reasoning: charted must name models that answered and reasoned; got {not_both}; mend it in params.yaml"
+        )
+    if not complete_models:
         return pd.DataFrame(columns=columns)
     if models is None:
-        right = zero_shot[zero_shot["model"].isin(complete)].groupby("model")["correct"].mean()
-        models = right.sort_values(ascending=False, kind="stable").index[:n_models].tolist()
-    zero_shot, reasoned = (t[t["model"].isin(models)] for t in (zero_shot, chains))
+        accuracy_by_model = zero_shot[zero_shot["model"].isin(complete_models)].groupby("model")["correct"].mean()
+        models = accuracy_by_model.sort_values(ascending=False, kind="stable").index[:n_models].tolist()
+    zero_shot, chain_rows = (t[t["model"].isin(models)] for t in (zero_shot, chains))
     rows = _competency_means(where_read(zero_shot, ["model", "category"]), "correct", "accuracy")
-    rows += _competency_means(reasoned, "bertscore_f1", "BERTScore")
-    means = pd.DataFrame(rows, columns=columns)
-    grid = pd.DataFrame(product(models, _MEASURES, SHORT), columns=columns[:3])
-    out = grid.merge(means, how="outer").fillna({"n": 0}).astype({"n": int})
+    rows += _competency_means(chain_rows, "bertscore_f1", "BERTScore")
+    mean_table = pd.DataFrame(rows, columns=columns)
+    full_grid = pd.DataFrame(product(models, _MEASURES, SHORT), columns=columns[:3])
+    out = full_grid.merge(mean_table, how="outer").fillna({"n": 0}).astype({"n": int})
     return in_paper_order(out, *columns[:3]).reset_index(drop=True)
 
 # %% ../../../nbs/studies/counselingbench/03_rationales.ipynb #8f33217a
@@ -288,8 +306,8 @@ def as_published(
     need a model each (`grammar` and `nli` in `params.yaml`). Repetition is better when lower here, as in the paper, and
     only here.
     """
-    no_chain = "no model of this run reasoned in words"
-    yield stage.table("layout", reasoning_layout(means), "Mean scores as table 4 shows them", absent=no_chain)
-    table = accuracy_beside_bertscore(stage.items, stage.responses, chains, models=charted or None)
+    why_absent = "no model of this run reasoned in words"
+    yield stage.table("layout", reasoning_layout(means), "Mean scores as table 4 shows them", absent=why_absent)
+    competency_means = accuracy_beside_bertscore(stage.items, stage.responses, chains, models=charted or None)
     caption = "Zero-shot accuracy and BERTScore by competency; higher is better"
-    yield stage.table("beside", table, caption, absent="no model of this run both answered and reasoned")
+    yield stage.table("beside", competency_means, caption, absent="no model of this run both answered and reasoned")

@@ -38,44 +38,48 @@ def read_result_file(path: str | Path) -> pd.DataFrame:  # group, measure, low, 
     Source: Nguyen et al. 2025, tables 2, 3, A8 and A9; the files of their release.
     Raises: ValueError where the file holds no number.
     """
-    text = Path(path).read_text(encoding="utf-8")
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    file_text = Path(path).read_text(encoding="utf-8")
+    lines = [line.strip() for line in file_text.splitlines() if line.strip()]
     rows: list[tuple] = []
     group = "Overall"
-    for name, line in zip(lines, lines[1:]):
-        if set(name) == {"#"}:
+    for measure_name, line in zip(lines, lines[1:]):
+        if set(measure_name) == {"#"}:
             group = COMPETENCIES.get(competency(line) or "", line)
-        if name in _MEASURES and (ends := [float(x) for x in _VALUE.findall(line)]) and not np.isnan(ends).any():
-            low, high = ends if len(ends) == 2 else (np.nan, np.nan)
-            rows.append((group, _MEASURES[name], low, high, float(np.mean(ends))))
+        if (
+            measure_name in _MEASURES
+            and (line_numbers := [float(x) for x in _VALUE.findall(line)])
+            and not np.isnan(line_numbers).any()
+        ):
+            low, high = line_numbers if len(line_numbers) == 2 else (np.nan, np.nan)
+            rows.append((group, _MEASURES[measure_name], low, high, float(np.mean(line_numbers))))
     if not rows:
-        value = "nan throughout" if lines else "an empty file"
-        refuse(f"read_result_file: path must hold a measure with its number; got {value}", place=Path(path).name)
-    frame = pd.DataFrame(rows, columns=["group", "measure", "low", "high", "middle"])
-    return frame.assign(form="later" if "np.float64" in text else "usual")
+        actual = "nan throughout" if lines else "an empty file"
+        refuse(f"read_result_file: path must hold a measure with its number; got {actual}", place=Path(path).name)
+    result_rows = pd.DataFrame(rows, columns=["group", "measure", "low", "high", "middle"])
+    return result_rows.assign(form="later" if "np.float64" in file_text else "usual")
 
 # %% ../../../nbs/studies/counselingbench/08_results.ipynb #7d86d61f
 def result_table(folder: str | Path) -> tuple[pd.DataFrame, pd.DataFrame]:  # of read_result_file; file and why not
     "All result files of a folder, and those that cannot be read. A run is named as its file is."
-    tables, unread = [], []
+    tables, unread_files = [], []
     for file in sorted(f for f in Path(folder).iterdir() if f.is_file()):
-        run = file.name.removesuffix(".txt")
-        model, _, setting = run.partition("_")
+        run_name = file.name.removesuffix(".txt")
+        model, _, setting = run_name.partition("_")
         try:
-            tables.append(read_result_file(file).assign(run=run, model=model, setting=setting))
+            tables.append(read_result_file(file).assign(run=run_name, model=model, setting=setting))
         except ValueError as e:
-            unread.append((file.name, re.sub(r".*got (.*?) \(.*", r"\1", str(e))))
+            unread_files.append((file.name, re.sub(r".*got (.*?) \(.*", r"\1", str(e))))
     columns = ["run", "model", "setting", "group", "measure", "low", "high", "middle", "form"]
     table = pd.concat(tables, ignore_index=True)[columns] if tables else pd.DataFrame(columns=columns)
-    return table, pd.DataFrame(unread, columns=["file", "why"])
+    return table, pd.DataFrame(unread_files, columns=["file", "why"])
 
 # %% ../../../nbs/studies/counselingbench/08_results.ipynb #f2bb5d68
 def source_questions(csv: str | Path) -> pd.DataFrame:  # source, rows, with_text, five_characters
     "Questions of each source: all, those with a text, and those of five characters or more, which the authors keep."
     questions = [(r["publisher"], r["question"]) for _, r, _ in question_rows(csv)]
-    rows = [(source, 1, bool(text.strip()), len(text) >= 5) for source, text in questions]
-    table = pd.DataFrame(rows, columns=["source", "rows", "with_text", "five_characters"])
-    return table.groupby("source").sum().astype(int).reset_index()
+    question_flags = [(source, 1, bool(text.strip()), len(text) >= 5) for source, text in questions]
+    flag_table = pd.DataFrame(question_flags, columns=["source", "rows", "with_text", "five_characters"])
+    return flag_table.groupby("source").sum().astype(int).reset_index()
 
 # %% ../../../nbs/studies/counselingbench/08_results.ipynb #eb2632de
 MADE_FROM = {  # medical model -> the general one that table A4 names, as the result files call them
@@ -118,39 +122,39 @@ def pair_tests(
         rows.append((group, len(d), int((d > 0).sum()), d.mean(), d.max(), d.min(), test.statistic, test.p))
     columns = ["group", "n", "general_leads", "mean", "largest", "smallest", "t", "p"]
     out = pd.DataFrame(rows, columns=columns)
-    family = (out["group"] != "Overall") | with_overall
-    return out.assign(p_adjusted=out["p"].where(~family, adjust_p(out["p"].where(family), "bh")))
+    is_in_family = (out["group"] != "Overall") | with_overall
+    return out.assign(p_adjusted=out["p"].where(~is_in_family, adjust_p(out["p"].where(is_in_family), "bh")))
 
 # %% ../../../nbs/studies/counselingbench/08_results.ipynb #ba0ba512
-def _printed(claims: Claims) -> pd.DataFrame:  # place, row, column, model, group, value
+def _printed_numbers(claims: Claims) -> pd.DataFrame:  # place, row, column, model, group, value
     "The printed numbers of the tables, with the model and the group of those that a result file gives."
     rows = []
     for c in claims.claims:
-        query = getattr(c.ours, "where", {})
-        model, _, setting = str(query.get("run", "")).partition("_")
-        rows.append((c.place, c.row, c.column, model, setting, query.get("group", ""), float(c.number.value)))
+        where_query = getattr(c.ours, "where", {})
+        model, _, setting = str(where_query.get("run", "")).partition("_")
+        rows.append((c.place, c.row, c.column, model, setting, where_query.get("group", ""), float(c.number.value)))
     return pd.DataFrame(rows, columns=["place", "row", "column", "model", "setting", "group", "value"])
 
 
 def printed_accuracies(claims: Claims) -> pd.DataFrame:  # a row a model, columns Overall and the five competencies
     "The zero-shot accuracies of tables 2 and 3."
-    printed = _printed(claims).query("place in ['Table 2', 'Table 3']")
-    return zero_shot_accuracies(printed.rename(columns={"value": "middle"}).assign(measure="accuracy"))
+    printed_values = _printed_numbers(claims).query("place in ['Table 2', 'Table 3']")
+    return zero_shot_accuracies(printed_values.rename(columns={"value": "middle"}).assign(measure="accuracy"))
 
 
 def zero_shot_accuracies(results: pd.DataFrame) -> pd.DataFrame:  # a row a model; missing where a file has none
     "The same of the authors' result files."
-    accuracies = results[(results["measure"] == "accuracy") & (results["setting"] == "zero-shot_None_0")]
-    return accuracies.pivot(index="model", columns="group", values="middle").reindex(columns=["Overall", *SHORT])
+    accuracy_rows = results[(results["measure"] == "accuracy") & (results["setting"] == "zero-shot_None_0")]
+    return accuracy_rows.pivot(index="model", columns="group", values="middle").reindex(columns=["Overall", *SHORT])
 
 
 def all_pair_tests(accuracies: Mapping[str, pd.DataFrame]) -> pd.DataFrame:  # of pair_tests, and whose
     "The tests for every declared set of pairs and every source of accuracies that has all their models."
     tables = []
-    for (source, table), (name, pairs) in product(accuracies.items(), PAIRS.items()):
-        if {*pairs, *pairs.values()} <= set(table.index):
-            tests = pair_tests(table, pairs, with_overall=name == "notebook")
-            tables.append(tests.assign(pairs=name, accuracies=source))
+    for (accuracy_source, accuracy_table), (pairs_name, pairs) in product(accuracies.items(), PAIRS.items()):
+        if {*pairs, *pairs.values()} <= set(accuracy_table.index):
+            test_table = pair_tests(accuracy_table, pairs, with_overall=pairs_name == "notebook")
+            tables.append(test_table.assign(pairs=pairs_name, accuracies=accuracy_source))
     return pd.concat(tables, ignore_index=True)
 
 # %% ../../../nbs/studies/counselingbench/08_results.ipynb #4098eebe
@@ -158,7 +162,7 @@ _MEDICAL = re.compile("med|bio|camel|asclepius|mentallama", re.IGNORECASE)  # in
 _PASS = 0.63
 
 
-def _above(a: float, b: float) -> float:
+def _relative_excess(a: float, b: float) -> float:
     return (a - b) / b
 
 
@@ -167,34 +171,44 @@ def printed_facts(claims: Claims, tests: pd.DataFrame) -> pd.DataFrame:  # fact,
 
     Source: Nguyen et al. 2025, sections 4.1 to 7.2.
     """
-    places = _printed(claims).groupby("place")
-    tables = (places.get_group(f"Table {k}").pivot(index="row", columns="column", values="value") for k in (2, 3, 4))
-    zero, three, scores = tables
-    zs = zero["ZS"]
-    medical = zs.index.str.contains(_MEDICAL)
-    passing = zs.index[zs >= _PASS]
-    best_open = three.drop(index="gpt4o").idxmax()
-    best = scores.assign(**{"rep.": -scores["rep."]}).idxmax()
-    cosine = scores["cosSim"]
+    values_by_table = _printed_numbers(claims).groupby("place")
+    printed_tables = (
+        values_by_table.get_group(f"Table {k}").pivot(index="row", columns="column", values="value") for k in (2, 3, 4)
+    )
+    zero_shot_table, competency_table, score_table = printed_tables
+    zero_shot = zero_shot_table["ZS"]
+    is_medical = zero_shot.index.str.contains(_MEDICAL)
+    passing_models = zero_shot.index[zero_shot >= _PASS]
+    best_open_models = competency_table.drop(index="gpt4o").idxmax()
+    best_by_score = score_table.assign(**{"rep.": -score_table["rep."]}).idxmax()
+    cosine_by_model = score_table["cosSim"]
     facts = {
-        "medical models of table 2": medical.sum(),
-        "families of medical models of table 2": len({_family(m) for m in zs.index[medical]}),
-        "general models of table 2": (~medical).sum() - 1,  # without GPT-4o
-        "models of table 2 that pass": len(passing),
-        "large models of table 2 that pass": sum(m == "gpt4o" or "70B" in m for m in passing),
-        "reduction from gpt4o to Llama-3-70B-in": -_above(zs["Llama-3-70B-in"], zs["gpt4o"]),
-        "the same, relative to the smaller": _above(zs["gpt4o"], zs["Llama-3-70B-in"]),
-        "gain from Llama-2-7B-in to Llama-2-70B-in": _above(zs["Llama-2-70B-in"], zs["Llama-2-7B-in"]),
-        "gain from Llama-3-8B-in to Llama-3-70B-in": _above(zs["Llama-3-70B-in"], zs["Llama-3-8B-in"]),
-        "competencies in which Llama-3-70B-in is the best open model": (best_open == "Llama-3-70B-in").sum(),
-        "scores of table 4 in which a medical model is the best": best.str.contains(_MEDICAL).sum(),
-        "cosine of Llama-3-70B-in above Llama-3-8B-in": _above(cosine["Llama3-70B-in"], cosine["Llama3-8B-in"]),
-        "cosine of Llama-3-70B-in above Llama-2-70B-in": _above(cosine["Llama3-70B-in"], cosine["Llama2-70B-in"]),
+        "medical models of table 2": is_medical.sum(),
+        "families of medical models of table 2": len({_family(m) for m in zero_shot.index[is_medical]}),
+        "general models of table 2": (~is_medical).sum() - 1,  # without GPT-4o
+        "models of table 2 that pass": len(passing_models),
+        "large models of table 2 that pass": sum(m == "gpt4o" or "70B" in m for m in passing_models),
+        "reduction from gpt4o to Llama-3-70B-in": -_relative_excess(zero_shot["Llama-3-70B-in"], zero_shot["gpt4o"]),
+        "the same, relative to the smaller": _relative_excess(zero_shot["gpt4o"], zero_shot["Llama-3-70B-in"]),
+        "gain from Llama-2-7B-in to Llama-2-70B-in": _relative_excess(
+            zero_shot["Llama-2-70B-in"], zero_shot["Llama-2-7B-in"]
+        ),
+        "gain from Llama-3-8B-in to Llama-3-70B-in": _relative_excess(
+            zero_shot["Llama-3-70B-in"], zero_shot["Llama-3-8B-in"]
+        ),
+        "competencies in which Llama-3-70B-in is the best open model": (best_open_models == "Llama-3-70B-in").sum(),
+        "scores of table 4 in which a medical model is the best": best_by_score.str.contains(_MEDICAL).sum(),
+        "cosine of Llama-3-70B-in above Llama-3-8B-in": _relative_excess(
+            cosine_by_model["Llama3-70B-in"], cosine_by_model["Llama3-8B-in"]
+        ),
+        "cosine of Llama-3-70B-in above Llama-2-70B-in": _relative_excess(
+            cosine_by_model["Llama3-70B-in"], cosine_by_model["Llama2-70B-in"]
+        ),
     }
-    by_competency = tests[(tests["accuracies"] == "printed") & (tests["group"] != "Overall")]
-    for name, g in by_competency.groupby("pairs"):
-        p = g["p" if name == "table A4" else "p_adjusted"]
-        facts[f"competencies with p < .05, {name}"] = (p < 0.05).sum()
+    competency_tests = tests[(tests["accuracies"] == "printed") & (tests["group"] != "Overall")]
+    for pairs_name, g in competency_tests.groupby("pairs"):
+        p = g["p" if pairs_name == "table A4" else "p_adjusted"]
+        facts[f"competencies with p < .05, {pairs_name}"] = (p < 0.05).sum()
     return pd.DataFrame({"fact": list(facts), "value": [float(v) for v in facts.values()]})
 
 
@@ -209,13 +223,17 @@ def reasoning_means(csv: str | Path) -> pd.DataFrame:  # the columns of result_t
     Source: Nguyen et al. 2025, table 4.
     Raises: ValueError for a table without the models' names.
     """
-    frame = pd.read_csv(csv)
-    if "model_name" not in frame:
-        refuse(f"reasoning_means: csv must have the column model_name; got {', '.join(frame)}", place=Path(csv).name)
-    long = frame.drop(columns="competency", errors="ignore").rename(columns={"model_name": "model"})
-    long = long.melt("model", var_name="measure", value_name="middle").dropna(subset=["middle"])
-    long = long.assign(run=long["model"] + "_reasoning", setting="reasoning", group="Overall", form="usual")
-    return long.reindex(columns=["run", "model", "setting", "group", "measure", "low", "high", "middle", "form"])
+    wide_means = pd.read_csv(csv)
+    if "model_name" not in wide_means:
+        refuse(
+            f"reasoning_means: csv must have the column model_name; got {', '.join(wide_means)}", place=Path(csv).name
+        )
+    long_means = wide_means.drop(columns="competency", errors="ignore").rename(columns={"model_name": "model"})
+    long_means = long_means.melt("model", var_name="measure", value_name="middle").dropna(subset=["middle"])
+    long_means = long_means.assign(
+        run=long_means["model"] + "_reasoning", setting="reasoning", group="Overall", form="usual"
+    )
+    return long_means.reindex(columns=["run", "model", "setting", "group", "measure", "low", "high", "middle", "form"])
 
 # %% ../../../nbs/studies/counselingbench/08_results.ipynb #03e7d3fb
 def stored_chain_scores(
@@ -230,10 +248,17 @@ def stored_chain_scores(
     for file in sorted(Path(folder).glob("scores_*.tsv")):
         model = re.sub(r"_counselingqa$", "", file.stem.removeprefix("scores_")).replace("_", "-")
         scores = pd.read_csv(file, sep=r"\s+").drop(columns="ID")
-        for measure, x in scores.items():
-            not_one = x[x != 1].mean() if measure == "repetition_step" else np.nan
-            statistics = (len(x), int(x.isna().sum()), x.mean(), x.fillna(0).mean(), int((x == 1).sum()), not_one)
-            rows.append((model, measure, *statistics))
+        for measure, chain_values in scores.items():
+            mean_of_others = chain_values[chain_values != 1].mean() if measure == "repetition_step" else np.nan
+            score_statistics = (
+                len(chain_values),
+                int(chain_values.isna().sum()),
+                chain_values.mean(),
+                chain_values.fillna(0).mean(),
+                int((chain_values == 1).sum()),
+                mean_of_others,
+            )
+            rows.append((model, measure, *score_statistics))
     columns = ["model", "measure", "n", "n_missing", "present", "with_zeros", "n_one", "several"]
     return pd.DataFrame(rows, columns=columns)
 
@@ -243,32 +268,42 @@ def annotated_errors(csv: str | Path) -> pd.DataFrame:  # what, group, n
 
     Source: Nguyen et al. 2025, section 7; the files of their release.
     """
-    frame = pd.read_csv(csv)
-    kinds = frame["Errors"].str.replace(" Error", "").str.lower().str.split(", ").explode()
-    labelled = frame[["label_h", "label_s"]].dropna()
-    single = ~frame["Errors"].str.contains(",")
-    rows: list[tuple[str, str, float]] = [("answers", "all", len(frame)), ("answers", "one kind", int(single.sum()))]
-    rows += [("kind", kind, int(n)) for kind, n in kinds.value_counts().sort_index().items()]
-    n_equal = int((labelled["label_h"] == labelled["label_s"]).sum())
-    rows += [("competency", "both annotators", len(labelled)), ("competency", "agreed", n_equal)]
-    kappa = cohen_kappa(*(pd.Categorical(labelled[c], sorted(set(labelled.stack()))).codes for c in labelled))
+    annotated_answers = pd.read_csv(csv)
+    error_kinds = annotated_answers["Errors"].str.replace(" Error", "").str.lower().str.split(", ").explode()
+    labelled_rows = annotated_answers[["label_h", "label_s"]].dropna()
+    has_one_kind = ~annotated_answers["Errors"].str.contains(",")
+    rows: list[tuple[str, str, float]] = [
+        ("answers", "all", len(annotated_answers)),
+        ("answers", "one kind", int(has_one_kind.sum())),
+    ]
+    rows += [("kind", kind, int(n)) for kind, n in error_kinds.value_counts().sort_index().items()]
+    n_equal = int((labelled_rows["label_h"] == labelled_rows["label_s"]).sum())
+    rows += [("competency", "both annotators", len(labelled_rows)), ("competency", "agreed", n_equal)]
+    kappa = cohen_kappa(
+        *(pd.Categorical(labelled_rows[c], sorted(set(labelled_rows.stack()))).codes for c in labelled_rows)
+    )
     rows.append(("competency", "kappa", float(kappa)))
     return pd.DataFrame(rows, columns=["what", "group", "n"]).astype({"n": float})
 
 
 def bank_counts(csv: str | Path) -> pd.DataFrame:  # of, group, n
     "The questions of a file by source, by competency, and by whether two annotators agreed, for the columns it has."
-    frame = pd.read_csv(csv)
+    question_rows = pd.read_csv(csv)
     rows = []
-    if "Source" in frame:
-        rows += [("source", name, int(n)) for name, n in frame["Source"].str.strip().value_counts().items()]
-    if "label" in frame:
-        competencies = frame["label"].dropna().map(lambda label: COMPETENCIES.get(competency(label) or "", label))
-        rows += [("competency", name, int(n)) for name, n in competencies.value_counts().items()]
-    if {"label_h", "label_s"} <= set(frame):
-        labelled = frame.dropna(subset=["label_h", "label_s"])
-        agreed = int((labelled["label_h"].str.strip() == labelled["label_s"].str.strip()).sum())
-        rows += [("annotators", "agreed", agreed), ("annotators", "disagreed", len(labelled) - agreed)]
+    if "Source" in question_rows:
+        rows += [
+            ("source", group_name, int(n))
+            for group_name, n in question_rows["Source"].str.strip().value_counts().items()
+        ]
+    if "label" in question_rows:
+        competencies = (
+            question_rows["label"].dropna().map(lambda label: COMPETENCIES.get(competency(label) or "", label))
+        )
+        rows += [("competency", group_name, int(n)) for group_name, n in competencies.value_counts().items()]
+    if {"label_h", "label_s"} <= set(question_rows):
+        labelled_rows = question_rows.dropna(subset=["label_h", "label_s"])
+        n_agreed = int((labelled_rows["label_h"].str.strip() == labelled_rows["label_s"].str.strip()).sum())
+        rows += [("annotators", "agreed", n_agreed), ("annotators", "disagreed", len(labelled_rows) - n_agreed)]
     return pd.DataFrame(rows, columns=["of", "group", "n"])
 
 # %% ../../../nbs/studies/counselingbench/08_results.ipynb #348f26a2
@@ -276,41 +311,47 @@ def beside_released(accuracy: pd.DataFrame, results: pd.DataFrame, claims: Claim
     """A row a model and mode: its accuracy on the released questions, what table 2 prints for all of them, the authors'
     result file for the setting of the released answers, and whether the printed value lies in our interval (`inside`).
     """
-    columns = {"zero_shot": "ZS", "few_shot": "FS"}
-    files = {"zero_shot": "zero-shot_None_0", "few_shot": "few-shot_None_2"}
-    printed = _printed(claims).query("place == 'Table 2'").set_index(["model", "column"])["value"]
-    overall = results[(results["group"] == "Overall") & (results["measure"] == "accuracy")].set_index("run")
-    ours = accuracy[(accuracy["by"] == "all") & (accuracy["answered_by"] == "plain") & accuracy["mode"].isin(columns)]
-    out = ours[["model", "mode", "n", "estimate", "ci_low", "ci_high"]].reset_index(drop=True)
-    out["printed"] = [printed.get((r.model, columns[r.mode]), np.nan) for r in out.itertuples()]
-    out["result_file"] = (out["model"] + "_" + out["mode"].map(files)).map(overall["middle"])
-    inside = out["printed"].between(out["ci_low"], out["ci_high"]).astype(object)
-    return out.assign(inside=inside.where(out["printed"].notna(), None))
+    column_by_mode = {"zero_shot": "ZS", "few_shot": "FS"}
+    setting_by_mode = {"zero_shot": "zero-shot_None_0", "few_shot": "few-shot_None_2"}
+    printed_values = _printed_numbers(claims).query("place == 'Table 2'").set_index(["model", "column"])["value"]
+    file_results = results[(results["group"] == "Overall") & (results["measure"] == "accuracy")].set_index("run")
+    own_accuracy = accuracy[
+        (accuracy["by"] == "all") & (accuracy["answered_by"] == "plain") & accuracy["mode"].isin(column_by_mode)
+    ]
+    compared_rows = own_accuracy[["model", "mode", "n", "estimate", "ci_low", "ci_high"]].reset_index(drop=True)
+    compared_rows["printed"] = [
+        printed_values.get((r.model, column_by_mode[r.mode]), np.nan) for r in compared_rows.itertuples()
+    ]
+    compared_rows["result_file"] = (compared_rows["model"] + "_" + compared_rows["mode"].map(setting_by_mode)).map(
+        file_results["middle"]
+    )
+    is_inside = compared_rows["printed"].between(compared_rows["ci_low"], compared_rows["ci_high"]).astype(object)
+    return compared_rows.assign(inside=is_inside.where(compared_rows["printed"].notna(), None))
 
 # %% ../../../nbs/studies/counselingbench/08_results.ipynb #f2efca22
-def _files_by_pattern(release: Path, name: str) -> list[Path]:
+def _find_files(release: Path, name: str) -> list[Path]:
     "Files of a name's pattern in a release, or in the folders around it that hold results."
     paths = set(release.rglob(name))
     folders = (".", "metrics", "results/metrics", "statistical_analysis", "reasoning_benchmarking")
-    for above, folder in product(release.parents[:3], folders):
-        paths |= set((above / folder).glob(name))
+    for outer_folder, folder in product(release.parents[:3], folders):
+        paths |= set((outer_folder / folder).glob(name))
     return sorted(paths)
 
 
-def _fullest(release: Path, name: str) -> list[Path]:
+def _find_fullest_folder(release: Path, name: str) -> list[Path]:
     "Files of a name's pattern in the folder of a release that has most of them."
     files = sorted(release.rglob(name))
-    folders = Counter(f.parent for f in files).most_common(1)
-    return [f for f in files if f.parent == folders[0][0]]
+    fullest_folder = Counter(f.parent for f in files).most_common(1)
+    return [f for f in files if f.parent == fullest_folder[0][0]]
 
 
 def released_results(release: str | Path) -> tuple[pd.DataFrame, pd.DataFrame]:  # as of result_table
     "The result files of a release, with the means of the reasoning scores where they are there."
-    release, results, unread = Path(release), pd.DataFrame(), pd.DataFrame()
-    for file in _files_by_pattern(release, "*_zero-shot_None_0.txt")[:1]:
-        results, unread = result_table(file.parent)
-    means = [reasoning_means(f) for f in _files_by_pattern(release, "reasoning_table_overall.csv")[:1]]
-    return pd.concat([results, *means], ignore_index=True), unread
+    release, results, unread_files = Path(release), pd.DataFrame(), pd.DataFrame()
+    for file in _find_files(release, "*_zero-shot_None_0.txt")[:1]:
+        results, unread_files = result_table(file.parent)
+    score_means = [reasoning_means(f) for f in _find_files(release, "reasoning_table_overall.csv")[:1]]
+    return pd.concat([results, *score_means], ignore_index=True), unread_files
 
 # %% ../../../nbs/studies/counselingbench/08_results.ipynb #0d15c000
 def authors_results(stage: Any, *, release: Path | None, **unused: Any) -> Iterator[Any]:
@@ -322,44 +363,48 @@ def authors_results(stage: Any, *, release: Path | None, **unused: Any) -> Itera
     another quantity.
     """
     claims = load_claims(Path(__file__).parent / "claims.yaml")
-    results, unread = released_results(release) if release else (pd.DataFrame(), pd.DataFrame())
-    no_files = "the section `ledger` names no release with the authors' result files"
-    accuracies = {"printed": printed_accuracies(claims)}
+    results, unread_files = released_results(release) if release else (pd.DataFrame(), pd.DataFrame())
+    why_absent = "the section `ledger` names no release with the authors' result files"
+    accuracy_by_source = {"printed": printed_accuracies(claims)}
     if len(results):
-        accuracies["result files"] = zero_shot_accuracies(results).dropna()
-    tests = all_pair_tests(accuracies)
-    competencies = compare_competencies(accuracies["printed"].drop(columns="Overall"))
-    recorded = results.assign(origin="recorded")  # whether their answers are here or not
-    yield stage.table("results", recorded, "The authors' result files", absent=no_files, show=False)
-    yield stage.table("unread", unread, "Result files that hold no number", absent=no_files)
-    answers = _fullest(release, "*_zero-shot_None_0.csv") if release else []
-    rows = source_questions(answers[0]) if answers else pd.DataFrame()
-    yield stage.table("rows", rows, "Questions of the released answers", absent=no_files)
-    of_files = tests["accuracies"] == "result files"
-    yield stage.table("pairs", tests[~of_files], "General minus medical models, by the pairs that are taken")
+        accuracy_by_source["result files"] = zero_shot_accuracies(results).dropna()
+    test_table = all_pair_tests(accuracy_by_source)
+    competency_tests = compare_competencies(accuracy_by_source["printed"].drop(columns="Overall"))
+    recorded_results = results.assign(origin="recorded")  # whether their answers are here or not
+    yield stage.table("results", recorded_results, "The authors' result files", absent=why_absent, show=False)
+    yield stage.table("unread", unread_files, "Result files that hold no number", absent=why_absent)
+    answer_files = _find_fullest_folder(release, "*_zero-shot_None_0.csv") if release else []
+    source_counts = source_questions(answer_files[0]) if answer_files else pd.DataFrame()
+    yield stage.table("rows", source_counts, "Questions of the released answers", absent=why_absent)
+    is_of_files = test_table["accuracies"] == "result files"
+    yield stage.table("pairs", test_table[~is_of_files], "General minus medical models, by the pairs that are taken")
     caption = "The same of the authors' result files"
-    yield stage.table("pairs_of_files", tests[of_files], caption, absent=no_files, show=False)
-    yield stage.table("competencies", competencies, "Competencies compared over the models of table 3")
-    yield stage.table("facts", printed_facts(claims, tests), "What printed tables say of the paper's sentences")
-    yield from _of_chains_and_annotators(stage, release)
+    yield stage.table("pairs_of_files", test_table[is_of_files], caption, absent=why_absent, show=False)
+    yield stage.table("competencies", competency_tests, "Competencies compared over the models of table 3")
+    yield stage.table("facts", printed_facts(claims, test_table), "What printed tables say of the paper's sentences")
+    yield from _chain_and_annotator_tables(stage, release)
     if stage.has("score", "accuracy") and len(results):
-        released = beside_released(stage.read("score", "accuracy"), results, claims)
-        yield stage.table("released", released, "Accuracy on the released questions, beside the printed one on all")
+        released_accuracy = beside_released(stage.read("score", "accuracy"), results, claims)
+        yield stage.table(
+            "released", released_accuracy, "Accuracy on the released questions, beside the printed one on all"
+        )
     if stage.has("score", "scores"):
-        passing = simultaneous_accuracy(stage.read("score", "scores"), MARKS)
-        yield stage.table("together", passing, "Accuracy, with intervals that hold for all models and settings at once")
+        simultaneous_intervals = simultaneous_accuracy(stage.read("score", "scores"), MARKS)
+        yield stage.table(
+            "together", simultaneous_intervals, "Accuracy, with intervals that hold for all models and settings at once"
+        )
 
 
-def _of_chains_and_annotators(stage: Any, release: Path | None) -> Iterator[Any]:
+def _chain_and_annotator_tables(stage: Any, release: Path | None) -> Iterator[Any]:
     "Tables of the scores of chains, of the annotated errors and of the whole bank, where their files are there."
-    readers = {
+    path_and_reader = {
         "scores": ("old_scores/scores_Llama_2_70b_hf_counselingqa.tsv", lambda f: stored_chain_scores(f.parent)),
         "errors": ("errors_general_annotated.csv", annotated_errors),
         "bank": ("data/counselingbench.csv", bank_counts),
     }
-    captions = {"scores": "Scores of chains of thought: with missing chains left out, and as 0"}
-    captions |= {"errors": "Annotated wrong answers of one model", "bank": "The whole bank of questions"}
-    for name, (path, reader) in readers.items():
-        files = _files_by_pattern(release, path) if release else []
+    caption_by_name = {"scores": "Scores of chains of thought: with missing chains left out, and as 0"}
+    caption_by_name |= {"errors": "Annotated wrong answers of one model", "bank": "The whole bank of questions"}
+    for name, (path, reader) in path_and_reader.items():
+        files = _find_files(release, path) if release else []
         table = reader(files[0]).assign(origin="recorded") if files else pd.DataFrame()
-        yield stage.table(name, table, captions[name], absent="its file is not here", show=name != "scores")
+        yield stage.table(name, table, caption_by_name[name], absent="its file is not here", show=name != "scores")

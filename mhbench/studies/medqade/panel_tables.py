@@ -293,7 +293,7 @@ def student_table(
 
 
 def with_group(students: pd.DataFrame) -> pd.DataFrame:  # of student_table
-    "A column `group_names` that names the stratum for a figure, in which one without answers keeps its place."
+    "A column `group` that names the stratum for a figure, in which one without answers keeps its place."
     group_names = (students["by"] + ": " + students["stratum"].astype(str)).replace("all: all", "all items")
     return students.assign(group=group_names)
 

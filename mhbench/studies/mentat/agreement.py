@@ -26,8 +26,8 @@ __all__ = ['question_categories', 'question_agreement', 'mean_agreement', 'rater
 # %% ../../../nbs/studies/mentat/06_agreement.ipynb #f644619a
 def question_categories(items: Iterable[Item], ratings: Iterable[Rating]) -> dict[str, str]:  # question -> category
     "The categories of questions, including those that were rated but are not asked."
-    recorded = {r.item_id: r.variant["category"] for r in ratings if "category" in r.variant}
-    return recorded | {i.base: i.category for i in items if i.category}
+    category_by_question = {r.item_id: r.variant["category"] for r in ratings if "category" in r.variant}
+    return category_by_question | {i.base: i.category for i in items if i.category}
 
 
 def question_agreement(
@@ -59,9 +59,13 @@ def question_agreement(
 def mean_agreement(questions: pd.DataFrame) -> pd.DataFrame:  # measure, category, n, ..., undefined
     "The mean alpha of all questions and of each category, with its interval over questions."
     rows = []
-    for category, group in [("all", questions), *questions.groupby("category", sort=False)]:
-        head = {"measure": "Krippendorff's alpha, mean over questions", "category": category}
-        rows.append(head | mean_alpha(group["estimate"]).row() | {"undefined": int(group["estimate"].isna().sum())})
+    for category, category_rows in [("all", questions), *questions.groupby("category", sort=False)]:
+        row_head = {"measure": "Krippendorff's alpha, mean over questions", "category": category}
+        rows.append(
+            row_head
+            | mean_alpha(category_rows["estimate"]).row()
+            | {"undefined": int(category_rows["estimate"].isna().sum())}
+        )
     return pd.DataFrame(rows)
 
 # %% ../../../nbs/studies/mentat/06_agreement.ipynb #296fddc4
@@ -72,20 +76,28 @@ def rater_again(ratings: Iterable[Rating], *, n_boot: int = 1000, seed: int) -> 
     Source: Bland and Altman 1996, Measurement error (the standard deviation within raters).
     """
     a = annotation_arrays(ratings)
-    pairs = pairs_again(a)
-    if not pairs:
+    line_pairs = pairs_again(a)
+    if not line_pairs:
         return pd.DataFrame(columns=["measure"])
-    first, second = (a.scores[list(side)] for side in zip(*pairs))
-    tops = [x == x.max(1, keepdims=True) for x in (first, second)]
-    same = (tops[0] & tops[1]).any(1)
-    variance = ((first - second) ** 2 / 2).mean(1)
-    settings: dict[str, Any] = {"clusters": a.questions[[i for i, _ in pairs]], "n_boot": n_boot, "seed": seed}
-    spread = estimate(lambda x, weights=None: np.sqrt(mean(x, weights=weights)), variance, **settings)
-    estimates = {
-        "same most preferred option": estimate(mean, same.astype(float), share=True, **settings),
-        "standard deviation of a score, 0 to 100": spread,
+    first_scores, second_scores = (a.scores[list(side)] for side in zip(*line_pairs))
+    is_top = [x == x.max(1, keepdims=True) for x in (first_scores, second_scores)]
+    same_top = (is_top[0] & is_top[1]).any(1)
+    pair_variances = ((first_scores - second_scores) ** 2 / 2).mean(1)
+    estimate_settings: dict[str, Any] = {
+        "clusters": a.questions[[i for i, _ in line_pairs]],
+        "n_boot": n_boot,
+        "seed": seed,
     }
-    return pd.DataFrame([{"measure": f"a rater again: {measure}"} | e.row() for measure, e in estimates.items()])
+    score_deviation = estimate(
+        lambda x, weights=None: np.sqrt(mean(x, weights=weights)), pair_variances, **estimate_settings
+    )
+    estimate_by_measure = {
+        "same most preferred option": estimate(mean, same_top.astype(float), share=True, **estimate_settings),
+        "standard deviation of a score, 0 to 100": score_deviation,
+    }
+    return pd.DataFrame(
+        [{"measure": f"a rater again: {measure}"} | e.row() for measure, e in estimate_by_measure.items()]
+    )
 
 # %% ../../../nbs/studies/mentat/06_agreement.ipynb #405ac73a
 def annotators_as_sample(
@@ -96,27 +108,29 @@ def annotators_as_sample(
 ) -> pd.DataFrame:  # measure, random (items; items and raters), n_raters, n (questions), ..., interval
     "The mean alpha over questions, for other questions, and for other questions and annotators."
     a = annotation_arrays(ratings)
-    names = np.unique(a.raters)
-    overall = question_alphas(a.scores, a.questions, raters=a.raters, scale=scale, seed=seed)
+    rater_names = np.unique(a.raters)
+    all_alphas = question_alphas(a.scores, a.questions, raters=a.raters, scale=scale, seed=seed)
     questions = np.sort(
-        np.array(overall.questions)[~np.isnan(overall.alpha)]
+        np.array(all_alphas.questions)[~np.isnan(all_alphas.alpha)]
     )  # with an alpha: the others are in no mean
 
     def of_questions(raters: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        use = np.isin(a.raters, raters[:, 0])
-        alphas = question_alphas(a.scores[use], a.questions[use], raters=a.raters[use], scale=scale, seed=seed)
-        alpha = pd.Series(alphas.alpha, alphas.questions).reindex(questions).to_numpy()
-        defined = ~np.isnan(alpha)
-        return divide(weights[:, defined] @ alpha[defined], weights[:, defined].sum(1))
+        is_used = np.isin(a.raters, raters[:, 0])
+        question_results = question_alphas(
+            a.scores[is_used], a.questions[is_used], raters=a.raters[is_used], scale=scale, seed=seed
+        )
+        alphas = pd.Series(question_results.alpha, question_results.questions).reindex(questions).to_numpy()
+        is_defined = ~np.isnan(alphas)
+        return divide(weights[:, is_defined] @ alphas[is_defined], weights[:, is_defined].sum(1))
 
-    rater_of_cell = np.repeat(names[:, None], len(questions), axis=1)
-    head = {"measure": "Krippendorff's alpha, mean over questions"}
-    rows = number_rows(of_questions, rater_of_cell, questions, head, within=(-1, 1))
+    rater_of_cell = np.repeat(rater_names[:, None], len(questions), axis=1)
+    row_head = {"measure": "Krippendorff's alpha, mean over questions"}
+    rows = number_rows(of_questions, rater_of_cell, questions, row_head, within=(-1, 1))
     return pd.DataFrame(rows, columns=["measure", *RANDOM_COLUMNS])
 
 
 def annotator_flags(ratings: Iterable[Rating]) -> pd.DataFrame:  # rater, n (options), agreement, ..., flag
     "Annotators worth a query: they differ from the others, or gave one number throughout; none is removed."
-    wide = score_rows(annotation_arrays(ratings)).pivot_table("value", "rater", ["question", "option"])
-    questions = wide.columns.get_level_values("question").to_numpy()
-    return rater_flags(wide.to_numpy(), list(wide.index), clusters=questions)
+    score_table = score_rows(annotation_arrays(ratings)).pivot_table("value", "rater", ["question", "option"])
+    questions = score_table.columns.get_level_values("question").to_numpy()
+    return rater_flags(score_table.to_numpy(), list(score_table.index), clusters=questions)

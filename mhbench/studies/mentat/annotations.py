@@ -66,34 +66,34 @@ def sliders_from_scores(
     return scores_from_sliders(scores, np.argsort(orders, -1), mapping)
 
 # %% ../../../nbs/studies/mentat/02_annotations.ipynb #a7392d1b
-def _annotation(row: dict[str, str], place: str, mapping: Reading) -> tuple[list[float], list[int], str]:
+def _read_annotation(row: dict[str, str], place: str, mapping: Reading) -> tuple[list[float], list[int], str]:
     "Scores by option, the permutation, and the comment of one annotation."
 
     def broken(column, rule):
         refuse(f"load_annotations: {column} must {rule}; got {row[column][:200]!r} ({place}); export the session again")
 
     try:
-        response = json.loads(row["response"])
+        page_response = json.loads(row["response"])
     except ValueError:
         broken("response", "be JSON")
     try:
-        order = json.loads(row["question_order"])
+        option_order = json.loads(row["question_order"])
     except ValueError:
         broken("question_order", "be a list")
-    n = len(order) if isinstance(order, list) else 0
-    if n < 2 or any(type(o) is not int for o in order) or sorted(order) != list(range(n)):
+    n = len(option_order) if isinstance(option_order, list) else 0
+    if n < 2 or any(type(o) is not int for o in option_order) or sorted(option_order) != list(range(n)):
         broken("question_order", "be a permutation of 0, 1, ...")
-    if not isinstance(response, dict) or set(response) - {"comment"} != {f"Q{i}" for i in range(n)}:
+    if not isinstance(page_response, dict) or set(page_response) - {"comment"} != {f"Q{i}" for i in range(n)}:
         broken("response", f"hold Q0 to Q{n - 1} and comment")
-    sliders = [response[f"Q{i}"] for i in range(n)]
-    if any(type(s) not in (int, float) or not 0 <= s <= 100 for s in sliders):
+    slider_values = [page_response[f"Q{i}"] for i in range(n)]
+    if any(type(s) not in (int, float) or not 0 <= s <= 100 for s in slider_values):
         broken("response", "hold sliders between 0 and 100")
     if not re.fullmatch(r"\d+", row["q_no"]):
         broken("q_no", "be a question's number")
     if row["q_key"] not in _WORDINGS:
         broken("q_key", f"be one of {', '.join(_WORDINGS)}")
-    scores = scores_from_sliders(np.array(sliders, float), np.array(order), mapping)
-    return scores.tolist(), order, str(response.get("comment") or "").strip()
+    scores = scores_from_sliders(np.array(slider_values, float), np.array(option_order), mapping)
+    return scores.tolist(), option_order, str(page_response.get("comment") or "").strip()
 
 # %% ../../../nbs/studies/mentat/02_annotations.ipynb #4bf7560b
 def _reason_left_out(row: dict[str, str], n: int, last: bool) -> str:
@@ -122,30 +122,40 @@ def load_annotations(folder: str | Path, mapping: Reading = "shown") -> Annotati
     if not files:
         rule = "load_annotations: folder must hold CSV files exported by jsPsych"
         refuse(f"{rule}; got none", place=folder.name, remedy="name the folder of sessions", error=FileNotFoundError)
-    fields, left = [], []
+    rating_fields, left_out_rows = [], []
     n_rows = 0
     for file in files:
-        rows = list(checked_rows(file.read_bytes(), ANNOTATION_COLUMNS, ("origin",), file.name, "load_annotations"))
-        n_rows += len(rows)
-        raters = {r["rater_id"] for _, r in rows if r["rater_id"]}
-        if len(raters) != 1:
-            value = f"{sorted(raters)} ({file.name}); split the file, or fill it in"
-            refuse(f"load_annotations: a session must name one rater_id; got {value}")
-        rater = next(iter(raters))
-        if any(row["trial_type"] == "survey-slider" and row.get("origin") != "simulated" for _, row in rows):
+        file_rows = list(
+            checked_rows(file.read_bytes(), ANNOTATION_COLUMNS, ("origin",), file.name, "load_annotations")
+        )
+        n_rows += len(file_rows)
+        rater_ids = {r["rater_id"] for _, r in file_rows if r["rater_id"]}
+        if len(rater_ids) != 1:
+            actual = f"{sorted(rater_ids)} ({file.name}); split the file, or fill it in"
+            refuse(f"load_annotations: a session must name one rater_id; got {actual}")
+        rater = next(iter(rater_ids))
+        if any(row["trial_type"] == "survey-slider" and row.get("origin") != "simulated" for _, row in file_rows):
             rater = pseudonyms([rater])[rater]
-        for n, (place, row) in enumerate(rows):
+        for n, (place, row) in enumerate(file_rows):
             if row["trial_type"] != "survey-slider":
-                left.append((place, _reason_left_out(row, n, n == len(rows) - 1)))
+                left_out_rows.append((place, _reason_left_out(row, n, n == len(file_rows) - 1)))
                 continue
-            scores, order, comment = _annotation(row, place, mapping)
-            constant: dict[str, Any] = {"item_id": f"mentat-{row['q_no']}", "study": "mentat", "rater": rater}
-            constant |= {"source": place, "origin": row.get("origin") or "recorded", "session": file.stem}
-            constant |= {"comment": comment or None, "order": order}
-            constant["variant"] = {"gender": _WORDINGS[row["q_key"]], "mapping": mapping, "trial": row["trial_index"]}
-            fields += [(place, constant | {"target": a, "value": s}) for a, s in zip(letters(len(scores)), scores)]
-    ratings = validate(fields, Rating).records
-    return Annotations(ratings, n_rows - len(left), n_rows, Counter(reason for _, reason in left), left)
+            scores, order, comment = _read_annotation(row, place, mapping)
+            constant_fields: dict[str, Any] = {"item_id": f"mentat-{row['q_no']}", "study": "mentat", "rater": rater}
+            constant_fields |= {"source": place, "origin": row.get("origin") or "recorded", "session": file.stem}
+            constant_fields |= {"comment": comment or None, "order": order}
+            constant_fields["variant"] = {
+                "gender": _WORDINGS[row["q_key"]],
+                "mapping": mapping,
+                "trial": row["trial_index"],
+            }
+            rating_fields += [
+                (place, constant_fields | {"target": a, "value": s}) for a, s in zip(letters(len(scores)), scores)
+            ]
+    ratings = validate(rating_fields, Rating).records
+    return Annotations(
+        ratings, n_rows - len(left_out_rows), n_rows, Counter(reason for _, reason in left_out_rows), left_out_rows
+    )
 
 # %% ../../../nbs/studies/mentat/02_annotations.ipynb #8cabd7ef
 def reading_note(mapping: Reading) -> str:
@@ -179,18 +189,18 @@ class AnnotationArrays(NamedTuple):
     mapping: Reading | None = None  # how the orders were read: shown or release; None if not recorded
 
 
-def _reading(firsts: list[Rating], n: int) -> tuple[np.ndarray | None, Reading | None]:
+def _common_reading(first_ratings: list[Rating], n: int) -> tuple[np.ndarray | None, Reading | None]:
     "The orders of annotations and their common reading; (None, None) where some annotation does not record both."
-    if not all(r.order is not None and "mapping" in r.variant for r in firsts):
+    if not all(r.order is not None and "mapping" in r.variant for r in first_ratings):
         return None, None
-    mappings = sorted({r.variant["mapping"] for r in firsts})
-    if len(mappings) > 1:
-        value = f"{', '.join(mappings)}; import all sessions with one mapping"
-        refuse(f"annotation_arrays: ratings must come from one reading of question_order; got {value}")
-    orders = np.array([r.order for r in firsts])
-    if orders.shape != (len(firsts), n):
+    mapping_names = sorted({r.variant["mapping"] for r in first_ratings})
+    if len(mapping_names) > 1:
+        actual = f"{', '.join(mapping_names)}; import all sessions with one mapping"
+        refuse(f"annotation_arrays: ratings must come from one reading of question_order; got {actual}")
+    orders = np.array([r.order for r in first_ratings])
+    if orders.shape != (len(first_ratings), n):
         refuse(f"annotation_arrays: orders must name {n} options each; got shape {orders.shape}")
-    return orders, cast(Reading, mappings[0])
+    return orders, cast(Reading, mapping_names[0])
 
 # %% ../../../nbs/studies/mentat/02_annotations.ipynb #8ca2dbbf
 def annotation_arrays(ratings: Iterable[Rating], leave_out: Iterable[str] = ()) -> AnnotationArrays:
@@ -199,48 +209,60 @@ def annotation_arrays(ratings: Iterable[Rating], leave_out: Iterable[str] = ()) 
     Raises: ValueError for an annotation that lacks an option, or two ratings of one option.
     """
     left_out = set(leave_out)
-    groups: dict[tuple, tuple[dict[str, float], Rating]] = {}  # annotation -> its scores, and its first rating
+    scores_by_annotation: dict[
+        tuple, tuple[dict[str, float], Rating]
+    ] = {}  # annotation -> its scores, and its first rating
     for r in ratings:
         if r.value is None:
-            value = f"label {r.label!r} ({r.item_id}, {r.source}); pass ratings of options"
-            refuse(f"annotation_arrays: ratings must have a value; got {value}")
+            actual = f"label {r.label!r} ({r.item_id}, {r.source}); pass ratings of options"
+            refuse(f"annotation_arrays: ratings must have a value; got {actual}")
         if r.item_id in left_out:
             continue
-        line = groups.setdefault((r.source, r.item_id, r.rater, r.session), ({}, r))[0]
-        if r.target in line:
+        option_scores = scores_by_annotation.setdefault((r.source, r.item_id, r.rater, r.session), ({}, r))[0]
+        if r.target in option_scores:
             place = f"{r.item_id}, {r.source}"
             refuse(f"annotation_arrays: an annotation must rate an option once; got {r.target} twice", place=place)
-        line[r.target] = r.value
-    if not groups:
+        option_scores[r.target] = r.value
+    if not scores_by_annotation:
         refuse("annotation_arrays: ratings must not be empty; got none; check leave_out")
-    n = max(len(line) for line, _ in groups.values())
-    for line, r in groups.values():
-        if sorted(line) != letters(n):
-            value = f"{', '.join(sorted(line))} ({r.item_id}, {r.source})"
-            refuse(f"annotation_arrays: an annotation must rate options {', '.join(letters(n))}; got {value}")
-    firsts = [r for _, r in groups.values()]
+    n = max(len(option_scores) for option_scores, _ in scores_by_annotation.values())
+    for option_scores, r in scores_by_annotation.values():
+        if sorted(option_scores) != letters(n):
+            actual = f"{', '.join(sorted(option_scores))} ({r.item_id}, {r.source})"
+            refuse(f"annotation_arrays: an annotation must rate options {', '.join(letters(n))}; got {actual}")
+    first_ratings = [r for _, r in scores_by_annotation.values()]
     return AnnotationArrays(
-        np.ascontiguousarray(pd.DataFrame([line for line, _ in groups.values()])[letters(n)], float),
-        np.array([r.item_id for r in firsts]),
-        np.array([r.rater for r in firsts]),
-        np.array([r.variant.get("gender", "") for r in firsts]),
-        np.array([r.source for r in firsts]),
-        np.array([r.session or "" for r in firsts]),
-        *_reading(firsts, n),
+        np.ascontiguousarray(
+            pd.DataFrame([option_scores for option_scores, _ in scores_by_annotation.values()])[letters(n)], float
+        ),
+        np.array([r.item_id for r in first_ratings]),
+        np.array([r.rater for r in first_ratings]),
+        np.array([r.variant.get("gender", "") for r in first_ratings]),
+        np.array([r.source for r in first_ratings]),
+        np.array([r.session or "" for r in first_ratings]),
+        *_common_reading(first_ratings, n),
     )
 
 
 def score_rows(arrays: AnnotationArrays) -> pd.DataFrame:  # question, option, rater, value: one row a slider
     "The scores of options one below the other."
     n, k = arrays.scores.shape
-    place = {"question": np.repeat(arrays.questions, k), "option": letters(k) * n, "rater": np.repeat(arrays.raters, k)}
-    return pd.DataFrame(place | {"value": arrays.scores.ravel()})
+    label_columns = {
+        "question": np.repeat(arrays.questions, k),
+        "option": letters(k) * n,
+        "rater": np.repeat(arrays.raters, k),
+    }
+    return pd.DataFrame(label_columns | {"value": arrays.scores.ravel()})
 
 
 def pairs_again(arrays: AnnotationArrays) -> list[tuple[int, int]]:  # two lines each, the earlier first
     "The pairs of annotations of one question by one rater."
-    keys = list(zip(arrays.questions, arrays.raters))
-    return [(i, j) for i, j in combinations(range(len(keys)), 2) if keys[i] == keys[j]]
+    question_and_rater = list(zip(arrays.questions, arrays.raters))
+    return [
+        (i, j)
+        for i, j in combinations(range(len(question_and_rater)), 2)
+        if question_and_rater[i] == question_and_rater[j]
+    ]
 
 # %% ../../../nbs/studies/mentat/02_annotations.ipynb #58f4b0d0
 def slider_sections(ratings: Sequence[Rating]) -> tuple[dict[str, dict], str]:

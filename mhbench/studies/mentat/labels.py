@@ -47,14 +47,14 @@ def jensen_shannon(
     return np.sqrt(np.maximum(divergence, 0))  # rounding may leave less than 0
 
 # %% ../../../nbs/studies/mentat/03_labels.ipynb #fed37bae
-def _mean_distance(x: np.ndarray, question: np.ndarray, second: np.ndarray, n_questions: int) -> np.ndarray:
-    "Mean distance (P,) for assignments `second` (P, n) bool of annotations to the second of two wordings."
-    cell = question + n_questions * second  # (P, n)
-    p, k = len(second), x.shape[1]
-    at = (cell + 2 * n_questions * np.arange(p)[:, None]).ravel()
-    by_option = [np.bincount(at, np.tile(x[:, c], p), 2 * n_questions * p) for c in range(k)]
-    sums = np.stack(by_option, -1).reshape(p, 2, n_questions, k)
-    return np.nanmean(jensen_shannon(sums[:, 0], sums[:, 1]), -1)  # the mean's denominator cancels
+def _mean_distance(scores: np.ndarray, question: np.ndarray, is_second: np.ndarray, n_questions: int) -> np.ndarray:
+    "Mean distance (P,) for assignments `is_second` (P, n) bool of annotations to the second of two wordings."
+    question_and_wording = question + n_questions * is_second  # (P, n)
+    p, k = len(is_second), scores.shape[1]
+    flat_index = (question_and_wording + 2 * n_questions * np.arange(p)[:, None]).ravel()
+    sums_by_option = [np.bincount(flat_index, np.tile(scores[:, c], p), 2 * n_questions * p) for c in range(k)]
+    score_sums = np.stack(sums_by_option, -1).reshape(p, 2, n_questions, k)
+    return np.nanmean(jensen_shannon(score_sums[:, 0], score_sums[:, 1]), -1)  # the mean's denominator cancels
 
 # %% ../../../nbs/studies/mentat/03_labels.ipynb #3e62626c
 def wording_distances(
@@ -79,30 +79,34 @@ def wording_distances(
         refuse(f"wording_distances: {rule}; got {g.shape} and {w.shape}")
     if np.isnan(x).any():
         refuse("wording_distances: scores must have no NaN; got some; leave such annotations out")
-    names = np.unique(w[w != ""])
+    wording_names = np.unique(w[w != ""])
     rows = []
-    for (a, b), s in zip(combinations(names, 2), np.random.SeedSequence(seed).spawn(len(names) ** 2)):
-        of_two = (w == a) | (w == b)
-        by = pd.DataFrame({"wording": w[of_two], "sum": x[of_two].sum(1)}).groupby(g[of_two])
-        usable = np.array(list(by.groups))[(by["wording"].nunique() == 2) & (by["sum"].min() > 0)]
-        m = of_two & np.isin(g, usable)
+    for (a, b), s in zip(combinations(wording_names, 2), np.random.SeedSequence(seed).spawn(len(wording_names) ** 2)):
+        has_either = (w == a) | (w == b)
+        rows_by_question = pd.DataFrame({"wording": w[has_either], "sum": x[has_either].sum(1)}).groupby(g[has_either])
+        usable_questions = np.array(list(rows_by_question.groups))[
+            (rows_by_question["wording"].nunique() == 2) & (rows_by_question["sum"].min() > 0)
+        ]
+        m = has_either & np.isin(g, usable_questions)
         if not m.any():
             continue
-        order = np.argsort(g[m], kind="stable")
-        xs = x[m][order]
-        code = np.unique(g[m][order], return_inverse=True)[1]
-        second = (w[m] == b)[order]
-        observed = _mean_distance(xs, code, second[None], len(usable))[0]
+        sort_order = np.argsort(g[m], kind="stable")
+        sorted_scores = x[m][sort_order]
+        question_codes = np.unique(g[m][sort_order], return_inverse=True)[1]
+        is_second = (w[m] == b)[sort_order]
+        observed_distance = _mean_distance(sorted_scores, question_codes, is_second[None], len(usable_questions))[0]
         rng = np.random.default_rng(s)
-        parts = []
-        size = max(1, 2_000_000 // len(xs))
-        for start in range(0, n, size):  # shuffle within questions: sort by question, then at random
-            shuffle = np.argsort(code + rng.random((min(size, n - start), len(xs))), 1)
-            parts.append(_mean_distance(xs, code, second[shuffle], len(usable)))
-        drawn = np.concatenate(parts)
-        p_value = float(((drawn >= observed - 1e-12).sum() + 1) / (n + 1))
-        left_out = len(np.unique(g[w != ""])) - len(usable)
-        rows.append((a, b, observed, drawn.mean(), p_value, len(usable), left_out))
+        distance_parts = []
+        n_a_part = max(1, 2_000_000 // len(sorted_scores))
+        for start in range(0, n, n_a_part):  # shuffle within questions: sort by question, then at random
+            shuffle = np.argsort(question_codes + rng.random((min(n_a_part, n - start), len(sorted_scores))), 1)
+            distance_parts.append(
+                _mean_distance(sorted_scores, question_codes, is_second[shuffle], len(usable_questions))
+            )
+        permuted_distances = np.concatenate(distance_parts)
+        p_value = float(((permuted_distances >= observed_distance - 1e-12).sum() + 1) / (n + 1))
+        n_left_out = len(np.unique(g[w != ""])) - len(usable_questions)
+        rows.append((a, b, observed_distance, permuted_distances.mean(), p_value, len(usable_questions), n_left_out))
     columns = ["first", "second", "distance", "expected", "p_value", "n_questions", "n_left_out"]
     return pd.DataFrame(rows, columns=columns)
 
@@ -120,13 +124,17 @@ def with_creators(arrays: AnnotationArrays, answers: Mapping[str, int] | None) -
     if answers:
         if "crtr" in raters.tolist():
             refuse("with_creators: raters must not be called as the creators are; got 'crtr'; rename that rater")
-        answered = [k for k in np.unique(q).tolist() if k in answers]
-        if wrong := [k for k in answered if not 0 <= answers[k] < x.shape[1]]:
-            actual = f"{answers[wrong[0]]} ({wrong[0]})"
+        answered_questions = [k for k in np.unique(q).tolist() if k in answers]
+        if invalid_questions := [k for k in answered_questions if not 0 <= answers[k] < x.shape[1]]:
+            actual = f"{answers[invalid_questions[0]]} ({invalid_questions[0]})"
             refuse(f"with_creators: answers must be options 0 to {x.shape[1] - 1}; got {actual}")
-        rows = 100 * np.eye(x.shape[1])[[answers[k] for k in answered]]
-        creators = np.full(len(answered), "crtr")
-        data[True] = np.concatenate([x, rows]), np.append(q, answered), np.append(raters, creators)
+        creator_scores = 100 * np.eye(x.shape[1])[[answers[k] for k in answered_questions]]
+        creator_names = np.full(len(answered_questions), "crtr")
+        data[True] = (
+            np.concatenate([x, creator_scores]),
+            np.append(q, answered_questions),
+            np.append(raters, creator_names),
+        )
     return data
 
 # %% ../../../nbs/studies/mentat/03_labels.ipynb #83e59b61
@@ -146,13 +154,13 @@ def top_k(
         refuse(f"top_k: answers must be one option a row of probs; got shapes {a.shape} and {p.shape}")
     if not np.issubdtype(a.dtype, np.integer) or a.min() < 0 or a.max() >= p.shape[1]:
         refuse(f"top_k: answers must be whole numbers from 0 to {p.shape[1] - 1}; got {a.min()} to {a.max()}")
-    of_answer = p[np.arange(len(p)), a][:, None]
-    above, alike = (p > of_answer).sum(1), (p == of_answer).sum(1)
-    if (alike == 0).any():
-        refuse(f"top_k: the answer must have a probability; got NaN (row {int((alike == 0).argmax())})")
-    within = np.clip((np.arange(1, p.shape[1] + 1) - above[:, None]) / alike[:, None], 0, 1)  # (Q, K)
+    answer_probs = p[np.arange(len(p)), a][:, None]
+    n_above, n_alike = (p > answer_probs).sum(1), (p == answer_probs).sum(1)
+    if (n_alike == 0).any():
+        refuse(f"top_k: the answer must have a probability; got NaN (row {int((n_alike == 0).argmax())})")
+    share_within = np.clip((np.arange(1, p.shape[1] + 1) - n_above[:, None]) / n_alike[:, None], 0, 1)  # (Q, K)
     w = unit_weights(weights, len(p), "top_k")
-    return as_result(w @ within / w.sum(1, keepdims=True), weights)
+    return as_result(w @ share_within / w.sum(1, keepdims=True), weights)
 
 # %% ../../../nbs/studies/mentat/03_labels.ipynb #bbb1c1d1
 LABEL_MODELS = ("Bradley-Terry", "Plackett-Luce", "hierarchical, paper", "hierarchical, symmetric")
@@ -175,78 +183,88 @@ class _Labels(NamedTuple):
     fit: PreferenceRefits | None = None  # of all questions together
 
 # %% ../../../nbs/studies/mentat/03_labels.ipynb #4461bf23
-def _won(scores: np.ndarray, code: np.ndarray, weights: np.ndarray, ridge: float) -> tuple[np.ndarray, np.ndarray]:
+def _bradley_terry_labels(
+    scores: np.ndarray, question_codes: np.ndarray, weights: np.ndarray, ridge: float
+) -> tuple[np.ndarray, np.ndarray]:
     "Bradley and Terry's labels of each question under each row of weights, all at once."
-    above = (scores[:, :, None] > scores[:, None, :]).astype(float)
-    of_question = [code == k for k in range(code.max() + 1)]
-    wins = np.stack([np.tensordot(weights[:, m], above[m], 1) for m in of_question], axis=1)  # (B, Q, K, K)
+    is_above = (scores[:, :, None] > scores[:, None, :]).astype(float)
+    question_masks = [question_codes == k for k in range(question_codes.max() + 1)]
+    wins = np.stack([np.tensordot(weights[:, m], is_above[m], 1) for m in question_masks], axis=1)  # (B, Q, K, K)
     probs, nll = bradley_terry_of_each(wins.reshape(-1, *wins.shape[2:]), penalty=ridge)
     return probs.reshape(wins.shape[:3]), nll.reshape(wins.shape[:2])
 
 
-def _labels_of_rankings(
-    scores: np.ndarray, code: np.ndarray, weights: np.ndarray, ridge: float
+def _plackett_luce_labels(
+    scores: np.ndarray, question_codes: np.ndarray, weights: np.ndarray, ridge: float
 ) -> tuple[np.ndarray, np.ndarray]:
     "Plackett and Luce's labels, one fit after the other."
-    probs, nll = [], []
-    of_question = [code == k for k in range(code.max() + 1)]
+    probs, nlls = [], []
+    question_masks = [question_codes == k for k in range(question_codes.max() + 1)]
     for w in weights.astype(int):
-        fits = [plackett_luce(np.repeat(scores[m], w[m], axis=0), penalty=ridge) for m in of_question]
+        fits = [plackett_luce(np.repeat(scores[m], w[m], axis=0), penalty=ridge) for m in question_masks]
         probs.append([f.probs for f in fits])
-        nll.append([f.nll for f in fits])
-    return np.array(probs), np.array(nll)
+        nlls.append([f.nll for f in fits])
+    return np.array(probs), np.array(nlls)
 
 
 def _labels_by_question(model: str, data: tuple, ridge: float, n_boot: int, seed: int) -> _Labels:
     "Labels of each question by itself."
     scores, questions, _ = data
-    names, code = np.unique(questions, return_inverse=True)
-    chunks = draw_weights(len(scores), n_boot, seed=seed, strata=code) if n_boot else ()
-    weights = np.concatenate([np.ones((1, len(scores))), *chunks])
-    ranked = model == "Plackett-Luce"  # whose likelihood is over the orders that ties allow
-    probs, nll = (_labels_of_rankings if ranked else _won)(scores, code, weights, ridge)
+    question_names, question_codes = np.unique(questions, return_inverse=True)
+    weight_chunks = draw_weights(len(scores), n_boot, seed=seed, strata=question_codes) if n_boot else ()
+    weights = np.concatenate([np.ones((1, len(scores))), *weight_chunks])
+    is_ranking_model = model == "Plackett-Luce"  # whose likelihood is over the orders that ties allow
+    probs, nlls = (_plackett_luce_labels if is_ranking_model else _bradley_terry_labels)(
+        scores, question_codes, weights, ridge
+    )
     n_ties = int(pairwise_ties(scores).sum() / 2)
-    facts: dict = dict(n_pairs=int(pairwise_wins(scores).sum()), n_ties=n_ties, n_ties_used=n_ties if ranked else 0)
-    facts |= dict(nll=nll[0].sum(), nll_of="rankings" if ranked else "pairs with a winner", n_unconverged=0)
-    return _Labels(names, probs[0], probs[1:], facts)
+    facts: dict = dict(
+        n_pairs=int(pairwise_wins(scores).sum()), n_ties=n_ties, n_ties_used=n_ties if is_ranking_model else 0
+    )
+    facts |= dict(nll=nlls[0].sum(), nll_of="rankings" if is_ranking_model else "pairs with a winner", n_unconverged=0)
+    return _Labels(question_names, probs[0], probs[1:], facts)
 
 
 def _hierarchical_labels(model: str, data: tuple, penalty: float, n_boot: int, seed: int) -> _Labels:
     "Labels of all questions by the hierarchical model."
     offset = cast(Literal["paper", "symmetric"], model.split(", ")[1])
-    boot = bootstrap_preferences(*data, n=n_boot, seed=seed, offset=offset, penalty=penalty)
-    f = boot.fit
+    refits = bootstrap_preferences(*data, n=n_boot, seed=seed, offset=offset, penalty=penalty)
+    f = refits.fit
     facts: dict = dict(n_pairs=f.n_pairs, n_ties=int(pairwise_ties(data[0]).sum() / 2), n_ties_used=f.n_ties, nll=f.nll)
     facts |= dict(nll_of="all pairs, penalised" if offset == "symmetric" else "pairs with a winner, penalised")
-    return _Labels(f.questions, f.probs, boot.probs.replicates, facts | {"n_unconverged": boot.n_unconverged}, boot)
+    return _Labels(
+        f.questions, f.probs, refits.probs.replicates, facts | {"n_unconverged": refits.n_unconverged}, refits
+    )
 
 # %% ../../../nbs/studies/mentat/03_labels.ipynb #492285b7
 def _wrong_mask(questions: np.ndarray, n_options: int, wrong_options: Mapping[str, Iterable[str]]) -> np.ndarray:
     "(Q, K) bool: the options that are objectively wrong."
-    if unknown := sorted(set(wrong_options) - set(questions.tolist())):
-        refuse(f"label_tables: wrong_options must name questions that were rated; got {unknown[:5]}")
+    if unknown_questions := sorted(set(wrong_options) - set(questions.tolist())):
+        refuse(f"label_tables: wrong_options must name questions that were rated; got {unknown_questions[:5]}")
     return np.array([np.isin(letters(n_options), list(wrong_options.get(q, ()))) for q in questions])
 
 
-def _refit_limits(replicates: np.ndarray, wrong: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _refit_limits(replicates: np.ndarray, is_wrong: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     "Ends of the refits' spread of labels, wrong options at 0 in every replicate; NaN without replicates."
     if not len(replicates):
-        return np.full(wrong.shape, np.nan), np.full(wrong.shape, np.nan)
-    return percentile_interval(np.array([soft_labels(r, wrong) for r in replicates]))
+        return np.full(is_wrong.shape, np.nan), np.full(is_wrong.shape, np.nan)
+    return percentile_interval(np.array([soft_labels(r, is_wrong) for r in replicates]))
 
 
 def _top_k_rows(fitted: _Labels, probs: np.ndarray, creators: Mapping[str, int]) -> list[dict]:
     "Share of questions whose creator's answer is among the k most preferred options, for every k."
-    answered = [k for k, q in enumerate(fitted.questions) if q in creators]
-    if not answered:
+    answered_indices = [k for k, q in enumerate(fitted.questions) if q in creators]
+    if not answered_indices:
         return []
-    answers = np.array([creators[fitted.questions[k]] for k in answered])
-    by_question = top_k(probs[answered], answers, weights=np.eye(len(answered)))  # of every question alone
+    creator_options = np.array([creators[fitted.questions[k]] for k in answered_indices])
+    shares_by_question = top_k(
+        probs[answered_indices], creator_options, weights=np.eye(len(answered_indices))
+    )  # of every question alone
     rows = []
-    for k, within in enumerate(by_question.T, 1):
-        e = estimate(mean, within, seed=0, share=True)
-        ends = (e.ci_low, e.ci_high) if k < probs.shape[1] else (np.nan, np.nan)
-        rows.append(dict(k=k, n=len(answered), estimate=e.estimate, ci_low=ends[0], ci_high=ends[1]))
+    for k, within_top_k in enumerate(shares_by_question.T, 1):
+        e = estimate(mean, within_top_k, seed=0, share=True)
+        limits = (e.ci_low, e.ci_high) if k < probs.shape[1] else (np.nan, np.nan)
+        rows.append(dict(k=k, n=len(answered_indices), estimate=e.estimate, ci_low=limits[0], ci_high=limits[1]))
     return rows
 
 
@@ -259,10 +277,10 @@ def label_frame(questions: Sequence[str] | np.ndarray, **values: np.ndarray) -> 
 
 def _mean_scores(arrays: AnnotationArrays) -> pd.DataFrame:
     "Mean scores by question and option, with intervals over annotations; the creators are not among them."
-    plain = group_means(arrays.scores, arrays.questions)
-    i = plain.mean
-    n = np.broadcast_to(plain.n[:, None], i.estimate.shape)
-    return label_frame(plain.groups, n=n, mean_score=i.estimate, mean_low=i.ci_low, mean_high=i.ci_high)
+    question_means = group_means(arrays.scores, arrays.questions)
+    i = question_means.mean
+    n = np.broadcast_to(question_means.n[:, None], i.estimate.shape)
+    return label_frame(question_means.groups, n=n, mean_score=i.estimate, mean_low=i.ci_low, mean_high=i.ci_high)
 
 # %% ../../../nbs/studies/mentat/03_labels.ipynb #015a104b
 def label_tables(
@@ -283,29 +301,33 @@ def label_tables(
 
     Raises: ValueError for an unknown model, or wrong options of a question that nobody rated.
     """
-    if unknown := sorted(set(models) - set(LABEL_MODELS)):
-        refuse(f"label_tables: models must be among {', '.join(LABEL_MODELS)}; got {unknown}")
-    labels, facts, top = [], [], []
-    fits: dict[str, PreferenceRefits] = {}
-    for model, (rated, rows) in product(models, with_creators(arrays, creators).items()):
-        fit, weight = (_hierarchical_labels, penalty) if model.startswith("hier") else (_labels_by_question, ridge)
-        refits = n_boot_rankings if model == "Plackett-Luce" else n_boot
-        fitted = fit(model, rows, weight, refits, seed)
-        if fitted.fit is not None and not rated:
-            fits[model.split(", ")[1]] = fitted.fit
-        wrong = _wrong_mask(fitted.questions, fitted.probs.shape[1], wrong_options or {})
-        probs = soft_labels(fitted.probs, wrong)
-        low, high = _refit_limits(fitted.replicates, wrong)
-        frame = label_frame(fitted.questions, probability=probs, refits_low=low, refits_high=high, wrong=wrong)
-        head = {"model": model, "creators": rated}
-        labels.append(pd.DataFrame(head | dict(frame.round(12))))  # a worth of 1e-30 is 0 to any reader
-        facts.append(head | {"n": len(rows[0]), "n_boot": refits} | fitted.facts)
-        label = f"{model} ({'creators among the raters' if rated else 'without creators'})"
-        head |= {"in_sample": rated, "label": label}
-        top += [head | r for r in _top_k_rows(fitted, probs, creators or {})]
-    table = pd.concat(labels, ignore_index=True).merge(_mean_scores(arrays), on=["question", "option"], how="left")
+    if unknown_models := sorted(set(models) - set(LABEL_MODELS)):
+        refuse(f"label_tables: models must be among {', '.join(LABEL_MODELS)}; got {unknown_models}")
+    label_parts, fact_rows, top_k_rows = [], [], []
+    fit_by_offset: dict[str, PreferenceRefits] = {}
+    for model, (creators_rate, rating_data) in product(models, with_creators(arrays, creators).items()):
+        fit_labels, penalty_weight = (
+            (_hierarchical_labels, penalty) if model.startswith("hier") else (_labels_by_question, ridge)
+        )
+        n_refits = n_boot_rankings if model == "Plackett-Luce" else n_boot
+        fitted = fit_labels(model, rating_data, penalty_weight, n_refits, seed)
+        if fitted.fit is not None and not creators_rate:
+            fit_by_offset[model.split(", ")[1]] = fitted.fit
+        is_wrong = _wrong_mask(fitted.questions, fitted.probs.shape[1], wrong_options or {})
+        probs = soft_labels(fitted.probs, is_wrong)
+        low, high = _refit_limits(fitted.replicates, is_wrong)
+        option_rows = label_frame(fitted.questions, probability=probs, refits_low=low, refits_high=high, wrong=is_wrong)
+        row_head = {"model": model, "creators": creators_rate}
+        label_parts.append(pd.DataFrame(row_head | dict(option_rows.round(12))))  # a worth of 1e-30 is 0 to any reader
+        fact_rows.append(row_head | {"n": len(rating_data[0]), "n_boot": n_refits} | fitted.facts)
+        label = f"{model} ({'creators among the raters' if creators_rate else 'without creators'})"
+        row_head |= {"in_sample": creators_rate, "label": label}
+        top_k_rows += [row_head | r for r in _top_k_rows(fitted, probs, creators or {})]
+    label_rows = pd.concat(label_parts, ignore_index=True).merge(
+        _mean_scores(arrays), on=["question", "option"], how="left"
+    )
     columns = ["model", "creators", "in_sample", "label", "k", "n", "estimate", "ci_low", "ci_high"]
-    return LabelTables(table, pd.DataFrame(facts), pd.DataFrame(top, columns=columns), fits)
+    return LabelTables(label_rows, pd.DataFrame(fact_rows), pd.DataFrame(top_k_rows, columns=columns), fit_by_offset)
 
 # %% ../../../nbs/studies/mentat/03_labels.ipynb #5083aef5
 def annotation_page(arrays: AnnotationArrays, line: int) -> pd.DataFrame:  # place (from 1, the top), option, slider
@@ -315,7 +337,7 @@ def annotation_page(arrays: AnnotationArrays, line: int) -> pd.DataFrame:  # pla
     """
     if arrays.orders is None or arrays.mapping is None:
         refuse("annotation_page: annotations must record the order of the page; got none; import them again")
-    order = arrays.orders[line]
-    options = np.array(letters(len(order)))[order]
-    sliders = sliders_from_scores(arrays.scores[line], order, arrays.mapping)
-    return pd.DataFrame({"place": np.arange(1, len(order) + 1), "option": options, "slider": sliders})
+    option_order = arrays.orders[line]
+    options = np.array(letters(len(option_order)))[option_order]
+    sliders = sliders_from_scores(arrays.scores[line], option_order, arrays.mapping)
+    return pd.DataFrame({"place": np.arange(1, len(option_order) + 1), "option": options, "slider": sliders})

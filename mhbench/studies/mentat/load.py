@@ -37,27 +37,27 @@ _COLUMNS = [*PROMPT_COLUMNS, "model_response"]
 
 def result_files(folder: Path) -> dict[Path, tuple[str, str]]:  # file -> the model, and the name of its set
     "The files of recorded answers in the release's folder."
-    sets = {stem: name for name, stem in RESULT_SETS.items()}
-    named = {f: _NAMED.fullmatch(f.name) for f in sorted(folder.glob("eval_results_*"))}
-    return {f: (m[1], sets[m[2]]) for f, m in named.items() if m and m[2] in sets}
+    set_by_stem = {stem: name for name, stem in RESULT_SETS.items()}
+    match_by_file = {f: _NAMED.fullmatch(f.name) for f in sorted(folder.glob("eval_results_*"))}
+    return {f: (m[1], set_by_stem[m[2]]) for f, m in match_by_file.items() if m and m[2] in set_by_stem}
 
 
-def _reply(reply: Any, place: str) -> dict:
+def _reply_fields(reply: Any, place: str) -> dict:
     "A reply as fields of a Response."
     if isinstance(reply, str):
         return {"text": reply}
     try:
         choice = reply["choices"][0]
-        counts = reply.get("usage") or {}
-        text, reason = choice["message"]["content"], choice["finish_reason"]
+        usage = reply.get("usage") or {}
+        reply_text, finish_reason = choice["message"]["content"], choice["finish_reason"]
     except (AttributeError, IndexError, KeyError, TypeError):
         rule = f"be a text or the reply of a chat endpoint; got {type(reply).__name__}"
         refuse(f"load_mentat_results: model_response must {rule}", place=place)
-    spent = {f"{k}_tokens": int(counts.get(f"{k}_tokens") or 0) for k in ("prompt", "completion")}
-    if not text:
-        return spent | {"status": "error", "error": "the file has no text", "finish_reason": reason}
-    status = "truncated" if reason == "length" else "ok"
-    return spent | {"text": text, "status": status, "finish_reason": reason}
+    token_counts = {f"{k}_tokens": int(usage.get(f"{k}_tokens") or 0) for k in ("prompt", "completion")}
+    if not reply_text:
+        return token_counts | {"status": "error", "error": "the file has no text", "finish_reason": finish_reason}
+    status = "truncated" if finish_reason == "length" else "ok"
+    return token_counts | {"text": reply_text, "status": status, "finish_reason": finish_reason}
 
 # %% ../../../nbs/studies/mentat/07_load.ipynb #74998929
 def load_mentat_results(
@@ -70,70 +70,76 @@ def load_mentat_results(
 
     Raises: ValueError for a set that no file holds, another layout, or a prompt whose options are not its question's.
     """
-    base = {i.item_id: i for i in questions}
+    item_by_id = {i.item_id: i for i in questions}
     files = result_files(Path(folder).expanduser())
-    rows, replies = [], []
-    seen = Counter[tuple[str, str]]()
-    ids: dict[tuple[str, str], str] = {}  # set and prompt -> item
-    for name in sets:
-        if name not in [s for _, s in files.values()]:
-            there = ", ".join(f"{f.name} ({s})" for f, (_, s) in files.items()) or "none"
+    prompt_rows, replies = [], []
+    n_prompts = Counter[tuple[str, str]]()
+    item_id_by_prompt: dict[tuple[str, str], str] = {}  # set and prompt -> item
+    for set_name in sets:
+        if set_name not in [s for _, s in files.values()]:
+            files_in_words = ", ".join(f"{f.name} ({s})" for f, (_, s) in files.items()) or "none"
             rule = "sets must be among those of the files eval_results_*.pkl"
-            refuse(f"load_mentat_results: {rule}; got {name!r}", place=there)
-    for file, (model, name) in files.items():
-        if name not in sets:
+            refuse(f"load_mentat_results: {rule}; got {set_name!r}", place=files_in_words)
+    for file, (model, set_name) in files.items():
+        if set_name not in sets:
             continue
         table = pickled_table(open_part(file, password), file.name)
-        if gone := [c for c in _COLUMNS if c not in table]:
-            refuse(f"load_mentat_results: columns must include {', '.join(_COLUMNS)}; got none of {gone} ({file.name})")
+        if lacking := [c for c in _COLUMNS if c not in table]:
+            refuse(
+                f"load_mentat_results: columns must include {', '.join(_COLUMNS)}; got none of {lacking} ({file.name})"
+            )
         table = table.astype(object).where(table.notna(), None)
         for n, row in enumerate(table.to_dict("records")):
             place = f"{file.name}:row {n}"
-            q = f"mentat-{row['q_id']}"
-            prompt = (name, row["prompt_mcq"])
-            if prompt not in ids:
+            base_id = f"mentat-{row['q_id']}"
+            prompt = (set_name, row["prompt_mcq"])
+            if prompt not in item_id_by_prompt:
                 options = without_prompt(row, place)[1]
-                options_of_base = base[q].options if q in base else []
+                options_of_base = item_by_id[base_id].options if base_id in item_by_id else []
                 if sorted(options_of_base) != sorted(options):
                     rule = "have the options of its question in the question file"
                     actual = "others" if options_of_base else "no such question"
                     refuse(f"load_mentat_results: a prompt must {rule}; got {actual}", place=place)
-                item = prompt_item(place, row, name, seen[name, q], [options_of_base.index(o) for o in options])
-                rows.append((place, item))
-                seen[name, q] += 1
-                ids[prompt] = item["item_id"]
-            whose: dict[str, Any] = {"origin": "recorded", "attempts": 0, "cost_usd": None, "model": model}
-            whose |= {"item_id": ids[prompt], "study": "mentat", "mode": "zero_shot"}
-            replies.append((place, whose | _reply(row["model_response"], place)))
-    return validate(rows, Item, unique="item_id").records, validate(replies, Response).records
+                item = prompt_item(
+                    place, row, set_name, n_prompts[set_name, base_id], [options_of_base.index(o) for o in options]
+                )
+                prompt_rows.append((place, item))
+                n_prompts[set_name, base_id] += 1
+                item_id_by_prompt[prompt] = item["item_id"]
+            response_fields: dict[str, Any] = {"origin": "recorded", "attempts": 0, "cost_usd": None, "model": model}
+            response_fields |= {"item_id": item_id_by_prompt[prompt], "study": "mentat", "mode": "zero_shot"}
+            replies.append((place, response_fields | _reply_fields(row["model_response"], place)))
+    return validate(prompt_rows, Item, unique="item_id").records, validate(replies, Response).records
 
 # %% ../../../nbs/studies/mentat/07_load.ipynb #5cd236bd
 def _questions_or_prompts(
     path: Path, password: str | None, sets: list[str], notes: list[str]
 ) -> tuple[list[Item], list[Response]]:
     "The questions, or the prompts of some sets, with the answers that were recorded to them."
-    answered = [name for name in sets if name in RESULT_SETS]
+    recorded_sets = [name for name in sets if name in RESULT_SETS]
     files = result_files(path) if path.is_dir() else {}
-    for name in dict.fromkeys(name for _, name in files.values() if name not in answered):
-        whose = ", ".join(model for model, held in files.values() if held == name)
-        notes.append(f"answers of {whose} are not taken: they are to prompts of their own, --option sets=[{name}]")
-    drawn = [name for name in sets if name not in RESULT_SETS]
-    items = load_mentat(path, password, sets=drawn) if drawn or not sets else []
-    if not answered:
+    for name in dict.fromkeys(name for _, name in files.values() if name not in recorded_sets):
+        model_names = ", ".join(model for model, held_set in files.values() if held_set == name)
+        notes.append(
+            f"answers of {model_names} are not taken: they are to prompts of their own, --option sets=[{name}]"
+        )
+    release_sets = [name for name in sets if name not in RESULT_SETS]
+    items = load_mentat(path, password, sets=release_sets) if release_sets or not sets else []
+    if not recorded_sets:
         return items, []
-    prompts, responses = load_mentat_results(path, password, load_mentat(path, password), answered)
+    prompts, responses = load_mentat_results(path, password, load_mentat(path, password), recorded_sets)
     return items + prompts, responses
 
 
 def _mentat_settings(path: Path, sets: list[str]) -> dict[str, dict]:
     "Settings of the study's sections for this corpus: its sets, and the file of the creators' answers."
-    base = [s for s in sets if s.startswith("D0")] if sets else ["D0"]
-    creators = path / "creators.csv"
+    base_sets = [s for s in sets if s.startswith("D0")] if sets else ["D0"]
+    creators_file = path / "creators.csv"
     return {
         "prepare": {"sets": [] if sets else ["D0", "D_G", "D_A", "D_N"]},
-        "generate": {"modes": {"free_form": {"sets": base}}},
-        "score": {"core": base[0] if base else None},
-        "preferences": {"creators": str(creators.resolve()) if creators.exists() else None},
+        "generate": {"modes": {"free_form": {"sets": base_sets}}},
+        "score": {"core": base_sets[0] if base_sets else None},
+        "preferences": {"creators": str(creators_file.resolve()) if creators_file.exists() else None},
     }
 
 # %% ../../../nbs/studies/mentat/07_load.ipynb #4285173d
@@ -148,26 +154,27 @@ def load(
 
     Raises: what `load_mentat`, `load_mentat_results` and `load_annotations` raise.
     """
-    settled = {}
+    settled_options = {}
     if sets == "recorded":
         sets = list(dict.fromkeys(name for _, name in result_files(path).values())) if path.is_dir() else []
-        settled = {"options": {"sets": sets}}
+        settled_options = {"options": {"sets": sets}}
     if isinstance(sets, str):
         refuse(f"load_mentat: sets must be a list of names; got {sets!r}; write [{sets}]")
     notes: list[str] = []
     items, responses = _questions_or_prompts(path, os.environ.get("MHBENCH_MENTAT_PASSWORD"), list(sets), notes)
     corpus = Corpus(items, responses=responses, notes=notes, settings=_mentat_settings(path, list(sets)))
-    corpus.settings["prepare"] |= settled
+    corpus.settings["prepare"] |= settled_options
     folder = path / "annotated_data"
     if not folder.is_dir():
         corpus.notes.append("there is no folder annotated_data, so there are no ratings")
         return corpus
     annotations = load_annotations(folder, mapping=mapping)
-    rows = "rows of the annotation files are no annotations"
-    left_out = [f"{n} {rows}: {why}" for why, n in sorted(annotations.left_out.items())]
-    category = {i.base: {"category": i.category} for i in items if i.category}
+    rows_in_words = "rows of the annotation files are no annotations"
+    left_out_notes = [f"{n} {rows_in_words}: {reason}" for reason, n in sorted(annotations.left_out.items())]
+    category_by_question = {i.base: {"category": i.category} for i in items if i.category}
     corpus.ratings = [
-        r.model_copy(update={"variant": r.variant | category.get(r.item_id, {})}) for r in annotations.ratings
+        r.model_copy(update={"variant": r.variant | category_by_question.get(r.item_id, {})})
+        for r in annotations.ratings
     ]
-    corpus.notes = [*notes, reading_note(mapping), *left_out]
+    corpus.notes = [*notes, reading_note(mapping), *left_out_notes]
     return corpus

@@ -59,14 +59,14 @@ class Described:
     state: Any = None
 
 
-def _described_class(module: str, name: str) -> Described:
-    full = f"{module}.{name}".replace("numpy._core.", "numpy.core.")
-    if full in _NAMES or module.split(".")[0] == "openai":
-        return Described(full)
+def _describe_class(module: str, name: str) -> Described:
+    full_name = f"{module}.{name}".replace("numpy._core.", "numpy.core.")
+    if full_name in _NAMES or module.split(".")[0] == "openai":
+        return Described(full_name)
     raise ValueError(f"it names {module}.{name}, which no table needs")
 
 
-def _described_call(callee: Any, args: Any) -> Described:
+def _describe_call(callee: Any, args: Any) -> Described:
     if not isinstance(callee, Described) or callee.args is not None or not isinstance(args, tuple):
         raise ValueError("it calls what is no function")
     return Described(callee.name, args)
@@ -97,14 +97,14 @@ class _Machine:
 
     def add(self, kind: type, values: list) -> None:
         "Values for the list, the dictionary (keys and values in turn), the set on top of the stack."
-        target = self.stack[-1]
-        if type(target) is not kind or (kind is dict and len(values) % 2):
-            raise ValueError(f"it adds to a {type(target).__name__} as if to a {kind.__name__}")
-        into: Any = target
+        top_value = self.stack[-1]
+        if type(top_value) is not kind or (kind is dict and len(values) % 2):
+            raise ValueError(f"it adds to a {type(top_value).__name__} as if to a {kind.__name__}")
+        container: Any = top_value
         if kind is list:
-            into.extend(values)
+            container.extend(values)
         else:
-            into.update(zip(values[::2], values[1::2]) if kind is dict else values)
+            container.update(zip(values[::2], values[1::2]) if kind is dict else values)
 
     def run(self, op: str, arg: Any) -> None:
         "One instruction."
@@ -130,11 +130,11 @@ class _Machine:
         elif op in ("APPENDS", "SETITEMS", "ADDITEMS"):
             self.add({"APPENDS": list, "SETITEMS": dict, "ADDITEMS": set}[op], self.since_mark())
         elif op == "STACK_GLOBAL":
-            push(_described_class(*map(str, self.take(2))))
+            push(_describe_class(*map(str, self.take(2))))
         elif op == "GLOBAL":
-            push(_described_class(*arg.split(" ")))
+            push(_describe_class(*arg.split(" ")))
         elif op in ("REDUCE", "NEWOBJ"):
-            push(_described_call(*self.take(2)))
+            push(_describe_call(*self.take(2)))
         elif op == "BUILD":
             [state] = self.take(1)
             if not isinstance(self.stack[-1], Described):
@@ -164,43 +164,43 @@ _DTYPES = {
 _DTYPES |= {"b1", "O8"}
 
 
-def _dtype(note: Described) -> np.dtype:
+def _read_dtype(dtype_note: Described) -> np.dtype:
     "A listed type of number, or that of values of Python."
-    kind = note.args[0] if note.args else None
-    order = note.state[1] if note.state else "="
-    if note.name != "numpy.dtype" or kind not in _DTYPES or order not in tuple("<>|="):
-        raise ValueError(f"it has an array of type {str(kind)[:20]!r}, which no table needs")
-    return np.dtype(kind if kind in ("b1", "O8") else order.replace("|", "=") + kind)
+    type_code = dtype_note.args[0] if dtype_note.args else None
+    byte_order = dtype_note.state[1] if dtype_note.state else "="
+    if dtype_note.name != "numpy.dtype" or type_code not in _DTYPES or byte_order not in tuple("<>|="):
+        raise ValueError(f"it has an array of type {str(type_code)[:20]!r}, which no table needs")
+    return np.dtype(type_code if type_code in ("b1", "O8") else byte_order.replace("|", "=") + type_code)
 
 
-def _array(note: Described) -> np.ndarray:
+def _read_array(array_note: Described) -> np.ndarray:
     "An array, whose values are bytes of numbers or a list."
-    if note.name == "numpy.core.numeric._frombuffer":
-        held, dtype, shape, order = note.args or ()
-    elif note.name == "numpy.core.multiarray._reconstruct":
-        _, shape, dtype, by_columns, held = note.state
-        order = "F" if by_columns else "C"
+    if array_note.name == "numpy.core.numeric._frombuffer":
+        array_data, dtype, shape, memory_order = array_note.args or ()
+    elif array_note.name == "numpy.core.multiarray._reconstruct":
+        _, shape, dtype, is_by_columns, array_data = array_note.state
+        memory_order = "F" if is_by_columns else "C"
     else:
-        raise ValueError(f"it has {note.name} in place of an array")
-    dtype = _dtype(dtype)
+        raise ValueError(f"it has {array_note.name} in place of an array")
+    dtype = _read_dtype(dtype)
     if dtype.kind != "O":
-        values = np.frombuffer(bytes(held) if isinstance(held, bytes | bytearray) else b"", dtype)
-    elif isinstance(held, list):
-        values = np.empty(len(held), dtype=object)
-        for k, value in enumerate(held):
+        values = np.frombuffer(bytes(array_data) if isinstance(array_data, bytes | bytearray) else b"", dtype)
+    elif isinstance(array_data, list):
+        values = np.empty(len(array_data), dtype=object)
+        for k, value in enumerate(array_data):
             values[k] = value
     else:
         raise ValueError("it has objects that are no list")
     if any(type(n) is not int or n < 0 for n in shape) or math.prod(shape) != len(values):
         raise ValueError(f"it has an array of shape {shape} with {len(values)} values")
-    return values.reshape(shape, order=order if order in ("C", "F") else "C")
+    return values.reshape(shape, order=memory_order if memory_order in ("C", "F") else "C")
 
 
-def _block_columns(place: Described, n: int) -> list[int]:
+def _block_columns(column_note: Described, n_columns: int) -> list[int]:
     "Which of n columns a block holds."
-    if place.name == "builtins.slice":
-        return list(range(n))[slice(*place.args or ())]
-    return [int(k) for k in _array(place)]
+    if column_note.name == "builtins.slice":
+        return list(range(n_columns))[slice(*column_note.args or ())]
+    return [int(k) for k in _read_array(column_note)]
 
 
 def _as_parquet_value(value: Any) -> Any:
@@ -214,17 +214,20 @@ def _as_parquet_value(value: Any) -> Any:
     return value
 
 
-def _table_of_note(note: Any) -> pa.Table:
-    if not isinstance(note, Described) or note.name not in ("pandas.DataFrame", "pandas.core.frame.DataFrame"):
-        raise ValueError(f"it is {note.name if isinstance(note, Described) else type(note).__name__}")
-    [blocks, axes] = note.state["_mgr"].args
-    names = [str(x) for x in _array(axes[0].args[1]["data"])]
+def _build_table(table_note: Any) -> pa.Table:
+    if not isinstance(table_note, Described) or table_note.name not in (
+        "pandas.DataFrame",
+        "pandas.core.frame.DataFrame",
+    ):
+        raise ValueError(f"it is {table_note.name if isinstance(table_note, Described) else type(table_note).__name__}")
+    [blocks, axes] = table_note.state["_mgr"].args
+    names = [str(x) for x in _read_array(axes[0].args[1]["data"])]
     columns: dict[int, np.ndarray] = {}
     for block in blocks:
-        values, place, _ = block.args
+        value_note, column_note, _ = block.args
         if block.name != "pandas._libs.internals._unpickle_block":
             raise ValueError(f"it has {block.name} in place of a block of columns")
-        columns |= dict(zip(_block_columns(place, len(names)), _array(values), strict=True))
+        columns |= dict(zip(_block_columns(column_note, len(names)), _read_array(value_note), strict=True))
     return pa.table({name: [_as_parquet_value(v) for v in columns[k].tolist()] for k, name in enumerate(names)})
 
 # %% ../../../nbs/studies/mentat/11_pickled.ipynb #db9c07ff
@@ -238,15 +241,15 @@ def convert() -> None:
     import resource
 
     pq.write_table(pa.table({"loads": ["what is needed"]}), pa.BufferOutputStream())
-    for limit, most in _LIMITS.items():
+    for limit, max_value in _LIMITS.items():
         with contextlib.suppress(ValueError):  # a system that does not bound this
-            resource.setrlimit(getattr(resource, limit), (most, most))
+            resource.setrlimit(getattr(resource, limit), (max_value, max_value))
     try:
-        out = pa.BufferOutputStream()
-        pq.write_table(_table_of_note(pickled_values(sys.stdin.buffer.read())), out)
+        parquet_buffer = pa.BufferOutputStream()
+        pq.write_table(_build_table(pickled_values(sys.stdin.buffer.read())), parquet_buffer)
     except Exception as e:  # whatever a damaged file makes of plain values
         sys.exit(str(e)[:200] or type(e).__name__)
-    sys.stdout.buffer.write(out.getvalue())
+    sys.stdout.buffer.write(parquet_buffer.getvalue())
 
 
 def pickled_table(data: bytes, name: str = "table") -> pd.DataFrame:
@@ -254,22 +257,28 @@ def pickled_table(data: bytes, name: str = "table") -> pd.DataFrame:
 
     Raises: ValueError for anything else; nothing that the file names is imported or called.
     """
-    converted = corpora() / ".converted" / hashlib.sha256(_FORM + data).hexdigest()
-    if not converted.exists():
+    parquet_file = corpora() / ".converted" / hashlib.sha256(_FORM + data).hexdigest()
+    if not parquet_file.exists():
         paths = os.pathsep.join(filter(None, sys.path))
-        few = {"OPENBLAS_NUM_THREADS": "1", "ARROW_DEFAULT_MEMORY_POOL": "system"}  # others reserve a gigabyte
-        done = subprocess.run(
-            [sys.executable, "-P", "-c", _CHILD], input=data, capture_output=True, env={"PYTHONPATH": paths} | few
+        memory_settings = {
+            "OPENBLAS_NUM_THREADS": "1",
+            "ARROW_DEFAULT_MEMORY_POOL": "system",
+        }  # others reserve a gigabyte
+        finished_process = subprocess.run(
+            [sys.executable, "-P", "-c", _CHILD],
+            input=data,
+            capture_output=True,
+            env={"PYTHONPATH": paths} | memory_settings,
         )
-        if done.returncode:
+        if finished_process.returncode:
             reason = (
-                done.stderr.decode(errors="replace").strip().rpartition("\n")[2][:200]
-                or f"an end by signal {-done.returncode}"
+                finished_process.stderr.decode(errors="replace").strip().rpartition("\n")[2][:200]
+                or f"an end by signal {-finished_process.returncode}"
             )
             rule = "be a pickled table, and nothing else"
             remedy = "it is damaged, or was made by somebody else: download it again from its authors"
             refuse(f"pickled_table: file must {rule}; got {reason}", place=name, remedy=remedy)
-        with tempfile.NamedTemporaryFile(dir=private_folder(converted.parent), delete=False) as f:
-            f.write(done.stdout)
-        os.replace(f.name, converted)
-    return pd.DataFrame(pq.read_table(converted).to_pydict())
+        with tempfile.NamedTemporaryFile(dir=private_folder(parquet_file.parent), delete=False) as f:
+            f.write(finished_process.stdout)
+        os.replace(f.name, parquet_file)
+    return pd.DataFrame(pq.read_table(parquet_file).to_pydict())

@@ -37,14 +37,18 @@ PAPER_MODEL = "hierarchical, paper"
 THIRD = {"paper": "offset", "symmetric": "tie parameter"}  # the third parameter of each model
 
 
-def _at_bound(estimate: np.ndarray, low: np.ndarray, high: np.ndarray, bounds: tuple[float, float]) -> list[str]:
+def _say_bounds(estimate: np.ndarray, low: np.ndarray, high: np.ndarray, bounds: tuple[float, float]) -> list[str]:
     "Whether each parameter, or an end of its refits, lies at a bound of the search; empty where none does."
-    out = []
+    bound_texts = []
     for e, *limits in zip(estimate, low, high):
-        on = [f"{x:g}" for x in bounds if abs(e - x) < 1e-6]
-        ends = [f"{x:g}" for end, x in zip(limits, bounds) if abs(end - x) < 1e-6]
-        out.append(f"at its bound {on[0]}" if on else f"refits end at the bound {' and '.join(ends)}" * bool(ends))
-    return out
+        bounds_hit = [f"{x:g}" for x in bounds if abs(e - x) < 1e-6]
+        bounds_of_refits = [f"{x:g}" for end, x in zip(limits, bounds) if abs(end - x) < 1e-6]
+        bound_texts.append(
+            f"at its bound {bounds_hit[0]}"
+            if bounds_hit
+            else f"refits end at the bound {' and '.join(bounds_of_refits)}" * bool(bounds_of_refits)
+        )
+    return bound_texts
 
 
 _OF_RATERS = ["rater", "quantity", "model", "n", "estimate", "ci_low", "ci_high", "interval"]
@@ -58,21 +62,27 @@ def rater_table(arrays: AnnotationArrays, fits: Mapping[str, PreferenceRefits]) 
     `bound` says where an estimate, or an end of its refits, lies at a bound of the search; at a bound there is no
     spread, since values beyond were not tried.
     """
-    means = group_means(arrays.scores.mean(axis=1), arrays.raters)
-    i = means.mean
-    columns = {"rater": means.groups, "n": means.n, "estimate": i.estimate, "ci_low": i.ci_low, "ci_high": i.ci_high}
-    kind = np.where(np.isnan(i.ci_low), "none", i.method)
-    parts = [pd.DataFrame(columns).assign(quantity="mean score", model="all", interval=kind)]
-    for offset, boot in fits.items():
-        third = THIRD[offset], boot.offsets, boot.offset_bounds
-        for quantity, refits, bounds in (("slope", boot.slopes, boot.slope_bounds), third):
-            bound = _at_bound(refits.estimate, refits.low, refits.high, bounds)
-            on = np.array([x.startswith("at") for x in bound])
-            low, high = (np.where(on, np.nan, end) for end in (refits.low, refits.high))
-            columns = {"estimate": refits.estimate, "refits_low": low, "refits_high": high, "bound": bound}
-            table = pd.DataFrame({"rater": boot.fit.raters, "n": means.n, **columns})
-            parts.append(table.assign(quantity=quantity, model=offset, interval="refits"))
-    return pd.concat(parts, ignore_index=True).reindex(columns=_OF_RATERS).fillna({"bound": ""})
+    rater_means = group_means(arrays.scores.mean(axis=1), arrays.raters)
+    i = rater_means.mean
+    columns = {
+        "rater": rater_means.groups,
+        "n": rater_means.n,
+        "estimate": i.estimate,
+        "ci_low": i.ci_low,
+        "ci_high": i.ci_high,
+    }
+    interval_kinds = np.where(np.isnan(i.ci_low), "none", i.method)
+    rater_tables = [pd.DataFrame(columns).assign(quantity="mean score", model="all", interval=interval_kinds)]
+    for offset, refitted in fits.items():
+        third_parameter = THIRD[offset], refitted.offsets, refitted.offset_bounds
+        for quantity, refits, bounds in (("slope", refitted.slopes, refitted.slope_bounds), third_parameter):
+            bound_texts = _say_bounds(refits.estimate, refits.low, refits.high, bounds)
+            is_at_bound = np.array([x.startswith("at") for x in bound_texts])
+            low, high = (np.where(is_at_bound, np.nan, limit) for limit in (refits.low, refits.high))
+            columns = {"estimate": refits.estimate, "refits_low": low, "refits_high": high, "bound": bound_texts}
+            table = pd.DataFrame({"rater": refitted.fit.raters, "n": rater_means.n, **columns})
+            rater_tables.append(table.assign(quantity=quantity, model=offset, interval="refits"))
+    return pd.concat(rater_tables, ignore_index=True).reindex(columns=_OF_RATERS).fillna({"bound": ""})
 
 # %% ../../../nbs/studies/mentat/08_preferences.ipynb #426d12ad
 def slider_severities(arrays: AnnotationArrays) -> pd.DataFrame:  # rater, n (options), n_clusters (questions), ...
@@ -81,8 +91,8 @@ def slider_severities(arrays: AnnotationArrays) -> pd.DataFrame:  # rater, n (op
     """
     rows = score_rows(arrays).dropna(subset=["value"])
     question, option, rater = (rows[column].to_numpy(str) for column in ("question", "option", "rater"))
-    answer = np.char.add(np.char.add(question, " "), option)
-    return severities(rows["value"].to_numpy(), answer, rater, cases=question, within=(0, 100))
+    option_keys = np.char.add(np.char.add(question, " "), option)
+    return severities(rows["value"].to_numpy(), option_keys, rater, cases=question, within=(0, 100))
 
 # %% ../../../nbs/studies/mentat/08_preferences.ipynb #8681bfe3
 T = TypeVar("T")
@@ -94,10 +104,12 @@ def read_wrong_options(file: str | Path) -> dict[str, list[str]]:  # question ->
     Raises: ValueError for a file that holds no such mapping.
     """
     path = Path(file)
-    text = path.read_text(encoding="utf-8")
-    tree = ast.parse(text)
+    file_text = path.read_text(encoding="utf-8")
+    syntax_tree = ast.parse(file_text)
     mappings = [
-        mapping for node in ast.walk(tree) if isinstance(node, ast.Dict) and (mapping := _literal_mapping(node))
+        mapping
+        for node in ast.walk(syntax_tree)
+        if isinstance(node, ast.Dict) and (mapping := _read_literal_mapping(node))
     ]
     if not mappings:
         refuse("read_wrong_options: file must map questions to numbers of options; got none", place=path.name)
@@ -109,24 +121,24 @@ def named_wrong_options(options: Mapping[str, Sequence[str]] | str, top: Path) -
     return read_wrong_options(top / Path(options).expanduser()) if isinstance(options, str) else options
 
 
-def _literal_mapping(node: ast.Dict) -> dict | None:
+def _read_literal_mapping(node: ast.Dict) -> dict | None:
     "A mapping of numbers to lists of numbers, written as such; None for another one."
     try:
         mapping = ast.literal_eval(node)
     except ValueError:
         return None
-    fits = all(
+    is_option_mapping = all(
         str(k).isdigit() and isinstance(v, list) and all(isinstance(x, int) for x in v) for k, v in mapping.items()
     )
-    return mapping if fits else None
+    return mapping if is_option_mapping else None
 
 
 def of_rated(entries: Mapping[str, T], rated: Collection[str], source: str) -> dict[str, T]:
     "The entries for rated questions; a printed note counts and names the others."
-    unrated = sorted(set(entries) - set(rated))
-    if unrated:
-        n = f"{len(unrated)} of {len(entries)}"
-        print(f"note: {n} questions of {source} have no rating and are passed over: {unrated}")
+    unrated_questions = sorted(set(entries) - set(rated))
+    if unrated_questions:
+        n = f"{len(unrated_questions)} of {len(entries)}"
+        print(f"note: {n} questions of {source} have no rating and are passed over: {unrated_questions}")
     return {q: entry for q, entry in entries.items() if q in rated}
 
 
@@ -147,34 +159,34 @@ def creators_of(items: Sequence[Item], rated: Collection[str], file: str | Path 
     for i in items:
         if len(i.key) != 1 or not task_of(i).choice or i.base not in rated:
             continue
-        position = letters(len(i.options)).index(i.key[0])
-        option = position if i.order is None else i.order[position]
-        single = i.soft_labels is None or max(i.soft_labels) == 1
-        (answers if single else sources)[i.base] = option
+        key_position = letters(len(i.options)).index(i.key[0])
+        base_option = key_position if i.order is None else i.order[key_position]
+        is_single_answer = i.soft_labels is None or max(i.soft_labels) == 1
+        (answers if is_single_answer else sources)[i.base] = base_option
     if file is not None:
         if not Path(file).is_file():
             rule = f"creators_of: file must be a CSV file; got {str(file)!r}, which is not there"
             remedy = "run `dvc pull data.dvc` for the demo's file, or mend preferences.creators in params.yaml"
             refuse(rule, remedy=remedy, error=FileNotFoundError)
-        table = pd.read_csv(file, dtype=str)
-        if not {"question", "option"} <= set(table) or not table["option"].isin(letters(26)).all():
+        answer_table = pd.read_csv(file, dtype=str)
+        if not {"question", "option"} <= set(answer_table) or not answer_table["option"].isin(letters(26)).all():
             rule = "file must have the columns question and option (a letter)"
-            refuse(f"creators_of: {rule}; got {list(table.columns)}", place=str(file))
-        file_answers = {q: letters(26).index(o) for q, o in zip(table["question"], table["option"])}
+            refuse(f"creators_of: {rule}; got {list(answer_table.columns)}", place=str(file))
+        file_answers = {q: letters(26).index(o) for q, o in zip(answer_table["question"], answer_table["option"])}
         answers |= of_rated(file_answers, rated, Path(file).name)
     return Creators(answers, sources)
 
 # %% ../../../nbs/studies/mentat/08_preferences.ipynb #c906497b
 def same_as_source(labels: pd.DataFrame, sources: Mapping[str, int]) -> pd.DataFrame:
     "The share of questions in which the labels prefer the source's option, of a tie equal parts; no row without one."
-    comparable = labels[labels["question"].isin(sources)]
-    if not len(comparable):
+    comparable_labels = labels[labels["question"].isin(sources)]
+    if not len(comparable_labels):
         return pd.DataFrame(columns=["measure"])
-    same = []
-    for q, g in comparable.groupby("question"):
-        top = g.loc[g["probability"] >= g["probability"].max() - 1e-9, "option"]
-        same.append(float(letters(26)[sources[q]] in set(top)) / max(len(top), 1))
-    e = estimate(mean, np.array(same), seed=0, share=True)
+    shares_same = []
+    for q, g in comparable_labels.groupby("question"):
+        top_options = g.loc[g["probability"] >= g["probability"].max() - 1e-9, "option"]
+        shares_same.append(float(letters(26)[sources[q]] in set(top_options)) / max(len(top_options), 1))
+    e = estimate(mean, np.array(shares_same), seed=0, share=True)
     return pd.DataFrame([{"measure": "the source's own labels prefer the same option"} | e.row()])
 
 # %% ../../../nbs/studies/mentat/08_preferences.ipynb #7695f536
@@ -184,9 +196,9 @@ def best_predicting(held_out: pd.DataFrame, reading: str | None) -> str:
     """
     if not len(held_out):
         return "Bradley-Terry"
-    of_reading = held_out["reading"].isin([reading, "as recorded"]) & held_out["labels"].isin(LABEL_MODELS)
-    rows = held_out[of_reading & (held_out["measure"] == "log score")]
-    return rows.loc[rows["estimate"].idxmin(), "labels"]
+    is_comparable = held_out["reading"].isin([reading, "as recorded"]) & held_out["labels"].isin(LABEL_MODELS)
+    log_score_rows = held_out[is_comparable & (held_out["measure"] == "log score")]
+    return log_score_rows.loc[log_score_rows["estimate"].idxmin(), "labels"]
 
 
 def chosen_labels(
@@ -200,35 +212,39 @@ def chosen_labels(
 
     Raises: ValueError for an unknown model, or for creators whose answers are not known.
     """
-    allowed = ("predictive", *LABEL_MODELS)
-    if model not in allowed:
-        refuse(f"preferences: labels must be among {'; '.join(allowed)}; got {model!r}", remedy="mend params.yaml")
+    allowed_models = ("predictive", *LABEL_MODELS)
+    if model not in allowed_models:
+        refuse(
+            f"preferences: labels must be among {'; '.join(allowed_models)}; got {model!r}", remedy="mend params.yaml"
+        )
     model = best if model == "predictive" else model
-    by_model = dict(list(labels[labels["creators"] == creators_rate].drop(columns="creators").groupby("model")))
-    if model not in by_model:
+    labels_by_model = dict(list(labels[labels["creators"] == creators_rate].drop(columns="creators").groupby("model")))
+    if model not in labels_by_model:
         remedy = "name a file of their answers in preferences.creators"
         refuse("preferences: creators_rate must be true where the creators' answers are known; got none", remedy=remedy)
-    second = best if model == PAPER_MODEL else PAPER_MODEL
-    labels_beside = by_model[second].rename(columns={"model": "beside", "probability": "beside_probability"})
-    keys = ["question", "option"]
-    return by_model[model].merge(labels_beside[[*keys, "beside", "beside_probability"]], on=keys)
+    model_beside = best if model == PAPER_MODEL else PAPER_MODEL
+    labels_beside = labels_by_model[model_beside].rename(
+        columns={"model": "beside", "probability": "beside_probability"}
+    )
+    key_columns = ["question", "option"]
+    return labels_by_model[model].merge(labels_beside[[*key_columns, "beside", "beside_probability"]], on=key_columns)
 
 # %% ../../../nbs/studies/mentat/08_preferences.ipynb #e74c53ea
 def top_shares(scores: np.ndarray) -> np.ndarray:  # (n, K), rows sum to 1
     "Each annotation's most preferred option; options that share the top share it."
-    top = (scores == scores.max(1, keepdims=True)).astype(float)
-    return top / top.sum(1, keepdims=True)
+    is_top = (scores == scores.max(1, keepdims=True)).astype(float)
+    return is_top / is_top.sum(1, keepdims=True)
 
 
-def _votes(scores: np.ndarray, raters: np.ndarray) -> np.ndarray:
+def _vote_shares(scores: np.ndarray, raters: np.ndarray) -> np.ndarray:
     "The share of one question's raters who put each option on top, with one vote more for all options together."
-    of_raters = np.array([top_shares(scores[raters == r]).mean(0) for r in np.unique(raters)])
-    return (of_raters.sum(0) + 1 / scores.shape[1]) / (len(of_raters) + 1)
+    shares_by_rater = np.array([top_shares(scores[raters == r]).mean(0) for r in np.unique(raters)])
+    return (shares_by_rater.sum(0) + 1 / scores.shape[1]) / (len(shares_by_rater) + 1)
 
 
 def _mean_scores_as_labels(scores: np.ndarray) -> np.ndarray:
-    level = scores.mean(0)
-    return level / level.sum() if level.sum() > 0 else np.full(len(level), 1 / len(level))
+    mean_scores = scores.mean(0)
+    return mean_scores / mean_scores.sum() if mean_scores.sum() > 0 else np.full(len(mean_scores), 1 / len(mean_scores))
 
 # %% ../../../nbs/studies/mentat/08_preferences.ipynb #8dbd2351
 def labels_of_every_kind(
@@ -240,21 +256,23 @@ def labels_of_every_kind(
     ridge: float = 0.1,  # on the log worths of the models for each question alone
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:  # questions (Q,), and kind -> (Q, K)
     "Soft labels of every question by every kind that is made from scores."
-    names = np.unique(questions)
-    of_question = [questions == q for q in names]
-    out = {}
+    question_names = np.unique(questions)
+    question_masks = [questions == q for q in question_names]
+    labels_by_kind = {}
     for offset in ("paper", "symmetric"):
         fit = hierarchical_bradley_terry(scores, questions, raters, offset=offset, penalty=penalty)
-        out[f"hierarchical, {offset}"] = fit.probs
-    alone = {
+        labels_by_kind[f"hierarchical, {offset}"] = fit.probs
+    make_by_kind = {
         "Bradley-Terry": lambda x, _: bradley_terry(pairwise_wins(x), penalty=ridge).probs,
         "Plackett-Luce": lambda x, _: plackett_luce(x, penalty=ridge).probs,
         "mean scores": lambda x, _: _mean_scores_as_labels(x),
-        "votes": _votes,
+        "votes": _vote_shares,
     }
-    for kind, make in alone.items():
-        out[kind] = np.array([make(scores[m], raters[m]) for m in of_question])
-    return names, out | {"even": np.full((len(names), scores.shape[1]), 1 / scores.shape[1])}
+    for kind, make_labels in make_by_kind.items():
+        labels_by_kind[kind] = np.array([make_labels(scores[m], raters[m]) for m in question_masks])
+    return question_names, labels_by_kind | {
+        "even": np.full((len(question_names), scores.shape[1]), 1 / scores.shape[1])
+    }
 
 # %% ../../../nbs/studies/mentat/08_preferences.ipynb #81c1b2eb
 class HeldOut(NamedTuple):
@@ -268,17 +286,17 @@ class HeldOut(NamedTuple):
 
 def left_out_raters(arrays: AnnotationArrays, *, penalty: float = 5.0, ridge: float = 0.1) -> HeldOut:
     "Labels made without each rater in turn, and the preferences of this rater."
-    lines: list[tuple[str, str, np.ndarray]] = []
+    held_out_rows: list[tuple[str, str, np.ndarray]] = []
     predicted: dict[str, list[np.ndarray]] = {}
     for rater in np.unique(arrays.raters):
-        by_rater = arrays.raters == rater
-        others_data = arrays.scores[~by_rater], arrays.questions[~by_rater], arrays.raters[~by_rater]
-        names, labels = labels_of_every_kind(*others_data, penalty=penalty, ridge=ridge)
-        for q in np.intersect1d(arrays.questions[by_rater], names):
-            lines.append((q, rater, top_shares(arrays.scores[by_rater & (arrays.questions == q)]).mean(0)))
-            for kind, probs in labels.items():
-                predicted.setdefault(kind, []).append(probs[np.searchsorted(names, q)])
-    questions, raters, chosen = (np.array(column) for column in zip(*lines, strict=True))
+        is_held_out = arrays.raters == rater
+        others_ratings = arrays.scores[~is_held_out], arrays.questions[~is_held_out], arrays.raters[~is_held_out]
+        labelled_questions, labels_by_kind = labels_of_every_kind(*others_ratings, penalty=penalty, ridge=ridge)
+        for q in np.intersect1d(arrays.questions[is_held_out], labelled_questions):
+            held_out_rows.append((q, rater, top_shares(arrays.scores[is_held_out & (arrays.questions == q)]).mean(0)))
+            for kind, probs in labels_by_kind.items():
+                predicted.setdefault(kind, []).append(probs[np.searchsorted(labelled_questions, q)])
+    questions, raters, chosen = (np.array(column) for column in zip(*held_out_rows, strict=True))
     return HeldOut(questions, raters, chosen, {kind: np.array(rows) for kind, rows in predicted.items()})
 
 # %% ../../../nbs/studies/mentat/08_preferences.ipynb #71c30487
@@ -286,9 +304,9 @@ FLOOR = 0.001  # of a probability in the log score
 _TEMPERATURES = np.geomspace(0.25, 8, 41)
 
 
-def _at_temperature(probs: np.ndarray, temperature: float) -> np.ndarray:
-    raised = np.maximum(probs, 1e-12) ** (1 / temperature)
-    return raised / raised.sum(1, keepdims=True)
+def _apply_temperature(probs: np.ndarray, temperature: float) -> np.ndarray:
+    raised_probs = np.maximum(probs, 1e-12) ** (1 / temperature)
+    return raised_probs / raised_probs.sum(1, keepdims=True)
 
 
 def tempered(held_out: HeldOut, kind: str) -> np.ndarray:  # (N, K)
@@ -297,29 +315,40 @@ def tempered(held_out: HeldOut, kind: str) -> np.ndarray:  # (N, K)
     Source: Guo et al. 2017, section 4.2 (one temperature), chosen here by cross-validation over raters.
     """
     probs = held_out.predicted[kind]
-    out = np.empty_like(probs)
-    scores = np.array(
-        [cross_entropy(held_out.chosen, _at_temperature(probs, t), floor=FLOOR, each=True) for t in _TEMPERATURES]
+    tempered_probs = np.empty_like(probs)
+    scores_by_temperature = np.array(
+        [cross_entropy(held_out.chosen, _apply_temperature(probs, t), floor=FLOOR, each=True) for t in _TEMPERATURES]
     )
     for rater in np.unique(held_out.raters):
-        by_rater = held_out.raters == rater
-        out[by_rater] = _at_temperature(probs[by_rater], _TEMPERATURES[scores[:, ~by_rater].mean(1).argmin()])
-    return out
+        is_held_out = held_out.raters == rater
+        tempered_probs[is_held_out] = _apply_temperature(
+            probs[is_held_out], _TEMPERATURES[scores_by_temperature[:, ~is_held_out].mean(1).argmin()]
+        )
+    return tempered_probs
 
 # %% ../../../nbs/studies/mentat/08_preferences.ipynb #478a77f1
 _TEMPERED = ("hierarchical, paper", "hierarchical, symmetric", "mean scores")
 
 
 def _prediction_rows(held_out: HeldOut) -> list[dict[str, Any]]:
-    kinds = held_out.predicted | {f"{kind}, tempered": tempered(held_out, kind) for kind in _TEMPERED}
-    by_question = partial(estimate, mean, clusters=held_out.questions, seed=0)
+    probs_by_kind = held_out.predicted | {f"{kind}, tempered": tempered(held_out, kind) for kind in _TEMPERED}
+    estimate_by_question = partial(estimate, mean, clusters=held_out.questions, seed=0)
     rows = []
-    for measure, score in (("log score", partial(cross_entropy, floor=FLOOR)), ("Brier score", brier)):
-        scores = {kind: score(held_out.chosen, probs, each=True) for kind, probs in kinds.items()}
-        for kind in sorted(scores, key=lambda k: scores[k].mean()):
-            row = {"measure": measure, "labels": kind} | by_question(scores[kind]).row()
-            gap = by_question(scores[kind] - scores[PAPER_MODEL])
-            rows.append(row | {"minus_paper": gap.estimate, "minus_low": gap.ci_low, "minus_high": gap.ci_high})
+    for measure, score_function in (("log score", partial(cross_entropy, floor=FLOOR)), ("Brier score", brier)):
+        scores_by_kind = {
+            kind: score_function(held_out.chosen, probs, each=True) for kind, probs in probs_by_kind.items()
+        }
+        for kind in sorted(scores_by_kind, key=lambda k: scores_by_kind[k].mean()):
+            row = {"measure": measure, "labels": kind} | estimate_by_question(scores_by_kind[kind]).row()
+            difference_estimate = estimate_by_question(scores_by_kind[kind] - scores_by_kind[PAPER_MODEL])
+            rows.append(
+                row
+                | {
+                    "minus_paper": difference_estimate.estimate,
+                    "minus_low": difference_estimate.ci_low,
+                    "minus_high": difference_estimate.ci_high,
+                }
+            )
     return rows
 
 

@@ -44,19 +44,19 @@ def decrypt(data: bytes, password: str | None, name: str = "data") -> bytes:  # 
         remedy = "pass the password in the authors' README, or set MHBENCH_MENTAT_PASSWORD"
         refuse(f"decrypt: password must be given for an encrypted file; got {password!r}", place=name, remedy=remedy)
     if data[:4] != b"AES\x02":
-        value = f"one that starts with {data[:4]!r} ({name}); download it again"
-        refuse(f"decrypt: file must be in AES Crypt format 2; got {value}")
-    out = io.BytesIO()
+        actual = f"one that starts with {data[:4]!r} ({name}); download it again"
+        refuse(f"decrypt: file must be in AES Crypt format 2; got {actual}")
+    decrypted = io.BytesIO()
     buffer_size = 16 * (len(data) // 16 + 1)  # at once: pyAesCrypt 6.1.1 leaves the padding on where a read ends there
     try:
-        pyAesCrypt.decryptStream(io.BytesIO(data), out, password, buffer_size)
+        pyAesCrypt.decryptStream(io.BytesIO(data), decrypted, password, buffer_size)
     except (ValueError, IndexError) as e:
         if "password" in str(e).lower():
-            value = f"one that does not open it ({name}); see the authors' README"
-            refuse(f"decrypt: password must be that of the release; got {value}")
-        value = f"{len(data)} bytes that are cut short or changed ({name}: {str(e) or type(e).__name__})"
-        refuse(f"decrypt: file must be whole; got {value}; download it again")
-    return out.getvalue()
+            actual = f"one that does not open it ({name}); see the authors' README"
+            refuse(f"decrypt: password must be that of the release; got {actual}")
+        actual = f"{len(data)} bytes that are cut short or changed ({name}: {str(e) or type(e).__name__})"
+        refuse(f"decrypt: file must be whole; got {actual}; download it again")
+    return decrypted.getvalue()
 
 # %% ../../../nbs/studies/mentat/01_questions.ipynb #7090b27c
 def read_archive(
@@ -72,18 +72,18 @@ def read_archive(
     try:
         archive = zipfile.ZipFile(io.BytesIO(data))
     except zipfile.BadZipFile as e:
-        value = f"{len(data)} bytes that are not ({name}: {e}); download it again"
-        refuse(f"read_archive: file must be a whole zip archive; got {value}")
+        actual = f"{len(data)} bytes that are not ({name}: {e}); download it again"
+        refuse(f"read_archive: file must be a whole zip archive; got {actual}")
     with archive:
         for m in archive.infolist():
-            steps = m.orig_filename.replace("\\", "/").split("/")
-            if not steps[0] or ":" in steps[0] or ".." in steps or stat.S_ISLNK(m.external_attr >> 16):
-                value = f"{m.orig_filename!r} ({name}); somebody changed it: download it again from its authors"
-                refuse(f"read_archive: members must lie inside the archive; got {value}")
-        total = sum(m.file_size for m in archive.infolist())
-        if total > max_bytes:
-            value = f"{total} ({name}); download it again from its authors"
-            refuse(f"read_archive: members must unpack to at most {max_bytes} bytes; got {value}")
+            path_steps = m.orig_filename.replace("\\", "/").split("/")
+            if not path_steps[0] or ":" in path_steps[0] or ".." in path_steps or stat.S_ISLNK(m.external_attr >> 16):
+                actual = f"{m.orig_filename!r} ({name}); somebody changed it: download it again from its authors"
+                refuse(f"read_archive: members must lie inside the archive; got {actual}")
+        n_bytes = sum(m.file_size for m in archive.infolist())
+        if n_bytes > max_bytes:
+            actual = f"{n_bytes} ({name}); download it again from its authors"
+            refuse(f"read_archive: members must unpack to at most {max_bytes} bytes; got {actual}")
         try:
             members = [m for m in archive.infolist() if m.filename.endswith(suffixes)]
             return {m.filename: archive.read(m) for m in members if not m.filename.startswith("__MACOSX/")}
@@ -99,16 +99,16 @@ MENTAT_COLUMNS = (
 PLACEHOLDERS = {"age": "<AGE>", "nat": "<NAT>"}
 
 
-def _find(path: str | Path, stem: str, suffix: str, caller: str) -> Path:
+def _find_release_file(path: str | Path, stem: str, suffix: str, caller: str) -> Path:
     "The one file in a folder whose name fits, encrypted or not."
     path = Path(path).expanduser()
     if path.is_file():
         return path
     if not path.is_dir():
-        value = f"{path.name!r}, which is not there; clone the authors' repository"
-        refuse(f"{caller}: path must be the release's folder or a file of it; got {value}", error=FileNotFoundError)
-    of_kind = [f for f in sorted(path.iterdir()) if f.name.lower().endswith((suffix, suffix + ".aes"))]
-    matches = [f for f in of_kind if stem in f.name.lower()]
+        actual = f"{path.name!r}, which is not there; clone the authors' repository"
+        refuse(f"{caller}: path must be the release's folder or a file of it; got {actual}", error=FileNotFoundError)
+    typed_files = [f for f in sorted(path.iterdir()) if f.name.lower().endswith((suffix, suffix + ".aes"))]
+    matches = [f for f in typed_files if stem in f.name.lower()]
     if len(matches) != 1:
         rule = f"hold one {suffix} or {suffix}.aes file with {stem!r} in its name"
         refuse(f"{caller}: path must {rule}; got {[f.name for f in matches]} ({path.name}); name the file itself")
@@ -126,35 +126,37 @@ def checked_rows(
 ) -> Iterator[tuple[str, dict[str, str]]]:
     "Rows of a CSV file as (file:line, fields), its header checked."
     try:
-        text = data.decode("utf-8-sig")
+        file_text = data.decode("utf-8-sig")
     except UnicodeDecodeError as e:
         refuse(f"{caller}: file must be UTF-8; got byte {e.start} that is not ({name}); save it as UTF-8")
-    rows = csv.reader(io.StringIO(text, newline=""), strict=True)
-    header = next(rows, [])
-    missing = [c for c in columns if c not in header]
-    unknown = [c for c in header if c not in columns + optional]
-    if missing or unknown:
-        value = f"{', '.join(header)} ({name}:1): missing {missing}, unknown {unknown}"
+    csv_rows = csv.reader(io.StringIO(file_text, newline=""), strict=True)
+    header = next(csv_rows, [])
+    missing_columns = [c for c in columns if c not in header]
+    unknown_columns = [c for c in header if c not in columns + optional]
+    if missing_columns or unknown_columns:
+        actual = f"{', '.join(header)} ({name}:1): missing {missing_columns}, unknown {unknown_columns}"
         remedy = "rename them back, or use a release that this loader knows"
-        refuse(f"{caller}: columns must be {', '.join(columns)}; got {value}; {remedy}")
+        refuse(f"{caller}: columns must be {', '.join(columns)}; got {actual}; {remedy}")
     remedy = "look for a quote that is not closed, or a file that was cut"
-    start = rows.line_num + 1
+    first_line = csv_rows.line_num + 1
     try:
-        for row in rows:
+        for row in csv_rows:
             if len(row) != len(header):
-                refuse(f"{caller}: a row must have {len(header)} fields; got {len(row)} ({name}:{start}); {remedy}")
-            yield f"{name}:{start}", dict(zip(header, row))
-            start = rows.line_num + 1
+                refuse(
+                    f"{caller}: a row must have {len(header)} fields; got {len(row)} ({name}:{first_line}); {remedy}"
+                )
+            yield f"{name}:{first_line}", dict(zip(header, row))
+            first_line = csv_rows.line_num + 1
     except csv.Error as e:
-        refuse(f"{caller}: file must be CSV; got {e} ({name}:{start}); {remedy}")
+        refuse(f"{caller}: file must be CSV; got {e} ({name}:{first_line}); {remedy}")
 
 # %% ../../../nbs/studies/mentat/01_questions.ipynb #2cdb6924
 def _item_fields(place: str, row: dict[str, str]) -> dict:
     "One row of the questions as the fields of an Item."
 
     def broken(column, rule):
-        value = f"{row[column][:200]!r} ({place}, q_id {row['q_id']!r}); mend the row"
-        refuse(f"load_mentat: {column} must {rule}; got {value}")
+        actual = f"{row[column][:200]!r} ({place}, q_id {row['q_id']!r}); mend the row"
+        refuse(f"load_mentat: {column} must {rule}; got {actual}")
 
     if not re.fullmatch(r"\d+", row["q_id"]):
         broken("q_id", "be a whole number")
@@ -165,25 +167,30 @@ def _item_fields(place: str, row: dict[str, str]) -> dict:
         if not row[f"answer_{c}"].strip():
             broken(f"answer_{c}", "not be empty")
     try:
-        truth = [float(x) for x in json.loads(row["creator_truth"])]
+        creator_probs = [float(x) for x in json.loads(row["creator_truth"])]
     except (ValueError, TypeError):
         broken("creator_truth", "be a list of five numbers")
-    if len(truth) != 5 or not np.isfinite(truth).all() or min(truth) < 0 or abs(sum(truth) - 1) > 1e-6:
+    if (
+        len(creator_probs) != 5
+        or not np.isfinite(creator_probs).all()
+        or min(creator_probs) < 0
+        or abs(sum(creator_probs) - 1) > 1e-6
+    ):
         broken("creator_truth", "be five probabilities that sum to 1")
-    texts = {f"text_{g}": row[f"text_{g}"] for g in GENDERS if row[f"text_{g}"].strip()}
-    if not texts:
+    text_by_wording = {f"text_{g}": row[f"text_{g}"] for g in GENDERS if row[f"text_{g}"].strip()}
+    if not text_by_wording:
         broken("text_male", "not be empty where the other wordings are too")
     try:
         modifiers = list(ast.literal_eval(row["possible_modifiers"] or "[]"))
     except (ValueError, SyntaxError, TypeError):
         broken("possible_modifiers", "be a list")
-    for column, text in texts.items():
+    for column, text in text_by_wording.items():
         if [m for m, p in PLACEHOLDERS.items() if p in text] != sorted(modifiers):
             broken("possible_modifiers", f"name the placeholders of {column}")
-    question = texts.get("text_nonbinary") or next(iter(texts.values()))
+    question = text_by_wording.get("text_nonbinary") or next(iter(text_by_wording.values()))
     fields: dict[str, Any] = {"item_id": f"mentat-{row['q_id']}", "study": "mentat", "task": "multiple_choice"}
     fields |= {"category": row["category"], "question": question, "options": options, "source": place}
-    fields |= {"key": most_probable(truth), "soft_labels": truth, "variant": texts}
+    fields |= {"key": most_probable(creator_probs), "soft_labels": creator_probs, "variant": text_by_wording}
     return fields | {"canary": row.get("canary") or None, "protected": not row.get("canary")}
 
 # %% ../../../nbs/studies/mentat/01_questions.ipynb #0f339edc
@@ -202,7 +209,7 @@ def load_mentat(
         refuse(f"load_mentat: sets must be a list of names; got {sets!r}; write [{sets}]")
     if sets:
         return list(chain.from_iterable(load_mentat_set(path, password, name) for name in sets))
-    file = _find(path, "question", ".csv", "load_mentat")
+    file = _find_release_file(path, "question", ".csv", "load_mentat")
     optional_columns = ("", "Unnamed: 0", "canary")
     rows = checked_rows(open_part(file, password), MENTAT_COLUMNS, optional_columns, file.name, "load_mentat")
     items = validate(((place, _item_fields(place, row)) for place, row in rows), Item, unique="item_id").records
@@ -226,17 +233,17 @@ _KNOWN = "use a release that this loader knows"
 
 def without_prompt(row: dict, place: str) -> tuple[str, list[str]]:
     "Question and options, taken out of the prompts that they were put into."
-    free = re.fullmatch(r"Question: (.*)\n\nAnswer[^\n]*", row["prompt_freeform"], re.DOTALL)
-    if free is None:
+    free_form_match = re.fullmatch(r"Question: (.*)\n\nAnswer[^\n]*", row["prompt_freeform"], re.DOTALL)
+    if free_form_match is None:
         rule = "prompt_freeform must be 'Question: ... Answer'"
         refuse(f"load_mentat_set: {rule}; got another form", place=place, remedy=_KNOWN)
-    head = f"Question: {free[1]}\n\n"
+    prompt_head = f"Question: {free_form_match[1]}\n\n"
     pattern = r"A: (.*)\nB: (.*)\nC: (.*)\nD: (.*)\nE: (.*)\n\nAnswer[^\n]*"
-    five = re.fullmatch(pattern, row["prompt_mcq"].removeprefix(head), re.DOTALL)
-    if not row["prompt_mcq"].startswith(head) or five is None:
+    option_match = re.fullmatch(pattern, row["prompt_mcq"].removeprefix(prompt_head), re.DOTALL)
+    if not row["prompt_mcq"].startswith(prompt_head) or option_match is None:
         rule = "prompt_mcq must hold the question and options A to E"
         refuse(f"load_mentat_set: {rule}; got another form", place=place, remedy=_KNOWN)
-    return free[1], list(five.groups())
+    return free_form_match[1], list(option_match.groups())
 
 # %% ../../../nbs/studies/mentat/01_questions.ipynb #7e7fad81
 def prompt_item(place: str, row: dict, name: str, k: int, order: list[int]) -> dict:
@@ -269,23 +276,23 @@ def load_mentat_set(
     Raises: FileNotFoundError; ValueError for an unknown name, a wrong password, a damaged file or another layout.
     """
     if name not in RELEASE_SETS:
-        value = f"{name!r}; for sets drawn anew see mhbench.steps.variants"
-        refuse(f"load_mentat_set: name must be one of {', '.join(RELEASE_SETS)}; got {value}")
-    file = _find(path, "eval_data", ".zip", "load_mentat_set")
-    archive = read_archive(open_part(file, password), (".arrow",), file.name)
-    members = {m: b for m, b in archive.items() if f"/{RELEASE_SETS[name]}/" in f"/{m}"}
-    if not members:
+        actual = f"{name!r}; for sets drawn anew see mhbench.steps.variants"
+        refuse(f"load_mentat_set: name must be one of {', '.join(RELEASE_SETS)}; got {actual}")
+    file = _find_release_file(path, "eval_data", ".zip", "load_mentat_set")
+    content_by_member = read_archive(open_part(file, password), (".arrow",), file.name)
+    set_members = {m: b for m, b in content_by_member.items() if f"/{RELEASE_SETS[name]}/" in f"/{m}"}
+    if not set_members:
         refuse(f"load_mentat_set: archive must hold {RELEASE_SETS[name]}; got none ({file.name}); download it again")
     rows = []
     n_prompts: Counter[int] = Counter()
-    for member, data in sorted(members.items()):
+    for member, data in sorted(set_members.items()):
         try:
             table = pa.ipc.open_stream(data).read_all()
         except pa.ArrowInvalid as e:
             refuse(f"load_mentat_set: {member} must be an Arrow stream; got {e} ({file.name}); download it again")
         if set(table.column_names) != {*PROMPT_COLUMNS, "random_order"}:
-            value = f"{', '.join(table.column_names)} ({file.name}:{member}); {_KNOWN}"
-            refuse(f"load_mentat_set: columns must be {', '.join(PROMPT_COLUMNS)}, random_order; got {value}")
+            actual = f"{', '.join(table.column_names)} ({file.name}:{member}); {_KNOWN}"
+            refuse(f"load_mentat_set: columns must be {', '.join(PROMPT_COLUMNS)}, random_order; got {actual}")
         for n, row in enumerate(table.to_pylist()):
             place = f"{file.name}:{member}:row {n}"
             order = [int(k) for k in row["random_order"]]

@@ -65,34 +65,36 @@ _ROW = ["n", "estimate", "ci_low", "ci_high", "interval"]
 
 def _correlation_with_others(arrays: AnnotationArrays, selected: np.ndarray, yardstick: np.ndarray) -> np.ndarray:
     "Correlation of each wanted annotation with the mean of other raters' yardstick annotations of its question."
-    out = np.full(len(arrays.scores), np.nan)
+    correlations = np.full(len(arrays.scores), np.nan)
     for i in np.flatnonzero(selected):
         by_others = yardstick & (arrays.questions == arrays.questions[i]) & (arrays.raters != arrays.raters[i])
         if by_others.any():
             with np.errstate(invalid="ignore"):  # a flat profile correlates with none
-                out[i] = np.corrcoef(arrays.scores[i], arrays.scores[by_others].mean(0))[0, 1]
-    return out
+                correlations[i] = np.corrcoef(arrays.scores[i], arrays.scores[by_others].mean(0))[0, 1]
+    return correlations
 
 
-def _again(arrays: AnnotationArrays, two: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _same_rater_tops(arrays: AnnotationArrays, has_two_readings: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     "Whether a rater's two annotations of a question have the same top option, for each such pair, and the question."
-    single = two & ((arrays.scores == arrays.scores.max(1, keepdims=True)).sum(1) == 1)
-    pairs = [(i, j) for i, j in pairs_again(arrays) if single[i] and single[j]]
-    top = arrays.scores.argmax(1)
-    return np.array([float(top[i] == top[j]) for i, j in pairs]), np.array([arrays.questions[i] for i, _ in pairs])
+    has_single_top = has_two_readings & ((arrays.scores == arrays.scores.max(1, keepdims=True)).sum(1) == 1)
+    line_pairs = [(i, j) for i, j in pairs_again(arrays) if has_single_top[i] and has_single_top[j]]
+    top_options = arrays.scores.argmax(1)
+    return np.array([float(top_options[i] == top_options[j]) for i, j in line_pairs]), np.array(
+        [arrays.questions[i] for i, _ in line_pairs]
+    )
 
 # %% ../../../nbs/studies/mentat/05_readings.ipynb #b329b27b
 def _wording_distances(arrays: AnnotationArrays) -> tuple[np.ndarray, np.ndarray]:
     "Distance of mean scores between every two wordings of a question that has both, and the question."
-    out, question = [], []
+    distances, pair_questions = [], []
     for q in np.unique(arrays.questions):
         scores, genders = arrays.scores[arrays.questions == q], arrays.genders[arrays.questions == q]
-        means = [scores[genders == g].mean(0) for g in np.unique(genders) if g]
-        for a, b in combinations(means, 2):
+        mean_by_wording = [scores[genders == g].mean(0) for g in np.unique(genders) if g]
+        for a, b in combinations(mean_by_wording, 2):
             if a.sum() > 0 and b.sum() > 0:
-                out.append(jensen_shannon(a, b))
-                question.append(q)
-    return np.array(out), np.array(question)
+                distances.append(jensen_shannon(a, b))
+                pair_questions.append(q)
+    return np.array(distances), np.array(pair_questions)
 
 
 _UNITS = {  # test -> its units
@@ -103,13 +105,15 @@ _UNITS = {  # test -> its units
 }
 
 
-def _test_values(arrays: AnnotationArrays, has_one: np.ndarray) -> dict[str, tuple[np.ndarray, np.ndarray]]:  # by unit
+def _test_values(
+    arrays: AnnotationArrays, has_one_order: np.ndarray
+) -> dict[str, tuple[np.ndarray, np.ndarray]]:  # by unit
     "The values of each test under one reading, and their clusters."
-    everyone = np.ones(len(has_one), bool)
+    all_annotations = np.ones(len(has_one_order), bool)
     return {
-        "annotation": (_correlation_with_others(arrays, ~has_one, has_one), arrays.questions),
-        "pair of annotations": _again(arrays, ~has_one),
-        "session": _session_means(_correlation_with_others(arrays, everyone, everyone), arrays.sessions),
+        "annotation": (_correlation_with_others(arrays, ~has_one_order, has_one_order), arrays.questions),
+        "pair of annotations": _same_rater_tops(arrays, ~has_one_order),
+        "session": _session_means(_correlation_with_others(arrays, all_annotations, all_annotations), arrays.sessions),
         "pair of wordings": _wording_distances(arrays),
     }
 
@@ -129,35 +133,43 @@ def reading_tests(readings: Mapping[str, AnnotationArrays]) -> ReadingTests:
     Raises: ValueError where no annotation has two readings.
     """
     orders = readings["shown"].orders
-    if orders is None or (has_one := has_one_reading(orders)).all():
+    if orders is None or (has_one_order := has_one_reading(orders)).all():
         actual = "no orders of the page" if orders is None else "orders that are their own inverses"
         refuse(f"reading_tests: annotations must have two readings somewhere; got {actual}; see can_be_tested")
-    values = {m: _test_values(a, has_one) for m, a in readings.items()}
-    rows, signs = [], []
+    values_by_reading = {m: _test_values(a, has_one_order) for m, a in readings.items()}
+    rows, sign_rows = [], []
     for test, unit in _UNITS.items():
-        for m, by in values.items():
-            value, cluster = by[unit]
-            same = unit == "pair of annotations"
-            e = estimate(mean, value, clusters=cluster, share=same, seed=0)
+        for m, values_by_unit in values_by_reading.items():
+            unit_values, clusters = values_by_unit[unit]
+            is_same_rater = unit == "pair of annotations"
+            e = estimate(mean, unit_values, clusters=clusters, share=is_same_rater, seed=0)
             rows.append({"test": test, "reading": m} | e.row())
-        better = -1 if unit == "pair of wordings" else 1  # a distance is better where it is smaller
-        signs.append(_signs(test, unit, *(better * values[m][unit][0] for m in MAPPINGS)))
-    return ReadingTests(pd.DataFrame(rows, columns=["test", "reading", *_ROW]), pd.DataFrame(signs))
+        better_sign = -1 if unit == "pair of wordings" else 1  # a distance is better where it is smaller
+        sign_rows.append(_count_signs(test, unit, *(better_sign * values_by_reading[m][unit][0] for m in MAPPINGS)))
+    return ReadingTests(pd.DataFrame(rows, columns=["test", "reading", *_ROW]), pd.DataFrame(sign_rows))
 
 
 def _session_means(values: np.ndarray, sessions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     "The mean over each session's annotations that have a value."
-    names = np.unique(sessions[~np.isnan(values)])
-    return np.array([np.nanmean(values[sessions == s]) for s in names]), names
+    session_names = np.unique(sessions[~np.isnan(values)])
+    return np.array([np.nanmean(values[sessions == s]) for s in session_names]), session_names
 
 
-def _signs(test: str, unit: str, as_shown: np.ndarray, as_released: np.ndarray) -> dict:
+def _count_signs(test: str, unit: str, as_shown: np.ndarray, as_released: np.ndarray) -> dict:
     "The number of units that do better under each reading, and the sign test's p-value."
     d = (as_shown - as_released)[~np.isnan(as_shown - as_released)]
-    up = int((d > 1e-9).sum())
-    down = int((d < -1e-9).sum())
-    p = sign_test(up, down) if up + down else np.nan
-    return dict(test=test, unit=unit, n=len(d), shown=up, release=down, even=len(d) - up - down, p_value=p)
+    n_shown_better = int((d > 1e-9).sum())
+    n_release_better = int((d < -1e-9).sum())
+    p = sign_test(n_shown_better, n_release_better) if n_shown_better + n_release_better else np.nan
+    return dict(
+        test=test,
+        unit=unit,
+        n=len(d),
+        shown=n_shown_better,
+        release=n_release_better,
+        even=len(d) - n_shown_better - n_release_better,
+        p_value=p,
+    )
 
 # %% ../../../nbs/studies/mentat/05_readings.ipynb #e2905b87
 def _reading_measures(arrays: AnnotationArrays, creators: Mapping[str, int]) -> pd.DataFrame:
@@ -166,9 +178,9 @@ def _reading_measures(arrays: AnnotationArrays, creators: Mapping[str, int]) -> 
     rows = []
     for q, alpha in zip(alphas.questions, alphas.alpha, strict=True):
         scores = arrays.scores[arrays.questions == q]
-        mean = scores.mean(0)
-        creator = float(mean.argmax() == creators[q]) if q in creators else np.nan
-        rows.append((q, alpha, top_shares(scores).mean(0).max(), creator))
+        mean_scores = scores.mean(0)
+        is_creator_top = float(mean_scores.argmax() == creators[q]) if q in creators else np.nan
+        rows.append((q, alpha, top_shares(scores).mean(0).max(), is_creator_top))
     measures = ["Krippendorff's alpha", "share with the commonest top option", "creator's answer has the highest mean"]
     return pd.DataFrame(rows, columns=["question", *measures]).set_index("question")
 
@@ -180,18 +192,20 @@ def agreement_by_reading(
     creators: Mapping[str, int] = {},  # question -> the creator's option
 ) -> pd.DataFrame:  # measure, category, reading, n (questions), estimate, ci_low, ci_high, interval
     "Agreement between raters, and with the questions' creators, under either reading, and the paired differences."
-    by = {m: _reading_measures(a, creators) for m, a in readings.items()}
-    by["shown - release"] = by["shown"] - by["release"]
-    groups: dict[str, list] = {"all": list(by["shown"].index)}
-    for q in by["shown"].index:
+    measures_by_reading = {m: _reading_measures(a, creators) for m, a in readings.items()}
+    measures_by_reading["shown - release"] = measures_by_reading["shown"] - measures_by_reading["release"]
+    questions_by_category: dict[str, list] = {"all": list(measures_by_reading["shown"].index)}
+    for q in measures_by_reading["shown"].index:
         if q in category:
-            groups.setdefault(category[q], []).append(q)
+            questions_by_category.setdefault(category[q], []).append(q)
     rows = []
-    for measure, (name, questions), reading in product(by["shown"].columns, groups.items(), by):
-        share = reading in readings and not measure.startswith("Kripp")
-        values = by[reading].loc[questions, measure].to_numpy()
-        e = estimate(mean, values, clusters=np.array(questions), share=share, seed=0)
-        rows.append({"measure": measure, "category": name, "reading": reading} | e.row())
+    for measure, (category_name, questions), reading in product(
+        measures_by_reading["shown"].columns, questions_by_category.items(), measures_by_reading
+    ):
+        is_share = reading in readings and not measure.startswith("Kripp")
+        values = measures_by_reading[reading].loc[questions, measure].to_numpy()
+        e = estimate(mean, values, clusters=np.array(questions), share=is_share, seed=0)
+        rows.append({"measure": measure, "category": category_name, "reading": reading} | e.row())
     table = pd.DataFrame(rows, columns=["measure", "category", "reading", *_ROW])
     return table[table["n"] > 0].reset_index(drop=True)
 
@@ -205,8 +219,10 @@ def reading_fits(
     "Both hierarchical fits of either reading. Likelihoods of two readings are of two data sets."
     fits = {}
     for reading, a in readings.items():
-        for (rated, data), offset in product(with_creators(a, creators).items(), ("paper", "symmetric")):
-            fits[reading, offset, rated] = hierarchical_bradley_terry(*data, offset=offset, penalty=penalty)
+        for (creators_rate, rating_data), offset in product(with_creators(a, creators).items(), ("paper", "symmetric")):
+            fits[reading, offset, creators_rate] = hierarchical_bradley_terry(
+                *rating_data, offset=offset, penalty=penalty
+            )
     return fits
 
 # %% ../../../nbs/studies/mentat/05_readings.ipynb #e9a1e667
@@ -219,9 +235,14 @@ def labels_by_reading(
     fits: Mapping[tuple[str, str, bool], HierarchicalFit],  # what reading_fits returned
 ) -> pd.DataFrame:  # reading, creators (among the raters, or not), question, option, probability
     "The labels of either reading by the symmetric model, one row an option; of questions that every fit holds."
-    chosen = {(reading, rated): fit for (reading, offset, rated), fit in fits.items() if offset == "symmetric"}
-    parts = [labels_of(f).assign(reading=reading, creators=rated) for (reading, rated), f in chosen.items()]
-    return pd.concat(parts, ignore_index=True)
+    symmetric_fits = {
+        (reading, creators_rate): fit for (reading, offset, creators_rate), fit in fits.items() if offset == "symmetric"
+    }
+    label_parts = [
+        labels_of(f).assign(reading=reading, creators=creators_rate)
+        for (reading, creators_rate), f in symmetric_fits.items()
+    ]
+    return pd.concat(label_parts, ignore_index=True)
 
 
 def own_labels(items: Iterable[Item]) -> str:
@@ -238,16 +259,16 @@ def reading_labels(
     responses: Sequence[Response],
 ) -> dict[str, pd.DataFrame | None]:  # as score_by_labels takes them; empty where nobody answered such a question
     "The labels of either reading, and those that the items carry, under the names of the table."
-    labelled = set(table["question"])
-    rated = [i for i in items if i.base in labelled and task_of(i).choice]
-    item_ids = {i.item_id for i in rated}
+    labelled_questions = set(table["question"])
+    labelled_items = [i for i in items if i.base in labelled_questions and task_of(i).choice]
+    item_ids = {i.item_id for i in labelled_items}
     if not any(r.item_id in item_ids and r.mode != "free_form" for r in responses):
         return {}
     tables: dict[str, pd.DataFrame | None] = {}
     for (reading, creators), g in sorted(table.groupby(["reading", "creators"]), key=lambda x: x[0][0] != "shown"):
         name = _CALLED[reading] + (", creators among the raters" if creators else "")
         tables[name] = g.drop(columns=["reading", "creators"])
-    return tables | {own_labels(rated): None}
+    return tables | {own_labels(labelled_items): None}
 
 # %% ../../../nbs/studies/mentat/05_readings.ipynb #a86766bd
 def beside_published(fits: Mapping[tuple[str, str, bool], HierarchicalFit], items: Iterable[Item]) -> pd.DataFrame:
@@ -259,19 +280,26 @@ def beside_published(fits: Mapping[tuple[str, str, bool], HierarchicalFit], item
     published: dict[tuple[str, str], np.ndarray] = {}  # what it is called, and the question -> probabilities
     for i in items:
         if i.soft_labels is not None and max(i.soft_labels) < 1:
-            order = range(len(i.options)) if i.order is None else i.order
-            published[own_labels([i]), i.base] = np.array(i.soft_labels)[np.argsort(order)]
+            option_order = range(len(i.options)) if i.order is None else i.order
+            published[own_labels([i]), i.base] = np.array(i.soft_labels)[np.argsort(option_order)]
     rows = []
-    for name in sorted({name for name, _ in published}):
+    for label_source in sorted({label_source for label_source, _ in published}):
         for (reading, offset, creators), fit in fits.items():
-            at = [(k, published[name, q]) for k, q in enumerate(fit.questions) if (name, q) in published]
-            if not at:
+            published_labels = [
+                (k, published[label_source, q]) for k, q in enumerate(fit.questions) if (label_source, q) in published
+            ]
+            if not published_labels:
                 continue
-            ours = fit.probs[[k for k, _ in at]]
-            theirs = np.array([p for _, p in at])
-            counts = {"n": len(at), "n_same": int((ours.argmax(1) == theirs.argmax(1)).sum())}
-            head = {"published": name, "reading": reading, "offset": offset, "creators": creators}
-            rows.append(head | counts | {"largest_difference": float(np.abs(ours - theirs).max())})
+            fit_probs = fit.probs[[k for k, _ in published_labels]]
+            published_probs = np.array([p for _, p in published_labels])
+            comparison_counts = {
+                "n": len(published_labels),
+                "n_same": int((fit_probs.argmax(1) == published_probs.argmax(1)).sum()),
+            }
+            row_head = {"published": label_source, "reading": reading, "offset": offset, "creators": creators}
+            rows.append(
+                row_head | comparison_counts | {"largest_difference": float(np.abs(fit_probs - published_probs).max())}
+            )
     columns = ["published", "reading", "offset", "creators", "n", "n_same", "largest_difference"]
     return pd.DataFrame(rows, columns=columns)
 
@@ -287,35 +315,39 @@ def score_by_labels(
 
     Raises: ValueError where no item is labelled in every set.
     """
-    sets = [set(frame["question"]) for frame in labels.values() if frame is not None]
-    labelled = set.intersection(*sets) if sets else {i.base for i in items}
-    labelled_items = [i for i in items if i.base in labelled and task_of(i).choice]
-    ids = {i.item_id for i in labelled_items}
-    answers = [r for r in responses if r.item_id in ids and r.mode != "free_form"]
+    question_sets = [set(frame["question"]) for frame in labels.values() if frame is not None]
+    labelled_questions = set.intersection(*question_sets) if question_sets else {i.base for i in items}
+    labelled_items = [i for i in items if i.base in labelled_questions and task_of(i).choice]
+    item_ids = {i.item_id for i in labelled_items}
+    answers = [r for r in responses if r.item_id in item_ids and r.mode != "free_form"]
     if not answers:
         rule = "answer questions that every set of labels holds"
         refuse(f"score_by_labels: responses must {rule}; got none; look at the ids of labels and items")
-    keys = ["model", "mode", "item_id"]
-    correct = {}
+    answer_columns = ["model", "mode", "item_id"]
+    correct_by_set = {}
     for name, frame in labels.items():
-        keyed = labelled_items if frame is None else with_soft_labels(labelled_items, frame)
-        scored = score_responses(keyed, answers)
-        head = scored.groupby(keys, sort=True).agg(category=("category", "first"), cluster=("cluster", "first"))
-        correct[name] = where_read(scored, ["model", "mode"]).groupby(keys, sort=True)["correct"].mean()
-    table = head.assign(**correct).dropna(subset=list(correct))
-    first, *alternatives = correct
-    for name in alternatives:
-        table[f"{first} - {name}"] = table[first] - table[name]
+        relabelled_items = labelled_items if frame is None else with_soft_labels(labelled_items, frame)
+        scored = score_responses(relabelled_items, answers)
+        item_facts = scored.groupby(answer_columns, sort=True).agg(
+            category=("category", "first"), cluster=("cluster", "first")
+        )
+        correct_by_set[name] = (
+            where_read(scored, ["model", "mode"]).groupby(answer_columns, sort=True)["correct"].mean()
+        )
+    correct_table = item_facts.assign(**correct_by_set).dropna(subset=list(correct_by_set))
+    first_set, *other_sets = correct_by_set
+    for name in other_sets:
+        correct_table[f"{first_set} - {name}"] = correct_table[first_set] - correct_table[name]
     rows = []
-    for (model, mode), g in table.groupby(["model", "mode"], sort=True):
+    for (model, mode), g in correct_table.groupby(["model", "mode"], sort=True):
         for name, group in [("all", g), *g.groupby("category", sort=True)]:
-            for column in sorted(table.columns[2:], key=lambda name: labels.get(name, "") is not None):
+            for column in sorted(correct_table.columns[2:], key=lambda name: labels.get(name, "") is not None):
                 x = group[column].to_numpy(float)
                 cluster = group["cluster"].to_numpy()
                 row = dict(model=model, mode=mode, category=name, labels=column, n_clusters=len(set(cluster)))
-                form = {"share": True} if column in correct else {"within": (-1.0, 1.0)}
-                measured = estimate(mean, x, clusters=cluster, **form, seed=0)
-                rows.append(row | measured.row())
+                bounds = {"share": True} if column in correct_by_set else {"within": (-1.0, 1.0)}
+                accuracy = estimate(mean, x, clusters=cluster, **bounds, seed=0)
+                rows.append(row | accuracy.row())
     return pd.DataFrame(rows, columns=["model", "mode", "category", "labels", "n_clusters", *_ROW])
 
 # %% ../../../nbs/studies/mentat/05_readings.ipynb #92be262a
@@ -332,7 +364,7 @@ def by_labels(stage: Any, *, core: str | None, **unused: Any) -> Iterator[Any]:
     if stage.has("preferences", "labels_by_reading"):
         labels = reading_labels(stage.read("preferences", "labels_by_reading"), items, stage.responses)
     if labels:
-        beside = stage.read("preferences", "labels")[["question", "option", "beside", "beside_probability"]]
-        labels[beside["beside"].iloc[0]] = beside.rename(columns={"beside_probability": "probability"})
+        other_labels = stage.read("preferences", "labels")[["question", "option", "beside", "beside_probability"]]
+        labels[other_labels["beside"].iloc[0]] = other_labels.rename(columns={"beside_probability": "probability"})
     table = score_by_labels(items, stage.responses, labels) if labels else pd.DataFrame()
     yield stage.table("by_labels", table, "Accuracy against the labels of either reading", show=False)

@@ -47,11 +47,11 @@ def _question_number(question: str) -> int:
 
 def question_lists(items: Iterable[Item], rated: Iterable[str]) -> dict[str, set[int]]:  # list -> ids
     "The three lists of questions, by the number of each question."
-    file = {_question_number(i.base) for i in items}
-    annotated = {_question_number(q) for q in rated}
-    paper = file - set(_LEFT_OUT["paper"])
-    drawn = (file | annotated) - set(_LEFT_OUT["evaluation sets"])
-    return {"question file": file, "paper": paper, "evaluation sets": drawn}
+    file_numbers = {_question_number(i.base) for i in items}
+    annotated_numbers = {_question_number(q) for q in rated}
+    paper_numbers = file_numbers - set(_LEFT_OUT["paper"])
+    set_numbers = (file_numbers | annotated_numbers) - set(_LEFT_OUT["evaluation sets"])
+    return {"question file": file_numbers, "paper": paper_numbers, "evaluation sets": set_numbers}
 
 
 def evaluation_ids(ids: Iterable[int]) -> set[int]:
@@ -60,47 +60,51 @@ def evaluation_ids(ids: Iterable[int]) -> set[int]:
     Source: Lamparth, Grabb et al. 2025, section 3.1, and the published code (`create_dataset`).
     """
     sorted_ids = np.unique(list(ids))
-    kept_back = np.random.default_rng(11537).choice(sorted_ids, size=int(len(sorted_ids) * 0.1), replace=False)
-    return set(sorted_ids.tolist()) - set(kept_back.tolist())
+    held_back_ids = np.random.default_rng(11537).choice(sorted_ids, size=int(len(sorted_ids) * 0.1), replace=False)
+    return set(sorted_ids.tolist()) - set(held_back_ids.tolist())
 
 # %% ../../../nbs/studies/mentat/09_release.ipynb #a3938003
 def counts_by_list(items: Sequence[Item], lists: Mapping[str, set[int]]) -> pd.DataFrame:  # list, group, n
     "How many questions each list has, by category, and how many its split leaves for evaluation."
-    category = {_question_number(i.base): i.category or "" for i in items}
+    category_by_number = {_question_number(i.base): i.category or "" for i in items}
     rows = []
     for name, ids in lists.items():
-        categories = pd.Series([category.get(k, "not in the question file") for k in sorted(ids)], dtype=str)
-        test = len(evaluation_ids(ids))
-        groups = {"all": len(ids), **categories.value_counts().sort_index().to_dict()}
-        groups["triage and documentation"] = int(categories.isin(["triage", "documentation"]).sum())
-        groups |= {"for evaluation": test, "held back": len(ids) - test}
-        rows += [{"list": name, "group": group, "n": int(n)} for group, n in groups.items()]
+        categories = pd.Series([category_by_number.get(k, "not in the question file") for k in sorted(ids)], dtype=str)
+        n_evaluated = len(evaluation_ids(ids))
+        n_by_group = {"all": len(ids), **categories.value_counts().sort_index().to_dict()}
+        n_by_group["triage and documentation"] = int(categories.isin(["triage", "documentation"]).sum())
+        n_by_group |= {"for evaluation": n_evaluated, "held back": len(ids) - n_evaluated}
+        rows += [{"list": name, "group": group, "n": int(n)} for group, n in n_by_group.items()]
     return pd.DataFrame(rows)
 
 # %% ../../../nbs/studies/mentat/09_release.ipynb #222502bf
-def _ages(prompts: Iterable[Item]) -> list[int]:
+def _list_ages(prompts: Iterable[Item]) -> list[int]:
     return [int(i.variant["age"]) for i in prompts if "age" in i.variant]
 
 
-def _of_set(name: str, prompts: Sequence[Item], splits: Mapping[str, set[int]]) -> dict[str, Any]:
-    rows = [(_question_number(i.base), i.variant.get("gender")) for i in prompts]
-    frame = pd.DataFrame(rows, columns=["question", "gender"])
-    ages = _ages(prompts)
-    gender = frame.groupby("question")["gender"]
-    n_prompts = gender.size()
-    same_questions = [split for split, ids in splits.items() if ids == set(frame["question"])]
+def _count_set(name: str, prompts: Sequence[Item], splits: Mapping[str, set[int]]) -> dict[str, Any]:
+    question_and_gender = [(_question_number(i.base), i.variant.get("gender")) for i in prompts]
+    prompt_table = pd.DataFrame(question_and_gender, columns=["question", "gender"])
+    ages = _list_ages(prompts)
+    genders_by_question = prompt_table.groupby("question")["gender"]
+    n_prompts = genders_by_question.size()
+    matching_splits = [split for split, ids in splits.items() if ids == set(prompt_table["question"])]
     return {
         "set": name,
-        "prompts": len(frame),
+        "prompts": len(prompt_table),
         "questions": len(n_prompts),
         "a_question": int(n_prompts.max()),  # prompts
-        "split_of": " and ".join(same_questions),
+        "split_of": " and ".join(matching_splits),
         "prompts_of_paper": len(splits["paper"]) * int(n_prompts.max()),
-        "same_gender": int(gender.value_counts().max()),  # the most prompts of one question that have one gender
-        "each_gender_once": int((gender.nunique() == 3).sum()) if n_prompts.max() == 3 else None,  # questions
+        "same_gender": int(
+            genders_by_question.value_counts().max()
+        ),  # the most prompts of one question that have one gender
+        "each_gender_once": int((genders_by_question.nunique() == 3).sum())
+        if n_prompts.max() == 3
+        else None,  # questions
         "youngest": min(ages, default=None),
         "oldest": max(ages, default=None),
-        "without_age": len(frame) - len(ages),
+        "without_age": len(prompt_table) - len(ages),
     }
 
 
@@ -110,7 +114,7 @@ def set_counts(sets: Mapping[str, Sequence[Item]], lists: Mapping[str, set[int]]
     Source: Lamparth, Grabb et al. 2025, section 4.1.
     """
     splits = {name: evaluation_ids(ids) for name, ids in lists.items()}
-    return pd.DataFrame([_of_set(name, prompts, splits) for name, prompts in sets.items()])
+    return pd.DataFrame([_count_set(name, prompts, splits) for name, prompts in sets.items()])
 
 # %% ../../../nbs/studies/mentat/09_release.ipynb #572a32bb
 def annotation_counts(
@@ -119,16 +123,16 @@ def annotation_counts(
     lists: Mapping[str, set[int]],
 ) -> pd.DataFrame:  # list, creators, questions, annotations, per_question
     "How many annotations the questions of each list have, without the creators' answers and with them."
-    number = np.array([_question_number(q) for q in arrays.questions])
-    answered = {_question_number(q) for q in creators}
+    question_numbers = np.array([_question_number(q) for q in arrays.questions])
+    answered_numbers = {_question_number(q) for q in creators}
     rows = []
-    for name, ids in {"every annotated question": set(number.tolist()), **lists}.items():
-        in_list = number[np.isin(number, list(ids))]
-        questions = set(in_list.tolist())
-        for rated in (False, True):
-            n = len(in_list) + rated * len(questions & answered)
-            head = {"list": name, "creators": rated, "questions": len(questions), "annotations": n}
-            rows.append(head | {"per_question": n / len(questions) if questions else None})
+    for name, ids in {"every annotated question": set(question_numbers.tolist()), **lists}.items():
+        numbers_in_list = question_numbers[np.isin(question_numbers, list(ids))]
+        listed_questions = set(numbers_in_list.tolist())
+        for creators_rate in (False, True):
+            n = len(numbers_in_list) + creators_rate * len(listed_questions & answered_numbers)
+            row_head = {"list": name, "creators": creators_rate, "questions": len(listed_questions), "annotations": n}
+            rows.append(row_head | {"per_question": n / len(listed_questions) if listed_questions else None})
     return pd.DataFrame(rows)
 
 
@@ -138,24 +142,24 @@ def release_facts(
     sets: Mapping[str, Sequence[Item]],
 ) -> pd.DataFrame:  # fact, value
     "Single counts: categories, options, raters, sessions, ages."
-    rated = set(arrays.questions.tolist())
-    session = pd.Series(arrays.sessions).value_counts()
-    single = [(i.soft_labels or []).count(1) for i in items if i.base not in rated]
-    ages = _ages(chain.from_iterable(sets.values()))
+    rated_questions = set(arrays.questions.tolist())
+    n_by_session = pd.Series(arrays.sessions).value_counts()
+    n_right_options = [(i.soft_labels or []).count(1) for i in items if i.base not in rated_questions]
+    ages = _list_ages(chain.from_iterable(sets.values()))
     facts = {
         "categories": len({i.category for i in items}),
-        "categories that were annotated": len({i.category for i in items if i.base in rated}),
+        "categories that were annotated": len({i.category for i in items if i.base in rated_questions}),
         "fewest options of a question": min(len(i.options) for i in items),
         "most options of a question": max(len(i.options) for i in items),
-        "fewest right options of a question that was not annotated": min(single),
-        "most right options of a question that was not annotated": max(single),
+        "fewest right options of a question that was not annotated": min(n_right_options),
+        "most right options of a question that was not annotated": max(n_right_options),
         "raters": len(set(arrays.raters.tolist())),
-        "sessions": len(session),
-        "fewest annotations of a session": int(session.min()),
-        "most annotations of a session": int(session.max()),
+        "sessions": len(n_by_session),
+        "fewest annotations of a session": int(n_by_session.min()),
+        "most annotations of a session": int(n_by_session.max()),
     }
-    archived = [name for name in sets if name in RELEASE_SETS]
-    facts |= {"evaluation sets": len(archived)} if archived else {}
+    archived_sets = [name for name in sets if name in RELEASE_SETS]
+    facts |= {"evaluation sets": len(archived_sets)} if archived_sets else {}
     facts |= {"lowest age": min(ages), "highest age": max(ages)} if ages else {}
     return pd.DataFrame({"fact": list(facts), "value": list(facts.values())})
 
@@ -164,19 +168,29 @@ def alphas_by_convention(readings: Mapping[str, AnnotationArrays], creators: Map
     "The range of alpha over questions, by convention. Source: Lamparth, Grabb et al. 2025, section 3.2, figure 16."
     rows = []
     for reading, a in readings.items():
-        for rated, (scores, questions, raters) in with_creators(a, creators).items():
-            for name, rater_ids in (("each annotation", None), ("each person", raters)):
-                alpha = question_alphas(scores, questions, raters=rater_ids).alpha
-                n = int((~np.isnan(alpha)).sum())
-                rows.append((reading, rated, name, n, np.nanmin(alpha), np.nanmean(alpha), np.nanmax(alpha)))
+        for creators_rate, (scores, questions, raters) in with_creators(a, creators).items():
+            for rater_convention, rater_ids in (("each annotation", None), ("each person", raters)):
+                alphas = question_alphas(scores, questions, raters=rater_ids).alpha
+                n = int((~np.isnan(alphas)).sum())
+                rows.append(
+                    (
+                        reading,
+                        creators_rate,
+                        rater_convention,
+                        n,
+                        np.nanmin(alphas),
+                        np.nanmean(alphas),
+                        np.nanmax(alphas),
+                    )
+                )
     return pd.DataFrame(rows, columns=["reading", "creators", "raters", "n", "lowest", "mean", "highest"])
 
 # %% ../../../nbs/studies/mentat/09_release.ipynb #a66a844a
-def _own_labels(scores: np.ndarray, questions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _label_each_question(scores: np.ndarray, questions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     "Bradley and Terry's model for each question by itself."
-    names = np.unique(questions)
-    fits = [bradley_terry(pairwise_wins(scores[questions == q]), penalty=0.1) for q in names]
-    return names, np.array([f.probs for f in fits])
+    question_names = np.unique(questions)
+    fits = [bradley_terry(pairwise_wins(scores[questions == q]), penalty=0.1) for q in question_names]
+    return question_names, np.array([f.probs for f in fits])
 
 
 def creators_by_convention(
@@ -188,17 +202,19 @@ def creators_by_convention(
 
     Source: Lamparth, Grabb et al. 2025, figure 3.
     """
-    labels = {(f"hierarchical, {offset}", m, c): (f.questions, f.probs) for (m, offset, c), f in fits.items()}
+    labels_by_convention = {
+        (f"hierarchical, {offset}", m, c): (f.questions, f.probs) for (m, offset, c), f in fits.items()
+    }
     for reading, a in readings.items():
-        for rated, (scores, questions, _) in with_creators(a, creators).items():
-            labels["Bradley-Terry", reading, rated] = _own_labels(scores, questions)
+        for creators_rate, (scores, questions, _) in with_creators(a, creators).items():
+            labels_by_convention["Bradley-Terry", reading, creators_rate] = _label_each_question(scores, questions)
     rows = []
-    for (model, reading, rated), (questions, probs) in sorted(labels.items()):
-        answered = [k for k, q in enumerate(questions) if q in creators]
-        share = top_k(probs[answered], np.array([creators[questions[k]] for k in answered]))
-        head = {"model": model, "reading": reading, "creators": rated, "n": len(answered)}
-        within = {"all_within": int(np.argmax(share > 1 - 1e-9)) + 1}
-        rows.append(head | within | {f"top_{k}": float(s) for k, s in enumerate(share, 1)})
+    for (model, reading, creators_rate), (questions, probs) in sorted(labels_by_convention.items()):
+        answered_indices = [k for k, q in enumerate(questions) if q in creators]
+        top_k_shares = top_k(probs[answered_indices], np.array([creators[questions[k]] for k in answered_indices]))
+        row_head = {"model": model, "reading": reading, "creators": creators_rate, "n": len(answered_indices)}
+        k_of_all = {"all_within": int(np.argmax(top_k_shares > 1 - 1e-9)) + 1}
+        rows.append(row_head | k_of_all | {f"top_{k}": float(s) for k, s in enumerate(top_k_shares, 1)})
     return pd.DataFrame(rows)
 
 # %% ../../../nbs/studies/mentat/09_release.ipynb #4e775146
@@ -211,16 +227,19 @@ def bootstrap_ends(right: int, n: int) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def _marked(right: int, n: int) -> dict[str, Any]:
+def _share_with_distances(right: int, n: int) -> dict[str, Any]:
     "A share with the distances to its limits, as the paper prints them."
     low, high = bootstrap_ends(right, n) if n else (np.nan, np.nan)
     share = right / n if n else np.nan
     return {"n": n, "right": right, "estimate": share, "up": high - share, "down": share - low}
 
 # %% ../../../nbs/studies/mentat/09_release.ipynb #12abfb54
-def _by_category(marks: pd.DataFrame, **head: str) -> list[dict[str, Any]]:  # columns category, correct
-    parts = {"all": marks, **dict(iter(marks.groupby("category", sort=True)))}
-    return [head | {"category": c} | _marked(int(group["correct"].sum()), len(group)) for c, group in parts.items()]
+def _mark_categories(marks: pd.DataFrame, **row_head: str) -> list[dict[str, Any]]:  # columns category, correct
+    marks_by_category = {"all": marks, **dict(iter(marks.groupby("category", sort=True)))}
+    return [
+        row_head | {"category": c} | _share_with_distances(int(group["correct"].sum()), len(group))
+        for c, group in marks_by_category.items()
+    ]
 
 
 def scores_as_recorded_and_read(
@@ -235,16 +254,20 @@ def scores_as_recorded_and_read(
     Source: Lamparth, Grabb et al. 2025, figure 4 and table 3.
     """
     rows = []
-    for path, (model, name) in result_files(folder).items():
+    for path, (model, set_name) in result_files(folder).items():
         table = pickled_table(open_part(path, password), path.name)
         if "is_correct" in table:
-            marks = table.assign(correct=table["is_correct"].astype(bool))
-            rows += _by_category(marks, model=model, set=name, read_by="its authors", labels="results file")
-    for label_source, frame in labels.items():
-        scored = score_responses(items if frame is None else with_soft_labels(items, frame), responses)
-        scored = scored.assign(correct=scored["correct"].fillna(0))
-        for (model, name), group in scored.groupby(["model", "set"], sort=True):
-            rows += _by_category(group, model=model, set=name, read_by="mhbench", labels=label_source)
+            answer_marks = table.assign(correct=table["is_correct"].astype(bool))
+            rows += _mark_categories(
+                answer_marks, model=model, set=set_name, read_by="its authors", labels="results file"
+            )
+    for label_source, label_table in labels.items():
+        scored_answers = score_responses(
+            items if label_table is None else with_soft_labels(items, label_table), responses
+        )
+        scored_answers = scored_answers.assign(correct=scored_answers["correct"].fillna(0))
+        for (model, set_name), group in scored_answers.groupby(["model", "set"], sort=True):
+            rows += _mark_categories(group, model=model, set=set_name, read_by="mhbench", labels=label_source)
     return pd.DataFrame(rows)
 
 # %% ../../../nbs/studies/mentat/09_release.ipynb #cfbac578
@@ -262,13 +285,17 @@ def notebook_text(path: str | Path) -> str:
 
 def notebook_averages(text: str) -> pd.DataFrame:  # models, group, mean, error
     "The accuracies averaged over models, with the half widths of their 95% intervals."
-    rows, block = [], -1
-    for group, mean, error in re.findall(r"^([\w -]+)\t +([\d.]+) \+- ([\d.]+)$", text, re.M):
-        block += group == "All Combined"
-        models = ("all models", "only OpenAI and Anthropic")[block % 2]
-        name = group.removeprefix("Text_").replace("Nonbinary", "non-binary").replace("Years", "years")
-        name = name if name[:3] in ("Afr", "Nat", "Whi", "Bla", "Asi", "His") else name[:1].lower() + name[1:]
-        rows.append((models, name, float(mean), float(error)))
+    rows, block_index = [], -1
+    for group, mean_accuracy, half_width in re.findall(r"^([\w -]+)\t +([\d.]+) \+- ([\d.]+)$", text, re.M):
+        block_index += group == "All Combined"
+        models = ("all models", "only OpenAI and Anthropic")[block_index % 2]
+        group_name = group.removeprefix("Text_").replace("Nonbinary", "non-binary").replace("Years", "years")
+        group_name = (
+            group_name
+            if group_name[:3] in ("Afr", "Nat", "Whi", "Bla", "Asi", "His")
+            else group_name[:1].lower() + group_name[1:]
+        )
+        rows.append((models, group_name, float(mean_accuracy), float(half_width)))
     table = pd.DataFrame(rows, columns=["models", "group", "mean", "error"])
     return table[table["group"] != "all Combined"].reset_index(drop=True)
 
@@ -290,8 +317,8 @@ _TUNED = re.compile("mentallama|pmc|mmeds|meditron", re.IGNORECASE)  # for healt
 def notebook_models(text: str) -> pd.DataFrame:  # model, tuned
     "The models that the notebook has results of."
     match = re.search(r"dict_keys\((\[[^\]]*\])\)", text)
-    names = ast.literal_eval(match[1]) if match else []
-    return pd.DataFrame({"model": names, "tuned": [bool(_TUNED.match(name)) for name in names]})
+    model_names = ast.literal_eval(match[1]) if match else []
+    return pd.DataFrame({"model": model_names, "tuned": [bool(_TUNED.match(name)) for name in model_names]})
 
 # %% ../../../nbs/studies/mentat/09_release.ipynb #e55cc35d
 def wrong_options_of(folder: str | Path) -> dict[str, list[str]]:  # question -> letters; {} where no file names them
@@ -309,31 +336,42 @@ def wrong_option_facts(
 
     Source: Lamparth, Grabb et al. 2025, section 3.2.
     """
-    n = pd.Series([len(wrong) for wrong in wrong_options.values()])
-    one_or_two = n.between(1, 2)
-    ends = (1, 2) if one_or_two.mean() > 0.5 else (n.min(), n.max())
-    facts: dict[str, float] = {"questions": len(n), "options": n.sum(), "questions with one or two": one_or_two.sum()}
-    facts |= {"fewest of most questions": ends[0], "most of most questions": ends[1]}
-    labels: dict[str, tuple[Any, np.ndarray]] = {}
-    labels |= {reading: (f.questions, f.probs) for (reading, o, rated), f in fits.items() if o == "paper" and not rated}
-    labels |= {label_source: _soft_labels(items, wrong_options) for label_source, items in labelled.items()}
-    for label_source, (questions, probs) in labels.items():
-        wrong = np.array([[letter in wrong_options.get(q, ()) for letter in "ABCDE"] for q in questions])
-        wrong_probs, best = probs[wrong], wrong[np.arange(len(wrong)), probs.argmax(1)]
-        counts = {"options": len(wrong_probs), "median probability": np.median(wrong_probs)}
-        counts |= {"at most 0.2": (wrong_probs <= 0.2).mean(), "most probable but called wrong": best.sum()}
-        facts |= {f"{name}, {label_source}": value for name, value in counts.items()}
+    n_wrong = pd.Series([len(is_wrong) for is_wrong in wrong_options.values()])
+    is_one_or_two = n_wrong.between(1, 2)
+    fewest_and_most = (1, 2) if is_one_or_two.mean() > 0.5 else (n_wrong.min(), n_wrong.max())
+    facts: dict[str, float] = {
+        "questions": len(n_wrong),
+        "options": n_wrong.sum(),
+        "questions with one or two": is_one_or_two.sum(),
+    }
+    facts |= {"fewest of most questions": fewest_and_most[0], "most of most questions": fewest_and_most[1]}
+    labels_by_source: dict[str, tuple[Any, np.ndarray]] = {}
+    labels_by_source |= {
+        reading: (f.questions, f.probs)
+        for (reading, o, creators_rate), f in fits.items()
+        if o == "paper" and not creators_rate
+    }
+    labels_by_source |= {label_source: _soft_labels(items, wrong_options) for label_source, items in labelled.items()}
+    for label_source, (questions, probs) in labels_by_source.items():
+        is_wrong = np.array([[letter in wrong_options.get(q, ()) for letter in "ABCDE"] for q in questions])
+        wrong_probs, is_best_wrong = probs[is_wrong], is_wrong[np.arange(len(is_wrong)), probs.argmax(1)]
+        wrong_facts = {"options": len(wrong_probs), "median probability": np.median(wrong_probs)}
+        wrong_facts |= {
+            "at most 0.2": (wrong_probs <= 0.2).mean(),
+            "most probable but called wrong": is_best_wrong.sum(),
+        }
+        facts |= {f"{name}, {label_source}": value for name, value in wrong_facts.items()}
     return pd.DataFrame({"fact": list(facts), "value": [float(v) for v in facts.values()]})
 
 
 def _soft_labels(items: Sequence[Item], wrong_options: Collection[str]) -> tuple[list[str], np.ndarray]:
     "The released soft labels of the named questions, each once, in the order of the question file."
-    labels: dict[str, np.ndarray] = {}
+    labels_by_question: dict[str, np.ndarray] = {}
     for item in items:
         item_labels = item.soft_labels or []
         if item.base in wrong_options and item_labels and max(item_labels) < 1:
-            labels[item.base] = np.array(item_labels)[np.argsort(item.order or range(len(item_labels)))]
-    return list(labels), np.array(list(labels.values()))
+            labels_by_question[item.base] = np.array(item_labels)[np.argsort(item.order or range(len(item_labels)))]
+    return list(labels_by_question), np.array(list(labels_by_question.values()))
 
 # %% ../../../nbs/studies/mentat/09_release.ipynb #b7d6e4b1
 def release_tables(folder: str | Path, password: str | None = None) -> Iterator[tuple[str, pd.DataFrame]]:
@@ -346,15 +384,19 @@ def release_tables(folder: str | Path, password: str | None = None) -> Iterator[
     arrays = annotation_arrays(load_annotations(sessions).ratings)
     lists = question_lists(items, arrays.questions)
     yield "questions", counts_by_list(items, lists)
-    archive = any("eval_data" in f.name for f in folder.iterdir())
-    sets = {name: load_mentat_set(folder, password, name) for name in RELEASE_SETS if archive}
-    answered = sorted({name for _, name in result_files(folder).values()})
-    prompts, responses = load_mentat_results(folder, password, items, answered) if answered else ([], [])
-    sets |= {name: [i for i in prompts if i.variant["set"] == name] for name in answered}
+    has_archive = any("eval_data" in f.name for f in folder.iterdir())
+    sets = {name: load_mentat_set(folder, password, name) for name in RELEASE_SETS if has_archive}
+    recorded_sets = sorted({name for _, name in result_files(folder).values()})
+    prompts, responses = load_mentat_results(folder, password, items, recorded_sets) if recorded_sets else ([], [])
+    sets |= {name: [i for i in prompts if i.variant["set"] == name] for name in recorded_sets}
     if sets:
         yield "sets", set_counts(sets, lists)
-    file = folder / "creators.csv"
-    creator_rows = pd.read_csv(file, dtype=str) if file.is_file() else pd.DataFrame(columns=["question", "option"])
+    creators_file = folder / "creators.csv"
+    creator_rows = (
+        pd.read_csv(creators_file, dtype=str)
+        if creators_file.is_file()
+        else pd.DataFrame(columns=["question", "option"])
+    )
     creators = {q: ord(o) - ord("A") for q, o in zip(creator_rows["question"], creator_rows["option"])}
     yield "annotations", annotation_counts(arrays, creators, lists)
     yield "facts", release_facts(items, arrays, sets)
@@ -364,22 +406,22 @@ def release_tables(folder: str | Path, password: str | None = None) -> Iterator[
     if creators:  # the published fits have them among the raters
         yield "creators", creators_by_convention(readings, creators, fits)
     if wrong_options := wrong_options_of(folder):
-        labelled = {"question file": items} | {"evaluation sets": sets[k] for k in ("D0_release",) if k in sets}
-        yield "wrong_options", wrong_option_facts(wrong_options, fits, labelled)
+        labelled_items = {"question file": items} | {"evaluation sets": sets[k] for k in ("D0_release",) if k in sets}
+        yield "wrong_options", wrong_option_facts(wrong_options, fits, labelled_items)
     if responses:
-        labels: dict[str, pd.DataFrame | None] = {"results file": None}
-        labels |= {f"{m}{', creators' * c}": labels_of(f) for (m, o, c), f in fits.items() if o == "symmetric"}
-        yield "marks", scores_as_recorded_and_read(folder, password, prompts, responses, labels)
-    yield from _printed_by_notebook(folder)
+        labels_by_name: dict[str, pd.DataFrame | None] = {"results file": None}
+        labels_by_name |= {f"{m}{', creators' * c}": labels_of(f) for (m, o, c), f in fits.items() if o == "symmetric"}
+        yield "marks", scores_as_recorded_and_read(folder, password, prompts, responses, labels_by_name)
+    yield from _read_notebook_tables(folder)
 
 
-def _printed_by_notebook(folder: Path) -> Iterator[tuple[str, pd.DataFrame]]:
+def _read_notebook_tables(folder: Path) -> Iterator[tuple[str, pd.DataFrame]]:
     files = [folder / f"{_NOTEBOOK}.ipynb", folder / "notebook_outputs" / f"{_NOTEBOOK}.json"]
     if file := next((f for f in files if f.is_file()), None):
-        text = notebook_text(file)
-        yield "notebook_averages", notebook_averages(text)
-        yield "notebook_accuracies", notebook_accuracies(text)
-        yield "notebook_models", notebook_models(text)
+        printed_text = notebook_text(file)
+        yield "notebook_averages", notebook_averages(printed_text)
+        yield "notebook_accuracies", notebook_accuracies(printed_text)
+        yield "notebook_models", notebook_models(printed_text)
 
 # %% ../../../nbs/studies/mentat/09_release.ipynb #0ac8e66e
 _CAPTIONS = {

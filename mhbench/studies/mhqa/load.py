@@ -89,15 +89,15 @@ class MHQARow(Record):
         return [i for i, o in enumerate(self.options, 1) if compared_text(o) == compared_text(self.correct_option)]
 
     @model_validator(mode="after")
-    def _distinct(self):
-        if same := [o for o, k in Counter(map(compared_text, self.options)).items() if k > 1]:
-            raise ValueError(f"option1 to option4 must differ; got {same[0]!r} twice")
+    def _check_distinct_options(self):
+        if repeated_options := [o for o, k in Counter(map(compared_text, self.options)).items() if k > 1]:
+            raise ValueError(f"option1 to option4 must differ; got {repeated_options[0]!r} twice")
         return self
 
 # %% ../../../nbs/studies/mhqa/01_load.ipynb #fa4f3ec4
 class _Agreeing(MHQARow):
     @model_validator(mode="after")
-    def _text_and_number_agree(self):
+    def _check_text_and_number(self):
         if self.named() != [self.number]:
             rule = f"correct_option must be the text of option {self.number}, {self.options[self.number - 1]!r}"
             raise ValueError(f"{rule}; or pass key='number' or key='text' to say which of the two decides")
@@ -106,7 +106,7 @@ class _Agreeing(MHQARow):
 
 class _Named(MHQARow):
     @model_validator(mode="after")
-    def _text_is_an_option(self):
+    def _check_key_text(self):
         if len(self.named()) != 1:
             raise ValueError("correct_option must be the text of one of the options")
         return self
@@ -119,9 +119,9 @@ _RULES = {"agree": _Agreeing, "number": MHQARow, "text": _Named}
 def _csv_rows(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
     for place, row in csv_rows(path, ("topic", "type", "question", *_OPTIONS)):
         if "id" not in row:
-            value = "a file of recorded answers" if "predictions" in row else "another file"
+            actual = "a file of recorded answers" if "predictions" in row else "another file"
             remedy = "recorded answers come with the folder of MHQA-gold, in its folder final_results"
-            refuse(f"load_mhqa: columns must include id, the PubMed id; got {value}", place=path.name, remedy=remedy)
+            refuse(f"load_mhqa: columns must include id, the PubMed id; got {actual}", place=path.name, remedy=remedy)
         row = {_ALIASES.get(k, k): v for k, v in row.items()}
         yield place, {k: v for k, v in row.items() if k and not k.startswith("Unnamed:")}
 
@@ -149,22 +149,22 @@ def load_mhqa(
     if key not in _RULES:
         refuse(f"load_mhqa: key must be one of {list(_RULES)}; got {key!r}")
     path = Path(csv)
-    counts: Counter[str] = Counter()
+    n_by_base: Counter[str] = Counter()
 
     def item(place: str, r: MHQARow) -> dict[str, Any]:
-        digest = hashlib.sha256("\n".join([r.question, *r.options]).encode()).hexdigest()[:8]
-        base = f"mhqa-{r.id}-{digest}"
-        counts[base] += 1
-        repeated = counts[base] > 1
-        right = r.named()[0] if key == "text" else r.number
+        text_digest = hashlib.sha256("\n".join([r.question, *r.options]).encode()).hexdigest()[:8]
+        base_id = f"mhqa-{r.id}-{text_digest}"
+        n_by_base[base_id] += 1
+        is_repeated = n_by_base[base_id] > 1
+        right_number = r.named()[0] if key == "text" else r.number
         return dict(
-            item_id=f"{base}-{counts[base]}" if repeated else base,
-            base_id=base if repeated else None,
+            item_id=f"{base_id}-{n_by_base[base_id]}" if is_repeated else base_id,
+            base_id=base_id if is_repeated else None,
             study="mhqa",
             task="multiple_choice",
             question=mend_encoding(r.question).strip() if repair else r.question,
             options=[mend_option(o) for o in r.options] if repair else r.options,
-            key=letters(4)[right - 1 : right],
+            key=letters(4)[right_number - 1 : right_number],
             category=r.type,
             topic=r.topic,
             group_id=f"pmid-{r.id}",
@@ -179,14 +179,14 @@ def load_mhqa(
 _MODES = {"_zeroshot": "zero_shot", "_fewshot": "few_shot_cot"}  # end of a file's name -> how the model was asked
 
 
-def _asked_of(path: Path) -> tuple[str, str]:
+def _model_and_mode(path: Path) -> tuple[str, str]:
     "The model and mode of a file; an encoder's file names no mode."
-    end = next((e for e in _MODES if path.stem.endswith(e)), "")
-    model = re.sub(r"[^A-Za-z0-9._+-]+", "-", path.stem.removesuffix(end))
-    return model, _MODES.get(end, "zero_shot")
+    mode_suffix = next((e for e in _MODES if path.stem.endswith(e)), "")
+    model = re.sub(r"[^A-Za-z0-9._+-]+", "-", path.stem.removesuffix(mode_suffix))
+    return model, _MODES.get(mode_suffix, "zero_shot")
 
 
-def _item_of_answer(row: Mapping[str, str], items: Sequence[Item]) -> Item | None:
+def _find_answered_item(row: Mapping[str, str], items: Sequence[Item]) -> Item | None:
     "The first of these items with the options of the row, where empty ones match any."
     row_options = [compared_text(row[o]) for o in _OPTIONS]
     for item in items:
@@ -204,38 +204,44 @@ def load_mhqa_results(csv: str | Path, items: Iterable[Item]) -> tuple[list[Resp
     open_items: dict[str, list[Item]] = {}
     for i in items:
         open_items.setdefault(compared_text(i.question), []).append(i)
-    model, mode = _asked_of(path)
-    rows, unmatched = [], []
+    model, mode = _model_and_mode(path)
+    placed_responses, unmatched_places = [], []
     for place, row in csv_rows(path, ("question", *_OPTIONS, "predictions")):
         candidates = open_items.get(compared_text(row["question"]), [])
-        item = _item_of_answer(row, candidates)
+        item = _find_answered_item(row, candidates)
         if item is None:
-            unmatched.append(place)
+            unmatched_places.append(place)
             continue
         open_items[compared_text(row["question"])] = [i for i in candidates if i.options != item.options]
-        number = re.fullmatch(r"([1-4])(\.0+)?", row["predictions"].strip())
-        wrong = {"status": "error", "error": f"the file's prediction is {row['predictions'][:80]!r}"}
-        answer = {"text": letters(4)[int(number[1]) - 1]} if number else wrong
-        about: dict[str, Any] = {"item_id": item.item_id, "study": "mhqa", "model": model, "mode": mode}
-        rows.append((place, about | {"origin": "recorded", "attempts": 0, "cost_usd": None} | answer))
-    return validate(rows, Response).records, unmatched
+        number_match = re.fullmatch(r"([1-4])(\.0+)?", row["predictions"].strip())
+        error_fields = {"status": "error", "error": f"the file's prediction is {row['predictions'][:80]!r}"}
+        answer_fields = {"text": letters(4)[int(number_match[1]) - 1]} if number_match else error_fields
+        response_fields: dict[str, Any] = {"item_id": item.item_id, "study": "mhqa", "model": model, "mode": mode}
+        placed_responses.append(
+            (place, response_fields | {"origin": "recorded", "attempts": 0, "cost_usd": None} | answer_fields)
+        )
+    return validate(placed_responses, Response).records, unmatched_places
 
 # %% ../../../nbs/studies/mhqa/01_load.ipynb #0c8fb071
-def _gold(folder: Path) -> tuple[Path, list[Path], list[Path]]:
+def _find_gold_files(folder: Path) -> tuple[Path, list[Path], list[Path]]:
     "The file of questions in a folder, files of recorded answers, and others."
     csv_files = sorted(folder.glob("*.csv"))
-    gold = [f for f in csv_files if _bank_name(f) == "gold"] if len(csv_files) > 1 else csv_files
-    if len(gold) != 1:
+    gold_files = [f for f in csv_files if _bank_name(f) == "gold"] if len(csv_files) > 1 else csv_files
+    if len(gold_files) != 1:
         return one_file(folder, "*.csv"), [], []
-    answered = [f for name in ("final_results", "sft_results") for f in sorted((folder / name).glob("*.csv"))]
-    return gold[0], answered, [f for f in csv_files if f != gold[0]]
+    answer_files = [f for name in ("final_results", "sft_results") for f in sorted((folder / name).glob("*.csv"))]
+    return gold_files[0], answer_files, [f for f in csv_files if f != gold_files[0]]
 
 
 def _mhqa_settings(questions: Path) -> dict[str, dict]:
     "What the study's sections say of MHQA-gold: the files of MHQA-B in its folder, whose questions table 1 counts."
-    files = {f"MHQA-B {split}": questions.with_name(f"mhqa_b_{split}.csv") for split in ("train", "val", "test")}
-    same = {"loader": "mhqa", "options": {"key": "number"}, "judged": False}
-    banks = {name: same | {"path": str(file.resolve())} for name, file in files.items() if file.is_file()}
+    file_by_split = {
+        f"MHQA-B {split}": questions.with_name(f"mhqa_b_{split}.csv") for split in ("train", "val", "test")
+    }
+    shared_settings = {"loader": "mhqa", "options": {"key": "number"}, "judged": False}
+    banks = {
+        name: shared_settings | {"path": str(file.resolve())} for name, file in file_by_split.items() if file.is_file()
+    }
     return {"profile": {"beside": banks}} if banks and _bank_name(questions) == "gold" else {}
 
 
@@ -244,33 +250,37 @@ def load(
     **options,  # of load_mhqa
 ) -> Corpus:
     "The study's corpus; of a folder the questions, and the answers in its folders `final_results` and `sft_results`."
-    questions, answered, other_files = (path, [], []) if path.is_file() else _gold(path)
-    corpus = corpus_of(load_mhqa(questions, **options))
-    corpus.settings = _mhqa_settings(questions)
+    question_file, answer_files, other_files = (path, [], []) if path.is_file() else _find_gold_files(path)
+    corpus = corpus_of(load_mhqa(question_file, **options))
+    corpus.settings = _mhqa_settings(question_file)
     corpus.notes += [f"{f.name}: not taken: import it by itself to ask its questions" for f in other_files]
-    for file in answered:
+    for file in answer_files:
         if not {"question", *_OPTIONS, "predictions"} <= set(next(csv_rows(file), ("", {}))[1]):
             corpus.notes.append(f"{file.name}: its answers are not taken, because it is not in a layout of the release")
             continue
-        responses, unmatched = load_mhqa_results(file, corpus.items)
+        responses, unmatched_places = load_mhqa_results(file, corpus.items)
         corpus.responses += responses
-        if unmatched:
-            n = f"{len(unmatched)} of its {len(responses) + len(unmatched)} rows"
-            corpus.notes.append(f"{file.name}: {n} are to no question of {questions.name}, the first: {unmatched[0]}")
+        if unmatched_places:
+            n = f"{len(unmatched_places)} of its {len(responses) + len(unmatched_places)} rows"
+            corpus.notes.append(
+                f"{file.name}: {n} are to no question of {question_file.name}, the first: {unmatched_places[0]}"
+            )
     return corpus
 
 # %% ../../../nbs/studies/mhqa/01_load.ipynb #0164da6d
 _MEDMCQA_OPTIONS = ("opa", "opb", "opc", "opd")
 
 
-def _first_option(rows: list[dict[str, Any]], first: int | None) -> int:
+def _find_first_option(rows: list[dict[str, Any]], first: int | None) -> int:
     "The number of the first option: 0 or 1."
-    keys = {int(float(r["cop"])) for r in rows if str(r["cop"]) not in ("", "-1")}
-    fits = [k for k in (0, 1) if first in (None, k) and keys <= set(range(k, k + 4))]
-    if len(fits) != 1:
+    key_numbers = {int(float(r["cop"])) for r in rows if str(r["cop"]) not in ("", "-1")}
+    possible_firsts = [k for k in (0, 1) if first in (None, k) and key_numbers <= set(range(k, k + 4))]
+    if len(possible_firsts) != 1:
         remedy = "pass first=0 (files of the hub) or first=1 (original files)"
-        refuse(f"load_medmcqa: cop must say whether options count from 0 or from 1; got {sorted(keys)}; {remedy}")
-    return fits[0]
+        refuse(
+            f"load_medmcqa: cop must say whether options count from 0 or from 1; got {sorted(key_numbers)}; {remedy}"
+        )
+    return possible_firsts[0]
 
 # %% ../../../nbs/studies/mhqa/01_load.ipynb #58bd93d8
 def load_medmcqa(
@@ -287,28 +297,28 @@ def load_medmcqa(
     """
     table = read_table(path)
     columns = ("question", "cop", *_MEDMCQA_OPTIONS)
-    if missing := [c for c in columns if c not in table.columns]:
-        refuse(f"load_medmcqa: columns must hold {', '.join(columns)}; got none called {missing}")
+    if missing_columns := [c for c in columns if c not in table.columns]:
+        refuse(f"load_medmcqa: columns must hold {', '.join(columns)}; got none called {missing_columns}")
     subject_rows = [(place, row) for place, row in table.rows if subject is None or row.get("subject_name") == subject]
-    start = _first_option([row for _, row in subject_rows], first)
-    items: list[tuple[str, dict[str, Any]]] = []
+    first_number = _find_first_option([row for _, row in subject_rows], first)
+    placed_items: list[tuple[str, dict[str, Any]]] = []
     for place, r in subject_rows:
         if str(r["cop"]) in ("", "-1") or str(r.get("choice_type")) == "multi":
             continue
-        item = dict(
-            item_id=f"{study}-{r.get('id') or len(items) + 1}",
+        item_fields = dict(
+            item_id=f"{study}-{r.get('id') or len(placed_items) + 1}",
             study=study,
             task="multiple_choice",
             question=str(r["question"]).strip(),
             options=[str(r[o]).strip() for o in _MEDMCQA_OPTIONS],
-            key=[letters(4)[int(float(r["cop"])) - start]],
+            key=[letters(4)[int(float(r["cop"])) - first_number]],
             rationale=str(r["exp"]).strip() if r.get("exp") else None,
             category=str(r.get("topic_name") or "") or None,
             topic=str(r.get("subject_name") or "") or None,
             source=place,
         )
-        items.append((place, item))
-    corpus = corpus_of(validate(items, Item, unique="item_id"))
-    if left := len(subject_rows) - len(items):
-        corpus.notes.append(f"{left} questions have no key, or several, and are left out")
+        placed_items.append((place, item_fields))
+    corpus = corpus_of(validate(placed_items, Item, unique="item_id"))
+    if n_left_out := len(subject_rows) - len(placed_items):
+        corpus.notes.append(f"{n_left_out} questions have no key, or several, and are left out")
     return corpus

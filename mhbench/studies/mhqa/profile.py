@@ -36,8 +36,8 @@ __all__ = ['BY_DIFFICULTY', 'BY_KIND', 'topic_counts', 'counts_by_part', 'accura
 # %% ../../../nbs/studies/mhqa/03_profile.ipynb #15da14d4
 def topic_counts(items: Sequence[Item]) -> pd.DataFrame:  # topic, type, part (the file's name), n
     "Questions by topic, type and part."
-    table = pd.DataFrame([(i.topic, i.category, i.split) for i in items], columns=["topic", "type", "part"])
-    return table.groupby(["topic", "type", "part"], dropna=False).size().rename("n").reset_index()
+    question_table = pd.DataFrame([(i.topic, i.category, i.split) for i in items], columns=["topic", "type", "part"])
+    return question_table.groupby(["topic", "type", "part"], dropna=False).size().rename("n").reset_index()
 
 
 def counts_by_part(counts: pd.DataFrame) -> pd.DataFrame:  # topic, type, and a column of counts for each part
@@ -46,13 +46,15 @@ def counts_by_part(counts: pd.DataFrame) -> pd.DataFrame:  # topic, type, and a 
     Source: Racha et al. 2025, table 1.
     """
     counts = counts.fillna({"topic": "(none)", "type": "(none)"})
-    total = counts.assign(type="Total")
-    with_totals = pd.concat([counts, total, total.assign(topic="All")])
-    wide = with_totals.pivot_table(index=["topic", "type"], columns="part", values="n", aggfunc="sum", fill_value=0)
-    types = [*TYPES, *(t for t in _names_in_order(counts["type"], TYPES) if t not in TYPES), "Total"]
-    order = [*product(_names_in_order(counts["topic"], TOPICS), types), ("All", "Total")]
-    wide = wide.reindex(order, fill_value=0)[list(dict.fromkeys(counts["part"]))]
-    return wide.astype(int).rename_axis(columns=None).reset_index()
+    topic_totals = counts.assign(type="Total")
+    with_totals = pd.concat([counts, topic_totals, topic_totals.assign(topic="All")])
+    count_table = with_totals.pivot_table(
+        index=["topic", "type"], columns="part", values="n", aggfunc="sum", fill_value=0
+    )
+    type_order = [*TYPES, *(t for t in _names_in_order(counts["type"], TYPES) if t not in TYPES), "Total"]
+    row_order = [*product(_names_in_order(counts["topic"], TOPICS), type_order), ("All", "Total")]
+    count_table = count_table.reindex(row_order, fill_value=0)[list(dict.fromkeys(counts["part"]))]
+    return count_table.astype(int).rename_axis(columns=None).reset_index()
 
 
 def _names_in_order(names: Sequence[Any], paper_order: Sequence[str]) -> list[str]:
@@ -65,36 +67,38 @@ _GROUPS = {"category": TYPES, "topic": TOPICS}  # breakdown -> the paper's order
 _MEASURES = ("accuracy", "macro F1", "weighted F1")
 
 
-def _lettered(scores: pd.DataFrame) -> pd.DataFrame:
+def _select_letter_answers(scores: pd.DataFrame) -> pd.DataFrame:
     "Plain answers to questions with one letter as the key, without those that got no reply."
-    answers = scores[scores["task"].isin(tasks_with("choice")) & (scores["answered_by"] == "plain")]
-    answers = answers[answers["correct"].notna() & (answers["key"].map(len) == 1) & (answers["sample"] == 0)]
-    letter = answers["answer"].map(lambda a: a[0] if len(a) == 1 else "")
-    return answers.assign(truth=answers["key"].map(lambda k: k[0]), said=letter)
+    plain_answers = scores[scores["task"].isin(tasks_with("choice")) & (scores["answered_by"] == "plain")]
+    plain_answers = plain_answers[
+        plain_answers["correct"].notna() & (plain_answers["key"].map(len) == 1) & (plain_answers["sample"] == 0)
+    ]
+    answer_letters = plain_answers["answer"].map(lambda a: a[0] if len(a) == 1 else "")
+    return plain_answers.assign(truth=plain_answers["key"].map(lambda k: k[0]), said=answer_letters)
 
 
-def _in_groups(run: pd.DataFrame, by: str) -> list[tuple[str, pd.DataFrame]]:
+def _split_groups(run: pd.DataFrame, by: str) -> list[tuple[str, pd.DataFrame]]:
     "The parts of a table in the paper's order, and all of it."
-    names = run[by].astype(str)
-    return [*((g, run[names == g]) for g in _names_in_order(names, _GROUPS.get(by, ()))), ("Overall", run)]
+    group_names = run[by].astype(str)
+    return [*((g, run[group_names == g]) for g in _names_in_order(group_names, _GROUPS.get(by, ()))), ("Overall", run)]
 
 
 def _accuracy_and_averages(
     truth: np.ndarray,  # (n,) letters
     answer: np.ndarray,  # (n, S) letters: S runs of one model; the measure is their mean
-    right: np.ndarray,  # (n,) in [0, 1], mean over the runs
+    is_right: np.ndarray,  # (n,) in [0, 1], mean over the runs
     **options: Any,  # of estimate
 ) -> dict[str, Estimate]:
     "Accuracy and both averages of F1."
     classes = sorted(set(truth))
-    estimates = {"accuracy": estimate(mean, right, share=True, **options)}
+    estimate_by_measure = {"accuracy": estimate(mean, is_right, share=True, **options)}
     for average in ("macro", "weighted"):
 
         def score(t, s, weights, average=average):
             return np.mean([f1(t, run, average=average, classes=classes, weights=weights) for run in s.T], axis=0)
 
-        estimates[f"{average} F1"] = estimate(score, truth, answer, share=True, **options)
-    return estimates
+        estimate_by_measure[f"{average} F1"] = estimate(score, truth, answer, share=True, **options)
+    return estimate_by_measure
 
 # %% ../../../nbs/studies/mhqa/03_profile.ipynb #38314aaa
 def accuracy_and_f1(
@@ -107,20 +111,22 @@ def accuracy_and_f1(
     "Accuracy and both averages of F1 in each group and overall, with bootstrap intervals over abstracts."
     rows = []
     asked_ids = scores.groupby(["model", "mode"])["item_id"].unique()
-    for (model, mode), run in _lettered(scores).groupby(["model", "mode"], sort=True):
-        for group, group_rows in _in_groups(run, by):
+    for (model, mode), run in _select_letter_answers(scores).groupby(["model", "mode"], sort=True):
+        for group, group_rows in _split_groups(run, by):
             clusters, truth, answer = (group_rows[c].to_numpy(object) for c in ("cluster", "truth", "said"))
             if none_read(group_rows):
-                nothing = Estimate.from_limits(np.nan, n=len(group_rows), n_clusters=len(set(clusters)))
-                estimates = dict.fromkeys(_MEASURES, nothing)
+                no_estimate = Estimate.from_limits(np.nan, n=len(group_rows), n_clusters=len(set(clusters)))
+                estimate_by_measure = dict.fromkeys(_MEASURES, no_estimate)
             else:
-                right = group_rows["correct"].to_numpy(float)
-                estimates = _accuracy_and_averages(truth, answer[:, None], right, clusters=clusters, **settings)
-            head = {"model": model, "mode": mode, "group": group} | outcome_counts(group_rows)
+                is_right = group_rows["correct"].to_numpy(float)
+                estimate_by_measure = _accuracy_and_averages(
+                    truth, answer[:, None], is_right, clusters=clusters, **settings
+                )
+            row_head = {"model": model, "mode": mode, "group": group} | outcome_counts(group_rows)
             if all_items is not None:
-                questions = of_group(all_items, "all" if group == "Overall" else by, group)
-                head["n_not_asked"] = len(set(questions["item_id"]) - set(asked_ids[model, mode]))
-            rows += [head | {"measure": name} | e.row() for name, e in estimates.items()]
+                group_items = of_group(all_items, "all" if group == "Overall" else by, group)
+                row_head["n_not_asked"] = len(set(group_items["item_id"]) - set(asked_ids[model, mode]))
+            rows += [row_head | {"measure": measure} | e.row() for measure, e in estimate_by_measure.items()]
     columns = ["model", "mode", "group", "measure", *ESTIMATE_COLUMNS, "n_refused", "n_unread"]
     return pd.DataFrame(rows, columns=[*columns, "n_not_asked"] if all_items is not None else columns)
 
@@ -129,20 +135,20 @@ def wide_table(measures: pd.DataFrame) -> pd.DataFrame:  # model, mode, measure,
     """The paper's groups side by side, in percent, with a row for each model, setting and measure. Every cell has its
     interval; n stands in the heading where it is the same for all rows, and else in the cell.
     """
-    selected = measures[measures["measure"] != "macro F1"]
-    if not len(selected):
+    shown_rows = measures[measures["measure"] != "macro F1"]
+    if not len(shown_rows):
         return pd.DataFrame()
-    n = selected.groupby("group")["n"].agg(lambda x: x.iloc[0] if x.nunique() == 1 else np.nan)
-    heading = {g: f"{g} (n = {int(k)})" if k == k else g for g, k in n.items()}
-    selected = selected.assign(
-        column=selected["group"].map(heading),
-        measure=selected["measure"].replace({"weighted F1": "F1"}),
-        n=selected["n"].where(selected["group"].map(n).isna()),
+    n = shown_rows.groupby("group")["n"].agg(lambda x: x.iloc[0] if x.nunique() == 1 else np.nan)
+    heading_by_group = {g: f"{g} (n = {int(k)})" if k == k else g for g, k in n.items()}
+    shown_rows = shown_rows.assign(
+        column=shown_rows["group"].map(heading_by_group),
+        measure=shown_rows["measure"].replace({"weighted F1": "F1"}),
+        n=shown_rows["n"].where(shown_rows["group"].map(n).isna()),
     )
-    wide = wide_cells(selected, ["model", "mode", "measure"], "column", 1, times=100)
-    with_unread = wide.replace(r"^– \(n", f"{NONE_READ} (n", regex=True)  # no value though there are answers
-    groups = _names_in_order(selected.loc[selected["group"] != "Overall", "group"], [*TYPES, *TOPICS])
-    return with_unread[["model", "mode", "measure", *(heading[g] for g in (*groups, "Overall"))]]
+    cell_table = wide_cells(shown_rows, ["model", "mode", "measure"], "column", 1, times=100)
+    marked_cells = cell_table.replace(r"^– \(n", f"{NONE_READ} (n", regex=True)  # no value though there are answers
+    groups = _names_in_order(shown_rows.loc[shown_rows["group"] != "Overall", "group"], [*TYPES, *TOPICS])
+    return marked_cells[["model", "mode", "measure", *(heading_by_group[g] for g in (*groups, "Overall"))]]
 
 # %% ../../../nbs/studies/mhqa/03_profile.ipynb #f5ed187f
 _SETTINGS = {UNTRAINED: "base", TUNED: "SFT"}
@@ -152,29 +158,32 @@ def trained_measures(runs: Sequence[Run], items: Sequence[Item], **settings: Any
     "Accuracy and F1 of encoders before and after training, mean over the seeds whose scores are finite."
     rows: list[dict[str, Any]] = []
     for model, variant in product(dict.fromkeys(r.model for r in runs), _SETTINGS):
-        all_scores = [r.scores for r in runs if (r.model, r.variant) == (model, variant)]
-        finite = [x for x in all_scores if all(np.isfinite(z).all() for z in x.values())]
-        seeds = f"{len(finite)} seed{'s' * (len(finite) > 1)}"
-        if len(finite) < len(all_scores):
-            seeds = f"{len(finite)} of {len(all_scores)} seeds, {len(all_scores) - len(finite)} diverged"
-        scored = set.intersection(*map(set, finite)) if finite else set()  # by every run
-        shared_items = [i for i in items if i.item_id in scored]
-        columns = [(i.item_id, i.cluster, i.category, i.topic, i.key[0]) for i in shared_items]
-        table = pd.DataFrame(columns, columns=["item_id", "cluster", "category", "topic", "truth"])
-        for k, scores in enumerate(finite):
-            table[k] = [letters(len(scores[i.item_id]))[int(scores[i.item_id].argmax())] for i in shared_items]
-        head = {"model": model, "mode": f"{_SETTINGS[variant]} ({seeds})"}
-        if all_scores and not finite:
-            nothing = Estimate.from_limits(np.nan, n=0)._replace(kind="diverged").row()
+        seed_scores = [r.scores for r in runs if (r.model, r.variant) == (model, variant)]
+        finite_runs = [x for x in seed_scores if all(np.isfinite(z).all() for z in x.values())]
+        seeds = f"{len(finite_runs)} seed{'s' * (len(finite_runs) > 1)}"
+        if len(finite_runs) < len(seed_scores):
+            seeds = f"{len(finite_runs)} of {len(seed_scores)} seeds, {len(seed_scores) - len(finite_runs)} diverged"
+        scored_ids = set.intersection(*map(set, finite_runs)) if finite_runs else set()  # by every run
+        shared_items = [i for i in items if i.item_id in scored_ids]
+        item_rows = [(i.item_id, i.cluster, i.category, i.topic, i.key[0]) for i in shared_items]
+        answer_table = pd.DataFrame(item_rows, columns=["item_id", "cluster", "category", "topic", "truth"])
+        for k, scores in enumerate(finite_runs):
+            answer_table[k] = [letters(len(scores[i.item_id]))[int(scores[i.item_id].argmax())] for i in shared_items]
+        row_head = {"model": model, "mode": f"{_SETTINGS[variant]} ({seeds})"}
+        if seed_scores and not finite_runs:
+            no_estimate = Estimate.from_limits(np.nan, n=0)._replace(kind="diverged").row()
             for by, measure in product(_GROUPS, _MEASURES):
-                rows.append({"by": by} | head | {"group": "Overall", "measure": measure} | nothing)
+                rows.append({"by": by} | row_head | {"group": "Overall", "measure": measure} | no_estimate)
         for by in _GROUPS if shared_items else ():
-            for group, group_rows in _in_groups(table, by):
+            for group, group_rows in _split_groups(answer_table, by):
                 clusters, truth = (group_rows[c].to_numpy(object) for c in ("cluster", "truth"))
-                answer = group_rows[range(len(finite))].to_numpy(object)
-                right = (answer == truth[:, None]).mean(axis=1)
-                estimates = _accuracy_and_averages(truth, answer, right, clusters=clusters, **settings)
-                rows += [{"by": by} | head | {"group": group, "measure": m} | e.row() for m, e in estimates.items()]
+                answer = group_rows[range(len(finite_runs))].to_numpy(object)
+                share_right = (answer == truth[:, None]).mean(axis=1)
+                estimate_by_measure = _accuracy_and_averages(truth, answer, share_right, clusters=clusters, **settings)
+                rows += [
+                    {"by": by} | row_head | {"group": group, "measure": m} | e.row()
+                    for m, e in estimate_by_measure.items()
+                ]
     return pd.DataFrame(rows, columns=["by", "model", "mode", "group", "measure", *ESTIMATE_COLUMNS])
 
 # %% ../../../nbs/studies/mhqa/03_profile.ipynb #226ee3ac
@@ -193,49 +202,52 @@ def learnt_from(
     What the stage profile sets beside the other models: the questions to learn from, and accuracy and F1 on the test
     part, mean over seeds.
     """
-    questions = "Questions to learn from, by topic and type"
-    yield stage.table("questions", topic_counts(learnt), questions, show=False)
-    untrained = "no classifier of this run is trained on this study"
-    grouped = trained_measures(runs, test, n_boot=n_boot, seed=seed)
+    question_caption = "Questions to learn from, by topic and type"
+    yield stage.table("questions", topic_counts(learnt), question_caption, show=False)
+    why_absent = "no classifier of this run is trained on this study"
+    measures_by_group = trained_measures(runs, test, n_boot=n_boot, seed=seed)
     caption = "Accuracy and F1 by type and topic, mean over seeds"
-    yield stage.table("measures", grouped, caption, show=False, absent=untrained)
+    yield stage.table("measures", measures_by_group, caption, show=False, absent=why_absent)
 
 # %% ../../../nbs/studies/mhqa/03_profile.ipynb #7aafdc91
 def with_trained(measures: pd.DataFrame, trained: pd.DataFrame, by: str) -> pd.DataFrame:  # trained encoders once
     "Measures with those of encoders trained here over all their seeds, in place of the first seed's answers."
-    selected = trained[trained["by"] == by].drop(columns="by")
-    untrained = measures[~measures["model"].isin(selected["model"])]
-    return pd.concat([selected, untrained], ignore_index=True) if len(selected) else untrained
+    trained_rows = trained[trained["by"] == by].drop(columns="by")
+    other_rows = measures[~measures["model"].isin(trained_rows["model"])]
+    return pd.concat([trained_rows, other_rows], ignore_index=True) if len(trained_rows) else other_rows
 
 # %% ../../../nbs/studies/mhqa/03_profile.ipynb #9ae7e049
 def flip_table(scores: pd.DataFrame, first: str = "zero_shot", second: str = "few_shot_cot") -> pd.DataFrame:
     "Questions whose answer changed to right or to wrong between two settings, with denominators."
     rows: list[dict] = []
-    for model, g in _lettered(where_read(scores, ["model", "mode"])).groupby("model", sort=True):
+    for model, g in _select_letter_answers(where_read(scores, ["model", "mode"])).groupby("model", sort=True):
         g = g.set_index("item_id").astype({"correct": float})
         a, b = (g.loc[g["mode"] == mode, "correct"] for mode in (first, second))
         a, b = a.align(b, join="inner")
-        case = g.loc[g["mode"] == first, "cluster"]
+        case_by_item = g.loc[g["mode"] == first, "cluster"]
         if not len(a):
             continue
-        p = sign_flip_test(b - a, case[a.index], seed=0)
-        ways = {f"wrong in {first}, right in {second}": a == 0, f"right in {first}, wrong in {second}": a == 1}
-        for change, selected in ways.items():
-            turned = (a != b)[selected].astype(float)
-            e = estimate(mean, turned, clusters=case[turned.index], seed=0, share=True)
-            rows.append({"model": model, "change": change, "k": int(turned.sum())} | e.row() | {"p": p})
+        p = sign_flip_test(b - a, case_by_item[a.index], seed=0)
+        eligible_by_change = {
+            f"wrong in {first}, right in {second}": a == 0,
+            f"right in {first}, wrong in {second}": a == 1,
+        }
+        for change, is_eligible in eligible_by_change.items():
+            is_changed = (a != b)[is_eligible].astype(float)
+            e = estimate(mean, is_changed, clusters=case_by_item[is_changed.index], seed=0, share=True)
+            rows.append({"model": model, "change": change, "k": int(is_changed.sum())} | e.row() | {"p": p})
     table = pd.DataFrame(rows)
     if not len(table):
         return table
-    holm = dict(zip(table["model"].unique(), adjust_p(table.drop_duplicates("model")["p"].to_numpy())))
-    return table.assign(p_holm=table["model"].map(holm))
+    adjusted_p_by_model = dict(zip(table["model"].unique(), adjust_p(table.drop_duplicates("model")["p"].to_numpy())))
+    return table.assign(p_holm=table["model"].map(adjusted_p_by_model))
 
 # %% ../../../nbs/studies/mhqa/03_profile.ipynb #48681a39
 BY_DIFFICULTY = "mhqa/difficulty"
 BY_KIND = "mhqa/kind"
 
 
-def _bank(source: Mapping[str, Any], top: str | Path) -> list[Item]:
+def _load_bank(source: Mapping[str, Any], top: str | Path) -> list[Item]:
     "The questions of another bank."
     return load_corpus(source["loader"], Path(top) / source["path"], **source.get("options", {})).items
 
@@ -251,45 +263,52 @@ def sorted_banks(
 ) -> dict[str, dict[str, list[Item]]]:  # rubric -> bank -> the questions that are sorted by it
     "The questions for the judges: the study's under both rubrics, those of other banks under difficulty only."
     study_items = {study: draw_items(items, n_items, seed=seed)}
-    compared = {name: source for name, source in banks.items() if source.get("judged", True)}
-    other_items = {name: draw_items(_bank(source, top), n_items, seed=seed) for name, source in compared.items()}
+    judged_banks = {bank: bank_source for bank, bank_source in banks.items() if bank_source.get("judged", True)}
+    other_items = {
+        bank: draw_items(_load_bank(bank_source, top), n_items, seed=seed) for bank, bank_source in judged_banks.items()
+    }
     return {BY_DIFFICULTY: study_items | other_items, BY_KIND: study_items}
 
 
 def case_of_each(sorted_by: Mapping[str, Mapping[str, Sequence[Item]]]) -> dict[str, str]:  # item_id -> its case
     "The case of every question that is labelled."
-    banks = chain.from_iterable(by_bank.values() for by_bank in sorted_by.values())
-    return {i.item_id: i.cluster for i in chain.from_iterable(banks)}
+    item_lists = chain.from_iterable(by_bank.values() for by_bank in sorted_by.values())
+    return {i.item_id: i.cluster for i in chain.from_iterable(item_lists)}
 
 
 def banks_counted(banks: Mapping[str, Mapping[str, Any]], top: str | Path = ".") -> pd.DataFrame:
     "Counts of the banks that are not labelled, such as the files of MHQA-B."
-    counted = {name: source for name, source in banks.items() if not source.get("judged", True)}
-    counts = [topic_counts(_bank(source, top)).assign(part=name) for name, source in counted.items()]
-    return pd.concat(counts, ignore_index=True) if counts else topic_counts([])
+    unjudged_banks = {bank: bank_source for bank, bank_source in banks.items() if not bank_source.get("judged", True)}
+    bank_counts = [
+        topic_counts(_load_bank(bank_source, top)).assign(part=bank) for bank, bank_source in unjudged_banks.items()
+    ]
+    return pd.concat(bank_counts, ignore_index=True) if bank_counts else topic_counts([])
 
 # %% ../../../nbs/studies/mhqa/03_profile.ipynb #8d88dd6a
 def nearest_label(
     items: Sequence[Item], labels: Mapping[str, str], encoder: Any, *, judge: str, rubric: str
 ) -> list[Judgment]:
     "An encoder as judge: the label whose description is nearest to the question."
-    options = [f"{name}: {text}" for name, text in labels.items()]
-    choice = {"task": "multiple_choice", "options": options, "key": ["A"], "context": {}}
-    answers = nearest_option([i.model_copy(update=choice) for i in items], encoder, model=judge)
-    label_of: dict[str | None, str] = dict(zip(letters(len(labels)), labels))
-    constant: dict[str, Any] = dict(model="item", judge=judge, kind="label", rubric=rubric, status="ok", text="")
-    pairs = zip(items, answers)
-    return [Judgment(item_id=i.item_id, study=i.study, label=label_of[r.text], **constant) for i, r in pairs]
+    described_labels = [f"{name}: {text}" for name, text in labels.items()]
+    choice_fields = {"task": "multiple_choice", "options": described_labels, "key": ["A"], "context": {}}
+    answers = nearest_option([i.model_copy(update=choice_fields) for i in items], encoder, model=judge)
+    label_by_letter: dict[str | None, str] = dict(zip(letters(len(labels)), labels))
+    constant_fields: dict[str, Any] = dict(model="item", judge=judge, kind="label", rubric=rubric, status="ok", text="")
+    items_and_answers = zip(items, answers)
+    return [
+        Judgment(item_id=i.item_id, study=i.study, label=label_by_letter[r.text], **constant_fields)
+        for i, r in items_and_answers
+    ]
 
 # %% ../../../nbs/studies/mhqa/03_profile.ipynb #3837d072
 def _case_codes(item_ids: Iterable[str], cases: Mapping[str, str] | None) -> np.ndarray:
     return np.array([(cases or {}).get(i, i) for i in item_ids], object)
 
 
-def _sorted(judgments: Sequence[Judgment]) -> pd.DataFrame:  # judge, item_id, label
+def _first_verdict_table(judgments: Sequence[Judgment]) -> pd.DataFrame:  # judge, item_id, label
     "The first verdict of each judge on each question."
-    rows = [(j.judge, j.item_id, j.label) for j in judgments if j.repeat == 0]
-    return pd.DataFrame(rows, columns=["judge", "item_id", "label"], dtype=object)
+    first_verdicts = [(j.judge, j.item_id, j.label) for j in judgments if j.repeat == 0]
+    return pd.DataFrame(first_verdicts, columns=["judge", "item_id", "label"], dtype=object)
 
 
 def judged_shares(
@@ -300,13 +319,13 @@ def judged_shares(
     "The share of every label, by bank and judge; cases are a sample."
     rows = []
     for source, judgments in verdicts.items():
-        for judge, judge_rows in _sorted(judgments).groupby("judge", sort=False):
-            labelled = judge_rows.dropna()
+        for judge, judge_rows in _first_verdict_table(judgments).groupby("judge", sort=False):
+            labelled_rows = judge_rows.dropna()
             for label in labels:
-                has_label = (labelled["label"] == label).to_numpy(float)
-                e = estimate(mean, has_label, clusters=_case_codes(labelled["item_id"], cases), seed=0, share=True)
-                head = {"source": source, "judge": judge, "label": label, "k": int(has_label.sum())}
-                rows.append(head | {"n_failed": len(judge_rows) - len(labelled)} | e.row())
+                has_label = (labelled_rows["label"] == label).to_numpy(float)
+                e = estimate(mean, has_label, clusters=_case_codes(labelled_rows["item_id"], cases), seed=0, share=True)
+                row_head = {"source": source, "judge": judge, "label": label, "k": int(has_label.sum())}
+                rows.append(row_head | {"n_failed": len(judge_rows) - len(labelled_rows)} | e.row())
     return pd.DataFrame(rows)
 
 
@@ -317,10 +336,10 @@ def label_test(
     seed: int,
 ) -> pd.DataFrame:  # judge, chi2, df, p, n
     "A test of whether banks differ in their labels, by judge; cases of each bank are a sample."
-    tables = [_sorted(judgments).assign(bank=bank) for bank, judgments in verdicts.items()]
-    labels = pd.concat([_sorted([]), *tables]).dropna()
+    label_tables = [_first_verdict_table(judgments).assign(bank=bank) for bank, judgments in verdicts.items()]
+    labelled_rows = pd.concat([_first_verdict_table([]), *label_tables]).dropna()
     rows = []
-    for judge, g in labels.groupby("judge", sort=True):
+    for judge, g in labelled_rows.groupby("judge", sort=True):
         if min(g["bank"].nunique(), g["label"].nunique()) > 1:
             case_ids = (g["bank"] + "/" + _case_codes(g["item_id"], cases)).tolist()
             c, _ = clustered_chi_square(g["label"].tolist(), g["bank"].tolist(), case_ids, seed=seed)
@@ -334,19 +353,22 @@ def repeat_agreement(judgments: Sequence[Judgment], cases: Mapping[str, str] | N
     verdicts = pd.DataFrame(label_rows, columns=["judge", "item_id", "repeat", "label"])
     rows = []
     for judge, judge_rows in verdicts.groupby("judge", sort=False):
-        wide = judge_rows.pivot(index="item_id", columns="repeat", values="label")
-        for a, b in combinations(wide, 2):
-            pair = wide[[a, b]].dropna()
-            labels = pd.factorize(pair.to_numpy(object).T.ravel())[0].reshape(2, -1)
-            head = {"judge": judge, "repeats": f"{a + 1} and {b + 1}"}
-            case = _case_codes(pair.index, cases)
-            share = estimate(mean, (labels[0] == labels[1]).astype(float), clusters=case, seed=0, share=True)
-            kappa = agreement_estimate(labels.astype(float), "cohen_kappa", clusters=case)
-            rows += [head | {"measure": "agreement"} | share.row(), head | {"measure": "kappa"} | kappa.row()]
+        labels_by_repeat = judge_rows.pivot(index="item_id", columns="repeat", values="label")
+        for a, b in combinations(labels_by_repeat, 2):
+            repeat_pair = labels_by_repeat[[a, b]].dropna()
+            labels = pd.factorize(repeat_pair.to_numpy(object).T.ravel())[0].reshape(2, -1)
+            row_head = {"judge": judge, "repeats": f"{a + 1} and {b + 1}"}
+            case_codes = _case_codes(repeat_pair.index, cases)
+            share_same = estimate(mean, (labels[0] == labels[1]).astype(float), clusters=case_codes, seed=0, share=True)
+            kappa = agreement_estimate(labels.astype(float), "cohen_kappa", clusters=case_codes)
+            rows += [
+                row_head | {"measure": "agreement"} | share_same.row(),
+                row_head | {"measure": "kappa"} | kappa.row(),
+            ]
     return pd.DataFrame(rows)
 
 
 def with_judged_label(scores: pd.DataFrame, judgments: Sequence[Judgment]) -> pd.DataFrame:
     "The scores of questions that have a verdict, with a column `judged`, for accuracy by difficulty."
-    label = {j.item_id: j.label for j in judgments if j.repeat == 0 and j.label is not None}
-    return scores[scores["item_id"].isin(label)].assign(judged=lambda t: t["item_id"].map(label))
+    label_by_item = {j.item_id: j.label for j in judgments if j.repeat == 0 and j.label is not None}
+    return scores[scores["item_id"].isin(label_by_item)].assign(judged=lambda t: t["item_id"].map(label_by_item))

@@ -26,20 +26,24 @@ _AGREES = "Y"
 _OPTIONS = ("option1", "option2", "option3", "option4")
 
 
-def _said_columns(names: list[str], place: str) -> tuple[str, str]:
+def _annotator_columns(column_names: list[str], place: str) -> tuple[str, str]:
     "The columns of the two primary annotators, by their place."
-    inner = names[names.index("correct_option_text") + 1 : names.index("correct_option")]
-    if len(inner) != 4:
-        refuse(f"annotated_keys: four columns must stand between the key's text and number; got {len(inner)} ({place})")
-    return inner[0], inner[2]
+    columns = column_names[column_names.index("correct_option_text") + 1 : column_names.index("correct_option")]
+    if len(columns) != 4:
+        refuse(
+            f"annotated_keys: four columns must stand between the key's text and number; got {len(columns)} ({place})"
+        )
+    return columns[0], columns[2]
 
 
-def _letter_said(row: Mapping[str, str], words: str, key: str) -> str | None:
+def _read_letter(row: Mapping[str, str], annotator_words: str, key: str) -> str | None:
     "The option that an annotator's words name; None where they name none."
-    if words == _AGREES:
+    if annotator_words == _AGREES:
         return key
-    matches = [a for a, o in zip(letters(4), _OPTIONS) if compared_text(row[o]) == compared_text(words)]
-    return matches[0] if matches else None
+    matching_letters = [
+        a for a, o in zip(letters(4), _OPTIONS) if compared_text(row[o]) == compared_text(annotator_words)
+    ]
+    return matching_letters[0] if matching_letters else None
 
 
 def annotated_keys(
@@ -55,11 +59,11 @@ def annotated_keys(
     gold_questions = {compared_text(q) for q in questions}
     rows = []
     for _, row in csv_rows(path, ("question", *_OPTIONS, "correct_option_text", "correct_option")):
-        verdicts = [row[c].strip() for c in _said_columns(list(row), path.name)]
+        annotator_words = [row[c].strip() for c in _annotator_columns(list(row), path.name)]
         key = letters(4)[int(float(row["correct_option"])) - 1]
-        agree = [words == _AGREES for words in verdicts]
-        named_letters = [_letter_said(row, words, key) for words in verdicts]
-        rows.append((compared_text(row["question"]) in gold_questions, key, *agree, *named_letters))
+        agreements = [words == _AGREES for words in annotator_words]
+        named_letters = [_read_letter(row, words, key) for words in annotator_words]
+        rows.append((compared_text(row["question"]) in gold_questions, key, *agreements, *named_letters))
     return pd.DataFrame(rows, columns=["gold", "key", "first_agrees", "second_agrees", "first", "second"])
 
 # %% ../../../nbs/studies/mhqa/05_released.ipynb #c725321c
@@ -69,15 +73,20 @@ def agreement_on_keys(verdicts: pd.DataFrame) -> pd.DataFrame:  # questions, of 
     Source: Racha et al. 2025, section 3.4, which does not say on what its kappa is computed.
     """
     tables = []
-    for questions, group in (("MHQA-gold", verdicts[verdicts["gold"]]), ("all in the file", verdicts)):
-        words = group[["first_agrees", "second_agrees"]].replace({True: "agrees", False: "another"})
-        words = words.set_axis(["first", "second"], axis=1).assign(key="agrees")
-        for basis, letters_said in (("agreeing", words), ("letter", group.dropna(subset=["first", "second"]))):
-            pairs = letters_said[["key", "first", "second"]].to_numpy(object)
-            table = key_agreement([Decision("", key, first, second, None, None, "") for key, first, second in pairs])
-            agreement = table[~table["measure"].str.endswith("agree or disagree")]
-            measure = agreement["measure"].str.removesuffix(", letter")
-            tables.append(agreement.assign(questions=questions, of=basis, measure=measure))
+    for question_set, set_verdicts in (("MHQA-gold", verdicts[verdicts["gold"]]), ("all in the file", verdicts)):
+        agreement_words = set_verdicts[["first_agrees", "second_agrees"]].replace({True: "agrees", False: "another"})
+        agreement_words = agreement_words.set_axis(["first", "second"], axis=1).assign(key="agrees")
+        for basis_name, said_table in (
+            ("agreeing", agreement_words),
+            ("letter", set_verdicts.dropna(subset=["first", "second"])),
+        ):
+            said_rows = said_table[["key", "first", "second"]].to_numpy(object)
+            measure_table = key_agreement(
+                [Decision("", key, first, second, None, None, "") for key, first, second in said_rows]
+            )
+            agreement_rows = measure_table[~measure_table["measure"].str.endswith("agree or disagree")]
+            measure = agreement_rows["measure"].str.removesuffix(", letter")
+            tables.append(agreement_rows.assign(questions=question_set, of=basis_name, measure=measure))
     columns = ["questions", "of", *[c for c in tables[0] if c not in ("questions", "of")]]
     return pd.concat(tables, ignore_index=True)[columns]
 
@@ -90,29 +99,35 @@ def recorded_difficulty(csv: str | Path) -> list[Judgment]:
     """
     path = Path(csv)
     judge, _, bank = path.stem.partition("_data_")
-    about: dict[str, Any] = dict(study="mhqa", model="item", judge=judge, kind="label", rubric=BY_DIFFICULTY, text="")
+    verdict_fields: dict[str, Any] = dict(
+        study="mhqa", model="item", judge=judge, kind="label", rubric=BY_DIFFICULTY, text=""
+    )
     labels = [row["difficulty"].strip() for _, row in csv_rows(path, ("difficulty",))]
-    return [Judgment(item_id=f"{bank}-{n}", label=label, status="ok", **about) for n, label in enumerate(labels, 1)]
+    return [
+        Judgment(item_id=f"{bank}-{n}", label=label, status="ok", **verdict_fields) for n, label in enumerate(labels, 1)
+    ]
 
 # %% ../../../nbs/studies/mhqa/05_released.ipynb #485498b5
 def counted_questions(parts: Mapping[str, Sequence[Item]]) -> pd.DataFrame:  # n (rows), n_distinct (a repeat once)
     "Questions by part, topic and type, as rows and as distinct questions. Source: Racha et al. 2025, table 1."
-    records = []
+    question_rows = []
     for bank, items in parts.items():
-        records += [(bank, i.topic, i.category, i.base_id is None) for i in items]
-    rows = pd.DataFrame(records, columns=["part", "topic", "type", "first"])
-    rows = pd.concat([rows, rows.assign(type="Total")])
-    rows = pd.concat([rows, rows.assign(topic="All")])
-    table = rows.groupby(["part", "topic", "type"])["first"].agg(n="size", n_distinct="sum")
-    order = [list(parts), [*TOPICS, "All"], [*TYPES, "Total"]]
-    return table.reindex(pd.MultiIndex.from_product(order, names=table.index.names), fill_value=0).reset_index()
+        question_rows += [(bank, i.topic, i.category, i.base_id is None) for i in items]
+    counted_rows = pd.DataFrame(question_rows, columns=["part", "topic", "type", "first"])
+    counted_rows = pd.concat([counted_rows, counted_rows.assign(type="Total")])
+    counted_rows = pd.concat([counted_rows, counted_rows.assign(topic="All")])
+    count_table = counted_rows.groupby(["part", "topic", "type"])["first"].agg(n="size", n_distinct="sum")
+    level_order = [list(parts), [*TOPICS, "All"], [*TYPES, "Total"]]
+    return count_table.reindex(
+        pd.MultiIndex.from_product(level_order, names=count_table.index.names), fill_value=0
+    ).reset_index()
 
 
-def _of_mhqa_b(release: Path) -> list[Item]:
+def _load_mhqa_b(release: Path) -> list[Item]:
     "The questions of MHQA-B, where all of its files are there."
-    files = [release / f"mhqa_b_{split}.csv" for split in ("train", "val", "test")]
-    complete = all(f.is_file() for f in files)
-    return list(chain.from_iterable(load_mhqa(f, key="number").records for f in files)) if complete else []
+    split_files = [release / f"mhqa_b_{split}.csv" for split in ("train", "val", "test")]
+    are_complete = all(f.is_file() for f in split_files)
+    return list(chain.from_iterable(load_mhqa(f, key="number").records for f in split_files)) if are_complete else []
 
 # %% ../../../nbs/studies/mhqa/05_released.ipynb #367a90d6
 def release_contents(stage: Any, *, release: Path | None, seed: int, **unused: Any) -> Iterator[Any]:
@@ -121,30 +136,42 @@ def release_contents(stage: Any, *, release: Path | None, seed: int, **unused: A
     Questions by topic and type, as rows and as distinct questions; how far the annotators agree with the proposed keys
     and with each other; and how difficult a model found 800 questions of this and of another corpus.
     """
-    folder = release or Path()
-    parts = {"MHQA-gold": stage.items, "MHQA-B": _of_mhqa_b(folder) if release else []}
-    counts = counted_questions({name: items for name, items in parts.items() if items})
+    release_folder = release or Path()
+    items_by_bank = {"MHQA-gold": stage.items, "MHQA-B": _load_mhqa_b(release_folder) if release else []}
+    counts = counted_questions({name: items for name, items in items_by_bank.items() if items})
     yield stage.table("questions", counts, "Questions by part, topic and type (table 1)", show=False)
-    verdicts = _annotated(folder, stage.items) if release else None
+    verdicts = _read_annotated(release_folder, stage.items) if release else None
     agreement = pd.DataFrame() if verdicts is None else agreement_on_keys(verdicts)
-    no_said = "no file with the annotators' columns is there"
-    yield stage.table("agreement_on_keys", agreement, "Agreement of the annotators (section 3.4)", absent=no_said)
-    files = sorted((folder / "difficulty").glob("*_data_*.csv")) if release else []
-    recorded = {f.stem.partition("_data_")[2]: recorded_difficulty(f) for f in files}
-    none = "no recorded verdicts are there"
-    yield stage.table("difficulty", judged_shares(recorded, _LEVELS), "Recorded difficulty (table 4)", absent=none)
-    yield stage.table("banks", label_test(recorded, seed=seed), "Whether the two corpora differ in it", absent=none)
+    why_no_agreement = "no file with the annotators' columns is there"
+    yield stage.table(
+        "agreement_on_keys", agreement, "Agreement of the annotators (section 3.4)", absent=why_no_agreement
+    )
+    difficulty_files = sorted((release_folder / "difficulty").glob("*_data_*.csv")) if release else []
+    verdicts_by_bank = {f.stem.partition("_data_")[2]: recorded_difficulty(f) for f in difficulty_files}
+    why_no_difficulty = "no recorded verdicts are there"
+    yield stage.table(
+        "difficulty",
+        judged_shares(verdicts_by_bank, _LEVELS),
+        "Recorded difficulty (table 4)",
+        absent=why_no_difficulty,
+    )
+    yield stage.table(
+        "banks",
+        label_test(verdicts_by_bank, seed=seed),
+        "Whether the two corpora differ in it",
+        absent=why_no_difficulty,
+    )
     if stage.has("score", "scores"):
-        together = simultaneous_accuracy(stage.read("score", "scores"), {"chance": 0.25})
+        simultaneous_intervals = simultaneous_accuracy(stage.read("score", "scores"), {"chance": 0.25})
         yield stage.table(
-            "together", together, "Accuracy, with intervals that hold for all models and settings at once"
+            "together", simultaneous_intervals, "Accuracy, with intervals that hold for all models and settings at once"
         )
 
 
 _LEVELS = ("Easy", "Medium", "Hard")
 
 
-def _annotated(release: Path, items: Sequence[Item]) -> pd.DataFrame | None:
+def _read_annotated(release: Path, items: Sequence[Item]) -> pd.DataFrame | None:
     "The annotators' verdicts, from the first file with their columns: the files differ only in the answers."
     for file in sorted((release / "final_results").glob("*.csv")):
         if "correct_option_text" in next(csv_rows(file))[1]:
