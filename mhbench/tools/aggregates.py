@@ -52,16 +52,16 @@ class Protected:
     @cached_property
     def names(self) -> set[str]:
         "Of items, of the questions that they are variants of, and of their cases."
-        rated = {r.item_id for r in self.ratings}
-        return rated.union(*({i.item_id, i.base, i.cluster} for i in self.items))
+        rated_ids = {r.item_id for r in self.ratings}
+        return rated_ids.union(*({i.item_id, i.base, i.cluster} for i in self.items))
 
     @cached_property
     def runs_of_words(self) -> set[str]:
         "What its texts are recognised by."
-        texts = [r.text or "" for r in self.responses] + [r.comment or "" for r in self.ratings]
+        corpus_texts = [r.text or "" for r in self.responses] + [r.comment or "" for r in self.ratings]
         for i in self.items:
-            texts += [i.question, i.rationale or "", *i.options, *i.context.values()]
-        return set().union(*map(words_in_a_row, set(texts)))
+            corpus_texts += [i.question, i.rationale or "", *i.options, *i.context.values()]
+        return set().union(*map(words_in_a_row, set(corpus_texts)))
 
     def about_items(self, text: str) -> set[str]:
         "The items that a text names."
@@ -91,8 +91,8 @@ _FEW = 10  # names that may be kinds of questions
 
 def about(table: pd.DataFrame, protected: Protected) -> set[str]:
     "The items that a table is about: those named in it, or numbered in a column of names."
-    numbered = [set(map(str, table[c].dropna())) for c in table if _ID.fullmatch(str(c).casefold())]
-    return protected.about_items(written_out(table)).union(*(names for names in numbered if len(names) > _FEW))
+    ids_by_column = [set(map(str, table[c].dropna())) for c in table if _ID.fullmatch(str(c).casefold())]
+    return protected.about_items(written_out(table)).union(*(names for names in ids_by_column if len(names) > _FEW))
 
 # %% ../../nbs/tools/10_aggregates.ipynb #12ae94b9
 _KEPT_BACK = "Not shown here: it has a row or a mark for each question. Whoever holds the release finds it in {}."
@@ -101,15 +101,22 @@ _KEPT_BACK = "Not shown here: it has a row or a mark for each question. Whoever 
 def _output_text(output: Mapping[str, Any]) -> str:
     "The text of an output: printed, or as text or HTML."
     data = output.get("data", {})
-    parts = [output.get("text", ""), *(data.get(kind, "") for kind in ("text/plain", "text/html", "text/markdown"))]
-    return "\n".join("".join(piece) for piece in parts)
+    text_parts = [
+        output.get("text", ""),
+        *(data.get(kind, "") for kind in ("text/plain", "text/html", "text/markdown")),
+    ]
+    return "\n".join("".join(text_part) for text_part in text_parts)
 
 
 def _heads(output: Mapping[str, Any]) -> set[str]:
     "The heads of a displayed table."
     html = "".join(output.get("data", {}).get("text/html", ""))
-    head = re.search(r"<thead>(.*?)</thead>", html, re.DOTALL)
-    return {re.sub("<.*?>", "", h) for h in re.findall(r"<th\b[^>]*>(.*?)</th>", head[1])} - {""} if head else {"text"}
+    table_head = re.search(r"<thead>(.*?)</thead>", html, re.DOTALL)
+    return (
+        {re.sub("<.*?>", "", h) for h in re.findall(r"<th\b[^>]*>(.*?)</th>", table_head[1])} - {""}
+        if table_head
+        else {"text"}
+    )
 
 
 def _items_of_output(output: Mapping[str, Any], protected: Protected) -> set[str]:
@@ -144,8 +151,10 @@ class ShownOf:
 
     def output(self, output: dict[str, Any], source: str) -> dict[str, Any]:
         "An output as it is shown."
-        ids = withheld_for(_items_of_output(output, self.protected), _heads(output), self.may(_made_by(source)))
-        if not ids and self.picture("".join(output.get("data", {}).get("image/png", ""))):
+        withheld_ids = withheld_for(
+            _items_of_output(output, self.protected), _heads(output), self.may(_made_by(source))
+        )
+        if not withheld_ids and self.picture("".join(output.get("data", {}).get("image/png", ""))):
             return output
         note = _KEPT_BACK.format(f"results/{self.stage}")
         return {"output_type": "stream", "name": "stdout", "text": [note + "\n"]}
@@ -161,8 +170,8 @@ class ShownOf:
 # %% ../../nbs/tools/10_aggregates.ipynb #d23a3ba6
 def held_by(top: Path, study: str) -> Protected:
     "The protected parts of a run's corpus."
-    left = lambda record: records_left(top / "results", "prepare", study, record)
-    return Protected(left(Item), left(Rating), left(Response))
+    stored_records = lambda record: records_left(top / "results", "prepare", study, record)
+    return Protected(stored_records(Item), stored_records(Rating), stored_records(Response))
 
 # %% ../../nbs/tools/10_aggregates.ipynb #cda8bf06
 def publish_aggregates(
@@ -181,34 +190,36 @@ def publish_aggregates(
     top, folder = root(), Path(to)
     run = load_params(top / "params.yaml")["run"]
     protected = held_by(top, study)
-    words = {f"{top}/": "", str(top): ".", **places}
-    texts: dict[Path, str] = {}
+    path_replacements = {f"{top}/": "", str(top): ".", **places}
+    text_by_file: dict[Path, str] = {}
     for name, file in executed_notebooks(run).items():
         stage = name.removesuffix(".ipynb").split("/")[0]
         if not file.exists():
             refuse(f"publish: every stage must have run; got no {name}; dvc repro", error=FileNotFoundError)
-        drawn = top / "figures" / stage / study
-        pictures = {as_saved(png): png.stem for png in sorted(drawn.glob("*.png"))}
-        by_item = {f.stem for f in drawn.glob("*.svg") if protected.about_items(f.read_text(encoding="utf-8"))}
-        filtered = ShownOf(stage, protected, declared, pictures, by_item)
+        figure_folder = top / "figures" / stage / study
+        name_by_picture = {as_saved(png): png.stem for png in sorted(figure_folder.glob("*.png"))}
+        figures_by_item = {
+            f.stem for f in figure_folder.glob("*.svg") if protected.about_items(f.read_text(encoding="utf-8"))
+        }
+        shown_part = ShownOf(stage, protected, declared, name_by_picture, figures_by_item)
         text = file.read_text(encoding="utf-8")
-        for local in sorted(words, key=len, reverse=True):
-            text = text.replace(local, words[local])
+        for local_path in sorted(path_replacements, key=len, reverse=True):
+            text = text.replace(local_path, path_replacements[local_path])
         if stage != "report":
-            nb = filtered.notebook(json.loads(text))
-            texts[folder / f"{stage}.ipynb"] = json.dumps(nb, indent=1, ensure_ascii=False) + "\n"
+            nb = shown_part.notebook(json.loads(text))
+            text_by_file[folder / f"{stage}.ipynb"] = json.dumps(nb, indent=1, ensure_ascii=False) + "\n"
     for stage, _ in runs(run):
         for file in sorted((top / "results" / stage / study).glob("*.parquet")):
             table = pd.read_parquet(file)
-            ids = withheld_for(about(table, protected), table, f"{stage}/{file.stem}" in declared)
-            if file.stem != "headline" and not ids:
+            withheld_ids = withheld_for(about(table, protected), table, f"{stage}/{file.stem}" in declared)
+            if file.stem != "headline" and not withheld_ids:
                 name = "verdicts" if (stage, file.stem) == ("ledger", "verdicts") else f"{stage}-{file.stem}"
-                texts[folder / f"{name}.csv"] = csv_text(six_digits(table))
+                text_by_file[folder / f"{name}.csv"] = csv_text(six_digits(table))
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    for path, text in texts.items():
+    for path, text in text_by_file.items():
         path.write_text(text, encoding="utf-8")
-    return list(texts)
+    return list(text_by_file)
 
 # %% ../../nbs/tools/10_aggregates.ipynb #87bfda41
 _OF_A_MACHINE = re.compile(r"(?<![\w.:/])/(?:home|root|Users|work|tmp|mnt|data|private|var)/[\w.-]+")
@@ -219,10 +230,10 @@ def _readable(file: Path) -> str:
     text = file.read_text(encoding="utf-8")
     if file.suffix != ".ipynb":
         return text
-    parts = []
+    cell_texts = []
     for c in json.loads(text)["cells"]:
-        parts += ["".join(c["source"]), *map(_output_text, c.get("outputs", []))]
-    return "\n".join(parts)
+        cell_texts += ["".join(c["source"]), *map(_output_text, c.get("outputs", []))]
+    return "\n".join(cell_texts)
 
 
 def _items_in_file(file: Path, protected: Protected, declared: Collection[str]) -> set[str]:

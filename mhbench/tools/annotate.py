@@ -96,36 +96,36 @@ def print_links(a: argparse.Namespace, tokens: dict[str, str]) -> None:
     "Print each rater's link; a rater who was named is shown with name and pseudonym, to whoever holds the key."
     names = names_of(a).names
     host = socket.gethostname() if a.host in ("0.0.0.0", "::", "") else a.host
-    outside = a.public_url.rstrip("/") or f"http://{f'[{host}]' if ':' in host else host}:{a.port}"
+    base_url = a.public_url.rstrip("/") or f"http://{f'[{host}]' if ':' in host else host}:{a.port}"
     for rater, token in tokens.items():
-        label = f"{names[rater]} ({rater})" if rater in names else rater
-        print(f"  {label}: {outside}/in/{token}")
+        rater_label = f"{names[rater]} ({rater})" if rater in names else rater
+        print(f"  {rater_label}: {base_url}/in/{token}")
 
 # %% ../../nbs/tools/04_annotate.ipynb #e5ef5b3c
 def _pseudonyms(a: argparse.Namespace, store: Store, people: list[str]) -> list[str]:
     "The pseudonyms of people; new names are first saved in the key. Whoever is in the file of answers stays."
-    enrolled = [r.rater for r in Register(store).raters()]
-    key = names_of(a)
-    pseudonyms = key.of((p for p in people if p not in enrolled), taken=enrolled)
-    key.save()
+    enrolled_raters = [r.rater for r in Register(store).raters()]
+    name_key = names_of(a)
+    pseudonyms = name_key.of((p for p in people if p not in enrolled_raters), taken=enrolled_raters)
+    name_key.save()
     return list(dict.fromkeys(pseudonyms.get(p, p) for p in people))
 
 
 def _invited(a: argparse.Namespace, store: Store, people: list[str], role: str = "rater") -> dict[str, str]:
     "The tokens of people who had not been invited yet."
-    enrolled = {r.rater for r in Register(store).raters()}
-    return enrol(store, store.study, [r for r in _pseudonyms(a, store, people) if r not in enrolled], role=role)
+    enrolled_raters = {r.rater for r in Register(store).raters()}
+    return enrol(store, store.study, [r for r in _pseudonyms(a, store, people) if r not in enrolled_raters], role=role)
 
 
 def _prepare(a: argparse.Namespace) -> Path:
     "Invite everybody, print the links, and return the file of answers."
-    study, path = _study(a), answers_file(a)
-    with open_store(path, study) as store:
+    study, answers_path = _study(a), answers_file(a)
+    with open_store(answers_path, study) as store:
         people = a.raters or ([] if Register(store).raters() else ["r1", "r2", "r3"])
         tokens = _invited(a, store, people) | _invited(a, store, a.resolver, "resolver")
-        owner = enrol(store, study, ["owner"], role="owner")
-    summary = f"{len(study.of_role('item'))} questions of kind {study.settings.kind}"
-    print(f"{study.name}: {summary}; answers in {os.path.relpath(path)}")
+        owner_tokens = enrol(store, study, ["owner"], role="owner")
+    study_summary = f"{len(study.of_role('item'))} questions of kind {study.settings.kind}"
+    print(f"{study.name}: {study_summary}; answers in {os.path.relpath(answers_path)}")
     if study.omitted:
         print(f"answers that nobody is shown, by status: {dict(study.omitted)}")
     if tokens:
@@ -134,8 +134,8 @@ def _prepare(a: argparse.Namespace) -> Path:
     else:
         print("Everybody has been invited already; a new link: mhbench annotate invite")
     print("Dashboard:")
-    print_links(a, owner)
-    return path
+    print_links(a, owner_tokens)
+    return answers_path
 
 
 def _on_loopback(host: str) -> bool:
@@ -157,15 +157,15 @@ def _on_loopback(host: str) -> bool:
 def _serve(a: argparse.Namespace) -> None:
     from mhbench.annotate.server import listen, make_app
 
-    public = urlsplit(a.public_url)
-    path = _prepare(a)
-    outside = not _on_loopback(a.host)
-    secure = public.scheme == "https" or (outside and public.scheme != "http")
-    app = make_app(path, prefix=public.path.rstrip("/"), secure=secure)
-    if outside:
+    public_url = urlsplit(a.public_url)
+    answers_path = _prepare(a)
+    is_open_to_network = not _on_loopback(a.host)
+    needs_https = public_url.scheme == "https" or (is_open_to_network and public_url.scheme != "http")
+    app = make_app(answers_path, prefix=public_url.path.rstrip("/"), secure=needs_https)
+    if is_open_to_network:
         print(f"Warning: {a.host} is open to the network, and nothing that is sent there is encrypted. Serve it on")
         print("127.0.0.1 behind a proxy with https, whose address --public-url names: docs/howto-hospital.md.")
-    if outside and secure and not public.scheme:
+    if is_open_to_network and needs_https and not public_url.scheme:
         print("Browsers keep the cookie over https alone; --public-url http://HOST:PORT goes without.")
 
     def ready(port: int) -> None:
@@ -202,8 +202,8 @@ def _make_demo(a: argparse.Namespace) -> None:
     study, path = _study(a), answers_file(a)
     with open_store(path, study) as store:
         tokens = enrol(store, study, [f"sim-{k}" for k in range(1, a.raters + 1)], simulated=True)
-    with ThreadPoolExecutor(1) as apart:  # in a notebook an event loop runs already
-        n = apart.submit(asyncio.run, _simulated(a, path, tokens)).result()
+    with ThreadPoolExecutor(1) as executor:  # in a notebook an event loop runs already
+        n = executor.submit(asyncio.run, _simulated(a, path, tokens)).result()
     print(f"{study.name}: {a.raters} simulated raters saved {n} answers over HTTP in {path}")
     with open_store(path) as store:
         print_overview(store, study)
@@ -218,15 +218,17 @@ def _make_demo(a: argparse.Namespace) -> None:
 )
 def _invite(a: argparse.Namespace) -> None:
     with open_store(answers_file(a)) as store:
-        called = _pseudonyms(a, store, a.rater)
+        pseudonyms = _pseudonyms(a, store, a.rater)
         resolvers = {r.rater for r in Register(store).raters() if r.role == "resolver"}
-        print_links(a, enrol(store, store.study, called, role="resolver" if set(called) <= resolvers else "rater"))
+        print_links(
+            a, enrol(store, store.study, pseudonyms, role="resolver" if set(pseudonyms) <= resolvers else "rater")
+        )
 
 
 def _in_file(a: argparse.Namespace, store: Store) -> str:
     "A rater's pseudonym, where the name was given."
-    enrolled = {r.rater for r in Register(store).raters()}
-    return a.rater if a.rater in enrolled else names_of(a).called(a.rater)
+    enrolled_raters = {r.rater for r in Register(store).raters()}
+    return a.rater if a.rater in enrolled_raters else names_of(a).called(a.rater)
 
 
 @subcommand("annotate withdraw", "close a rater's link and hand on what was not begun", *STUDY, _RATER)
@@ -251,15 +253,15 @@ def _forget(a: argparse.Namespace) -> None:
     argument("rater", nargs="?", help="one of them, by name or pseudonym"),
 )
 def _print_names(a: argparse.Namespace) -> None:
-    key = names_of(a)
-    matches = {p: name for p, name in key.names.items() if not a.rater or key.called(a.rater) == p}
+    name_key = names_of(a)
+    name_by_pseudonym = {p: name for p, name in name_key.names.items() if not a.rater or name_key.called(a.rater) == p}
     place = os.path.relpath(names_file(_root_or_here()))
-    if a.rater and not matches:
-        actual = f"{a.rater!r}, and the key has {len(key.names)} names of {a.study} ({place})"
+    if a.rater and not name_by_pseudonym:
+        actual = f"{a.rater!r}, and the key has {len(name_key.names)} names of {a.study} ({place})"
         refuse(f"who: rater must be in the key; got {actual}; the key stays where names were given")
-    if not matches:
+    if not name_by_pseudonym:
         print(f"{place} has no name of {a.study}: its raters were given as pseudonyms, or names were given elsewhere")
-    for pseudonym, name in matches.items():
+    for pseudonym, name in name_by_pseudonym.items():
         print(f"{pseudonym}  {name}")
 
 # %% ../../nbs/tools/04_annotate.ipynb #ad318734
@@ -267,24 +269,24 @@ def print_overview(store: Store, study: Study) -> list[dict]:  # a row a rater
     "Print each rater's progress and the agreement so far."
     from mhbench.annotate.dashboard import overview
 
-    state = overview(store, study)
-    table = pd.DataFrame(state["rows"], columns=[*state["columns"], "marks"])
+    study_state = overview(store, study)
+    table = pd.DataFrame(study_state["rows"], columns=[*study_state["columns"], "marks"])
     table["rater"] += table.pop("marks").map(lambda marks: "".join(f" ({m})" for m in marks))
     print(table.to_string(index=False))
-    open_to = [r for r in state["rows"] if not {"finished", "withdrawn"} & set(r["marks"])]
-    left = {r["rater"]: r["assigned"] - r["complete"] for r in open_to}
-    print("pages left:", ", ".join(f"{rater} {n}" for rater, n in left.items() if n) or "none")
-    print(f"questions that nobody has completed: {state['untouched']} of {state['questions']}")
-    if state["conflicts"] is not None:
-        print(f"questions in conflict: {state['conflicts']}")
-    for m in state["agreement"]:
-        value = "not enough data" if m.estimate is None else f"{m.estimate:.3f}"
-        print(f"Krippendorff's alpha, {m.level}: {m.of}: {value} ({m.n} rated by two or more)")
-    for rater, flag in state["flags"].items():
+    active_rows = [r for r in study_state["rows"] if not {"finished", "withdrawn"} & set(r["marks"])]
+    n_left_by_rater = {r["rater"]: r["assigned"] - r["complete"] for r in active_rows}
+    print("pages left:", ", ".join(f"{rater} {n}" for rater, n in n_left_by_rater.items() if n) or "none")
+    print(f"questions that nobody has completed: {study_state['untouched']} of {study_state['questions']}")
+    if study_state["conflicts"] is not None:
+        print(f"questions in conflict: {study_state['conflicts']}")
+    for m in study_state["agreement"]:
+        alpha_text = "not enough data" if m.estimate is None else f"{m.estimate:.3f}"
+        print(f"Krippendorff's alpha, {m.level}: {m.of}: {alpha_text} ({m.n} rated by two or more)")
+    for rater, flag in study_state["flags"].items():
         if flag:
             print(f"{rater}, for review: {flag}")
     print(f"how many more ratings an interval needs: mhbench panel design {os.path.relpath(store.path)} --width WIDTH")
-    return state["rows"]
+    return study_state["rows"]
 
 
 @subcommand("annotate status", "progress and agreement so far", *STUDY)
@@ -296,12 +298,14 @@ def _status(a: argparse.Namespace) -> None:
 @subcommand("annotate check", "compare the answers with their log", *STUDY)
 def _check_answers_file(a: argparse.Namespace) -> None:
     with open_store(answers_file(a)) as store:
-        wrong = differences(store)
+        answer_differences = differences(store)
         n = store.db.execute("SELECT count(*) FROM events").fetchone()[0]
-        sound = store.db.execute("PRAGMA integrity_check").fetchone()[0]
-    if wrong or sound != "ok":
-        rule = f"check: answers must be what the log replays to; got {len(wrong)} that are not ({sound})"
-        refuse(rule, place="; ".join(wrong[:3]), remedy="keep a copy of the file before anything else")
+        integrity = store.db.execute("PRAGMA integrity_check").fetchone()[0]
+    if answer_differences or integrity != "ok":
+        rule = (
+            f"check: answers must be what the log replays to; got {len(answer_differences)} that are not ({integrity})"
+        )
+        refuse(rule, place="; ".join(answer_differences[:3]), remedy="keep a copy of the file before anything else")
     print(f"{n} events replay to the answers; the file is whole")
 
 # %% ../../nbs/tools/04_annotate.ipynb #7d1e4e49
@@ -315,9 +319,9 @@ def _check_answers_file(a: argparse.Namespace) -> None:
 def _write_answers(a: argparse.Namespace) -> None:
     with open_store(answers_file(a)) as store:
         with rater_key(names_file(_root_or_here()), a.study):
-            out = write_export(store, a.to, sheet=a.sheet)
-    print(f"{len(out.ratings)} ratings by {len({r.rater for r in out.ratings})} raters in {a.to}")
-    print(*left_out(out), sep="\n")
+            export = write_export(store, a.to, sheet=a.sheet)
+    print(f"{len(export.ratings)} ratings by {len({r.rater for r in export.ratings})} raters in {a.to}")
+    print(*left_out(export), sep="\n")
 
 # %% ../../nbs/tools/04_annotate.ipynb #80973ad7
 ROUND_KINDS = {  # kinds of question that a table gives by itself; the others are about models' answers
@@ -330,42 +334,44 @@ ROUND_KINDS = {  # kinds of question that a table gives by itself; the others ar
 # %% ../../nbs/tools/04_annotate.ipynb #34f0717b
 def _one_width(items: list[Item], n_options: int | None) -> list[str] | None:
     "The ids of the questions that sliders can rate in one round; None for the whole table."
-    counts = Counter(len(i.options) for i in items if len(i.options) > 1)
-    if not counts:
+    n_by_width = Counter(len(i.options) for i in items if len(i.options) > 1)
+    if not n_by_width:
         refuse("annotate new: a question must have options for sliders; got none; --kind yes_no asks without options")
-    counts_text = ", ".join(f"{n} with {k} options" for k, n in counts.most_common())
-    if n_options is None and len(counts) > 1:
+    counts_text = ", ".join(f"{n} with {k} options" for k, n in n_by_width.most_common())
+    if n_options is None and len(n_by_width) > 1:
         rule = "be said where questions have different numbers of options: they are compared in one table"
         refuse(f"annotate new: --n-options must {rule}; got {counts_text}; say --n-options, or make a study of each")
-    width = next(iter(counts)) if n_options is None else n_options
-    if not counts[width]:
+    n_options_rated = next(iter(n_by_width)) if n_options is None else n_options
+    if not n_by_width[n_options_rated]:
         refuse(f"annotate new: --n-options must be one that questions have; got {n_options} ({counts_text})")
-    if counts[width] == len(items):
+    if n_by_width[n_options_rated] == len(items):
         return None
-    print(f"raters see {counts[width]} of {len(items)} questions: those with {width} options")
-    return [i.item_id for i in items if len(i.options) == width]
+    print(f"raters see {n_by_width[n_options_rated]} of {len(items)} questions: those with {n_options_rated} options")
+    return [i.item_id for i in items if len(i.options) == n_options_rated]
 
 # %% ../../nbs/tools/04_annotate.ipynb #5fcb2116
 def _asks(texts: list[str], kind: str) -> dict[str, str]:
     "The questions about each item, by short names."
     if not texts:
         refuse(f"annotate new: --ask must be given for {kind}; got none; e.g. --ask 'relevant=Is it relevant?'")
-    pairs = [text.partition("=") for text in texts]
-    if bad := [name for name, equals, words in pairs if not (equals and words.strip() and name.isidentifier())]:
-        refuse(f"annotate new: --ask must be NAME=QUESTION with a word as NAME; got {bad[0]!r}")
-    return {name: words.strip() for name, _, words in pairs}
+    named_questions = [text.partition("=") for text in texts]
+    if bad_names := [
+        name for name, equals, words in named_questions if not (equals and words.strip() and name.isidentifier())
+    ]:
+        refuse(f"annotate new: --ask must be NAME=QUESTION with a word as NAME; got {bad_names[0]!r}")
+    return {name: words.strip() for name, _, words in named_questions}
 
 
 def page_entry(a: argparse.Namespace, items: list[Item]) -> dict[str, Any]:
     "The section `annotate`, from the command line. Raises: ValueError for values that do not fit."
-    spoken = {i.language for i in items if i.language in LANGUAGES}
-    language = a.page_language or (spoken.pop() if len(spoken) == 1 else "en")
-    several_raters = {"rule": "core_and_split", "n_core": 0, "per_item": a.per_item}
-    rule = {"rule": "everyone"} if a.per_item is None else several_raters
+    item_languages = {i.language for i in items if i.language in LANGUAGES}
+    language = a.page_language or (item_languages.pop() if len(item_languages) == 1 else "en")
+    split_rule = {"rule": "core_and_split", "n_core": 0, "per_item": a.per_item}
+    assignment_rule = {"rule": "everyone"} if a.per_item is None else split_rule
     entry: dict[str, Any] = {"kind": a.kind, "title": a.title or a.study, "language": language}
-    entry |= {"assignment": rule | {"repeats": a.repeats}}
-    if a.kind == "sliders" and (ids := _one_width(items, a.n_options)):
-        entry["item_ids"] = ids
+    entry |= {"assignment": assignment_rule | {"repeats": a.repeats}}
+    if a.kind == "sliders" and (rated_ids := _one_width(items, a.n_options)):
+        entry["item_ids"] = rated_ids
     if QUESTION_KINDS[a.kind].needs == "asks":
         entry["asks"] = _asks(a.ask, a.kind)
     if a.kind == "conversation":
@@ -415,28 +421,28 @@ def new_round(a: argparse.Namespace, ask: Callable[[str], str] = input) -> None:
     if not a.raters:
         refuse("annotate new: --raters must name somebody; got none; write --raters ANN,BEN")
     params = root() / a.params
-    path = answers_file(a).resolve()
-    file = path_from(path, root())
+    answers_path = answers_file(a).resolve()
+    stored_answers_path = path_from(answers_path, root())
     if a.kind == "conversation" and a.loader == "table":
         a.loader = "transcripts"
-    reading = {"loader": a.loader, "replace": a.replace, "params": params}
-    stages: dict[str, Any] = {stage: {} for stage in QUESTION_KINDS[a.kind].stages}
-    first_reading = propose(a.study, a.path, besides=stages, options=asked_options(a), **reading)
+    reading_options = {"loader": a.loader, "replace": a.replace, "params": params}
+    study_stages: dict[str, Any] = {stage: {} for stage in QUESTION_KINDS[a.kind].stages}
+    first_reading = propose(a.study, a.path, besides=study_stages, options=asked_options(a), **reading_options)
     print(summary(first_reading), end="\n\n")
     page, people = page_entry(a, first_reading.corpus.items), a.raters
     study = build_study(a.study, page, first_reading.corpus.items)
-    first = names_of(a).of(people)[people[0]]  # as the page is drawn for; nothing is saved yet
-    print(f"\nA page as {people[0]} will see it:\n{'-' * 78}\n{page_text(study, first)}\n{'-' * 78}")
-    texts = where_texts_may_stand(a, ask)
+    first_pseudonym = names_of(a).of(people)[people[0]]  # as the page is drawn for; nothing is saved yet
+    print(f"\nA page as {people[0]} will see it:\n{'-' * 78}\n{page_text(study, first_pseudonym)}\n{'-' * 78}")
+    texts_place = where_texts_may_stand(a, ask)
     if not a.yes and not agreed(f"Write this to {a.params}, and invite {', '.join(people)}?", "annotate new", ask):
         return print("nothing was written")
-    stages |= {"annotate": page, "ratings": file}
-    proposal = propose(a.study, a.path, besides=stages, options=asked_options(a, texts), **reading)
-    with open_store(path, study) as store:
+    study_stages |= {"annotate": page, "ratings": stored_answers_path}
+    proposal = propose(a.study, a.path, besides=study_stages, options=asked_options(a, texts_place), **reading_options)
+    with open_store(answers_path, study) as store:
         tokens = _invited(a, store, people)
-    write_study(proposal, params, select=False, texts_in_report=texts == "here")
-    print(f"written to {a.params}; answers will be in {file}")
-    print(said_of_texts(proposal.corpus.items, texts))
+    write_study(proposal, params, select=False, texts_in_report=texts_place == "here")
+    print(f"written to {a.params}; answers will be in {stored_answers_path}")
+    print(said_of_texts(proposal.corpus.items, texts_place))
     print(f"Links, one a rater, shown this once (a new one: mhbench annotate invite {a.study} RATER):")
     print_links(a, tokens)
     url_option = f" --public-url {a.public_url}" if a.public_url else ""
@@ -469,22 +475,27 @@ def close_round(a: argparse.Namespace, ask: Callable[[str], str] = input) -> Non
     if "annotate" not in load_params(params, lists=False)["studies"].get(a.study, {}):
         refuse(f"close: study must have an entry annotate in {a.params}; got {a.study!r}; see mhbench annotate new")
     with open_store(path) as store, rater_key(names_file(_root_or_here()), a.study):
-        exported = ratings(store)
-        kind = store.study.settings.kind
-        if not exported.ratings:
+        exported_answers = ratings(store)
+        question_kind = store.study.settings.kind
+        if not exported_answers.ratings:
             remedy = "wait, or look at annotate status"
             refuse("close: a round must have a complete page; got none", place=path.name, remedy=remedy)
-        rows = print_overview(store, store.study)
-        at_work = [r for r in rows if not {"finished", "withdrawn"} & set(r["marks"])]
-        n_open = sum(r["assigned"] - r["complete"] for r in at_work)
+        progress_rows = print_overview(store, store.study)
+        active_rows = [r for r in progress_rows if not {"finished", "withdrawn"} & set(r["marks"])]
+        n_open = sum(r["assigned"] - r["complete"] for r in active_rows)
         if n_open and not a.yes and not agreed(f"{n_open} pages are open. Close the round?", "close", ask):
             return print("the round goes on")
-        closed = Register(store).end()
-    print(f"closed: {', '.join(closed) or 'nobody was active'}; `mhbench annotate invite` opens a link again")
-    print(*left_out(exported), *name_ratings(a.study, path, params=params), *_select_study(a.study, params), sep="\n")
-    if not QUESTION_KINDS[kind].stages:
-        tables = f"`mhbench annotate export {a.study}` writes them as tables"
-        return print(f"no stage reads answers of kind {kind}: {tables}")
+        closed_raters = Register(store).end()
+    print(f"closed: {', '.join(closed_raters) or 'nobody was active'}; `mhbench annotate invite` opens a link again")
+    print(
+        *left_out(exported_answers),
+        *name_ratings(a.study, path, params=params),
+        *_select_study(a.study, params),
+        sep="\n",
+    )
+    if not QUESTION_KINDS[question_kind].stages:
+        table_hint = f"`mhbench annotate export {a.study}` writes them as tables"
+        return print(f"no stage reads answers of kind {question_kind}: {table_hint}")
     if not a.run:
         return print("Labels, agreement, figures and the report:\n  mhbench run --all")
     if importlib.import_module("mhbench.run.cli").main(["run", "--all"]):

@@ -43,20 +43,20 @@ def printed_tables(folder: Path, names: tuple[str, ...]) -> str:
     "Tables of a stage by name, each under its caption; then the tables that could not be made, with the reason."
     contents = json.loads((folder / "contents.json").read_text(encoding="utf-8"))
     captions = {t["name"]: t["caption"] for t in contents["tables"]}
-    out = []
+    table_texts = []
     for name in (n for n in names if n in captions):
         table = pd.read_parquet(folder / f"{name}.parquet")
-        out.append(f"{captions[name]}\n{readable(table).map(number).to_string(index=False)}\n")
-    out += [f"not there: {a['name']} ({a['why']})" for a in contents["absent"]]
-    return "\n".join(out)
+        table_texts.append(f"{captions[name]}\n{readable(table).map(number).to_string(index=False)}\n")
+    table_texts += [f"not there: {a['name']} ({a['why']})" for a in contents["absent"]]
+    return "\n".join(table_texts)
 
 
 def _run_and_print(stage: str, a: argparse.Namespace) -> None:
-    elsewhere = {} if a.results == "results" else {"results": a.results}
-    execute.run_stage(stage, a.study, params=a.params, overrides=elsewhere, in_process=True)
+    results_override = {} if a.results == "results" else {"results": a.results}
+    execute.run_stage(stage, a.study, params=a.params, overrides=results_override, in_process=True)
     print(printed_tables(place(a.results, stage, a.study), _SHOWN[stage]))
     print(os.path.relpath(place(a.results, "text", stage) / a.study))
-    if not elsewhere:
+    if not results_override:
         print(f"`dvc commit -f {stage}@{a.study}` records it")
 
 
@@ -103,8 +103,8 @@ def _sheets(a: argparse.Namespace) -> None:
     print(*files, sep="\n")
     print(f"{len(items)} questions for each reader: a sheet (CSV), or tasks for a Label Studio project of their own,")
     print("with config.xml as its labelling interface. Name the completed sheets in params.yaml:")
-    back = ", ".join(f"{r}: {folder / r}.csv" for r in ("first", "second", "resolver"))
-    print(f"studies.{a.study}.keys.sheets: {{{back}}}")
+    sheets_entry = ", ".join(f"{r}: {folder / r}.csv" for r in ("first", "second", "resolver"))
+    print(f"studies.{a.study}.keys.sheets: {{{sheets_entry}}}")
 
 # %% ../../nbs/tools/14_bank.ipynb #5f4abbd3
 _KINDS = "composed: as written; gold: with the keys of the readers; labelled: with those that the passages left"
@@ -120,21 +120,25 @@ _KINDS = "composed: as written; gold: with the keys of the readers; labelled: wi
 def _card(a: argparse.Namespace) -> None:
     p = load_params(root() / a.params)
     items = bank_items(a.study, a.of, a.results)
-    compose, keys = (p["studies"][a.study].get(s) or {} for s in ("compose", "keys"))
-    composers = composers_of(items) or compose.get("asked", [])
-    recipe = place(a.results, "collect", a.study) / "recipe.json"
-    facts: dict[str, Any] = {"collected": json.loads(recipe.read_text(encoding="utf-8")) if recipe.exists() else None}
-    if a.of == "gold" and keys.get("sheets"):
-        decided = pd.read_parquet(place(a.results, "keys", a.study) / "decisions.parquet")
-        facts["annotators"] = decisions_in_words(decided)
+    compose_settings, keys_settings = (p["studies"][a.study].get(s) or {} for s in ("compose", "keys"))
+    composers = composers_of(items) or compose_settings.get("asked", [])
+    recipe_file = place(a.results, "collect", a.study) / "recipe.json"
+    facts: dict[str, Any] = {
+        "collected": json.loads(recipe_file.read_text(encoding="utf-8")) if recipe_file.exists() else None
+    }
+    if a.of == "gold" and keys_settings.get("sheets"):
+        key_decisions = pd.read_parquet(place(a.results, "keys", a.study) / "decisions.parquet")
+        facts["annotators"] = decisions_in_words(key_decisions)
     if any(i.origin.get("key") == "simulated readers" for i in items):
         facts["labels"] = "Keys were decided by simulated readers, as they were declared: no person has read them."
     if a.of == "labelled":
         facts["labels"] = (
             "Keys were compared with reference passages by a model, and changed where these say otherwise."
         )
-    spoken = sorted({i.language for i in items})
-    d = bank_description(compose.get("bank") or {}, n_items=len(items), composers=composers, languages=spoken, **facts)
+    languages = sorted({i.language for i in items})
+    d = bank_description(
+        compose_settings.get("bank") or {}, n_items=len(items), composers=composers, languages=languages, **facts
+    )
     for file in write_bank(d, items, _new_folder(a.to)).values():
         print(file)
     print(f"{len(items)} questions; annotators: {d.annotators}")

@@ -49,18 +49,20 @@ def _run_of_folder(text_of: Callable[[str], str]) -> Ran | None:
     "What was run, by files of its folder; an empty text where one is not there."
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     params, run, lock = (loader(text_of(f)).get_single_data() or {} for f in ("params.yaml", RUN_FILE, "dvc.lock"))
-    chosen = (run or params).get("run")
-    if not chosen:
+    selection = (run or params).get("run")
+    if not selection:
         return None
-    state = Ran(chosen, params, {})
-    ends = {study: [study, *(f"{study}-{m}" for m in chosen.get("models") or [])] for study in chosen["studies"]}
-    study_of = {end: study for study, names in ends.items() for end in names}
+    folder_run = Ran(selection, params, {})
+    node_suffixes = {
+        study: [study, *(f"{study}-{m}" for m in selection.get("models") or [])] for study in selection["studies"]
+    }
+    study_by_suffix = {end: study for study, names in node_suffixes.items() for end in names}
     stages = {}
     for name, entry in ((lock or {}).get("stages") or {}).items():
         stage, _, suffix = name.partition("@")
-        if suffix in study_of and state.has(stage, study_of[suffix]):
+        if suffix in study_by_suffix and folder_run.has(stage, study_by_suffix[suffix]):
             stages[name] = entry
-    return state._replace(stages=stages)
+    return folder_run._replace(stages=stages)
 
 
 class Results(NamedTuple):
@@ -85,41 +87,43 @@ def _of_the_run(top: Path, ran: Ran | None) -> tuple[Callable[[str, str], bool],
     if not (top / "nbs" / "stages").is_dir():
         return ran.has, ()
     parts = manifest(top)
-    fresh = set(shown_parts(parts))
-    return lambda stage, study: (stage, study) in fresh, tuple(states_in_words(p for p in parts if p.study))
+    fresh_parts = set(shown_parts(parts))
+    return lambda stage, study: (stage, study) in fresh_parts, tuple(states_in_words(p for p in parts if p.study))
 
 
 def _read_run(
     folder: Path,
     name: str,
     ran: Ran | None,
-    selected: Callable[[str, str], bool],  # a stage and a study
+    is_selected: Callable[[str, str], bool],  # a stage and a study
     left_out: tuple[str, ...],
 ) -> Results:
-    _selected = lambda files: [f for f in sorted(files) if selected(f.parts[-3], f.parts[-2])]
-    files = _selected(folder.glob("*/*/headline.parquet"))
-    headlines = [pd.read_parquet(f).assign(stage=f.parts[-3], study=f.parts[-2]) for f in files]
-    of_scores = _selected(folder.glob("score/*/scores.parquet"))
-    scored = [pd.read_parquet(f, columns=_OF_SCORES) for f in of_scores]
+    selected_files = lambda headline_files: [f for f in sorted(headline_files) if is_selected(f.parts[-3], f.parts[-2])]
+    headline_files = selected_files(folder.glob("*/*/headline.parquet"))
+    headlines = [pd.read_parquet(f).assign(stage=f.parts[-3], study=f.parts[-2]) for f in headline_files]
+    score_files = selected_files(folder.glob("score/*/scores.parquet"))
+    score_tables = [pd.read_parquet(f, columns=_OF_SCORES) for f in score_files]
     if not headlines:
         remedy = "run `dvc repro` there; of a commit in a folder of its own: `git worktree add`"
         actual = "; ".join([f"none in {name!r}", *left_out[:2]])
         refuse(f"compare: a run must hold main numbers; got {actual}", remedy=remedy, error=FileNotFoundError)
-    scores = pd.concat(scored, ignore_index=True) if scored else pd.DataFrame(columns=_OF_SCORES)
-    served = _selected(folder.glob("score/*/served.parquet"))
-    tables = {file.parts[-2]: pd.read_parquet(file) for file in served}
-    return Results(name, pd.concat(headlines, ignore_index=True), scores, _served_models(tables), ran, left_out)
+    scores = pd.concat(score_tables, ignore_index=True) if score_tables else pd.DataFrame(columns=_OF_SCORES)
+    served_files = selected_files(folder.glob("score/*/served.parquet"))
+    served_by_study = {file.parts[-2]: pd.read_parquet(file) for file in served_files}
+    return Results(
+        name, pd.concat(headlines, ignore_index=True), scores, _served_models(served_by_study), ran, left_out
+    )
 
 # %% ../../nbs/tools/07_compare.ipynb #b3099a14
 def results_of(run: str) -> Results:
     "The numbers of a folder, a revision or an experiment. Raises: FileNotFoundError without results; ValueError."
     if Path(run).is_dir():
-        inside = Path(run) / "results"
-        folder = inside if any(inside.glob("*/*/headline.parquet")) else Path(run)
+        results_folder = Path(run) / "results"
+        folder = results_folder if any(results_folder.glob("*/*/headline.parquet")) else Path(run)
         top = folder.resolve().parent
         ran = _run_of_folder(lambda name: (top / name).read_text(encoding="utf-8") if (top / name).exists() else "")
-        selected, left_out = _of_the_run(top, ran)
-        return _read_run(folder, run, ran, selected, left_out)
+        is_selected, left_out = _of_the_run(top, ran)
+        return _read_run(folder, run, ran, is_selected, left_out)
     from dvc.api import DVCFileSystem
 
     try:
@@ -128,15 +132,17 @@ def results_of(run: str) -> Results:
     except Exception as e:  # DVC's and git's own errors have no common base
         refuse(f"compare: a run must be a folder or a revision that git knows; got {run!r}", place=str(e)[:200])
     ran = _run_of_folder(lambda name: files.cat_file(name).decode() if files.exists(name) else "")
-    selected = ran.has if ran else lambda stage, study: True
+    is_selected = ran.has if ran else lambda stage, study: True
     with tempfile.TemporaryDirectory() as d:
-        gone = []
+        uncached_studies = []
         for stage in (f for f in folders if f not in _OF_NO_STUDY and files.isdir(f)):
             studies = [f for f in files.ls(stage, detail=False) if files.isdir(f)]
-            chosen = [f for f in studies if selected(*f.split("/")[-2:]) and not _copy_tables(files, f, Path(d))]
-            gone += [study.removeprefix("results/") for study in chosen]
-        lost = f"{', '.join(gone)} (in no cache here: `dvc metrics diff {run}` compares what git keeps)"
-        return _read_run(Path(d) / "results", run, ran, selected, (lost,) if gone else ())
+            uncached = [f for f in studies if is_selected(*f.split("/")[-2:]) and not _copy_tables(files, f, Path(d))]
+            uncached_studies += [study.removeprefix("results/") for study in uncached]
+        lost_in_words = (
+            f"{', '.join(uncached_studies)} (in no cache here: `dvc metrics diff {run}` compares what git keeps)"
+        )
+        return _read_run(Path(d) / "results", run, ran, is_selected, (lost_in_words,) if uncached_studies else ())
 
 
 _READ = {"headline.parquet", "scores.parquet", "served.parquet"}
@@ -145,15 +151,20 @@ _OF_NO_STUDY = [f"results/{name}" for name in ("text", "metrics", "inputs", "tra
 # %% ../../nbs/tools/07_compare.ipynb #66c9878f
 def _served_models(tables: Mapping[str, pd.DataFrame]) -> dict[tuple[str, str], tuple[str, str]]:
     "The model that a service says answered under each name, and the days."
-    out = {}
+    served_by_model = {}
     for study, table in tables.items():
-        drawn = table["origin"] == "simulated" if "origin" in table else np.zeros(len(table), bool)
-        for model, g in table[~drawn].groupby("model"):
-            services = g[[f"served_{name}" for name in SERVICE]].drop_duplicates().replace(NOT_SAID, "")
-            days = sorted({*g["first"], *g["last"]} - {NOT_SAID})
-            models = "; ".join(" ".join(filter(None, row)) or NOT_SAID for row in services.itertuples(index=False))
-            out[study, str(model)] = models, " to ".join(dict.fromkeys([days[0], days[-1]])) if days else NOT_SAID
-    return out
+        is_simulated = table["origin"] == "simulated" if "origin" in table else np.zeros(len(table), bool)
+        for model, g in table[~is_simulated].groupby("model"):
+            service_fields = g[[f"served_{name}" for name in SERVICE]].drop_duplicates().replace(NOT_SAID, "")
+            answer_days = sorted({*g["first"], *g["last"]} - {NOT_SAID})
+            models_in_words = "; ".join(
+                " ".join(filter(None, row)) or NOT_SAID for row in service_fields.itertuples(index=False)
+            )
+            served_by_model[study, str(model)] = (
+                models_in_words,
+                " to ".join(dict.fromkeys([answer_days[0], answer_days[-1]])) if answer_days else NOT_SAID,
+            )
+    return served_by_model
 
 
 def who_answered_in(first: Results, second: Results) -> pd.DataFrame:
@@ -187,36 +198,38 @@ def _leaf_values(values: Any, *at: str) -> Iterator[tuple[str, str]]:
         yield ".".join(at), json.dumps(values, ensure_ascii=False, default=str)
 
 
-def _parameters(ran: Ran, stages: Iterable[str], of_both: Iterable[str]) -> dict[str, str]:
+def _parameters(ran: Ran, stages: Iterable[str], models_of_both: Iterable[str]) -> dict[str, str]:
     "The values with which stages were run, and the entries of models of both runs, by their address."
-    out: dict[str, str] = {}
+    value_by_address: dict[str, str] = {}
     for stage in stages:
         for values in [*ran.stages[stage].get("params", {}).values(), _sections_of(ran, stage)]:
             for name, value in values.items():
                 if not (name == "run" or name.startswith("run.")) or name == "run.items":
-                    out |= dict(_leaf_values(value, name))
+                    value_by_address |= dict(_leaf_values(value, name))
     models = ran.params.get("models") or {}
-    for model in of_both:
-        out |= dict(_leaf_values(models.get(model), "models", model))
-    return out
+    for model in models_of_both:
+        value_by_address |= dict(_leaf_values(models.get(model), "models", model))
+    return value_by_address
 
 
 def _sections_of(ran: Ran, stage: str) -> dict[str, Any]:
     "The sections of a stage that dvc.lock has no parameters of, because a file of `results/inputs` decides for it."
-    name, _, of = stage.partition("@")
-    study = next((s for s in ran.run["studies"] if f"{of}-".startswith(f"{s}-")), "")
-    own = ((ran.params.get("studies") or {}).get(study) or {}).get(name)
-    return {name: ran.params.get(name), f"studies.{study}.{name}": own} if study else {}
+    name, _, node_suffix = stage.partition("@")
+    study = next((s for s in ran.run["studies"] if f"{node_suffix}-".startswith(f"{s}-")), "")
+    study_section = ((ran.params.get("studies") or {}).get(study) or {}).get(name)
+    return {name: ran.params.get(name), f"studies.{study}.{name}": study_section} if study else {}
 
 
 def _hashes(ran: Ran, stages: Iterable[str], kind: str) -> dict[str, str]:
     "The hashes of the notebooks, or of the files from outside, that stages were run with: by path."
-    deps = {dep["path"]: dep.get("md5", "") for stage in stages for dep in ran.stages[stage].get("deps", [])}
+    hash_by_path = {dep["path"]: dep.get("md5", "") for stage in stages for dep in ran.stages[stage].get("deps", [])}
     if kind == "code":
-        return {path: md5 for path, md5 in deps.items() if path.startswith("nbs/")}
-    hashes = {path: md5 for path, md5 in deps.items() if path.startswith("data")}
-    inputs = sorted(x for x in deps.items() if x[0].startswith("results/inputs/") and "/again/" not in x[0])
-    return hashes | ({_INPUTS: hashlib.sha256(json.dumps(inputs).encode()).hexdigest()} if inputs else {})
+        return {path: md5 for path, md5 in hash_by_path.items() if path.startswith("nbs/")}
+    hashes = {path: md5 for path, md5 in hash_by_path.items() if path.startswith("data")}
+    input_hashes = sorted(
+        x for x in hash_by_path.items() if x[0].startswith("results/inputs/") and "/again/" not in x[0]
+    )
+    return hashes | ({_INPUTS: hashlib.sha256(json.dumps(input_hashes).encode()).hexdigest()} if input_hashes else {})
 
 
 _INPUTS = "results/inputs: code that stages reach, files and settings"
@@ -236,8 +249,8 @@ def _modes(scores: pd.DataFrame, study: str) -> list[str]:
 def what_differs(first: Results, second: Results) -> tuple[pd.DataFrame, list[str]]:
     "What differs in what two runs ran: what, of, first, second; and sentences on what is not known."
     if first.ran is None or second.ran is None:
-        unknown = [run.name for run in (first, second) if run.ran is None]
-        return pd.DataFrame(), [f"not known of {' and '.join(unknown)}: no run.yaml beside its results"]
+        unknown_runs = [run.name for run in (first, second) if run.ran is None]
+        return pd.DataFrame(), [f"not known of {' and '.join(unknown_runs)}: no run.yaml beside its results"]
     a, b = first.ran, second.ran
     rows: list[tuple] = []
     for aspect in ("studies", "models"):
@@ -246,38 +259,50 @@ def what_differs(first: Results, second: Results) -> tuple[pd.DataFrame, list[st
         modes_of_runs = [_modes(run.scores, study) for run in (first, second)]
         rows += [("modes", study, *map(_values_in_words, modes_of_runs))] if all(modes_of_runs) else []
     stages = [name for name in a.stages if name in b.stages]
-    of_both = [m for m in a.run.get("models") or [] if m in (b.run.get("models") or [])]
-    values = [_parameters(ran, stages, of_both) for ran in (a, b)]
-    changed = [name for name in dict.fromkeys(chain(*values)) if values[0].get(name) != values[1].get(name)]
-    rows += [("parameter", name, *(v.get(name, "–") for v in values)) for name in changed[:_MOST]]
+    models_of_both = [m for m in a.run.get("models") or [] if m in (b.run.get("models") or [])]
+    parameters_of_runs = [_parameters(ran, stages, models_of_both) for ran in (a, b)]
+    changed_parameters = [
+        name
+        for name in dict.fromkeys(chain(*parameters_of_runs))
+        if parameters_of_runs[0].get(name) != parameters_of_runs[1].get(name)
+    ]
+    rows += [
+        ("parameter", name, *(v.get(name, "–") for v in parameters_of_runs)) for name in changed_parameters[:_MOST]
+    ]
     for kind in ("code", "files"):
         hashes_of_runs = [_hashes(ran, stages, kind) for ran in (a, b)]
         for path in dict.fromkeys(chain(*hashes_of_runs)):
             rows.append((kind, path, *(hashes.get(path, "–")[:8] for hashes in hashes_of_runs)))
-    unsaid = [f"and {len(changed) - _MOST} more parameters"] if len(changed) > _MOST else []
-    if lost := [run.name for run, ran in ((first, a), (second, b)) if not ran.stages]:
-        unsaid.append(f"parameters, code and files are not known of {' and '.join(lost)}: no stage of it in dvc.lock")
+    unknown_notes = (
+        [f"and {len(changed_parameters) - _MOST} more parameters"] if len(changed_parameters) > _MOST else []
+    )
+    if stageless_runs := [run.name for run, ran in ((first, a), (second, b)) if not ran.stages]:
+        unknown_notes.append(
+            f"parameters, code and files are not known of {' and '.join(stageless_runs)}: no stage of it in dvc.lock"
+        )
     table = pd.DataFrame(rows, columns=["what", "of", "first", "second"])
-    return table[table["first"] != table["second"]].reset_index(drop=True), unsaid
+    return table[table["first"] != table["second"]].reset_index(drop=True), unknown_notes
 
 # %% ../../nbs/tools/07_compare.ipynb #e891cfe6
 _RUN = ["study", "set", "model", "asked"]
 
 
 def _per_item(scores: pd.DataFrame) -> pd.DataFrame:  # study, set, model, asked, item_id, cluster, correct
-    scored = where_read(scores, ["study", *RUN])
-    scored = scored.assign(asked=mode_names(scores)).dropna(subset=["correct"])
-    apart = scored.assign(set=scored["set"].fillna("").astype(str))
-    several = apart.groupby("study")["set"].transform("nunique") > 1
-    long = pd.concat([apart[several], apart.assign(set="all")], ignore_index=True)
-    return long.groupby([*_RUN, "item_id", "cluster"], as_index=False)["correct"].mean()
+    scored_rows = where_read(scores, ["study", *RUN])
+    scored_rows = scored_rows.assign(asked=mode_names(scores)).dropna(subset=["correct"])
+    rows_by_set = scored_rows.assign(set=scored_rows["set"].fillna("").astype(str))
+    has_several_sets = rows_by_set.groupby("study")["set"].transform("nunique") > 1
+    rows_with_all = pd.concat([rows_by_set[has_several_sets], rows_by_set.assign(set="all")], ignore_index=True)
+    return rows_with_all.groupby([*_RUN, "item_id", "cluster"], as_index=False)["correct"].mean()
 
 
 def paired_accuracies(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:  # estimate: second minus first
     "The difference in accuracy on the items that both runs scored: over all of them, and set by set."
-    matched = _per_item(a).merge(_per_item(b).drop(columns="cluster"), on=[*_RUN, "item_id"], suffixes=("_a", "_b"))
+    matched_items = _per_item(a).merge(
+        _per_item(b).drop(columns="cluster"), on=[*_RUN, "item_id"], suffixes=("_a", "_b")
+    )
     rows = []
-    for run, g in matched.groupby(_RUN, sort=False):
+    for run, g in matched_items.groupby(_RUN, sort=False):
         x = g["correct_b"].to_numpy(float)
         y = g["correct_a"].to_numpy(float)
         row = dict(zip(_RUN, run)) | {"n": len(g), "first": y.mean(), "second": x.mean(), "estimate": (x - y).mean()}
@@ -297,43 +322,57 @@ def _paired_interval(row: Any, paired: pd.DataFrame) -> tuple[float, float]:
     if (row.stage, row.measure) != ("score", "accuracy") or row.n_first != row.n_second:
         return np.nan, np.nan
     same_model = (paired["study"] == row.study) & (paired["model"] == row.model) & (paired["asked"] == row.mode)
-    same = paired[same_model & (paired["n"] == row.n_first)]
-    same = same[np.isclose(same["estimate"], row.estimate, atol=1e-9)]
-    return (same["ci_low"].iloc[0], same["ci_high"].iloc[0]) if len(same) else (np.nan, np.nan)
+    same_rows = paired[same_model & (paired["n"] == row.n_first)]
+    same_rows = same_rows[np.isclose(same_rows["estimate"], row.estimate, atol=1e-9)]
+    return (same_rows["ci_low"].iloc[0], same_rows["ci_high"].iloc[0]) if len(same_rows) else (np.nan, np.nan)
 
 # %% ../../nbs/tools/07_compare.ipynb #548cc8f4
 def main_numbers(a: Results, b: Results, paired: pd.DataFrame) -> pd.DataFrame:
     """Every main number of both runs, by its name; `estimate` is second minus first, with an interval if both scored
     the same items, `there` in which runs the number is.
     """
-    join: dict[str, Any] = {"on": NUMBER, "how": "outer", "suffixes": ("_first", "_second"), "sort": False}
-    merged = _unique_numbers(a.main).merge(_unique_numbers(b.main), indicator="there", **join)
+    merge_options: dict[str, Any] = {"on": NUMBER, "how": "outer", "suffixes": ("_first", "_second"), "sort": False}
+    merged = _unique_numbers(a.main).merge(_unique_numbers(b.main), indicator="there", **merge_options)
     merged["estimate"] = merged["estimate_second"] - merged["estimate_first"]
     merged[["ci_low", "ci_high"]] = [_paired_interval(row, paired) for row in merged.itertuples()]
-    renamed = merged.rename(columns={"estimate_first": "first", "estimate_second": "second"})
-    renamed["there"] = renamed["there"].astype(str).map({"both": "both", "left_only": "first", "right_only": "second"})
-    return renamed[[*NUMBER, "n_first", "n_second", "first", "second", "estimate", "ci_low", "ci_high", "there"]]
+    renamed_numbers = merged.rename(columns={"estimate_first": "first", "estimate_second": "second"})
+    renamed_numbers["there"] = (
+        renamed_numbers["there"].astype(str).map({"both": "both", "left_only": "first", "right_only": "second"})
+    )
+    return renamed_numbers[
+        [*NUMBER, "n_first", "n_second", "first", "second", "estimate", "ci_low", "ci_high", "there"]
+    ]
 
 # %% ../../nbs/tools/07_compare.ipynb #what-ran4
 def _changed_numbers(main: pd.DataFrame) -> pd.DataFrame:  # of main_numbers
     "The numbers that both runs have and that are not the same; one that has become unknown is not."
-    in_both = main[main["there"] == "both"].drop(columns="there")
-    same = np.isclose(
-        in_both["first"].astype(float), in_both["second"].astype(float), rtol=1e-5, atol=1e-9, equal_nan=True
+    in_both_runs = main[main["there"] == "both"].drop(columns="there")
+    is_same = np.isclose(
+        in_both_runs["first"].astype(float),
+        in_both_runs["second"].astype(float),
+        rtol=1e-5,
+        atol=1e-9,
+        equal_nan=True,
     )
-    return in_both[~same]  # git keeps six digits
+    return in_both_runs[~is_same]  # git keeps six digits
 
 
 def _in_one(first: Results, second: Results, main: pd.DataFrame) -> list[str]:  # sentences
     "How many numbers only one run has, of which stages, and how many have a name that is not their own."
-    out = []
+    sentences = []
     for run, presence in ((first, "first"), (second, "second")):
-        alone = main[main["there"] == presence]
-        stages_of = ", ".join(dict.fromkeys(f"{r.stage} of {r.study}" for r in alone.itertuples()))
-        out += [f"{len(alone)} are in {run.name} alone: {stages_of}"] if len(alone) else []
-        shared = int(run.main.fillna({"mode": "", "model": ""}).duplicated(NUMBER, keep=False).sum())
-        out += [f"{shared} of {run.name} share their name with another one, and are not compared"] if shared else []
-    return out
+        numbers_in_one = main[main["there"] == presence]
+        stages_in_words = ", ".join(dict.fromkeys(f"{r.stage} of {r.study}" for r in numbers_in_one.itertuples()))
+        sentences += (
+            [f"{len(numbers_in_one)} are in {run.name} alone: {stages_in_words}"] if len(numbers_in_one) else []
+        )
+        n_shared_names = int(run.main.fillna({"mode": "", "model": ""}).duplicated(NUMBER, keep=False).sum())
+        sentences += (
+            [f"{n_shared_names} of {run.name} share their name with another one, and are not compared"]
+            if n_shared_names
+            else []
+        )
+    return sentences
 
 # %% ../../nbs/tools/07_compare.ipynb #5b33cfb7
 _WHO = "Models that answered, where they are not known to be the same in both runs"
@@ -350,34 +389,44 @@ _WHERE = "There is an interval if both runs scored the same items; if it contain
 )
 def _compare(a):
     first, second = results_of(a.first), results_of(a.second)
-    ran, unsaid = what_differs(first, second)
-    paired = paired_accuracies(first.scores, second.scores)
-    main = main_numbers(first, second, paired)
+    run_differences, unknown_notes = what_differs(first, second)
+    accuracy_differences = paired_accuracies(first.scores, second.scores)
+    compared_numbers = main_numbers(first, second, accuracy_differences)
     notes = [f"{a.second} minus {a.first}. {_WHERE}"]
     notes += [f"Not compared, of {run.name}: {'; '.join(run.left_out)}." for run in (first, second) if run.left_out]
-    differences = [ran.to_string(index=False)] if len(ran) else [] if unsaid else [_SAME]
-    print("What was run, where it differs:", *differences, *unsaid, "", *notes, sep="\n")
-    in_both, changed = main[main["there"] == "both"], _changed_numbers(main)
-    print(
-        f"\n{counted(len(changed), len(in_both), 'main numbers that both runs have differ')}{':' * bool(len(changed))}"
+    differences_in_words = (
+        [run_differences.to_string(index=False)] if len(run_differences) else [] if unknown_notes else [_SAME]
     )
-    if len(changed):
-        print(readable(changed.round({"first": 3, "second": 3})).to_string(index=False, na_rep="–"))
-    print(*_in_one(first, second, main), sep="\n")
+    print("What was run, where it differs:", *differences_in_words, *unknown_notes, "", *notes, sep="\n")
+    in_both_runs, changed_numbers = (
+        compared_numbers[compared_numbers["there"] == "both"],
+        _changed_numbers(compared_numbers),
+    )
+    print(
+        f"\n{counted(len(changed_numbers), len(in_both_runs), 'main numbers that both runs have differ')}"
+        f"{':' * bool(len(changed_numbers))}"
+    )
+    if len(changed_numbers):
+        print(readable(changed_numbers.round({"first": 3, "second": 3})).to_string(index=False, na_rep="–"))
+    print(*_in_one(first, second, compared_numbers), sep="\n")
     print("\nAccuracy on the items that both runs scored:")
-    print(readable(paired.round({"first": 3, "second": 3})).to_string(index=False) if len(paired) else "none")
-    answered = who_answered_in(first, second)
+    print(
+        readable(accuracy_differences.round({"first": 3, "second": 3})).to_string(index=False)
+        if len(accuracy_differences)
+        else "none"
+    )
+    served_models = who_answered_in(first, second)
     print(f"\n{_WHO}:")
-    same_names = "none: the same model answered under each name" if first.served and second.served else NOT_SAID
-    print(answered.to_string(index=False) if len(answered) else same_names)
+    same_names_text = "none: the same model answered under each name" if first.served and second.served else NOT_SAID
+    print(served_models.to_string(index=False) if len(served_models) else same_names_text)
     if a.to:
         tables_by_name = {
-            "What was run": ran,
-            "All main numbers": main,
-            "Accuracy, item by item": paired,
-            _WHO: answered,
+            "What was run": run_differences,
+            "All main numbers": compared_numbers,
+            "Accuracy, item by item": accuracy_differences,
+            _WHO: served_models,
         }
-        notes = [*unsaid, *notes]
+        notes = [*unknown_notes, *notes]
         tables = [ReportTable(caption, table) for caption, table in tables_by_name.items()]
         page = html_report(f"{a.first} and {a.second}", notes, [Section("Two runs", tables=tables)])
         Path(a.to).write_text(page, encoding="utf-8")

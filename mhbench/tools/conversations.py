@@ -113,17 +113,24 @@ def scenarios_of(s: ConversationFile, folder: Path, rubric: WalkedRubric | None 
     if s.cases:
         cases = scripted_cases(folder / Path(s.cases).expanduser(), s.study)
         return [c.model_copy(update={"protected": s.protected}) for c in cases]
-    prompts = dict(s.personas)
-    if not prompts and rubric is not None:
+    prompt_by_persona = dict(s.personas)
+    if not prompt_by_persona and rubric is not None:
         name_of = lambda row: next((text for column, text in row.items() if column.casefold() == "name"), "")
-        prompts = {
+        prompt_by_persona = {
             name_of(row) or f"persona {k}": persona_prompt(rubric, row) for k, row in enumerate(rubric.personas, 1)
         }
-    if not prompts or (rubric is not None and not s.personas and len(prompts) < len(rubric.personas)):
-        refuse(f"converse: personas must be named, each by a name of its own; got {len(prompts)}", place=s.study)
-    about: dict[str, Any] = {"study": s.study, "source": "personas", "protected": s.protected}
-    ids = {name: re.sub(r"\s+", "-", name) for name in prompts}
-    return [Scenario(item_id=ids[name], person=name, persona=text, **about) for name, text in prompts.items()]
+    if not prompt_by_persona or (
+        rubric is not None and not s.personas and len(prompt_by_persona) < len(rubric.personas)
+    ):
+        refuse(
+            f"converse: personas must be named, each by a name of its own; got {len(prompt_by_persona)}", place=s.study
+        )
+    common_fields: dict[str, Any] = {"study": s.study, "source": "personas", "protected": s.protected}
+    id_by_persona = {name: re.sub(r"\s+", "-", name) for name in prompt_by_persona}
+    return [
+        Scenario(item_id=id_by_persona[name], person=name, persona=text, **common_fields)
+        for name, text in prompt_by_persona.items()
+    ]
 
 # %% ../../nbs/tools/18_conversations.ipynb #2d5a33b9
 class Conversations(NamedTuple):
@@ -155,16 +162,18 @@ def hold_and_grade(
     ]
     transcripts = converse(talks, limits=s.limits, stopped=stopped, **options)
     n_held = len(Recorder.active[-1].calls) if Recorder.active else 0
-    complete = [t for t in transcripts if t.ended not in ("failed", "stopped")]
+    complete_transcripts = [t for t in transcripts if t.ended not in ("failed", "stopped")]
     judges = [entries[name] for name in s.judges]
-    if stopped or not complete or not judges:
+    if stopped or not complete_transcripts or not judges:
         return Conversations(transcripts, None, {}, n_held)
     settings: dict[str, Any] = {"repeats": s.repeats, "max_tokens": s.max_tokens, **options}
     if rubric is not None:
-        return Conversations(transcripts, grade_walks(complete, rubric, judges, **settings), {}, n_held)
+        return Conversations(transcripts, grade_walks(complete_transcripts, rubric, judges, **settings), {}, n_held)
     criteria = s.asked_criteria()
-    graded = grade(complete, criteria, judges, how=s.grading, **settings)
-    card = conversation_card(complete, criteria, judges, max_tokens=s.max_tokens, **options) if s.card else {}
+    graded = grade(complete_transcripts, criteria, judges, how=s.grading, **settings)
+    card = (
+        conversation_card(complete_transcripts, criteria, judges, max_tokens=s.max_tokens, **options) if s.card else {}
+    )
     return Conversations(transcripts, graded, card, n_held)
 
 
@@ -176,44 +185,53 @@ def conversation_scores(ratings: Sequence[Rating], criteria: Sequence[Criterion]
     rows: list[dict] = []
     if not criteria:
         for model, g in f.groupby("model"):
-            out = g["label"].eq(NOT_RELEVANT)
-            best, harm = (g["label"].eq(x).astype(float).mask(out) for x in (BEST_PRACTICE, HIGH_HARM))
+            is_not_relevant = g["label"].eq(NOT_RELEVANT)
+            is_best_practice, is_high_harm = (
+                g["label"].eq(x).astype(float).mask(is_not_relevant) for x in (BEST_PRACTICE, HIGH_HARM)
+            )
             factors = {name: g[name] for name in ("persona", "patient", "judge")}
-            interval = harm_score_over(best, harm, g["conversation"], factors)
+            interval = harm_score_over(is_best_practice, is_high_harm, g["conversation"], factors)
             rows.append({"model": model, "judge": "all", "measure": "score", **interval.estimate.row()})
             rows[-1] |= {"fixed": ", ".join(interval.fixed)}
     elif all(len(c.options) == 2 for c in criteria):
-        met = {(c.name, c.options[1]) for c in criteria}
-        f["met"] = [pair in met for pair in zip(f["criterion"], f["label"])]
+        met_labels = {(c.name, c.options[1]) for c in criteria}
+        f["met"] = [pair in met_labels for pair in zip(f["criterion"], f["label"])]
         for (model, judge), g in f.groupby(["model", "judge"]):
-            wide = g.pivot(index=["persona", "conversation", "repeat"], columns="criterion", values="met")
-            wide = wide.reindex(columns=[c.name for c in criteria]).astype(object)
-            verdicts = wide.where(wide.notna(), None).to_numpy().tolist()
-            points = pd.Series([points_score([c.points for c in criteria], v) for v in verdicts], wide.index)
-            by_talk = points.groupby(level=["persona", "conversation"]).mean()
-            e = points_mean(by_talk.to_numpy(), clusters=np.asarray(by_talk.index.get_level_values("persona")))
+            met_by_criterion = g.pivot(index=["persona", "conversation", "repeat"], columns="criterion", values="met")
+            met_by_criterion = met_by_criterion.reindex(columns=[c.name for c in criteria]).astype(object)
+            met_rows = met_by_criterion.where(met_by_criterion.notna(), None).to_numpy().tolist()
+            points = pd.Series(
+                [points_score([c.points for c in criteria], v) for v in met_rows], met_by_criterion.index
+            )
+            points_by_conversation = points.groupby(level=["persona", "conversation"]).mean()
+            e = points_mean(
+                points_by_conversation.to_numpy(),
+                clusters=np.asarray(points_by_conversation.index.get_level_values("persona")),
+            )
             rows.append({"model": model, "judge": judge, "measure": "points", **e.row()})
     return pd.DataFrame(rows)
 
 # %% ../../nbs/tools/18_conversations.ipynb #e8214fa6
-def _models_of_file(p: Mapping[str, Any], names: Sequence[str], stack: ExitStack, place: str) -> dict[str, Speaker]:
+def _models_of_file(
+    p: Mapping[str, Any], model_names: Sequence[str], stack: ExitStack, place: str
+) -> dict[str, Speaker]:
     "The models of a file, ready to be asked."
-    out: dict[str, Speaker] = {}
-    for name in dict.fromkeys(names):
+    speaker_by_model: dict[str, Speaker] = {}
+    for name in dict.fromkeys(model_names):
         if name not in p["models"]:
             remedy = "`mhbench check MODEL` tries an entry"
             refuse(
                 f"converse: a model must be one of {', '.join(p['models'])}; got {name!r}", place=place, remedy=remedy
             )
-        out[name] = stack.enter_context(asking(capped(p["models"][name], {})[0], name, p["endpoints"]))
-    return out
+        speaker_by_model[name] = stack.enter_context(asking(capped(p["models"][name], {})[0], name, p["endpoints"]))
+    return speaker_by_model
 
 
 def _planned(s: ConversationFile, calls: Sequence, n_held: int) -> pd.DataFrame:  # PLAN_COLUMNS
-    stages = {"converse": (calls[:n_held], [*s.models, *s.patients]), "grade": (calls[n_held:], s.judges)}
+    calls_by_stage = {"converse": (calls[:n_held], [*s.models, *s.patients]), "grade": (calls[n_held:], s.judges)}
     rows = [
         (stage, s.study, name, *plan_of(name, stage_calls))
-        for stage, (stage_calls, names) in stages.items()
+        for stage, (stage_calls, names) in calls_by_stage.items()
         for name in dict.fromkeys(names)
     ]
     return pd.DataFrame(rows, columns=PLAN_COLUMNS)
@@ -223,19 +241,19 @@ def _write(
     s: ConversationFile, results: Conversations, rubric: WalkedRubric | None, source: Path, to: Path, private: bool
 ):
     "Write what there is; the files, and a sentence for the terminal each."
-    spoken = [t for t in results.transcripts if t.turns]
-    yield write_transcripts(results.transcripts, to / "transcripts.jsonl"), f"{len(spoken)} conversations"
-    if spoken:
+    spoken_transcripts = [t for t in results.transcripts if t.turns]
+    yield write_transcripts(results.transcripts, to / "transcripts.jsonl"), f"{len(spoken_transcripts)} conversations"
+    if spoken_transcripts:
         with staged_folder(to / "logs") as write:
-            logs = transcript_logs(spoken, datetime.now(UTC), write, private=private)
+            logs = transcript_logs(spoken_transcripts, datetime.now(UTC), write, private=private)
         yield to / "logs", f"{len(logs)} logs for inspect"
     if results.graded is None:
         return
     criteria = s.asked_criteria()
     scales = {c.name: c.scale for c in criteria} or dict.fromkeys(rubric.dimensions if rubric else [], HARM_SCALE)
-    people = people_ratings(ratings_of_file(source.parent / s.people), spoken) if s.people else []
+    people = people_ratings(ratings_of_file(source.parent / s.people), spoken_transcripts) if s.people else []
     people = [r for r in people if r.criterion in scales]
-    ratings = [*with_unread(results.graded, spoken, list(scales)), *people]
+    ratings = [*with_unread(results.graded, spoken_transcripts, list(scales)), *people]
     description = write_ratings(ratings, scales, to, f"{s.study}, conversations")
     yield description, f"{len(results.graded.ratings)} ratings by judges, {len(people)} by people"
     tables = {"unread": results.graded.unread, "card": results.card.get("checks")}

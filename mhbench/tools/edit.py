@@ -48,8 +48,8 @@ __all__ = ['Place', 'replaced', 'study_entry', 'study_lines', 'edit', 'differenc
 def _end(text: str, node: Any) -> int:
     "The position where a value ends; a comment after it belongs to the next entry."
     while isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
-        last = node.value[-1]
-        node = last[1] if isinstance(last, tuple) else last
+        last_entry = node.value[-1]
+        node = last_entry[1] if isinstance(last_entry, tuple) else last_entry
     return len(text[: node.end_mark.index].rstrip())
 
 
@@ -58,9 +58,9 @@ Place = tuple[str, ...]  # of an entry: ("studies", "mhqa", "score")
 
 def _found_entry(text: str, entry: Place) -> tuple[Any, tuple[Any, Any] | None]:
     "The mapping around an entry, and the entry's own key and value if it exists."
-    *inside, name = entry
+    *parent_keys, name = entry
     parent: Any = yaml.compose(text, Loader=yaml.SafeLoader)
-    for key_name in inside:
+    for key_name in parent_keys:
         parent = next(value for key, value in parent.value if key.value == key_name)
     return parent, next((pair for pair in parent.value if pair[0].value == name), None)
 
@@ -68,17 +68,17 @@ def _found_entry(text: str, entry: Place) -> tuple[Any, tuple[Any, Any] | None]:
 def replaced(text: str, entry: Place, value: Any) -> str:
     "A file with another value of one entry, and every other character as it was."
     parent, pair = _found_entry(text, entry)
-    dumped = yaml.safe_dump(value, default_flow_style=True, width=10**6, allow_unicode=True, sort_keys=False)
-    value_text = " " + dumped.removesuffix("...\n").strip()
+    value_yaml = yaml.safe_dump(value, default_flow_style=True, width=10**6, allow_unicode=True, sort_keys=False)
+    value_text = " " + value_yaml.removesuffix("...\n").strip()
     if value is None and not parent.flow_style:
         value_text = ""
     if pair:
-        key, old = pair
-        colon = key.end_mark.index + 1
-        between = text[colon : old.start_mark.index].rstrip()
-        return text[:colon] + value_text + between + text[_end(text, old) :]
-    at = f"{text}\n".index("\n", _end(text, parent))
-    return f"{text[:at]}\n{' ' * parent.value[0][0].start_mark.column}{entry[-1]}:{value_text}{text[at:]}"
+        key, old_value = pair
+        after_colon = key.end_mark.index + 1
+        text_between = text[after_colon : old_value.start_mark.index].rstrip()
+        return text[:after_colon] + value_text + text_between + text[_end(text, old_value) :]
+    line_end = f"{text}\n".index("\n", _end(text, parent))
+    return f"{text[:line_end]}\n{' ' * parent.value[0][0].start_mark.column}{entry[-1]}:{value_text}{text[line_end:]}"
 
 # %% ../../nbs/tools/02_edit.ipynb #de614a67
 def study_entry(text: str, study: str, file: str) -> tuple[int, int]:
@@ -86,14 +86,14 @@ def study_entry(text: str, study: str, file: str) -> tuple[int, int]:
     parent, pair = _found_entry(text, ("studies", study))
     if parent.flow_style:
         refuse("edit: studies must be entries on lines of their own; got one line of braces", place=file)
-    last = f"{text}\n".index("\n", _end(text, pair[1] if pair else parent))
-    return (text.rfind("\n", 0, pair[0].start_mark.index) + 1 if pair else last), last
+    entry_end = f"{text}\n".index("\n", _end(text, pair[1] if pair else parent))
+    return (text.rfind("\n", 0, pair[0].start_mark.index) + 1 if pair else entry_end), entry_end
 
 
 def study_lines(study: str, entry: dict) -> str:
     "An entry of `studies`, as it is written into the file."
-    dumped = yaml.safe_dump({study: entry}, sort_keys=False, allow_unicode=True, width=140, default_flow_style=None)
-    return textwrap.indent(dumped.rstrip(), "  ")
+    entry_yaml = yaml.safe_dump({study: entry}, sort_keys=False, allow_unicode=True, width=140, default_flow_style=None)
+    return textwrap.indent(entry_yaml.rstrip(), "  ")
 
 # %% ../../nbs/tools/02_edit.ipynb #f745388d
 def edit(path: str | Path, changes: Mapping[Place, Any], entries: Mapping[str, str] | None = None) -> dict:
@@ -103,36 +103,36 @@ def edit(path: str | Path, changes: Mapping[Place, Any], entries: Mapping[str, s
     """
     path, entries = Path(path), entries or {}
     p = load_params(path, lists=False)
-    p["studies"] |= {study: yaml.safe_load(lines)[study] for study, lines in entries.items()}
+    p["studies"] |= {study: yaml.safe_load(diff_lines)[study] for study, diff_lines in entries.items()}
     _put(p, changes)
-    lists: dict[Place, Any] = {("run", stage): goes_through(p, stage) for stage in selective(graph())}
-    _put(p, lists)
+    stage_lists: dict[Place, Any] = {("run", stage): goes_through(p, stage) for stage in selective(graph())}
+    _put(p, stage_lists)
     check_params(p, str(path))
-    selection = path.with_name(RUN_FILE)
-    all_changes = {**changes, **lists}
-    chosen = {}
-    if selection.exists():
-        of_run = {at: all_changes.pop(at) for at in [*all_changes] if at[0] == "run"}
-        chosen = {selection: _changed(selection, of_run, {}, {"run": p.pop("run")})}
+    selection_file = path.with_name(RUN_FILE)
+    all_changes = {**changes, **stage_lists}
+    text_by_file = {}
+    if selection_file.exists():
+        run_changes = {at: all_changes.pop(at) for at in [*all_changes] if at[0] == "run"}
+        text_by_file = {selection_file: _changed(selection_file, run_changes, {}, {"run": p.pop("run")})}
     text = _changed(path, all_changes, entries, p)
-    lines = difference(path, text)
-    for file, new in ({path: text} | chosen).items():  # a selection is of entries that are there
-        replace_file(file, new)
-    if lines:  # only now, since whoever reads it may have gone
-        print(*lines, sep="\n")
+    diff_lines = difference(path, text)
+    for file, new_text in ({path: text} | text_by_file).items():  # a selection is of entries that are there
+        replace_file(file, new_text)
+    if diff_lines:  # only now, since whoever reads it may have gone
+        print(*diff_lines, sep="\n")
     return load_params(path)
 
 
 def _put(p: dict, changes: Mapping[Place, Any]) -> None:
-    for (*inside, name), value in changes.items():
-        reduce(dict.__getitem__, inside, p)[name] = value
+    for (*parent_keys, name), value in changes.items():
+        reduce(dict.__getitem__, parent_keys, p)[name] = value
 
 
 def difference(file: Path, text: str) -> list[str]:  # none where nothing changes
     "The lines of a file that a new text takes out and puts in."
-    before = file.read_text(encoding="utf-8").split("\n")
-    changes = [*unified_diff(before, text.split("\n"), n=0, lineterm="")][2:]
-    lines = [f"  {line}" for line in changes if not line.startswith("@@")]
+    old_lines = file.read_text(encoding="utf-8").split("\n")
+    diff_lines = [*unified_diff(old_lines, text.split("\n"), n=0, lineterm="")][2:]
+    lines = [f"  {line}" for line in diff_lines if not line.startswith("@@")]
     return [f"{file.name} changes:", *lines] if lines else []
 
 
@@ -140,27 +140,27 @@ def replace_file(file: Path, text: str) -> None:
     "Replace a file as a whole: whoever reads it, at whatever moment, finds the old text or the new one."
     if file.exists() and file.read_text(encoding="utf-8") == text:
         return
-    new = file.with_name(f".{file.name}.new")
+    new_file = file.with_name(f".{file.name}.new")
     try:
-        new.write_text(text, encoding="utf-8")
+        new_file.write_text(text, encoding="utf-8")
         if file.exists():
-            shutil.copymode(file, new)
-        new.replace(file)
+            shutil.copymode(file, new_file)
+        new_file.replace(file)
     finally:
-        new.unlink(missing_ok=True)
+        new_file.unlink(missing_ok=True)
 
 
 def _changed(file: Path, changes: Mapping[Place, Any], entries: Mapping[str, str], expected: dict) -> str:
     "The new text of a file, which holds the wanted parameters."
-    before = text = file.read_text(encoding="utf-8")
+    old_text = text = file.read_text(encoding="utf-8")
     for study, lines in entries.items():
-        first, last = study_entry(text, study, file.name)
-        text = text[:first] + ("\n" if first == last else "") + lines + text[last:]
-    content = yaml.safe_load(text)
-    for (*inside, name), value in changes.items():
-        if reduce(dict.__getitem__, inside, content).get(name, ...) != value:
-            text = replaced(text, (*inside, name), value)
-    if text != before and yaml.safe_load(text) != expected:
+        entry_start, entry_end = study_entry(text, study, file.name)
+        text = text[:entry_start] + ("\n" if entry_start == entry_end else "") + lines + text[entry_end:]
+    old_values = yaml.safe_load(text)
+    for (*parent_keys, name), value in changes.items():
+        if reduce(dict.__getitem__, parent_keys, old_values).get(name, ...) != value:
+            text = replaced(text, (*parent_keys, name), value)
+    if text != old_text and yaml.safe_load(text) != expected:
         actual = "entries that refer to each other"
         refuse(f"edit: {file.name} must be without aliases and merged keys; got {actual}; write them out")
     return text
@@ -171,32 +171,40 @@ _WRITING = ("duels", "contamination", "approach", "compose", "keys", "profile") 
 
 def _as_before(run: dict, role: str, models: list[str], selected: list[str] | None) -> list[str] | None:
     "Models that had a part come first if they are still selected; new ones follow."
-    had = [m for m in run.get(role) or [] if m in models]
-    return [*had, *(m for m in selected if m not in had)] if had and selected is not None else selected
+    earlier_models = [m for m in run.get(role) or [] if m in models]
+    return (
+        [*earlier_models, *(m for m in selected if m not in earlier_models)]
+        if earlier_models and selected is not None
+        else selected
+    )
 
 
 def _chosen_names(p: dict, kind: str, names: list[str], option: str) -> list[str]:
     "Names of `studies` or `models`, in the order in which they are entered."
-    entered = list(p[kind])
-    names = entered if names == ["all"] else names
+    entered_names = list(p[kind])
+    names = entered_names if names == ["all"] else names
     for n in names:
-        if n not in entered:
-            refuse(f"select: {kind} must be among {', '.join(entered)}; got {n!r}", place=option)
-    return [n for n in entered if n in names]
+        if n not in entered_names:
+            refuse(f"select: {kind} must be among {', '.join(entered_names)}; got {n!r}", place=option)
+    return [n for n in entered_names if n in names]
 
 
-def _following(p: dict, stages: tuple[str, ...], keys: tuple[str, ...], silent: tuple[str, ...]) -> list[str] | None:
+def _following(
+    p: dict, stages: tuple[str, ...], role_keys: tuple[str, ...], silent_kinds: tuple[str, ...]
+) -> list[str] | None:
     """The models of the run that take a part in place of those that the studies name: None if all of those are
     selected, else the selected ones among them, or all models of the run.
     """
     named_models: list[str] = []
-    for study, stage, key in product(p["run"]["studies"], stages, keys):
+    for study, stage, key in product(p["run"]["studies"], stages, role_keys):
         named_models += (p["studies"][study].get(stage) or {}).get(key) or []
-    candidates = dict.fromkeys(m for m in named_models if m not in p["models"] or kind_of(p, m) not in silent)
-    models = [m for m in p["run"]["models"] if kind_of(p, m) not in silent]
-    if candidates.keys() <= set(models):
+    candidate_models = dict.fromkeys(
+        m for m in named_models if m not in p["models"] or kind_of(p, m) not in silent_kinds
+    )
+    writing_models = [m for m in p["run"]["models"] if kind_of(p, m) not in silent_kinds]
+    if candidate_models.keys() <= set(writing_models):
         return None
-    return [m for m in candidates if m in models] or models
+    return [m for m in candidate_models if m in writing_models] or writing_models
 
 # %% ../../nbs/tools/02_edit.ipynb #358f0bd5
 _HEAD = """\
@@ -215,15 +223,17 @@ def _readable_selection(params: Path) -> None:
     with suppress(ValueError):
         load_params(params, lists=False)
         return
-    run = dict(DEMO)
+    new_selection = dict(DEMO)
     for kind in ("studies", "models"):
-        run[kind] = [n for n in DEMO[kind] if n in p[kind]] or [*p[kind]]
-    check_params(p | {"run": run}, str(params), lists=False)  # only the selection may be wrong
-    run |= {stage: goes_through(p | {"run": run}, stage) for stage in selective(graph())}
+        new_selection[kind] = [n for n in DEMO[kind] if n in p[kind]] or [*p[kind]]
+    check_params(p | {"run": new_selection}, str(params), lists=False)  # only the selection may be wrong
+    new_selection |= {stage: goes_through(p | {"run": new_selection}, stage) for stage in selective(graph())}
     if file.exists():
-        before = Path(shutil.copy2(file, file.with_name(f"{RUN_FILE}.before")))
-        print(f"{RUN_FILE} is replaced; its former content is in {before.name}")
-    replace_file(file, _HEAD + yaml.safe_dump({"run": run}, sort_keys=False, default_flow_style=None, width=10**6))
+        backup_file = Path(shutil.copy2(file, file.with_name(f"{RUN_FILE}.before")))
+        print(f"{RUN_FILE} is replaced; its former content is in {backup_file.name}")
+    replace_file(
+        file, _HEAD + yaml.safe_dump({"run": new_selection}, sort_keys=False, default_flow_style=None, width=10**6)
+    )
 
 
 def select(
@@ -249,26 +259,26 @@ def select(
 
     p = load_params(params, lists=False)
     run = p["run"]
-    before = dict(run)
+    run_before = dict(run)
     run.setdefault("trained", None)  # `dvc.yaml` reads it
     run |= DEMO if demo else {}
     if studies is not None:
-        chosen = _chosen_names(p, "studies", studies, str(params))
+        chosen_studies = _chosen_names(p, "studies", studies, str(params))
         run |= {
-            k: [n for n in chosen if has in p["studies"][n]]
-            for k, has in (("studies", "prepare"), ("ratings", "ratings"))
+            k: [n for n in chosen_studies if needed_section in p["studies"][n]]
+            for k, needed_section in (("studies", "prepare"), ("ratings", "ratings"))
         }
     if models is not None:
         run |= {"models": _chosen_names(p, "models", models, str(params)), "trained": None}
-        judging = _following(p, ("judge", "judge_study", "approach", "duels"), ("judges",), silent=HERE[1:])
-        writing = _following(p, _WRITING, ("contestants", "asked"), silent=HERE)
-        run["judges"] = _as_before(run, "judges", run["models"], judging)
-        run["subjects"] = _as_before(run, "subjects", run["models"], writing)
+        judge_names = _following(p, ("judge", "judge_study", "approach", "duels"), ("judges",), silent_kinds=HERE[1:])
+        subject_names = _following(p, _WRITING, ("contestants", "asked"), silent_kinds=HERE)
+        run["judges"] = _as_before(run, "judges", run["models"], judge_names)
+        run["subjects"] = _as_before(run, "subjects", run["models"], subject_names)
     if judges is not None:
         run["judges"] = _chosen_names(p, "models", judges, str(params))
     if items is not None:
         run["items"] = items
-    return edit(params, {("run", k): v for k, v in run.items() if k not in before or before[k] != v})
+    return edit(params, {("run", k): v for k, v in run.items() if k not in run_before or run_before[k] != v})
 
 # %% ../../nbs/tools/02_edit.ipynb #82327732
 def read_corpus(loader: str, path: str | Path, study: str, options: Mapping[str, Any]) -> tuple[Corpus, list[dict]]:
@@ -276,9 +286,9 @@ def read_corpus(loader: str, path: str | Path, study: str, options: Mapping[str,
     if options.get("strict") is not False:
         return load_corpus(loader, path, study=study, **options), []
     with tempfile.TemporaryDirectory() as d:
-        aside = Path(d) / "set_aside.jsonl"
-        corpus = load_corpus(loader, path, study=study, **options, set_aside=str(aside))
-        lines = aside.read_text(encoding="utf-8").split("\n") if aside.exists() else []
+        aside_file = Path(d) / "set_aside.jsonl"
+        corpus = load_corpus(loader, path, study=study, **options, set_aside=str(aside_file))
+        lines = aside_file.read_text(encoding="utf-8").split("\n") if aside_file.exists() else []
     return corpus, [json.loads(line) for line in lines if line]
 
 
@@ -290,25 +300,25 @@ def read_what_fits(loader: str, path: str | Path, study: str, options: dict[str,
         if "strict" in options:
             raise
         with suppress(ValueError, OSError):
-            corpus, aside = read_corpus(loader, path, study, options | {"strict": False})
-            if 0 < len(aside) < len(corpus.items):
+            corpus, rows_not_fitting = read_corpus(loader, path, study, options | {"strict": False})
+            if 0 < len(rows_not_fitting) < len(corpus.items):
                 options["strict"] = False
-                return corpus, aside
+                return corpus, rows_not_fitting
         raise
 
 # %% ../../nbs/tools/02_edit.ipynb #8e4a075d
 def rows_aside(aside: list[dict], limit: int) -> list[str]:
     "The rows that are set aside, one a line: the place of each, and why it does not fit."
-    out = [f"  {b['place']}, {b['column']}: {b['rule']}; got {b['value'][:60]}" for b in aside[:limit]]
-    return out + ([f"  and {len(aside) - limit} more"] if len(aside) > limit else [])
+    row_lines = [f"  {b['place']}, {b['column']}: {b['rule']}; got {b['value'][:60]}" for b in aside[:limit]]
+    return row_lines + ([f"  and {len(aside) - limit} more"] if len(aside) > limit else [])
 
 
 def corpus_lines(study: str, corpus: Corpus, aside: list[dict]) -> list[str]:  # one a line
     "The contents of a corpus, and the parts of its source that are left out, with the reasons."
-    answers = Counter((r.model, r.mode) for r in corpus.responses)
-    counts = f"{len(corpus.items)} items, {len(corpus.ratings)} ratings, {len(corpus.responses)} recorded answers"
-    out = [f"{study}: {counts}"] + [
-        f"  recorded: {model} in {mode}, {n} answers" for (model, mode), n in answers.items()
+    n_answers_by_model = Counter((r.model, r.mode) for r in corpus.responses)
+    counts_text = f"{len(corpus.items)} items, {len(corpus.ratings)} ratings, {len(corpus.responses)} recorded answers"
+    out = [f"{study}: {counts_text}"] + [
+        f"  recorded: {model} in {mode}, {n} answers" for (model, mode), n in n_answers_by_model.items()
     ]
     if aside:
         out.append(f"  set aside: {len(aside)} rows that do not fit (--option strict=true refuses them)")
@@ -337,17 +347,19 @@ def _imported_entry(entry: dict, settings: dict[str, dict], top: Path) -> dict:
     "A study's entry with its real corpus; an entry that was imported before keeps its settings."
     recipe = recipe_of(entry["prepare"]["loader"])
     if recipe is not None and not entry["prepare"].get("sha256"):
-        was = entry
-        entry = {"prepare": was["prepare"]}
-        for stage in [s for s in recipe if s in was]:
-            entry[stage] = recipe[stage] | {k: was[stage][k] for k in _WHOM if k in (was[stage] or {})}
-        entry |= {"annotate": was["annotate"]} if "annotate" in was else {}
+        old_entry = entry
+        entry = {"prepare": old_entry["prepare"]}
+        for stage in [s for s in recipe if s in old_entry]:
+            entry[stage] = recipe[stage] | {k: old_entry[stage][k] for k in _WHOM if k in (old_entry[stage] or {})}
+        entry |= {"annotate": old_entry["annotate"]} if "annotate" in old_entry else {}
     answers = entry["prepare"].get("answers") or {}
-    demo = entry["prepare"]["path"]
-    theirs = [n for n, file in answers.items() if Path(file).is_relative_to(demo) or all_simulated(top / file)]
-    mine = {name: file for name, file in answers.items() if name not in theirs}
+    demo_path = entry["prepare"]["path"]
+    demo_answers = [
+        n for n, file in answers.items() if Path(file).is_relative_to(demo_path) or all_simulated(top / file)
+    ]
+    own_answers = {name: file for name, file in answers.items() if name not in demo_answers}
     stage_settings = {stage: section for stage, section in settings.items() if stage in entry}
-    return _merged_mappings(entry | {"prepare": entry["prepare"] | {"answers": mine}}, stage_settings)
+    return _merged_mappings(entry | {"prepare": entry["prepare"] | {"answers": own_answers}}, stage_settings)
 
 # %% ../../nbs/tools/02_edit.ipynb #27658824
 def _remove_results(study: str, top: Path) -> None:
@@ -370,28 +382,28 @@ def import_corpus(
     results of the study are removed, and its lines in `params.yaml` are kept for `forget_corpus`.
     """
     path = Path(path).resolve()
-    file = Path(params)
-    studies = {name: s for name, s in load_params(file, lists=False)["studies"].items() if "prepare" in s}
+    params_file = Path(params)
+    studies = {name: s for name, s in load_params(params_file, lists=False)["studies"].items() if "prepare" in s}
     if study not in studies:
         refuse(f"import_corpus: study must be among {', '.join(studies)}; got {study!r}", place=f"{params}")
-    top = file.resolve().parent
+    top = params_file.resolve().parent
     entry = _imported_entry(studies[study], settings or {}, top)
-    settled = (settings or {}).get("prepare", {}).get("options", {})  # options as the loader understood them
-    entry["prepare"] |= {"path": str(path), "sha256": sha256(path), "options": (options or {}) | settled}
-    text = file.read_text(encoding="utf-8")
-    stood = slice(*study_entry(text, study, file.name))
-    first = not studies[study]["prepare"].get("sha256")
-    before = _before_import(study, file)
-    if first:
-        private_file(before).write_text(text[stood] + "\n", encoding="utf-8")
+    settled_options = (settings or {}).get("prepare", {}).get("options", {})  # options as the loader understood them
+    entry["prepare"] |= {"path": str(path), "sha256": sha256(path), "options": (options or {}) | settled_options}
+    params_text = params_file.read_text(encoding="utf-8")
+    entry_slice = slice(*study_entry(params_text, study, params_file.name))
+    is_first_import = not studies[study]["prepare"].get("sha256")
+    backup_file = _before_import(study, params_file)
+    if is_first_import:
+        private_file(backup_file).write_text(params_text[entry_slice] + "\n", encoding="utf-8")
     try:
-        edit(file, {}, {study: study_lines(study, entry)})
+        edit(params_file, {}, {study: study_lines(study, entry)})
     except BaseException:
-        if first:
-            before.unlink()
+        if is_first_import:
+            backup_file.unlink()
         raise
     _remove_results(study, top)
-    return first and recipe_of(entry["prepare"]["loader"]) is not None
+    return is_first_import and recipe_of(entry["prepare"]["loader"]) is not None
 
 
 def bring_in(study: str, path: str | Path, options: dict[str, Any], *, params: str | Path) -> tuple[bool, list[str]]:
@@ -399,22 +411,24 @@ def bring_in(study: str, path: str | Path, options: dict[str, Any], *, params: s
     loader = load_params(params, lists=False)["studies"].get(study, {}).get("prepare", {}).get("loader")
     if loader is None:
         return import_corpus(study, path, options, params=params), []
-    corpus, aside = read_what_fits(loader, path, study, options)
-    return import_corpus(study, path, options, corpus.settings, params=params), corpus_lines(study, corpus, aside)
+    corpus, rows_not_fitting = read_what_fits(loader, path, study, options)
+    return import_corpus(study, path, options, corpus.settings, params=params), corpus_lines(
+        study, corpus, rows_not_fitting
+    )
 
 # %% ../../nbs/tools/02_edit.ipynb #6746ddb5
 def options_by_name(texts: Iterable[str], option: str) -> dict[str, Any]:  # option: "import: --option", for a message
     "The values of an option that is given as NAME=VALUE, several times, each value as YAML."
-    out = {}
+    value_by_name = {}
     for text in texts:
         name, _, value = text.partition("=")
         if not (name and value):
             refuse(f"{option} must be NAME=VALUE; got {text!r}")
         try:
-            out[name] = yaml.safe_load(value)
+            value_by_name[name] = yaml.safe_load(value)
         except yaml.YAMLError:
             refuse(f"{option} {name} must have a value that is YAML; got {value!r}; look for a bracket")
-    return out
+    return value_by_name
 
 
 def path_from(path: Path, top: Path) -> str:
@@ -433,14 +447,16 @@ def name_ratings(study: str, file: str | Path, *, params: str | Path = "params.y
     studies = {name: s for name, s in load_params(params, lists=False)["studies"].items() if "prepare" in s}
     if study not in studies:
         refuse(f"name_ratings: study must be among {', '.join(studies)}; got {study!r}", place=f"{params}")
-    stage_sections, why = rated_sections(ratings_of_file(path))
-    new = [stage for stage in stage_sections if stage not in studies[study]]
-    changes: dict[Place, Any] = {("studies", study, stage): stage_sections[stage] for stage in new}
+    stage_sections, why_unread = rated_sections(ratings_of_file(path))
+    new_stages = [stage for stage in stage_sections if stage not in studies[study]]
+    changes: dict[Place, Any] = {("studies", study, stage): stage_sections[stage] for stage in new_stages}
     entry = edit(params, changes | {("studies", study, "prepare", "ratings"): stored_path})["studies"][study]
-    through = ", ".join(stage for stage in FOR_RATINGS if stage in entry)
-    nowhere = f"no stage: {why or 'there is no complete answer yet, or none of a kind that a stage reads'}"
-    out = [f"{study}: ratings are those of {stored_path} from now on; they go through {through or nowhere}"]
-    return out + ([f"added to studies.{study}: {', '.join(new)}"] if new else [])
+    stages_in_words = ", ".join(stage for stage in FOR_RATINGS if stage in entry)
+    no_stage_text = f"no stage: {why_unread or 'there is no complete answer yet, or none of a kind that a stage reads'}"
+    sentences = [
+        f"{study}: ratings are those of {stored_path} from now on; they go through {stages_in_words or no_stage_text}"
+    ]
+    return sentences + ([f"added to studies.{study}: {', '.join(new_stages)}"] if new_stages else [])
 
 
 def _before_import(study: str, params: str | Path) -> Path:

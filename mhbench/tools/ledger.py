@@ -51,15 +51,20 @@ def check_claims(
     tables = tables_of_files(claims, folder or claims.path.parent) if claims.file.tables else no_tables
     verdicts = judge_claims(claims, tables)
     lines = [claims_by_place(claims).to_string(index=False)]
-    n = len(claims.claims)
+    n_claims = len(claims.claims)
     n_named = sum(bool(c.needs) and not (c.ours or c.conventions) for c in claims.claims)
-    never = sum(c.cannot is not None for c in claims.claims)
-    remainder = f"{n_named} whose files alone are named, {never} that no file holds"
-    lines.append(f"{claims.name}: {n} claims, {n - n_named - never} with what gives them, {remainder}")
+    n_impossible = sum(c.cannot is not None for c in claims.claims)
+    remainder_text = f"{n_named} whose files alone are named, {n_impossible} that no file holds"
+    lines.append(
+        f"{claims.name}: {n_claims} claims, {n_claims - n_named - n_impossible} with what gives them, {remainder_text}"
+    )
     sourced = verdicts[verdicts["claim"].isin({c.id for c in claims.claims if c.ours or c.conventions})]
-    without = claims_by_reason(sourced)
-    reasons = "".join(f", {r.claims} not: {r.reason.replace('_', ' ')}" for r in without.itertuples())
-    lines.append(f"of those with what gives them, {len(sourced) - without['claims'].sum()} were computed here{reasons}")
+    other_reasons = claims_by_reason(sourced)
+    reasons_text = "".join(f", {r.claims} not: {r.reason.replace('_', ' ')}" for r in other_reasons.itertuples())
+    lines.append(
+        f"of those with what gives them, {len(sourced) - other_reasons['claims'].sum()} were computed "
+        f"here{reasons_text}"
+    )
     lines += [f"declared and never used: {name}" for name in unused_names(claims)]
     return "\n".join(lines)
 
@@ -70,29 +75,32 @@ _NAMES = {"convention": "under a convention", "undecided": "not decided", "diffe
 
 def verdicts_told(verdicts: pd.DataFrame) -> str:
     "The counts of verdicts by what values are made of, the reasons of the others, and the differences, for a terminal."
-    counts = claims_by_verdict(verdicts)
+    verdict_counts = claims_by_verdict(verdicts)
     lines = []
-    for paper, of_paper in counts.groupby("paper", sort=False):
+    for paper, counts_of_paper in verdict_counts.groupby("paper", sort=False):
         lines.append(f"{paper}: {int((verdicts['paper'] == paper).sum())} printed numbers")
-        for row in of_paper[of_paper["claims"] > 0].itertuples():
-            parts = [f"{row.equal} equal", *(f"{n} {name}" for key, name in _NAMES.items() if (n := getattr(row, key)))]
-            lines.append(f"  {row.claims} {EVIDENCE_KINDS[row.kind]}: {', '.join(parts)}")
+        for row in counts_of_paper[counts_of_paper["claims"] > 0].itertuples():
+            verdict_parts = [
+                f"{row.equal} equal",
+                *(f"{n} {name}" for key, name in _NAMES.items() if (n := getattr(row, key))),
+            ]
+            lines.append(f"  {row.claims} {EVIDENCE_KINDS[row.kind]}: {', '.join(verdict_parts)}")
         reasons = claims_by_reason(verdicts[verdicts["paper"] == paper])
         reasons_text = ", ".join(f"{r.claims} {r.reason.replace('_', ' ')}" for r in reasons.itertuples())
         lines += [f"  {reasons['claims'].sum()} without a value here: {reasons_text}"] if len(reasons) else []
     for r in tolerances(verdicts).query("not decides").itertuples():
-        worst = max(x for x in (r.across, r.along, 0) if x == x)
-        why = f"accepts {worst:.0%} of wrong numbers"
-        if worst <= MOST_ACCEPTED and r.p < LEAST_CHANCE:
+        worst_error_share = max(x for x in (r.across, r.along, 0) if x == x)
+        why = f"accepts {worst_error_share:.0%} of wrong numbers"
+        if worst_error_share <= MOST_ACCEPTED and r.p < LEAST_CHANCE:
             why = f"stands beside differences {r.spread:.1f} times as wide as between two runs"
         lines.append(f"  {r.paper}, {r.place}: {r.tolerance} {why}, and decides nothing")
-    differs = verdicts[verdicts["verdict"] == "differs"]
-    if len(differs):
-        listed = differs.head(_MOST)[["paper", "claim", "kind", "printed", "value", "difference"]]
-        lines += ["", "differs:", listed.round({"value": 4, "difference": 4}).to_string(index=False)]
-        lines += [f"and {len(differs) - _MOST} more"] if len(differs) > _MOST else []
-    missing = verdicts.attrs.get("missing")
-    lines += [f"not there: {', '.join(missing)}"] if missing else []
+    differing_numbers = verdicts[verdicts["verdict"] == "differs"]
+    if len(differing_numbers):
+        listed_differences = differing_numbers.head(_MOST)[["paper", "claim", "kind", "printed", "value", "difference"]]
+        lines += ["", "differs:", listed_differences.round({"value": 4, "difference": 4}).to_string(index=False)]
+        lines += [f"and {len(differing_numbers) - _MOST} more"] if len(differing_numbers) > _MOST else []
+    missing_tables = verdicts.attrs.get("missing")
+    lines += [f"not there: {', '.join(missing_tables)}"] if missing_tables else []
     return "\n".join(lines)
 
 # %% ../../nbs/tools/15_ledger.ipynb #1605911a
@@ -101,28 +109,30 @@ def all_verdicts_on_papers(
     runs: bool = True,  # False: the committed tables alone, whatever ran here
 ) -> tuple[pd.DataFrame, list[Claims], list[str]]:  # verdicts, the claims files, what a reader should know
     "The verdicts on every paper whose study has a claims file."
-    tables, files, notes = [], [], []
+    verdict_tables, claims_files, notes = [], [], []
     for study, file in study_files("claims.yaml").items():
         claims = load_claims(file)
         stored = stored_verdicts(study, top, runs)
-        verdicts, changed = merged_verdicts(claims, stored, inventory_of(study))
-        tables.append(verdicts)
-        files.append(claims)
+        verdicts, n_changed = merged_verdicts(claims, stored, inventory_of(study))
+        verdict_tables.append(verdicts)
+        claims_files.append(claims)
         command = f"`mhbench replicate {study}`"
-        if changed:
-            notes.append(f"{claims.name}: {changed} claims were changed since its run: {command}")
+        if n_changed:
+            notes.append(f"{claims.name}: {n_changed} claims were changed since its run: {command}")
         if stored is None and verdicts["reason"].isin(["no_run", "not_fetched"]).any():
             notes.append(f"{claims.name}: no run here: `mhbench fetch {study}`, then {command}")
-    return pd.concat(tables, ignore_index=True), files, notes
+    return pd.concat(verdict_tables, ignore_index=True), claims_files, notes
 
 # %% ../../nbs/tools/15_ledger.ipynb #38348ba1
 def front_papers(top: Path) -> tuple[list[FrontPaper], pd.DataFrame]:  # in the order of the page; the verdicts of all
     "What the first page is made of."
     verdicts, claims, _ = all_verdicts_on_papers(top, runs=False)
-    claims_of = {c.path.parent.name: c for c in claims}
-    words = {study: load_front(file) for study, file in study_files("front.yaml").items()}
+    claims_by_study = {c.path.parent.name: c for c in claims}
+    front_by_study = {study: load_front(file) for study, file in study_files("front.yaml").items()}
     return [
-        FrontPaper(claims_of[s], words[s]) for s in sorted(words, key=lambda s: words[s].place) if s in claims_of
+        FrontPaper(claims_by_study[s], front_by_study[s])
+        for s in sorted(front_by_study, key=lambda s: front_by_study[s].place)
+        if s in claims_by_study
     ], verdicts
 
 
@@ -138,25 +148,27 @@ def _released_files(claims: Claims, top: Path | None) -> ReleaseFiles | None:
     release = releases().get(study)
     if top is None or release is None:
         return None
-    report = top / "reports" / "replication" / study / "release.csv"
+    release_csv = top / "reports" / "replication" / study / "release.csv"
     if (top / "results" / "ledger" / study / "verdicts.parquet").exists():
         path = load_params(top / "params.yaml")["studies"][study]["prepare"]["path"]
-        files = {f: facts["sha256"] for f, facts in recorded(top / path).get("files", {}).items()}
+        hash_by_file = {f: facts["sha256"] for f, facts in recorded(top / path).get("files", {}).items()}
     else:
-        files = dict(pd.read_csv(report)[["file", "sha256"]].to_numpy()) if report.exists() else {}
-    return ReleaseFiles(claims.name, release.repository, release.commit, files) if files else None
+        hash_by_file = dict(pd.read_csv(release_csv)[["file", "sha256"]].to_numpy()) if release_csv.exists() else {}
+    return ReleaseFiles(claims.name, release.repository, release.commit, hash_by_file) if hash_by_file else None
 
 
 def _declared_files(claims: Claims, folder: Path) -> ReleaseFiles:
     "The files that a claims file declares, with their hashes."
-    present: dict[str, str] = {}
+    hash_by_path: dict[str, str] = {}
     for table in claims.file.tables.values():
-        given = table.ratings if isinstance(table.ratings, dict) else claims.path.parent / (table.ratings or "")
-        rows = [RatingPart(files=table.files, value="-", scale="0..1")]
-        for part in rows if table.ratings is None else descriptions(given):
+        description_place = (
+            table.ratings if isinstance(table.ratings, dict) else claims.path.parent / (table.ratings or "")
+        )
+        default_parts = [RatingPart(files=table.files, value="-", scale="0..1")]
+        for part in default_parts if table.ratings is None else descriptions(description_place):
             for path, _ in described_files(part, folder, set()):
-                present[path.relative_to(folder).as_posix()] = sha256_file(path)
-    return ReleaseFiles(claims.name, "", "", present)
+                hash_by_path[path.relative_to(folder).as_posix()] = sha256_file(path)
+    return ReleaseFiles(claims.name, "", "", hash_by_path)
 
 
 def _committed(claims: Claims, verdicts: pd.DataFrame) -> Tables | None:

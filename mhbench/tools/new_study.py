@@ -48,24 +48,26 @@ def sections(
     waiting: Mapping[str, dict] | None = None,  # stages of ratings that are yet to be given
 ) -> tuple[dict[str, dict], str | None]:  # stage -> its entry, and why ratings are not used where they are not
     "The stages of a study, by its content; refused if nothing in it can be scored."
-    rated, why = rated_sections(corpus.ratings)
+    rating_stages, why_no_ratings = rated_sections(corpus.ratings)
     waiting = waiting or {}
-    rated = {stage: waiting.get(stage, section) for stage, section in rated.items()} or dict(waiting)
-    chosen = [i for i in corpus.items if not task_of(i).judged]
-    keyless = [i for i in chosen if not i.key and i.soft_labels is None]
-    if keyless and "preferences" not in rated:
+    rating_stages = {stage: waiting.get(stage, section) for stage, section in rating_stages.items()} or dict(waiting)
+    choice_items = [i for i in corpus.items if not task_of(i).judged]
+    items_without_key = [i for i in choice_items if not i.key and i.soft_labels is None]
+    if items_without_key and "preferences" not in rating_stages:
         rule = "every question with options must have a key, soft labels or people's scores"
-        actual = f"{len(keyless)} that have none ({keyless[0].item_id}, {keyless[0].source})"
+        actual = (
+            f"{len(items_without_key)} that have none ({items_without_key[0].item_id}, {items_without_key[0].source})"
+        )
         refuse(f"new_study: {rule}; got {actual}; name the column of the key with --column key=NAME")
-    out: dict[str, dict] = {"generate": {"modes": {"zero_shot": {}}}}
-    out["score"] = {"soft_labels": True} if keyless else {}
+    section_by_stage: dict[str, dict] = {"generate": {"modes": {"zero_shot": {}}}}
+    section_by_stage["score"] = {"soft_labels": True} if items_without_key else {}
     if any(i.task == "multi_label" for i in corpus.items):
-        out["classification"] = {}
-    if "panel" in rated:
-        out["judge"] = {"kind": "label", "judges": judges}
-    elif len(chosen) < len(corpus.items):
-        out["judge"] = {"kind": "score", "judges": judges}
-    return out | rated, why
+        section_by_stage["classification"] = {}
+    if "panel" in rating_stages:
+        section_by_stage["judge"] = {"kind": "label", "judges": judges}
+    elif len(choice_items) < len(corpus.items):
+        section_by_stage["judge"] = {"kind": "score", "judges": judges}
+    return section_by_stage | rating_stages, why_no_ratings
 
 
 def default_judges(p: dict) -> list[str]:
@@ -79,17 +81,19 @@ def _lengths(texts: list[str]) -> str:
 
 
 def _numbers_in_words(numbers: Iterable[int]) -> str:
-    n = sorted(set(numbers))
-    return f"{n[0]}" if len(n) == 1 else f"{n[0]} to {n[-1]}"
+    distinct_numbers = sorted(set(numbers))
+    return (
+        f"{distinct_numbers[0]}" if len(distinct_numbers) == 1 else f"{distinct_numbers[0]} to {distinct_numbers[-1]}"
+    )
 
 
 def _commonest_values(texts: list[str]) -> str:
     "The commonest values, cut short, and how many there are."
-    counts = Counter(texts)
-    few = ", ".join(v if len(v) <= 24 else v[:23] + "…" for v, _ in counts.most_common(3))
-    if len(counts) == 1:
-        return f"one value: {few}"
-    return f"{len(counts)} values: {few}" + (", …" if len(counts) > 3 else "")
+    n_by_value = Counter(texts)
+    commonest_text = ", ".join(v if len(v) <= 24 else v[:23] + "…" for v, _ in n_by_value.most_common(3))
+    if len(n_by_value) == 1:
+        return f"one value: {commonest_text}"
+    return f"{len(n_by_value)} values: {commonest_text}" + (", …" if len(n_by_value) > 3 else "")
 
 # %% ../../nbs/tools/03_new_study.ipynb #e1d23e26
 _KEY_FORMS = {
@@ -103,32 +107,35 @@ _KEY_FORMS = {
 def _forms(items: list[Item], layout: dict) -> dict[str, tuple[str, int]]:
     "Field -> the form of its cells, and the number of items that have it."
     columns = layout["columns"]
-    chosen = [i for i in items if i.options]
-    references = [i.key[0] for i in items if task_of(i).one_reference]
-    form = {"id": ("as they stand" if "id" in columns else "made from the question", len(items))}
-    form["question"] = (_lengths([i.question for i in items]), len(items))
+    choice_items = [i for i in items if i.options]
+    reference_answers = [i.key[0] for i in items if task_of(i).one_reference]
+    form_by_field = {"id": ("as they stand" if "id" in columns else "made from the question", len(items))}
+    form_by_field["question"] = (_lengths([i.question for i in items]), len(items))
     if "task" in columns:
-        form["task"] = (_commonest_values([i.task for i in items]), len(items))
-    if chosen:
-        cut = f", separated by {layout['separator']!r}" if layout.get("separator") else ""
-        form["options"] = (f"{_numbers_in_words(len(i.options) for i in chosen)} an item{cut}", len(chosen))
-        form["key"] = (_KEY_FORMS.get(layout.get("key", ""), "none"), sum(bool(i.key) for i in chosen))
-    if references:
-        form["reference"] = (_lengths(references), len(references))
-    if soft := [i for i in chosen if i.soft_labels is not None]:
-        form["soft_labels"] = ("shares, one an option", len(soft))
+        form_by_field["task"] = (_commonest_values([i.task for i in items]), len(items))
+    if choice_items:
+        separator_text = f", separated by {layout['separator']!r}" if layout.get("separator") else ""
+        form_by_field["options"] = (
+            f"{_numbers_in_words(len(i.options) for i in choice_items)} an item{separator_text}",
+            len(choice_items),
+        )
+        form_by_field["key"] = (_KEY_FORMS.get(layout.get("key", ""), "none"), sum(bool(i.key) for i in choice_items))
+    if reference_answers:
+        form_by_field["reference"] = (_lengths(reference_answers), len(reference_answers))
+    if soft_items := [i for i in choice_items if i.soft_labels is not None]:
+        form_by_field["soft_labels"] = ("shares, one an option", len(soft_items))
     for field in ("context", "rationale"):
-        texts = [v if isinstance(v, str) else "\n".join(v.values()) for i in items if (v := getattr(i, field))]
-        if texts:
-            form[field] = (_lengths(texts), len(texts))
+        field_texts = [v if isinstance(v, str) else "\n".join(v.values()) for i in items if (v := getattr(i, field))]
+        if field_texts:
+            form_by_field[field] = (_lengths(field_texts), len(field_texts))
     for field, name in (("category", "category"), ("topic", "topic"), ("group", "group_id"), ("language", "language")):
-        if texts := [v for i in items if (v := getattr(i, name))]:
-            derived = field == "group" and "group" not in columns
-            form[field] = (
-                f"{len(set(texts))} cases, by equal contexts" if derived else _commonest_values(texts),
-                len(texts),
+        if field_texts := [v for i in items if (v := getattr(i, name))]:
+            is_derived = field == "group" and "group" not in columns
+            form_by_field[field] = (
+                f"{len(set(field_texts))} cases, by equal contexts" if is_derived else _commonest_values(field_texts),
+                len(field_texts),
             )
-    return form
+    return form_by_field
 
 # %% ../../nbs/tools/03_new_study.ipynb #3836883e
 def understood(items: list[Item], layout: dict) -> pd.DataFrame:  # field, column, form, items
@@ -143,10 +150,10 @@ def understood(items: list[Item], layout: dict) -> pd.DataFrame:  # field, colum
 
 # %% ../../nbs/tools/03_new_study.ipynb #6361eb38
 def _kind_of_item(item: Item) -> str:
-    options = f", {len(item.options)} options" if item.options else ""
-    soft = "soft labels" if item.soft_labels is not None else "no key"
-    right = f"{len(item.key)} right" if item.key else soft
-    return f"{item.task}{options}, {right if item.options or not item.key else 'a reference answer'}"
+    options_text = f", {len(item.options)} options" if item.options else ""
+    soft_text = "soft labels" if item.soft_labels is not None else "no key"
+    key_text = f"{len(item.key)} right" if item.key else soft_text
+    return f"{item.task}{options_text}, {key_text if item.options or not item.key else 'a reference answer'}"
 
 
 def kinds_of_rows(items: list[Item]) -> dict[str, list[Item]]:
@@ -159,10 +166,10 @@ def kinds_of_rows(items: list[Item]) -> dict[str, list[Item]]:
 
 def example(item: Item, limit: int = 90) -> str:  # characters of a text
     "An item as it will be asked, its texts cut."
-    cut = lambda text: text if len(text) <= limit else text[: limit - 1] + "…"
-    lines = [f"{item.source}  {cut(' '.join(item.question.split()))}"]
-    lines += [f"    {name}  {cut(o)}" for name, o in zip(letters(len(item.options)), item.options)]
-    return "\n".join([*lines, f"    right: {', '.join(map(cut, item.key)) or 'not said'}"])
+    cut_text = lambda text: text if len(text) <= limit else text[: limit - 1] + "…"
+    lines = [f"{item.source}  {cut_text(' '.join(item.question.split()))}"]
+    lines += [f"    {name}  {cut_text(o)}" for name, o in zip(letters(len(item.options)), item.options)]
+    return "\n".join([*lines, f"    right: {', '.join(map(cut_text, item.key)) or 'not said'}"])
 
 # %% ../../nbs/tools/03_new_study.ipynb #4d70c06d
 class Proposal(NamedTuple):
@@ -190,46 +197,48 @@ _OF_PAGE = (".sqlite", ".json")  # files of answers that the page, or Label Stud
 
 def _besides(entry: dict[str, Any]) -> dict[str, Any]:
     "The parts of an entry that `--replace` keeps: questions for people, their answers, and the stages that read them."
-    file = (entry.get("prepare") or {}).get("ratings")
-    stay = {stage: entry[stage] for stage in ("annotate", *(FOR_RATINGS if file else ())) if stage in entry}
-    return stay | ({"ratings": file} if file else {})
+    ratings_file = (entry.get("prepare") or {}).get("ratings")
+    kept_stages = {
+        stage: entry[stage] for stage in ("annotate", *(FOR_RATINGS if ratings_file else ())) if stage in entry
+    }
+    return kept_stages | ({"ratings": ratings_file} if ratings_file else {})
 
 
 def _described(ratings: dict[str, Any], path: Path) -> dict[str, Any]:
     "The description of a second table, as it is given or guessed, with its place and hash."
-    file = Path(ratings["path"]).expanduser()
-    columns, scale, codes = (ratings.get(k) for k in ("columns", "scale", "not_rated"))
-    if file.suffix in (".yaml", ".yml"):
-        described = yaml.load(file.read_text("utf-8"), yaml.BaseLoader)
-        file = file.parent / described.pop("files")
+    ratings_file = Path(ratings["path"]).expanduser()
+    columns, scale, missing_codes = (ratings.get(k) for k in ("columns", "scale", "not_rated"))
+    if ratings_file.suffix in (".yaml", ".yml"):
+        description = yaml.load(ratings_file.read_text("utf-8"), yaml.BaseLoader)
+        ratings_file = ratings_file.parent / description.pop("files")
     else:
-        how = {k: ratings[k] for k in ("sheet", "encoding") if k in ratings}
-        guess = guess_long(file, columns, **how)
-        described = {k: v for k, v in guess.description.items() if k not in ("release", "files")} | how
-        if isinstance(described["scale"], str) and scale is None:
-            actual = f"values from {described['scale'].replace('..', ' to ')} in {described['value']}, and no scale"
+        file_options = {k: ratings[k] for k in ("sheet", "encoding") if k in ratings}
+        guess = guess_long(ratings_file, columns, **file_options)
+        description = {k: v for k, v in guess.description.items() if k not in ("release", "files")} | file_options
+        if isinstance(description["scale"], str) and scale is None:
+            actual = f"values from {description['scale'].replace('..', ' to ')} in {description['value']}, and no scale"
             remedy = "give --ratings-scale LOW:HIGH, and --not-rated CODES for numbers that mean that nobody answered"
             refuse(f"load_ratings: the scale of ratings must be given; got {actual}; {' '.join(guess.asks)}; {remedy}")
-        described |= {"scale": f"{scale[0]:g}..{scale[1]:g}"} if scale else {}
-        described |= {"missing": [str(c) for c in codes]} if codes else {}
-    table = read_ratings(described | {"files": file.name}, file.parent)
+        description |= {"scale": f"{scale[0]:g}..{scale[1]:g}"} if scale else {}
+        description |= {"missing": [str(c) for c in missing_codes]} if missing_codes else {}
+    table = read_ratings(description | {"files": ratings_file.name}, ratings_file.parent)
     if table.asks:
         refuse(f"new_study: codes must be told from ratings; {table.asks[0]}", remedy="say it with --not-rated, too")
-    beside = os.path.relpath(file.resolve(), path.resolve().parent)
-    return {"path": Path(beside).as_posix(), "sha256": sha256(file)} | described
+    relative_path = os.path.relpath(ratings_file.resolve(), path.resolve().parent)
+    return {"path": Path(relative_path).as_posix(), "sha256": sha256(ratings_file)} | description
 
 
 def _table_options(path: Path, requested: dict[str, Any], ratings: dict[str, Any] | None) -> tuple[dict, list[str]]:
     "The options of the loader `table`, with everything that was guessed, and the columns that are not read."
     requested = {k: v for k, v in requested.items() if v is not None}
-    reading = {k: requested.pop(k) for k in ("sheet", "encoding", "delimiter") if k in requested}
-    guessed = {k: requested.pop(k, None) for k in ("columns", "key", "separator", "language")}
-    table = read_table(path, **reading)
-    options = guess_layout(table, guessed.pop("columns"), **guessed) | reading | requested
+    reading_options = {k: requested.pop(k) for k in ("sheet", "encoding", "delimiter") if k in requested}
+    guess_options = {k: requested.pop(k, None) for k in ("columns", "key", "separator", "language")}
+    table = read_table(path, **reading_options)
+    options = guess_layout(table, guess_options.pop("columns"), **guess_options) | reading_options | requested
     if ratings:
         options["ratings"] = _described(ratings, path)
-    used = set[str]().union(*({c} if isinstance(c, str) else c for c in options["columns"].values()))
-    return options, [c for c in table.columns if c not in used]
+    used_columns = set[str]().union(*({c} if isinstance(c, str) else c for c in options["columns"].values()))
+    return options, [c for c in table.columns if c not in used_columns]
 
 # %% ../../nbs/tools/03_new_study.ipynb #32f08723
 def propose(
@@ -252,42 +261,56 @@ def propose(
     path = Path(path).expanduser()
     top = Path(params).resolve().parent
     _check_name(name, p, replace)
-    if gone := [j for j in judges or [] if j not in p["models"]]:
-        refuse(f"new_study: judges must be entries of models ({', '.join(p['models'])}); got {', '.join(gone)}")
-    retained = _besides(p["studies"].get(name, {})) if besides is None else besides
+    if unknown_judges := [j for j in judges or [] if j not in p["models"]]:
+        refuse(
+            f"new_study: judges must be entries of models ({', '.join(p['models'])}); got {', '.join(unknown_judges)}"
+        )
+    retained_parts = _besides(p["studies"].get(name, {})) if besides is None else besides
     if ratings:  # they take the place of those that the entry named before
-        retained = {k: v for k, v in retained.items() if k == "annotate"}
+        retained_parts = {k: v for k, v in retained_parts.items() if k == "annotate"}
     if ratings and Path(ratings["path"]).suffix in _OF_PAGE:
-        retained["ratings"] = path_from(Path(ratings["path"]), top)
+        retained_parts["ratings"] = path_from(Path(ratings["path"]), top)
         ratings = None
     options = dict(options or {})
-    unused: list[str] = []
+    unused_columns: list[str] = []
     if loader == "table":
-        options, unused = _table_options(path, options, ratings)
-    corpus, aside = read_corpus(loader, path, name, options | ({"strict": False} if loader == "table" else {}))
+        options, unused_columns = _table_options(path, options, ratings)
+    corpus, rows_set_aside = read_corpus(loader, path, name, options | ({"strict": False} if loader == "table" else {}))
     if not corpus.items:
-        first = f"the first row: {aside[0]['place']}, {aside[0]['rule']}" if aside else "and no row was set aside"
-        refuse("new_study: the study must have a question that fits; got none", place=path.name, remedy=first)
-    if aside:
+        first_row_text = (
+            f"the first row: {rows_set_aside[0]['place']}, {rows_set_aside[0]['rule']}"
+            if rows_set_aside
+            else "and no row was set aside"
+        )
+        refuse("new_study: the study must have a question that fits; got none", place=path.name, remedy=first_row_text)
+    if rows_set_aside:
         options["strict"] = False
-    source: dict[str, Any] = {"loader": loader, "path": path_from(path, top), "options": options}
-    source |= {"sha256": sha256(path), "ratings": retained.get("ratings"), "answers": {}, "n_items": None, "sets": []}
-    if retained.get("ratings") and (top / retained["ratings"]).exists():
-        rated = study_ratings(corpus.ratings, corpus.items, retained["ratings"], top)
-        corpus = changed(corpus, ratings=rated.ratings)
-    stages, why = sections(corpus, judges or default_judges(p), {k: retained[k] for k in FOR_RATINGS if k in retained})
-    entry = {"prepare": source} | {k: retained[k] for k in ("annotate",) if k in retained} | stages
+    prepare_section: dict[str, Any] = {"loader": loader, "path": path_from(path, top), "options": options}
+    prepare_section |= {
+        "sha256": sha256(path),
+        "ratings": retained_parts.get("ratings"),
+        "answers": {},
+        "n_items": None,
+        "sets": [],
+    }
+    if retained_parts.get("ratings") and (top / retained_parts["ratings"]).exists():
+        page_ratings = study_ratings(corpus.ratings, corpus.items, retained_parts["ratings"], top)
+        corpus = changed(corpus, ratings=page_ratings.ratings)
+    stages, why_no_ratings = sections(
+        corpus, judges or default_judges(p), {k: retained_parts[k] for k in FOR_RATINGS if k in retained_parts}
+    )
+    entry = {"prepare": prepare_section} | {k: retained_parts[k] for k in ("annotate",) if k in retained_parts} | stages
     layout_table = understood(corpus.items, options) if loader == "table" else None
-    return Proposal(name, entry, corpus, layout_table, unused, aside, why)
+    return Proposal(name, entry, corpus, layout_table, unused_columns, rows_set_aside, why_no_ratings)
 
 # %% ../../nbs/tools/03_new_study.ipynb #09c7f9d0
 def summary(proposal: Proposal) -> str:
     "How the table was read, which rows were set aside and why, and the stages of the study."
     corpus = proposal.corpus
     entry = proposal.entry
-    counts = Counter(i.task for i in corpus.items)
-    tasks = ", ".join(f"{n} {task}" for task, n in counts.items())
-    out = [f"{proposal.name}: {len(corpus.items)} items ({tasks}), {len(corpus.ratings)} ratings"]
+    n_by_task = Counter(i.task for i in corpus.items)
+    tasks_in_words = ", ".join(f"{n} {task}" for task, n in n_by_task.items())
+    out = [f"{proposal.name}: {len(corpus.items)} items ({tasks_in_words}), {len(corpus.ratings)} ratings"]
     if proposal.table is not None:
         out += ["", proposal.table.to_string(index=False), "", "rows, by how they were read (the first of each):"]
         out += [f"  {len(kind):>5}  {name} ({kind[0].source})" for name, kind in kinds_of_rows(corpus.items).items()]
@@ -311,16 +334,18 @@ def write_study(
     """Add the entry to `studies`, and the study to those that the next `dvc repro` runs; with `texts_in_report` its
     texts stand in the report that stays on this machine."""
     p = load_params(params, lists=False)
-    kind = "studies" if "prepare" in proposal.entry else "ratings"
-    run, private_studies = p["run"].get(kind) or [], p["report"]["private"]
-    selected = [*run, proposal.name] if select and proposal.name not in run else run
+    study_list = "studies" if "prepare" in proposal.entry else "ratings"
+    studies_of_run, private_studies = p["run"].get(study_list) or [], p["report"]["private"]
+    selected_studies = (
+        [*studies_of_run, proposal.name] if select and proposal.name not in studies_of_run else studies_of_run
+    )
     private_studies = [
         *(study for study in private_studies if study != proposal.name),
         *([proposal.name] if texts_in_report else []),
     ]
     edit(
         params,
-        {("run", kind): selected, ("report", "private"): private_studies},
+        {("run", study_list): selected_studies, ("report", "private"): private_studies},
         {proposal.name: study_lines(proposal.name, proposal.entry)},
     )
 
@@ -328,24 +353,26 @@ def write_study(
 def ratings_csv(table: RatingTable, to: Path) -> None:
     "The ratings as CSV, one a row, which `ratings_of_file` reads as the same records."
     rows = [r.model_dump() for r in table.records()]
-    packed = [{k: json.dumps(v, ensure_ascii=False) if isinstance(v, dict) else v for k, v in r.items()} for r in rows]
-    frame = pd.DataFrame(packed, columns=list(Rating.model_fields)).astype({"n": "Int64"})
+    csv_rows = [
+        {k: json.dumps(v, ensure_ascii=False) if isinstance(v, dict) else v for k, v in r.items()} for r in rows
+    ]
+    frame = pd.DataFrame(csv_rows, columns=list(Rating.model_fields)).astype({"n": "Int64"})
     frame.to_csv(to, index=False, lineterminator="\n")
 
 
 def ratings_told(table: RatingTable) -> str:
     "What a release holds, for a terminal: the questions first."
-    said = [f"ASK: {line}" for line in table.asks]
-    said += [f"{table.release or 'ratings'}: {len(table.frame)} ratings"]
-    by_scale: dict[str, list[str]] = {}
+    sentences = [f"ASK: {line}" for line in table.asks]
+    sentences += [f"{table.release or 'ratings'}: {len(table.frame)} ratings"]
+    criteria_by_scale: dict[str, list[str]] = {}
     for c, scale in table.scales.items():
-        by_scale.setdefault(scale.said(), []).append(c or "all")
-    said += [f"scale of {', '.join(criteria)}: {words}" for words, criteria in by_scale.items()]
-    said += [table.counts.to_string(index=False), *table.notes]
-    said += [line for line in third_ratings(table)["says"] if line]
+        criteria_by_scale.setdefault(scale.said(), []).append(c or "all")
+    sentences += [f"scale of {', '.join(criteria)}: {words}" for words, criteria in criteria_by_scale.items()]
+    sentences += [table.counts.to_string(index=False), *table.notes]
+    sentences += [line for line in third_ratings(table)["says"] if line]
     agreement = agreement_by_criterion(table).query("measure in ['raw', 'alpha, nominal', 'alpha, interval', 'AC1']")
     columns = ["criterion", "beside", "measure", "n", "n_clusters", "estimate", "ci_low", "ci_high", "for"]
-    return "\n".join([*said, agreement[columns].round(3).to_string(index=False)] if len(agreement) else said)
+    return "\n".join([*sentences, agreement[columns].round(3).to_string(index=False)] if len(agreement) else sentences)
 
 # %% ../../nbs/tools/03_new_study.ipynb #54d10c04
 @subcommand(
@@ -377,15 +404,17 @@ def _ratings(a: argparse.Namespace) -> None:
         print(f"written: {a.to}")
 
 # %% ../../nbs/tools/03_new_study.ipynb #134e2d18
-def _named_options(texts: list[str], flag: str, lists: tuple[str, ...] = ()) -> dict[str, Any]:
+def _named_options(texts: list[str], flag: str, list_names: tuple[str, ...] = ()) -> dict[str, Any]:
     "NAME=VALUE given several times; a repeated name becomes a list."
-    out: dict[str, list[str]] = {}
+    values_by_name: dict[str, list[str]] = {}
     for text in texts:
-        name, eq, value = text.partition("=")
-        if not eq:
+        name, equals_sign, value = text.partition("=")
+        if not equals_sign:
             refuse(f"new_study: {flag} must be NAME=VALUE; got {text!r}")
-        out.setdefault(name, []).append(value)
-    return {name: values if name in lists or len(values) > 1 else values[0] for name, values in out.items()}
+        values_by_name.setdefault(name, []).append(value)
+    return {
+        name: values if name in list_names or len(values) > 1 else values[0] for name, values in values_by_name.items()
+    }
 
 
 def asked_options(a: argparse.Namespace, texts: str = "closed") -> dict[str, Any]:
@@ -395,9 +424,9 @@ def asked_options(a: argparse.Namespace, texts: str = "closed") -> dict[str, Any
     if a.loader != "table":
         return options
     separator = a.separator.encode().decode("unicode_escape") if a.separator else None
-    columns = _named_options(a.column, "--column", lists=("context",)) or None
-    reading = {"sheet": a.sheet, "encoding": a.encoding}
-    return {"columns": columns, "key": a.key, "separator": separator} | reading | options
+    columns = _named_options(a.column, "--column", list_names=("context",)) or None
+    reading_options = {"sheet": a.sheet, "encoding": a.encoding}
+    return {"columns": columns, "key": a.key, "separator": separator} | reading_options | options
 
 # %% ../../nbs/tools/03_new_study.ipynb #b52a3e3d
 _YES = ("y", "yes", "j", "ja", "o", "oui", "s", "sí", "si")
@@ -430,10 +459,10 @@ def where_texts_may_stand(a: argparse.Namespace, ask: Callable[[str], str] = inp
     "As the command says; else what the user answers, once, if there is a terminal to ask at; else closed."
     if a.texts or a.yes or not sys.stdin.isatty() or "licence" in options_by_name(a.option, "new_study: --option"):
         return a.texts or "closed"
-    yes = lambda question: ask(f"{question} [y/N] ").strip().casefold() in _YES
-    if yes("May these texts stand in what you share: the report, exports, published pages?"):
+    is_agreed = lambda question: ask(f"{question} [y/N] ").strip().casefold() in _YES
+    if is_agreed("May these texts stand in what you share: the report, exports, published pages?"):
         return "shared"
-    return "here" if yes("May they stand in a report that stays on this machine?") else "closed"
+    return "here" if is_agreed("May they stand in a report that stays on this machine?") else "closed"
 
 
 def said_of_texts(items: Sequence[Item], texts: str) -> str:
@@ -467,8 +496,8 @@ def _new_release(a: argparse.Namespace, params: Path, confirm: Callable[[str], s
     if not a.yes and not agreed(f"Write this to {a.params}?", "new_study", confirm):
         return print("nothing was written")
     top = params.resolve().parent
-    section = {"description": path_from(path, top), "folder": path_from(Path(folder), top) if folder else None}
-    write_study(Proposal(a.name, {"ratings": section}, Corpus([]), None, [], [], None), params)
+    ratings_section = {"description": path_from(path, top), "folder": path_from(Path(folder), top) if folder else None}
+    write_study(Proposal(a.name, {"ratings": ratings_section}, Corpus([]), None, [], [], None), params)
     print(f"written to {a.params} and selected: `dvc repro` runs it")
 
 
@@ -498,16 +527,16 @@ def new_study(a: argparse.Namespace, confirm: Callable[[str], str] = input) -> N
     if a.ratings:
         rating_options = {"scale": a.ratings_scale, "not_rated": a.not_rated or None, "encoding": a.encoding}
         ratings = {"path": a.ratings} | {k: v for k, v in rating_options.items() if v is not None}
-    settings = {"loader": a.loader, "ratings": ratings, "judges": a.judges or None, "replace": a.replace}
-    proposal = propose(a.name, a.path, params=params, options=asked_options(a), **settings)
+    proposal_settings = {"loader": a.loader, "ratings": ratings, "judges": a.judges or None, "replace": a.replace}
+    proposal = propose(a.name, a.path, params=params, options=asked_options(a), **proposal_settings)
     print(summary(proposal))
     print("\nas they will be asked, one of each kind:")
     print(*(example(kind[0]) for kind in kinds_of_rows(proposal.corpus.items).values()), sep="\n")
-    texts = where_texts_may_stand(a, confirm)
+    texts_place = where_texts_may_stand(a, confirm)
     if not a.yes and not agreed(f"Write this to {a.params}?", "new_study", confirm):
         return print("nothing was written")
-    if texts == "shared":
-        proposal = propose(a.name, a.path, params=params, options=asked_options(a, texts), **settings)
-    write_study(proposal, params, texts_in_report=texts == "here")
+    if texts_place == "shared":
+        proposal = propose(a.name, a.path, params=params, options=asked_options(a, texts_place), **proposal_settings)
+    write_study(proposal, params, texts_in_report=texts_place == "here")
     print(f"written to {a.params} and selected: `dvc repro` runs it (`mhbench select` takes other studies)")
-    print(said_of_texts(proposal.corpus.items, texts))
+    print(said_of_texts(proposal.corpus.items, texts_place))

@@ -72,60 +72,67 @@ The bundled questions in `data/` are synthetic. Made with mhbench {version}.
 """
 
 
-def _quietly(*command: str, cwd: Path) -> bool:
+def _quietly(*command: str, working_folder: Path) -> bool:
     "Whether a command succeeded; False if it is not installed."
     try:
-        return subprocess.run(command, cwd=cwd, capture_output=True).returncode == 0
+        return subprocess.run(command, cwd=working_folder, capture_output=True).returncode == 0
     except FileNotFoundError:
         return False
 
 
 def _under_dvc(folder: Path) -> None:
     "Set up git and DVC for a folder: in the repository around it, in one of its own, or DVC alone."
-    dvc = (sys.executable, "-m", "dvc")
-    if not _quietly(*dvc, "--version", cwd=folder):
+    dvc_command = (sys.executable, "-m", "dvc")
+    if not _quietly(*dvc_command, "--version", working_folder=folder):
         refuse("init: DVC must be installed; got none; pip install 'mhbench[pipeline]'", error=ImportError)
-    ignored = _quietly("git", "check-ignore", "-q", str(folder), cwd=folder)  # by a repository around it
-    if _quietly("git", "rev-parse", "--git-dir", cwd=folder) and not ignored:
+    is_ignored = _quietly("git", "check-ignore", "-q", str(folder), working_folder=folder)  # by a repository around it
+    if _quietly("git", "rev-parse", "--git-dir", working_folder=folder) and not is_ignored:
         scm_option = ["--subdir"]
     else:
-        scm_option = [] if _quietly("git", "init", "--quiet", cwd=folder) else ["--no-scm"]
-    if not (folder / ".dvc").exists() and not _quietly(*dvc, "init", "--quiet", *scm_option, cwd=folder):
-        _quietly(*dvc, "init", "--quiet", cwd=folder)  # the folder is the repository's top
-    for name in ("core.analytics", "core.check_update", "core.autostage"):
-        _quietly(*dvc, "config", name, "false", cwd=folder)
+        scm_option = [] if _quietly("git", "init", "--quiet", working_folder=folder) else ["--no-scm"]
+    if not (folder / ".dvc").exists() and not _quietly(
+        *dvc_command, "init", "--quiet", *scm_option, working_folder=folder
+    ):
+        _quietly(*dvc_command, "init", "--quiet", working_folder=folder)  # the folder is the repository's top
+    for config_name in ("core.analytics", "core.check_update", "core.autostage"):
+        _quietly(*dvc_command, "config", config_name, "false", working_folder=folder)
 
 # %% ../../nbs/tools/16_replicate.ipynb #5dd19585
 def init(folder: str | Path, *, update: bool = False) -> list[str]:  # the files written, relative to the folder
     "Set up a folder in which `dvc repro` runs, or update the stages of an existing one and keep its parameters."
     top = Path(folder).expanduser().resolve()
-    existing = (top / "dvc.yaml").exists() or (top / "params.yaml").exists()
-    if existing and not update:
+    has_pipeline = (top / "dvc.yaml").exists() or (top / "params.yaml").exists()
+    if has_pipeline and not update:
         remedy = "take another folder, or add --update, which replaces dvc.yaml and the stages' notebooks"
         refuse(f"init: the folder must hold no pipeline; got {folder}", remedy=remedy, error=FileExistsError)
-    if update and not existing:
+    if update and not has_pipeline:
         actual = f"{folder}; leave --update out"
         refuse(f"init: the folder must hold a pipeline; got {actual}", error=FileNotFoundError)
     if update and is_clone(top):
         refuse(f"init: the folder must be one that `mhbench init` made; got {folder}; a clone has git for this")
-    texts = {name: file.read_bytes() for name, file in pipeline_files().items()}
+    content_by_name = {name: file.read_bytes() for name, file in pipeline_files().items()}
     if update:
-        texts = {name: text for name, text in texts.items() if name not in ("params.yaml", "run.yaml")}
+        content_by_name = {
+            name: text for name, text in content_by_name.items() if name not in ("params.yaml", "run.yaml")
+        }
     else:
-        texts |= {f"data/{name}": file.read_bytes() for name, file in demo_files().items()}
-        texts |= {".gitignore": _IGNORED.encode(), "README.md": _README.format(version=mhbench.__version__).encode()}
-        params = texts["params.yaml"].decode()
-        for recipes in sorted(set(re.findall(r"mhbench/(studies/\w+/making)", params))):
-            place = f"recipes/{recipes.split('/')[1]}"
-            params = params.replace(f"mhbench/{recipes}", place)
-            making = [f for f in sorted((PACKAGE / recipes).iterdir()) if f.is_file()]
-            texts |= {f"{place}/{f.name}": f.read_bytes() for f in making}
-        texts["params.yaml"] = params.encode()
-    for name, text in texts.items():
+        content_by_name |= {f"data/{name}": file.read_bytes() for name, file in demo_files().items()}
+        content_by_name |= {
+            ".gitignore": _IGNORED.encode(),
+            "README.md": _README.format(version=mhbench.__version__).encode(),
+        }
+        params_text = content_by_name["params.yaml"].decode()
+        for recipe_folder in sorted(set(re.findall(r"mhbench/(studies/\w+/making)", params_text))):
+            place = f"recipes/{recipe_folder.split('/')[1]}"
+            params_text = params_text.replace(f"mhbench/{recipe_folder}", place)
+            making_files = [f for f in sorted((PACKAGE / recipe_folder).iterdir()) if f.is_file()]
+            content_by_name |= {f"{place}/{f.name}": f.read_bytes() for f in making_files}
+        content_by_name["params.yaml"] = params_text.encode()
+    for name, text in content_by_name.items():
         (top / name).parent.mkdir(parents=True, exist_ok=True)
         (top / name).write_bytes(text)
     _under_dvc(top)
-    return list(texts)
+    return list(content_by_name)
 
 # %% ../../nbs/tools/16_replicate.ipynb #2f966976
 @subcommand(
@@ -135,8 +142,8 @@ def init(folder: str | Path, *, update: bool = False) -> list[str]:  # the files
     argument("--update", action="store_true", help="take over the stages of a newer mhbench; parameters stay"),
 )
 def _init(a) -> None:
-    written = init(a.folder, update=a.update)
-    print(f"{a.folder}: {len(written)} files, {sum(name.endswith('.ipynb') for name in written)} stages")
+    written_files = init(a.folder, update=a.update)
+    print(f"{a.folder}: {len(written_files)} files, {sum(name.endswith('.ipynb') for name in written_files)} stages")
     if not a.update:
         if find_spec("sentence_transformers") is None:
             print("first: pip install 'mhbench[metrics]', which brings the encoder minilm")
@@ -171,14 +178,14 @@ _READ = Path(".mhbench") / "import.txt"  # the summary of the imported release
 @contextmanager
 def _repository_root(folder: Path) -> Iterator[None]:
     "Make this folder the root of the repository for the time of a block."
-    before = os.environ.get("MHBENCH_ROOT")
+    earlier_root = os.environ.get("MHBENCH_ROOT")
     os.environ["MHBENCH_ROOT"] = str(folder)
     try:
         yield
     finally:
         os.environ.pop("MHBENCH_ROOT")
-        if before is not None:
-            os.environ["MHBENCH_ROOT"] = before
+        if earlier_root is not None:
+            os.environ["MHBENCH_ROOT"] = earlier_root
 
 
 def _released(top: Path, name: str, source: str | Path | None) -> Fetched:
@@ -192,30 +199,36 @@ def _released(top: Path, name: str, source: str | Path | None) -> Fetched:
 
 def _made_of(name: str, release: Fetched) -> dict[str, Any]:
     "The release, code and pipeline on which the parameters of a working folder depend."
-    package = package_code(PACKAGE).identity()
-    pipeline = hashlib.sha256(b"".join(file.read_bytes() for file in pipeline_files().values())).hexdigest()
-    return {"study": name, "folder": str(release.folder), "files": release.files, **package, "pipeline": pipeline}
+    package_identity = package_code(PACKAGE).identity()
+    pipeline_hash = hashlib.sha256(b"".join(file.read_bytes() for file in pipeline_files().values())).hexdigest()
+    return {
+        "study": name,
+        "folder": str(release.folder),
+        "files": release.files,
+        **package_identity,
+        "pipeline": pipeline_hash,
+    }
 
 
 def _check_free(top: Path, name: str) -> dict[str, Any]:  # what it was made of; {} if it is new
     "Refuse a folder with other files than those of this replication."
     if not top.exists() or not any(top.iterdir()):
         return {}
-    before = json.loads((top / _MADE_OF).read_text(encoding="utf-8")) if (top / _MADE_OF).exists() else {}
-    if before.get("study") != name:
-        actual = f"one of {before['study']}" if before else "one with other files"
+    earlier_hashes = json.loads((top / _MADE_OF).read_text(encoding="utf-8")) if (top / _MADE_OF).exists() else {}
+    if earlier_hashes.get("study") != name:
+        actual = f"one of {earlier_hashes['study']}" if earlier_hashes else "one with other files"
         remedy = "take another folder with --to"
         refuse(f"replicate: --to must be new, or the folder of the same replication; got {actual}", remedy=remedy)
-    return before
+    return earlier_hashes
 
 # %% ../../nbs/tools/16_replicate.ipynb #12c1af2d
-def _set_up(top: Path, made_of: dict[str, Any], before: dict[str, Any]) -> bool:  # whether it was up to date
+def _set_up(top: Path, made_of: dict[str, Any], earlier_hashes: dict[str, Any]) -> bool:  # whether it was up to date
     "Set up a folder with this version's pipeline and the demo's parameters, unless it is up to date."
-    if before == made_of:
+    if earlier_hashes == made_of:
         return True
-    existing = (top / "params.yaml").exists()
-    init(top, update=existing)
-    for file in ("params.yaml", "run.yaml") if existing else ():
+    has_parameters = (top / "params.yaml").exists()
+    init(top, update=has_parameters)
+    for file in ("params.yaml", "run.yaml") if has_parameters else ():
         (top / file).write_bytes(pipeline_files()[file].read_bytes())
     return False
 
@@ -225,20 +238,24 @@ def _enter(
 ) -> list[str]:  # a summary of the corpus
     "Point a working folder's study at a release, and write the settings of its replication."
     params = top / "params.yaml"
-    _, lines = bring_in(name, release.corpus, release.options | settings_of_replication.options, params=params)
+    _, corpus_lines = bring_in(name, release.corpus, release.options | settings_of_replication.options, params=params)
     entry = load_params(params, lists=False)["studies"][name]
-    ours = {
+    settings_by_stage = {
         stage: settings
         for stage, settings in settings_of_replication.stages.items()
         if stage != "ledger" or name in study_files("claims.yaml")
     }
-    entry |= {stage: (entry.get(stage) or {}) | settings for stage, settings in ours.items() if settings is not None}
-    entry = {stage: section for stage, section in entry.items() if ours.get(stage, {}) is not None}
+    entry |= {
+        stage: (entry.get(stage) or {}) | settings
+        for stage, settings in settings_by_stage.items()
+        if settings is not None
+    }
+    entry = {stage: section for stage, section in entry.items() if settings_by_stage.get(stage, {}) is not None}
     if "ledger" in entry:
         entry["ledger"] = {"release": str(release.folder)} | entry["ledger"]
     edit(params, {}, {name: study_lines(name, entry)})
     select(studies=[name], models=[], items=0, params=params)
-    return lines
+    return corpus_lines
 
 # %% ../../nbs/tools/16_replicate.ipynb #fc8a0004
 def replicate(
@@ -256,19 +273,21 @@ def replicate(
         for package in ("dvc", "papermill", "pyAesCrypt"):
             import_module(package)
     top = Path(to or Path("replication") / name).expanduser().resolve()
-    before = _check_free(top, name)
-    if not before:
+    earlier_hashes = _check_free(top, name)
+    if not earlier_hashes:
         private_file(top / _MADE_OF).write_text(json.dumps({"study": name}), encoding="utf-8")
     unlock(name)
     release = _released(top, name, source)
-    made_of = _made_of(name, release)
+    current_hashes = _made_of(name, release)
     with _repository_root(top):
-        if not _set_up(top, made_of, before):
-            lines = _enter(top, name, release, settings)
-            (top / _READ).write_text("\n".join(lines) + "\n", encoding="utf-8")
-            (top / _MADE_OF).write_text(json.dumps(made_of, indent=1) + "\n", encoding="utf-8")
-        process = subprocess.run([sys.executable, "-m", "dvc", "repro", "--quiet"], cwd=top, stdout=subprocess.DEVNULL)
-    if process.returncode:
+        if not _set_up(top, current_hashes, earlier_hashes):
+            corpus_lines = _enter(top, name, release, settings)
+            (top / _READ).write_text("\n".join(corpus_lines) + "\n", encoding="utf-8")
+            (top / _MADE_OF).write_text(json.dumps(current_hashes, indent=1) + "\n", encoding="utf-8")
+        repro_process = subprocess.run(
+            [sys.executable, "-m", "dvc", "repro", "--quiet"], cwd=top, stdout=subprocess.DEVNULL
+        )
+    if repro_process.returncode:
         remedy = "correct the error above and run the same command again; finished stages are kept"
         refuse(f"replicate: every stage must succeed; got an error of one ({top})", remedy=remedy, error=RuntimeError)
     return top
@@ -286,29 +305,38 @@ def _verdict_numbers(top: Path, name: str) -> list[str]:
 
 
 def _headline_in_words(top: Path) -> list[str]:
-    main = headline(top / "results", runs(load_params(top / "params.yaml")["run"]))
-    return ["", "main numbers [95% interval]:", *brief(main, _MOST + 1)]
+    main_numbers = headline(top / "results", runs(load_params(top / "params.yaml")["run"]))
+    return ["", "main numbers [95% interval]:", *brief(main_numbers, _MOST + 1)]
 
 
 def replication_lines(top: Path, name: str) -> list[str]:  # one a line, at most a screen
     "A summary of a replication's results, with the paths of the page and the ledger."
     corpus_lines = (top / _READ).read_text(encoding="utf-8").rstrip("\n").split("\n")
-    answered = [line for line in corpus_lines if line.startswith("  recorded: ")]
-    other_lines = [line for line in corpus_lines[1:] if line not in answered][:4]
-    shortened = [f"  {shorten(line, 150, placeholder=' ...')}" for line in other_lines]
-    recorded_runs = f"  recorded: {len(answered)} run{'s' * (len(answered) != 1)} of models; nobody is asked"
+    answer_lines = [line for line in corpus_lines if line.startswith("  recorded: ")]
+    other_lines = [line for line in corpus_lines[1:] if line not in answer_lines][:4]
+    shortened_lines = [f"  {shorten(line, 150, placeholder=' ...')}" for line in other_lines]
+    recorded_runs_text = (
+        f"  recorded: {len(answer_lines)} run{'s' * (len(answer_lines) != 1)} of models; nobody is asked"
+    )
     with _repository_root(top):
-        main = _headline_in_words(top)
-    ledger = top / "results" / "ledger" / name / "verdicts.parquet"
-    places = ["", f"the page: {top / 'results' / 'report.html'}"]
-    places += [f"the ledger: {ledger}"] if ledger.exists() else []
-    return [corpus_lines[0], recorded_runs, *shortened, *_verdict_numbers(top, name), *main, *places]
+        main_lines = _headline_in_words(top)
+    ledger_file = top / "results" / "ledger" / name / "verdicts.parquet"
+    place_lines = ["", f"the page: {top / 'results' / 'report.html'}"]
+    place_lines += [f"the ledger: {ledger_file}"] if ledger_file.exists() else []
+    return [
+        corpus_lines[0],
+        recorded_runs_text,
+        *shortened_lines,
+        *_verdict_numbers(top, name),
+        *main_lines,
+        *place_lines,
+    ]
 
 # %% ../../nbs/tools/16_replicate.ipynb #5c3e7c60
 def _as_list(lines: Sequence[str]) -> str:
     "The counts of verdicts as a list in Markdown; nothing where there are none."
-    listed = [f"{line}:\n" if line[:1].strip() else f"- {line.strip()}" for line in lines if line]
-    return "\n".join([*listed, "", ""]) if listed else ""
+    list_lines = [f"{line}:\n" if line[:1].strip() else f"- {line.strip()}" for line in lines if line]
+    return "\n".join([*list_lines, "", ""]) if list_lines else ""
 
 
 _INDEX = resources.files("mhbench.report") / "templates" / "replication.md"
@@ -327,14 +355,17 @@ def _index(top: Path, name: str, published: Sequence[Path]) -> str:
     release_facts = release_of(name)
     recorded_files = recorded(json.loads((top / _MADE_OF).read_text(encoding="utf-8"))["folder"])
     declared_tables = replication(name).shown
-    gone = [place for place, *_ in release_facts.files() if place not in recorded_files["files"]]
-    derived = "; ".join(
+    missing_files = [place for place, *_ in release_facts.files() if place not in recorded_files["files"]]
+    derivations_in_words = "; ".join(
         f"`{place}`: {derivation}" for place, derivation in check_clean(name, recorded_files["files"]).items()
     )
-    captions = _captions(top, name)
-    tables = [f for f in published if f.suffix == ".csv"]
-    rows = [(f"[{f.stem}]({f.name})", captions.get(f.stem, captions.get(f"ledger-{f.stem}", ""))) for f in tables]
-    notebooks = [f"[{f.stem}]({f.name})" for f in published if f.suffix == ".ipynb"]
+    caption_by_table = _captions(top, name)
+    csv_files = [f for f in published if f.suffix == ".csv"]
+    table_rows = [
+        (f"[{f.stem}]({f.name})", caption_by_table.get(f.stem, caption_by_table.get(f"ledger-{f.stem}", "")))
+        for f in csv_files
+    ]
+    notebook_links = [f"[{f.stem}]({f.name})" for f in published if f.suffix == ".ipynb"]
     return _INDEX.read_text(encoding="utf-8").format(
         title=release_facts.title,
         name=name,
@@ -342,25 +373,29 @@ def _index(top: Path, name: str, published: Sequence[Path]) -> str:
         n_files=len(recorded_files["files"]),
         repository=release_facts.repository,
         commit=release_facts.commit,
-        missing=f" Not fetched here: {len(gone)} files of the release, such as {gone[0]}." if gone else "",
-        derived=f" In place of a file of the repository: {derived}." if derived else "",
+        missing=f" Not fetched here: {len(missing_files)} files of the release, such as {missing_files[0]}."
+        if missing_files
+        else "",
+        derived=f" In place of a file of the repository: {derivations_in_words}." if derivations_in_words else "",
         licence=release_facts.licence,
         terms=release_facts.terms,
         shown=f" but {' and '.join(declared_tables)}, without a label" if declared_tables else "",
         verdicts=_as_list(_verdict_numbers(top, name)),
-        notebooks=", ".join(notebooks),
-        tables=markdown_table(pd.DataFrame(rows, columns=["table", "what it shows"])),
+        notebooks=", ".join(notebook_links),
+        tables=markdown_table(pd.DataFrame(table_rows, columns=["table", "what it shows"])),
     )
 
 # %% ../../nbs/tools/16_replicate.ipynb #af5ba640
 def _titles(top: Path, protected: Protected, name: str) -> dict[str, list[dict[str, str]]]:  # stage -> its figures
     "The titles of a run's figures, without those that name an item."
-    titles = {}
+    figures_by_stage = {}
     for file in sorted((top / "figures").glob(f"*/{name}/figures.json")):
-        drawn = json.loads(file.read_text(encoding="utf-8"))
-        allowed = [figure for figure in drawn if not protected.about_items(figure["title"])]
-        titles[file.parts[-3]] = [{"name": figure["name"], "title": figure["title"]} for figure in allowed]
-    return titles
+        drawn_figures = json.loads(file.read_text(encoding="utf-8"))
+        allowed_figures = [figure for figure in drawn_figures if not protected.about_items(figure["title"])]
+        figures_by_stage[file.parts[-3]] = [
+            {"name": figure["name"], "title": figure["title"]} for figure in allowed_figures
+        ]
+    return figures_by_stage
 
 
 def check_clean(name: str, files: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:  # place -> what it repeats
@@ -369,34 +404,39 @@ def check_clean(name: str, files: Mapping[str, Mapping[str, Any]]) -> dict[str, 
     Raises: ValueError where a file took part that others cannot have: what is published is what anyone gets.
     """
     release = release_of(name)
-    same = {}
-    for place, facts in files.items():
-        derivation = None if facts["registered"] else release.how_derived(place)
+    derivation_by_file = {}
+    for place, file_facts in files.items():
+        derivation = None if file_facts["registered"] else release.how_derived(place)
         if derivation and derivation.of:
-            same[place] = f"{derivation.how} ({derivation.of})"
-        elif not facts["registered"]:
-            why = derivation.how if derivation else "the registry does not know it"
+            derivation_by_file[place] = f"{derivation.how} ({derivation.of})"
+        elif not file_facts["registered"]:
+            reason = derivation.how if derivation else "the registry does not know it"
             remedy = "take it out of the folder, and run the replication again"
-            actual = f"{place}, which others do not have: {why}"
+            actual = f"{place}, which others do not have: {reason}"
             refuse(f"replicate: --publish must rest on files of the release alone; got {actual}", remedy=remedy)
-    return same
+    return derivation_by_file
 
 
 def publish_replication(top: Path, name: str, to: str | Path) -> list[Path]:  # the files written
     "Replace TO/NAME by the files that may be published. Raises: ValueError if one holds text about an item."
-    release = json.loads((top / _MADE_OF).read_text(encoding="utf-8"))["folder"]
+    release_folder = json.loads((top / _MADE_OF).read_text(encoding="utf-8"))["folder"]
     folder = Path(to) / name
-    check_clean(name, recorded(release)["files"])
-    places = {release: "RELEASE", 'href=\\"../': 'href=\\"../../'}  # a study's page lies one folder deeper here
+    check_clean(name, recorded(release_folder)["files"])
+    path_replacements = {
+        release_folder: "RELEASE",
+        'href=\\"../': 'href=\\"../../',
+    }  # a study's page lies one folder deeper here
     with _repository_root(top):
-        written = publish_aggregates(folder, name, declared=replication(name).shown, places=places)
-    table = pd.DataFrame([{"file": place} | facts for place, facts in recorded(release)["files"].items()])
-    table.to_csv(folder / "release.csv", index=False)
-    (folder / "README.md").write_text(_index(top, name, written), encoding="utf-8")
+        written_files = publish_aggregates(folder, name, declared=replication(name).shown, places=path_replacements)
+    release_table = pd.DataFrame(
+        [{"file": place} | facts for place, facts in recorded(release_folder)["files"].items()]
+    )
+    release_table.to_csv(folder / "release.csv", index=False)
+    (folder / "README.md").write_text(_index(top, name, written_files), encoding="utf-8")
     protected = held_by(top, name)
     write_json(_titles(top, protected, name), folder / "figures.json")
     check_shown(folder, protected, replication(name).shown)
-    return [*written, *(folder / file for file in ("release.csv", "README.md", "figures.json"))]
+    return [*written_files, *(folder / file for file in ("release.csv", "README.md", "figures.json"))]
 
 # %% ../../nbs/tools/16_replicate.ipynb #6f9c2879
 @subcommand(
