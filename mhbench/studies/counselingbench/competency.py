@@ -459,13 +459,15 @@ def model_table(registry: Mapping[str, Mapping[str, Any]], pairs: Mapping[str, s
     kind_by_medical = {True: "medical", False: "general", None: "not stated"}
     rows = []
     for model, model_facts in registry.items():
-        released, training_data, licence = (model_facts.get(k) or "not stated" for k in ("released", "data", "licence"))
+        release_date, training_data, licence = (
+            model_facts.get(k) or "not stated" for k in ("released", "data", "licence")
+        )
         size_in_words = parameter_count(model_facts.get("parameters"))
         rows.append(
             (
                 kind_by_medical[model_facts.get("medical")],
                 model,
-                released,
+                release_date,
                 training_data,
                 pairs.get(model, "–"),
                 size_in_words,

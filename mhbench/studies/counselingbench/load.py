@@ -123,12 +123,12 @@ _Asked.__name__ = "CounselingRow"  # what an error calls it
 
 
 def question_rows(path) -> Iterator[tuple[str, dict, dict]]:
-    for place, raw in csv_rows(path, _REQUIRED):
-        row: dict[str, str | None] = {field: raw[c] for c, field in _COLUMNS.items() if c in raw}
+    for place, raw_row in csv_rows(path, _REQUIRED):
+        row_fields: dict[str, str | None] = {field: raw_row[c] for c, field in _COLUMNS.items() if c in raw_row}
         for field in ("correct_answer_letter", "label", "label_h", "label_s", "label_third"):
-            row[field] = (row.get(field) or "").strip() or None
-        row["label_origin"] = row.get("label_origin") or "recorded"
-        yield place, row, raw
+            row_fields[field] = (row_fields.get(field) or "").strip() or None
+        row_fields["label_origin"] = row_fields.get("label_origin") or "recorded"
+        yield place, row_fields, raw_row
 
 
 def _question_row(place: str, row: dict, strict: bool) -> CounselingRow | None:

@@ -274,9 +274,10 @@ def accuracy_beside_bertscore(
     columns = ["model", "measure", "group", "n", "read_from", "estimate", "ci_low", "ci_high"]
     zero_shot = score_responses(items, [r for r in responses if r.mode == "zero_shot" and not r.votes])
     complete_models = [m for m in zero_shot["model"].unique() if m in set(chains["model"])]
-    if not_both := [m for m in models or [] if m not in complete_models]:
+    if missing_models := [m for m in models or [] if m not in complete_models]:
         refuse(
-            f"reasoning: charted must name models that answered and reasoned; got {not_both}; mend it in params.yaml"
+            f"reasoning: charted must name models that answered and reasoned; got {missing_models}"
+            "; mend it in params.yaml"
         )
     if not complete_models:
         return pd.DataFrame(columns=columns)

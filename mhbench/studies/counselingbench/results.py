@@ -47,11 +47,11 @@ def read_result_file(path: str | Path) -> pd.DataFrame:  # group, measure, low, 
             group = COMPETENCIES.get(competency(line) or "", line)
         if (
             measure_name in _MEASURES
-            and (line_numbers := [float(x) for x in _VALUE.findall(line)])
-            and not np.isnan(line_numbers).any()
+            and (values_in_line := [float(x) for x in _VALUE.findall(line)])
+            and not np.isnan(values_in_line).any()
         ):
-            low, high = line_numbers if len(line_numbers) == 2 else (np.nan, np.nan)
-            rows.append((group, _MEASURES[measure_name], low, high, float(np.mean(line_numbers))))
+            low, high = values_in_line if len(values_in_line) == 2 else (np.nan, np.nan)
+            rows.append((group, _MEASURES[measure_name], low, high, float(np.mean(values_in_line))))
     if not rows:
         actual = "nan throughout" if lines else "an empty file"
         refuse(f"read_result_file: path must hold a measure with its number; got {actual}", place=Path(path).name)
@@ -61,16 +61,16 @@ def read_result_file(path: str | Path) -> pd.DataFrame:  # group, measure, low, 
 # %% ../../../nbs/studies/counselingbench/08_results.ipynb #7d86d61f
 def result_table(folder: str | Path) -> tuple[pd.DataFrame, pd.DataFrame]:  # of read_result_file; file and why not
     "All result files of a folder, and those that cannot be read. A run is named as its file is."
-    tables, unread_files = [], []
+    result_tables, unread_files = [], []
     for file in sorted(f for f in Path(folder).iterdir() if f.is_file()):
         run_name = file.name.removesuffix(".txt")
         model, _, setting = run_name.partition("_")
         try:
-            tables.append(read_result_file(file).assign(run=run_name, model=model, setting=setting))
+            result_tables.append(read_result_file(file).assign(run=run_name, model=model, setting=setting))
         except ValueError as e:
             unread_files.append((file.name, re.sub(r".*got (.*?) \(.*", r"\1", str(e))))
     columns = ["run", "model", "setting", "group", "measure", "low", "high", "middle", "form"]
-    table = pd.concat(tables, ignore_index=True)[columns] if tables else pd.DataFrame(columns=columns)
+    table = pd.concat(result_tables, ignore_index=True)[columns] if result_tables else pd.DataFrame(columns=columns)
     return table, pd.DataFrame(unread_files, columns=["file", "why"])
 
 # %% ../../../nbs/studies/counselingbench/08_results.ipynb #f2bb5d68
@@ -116,10 +116,12 @@ def pair_tests(
     """
     rows = []
     for group in accuracies:
-        general, medical = (accuracies.loc[list(names), group].to_numpy(float) for names in (pairs.values(), pairs))
-        d = (general - medical).round(12)
-        test = paired_t(general, medical)
-        rows.append((group, len(d), int((d > 0).sum()), d.mean(), d.max(), d.min(), test.statistic, test.p))
+        general_accuracy, medical_accuracy = (
+            accuracies.loc[list(names), group].to_numpy(float) for names in (pairs.values(), pairs)
+        )
+        d = (general_accuracy - medical_accuracy).round(12)
+        t_test = paired_t(general_accuracy, medical_accuracy)
+        rows.append((group, len(d), int((d > 0).sum()), d.mean(), d.max(), d.min(), t_test.statistic, t_test.p))
     columns = ["group", "n", "general_leads", "mean", "largest", "smallest", "t", "p"]
     out = pd.DataFrame(rows, columns=columns)
     is_in_family = (out["group"] != "Overall") | with_overall
@@ -247,8 +249,8 @@ def stored_chain_scores(
     rows = []
     for file in sorted(Path(folder).glob("scores_*.tsv")):
         model = re.sub(r"_counselingqa$", "", file.stem.removeprefix("scores_")).replace("_", "-")
-        scores = pd.read_csv(file, sep=r"\s+").drop(columns="ID")
-        for measure, chain_values in scores.items():
+        score_table = pd.read_csv(file, sep=r"\s+").drop(columns="ID")
+        for measure, chain_values in score_table.items():
             mean_of_others = chain_values[chain_values != 1].mean() if measure == "repetition_step" else np.nan
             score_statistics = (
                 len(chain_values),
@@ -332,17 +334,17 @@ def beside_released(accuracy: pd.DataFrame, results: pd.DataFrame, claims: Claim
 def _find_files(release: Path, name: str) -> list[Path]:
     "Files of a name's pattern in a release, or in the folders around it that hold results."
     paths = set(release.rglob(name))
-    folders = (".", "metrics", "results/metrics", "statistical_analysis", "reasoning_benchmarking")
-    for outer_folder, folder in product(release.parents[:3], folders):
+    folder_names = (".", "metrics", "results/metrics", "statistical_analysis", "reasoning_benchmarking")
+    for outer_folder, folder in product(release.parents[:3], folder_names):
         paths |= set((outer_folder / folder).glob(name))
     return sorted(paths)
 
 
-def _find_fullest_folder(release: Path, name: str) -> list[Path]:
+def _list_fullest_folder(release: Path, name: str) -> list[Path]:
     "Files of a name's pattern in the folder of a release that has most of them."
     files = sorted(release.rglob(name))
-    fullest_folder = Counter(f.parent for f in files).most_common(1)
-    return [f for f in files if f.parent == fullest_folder[0][0]]
+    folder_counts = Counter(f.parent for f in files).most_common(1)
+    return [f for f in files if f.parent == folder_counts[0][0]]
 
 
 def released_results(release: str | Path) -> tuple[pd.DataFrame, pd.DataFrame]:  # as of result_table
@@ -373,7 +375,7 @@ def authors_results(stage: Any, *, release: Path | None, **unused: Any) -> Itera
     recorded_results = results.assign(origin="recorded")  # whether their answers are here or not
     yield stage.table("results", recorded_results, "The authors' result files", absent=why_absent, show=False)
     yield stage.table("unread", unread_files, "Result files that hold no number", absent=why_absent)
-    answer_files = _find_fullest_folder(release, "*_zero-shot_None_0.csv") if release else []
+    answer_files = _list_fullest_folder(release, "*_zero-shot_None_0.csv") if release else []
     source_counts = source_questions(answer_files[0]) if answer_files else pd.DataFrame()
     yield stage.table("rows", source_counts, "Questions of the released answers", absent=why_absent)
     is_of_files = test_table["accuracies"] == "result files"

@@ -80,19 +80,20 @@ def _panel_draw(a: argparse.Namespace) -> None:
         tie_breaker=pseudonym_by_name[a.tie_breaker] if a.tie_breaker else None,
         seed=p["seed"] if a.seed is None else a.seed,
     )
-    facts = drawn_round.about | {"study": a.study}
-    rounds.write_round(drawn_round._replace(about=facts), a.to)
+    round_facts = drawn_round.about | {"study": a.study}
+    rounds.write_round(drawn_round._replace(about=round_facts), a.to)
     n_by_reason = population.left_out
     answered_in_words = f"{len(population.items)} items answered by {', '.join(population.students)}"
     print(f"{answered_in_words}; left out: {sum(n_by_reason.values())}")
     for reason, n in n_by_reason.items():
         print(f"  {n}: {reason}")
-    print(f"drawn: {facts['drawn']['without']} without a lexical match, {facts['drawn']['with a match']} with one")
-    print(f"{a.core} items go to all {len(facts['raters'])} raters, the others to {a.per_item}")
+    n_drawn = round_facts["drawn"]
+    print(f"drawn: {n_drawn['without']} without a lexical match, {n_drawn['with a match']} with one")
+    print(f"{a.core} items go to all {len(round_facts['raters'])} raters, the others to {a.per_item}")
     name_by_pseudonym = {
         pseudonym_by_name[r]: f"{r} ({pseudonym_by_name[r]})" for r in pseudonym_by_name if r != pseudonym_by_name[r]
     }
-    print("tasks by rater: " + ", ".join(f"{name_by_pseudonym.get(r, r)} {n}" for r, n in facts["loads"].items()))
+    print("tasks by rater: " + ", ".join(f"{name_by_pseudonym.get(r, r)} {n}" for r, n in round_facts["loads"].items()))
     print(f"{a.to}: config.xml is the page, tasks-RATER.json a project each; key.json is for you alone")
     print("save each rater's JSON export beside them as export-RATER.json")
 

@@ -262,17 +262,17 @@ def judge_confidences(
         passed=as_scores(judgment_rows["label"].to_numpy(object)), confidence=judgment_rows["confidence"].astype(float)
     )
     first_rows = judgment_rows[judgment_rows["repeat"] == 0]
-    tables = [pd.DataFrame(columns=CONFIDENCES)]
+    confidence_tables = [pd.DataFrame(columns=CONFIDENCES)]
     for judge, g in judgment_rows.groupby("judge"):
         if g["confidence"].notna().any():
             judge_rows = first_rows[first_rows["judge"] == judge]
             own_confidence = judge_rows["confidence"].where(judge_rows["passed"].notna())
-            tables.append(judge_rows.assign(confidence_is="its own", confidence=own_confidence))
+            confidence_tables.append(judge_rows.assign(confidence_is="its own", confidence=own_confidence))
         elif g["repeat"].max() > 0:
-            tables.append(_vote_majorities(g, str(judge), "share of repetitions", 2))
+            confidence_tables.append(_vote_majorities(g, str(judge), "share of repetitions", 2))
     if first_rows["judge"].nunique() > 1:
-        tables.append(_vote_majorities(first_rows, JURY, "share of judges", quorum))
-    return pd.concat([f[CONFIDENCES] for f in tables if len(f)] or tables, ignore_index=True)
+        confidence_tables.append(_vote_majorities(first_rows, JURY, "share of judges", quorum))
+    return pd.concat([f[CONFIDENCES] for f in confidence_tables if len(f)] or confidence_tables, ignore_index=True)
 
 # %% ../../../nbs/studies/medqade/06_judges.ipynb #36b5250f
 def people_say(panel: Panel, labels: np.ndarray) -> pd.DataFrame:  # item_id, target, people

@@ -156,13 +156,11 @@ def load_exports(folder: str | Path) -> Annotated:  # ratings, and counts over a
             r.model_copy(update={"source": r.source.replace(file.name, export_name)}) for r in export.ratings
         ]
         for r in file_ratings:
-            subject = (r.item_id, r.rater, r.target)
-            if subject in first_exports:
-                actual = (
-                    f"{r.rater} twice on {r.target} ({export_name} and {first_exports[subject]}); keep one of the files"
-                )
+            rating_key = (r.item_id, r.rater, r.target)
+            if rating_key in first_exports:
+                actual = f"{r.rater} twice on {r.target} ({export_name} and {first_exports[rating_key]}); keep one of the files"
                 refuse(f"load_exports: a rater must rate a thing once; got {actual}")
-            first_exports[subject] = export_name
+            first_exports[rating_key] = export_name
         ratings += file_ratings
     return Annotated(ratings, dict(n_by_outcome))
 

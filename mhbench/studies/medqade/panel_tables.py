@@ -73,8 +73,8 @@ class Panel(NamedTuple):
     @property
     def answers(self) -> pd.DataFrame:  # item_id, student
         "Whose answer to which item each column of `flat` is."
-        students = np.repeat(self.students, len(self.item_ids))
-        return pd.DataFrame({"item_id": np.tile(self.item_ids, len(self.students)), "student": students})
+        student_of_column = np.repeat(self.students, len(self.item_ids))
+        return pd.DataFrame({"item_id": np.tile(self.item_ids, len(self.students)), "student": student_of_column})
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #54163d97
 def panel_of(ratings: Iterable[Rating], tie_breaker: str | None = None) -> Panel:
@@ -469,11 +469,11 @@ def members_table(
 
 def noninferior_judges(table: pd.DataFrame) -> str:  # of members_table
     "How many of all judges are non-inferior, simulated ones apart."
-    as_good, simulated = table["verdict"] == "non-inferior", table["annotator"].map(style.simulated)
-    if not simulated.any() or simulated.all():
-        return f"{as_good.sum()} of {len(table)}{' simulated' * bool(len(table) and simulated.all())} judges"
-    counts_in_words = f"{as_good[simulated].sum()} of {simulated.sum()} simulated"
-    counts_in_words += f" and {as_good[~simulated].sum()} of {(~simulated).sum()} other"
+    is_noninferior, is_simulated = table["verdict"] == "non-inferior", table["annotator"].map(style.simulated)
+    if not is_simulated.any() or is_simulated.all():
+        return f"{is_noninferior.sum()} of {len(table)}{' simulated' * bool(len(table) and is_simulated.all())} judges"
+    counts_in_words = f"{is_noninferior[is_simulated].sum()} of {is_simulated.sum()} simulated"
+    counts_in_words += f" and {is_noninferior[~is_simulated].sum()} of {(~is_simulated).sum()} other"
     return f"{counts_in_words} judges"
 
 

@@ -55,11 +55,11 @@ def population(
     items = [i for i in items if task_of(i).term]
     plain_responses = [r for r in responses if r.mode == "zero_shot" and r.sample == 0 and not r.votes]
     answer_by_key = {(r.model, r.item_id): _answer_as_shown(r) for r in plain_responses if r.status != "error"}
-    answering = sorted({model for model, _ in answer_by_key})
-    student_names = list(students) if students is not None else answering
-    silent_students = [s for s in student_names if s not in answering]
+    who_answered = sorted({model for model, _ in answer_by_key})
+    student_names = list(students) if students is not None else who_answered
+    silent_students = [s for s in student_names if s not in who_answered]
     if silent_students or not student_names:
-        refuse(f"population: students must have answered (there are {answering}); got {silent_students or 'nobody'}")
+        refuse(f"population: students must have answered (there are {who_answered}); got {silent_students or 'nobody'}")
     n_by_reason: Counter[str] = Counter()
     complete_items = []
     for i in items:

@@ -191,6 +191,6 @@ def planted_truth(
         expected_bias(judge_by_name[a], judge_by_name[m], np.array(right_by_student[m]), SIMULATED_JUDGES)
         for a, m in judged_pairs
     ]
-    quantity = "self-preference towards " + related_rows["student"]
-    bias_rows = related_rows.assign(model=related_rows["annotator"], truth=true_biases, quantity=quantity)
+    bias_names = "self-preference towards " + related_rows["student"]
+    bias_rows = related_rows.assign(model=related_rows["annotator"], truth=true_biases, quantity=bias_names)
     return beside_truth(pd.concat([share_rows, bias_rows], ignore_index=True))

@@ -53,8 +53,8 @@ def scores_from_sliders(
     mapping: Reading = "shown",  # how the orders are read
 ) -> np.ndarray:  # (..., n_options), in the order of the options
     "Scores of options from sliders in places."
-    places = np.argsort(orders, -1) if mapping == "shown" else orders
-    return np.take_along_axis(sliders, places, -1)
+    option_places = np.argsort(orders, -1) if mapping == "shown" else orders
+    return np.take_along_axis(sliders, option_places, -1)
 
 
 def sliders_from_scores(

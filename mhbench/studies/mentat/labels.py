@@ -218,11 +218,13 @@ def _labels_by_question(model: str, data: tuple, ridge: float, n_boot: int, seed
         scores, question_codes, weights, ridge
     )
     n_ties = int(pairwise_ties(scores).sum() / 2)
-    facts: dict = dict(
+    model_facts: dict = dict(
         n_pairs=int(pairwise_wins(scores).sum()), n_ties=n_ties, n_ties_used=n_ties if is_ranking_model else 0
     )
-    facts |= dict(nll=nlls[0].sum(), nll_of="rankings" if is_ranking_model else "pairs with a winner", n_unconverged=0)
-    return _Labels(question_names, probs[0], probs[1:], facts)
+    model_facts |= dict(
+        nll=nlls[0].sum(), nll_of="rankings" if is_ranking_model else "pairs with a winner", n_unconverged=0
+    )
+    return _Labels(question_names, probs[0], probs[1:], model_facts)
 
 
 def _hierarchical_labels(model: str, data: tuple, penalty: float, n_boot: int, seed: int) -> _Labels:
@@ -230,10 +232,12 @@ def _hierarchical_labels(model: str, data: tuple, penalty: float, n_boot: int, s
     offset = cast(Literal["paper", "symmetric"], model.split(", ")[1])
     refits = bootstrap_preferences(*data, n=n_boot, seed=seed, offset=offset, penalty=penalty)
     f = refits.fit
-    facts: dict = dict(n_pairs=f.n_pairs, n_ties=int(pairwise_ties(data[0]).sum() / 2), n_ties_used=f.n_ties, nll=f.nll)
-    facts |= dict(nll_of="all pairs, penalised" if offset == "symmetric" else "pairs with a winner, penalised")
+    model_facts: dict = dict(
+        n_pairs=f.n_pairs, n_ties=int(pairwise_ties(data[0]).sum() / 2), n_ties_used=f.n_ties, nll=f.nll
+    )
+    model_facts |= dict(nll_of="all pairs, penalised" if offset == "symmetric" else "pairs with a winner, penalised")
     return _Labels(
-        f.questions, f.probs, refits.probs.replicates, facts | {"n_unconverged": refits.n_unconverged}, refits
+        f.questions, f.probs, refits.probs.replicates, model_facts | {"n_unconverged": refits.n_unconverged}, refits
     )
 
 # %% ../../../nbs/studies/mentat/03_labels.ipynb #492285b7
@@ -251,12 +255,12 @@ def _refit_limits(replicates: np.ndarray, is_wrong: np.ndarray) -> tuple[np.ndar
     return percentile_interval(np.array([soft_labels(r, is_wrong) for r in replicates]))
 
 
-def _top_k_rows(fitted: _Labels, probs: np.ndarray, creators: Mapping[str, int]) -> list[dict]:
+def _top_k_rows(fitted_labels: _Labels, probs: np.ndarray, creators: Mapping[str, int]) -> list[dict]:
     "Share of questions whose creator's answer is among the k most preferred options, for every k."
-    answered_indices = [k for k, q in enumerate(fitted.questions) if q in creators]
+    answered_indices = [k for k, q in enumerate(fitted_labels.questions) if q in creators]
     if not answered_indices:
         return []
-    creator_options = np.array([creators[fitted.questions[k]] for k in answered_indices])
+    creator_options = np.array([creators[fitted_labels.questions[k]] for k in answered_indices])
     shares_by_question = top_k(
         probs[answered_indices], creator_options, weights=np.eye(len(answered_indices))
     )  # of every question alone
@@ -310,19 +314,21 @@ def label_tables(
             (_hierarchical_labels, penalty) if model.startswith("hier") else (_labels_by_question, ridge)
         )
         n_refits = n_boot_rankings if model == "Plackett-Luce" else n_boot
-        fitted = fit_labels(model, rating_data, penalty_weight, n_refits, seed)
-        if fitted.fit is not None and not creators_rate:
-            fit_by_offset[model.split(", ")[1]] = fitted.fit
-        is_wrong = _wrong_mask(fitted.questions, fitted.probs.shape[1], wrong_options or {})
-        probs = soft_labels(fitted.probs, is_wrong)
-        low, high = _refit_limits(fitted.replicates, is_wrong)
-        option_rows = label_frame(fitted.questions, probability=probs, refits_low=low, refits_high=high, wrong=is_wrong)
+        fitted_labels = fit_labels(model, rating_data, penalty_weight, n_refits, seed)
+        if fitted_labels.fit is not None and not creators_rate:
+            fit_by_offset[model.split(", ")[1]] = fitted_labels.fit
+        is_wrong = _wrong_mask(fitted_labels.questions, fitted_labels.probs.shape[1], wrong_options or {})
+        probs = soft_labels(fitted_labels.probs, is_wrong)
+        low, high = _refit_limits(fitted_labels.replicates, is_wrong)
+        option_rows = label_frame(
+            fitted_labels.questions, probability=probs, refits_low=low, refits_high=high, wrong=is_wrong
+        )
         row_head = {"model": model, "creators": creators_rate}
         label_parts.append(pd.DataFrame(row_head | dict(option_rows.round(12))))  # a worth of 1e-30 is 0 to any reader
-        fact_rows.append(row_head | {"n": len(rating_data[0]), "n_boot": n_refits} | fitted.facts)
-        label = f"{model} ({'creators among the raters' if creators_rate else 'without creators'})"
-        row_head |= {"in_sample": creators_rate, "label": label}
-        top_k_rows += [row_head | r for r in _top_k_rows(fitted, probs, creators or {})]
+        fact_rows.append(row_head | {"n": len(rating_data[0]), "n_boot": n_refits} | fitted_labels.facts)
+        model_label = f"{model} ({'creators among the raters' if creators_rate else 'without creators'})"
+        row_head |= {"in_sample": creators_rate, "label": model_label}
+        top_k_rows += [row_head | r for r in _top_k_rows(fitted_labels, probs, creators or {})]
     label_rows = pd.concat(label_parts, ignore_index=True).merge(
         _mean_scores(arrays), on=["question", "option"], how="left"
     )

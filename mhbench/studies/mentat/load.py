@@ -72,7 +72,7 @@ def load_mentat_results(
     """
     item_by_id = {i.item_id: i for i in questions}
     files = result_files(Path(folder).expanduser())
-    prompt_rows, replies = [], []
+    prompt_rows, placed_replies = [], []
     n_prompts = Counter[tuple[str, str]]()
     item_id_by_prompt: dict[tuple[str, str], str] = {}  # set and prompt -> item
     for set_name in sets:
@@ -83,13 +83,14 @@ def load_mentat_results(
     for file, (model, set_name) in files.items():
         if set_name not in sets:
             continue
-        table = pickled_table(open_part(file, password), file.name)
-        if lacking := [c for c in _COLUMNS if c not in table]:
+        result_rows = pickled_table(open_part(file, password), file.name)
+        if missing_columns := [c for c in _COLUMNS if c not in result_rows]:
             refuse(
-                f"load_mentat_results: columns must include {', '.join(_COLUMNS)}; got none of {lacking} ({file.name})"
+                f"load_mentat_results: columns must include {', '.join(_COLUMNS)}"
+                f"; got none of {missing_columns} ({file.name})"
             )
-        table = table.astype(object).where(table.notna(), None)
-        for n, row in enumerate(table.to_dict("records")):
+        result_rows = result_rows.astype(object).where(result_rows.notna(), None)
+        for n, row in enumerate(result_rows.to_dict("records")):
             place = f"{file.name}:row {n}"
             base_id = f"mentat-{row['q_id']}"
             prompt = (set_name, row["prompt_mcq"])
@@ -108,8 +109,8 @@ def load_mentat_results(
                 item_id_by_prompt[prompt] = item["item_id"]
             response_fields: dict[str, Any] = {"origin": "recorded", "attempts": 0, "cost_usd": None, "model": model}
             response_fields |= {"item_id": item_id_by_prompt[prompt], "study": "mentat", "mode": "zero_shot"}
-            replies.append((place, response_fields | _reply_fields(row["model_response"], place)))
-    return validate(prompt_rows, Item, unique="item_id").records, validate(replies, Response).records
+            placed_replies.append((place, response_fields | _reply_fields(row["model_response"], place)))
+    return validate(prompt_rows, Item, unique="item_id").records, validate(placed_replies, Response).records
 
 # %% ../../../nbs/studies/mentat/07_load.ipynb #5cd236bd
 def _questions_or_prompts(

@@ -259,7 +259,7 @@ def pickled_table(data: bytes, name: str = "table") -> pd.DataFrame:
     """
     parquet_file = corpora() / ".converted" / hashlib.sha256(_FORM + data).hexdigest()
     if not parquet_file.exists():
-        paths = os.pathsep.join(filter(None, sys.path))
+        import_paths = os.pathsep.join(filter(None, sys.path))
         memory_settings = {
             "OPENBLAS_NUM_THREADS": "1",
             "ARROW_DEFAULT_MEMORY_POOL": "system",
@@ -268,7 +268,7 @@ def pickled_table(data: bytes, name: str = "table") -> pd.DataFrame:
             [sys.executable, "-P", "-c", _CHILD],
             input=data,
             capture_output=True,
-            env={"PYTHONPATH": paths} | memory_settings,
+            env={"PYTHONPATH": import_paths} | memory_settings,
         )
         if finished_process.returncode:
             reason = (

@@ -89,10 +89,10 @@ def slider_severities(arrays: AnnotationArrays) -> pd.DataFrame:  # rater, n (op
     """How far each rater's sliders stand below the others' of the same options. Intervals count questions: a rater's
     options of a question, and annotations of it again, are not independent.
     """
-    rows = score_rows(arrays).dropna(subset=["value"])
-    question, option, rater = (rows[column].to_numpy(str) for column in ("question", "option", "rater"))
-    option_keys = np.char.add(np.char.add(question, " "), option)
-    return severities(rows["value"].to_numpy(), option_keys, rater, cases=question, within=(0, 100))
+    slider_rows = score_rows(arrays).dropna(subset=["value"])
+    questions, options, raters = (slider_rows[column].to_numpy(str) for column in ("question", "option", "rater"))
+    option_keys = np.char.add(np.char.add(questions, " "), options)
+    return severities(slider_rows["value"].to_numpy(), option_keys, raters, cases=questions, within=(0, 100))
 
 # %% ../../../nbs/studies/mentat/08_preferences.ipynb #8681bfe3
 T = TypeVar("T")

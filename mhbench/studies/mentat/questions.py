@@ -108,11 +108,13 @@ def _find_release_file(path: str | Path, stem: str, suffix: str, caller: str) ->
         actual = f"{path.name!r}, which is not there; clone the authors' repository"
         refuse(f"{caller}: path must be the release's folder or a file of it; got {actual}", error=FileNotFoundError)
     typed_files = [f for f in sorted(path.iterdir()) if f.name.lower().endswith((suffix, suffix + ".aes"))]
-    matches = [f for f in typed_files if stem in f.name.lower()]
-    if len(matches) != 1:
+    matching_files = [f for f in typed_files if stem in f.name.lower()]
+    if len(matching_files) != 1:
         rule = f"hold one {suffix} or {suffix}.aes file with {stem!r} in its name"
-        refuse(f"{caller}: path must {rule}; got {[f.name for f in matches]} ({path.name}); name the file itself")
-    return matches[0]
+        refuse(
+            f"{caller}: path must {rule}; got {[f.name for f in matching_files]} ({path.name}); name the file itself"
+        )
+    return matching_files[0]
 
 
 def open_part(path: Path, password: str | None) -> bytes:
@@ -209,12 +211,14 @@ def load_mentat(
         refuse(f"load_mentat: sets must be a list of names; got {sets!r}; write [{sets}]")
     if sets:
         return list(chain.from_iterable(load_mentat_set(path, password, name) for name in sets))
-    file = _find_release_file(path, "question", ".csv", "load_mentat")
+    question_file = _find_release_file(path, "question", ".csv", "load_mentat")
     optional_columns = ("", "Unnamed: 0", "canary")
-    rows = checked_rows(open_part(file, password), MENTAT_COLUMNS, optional_columns, file.name, "load_mentat")
+    rows = checked_rows(
+        open_part(question_file, password), MENTAT_COLUMNS, optional_columns, question_file.name, "load_mentat"
+    )
     items = validate(((place, _item_fields(place, row)) for place, row in rows), Item, unique="item_id").records
     if not items:
-        refuse(f"load_mentat: file must hold questions; got none ({file.name}); download it again")
+        refuse(f"load_mentat: file must hold questions; got none ({question_file.name}); download it again")
     return items
 
 # %% ../../../nbs/studies/mentat/01_questions.ipynb #ac65acef
@@ -249,8 +253,8 @@ def without_prompt(row: dict, place: str) -> tuple[str, list[str]]:
 def prompt_item(place: str, row: dict, name: str, k: int, order: list[int]) -> dict:
     "One prompt of an evaluation set as the fields of an Item; `k` counts the prompts of its question."
     q = f"mentat-{row['q_id']}"
-    labels = [float(x) for x in row["labels"]]
-    text, options = without_prompt(row, place)
+    label_probs = [float(x) for x in row["labels"]]
+    question_text, options = without_prompt(row, place)
     variant = {"set": name, "gender": row["gender"].removeprefix("text_")}
     if row["age"] is not None:
         variant["age"] = str(int(row["age"]))
@@ -258,8 +262,8 @@ def prompt_item(place: str, row: dict, name: str, k: int, order: list[int]) -> d
         variant["ethnicity"] = row["nat"]
     fields: dict[str, Any] = {"item_id": f"{q}.{name}.{k}", "base_id": q, "group_id": q, "study": "mentat"}
     fields |= {"task": "multiple_choice", "category": row["category"], "split": row["split"], "variant": variant}
-    fields |= {"question": text, "options": options, "order": order}
-    fields |= {"key": most_probable(labels), "soft_labels": labels}
+    fields |= {"question": question_text, "options": options, "order": order}
+    fields |= {"key": most_probable(label_probs), "soft_labels": label_probs}
     fields["soft_labels_low"] = [float(x) for x in row["labels_lower_bound"]]
     fields["soft_labels_high"] = [float(x) for x in row["labels_upper_bound"]]
     fields["origin"] = {"labels": "results file" if name.endswith("_results") else "evaluation sets"}
@@ -278,23 +282,27 @@ def load_mentat_set(
     if name not in RELEASE_SETS:
         actual = f"{name!r}; for sets drawn anew see mhbench.steps.variants"
         refuse(f"load_mentat_set: name must be one of {', '.join(RELEASE_SETS)}; got {actual}")
-    file = _find_release_file(path, "eval_data", ".zip", "load_mentat_set")
-    content_by_member = read_archive(open_part(file, password), (".arrow",), file.name)
+    zip_file = _find_release_file(path, "eval_data", ".zip", "load_mentat_set")
+    content_by_member = read_archive(open_part(zip_file, password), (".arrow",), zip_file.name)
     set_members = {m: b for m, b in content_by_member.items() if f"/{RELEASE_SETS[name]}/" in f"/{m}"}
     if not set_members:
-        refuse(f"load_mentat_set: archive must hold {RELEASE_SETS[name]}; got none ({file.name}); download it again")
+        refuse(
+            f"load_mentat_set: archive must hold {RELEASE_SETS[name]}; got none ({zip_file.name}); download it again"
+        )
     rows = []
     n_prompts: Counter[int] = Counter()
-    for member, data in sorted(set_members.items()):
+    for member, member_bytes in sorted(set_members.items()):
         try:
-            table = pa.ipc.open_stream(data).read_all()
+            prompt_table = pa.ipc.open_stream(member_bytes).read_all()
         except pa.ArrowInvalid as e:
-            refuse(f"load_mentat_set: {member} must be an Arrow stream; got {e} ({file.name}); download it again")
-        if set(table.column_names) != {*PROMPT_COLUMNS, "random_order"}:
-            actual = f"{', '.join(table.column_names)} ({file.name}:{member}); {_KNOWN}"
+            refuse(
+                f"load_mentat_set: {member} must be an Arrow stream; got {e} ({zip_file.name}); download it again"
+            )
+        if set(prompt_table.column_names) != {*PROMPT_COLUMNS, "random_order"}:
+            actual = f"{', '.join(prompt_table.column_names)} ({zip_file.name}:{member}); {_KNOWN}"
             refuse(f"load_mentat_set: columns must be {', '.join(PROMPT_COLUMNS)}, random_order; got {actual}")
-        for n, row in enumerate(table.to_pylist()):
-            place = f"{file.name}:{member}:row {n}"
+        for n, row in enumerate(prompt_table.to_pylist()):
+            place = f"{zip_file.name}:{member}:row {n}"
             order = [int(k) for k in row["random_order"]]
             rows.append((place, prompt_item(place, row, name, n_prompts[row["q_id"]], order)))
             n_prompts[row["q_id"]] += 1

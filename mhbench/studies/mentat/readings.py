@@ -63,14 +63,14 @@ def both_readings(arrays: AnnotationArrays) -> dict[str, AnnotationArrays]:  # t
 _ROW = ["n", "estimate", "ci_low", "ci_high", "interval"]
 
 
-def _correlation_with_others(arrays: AnnotationArrays, selected: np.ndarray, yardstick: np.ndarray) -> np.ndarray:
+def _correlation_with_others(arrays: AnnotationArrays, is_selected: np.ndarray, is_yardstick: np.ndarray) -> np.ndarray:
     "Correlation of each wanted annotation with the mean of other raters' yardstick annotations of its question."
     correlations = np.full(len(arrays.scores), np.nan)
-    for i in np.flatnonzero(selected):
-        by_others = yardstick & (arrays.questions == arrays.questions[i]) & (arrays.raters != arrays.raters[i])
-        if by_others.any():
+    for i in np.flatnonzero(is_selected):
+        is_by_others = is_yardstick & (arrays.questions == arrays.questions[i]) & (arrays.raters != arrays.raters[i])
+        if is_by_others.any():
             with np.errstate(invalid="ignore"):  # a flat profile correlates with none
-                correlations[i] = np.corrcoef(arrays.scores[i], arrays.scores[by_others].mean(0))[0, 1]
+                correlations[i] = np.corrcoef(arrays.scores[i], arrays.scores[is_by_others].mean(0))[0, 1]
     return correlations
 
 
@@ -264,11 +264,11 @@ def reading_labels(
     item_ids = {i.item_id for i in labelled_items}
     if not any(r.item_id in item_ids and r.mode != "free_form" for r in responses):
         return {}
-    tables: dict[str, pd.DataFrame | None] = {}
-    for (reading, creators), g in sorted(table.groupby(["reading", "creators"]), key=lambda x: x[0][0] != "shown"):
-        name = _CALLED[reading] + (", creators among the raters" if creators else "")
-        tables[name] = g.drop(columns=["reading", "creators"])
-    return tables | {own_labels(labelled_items): None}
+    tables_by_name: dict[str, pd.DataFrame | None] = {}
+    for (reading, creators_rate), g in sorted(table.groupby(["reading", "creators"]), key=lambda x: x[0][0] != "shown"):
+        label_name = _CALLED[reading] + (", creators among the raters" if creators_rate else "")
+        tables_by_name[label_name] = g.drop(columns=["reading", "creators"])
+    return tables_by_name | {own_labels(labelled_items): None}
 
 # %% ../../../nbs/studies/mentat/05_readings.ipynb #a86766bd
 def beside_published(fits: Mapping[tuple[str, str, bool], HierarchicalFit], items: Iterable[Item]) -> pd.DataFrame:
@@ -277,16 +277,20 @@ def beside_published(fits: Mapping[tuple[str, str, bool], HierarchicalFit], item
     Columns: published, reading, offset, creators, n (questions), n_same (the same most preferred option),
     largest_difference (of two probabilities).
     """
-    published: dict[tuple[str, str], np.ndarray] = {}  # what it is called, and the question -> probabilities
+    published_by_question: dict[
+        tuple[str, str], np.ndarray
+    ] = {}  # what it is called, and the question -> probabilities
     for i in items:
         if i.soft_labels is not None and max(i.soft_labels) < 1:
             option_order = range(len(i.options)) if i.order is None else i.order
-            published[own_labels([i]), i.base] = np.array(i.soft_labels)[np.argsort(option_order)]
+            published_by_question[own_labels([i]), i.base] = np.array(i.soft_labels)[np.argsort(option_order)]
     rows = []
-    for label_source in sorted({label_source for label_source, _ in published}):
-        for (reading, offset, creators), fit in fits.items():
+    for label_source in sorted({label_source for label_source, _ in published_by_question}):
+        for (reading, offset, creators_rate), fit in fits.items():
             published_labels = [
-                (k, published[label_source, q]) for k, q in enumerate(fit.questions) if (label_source, q) in published
+                (k, published_by_question[label_source, q])
+                for k, q in enumerate(fit.questions)
+                if (label_source, q) in published_by_question
             ]
             if not published_labels:
                 continue
@@ -296,7 +300,7 @@ def beside_published(fits: Mapping[tuple[str, str, bool], HierarchicalFit], item
                 "n": len(published_labels),
                 "n_same": int((fit_probs.argmax(1) == published_probs.argmax(1)).sum()),
             }
-            row_head = {"published": label_source, "reading": reading, "offset": offset, "creators": creators}
+            row_head = {"published": label_source, "reading": reading, "offset": offset, "creators": creators_rate}
             rows.append(
                 row_head | comparison_counts | {"largest_difference": float(np.abs(fit_probs - published_probs).max())}
             )
@@ -315,7 +319,7 @@ def score_by_labels(
 
     Raises: ValueError where no item is labelled in every set.
     """
-    question_sets = [set(frame["question"]) for frame in labels.values() if frame is not None]
+    question_sets = [set(set_labels["question"]) for set_labels in labels.values() if set_labels is not None]
     labelled_questions = set.intersection(*question_sets) if question_sets else {i.base for i in items}
     labelled_items = [i for i in items if i.base in labelled_questions and task_of(i).choice]
     item_ids = {i.item_id for i in labelled_items}
@@ -325,14 +329,14 @@ def score_by_labels(
         refuse(f"score_by_labels: responses must {rule}; got none; look at the ids of labels and items")
     answer_columns = ["model", "mode", "item_id"]
     correct_by_set = {}
-    for name, frame in labels.items():
-        relabelled_items = labelled_items if frame is None else with_soft_labels(labelled_items, frame)
-        scored = score_responses(relabelled_items, answers)
-        item_facts = scored.groupby(answer_columns, sort=True).agg(
+    for name, set_labels in labels.items():
+        relabelled_items = labelled_items if set_labels is None else with_soft_labels(labelled_items, set_labels)
+        scored_answers = score_responses(relabelled_items, answers)
+        item_facts = scored_answers.groupby(answer_columns, sort=True).agg(
             category=("category", "first"), cluster=("cluster", "first")
         )
         correct_by_set[name] = (
-            where_read(scored, ["model", "mode"]).groupby(answer_columns, sort=True)["correct"].mean()
+            where_read(scored_answers, ["model", "mode"]).groupby(answer_columns, sort=True)["correct"].mean()
         )
     correct_table = item_facts.assign(**correct_by_set).dropna(subset=list(correct_by_set))
     first_set, *other_sets = correct_by_set
@@ -343,10 +347,10 @@ def score_by_labels(
         for name, group in [("all", g), *g.groupby("category", sort=True)]:
             for column in sorted(correct_table.columns[2:], key=lambda name: labels.get(name, "") is not None):
                 x = group[column].to_numpy(float)
-                cluster = group["cluster"].to_numpy()
-                row = dict(model=model, mode=mode, category=name, labels=column, n_clusters=len(set(cluster)))
+                clusters = group["cluster"].to_numpy()
+                row = dict(model=model, mode=mode, category=name, labels=column, n_clusters=len(set(clusters)))
                 bounds = {"share": True} if column in correct_by_set else {"within": (-1.0, 1.0)}
-                accuracy = estimate(mean, x, clusters=cluster, **bounds, seed=0)
+                accuracy = estimate(mean, x, clusters=clusters, **bounds, seed=0)
                 rows.append(row | accuracy.row())
     return pd.DataFrame(rows, columns=["model", "mode", "category", "labels", "n_clusters", *_ROW])
 
@@ -360,11 +364,13 @@ def by_labels(stage: Any, *, core: str | None, **unused: Any) -> Iterator[Any]:
     the labels decide.
     """
     items = [i for i in stage.items if core is None or i.variant.get("set") == core]
-    labels = {}
+    labels_by_name = {}
     if stage.has("preferences", "labels_by_reading"):
-        labels = reading_labels(stage.read("preferences", "labels_by_reading"), items, stage.responses)
-    if labels:
+        labels_by_name = reading_labels(stage.read("preferences", "labels_by_reading"), items, stage.responses)
+    if labels_by_name:
         other_labels = stage.read("preferences", "labels")[["question", "option", "beside", "beside_probability"]]
-        labels[other_labels["beside"].iloc[0]] = other_labels.rename(columns={"beside_probability": "probability"})
-    table = score_by_labels(items, stage.responses, labels) if labels else pd.DataFrame()
+        labels_by_name[other_labels["beside"].iloc[0]] = other_labels.rename(
+            columns={"beside_probability": "probability"}
+        )
+    table = score_by_labels(items, stage.responses, labels_by_name) if labels_by_name else pd.DataFrame()
     yield stage.table("by_labels", table, "Accuracy against the labels of either reading", show=False)

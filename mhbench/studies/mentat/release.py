@@ -68,13 +68,15 @@ def counts_by_list(items: Sequence[Item], lists: Mapping[str, set[int]]) -> pd.D
     "How many questions each list has, by category, and how many its split leaves for evaluation."
     category_by_number = {_question_number(i.base): i.category or "" for i in items}
     rows = []
-    for name, ids in lists.items():
-        categories = pd.Series([category_by_number.get(k, "not in the question file") for k in sorted(ids)], dtype=str)
-        n_evaluated = len(evaluation_ids(ids))
-        n_by_group = {"all": len(ids), **categories.value_counts().sort_index().to_dict()}
+    for list_name, list_ids in lists.items():
+        categories = pd.Series(
+            [category_by_number.get(k, "not in the question file") for k in sorted(list_ids)], dtype=str
+        )
+        n_evaluated = len(evaluation_ids(list_ids))
+        n_by_group = {"all": len(list_ids), **categories.value_counts().sort_index().to_dict()}
         n_by_group["triage and documentation"] = int(categories.isin(["triage", "documentation"]).sum())
-        n_by_group |= {"for evaluation": n_evaluated, "held back": len(ids) - n_evaluated}
-        rows += [{"list": name, "group": group, "n": int(n)} for group, n in n_by_group.items()]
+        n_by_group |= {"for evaluation": n_evaluated, "held back": len(list_ids) - n_evaluated}
+        rows += [{"list": list_name, "group": group, "n": int(n)} for group, n in n_by_group.items()]
     return pd.DataFrame(rows)
 
 # %% ../../../nbs/studies/mentat/09_release.ipynb #222502bf
@@ -82,7 +84,7 @@ def _list_ages(prompts: Iterable[Item]) -> list[int]:
     return [int(i.variant["age"]) for i in prompts if "age" in i.variant]
 
 
-def _count_set(name: str, prompts: Sequence[Item], splits: Mapping[str, set[int]]) -> dict[str, Any]:
+def _count_set(set_name: str, prompts: Sequence[Item], splits: Mapping[str, set[int]]) -> dict[str, Any]:
     question_and_gender = [(_question_number(i.base), i.variant.get("gender")) for i in prompts]
     prompt_table = pd.DataFrame(question_and_gender, columns=["question", "gender"])
     ages = _list_ages(prompts)
@@ -90,7 +92,7 @@ def _count_set(name: str, prompts: Sequence[Item], splits: Mapping[str, set[int]
     n_prompts = genders_by_question.size()
     matching_splits = [split for split, ids in splits.items() if ids == set(prompt_table["question"])]
     return {
-        "set": name,
+        "set": set_name,
         "prompts": len(prompt_table),
         "questions": len(n_prompts),
         "a_question": int(n_prompts.max()),  # prompts
@@ -227,11 +229,11 @@ def bootstrap_ends(right: int, n: int) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def _share_with_distances(right: int, n: int) -> dict[str, Any]:
+def _share_with_distances(n_right: int, n: int) -> dict[str, Any]:
     "A share with the distances to its limits, as the paper prints them."
-    low, high = bootstrap_ends(right, n) if n else (np.nan, np.nan)
-    share = right / n if n else np.nan
-    return {"n": n, "right": right, "estimate": share, "up": high - share, "down": share - low}
+    low, high = bootstrap_ends(n_right, n) if n else (np.nan, np.nan)
+    share = n_right / n if n else np.nan
+    return {"n": n, "right": n_right, "estimate": share, "up": high - share, "down": share - low}
 
 # %% ../../../nbs/studies/mentat/09_release.ipynb #12abfb54
 def _mark_categories(marks: pd.DataFrame, **row_head: str) -> list[dict[str, Any]]:  # columns category, correct
@@ -288,14 +290,14 @@ def notebook_averages(text: str) -> pd.DataFrame:  # models, group, mean, error
     rows, block_index = [], -1
     for group, mean_accuracy, half_width in re.findall(r"^([\w -]+)\t +([\d.]+) \+- ([\d.]+)$", text, re.M):
         block_index += group == "All Combined"
-        models = ("all models", "only OpenAI and Anthropic")[block_index % 2]
+        model_group = ("all models", "only OpenAI and Anthropic")[block_index % 2]
         group_name = group.removeprefix("Text_").replace("Nonbinary", "non-binary").replace("Years", "years")
         group_name = (
             group_name
             if group_name[:3] in ("Afr", "Nat", "Whi", "Bla", "Asi", "His")
             else group_name[:1].lower() + group_name[1:]
         )
-        rows.append((models, group_name, float(mean_accuracy), float(half_width)))
+        rows.append((model_group, group_name, float(mean_accuracy), float(half_width)))
     table = pd.DataFrame(rows, columns=["models", "group", "mean", "error"])
     return table[table["group"] != "all Combined"].reset_index(drop=True)
 
@@ -351,7 +353,9 @@ def wrong_option_facts(
         for (reading, o, creators_rate), f in fits.items()
         if o == "paper" and not creators_rate
     }
-    labels_by_source |= {label_source: _soft_labels(items, wrong_options) for label_source, items in labelled.items()}
+    labels_by_source |= {
+        label_source: _collect_soft_labels(items, wrong_options) for label_source, items in labelled.items()
+    }
     for label_source, (questions, probs) in labels_by_source.items():
         is_wrong = np.array([[letter in wrong_options.get(q, ()) for letter in "ABCDE"] for q in questions])
         wrong_probs, is_best_wrong = probs[is_wrong], is_wrong[np.arange(len(is_wrong)), probs.argmax(1)]
@@ -364,7 +368,7 @@ def wrong_option_facts(
     return pd.DataFrame({"fact": list(facts), "value": [float(v) for v in facts.values()]})
 
 
-def _soft_labels(items: Sequence[Item], wrong_options: Collection[str]) -> tuple[list[str], np.ndarray]:
+def _collect_soft_labels(items: Sequence[Item], wrong_options: Collection[str]) -> tuple[list[str], np.ndarray]:
     "The released soft labels of the named questions, each once, in the order of the question file."
     labels_by_question: dict[str, np.ndarray] = {}
     for item in items:
@@ -382,15 +386,15 @@ def release_tables(folder: str | Path, password: str | None = None) -> Iterator[
     if not sessions.is_dir():
         return
     arrays = annotation_arrays(load_annotations(sessions).ratings)
-    lists = question_lists(items, arrays.questions)
-    yield "questions", counts_by_list(items, lists)
+    question_ids_by_list = question_lists(items, arrays.questions)
+    yield "questions", counts_by_list(items, question_ids_by_list)
     has_archive = any("eval_data" in f.name for f in folder.iterdir())
     sets = {name: load_mentat_set(folder, password, name) for name in RELEASE_SETS if has_archive}
     recorded_sets = sorted({name for _, name in result_files(folder).values()})
     prompts, responses = load_mentat_results(folder, password, items, recorded_sets) if recorded_sets else ([], [])
     sets |= {name: [i for i in prompts if i.variant["set"] == name] for name in recorded_sets}
     if sets:
-        yield "sets", set_counts(sets, lists)
+        yield "sets", set_counts(sets, question_ids_by_list)
     creators_file = folder / "creators.csv"
     creator_rows = (
         pd.read_csv(creators_file, dtype=str)
@@ -398,7 +402,7 @@ def release_tables(folder: str | Path, password: str | None = None) -> Iterator[
         else pd.DataFrame(columns=["question", "option"])
     )
     creators = {q: ord(o) - ord("A") for q, o in zip(creator_rows["question"], creator_rows["option"])}
-    yield "annotations", annotation_counts(arrays, creators, lists)
+    yield "annotations", annotation_counts(arrays, creators, question_ids_by_list)
     yield "facts", release_facts(items, arrays, sets)
     readings = both_readings(arrays)
     fits = reading_fits(readings, creators=creators)

@@ -60,10 +60,10 @@ def annotated_keys(
     rows = []
     for _, row in csv_rows(path, ("question", *_OPTIONS, "correct_option_text", "correct_option")):
         annotator_words = [row[c].strip() for c in _annotator_columns(list(row), path.name)]
-        key = letters(4)[int(float(row["correct_option"])) - 1]
+        key_letter = letters(4)[int(float(row["correct_option"])) - 1]
         agreements = [words == _AGREES for words in annotator_words]
-        named_letters = [_read_letter(row, words, key) for words in annotator_words]
-        rows.append((compared_text(row["question"]) in gold_questions, key, *agreements, *named_letters))
+        named_letters = [_read_letter(row, words, key_letter) for words in annotator_words]
+        rows.append((compared_text(row["question"]) in gold_questions, key_letter, *agreements, *named_letters))
     return pd.DataFrame(rows, columns=["gold", "key", "first_agrees", "second_agrees", "first", "second"])
 
 # %% ../../../nbs/studies/mhqa/05_released.ipynb #c725321c
@@ -72,7 +72,7 @@ def agreement_on_keys(verdicts: pd.DataFrame) -> pd.DataFrame:  # questions, of 
 
     Source: Racha et al. 2025, section 3.4, which does not say on what its kappa is computed.
     """
-    tables = []
+    agreement_tables = []
     for question_set, set_verdicts in (("MHQA-gold", verdicts[verdicts["gold"]]), ("all in the file", verdicts)):
         agreement_words = set_verdicts[["first_agrees", "second_agrees"]].replace({True: "agrees", False: "another"})
         agreement_words = agreement_words.set_axis(["first", "second"], axis=1).assign(key="agrees")
@@ -85,10 +85,10 @@ def agreement_on_keys(verdicts: pd.DataFrame) -> pd.DataFrame:  # questions, of 
                 [Decision("", key, first, second, None, None, "") for key, first, second in said_rows]
             )
             agreement_rows = measure_table[~measure_table["measure"].str.endswith("agree or disagree")]
-            measure = agreement_rows["measure"].str.removesuffix(", letter")
-            tables.append(agreement_rows.assign(questions=question_set, of=basis_name, measure=measure))
-    columns = ["questions", "of", *[c for c in tables[0] if c not in ("questions", "of")]]
-    return pd.concat(tables, ignore_index=True)[columns]
+            measure_names = agreement_rows["measure"].str.removesuffix(", letter")
+            agreement_tables.append(agreement_rows.assign(questions=question_set, of=basis_name, measure=measure_names))
+    columns = ["questions", "of", *[c for c in agreement_tables[0] if c not in ("questions", "of")]]
+    return pd.concat(agreement_tables, ignore_index=True)[columns]
 
 # %% ../../../nbs/studies/mhqa/05_released.ipynb #d46ada3a
 def recorded_difficulty(csv: str | Path) -> list[Judgment]:

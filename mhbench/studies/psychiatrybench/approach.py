@@ -157,12 +157,12 @@ def read_question_sheet(
     verdict that is neither yes nor no.
     """
     last_try_by_item = _last_try_by_item(tries)
-    out: dict[str, Check] = {}
+    check_by_item: dict[str, Check] = {}
     for place, row in csv_rows(path, ("item_id", "question", "relevant", "question_instead")):
         item_id, question_instead = row["item_id"].strip(), row["question_instead"].strip()
         verdict = row["relevant"].strip().casefold()
-        if item_id not in last_try_by_item or item_id in out:
-            actual = f"{item_id!r} twice" if item_id in out else repr(item_id)
+        if item_id not in last_try_by_item or item_id in check_by_item:
+            actual = f"{item_id!r} twice" if item_id in check_by_item else repr(item_id)
             refuse(f"read_question_sheet: item_id must be an item that got a question, once; got {actual}", place=place)
         if row["question"].strip() != _question_text(last_try_by_item[item_id][0]):
             remedy = "use the sheet of this run: the questions have changed since"
@@ -171,8 +171,8 @@ def read_question_sheet(
             rule = "relevant must be yes or no, or empty in an open row"
             refuse(f"read_question_sheet: {rule}; got {verdict!r}", place=place)
         if verdict:
-            out[item_id] = Check(item_id, rater, verdict == "yes", question_instead)
-    return list(out.values())
+            check_by_item[item_id] = Check(item_id, rater, verdict == "yes", question_instead)
+    return list(check_by_item.values())
 
 
 def read_question_sheets(sheets: Mapping[str, str | Path], tries: Tries) -> list[Check]:

@@ -316,14 +316,14 @@ def load_psychiatrybench(
         remedy = "name a file for the rows that do not fit"
         refuse("load_psychiatrybench: set_aside must be a path where strict=False; got None", remedy=remedy)
     own_label_file = folder / "labels.json" if (folder / "labels.json").exists() else None
-    labels = label_lists(own_label_file) if "classification" in tasks else {}
+    known_labels = label_lists(own_label_file) if "classification" in tasks else {}
     has_separated_file = "emi_separated" in tasks  # its questions replace those that the sets would be split into
     good_items, bad_rows = [], []
     first_places: dict[str, str] = {}  # item ids, and where each was first
     for task in tasks:
         for place, row in json_rows(folder / f"{task}.jsonl"):
             try:
-                row_items = _build_items(place, row, task, labels, emi, protected, has_separated_file)
+                row_items = _build_items(place, row, task, known_labels, emi, protected, has_separated_file)
                 if repeated_id := next((i.item_id for i in row_items if i.item_id in first_places), None):
                     actual = f"{repeated_id!r} again, first at {first_places[repeated_id]}"
                     remedy = "give the row an id of its own"
@@ -383,12 +383,12 @@ def _build_items(
 # %% ../../../nbs/studies/psychiatrybench/01_load.ipynb #ccb3e2e0
 def _convert_mhqa_item(item: Item, protected: bool | None) -> Item:
     "A question of MHQA's release as one of the task mcq; its topic and type are kept in its origin."
-    changes: dict[str, Any] = {"study": "psychiatrybench", "category": "mcq", "topic": "mcq"}
-    changes["item_id"] = f"psychiatrybench-{item.item_id}"
-    changes["base_id"] = item.base_id and f"psychiatrybench-{item.base_id}"
-    changes["origin"] = {"corpus": "mhqa", "topic": str(item.topic), "type": str(item.category)}
-    changes["protected"] = item.protected if protected is None else protected
-    return item.model_copy(update=changes)
+    field_changes: dict[str, Any] = {"study": "psychiatrybench", "category": "mcq", "topic": "mcq"}
+    field_changes["item_id"] = f"psychiatrybench-{item.item_id}"
+    field_changes["base_id"] = item.base_id and f"psychiatrybench-{item.base_id}"
+    field_changes["origin"] = {"corpus": "mhqa", "topic": str(item.topic), "type": str(item.category)}
+    field_changes["protected"] = item.protected if protected is None else protected
+    return item.model_copy(update=field_changes)
 
 
 def _is_unwanted(fields: Mapping[str, Any], task: str, emi: str, has_separated_file: bool) -> bool:

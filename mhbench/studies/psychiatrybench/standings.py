@@ -147,12 +147,14 @@ def result_columns(
 
 def _count_answers(answer_rows: pd.DataFrame, models: Sequence[str]) -> pd.DataFrame:  # (M, 3)
     "The number of answers of each model, and how many of them were refusals or could not be read."
-    counts = []
+    count_rows = []
     for model in models:
         model_rows = answer_rows[answer_rows["model"] == model]
         n_by_outcome = outcome_counts(model_rows)
-        counts.append((len(model_rows) - n_by_outcome["n_failed"], n_by_outcome["n_refused"], n_by_outcome["n_unread"]))
-    return pd.DataFrame(counts, columns=["n", "n_refused", "n_unread"])
+        count_rows.append(
+            (len(model_rows) - n_by_outcome["n_failed"], n_by_outcome["n_refused"], n_by_outcome["n_unread"])
+        )
+    return pd.DataFrame(count_rows, columns=["n", "n_refused", "n_unread"])
 
 # %% ../../../nbs/studies/psychiatrybench/05_standings.ipynb #e66c3a9a
 def _build_point_column(scored_rows: pd.DataFrame, models: Sequence[str]) -> Column:
@@ -224,10 +226,10 @@ def draw_standings(columns: Mapping[str, Column], models: Sequence[str], *, n_bo
     if not columns:
         refuse("standings: columns must hold at least one task; got none; run the stages score and judge first")
     all_columns = list(columns.values())
-    sizes = np.array([len(c.cluster) for c in all_columns])
+    column_sizes = np.array([len(c.cluster) for c in all_columns])
     clusters = np.concatenate([c.cluster for c in all_columns])
     cluster_codes = np.unique(clusters, return_inverse=True)[1]
-    column_slices = [slice(end - size, end) for end, size in zip(sizes.cumsum(), sizes)]
+    column_slices = [slice(end - size, end) for end, size in zip(column_sizes.cumsum(), column_sizes)]
 
     def compute_table(w: np.ndarray) -> np.ndarray:
         stacked_columns = np.stack(
@@ -245,7 +247,11 @@ def draw_standings(columns: Mapping[str, Column], models: Sequence[str], *, n_bo
     )
     values = compute_table(np.ones((1, len(clusters))))[0]
     draws = compute_table(np.concatenate(weight_chunks))
-    standings_counts = (np.vstack([n, n.sum(0)]), np.vstack([n_cases, n_cases.min(0)]), np.append(sizes, sizes.sum()))
+    standings_counts = (
+        np.vstack([n, n.sum(0)]),
+        np.vstack([n_cases, n_cases.min(0)]),
+        np.append(column_sizes, column_sizes.sum()),
+    )
     lost_counts = {}
     for outcome in ("n_refused", "n_unread"):
         no_counts = np.full(len(models), np.nan)
@@ -470,15 +476,23 @@ def registry_table(registry: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
     Source: PsychiatryBench, tables 3 and 4; the facts are the entries of params.yaml.
     """
     rows = []
-    for model, facts in registry.items():
-        release_date = facts.get("released")
+    for model, model_facts in registry.items():
+        release_date = model_facts.get("released")
         release_quarter = (
             pd.Timestamp(str(release_date)).to_period("Q").strftime("%Y Q%q") if release_date else "not stated"
         )
-        provider, family = facts.get("provider") or "not stated", facts.get("lineage") or model
-        kind, openness = _KINDS[facts.get("medical")], _SOURCES[facts.get("open")]
+        provider, family = model_facts.get("provider") or "not stated", model_facts.get("lineage") or model
+        medical_kind, openness = _KINDS[model_facts.get("medical")], _SOURCES[model_facts.get("open")]
         rows.append(
-            (kind, model, parameter_count(facts.get("parameters")), openness, provider, release_quarter, family)
+            (
+                medical_kind,
+                model,
+                parameter_count(model_facts.get("parameters")),
+                openness,
+                provider,
+                release_quarter,
+                family,
+            )
         )
     table = pd.DataFrame(rows, columns=["kind", "model", "size", "source", "provider", "release", "family"])
     return table.sort_values("kind", kind="stable", ignore_index=True)
@@ -497,5 +511,5 @@ def released_rows(table: pd.DataFrame, registry: Mapping[str, Mapping[str, Any]]
     average_rows = table[(table["task"] == "average") & table["estimate"].notna()]
     model_facts = [registry.get(m) or {} for m in average_rows["model"]]
     families = [x.get("lineage") or m for x, m in zip(model_facts, average_rows["model"])]
-    out = average_rows.assign(released=[x.get("released") for x in model_facts], family=families)
-    return out.assign(parameters=[x.get("parameters") for x in model_facts]).dropna(subset=["released"])
+    dated_rows = average_rows.assign(released=[x.get("released") for x in model_facts], family=families)
+    return dated_rows.assign(parameters=[x.get("parameters") for x in model_facts]).dropna(subset=["released"])
