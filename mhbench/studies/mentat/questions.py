@@ -295,9 +295,7 @@ def load_mentat_set(
         try:
             prompt_table = pa.ipc.open_stream(member_bytes).read_all()
         except pa.ArrowInvalid as e:
-            refuse(
-                f"load_mentat_set: {member} must be an Arrow stream; got {e} ({zip_file.name}); download it again"
-            )
+            refuse(f"load_mentat_set: {member} must be an Arrow stream; got {e} ({zip_file.name}); download it again")
         if set(prompt_table.column_names) != {*PROMPT_COLUMNS, "random_order"}:
             actual = f"{', '.join(prompt_table.column_names)} ({zip_file.name}:{member}); {_KNOWN}"
             refuse(f"load_mentat_set: columns must be {', '.join(PROMPT_COLUMNS)}, random_order; got {actual}")
