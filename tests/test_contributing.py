@@ -132,7 +132,9 @@ def matched() -> set[str]:
     found = set()
     for file in answer_forms.FILES:
         for row in answer_forms.read_forms(file):
-            plain, _ = parse._plain_answer(row["text"], parse._options(tuple(row["options"]), row["numbered"]))
+            plain, _ = parse._replace_options_by_signs(
+                row["text"], parse._options(tuple(row["options"]), row["numbered"])
+            )
             found |= {form.name for form in parse.forms() if form.pattern.search(plain)}
     return found
 

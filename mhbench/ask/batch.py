@@ -55,11 +55,11 @@ def load_state(folder: str | Path) -> list[dict[str, Any]]:  # the parts, oldest
         return []
     try:
         parts = json.loads(path.read_text(encoding="utf-8"))
-        lost = [p for p in parts if not (p["merged"] or (Path(folder) / p["file"]).exists())]
+        parts_without_file = [p for p in parts if not (p["merged"] or (Path(folder) / p["file"]).exists())]
     except (ValueError, KeyError, TypeError) as e:
         remedy = "delete it; the answers in the cache stay, and the rest is asked again"
         refuse(f"ask_batch: state.json must hold the state of the batches; got {e}", place=str(path), remedy=remedy)
-    for p in lost:
+    for p in parts_without_file:
         say(f"the batch {p['batch_id']} is given up, since {p['file']} was deleted; its questions are asked again")
         p.update(merged=True, given_up=True)
     return parts
@@ -67,12 +67,12 @@ def load_state(folder: str | Path) -> list[dict[str, Any]]:  # the parts, oldest
 
 def save_state(folder: str | Path, parts: list[dict[str, Any]]) -> None:
     "Replace the state, whole."
-    new = Path(folder) / "state.json.new"
-    with open(new, "w", encoding="utf-8") as f:
+    new_file = Path(folder) / "state.json.new"
+    with open(new_file, "w", encoding="utf-8") as f:
         json.dump(parts, f, indent=1)
         f.flush()
         os.fsync(f.fileno())
-    os.replace(new, Path(folder) / "state.json")
+    os.replace(new_file, Path(folder) / "state.json")
 
 # %% ../../nbs/ask/15_batch.ipynb #d21fbe5d
 PART_LINES = 50_000  # of a part
@@ -89,9 +89,9 @@ def _file_lines(file: Path) -> list[Any]:
 
 def _write_part(folder: Path, lines: Sequence[bytes], requests: Sequence[Request]) -> dict[str, Any]:
     "Write a request file, named by its SHA-256, and beside it what is needed to read its answers."
-    text = b"".join(lines)
-    sha = hashlib.sha256(text).hexdigest()
-    (folder / f"{sha[:16]}.jsonl").write_bytes(text)
+    file_bytes = b"".join(lines)
+    sha = hashlib.sha256(file_bytes).hexdigest()
+    (folder / f"{sha[:16]}.jsonl").write_bytes(file_bytes)
     (folder / f"{sha[:16]}.asked.jsonl").write_bytes(_jsonl_bytes(map(asdict, requests)))
     description = {"file": f"{sha[:16]}.jsonl", "sha256": sha, "lines": len(lines)}
     return description | {"file_id": None, "batch_id": None, "status": "written", "merged": False}
@@ -101,19 +101,19 @@ def write_parts(asked: Iterable[tuple[Request, Wire]], folder: str | Path) -> li
     "Write request files."
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    parts, size = [], 0
-    lines: list[bytes] = []
-    requests: list[Request] = []
+    parts, n_bytes = [], 0
+    part_lines: list[bytes] = []
+    part_requests: list[Request] = []
     for r, w in asked:
         body = {k: v for k, v in json.loads(w.body).items() if k != "stream"}  # a batch has no such thing
         line = _jsonl_bytes([{"custom_id": w.key, "method": "POST", "url": f"/v1{w.path}", "body": body}])
-        if lines and (len(lines) == PART_LINES or size + len(line) > PART_BYTES):
-            parts.append(_write_part(folder, lines, requests))
-            lines, requests, size = [], [], 0
-        lines.append(line)
-        size += len(line)
-        requests.append(Request(w.key, [], schema=r.schema, letters=r.letters, room=w.most))
-    return [*parts, _write_part(folder, lines, requests)] if lines else parts
+        if part_lines and (len(part_lines) == PART_LINES or n_bytes + len(line) > PART_BYTES):
+            parts.append(_write_part(folder, part_lines, part_requests))
+            part_lines, part_requests, n_bytes = [], [], 0
+        part_lines.append(line)
+        n_bytes += len(line)
+        part_requests.append(Request(w.key, [], schema=r.schema, letters=r.letters, room=w.most))
+    return [*parts, _write_part(folder, part_lines, part_requests)] if part_lines else parts
 
 # %% ../../nbs/ask/15_batch.ipynb #6eafc0b5
 ENDED = ("completed", "failed", "expired", "cancelled")
@@ -134,25 +134,25 @@ def read_line(
         body = response.get("body")
     except (AttributeError, RecursionError):
         raise ValueError("a line that is no object") from None
-    unusable = Answer(status="error", request_key=key)
+    unusable_answer = Answer(status="error", request_key=key)
     if key not in requests:
-        return replace(unusable, error="an answer to a request that was not in the batch")
+        return replace(unusable_answer, error="an answer to a request that was not in the batch")
     if response.get("status_code") != 200:
         message = words(json.dumps(body or d.get("error") or {}).encode())
-        return replace(unusable, error=secrets.clean(plain(message))[:300])
+        return replace(unusable_answer, error=secrets.clean(plain(message))[:300])
     try:
         answer = read_reply(json.dumps(body).encode(), requests[key], model, requests[key].room)
     except Malformed as e:
-        return replace(unusable, error=f"a malformed reply, {plain(str(e))}")
+        return replace(unusable_answer, error=f"a malformed reply, {plain(str(e))}")
     if answer.status == "error":  # not the JSON wanted: `ask` repairs it
-        return replace(unusable, error=answer.error)
+        return replace(unusable_answer, error=answer.error)
     if answer.thought and answer.status == "truncated" and not answer.text:  # `ask` gives it room
-        return replace(unusable, error="a thought that was cut")
+        return replace(unusable_answer, error="a thought that was cut")
     letters = requests[key].letters
     if letters and only_a_letter(requests[key].room, model) and not states_letter(answer, letters):  # likewise
-        return replace(unusable, error=f"no letter: it began {plain((answer.text or '')[:20])!r}")
+        return replace(unusable_answer, error=f"no letter: it began {plain((answer.text or '')[:20])!r}")
     if answer.status == "empty":
-        return replace(unusable, error=answer.error)
+        return replace(unusable_answer, error=answer.error)
     usd = cost(model, answer.tokens)
     answer.cost_usd = None if usd is None else (1 - discount) * usd
     answer.attempts = 1
@@ -191,10 +191,10 @@ class Batches:
 
     def missing(self, keys: Sequence[str]) -> list[str]:
         "Keys of requests that are neither in the cache nor in a batch under way."
-        there = set(self.cache.get_many(keys))
+        available_keys = set(self.cache.get_many(keys))
         for part in self.under_way:
-            there |= {line["custom_id"] for line in _file_lines(self.folder / part["file"])}
-        return [k for k in keys if k not in there]
+            available_keys |= {line["custom_id"] for line in _file_lines(self.folder / part["file"])}
+        return [k for k in keys if k not in available_keys]
 
     def go_on(self):
         "Submit what has not been, and read the answers of the batches that have ended."
@@ -208,13 +208,13 @@ class Batches:
 
     def wait(self, progress: bool, poll_s: float):
         "Go on until all have ended."
-        printed = None
+        printed_counts = None
         while self.under_way:
             self.go_on()
-            counts = dict(sorted(Counter(p["status"] for p in self.parts).items()))
-            if progress and counts != printed and not os.environ.get("CI"):
-                print(f"{self.model.name}: batches {counts}", flush=True)
-                printed = counts
+            n_by_status = dict(sorted(Counter(p["status"] for p in self.parts).items()))
+            if progress and n_by_status != printed_counts and not os.environ.get("CI"):
+                print(f"{self.model.name}: batches {n_by_status}", flush=True)
+                printed_counts = n_by_status
             if self.under_way:
                 time.sleep(poll_s)
 
@@ -222,16 +222,18 @@ class Batches:
         "Upload a part and create its batch, or find the batch that an earlier process created for it."
         from openai import NotFoundError
 
-        given_up = [p["batch_id"] for p in self.parts if p.get("given_up")]  # lost, and not taken up again
+        given_up_ids = [p["batch_id"] for p in self.parts if p.get("given_up")]  # lost, and not taken up again
 
         def ours(b) -> bool:
-            mine = (b.metadata or {}).get("mhbench") == part["sha256"]
-            return mine and b.status not in ENDED[1:] and b.id not in given_up
+            has_sha256 = (b.metadata or {}).get("mhbench") == part["sha256"]
+            return has_sha256 and b.status not in ENDED[1:] and b.id not in given_up_ids
 
-        since = time.time() - 3 * 86400
-        listed = self.client.batches.list(limit=100)  # newest first
+        earliest_time = time.time() - 3 * 86400
+        listed_batches = self.client.batches.list(limit=100)  # newest first
         try:
-            batch = next(filter(ours, itertools.takewhile(lambda b: b.created_at > since, listed)), None)
+            batch = next(
+                filter(ours, itertools.takewhile(lambda b: b.created_at > earliest_time, listed_batches)), None
+            )
         except NotFoundError:
             batch = None
         if batch is None:
@@ -246,13 +248,13 @@ class Batches:
         part.update(batch_id=batch.id, file_id=batch.input_file_id, status=batch.status)
 
     def poll(self, part: dict[str, Any]) -> bool:  # True when it has ended
-        b = self._kept(part, "it", self.client.batches.retrieve, part["batch_id"])
+        b = self._fetch_from_service(part, "it", self.client.batches.retrieve, part["batch_id"])
         part.update(status=b.status, output=b.output_file_id, errors=b.error_file_id)
         if b.status == "failed" and b.errors and b.errors.data:
             part["error"] = str(b.errors.data[0].message)[:300]
         return b.status in ENDED
 
-    def _kept(self, part: dict[str, Any], subject: str, call: Callable[[str], Any], id: str) -> Any:
+    def _fetch_from_service(self, part: dict[str, Any], subject: str, call: Callable[[str], Any], id: str) -> Any:
         "A batch or a file of it, from the service. Raises: BatchUnreadable where the service no longer has it."
         from openai import NotFoundError
 
@@ -270,37 +272,42 @@ class Batches:
 
     def merge(self, part: dict[str, Any]):
         "Read the answers of a batch into the cache, and count the missing ones. Raises: BatchUnreadable."
-        lines_asked = _file_lines(self.folder / part["file"].replace(".jsonl", ".asked.jsonl"))
-        requests = {r["id"]: Request(**r) for r in lines_asked}  # whether or not this call asks for them
+        asked_rows = _file_lines(self.folder / part["file"].replace(".jsonl", ".asked.jsonl"))
+        requests = {r["id"]: Request(**r) for r in asked_rows}  # whether or not this call asks for them
         secrets = headers_of(self.endpoint)[1]
-        wrong = [part["error"]] if part.get("error") else []
-        damaged = None
-        answered = set()
+        error_texts = [part["error"]] if part.get("error") else []
+        damaged_line = None
+        answered_keys = set()
         for file_id in filter(None, (part.get("output"), part.get("errors"))):
             rows = []
-            content = self._kept(part, f"the file {file_id}", self.client.files.content, file_id).content
+            content = self._fetch_from_service(part, f"the file {file_id}", self.client.files.content, file_id).content
             for n, line in enumerate(content.split(b"\n"), 1):
                 if not line.strip():
                     continue
                 try:
                     answer = read_line(line, requests, self.model, secrets, self.endpoint.batch_discount)
                 except ValueError as e:
-                    start = plain(line[:40].decode("utf-8", "replace"))
-                    damaged = damaged or f"line {n} of {file_id} is no JSON ({e!s:.60}): {start!r}"
+                    line_start = plain(line[:40].decode("utf-8", "replace"))
+                    damaged_line = damaged_line or f"line {n} of {file_id} is no JSON ({e!s:.60}): {line_start!r}"
                     continue
                 if answer.status == "error":
-                    wrong.append(answer.error)
+                    error_texts.append(answer.error)
                     continue
-                names = (self.model.name, self.endpoint.who, answer.status)
-                rows.append(Row(str(answer.request_key), *names, True, time.time(), answer.to_json(), self.study))
+                row_fields = (self.model.name, self.endpoint.who, answer.status)
+                rows.append(Row(str(answer.request_key), *row_fields, True, time.time(), answer.to_json(), self.study))
             self.cache.put_many(rows)
-            answered |= {r.key for r in rows}
-        if damaged:
-            rule = f"the output of batch {part['batch_id']} must be JSON lines; got {secrets.clean(damaged)}"
-            progress = f"{len(answered)} of {part['lines']} answers could be read and are kept"
-            raise BatchUnreadable(f"ask_batch: {rule}; {progress}; {self._remedy(part)}")
-        unanswered = part["lines"] - len(answered)
-        part.update(merged=True, answered=len(answered), unanswered=unanswered, reason=wrong[0] if wrong else None)
+            answered_keys |= {r.key for r in rows}
+        if damaged_line:
+            rule = f"the output of batch {part['batch_id']} must be JSON lines; got {secrets.clean(damaged_line)}"
+            n_read_in_words = f"{len(answered_keys)} of {part['lines']} answers could be read and are kept"
+            raise BatchUnreadable(f"ask_batch: {rule}; {n_read_in_words}; {self._remedy(part)}")
+        n_unanswered = part["lines"] - len(answered_keys)
+        part.update(
+            merged=True,
+            answered=len(answered_keys),
+            unanswered=n_unanswered,
+            reason=error_texts[0] if error_texts else None,
+        )
 
 # %% ../../nbs/ask/15_batch.ipynb #6ca0abdb
 def ask_batch(
@@ -324,38 +331,39 @@ def ask_batch(
         return
     if model.api == "messages":
         rule = "delivery must be live for a model of api messages; got batch"
-        why = "Anthropic's batches have no metadata by which another process could find them"
-        refuse(f"ask_batch: {rule}: {why}", place=model.name)
+        reason = "Anthropic's batches have no metadata by which another process could find them"
+        refuse(f"ask_batch: {rule}: {reason}", place=model.name)
     cache = cache if isinstance(cache, Cache) else Cache(cache or cache_path())
     requests = list(requests)
     batches = Batches(model, endpoint, cache, batch_folder(model, endpoint, cache), study)
     terms, _ = terms_for(requests, model, endpoint, cache)
     wires = [wire(r, model, endpoint, terms) for r in requests]
-    asked = {w.key: (r, w) for r, w in zip(requests, wires)}
-    new = batches.missing(list(asked))
-    if new:
+    pair_by_key = {w.key: (r, w) for r, w in zip(requests, wires)}
+    new_keys = batches.missing(list(pair_by_key))
+    if new_keys:
         if budget is not None:
-            _check_batch([asked[k][1] for k in new], model, endpoint, budget)
-        batches.parts += write_parts([asked[k] for k in new], batches.folder)
+            _check_batch([pair_by_key[k][1] for k in new_keys], model, endpoint, budget)
+        batches.parts += write_parts([pair_by_key[k] for k in new_keys], batches.folder)
         save_state(batches.folder, batches.parts)
     batches.wait(bool(progress), poll_s)
     if budget is not None:
-        answers = [Answer.from_json(row.value) for row in cache.get_many(new).values()]
+        answers = [Answer.from_json(row.value) for row in cache.get_many(new_keys).values()]
         tokens = sum(a.prompt_tokens + a.completion_tokens for a in answers)
         budget.spend(sum(a.cost_usd or 0.0 for a in answers), tokens)
     yield from ask(requests, model, endpoint, cache=cache, budget=budget, progress=progress, study=study)
 
 # %% ../../nbs/ask/15_batch.ipynb #962ec2e2
-def _check_batch(new: list[Wire], model: Model, endpoint: Endpoint, budget: Budget) -> None:
+def _check_batch(new_wires: list[Wire], model: Model, endpoint: Endpoint, budget: Budget) -> None:
     budget.check(model)
-    if any(w.most is None for w in new):
+    if any(w.most is None for w in new_wires):
         rule = "sampling must have max_tokens where there is a budget; got none"
         refuse(f"ask_batch: {rule}", remedy="set it in the model's entry")
-    prompt = sum(len(w.body) for w in new)  # a token has at least a byte
-    completion = sum(w.most or 0 for w in new)
-    full = cost(model, Tokens(prompt, completion))
-    usd = None if full is None else (1 - endpoint.batch_discount) * full
-    if not budget.fits(usd, prompt + completion):
-        actual = f"got {budget!r}, and {len(new)} requests may take {in_dollars(usd)} and {prompt + completion} tokens"
+    n_prompt_tokens = sum(len(w.body) for w in new_wires)  # a token has at least a byte
+    n_completion_tokens = sum(w.most or 0 for w in new_wires)
+    full_price_usd = cost(model, Tokens(n_prompt_tokens, n_completion_tokens))
+    usd = None if full_price_usd is None else (1 - endpoint.batch_discount) * full_price_usd
+    if not budget.fits(usd, n_prompt_tokens + n_completion_tokens):
+        n_tokens = n_prompt_tokens + n_completion_tokens
+        actual = f"got {budget!r}, and {len(new_wires)} requests may take {in_dollars(usd)} and {n_tokens} tokens"
         rule = "the budget must leave room for the batch"
         raise BudgetReached(f"ask_batch: {rule}; {actual}; raise the budget and run again")

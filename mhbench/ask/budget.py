@@ -63,8 +63,8 @@ class Budget:
         "Whether a request that may cost this much can be sent."
         usd = self.cost_usd + self._held_usd + (usd or 0.0)
         tokens = self.tokens + self._held_tokens + tokens
-        paid = self.max_cost_usd is None or usd <= self.max_cost_usd + 1e-12
-        return paid and (self.max_tokens is None or tokens <= self.max_tokens)
+        fits_cost = self.max_cost_usd is None or usd <= self.max_cost_usd + 1e-12
+        return fits_cost and (self.max_tokens is None or tokens <= self.max_tokens)
 
     def hold(self, usd: float | None, tokens: int):
         self._held_usd += usd or 0.0
@@ -80,9 +80,9 @@ class Budget:
 
     def __repr__(self):
         usd = f"{self.cost_usd:.4f} of {self.max_cost_usd} USD"
-        limits = [usd] * (self.max_cost_usd is not None)
-        limits += [f"{self.tokens} of {self.max_tokens} tokens"] * (self.max_tokens is not None)
-        return f"Budget({', '.join(limits)})"
+        limit_texts = [usd] * (self.max_cost_usd is not None)
+        limit_texts += [f"{self.tokens} of {self.max_tokens} tokens"] * (self.max_tokens is not None)
+        return f"Budget({', '.join(limit_texts)})"
 
 # %% ../../nbs/ask/09_budget.ipynb #97cc7aca
 BYTES_PER_TOKEN = 3.5
@@ -107,12 +107,15 @@ class Purse:
 
         Raises: BudgetReached where it does not fit, and nothing is in flight that could cost less than was reserved.
         """
-        prompt = math.ceil(self._most(job) * self.ratio)
+        n_prompt_tokens = math.ceil(self._prompt_tokens(job) * self.ratio)
         max_tokens = job.wire.most
         price = self.model.price
-        dear = price.get("cache_write", 0.0) > price.get("prompt", 0.0)
-        written = prompt if dear else 0  # the upper bound
-        job.held = (cost(self.model, Tokens(prompt, max_tokens or 0, written=written)), prompt + (max_tokens or 0))
+        writing_costs_more = price.get("cache_write", 0.0) > price.get("prompt", 0.0)
+        n_written_tokens = n_prompt_tokens if writing_costs_more else 0  # the upper bound
+        job.held = (
+            cost(self.model, Tokens(n_prompt_tokens, max_tokens or 0, written=n_written_tokens)),
+            n_prompt_tokens + (max_tokens or 0),
+        )
         if self.budget is None:
             return True
         if max_tokens is None:
@@ -123,11 +126,11 @@ class Purse:
             return True
         if waits:
             return False
-        may = f"{job.request.id} may take {in_dollars(job.held[0])} and {job.held[1]} tokens"
-        rule = f"the budget must leave room for the next request; got {self.budget!r}, and {may}"
+        request_cost_text = f"{job.request.id} may take {in_dollars(job.held[0])} and {job.held[1]} tokens"
+        rule = f"the budget must leave room for the next request; got {self.budget!r}, and {request_cost_text}"
         raise BudgetReached(f"ask: {rule}; the answers so far are kept: raise the budget and run again")
 
-    def _most(self, job: Job) -> int:
+    def _prompt_tokens(self, job: Job) -> int:
         "Tokens of a prompt: an upper bound where there is a budget, and otherwise an estimate."
         return estimate_tokens(job.body) if self.budget is None else len(job.body)
 
@@ -137,7 +140,7 @@ class Purse:
 
     def spend(self, job: Job, tokens: Tokens):
         job.spent = Tokens(*(a + b for a, b in zip(job.spent, tokens)))
-        self.ratio = max(self.ratio, tokens.prompt / self._most(job))
+        self.ratio = max(self.ratio, tokens.prompt / self._prompt_tokens(job))
         if not tokens.prompt:
             self.suppose(job)
         elif self.budget is not None:

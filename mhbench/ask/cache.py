@@ -70,8 +70,8 @@ def _row_as_stored(row: Row) -> tuple:
 
 def _checked_row(stored: tuple) -> Row:
     "A stored row. Raises: sqlite3.DatabaseError where its digest does not match its value."
-    key, model, endpoint, status, final, created, value, study, checked = stored
-    if digest(value) != checked:
+    key, model, endpoint, status, final, created, value, study, stored_digest = stored
+    if digest(value) != stored_digest:
         raise sqlite3.DatabaseError(f"row {key.hex()} does not match its digest")
     return Row(key.hex(), model, endpoint, status, bool(final), created, value, study)
 
@@ -116,19 +116,19 @@ def foreign(tables: set[str], version: int) -> str:
         return f"another program's database (its tables: {', '.join(sorted(tables)[:5])}): name another file"
     if version == VERSION:
         return ""
-    age, remedy = ("a later", "update mhbench") if version > VERSION else ("an earlier", "name another file")
-    return f"one of {age} mhbench (version {version}; this one knows {VERSION}): {remedy}"
+    age_in_words, remedy = ("a later", "update mhbench") if version > VERSION else ("an earlier", "name another file")
+    return f"one of {age_in_words} mhbench (version {version}; this one knows {VERSION}): {remedy}"
 
 
 def changed_under_us(path: Path, before: os.stat_result) -> str:
     "How a file was changed while in use; empty where it was not."
     try:
-        current = os.stat(path)
+        current_stat = os.stat(path)
     except FileNotFoundError:
         return "was deleted"
-    if not os.path.samestat(current, before):
+    if not os.path.samestat(current_stat, before):
         return "was replaced by another file"
-    return "was overwritten" if current.st_size % 512 or current.st_size < min(before.st_size, 4096) else ""
+    return "was overwritten" if current_stat.st_size % 512 or current_stat.st_size < min(before.st_size, 4096) else ""
 
 # %% ../../nbs/ask/04_cache.ipynb #293fccd0
 class AnswerFile(Database):
@@ -165,9 +165,9 @@ class AnswerFile(Database):
             remedy = "set MHBENCH_CACHE to a file on a disk that can be written"
             raise CacheError(f"Cache: {str(self.path)!r} cannot be made ({e.strerror}); {remedy}") from None
         self._db = connect(self.path)
-        new = self._must_be_ours()
+        is_new = self._must_be_ours()
         write_ahead(self._db)
-        if new:
+        if is_new:
             self._make_tables(SCHEMA, VERSION)
         with transaction(self._db):
             pass  # it can be written
@@ -225,27 +225,27 @@ class Cache(AnswerFile):
         "Commit rows in one transaction; a final answer that is already stored stays, and is returned."
         if self._guard(self._write, rows) == len(rows):
             return {}
-        mine = {r.key: r.value for r in rows}
-        return {k: r for k, r in self.get_many(list(mine)).items() if r.value != mine[k]}
+        new_values = {r.key: r.value for r in rows}
+        return {k: r for k, r in self.get_many(list(new_values)).items() if r.value != new_values[k]}
 
     def _write(self, rows: Sequence[Row]) -> int:
         "Commit rows, and remove the marks of their keys; the number of rows written."
         if not self.readonly:
             self._must_be_there()
         with transaction(self._db):
-            before = self._db.total_changes
+            n_changes_before = self._db.total_changes
             self._db.executemany(_PUT, map(_row_as_stored, rows))
-            written = self._db.total_changes - before
+            n_written = self._db.total_changes - n_changes_before
             self._db.executemany("DELETE FROM asking WHERE key = ?", ((bytes.fromhex(r.key),) for r in rows))
-        return written
+        return n_written
 
     def put_aside(self, key: str, why: str):
         "Move an answer that cannot be used to the table `aside`, with the reason."
 
         def move():
-            copy = "INSERT INTO aside SELECT key, ?, model, created, value FROM answers WHERE key = ?"
+            copy_sql = "INSERT INTO aside SELECT key, ?, model, created, value FROM answers WHERE key = ?"
             with transaction(self._db):
-                self._db.execute(copy, (why, bytes.fromhex(key)))
+                self._db.execute(copy_sql, (why, bytes.fromhex(key)))
                 self._db.execute("DELETE FROM answers WHERE key = ?", (bytes.fromhex(key),))
 
         self._guard(move)
@@ -277,23 +277,23 @@ class Cache(AnswerFile):
 
     def _take(self, keys: Sequence[str], owner: str) -> tuple[dict[str, Row], set[str]]:
         cached = self.get_many(keys)
-        missing = [k for k in keys if k not in cached]
-        marked_by_others = self._held(missing, owner)
-        if len(marked_by_others) == len(missing):
+        missing_keys = [k for k in keys if k not in cached]
+        marked_by_others = self._keys_asked_by_others(missing_keys, owner)
+        if len(marked_by_others) == len(missing_keys):
             return cached, set()
         self._runs.begin(owner)
         with transaction(self._db):
-            cached |= self.get_many(missing)
-            mine = set(missing) - cached.keys() - self._held(missing, owner)
-            marks = ((bytes.fromhex(k), owner) for k in mine)
-            self._db.executemany("INSERT OR REPLACE INTO asking VALUES (?, ?, 0)", marks)
-        return cached, mine
+            cached |= self.get_many(missing_keys)
+            own_keys = set(missing_keys) - cached.keys() - self._keys_asked_by_others(missing_keys, owner)
+            mark_rows = ((bytes.fromhex(k), owner) for k in own_keys)
+            self._db.executemany("INSERT OR REPLACE INTO asking VALUES (?, ?, 0)", mark_rows)
+        return cached, own_keys
 
-    def _held(self, keys: Sequence[str], owner: str) -> set[str]:
+    def _keys_asked_by_others(self, keys: Sequence[str], owner: str) -> set[str]:
         "The keys that another living run is asking."
-        marks = [r for r in self._select("SELECT key, owner FROM asking WHERE key IN ({})", keys) if r[1] != owner]
-        alive = set(filter(self._runs.lives, {owner_of_mark for _, owner_of_mark in marks}))
-        return {key.hex() for key, owner_of_mark in marks if owner_of_mark in alive}
+        mark_rows = [r for r in self._select("SELECT key, owner FROM asking WHERE key IN ({})", keys) if r[1] != owner]
+        living_owners = set(filter(self._runs.lives, {owner_of_mark for _, owner_of_mark in mark_rows}))
+        return {key.hex() for key, owner_of_mark in mark_rows if owner_of_mark in living_owners}
 
     def release(self, owner: str, keys: Sequence[str] | None = None):
         "Remove the marks of a run: all of them at its end, or those of some keys."
@@ -321,12 +321,12 @@ def export(cache: Cache, file: str | Path, *, model: str | None = None, study: s
     """
     n = 0
     file = Path(file)
-    filters = {"model = ?": model, "(study = ? OR status = 'terms')": study}
-    in_use = {sql: value for sql, value in filters.items() if value is not None}
+    sql_filters = {"model = ?": model, "(study = ? OR status = 'terms')": study}
+    filters_in_use = {sql: value for sql, value in sql_filters.items() if value is not None}
     file.parent.mkdir(parents=True, exist_ok=True)
-    with open(file, "wb") as raw, gzip.GzipFile(fileobj=raw, mode="wb", mtime=0, filename="") as out:
-        for r in cache.rows(" AND ".join(in_use) or "1", tuple(in_use.values())):
-            out.write((json.dumps(r._asdict(), ensure_ascii=False) + "\n").encode("utf-8"))
+    with open(file, "wb") as raw_file, gzip.GzipFile(fileobj=raw_file, mode="wb", mtime=0, filename="") as gzip_file:
+        for r in cache.rows(" AND ".join(filters_in_use) or "1", tuple(filters_in_use.values())):
+            gzip_file.write((json.dumps(r._asdict(), ensure_ascii=False) + "\n").encode("utf-8"))
             n += r.status != "terms"
     return n
 
@@ -339,12 +339,18 @@ class Imported(NamedTuple):
     kept: list[str]  # keys whose stored answer differs from the file's, and stays
 
 # %% ../../nbs/ask/04_cache.ipynb #48b32d1a
-def _with_earlier(row: Row, stored: Row | None) -> Row:
+def _merge_earlier_terms(row: Row, stored: Row | None) -> Row:
     "A row of terms with those that are stored already behind its own; any other row as it is."
     if row.status != "terms" or stored is None:
         return row
-    theirs, ours = (value if isinstance(value, list) else [] for value in map(json.loads, (row.value, stored.value)))
-    return row._replace(value=json.dumps(theirs + [x for x in ours if x not in theirs])) if theirs else stored
+    imported_terms, stored_terms = (
+        value if isinstance(value, list) else [] for value in map(json.loads, (row.value, stored.value))
+    )
+    return (
+        row._replace(value=json.dumps(imported_terms + [x for x in stored_terms if x not in imported_terms]))
+        if imported_terms
+        else stored
+    )
 
 
 def _exported_rows(file: str | Path) -> list[Row]:
@@ -366,22 +372,22 @@ def _exported_rows(file: str | Path) -> list[Row]:
 def import_file(cache: Cache, file: str | Path) -> Imported:
     "Read an exported file into a cache, all or nothing. Raises: ValueError naming the line that is no exported row."
     rows = _exported_rows(file)
-    existing = cache.get_many([r.key for r in rows])
-    differing = sorted(r.key for r in rows if r.key in existing and existing[r.key].value != r.value)
-    stored = cache.get_many([r.key for r in rows if r.status == "terms"], failures=True)
-    cache.put_many([_with_earlier(r, stored.get(r.key)) for r in rows])
-    return Imported(len(rows) - len(existing), len(existing) - len(differing), differing)
+    existing_rows = cache.get_many([r.key for r in rows])
+    differing_keys = sorted(r.key for r in rows if r.key in existing_rows and existing_rows[r.key].value != r.value)
+    stored_terms = cache.get_many([r.key for r in rows if r.status == "terms"], failures=True)
+    cache.put_many([_merge_earlier_terms(r, stored_terms.get(r.key)) for r in rows])
+    return Imported(len(rows) - len(existing_rows), len(existing_rows) - len(differing_keys), differing_keys)
 
 
 @lru_cache(maxsize=8)
-def _keys_in(file: Path, written_ns: int) -> tuple[str, ...]:
+def _read_keys(file: Path, written_ns: int) -> tuple[str, ...]:
     return tuple(r.key for r in _exported_rows(file) if r.status != "terms")
 
 
 def add_recorded(cache: Cache | str | Path, file: str | Path) -> None:
     "Put the answers of an exported file into a cache where it lacks some of them."
     file = Path(file).resolve()
-    keys = _keys_in(file, file.stat().st_mtime_ns)
+    keys = _read_keys(file, file.stat().st_mtime_ns)
     with nullcontext(cache) if isinstance(cache, Cache) else Cache(cache) as store:
         if not store.readonly and len(store.get_many(keys)) < len(keys):
             import_file(store, file)

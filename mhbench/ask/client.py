@@ -56,16 +56,16 @@ def example_of(schema: dict[str, Any], marks: str = "?") -> Any:  # what its tex
         return schema["const"]
     if "enum" in schema:
         return schema["enum"][0]
-    for several in ("anyOf", "oneOf"):
-        if several in schema:
-            return example_of(schema[several][0], marks)
-    kind = schema.get("type", "object")
-    if kind == "object":
+    for union_name in ("anyOf", "oneOf"):
+        if union_name in schema:
+            return example_of(schema[union_name][0], marks)
+    type_name = schema.get("type", "object")
+    if type_name == "object":
         return {name: example_of(field, marks) for name, field in schema.get("properties", {}).items()}
-    if kind == "array":
+    if type_name == "array":
         return [example_of(schema.get("items", {"type": "string"}), marks)] * max(1, schema.get("minItems", 1))
-    simple = {"string": marks, "integer": schema.get("minimum", 0), "number": schema.get("minimum", 0.0)}
-    return simple.get(kind, False if kind == "boolean" else None)
+    example_by_type = {"string": marks, "integer": schema.get("minimum", 0), "number": schema.get("minimum", 0.0)}
+    return example_by_type.get(type_name, False if type_name == "boolean" else None)
 
 # %% ../../nbs/ask/14_client.ipynb #f73cce97
 STAND_IN = "stand-in"  # its finish_reason
@@ -81,9 +81,9 @@ def stand_in(request: Request, max_tokens: int | None) -> Answer:
     n = max(1, int(BYTES_PER_TOKEN * (max_tokens or 0)))
     if request.schema is None:
         return Answer(request.id, text=_question_marks(n), finish_reason=STAND_IN)
-    short = json.dumps(example_of(request.schema))
-    texts = short.count('"?"')
-    data = example_of(request.schema, _question_marks(1 + max(0, n - len(short)) // max(1, texts)))
+    shortest_json = json.dumps(example_of(request.schema))
+    n_texts = shortest_json.count('"?"')
+    data = example_of(request.schema, _question_marks(1 + max(0, n - len(shortest_json)) // max(1, n_texts)))
     return Answer(request.id, text=json.dumps(data), data=data, finish_reason=STAND_IN)
 
 # %% ../../nbs/ask/14_client.ipynb #047904e1
@@ -109,36 +109,55 @@ class Recorder:
         "An answer to every request, in order; the call is noted after the last."
         store = open_cache(cache, readonly=True)
         terms, source = terms_for(requests, model, endpoint, store)
-        n = cached = 0
+        n = n_cached = 0
         to_ask: dict[str | int, tuple[int, int | None]] = {}  # by key: tokens of the prompt, limit of the answer
         try:
-            while chunk := list(islice(source, 500)):
-                wires = [wire(r, model, endpoint, terms) for r in chunk]
-                stored = {} if store is None else store.get_many([w.key for w in wires])
-                for request, sent in zip(chunk, wires):
+            while request_chunk := list(islice(source, 500)):
+                wires = [wire(r, model, endpoint, terms) for r in request_chunk]
+                stored_rows = {} if store is None else store.get_many([w.key for w in wires])
+                for request, request_wire in zip(request_chunk, wires):
                     n += 1
-                    row = stored.get(sent.key)
+                    row = stored_rows.get(request_wire.key)
                     if row is not None:
-                        cached += 1
-                        yield Answer.from_json(row.value, id=request.id, request_key=sent.key, cached=True)
+                        n_cached += 1
+                        yield Answer.from_json(row.value, id=request.id, request_key=request_wire.key, cached=True)
                         continue
-                    if cache is None or sent.key not in self.seen:
-                        to_ask[sent.key if cache is not None else n] = (estimate_tokens(sent.body), sent.most)
-                    yield replace(stand_in(request, sent.most), id=request.id, request_key=sent.key)
+                    if cache is None or request_wire.key not in self.seen:
+                        to_ask[request_wire.key if cache is not None else n] = (
+                            estimate_tokens(request_wire.body),
+                            request_wire.most,
+                        )
+                    yield replace(stand_in(request, request_wire.most), id=request.id, request_key=request_wire.key)
         finally:  # a caller that has all its answers may not ask for another
             self.seen |= {key for key in to_ask if isinstance(key, str)}
-            sent_twice = most_again(tried_again(terms, model, endpoint, store), len(to_ask), endpoint)
-            prompt = sum(tokens for tokens, _ in to_ask.values())
-            limits = [max_tokens for _, max_tokens in to_ask.values()]
-            completion = sum(max_tokens or 0 for max_tokens in limits)
-            dearest = (
+            n_sent_twice = most_again(tried_again(terms, model, endpoint, store), len(to_ask), endpoint)
+            n_prompt_tokens = sum(tokens for tokens, _ in to_ask.values())
+            token_limits = [max_tokens for _, max_tokens in to_ask.values()]
+            n_completion_tokens = sum(max_tokens or 0 for max_tokens in token_limits)
+            largest_tokens = (
                 max((tokens for tokens, _ in to_ask.values()), default=0),
-                max((m or 0 for m in limits), default=0),
+                max((m or 0 for m in token_limits), default=0),
             )
-            usd = cost(model, Tokens(prompt + sent_twice * dearest[0], completion + sent_twice * dearest[1]))
-            repeated = n - cached - len(to_ask)
-            counted = Plan(n, cached, repeated, len(to_ask), prompt, completion, limits.count(None), sent_twice, usd)
-            self.calls.append(Call(study, model.name, endpoint.name, counted))
+            usd = cost(
+                model,
+                Tokens(
+                    n_prompt_tokens + n_sent_twice * largest_tokens[0],
+                    n_completion_tokens + n_sent_twice * largest_tokens[1],
+                ),
+            )
+            n_repeated = n - n_cached - len(to_ask)
+            plan = Plan(
+                n,
+                n_cached,
+                n_repeated,
+                len(to_ask),
+                n_prompt_tokens,
+                n_completion_tokens,
+                token_limits.count(None),
+                n_sent_twice,
+                usd,
+            )
+            self.calls.append(Call(study, model.name, endpoint.name, plan))
 
 # %% ../../nbs/ask/14_client.ipynb #ea116c35
 class LoopThread:
@@ -173,13 +192,13 @@ def recorded_file(record: str, served: str) -> Path:  # an endpoint's `record`; 
     "The file of recorded answers that an endpoint names; `demo` are those that come with mhbench."
     file = RECORDED / f"{served}.jsonl.gz" if record == "demo" else Path(record).expanduser()
     if not file.is_file():
-        there = ", ".join(sorted(f.name.removesuffix(".jsonl.gz") for f in RECORDED.glob("*.gz")))
-        remedy = f"name a file of `mhbench cache export`, or demo for one of {there}"
+        bundled_names = ", ".join(sorted(f.name.removesuffix(".jsonl.gz") for f in RECORDED.glob("*.gz")))
+        remedy = f"name a file of `mhbench cache export`, or demo for one of {bundled_names}"
         refuse(f"ask: record must be a file; got {str(file)!r}, which is not there", remedy=remedy)
     return file
 
 
-async def _next(batches: AsyncGenerator[list[Answer], None]) -> list[Answer]:
+async def _next_batch(batches: AsyncGenerator[list[Answer], None]) -> list[Answer]:
     return await anext(batches, [])
 
 
@@ -209,7 +228,7 @@ def ask(
     thread = LoopThread(f"ask {model.name}")
     batches = Scheduler(requests, asking).batches()
     try:
-        while batch := thread.wait(_next(batches)):
+        while batch := thread.wait(_next_batch(batches)):
             yield from batch
     finally:
         thread.close()
@@ -229,5 +248,5 @@ def as_far_as_it_goes(answers: Iterator[Answer], stopped: list[str]) -> Iterator
 
 def not_asked(request_id: str, stopped: Sequence[str]) -> Answer:
     "The answer to a request that was not made, or not answered, after `ask` had ended."
-    why = stopped[0] if stopped else "the answers ended before it"
-    return Answer(request_id, status="error", error=f"not asked any more: {why}")
+    reason = stopped[0] if stopped else "the answers ended before it"
+    return Answer(request_id, status="error", error=f"not asked any more: {reason}")

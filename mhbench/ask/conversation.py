@@ -60,39 +60,39 @@ class _Conversation:
     def next(self, name: str) -> tuple[Speaker, Request] | None:
         "Who is asked next, and what; None at the end."
         while self.ended is None:
-            replies = sum(t.role == "assistant" for t in self.turns)
+            n_replies = sum(t.role == "assistant" for t in self.turns)
             if self.turns and self.turns[-1].role == "user":
-                return self.talk.model, self._request(name, self.talk.system, "assistant")
-            if not self.talk.patient and replies == len(self.talk.scenario.prompts):
+                return self.talk.model, self._build_request(name, self.talk.system, "assistant")
+            if not self.talk.patient and n_replies == len(self.talk.scenario.prompts):
                 self.ended = "script"
-            elif replies >= self.limits.turns:
+            elif n_replies >= self.limits.turns:
                 self.ended = "turns"
             elif self.talk.patient:
-                return self.talk.patient, self._request(name, self.talk.scenario.persona, "user")
+                return self.talk.patient, self._build_request(name, self.talk.scenario.persona, "user")
             else:
-                self.turns.append(Turn(role="user", text=self.talk.scenario.prompts[replies]))
+                self.turns.append(Turn(role="user", text=self.talk.scenario.prompts[n_replies]))
         return None
 
-    def _request(self, name: str, system: str | None, role: str) -> Request:
+    def _build_request(self, name: str, system: str | None, role: str) -> Request:
         messages = [{"role": "system", "content": system}] if system else []
         messages += [{"role": "user", "content": OPENING}] if role == "user" else []
-        roles = {True: "assistant", False: "user"}
-        messages += [{"role": roles[t.role == role], "content": t.text} for t in self.turns]
+        role_by_ownership = {True: "assistant", False: "user"}
+        messages += [{"role": role_by_ownership[t.role == role], "content": t.text} for t in self.turns]
         return Request(name, messages, sample=self.talk.run, room=self.limits.room)
 
     def take(self, answer: Answer) -> None:
         "The answer to the last request."
-        patient = not self.turns or self.turns[-1].role == "assistant"
+        is_patient = not self.turns or self.turns[-1].role == "assistant"
         if not (answer.text or "").strip():
             self.ended = "failed"
-            self.error = f"{'the patient' if patient else 'the model'}: {answer.error or answer.status}"
+            self.error = f"{'the patient' if is_patient else 'the model'}: {answer.error or answer.status}"
             return
-        speaker = self.talk.patient if patient else self.talk.model
+        speaker = self.talk.patient if is_patient else self.talk.model
         assert speaker is not None
         fields = {k: getattr(answer, k) for k in Turn.model_fields if hasattr(answer, k)}
-        self.turns.append(Turn(role="user" if patient else "assistant", **fields, model=speaker[0].name))
-        until = self.limits.until.casefold()
-        if patient and until and until in (answer.text or "").casefold():
+        self.turns.append(Turn(role="user" if is_patient else "assistant", **fields, model=speaker[0].name))
+        ending_phrase = self.limits.until.casefold()
+        if is_patient and ending_phrase and ending_phrase in (answer.text or "").casefold():
             self.ended = "until"
         elif self.limits.tokens is not None and sum(t.completion_tokens for t in self.turns) >= self.limits.tokens:
             self.ended = "tokens"
@@ -100,10 +100,14 @@ class _Conversation:
     def transcript(self, why: str) -> Transcript:
         "The conversation, finished or not."
         talk, s = self.talk, self.talk.scenario
-        about = {k: getattr(s, k) for k in "item_id study person category variant source protected canary".split()}
-        fields = about | {"turns": self.turns, "run": talk.run, "model": talk.model[0].name}
-        patient = talk.patient[0].name if talk.patient else "script"
-        return Transcript(**fields, patient=patient, ended=self.ended or "stopped", error=self.error or why or None)
+        scenario_fields = {
+            k: getattr(s, k) for k in "item_id study person category variant source protected canary".split()
+        }
+        fields = scenario_fields | {"turns": self.turns, "run": talk.run, "model": talk.model[0].name}
+        patient_name = talk.patient[0].name if talk.patient else "script"
+        return Transcript(
+            **fields, patient=patient_name, ended=self.ended or "stopped", error=self.error or why or None
+        )
 
 # %% ../../nbs/ask/21_conversation.ipynb #d40b8814
 class _OpenLedger(Ledger):
@@ -124,15 +128,15 @@ class _OpenLedger(Ledger):
         requests, self.inbox = self.inbox, []
         if requests:
             requests = requests if self.taken_in else list(self.learner.begin(requests))
-            first = self.taken_in
+            first_place = self.taken_in
             self.taken_in += len(requests)
-            self.admit([self.learner.job(request, place) for place, request in enumerate(requests, first)])
+            self.admit([self.learner.job(request, place) for place, request in enumerate(requests, first_place)])
 
-    def _hand(self, job: Job, answer: Answer):
-        super()._hand(job, answer)
-        ready, self.ready = self.ready, {}
-        self.handed_on += len(ready)
-        for answer in ready.values():
+    def _deliver(self, job: Job, answer: Answer):
+        super()._deliver(job, answer)
+        ready_answers, self.ready = self.ready, {}
+        self.handed_on += len(ready_answers)
+        for answer in ready_answers.values():
             self.receive(answer)
 
     def take(self) -> list[Answer]:
@@ -163,17 +167,17 @@ class _Line:
 # %% ../../nbs/ask/21_conversation.ipynb #e0f5b51c
 def _models_by_name(speakers: Iterable[Speaker]) -> dict[str, Speaker]:
     "The models by name; those of one endpoint share its pace. Raises: ValueError where a name stands for two."
-    lines: dict[str, Speaker] = {}
+    speaker_by_name: dict[str, Speaker] = {}
     for model, endpoint in speakers:
-        if lines.setdefault(model.name, (model, endpoint)) != (model, endpoint):
+        if speaker_by_name.setdefault(model.name, (model, endpoint)) != (model, endpoint):
             refuse(f"converse: a model's name must stand for one entry; got two for {model.name!r}")
-    n_by_endpoint = Counter(e.name for _, e in lines.values())
+    n_by_endpoint = Counter(e.name for _, e in speaker_by_name.values())
     out = {}
-    for name, (model, endpoint) in lines.items():
+    for name, (model, endpoint) in speaker_by_name.items():
         k = n_by_endpoint[endpoint.name]
-        slower = {f: v / k for f in ("rpm", "tpm") if (v := getattr(endpoint, f))}
-        update = {"concurrency": max(1, endpoint.concurrency // k), **slower}
-        out[name] = model, endpoint if k == 1 else endpoint.model_copy(update=update)
+        shared_rates = {f: v / k for f in ("rpm", "tpm") if (v := getattr(endpoint, f))}
+        shared_settings = {"concurrency": max(1, endpoint.concurrency // k), **shared_rates}
+        out[name] = model, endpoint if k == 1 else endpoint.model_copy(update=shared_settings)
     return out
 
 
@@ -183,15 +187,15 @@ async def _run(conversations: Sequence[_Conversation], askings: dict[str, Asking
 
     def advance(k: int):
         nonlocal n_open
-        following = conversations[k].next(str(k))
-        if following is None:
+        next_request = conversations[k].next(str(k))
+        if next_request is None:
             n_open -= 1
             if not n_open:
-                for line in lines.values():
+                for line in line_by_model.values():
                     line.close()
             return
-        (model, _), request = following
-        lines[model.name].put(request)
+        (model, _), request = next_request
+        line_by_model[model.name].put(request)
 
     def receive(answer: Answer):
         conversations[int(answer.id)].take(answer)
@@ -201,15 +205,15 @@ async def _run(conversations: Sequence[_Conversation], askings: dict[str, Asking
         try:
             await line.run()
         except BaseException as e:
-            for other in lines.values():
+            for other in line_by_model.values():
                 other.scheduler.halt(e)
             raise
 
-    lines = {name: _Line(asking, receive) for name, asking in askings.items()}
+    line_by_model = {name: _Line(asking, receive) for name, asking in askings.items()}
     for k in range(len(conversations)):
         advance(k)
-    ends = await asyncio.gather(*map(ran, lines.values()), return_exceptions=True)
-    return next((e for e in ends if e is not None), None)
+    line_errors = await asyncio.gather(*map(ran, line_by_model.values()), return_exceptions=True)
+    return next((e for e in line_errors if e is not None), None)
 
 # %% ../../nbs/ask/21_conversation.ipynb #b53fb59f
 def converse(
@@ -240,31 +244,33 @@ def converse(
     if Recorder.active:
         _dry_run(conversations, speakers, cache, study)
         return [h.transcript("") for h in conversations]
-    settings = cache, budget, replay, progress, study
-    askings = {name: Asking(model, endpoint, *settings) for name, (model, endpoint) in speakers.items()}
+    shared_settings = cache, budget, replay, progress, study
+    askings = {name: Asking(model, endpoint, *shared_settings) for name, (model, endpoint) in speakers.items()}
     thread = LoopThread("conversations")
     try:
-        fault = thread.wait(_run(conversations, askings)) if conversations else None
+        run_error = thread.wait(_run(conversations, askings)) if conversations else None
     finally:
         thread.close()
-    if fault is not None and (stopped is None or isinstance(fault, CacheError) or not isinstance(fault, RuntimeError)):
-        raise fault
-    if fault is not None and stopped is not None:
-        stopped.append(str(fault))
-    return [h.transcript("" if fault is None else f"not asked any more: {fault}") for h in conversations]
+    if run_error is not None and (
+        stopped is None or isinstance(run_error, CacheError) or not isinstance(run_error, RuntimeError)
+    ):
+        raise run_error
+    if run_error is not None and stopped is not None:
+        stopped.append(str(run_error))
+    return [h.transcript("" if run_error is None else f"not asked any more: {run_error}") for h in conversations]
 
 
 def _dry_run(conversations: Sequence[_Conversation], speakers: dict[str, Speaker], cache, study: str) -> None:
     "A dry run: one call for each model and turn."
-    waiting = list(enumerate(conversations))
-    while waiting:
-        rounds: dict[str, list[Request]] = {}
-        for k, h in waiting:
-            if (following := h.next(str(k))) is not None:
-                rounds.setdefault(following[0][0].name, []).append(following[1])
-        for name, requests in rounds.items():
+    open_conversations = list(enumerate(conversations))
+    while open_conversations:
+        requests_by_model: dict[str, list[Request]] = {}
+        for k, h in open_conversations:
+            if (next_request := h.next(str(k))) is not None:
+                requests_by_model.setdefault(next_request[0][0].name, []).append(next_request[1])
+        for name, requests in requests_by_model.items():
             model, endpoint = speakers[name]
             for answer in ask(requests, model, endpoint, cache=cache, study=study):
                 text = f"{answer.id} {answer.text}" if answer.finish_reason == STAND_IN else answer.text
                 conversations[int(answer.id)].take(replace(answer, text=text))  # what others say is another text
-        waiting = [(k, h) for k, h in waiting if h.ended is None]
+        open_conversations = [(k, h) for k, h in open_conversations if h.ended is None]

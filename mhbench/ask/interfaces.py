@@ -65,18 +65,18 @@ def of_stream(raw: bytes) -> dict[str, Any]:
         event = {} if data == b"[DONE]" else json.loads(data)
         reply |= {k: v for k, v in (event.get("response") or event).items() if v is not None}
         for delta in event.get("choices") or []:
-            _add(choice, delta)
+            _add_delta(choice, delta)
     return reply | ({"choices": [choice]} if choice else {})
 
 
-def _add(choice: dict[str, Any], delta: dict[str, Any]) -> None:
+def _add_delta(choice: dict[str, Any], delta: dict[str, Any]) -> None:
     "Add a part of a streamed choice: texts and lists grow, and of the rest the last value counts."
     for k, v in delta.items():
         if isinstance(v, dict):
-            _add(choice.setdefault("message" if k == "delta" else k, {}), v)
+            _add_delta(choice.setdefault("message" if k == "delta" else k, {}), v)
         elif v is not None:
-            grows = isinstance(v, list) or k in _GROWS
-            choice[k] = choice[k] + v if grows and choice.get(k) else v
+            is_appended = isinstance(v, list) or k in _GROWS
+            choice[k] = choice[k] + v if is_appended and choice.get(k) else v
 
 
 def _no_image(kind: Any) -> None:
@@ -89,25 +89,25 @@ LEAST_OUTPUT = 16  # tokens: "integer below minimum value. Expected a value >= 1
 
 def responses_body(chat: dict[str, Any]) -> dict[str, Any]:
     "A chat request as the Responses API takes it."
-    moved = (*_LIMITS, "messages", "logprobs", "response_format", "reasoning_effort", "verbosity")
-    out = {"store": False} | {k: v for k, v in chat.items() if k not in moved}
+    translated_fields = (*_LIMITS, "messages", "logprobs", "response_format", "reasoning_effort", "verbosity")
+    out = {"store": False} | {k: v for k, v in chat.items() if k not in translated_fields}
     turns = chat["messages"]
     if turns[0]["role"] == "system":
         out["instructions"] = turns[0]["content"]
         turns = turns[1:]
     out["input"] = turns
-    if (limit := _token_limit(chat)) is not None:
-        out["max_output_tokens"] = max(LEAST_OUTPUT, limit)
+    if (token_limit := _token_limit(chat)) is not None:
+        out["max_output_tokens"] = max(LEAST_OUTPUT, token_limit)
     if chat.get("top_logprobs"):
         out["include"] = [*chat.get("include", []), "message.output_text.logprobs"]
     if "reasoning_effort" in chat:
         out["reasoning"] = {**chat.get("reasoning", {}), "effort": chat["reasoning_effort"]}
-    text = dict(chat.get("text", {}))
+    text_settings = dict(chat.get("text", {}))
     if "verbosity" in chat:
-        text["verbosity"] = chat["verbosity"]
+        text_settings["verbosity"] = chat["verbosity"]
     if response_format := chat.get("response_format"):
-        text["format"] = {"type": response_format["type"], **response_format.get("json_schema", {})}
-    return out | ({"text": text} if text else {})
+        text_settings["format"] = {"type": response_format["type"], **response_format.get("json_schema", {})}
+    return out | ({"text": text_settings} if text_settings else {})
 
 # %% ../../nbs/ask/05_interfaces.ipynb #67595858
 _CUT = {"max_output_tokens": "length", "content_filter": "content_filter"}
@@ -115,10 +115,12 @@ _CUT = {"max_output_tokens": "length", "content_filter": "content_filter"}
 
 def _usage_as_chat(usage: Any, prompt: Any, details: dict[str, Any]) -> dict[str, Any]:
     "The tokens of a reply, as a chat's reply counts them."
-    thought = usage.get("output_tokens_details") or {}
-    tokens = {"prompt_tokens": prompt, "completion_tokens": usage.get("output_tokens")}
-    thoughts = {"reasoning_tokens": thought.get("reasoning_tokens", thought.get("thinking_tokens"))}
-    return usage | tokens | {"completion_tokens_details": thoughts, "prompt_tokens_details": details}
+    output_details = usage.get("output_tokens_details") or {}
+    token_counts = {"prompt_tokens": prompt, "completion_tokens": usage.get("output_tokens")}
+    thinking_details = {
+        "reasoning_tokens": output_details.get("reasoning_tokens", output_details.get("thinking_tokens"))
+    }
+    return usage | token_counts | {"completion_tokens_details": thinking_details, "prompt_tokens_details": details}
 
 
 def response_as_chat(reply: dict[str, Any]) -> dict[str, Any]:
@@ -127,27 +129,29 @@ def response_as_chat(reply: dict[str, Any]) -> dict[str, Any]:
     out = {**reply, "usage": _usage_as_chat(usage, usage.get("input_tokens"), usage.get("input_tokens_details") or {})}
     if reply.get("error") or reply.get("status") in ("failed", "cancelled", "queued", "in_progress"):
         return out | {"error": reply.get("error") or {"message": f"the response's status is {reply['status']}"}}
-    thoughts: list[str] = []
-    parts: list[dict[str, Any]] = []
-    items = reply["output"]
-    for item in items:
+    thought_texts: list[str] = []
+    content_parts: list[dict[str, Any]] = []
+    output_items = reply["output"]
+    for item in output_items:
         _no_image(item.get("type"))
-        thoughts += _part_texts(item.get("summary"), "summary_text")
+        thought_texts += _part_texts(item.get("summary"), "summary_text")
         if item.get("type") == "reasoning":
-            thoughts += _part_texts(item.get("content"), "reasoning_text")
+            thought_texts += _part_texts(item.get("content"), "reasoning_text")
         elif item.get("phase") == "commentary":
-            thoughts += _part_texts(item.get("content"), "output_text")
+            thought_texts += _part_texts(item.get("content"), "output_text")
         elif item.get("type") == "message":
-            parts += item.get("content") or []
-    texts = _part_texts(parts, "output_text")
+            content_parts += item.get("content") or []
+    texts = _part_texts(content_parts, "output_text")
     message: dict[str, Any] = {"content": "".join(texts) if texts else None}
-    message["reasoning"] = "\n\n".join(filter(None, thoughts)) or None
-    message["refusal"] = " ".join(p.get("refusal") or "refused" for p in parts if p.get("type") == "refusal") or None
-    message["thought"] = any(item.get("type") == "reasoning" for item in items)
-    why = (reply.get("incomplete_details") or {}).get("reason")
-    choice = {"message": message, "finish_reason": _CUT.get(why, why) if why else "stop"}
-    listed = list(chain.from_iterable(p.get("logprobs") or [] for p in parts))
-    return out | {"choices": [choice | ({"logprobs": {"content": listed}} if listed else {})]}
+    message["reasoning"] = "\n\n".join(filter(None, thought_texts)) or None
+    message["refusal"] = (
+        " ".join(p.get("refusal") or "refused" for p in content_parts if p.get("type") == "refusal") or None
+    )
+    message["thought"] = any(item.get("type") == "reasoning" for item in output_items)
+    cut_reason = (reply.get("incomplete_details") or {}).get("reason")
+    choice = {"message": message, "finish_reason": _CUT.get(cut_reason, cut_reason) if cut_reason else "stop"}
+    token_logprobs = list(chain.from_iterable(p.get("logprobs") or [] for p in content_parts))
+    return out | {"choices": [choice | ({"logprobs": {"content": token_logprobs}} if token_logprobs else {})]}
 
 # %% ../../nbs/ask/05_interfaces.ipynb #f077b334
 ROOM = 4096  # tokens, if no limit is set: the API requires one
@@ -155,33 +159,35 @@ ROOM = 4096  # tokens, if no limit is set: the API requires one
 
 def messages_body(chat: dict[str, Any]) -> dict[str, Any]:
     "A chat request as the Messages API takes it."
-    moved = (*_LIMITS, "messages", "stop", "response_format", "reasoning_effort")
-    out = {k: v for k, v in chat.items() if k not in moved}
-    system = [m["content"] for m in chat["messages"] if m["role"] == "system"]
-    out |= {"system": "\n\n".join(system)} if system else {}
+    translated_fields = (*_LIMITS, "messages", "stop", "response_format", "reasoning_effort")
+    out = {k: v for k, v in chat.items() if k not in translated_fields}
+    system_texts = [m["content"] for m in chat["messages"] if m["role"] == "system"]
+    out |= {"system": "\n\n".join(system_texts)} if system_texts else {}
     out["messages"] = [m for m in chat["messages"] if m["role"] != "system"]
-    limit = _token_limit(chat) or ROOM
-    thinking = chat.get("thinking") or {}
-    thought = thinking.get("budget_tokens", 0) if thinking.get("type") == "enabled" else 0
-    out["max_tokens"] = limit if limit > thought else limit + thought
+    token_limit = _token_limit(chat) or ROOM
+    thinking_settings = chat.get("thinking") or {}
+    n_thinking_tokens = thinking_settings.get("budget_tokens", 0) if thinking_settings.get("type") == "enabled" else 0
+    out["max_tokens"] = token_limit if token_limit > n_thinking_tokens else token_limit + n_thinking_tokens
     if stop := chat.get("stop"):
         out["stop_sequences"] = [stop] if isinstance(stop, str) else stop
-    config = dict(chat.get("output_config", {}))
+    output_config = dict(chat.get("output_config", {}))
     if "reasoning_effort" in chat:
-        config["effort"] = chat["reasoning_effort"]
+        output_config["effort"] = chat["reasoning_effort"]
     if schema_format := (chat.get("response_format") or {}).get("json_schema"):  # any JSON it has no word for
-        config["format"] = {"type": "json_schema", "schema": schema_format["schema"]}
-    return out | ({"output_config": config} if config else {})
+        output_config["format"] = {"type": "json_schema", "schema": schema_format["schema"]}
+    return out | ({"output_config": output_config} if output_config else {})
 
 # %% ../../nbs/ask/05_interfaces.ipynb #6d7e3398
 _STOPPED = {"end_turn": "stop", "stop_sequence": "stop"}
 _STOPPED |= {"max_tokens": "length", "model_context_window_exceeded": "length"}
 
 
-def _declined(reply: dict[str, Any], text: str) -> str:
+def _refusal_text(reply: dict[str, Any], text: str) -> str:
     "A refusal in words: the provider's, or the model's."
-    why = reply.get("stop_details") or {}
-    return why.get("explanation") or " ".join(filter(None, ["stop_reason: refusal", why.get("category"), text]))
+    stop_details = reply.get("stop_details") or {}
+    return stop_details.get("explanation") or " ".join(
+        filter(None, ["stop_reason: refusal", stop_details.get("category"), text])
+    )
 
 
 def message_as_chat(reply: dict[str, Any]) -> dict[str, Any]:
@@ -190,21 +196,21 @@ def message_as_chat(reply: dict[str, Any]) -> dict[str, Any]:
         return reply
     usage = reply.get("usage") or {}
     blocks = reply["content"]
-    stop = reply.get("stop_reason")
-    cache_read, written = (usage.get(f"cache_{k}_input_tokens") or 0 for k in ("read", "creation"))
-    details = {"cached_tokens": cache_read, "cache_write_tokens": written}
+    stop_reason = reply.get("stop_reason")
+    n_cache_read, n_cache_written = (usage.get(f"cache_{k}_input_tokens") or 0 for k in ("read", "creation"))
+    cache_details = {"cached_tokens": n_cache_read, "cache_write_tokens": n_cache_written}
     for block in blocks:
         _no_image(block.get("type"))
     texts = _part_texts(blocks, "text")
     message = {
         "content": "".join(texts) if texts else None,
         "reasoning": "\n\n".join(filter(None, _part_texts(blocks, "thinking"))) or None,
-        "refusal": _declined(reply, "".join(texts)) if stop == "refusal" else None,
+        "refusal": _refusal_text(reply, "".join(texts)) if stop_reason == "refusal" else None,
         "thought": any("thinking" in str(block.get("type")) for block in blocks),
     }
-    prompt = usage["input_tokens"] + cache_read + written if "input_tokens" in usage else None
-    choice = {"message": message, "finish_reason": _STOPPED.get(str(stop), stop)}
-    return {**reply, "choices": [choice], "usage": _usage_as_chat(usage, prompt, details)}
+    n_prompt_tokens = usage["input_tokens"] + n_cache_read + n_cache_written if "input_tokens" in usage else None
+    choice = {"message": message, "finish_reason": _STOPPED.get(str(stop_reason), stop_reason)}
+    return {**reply, "choices": [choice], "usage": _usage_as_chat(usage, n_prompt_tokens, cache_details)}
 
 # %% ../../nbs/ask/05_interfaces.ipynb #0266a712
 _PENALTIES = ("seed", "frequency_penalty", "presence_penalty", "logit_bias")

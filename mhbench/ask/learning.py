@@ -36,8 +36,10 @@ def changes_of_terms(old: Terms, new: Terms) -> list[str]:
     out = [f"{a} is sent as {b}" for a, b in new.renamed if (a, b) not in old.renamed]
     out += [f"{name} is left out" for name in new.dropped if name not in old.dropped]
     if new.top_logprobs != old.top_logprobs:
-        none = "letters are read from the text, without log-probabilities"
-        out.append(none if new.top_logprobs == 0 else f"at most {new.top_logprobs} log-probabilities are asked for")
+        no_logprobs_text = "letters are read from the text, without log-probabilities"
+        out.append(
+            no_logprobs_text if new.top_logprobs == 0 else f"at most {new.top_logprobs} log-probabilities are asked for"
+        )
     if new.structured != old.structured:
         out.append(f"JSON schemas are sent as {new.structured}")
     if new.thinks and not old.thinks:
@@ -60,29 +62,29 @@ def learnt_terms(cache: Any, endpoint: Any, model: Any) -> list[tuple[float, Ter
     key = terms_key(endpoint, model)
     row = None if cache is None else cache.get_many([key], failures=True).get(key)
     try:
-        stored = _STORED_TERMS.validate_json(row.value) if row else []
+        stored_terms = _STORED_TERMS.validate_json(row.value) if row else []
     except ValueError:
         return []
-    of_entry = endpoint.terms
+    entry_terms = endpoint.terms
     out = []
-    for at, terms in stored:
-        renamed = tuple((dict(of_entry.renamed) | dict(terms.renamed)).items())
-        dropped = tuple(dict.fromkeys((*of_entry.dropped, *terms.dropped)))
-        out.append((at, replace(terms, renamed=renamed, dropped=dropped)))
+    for learnt_at, terms in stored_terms:
+        renamed = tuple((dict(entry_terms.renamed) | dict(terms.renamed)).items())
+        dropped = tuple(dict.fromkeys((*entry_terms.dropped, *terms.dropped)))
+        out.append((learnt_at, replace(terms, renamed=renamed, dropped=dropped)))
     return out
 
 
 def known_terms(cache: Any, endpoint: Any, model: Any) -> Terms:
     "The terms of the entry, and those that the last run to learn any learnt within FORGET_DAYS."
-    newest = learnt_terms(cache, endpoint, model)[:1]
-    return next((terms for at, terms in newest if time.time() - at <= FORGET_DAYS * 86400), endpoint.terms)
+    newest_terms = learnt_terms(cache, endpoint, model)[:1]
+    return next((terms for at, terms in newest_terms if time.time() - at <= FORGET_DAYS * 86400), endpoint.terms)
 
 
 def keep_terms(cache: Any, endpoint: Any, model: Any, terms: Terms) -> None:
     "Store what was learnt for the next run, before what was learnt earlier."
     created = time.time()
-    earlier = [(at, x) for at, x in learnt_terms(cache, endpoint, model) if x != terms][:7]
-    value = json.dumps([(at, asdict(x)) for at, x in [(created, terms), *earlier]], sort_keys=True)
+    earlier_terms = [(at, x) for at, x in learnt_terms(cache, endpoint, model) if x != terms][:7]
+    value = json.dumps([(at, asdict(x)) for at, x in [(created, terms), *earlier_terms]], sort_keys=True)
     cache.put_many([Row(terms_key(endpoint, model), model.name, endpoint.who, "terms", False, created, value)])
 
 # %% ../../nbs/ask/11_learning.ipynb #e7eaa841
@@ -111,40 +113,42 @@ _CALLED = r"(?:param(?:eter)?|argument|field|property|option|name|value|body\.|#
 
 
 def _prompt_text(body: dict[str, Any]) -> str:
-    turns = (text for message in body.get("messages", []) for text in message.values())
-    return "\n".join([*turns, body.get("prompt", "")])
+    turn_texts = (text for message in body.get("messages", []) for text in message.values())
+    return "\n".join([*turn_texts, body.get("prompt", "")])
 
 # %% ../../nbs/ask/11_learning.ipynb #475ed2d7
 def own_words(text: str, body: dict[str, Any]) -> str:
     "An error's text without quotations of the request: runs of words of the prompt, and fields with their values."
     for name, value in body.items():
-        for printed in {json.dumps(value), repr(value)}:
-            pair = rf"""([{{,]\s*)(["']){re.escape(name)}\2\s*:\s*{re.escape(printed)}"""
-            text = re.sub(pair, r"\1…", text)
+        for value_text in {json.dumps(value), repr(value)}:
+            field_pattern = rf"""([{{,]\s*)(["']){re.escape(name)}\2\s*:\s*{re.escape(value_text)}"""
+            text = re.sub(field_pattern, r"\1…", text)
     prompt_words = [w.casefold() for w in _WORD.findall(_prompt_text(body))]
     n = min(_RUN, len(prompt_words))
-    runs = {tuple(prompt_words[i : i + n]) for i in range(len(prompt_words) - n + 1)} if n else set()
+    prompt_runs = {tuple(prompt_words[i : i + n]) for i in range(len(prompt_words) - n + 1)} if n else set()
     matches = list(_WORD.finditer(text))
     error_words = [m[0].casefold() for m in matches]
-    out = list(text)
+    characters = list(text)
     for i in range(len(error_words) - n + 1 if n else 0):
-        if tuple(error_words[i : i + n]) in runs:
+        if tuple(error_words[i : i + n]) in prompt_runs:
             start = matches[i].start()
             end = matches[i + n - 1].end()
-            out[start:end] = " " * (end - start)
-    return re.sub(r"\s{2,}", " … ", "".join(out))
+            characters[start:end] = " " * (end - start)
+    return re.sub(r"\s{2,}", " … ", "".join(characters))
 
 
 def _names_parameter(text: str, param: str, prompt: str) -> bool:
     "Whether an error names a parameter; one whose name is a word of the prompt has to be named as a parameter."
-    spelt = [param, re.sub(r"_(\w)", lambda m: m[1].upper(), param)]  # xAI's spelling
-    spelt += ["json output"] if param == "response_format" else []  # DeepSeek's
-    for name in (rf"(?<![\w-]){x}(?![\w-])" for x in spelt):
-        called = rf"\b{_CALLED}\W{{0,4}}(?:is |of )?\W{{0,2}}{name}|{name}\W{{0,2}} {_CALLED}\b"
-        marked = rf"([`'\"]){name}\1|{name}="
-        if re.search(f"(?i){name}", text) and not re.search(f"(?i){name}", prompt):
+    spellings = [param, re.sub(r"_(\w)", lambda m: m[1].upper(), param)]  # xAI's spelling
+    spellings += ["json output"] if param == "response_format" else []  # DeepSeek's
+    for name_pattern in (rf"(?<![\w-]){x}(?![\w-])" for x in spellings):
+        named_pattern = rf"\b{_CALLED}\W{{0,4}}(?:is |of )?\W{{0,2}}{name_pattern}|{name_pattern}\W{{0,2}} {_CALLED}\b"
+        quoted_pattern = rf"([`'\"]){name_pattern}\1|{name_pattern}="
+        if re.search(f"(?i){name_pattern}", text) and not re.search(f"(?i){name_pattern}", prompt):
             return True
-        if re.search(f"(?i){called}", text) or (re.search(marked, text) and not re.search(marked, prompt)):
+        if re.search(f"(?i){named_pattern}", text) or (
+            re.search(quoted_pattern, text) and not re.search(quoted_pattern, prompt)
+        ):
             return True
     return False
 
@@ -163,8 +167,8 @@ def _terms_without(terms: Terms, param: str, structured: str) -> Terms:
     if param in ("logprobs", "top_logprobs"):
         return replace(terms, top_logprobs=0)
     if param in ("response_format", "json_schema"):
-        after = STRUCTURED[min(STRUCTURED.index(structured) + 1, 2)]
-        return replace(terms, structured=after)
+        next_structured = STRUCTURED[min(STRUCTURED.index(structured) + 1, 2)]
+        return replace(terms, structured=next_structured)
     return replace(terms, dropped=(*terms.dropped, param))
 
 # %% ../../nbs/ask/11_learning.ipynb #ce12085c
@@ -198,50 +202,57 @@ def learn(refusal: Refusal, terms: Terms, structured: str = "json_schema") -> Te
     "The terms under which to ask again after a refusal; None where it is about something else."
     if refusal.status not in _LEARNT_FROM or refusal.passes:
         return None
-    text = refusal.words
+    refusal_text = refusal.words
     param = refusal.param
     body = refusal.body
-    if _ROUTED.search(text):
-        return _routed(body, terms, structured)
-    sent = (
-        [k for k in body if k == param] if param else [k for k in body if _names_parameter(text, k, _prompt_text(body))]
+    if _ROUTED.search(refusal_text):
+        return _terms_for_router(body, terms, structured)
+    named_parameters = (
+        [k for k in body if k == param]
+        if param
+        else [k for k in body if _names_parameter(refusal_text, k, _prompt_text(body))]
     )
-    limited = next((k for k in LIMITS if k in sent), None)
-    if limited and (refusal.lasts or _INSTEAD.search(text)):
-        if (m := _INSTEAD.search(text)) and m.group(1) != limited:
-            return _renamed(terms, limited, m.group(1))
-        if not _INSTEAD.search(text):
-            return _renamed(terms, limited, LIMITS[1 - LIMITS.index(limited)])
-    top_k = body.get("top_logprobs", body.get("logprobs"))
-    about_logprobs = param in ("logprobs", "top_logprobs") if param else _LOGPROBS.search(text)
-    if top_k and about_logprobs and (limit := _limit_in_text(text)) is not None and limit < top_k:
-        return replace(terms, top_logprobs=limit)
+    limit_name = next((k for k in LIMITS if k in named_parameters), None)
+    if limit_name and (refusal.lasts or _INSTEAD.search(refusal_text)):
+        if (m := _INSTEAD.search(refusal_text)) and m.group(1) != limit_name:
+            return _terms_with_renamed(terms, limit_name, m.group(1))
+        if not _INSTEAD.search(refusal_text):
+            return _terms_with_renamed(terms, limit_name, LIMITS[1 - LIMITS.index(limit_name)])
+    n_logprobs = body.get("top_logprobs", body.get("logprobs"))
+    about_logprobs = param in ("logprobs", "top_logprobs") if param else _LOGPROBS.search(refusal_text)
+    if (
+        n_logprobs
+        and about_logprobs
+        and (logprobs_limit := _limit_in_text(refusal_text)) is not None
+        and logprobs_limit < n_logprobs
+    ):
+        return replace(terms, top_logprobs=logprobs_limit)
     if not refusal.lasts:
         return None
-    if top_k and about_logprobs:
+    if n_logprobs and about_logprobs:
         return _terms_without(terms, "logprobs", structured)
-    removable = [k for k in sent if k not in _NEVER]
-    if "cannot both be" in text.lower():  # Anthropic, of temperature and top_p: the first one stays
-        removable = sorted(removable, key=text.find)[1:]
-    for k in removable:
+    removable_parameters = [k for k in named_parameters if k not in _NEVER]
+    if "cannot both be" in refusal_text.lower():  # Anthropic, of temperature and top_p: the first one stays
+        removable_parameters = sorted(removable_parameters, key=refusal_text.find)[1:]
+    for k in removable_parameters:
         terms = _terms_without(terms, k, structured)
-    return terms if removable else None
+    return terms if removable_parameters else None
 
 # %% ../../nbs/ask/11_learning.ipynb #9988f1b8
-def _routed(body: dict[str, Any], terms: Terms, structured: str) -> Terms | None:
+def _terms_for_router(body: dict[str, Any], terms: Terms, structured: str) -> Terms | None:
     "Where a router found no provider that accepts everything, one parameter after the other is left out."
     if "max_completion_tokens" in body and "max_completion_tokens" not in dict(terms.renamed).values():
-        return _renamed(terms, "max_completion_tokens", "max_tokens")
+        return _terms_with_renamed(terms, "max_completion_tokens", "max_tokens")
     param = next((k for k in _ROUTING if k in body), None)
     return None if param is None else _terms_without(terms, param, structured)
 
 
-def _renamed(terms: Terms, old: str, new: str) -> Terms | None:
+def _terms_with_renamed(terms: Terms, old: str, new: str) -> Terms | None:
     "Terms with a parameter under its other name; None where that has been tried."
-    names = dict(terms.renamed)
-    if old in names.values():
+    new_name_by_old = dict(terms.renamed)
+    if old in new_name_by_old.values():
         return None
-    return replace(terms, renamed=tuple({**names, old: new}.items()))
+    return replace(terms, renamed=tuple({**new_name_by_old, old: new}.items()))
 
 # %% ../../nbs/ask/11_learning.ipynb #40da627d
 LOOKED_AT = 65_536  # requests of a call whose answers may be there
@@ -255,40 +266,44 @@ def terms_for(
     Without an answer they are what was learnt within a day, and otherwise what the entry says.
     """
     source = iter(requests)
-    fresh = known_terms(cache, endpoint, model)
-    several = list(dict.fromkeys([fresh, endpoint.terms, *(x for _, x in learnt_terms(cache, endpoint, model))]))
-    if len(several) == 1:
-        return fresh, source
-    sample = list(islice(source, LOOKED_AT))
-    n_answered = [_answers_under(terms, sample, model, endpoint, cache) for terms in several]
-    return several[n_answered.index(max(n_answered))], chain(sample, source)
+    current_terms = known_terms(cache, endpoint, model)
+    possible_terms = list(
+        dict.fromkeys([current_terms, endpoint.terms, *(x for _, x in learnt_terms(cache, endpoint, model))])
+    )
+    if len(possible_terms) == 1:
+        return current_terms, source
+    first_requests = list(islice(source, LOOKED_AT))
+    n_answered = [_count_answers_under(terms, first_requests, model, endpoint, cache) for terms in possible_terms]
+    return possible_terms[n_answered.index(max(n_answered))], chain(first_requests, source)
 
 
-def _answers_under(
+def _count_answers_under(
     terms: Terms, requests: Sequence[Request], model: Model, endpoint: Endpoint, cache: Any
 ) -> tuple[int, int]:
     "Requests whose answers are there: under terms or with less room, and of these under the terms themselves."
-    less = [replace(terms, room=room, thinks=False) for room in (False, True)] if terms.room or terms.thinks else []
-    answered = []
-    for x in (terms, *less):
+    terms_with_less_room = (
+        [replace(terms, room=room, thinks=False) for room in (False, True)] if terms.room or terms.thinks else []
+    )
+    answered_places = []
+    for x in (terms, *terms_with_less_room):
         keys = [wire(r, model, endpoint, x).key for r in requests]
         rows = cache.get_many(keys)
-        answered.append({n for n, key in enumerate(keys) if key in rows})
-    return len(set().union(*answered)), len(answered[0])
+        answered_places.append({n for n, key in enumerate(keys) if key in rows})
+    return len(set().union(*answered_places)), len(answered_places[0])
 
 
 def tried_again(terms: Terms, model: Model, endpoint: Endpoint, cache: Any) -> list[str]:
     "What was learnt more than a day ago, in words, where a call begins without it."
-    latest = next((x for _, x in learnt_terms(cache, endpoint, model)), endpoint.terms)
-    return changes_of_terms(terms, latest) if latest != known_terms(cache, endpoint, model) else []
+    latest_terms = next((x for _, x in learnt_terms(cache, endpoint, model)), endpoint.terms)
+    return changes_of_terms(terms, latest_terms) if latest_terms != known_terms(cache, endpoint, model) else []
 
 
 def most_again(changes: Sequence[str], requests: int, endpoint: Endpoint) -> int:
     "The most of so many requests that are sent twice, where what was learnt is tried again."
-    return len(changes) * (min(requests, endpoint.concurrency) + _enough(endpoint)) if requests else 0
+    return len(changes) * (min(requests, endpoint.concurrency) + _n_replicas_to_agree(endpoint)) if requests else 0
 
 
-def _enough(endpoint: Endpoint) -> int:
+def _n_replicas_to_agree(endpoint: Endpoint) -> int:
     "The replicas that must refuse in the same way."
     return min(3, max(1, len(endpoint.base_urls)))
 
@@ -302,15 +317,18 @@ class Learner:
         self.reads = cache
         self.cache = cache if keeps else None
         self.taken: dict[tuple, Request] = {}  # by shape, one of those that were answered under these terms
-        self.enough = _enough(endpoint)
+        self.enough = _n_replicas_to_agree(endpoint)
 
     def begin(self, requests: Iterable[Request]) -> Iterator[Request]:
         "Choose the terms for a call, and give back its requests."
         self.terms, requests = terms_for(requests, self.model, self.endpoint, self.reads)
-        if self.cache is not None and (old := tried_again(self.terms, self.model, self.endpoint, self.reads)):
-            rule = f"learnt more than a day ago and tried again: {'; '.join(old)}"
-            limit = most_again(old, self.endpoint.concurrency, self.endpoint)
-            say(f"{self.model.name} at {self.endpoint.name}: {rule} (at most {limit} requests are sent twice)")
+        if self.cache is not None and (
+            earlier_changes := tried_again(self.terms, self.model, self.endpoint, self.reads)
+        ):
+            changes_in_words = f"learnt more than a day ago and tried again: {'; '.join(earlier_changes)}"
+            n_sent_twice = most_again(earlier_changes, self.endpoint.concurrency, self.endpoint)
+            limit_in_words = f"at most {n_sent_twice} requests are sent twice"
+            say(f"{self.model.name} at {self.endpoint.name}: {changes_in_words} ({limit_in_words})")
         return requests
 
     def job(self, request: Request, place: int) -> Job:
@@ -318,25 +336,29 @@ class Learner:
 
     def _wire(self, request: Request) -> Wire:
         "A request under the present terms; with less room where a letter came within it before."
-        sent = self._under(request, self.terms)
+        present_wire = self._wire_under(request, self.terms)
         if not (self.terms.room or self.terms.thinks) or not request.letters or self.reads is None:
-            return sent
-        less = [self._under(request, replace(self.terms, room=room, thinks=False)) for room in (False, True)]
-        rows = self.reads.get_many([before.key for before in less])
-        for before in less:
-            if before.key in rows and self._usable(rows[before.key].value, before, request.letters):
-                return before
-        return sent
+            return present_wire
+        shorter_wires = [
+            self._wire_under(request, replace(self.terms, room=room, thinks=False)) for room in (False, True)
+        ]
+        stored_rows = self.reads.get_many([shorter_wire.key for shorter_wire in shorter_wires])
+        for shorter_wire in shorter_wires:
+            if shorter_wire.key in stored_rows and self._is_usable(
+                stored_rows[shorter_wire.key].value, shorter_wire, request.letters
+            ):
+                return shorter_wire
+        return present_wire
 
-    def _usable(self, stored: str, before: Wire, letters: list[str]) -> bool:
+    def _is_usable(self, stored: str, shorter_wire: Wire, letters: list[str]) -> bool:
         try:
             answer = Answer.from_json(stored)
         except ValueError:
             return False
-        alone = only_a_letter(before.most, self.model)
-        return states_letter(answer, letters) if alone else answer.status == "ok"
+        is_letter_only = only_a_letter(shorter_wire.most, self.model)
+        return states_letter(answer, letters) if is_letter_only else answer.status == "ok"
 
-    def _under(self, request: Request, terms: Terms) -> Wire:
+    def _wire_under(self, request: Request, terms: Terms) -> Wire:
         return wire(request, self.model, self.endpoint, terms)
 
     def reword(self, job: Job):
@@ -351,10 +373,10 @@ class Learner:
         """
         if job.terms == self.terms:
             return False
-        stands = answer is not None and answer.letter_logprobs is not None
-        terms = replace(self.terms, room=job.terms.room) if stands else self.terms
-        present = self._under(job.request, terms)
-        if present.body != job.wire.body if refused else present.key != job.wire.key:
+        has_letter = answer is not None and answer.letter_logprobs is not None
+        terms = replace(self.terms, room=job.terms.room) if has_letter else self.terms
+        present_wire = self._wire_under(job.request, terms)
+        if present_wire.body != job.wire.body if refused else present_wire.key != job.wire.key:
             return True
         job.terms = self.terms
         return False
@@ -365,8 +387,8 @@ class Learner:
 
     def mixes(self, new_terms: Terms) -> bool:
         "Whether requests that have been answered would have been asked differently under other terms."
-        answered = self.taken.values()
-        return any(self._under(r, self.terms).key != self._under(r, new_terms).key for r in answered)
+        answered_requests = self.taken.values()
+        return any(self._wire_under(r, self.terms).key != self._wire_under(r, new_terms).key for r in answered_requests)
 
     def lesson(self, refusal: Refusal) -> Terms | None:
         "The terms that would avoid a refusal; None where it is about something else."
@@ -376,10 +398,10 @@ class Learner:
     def lasts(self, job: Job, new_terms: Terms) -> bool:
         "Whether a refusal is confirmed: it came before, from as many replicas as are needed."
         lesson = changes_of_terms(self.terms, new_terms)
-        repeated = job.lesson == lesson
-        job.refusers = {*(job.refusers if repeated else ()), job.replica}
+        is_repeated = job.lesson == lesson
+        job.refusers = {*(job.refusers if is_repeated else ()), job.replica}
         job.lesson = lesson
-        return repeated and len(job.refusers) >= self.enough
+        return is_repeated and len(job.refusers) >= self.enough
 
     def from_answer(self, job: Job, answer: Answer) -> tuple[Terms, str] | None:
         "The terms that a reply without a usable answer suggests, and why; None where it is a proper answer."
@@ -387,14 +409,14 @@ class Learner:
             return None
         text = (answer.text or "").strip()
         letters = job.request.letters or []
-        alone = bool(letters) and only_a_letter(job.wire.most, self.model)
-        first = job.shape not in self.taken  # else others were answered properly: a lack in this one is its own
-        if first and answer.thought and (alone or (answer.status == "truncated" and not text)):
+        is_letter_only = bool(letters) and only_a_letter(job.wire.most, self.model)
+        is_first = job.shape not in self.taken  # else others were answered properly: a lack in this one is its own
+        if is_first and answer.thought and (is_letter_only or (answer.status == "truncated" and not text)):
             thinks = not self.model.thinking or self.terms.thinks
             return replace(self.terms, thinks=thinks), "it began with a thought"
-        if first and alone and not answer.listed and text and b'logprobs"' in job.wire.body:
+        if is_first and is_letter_only and not answer.listed and text and b'logprobs"' in job.wire.body:
             return replace(self.terms, top_logprobs=0), "the reply has none"
-        if not alone and (first or letters) and self._ran_out(job, answer):
+        if not is_letter_only and (is_first or letters) and self._ran_out(job, answer):
             return replace(self.terms, thinks=True), f"{job.wire.most} tokens were used up before an answer"
         if self.wants_room(job, answer):
             return replace(self.terms, room=True), f"it began {text[:20]!r}"
@@ -402,10 +424,10 @@ class Learner:
 
     def wants_room(self, job: Job, answer: Answer) -> bool:
         "Whether a reply that had room for a letter alone shows none, and may have more room."
-        alone = bool(job.request.letters) and only_a_letter(job.wire.most, self.model)
-        if not alone or self.terms.room or states_letter(answer, job.request.letters or []):
+        is_letter_only = bool(job.request.letters) and only_a_letter(job.wire.most, self.model)
+        if not is_letter_only or self.terms.room or states_letter(answer, job.request.letters or []):
             return False
-        return self._under(job.request, replace(self.terms, room=True)).key != job.wire.key
+        return self._wire_under(job.request, replace(self.terms, room=True)).key != job.wire.key
 
     def _ran_out(self, job: Job, answer: Answer) -> bool:
         "Whether a text was cut before it began or came to a letter, where there is more room; no base model's."
@@ -417,12 +439,12 @@ class Learner:
             not job.request.letters or parse_choice(answer.text, len(job.request.letters)).letters
         ):
             return False
-        return self._under(job.request, replace(self.terms, thinks=True)).key != job.wire.key
+        return self._wire_under(job.request, replace(self.terms, thinks=True)).key != job.wire.key
 
     def adopt(self, terms: Terms, why: str):
-        learnt = "; ".join(changes_of_terms(self.terms, terms))
+        changes_in_words = "; ".join(changes_of_terms(self.terms, terms))
         self.terms = terms
         self.taken.clear()
         if self.cache is not None:
             keep_terms(self.cache, self.endpoint, self.model, terms)
-        say(f"{self.model.name} at {self.endpoint.name}: {learnt} ({why})")
+        say(f"{self.model.name} at {self.endpoint.name}: {changes_in_words} ({why})")

@@ -116,10 +116,10 @@ def _model_file(gguf: str) -> Path:
 
 def _hash_of(gguf: str, stated: str | None) -> str:
     "The hash of a model's file: as it is known here, as the entry says, or as it is."
-    recorded = WEIGHTS[gguf].sha256 if gguf in WEIGHTS else stated
-    if stated is not None and stated != recorded:
-        refuse(f"serve: sha256 of {gguf} must be {recorded}, or left out; got {stated}")
-    return recorded or sha256_once(_model_file(gguf))
+    expected_sha256 = WEIGHTS[gguf].sha256 if gguf in WEIGHTS else stated
+    if stated is not None and stated != expected_sha256:
+        refuse(f"serve: sha256 of {gguf} must be {expected_sha256}, or left out; got {stated}")
+    return expected_sha256 or sha256_once(_model_file(gguf))
 
 # %% ../../nbs/ask/17_local.ipynb #df7342cb
 _SPINS = "1000"  # turns that a thread spins before it sleeps: the default is slow on a busy machine
@@ -130,8 +130,8 @@ class _Server:
 
     def __init__(self, settings: dict[str, Any], start_s: float, log: str | Path | None):
         self.held = socket.socket()  # bound, not listening: the server can take the port, no other user's process can
-        for shared in (socket.SO_REUSEADDR, socket.SO_REUSEPORT):
-            self.held.setsockopt(socket.SOL_SOCKET, shared, 1)
+        for reuse_option in (socket.SO_REUSEADDR, socket.SO_REUSEPORT):
+            self.held.setsockopt(socket.SOL_SOCKET, reuse_option, 1)
         self.held.bind(("127.0.0.1", 0))
         port = self.held.getsockname()[1]
         self.address = f"http://127.0.0.1:{port}"
@@ -167,10 +167,10 @@ class _Server:
 
     def _check(self):
         "See that the file and the runtime are those that the identity names."
-        if (here := _runtime()) != (runtime := self.settings["runtime"]):
-            rule = f"runtime must be what computes here, {here}, where a request has no recorded answer; got {runtime}"
+        if (current_runtime := _runtime()) != (runtime := self.settings["runtime"]):
+            rule = f"runtime must be what computes here, {current_runtime}, where a request has no recorded answer"
             remedy = "install that, or leave runtime out and ask everything anew"
-            refuse(f"serve: {rule}", remedy=remedy, error=RuntimeError)
+            refuse(f"serve: {rule}; got {runtime}", remedy=remedy, error=RuntimeError)
         file = _model_file(self.settings["gguf"])
         if (actual := sha256_once(file)) != self.settings["sha256"]:
             refuse(f"serve: {file.name} must have SHA-256 {self.settings['sha256']}; got {actual}", error=RuntimeError)
@@ -179,10 +179,10 @@ class _Server:
     def _begin(self):
         self._check()
         self.child = self._spawn()
-        late = threading.Timer(self.start_s, self.child.kill)
-        late.start()
+        kill_timer = threading.Timer(self.start_s, self.child.kill)
+        kill_timer.start()
         address = self.child.stdout.readline().strip()
-        late.cancel()
+        kill_timer.cancel()
         if not address.startswith("http"):
             self.child.wait()
             file = Path(self.settings["gguf"]).name
@@ -202,12 +202,12 @@ class _Server:
             if self.child.poll() is None:
                 return None
             self.died += 1
-            code = self.child.returncode
+            exit_code = self.child.returncode
             if self.died > 1:
-                actual = f"got exit code {code} for the second time, and {self.last_words()!r}"
+                actual = f"got exit code {exit_code} for the second time, and {self.last_words()!r}"
                 remedy = "the answers so far are kept: see its log, give it less (n_ctx, parallel), and run again"
                 refuse(f"serve: the server must stay alive; {actual}; {remedy}", error=RuntimeError)
-            say(f"the server of {self.settings['served']} ended with exit code {code}; it is started again, once")
+            say(f"the server of {self.settings['served']} ended with exit code {exit_code}; it is started again, once")
             self._end_pipes()
             return self._begin()
 
@@ -254,14 +254,18 @@ def serve(
 
     Raises: FileNotFoundError; RuntimeError with the end of the server's log where it does not start.
     """
-    named = _BUNDLED if gguf is None else str(gguf)
-    settings: dict[str, Any] = {"gguf": named, "sha256": _hash_of(named, sha256), "runtime": runtime or _runtime()}
+    gguf_name = _BUNDLED if gguf is None else str(gguf)
+    settings: dict[str, Any] = {
+        "gguf": gguf_name,
+        "sha256": _hash_of(gguf_name, sha256),
+        "runtime": runtime or _runtime(),
+    }
     settings |= {"served": served, "template": template, "n_ctx": n_ctx}
     settings |= {"threads": threads or _threads(), "parallel": parallel, "seed": seed}
     server = _Server(settings, start_s, log)
-    options: dict[str, Any] = {"concurrency": 2 * parallel, "timeout_s": 600.0}
-    options |= {"record": record and str(record), "prefill": True}
-    endpoint = Endpoint(name=name, base_urls=[f"{server.address}/v1"], identity=_identity(settings), **options)
+    endpoint_options: dict[str, Any] = {"concurrency": 2 * parallel, "timeout_s": 600.0}
+    endpoint_options |= {"record": record and str(record), "prefill": True}
+    endpoint = Endpoint(name=name, base_urls=[f"{server.address}/v1"], identity=_identity(settings), **endpoint_options)
     endpoint._server = server
     try:
         if start:

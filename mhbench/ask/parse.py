@@ -36,26 +36,26 @@ class Parsed(NamedTuple):
 _CJK = "぀-ヿ㐀-鿿가-힯"
 
 
-def _any(words: str) -> str:
+def _any_word_pattern(words: str) -> str:
     "A pattern for any of these words, as a whole word if the language separates words."
     alternatives = " | ".join(line.partition(": ")[2] for line in words.splitlines()).split(" | ")
-    loose = [word for word in alternatives if word == "=>" or re.search(f"[{_CJK}฀-๿✅✓✔→⇒∴]", word)]
-    bounded = [word for word in alternatives if word not in loose]
-    return "(?:" + "|".join([r"(?<!\w)(?:" + "|".join(bounded) + r")(?!\w)", *loose]) + ")"
+    unbounded_words = [word for word in alternatives if word == "=>" or re.search(f"[{_CJK}฀-๿✅✓✔→⇒∴]", word)]
+    bounded_words = [word for word in alternatives if word not in unbounded_words]
+    return "(?:" + "|".join([r"(?<!\w)(?:" + "|".join(bounded_words) + r")(?!\w)", *unbounded_words]) + ")"
 
 # %% ../../nbs/ask/03_parse.ipynb #7d0b3fb1
 _SIGN = "Ⓐ-Ⓩ🄰-🅉🅐-🅩"
 
 
 def _named_part(name: str) -> str:
-    constants = {"SIGN": _SIGN, "CJK": _CJK} | answer_table("forms")["parts"]
-    return "".join(constants[name]) if name in constants else _any(answer_table("words")[name])
+    pattern_parts = {"SIGN": _SIGN, "CJK": _CJK} | answer_table("forms")["parts"]
+    return "".join(pattern_parts[name]) if name in pattern_parts else _any_word_pattern(answer_table("words")[name])
 
 
 def _form_pattern(form: str | list[str]) -> re.Pattern:
     pattern = "".join(form)
-    while (filled := re.sub(r"\{([A-Z]+)\}", lambda m: _named_part(m[1]), pattern)) != pattern:
-        pattern = filled
+    while (filled_pattern := re.sub(r"\{([A-Z]+)\}", lambda m: _named_part(m[1]), pattern)) != pattern:
+        pattern = filled_pattern
     return re.compile(pattern.replace("·", r"\s?").replace(" ", r"\s"), re.I | re.M)
 
 
@@ -109,52 +109,56 @@ class _Options:
 
     def __init__(self, options: Sequence[str] | int, numbered: bool):
         texts = [""] * options if isinstance(options, int) else [_in_ascii(o) for o in options]
-        names = option_letters(len(texts))
+        option_names = option_letters(len(texts))
         self.numbered = numbered
-        self.letter_of = {str(k): x for k, x in enumerate(names, 1)} if numbered else {x: x for x in names}
+        self.letter_of = (
+            {str(k): x for k, x in enumerate(option_names, 1)} if numbered else {x: x for x in option_names}
+        )
         self.owners: dict[tuple[str, ...], set[str]] = {}
         self.tails: dict[tuple[str, ...], str] = {}  # characters after the last word, such as a question mark
-        for letter, text in zip(names, texts):
+        for letter, text in zip(option_names, texts):
             matches = list(_WORD.finditer(text))
-            words = tuple(m[0].casefold() for m in matches)
-            self.owners.setdefault(words, set()).add(letter)
-            self.tails[words] = text[matches[-1].end() :].strip(" .,;:") if matches else ""
-        for words, owners in self._short_names(names, texts).items():
-            self.owners.setdefault(words, owners)
+            option_words = tuple(m[0].casefold() for m in matches)
+            self.owners.setdefault(option_words, set()).add(letter)
+            self.tails[option_words] = text[matches[-1].end() :].strip(" .,;:") if matches else ""
+        for option_words, owners in self._short_names(option_names, texts).items():
+            self.owners.setdefault(option_words, owners)
         self.by_first: dict[str, list[tuple[str, ...]]] = {}
-        for words in sorted(filter(None, self.owners), key=len, reverse=True):
-            self.by_first.setdefault(words[0], []).append(words)
+        for option_words in sorted(filter(None, self.owners), key=len, reverse=True):
+            self.by_first.setdefault(option_words[0], []).append(option_words)
         self.label = _label_pattern(len(texts), numbered)
 
     def _short_names(self, names: Sequence[str], texts: Sequence[str]) -> dict[tuple[str, ...], set[str]]:
         "Parts of the texts, and positions in the list, that identify exactly one option."
-        short: dict[tuple[str, ...], set[str]] = {}
-        parts = [*map(_named_pattern("part").findall, texts)]
-        phrases = [(x, phrase) for x, pieces in zip(names, parts) for phrase in pieces if len(phrase) > 1]
-        forms = [("the {} option", _ORDINALS), ("the {} one", _ORDINALS)]
+        owners_by_words: dict[tuple[str, ...], set[str]] = {}
+        text_parts = [*map(_named_pattern("part").findall, texts)]
+        phrases = [(x, phrase) for x, pieces in zip(names, text_parts) for phrase in pieces if len(phrase) > 1]
+        phrase_templates = [("the {} option", _ORDINALS), ("the {} one", _ORDINALS)]
         if self.numbered:
-            forms += [("option {}", _CARDINALS), ("number {}", _CARDINALS), ("{} option", _ORDINALS)]
+            phrase_templates += [("option {}", _CARDINALS), ("number {}", _CARDINALS), ("{} option", _ORDINALS)]
         if len(names) == 2:
-            forms += [("the {}", _TWO), ("the {} option", _TWO)]
-        for form, words in forms:
+            phrase_templates += [("the {}", _TWO), ("the {} option", _TWO)]
+        for form, words in phrase_templates:
             phrases += [(x, form.format(word)) for x, word in zip(names, words)]
         for letter, phrase in phrases:
-            short.setdefault(tuple(_casefolded_words(phrase)), set()).add(letter)
-        return {words: owners for words, owners in short.items() if len(owners) == 1 and len("".join(words)) > 1}
+            owners_by_words.setdefault(tuple(_casefolded_words(phrase)), set()).add(letter)
+        return {
+            words: owners for words, owners in owners_by_words.items() if len(owners) == 1 and len("".join(words)) > 1
+        }
 
     def text_at(self, text: str, matches: list[re.Match], i: int) -> tuple[int, int, set[str]]:
         "The longest option's text from the i-th word on: how many words it has, where it ends, and whose it is."
         if i >= len(matches) or re.compile(rf"(?<=[^\W_{_CJK}])").match(text, matches[i].start()):
             return 0, 0, set()  # amid a word
         for option_words in self.by_first.get(matches[i][0].casefold(), ()):
-            words = tuple(m[0].casefold() for m in matches[i : i + len(option_words)])
-            if words != option_words or (len(option_words) == 1 and option_words[0].upper() in self.letter_of):
+            text_words = tuple(m[0].casefold() for m in matches[i : i + len(option_words)])
+            if text_words != option_words or (len(option_words) == 1 and option_words[0].upper() in self.letter_of):
                 continue
             end = matches[i + len(option_words) - 1].end()
-            tails = self.tails.get(option_words)
-            tail = re.compile(rf"[.!,]?{re.escape(tails)}").match(text, end) if tails else None
+            option_tail = self.tails.get(option_words)
+            tail_match = re.compile(rf"[.!,]?{re.escape(option_tail)}").match(text, end) if option_tail else None
             if not _named_pattern("continued").match(text, end):
-                return len(option_words), tail.end() if tail else end, self.owners[option_words]
+                return len(option_words), tail_match.end() if tail_match else end, self.owners[option_words]
         return 0, 0, set()
 
 
@@ -164,34 +168,34 @@ _options = lru_cache(maxsize=1024)(_Options)
 def _label_pattern(n: int, numbered: bool) -> re.Pattern:
     "A letter or a number that stands alone, with the brackets and quotation marks around it."
     if numbered:
-        number = "|".join(str(k) for k in range(n, 0, -1))
-        core = (
+        number_pattern = "|".join(str(k) for k in range(n, 0, -1))
+        label_core = (
             r"(?:(?<![A-Za-z\d.,/%$€-])|(?<=ption)|(?<=nswer)|(?<=hoice)|(?<=umber)|(?<=ntwort))"
-            rf"(?:{number})(?![A-Za-z\d]|[.,/:]\d|\s?%|\s?[-–]\s?\d)"
+            rf"(?:{number_pattern})(?![A-Za-z\d]|[.,/:]\d|\s?%|\s?[-–]\s?\d)"
         )
     else:
         z = chr(64 + n)
-        core = (
+        label_core = (
             r"(?<![A-Za-zÀ-ɏ\d_])(?<!\b[A-Za-z][.&])(?<!\w['’-])"
             rf"(?:[A-{z}]|[a-{z.lower()}](?=\s{{0,3}}(?:$|[.,;:!)\]}}\"'](?!\w)))"
             rf"|(?<=option )[a-{z.lower()}](?!\s\w))"
             r"(?![A-Za-zÀ-ɏ\d_]|-\w|['’](?!d[ıiuü]r)\w|&[A-Z]|\s?[–—]\s?[A-Z](?![\w.)]))(?<![A-Z][–—].)"
         )
-    opened = f"(?:[{re.escape(_OPEN)}][^\\S\\n]?){{0,3}}"
-    closed = f"(?:[^\\S\\n]?[{re.escape(_CLOSE)}]){{0,3}}"
-    return re.compile(rf"(?m)(?P<open>{opened})(?P<core>{core})(?P<close>{closed})")
+    open_brackets = f"(?:[{re.escape(_OPEN)}][^\\S\\n]?){{0,3}}"
+    close_brackets = f"(?:[^\\S\\n]?[{re.escape(_CLOSE)}]){{0,3}}"
+    return re.compile(rf"(?m)(?P<open>{open_brackets})(?P<core>{label_core})(?P<close>{close_brackets})")
 
 # %% ../../nbs/ask/03_parse.ipynb #77009b95
 def _bracket_lengths(opened: str, closed: str) -> tuple[int, int]:
     "How many characters before and after a label are matching brackets and quotation marks."
-    left, right = len(opened), 0
+    opened_end, closed_start = len(opened), 0
     while True:
-        a = opened[:left].rstrip()
-        b = closed[right:].lstrip()
+        a = opened[:opened_end].rstrip()
+        b = closed[closed_start:].lstrip()
         if not a or not b or _CLOSE[_OPEN.index(a[-1])] != b[0]:
-            return len(opened) - left, right
-        left = len(a) - 1
-        right = len(closed) - len(b) + 1
+            return len(opened) - opened_end, closed_start
+        opened_end = len(a) - 1
+        closed_start = len(closed) - len(b) + 1
 
 # %% ../../nbs/ask/03_parse.ipynb #77e4d880
 _GAP = re.compile(r"[\W_]{1,8}")
@@ -215,37 +219,39 @@ def _labelled_option(
 ) -> tuple[_Mention | None, int]:
     "A label followed by the option's text, and the number of words that they take."
     n, end, owners = o.text_at(text, matches, i + 1)
-    gap = text[label.end("core") : matches[i + 1].start()] if n else ""
+    text_between = text[label.end("core") : matches[i + 1].start()] if n else ""
     letter = o.letter_of[label["core"].upper()]
-    complete = bool(n) and bool(_WHOLE.match(text, end))
-    if not _GAP.fullmatch(gap) or ("\n" in gap and not complete):
+    is_whole_text = bool(n) and bool(_WHOLE.match(text, end))
+    if not _GAP.fullmatch(text_between) or ("\n" in text_between and not is_whole_text):
         return None, 0
-    same_option = letter in owners
-    if not same_option and (not complete or gap.isspace() or "\n" in gap):
+    is_same_option = letter in owners
+    if not is_same_option and (not is_whole_text or text_between.isspace() or "\n" in text_between):
         return None, 0
-    closed = re.compile(r"[\"'”’»)\]}]{0,4}").match(text, end)
-    signs = _sign(_BOTH, letter) if same_option else _sign(_LABEL, letter) + _sign(_TEXT, min(owners))
-    return _Mention(label.start(), closed.end() if closed else end, signs), n + 1
+    closing_match = re.compile(r"[\"'”’»)\]}]{0,4}").match(text, end)
+    signs = _sign(_BOTH, letter) if is_same_option else _sign(_LABEL, letter) + _sign(_TEXT, min(owners))
+    return _Mention(label.start(), closing_match.end() if closing_match else end, signs), n + 1
 
 # %% ../../nbs/ask/03_parse.ipynb #80e008c5
-def _texted(text: str, o: _Options, labels: dict[int, re.Match], start: int, end: int, owners: set[str]) -> _Mention:
+def _text_mention(
+    text: str, o: _Options, labels: dict[int, re.Match], start: int, end: int, owners: set[str]
+) -> _Mention:
     "An option's text, with the label that follows it, if there is one."
-    behind = _named_pattern("behind").match(text, end)
-    label = labels.get(behind.end()) if behind else None
+    label_lead_in = _named_pattern("behind").match(text, end)
+    label = labels.get(label_lead_in.end()) if label_lead_in else None
     letter = o.letter_of[label["core"].upper()] if label else ""
-    if label and behind and (letter in owners or "(" in behind[0]):
-        closed = re.compile(r"(?:\s?[)\]])?").match(text, label.end("core"))
-        same_option = letter in owners
-        signs = _sign(_BOTH, letter) if same_option else _sign(_TEXT, min(owners)) + _sign(_LABEL, letter)
-        return _Mention(start, closed.end() if closed else end, signs)
-    goes_on = re.compile(r"\s?[,–—-](?=\s)").match(text, end)
-    if goes_on and not text[:start].strip() and text[start:end].casefold() in _YES_NO:  # a whole sentence
-        return _Mention(start, goes_on.end(), _sign(_TEXT, min(owners)) + ".")
-    quoted = start > 0 and text[start - 1] in _OPEN[2:]
+    if label and label_lead_in and (letter in owners or "(" in label_lead_in[0]):
+        closing_match = re.compile(r"(?:\s?[)\]])?").match(text, label.end("core"))
+        is_same_option = letter in owners
+        signs = _sign(_BOTH, letter) if is_same_option else _sign(_TEXT, min(owners)) + _sign(_LABEL, letter)
+        return _Mention(start, closing_match.end() if closing_match else end, signs)
+    continuation = re.compile(r"\s?[,–—-](?=\s)").match(text, end)
+    if continuation and not text[:start].strip() and text[start:end].casefold() in _YES_NO:  # a whole sentence
+        return _Mention(start, continuation.end(), _sign(_TEXT, min(owners)) + ".")
+    is_quoted = start > 0 and text[start - 1] in _OPEN[2:]
     article = _named_pattern("determiner").search(text, max(0, start - 5), start)
     start = article.start() if article else start
     end += text[end : end + 1] in tuple(_CLOSE[2:])
-    return _Mention(start - quoted, end, _sign(_TEXT, min(owners)) if len(owners) == 1 else "")
+    return _Mention(start - is_quoted, end, _sign(_TEXT, min(owners)) if len(owners) == 1 else "")
 
 # %% ../../nbs/ask/03_parse.ipynb #681fd692
 def _mentions(text: str, o: _Options) -> Iterator[_Mention]:
@@ -260,15 +266,17 @@ def _mentions(text: str, o: _Options) -> Iterator[_Mention]:
         if not mention:
             n, end, owners = o.text_at(text, matches, i)
             if n:
-                mention = _texted(text, o, labels, start, end, owners)
+                mention = _text_mention(text, o, labels, start, end, owners)
                 n_words = n
             elif label and not _named_pattern("article").match(text, label.start("core")):
                 letter, (opened, closed) = (
                     o.letter_of[label["core"].upper()],
                     _bracket_lengths(label["open"], label["close"]),
                 )
-                of_text = o.owners.get((label["core"].casefold(),), {letter}) - {letter}  # another option's text, too
-                signs = _sign(_LABEL, letter) + "".join(_sign(_TEXT, x) for x in sorted(of_text))
+                text_owners = o.owners.get((label["core"].casefold(),), {letter}) - {
+                    letter
+                }  # another option's text, too
+                signs = _sign(_LABEL, letter) + "".join(_sign(_TEXT, x) for x in sorted(text_owners))
                 mention = _Mention(label.start("core") - opened, label.end("core") + closed, signs)
                 n_words = 1
         if mention and mention.signs:
@@ -282,26 +290,26 @@ def _mentions(text: str, o: _Options) -> Iterator[_Mention]:
 _RUN = re.compile(r"\s*\n\s*|[^\S\n]+|\S+")
 
 # %% ../../nbs/ask/03_parse.ipynb #4899fc77
-def _plain_answer(answer: str, o: _Options) -> tuple[str, list[int]]:
+def _replace_options_by_signs(answer: str, o: _Options) -> tuple[str, list[int]]:
     "An answer without markup, in which every option is one sign; and where its characters are, and the answer ends."
     text = answer
-    for unread in ("unread", "markup"):
-        text = _named_pattern(unread).sub(lambda m: " " * len(m[0]), text)
+    for pattern_name in ("unread", "markup"):
+        text = _named_pattern(pattern_name).sub(lambda m: " " * len(m[0]), text)
     out: list[str] = []
-    at: list[int] = []
-    last = 0
+    positions: list[int] = []
+    previous_end = 0
     for m in [*_mentions(text, o), _Mention(len(text), len(text), "")]:
-        for run in _RUN.finditer(text, last, m.start):
-            signs = run[0]
+        for text_run in _RUN.finditer(text, previous_end, m.start):
+            signs = text_run[0]
             if signs.isspace():
                 signs = "\n" if "\n" in signs else " "
             if signs != "\n" or (out and out[-1] != "\n"):
                 out += signs
-                at += range(run.start(), run.start() + len(signs))
+                positions += range(text_run.start(), text_run.start() + len(signs))
         out += m.signs
-        at += [max(m.start, last)] * len(m.signs)
-        last = m.end
-    return "".join(out).rstrip(), [*at, len(answer)]
+        positions += [max(m.start, previous_end)] * len(m.signs)
+        previous_end = m.end
+    return "".join(out).rstrip(), [*positions, len(answer)]
 
 # %% ../../nbs/ask/03_parse.ipynb #2f722b51
 class Form(NamedTuple):
@@ -323,15 +331,19 @@ _BREAK = re.compile(r"[.!?;](?=\s)|[。！？；]|\n")
 
 
 def _sentence_spans(text: str) -> list[tuple[int, int]]:
-    out, start = [], 0
+    out, sentence_start = [], 0
     for m in _BREAK.finditer(text):
-        if m[0] == "." and _named_pattern("short").search(text, max(start, m.end() - 16), m.end()):
+        if m[0] == "." and _named_pattern("short").search(text, max(sentence_start, m.end() - 16), m.end()):
             continue
-        if m[0] == "\n" and m.start() - start < 80 and _named_pattern("heading").fullmatch(text, start, m.start()):
+        if (
+            m[0] == "\n"
+            and m.start() - sentence_start < 80
+            and _named_pattern("heading").fullmatch(text, sentence_start, m.start())
+        ):
             continue
-        out.append((start, m.start() if m[0] == "\n" else m.end()))
-        start = m.end()
-    return [(a, b) for a, b in [*out, (start, len(text))] if text[a:b].strip()]
+        out.append((sentence_start, m.start() if m[0] == "\n" else m.end()))
+        sentence_start = m.end()
+    return [(a, b) for a, b in [*out, (sentence_start, len(text))] if text[a:b].strip()]
 
 # %% ../../nbs/ask/03_parse.ipynb #71567915
 class _Statement(NamedTuple):
@@ -349,10 +361,10 @@ _SIGNS = re.compile(rf"[{_SIGN}]+")
 
 def _letters_of_marks(marks: str) -> list[tuple[str, ...]]:
     "The letters in a list of options: one set, or several where they are alternatives."
-    letter = lambda sign: chr(65 + (ord(sign) - (_LABEL if ord(sign) < _TEXT else _TEXT)) % 32)
-    runs = ["".join(map(letter, run)) for run in _SIGNS.findall(marks)]
-    names = list(dict.fromkeys("".join(runs)))
-    if any(len(set(run)) > 1 for run in runs) or _named_pattern("either").search(marks):
+    letter_of_sign = lambda sign: chr(65 + (ord(sign) - (_LABEL if ord(sign) < _TEXT else _TEXT)) % 32)
+    letter_runs = ["".join(map(letter_of_sign, run)) for run in _SIGNS.findall(marks)]
+    names = list(dict.fromkeys("".join(letter_runs)))
+    if any(len(set(run)) > 1 for run in letter_runs) or _named_pattern("either").search(marks):
         return [(x,) for x in names]
     return [tuple(sorted(names))]
 
@@ -361,26 +373,26 @@ def _statement_of(m: re.Match, kind: str) -> _Statement:
     return _Statement(kind, m.start(), m.end(), m["said"], m.start("said"))
 
 
-def _whole(m: re.Match, kind: str, begin: int) -> _Statement:
+def _whole_statement(m: re.Match, kind: str, sentence_start: int) -> _Statement:
     "A statement with its whole list of options: a form may match from the middle of the list."
-    text, at = m.string, m.start("said")
-    earlier = _named_pattern("earlier").search(text, max(begin, at - 120), at)
-    if not earlier or not _named_pattern("several").match(text, at):
+    text, said_at = m.string, m.start("said")
+    list_match = _named_pattern("earlier").search(text, max(sentence_start, said_at - 120), said_at)
+    if not list_match or not _named_pattern("several").match(text, said_at):
         return _statement_of(m, kind)
-    first = earlier.start("said")
-    return _Statement(kind, min(m.start(), first), m.end(), text[first : m.end("said")], first)
+    list_start = list_match.start("said")
+    return _Statement(kind, min(m.start(), list_start), m.end(), text[list_start : m.end("said")], list_start)
 
 # %% ../../nbs/ask/03_parse.ipynb #c1065565
-def _after_correction(text: str, stated: list[_Statement]) -> list[_Statement]:
+def _after_correction(text: str, text_statements: list[_Statement]) -> list[_Statement]:
     "The statements after the last correction that one follows; none if the last is withdrawn; else all."
-    last = max((s.at for s in stated), default=-1)
-    words = [*_named_pattern("correction").finditer(text)]
-    if followed := [m.end() for m in words if m.end() <= last]:
-        return [s for s in stated if s.at >= followed[-1]]
-    return [] if any(_named_pattern("withdrawn").match(text, m.end()) for m in words) else stated
+    last_position = max((s.at for s in text_statements), default=-1)
+    corrections = [*_named_pattern("correction").finditer(text)]
+    if correction_ends := [m.end() for m in corrections if m.end() <= last_position]:
+        return [s for s in text_statements if s.at >= correction_ends[-1]]
+    return [] if any(_named_pattern("withdrawn").match(text, m.end()) for m in corrections) else text_statements
 
 
-def _by_form(text: str, sentences: list[tuple[int, int]], listed: bool) -> Iterator[_Statement]:
+def _statements_by_form(text: str, sentences: list[tuple[int, int]], is_list: bool) -> Iterator[_Statement]:
     "The statements that the forms find, without those that are denied or doubtful."
     for form in forms():
         if form.how == "marked":
@@ -388,14 +400,16 @@ def _by_form(text: str, sentences: list[tuple[int, int]], listed: bool) -> Itera
             continue
         for a, b in sentences:
             for m in form.pattern.finditer(text, a, b):
-                before = text[max(a, m.start() - 120) : m.start()]
-                heads_list = listed and "\n" in text[m.start() : m.start("said")]  # "the answers:" and then all of them
+                text_before = text[max(a, m.start() - 120) : m.start()]
+                heads_list = (
+                    is_list and "\n" in text[m.start() : m.start("said")]
+                )  # "the answers:" and then all of them
                 if not (
                     heads_list
-                    or _named_pattern("before").search(before)
+                    or _named_pattern("before").search(text_before)
                     or _named_pattern("after").match(text, m.end())
                 ):
-                    yield _whole(m, form.how, a)
+                    yield _whole_statement(m, form.how, a)
 
 # %% ../../nbs/ask/03_parse.ipynb #ecc48e1e
 def _kind_of_marks(marks: str) -> str:
@@ -404,35 +418,41 @@ def _kind_of_marks(marks: str) -> str:
 
 def _begins_list(text: str, lines: list[tuple[int, int]]) -> bool:
     "Whether the second line names the next option, as in a list of them."
-    bare = [_named_pattern("alone").fullmatch(text, a, b) for a, b in lines[:2]]
-    heads = [m or _named_pattern("head").match(text, *line) for m, line in zip(bare, lines)]
-    names = [_letters_of_marks(m["said"])[0][0] for m in heads if m]
-    return len(names) == 2 and names[0] != names[1] and (bool(bare[1]) or ord(names[1]) == ord(names[0]) + 1)
+    bare_matches = [_named_pattern("alone").fullmatch(text, a, b) for a, b in lines[:2]]
+    head_matches = [m or _named_pattern("head").match(text, *line) for m, line in zip(bare_matches, lines)]
+    line_letters = [_letters_of_marks(m["said"])[0][0] for m in head_matches if m]
+    return (
+        len(line_letters) == 2
+        and line_letters[0] != line_letters[1]
+        and (bool(bare_matches[1]) or ord(line_letters[1]) == ord(line_letters[0]) + 1)
+    )
 
 # %% ../../nbs/ask/03_parse.ipynb #237a903d
-def _by_rule(text: str, sentences: list[tuple[int, int]], lines: list[tuple[int, int]]) -> Iterator[_Statement]:
-    bare = {a: m for a, b in lines if (m := _named_pattern("alone").fullmatch(text, a, b))}
-    first, last = (_named_pattern("alone").fullmatch(text, *sentences[k]) for k in (0, -1))
-    listed = _begins_list(text, lines)
-    if listed and lines[1][0] not in bare:
-        bare.pop(lines[0][0], None)
-    if first and not listed:
-        yield _statement_of(first, _kind_of_marks(first["said"]))
-    if last and _kind_of_marks(last["said"]) == "bare" and sentences[-1][0] not in bare:
-        yield _statement_of(last, "bare")
+def _statements_by_rule(
+    text: str, sentences: list[tuple[int, int]], lines: list[tuple[int, int]]
+) -> Iterator[_Statement]:
+    bare_matches = {a: m for a, b in lines if (m := _named_pattern("alone").fullmatch(text, a, b))}
+    first_match, last_match = (_named_pattern("alone").fullmatch(text, *sentences[k]) for k in (0, -1))
+    is_list = _begins_list(text, lines)
+    if is_list and lines[1][0] not in bare_matches:
+        bare_matches.pop(lines[0][0], None)
+    if first_match and not is_list:
+        yield _statement_of(first_match, _kind_of_marks(first_match["said"]))
+    if last_match and _kind_of_marks(last_match["said"]) == "bare" and sentences[-1][0] not in bare_matches:
+        yield _statement_of(last_match, "bare")
     for kinds in (("bare",), ("bare", "option")):
-        same = [m for m in bare.values() if _kind_of_marks(m["said"]) in kinds]
-        if len({tuple(_letters_of_marks(m["said"])) for m in same}) == 1:
-            yield from (_statement_of(m, _kind_of_marks(m["said"])) for m in same)
+        same_kind_matches = [m for m in bare_matches.values() if _kind_of_marks(m["said"]) in kinds]
+        if len({tuple(_letters_of_marks(m["said"])) for m in same_kind_matches}) == 1:
+            yield from (_statement_of(m, _kind_of_marks(m["said"])) for m in same_kind_matches)
 
 # %% ../../nbs/ask/03_parse.ipynb #e6f50107
-def _letters_at_starts(text: str, pattern: re.Pattern, places: list[tuple[int, int]]) -> set[str]:
+def _letters_at_starts(text: str, pattern: re.Pattern, spans: list[tuple[int, int]]) -> set[str]:
     "The options that sentences or lines begin with."
-    heads = (pattern.match(text, a, b) for a, b in places)
-    return {_letters_of_marks(m["said"])[0][0] for m in heads if m}
+    head_matches = (pattern.match(text, a, b) for a, b in spans)
+    return {_letters_of_marks(m["said"])[0][0] for m in head_matches if m}
 
 # %% ../../nbs/ask/03_parse.ipynb #e6ed5bf8
-def _sole(text: str, sentences: list[tuple[int, int]]) -> Iterator[_Statement]:
+def _sole_option(text: str, sentences: list[tuple[int, int]]) -> Iterator[_Statement]:
     "If no form matches: the option in the last words, or the only one that an answer of one sentence names."
     a, b = sentences[-1]
     sentence = _named_pattern("certainty").sub(lambda m: " " * len(m[0]), text[a:b].strip())
@@ -440,23 +460,25 @@ def _sole(text: str, sentences: list[tuple[int, int]]) -> Iterator[_Statement]:
         _named_pattern("named").fullmatch(sentence) if len(sentences) == 1 else None
     )
     if match:
-        name = next(k for k in ("said", "titled", "named") if k in match.re.groupindex and match[k])
-        start = match.start(name)
-        before = sentence[max(match.start("clause"), 0) if name == "said" else 0 : start]
-        if not _named_pattern("passed").search(before) and not _named_pattern("before").search(sentence[:start]):
-            yield _Statement("declared", a, b, match[name], a + start)
+        group_name = next(k for k in ("said", "titled", "named") if k in match.re.groupindex and match[k])
+        mention_start = match.start(group_name)
+        text_before = sentence[max(match.start("clause"), 0) if group_name == "said" else 0 : mention_start]
+        if not _named_pattern("passed").search(text_before) and not _named_pattern("before").search(
+            sentence[:mention_start]
+        ):
+            yield _Statement("declared", a, b, match[group_name], a + mention_start)
 
 
-def _leading(
-    text: str, sentences: list[tuple[int, int]], listed: bool, numbered: bool, alone: bool
+def _leading_option(
+    text: str, sentences: list[tuple[int, int]], is_list: bool, numbered: bool, none_declared: bool
 ) -> Iterator[_Statement]:
     "An option at the beginning, followed by an explanation."
     if m := _named_pattern("because").match(text):
         yield _statement_of(m, "leading")
-    if alone and not listed and sentences:
-        yield from _sole(text, sentences)
+    if none_declared and not is_list and sentences:
+        yield from _sole_option(text, sentences)
     m = _named_pattern("head").match(text)
-    if not m or listed or not m["rest"] or _SIGNS.match(m["rest"]) or _named_pattern("another").match(m["rest"]):
+    if not m or is_list or not m["rest"] or _SIGNS.match(m["rest"]) or _named_pattern("another").match(m["rest"]):
         return
     if _kind_of_marks(m["said"]) == "bare":
         if (
@@ -465,7 +487,7 @@ def _leading(
             and not _named_pattern("wrong").match(m["rest"])
         ):
             yield _statement_of(m, "leading")
-    elif alone and not _named_pattern("rejected").match(m["rest"]):
+    elif none_declared and not _named_pattern("rejected").match(m["rest"]):
         if len(_letters_at_starts(text, _named_pattern("labelled"), sentences)) == 1:
             yield _statement_of(m, "option")
 
@@ -476,29 +498,41 @@ _TICKED = re.compile(r"(?:\s*[✅✓✔☑❌✗✘]\s*[A-Z]\b[,;.]?)+|(?:\s*[A-
 
 def _run_of_letters(text: str, o: _Options) -> str:
     "The letters of a text that holds nothing else, each once; of those with a tick or a cross, the ticked ones."
-    run = led_in(undecorated(text)).strip().strip("*_#`\"'“”.: ")
-    if _TICKED.fullmatch(run):
-        before = run[0] in "✅✓✔☑❌✗✘"
-        pair = r"[✅✓✔☑]\s*([A-Z])" if before else r"([A-Z])\s*[✅✓✔☑]"
-        run = "".join(re.findall(pair, run))
-    elif not _RUN_OF_LETTERS.fullmatch(run) or (run.casefold(),) in o.owners:
+    letter_text = led_in(undecorated(text)).strip().strip("*_#`\"'“”.: ")
+    if _TICKED.fullmatch(letter_text):
+        is_tick_first = letter_text[0] in "✅✓✔☑❌✗✘"
+        ticked_pattern = r"[✅✓✔☑]\s*([A-Z])" if is_tick_first else r"([A-Z])\s*[✅✓✔☑]"
+        letter_text = "".join(re.findall(ticked_pattern, letter_text))
+    elif not _RUN_OF_LETTERS.fullmatch(letter_text) or (letter_text.casefold(),) in o.owners:
         return ""
-    names = re.findall("[A-Z]", run)
-    return "".join(names) if len(set(names)) == len(names) and set(names) <= set(o.letter_of) else ""
+    listed_letters = re.findall("[A-Z]", letter_text)
+    return (
+        "".join(listed_letters)
+        if len(set(listed_letters)) == len(listed_letters) and set(listed_letters) <= set(o.letter_of)
+        else ""
+    )
 
 
-def _without_decided(stated: list[_Statement]) -> list[_Statement]:
+def _without_decided(text_statements: list[_Statement]) -> list[_Statement]:
     "The statements without alternatives of which a later one declares one: B or D; D is unsafe; so B."
-    last = max(stated, key=lambda s: s.at, default=None)
-    if last is None or last.how != "declared" or len(choice := _letters_of_marks(last.said)) > 1:
-        return stated
-    listed = [s for s in stated if not re.search("[🄰-🅉]", s.said)]  # a letter with another option's text is no list
-    decided = [
+    last_statement = max(text_statements, key=lambda s: s.at, default=None)
+    if (
+        last_statement is None
+        or last_statement.how != "declared"
+        or len(chosen_letters := _letters_of_marks(last_statement.said)) > 1
+    ):
+        return text_statements
+    candidates = [
+        s for s in text_statements if not re.search("[🄰-🅉]", s.said)
+    ]  # a letter with another option's text is no list
+    decided_statements = [
         s
-        for s in listed
-        if len(letters := _letters_of_marks(s.said)) > 1 and choice[0] in letters and s.end <= last.start
+        for s in candidates
+        if len(letters := _letters_of_marks(s.said)) > 1
+        and chosen_letters[0] in letters
+        and s.end <= last_statement.start
     ]
-    return [s for s in stated if s not in decided]
+    return [s for s in text_statements if s not in decided_statements]
 
 
 def statements(
@@ -508,24 +542,29 @@ def statements(
 ) -> list[tuple[str, tuple[str, ...], str]]:  # how, letters, the words
     "Every statement of an answer in a text."
     o = _options(options if isinstance(options, int) else tuple(options), numbered)
-    if not numbered and len(run := _run_of_letters(text, o)) > 1:
-        return [("bare", tuple(sorted(run)), text.strip())]
-    plain, at = _plain_answer(text, o)
-    if not _SIGNS.search(plain):
+    if not numbered and len(letter_run := _run_of_letters(text, o)) > 1:
+        return [("bare", tuple(sorted(letter_run)), text.strip())]
+    sign_text, positions = _replace_options_by_signs(text, o)
+    if not _SIGNS.search(sign_text):
         return []
-    lines = [m.span() for m in re.finditer(r"[^\n]+", plain)]
-    sentences = _sentence_spans(plain)
-    listed = len(_letters_at_starts(plain, _named_pattern("head"), lines)) > 1
-    with_options = [(a, b) for a, b in sentences if _SIGNS.search(plain, a, b)]
-    declared = [*_by_form(plain, with_options, listed), *_by_rule(plain, sentences, lines)]
-    declared += _leading(plain, sentences, listed, numbered, alone=not declared)
-    declared = _without_decided(_after_correction(plain, declared))
+    line_spans = [m.span() for m in re.finditer(r"[^\n]+", sign_text)]
+    sentences = _sentence_spans(sign_text)
+    is_list = len(_letters_at_starts(sign_text, _named_pattern("head"), line_spans)) > 1
+    option_sentences = [(a, b) for a, b in sentences if _SIGNS.search(sign_text, a, b)]
+    text_statements = [
+        *_statements_by_form(sign_text, option_sentences, is_list),
+        *_statements_by_rule(sign_text, sentences, line_spans),
+    ]
+    text_statements += _leading_option(sign_text, sentences, is_list, numbered, none_declared=not text_statements)
+    text_statements = _without_decided(_after_correction(sign_text, text_statements))
     n = len(o.letter_of)
-    if n > 2 and any(len(s.said) < n for s in declared):  # a list of all the options is none
-        declared = [s for s in declared if len(_letters_of_marks(s.said)[0]) < n]
-    stated = [(s, text[at[s.start] : at[s.end]].strip()) for s in declared]
+    if n > 2 and any(len(s.said) < n for s in text_statements):  # a list of all the options is none
+        text_statements = [s for s in text_statements if len(_letters_of_marks(s.said)[0]) < n]
+    statement_texts = [(s, text[positions[s.start] : positions[s.end]].strip()) for s in text_statements]
     return list(
-        dict.fromkeys(chain.from_iterable(product([s.how], _letters_of_marks(s.said), [words]) for s, words in stated))
+        dict.fromkeys(
+            chain.from_iterable(product([s.how], _letters_of_marks(s.said), [words]) for s, words in statement_texts)
+        )
     )
 
 # %% ../../nbs/ask/03_parse.ipynb #646e7254
@@ -554,8 +593,8 @@ def parse_choices(text: str | None, options: Sequence[str] | int, *, numbered: b
     if len(answer) <= _SHORT and (
         isinstance(options, int) or _first_words(*options).isdisjoint(_casefolded_words(answer))
     ):
-        return _parsed_alone(answer, n, numbered)
-    return _parsed_option(answer, options, numbered)
+        return _parse_without_texts(answer, n, numbered)
+    return _parse_option(answer, options, numbered)
 
 # %% ../../nbs/ask/03_parse.ipynb #3a043f6a
 _YES = r"(?:yes|true|correct|right|applies|present|ja|richtig|[✓✔✅☑])"
@@ -568,65 +607,71 @@ _JUDGED = re.compile(
 
 def _judged_options(answer: str, options: Sequence[str] | int, numbered: bool) -> tuple[str, ...]:
     "The options that a list of verdicts, ticks or JSON calls right, where it judges each on a line of its own."
-    names = option_letters(options if isinstance(options, int) else len(options))
+    option_names = option_letters(options if isinstance(options, int) else len(options))
     data = json_in(unwrap(answer))
-    judged: dict[str, bool] = {}
+    verdict_by_letter: dict[str, bool] = {}
     if isinstance(data, dict) and all(isinstance(v, bool) for v in data.values()):
-        judged = data
+        verdict_by_letter = data
     elif data is None and not numbered:
         lines = [line for line in undecorated(unwrap(answer)).splitlines() if line.strip()]
-        boxes = [_BOXED.match(line) for line in lines]
-        verdicts = [_JUDGED.match(line) for line in lines]
-        if all(boxes):
-            pairs = [(m[2], bool(m[1].strip())) for m in boxes if m]
+        box_matches = [_BOXED.match(line) for line in lines]
+        verdict_matches = [_JUDGED.match(line) for line in lines]
+        if all(box_matches):
+            letter_verdicts = [(m[2], bool(m[1].strip())) for m in box_matches if m]
         else:
-            pairs = [(m[1], bool(m[2])) for m in verdicts if m] if all(verdicts) else []
-        judged = dict(pairs) if len(dict(pairs)) == len(pairs) else {}
-    right = [name for name, yes in judged.items() if yes]
-    return tuple(sorted(right)) if 1 < len(judged) and set(judged) <= set(names) and right else ()
+            letter_verdicts = [(m[1], bool(m[2])) for m in verdict_matches if m] if all(verdict_matches) else []
+        verdict_by_letter = dict(letter_verdicts) if len(dict(letter_verdicts)) == len(letter_verdicts) else {}
+    right_letters = [name for name, yes in verdict_by_letter.items() if yes]
+    return (
+        tuple(sorted(right_letters))
+        if 1 < len(verdict_by_letter) and set(verdict_by_letter) <= set(option_names) and right_letters
+        else ()
+    )
 
 
-def _parsed_otherwise(answer: str, options: Sequence[str] | int, numbered: bool) -> Parsed:
+def _parse_wrapped_or_listed(answer: str, options: Sequence[str] | int, numbered: bool) -> Parsed:
     "What a wrapper holds, or a list each of whose lines is one option and nothing else."
-    inside = unwrap(answer)
-    data = answer_field(json_in(inside))
-    if isinstance(data, str) or (isinstance(data, list) and all(isinstance(x, str) for x in data)):
-        inside = data if isinstance(data, str) else ", ".join(data)
-    if inside.strip() and inside != answer:
-        parsed = _parsed_option(inside, options, numbered)
+    unwrapped = unwrap(answer)
+    json_answer = answer_field(json_in(unwrapped))
+    if isinstance(json_answer, str) or (isinstance(json_answer, list) and all(isinstance(x, str) for x in json_answer)):
+        unwrapped = json_answer if isinstance(json_answer, str) else ", ".join(json_answer)
+    if unwrapped.strip() and unwrapped != answer:
+        parsed = _parse_option(unwrapped, options, numbered)
         return parsed._replace(how="marked") if parsed.letters else parsed
-    if several := _judged_options(answer, options, numbered):
-        return Parsed(several, "marked", answer.strip())
+    if judged_letters := _judged_options(answer, options, numbered):
+        return Parsed(judged_letters, "marked", answer.strip())
     lines = [line for line in undecorated(answer).splitlines() if line.strip()]
-    by_line = [statements(line, options, numbered) for line in lines] if 1 < len(lines) <= 26 else []
-    if not by_line or not all(len(x) == 1 and x[0][0] in ("bare", "option") and len(x[0][1]) == 1 for x in by_line):
+    statements_by_line = [statements(line, options, numbered) for line in lines] if 1 < len(lines) <= 26 else []
+    if not statements_by_line or not all(
+        len(x) == 1 and x[0][0] in ("bare", "option") and len(x[0][1]) == 1 for x in statements_by_line
+    ):
         return Parsed((), "none")
-    names = [x[0][1][0] for x in by_line]
+    line_letters = [x[0][1][0] for x in statements_by_line]
     n = options if isinstance(options, int) else len(options)
-    if len(set(names)) < len(names) or len(names) == n:
+    if len(set(line_letters)) < len(line_letters) or len(line_letters) == n:
         return Parsed((), "none")
-    return Parsed(tuple(sorted(names)), "bare", answer.strip(), tuple(f"bare: {x}" for x in names))
+    return Parsed(tuple(sorted(line_letters)), "bare", answer.strip(), tuple(f"bare: {x}" for x in line_letters))
 
 
-def _parsed_option(answer: str, options: Sequence[str] | int, numbered: bool) -> Parsed:
-    stated = statements(answer, options, numbered)
-    evidence = tuple(f"{kind}: {''.join(x)}" for kind, x, _ in stated)
-    if not stated:
-        return _parsed_otherwise(answer, options, numbered)
-    if len({x for _, x, _ in stated}) > 1 and (several := _judged_options(answer, options, numbered)):
-        return Parsed(several, "marked", answer.strip(), evidence)
-    if len({x for _, x, _ in stated}) > 1:
-        return Parsed((), "conflict", " | ".join(dict.fromkeys(words for _, _, words in stated)), evidence)
-    return Parsed(stated[0][1], stated[0][0], stated[0][2], evidence)
+def _parse_option(answer: str, options: Sequence[str] | int, numbered: bool) -> Parsed:
+    option_statements = statements(answer, options, numbered)
+    evidence = tuple(f"{kind}: {''.join(x)}" for kind, x, _ in option_statements)
+    if not option_statements:
+        return _parse_wrapped_or_listed(answer, options, numbered)
+    if len({x for _, x, _ in option_statements}) > 1 and (judged_letters := _judged_options(answer, options, numbered)):
+        return Parsed(judged_letters, "marked", answer.strip(), evidence)
+    if len({x for _, x, _ in option_statements}) > 1:
+        return Parsed((), "conflict", " | ".join(dict.fromkeys(words for _, _, words in option_statements)), evidence)
+    return Parsed(option_statements[0][1], option_statements[0][0], option_statements[0][2], evidence)
 
 
 _SHORT = 200  # characters of answers that are cached
 
 
 @lru_cache(maxsize=4096)
-def _parsed_alone(answer: str, n: int, numbered: bool) -> Parsed:
+def _parse_without_texts(answer: str, n: int, numbered: bool) -> Parsed:
     "An answer without words of the options, which means the same for all questions."
-    return _parsed_option(answer, n, numbered)
+    return _parse_option(answer, n, numbered)
 
 
 @lru_cache(maxsize=1024)
@@ -647,10 +692,10 @@ def is_refusal(text: str | None) -> bool:  # what the model wrote; reasoning is 
         return False
     sentences = [s for s in _SENTENCE.split(answer) if s.strip()]
     opening = " ".join(sentences[:2])
-    refusal = next((m for form in forms("refusals") if (m := form.pattern.search(opening))), None)
-    if refusal is None:
+    refusal_match = next((m for form in forms("refusals") if (m := form.pattern.search(opening))), None)
+    if refusal_match is None:
         return False
-    remainder = " ".join([opening[refusal.end() :], *sentences[2:]])
+    remainder = " ".join([opening[refusal_match.end() :], *sentences[2:]])
     return all(
         _named_pattern("offer").match(remainder[turn.end() :]) for turn in _named_pattern("turn").finditer(remainder)
     )

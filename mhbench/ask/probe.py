@@ -28,15 +28,15 @@ _OPTIONS = {"A": "chair", "B": "apple", "C": "river"}
 
 def questions(model: Model) -> list[Request]:
     "Four requests: for a letter, for the same with room for a text, for a verdict as JSON, and for a sentence."
-    turn = lambda text: [{"role": "user", "content": text}]
-    options = "\n".join(f"{a}. {text}" for a, text in _OPTIONS.items())
-    letter = f"Which of these is a fruit?\n{options}\nReply with the letter only."
-    verdict = 'Is this right? "2 + 2 = 4". Answer in JSON with the field label: Correct or Incorrect.'
+    user_turn = lambda text: [{"role": "user", "content": text}]
+    options_text = "\n".join(f"{a}. {text}" for a, text in _OPTIONS.items())
+    letter_question = f"Which of these is a fruit?\n{options_text}\nReply with the letter only."
+    verdict_question = 'Is this right? "2 + 2 = 4". Answer in JSON with the field label: Correct or Incorrect.'
     return [
-        Request("letter", turn(letter), {} if model.thinking else {"max_tokens": 1}, letters=[*_OPTIONS]),
-        Request("text", turn(letter), letters=[*_OPTIONS], room=TEXT_ROOM),
-        Request("verdict", turn(verdict), schema=_VERDICT, room=64),
-        Request("sentence", turn("Name one thing that helps against the winter blues, in one sentence."), room=64),
+        Request("letter", user_turn(letter_question), {} if model.thinking else {"max_tokens": 1}, letters=[*_OPTIONS]),
+        Request("text", user_turn(letter_question), letters=[*_OPTIONS], room=TEXT_ROOM),
+        Request("verdict", user_turn(verdict_question), schema=_VERDICT, room=64),
+        Request("sentence", user_turn("Name one thing that helps against the winter blues, in one sentence."), room=64),
     ]
 
 # %% ../../nbs/ask/16_probe.ipynb #cca91253
@@ -94,39 +94,54 @@ class Report:
 _STOP = "where that is its way: stop in its sampling, max_tokens: {answer: ...}"
 
 
-def _stated(answer: Answer) -> tuple[str | None, str | None]:
+def _stated_letters(answer: Answer) -> tuple[str | None, str | None]:
     "The letter that an answer's tokens state, and the one that its text does."
     logprobs = answer.letter_logprobs
-    readable = answer.status in ("ok", "truncated")
-    letter = parse_choice(answer.text or "", [*_OPTIONS.values()]).letter if readable else None
-    return (max(logprobs, key=logprobs.__getitem__) if logprobs else None), letter
+    is_readable = answer.status in ("ok", "truncated")
+    text_letter = parse_choice(answer.text or "", [*_OPTIONS.values()]).letter if is_readable else None
+    return (max(logprobs, key=logprobs.__getitem__) if logprobs else None), text_letter
 
 
-def _letters_outcome(short: Answer, long: Answer, terms: Terms, thinks: bool) -> tuple[str, str, str]:
+def _letters_outcome(short_answer: Answer, long_answer: Answer, terms: Terms, thinks: bool) -> tuple[str, str, str]:
     """What came of the letter, where letters will be read from, and why; from the answer with the room that the terms
     give, and the answer with room for a text.
     """
-    token, _ = _stated(short)
-    at, text = _stated(long)
-    if token and not terms.room:
-        comparison = f"its text states {text}" if text else f"its text states none ({(long.text or '')[:60]!r})"
-        place = f"token {1 + short.letter_position}" if short.letter_position else "its first token"
-        why = f"{place} is a letter ({token}, mass {short.letter_mass:.2f}), and {comparison}"
-        return f"ok, {token}", "log-probabilities", why
-    difference = f"its first token states {token}, and its text {text}"
-    began = difference if token and text and token != text else "its first token is no letter"
-    first = "it thinks first" if thinks else began if terms.room else "no log-probabilities come"
-    if at:
-        why = f"{first}: it is given room, and read at token {1 + (long.letter_position or 0)}"
-        comparison = f", and the text states {text}" if text else ""
-        return f"ok, {at}", "log-probabilities", f"{why} (mass {long.letter_mass:.2f}){comparison}"
-    if text:
-        return f"ok, {text} is read from the text", "text", first
-    actual = long.error or repr((long.text or "")[:60])
+    short_token, _ = _stated_letters(short_answer)
+    long_token, long_text_letter = _stated_letters(long_answer)
+    if short_token and not terms.room:
+        comparison_in_words = (
+            f"its text states {long_text_letter}"
+            if long_text_letter
+            else f"its text states none ({(long_answer.text or '')[:60]!r})"
+        )
+        place_in_words = (
+            f"token {1 + short_answer.letter_position}" if short_answer.letter_position else "its first token"
+        )
+        mass_in_words = f"{short_token}, mass {short_answer.letter_mass:.2f}"
+        why = f"{place_in_words} is a letter ({mass_in_words}), and {comparison_in_words}"
+        return f"ok, {short_token}", "log-probabilities", why
+    difference_in_words = f"its first token states {short_token}, and its text {long_text_letter}"
+    start_in_words = (
+        difference_in_words
+        if short_token and long_text_letter and short_token != long_text_letter
+        else "its first token is no letter"
+    )
+    reason_in_words = "it thinks first" if thinks else start_in_words if terms.room else "no log-probabilities come"
+    if long_token:
+        why = f"{reason_in_words}: it is given room, and read at token {1 + (long_answer.letter_position or 0)}"
+        comparison_in_words = f", and the text states {long_text_letter}" if long_text_letter else ""
+        return (
+            f"ok, {long_token}",
+            "log-probabilities",
+            f"{why} (mass {long_answer.letter_mass:.2f}){comparison_in_words}",
+        )
+    if long_text_letter:
+        return f"ok, {long_text_letter} is read from the text", "text", reason_in_words
+    actual = long_answer.error or repr((long_answer.text or "")[:60])
     return (
-        f"unread: {long.status}, {actual}",
+        f"unread: {long_answer.status}, {actual}",
         "none",
-        f"no letter is stated in what came ({long.status}: {actual:.60})",
+        f"no letter is stated in what came ({long_answer.status}: {actual:.60})",
     )
 
 
@@ -156,12 +171,14 @@ def _model_and_endpoint_entries(
     if terms.structured is not None:
         endpoint_entry["structured"] = terms.structured
     preset_refusals = {} if entry is None else endpoint.refuses  # the preset says so already
-    learnt = {k: v for k, v in (dict.fromkeys(terms.dropped) | dict(terms.renamed)).items() if k not in preset_refusals}
-    refuses = (endpoint_entry.get("refuses") or {}) | learnt
-    return model_entry, endpoint_entry | ({"refuses": refuses} if refuses else {})
+    learnt_refusals = {
+        k: v for k, v in (dict.fromkeys(terms.dropped) | dict(terms.renamed)).items() if k not in preset_refusals
+    }
+    all_refusals = (endpoint_entry.get("refuses") or {}) | learnt_refusals
+    return model_entry, endpoint_entry | ({"refuses": all_refusals} if all_refusals else {})
 
 # %% ../../nbs/ask/16_probe.ipynb #c6cdf75a
-def _answers_to(requests: Sequence[Request], model: Model, endpoint: Endpoint, cache: Cache) -> dict[str, Answer]:
+def _ask_all(requests: Sequence[Request], model: Model, endpoint: Endpoint, cache: Cache) -> dict[str, Answer]:
     return {a.id: a for a in ask(requests, model, endpoint, cache=cache, progress=False)}
 
 
@@ -182,24 +199,28 @@ def check(
     """
     import tempfile
 
-    with tempfile.TemporaryDirectory() as d, Cache(f"{d}/check.sqlite") as scratch:
-        first, *further = questions(model)
-        answers = _answers_to([first], model, endpoint, scratch)  # what it teaches holds for the others
-        answers |= _answers_to(further, model, endpoint, scratch)
-        terms = known_terms(scratch, endpoint, model)
-    short, long = answers["letter"], answers.pop("text")
-    token, text = _stated(short)[0], _stated(long)[1]
-    if token and text and token != text:
+    with tempfile.TemporaryDirectory() as d, Cache(f"{d}/check.sqlite") as scratch_cache:
+        letter_request, *further_requests = questions(model)
+        answers = _ask_all([letter_request], model, endpoint, scratch_cache)  # what it teaches holds for the others
+        answers |= _ask_all(further_requests, model, endpoint, scratch_cache)
+        terms = known_terms(scratch_cache, endpoint, model)
+    short_answer, long_answer = answers["letter"], answers.pop("text")
+    token_letter, text_letter = _stated_letters(short_answer)[0], _stated_letters(long_answer)[1]
+    if token_letter and text_letter and token_letter != text_letter:
         terms = replace(terms, room=True)
     if cache is not None and any(a.status != "error" for a in answers.values()):
-        with Cache(cache) as study:
-            keep_terms(study, endpoint, model, terms)
+        with Cache(cache) as study_cache:
+            keep_terms(study_cache, endpoint, model, terms)
     report = Report(model.name, {name: _probe_outcome(a) for name, a in answers.items()})
     report.learnt = changes_of_terms(endpoint.terms, terms)
-    report.thinks = terms.thinks or model.thinking or any(a.reasoning or a.thinking_tokens for a in (short, long))
-    report.works["letter"], report.letters_from, report.why = _letters_outcome(short, long, terms, report.thinks)
+    report.thinks = (
+        terms.thinks or model.thinking or any(a.reasoning or a.thinking_tokens for a in (short_answer, long_answer))
+    )
+    report.works["letter"], report.letters_from, report.why = _letters_outcome(
+        short_answer, long_answer, terms, report.thinks
+    )
     if report.letters_from != "log-probabilities" or terms.room:
-        answers["letter"] = long  # what one letter costs; the other answer cost what was learnt from it
+        answers["letter"] = long_answer  # what one letter costs; the other answer cost what was learnt from it
     for name, a in answers.items():
         if a.prompt_tokens:
             report.tokens[name] = (a.prompt_tokens, a.completion_tokens)

@@ -69,13 +69,14 @@ class Progress:
     def line(self, now: float) -> str:
         s = max(now - self.began, 1e-9)
         n_asked = self.done - self.cached
-        rate = (n_asked or self.done) / s
-        spent = "cost unknown" if self.unpriced else f"{self.usd:.4f} USD"
-        left = f", {self.left(now):.0f} s left" if self.left(now) is not None else ""
-        declined = f" {self.declined} refused," if self.declined else ""
+        items_per_second = (n_asked or self.done) / s
+        cost_in_words = "cost unknown" if self.unpriced else f"{self.usd:.4f} USD"
+        time_left_text = f", {self.left(now):.0f} s left" if self.left(now) is not None else ""
+        declined_text = f" {self.declined} refused," if self.declined else ""
         return (
-            f"{self.label}: {self.done}{f'/{self.total}' if self.total else ''} done, {self.failed} failed,{declined}"
-            f" {self.cached} cached, {rate:.3g} items/s, {self.tokens} tokens ({self.tokens / s:.0f}/s), {spent}{left}"
+            f"{self.label}: {self.done}{f'/{self.total}' if self.total else ''} done, {self.failed} failed,"
+            f"{declined_text} {self.cached} cached, {items_per_second:.3g} items/s,"
+            f" {self.tokens} tokens ({self.tokens / s:.0f}/s), {cost_in_words}{time_left_text}"
         )
 
     def left(self, now: float) -> float | None:
@@ -97,17 +98,17 @@ class Progress:
         runs = {r for r in [*_ENDED, self] if r.file == self.file and not isinstance(r, Steps)}
         if not runs:
             return None
-        sums = {k: sum(getattr(r, k) for r in runs) for k in ("done", "failed", "declined", "cached")}
-        return sums | {"usd": None if any(r.unpriced for r in runs) else sum(r.usd for r in runs)}
+        sum_by_count = {k: sum(getattr(r, k) for r in runs) for k in ("done", "failed", "declined", "cached")}
+        return sum_by_count | {"usd": None if any(r.unpriced for r in runs) else sum(r.usd for r in runs)}
 
     def tell(self, now: float, last: bool):
         "Write the state to the file, if one is named; an error in this does not stop the run."
         if self.file and (last or now - self.told >= 0.2):
             self.told = now
             with contextlib.suppress(OSError):
-                new = Path(f"{self.file}.new")
-                new.write_text(json.dumps(self.state(now)), encoding="utf-8")
-                new.replace(self.file)
+                new_file = Path(f"{self.file}.new")
+                new_file.write_text(json.dumps(self.state(now)), encoding="utf-8")
+                new_file.replace(self.file)
 
     def tick(self, last: bool = False):
         self.tell(time.monotonic(), last)
@@ -115,17 +116,17 @@ class Progress:
             _ENDED.append(self)
         now = time.monotonic()
         too_soon = not last and now - self.shown < (0.2 if self.live else 30)
-        short = last and not self.live and now - self.began < 5
-        if too_soon or short or not self.show:
+        is_short_run = last and not self.live and now - self.began < 5
+        if too_soon or is_short_run or not self.show:
             return
         self.shown = now
-        begin = "\r\x1b[K" if self.live else ""
-        print(begin + self.line(now), end="\n" if last or not self.live else "", file=self.out, flush=True)
+        line_start = "\r\x1b[K" if self.live else ""
+        print(line_start + self.line(now), end="\n" if last or not self.live else "", file=self.out, flush=True)
 
 # %% ../../nbs/ask/12_progress.ipynb #c8340f45
 class Steps(Progress):
     "The line of a computation without requests, such as training: steps done, and time left."
 
     def line(self, now: float) -> str:
-        left = f", {self.left(now):.0f} s left" if self.left(now) is not None else ""
-        return f"{self.label}: {self.done} of {self.total} steps{left}"
+        time_left_text = f", {self.left(now):.0f} s left" if self.left(now) is not None else ""
+        return f"{self.label}: {self.done} of {self.total} steps{time_left_text}"

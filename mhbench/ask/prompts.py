@@ -29,28 +29,28 @@ _TOKEN = re.compile(r"\{\{|\}\}|\[\[|\]\]|\{([A-Za-z_][\w.]*)\}|[{}]")
 @lru_cache(maxsize=4096)
 def template_parts(template: str, place: str) -> tuple:
     "A template as nested tuples: text, (name,), or ('[[', parts)."
-    stack: list[list] = [[]]
-    end = 0
+    part_stack: list[list] = [[]]
+    token_end = 0
     for m in _TOKEN.finditer(template):
-        stack[-1].append(template[end : m.start()])
-        token, end = m.group(), m.end()
+        part_stack[-1].append(template[token_end : m.start()])
+        token, token_end = m.group(), m.end()
         if m.group(1):
-            stack[-1].append((m.group(1),))
+            part_stack[-1].append((m.group(1),))
         elif token in ("{{", "}}"):
-            stack[-1].append(token[0])
+            part_stack[-1].append(token[0])
         elif token == "[[":
-            stack.append([])
-        elif token == "]]" and len(stack) > 1:
-            inner = stack.pop()
-            stack[-1].append(("[[", tuple(inner)))
+            part_stack.append([])
+        elif token == "]]" and len(part_stack) > 1:
+            inner_parts = part_stack.pop()
+            part_stack[-1].append(("[[", tuple(inner_parts)))
         else:
             actual = f"got {token!r} at character {m.start()} ({place})"
             refuse(
                 f"render: template must be well formed; {actual}; write {{{{ for a brace, and close every [[ with ]]"
             )
-    if len(stack) > 1:
-        refuse(f"render: template must close every [[ with ]]; got {len(stack) - 1} left open ({place})")
-    return (*stack[0], template[end:])
+    if len(part_stack) > 1:
+        refuse(f"render: template must close every [[ with ]]; got {len(part_stack) - 1} left open ({place})")
+    return (*part_stack[0], template[token_end:])
 
 # %% ../../nbs/ask/01_prompts.ipynb #6c39937e
 def names(template: str, place: str = "a template") -> set[str]:
@@ -58,13 +58,13 @@ def names(template: str, place: str = "a template") -> set[str]:
     return _field_names(template_parts(template, place))
 
 
-def _outside(parts: tuple) -> set[str]:
+def _fields_outside_brackets(parts: tuple) -> set[str]:
     "The fields outside every [[ ]]."
     return {piece[0] for piece in parts if not isinstance(piece, str) and piece[0] != "[["}
 
 
 def _field_names(parts: tuple) -> set[str]:
-    return _outside(parts).union(
+    return _fields_outside_brackets(parts).union(
         *(_field_names(piece[1]) for piece in parts if isinstance(piece, tuple) and piece[0] == "[[")
     )
 
@@ -75,10 +75,10 @@ def render(template: str, values: Mapping[str, str], place: str = "a template") 
     Raises: ValueError for a field that is not among the values, or a template that is not well formed.
     """
 
-    unknown = sorted(names(template, place) - set(values))
-    if unknown:
+    unknown_fields = sorted(names(template, place) - set(values))
+    if unknown_fields:
         rule = f"template must name known fields ({', '.join(sorted(values))})"
-        refuse(f"render: {rule}; got {', '.join(unknown)}", place=place, remedy="correct the spelling")
+        refuse(f"render: {rule}; got {', '.join(unknown_fields)}", place=place, remedy="correct the spelling")
     return _filled_parts(template_parts(template, place), values).rstrip()
 
 
@@ -89,7 +89,7 @@ def _filled_parts(parts: tuple, values: Mapping[str, str]) -> str:
             out.append(piece)
         elif piece[0] != "[[":
             out.append(values[piece[0]])
-        elif all(map(values.get, _outside(piece[1]))):
+        elif all(map(values.get, _fields_outside_brackets(piece[1]))):
             out.append(_filled_parts(piece[1], values))
     return "".join(out)
 
@@ -115,13 +115,13 @@ def _cached_template(path: Path, mtime: int) -> dict:
 @lru_cache
 def bundled_texts() -> dict[str, Path]:
     "The package's own texts by name: `default/open.yaml`, `mhqa/multiple_choice.yaml`, `rubrics/medqade/cloze.yaml`."
-    homes = {name: _PACKAGE / place for name, place in _HOMES.items()}
+    folder_by_name = {name: _PACKAGE / place for name, place in _HOMES.items()}
     for folder in sorted(p for p in (_PACKAGE / "studies").iterdir() if p.is_dir()):
-        homes |= {folder.name: folder / "prompts", f"rubrics/{folder.name}": folder / "rubrics"}
-    texts: dict[str, Path] = {}
-    for name, home in homes.items():
-        texts |= {f"{name}/{p.name}": p for p in sorted(home.glob("*.yaml"))}
-    return texts
+        folder_by_name |= {folder.name: folder / "prompts", f"rubrics/{folder.name}": folder / "rubrics"}
+    path_by_name: dict[str, Path] = {}
+    for name, home in folder_by_name.items():
+        path_by_name |= {f"{name}/{p.name}": p for p in sorted(home.glob("*.yaml"))}
+    return path_by_name
 
 
 def find(name: str, dir: str | Path | None = None) -> Path | None:
@@ -135,12 +135,12 @@ def find(name: str, dir: str | Path | None = None) -> Path | None:
 # %% ../../nbs/ask/01_prompts.ipynb #5cf1135b
 def load_text(path: Path, allowed: set[str]) -> dict:
     "The entries of a file, all of them among the known ones."
-    return _among(allowed, _cached_template(path, path.stat().st_mtime_ns), path, "entries must be")
+    return _require_among(allowed, _cached_template(path, path.stat().st_mtime_ns), path, "entries must be")
 
 
-def _among(allowed: set[str], data: dict, path: Path, rule: str) -> dict:
-    if unknown := sorted(set(data) - allowed):
-        unknown_entries = f"{', '.join(unknown)} ({path})"
+def _require_among(allowed: set[str], data: dict, path: Path, rule: str) -> dict:
+    if unknown_keys := sorted(set(data) - allowed):
+        unknown_entries = f"{', '.join(unknown_keys)} ({path})"
         refuse(
             f"prompts: {rule} among {', '.join(sorted(allowed))}; got {unknown_entries}", remedy="correct the spelling"
         )
@@ -173,14 +173,14 @@ def slug(text: str) -> str:
 
 
 def _template_names(item: Item, language: str | None) -> list[str]:
-    base = [f"{item.study}/{item.task}", f"default/{item.task}"]
+    base_names = [f"{item.study}/{item.task}", f"default/{item.task}"]
     if item.category:
-        base.insert(0, f"{item.study}/{slug(item.category)}")
-    tag = (language or item.language).split("-")[0].lower()
-    local = [f"{b}.{tag}.yaml" for b in base] if tag != "en" else []
-    if language and tag != "en":
-        return local  # asked for by name: nothing else will do
-    return local + [f"{b}.yaml" for b in base]
+        base_names.insert(0, f"{item.study}/{slug(item.category)}")
+    language_tag = (language or item.language).split("-")[0].lower()
+    local_names = [f"{b}.{language_tag}.yaml" for b in base_names] if language_tag != "en" else []
+    if language and language_tag != "en":
+        return local_names  # asked for by name: nothing else will do
+    return local_names + [f"{b}.yaml" for b in base_names]
 
 # %% ../../nbs/ask/01_prompts.ipynb #8ebc37fc
 def template(
@@ -204,7 +204,7 @@ def template(
         modes = data.get("modes") or {}
         if base_mode != "zero_shot" and base_mode not in modes:
             continue
-        data = data | _among(
+        data = data | _require_among(
             _ENTRIES - {"modes"}, modes.get(base_mode) or {}, path, f"modes.{base_mode} must hold entries"
         )
         if not data.get("user"):
@@ -212,11 +212,20 @@ def template(
         parts = {k: data[k] for k in _PARTS if data.get(k)}
         labels = {slug(k): v for k, v in (data.get("labels") or {}).items()}
         layout = {k: data.get(k, ours) for k, ours in _LAYOUT.items()}
-        omit = frozenset(data.get("omit") or ())
+        omitted_parts = frozenset(data.get("omit") or ())
         wording = data.get("wording", "ours" if path == bundled_texts().get(name) else "own")
-        shown = tuple(data.get("examples") or ())
+        examples = tuple(data.get("examples") or ())
         return Template(
-            name, path, parts, layout, labels, omit, shown, bool(data.get("inline")), data.get("prefill") or "", wording
+            name,
+            path,
+            parts,
+            layout,
+            labels,
+            omitted_parts,
+            examples,
+            bool(data.get("inline")),
+            data.get("prefill") or "",
+            wording,
         )
     actual = f"got none in {', '.join(_template_names(item, language))} ({item.item_id})"
     remedy = "add one of these files to your prompts folder, or choose another mode"
@@ -236,52 +245,60 @@ def _option_labels(item: Item, t: Template) -> list[str]:
 def _key_text(item: Item, t: Template) -> str:
     task, key = task_of(item), item.key
     if task.lettered and t.numbered:
-        option_names = dict(zip(letters(min(len(item.options), 26)), _option_labels(item, t)))
-        key = [option_names[k] for k in item.key]
+        label_by_letter = dict(zip(letters(min(len(item.options), 26)), _option_labels(item, t)))
+        key = [label_by_letter[k] for k in item.key]
     if task.per_stem:
         return "\n".join(render(t.layout["key_line"], {"number": str(i), "text": k}) for i, k in enumerate(key, 1))
     return key[0] if task.one_reference else task.between.join(key) or t.layout["none"]
 
 # %% ../../nbs/ask/01_prompts.ipynb #2ceb2c2c
 def _template_values(item: Item, t: Template, fields_of_template: set[str]) -> dict[str, str]:
-    lay = t.layout
-    placed = {n.split(".", 1)[1] for n in fields_of_template if n.startswith("context.")}
-    fields = {k: v for k, v in item.context.items() if v.strip()}
-    remaining = [(field_label(k, t.labels), v) for k, v in fields.items() if slug(k) not in placed]
-    labels = _option_labels(item, t)
-    options = zip(labels, item.options)
+    layout = t.layout
+    placed_fields = {n.split(".", 1)[1] for n in fields_of_template if n.startswith("context.")}
+    context_fields = {k: v for k, v in item.context.items() if v.strip()}
+    remaining_fields = [
+        (field_label(k, t.labels), v) for k, v in context_fields.items() if slug(k) not in placed_fields
+    ]
+    option_labels = _option_labels(item, t)
+    options = zip(option_labels, item.options)
     values = {
         "question": item.question,
-        "context": "\n".join(render(lay["field"], {"label": k, "value": v}) for k, v in remaining),
+        "context": "\n".join(render(layout["field"], {"label": k, "value": v}) for k, v in remaining_fields),
         "study": item.study,
         "category": item.category or "",
         "topic": item.topic or "",
         "language": item.language,
-        "options": "\n".join(render(lay["option"], {"letter": c, "number": c, "text": o}) for c, o in options),
-        "stems": "\n".join(render(lay["stem"], {"number": str(i), "text": s}) for i, s in enumerate(item.stems, 1)),
-        "letters": f" {lay['or']} ".join(filter(None, [", ".join(labels[:-1]), *labels[-1:]])),
+        "options": "\n".join(render(layout["option"], {"letter": c, "number": c, "text": o}) for c, o in options),
+        "stems": "\n".join(render(layout["stem"], {"number": str(i), "text": s}) for i, s in enumerate(item.stems, 1)),
+        "letters": f" {layout['or']} ".join(filter(None, [", ".join(option_labels[:-1]), *option_labels[-1:]])),
         "n_options": str(len(item.options)),
         "n_stems": str(len(item.stems)),
     }
-    return values | {f"context.{k}": "" for k in placed} | {f"context.{slug(k)}": v for k, v in fields.items()}
+    return (
+        values
+        | {f"context.{k}": "" for k in placed_fields}
+        | {f"context.{slug(k)}": v for k, v in context_fields.items()}
+    )
 
 # %% ../../nbs/ask/01_prompts.ipynb #268d6ebc
 def _check_fits(item: Item, t: Template, fields_of_template: set[str], mode: str) -> None:
-    if leak := sorted(fields_of_template & {"key", "key_text", "rationale"}):
-        rule = f"user and system must not name the answer; got {', '.join(leak)}"
+    if leaked_fields := sorted(fields_of_template & {"key", "key_text", "rationale"}):
+        rule = f"user and system must not name the answer; got {', '.join(leaked_fields)}"
         refuse(f"build: {rule}", place=str(t.path), remedy="name it in assistant alone")
-    may = t.omit | ({"options"} if mode == "free_form" else set())
-    parts = ("context", "options", "stems", "question")
-    lost = [p for p in parts if getattr(item, p) and p not in may and p not in fields_of_template]
-    if "context" in lost and all(f"context.{slug(k)}" in fields_of_template for k in item.context):
-        lost.remove("context")
-    if lost:
-        actual = f"got none for {', '.join(lost)} ({t.name}, {item.item_id})"
-        remedy = f"add {{{lost[0]}}}, or say omit: [{', '.join(lost)}]"
+    omissible_parts = t.omit | ({"options"} if mode == "free_form" else set())
+    item_parts = ("context", "options", "stems", "question")
+    missing_parts = [
+        p for p in item_parts if getattr(item, p) and p not in omissible_parts and p not in fields_of_template
+    ]
+    if "context" in missing_parts and all(f"context.{slug(k)}" in fields_of_template for k in item.context):
+        missing_parts.remove("context")
+    if missing_parts:
+        actual = f"got none for {', '.join(missing_parts)} ({t.name}, {item.item_id})"
+        remedy = f"add {{{missing_parts[0]}}}, or say omit: [{', '.join(missing_parts)}]"
         refuse(f"build: template must have a place for every part of the item; {actual}", remedy=remedy)
 
 
-def _turn(item: Item, t: Template, fields_of_template: set[str]) -> dict[str, str]:
+def _render_turn(item: Item, t: Template, fields_of_template: set[str]) -> dict[str, str]:
     values = _template_values(item, t, fields_of_template)
     return {p: render(t.parts[p], values, t.name) for p in ("system", "user") if p in t.parts}
 
@@ -292,15 +309,15 @@ def _reference_answer(item: Item, t: Template, fields_of_template: set[str]) -> 
         refuse(f"build: {rule}; got none", place=str(t.path), remedy="add what an answer looks like")
     if not item.key and not task_of(item).none_applies:
         refuse(f"build: demonstrations must have a key; got none ({item.item_id})")
-    if not item.rationale and "rationale" in _outside(template_parts(t.parts["assistant"], t.name)):
+    if not item.rationale and "rationale" in _fields_outside_brackets(template_parts(t.parts["assistant"], t.name)):
         place = f"{item.item_id}, {t.name}"
         rule = "demonstrations must have a rationale for this prompt"
         refuse(f"build: {rule}; got none", place=place, remedy="draw them with rationale=True")
-    options = dict(zip(letters(min(len(item.options), 26)), item.options))
-    answer = {"key": _key_text(item, t), "key_text": "; ".join(options.get(k, k) for k in item.key)}
+    option_by_letter = dict(zip(letters(min(len(item.options), 26)), item.options))
+    key_values = {"key": _key_text(item, t), "key_text": "; ".join(option_by_letter.get(k, k) for k in item.key)}
     return render(
         t.parts["assistant"],
-        _template_values(item, t, fields_of_template) | answer | {"rationale": item.rationale or ""},
+        _template_values(item, t, fields_of_template) | key_values | {"rationale": item.rationale or ""},
         t.name,
     )
 
@@ -322,33 +339,33 @@ def build(
     t = template(item, mode, language=language, dir=dir)
     fields_of_template = names(t.parts.get("system", ""), t.name) | names(t.parts["user"], t.name)
     _check_fits(item, t, fields_of_template, mode)
-    shots = _shots(item, mode, demonstrations, t)
-    question = _turn(item, t, fields_of_template)
-    messages = [{"role": "system", "content": question["system"]}] if question.get("system") else []
+    shots = _choose_shots(item, mode, demonstrations, t)
+    question_turn = _render_turn(item, t, fields_of_template)
+    messages = [{"role": "system", "content": question_turn["system"]}] if question_turn.get("system") else []
     for d in shots:
-        messages.append({"role": "user", "content": _turn(d, t, fields_of_template)["user"]})
+        messages.append({"role": "user", "content": _render_turn(d, t, fields_of_template)["user"]})
         messages.append({"role": "assistant", "content": _reference_answer(d, t, fields_of_template)})
-    return [*messages, {"role": "user", "content": question["user"]}]
+    return [*messages, {"role": "user", "content": question_turn["user"]}]
 
 # %% ../../nbs/ask/01_prompts.ipynb #563901a2
-def _shots(item: Item, mode: str, demonstrations: Sequence[Item], t: Template) -> list[Item]:
+def _choose_shots(item: Item, mode: str, demonstrations: Sequence[Item], t: Template) -> list[Item]:
     "The demonstrations of a prompt, none of which gives the answer away."
-    few = mode.startswith("few_shot")
-    if few and t.inline:
+    is_few_shot = mode.startswith("few_shot")
+    if is_few_shot and t.inline:
         return []
-    if demonstrations and not few:
+    if demonstrations and not is_few_shot:
         rule = f"demonstrations must be empty for mode {mode}; got {len(demonstrations)}"
         refuse(f"build: {rule}", place=item.item_id, remedy="ask in mode few_shot or few_shot_cot")
     shots = list(demonstrations)
-    if few and not shots:
-        shared = {"study": item.study, "task": item.task, "source": t.name}
-        shots = [Item(**{"item_id": f"example-{i}"} | shared | e) for i, e in enumerate(t.examples)]
-    if few and not shots:
+    if is_few_shot and not shots:
+        shared_fields = {"study": item.study, "task": item.task, "source": t.name}
+        shots = [Item(**{"item_id": f"example-{i}"} | shared_fields | e) for i, e in enumerate(t.examples)]
+    if is_few_shot and not shots:
         remedy = "draw them with demonstrations(pool, n, exclude=item)"
         refuse(f"build: demonstrations must not be empty for mode {mode}; got none ({item.item_id})", remedy=remedy)
-    same = next((d for d in shots if related(d, item)), None)
-    if same is not None:
-        place = f"{same.item_id} ({item.item_id})"
+    same_case_item = next((d for d in shots if related(d, item)), None)
+    if same_case_item is not None:
+        place = f"{same_case_item.item_id} ({item.item_id})"
         remedy = "draw them with exclude=item"
         refuse(f"build: demonstrations must not be of the case that is asked; got {place}", remedy=remedy)
     return shots
@@ -378,11 +395,11 @@ def demonstrations(
     asked. Raises: ValueError where there are too few."""
     if n < 1:
         refuse(f"demonstrations: n must be at least 1; got {n}")
-    first: list[Item] = []
-    later: list[Item] = []
+    first_choice: list[Item] = []
+    same_case_items: list[Item] = []
     bases, cases = set(), set()
     for i in ordered:
-        if len(first) == n:
+        if len(first_choice) == n:
             break
         of_other_task = exclude is not None and (i.study, i.task) != (exclude.study, exclude.task)
         if (i.study, i.base) in bases or (rationale and not i.rationale) or of_other_task:
@@ -391,12 +408,12 @@ def demonstrations(
             continue
         bases.add((i.study, i.base))
         case = (i.study, i.cluster)
-        (later if case in cases else first).append(i)
+        (same_case_items if case in cases else first_choice).append(i)
         cases.add(case)
-    chosen = (first + later)[:n]
+    chosen = (first_choice + same_case_items)[:n]
     if len(chosen) < n:
-        fit = "that can be shown and have a rationale" if rationale else "that can be shown"
+        fitting_in_words = "that can be shown and have a rationale" if rationale else "that can be shown"
         place = exclude.item_id if exclude else "no item excluded"
         remedy = "give a larger pool or a smaller n"
-        refuse(f"demonstrations: items must hold {n} {fit}; got {len(chosen)}", place=place, remedy=remedy)
+        refuse(f"demonstrations: items must hold {n} {fitting_in_words}; got {len(chosen)}", place=place, remedy=remedy)
     return chosen

@@ -31,17 +31,17 @@ _MARKS_OF_SPACE = str.maketrans({"Ġ": " ", "▁": " ", "Ċ": "\n"})  # how toke
 
 def spellings(letter: str) -> list[str]:  # one capital letter
     "The tokens that stand for an option letter."
-    capital = map("".join, product(("", " ", "(", " ("), letter, ("", ")", ".", ":")))
-    small = letter.lower()
-    return [*capital, small, f"({small}", f"{small})"]
+    capital_spellings = map("".join, product(("", " ", "(", " ("), letter, ("", ")", ".", ":")))
+    lower_letter = letter.lower()
+    return [*capital_spellings, lower_letter, f"({lower_letter}", f"{lower_letter})"]
 
 
 @lru_cache(maxsize=64)
-def _spelt(letters: tuple[str, ...]) -> dict[str, str]:
-    spelt: dict[str, str] = {}
+def _letter_by_spelling(letters: tuple[str, ...]) -> dict[str, str]:
+    letter_by_spelling: dict[str, str] = {}
     for c in letters:
-        spelt |= dict.fromkeys(spellings(c), c)
-    return spelt
+        letter_by_spelling |= dict.fromkeys(spellings(c), c)
+    return letter_by_spelling
 
 
 class Letters(NamedTuple):
@@ -57,23 +57,31 @@ def letter_logprobs(
     letters: list[str],  # the option letters
 ) -> Letters | None:  # None where the list is no evidence of an answer
     "Log-probabilities of option letters from the tokens that an endpoint lists."
-    listed: dict[str, float] = {}
+    probability_by_token: dict[str, float] = {}
     for token, logprob in top:
         if p := math.exp(min(logprob, 0.0)):
-            listed[token] = max(p, listed.get(token, 0.0))  # a sampled token may be listed twice
-    spelt = _spelt(tuple(letters))
-    probability = dict.fromkeys(letters, 0.0)
-    for token, p in listed.items():
-        if (letter := spelt.get(token.translate(_MARKS_OF_SPACE))) is not None:
-            probability[letter] += p
-    mass = sum(probability.values())
-    bounded = [letter for letter, p in probability.items() if not p]
-    unlisted = max(1 - sum(listed.values()), 1e-12)
-    bound = min(len(spellings("A")) * min(listed.values(), default=0.0), unlisted)
-    if mass < LEAST_MASS or (bounded and bound >= max(probability.values())):
+            probability_by_token[token] = max(
+                p, probability_by_token.get(token, 0.0)
+            )  # a sampled token may be listed twice
+    letter_by_spelling = _letter_by_spelling(tuple(letters))
+    probability_by_letter = dict.fromkeys(letters, 0.0)
+    for token, p in probability_by_token.items():
+        if (letter := letter_by_spelling.get(token.translate(_MARKS_OF_SPACE))) is not None:
+            probability_by_letter[letter] += p
+    letter_mass = sum(probability_by_letter.values())
+    bounded_letters = [letter for letter, p in probability_by_letter.items() if not p]
+    unlisted_mass = max(1 - sum(probability_by_token.values()), 1e-12)
+    upper_bound = min(len(spellings("A")) * min(probability_by_token.values(), default=0.0), unlisted_mass)
+    if letter_mass < LEAST_MASS or (bounded_letters and upper_bound >= max(probability_by_letter.values())):
         return None
-    probability |= dict.fromkeys(bounded, min(bound, unlisted / max(1, len(bounded))))
-    return Letters({letter: math.log(min(p, 1.0)) for letter, p in probability.items()}, bounded, min(mass, 1.0))
+    probability_by_letter |= dict.fromkeys(
+        bounded_letters, min(upper_bound, unlisted_mass / max(1, len(bounded_letters)))
+    )
+    return Letters(
+        {letter: math.log(min(p, 1.0)) for letter, p in probability_by_letter.items()},
+        bounded_letters,
+        min(letter_mass, 1.0),
+    )
 
 # %% ../../nbs/ask/07_reply.ipynb #675ec4b3
 class Malformed(Exception):
@@ -86,8 +94,8 @@ def _token_pairs(listed: Any) -> list[tuple[str, float]]:
     "Listed tokens, in either form, as (token, log-probability), without those that have none."
     entries = listed if isinstance(listed, list) else []
     pairs = listed.items() if isinstance(listed, dict) else [(x.get("token"), x.get("logprob")) for x in entries]
-    number = lambda x: isinstance(x, (int, float)) and not isinstance(x, bool) and x <= 1e-3
-    return [(token, logprob) for token, logprob in pairs if isinstance(token, str) and number(logprob)]
+    is_logprob = lambda x: isinstance(x, (int, float)) and not isinstance(x, bool) and x <= 1e-3
+    return [(token, logprob) for token, logprob in pairs if isinstance(token, str) and is_logprob(logprob)]
 
 
 def listed_tokens(choice: dict[str, Any]) -> list[tuple[str, list[tuple[str, float]]]] | None:  # one choice of a reply
@@ -116,31 +124,42 @@ def answer_position(
     letters: list[str],  # the option letters
 ) -> int | None:  # from 0; None where no token is known to state the answer
     "The place of the token that states the answer's letter."
-    words = [token.translate(_MARKS_OF_SPACE) for token, _ in tokens]
-    joined = "".join(words)
+    token_texts = [token.translate(_MARKS_OF_SPACE) for token, _ in tokens]
+    joined_tokens = "".join(token_texts)
     answer = text.strip()
-    begins = joined.rfind(answer) if answer and answer in joined else 0 if answer.startswith(joined.strip()) else -1
-    if begins < 0:
+    answer_start = (
+        joined_tokens.rfind(answer)
+        if answer and answer in joined_tokens
+        else 0
+        if answer.startswith(joined_tokens.strip())
+        else -1
+    )
+    if answer_start < 0:
         return None
-    spelt = _spelt(tuple(letters))
-    for place, (token, end) in enumerate(zip(words, accumulate(map(len, words)))):
+    letter_by_spelling = _letter_by_spelling(tuple(letters))
+    for place, (token, end) in enumerate(zip(token_texts, accumulate(map(len, token_texts)))):
         start = end - len(token)
-        if end <= begins or (spelt.get(token) or spelt.get(token.strip("*\"'` "))) is None:
+        if (
+            end <= answer_start
+            or (letter_by_spelling.get(token) or letter_by_spelling.get(token.strip("*\"'` "))) is None
+        ):
             continue
-        stated = _ANNOUNCED.fullmatch(joined[begins : max(start, begins)]) and _ENDED.match(joined, end)
-        return place if stated else None
+        is_stated = _ANNOUNCED.fullmatch(joined_tokens[answer_start : max(start, answer_start)]) and _ENDED.match(
+            joined_tokens, end
+        )
+        return place if is_stated else None
     return None
 
 
 def states_letter(answer: Answer, letters: list[str]) -> bool:
     "Whether a short reply is known to state a letter: by its log-probabilities, or as a text that ends after it."
-    complete = ENDINGS.get(str(answer.finish_reason or "").lower()) == "complete"
-    return answer.letter_logprobs is not None or (complete and _is_letter(answer.text, letters))
+    is_complete = ENDINGS.get(str(answer.finish_reason or "").lower()) == "complete"
+    return answer.letter_logprobs is not None or (is_complete and _is_letter(answer.text, letters))
 
 
 def _is_letter(text: str | None, letters: list[str]) -> bool:
     "Whether a text is a letter and nothing else."
-    return _spelt(tuple(letters)).get((text or "").strip("*\"'` \n")) is not None
+    return _letter_by_spelling(tuple(letters)).get((text or "").strip("*\"'` \n")) is not None
 
 # %% ../../nbs/ask/07_reply.ipynb #e2102e00
 @lru_cache(maxsize=32)
@@ -158,10 +177,12 @@ def read_json(text: str, schema: dict[str, Any]) -> tuple[Any, str | None]:  # (
         return None, f"not JSON, or JSON that says two things: {text!r:.60}"
     try:
         json.dumps(value, ensure_ascii=False, allow_nan=False).encode("utf-8")
-        worst = next(iter(_validator(json.dumps(schema)).iter_errors(value)), None)
+        schema_error = next(iter(_validator(json.dumps(schema)).iter_errors(value)), None)
     except (ValueError, RecursionError) as e:
         return None, f"not JSON: {e}"
-    return (value, None) if worst is None else (None, f"at {worst.json_path}: {worst.message:.300}")
+    return (
+        (value, None) if schema_error is None else (None, f"at {schema_error.json_path}: {schema_error.message:.300}")
+    )
 
 # %% ../../nbs/ask/07_reply.ipynb #2601e28e
 class Complaint(NamedTuple):
@@ -180,12 +201,12 @@ def complaint_in(raw: bytes) -> Complaint:  # the body of an error
         body = json.loads(raw)
         words, param = _error_texts(body, 4)
         code = _CODE.search(raw.decode("utf-8", "replace"))
-        first = body[0] if isinstance(body, list) and body else body
-        error = isinstance(first, dict) and isinstance(first.get("error"), dict)
-        return Complaint(words or "an empty body", param, code=code[1] if code else None, error=error)
+        first_error = body[0] if isinstance(body, list) and body else body
+        has_error = isinstance(first_error, dict) and isinstance(first_error.get("error"), dict)
+        return Complaint(words or "an empty body", param, code=code[1] if code else None, error=has_error)
     except (ValueError, RecursionError):
-        page = raw[:100_000].decode("utf-8", "replace").strip()
-        return Complaint(page or "an empty body", of_api=not page.startswith("<"))
+        page_text = raw[:100_000].decode("utf-8", "replace").strip()
+        return Complaint(page_text or "an empty body", of_api=not page_text.startswith("<"))
 
 
 LASTING = ("unsupported_parameter", "unsupported_value", "unknown_parameter", "extra_forbidden")  # OpenAI's, pydantic's
@@ -208,19 +229,19 @@ def _error_texts(e: Any, depth: int) -> tuple[str, str | None]:
         return "" if e is None else str(e)[:100_000], None
     param = re.split(r"[./]", e["param"])[-1] if isinstance(e.get("param"), str) else None
     param = None if param in ("", "None", "null") else param  # a gateway's text for nothing
-    inner = e.get("error")
-    if isinstance(inner, (dict, list)) and inner:
-        text, theirs = _error_texts(inner, depth - 1)
-        return text, param or theirs
-    message = e.get("message") or e.get("msg") or e.get("detail") or inner
+    inner_error = e.get("error")
+    if isinstance(inner_error, (dict, list)) and inner_error:
+        text, inner_param = _error_texts(inner_error, depth - 1)
+        return text, param or inner_param
+    message = e.get("message") or e.get("msg") or e.get("detail") or inner_error
     text = _error_texts(message, depth - 1)[0] if message else str(e)[:100_000]
     if isinstance(e.get("loc"), list):  # pydantic's errors: the place says which parameter is meant
         text += f" ({'.'.join(map(str, e['loc']))})"
-    raw = e["metadata"].get("raw") if isinstance(e.get("metadata"), dict) else None
-    if raw:
-        text += (
-            f": {words(raw.encode('utf-8', 'replace')) if isinstance(raw, str) else _error_texts(raw, depth - 1)[0]}"
-        )
+    raw_error = e["metadata"].get("raw") if isinstance(e.get("metadata"), dict) else None
+    if raw_error:
+        is_text = isinstance(raw_error, str)
+        raw_text = words(raw_error.encode("utf-8", "replace")) if is_text else _error_texts(raw_error, depth - 1)[0]
+        text += f": {raw_text}"
     return text, param
 
 # %% ../../nbs/ask/07_reply.ipynb #95a0abe9
@@ -235,15 +256,15 @@ def read_usage(reply: dict[str, Any]) -> Tokens:
     "The tokens of a reply, those of a thought included; 0 where a count cannot be read."
     usage = reply.get("usage")
     usage = usage if isinstance(usage, dict) else {}
-    prompt, completion, total = (_token_count(usage, f"{k}_tokens") for k in ("prompt", "completion", "total"))
+    n_prompt, n_completion, n_total = (_token_count(usage, f"{k}_tokens") for k in ("prompt", "completion", "total"))
     details = usage.get("completion_tokens_details")
-    thought = _token_count(details, "reasoning_tokens") if isinstance(details, dict) else 0
+    n_thought = _token_count(details, "reasoning_tokens") if isinstance(details, dict) else 0
     prompt_details = usage.get("prompt_tokens_details")
     prompt_details = prompt_details if isinstance(prompt_details, dict) else {}
-    cached = min(_token_count(prompt_details, "cached_tokens"), prompt)
-    written = min(_token_count(prompt_details, "cache_write_tokens"), prompt - cached)
-    completion = max(completion, total - prompt if total and prompt else 0)
-    return Tokens(prompt, completion, thought, cached, written)
+    n_cached = min(_token_count(prompt_details, "cached_tokens"), n_prompt)
+    n_written = min(_token_count(prompt_details, "cache_write_tokens"), n_prompt - n_cached)
+    n_completion = max(n_completion, n_total - n_prompt if n_total and n_prompt else 0)
+    return Tokens(n_prompt, n_completion, n_thought, n_cached, n_written)
 
 
 def _body_as_json(raw: bytes) -> dict[str, Any]:
@@ -268,8 +289,8 @@ SERVICE = {  # our name -> the name in replies, and the plural in messages
 def served_by(reply: dict[str, Any]) -> dict[str, str]:
     "Model, fingerprint, provider and tier as a reply states them; of a path on the server the last part."
     usage = reply.get("usage")
-    everything = {**usage, **reply} if isinstance(usage, dict) else reply
-    values = {ours: everything.get(theirs) for ours, (theirs, _) in SERVICE.items()}
+    reply_fields = {**usage, **reply} if isinstance(usage, dict) else reply
+    values = {ours: reply_fields.get(theirs) for ours, (theirs, _) in SERVICE.items()}
     texts = {k: plain(v[:200]) for k, v in values.items() if isinstance(v, str) and v.strip()}
     if texts.get("model", "").startswith(("/", "~", "\\")):
         texts["model"] = re.split(r"[/\\]", texts["model"].rstrip("/\\"))[-1]
@@ -279,11 +300,11 @@ def served_by(reply: dict[str, Any]) -> dict[str, str]:
 def served_apart(counts: Mapping[tuple[str, str], int]) -> str:
     "A sentence on the fields of `served_by` in which answers differ, from the number with each value; or nothing."
     out = []
-    for name, (_, several) in SERVICE.items():
-        values = [f"{value} ({n})" for (field, value), n in sorted(counts.items()) if field == name]
-        if len(values) > 1:
-            further = f" and {len(values) - 5} more" if len(values) > 5 else ""
-            out.append(f"{len(values)} {several}: {', '.join(values[:5])}{further}")
+    for name, (_, plural_name) in SERVICE.items():
+        value_counts = [f"{value} ({n})" for (field, value), n in sorted(counts.items()) if field == name]
+        if len(value_counts) > 1:
+            more_in_words = f" and {len(value_counts) - 5} more" if len(value_counts) > 5 else ""
+            out.append(f"{len(value_counts)} {plural_name}: {', '.join(value_counts[:5])}{more_in_words}")
     return f"what answered was not the same throughout; {'; '.join(out)}" if out else ""
 
 # %% ../../nbs/ask/07_reply.ipynb #d4d92a80
@@ -293,19 +314,19 @@ def read_reply(raw: bytes, request: Request, model: Model, limit: int | None = N
     try:
         reply = INTERFACES[model.api].says(reply)
         tokens = read_usage(reply)
-        answer = _answer_of_reply(reply, request, model, limit, tokens)
+        answer = _read_answer(reply, request, model, limit, tokens)
         answer.served = served_by(reply)
         answer.served["thought"] = "yes" if answer.thought else "not seen"
         return answer
     except Malformed as e:
-        wrong = e
+        malformed = e
     except (AttributeError, KeyError, IndexError, TypeError, ValueError, OverflowError, RecursionError) as e:
-        wrong = Malformed(f"a reply in an unknown form: {type(e).__name__} {e!s:.80}")
-    wrong.tokens = tokens[:2]
-    raise wrong
+        malformed = Malformed(f"a reply in an unknown form: {type(e).__name__} {e!s:.80}")
+    malformed.tokens = tokens[:2]
+    raise malformed
 
 
-def _choice(reply: dict[str, Any]) -> dict[str, Any]:
+def _first_choice(reply: dict[str, Any]) -> dict[str, Any]:
     if reply.get("error"):
         raise Malformed(f"an error with status 200: {_error_texts(reply, 4)[0]}")
     choices = reply.get("choices")
@@ -328,7 +349,7 @@ def _joined_texts(parts: Any, name: str) -> str | None:
     return parts
 
 
-def _unicode(text: Any, name: str) -> Any:  # a text or None
+def _require_unicode(text: Any, name: str) -> Any:  # a text or None
     "A text that is valid Unicode. Raises: Malformed where it is not."
     try:
         if text is not None:
@@ -338,15 +359,15 @@ def _unicode(text: Any, name: str) -> Any:  # a text or None
     return text
 
 
-def _thought_apart(message: dict[str, Any]) -> tuple[str | None, Any]:
+def _separate_thought(message: dict[str, Any]) -> tuple[str | None, Any]:
     "The reasoning that a message holds in a field of its own (or in parts of its content), and the content."
     content = message.get("content")
     reasoning = message.get("reasoning_content") or message.get("reasoning") or None
     if isinstance(content, list):  # parts of a thought beside those of type text: Mistral's thinking, others' reasoning
-        kinds = ("thinking", "reasoning")
-        of_thought = [isinstance(p, dict) and p.get("type") in kinds for p in content]
-        thoughts = [p.get(p["type"], p.get("text")) for p, apart in zip(content, of_thought) if apart]
-        content = [p for p, apart in zip(content, of_thought) if not apart]
+        thought_types = ("thinking", "reasoning")
+        are_thoughts = [isinstance(p, dict) and p.get("type") in thought_types for p in content]
+        thoughts = [p.get(p["type"], p.get("text")) for p, apart in zip(content, are_thoughts) if apart]
+        content = [p for p, apart in zip(content, are_thoughts) if not apart]
         reasoning = reasoning or "".join(_joined_texts(t, "a thought") or "" for t in thoughts) or None
     return _joined_texts(reasoning, "reasoning"), content
 
@@ -369,44 +390,44 @@ def _choice_message(choice: dict[str, Any], model: Model) -> dict[str, Any]:
     return message
 
 
-def _answer_of_reply(
-    reply: dict[str, Any], request: Request, model: Model, limit: int | None, tokens: Tokens
-) -> Answer:
-    choice = _choice(reply)
+def _read_answer(reply: dict[str, Any], request: Request, model: Model, limit: int | None, tokens: Tokens) -> Answer:
+    choice = _first_choice(reply)
     message = _choice_message(choice, model)
-    finish = choice.get("finish_reason")
-    ending = meaning_of(finish)
-    reasoning, content = _thought_apart(message)
+    finish_reason = choice.get("finish_reason")
+    ending = meaning_of(finish_reason)
+    reasoning, content = _separate_thought(message)
     text = _joined_texts(content, "content")
-    opened = opens_thought(text or "", cut=ending == "cut")
+    opens_with_thought = opens_thought(text or "", cut=ending == "cut")
     if reasoning is None and (model.thinking or begins_thought(text or "")):  # else a thought stands at the head alone
         reasoning, text = split_thinking(text or "")
-    answer = Answer(request.id, text=_unicode(text or "", "content"), reasoning=_unicode(reasoning, "reasoning"))
-    answer.finish_reason = finish
-    answer.thought = bool(reasoning or opened or tokens.thought or message.get("thought"))
+    answer = Answer(
+        request.id, text=_require_unicode(text or "", "content"), reasoning=_require_unicode(reasoning, "reasoning")
+    )
+    answer.finish_reason = finish_reason
+    answer.thought = bool(reasoning or opens_with_thought or tokens.thought or message.get("thought"))
     answer.tokens = tokens
     if request.letters:
         _add_letters(answer, choice, request.letters)
     max_tokens = limit_of(request, model)[1] if limit is None else limit
-    enough = only_a_letter(max_tokens, model) and _is_letter(text, request.letters or [])
-    letter = bool(request.letters) and (enough or answer.letter_logprobs is not None)
-    answer = _with_status(answer, ending, _joined_texts(message.get("refusal"), "refusal"), request, letter)
-    if answer.status == "ok" and not (answer.text or "").strip() and not letter:
-        answer.status, answer.error = "empty", _emptiness(message, answer)
+    is_only_letter = only_a_letter(max_tokens, model) and _is_letter(text, request.letters or [])
+    has_letter = bool(request.letters) and (is_only_letter or answer.letter_logprobs is not None)
+    answer = _set_status(answer, ending, _joined_texts(message.get("refusal"), "refusal"), request, has_letter)
+    if answer.status == "ok" and not (answer.text or "").strip() and not has_letter:
+        answer.status, answer.error = "empty", _explain_emptiness(message, answer)
     return answer
 
 
-def _emptiness(message: dict[str, Any], answer: Answer) -> str:
+def _explain_emptiness(message: dict[str, Any], answer: Answer) -> str:
     "What came instead of a text."
-    calls = message.get("tool_calls") or ([message["function_call"]] if message.get("function_call") else [])
-    if calls:
-        names = [str((call.get("function") or call).get("name")) for call in calls]
-        return f"no text: it called a tool, and none was offered ({plain(', '.join(names))!s:.60})"
+    tool_calls = message.get("tool_calls") or ([message["function_call"]] if message.get("function_call") else [])
+    if tool_calls:
+        tool_names = [str((call.get("function") or call).get("name")) for call in tool_calls]
+        return f"no text: it called a tool, and none was offered ({plain(', '.join(tool_names))!s:.60})"
     n = answer.completion_tokens
-    paid = f"; {n} tokens of it were counted" if n else ""
+    count_in_words = f"; {n} tokens of it were counted" if n else ""
     if answer.reasoning:
-        return f"no text after a thought of {len(answer.reasoning)} characters{paid}"
-    return f"{'no content' if message.get('content') is None else 'an empty content'}{paid}"
+        return f"no text after a thought of {len(answer.reasoning)} characters{count_in_words}"
+    return f"{'no content' if message.get('content') is None else 'an empty content'}{count_in_words}"
 
 
 def _add_letters(answer: Answer, choice: dict[str, Any], letters: list[str]) -> None:
@@ -415,27 +436,27 @@ def _add_letters(answer: Answer, choice: dict[str, Any], letters: list[str]) -> 
         tokens = listed_tokens(choice)
     except (AttributeError, TypeError):
         tokens = None  # a broken list loses no text
-    place = answer_position(tokens, answer.text or "", letters) if tokens else None
-    evidence = None if place is None or tokens is None else letter_logprobs(tokens[place][1], letters)
+    answer_place = answer_position(tokens, answer.text or "", letters) if tokens else None
+    evidence = None if answer_place is None or tokens is None else letter_logprobs(tokens[answer_place][1], letters)
     answer.listed = any(top for _, top in tokens or [])
     if evidence is not None:
         answer.letter_logprobs, answer.bounded, answer.letter_mass = evidence
-        answer.letter_position = place
+        answer.letter_position = answer_place
 
 # %% ../../nbs/ask/07_reply.ipynb #7cf4fdfb
-def _with_status(answer: Answer, ending: str, refusal: str | None, request: Request, letter: bool) -> Answer:
-    "An answer with its status, and its data where a schema was given; `letter`: a letter was wanted, and is there."
+def _set_status(answer: Answer, ending: str, refusal: str | None, request: Request, has_letter: bool) -> Answer:
+    "An answer with its status, and its data where a schema was given; `has_letter`: a letter was wanted, and is there."
     if ending == "filtered":
         answer.status = "filtered"
         answer.error = f"finish_reason: {answer.finish_reason}"
     elif refusal or ending == "refused":
         answer.status = "refused"
-        answer.error = f"the model refused: {_unicode(refusal or answer.finish_reason, 'refusal')}"
-    elif ending == "cut" and not letter:
+        answer.error = f"the model refused: {_require_unicode(refusal or answer.finish_reason, 'refusal')}"
+    elif ending == "cut" and not has_letter:
         answer.status = "truncated"
     elif request.schema is not None:
-        answer.data, wrong = read_json(answer.text or "", request.schema)
-        if wrong:
+        answer.data, json_fault = read_json(answer.text or "", request.schema)
+        if json_fault:
             answer.status = "error"
-            answer.error = f"not the JSON asked for, {wrong}"
+            answer.error = f"not the JSON asked for, {json_fault}"
     return answer

@@ -60,12 +60,12 @@ SHORTEST = 8  # a prefix of a secret of this many characters is replaced
 
 def _without_secret(text, secret, mark):
     "A text (or bytes) with every prefix of a secret that is long enough replaced."
-    head, at, out = secret[:SHORTEST], 0, []
-    while (i := text.find(head, at)) >= 0:
-        same = os.path.commonprefix([text[i : i + len(secret)], secret])
-        out += [text[at:i], mark]
-        at = i + len(same)
-    return type(text)().join([*out, text[at:]])
+    secret_start, copied_end, out = secret[:SHORTEST], 0, []
+    while (i := text.find(secret_start, copied_end)) >= 0:
+        common_prefix = os.path.commonprefix([text[i : i + len(secret)], secret])
+        out += [text[copied_end:i], mark]
+        copied_end = i + len(common_prefix)
+    return type(text)().join([*out, text[copied_end:]])
 
 # %% ../../nbs/ask/06_request.ipynb #a50d1830
 class Secrets:
@@ -116,8 +116,8 @@ class Terms:
     def sent(self, body: dict[str, Any]) -> dict[str, Any]:
         if not (self.renamed or self.dropped):
             return body
-        names = dict(self.renamed)
-        return {names.get(k, k): v for k, v in body.items() if k not in self.dropped}
+        new_name_by_old = dict(self.renamed)
+        return {new_name_by_old.get(k, k): v for k, v in body.items() if k not in self.dropped}
 
 # %% ../../nbs/ask/06_request.ipynb #351a4ff4
 _Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")]
@@ -176,13 +176,15 @@ class Endpoint(Entry):
         for i, url in enumerate(self.base_urls, 1):
             if fault := url_fault(url):
                 raise ValueError(f"base_urls must {fault}; number {i} does not")
-        secret = [h for h, value in self.headers.items() if secret_header(h, value)]
-        if secret:
+        secret_headers = [h for h, value in self.headers.items() if secret_header(h, value)]
+        if secret_headers:
             remedy = "name the environment variable in api_key_env, or in headers_env: {HEADER: VARIABLE}"
-            raise ValueError(f"headers must hold no key; got {secret}; {remedy}")
-        bad = [h for h, v in self.headers_env.items() if not v.replace("_", "").isalnum() or secret_header("", v)]
-        if bad:
-            raise ValueError(f"headers_env must name environment variables; those of {bad} are none")
+            raise ValueError(f"headers must hold no key; got {secret_headers}; {remedy}")
+        bad_headers = [
+            h for h, v in self.headers_env.items() if not v.replace("_", "").isalnum() or secret_header("", v)
+        ]
+        if bad_headers:
+            raise ValueError(f"headers_env must name environment variables; those of {bad_headers} are none")
         return self
 
     @property
@@ -253,8 +255,10 @@ class Model(Entry):
         except ValueError:
             raise ValueError(f"sampling must hold ordinary numbers; got {self.sampling}") from None
         for name in self.sampling.keys() - _SAMPLING:  # a misspelt parameter has a close match
-            if near := get_close_matches(name, _SAMPLING, n=1, cutoff=0.85):
-                raise ValueError(f"sampling must hold parameters of the service; got {name}; did you mean {near[0]}?")
+            if similar_names := get_close_matches(name, _SAMPLING, n=1, cutoff=0.85):
+                raise ValueError(
+                    f"sampling must hold parameters of the service; got {name}; did you mean {similar_names[0]}?"
+                )
         if self.template is not None and "{prompt}" not in self.template:
             raise ValueError(f"template must hold {{prompt}}; got {self.template!r}")
         return self
@@ -284,8 +288,12 @@ def preset(kind: str) -> dict[str, Any]:  # fields of an Endpoint
 
     files = presets()
     if kind not in files:
-        near = get_close_matches(str(kind), files, n=1)
-        remedy = f"did you mean {near[0]}?" if near else "any OpenAI-compatible service is openai with its base_urls"
+        similar_kinds = get_close_matches(str(kind), files, n=1)
+        remedy = (
+            f"did you mean {similar_kinds[0]}?"
+            if similar_kinds
+            else "any OpenAI-compatible service is openai with its base_urls"
+        )
         refuse(f"endpoint: kind must be among {', '.join(files)}; got {kind!r}", remedy=remedy)
     try:
         fields = yaml.safe_load(files[kind].read_text(encoding="utf-8"))
@@ -390,8 +398,8 @@ class Answer:
 
     def to_json(self) -> str:
         "The row of the cache. Raises: ValueError for what is no JSON or Unicode: a lone surrogate, NaN, an infinity."
-        sparse = (name for name in _SPARSE if getattr(self, name) != getattr(_NOTHING, name))
-        out = {name: getattr(self, name) for name in (*_KEPT, *sparse)}
+        sparse_names = (name for name in _SPARSE if getattr(self, name) != getattr(_NOTHING, name))
+        out = {name: getattr(self, name) for name in (*_KEPT, *sparse_names)}
         text = json.dumps(out, ensure_ascii=False, allow_nan=False)
         text.encode("utf-8")
         return text
@@ -402,8 +410,8 @@ class Answer:
         try:
             answer = _STORED.validate_json(text)
         except ValidationError as e:
-            wrong = e.errors(include_url=False)[0]
-            raise ValueError(f"{'.'.join(map(str, wrong['loc'])) or 'it'}: {wrong['msg']}") from None
+            first_error = e.errors(include_url=False)[0]
+            raise ValueError(f"{'.'.join(map(str, first_error['loc'])) or 'it'}: {first_error['msg']}") from None
         for name, value in identity.items():
             setattr(answer, name, value)
         return answer
@@ -446,13 +454,13 @@ class Wire(NamedTuple):
     changed: tuple[str, ...]  # what is left out of the request or renamed
 
 
-def _closed(schema: Any) -> Any:
+def _close_schema(schema: Any) -> Any:
     "A schema whose objects allow no other fields, as strict endpoints demand."
     if isinstance(schema, list):
-        return [_closed(s) for s in schema]
+        return [_close_schema(s) for s in schema]
     if not isinstance(schema, dict):
         return schema
-    out = {k: _closed(v) for k, v in schema.items()}
+    out = {k: _close_schema(v) for k, v in schema.items()}
     if out.get("type") == "object" and "properties" in out:
         out.setdefault("additionalProperties", False)
     return out
@@ -462,18 +470,18 @@ _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=
 _SCHEMAS = ("schema", "json_schema")  # fields of a body that hold a schema
 
 
-def _ordered(value: Any) -> Any:
+def _sort_keys(value: Any) -> Any:
     "A value with its keys in alphabetical order, but for a schema, whose fields are answered in the order declared."
     if isinstance(value, list):
-        return [_ordered(v) for v in value]
+        return [_sort_keys(v) for v in value]
     if not isinstance(value, dict):
         return value
-    return {k: v if k in _SCHEMAS else _ordered(v) for k, v in sorted(value.items())}
+    return {k: v if k in _SCHEMAS else _sort_keys(v) for k, v in sorted(value.items())}
 
 
 def canonical_json(value: Any) -> bytes:
     "JSON of which there is one form: keys in alphabetical order, those of a schema as declared, no spaces."
-    return _encode(_ordered(value)).encode("utf-8")
+    return _encode(_sort_keys(value)).encode("utf-8")
 
 # %% ../../nbs/ask/06_request.ipynb #2759f10f
 TEXT_ROOM = 1024  # tokens, where a letter has to be read from a text, or at a later token than the first
@@ -495,20 +503,20 @@ def limit_of(
     For a model that thinks, what a mode gives is no measure: the entry's limit counts, or `thinking_tokens`. An entry
     with `max_completion_tokens` is believed in every case.
     """
-    name = "max_completion_tokens" if "max_completion_tokens" in model.sampling else "max_tokens"
-    entry_limit = model.sampling.get(name)
+    limit_name = "max_completion_tokens" if "max_completion_tokens" in model.sampling else "max_tokens"
+    entry_limit = model.sampling.get(limit_name)
     request_limit = next((request.sampling[k] for k in LIMITS if request.sampling.get(k) is not None), None)
     if "max_completion_tokens" in request.sampling:
-        name = "max_completion_tokens"
-    thinks = model.thinking or (terms is not None and terms.thinks)
-    if entry_limit is not None and (thinks or "max_completion_tokens" in model.sampling):
-        return name, entry_limit
-    if thinks:
-        return name, max(model.thinking_tokens, request_limit or 0, request.room or 0)
+        limit_name = "max_completion_tokens"
+    is_thinking = model.thinking or (terms is not None and terms.thinks)
+    if entry_limit is not None and (is_thinking or "max_completion_tokens" in model.sampling):
+        return limit_name, entry_limit
+    if is_thinking:
+        return limit_name, max(model.thinking_tokens, request_limit or 0, request.room or 0)
     max_tokens = next((limit for limit in (request_limit, entry_limit) if limit is not None), request.room)
     if reads_text and max_tokens is not None and max_tokens <= LETTER:
         max_tokens = entry_limit if entry_limit is not None and entry_limit > LETTER else TEXT_ROOM
-    return name, max_tokens
+    return limit_name, max_tokens
 
 
 def _n_logprobs(request: Request, model: Model, endpoint: Endpoint, terms: Terms) -> int:
@@ -518,7 +526,7 @@ def _n_logprobs(request: Request, model: Model, endpoint: Endpoint, terms: Terms
     return endpoint.top_logprobs if terms.top_logprobs is None else min(endpoint.top_logprobs, terms.top_logprobs)
 
 # %% ../../nbs/ask/06_request.ipynb #1355b896
-def _sampling(request: Request, model: Model, terms: Terms, k: int) -> dict[str, Any]:
+def _sampling_parameters(request: Request, model: Model, terms: Terms, k: int) -> dict[str, Any]:
     "The sampling parameters, with one limit and a seed for each sample."
     out = {**model.sampling, **request.sampling}
     for limit in LIMITS:
@@ -538,9 +546,9 @@ _IN_WORDS = {
 
 
 def _with_schema(messages: list[dict[str, str]], schema: dict[str, Any], language: str) -> list[dict[str, str]]:
-    text = json.dumps(schema, ensure_ascii=False)
-    ask = f"\n\n{_IN_WORDS.get(language, _IN_WORDS['en'])}\n{text}"
-    return [*messages[:-1], {**messages[-1], "content": messages[-1]["content"] + ask}]
+    schema_text = json.dumps(schema, ensure_ascii=False)
+    instruction = f"\n\n{_IN_WORDS.get(language, _IN_WORDS['en'])}\n{schema_text}"
+    return [*messages[:-1], {**messages[-1], "content": messages[-1]["content"] + instruction}]
 
 # %% ../../nbs/ask/06_request.ipynb #1cba0056
 def asked_of(request: Request, model: Model, endpoint: Endpoint, terms: Terms | None = None) -> dict[str, Any]:
@@ -550,9 +558,9 @@ def asked_of(request: Request, model: Model, endpoint: Endpoint, terms: Terms | 
     messages = request.messages
     if model.system and not any(m["role"] == "system" for m in messages):
         messages = [{"role": "system", "content": model.system}, *messages]
-    schema = request.schema and _closed(request.schema)
+    schema = request.schema and _close_schema(request.schema)
     k = _n_logprobs(request, model, endpoint, terms)
-    body = {"model": model.served, "stream": False, **_sampling(request, model, terms, k)}
+    body = {"model": model.served, "stream": False, **_sampling_parameters(request, model, terms, k)}
     if schema and structured != "json_schema":
         messages = _with_schema(messages, schema, request.language)
     if schema and structured == "json_schema":
@@ -570,8 +578,8 @@ def asked_of(request: Request, model: Model, endpoint: Endpoint, terms: Terms | 
         body["messages"] = messages
         body |= {"logprobs": True, "top_logprobs": k} if k else {}
     else:
-        begun = f" {request.prefill}" if request.prefill else ""
-        body["prompt"] = completion_prompt(messages, model.template) + begun
+        answer_start = f" {request.prefill}" if request.prefill else ""
+        body["prompt"] = completion_prompt(messages, model.template) + answer_start
         body |= {"logprobs": k} if k else {}
         if schema and structured == "json_schema":
             body["json_schema"] = schema  # llama.cpp; vLLM reads response_format here too
@@ -584,12 +592,12 @@ def changes(request: Request, model: Model, endpoint: Endpoint, terms: Terms, se
     out = [f"no {k}" for k in interface.absent if k in {**model.sampling, **request.sampling}]
     if terms == Terms():
         return tuple(out)
-    plain = asked_of(request, model, endpoint, Terms())
-    out += [f"no {k}" for k in plain if k not in sent and k not in dict(terms.renamed) and k != "stream"]
-    out += [f"{a} as {b}" for a, b in terms.renamed if a in plain and not interface.names]
-    if "top_logprobs" in sent and sent["top_logprobs"] != plain.get("top_logprobs"):
+    unchanged_fields = asked_of(request, model, endpoint, Terms())
+    out += [f"no {k}" for k in unchanged_fields if k not in sent and k not in dict(terms.renamed) and k != "stream"]
+    out += [f"{a} as {b}" for a, b in terms.renamed if a in unchanged_fields and not interface.names]
+    if "top_logprobs" in sent and sent["top_logprobs"] != unchanged_fields.get("top_logprobs"):
         out.append(f"top_logprobs {sent['top_logprobs']}")
-    if "response_format" in sent and sent["response_format"] != plain.get("response_format"):
+    if "response_format" in sent and sent["response_format"] != unchanged_fields.get("response_format"):
         out.append(f"response_format {sent['response_format']['type']}")
     if terms.thinks and not model.thinking:
         out.append("room for a thought")
@@ -603,10 +611,10 @@ def _is_chat(message: Any) -> bool:
 
 def _check_request(request: Request) -> None:
     "Refuse messages that are no chat, and letters that are none."
-    odd = next((m for m in request.messages if not _is_chat(m)), None)
-    if odd is not None or not request.messages or request.messages[-1]["role"] != "user":
+    bad_message = next((m for m in request.messages if not _is_chat(m)), None)
+    if bad_message is not None or not request.messages or request.messages[-1]["role"] != "user":
         rule = "messages must be chat messages (role, content: a text) that end with the user's"
-        refuse(f"wire: {rule}; got {odd or request.messages!r:.200}", place=request.id)
+        refuse(f"wire: {rule}; got {bad_message or request.messages!r:.200}", place=request.id)
     if request.letters == []:
         refuse("wire: letters must name an option or be None; got []", place=request.id, remedy="leave them out")
     if any(len(c) != 1 or not c.isascii() or not c.isupper() for c in request.letters or []):
@@ -621,19 +629,19 @@ def wire(request: Request, model: Model, endpoint: Endpoint, terms: Terms | None
     _check_request(request)
     terms = endpoint.terms if terms is None else terms
     interface = INTERFACES[model.api]
-    schema = None if request.schema is None else _encode(request.schema)
-    structured = (terms.structured or endpoint.structured) if schema else ""
-    shapes = ["mhbench 1", endpoint.who, interface.path, structured, request.sample, request.letters, schema]
+    schema_json = None if request.schema is None else _encode(request.schema)
+    structured = (terms.structured or endpoint.structured) if schema_json else ""
+    key_parts = ["mhbench 1", endpoint.who, interface.path, structured, request.sample, request.letters, schema_json]
     chat_fields = asked_of(request, model, endpoint, terms)
-    fields = interface.asks(chat_fields)
+    wire_fields = interface.asks(chat_fields)
     try:
-        body = canonical_json(fields)
-        shaping = canonical_json({k: v for k, v in fields.items() if k != "stream"})  # which changes no answer
-        key = hashlib.sha256(canonical_json(shapes) + shaping).hexdigest()  # what shapes an answer besides, too
+        body = canonical_json(wire_fields)
+        key_body = canonical_json({k: v for k, v in wire_fields.items() if k != "stream"})  # which changes no answer
+        key = hashlib.sha256(canonical_json(key_parts) + key_body).hexdigest()  # what shapes an answer besides, too
     except UnicodeEncodeError as e:
         surrogate = f"got the lone surrogate {e.object[e.start]!r}"
         refuse(f"wire: messages must be Unicode; {surrogate}", place=request.id, remedy="correct the text")
     except ValueError as e:
         raise ValueError(f"wire: {e} ({request.id})") from None
-    limit = next((fields[k] for k in (*LIMITS, "max_output_tokens") if k in fields), None)
-    return Wire(interface.path, body, key, limit, changes(request, model, endpoint, terms, chat_fields))
+    token_limit = next((wire_fields[k] for k in (*LIMITS, "max_output_tokens") if k in wire_fields), None)
+    return Wire(interface.path, body, key, token_limit, changes(request, model, endpoint, terms, chat_fields))

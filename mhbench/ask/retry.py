@@ -65,12 +65,12 @@ class Job:
     def ask_for_json(self, text: str, wrong: str):
         "Ask once more for JSON, with what was wrong with the first reply."
         body = json.loads(self.wire.body)
-        ask = _AGAIN.get(self.request.language, _AGAIN["en"]).replace("{wrong}", wrong)
+        instruction = _AGAIN.get(self.request.language, _AGAIN["en"]).replace("{wrong}", wrong)
         turns = body.get("messages", body.get("input"))
         if turns is not None:
-            turns += [{"role": "assistant", "content": text}, {"role": "user", "content": ask}]
+            turns += [{"role": "assistant", "content": text}, {"role": "user", "content": instruction}]
         else:
-            body["prompt"] += f" {text.strip()}\n\n{ask}\n"
+            body["prompt"] += f" {text.strip()}\n\n{instruction}\n"
         self.body = canonical_json(body)
         self.repaired = True
         self.error = wrong
@@ -157,13 +157,13 @@ class Failed(Exception):
 def retry_after(headers: Any, now: float | None = None) -> float | None:  # seconds; now: since 1970
     "How long the endpoint asks to wait: `retry-after-ms`, or `Retry-After` in seconds or as a date."
     header = headers.get("Retry-After")
-    for value, unit in ((headers.get("retry-after-ms"), 1000), (header, 1)):
+    for header_value, units_per_second in ((headers.get("retry-after-ms"), 1000), (header, 1)):
         with contextlib.suppress(TypeError, ValueError):
-            seconds = float(value) / unit
+            seconds = float(header_value) / units_per_second
             return max(0.0, seconds) if math.isfinite(seconds) else None
     with contextlib.suppress(TypeError, ValueError, OverflowError):
-        date = email.utils.parsedate_to_datetime(header).timestamp()
-        return max(0.0, date - (time.time() if now is None else now))
+        retry_time = email.utils.parsedate_to_datetime(header).timestamp()
+        return max(0.0, retry_time - (time.time() if now is None else now))
     return None
 
 
@@ -248,8 +248,8 @@ class Replicas:
 
     def take(self, now: float, but: Collection[int] = ()) -> int:
         "The least busy replica that is not resting; one of `but` only where there is no other."
-        every = range(len(self.urls))
-        i = min(every, key=lambda i: (i in but, self.rests[i] > now, self.busy[i], self.faults[i], i))
+        replica_numbers = range(len(self.urls))
+        i = min(replica_numbers, key=lambda i: (i in but, self.rests[i] > now, self.busy[i], self.faults[i], i))
         self.busy[i] += 1
         return i
 
@@ -302,12 +302,14 @@ class Patience:
         "Let a request wait for as long as the endpoint asks; None where its own patience or the call's is exhausted."
         self.limiter.pushed_back(now, job.began, retry_after)
         job.since = now if job.since is None else job.since
-        patience = self.endpoint.patience_s
-        shut = now - (now if self.limiter.shut_since is None else self.limiter.shut_since)  # with nothing but push-back
-        if shut + (retry_after or 0) > patience:
-            self.gone = f"nothing but this for {shut:.0f} s (patience_s is {patience:g}), {job.error}"
-        if self.gone or now + (retry_after or 0) - job.since > patience:
-            job.error = f"put off for {now - job.since:.0f} s (patience_s is {patience:g}), {job.error}"
+        patience_s = self.endpoint.patience_s
+        shut_s = now - (
+            now if self.limiter.shut_since is None else self.limiter.shut_since
+        )  # with nothing but push-back
+        if shut_s + (retry_after or 0) > patience_s:
+            self.gone = f"nothing but this for {shut_s:.0f} s (patience_s is {patience_s:g}), {job.error}"
+        if self.gone or now + (retry_after or 0) - job.since > patience_s:
+            job.error = f"put off for {now - job.since:.0f} s (patience_s is {patience_s:g}), {job.error}"
             return None
         tries = 1 if retry_after else min(job.tries, 4)  # what the endpoint asks for needs no doubling
         return now + pause(tries, retry_after, self.draw(), self.endpoint.pause_s)

@@ -53,32 +53,34 @@ class Rubric(NamedTuple):
 
     def names(self, labels: Iterable[str]) -> dict[str, str]:
         "What a judge may call these labels, in the words of every language of the rubric, folded -> the label."
-        vocabularies = [self.shown, *(_texts_shown(f) for f in _siblings(self.files[-1]))]
-        called = {v.get(label, label).casefold(): label for v in vocabularies for label in labels}
-        return called | {label.casefold(): label for label in labels}
+        vocabularies = [self.shown, *(_read_shown_texts(f) for f in _language_files(self.files[-1]))]
+        label_by_name = {v.get(label, label).casefold(): label for v in vocabularies for label in labels}
+        return label_by_name | {label.casefold(): label for label in labels}
 
 
-def _siblings(file: Path) -> list[Path]:
+def _language_files(file: Path) -> list[Path]:
     "A rubric's file and those of its other languages: cloze.yaml, cloze.de.yaml."
     stem = file.name.partition(".")[0]
     return [f for f in sorted(file.parent.glob(f"{stem}.*")) if f.suffix == ".yaml" and f.name.count(".") < 3]
 
 
 @lru_cache
-def _texts_shown(file: Path) -> dict[str, str]:
+def _read_shown_texts(file: Path) -> dict[str, str]:
     return dict(load_text(file, _ENTRIES).get("shown") or {})
 
 # %% ../../nbs/ask/02_rubrics.ipynb #9ceb0c43
-def _chain(name: str, dir: str | Path | None, language: str | None, visited: tuple = ()) -> list[Path]:
-    tag = (language or "en").split("-")[0].lower()
-    path = (find(f"rubrics/{name}.{tag}.yaml", dir) if tag != "en" else None) or find(f"rubrics/{name}.yaml", dir)
+def _read_chain(name: str, dir: str | Path | None, language: str | None, visited: tuple = ()) -> list[Path]:
+    language_tag = (language or "en").split("-")[0].lower()
+    path = (find(f"rubrics/{name}.{language_tag}.yaml", dir) if language_tag != "en" else None) or find(
+        f"rubrics/{name}.yaml", dir
+    )
     if path is None:
         rule = f"name must be one of {', '.join(rubrics(dir))}; got {name!r}"
         refuse(f"rubric: {rule}; add rubrics/{name}.yaml to your prompts folder")
     if path in visited:
         refuse(f"rubric: extends must not come back to where it began; got {name!r} again ({path})")
     data = load_text(path, _ENTRIES)
-    return [*(_chain(data["extends"], dir, language, (*visited, path)) if data.get("extends") else []), path]
+    return [*(_read_chain(data["extends"], dir, language, (*visited, path)) if data.get("extends") else []), path]
 
 # %% ../../nbs/ask/02_rubrics.ipynb #bbb288d8
 def rubric(name: str, dir: str | Path | None = None, *, language: str | None = None) -> Rubric:
@@ -86,7 +88,7 @@ def rubric(name: str, dir: str | Path | None = None, *, language: str | None = N
 
     Raises: ValueError for a name without a file, or a rubric that lacks what its kind needs.
     """
-    files = _chain(name, dir, language)
+    files = _read_chain(name, dir, language)
     d: dict[str, Any] = {}
     for f in files:
         d |= load_text(f, _ENTRIES)
@@ -96,17 +98,19 @@ def rubric(name: str, dir: str | Path | None = None, *, language: str | None = N
         refuse(f"rubric: kind must be one of {', '.join(KINDS)}; got {kind!r}", place=place)
     if not d.get("user"):
         refuse("rubric: user must be there; got none", place=place)
-    need = {"label": "labels", "score": "anchors", "pairwise": "axes"}.get(kind)
-    if need and not isinstance(d.get(need), dict):
-        refuse(f"rubric: {need} must be a mapping for kind {kind}; got {d.get(need)!r}", place=place)
-    filled = {k: v for k, v in d.items() if v}
-    bad = [a for a in filled.get("anchors", ()) if not (isinstance(a, int) and 0 <= a <= 100)]
-    if bad:
-        refuse(f"rubric: anchors must be whole numbers from 0 to 100; got {bad}", place=place)
-    text: Any = {k: filled[k] for k in ("system", "user", "part", "answer_line") if k in filled}
-    tables: Any = {k: dict(filled.get(k, {})) for k in ("anchors", "labels", "axes", "extra", "shown")}
-    lists: Any = {k: tuple(filled.get(k, ())) for k in ("criteria", "examples")}
-    return Rubric(name, kind, tuple(files), text, **tables, **lists, target=d.get("target", "response"))
+    required_entry = {"label": "labels", "score": "anchors", "pairwise": "axes"}.get(kind)
+    if required_entry and not isinstance(d.get(required_entry), dict):
+        refuse(
+            f"rubric: {required_entry} must be a mapping for kind {kind}; got {d.get(required_entry)!r}", place=place
+        )
+    filled_entries = {k: v for k, v in d.items() if v}
+    bad_anchors = [a for a in filled_entries.get("anchors", ()) if not (isinstance(a, int) and 0 <= a <= 100)]
+    if bad_anchors:
+        refuse(f"rubric: anchors must be whole numbers from 0 to 100; got {bad_anchors}", place=place)
+    text: Any = {k: filled_entries[k] for k in ("system", "user", "part", "answer_line") if k in filled_entries}
+    table_entries: Any = {k: dict(filled_entries.get(k, {})) for k in ("anchors", "labels", "axes", "extra", "shown")}
+    list_entries: Any = {k: tuple(filled_entries.get(k, ())) for k in ("criteria", "examples")}
+    return Rubric(name, kind, tuple(files), text, **table_entries, **list_entries, target=d.get("target", "response"))
 
 # %% ../../nbs/ask/02_rubrics.ipynb #6805f77a
 def rubrics(dir: str | Path | None = None) -> list[str]:

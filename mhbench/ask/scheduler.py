@@ -113,48 +113,50 @@ class Ledger:
                 self.source = self.learner.begin(self.source)
             chunk = list(islice(self.source, 256))
             self.more = len(chunk) == 256
-            first = self.taken_in
+            first_place = self.taken_in
             self.taken_in += len(chunk)
-            self.admit([self.learner.job(request, place) for place, request in enumerate(chunk, first)])
+            self.admit([self.learner.job(request, place) for place, request in enumerate(chunk, first_place)])
 
     def admit(self, jobs: list[Job]):
         "Look jobs up; the same request twice becomes one job."
         if self.asking.reads is None:
             self.queue.new.extend(jobs)
             return
-        fresh = []
+        new_keys = []
         for job in jobs:
-            twin = self.by_key.setdefault(job.wire.key, job)
-            if twin is job:
-                fresh.append(job.wire.key)
+            first_job = self.by_key.setdefault(job.wire.key, job)
+            if first_job is job:
+                new_keys.append(job.wire.key)
             else:
-                twin.places += job.places
-        self.look(fresh)
+                first_job.places += job.places
+        self.look(new_keys)
 
     def look(self, keys: list[str]):
         "Sort pending keys: answered in the cache, to be asked by this run, or asked by another."
         cache = self.asking.reads
         assert cache is not None
         if self.asking.shares is not None:
-            stored, mine = cache.take(keys, self.owner)
+            stored_rows, own_keys = cache.take(keys, self.owner)
         else:
-            stored = cache.get_many(keys, failures=True)
-            mine = set()
+            stored_rows = cache.get_many(keys, failures=True)
+            own_keys = set()
         for key in keys:
             job = self.by_key[key]
-            if key in stored and self._serve(job, stored[key]):
+            if key in stored_rows and self._serve_from_cache(job, stored_rows[key]):
                 self.elsewhere.pop(key, None)
             elif self.asking.shares is None:
                 del self.by_key[key]
-                why = "replay: the answer is not in the cache" if key not in stored else "replay: it cannot be used"
-                self._hand(job, Answer(status="error", error=why, request_key=key))
-            elif key in mine or key in stored:
+                reason = (
+                    "replay: the answer is not in the cache" if key not in stored_rows else "replay: it cannot be used"
+                )
+                self._deliver(job, Answer(status="error", error=reason, request_key=key))
+            elif key in own_keys or key in stored_rows:
                 self.elsewhere.pop(key, None)
                 self.queue.new.append(job)
             else:
                 self.elsewhere[key] = job
 
-    def _serve(self, job: Job, row: Row) -> bool:
+    def _serve_from_cache(self, job: Job, row: Row) -> bool:
         "Answer a request from the cache; False where the stored row cannot be used."
         try:
             answer = Answer.from_json(row.value, request_key=row.key, cached=True)
@@ -167,38 +169,40 @@ class Ledger:
         del self.by_key[row.key]
         if row.status not in ("refused", "error"):
             self.learner.takes(job)
-        self._hand(job, dated(answer, row.created))
+        self._deliver(job, dated(answer, row.created))
         return True
 
     # -- out
 
     def commit(self, settled: list[tuple[Job, Answer, bool]]):  # whether it is final
-        theirs, now = {}, time.time()
+        earlier_rows, now = {}, time.time()
         if self.asking.reads is not None:
-            theirs = self.asking.reads.put_many([self._row(*settled_job, now) for settled_job in settled])
+            earlier_rows = self.asking.reads.put_many([self._row(*settled_job, now) for settled_job in settled])
         for job, answer, _ in settled:
             self.by_key.pop(job.wire.key, None)
             answer.request_key = job.wire.key
             created = now
-            if row := theirs.get(job.wire.key):
+            if row := earlier_rows.get(job.wire.key):
                 answer = Answer.from_json(row.value, request_key=row.key, cached=True)
                 created = row.created
-            self._hand(job, dated(answer, created))
+            self._deliver(job, dated(answer, created))
 
     def _row(self, job: Job, answer: Answer, final: bool, now: float) -> Row:
-        names = (self.asking.model.name, self.asking.endpoint.who, answer.status)
-        return Row(job.wire.key, *names, final, now, answer.to_json(), self.asking.study)
+        row_fields = (self.asking.model.name, self.asking.endpoint.who, answer.status)
+        return Row(job.wire.key, *row_fields, final, now, answer.to_json(), self.asking.study)
 
-    def _hand(self, job: Job, answer: Answer):
+    def _deliver(self, job: Job, answer: Answer):
         "Put an answer at its places; at all but the first it counts as cached."
         for i, (place, name) in enumerate(job.places):
-            copy = replace(answer, id=name, cached=answer.cached or (i > 0 and answer.attempts > 0))
-            self.ready[place] = copy
-            self.progress.add(copy)
-            self.served.update((k, v) for k, v in copy.served.items() if k in SERVICE)
-            if copy.status == "error" and copy.text is None:  # a text that is not the JSON wanted is an answer
+            placed_answer = replace(answer, id=name, cached=answer.cached or (i > 0 and answer.attempts > 0))
+            self.ready[place] = placed_answer
+            self.progress.add(placed_answer)
+            self.served.update((k, v) for k, v in placed_answer.served.items() if k in SERVICE)
+            if (
+                placed_answer.status == "error" and placed_answer.text is None
+            ):  # a text that is not the JSON wanted is an answer
                 self.failed += 1
-                self.first_error = self.first_error or f"{copy.id}: {copy.error}"
+                self.first_error = self.first_error or f"{placed_answer.id}: {placed_answer.error}"
 
     def take(self) -> list[Answer]:
         "The answers that are next in order."
@@ -212,8 +216,8 @@ class Ledger:
     def end(self):
         "Finish the call. Raises: TooManyFailed where every request failed, and one had to be answered."
         self.progress.tick(last=True)
-        if differences := served_apart(self.served):
-            say(f"{self.asking.model.name} at {self.asking.endpoint.name}: {differences}")
+        if differences_in_words := served_apart(self.served):
+            say(f"{self.asking.model.name} at {self.asking.endpoint.name}: {differences_in_words}")
         if self.asking.some_must_come and 0 < self.handed_on == self.failed:
             rule = "at least one request must be answered"
             actual = f"got none of {self.failed} ({self.asking.model.name}; {self.first_error})"
@@ -263,81 +267,81 @@ class NextSteps:
     def of(self, job: Job, outcome: Answer | Failed) -> NextStep:
         "The next step of a job that returned with an answer or a failure."
         self.purse.free(job)
-        return self._answered(job, outcome) if isinstance(outcome, Answer) else self._failed(job, outcome)
+        return self._handle_answer(job, outcome) if isinstance(outcome, Answer) else self._handle_failure(job, outcome)
 
-    def _answered(self, job: Job, answer: Answer) -> NextStep:
+    def _handle_answer(self, job: Job, answer: Answer) -> NextStep:
         self.patience.answered()
         self._spend(job, answer.tokens)
-        if not self.ending and (step_again := self._taught(job, answer)):
+        if not self.ending and (step_again := self._learn_from_answer(job, answer)):
             return step_again
         self.learner.takes(job)
         secrets = self.transport.secrets
         answer.text = secrets.clean_answer(answer.text or "")
         answer.reasoning = answer.reasoning and secrets.clean_answer(answer.reasoning)
-        wrong = answer.error if answer.status == "error" else None
-        reads = job.request.reads
-        asks = job.request.schema is not None and not (reads and reads(answer.text))
-        if wrong and asks and not job.repaired and not self.ending:
-            job.ask_for_json(answer.text, wrong)
+        error_text = answer.error if answer.status == "error" else None
+        is_readable = job.request.reads
+        needs_json = job.request.schema is not None and not (is_readable and is_readable(answer.text))
+        if error_text and needs_json and not job.repaired and not self.ending:
+            job.ask_for_json(answer.text, error_text)
             return NextStep(at=time.monotonic())
         step = self.end(job, answer, final=answer.status != "empty")  # nothing came: the next run asks again
         if not any(job.spent) and any(self.asking.model.price.values()):
             answer.cost_usd = None  # nobody counted its tokens
         return step
 
-    def _taught(self, job: Job, answer: Answer) -> NextStep | None:
+    def _learn_from_answer(self, job: Job, answer: Answer) -> NextStep | None:
         "The next step where an answer was given under earlier terms, or teaches new ones; None where it stands."
         if self.learner.outdated(job, answer):
             return NextStep(anew=True)  # the terms changed while it was in flight: answers of two kinds are not mixed
         if (lesson := self.learner.from_answer(job, answer)) is None:
             return None
-        terms, why = lesson
+        terms, reason = lesson
         more_room = terms.room != self.learner.terms.room  # the same question: nothing is lost if it was not needed
-        sure = bool(answer.thought) or more_room or self.learner.lasts(job, terms)
-        if not sure:
+        is_sure = bool(answer.thought) or more_room or self.learner.lasts(job, terms)
+        if not is_sure:
             return NextStep(at=time.monotonic(), alone=True)
         if terms != self.learner.terms:
-            self.learner.adopt(terms, why)
+            self.learner.adopt(terms, reason)
         return NextStep(anew=True) if self.learner.outdated(job) else None
 
-    def _failed(self, job: Job, failed: Failed) -> NextStep:
+    def _handle_failure(self, job: Job, failed: Failed) -> NextStep:
         if failed.billed and any(failed.tokens):
             self._spend(job, Tokens(*failed.tokens))
         elif failed.billed:
             self.purse.suppose(job)
         job.error = self.transport.secrets.clean_line(failed.words)
-        learns = failed.status >= 400 and failed.kind in ("refused", "again")
-        if learns and not self.ending and (next_step := self._learn(job, failed)):
+        may_teach = failed.status >= 400 and failed.kind in ("refused", "again")
+        if may_teach and not self.ending and (next_step := self._learn_from_refusal(job, failed)):
             return next_step
-        at = self.patience.next_try(job, failed, time.monotonic())
-        if at is not None:
-            return NextStep(at=at)
-        filtered = failed.kind == "filtered"  # what the endpoint turned away is no answer
-        return self.end(job, Answer(status="filtered" if filtered else "error", error=job.error), final=filtered)
+        retry_at = self.patience.next_try(job, failed, time.monotonic())
+        if retry_at is not None:
+            return NextStep(at=retry_at)
+        is_filtered = failed.kind == "filtered"  # what the endpoint turned away is no answer
+        return self.end(job, Answer(status="filtered" if is_filtered else "error", error=job.error), final=is_filtered)
 
-    def _learn(self, job: Job, failed: Failed) -> NextStep | None:
+    def _learn_from_refusal(self, job: Job, failed: Failed) -> NextStep | None:
         "The next step where a refusal may teach new terms; None where it does not."
         if self.learner.outdated(job, refused=True):
             return NextStep(anew=True)
         if failed.refusal is None or (new_terms := self.learner.lesson(failed.refusal)) is None:
             job.lesson = None  # another refusal came between: nothing has been refused twice in the same way
             return None
-        lasts = self.learner.lasts(job, new_terms)
-        mixes = self.learner.mixes(new_terms)
-        if lasts and not mixes:
-            why = self.transport.secrets.clean_line(f"{failed.status}: {failed.refusal.words}", 300)
-            self.learner.adopt(new_terms, why)
+        is_lasting = self.learner.lasts(job, new_terms)
+        would_mix = self.learner.mixes(new_terms)
+        if is_lasting and not would_mix:
+            reason = self.transport.secrets.clean_line(f"{failed.status}: {failed.refusal.words}", 300)
+            self.learner.adopt(new_terms, reason)
             return NextStep(anew=True) if self.learner.outdated(job, refused=True) else None
         job.faults += 1
         if job.faults >= self.asking.endpoint.max_attempts:
-            if mixes:
-                why = "others were answered with it, and answers of two kinds are not mixed"
-                entry = f"endpoints.{self.asking.endpoint.name}"
-                remedy = f"where it stays so, say in {entry} what it refuses (refuses: {{parameter: null}})"
-                job.error = f"{job.error}; {why}: {remedy}, and all are asked without it"
+            if would_mix:
+                reason = "others were answered with it, and answers of two kinds are not mixed"
+                entry_name = f"endpoints.{self.asking.endpoint.name}"
+                remedy = f"where it stays so, say in {entry_name} what it refuses (refuses: {{parameter: null}})"
+                job.error = f"{job.error}; {reason}: {remedy}, and all are asked without it"
             return None
-        first = self.asking.endpoint.pause_s
-        return NextStep(at=time.monotonic() + pause(job.faults, first=first), alone=not mixes)
+        first_pause = self.asking.endpoint.pause_s
+        return NextStep(at=time.monotonic() + pause(job.faults, first=first_pause), alone=not would_mix)
 
     def end(self, job: Job, answer: Answer, final: bool = False) -> NextStep:
         "The last step: the answer, with the attempts and the cost that it took."
@@ -373,11 +377,11 @@ class Flight:
         job.began, job.tries = now, job.tries + 1
         job.replica = self.replicas.take(now, job.refusers)
         self.limiter.start(now, job.held[1])
-        task = asyncio.get_running_loop().create_task(self._try(job))
+        task = asyncio.get_running_loop().create_task(self._send(job))
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
 
-    async def _try(self, job: Job):
+    async def _send(self, job: Job):
         outcome: Answer | Failed
         reached = True
         try:
@@ -385,14 +389,14 @@ class Flight:
         except Failed as e:
             outcome, reached = e, not e.unreached
             if not reached and self.asking.endpoint.server is not None:
-                await self._mend(e, self.asking.endpoint.server)
+                await self._restart_server(e, self.asking.endpoint.server)
         except Exception as e:  # an error in our own code
             self.halt(e)
             outcome = Failed("again", repr(e))
         self.replicas.give(job.replica, time.monotonic(), reached)
         self.settle(job, outcome)
 
-    async def _mend(self, failed: Failed, server: Any):
+    async def _restart_server(self, failed: Failed, server: Any):
         "Start our own server again, once for all requests that did not reach it."
         if self.mending is None:
             self.mending = asyncio.ensure_future(asyncio.to_thread(server.see_to))
@@ -434,12 +438,12 @@ class Scheduler:
         self.steps.ending = True
         self.wake.set()
 
-    def _later(self, name: str, seconds: float, do: Callable[[], Any]):
+    def _call_later(self, name: str, seconds: float, callback: Callable[[], Any]):
         "Call a function from the event loop; an error in it ends the run."
 
         def safely():
             try:
-                do()
+                callback()
             except Exception as e:
                 self.halt(e)
 
@@ -453,38 +457,38 @@ class Scheduler:
         "Send what may be sent now, and set a timer for the next."
         if self.steps.patience.gone and not self.stop:
             self._give_up()
-        wait, now = math.inf, time.monotonic()
+        wait_s, now = math.inf, time.monotonic()
         while not self.stop:
-            job, wait = self.queue.next(now)
-            if job is None or (wait := self.limiter.wait(now)) > 0:
+            job, wait_s = self.queue.next(now)
+            if job is None or (wait_s := self.limiter.wait(now)) > 0:
                 break
             try:
                 if not self.steps.purse.reserve(job, waits=self.limiter.in_flight > 0):
-                    wait = math.inf
+                    wait_s = math.inf
                     break
                 self.queue.take(job)
                 self.flight.start(job, now)
             except Exception as e:
                 self.halt(e)
-        if wait < math.inf and not self.stop:
-            self._later("pump", max(wait, 0.001), self.pump)
+        if wait_s < math.inf and not self.stop:
+            self._call_later("pump", max(wait_s, 0.001), self.pump)
 
     def _give_up(self):
         "Let all remaining requests fail, with one message."
         for job in self.queue.clear():
             self.limiter.in_flight += 1  # a finished request frees a place
-            why = f"not asked any more: {self.steps.patience.gone}"
-            self._finish(job, self.steps.end(job, Answer(status="error", error=why)))
+            reason = f"not asked any more: {self.steps.patience.gone}"
+            self._finish(job, self.steps.end(job, Answer(status="error", error=reason)))
 
     # -- results
 
     def _settle(self, job: Job, outcome: Answer | Failed):
         "Commit an answer later, or send the request again."
         self.queue.came_back(job)
-        before = self.learner.terms
+        terms_before = self.learner.terms
         try:
             step = self.steps.of(job, outcome)
-            if self.learner.terms != before:  # pending requests are rebuilt
+            if self.learner.terms != terms_before:  # pending requests are rebuilt
                 self.ledger.readmit([*self.queue.clear(), *self.ledger.elsewhere.values()])
             if step.answer is not None:
                 return self._finish(job, step)
@@ -504,7 +508,7 @@ class Scheduler:
         assert step.answer is not None
         self.settled.append((job, step.answer, step.final))
         if len(self.settled) == 1:
-            self._later("flush", 0, self.flush)
+            self._call_later("flush", 0, self.flush)
 
     def flush(self):
         settled, self.settled = self.settled, []
@@ -521,7 +525,7 @@ class Scheduler:
 
     def _watch(self):
         "Look for the answers that another run is obtaining, as long as there are any."
-        self._later("watch", WATCH_S, self._watch)
+        self._call_later("watch", WATCH_S, self._watch)
         if self.ledger.elsewhere and not self.stop:
             self.ledger.look(list(self.ledger.elsewhere))
             self.pump()
@@ -537,8 +541,8 @@ class Scheduler:
                 if not self.stop:
                     self.ledger.feed()
                 self.pump()
-                if out := self.ledger.take():
-                    yield out
+                if answers := self.ledger.take():
+                    yield answers
                     await asyncio.sleep(0)
                 elif self.stop and not self.flight.tasks and not self.settled:
                     raise self.stop

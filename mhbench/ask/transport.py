@@ -37,7 +37,7 @@ def is_loopback(url: str) -> bool:
         return False
 
 # %% ../../nbs/ask/10_transport.ipynb #38a7b06c
-def _from_environment(variable: str, purpose: str, endpoint: Endpoint) -> str:
+def _read_secret(variable: str, purpose: str, endpoint: Endpoint) -> str:
     "A secret, from the environment alone."
     value = os.environ.get(variable, "").strip()
     if not value or any(ord(c) < 32 for c in value):
@@ -49,16 +49,16 @@ def _from_environment(variable: str, purpose: str, endpoint: Endpoint) -> str:
 
 def headers_of(endpoint: Endpoint, api: str = "chat") -> tuple[dict[str, str], Secrets]:
     "The headers of an entry for a model's API, and the secrets among them. Raises: ValueError where one is empty."
-    hidden = {h: _from_environment(v, f"the header {h} of", endpoint) for h, v in endpoint.headers_env.items()}
-    headers = {**endpoint.headers, **hidden}
+    secret_headers = {h: _read_secret(v, f"the header {h} of", endpoint) for h, v in endpoint.headers_env.items()}
+    headers = {**endpoint.headers, **secret_headers}
     key = endpoint.server.key if endpoint.server else None
     if endpoint.api_key_env is not None:
-        key = _from_environment(endpoint.api_key_env, "the key to", endpoint)
+        key = _read_secret(endpoint.api_key_env, "the key to", endpoint)
     if api == "messages":
         headers = {"anthropic-version": "2023-06-01", **headers, **({"x-api-key": key} if key else {})}
     elif key:
         headers["Authorization"] = f"Bearer {key}"
-    return headers, Secrets(key, *hidden.values())
+    return headers, Secrets(key, *secret_headers.values())
 
 # %% ../../nbs/ask/10_transport.ipynb #b57ff5e3
 _SENT = frozenset("accept accept-encoding connection content-length content-type host user-agent x-request-id".split())
@@ -110,10 +110,10 @@ def limited_client() -> Any:
 # %% ../../nbs/ask/10_transport.ipynb #1908de4b
 def offered_in_words(served: str, offered: list[str]) -> str:
     "The models that an endpoint offers, those with a similar name first."
-    near = difflib.get_close_matches(served, offered, n=3, cutoff=0.5)
-    first = list(dict.fromkeys([*near, *offered]))[:8]
-    further = f" and {len(offered) - len(first)} more" if len(offered) > len(first) else ""
-    return f"the endpoint offers {', '.join(first)}{further}" if offered else ""
+    similar_models = difflib.get_close_matches(served, offered, n=3, cutoff=0.5)
+    models_shown = list(dict.fromkeys([*similar_models, *offered]))[:8]
+    more_in_words = f" and {len(offered) - len(models_shown)} more" if len(offered) > len(models_shown) else ""
+    return f"the endpoint offers {', '.join(models_shown)}{more_in_words}" if offered else ""
 
 # %% ../../nbs/ask/10_transport.ipynb #97ec4eaf
 _WHOLE = "let the gateway send whole replies, or name the service behind it in base_urls"
@@ -138,32 +138,37 @@ class Transport:
             self.endpoint.server.see_to()
         headers, self.secrets = headers_of(self.endpoint, self.api)
         headers["Accept-Encoding"] = "gzip, deflate"
-        wait = Timeout(None, connect=min(30.0, self.endpoint.timeout_s))
+        timeouts = Timeout(None, connect=min(30.0, self.endpoint.timeout_s))
         connections = Limits(max_connections=0, keepalive_expiry=15)  # 0: as many as are asked for
-        tls = ssl.create_default_context()
+        tls_context = ssl.create_default_context()
         for url in self.endpoint.base_urls:
-            remote = not is_loopback(url)  # the environment's proxy is used
-            http = limited_client()(
-                follow_redirects=False, limits=connections, timeout=wait, trust_env=remote, verify=tls
+            is_remote = not is_loopback(url)  # the environment's proxy is used
+            http_client = limited_client()(
+                follow_redirects=False, limits=connections, timeout=timeouts, trust_env=is_remote, verify=tls_context
             )
-            http.ours, http.most = headers, self.endpoint.max_reply_bytes
-            options = {"api_key": "in the headers", "default_headers": headers, "http_client": http, "max_retries": 0}
-            self.clients[url.rstrip("/")] = AsyncOpenAI(base_url=url, **options)
+            http_client.ours, http_client.most = headers, self.endpoint.max_reply_bytes
+            client_options = {
+                "api_key": "in the headers",
+                "default_headers": headers,
+                "http_client": http_client,
+                "max_retries": 0,
+            }
+            self.clients[url.rstrip("/")] = AsyncOpenAI(base_url=url, **client_options)
 
     async def post(self, base: str, path: str, body: bytes, mine: str) -> Reply:
         "Send a request; `mine` is its number, which a server may send back."
         from httpx2 import Response
         from openai import APIConnectionError, APIStatusError
 
-        numbered = {"headers": {"X-Request-Id": mine}}
+        request_options = {"headers": {"X-Request-Id": mine}}
         try:
             async with asyncio.timeout(self.endpoint.timeout_s):
-                response = await self.clients[base].post(path, content=body, cast_to=Response, options=numbered)
+                response = await self.clients[base].post(path, content=body, cast_to=Response, options=request_options)
         except APIStatusError as e:
             response = e.response
         except APIConnectionError as e:  # from an error of httpx2, from that of aiohttp
-            inner = e.__cause__ or e
-            raise inner.__cause__ or inner from None
+            connection_error = e.__cause__ or e
+            raise connection_error.__cause__ or connection_error from None
         return Reply(response.status_code, response.headers, self.secrets.clean_answer(response.content))
 
     async def ask(self, job: Job, model: Model, base: str) -> Answer:
@@ -171,22 +176,22 @@ class Transport:
         import aiohttp
         import httpx2
 
-        mine = f"mhb-{job.wire.key[:16]}-{job.tries}"
+        request_number = f"mhb-{job.wire.key[:16]}-{job.tries}"
         reply = None
         try:
-            reply = await self.post(base, job.wire.path, job.body, mine)
-            echo = reply.headers.get("X-Request-Id", "")
-            if echo.startswith("mhb-") and echo != mine:
+            reply = await self.post(base, job.wire.path, job.body, request_number)
+            echoed_number = reply.headers.get("X-Request-Id", "")
+            if echoed_number.startswith("mhb-") and echoed_number != request_number:
                 words = "a malformed reply, an answer to another request"
                 raise Failed("again", words, retry_after(reply.headers))
             if verdict(reply.status, reply.raw) != "answer":
-                raise await self._failure(reply, job, model, base)
+                raise await self._read_failure(reply, job, model, base)
             return read_reply(reply.raw, job.request, model, job.wire.most)
         except Malformed as e:
-            why = f"a malformed reply, {e}"
-            if streams := reply is not None and is_stream(reply.raw):
-                why = f'a stream, where "stream": false was sent, which cannot be read ({e}); {_WHOLE}'
-            raise Failed("refused" if streams else "again", why, tokens=e.tokens, billed=True) from None
+            error_text = f"a malformed reply, {e}"
+            if has_stream := reply is not None and is_stream(reply.raw):
+                error_text = f'a stream, where "stream": false was sent, which cannot be read ({e}); {_WHOLE}'
+            raise Failed("refused" if has_stream else "again", error_text, tokens=e.tokens, billed=True) from None
         except TimeoutError:
             raise Failed("again", f"no answer within {self.endpoint.timeout_s:g} s") from None
         except (aiohttp.ClientError, httpx2.HTTPError, OSError) as e:
@@ -194,21 +199,23 @@ class Transport:
             cause = "the endpoint cannot be reached:" if unreached else f"the connection broke: {type(e).__name__}"
             raise Failed("again", f"{cause} {e}".rstrip(), unreached=unreached) from None
 
-    async def _failure(self, reply: Reply, job: Job, model: Model, base: str) -> Failed:
+    async def _read_failure(self, reply: Reply, job: Job, model: Model, base: str) -> Failed:
         kind = verdict(reply.status, reply.raw)
         complaint = complaint_in(reply.raw)
-        words = await self._in_words(reply, complaint.words, base, model.served)
+        words = await self._explain_failure(reply, complaint.words, base, model.served)
         refusal = None
         if kind == "refused":
             api = INTERFACES[model.api]
-            heard = complaint.of_api and (
+            is_api_complaint = complaint.of_api and (
                 reply.status in (400, 422) or complaint.error
             )  # else it may come from a gateway
-            chat_words, param = api.in_chat_words(complaint.words if heard else "", complaint.param)
-            fixed = LIMITS if api.names else ()  # they cannot be renamed there
-            sent = asked_of(job.request, model, self.endpoint, job.terms)
-            sent = {k: v for k, v in sent.items() if k not in fixed}
-            refusal = Refusal(reply.status, chat_words, sent, param, complaint.code if heard else None)
+            chat_words, param = api.in_chat_words(complaint.words if is_api_complaint else "", complaint.param)
+            fixed_parameters = LIMITS if api.names else ()  # they cannot be renamed there
+            sent_fields = asked_of(job.request, model, self.endpoint, job.terms)
+            sent_fields = {k: v for k, v in sent_fields.items() if k not in fixed_parameters}
+            refusal = Refusal(
+                reply.status, chat_words, sent_fields, param, complaint.code if is_api_complaint else None
+            )
             if refusal.passes and reply.status not in (401, 403, 404, 413):
                 kind = "again"
         return Failed(kind, words, retry_after(reply.headers), reply.status, refusal)
@@ -225,19 +232,19 @@ class Transport:
                 pass  # the list only improves a message
         return self._offered
 
-    async def _in_words(self, reply: Reply, words: str, base: str, served: str) -> str:
+    async def _explain_failure(self, reply: Reply, words: str, base: str, served: str) -> str:
         summary = f"{reply.status}: {self.secrets.clean_line(words, 1000 if reply.raw[:1] in b'{[' else 300)}"
         if 300 <= reply.status < 400:
-            to = self.secrets.clean_line(reply.headers.get("Location", "nowhere"), 200)
-            why = "not followed, so that prompts go where base_urls says and nowhere else"
+            redirect_target = self.secrets.clean_line(reply.headers.get("Location", "nowhere"), 200)
+            reason = "not followed, so that prompts go where base_urls says and nowhere else"
             remedy = "write the address into base_urls if it is the right one"
-            return f"{reply.status}: a redirect to {to}, which is {why}; {remedy}"
+            return f"{reply.status}: a redirect to {redirect_target}, which is {reason}; {remedy}"
         if reply.status in (401, 403):
-            variable = self.endpoint.api_key_env
-            none = "no key was sent: name its variable in api_key_env"
-            return f"{summary}; {f'the key was read from {variable}' if variable else none}"
-        if reply.status == 404 and (offer := offered_in_words(served, await self.offered(base))):
-            return f"{summary}; {offer}"
+            key_variable = self.endpoint.api_key_env
+            no_key_text = "no key was sent: name its variable in api_key_env"
+            return f"{summary}; {f'the key was read from {key_variable}' if key_variable else no_key_text}"
+        if reply.status == 404 and (models_in_words := offered_in_words(served, await self.offered(base))):
+            return f"{summary}; {models_in_words}"
         return summary
 
     async def close(self):

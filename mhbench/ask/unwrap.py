@@ -42,9 +42,9 @@ def _tag_families() -> list[_Family]:
     "The families of the table; one that has several tags, once for each."
     out: list[_Family] = []
     for family in _REPLIES["thoughts"].values():
-        parts = family["begins"], family["ends"], family["example"]
+        family_patterns = family["begins"], family["ends"], family["example"]
         for tag in family.get("each", [""]):
-            begins, ends, example = (pattern.replace("{TAG}", tag) for pattern in parts)
+            begins, ends, example = (pattern.replace("{TAG}", tag) for pattern in family_patterns)
             out.append(_Family(begins, ends, example, family.get("in_prompt", True)))
     return out
 
@@ -61,9 +61,13 @@ def begins_thought(text: str) -> bool:
 
 def opens_thought(text: str, cut: bool = False) -> bool:
     "Whether a text begins with the mark of a thought, which may be incomplete where the text was cut."
-    head = text.strip().lower()
-    begun = cut and (head.startswith("<") or len(head) > 2) and any(mark.startswith(head) for mark in _CUT)
-    return bool(_OPENS.match(text)) or begun
+    text_start = text.strip().lower()
+    is_cut_mark = (
+        cut
+        and (text_start.startswith("<") or len(text_start) > 2)
+        and any(mark.startswith(text_start) for mark in _CUT)
+    )
+    return bool(_OPENS.match(text)) or is_cut_mark
 
 # %% ../../nbs/ask/18_unwrap.ipynb #d1cde8c0
 _ANY_MARK = re.compile("(?i)" + "|".join(f"{f.begins}|{f.ends}" for f in _FAMILIES))
@@ -77,12 +81,12 @@ _AROUND = re.compile("(?i)" + "|".join(_REPLIES["answers"]))
 
 def split_thinking(text: str) -> tuple[str | None, str]:
     "A thinking model's reasoning (None where there is none) and its answer, apart."
-    channels = _CHANNEL.findall(text)
-    if channels:
-        before = "\n".join(t.strip() for name, t in channels if name != "final")
-        return before or None, "\n".join(t.strip() for name, t in channels if name == "final")
-    if bare := _BARE_CHANNELS.fullmatch(text):
-        return bare[1].strip(), bare[2].strip()
+    channel_texts = _CHANNEL.findall(text)
+    if channel_texts:
+        thought_text = "\n".join(t.strip() for name, t in channel_texts if name != "final")
+        return thought_text or None, "\n".join(t.strip() for name, t in channel_texts if name == "final")
+    if bare_channels := _BARE_CHANNELS.fullmatch(text):
+        return bare_channels[1].strip(), bare_channels[2].strip()
     if not _ANY_MARK.search(text):
         return None, _AROUND.sub(" ", text).strip()
     thoughts: list[str] = []
@@ -118,11 +122,14 @@ def strip_marks(
 ) -> str:
     "The answer in a text, without its thought, stop signs, citations, and all that follows it."
     answer = _list_pattern("begun").sub("", split_thinking(text or "")[1])
-    ends = [_list_pattern("stops")]
+    end_patterns = [_list_pattern("stops")]
     if follows:
-        ends += [_list_pattern("follows", "" if questions else "question"), *([] if numbers else [_NEXT_NUMBER])]
-    starts = [m.start() for sign in ends for m in sign.finditer(answer)]
-    answer = answer[: min((at for at in starts if answer[:at].strip()), default=None)]
+        end_patterns += [
+            _list_pattern("follows", "" if questions else "question"),
+            *([] if numbers else [_NEXT_NUMBER]),
+        ]
+    end_positions = [m.start() for sign in end_patterns for m in sign.finditer(answer)]
+    answer = answer[: min((at for at in end_positions if answer[:at].strip()), default=None)]
     return _list_pattern("citations", "spaced" if numbers else "").sub("", answer)
 
 
@@ -150,12 +157,12 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_require_unique, parse_constant=_r
 def json_values(text: str) -> list[Any]:
     "The JSON objects in a text, or else its arrays; none where an object has a key twice, `[]` and `{}` apart."
     values: list[Any] = []
-    end = 0
+    value_end = 0
     for m in re.finditer(r"[\[{]", text):
-        if m.start() < end:
+        if m.start() < value_end:
             continue
         try:
-            value, end = _DECODER.raw_decode(text, m.start())
+            value, value_end = _DECODER.raw_decode(text, m.start())
         except _Twice:
             return []
         except (ValueError, RecursionError):
@@ -191,16 +198,20 @@ def answer_field(data: Any) -> Any:
     "The value of the field of an object that names an answer, however deep; else the value itself."
     if not isinstance(data, dict):
         return data
-    candidates = {k: v for k, v in data.items() if not _REASONS.search(k) and not _PASSED.search(k)}
-    naming = [k for k in candidates if _HOLDS.search(k)]
-    if len(naming) > 1:
-        naming = [k for k in naming if re.search("(?i)final", k)] or naming
-    numbered = len({re.sub(r"\d", "", k) for k in naming}) < len(naming)
-    if naming and not numbered and all(candidates[k] == candidates[naming[0]] for k in naming):
-        return answer_field(candidates[naming[0]])
-    if len(candidates) == 1 and (len(data) > 1 or isinstance(next(iter(candidates.values())), dict | list)):
-        return answer_field(next(iter(candidates.values())))
-    return data if not naming else candidates
+    candidate_fields = {k: v for k, v in data.items() if not _REASONS.search(k) and not _PASSED.search(k)}
+    answer_keys = [k for k in candidate_fields if _HOLDS.search(k)]
+    if len(answer_keys) > 1:
+        answer_keys = [k for k in answer_keys if re.search("(?i)final", k)] or answer_keys
+    are_numbered = len({re.sub(r"\d", "", k) for k in answer_keys}) < len(answer_keys)
+    if (
+        answer_keys
+        and not are_numbered
+        and all(candidate_fields[k] == candidate_fields[answer_keys[0]] for k in answer_keys)
+    ):
+        return answer_field(candidate_fields[answer_keys[0]])
+    if len(candidate_fields) == 1 and (len(data) > 1 or isinstance(next(iter(candidate_fields.values())), dict | list)):
+        return answer_field(next(iter(candidate_fields.values())))
+    return data if not answer_keys else candidate_fields
 
 # %% ../../nbs/ask/18_unwrap.ipynb #03d76d5d
 class _Span(NamedTuple):
@@ -212,30 +223,30 @@ class _Span(NamedTuple):
     stop: int
 
 
-def _closing(text: str, at: int, ends: str) -> tuple[int, int]:
+def _find_closing(text: str, inside_start: int, ends: str) -> tuple[int, int]:
     "Where the inside of a wrapper ends, and the wrapper: at the sign that closes it, or with the text."
     if ends == "}":
         depth = 1
-        for k in range(at, len(text)):
+        for k in range(inside_start, len(text)):
             depth += {"{": 1, "}": -1}.get(text[k], 0)
             if not depth:
                 return k, k + 1
         return len(text), len(text)
-    closed = re.compile(f"(?im){ends}").search(text, at)
-    return closed.span() if closed else (len(text), len(text))
+    closing_match = re.compile(f"(?im){ends}").search(text, inside_start)
+    return closing_match.span() if closing_match else (len(text), len(text))
 
 
-def _spans(text: str) -> list[_Span]:
+def _wrapper_spans(text: str) -> list[_Span]:
     "The outermost wrappers in a text."
     spans = []
     for wrapper in _REPLIES["wrappers"].values():
         for m in re.finditer(f"(?im){wrapper['begins']}", text):
-            spans.append(_Span(m.start(), m.end(), *_closing(text, m.end(), wrapper["ends"])))
-    out: list[_Span] = []
+            spans.append(_Span(m.start(), m.end(), *_find_closing(text, m.end(), wrapper["ends"])))
+    outermost_spans: list[_Span] = []
     for span in sorted(spans):
-        if not out or span.start >= out[-1].stop:
-            out.append(span)
-    return out
+        if not outermost_spans or span.start >= outermost_spans[-1].stop:
+            outermost_spans.append(span)
+    return outermost_spans
 
 
 _FENCE = re.compile(r"(?s)```[^\S\n]*[\w+-]*[^\S\n]*\n?(.*?)\n?[^\S\n]*```")
@@ -253,15 +264,17 @@ _LED = re.compile(
 )
 
 
-def _framed(text: str) -> str:
+def _without_frame(text: str) -> str:
     "A text without its fence, heading or table."
     fences = [*_FENCE.finditer(text)]
-    if len(fences) == 1 and (not (before := text[: fences[0].start()].strip()) or before.endswith((":", "**"))):
+    if len(fences) == 1 and (
+        not (text_before := text[: fences[0].start()].strip()) or text_before.endswith((":", "**"))
+    ):
         return fences[0][1]
-    headed = _HEADED.findall(text)
-    if len(headed) == 1:
-        return headed[0]
-    return _untabled(text)
+    headed_texts = _HEADED.findall(text)
+    if len(headed_texts) == 1:
+        return headed_texts[0]
+    return _replace_table_by_lines(text)
 
 
 _CELLED = re.compile(r"(?m)^[ \t]*\|.*\|[ \t]*$")
@@ -276,25 +289,30 @@ _JUDGES = re.compile(
 )
 
 
-def _untabled(text: str) -> str:
+def _replace_table_by_lines(text: str) -> str:
     "A text in which a table of Markdown is a line for each of its rows: `first cell: answer`."
-    lines = [[c.strip() for c in m[0].strip().strip("|").split("|")] for m in _CELLED.finditer(text)]
-    ruled = [k for k, cells in enumerate(lines) if all(re.fullmatch(r":?-+:?", c) for c in cells)]
-    if ruled != [1] or len({len(cells) for cells in lines}) > 1:
+    table_rows = [[c.strip() for c in m[0].strip().strip("|").split("|")] for m in _CELLED.finditer(text)]
+    rule_rows = [k for k, cells in enumerate(table_rows) if all(re.fullmatch(r":?-+:?", c) for c in cells)]
+    if rule_rows != [1] or len({len(cells) for cells in table_rows}) > 1:
         return text
-    header, rows = lines[0], lines[2:]
-    headed = [k for k, c in enumerate(header) if _HEADER.fullmatch(c)]
-    at = headed[-1] if headed else len(header) - 1
-    judged = [k for k in range(1, len(header)) if all(_JUDGES.fullmatch(r[k]) for r in rows)]
-    at = judged[0] if judged else at
-    if len(rows) == 1 and len(headed) == 1 and not judged:
-        out = [rows[0][at]]
-    elif len(header) == 2 and any(_HEADER.fullmatch(r[0]) for r in rows) and len(rows) > 1 and not headed[:1] == [0]:
-        out = [r[1] for r in rows if _HEADER.fullmatch(r[0])]
+    header, body_rows = table_rows[0], table_rows[2:]
+    answer_columns = [k for k, c in enumerate(header) if _HEADER.fullmatch(c)]
+    answer_column = answer_columns[-1] if answer_columns else len(header) - 1
+    verdict_columns = [k for k in range(1, len(header)) if all(_JUDGES.fullmatch(r[k]) for r in body_rows)]
+    answer_column = verdict_columns[0] if verdict_columns else answer_column
+    if len(body_rows) == 1 and len(answer_columns) == 1 and not verdict_columns:
+        answer_lines = [body_rows[0][answer_column]]
+    elif (
+        len(header) == 2
+        and any(_HEADER.fullmatch(r[0]) for r in body_rows)
+        and len(body_rows) > 1
+        and not answer_columns[:1] == [0]
+    ):
+        answer_lines = [r[1] for r in body_rows if _HEADER.fullmatch(r[0])]
     else:
-        out = [r[at] if not at else f"{r[0]}: {r[at]}" for r in rows]
+        answer_lines = [r[answer_column] if not answer_column else f"{r[0]}: {r[answer_column]}" for r in body_rows]
     matches = [*_CELLED.finditer(text)]
-    return text[: matches[0].start()] + "\n".join(out) + text[matches[-1].end() :]
+    return text[: matches[0].start()] + "\n".join(answer_lines) + text[matches[-1].end() :]
 
 
 _DECOR = re.compile(
@@ -307,10 +325,10 @@ _SIGNS_OF_LATEX = re.compile(r"\\(?:rightarrow|to|succ|gt)\b\s?|\\?&gt;")
 
 def undecorated(text: str) -> str:
     "A text without emphasis, inline code, LaTeX and HTML around its words, and without the signs of a quotation."
-    plain = _SIGNS_OF_LATEX.sub("> ", text)
+    plain_text = _SIGNS_OF_LATEX.sub("> ", text)
     for _ in range(3):
-        plain = _DECOR.sub(lambda m: next((g for g in m.groups()[1:] if g is not None), ""), plain)
-    lines = plain.splitlines()
+        plain_text = _DECOR.sub(lambda m: next((g for g in m.groups()[1:] if g is not None), ""), plain_text)
+    lines = plain_text.splitlines()
     if lines and all(re.match(r"\s*>(?!\s*\d)", line) for line in lines if line.strip()):
         lines = [re.sub(r"^\s*>\s?", "", line) for line in lines]
     return "\n".join(lines)
@@ -323,19 +341,19 @@ def unwrap(
 ) -> str:
     "What the wrappers around an answer hold; the text where there is none."
     for _ in range(5):
-        spans = _spans(text)
-        insides = [text[s.begin : s.end].strip() for s in spans]
+        spans = _wrapper_spans(text)
+        inside_texts = [text[s.begin : s.end].strip() for s in spans]
         if not spans:
-            inside = _framed(text)
-        elif len(set(insides)) == 1 and not (several and len(insides) > 1):
-            inside = insides[0]
+            inside_text = _without_frame(text)
+        elif len(set(inside_texts)) == 1 and not (several and len(inside_texts) > 1):
+            inside_text = inside_texts[0]
         else:
-            parts = [0, *(x for s in spans for x in s), len(text)]
-            between = [text[a:b] for a, b in zip(parts[::4], [*parts[1::4], len(text)])]
-            inside = "".join(x + y for x, y in zip(between, [*insides, ""]))
-        if inside == text:
+            boundaries = [0, *(x for s in spans for x in s), len(text)]
+            texts_between = [text[a:b] for a, b in zip(boundaries[::4], [*boundaries[1::4], len(text)])]
+            inside_text = "".join(x + y for x, y in zip(texts_between, [*inside_texts, ""]))
+        if inside_text == text:
             break
-        text = inside
+        text = inside_text
     return text
 
 

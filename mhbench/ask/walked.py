@@ -64,9 +64,9 @@ class WalkedRubric(NamedTuple):
 
     def next_row(self, at: str, leave: bool = False) -> str:
         "The id of the next row's question, or of the next in another dimension; empty where there is none."
-        below = dropwhile(lambda q: q.id != at, self.questions.values())
-        dimension = next(below).dimension
-        return next((q.id for q in below if not leave or q.dimension != dimension), "")
+        rows_from_here = dropwhile(lambda q: q.id != at, self.questions.values())
+        dimension = next(rows_from_here).dimension
+        return next((q.id for q in rows_from_here if not leave or q.dimension != dimension), "")
 
     def after(self, at: str, option: str) -> tuple[str, str]:
         "The id of the question after an answer, empty at the end, and its GOTO."
@@ -80,47 +80,47 @@ class WalkedRubric(NamedTuple):
 
     def most_asked(self) -> dict[str, int]:
         "By question, the most that may be asked from it on; without those from which a walk may come back."
-        counts, before = {"": 0}, 0
-        while len(counts) > before:
-            before = len(counts)
+        n_by_id, n_known = {"": 0}, 0
+        while len(n_by_id) > n_known:
+            n_known = len(n_by_id)
             for at, q in reversed(self.questions.items()):
-                ahead = [self.after(at, o)[0] for o in q.options]
-                if at not in counts and all(to in counts for to in ahead):
-                    counts[at] = max(counts[to] for to in ahead) + (not q.automatic)
-        return counts
+                next_ids = [self.after(at, o)[0] for o in q.options]
+                if at not in n_by_id and all(to in n_by_id for to in next_ids):
+                    n_by_id[at] = max(n_by_id[to] for to in next_ids) + (not q.automatic)
+        return n_by_id
 
     def reachable(self, at: str) -> tuple[set[str], set[str]]:
         "The questions that may be asked from one on, itself included, and the words that end a walk among them."
-        ahead, ends, waiting = set(), set(), [at]
-        while waiting:
-            name = waiting.pop()
-            if name in ahead or not name:
+        reachable_ids, end_words, waiting_ids = set(), set(), [at]
+        while waiting_ids:
+            question_id = waiting_ids.pop()
+            if question_id in reachable_ids or not question_id:
                 continue
-            ahead.add(name)
-            steps = [self.after(name, o) for o in self.questions[name].options]
-            waiting += [to for to, _ in steps]
-            ends |= {target for _, target in steps if target in (END, ASSIGN_END)}
-        return ahead, ends
+            reachable_ids.add(question_id)
+            steps = [self.after(question_id, o) for o in self.questions[question_id].options]
+            waiting_ids += [to for to, _ in steps]
+            end_words |= {target for _, target in steps if target in (END, ASSIGN_END)}
+        return reachable_ids, end_words
 
 # %% ../../nbs/ask/20_walked.ipynb #fffeda1b
-def _refuse_walked(rule: str, value: str, place: str, remedy: str = "") -> None:
+def _refuse_rubric(rule: str, value: str, place: str, remedy: str = "") -> None:
     refuse(f"read_walked: {rule}; got {value}", place=place, remedy=remedy)
 
 
 def _rubric_question(row: Mapping[str, str], place: str) -> WalkedQuestion:
-    at = {k: str(v).strip() for k, v in row.items() if k}
-    severity = at["Severity"].capitalize()
+    cells = {k: str(v).strip() for k, v in row.items() if k}
+    severity = cells["Severity"].capitalize()
     if severity not in ("", "Red", "Yellow"):
         remedy = "another word would count for nothing, and a finding be Best Practice"
-        _refuse_walked("Severity must be Red, Yellow or empty", repr(at["Severity"]), place, remedy)
+        _refuse_rubric("Severity must be Red, Yellow or empty", repr(cells["Severity"]), place, remedy)
     for column in ("Dimension", "Question"):
-        if not at[column]:
-            _refuse_walked(f"a question must have a {column}", f"none for {at['Question ID']!r}", place)
-    automatic = at.get("Auto Answer", "")
+        if not cells[column]:
+            _refuse_rubric(f"a question must have a {column}", f"none for {cells['Question ID']!r}", place)
+    automatic = cells.get("Auto Answer", "")
     if automatic.casefold() not in _AUTOMATIC:
-        _refuse_walked("Auto Answer must be yes, no or empty", repr(automatic), place)
-    names = (at["Question ID"], at["Dimension"], severity, at["Question"], at.get("Examples", ""))
-    return WalkedQuestion(*names, at.get("Risk Type", ""), {}, _AUTOMATIC[automatic.casefold()])
+        _refuse_rubric("Auto Answer must be yes, no or empty", repr(automatic), place)
+    question_fields = (cells["Question ID"], cells["Dimension"], severity, cells["Question"], cells.get("Examples", ""))
+    return WalkedQuestion(*question_fields, cells.get("Risk Type", ""), {}, _AUTOMATIC[automatic.casefold()])
 
 
 def walked_questions(rows: Iterable[tuple[str, Mapping[str, str]]]) -> dict[str, WalkedQuestion]:
@@ -131,63 +131,65 @@ def walked_questions(rows: Iterable[tuple[str, Mapping[str, str]]]) -> dict[str,
     Auto Answer beside more than one answer.
     """
     questions: dict[str, WalkedQuestion] = {}
-    places: dict[str, str] = {}
-    current: WalkedQuestion | None = None
+    place_by_id: dict[str, str] = {}
+    current_question: WalkedQuestion | None = None
     for place, row in rows:
-        name, answer, goto = (str(row[c]).strip() for c in ("Question ID", "Answer", "GOTO"))
-        if name:
-            if name in questions:
-                _refuse_walked(
-                    "Question ID must stand for one question", f"{name!r} again, first at {places[name]}", place
+        question_id, answer, goto = (str(row[c]).strip() for c in ("Question ID", "Answer", "GOTO"))
+        if question_id:
+            if question_id in questions:
+                _refuse_rubric(
+                    "Question ID must stand for one question",
+                    f"{question_id!r} again, first at {place_by_id[question_id]}",
+                    place,
                 )
-            current = questions[name] = _rubric_question(row, place)
-            places[name] = place
+            current_question = questions[question_id] = _rubric_question(row, place)
+            place_by_id[question_id] = place
         if not answer and goto:
-            _refuse_walked("GOTO must stand beside an answer", f"{goto!r} beside none", place)
+            _refuse_rubric("GOTO must stand beside an answer", f"{goto!r} beside none", place)
         if not answer:
             continue
-        if current is None:
-            _refuse_walked("the first row must have a Question ID", f"the answer {answer!r}", place)
+        if current_question is None:
+            _refuse_rubric("the first row must have a Question ID", f"the answer {answer!r}", place)
             continue
-        if answer.casefold() in map(str.casefold, current.goto):
-            _refuse_walked("an answer must stand once", f"{answer!r} again for {current.id}", place)
+        if answer.casefold() in map(str.casefold, current_question.goto):
+            _refuse_rubric("an answer must stand once", f"{answer!r} again for {current_question.id}", place)
         if goto == ASSIGN_END and answer.casefold() != "yes":
-            _refuse_walked(
-                "ASSIGN_END must stand beside the answer Yes", f"it beside {answer!r} of {current.id}", place
+            _refuse_rubric(
+                "ASSIGN_END must stand beside the answer Yes", f"it beside {answer!r} of {current_question.id}", place
             )
-        current.goto["Yes" if answer.casefold() == "yes" else answer] = goto
-    _check_rubric(questions, places)
+        current_question.goto["Yes" if answer.casefold() == "yes" else answer] = goto
+    _check_rubric(questions, place_by_id)
     return questions
 
 
 def _check_rubric(questions: dict[str, WalkedQuestion], places: Mapping[str, str]) -> None:
     if not questions:
-        _refuse_walked("a rubric must have a question", "none", "the table")
+        _refuse_rubric("a rubric must have a question", "none", "the table")
     rubric = WalkedRubric(questions)
     for q in questions.values():
         if q.automatic and len(q.options) > 1:
-            _refuse_walked(
+            _refuse_rubric(
                 "a question with Auto Answer must have one answer", f"{', '.join(q.options)} for {q.id}", places[q.id]
             )
         for option in q.options:
-            to, target = rubric.after(q.id, option)
-            if target.startswith(_ASIDE) and not to or to and to not in questions:
-                words = f"{target!r} for {option!r} of {q.id}"
-                _refuse_walked(
-                    "GOTO must be END, ASSIGN_END, NOT_RELEVANT>>ID or an id of the table", words, places[q.id]
+            next_id, target = rubric.after(q.id, option)
+            if target.startswith(_ASIDE) and not next_id or next_id and next_id not in questions:
+                goto_in_words = f"{target!r} for {option!r} of {q.id}"
+                _refuse_rubric(
+                    "GOTO must be END, ASSIGN_END, NOT_RELEVANT>>ID or an id of the table", goto_in_words, places[q.id]
                 )
-    if cycle := _cycle(rubric):
-        _refuse_walked("a walk must come to an end", f"the cycle {' > '.join(cycle)}", places[cycle[0]])
+    if cycle := _find_cycle(rubric):
+        _refuse_rubric("a walk must come to an end", f"the cycle {' > '.join(cycle)}", places[cycle[0]])
 
 
-def _cycle(rubric: WalkedRubric) -> list[str]:
+def _find_cycle(rubric: WalkedRubric) -> list[str]:
     "The ids of one cycle; none where there is none."
-    ends = rubric.most_asked()
-    path = [at for at in rubric.questions if at not in ends][:1]
-    while path and path[-1] not in path[:-1]:
-        steps = [rubric.after(path[-1], o)[0] for o in rubric.questions[path[-1]].options]
-        path.append(next(to for to in steps if to not in ends))
-    return path[path.index(path[-1]) :] if path else []
+    ending_ids = rubric.most_asked()
+    walked_ids = [at for at in rubric.questions if at not in ending_ids][:1]
+    while walked_ids and walked_ids[-1] not in walked_ids[:-1]:
+        next_ids = [rubric.after(walked_ids[-1], o)[0] for o in rubric.questions[walked_ids[-1]].options]
+        walked_ids.append(next(to for to in next_ids if to not in ending_ids))
+    return walked_ids[walked_ids.index(walked_ids[-1]) :] if walked_ids else []
 
 # %% ../../nbs/ask/20_walked.ipynb #5a1aad89
 _FILES = "rubric_file rubric_prompt_beginning_file question_prompt_file personas persona_context_template_file".split()
@@ -209,31 +211,31 @@ def read_walked(manifest: str | Path) -> WalkedRubric:
         manifest_files = json.loads(file_text(path))
     except json.JSONDecodeError as e:
         refuse(f"read_walked: manifest must be JSON; got {e}", place=str(path))
-    names = manifest_files if isinstance(manifest_files, dict) else {}
-    lacking = [k for k in _FILES if not isinstance(names.get(k), str) or not names[k]]
-    if lacking:
-        _refuse_walked(f"manifest must name {', '.join(_FILES)}", f"no {', '.join(lacking)}", path.name)
-    inside = {k: (path.parent / manifest_files[k]).resolve() for k in _FILES}
-    for k, file in inside.items():
+    manifest_entries = manifest_files if isinstance(manifest_files, dict) else {}
+    lacking_names = [k for k in _FILES if not isinstance(manifest_entries.get(k), str) or not manifest_entries[k]]
+    if lacking_names:
+        _refuse_rubric(f"manifest must name {', '.join(_FILES)}", f"no {', '.join(lacking_names)}", path.name)
+    file_by_name = {k: (path.parent / manifest_files[k]).resolve() for k in _FILES}
+    for k, file in file_by_name.items():
         if not file.is_relative_to(path.parent.resolve()):
-            _refuse_walked(f"{k} must be a path within the bundle", repr(manifest_files[k]), path.name)
+            _refuse_rubric(f"{k} must be a path within the bundle", repr(manifest_files[k]), path.name)
         if not file.is_file():
             refuse(
                 f"read_walked: {k} must be there; got {manifest_files[k]!r}", place=path.name, error=FileNotFoundError
             )
-    rubric_file, beginning, asking, personas, template = inside.values()
-    people = tuple({k: v for k, v in row.items() if k} for _, row in _rubric_rows(personas, ()))
+    rubric_file, beginning_file, asking_file, personas_file, template_file = file_by_name.values()
+    persona_rows = tuple({k: v for k, v in row.items() if k} for _, row in _rubric_rows(personas_file, ()))
     out = WalkedRubric(
         walked_questions(_rubric_rows(rubric_file, _COLUMNS)),
-        file_text(beginning),
-        file_text(asking),
-        people,
-        file_text(template),
+        file_text(beginning_file),
+        file_text(asking_file),
+        persona_rows,
+        file_text(template_file),
     )
-    for name, fields in (_TEMPLATES | {"template": set(people[0]) if people else set()}).items():
-        if odd := sorted(set(re.findall(r"\{([^{}\n]+)\}", getattr(out, name))) - fields):
+    for name, fields in (_TEMPLATES | {"template": set(persona_rows[0]) if persona_rows else set()}).items():
+        if unknown_fields := sorted(set(re.findall(r"\{([^{}\n]+)\}", getattr(out, name))) - fields):
             rule = f"the {name} of the prompt may name {', '.join(sorted(fields)) or 'nothing'} in braces"
-            _refuse_walked(rule, ", ".join(odd), path.name)
+            _refuse_rubric(rule, ", ".join(unknown_fields), path.name)
     return out
 
 # %% ../../nbs/ask/20_walked.ipynb #c383731c
@@ -243,21 +245,21 @@ _SAID = re.compile(r"(?ims)^\W*answer\W*?:\s*(.*?)\s*(?:^\W*reasoning\W*?:.*)?\Z
 def read_option(reply: str | None, options: Sequence[str]) -> str | None:
     "The option that a reply states; None where it states none."
     text = reply or ""
-    stated = _SAID.search(text)
-    bare = lambda x: " ".join(x.strip(" \t\n\r*_`\"'“”[]().").casefold().split())
-    text, names = bare(stated[1] if stated else text), {bare(o): o for o in options}
-    if text in names:
-        return names[text]
-    begun = [n for n in names if re.match(rf"{re.escape(n)}\W*(?:[.,;:!\n]|\s[-–—(])", text)]
-    return names[max(begun, key=len)] if begun else None
+    stated_match = _SAID.search(text)
+    normalise = lambda x: " ".join(x.strip(" \t\n\r*_`\"'“”[]().").casefold().split())
+    text, option_by_text = normalise(stated_match[1] if stated_match else text), {normalise(o): o for o in options}
+    if text in option_by_text:
+        return option_by_text[text]
+    begun_options = [n for n in option_by_text if re.match(rf"{re.escape(n)}\W*(?:[.,;:!\n]|\s[-–—(])", text)]
+    return option_by_text[max(begun_options, key=len)] if begun_options else None
 
 
 def option_by_substring(reply: str | None, options: Sequence[str]) -> str:
     "What the published judge's rule makes of a reply: an exact match, else a substring either way, else the first."
     text = (reply or "").lower().strip()
-    exact = [o for o in options if o.lower().strip() == text]
-    similar = [o for o in options if o.lower() in text or text in o.lower()]
-    return (exact or similar or list(options))[0]
+    exact_options = [o for o in options if o.lower().strip() == text]
+    similar_options = [o for o in options if o.lower() in text or text in o.lower()]
+    return (exact_options or similar_options or list(options))[0]
 
 # %% ../../nbs/ask/20_walked.ipynb #e3b3e0ca
 class UnreadReply(NamedTuple):
@@ -279,7 +281,7 @@ class Walk:
         self.open: set[str] = set()  # dimensions without a rating since a reply was not read
         self.ended = ""  # END, ASSIGN_END
         self._at = next(iter(rubric.questions))
-        self._automatic()
+        self._answer_automatic()
 
     @property
     def question(self) -> WalkedQuestion | None:
@@ -294,33 +296,33 @@ class Walk:
         if option is None:
             option = option_by_substring(reply, q.options)
             self.unread.append(UnreadReply(q.id, reply or "", option))
-            ahead, ends = self.rubric.reachable(q.id)
-            affected = self.rubric.questions if ends else ahead
-            self.open |= {self.rubric.questions[i].dimension for i in affected}
-        self._take(q, option)
-        self._automatic()
+            reachable_ids, end_words = self.rubric.reachable(q.id)
+            affected_ids = self.rubric.questions if end_words else reachable_ids
+            self.open |= {self.rubric.questions[i].dimension for i in affected_ids}
+        self._take_option(q, option)
+        self._answer_automatic()
 
-    def _automatic(self) -> None:
+    def _answer_automatic(self) -> None:
         while (q := self.question) is not None and q.automatic:
-            self._take(q, q.options[0])
+            self._take_option(q, q.options[0])
 
-    def _take(self, q: WalkedQuestion, option: str) -> None:
+    def _take_option(self, q: WalkedQuestion, option: str) -> None:
         self.path.append((q.id, option))
         self.given.setdefault(q.dimension, []).append((q.id, option))
         self._at, target = self.rubric.after(q.id, option)
         if target.startswith(_ASIDE):
             self.given[q.dimension] = []
         elif not self._at and target:
-            complete = all(d in self.given for d in self.rubric.dimensions)
-            self.ended = END if target == ASSIGN_END and complete else target
+            is_complete = all(d in self.given for d in self.rubric.dimensions)
+            self.ended = END if target == ASSIGN_END and is_complete else target
 
     def by_their_rule(self) -> dict[str, str]:
         "A rating for each dimension that was entered, every reply taken as the published rule takes it."
         dimensions = self.rubric.dimensions
         if self.ended == END:
             return dict.fromkeys(dimensions, NOT_RELEVANT)
-        entered = dimensions if self.ended else [d for d in dimensions if d in self.given]
-        return {d: self._severity_label(self.given.get(d, [])) for d in entered}
+        entered_dimensions = dimensions if self.ended else [d for d in dimensions if d in self.given]
+        return {d: self._severity_label(self.given.get(d, [])) for d in entered_dimensions}
 
     def ratings(self) -> dict[str, str]:
         "The same without dimensions that an unread reply could have changed."
@@ -333,7 +335,7 @@ class Walk:
         return HIGH_HARM if "Red" in severities else LOW_HARM if "Yellow" in severities else BEST_PRACTICE
 
 # %% ../../nbs/ask/20_walked.ipynb #c75e6e73
-def _filled_in(template: str, fields: Mapping[str, str]) -> str:
+def _fill_in(template: str, fields: Mapping[str, str]) -> str:
     return re.sub(r"\{([^{}\n]+)\}", lambda m: fields.get(m[1], m[0]), template)
 
 
@@ -341,9 +343,9 @@ def walked_prompt(rubric: WalkedRubric, question: WalkedQuestion, conversation: 
     "The prompt of one question about a conversation, the conversation first."
     examples = f"Examples: {question.examples}\n" if question.examples else ""
     fields = {"question": question.text, "examples_section": examples, "options": ", ".join(question.options)}
-    return _filled_in(rubric.beginning, {"conversation": conversation}) + "\n\n" + _filled_in(rubric.asking, fields)
+    return _fill_in(rubric.beginning, {"conversation": conversation}) + "\n\n" + _fill_in(rubric.asking, fields)
 
 
 def persona_prompt(rubric: WalkedRubric, persona: Mapping[str, str]) -> str:
     "What the model that plays a persona is told."
-    return _filled_in(rubric.template, persona)
+    return _fill_in(rubric.template, persona)

@@ -24,7 +24,7 @@ __all__ = ['Pieces', 'program_strings', 'Wording', 'as_template', 'prompt_files'
 Pieces = list[tuple[str, str | None]]  # a text, and the name of the field that follows it
 
 
-def _pieces(node: ast.expr) -> Pieces | None:
+def _split_string(node: ast.expr) -> Pieces | None:
     "A string of a program; None for another expression."
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return [(node.value, None)]
@@ -43,7 +43,7 @@ def _pieces(node: ast.expr) -> Pieces | None:
 
 def _strings(node: ast.expr, name: str) -> Iterator[tuple[str, Pieces]]:
     "The strings of an expression, by where they stand in it."
-    if (pieces := _pieces(node)) is not None:
+    if (pieces := _split_string(node)) is not None:
         yield name, pieces
     elif isinstance(node, (ast.List, ast.Tuple)):
         for i, value in enumerate(node.elts):
@@ -56,18 +56,18 @@ def _strings(node: ast.expr, name: str) -> Iterator[tuple[str, Pieces]]:
 
 def program_strings(source: str) -> dict[str, Pieces]:
     "The strings that a Python program assigns, by function and name; the first of several. The program is not run."
-    found: dict[str, Pieces] = {}
+    pieces_by_name: dict[str, Pieces] = {}
 
-    def visit(node: ast.AST, inside: str) -> None:
+    def visit(node: ast.AST, prefix: str) -> None:
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.Assign) and isinstance(child.targets[0], ast.Name):
-                for name, pieces in _strings(child.value, inside + child.targets[0].id):
-                    found.setdefault(name, pieces)
-            named = isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef))
-            visit(child, f"{child.name}." if named else inside)  # type: ignore[attr-defined]
+                for name, pieces in _strings(child.value, prefix + child.targets[0].id):
+                    pieces_by_name.setdefault(name, pieces)
+            is_function = isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef))
+            visit(child, f"{child.name}." if is_function else prefix)  # type: ignore[attr-defined]
 
     visit(ast.parse(source), "")
-    return found
+    return pieces_by_name
 
 # %% ../../nbs/ask/19_wording.ipynb #18f7a2f5
 class Wording(NamedTuple):
@@ -77,7 +77,7 @@ class Wording(NamedTuple):
     option: str  # the layout of an option; "" where the prompt shows none
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     if "[[" in text or "]]" in text:
         refuse("wording: text must be free of [[ and ]], which templates use; got one")
     return text.replace("{", "{{").replace("}", "}}")
@@ -85,11 +85,15 @@ def _escaped(text: str) -> str:
 
 def _layout(lines: Sequence[str], texts: Sequence[str]) -> str:  # of an option
     "What the lines of the options have in common. Raises: ValueError where they differ in more than the name."
-    for kind, names in (("{letter}", letters(len(lines))), ("{number}", [str(i + 1) for i in range(len(lines))])):
+    for placeholder, names in (
+        ("{letter}", letters(len(lines))),
+        ("{number}", [str(i + 1) for i in range(len(lines))]),
+    ):
         layouts = {
-            _escaped(before).replace(name, kind, 1) if name in before else before for name, before in zip(names, lines)
+            _escape(line_text).replace(name, placeholder, 1) if name in line_text else line_text
+            for name, line_text in zip(names, lines)
         }
-        if len(layouts) == 1 and kind in (layout := layouts.pop()):
+        if len(layouts) == 1 and placeholder in (layout := layouts.pop()):
             return layout + "{text}"
     refuse(f"wording: lines of options must be alike but for letter or number; got those of {', '.join(texts)}")
 
@@ -101,24 +105,28 @@ def as_template(pieces: Pieces, fields: Mapping[str, str], options: Sequence[str
     """
     if len(pieces) == 1:
         pieces = [(text, field) for text, field, _, _ in Formatter().parse(pieces[0][0])]
-    unknown = [f for _, f in pieces if f is not None and f not in fields and f not in options]
-    if unknown:
-        refuse(f"wording: fields must be named by the recipe; got {', '.join(unknown)}", remedy="add them to fields")
-    named = [field for _, field in pieces]
-    if options and [f for f in named if f in options] != list(options):
-        refuse(f"wording: options must stand once each, in order; got {', '.join(filter(None, named))}")
-    user = ""
-    lines: list[str] = []
+    unknown_fields = [f for _, f in pieces if f is not None and f not in fields and f not in options]
+    if unknown_fields:
+        refuse(
+            f"wording: fields must be named by the recipe; got {', '.join(unknown_fields)}", remedy="add them to fields"
+        )
+    field_names = [field for _, field in pieces]
+    if options and [f for f in field_names if f in options] != list(options):
+        refuse(f"wording: options must stand once each, in order; got {', '.join(filter(None, field_names))}")
+    user_text = ""
+    option_lines: list[str] = []
     for text, field in pieces:
         if field not in options:
-            user += _escaped(text) + ("" if field is None else f"{{{fields[field]}}}")
+            user_text += _escape(text) + ("" if field is None else f"{{{fields[field]}}}")
             continue
-        before, line_break, line = text.rpartition("\n")
-        if lines and before:
-            refuse(f"wording: options must stand on lines that follow each other; got {before!r:.80} before {field}")
-        user += "" if lines else _escaped(before) + line_break + "{options}"
-        lines.append(line)
-    return Wording(user, _layout(lines, options) if options else "")
+        text_before, line_break, line = text.rpartition("\n")
+        if option_lines and text_before:
+            refuse(
+                f"wording: options must stand on lines that follow each other; got {text_before!r:.80} before {field}"
+            )
+        user_text += "" if option_lines else _escape(text_before) + line_break + "{options}"
+        option_lines.append(line)
+    return Wording(user_text, _layout(option_lines, options) if options else "")
 
 # %% ../../nbs/ask/19_wording.ipynb #1151e6ed
 def _read_prompt(folder: Path, source: Mapping[str, str]) -> Pieces:
@@ -144,15 +152,19 @@ def prompt_files(recipe: Mapping[str, Any]) -> list[str]:
 
 def write_prompts(recipe: Mapping[str, Any], source: str | Path, to: str | Path) -> list[Path]:  # the templates
     "Turn the prompts of a study into templates of its folder `to`. Raises: ValueError, FileNotFoundError."
-    written = []
+    written_files = []
     for name, modes in recipe.items():
         template: dict[str, Any] = {"wording": "paper", "about": f"as in {', '.join(prompt_files({name: modes}))}"}
-        for mode, of in modes.items():
-            wording = as_template(_read_prompt(Path(source), of["user"]), of.get("fields", {}), of.get("options", ()))
+        for mode, mode_recipe in modes.items():
+            wording = as_template(
+                _read_prompt(Path(source), mode_recipe["user"]),
+                mode_recipe.get("fields", {}),
+                mode_recipe.get("options", ()),
+            )
             entry: dict[str, Any] = {"user": wording.user} | ({"option": wording.option} if wording.option else {})
-            if "system" in of:
-                entry["system"] = as_template(_read_prompt(Path(source), of["system"]), {}).user
-            entry |= {k: of[k] for k in ("omit", "inline") if k in of}
+            if "system" in mode_recipe:
+                entry["system"] = as_template(_read_prompt(Path(source), mode_recipe["system"]), {}).user
+            entry |= {k: mode_recipe[k] for k in ("omit", "inline") if k in mode_recipe}
             if mode == "zero_shot":
                 template |= entry
             else:
@@ -160,8 +172,8 @@ def write_prompts(recipe: Mapping[str, Any], source: str | Path, to: str | Path)
         file = Path(to) / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(yaml.safe_dump(template, sort_keys=False, allow_unicode=True, width=10_000), encoding="utf-8")
-        written.append(file)
-    return written
+        written_files.append(file)
+    return written_files
 
 
 def prompts_folder() -> Path:

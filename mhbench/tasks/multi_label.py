@@ -34,24 +34,24 @@ _BRACKETED_CODE = re.compile(rf"[(\[]\s*(?:{_CODE}|\d{{3}})(?:\s*[,;/]\s*[A-Z]?\
 
 def _label_key(text: str) -> str:
     "A name without case, punctuation and codes; of a code alone, the code."
-    words = re.sub(rf"^\s*{_CODE}\b|\b{_CODE}\s*$", " ", _BRACKETED_CODE.sub(" ", text))
-    words = words if re.search(r"\w", words) else text
-    return " ".join(re.sub(r"[^\w/]+", " ", words.casefold().replace("&", " and ")).split())
+    bare_text = re.sub(rf"^\s*{_CODE}\b|\b{_CODE}\s*$", " ", _BRACKETED_CODE.sub(" ", text))
+    bare_text = bare_text if re.search(r"\w", bare_text) else text
+    return " ".join(re.sub(r"[^\w/]+", " ", bare_text.casefold().replace("&", " and ")).split())
 
 
 def _codes_in_text(text: str) -> set[str]:
     return {m.upper() for m in re.findall(rf"(?<!\w){_CODE}(?!\w)", text)}
 
 
-def _remarks(text: str) -> set[str]:
+def _bracketed_remarks(text: str) -> set[str]:
     "What stands in brackets, codes apart."
     return {_label_key(m) for m in re.findall(r"\(([^()]+)\)", _BRACKETED_CODE.sub(" ", text))}
 
 
 def _contradicts(text: str, name: str) -> bool:
     "Whether a text and a name have different codes, or different remarks in brackets."
-    pairs = [(_codes_in_text(text), _codes_in_text(name)), (_remarks(text), _remarks(name))]
-    return any(of_text and of_name and of_text.isdisjoint(of_name) for of_text, of_name in pairs)
+    fact_pairs = [(_codes_in_text(text), _codes_in_text(name)), (_bracketed_remarks(text), _bracketed_remarks(name))]
+    return any(of_text and of_name and of_text.isdisjoint(of_name) for of_text, of_name in fact_pairs)
 
 
 _DENIED = re.compile(
@@ -67,10 +67,10 @@ _VERDICT = re.compile(
 
 def _loose_keys(text: str) -> set[str]:
     "Variants of a name: in the singular, without `disorder`, without brackets."
-    forms = [text, re.sub(r"\([^()]*\)", " ", text)]
-    singular = {re.sub(r"(?<=[a-z]{3}[^su\W])s\b", "", _label_key(form)) for form in forms}
-    short = {" ".join(re.sub(r"\bdisorders?\b", " ", key).split()) for key in singular}
-    return {key for key in singular | short if len(key) > 3}
+    text_forms = [text, re.sub(r"\([^()]*\)", " ", text)]
+    singular_keys = {re.sub(r"(?<=[a-z]{3}[^su\W])s\b", "", _label_key(form)) for form in text_forms}
+    short_keys = {" ".join(re.sub(r"\bdisorders?\b", " ", key).split()) for key in singular_keys}
+    return {key for key in singular_keys | short_keys if len(key) > 3}
 
 # %% ../../nbs/tasks/03_multi_label.ipynb #a5f75ab7
 @lru_cache(maxsize=64)
@@ -78,52 +78,54 @@ def _known_labels(names: tuple[str, ...], aliases: tuple[tuple[str, str], ...]) 
     "From a key to its name: names, aliases, then looser forms that fit only one name."
     name_by_key: dict[str, str] = {}
     for n in names:
-        first = name_by_key.setdefault(_label_key(n), n)
-        if first != n:
-            refuse(f"parse_labels: names must differ by more than case and punctuation; got {first!r} and {n!r}")
+        first_name = name_by_key.setdefault(_label_key(n), n)
+        if first_name != n:
+            refuse(f"parse_labels: names must differ by more than case and punctuation; got {first_name!r} and {n!r}")
     for alias, n in aliases:
         if n not in names:
             refuse(f"parse_labels: aliases must stand for a name of the list; got {alias!r} for {n!r}")
         name_by_key.setdefault(_label_key(alias), n)
-    spellings = [*zip(names, names), *aliases]
+    spelling_pairs = [*zip(names, names), *aliases]
     for n in names:
-        spellings += [(aside, n) for aside in re.findall(r"\(([^()]{4,})\)", n)]  # Trichotillomania (Hair-Pulling)
-    loose: dict[str, set[str]] = {}
-    for written, n in spellings:
-        for key in _loose_keys(written):
-            loose.setdefault(key, set()).add(n)
-    return {key: fitting.pop() for key, fitting in loose.items() if len(fitting) == 1} | name_by_key
+        spelling_pairs += [(aside, n) for aside in re.findall(r"\(([^()]{4,})\)", n)]  # Trichotillomania (Hair-Pulling)
+    names_by_loose_key: dict[str, set[str]] = {}
+    for spelling, n in spelling_pairs:
+        for key in _loose_keys(spelling):
+            names_by_loose_key.setdefault(key, set()).add(n)
+    return {
+        key: fitting_names.pop() for key, fitting_names in names_by_loose_key.items() if len(fitting_names) == 1
+    } | name_by_key
 
 
 def _name_of_text(text: str, name_by_key: Mapping[str, str]) -> str | None:
     "The name that a text means: literally, else in a looser form, or by its code alone."
     name = name_by_key.get(_label_key(text))
     if name is None and not _DENIED.search(text):
-        fitting = {name_by_key[key] for key in _loose_keys(text) if key in name_by_key}
-        if not fitting and re.fullmatch(rf"\W*{_CODE}\W*", text):
-            fitting = {n for n in name_by_key.values() if _codes_in_text(text) <= _codes_in_text(n)}
-        name = fitting.pop() if len(fitting) == 1 else None
+        fitting_names = {name_by_key[key] for key in _loose_keys(text) if key in name_by_key}
+        if not fitting_names and re.fullmatch(rf"\W*{_CODE}\W*", text):
+            fitting_names = {n for n in name_by_key.values() if _codes_in_text(text) <= _codes_in_text(n)}
+        name = fitting_names.pop() if len(fitting_names) == 1 else None
     return None if name is None or _contradicts(text, name) else name
 
 # %% ../../nbs/tasks/03_multi_label.ipynb #8b4a7054
 _SEPARATOR = re.compile(r"\s{0,9}(?:[,;|+]|\s/\s|\band\b|\bund\b|&)\s{0,9}")
 
 
-def _look_up(text: str, name_by_key: Mapping[str, str]) -> list[tuple[str | None, str]]:
+def _look_up_labels(text: str, name_by_key: Mapping[str, str]) -> list[tuple[str | None, str]]:
     "Labels of one piece of text: as a whole, else split into as few known names as possible."
     if (name_of_text := _name_of_text(text, name_by_key)) is not None:
         return [(name_of_text, text)]
-    starts = [0, *(m.end() for m in _SEPARATOR.finditer(text))]
-    ends = [*(m.start() for m in _SEPARATOR.finditer(text)), len(text)]
-    spans = [(start, end) for start, end in zip(starts, ends) if text[start:end].strip()]
-    longest = max((len(re.split(_SEPARATOR, n)) for n in name_by_key.values()), default=1)
+    piece_starts = [0, *(m.end() for m in _SEPARATOR.finditer(text))]
+    piece_ends = [*(m.start() for m in _SEPARATOR.finditer(text)), len(text)]
+    piece_spans = [(start, end) for start, end in zip(piece_starts, piece_ends) if text[start:end].strip()]
+    most_pieces = max((len(re.split(_SEPARATOR, n)) for n in name_by_key.values()), default=1)
     out, i = [], 0
-    while i < len(spans):
-        for j in range(min(len(spans), i + longest), i, -1):  # a name may hold commas, and the word `and`
-            span = text[spans[i][0] : spans[j - 1][1]]
-            if (name := _name_of_text(span, name_by_key)) is not None:
+    while i < len(piece_spans):
+        for j in range(min(len(piece_spans), i + most_pieces), i, -1):  # a name may hold commas, and the word `and`
+            span_text = text[piece_spans[i][0] : piece_spans[j - 1][1]]
+            if (name := _name_of_text(span_text, name_by_key)) is not None:
                 break
-        out.append((name, text[slice(*spans[i])] if name is None else span))
+        out.append((name, text[slice(*piece_spans[i])] if name is None else span_text))
         i = i + 1 if name is None else j
     return out
 
@@ -179,9 +181,9 @@ def _json_parts(data: Any) -> list[str]:
     out = []
     for x in data if isinstance(data, list) else [data]:
         if isinstance(x, dict):
-            affirmed = [v for k, v in x.items() if _APPLIES.search(k)]
-            denied = [v for k, v in x.items() if _DENIES.search(k)]
-            if not all(map(_says_yes, affirmed)) or any(map(_says_yes, denied)):
+            affirming_values = [v for k, v in x.items() if _APPLIES.search(k)]
+            denying_values = [v for k, v in x.items() if _DENIES.search(k)]
+            if not all(map(_says_yes, affirming_values)) or any(map(_says_yes, denying_values)):
                 continue
             x = next((x[k] for k in _FIELDS if k in x), x)
         out.append(str(x))
@@ -190,29 +192,29 @@ def _json_parts(data: Any) -> list[str]:
 
 def _line_parts(answer: str) -> Iterator[str]:
     "The lines that name labels as present, without bullets, headings and what is ruled out."
-    denied = False
+    is_denied = False
     for line in answer.splitlines():
-        if head := _HEAD.match(line):
-            title = next(filter(None, head.groups()))
-            denied = bool(_DENIED.search(title))
-            if denied or _ONLY_NOUN.fullmatch(title):
+        if heading := _HEAD.match(line):
+            title = next(filter(None, heading.groups()))
+            is_denied = bool(_DENIED.search(title))
+            if is_denied or _ONLY_NOUN.fullmatch(title):
                 continue
-        denied = denied and bool(line.strip())
+        is_denied = is_denied and bool(line.strip())
         name, colon, remark = line.partition(":")
-        if not denied and not (colon and remark.strip() and _DENIED.search(name)):
+        if not is_denied and not (colon and remark.strip() and _DENIED.search(name)):
             line = remark if remark.strip() and _PRIMARY.fullmatch(name) else line
             yield re.sub(r"^[\s*•>#-]*(?:\[[xX✓✔]\]\s*|[✓✔✅☑]\s*)?(?:\d{1,2}[.)]\s+)?", "", line)
 
 
-def _present(text: str, name_by_key: Mapping[str, str]) -> str | None:
+def _without_verdict(text: str, name_by_key: Mapping[str, str]) -> str | None:
     "A piece of text without its verdict; None where the verdict is no."
     if _name_of_text(text, name_by_key) is not None:
         return text
     m = _VERDICT.search(text)
     if m and _name_of_text(text[: m.start()], name_by_key) is not None:
         return text[: m.start()] if m[1] or m[2] else None
-    without = _DENIED.sub(" ", text).strip(" ()[]:;,.–—-")
-    return None if _DENIED.search(text) and _name_of_text(without, name_by_key) is not None else text
+    undenied_text = _DENIED.sub(" ", text).strip(" ()[]:;,.–—-")
+    return None if _DENIED.search(text) and _name_of_text(undenied_text, name_by_key) is not None else text
 
 
 def parse_labels(text: str | None, names: Sequence[str], *, aliases: Mapping[str, str] | None = None) -> Labels:
@@ -230,21 +232,21 @@ def parse_labels(text: str | None, names: Sequence[str], *, aliases: Mapping[str
         parts = _json_parts(data)
     else:
         answer = undecorated(answer)
-        marked = _MARKED.findall(answer)
-        method = "marked" if marked else method
-        parts = marked or [*_line_parts(answer)]
-    pairs: list[tuple[str | None, str]] = []
+        marked_parts = _MARKED.findall(answer)
+        method = "marked" if marked_parts else method
+        parts = marked_parts or [*_line_parts(answer)]
+    label_pairs: list[tuple[str | None, str]] = []
     for text_part in filter(str.strip, parts):
         text_part = text_part.strip().strip("*_`\"'“”. ")
-        if (present := _present(text_part, name_by_key)) is not None:
-            pairs += [
+        if (present_text := _without_verdict(text_part, name_by_key)) is not None:
+            label_pairs += [
                 (n, p)
-                for n, p in _look_up(present, name_by_key)
-                if n is not None or _present(p, name_by_key) is not None
+                for n, p in _look_up_labels(present_text, name_by_key)
+                if n is not None or _without_verdict(p, name_by_key) is not None
             ]
-    labels = tuple(dict.fromkeys(n for n, _ in pairs if n is not None))
-    unknown = tuple(dict.fromkeys(p.strip() for n, p in pairs if n is None))
-    return Labels(labels, unknown, method if pairs else "none")
+    labels = tuple(dict.fromkeys(n for n, _ in label_pairs if n is not None))
+    unknown_parts = tuple(dict.fromkeys(p.strip() for n, p in label_pairs if n is None))
+    return Labels(labels, unknown_parts, method if label_pairs else "none")
 
 # %% ../../nbs/tasks/03_multi_label.ipynb #c6d3fb81
 _NOTHING = {NOTHING, "none", "none of them", "none of the above", "nothing", "normal", "no disorder", "keine", "nichts"}
@@ -259,8 +261,8 @@ class MultiLabelTask(Task):
     none_applies = True
 
     def check(self, item: Item) -> None:
-        if bad := [k for k in item.key if k not in item.options]:
-            raise ValueError(f"key must hold names from options for task {self.name}; got {bad}")
+        if unknown_names := [k for k in item.key if k not in item.options]:
+            raise ValueError(f"key must hold names from options for task {self.name}; got {unknown_names}")
 
     def read(self, item: Item, response: Response) -> tuple[list[str], str]:
         parsed = parse_labels(response.text, item.options, aliases=item.aliases)

@@ -39,8 +39,8 @@ def as_in_item(answer: Sequence[str], response: Response) -> list[str]:
     "Letters as shown, mapped to those of the item; anything else is kept."
     if response.order is None:
         return list(answer)
-    places = dict(zip(letters(len(response.order)), response.order))
-    return [chr(65 + places[a]) if a in places else a for a in answer]
+    place_by_letter = dict(zip(letters(len(response.order)), response.order))
+    return [chr(65 + place_by_letter[a]) if a in place_by_letter else a for a in answer]
 
 
 def as_shown(item: Item, response: Response) -> list[str]:
@@ -54,9 +54,9 @@ def token_agrees(item: Item, response: Response) -> bool | None:
     p = probabilities(response, len(item.options)) if task.choice and response.chosen_by == "language model" else None
     if p is None or not response.text:
         return None
-    stated = parse_choice(response.text, as_shown(item, response), numbered=response.numbered).letters
-    likeliest = letters(len(p))[int(p.argmax())]
-    return as_in_item(stated, response) == [likeliest] if len(stated) == 1 else None
+    text_letters = parse_choice(response.text, as_shown(item, response), numbered=response.numbered).letters
+    likeliest_letter = letters(len(p))[int(p.argmax())]
+    return as_in_item(text_letters, response) == [likeliest_letter] if len(text_letters) == 1 else None
 
 # %% ../../nbs/tasks/01_multiple_choice.ipynb #6d190463
 class MultipleChoiceTask(Task):
@@ -74,12 +74,12 @@ class MultipleChoiceTask(Task):
             raise ValueError(f"key must not repeat a letter; got {item.key}")
 
     def read(self, item: Item, response: Response) -> tuple[list[str], str]:
-        several = len(item.key) > 1
-        p = None if several else probabilities(response, len(item.options))
+        has_several = len(item.key) > 1
+        p = None if has_several else probabilities(response, len(item.options))
         if p is not None:
-            top = np.flatnonzero(p == p.max())
-            return ([letters(len(p))[top[0]]], "logprobs") if len(top) == 1 else ([], "logprobs: tie")
-        parse = parse_choices if several else parse_choice
+            top_places = np.flatnonzero(p == p.max())
+            return ([letters(len(p))[top_places[0]]], "logprobs") if len(top_places) == 1 else ([], "logprobs: tie")
+        parse = parse_choices if has_several else parse_choice
         parsed = parse(response.text, as_shown(item, response), numbered=response.numbered)
         return as_in_item(parsed.letters, response), parsed.how
 
@@ -111,35 +111,35 @@ _OF_SCENARIO = re.compile(
 
 
 @lru_cache
-def _scenario_and_option(numbered: bool) -> re.Pattern:
+def _scenario_option_pattern(numbered: bool) -> re.Pattern:
     "A scenario's number and its option in a line of several."
-    option, between = (r"\d{1,2}", f"{_SEPARATES}+") if numbered else ("[A-Za-z]", f"{_SEPARATES}*")
+    option_pattern, separator_pattern = (r"\d{1,2}", f"{_SEPARATES}+") if numbered else ("[A-Za-z]", f"{_SEPARATES}*")
     return re.compile(
-        rf"(?i)(?:{_NAME}[ \t]*)?#?[(\[]?(\d{{1,3}})[)\]]?(?:题|問)?[ \t]*{between}"
-        rf"[ \t]*[(\[\"']?({option})(?!\w)[)\]\"']?"
+        rf"(?i)(?:{_NAME}[ \t]*)?#?[(\[]?(\d{{1,3}})[)\]]?(?:题|問)?[ \t]*{separator_pattern}"
+        rf"[ \t]*[(\[\"']?({option_pattern})(?!\w)[)\]\"']?"
     )
 
 
-def _of_line(line: str, numbered: bool) -> list[tuple[int, str]]:
+def _read_line_pairs(line: str, numbered: bool) -> list[tuple[int, str]]:
     "The pairs in a line that holds nothing else; or the scenario that it begins with and what it says of it."
-    plain = undecorated(line)
-    pair = _scenario_and_option(numbered)
-    statement = re.sub(r"^[^:\d]{1,60}:(?=\s)", "", led_in(plain))  # die Antworten lauten:
-    pairs = [*pair.finditer(statement)]
-    if len(pairs) > 1 and not re.search(r"\w", pair.sub("", statement)):
-        return [(int(m[1]), m[2]) for m in pairs]
-    m = _OF_SCENARIO.fullmatch(plain)
+    plain_line = undecorated(line)
+    pair_pattern = _scenario_option_pattern(numbered)
+    statement = re.sub(r"^[^:\d]{1,60}:(?=\s)", "", led_in(plain_line))  # die Antworten lauten:
+    pair_matches = [*pair_pattern.finditer(statement)]
+    if len(pair_matches) > 1 and not re.search(r"\w", pair_pattern.sub("", statement)):
+        return [(int(m[1]), m[2]) for m in pair_matches]
+    m = _OF_SCENARIO.fullmatch(plain_line)
     return [(int(m[1]), m[2])] if m else []
 
 
 _NUMBER = re.compile(rf"(?i)\W*(?:{_NAME[3:-1]}|number|id|index|n)(?:[ _-]?(?:number|id|no|nr))?\W*")
 
 
-def _of_object(data: dict[str, Any]) -> tuple[int | None, str]:
+def _read_object_pair(data: dict[str, Any]) -> tuple[int | None, str]:
     "The number of a scenario in an object about it, and its answer."
-    numbered = {k: re.fullmatch(r"\D{0,20}(\d{1,3})\W*", str(v)) for k, v in data.items() if _NUMBER.fullmatch(k)}
-    number = next((int(m[1]) for m in numbered.values() if m), None)
-    return number, _entries_text(answer_field({k: v for k, v in data.items() if k not in numbered}))
+    number_matches = {k: re.fullmatch(r"\D{0,20}(\d{1,3})\W*", str(v)) for k, v in data.items() if _NUMBER.fullmatch(k)}
+    scenario_number = next((int(m[1]) for m in number_matches.values() if m), None)
+    return scenario_number, _entries_text(answer_field({k: v for k, v in data.items() if k not in number_matches}))
 
 
 def _entries_text(value: Any) -> str:
@@ -147,38 +147,38 @@ def _entries_text(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def _of_json(data: Any, n_stems: int) -> list[tuple[int, str]]:
+def _read_json_pairs(data: Any, n_stems: int) -> list[tuple[int, str]]:
     "The number of each scenario and what JSON says of it."
     if isinstance(data, dict):
-        numbers = [(re.search(r"\d+", str(k)), v) for k, v in data.items()]
-        pairs = [(int(m[0]), _entries_text(v)) for m, v in numbers if m]
+        key_numbers = [(re.search(r"\d+", str(k)), v) for k, v in data.items()]
+        pairs = [(int(m[0]), _entries_text(v)) for m, v in key_numbers if m]
         return pairs if pairs or n_stems > 1 else [(1, _entries_text(data))]
     if not all(isinstance(x, dict) for x in data):
         return list(enumerate(map(str, data), 1)) if len(data) == n_stems else []
-    answers = [_of_object(x) for x in data]
-    if all(number is None for number, _ in answers) and len(answers) == n_stems:
-        return [(k, text) for k, (_, text) in enumerate(answers, 1)]
-    return [(number, text) for number, text in answers if number is not None]
+    scenario_answers = [_read_object_pair(x) for x in data]
+    if all(number is None for number, _ in scenario_answers) and len(scenario_answers) == n_stems:
+        return [(k, text) for k, (_, text) in enumerate(scenario_answers, 1)]
+    return [(number, text) for number, text in scenario_answers if number is not None]
 
 
-def _of_scenarios(answer: str, n_stems: int, numbered: bool) -> list[tuple[int, str]]:
+def _read_scenario_answers(answer: str, n_stems: int, numbered: bool) -> list[tuple[int, str]]:
     "The number of each scenario, and what the answer says of it."
-    inside = unwrap(answer, several=n_stems > 1)
-    values = json_values(inside)
-    data = answer_field(json_in(inside))
+    unwrapped = unwrap(answer, several=n_stems > 1)
+    values = json_values(unwrapped)
+    data = answer_field(json_in(unwrapped))
     if data is None and len(values) > 1 and all(isinstance(v, dict) for v in values):
         data = values  # an object a line
     if isinstance(data, dict | list):
-        return _of_json(data, n_stems)
-    inside = data if isinstance(data, str) else inside
-    pairs = [pair for line in inside.splitlines() for pair in _of_line(line, numbered)]
-    listed = led_in(undecorated(inside))
-    if not pairs and re.fullmatch(r"\W*[A-Za-z](?:[\s,;/]+[A-Za-z]){%d}\W*" % (n_stems - 1), listed):
-        return list(enumerate(re.findall(r"[A-Za-z]", listed), 1))
-    run = listed.strip(" .*")
-    if not pairs and 1 < len(run) == n_stems and re.fullmatch("[A-Z]+", run) and not numbered:
-        return list(enumerate(run, 1))
-    return pairs or ([(1, inside)] if n_stems == 1 else [])
+        return _read_json_pairs(data, n_stems)
+    unwrapped = data if isinstance(data, str) else unwrapped
+    pairs = [pair for line in unwrapped.splitlines() for pair in _read_line_pairs(line, numbered)]
+    list_text = led_in(undecorated(unwrapped))
+    if not pairs and re.fullmatch(r"\W*[A-Za-z](?:[\s,;/]+[A-Za-z]){%d}\W*" % (n_stems - 1), list_text):
+        return list(enumerate(re.findall(r"[A-Za-z]", list_text), 1))
+    letter_run = list_text.strip(" .*")
+    if not pairs and 1 < len(letter_run) == n_stems and re.fullmatch("[A-Z]+", letter_run) and not numbered:
+        return list(enumerate(letter_run, 1))
+    return pairs or ([(1, unwrapped)] if n_stems == 1 else [])
 
 
 def parse_extended_matching(
@@ -191,16 +191,16 @@ def parse_extended_matching(
     """
     if n_stems < 1:
         refuse(f"parse_extended_matching: n_stems must be 1 or more; got {n_stems}")
-    pairs = _of_scenarios(answer_part(text, numbered=True, questions=False), n_stems, numbered)
+    pairs = _read_scenario_answers(answer_part(text, numbered=True, questions=False), n_stems, numbered)
     out = []
-    for stem in range(1, n_stems + 1):
-        texts = [t for number, t in pairs if number == stem]
-        parts = [parse_choice(t, options, numbered=numbered) for t in texts]
-        chosen = [p for p in parts if p.letters]
-        if any(p.how == "conflict" for p in parts) or len({p.letters for p in chosen}) > 1:
-            out.append(Parsed((), "conflict", " | ".join(texts)))
+    for stem_number in range(1, n_stems + 1):
+        stem_texts = [t for number, t in pairs if number == stem_number]
+        stem_answers = [parse_choice(t, options, numbered=numbered) for t in stem_texts]
+        stated_answers = [p for p in stem_answers if p.letters]
+        if any(p.how == "conflict" for p in stem_answers) or len({p.letters for p in stated_answers}) > 1:
+            out.append(Parsed((), "conflict", " | ".join(stem_texts)))
         else:
-            out.append(chosen[0] if chosen else Parsed((), "none"))
+            out.append(stated_answers[0] if stated_answers else Parsed((), "none"))
     return out
 
 # %% ../../nbs/tasks/01_multiple_choice.ipynb #f30827ea
@@ -224,6 +224,6 @@ class ExtendedMatchingTask(Task):
         return 1 / len(item.options)
 
     def drawn(self, item: Item, right: Sequence[bool] | np.ndarray, rng: np.random.Generator) -> list[str]:
-        names = letters(len(item.options))
-        wrong = [str(rng.choice([a for a in names if a != k])) for k in item.key]
-        return [k if ok else o for k, ok, o in zip(item.key, right, wrong)]
+        option_names = letters(len(item.options))
+        wrong_letters = [str(rng.choice([a for a in option_names if a != k])) for k in item.key]
+        return [k if ok else o for k, ok, o in zip(item.key, right, wrong_letters)]

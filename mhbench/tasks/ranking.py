@@ -68,31 +68,31 @@ def _json_entries(data: Any) -> list[str] | None:
         return _options_by_place(data) if all(isinstance(x, dict) for x in data) else [str(entry) for entry in data]
     if not isinstance(data, dict):
         return None if data is None else _line_entries(str(data))
-    inside = [v for v in data.values() if isinstance(v, list | dict)]
-    if inside:
-        return _json_entries(inside[0])
+    inner_values = [v for v in data.values() if isinstance(v, list | dict)]
+    if inner_values:
+        return _json_entries(inner_values[0])
     if all(str(k).strip().isdigit() for k in data):  # place -> option
         return [str(data[k]) for k in sorted(data, key=lambda k: int(str(k)))]
-    if ranked := _in_places([*data.values()], [*data]):  # option -> place
-        return ranked
-    numbers = any(isinstance(v, (int, float)) for v in data.values())
-    return [] if numbers else _line_entries(str(next(iter(data.values()), "")))
+    if ranked_options := _in_places([*data.values()], [*data]):  # option -> place
+        return ranked_options
+    has_numbers = any(isinstance(v, (int, float)) for v in data.values())
+    return [] if has_numbers else _line_entries(str(next(iter(data.values()), "")))
 
 
 def _in_places(places: Sequence[Any], options: Sequence[str]) -> list[str]:
     "The options by their places from 1 to n; none where the places are others."
-    by_place = {str(place): option for place, option in zip(places, options)}
-    names = [str(n) for n in range(1, len(places) + 1)]
-    return [by_place[n] for n in names] if set(by_place) == set(names) else []
+    option_by_place = {str(place): option for place, option in zip(places, options)}
+    place_names = [str(n) for n in range(1, len(places) + 1)]
+    return [option_by_place[n] for n in place_names] if set(option_by_place) == set(place_names) else []
 
 
 def _options_by_place(entries: list[dict[str, Any]]) -> list[str]:
     "The options of objects, by the place that each of them says, or else in their order."
     places, options = [], []
     for x in entries:
-        of_place = next((k for k in x if re.search(r"(?i)rank|place|position", k)), None)
-        answer = answer_field({name: v for name, v in x.items() if name != of_place})
-        places.append(x[of_place] if of_place else None)
+        place_field = next((k for k in x if re.search(r"(?i)rank|place|position", k)), None)
+        answer = answer_field({name: v for name, v in x.items() if name != place_field})
+        places.append(x[place_field] if place_field else None)
         options.append(str(next(iter(answer.values()), "") if isinstance(answer, dict) else answer))
     return options if all(p is None for p in places) else _in_places(places, options)
 
@@ -100,35 +100,35 @@ def _options_by_place(entries: list[dict[str, Any]]) -> list[str]:
 def _line_entries(line: str) -> list[str]:
     "The entries of a line, split at the strongest separator in it; letters that are run together, one by one."
     line = _ASIDE.sub("", line)
-    for sign in (r">|→|≻", "<", ";", r",|、|\band\b|\bund\b"):
-        parts = [entry.strip() for entry in re.split(sign, line) if entry.strip()]
-        if len(parts) > 1:
-            return parts
-    run = line.strip(" .*").replace(" ", "")
-    if re.fullmatch(r"[A-Z](?:\s?[A-Z])+", line.strip(" .*")) and len(set(run)) == len(run):
-        return list(run)
+    for separator in (r">|→|≻", "<", ";", r",|、|\band\b|\bund\b"):
+        line_parts = [entry.strip() for entry in re.split(separator, line) if entry.strip()]
+        if len(line_parts) > 1:
+            return line_parts
+    letter_run = line.strip(" .*").replace(" ", "")
+    if re.fullmatch(r"[A-Z](?:\s?[A-Z])+", line.strip(" .*")) and len(set(letter_run)) == len(letter_run):
+        return list(letter_run)
     return [line.strip()] if line.strip() else []
 
 # %% ../../nbs/tasks/02_ranking.ipynb #8eb638c3
-def _candidates(text: str) -> list[tuple[list[str], str]]:
+def _candidate_rankings(text: str) -> list[tuple[list[str], str]]:
     "The lists of entries that may be the answer, and their forms."
     lines = [line for line in undecorated(text).splitlines() if line.strip()]
-    marked = [_line_entries(_MARKED.sub("", line)) for line in lines if _MARKED.match(line)]
-    if marked:
-        return [(marked[-1], "marked")]
-    numbered = [m for line in lines if (m := _NUMBERED.match(line))]
-    upward = [*range(1, len(numbered) + 1)]
-    if len(numbered) > 1 and [int(m[1]) for m in numbered] in (upward, upward[::-1]):
-        return [([m[2] for m in sorted(numbered, key=lambda m: int(m[1]))], "list")]
-    if (placed := _by_place(lines)) is not None:
-        return [(placed, "list")]
+    marked_entries = [_line_entries(_MARKED.sub("", line)) for line in lines if _MARKED.match(line)]
+    if marked_entries:
+        return [(marked_entries[-1], "marked")]
+    number_matches = [m for line in lines if (m := _NUMBERED.match(line))]
+    ascending_numbers = [*range(1, len(number_matches) + 1)]
+    if len(number_matches) > 1 and [int(m[1]) for m in number_matches] in (ascending_numbers, ascending_numbers[::-1]):
+        return [([m[2] for m in sorted(number_matches, key=lambda m: int(m[1]))], "list")]
+    if (placed_options := _options_naming_places(lines)) is not None:
+        return [(placed_options, "list")]
     return [(_line_entries(line), "line") for line in lines]
 
 
 _PLACED = re.compile(r"(?i)(\S.{0,80}?)\s*(?:[:=–—]|\s-)\s*#?(\d{1,3})(?:st|nd|rd|th)?\W*")
 
 
-def _by_place(parts: list[str]) -> list[str] | None:
+def _options_naming_places(parts: list[str]) -> list[str] | None:
     "Options that each name their place, in this order; none where the numbers are no places, None without numbers."
     matches = [m for entry in parts if (m := _PLACED.fullmatch(entry))]
     if not 2 <= len(parts) == len(matches):
@@ -136,43 +136,49 @@ def _by_place(parts: list[str]) -> list[str] | None:
     return _in_places([int(m[2]) for m in matches], [m[1] for m in matches])
 
 
-def _reversed(text: str) -> bool | None:  # None: it cannot be told
+def _is_reversed(text: str) -> bool | None:  # None: it cannot be told
     "Whether a text says that its ranking begins with the worst."
     if not _ASCENDING.search(text):
         return False
     lines = [line for line in text.splitlines() if line.strip()]
-    announced = [k for k, line in enumerate(lines) if _ASCENDING.search(line)]
-    heads = announced == [0] and re.search(rf"(?i)(?:{_ASCENDING.pattern[4:]})[^.\n]{{0,40}}:\W*$", lines[0])
-    applies = len(lines) == 1 or bool(heads)
-    marked = all(_MARKED.match(lines[k]) or _ASIDE.search(lines[k]) for k in announced)
-    return None if _DESCENDING.search(text) or not (applies or marked) else True
+    announcing_lines = [k for k, line in enumerate(lines) if _ASCENDING.search(line)]
+    heads_list = announcing_lines == [0] and re.search(
+        rf"(?i)(?:{_ASCENDING.pattern[4:]})[^.\n]{{0,40}}:\W*$", lines[0]
+    )
+    is_heading = len(lines) == 1 or bool(heads_list)
+    are_marked = all(_MARKED.match(lines[k]) or _ASIDE.search(lines[k]) for k in announcing_lines)
+    return None if _DESCENDING.search(text) or not (is_heading or are_marked) else True
 
 
 def parse_ranking(text: str | None, options: Sequence[str], *, numbered: bool = False) -> Ranked:
     "The order in which a text ranks the options, which the prompt lettered, or `numbered` from 1."
     answer = answer_part(text, numbered=True)  # numbered lines are places here, not the start of another question
-    inside = unwrap(answer)
+    unwrapped = unwrap(answer)
 
     def entry(text_part: str) -> str:
         return parse_choice(text_part, options, numbered=numbered).letter or f"{UNKNOWN}{text_part.strip()}"
 
-    listed = _json_entries(json_in(inside))
+    json_entries = _json_entries(json_in(unwrapped))
     rankings = []
-    for parts, method in _candidates(inside) if listed is None else [(listed, "json")]:
-        parts = parts if (placed := _by_place(parts)) is None else placed
+    for parts, method in _candidate_rankings(unwrapped) if json_entries is None else [(json_entries, "json")]:
+        parts = parts if (placed_options := _options_naming_places(parts)) is None else placed_options
         entries = [entry(text_part) for text_part in parts]
-        chosen = [x for x in entries if not x.startswith(UNKNOWN)]
-        if chosen and (method != "line" or chosen == entries):
-            rankings.append((entries, chosen, method))
+        option_entries = [x for x in entries if not x.startswith(UNKNOWN)]
+        if option_entries and (method != "line" or option_entries == entries):
+            rankings.append((entries, option_entries, method))
     if not rankings:
         return Ranked((), "none")
-    entries, chosen, method = rankings[-1]
-    turned = _reversed(answer)
-    if turned is False and "<" in inside and ">" not in inside and method in ("line", "marked"):
-        turned = None  # nothing says which end is the best
-    if len(set(chosen)) < len(chosen) or any(earlier != entries for earlier, *_ in rankings) or turned is None:
+    entries, option_entries, method = rankings[-1]
+    is_reversed = _is_reversed(answer)
+    if is_reversed is False and "<" in unwrapped and ">" not in unwrapped and method in ("line", "marked"):
+        is_reversed = None  # nothing says which end is the best
+    if (
+        len(set(option_entries)) < len(option_entries)
+        or any(earlier != entries for earlier, *_ in rankings)
+        or is_reversed is None
+    ):
         return Ranked((), "conflict")
-    return Ranked(tuple(entries[::-1] if turned else entries), method)
+    return Ranked(tuple(entries[::-1] if is_reversed else entries), method)
 
 # %% ../../nbs/tasks/02_ranking.ipynb #78bd3031
 def among_first(item: Item, answer: Sequence[str], k: int) -> float:  # NaN where the item has no more than k options
@@ -182,18 +188,20 @@ def among_first(item: Item, answer: Sequence[str], k: int) -> float:  # NaN wher
 
 def _option_places(item: Item, ranked: Sequence[str]) -> np.ndarray:  # (n,) one an option
     "The place of each option in a list; omitted options share the last one."
-    names = [x for x in ranked if not x.startswith(UNKNOWN)]
-    return np.array([names.index(a) if a in names else len(names) for a in letters(len(item.options))])
+    ranked_letters = [x for x in ranked if not x.startswith(UNKNOWN)]
+    return np.array(
+        [ranked_letters.index(a) if a in ranked_letters else len(ranked_letters) for a in letters(len(item.options))]
+    )
 
 
 def kendall_tau(item: Item, answer: Sequence[str]) -> float:  # -1 to 1
     "Kendall's tau-b of key and answer; 0 where the answer orders no pair of options. Source: Kendall 1945."
-    key = _option_places(item, item.key)
-    places_given = _option_places(item, answer)
-    above = np.triu_indices(len(key), 1)
-    x, y = (np.sign(places[:, None] - places)[above] for places in (key, places_given))
-    ordered = np.sqrt(np.sum(x != 0) * np.sum(y != 0))  # pairs not tied in the key, and in the answer
-    return float(x @ y / ordered) if ordered else 0.0
+    key_places = _option_places(item, item.key)
+    answer_places = _option_places(item, answer)
+    pair_indices = np.triu_indices(len(key_places), 1)
+    x, y = (np.sign(places[:, None] - places)[pair_indices] for places in (key_places, answer_places))
+    tau_scale = np.sqrt(np.sum(x != 0) * np.sum(y != 0))  # pairs not tied in the key, and in the answer
+    return float(x @ y / tau_scale) if tau_scale else 0.0
 
 # %% ../../nbs/tasks/02_ranking.ipynb #0840ebce
 class RankingTask(Task):
@@ -232,8 +240,8 @@ class RankingTask(Task):
     def drawn(self, item: Item, right: Sequence[bool] | np.ndarray, rng: np.random.Generator) -> list[str]:
         if right[0]:
             return item.key
-        first = str(rng.choice([a for a in letters(len(item.options)) if a != item.key[0]]))
-        return [first, *(k for k in item.key if k != first)]
+        wrong_first = str(rng.choice([a for a in letters(len(item.options)) if a != item.key[0]]))
+        return [wrong_first, *(k for k in item.key if k != wrong_first)]
 
     def nearest(self, near: np.ndarray) -> list[int]:
         return np.argsort(-near[0], kind="stable").tolist()

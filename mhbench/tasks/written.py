@@ -27,17 +27,17 @@ _OUTSIDE = " \t\n.,;:!?…\"'“”„‟‘’‚«»‹›()[]{}|"
 _RAISED = re.compile(r"(?<=\d)(?:([⁺⁻]?[⁰¹²³⁴-⁹]+)|<sup>\s*([+−-]?\d+)\s*</sup>|\^\{?\s*([+−-]?\d+)\s*\}?)")
 
 
-def _with_powers(text: str) -> str:
+def _mark_powers(text: str) -> str:
     "A text in which what is raised above a number is marked: 10⁹ is 10^9, and not 109."
     return _RAISED.sub(lambda m: "^" + unicodedata.normalize("NFKC", next(filter(None, m.groups()))), text)
 
 
 def bare_term(text: str) -> str:
     "A term normalised for comparison: without case, Markdown and surrounding punctuation."
-    plain = unicodedata.normalize("NFKC", _with_powers(text))
-    plain = _MARKDOWN.sub("", _DASH.sub("-", plain.replace("\u00ad", "")))
-    plain = re.sub(r"(?<=[^\W\d_])-(?=\w)|(?<=\w)-(?=[^\W\d_])", " ", plain)
-    return " ".join(plain.strip(_OUTSIDE).casefold().split())
+    normal_text = unicodedata.normalize("NFKC", _mark_powers(text))
+    normal_text = _MARKDOWN.sub("", _DASH.sub("-", normal_text.replace("\u00ad", "")))
+    normal_text = re.sub(r"(?<=[^\W\d_])-(?=\w)|(?<=\w)-(?=[^\W\d_])", " ", normal_text)
+    return " ".join(normal_text.strip(_OUTSIDE).casefold().split())
 
 # %% ../../nbs/tasks/04_written.ipynb #ee5f85c7
 _KIND = (
@@ -59,13 +59,19 @@ _EXPLAINED = re.compile(r"\A([^\n]{1,80})\n\s*\n(?=[^\n]*\w+ \w+ \w+ \w+)")
 
 def terms_of(text: str | None) -> Iterator[str]:
     "The possible readings of a short answer as normalised terms, the whole text first; reasoning is removed."
-    inside = unwrap(strip_marks(text))
-    field = answer_field(json_in(inside))
-    inside = str(field[0] if isinstance(field, list) and len(field) == 1 else inside if field is None else field)
-    answer = unicodedata.normalize("NFKC", _with_powers(undecorated(inside)))
+    unwrapped = unwrap(strip_marks(text))
+    json_answer = answer_field(json_in(unwrapped))
+    unwrapped = str(
+        json_answer[0]
+        if isinstance(json_answer, list) and len(json_answer) == 1
+        else unwrapped
+        if json_answer is None
+        else json_answer
+    )
+    answer = unicodedata.normalize("NFKC", _mark_powers(undecorated(unwrapped)))
     answer = _MARKDOWN.sub("", answer).strip()
-    stated = _LEAD_IN.findall(answer)[-1:] or _EXPLAINED.findall(answer)
-    for stated_term in [answer, *stated]:
+    stated_terms = _LEAD_IN.findall(answer)[-1:] or _EXPLAINED.findall(answer)
+    for stated_term in [answer, *stated_terms]:
         term = stated_term.strip(_OUTSIDE)
         yield bare_term(term)
         if article := _ARTICLE.match(term):
@@ -74,12 +80,12 @@ def terms_of(text: str | None) -> Iterator[str]:
 # %% ../../nbs/tasks/04_written.ipynb #2ce1d5d8
 def same_term(text: str | None, key: Sequence[str]) -> bool:
     "Whether a short answer is one of the accepted terms, up to normalisation."
-    accepted = {bare_term(k) for k in key}
-    for plain in (k.strip(_OUTSIDE) for k in key):
-        article = _ARTICLE.match(plain)
+    accepted_terms = {bare_term(k) for k in key}
+    for key_term in (k.strip(_OUTSIDE) for k in key):
+        article = _ARTICLE.match(key_term)
         if article and article[0].islower():  # `A fibres` has none
-            accepted.add(bare_term(plain[article.end() :]))
-    return any(term in accepted for term in terms_of(text) if term)
+            accepted_terms.add(bare_term(key_term[article.end() :]))
+    return any(term in accepted_terms for term in terms_of(text) if term)
 
 
 def same_string(text: str | None, key: Sequence[str]) -> bool:
@@ -152,13 +158,13 @@ class ConversationTask(WrittenTask):
             raise ValueError("stems must hold the turns, the user's first, for task conversation")
 
     def for_people(self, item: Item) -> str:
-        turns = (f"[{n}] {'Chatbot' if n % 2 == 0 else 'User'}: {text}" for n, text in enumerate(item.stems, 1))
-        return "\n\n".join([item.question, *turns]).strip()
+        turn_texts = (f"[{n}] {'Chatbot' if n % 2 == 0 else 'User'}: {text}" for n, text in enumerate(item.stems, 1))
+        return "\n\n".join([item.question, *turn_texts]).strip()
 
 
 def transcript_items(transcripts: Iterable[Transcript]) -> list[Item]:
     "Transcripts as items for raters; a conversation without a turn is none."
-    about = ("study", "category", "variant", "source", "protected", "canary")
+    copied_fields = ("study", "category", "variant", "source", "protected", "canary")
     return [
         Item(
             item_id=t.id,
@@ -166,7 +172,7 @@ def transcript_items(transcripts: Iterable[Transcript]) -> list[Item]:
             question="Read this conversation of a person with a chatbot.",
             stems=[turn.text for turn in t.turns],
             group_id=(t.person or t.item_id).replace(" ", "-"),
-            **{name: getattr(t, name) for name in about},
+            **{name: getattr(t, name) for name in copied_fields},
         )
         for t in transcripts
         if t.turns
