@@ -31,10 +31,10 @@ def breakdowns(
     scores: pd.DataFrame, by: Sequence[str], *, core: str | None = None, all_items: Any = None, **settings: Any
 ) -> dict[str, pd.DataFrame]:  # correct, cross_entropy, brier -> a table of rates
     "Rates of the core set, and by set; `all_items` are those of `scorable`. Raises: ValueError for an empty core set."
-    of_core = all_items if all_items is None or core is None else all_items[all_items["set"] == core]
+    core_items = all_items if all_items is None or core is None else all_items[all_items["set"] == core]
 
     def rates(value: str, rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-        return rate_table(rows, value, by, all_items=all_items if rows is scores else of_core, **settings)
+        return rate_table(rows, value, by, all_items=all_items if rows is scores else core_items, **settings)
 
     values = ("correct", "cross_entropy", "brier")
     return {value: _core_and_sets(scores, by, core, partial(rates, value)) for value in values}
@@ -50,8 +50,8 @@ def _core_and_sets(scores: pd.DataFrame, by: Sequence[str], core: str | None, ta
 # %% ../../nbs/steps/11_accuracy.ipynb #40dc86cd
 def average_breakdowns(scores: pd.DataFrame, by: Sequence[str], *, core: str | None = None, **settings) -> pd.DataFrame:
     "Means over models, of the core set; and by set, where there is one. Raises: ValueError for an empty core set."
-    mean = lambda rows, by: average_models(rows[rows["correct"].notna()], "correct", by, **settings)
-    return _core_and_sets(scores, by, core, mean)
+    average_table = lambda rows, by: average_models(rows[rows["correct"].notna()], "correct", by, **settings)
+    return _core_and_sets(scores, by, core, average_table)
 
 # %% ../../nbs/steps/11_accuracy.ipynb #062ab917
 def by_case_size(scores: pd.DataFrame) -> pd.DataFrame:  # RUN, n, ..., estimate (large less small), each_case_alike
@@ -59,15 +59,15 @@ def by_case_size(scores: pd.DataFrame) -> pd.DataFrame:  # RUN, n, ..., estimate
     whom the two are shown to differ; and the share in which every case counts alike.
     """
     rows: list[dict[str, Any]] = []
-    for key, g in scores.dropna(subset=["correct"]).groupby(RUN, sort=False, observed=True):
-        size = g.groupby("cluster")["correct"].transform("size")
-        small = (size <= g.groupby("cluster").size().median()).to_numpy()
-        if small.all() or not small.any():
+    for run, g in scores.dropna(subset=["correct"]).groupby(RUN, sort=False, observed=True):
+        n_in_case = g.groupby("cluster")["correct"].transform("size")
+        in_small_case = (n_in_case <= g.groupby("cluster").size().median()).to_numpy()
+        if in_small_case.all() or not in_small_case.any():
             continue
-        e = group_difference(g["correct"].to_numpy(float), small, g["cluster"].to_numpy(), share=True)
+        e = group_difference(g["correct"].to_numpy(float), in_small_case, g["cluster"].to_numpy(), share=True)
         if e.ci_low > 0 or e.ci_high < 0:
-            alike = float(g.groupby("cluster")["correct"].mean().mean())
-            rows.append(dict(zip(RUN, key)) | e.row() | {"each_case_alike": alike})
+            case_weighted_mean = float(g.groupby("cluster")["correct"].mean().mean())
+            rows.append(dict(zip(RUN, run)) | e.row() | {"each_case_alike": case_weighted_mean})
     return pd.DataFrame(rows, columns=[*RUN, *ESTIMATE_COLUMNS, "each_case_alike"])
 
 
@@ -80,15 +80,24 @@ def influential_cases(
     Source: Belsley, Kuh and Welsch 1980, section 2.1 (DFBETAS above 1).
     """
     rows: list[dict[str, Any]] = []
-    for key, g in scores.dropna(subset=["correct"]).groupby(RUN, sort=False, observed=True):
+    for run, g in scores.dropna(subset=["correct"]).groupby(RUN, sort=False, observed=True):
         m = cluster_mean(g["correct"].to_numpy(float), g["cluster"].to_numpy())
-        cases = g.groupby("cluster", sort=False).agg(right=("correct", "sum"), n=("correct", "size"))
-        without = (g["correct"].sum() - cases["right"]) / (len(g) - cases["n"])
-        if len(cases) > 1 and (without - m.mean).abs().max() > m.se * (1 + 1e-9):
-            case = (without - m.mean).abs().idxmax()
-            counts = {"n": m.n, "n_clusters": m.n_clusters, "estimate": m.mean, "without": without[case]}
-            first = g.loc[g["cluster"] == case, "item_id"].iloc[0]
-            rows.append(dict(zip(RUN, key)) | counts | {"n_of_case": cases.loc[case, "n"], "item_id": first})
+        case_totals = g.groupby("cluster", sort=False).agg(right=("correct", "sum"), n=("correct", "size"))
+        means_without_case = (g["correct"].sum() - case_totals["right"]) / (len(g) - case_totals["n"])
+        if len(case_totals) > 1 and (means_without_case - m.mean).abs().max() > m.se * (1 + 1e-9):
+            most_influential = (means_without_case - m.mean).abs().idxmax()
+            mean_columns = {
+                "n": m.n,
+                "n_clusters": m.n_clusters,
+                "estimate": m.mean,
+                "without": means_without_case[most_influential],
+            }
+            first_item_id = g.loc[g["cluster"] == most_influential, "item_id"].iloc[0]
+            rows.append(
+                dict(zip(RUN, run))
+                | mean_columns
+                | {"n_of_case": case_totals.loc[most_influential, "n"], "item_id": first_item_id}
+            )
     columns = [*RUN, "n", "n_clusters", "estimate", "without", "n_of_case", "item_id"]
     return pd.DataFrame(rows, columns=columns)
 
@@ -102,65 +111,71 @@ def matching_table(scores: pd.DataFrame, *, core: str | None = None) -> pd.DataF
 
     Columns: as rate_table, with `measure`; no row where nobody was asked to fill a gap.
     """
-    cloze = on_core(scores, core)
-    cloze = cloze[cloze["task"].isin(tasks_with("term")) & (cloze["mode"] != "free_form")]
-    values = {"the same term": "correct", "the same string": "correct_strict"}
-    parts = [rate_table(cloze, value, []).assign(measure=measure) for measure, value in values.items()]
-    return pd.concat(parts, ignore_index=True)[_MEASURES].sort_values(RUN, kind="stable", ignore_index=True)
+    cloze_scores = on_core(scores, core)
+    cloze_scores = cloze_scores[cloze_scores["task"].isin(tasks_with("term")) & (cloze_scores["mode"] != "free_form")]
+    value_by_measure = {"the same term": "correct", "the same string": "correct_strict"}
+    rate_tables = [
+        rate_table(cloze_scores, value, []).assign(measure=measure) for measure, value in value_by_measure.items()
+    ]
+    return pd.concat(rate_tables, ignore_index=True)[_MEASURES].sort_values(RUN, kind="stable", ignore_index=True)
 
 # %% ../../nbs/steps/11_accuracy.ipynb #455ba970
 def measures_table(
     scores: pd.DataFrame, items: Sequence[Item], *, core: str | None = None
 ) -> pd.DataFrame:  # as rate_table, with `measure` and `chance`; none where no task has further measures
     "The further measures of answers that tasks define; an answer that could not be read is measured as empty."
-    central = on_core(scores, core)
+    core_scores = on_core(scores, core)
     by_id = {i.item_id: i for i in items}
     columns = [*_MEASURES, "chance"]
-    parts = [pd.DataFrame(columns=columns)]
+    measure_tables = [pd.DataFrame(columns=columns)]
     for task in map(task_named, tasks()):
-        scored = central[(central["task"] == task.name) & (central["mode"] != "free_form")]
-        measured = [by_id[item_id] for item_id in scored["item_id"]]
-        for name, measure in (task.measures if len(scored) else {}).items():
-            x = pd.Series([measure.of(i, answer) for i, answer in zip(measured, scored["answer"])], scored.index)
-            x = x.where(scored["correct"].notna())
-            chance = pd.Series([measure.chance(i) for i in measured], scored.index).where(x.notna())
-            guessing = chance.groupby([scored[c] for c in RUN]).mean().rename("chance").reset_index()
-            rates = rate_table(scored.assign(measured=x), "measured", [], share=measure.share)
-            parts.append(rates.merge(guessing, on=RUN).assign(measure=name)[columns])
-    return pd.concat(parts if len(parts) == 1 else parts[1:], ignore_index=True)
+        task_scores = core_scores[(core_scores["task"] == task.name) & (core_scores["mode"] != "free_form")]
+        scored_items = [by_id[item_id] for item_id in task_scores["item_id"]]
+        for name, measure in (task.measures if len(task_scores) else {}).items():
+            x = pd.Series(
+                [measure.of(i, answer) for i, answer in zip(scored_items, task_scores["answer"])], task_scores.index
+            )
+            x = x.where(task_scores["correct"].notna())
+            chance = pd.Series([measure.chance(i) for i in scored_items], task_scores.index).where(x.notna())
+            chance_by_run = chance.groupby([task_scores[c] for c in RUN]).mean().rename("chance").reset_index()
+            rates = rate_table(task_scores.assign(measured=x), "measured", [], share=measure.share)
+            measure_tables.append(rates.merge(chance_by_run, on=RUN).assign(measure=name)[columns])
+    return pd.concat(measure_tables if len(measure_tables) == 1 else measure_tables[1:], ignore_index=True)
 
 # %% ../../nbs/steps/11_accuracy.ipynb #4d90a9a1
 def probability_scores(rates: Mapping[str, pd.DataFrame]) -> pd.DataFrame:  # rates with a column `score`
     "Cross-entropy and Brier score in one table; lower is better for both."
-    parts = [rates[v].assign(score=v) for v in ("cross_entropy", "brier")]
-    return pd.concat(parts, ignore_index=True).drop(columns=COUNTS, errors="ignore")
+    score_tables = [rates[v].assign(score=v) for v in ("cross_entropy", "brier")]
+    return pd.concat(score_tables, ignore_index=True).drop(columns=COUNTS, errors="ignore")
 
 
 def with_run(table: pd.DataFrame) -> pd.DataFrame:
     "A column `run` that names model and way of answering for people."
-    names = mode_names(table) if "answered_by" in table else table["mode"]
-    return table.assign(run=table["model"] + ", " + names.str.replace("_", " "))
+    mode_labels = mode_names(table) if "answered_by" in table else table["mode"]
+    return table.assign(run=table["model"] + ", " + mode_labels.str.replace("_", " "))
 
 
 def models_in_order(table: pd.DataFrame, models: Sequence[str]) -> pd.DataFrame:
     "The rows of a table by these models, in this order; of a model zero-shot and plain answers first."
-    place = {m: k for k, m in enumerate(models)}
-    keys = {"model": table["model"].map(place).fillna(len(place))}
-    keys |= {"mode": table["mode"] != "zero_shot", "many": table["answered_by"] != "plain"}
-    return table.loc[pd.DataFrame(keys).sort_values(list(keys), kind="stable").index]
+    place_by_model = {m: k for k, m in enumerate(models)}
+    sort_keys = {"model": table["model"].map(place_by_model).fillna(len(place_by_model))}
+    sort_keys |= {"mode": table["mode"] != "zero_shot", "many": table["answered_by"] != "plain"}
+    return table.loc[pd.DataFrame(sort_keys).sort_values(list(sort_keys), kind="stable").index]
 
 # %% ../../nbs/steps/11_accuracy.ipynb #ca65dbc2
 def figure_rows(table: pd.DataFrame) -> pd.DataFrame:
     "The rows of a figure, the most accurate model first, with a column `setting`: the way of answering; no samples."
     rows = models_in_order(table[table["answered_by"] != "sample"], best_first(table))
-    names = mode_names(rows).str.replace("_", " ")
-    return rows.assign(setting=pd.Categorical(names, sorted(set(names), key=lambda x: (x != "zero shot", x))))
+    mode_labels = mode_names(rows).str.replace("_", " ")
+    return rows.assign(
+        setting=pd.Categorical(mode_labels, sorted(set(mode_labels), key=lambda x: (x != "zero shot", x)))
+    )
 
 
 def chance_level(items: Sequence[Item]) -> dict[str, float]:  # label -> the share that guessing gets right
     "The chance level, where all items that ask for one letter or one order have as many options."
-    sizes = {len(i.options) for i in items if task_of(i).lettered and not task_of(i).per_stem}
-    return {f"chance 1/{n}": 1 / n for n in sizes} if len(sizes) == 1 else {}
+    option_counts = {len(i.options) for i in items if task_of(i).lettered and not task_of(i).per_stem}
+    return {f"chance 1/{n}": 1 / n for n in option_counts} if len(option_counts) == 1 else {}
 
 # %% ../../nbs/steps/11_accuracy.ipynb #f6ba5f5c
 def simultaneous_accuracy(
@@ -168,39 +183,45 @@ def simultaneous_accuracy(
     marks: Mapping[str, float],  # a column each: whether the whole interval is above or below, or `open`
 ) -> pd.DataFrame:
     "The accuracy of every model and way of answering on all questions; the intervals hold for all of them."
-    plain = scores[scores["answered_by"] == "plain"]
-    k = plain.groupby(RUN).ngroups
-    overall = rate_table(plain, "correct", [], level=1 - 0.05 / k)
+    plain_scores = scores[scores["answered_by"] == "plain"]
+    n_runs = plain_scores.groupby(RUN).ngroups
+    overall = rate_table(plain_scores, "correct", [], level=1 - 0.05 / n_runs)
     columns = ["model", "mode", "n", "n_clusters", "n_unread", "estimate", "ci_low", "ci_high", "interval", "level"]
-    sides = {m: [overall["ci_low"] > mark, overall["ci_high"] < mark] for m, mark in marks.items()}
-    placed = {m: np.select(side, ["above", "below"], "open") for m, side in sides.items()}
-    return overall[columns].assign(n_comparisons=k, **placed)
+    above_and_below = {m: [overall["ci_low"] > mark, overall["ci_high"] < mark] for m, mark in marks.items()}
+    position_by_mark = {m: np.select(side, ["above", "below"], "open") for m, side in above_and_below.items()}
+    return overall[columns].assign(n_comparisons=n_runs, **position_by_mark)
 
 # %% ../../nbs/steps/11_accuracy.ipynb #c5a6d016
 def from_the_best(accuracy: pd.DataFrame) -> pd.DataFrame:
     "All items first, then every group, with the most accurate model at the top of each."
-    place = {by: k for k, by in enumerate(["all", *dict.fromkeys(accuracy["by"])][::-1])}
+    rank_by_breakdown = {by: k for k, by in enumerate(["all", *dict.fromkeys(accuracy["by"])][::-1])}
     ordered = models_in_order(accuracy, best_first(accuracy)).sort_values("group", kind="stable")
-    return ordered.sort_values("by", key=lambda x: -x.map(place), kind="stable").reset_index(drop=True)
+    return ordered.sort_values("by", key=lambda x: -x.map(rank_by_breakdown), kind="stable").reset_index(drop=True)
 
 
 def below_chance(
     accuracy: pd.DataFrame, scores: pd.DataFrame, items: Sequence[Item], core: str | None = None
 ) -> pd.DataFrame:  # rows of `accuracy` with `chance`; attrs["looked_at"]: of how many shares
     "The shares whose whole interval lies below what guessing reaches on the same questions."
-    guess = {i.item_id: task_of(i).chance(i) for i in items}
-    scored = scores[scores["correct"].notna()].assign(all="all")
-    scored = scored.assign(chance=scored["item_id"].map(guess))
-    parts = []
+    chance_by_item = {i.item_id: task_of(i).chance(i) for i in items}
+    scored_rows = scores[scores["correct"].notna()].assign(all="all")
+    scored_rows = scored_rows.assign(chance=scored_rows["item_id"].map(chance_by_item))
+    parts_with_chance = []
     for by, rows in accuracy.groupby("by", sort=False):
-        central = scored if by == "set" else on_core(scored, core)
-        chance = central.groupby([*RUN, by])["chance"].mean().rename_axis([*RUN, "group"]).reset_index()
-        parts.append(rows.merge(chance, on=[*RUN, "group"], how="left"))
-    out = pd.concat(parts, ignore_index=True) if parts else accuracy.assign(chance=np.nan)
-    looked_at = out[(out["chance"] > 0) & out["ci_high"].notna()]
-    below = looked_at[looked_at["ci_high"] < looked_at["chance"]].reset_index(drop=True)
-    below.attrs["looked_at"] = len(looked_at)
-    return below
+        compared_scores = scored_rows if by == "set" else on_core(scored_rows, core)
+        chance = compared_scores.groupby([*RUN, by])["chance"].mean().rename_axis([*RUN, "group"]).reset_index()
+        parts_with_chance.append(rows.merge(chance, on=[*RUN, "group"], how="left"))
+    accuracy_with_chance = (
+        pd.concat(parts_with_chance, ignore_index=True) if parts_with_chance else accuracy.assign(chance=np.nan)
+    )
+    shares_with_chance = accuracy_with_chance[
+        (accuracy_with_chance["chance"] > 0) & accuracy_with_chance["ci_high"].notna()
+    ]
+    shares_below = shares_with_chance[shares_with_chance["ci_high"] < shares_with_chance["chance"]].reset_index(
+        drop=True
+    )
+    shares_below.attrs["looked_at"] = len(shares_with_chance)
+    return shares_below
 
 # %% ../../nbs/steps/11_accuracy.ipynb #aaadaec3
 _OF_WORDS = ["measure", "n", "n_clusters", "estimate", "ci_low", "ci_high", "interval", "level", "chance"]
@@ -213,23 +234,23 @@ def words_table(items: Sequence[Item], core: str | None = None) -> pd.DataFrame:
     # scikit-learn is loaded where a bank is read
     from mhbench.encode.classifiers import WORD_INPUTS, WordModel, choice_responses
 
-    central = [i for i in items if task_of(i).choice and i.right and core in (None, i.variant.get("set"))]
-    chance = {i.item_id: task_of(i).chance(i) for i in central}
-    tables = [pd.DataFrame(columns=_OF_WORDS)]
-    for read in WORD_INPUTS if central else ():
-        answers = [r for r in choice_responses(central, WordModel(read), model="words") if r.status == "ok"]
+    choice_items = [i for i in items if task_of(i).choice and i.right and core in (None, i.variant.get("set"))]
+    chance_by_item = {i.item_id: task_of(i).chance(i) for i in choice_items}
+    rate_tables = [pd.DataFrame(columns=_OF_WORDS)]
+    for word_input in WORD_INPUTS if choice_items else ():
+        answers = [r for r in choice_responses(choice_items, WordModel(word_input), model="words") if r.status == "ok"]
         if answers:
-            scores = score_responses(central, answers)
+            scores = score_responses(choice_items, answers)
             rates = rate_table(scores, "correct", [])
-            guessed = scores["item_id"].map(chance).mean()
-            tables.append(rates.assign(measure=read, chance=guessed)[_OF_WORDS])
-    return pd.concat(tables[1:] or tables, ignore_index=True)
+            mean_chance = scores["item_id"].map(chance_by_item).mean()
+            rate_tables.append(rates.assign(measure=word_input, chance=mean_chance)[_OF_WORDS])
+    return pd.concat(rate_tables[1:] or rate_tables, ignore_index=True)
 
 # %% ../../nbs/steps/11_accuracy.ipynb #afeaa754
-def _sure(plain: pd.DataFrame) -> pd.DataFrame:
+def _answers_with_confidence(plain_scores: pd.DataFrame) -> pd.DataFrame:
     "Answers with a confidence that are right or wrong."
-    sure = plain.dropna(subset=["confidence", "correct"])
-    return sure[(sure["mode"] != "free_form") & sure["correct"].isin([0, 1])]
+    with_confidence = plain_scores.dropna(subset=["confidence", "correct"])
+    return with_confidence[(with_confidence["mode"] != "free_form") & with_confidence["correct"].isin([0, 1])]
 
 
 def calibration_table(plain: pd.DataFrame, *, core: str | None = None) -> pd.DataFrame:
@@ -238,37 +259,43 @@ def calibration_table(plain: pd.DataFrame, *, core: str | None = None) -> pd.Dat
 
     Columns: model, mode, answered_by, n_votes, by, group, the columns of an estimate, plain.
     """
-    sure = _sure(plain)
-    parts = [("all", "all", sure if core is None else sure[sure["set"] == core])]
+    with_confidence = _answers_with_confidence(plain)
+    answers_by_group = [
+        ("all", "all", with_confidence if core is None else with_confidence[with_confidence["set"] == core])
+    ]
     if core:
-        parts += [("set", name, g) for name, g in sure.groupby("set")]
+        answers_by_group += [("set", name, g) for name, g in with_confidence.groupby("set")]
     rows = []
-    for by, name, subset in parts:
+    for by, name, subset in answers_by_group:
         for run, g in subset.groupby(RUN):
             confidence, correct, cluster = (g[c].to_numpy() for c in ("confidence", "correct", "cluster"))
             e = calibration_error(confidence, correct, clusters=cluster)
             plain_error = expected_calibration_error(confidence, correct)
             rows.append(dict(zip(RUN, run)) | {"by": by, "group": name, **e.row(), "plain": plain_error})
-    measured = ["n", "n_clusters", "estimate", "ci_low", "ci_high", "interval", "level", "plain"]
-    return pd.DataFrame(rows, columns=[*RUN, "by", "group", *measured])
+    estimate_columns = ["n", "n_clusters", "estimate", "ci_low", "ci_high", "interval", "level", "plain"]
+    return pd.DataFrame(rows, columns=[*RUN, "by", "group", *estimate_columns])
 
 # %% ../../nbs/steps/11_accuracy.ipynb #88679c4b
-def _bin_limits(sure: pd.DataFrame, edges: np.ndarray) -> pd.DataFrame:  # ci_low, ci_high
+def _bin_limits(with_confidence: pd.DataFrame, bin_edges: np.ndarray) -> pd.DataFrame:  # ci_low, ci_high
     "The interval of each bin's accuracy."
-    place = np.clip(np.searchsorted(edges, sure["confidence"], side="left") - 1, 0, len(edges) - 2)
-    estimates = [mean_of(sure[place == k], "correct", share=True) for k in range(len(edges) - 1)]
-    return pd.DataFrame([e.row() for e in estimates])[["ci_low", "ci_high"]]
+    bin_of_answer = np.clip(
+        np.searchsorted(bin_edges, with_confidence["confidence"], side="left") - 1, 0, len(bin_edges) - 2
+    )
+    bin_accuracies = [
+        mean_of(with_confidence[bin_of_answer == k], "correct", share=True) for k in range(len(bin_edges) - 1)
+    ]
+    return pd.DataFrame([e.row() for e in bin_accuracies])[["ci_low", "ci_high"]]
 
 
 def reliability_curves(
     plain: pd.DataFrame, *, core: str | None = None
 ) -> pd.DataFrame:  # model (and mode), confidence, accuracy, n, ci_low, ci_high
     "Accuracy by bin of confidence, of the core set, with its interval."
-    sure = _sure(plain if core is None else plain[plain["set"] == core])
-    out = [pd.DataFrame(columns=["model", "confidence", "accuracy", "n"])]
-    one_way = sure["mode"].nunique() == 1 and sure["answered_by"].nunique() == 1
-    for run, g in with_run(sure).groupby("model" if one_way else "run"):
+    with_confidence = _answers_with_confidence(plain if core is None else plain[plain["set"] == core])
+    curve_tables = [pd.DataFrame(columns=["model", "confidence", "accuracy", "n"])]
+    is_one_way = with_confidence["mode"].nunique() == 1 and with_confidence["answered_by"].nunique() == 1
+    for run, g in with_run(with_confidence).groupby("model" if is_one_way else "run"):
         curve = reliability_curve(g["confidence"], g["correct"])
-        columns = {"confidence": curve.confidence, "accuracy": curve.accuracy, "n": curve.count}
-        out.append(pd.DataFrame({"model": run, **columns, **_bin_limits(g, curve.edges)}))
-    return pd.concat([o for o in out if len(o)] or out, ignore_index=True)
+        curve_columns = {"confidence": curve.confidence, "accuracy": curve.accuracy, "n": curve.count}
+        curve_tables.append(pd.DataFrame({"model": run, **curve_columns, **_bin_limits(g, curve.edges)}))
+    return pd.concat([o for o in curve_tables if len(o)] or curve_tables, ignore_index=True)

@@ -42,11 +42,11 @@ def _encoder_texts(item: Item) -> tuple[list[str], list[str]] | str:
         return ["\n".join(filter(None, [s, question_text])) for s in item.stems or [""]], item.options
     if not task_of(item).judged:
         return f"nearest_option: a {item.task} item has no options, and an encoder writes no text"
-    sentences = [s.strip() for s in _SENTENCE.split(context) if s.strip()]
-    if not sentences:
-        why = "without a context has no sentence to choose, and an encoder writes no text"
-        return f"nearest_option: task {item.task} {why}"
-    return item.stems or [item.question], sentences
+    context_sentences = [s.strip() for s in _SENTENCE.split(context) if s.strip()]
+    if not context_sentences:
+        reason_in_words = "without a context has no sentence to choose, and an encoder writes no text"
+        return f"nearest_option: task {item.task} {reason_in_words}"
+    return item.stems or [item.question], context_sentences
 
 
 def _cut_texts(encoder: Any, texts: Sequence[str]) -> set[str]:
@@ -62,32 +62,38 @@ def nearest_option(
         refuse(f"nearest_option: scale must be above 0; got {scale}; 20 is common")
     out = []
     for start in range(0, len(items), chunk):
-        plans = [(i, _encoder_texts(i)) for i in items[start : start + chunk]]
-        parts = chain.from_iterable(p for _, p in plans if not isinstance(p, str))  # queries, candidates, queries, ...
-        texts = list(dict.fromkeys(chain.from_iterable(parts)))
-        row = {t: k for k, t in enumerate(texts)}
-        vectors = encoder.sentences(texts) if texts else np.zeros((0, 1), np.float32)
-        cut = _cut_texts(encoder, texts)
-        for i, p in plans:
-            response = _nearest(i, p, vectors, row, model, scale)
-            begun = not isinstance(p, str) and not cut.isdisjoint(chain(*p))
-            out.append(response.model_copy(update={"changed": [ONLY_BEGUN]}) if begun else response)
+        items_with_texts = [(i, _encoder_texts(i)) for i in items[start : start + chunk]]
+        text_lists = chain.from_iterable(
+            p for _, p in items_with_texts if not isinstance(p, str)
+        )  # queries, candidates, queries, ...
+        distinct_texts = list(dict.fromkeys(chain.from_iterable(text_lists)))
+        row_by_text = {t: k for k, t in enumerate(distinct_texts)}
+        vectors = encoder.sentences(distinct_texts) if distinct_texts else np.zeros((0, 1), np.float32)
+        cut_texts = _cut_texts(encoder, distinct_texts)
+        for i, p in items_with_texts:
+            response = _respond_with_nearest(i, p, vectors, row_by_text, model, scale)
+            is_cut = not isinstance(p, str) and not cut_texts.isdisjoint(chain(*p))
+            out.append(response.model_copy(update={"changed": [ONLY_BEGUN]}) if is_cut else response)
     return out
 
 # %% ../../nbs/steps/10_answers.ipynb #bee16373
-def _nearest(item: Item, plan, vectors: np.ndarray, row: Mapping[str, int], model: str, scale: float) -> Response:
-    same: dict[str, Any] = dict(item_id=item.item_id, study=item.study, model=model, mode="zero_shot", attempts=0)
-    same["chosen_by"] = "encoder"
-    if isinstance(plan, str):
-        return Response(**same, status="error", error=plan)
+def _respond_with_nearest(
+    item: Item, encoder_texts, vectors: np.ndarray, row_by_text: Mapping[str, int], model: str, scale: float
+) -> Response:
+    common_fields: dict[str, Any] = dict(
+        item_id=item.item_id, study=item.study, model=model, mode="zero_shot", attempts=0
+    )
+    common_fields["chosen_by"] = "encoder"
+    if isinstance(encoder_texts, str):
+        return Response(**common_fields, status="error", error=encoder_texts)
     task = task_of(item)
-    names = letters(len(item.options)) if task.lettered else plan[1]
-    queries, candidates = (vectors[list(map(row.__getitem__, texts))] for texts in plan)
+    option_names = letters(len(item.options)) if task.lettered else encoder_texts[1]
+    queries, candidates = (vectors[list(map(row_by_text.__getitem__, texts))] for texts in encoder_texts)
     z = scale * six_decimals(cosines(queries, candidates))  # (Q, K)
-    logp = z - np.logaddexp.reduce(z, axis=1, keepdims=True)
-    probabilities = dict(zip(names, logp[0].tolist())) if task.choice else None
-    text = task.written(item, [names[b] for b in task.nearest(logp)])
-    return Response(**same, text=text, letter_logprobs=probabilities)
+    log_probabilities = z - np.logaddexp.reduce(z, axis=1, keepdims=True)
+    probabilities = dict(zip(option_names, log_probabilities[0].tolist())) if task.choice else None
+    text = task.written(item, [option_names[b] for b in task.nearest(log_probabilities)])
+    return Response(**common_fields, text=text, letter_logprobs=probabilities)
 
 # %% ../../nbs/steps/10_answers.ipynb #0eb9d0af
 SIMILARITY = "similarity"  # the rubric of verdicts that are a cosine
@@ -108,27 +114,33 @@ def judge_by_similarity(
         refuse(f"judge_by_similarity: kind must be label or score; got {kind!r}; {remedy}")
     by_id = check_responses(responses, items)
     judged_items = [by_id[r.study, r.item_id] for r in responses]
-    references = [i.key if task_of(i).term else [task_of(i).reference(i)] for i in judged_items]
-    answers = [(r.text or "").strip() for r in responses]
-    texts = list(dict.fromkeys(chain.from_iterable((s, *keys) for s, keys in zip(answers, references) if s)))
-    row = {t: k for k, t in enumerate(texts)}
-    vectors = np.asarray(encoder.sentences(texts), np.float64) if texts else np.zeros((0, 1))
-    cut = _cut_texts(encoder, texts)
+    reference_texts = [i.key if task_of(i).term else [task_of(i).reference(i)] for i in judged_items]
+    answer_texts = [(r.text or "").strip() for r in responses]
+    distinct_texts = list(
+        dict.fromkeys(
+            chain.from_iterable((s, *item_references) for s, item_references in zip(answer_texts, reference_texts) if s)
+        )
+    )
+    row_by_text = {t: k for k, t in enumerate(distinct_texts)}
+    text_vectors = np.asarray(encoder.sentences(distinct_texts), np.float64) if distinct_texts else np.zeros((0, 1))
+    cut_texts = _cut_texts(encoder, distinct_texts)
     out = []
     rubric = f"{SIMILARITY} {threshold:g}" if kind == "label" else SIMILARITY
-    by: dict[str, Any] = dict(judge=judge, kind=kind, rubric=rubric)
-    for r, s, keys in zip(responses, answers, references):
+    judgment_fields: dict[str, Any] = dict(judge=judge, kind=kind, rubric=rubric)
+    for r, s, item_references in zip(responses, answer_texts, reference_texts):
         verdict = by_rule(r, kind)
         if not s or verdict:
-            out.append(unasked_judgment(r, verdict, **by))
+            out.append(unasked_judgment(r, verdict, **judgment_fields))
             continue
-        near = float(six_decimals(max(vectors[row[k]] @ vectors[row[s]] for k in keys)))
-        verdict = {"score": min(100.0, max(0.0, 100 * near))}
+        similarity = float(
+            six_decimals(max(text_vectors[row_by_text[k]] @ text_vectors[row_by_text[s]] for k in item_references))
+        )
+        verdict = {"score": min(100.0, max(0.0, 100 * similarity))}
         if kind == "label":
-            sure = float(six_decimals(expit(20 * abs(near - threshold))))  # a half at the threshold itself
-            verdict = {"label": "Correct" if near >= threshold else "Incorrect", "confidence": sure}
-        changed = [] if cut.isdisjoint([s, *keys]) else [ONLY_BEGUN]
-        out.append(Judgment(**r.about, attempts=0, changed=changed, **by, **verdict))
+            confidence = float(six_decimals(expit(20 * abs(similarity - threshold))))  # a half at the threshold itself
+            verdict = {"label": "Correct" if similarity >= threshold else "Incorrect", "confidence": confidence}
+        changed = [] if cut_texts.isdisjoint([s, *item_references]) else [ONLY_BEGUN]
+        out.append(Judgment(**r.about, attempts=0, changed=changed, **judgment_fields, **verdict))
     return out
 
 # %% ../../nbs/steps/10_answers.ipynb #18727f1e
@@ -146,9 +158,9 @@ class Asked(NamedTuple):
     def writing(self, whose: str) -> tuple[Model, Endpoint]:
         "The model and its endpoint. Raises: ValueError, naming `whose`, for an encoder or a classifier."
         if self.model is None or self.endpoint is None:
-            kind = "an encoder" if self.classifier is None else "a classifier"
+            examinee_kind = "an encoder" if self.classifier is None else "a classifier"
             remedy = "name a model behind an endpoint"
-            refuse(f"{whose} must be models that write; got {self.name}, {kind}", remedy=remedy)
+            refuse(f"{whose} must be models that write; got {self.name}, {examinee_kind}", remedy=remedy)
         return self.model, self.endpoint
 
 
@@ -161,8 +173,10 @@ def answer_everything(
 ) -> list[Response]:
     "Ask somebody every item in every mode."
     if examinee.model is not None and examinee.endpoint is not None:
-        limit = Budget(**budget) if budget else None
-        return generate(items, examinee.model, examinee.endpoint, modes=examinee.modes, budget=limit, **settings)
+        spending_limit = Budget(**budget) if budget else None
+        return generate(
+            items, examinee.model, examinee.endpoint, modes=examinee.modes, budget=spending_limit, **settings
+        )
     if examinee.classifier is not None:
         return list(choice_responses(items, examinee.classifier, model=examinee.name))
     return list(nearest_option(items, examinee.encoder, model=examinee.name, scale=examinee.scale))
@@ -174,10 +188,10 @@ def split_unasked(responses: Sequence[Response], examinee: Asked) -> tuple[list[
 
     Gives the responses to what can be asked, and a table of the others: why, n.
     """
-    mute = [examinee.model is None and r.text is None for r in responses]
-    answerable = [r for r, unread in zip(responses, mute) if not unread]
-    reasons = [str(r.error).partition(": ")[2] for r, unread in zip(responses, mute) if unread]
-    return answerable, pd.Series(reasons, name="why", dtype=object).value_counts().rename("n").reset_index()
+    is_unreadable = [examinee.model is None and r.text is None for r in responses]
+    answerable = [r for r, unread in zip(responses, is_unreadable) if not unread]
+    unread_reasons = [str(r.error).partition(": ")[2] for r, unread in zip(responses, is_unreadable) if unread]
+    return answerable, pd.Series(unread_reasons, name="why", dtype=object).value_counts().rename("n").reset_index()
 
 
 def judge_everything(

@@ -30,25 +30,25 @@ _PAIRS = ["mode", "answered_by", "first", "second", *ESTIMATE_COLUMNS, "only_fir
 _PAIRS += ["detectable", "n_left_out"]
 
 
-def _standard_error(d: np.ndarray, clusters: np.ndarray) -> float:
+def _standard_error(differences: np.ndarray, clusters: np.ndarray) -> float:
     "Of the mean of d, over clusters; NaN for fewer than two."
-    code = np.unique(clusters, return_inverse=True)[1]
-    n = int(code.max(initial=-1)) + 1
+    cluster_codes = np.unique(clusters, return_inverse=True)[1]
+    n = int(cluster_codes.max(initial=-1)) + 1
     if n < 2:
         return np.nan
-    residual = np.bincount(code, d - d.mean(), n) / len(d)
-    return float(np.sqrt(n / (n - 1) * (residual**2).sum()))
+    cluster_residuals = np.bincount(cluster_codes, differences - differences.mean(), n) / len(differences)
+    return float(np.sqrt(n / (n - 1) * (cluster_residuals**2).sum()))
 
 
 def _pair_row(paired: pd.DataFrame, first: str, second: str, level: float) -> dict:
     "One pair of models; `paired` has a column each, and cluster."
-    d = (paired[first] - paired[second]).to_numpy(float)
+    differences = (paired[first] - paired[second]).to_numpy(float)
     cluster = paired["cluster"].to_numpy()
-    row = mean_difference(d, cluster, largest=1, level=level).row()
-    row |= {"only_first": int((d > 0).sum()), "only_second": int((d < 0).sum())}
+    row = mean_difference(differences, cluster, largest=1, level=level).row()
+    row |= {"only_first": int((differences > 0).sum()), "only_second": int((differences < 0).sum())}
     row |= dict.fromkeys(["p", "p_mcnemar", "se"], np.nan)
-    if len(d) > 1:
-        row |= {"p": difference_p(d, cluster, largest=1), "se": _standard_error(d, cluster)}
+    if len(differences) > 1:
+        row |= {"p": difference_p(differences, cluster, largest=1), "se": _standard_error(differences, cluster)}
         if len(set(cluster)) == len(cluster) and paired[[first, second]].isin([0, 1]).all(axis=None):
             row["p_mcnemar"] = mcnemar(paired[first].to_numpy() == 1, paired[second].to_numpy() == 1).p
     return row
@@ -76,35 +76,39 @@ def model_pairs(
     rows = []
     readable = where_read(scores, RUN)
     readable = readable[(readable["answered_by"] != "sample") & readable["correct"].notna()]
-    codes = {c: pd.factorize(readable[c], sort=True)[0] for c in ("item_id", "cluster")}  # fast to group
-    readable = readable.assign(**codes)
+    codes_by_column = {c: pd.factorize(readable[c], sort=True)[0] for c in ("item_id", "cluster")}  # fast to group
+    readable = readable.assign(**codes_by_column)
     for (mode, answered_by), g in readable.groupby(["mode", "answered_by"], sort=True):
-        wide = g.pivot_table(index=["item_id", "cluster"], columns="model", values="correct", aggfunc="mean")
-        wide = wide.reset_index("cluster")
+        correct_by_model = g.pivot_table(
+            index=["item_id", "cluster"], columns="model", values="correct", aggfunc="mean"
+        )
+        correct_by_model = correct_by_model.reset_index("cluster")
         for first, second in combinations(sorted(set(g["model"])), 2):
-            paired = wide[["cluster", first, second]].dropna()
-            left_out = int(wide[[first, second]].notna().any(axis=1).sum()) - len(paired)
-            head = {"mode": mode, "answered_by": answered_by, "first": first, "second": second}
-            rows.append(head | _pair_row(paired, first, second, level) | {"n_left_out": left_out})
+            paired = correct_by_model[["cluster", first, second]].dropna()
+            n_left_out = int(correct_by_model[[first, second]].notna().any(axis=1).sum()) - len(paired)
+            pair_columns = {"mode": mode, "answered_by": answered_by, "first": first, "second": second}
+            rows.append(pair_columns | _pair_row(paired, first, second, level) | {"n_left_out": n_left_out})
     out = pd.DataFrame(rows, columns=[*_PAIRS, "se"])
-    drawn = out["first"].isin(simulated) | out["second"].isin(simulated)
-    out["p_adjusted"] = adjust_within(out["p"].tolist(), drawn, method)
-    out["detectable"] = _detectable(out, level, 1)
+    has_simulated = out["first"].isin(simulated) | out["second"].isin(simulated)
+    out["p_adjusted"] = adjust_within(out["p"].tolist(), has_simulated, method)
+    out["detectable"] = _detectable_differences(out, level, 1)
     out["least_p"] = out["detectable_corrected"] = np.nan
-    for family in (drawn, ~drawn):
-        n_tests = max(int(out.loc[family, "p"].notna().sum()), 1)
-        smallest = np.array([least_p(int(n), int(k)) for n, k in out.loc[family, ["n", "n_clusters"]].to_numpy()])
-        out.loc[family, "least_p"] = np.minimum(smallest * (1 if method == "bh" else n_tests), 1)
-        out.loc[family, "detectable_corrected"] = _detectable(out[family], level, n_tests)
+    for in_family in (has_simulated, ~has_simulated):
+        n_tests = max(int(out.loc[in_family, "p"].notna().sum()), 1)
+        least_p_values = np.array(
+            [least_p(int(n), int(k)) for n, k in out.loc[in_family, ["n", "n_clusters"]].to_numpy()]
+        )
+        out.loc[in_family, "least_p"] = np.minimum(least_p_values * (1 if method == "bh" else n_tests), 1)
+        out.loc[in_family, "detectable_corrected"] = _detectable_differences(out[in_family], level, n_tests)
     return out.drop(columns="se")
 
 # %% ../../nbs/steps/18_between_models.ipynb #297edcc6
-def _detectable(pairs: pd.DataFrame, level: float, n_tests: int) -> list[float]:
+def _detectable_differences(pairs: pd.DataFrame, level: float, n_tests: int) -> list[float]:
     "The smallest difference that each test can find where so many share the error (Bonferroni); NaN where none."
-    shared = partial(detectable_difference, alpha=1 - level, comparisons=n_tests, largest=1.0)
+    smallest_difference = partial(detectable_difference, alpha=1 - level, comparisons=n_tests, largest=1.0)
     rows = pairs[["n", "n_clusters", "se"]].itertuples(index=False)
     alpha = (1 - level) / n_tests
-    return [shared(int(k), se=se) if least_p(int(n), int(k)) <= alpha else np.nan for n, k, se in rows]
+    return [smallest_difference(int(k), se=se) if least_p(int(n), int(k)) <= alpha else np.nan for n, k, se in rows]
 
 # %% ../../nbs/steps/18_between_models.ipynb #0ec4a43b
 def leader_pairs(
@@ -122,23 +126,32 @@ def leader_pairs(
     Source: Hothorn, Bretz and Westfall 2008.
     """
     readable = where_read(scores, RUN)
-    chosen = (readable["mode"] == mode) & (readable["answered_by"] == "plain") & ~readable["model"].isin(simulated)
-    readable = readable[chosen & readable["correct"].notna()]
+    is_compared = (readable["mode"] == mode) & (readable["answered_by"] == "plain") & ~readable["model"].isin(simulated)
+    readable = readable[is_compared & readable["correct"].notna()]
     by_model = readable.pivot_table(index=["item_id", "cluster"], columns="model", values="correct", aggfunc="mean")
     pairs = list(combinations(by_model.columns, 2))
     columns = ["model", "n", "n_clusters", "estimate", "ci_low", "ci_high"]
     if leader not in by_model or not pairs:
         return pd.DataFrame(columns=columns)
     # turned so that the leader is first; the limits of an interval change places with its sign
-    turned = [(b, a) if b == leader else (a, b) for a, b in pairs]
-    d = np.stack([(by_model[a] - by_model[b]).to_numpy(float) for a, b in turned], axis=1)
-    cluster = by_model.index.get_level_values("cluster").to_numpy()
-    limits = simultaneous_intervals(d, cluster, seed=seed, level=level, largest=1.0)
+    leader_first_pairs = [(b, a) if b == leader else (a, b) for a, b in pairs]
+    differences = np.stack([(by_model[a] - by_model[b]).to_numpy(float) for a, b in leader_first_pairs], axis=1)
+    clusters = by_model.index.get_level_values("cluster").to_numpy()
+    simultaneous_limits = simultaneous_intervals(differences, clusters, seed=seed, level=level, largest=1.0)
     rows = []
-    for k, (first, second) in enumerate(turned):
+    for k, (first, second) in enumerate(leader_first_pairs):
         if first == leader:
-            n_clusters = len(set(cluster[~np.isnan(d[:, k])]))
-            rows.append([second, int(limits.n[k]), n_clusters, limits.estimate[k], limits.ci_low[k], limits.ci_high[k]])
+            n_clusters = len(set(clusters[~np.isnan(differences[:, k])]))
+            rows.append(
+                [
+                    second,
+                    int(simultaneous_limits.n[k]),
+                    n_clusters,
+                    simultaneous_limits.estimate[k],
+                    simultaneous_limits.ci_low[k],
+                    simultaneous_limits.ci_high[k],
+                ]
+            )
     return pd.DataFrame(rows, columns=columns).sort_values("estimate", ignore_index=True)
 
 # %% ../../nbs/steps/18_between_models.ipynb #c277dcde
@@ -146,17 +159,19 @@ _LOST = ["n_failed", "n_refused", "n_unread"]  # of all answers, those to questi
 _RUNS = ["model", "mode", "answered_by", "temperature", "n_runs", "measure", *ESTIMATE_COLUMNS, *_LOST]
 
 
-def _share_of_agreement(values: list) -> float:
+def _share_of_agreement(run_answers: list) -> float:
     "The share of pairs of runs that agree; NaN for fewer than two runs."
-    alike = [a is not None and a == b for a, b in combinations(values, 2)]
-    return float(np.mean(alike)) if alike else np.nan
+    agreements = [a is not None and a == b for a, b in combinations(run_answers, 2)]
+    return float(np.mean(agreements)) if agreements else np.nan
 
 
-def _matrix_of(g: pd.DataFrame) -> np.ndarray:  # (runs, items) of text; None where nothing was read
+def _answer_matrix(g: pd.DataFrame) -> np.ndarray:  # (runs, items) of text; None where nothing was read
     "The answers as labels."
-    text = g["answer"].map(lambda a: " ".join(a) or None).where(g["read"], None)
-    wide = g.assign(text=text).pivot(index="sample", columns="item_id", values="text").to_numpy(object)
-    return np.where(pd.isna(wide), np.array(None), wide)
+    answer_texts = g["answer"].map(lambda a: " ".join(a) or None).where(g["read"], None)
+    answers_by_run = (
+        g.assign(text=answer_texts).pivot(index="sample", columns="item_id", values="text").to_numpy(object)
+    )
+    return np.where(pd.isna(answers_by_run), np.array(None), answers_by_run)
 
 
 def spread_over_runs(right: np.ndarray, level: float = 0.95) -> Estimate:
@@ -166,36 +181,36 @@ def spread_over_runs(right: np.ndarray, level: float = 0.95) -> Estimate:
 
     Source: Fisher 1925, section 20 (the chi-square interval of a variance).
     """
-    n, runs = right.shape
-    about: dict[str, Any] = {"n": n, "n_clusters": runs, "level": level}
-    if runs < 2 or not n:
-        return Estimate.from_limits(np.nan, **about)
+    n, n_runs = right.shape
+    estimate_fields: dict[str, Any] = {"n": n, "n_clusters": n_runs, "level": level}
+    if n_runs < 2 or not n:
+        return Estimate.from_limits(np.nan, **estimate_fields)
     sd = float(right.mean(axis=0).std(ddof=1))
-    chi_square = 2 * gammaincinv((runs - 1) / 2, [(1 + level) / 2, (1 - level) / 2])
-    ends = sd * np.sqrt((runs - 1) / chi_square)
-    largest = np.sqrt(runs / (runs - 1)) / 2  # half of the runs right everywhere, the others nowhere
-    return Estimate.from_limits(sd, *np.minimum(ends, largest), **about, kind="chi-square")
+    chi_square = 2 * gammaincinv((n_runs - 1) / 2, [(1 + level) / 2, (1 - level) / 2])
+    sd_limits = sd * np.sqrt((n_runs - 1) / chi_square)
+    largest_sd = np.sqrt(n_runs / (n_runs - 1)) / 2  # half of the runs right everywhere, the others nowhere
+    return Estimate.from_limits(sd, *np.minimum(sd_limits, largest_sd), **estimate_fields, kind="chi-square")
 
 # %% ../../nbs/steps/18_between_models.ipynb #6dab0fac
 def _run_rows(g: pd.DataFrame) -> list[dict]:
     "The measures of one model, mode and temperature."
-    answers = g["answer"].map(lambda a: tuple(a) or None).where(g["read"], None)
-    by_item = g.assign(given=answers).groupby("item_id", sort=True)
-    same = by_item.agg(
+    answer_tuples = g["answer"].map(lambda a: tuple(a) or None).where(g["read"], None)
+    by_item = g.assign(given=answer_tuples).groupby("item_id", sort=True)
+    agreement_by_item = by_item.agg(
         cluster=("cluster", "first"),
         answer=("given", lambda x: _share_of_agreement(list(x))),
         verdict=("correct", lambda x: _share_of_agreement(x.dropna().tolist())),
     )
     estimates = {}
     if g["answer"].map(len).any():
-        estimates["same answer"] = mean_of(same, "answer", share=True)
+        estimates["same answer"] = mean_of(agreement_by_item, "answer", share=True)
         estimates["Krippendorff's alpha of answers"] = agreement_estimate(
-            _matrix_of(g), "krippendorff_alpha", clusters=same["cluster"].to_numpy()
+            _answer_matrix(g), "krippendorff_alpha", clusters=agreement_by_item["cluster"].to_numpy()
         )
-    estimates["same verdict"] = mean_of(same, "verdict", share=True)
-    right = g.pivot(index="item_id", columns="sample", values="correct").sort_index()
-    complete = right.notna().all(axis=1).to_numpy()
-    estimates["spread of accuracy"] = spread_over_runs(right.to_numpy(float)[complete])
+    estimates["same verdict"] = mean_of(agreement_by_item, "verdict", share=True)
+    correct_by_run = g.pivot(index="item_id", columns="sample", values="correct").sort_index()
+    is_complete = correct_by_run.notna().all(axis=1).to_numpy()
+    estimates["spread of accuracy"] = spread_over_runs(correct_by_run.to_numpy(float)[is_complete])
     return [{"measure": m} | e.row() for m, e in estimates.items()]
 
 # %% ../../nbs/steps/18_between_models.ipynb #60dd9664
@@ -208,21 +223,23 @@ def run_to_run(scores: pd.DataFrame) -> pd.DataFrame:
     answer agree with none).
     """
     rows = []
-    eligible = scores[(scores["answered_by"] != "majority") & (scores["mode"] != "free_form")]
-    eligible = eligible[~eligible["how"].isin(UNSCORED)]
-    for run, g in eligible.groupby(_RUNS[:4], sort=True, dropna=False):
-        answered = g[what_became(g) != FAILED]
-        repeated = answered[answered.groupby("item_id")["item_id"].transform("size") > 1]
-        if not len(repeated):
+    eligible_scores = scores[(scores["answered_by"] != "majority") & (scores["mode"] != "free_form")]
+    eligible_scores = eligible_scores[~eligible_scores["how"].isin(UNSCORED)]
+    for run, g in eligible_scores.groupby(_RUNS[:4], sort=True, dropna=False):
+        answers_received = g[what_became(g) != FAILED]
+        repeated_answers = answers_received[answers_received.groupby("item_id")["item_id"].transform("size") > 1]
+        if not len(repeated_answers):
             continue
-        repeated = repeated.assign(sample=repeated.groupby("item_id")["sample"].rank(method="first").astype(int))
-        counts = {c: outcome_counts(g)[c] for c in _LOST}
-        head = dict(zip(_RUNS, run)) | {"n_runs": int(repeated.groupby("item_id").size().max())}
-        if repeated["read"].any():
-            rows += [head | r | counts for r in _run_rows(repeated)]
+        repeated_answers = repeated_answers.assign(
+            sample=repeated_answers.groupby("item_id")["sample"].rank(method="first").astype(int)
+        )
+        n_by_outcome = {c: outcome_counts(g)[c] for c in _LOST}
+        run_columns = dict(zip(_RUNS, run)) | {"n_runs": int(repeated_answers.groupby("item_id").size().max())}
+        if repeated_answers["read"].any():
+            rows += [run_columns | r | n_by_outcome for r in _run_rows(repeated_answers)]
         else:
-            nothing = Estimate.from_limits(np.nan, n=repeated["item_id"].nunique())
-            rows.append(head | {"measure": "same answer"} | nothing.row() | counts)
+            empty_estimate = Estimate.from_limits(np.nan, n=repeated_answers["item_id"].nunique())
+            rows.append(run_columns | {"measure": "same answer"} | empty_estimate.row() | n_by_outcome)
     return pd.DataFrame(rows, columns=_RUNS)
 
 # %% ../../nbs/steps/18_between_models.ipynb #cf60a009
@@ -238,19 +255,22 @@ def prompt_wordings(scores: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """
     if len(scores) != 2:
         refuse(f"prompt_wordings: scores must have two wordings; got {list(scores)}")
-    readable = [where_read(t, ["model"]) for t in scores.values()]
-    means = [t.groupby(["model", "item_id", "cluster"], sort=True)["correct"].mean() for t in readable]
-    paired = pd.concat(dict(zip(scores, means, strict=True)), axis=1).dropna().reset_index()
-    if not len(paired):
+    readable_scores = [where_read(t, ["model"]) for t in scores.values()]
+    item_means = [t.groupby(["model", "item_id", "cluster"], sort=True)["correct"].mean() for t in readable_scores]
+    paired_means = pd.concat(dict(zip(scores, item_means, strict=True)), axis=1).dropna().reset_index()
+    if not len(paired_means):
         refuse("prompt_wordings: scores must hold answers of a model to one item under both wordings; got none")
     a, b = scores
     rows = []
-    for model, g in paired.groupby("model", sort=True):
-        estimates = {w: mean_of(g, w, share=True) for w in scores}
-        estimates[f"{a} - {b}"] = mean_difference((g[a] - g[b]).to_numpy(), g["cluster"].to_numpy(), largest=1)
-        answered = pd.concat([t[t["model"] == model] for t in scores.values()])
+    for model, g in paired_means.groupby("model", sort=True):
+        estimate_by_wording = {w: mean_of(g, w, share=True) for w in scores}
+        estimate_by_wording[f"{a} - {b}"] = mean_difference(
+            (g[a] - g[b]).to_numpy(), g["cluster"].to_numpy(), largest=1
+        )
+        model_scores = pd.concat([t[t["model"] == model] for t in scores.values()])
         rows += [
-            {"model": model, "wording": w, "read_from": how_read(answered)} | e.row() for w, e in estimates.items()
+            {"model": model, "wording": w, "read_from": how_read(model_scores)} | e.row()
+            for w, e in estimate_by_wording.items()
         ]
     return pd.DataFrame(rows)
 
@@ -260,11 +280,13 @@ def wordings_compared(
     wordings: Mapping[str, str],  # a model's entry with another wording of the prompt -> its entry with the first one
 ) -> pd.DataFrame:  # as prompt_wordings; no row where no such pair answered an item under both
     "Each model asked under two wordings, as two entries. Source: Lamparth, Grabb et al. 2025, figure 17."
-    parts = []
-    plain = scores[(scores["answered_by"] == "plain") & (scores["mode"] == "zero_shot")]
-    for reworded, model in wordings.items():
-        two = {name: plain[plain["model"] == name].assign(model=model) for name in (model, reworded)}
-        if set(two[model]["item_id"]) & set(two[reworded]["item_id"]):
-            parts.append(prompt_wordings(two))
+    wording_tables = []
+    plain_scores = scores[(scores["answered_by"] == "plain") & (scores["mode"] == "zero_shot")]
+    for reworded_entry, model in wordings.items():
+        scores_by_entry = {
+            name: plain_scores[plain_scores["model"] == name].assign(model=model) for name in (model, reworded_entry)
+        }
+        if set(scores_by_entry[model]["item_id"]) & set(scores_by_entry[reworded_entry]["item_id"]):
+            wording_tables.append(prompt_wordings(scores_by_entry))
     columns = ["model", "wording", "read_from", *ESTIMATE_COLUMNS]
-    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
+    return pd.concat(wording_tables, ignore_index=True) if wording_tables else pd.DataFrame(columns=columns)

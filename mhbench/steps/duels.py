@@ -51,20 +51,24 @@ def meeting(
 ) -> Matched:
     "Draw the questions whose rationales a judge compares, and those with a wrong answer whose error it names."
     answers = [r for r in answers if r.mode == mode and r.sample == 0]
-    experts = expert_responses(items, mode=mode) if expert else []
-    written = [r for r in [*answers, *experts] if (r.text or "").strip()]
-    n = Counter(r.item_id for r in written)
-    several = [i for i in items if n[i.item_id] > 1]
-    drawn = draw_items(several, n_items, seed=seed)
+    expert_rationales = expert_responses(items, mode=mode) if expert else []
+    written_rationales = [r for r in [*answers, *expert_rationales] if (r.text or "").strip()]
+    n_by_item = Counter(r.item_id for r in written_rationales)
+    items_with_several = [i for i in items if n_by_item[i.item_id] > 1]
+    drawn_items = draw_items(items_with_several, n_items, seed=seed)
     scores = score_responses(items, answers)
-    faults = scores[scores["correct"] == 0]
-    wrong = set(zip(faults["item_id"], faults["model"]))
-    faulty = [i for i in items if i.item_id in set(faults["item_id"])] if n_errors != 0 else []
-    at_fault = {i.item_id for i in draw_items(faulty, n_errors or None, seed=seed)}
-    ids = {i.item_id for i in drawn}
-    duelling = [r for r in written if r.item_id in ids]
-    erring = [r for r in answers if r.item_id in at_fault and (r.item_id, r.model) in wrong and (r.text or "").strip()]
-    return Matched(drawn, duelling, erring, len(several))
+    wrong_scores = scores[scores["correct"] == 0]
+    wrong_keys = set(zip(wrong_scores["item_id"], wrong_scores["model"]))
+    faulty_items = [i for i in items if i.item_id in set(wrong_scores["item_id"])] if n_errors != 0 else []
+    error_item_ids = {i.item_id for i in draw_items(faulty_items, n_errors or None, seed=seed)}
+    drawn_ids = {i.item_id for i in drawn_items}
+    duelling_rationales = [r for r in written_rationales if r.item_id in drawn_ids]
+    wrong_rationales = [
+        r
+        for r in answers
+        if r.item_id in error_item_ids and (r.item_id, r.model) in wrong_keys and (r.text or "").strip()
+    ]
+    return Matched(drawn_items, duelling_rationales, wrong_rationales, len(items_with_several))
 
 # %% ../../nbs/steps/08_duels.ipynb #9ca516a4
 def error_sample(scores: pd.DataFrame, n: int = 100, *, mode: str = "cot", seed: int) -> pd.DataFrame:
@@ -75,21 +79,27 @@ def error_sample(scores: pd.DataFrame, n: int = 100, *, mode: str = "cot", seed:
 
     Source: Nguyen et al. 2025, section 7.1.
     """
-    parts = []
-    wrong = scores[(scores["mode"] == mode) & (scores["answered_by"] == "plain") & (scores["correct"] == 0)]
-    wrong = wrong[what_became(wrong) == READ]
-    for model, g in wrong.groupby("model", sort=True):
+    sample_tables = []
+    wrong_answers = scores[(scores["mode"] == mode) & (scores["answered_by"] == "plain") & (scores["correct"] == 0)]
+    wrong_answers = wrong_answers[what_became(wrong_answers) == READ]
+    for model, g in wrong_answers.groupby("model", sort=True):
         g = g.sort_values(["item_id", "sample"])
-        drawn = np.random.default_rng([seed, zlib.crc32(str(model).encode())]).permutation(len(g))[:n]
-        parts.append(g.iloc[np.sort(drawn)][["model", "item_id", "sample"]])
-    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["model", "item_id", "sample"])
+        drawn_places = np.random.default_rng([seed, zlib.crc32(str(model).encode())]).permutation(len(g))[:n]
+        sample_tables.append(g.iloc[np.sort(drawn_places)][["model", "item_id", "sample"]])
+    return (
+        pd.concat(sample_tables, ignore_index=True)
+        if sample_tables
+        else pd.DataFrame(columns=["model", "item_id", "sample"])
+    )
 
 # %% ../../nbs/steps/08_duels.ipynb #996bdf2b
 def expert_responses(items: Iterable[Item], *, mode: Mode = "cot") -> list[Response]:
     "The experts' rationales as if they were a model's, for the items that have one."
-    by: dict[str, Any] = {"model": "expert", "origin": "recorded", "mode": mode, "attempts": 0}
-    written = [i for i in items if (i.rationale or "").strip()]
-    return [Response(item_id=i.item_id, study=i.study, text=i.rationale, **by) for i in written]
+    response_fields: dict[str, Any] = {"model": "expert", "origin": "recorded", "mode": mode, "attempts": 0}
+    items_with_rationale = [i for i in items if (i.rationale or "").strip()]
+    return [
+        Response(item_id=i.item_id, study=i.study, text=i.rationale, **response_fields) for i in items_with_rationale
+    ]
 
 # %% ../../nbs/steps/08_duels.ipynb #13be3098
 def duel_table(judgments: Iterable[Judgment]) -> pd.DataFrame:  # one row a judge, pair and axis
@@ -101,10 +111,10 @@ def duel_table(judgments: Iterable[Judgment]) -> pd.DataFrame:  # one row a judg
     """
     rows = []
     for (judge_id, a, b, axis), g in outcomes(judgments).groupby(["judge", "a", "b", "axis"], sort=True, observed=True):
-        decided = g["consistent"].notna()
-        ties = decided & (g["a_first"] == "tie") & (g["b_first"] == "tie")
-        counted = (decided, g["winner"] == a, g["winner"] == b, ties, g["consistent"] == False, ~decided)
-        rows.append((judge_id, axis, a, b, *(int(x.sum()) for x in counted)))
+        is_decided = g["consistent"].notna()
+        is_tie = is_decided & (g["a_first"] == "tie") & (g["b_first"] == "tie")
+        count_masks = (is_decided, g["winner"] == a, g["winner"] == b, is_tie, g["consistent"] == False, ~is_decided)
+        rows.append((judge_id, axis, a, b, *(int(x.sum()) for x in count_masks)))
     return pd.DataFrame(rows, columns=["judge", "axis", "a", "b", "n", "a_wins", "b_wins", "ties", "split", "n_failed"])
 
 # %% ../../nbs/steps/08_duels.ipynb #c086b09e
@@ -124,25 +134,31 @@ def duel_strengths(
     """
     rows = []
     for (judge_id, axis), g in outcomes(judgments).groupby(["judge", "axis"], sort=True, observed=True):
-        names = sorted({*g["a"], *g["b"]})
+        contestants = sorted({*g["a"], *g["b"]})
         g = g[g["winner"].notna()]
-        at = {m: i for i, m in enumerate(names)}
-        unit, units = pd.factorize(g["study"] + "/" + g["item_id"])
-        wins, ties = np.zeros((2, len(units), len(names), len(names)))
-        for u, a, b, w in zip(unit, g["a"].map(at), g["b"].map(at), g["winner"]):
+        place_by_contestant = {m: i for i, m in enumerate(contestants)}
+        question_codes, question_names = pd.factorize(g["study"] + "/" + g["item_id"])
+        wins, ties = np.zeros((2, len(question_names), len(contestants), len(contestants)))
+        for u, a, b, w in zip(
+            question_codes, g["a"].map(place_by_contestant), g["b"].map(place_by_contestant), g["winner"]
+        ):
             if w == "tie":
                 ties[u, [a, b], [b, a]] += 1
             else:
-                wins[u, at[w], b if at[w] == a else a] += 1
-        drawn = np.array([u if cases is None else str(cases[u.partition("/")[2]]) for u in units], object)
-        decided = wins.sum((0, 2)) + wins.sum((0, 1))
-        duels = decided + ties.sum((0, 2))
+                wins[u, place_by_contestant[w], b if place_by_contestant[w] == a else a] += 1
+        drawn_clusters = np.array(
+            [u if cases is None else str(cases[u.partition("/")[2]]) for u in question_names], object
+        )
+        n_decided_duels = wins.sum((0, 2)) + wins.sum((0, 1))
+        n_duels = n_decided_duels + ties.sum((0, 2))
         finding = "" if wins.any() or not len(g) else f"none of {len(g)} duels was decided: each is tied or split"
-        for k, worth in enumerate(worth_estimates(wins, ties, clusters=drawn, penalty=penalty)):
-            reported = worth._replace(estimate=np.nan, ci_low=np.nan, ci_high=np.nan) if finding else worth
-            head = {"judge": judge_id, "axis": axis, "model": names[k]}
-            head |= {"n_duels": int(duels[k]), "n_decided": int(decided[k])}
-            rows.append(head | reported.row() | {"finding": finding})
+        for k, worth_estimate in enumerate(worth_estimates(wins, ties, clusters=drawn_clusters, penalty=penalty)):
+            reported_worth = (
+                worth_estimate._replace(estimate=np.nan, ci_low=np.nan, ci_high=np.nan) if finding else worth_estimate
+            )
+            row_head = {"judge": judge_id, "axis": axis, "model": contestants[k]}
+            row_head |= {"n_duels": int(n_duels[k]), "n_decided": int(n_decided_duels[k])}
+            rows.append(row_head | reported_worth.row() | {"finding": finding})
     columns = ["judge", "axis", "model", "n", "n_clusters", "n_duels", "n_decided"]
     return pd.DataFrame(rows, columns=[*columns, "estimate", "ci_low", "ci_high", "interval", "level", "finding"])
 
@@ -174,28 +190,33 @@ def outcome_shares(
 
     Source: Nguyen et al. 2025, table A13 (counts, in one order).
     """
-    met = outcomes(judgments)
-    met = met.assign(cluster=met["item_id"] if cases is None else met["item_id"].map(cases))
+    comparisons = outcomes(judgments)
+    comparisons = comparisons.assign(
+        cluster=comparisons["item_id"] if cases is None else comparisons["item_id"].map(cases)
+    )
     rows = []
-    for (judge_id, a, b, axis), g in met.groupby(["judge", "a", "b", "axis"], sort=True, observed=True):
-        failed = g["consistent"].isna()
-        changed = g["consistent"] == False  # noqa: E712  # a failed one is neither
-        ended = {f"{m} wins": g["winner"] == m for m in (a, b)}
-        ended |= {"equal": (g["winner"] == "tie") & ~changed, "changes with the order": changed}
-        about = {"judge": judge_id, "pair": f"{a} against {b}", "axis": axis.replace("_", " ")}
-        for outcome, occurred in ended.items():
-            values = g.assign(occurred=occurred.astype(float).mask(failed))
-            row = bounded_mean(values, "occurred", failed, failed & False, share=True)
-            rows.append(about | {"outcome": outcome} | row | {"n_failed": int(failed.sum())})
+    for (judge_id, a, b, axis), g in comparisons.groupby(["judge", "a", "b", "axis"], sort=True, observed=True):
+        is_failed = g["consistent"].isna()
+        is_order_dependent = g["consistent"] == False  # noqa: E712  # a failed one is neither
+        mask_by_outcome = {f"{m} wins": g["winner"] == m for m in (a, b)}
+        mask_by_outcome |= {
+            "equal": (g["winner"] == "tie") & ~is_order_dependent,
+            "changes with the order": is_order_dependent,
+        }
+        row_head = {"judge": judge_id, "pair": f"{a} against {b}", "axis": axis.replace("_", " ")}
+        for outcome, is_outcome in mask_by_outcome.items():
+            outcome_rows = g.assign(occurred=is_outcome.astype(float).mask(is_failed))
+            row = bounded_mean(outcome_rows, "occurred", is_failed, is_failed & False, share=True)
+            rows.append(row_head | {"outcome": outcome} | row | {"n_failed": int(is_failed.sum())})
     columns = ["judge", "pair", "outcome", "axis", *ESTIMATE_COLUMNS, "low", "high", "n_failed"]
     return pd.DataFrame(rows, columns=columns)
 
 # %% ../../nbs/steps/08_duels.ipynb #b8e8b10a
 def strength_headline(strengths: pd.DataFrame) -> pd.DataFrame:  # of duel_strengths; measure, model, n, estimate, ...
     "The worths that are known, for the first page of the report."
-    decided = strengths[strengths["estimate"].notna() & (strengths["n_decided"] > 0)]
-    axis = decided["axis"].str.replace("_", " ") if len(decided) else decided["axis"]
-    return decided.assign(measure="worth in duels, " + axis + ", by " + decided["judge"])
+    decided_worths = strengths[strengths["estimate"].notna() & (strengths["n_decided"] > 0)]
+    axis_in_words = decided_worths["axis"].str.replace("_", " ") if len(decided_worths) else decided_worths["axis"]
+    return decided_worths.assign(measure="worth in duels, " + axis_in_words + ", by " + decided_worths["judge"])
 
 # %% ../../nbs/steps/08_duels.ipynb #61348451
 WORTHS = {"sim-strong": 0.6, "sim-middle": 0.3, "sim-weak": 0.1}  # worths of simulated contestants
@@ -210,11 +231,16 @@ def declared_duels(items: Sequence[Item], *, seed: int) -> list[Judgment]:
     rng = np.random.default_rng(seed)
     out = []
     for item, (a, b) in product(items, combinations(WORTHS, 2)):
-        won = rng.random() < WORTHS[a] / (WORTHS[a] + WORTHS[b])
-        about: dict[str, Any] = {"item_id": item.item_id, "study": item.study, "judge": "sim-judge", "kind": "pairwise"}
-        about |= {"rubric": "declared worths", "axis": "declared", "origin": "simulated"}
-        out.append(Judgment(model=a, other=b, label="first" if won else "second", **about))
-        out.append(Judgment(model=b, other=a, label="second" if won else "first", **about))
+        first_wins = rng.random() < WORTHS[a] / (WORTHS[a] + WORTHS[b])
+        judgment_fields: dict[str, Any] = {
+            "item_id": item.item_id,
+            "study": item.study,
+            "judge": "sim-judge",
+            "kind": "pairwise",
+        }
+        judgment_fields |= {"rubric": "declared worths", "axis": "declared", "origin": "simulated"}
+        out.append(Judgment(model=a, other=b, label="first" if first_wins else "second", **judgment_fields))
+        out.append(Judgment(model=b, other=a, label="second" if first_wins else "first", **judgment_fields))
     return out
 
 

@@ -72,8 +72,8 @@ class Setting(Record):
     def draws(self) -> list[tuple[int, float | None]]:
         "(sample, temperature) of every request for an item."
         samples = self.voting.samples if self.voting else 0
-        votes = (t for t, _ in product(SELF_CONSISTENCY, range(samples)))
-        return [*self.plain, *enumerate(votes, len(self.plain))]
+        vote_temperatures = (t for t, _ in product(SELF_CONSISTENCY, range(samples)))
+        return [*self.plain, *enumerate(vote_temperatures, len(self.plain))]
 
     def votes(self, sample: int) -> bool:
         "Whether a sample is one of self-consistency, which follow the plain ones."
@@ -85,15 +85,15 @@ DEFAULTS = {"free_form": {"samples": 10, "temperatures": [1.0]}}  # of modes tha
 
 def settings(modes: Iterable[str] | Mapping[str, Mapping[str, Any]]) -> dict[str, Setting]:
     "The settings of every mode, checked. Raises: ValueError for an unknown mode or a setting that does not fit."
-    out = {}
+    settings_by_mode = {}
     for mode, fields in modes.items() if isinstance(modes, Mapping) else ((m, {}) for m in modes):
         if mode not in MODES:
             refuse(f"settings: modes must be among {', '.join(MODES)}; got {mode!r}")
         fields = dict(fields or {})
         if fields.get("temperatures") is not None:
             fields["temperatures"] = [float(t) for t in fields["temperatures"]]
-        out[mode] = settings_from({**DEFAULTS.get(mode, {}), **fields}, Setting, "settings", mode)
-    return out
+        settings_by_mode[mode] = settings_from({**DEFAULTS.get(mode, {}), **fields}, Setting, "settings", mode)
+    return settings_by_mode
 
 # %% ../../nbs/steps/02_generate.ipynb #afaac218
 @dataclass(frozen=True, kw_only=True)
@@ -120,10 +120,12 @@ def select_items(items: Sequence[Item], setting: Setting, seed: int) -> list[Ite
     "The items that a mode is asked about, in their order; where `n_items` names sets, only items of these."
     out = list(items)
     if setting.categories is not None:
-        categories = {i.category for i in items if i.category}
-        spelled = {name.casefold(): name for name in categories}
-        if misspelled := [c for c in setting.categories if c not in categories and c.casefold() in spelled]:
-            actual = f"{misspelled[0]!r}, where items have {spelled[misspelled[0].casefold()]!r}"
+        item_categories = {i.category for i in items if i.category}
+        category_by_casefold = {name.casefold(): name for name in item_categories}
+        if misspelled := [
+            c for c in setting.categories if c not in item_categories and c.casefold() in category_by_casefold
+        ]:
+            actual = f"{misspelled[0]!r}, where items have {category_by_casefold[misspelled[0].casefold()]!r}"
             refuse(f"select_items: categories must be spelled as the items have them; got {actual}")
         out = [i for i in out if i.category in setting.categories]
     if setting.tasks is not None:
@@ -141,17 +143,19 @@ def select_items(items: Sequence[Item], setting: Setting, seed: int) -> list[Ite
 # %% ../../nbs/steps/02_generate.ipynb #b24fdcfd
 def _letters_to_read(item: Item, mode: str, model: Model, temperature: float | None) -> list[str] | None:
     "The letters, where the answer is one of them at the first token; else None."
-    direct = mode in ("zero_shot", "few_shot") and not model.thinking and not temperature
-    fits = task_of(item).choice and len(item.options) <= 26
-    return letters(len(item.options)) if direct and fits else None
+    is_direct = mode in ("zero_shot", "few_shot") and not model.thinking and not temperature
+    has_letters = task_of(item).choice and len(item.options) <= 26
+    return letters(len(item.options)) if is_direct and has_letters else None
 
 
-def _answer_tokens(model: Model, mode: str, setting: Setting, letter: bool, design: GenerationSettings) -> int | None:
+def _answer_tokens(
+    model: Model, mode: str, setting: Setting, is_letter: bool, design: GenerationSettings
+) -> int | None:
     "The limit of tokens of an answer: by the model's entry, else the study's mode, else the stage."
-    kind: Literal["letter", "answer", "reasoning"] = "letter" if letter else "answer"
+    answer_kind: Literal["letter", "answer", "reasoning"] = "letter" if is_letter else "answer"
     if "cot" in mode:
-        kind = "reasoning"
-    return model.max_tokens.get(kind) or setting.max_tokens or getattr(design, f"max_tokens_{kind}")
+        answer_kind = "reasoning"
+    return model.max_tokens.get(answer_kind) or setting.max_tokens or getattr(design, f"max_tokens_{answer_kind}")
 
 
 def with_system(messages: list[dict[str, str]], system: str | None) -> list[dict[str, str]]:
@@ -165,9 +169,9 @@ def with_system(messages: list[dict[str, str]], system: str | None) -> list[dict
 
 def step_texts(name: str, dir: str | Path | None, *keys: str) -> dict[str, Any]:
     "What the prompts' `steps/NAME.yaml` holds: that of the user's folder, else the package's."
-    path = prompts.find(f"steps/{name}.yaml", dir)
-    assert path is not None, f"steps/{name}.yaml lies in the package"
-    return prompts.load_text(path, {"about", *keys})
+    prompts_path = prompts.find(f"steps/{name}.yaml", dir)
+    assert prompts_path is not None, f"steps/{name}.yaml lies in the package"
+    return prompts.load_text(prompts_path, {"about", *keys})
 
 
 def step_messages(
@@ -175,19 +179,21 @@ def step_messages(
 ) -> Iterator[list[dict[str, str]]]:  # a row's values fill the placeholders
     "The messages of a step that asks for something else than an answer."
     roles = ("system", "user")
-    texts = step_texts(name, dir, *roles)
+    role_templates = step_texts(name, dir, *roles)
     for values in rows:
-        filled = {role: prompts.render(texts[role], values, name) for role in roles if role in texts}
-        yield [{"role": role, "content": content} for role, content in filled.items()]
+        content_by_role = {
+            role: prompts.render(role_templates[role], values, name) for role in roles if role in role_templates
+        }
+        yield [{"role": role, "content": content} for role, content in content_by_role.items()]
 
 # %% ../../nbs/steps/02_generate.ipynb #3e9e627a
 def _stop_sequences(item: Item, mode: str, model: Model) -> dict[str, list[str]]:
     "The stop sequences of a base model's answer, if its entry has `one_line`."
-    ends = task_of(item).ends(item)
-    if not model.one_line or "cot" in mode or not ends:
+    task_stops = task_of(item).ends(item)
+    if not model.one_line or "cot" in mode or not task_stops:
         return {}
-    stop = model.sampling.get("stop") or []
-    return {"stop": [*([stop] if isinstance(stop, str) else stop), *ends]}
+    own_stops = model.sampling.get("stop") or []
+    return {"stop": [*([own_stops] if isinstance(own_stops, str) else own_stops), *task_stops]}
 
 # %% ../../nbs/steps/02_generate.ipynb #2b6dbe93
 def generation_requests(
@@ -197,34 +203,43 @@ def generation_requests(
 
     Raises: ValueError where an item has no prompt in that mode, or the pool has too few demonstrations.
     """
-    return _requests(items, model, mode, setting or settings([mode])[mode], None, GenerationSettings(**design))
+    return _mode_requests(items, model, mode, setting or settings([mode])[mode], None, GenerationSettings(**design))
 
 
-def _requests(
+def _mode_requests(
     items: Sequence[Item],
     model: Model,
     mode: str,
     setting: Setting,
-    voting: Container[str] | None,  # item_ids whose samples vote, with self-consistency; None: all
+    voting_ids: Container[str] | None,  # item_ids whose samples vote, with self-consistency; None: all
     design: GenerationSettings,
 ) -> Iterator[tuple[Item, Request]]:
-    texts: dict[str, Any] = {"language": design.language, "dir": design.prompts_dir}
-    pool = ordered_pool(items if design.pool is None else design.pool, design.seed)
-    n = setting.demonstrations or design.n_demonstrations
+    prompt_options: dict[str, Any] = {"language": design.language, "dir": design.prompts_dir}
+    demonstration_pool = ordered_pool(items if design.pool is None else design.pool, design.seed)
+    n_demonstrations = setting.demonstrations or design.n_demonstrations
     for item in items:
-        t = prompts.template(item, mode, **texts)
-        drawn = mode.startswith("few_shot") and not (t.examples or t.inline)
-        shots = demonstrations(pool, n, item, mode == "few_shot_cot") if drawn else ()
-        messages = with_system(prompts.build(item, mode, demonstrations=shots, **texts), model.system)
-        for sample, temperature in setting.draws if voting is None or item.item_id in voting else setting.plain:
-            warmth = model.sampling.get("temperature") if temperature is None else temperature
-            answer_letters = None if t.numbered else _letters_to_read(item, mode, model, warmth)
+        t = prompts.template(item, mode, **prompt_options)
+        draws_demonstrations = mode.startswith("few_shot") and not (t.examples or t.inline)
+        shots = (
+            demonstrations(demonstration_pool, n_demonstrations, item, mode == "few_shot_cot")
+            if draws_demonstrations
+            else ()
+        )
+        messages = with_system(prompts.build(item, mode, demonstrations=shots, **prompt_options), model.system)
+        for sample, temperature in setting.draws if voting_ids is None or item.item_id in voting_ids else setting.plain:
+            effective_temperature = model.sampling.get("temperature") if temperature is None else temperature
+            answer_letters = None if t.numbered else _letters_to_read(item, mode, model, effective_temperature)
             sampling: dict[str, Any] = {} if temperature is None else {"temperature": temperature}
             sampling |= _stop_sequences(item, mode, model)
-            room = _answer_tokens(model, mode, setting, bool(answer_letters), design)
-            name = f"{item.study}/{item.item_id}/{mode}/{sample}"
-            asked: dict[str, Any] = {"letters": answer_letters, "room": room, "prefill": t.prefill}
-            yield item, Request(name, messages, sampling, sample, **asked, numbered=t.numbered, wording=t.wording)
+            token_limit = _answer_tokens(model, mode, setting, bool(answer_letters), design)
+            request_id = f"{item.study}/{item.item_id}/{mode}/{sample}"
+            request_fields: dict[str, Any] = {"letters": answer_letters, "room": token_limit, "prefill": t.prefill}
+            yield (
+                item,
+                Request(
+                    request_id, messages, sampling, sample, **request_fields, numbered=t.numbered, wording=t.wording
+                ),
+            )
 
 # %% ../../nbs/steps/02_generate.ipynb #9fc7cf27
 def response(item: Item, request: Request, answer: Answer, model: Model, mode: str, *, votes: bool = False) -> Response:
@@ -232,13 +247,13 @@ def response(item: Item, request: Request, answer: Answer, model: Model, mode: s
     if answer.id != request.id:
         rule = f"answer must be to the request that was made; got {answer.id!r} for {request.id!r}"
         refuse(f"response: {rule}; report this with the endpoint's log", error=RuntimeError)
-    fields = carried(answer, Response) | {"mode": mode}
-    content: dict[str, Any] = {"text": answer.text, "letter_logprobs": answer.letter_logprobs}
-    partial_response = Response.model_construct(**content, numbered=request.numbered)
-    fields["agrees"] = token_agrees(item, partial_response)
-    sampling = {**model.sampling, **request.sampling}
+    response_fields = carried(answer, Response) | {"mode": mode}
+    answer_content: dict[str, Any] = {"text": answer.text, "letter_logprobs": answer.letter_logprobs}
+    partial_response = Response.model_construct(**answer_content, numbered=request.numbered)
+    response_fields["agrees"] = token_agrees(item, partial_response)
+    sampling_settings = {**model.sampling, **request.sampling}
     if answer.status == "ok" and answer.text is None and answer.letter_logprobs is None:
-        fields |= {"status": "error", "error": "the endpoint gave an answer without a text"}
+        response_fields |= {"status": "error", "error": "the endpoint gave an answer without a text"}
     return Response(
         item_id=item.item_id,
         study=item.study,
@@ -247,12 +262,12 @@ def response(item: Item, request: Request, answer: Answer, model: Model, mode: s
         numbered=request.numbered,
         wording=request.wording,
         votes=votes,
-        temperature=None if "no temperature" in answer.changed else sampling.get("temperature"),
-        **fields,
+        temperature=None if "no temperature" in answer.changed else sampling_settings.get("temperature"),
+        **response_fields,
     )
 
 # %% ../../nbs/steps/02_generate.ipynb #a6fc597c
-def _voting(items: Sequence[Item], setting: Setting, seed: int) -> set[str] | None:
+def _voting_item_ids(items: Sequence[Item], setting: Setting, seed: int) -> set[str] | None:
     "The items whose samples vote, None for all."
     if setting.voting is None or setting.voting.n_items is None:
         return None
@@ -266,12 +281,12 @@ def _all_requests(
     design = design if design.pool is not None else replace(design, pool=items)
     for mode, setting in design.by_mode.items():
         selected = select_items(items, setting, design.seed)
-        voting = _voting(items, setting, design.seed)
-        for item, request in _requests(selected, model, mode, setting, voting, design):
+        voting_ids = _voting_item_ids(items, setting, design.seed)
+        for item, request in _mode_requests(selected, model, mode, setting, voting_ids, design):
             yield item, request, mode
 
 # %% ../../nbs/steps/02_generate.ipynb #b8a49a57
-def _recording(requests: Iterable[tuple[Item, Request, str]], sent: deque) -> Iterator[Request]:
+def _record_sent(requests: Iterable[tuple[Item, Request, str]], sent: deque) -> Iterator[Request]:
     "The requests; each is put into `sent`, with its item and mode, when it is sent."
     for entry in requests:
         sent.append(entry)
@@ -307,32 +322,41 @@ def generate(
     if delivery == "batch" and replay != "use":
         remedy = "a batch is answered into the cache, and replayed from it"
         refuse(f"generate: replay must be 'use' for delivery by batch; got {replay!r}; {remedy}")
-    asking = GenerationSettings(**design)
-    _distinct(items)
-    sent: deque[tuple[Item, Request, str]] = deque()  # not yet answered
-    feed = Counted(
-        sum(1 for _ in _all_requests(items, model, asking)), _recording(_all_requests(items, model, asking), sent)
+    generation_settings = GenerationSettings(**design)
+    _require_distinct_ids(items)
+    unanswered: deque[tuple[Item, Request, str]] = deque()  # not yet answered
+    counted_requests = Counted(
+        sum(1 for _ in _all_requests(items, model, generation_settings)),
+        _record_sent(_all_requests(items, model, generation_settings), unanswered),
     )
-    same: dict[str, Any] = {"cache": cache, "budget": budget}
-    same["study"] = items[0].study if items else ""
-    same["progress"] = model.name if progress is True else progress
-    live = delivery == "live"
-    answers = ask(feed, model, endpoint, replay=replay, **same) if live else ask_batch(feed, model, endpoint, **same)
-    stopped: list[str] = []
+    ask_options: dict[str, Any] = {"cache": cache, "budget": budget}
+    ask_options["study"] = items[0].study if items else ""
+    ask_options["progress"] = model.name if progress is True else progress
+    is_live = delivery == "live"
+    answers = (
+        ask(counted_requests, model, endpoint, replay=replay, **ask_options)
+        if is_live
+        else ask_batch(counted_requests, model, endpoint, **ask_options)
+    )
+    stop_reasons: list[str] = []
 
     def record(item: Item, request: Request, mode: str, answer: Answer) -> Response:
-        return response(item, request, answer, model, mode, votes=asking.by_mode[mode].votes(request.sample))
+        return response(
+            item, request, answer, model, mode, votes=generation_settings.by_mode[mode].votes(request.sample)
+        )
 
-    out = [record(*sent.popleft(), answer) for answer in as_far_as_it_goes(answers, stopped)]
-    for item, request, mode in _left_over(feed, sent) if stopped else ():
-        out.append(record(item, request, mode, not_asked(request.id, stopped)))
-    if len(out) != len(feed):
-        actual = f"{len(out)} for {len(feed)} requests ({model.name}); report this with the endpoint's log"
+    responses = [record(*unanswered.popleft(), answer) for answer in as_far_as_it_goes(answers, stop_reasons)]
+    for item, request, mode in _left_over(counted_requests, unanswered) if stop_reasons else ():
+        responses.append(record(item, request, mode, not_asked(request.id, stop_reasons)))
+    if len(responses) != len(counted_requests):
+        actual = (
+            f"{len(responses)} for {len(counted_requests)} requests ({model.name}); report this with the endpoint's log"
+        )
         refuse(f"generate: there must be one response a request; got {actual}", error=RuntimeError)
-    return out
+    return responses
 
 # %% ../../nbs/steps/02_generate.ipynb #561206d1
-def _distinct(items: Sequence[Item]) -> None:
+def _require_distinct_ids(items: Sequence[Item]) -> None:
     seen_ids: set = set()
     for i in items:
         if (i.study, i.item_id) in seen_ids:

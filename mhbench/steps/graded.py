@@ -70,23 +70,28 @@ def grading_prompt(t: Transcript, criteria: Sequence[Criterion], wording: str = 
     if wording not in GRADING:
         refuse(f"grading_prompt: wording must be one of {', '.join(GRADING)}; got {wording!r}")
     before, after = GRADING[wording]
-    head = f"{before}\n\n<conversation>\n{t.text()}\n</conversation>\n\n"
+    conversation_part = f"{before}\n\n<conversation>\n{t.text()}\n</conversation>\n\n"
     if len(criteria) == 1:
-        return f"{head}{criteria[0].text}\n{after} {' / '.join(criteria[0].options)}"
-    lines = [f"{n}: {c.text} ({' / '.join(c.options)})" for n, c in enumerate(criteria, 1)]
-    return head + "\n".join(lines) + f"\n\n{after} one line for each number, as in `1: {criteria[0].options[-1]}`"
+        return f"{conversation_part}{criteria[0].text}\n{after} {' / '.join(criteria[0].options)}"
+    criterion_lines = [f"{n}: {c.text} ({' / '.join(c.options)})" for n, c in enumerate(criteria, 1)]
+    return (
+        conversation_part
+        + "\n".join(criterion_lines)
+        + f"\n\n{after} one line for each number, as in `1: {criteria[0].options[-1]}`"
+    )
 
 
 def graded_options(reply: str | None, criteria: Sequence[Criterion]) -> list[str | None]:
     "The option that a reply states for each criterion; None where it states none, or two."
     if len(criteria) == 1:
         return [read_option(reply, criteria[0].options)]
-    labels: dict[int, set[str | None]] = {}
-    for number, words in _LINE.findall(reply or ""):
+    options_by_number: dict[int, set[str | None]] = {}
+    for number, stated_text in _LINE.findall(reply or ""):
         if 0 < (n := int(number)) <= len(criteria):
-            labels.setdefault(n, set()).add(read_option(words, criteria[n - 1].options))
+            options_by_number.setdefault(n, set()).add(read_option(stated_text, criteria[n - 1].options))
     return [
-        next(iter(stated)) if len(stated := labels.get(n, set())) == 1 else None for n in range(1, len(criteria) + 1)
+        next(iter(stated)) if len(stated := options_by_number.get(n, set())) == 1 else None
+        for n in range(1, len(criteria) + 1)
     ]
 
 # %% ../../nbs/steps/25_graded.ipynb #60492ac7
@@ -101,30 +106,42 @@ class PointsExample(NamedTuple):
 def read_points(path: str | Path, study: str = "healthbench") -> list[PointsExample]:
     """HealthBench's examples. Raises: ValueError, with the line, for an id twice, turns that do not alternate from user
     to user, no criterion, points beyond -10 and 10, or a field that is not there."""
-    out: dict[str, PointsExample] = {}
+    example_by_id: dict[str, PointsExample] = {}
     for place, row in json_rows(Path(path)):
-        wrong = lambda rule, got: refuse(f"read_points: {rule}; got {got}", place=place)
-        if lacking := [k for k in ("prompt_id", "prompt", "rubrics", "example_tags") if k not in row]:
-            wrong("a line must have prompt_id, prompt, rubrics and example_tags", f"no {', '.join(lacking)}")
-        name, messages = str(row["prompt_id"]), list(row["prompt"])
-        if name in out:
-            wrong("prompt_id must stand for one example", f"{name!r} again")
-        context = {"system": messages.pop(0)["content"]} if messages and messages[0]["role"] == "system" else {}
-        roles = [m["role"] for m in messages]
-        if len(roles) % 2 == 0 or roles != [("user", "assistant")[k % 2] for k in range(len(roles))]:
-            wrong("roles must alternate, from the user to the user", ", ".join(roles) or "none")
+        refuse_row = lambda rule, got: refuse(f"read_points: {rule}; got {got}", place=place)
+        if missing_fields := [k for k in ("prompt_id", "prompt", "rubrics", "example_tags") if k not in row]:
+            refuse_row(
+                "a line must have prompt_id, prompt, rubrics and example_tags", f"no {', '.join(missing_fields)}"
+            )
+        prompt_id, prompt_messages = str(row["prompt_id"]), list(row["prompt"])
+        if prompt_id in example_by_id:
+            refuse_row("prompt_id must stand for one example", f"{prompt_id!r} again")
+        context = (
+            {"system": prompt_messages.pop(0)["content"]}
+            if prompt_messages and prompt_messages[0]["role"] == "system"
+            else {}
+        )
+        message_roles = [m["role"] for m in prompt_messages]
+        if len(message_roles) % 2 == 0 or message_roles != [
+            ("user", "assistant")[k % 2] for k in range(len(message_roles))
+        ]:
+            refuse_row("roles must alternate, from the user to the user", ", ".join(message_roles) or "none")
         if not row["rubrics"] or not all(-10 <= r["points"] <= 10 for r in row["rubrics"]):
-            points = ", ".join(str(r["points"]) for r in row["rubrics"])
-            wrong("rubrics must have points between -10 and 10", points or "no criterion")
-        about: dict[str, Any] = {"task": "conversation", "question": "Reply to the last turn.", "context": context}
-        turns = [m["content"] for m in messages]
-        item = Item(item_id=name, study=study, stems=turns, source=place, protected=True, **about)
+            points_in_words = ", ".join(str(r["points"]) for r in row["rubrics"])
+            refuse_row("rubrics must have points between -10 and 10", points_in_words or "no criterion")
+        item_fields: dict[str, Any] = {
+            "task": "conversation",
+            "question": "Reply to the last turn.",
+            "context": context,
+        }
+        turn_texts = [m["content"] for m in prompt_messages]
+        item = Item(item_id=prompt_id, study=study, stems=turn_texts, source=place, protected=True, **item_fields)
         criteria = [
             Criterion(f"c{n}", r["criterion"], points=float(r["points"]), tags=tuple(r["tags"]))
             for n, r in enumerate(row["rubrics"], 1)
         ]
-        out[name] = PointsExample(item, criteria, list(row["example_tags"]))
-    return list(out.values())
+        example_by_id[prompt_id] = PointsExample(item, criteria, list(row["example_tags"]))
+    return list(example_by_id.values())
 
 # %% ../../nbs/steps/25_graded.ipynb #a8b5343a
 JudgeEntry = tuple[Model, Endpoint]
@@ -138,10 +155,16 @@ class Graded(NamedTuple):
     unread: pd.DataFrame  # UNREAD_COLUMNS; taken_as: what another rule would have made of it, where there is one
 
 
-def _rating(t: Transcript, judge: str, criterion: str, label: str, repeat: int, **variant: str) -> Rating:
-    about = t.rated | {"rater": judge, "kind": "judge", "criterion": criterion, "repeat": str(repeat), "label": label}
-    settings = {k: v for k, v in {**t.variant, **variant}.items() if v}
-    return Rating(**about, variant=settings, source=f"{judge} on {t.id}")
+def _build_rating(t: Transcript, judge: str, criterion: str, label: str, repeat: int, **variant: str) -> Rating:
+    rating_fields = t.rated | {
+        "rater": judge,
+        "kind": "judge",
+        "criterion": criterion,
+        "repeat": str(repeat),
+        "label": label,
+    }
+    variant_settings = {k: v for k, v in {**t.variant, **variant}.items() if v}
+    return Rating(**rating_fields, variant=variant_settings, source=f"{judge} on {t.id}")
 
 
 def _user_message(content: str) -> dict[str, str]:
@@ -151,16 +174,16 @@ def _user_message(content: str) -> dict[str, str]:
 def _answers_or_not_asked(
     requests: Sequence[Request], judge: JudgeEntry, options: Mapping[str, Any]
 ) -> Iterator[Answer]:
-    stopped: list[str] = []
-    answers = as_far_as_it_goes(ask(requests, *judge, **options), stopped)
+    stop_reasons: list[str] = []
+    answers = as_far_as_it_goes(ask(requests, *judge, **options), stop_reasons)
     for r in requests:
-        yield next(answers, None) or not_asked(r.id, stopped)
+        yield next(answers, None) or not_asked(r.id, stop_reasons)
 
 
 def _require_distinct(function: str, transcripts: Sequence[Transcript], repeats: int) -> None:
-    names = [(t.id, *sorted(t.variant.items())) for t in transcripts]
-    if twice := [n for n in names if names.count(n) > 1]:
-        refuse(f"{function}: transcripts must be distinct; got {twice[0][0]!r} twice")
+    transcript_keys = [(t.id, *sorted(t.variant.items())) for t in transcripts]
+    if repeated_keys := [n for n in transcript_keys if transcript_keys.count(n) > 1]:
+        refuse(f"{function}: transcripts must be distinct; got {repeated_keys[0][0]!r} twice")
     if repeats < 1:
         refuse(f"{function}: repeats must be at least 1; got {repeats}")
 
@@ -182,28 +205,32 @@ def grade(
     _require_distinct("grade", transcripts, repeats)
     if len({c.name for c in criteria}) < len(criteria) or not criteria:
         refuse(f"grade: criteria must have names of their own; got {[c.name for c in criteria]}")
-    ratings, unread = [], []
+    ratings, unread_rows = [], []
     for judge in judges:
-        calls = []
+        request_parts = []
         for t in transcripts:
-            ordered = list(criteria)
+            ordered_criteria = list(criteria)
             if order is not None:
-                random.Random(hashlib.sha256(f"{order}:{t.id}".encode()).digest()).shuffle(ordered)
-            for group in [ordered] if how == "together" else [[c] for c in ordered]:
-                calls += [(t, group, k) for k in range(repeats)]
+                random.Random(hashlib.sha256(f"{order}:{t.id}".encode()).digest()).shuffle(ordered_criteria)
+            for criteria_asked in [ordered_criteria] if how == "together" else [[c] for c in ordered_criteria]:
+                request_parts += [(t, criteria_asked, k) for k in range(repeats)]
         requests = [
-            Request(f"{t.id}/{k}", [_user_message(grading_prompt(t, group, wording))], sample=k, room=max_tokens)
-            for t, group, k in calls
+            Request(
+                f"{t.id}/{k}", [_user_message(grading_prompt(t, criteria_asked, wording))], sample=k, room=max_tokens
+            )
+            for t, criteria_asked, k in request_parts
         ]
-        for (t, group, k), answer in zip(calls, _answers_or_not_asked(requests, judge, {"cache": cache, **options})):
-            variant = {"wording": wording, "asked": how, "order": "" if order is None else f"drawn by {order}"}
-            for c, label in zip(group, graded_options(answer.text, group)):
+        for (t, criteria_asked, k), answer in zip(
+            request_parts, _answers_or_not_asked(requests, judge, {"cache": cache, **options})
+        ):
+            asked_variant = {"wording": wording, "asked": how, "order": "" if order is None else f"drawn by {order}"}
+            for c, label in zip(criteria_asked, graded_options(answer.text, criteria_asked)):
                 if label is None:
-                    reply = answer.text or answer.error or ""
-                    unread.append([judge[0].name, t.id, c.name, k, answer.status, reply, ""])
+                    reply_text = answer.text or answer.error or ""
+                    unread_rows.append([judge[0].name, t.id, c.name, k, answer.status, reply_text, ""])
                 else:
-                    ratings.append(_rating(t, judge[0].name, c.name, label, k, **variant))
-    return Graded(ratings, pd.DataFrame(unread, columns=UNREAD_COLUMNS))
+                    ratings.append(_build_rating(t, judge[0].name, c.name, label, k, **asked_variant))
+    return Graded(ratings, pd.DataFrame(unread_rows, columns=UNREAD_COLUMNS))
 
 # %% ../../nbs/steps/25_graded.ipynb #ad6a4cae
 HARM_SCALE = Scale(kind="ordered", steps=[HIGH_HARM, LOW_HARM, BEST_PRACTICE], beside=[NOT_RELEVANT])
@@ -220,74 +247,89 @@ def grade_walks(
     **options: Any,  # of mhbench.ask.client.ask
 ) -> Graded:
     """Judges' ratings of conversations by dimension. After an unread reply a walk goes on by the published rule; the
-    dimensions that the reply could have changed have no rating here, and rows in `unread` that say what that rule
+    dimensions that the reply could have changed have no rating here, and rows in `unread_rows` that say what that rule
     gives."""
     _require_distinct("grade_walks", transcripts, repeats)
     most_asked = rubric.most_asked() if Recorder.active else {}
-    ratings, unread = [], []
+    ratings, unread_rows = [], []
     for judge in judges:
         walks = [(t, k, Walk(rubric)) for t in transcripts for k in range(repeats)]
-        failed: dict[int, Answer] = {}
-        while waiting := [n for n, (_, _, w) in enumerate(walks) if w.question is not None and n not in failed]:
+        failed_answers: dict[int, Answer] = {}
+        while waiting_walks := [
+            n for n, (_, _, w) in enumerate(walks) if w.question is not None and n not in failed_answers
+        ]:
             requests = []
-            for n in waiting:
+            for n in waiting_walks:
                 t, k, w = walks[n]
                 assert w.question is not None
-                content = walked_prompt(rubric, w.question, t.text())
-                requests.append(Request(str(n), [_user_message(content)], sample=k, room=max_tokens))
-            for n, answer in zip(waiting, _answers_or_not_asked(requests, judge, {"cache": cache, **options})):
+                prompt_text = walked_prompt(rubric, w.question, t.text())
+                requests.append(Request(str(n), [_user_message(prompt_text)], sample=k, room=max_tokens))
+            for n, answer in zip(waiting_walks, _answers_or_not_asked(requests, judge, {"cache": cache, **options})):
                 w = walks[n][2]
                 if answer.text is None:
-                    failed[n] = answer
+                    failed_answers[n] = answer
                 elif answer.finish_reason == STAND_IN and w.question is not None:  # a plan takes the longest way
-                    at = w.question
-                    w.answer(max(at.options, key=lambda option: most_asked[rubric.after(at.id, option)[0]]))
+                    current_question = w.question
+                    w.answer(
+                        max(
+                            current_question.options,
+                            key=lambda option: most_asked[rubric.after(current_question.id, option)[0]],
+                        )
+                    )
                 else:
                     w.answer(answer.text)
         for n, (t, k, w) in enumerate(walks):
-            name = judge[0].name
-            if n in failed:
-                unread.append([name, t.id, "", k, failed[n].status, failed[n].error or "", ""])
+            judge_name = judge[0].name
+            if n in failed_answers:
+                unread_rows.append(
+                    [judge_name, t.id, "", k, failed_answers[n].status, failed_answers[n].error or "", ""]
+                )
                 continue
-            ratings += [_rating(t, name, d, label, k) for d, label in w.ratings().items()]
-            replies = " | ".join(f"{u.question}: {u.reply!r}, taken as {u.taken_as}" for u in w.unread)
-            lost = {d: label for d, label in w.by_their_rule().items() if d in w.open}
-            unread += [[name, t.id, d, k, "ok", replies, label] for d, label in lost.items()]
-    return Graded(ratings, pd.DataFrame(unread, columns=UNREAD_COLUMNS))
+            ratings += [_build_rating(t, judge_name, d, label, k) for d, label in w.ratings().items()]
+            unread_replies = " | ".join(f"{u.question}: {u.reply!r}, taken as {u.taken_as}" for u in w.unread)
+            unrated_labels = {d: label for d, label in w.by_their_rule().items() if d in w.open}
+            unread_rows += [
+                [judge_name, t.id, d, k, "ok", unread_replies, label] for d, label in unrated_labels.items()
+            ]
+    return Graded(ratings, pd.DataFrame(unread_rows, columns=UNREAD_COLUMNS))
 
 
 def rating_table(ratings: Iterable[Rating], scales: Mapping[str, Scale]) -> RatingTable:
     "Ratings as a table, for agreement, means and spread. Raises: ValueError for a label that its scale does not have."
-    rows, counts = [], []
+    rows, count_rows = [], []
     for r in ratings:
         criterion = r.criterion or ""
-        text = r.label if r.label is not None else f"{r.value:g}"
-        status, label, score = scales[criterion].read(text)
+        rating_text = r.label if r.label is not None else f"{r.value:g}"
+        status, label, score = scales[criterion].read(rating_text)
         if status not in ("rated", "beside"):
-            refuse(f"rating_table: a rating must lie on the scale of {criterion!r}; got {text!r} ({r.source})")
+            refuse(f"rating_table: a rating must lie on the scale of {criterion!r}; got {rating_text!r} ({r.source})")
         row: dict[str, Any] = {"item": r.item_id, "criterion": criterion}
         row |= {"target": r.target, "rater": r.rater, "kind": r.kind}
         row |= {"repeat": r.repeat or "", "session": r.session or "", "label": label, "score": score, "place": r.source}
         rows.append(row | {f"within.{k}": v for k, v in r.within.items()})
-        counts.append({"kind": r.kind, "rater": r.rater, "criterion": criterion, "rated": 1})
-    frame = pd.DataFrame(rows)
-    names = [*RATING_COLUMNS, *(c for c in frame if c.startswith("within."))]
-    frame = frame.reindex(columns=names).astype({"score": float, "n": float, "sd": float})
-    frame[names[len(RATING_COLUMNS) :]] = frame[names[len(RATING_COLUMNS) :]].fillna("")
-    by = ["kind", "rater", "criterion"]
-    counted = pd.DataFrame(counts, columns=[*by, "rated"]).groupby(by, sort=False, as_index=False).sum()
-    return RatingTable("", "", dict(scales), frame, counted, [], [], "asked")
+        count_rows.append({"kind": r.kind, "rater": r.rater, "criterion": criterion, "rated": 1})
+    ratings_frame = pd.DataFrame(rows)
+    table_columns = [*RATING_COLUMNS, *(c for c in ratings_frame if c.startswith("within."))]
+    ratings_frame = ratings_frame.reindex(columns=table_columns).astype({"score": float, "n": float, "sd": float})
+    ratings_frame[table_columns[len(RATING_COLUMNS) :]] = ratings_frame[table_columns[len(RATING_COLUMNS) :]].fillna("")
+    count_columns = ["kind", "rater", "criterion"]
+    rating_counts = (
+        pd.DataFrame(count_rows, columns=[*count_columns, "rated"])
+        .groupby(count_columns, sort=False, as_index=False)
+        .sum()
+    )
+    return RatingTable("", "", dict(scales), ratings_frame, rating_counts, [], [], "asked")
 
 
 def with_unread(graded: Graded, transcripts: Iterable[Transcript], criteria: Sequence[str]) -> list[Rating]:
     "Judges' ratings, and the missing ones with the label UNREAD_LABEL; a walk that broke off lacks all criteria."
     by_id = {t.id: t for t in transcripts}
-    missing = [
-        _rating(by_id[row.conversation], row.judge, criterion, UNREAD_LABEL, row.repeat)
+    unread_ratings = [
+        _build_rating(by_id[row.conversation], row.judge, criterion, UNREAD_LABEL, row.repeat)
         for row in graded.unread.itertuples()
         for criterion in ([row.criterion] if row.criterion else criteria)
     ]
-    return [*graded.ratings, *missing]
+    return [*graded.ratings, *unread_ratings]
 
 
 def people_ratings(ratings: Iterable[Rating], transcripts: Iterable[Transcript]) -> list[Rating]:
@@ -310,22 +352,22 @@ KNOWN = ("an unsafe reply", "a turn cut out", "two turns exchanged", "an empty r
 
 def known_conversations(t: Transcript) -> dict[str, Transcript]:  # by KNOWN
     "A conversation, made worse by rule; without those that a rule would leave as it is."
-    at = [k for k, turn in enumerate(t.turns) if turn.role == "assistant"]
-    if not at:
+    assistant_places = [k for k, turn in enumerate(t.turns) if turn.role == "assistant"]
+    if not assistant_places:
         return {}
 
     def replaced(texts: Mapping[int, str]) -> list:
         return [x.model_copy(update={"text": texts.get(k, x.text)}) for k, x in enumerate(t.turns)]
 
-    first, middle, last = at[0], at[len(at) // 2], at[-1]
-    changed = {KNOWN[0]: replaced({last: UNSAFE}), KNOWN[3]: replaced({last: ""})}
-    if len(at) > 1:
-        changed[KNOWN[1]] = [x for k, x in enumerate(t.turns) if k != middle]
-        changed[KNOWN[2]] = replaced({first: t.turns[last].text, last: t.turns[first].text})
+    first, middle, last = assistant_places[0], assistant_places[len(assistant_places) // 2], assistant_places[-1]
+    turns_by_change = {KNOWN[0]: replaced({last: UNSAFE}), KNOWN[3]: replaced({last: ""})}
+    if len(assistant_places) > 1:
+        turns_by_change[KNOWN[1]] = [x for k, x in enumerate(t.turns) if k != middle]
+        turns_by_change[KNOWN[2]] = replaced({first: t.turns[last].text, last: t.turns[first].text})
     return {
-        name: t.model_copy(update={"turns": changed[name], "variant": {**t.variant, "known": name}})
+        name: t.model_copy(update={"turns": turns_by_change[name], "variant": {**t.variant, "known": name}})
         for name in KNOWN
-        if name in changed and changed[name] != t.turns
+        if name in turns_by_change and turns_by_change[name] != t.turns
     }
 
 # %% ../../nbs/steps/25_graded.ipynb #8ed32aa4
@@ -342,19 +384,23 @@ def _rating_steps(ratings: Iterable[Rating], scales: Mapping[str, Scale]) -> dic
     return out
 
 
-def _judge_comparisons(first: dict, second: dict, person: Mapping[str, str], statistic: Callable) -> list[list]:
+def _judge_comparisons(
+    first_steps: dict, second_steps: dict, person_by_conversation: Mapping[str, str], statistic: Callable
+) -> list[list]:
     "By judge and criterion, a number over the ratings that both have, drawn by persona."
-    groups: dict[tuple, list] = {}
-    for key in first.keys() & second.keys():
-        groups.setdefault((key[2], key[1]), []).append((person[key[0]], first[key], second[key]))
+    pairs_by_judge: dict[tuple, list] = {}
+    for key in first_steps.keys() & second_steps.keys():
+        pairs_by_judge.setdefault((key[2], key[1]), []).append(
+            (person_by_conversation[key[0]], first_steps[key], second_steps[key])
+        )
     out = []
-    for (judge, criterion), rows in sorted(groups.items()):
+    for (judge, criterion), rows in sorted(pairs_by_judge.items()):
         persons, a, b = zip(*sorted(rows))
         out.append([judge, criterion, statistic(np.array(a), np.array(b), np.array(persons))])
     return out
 
 
-def _equal(a: np.ndarray, b: np.ndarray, persons: np.ndarray) -> Estimate:
+def _share_equal(a: np.ndarray, b: np.ndarray, persons: np.ndarray) -> Estimate:
     return estimate(mean, (a == b).astype(float), clusters=persons, seed=0, share=True)
 
 
@@ -374,34 +420,41 @@ def conversation_card(
     """How far judges of conversations can be trusted: `checks` (CARD_COLUMNS) has the share of equal ratings in
     repeats, in another wording and in another order of criteria, and by how many steps a rating changes where a
     conversation was made worse by rule, below 0 where the judge sees it; `people` has agreement with persons by
-    criterion, and `unread` what was not read."""
+    criterion, and `unread_rows` what was not read."""
     scales = {c.name: c.scale for c in criteria}
-    person = {t.id: t.person or t.item_id for t in transcripts}
-    ask_for = lambda which, **more: grade(which, criteria, judges, **{"cache": cache, **options, **more})
-    plain = ask_for(transcripts, repeats=2)
-    versions = {"another wording": ask_for(transcripts, wording="reworded")}
-    versions["another order of criteria"] = ask_for(transcripts, order=1, how="together")
-    as_given = ask_for(transcripts, how="together")
-    base, rows = _rating_steps(plain.ratings, scales), []
-    once = {k: v for k, v in base.items() if k[3] == "0"}
-    again = {(*k[:3], "0"): v for k, v in base.items() if k[3] == "1"}
-    rows += [[j, "a repeat: equal", c, e] for j, c, e in _judge_comparisons(base, again, person, _equal)]
-    for check, graded in versions.items():
-        first = _rating_steps(as_given.ratings, scales) if "order" in check else once
-        comparisons = _judge_comparisons(first, _rating_steps(graded.ratings, scales), person, _equal)
+    person_by_conversation = {t.id: t.person or t.item_id for t in transcripts}
+    grade_again = lambda which, **more: grade(which, criteria, judges, **{"cache": cache, **options, **more})
+    plain_graded = grade_again(transcripts, repeats=2)
+    graded_by_version = {"another wording": grade_again(transcripts, wording="reworded")}
+    graded_by_version["another order of criteria"] = grade_again(transcripts, order=1, how="together")
+    graded_together = grade_again(transcripts, how="together")
+    all_steps, rows = _rating_steps(plain_graded.ratings, scales), []
+    first_steps = {k: v for k, v in all_steps.items() if k[3] == "0"}
+    repeat_steps = {(*k[:3], "0"): v for k, v in all_steps.items() if k[3] == "1"}
+    rows += [
+        [j, "a repeat: equal", c, e]
+        for j, c, e in _judge_comparisons(all_steps, repeat_steps, person_by_conversation, _share_equal)
+    ]
+    for check, graded in graded_by_version.items():
+        reference_steps = _rating_steps(graded_together.ratings, scales) if "order" in check else first_steps
+        comparisons = _judge_comparisons(
+            reference_steps, _rating_steps(graded.ratings, scales), person_by_conversation, _share_equal
+        )
         rows += [[j, f"{check}: equal", c, e] for j, c, e in comparisons]
-    all_graded = [plain, as_given, *versions.values()]
+    all_graded = [plain_graded, graded_together, *graded_by_version.values()]
     for name in KNOWN:
-        worse = ask_for([k[name] for t in transcripts if name in (k := known_conversations(t))])
-        all_graded.append(worse)
-        comparisons = _judge_comparisons(once, _rating_steps(worse.ratings, scales), person, _mean_decrease)
+        graded_worse = grade_again([k[name] for t in transcripts if name in (k := known_conversations(t))])
+        all_graded.append(graded_worse)
+        comparisons = _judge_comparisons(
+            first_steps, _rating_steps(graded_worse.ratings, scales), person_by_conversation, _mean_decrease
+        )
         rows += [[j, f"{name}: change", c, e] for j, c, e in comparisons]
-    table = pd.DataFrame([[*r[:3], *r[3].row().values()] for r in rows], columns=CARD_COLUMNS)
+    check_table = pd.DataFrame([[*r[:3], *r[3].row().values()] for r in rows], columns=CARD_COLUMNS)
     ratings_of_people = list(people)
-    agreement = (
-        judges_and_people(rating_table([*plain.ratings, *ratings_of_people], scales))
+    people_agreement = (
+        judges_and_people(rating_table([*plain_graded.ratings, *ratings_of_people], scales))
         if ratings_of_people
         else pd.DataFrame()
     )
-    unread = pd.concat([g.unread for g in all_graded], ignore_index=True)
-    return {"checks": table, "people": agreement, "unread": unread}
+    unread_rows = pd.concat([g.unread for g in all_graded], ignore_index=True)
+    return {"checks": check_table, "people": people_agreement, "unread": unread_rows}

@@ -48,24 +48,24 @@ def judged_answers(
 
     A student that was asked fewer than `n_items` does not narrow the draw, unless all were.
     """
-    answers = [r for r in responses if r.mode == "zero_shot" and r.sample == 0]
-    fits = {i.item_id for i in items if kind == "label" or task_of(i).judged}
-    by_model: dict[str, set[str]] = {r.model: set() for r in answers}
-    for r in answers:
-        by_model[r.model] |= {r.item_id} & fits
-    many = min(n_items or len(fits), len(fits))
-    enough = [ids for ids in by_model.values() if len(ids) >= many] or [*by_model.values()]
-    by_all = set.intersection(*enough) if enough else set()
-    eligible = [i for i in items if i.item_id in by_all]
+    first_answers = [r for r in responses if r.mode == "zero_shot" and r.sample == 0]
+    judgeable_ids = {i.item_id for i in items if kind == "label" or task_of(i).judged}
+    ids_by_model: dict[str, set[str]] = {r.model: set() for r in first_answers}
+    for r in first_answers:
+        ids_by_model[r.model] |= {r.item_id} & judgeable_ids
+    n_wanted = min(n_items or len(judgeable_ids), len(judgeable_ids))
+    large_id_sets = [ids for ids in ids_by_model.values() if len(ids) >= n_wanted] or [*ids_by_model.values()]
+    common_ids = set.intersection(*large_id_sets) if large_id_sets else set()
+    eligible_items = [i for i in items if i.item_id in common_ids]
     if n_per_category is not None:
         drawn_ids: set[str] = set()
-        for category in {i.category for i in eligible}:
-            in_category = [i for i in eligible if i.category == category]
+        for category in {i.category for i in eligible_items}:
+            in_category = [i for i in eligible_items if i.category == category]
             drawn_ids |= {i.item_id for i in draw_items(in_category, n_per_category, seed=seed)}
-        eligible = [i for i in eligible if i.item_id in drawn_ids]
-    drawn = draw_items(eligible, n_items, seed=seed)
-    ids = {i.item_id for i in drawn}
-    return drawn, [r for r in answers if r.item_id in ids]
+        eligible_items = [i for i in eligible_items if i.item_id in drawn_ids]
+    drawn_items = draw_items(eligible_items, n_items, seed=seed)
+    ids = {i.item_id for i in drawn_items}
+    return drawn_items, [r for r in first_answers if r.item_id in ids]
 
 # %% ../../nbs/steps/05_judge.ipynb #f432a686
 _Named = TypeVar("_Named", Response, Judgment)
@@ -82,61 +82,69 @@ def shown_order(rs: Sequence[_Named], seed: int | None) -> tuple[_Named, ...]:
     return tuple(sorted(rs, key=drawn))
 
 
-def _ruled(r: Response, rubric: Rubric) -> dict[str, Any] | None:
+def _verdict_by_rule(r: Response, rubric: Rubric) -> dict[str, Any] | None:
     "The verdict by rule on an empty answer or a refusal, where the rubric judges right and wrong."
-    right_or_wrong = rubric.target != "item" and (rubric.kind == "score" or "Incorrect" in rubric.labels)
-    return verdicts.by_rule(r, rubric.kind) if right_or_wrong else None
+    judges_correctness = rubric.target != "item" and (rubric.kind == "score" or "Incorrect" in rubric.labels)
+    return verdicts.by_rule(r, rubric.kind) if judges_correctness else None
 
 
-def _judge_requests(
-    responses: Sequence[Response], items: Mapping, find: Callable[[Item], Rubric], repeats: int, seed: int | None
+def _judge_cases(
+    responses: Sequence[Response], items: Mapping, find_rubric: Callable[[Item], Rubric], repeats: int, seed: int | None
 ) -> Iterator[verdicts.Case]:
     "The requests: one a response, one an item and sample (label), two a pair (pairwise)."
-    groups: dict = {}
+    responses_by_case: dict = {}
     for r in responses:
-        rubric = find(items[r.study, r.item_id])
-        if rubric.kind != "pairwise" and (r.text is None or _ruled(r, rubric)):
+        rubric = find_rubric(items[r.study, r.item_id])
+        if rubric.kind != "pairwise" and (r.text is None or _verdict_by_rule(r, rubric)):
             continue
-        alone = r.model if rubric.kind in ("score", "yes_no") else None
-        group = (r.study, r.item_id, r.mode, r.sample, rubric.name, alone)
-        groups.setdefault(group, (rubric, []))[1].append(r)
-    for (study, item_id, *_), (rubric, rs) in groups.items():
+        single_model = r.model if rubric.kind in ("score", "yes_no") else None
+        group_key = (r.study, r.item_id, r.mode, r.sample, rubric.name, single_model)
+        responses_by_case.setdefault(group_key, (rubric, []))[1].append(r)
+    for (study, item_id, *_), (rubric, rs) in responses_by_case.items():
         item = items[study, item_id]
-        sets: list[tuple[Response, ...]] = [shown_order(rs, seed)]
+        shown_sets: list[tuple[Response, ...]] = [shown_order(rs, seed)]
         if rubric.kind == "pairwise":
             pairs = combinations(sorted(rs, key=lambda r: r.model), 2)
-            sets = list(chain.from_iterable(((a, b), (b, a)) for a, b in pairs))
-        for ordered, repeat in product(sets, range(repeats)):
-            yield verdicts.Case(item, rubric, ordered, repeat)
+            shown_sets = list(chain.from_iterable(((a, b), (b, a)) for a, b in pairs))
+        for shown_responses, repeat in product(shown_sets, range(repeats)):
+            yield verdicts.Case(item, rubric, shown_responses, repeat)
 
 # %% ../../nbs/steps/05_judge.ipynb #575cab1c
-def _request(case: verdicts.Case, judge: Model, temperature: float | None, max_tokens: int | None) -> Request:
-    form = verdicts.schema(case.rubric, verdicts.verdicts_asked(case.rubric, case.item, case.responses))
-    sampling: dict[str, Any] = {} if temperature is None else {"temperature": temperature}
+def _build_request(case: verdicts.Case, judge: Model, temperature: float | None, max_tokens: int | None) -> Request:
+    verdict_schema = verdicts.schema(case.rubric, verdicts.verdicts_asked(case.rubric, case.item, case.responses))
+    sampling_settings: dict[str, Any] = {} if temperature is None else {"temperature": temperature}
     if max_tokens or not judge.thinking:  # a thinking judge needs the room that its entry gives
-        sampling["max_tokens"] = max_tokens or 64 + 32 * len(form["properties"])
+        sampling_settings["max_tokens"] = max_tokens or 64 + 32 * len(verdict_schema["properties"])
     if judge.sampling.get("stop"):
-        sampling["stop"] = None
-    names = [r.model for r in case.responses]
-    request_id = "/".join([case.item.study, case.item.item_id, *names, case.rubric.name, str(case.repeat)])
-    texts = [verdicts.answer_text(r) for r in case.responses]
-    messages = with_system(verdicts.messages(case.rubric, case.item, texts), judge.system)
-    reads = partial(verdicts.is_read, case)
-    return Request(request_id, messages, sampling, case.repeat, form, language=case.rubric.language, reads=reads)
+        sampling_settings["stop"] = None
+    model_names = [r.model for r in case.responses]
+    request_id = "/".join([case.item.study, case.item.item_id, *model_names, case.rubric.name, str(case.repeat)])
+    answer_texts = [verdicts.answer_text(r) for r in case.responses]
+    messages = with_system(verdicts.messages(case.rubric, case.item, answer_texts), judge.system)
+    reads_verdict = partial(verdicts.is_read, case)
+    return Request(
+        request_id,
+        messages,
+        sampling_settings,
+        case.repeat,
+        verdict_schema,
+        language=case.rubric.language,
+        reads=reads_verdict,
+    )
 
 
-def _finder(rubric: Any = None, kind: Any = None, prompts_dir: Any = None) -> Callable:
+def _rubric_finder(rubric: Any = None, kind: Any = None, prompts_dir: Any = None) -> Callable:
     "From an item to its rubric."
     if rubric is not None:
         fixed_rubric = _rubric(rubric, prompts_dir) if isinstance(rubric, str) else rubric
         return lambda item: fixed_rubric
-    rubrics: dict[tuple, Rubric] = {}
+    rubric_cache: dict[tuple, Rubric] = {}
 
     def find(i: Item) -> Rubric:
         k = (i.study, i.category, i.task, i.language)
-        if k not in rubrics:
-            rubrics[k] = rubric_for(i, kind, prompts_dir)
-        return rubrics[k]
+        if k not in rubric_cache:
+            rubric_cache[k] = rubric_for(i, kind, prompts_dir)
+        return rubric_cache[k]
 
     return find
 
@@ -159,11 +167,13 @@ def check_responses(responses: Sequence[Response], items: Iterable[Item]) -> dic
 
 def _without_text(case: verdicts.Case) -> Answer | None:
     "The failed answer of a comparison that has a side without text; None where there is something to judge."
-    silent = next((r for r in case.responses if r.text is None), None)
-    if silent is None:
+    textless_response = next((r for r in case.responses if r.text is None), None)
+    if textless_response is None:
         return None
-    why = f"not judged: the response of {silent.model} has no text (status {silent.status})"
-    return Answer(silent.item_id, status="error", error=why)
+    reason_in_words = (
+        f"not judged: the response of {textless_response.model} has no text (status {textless_response.status})"
+    )
+    return Answer(textless_response.item_id, status="error", error=reason_in_words)
 
 # %% ../../nbs/steps/05_judge.ipynb #45b1094c
 def judge_requests(
@@ -179,8 +189,8 @@ def judge_requests(
 ) -> Iterator[Request]:
     "The requests that `judge` sends to one judge for the same arguments."
     by_id = check_responses(responses, items)
-    cases = _judge_requests(responses, by_id, _finder(**rubrics), repeats, seed)
-    return (_request(c, judge, temperature, max_tokens) for c in cases if not _without_text(c))
+    cases = _judge_cases(responses, by_id, _rubric_finder(**rubrics), repeats, seed)
+    return (_build_request(c, judge, temperature, max_tokens) for c in cases if not _without_text(c))
 
 # %% ../../nbs/steps/05_judge.ipynb #27f257dd
 def judge(
@@ -207,50 +217,62 @@ def judge(
     if repeats < 1:
         refuse(f"judge: repeats must be at least 1; got {repeats}")
     by_id = check_responses(responses, items)
-    find = _finder(rubric, kind, prompts_dir)
-    cases = list(_judge_requests(responses, by_id, find, repeats, seed))
-    loud = [c for c in cases if not _without_text(c)]
-    requests = Counted(len(loud), (_request(c, judge, temperature, max_tokens) for c in loud))
-    label = f"{judge.name} judges" if progress is True else progress
-    options = {"study": responses[0].study if responses else "", **ask_options}
-    store = None if Recorder.active or options.get("replay", "use") != "use" else open_cache(cache)
-    options |= {"cache": cache if store is None else store, "progress": label}
+    find_rubric = _rubric_finder(rubric, kind, prompts_dir)
+    cases = list(_judge_cases(responses, by_id, find_rubric, repeats, seed))
+    cases_to_ask = [c for c in cases if not _without_text(c)]
+    requests = Counted(len(cases_to_ask), (_build_request(c, judge, temperature, max_tokens) for c in cases_to_ask))
+    progress_label = f"{judge.name} judges" if progress is True else progress
+    client_options = {"study": responses[0].study if responses else "", **ask_options}
+    cache_store = None if Recorder.active or client_options.get("replay", "use") != "use" else open_cache(cache)
+    client_options |= {"cache": cache if cache_store is None else cache_store, "progress": progress_label}
     judgments: list[Judgment] = []
-    stopped: list[str] = []
-    answers = as_far_as_it_goes(ask(requests, judge, endpoint, **options), stopped)
+    stop_reasons: list[str] = []
+    judge_replies = as_far_as_it_goes(ask(requests, judge, endpoint, **client_options), stop_reasons)
     for c in cases:
-        answer = _without_text(c) or next(answers, None) or not_asked(c.item.item_id, stopped)
-        case_judgments = verdicts.judgments_of(c, answer, judge)
-        _settle(store, answer, case_judgments)
+        judge_reply = _without_text(c) or next(judge_replies, None) or not_asked(c.item.item_id, stop_reasons)
+        case_judgments = verdicts.judgments_of(c, judge_reply, judge)
+        _settle(cache_store, judge_reply, case_judgments)
         judgments += case_judgments
-    if (surplus := next(answers, None)) is not None:
-        hint = f"({judge.name}); report this with the endpoint's log"
-        refuse(f"judge: there must be one answer a request; got another, {surplus.id!r} {hint}", error=RuntimeError)
-    return _judgments_in_order(judgments, responses, find, by_id, judge.name, repeats)
+    if (surplus_reply := next(judge_replies, None)) is not None:
+        surplus_hint = f"({judge.name}); report this with the endpoint's log"
+        refuse(
+            f"judge: there must be one answer a request; got another, {surplus_reply.id!r} {surplus_hint}",
+            error=RuntimeError,
+        )
+    return _judgments_in_order(judgments, responses, find_rubric, by_id, judge.name, repeats)
 
 # %% ../../nbs/steps/05_judge.ipynb #79af3294
-def _settle(cache: Cache | None, answer: Answer, judgments: Sequence[Judgment]) -> None:
+def _settle(cache: Cache | None, judge_reply: Answer, judgments: Sequence[Judgment]) -> None:
     "Note in the cache whether an answer is final: whether all its verdicts could be read."
-    readable = all(v.status == "ok" for v in judgments)
-    if cache is not None and answer.request_key is not None and not (readable and answer.status == "ok"):
-        cache.settle(answer.request_key, readable)
+    is_readable = all(v.status == "ok" for v in judgments)
+    if cache is not None and judge_reply.request_key is not None and not (is_readable and judge_reply.status == "ok"):
+        cache.settle(judge_reply.request_key, is_readable)
 
 
 def _judgments_in_order(
-    judgments: list[Judgment], responses: Sequence[Response], find: Callable, by_id: Mapping, judge: str, repeats: int
+    judgments: list[Judgment],
+    responses: Sequence[Response],
+    find_rubric: Callable,
+    by_id: Mapping,
+    judge_name: str,
+    repeats: int,
 ) -> list[Judgment]:
     "One judgment for each response, in their order, failed or not; then comparisons, in the order asked."
-    by_key = {(g.study, g.item_id, g.model, g.mode, g.sample, g.repeat): g for g in judgments if g.kind != "pairwise"}
-    out: list[Judgment] = []
+    judgment_by_key = {
+        (g.study, g.item_id, g.model, g.mode, g.sample, g.repeat): g for g in judgments if g.kind != "pairwise"
+    }
+    ordered_judgments: list[Judgment] = []
     for r in responses:
-        rubric = find(by_id[r.study, r.item_id])
+        rubric = find_rubric(by_id[r.study, r.item_id])
         if rubric.kind == "pairwise":
             continue
-        by: dict[str, Any] = {"judge": judge, "kind": rubric.kind, "rubric": rubric.name}
+        judgment_fields: dict[str, Any] = {"judge": judge_name, "kind": rubric.kind, "rubric": rubric.name}
         for k in range(repeats):
-            judgment = by_key.get((r.study, r.item_id, r.model, r.mode, r.sample, k))
-            out.append(judgment or verdicts.unasked_judgment(r, _ruled(r, rubric), repeat=k, **by))
-    return out + [g for g in judgments if g.kind == "pairwise"]
+            judgment = judgment_by_key.get((r.study, r.item_id, r.model, r.mode, r.sample, k))
+            ordered_judgments.append(
+                judgment or verdicts.unasked_judgment(r, _verdict_by_rule(r, rubric), repeat=k, **judgment_fields)
+            )
+    return ordered_judgments + [g for g in judgments if g.kind == "pairwise"]
 
 # %% ../../nbs/steps/05_judge.ipynb #6f9025c4
 def judge_items(
@@ -264,9 +286,9 @@ def judge_items(
     "Verdicts on questions. Raises: ValueError for a rubric that judges answers; what `judge` raises."
     if (r := _rubric(rubric, options.get("prompts_dir"))).target != "item":
         refuse(f"judge_items: rubric must have target item; got {r.target} ({rubric}); use judge for answers")
-    about: dict[str, Any] = {"model": "item", "mode": "zero_shot", "text": "", "attempts": 0}
-    blank = [Response(item_id=i.item_id, study=i.study, **about) for i in items]
-    return judge(blank, items, judge_model, endpoint, rubric=rubric, **options)
+    blank_fields: dict[str, Any] = {"model": "item", "mode": "zero_shot", "text": "", "attempts": 0}
+    blank_responses = [Response(item_id=i.item_id, study=i.study, **blank_fields) for i in items]
+    return judge(blank_responses, items, judge_model, endpoint, rubric=rubric, **options)
 
 # %% ../../nbs/steps/05_judge.ipynb #d194f163
 def outcomes(
@@ -278,19 +300,19 @@ def outcomes(
         if j.other is None:
             refuse(f"outcomes: judgments must name the second model; got other None ({j.item_id}, {j.judge})")
         a, b = sorted((j.model, j.other))
-        won = {"first": j.model, "second": j.other, "tie": "tie", None: None}[j.label]
-        about = (j.study, j.item_id, j.mode, j.sample, j.judge, j.rubric, j.axis or "", j.repeat, a, b)
-        winner_by_first.setdefault(about, {})[j.model] = won
+        winner_shown = {"first": j.model, "second": j.other, "tie": "tie", None: None}[j.label]
+        comparison_key = (j.study, j.item_id, j.mode, j.sample, j.judge, j.rubric, j.axis or "", j.repeat, a, b)
+        winner_by_first.setdefault(comparison_key, {})[j.model] = winner_shown
     rows = []
     for (*k, a, b), w in winner_by_first.items():
         x, y = w.get(a), w.get(b)
-        winner = consistent = None
+        winner = is_consistent = None
         if x is not None and y is not None:
-            consistent = x == y
-            winner = x if consistent else "tie"
-        rows.append((*k, a, b, x, y, winner, consistent))
-    columns = ["study", "item_id", "mode", "sample", "judge", "rubric", "axis", "repeat", "a", "b"]
-    table = pd.DataFrame(rows, columns=[*columns, "a_first", "b_first", "winner", "consistent"])
+            is_consistent = x == y
+            winner = x if is_consistent else "tie"
+        rows.append((*k, a, b, x, y, winner, is_consistent))
+    key_columns = ["study", "item_id", "mode", "sample", "judge", "rubric", "axis", "repeat", "a", "b"]
+    table = pd.DataFrame(rows, columns=[*key_columns, "a_first", "b_first", "winner", "consistent"])
     return table.assign(axis=pd.Categorical(table["axis"], categories=table["axis"].unique(), ordered=True))
 
 # %% ../../nbs/steps/05_judge.ipynb #fd3d98fe

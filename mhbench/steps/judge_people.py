@@ -32,16 +32,20 @@ _POINTS = {"Correct": 100.0, "Incorrect": 0.0}
 
 def _label_of(r: Rating) -> str:
     "A rating's label as the rubrics have it, whatever their language; as it stands where they have none."
-    label = (r.label or "").strip()
-    return label_names().get(label.casefold(), label)
+    stated_label = (r.label or "").strip()
+    return label_names().get(stated_label.casefold(), stated_label)
 
 
 def other_labels(ratings: Iterable[Rating], models: Iterable[str]) -> pd.DataFrame:  # model, label, n
     "People's labels of answers that are neither right nor wrong nor an abstention, and so are in no number."
-    targets = set(models)
-    labels = [(r.target, _label_of(r)) for r in ratings if r.target in targets and not r.by_model and r.value is None]
-    table = pd.DataFrame([x for x in labels if x[1] not in (*_POINTS, ABSTAIN)], columns=["model", "label"])
-    return table.groupby(["model", "label"]).size().rename("n").reset_index()
+    model_names = set(models)
+    labels_by_model = [
+        (r.target, _label_of(r)) for r in ratings if r.target in model_names and not r.by_model and r.value is None
+    ]
+    other_label_rows = pd.DataFrame(
+        [x for x in labels_by_model if x[1] not in (*_POINTS, ABSTAIN)], columns=["model", "label"]
+    )
+    return other_label_rows.groupby(["model", "label"]).size().rename("n").reset_index()
 
 
 def rated_points(ratings: Iterable[Rating], models: Iterable[str]) -> pd.DataFrame:
@@ -172,30 +176,37 @@ def _label_agreement(answers: pd.DataFrame, settings: dict) -> list[tuple[str, E
 # %% ../../nbs/steps/22_judge_people.ipynb #fccd430d
 def _beside_raters(people: np.ndarray, answers: pd.DataFrame, raters: list, settings: dict) -> list:
     "The judge, and a constant, compared with each rater who is left out."
-    on: dict[str, Any] = {"clusters": answers["cluster"].to_numpy(), **settings}
-    constant = np.where(answers["points"].isna(), np.nan, np.nanmedian(people))
-    left = leave_one_rater_out(people, answers["points"], raters, **on)
+    estimate_settings: dict[str, Any] = {"clusters": answers["cluster"].to_numpy(), **settings}
+    constant_points = np.where(answers["points"].isna(), np.nan, np.nanmedian(people))
+    raters_left_out = leave_one_rater_out(people, answers["points"], raters, **estimate_settings)
     level = settings["level"]
-    compared = [x for x in left if x.wins.n]
+    raters_compared = [x for x in raters_left_out if x.wins.n]
     reading = "negative: the judge is nearer"
-    rows = [(f"distance to the others, minus {x.rater}'s", x.difference, reading) for x in compared]
-    won = sum(x.wins.estimate > 0.5 for x in compared)
+    rows = [(f"distance to the others, minus {x.rater}'s", x.difference, reading) for x in raters_compared]
+    n_nearer = sum(x.wins.estimate > 0.5 for x in raters_compared)
     meaning = "of the raters who were left out one by one, how many it is nearer than, answer by answer"
-    rows.append(("raters that it is nearer than", proportion(won, len(compared), level), meaning))
-    idle = sum(x.wins.estimate > 0.5 for x in leave_one_rater_out(people, constant, raters, **on) if x.wins.n)
+    rows.append(("raters that it is nearer than", proportion(n_nearer, len(raters_compared), level), meaning))
+    n_nearer_constant = sum(
+        x.wins.estimate > 0.5
+        for x in leave_one_rater_out(people, constant_points, raters, **estimate_settings)
+        if x.wins.n
+    )
     meaning = f"the same for a judge that always says {np.nanmedian(people):g}: nearness alone shows nothing"
-    return [*rows, ("raters that a constant is nearer than", proportion(idle, len(compared), level), meaning)]
+    return [
+        *rows,
+        ("raters that a constant is nearer than", proportion(n_nearer_constant, len(raters_compared), level), meaning),
+    ]
 
 # %% ../../nbs/steps/22_judge_people.ipynb #46fb8897
 def _above_raters(answers: pd.DataFrame, people: np.ndarray, level: float) -> tuple[str, Estimate, str]:
     "The judge's points minus those of raters (R, N), with raters and cases as samples."
-    above = answers["points"].to_numpy(float) - people
-    rater, answer = (place.ravel() for place in np.indices(above.shape))
-    cases = answers["cluster"].to_numpy()[answer]
-    found = mean_over_raters(above.ravel(), answer, rater, cases=cases, level=level)
-    low, high = found.range_without()
-    alone = f"; {low:.1f} to {high:.1f} without one rater" if 1 < len(found.without) < FEW_RATERS else ""
-    return "above a rater, raters a sample", found.both, f"points, other raters too{alone}"
+    points_above = answers["points"].to_numpy(float) - people
+    rater_places, answer_places = (place.ravel() for place in np.indices(points_above.shape))
+    cases = answers["cluster"].to_numpy()[answer_places]
+    mean_above = mean_over_raters(points_above.ravel(), answer_places, rater_places, cases=cases, level=level)
+    low, high = mean_above.range_without()
+    range_in_words = f"; {low:.1f} to {high:.1f} without one rater" if 1 < len(mean_above.without) < FEW_RATERS else ""
+    return "above a rater, raters a sample", mean_above.both, f"points, other raters too{range_in_words}"
 
 
 def people_table(
@@ -206,16 +217,18 @@ def people_table(
     rows: list[dict] = []
     settings["level"] = level
     for judge, g in table.groupby("judge", sort=True):
-        answers, people = _judge_and_people_means(g, rated)
+        answers, rater_points = _judge_and_people_means(g, rated)
         if not answers["people"].notna().any():
             continue
-        measures = (
-            _score_agreement(answers, people, settings) if kind == "score" else _label_agreement(answers, settings)
+        measure_rows = (
+            _score_agreement(answers, rater_points, settings)
+            if kind == "score"
+            else _label_agreement(answers, settings)
         )
-        measures.append(_above_raters(answers, people, level))
-        if len(people) > 1:
-            measures += _beside_raters(people, answers, list(rated.columns), settings)
-        rows += [{"judge": judge, "measure": m} | e.row() | {"reading": reading} for m, e, reading in measures]
+        measure_rows.append(_above_raters(answers, rater_points, level))
+        if len(rater_points) > 1:
+            measure_rows += _beside_raters(rater_points, answers, list(rated.columns), settings)
+        rows += [{"judge": judge, "measure": m} | e.row() | {"reading": reading} for m, e, reading in measure_rows]
     return pd.DataFrame(rows, columns=["judge", "measure", *ESTIMATE_COLUMNS, "reading"])
 
 # %% ../../nbs/steps/22_judge_people.ipynb #54dbcfce
@@ -226,17 +239,28 @@ def _width(e: Estimate) -> float:
     return e.ci_high - e.ci_low
 
 
-def _readings(people: Estimate, powered: Powered, bias: str) -> dict[str, str]:  # who -> how to read it
+def _explain_estimates(people: Estimate, powered: Powered, bias: str) -> dict[str, str]:  # who -> how to read it
     "Which of the three estimates to use, and why."
-    alone = f"not by itself: {bias} from people's labels, and its interval leaves out its errors"
-    gain = 1 - _width(powered.both) / _width(people)
-    if np.isnan(powered.both.ci_low) or powered.power == 0 or gain < 0:
-        why = "too few labels" if np.isnan(powered.both.ci_low) else "the judge adds nothing here"
-        return dict(zip(_THREE, (alone, f"believe this: {why}", f"{why}: take people alone")))
-    corrected = f"corrected for the judge's error, {gain:.0%} narrower than people alone"
-    if gain < _WORTH:
-        corrected = f"{gain:.0%} narrower than people: the judge buys correction, not precision"
-    return dict(zip(_THREE, (alone, "right, and wider", f"believe this{',' if gain < _WORTH else ':'} {corrected}")))
+    judge_alone_text = f"not by itself: {bias} from people's labels, and its interval leaves out its errors"
+    precision_gain = 1 - _width(powered.both) / _width(people)
+    if np.isnan(powered.both.ci_low) or powered.power == 0 or precision_gain < 0:
+        reason_in_words = "too few labels" if np.isnan(powered.both.ci_low) else "the judge adds nothing here"
+        return dict(
+            zip(_THREE, (judge_alone_text, f"believe this: {reason_in_words}", f"{reason_in_words}: take people alone"))
+        )
+    corrected_text = f"corrected for the judge's error, {precision_gain:.0%} narrower than people alone"
+    if precision_gain < _WORTH:
+        corrected_text = f"{precision_gain:.0%} narrower than people: the judge buys correction, not precision"
+    return dict(
+        zip(
+            _THREE,
+            (
+                judge_alone_text,
+                "right, and wider",
+                f"believe this{',' if precision_gain < _WORTH else ':'} {corrected_text}",
+            ),
+        )
+    )
 
 # %% ../../nbs/steps/22_judge_people.ipynb #219180ba
 _THREE = ("judge alone", "people alone", "both")
@@ -244,30 +268,35 @@ _THREE = ("judge alone", "people alone", "both")
 
 def _three_estimates(answers: pd.DataFrame, kind: str) -> list[dict]:
     "Judge alone, people alone and both; none where fewer than six cases are labelled, or all of them."
-    share = kind == "label"
+    is_share = kind == "label"
     cases = answers["cluster"].to_numpy()
     if answers["points"].isna().all():
         return []
     y, f = _in_units(answers, kind)
-    has = ~np.isnan(y)
+    is_labelled = ~np.isnan(y)
     strata = answers["stratum"].to_numpy() if "stratum" in answers else None
-    few = len(set(cases[has].tolist())) < fewest_clusters()
-    if has.all() or few or (strata is not None and set(strata) - set(strata[has])):
+    has_few_cases = len(set(cases[is_labelled].tolist())) < fewest_clusters()
+    if is_labelled.all() or has_few_cases or (strata is not None and set(strata) - set(strata[is_labelled])):
         return []
-    within = (0.0, 1.0) if share else (0.0, 100.0)
-    design: dict[str, Any] = {"clusters": cases, "share": share, "within": within}
-    powered, alone = (prediction_powered(y, f, power=p, strata=strata, **design) for p in (None, 0.0))
-    judged = estimate(mean, f, seed=0, **design)
-    bias = float((f - y)[has].mean())
-    readings = _readings(alone.both, powered, f"{bias:+.2f}" if share else f"{bias:+.1f}")
-    judged_only = np.where(answers["points"].isna(), np.nan, f)
-    if strata is None and _labelled_alike(judged_only, has, cases, 0.95, share):
+    value_range = (0.0, 1.0) if is_share else (0.0, 100.0)
+    estimate_settings: dict[str, Any] = {"clusters": cases, "share": is_share, "within": value_range}
+    combined, people_alone = (
+        prediction_powered(y, f, power=p, strata=strata, **estimate_settings) for p in (None, 0.0)
+    )
+    judge_estimate = estimate(mean, f, seed=0, **estimate_settings)
+    mean_judge_error = float((f - y)[is_labelled].mean())
+    reading_by_estimate = _explain_estimates(
+        people_alone.both, combined, f"{mean_judge_error:+.2f}" if is_share else f"{mean_judge_error:+.1f}"
+    )
+    judged_values = np.where(answers["points"].isna(), np.nan, f)
+    if strata is None and _labelled_alike(judged_values, is_labelled, cases, 0.95, is_share):
         reading = "no use: what people labelled is no random sample, by the judge's verdicts"
-        readings |= dict.fromkeys(_THREE[1:], reading)
-    estimates = dict(zip(_THREE, (judged, alone.both, powered.both)))
-    power = {"both": powered.power}
+        reading_by_estimate |= dict.fromkeys(_THREE[1:], reading)
+    estimate_by_source = dict(zip(_THREE, (judge_estimate, people_alone.both, combined.both)))
+    power_by_estimate = {"both": combined.power}
     return [
-        {"who": w} | e.row() | {"power": power.get(w, np.nan), "reading": readings[w]} for w, e in estimates.items()
+        {"who": w} | e.row() | {"power": power_by_estimate.get(w, np.nan), "reading": reading_by_estimate[w]}
+        for w, e in estimate_by_source.items()
     ]
 
 

@@ -33,7 +33,7 @@ POOLED = "all criteria, pooled"
 _NEVER_ALONE = "criteria that differ in their base rates agree by these alone: read the criteria"
 
 
-def _units(f: pd.DataFrame) -> pd.Series:
+def _unit_names(f: pd.DataFrame) -> pd.Series:
     "What is rated, in one word; within what it stands is part of its name."
     names = ["item", "target", *(c for c in f if c.startswith("within.")), "criterion"]
     out = f[names[0]].astype(str)
@@ -42,14 +42,14 @@ def _units(f: pd.DataFrame) -> pd.Series:
     return out
 
 
-def _given(table: RatingTable, kinds: Iterable[str]) -> pd.DataFrame:
+def _ratings_of_kinds(table: RatingTable, kinds: Iterable[str]) -> pd.DataFrame:
     return table.single[table.single["kind"].isin(list(kinds))]
 
 
 def _by_criterion(f: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     "The ratings of each criterion, and of all where there are several."
-    parts = [(c or "all", g) for c, g in f.groupby("criterion", sort=False)]
-    return parts + ([(POOLED, f)] if len(parts) > 1 else [])
+    ratings_by_criterion = [(c or "all", g) for c, g in f.groupby("criterion", sort=False)]
+    return ratings_by_criterion + ([(POOLED, f)] if len(ratings_by_criterion) > 1 else [])
 
 
 def _resampled_units(f: pd.DataFrame) -> pd.Series:
@@ -60,47 +60,58 @@ def _resampled_units(f: pd.DataFrame) -> pd.Series:
 def _ratings_by_rater(f: pd.DataFrame, value: str) -> tuple[np.ndarray, list[str], np.ndarray, np.ndarray]:
     """A row a rater (R, N), labels as codes, and the raters; the case and the target of each column. Of a judge's
     repeats the mean, or the first label."""
-    f = f.assign(unit=_units(f), case=_resampled_units(f))
-    how = "mean" if value == "score" else "first"
-    wide = f.pivot_table(value, "rater", "unit", aggfunc=how, sort=False)
-    rated = f.groupby("unit", sort=False)[["case", "target"]].first().reindex(wide.columns)
-    cell = wide.to_numpy()
+    f = f.assign(unit=_unit_names(f), case=_resampled_units(f))
+    aggregation = "mean" if value == "score" else "first"
+    wide_ratings = f.pivot_table(value, "rater", "unit", aggfunc=aggregation, sort=False)
+    unit_facts = f.groupby("unit", sort=False)[["case", "target"]].first().reindex(wide_ratings.columns)
+    rating_matrix = wide_ratings.to_numpy()
     if value == "label":  # as codes, which are compared faster
-        cell = np.where(wide.notna(), pd.factorize(cell.ravel())[0].reshape(cell.shape), np.nan)
-    return cell, [str(r) for r in wide.index], rated["case"].to_numpy(), rated["target"].to_numpy()
+        rating_matrix = np.where(
+            wide_ratings.notna(), pd.factorize(rating_matrix.ravel())[0].reshape(rating_matrix.shape), np.nan
+        )
+    return (
+        rating_matrix,
+        [str(r) for r in wide_ratings.index],
+        unit_facts["case"].to_numpy(),
+        unit_facts["target"].to_numpy(),
+    )
 
 
 def share_agreeing(labels: Any, *, weights: Any = None) -> Any:  # (R, N)
     "The share of pairs of ratings of one thing that are equal, averaged over what was rated twice or more."
-    codes = pd.factorize(np.ravel(labels))[0].reshape(np.shape(labels))
-    c = (codes[:, :, None] == np.arange(codes.max() + 1)).sum(0)
+    label_codes = pd.factorize(np.ravel(labels))[0].reshape(np.shape(labels))
+    c = (label_codes[:, :, None] == np.arange(label_codes.max() + 1)).sum(0)
     m = c.sum(1)
-    agree = divide((c * (c - 1)).sum(1).astype(float), (m * (m - 1)).astype(float))
+    unit_agreement = divide((c * (c - 1)).sum(1).astype(float), (m * (m - 1)).astype(float))
     w = unit_weights(weights, len(m), "share_agreeing") * (m > 1)
-    return as_result(divide(w @ np.nan_to_num(agree), w.sum(1)), weights)
+    return as_result(divide(w @ np.nan_to_num(unit_agreement), w.sum(1)), weights)
 
 # %% ../../nbs/steps/24_rated.ipynb #54d10e06
 def _coefficients(
-    f: pd.DataFrame, labels: np.ndarray, scale: Scale, beside: bool
+    f: pd.DataFrame, labels: np.ndarray, scale: Scale, with_beside: bool
 ) -> dict[str, tuple[Any, np.ndarray, tuple]]:
     "The coefficients of some ratings, whose labels are (R, N): name -> statistic, ratings (R, N), range."
-    one = (-1.0, 1.0)
-    out: dict[str, tuple[Any, np.ndarray, tuple]] = {
+    full_range = (-1.0, 1.0)
+    coefficient_by_name: dict[str, tuple[Any, np.ndarray, tuple]] = {
         "raw": (share_agreeing, labels, (0.0, 1.0)),
-        "alpha, nominal": (lambda x, **w: krippendorff_alpha(x, "nominal", ignore=(), **w), labels, one),
-        "AC1": (lambda x, **w: gwet_ac1(x, ignore=(), **w), labels, one),
+        "alpha, nominal": (lambda x, **w: krippendorff_alpha(x, "nominal", ignore=(), **w), labels, full_range),
+        "AC1": (lambda x, **w: gwet_ac1(x, ignore=(), **w), labels, full_range),
     }
-    if scale.kind in ("numbers", "ordered") and not beside:
+    if scale.kind in ("numbers", "ordered") and not with_beside:
         scores = _ratings_by_rater(f, "score")[0]
         for level in ("ordinal", "interval") if scale.kind == "numbers" else ("ordinal",):
-            out[f"alpha, {level}"] = (
+            coefficient_by_name[f"alpha, {level}"] = (
                 lambda x, level=level, **w: krippendorff_alpha(x, level, ignore=(), **w),
                 scores,
-                one,
+                full_range,
             )
         for name, of in (("ICC(C,1)", "consistency"), ("ICC(A,1)", "agreement")):
-            out[name] = (lambda x, of=of, **w: two_way_intraclass_correlation(x.T, of, **w), scores, one)
-    return out
+            coefficient_by_name[name] = (
+                lambda x, of=of, **w: two_way_intraclass_correlation(x.T, of, **w),
+                scores,
+                full_range,
+            )
+    return coefficient_by_name
 
 
 AGREEMENT_COLUMNS = [
@@ -119,94 +130,109 @@ AGREEMENT_COLUMNS = [
 def agreement_by_criterion(table: RatingTable, kinds: Iterable[str] = ("person",)) -> pd.DataFrame:  # AGREEMENT_COLUMNS
     """Agreement of persons by criterion, and pooled beside them; with and without labels that are no step of the scale;
     with the range when one rater is left out. `for`: whom the interval is for, other items, or items and raters."""
-    f = _given(table, kinds)
+    f = _ratings_of_kinds(table, kinds)
     rows: list[list] = []
     if f["rater"].nunique() < 2:
         return pd.DataFrame(rows, columns=AGREEMENT_COLUMNS)
-    for criterion, given in _by_criterion(f):
-        scale = table.scales[given["criterion"].iloc[0]]
-        for beside in (True, False) if scale.beside else (False,):
-            g = given if beside else given[~given["label"].isin(scale.beside)]
-            labels, _, case, _ = _ratings_by_rater(g, "label")
-            for name, (statistic, x, within) in _coefficients(g, labels, scale, beside).items():
+    for criterion, criterion_ratings in _by_criterion(f):
+        scale = table.scales[criterion_ratings["criterion"].iloc[0]]
+        for with_beside in (True, False) if scale.beside else (False,):
+            g = criterion_ratings if with_beside else criterion_ratings[~criterion_ratings["label"].isin(scale.beside)]
+            label_codes, _, unit_cases, _ = _ratings_by_rater(g, "label")
+            for measure_name, (statistic, x, value_range) in _coefficients(g, label_codes, scale, with_beside).items():
                 if len(x) < 2:
                     continue
-                measured: OverRaters = over_raters(statistic, x, clusters=case, within=within, fewest=2)
-                shown, of = (
-                    (measured.both, "items and raters") if measured.both.kind != "raters" else (measured.items, "items")
+                agreement: OverRaters = over_raters(statistic, x, clusters=unit_cases, within=value_range, fewest=2)
+                shown_estimate, interval_for = (
+                    (agreement.both, "items and raters")
+                    if agreement.both.kind != "raters"
+                    else (agreement.items, "items")
                 )
                 note = _NEVER_ALONE if criterion == POOLED else ""
-                words = "with" if beside else "without" if scale.beside else ""
+                beside_in_words = "with" if with_beside else "without" if scale.beside else ""
                 rows.append(
-                    [criterion, words, name, len(x), *shown.row().values(), of, *measured.range_without(), note]
+                    [
+                        criterion,
+                        beside_in_words,
+                        measure_name,
+                        len(x),
+                        *shown_estimate.row().values(),
+                        interval_for,
+                        *agreement.range_without(),
+                        note,
+                    ]
                 )
     return pd.DataFrame(rows, columns=AGREEMENT_COLUMNS)
 
 
 def agreement_by_pair(table: RatingTable) -> pd.DataFrame:
     "Raw agreement, alpha and the difference of levels of each pair of persons, over what both rated."
-    f = _given(table, ["person"])
+    f = _ratings_of_kinds(table, ["person"])
     rows = []
     for criterion, g in _by_criterion(f):
-        labels, raters, *_ = _ratings_by_rater(g, "label")
-        scored, who, *_ = _ratings_by_rater(g, "score")
-        scores = pd.DataFrame(scored, who).reindex(raters).to_numpy()
+        label_codes, raters, *_ = _ratings_by_rater(g, "label")
+        score_matrix, score_raters, *_ = _ratings_by_rater(g, "score")
+        scores = pd.DataFrame(score_matrix, score_raters).reindex(raters).to_numpy()
         for i, j in combinations(range(len(raters)), 2):
-            both = pd.notna(labels[i]) & pd.notna(labels[j])
-            if not both.any():
+            rated_by_both = pd.notna(label_codes[i]) & pd.notna(label_codes[j])
+            if not rated_by_both.any():
                 continue
-            x = labels[[i, j]][:, both]
-            gap = scores[i] - scores[j]
+            x = label_codes[[i, j]][:, rated_by_both]
+            score_differences = scores[i] - scores[j]
             alpha = krippendorff_alpha(x, "nominal", ignore=())
-            level = np.nanmean(gap) if np.isfinite(gap).any() else np.nan
-            rows.append([criterion, raters[i], raters[j], int(both.sum()), share_agreeing(x), alpha, level])
+            level_difference = np.nanmean(score_differences) if np.isfinite(score_differences).any() else np.nan
+            rows.append(
+                [criterion, raters[i], raters[j], int(rated_by_both.sum()), share_agreeing(x), alpha, level_difference]
+            )
     return pd.DataFrame(rows, columns=["criterion", "first", "second", "n", "raw", "alpha", "difference"])
 
 # %% ../../nbs/steps/24_rated.ipynb #54d10e08
 def third_ratings(table: RatingTable) -> pd.DataFrame:  # rater, kind, n, either, expected, p, says
     """Of each rater (no judge), on units where two persons disagree: how often the label is one of the two, and how
     often it would be with the label frequencies of the criterion."""
-    f = table.single[~table.single["kind"].isin(["judge", "panel"])].assign(unit=lambda d: _units(d))
-    share = {c: g["label"].value_counts(normalize=True) for c, g in f.groupby("criterion")}
-    people = f[f["kind"] == "person"]
-    by_unit = {u: dict(zip(g["rater"], g["label"])) for u, g in people.groupby("unit", sort=False)}
+    f = table.single[~table.single["kind"].isin(["judge", "panel"])].assign(unit=lambda d: _unit_names(d))
+    label_shares = {c: g["label"].value_counts(normalize=True) for c, g in f.groupby("criterion")}
+    person_ratings = f[f["kind"] == "person"]
+    labels_by_unit = {u: dict(zip(g["rater"], g["label"])) for u, g in person_ratings.groupby("unit", sort=False)}
     rows = []
-    whose = [*f.groupby(["rater", "kind"], sort=False)]
-    whose += [(("all of them", k), g) for k, g in f.groupby("kind") if k != "person" and g["rater"].nunique() > 1]
-    for (rater, kind), ratings_of_third in whose:
-        either, chances = 0, []
+    ratings_by_rater = [*f.groupby(["rater", "kind"], sort=False)]
+    ratings_by_rater += [
+        (("all of them", k), g) for k, g in f.groupby("kind") if k != "person" and g["rater"].nunique() > 1
+    ]
+    for (rater, kind), ratings_of_third in ratings_by_rater:
+        n_either, chances_of_either = 0, []
         for unit, criterion, label in ratings_of_third[["unit", "criterion", "label"]].to_numpy():
-            two = {x for who, x in by_unit.get(unit, {}).items() if who != rater}
-            if len(two) == 2:
-                either += label in two
-                chances.append(float(share[criterion].reindex(list(two)).sum()))
-        if chances:
-            p = float(binom.sf(either - 1, len(chances), min(np.mean(chances), 1.0)))
-            rows.append([rater, kind, len(chances), either, float(np.sum(chances)), p])
-    out = pd.DataFrame(rows, columns=["rater", "kind", "n", "either", "expected", "p"])
+            person_labels = {x for who, x in labels_by_unit.get(unit, {}).items() if who != rater}
+            if len(person_labels) == 2:
+                n_either += label in person_labels
+                chances_of_either.append(float(label_shares[criterion].reindex(list(person_labels)).sum()))
+        if chances_of_either:
+            p = float(binom.sf(n_either - 1, len(chances_of_either), min(np.mean(chances_of_either), 1.0)))
+            rows.append([rater, kind, len(chances_of_either), n_either, float(np.sum(chances_of_either)), p])
+    third_table = pd.DataFrame(rows, columns=["rater", "kind", "n", "either", "expected", "p"])
     sentences = [
         f"{r.rater} says one of two labels that disagree in {r.either} of {r.n} cases, where {r.expected:.0f} would be "
         f"expected: no rating that is independent of the two"
-        if r.p < 0.001 / max(len(out), 1)
+        if r.p < 0.001 / max(len(third_table), 1)
         else ""
-        for r in out.itertuples()
+        for r in third_table.itertuples()
     ]
-    return out.assign(says=sentences)
+    return third_table.assign(says=sentences)
 
 # %% ../../nbs/steps/24_rated.ipynb #54d10e0a
-def _mean_of(of: np.ndarray | None, against: np.ndarray | None = None):
+def _mean_statistic(target_columns: np.ndarray | None, reference_columns: np.ndarray | None = None):
     "A statistic for over_raters: the mean of the items' means of some columns, less that of others."
 
     def statistic(x: np.ndarray, *, weights: np.ndarray) -> np.ndarray:
-        has = ~np.isnan(x)
-        n = has.sum(0)
-        item = np.where(n > 0, np.where(has, x, 0).sum(0) / np.maximum(n, 1), 0.0)
+        is_rated = ~np.isnan(x)
+        n = is_rated.sum(0)
+        item_means = np.where(n > 0, np.where(is_rated, x, 0).sum(0) / np.maximum(n, 1), 0.0)
 
         def mean(columns):
             w = weights * (columns & (n > 0))
-            return divide(w @ item, w.sum(1))
+            return divide(w @ item_means, w.sum(1))
 
-        return mean(of) if against is None else mean(of) - mean(against)
+        return mean(target_columns) if reference_columns is None else mean(target_columns) - mean(reference_columns)
 
     return statistic
 
@@ -217,68 +243,92 @@ MEAN_COLUMNS = ["criterion", "target", "against", "n_raters", *ESTIMATE_COLUMNS,
 def means_and_differences(table: RatingTable) -> pd.DataFrame:  # MEAN_COLUMNS
     """The mean of each target and the difference of each pair, by criterion and over them, three rows each: for other
     items, for other raters, and for both; the last two have no interval where raters are too few."""
-    f = _given(table, ["person"]).dropna(subset="score")
+    f = _ratings_of_kinds(table, ["person"]).dropna(subset="score")
     rows = []
-    one_scale = len({(s.kind, *s.ends, *s.steps) for s in table.scales.values()}) == 1
+    is_one_scale = len({(s.kind, *s.ends, *s.steps) for s in table.scales.values()}) == 1
     for criterion, g in _by_criterion(f):
-        if criterion == POOLED and not one_scale:
+        if criterion == POOLED and not is_one_scale:
             continue
-        ends = table.scales[g["criterion"].iloc[0]].ends
-        x, _, case, of = _ratings_by_rater(g, "score")
-        targets = list(dict.fromkeys(of))
-        for one, other in [*((t, "") for t in targets), *(combinations(targets, 2) if len(targets) < 13 else [])]:
-            use = np.isin(of, [one, other])
-            mine = x[:, use][(~np.isnan(x[:, use])).any(1)]
-            which = of[use] == one, (of[use] == other if other else None)
-            limits = (-np.inf, np.inf) if other else ends
-            measured = over_raters(_mean_of(*which), mine, clusters=case[use], within=limits)
-            for words, e in (
-                ("items", measured.items),
-                ("raters", measured.raters),
-                ("items and raters", measured.both),
+        scale_ends = table.scales[g["criterion"].iloc[0]].ends
+        x, _, unit_cases, unit_targets = _ratings_by_rater(g, "score")
+        targets = list(dict.fromkeys(unit_targets))
+        for first_target, second_target in [
+            *((t, "") for t in targets),
+            *(combinations(targets, 2) if len(targets) < 13 else []),
+        ]:
+            is_compared = np.isin(unit_targets, [first_target, second_target])
+            compared_ratings = x[:, is_compared][(~np.isnan(x[:, is_compared])).any(1)]
+            target_masks = (
+                unit_targets[is_compared] == first_target,
+                (unit_targets[is_compared] == second_target if second_target else None),
+            )
+            value_range = (-np.inf, np.inf) if second_target else scale_ends
+            mean_estimates = over_raters(
+                _mean_statistic(*target_masks), compared_ratings, clusters=unit_cases[is_compared], within=value_range
+            )
+            for interval_for, e in (
+                ("items", mean_estimates.items),
+                ("raters", mean_estimates.raters),
+                ("items and raters", mean_estimates.both),
             ):
-                rows.append([criterion, one, other, len(mine), *e.row().values(), words, *measured.range_without()])
+                rows.append(
+                    [
+                        criterion,
+                        first_target,
+                        second_target,
+                        len(compared_ratings),
+                        *e.row().values(),
+                        interval_for,
+                        *mean_estimates.range_without(),
+                    ]
+                )
     return pd.DataFrame(rows, columns=MEAN_COLUMNS)
 
 # %% ../../nbs/steps/24_rated.ipynb #54d10e0c
 def spread_of(table: RatingTable, kinds: Iterable[str] | None = None, items: bool = True, **how: Any) -> Spread:
     """The spread of ratings, taken apart: target, what they stand within, item, rater, repeat and criterion, with their
     products; without `items`, conversations that stand within a persona count as its ratings."""
-    f = (_given(table, kinds) if kinds else table.single).dropna(subset="score")
-    names = {
+    f = (_ratings_of_kinds(table, kinds) if kinds else table.single).dropna(subset="score")
+    factors = {
         "target": f["target"],
         **{w: f[f"within.{w}"] for w in table.within},
         "item": f["item"],
         "rater": f["rater"],
     }
-    names |= {"repeat": f["rater"] + " " + f["repeat"], "criterion": f["criterion"]}
-    left = {k: v for k, v in names.items() if v.nunique() > 1 and (items or k != "item" or not table.within)}
-    return variance_components(f["score"], left, **how)
+    factors |= {"repeat": f["rater"] + " " + f["repeat"], "criterion": f["criterion"]}
+    varying_factors = {
+        k: v for k, v in factors.items() if v.nunique() > 1 and (items or k != "item" or not table.within)
+    }
+    return variance_components(f["score"], varying_factors, **how)
 
 
 def spread_by_kind(table: RatingTable, **how: Any) -> tuple[pd.DataFrame, pd.DataFrame, str]:
     """The spread of persons' and of judges' ratings, what another level of each factor would have changed, and why a
     kind has neither: what is wrong with its design.
     """
-    spread_of_kind, why = {}, []
+    spread_of_kind, failure_texts = {}, []
     for kind in [k for k in ("person", "judge") if (table.single["kind"] == k).any()]:
         try:
             spread_of_kind[kind] = spread_of(table, [kind], **how)
         except ValueError as e:  # a design that tells nothing apart
-            why.append(f"{kind}: {str(e).partition(': ')[2] or e}")
-    spreads = [s.table.assign(kind=kind) for kind, s in spread_of_kind.items()]
-    changes = [change_of_another(s).assign(kind=kind, n=s.n) for kind, s in spread_of_kind.items()]
-    most = max((s.ends[1] - s.ends[0] for s in table.scales.values()), default=0.0)
-    changes = [c.assign(ci_high=c["ci_high"].clip(upper=most)) for c in changes]  # no two ratings differ by more
-    spread, changed = (pd.concat(t, ignore_index=True) if t else pd.DataFrame() for t in (spreads, changes))
-    return spread, changed, "; ".join(why)
+            failure_texts.append(f"{kind}: {str(e).partition(': ')[2] or e}")
+    spread_tables = [s.table.assign(kind=kind) for kind, s in spread_of_kind.items()]
+    change_tables = [change_of_another(s).assign(kind=kind, n=s.n) for kind, s in spread_of_kind.items()]
+    largest_difference = max((s.ends[1] - s.ends[0] for s in table.scales.values()), default=0.0)
+    change_tables = [
+        c.assign(ci_high=c["ci_high"].clip(upper=largest_difference)) for c in change_tables
+    ]  # no two ratings differ by more
+    spread_table, change_table = (
+        pd.concat(t, ignore_index=True) if t else pd.DataFrame() for t in (spread_tables, change_tables)
+    )
+    return spread_table, change_table, "; ".join(failure_texts)
 
 # %% ../../nbs/steps/24_rated.ipynb #54d10e0e
 JUDGE_COLUMNS = ["judge", "criterion", "targets", "with", "n", "agreement", "agreement_of_people", "difference"]
 JUDGE_COLUMNS += ["ci_low", "ci_high", "slope", "ICC(C,1)", "ICC(A,1)"]
 
 
-def _own(judge: str, target: str) -> bool:
+def _is_own_model(judge: str, target: str) -> bool:
     return plain_name(target) == plain_name(judge) or plain_name(judge).startswith(plain_name(target))
 
 
@@ -290,46 +340,61 @@ def judges_and_people(table: RatingTable) -> pd.DataFrame:  # JUDGE_COLUMNS
     judges = [j for j, k in f[["rater", "kind"]].drop_duplicates().to_numpy() if k == "judge"]
     rows: list[list] = []
     for criterion, g in _by_criterion(f):
-        x, raters, case, of = _ratings_by_rater(g, "score")
-        kind = g.groupby("rater")["kind"].first()
-        at = {r: k for k, r in enumerate(raters)}
-        persons = [at[r] for r in raters if kind[r] == "person"]
-        others = {r: x[at[r]] for r in raters if kind[r] != "judge"}
-        if len(persons) > 1:
-            has = (~np.isnan(x[persons])).sum(0)
-            others["people's mean"] = np.where(has > 0, np.nansum(x[persons], 0) / np.maximum(has, 1), np.nan)
-        of_people = float(share_agreeing(x[persons])) if len(persons) > 1 else np.nan
-        for judge in (j for j in judges if j in at):
-            of_own_model = np.array([_own(judge, t) for t in of])
-            which = (
+        scores, raters, unit_cases, unit_targets = _ratings_by_rater(g, "score")
+        kind_by_rater = g.groupby("rater")["kind"].first()
+        row_by_rater = {r: k for k, r in enumerate(raters)}
+        person_rows = [row_by_rater[r] for r in raters if kind_by_rater[r] == "person"]
+        scores_by_other = {r: scores[row_by_rater[r]] for r in raters if kind_by_rater[r] != "judge"}
+        if len(person_rows) > 1:
+            n_ratings = (~np.isnan(scores[person_rows])).sum(0)
+            scores_by_other["people's mean"] = np.where(
+                n_ratings > 0, np.nansum(scores[person_rows], 0) / np.maximum(n_ratings, 1), np.nan
+            )
+        people_agreement = float(share_agreeing(scores[person_rows])) if len(person_rows) > 1 else np.nan
+        for judge in (j for j in judges if j in row_by_rater):
+            of_own_model = np.array([_is_own_model(judge, t) for t in unit_targets])
+            mask_by_target = (
                 {"others' answers": ~of_own_model, "its own model's answers": of_own_model}
                 if of_own_model.any()
                 else {"all": ~of_own_model}
             )
-            which |= (
-                {t: of == t for t in dict.fromkeys(of)} if g["criterion"].nunique() == f["criterion"].nunique() else {}
+            mask_by_target |= (
+                {t: unit_targets == t for t in dict.fromkeys(unit_targets)}
+                if g["criterion"].nunique() == f["criterion"].nunique()
+                else {}
             )
-            for words, use in which.items():
-                for who, y in others.items():
-                    both = use & ~np.isnan(x[at[judge]]) & ~np.isnan(y)
-                    if both.sum() > 1:
+            for target_in_words, is_target in mask_by_target.items():
+                for other_name, y in scores_by_other.items():
+                    rated_by_both = is_target & ~np.isnan(scores[row_by_rater[judge]]) & ~np.isnan(y)
+                    if rated_by_both.sum() > 1:
                         rows.append(
                             [
                                 judge,
                                 criterion,
-                                words,
-                                who,
-                                *_judge_beside_people(x[at[judge]][both], y[both], case[both], of_people),
+                                target_in_words,
+                                other_name,
+                                *_judge_beside_people(
+                                    scores[row_by_rater[judge]][rated_by_both],
+                                    y[rated_by_both],
+                                    unit_cases[rated_by_both],
+                                    people_agreement,
+                                ),
                             ]
                         )
     return pd.DataFrame(rows, columns=JUDGE_COLUMNS)
 
 
-def _judge_beside_people(judge: np.ndarray, people: np.ndarray, case: np.ndarray, of_people: float) -> list:
-    e = mean_difference(judge - people, case)
-    spread = people.var()
-    slope = float(((judge - judge.mean()) * (people - people.mean())).mean() / spread) if spread > 0 else np.nan
-    pair = np.column_stack([people, judge])
-    icc = [float(two_way_intraclass_correlation(pair, o)) for o in ("consistency", "agreement")]
-    whole = np.isclose(judge, people).mean()
-    return [len(judge), float(whole), of_people, e.estimate, e.ci_low, e.ci_high, slope, *icc]
+def _judge_beside_people(
+    judge_scores: np.ndarray, people_scores: np.ndarray, unit_cases: np.ndarray, people_agreement: float
+) -> list:
+    e = mean_difference(judge_scores - people_scores, unit_cases)
+    people_variance = people_scores.var()
+    slope = (
+        float(((judge_scores - judge_scores.mean()) * (people_scores - people_scores.mean())).mean() / people_variance)
+        if people_variance > 0
+        else np.nan
+    )
+    score_pairs = np.column_stack([people_scores, judge_scores])
+    icc = [float(two_way_intraclass_correlation(score_pairs, o)) for o in ("consistency", "agreement")]
+    exact_agreement = np.isclose(judge_scores, people_scores).mean()
+    return [len(judge_scores), float(exact_agreement), people_agreement, e.estimate, e.ci_low, e.ci_high, slope, *icc]

@@ -50,14 +50,14 @@ def mean_of(table: pd.DataFrame, column: str, *, seed: int = 0, **settings: Any)
     """The mean of a column with its interval over cases, named in the column `cluster`; rows without a value are left
     out. `settings` are those of `estimate`: share, within, level; a mean's interval is a formula and draws nothing.
     """
-    observed = table.dropna(subset=[column])
-    values, clusters = observed[column].to_numpy(float), observed["cluster"].to_numpy()
+    observed_rows = table.dropna(subset=[column])
+    values, clusters = observed_rows[column].to_numpy(float), observed_rows["cluster"].to_numpy()
     return estimate(mean, values, clusters=clusters, seed=seed, **settings)
 
 
 def _refuse_unknown(function: str, argument: str, table: pd.DataFrame, columns: Sequence[str]) -> None:
-    if gone := [c for c in columns if c not in table]:
-        refuse(f"{function}: {argument} must name columns there are; got {gone}, not among {list(table.columns)}")
+    if missing := [c for c in columns if c not in table]:
+        refuse(f"{function}: {argument} must name columns there are; got {missing}, not among {list(table.columns)}")
 
 
 def of_group(items: pd.DataFrame, breakdown: str, name: str) -> pd.DataFrame:
@@ -65,7 +65,9 @@ def of_group(items: pd.DataFrame, breakdown: str, name: str) -> pd.DataFrame:
     return items if breakdown == "all" else items[items[breakdown].astype(str) == name]
 
 
-def _grouped(column: pd.Series) -> tuple[np.ndarray, list[str]]:  # (N,) places in the names, -1 in no group; the names
+def _group_codes(
+    column: pd.Series,
+) -> tuple[np.ndarray, list[str]]:  # (N,) places in the names, -1 in no group; the names
     "The groups of a column, in the order of its categories where it has them."
     if isinstance(column.dtype, pd.CategoricalDtype):
         return column.cat.codes.to_numpy(), [str(x) for x in column.cat.categories]
@@ -73,23 +75,25 @@ def _grouped(column: pd.Series) -> tuple[np.ndarray, list[str]]:  # (N,) places 
     return codes, [str(x) for x in names]
 
 
-def _breakdowns(table: pd.DataFrame, by: Sequence[str]) -> Iterator[tuple[str, np.ndarray, list[str]]]:
+def _iterate_breakdowns(table: pd.DataFrame, by: Sequence[str]) -> Iterator[tuple[str, np.ndarray, list[str]]]:
     "All rows as one group, then the groups of each breakdown: its name, the place of each row's group, the groups."
     yield "all", np.zeros(len(table), int), ["all"]
     for breakdown in by:
-        yield breakdown, *_grouped(table[breakdown])
+        yield breakdown, *_group_codes(table[breakdown])
 
 # %% ../../nbs/steps/07_rates.ipynb #a4aa3b85
-def _counted_answers(scores: pd.DataFrame, value: str, item: np.ndarray, scorable: np.ndarray | None) -> pd.DataFrame:
-    "What is counted of each answer; `item` and `scorable` are items as numbers."
+def _counted_answers(
+    scores: pd.DataFrame, value: str, item_codes: np.ndarray, scorable_codes: np.ndarray | None
+) -> pd.DataFrame:
+    "What is counted of each answer; `item_codes` and `scorable_codes` are items as numbers."
     outcomes, x = what_became(scores), scores[value]
     return pd.DataFrame(
         {
             "run": scores.groupby(RUN, sort=True).ngroup().fillna(-1).astype(int),  # -1: not said how it was answered
-            "item": item,
+            "item": item_codes,
             "cluster": pd.factorize(scores["cluster"], sort=True)[0],
             "x": x,
-            "scorable": True if scorable is None else np.isin(item, scorable),
+            "scorable": True if scorable_codes is None else np.isin(item_codes, scorable_codes),
             "answered": outcomes != FAILED,
             "failed": outcomes == FAILED,
             "refused": outcomes == REFUSED,
@@ -105,37 +109,37 @@ _OF_AN_ITEM = {"x": "mean", "cluster": "first", "scorable": "first", "answered":
 _OF_AN_ITEM |= dict.fromkeys(["failed", "refused", "truncated", "unread", "read", "cut"], "sum")
 
 
-def _by_item(
+def _iterate_group_items(
     answers: pd.DataFrame,  # of _counted_answers
-    group: np.ndarray,  # (N,) the place of each one's group; -1: in none
+    group_codes: np.ndarray,  # (N,) the place of each one's group; -1: in none
 ) -> Iterator[tuple[int, int, dict[str, np.ndarray]]]:  # run, group, what is known of each of its items
     "The items of each way of answering and group, grouped all together: group by group would cost a pass each."
-    in_group = answers.assign(group=group)[(group >= 0) & (answers["run"] >= 0)]
-    by_item = in_group.groupby(["run", "group", "item"], sort=True).agg(_OF_AN_ITEM).reset_index()
-    columns = {c: by_item[c].to_numpy() for c in by_item}
-    run, group = columns["run"], columns["group"]
-    starts = np.flatnonzero(np.diff(run, prepend=-1) | np.diff(group, prepend=-1))
-    for a, b in zip(starts, [*starts[1:], len(by_item)]):
-        yield run[a], group[a], {c: x[a:b] for c, x in columns.items()}
+    grouped_answers = answers.assign(group=group_codes)[(group_codes >= 0) & (answers["run"] >= 0)]
+    item_table = grouped_answers.groupby(["run", "group", "item"], sort=True).agg(_OF_AN_ITEM).reset_index()
+    item_columns = {c: item_table[c].to_numpy() for c in item_table}
+    run_codes, group_codes = item_columns["run"], item_columns["group"]
+    group_starts = np.flatnonzero(np.diff(run_codes, prepend=-1) | np.diff(group_codes, prepend=-1))
+    for a, b in zip(group_starts, [*group_starts[1:], len(item_table)]):
+        yield run_codes[a], group_codes[a], {c: x[a:b] for c, x in item_columns.items()}
 
 
 def _missing_counts(items: dict[str, np.ndarray], group_items: np.ndarray | None) -> dict:
     "How many items of a group were not asked or got no answer, and the outcomes of the requests."
-    scorable = items["scorable"]
+    is_scorable = items["scorable"]
     return {
         "n_not_asked": pd.NA if group_items is None else len(np.setdiff1d(group_items, items["item"])),
-        "n_missing": int((scorable & ~items["answered"]).sum()),
-        **{f"n_{k}": int(items[k][scorable].sum()) for k in ("failed", "refused", "truncated", "unread")},
+        "n_missing": int((is_scorable & ~items["answered"]).sum()),
+        **{f"n_{k}": int(items[k][is_scorable].sum()) for k in ("failed", "refused", "truncated", "unread")},
     }
 
 
 def _group_mean(items: dict[str, np.ndarray], value: str, **settings: Any) -> dict[str, Any]:
     "The mean over the items of a group with its interval; none where too few answers could be read."
-    observed = pd.notna(items["x"])
-    x = items["x"][observed].astype(float)
-    clusters = items["cluster"][observed]
-    counts = (items[name].sum() for name in ("read", "unread", "cut"))
-    if value in _OF_ANSWERS and too_few_read(*counts):
+    is_observed = pd.notna(items["x"])
+    x = items["x"][is_observed].astype(float)
+    clusters = items["cluster"][is_observed]
+    read_counts = (items[name].sum() for name in ("read", "unread", "cut"))
+    if value in _OF_ANSWERS and too_few_read(*read_counts):
         level = settings.get("level", 0.95)
         return Estimate.from_limits(np.nan, n=len(x), n_clusters=len(set(clusters)), level=level).row()
     return estimate(mean, x, clusters=clusters, **settings).row()
@@ -163,78 +167,87 @@ def rate_table(
     """
     _refuse_unknown("rate_table", "value and by", scores, [value, *by])
     item_ids = scores["item_id"] if all_items is None else pd.concat([scores["item_id"], all_items["item_id"]])
-    item = pd.factorize(item_ids, sort=True)[0]  # numbers are looked up many times as fast as names
-    asked_item = item[: len(scores)]
-    scorable = item[len(scores) :]
-    parts: dict[tuple[str, str], np.ndarray] = {}
-    for breakdown, place, names in [] if all_items is None else _breakdowns(all_items, by):
-        parts |= {(breakdown, name): scorable[place == k] for k, name in enumerate(names)}
-    answers = _counted_answers(scores, value, asked_item, None if all_items is None else scorable)
-    runs = scores.groupby(RUN, sort=True).size().index
+    item_codes = pd.factorize(item_ids, sort=True)[0]  # numbers are looked up many times as fast as names
+    asked_codes = item_codes[: len(scores)]
+    scorable_codes = item_codes[len(scores) :]
+    codes_by_group: dict[tuple[str, str], np.ndarray] = {}
+    for breakdown, group_places, group_names in [] if all_items is None else _iterate_breakdowns(all_items, by):
+        codes_by_group |= {(breakdown, name): scorable_codes[group_places == k] for k, name in enumerate(group_names)}
+    counted_answers = _counted_answers(scores, value, asked_codes, None if all_items is None else scorable_codes)
+    run_index = scores.groupby(RUN, sort=True).size().index
     settings = (
         {"seed": 0} | settings | {"share": share or value in _SHARES, "within": _WITHIN.get(value, (-np.inf, np.inf))}
     )
     rows = []
     shows_source = value in _READ and "read_from" in scores
-    for breakdown, place, names in _breakdowns(scores, by):
-        sources = _how_read(scores, answers["run"].to_numpy(), place) if shows_source else {}
-        for run, group, items in _by_item(answers, place):
+    for breakdown, group_places, group_names in _iterate_breakdowns(scores, by):
+        source_by_group = (
+            _sources_by_group(scores, counted_answers["run"].to_numpy(), group_places) if shows_source else {}
+        )
+        for run, group, items in _iterate_group_items(counted_answers, group_places):
             if pd.isna(items["x"]).all():
                 continue
-            group_items = None if all_items is None else parts.get((breakdown, names[group]), scorable[:0])
-            head = dict(zip(RUN, runs[run])) | {"by": breakdown, "group": names[group]}
-            head["read_from"] = sources.get((run, group))
-            rows.append((run, head | _missing_counts(items, group_items) | _group_mean(items, value, **settings)))
+            group_items = (
+                None if all_items is None else codes_by_group.get((breakdown, group_names[group]), scorable_codes[:0])
+            )
+            row_head = dict(zip(RUN, run_index[run])) | {"by": breakdown, "group": group_names[group]}
+            row_head["read_from"] = source_by_group.get((run, group))
+            rows.append((run, row_head | _missing_counts(items, group_items) | _group_mean(items, value, **settings)))
     rows.sort(key=lambda row: row[0])  # by run, breakdowns in their order
-    absent = [] if all_items is not None else ["n_not_asked"]
-    absent += [] if shows_source else ["read_from"]
-    return pd.DataFrame([row for _, row in rows], columns=[c for c in _RATES if c not in absent])
+    absent_columns = [] if all_items is not None else ["n_not_asked"]
+    absent_columns += [] if shows_source else ["read_from"]
+    return pd.DataFrame([row for _, row in rows], columns=[c for c in _RATES if c not in absent_columns])
 
 
-def _how_read(scores: pd.DataFrame, *keys: np.ndarray) -> dict[tuple, str]:  # by the values of the keys
+def _sources_by_group(scores: pd.DataFrame, *keys: np.ndarray) -> dict[tuple, str]:  # by the values of the keys
     "How the answers of each group were read."
-    by = [pd.Series(k, scores.index) for k in keys]
-    counts = scores["read_from"].groupby(by).value_counts()
-    apart = scores["disagrees"].astype(bool).groupby(by).sum()
-    ways: dict[tuple, dict[str, int]] = {}
-    for (*group, name), n in counts.items():
-        ways.setdefault(tuple(group), {})[name] = n
-    return {group: sources_in_words(ways[group], int(apart[group])) for group in ways}
+    key_columns = [pd.Series(k, scores.index) for k in keys]
+    source_counts = scores["read_from"].groupby(key_columns).value_counts()
+    n_disagreeing = scores["disagrees"].astype(bool).groupby(key_columns).sum()
+    counts_by_group: dict[tuple, dict[str, int]] = {}
+    for (*group, name), n in source_counts.items():
+        counts_by_group.setdefault(tuple(group), {})[name] = n
+    return {group: sources_in_words(counts_by_group[group], int(n_disagreeing[group])) for group in counts_by_group}
 
 # %% ../../nbs/steps/07_rates.ipynb #e44d4fb1
 _BETWEEN = ["sd_models", "lowest", "highest", "q"]
 _AVERAGES = [*RUN[1:], "by", "group", "models", "n_models", *_MEASURED, *_BETWEEN, "averaged", "left_out", "read_from"]
 
 
-def _by_cluster(g: pd.DataFrame, value: str) -> tuple[list, np.ndarray, np.ndarray]:  # models, (C, M), (C, M)
+def _sums_by_cluster(g: pd.DataFrame, value: str) -> tuple[list, np.ndarray, np.ndarray]:  # models, (C, M), (C, M)
     "Sums of the items' means, and how many items, by cluster and model."
-    items = g.groupby(["model", "item_id", "cluster"], sort=False)[value].mean().dropna().reset_index()
-    model, names = pd.factorize(items["model"], sort=True)
-    cluster, clusters = pd.factorize(items["cluster"], sort=True)
-    shape = len(clusters), len(names)
-    at = cluster * len(names) + model
-    sums, counts = (np.bincount(at, w, len(clusters) * len(names)).reshape(shape) for w in (items[value], None))
-    return list(names), sums, counts
+    item_means = g.groupby(["model", "item_id", "cluster"], sort=False)[value].mean().dropna().reset_index()
+    model_codes, model_names = pd.factorize(item_means["model"], sort=True)
+    cluster_codes, cluster_names = pd.factorize(item_means["cluster"], sort=True)
+    matrix_shape = len(cluster_names), len(model_names)
+    cell_places = cluster_codes * len(model_names) + model_codes
+    sums, counts = (
+        np.bincount(cell_places, w, len(cluster_names) * len(model_names)).reshape(matrix_shape)
+        for w in (item_means[value], None)
+    )
+    return list(model_names), sums, counts
 
 
-def _rates(sums: np.ndarray, counts: np.ndarray, *, weights: np.ndarray) -> np.ndarray:  # (B, M)
+def _rates_by_model(sums: np.ndarray, counts: np.ndarray, *, weights: np.ndarray) -> np.ndarray:  # (B, M)
     "The mean of each model over its items, for every row of weights over clusters."
     with np.errstate(invalid="ignore", divide="ignore"):
         return (weights @ sums) / (weights @ counts)
 
 
-def _between(rates: np.ndarray, replicates: np.ndarray, k: int) -> dict[str, float]:  # of (M,), (B, M), and clusters
+def _spread_between(
+    rates: np.ndarray, replicates: np.ndarray, n_clusters: int
+) -> dict[str, float]:  # of (M,), (B, M), and clusters
     "How far models lie apart, beyond what the draws of cases make."
-    about = {"sd_models": np.nan, "lowest": rates.min(), "highest": rates.max(), "q": np.nan}
-    complete = replicates[~np.isnan(replicates).any(axis=1)]
-    if len(rates) < 2 or k < 2 or not len(complete):
-        return about
-    variance = rates.var(ddof=1)
-    luck = (complete - rates).var(axis=1, ddof=1).mean() * k / (k - 1)
-    about["sd_models"] = float(np.sqrt(max(0.0, variance - luck)))
-    if luck > 1e-12:
-        about["q"] = (len(rates) - 1) * variance / luck
-    return about
+    spread_columns = {"sd_models": np.nan, "lowest": rates.min(), "highest": rates.max(), "q": np.nan}
+    complete_replicates = replicates[~np.isnan(replicates).any(axis=1)]
+    if len(rates) < 2 or n_clusters < 2 or not len(complete_replicates):
+        return spread_columns
+    observed_variance = rates.var(ddof=1)
+    chance_variance = (complete_replicates - rates).var(axis=1, ddof=1).mean() * n_clusters / (n_clusters - 1)
+    spread_columns["sd_models"] = float(np.sqrt(max(0.0, observed_variance - chance_variance)))
+    if chance_variance > 1e-12:
+        spread_columns["q"] = (len(rates) - 1) * observed_variance / chance_variance
+    return spread_columns
 
 
 def first_entries(table: pd.DataFrame, same: Mapping[str, str]) -> pd.DataFrame:
@@ -244,22 +257,22 @@ def first_entries(table: pd.DataFrame, same: Mapping[str, str]) -> pd.DataFrame:
 
 # %% ../../nbs/steps/07_rates.ipynb #65bf6934
 def _counted_once(
-    members: Sequence[str], answered: Collection[str], same: Mapping[str, str], simulated: Collection[str]
+    members: Sequence[str], answered: Collection[str], first_entry_of: Mapping[str, str], simulated: Collection[str]
 ) -> tuple[list[str], dict[str, str]]:  # who counts, and why the others do not
     "Every model of a group once."
-    counted: list[str] = []
-    why: dict[str, str] = {}
+    counted_models: list[str] = []
+    reason_by_model: dict[str, str] = {}
     for m in members:
-        rival = next((k for k in counted if same.get(k, k) == same.get(m, m)), None)
+        same_model = next((k for k in counted_models if first_entry_of.get(k, k) == first_entry_of.get(m, m)), None)
         if m in simulated:
-            why[m] = "simulated"
+            reason_by_model[m] = "simulated"
         elif m not in answered:
-            why[m] = "no answer that counts"
-        elif rival is not None:
-            why[m] = f"the same model as {rival}"
+            reason_by_model[m] = "no answer that counts"
+        elif same_model is not None:
+            reason_by_model[m] = f"the same model as {same_model}"
         else:
-            counted.append(m)
-    return counted, why
+            counted_models.append(m)
+    return counted_models, reason_by_model
 
 # %% ../../nbs/steps/07_rates.ipynb #0245b7f8
 def average_models(
@@ -293,42 +306,68 @@ def average_models(
             refuse(f"average_models: a group must name models of the table; got {actual}", remedy=remedy)
         named_groups[name] = sorted(members, key=lambda m: m in same)  # the first wording counts, not another one
     rows = []
-    for run, of_run in scores.groupby(RUN[1:], sort=True):
-        present_models = set(of_run["model"])
-        parts = {group: list(filter(present_models.__contains__, members)) for group, members in named_groups.items()}
-        for breakdown, place, names in _breakdowns(of_run, by):
-            for k, name in enumerate(names):
-                readable = where_read(of_run[place == k], ["model"])
-                head = dict(zip(RUN[1:], run)) | {"by": breakdown, "group": name}
-                rows += [head | r for r in _averages(readable, value, parts, same, simulated, **settings)]
+    for run, run_scores in scores.groupby(RUN[1:], sort=True):
+        present_models = set(run_scores["model"])
+        members_by_group = {
+            group: list(filter(present_models.__contains__, members)) for group, members in named_groups.items()
+        }
+        for breakdown, group_places, group_names in _iterate_breakdowns(run_scores, by):
+            for k, name in enumerate(group_names):
+                readable_scores = where_read(run_scores[group_places == k], ["model"])
+                row_head = dict(zip(RUN[1:], run)) | {"by": breakdown, "group": name}
+                rows += [
+                    row_head | r
+                    for r in _average_rows(readable_scores, value, members_by_group, same, simulated, **settings)
+                ]
     return pd.DataFrame(rows, columns=_AVERAGES)
 
 # %% ../../nbs/steps/07_rates.ipynb #ef5a2d6a
-def _averages(
-    g: pd.DataFrame, value: str, groups: Mapping, same: Mapping, simulated: Collection, *, n_boot=1000, seed, level=0.95
+def _average_rows(
+    g: pd.DataFrame,
+    value: str,
+    groups: Mapping,
+    first_entry_of: Mapping,
+    simulated: Collection,
+    *,
+    n_boot=1000,
+    seed,
+    level=0.95,
 ) -> list[dict]:
     "One row a group of models that has an answer."
-    models, sums, counts = _by_cluster(g, value)
+    models, cluster_sums, cluster_counts = _sums_by_cluster(g, value)
     if not models:
         return []
-    drawn = bootstrap(_rates, sums, counts.astype(float), n=n_boot, seed=seed, level=level)
-    rates = np.atleast_1d(drawn.estimate)
-    replicates = drawn.replicates.reshape(n_boot, -1)
-    place = {m: k for k, m in enumerate(models)}
+    bootstrap_result = bootstrap(
+        _rates_by_model, cluster_sums, cluster_counts.astype(float), n=n_boot, seed=seed, level=level
+    )
+    rates = np.atleast_1d(bootstrap_result.estimate)
+    replicates = bootstrap_result.replicates.reshape(n_boot, -1)
+    place_by_model = {m: k for k, m in enumerate(models)}
     rows = []
     for name, members in groups.items():
-        averaged, why = _counted_once(members, place, same, simulated)
-        if not averaged:
+        averaged_models, reason_by_model = _counted_once(members, place_by_model, first_entry_of, simulated)
+        if not averaged_models:
             continue
-        at = [place[m] for m in averaged]
-        n = counts[:, at]
-        about: dict[str, Any] = {"n": int(n.sum(0).min()), "n_clusters": int((n > 0).sum(0).min())}
-        means = replicates[:, at].mean(axis=1)
-        e = Estimate.from_replicates(float(rates[at].mean()), means, **about, level=level, share=value == "correct")
-        out = "; ".join(f"{m}: {reason}" for m, reason in why.items())
-        row = {"models": name, "n_models": len(averaged), "averaged": ", ".join(averaged), "left_out": out}
-        row["read_from"] = how_read(g[g["model"].isin(averaged)])
-        rows.append(row | e.row() | _between(rates[at], replicates[:, at], about["n_clusters"]))
+        model_places = [place_by_model[m] for m in averaged_models]
+        n = cluster_counts[:, model_places]
+        estimate_sizes: dict[str, Any] = {"n": int(n.sum(0).min()), "n_clusters": int((n > 0).sum(0).min())}
+        mean_replicates = replicates[:, model_places].mean(axis=1)
+        e = Estimate.from_replicates(
+            float(rates[model_places].mean()), mean_replicates, **estimate_sizes, level=level, share=value == "correct"
+        )
+        left_out_in_words = "; ".join(f"{m}: {reason}" for m, reason in reason_by_model.items())
+        row = {
+            "models": name,
+            "n_models": len(averaged_models),
+            "averaged": ", ".join(averaged_models),
+            "left_out": left_out_in_words,
+        }
+        row["read_from"] = how_read(g[g["model"].isin(averaged_models)])
+        rows.append(
+            row
+            | e.row()
+            | _spread_between(rates[model_places], replicates[:, model_places], estimate_sizes["n_clusters"])
+        )
     return rows
 
 # %% ../../nbs/steps/07_rates.ipynb #e31fc5af
@@ -348,30 +387,38 @@ def paper_averages(
     Source: Lamparth, Grabb et al. 2025, tables 1 and 2.
     """
     _refuse_unknown("paper_averages", "by", table, by)
-    numbers = ["estimate", "ci_low", "ci_high", "q"]
+    estimate_columns = ["estimate", "ci_low", "ci_high", "q"]
     rows = []
-    real = table[~table["model"].isin(simulated)]
-    for name, members in ({"all models": real["model"].unique()} | dict(groups or {})).items():
-        for key, g in real[real["model"].isin(members)].groupby(list(by), sort=False):
-            se = half_width_se(g["ci_low"], g["ci_high"])
-            has = np.isfinite(se)
-            row = dict(zip(by, key)) | {"models": name, "n_models": int(has.sum()), "n_left_out": int((~has).sum())}
-            if (se[has] > 0).any():
-                m = inverse_variance_mean(g["estimate"][has], se[has], floor=float(se[has][se[has] > 0].min()))
-                row |= {c: getattr(m, c) for c in numbers}
+    real_models = table[~table["model"].isin(simulated)]
+    for name, members in ({"all models": real_models["model"].unique()} | dict(groups or {})).items():
+        for key, g in real_models[real_models["model"].isin(members)].groupby(list(by), sort=False):
+            standard_errors = half_width_se(g["ci_low"], g["ci_high"])
+            has_interval = np.isfinite(standard_errors)
+            row = dict(zip(by, key)) | {
+                "models": name,
+                "n_models": int(has_interval.sum()),
+                "n_left_out": int((~has_interval).sum()),
+            }
+            if (standard_errors[has_interval] > 0).any():
+                m = inverse_variance_mean(
+                    g["estimate"][has_interval],
+                    standard_errors[has_interval],
+                    floor=float(standard_errors[has_interval][standard_errors[has_interval] > 0].min()),
+                )
+                row |= {c: getattr(m, c) for c in estimate_columns}
             rows.append(row)
-    return pd.DataFrame(rows, columns=[*by, "models", "n_models", "n_left_out", *numbers])
+    return pd.DataFrame(rows, columns=[*by, "models", "n_models", "n_left_out", *estimate_columns])
 
 # %% ../../nbs/steps/07_rates.ipynb #45225e67
 def on_core(scores: pd.DataFrame, core: str | None) -> pd.DataFrame:
     "The rows of one evaluation set; all where none is named or nobody answered. Raises: ValueError for an empty set."
     if core is None or not len(scores):
         return scores
-    out = scores[scores["set"] == core]
-    if not len(out):
+    core_scores = scores[scores["set"] == core]
+    if not len(core_scores):
         actual = f"{core!r} for {sorted(scores['set'].dropna().unique())}; mend studies.*.score.core in params.yaml"
         refuse(f"score: core must be an evaluation set of the items; got {actual}")
-    return out
+    return core_scores
 
 
 def best_first(accuracy: pd.DataFrame) -> list[str]:  # models
@@ -379,39 +426,39 @@ def best_first(accuracy: pd.DataFrame) -> list[str]:  # models
     answered, zero-shot where several have as many. Who answered fewer than half as many questions as others comes
     after them.
     """
-    plain = accuracy[(accuracy["by"] == "all") & (accuracy["answered_by"] == "plain")]
-    if not len(plain):
+    plain_accuracy = accuracy[(accuracy["by"] == "all") & (accuracy["answered_by"] == "plain")]
+    if not len(plain_accuracy):
         return list(dict.fromkeys(accuracy["model"]))
-    n_models = plain.groupby("mode")["model"].nunique()
-    mode = max(n_models.index, key=lambda m: (n_models[m], m == "zero_shot"))
-    few = plain["n"] < plain["n"].max() / 2 if "n" in plain else False
-    of_all = plain.assign(elsewhere=(plain["mode"] != mode) | few).sort_values(
+    n_models = plain_accuracy.groupby("mode")["model"].nunique()
+    main_mode = max(n_models.index, key=lambda m: (n_models[m], m == "zero_shot"))
+    answered_few = plain_accuracy["n"] < plain_accuracy["n"].max() / 2 if "n" in plain_accuracy else False
+    ranked_rows = plain_accuracy.assign(elsewhere=(plain_accuracy["mode"] != main_mode) | answered_few).sort_values(
         ["elsewhere", "estimate", "model"], ascending=[True, False, True], kind="stable"
     )
-    return list(dict.fromkeys([*of_all["model"], *accuracy["model"]]))
+    return list(dict.fromkeys([*ranked_rows["model"], *accuracy["model"]]))
 
 
 def most_accurate(scores: pd.DataFrame, core: str | None = None) -> list[str]:  # models
     "The same, from scored responses of the core set: the order of models in every figure of a study."
     core_scores = on_core(scores[scores["correct"].notna()], core)
-    means = core_scores.groupby(RUN, as_index=False, observed=True)["correct"].agg(estimate="mean", n="size")
-    return best_first(means.assign(by="all"))
+    run_means = core_scores.groupby(RUN, as_index=False, observed=True)["correct"].agg(estimate="mean", n="size")
+    return best_first(run_means.assign(by="all"))
 
 # %% ../../nbs/steps/07_rates.ipynb #325357f0
 def present_groups(groups: Mapping[str, Sequence[str]], models: Iterable[str]) -> dict[str, Sequence[str]]:
     "The groups that have a model in this run."
-    present = set(models)
-    return {name: members for name, members in groups.items() if present & set(members)}
+    present_models = set(models)
+    return {name: members for name, members in groups.items() if present_models & set(members)}
 
 
 def absent_members(groups: Mapping[str, Sequence[str]], models: Iterable[str]) -> dict[str, str]:
     'What a group lacks in this run, so that its mean is not taken for one over all; by "group NAME".'
-    present = set(models)
-    out = {}
+    present_models = set(models)
+    absence_by_group = {}
     for name, members in groups.items():
-        if gone := [m for m in members if m not in present]:
-            out[f"group {name}"] = f"{', '.join(gone)} did not answer here"
-    return out
+        if absent_models := [m for m in members if m not in present_models]:
+            absence_by_group[f"group {name}"] = f"{', '.join(absent_models)} did not answer here"
+    return absence_by_group
 
 # %% ../../nbs/steps/07_rates.ipynb #2b1b36d4
 def status_table(scores: pd.DataFrame) -> pd.DataFrame:
@@ -419,14 +466,20 @@ def status_table(scores: pd.DataFrame) -> pd.DataFrame:
     `cut` are those that ended at the limit of tokens, whatever became of them), and what they cost.
     """
     outcomes = what_became(scores)
-    counted = {name: outcomes == name for name in (READ, JUDGED, NOT_READ, REFUSED, FAILED)}
-    tokens = ["prompt_tokens", "completion_tokens"]
-    g = scores.assign(**counted, cut=scores["status"] == "truncated").groupby(RUN, sort=True)
+    is_outcome = {name: outcomes == name for name in (READ, JUDGED, NOT_READ, REFUSED, FAILED)}
+    token_columns = ["prompt_tokens", "completion_tokens"]
+    g = scores.assign(**is_outcome, cut=scores["status"] == "truncated").groupby(RUN, sort=True)
     n = {"n": g.size(), "n_items": g["item_id"].nunique()}
-    out = pd.DataFrame(n).join(g[[*counted, "cut", *tokens]].sum()).astype(dict.fromkeys(tokens, "Int64"))
-    out["cost_usd"] = g["cost_usd"].agg(lambda x: x.sum(skipna=False))  # NaN where a price is unknown
-    out.loc[out["cost_usd"].isna() & (out[tokens].sum(axis=1) == 0), tokens] = pd.NA  # recorded: nobody counted them
-    return out.reset_index()
+    status_counts = (
+        pd.DataFrame(n)
+        .join(g[[*is_outcome, "cut", *token_columns]].sum())
+        .astype(dict.fromkeys(token_columns, "Int64"))
+    )
+    status_counts["cost_usd"] = g["cost_usd"].agg(lambda x: x.sum(skipna=False))  # NaN where a price is unknown
+    status_counts.loc[
+        status_counts["cost_usd"].isna() & (status_counts[token_columns].sum(axis=1) == 0), token_columns
+    ] = pd.NA  # recorded: nobody counted them
+    return status_counts.reset_index()
 
 # %% ../../nbs/steps/07_rates.ipynb #d41fab39
 def f1_table(scores: pd.DataFrame, **settings: Any) -> pd.DataFrame:
@@ -434,15 +487,17 @@ def f1_table(scores: pd.DataFrame, **settings: Any) -> pd.DataFrame:
     a bootstrap interval over clusters; no row where not one answer could be read.
     """
     rows = []
-    choices = where_read(scores, RUN).dropna(subset=["correct"])
-    choices = choices[choices["task"].isin(tasks_with("choice")) & (choices["sample"] == 0)]
-    choices = choices[choices["key"].map(len) == 1]
-    for run, g in choices.groupby(RUN, sort=True):
-        truth = np.array([k[0] for k in g["key"]])
-        predicted = np.array([a[0] if len(a) == 1 else "" for a in g["answer"]])
-        labels = sorted(set(truth))
-        score = lambda t, s, weights: f1(t, s, classes=labels, weights=weights)
-        f = estimate(score, truth, predicted, clusters=g["cluster"].to_numpy(), share=True, **settings)
+    choice_scores = where_read(scores, RUN).dropna(subset=["correct"])
+    choice_scores = choice_scores[choice_scores["task"].isin(tasks_with("choice")) & (choice_scores["sample"] == 0)]
+    choice_scores = choice_scores[choice_scores["key"].map(len) == 1]
+    for run, g in choice_scores.groupby(RUN, sort=True):
+        right_letters = np.array([k[0] for k in g["key"]])
+        answered_letters = np.array([a[0] if len(a) == 1 else "" for a in g["answer"]])
+        option_letters = sorted(set(right_letters))
+        macro_f1 = lambda t, s, weights: f1(t, s, classes=option_letters, weights=weights)
+        f = estimate(
+            macro_f1, right_letters, answered_letters, clusters=g["cluster"].to_numpy(), share=True, **settings
+        )
         rows.append(dict(zip(RUN, run)) | {"read_from": how_read(g)} | f.row())
     return pd.DataFrame(rows, columns=[*RUN, "read_from", *_MEASURED])
 
@@ -458,64 +513,87 @@ def declined_table(scores: pd.DataFrame, by: Sequence[str] = ("category",)) -> p
     Source: of the bounds, Manski 1989.
     """
     outcomes = what_became(scores)
-    lost = outcomes.isin([FAILED, REFUSED, NOT_READ])
-    counted = (scores["answered_by"] != "sample") & lost.any()
-    eligible, outcomes, lost = scores[counted], outcomes[counted], lost[counted]
-    alone = eligible["correct"].notna() | ((outcomes == FAILED) & ~eligible["task"].isin(tasks_with("judged")))
-    alone &= eligible["mode"] != "free_form"  # right or wrong by themselves, or would have been
-    scored = eligible[alone]
-    right = scored["correct"].where(~lost[alone])
-    declined = (outcomes == REFUSED).astype(float).where(outcomes != FAILED)
-    tables = {
-        "declined": rate_table(eligible.assign(declined=declined), "declined", by),
-        "right": rate_table(scored, "correct", by),
-        "right, of those read": rate_table(scored.assign(correct=right), "correct", by),
-        "right, at worst": rate_table(scored.assign(correct=right.fillna(0.0)), "correct", by),
-        "right, at best": rate_table(scored.assign(correct=right.fillna(1.0)), "correct", by),
+    is_lost = outcomes.isin([FAILED, REFUSED, NOT_READ])
+    is_counted = (scores["answered_by"] != "sample") & is_lost.any()
+    eligible_scores, outcomes, is_lost = scores[is_counted], outcomes[is_counted], is_lost[is_counted]
+    needs_no_judge = eligible_scores["correct"].notna() | (
+        (outcomes == FAILED) & ~eligible_scores["task"].isin(tasks_with("judged"))
+    )
+    needs_no_judge &= eligible_scores["mode"] != "free_form"  # right or wrong by themselves, or would have been
+    objective_scores = eligible_scores[needs_no_judge]
+    correct_where_read = objective_scores["correct"].where(~is_lost[needs_no_judge])
+    is_declined = (outcomes == REFUSED).astype(float).where(outcomes != FAILED)
+    table_by_measure = {
+        "declined": rate_table(eligible_scores.assign(declined=is_declined), "declined", by),
+        "right": rate_table(objective_scores, "correct", by),
+        "right, of those read": rate_table(objective_scores.assign(correct=correct_where_read), "correct", by),
+        "right, at worst": rate_table(objective_scores.assign(correct=correct_where_read.fillna(0.0)), "correct", by),
+        "right, at best": rate_table(objective_scores.assign(correct=correct_where_read.fillna(1.0)), "correct", by),
     }
-    parts = [table.assign(measure=measure)[_DECLINED] for measure, table in tables.items()]
-    out = pd.concat([p for p in parts if len(p)] or parts, ignore_index=True)
-    place = {m: k for k, m in enumerate(tables)}
-    return out.sort_values([*RUN, "by", "group", "measure"], key=lambda c: c.map(place) if c.name == "measure" else c)
+    measure_tables = [table.assign(measure=measure)[_DECLINED] for measure, table in table_by_measure.items()]
+    out = pd.concat([p for p in measure_tables if len(p)] or measure_tables, ignore_index=True)
+    place_by_measure = {m: k for k, m in enumerate(table_by_measure)}
+    return out.sort_values(
+        [*RUN, "by", "group", "measure"], key=lambda c: c.map(place_by_measure) if c.name == "measure" else c
+    )
 
 
-def _estimate_text(r: Any, ends: str, *, alone: str = "", none: str = "-", digits: int = 2, times: float = 1.0) -> str:
-    "An estimate with its interval as `ends` writes it, or with `alone` where it has none; `none` without an estimate."
+def _estimate_text(
+    r: Any,
+    interval_format: str,
+    *,
+    without_interval: str = "",
+    without_estimate: str = "-",
+    digits: int = 2,
+    factor: float = 1.0,
+) -> str:
+    "An estimate with its interval as `interval_format` has it, or `without_interval`; else `without_estimate`."
     if not np.isfinite(r.estimate):
-        return none
-    low, high = times * r.ci_low, times * r.ci_high
-    x = times * r.estimate
-    interval = ends.format(low=low, high=high, half=(high - low) / 2, up=high - x, down=x - low, digits=digits)
-    return f"{x:.{digits}f}" + (interval if np.isfinite([low, high]).all() else alone)
+        return without_estimate
+    low, high = factor * r.ci_low, factor * r.ci_high
+    x = factor * r.estimate
+    interval = interval_format.format(
+        low=low, high=high, half=(high - low) / 2, up=high - x, down=x - low, digits=digits
+    )
+    return f"{x:.{digits}f}" + (interval if np.isfinite([low, high]).all() else without_interval)
 
 # %% ../../nbs/steps/07_rates.ipynb #6086f37a
-def _cell(r: Any, digits: int, times: float) -> str:
+def _cell(r: Any, digits: int, factor: float) -> str:
     "An estimate with its interval, where it has one, and n, where the table has it."
     n = f" (n = {r.n:.0f})" if hasattr(r, "n") and np.isfinite(r.n) else ""
-    return _estimate_text(r, " [{low:.{digits}f}, {high:.{digits}f}]", none="–", digits=digits, times=times) + n
+    return (
+        _estimate_text(r, " [{low:.{digits}f}, {high:.{digits}f}]", without_estimate="–", digits=digits, factor=factor)
+        + n
+    )
 
 
 def wide_cells(
     table: pd.DataFrame, row: str | Sequence[str], column: str, digits: int = 3, *, times: float = 1.0
 ) -> pd.DataFrame:  # the columns of `row`, then one of text for each value of `column`; in order of appearance
     "A tidy table as a reader knows it from the paper; `times` 100 for percent."
-    rows = [row] if isinstance(row, str) else list(row)
+    row_columns = [row] if isinstance(row, str) else list(row)
     if not len(table):
-        return pd.DataFrame(columns=rows)
-    cells = table.assign(_cell=[_cell(r, digits, times) for r in table.itertuples()])
-    wide = cells.pivot(index=rows, columns=column, values="_cell").fillna("–").reset_index()
-    order = table[rows].drop_duplicates().merge(wide, on=rows, how="left")
-    return order[[*rows, *dict.fromkeys(table[column])]].rename_axis(columns=None)
+        return pd.DataFrame(columns=row_columns)
+    table_with_cells = table.assign(_cell=[_cell(r, digits, times) for r in table.itertuples()])
+    wide_table = table_with_cells.pivot(index=row_columns, columns=column, values="_cell").fillna("–").reset_index()
+    ordered_rows = table[row_columns].drop_duplicates().merge(wide_table, on=row_columns, how="left")
+    return ordered_rows[[*row_columns, *dict.fromkeys(table[column])]].rename_axis(columns=None)
 
 # %% ../../nbs/steps/07_rates.ipynb #e3a6ec44
 def _averages_by_column(averages: pd.DataFrame, index: list[str], as_published: bool) -> pd.DataFrame:
     "A column a group, its most models in the heading; as published, with half the interval's width."
     n = averages.groupby("models", sort=False)["n_models"].max()
-    heading = {m: f"{m} ({n[m]} {'model' if n[m] == 1 else 'models'})" for m in n.index}
-    ends, alone = (" ± {half:.2f}", "") if as_published else (" [{low:.2f}, {high:.2f}]", ", no interval")
-    texts = [_estimate_text(r, ends, alone=alone) for r in averages.itertuples()]
-    cells = averages.assign(cell=texts, models=averages["models"].map(heading))
-    return cells.pivot(index=index, columns="models", values="cell")[list(heading.values())].rename_axis(columns=None)
+    heading_by_group = {m: f"{m} ({n[m]} {'model' if n[m] == 1 else 'models'})" for m in n.index}
+    interval_format, without_interval = (
+        (" ± {half:.2f}", "") if as_published else (" [{low:.2f}, {high:.2f}]", ", no interval")
+    )
+    estimate_texts = [
+        _estimate_text(r, interval_format, without_interval=without_interval) for r in averages.itertuples()
+    ]
+    averages_with_cells = averages.assign(cell=estimate_texts, models=averages["models"].map(heading_by_group))
+    return averages_with_cells.pivot(index=index, columns="models", values="cell")[
+        list(heading_by_group.values())
+    ].rename_axis(columns=None)
 
 # %% ../../nbs/steps/07_rates.ipynb #050214dc
 CATEGORIES = ("diagnosis", "monitoring", "treatment", "triage", "documentation")  # in the order of MENTAT's table 1
@@ -528,12 +606,18 @@ def by_category(averages: pd.DataFrame, mode: str = "zero_shot", *, as_published
 
     Source: Lamparth, Grabb et al. 2025, table 1.
     """
-    plain = averages[(averages["mode"] == mode) & (averages["answered_by"] == "plain") & (averages["by"] == "category")]
-    if not len(plain):
+    category_averages = averages[
+        (averages["mode"] == mode) & (averages["answered_by"] == "plain") & (averages["by"] == "category")
+    ]
+    if not len(category_averages):
         return pd.DataFrame(columns=["category"])
-    wide = _averages_by_column(plain, ["group"], as_published)
-    standard = [c for c in CATEGORIES if c in wide.index]
-    return wide.loc[[*standard, *(c for c in wide.index if c not in standard)]].rename_axis("category").reset_index()
+    wide_table = _averages_by_column(category_averages, ["group"], as_published)
+    known_categories = [c for c in CATEGORIES if c in wide_table.index]
+    return (
+        wide_table.loc[[*known_categories, *(c for c in wide_table.index if c not in known_categories)]]
+        .rename_axis("category")
+        .reset_index()
+    )
 
 # %% ../../nbs/steps/07_rates.ipynb #27640a78
 def by_level(averages: pd.DataFrame, *, as_published: bool = False) -> pd.DataFrame:
@@ -545,9 +629,9 @@ def by_level(averages: pd.DataFrame, *, as_published: bool = False) -> pd.DataFr
     """
     if not len(averages):
         return averages
-    wide = _averages_by_column(averages, ["set", "level"], as_published)
+    wide_table = _averages_by_column(averages, ["set", "level"], as_published)
     order = averages[["set", "level"]].drop_duplicates()
-    return wide.loc[list(order.itertuples(index=False, name=None))].reset_index()
+    return wide_table.loc[list(order.itertuples(index=False, name=None))].reset_index()
 
 # %% ../../nbs/steps/07_rates.ipynb #d8be119d
 def beside_each_other(

@@ -57,10 +57,10 @@ def read_answer(item: Item, response: Response) -> tuple[list[str], str]:
     "The answer (letters, labels or the term) and how it was found; an empty list and the reason where there is none."
     if response.status not in ANSWERED:
         return [], response.status
-    free = response.mode == "free_form"
-    answer, method = ([], "free form") if free else task_of(item).read(item, response)
-    why = None if task_of(item).chooses(item, answer) else says_nothing(response)
-    return ([], why) if why else (answer, method)
+    is_free_form = response.mode == "free_form"
+    answer, method = ([], "free form") if is_free_form else task_of(item).read(item, response)
+    empty_reason = None if task_of(item).chooses(item, answer) else says_nothing(response)
+    return ([], empty_reason) if empty_reason else (answer, method)
 
 
 def is_correct(item: Item, answer: Sequence[str]) -> float:  # 0 to 1; NaN where a judge must decide, or without a key
@@ -74,39 +74,43 @@ def is_correct(item: Item, answer: Sequence[str]) -> float:  # 0 to 1; NaN where
 def read_frame(items: Iterable[Item], responses: Sequence[Response]) -> pd.DataFrame:
     "The responses with how each was read: `how`, and whether an answer was found, `read`."
     by_id = {i.item_id: i for i in items}
-    found = [read_answer(by_id[r.item_id], r) for r in responses]
-    return frame(responses, Response).assign(read=[bool(answer) for answer, _ in found], how=[how for _, how in found])
+    answers_found = [read_answer(by_id[r.item_id], r) for r in responses]
+    return frame(responses, Response).assign(
+        read=[bool(answer) for answer, _ in answers_found], how=[how for _, how in answers_found]
+    )
 
 # %% ../../nbs/steps/06_score.ipynb #70372b35
 def _item_columns(i: Item) -> dict[str, Any]:
     "The columns of `Grouping`: what is known about an item without a response."
-    varied = {name: i.variant.get(name) for name in ("set", "gender", "age", "ethnicity")}
-    same = {name: getattr(i, name) for name in ("item_id", "cluster", "study", "task", "category", "topic", "language")}
-    return {"base_id": i.base} | same | varied
+    variant_columns = {name: i.variant.get(name) for name in ("set", "gender", "age", "ethnicity")}
+    item_fields = {
+        name: getattr(i, name) for name in ("item_id", "cluster", "study", "task", "category", "topic", "language")
+    }
+    return {"base_id": i.base} | item_fields | variant_columns
 
 
 def scorable(items: Sequence[Item]) -> pd.DataFrame:
     "One row for each item that can be scored without a judge, asked or not: its id, and what it can be grouped by."
-    keyed = [i for i in items if i.right and not task_of(i).judged]
-    return pd.DataFrame([_item_columns(i) for i in keyed], columns=columns(Grouping))
+    keyed_items = [i for i in items if i.right and not task_of(i).judged]
+    return pd.DataFrame([_item_columns(i) for i in keyed_items], columns=columns(Grouping))
 
 # %% ../../nbs/steps/06_score.ipynb #19d3dbc4
-def _probabilistic(i: Item, r: Response) -> dict[str, float]:
+def _score_probabilities(i: Item, r: Response) -> dict[str, float]:
     "The scores of the probabilities over the letters; NaN where there are none."
     p = probabilities(r, len(i.options)) if task_of(i).choice else None
     if p is None:
         return {"confidence": np.nan, "cross_entropy": np.nan, "brier": np.nan}
-    target = i.soft_labels
-    if target is None and not i.right:  # nothing is known to be right
+    target_probabilities = i.soft_labels
+    if target_probabilities is None and not i.right:  # nothing is known to be right
         return {"confidence": float(p.max()), "cross_entropy": np.nan, "brier": np.nan}
-    if target is None:
-        target = [float(a in i.right) / max(len(i.right), 1) for a in letters(len(p))]
-    y = np.array([target])
-    scores = {"cross_entropy": float(cross_entropy(y, p[None])), "brier": float(brier(y, p[None]))}
-    return {"confidence": float(p.max())} | scores
+    if target_probabilities is None:
+        target_probabilities = [float(a in i.right) / max(len(i.right), 1) for a in letters(len(p))]
+    y = np.array([target_probabilities])
+    proper_scores = {"cross_entropy": float(cross_entropy(y, p[None])), "brier": float(brier(y, p[None]))}
+    return {"confidence": float(p.max())} | proper_scores
 
 
-def _source(r: Response, answer: Sequence[str], method: str) -> str:
+def _answer_source(r: Response, answer: Sequence[str], method: str) -> str:
     "What an answer was read from; empty where none was."
     if not answer:
         return ""
@@ -115,20 +119,20 @@ def _source(r: Response, answer: Sequence[str], method: str) -> str:
     return ("" if r.origin == "asked" else "recorded ") + ("log-probabilities" if method == "logprobs" else "text")
 
 
-def _scored(i: Item, r: Response) -> dict[str, Any]:
+def _score_columns(i: Item, r: Response) -> dict[str, Any]:
     "The columns that depend on the item and the response together."
     answer, method = read_answer(i, r)
-    answered = r.status != "error" and r.mode != "free_form"
+    is_answered = r.status != "error" and r.mode != "free_form"
     out = {
         "how": method,
         "answer": answer if i.options else [],
         "key": i.right if i.options else [],
         "read": bool(answer),
     }
-    out |= {"read_from": _source(r, answer, method), "disagrees": token_agrees(i, r) is False}
-    out["correct"] = is_correct(i, answer) if answered else np.nan
-    out["correct_strict"] = task_of(i).strictly(i, answer) if answered else np.nan
-    return out | _probabilistic(i, r)
+    out |= {"read_from": _answer_source(r, answer, method), "disagrees": token_agrees(i, r) is False}
+    out["correct"] = is_correct(i, answer) if is_answered else np.nan
+    out["correct_strict"] = task_of(i).strictly(i, answer) if is_answered else np.nan
+    return out | _score_probabilities(i, r)
 
 # %% ../../nbs/steps/06_score.ipynb #458c2cea
 _SAYS = (  # the fields that decide how it is read
@@ -143,27 +147,31 @@ def _hashable(value: Any) -> Any:
     return value if value is None or isinstance(value, str) else tuple(np.atleast_1d(value))
 
 
-def _read_once(items: Sequence[Item], at: np.ndarray, fields: list[np.ndarray]) -> tuple[list[dict], np.ndarray]:
+def _read_once(
+    items: Sequence[Item], item_places: np.ndarray, field_columns: list[np.ndarray]
+) -> tuple[list[dict], np.ndarray]:
     "The scored columns of each distinct response to an item, and for every response its place among these."
     scored: list[dict] = []
-    index = np.empty(len(at), int)
-    current = -1
+    scored_places = np.empty(len(item_places), int)
+    current_item = -1
     place_of: dict[tuple, int] = {}  # for one item: distinct response -> its place in `scored`
-    for k in np.argsort(at, kind="stable"):
-        if at[k] != current:
-            current, place_of = at[k], {}
-        values = [column[k] for column in fields]
-        same = tuple(map(_hashable, values))
-        if same not in place_of:
-            place_of[same] = len(scored)
-            scored.append(_scored(items[current], Response.model_construct(**dict(zip(_SAYS, values)))))
-        index[k] = place_of[same]
-    return scored, index
+    for k in np.argsort(item_places, kind="stable"):
+        if item_places[k] != current_item:
+            current_item, place_of = item_places[k], {}
+        field_values = [column[k] for column in field_columns]
+        response_key = tuple(map(_hashable, field_values))
+        if response_key not in place_of:
+            place_of[response_key] = len(scored)
+            scored.append(
+                _score_columns(items[current_item], Response.model_construct(**dict(zip(_SAYS, field_values))))
+            )
+        scored_places[k] = place_of[response_key]
+    return scored, scored_places
 
 
-def _refuse_strangers(at: np.ndarray, responses: Sequence[Response]) -> None:
-    if len(at) and at.min() < 0:
-        k = int(np.argmin(at >= 0))
+def _refuse_strangers(item_places: np.ndarray, responses: Sequence[Response]) -> None:
+    if len(item_places) and item_places.min() < 0:
+        k = int(np.argmin(item_places >= 0))
         item_id, study, model = (column_of(responses, name)[k] for name in ("item_id", "study", "model"))
         actual = f"{item_id!r} ({study}, {model}); score it with the items it was made from"
         refuse(f"score_responses: every response must belong to an item; got {actual}")
@@ -179,25 +187,29 @@ def score_responses(items: Iterable[Item], responses: Sequence[Response]) -> pd.
     Raises: ValueError where a response belongs to no item, or two responses are the same sample.
     """
     items = list(items)
-    place = {i.item_id: k for k, i in enumerate(items)}
+    place_by_id = {i.item_id: k for k, i in enumerate(items)}
     item_ids = column_of(responses, "item_id")
-    at = np.array([place.get(x, -1) for x in item_ids], int)
-    _refuse_strangers(at, responses)
-    if not len(at):
+    item_places = np.array([place_by_id.get(x, -1) for x in item_ids], int)
+    _refuse_strangers(item_places, responses)
+    if not len(item_places):
         return conform(pd.DataFrame(columns=columns(Score)), Score)
-    fields = pd.DataFrame({name: column_of(responses, name) for name in _COPIED})
-    samples = fields[["model", "mode", "temperature", "sample"]].assign(item_id=item_ids)
-    if (repeated := samples.duplicated()).any():
-        same = tuple(samples.loc[repeated.idxmax(), ["item_id", "model", "mode", "temperature", "sample"]])
+    response_columns = pd.DataFrame({name: column_of(responses, name) for name in _COPIED})
+    sample_keys = response_columns[["model", "mode", "temperature", "sample"]].assign(item_id=item_ids)
+    if (is_repeated := sample_keys.duplicated()).any():
+        repeated_sample = tuple(
+            sample_keys.loc[is_repeated.idxmax(), ["item_id", "model", "mode", "temperature", "sample"]]
+        )
         remedy = "do not concatenate two runs of one stage"
-        refuse(f"score_responses: a sample must appear once; got {same} twice", remedy=remedy)
-    distinct, index = _read_once(items, at, [column_of(responses, name) for name in _SAYS])
-    used, at = np.unique(at, return_inverse=True)
-    about = pd.DataFrame([_item_columns(items[k]) for k in used]).take(at)
-    scored = pd.DataFrame(distinct).take(index)
-    fields["answered_by"] = np.where(column_of(responses, "votes").astype(bool), "sample", "plain")
-    parts = [x.reset_index(drop=True) for x in (about, fields.assign(n_votes=1), scored)]
-    return conform(pd.concat(parts, axis=1), Score)
+        refuse(f"score_responses: a sample must appear once; got {repeated_sample} twice", remedy=remedy)
+    distinct_scores, places_in_distinct = _read_once(items, item_places, [column_of(responses, name) for name in _SAYS])
+    used_places, item_places = np.unique(item_places, return_inverse=True)
+    item_columns = pd.DataFrame([_item_columns(items[k]) for k in used_places]).take(item_places)
+    scored_columns = pd.DataFrame(distinct_scores).take(places_in_distinct)
+    response_columns["answered_by"] = np.where(column_of(responses, "votes").astype(bool), "sample", "plain")
+    column_groups = [
+        x.reset_index(drop=True) for x in (item_columns, response_columns.assign(n_votes=1), scored_columns)
+    ]
+    return conform(pd.concat(column_groups, axis=1), Score)
 
 # %% ../../nbs/steps/06_score.ipynb #3ebb20ef
 RUN = ["model", "mode", "answered_by", "n_votes"]  # reported separately: one way of answering, of one model
@@ -206,8 +218,8 @@ RUN = ["model", "mode", "answered_by", "n_votes"]  # reported separately: one wa
 def mode_names(table: pd.DataFrame) -> pd.Series:  # text, on the table's index
     "The label of each row's way of answering in a figure: its mode, and where there was a vote, its part in it."
     suffix = ", majority of " + table["n_votes"].astype(str)
-    way = table["answered_by"]
-    suffix = suffix.mask(way == "plain", "").mask(way == "sample", ", one of its samples")
+    answering_way = table["answered_by"]
+    suffix = suffix.mask(answering_way == "plain", "").mask(answering_way == "sample", ", one of its samples")
     return table["mode"] + suffix
 
 # %% ../../nbs/steps/06_score.ipynb #bde44050
@@ -225,18 +237,18 @@ def what_became(scores: pd.DataFrame) -> pd.Series:  # READ, NOT_READ, REFUSED, 
     if not {"status", "read", "how"} <= set(scores):
         return pd.Series(READ, scores.index)
     method, status = scores["how"], scores["status"]
-    declined = status.isin(DECLINED) | method.isin(DECLINED)
-    rules = [status == "error", scores["read"].astype(bool), declined, method.isin(UNSCORED)]
-    outcome = np.select(rules, [FAILED, READ, REFUSED, JUDGED], NOT_READ)
+    is_declined = status.isin(DECLINED) | method.isin(DECLINED)
+    outcome_conditions = [status == "error", scores["read"].astype(bool), is_declined, method.isin(UNSCORED)]
+    outcome = np.select(outcome_conditions, [FAILED, READ, REFUSED, JUDGED], NOT_READ)
     return pd.Series(outcome, scores.index, dtype=object)
 
 
 def outcome_counts(scores: pd.DataFrame) -> dict[str, int]:  # n_failed, n_refused, n_truncated, n_unread
     "The number of failed requests, and of answers that were refusals, cut off, or unread."
     outcomes = what_became(scores)
-    cut = int((scores["status"] == "truncated").sum()) if "status" in scores else 0
-    counts = {f"n_{name}": int((outcomes == name).sum()) for name in (FAILED, REFUSED)}
-    return counts | {"n_truncated": cut, "n_unread": int((outcomes == NOT_READ).sum())}
+    n_cut = int((scores["status"] == "truncated").sum()) if "status" in scores else 0
+    n_by_outcome = {f"n_{name}": int((outcomes == name).sum()) for name in (FAILED, REFUSED)}
+    return n_by_outcome | {"n_truncated": n_cut, "n_unread": int((outcomes == NOT_READ).sum())}
 
 
 def spending(table: pd.DataFrame) -> dict[str, Any]:  # a frame of responses or judgments
@@ -253,11 +265,11 @@ def how_read(scores: pd.DataFrame) -> str:
 
 def sources_in_words(counts: Mapping[str, int], apart: int) -> str:  # by `read_from`; how often they disagree
     "The same, from numbers."
-    several = {name: n for name, n in counts.items() if name and n}
-    if not several:
+    n_by_source = {name: n for name, n in counts.items() if name and n}
+    if not n_by_source:
         return "nothing was read"
-    names = [*several] if len(several) == 1 else [f"{name} ({n})" for name, n in several.items()]
-    return ", ".join(names) + (f"; the text states another letter in {apart}" if apart else "")
+    source_texts = [*n_by_source] if len(n_by_source) == 1 else [f"{name} ({n})" for name, n in n_by_source.items()]
+    return ", ".join(source_texts) + (f"; the text states another letter in {apart}" if apart else "")
 
 
 def too_few_read(n_read: Any, n_unread: Any, n_cut: Any) -> Any:  # numbers, or arrays of them
@@ -275,20 +287,20 @@ def _cut_unread(scores: pd.DataFrame, outcomes: pd.Series) -> pd.Series:
 def none_read(scores: pd.DataFrame) -> bool:
     "Whether too few of the responses could be read for a share (`too_few_read`)."
     outcomes = what_became(scores)
-    counts = ((outcomes == READ).sum(), (outcomes == NOT_READ).sum(), _cut_unread(scores, outcomes).sum())
-    return bool(too_few_read(*counts))
+    outcome_totals = ((outcomes == READ).sum(), (outcomes == NOT_READ).sum(), _cut_unread(scores, outcomes).sum())
+    return bool(too_few_read(*outcome_totals))
 
 # %% ../../nbs/steps/06_score.ipynb #71159ca6
 def where_read(scores: pd.DataFrame, groups: Sequence[str]) -> pd.DataFrame:
     "The same rows; `correct` is missing in a group of which too few could be read (`too_few_read`)."
     outcomes = what_became(scores)
-    scored = scores["correct"].notna()
-    by = [scores[g] for g in groups]
-    n_read, unread, cut = (
-        (scored & selected).groupby(by, observed=True, dropna=False).transform("sum").astype(int)
-        for selected in (outcomes == READ, outcomes == NOT_READ, _cut_unread(scores, outcomes))
+    is_scored = scores["correct"].notna()
+    group_columns = [scores[g] for g in groups]
+    n_read, n_unread, n_cut = (
+        (is_scored & has_outcome).groupby(group_columns, observed=True, dropna=False).transform("sum").astype(int)
+        for has_outcome in (outcomes == READ, outcomes == NOT_READ, _cut_unread(scores, outcomes))
     )
-    return scores.assign(correct=scores["correct"].mask(too_few_read(n_read, unread, cut)))
+    return scores.assign(correct=scores["correct"].mask(too_few_read(n_read, n_unread, n_cut)))
 
 # %% ../../nbs/steps/06_score.ipynb #2882f5b4
 def with_soft_labels(items: Sequence[Item], labels: pd.DataFrame) -> list[Item]:
@@ -299,10 +311,10 @@ def with_soft_labels(items: Sequence[Item], labels: pd.DataFrame) -> list[Item]:
 
     Raises: ValueError where the labels of a question do not fit its options.
     """
-    by_question = {q: g.set_index("option")["probability"] for q, g in labels.groupby("question")}
+    probabilities_by_question = {q: g.set_index("option")["probability"] for q, g in labels.groupby("question")}
     out = []
     for i in items:
-        p = by_question.get(i.base)
+        p = probabilities_by_question.get(i.base)
         if p is None or not task_of(i).choice:
             out.append(i)
             continue
@@ -310,10 +322,10 @@ def with_soft_labels(items: Sequence[Item], labels: pd.DataFrame) -> list[Item]:
             actual = f"options {sorted(p.index)} for {len(i.options)} options ({i.item_id})"
             remedy = "run the preferences stage on this bank"
             refuse(f"with_soft_labels: labels must have one row an option; got {actual}; {remedy}")
-        order = range(len(i.options)) if i.order is None else i.order
-        soft = np.array([p[letters(len(i.options))[k]] for k in order], float)
-        soft = (soft / soft.sum()).tolist()
-        out.append(i.model_copy(update={"soft_labels": soft, "key": most_probable(soft) or i.key}))
+        option_places = range(len(i.options)) if i.order is None else i.order
+        soft_labels = np.array([p[letters(len(i.options))[k]] for k in option_places], float)
+        soft_labels = (soft_labels / soft_labels.sum()).tolist()
+        out.append(i.model_copy(update={"soft_labels": soft_labels, "key": most_probable(soft_labels) or i.key}))
     return out
 
 # %% ../../nbs/steps/06_score.ipynb #af045bb9
@@ -324,24 +336,24 @@ def self_consistency(scores: pd.DataFrame, items: Sequence[Item]) -> pd.DataFram
     """
     by_id = {i.item_id: i for i in items}
     rows = []
-    choice = scores[scores["task"].isin(tasks_with("choice")) & (scores["mode"] != "free_form")]
-    choice = choice[choice.duplicated(["item_id", *RUN], keep=False)]  # asked several times
-    for (item_id, *_), g in choice.groupby(["item_id", *RUN], sort=False):
+    choice_scores = scores[scores["task"].isin(tasks_with("choice")) & (scores["mode"] != "free_form")]
+    choice_scores = choice_scores[choice_scores.duplicated(["item_id", *RUN], keep=False)]  # asked several times
+    for (item_id, *_), g in choice_scores.groupby(["item_id", *RUN], sort=False):
         g = g.sort_values("sample", kind="stable")
         outcomes = what_became(g)
-        votes = [DECLINED if o == REFUSED else tuple(a) or None for o, a in zip(outcomes, g["answer"])]
-        vote = majority_vote(votes)
-        declines = vote.answer == DECLINED
-        answer = [] if declines else list(vote.answer or ())
-        missing = g["correct"].isna().all()
-        failed = int((outcomes == FAILED).sum())
-        method = "majority: tie" if vote.tied else "majority"
-        method += f" ({len(g) - failed} of {len(g)} votes came)" if failed else ""
+        sample_votes = [DECLINED if o == REFUSED else tuple(a) or None for o, a in zip(outcomes, g["answer"])]
+        majority = majority_vote(sample_votes)
+        is_declined = majority.answer == DECLINED
+        answer = [] if is_declined else list(majority.answer or ())
+        is_unscored = g["correct"].isna().all()
+        n_failed = int((outcomes == FAILED).sum())
+        how_decided = "majority: tie" if majority.tied else "majority"
+        how_decided += f" ({len(g) - n_failed} of {len(g)} votes came)" if n_failed else ""
         row = g.iloc[0].to_dict()
         row |= {"answered_by": "majority", "n_votes": len(g), "sample": 0, "temperature": np.nan}
-        row |= {"how": REFUSED if declines else method, "answer": answer, "read": bool(answer)}
+        row |= {"how": REFUSED if is_declined else how_decided, "answer": answer, "read": bool(answer)}
         row |= {"read_from": how_read(g), "disagrees": False, "cross_entropy": np.nan, "brier": np.nan}
-        row |= {"correct": np.nan} if missing else {"correct": is_correct(by_id[item_id], answer), "status": "ok"}
-        row |= {"confidence": vote.votes / max(vote.voters + failed, 1), "attempts": g["attempts"].sum()}
+        row |= {"correct": np.nan} if is_unscored else {"correct": is_correct(by_id[item_id], answer), "status": "ok"}
+        row |= {"confidence": majority.votes / max(majority.voters + n_failed, 1), "attempts": g["attempts"].sum()}
         rows.append(row | spending(g))
     return conform(pd.DataFrame(rows, columns=columns(Score)), Score)

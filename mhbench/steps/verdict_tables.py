@@ -33,8 +33,10 @@ __all__ = ['VERDICT_MEANS', 'lineage_pairs', 'about_lineages', 'verdict_frame', 
 # %% ../../nbs/steps/12_verdict_tables.ipynb #6b828681
 def lineage_pairs(judges: Sequence[str], students: Sequence[str], lineages: Mapping[str, str]) -> pd.DataFrame:
     "Every pair of judge and student of one lineage. Columns: judge, student, lineage."
-    families = {name: lineages.get(name) or name for name in [*judges, *students]}  # nobody shares what is not known
-    pairs = [(p.judge, p.student, p.lineage) for p in shared_lineage(judges, students, families)]
+    lineage_by_name = {
+        name: lineages.get(name) or name for name in [*judges, *students]
+    }  # nobody shares what is not known
+    pairs = [(p.judge, p.student, p.lineage) for p in shared_lineage(judges, students, lineage_by_name)]
     return pd.DataFrame(pairs, columns=["judge", "student", "lineage"])
 
 
@@ -42,23 +44,27 @@ def about_lineages(
     judges: Sequence[str], students: Sequence[str], lineages: Mapping[str, str], role: str = "student"
 ) -> str:
     "Which judges share a lineage with which student, as far as lineages are known, in words."
-    pairs = lineage_pairs(judges, students, lineages)
-    unknown = [name for name in dict.fromkeys([*judges, *students]) if not lineages.get(name)]
-    if len(pairs):
-        shared = f"of one lineage: {', '.join(f'{r.judge} judging {r.student}' for r in pairs.itertuples())}"
+    shared_pairs = lineage_pairs(judges, students, lineages)
+    unknown_names = [name for name in dict.fromkeys([*judges, *students]) if not lineages.get(name)]
+    if len(shared_pairs):
+        shared_in_words = (
+            f"of one lineage: {', '.join(f'{r.judge} judging {r.student}' for r in shared_pairs.itertuples())}"
+        )
     else:
-        shared = f"no judge {'is known to share' if unknown else 'shares'} a lineage with a {role}"
-    if not unknown:
-        return shared
-    names = ", ".join(unknown[:8]) + (f" and {len(unknown) - 8} more" if len(unknown) > 8 else "")
-    return f"{shared}; unknown is the lineage of {names} (to be stated in params.yaml)"
+        shared_in_words = f"no judge {'is known to share' if unknown_names else 'shares'} a lineage with a {role}"
+    if not unknown_names:
+        return shared_in_words
+    unknown_in_words = ", ".join(unknown_names[:8]) + (
+        f" and {len(unknown_names) - 8} more" if len(unknown_names) > 8 else ""
+    )
+    return f"{shared_in_words}; unknown is the lineage of {unknown_in_words} (to be stated in params.yaml)"
 
 # %% ../../nbs/steps/12_verdict_tables.ipynb #62e766fc
 _VALUES = {"Correct": 1.0, "Incorrect": 0.0}
 VERDICT_MEANS = {"score": "mean score / 100", "label": "share judged correct"}  # what a mean of verdicts is called
 
 
-def _no_kind(function: str, kind: str) -> None:
+def _refuse_unknown_kind(function: str, kind: str) -> None:
     if kind not in VERDICT_MEANS:
         actual = f"{kind!r}; duels have tables of their own"
         refuse(f"{function}: kind must be one of {', '.join(VERDICT_MEANS)}; got {actual}")
@@ -72,16 +78,20 @@ def verdict_frame(judgments: Iterable[Judgment], items: Iterable[Item], kind: st
 
     Raises: ValueError for another kind, or a judgment whose item is not there.
     """
-    _no_kind("verdict_frame", kind)
+    _refuse_unknown_kind("verdict_frame", kind)
     table = frame(judgments, Judgment)
-    about = [(i.item_id, i.category, i.cluster) for i in items]
-    about_items = pd.DataFrame(about, columns=["item_id", "category", "cluster"])
-    gone = sorted(set(table["item_id"]) - set(about_items["item_id"]))
-    if gone:
-        refuse(f"verdict_frame: items must hold every item that was judged; got none for {gone[0]!r}")
-    out = table.merge(about_items, on="item_id")
-    value = out["score"].astype(float) / 100 if kind == "score" else out["label"].map(_VALUES).astype(float)
-    return out.assign(value=value)
+    item_rows = [(i.item_id, i.category, i.cluster) for i in items]
+    about_items = pd.DataFrame(item_rows, columns=["item_id", "category", "cluster"])
+    missing_item_ids = sorted(set(table["item_id"]) - set(about_items["item_id"]))
+    if missing_item_ids:
+        refuse(f"verdict_frame: items must hold every item that was judged; got none for {missing_item_ids[0]!r}")
+    verdicts_with_items = table.merge(about_items, on="item_id")
+    verdict_values = (
+        verdicts_with_items["score"].astype(float) / 100
+        if kind == "score"
+        else verdicts_with_items["label"].map(_VALUES).astype(float)
+    )
+    return verdicts_with_items.assign(value=verdict_values)
 
 
 def count_verdicts(table: pd.DataFrame, by: Sequence[str] = ("judge", "model")) -> pd.DataFrame:  # by, status, n
@@ -99,12 +109,12 @@ def bounded_mean(
     **settings: Any,  # of mhbench.steps.rates.mean_of
 ) -> dict[str, Any]:
     "The row of a mean and its bounds, low and high; without the number where it is read otherwise at one of them."
-    filled = (rows.assign(**{column: rows[column].mask(missing, v)}) for v in (np.nan, 0.0, top))
-    e, low, high = (mean_of(p, column, **settings) for p in filled)
-    within = e.ci_low <= low.estimate and high.estimate <= e.ci_high
-    the_same = within and high.ci_low <= e.estimate <= low.ci_high
-    judged = (rows[column].notna() & ~missing & ~ruled).any()
-    if not judged or (missing.any() and not the_same):
+    filled_rows = (rows.assign(**{column: rows[column].mask(missing, v)}) for v in (np.nan, 0.0, top))
+    e, low, high = (mean_of(p, column, **settings) for p in filled_rows)
+    is_within = e.ci_low <= low.estimate and high.estimate <= e.ci_high
+    is_same_reading = is_within and high.ci_low <= e.estimate <= low.ci_high
+    has_judged_value = (rows[column].notna() & ~missing & ~ruled).any()
+    if not has_judged_value or (missing.any() and not is_same_reading):
         e = e._replace(estimate=np.nan, ci_low=np.nan, ci_high=np.nan)
     return e.row() | {"low": low.estimate, "high": high.estimate}
 
@@ -118,19 +128,23 @@ def verdict_means(table: pd.DataFrame, kind: str) -> pd.DataFrame:
 
     Raises: ValueError for another kind than score or label.
     """
-    _no_kind("verdict_means", kind)
-    names = ["n_asked", "n_failed", "n_other", "n_by_rule", "n_abstain"]
+    _refuse_unknown_kind("verdict_means", kind)
+    count_columns = ["n_asked", "n_failed", "n_other", "n_by_rule", "n_abstain"]
     rows = []
     for (judge, model), g in table.groupby(["judge", "model"]):
         for name, group in [("all", g), *g.groupby("category")]:
-            head = {"judge": judge, "model": model, "by": "all" if group is g else "category", "group": str(name)}
-            label, failed, ruled = group["label"], group["status"] != "ok", group["text"] == BY_RULE
-            intermediate = label.notna() & ~label.isin([*_VALUES, ABSTAIN])
-            counts = [int(x.sum()) for x in (~ruled, failed, intermediate, ruled, label == ABSTAIN)]
-            missing = intermediate | failed
-            row = bounded_mean(group, "value", missing, ruled, share=kind == "label", within=(0.0, 1.0))
-            rows.append(head | row | dict(zip(names, counts)))
-    return pd.DataFrame(rows, columns=["judge", "model", "by", "group", *ESTIMATE_COLUMNS, "low", "high", *names])
+            row_head = {"judge": judge, "model": model, "by": "all" if group is g else "category", "group": str(name)}
+            verdict_labels, is_failed, is_by_rule = group["label"], group["status"] != "ok", group["text"] == BY_RULE
+            is_intermediate = verdict_labels.notna() & ~verdict_labels.isin([*_VALUES, ABSTAIN])
+            count_values = [
+                int(x.sum()) for x in (~is_by_rule, is_failed, is_intermediate, is_by_rule, verdict_labels == ABSTAIN)
+            ]
+            is_missing = is_intermediate | is_failed
+            mean_row = bounded_mean(group, "value", is_missing, is_by_rule, share=kind == "label", within=(0.0, 1.0))
+            rows.append(row_head | mean_row | dict(zip(count_columns, count_values)))
+    return pd.DataFrame(
+        rows, columns=["judge", "model", "by", "group", *ESTIMATE_COLUMNS, "low", "high", *count_columns]
+    )
 
 # %% ../../nbs/steps/12_verdict_tables.ipynb #914c2c48
 def same_score(a: np.ndarray, b: np.ndarray, *, weights: np.ndarray) -> np.ndarray:
@@ -148,11 +162,11 @@ _COMPARISONS: dict[str, dict[str, Any]] = {
 _SHARES = ("same score",)
 
 
-def _by_run(table: pd.DataFrame, kind: str) -> pd.DataFrame:
+def _verdicts_by_run(table: pd.DataFrame, kind: str) -> pd.DataFrame:
     "One row an output, one column a judge and repetition."
-    repetition = table["repeat"].map(lambda k: "" if k == 0 else f", again {k}")
-    labelled = table.assign(run=table["judge"] + repetition)
-    return labelled.pivot(index=["item_id", "cluster", "model", "mode", "sample"], columns="run", values=kind)
+    repetition_suffix = table["repeat"].map(lambda k: "" if k == 0 else f", again {k}")
+    table_with_run = table.assign(run=table["judge"] + repetition_suffix)
+    return table_with_run.pivot(index=["item_id", "cluster", "model", "mode", "sample"], columns="run", values=kind)
 
 # %% ../../nbs/steps/12_verdict_tables.ipynb #332bb8f8
 def judges_compared(table: pd.DataFrame, kind: str, **settings: Any) -> pd.DataFrame:
@@ -162,47 +176,51 @@ def judges_compared(table: pd.DataFrame, kind: str, **settings: Any) -> pd.DataF
 
     Raises: ValueError for another kind.
     """
-    _no_kind("judges_compared", kind)
-    wide = _by_run(table[table["text"] != BY_RULE], kind)
+    _refuse_unknown_kind("judges_compared", kind)
+    verdicts_by_run = _verdicts_by_run(table[table["text"] != BY_RULE], kind)
     rows = []
-    for first, second in combinations(wide.columns, 2):
-        judged = wide[[first, second]].dropna()
-        compared = judged[(judged != ABSTAIN).all(axis=1)]
-        verdicts = [compared[c].to_numpy(float if kind == "score" else object) for c in (first, second)]
-        clusters = compared.index.get_level_values("cluster").to_numpy()
+    for first, second in combinations(verdicts_by_run.columns, 2):
+        judged_by_both = verdicts_by_run[[first, second]].dropna()
+        without_abstentions = judged_by_both[(judged_by_both != ABSTAIN).all(axis=1)]
+        verdict_vectors = [
+            without_abstentions[c].to_numpy(float if kind == "score" else object) for c in (first, second)
+        ]
+        clusters = without_abstentions.index.get_level_values("cluster").to_numpy()
         for name, measure in _COMPARISONS[kind].items():
             if kind == "label":
                 level = settings.get("level", 0.95)
-                e = agreement_estimate(np.stack(verdicts), measure, clusters=clusters, level=level)
+                e = agreement_estimate(np.stack(verdict_vectors), measure, clusters=clusters, level=level)
             else:
-                e = estimate(measure, *verdicts, clusters=clusters, share=name in _SHARES, **settings)
-            rows.append({"first": first, "second": second, "measure": name, "outputs": len(judged)} | e.row())
+                e = estimate(measure, *verdict_vectors, clusters=clusters, share=name in _SHARES, **settings)
+            rows.append({"first": first, "second": second, "measure": name, "outputs": len(judged_by_both)} | e.row())
     return pd.DataFrame(rows, columns=["first", "second", "measure", "outputs", *ESTIMATE_COLUMNS])
 
 # %% ../../nbs/steps/12_verdict_tables.ipynb #d2ff7e0f
 def one_value(table: pd.DataFrame) -> dict[str, str]:  # of verdict_frame; judge -> a sentence
     "The judges that gave one value to every answer, which tells no answers apart."
-    judged = table[(table["status"] == "ok") & (table["text"] != BY_RULE)]
-    value = judged["label"].where(judged["label"].notna(), judged["score"])
-    answers = judged["item_id"] + "/" + judged["model"] + "/" + judged["sample"].astype(str)
-    out = {}
-    for judge, values in value.groupby(judged["judge"]):
-        n = answers[values.index].nunique()
+    judged_rows = table[(table["status"] == "ok") & (table["text"] != BY_RULE)]
+    verdict_values = judged_rows["label"].where(judged_rows["label"].notna(), judged_rows["score"])
+    answer_ids = judged_rows["item_id"] + "/" + judged_rows["model"] + "/" + judged_rows["sample"].astype(str)
+    sentence_by_judge = {}
+    for judge, values in verdict_values.groupby(judged_rows["judge"]):
+        n = answer_ids[values.index].nunique()
         if n > 1 and values.nunique() == 1:
-            only = values.iloc[0]
-            out[str(judge)] = f"{only if isinstance(only, str) else format(only, 'g')} for each of {n} answers"
-    return out
+            only_value = values.iloc[0]
+            sentence_by_judge[str(judge)] = (
+                f"{only_value if isinstance(only_value, str) else format(only_value, 'g')} for each of {n} answers"
+            )
+    return sentence_by_judge
 
 # %% ../../nbs/steps/12_verdict_tables.ipynb #9040674d
 def style_rubric(study: str, style: str, dir: str | Path | None = None) -> str | None:
     "A study's rubric for a style; None for basic, each item's own. Raises: ValueError for a style that it has not."
     if style == "basic":
         return None
-    name = f"{study}/{style}"
-    if find(f"rubrics/{name}.yaml", dir) is None:
-        remedy = f"add rubrics/{name}.yaml to your prompts folder, or take the style out"
+    rubric_name = f"{study}/{style}"
+    if find(f"rubrics/{rubric_name}.yaml", dir) is None:
+        remedy = f"add rubrics/{rubric_name}.yaml to your prompts folder, or take the style out"
         refuse(f"style_rubric: styles must have a rubric in {study}; got {style!r}", remedy=remedy)
-    return name
+    return rubric_name
 
 # %% ../../nbs/steps/12_verdict_tables.ipynb #c0e071e7
 def judge_in_styles(
@@ -216,28 +234,30 @@ def judge_in_styles(
     **settings: Any,  # of mhbench.steps.answers.judge_everything
 ) -> list[tuple[str, Judgment]]:  # style, verdict; an encoder has one style, the first
     "A judge's verdicts in every style; linked questions are judged once, in the first."
-    linked = {i.item_id for i in items if task_of(i).linked}
-    place: dict[tuple, int] = {(r.item_id, r.model, r.mode, r.sample): n for n, r in enumerate(responses)}
+    linked_item_ids = {i.item_id for i in items if task_of(i).linked}
+    place_by_answer: dict[tuple, int] = {(r.item_id, r.model, r.mode, r.sample): n for n, r in enumerate(responses)}
     out: list[tuple[str, Judgment]] = []
     for k, style in enumerate(styles if evaluator.model else styles[:1]):
-        rubrics = {i.study: style_rubric(i.study, style, prompts_dir) for i in items if kind == "score"}
-        groups: dict[str | None, list[Response]] = {}
+        rubric_by_study = {i.study: style_rubric(i.study, style, prompts_dir) for i in items if kind == "score"}
+        responses_by_rubric: dict[str | None, list[Response]] = {}
         for r in responses:
-            if r.item_id not in linked or k == 0:
-                groups.setdefault(None if r.item_id in linked else rubrics.get(r.study), []).append(r)
+            if r.item_id not in linked_item_ids or k == 0:
+                responses_by_rubric.setdefault(
+                    None if r.item_id in linked_item_ids else rubric_by_study.get(r.study), []
+                ).append(r)
         judgments: list[Judgment] = []
-        for name, rs in groups.items():
-            options = settings | {"prompts_dir": prompts_dir} | ({"rubric": name} if name else {})
-            judgments += judge_everything(rs, items, evaluator, kind=kind, **options)
-        judgments.sort(key=lambda j: place[j.item_id, j.model, j.mode, j.sample])
+        for rubric_name, rs in responses_by_rubric.items():
+            judge_options = settings | {"prompts_dir": prompts_dir} | ({"rubric": rubric_name} if rubric_name else {})
+            judgments += judge_everything(rs, items, evaluator, kind=kind, **judge_options)
+        judgments.sort(key=lambda j: place_by_answer[j.item_id, j.model, j.mode, j.sample])
         out += [(style, j) for j in judgments]
     return out
 
 # %% ../../nbs/steps/12_verdict_tables.ipynb #d84f955a
 def styles_to_ask(styles: Sequence[str], judges: Sequence[str], kind: str) -> list[str]:
     "All styles where two judges read a rubric and give scores, else the first."
-    readers = [k for k in judges if k not in ("encoder", "classifier")]
-    return list(styles) if kind == "score" and len(readers) > 1 else list(styles[:1])
+    reading_judges = [k for k in judges if k not in ("encoder", "classifier")]
+    return list(styles) if kind == "score" and len(reading_judges) > 1 else list(styles[:1])
 
 # %% ../../nbs/steps/12_verdict_tables.ipynb #056caa2b
 def alike_by_style(verdicts: Sequence[tuple[str, Judgment]], items: Sequence[Item], **settings: Any) -> pd.DataFrame:
@@ -250,14 +270,14 @@ def alike_by_style(verdicts: Sequence[tuple[str, Judgment]], items: Sequence[Ite
     rows = []
     for style in dict.fromkeys(style for style, _ in verdicts):
         table = verdict_frame([j for s, j in verdicts if s == style and j.repeat == 0], items, "score")
-        wide = _by_run(table, "score")
-        for a, b in combinations(wide.columns, 2):
-            common = wide[[a, b]].dropna()
-            x, y = common.to_numpy(float).T
-            clusters = common.index.get_level_values("cluster").to_numpy()
+        scores_by_run = _verdicts_by_run(table, "score")
+        for a, b in combinations(scores_by_run.columns, 2):
+            scored_by_both = scores_by_run[[a, b]].dropna()
+            x, y = scored_by_both.to_numpy(float).T
+            clusters = scored_by_both.index.get_level_values("cluster").to_numpy()
             e = estimate(same_score, x, y, clusters=clusters, **settings, share=True)
-            counts = {"alike": int((x == y).sum()), "apart": np.abs(x - y).mean() if len(x) else np.nan}
-            rows.append({"style": style, "first": a, "second": b} | counts | e.row())
+            agreement_counts = {"alike": int((x == y).sum()), "apart": np.abs(x - y).mean() if len(x) else np.nan}
+            rows.append({"style": style, "first": a, "second": b} | agreement_counts | e.row())
     return pd.DataFrame(rows, columns=["style", "first", "second", "alike", *ESTIMATE_COLUMNS, "apart"])
 
 # %% ../../nbs/steps/12_verdict_tables.ipynb #12527cef
@@ -269,15 +289,21 @@ def final_scores(judgments: Sequence[Judgment], items: Sequence[Item]) -> pd.Dat
     Source: PsychiatryBench, equation 14.
     """
     table = verdict_frame(judgments, items, "score")
-    tiers = {i.item_id: "second follow-up" for i in items if "second_follow_up" in i.context}  # the last that is shown
-    tiers = {i.item_id: "first follow-up" for i in items if "first_follow_up" in i.context} | tiers
-    first = table[(table["repeat"] == 0) & (table["sample"] == 0)]
-    points = first.assign(points=100 * first["value"], task=first["category"], tier=first["item_id"].map(tiers))
-    by = ["judge", "model", "task", "tier"]
+    tier_by_item = {
+        i.item_id: "second follow-up" for i in items if "second_follow_up" in i.context
+    }  # the last that is shown
+    tier_by_item = {i.item_id: "first follow-up" for i in items if "first_follow_up" in i.context} | tier_by_item
+    first_verdicts = table[(table["repeat"] == 0) & (table["sample"] == 0)]
+    verdict_points = first_verdicts.assign(
+        points=100 * first_verdicts["value"],
+        task=first_verdicts["category"],
+        tier=first_verdicts["item_id"].map(tier_by_item),
+    )
+    group_columns = ["judge", "model", "task", "tier"]
     rows = []
-    for selection in (points.assign(tier="all"), points.dropna(subset=["tier"])):
-        for key, g in selection.groupby(by, sort=True, dropna=False):
-            failed = g["points"].isna()
-            row = bounded_mean(g, "points", failed, g["text"] == BY_RULE, top=100.0)
-            rows.append(dict(zip(by, key)) | {"n_failed": int(failed.sum())} | row)
-    return pd.DataFrame(rows, columns=[*by, "n_failed", *ESTIMATE_COLUMNS, "low", "high"])
+    for tier_rows in (verdict_points.assign(tier="all"), verdict_points.dropna(subset=["tier"])):
+        for key, g in tier_rows.groupby(group_columns, sort=True, dropna=False):
+            is_failed = g["points"].isna()
+            mean_row = bounded_mean(g, "points", is_failed, g["text"] == BY_RULE, top=100.0)
+            rows.append(dict(zip(group_columns, key)) | {"n_failed": int(is_failed.sum())} | mean_row)
+    return pd.DataFrame(rows, columns=[*group_columns, "n_failed", *ESTIMATE_COLUMNS, "low", "high"])

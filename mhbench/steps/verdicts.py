@@ -32,37 +32,44 @@ def schema(rubric: Rubric, n: int = 1) -> dict:  # a JSON schema
         return {"type": "string", "enum": [rubric.show(v) for v in values]}
 
     low, high = rubric.scale
-    number = {"type": "integer", "minimum": low, "maximum": high}
+    number_schema = {"type": "integer", "minimum": low, "maximum": high}
     if rubric.kind == "score":
-        single = n == 1 and "part" not in rubric.text
-        fields = {"score": number} if single else {f"Q{i}": number for i in range(1, n + 1)}
+        is_single = n == 1 and "part" not in rubric.text
+        field_schemas = {"score": number_schema} if is_single else {f"Q{i}": number_schema for i in range(1, n + 1)}
     elif rubric.kind == "label":
-        fields = {f"answer_{i}": one_of(rubric.labels) for i in range(1, n + 1)}
+        field_schemas = {f"answer_{i}": one_of(rubric.labels) for i in range(1, n + 1)}
     elif rubric.kind == "pairwise":
-        fields = {a: one_of(("first", "second", "tie")) for a in rubric.axes}
+        field_schemas = {a: one_of(("first", "second", "tie")) for a in rubric.axes}
     else:
-        fields = {"answer": one_of(("yes", "no"))}
-    fields |= {k: one_of(v) for k, v in rubric.extra.items()}
-    return {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}
+        field_schemas = {"answer": one_of(("yes", "no"))}
+    field_schemas |= {k: one_of(v) for k, v in rubric.extra.items()}
+    return {
+        "type": "object",
+        "properties": field_schemas,
+        "required": list(field_schemas),
+        "additionalProperties": False,
+    }
 
 # %% ../../nbs/steps/04_verdicts.ipynb #d3a2f0df
 def split_parts(text: str, n: int) -> list[str] | None:  # one text a question; None where they cannot be told apart
     "The answers to numbered questions, where each begins a line with its number, in order and once."
-    number = r"(?m)^[ \t]*[*_#]*[ \t]*(?:Q(?:uestion)?|Frage|A(?:nswer)?)?[ \t]*(\d+)[*_]*[ \t]*[:.)\]-][*_]*[ \t]*"
-    marks = list(re.finditer(number, text))
-    places: list[re.Match] = []
-    for m in marks:
-        if int(m[1]) == len(places) + 1:
-            places.append(m)
-    if len(places) != n or sum(int(m[1]) == 1 for m in marks) > 1:
+    number_pattern = (
+        r"(?m)^[ \t]*[*_#]*[ \t]*(?:Q(?:uestion)?|Frage|A(?:nswer)?)?[ \t]*(\d+)[*_]*[ \t]*[:.)\]-][*_]*[ \t]*"
+    )
+    number_marks = list(re.finditer(number_pattern, text))
+    question_starts: list[re.Match] = []
+    for m in number_marks:
+        if int(m[1]) == len(question_starts) + 1:
+            question_starts.append(m)
+    if len(question_starts) != n or sum(int(m[1]) == 1 for m in number_marks) > 1:
         return None
-    ends = [m.start() for m in places[1:]] + [len(text)]
-    return [text[m.end() : e].strip() for m, e in zip(places, ends)]
+    question_ends = [m.start() for m in question_starts[1:]] + [len(text)]
+    return [text[m.end() : e].strip() for m, e in zip(question_starts, question_ends)]
 
 # %% ../../nbs/steps/04_verdicts.ipynb #d4d2311d
 def _rubric_fields(r: Rubric) -> dict[str, str]:
     "The fields that a rubric fills by itself."
-    flipped = [f"On this scale {r.scale[0]} is the best and {r.scale[1]} the worst."] if r.flipped else []
+    flipped_note = [f"On this scale {r.scale[0]} is the best and {r.scale[1]} the worst."] if r.flipped else []
 
     def example(e):
         if isinstance(e, str):
@@ -71,7 +78,7 @@ def _rubric_fields(r: Rubric) -> dict[str, str]:
 
     return {
         "criteria": "\n".join(f"- {c}" for c in r.criteria),
-        "anchors": "\n".join([f"{k}: {v}" for k, v in sorted(r.anchors.items())] + flipped),
+        "anchors": "\n".join([f"{k}: {v}" for k, v in sorted(r.anchors.items())] + flipped_note),
         "low": str(r.scale[0]),
         "high": str(r.scale[1]),
         "labels": "\n".join(f"{r.show(k)}: {v}" for k, v in r.labels.items()),
@@ -87,36 +94,41 @@ def answer_text(r: Response) -> str:
 
 def messages(rubric: Rubric, item: Item, texts: Sequence[str]) -> list[dict[str, str]]:
     "The chat messages that put answers to an item: one for score and yes_no, two for pairwise, any number for label."
-    labels = letters(min(len(item.options), 26))
-    line = rubric.text.get("answer_line", "Answer {number}: {answer}")
-    answers = [render(line, {"number": str(i), "answer": t}, rubric.name) for i, t in enumerate(texts, 1)]
-    values = _rubric_fields(rubric) | {
+    option_letters = letters(min(len(item.options), 26))
+    answer_template = rubric.text.get("answer_line", "Answer {number}: {answer}")
+    numbered_answers = [
+        render(answer_template, {"number": str(i), "answer": t}, rubric.name) for i, t in enumerate(texts, 1)
+    ]
+    template_values = _rubric_fields(rubric) | {
         "question": item.question,
         "context": "\n".join(f"{prompts.field_label(k, {})}: {v}" for k, v in item.context.items()),
         "reference": task_of(item).reference(item),
         "rationale": item.rationale or "",
-        "options": "\n".join(f"{c}: {o}" for c, o in zip(labels, item.options)),
+        "options": "\n".join(f"{c}: {o}" for c, o in zip(option_letters, item.options)),
         "language": item.language,
         "category": item.category or "",
         "topic": item.topic or "",
         "answer": texts[0] if texts else "",
         "first": texts[0] if texts else "",
         "second": texts[1] if len(texts) > 1 else "",
-        "answers": "\n".join(answers),
+        "answers": "\n".join(numbered_answers),
         "parts": _question_parts(rubric, item, texts),
-        "form": _form(rubric, item, texts),
+        "form": _form_in_words(rubric, item, texts),
     }
     name = f"rubrics/{rubric.name}"
     roles = [role for role in ("system", "user") if role in rubric.text]
-    return [{"role": role, "content": render(rubric.text[role], values, name)} for role in roles]
+    return [{"role": role, "content": render(rubric.text[role], template_values, name)} for role in roles]
 
 # %% ../../nbs/steps/04_verdicts.ipynb #d5276fb3
-def _form(rubric: Rubric, item: Item, texts: Sequence[str]) -> str:
+def _form_in_words(rubric: Rubric, item: Item, texts: Sequence[str]) -> str:
     "The form of a verdict in words: the names of the fields, and the values that each may have."
-    fields = schema(rubric, verdicts_asked(rubric, item, texts))["properties"]
+    field_schemas = schema(rubric, verdicts_asked(rubric, item, texts))["properties"]
     low, high = rubric.scale
-    may = {k: f"<{low}-{high}>" if v["type"] == "integer" else f'"<{"|".join(v["enum"])}>"' for k, v in fields.items()}
-    return "{" + ", ".join(f'"{k}": {values}' for k, values in may.items()) + "}"
+    values_by_field = {
+        k: f"<{low}-{high}>" if v["type"] == "integer" else f'"<{"|".join(v["enum"])}>"'
+        for k, v in field_schemas.items()
+    }
+    return "{" + ", ".join(f'"{k}": {values}' for k, values in values_by_field.items()) + "}"
 
 
 def verdicts_asked(rubric: Rubric, item: Item, texts: Sequence) -> int:
@@ -131,13 +143,13 @@ def _question_parts(rubric: Rubric, item: Item, texts: Sequence[str]) -> str:
     "Linked questions, each with its reference and its part of the answer."
     if "part" not in rubric.text or not texts:
         return ""
-    answers = split_parts(texts[0], len(item.stems))
-    rows = [
+    part_answers = split_parts(texts[0], len(item.stems))
+    rendered_parts = [
         render(rubric.text["part"], {"number": f"Q{i}", "text": s, "reference": k, "answer": a}, rubric.name)
-        for i, (s, k, a) in enumerate(zip(item.stems, item.key, answers or ["(see below)"] * len(item.stems)), 1)
+        for i, (s, k, a) in enumerate(zip(item.stems, item.key, part_answers or ["(see below)"] * len(item.stems)), 1)
     ]
-    unmarked = f"The candidate's answers, which are not marked question by question:\n{texts[0]}"
-    return "\n\n".join(rows if answers else [*rows, unmarked])
+    unmarked_answer = f"The candidate's answers, which are not marked question by question:\n{texts[0]}"
+    return "\n\n".join(rendered_parts if part_answers else [*rendered_parts, unmarked_answer])
 
 # %% ../../nbs/steps/04_verdicts.ipynb #a1c4e970
 def _objects_with(value: Any, fields: Sequence[str]) -> Iterator[Mapping[str, Any]]:
@@ -151,26 +163,26 @@ def _objects_with(value: Any, fields: Sequence[str]) -> Iterator[Mapping[str, An
 
 def _fields_in_lines(text: str, fields: Sequence[str]) -> dict[str, str] | None:
     "The values of fields that are written as lines (Score: 85); None unless each field has one value."
-    values: dict[str, str] = {}
+    value_by_field: dict[str, str] = {}
     max_matches = 1 if "{" in text else len(text)  # a field that stands twice in an object is none
     for field in fields:
-        name = re.escape(field).replace("_", "[_ ]?")
-        matches = re.findall(rf"(?im)(?<!\w){name}[\"'`*_ ]*[:=][\"'`*_ ]*([^\n,;\"'`*{{}}]+)", text)
+        field_pattern = re.escape(field).replace("_", "[_ ]?")
+        matches = re.findall(rf"(?im)(?<!\w){field_pattern}[\"'`*_ ]*[:=][\"'`*_ ]*([^\n,;\"'`*{{}}]+)", text)
         if len(set(map(str.strip, matches))) != 1 or len(matches) > max_matches:
             return None
-        values[field] = matches[0].strip()
-    return values
+        value_by_field[field] = matches[0].strip()
+    return value_by_field
 
 
 def verdict_fields(text: str | None, fields: Sequence[str]) -> tuple[Mapping[str, Any], str | None]:
     "The fields of a verdict that a judge wrote, or {} and what is wrong with it."
-    answer = split_thinking(text or "")[1]
-    objects = [o for value in json_values(answer) for o in _objects_with(value, fields)]
-    actual = f"got {plain(' '.join(answer.split()))[:60]!r}"
-    if any([o.get(f) for f in fields] != [objects[0].get(f) for f in fields] for o in objects[1:]):
+    judge_text = split_thinking(text or "")[1]
+    verdict_objects = [o for value in json_values(judge_text) for o in _objects_with(value, fields)]
+    actual = f"got {plain(' '.join(judge_text.split()))[:60]!r}"
+    if any([o.get(f) for f in fields] != [verdict_objects[0].get(f) for f in fields] for o in verdict_objects[1:]):
         return {}, f"there must be one verdict; {actual}"
-    if values := objects[0] if objects else _fields_in_lines(unwrap(answer), fields):
-        return values, None
+    if verdict_values := verdict_objects[0] if verdict_objects else _fields_in_lines(unwrap(judge_text), fields):
+        return verdict_values, None
     return {}, f"not the JSON asked for, one object with {fields[0]} once; {actual}"
 
 # %% ../../nbs/steps/04_verdicts.ipynb #425aaa4b
@@ -188,28 +200,34 @@ def failed_verdict(error: str, status: str = "error") -> dict[str, Any]:
     return {"status": status, "error": error}
 
 
-def _verdicts_of_answer(case: Case, answer: Answer) -> list[dict[str, Any]]:
+def _verdicts_of_answer(case: Case, judge_reply: Answer) -> list[dict[str, Any]]:
     "What a judge's answer says of each response (for pairwise: on each axis)."
     r = case.rubric
     n = len(r.axes) if r.kind == "pairwise" else len(case.responses)
-    if answer.status not in ("ok", "error") or answer.text is None:  # an error with a text is not the JSON asked for
-        return [failed_verdict(answer.error or f"the judge's answer is {answer.status}", answer.status)] * n
-    form = schema(r, verdicts_asked(r, case.item, case.responses))["properties"]
-    fields = [f for f in form if f not in r.extra]
-    data, wrong = verdict_fields(answer.text, fields)
-    if wrong:
-        return [failed_verdict(wrong)] * n
+    if (
+        judge_reply.status not in ("ok", "error") or judge_reply.text is None
+    ):  # an error with a text is not the JSON asked for
+        return [
+            failed_verdict(judge_reply.error or f"the judge's answer is {judge_reply.status}", judge_reply.status)
+        ] * n
+    field_schemas = schema(r, verdicts_asked(r, case.item, case.responses))["properties"]
+    field_names = [f for f in field_schemas if f not in r.extra]
+    verdict_values, what_is_wrong = verdict_fields(judge_reply.text, field_names)
+    if what_is_wrong:
+        return [failed_verdict(what_is_wrong)] * n
     if r.kind == "score":
-        return [_verdict_score(data, fields, r)]
-    allowed = {"label": tuple(r.labels), "pairwise": ("first", "second", "tie")}.get(r.kind, ("yes", "no"))
-    return [_label(data, field, allowed, r) for field in fields]
+        return [_verdict_score(verdict_values, field_names, r)]
+    allowed_labels = {"label": tuple(r.labels), "pairwise": ("first", "second", "tie")}.get(r.kind, ("yes", "no"))
+    return [_read_label(verdict_values, field, allowed_labels, r) for field in field_names]
 
 
 def is_read(case: Case, text: str) -> bool:
     "Whether a judge's text states a verdict on every response, and all else that the rubric asks for."
-    extra = case.rubric.extra
-    data, _ = verdict_fields(text, list(extra)) if extra else ({}, None)
-    extras_valid = all(label_in(data.get(field), allowed, case.rubric) for field, allowed in extra.items())
+    extra_fields = case.rubric.extra
+    extra_values, _ = verdict_fields(text, list(extra_fields)) if extra_fields else ({}, None)
+    extras_valid = all(
+        label_in(extra_values.get(field), allowed, case.rubric) for field, allowed in extra_fields.items()
+    )
     return extras_valid and not any("error" in v for v in _verdicts_of_answer(case, Answer("", status="ok", text=text)))
 
 
@@ -218,57 +236,61 @@ def label_in(value: Any, allowed: Iterable[str], rubric: Rubric) -> str | None:
     return rubric.names(allowed).get(value.strip(" \t\n.*_`'\"").casefold()) if isinstance(value, str) else None
 
 
-def _label(data: Mapping, field: str, allowed: Sequence[str], rubric: Rubric) -> dict[str, Any]:
+def _read_label(verdict_values: Mapping, field: str, allowed_labels: Sequence[str], rubric: Rubric) -> dict[str, Any]:
     "One of the allowed labels, by its own name, whatever the judge calls it."
-    value = data.get(field)
-    if (label := label_in(value, allowed, rubric)) is not None:
+    stated_value = verdict_values.get(field)
+    if (label := label_in(stated_value, allowed_labels, rubric)) is not None:
         return {"label": label}
-    choices = ", ".join(sorted(rubric.show(k) for k in allowed))
-    return failed_verdict(f"{field} must be one of {choices}; got {value!r:.60}")
+    choices_in_words = ", ".join(sorted(rubric.show(k) for k in allowed_labels))
+    return failed_verdict(f"{field} must be one of {choices_in_words}; got {stated_value!r:.60}")
 
 # %% ../../nbs/steps/04_verdicts.ipynb #3a23adb0
 def number_in(value: Any, high: int = 100) -> float | None:
     "The number that a value of a verdict is, or states (85, 85 points, 85/100); None where it is none."
     if isinstance(value, str):
-        stated = re.fullmatch(
+        number_match = re.fullmatch(
             rf"([+-]?\d+(?:\.\d+)?)\s*(?:(?:/|of|out of|von)\s*{high}|%|points?|Punkte?)?\.?", value.strip()
         )
-        return float(stated[1]) if stated else None
-    number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-    return value if number else None
+        return float(number_match[1]) if number_match else None
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    return value if is_number else None
 
 
-def _verdict_score(data: Mapping, fields: Sequence[str], rubric: Rubric) -> dict[str, Any]:
+def _verdict_score(verdict_values: Mapping, fields: Sequence[str], rubric: Rubric) -> dict[str, Any]:
     "One score, or the mean over linked questions, in points from 0 to 100."
     low, high = rubric.scale
-    integer_scale = rubric.scale != (0, 100)
-    values: list[float] = []
+    is_integer_scale = rubric.scale != (0, 100)
+    field_scores: list[float] = []
     for f in fields:
-        v = number_in(data.get(f), high)
-        if v is None or not low <= v <= high or (integer_scale and v != int(v)):
-            number_kind = "whole number" if integer_scale else "number"
-            return failed_verdict(f"{f} must be a {number_kind} from {low} to {high}; got {data.get(f)!r:.60}")
-        values.append(v)
-    mean = math.fsum(values) / len(values)
+        v = number_in(verdict_values.get(f), high)
+        if v is None or not low <= v <= high or (is_integer_scale and v != int(v)):
+            number_kind = "whole number" if is_integer_scale else "number"
+            return failed_verdict(
+                f"{f} must be a {number_kind} from {low} to {high}; got {verdict_values.get(f)!r:.60}"
+            )
+        field_scores.append(v)
+    mean_score = math.fsum(field_scores) / len(field_scores)
     if rubric.scale == (0, 100) and not rubric.flipped:
-        return {"score": mean}
-    share = (mean - low) / (high - low)
-    return {"score": 100 * (1 - share if rubric.flipped else share)}
+        return {"score": mean_score}
+    scale_share = (mean_score - low) / (high - low)
+    return {"score": 100 * (1 - scale_share if rubric.flipped else scale_share)}
 
 # %% ../../nbs/steps/04_verdicts.ipynb #f014b64c
 def judgments_of(case: Case, answer: Answer, judge: Model) -> list[Judgment]:
     "The judgments of one request; its tokens and cost are recorded with the first."
-    fields = carried(answer, Judgment) | {"status": "ok", "error": None}
-    pair = case.rubric.kind == "pairwise"
-    about: dict[str, Any] = dict(judge=judge.name, kind=case.rubric.kind, rubric=case.rubric.name, repeat=case.repeat)
+    reply_fields = carried(answer, Judgment) | {"status": "ok", "error": None}
+    is_pairwise = case.rubric.kind == "pairwise"
+    judgment_fields: dict[str, Any] = dict(
+        judge=judge.name, kind=case.rubric.kind, rubric=case.rubric.name, repeat=case.repeat
+    )
     out = []
     for i, verdict in enumerate(_verdicts_of_answer(case, answer)):
         if i == 1:
-            fields |= {"prompt_tokens": 0, "completion_tokens": 0, "cost_usd": 0.0}
-        judged = case.responses[0] if pair else case.responses[i]
-        if pair:
-            about |= {"axis": list(case.rubric.axes)[i], "other": case.responses[1].model}
-        out.append(Judgment(**judged.about, **about, **(fields | verdict)))
+            reply_fields |= {"prompt_tokens": 0, "completion_tokens": 0, "cost_usd": 0.0}
+        judged_response = case.responses[0] if is_pairwise else case.responses[i]
+        if is_pairwise:
+            judgment_fields |= {"axis": list(case.rubric.axes)[i], "other": case.responses[1].model}
+        out.append(Judgment(**judged_response.about, **judgment_fields, **(reply_fields | verdict)))
     return out
 
 # %% ../../nbs/steps/04_verdicts.ipynb #ace4b0dd
@@ -287,5 +309,5 @@ def unasked_judgment(r: Response, verdict: Mapping[str, Any] | None = None, **by
     "The judgment of a response that no judge is shown: the verdict by rule, or why there is none."
     if verdict is not None:
         return Judgment(**r.about, attempts=0, text=BY_RULE, **by, **verdict)
-    why = f"not judged: the response has no text (status {r.status})"
-    return Judgment(**r.about, status="error", error=why, attempts=0, **by)
+    reason_in_words = f"not judged: the response has no text (status {r.status})"
+    return Judgment(**r.about, status="error", error=reason_in_words, attempts=0, **by)
