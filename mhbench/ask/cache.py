@@ -211,10 +211,10 @@ class Cache(AnswerFile):
         "The stored rows of these keys; for a replay failures as well."
         final = "" if failures else " AND final = 1"
         sql = f"SELECT {_COLUMNS} FROM answers WHERE key IN ({{}}){final}"
-        rows = self._guard(lambda: [_checked_row(r) for r in self._select(sql, keys)])
+        rows = self._guard(lambda: [_checked_row(r) for r in self._select_rows(sql, keys)])
         return {row.key: row for row in rows}
 
-    def _select(self, sql: str, keys: Sequence[str]) -> list[tuple]:
+    def _select_rows(self, sql: str, keys: Sequence[str]) -> list[tuple]:
         rows = []
         for i in range(0, len(keys), 500):
             batch = [bytes.fromhex(k) for k in keys[i : i + 500]]
@@ -223,12 +223,12 @@ class Cache(AnswerFile):
 
     def put_many(self, rows: Sequence[Row]) -> dict[str, Row]:  # rows that another process had stored first
         "Commit rows in one transaction; a final answer that is already stored stays, and is returned."
-        if self._guard(self._write, rows) == len(rows):
+        if self._guard(self._write_rows, rows) == len(rows):
             return {}
         new_values = {r.key: r.value for r in rows}
         return {k: r for k, r in self.get_many(list(new_values)).items() if r.value != new_values[k]}
 
-    def _write(self, rows: Sequence[Row]) -> int:
+    def _write_rows(self, rows: Sequence[Row]) -> int:
         "Commit rows, and remove the marks of their keys; the number of rows written."
         if not self.readonly:
             self._must_be_there()
@@ -273,9 +273,9 @@ class Cache(AnswerFile):
 
     def take(self, keys: Sequence[str], owner: str) -> tuple[dict[str, Row], set[str]]:
         "The answers that are stored, and the keys that are marked for this run; another one is asking the rest."
-        return self._guard(self._take, keys, owner)
+        return self._guard(self._take_keys, keys, owner)
 
-    def _take(self, keys: Sequence[str], owner: str) -> tuple[dict[str, Row], set[str]]:
+    def _take_keys(self, keys: Sequence[str], owner: str) -> tuple[dict[str, Row], set[str]]:
         cached = self.get_many(keys)
         missing_keys = [k for k in keys if k not in cached]
         marked_by_others = self._keys_asked_by_others(missing_keys, owner)
@@ -291,7 +291,7 @@ class Cache(AnswerFile):
 
     def _keys_asked_by_others(self, keys: Sequence[str], owner: str) -> set[str]:
         "The keys that another living run is asking."
-        mark_rows = [r for r in self._select("SELECT key, owner FROM asking WHERE key IN ({})", keys) if r[1] != owner]
+        mark_rows = [r for r in self._select_rows("SELECT key, owner FROM asking WHERE key IN ({})", keys) if r[1] != owner]
         living_owners = set(filter(self._runs.lives, {owner_of_mark for _, owner_of_mark in mark_rows}))
         return {key.hex() for key, owner_of_mark in mark_rows if owner_of_mark in living_owners}
 

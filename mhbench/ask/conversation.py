@@ -181,7 +181,7 @@ def _models_by_name(speakers: Iterable[Speaker]) -> dict[str, Speaker]:
     return out
 
 
-async def _run(conversations: Sequence[_Conversation], askings: dict[str, Asking]) -> BaseException | None:
+async def _hold_conversations(conversations: Sequence[_Conversation], askings: dict[str, Asking]) -> BaseException | None:
     "Hold all conversations; what ended the run before they were through."
     n_open = len(conversations)
 
@@ -248,7 +248,7 @@ def converse(
     askings = {name: Asking(model, endpoint, *shared_settings) for name, (model, endpoint) in speakers.items()}
     thread = LoopThread("conversations")
     try:
-        run_error = thread.wait(_run(conversations, askings)) if conversations else None
+        run_error = thread.wait(_hold_conversations(conversations, askings)) if conversations else None
     finally:
         thread.close()
     if run_error is not None and (

@@ -79,7 +79,7 @@ def _add_delta(choice: dict[str, Any], delta: dict[str, Any]) -> None:
             choice[k] = choice[k] + v if is_appended and choice.get(k) else v
 
 
-def _no_image(kind: Any) -> None:
+def _refuse_image(kind: Any) -> None:
     if "image" in str(kind):
         raise ValueError(f"{kind}: an image, which is no answer here")
 
@@ -133,7 +133,7 @@ def response_as_chat(reply: dict[str, Any]) -> dict[str, Any]:
     content_parts: list[dict[str, Any]] = []
     output_items = reply["output"]
     for item in output_items:
-        _no_image(item.get("type"))
+        _refuse_image(item.get("type"))
         thought_texts += _part_texts(item.get("summary"), "summary_text")
         if item.get("type") == "reasoning":
             thought_texts += _part_texts(item.get("content"), "reasoning_text")
@@ -200,7 +200,7 @@ def message_as_chat(reply: dict[str, Any]) -> dict[str, Any]:
     n_cache_read, n_cache_written = (usage.get(f"cache_{k}_input_tokens") or 0 for k in ("read", "creation"))
     cache_details = {"cached_tokens": n_cache_read, "cache_write_tokens": n_cache_written}
     for block in blocks:
-        _no_image(block.get("type"))
+        _refuse_image(block.get("type"))
     texts = _part_texts(blocks, "text")
     message = {
         "content": "".join(texts) if texts else None,

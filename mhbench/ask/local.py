@@ -155,7 +155,7 @@ class _Server:
             stderr=self.words,
             env={"GOMP_SPINCOUNT": _SPINS, **os.environ, "PYTHONPATH": paths},
         )
-        with suppress(BrokenPipeError):  # it has ended; `_begin` says so
+        with suppress(BrokenPipeError):  # it has ended; `_start_child` says so
             child.stdin.write(json.dumps(self.settings) + "\n")
             child.stdin.flush()
         return child
@@ -165,7 +165,7 @@ class _Server:
         with open(self.words.name, encoding="utf-8", errors="replace") as f:
             return f.read()[-500:].strip()
 
-    def _check(self):
+    def _check_identity(self):
         "See that the file and the runtime are those that the identity names."
         if (current_runtime := _runtime()) != (runtime := self.settings["runtime"]):
             rule = f"runtime must be what computes here, {current_runtime}, where a request has no recorded answer"
@@ -176,8 +176,8 @@ class _Server:
             refuse(f"serve: {file.name} must have SHA-256 {self.settings['sha256']}; got {actual}", error=RuntimeError)
         self.settings["gguf"] = str(file)
 
-    def _begin(self):
-        self._check()
+    def _start_child(self):
+        self._check_identity()
         self.child = self._spawn()
         kill_timer = threading.Timer(self.start_s, self.child.kill)
         kill_timer.start()
@@ -198,7 +198,7 @@ class _Server:
                 if self.log is not None:
                     Path(self.log).parent.mkdir(parents=True, exist_ok=True)
                 self.words = open(self.log, "w+") if self.log else tempfile.NamedTemporaryFile("w+", suffix=".log")
-                return self._begin()
+                return self._start_child()
             if self.child.poll() is None:
                 return None
             self.died += 1
@@ -209,7 +209,7 @@ class _Server:
                 refuse(f"serve: the server must stay alive; {actual}; {remedy}", error=RuntimeError)
             say(f"the server of {self.settings['served']} ended with exit code {exit_code}; it is started again, once")
             self._end_pipes()
-            return self._begin()
+            return self._start_child()
 
     def _end_pipes(self):
         for pipe in (self.child.stdin, self.child.stdout):

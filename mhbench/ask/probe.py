@@ -58,18 +58,18 @@ class Report:
     @property
     def ok(self) -> bool:
         "Whether a study can use the model: it gives a text, and a letter or a verdict."
-        return self._gives("sentence") and (self._gives("letter") or self._gives("verdict"))
+        return self._works_for("sentence") and (self._works_for("letter") or self._works_for("verdict"))
 
-    def _gives(self, name: str) -> bool:
+    def _works_for(self, name: str) -> bool:
         return self.works.get(name, "").startswith("ok")
 
     @property
     def verdict(self) -> str:
         if not self.ok:
             return "does not work as it stands"
-        if not self._gives("letter"):
+        if not self._works_for("letter"):
             return "works as a judge and for texts; its answers to questions with options would count as unread"
-        return "works" if self._gives("verdict") else "works, but gave no verdict as JSON: let another model judge"
+        return "works" if self._works_for("verdict") else "works, but gave no verdict as JSON: let another model judge"
 
     def entry(self) -> str:
         "The entries for params.yaml, as YAML: `models:` and `endpoints:`."

@@ -88,10 +88,10 @@ class Progress:
 
     def state(self, now: float) -> dict:
         "The numbers for another process: of this run and, under `so_far`, of all runs of this process."
-        numbers = {k: getattr(self, k) for k in ("label", "total", "done", "failed", "declined", "cached", "tokens")}
+        state_values = {k: getattr(self, k) for k in ("label", "total", "done", "failed", "declined", "cached", "tokens")}
         usd = None if self.unpriced else self.usd
-        numbers |= {"usd": usd, "seconds": now - self.began, "left": self.left(now), "line": self.line(now)}
-        return numbers | {"so_far": self.so_far()}
+        state_values |= {"usd": usd, "seconds": now - self.began, "left": self.left(now), "line": self.line(now)}
+        return state_values | {"so_far": self.so_far()}
 
     def so_far(self) -> dict | None:
         "Answers and money of all runs of this process; None where there is none that asks."

@@ -209,7 +209,7 @@ def template(
         )
         if not data.get("user"):
             continue
-        parts = {k: data[k] for k in _PARTS if data.get(k)}
+        prompt_parts = {k: data[k] for k in _PARTS if data.get(k)}
         labels = {slug(k): v for k, v in (data.get("labels") or {}).items()}
         layout = {k: data.get(k, ours) for k, ours in _LAYOUT.items()}
         omitted_parts = frozenset(data.get("omit") or ())
@@ -218,7 +218,7 @@ def template(
         return Template(
             name,
             path,
-            parts,
+            prompt_parts,
             layout,
             labels,
             omitted_parts,
@@ -281,7 +281,7 @@ def _template_values(item: Item, t: Template, fields_of_template: set[str]) -> d
     )
 
 # %% ../../nbs/ask/01_prompts.ipynb #268d6ebc
-def _check_fits(item: Item, t: Template, fields_of_template: set[str], mode: str) -> None:
+def _check_template_fits(item: Item, t: Template, fields_of_template: set[str], mode: str) -> None:
     if leaked_fields := sorted(fields_of_template & {"key", "key_text", "rationale"}):
         rule = f"user and system must not name the answer; got {', '.join(leaked_fields)}"
         refuse(f"build: {rule}", place=str(t.path), remedy="name it in assistant alone")
@@ -338,7 +338,7 @@ def build(
     """
     t = template(item, mode, language=language, dir=dir)
     fields_of_template = names(t.parts.get("system", ""), t.name) | names(t.parts["user"], t.name)
-    _check_fits(item, t, fields_of_template, mode)
+    _check_template_fits(item, t, fields_of_template, mode)
     shots = _choose_shots(item, mode, demonstrations, t)
     question_turn = _render_turn(item, t, fields_of_template)
     messages = [{"role": "system", "content": question_turn["system"]}] if question_turn.get("system") else []
@@ -397,19 +397,19 @@ def demonstrations(
         refuse(f"demonstrations: n must be at least 1; got {n}")
     first_choice: list[Item] = []
     same_case_items: list[Item] = []
-    bases, cases = set(), set()
+    seen_bases, seen_cases = set(), set()
     for i in ordered:
         if len(first_choice) == n:
             break
         of_other_task = exclude is not None and (i.study, i.task) != (exclude.study, exclude.task)
-        if (i.study, i.base) in bases or (rationale and not i.rationale) or of_other_task:
+        if (i.study, i.base) in seen_bases or (rationale and not i.rationale) or of_other_task:
             continue
         if exclude is not None and related(i, exclude):
             continue
-        bases.add((i.study, i.base))
+        seen_bases.add((i.study, i.base))
         case = (i.study, i.cluster)
-        (same_case_items if case in cases else first_choice).append(i)
-        cases.add(case)
+        (same_case_items if case in seen_cases else first_choice).append(i)
+        seen_cases.add(case)
     chosen = (first_choice + same_case_items)[:n]
     if len(chosen) < n:
         fitting_in_words = "that can be shown and have a rationale" if rationale else "that can be shown"

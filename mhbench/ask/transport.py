@@ -205,12 +205,12 @@ class Transport:
         words = await self._explain_failure(reply, complaint.words, base, model.served)
         refusal = None
         if kind == "refused":
-            api = INTERFACES[model.api]
+            interface = INTERFACES[model.api]
             is_api_complaint = complaint.of_api and (
                 reply.status in (400, 422) or complaint.error
             )  # else it may come from a gateway
-            chat_words, param = api.in_chat_words(complaint.words if is_api_complaint else "", complaint.param)
-            fixed_parameters = LIMITS if api.names else ()  # they cannot be renamed there
+            chat_words, param = interface.in_chat_words(complaint.words if is_api_complaint else "", complaint.param)
+            fixed_parameters = LIMITS if interface.names else ()  # they cannot be renamed there
             sent_fields = asked_of(job.request, model, self.endpoint, job.terms)
             sent_fields = {k: v for k, v in sent_fields.items() if k not in fixed_parameters}
             refusal = Refusal(
@@ -226,8 +226,8 @@ class Transport:
             self._offered = []
             try:
                 async with asyncio.timeout(self.endpoint.timeout_s):
-                    listed = await self.clients[base].models.list()
-                self._offered = [plain(str(m.id)) for m in listed.data][:500]
+                    model_page = await self.clients[base].models.list()
+                self._offered = [plain(str(m.id)) for m in model_page.data][:500]
             except Exception:
                 pass  # the list only improves a message
         return self._offered

@@ -107,10 +107,10 @@ def split_thinking(text: str) -> tuple[str | None, str]:
 
 # %% ../../nbs/ask/18_unwrap.ipynb #6ab769cf
 @lru_cache
-def _list_pattern(name: str, without: str = "") -> re.Pattern:
+def _list_pattern(name: str, excluded_flag: str = "") -> re.Pattern:
     "All patterns of a list of the table, as one, without those of which a fact holds."
-    entries = [e["pattern"] for e in _REPLIES[name].values() if not e.get(without)]
-    return re.compile(f"(?im){'|'.join(entries)}" if name != "begun" else rf"(?i)\A(?:{'|'.join(entries)})+")
+    patterns = [e["pattern"] for e in _REPLIES[name].values() if not e.get(excluded_flag)]
+    return re.compile(f"(?im){'|'.join(patterns)}" if name != "begun" else rf"(?i)\A(?:{'|'.join(patterns)})+")
 
 
 def strip_marks(

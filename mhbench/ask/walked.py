@@ -97,9 +97,9 @@ class WalkedRubric(NamedTuple):
             if question_id in reachable_ids or not question_id:
                 continue
             reachable_ids.add(question_id)
-            steps = [self.after(question_id, o) for o in self.questions[question_id].options]
-            waiting_ids += [to for to, _ in steps]
-            end_words |= {target for _, target in steps if target in (END, ASSIGN_END)}
+            next_steps = [self.after(question_id, o) for o in self.questions[question_id].options]
+            waiting_ids += [to for to, _ in next_steps]
+            end_words |= {target for _, target in next_steps if target in (END, ASSIGN_END)}
         return reachable_ids, end_words
 
 # %% ../../nbs/ask/20_walked.ipynb #fffeda1b

@@ -85,13 +85,13 @@ def _escape(text: str) -> str:
 
 def _layout(lines: Sequence[str], texts: Sequence[str]) -> str:  # of an option
     "What the lines of the options have in common. Raises: ValueError where they differ in more than the name."
-    for placeholder, names in (
+    for placeholder, option_names in (
         ("{letter}", letters(len(lines))),
         ("{number}", [str(i + 1) for i in range(len(lines))]),
     ):
         layouts = {
             _escape(line_text).replace(name, placeholder, 1) if name in line_text else line_text
-            for name, line_text in zip(names, lines)
+            for name, line_text in zip(option_names, lines)
         }
         if len(layouts) == 1 and placeholder in (layout := layouts.pop()):
             return layout + "{text}"
