@@ -158,7 +158,8 @@ def load_exports(folder: str | Path) -> Annotated:  # ratings, and counts over a
         for r in file_ratings:
             rating_key = (r.item_id, r.rater, r.target)
             if rating_key in first_exports:
-                actual = f"{r.rater} twice on {r.target} ({export_name} and {first_exports[rating_key]}); keep one of the files"
+                actual = f"{r.rater} twice on {r.target} ({export_name} and {first_exports[rating_key]})"
+                actual += "; keep one of the files"
                 refuse(f"load_exports: a rater must rate a thing once; got {actual}")
             first_exports[rating_key] = export_name
         ratings += file_ratings
