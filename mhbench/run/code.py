@@ -37,8 +37,8 @@ class Memory:
     def of(self, file: Path, compute: Callable[[Path], Any]) -> Any:
         "What `compute` makes of a file, as JSON."
         s = file.stat()
-        times = f"{s.st_size}:{s.st_mtime_ns}:{s.st_ctime_ns}:{s.st_ino}"
-        key = f"{compute.__name__}:{mhbench.__version__}:{file.resolve()}:{times}"
+        file_state = f"{s.st_size}:{s.st_mtime_ns}:{s.st_ctime_ns}:{s.st_ino}"
+        key = f"{compute.__name__}:{mhbench.__version__}:{file.resolve()}:{file_state}"
         if key not in self.used:
             self.used[key] = self.values[key] if key in self.values else compute(file)
         return self.used[key]
@@ -77,10 +77,10 @@ def _imports(tree: ast.AST, package: str = "") -> Iterator[str]:
         elif isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING":
             yield from _imports(ast.Module(body=node.orelse, type_ignores=[]), package)
         else:
-            called = getattr(node, "func", None)
-            if "import_module" in (getattr(called, "attr", ""), getattr(called, "id", "")):
+            called_function = getattr(node, "func", None)
+            if "import_module" in (getattr(called_function, "attr", ""), getattr(called_function, "id", "")):
                 names = [a.value for a in getattr(node, "args", [])[:1] if isinstance(a, ast.Constant)]
-                yield from (f"{name}{inside}" for name in names if isinstance(name, str) for inside in ("", ".*"))
+                yield from (f"{name}{suffix}" for name in names if isinstance(name, str) for suffix in ("", ".*"))
             yield from _imports(node, package)
 
 
@@ -116,17 +116,17 @@ class Code:
 
     def _file(self, name: str) -> Path | None:
         "The file of a module; that of a study may lie in a folder of one's own."
-        _, *inner = name.split(".")
-        homes = [self.home]
-        if inner[:1] == ["studies"] and len(inner) > 1:
-            homes, inner = (
+        _, *inner_names = name.split(".")
+        home_folders = [self.home]
+        if inner_names[:1] == ["studies"] and len(inner_names) > 1:
+            home_folders, inner_names = (
                 [self.home / "studies", *map(Path, importlib.import_module("mhbench.studies").__path__)],
-                inner[1:],
+                inner_names[1:],
             )
         files = [
             f
-            for home in homes
-            for f in (home.joinpath(*inner).with_suffix(".py"), home.joinpath(*inner, "__init__.py"))
+            for home in home_folders
+            for f in (home.joinpath(*inner_names).with_suffix(".py"), home.joinpath(*inner_names, "__init__.py"))
         ]
         return next((f for f in files if f.is_file()), None)
 
@@ -144,17 +144,19 @@ class Code:
 
     def reached(self, names: Iterable[str]) -> dict[str, str]:  # module, or folder of data -> hash
         "What these modules need, with what that needs in turn."
-        todo, modules = list(names), dict[str, str]()
-        while todo:
-            name = todo.pop()
+        names_to_visit, hash_by_module = list(names), dict[str, str]()
+        while names_to_visit:
+            name = names_to_visit.pop()
             if name.endswith(".*"):
-                inside = self._file(name[:-2])
-                files = inside.parent.glob("*.py") if inside and inside.name == "__init__.py" else ()
-                todo += [f"{name[:-2]}.{f.stem}" for f in files if f.stem != "__init__"]
-            elif name not in modules and (facts := self.module(name)):
-                modules[name] = facts[1]
-                todo += [*facts[2], *filter(None, [name.rpartition(".")[0]])]
-        return dict(sorted([*modules.items(), *(pair for name in modules for pair in self._data_of(name))]))
+                package_file = self._file(name[:-2])
+                files = package_file.parent.glob("*.py") if package_file and package_file.name == "__init__.py" else ()
+                names_to_visit += [f"{name[:-2]}.{f.stem}" for f in files if f.stem != "__init__"]
+            elif name not in hash_by_module and (facts := self.module(name)):
+                hash_by_module[name] = facts[1]
+                names_to_visit += [*facts[2], *filter(None, [name.rpartition(".")[0]])]
+        return dict(
+            sorted([*hash_by_module.items(), *(pair for name in hash_by_module for pair in self._data_of(name))])
+        )
 
     @cache
     def _data_of(self, module: str) -> list[tuple[str, str]]:  # path and hash
@@ -163,13 +165,17 @@ class Code:
         """
         facts = self.module(module)
         source = facts[0].read_text(encoding="utf-8") if facts else ""
-        quoted = set(re.split('["/]', source)[1:-1])
+        quoted_words = set(re.split('["/]', source)[1:-1])
         files: list[Path] = []
-        for folder, (package, inside) in self._data.items():
-            named = [f for f in inside if f.name in quoted]
-            near = module.startswith(package) or not quoted.isdisjoint({package, package.split(".")[-1]})
-            whole = near and folder.name in quoted and not any(f.suffix == ".yaml" for f in named)
-            files += inside if whole else named
+        for folder, (package, folder_files) in self._data.items():
+            named_files = [f for f in folder_files if f.name in quoted_words]
+            is_package_named = module.startswith(package) or not quoted_words.isdisjoint(
+                {package, package.split(".")[-1]}
+            )
+            takes_whole_folder = (
+                is_package_named and folder.name in quoted_words and not any(f.suffix == ".yaml" for f in named_files)
+            )
+            files += folder_files if takes_whole_folder else named_files
         return [(f.relative_to(self.home.parent).as_posix(), self.file_hash(f)[:16]) for f in files]
 
     @cache
@@ -198,20 +204,20 @@ class Code:
         for notebook in notebooks:
             names |= set(self.memory.of(notebook, imports_of_notebook))
         tables = references("tables", stage, owner(study)) if study else []
-        by_name = [*tables, *(r for loader in loaders for r in references("loaders", loader))]
-        names |= {reference.partition(":")[0] for reference in by_name}
-        inside = self.home / "studies" / str(study)
-        folders = [inside] if inside.is_dir() else [s.folder for s in studies() if s.name == study]
-        own = {f"studies/{study}": self._hash(folder) for folder in folders}
-        return self.reached(names) | {table: self._text_of(table) for table in tables} | own
+        named_references = [*tables, *(r for loader in loaders for r in references("loaders", loader))]
+        names |= {reference.partition(":")[0] for reference in named_references}
+        study_folder = self.home / "studies" / str(study)
+        folders = [study_folder] if study_folder.is_dir() else [s.folder for s in studies() if s.name == study]
+        hash_of_study = {f"studies/{study}": self._hash(folder) for folder in folders}
+        return self.reached(names) | {table: self._text_of(table) for table in tables} | hash_of_study
 
     def _text_of(self, reference: str) -> str:
         "The docstring of a function, which a page shows."
         module, _, name = reference.partition(":")
         facts = self.module(module)
         body = ast.parse(facts[0].read_text(encoding="utf-8")).body if facts else []
-        texts = [ast.get_docstring(x) for x in body if isinstance(x, ast.FunctionDef) and x.name == name]
-        return hashlib.sha256(str(texts).encode()).hexdigest()[:16]
+        docstrings = [ast.get_docstring(x) for x in body if isinstance(x, ast.FunctionDef) and x.name == name]
+        return hashlib.sha256(str(docstrings).encode()).hexdigest()[:16]
 
     def identity(self) -> dict[str, str]:  # version, sha256
         "The version of the package, and a hash over all of it."

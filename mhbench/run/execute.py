@@ -55,10 +55,14 @@ def _normalise(nb: Any) -> Any:
 
 def _as_page(nb: Any) -> Any:
     "A notebook that is read as a page: parameters and imports at its end, and no heading that has nothing below it."
-    setup = [c for c in nb.cells if {"parameters", "injected-parameters", "setup"} & set(c.metadata.get("tags", []))]
-    body = [c for c in nb.cells if c not in setup]
-    empty = [k for k, c in enumerate(body) if c.cell_type == "code" and not c.outputs]
-    nb.cells = [c for k, c in enumerate(body) if k not in empty and k + 1 not in empty] + setup
+    setup_cells = [
+        c for c in nb.cells if {"parameters", "injected-parameters", "setup"} & set(c.metadata.get("tags", []))
+    ]
+    body_cells = [c for c in nb.cells if c not in setup_cells]
+    empty_positions = [k for k, c in enumerate(body_cells) if c.cell_type == "code" and not c.outputs]
+    nb.cells = [
+        c for k, c in enumerate(body_cells) if k not in empty_positions and k + 1 not in empty_positions
+    ] + setup_cells
     return nb
 
 
@@ -83,27 +87,33 @@ def _home() -> None:
             os.environ.setdefault(variable, folder)
 
 # %% ../../nbs/run/05_execute.ipynb #782a8772
-def _check_modules(loaded: set[str], notebook: Path, stage: str, study: str | None, values: dict[str, Any]) -> None:
+def _check_modules(
+    loaded_modules: set[str], notebook: Path, stage: str, study: str | None, values: dict[str, Any]
+) -> None:
     "Refuse modules that a stage has loaded and that DVC does not compare for it, since no import leads to them."
-    loaded = {name for name in loaded if name.split(".")[0] == "mhbench"}
-    if not loaded:
+    loaded_modules = {name for name in loaded_modules if name.split(".")[0] == "mhbench"}
+    if not loaded_modules:
         return
-    declared = re.compile(rf"mhbench\.studies\.(\w+(\.study)?|{study}\..*)")  # what a study adds, and its own folder
-    compared = (
+    declared_pattern = re.compile(
+        rf"mhbench\.studies\.(\w+(\.study)?|{study}\..*)"
+    )  # what a study adds, and its own folder
+    inputs_file = (
         root() / "results" / "inputs" / stage / f"{study}.json" if study else root() / f"results/inputs/{stage}.json"
     )
-    known = json.loads(compared.read_text(encoding="utf-8"))["code"] if compared.exists() else {}
-    unseen = sorted(name for name in loaded - known.keys() if not declared.fullmatch(name))
-    if unseen:  # or nothing was written for it, as of a study that is not in the run
+    known_modules = json.loads(inputs_file.read_text(encoding="utf-8"))["code"] if inputs_file.exists() else {}
+    unseen_modules = sorted(
+        name for name in loaded_modules - known_modules.keys() if not declared_pattern.fullmatch(name)
+    )
+    if unseen_modules:  # or nothing was written for it, as of a study that is not in the run
         from mhbench.run.inputs import loaders_in, package_code
 
         code = package_code(root())
-        declaring = code.reached(f"mhbench.studies.{s.name}.study" for s in studies())
-        reached = declaring | code.of_stage([notebook], stage, study, loaders_in(values))
-        unseen = [name for name in unseen if name not in reached]
-    if unseen:
+        declaring_modules = code.reached(f"mhbench.studies.{s.name}.study" for s in studies())
+        reached_modules = declaring_modules | code.of_stage([notebook], stage, study, loaders_in(values))
+        unseen_modules = [name for name in unseen_modules if name not in reached_modules]
+    if unseen_modules:
         rule = "reach every module that it loads by an import that can be read in its notebook or in a module of it"
-        actual = f"{', '.join(unseen)} ({stage}.ipynb)"
+        actual = f"{', '.join(unseen_modules)} ({stage}.ipynb)"
         refuse(
             f"run_stage: a stage must {rule}; got {actual}; import it by its name, in a function too",
             error=RuntimeError,
@@ -146,37 +156,39 @@ def run_stage(
     top = root()
     values = _parameters(top, params, stage, study, model) | (overrides or {})
     [notebook] = notebook_files(top, stage, study or "*")
-    takes = set(graph(top)[stage].parameters)
-    if unknown := sorted(set(values) - takes):
-        actual = f"unknown {unknown} ({stage}.ipynb)"
+    declared_names = set(graph(top)[stage].parameters)
+    if unknown_names := sorted(set(values) - declared_names):
+        actual = f"unknown {unknown_names} ({stage}.ipynb)"
         remedy = "mend params.yaml, or declare them in the cell tagged parameters"
         refuse(f"run_stage: parameters must be declared by the notebook; got {actual}; {remedy}")
-    if missing := sorted(takes - set(values)):
-        actual = f"none for {missing} ({stage}.ipynb); add them to the section {stage} of params.yaml"
+    if missing_names := sorted(declared_names - set(values)):
+        actual = f"none for {missing_names} ({stage}.ipynb); add them to the section {stage} of params.yaml"
         refuse(f"run_stage: every parameter that the notebook declares must be given; got {actual}")
     if place(values["results"], "text") == place("results", "text"):  # a trial in another folder leaves nothing here
         keep_private(top)
     out = place(values["results"], stage, study, model)
     out.mkdir(parents=True, exist_ok=True)
-    failed = out / "notebook.failed.ipynb"
-    failed.unlink(missing_ok=True)
+    failed_notebook = out / "notebook.failed.ipynb"
+    failed_notebook.unlink(missing_ok=True)
     if dry:
         notebook = _asking_part(notebook, out / "asking.ipynb")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    settings = {"engine_name": "here", "kernel_name": "python3", "cwd": str(top), "progress_bar": False}
+    papermill_options = {"engine_name": "here", "kernel_name": "python3", "cwd": str(top), "progress_bar": False}
     if study and owner(study):
         registered_study(study)  # what it declares for all stages is no part of this one
-    before = set(sys.modules)
+    modules_before = set(sys.modules)
     try:
-        nb = papermill.execute_notebook(str(notebook), str(failed), parameters=values, **settings)
+        nb = papermill.execute_notebook(str(notebook), str(failed_notebook), parameters=values, **papermill_options)
     except papermill.PapermillExecutionError as e:
         name = " ".join(x for x in (stage, study, model) if x)
         message = e.evalue if len(e.evalue) <= 4000 else f"{e.evalue[:4000]} ..."
         cell_place = f"{name} ended in cell {e.cell_index} of {stage}.ipynb"
-        raise RuntimeError(f"run_stage: {cell_place}: {e.ename}: {message}\n(the whole is in {failed})") from None
-    _check_modules(set(sys.modules) - before, notebook, stage, study, values)
-    nbformat.write(_normalise(_as_page(nb) if stage == "results" else nb), failed)
-    executed = failed.replace(out / "notebook.ipynb")
+        raise RuntimeError(
+            f"run_stage: {cell_place}: {e.ename}: {message}\n(the whole is in {failed_notebook})"
+        ) from None
+    _check_modules(set(sys.modules) - modules_before, notebook, stage, study, values)
+    nbformat.write(_normalise(_as_page(nb) if stage == "results" else nb), failed_notebook)
+    executed = failed_notebook.replace(out / "notebook.ipynb")
     return executed
 
 # %% ../../nbs/run/05_execute.ipynb #968c1e95
@@ -201,7 +213,7 @@ def failure_of(stage: str, study: str, model: str | None, error: BaseException) 
     from mhbench.steps.failures import STAGE_BROKE, STAGE_FOLLOWS, Failure, in_one_line
 
     message = re.sub(r"^run_stage: .*? ended in cell \d+ of \S+: ", "", str(error).split("\n")[0])
-    about: dict[str, Any] = {
+    failure_fields: dict[str, Any] = {
         "stage": stage,
         "study": study,
         "model": model or "",
@@ -210,20 +222,20 @@ def failure_of(stage: str, study: str, model: str | None, error: BaseException) 
     }
     if cause := _FROM.search(message):
         follows = f"{cause[1]}, {cause[2]}"
-        return Failure(**about, what=STAGE_FOLLOWS, said=in_one_line(message), follows=follows, broke=True)
+        return Failure(**failure_fields, what=STAGE_FOLLOWS, said=in_one_line(message), follows=follows, broke=True)
     remedy = "; ".join(message.split("; ")[2:]) or (f"mhbench check {model}" if model else "mend the cause")
-    details: dict[str, Any] = {"remedy": in_one_line(f"{remedy}, and run again"), "again": True, "broke": True}
-    return Failure(**about, what=STAGE_BROKE, said=in_one_line(message, 400), **details)
+    failure_details: dict[str, Any] = {"remedy": in_one_line(f"{remedy}, and run again"), "again": True, "broke": True}
+    return Failure(**failure_fields, what=STAGE_BROKE, said=in_one_line(message, 400), **failure_details)
 
 
 def leave_failure(stage: str, study: str, model: str | None, error: BaseException) -> Failure:
     "Leave a row of what failed in place of a stage's output."
     failure = failure_of(stage, study, model, error)
-    home = place("results", stage, study, model)
-    executed = home / "notebook.failed.ipynb"
-    if executed.exists():
+    stage_folder = place("results", stage, study, model)
+    failed_notebook = stage_folder / "notebook.failed.ipynb"
+    if failed_notebook.exists():
         name = "-".join(filter(None, (stage, study, model)))
-        executed.replace(private_file(root() / ".mhbench" / "failed" / f"{name}.ipynb"))
+        failed_notebook.replace(private_file(root() / ".mhbench" / "failed" / f"{name}.ipynb"))
     for out in _outputs(stage, study, model):
         if out.suffix == ".json":
             write_json({}, out)
@@ -240,7 +252,7 @@ def leave_failure(stage: str, study: str, model: str | None, error: BaseExceptio
         "lines": {},
         "first": {},
     }
-    why = f"{failure.what}: {failure.said}"
-    contents |= {"absent": [{"name": stage, "why": why}], "origins": {}, "failures": [failure._asdict()]}
-    write_json(contents, home / "contents.json")
+    reason = f"{failure.what}: {failure.said}"
+    contents |= {"absent": [{"name": stage, "why": reason}], "origins": {}, "failures": [failure._asdict()]}
+    write_json(contents, stage_folder / "contents.json")
     return failure

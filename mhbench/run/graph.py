@@ -55,8 +55,8 @@ def place(results: str | Path, stage: str, study: str | None = None, model: str 
 # %% ../../nbs/run/01_graph.ipynb #4ddf9099
 def items_file(results: str | Path, study: str) -> Path:
     "The items that models are asked: those with questions written by the stage approach, where that has run."
-    written = place(results, "text/approach", study) / "items.parquet"
-    return written if written.exists() else place(results, "text/prepare", study) / "items.parquet"
+    written_file = place(results, "text/approach", study) / "items.parquet"
+    return written_file if written_file.exists() else place(results, "text/prepare", study) / "items.parquet"
 
 
 _FILE_OF = {"Item": "items", "Response": "recorded", "Rating": "ratings", "Judgment": "judgments"}
@@ -111,8 +111,8 @@ def declared(notebook: Path) -> tuple[str, ...]:
 def notebook_files(top: str | Path, stage: str = "*", study: str = "*") -> list[Path]:
     "The notebooks of a stage: one in nbs/stages, or, of `results`, one in the folder of each study."
     nbs = Path(top) / "nbs"
-    of_studies = sorted(nbs.glob(f"studies/{study}/results.ipynb")) if stage in ("*", "results") else []
-    return [*sorted(nbs.glob(f"stages/{stage}.ipynb")), *of_studies]
+    study_notebooks = sorted(nbs.glob(f"studies/{study}/results.ipynb")) if stage in ("*", "results") else []
+    return [*sorted(nbs.glob(f"stages/{stage}.ipynb")), *study_notebooks]
 
 
 def graph(top: str | Path | None = None) -> dict[str, Node]:  # in the order of dvc.yaml
@@ -137,7 +137,7 @@ def unchecked(top: str | Path) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=8)
-def _graph(top: Path, changed: tuple[int, ...]) -> dict[str, Node]:
+def _graph(top: Path, modification_times: tuple[int, ...]) -> dict[str, Node]:
     stages = pipeline(top)
     out = {}
     for name, s in stages.items():
@@ -147,8 +147,8 @@ def _graph(top: Path, changed: tuple[int, ...]) -> dict[str, Node]:
         reads = dict.fromkeys(m[1] for m in dependencies if m and m[1] in stages)
         notebooks = notebook_files(top, name)
         parameters = declared(notebooks[0]) if notebooks else ()
-        draws = any("figures/" in str(x) for x in s.get("outs", []))
-        out[name] = Node(name, study_list and study_list[1], "model" in matrix, tuple(reads), parameters, draws)
+        draws_figures = any("figures/" in str(x) for x in s.get("outs", []))
+        out[name] = Node(name, study_list and study_list[1], "model" in matrix, tuple(reads), parameters, draws_figures)
     return out
 
 # %% ../../nbs/run/01_graph.ipynb #5de2fb7f
@@ -196,16 +196,18 @@ def recorded_parameters(top: str | Path) -> dict[str, dict]:  # "score mhqa" -> 
     does not run this process, and where a file that they come from has changed since.
     """
     file = Path(top, PARAMETERS)
-    recorded = json.loads(file.read_text(encoding="utf-8")) if "DVC_STAGE" in os.environ and file.exists() else {}
-    return recorded["parameters"] if recorded.get("sources") == sources_hash(top) else {}
+    recorded_content = (
+        json.loads(file.read_text(encoding="utf-8")) if "DVC_STAGE" in os.environ and file.exists() else {}
+    )
+    return recorded_content["parameters"] if recorded_content.get("sources") == sources_hash(top) else {}
 
 
 def before(stages: dict[str, Node], name: str) -> list[str]:  # in the order in which they run
     "All stages that a stage rests on."
-    todo, earlier = list(stages[name].reads), set()
-    while todo:
-        stage = todo.pop()
-        if stage not in earlier:
-            earlier.add(stage)
-            todo += stages[stage].reads
-    return [n for n in stages if n in earlier]
+    stages_to_visit, earlier_stages = list(stages[name].reads), set()
+    while stages_to_visit:
+        stage = stages_to_visit.pop()
+        if stage not in earlier_stages:
+            earlier_stages.add(stage)
+            stages_to_visit += stages[stage].reads
+    return [n for n in stages if n in earlier_stages]

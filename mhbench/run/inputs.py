@@ -43,8 +43,8 @@ __all__ = ['ASKED_AGAIN', 'PACKAGE', 'deciding_endpoint', 'source_files', 'relea
 # %% ../../nbs/run/07_inputs.ipynb #ab46c295
 def deciding_endpoint(entry: Mapping) -> dict[str, Any]:
     "The settings of an endpoint that decide its answers, its preset included."
-    kind = entry.get("kind")
-    settings = (preset(kind) if kind in presets() else {}) | dict(entry)
+    endpoint_kind = entry.get("kind")
+    settings = (preset(endpoint_kind) if endpoint_kind in presets() else {}) | dict(entry)
     if settings.get("identity"):  # it names the deployment, whatever its address
         settings.pop("base_urls", None)
     return deciding(entry_classes()[0], settings)
@@ -58,58 +58,58 @@ def _deciding_entries(entries: Mapping[str, Mapping], endpoints: Mapping[str, Ma
 # %% ../../nbs/run/07_inputs.ipynb #16cf0468
 def _file_hashes(paths: list[str], top: Path, memory: Memory) -> dict[str, str]:
     "SHA-256 of files and folders, by the path that names them; that of a large file is not computed twice."
-    out = {}
+    hash_by_path = {}
     for path in paths:
         file = top / Path(path).expanduser()
         if file.is_file():
-            out[path] = memory.of(file, sha256)
+            hash_by_path[path] = memory.of(file, sha256)
         elif file.is_dir() or "/" in path:
-            out[path] = hash_if_there(path, top)
-    return out
+            hash_by_path[path] = hash_if_there(path, top)
+    return hash_by_path
 
 
 def _corpus_files(p: dict, study: str) -> dict[str, str | None]:
     "What a study's corpus is made of besides its path: a file of ratings beside it, and people's answers."
     prepare = p["studies"][study].get("prepare") or {}
     options = prepare.get("options") or {}
-    named = options["ratings"].get("path") if isinstance(options.get("ratings"), dict) else None
-    beside_corpus = str(Path(prepare["path"]).expanduser().parent / named) if named else None
-    return {"ratings": beside_corpus, "people": prepare.get("ratings")}
+    ratings_path = options["ratings"].get("path") if isinstance(options.get("ratings"), dict) else None
+    ratings_file = str(Path(prepare["path"]).expanduser().parent / ratings_path) if ratings_path else None
+    return {"ratings": ratings_file, "people": prepare.get("ratings")}
 
 
 def source_files(p: dict, study: str) -> list[str]:
     "The paths of a study's corpus, of people's answers on it, and of the files that its sections name."
     classes = stage_classes()
-    paths = [_corpus_files(p, study)["people"]]
+    source_paths = [_corpus_files(p, study)["people"]]
     for stage in [s for s in p["studies"][study] if s in classes]:
         section = (p.get(stage) or {}) | (p["studies"][study][stage] or {})
-        paths += [x for x in input_paths(classes[stage], section) if "/" in x or (root() / x).exists()]
-    return [*dict.fromkeys(filter(None, paths))]
+        source_paths += [x for x in input_paths(classes[stage], section) if "/" in x or (root() / x).exists()]
+    return [*dict.fromkeys(filter(None, source_paths))]
 
 
 def _hashes_of_sources(p: dict, study: str, top: Path) -> dict[str, str]:
     "Hashes of a corpus, and of what it is made of besides."
     sources = _corpus_files(p, study)
-    out = {"corpus": hash_if_there(p["studies"][study]["prepare"]["path"], top)}
-    out |= {"ratings": hash_if_there(sources["ratings"], top)} if sources["ratings"] else {}
+    hash_by_source = {"corpus": hash_if_there(p["studies"][study]["prepare"]["path"], top)}
+    hash_by_source |= {"ratings": hash_if_there(sources["ratings"], top)} if sources["ratings"] else {}
     if sources["people"]:
         from mhbench.annotate.export import hash_of_answers
 
-        people = top / Path(sources["people"]).expanduser()
-        out["people"] = hash_of_answers(people) if people.exists() else "absent"
-    return out
+        answers_file = top / Path(sources["people"]).expanduser()
+        hash_by_source["people"] = hash_of_answers(answers_file) if answers_file.exists() else "absent"
+    return hash_by_source
 
 # %% ../../nbs/run/07_inputs.ipynb #159c130d
 def release_files(section: Mapping[str, Any], top: Path) -> dict[str, Path]:  # by name
     "The description of a release of ratings, and the files that it names."
     if not section["description"]:
         return {}  # the demonstration is made by code
-    told = top / Path(section["description"]).expanduser()
-    folder = top / Path(section.get("folder") or told.parent).expanduser()
-    parts = descriptions(told) if told.exists() else []
+    description_file = top / Path(section["description"]).expanduser()
+    folder = top / Path(section.get("folder") or description_file.parent).expanduser()
+    parts = descriptions(description_file) if description_file.exists() else []
     parts += [part.model_copy(update={"files": part.join["file"]}) for part in parts if part.join]
-    named = [file for part in parts for file, _ in described_files(part, folder, set())]
-    return {"description": told} | {file.relative_to(folder).as_posix(): file for file in named}
+    named_files = [file for part in parts for file, _ in described_files(part, folder, set())]
+    return {"description": description_file} | {file.relative_to(folder).as_posix(): file for file in named_files}
 
 
 def _paper_hashes(v: Mapping[str, Any], stage: str, study: str, top: Path) -> dict[str, str]:
@@ -120,9 +120,11 @@ def _paper_hashes(v: Mapping[str, Any], stage: str, study: str, top: Path) -> di
         return {} if v["claims"] else {"claims": hash_if_there(claims_file(study), top)}
     if stage != "results":
         return {}
-    out = {name: hash_if_there(study_files(name)[study], top) for name in PAPER_FILES if study in study_files(name)}
-    replicated = (f"reports/replication/{study}", f"figures/replication/{study}.png")
-    return out | {name: hash_if_there(name, top) for name in replicated}
+    hash_by_name = {
+        name: hash_if_there(study_files(name)[study], top) for name in PAPER_FILES if study in study_files(name)
+    }
+    replication_paths = (f"reports/replication/{study}", f"figures/replication/{study}.png")
+    return hash_by_name | {name: hash_if_there(name, top) for name in replication_paths}
 
 # %% ../../nbs/run/07_inputs.ipynb #d5b07ccd
 ASKED_AGAIN = (
@@ -134,23 +136,23 @@ def _record_again(p: dict, folder: Path, top: Path) -> None:
     "Count one more time for each part of the run whose last output has something pending."
     for stage, study, model in named_parts(p["run"], top):
         file = folder.joinpath(stage, *[study, f"{model}.json"] if model else [f"{study}.json"])
-        times = json.loads(file.read_text(encoding="utf-8"))["times"] if file.exists() else 0
-        write_json({"times": times + is_pending(left_by(top / "results", stage, study, model))}, file)
+        n_times = json.loads(file.read_text(encoding="utf-8"))["times"] if file.exists() else 0
+        write_json({"times": n_times + is_pending(left_by(top / "results", stage, study, model))}, file)
 
 # %% ../../nbs/run/07_inputs.ipynb #e7f89091
 def _make_places(top: Path, p: dict) -> None:
     "Make the folders that `dvc.yaml` names as dependencies; DVC warns of empty ones, so they hold a note instead."
-    paths = set().union(*(stage.get("deps", []) for stage in pipeline(top).values()))
+    dependency_paths = set().union(*(stage.get("deps", []) for stage in pipeline(top).values()))
     folders_to_make = [
-        x for x in paths if x.startswith(("results/", "figures")) and not x.endswith((".json", ".parquet"))
+        x for x in dependency_paths if x.startswith(("results/", "figures")) and not x.endswith((".json", ".parquet"))
     ]
-    through = {n.name: p["run"].get(n.studies) or [] for n in graph().values()}
+    studies_by_stage = {n.name: p["run"].get(n.studies) or [] for n in graph().values()}
     for path, study in product(sorted(folders_to_make), p["run"]["studies"] or [""]):
         folder = top / path.replace("${item.study}", study)
         folder.mkdir(parents=True, exist_ok=True)
-        without = [name for name in Path(path).parts[1:] if study not in through.get(name, [study])]
-        if without and folder.name == study and not any(folder.iterdir()):
-            note = f"{study} does not go through {without[0]} in this run.\n"
+        skipped_stages = [name for name in Path(path).parts[1:] if study not in studies_by_stage.get(name, [study])]
+        if skipped_stages and folder.name == study and not any(folder.iterdir()):
+            note = f"{study} does not go through {skipped_stages[0]} in this run.\n"
             (folder / "absent.txt").write_text(note, encoding="utf-8")
 
 # %% ../../nbs/run/07_inputs.ipynb #d533a591
@@ -176,58 +178,62 @@ def loaders_in(value: Any) -> Iterator[str]:
 
 def _stage_inputs(p: dict, node: Node, study: str, top: Path, code: Code) -> dict[str, Any]:
     "What decides a stage of a study: code, files and settings; without the model, where it runs for each."
-    record = stage_classes()[node.name]
+    parameters_class = stage_classes()[node.name]
     model = p["run"]["models"][0] if node.models else None
     values = {k: v for k, v in stage_parameters(p, node.name, study, model).items() if k not in _GIVEN_ELSEWHERE}
-    asked = {k: values.pop(k) for k in ("entries", "endpoints") if k in values}
-    settings, paths = deciding(record, values), input_paths(record, values)
-    if asked and not node.models:
-        settings |= _deciding_entries(**asked)
-        paths += _paths_of_models(**asked)
-    out: dict[str, Any] = {
+    asked_entries = {k: values.pop(k) for k in ("entries", "endpoints") if k in values}
+    settings, paths = deciding(parameters_class, values), input_paths(parameters_class, values)
+    if asked_entries and not node.models:
+        settings |= _deciding_entries(**asked_entries)
+        paths += _paths_of_models(**asked_entries)
+    stage_inputs: dict[str, Any] = {
         "code": code.of_stage(notebook_files(top, node.name, study), node.name, study, loaders_in(values))
     }
-    out["files"] = _file_hashes(paths, top, code.memory) | _paper_hashes(values, node.name, study, top)
-    out |= _hashes_of_sources(p, study, top) if node.name == "prepare" else {}
+    stage_inputs["files"] = _file_hashes(paths, top, code.memory) | _paper_hashes(values, node.name, study, top)
+    stage_inputs |= _hashes_of_sources(p, study, top) if node.name == "prepare" else {}
     if "cache" not in values and node.figures:
         settings["medical_models"] = [m for m in p["run"]["models"] if p["models"][m].get("medical")]
-    return out | {"settings": settings}
+    return stage_inputs | {"settings": settings}
 
 
 def _paths_of_models(entries: Mapping[str, Mapping], endpoints: Mapping[str, Mapping]) -> list[str]:
     "Files that entries of models and of their endpoints name: weights, and recorded answers."
     endpoint, model = entry_classes()
-    named = [
+    path_lists = [
         *(input_paths(endpoint, e) for e in endpoints.values()),
         *(input_paths(model, e) for e in entries.values()),
     ]
-    return [path for paths in named for path in paths]
+    return [path for paths in path_lists for path in paths]
 
 
 def input_files(p: dict, top: Path) -> dict[str, dict]:  # path below results/inputs -> content
     "What decides each stage of a run."
     code = package_code(top)
-    out: dict[str, dict] = {}
+    content_by_path: dict[str, dict] = {}
     for node in [n for n in graph(top).values() if n.parameters]:
         if node.studies is None:
-            out[f"{node.name}.json"] = {"code": code.of_stage(notebook_files(top, node.name), node.name, None)}
+            content_by_path[f"{node.name}.json"] = {
+                "code": code.of_stage(notebook_files(top, node.name), node.name, None)
+            }
         for study in (
             (p["run"].get(node.studies) or []) if node.studies and (p["run"]["models"] or not node.models) else []
         ):
-            out[f"{node.name}/{study}.json"] = _stage_inputs(p, node, study, top, code)
+            content_by_path[f"{node.name}/{study}.json"] = _stage_inputs(p, node, study, top, code)
     for model in p["run"]["models"]:
         entry = p["models"][model]
-        asked = {"entries": {model: entry}, "endpoints": {entry["endpoint"]: p["endpoints"][entry["endpoint"]]}}
-        files = _file_hashes(_paths_of_models(**asked), top, code.memory)
-        out[f"models/{model}.json"] = _deciding_entries(**asked) | {"files": files}
+        asked_entries = {"entries": {model: entry}, "endpoints": {entry["endpoint"]: p["endpoints"][entry["endpoint"]]}}
+        files = _file_hashes(_paths_of_models(**asked_entries), top, code.memory)
+        content_by_path[f"models/{model}.json"] = _deciding_entries(**asked_entries) | {"files": files}
     code.memory.save()
-    return out
+    return content_by_path
 
 
 def parameters_of_run(p: dict, top: Path) -> dict[str, Any]:
     "The parameters of every part of the run, in its order, and a hash of the files that they come from."
-    of_part = {part_name(n.name, s, m): stage_parameters(p, n.name, s, m) for n, s, m in jobs(p["run"], graph(top))}
-    return {"sources": sources_hash(top), "parameters": of_part}
+    parameters_by_part = {
+        part_name(n.name, s, m): stage_parameters(p, n.name, s, m) for n, s, m in jobs(p["run"], graph(top))
+    }
+    return {"sources": sources_hash(top), "parameters": parameters_by_part}
 
 
 def record_inputs(params: str | Path = "params.yaml") -> dict[str, dict]:  # path below results/inputs -> content
@@ -236,18 +242,18 @@ def record_inputs(params: str | Path = "params.yaml") -> dict[str, dict]:  # pat
     p = load_params(top / params)
     folder = top / "results" / "inputs"
     keep_private(top)
-    out = input_files(p, top)
-    for old in folder.iterdir() if folder.exists() else ():  # DVC removes nothing there: of another selection
-        if old.name != ASKED_AGAIN:
-            shutil.rmtree(old) if old.is_dir() else old.unlink()
-    for name, content in out.items():
+    content_by_path = input_files(p, top)
+    for old_path in folder.iterdir() if folder.exists() else ():  # DVC removes nothing there: of another selection
+        if old_path.name != ASKED_AGAIN:
+            shutil.rmtree(old_path) if old_path.is_dir() else old_path.unlink()
+    for name, content in content_by_path.items():
         write_json(content, folder / name, sort_keys=True)
     write_json(parameters_of_run(p, top), top / PARAMETERS)
     _record_again(p, folder / ASKED_AGAIN, top)
     for study in set(p["run"]["studies"]) - set(p["run"].get("approach") or []):
         (top / "results/text/approach" / study / "items.parquet").unlink(missing_ok=True)  # of another selection
     _make_places(top, p)
-    return out
+    return content_by_path
 
 # %% ../../nbs/run/07_inputs.ipynb #287945a5
 def record_trained(params: str | Path = "params.yaml") -> dict[str, dict]:  # model -> its run; {} where there is none
@@ -259,7 +265,7 @@ def record_trained(params: str | Path = "params.yaml") -> dict[str, dict]:  # mo
     folder.mkdir(parents=True, exist_ok=True)  # empty where nobody is asked
     for model in p["run"]["models"]:
         file = top / "results" / "finetune" / str(p["models"][model].get("trained_on")) / "models.json"
-        trained = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-        out[model] = trained.get(model) or {}
+        run_by_model = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+        out[model] = run_by_model.get(model) or {}
         write_json(out[model], folder / f"{model}.json", sort_keys=True)
     return out

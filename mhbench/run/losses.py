@@ -61,13 +61,21 @@ def lost_rows(failures: Iterable[Mapping[str, Any]]) -> list[dict[str, str]]:
     "All failures: causes first, and one row for all that rests on them."
     failures = list(failures)
     out = [lost_in_words(f) for f in failures if not f["follows"]]
-    if after := [f"{f['study']} {f['stage']}" for f in failures if f["follows"]]:
-        dependent = ", ".join(dict.fromkeys(after))
+    if dependent_stages := [f"{f['study']} {f['stage']}" for f in failures if f["follows"]]:
+        dependent_text = ", ".join(dict.fromkeys(dependent_stages))
         consequence = (
-            "rests on what failed, and has no table" if len(after) == 1 else "rest on what failed, and have no table"
+            "rests on what failed, and has no table"
+            if len(dependent_stages) == 1
+            else "rest on what failed, and have no table"
         )
         out.append(
-            {"who": dependent, "what": consequence, "said": "", "withheld": "everything of these stages", "remedy": ""}
+            {
+                "who": dependent_text,
+                "what": consequence,
+                "said": "",
+                "withheld": "everything of these stages",
+                "remedy": "",
+            }
         )
     return out
 
@@ -79,15 +87,16 @@ def faults(failures: Iterable[Mapping[str, Any]]) -> list[str]:
     out = [
         f"{r['who']} {r['what']}: {r['said']}".rstrip(": ") + (f"; {r['remedy']}" if r["remedy"] else "") for r in rows
     ]
-    silent: dict[tuple, list] = {}
+    failures_by_model: dict[tuple, list] = {}
     for f in failures:
         if f["n_asked"] and not f["n_answered"] and f["again"]:
-            silent.setdefault((f["stage"], f["model"]), []).append(f)
-    for (stage, model), lost in silent.items():
-        studies = ", ".join(dict.fromkeys(f["study"] for f in lost))
-        n = sum(f["n_asked"] for f in lost)
+            failures_by_model.setdefault((f["stage"], f["model"]), []).append(f)
+    for (stage, model), lost_parts in failures_by_model.items():
+        studies = ", ".join(dict.fromkeys(f["study"] for f in lost_parts))
+        n = sum(f["n_asked"] for f in lost_parts)
         out.append(
-            f"{model} ({stage}, {studies}): none of {n} requests was answered: {lost[0]['said']}; {lost[0]['remedy']}"
+            f"{model} ({stage}, {studies}): none of {n} requests was answered: "
+            f"{lost_parts[0]['said']}; {lost_parts[0]['remedy']}"
         )
     return out
 
@@ -97,10 +106,15 @@ def check_outcome(top: str | Path | None = None) -> str:
     top = Path(top) if top is not None else root()
     parts = named_parts(selected_run(top), top)
     failures = failures_left(top / "results", parts)
-    if bad := faults(failures):
+    if fault_sentences := faults(failures):
         message = "\n  ".join(
-            ["the report is made, and has all other tables; what failed is asked again by the next run:", *bad]
+            [
+                "the report is made, and has all other tables; what failed is asked again by the next run:",
+                *fault_sentences,
+            ]
         )
         refuse(f"outcome: {message}", error=RuntimeError)
-    lost = sum(1 for f in failures)
-    return f"{len(parts)} parts ended well" + (f", {lost} of them with losses that the report lists" if lost else "")
+    n_losses = sum(1 for f in failures)
+    return f"{len(parts)} parts ended well" + (
+        f", {n_losses} of them with losses that the report lists" if n_losses else ""
+    )

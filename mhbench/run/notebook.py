@@ -97,10 +97,10 @@ def _shell(outputs: CellOutputs) -> Iterator[ZMQInteractiveShell]:
     config = Config()
     config.HistoryManager.enabled = False
     config.InteractiveShell.cache_size = 0
-    outer = InteractiveShell._instance
-    main = sys.modules["__main__"]
-    if outer:
-        type(outer).clear_instance()
+    outer_shell = InteractiveShell._instance
+    main_module = sys.modules["__main__"]
+    if outer_shell:
+        type(outer_shell).clear_instance()
     shell = ZMQInteractiveShell.instance(config=config)
     shell.display_pub.session = shell.displayhook.session = outputs
     shell.displayhook.topic = b"execute_result"
@@ -111,26 +111,28 @@ def _shell(outputs: CellOutputs) -> Iterator[ZMQInteractiveShell]:
         yield shell
     finally:
         ZMQInteractiveShell.clear_instance()
-        sys.modules["__main__"] = main
-        for kind in type(outer)._walk_mro() if outer else ():
-            kind._instance = outer
+        sys.modules["__main__"] = main_module
+        for kind in type(outer_shell)._walk_mro() if outer_shell else ():
+            kind._instance = outer_shell
 
 
 def _error_in_words(error: BaseException, depth: int = 3) -> str:
     "What an exception says, a group with what its members say; that it says nothing where it cannot be asked."
     try:
         message = str(error)
-        inside = getattr(error, "exceptions", ()) if issubclass(type(error), BaseExceptionGroup) and depth else ()
+        inner_errors = getattr(error, "exceptions", ()) if issubclass(type(error), BaseExceptionGroup) and depth else ()
     except Exception as e:
         return f"(its text cannot be had: {type(e).__name__})"
-    return "; ".join([message, *(f"{type(x).__name__}: {_error_in_words(x, depth - 1)}" for x in inside)])
+    return "; ".join([message, *(f"{type(x).__name__}: {_error_in_words(x, depth - 1)}" for x in inner_errors)])
 
 
 def _frames(error: BaseException) -> traceback.StackSummary:
     "The frames of an error from the cell on; none of a cell that is no Python."
     all_frames = traceback.extract_tb(object.__getattribute__(error, "__traceback__"))
-    first = next((k for k, frame in enumerate(all_frames) if frame.filename.startswith("<ipython")), len(all_frames))
-    return traceback.StackSummary.from_list(all_frames[first:])
+    first_of_cell = next(
+        (k for k, frame in enumerate(all_frames) if frame.filename.startswith("<ipython")), len(all_frames)
+    )
+    return traceback.StackSummary.from_list(all_frames[first_of_cell:])
 
 
 def _formatted(error: BaseException, frames: traceback.StackSummary) -> list[str]:
@@ -164,19 +166,24 @@ def error_output(error: BaseException) -> NotebookNode:
     if frames and not issubclass(type(error), _SAYS_ITS_PLACE):
         message = f"{message} ({_error_place(frames)})"
     fields = {"ename": name, "evalue": message, "traceback": _formatted(error, frames)}
-    readable = lambda text: text[:PRINTED].encode("utf-8", "backslashreplace").decode()
-    readable_fields = {k: readable(v) if isinstance(v, str) else list(map(readable, v)) for k, v in fields.items()}
+    as_readable = lambda text: text[:PRINTED].encode("utf-8", "backslashreplace").decode()
+    readable_fields = {
+        k: as_readable(v) if isinstance(v, str) else list(map(as_readable, v)) for k, v in fields.items()
+    }
     return new_output("error", **readable_fields)
 
 
 def _run_cell(source: str, shell: ZMQInteractiveShell, outputs_of_cell: CellOutputs) -> BaseException | None:
     "Run a cell: the error that ended it."
     outputs_of_cell.outputs, outputs_of_cell.errors = [], []
-    with Printed("stderr", outputs_of_cell.outputs) as err, Printed("stdout", outputs_of_cell.outputs) as out:
-        with redirect_stdout(out), redirect_stderr(err):
-            ran = shell.run_cell(source, store_history=True)
-    noted = [e for e in (ran.error_before_exec, ran.error_in_exec) if e is not None]
-    if not (errors := outputs_of_cell.errors or noted):
+    with (
+        Printed("stderr", outputs_of_cell.outputs) as stderr_stream,
+        Printed("stdout", outputs_of_cell.outputs) as stdout_stream,
+    ):
+        with redirect_stdout(stdout_stream), redirect_stderr(stderr_stream):
+            cell_result = shell.run_cell(source, store_history=True)
+    noted_errors = [e for e in (cell_result.error_before_exec, cell_result.error_in_exec) if e is not None]
+    if not (errors := outputs_of_cell.errors or noted_errors):
         return None
     outputs_of_cell.outputs.append(error_output(errors[0]))
     return errors[0]

@@ -59,22 +59,22 @@ def _unknown_names(path: tuple, names: Any, allowed: Collection[str], rule: str,
 def _entries_named(p: dict) -> Iterator[Fault]:
     "Names of studies, models and endpoints that have no entry."
     run = _map(p.get("run"))
-    uses: list[tuple[tuple, Any, str]] = []
-    uses += [(("run", role), run.get(role), "models") for role in ("models", "judges", "subjects", "trained")]
+    named_entries: list[tuple[tuple, Any, str]] = []
+    named_entries += [(("run", role), run.get(role), "models") for role in ("models", "judges", "subjects", "trained")]
     for name, m in _map(p.get("models")).items():
-        uses.append((("models", name, "endpoint"), [_map(m).get("endpoint")], "endpoints"))
+        named_entries.append((("models", name, "endpoint"), [_map(m).get("endpoint")], "endpoints"))
     for path, section in _sections(p):
-        uses += [((*path, field), section.get(field), "models") for field in WHOM]
-    for path, names, kind in uses:
+        named_entries += [((*path, field), section.get(field), "models") for field in WHOM]
+    for path, names, kind in named_entries:
         otherwise = f"add it to {kind}, or take it out"
         yield from _unknown_names(path, names, _map(p.get(kind)), f"name entries of {kind}", otherwise)
     for name, entry in _map(p.get("studies")).items():
         if isinstance(entry, dict) and not entry.keys() & {"prepare", "ratings"}:
             yield Fault(("studies", name), "have a section prepare, or ratings", listed(entry) or "none", "add one")
-    for kind, has in (("studies", "prepare"), ("ratings", "ratings")):
-        known = [s for s, entry in _map(p.get("studies")).items() if has in _map(entry)]
-        otherwise = f"give it a section {has}, or take it out"
-        yield from _unknown_names(("run", kind), run.get(kind), known, "name entries of studies", otherwise)
+    for kind, needed_section in (("studies", "prepare"), ("ratings", "ratings")):
+        known_studies = [s for s, entry in _map(p.get("studies")).items() if needed_section in _map(entry)]
+        otherwise = f"give it a section {needed_section}, or take it out"
+        yield from _unknown_names(("run", kind), run.get(kind), known_studies, "name entries of studies", otherwise)
 
 # %% ../../nbs/run/03_params.ipynb #b8e0bd01
 _KEY = re.compile(r"(?i)(sk|pk|rk|gsk|hf|ghp|xai|xox[a-z])[-_][a-z0-9_-]{16,}|AIza[\w-]{20,}|eyJ[\w-]+\.[\w.-]{20,}")
@@ -103,41 +103,43 @@ def _secrets(value: Any, path: tuple = ()) -> Iterator[Fault]:
 def _answering(p: dict, path: tuple) -> list[str] | None:
     "The models whose answers the study of a section may hold; None if a released corpus may bring those of others."
     studies = [path[1]] if path[0] == "studies" else _map(p.get("studies"))
-    prepares = [_map(_map(_map(p.get("studies")).get(s)).get("prepare")) for s in studies]
-    if any(prepare.get("sha256") for prepare in prepares):
+    prepare_sections = [_map(_map(_map(p.get("studies")).get(s)).get("prepare")) for s in studies]
+    if any(prepare.get("sha256") for prepare in prepare_sections):
         return None
-    return sorted(set(_map(p.get("models"))).union(*(_map(prepare.get("answers")) for prepare in prepares)))
+    return sorted(set(_map(p.get("models"))).union(*(_map(prepare.get("answers")) for prepare in prepare_sections)))
 
 
 def _settings_notes(p: dict) -> Iterator[Fault]:
     "Questions of an unknown kind, and comparisons with models that have no answers."
     for path, section in _sections(p):
-        if path[-1] == "annotate" and (asks := section.get("kind")) not in QUESTION_KINDS:
-            near = nearest(asks, QUESTION_KINDS, "see docs/howto-raters.md")
-            yield Fault((*path, "kind"), f"be one of {listed(QUESTION_KINDS)}", shown(asks), near)
-        answering = _answering(p, path)
-        if answering is None:
+        if path[-1] == "annotate" and (question_kind := section.get("kind")) not in QUESTION_KINDS:
+            spelling_hint = nearest(question_kind, QUESTION_KINDS, "see docs/howto-raters.md")
+            yield Fault((*path, "kind"), f"be one of {listed(QUESTION_KINDS)}", shown(question_kind), spelling_hint)
+        answering_models = _answering(p, path)
+        if answering_models is None:
             continue
-        pairs = _map(section.get("prompt_pairs"))
-        compared: dict[tuple, Any] = {("prompt_pairs",): [*pairs, *pairs.values()]}
-        compared |= {("groups", group): names for group, names in _map(section.get("groups")).items()}
-        for at, names in compared.items():
+        prompt_pairs = _map(section.get("prompt_pairs"))
+        names_by_entry: dict[tuple, Any] = {("prompt_pairs",): [*prompt_pairs, *prompt_pairs.values()]}
+        names_by_entry |= {("groups", group): names for group, names in _map(section.get("groups")).items()}
+        for entry_path, names in names_by_entry.items():
             rule = "name models, or tables of answers"
-            yield from _unknown_names((*path, *at), names, answering, rule, "add its entry, or take it out")
+            yield from _unknown_names(
+                (*path, *entry_path), names, answering_models, rule, "add its entry, or take it out"
+            )
 
 
 def _sets(p: dict) -> Iterator[Fault]:
     "Evaluation sets that a stage names and the stage prepare does not make."
     for study, sections in _map(p.get("studies")).items():
-        stage = {name: _map(section) for name, section in _map(sections).items()}
-        prepare = stage.get("prepare", {})
+        section_by_stage = {name: _map(section) for name, section in _map(sections).items()}
+        prepare = section_by_stage.get("prepare", {})
         declared_sets = _texts_of_list(prepare.get("sets")) + _texts_of_list(_map(prepare.get("options")).get("sets"))
-        attributes = list(_map(stage.get("demographics", {}).get("attributes")))
-        core = [stage.get("score", {}).get("core")]
+        attributes = list(_map(section_by_stage.get("demographics", {}).get("attributes")))
+        core_set = [section_by_stage.get("score", {}).get("core")]
         rule = f"name a set of studies.{study}.prepare.sets"
-        for at, names in ((("demographics", "attributes"), attributes), (("score", "core"), core)):
+        for entry_path, names in ((("demographics", "attributes"), attributes), (("score", "core"), core_set)):
             yield from _unknown_names(
-                ("studies", study, *at), names, declared_sets, rule, "add it there, or take it out"
+                ("studies", study, *entry_path), names, declared_sets, rule, "add it there, or take it out"
             )
 
 # %% ../../nbs/run/03_params.ipynb #5a0f811e
@@ -185,23 +187,33 @@ def asked_by(p: dict, stage: str, study: str) -> dict[str, list[str] | None]:
     """
     settings = dict(p.get(stage) or {}) | dict(p["studies"][study].get(stage) or {})
     run = p["run"]
-    out = {k: settings[k] for k in ASKED_IN.get(stage, ()) if k in settings}
-    chosen = {"judges": run.get("judges"), "contestants": run.get("subjects"), "asked": run.get("subjects")}
-    limit = {k: len(v or []) if stage in _NOBODY else None for k, v in out.items()}
+    models_by_parameter = {k: settings[k] for k in ASKED_IN.get(stage, ()) if k in settings}
+    models_of_run = {"judges": run.get("judges"), "contestants": run.get("subjects"), "asked": run.get("subjects")}
+    limit_by_parameter = {k: len(v or []) if stage in _NOBODY else None for k, v in models_by_parameter.items()}
     named_models = settings.get("asked") or []
-    sorting = [
+    sorting_encoders = [
         m for m in named_models if stage == "profile" and m in (run.get("models") or []) and kind_of(p, m) == "encoder"
     ]
-    out |= {k: list(chosen[k])[: limit[k]] for k in out if chosen.get(k) is not None}
-    if chosen["asked"] is not None and "asked" in out:  # an encoder of the run sorts, whichever others are asked
-        out["asked"] = list(dict.fromkeys([*(out["asked"] or []), *sorting]))
-    silent = HERE[1:] if stage in ("judge", "judge_study", "profile") else HERE
-    can = lambda m: m not in p["models"] or kind_of(p, m) not in silent
-    out = {k: v and [*filter(can, v)] for k, v in out.items()}
+    models_by_parameter |= {
+        k: list(models_of_run[k])[: limit_by_parameter[k]]
+        for k in models_by_parameter
+        if models_of_run.get(k) is not None
+    }
+    if (
+        models_of_run["asked"] is not None and "asked" in models_by_parameter
+    ):  # an encoder of the run sorts, whichever others are asked
+        models_by_parameter["asked"] = list(dict.fromkeys([*(models_by_parameter["asked"] or []), *sorting_encoders]))
+    silent_kinds = HERE[1:] if stage in ("judge", "judge_study", "profile") else HERE
+    can_take_part = lambda m: m not in p["models"] or kind_of(p, m) not in silent_kinds
+    models_by_parameter = {k: v and [*filter(can_take_part, v)] for k, v in models_by_parameter.items()}
     if named_models := settings.get("examinees"):
-        candidates = dict.fromkeys([*(m for m in run.get("subjects") or [] if m in run["models"]), *run["models"]])
-        out["examinees"] = [m for m in named_models if m in run["models"]] or [*candidates][: len(named_models)]
-    return out
+        examinee_candidates = dict.fromkeys(
+            [*(m for m in run.get("subjects") or [] if m in run["models"]), *run["models"]]
+        )
+        models_by_parameter["examinees"] = [m for m in named_models if m in run["models"]] or [*examinee_candidates][
+            : len(named_models)
+        ]
+    return models_by_parameter
 
 
 def somebody_writes(p: dict, study: str, modes: Collection[str] = ()) -> bool:
@@ -211,11 +223,11 @@ def somebody_writes(p: dict, study: str, modes: Collection[str] = ()) -> bool:
     prepare = _map(p["studies"][study].get("prepare"))
     if prepare.get("sha256") or any(m not in p["models"] or kind_of(p, m) not in HERE for m in p["run"]["models"]):
         return True
-    tables = [root() / str(file) for file in _map(prepare.get("answers")).values()]
-    existing = [t for t in tables if t.exists()]
-    if len(existing) < len(tables) and modes:
+    answer_files = [root() / str(file) for file in _map(prepare.get("answers")).values()]
+    existing_files = [t for t in answer_files if t.exists()]
+    if len(existing_files) < len(answer_files) and modes:
         return True  # the data are not pulled yet, so the study's section decides
-    return any(not all_simulated(t) or not modes_in(t).isdisjoint(modes) for t in existing)
+    return any(not all_simulated(t) or not modes_in(t).isdisjoint(modes) for t in existing_files)
 
 
 def trained_by(p: dict) -> list[str]:
@@ -226,8 +238,8 @@ def trained_by(p: dict) -> list[str]:
 
 def goes_through(p: dict, stage: str) -> list[str]:
     "The studies of the run that go through a stage: those with a section of its name and a model for it to ask."
-    named = p["run"].get("ratings") or [] if stage == "ratings" else p["run"]["studies"]
-    studies = [s for s in named if stage in p["studies"][s]]
+    named_studies = p["run"].get("ratings") or [] if stage == "ratings" else p["run"]["studies"]
+    studies = [s for s in named_studies if stage in p["studies"][s]]
     if stage in WRITTEN or stage in READ_IN:
         studies = [s for s in studies if somebody_writes(p, s, READ_IN.get(stage, ()))]
     if stage == "finetune":
@@ -237,35 +249,39 @@ def goes_through(p: dict, stage: str) -> list[str]:
 # %% ../../nbs/run/03_params.ipynb #1768cd62
 def not_run(p: dict) -> dict[tuple[str, str], str]:  # (stage, study) -> why
     "The stages for which a study of the run has a section, and which it does not go through."
-    out = {}
+    reason_by_stage = {}
     for stage in selective(graph()):
-        through = goes_through(p, stage)
-        for study in [s for s in p["run"]["studies"] if stage in p["studies"][s] and s not in through]:
-            empty = [k for k, v in asked_by(p, stage, study).items() if v == []]
-            role = "that it trains" if stage == "finetune" else f"that it can ask ({', '.join(empty)})"
+        studies_through = goes_through(p, stage)
+        for study in [s for s in p["run"]["studies"] if stage in p["studies"][s] and s not in studies_through]:
+            empty_parameters = [k for k, v in asked_by(p, stage, study).items() if v == []]
+            role_in_words = (
+                "that it trains" if stage == "finetune" else f"that it can ask ({', '.join(empty_parameters)})"
+            )
             if stage in (*WRITTEN, *READ_IN) and not somebody_writes(p, study, READ_IN.get(stage, ())):
-                role = "that writes"
-            out[stage, study] = f"no model of the run is one {role}"
-    return out
+                role_in_words = "that writes"
+            reason_by_stage[stage, study] = f"no model of the run is one {role_in_words}"
+    return reason_by_stage
 
 
 def unread_ratings(p: dict) -> list[str]:  # a sentence a study
     "The studies of the run that name a file of people's ratings, which no stage of theirs reads."
-    out = []
+    sentences = []
     for study in p["run"]["studies"]:
-        file = (p["studies"][study].get("prepare") or {}).get("ratings")
-        if file and not {*FOR_RATINGS} & {*p["studies"][study]}:
-            remedy = f"`mhbench import {study} --ratings {file}` adds the stages that fit them"
-            out.append(f"{study}: the ratings of {file} go through no stage; {remedy}")
-    return out
+        ratings_file = (p["studies"][study].get("prepare") or {}).get("ratings")
+        if ratings_file and not {*FOR_RATINGS} & {*p["studies"][study]}:
+            remedy = f"`mhbench import {study} --ratings {ratings_file}` adds the stages that fit them"
+            sentences.append(f"{study}: the ratings of {ratings_file} go through no stage; {remedy}")
+    return sentences
 
 # %% ../../nbs/run/03_params.ipynb #42914859
 def _lists(p: dict, stages: Mapping[str, Node]) -> Iterator[Fault]:
     "Lists of `run` that differ from those that follow from the other entries."
     for stage in selective(dict(stages)):
-        want = goes_through(p, stage)
-        if list(p["run"].get(stage) or []) != want:
-            rule = f"list the studies of the run that go through {stage}, in that order: [{', '.join(want)}]"
+        expected_studies = goes_through(p, stage)
+        if list(p["run"].get(stage) or []) != expected_studies:
+            rule = (
+                f"list the studies of the run that go through {stage}, in that order: [{', '.join(expected_studies)}]"
+            )
             actual = f"[{', '.join(p['run'].get(stage) or [])}]"
             yield Fault(("run", stage), rule, actual, "run `mhbench select`, which fills these lists in")
 
@@ -274,12 +290,12 @@ def _ungiven(p: dict, stages: Mapping[str, Node]) -> Iterator[Fault]:
     "Parameters of a stage of the run that have no value."
     for study in p["run"]["studies"]:
         for stage, node in stages.items():
-            on = node.studies == "studies" or stage in p["studies"][study]
-            if not ("study" in node.parameters and on):
+            is_in_run = node.studies == "studies" or stage in p["studies"][study]
+            if not ("study" in node.parameters and is_in_run):
                 continue
             study_section = p["studies"][study].get(stage) or {}
-            with_value = {*(p.get(stage) or {}), *study_section, *GIVEN, "lineages"}
-            for name in (n for n in node.parameters if n not in with_value):
+            given_names = {*(p.get(stage) or {}), *study_section, *GIVEN, "lineages"}
+            for name in (n for n in node.parameters if n not in given_names):
                 yield Fault(("studies", study, stage, name), "be given", "nothing", f"add it there, or to {stage}")
 
 # %% ../../nbs/run/03_params.ipynb #72a0fea0
@@ -294,16 +310,16 @@ def check_params(
 ) -> None:
     "Refuse parameters with mistakes, in one message that lists them all."
     stages = graph()
-    wrong = list(key_faults or [])
+    faults = list(key_faults or [])
     if "run" not in p:
-        wrong.append(Fault(("run",), f"be there, in {RUN_FILE} beside it", "nothing", "`mhbench select --demo`"))
-    if not any(f.rule == TEXT_KEY for f in wrong):  # the schema knows only keys that are texts
-        wrong += [*misshapen(p), *_numeric_names(p), *_secrets(p), *_entries_named(p), *_settings_notes(p), *_sets(p)]
-    if not wrong:
-        wrong = [*(_lists(p, stages) if lists else ()), *_ungiven(p, stages)]
-    if run_file and any(f.path[:1] == ("run",) for f in wrong):
-        file = run_file if all(f.path[:1] == ("run",) for f in wrong) else f"{file} and {run_file}"
-    refuse_all(wrong, file, lines or {})
+        faults.append(Fault(("run",), f"be there, in {RUN_FILE} beside it", "nothing", "`mhbench select --demo`"))
+    if not any(f.rule == TEXT_KEY for f in faults):  # the schema knows only keys that are texts
+        faults += [*misshapen(p), *_numeric_names(p), *_secrets(p), *_entries_named(p), *_settings_notes(p), *_sets(p)]
+    if not faults:
+        faults = [*(_lists(p, stages) if lists else ()), *_ungiven(p, stages)]
+    if run_file and any(f.path[:1] == ("run",) for f in faults):
+        file = run_file if all(f.path[:1] == ("run",) for f in faults) else f"{file} and {run_file}"
+    refuse_all(faults, file, lines or {})
 
 # %% ../../nbs/run/03_params.ipynb #60eadd20
 def load_params(path: str | Path = "params.yaml", *, lists: bool = True) -> dict:  # `lists` as for `check_params`
@@ -313,41 +329,41 @@ def load_params(path: str | Path = "params.yaml", *, lists: bool = True) -> dict
     """
     path = Path(path)
     files = [f.stat() for f in (path, path.with_name(RUN_FILE)) if f.exists()]
-    state = tuple((s.st_ino, s.st_mtime_ns, s.st_size) for s in files)
-    return deepcopy(_params_of_files(path, state, id(graph()), lists))
+    file_state = tuple((s.st_ino, s.st_mtime_ns, s.st_size) for s in files)
+    return deepcopy(_params_of_files(path, file_state, id(graph()), lists))
 
 
 @lru_cache(maxsize=4)
 def _params_of_files(path: Path, state: tuple, stages: int, lists: bool) -> dict:  # by which files, and which dvc.yaml
     p, lines, faults = read_tree(path)
-    selection = path.with_name(RUN_FILE)
-    if not selection.exists():
+    selection_file = path.with_name(RUN_FILE)
+    if not selection_file.exists():
         check_params(p, path.name, lines=lines, key_faults=faults, lists=lists)
         return p
-    chosen, of_run, faults_of_run = read_tree(selection)
-    if "run" in p or set(chosen) != {"run"}:
-        actual = "one in params.yaml too" if "run" in p else f"the entries {listed(chosen)}"
+    run_content, lines_of_run, faults_of_run = read_tree(selection_file)
+    if "run" in p or set(run_content) != {"run"}:
+        actual = "one in params.yaml too" if "run" in p else f"the entries {listed(run_content)}"
         remedy = f"the user's settings belong in {path.name}, the selection here"
-        refuse(f"load_params: {selection.name} must hold the entry run, and it alone; got {actual}", remedy=remedy)
-    all_lines = {**lines, **of_run}
+        refuse(f"load_params: {selection_file.name} must hold the entry run, and it alone; got {actual}", remedy=remedy)
+    all_lines = {**lines, **lines_of_run}
     check_params(
-        p | chosen,
+        p | run_content,
         path.name,
         lines=all_lines,
         key_faults=[*faults, *faults_of_run],
-        run_file=selection.name,
+        run_file=selection_file.name,
         lists=lists,
     )
-    return p | chosen
+    return p | run_content
 
 # %% ../../nbs/run/03_params.ipynb #ba04e440
 def _asked_entries(p: dict, stage: str, study: str | None, model: str | None, settings: dict) -> dict:
     "The entries of the models that a stage asks, and their endpoints."
     listed_models = sum((settings.get(k) or [] for k in ("judges", "asked", "examinees")), [])
     names = list(dict.fromkeys([model] if model else listed_models))
-    if gone := [m for m in names if m not in p["models"]]:
+    if unknown_models := [m for m in names if m not in p["models"]]:
         rule = f"name entries of models ({', '.join(p['models'])})"
-        refuse(f"stage_parameters: judges and asked must {rule}; got {gone} (studies.{study}.{stage})")
+        refuse(f"stage_parameters: judges and asked must {rule}; got {unknown_models} (studies.{study}.{stage})")
     entries = {m: dict(p["models"][m]) for m in names}
     endpoints = sorted({e["endpoint"] for e in entries.values()})
     return {"entries": entries, "endpoints": {e: dict(p["endpoints"][e]) for e in endpoints}}
@@ -357,28 +373,36 @@ def _lineages_of_models(p: dict, study: str | None, settings: dict) -> dict[str,
     "The families of the models that a stage may meet: those of the run, the judges, and those of tables of answers."
     answers = (p["studies"][study].get("prepare") or {}).get("answers") or {} if study else {}
     judges = (asked_by(p, "judge", study).get("judges") or []) if study else []
-    met = [*p["run"]["models"], *judges, *(settings.get("judges") or []), *(settings.get("asked") or []), *answers]
-    families = {m: p["models"][m]["lineage"] for m in p["models"] if m in met and p["models"][m].get("lineage")}
+    met_models = [
+        *p["run"]["models"],
+        *judges,
+        *(settings.get("judges") or []),
+        *(settings.get("asked") or []),
+        *answers,
+    ]
+    family_by_model = {
+        m: p["models"][m]["lineage"] for m in p["models"] if m in met_models and p["models"][m].get("lineage")
+    }
     for section in (p["studies"][study] if study else {}).values():
-        families |= _map(_map(section).get("lineages"))
-    return families | dict(settings.get("lineages") or {})
+        family_by_model |= _map(_map(section).get("lineages"))
+    return family_by_model | dict(settings.get("lineages") or {})
 
 # %% ../../nbs/run/03_params.ipynb #a90f9f7c
 def _same_model(p: dict, study: str | None) -> dict[str, str]:
     """Entries that are the model of an earlier entry with another prompt or other settings: the same name at the same
     endpoint, or a pair that the study names. A model that is trained here counts as a model of its own.
     """
-    first: dict[tuple, str] = {}
-    out: dict[str, str] = {}
+    first_by_served: dict[tuple, str] = {}
+    original_by_model: dict[str, str] = {}
     for m in p["run"]["models"]:
         entry = p["models"][m]
         if entry.get("trained_on") or p["endpoints"][entry["endpoint"]].get("kind") == "classifier":
             continue
-        original = first.setdefault((entry["endpoint"], entry.get("served") or m), m)
-        out |= {m: original} if original != m else {}
+        original = first_by_served.setdefault((entry["endpoint"], entry.get("served") or m), m)
+        original_by_model |= {m: original} if original != m else {}
     score_section = _map(p["studies"][study].get("score")) if study else {}
-    pairs = score_section.get("prompt_pairs") or _map(p.get("score")).get("prompt_pairs") or {}
-    return out | {k: out.get(v, v) for k, v in pairs.items()}
+    prompt_pairs = score_section.get("prompt_pairs") or _map(p.get("score")).get("prompt_pairs") or {}
+    return original_by_model | {k: original_by_model.get(v, v) for k, v in prompt_pairs.items()}
 
 
 def _judged_models(p: dict) -> list[str]:
@@ -394,19 +418,21 @@ def stage_parameters(p: dict, stage: str, study: str | None = None, model: str |
     "The parameters of one run of one stage."
     notebooks = {name: node.parameters for name, node in graph().items() if node.parameters}
     if stage not in notebooks:
-        near = nearest(stage, notebooks, "name one")
-        refuse(f"stage_parameters: stage must be one of {', '.join(notebooks)}; got {stage!r}; {near}")
-    takes = notebooks[stage]
+        spelling_hint = nearest(stage, notebooks, "name one")
+        refuse(f"stage_parameters: stage must be one of {', '.join(notebooks)}; got {stage!r}; {spelling_hint}")
+    taken_names = notebooks[stage]
     for name, value, kind in (("study", study, "studies"), ("model", model, "models")):
-        if name in takes and value not in p[kind]:
+        if name in taken_names and value not in p[kind]:
             refuse(f"stage_parameters: {name} must be one of {kind} ({', '.join(p[kind])}); got {value!r}", place=stage)
-        if name not in takes and value is not None:
+        if name not in taken_names and value is not None:
             refuse(f"stage_parameters: {name} must be left out; got {value!r} ({stage} is not run by {name})")
     values_given = dict(p.get(stage) or {})
     if study:
         values_given |= (p["studies"][study].get(stage) or {}) | asked_by(p, stage, study)
-    if study and stage == "prepare" and (gone := simulated_left_out(p, study)):
-        values_given["answers"] = {name: file for name, file in values_given["answers"].items() if name not in gone}
+    if study and stage == "prepare" and (missing_names := simulated_left_out(p, study)):
+        values_given["answers"] = {
+            name: file for name, file in values_given["answers"].items() if name not in missing_names
+        }
     item_limit = p["run"].get("items")
     if item_limit is not None and stage == "prepare":
         values_given["n_items"] = item_limit or None
@@ -427,6 +453,6 @@ def stage_parameters(p: dict, stage: str, study: str | None = None, model: str |
         "registry": {m: facts(m) for m in p["run"]["models"]},
         "same_model": _same_model(p, study),
     }
-    if "entries" in takes:
+    if "entries" in taken_names:
         run_values |= _asked_entries(p, stage, study, model, values_given)
-    return values_given | {k: v for k, v in run_values.items() if k in takes}
+    return values_given | {k: v for k, v in run_values.items() if k in taken_names}

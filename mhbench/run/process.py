@@ -39,20 +39,22 @@ def _hold_interrupts(blocked: bool) -> None:
 
 def apart(words: list[str]) -> int:  # the exit status
     "Run a command in a process of its own, and wait for it."
-    path = [] if {"", os.getcwd()} & set(sys.path) else ["-P"]  # it imports from where this one does
+    path_option = [] if {"", os.getcwd()} & set(sys.path) else ["-P"]  # it imports from where this one does
     _hold_interrupts(True)
     child = subprocess.Popen(
-        [sys.executable, *path, "-c", _STAGE, *words],
+        [sys.executable, *path_option, "-c", _STAGE, *words],
         stdin=subprocess.PIPE,  # which ends with this process, however that ends
         env={**os.environ, "PYTHONHASHSEED": "0"},
     )
-    before = signal.signal(signal.SIGINT, lambda *_: child.send_signal(signal.SIGINT))
+    earlier_handler = signal.signal(signal.SIGINT, lambda *_: child.send_signal(signal.SIGINT))
     _hold_interrupts(False)
-    ended = child.wait()
-    signal.signal(signal.SIGINT, signal.SIG_IGN if ended == 130 else before)  # nothing is left to interrupt
-    if ended < 0:
-        _ended_by(signal.Signals(-ended), " ".join(words))
-    return ended
+    exit_status = child.wait()
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN if exit_status == 130 else earlier_handler
+    )  # nothing is left to interrupt
+    if exit_status < 0:
+        _ended_by(signal.Signals(-exit_status), " ".join(words))
+    return exit_status
 
 
 def stage_by_command(
@@ -60,33 +62,33 @@ def stage_by_command(
 ) -> Path:  # the executed notebook
     "Run a stage by the command line, for a program that has more to do than this."
     options = {"--study": study, "--model": model, "--params": str(params), "--overrides": json.dumps(overrides)}
-    words = [f"{option}={value}" for option, value in options.items() if value]
-    command = [sys.executable, "-m", "mhbench", "run", stage, *words]
-    nobody_watches = {**os.environ, "CI": "1"}
-    process = subprocess.run(command, env=nobody_watches, capture_output=True, text=True)
+    option_words = [f"{option}={value}" for option, value in options.items() if value]
+    command = [sys.executable, "-m", "mhbench", "run", stage, *option_words]
+    quiet_environment = {**os.environ, "CI": "1"}
+    process = subprocess.run(command, env=quiet_environment, capture_output=True, text=True)
     if process.returncode:
         raise RuntimeError(process.stderr.strip().removeprefix("mhbench run: "))
     return place(overrides.get("results", "results"), stage, study, model) / "notebook.ipynb"
 
 
-def _ended_by(signal_number: signal.Signals, words: str) -> NoReturn:
+def _ended_by(signal_number: signal.Signals, command_text: str) -> NoReturn:
     "Report that a signal ended a stage, and what to do."
-    killed = signal_number == signal.SIGKILL
-    why = ", often for want of memory" if killed else ""
-    remedy = "give it more memory, or fewer items (n_items), and run it again" if killed else "run it again"
-    actual = f"{signal_number.name} from outside{why} ({words})"
+    is_killed = signal_number == signal.SIGKILL
+    cause_text = ", often for want of memory" if is_killed else ""
+    remedy = "give it more memory, or fewer items (n_items), and run it again" if is_killed else "run it again"
+    actual = f"{signal_number.name} from outside{cause_text} ({command_text})"
     refuse(f"run: the stage must end by itself; got {actual}; what was answered is kept: {remedy}", error=RuntimeError)
 
 # %% ../../nbs/run/10_process.ipynb #14bd56fb
 def settle() -> None:
     "Prepare this process to run a command for another: it ends when that one ends, and it handles interrupts."
     threading.Thread(target=_end_with_caller, name="caller", daemon=True).start()
-    for fd, name in ((1, "stdout"), (2, "stderr")):
-        old = getattr(sys, name)
-        stream_options = {"encoding": old.encoding, "errors": old.errors, "line_buffering": True}
-        setattr(sys, name, io.TextIOWrapper(os.fdopen(os.dup(fd), "wb"), **stream_options))
-        with open(os.devnull, "wb") as nowhere:
-            os.dup2(nowhere.fileno(), fd)
+    for file_descriptor, name in ((1, "stdout"), (2, "stderr")):
+        old_stream = getattr(sys, name)
+        stream_options = {"encoding": old_stream.encoding, "errors": old_stream.errors, "line_buffering": True}
+        setattr(sys, name, io.TextIOWrapper(os.fdopen(os.dup(file_descriptor), "wb"), **stream_options))
+        with open(os.devnull, "wb") as null_file:
+            os.dup2(null_file.fileno(), file_descriptor)
     gc.set_threshold(100_000)
     atexit.register(gc.freeze)
     signal.signal(signal.SIGINT, _interrupted)
@@ -137,14 +139,14 @@ class Live:
         self.thread.start()
         return self
 
-    def __exit__(self, kind, *_):
+    def __exit__(self, error_type, *_):
         if self.silent:
             return
         self.done.set()
         self.thread.join()
         os.environ.pop(LIVE, None)
         os.environ |= {} if self.before is None else {LIVE: self.before}
-        outcome = "done" if kind is None else "ended with an error"
+        outcome = "done" if error_type is None else "ended with an error"
         self._print(f"{self.title}: {outcome} after {time.monotonic() - self.began:.0f} s{self._spent()}")
         self.folder.cleanup()
 
@@ -164,19 +166,19 @@ class Live:
         totals = self._state().get("so_far")  # a stage may ask several times
         if not totals:
             return ""
-        refused = f", {totals['declined']} refused" if totals["declined"] else ""
-        counts = f"{totals['done']} answers ({totals['cached']} cached, {totals['failed']} failed{refused})"
-        return f", {counts}, " + ("cost unknown" if totals["usd"] is None else f"{totals['usd']:.4f} USD")
+        refused_text = f", {totals['declined']} refused" if totals["declined"] else ""
+        counts_text = f"{totals['done']} answers ({totals['cached']} cached, {totals['failed']} failed{refused_text})"
+        return f", {counts_text}, " + ("cost unknown" if totals["usd"] is None else f"{totals['usd']:.4f} USD")
 
     def _watch(self):
         "Show new states until the end."
-        printed: dict = {}
-        last = time.monotonic()
+        printed_state: dict = {}
+        printed_at = time.monotonic()
         while not self.done.wait(0.2):
             state, now = self._state(), time.monotonic()
             if self.moving:
-                width = shutil.get_terminal_size().columns - len("mhbench: ") - 1
-                self._print(state.get("line", f"{now - self.began:.0f} s")[:width], end="")
-            elif state != printed and now - last >= self.every_s:
+                n_columns = shutil.get_terminal_size().columns - len("mhbench: ") - 1
+                self._print(state.get("line", f"{now - self.began:.0f} s")[:n_columns], end="")
+            elif state != printed_state and now - printed_at >= self.every_s:
                 self._print(f"{self.title}: {state['line']}")
-                printed, last = state, now
+                printed_state, printed_at = state, now

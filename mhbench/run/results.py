@@ -77,53 +77,55 @@ _KEY = "Small, ours: = equal, \N{ALMOST EQUAL TO} equal under a convention, ? no
 
 
 def _shortened_table(
-    head: list[str], rows: list[list], right: list[bool], caption: str, file: str = ""
+    column_heads: list[str], rows: list[list], right: list[bool], caption: str, file: str = ""
 ) -> dict[str, Any]:
     "A table as the template reads it."
-    more = len(rows) - _ROWS if len(rows) > _ROWS + 3 else 0
-    shown = rows[:_ROWS] if more else rows
-    return {"head": head, "rows": shown, "right": right, "caption": caption, "file": file, "more": more}
+    n_more = len(rows) - _ROWS if len(rows) > _ROWS + 3 else 0
+    shown_rows = rows[:_ROWS] if n_more else rows
+    return {"head": column_heads, "rows": shown_rows, "right": right, "caption": caption, "file": file, "more": n_more}
 
 
 def _grid(frame: pd.DataFrame, caption: str, file: str = "") -> dict[str, Any]:
     "A table of estimates: names as papers print them, intervals folded; what all rows share stands in the caption."
-    counts = [c for c in frame if str(c).startswith("n_") and (c not in _COUNTS or not frame[c].any())]
-    empty = [c for c in frame if frame[c].isna().all() and c not in ("estimate", "ci_low", "ci_high")]
-    table = frame.drop(columns={*counts, *empty, *_ASIDE} & {*frame})
+    hidden_counts = [c for c in frame if str(c).startswith("n_") and (c not in _COUNTS or not frame[c].any())]
+    empty_columns = [c for c in frame if frame[c].isna().all() and c not in ("estimate", "ci_low", "ci_high")]
+    table = frame.drop(columns={*hidden_counts, *empty_columns, *_ASIDE} & {*frame})
     table = readable(table.assign(**{c: table[c].map(name_of, na_action="ignore") for c in NAMED if c in table}))
-    shared = [c for c in table if len(table) > 1 and table[c].nunique(dropna=False) == 1 and table[c].notna().all()]
-    if shared and len(shared) < table.shape[1]:
-        caption += f" ({', '.join(f'{spaced(c)}: {number(table[c].iloc[0])}' for c in shared)})"
-        table = table.drop(columns=shared)
+    shared_columns = [
+        c for c in table if len(table) > 1 and table[c].nunique(dropna=False) == 1 and table[c].notna().all()
+    ]
+    if shared_columns and len(shared_columns) < table.shape[1]:
+        caption += f" ({', '.join(f'{spaced(c)}: {number(table[c].iloc[0])}' for c in shared_columns)})"
+        table = table.drop(columns=shared_columns)
     rows = [list(map(number, row)) for row in table.itertuples(index=False)]
     return _shortened_table([spaced(c) for c in table.columns], rows, numeric(table), caption, file)
 
 
 def _ours(printed: str, value: float) -> str:
     "A value with one decimal more than the printed number has."
-    decimals = len(re.sub(r"\D", "", printed.partition(".")[2]))
-    return f"{value:,.{decimals + 1}f}" if decimals else f"{value:,.1f}".removesuffix(".0")
+    n_decimals = len(re.sub(r"\D", "", printed.partition(".")[2]))
+    return f"{value:,.{n_decimals + 1}f}" if n_decimals else f"{value:,.1f}".removesuffix(".0")
 
 
 def _printed_beside_ours(verdicts: pd.DataFrame, caption: str) -> dict[str, Any]:
     "Printed numbers in the form of the paper's table, ours beside each that has a value."
-    cells: dict[str, dict[str, Any]] = {}
+    cells_by_row: dict[str, dict[str, Any]] = {}
     for c in verdicts.itertuples():
-        ours = "" if pd.isna(c.value) else _ours(str(c.printed), c.value)
-        cell = {"printed": c.printed, "ours": ours, "sign": _SIGNS.get(c.verdict, "")}
-        cells.setdefault(c.row or c.of, {})[c.column or "number"] = cell
-    columns = list(dict.fromkeys(column for row in cells.values() for column in row))
-    rows = [[name, *(row.get(c, "") for c in columns)] for name, row in cells.items()]
+        our_value = "" if pd.isna(c.value) else _ours(str(c.printed), c.value)
+        cell = {"printed": c.printed, "ours": our_value, "sign": _SIGNS.get(c.verdict, "")}
+        cells_by_row.setdefault(c.row or c.of, {})[c.column or "number"] = cell
+    columns = list(dict.fromkeys(column for row in cells_by_row.values() for column in row))
+    rows = [[name, *(row.get(c, "") for c in columns)] for name, row in cells_by_row.items()]
     return _shortened_table(["", *columns], rows, [False, *[True] * len(columns)], caption)
 
 
 def _verdict_counts(verdicts: pd.DataFrame) -> str:
     "How many printed numbers have a value here, of what kind, and with which verdict."
-    of = printed_counts(verdicts)
-    said = [f"{k['n']} {k['name']} ({k['of']})" for k in of["kinds"]]
-    without = ", ".join(f"{w['n']} {w['name']}" for w in of["without"])
-    said += [f"{of['n_without']} without a value here ({without})"] if of["n_without"] else []
-    return f"Of {of['n']} printed numbers: {'; '.join(said)}."
+    counts = printed_counts(verdicts)
+    count_texts = [f"{k['n']} {k['name']} ({k['of']})" for k in counts["kinds"]]
+    without_text = ", ".join(f"{w['n']} {w['name']}" for w in counts["without"])
+    count_texts += [f"{counts['n_without']} without a value here ({without_text})"] if counts["n_without"] else []
+    return f"Of {counts['n']} printed numbers: {'; '.join(count_texts)}."
 
 # %% ../../nbs/run/11_results.ipynb #2e225b37
 class PageHtml:
@@ -144,10 +146,10 @@ _DEMO = "On the demo: synthetic questions, so these numbers say nothing about th
 
 def _replication_picture(folder: Path, study: str, alt: str) -> dict[str, str]:
     "The figure of a replication, for a wide and for a narrow page."
-    files = {"wide": folder / f"{study}.png", "narrow": folder / f"{study}_390.png"}
-    if not all(f.exists() for f in files.values()):
+    file_by_width = {"wide": folder / f"{study}.png", "narrow": folder / f"{study}_390.png"}
+    if not all(f.exists() for f in file_by_width.values()):
         return {}
-    return {k: f"data:image/png;base64,{as_saved(f)}" for k, f in files.items()} | {"alt": alt}
+    return {k: f"data:image/png;base64,{as_saved(f)}" for k, f in file_by_width.items()} | {"alt": alt}
 
 
 class PaperPage:
@@ -166,60 +168,64 @@ class PaperPage:
         self.verdicts, _ = merged_verdicts(claims, stored_verdicts(study, self.top, runs=False), inventory_of(study))
         self.committed = self.top / "reports" / "replication"
         self.tables = committed_tables(self.committed, study, self.verdicts)
-        known = self.committed.is_dir()  # of a folder without it, sentences that rest on it are left out
-        self.known: dict[str, Quantity] = quantities(claims, self.tables) if known else {}
-        made = synthetic(self.results, [study]).get(study, (0, 0)) if self.results else (0, 0)
-        self.synthetic = made[0] > 0
+        has_reports = self.committed.is_dir()  # of a folder without it, sentences that rest on it are left out
+        self.known: dict[str, Quantity] = quantities(claims, self.tables) if has_reports else {}
+        n_synthetic = synthetic(self.results, [study]).get(study, (0, 0)) if self.results else (0, 0)
+        self.synthetic = n_synthetic[0] > 0
         self.shown: list[str] = []
 
     def _released(self, name: str) -> dict[str, Any] | None:
         frame = self.tables(name)
         if frame is None:
             return None
-        link = f"../replication/{committed_file(self.study, name)}"
-        return _grid(frame, f"From the released files, {name}", link)
+        table_link = f"../replication/{committed_file(self.study, name)}"
+        return _grid(frame, f"From the released files, {name}", table_link)
 
-    def _of_run(self, made: Iterable[str]) -> dict[str, Any]:
+    def _of_run(self, output_names: Iterable[str]) -> dict[str, Any]:
         "What stages of the run left."
-        run: dict[str, Any] = {"tables": [], "figures": [], "label": _DEMO if self.synthetic else "In this run"}
-        for stage, name in (m.split("/") for m in made):
+        run_outputs: dict[str, Any] = {"tables": [], "figures": [], "label": _DEMO if self.synthetic else "In this run"}
+        for stage, name in (m.split("/") for m in output_names):
             folder = place(self.results, stage, self.study) if self.results else None
             if folder is None or not (folder / "contents.json").exists():
                 continue
             contents = json.loads((folder / "contents.json").read_text(encoding="utf-8"))
             tables, figures = ({x["name"]: x for x in contents[kind]} for kind in ("tables", "figures"))
             if f := figures.get(name.removesuffix(".svg")) if name.endswith(".svg") else None:
-                home = self.top if self.results == self.top / "results" else folder.parents[1]
-                file = home / "figures" / stage / self.study / f"{f['name']}.png"
+                figures_root = self.top if self.results == self.top / "results" else folder.parents[1]
+                file = figures_root / "figures" / stage / self.study / f"{f['name']}.png"
                 source = f"data:image/png;base64,{as_saved(file)}"
-                run["figures"].append({"source": source, "alt": f["alt"], "caption": f["caption"]})
+                run_outputs["figures"].append({"source": source, "alt": f["alt"], "caption": f["caption"]})
             elif t := tables.get(name):
                 frame = pd.read_parquet(folder / f"{name}.parquet")
                 grid = _grid(frame.drop(columns=t["hide"]), t["caption"])
-                run["tables"].append(grid | {"said": in_a_sentence(frame)})
-        return run
+                run_outputs["tables"].append(grid | {"said": in_a_sentence(frame)})
+        return run_outputs
 
     def show(self, what: str) -> PageHtml | None:  # None: there is nothing to show
         "A table or figure of the paper: the finding first, then printed and released numbers, then the run's."
         part = self.parts[what]
         places = part.printed or [what]
-        own = self.verdicts[self.verdicts["place"].isin(places)]
+        own_verdicts = self.verdicts[self.verdicts["place"].isin(places)]
         finding = filled_html(part.finding, self.known) if part.finding and self.known else ""
-        groups = [g for _, g in own.groupby(["place", "of"], sort=False)]
-        single = [g for g in groups if len(g) == 1]
-        beside = [_printed_beside_ours(g, f"In print: {g['of'].iloc[0]}") for g in groups if len(g) > 1]
-        beside += [_printed_beside_ours(pd.concat(single), "In print, single numbers")] if single else []
-        names = part.released or [m for m in part.by if not m.endswith(".svg")]
-        released = [t for t in (self._released(name) for name in names) if t]
-        run = self._of_run(part.by) | {"open": not (beside or released)}
-        makers = [{"name": m, "link": f"../../nbs/stages/{m.split('/')[0]}.ipynb"} for m in part.by]
-        makers += [{"name": Path(s).stem, "link": f"../../{s}"} for s in part.see]
-        alt = filled_text(part.finding, self.known) if finding else part.of
-        drawn = _replication_picture(self.top / "figures" / "replication", self.study, alt) if part.picture else {}
-        if not (beside or released or run["tables"] or run["figures"] or finding):
+        verdict_groups = [g for _, g in own_verdicts.groupby(["place", "of"], sort=False)]
+        single_groups = [g for g in verdict_groups if len(g) == 1]
+        printed_tables = [_printed_beside_ours(g, f"In print: {g['of'].iloc[0]}") for g in verdict_groups if len(g) > 1]
+        printed_tables += (
+            [_printed_beside_ours(pd.concat(single_groups), "In print, single numbers")] if single_groups else []
+        )
+        released_names = part.released or [m for m in part.by if not m.endswith(".svg")]
+        released_tables = [t for t in (self._released(name) for name in released_names) if t]
+        run_outputs = self._of_run(part.by) | {"open": not (printed_tables or released_tables)}
+        maker_links = [{"name": m, "link": f"../../nbs/stages/{m.split('/')[0]}.ipynb"} for m in part.by]
+        maker_links += [{"name": Path(s).stem, "link": f"../../{s}"} for s in part.see]
+        alt_text = filled_text(part.finding, self.known) if finding else part.of
+        picture_parts = (
+            _replication_picture(self.top / "figures" / "replication", self.study, alt_text) if part.picture else {}
+        )
+        if not (printed_tables or released_tables or run_outputs["tables"] or run_outputs["figures"] or finding):
             return None
         self.shown.append(what)
-        counts = f"{_verdict_counts(own)} {_KEY}" if len(own) else ""
+        counts_text = f"{_verdict_counts(own_verdicts)} {_KEY}" if len(own_verdicts) else ""
         return PageHtml(
             filled_template(
                 "paper.html",
@@ -227,12 +233,12 @@ class PaperPage:
                 scripts=(),
                 finding=finding,
                 caption=part.caption,
-                picture=drawn,
-                beside=beside,
-                counts=counts,
-                released=released,
-                run=run,
-                makers=makers,
+                picture=picture_parts,
+                beside=printed_tables,
+                counts=counts_text,
+                released=released_tables,
+                run=run_outputs,
+                makers=maker_links,
                 note=part.note.rstrip("."),
             )
         )
@@ -241,21 +247,23 @@ class PaperPage:
 def opening(page: PaperPage) -> PageHtml:
     "What the paper found, and what of it holds, in the words of the first page."
     front = load_front(study_files("front.yaml")[page.study])
-    known = {name: filled_html(getattr(front, name), page.known) if page.known else "" for name in ("found", "holds")}
+    texts_by_name = {
+        name: filled_html(getattr(front, name), page.known) if page.known else "" for name in ("found", "holds")
+    }
     return PageHtml(
-        filled_template("paper_opening.html", styles=(), scripts=(), study=page.study, front=front, **known)
+        filled_template("paper_opening.html", styles=(), scripts=(), study=page.study, front=front, **texts_by_name)
     )
 
 
 def rest(page: PaperPage) -> PageHtml:
     "The last line of a page: what the paper has and the page does not; and what the run keeps of the page."
-    without = [p for p in page.parts.values() if p.what not in page.shown]
-    line = "; ".join(f"{p.what}, {p.of}" + (f" ({p.note})" if p.note else "") for p in without)
+    parts_not_shown = [p for p in page.parts.values() if p.what not in page.shown]
+    absent_text = "; ".join(f"{p.what}, {p.of}" + (f" ({p.note})" if p.note else "") for p in parts_not_shown)
     if page.results:
         folder = place(page.results, "results", page.study)
         contents: dict[str, Any] = {"stage": "results", "study": page.study, "about": "", "tables": [], "figures": []}
         contents |= {"absent": [], "lines": {}, "first": {}, "origins": {}}
         write_json(contents, folder / "contents.json")
-        metrics = {"shown": len(page.shown), "not shown": len(without)}
+        metrics = {"shown": len(page.shown), "not shown": len(parts_not_shown)}
         write_metrics(metrics, page.results / "metrics" / "results" / f"{page.study}.json")
-    return PageHtml(f"<p><small>{escape('Not on this page: ' + line + '.') if line else ''}</small></p>")
+    return PageHtml(f"<p><small>{escape('Not on this page: ' + absent_text + '.') if absent_text else ''}</small></p>")

@@ -99,10 +99,12 @@ class Sampling(BaseModel):
 @cache
 def entry_classes() -> tuple[type[Closed], type[Closed]]:
     "The class of an endpoint's entry, and that of a model's."
-    local = {k: (f.annotation, f) for k, f in LocalServer.model_fields.items()}
-    kinds = ["local", *HERE, *presets()]
-    behind = section(Endpoint, ("name",), kind=(str, field(..., "what speaks there", examples=kinds)), **local)
-    model = section(
+    local_fields = {k: (f.annotation, f) for k, f in LocalServer.model_fields.items()}
+    endpoint_kinds = ["local", *HERE, *presets()]
+    endpoint_class = section(
+        Endpoint, ("name",), kind=(str, field(..., "what speaks there", examples=endpoint_kinds)), **local_fields
+    )
+    model_class = section(
         Model,
         ("name",),
         sampling=(Sampling, Model.model_fields["sampling"]),
@@ -111,7 +113,7 @@ def entry_classes() -> tuple[type[Closed], type[Closed]]:
         scale=(float, field(1.0, "of an encoder: cosine times this, then softmax", gt=0)),
         trained_on=(str, field("", "of a classifier: the study whose stage finetune makes it")),
     )
-    return behind, model
+    return endpoint_class, model_class
 
 
 EntryName = Annotated[str, Field(pattern="^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)]  # results are named after it
@@ -130,18 +132,18 @@ class Selection(Closed):
 # %% ../../nbs/run/02_shape.ipynb #c88eb4fb
 @cache
 def params_model(stages: tuple[str, ...], lists: tuple[str, ...]) -> type[Closed]:
-    "The class of `params.yaml`, with the section `run` that stands in a file beside it."
+    "The class of `params.yaml`, with the section `run_class` that stands in a file beside it."
     classes = stage_classes()
     sections: dict[str, Any] = {name: (section(classes[name], GIVEN) | None, None) for name in stages}
-    annotate = (dict[str, Any] | None, field(None, "the page where people answer"))
-    study = create_model("Study", __base__=Closed, **(sections | {"annotate": annotate}))
-    run = section(Selection, (), **{k: (Names, []) for k in lists if k not in Selection.model_fields})
+    annotate_field = (dict[str, Any] | None, field(None, "the page where people answer"))
+    study_class = create_model("Study", __base__=Closed, **(sections | {"annotate": annotate_field}))
+    run_class = section(Selection, (), **{k: (Names, []) for k in lists if k not in Selection.model_fields})
     top_level: dict[str, Any] = {
         "seed": (Seed, ...),
-        "run": (run, None),
+        "run": (run_class, None),
         "endpoints": (dict[EntryName, entry_classes()[0]], ...),  # type: ignore[misc]
         "models": (dict[EntryName, entry_classes()[1]], ...),  # type: ignore[misc]
-        "studies": (dict[EntryName, study], ...),  # type: ignore[valid-type]
+        "studies": (dict[EntryName, study_class], ...),  # type: ignore[valid-type]
         "executor": (section(Executor) | None, None),
         "store": (section(StoreSettings) | None, None),
     }
@@ -152,11 +154,13 @@ def model_of(top: str | Path | None = None) -> type[Closed]:
     "The class of a repository's `params.yaml`."
     nodes = [n for n in graph(top).values() if n.parameters]
     classes = stage_classes()
-    if bare := [n.name for n in nodes if n.name not in classes]:
+    if classless_stages := [n.name for n in nodes if n.name not in classes]:
         remedy = "declare one in nbs/steps/03_parameters.ipynb, or in `study` of its study's folder, and name it there"
-        refuse(f"params: a stage must have a class of its parameters; got none for {', '.join(bare)}; {remedy}")
-    lists = dict.fromkeys(n.studies for n in graph(top).values() if n.studies)
-    return params_model(tuple(n.name for n in nodes), tuple(lists))
+        refuse(
+            f"params: a stage must have a class of its parameters; got none for {', '.join(classless_stages)}; {remedy}"
+        )
+    list_names = dict.fromkeys(n.studies for n in graph(top).values() if n.studies)
+    return params_model(tuple(n.name for n in nodes), tuple(list_names))
 
 # %% ../../nbs/run/02_shape.ipynb #3ac7a3b0
 class Untitled(GenerateJsonSchema):
@@ -169,43 +173,43 @@ class Untitled(GenerateJsonSchema):
 def params_schema(top: str | Path | None = None) -> dict[str, Any]:  # a JSON schema, draft 2020-12
     "What may stand in `params.yaml`, for editors: `run` may stand in another file."
     schema = model_of(top).model_json_schema(schema_generator=Untitled)
-    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "params.yaml of mhbench"}
-    return head | {k: v for k, v in schema.items() if k not in ("required", "title", "description")}
+    schema_head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "params.yaml of mhbench"}
+    return schema_head | {k: v for k, v in schema.items() if k not in ("required", "title", "description")}
 
 # %% ../../nbs/run/02_shape.ipynb #28a05334
 def parameters_cell(parameters: type[Parameters], defaults: Mapping[str, Any] | None = None) -> str:
     "The source of the cell tagged `parameters`; `defaults` in place of those of the class."
     stage_fields = [k for k in parameters.model_fields if k not in GIVEN]
     given_fields = [k for k in GIVEN if k in parameters.model_fields]
-    out = []
+    cell_lines = []
     for name in [*given_fields, *sorted(stage_fields, key=lambda k: k not in parameters.__annotations__)]:
         f = parameters.model_fields[name]
-        words = get_args(f.annotation) if get_origin(f.annotation) is Literal else ()
+        allowed_words = get_args(f.annotation) if get_origin(f.annotation) is Literal else ()
         line = f"{name} = {(defaults or {}).get(name, f.default)!r}"
-        comment = ": ".join(filter(None, [", ".join(words), f.description]))
+        comment = ": ".join(filter(None, [", ".join(allowed_words), f.description]))
         if comment and len(line) + len(comment) > 116:
             line = f"{textwrap.fill(comment, 118, initial_indent='# ', subsequent_indent='# ')}\n{line}"
         elif comment:
             line += f"  # {comment}"
-        out.append(line)
+        cell_lines.append(line)
     command = [sys.executable, "-m", "ruff", "format", "--stdin-filename", "cell.py", "-"]
-    text = subprocess.run(command, input="\n".join(out), capture_output=True, text=True, check=True, cwd=root())
+    text = subprocess.run(command, input="\n".join(cell_lines), capture_output=True, text=True, check=True, cwd=root())
     return text.stdout.rstrip("\n")
 
 # %% ../../nbs/run/02_shape.ipynb #d8557664
 def stale_cells(top: str | Path | None = None) -> dict[Path, dict[str, Any]]:  # notebook -> what it should be
     "The stage notebooks whose cell of parameters does not say what their class declares."
-    out = {}
+    notebook_by_path = {}
     notebooks = [(s, c, f) for s, c in stage_classes().items() for f in notebook_files(top or root(), s)]
     for stage, parameters, notebook in notebooks:
-        nb = json.loads(notebook.read_text(encoding="utf-8"))
-        cell = next(c for c in nb["cells"] if "parameters" in c["metadata"].get("tags", []))
+        notebook_content = json.loads(notebook.read_text(encoding="utf-8"))
+        cell = next(c for c in notebook_content["cells"] if "parameters" in c["metadata"].get("tags", []))
         defaults = {"study": notebook.parent.name} if stage == "results" else {}
         declared_cell = parameters_cell(parameters, defaults).splitlines(keepends=True)
         if cell["source"] != declared_cell:
             cell["source"] = declared_cell
-            out[notebook] = nb
-    return out
+            notebook_by_path[notebook] = notebook_content
+    return notebook_by_path
 
 
 def write_schema(path: str | Path, top: str | Path | None = None) -> None:
@@ -229,8 +233,8 @@ class Fault(NamedTuple):
 
     def line(self, lines: Mapping[tuple, int]) -> int:
         "The line of the entry, or of the nearest entry around it; 0 if none is known."
-        above = [self.path[:k] for k in range(len(self.path), 0, -1)]
-        return next((lines[path] for path in above if path in lines), 0)
+        paths_above = [self.path[:k] for k in range(len(self.path), 0, -1)]
+        return next((lines[path] for path in paths_above if path in lines), 0)
 
 
 class Written(NamedTuple):
@@ -242,8 +246,8 @@ class Written(NamedTuple):
 
 
 def _unreadable(path: Path, rule: str, actual: str, remedy: str, place: str = "") -> NoReturn:
-    anew = ", or say `mhbench select --demo`, which writes it anew" if path.name == RUN_FILE else ""
-    refuse(f"load_params: {path.name} must {rule}; got {actual}", place=place, remedy=remedy + anew)
+    demo_hint = ", or say `mhbench select --demo`, which writes it anew" if path.name == RUN_FILE else ""
+    refuse(f"load_params: {path.name} must {rule}; got {actual}", place=place, remedy=remedy + demo_hint)
 
 
 def _file_text(path: Path) -> str:
@@ -267,9 +271,9 @@ def _entries_of_node(node: yaml.Node | None, path: tuple = ()) -> Iterator[tuple
     "Every entry: its path, its line, and the node of its key if it has one."
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
-            at = (*path, key.value if isinstance(key.value, str) else "?")
-            yield at, key.start_mark.line + 1, key
-            yield from _entries_of_node(value, at)
+            entry_path = (*path, key.value if isinstance(key.value, str) else "?")
+            yield entry_path, key.start_mark.line + 1, key
+            yield from _entries_of_node(value, entry_path)
     elif isinstance(node, yaml.SequenceNode):
         for i, value in enumerate(node.value):
             yield (*path, i), value.start_mark.line + 1, None
@@ -281,12 +285,12 @@ def _keys(node: yaml.Node | None) -> tuple[dict[tuple, int], list[Fault]]:
     lines: dict[tuple, int] = {}
     faults = []
     for path, line, key in _entries_of_node(node):
-        tag = "" if key is None else key.tag.removeprefix("tag:yaml.org,2002:")
-        if tag == "merge":
+        key_tag = "" if key is None else key.tag.removeprefix("tag:yaml.org,2002:")
+        if key_tag == "merge":
             continue
-        if tag not in ("", "str"):
+        if key_tag not in ("", "str"):
             faults.append(Fault(path, TEXT_KEY, f"{path[-1]}", f'put it in quotes: "{path[-1]}"'))
-        elif tag and path in lines:
+        elif key_tag and path in lines:
             repetition = f"it again, first in line {lines[path]}"
             faults.append(Fault(path, "stand once", repetition, "take one of the two out"))
         lines[path] = line
@@ -299,11 +303,11 @@ def _loader_of(text: str) -> Any:
     """The class that reads a YAML text: the one in C, which is eight times as fast, where entries are not nested so
     deep that it would end the process, and where it has nothing to say against the text.
     """
-    deepest = sum(map(text.count, "[{")) + 2 * max(map(len, text.splitlines()), default=0)
-    if (in_c := getattr(yaml, "CSafeLoader", None)) and deepest < 2000:
+    nesting_bound = sum(map(text.count, "[{")) + 2 * max(map(len, text.splitlines()), default=0)
+    if (c_loader := getattr(yaml, "CSafeLoader", None)) and nesting_bound < 2000:
         with suppress(yaml.YAMLError, ValueError):
-            in_c(text).get_single_node()
-            return in_c
+            c_loader(text).get_single_node()
+            return c_loader
     return yaml.SafeLoader
 
 
@@ -311,13 +315,15 @@ def _loader_of(text: str) -> Any:
 def _read_yaml(path: Path, text: str) -> Written:
     try:
         loader = _loader_of(text)(text)
-        node: Any = loader.get_single_node()
-        lines, faults = _keys(node)
-        return Written(node and loader.construct_document(node), lines, faults)
+        root_node: Any = loader.get_single_node()
+        lines, faults = _keys(root_node)
+        return Written(root_node and loader.construct_document(root_node), lines, faults)
     except yaml.MarkedYAMLError as e:
         line = 0 if e.problem_mark is None else e.problem_mark.line
-        tab = any("\t" in t for t in text.split("\n")[line : line + 1])
-        remedy = "indent with spaces, not with a tab" if tab else "look for a bracket, a quote or a colon at that place"
+        has_tab = any("\t" in t for t in text.split("\n")[line : line + 1])
+        remedy = (
+            "indent with spaces, not with a tab" if has_tab else "look for a bracket, a quote or a colon at that place"
+        )
         _unreadable(path, "be YAML", plain(e.problem or "something else"), remedy, f"line {line + 1}")
     except (yaml.YAMLError, ValueError) as e:
         _unreadable(path, "be YAML", plain(str(e))[:100], "take the odd character out")
@@ -331,8 +337,8 @@ def read_tree(path: Path) -> Written:
     written = _read_yaml(path, _file_text(path))
     if not isinstance(written.content, dict):
         actual = {type(None): "nothing", list: "a list"}.get(type(written.content), "a text")
-        of_run = path.name == RUN_FILE
-        rule = "hold the entry run" if of_run else "hold the entries seed, run, studies, models, endpoints"
+        is_run_file = path.name == RUN_FILE
+        rule = "hold the entry run" if is_run_file else "hold the entries seed, run, studies, models, endpoints"
         _unreadable(path, rule, actual, f"compare it with `git diff {path.name}`")
     return written._replace(content=copy.deepcopy(written.content))
 
@@ -372,8 +378,8 @@ def shown(value: Any, name: str = "") -> str:
 
 
 def nearest(word: Any, words: Any, otherwise: str) -> str:
-    near = difflib.get_close_matches(str(word), [str(w) for w in words if w is not None], n=1)
-    return f"did you mean {near[0]}?" if near else otherwise
+    close_matches = difflib.get_close_matches(str(word), [str(w) for w in words if w is not None], n=1)
+    return f"did you mean {close_matches[0]}?" if close_matches else otherwise
 
 
 def listed(words: Any) -> str:
@@ -387,10 +393,12 @@ def _error_with_place(error: Any, p: Any) -> dict[str, Any]:
     tried, or that a key does not fit.
     """
     path: list[str | int] = []
-    level = p
+    entry_level = p
     for key in error["loc"]:
-        if (isinstance(level, dict) and key in level) or (isinstance(level, list) and isinstance(key, int)):
-            level = level[key]
+        if (isinstance(entry_level, dict) and key in entry_level) or (
+            isinstance(entry_level, list) and isinstance(key, int)
+        ):
+            entry_level = entry_level[key]
             path.append(key)
     if error["loc"][-1] == "[key]":
         path.pop()
@@ -401,24 +409,24 @@ def _error_with_place(error: Any, p: Any) -> dict[str, Any]:
 
 def _error_of_union(errors: list[dict[str, Any]]) -> list[dict[str, Any]]:
     "One error for an entry that fits no member of a union: the most specific, or all types in one."
-    out = []
+    distinct_errors = []
     for f in errors:
         path = f["loc"]
-        types = [g for g in errors if g["loc"] == path and g["type"].endswith("_type")]
-        if f not in types:
-            out.append(f)
-        elif f is types[0] and not any(g["loc"][: len(path)] == path and g not in types for g in errors):
-            other_types = [_RULES[g["type"]].removeprefix("be ") for g in types[1:]]
-            out.append(f | {"msg": " or ".join([_RULES[f["type"]], *other_types])})
-    return out
+        type_errors = [g for g in errors if g["loc"] == path and g["type"].endswith("_type")]
+        if f not in type_errors:
+            distinct_errors.append(f)
+        elif f is type_errors[0] and not any(g["loc"][: len(path)] == path and g not in type_errors for g in errors):
+            other_types = [_RULES[g["type"]].removeprefix("be ") for g in type_errors[1:]]
+            distinct_errors.append(f | {"msg": " or ".join([_RULES[f["type"]], *other_types])})
+    return distinct_errors
 
 # %% ../../nbs/run/02_shape.ipynb #76abb1f2
 def _of_type(path: tuple, rule: str, value: Any) -> Fault:
-    date = isinstance(value, datetime.date)
-    name = str(path[-1]) if path else ""
-    actual = f"{value}, which YAML takes for a date" if date else shown(value, name)
+    is_date = isinstance(value, datetime.date)
+    entry_name = str(path[-1]) if path else ""
+    actual = f"{value}, which YAML takes for a date" if is_date else shown(value, entry_name)
     remedy = ""
-    if date or ("a text" in rule and isinstance(value, (int, float))):
+    if is_date or ("a text" in rule and isinstance(value, (int, float))):
         remedy = f'put it in quotes: "{value}"'
     elif "number" in rule and isinstance(value, str):
         remedy = "write a number, without quotes" + ("; null stands for none" if value in ("none", "None") else "")
@@ -431,58 +439,76 @@ def _of_type(path: tuple, rule: str, value: Any) -> Fault:
 
 def _fault(f: dict[str, Any], schema: dict) -> Fault:
     path = f["loc"]
-    kind = f["type"]
+    error_type = f["type"]
     value = f["input"]
     bounds = f.get("ctx", {})
-    name = str(path[-1]) if path else ""
-    if kind == "extra_forbidden":
+    entry_name = str(path[-1]) if path else ""
+    if error_type == "extra_forbidden":
         return _unknown_entry(path, _declared_schema(schema, path[:-1]))
-    if kind == "string_pattern_mismatch" and name == "sha256":
+    if error_type == "string_pattern_mismatch" and entry_name == "sha256":
         return Fault(path, "be a SHA-256, 64 hexadecimal digits", shown(value), "let `mhbench import` write it")
-    if kind == "string_pattern_mismatch":
+    if error_type == "string_pattern_mismatch":
         rule = "have names of letters, digits, '.', '_' and '-'"
         return Fault(path, rule, shown(value), "rename it: results and stages are named after it")
-    if kind == "literal_error":
-        words = re.findall(r"'([^']*)'", bounds["expected"])
-        otherwise = "take one of these" + ("; null stands for none" if value in ("none", "None") else "")
-        return Fault(path, f"be one of {listed(words)}", shown(value, name), nearest(value, words, otherwise))
-    if kind.endswith("_type"):
+    if error_type == "literal_error":
+        allowed_words = re.findall(r"'([^']*)'", bounds["expected"])
+        other_remedy = "take one of these" + ("; null stands for none" if value in ("none", "None") else "")
+        return Fault(
+            path,
+            f"be one of {listed(allowed_words)}",
+            shown(value, entry_name),
+            nearest(value, allowed_words, other_remedy),
+        )
+    if error_type.endswith("_type"):
         return _of_type(path, f["msg"], value)
-    if kind not in _RULES:
+    if error_type not in _RULES:
         return Fault(path, "hold together", plain(f["msg"].removeprefix("Value error, "))[:100])
-    numbers = {k: int(v) if isinstance(v, float) and v == int(v) else v for k, v in bounds.items()}
-    return Fault(path, _RULES[kind].format(**numbers), shown(value, name), "add it" if kind == "missing" else "")
+    bound_numbers = {k: int(v) if isinstance(v, float) and v == int(v) else v for k, v in bounds.items()}
+    return Fault(
+        path,
+        _RULES[error_type].format(**bound_numbers),
+        shown(value, entry_name),
+        "add it" if error_type == "missing" else "",
+    )
 
 # %% ../../nbs/run/02_shape.ipynb #1ea14abb
 def _unknown_entry(path: tuple, allowed: Mapping[str, Any]) -> Fault:
     "An entry that is not known in its place."
-    name = str(path[-1])
-    if secret_header(name) and "api_key_env" in allowed:
+    entry_name = str(path[-1])
+    if secret_header(entry_name) and "api_key_env" in allowed:
         remedy = "take it out of this file, and name the environment variable that holds it in api_key_env"
         return Fault(path, "not stand in an entry", "a value that is not shown", remedy)
-    if name in GIVEN and len(path) > 1 and path[0] != "models":
+    if entry_name in GIVEN and len(path) > 1 and path[0] != "models":
         return Fault(path, "be left to the run", "an entry", "seed and executor stand at the top of the file")
-    remedy = nearest(name, allowed, "take it out, or mend the spelling")
-    return Fault(path, f"be one of {listed(allowed)}", shown(name), remedy)
+    remedy = nearest(entry_name, allowed, "take it out, or mend the spelling")
+    return Fault(path, f"be one of {listed(allowed)}", shown(entry_name), remedy)
 
 
 def _declared_schema(schema: dict, path: tuple) -> dict[str, Any]:
     "What a JSON schema declares in a place of the file."
-    here = schema
+    part_schema = schema
     for part in (*path, None):
-        while "$ref" in here or "anyOf" in here:
-            parts = [here] if "$ref" in here else [x for x in here["anyOf"] if x.get("type") != "null"]
-            here = schema["$defs"][parts[0]["$ref"].rsplit("/", 1)[1]] if "$ref" in parts[0] else parts[0]
-        properties = here.get("properties", {})
+        while "$ref" in part_schema or "anyOf" in part_schema:
+            union_members = (
+                [part_schema] if "$ref" in part_schema else [x for x in part_schema["anyOf"] if x.get("type") != "null"]
+            )
+            part_schema = (
+                schema["$defs"][union_members[0]["$ref"].rsplit("/", 1)[1]]
+                if "$ref" in union_members[0]
+                else union_members[0]
+            )
+        properties = part_schema.get("properties", {})
         if part is not None:
-            named = here.get("patternProperties", {"": here.get("additionalProperties") or here.get("items") or {}})
-            here = properties.get(part) or next(iter(named.values()))
+            schema_by_pattern = part_schema.get(
+                "patternProperties", {"": part_schema.get("additionalProperties") or part_schema.get("items") or {}}
+            )
+            part_schema = properties.get(part) or next(iter(schema_by_pattern.values()))
     return properties
 
 
 def _entry_faults(part: str, name: str, entry: dict, kind: str) -> Iterator[Fault]:
     "Mistakes that only the class of a model or an endpoint can find: fields that do not fit each other."
-    at = (part, name)
+    entry_path = (part, name)
     computes_here = kind in HERE
     try:
         if part == "models" and not computes_here:
@@ -490,37 +516,41 @@ def _entry_faults(part: str, name: str, entry: dict, kind: str) -> Iterator[Faul
         elif part == "endpoints" and kind != "local" and not computes_here:
             endpoint(name, **entry)
         elif part == "endpoints":
-            takes = list(LocalServer.model_fields) if kind == "local" else []
-            if over := sorted(set(entry) - {"kind", *takes}):
-                said = f"kind {kind} takes {listed(takes) or 'nothing else'}; take {listed(over)} out"
-                yield Fault(at, "hold together", said)
+            allowed_fields = list(LocalServer.model_fields) if kind == "local" else []
+            if extra_fields := sorted(set(entry) - {"kind", *allowed_fields}):
+                fault_text = (
+                    f"kind {kind} takes {listed(allowed_fields) or 'nothing else'}; take {listed(extra_fields)} out"
+                )
+                yield Fault(entry_path, "hold together", fault_text)
     except ValidationError as e:
         for x in e.errors(include_input=False, include_url=False):
-            yield Fault((*at, *x["loc"]), "hold together", plain(x["msg"].removeprefix("Value error, ")))
+            yield Fault((*entry_path, *x["loc"]), "hold together", plain(x["msg"].removeprefix("Value error, ")))
     except ValueError as e:
-        yield Fault(at, "hold together", plain(str(e)))
+        yield Fault(entry_path, "hold together", plain(str(e)))
 
 
 def misshapen(p: dict, top: Path | None = None) -> list[Fault]:
     "Entries with a wrong type or out of bounds, and entries whose fields do not fit each other."
     model = model_of(top)
-    out: list[Fault] = []
+    faults: list[Fault] = []
     try:
         model.model_validate(p)
     except ValidationError as e:
         errors = [_error_with_place(x, p) for x in e.errors(include_url=False)]
         schema = model.model_json_schema()
-        out = [_fault(f, schema) for f in _error_of_union(errors)]
-    bad = {f.path[:2] for f in out}
-    if {("models",), ("endpoints",)} & bad:
-        return out
-    kinds = {name: e["kind"] for name, e in p["endpoints"].items() if ("endpoints", name) not in bad}
+        faults = [_fault(f, schema) for f in _error_of_union(errors)]
+    faulty_entries = {f.path[:2] for f in faults}
+    if {("models",), ("endpoints",)} & faulty_entries:
+        return faults
+    kind_by_endpoint = {
+        name: e["kind"] for name, e in p["endpoints"].items() if ("endpoints", name) not in faulty_entries
+    }
     for name, entry in p["models"].items():
-        if ("models", name) not in bad:
-            out += _entry_faults("models", name, entry, kinds.get(entry["endpoint"], ""))
-    for name, kind in kinds.items():
-        out += _entry_faults("endpoints", name, p["endpoints"][name], kind)
-    return out
+        if ("models", name) not in faulty_entries:
+            faults += _entry_faults("models", name, entry, kind_by_endpoint.get(entry["endpoint"], ""))
+    for name, kind in kind_by_endpoint.items():
+        faults += _entry_faults("endpoints", name, p["endpoints"][name], kind)
+    return faults
 
 # %% ../../nbs/run/02_shape.ipynb #76422ee1
 def refuse_all(mistakes: list[Fault], file: str, lines: Mapping[tuple, int]) -> None:
@@ -530,10 +560,10 @@ def refuse_all(mistakes: list[Fault], file: str, lines: Mapping[tuple, int]) -> 
         [f] = faults
         place = f"{file}, line {f.line(lines)}" if f.line(lines) else file
         refuse(f"check_params: {f}", place=place, remedy=f.remedy)
-    rows = []
+    fault_lines = []
     for f in faults[:50]:
-        line = f"line {f.line(lines)}: " if f.line(lines) else ""
-        rows.append(line + "; ".join(filter(None, [str(f), f.remedy])))
-    rows += [f"and {len(faults) - 50} more"] if len(faults) > 50 else []
-    if rows:
-        refuse(f"check_params: {file} must hold together; got {len(faults)} mistakes:\n  " + "\n  ".join(rows))
+        line_text = f"line {f.line(lines)}: " if f.line(lines) else ""
+        fault_lines.append(line_text + "; ".join(filter(None, [str(f), f.remedy])))
+    fault_lines += [f"and {len(faults) - 50} more"] if len(faults) > 50 else []
+    if fault_lines:
+        refuse(f"check_params: {file} must hold together; got {len(faults)} mistakes:\n  " + "\n  ".join(fault_lines))

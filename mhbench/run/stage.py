@@ -84,21 +84,23 @@ def _demo_results(name: str, studies: Sequence[str], models: Sequence[str], n_it
     "A temporary results folder with what the stage `name` rests on, for some studies of the demo."
     folder = Path(tempfile.mkdtemp(prefix="mhbench-"))
     stages = graph()
-    sections = unchecked(root())["studies"]
-    small: dict[str, Mapping] = {"prepare": {"n_items": n_items}, "judge": {"n_items": 2}}
+    sections_by_study = unchecked(root())["studies"]
+    settings_by_stage: dict[str, Mapping] = {"prepare": {"n_items": n_items}, "judge": {"n_items": 2}}
     for registered_study in registered():
-        small |= registered_study.demo
+        settings_by_stage |= registered_study.demo
     for node in [stages[s] for s in before(stages, name) if "study" in stages[s].parameters]:
-        overrides: dict[str, Any] = {"results": str(folder), "models": list(models)} | dict(small.get(node.name, {}))
+        overrides: dict[str, Any] = {"results": str(folder), "models": list(models)} | dict(
+            settings_by_stage.get(node.name, {})
+        )
         overrides = {k: v for k, v in overrides.items() if k in node.parameters}
         for study in studies:
-            named_models = (sections[study].get(node.name) or {}).get(
+            named_models = (sections_by_study[study].get(node.name) or {}).get(
                 "asked"
             )  # nobody: it has something to say all the same
-            for_others = named_models and not set(named_models) & set(models)
+            is_for_others = named_models and not set(named_models) & set(models)
             # the report and the ledger of so small a run have what every study has
-            chosen = node.name in sections[study] and name not in ("report", "ledger")
-            if not for_others and (node.studies == "studies" or chosen):
+            is_chosen = node.name in sections_by_study[study] and name not in ("report", "ledger")
+            if not is_for_others and (node.studies == "studies" or is_chosen):
                 for model in models if node.models else [None]:
                     stage_by_command(node.name, study, model, overrides)
     return folder
@@ -113,29 +115,35 @@ def known_origins(results: str | Path, studies: Iterable[str]) -> dict[str, str]
     """
     name_origins: list[tuple[str, str]] = []
     for study in studies:
-        prepared = Path(results) / "text" / "prepare" / study
-        if (prepared / "recorded.parquet").exists():
-            answers = StoredRecords([prepared / "recorded.parquet"], Response)
+        prepared_folder = Path(results) / "text" / "prepare" / study
+        if (prepared_folder / "recorded.parquet").exists():
+            answers = StoredRecords([prepared_folder / "recorded.parquet"], Response)
             name_origins += zip(answers.column("model"), answers.column("origin"))
-        if (prepared / "ratings.parquet").exists():
-            ratings = StoredRecords([prepared / "ratings.parquet"], Rating)
-            by_model = [v.get("annotator") == "model" for v in ratings.column("variant")]
-            ratings_by = zip(ratings.column("rater"), ratings.column("origin"), by_model)
-            name_origins += [(rater, origin) for rater, origin, model in ratings_by if model or origin == "simulated"]
-    by_weight = sorted(dict.fromkeys(name_origins), key=lambda pair: ORIGINS.index(pair[1]))
-    return {name: origin for name, origin in dict(by_weight).items() if origin != "asked"}  # the weightiest of each
+        if (prepared_folder / "ratings.parquet").exists():
+            ratings = StoredRecords([prepared_folder / "ratings.parquet"], Rating)
+            is_by_model = [v.get("annotator") == "model" for v in ratings.column("variant")]
+            rating_origins = zip(ratings.column("rater"), ratings.column("origin"), is_by_model)
+            name_origins += [
+                (rater, origin) for rater, origin, model in rating_origins if model or origin == "simulated"
+            ]
+    origins_by_weight = sorted(dict.fromkeys(name_origins), key=lambda pair: ORIGINS.index(pair[1]))
+    return {
+        name: origin for name, origin in dict(origins_by_weight).items() if origin != "asked"
+    }  # the weightiest of each
 
 
 def origin_column(frame: pd.DataFrame, origins: Mapping[str, str]) -> list[str]:  # one a row
     "Where each row of a table comes from: the weightiest origin of the names in it, and of those that head columns."
-    heads = [origins[c] for c in frame.columns if c in origins]
-    rank = np.full(len(frame), max(map(ORIGINS.index, heads), default=0))
+    heading_origins = [origins[c] for c in frame.columns if c in origins]
+    origin_rank = np.full(len(frame), max(map(ORIGINS.index, heading_origins), default=0))
     for column in frame.columns.intersection(_NAMED):
         origins_of_column = frame[column].map(
             {x: origins.get(who(x), "asked") for x in frame[column].dropna().unique()}
         )
-        rank = np.maximum(rank, origins_of_column.map(ORIGINS.index, na_action="ignore").fillna(0).to_numpy(int))
-    return [ORIGINS[k] for k in rank]
+        origin_rank = np.maximum(
+            origin_rank, origins_of_column.map(ORIGINS.index, na_action="ignore").fillna(0).to_numpy(int)
+        )
+    return [ORIGINS[k] for k in origin_rank]
 
 # %% ../../nbs/run/04_stage.ipynb #15607ed1
 _WIDE = 900  # pixels of a figure in a notebook
@@ -143,28 +151,32 @@ _WIDE = 900  # pixels of a figure in a notebook
 
 def as_saved(file: str | Path) -> str:  # PNG as base64
     "A saved figure made smaller, as a notebook shows it: it need not be drawn again."
-    out = io.BytesIO()
+    png_buffer = io.BytesIO()
     with Image.open(file) as image:
         image.thumbnail((_WIDE, 4 * _WIDE))
-        few = image.convert("RGB").quantize(64, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
-    few.save(out, "PNG", optimize=True)
-    return b64encode(out.getvalue()).decode()
+        reduced_image = image.convert("RGB").quantize(64, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
+    reduced_image.save(png_buffer, "PNG", optimize=True)
+    return b64encode(png_buffer.getvalue()).decode()
 
 
 def ended_badly(results: str | Path, stage: str, study: str, model: str | None = None) -> bool:
     "Whether a stage has ended with an error, and left a row of that in place of its tables."
-    file = Path(results).joinpath(*filter(None, (stage, study, model, "contents.json")))
-    return file.exists() and any(f["broke"] for f in json.loads(file.read_text(encoding="utf-8")).get("failures", ()))
+    contents_file = Path(results).joinpath(*filter(None, (stage, study, model, "contents.json")))
+    return contents_file.exists() and any(
+        f["broke"] for f in json.loads(contents_file.read_text(encoding="utf-8")).get("failures", ())
+    )
 
 
 def _let_figures_show() -> None:
     "A notebook shows figures that pyplot did not make as text, if nothing is said."
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
-    pictures = shell.display_formatter.formatters["image/png"] if shell is not None else None
-    drawing = sys.modules.get("matplotlib.figure")
-    if pictures is not None and not (drawing and drawing.Figure in pictures.type_printers):
-        shown = lambda figure: as_saved(figure.saved_as) if hasattr(figure, "saved_as") else None
-        pictures.for_type_by_name("matplotlib.figure", "Figure", shown)
+    png_formatter = shell.display_formatter.formatters["image/png"] if shell is not None else None
+    matplotlib_module = sys.modules.get("matplotlib.figure")
+    if png_formatter is not None and not (
+        matplotlib_module and matplotlib_module.Figure in png_formatter.type_printers
+    ):
+        saved_picture = lambda figure: as_saved(figure.saved_as) if hasattr(figure, "saved_as") else None
+        png_formatter.for_type_by_name("matplotlib.figure", "Figure", saved_picture)
 
 # %% ../../nbs/run/04_stage.ipynb #b8e4f8d2
 class Stage:
@@ -192,11 +204,11 @@ class Stage:
         self.rated = rated
         self.alone = not results
         # a stage that reads a model's answers needs one that answers at once where it runs by itself
-        demo = self.models or [model or "minilm"]
+        demo_models = self.models or [model or "minilm"]
         demo_studies = [study] if study else studies
-        self.results = _demo_results(name, demo_studies, demo, n_items) if self.alone else root() / results
-        home = self.results == root() / "results"
-        self.figures = (root() if home else self.results).joinpath("figures", *self._where)
+        self.results = _demo_results(name, demo_studies, demo_models, n_items) if self.alone else root() / results
+        is_home = self.results == root() / "results"
+        self.figures = (root() if is_home else self.results).joinpath("figures", *self._where)
         self.out.mkdir(parents=True, exist_ok=True)
         self._tables: list[dict] = []
         self._figures: list[dict] = []
@@ -211,9 +223,9 @@ class Stage:
         self._everybody = list(params["models"])  # they keep their looks in every figure
         self._run = params["run"]
         self._best_first = self._by_accuracy(params) if study else []
-        groups = ((params["studies"].get(study) or {}).get("score") or {}).get("groups") or {}
-        facts = {name for name, model in params["models"].items() if model.get("medical")}
-        self._medical = facts | set(groups.get("medical") or ())
+        model_groups = ((params["studies"].get(study) or {}).get("score") or {}).get("groups") or {}
+        medical_models = {name for name, model in params["models"].items() if model.get("medical")}
+        self._medical = medical_models | set(model_groups.get("medical") or ())
         self._introduce()
         keep_results(StoreSettings(**(params.get("store") or {})), store_path(root()))
 
@@ -236,24 +248,24 @@ class Stage:
 
     def parameters(self, **further: Any) -> pd.DataFrame:
         "What the run was given, for a reader to see first, below a sentence on whom it did not ask."
-        if banner := origin_banner(self.origins):
-            print(banner)
+        if origin_text := origin_banner(self.origins):
+            print(origin_text)
         values = {"study": self.study, "model": self.model, "models": ", ".join(self.models)} | further
-        filled = {k.replace("_", " "): v for k, v in values.items() if v not in (None, "", [], {})}
-        return pd.Series(filled, name="parameter", dtype=object).to_frame()
+        filled_values = {k.replace("_", " "): v for k, v in values.items() if v not in (None, "", [], {})}
+        return pd.Series(filled_values, name="parameter", dtype=object).to_frame()
 
     # ---------------------------------------------------------------- what it reads
 
     def _left(self, folder: str, name: str) -> Path:
         "What another stage left for this study in a folder of the results: `score`, or `text/prepare`."
-        file = self.results / folder / self._one / f"{name}.parquet"
-        if not file.exists():
+        table_file = self.results / folder / self._one / f"{name}.parquet"
+        if not table_file.exists():
             stage = folder.removeprefix("text/")
             self._refuse_failed(stage)
-            actual = f"no {file.relative_to(self.results)} ({self.study})"
+            actual = f"no {table_file.relative_to(self.results)} ({self.study})"
             remedy = f"run `dvc repro`, or the stage {stage} first"
             refuse(f"Stage {self.name}: what it reads must be there; got {actual}; {remedy}", error=FileNotFoundError)
-        return file
+        return table_file
 
     def texts_of(self, stage: str, name: str, record: type[Record]) -> list:
         "Records with texts that another stage left for this study."
@@ -262,17 +274,17 @@ class Stage:
     @cached_property
     def items(self) -> list[Item]:
         "What is asked; with the questions that the stage approach had written, where this stage rests on it."
-        prepared = self.texts_of("prepare", "items", Item)
+        prepared_items = self.texts_of("prepare", "items", Item)
         if "approach" in before(graph(), self.name) and self.goes_through("approach"):
             self._refuse_failed("approach")
-        written = items_file(self.results, self._one)
-        if written.parent.parent.name != "approach" or "approach" not in before(graph(), self.name):
-            return prepared
-        written_items = read_records(written, Item)
-        waited = {i.item_id for i in prepared if i.awaits_question}
+        written_file = items_file(self.results, self._one)
+        if written_file.parent.parent.name != "approach" or "approach" not in before(graph(), self.name):
+            return prepared_items
+        written_items = read_records(written_file, Item)
+        waiting_ids = {i.item_id for i in prepared_items if i.awaits_question}
         written_ids = {i.item_id for i in written_items}
-        prepared_ids = {i.item_id for i in prepared}
-        if (written_ids ^ prepared_ids) - waited:
+        prepared_ids = {i.item_id for i in prepared_items}
+        if (written_ids ^ prepared_ids) - waiting_ids:
             rule = "be those that were prepared, but for cases without a question"
             actual = f"{len(written_ids)} items of {len(prepared_ids)} ({self._one}); run `dvc repro approach` again"
             refuse(f"Stage {self.name}: the items of approach must {rule}; got {actual}")
@@ -297,11 +309,11 @@ class Stage:
     @property
     def _answered(self) -> list[str]:
         "The models of the run that were asked; of one whose stage ended with an error there are no answers."
-        answering = [m for m in self.models if not ended_badly(self.results, "generate", self._one, m)]
-        if self.models and not answering and not self.recorded:
+        answering_models = [m for m in self.models if not ended_badly(self.results, "generate", self._one, m)]
+        if self.models and not answering_models and not self.recorded:
             actual = f"none, since generate of {self.study} failed"
             refuse(f"Stage {self.name}: answers must be there; got {actual}", error=RuntimeError)
-        return answering
+        return answering_models
 
     @cached_property
     def answers(self) -> list[Response]:
@@ -344,15 +356,15 @@ class Stage:
 
     def _by_accuracy(self, params: dict) -> list[str]:
         "Models by the main accuracy of the study, of a stage that rests on the scores; others keep the order declared."
-        file = self.results / "score" / self._one / "scores.parquet"
+        scores_file = self.results / "score" / self._one / "scores.parquet"
         columns = ["model", "mode", "answered_by", "n_votes", "set", "correct"]
-        rests_on_it = "score" in before(graph(), self.name) and file.exists()
-        if not rests_on_it or not set(columns) <= set(pq.read_schema(file).names):
+        rests_on_scores = "score" in before(graph(), self.name) and scores_file.exists()
+        if not rests_on_scores or not set(columns) <= set(pq.read_schema(scores_file).names):
             return []
-        core = (params["studies"][self._one].get("score") or {}).get("core")
+        core_set = (params["studies"][self._one].get("score") or {}).get("core")
         from mhbench.steps.rates import most_accurate
 
-        return most_accurate(pd.read_parquet(file, columns=columns), core)
+        return most_accurate(pd.read_parquet(scores_file, columns=columns), core_set)
 
     def best_first(self, models: Sequence[str]) -> None:
         "Set the order of models in every figure of this stage: by the study's main number, the best first."
@@ -381,8 +393,8 @@ class Stage:
         "Whether the run takes this study through a stage; of another folder of results, whether it did."
         if self.results != root() / "results":
             return True
-        chosen = self._run.get(stage)
-        return chosen is None or self._one in chosen
+        chosen_studies = self._run.get(stage)
+        return chosen_studies is None or self._one in chosen_studies
 
     def has(self, stage: str, table: str) -> bool:
         "Whether another stage of the run left such a table for this study; an earlier run's does not count."
@@ -409,14 +421,14 @@ class Stage:
 
     def set_aside(self, options: dict) -> dict:
         "A loader's options, with a file for the rows that it sets aside where it is told to go on without them."
-        aside = {"set_aside": str(self.texts / "set_aside.jsonl")} if options.get("strict") is False else {}
-        return options | aside
+        aside_option = {"set_aside": str(self.texts / "set_aside.jsonl")} if options.get("strict") is False else {}
+        return options | aside_option
 
     @property
     def n_set_aside(self) -> int:
         "How many rows the loader set aside."
-        file = self.texts / "set_aside.jsonl"
-        return len(file.read_text(encoding="utf-8").rstrip("\n").split("\n")) if file.exists() else 0
+        aside_file = self.texts / "set_aside.jsonl"
+        return len(aside_file.read_text(encoding="utf-8").rstrip("\n").split("\n")) if aside_file.exists() else 0
 
     def reread(self, name: str, record: type[Record]) -> list:
         "What `records` has kept, read again."
@@ -429,9 +441,9 @@ class Stage:
 
     def failed(self, failures: Iterable[Failure]) -> pd.DataFrame | None:
         "Show and keep what failed, one row a study, model and mode: the report has it on its first screen."
-        rows = [f._asdict() for f in failures]
-        self._failures += rows
-        return pd.DataFrame(rows).drop(columns=["stage", "study", "broke", "follows"]) if rows else None
+        failure_rows = [f._asdict() for f in failures]
+        self._failures += failure_rows
+        return pd.DataFrame(failure_rows).drop(columns=["stage", "study", "broke", "follows"]) if failure_rows else None
 
     def absent(self, name: str, why: str) -> None:
         "Record why something is absent: the last line of the notebook and the report say it."
@@ -476,8 +488,12 @@ class Stage:
         self._tables.append(entry | {"hide": list(hide), "show": show} | ({"card": card} if card else {}))
         if not show:
             return None
-        visible = frame.drop(columns=list(hide))
-        return with_interval(visible) if {"estimate", "ci_low", "ci_high"} <= set(visible) else visible
+        visible_columns = frame.drop(columns=list(hide))
+        return (
+            with_interval(visible_columns)
+            if {"estimate", "ci_low", "ci_high"} <= set(visible_columns)
+            else visible_columns
+        )
 
     def _with_origin(self, frame: pd.DataFrame, rated: bool) -> pd.DataFrame:
         "A table with its column `origin`, where not all of it was asked."
@@ -485,8 +501,8 @@ class Stage:
             return frame
         if (rated or self.rated) and self.drawn_ratings:
             return frame.assign(origin="simulated")
-        rows = origin_column(frame, self.origins)
-        return frame.assign(origin=rows) if set(rows) - {"asked"} else frame
+        row_origins = origin_column(frame, self.origins)
+        return frame.assign(origin=row_origins) if set(row_origins) - {"asked"} else frame
 
     def figure(
         self,
@@ -505,8 +521,12 @@ class Stage:
             return self._without_rows(caption, absent, empty)
         drawing.saved_as, _ = save(drawing, name, self.figures)
         _let_figures_show()
-        texts = {"title": title_of(drawing) or caption, "caption": caption, "alt": str(drawing.get_label() or caption)}
-        self._figures.append({"name": name, **texts})
+        figure_texts = {
+            "title": title_of(drawing) or caption,
+            "caption": caption,
+            "alt": str(drawing.get_label() or caption),
+        }
+        self._figures.append({"name": name, **figure_texts})
         return drawing
 
     def added(self, *, of: str = "", **results: Any) -> None:
@@ -515,13 +535,13 @@ class Stage:
         """
         from IPython.display import Markdown, display
 
-        for add in added("tables", self.name, of or owner(self._one)):
-            before = len(self._tables)
-            heading, _, text = (inspect.getdoc(add) or "").partition("\n\n")
-            outputs = [output for output in add(self, **results) if output is not None]
+        for add_results in added("tables", self.name, of or owner(self._one)):
+            n_tables_before = len(self._tables)
+            heading, _, text = (inspect.getdoc(add_results) or "").partition("\n\n")
+            outputs = [output for output in add_results(self, **results) if output is not None]
             for output in [Markdown(f"## {heading}\n\n{text}"), *outputs] if outputs else []:
                 display(output)
-            for entry in self._tables[before:]:
+            for entry in self._tables[n_tables_before:]:
                 entry["about"] = {"heading": heading, "text": text}
 
     def page(self, html: str, *, private: bool = False) -> Path:
@@ -545,10 +565,10 @@ class Stage:
         **same: Any,  # columns with one value
     ) -> None:
         "Estimates for the first page of the report; of a study that says nothing else, accuracies are drawn."
-        main = self._with_origin(frame.assign(**same), self.rated)
-        self._main.append(main.reindex(columns=_main_columns()).fillna({"level": 0.95, "origin": "asked"}))
+        main_numbers = self._with_origin(frame.assign(**same), self.rated)
+        self._main.append(main_numbers.reindex(columns=_main_columns()).fillna({"level": 0.95, "origin": "asked"}))
         if first:
-            self._first = {"measure": main["measure"].iloc[0], "said": first}
+            self._first = {"measure": main_numbers["measure"].iloc[0], "said": first}
 
     @staticmethod
     def numbers(
@@ -557,14 +577,14 @@ class Stage:
         columns: str | Sequence[str] = ("n", "estimate", "ci_low", "ci_high"),  # one by its name: its value alone
     ) -> dict:  # gemma/zero_shot -> its numbers
         "The numbers of some rows for the metrics file."
-        of = lambda r: r[columns] if isinstance(columns, str) else {c: r[c] for c in columns}
-        return {"/".join(str(r[c]) for c in names): of(r) for r in table.to_dict("records")}
+        values_of_row = lambda r: r[columns] if isinstance(columns, str) else {c: r[c] for c in columns}
+        return {"/".join(str(r[c]) for c in names): values_of_row(r) for r in table.to_dict("records")}
 
     def done(self, metrics: dict) -> str:
         "Write the metrics and what was registered; the last call of a stage."
-        main = pd.concat(self._main, ignore_index=True) if self._main else pd.DataFrame()
-        if len(main):
-            main.to_parquet(self.out / "headline.parquet", index=False, compression="zstd")
+        main_numbers = pd.concat(self._main, ignore_index=True) if self._main else pd.DataFrame()
+        if len(main_numbers):
+            main_numbers.to_parquet(self.out / "headline.parquet", index=False, compression="zstd")
         contents: dict[str, Any] = {"stage": self.name, "study": self.study, "about": self.about}
         contents |= {"tables": self._tables, "figures": self._figures, "absent": self._absent}
         contents |= {"findings": self._findings} if self._findings else {}
@@ -573,8 +593,8 @@ class Stage:
         write_json(contents, self.out / "contents.json")
         if self._figures:  # beside them, for whoever shows them: a gallery, a paper
             write_json(self._figures, self.figures / "figures.json")
-        folder = self.results.joinpath("metrics", *self._where[:-1])
-        write_metrics(metrics, folder / f"{self._where[-1] if self.study else 'headline'}.json")
+        metrics_folder = self.results.joinpath("metrics", *self._where[:-1])
+        write_metrics(metrics, metrics_folder / f"{self._where[-1] if self.study else 'headline'}.json")
         for sentence in NOTES:
             print(f"note: {sentence}")
         if self._absent:

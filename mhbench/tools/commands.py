@@ -49,8 +49,8 @@ __all__ = ['selection', 'recorded_models', 'record', 'write_recorded', 'verify']
     argument("--private", action="store_true", help="with the texts of protected items: results/private/report.html"),
 )
 def _make_report(a):
-    texts = {"private": load_params(root() / a.params)["run"]["studies"]} if a.private else None
-    execute.run_stage("report", params=a.params, overrides=texts, in_process=True)
+    report_overrides = {"private": load_params(root() / a.params)["run"]["studies"]} if a.private else None
+    execute.run_stage("report", params=a.params, overrides=report_overrides, in_process=True)
     print("results/report.html", *(["results/private/report.html"] if a.private else []), sep="\n")
     if a.private:
         print("it contains texts of protected corpora: only for people who are allowed to read them; never publish it")
@@ -75,53 +75,61 @@ def _select_run(a):
     for option, values in (("--studies", a.studies), ("--judges", a.judges)):
         if values == []:
             refuse(f"select: {option} must name something, or be left out; got ''")
-    chosen = {"studies": a.studies, "models": a.models, "judges": a.judges}
-    changes = a.demo or a.items or any(v is not None for v in chosen.values())
-    if changes:
-        edit.select(**chosen, items=int(a.items) if a.items else None, demo=a.demo, params=root() / a.params)
+    chosen_names = {"studies": a.studies, "models": a.models, "judges": a.judges}
+    has_changes = a.demo or a.items or any(v is not None for v in chosen_names.values())
+    if has_changes:
+        edit.select(**chosen_names, items=int(a.items) if a.items else None, demo=a.demo, params=root() / a.params)
     p = load_params(root() / a.params)
-    if a.show or changes:
+    if a.show or has_changes:
         print(*selection(p), sep="\n")
 
 # %% ../../nbs/tools/13_commands.ipynb #a9947658
 def selection(p: dict) -> list[str]:  # one a line
     "The selection in words: studies, models, other models that a stage asks, and stages that are not run."
     run = p["run"]
-    nobody = "nobody is asked; recorded answers are scored"
+    nobody_text = "nobody is asked; recorded answers are scored"
     out = [
         f"studies: {', '.join([*run['studies'], *run.get('ratings', [])])}",
-        f"models: {', '.join(run['models']) or nobody}",
+        f"models: {', '.join(run['models']) or nobody_text}",
     ]
-    simulated = dict.fromkeys(sum((simulated_left_out(p, study) for study in run["studies"]), []))
-    out += [f"left out: {', '.join(simulated)}, who are simulated, beside models of your own"] if simulated else []
+    simulated_names = dict.fromkeys(sum((simulated_left_out(p, study) for study in run["studies"]), []))
+    out += (
+        [f"left out: {', '.join(simulated_names)}, who are simulated, beside models of your own"]
+        if simulated_names
+        else []
+    )
     for stage in [s for s in ASKED_IN if run.get(s)]:
         for study in run[stage]:
             models_by_role = asked_by(p, stage, study)
             roles = [f"{k} {', '.join(v) or 'nobody'}" for k, v in models_by_role.items() if v is not None]
             out.append(f"{stage} of {study}: {'; '.join(roles) or 'the models of the run'}")
-    gone: dict[str, list[str]] = {}
+    stages_by_reason: dict[str, list[str]] = {}
     for (stage, study), why in not_run(p).items():
-        gone.setdefault(why, []).append(f"{stage} of {study}")
-    out += [f"not run, as {why}: {', '.join(stages)}" for why, stages in gone.items()] + unread_ratings(p)
+        stages_by_reason.setdefault(why, []).append(f"{stage} of {study}")
+    out += [f"not run, as {why}: {', '.join(stages)}" for why, stages in stages_by_reason.items()] + unread_ratings(p)
     if run.get("items") is not None:
         out.append(f"items: at most {run['items']} a study, in each of its modes" if run["items"] else "items: all")
-        fewer = [f"{m} {p['models'][m]['n_items']}" for m in run["models"] if p["models"][m].get("n_items")]
-        out += [f"  at most, of a mode, by their own entries: {', '.join(fewer)}"] if fewer else []
+        limits_of_models = [f"{m} {p['models'][m]['n_items']}" for m in run["models"] if p["models"][m].get("n_items")]
+        out += (
+            [f"  at most, of a mode, by their own entries: {', '.join(limits_of_models)}"] if limits_of_models else []
+        )
     return out
 
 # %% ../../nbs/tools/13_commands.ipynb #3aabf426
 def _bring_in(study: str, source: str | Path, options: dict, params: str) -> None:
     "Import a corpus, and print its contents, the rows that are left out, and the stages that it goes through."
-    path = root() / params
-    if load_params(path)["studies"].get(study, {}).get("prepare", {}).get("loader") == "table":
+    params_path = root() / params
+    if load_params(params_path)["studies"].get(study, {}).get("prepare", {}).get("loader") == "table":
         remedy = f"run `mhbench new-study {study} FILE --replace`"
         refuse(f"import: study must not be a table with a layout of its own; got {study!r}", remedy=remedy)
-    anew, lines = edit.bring_in(study, source, options, params=path)
+    is_new_entry, lines = edit.bring_in(study, source, options, params=params_path)
     print(*lines, sep="\n")
-    through = [stage for stage in load_params(path)["studies"][study] if stage not in ("prepare", "annotate")]
-    settled = "without the demo's limits, examinees and settings" if anew else "otherwise as it was"
-    print(f"recorded in {params} with its SHA-256; the study's entry there is {settled}")
-    print(f"it goes through prepare, {', '.join(through)}; `mhbench select --studies {study}` says what runs")
+    stages_through = [
+        stage for stage in load_params(params_path)["studies"][study] if stage not in ("prepare", "annotate")
+    ]
+    entry_text = "without the demo's limits, examinees and settings" if is_new_entry else "otherwise as it was"
+    print(f"recorded in {params} with its SHA-256; the study's entry there is {entry_text}")
+    print(f"it goes through prepare, {', '.join(stages_through)}; `mhbench select --studies {study}` says what runs")
     print(f"results of the former corpus are removed; `mhbench import {study} --demo` goes back to it")
 
 # %% ../../nbs/tools/13_commands.ipynb #8a3df264
@@ -136,25 +144,25 @@ def _bring_in(study: str, source: str | Path, options: dict, params: str) -> Non
     several("--option", "NAME=VALUE", "an option of the loader, e.g. key=number, strict=false"),
 )
 def _import(a):
-    path = root() / a.params
+    params_path = root() / a.params
     if a.demo == bool(a.path or a.ratings) or (a.demo and a.option):
         actual = f"{a.path!r}{' and --demo' if a.demo else ''}"
         refuse(f"import: PATH must be given, or --ratings, or --demo alone; got {actual}")
     if a.demo:
-        path_of_demo = edit.forget_corpus(a.study, params=path)
+        path_of_demo = edit.forget_corpus(a.study, params=params_path)
         return print(f"{a.study}: {path_of_demo} again, as before the import; results of the other corpus are removed")
     if a.ratings:
-        print(*edit.name_ratings(a.study, a.ratings, params=path), sep="\n")
+        print(*edit.name_ratings(a.study, a.ratings, params=params_path), sep="\n")
     if not a.path:
         return
     options = edit.options_by_name(a.option, "import: --option")
     release = fetch.releases().get(a.study)
     if release is None or not release.has_root(Path(a.path)):
         return _bring_in(a.study, a.path, options, a.params)
-    release_folder = fetch.fetch_release(a.study, a.path)
-    print(*release_folder.told(), sep="\n")
+    fetched = fetch.fetch_release(a.study, a.path)
+    print(*fetched.told(), sep="\n")
     fetch.unlock(a.study)
-    _bring_in(a.study, release_folder.corpus, release_folder.options | options, a.params)
+    _bring_in(a.study, fetched.corpus, fetched.options | options, a.params)
 
 # %% ../../nbs/tools/13_commands.ipynb #cef42271
 @subcommand(
@@ -189,11 +197,11 @@ def _fetch_release(a):
 # %% ../../nbs/tools/13_commands.ipynb #65afaa4e
 def _interval_widths(cases: Mapping[str, tuple[int, int]]) -> list[str]:
     "The width of an interval with the cases of each study, and the cases that narrower intervals need."
-    out = []
+    sentences = []
     for study, (k, n) in cases.items():
-        out.append(f"{study}: {k} items of {n} cases; the interval is at most {share_width(n):.2f} wide")
-    takes = ", ".join(f"{cases_for_width(w)} cases for {w:g}" for w in (0.2, 0.1, 0.05))
-    return [*out, f"The 95% interval of an accuracy near .5 takes {takes}; fewer near 0 or 1."]
+        sentences.append(f"{study}: {k} items of {n} cases; the interval is at most {share_width(n):.2f} wide")
+    cases_text = ", ".join(f"{cases_for_width(w)} cases for {w:g}" for w in (0.2, 0.1, 0.05))
+    return [*sentences, f"The 95% interval of an accuracy near .5 takes {cases_text}; fewer near 0 or 1."]
 
 # %% ../../nbs/tools/13_commands.ipynb #780628f1
 @subcommand(
@@ -254,20 +262,20 @@ def record(params: str | Path = "params.yaml", only: str = "") -> Iterator[str]:
         if "cache" in stage_parameters(p, node.name, study, model):
             overrides["cache"] = str(answers)
         execute.run_stage(node.name, study, model, params=params, overrides=overrides)
-        written = write_recorded(answers, recorded_models(p))
-        counts = ", ".join(f"{name} {n}" for name, n in written.items())
-        yield f"{node.name} {study or ''} {model or ''}: {counts}"
+        n_by_model = write_recorded(answers, recorded_models(p))
+        counts_text = ", ".join(f"{name} {n}" for name, n in n_by_model.items())
+        yield f"{node.name} {study or ''} {model or ''}: {counts_text}"
 
 
 def write_recorded(file_of_answers: Path, models: Mapping[str, Path]) -> dict[str, int]:  # rows by model
     "Write the answers of models that a cache holds to their files; a model without answers leaves its file as it is."
-    written = {}
+    n_by_model = {}
     if file_of_answers.exists():
         with cache.Cache(file_of_answers, readonly=True) as store:
             for name, file in models.items():
                 if store.query("SELECT 1 FROM answers WHERE model = ? AND final = 1 LIMIT 1", (name,)):
-                    written[name] = cache.export(store, file, model=name)
-    return written
+                    n_by_model[name] = cache.export(store, file, model=name)
+    return n_by_model
 
 # %% ../../nbs/tools/13_commands.ipynb #9b1a1a48
 def verify(
@@ -285,7 +293,7 @@ def verify(
             f"verify: study must be prepared; got {study!r}, which is not; run `mhbench run prepare --study {study}`"
         )
     values = stage_parameters(p, "generate", study, name)
-    takes = (
+    option_names = (
         "n_demonstrations",
         "seed",
         "max_tokens_reasoning",
@@ -293,23 +301,23 @@ def verify(
         "max_tokens_answer",
         "prompts_dir",
     )
-    options = {k: values[k] for k in takes}
+    options = {k: values[k] for k in option_names}
     modes = {"zero_shot": {"n_items": n_items}}
-    said = {}
+    answers_by_replay = {}
     with (
-        settled(values["entries"][name], name, values["endpoints"], modes) as asked,
+        settled(values["entries"][name], name, values["endpoints"], modes) as asked_model,
         tempfile.TemporaryDirectory() as folder,
     ):
         for replay in ("only", "off"):
-            kept: dict[str, Any] = {"replay": replay, "cache": Path(folder) / f"{replay}.sqlite"}
-            answers = answer_everything(items, asked, progress=False, **kept, **options)
-            said[replay] = {r.item_id: r for r in answers}
-    pairs = [(said["only"][i], r) for i, r in said["off"].items()]
-    if lost := sum(recorded.letter_logprobs is None for recorded, _ in pairs):
-        rule = f"hold the first {n_items} letters of {study} by this runtime; {lost} of {len(pairs)} are not there"
+            cache_options: dict[str, Any] = {"replay": replay, "cache": Path(folder) / f"{replay}.sqlite"}
+            answers = answer_everything(items, asked_model, progress=False, **cache_options, **options)
+            answers_by_replay[replay] = {r.item_id: r for r in answers}
+    pairs = [(answers_by_replay["only"][i], r) for i, r in answers_by_replay["off"].items()]
+    if n_lost := sum(recorded.letter_logprobs is None for recorded, _ in pairs):
+        rule = f"hold the first {n_items} letters of {study} by this runtime; {n_lost} of {len(pairs)} are not there"
         refuse(f"verify: the record of {name} must {rule}", remedy="`mhbench cache record` asks")
-    same = {key: sum(getattr(a, key) == getattr(b, key) for a, b in pairs) for key in ("text", "letter_logprobs")}
-    return {"asked": len(pairs), "letters": same["text"], "log_probabilities": same["letter_logprobs"]}
+    n_same = {key: sum(getattr(a, key) == getattr(b, key) for a, b in pairs) for key in ("text", "letter_logprobs")}
+    return {"asked": len(pairs), "letters": n_same["text"], "log_probabilities": n_same["letter_logprobs"]}
 
 # %% ../../nbs/tools/13_commands.ipynb #19930ae2
 _CACHE = argument("--cache", default="", help="the answers; by default .mhbench/cache.sqlite in the repository")
@@ -346,8 +354,8 @@ def _export_answers(a: argparse.Namespace) -> None:
 def _import_answers(a: argparse.Namespace) -> None:
     with _answers_cache(a, readonly=False) as c:
         imported = cache.import_file(c, a.file)
-    differing = f"{len(imported.kept)} differ from the stored ones, which stay"
-    print(f"{imported.added} answers added, {imported.already} were there already, {differing}")
+    differing_text = f"{len(imported.kept)} differ from the stored ones, which stay"
+    print(f"{imported.added} answers added, {imported.already} were there already, {differing_text}")
 
 
 @subcommand(
@@ -371,16 +379,16 @@ def _record(a: argparse.Namespace) -> None:
 )
 def _verify(a: argparse.Namespace) -> None:
     n = verify(a.model, a.study, a.items, params=a.params)
-    same = f"{n['letters']} equal to the record, {n['log_probabilities']} with the same log-probabilities"
-    print(f"{a.model}: {n['asked']} letters of {a.study} asked here and now, {same}")
+    same_text = f"{n['letters']} equal to the record, {n['log_probabilities']} with the same log-probabilities"
+    print(f"{a.model}: {n['asked']} letters of {a.study} asked here and now, {same_text}")
 
 
 @subcommand("cache clear", "delete what models here have computed; it can be computed again", _CACHE)
 def _clear_cache(a: argparse.Namespace) -> None:
-    _, computed = _result_files(a)
-    if not computed.exists():
-        print(f"{os.path.relpath(computed)} is not there: nothing was deleted")
+    _, computed_file = _result_files(a)
+    if not computed_file.exists():
+        print(f"{os.path.relpath(computed_file)} is not there: nothing was deleted")
         return
-    for end in ("", "-wal", "-shm"):
-        computed.with_name(computed.name + end).unlink(missing_ok=True)
-    print(f"{os.path.relpath(computed)} deleted; answers are as they were")
+    for file_ending in ("", "-wal", "-shm"):
+        computed_file.with_name(computed_file.name + file_ending).unlink(missing_ok=True)
+    print(f"{os.path.relpath(computed_file)} deleted; answers are as they were")

@@ -68,32 +68,32 @@ def scored(results: Path, study: str, models: Sequence[str], core: str | None = 
         return None
     response_files = [text / "generate" / study / m / "responses.parquet" for m in models]
     files = [f for f in (text / "prepare" / study / "recorded.parquet", *response_files) if f.exists()]
-    stored = StoredRecords(files, Response)
-    recorded = pd.DataFrame({c: stored.column(c) for c in [*_ONE, *_SAID]})
+    stored_responses = StoredRecords(files, Response)
+    response_columns = pd.DataFrame({c: stored_responses.column(c) for c in [*_ONE, *_SAID]})
     rows = pd.read_parquet(file).reset_index(drop=True)
-    rows = rows.merge(recorded.astype({"temperature": float, "sample": "int64"}), how="left", on=_ONE)
+    rows = rows.merge(response_columns.astype({"temperature": float, "sample": "int64"}), how="left", on=_ONE)
     rows = rows.assign(became=what_became(rows), when=file.stat().st_mtime)
     all_items = records_left(results, "prepare", study, Item) + records_left(results, "approach", study, Item)
     items = {i.item_id: i for i in all_items}
     ratings = records_left(results, "prepare", study, Rating)
     accuracy = pd.read_parquet(results / "score" / study / "accuracy.parquet")
-    strange = rows[(rows["answered_by"] != "majority") & rows["served"].isna()]
-    unknown = set(rows["item_id"]) - items.keys()
-    if len(strange) or unknown:
-        actual = f"scores of {len(strange)} answers and {len(unknown)} items that are not there"
+    unmatched_rows = rows[(rows["answered_by"] != "majority") & rows["served"].isna()]
+    unknown_ids = set(rows["item_id"]) - items.keys()
+    if len(unmatched_rows) or unknown_ids:
+        actual = f"scores of {len(unmatched_rows)} answers and {len(unknown_ids)} items that are not there"
         remedy = "run `dvc repro`; scores alone, as `dvc pull` brings them, are not enough"
         refuse(f"export: the answers of {study} must be those that were scored; got {actual}", remedy=remedy)
     return Scored(study, rows, accuracy, items, ratings, core, *_judge_means(results, study))
 
 
 def _judge_means(results: Path, study: str) -> tuple[pd.DataFrame, dict[str, list[str]]]:
-    means = results / "judge" / study / "means.parquet"
+    means_file = results / "judge" / study / "means.parquet"
     file = results / "text/judge" / study / "judgments.parquet"
-    if not means.exists() or not file.exists():
+    if not means_file.exists() or not file.exists():
         return pd.DataFrame(columns=["model", "by", "estimate"]), {}
     stored = StoredRecords([file], Judgment)
-    used = pd.DataFrame({c: stored.column(c) for c in ("judge", "rubric")})
-    return pd.read_parquet(means), {str(j): sorted(set(r)) for j, r in used.groupby("judge")["rubric"]}
+    used_rubrics = pd.DataFrame({c: stored.column(c) for c in ("judge", "rubric")})
+    return pd.read_parquet(means_file), {str(j): sorted(set(r)) for j, r in used_rubrics.groupby("judge")["rubric"]}
 
 # %% ../../nbs/tools/12_eee.ipynb #387eb9ec
 _SE = "analytic, over cases, without the bias of few cases (Bell and McCaffrey 2002)"
@@ -128,16 +128,16 @@ _BOUNDS = {"lower_is_better": False, "score_type": "continuous", "min_score": 0,
 
 def _result(row: Any, study: str, name: str, metric: dict, uncertainty: dict) -> dict[str, Any]:
     "A row of a table as a result, without how its answers were made."
-    counts = {c: str(int(getattr(row, c))) for c in _COUNTED if pd.notna(getattr(row, c, None))}
-    subset = "all items" if row.by == "all" else f"{row.by} {row.group}"
-    described = f"{metric['metric_name'].lower()}, {subset}"
-    details = counts | {"interval": row.interval, "origin": str(getattr(row, "origin", "asked"))}
+    counts_as_text = {c: str(int(getattr(row, c))) for c in _COUNTED if pd.notna(getattr(row, c, None))}
+    subset_text = "all items" if row.by == "all" else f"{row.by} {row.group}"
+    description = f"{metric['metric_name'].lower()}, {subset_text}"
+    details = counts_as_text | {"interval": row.interval, "origin": str(getattr(row, "origin", "asked"))}
     score = {"score": row.estimate, "details": details}
     return {
         "evaluation_result_id": f"{study}/{name}/{row.by}/{row.group}",
         "evaluation_name": study,
         "source_data": {"dataset_name": study, "source_type": "other"},
-        "metric_config": {"evaluation_description": described} | metric | _BOUNDS,
+        "metric_config": {"evaluation_description": description} | metric | _BOUNDS,
         "score_details": score | ({"uncertainty": uncertainty} if uncertainty else {}),
     }
 
@@ -147,11 +147,11 @@ _ACCURACY |= {"metric_unit": "proportion"}
 
 
 def _accuracy_result(row: Any, rows: pd.DataFrame, study: str, generation: dict) -> dict[str, Any]:
-    about = {"mode": row.mode, "answered_by": row.answered_by, "n_votes": str(row.n_votes)}
-    metric = _ACCURACY | {"additional_details": about | {"by": row.by, "group": row.group}}
-    args = generation["args"] | {"reasoning": generation["thinks"] or "cot" in row.mode}
+    answer_details = {"mode": row.mode, "answered_by": row.answered_by, "n_votes": str(row.n_votes)}
+    metric = _ACCURACY | {"additional_details": answer_details | {"by": row.by, "group": row.group}}
+    generation_args = generation["args"] | {"reasoning": generation["thinks"] or "cot" in row.mode}
     out = _result(row, study, _name(row), metric, _uncertainty(row, rows))
-    return out | {"generation_config": {"generation_args": args, "additional_details": about}}
+    return out | {"generation_config": {"generation_args": generation_args, "additional_details": answer_details}}
 
 
 def _name(row: Any) -> str:
@@ -173,11 +173,11 @@ def _as_shown(item: Item, order: Sequence[int] | None) -> tuple[list[str], dict[
 
 
 def _input(item: Item, order: Sequence[int] | None, free: bool) -> dict[str, Any]:
-    raw = asked_text(item.context, item.stems, item.question)
+    question_text = asked_text(item.context, item.stems, item.question)
     if not free:
-        return {"raw": f"sha256:{fingerprint([raw, item.options])}", "reference": [], "choices": None}
+        return {"raw": f"sha256:{fingerprint([question_text, item.options])}", "reference": [], "choices": None}
     options, letter_map = _as_shown(item, order)
-    return {"raw": raw, "reference": [letter_map.get(a, a) for a in item.right], "choices": options or None}
+    return {"raw": question_text, "reference": [letter_map.get(a, a) for a in item.right], "choices": options or None}
 
 # %% ../../nbs/tools/12_eee.ipynb #95a60332
 _TOLD = {c: c for c in ("mode", "answered_by", "status", "origin", "task", "category", "topic", "set")}
@@ -205,9 +205,9 @@ def _attribution(row: Any, item: Item) -> list[dict[str, Any]]:
 # %% ../../nbs/tools/12_eee.ipynb #19519592
 def _instance_line(row: Any, item: Item, run: Mapping[str, str], free: bool) -> dict[str, Any]:
     question = _input(item, row.order, free)
-    thought = [row.reasoning] if free and row.reasoning else None
+    reasoning_trace = [row.reasoning] if free and row.reasoning else None
     tokens = {"input_tokens": int(row.prompt_tokens or 0), "output_tokens": int(row.completion_tokens or 0)}
-    counted = all(tokens.values())  # 0 stands for a number that nobody told
+    has_token_counts = all(tokens.values())  # 0 stands for a number that nobody told
     fault = None if row.became in (READ, JUDGED) else row.became
     error = f"{fault}: {row.error}" if fault and row.error and free else fault
     return {
@@ -217,10 +217,10 @@ def _instance_line(row: Any, item: Item, run: Mapping[str, str], free: bool) -> 
         "sample_hash": hashlib.sha256("".join([question["raw"], *question["reference"]]).encode()).hexdigest(),
         "interaction_type": "single_turn",
         "input": question,
-        "output": {"raw": [row.text] if free and row.text is not None else [], "reasoning_trace": thought},
+        "output": {"raw": [row.text] if free and row.text is not None else [], "reasoning_trace": reasoning_trace},
         "answer_attribution": _attribution(row, item) if free else [],
         "evaluation": None if row.correct is None else {"score": float(row.correct), "is_correct": row.correct == 1},
-        "token_usage": tokens | {"total_tokens": sum(tokens.values())} if counted else None,
+        "token_usage": tokens | {"total_tokens": sum(tokens.values())} if has_token_counts else None,
         "error": error,
         "metadata": _metadata(row, free),
     }
@@ -237,15 +237,15 @@ def _model_info(model: str, p: Mapping[str, Any], origin: str) -> dict[str, Any]
     endpoint = p["endpoints"].get(entry.get("endpoint")) or {}
     served = str(entry.get("served") or "")
     kind = endpoint.get("kind", "unknown")
-    hub = re.fullmatch(r"[A-Za-z0-9][\w.-]*/[\w.-]+", served)
+    hub_match = re.fullmatch(r"[A-Za-z0-9][\w.-]*/[\w.-]+", served)
     developer = re.sub(r"[^A-Za-z0-9._-]+", "-", str(entry.get("provider") or origin)).strip("-") or "unknown"
     availability = _AVAILABLE.get(entry.get("open", ""), "unknown")
-    elsewhere = "externally_managed" if availability == "closed_weights" else "unknown"
-    details = {"deployment_type": "self_deployed" if kind in _LOCAL else elsewhere}
+    other_deployment = "externally_managed" if availability == "closed_weights" else "unknown"
+    details = {"deployment_type": "self_deployed" if kind in _LOCAL else other_deployment}
     details |= {"model_availability": availability, "origin": origin}
     details |= {k: str(entry[k]) for k in _DETAILS if entry.get(k) is not None}
     details |= {"served": served} if served and not Path(served).is_absolute() else {}
-    out = {"name": model, "id": served if hub else f"{developer}/{model}", "additional_details": details}
+    out = {"name": model, "id": served if hub_match else f"{developer}/{model}", "additional_details": details}
     return out | ({"developer": str(entry["provider"])} if entry.get("provider") else {})
 
 
@@ -290,14 +290,16 @@ class HumanRating(BaseModel):
 
 def human_ratings(s: Scored, private: bool) -> Iterator[dict[str, Any]]:
     "The ratings of a study's items in the extension's format; of protected items only with `private`."
-    may_be_read = [i for i in s.items.values() if private or not i.protected]
-    free = {i.item_id for i in may_be_read} | {i.base for i in may_be_read}
-    for r in (r for r in s.ratings if r.item_id in free):
+    readable_items = [i for i in s.items.values() if private or not i.protected]
+    readable_ids = {i.item_id for i in readable_items} | {i.base for i in readable_items}
+    for r in (r for r in s.ratings if r.item_id in readable_ids):
         presentation = r.variant | ({"order": ",".join(map(str, r.order))} if r.order else {})
         kind = "simulated" if r.origin == "simulated" else "person"
-        subject = {"evaluation_name": r.study, "sample_id": r.item_id, "target": r.target, "session": r.session}
-        by = {"rater_id": r.rater, "rater_kind": "model" if r.by_model else kind}
-        yield HumanRating(**subject, **by, score=r.value, label=r.label, shown=presentation).model_dump()
+        subject_fields = {"evaluation_name": r.study, "sample_id": r.item_id, "target": r.target, "session": r.session}
+        rater_fields = {"rater_id": r.rater, "rater_kind": "model" if r.by_model else kind}
+        yield HumanRating(
+            **subject_fields, **rater_fields, score=r.value, label=r.label, shown=presentation
+        ).model_dump()
 
 # %% ../../nbs/tools/12_eee.ipynb #efd4ff32
 def _strict_jsonl(lines: Sequence[dict]) -> bytes:
@@ -333,14 +335,14 @@ def _of_model(model: str, s: Scored, p: Mapping[str, Any], private: bool) -> tup
     "A model's run without its organisation and library, and its lines."
     rows = s.rows[s.rows["model"] == model]
     info = _model_info(model, p, str(rows["origin"].iloc[0] if "origin" in rows else "asked"))
-    at = _date(rows)
-    stamp = str(int(at.timestamp()))
+    run_date = _date(rows)
+    timestamp = str(int(run_date.timestamp()))
     generation = _generation(p["models"].get(model) or {})
     accuracy_rows = s.accuracy[(s.accuracy["model"] == model) & s.accuracy["estimate"].notna()]
     results = [_accuracy_result(r, _rows_of(r, rows, s.core), s.study, generation) for r in accuracy_rows.itertuples()]
     results += _of_judges(model, s, p)
     names = {r["evaluation_result_id"] for r in results}
-    run = {"evaluation_id": f"{s.study}/{info['id']}/{stamp}/{model}", "model_id": info["id"]}
+    run = {"evaluation_id": f"{s.study}/{info['id']}/{timestamp}/{model}", "model_id": info["id"]}
     lines = []
     for row in rows.astype(object).where(rows.notna(), None).itertuples():
         item = s.items[row.item_id]
@@ -351,8 +353,12 @@ def _of_model(model: str, s: Scored, p: Mapping[str, Any], private: bool) -> tup
             _instance_line(row, item, run | {"evaluation_name": s.study} | accuracy_rows, private or not item.protected)
         )
     _check_means(lines, results)
-    head = {"evaluation_id": run["evaluation_id"], "evaluation_timestamp": at.isoformat(), "retrieved_timestamp": stamp}
-    return head | {"model_info": info, "evaluation_results": results}, lines
+    run_head = {
+        "evaluation_id": run["evaluation_id"],
+        "evaluation_timestamp": run_date.isoformat(),
+        "retrieved_timestamp": timestamp,
+    }
+    return run_head | {"model_info": info, "evaluation_results": results}, lines
 
 # %% ../../nbs/tools/12_eee.ipynb #552e1fed
 def write_eee(
@@ -370,14 +376,14 @@ def write_eee(
     out = []
     for s in studies:
         ratings = list(human_ratings(s, private))
-        rated = f"ratings/{s.study}.jsonl"
+        ratings_file = f"ratings/{s.study}.jsonl"
         content = _strict_jsonl(ratings)
         source: dict[str, Any] = {"source_type": "evaluation_run", "source_organization_name": organization}
         source |= {"source_name": "mhbench", "evaluator_relationship": "other"}
         if ratings:
-            out.append(write(rated, content))
+            out.append(write(ratings_file, content))
             details = {
-                "file_path": rated,
+                "file_path": ratings_file,
                 "sha256": hashlib.sha256(content).hexdigest(),
                 "total_rows": str(len(ratings)),
             }
@@ -394,10 +400,12 @@ def write_eee(
             name = str(uuid.UUID(bytes=hashlib.sha256(content).digest()[:16], version=4))
             folder = f"data/{s.study}/{run['model_info']['id']}"
             file = f"{folder}/{name}_samples.jsonl"
-            detailed: dict[str, Any] = {"format": "jsonl", "file_path": file, "hash_algorithm": "sha256"}
-            detailed |= {"checksum": hashlib.sha256(content).hexdigest(), "total_rows": len(lines)}
+            samples_entry: dict[str, Any] = {"format": "jsonl", "file_path": file, "hash_algorithm": "sha256"}
+            samples_entry |= {"checksum": hashlib.sha256(content).hexdigest(), "total_rows": len(lines)}
             record = {"schema_version": _VERSION} | run | {"source_metadata": source, "eval_library": library}
-            out.append(write(f"{folder}/{name}.json", _json_bytes(record | {"detailed_evaluation_results": detailed})))
+            out.append(
+                write(f"{folder}/{name}.json", _json_bytes(record | {"detailed_evaluation_results": samples_entry}))
+            )
             out.append(write(file, content))
             if unscored:  # the schema has no place for an answer without a score
                 out.append(write(f"{folder}/{name}_unscored_samples.jsonl", _strict_jsonl(unscored)))

@@ -76,12 +76,12 @@ def publish(
     sources = executed_notebooks(run) | {"report.html": top / "results" / "report.html"}
     if stages:
         sources = {name: file for name, file in sources.items() if Path(name).parts[0].removesuffix(".ipynb") in stages}
-    lost = [] if stages else [p.named for p in manifest(top, run) if p.state in ("failed", "stale")]
-    if lost:
-        actual = f"{len(lost)} that are not ({', '.join(lost[:5])})"
+    unfresh_parts = [] if stages else [p.named for p in manifest(top, run) if p.state in ("failed", "stale")]
+    if unfresh_parts:
+        actual = f"{len(unfresh_parts)} that are not ({', '.join(unfresh_parts[:5])})"
         refuse(f"publish: every stage must be fresh; got {actual}; `mhbench summary` says why")
-    if gone := [name for name, file in sources.items() if not file.exists()]:
-        refuse(f"publish: every stage must have run; got none of {gone}; dvc repro", error=FileNotFoundError)
+    if missing_names := [name for name, file in sources.items() if not file.exists()]:
+        refuse(f"publish: every stage must have run; got none of {missing_names}; dvc repro", error=FileNotFoundError)
     for stage in [] if stages else graph():  # other files of the folder stay
         shutil.rmtree(folder / stage, ignore_errors=True)
     for name, file in sources.items():
@@ -103,8 +103,8 @@ _STOPS = {"truncated": "max_tokens", "filtered": "content_filter"}  # status -> 
 
 def _stop(status: str | None, reason: str | None) -> str:
     "Why a reply ended, in inspect's words; unknown where nobody told."
-    complete = reply_endings().get(str(reason).casefold()) == "complete"
-    return _STOPS.get(str(status), "stop" if complete else "unknown")
+    is_complete = reply_endings().get(str(reason).casefold()) == "complete"
+    return _STOPS.get(str(status), "stop" if is_complete else "unknown")
 
 
 def _failure(message: str) -> dict:
@@ -117,14 +117,14 @@ def _inspect_sample(row: Any, item: dict, recorded: dict) -> dict:
     text = recorded.get("text") or row.answer or ""
     model = str(row.model)
     message = {"role": "assistant", "content": text, "source": "generate"}
-    choice = {
+    output_choice = {
         "message": message,
         "stop_reason": _stop(getattr(row, "status", None), getattr(row, "finish_reason", None)),
     }
-    value = "N" if pd.isna(row.correct) else _LETTERS.get(row.correct, float(row.correct))
+    score_value = "N" if pd.isna(row.correct) else _LETTERS.get(row.correct, float(row.correct))
     metadata = {"category": row.category, "set": row.set, "case": row.cluster, "became": row.what, "judged": row.judged}
     confidence = {} if pd.isna(row.confidence) else {"confidence": row.confidence}
-    score = {"value": value, "answer": row.answer, "explanation": row.judged, "metadata": confidence}
+    score = {"value": score_value, "answer": row.answer, "explanation": row.judged, "metadata": confidence}
     return {
         "id": row.item_id,
         "epoch": int(row.sample) + 1,
@@ -132,7 +132,7 @@ def _inspect_sample(row: Any, item: dict, recorded: dict) -> dict:
         "choices": list(item.get("options", [])) or None,
         "target": row.key or "",
         "messages": [],
-        "output": {"model": model, "choices": [choice], "completion": text},
+        "output": {"model": model, "choices": [output_choice], "completion": text},
         "scores": {"mhbench": {k: v for k, v in score.items() if v is not None}},
         "metadata": {k: v for k, v in metadata.items() if isinstance(v, str)},
         "store": {},
@@ -146,22 +146,22 @@ def _log(
 ) -> tuple[str, bytes]:
     "The file name and the content of a log: a study, what stands after it in the task's name, and the model."
     study, kind, model = name[:3]
-    ids = list(dict.fromkeys(s["id"] for s in samples))
+    sample_ids = list(dict.fromkeys(s["id"] for s in samples))
     task = f"mhbench/{study}/{kind}".replace(" ", "_")
-    key = hashlib.sha256("/".join((study, model, kind, *name[3:])).encode()).hexdigest()[:22]
+    log_id = hashlib.sha256("/".join((study, model, kind, *name[3:])).encode()).hexdigest()[:22]
     n_failed = sum("error" in s for s in samples)
-    failed = {"error": _failure(f"{n_failed} of {len(samples)} requests failed")} if n_failed else {}
+    error_entry = {"error": _failure(f"{n_failed} of {len(samples)} requests failed")} if n_failed else {}
     log = {
         "version": 2,
         "status": "error" if n_failed else "success",
         "eval": {
-            "eval_id": key,
-            "run_id": key,
-            "task_id": key,
+            "eval_id": log_id,
+            "run_id": log_id,
+            "task_id": log_id,
             "created": created,
             "task": task,
             "task_version": 0,
-            "dataset": {"name": study, "samples": len(ids), "sample_ids": ids, "shuffled": False},
+            "dataset": {"name": study, "samples": len(sample_ids), "sample_ids": sample_ids, "shuffled": False},
             "model": f"mhbench/{model}",
             "config": {"epochs": max(s["epoch"] for s in samples)},
             "packages": {"mhbench": __version__},
@@ -171,8 +171,8 @@ def _log(
         "results": {"total_samples": len(samples), "completed_samples": len(samples) - n_failed, "scores": scores},
         "stats": {"started_at": created, "completed_at": created, "model_usage": {}},
         "samples": samples,
-    } | failed
-    file = f"{created.replace(':', '-')}_{task.replace('/', '-')}-{model}_{key}.json"
+    } | error_entry
+    file = f"{created.replace(':', '-')}_{task.replace('/', '-')}-{model}_{log_id}.json"
     return file, json.dumps(log, ensure_ascii=False, indent=1).encode()
 
 
@@ -185,10 +185,10 @@ def inspect_logs(answers: Answers, dates: Mapping[tuple[str, str], datetime], wr
             _inspect_sample(r, answers.items.get(f"{study}/{r.item_id}", {}), answers.texts.get(str(r.Index), {}))
             for r in rows_of_log.itertuples()
         ]
-        right = rows_of_log["correct"].dropna().astype(float)
-        counts = {"scored_samples": len(right), "unscored_samples": len(samples) - len(right)}
-        accuracy = {"name": "accuracy", "value": right.mean(), "params": {}}
-        metrics = {"accuracy": accuracy} if len(right) else {}
+        correct_values = rows_of_log["correct"].dropna().astype(float)
+        counts = {"scored_samples": len(correct_values), "unscored_samples": len(samples) - len(correct_values)}
+        accuracy = {"name": "accuracy", "value": correct_values.mean(), "params": {}}
+        metrics = {"accuracy": accuracy} if len(correct_values) else {}
         score = {"name": "mhbench", "scorer": "mhbench", **counts, "params": {}, "metrics": metrics}
         created = dates[str(study), str(model)].isoformat()
         out.append(write(*_log((str(study), str(mode), str(model)), created, samples, {"mode": str(mode)}, [score])))
@@ -197,33 +197,44 @@ def inspect_logs(answers: Answers, dates: Mapping[tuple[str, str], datetime], wr
 # %% ../../nbs/tools/09_export.ipynb #96136fd4
 def _spoken(t: Transcript, private: bool) -> dict:
     "A transcript as a sample of an inspect log."
-    hidden = f"(the text of {t.item_id} is not part of this log)" if t.protected and not private else None
+    withheld_text = f"(the text of {t.item_id} is not part of this log)" if t.protected and not private else None
     messages: list[dict] = []
-    usage: dict[str, dict[str, int]] = {}
+    usage_by_model: dict[str, dict[str, int]] = {}
     for turn in t.turns:
-        by = {"model": f"mhbench/{turn.model}", "source": "generate"} if turn.model else {}
-        messages.append({"role": turn.role, "content": hidden or turn.text, "metadata": turn.served} | by)
+        speaker_fields = {"model": f"mhbench/{turn.model}", "source": "generate"} if turn.model else {}
+        messages.append(
+            {"role": turn.role, "content": withheld_text or turn.text, "metadata": turn.served} | speaker_fields
+        )
         if turn.model:
-            so_far = usage.get(by["model"], {"input_tokens": 0, "output_tokens": 0})
-            tokens = (so_far["input_tokens"] + turn.prompt_tokens, so_far["output_tokens"] + turn.completion_tokens)
-            both = dict(zip(("input_tokens", "output_tokens"), tokens))
-            usage[by["model"]] = both | {"total_tokens": sum(tokens)}
-    said = [m for m in messages if m["role"] == "assistant"]
-    last = said[-1] if said else {"role": "assistant", "content": ""}
-    about = {"person": t.person, "ended": t.ended, "category": t.category, "cost_usd": t.cost_usd, **t.variant}
-    choice = {"message": last, "stop_reason": "stop" if said else "unknown"}
+            earlier_usage = usage_by_model.get(speaker_fields["model"], {"input_tokens": 0, "output_tokens": 0})
+            tokens = (
+                earlier_usage["input_tokens"] + turn.prompt_tokens,
+                earlier_usage["output_tokens"] + turn.completion_tokens,
+            )
+            token_counts = dict(zip(("input_tokens", "output_tokens"), tokens))
+            usage_by_model[speaker_fields["model"]] = token_counts | {"total_tokens": sum(tokens)}
+    assistant_messages = [m for m in messages if m["role"] == "assistant"]
+    last_message = assistant_messages[-1] if assistant_messages else {"role": "assistant", "content": ""}
+    transcript_facts = {
+        "person": t.person,
+        "ended": t.ended,
+        "category": t.category,
+        "cost_usd": t.cost_usd,
+        **t.variant,
+    }
+    choice = {"message": last_message, "stop_reason": "stop" if assistant_messages else "unknown"}
     return {
         "id": t.item_id,
         "epoch": t.run + 1,
         "input": messages[0]["content"] if messages else "",
         "target": "",
         "messages": messages,
-        "output": {"model": t.model, "choices": [choice], "completion": last["content"]},
+        "output": {"model": t.model, "choices": [choice], "completion": last_message["content"]},
         "scores": {},
-        "metadata": {k: v for k, v in about.items() if v not in (None, "")},
+        "metadata": {k: v for k, v in transcript_facts.items() if v not in (None, "")},
         "store": {},
         "events": [],
-        "model_usage": usage,
+        "model_usage": usage_by_model,
     } | ({"error": _failure(t.error or t.ended)} if t.ended in ("failed", "stopped") else {})
 
 
@@ -231,13 +242,13 @@ def transcript_logs(
     transcripts: Sequence[Transcript], created: datetime, write: Write, *, private: bool = False
 ) -> list[Path]:
     "A log for inspect of each study, model and patient; `private` has the texts of protected transcripts too."
-    kinds: dict[tuple[str, str, str], list[dict]] = {}
+    samples_by_log: dict[tuple[str, str, str], list[dict]] = {}
     for t in transcripts:
-        kinds.setdefault((t.study, t.model, t.patient), []).append(_spoken(t, private))
+        samples_by_log.setdefault((t.study, t.model, t.patient), []).append(_spoken(t, private))
     date = created.isoformat()
     return [
         write(*_log((study, "conversations", model, patient), date, samples, {"patient": patient}, []))
-        for (study, model, patient), samples in kinds.items()
+        for (study, model, patient), samples in samples_by_log.items()
     ]
 
 # %% ../../nbs/tools/09_export.ipynb #e6838ae9
@@ -245,22 +256,22 @@ def demo_card(study: str, items: Sequence[Item]) -> str:  # Markdown with a YAML
     "The dataset card of a demonstration bank. Raises: ValueError for an unknown study."
     demo_path(study)
     text = demo_files()["README.md"].read_text(encoding="utf-8")
-    [(study_name, holds)] = re.findall(rf"(?m)^\| `{study}/` \| ([^|]*) \| (.*) \|$", text)
-    limits = "nothing clinical follows from a number on these items. No medical device, no advice."
-    making = "Each item was written or simulated for mhbench, in the form of the study's own data"
-    described = BankDescription(
+    [(study_name, contents_text)] = re.findall(rf"(?m)^\| `{study}/` \| ([^|]*) \| (.*) \|$", text)
+    limits_text = "nothing clinical follows from a number on these items. No medical device, no advice."
+    making_text = "Each item was written or simulated for mhbench, in the form of the study's own data"
+    description = BankDescription(
         name=f"mhbench demonstration bank: {study_name}",
         version=__version__,
-        about=f"**Synthetic**, in the form of {study_name}'s data; no item of that study is in it. {holds}.",
+        about=f"**Synthetic**, in the form of {study_name}'s data; no item of that study is in it. {contents_text}.",
         licence="MIT",
         languages=sorted({i.language for i in items}),
         source="Written for mhbench; no corpus, no literature.",
-        making=f"{making}; see the folder's README.",
+        making=f"{making_text}; see the folder's README.",
         annotators="nobody; who rates or answers in it is simulated, with declared parameters.",
-        limits=f"Not validated by a panel: {limits}",
+        limits=f"Not validated by a panel: {limits_text}",
         sensitive="No patient, no clinician and no annotator is in it.",
     )
-    return dataset_card(described, items)
+    return dataset_card(description, items)
 
 # %% ../../nbs/tools/09_export.ipynb #f757087f
 _CARD = resources.files("mhbench.report") / "templates" / "dataset.md"
@@ -308,29 +319,29 @@ def bank_cards(results: str | Path, studies: Iterable[str], write: Write) -> lis
     out = []
     for study in [s for s in studies if s in DEMO_STUDIES]:
         items = records_left(results, "prepare", study, Item)
-        once = list({i.base: i for i in reversed(items)}.values())
-        if once and all(i.canary == demo_canary() for i in once):
-            out.append(write(f"cards/{study}.md", demo_card(study, once).encode()))
+        distinct_items = list({i.base: i for i in reversed(items)}.values())
+        if distinct_items and all(i.canary == demo_canary() for i in distinct_items):
+            out.append(write(f"cards/{study}.md", demo_card(study, distinct_items).encode()))
     return out
 
 # %% ../../nbs/tools/09_export.ipynb #4cf05e0a
 def _by_study(a: Any, p: Mapping[str, Any], results: Path, write: Write) -> list[Path]:
     run = p["run"]
-    core = lambda study: (p["studies"][study].get("score") or {}).get("core")
-    results_by_study = (scored(results, study, run["models"], core(study)) for study in run["studies"])
+    core_set_of = lambda study: (p["studies"][study].get("score") or {}).get("core")
+    results_by_study = (scored(results, study, run["models"], core_set_of(study)) for study in run["studies"])
     studies = [s for s in results_by_study if s is not None]
     if a.kind == "eee":
         statements = {"licence": a.license or "unknown", "consent": a.consent, "organization": a.organization}
         return write_eee(studies, p, results, write, private=a.private, **statements)
-    texts = run["studies"] if a.private else ()
-    answers = answers_of(results, run["studies"], run["models"], private=texts, most=None)
-    dates: dict[tuple[str, str], datetime] = {}
+    studies_with_texts = run["studies"] if a.private else ()
+    answers = answers_of(results, run["studies"], run["models"], private=studies_with_texts, most=None)
+    date_by_model: dict[tuple[str, str], datetime] = {}
     for s in studies:
-        dates |= {(s.study, model): date for model, date in s.dates().items()}
-    ended = [s.rows[["status", "finish_reason"]] for s in studies if len(s.rows)]  # in the order of the answers
-    if ended:
-        answers = answers._replace(rows=answers.rows.join(pd.concat(ended, ignore_index=True)))
-    return inspect_logs(answers, dates, write)
+        date_by_model |= {(s.study, model): date for model, date in s.dates().items()}
+    ending_tables = [s.rows[["status", "finish_reason"]] for s in studies if len(s.rows)]  # in the order of the answers
+    if ending_tables:
+        answers = answers._replace(rows=answers.rows.join(pd.concat(ending_tables, ignore_index=True)))
+    return inspect_logs(answers, date_by_model, write)
 
 # %% ../../nbs/tools/09_export.ipynb #7f316bae
 @subcommand(
@@ -360,23 +371,27 @@ def _publish(a):
 def _export_run(a):
     p = load_params(root() / a.params)
     results = root() / "results"
-    fresh, lost = fresh_studies(manifest(run=p["run"]))
-    if lost:
-        say(f"export: left out is what is not of this run as it stands: {'; '.join(lost)}")
-    run = p["run"] | {"studies": fresh}
+    fresh_names, reasons_left_out = fresh_studies(manifest(run=p["run"]))
+    if reasons_left_out:
+        say(f"export: left out is what is not of this run as it stands: {'; '.join(reasons_left_out)}")
+    run = p["run"] | {"studies": fresh_names}
     if a.kind == "hf" and not a.license:
         remedy = "--license cc-by-4.0, or --license other, as whoever owns the answers and ratings decides"
         refuse("export: --license must be given for hf, since its card states one; got none", remedy=remedy)
     with staged_folder(a.to) as write:
         if a.kind == "hf":
-            texts = run["studies"] if a.private else ()
-            answers = answers_of(results, run["studies"], run["models"], private=texts, most=None)
-            written = dataset_folder(
-                answers, headline(results, [x for x in runs(run) if x[1] in fresh]), write, a.license, private=a.private
+            studies_with_texts = run["studies"] if a.private else ()
+            answers = answers_of(results, run["studies"], run["models"], private=studies_with_texts, most=None)
+            written_files = dataset_folder(
+                answers,
+                headline(results, [x for x in runs(run) if x[1] in fresh_names]),
+                write,
+                a.license,
+                private=a.private,
             )
-            written += bank_cards(results, run["studies"], write)
+            written_files += bank_cards(results, run["studies"], write)
         else:
-            written = _by_study(a, p | {"run": run}, results, write)
-        if not written:
+            written_files = _by_study(a, p | {"run": run}, results, write)
+        if not written_files:
             refuse("export: answers must have been scored; got none in results/score; run `dvc repro`")
-    print(*written[:20], *([f"and {len(written) - 20} more"] if len(written) > 20 else []), sep="\n")
+    print(*written_files[:20], *([f"and {len(written_files) - 20} more"] if len(written_files) > 20 else []), sep="\n")

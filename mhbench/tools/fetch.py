@@ -66,29 +66,29 @@ class Fetched(NamedTuple):
 
     def told(self) -> list[str]:  # sentences
         "A summary of the files that were taken, are missing or were passed over."
-        size = sum((self.folder / f).stat().st_size for f in self.files) / 1e6
-        files = f"{_files_in_words(len(self.files))}, {size:.1f} MB"
-        checked = len(self.files) - len(self.unregistered) - len(self.derived)
-        out = [f"{self.name}: {files}, in {self.folder}; {checked} as the registry has them"]
-        out += [f"  not in the registry: {path}, sha256 {self.files[path]}" for path in self.unregistered]
-        out += [f"  in no repository: {path}: {reason}" for path, reason in self.derived.items()]
+        size_mb = sum((self.folder / f).stat().st_size for f in self.files) / 1e6
+        files_text = f"{_files_in_words(len(self.files))}, {size_mb:.1f} MB"
+        n_checked = len(self.files) - len(self.unregistered) - len(self.derived)
+        sentences = [f"{self.name}: {files_text}, in {self.folder}; {n_checked} as the registry has them"]
+        sentences += [f"  not in the registry: {path}, sha256 {self.files[path]}" for path in self.unregistered]
+        sentences += [f"  in no repository: {path}: {reason}" for path, reason in self.derived.items()]
         if self.missing:
             ellipsis = ", ..." if len(self.missing) > 5 else ""
-            out.append(
+            sentences.append(
                 f"  not there: {len(self.missing)} files of the release: {', '.join(self.missing[:5])}{ellipsis}"
             )
         if self.passed_over:
-            out.append(f"  {self.passed_over} files of the source are no part of what was asked for")
+            sentences.append(f"  {self.passed_over} files of the source are no part of what was asked for")
         if self.unasked:
             hint = "`--all` brings them, `--only PATTERN` some"
-            out.append(f"  {self.unasked} more files in the authors' repository were not asked for; {hint}")
-        return out
+            sentences.append(f"  {self.unasked} more files in the authors' repository were not asked for; {hint}")
+        return sentences
 
 # %% ../../nbs/tools/17_fetch.ipynb #d19bc551
 def _files(folder: Path) -> list[Path]:
     "The files of a folder, in order, without hidden ones and those in hidden folders."
-    hidden = lambda path: re.search(r"(^|/)\.", path.relative_to(folder).as_posix())
-    return [path for path in sorted(folder.rglob("*")) if path.is_file() and not hidden(path)]
+    is_hidden = lambda path: re.search(r"(^|/)\.", path.relative_to(folder).as_posix())
+    return [path for path in sorted(folder.rglob("*")) if path.is_file() and not is_hidden(path)]
 
 
 def _path_fits(
@@ -105,37 +105,37 @@ def _files_by_path(
     release: Release, source: Path, files_to_find: Mapping[str, ReleasedFile]
 ) -> tuple[dict[str, dict[str, Path]], int]:
     "For each local path the files that match it, by hash; and the number of files that match none."
-    of_digest: dict[str | None, list[str]] = defaultdict(list)  # places: two files may be the same
+    places_by_digest: dict[str | None, list[str]] = defaultdict(list)  # places: two files may be the same
     for place_of, file in files_to_find.items():
-        of_digest[file.digest].append(place_of)
-    by_name = {
+        places_by_digest[file.digest].append(place_of)
+    place_by_name = {
         PurePosixPath(place_of).name: place_of for place_of, file in files_to_find.items() if file.digest is None
     }
-    by_sha = any(file.sha256 and not file.blob for file in files_to_find.values())
+    needs_sha256 = any(file.sha256 and not file.blob for file in files_to_find.values())
     registered_blobs = set(release.tree.paths_of) if release.tree else set()
-    matches: dict[str, dict[str, Path]] = defaultdict(dict)
-    passed_over = 0
+    files_by_place: dict[str, dict[str, Path]] = defaultdict(dict)
+    n_passed_over = 0
     for path in (path for path in _files(source) if not path.with_name(path.name + ".aes").exists()):
-        digests = [blob_id(path), *([sha256_file(path)] if by_sha else [])]
-        places = [(place, digest) for digest in digests for place in of_digest.get(digest, [])]
-        fits = _path_fits(release, PurePosixPath(path.as_posix())) or by_name.get(path.name)
-        if not places and fits and digests[0] not in registered_blobs:
-            by_blob = fits in files_to_find and not files_to_find[fits].sha256
-            places = [(fits, digests[0] if by_blob else digests[-1])]
-        passed_over += not places
+        digests = [blob_id(path), *([sha256_file(path)] if needs_sha256 else [])]
+        places = [(place, digest) for digest in digests for place in places_by_digest.get(digest, [])]
+        fitting_place = _path_fits(release, PurePosixPath(path.as_posix())) or place_by_name.get(path.name)
+        if not places and fitting_place and digests[0] not in registered_blobs:
+            uses_blob = fitting_place in files_to_find and not files_to_find[fitting_place].sha256
+            places = [(fitting_place, digests[0] if uses_blob else digests[-1])]
+        n_passed_over += not places
         for place, digest in places:
-            matches[place].setdefault(digest, path)
-    return matches, passed_over
+            files_by_place[place].setdefault(digest, path)
+    return files_by_place, n_passed_over
 
 
-def _chosen_file(place: str, files: Mapping[str, Path], expected: str | None) -> tuple[str, Path]:
+def _chosen_file(place: str, files: Mapping[str, Path], expected_digest: str | None) -> tuple[str, Path]:
     "The file to take for a path, with its hash."
-    if expected in files:
-        return str(expected), files[str(expected)]
+    if expected_digest in files:
+        return str(expected_digest), files[str(expected_digest)]
     digest, path = next(iter(files.items()))
-    if expected:
+    if expected_digest:
         remedy = "it was changed, or is of another commit: remove it from the folder, or fetch it from its authors"
-        _refuse_hash(path.name, digest, expected, str(path), remedy)
+        _refuse_hash(path.name, digest, expected_digest, str(path), remedy)
     if len(files) > 1:
         paths = ", ".join(map(str, files.values()))
         refuse(f"fetch: {place} must be one file; got {len(files)} that differ ({paths}); leave one of them")
@@ -147,73 +147,77 @@ def _take(name: str, release: Release, source: Path, folder: Path, files_to_find
     if not source.is_dir():
         rule = "be a folder that holds files of the release"
         refuse(f"fetch: --from must {rule}; got {str(source)!r}", error=FileNotFoundError)
-    matches, passed_over = _files_by_path(release, source, files_to_find)
-    if not matches:
+    files_by_place, n_passed_over = _files_by_path(release, source, files_to_find)
+    if not files_by_place:
         names = ", ".join(sorted({g.there for g in release.groups}))
         refuse(f"fetch: --from must hold files of {name}; got {str(source)!r} with none of {names}")
-    expected = {place_of: file.digest for place_of, file in files_to_find.items()}
-    chosen = {place: _chosen_file(place, files, expected.get(place)) for place, files in matches.items()}
-    for place, (_, path) in chosen.items():
+    digest_by_place = {place_of: file.digest for place_of, file in files_to_find.items()}
+    file_by_place = {
+        place: _chosen_file(place, files, digest_by_place.get(place)) for place, files in files_by_place.items()
+    }
+    for place, (_, path) in file_by_place.items():
         private_folder((folder / place).parent)
         if path.resolve() != (folder / place).resolve():
             shutil.copyfile(path, folder / place)
-    return passed_over
+    return n_passed_over
 
 # %% ../../nbs/tools/17_fetch.ipynb #a4353313
 RETRIES = 3  # after the first attempt at a file
 _TIMEOUT_S = 60  # without a byte
 
 
-def _refuse_hash(subject: str, received: str, expected: str, place: str, remedy: str) -> NoReturn:
-    actual = f"{received}, the registry has {expected}"
+def _refuse_hash(subject: str, received_hash: str, expected_hash: str, place: str, remedy: str) -> NoReturn:
+    actual = f"{received_hash}, the registry has {expected_hash}"
     refuse(f"fetch: {subject} must have the hash of the release; got {actual}", place=place, remedy=remedy)
 
 
-def _download(name: str, release: Release, wanted: Mapping[str, tuple[str, ReleasedFile]], folder: Path) -> None:
+def _download(name: str, release: Release, wanted_files: Mapping[str, tuple[str, ReleasedFile]], folder: Path) -> None:
     "Download the files that a folder lacks (place -> path in the repository, file); one without a hash may be absent."
     with optional("fetch", "mhbench[sources]", "name a folder with --from"):
         import pooch
         import requests
         import tqdm
     pooch.get_logger().setLevel("WARNING")
-    urls = {place: release.address(path) for place, (path, _) in wanted.items()}
-    puppy = pooch.create(folder, base_url="", registry=dict.fromkeys(urls), urls=urls, retry_if_failed=RETRIES)
-    get = pooch.HTTPDownloader(timeout=_TIMEOUT_S, chunk_size=1 << 16)
-    for place, (_, file) in tqdm.tqdm(wanted.items(), desc=name, unit=" files", disable=None):
+    urls = {place: release.address(path) for place, (path, _) in wanted_files.items()}
+    downloader = pooch.create(folder, base_url="", registry=dict.fromkeys(urls), urls=urls, retry_if_failed=RETRIES)
+    http_downloader = pooch.HTTPDownloader(timeout=_TIMEOUT_S, chunk_size=1 << 16)
+    for place, (_, file) in tqdm.tqdm(wanted_files.items(), desc=name, unit=" files", disable=None):
         path = folder / place
         if path.is_file() and file.is_in(path):
             continue
         path.unlink(missing_ok=True)
         private_folder(path.parent)
         try:
-            puppy.fetch(place, downloader=get)
+            downloader.fetch(place, downloader=http_downloader)
         except (ValueError, requests.exceptions.RequestException) as e:
             if file.digest or getattr(getattr(e, "response", None), "status_code", None) not in (404, 410):
                 reason = str(e).split("\n")[0]
-                rest = "the same command goes on with what is not there; `--from FOLDER` takes the files from a folder"
+                remedy = (
+                    "the same command goes on with what is not there; `--from FOLDER` takes the files from a folder"
+                )
                 rule = f"fetch: {place} must be whole; got {reason}"
-                refuse(rule, place=urls[place], remedy=rest, error=ConnectionError)
+                refuse(rule, place=urls[place], remedy=remedy, error=ConnectionError)
             continue
         if not file.is_in(path):
-            received = blob_id(path) if file.blob else sha256_file(path)
+            received_hash = blob_id(path) if file.blob else sha256_file(path)
             path.unlink()
-            kept = "what the server has is not what was registered, and nothing of it is kept"
-            _refuse_hash(place, received, str(file.digest), urls[place], kept)
+            kept_text = "what the server has is not what was registered, and nothing of it is kept"
+            _refuse_hash(place, received_hash, str(file.digest), urls[place], kept_text)
 
 
 def _bring(
     name: str,
     release: Release,
-    wanted: Mapping[str, tuple[str, ReleasedFile]],
+    wanted_files: Mapping[str, tuple[str, ReleasedFile]],
     source: str | Path | None,  # a folder; None: the authors' repository
     folder: Path,
 ) -> int:  # files of the source that were passed over
     "Bring files to their places in a folder."
     _writable(folder)
     if source is None:
-        _download(name, release, wanted, folder)
+        _download(name, release, wanted_files, folder)
         return 0
-    files = {place: file for place, (_, file) in wanted.items()}
+    files = {place: file for place, (_, file) in wanted_files.items()}
     return _take(name, release, Path(source).expanduser().resolve(), folder, files)
 
 # %% ../../nbs/tools/17_fetch.ipynb #97a3cb46
@@ -250,26 +254,32 @@ def fetch_release(
     """
     release = release_of(name)
     folder = (Path(to).expanduser() if to else corpora() / name).resolve()
-    wanted = {place: (path, file) for place, path, file in release.files(only)}
-    passed_over = _bring(name, release, wanted, source, folder)
+    wanted_files = {place: (path, file) for place, path, file in release.files(only)}
+    n_passed_over = _bring(name, release, wanted_files, source, folder)
     files = _folder_files(folder)
     all_files = {place: file for place, _, file in release.files(["**"])}
     blobs = {place: blob_id(folder / place) for place in files}
-    unknown = [p for p in files if p not in all_files or all_files[p].digest not in (blobs[p], files[p])]
-    derived = {p: derivation.how for p in unknown if (derivation := release.how_derived(p))}
-    unregistered = [p for p in unknown if p not in derived]
-    of_files = {p: {"sha256": files[p], "blob": blobs[p], "registered": p not in unknown} for p in files}
-    record = {"release": name, "repository": release.repository, "commit": release.commit, "files": of_files}
+    unregistered_or_derived = [
+        p for p in files if p not in all_files or all_files[p].digest not in (blobs[p], files[p])
+    ]
+    how_derived = {p: derivation.how for p in unregistered_or_derived if (derivation := release.how_derived(p))}
+    unregistered = [p for p in unregistered_or_derived if p not in how_derived]
+    facts_by_file = {
+        p: {"sha256": files[p], "blob": blobs[p], "registered": p not in unregistered_or_derived} for p in files
+    }
+    record = {"release": name, "repository": release.repository, "commit": release.commit, "files": facts_by_file}
     (folder / RECORD).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     make_private([folder / place for place in [*files, RECORD]])
     for place in files:
-        for inside in PurePosixPath(place).parents:
-            (folder / inside).chmod(0o700)
+        for inner_folder in PurePosixPath(place).parents:
+            (folder / inner_folder).chmod(0o700)
     corpus = folder / release.imported.get("path", "")
-    missing = [place for place in wanted if place not in files]
-    unasked = len(all_files) - sum(place in files for place in all_files) - len(missing)
+    missing_files = [place for place in wanted_files if place not in files]
+    n_unasked = len(all_files) - sum(place in files for place in all_files) - len(missing_files)
     options = dict(release.imported.get("options", {}))
-    return Fetched(name, folder, corpus, options, files, unregistered, derived, missing, passed_over, unasked)
+    return Fetched(
+        name, folder, corpus, options, files, unregistered, how_derived, missing_files, n_passed_over, n_unasked
+    )
 
 # %% ../../nbs/tools/17_fetch.ipynb #4d0c1964
 def fetch_prompts(name: str, source: str | Path | None = None) -> list[Path]:  # the templates
@@ -286,27 +296,27 @@ def fetch_prompts(name: str, source: str | Path | None = None) -> list[Path]:  #
     recipe = yaml.safe_load(recipes[name].read_text(encoding="utf-8"))
     release = release_of(name)
     folder = prompts_folder() / "sources" / name
-    needed = set(prompt_files(recipe))
-    wanted = {path: (path, file) for _, path, file in release.files(["**"]) if path in needed}
-    _bring(name, release, wanted, source, folder)
-    written = write_prompts(recipe, folder, prompts_folder() / name)
-    make_private([*written, *(folder / p for p in wanted)])
-    return written
+    needed_paths = set(prompt_files(recipe))
+    wanted_files = {path: (path, file) for _, path, file in release.files(["**"]) if path in needed_paths}
+    _bring(name, release, wanted_files, source, folder)
+    written_files = write_prompts(recipe, folder, prompts_folder() / name)
+    make_private([*written_files, *(folder / p for p in wanted_files)])
+    return written_files
 
 # %% ../../nbs/tools/17_fetch.ipynb #6c37d6d7
 def unlock(name: str) -> None:
     "Ask for the password of a release's encrypted files, if it is not set and the input is a terminal."
-    variable = release_of(name).password
-    if variable and not os.environ.get(variable) and sys.stdin is not None and sys.stdin.isatty():
+    password_variable = release_of(name).password
+    if password_variable and not os.environ.get(password_variable) and sys.stdin is not None and sys.stdin.isatty():
         hint = f"their authors tell researchers what it is: {release_of(name).repository}#readme"
-        os.environ[variable] = getpass.getpass(f"Password of the encrypted files ({hint}): ").strip()
+        os.environ[password_variable] = getpass.getpass(f"Password of the encrypted files ({hint}): ").strip()
 
 # %% ../../nbs/tools/17_fetch.ipynb #d3ed7cb1
 def _release_size(release: Release) -> str:
     "The number of files of a release, and their size as far as it is known."
     files = [file for *_, file in release.files()]
-    unknown = sum(file.size is None for file in files)
-    unknown_text = f", {unknown} of them of unknown size" if unknown else ""
+    n_unknown_size = sum(file.size is None for file in files)
+    unknown_text = f", {n_unknown_size} of them of unknown size" if n_unknown_size else ""
     total_text = f" of {len(release.tree.files)}" if release.tree else ""
     return (
         f"{_files_in_words(len(files))}{total_text}, {sum(file.size or 0 for file in files) / 1e6:.1f} MB{unknown_text}"
@@ -315,13 +325,17 @@ def _release_size(release: Release) -> str:
 
 def release_lines() -> list[str]:
     "The releases: files, size, licence, terms, and the local folder if there is one."
-    out = []
+    lines = []
     for name, release in releases().items():
         local_folder = corpora() / name
-        out += [f"{name}: {release.title}", f"  from     {release.repository} at {release.commit}"]
-        out += [f"  files    {_release_size(release)}", f"  licence  {release.licence}", f"  terms    {release.terms}"]
-        out += [f"  here     {local_folder if recorded(local_folder) else 'not yet: mhbench fetch ' + name}"]
-    return out
+        lines += [f"{name}: {release.title}", f"  from     {release.repository} at {release.commit}"]
+        lines += [
+            f"  files    {_release_size(release)}",
+            f"  licence  {release.licence}",
+            f"  terms    {release.terms}",
+        ]
+        lines += [f"  here     {local_folder if recorded(local_folder) else 'not yet: mhbench fetch ' + name}"]
+    return lines
 
 # %% ../../nbs/tools/17_fetch.ipynb #51125b0c
 _SPECIAL = {c: f"\\{c}" for c in "&%$#_{}"} | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\^{}"}
@@ -356,29 +370,29 @@ def _release(name: str, release: Release, paper: str, commit: str | None) -> str
 def software() -> str:
     "The entry of this package."
     try:
-        about = metadata("mhbench")["Summary"] or ""
+        summary = metadata("mhbench")["Summary"] or ""
     except PackageNotFoundError:
-        about = ""
-    fields = {"title": "mhbench", "author": "{The mhbench maintainers}", "version": __version__, "note": about}
+        summary = ""
+    fields = {"title": "mhbench", "author": "{The mhbench maintainers}", "version": __version__, "note": summary}
     return bibtex("mhbench", {k: v for k, v in fields.items() if v})
 
 # %% ../../nbs/tools/17_fetch.ipynb #2d309193
 def citations(p: Mapping[str, Any]) -> str:  # a BibTeX file
     "The references of a run: papers, releases, software; its models in a comment."
     all_releases = releases()
-    written = papers()
-    out = []
+    paper_by_study = papers()
+    entries = []
     for study in p["run"]["studies"]:
-        out.append(written.get(study, f"% {study}: no paper is recorded"))
+        entries.append(paper_by_study.get(study, f"% {study}: no paper is recorded"))
         prepare = p["studies"][study]["prepare"]
         if study in all_releases and prepare.get("sha256"):
             commit = recorded(root() / Path(prepare["path"]).expanduser()).get("commit")
-            out.append(_release(study, all_releases[study], written.get(study, ""), commit))
+            entries.append(_release(study, all_releases[study], paper_by_study.get(study, ""), commit))
     models_named = [f"{m} ({p['models'][m].get('provider') or 'provider not stated'})" for m in p["run"]["models"]]
-    unknown = f"Models of the run, whose papers mhbench does not know: {', '.join(models_named)}."
-    models_note = unknown if models_named else "No model is run."
+    models_text = f"Models of the run, whose papers mhbench does not know: {', '.join(models_named)}."
+    models_note = models_text if models_named else "No model is run."
     comment = textwrap.fill(models_note, 110, initial_indent="% ", subsequent_indent="% ")
-    return "\n\n".join([software(), *out, comment]) + "\n"
+    return "\n\n".join([software(), *entries, comment]) + "\n"
 
 # %% ../../nbs/tools/17_fetch.ipynb #8674f8f0
 @subcommand(
@@ -393,5 +407,5 @@ def _cite(a):
         return print(text, end="")
     file = Path(a.to).expanduser()
     file.write_text(text, encoding="utf-8")
-    entries = len(re.findall("^@", text, re.MULTILINE))
-    print(f"{file}: {entries} entries")
+    n_entries = len(re.findall("^@", text, re.MULTILINE))
+    print(f"{file}: {n_entries} entries")

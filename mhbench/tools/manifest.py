@@ -46,8 +46,10 @@ class _Hashes:
 
     def _folder(self, path: Path) -> str:
         files = {f.relative_to(path).as_posix(): f for f in path.rglob("*") if f.is_file() and _CACHES not in f.parts}
-        listed = [{"md5": self.of(files[name]), "relpath": name} for name in sorted(files)]
-        return hashlib.md5(json.dumps(listed, sort_keys=True).encode(), usedforsecurity=False).hexdigest() + ".dir"
+        file_entries = [{"md5": self.of(files[name]), "relpath": name} for name in sorted(files)]
+        return (
+            hashlib.md5(json.dumps(file_entries, sort_keys=True).encode(), usedforsecurity=False).hexdigest() + ".dir"
+        )
 
 # %% ../../nbs/tools/05_manifest.ipynb #f3be7b8f
 def _yaml_content(file: Path) -> Any:
@@ -80,11 +82,11 @@ def _same_value(a: Any, b: Any) -> bool:
 
 def _why(path: str) -> str:
     "What a changed dependency means."
-    for start, why in _MEANS.items():
-        if path.startswith(start):
+    for path_start, why in _MEANS.items():
+        if path.startswith(path_start):
             return why
-    parts = [x for x in path.split("/")[1:] if x != "text"]
-    return f"{' of '.join(parts[:2])} has new results" if path.startswith("results/") else f"{path} has changed"
+    path_parts = [x for x in path.split("/")[1:] if x != "text"]
+    return f"{' of '.join(path_parts[:2])} has new results" if path.startswith("results/") else f"{path} has changed"
 
 
 _MEANS = {
@@ -100,10 +102,12 @@ def _inputs_now(top: Path) -> dict[Path, str]:  # file -> MD5
     """
     import mhbench
 
-    home = top / "mhbench" if (top / "mhbench" / "__init__.py").exists() else Path(str(mhbench.__file__)).parent
-    written = top / "results" / "inputs" / "report.json"
-    sources = [*home.rglob("*.py"), *(f for f in (top / "params.yaml", top / RUN_FILE) if f.exists())]
-    if not written.exists() or max(f.stat().st_mtime for f in sources) <= written.stat().st_mtime:
+    package_folder = (
+        top / "mhbench" if (top / "mhbench" / "__init__.py").exists() else Path(str(mhbench.__file__)).parent
+    )
+    written_file = top / "results" / "inputs" / "report.json"
+    sources = [*package_folder.rglob("*.py"), *(f for f in (top / "params.yaml", top / RUN_FILE) if f.exists())]
+    if not written_file.exists() or max(f.stat().st_mtime for f in sources) <= written_file.stat().st_mtime:
         return {}
     from mhbench.run.inputs import input_files
     from mhbench.run.params import load_params
@@ -135,13 +139,15 @@ class _Lock:
         for file, values in entry.get("params", {}).items():
             if file not in self.values:
                 self.values[file] = _yaml_content(self.top / file)
-            current = self.values[file]
+            current_values = self.values[file]
             reasons += [
-                f"{key} has changed" for key, value in values.items() if not _same_value(_value_at(current, key), value)
+                f"{key} has changed"
+                for key, value in values.items()
+                if not _same_value(_value_at(current_values, key), value)
             ]
         for out in entry.get("outs", []):
-            changed = self.hashes.of(self.top / out["path"]) != out.get("md5")
-            reasons += [f"{out['path']} is not what it left"] if changed else []
+            is_changed = self.hashes.of(self.top / out["path"]) != out.get("md5")
+            reasons += [f"{out['path']} is not what it left"] if is_changed else []
         return list(dict.fromkeys(reasons))
 
 # %% ../../nbs/tools/05_manifest.ipynb #ca48eb24
@@ -163,12 +169,12 @@ class RunPart(NamedTuple):
 def fresh_studies(parts: Iterable[RunPart]) -> tuple[list[str], list[str]]:
     "The studies that may go elsewhere, since nothing of them is stale or absent; and why the others may not."
     parts = [p for p in parts if p.study]
-    bad = {
+    reason_by_study = {
         p.study: f"{p.study} ({p.named} is {p.state}: {p.cause}; `{p.remedy}`)"
         for p in reversed(parts)
         if p.state in ("stale", "absent")
     }
-    return list(dict.fromkeys(p.study for p in parts if p.study not in bad)), list(bad.values())
+    return list(dict.fromkeys(p.study for p in parts if p.study not in reason_by_study)), list(reason_by_study.values())
 
 
 REPRO = "dvc repro"
@@ -184,35 +190,37 @@ def manifest(top: str | Path | None = None, run: Mapping[str, Any] | None = None
     top = Path(top) if top is not None else root()
     lock = _Lock(top)
     results = top / "results"
-    out = []
+    run_parts = []
     for stage, study, model in named_parts(run or selected_run(top), top):
         contents = left_by(results, stage, study, model)
         name = address(stage, study, model)
         if not contents:
-            out.append(RunPart(stage, study, model, "absent", "it has not been run", REPRO))
+            run_parts.append(RunPart(stage, study, model, "absent", "it has not been run", REPRO))
             continue
-        broke = [f for f in contents.get("failures", ()) if f["broke"]]
+        broken_stages = [f for f in contents.get("failures", ()) if f["broke"]]
         if changes := lock.changes(name) if lock.entries else []:  # without dvc.lock nobody but the stages has told
-            out.append(RunPart(stage, study, model, "stale", "; ".join(changes[:3]), REPRO))
-        elif broke:
-            out.append(RunPart(stage, study, model, "failed", broke[0]["said"], broke[0]["remedy"] or REPRO))
+            run_parts.append(RunPart(stage, study, model, "stale", "; ".join(changes[:3]), REPRO))
+        elif broken_stages:
+            run_parts.append(
+                RunPart(stage, study, model, "failed", broken_stages[0]["said"], broken_stages[0]["remedy"] or REPRO)
+            )
         else:
-            out.append(RunPart(stage, study, model, "fresh"))
-    return _with_what_follows([*out, _report_part(results, lock)], top)
+            run_parts.append(RunPart(stage, study, model, "fresh"))
+    return _with_what_follows([*run_parts, _report_part(results, lock)], top)
 
 
 def _with_what_follows(parts: list[RunPart], top: Path) -> list[RunPart]:  # in the order of the run
     "The same parts; one that rests on what is stale or absent is stale."
     stages = graph(top)
-    old: dict[tuple[str, str], str] = {}  # stage, study -> the first of its parts that is out of date
+    outdated_parts: dict[tuple[str, str], str] = {}  # stage, study -> the first of its parts that is out of date
     out = []
     for p in parts:
-        below = old if p.stage == "report" else [(stage, p.study) for stage in stages[p.stage].reads]
-        first = next((old[x] for x in below if x in old), "")
-        if first and p.state in ("fresh", "failed"):
-            p = p._replace(state="stale", cause=f"{first} is out of date", remedy=REPRO)
+        parts_below = outdated_parts if p.stage == "report" else [(stage, p.study) for stage in stages[p.stage].reads]
+        first_outdated = next((outdated_parts[x] for x in parts_below if x in outdated_parts), "")
+        if first_outdated and p.state in ("fresh", "failed"):
+            p = p._replace(state="stale", cause=f"{first_outdated} is out of date", remedy=REPRO)
         if p.state in ("stale", "absent"):
-            old.setdefault((p.stage, p.study), p.named)
+            outdated_parts.setdefault((p.stage, p.study), p.named)
         out.append(p)
     return out
 
@@ -234,12 +242,12 @@ def shown_parts(parts: Iterable[RunPart]) -> list[tuple[str, str]]:  # (stage, s
 # %% ../../nbs/tools/05_manifest.ipynb #986b544d
 def states_in_words(parts: Iterable[RunPart]) -> list[str]:
     "What is stale or absent, a line a state and cause."
-    by_cause: dict[tuple[str, str, str], list[str]] = {}
+    parts_by_cause: dict[tuple[str, str, str], list[str]] = {}
     for p in parts:
         if p.state in ("stale", "absent"):
-            by_cause.setdefault((p.state, p.cause, p.remedy), []).append(p.named)
+            parts_by_cause.setdefault((p.state, p.cause, p.remedy), []).append(p.named)
     out = []
-    for (state, cause, remedy), names in by_cause.items():
+    for (state, cause, remedy), names in parts_by_cause.items():
         names_text = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
         out.append(f"{state}: {names_text} ({cause}): `{remedy}`")
     return out

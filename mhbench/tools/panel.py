@@ -44,12 +44,12 @@ def pilot_ratings(path: str | Path) -> tuple[list[Rating], float | None]:  # and
     path = Path(path).expanduser()
     if path.suffix == ".sqlite":
         with open_store(path) as store:
-            spent = [ms / 60_000 for ms in store.active_ms().values() if ms]
-            return ratings(store).ratings, median(spent) if spent else None
+            minutes_spent = [ms / 60_000 for ms in store.active_ms().values() if ms]
+            return ratings(store).ratings, median(minutes_spent) if minutes_spent else None
     if path.suffix == ".csv" and {"item_id", "study", "rater"} <= set(next(csv_rows(path), ("", {}))[1]):
         return ratings_of_file(path), None  # as the page exports it
-    given = path if path.suffix in (".yaml", ".yml") else guess_long(path).description
-    return read_ratings(given, path.parent).records(), None
+    description = path if path.suffix in (".yaml", ".yml") else guess_long(path).description
+    return read_ratings(description, path.parent).records(), None
 
 # %% ../../nbs/tools/06_panel.ipynb #14c59c48
 command_group("panel", "how many raters; answers to a panel in Label Studio, and its labels back")
@@ -61,29 +61,29 @@ def _print_each(pilot: pd.DataFrame, width: float | None, minutes: float) -> Non
     if width is None or width < _LOWER_LIMIT:
         refuse(f"panel design: --each needs a --width above 0; got {width}")
     c = rater_components(pilot["value"], pilot["item"] + " " + pilot["target"], pilot["rater"])
-    needed = design.raters_of_each(c, width)
+    n_needed = design.raters_of_each(c, width)
     n_raters = pilot.groupby("item")["rater"].nunique()
     print(f"{c.n_ratings} ratings by {c.n_raters} raters of {len(n_raters)} items")
-    interval = f"For an interval of a mean score no wider than {width:g}"
-    if needed is None:
-        return print(f"{interval} no number of raters up to 200 is enough.")
-    n_missing = int((needed - n_raters).clip(lower=0).sum())
-    hours = f"{n_missing * minutes / 60:.1f} hours in all"
-    print(f"{interval}: {needed} raters an item; {n_missing} answers are still to be given, {hours}.")
+    interval_text = f"For an interval of a mean score no wider than {width:g}"
+    if n_needed is None:
+        return print(f"{interval_text} no number of raters up to 200 is enough.")
+    n_missing = int((n_needed - n_raters).clip(lower=0).sum())
+    hours_text = f"{n_missing * minutes / 60:.1f} hours in all"
+    print(f"{interval_text}: {n_needed} raters an item; {n_missing} answers are still to be given, {hours_text}.")
 
 # %% ../../nbs/tools/06_panel.ipynb #33c45a65
 def _print_spread(table: RatingTable, a: argparse.Namespace) -> None:
     "The spread of a described pilot, and the cheapest numbers of all that its ratings stand within."
-    people = (table.single["kind"] == "person").any()
-    spread = spread_of(table, ["person" if people else "judge"], items=False)
-    print(f"ratings by {'persons' if people else 'judges'}; nobody else is a rater among others")
+    has_people = (table.single["kind"] == "person").any()
+    spread = spread_of(table, ["person" if has_people else "judge"], items=False)
+    print(f"ratings by {'persons' if has_people else 'judges'}; nobody else is a rater among others")
     print(spread.table.round(4).to_string(index=False))
-    fixed = ("target", "criterion")
-    told_apart = set(TIMES.join(spread.table["source"]).split(TIMES)) - {*fixed, REST}
-    most = {f: a.max_raters if f == "rater" else 40 for f in spread.n_levels if f in told_apart}
-    designs = spread_designs(spread, a.width, max_levels=most, fixed=fixed)
+    fixed_sources = ("target", "criterion")
+    varying_sources = set(TIMES.join(spread.table["source"]).split(TIMES)) - {*fixed_sources, REST}
+    max_levels = {f: a.max_raters if f == "rater" else 40 for f in spread.n_levels if f in varying_sources}
+    designs = spread_designs(spread, a.width, max_levels=max_levels, fixed=fixed_sources)
     if not len(designs):
-        return print(f"For an interval of a mean no wider than {a.width:g}, {most} are too few.")
+        return print(f"For an interval of a mean no wider than {a.width:g}, {max_levels} are too few.")
     print(f"for an interval of one target's mean by one criterion no wider than {a.width:g}, the cheapest first:")
     print(designs.round(3).to_string(index=False))
 
@@ -112,28 +112,36 @@ def _panel_design(a: argparse.Namespace) -> None:
         refuse("panel design: --width and --difference must be above 0")
     if Path(a.ratings).suffix in (".yaml", ".yml") and a.width is not None:
         return _print_spread(read_ratings(Path(a.ratings)), a)
-    pilot_rows, measured = pilot_ratings(a.ratings)
+    pilot_rows, measured_minutes = pilot_ratings(a.ratings)
     pilot, label = design.pilot_table(pilot_rows, a.label)
-    minutes = a.minutes or measured or design.MINUTES
+    minutes = a.minutes or measured_minutes or design.MINUTES
     if a.each:
         return _print_each(pilot, a.width, minutes)
-    mean = design.pilot_components(pilot)
-    pair = design.pilot_components(pilot, difference=True) if a.difference is not None else None
-    counted = f'; counted: "{label}"' if label else ""
-    print(f"{mean.n_ratings} ratings of a target by {mean.n_raters} raters of {mean.n_items} items{counted}")
-    print("variance: " + ", ".join(f"{k.replace('_', ' ')} {v:.0%}" for k, v in mean.shares().items()))
-    if lacks := design.pilot_lacks(mean):
-        return print(lacks)
+    of_mean = design.pilot_components(pilot)
+    of_pair = design.pilot_components(pilot, difference=True) if a.difference is not None else None
+    counted_text = f'; counted: "{label}"' if label else ""
+    print(
+        f"{of_mean.n_ratings} ratings of a target by {of_mean.n_raters} raters of {of_mean.n_items} items{counted_text}"
+    )
+    print("variance: " + ", ".join(f"{k.replace('_', ' ')} {v:.0%}" for k, v in of_mean.shares().items()))
+    if what_pilot_lacks := design.pilot_lacks(of_mean):
+        return print(what_pilot_lacks)
     designs = design.with_more(
-        design.panel_designs(mean, aim, pair=pair, minutes=minutes, max_raters=a.max_raters), pilot
+        design.panel_designs(of_mean, aim, pair=of_pair, minutes=minutes, max_raters=a.max_raters),
+        pilot,
     )
     if len(designs):
         print(designs.round(3).to_string(index=False))
         print("more: ratings still to be made, beside those of the pilot that the design can use")
     print(design.design_sentence(designs, aim, a.max_raters))
-    same = design.same_raters(mean, aim, mean.n_raters, pair=pair)
-    print(f"The same {mean.n_raters} raters: {f'{same} items each' if same else 'no number of items is enough'}.")
-    print(f"The width allows for what {mean.n_raters} raters of {mean.n_items} items leave open about other raters.")
+    n_items_each = design.same_raters(of_mean, aim, of_mean.n_raters, pair=of_pair)
+    print(
+        f"The same {of_mean.n_raters} raters: "
+        f"{f'{n_items_each} items each' if n_items_each else 'no number of items is enough'}."
+    )
+    print(
+        f"The width allows for what {of_mean.n_raters} raters of {of_mean.n_items} items leave open about other raters."
+    )
 
 # %% ../../nbs/tools/06_panel.ipynb #9fa82a79
 class _Known(NamedTuple):
@@ -156,24 +164,35 @@ def _label_value(text: str, place: str) -> float:
 
 def _from_table(path: str) -> _Known:
     table = read_table(Path(path).expanduser())
-    at = {c.strip().lower(): c for c in table.columns}
-    if gone := sorted({"people", "judge"} - set(at)):
-        actual = f"none named {', '.join(gone)} ({path})"
+    column_by_name = {c.strip().lower(): c for c in table.columns}
+    if missing_columns := sorted({"people", "judge"} - set(column_by_name)):
+        actual = f"none named {', '.join(missing_columns)} ({path})"
         refuse(f"plan --humans: the pilot must have columns people and judge; got {actual}")
-    numbers = lambda c: np.array([_label_value(cell_text(row, at[c]), place) for place, row in table.rows], float)
-    cases = [cell_text(row, at["case"]) if "case" in at else str(k) for k, (_, row) in enumerate(table.rows)]
-    y, f = numbers("people"), numbers("judge")
-    complete = ~np.isnan(y) & ~np.isnan(f)
-    share = bool(np.isin(y[complete], (0, 1)).all() and np.isin(f[complete], (0, 1)).all())
-    pilot = pilot_of(y[complete], f[complete], clusters=np.array(cases)[complete], share=share)
+    column_values = lambda c: np.array(
+        [_label_value(cell_text(row, column_by_name[c]), place) for place, row in table.rows], float
+    )
+    cases = [
+        cell_text(row, column_by_name["case"]) if "case" in column_by_name else str(k)
+        for k, (_, row) in enumerate(table.rows)
+    ]
+    y, f = column_values("people"), column_values("judge")
+    is_complete = ~np.isnan(y) & ~np.isnan(f)
+    is_share = bool(np.isin(y[is_complete], (0, 1)).all() and np.isin(f[is_complete], (0, 1)).all())
+    pilot = pilot_of(y[is_complete], f[is_complete], clusters=np.array(cases)[is_complete], share=is_share)
     return _Known(Path(path).name, pilot, int((~np.isnan(f)).sum()))
 
 # %% ../../nbs/tools/06_panel.ipynb #24d1c061
 def _recorded_labels(ratings: list[Rating]) -> list[Judgment]:
     "The labels of models that came with the corpus, as judgments."
-    fields = lambda r: {"item_id": r.item_id, "study": r.study, "model": r.target, "judge": r.rater, "label": r.label}
-    about: dict[str, Any] = {"kind": "label", "rubric": "recorded", "attempts": 0}
-    return [Judgment(**fields(r), **about) for r in ratings if r.by_model and r.label is not None]
+    fields_of_rating = lambda r: {
+        "item_id": r.item_id,
+        "study": r.study,
+        "model": r.target,
+        "judge": r.rater,
+        "label": r.label,
+    }
+    common_fields: dict[str, Any] = {"kind": "label", "rubric": "recorded", "attempts": 0}
+    return [Judgment(**fields_of_rating(r), **common_fields) for r in ratings if r.by_model and r.label is not None]
 
 
 def _from_run(results: Path, studies: list[str]) -> Iterator[_Known]:
@@ -187,15 +206,15 @@ def _from_run(results: Path, studies: list[str]) -> Iterator[_Known]:
         for kind in ("score", "label"):
             table = student_points(judgments, items, kind) if any(j.kind == kind for j in judgments) else pd.DataFrame()
             for judge, g in table.dropna(subset=["points"]).groupby("judge") if len(table) else []:
-                rated = rated_points(ratings, set(g["model"])).mean(axis=1).rename("people").reset_index()
-                merged = g.merge(rated, on=["item_id", "model"]).dropna(subset=["people"])
-                merged = merged[merged["people"] != 50] if kind == "label" else merged
-                if merged["cluster"].nunique() < fewest_clusters():
+                people_points = rated_points(ratings, set(g["model"])).mean(axis=1).rename("people").reset_index()
+                merged_points = g.merge(people_points, on=["item_id", "model"]).dropna(subset=["people"])
+                merged_points = merged_points[merged_points["people"] != 50] if kind == "label" else merged_points
+                if merged_points["cluster"].nunique() < fewest_clusters():
                     continue
-                y, f = merged["people"].to_numpy(), merged["points"].to_numpy()
+                y, f = merged_points["people"].to_numpy(), merged_points["points"].to_numpy()
                 if kind == "label":
                     y, f = (y > 50).astype(float), f / 100
-                pilot = pilot_of(y, f, clusters=merged["cluster"].to_numpy(), share=kind == "label")
+                pilot = pilot_of(y, f, clusters=merged_points["cluster"].to_numpy(), share=kind == "label")
                 yield _Known(f"{study}, judge {judge}", pilot, len(g))
 
 # %% ../../nbs/tools/06_panel.ipynb #66a163c8
@@ -203,21 +222,21 @@ _WORTH = 0.05  # narrower by less: no precision is bought
 
 
 def _sentence(row: Any) -> str:
-    n, worth = int(row.labels), int(row.worth)
+    n, n_worth = int(row.labels), int(row.worth)
     if row.narrower < _WORTH:
-        narrower = f"{n} labels: the interval becomes {max(0.0, row.narrower):.0%} narrower"
-        return f"{narrower}. The judge buys correction, not precision: hire for the width that people alone give."
-    return f"{n} labels beside the judge are worth {worth} of people alone: {row.saved:.0%} of the labels are saved."
+        narrower_text = f"{n} labels: the interval becomes {max(0.0, row.narrower):.0%} narrower"
+        return f"{narrower_text}. The judge buys correction, not precision: hire for the width that people alone give."
+    return f"{n} labels beside the judge are worth {n_worth} of people alone: {row.saved:.0%} of the labels are saved."
 
 
 def _pilot_lines(source: _Known, labels: list[int]) -> list[str]:
-    p, judged = source.pilot, source.judged
-    counted = f"{p.n} labels of {p.n_clusters} cases beside the judge's; " if p.n else ""
-    out = [f"{source.name}: {counted}correlation {p.correlation:.2f}; {judged} answers judged"]
-    table = certificate(p, judged, labels)
+    p, n_judged = source.pilot, source.judged
+    labels_text = f"{p.n} labels of {p.n_clusters} cases beside the judge's; " if p.n else ""
+    out = [f"{source.name}: {labels_text}correlation {p.correlation:.2f}; {n_judged} answers judged"]
+    table = certificate(p, n_judged, labels)
     if not len(table):
         sizes = ", ".join(map(str, labels))
-        return [*out, f"no number of labels among {sizes} is of six cases or more, and below {judged}"]
+        return [*out, f"no number of labels among {sizes} is of six cases or more, and below {n_judged}"]
     percentages = table.assign(
         **{c: (100 * table[c]).round().astype(int).astype(str) + "%" for c in ("narrower", "saved")}
     )
@@ -225,9 +244,9 @@ def _pilot_lines(source: _Known, labels: list[int]) -> list[str]:
     row = table.iloc[(table["labels"] - 100).abs().argmin()]
     out.append(_sentence(row))
     if p.n:
-        low = p.cautious()
-        sure = _sentence(certificate(low, judged, [int(row.labels)]).iloc[0])
-        out.append(f"With the pilot's correlation at its lower 80% limit, {low.correlation:.2f}: {sure}")
+        low_pilot = p.cautious()
+        low_sentence = _sentence(certificate(low_pilot, n_judged, [int(row.labels)]).iloc[0])
+        out.append(f"With the pilot's correlation at its lower 80% limit, {low_pilot.correlation:.2f}: {low_sentence}")
     return out
 
 # %% ../../nbs/tools/06_panel.ipynb #3844227c
@@ -281,8 +300,8 @@ def run_answers(study: str, models: list[str], results: str | Path = "results") 
     texts = place(results, "text/prepare", study)
     files = [texts / "items.parquet", texts / "recorded.parquet"]
     files += [place(results, "text/generate", study, m) / "responses.parquet" for m in models]
-    if gone := [f for f in files if not f.exists()]:
-        actual = f"no {gone[0]}; run `dvc repro generate`"
+    if missing_files := [f for f in files if not f.exists()]:
+        actual = f"no {missing_files[0]}; run `dvc repro generate`"
         refuse(f"run_answers: the answers to export must be there; got {actual}", error=FileNotFoundError)
     items = read_records(files[0], Item)
     return items, [*chain.from_iterable(read_records(f, Response) for f in files[1:])]
@@ -311,6 +330,6 @@ def named_answers(a: argparse.Namespace) -> tuple[dict, list[Item], list[Respons
     p = load_params(root() / a.params)
     if a.models is None:
         return p, *run_answers(a.study, p["run"]["models"], a.results)
-    came_with = {r.model for r in run_answers(a.study, [], a.results)[1]}
-    items, responses = run_answers(a.study, [m for m in a.models if m not in came_with], a.results)
+    models_with_answers = {r.model for r in run_answers(a.study, [], a.results)[1]}
+    items, responses = run_answers(a.study, [m for m in a.models if m not in models_with_answers], a.results)
     return p, items, [r for r in responses if r.model in a.models]

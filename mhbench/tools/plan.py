@@ -64,28 +64,34 @@ class _DryRun:
 
     def run(self, node: Node, study: str | None, model: str | None) -> None:
         "Run a stage, or link its results; count the requests that it would send."
-        values = stage_parameters(self.p, node.name, study, model)
-        models = _who_is_asked(values)
-        certain = not self.supposed & {(stage, study) for stage in node.reads}
-        if not models and certain and _link_results(node.name, study, model, values, self.folder):
+        stage_values = stage_parameters(self.p, node.name, study, model)
+        models = _who_is_asked(stage_values)
+        is_certain = not self.supposed & {(stage, study) for stage in node.reads}
+        if not models and is_certain and _link_results(node.name, study, model, stage_values, self.folder):
             return
-        if not certain and "replay" not in values:  # statistics of stand-ins decide no request
+        if not is_certain and "replay" not in stage_values:  # statistics of stand-ins decide no request
             self.supposed.add((node.name, study))
             return
-        if values.get("origin", "files") != "files":
+        if stage_values.get("origin", "files") != "files":
             rule = "be collected before the requests about it are counted"
             actual = f"none that fits the parameters (studies.{study}.collect)"
             refuse(
                 f"plan: the literature must {rule}; got {actual}; run `dvc repro collect@{study}`, which asks no model"
             )
         overrides: dict[str, Any] = {"results": str(self.folder)}
-        if "cache" in values:
-            overrides["cache"] = str(cache_file(values["cache"], root() / "results"))
-        if "near" in values and not certain:
+        if "cache" in stage_values:
+            overrides["cache"] = str(cache_file(stage_values["cache"], root() / "results"))
+        if "near" in stage_values and not is_certain:
             overrides["near"] = -1.0  # to a question that is not written yet, every passage counts as near
         self.recorder.calls.clear()
         run_stage(
-            node.name, study, model, params=self.params, overrides=overrides, in_process=True, dry="replay" in values
+            node.name,
+            study,
+            model,
+            params=self.params,
+            overrides=overrides,
+            in_process=True,
+            dry="replay" in stage_values,
         )
         for name in models:
             self.rows.append((node.name, study, name, *plan_of(name, self.recorder.calls)))
@@ -120,23 +126,23 @@ class PlannedRun(NamedTuple):
 
 def jobs_that_ask(p: dict, stages: dict[str, Node]) -> list[tuple[Node, str | None, str | None]]:
     "What asks somebody, what that rests on, and what prepares a study: of the notebooks of a run, in order."
-    counted, needed = [], set[tuple]()
+    counted_jobs, needed_stages = [], set[tuple]()
     for node, study, model in reversed(jobs(p["run"], stages)):
-        asks = "replay" in node.parameters and _who_is_asked(stage_parameters(p, node.name, study, model))
-        if asks or node.name == "prepare" or (node.name, study) in needed:
-            counted.append((node, study, model))
-            needed |= {(stage, study) for stage in before(stages, node.name)}
+        asks_models = "replay" in node.parameters and _who_is_asked(stage_parameters(p, node.name, study, model))
+        if asks_models or node.name == "prepare" or (node.name, study) in needed_stages:
+            counted_jobs.append((node, study, model))
+            needed_stages |= {(stage, study) for stage in before(stages, node.name)}
     return [
-        job for job in reversed(counted) if job[0].name != "finetune"
+        job for job in reversed(counted_jobs) if job[0].name != "finetune"
     ]  # what it trains answers with the first option
 
 
 def _with_what_is_left(message: str, folder: Path) -> str:
     "A failure, with the notebook that tells of it where it stays: the folder of the count is deleted."
-    for failed in folder.rglob("notebook.failed.ipynb"):
-        copy = private_file(root() / ".mhbench" / "plan.failed.ipynb")
-        shutil.copyfile(failed, copy)
-        message = message.replace(str(failed), os.path.relpath(copy))
+    for failed_notebook in folder.rglob("notebook.failed.ipynb"):
+        copied_notebook = private_file(root() / ".mhbench" / "plan.failed.ipynb")
+        shutil.copyfile(failed_notebook, copied_notebook)
+        message = message.replace(str(failed_notebook), os.path.relpath(copied_notebook))
     return message
 
 
@@ -152,14 +158,14 @@ def plan_run(params: str | Path = "params.yaml") -> PlannedRun:
     """
     p = load_params(root() / params)
     with tempfile.TemporaryDirectory(prefix="mhbench-plan-") as folder, Recorder() as recorder:
-        dry = _DryRun(p, params, Path(folder), recorder)
+        dry_run = _DryRun(p, params, Path(folder), recorder)
         for node, study, model in jobs_that_ask(p, graph()):
             try:
-                dry.run(node, study, model)
+                dry_run.run(node, study, model)
             except RuntimeError as e:
                 raise RuntimeError(_with_what_is_left(str(e), Path(folder))) from None
         cases = {study: _study_size(Path(folder), study) for study in p["run"]["studies"]}
-    return PlannedRun(pd.DataFrame(dry.rows, columns=PLAN_COLUMNS), cases)
+    return PlannedRun(pd.DataFrame(dry_run.rows, columns=PLAN_COLUMNS), cases)
 
 # %% ../../nbs/tools/01_plan.ipynb #643bb7ce
 _COLUMNS = {"requests": "requests", "cached": "cached", "to_ask": "to ask", "prompt_tokens": "prompt tokens"}
@@ -171,11 +177,11 @@ def requests_table(t: pd.DataFrame) -> str:  # PLAN_COLUMNS
     usd = pd.to_numeric(t["cost_usd"])
     prices = usd.map("{:.4f}".format).where(usd.notna(), "unknown")
     displayed = t.assign(cost_usd=prices).rename(columns=_COLUMNS)[["stage", "study", "model", *_COLUMNS.values()]]
-    total = {c: displayed[c].sum() for c in list(_COLUMNS.values())[:-1]}
-    money = f"{usd.sum():.4f}" if usd.notna().any() or not len(usd) else ""
-    money += (" and what is " if money else "") + "unknown" if usd.isna().any() else ""
-    total |= {"stage": "all", "study": "", "model": "", _COLUMNS["cost_usd"]: money}
-    return pd.concat([displayed, pd.DataFrame([total])]).to_string(index=False)
+    total_row = {c: displayed[c].sum() for c in list(_COLUMNS.values())[:-1]}
+    money_text = f"{usd.sum():.4f}" if usd.notna().any() or not len(usd) else ""
+    money_text += (" and what is " if money_text else "") + "unknown" if usd.isna().any() else ""
+    total_row |= {"stage": "all", "study": "", "model": "", _COLUMNS["cost_usd"]: money_text}
+    return pd.concat([displayed, pd.DataFrame([total_row])]).to_string(index=False)
 
 
 def plan_notes(t: pd.DataFrame, params: str) -> list[str]:  # of the same table
@@ -183,13 +189,13 @@ def plan_notes(t: pd.DataFrame, params: str) -> list[str]:  # of the same table
     out = []
     if n := t["again"].sum():
         names = ", ".join(t.loc[t["again"] > 0, "model"].unique())
-        sent = f"Up to {n} requests to {names} are sent twice, and count in the cost"
-        out.append(f"{sent}: what was learnt is tried again.")
+        sent_text = f"Up to {n} requests to {names} are sent twice, and count in the cost"
+        out.append(f"{sent_text}: what was learnt is tried again.")
     if n := t["unlimited"].sum():
         names = ", ".join(t.loc[t["unlimited"] > 0, "model"].unique())
         out.append(f"{n} of the requests to ask have no max_tokens, so that their answers are not in the bounds; ")
         out[-1] += f"set it in the sampling of {names}"
-    if unpriced := t.loc[pd.to_numeric(t["cost_usd"]).isna(), "model"].unique().tolist():
-        entry = f"enter it as models.{unpriced[0]}.price ({params})."
-        out.append(f"The price of {', '.join(unpriced)} is not known; {entry}")
+    if unpriced_models := t.loc[pd.to_numeric(t["cost_usd"]).isna(), "model"].unique().tolist():
+        entry = f"enter it as models.{unpriced_models[0]}.price ({params})."
+        out.append(f"The price of {', '.join(unpriced_models)} is not known; {entry}")
     return out

@@ -41,62 +41,65 @@ def _bar(row: Mapping[str, Any], chance: float | None) -> str:  # "......|......
     "An interval between 0 and 1 drawn to scale; blank without one, or if it exceeds that scale."
     if not 0 <= row["ci_low"] <= row["ci_high"] <= 1:
         return " " * (_WIDE + 1)
-    low, at, high = (round(row[c] * _WIDE) for c in ("ci_low", "estimate", "ci_high"))
-    drawn = list("." * low + "-" * (high - low + 1) + "." * (_WIDE - high))
+    low_position, estimate_position, high_position = (round(row[c] * _WIDE) for c in ("ci_low", "estimate", "ci_high"))
+    bar_characters = list("." * low_position + "-" * (high_position - low_position + 1) + "." * (_WIDE - high_position))
     if chance is not None:
-        drawn[round(chance * _WIDE)] = "|"
-    drawn[at] = "o"
-    return "".join(drawn)
+        bar_characters[round(chance * _WIDE)] = "|"
+    bar_characters[estimate_position] = "o"
+    return "".join(bar_characters)
 
 
 def _number_line(row: Mapping[str, Any], chance: float | None = None) -> str:
     "A main number in at most 100 characters: estimate, interval, both drawn, n, model, mode and measure."
-    bounded = pd.notna([row["ci_low"], row["ci_high"]]).all()
-    ends = f"[{number(row['ci_low'])}, {number(row['ci_high'])}]" if bounded else "no interval"
-    origin = "" if row.get("origin") in (None, "asked") or pd.isna(row.get("origin")) else f" ({row['origin']})"
-    unread = f", {int(row['n_unread'])} unread" if pd.notna(row["n_unread"]) and row["n_unread"] > 0 else ""
-    label = f"{row['model']}{origin}{unread}, {spaced(row['mode'])}: {spaced(row['measure'])}"
+    has_interval = pd.notna([row["ci_low"], row["ci_high"]]).all()
+    interval_text = f"[{number(row['ci_low'])}, {number(row['ci_high'])}]" if has_interval else "no interval"
+    origin_text = "" if row.get("origin") in (None, "asked") or pd.isna(row.get("origin")) else f" ({row['origin']})"
+    unread_text = f", {int(row['n_unread'])} unread" if pd.notna(row["n_unread"]) and row["n_unread"] > 0 else ""
+    label = f"{row['model']}{origin_text}{unread_text}, {spaced(row['mode'])}: {spaced(row['measure'])}"
     n = f"n {int(row['n'])}" if pd.notna(row["n"]) else ""
     chance_level = chance if row["stage"] == "score" and row["measure"] == "accuracy" else None
-    head = f"  {number(row['estimate']):>6} {ends:<16} {_bar(row, chance_level)} {n:<6} "
-    room = 100 - len(head)
-    if len(label) > room:  # measures differ in their last words, too
-        label = f"{label[: room - room // 3 - 3]}...{label[-(room // 3) :]}"
-    return head + label
+    line_head = f"  {number(row['estimate']):>6} {interval_text:<16} {_bar(row, chance_level)} {n:<6} "
+    n_left = 100 - len(line_head)
+    if len(label) > n_left:  # measures differ in their last words, too
+        label = f"{label[: n_left - n_left // 3 - 3]}...{label[-(n_left // 3) :]}"
+    return line_head + label
 
 
 def brief(main: pd.DataFrame, lines: int = 34, chance: Mapping[str, float] | None = None) -> list[str]:
     """The main numbers in at most so many lines, divided among the studies, each drawn to scale with the chance level
     marked.
     """
-    out: list[str] = []
+    brief_lines: list[str] = []
     studies = list(dict.fromkeys(main["study"]))
-    order = main.sort_values("origin", key=lambda origin: origin == "simulated", kind="stable")
+    ordered_numbers = main.sort_values("origin", key=lambda origin: origin == "simulated", kind="stable")
     for k, study in enumerate(studies):
-        rows = order[order["study"] == study].to_dict("records")
-        room = max(1, (lines - len(out)) // (len(studies) - k) - 1)
-        shortened = f", the first {room} of {len(rows)} main numbers" if len(rows) > room else ""
-        out += [f"{study}{shortened}", *(_number_line(r, (chance or {}).get(study)) for r in rows[:room])]
-    return out
+        rows = ordered_numbers[ordered_numbers["study"] == study].to_dict("records")
+        n_shown = max(1, (lines - len(brief_lines)) // (len(studies) - k) - 1)
+        shortened_text = f", the first {n_shown} of {len(rows)} main numbers" if len(rows) > n_shown else ""
+        brief_lines += [
+            f"{study}{shortened_text}",
+            *(_number_line(r, (chance or {}).get(study)) for r in rows[:n_shown]),
+        ]
+    return brief_lines
 
 # %% ../../nbs/tools/11_summary.ipynb #5a11a009
 def _of(main: pd.DataFrame, column: str, name: str | None) -> pd.DataFrame:
     "The main numbers of one study or stage; None: of all."
     values = list(dict.fromkeys(main[column]))
     if name is not None and name not in values:
-        near = get_close_matches(name, values, n=1)
-        remedy = f"did you mean {near[0]}?" if near else "`mhbench summary --csv` prints all"
+        close_matches = get_close_matches(name, values, n=1)
+        remedy = f"did you mean {close_matches[0]}?" if close_matches else "`mhbench summary --csv` prints all"
         refuse(f"summary: --{column} must be one of {', '.join(values)}; got {name!r}; {remedy}")
     return main if name is None else main[main[column] == name]
 
 
 def _chance(results: Path) -> dict[str, float]:
     "The accuracy of guessing, for each study that has one."
-    out: dict[str, float] = {}
+    chance_by_study: dict[str, float] = {}
     for file in (results / "score").glob("*/contents.json"):
         lines = json.loads(file.read_text(encoding="utf-8")).get("lines", {})
-        out |= {file.parent.name: at for name, at in lines.items() if name.startswith("chance")}
-    return out
+        chance_by_study |= {file.parent.name: at for name, at in lines.items() if name.startswith("chance")}
+    return chance_by_study
 
 # %% ../../nbs/tools/11_summary.ipynb #5a11a00c
 @subcommand(
@@ -115,62 +118,74 @@ def print_summary(a: Any) -> None:
     Raises: FileNotFoundError if there is no report; ValueError for a study or stage without a main number.
     """
     top = root()
-    folder = top / "results" / "report"
+    report_folder = top / "results" / "report"
     parts = manifest(top)
-    if not shown_parts(parts) and not (folder / f"{file_stem(*KEY_RESULTS)}.csv").exists():
+    if not shown_parts(parts) and not (report_folder / f"{file_stem(*KEY_RESULTS)}.csv").exists():
         rule = "results/report must hold the report's tables; got none; run `dvc repro`"
         refuse(f"summary: {rule}", error=FileNotFoundError)
-    main = _fresh_headline(top / "results", parts)
-    chosen = _of(_of(main, "study", a.study), "stage", a.stage)
+    main_numbers = _fresh_headline(top / "results", parts)
+    chosen_numbers = _of(_of(main_numbers, "study", a.study), "stage", a.stage)
     if a.csv:
-        return print(csv_text(chosen), end="")
-    fresh = parts[-1].state == "fresh"
-    accuracies = sorted(folder.glob("*-score-accuracy*.csv"))
-    for file in [*folder.glob(f"{file_stem(*KEY_RESULTS)}.csv"), *accuracies] if a.everything and fresh else []:
+        return print(csv_text(chosen_numbers), end="")
+    is_fresh = parts[-1].state == "fresh"
+    accuracy_files = sorted(report_folder.glob("*-score-accuracy*.csv"))
+    for file in (
+        [*report_folder.glob(f"{file_stem(*KEY_RESULTS)}.csv"), *accuracy_files] if a.everything and is_fresh else []
+    ):
         print(f"\n# {file.stem}\n\n{markdown_table(readable(pd.read_csv(file)))}", end="")
     if not a.everything:
-        lines = 30 if len(chosen) == len(main) else 2 * len(chosen)
-        bold = "\033[1m{}\033[0m" if sys.stdout.isatty() else "{}"  # names of studies, on a terminal
-        for line in brief(chosen, lines, _chance(top / "results")):
-            print(line if line.startswith(" ") else bold.format(line))
+        lines = 30 if len(chosen_numbers) == len(main_numbers) else 2 * len(chosen_numbers)
+        name_format = "\033[1m{}\033[0m" if sys.stdout.isatty() else "{}"  # names of studies, on a terminal
+        for line in brief(chosen_numbers, lines, _chance(top / "results")):
+            print(line if line.startswith(" ") else name_format.format(line))
         print("\ndrawn from 0 to 1: o the estimate, - its 95% interval, | the accuracy of guessing")
         print("`mhbench summary --study NAME` prints all of a study, `--all` everything, `--csv` for a program")
     run = selected_run(top)
     print("", *_how_it_went(top / "results", run, parts), sep="\n")
-    if fresh:
-        print(f"{len(list(folder.glob('*.csv')))} tables as CSV in results/report/")
-    good = shown_parts(parts)
-    n_figures = sum(len(list((top / "figures" / stage / study).glob("*.png"))) for stage, study in good)
-    page = "results/report.html" if fresh else f"none ({parts[-1].cause}): `dvc repro`"
-    print(f"{n_figures} figures in figures/ (PNG and SVG); everything on one page: {page}")
+    if is_fresh:
+        print(f"{len(list(report_folder.glob('*.csv')))} tables as CSV in results/report/")
+    shown_stages = shown_parts(parts)
+    n_figures = sum(len(list((top / "figures" / stage / study).glob("*.png"))) for stage, study in shown_stages)
+    page_text = "results/report.html" if is_fresh else f"none ({parts[-1].cause}): `dvc repro`"
+    print(f"{n_figures} figures in figures/ (PNG and SVG); everything on one page: {page_text}")
 
 # %% ../../nbs/tools/11_summary.ipynb #5a11a00d
 def _fresh_headline(results: Path, parts: Sequence[RunPart]) -> pd.DataFrame:
     "The main numbers of what is fresh in the selection: from the report if that is, else from what the stages left."
-    good = shown_parts(parts)
+    fresh_pairs = shown_parts(parts)
     file = results / "report" / f"{file_stem(*KEY_RESULTS)}.csv"
     if parts[-1].state != "fresh" or not file.exists():  # a report without a result has no such table
-        left = [pd.DataFrame(columns=["study", "stage", "measure", "model", "mode", "n", "n_unread", "origin"])]
-        for stage, study in good:
+        headline_tables = [
+            pd.DataFrame(columns=["study", "stage", "measure", "model", "mode", "n", "n_unread", "origin"])
+        ]
+        for stage, study in fresh_pairs:
             file_of_stage = results / stage / study / "headline.parquet"
-            left += [pd.read_parquet(file_of_stage).assign(study=study, stage=stage)] if file_of_stage.exists() else []
-        main = pd.concat([t for t in left[1:] if len(t)] or left, ignore_index=True).drop(
+            headline_tables += (
+                [pd.read_parquet(file_of_stage).assign(study=study, stage=stage)] if file_of_stage.exists() else []
+            )
+        main_numbers = pd.concat([t for t in headline_tables[1:] if len(t)] or headline_tables, ignore_index=True).drop(
             columns="n_clusters", errors="ignore"
         )
-        return main[["study", "stage", *(c for c in main if c not in ("study", "stage"))]]
-    main = pd.read_csv(file, keep_default_na=False, na_values=[""])
-    return main[pd.Series([pair in good for pair in zip(main["stage"], main["study"])], main.index, dtype=bool)]
+        return main_numbers[["study", "stage", *(c for c in main_numbers if c not in ("study", "stage"))]]
+    main_numbers = pd.read_csv(file, keep_default_na=False, na_values=[""])
+    return main_numbers[
+        pd.Series(
+            [pair in fresh_pairs for pair in zip(main_numbers["stage"], main_numbers["study"])],
+            main_numbers.index,
+            dtype=bool,
+        )
+    ]
 
 
 def _rating_lines(results: Path, studies: Sequence[str]) -> list[str]:
     "Who rated how much, a line a study with ratings."
-    out = []
+    lines = []
     for study in studies:
         file = results / "metrics" / "prepare" / f"{study}.json"
         metrics = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-        counts = ", ".join(ratings_in_words(metrics))
-        out += [f"rated: {study}, {counts} of {metrics['n_items']} questions"] if counts else []
-    return out
+        counts_text = ", ".join(ratings_in_words(metrics))
+        lines += [f"rated: {study}, {counts_text} of {metrics['n_items']} questions"] if counts_text else []
+    return lines
 
 
 _ROOM = 8  # lines for what failed
