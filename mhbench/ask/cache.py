@@ -291,7 +291,9 @@ class Cache(AnswerFile):
 
     def _keys_asked_by_others(self, keys: Sequence[str], owner: str) -> set[str]:
         "The keys that another living run is asking."
-        mark_rows = [r for r in self._select_rows("SELECT key, owner FROM asking WHERE key IN ({})", keys) if r[1] != owner]
+        mark_rows = [
+            r for r in self._select_rows("SELECT key, owner FROM asking WHERE key IN ({})", keys) if r[1] != owner
+        ]
         living_owners = set(filter(self._runs.lives, {owner_of_mark for _, owner_of_mark in mark_rows}))
         return {key.hex() for key, owner_of_mark in mark_rows if owner_of_mark in living_owners}
 

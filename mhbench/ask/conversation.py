@@ -181,7 +181,9 @@ def _models_by_name(speakers: Iterable[Speaker]) -> dict[str, Speaker]:
     return out
 
 
-async def _hold_conversations(conversations: Sequence[_Conversation], askings: dict[str, Asking]) -> BaseException | None:
+async def _hold_conversations(
+    conversations: Sequence[_Conversation], askings: dict[str, Asking]
+) -> BaseException | None:
     "Hold all conversations; what ended the run before they were through."
     n_open = len(conversations)
 

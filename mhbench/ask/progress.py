@@ -88,7 +88,9 @@ class Progress:
 
     def state(self, now: float) -> dict:
         "The numbers for another process: of this run and, under `so_far`, of all runs of this process."
-        state_values = {k: getattr(self, k) for k in ("label", "total", "done", "failed", "declined", "cached", "tokens")}
+        state_values = {
+            k: getattr(self, k) for k in ("label", "total", "done", "failed", "declined", "cached", "tokens")
+        }
         usd = None if self.unpriced else self.usd
         state_values |= {"usd": usd, "seconds": now - self.began, "left": self.left(now), "line": self.line(now)}
         return state_values | {"so_far": self.so_far()}

@@ -110,7 +110,9 @@ def rubric(name: str, dir: str | Path | None = None, *, language: str | None = N
     prompt_texts: Any = {k: filled_entries[k] for k in ("system", "user", "part", "answer_line") if k in filled_entries}
     table_entries: Any = {k: dict(filled_entries.get(k, {})) for k in ("anchors", "labels", "axes", "extra", "shown")}
     list_entries: Any = {k: tuple(filled_entries.get(k, ())) for k in ("criteria", "examples")}
-    return Rubric(name, kind, tuple(files), prompt_texts, **table_entries, **list_entries, target=d.get("target", "response"))
+    return Rubric(
+        name, kind, tuple(files), prompt_texts, **table_entries, **list_entries, target=d.get("target", "response")
+    )
 
 # %% ../../nbs/ask/02_rubrics.ipynb #6805f77a
 def rubrics(dir: str | Path | None = None) -> list[str]:
