@@ -12,9 +12,9 @@ import pytest
 from annotate.conftest import axe, chromium, no_script  # noqa: F401 (the browser of the annotation page)
 
 from mhbench.records.schema import Item, Response, write_records
-from mhbench.report.findings import Front, _of_requests
+from mhbench.report.findings import Front, _request_failures
 from mhbench.report.items import ROW_COLUMNS, Answers, answers_of
-from mhbench.report.page import ReportTable, Section, _lean, _reference_lines, html_report
+from mhbench.report.page import ReportTable, Section, _reference_lines, _shrink_svg, html_report
 from mhbench.report.tables import QUESTIONS, Prose, csv_text, doubts, in_a_sentence, without
 from mhbench.stats.differences import mean_difference
 from mhbench.stats.tests import sign_flip_test
@@ -223,7 +223,7 @@ def test_a_figure_on_the_page_has_its_words_and_its_places():
         ' <g id="a">\n  <path d="M 1.234567 2.5 \nL 3 4.999"/>\n'
         ' <use x="7.123456" y="8" transform="scale(0.015625)"/><text>n = 1.2345, <tspan>a  b</tspan></text></g></svg>'
     )
-    assert _lean(svg) == (
+    assert _shrink_svg(svg) == (
         '<svg viewBox="0 0 9 9"><g><path d="M1.23 2.5L3 4.99"/>'
         '<use x="7.12" y="8" transform="scale(0.015625)"/><text>n = 1.2345, <tspan>a  b</tspan></text></g></svg>'
     )
@@ -434,6 +434,6 @@ def test_the_name_of_a_line_turns_to_the_middle_near_the_ends():
 
 def test_requests_that_failed_are_counted_by_model_in_the_order_of_the_table():
     counts = pd.DataFrame({"model": ["b", "a", "b", "c"], "failed": [1, 2, 3, 0], "n": [10, 10, 10, 10]})
-    rows = {what: (k, n, who) for _, what, k, n, who in _of_requests(counts, "s")}
+    rows = {what: (k, n, who) for _, what, k, n, who in _request_failures(counts, "s")}
     assert (6, 40, "b 4, a 2") in rows.values() and len(rows) == 4
     assert list(rows.values()).count((0, 0, "")) == 3, "columns that are not there count nothing"

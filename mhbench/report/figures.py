@@ -32,19 +32,23 @@ MOST_NAMES = 3  # of a clause; more are counted
 
 def spoken_of(table: pd.DataFrame, of: str) -> pd.DataFrame:
     "The rows that a figure shows, the highest first; simulated models only if there is no other row."
-    rows = enough(table).sort_values("estimate", ascending=False, kind="stable")
-    asked_rows = rows[[not simulated(x) for x in rows[of]]]
-    return asked_rows if len(asked_rows) else rows
+    drawable_rows = enough(table).sort_values("estimate", ascending=False, kind="stable")
+    asked_rows = drawable_rows[[not simulated(x) for x in drawable_rows[of]]]
+    return asked_rows if len(asked_rows) else drawable_rows
 
 
 def names_in_words(names: Iterable[object], of_all: int = 0) -> str:
     "Up to three names in a sentence, otherwise how many of how many."
-    several = list(dict.fromkeys(map(name_of, names)))
-    mark = "; " if any("," in x for x in several) else ", "
-    if len(several) > MOST_NAMES:
-        share = f"{len(several)} of {of_all}" if of_all > len(several) else f"all {len(several)}"
-        return f"{share if of_all else len(several)} models"
-    return " and ".join(filter(None, [mark.join(several[:-1]), several[-1]])) if several else ""
+    distinct_names = list(dict.fromkeys(map(name_of, names)))
+    separator = "; " if any("," in x for x in distinct_names) else ", "
+    if len(distinct_names) > MOST_NAMES:
+        share_text = (
+            f"{len(distinct_names)} of {of_all}" if of_all > len(distinct_names) else f"all {len(distinct_names)}"
+        )
+        return f"{share_text if of_all else len(distinct_names)} models"
+    return (
+        " and ".join(filter(None, [separator.join(distinct_names[:-1]), distinct_names[-1]])) if distinct_names else ""
+    )
 
 
 def value(x: float, digits: int = 2) -> str:
@@ -53,40 +57,50 @@ def value(x: float, digits: int = 2) -> str:
 # %% ../../nbs/report/04_figures.ipynb #48ff1f03
 def best_of(table: pd.DataFrame, marks: Mapping[str, float], *, of: str = "model", adjective: str = "") -> str:
     "Who has the highest estimate, and where its interval for all rows at once lies; or, without marks, the lowest too."
-    shown = spoken_of(table, of)
-    if not len(shown):
+    shown_rows = spoken_of(table, of)
+    if not len(shown_rows):
         return ""
     if marks:
-        bounded = shown.dropna(subset=["ci_low", "ci_high"])
-        wider = for_all(bounded, len(shown) - len(bounded))
-        shown = shown.assign(ci_low=wider["ci_low"], ci_high=wider["ci_high"])
-    rows = shown.to_dict("records")
-    best, last = rows[0], rows[-1]
-    alone, has_simulated = len(rows) == 1, len(rows) < len(enough(table))
-    leads = f"is {adjective}" if adjective else "leads"  # which no interval of its own shows to be better
-    verb = leads if has_simulated or not alone else "scores"
-    first = f"{name_of(best[of])} {'(asked) ' if has_simulated else ''}{verb} "
-    first += value(best["estimate"]) if verb == "scores" else f"({value(best['estimate'])})"
+        rows_with_interval = shown_rows.dropna(subset=["ci_low", "ci_high"])
+        shared_intervals = for_all(rows_with_interval, len(shown_rows) - len(rows_with_interval))
+        shown_rows = shown_rows.assign(ci_low=shared_intervals["ci_low"], ci_high=shared_intervals["ci_high"])
+    row_records = shown_rows.to_dict("records")
+    best_row, last_row = row_records[0], row_records[-1]
+    is_alone, has_simulated = len(row_records) == 1, len(row_records) < len(enough(table))
+    leading_verb = f"is {adjective}" if adjective else "leads"  # which no interval of its own shows to be better
+    verb = leading_verb if has_simulated or not is_alone else "scores"
+    first_clause = f"{name_of(best_row[of])} {'(asked) ' if has_simulated else ''}{verb} "
+    first_clause += value(best_row["estimate"]) if verb == "scores" else f"({value(best_row['estimate'])})"
     if not marks:
-        return first if alone else f"{first}, {name_of(last[of])} lowest ({value(last['estimate'])})"
-    lines = {"chance" if label.startswith("chance") else spaced(label): at for label, at in marks.items()}
-    return f"{first}: {standing(best['estimate'], best['ci_low'], best['ci_high'], lines)}"
+        return (
+            first_clause
+            if is_alone
+            else f"{first_clause}, {name_of(last_row[of])} lowest ({value(last_row['estimate'])})"
+        )
+    reference_lines = {"chance" if label.startswith("chance") else spaced(label): at for label, at in marks.items()}
+    return f"{first_clause}: {standing(best_row['estimate'], best_row['ci_low'], best_row['ci_high'], reference_lines)}"
 
 # %% ../../nbs/report/04_figures.ipynb #d13cfab9
 def ends_of(table: pd.DataFrame, of: str, most: str, least: str, digits: int = 2) -> str:
     "The highest and the lowest row, each with what it is and its estimate: `r6 is strictest (9.4), r3 mildest (0.1)`."
-    rows = enough(table).sort_values("estimate", ascending=False, kind="stable")
-    if not len(rows):
+    ordered_rows = enough(table).sort_values("estimate", ascending=False, kind="stable")
+    if not len(ordered_rows):
         return ""
-    high, low = (f"({value(x, digits)})" for x in (rows["estimate"].iloc[0], rows["estimate"].iloc[-1]))
-    first = f"{name_of(rows[of].iloc[0])} {most} {high}"
-    return first if len(rows) == 1 else f"{first}, {name_of(rows[of].iloc[-1])} {least} {low}"
+    highest_text, lowest_text = (
+        f"({value(x, digits)})" for x in (ordered_rows["estimate"].iloc[0], ordered_rows["estimate"].iloc[-1])
+    )
+    first_clause = f"{name_of(ordered_rows[of].iloc[0])} {most} {highest_text}"
+    return (
+        first_clause
+        if len(ordered_rows) == 1
+        else f"{first_clause}, {name_of(ordered_rows[of].iloc[-1])} {least} {lowest_text}"
+    )
 
 
 def number_above(table: pd.DataFrame, at: float) -> tuple[int, int]:  # and of how many
     "How many of the rows with an interval are shown to be above a value."
-    rows = enough(table).dropna(subset=["ci_low", "ci_high"])
-    return int((rows["ci_low"] > at).sum()), len(rows)
+    rows_with_interval = enough(table).dropna(subset=["ci_low", "ci_high"])
+    return int((rows_with_interval["ci_low"] > at).sum()), len(rows_with_interval)
 
 # %% ../../nbs/report/04_figures.ipynb #84f40dca
 def reliability_diagram(
@@ -100,17 +114,17 @@ def reliability_diagram(
         return None
     table = rounded.sort_values("confidence", ascending=False)
     if not {"ci_low", "ci_high"} <= set(table):
-        ends = np.array([count_limits(a * n, int(n))[:2] for a, n in zip(table["accuracy"], table["n"])])
-        table = table.assign(ci_low=ends[:, 0], ci_high=ends[:, 1])
+        count_intervals = np.array([count_limits(a * n, int(n))[:2] for a, n in zip(table["accuracy"], table["n"])])
+        table = table.assign(ci_low=count_intervals[:, 0], ci_high=count_intervals[:, 1])
     n_overconfident = int((table["ci_high"] < table["confidence"]).sum())
-    rows = []
-    for model, bins in table.groupby("model", sort=False):
-        rows.append(ChartRow(name_of(model)))
-        for r in bins.itertuples():
+    chart_rows = []
+    for model, model_bins in table.groupby("model", sort=False):
+        chart_rows.append(ChartRow(name_of(model)))
+        for r in model_bins.itertuples():
             mark = Mark(r.accuracy, r.ci_low, r.ci_high, look_of(model), tick=r.confidence)
-            rows.append(ChartRow(f"confidence {r.confidence:.2f}", [mark], f"n = {int(r.n)}"))
+            chart_rows.append(ChartRow(f"confidence {r.confidence:.2f}", [mark], f"n = {int(r.n)}"))
     return chart(
-        rows,
+        chart_rows,
         title=f"In {n_overconfident} of {len(table)} bins of confidence, models are overconfident",
         key="Upright line: mean confidence of the bin. Lines: 95% confidence intervals.",
         xlabel="accuracy",
@@ -120,8 +134,8 @@ def reliability_diagram(
 # %% ../../nbs/report/04_figures.ipynb #a9a3b6a8
 def counts(numbers: dict[str, float], *, title: str, key: str = "", xlabel: str = "") -> Figure:  # in their order
     "Counts as bars from 0."
-    rows = [ChartRow(name, [Mark(n, 0, n, PLAIN)]) for name, n in numbers.items()]
-    return chart(rows, title=title, key=key, xlabel=xlabel, brief=True, digits=0, limits=(0, np.inf))
+    bar_rows = [ChartRow(name, [Mark(n, 0, n, PLAIN)]) for name, n in numbers.items()]
+    return chart(bar_rows, title=title, key=key, xlabel=xlabel, brief=True, digits=0, limits=(0, np.inf))
 
 
 def sliders(page: pd.DataFrame, description: str = "") -> Figure | None:  # None where the table has no row
@@ -132,14 +146,17 @@ def sliders(page: pd.DataFrame, description: str = "") -> Figure | None:  # None
     rounded = drawable("sliders", page, ["place", "option", "slider"])
     if rounded is None:
         return None
-    rows = rounded.sort_values("place")
-    highest, lowest = (
-        sorted(rows.loc[rows["slider"] == end, "option"]) for end in (rows["slider"].max(), rows["slider"].min())
+    rows_by_place = rounded.sort_values("place")
+    highest_options, lowest_options = (
+        sorted(rows_by_place.loc[rows_by_place["slider"] == slider_end, "option"])
+        for slider_end in (rows_by_place["slider"].max(), rows_by_place["slider"].min())
     )
-    first, last = (f"{'options' if len(x) > 1 else 'option'} {names_in_words(x)}" for x in (highest, lowest))
+    highest_text, lowest_text = (
+        f"{'options' if len(x) > 1 else 'option'} {names_in_words(x)}" for x in (highest_options, lowest_options)
+    )
     return counts(
-        {f"place {r.place}: option {r.option}": r.slider for r in rows.itertuples()},
-        title=f"One rater put {first} highest ({rows['slider'].max():g}) and {last} lowest ({rows['slider'].min():g})",
+        {f"place {r.place}: option {r.option}": r.slider for r in rows_by_place.itertuples()},
+        title=f"One rater put {highest_text} highest ({rows_by_place['slider'].max():g}) and {lowest_text} lowest ({rows_by_place['slider'].min():g})",
         key=f"One page, places from the top. {description}".strip(),
         xlabel="slider, 0 to 100",
     )
@@ -152,25 +169,27 @@ def leader_differences(
     rounded = drawable("leader_differences", table, ["model", "n", "n_clusters", "estimate", "ci_low", "ci_high"])
     if rounded is None or len(rounded := rounded.dropna(subset=["ci_low"])) < 3:
         return None
-    rows = rounded.sort_values("estimate")
-    open_ = rows.loc[rows["ci_low"] <= 0, "model"]
+    ordered_rows = rounded.sort_values("estimate")
+    undecided_models = ordered_rows.loc[ordered_rows["ci_low"] <= 0, "model"]
     chart_rows = []
-    for r in rows.itertuples():
+    for r in ordered_rows.itertuples():
         is_shown = r.ci_low > 0
         look = GENERAL_LOOK if is_shown else PLAIN
         mark = Mark(100 * r.estimate, 100 * r.ci_low, 100 * r.ci_high, look, hollow=not is_shown)
         chart_rows.append(ChartRow(name_of(r.model), [mark]))
-    title = f"{name_of(leader)} is more accurate than {len(rows) - len(open_)} of {len(rows)} models"
-    if len(open_) == len(rows):
-        title = f"{name_of(leader)} is not shown to be more accurate than any of {len(rows)} models"
-    elif len(open_):
-        title += f"; against {name_of(open_.iloc[0]) if len(open_) == 1 else len(open_)} no difference is shown"
-    few, many = int(rows["n"].min()), int(rows["n"].max())
-    cases = f" from {rows['n_clusters'].max():.0f} cases" if rows["n_clusters"].max() < many else ""
+    title = f"{name_of(leader)} is more accurate than {len(ordered_rows) - len(undecided_models)} of {len(ordered_rows)} models"
+    if len(undecided_models) == len(ordered_rows):
+        title = f"{name_of(leader)} is not shown to be more accurate than any of {len(ordered_rows)} models"
+    elif len(undecided_models):
+        title += f"; against {name_of(undecided_models.iloc[0]) if len(undecided_models) == 1 else len(undecided_models)} no difference is shown"
+    fewest_n, largest_n = int(ordered_rows["n"].min()), int(ordered_rows["n"].max())
+    cases_text = (
+        f" from {ordered_rows['n_clusters'].max():.0f} cases" if ordered_rows["n_clusters"].max() < largest_n else ""
+    )
     return chart(
         chart_rows,
         title=title,
-        key=f"The same {f'{few} to ' * (few < many)}{many} questions{cases}. Lines: 95% intervals that hold for all "
+        key=f"The same {f'{fewest_n} to ' * (fewest_n < largest_n)}{largest_n} questions{cases_text}. Lines: 95% intervals that hold for all "
         "pairs of models at once (max-t). Hollow: the interval contains 0.",
         xlabel=f"percentage points by which {name_of(leader)} is more accurate",
         refs={"no difference": 0},
@@ -182,16 +201,18 @@ def averages_by_release(table: pd.DataFrame) -> Figure | None:  # None where few
     "Averages, the newest model first: model, estimate, ci_low, ci_high, released, parameters (billions)."
     if len(table) < 2:
         return None
-    rows = []
+    chart_rows = []
     for r in table.sort_values(["released", "model"], ascending=[False, True]).itertuples():
-        size = f", {r.parameters:g}B" if pd.notna(r.parameters) else ""
+        size_text = f", {r.parameters:g}B" if pd.notna(r.parameters) else ""
         look = look_of(r.model)
         mark = Mark(r.estimate, r.ci_low, r.ci_high, GENERAL_LOOK if look == PLAIN else look)
-        rows.append(ChartRow(name_of(r.model), [mark], f"{r.released}{size}"))
-    best = table.loc[table["estimate"].idxmax()]
-    title = f"{name_of(best['model'])}, released {best['released']}, has the highest average ({best['estimate']:.1f})"
-    key = "The newest first, with parameters where they are known."
-    bare = table[table["ci_low"].isna()]
-    key += " Lines: 95% confidence intervals." * (len(bare) < len(table))
-    key += f" No interval: {'; or '.join(without(bare).unique())}." * (len(bare) > 0)
-    return chart(rows, title=title, key=key, xlabel="average, points: higher is better", digits=1)
+        chart_rows.append(ChartRow(name_of(r.model), [mark], f"{r.released}{size_text}"))
+    best_row = table.loc[table["estimate"].idxmax()]
+    title = f"{name_of(best_row['model'])}, released {best_row['released']}, has the highest average ({best_row['estimate']:.1f})"
+    key_text = "The newest first, with parameters where they are known."
+    rows_without_interval = table[table["ci_low"].isna()]
+    key_text += " Lines: 95% confidence intervals." * (len(rows_without_interval) < len(table))
+    key_text += f" No interval: {'; or '.join(without(rows_without_interval).unique())}." * (
+        len(rows_without_interval) > 0
+    )
+    return chart(chart_rows, title=title, key=key_text, xlabel="average, points: higher is better", digits=1)

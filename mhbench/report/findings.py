@@ -43,42 +43,42 @@ Parts = Sequence[tuple[str, str]]  # (stage, study) of a run
 _UNKNOWN = "unknown"  # an origin that a row does not state
 
 
-def _json_or_empty(file: Path) -> dict:
+def _read_json_or_empty(file: Path) -> dict:
     return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
 
 
-def _stage_metrics(results: str | Path, stage: str, study: str) -> dict:
-    return _json_or_empty(Path(results, "metrics", stage, f"{study}.json"))
+def _read_stage_metrics(results: str | Path, stage: str, study: str) -> dict:
+    return _read_json_or_empty(Path(results, "metrics", stage, f"{study}.json"))
 
 
-def _metrics_of_ratings(results: str | Path, study: str) -> dict:
+def _read_rating_metrics(results: str | Path, study: str) -> dict:
     "How many ratings a study has: with its questions, or as a release by themselves."
-    return _stage_metrics(results, "prepare", study) or _stage_metrics(results, "ratings", study)
+    return _read_stage_metrics(results, "prepare", study) or _read_stage_metrics(results, "ratings", study)
 
 
-def _stage_contents(results: str | Path, stage: str, study: str) -> dict:
-    return _json_or_empty(Path(results, stage, study, "contents.json"))
+def _read_stage_contents(results: str | Path, stage: str, study: str) -> dict:
+    return _read_json_or_empty(Path(results, stage, study, "contents.json"))
 
 
-def _stage_table(results: str | Path, stage: str, study: str, name: str) -> pd.DataFrame:
+def _read_stage_table(results: str | Path, stage: str, study: str, name: str) -> pd.DataFrame:
     file = Path(results, stage, study, f"{name}.parquet")
     return pd.read_parquet(file) if file.exists() else pd.DataFrame()
 
 
 def first_screen(results: str | Path, stage: str, study: str) -> dict[str, str]:  # measure, said; or nothing
     "The measure that a stage declares to be its study's main one, and a sentence on it."
-    return _stage_contents(results, stage, study).get("first") or {}
+    return _read_stage_contents(results, stage, study).get("first") or {}
 
 
 def where_from(scores: pd.DataFrame) -> pd.DataFrame:  # model, origin, items
-    """Every origin of each model's answers, with the number of items; a table without the column `origin` is of answers
+    """Every origin of each model's answers, with the number of items; a table without the column `origin_of_row` is of answers
     that were all asked for, and a row without one is of unknown origin.
     """
     if not len(scores):
         return pd.DataFrame(columns=["model", "origin", "items"])
-    origin = scores["origin"].fillna(_UNKNOWN) if "origin" in scores else "asked"
-    by_origin = scores.assign(origin=origin).groupby(["model", "origin"], sort=False)
-    return by_origin["item_id"].nunique().rename("items").reset_index()
+    origin_of_row = scores["origin"].fillna(_UNKNOWN) if "origin" in scores else "asked"
+    groups_by_origin = scores.assign(origin=origin_of_row).groupby(["model", "origin"], sort=False)
+    return groups_by_origin["item_id"].nunique().rename("items").reset_index()
 
 # %% ../../nbs/report/05_findings.ipynb #bb4bd964
 _WHOM = {"asked": "asked of", "recorded": "recorded answers of", "simulated": "simulated answers of"}
@@ -89,16 +89,18 @@ def asked(results: str | Path, studies: Sequence[str]) -> pd.DataFrame:  # study
     "One row for each study: how many questions, who answered them, how many ratings by people."
     rows = []
     for study in studies:
-        metrics = _stage_metrics(results, "prepare", study)
-        n = {x: metrics.get(f"n_{x}", pd.NA) for x in ("items", "ratings", "simulated", "by_models", "set_aside")}
-        row = {"study": study, "items": n["items"]}
-        origins = where_from(_stage_table(results, "score", study, "scores"))
-        for origin, head in (_WHOM | _WHOM_ELSE).items():
+        metrics = _read_stage_metrics(results, "prepare", study)
+        n_by_kind = {
+            x: metrics.get(f"n_{x}", pd.NA) for x in ("items", "ratings", "simulated", "by_models", "set_aside")
+        }
+        row = {"study": study, "items": n_by_kind["items"]}
+        origins = where_from(_read_stage_table(results, "score", study, "scores"))
+        for origin, column_name in (_WHOM | _WHOM_ELSE).items():
             model_texts = [f"{r.model} ({r.items})" for r in origins[origins["origin"] == origin].itertuples()]
-            row |= {head: ", ".join(model_texts) or "nobody"} if model_texts or origin in _WHOM else {}
-        row |= {"ratings by people": n["ratings"] - n["simulated"] - n["by_models"]}
-        row |= {"ratings by models": n["by_models"], "simulated ratings": n["simulated"]}
-        rows.append(row | {"rows set aside": n["set_aside"]})
+            row |= {column_name: ", ".join(model_texts) or "nobody"} if model_texts or origin in _WHOM else {}
+        row |= {"ratings by people": n_by_kind["ratings"] - n_by_kind["simulated"] - n_by_kind["by_models"]}
+        row |= {"ratings by models": n_by_kind["by_models"], "simulated ratings": n_by_kind["simulated"]}
+        rows.append(row | {"rows set aside": n_by_kind["set_aside"]})
     return pd.DataFrame(rows)
 
 # %% ../../nbs/report/05_findings.ipynb #126dff4c
@@ -114,19 +116,30 @@ def against_lines(results: str | Path, studies: Sequence[str], parts: Parts) -> 
     with_ledger = {study for stage, study in parts if stage == "ledger"}
     standings = [pd.DataFrame(columns=_STANDINGS)]
     for study in studies:
-        table = _stage_table(results, "score", study, "accuracy")
-        if not len(table):
+        accuracy_table = _read_stage_table(results, "score", study, "accuracy")
+        if not len(accuracy_table):
             continue
-        main = table[table["by"] == "all"].sort_values("estimate", ascending=False, kind="stable")
+        overall_rows = accuracy_table[accuracy_table["by"] == "all"].sort_values(
+            "estimate", ascending=False, kind="stable"
+        )
         if study in with_ledger:
-            main = beside_printed(main, "score/accuracy", _stage_table(results, "ledger", study, "verdicts"))
-        lines = _stage_contents(results, "score", study).get("lines", {})
-        line_texts = ", ".join(f"{spaced(k)} {v:.2f}" for k, v in lines.items())
-        ends = zip(main["estimate"], main["ci_low"], main["ci_high"])
-        readings = ["no answer counts" if pd.isna(x) else standing(x, low, high, lines) for x, low, high in ends]
-        standings.append(main.assign(study=study, lines=line_texts or "–", reading=readings, mode=mode_names(main)))
-    combined = pd.concat(standings[1:] or standings, ignore_index=True)
-    return combined.reindex(columns=[c for c in _STANDINGS if c != "printed" or c in combined])
+            overall_rows = beside_printed(
+                overall_rows, "score/accuracy", _read_stage_table(results, "ledger", study, "verdicts")
+            )
+        reference_lines = _read_stage_contents(results, "score", study).get("lines", {})
+        lines_text = ", ".join(f"{spaced(k)} {v:.2f}" for k, v in reference_lines.items())
+        estimates_and_ends = zip(overall_rows["estimate"], overall_rows["ci_low"], overall_rows["ci_high"])
+        comparisons_in_words = [
+            "no answer counts" if pd.isna(x) else standing(x, low, high, reference_lines)
+            for x, low, high in estimates_and_ends
+        ]
+        standings.append(
+            overall_rows.assign(
+                study=study, lines=lines_text or "–", reading=comparisons_in_words, mode=mode_names(overall_rows)
+            )
+        )
+    all_standings = pd.concat(standings[1:] or standings, ignore_index=True)
+    return all_standings.reindex(columns=[c for c in _STANDINGS if c != "printed" or c in all_standings])
 
 # %% ../../nbs/report/05_findings.ipynb #c5517c1b
 _FAILURES = {  # column of the counts -> what it counts, and what follows
@@ -138,52 +151,74 @@ _FAILURES = {  # column of the counts -> what it counts, and what follows
 _COLUMNS = ["study", "what", "k", "n", "who"]
 
 
-def _of_requests(counts: pd.DataFrame, study: str) -> list[tuple]:
-    rows = []
-    for column, failure in _FAILURES.items():
-        k = counts.groupby("model", sort=False)[column].sum() if column in counts else pd.Series(dtype=int)
-        models_text = ", ".join(f"{model} {n}" for model, n in k[k > 0].items())
-        rows.append((study, failure, k.sum(), counts["n"].sum() if len(k) else 0, models_text))
-    return rows
+def _request_failures(counts: pd.DataFrame, study: str) -> list[tuple]:
+    failure_rows = []
+    for count_column, failure in _FAILURES.items():
+        n_by_model = (
+            counts.groupby("model", sort=False)[count_column].sum() if count_column in counts else pd.Series(dtype=int)
+        )
+        models_text = ", ".join(f"{model} {n}" for model, n in n_by_model[n_by_model > 0].items())
+        failure_rows.append(
+            (study, failure, n_by_model.sum(), counts["n"].sum() if len(n_by_model) else 0, models_text)
+        )
+    return failure_rows
 
 
 def _accuracy_failures(accuracy: pd.DataFrame, study: str) -> list[tuple]:
     "Models without an accuracy in a mode, and models that were asked only some of the questions."
     if not len(accuracy):
         return []
-    main = accuracy[accuracy["by"] == "all"]
-    names = main["model"] + ", " + mode_names(main).map(spaced)
-    bare = main["estimate"].isna()
-    rows = [(study, "pairs of model and mode without an accuracy", bare.sum(), len(main), "; ".join(names[bare]))]
-    if "n_not_asked" in main:
-        n_asked = main["n_not_asked"] + main["n"] + main["n_missing"]
-        is_partial = main["n_not_asked"] > 0
-        texts = [
+    overall_rows = accuracy[accuracy["by"] == "all"]
+    model_and_mode = overall_rows["model"] + ", " + mode_names(overall_rows).map(spaced)
+    has_no_accuracy = overall_rows["estimate"].isna()
+    failure_rows = [
+        (
+            study,
+            "pairs of model and mode without an accuracy",
+            has_no_accuracy.sum(),
+            len(overall_rows),
+            "; ".join(model_and_mode[has_no_accuracy]),
+        )
+    ]
+    if "n_not_asked" in overall_rows:
+        n_asked = overall_rows["n_not_asked"] + overall_rows["n"] + overall_rows["n_missing"]
+        is_partial = overall_rows["n_not_asked"] > 0
+        partial_texts = [
             f"{name} {k} of {total}"
-            for name, k, total in zip(names[is_partial], main["n_not_asked"][is_partial], n_asked[is_partial])
+            for name, k, total in zip(
+                model_and_mode[is_partial], overall_rows["n_not_asked"][is_partial], n_asked[is_partial]
+            )
         ]
-        failure = "questions to a model in a mode were not asked; they are in no accuracy"
-        rows.append((study, failure, main["n_not_asked"].sum(), n_asked.sum(), "; ".join(texts)))
-    return rows
+        failure_text = "questions to a model in a mode were not asked; they are in no accuracy"
+        failure_rows.append(
+            (study, failure_text, overall_rows["n_not_asked"].sum(), n_asked.sum(), "; ".join(partial_texts))
+        )
+    return failure_rows
 
 # %% ../../nbs/report/05_findings.ipynb #6e47b909
-def _of_verdicts(counts: pd.DataFrame, study: str, stage: str) -> list[tuple]:
+def _verdict_failures(counts: pd.DataFrame, study: str, stage: str) -> list[tuple]:
     if not {"status", "n"} <= set(counts):
         return []
-    bad = counts[counts["status"] != "ok"].groupby("status")["n"].sum()
-    return [(study, f"verdicts of the stage {stage} were {s}", k, counts["n"].sum(), "") for s, k in bad.items()]
+    n_by_status = counts[counts["status"] != "ok"].groupby("status")["n"].sum()
+    return [
+        (study, f"verdicts of the stage {stage} were {s}", k, counts["n"].sum(), "") for s, k in n_by_status.items()
+    ]
 
 
-def _of_completions(counts: pd.DataFrame, study: str, stage: str) -> list[tuple]:
+def _completion_failures(counts: pd.DataFrame, study: str, stage: str) -> list[tuple]:
     if not {"no completion", "questions"} <= set(counts):
         return []
-    lost = counts[counts["no completion"] > 0]
-    models_text = ", ".join(f"{r['model']} {r['no completion']}" for r in lost.to_dict("records"))
-    failure = f"questions of the stage {stage} got no completion"
-    return [(study, failure, counts["no completion"].sum(), counts["questions"].sum(), models_text)]
+    rows_without_completion = counts[counts["no completion"] > 0]
+    models_text = ", ".join(f"{r['model']} {r['no completion']}" for r in rows_without_completion.to_dict("records"))
+    failure_text = f"questions of the stage {stage} got no completion"
+    return [(study, failure_text, counts["no completion"].sum(), counts["questions"].sum(), models_text)]
 
 
-_COUNTING = {"judge": _of_verdicts, "duels": _of_verdicts, "contamination": _of_completions}  # stages with `counts`
+_COUNTING = {
+    "judge": _verdict_failures,
+    "duels": _verdict_failures,
+    "contamination": _completion_failures,
+}  # stages with `counts`
 _NOTED = {  # stage -> of its metrics, how many and of how many; what they are, and what follows
     "prepare": ("n_set_aside", "", "rows of the source were set aside; they do not fit the schema"),
     "approach": ("n_without", "n_items", "cases were not asked; they got no relevant question"),
@@ -192,58 +227,72 @@ _NOTED = {  # stage -> of its metrics, how many and of how many; what they are, 
 }
 
 
-def _of_metrics(noted: dict, study: str, stage: str) -> list[tuple]:
+def _noted_failures(noted: dict, study: str, stage: str) -> list[tuple]:
     "What a stage notes as lost; nothing is known of it without the note."
-    name, total_name, failure = _NOTED[stage]
-    k = noted.get(name, np.nan)
-    return [(study, failure, sum(k.values()) if isinstance(k, dict) else k, noted.get(total_name), "")]
+    count_name, total_name, failure_text = _NOTED[stage]
+    k = noted.get(count_name, np.nan)
+    return [(study, failure_text, sum(k.values()) if isinstance(k, dict) else k, noted.get(total_name), "")]
 
 
-def _left(results: str | Path, stage: str, study: str, name: str) -> bool:
+def _has_or_excuses_table(results: str | Path, stage: str, study: str, table_name: str) -> bool:
     "Whether a stage left a table, or says that there is nothing to show in it."
-    exists = Path(results, stage, study, f"{name}.parquet").exists()
-    contents = _stage_contents(results, stage, study)
-    return exists or bool(contents) and name not in [t["name"] for t in contents.get("tables", [])]
+    file_exists = Path(results, stage, study, f"{table_name}.parquet").exists()
+    contents = _read_stage_contents(results, stage, study)
+    return file_exists or bool(contents) and table_name not in [t["name"] for t in contents.get("tables", [])]
 
 
-def _studies_without(results: str | Path, studies: Sequence[str], parts: Parts, stage: str, name: str) -> list[str]:
+def _studies_without(
+    results: str | Path, studies: Sequence[str], parts: Parts, stage: str, table_name: str
+) -> list[str]:
     "The studies of which a stage of the run should have left a table, and did not."
-    return [study for study in studies if (stage, study) in parts and not _left(results, stage, study, name)]
+    return [
+        study
+        for study in studies
+        if (stage, study) in parts and not _has_or_excuses_table(results, stage, study, table_name)
+    ]
 
 
 def _stages_without_counts(results: str | Path, study: str, stages: Sequence[str]) -> list[tuple]:
     "Stages of the run that did not leave what counts their failures."
-    counting = [("score", "accuracy"), *((stage, "counts") for stage in ("score", *_COUNTING))]
-    uncounted = [stage for stage, name in counting if stage in stages and not _left(results, stage, study, name)]
-    failure = "failures of stages that left no counts"
-    return [(study, failure, np.nan, None, ", ".join(dict.fromkeys(uncounted)))] if uncounted else []
+    stages_and_tables = [("score", "accuracy"), *((stage, "counts") for stage in ("score", *_COUNTING))]
+    uncounted_stages = [
+        stage
+        for stage, name in stages_and_tables
+        if stage in stages and not _has_or_excuses_table(results, stage, study, name)
+    ]
+    failure_text = "failures of stages that left no counts"
+    return [(study, failure_text, np.nan, None, ", ".join(dict.fromkeys(uncounted_stages)))] if uncounted_stages else []
 
 
-def _of_stages(results: str | Path, study: str, stages: Sequence[str]) -> list[tuple]:
+def _broken_stages(results: str | Path, study: str, stages: Sequence[str]) -> list[tuple]:
     "Stages of the run that broke, or rest on one that did."
-    left = {stage: _stage_contents(results, stage, study).get("failures") or [] for stage in stages}
-    broke = [stage for stage, failures in left.items() if any(f.get("broke") or f.get("follows") for f in failures)]
-    return [(study, "stages failed; they have no numbers", len(broke), len(stages), ", ".join(broke))]
+    failures_by_stage = {stage: _read_stage_contents(results, stage, study).get("failures") or [] for stage in stages}
+    broken_stages = [
+        stage
+        for stage, failures in failures_by_stage.items()
+        if any(f.get("broke") or f.get("follows") for f in failures)
+    ]
+    return [(study, "stages failed; they have no numbers", len(broken_stages), len(stages), ", ".join(broken_stages))]
 
 
 def failures_of_studies(results: str | Path, studies: Sequence[str], parts: Parts) -> pd.DataFrame:
     """What is missing, unread or unusable in the parts of a run; results of an earlier run are ignored. One row a study
     and kind: study, what, k, n, who; k and n are missing where unknown.
     """
-    rows: list[tuple] = []
+    failure_rows: list[tuple] = []
     for study in studies:
-        stages = [stage for stage, s in parts if s == study]
-        rows += _of_stages(results, study, stages)
-        for stage in [s for s in _NOTED if s in ("prepare", *stages)]:  # nothing is without the first
-            rows += _of_metrics(_stage_metrics(results, stage, study), study, stage)
-        if "score" in stages:
-            rows += _of_requests(_stage_table(results, "score", study, "counts"), study)
-            rows += _accuracy_failures(_stage_table(results, "score", study, "accuracy"), study)
-        for stage in [s for s in _COUNTING if s in stages]:
-            rows += _COUNTING[stage](_stage_table(results, stage, study, "counts"), study, stage)
-        rows += _stages_without_counts(results, study, stages)
-    table = pd.DataFrame(rows, columns=_COLUMNS).astype({"k": float, "n": float})
-    return table[table["k"] != 0].reset_index(drop=True)
+        stages_of_study = [stage for stage, s in parts if s == study]
+        failure_rows += _broken_stages(results, study, stages_of_study)
+        for stage in [s for s in _NOTED if s in ("prepare", *stages_of_study)]:  # nothing is without the first
+            failure_rows += _noted_failures(_read_stage_metrics(results, stage, study), study, stage)
+        if "score" in stages_of_study:
+            failure_rows += _request_failures(_read_stage_table(results, "score", study, "counts"), study)
+            failure_rows += _accuracy_failures(_read_stage_table(results, "score", study, "accuracy"), study)
+        for stage in [s for s in _COUNTING if s in stages_of_study]:
+            failure_rows += _COUNTING[stage](_read_stage_table(results, stage, study, "counts"), study, stage)
+        failure_rows += _stages_without_counts(results, study, stages_of_study)
+    failures = pd.DataFrame(failure_rows, columns=_COLUMNS).astype({"k": float, "n": float})
+    return failures[failures["k"] != 0].reset_index(drop=True)
 
 # %% ../../nbs/report/05_findings.ipynb #1c5d14e3
 def failure_in_words(what: str, k: float, n: float | None, who: str = "") -> str:
@@ -260,30 +309,34 @@ _OF_ONE_FAMILY = dict.fromkeys(
 
 def went_wrong(results: str | Path, studies: Sequence[str], parts: Parts) -> list[str]:  # sentences
     "The failures of a run, study by study; judges that share a family with a model; names that are not one model."
-    out = []
+    sentences = []
     for study in studies:
         for stage, name in [table.split("/") for table in WHO_ANSWERED]:
-            served = _stage_table(results, stage, study, name) if (stage, study) in parts else pd.DataFrame()
-            out += [f"{study}, {stage}: {x}" for x in about_who_answered(served)]
+            who_answered = _read_stage_table(results, stage, study, name) if (stage, study) in parts else pd.DataFrame()
+            sentences += [f"{study}, {stage}: {x}" for x in about_who_answered(who_answered)]
         for r in failures_of_studies(results, [study], parts).itertuples():
-            out.append(f"{study}: {failure_in_words(r.what, r.k, r.n, r.who)}.")
-        for stage, (does, sentence) in _OF_ONE_FAMILY.items():
-            guard = _stage_table(results, stage, study, "guard") if (stage, study) in parts else pd.DataFrame()
-            pairs = ", ".join(f" {does} ".join(map(str, r[:2])) for r in guard.itertuples(index=False))
-            out += [f"{study}: {sentence} ({pairs})."] if pairs else []
-    return out
+            sentences.append(f"{study}: {failure_in_words(r.what, r.k, r.n, r.who)}.")
+        for stage, (verb_phrase, sentence) in _OF_ONE_FAMILY.items():
+            family_pairs = (
+                _read_stage_table(results, stage, study, "guard") if (stage, study) in parts else pd.DataFrame()
+            )
+            pairs_text = ", ".join(
+                f" {verb_phrase} ".join(map(str, r[:2])) for r in family_pairs.itertuples(index=False)
+            )
+            sentences += [f"{study}: {sentence} ({pairs_text})."] if pairs_text else []
+    return sentences
 
 # %% ../../nbs/report/05_findings.ipynb #346f7f60
 def truths(results: str | Path, stages: Parts) -> pd.DataFrame:
     """The declared values of simulated examinees beside their estimates, over all stages: study, stage, model,
     quantity, truth, n, estimate, ci_low, ci_high, level, covered; no row if nothing was declared.
     """
-    tables = [(stage, study, _stage_table(results, stage, study, "truth")) for stage, study in stages]
-    parts = [t.assign(study=study, stage=stage) for stage, study, t in tables if len(t)]
-    if not parts:
+    tables = [(stage, study, _read_stage_table(results, stage, study, "truth")) for stage, study in stages]
+    truth_tables = [t.assign(study=study, stage=stage) for stage, study, t in tables if len(t)]
+    if not truth_tables:
         return pd.DataFrame()
-    combined = pd.concat(parts, ignore_index=True)
-    return combined[["study", "stage", *(c for c in combined if c not in ("study", "stage"))]]
+    all_truths = pd.concat(truth_tables, ignore_index=True)
+    return all_truths[["study", "stage", *(c for c in all_truths if c not in ("study", "stage"))]]
 
 # %% ../../nbs/report/05_findings.ipynb #ba297c51
 class Front(NamedTuple):
@@ -301,72 +354,82 @@ class Front(NamedTuple):
 
 def of_models(rows: pd.DataFrame) -> pd.DataFrame:  # with the column origin
     "The rows of models, which no simulated examinee stands among; all rows where nobody else answered."
-    simulated = rows["origin"] == "simulated"
-    return rows if simulated.all() else rows[~simulated]
+    is_simulated = rows["origin"] == "simulated"
+    return rows if is_simulated.all() else rows[~is_simulated]
 
 
-def _ready(rows: pd.DataFrame) -> pd.DataFrame:  # rows of `against_lines`, of one study
+def _rows_to_draw(rows: pd.DataFrame) -> pd.DataFrame:  # rows of `against_lines`, of one study
     "Those that have an interval, from enough answers to be drawn."
     return rows[rows["ci_low"].notna() & (rows["n"] >= FEW)]
 
 
 def _rows_of_main_mode(rows: pd.DataFrame) -> pd.DataFrame:
     "The rows of the mode in which most models have an interval; of several such modes zero-shot."
-    ready = _ready(rows)
-    if not len(ready):
-        return ready
-    models = ready.groupby("mode", sort=False)["model"].nunique()
-    mode = max(models.index, key=lambda m: (models[m], m == "zero_shot"))
-    return ready[ready["mode"] == mode].drop_duplicates("model")
+    drawable_rows = _rows_to_draw(rows)
+    if not len(drawable_rows):
+        return drawable_rows
+    n_models_by_mode = drawable_rows.groupby("mode", sort=False)["model"].nunique()
+    main_mode = max(n_models_by_mode.index, key=lambda m: (n_models_by_mode[m], m == "zero_shot"))
+    return drawable_rows[drawable_rows["mode"] == main_mode].drop_duplicates("model")
 
 
-def _page_order(drawn: Iterable[pd.DataFrame]) -> dict[str, int]:  # model -> its place
-    all_rows = pd.concat([pd.DataFrame(columns=["model", "estimate", "simulated"]), *drawn], ignore_index=True)
-    means = all_rows.groupby("model")[["simulated", "estimate"]].mean().reset_index()
-    ordered = means.sort_values(["simulated", "estimate", "model"], ascending=[True, False, True])
-    return {model: k for k, model in enumerate(ordered["model"])}
+def _place_models(rows_by_study: Iterable[pd.DataFrame]) -> dict[str, int]:  # model -> its place
+    all_rows = pd.concat([pd.DataFrame(columns=["model", "estimate", "simulated"]), *rows_by_study], ignore_index=True)
+    mean_estimates = all_rows.groupby("model")[["simulated", "estimate"]].mean().reset_index()
+    ordered_models = mean_estimates.sort_values(["simulated", "estimate", "model"], ascending=[True, False, True])
+    return {model: k for k, model in enumerate(ordered_models["model"])}
 
 
-def _named_first(results: str | Path, stage: str, study: str, place: Mapping[str, int]) -> Front | None:
+def _declared_front(results: str | Path, stage: str, study: str, place_by_model: Mapping[str, int]) -> Front | None:
     "The main numbers that a stage declares to be what its study asks."
-    first = first_screen(results, stage, study)
-    if not first:
+    declared_measure = first_screen(results, stage, study)
+    if not declared_measure:
         return None
-    main = _stage_table(results, stage, study, "headline")
-    if not len(main):
+    main_numbers = _read_stage_table(results, stage, study, "headline")
+    if not len(main_numbers):
         return Front(study, "", f"The main numbers of the stage {stage} are not here.", pd.DataFrame())
-    rows = main[(main["measure"] == first["measure"]) & main["ci_low"].notna()]
-    rows = rows.assign(truth=np.nan, place=rows["model"].map(place).fillna(len(place)))
-    rows = rows.sort_values(["place", "estimate"], ascending=[True, False], ignore_index=True)
-    return Front(study, first["measure"], first["said"], rows, _stage_contents(results, stage, study)["lines"])
+    measure_rows = main_numbers[
+        (main_numbers["measure"] == declared_measure["measure"]) & main_numbers["ci_low"].notna()
+    ]
+    measure_rows = measure_rows.assign(
+        truth=np.nan, place=measure_rows["model"].map(place_by_model).fillna(len(place_by_model))
+    )
+    measure_rows = measure_rows.sort_values(["place", "estimate"], ascending=[True, False], ignore_index=True)
+    return Front(
+        study,
+        declared_measure["measure"],
+        declared_measure["said"],
+        measure_rows,
+        _read_stage_contents(results, stage, study)["lines"],
+    )
 
 
 def not_apart(best: str, others: Iterable[str], pairs: pd.DataFrame) -> list[str]:
     "The models that no corrected comparison of all pairs shows to be worse than the best; all without comparisons."
-    beaten = set()
+    beaten_models = set()
     for r in pairs.itertuples() if len(pairs) else ():
         if r.p_adjusted < 0.05 and best in (r.first, r.second):
-            ahead = r.first if r.estimate > 0 else r.second
-            beaten |= {r.first, r.second} - {best} if ahead == best else set()
-    return [m for m in others if m not in beaten]
+            better_model = r.first if r.estimate > 0 else r.second
+            beaten_models |= {r.first, r.second} - {best} if better_model == best else set()
+    return [m for m in others if m not in beaten_models]
 
 
-def _in_other_modes(in_mode: pd.DataFrame, elsewhere: pd.DataFrame) -> str:
-    "How many models answered in other modes alone, and the highest accuracy there if it is above all of `in_mode`."
-    if not len(elsewhere):
+def _describe_other_modes(rows_in_mode: pd.DataFrame, other_mode_rows: pd.DataFrame) -> str:
+    "How many models answered in other modes alone, and the highest accuracy there if it is above all of `rows_in_mode`."
+    if not len(other_mode_rows):
         return ""
-    only = set(elsewhere["model"]) - set(in_mode["model"])
-    sentence = f" {len(only)} more answered in other modes only." if only else ""
-    top = elsewhere.loc[elsewhere["estimate"].idxmax()]
-    if len(in_mode) and not top["estimate"] > in_mode["estimate"].max():
+    other_mode_models = set(other_mode_rows["model"]) - set(rows_in_mode["model"])
+    sentence = f" {len(other_mode_models)} more answered in other modes only." if other_mode_models else ""
+    highest_row = other_mode_rows.loc[other_mode_rows["estimate"].idxmax()]
+    if len(rows_in_mode) and not highest_row["estimate"] > rows_in_mode["estimate"].max():
         return sentence
-    highest = f"{name_of(top['model'])}, {spaced(top['mode'])}, {estimate_in_words(top)}"
-    return f"{sentence} The highest accuracy in another mode: {highest}."
+    highest_text = f"{name_of(highest_row['model'])}, {spaced(highest_row['mode'])}, {estimate_in_words(highest_row)}"
+    return f"{sentence} The highest accuracy in another mode: {highest_text}."
 
 
-def _n_hidden(asked_rows: pd.DataFrame, other_modes: pd.DataFrame, unranked: int) -> int:
+def _n_hidden(asked_rows: pd.DataFrame, other_mode_rows: pd.DataFrame, n_unranked: int) -> int:
     "How many models of the run are not among these rows: those of other modes only, and those without an interval."
-    return len(set(other_modes.get("model", ())) - set(asked_rows["model"])) + unranked
+    return len(set(other_mode_rows.get("model", ())) - set(asked_rows["model"])) + n_unranked
 
 
 def best_in_words(
@@ -382,90 +445,105 @@ def best_in_words(
     `unranked`: models without an interval.
     """
     asked_rows = rows[rows["origin"] != "simulated"]
-    other_modes = pd.DataFrame() if elsewhere is None else elsewhere
-    addition = _in_other_modes(asked_rows, other_modes)
-    addition += f" {unranked} more {'has' if unranked == 1 else 'have'} no interval." if unranked else ""
+    other_mode_rows = pd.DataFrame() if elsewhere is None else elsewhere
+    added_sentences = _describe_other_modes(asked_rows, other_mode_rows)
+    added_sentences += f" {unranked} more {'has' if unranked == 1 else 'have'} no interval." if unranked else ""
     if not len(asked_rows):
-        return f"No model that was asked has an interval in this mode.{addition}"
-    in_mode = f" ({spaced(asked_rows['mode'].iloc[0])})" if len(other_modes) else ""
-    hidden = _n_hidden(asked_rows, other_modes, unranked)
-    asked_rows = for_all(asked_rows, hidden)
-    best = asked_rows[asked_rows["estimate"] == asked_rows["estimate"].max()]
-    top = best.iloc[0]
-    position = standing(top["estimate"], best["ci_low"].min(), best["ci_high"].max(), lines)
-    names = " and ".join(map(name_of, best["model"]))
+        return f"No model that was asked has an interval in this mode.{added_sentences}"
+    mode_text = f" ({spaced(asked_rows['mode'].iloc[0])})" if len(other_mode_rows) else ""
+    n_hidden = _n_hidden(asked_rows, other_mode_rows, unranked)
+    asked_rows = for_all(asked_rows, n_hidden)
+    best_rows = asked_rows[asked_rows["estimate"] == asked_rows["estimate"].max()]
+    first_best = best_rows.iloc[0]
+    standing_text = standing(first_best["estimate"], best_rows["ci_low"].min(), best_rows["ci_high"].max(), lines)
+    best_names = " and ".join(map(name_of, best_rows["model"]))
     if len(asked_rows) == 1:
-        on = f"on {int(top['n'])} questions{in_mode}"
-        at_once = f" for all {hidden + 1} models at once" if hidden else ""
-        return f"Accuracy of {names} {on}: {estimate_in_words(top)}{at_once}, {position}.{addition}"
-    verb, apart = "have the highest accuracy", ""
-    if len(best) == 1:
-        others = asked_rows["model"].drop(best.index)
-        alike = not_apart(top["model"], others, pd.DataFrame() if pairs is None else pairs)
-        verb = "has the highest accuracy" if alike or unranked else "is the most accurate"
-        names_told = list(map(name_of, alike)) if len(alike) < 4 else [f"{len(alike)} others"]
-        apart = f"; not shown to be better than {' and '.join(names_told)}" if alike else ""
-    claim = f"{names} {verb} of {len(asked_rows)} models{in_mode}"
-    return f"{claim}, {estimate_in_words(top)} for all at once: {position}{apart}.{addition}"
+        questions_text = f"on {int(first_best['n'])} questions{mode_text}"
+        at_once_text = f" for all {n_hidden + 1} models at once" if n_hidden else ""
+        return f"Accuracy of {best_names} {questions_text}: {estimate_in_words(first_best)}{at_once_text}, {standing_text}.{added_sentences}"
+    verb_phrase, alike_text = "have the highest accuracy", ""
+    if len(best_rows) == 1:
+        other_models = asked_rows["model"].drop(best_rows.index)
+        alike_models = not_apart(first_best["model"], other_models, pd.DataFrame() if pairs is None else pairs)
+        verb_phrase = "has the highest accuracy" if alike_models or unranked else "is the most accurate"
+        alike_names = list(map(name_of, alike_models)) if len(alike_models) < 4 else [f"{len(alike_models)} others"]
+        alike_text = f"; not shown to be better than {' and '.join(alike_names)}" if alike_models else ""
+    claim_text = f"{best_names} {verb_phrase} of {len(asked_rows)} models{mode_text}"
+    return (
+        f"{claim_text}, {estimate_in_words(first_best)} for all at once: {standing_text}{alike_text}.{added_sentences}"
+    )
 
 # %% ../../nbs/report/05_findings.ipynb #b0977ee6
-def _scored_front(results: str | Path, study: str, all_rows: pd.DataFrame, rows: pd.DataFrame, place: dict) -> Front:
+def _scored_front(
+    results: str | Path, study: str, all_rows: pd.DataFrame, rows: pd.DataFrame, place_by_model: dict
+) -> Front:
     "A study whose accuracies are drawn, from all its rows and those that are drawn."
-    lines = _stage_contents(results, "score", study).get("lines", {})
-    declared = _stage_table(results, "score", study, "truth")
-    declared_values = declared[declared["quantity"] == "accuracy"].set_index("model")["truth"] if len(declared) else {}
-    rows = rows.assign(truth=rows["model"].map(dict(declared_values)), place=rows["model"].map(place))
-    left = tuple(
-        m for m in dict.fromkeys(all_rows["model"]) if m not in set(_ready(all_rows)["model"])
+    reference_lines = _read_stage_contents(results, "score", study).get("lines", {})
+    declared_truths = _read_stage_table(results, "score", study, "truth")
+    declared_values = (
+        declared_truths[declared_truths["quantity"] == "accuracy"].set_index("model")["truth"]
+        if len(declared_truths)
+        else {}
+    )
+    rows = rows.assign(truth=rows["model"].map(dict(declared_values)), place=rows["model"].map(place_by_model))
+    models_left_out = tuple(
+        m for m in dict.fromkeys(all_rows["model"]) if m not in set(_rows_to_draw(all_rows)["model"])
     )  # in whatever mode
-    measure = f"accuracy, {spaced(rows['mode'].iloc[0])}" if len(rows) else "accuracy"
-    ready = _ready(all_rows)[_ready(all_rows)["origin"] != "simulated"]
-    pairs = _stage_table(results, "score", study, "pairs")
-    mode = rows["mode"].iloc[0] if len(rows) else ""
-    if len(pairs):
-        way = pairs["answered_by"].map({"plain": "", "majority": ", majority"})
-        pairs = pairs[pairs["mode"] + way == re.sub(r" of \d+$", "", mode)]
-    origins = pd.concat(
-        [all_rows, where_from(_stage_table(results, "score", study, "scores"))]
+    measure_text = f"accuracy, {spaced(rows['mode'].iloc[0])}" if len(rows) else "accuracy"
+    asked_rows = _rows_to_draw(all_rows)[_rows_to_draw(all_rows)["origin"] != "simulated"]
+    model_pairs = _read_stage_table(results, "score", study, "pairs")
+    main_mode = rows["mode"].iloc[0] if len(rows) else ""
+    if len(model_pairs):
+        way_suffix = model_pairs["answered_by"].map({"plain": "", "majority": ", majority"})
+        model_pairs = model_pairs[model_pairs["mode"] + way_suffix == re.sub(r" of \d+$", "", main_mode)]
+    model_origins = pd.concat(
+        [all_rows, where_from(_read_stage_table(results, "score", study, "scores"))]
     )  # who failed throughout has no row
-    all_models = set(origins.loc[origins["origin"] != "simulated", "model"])
-    elsewhere = ready[ready["mode"] != mode]
-    unranked = len(all_models - set(ready["model"]))
-    sentence = best_in_words(rows, lines, elsewhere, pairs, unranked)
-    drawn = of_models(rows)
-    hidden = _n_hidden(drawn, elsewhere, unranked)
-    if asked_too := bool((drawn["origin"] != "simulated").any()):
-        drawn = for_all(drawn, hidden)
-    n_at_once = len(drawn) + hidden if asked_too else 1
-    drawn = drawn.sort_values("place", ignore_index=True)
-    return Front(study, measure, sentence, drawn, dict(lines), left, n_at_once=n_at_once)
+    asked_models = set(model_origins.loc[model_origins["origin"] != "simulated", "model"])
+    other_mode_rows = asked_rows[asked_rows["mode"] != main_mode]
+    n_unranked = len(asked_models - set(asked_rows["model"]))
+    best_sentence = best_in_words(rows, reference_lines, other_mode_rows, model_pairs, n_unranked)
+    drawn_rows = of_models(rows)
+    n_hidden = _n_hidden(drawn_rows, other_mode_rows, n_unranked)
+    if has_asked_models := bool((drawn_rows["origin"] != "simulated").any()):
+        drawn_rows = for_all(drawn_rows, n_hidden)
+    n_at_once = len(drawn_rows) + n_hidden if has_asked_models else 1
+    drawn_rows = drawn_rows.sort_values("place", ignore_index=True)
+    return Front(
+        study, measure_text, best_sentence, drawn_rows, dict(reference_lines), models_left_out, n_at_once=n_at_once
+    )
 
 
 _CERTAIN = 0.99  # a probability of the preferred option that leaves nothing to the others
 
 
-def _label_spread(results: str | Path, study: str) -> str:
+def _describe_label_spread(results: str | Path, study: str) -> str:
     "How the probability of the preferred option varies over the questions."
-    labels = _stage_table(results, "preferences", study, "labels")
-    if not len(labels):
+    soft_labels = _read_stage_table(results, "preferences", study, "labels")
+    if not len(soft_labels):
         return ""
-    top = labels.groupby("question")["probability"].max()
-    ends = f", from {top.min():.2f} to {top.max():.2f}" if len(top) > 1 else ""
-    certain = int((top >= _CERTAIN).sum())
-    ends += f"; {counted(certain, len(top), 'questions')} have {_CERTAIN} or more, which is no soft label" * (
-        certain > 0
+    top_probabilities = soft_labels.groupby("question")["probability"].max()
+    range_text = (
+        f", from {top_probabilities.min():.2f} to {top_probabilities.max():.2f}" if len(top_probabilities) > 1 else ""
     )
-    return f": the preferred option has a probability of {top.median():.2f} in the median question{ends}"
+    n_certain = int((top_probabilities >= _CERTAIN).sum())
+    range_text += (
+        f"; {counted(n_certain, len(top_probabilities), 'questions')} have {_CERTAIN} or more, which is no soft label"
+        * (n_certain > 0)
+    )
+    return f": the preferred option has a probability of {top_probabilities.median():.2f} in the median question{range_text}"
 
 
-def _who_is_flagged(results: str | Path, study: str, stages: Sequence[str]) -> list[str]:  # a sentence, or none
+def _describe_flags(results: str | Path, study: str, stages: Sequence[str]) -> list[str]:  # a sentence, or none
     "The raters who are flagged, by how they rate and by how they worked, each with the reasons."
-    rated = [_stage_table(results, stage, study, "flags") for stage in _OF_RATERS if stage in stages]
-    worked = _stage_table(results, "prepare", study, "review")
-    tables = [t for t in rated if len(t)] + ([worked.rename(columns={"reasons": "flag"})] if len(worked) else [])
-    if not tables:
+    flag_tables = [_read_stage_table(results, stage, study, "flags") for stage in _OF_RATERS if stage in stages]
+    work_review = _read_stage_table(results, "prepare", study, "review")
+    tables_of_flags = [t for t in flag_tables if len(t)] + (
+        [work_review.rename(columns={"reasons": "flag"})] if len(work_review) else []
+    )
+    if not tables_of_flags:
         return []
-    return [flagged_in_words(pd.concat(tables), max((len(t) for t in rated), default=0))]
+    return [flagged_in_words(pd.concat(tables_of_flags), max((len(t) for t in flag_tables), default=0))]
 
 
 _OF_RATERS = ("agreement", "panel")  # stages whose first main number is the agreement of raters
@@ -473,62 +551,82 @@ _OF_RATERS = ("agreement", "panel")  # stages whose first main number is the agr
 
 def _rated_front(results: str | Path, study: str, stages: Sequence[str]) -> Front | None:
     "What raters did in a study without an accuracy: their ratings, how far they agree, the labels that follow."
-    metrics = _stage_metrics(results, "prepare", study)
-    if not (rating_texts := ratings_in_words(metrics)):
+    prepare_metrics = _read_stage_metrics(results, "prepare", study)
+    if not (rating_texts := ratings_in_words(prepare_metrics)):
         return None
-    sentences = [f"{' and '.join(rating_texts)}, of {metrics['n_items']} questions"]
-    rows = pd.DataFrame()
+    sentences = [f"{' and '.join(rating_texts)}, of {prepare_metrics['n_items']} questions"]
+    agreement_row = pd.DataFrame()
     for stage in [stage for stage in _OF_RATERS if stage in stages]:
-        main = _stage_table(results, stage, study, "headline")
-        main = main[main["estimate"].notna()] if len(main) else main
-        rows = main.iloc[:1].assign(truth=np.nan) if len(main) and not len(rows) else rows
-    if len(rows):
-        sentences.append(f"{rows['measure'].iloc[0]}: {estimate_in_words(rows.iloc[0])}")
-    if labelled := _stage_metrics(results, "preferences", study).get("n_questions") if "preferences" in stages else 0:
-        sentences.append(
-            f"Soft labels of {counted(labelled, metrics['n_items'], 'questions')}{_label_spread(results, study)}"
+        main_numbers = _read_stage_table(results, stage, study, "headline")
+        main_numbers = main_numbers[main_numbers["estimate"].notna()] if len(main_numbers) else main_numbers
+        agreement_row = (
+            main_numbers.iloc[:1].assign(truth=np.nan)
+            if len(main_numbers) and not len(agreement_row)
+            else agreement_row
         )
-    sentences += _who_is_flagged(results, study, stages)
-    measure = rows["measure"].iloc[0] if len(rows) else ""
-    drawn = rows[rows["ci_low"].notna() & rows["n"].notna()] if len(rows) else rows
-    return Front(study, measure if len(drawn) else "", f"{'. '.join(sentences)}.", drawn)
+    if len(agreement_row):
+        sentences.append(f"{agreement_row['measure'].iloc[0]}: {estimate_in_words(agreement_row.iloc[0])}")
+    if (
+        n_labelled := _read_stage_metrics(results, "preferences", study).get("n_questions")
+        if "preferences" in stages
+        else 0
+    ):
+        sentences.append(
+            f"Soft labels of {counted(n_labelled, prepare_metrics['n_items'], 'questions')}{_describe_label_spread(results, study)}"
+        )
+    sentences += _describe_flags(results, study, stages)
+    measure_name = agreement_row["measure"].iloc[0] if len(agreement_row) else ""
+    drawn_rows = (
+        agreement_row[agreement_row["ci_low"].notna() & agreement_row["n"].notna()]
+        if len(agreement_row)
+        else agreement_row
+    )
+    return Front(study, measure_name if len(drawn_rows) else "", f"{'. '.join(sentences)}.", drawn_rows)
 
 
 def fronts(results: str | Path, standings: pd.DataFrame, studies: Sequence[str], parts: Parts) -> list[Front]:
     "The studies of a run as its first screen shows them, from what `against_lines` returned."
-    simulated = standings["origin"].eq("simulated").astype(float)
-    rows_of = {study: rows for study, rows in standings.assign(simulated=simulated).groupby("study", sort=False)}
-    drawn = {study: _rows_of_main_mode(rows) for study, rows in rows_of.items()}
-    place = _page_order(drawn.values())
-    out = []
+    is_simulated = standings["origin"].eq("simulated").astype(float)
+    rows_by_study = {
+        study: rows for study, rows in standings.assign(simulated=is_simulated).groupby("study", sort=False)
+    }
+    drawn_by_study = {study: _rows_of_main_mode(rows) for study, rows in rows_by_study.items()}
+    place_by_model = _place_models(drawn_by_study.values())
+    study_fronts = []
     for study in studies:
-        stages = [stage for stage, s in parts if s == study]
-        front = next(filter(None, (_named_first(results, stage, study, place) for stage in stages)), None)
-        if front is None and study in drawn:
-            front = _scored_front(results, study, rows_of[study], drawn[study], place)
+        stages_of_study = [stage for stage, s in parts if s == study]
+        front = next(
+            filter(None, (_declared_front(results, stage, study, place_by_model) for stage in stages_of_study)), None
+        )
+        if front is None and study in drawn_by_study:
+            front = _scored_front(results, study, rows_by_study[study], drawn_by_study[study], place_by_model)
         if front is None:
-            front = _rated_front(results, study, stages)
+            front = _rated_front(results, study, stages_of_study)
         if front is None:
             front = Front(study, "", "No accuracy and no main number of this study has an interval.", pd.DataFrame())
-        notes = chain.from_iterable(_stage_contents(results, stage, study).get("notes", []) for stage in stages)
-        out.append(front._replace(notes=tuple(notes)))
-    return out
+        stage_notes = chain.from_iterable(
+            _read_stage_contents(results, stage, study).get("notes", []) for stage in stages_of_study
+        )
+        study_fronts.append(front._replace(notes=tuple(stage_notes)))
+    return study_fronts
 
 # %% ../../nbs/report/05_findings.ipynb #d75a9282
 def answered_by_words(tables: Mapping[str, pd.DataFrame]) -> list[str]:  # study -> the stage score's table `words`
     "A sentence for each bank that words alone answer more often than by chance, and one for all the others."
-    sentences, others = [], []
-    for study, words in tables.items():
-        if (words["ci_low"] > words["chance"]).any():
-            counts = [f"{round(r.estimate * r.n):,} of {int(r.n):,} from {r.measure}" for r in words.itertuples()]
+    sentences, other_studies = [], []
+    for study, by_words in tables.items():
+        if (by_words["ci_low"] > by_words["chance"]).any():
+            count_texts = [
+                f"{round(r.estimate * r.n):,} of {int(r.n):,} from {r.measure}" for r in by_words.itertuples()
+            ]
             sentences.append(
-                f"{study} has a flaw: words alone answer {', '.join(counts)} (chance {words['chance'].iloc[0]:.2f}), "
+                f"{study} has a flaw: words alone answer {', '.join(count_texts)} (chance {by_words['chance'].iloc[0]:.2f}), "
                 "so that part of every accuracy may rest on how its options are written."
             )
         else:
-            others.append(study)
-    if others:
-        sentences.append(f"Words alone are not shown to answer more than chance in {', '.join(others)}.")
+            other_studies.append(study)
+    if other_studies:
+        sentences.append(f"Words alone are not shown to answer more than chance in {', '.join(other_studies)}.")
     return sentences
 
 # %% ../../nbs/report/05_findings.ipynb #6528202e
@@ -536,104 +634,123 @@ _ASKED = {"asked": "put to", "recorded": "with recorded answers of", "composed":
 _ASKED |= {_UNKNOWN: "with answers of unknown origin of"}
 
 
-def _unless(said: str, studies: Sequence[str]) -> str:
+def _name_studies(said: str, studies: Sequence[str]) -> str:
     "A phrase where something is not known of some studies."
     return f"{said} {', '.join(studies)}" if studies else ""
 
 
-def _what_was_asked(
-    items: Sequence[int | None],  # of each study
+def _describe_questions_asked(
+    n_items_by_study: Sequence[int | None],  # of each study
     origins: pd.DataFrame,  # of `where_from`
-    lost: Sequence[str] = (),  # studies whose answers are not there
-    rated: int = 0,  # ratings by people
+    studies_without_answers: Sequence[str] = (),  # studies whose answers are not there
+    n_ratings: int = 0,  # ratings by people
 ) -> str:
-    counts = [n for n in items if n is not None]
-    studies = f"{len(counts)} {'study' if len(counts) == 1 else 'studies'}"
-    if unsaid := len(items) - len(counts):
-        studies = counted(len(counts), len(items), "studies", unsaid)
-    parts = [
-        f"{sum(counts)} questions from {studies}"
-        if counts
+    known_counts = [n for n in n_items_by_study if n is not None]
+    studies_text = f"{len(known_counts)} {'study' if len(known_counts) == 1 else 'studies'}"
+    if n_unknown := len(n_items_by_study) - len(known_counts):
+        studies_text = counted(len(known_counts), len(n_items_by_study), "studies", n_unknown)
+    phrases = [
+        f"{sum(known_counts)} questions from {studies_text}"
+        if known_counts
         else "An unknown number of questions"
-        if items
+        if n_items_by_study
         else "No question"
     ]
-    several = origins.drop_duplicates(["model", "origin"])["model"].value_counts()
-    for origin, words in _ASKED.items():
-        models = list(dict.fromkeys(origins.loc[origins["origin"] == origin, "model"]))
-        names = [f"{name_of(m)} in part" if several[m] > 1 else name_of(m) for m in models]
-        parts += [f"{words} {', '.join(names) if len(names) < 6 else f'{len(names)} models'}"] if names else []
-    parts += ["put to no model"] if items and not len(origins) and not lost else []
-    parts += [f"with {rated} ratings by people"] if rated else []
-    return f"{', '.join(parts)}{_unless('; unknown who answered', lost)}."
+    n_origins_by_model = origins.drop_duplicates(["model", "origin"])["model"].value_counts()
+    for origin, origin_words in _ASKED.items():
+        models_of_origin = list(dict.fromkeys(origins.loc[origins["origin"] == origin, "model"]))
+        model_names = [f"{name_of(m)} in part" if n_origins_by_model[m] > 1 else name_of(m) for m in models_of_origin]
+        phrases += (
+            [f"{origin_words} {', '.join(model_names) if len(model_names) < 6 else f'{len(model_names)} models'}"]
+            if model_names
+            else []
+        )
+    phrases += ["put to no model"] if n_items_by_study and not len(origins) and not studies_without_answers else []
+    phrases += [f"with {n_ratings} ratings by people"] if n_ratings else []
+    return f"{', '.join(phrases)}{_name_studies('; unknown who answered', studies_without_answers)}."
 
 
 def _questions_in_words(studies: Sequence[str], synthetic: Mapping[str, tuple[int, int]]) -> list[str]:
     "Whose questions were written for this project: all, those of some studies, or some of a study."
-    entirely = [study for study, (k, n) in synthetic.items() if 0 < k == n]
-    partly = [f"{counted(k, n, 'questions')} of {study}" for study, (k, n) in synthetic.items() if 0 < k < n]
-    if len(entirely) == len(studies) > 0:
+    wholly_synthetic = [study for study, (k, n) in synthetic.items() if 0 < k == n]
+    partly_synthetic = [f"{counted(k, n, 'questions')} of {study}" for study, (k, n) in synthetic.items() if 0 < k < n]
+    if len(wholly_synthetic) == len(studies) > 0:
         return ["all questions (no number has a clinical meaning)"]
-    texts = [f"the questions of {', '.join(entirely)}"] if entirely else []
-    return [f"{x} (without clinical meaning)" for x in [*texts, *partly]]
+    phrases = [f"the questions of {', '.join(wholly_synthetic)}"] if wholly_synthetic else []
+    return [f"{x} (without clinical meaning)" for x in [*phrases, *partly_synthetic]]
 
 
 def _ratings_in_words(results: str | Path, studies: Sequence[str]) -> list[str]:
-    out = []
+    phrases = []
     for study in studies:
-        metrics = _metrics_of_ratings(results, study)
-        k, n = metrics.get("n_simulated", 0), metrics.get("n_ratings", 0)
-        out += [f"the ratings of {study}" if k == n else f"{counted(k, n, 'ratings')} of {study}"] if k else []
-    return out
+        rating_metrics = _read_rating_metrics(results, study)
+        k, n = rating_metrics.get("n_simulated", 0), rating_metrics.get("n_ratings", 0)
+        phrases += [f"the ratings of {study}" if k == n else f"{counted(k, n, 'ratings')} of {study}"] if k else []
+    return phrases
 
 
-def _what_is_simulated(
+def _describe_simulated(
     results: str | Path,
     studies: Sequence[str],
     synthetic: Mapping[str, tuple[int, int]],
     origins: pd.DataFrame,  # model, origin
     truth: pd.DataFrame,
-    lost: Sequence[str] = (),  # studies whose answers are not there
-    released: Sequence[str] = (),  # releases of ratings
+    studies_without_answers: Sequence[str] = (),  # studies whose answers are not there
+    rating_releases: Sequence[str] = (),  # releases of ratings
 ) -> str:
-    unknown = [s for s in studies if s not in synthetic or s in lost or not _stage_metrics(results, "prepare", s)]
-    n = origins.loc[origins["origin"] == "simulated", "model"].nunique()
-    parts = _questions_in_words(studies, synthetic)
-    parts += [f"{n} simulated examinee{'s' * (n != 1)}"] if n else []
-    parts += _ratings_in_words(results, [*studies, *released])
-    parts += [f"unknown of {', '.join(unknown)}, whose texts, answers or counts are not here"] if unknown else []
-    sentence = f"{'; '.join(parts)}." if parts else "Nothing: questions and answers are the studies' own."
-    sentence += f" Of simulated quantities, {covered_in_words(truth['covered'])}." if len(truth) else ""
-    return sentence[:1].upper() + sentence[1:]
+    unknown_studies = [
+        s
+        for s in studies
+        if s not in synthetic or s in studies_without_answers or not _read_stage_metrics(results, "prepare", s)
+    ]
+    n_simulated = origins.loc[origins["origin"] == "simulated", "model"].nunique()
+    phrases = _questions_in_words(studies, synthetic)
+    phrases += [f"{n_simulated} simulated examinee{'s' * (n_simulated != 1)}"] if n_simulated else []
+    phrases += _ratings_in_words(results, [*studies, *rating_releases])
+    phrases += (
+        [f"unknown of {', '.join(unknown_studies)}, whose texts, answers or counts are not here"]
+        if unknown_studies
+        else []
+    )
+    simulated_text = f"{'; '.join(phrases)}." if phrases else "Nothing: questions and answers are the studies' own."
+    simulated_text += f" Of simulated quantities, {covered_in_words(truth['covered'])}." if len(truth) else ""
+    return simulated_text[:1].upper() + simulated_text[1:]
 
 
-def _what_went_wrong(failures: pd.DataFrame) -> str:
+def _describe_failures(failures: pd.DataFrame) -> str:
     "The failures over all studies, by kind."
     if not len(failures):
         return "Nothing was counted as failed, refused, unread, cut off, not asked or set aside."
-    lost = failures[failures["k"].isna()]
-    kinds = failures.dropna(subset=["k"]).groupby("what", sort=False)
-    kinds = kinds.agg(k=("k", "sum"), n=("n", lambda n: n.sum(skipna=False)))
-    texts = [failure_in_words(r.Index.split(";")[0], r.k, r.n) for r in kinds.itertuples()]
-    unknown_text = ", ".join(dict.fromkeys(f"{r.study}{f': {r.who}' if r.who else ''}" for r in lost.itertuples()))
-    texts += [f"unknown where counts are not there ({unknown_text})"] if unknown_text else []
-    return f"{'; '.join(texts)}."
+    uncounted_failures = failures[failures["k"].isna()]
+    counts_by_failure = failures.dropna(subset=["k"]).groupby("what", sort=False)
+    counts_by_failure = counts_by_failure.agg(k=("k", "sum"), n=("n", lambda n: n.sum(skipna=False)))
+    failure_texts = [failure_in_words(r.Index.split(";")[0], r.k, r.n) for r in counts_by_failure.itertuples()]
+    uncounted_text = ", ".join(
+        dict.fromkeys(f"{r.study}{f': {r.who}' if r.who else ''}" for r in uncounted_failures.itertuples())
+    )
+    failure_texts += [f"unknown where counts are not there ({uncounted_text})"] if uncounted_text else []
+    return f"{'; '.join(failure_texts)}."
 
 
-def _what_to_doubt(drawn: pd.DataFrame, left: Iterable[str], p: pd.Series, lost: Sequence[str] = ()) -> str:
-    asked_rows = drawn[drawn["origin"] != "simulated"]
-    n = asked_rows[["n", "n_clusters"]].astype(float).min(axis=1)
-    few, unknown = int((n < SMALL).sum()), int(n.isna().sum())
-    out = []
-    if few or unknown:
-        phrase = f"key results rest on fewer than {SMALL} independent cases"
-        out.append(f"{counted(few, len(n), phrase, unknown, 'on an unknown number')}.")
-    if len(p) or lost:
-        addition = f"{_unless(', unknown of', lost)}; where none is shown, models may still differ"
-        out.append(f"Between models, {differences_in_words(p)}{addition}.")
-    if left:
-        out.append(f"Not drawn, for too few answers: {', '.join(left)}.")
-    return " ".join([*out, "Nothing here is clinical advice."])
+def _describe_doubts(
+    drawn_rows: pd.DataFrame,
+    models_left_out: Iterable[str],
+    adjusted_p: pd.Series,
+    untested_studies: Sequence[str] = (),
+) -> str:
+    asked_rows = drawn_rows[drawn_rows["origin"] != "simulated"]
+    n_cases = asked_rows[["n", "n_clusters"]].astype(float).min(axis=1)
+    n_small, n_unknown = int((n_cases < SMALL).sum()), int(n_cases.isna().sum())
+    sentences = []
+    if n_small or n_unknown:
+        small_phrase = f"key results rest on fewer than {SMALL} independent cases"
+        sentences.append(f"{counted(n_small, len(n_cases), small_phrase, n_unknown, 'on an unknown number')}.")
+    if len(adjusted_p) or untested_studies:
+        added_text = f"{_name_studies(', unknown of', untested_studies)}; where none is shown, models may still differ"
+        sentences.append(f"Between models, {differences_in_words(adjusted_p)}{added_text}.")
+    if models_left_out:
+        sentences.append(f"Not drawn, for too few answers: {', '.join(models_left_out)}.")
+    return " ".join([*sentences, "Nothing here is clinical advice."])
 
 
 def before_reading(
@@ -645,26 +762,38 @@ def before_reading(
     parts: Parts,
 ) -> dict[str, str]:  # heading -> sentences
     "What every reader should know first, by heading."
-    lost = _studies_without(results, studies, parts, "score", "scores")
-    released = [study for stage, study in parts if stage == "ratings"]
-    items = [_stage_metrics(results, "prepare", study).get("n_items") for study in studies]
-    metrics = [_metrics_of_ratings(results, study) for study in [*studies, *released]]
-    rated = sum(m.get("n_ratings", 0) - m.get("n_simulated", 0) - m.get("n_by_models", 0) for m in metrics)
-    pairs = [_stage_table(results, "score", study, "pairs") for study in studies]
-    pairs = [t[t["origin"] != "simulated"] if "origin" in t else t for t in pairs]
-    p = pd.concat([t["p_adjusted"] for t in pairs if "p_adjusted" in t] or [pd.Series(dtype=float)])
-    origins = pd.concat([where_from(_stage_table(results, "score", study, "scores")) for study in studies or [""]])
-    drawn = pd.concat([pd.DataFrame(columns=["model", "n", "n_clusters", "origin"]), *(f.rows for f in shown)])
-    answering = [f.rows for f in shown if f.study in studies]  # rows of a release name criteria
-    left = dict.fromkeys(chain.from_iterable(f.left_out for f in shown))
-    words = {study: _stage_table(results, "score", study, "words") for study in studies}
-    banks = answered_by_words({study: table for study, table in words.items() if len(table)})
-    doubts = _what_to_doubt(drawn, left, p, _studies_without(results, studies, parts, "score", "pairs"))
+    studies_without_answers = _studies_without(results, studies, parts, "score", "scores")
+    rating_releases = [study for stage, study in parts if stage == "ratings"]
+    n_items_by_study = [_read_stage_metrics(results, "prepare", study).get("n_items") for study in studies]
+    rating_metrics = [_read_rating_metrics(results, study) for study in [*studies, *rating_releases]]
+    n_ratings = sum(m.get("n_ratings", 0) - m.get("n_simulated", 0) - m.get("n_by_models", 0) for m in rating_metrics)
+    pair_tables = [_read_stage_table(results, "score", study, "pairs") for study in studies]
+    pair_tables = [t[t["origin"] != "simulated"] if "origin" in t else t for t in pair_tables]
+    adjusted_p = pd.concat([t["p_adjusted"] for t in pair_tables if "p_adjusted" in t] or [pd.Series(dtype=float)])
+    model_origins = pd.concat(
+        [where_from(_read_stage_table(results, "score", study, "scores")) for study in studies or [""]]
+    )
+    drawn_rows = pd.concat([pd.DataFrame(columns=["model", "n", "n_clusters", "origin"]), *(f.rows for f in shown)])
+    answering_rows = [f.rows for f in shown if f.study in studies]  # rows of a release name criteria
+    models_left_out = dict.fromkeys(chain.from_iterable(f.left_out for f in shown))
+    words_by_study = {study: _read_stage_table(results, "score", study, "words") for study in studies}
+    bank_sentences = answered_by_words({study: table for study, table in words_by_study.items() if len(table)})
+    doubts_text = _describe_doubts(
+        drawn_rows, models_left_out, adjusted_p, _studies_without(results, studies, parts, "score", "pairs")
+    )
     return {
-        "What was asked?": _what_was_asked(items, origins, lost, rated),
-        "What is simulated?": _what_is_simulated(
-            results, studies, synthetic, pd.concat([origins, *answering]), truth, lost, released
+        "What was asked?": _describe_questions_asked(
+            n_items_by_study, model_origins, studies_without_answers, n_ratings
         ),
-        "What went wrong?": _what_went_wrong(failures_of_studies(results, studies, parts)),
-        "What needs caution?": " ".join([*banks, doubts]),
+        "What is simulated?": _describe_simulated(
+            results,
+            studies,
+            synthetic,
+            pd.concat([model_origins, *answering_rows]),
+            truth,
+            studies_without_answers,
+            rating_releases,
+        ),
+        "What went wrong?": _describe_failures(failures_of_studies(results, studies, parts)),
+        "What needs caution?": " ".join([*bank_sentences, doubts_text]),
     }

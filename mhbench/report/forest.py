@@ -84,15 +84,15 @@ def _interval_text(m: Mark, digits: int) -> str:
     return f"[{_number_text(m.low, digits)}, {_number_text(m.high, digits)}]" if m.sure else "no interval"
 
 
-def _in_a_sentence(title: str, rows: Sequence[ChartRow], digits: int, brief: bool) -> str:
+def _alternative_text(title: str, rows: Sequence[ChartRow], n_digits: int, brief: bool) -> str:
     "The title with the first and the last estimate."
-    values = [(row.label, m) for row in rows for m in row.marks[:1]]
-    ends = values[:1] + values[-1:] * (len(values) > 1)
-    texts = [
-        f"{label} {_number_text(m.estimate, digits)} {'' if brief else _interval_text(m, digits)}".strip()
-        for label, m in ends
+    labels_and_marks = [(row.label, m) for row in rows for m in row.marks[:1]]
+    first_and_last = labels_and_marks[:1] + labels_and_marks[-1:] * (len(labels_and_marks) > 1)
+    estimate_texts = [
+        f"{label} {_number_text(m.estimate, n_digits)} {'' if brief else _interval_text(m, n_digits)}".strip()
+        for label, m in first_and_last
     ]
-    return ". ".join(filter(None, [title.rstrip("."), "; ".join(texts) + "."]))
+    return ". ".join(filter(None, [title.rstrip("."), "; ".join(estimate_texts) + "."]))
 
 
 class _Pen:
@@ -111,8 +111,8 @@ class _Pen:
         self.ax.plot(x, y, color=color, **{"lw": 1, "solid_capstyle": "butt"} | kw)
 
     def dot(self, x: float, y: float, look: Look, hollow: bool) -> None:
-        face = "white" if hollow else look.color
-        self.ax.plot([x], [y], ls="", ms=8, mew=2, mec=look.color, mfc=face, marker=look.marker, zorder=3)
+        face_color = "white" if hollow else look.color
+        self.ax.plot([x], [y], ls="", ms=8, mew=2, mec=look.color, mfc=face_color, marker=look.marker, zorder=3)
 
     def sign(self, sign: Sign, x: float, y: float) -> float:  # its width
         self.dot(x + 5, y, sign.look, sign.hollow)
@@ -120,7 +120,7 @@ class _Pen:
         return 14 + wide(sign.text) + 14
 
 # %% ../../nbs/report/03_forest.ipynb #f1cd9063
-class _Places(NamedTuple):
+class _ColumnPlaces(NamedTuple):
     "Where the columns of a chart stand, in px."
 
     left: float  # of the track
@@ -131,8 +131,8 @@ class _Places(NamedTuple):
 
     def lines(self, row: ChartRow) -> list[str]:
         "The name of a row; broken where it stands above the track."
-        room = self.width - 2 * _EDGE - wide(f" {row.small}") * bool(row.small)
-        return wrapped(row.label, room) if self.above else [row.label]
+        label_width = self.width - 2 * _EDGE - wide(f" {row.small}") * bool(row.small)
+        return wrapped(row.label, label_width) if self.above else [row.label]
 
     def height(self, row: ChartRow) -> float:
         if not row.marks:
@@ -140,14 +140,22 @@ class _Places(NamedTuple):
         return max(7 + _MARK * len(row.marks), 24) + _LINE * len(self.lines(row)) * self.above
 
 
-def _column_positions(rows: Sequence[ChartRow], width: float, brief: bool, digits: int) -> _Places:
-    marks = [m for row in rows for m in row.marks]
-    names = max((wide(row.label) + wide(f" {row.small}") * bool(row.small) for row in rows if row.marks), default=0)
-    value = max(wide(_number_text(m.estimate, digits)) for m in marks)
-    ends = 0 if brief else max(wide(_interval_text(m, digits)) for m in marks) + 5
-    right = width - _EDGE - value - ends - _GAP
-    above = right - (_EDGE + names + _GAP) < _LEAST_TRACK
-    return _Places(_EDGE + 6 if above else _EDGE + names + _GAP, right, above, right + _GAP + value, width)
+def _column_positions(rows: Sequence[ChartRow], width: float, brief: bool, digits: int) -> _ColumnPlaces:
+    all_marks = [m for row in rows for m in row.marks]
+    name_width = max(
+        (wide(row.label) + wide(f" {row.small}") * bool(row.small) for row in rows if row.marks), default=0
+    )
+    estimate_width = max(wide(_number_text(m.estimate, digits)) for m in all_marks)
+    interval_width = 0 if brief else max(wide(_interval_text(m, digits)) for m in all_marks) + 5
+    track_right = width - _EDGE - estimate_width - interval_width - _GAP
+    names_above = track_right - (_EDGE + name_width + _GAP) < _LEAST_TRACK
+    return _ColumnPlaces(
+        _EDGE + 6 if names_above else _EDGE + name_width + _GAP,
+        track_right,
+        names_above,
+        track_right + _GAP + estimate_width,
+        width,
+    )
 
 
 def _axis_range(
@@ -155,23 +163,23 @@ def _axis_range(
 ) -> tuple[float, float]:
     "The ends of the axis: the data and the reference values with a margin, within the limits."
     marks = [m for row in rows for m in row.marks]
-    ends = np.array([x for m in marks for x in (m.estimate, m.low, m.high, m.tick)] + list(refs), float)
-    low, high = np.nanmin(ends), np.nanmax(ends)
-    pad = 0.05 * (high - low) or 0.5
+    axis_values = np.array([x for m in marks for x in (m.estimate, m.low, m.high, m.tick)] + list(refs), float)
+    low, high = np.nanmin(axis_values), np.nanmax(axis_values)
+    margin = 0.05 * (high - low) or 0.5
     lowest, highest = limits or (-np.inf, np.inf)
-    return max(low - pad, min(lowest, low)), min(high + pad, max(highest, high))
+    return max(low - margin, min(lowest, low)), min(high + margin, max(highest, high))
 
 # %% ../../nbs/report/03_forest.ipynb #c3532962
-def _head(pen: _Pen | None, y: float, width: float, legend: Sequence[Sign], key: str) -> float:  # its lower end
+def _draw_head(pen: _Pen | None, y: float, width: float, legend: Sequence[Sign], key: str) -> float:  # its lower end
     "The legend, and below it the key; without a pen nothing is drawn."
     x: float = _EDGE
     for k, sign in enumerate(legend):
-        need = 14 + wide(sign.text)
-        if k and x + need > width - _EDGE:
+        sign_width = 14 + wide(sign.text)
+        if k and x + sign_width > width - _EDGE:
             x, y = _EDGE, y + _LINE + 2
         if pen:
             pen.sign(sign, x, y + _LINE / 2)
-        x += need + 14
+        x += sign_width + 14
     y += (_LINE + 4) * bool(legend)
     for line in wrapped(key, width - 2 * _EDGE):
         if pen:
@@ -180,17 +188,17 @@ def _head(pen: _Pen | None, y: float, width: float, legend: Sequence[Sign], key:
     return y
 
 
-def _names_of_refs(refs: Sequence[tuple[str, float]], at: Any, width: float) -> list[tuple[str, float, int]]:
+def _place_reference_names(refs: Sequence[tuple[str, float]], at: Any, width: float) -> list[tuple[str, float, int]]:
     "Each reference with the place of its name, and how many lines it stands above the plot."
-    out: list[tuple[str, float, int]] = []
+    placed_names: list[tuple[str, float, int]] = []
     right_ends: list[float] = []  # right ends, by tier
     for name, value in sorted(refs, key=lambda r: r[1]):
-        half = wide(name) / 2
-        x = float(np.clip(at(value), _EDGE + half, width - _EDGE - half))
-        tier = next((k for k, end in enumerate(right_ends) if end + 6 < x - half), len(right_ends))
-        right_ends[tier : tier + 1] = [x + half]
-        out.append((name, x, tier))
-    return out
+        half_width = wide(name) / 2
+        x = float(np.clip(at(value), _EDGE + half_width, width - _EDGE - half_width))
+        name_tier = next((k for k, end in enumerate(right_ends) if end + 6 < x - half_width), len(right_ends))
+        right_ends[name_tier : name_tier + 1] = [x + half_width]
+        placed_names.append((name, x, name_tier))
+    return placed_names
 
 # %% ../../nbs/report/03_forest.ipynb #a6a37825
 def chart(
@@ -208,78 +216,112 @@ def chart(
     told: str = "",  # the alternative text; else the title with two numbers
 ) -> Figure:
     "A chart of rows, drawn at its width in pixels."
-    lines = list((refs or {}).items())
-    p = _column_positions(rows, width, brief, digits)
-    low, high = _axis_range(rows, [v for _, v in lines], limits)
-    at = lambda v: p.left + (v - low) / (high - low) * (p.right - p.left)
-    placed_names = _names_of_refs(lines, at, width)
-    broken = wrapped(title, width - 2 * _EDGE, HEAD, True)
-    start = _EDGE + 17 * len(broken) + 3
-    top = _head(None, start, width, legend, key) + _LINE * (1 + max((t for *_, t in placed_names), default=-1)) + 9
-    bottom = top + sum(map(p.height, rows))
-    below = wrapped(xlabel, width - 2 * _EDGE)
-    height = bottom + 24 + _LINE * len(below) + 3
+    reference_lines = list((refs or {}).items())
+    column_places = _column_positions(rows, width, brief, digits)
+    axis_low, axis_high = _axis_range(rows, [v for _, v in reference_lines], limits)
+    x_of = lambda v: (
+        column_places.left + (v - axis_low) / (axis_high - axis_low) * (column_places.right - column_places.left)
+    )
+    placed_names = _place_reference_names(reference_lines, x_of, width)
+    title_lines = wrapped(title, width - 2 * _EDGE, HEAD, True)
+    head_top = _EDGE + 17 * len(title_lines) + 3
+    track_top = (
+        _draw_head(None, head_top, width, legend, key)
+        + _LINE * (1 + max((t for *_, t in placed_names), default=-1))
+        + 9
+    )
+    track_bottom = track_top + sum(map(column_places.height, rows))
+    xlabel_lines = wrapped(xlabel, width - 2 * _EDGE)
+    height = track_bottom + 24 + _LINE * len(xlabel_lines) + 3
     with matplotlib.rc_context(style.STYLE):
         fig = Figure(
-            figsize=(width / 72, height / 72), dpi=72, label=told or _in_a_sentence(title, rows, digits, brief)
+            figsize=(width / 72, height / 72), dpi=72, label=told or _alternative_text(title, rows, digits, brief)
         )
-        head = {"fontsize": HEAD, "fontweight": "bold", "color": INK, "linespacing": 1.3, "ha": "left", "va": "top"}
-        fig.suptitle("\n".join(broken), x=_EDGE / width, y=1 - (_EDGE - 2) / height, **head)
+        title_style = {
+            "fontsize": HEAD,
+            "fontweight": "bold",
+            "color": INK,
+            "linespacing": 1.3,
+            "ha": "left",
+            "va": "top",
+        }
+        fig.suptitle("\n".join(title_lines), x=_EDGE / width, y=1 - (_EDGE - 2) / height, **title_style)
         pen = _Pen(fig, width, height)
-        _head(pen, start, width, legend, key)
+        _draw_head(pen, head_top, width, legend, key)
         for name, x, tier in placed_names:
-            pen.write(name, x, top - 5 - _LINE * (tier + 0.5), ha="center")
-        for _, value in lines:
-            pen.line([at(value)] * 2, [top - 3, bottom], ls=(0, (3, 2)), lw=1.5)
-        y = top
+            pen.write(name, x, track_top - 5 - _LINE * (tier + 0.5), ha="center")
+        for _, value in reference_lines:
+            pen.line([x_of(value)] * 2, [track_top - 3, track_bottom], ls=(0, (3, 2)), lw=1.5)
+        y = track_top
         for row in rows:
-            _draw_row(pen, row, y, p, at, brief, digits)
-            y += p.height(row)
-        _axis(pen, bottom, (low, high), p, at)
-        for k, line in enumerate(below):
-            half = wide(line) / 2
-            x = float(np.clip((p.left + p.right) / 2, _EDGE + half, width - _EDGE - half))
-            pen.write(line, x, bottom + 24 + _LINE * (k + 0.5), ha="center")
+            _draw_row(pen, row, y, column_places, x_of, brief, digits)
+            y += column_places.height(row)
+        _draw_axis(pen, track_bottom, (axis_low, axis_high), column_places, x_of)
+        for k, line in enumerate(xlabel_lines):
+            half_width = wide(line) / 2
+            x = float(
+                np.clip((column_places.left + column_places.right) / 2, _EDGE + half_width, width - _EDGE - half_width)
+            )
+            pen.write(line, x, track_bottom + 24 + _LINE * (k + 0.5), ha="center")
     return fig
 
 # %% ../../nbs/report/03_forest.ipynb #cf09c89f
-def _draw_row(pen: _Pen, row: ChartRow, y: float, p: _Places, at: Any, brief: bool, digits: int) -> None:
+def _draw_row(
+    pen: _Pen, row: ChartRow, y: float, column_places: _ColumnPlaces, x_of: Any, brief: bool, digits: int
+) -> None:
     if not row.marks:
         pen.write(row.label, _EDGE, y + 5 + _LINE / 2, INK, fontweight="bold")
         return
-    lines, high = p.lines(row), p.height(row)
-    for k, line in enumerate(lines):
-        last = row.small if k == len(lines) - 1 else ""
-        middle = y + _LINE * (k + 0.5) + 2 if p.above else y + high / 2
-        end = _EDGE + wide(line) if p.above else p.left - _GAP - wide(f" {last}") * bool(last)
-        pen.write(line, _EDGE if p.above else end, middle, INK, ha="left" if p.above else "right", bbox=_GROUND)
-        pen.write(last, end + wide(" "), middle, bbox=_GROUND)
-    first = y + high / 2 + _LINE * len(lines) / 2 * p.above - (len(row.marks) - 1) * _MARK / 2
+    label_lines, row_height = column_places.lines(row), column_places.height(row)
+    for k, line in enumerate(label_lines):
+        small_text = row.small if k == len(label_lines) - 1 else ""
+        line_y = y + _LINE * (k + 0.5) + 2 if column_places.above else y + row_height / 2
+        label_end = (
+            _EDGE + wide(line)
+            if column_places.above
+            else column_places.left - _GAP - wide(f" {small_text}") * bool(small_text)
+        )
+        pen.write(
+            line,
+            _EDGE if column_places.above else label_end,
+            line_y,
+            INK,
+            ha="left" if column_places.above else "right",
+            bbox=_GROUND,
+        )
+        pen.write(small_text, label_end + wide(" "), line_y, bbox=_GROUND)
+    first_mark_y = (
+        y + row_height / 2 + _LINE * len(label_lines) / 2 * column_places.above - (len(row.marks) - 1) * _MARK / 2
+    )
     for k, m in enumerate(row.marks):
-        mark_y = first + k * _MARK
+        mark_y = first_mark_y + k * _MARK
         if m.sure:
-            pen.line([at(m.low), at(m.high)], [mark_y] * 2, m.look.color, lw=3)
+            pen.line([x_of(m.low), x_of(m.high)], [mark_y] * 2, m.look.color, lw=3)
         if np.isfinite(m.tick):
-            pen.line([at(m.tick)] * 2, [mark_y - 8, mark_y + 8], INK, lw=2)
-        pen.dot(at(m.estimate), mark_y, m.look, m.hollow)
-        pen.write(_number_text(m.estimate, digits), p.numbers, mark_y, INK, ha="right")
+            pen.line([x_of(m.tick)] * 2, [mark_y - 8, mark_y + 8], INK, lw=2)
+        pen.dot(x_of(m.estimate), mark_y, m.look, m.hollow)
+        pen.write(_number_text(m.estimate, digits), column_places.numbers, mark_y, INK, ha="right")
         if not brief:
-            pen.write(_interval_text(m, digits), p.numbers + 5, mark_y)
+            pen.write(_interval_text(m, digits), column_places.numbers + 5, mark_y)
         if m.note:
-            low, high = (m.low, m.high) if m.sure else (m.estimate, m.estimate)
-            room = at(high) + 9 + wide(m.note) <= p.right
+            interval_low, row_height = (m.low, m.high) if m.sure else (m.estimate, m.estimate)
+            has_room_right = x_of(row_height) + 9 + wide(m.note) <= column_places.right
             pen.write(
-                m.note, at(high) + 9 if room else at(low) - 9, mark_y, ha="left" if room else "right", bbox=_GROUND
+                m.note,
+                x_of(row_height) + 9 if has_room_right else x_of(interval_low) - 9,
+                mark_y,
+                ha="left" if has_room_right else "right",
+                bbox=_GROUND,
             )
 
 
-def _axis(pen: _Pen, y: float, ends: tuple[float, float], p: _Places, at: Any) -> None:
-    pen.line([p.left, p.right], [y, y], SOFT)
-    max_ticks = max(2, int((p.right - p.left) / 50))
-    ticks = MaxNLocator(nbins=min(max_ticks, 6), steps=[1, 2, 2.5, 5, 10]).tick_values(*ends)
-    for t in ticks[(ticks >= ends[0] - 1e-9) & (ticks <= ends[1] + 1e-9)]:
-        pen.line([at(t)] * 2, [y, y + 4], SOFT)
-        pen.write(f"{round(t, 9) + 0:g}".replace("-", "\N{MINUS SIGN}"), at(t), y + 13, ha="center")
+def _draw_axis(pen: _Pen, y: float, axis_ends: tuple[float, float], column_places: _ColumnPlaces, x_of: Any) -> None:
+    pen.line([column_places.left, column_places.right], [y, y], SOFT)
+    max_ticks = max(2, int((column_places.right - column_places.left) / 50))
+    tick_values = MaxNLocator(nbins=min(max_ticks, 6), steps=[1, 2, 2.5, 5, 10]).tick_values(*axis_ends)
+    for t in tick_values[(tick_values >= axis_ends[0] - 1e-9) & (tick_values <= axis_ends[1] + 1e-9)]:
+        pen.line([x_of(t)] * 2, [y, y + 4], SOFT)
+        pen.write(f"{round(t, 9) + 0:g}".replace("-", "\N{MINUS SIGN}"), x_of(t), y + 13, ha="center")
 
 # %% ../../nbs/report/03_forest.ipynb #5a8777c0
 PEOPLE = ("model", "run", "judge", "student", "who", "annotator", "answered_by", "pair")  # columns of names
@@ -288,17 +330,19 @@ _LOST = {"n_unread": "unparseable", "n_refused": "refused", "n_missing": "missin
 _BETTER = {"higher": "higher is better", "lower": "lower is better", "zero": "0 is best"}
 
 
-def _lost(row: Any) -> str:  # "168 unparseable"
+def _lost_in_words(row: Any) -> str:  # "168 unparseable"
     "The answers of a row that were lost, where they are one in a hundred or more."
-    counts = {word: getattr(row, column, 0) for column, word in _LOST.items()}
-    return ", ".join(f"{int(k)} {word}" for word, k in counts.items() if not pd.isna(k) and k > 0 and k >= row.n / 100)
+    n_by_reason = {word: getattr(row, column, 0) for column, word in _LOST.items()}
+    return ", ".join(
+        f"{int(k)} {word}" for word, k in n_by_reason.items() if not pd.isna(k) and k > 0 and k >= row.n / 100
+    )
 
 
-def _look(column: str, value: object) -> Look:
+def _look_in_column(column: str, value: object) -> Look:
     return look_of(value) if column in PEOPLE else PLAIN
 
 
-def _one_n(table: pd.DataFrame) -> int:  # 0: they differ, or are unknown
+def _shared_n(table: pd.DataFrame) -> int:  # 0: they differ, or are unknown
     "The n that all estimates share."
     n = table["n"]
     return int(n.iloc[0]) if n.notna().all() and n.nunique() == 1 else 0
@@ -313,8 +357,10 @@ def _ordered_values(table: pd.DataFrame, column: str, upwards: bool) -> list:
     "The values of a column: in their own order where it has one, otherwise by the first estimate, the best first."
     if isinstance(table[column].dtype, pd.CategoricalDtype):
         return list(table[column].cat.remove_unused_categories().cat.categories)
-    first = table.groupby(column, sort=False)["estimate"].first()
-    return sorted(first.index, key=lambda x: (first[x] if upwards else -first[x], natural(x)))
+    first_estimates = table.groupby(column, sort=False)["estimate"].first()
+    return sorted(
+        first_estimates.index, key=lambda x: (first_estimates[x] if upwards else -first_estimates[x], natural(x))
+    )
 
 
 def _chart_rows(
@@ -335,29 +381,35 @@ def _chart_rows(
         tick = getattr(row, reference_column) if reference_column else float("nan")
         return Mark(row.estimate, row.ci_low, row.ci_high, look._replace(color=color), hollow, tick=tick)
 
-    def small(rows: pd.DataFrame) -> str:
-        n_text = "" if n or rows["n"].isna().any() else f"n = {'/'.join(f'{int(k)}' for k in dict.fromkeys(rows['n']))}"
-        return ", ".join(filter(None, dict.fromkeys([n_text, *map(_lost, rows.itertuples())])))
+    def small(rows_of_label: pd.DataFrame) -> str:
+        rows_and_looks = (
+            ""
+            if n or rows_of_label["n"].isna().any()
+            else f"n = {'/'.join(f'{int(k)}' for k in dict.fromkeys(rows_of_label['n']))}"
+        )
+        return ", ".join(filter(None, dict.fromkeys([rows_and_looks, *map(_lost_in_words, rows_of_label.itertuples())])))
 
-    out = []
-    for value in _ordered_values(table, group, upwards):
-        rows_of_value = table[table[group] == value]
+    chart_rows = []
+    for group_value in _ordered_values(table, group, upwards):
+        rows_of_value = table[table[group] == group_value]
         rows_of_value = (
             rows_of_value.sort_values(hue, key=lambda x: x.astype(object).map(list(marked).index), kind="stable")
             if marked
             else rows_of_value
         )
         if marked or not hue:
-            n_text = [(r, *marked.get(getattr(r, hue or group), (None, False))) for r in rows_of_value.itertuples()]
-            marks = [mark(r, look or _look(group, value), hollow) for r, look, hollow in n_text]
-            out.append(ChartRow(name_of(value), marks, small(rows_of_value)))
+            rows_and_looks = [
+                (r, *marked.get(getattr(r, hue or group), (None, False))) for r in rows_of_value.itertuples()
+            ]
+            marks = [mark(r, look or _look_in_column(group, group_value), hollow) for r, look, hollow in rows_and_looks]
+            chart_rows.append(ChartRow(name_of(group_value), marks, small(rows_of_value)))
         else:
-            out.append(ChartRow(name_of(value)))
+            chart_rows.append(ChartRow(name_of(group_value)))
             for hue_value in _ordered_values(rows_of_value, hue, upwards):
-                rows = rows_of_value[rows_of_value[hue] == hue_value]
-                marks = [mark(r, _look(hue, hue_value)) for r in rows.itertuples()]
-                out.append(ChartRow(name_of(hue_value), marks, small(rows)))
-    return out
+                rows_of_label = rows_of_value[rows_of_value[hue] == hue_value]
+                marks = [mark(r, _look_in_column(hue, hue_value)) for r in rows_of_label.itertuples()]
+                chart_rows.append(ChartRow(name_of(hue_value), marks, small(rows_of_label)))
+    return chart_rows
 
 # %% ../../nbs/report/03_forest.ipynb #f46ca0c9
 def intervals(
@@ -381,33 +433,39 @@ def intervals(
     Source: Lewis and Clarke 2001 (the plot's form).
     """
     reference_column, reference_text = against or ("", "")
-    used = [group, *filter(None, [hue, reference_column, harm[0]]), "estimate", "ci_low", "ci_high", "n"]
-    rounded = drawable("intervals", table, used)
-    drawn = None if rounded is None else enough(rounded)
-    if rounded is None or drawn is None or not len(drawn):
+    used_columns = [group, *filter(None, [hue, reference_column, harm[0]]), "estimate", "ci_low", "ci_high", "n"]
+    rounded = drawable("intervals", table, used_columns)
+    drawn_rows = None if rounded is None else enough(rounded)
+    if rounded is None or drawn_rows is None or not len(drawn_rows):
         return None
-    values = _ordered_values(drawn, hue, better == "lower") if hue else []
-    models = [v for v in values if hue in PEOPLE and look_of(v) != PLAIN]
-    alike = len(set(map(look_of, models))) < len(values)
-    marked: dict[Any, tuple[Look | None, bool]] = {}
+    hue_values = _ordered_values(drawn_rows, hue, better == "lower") if hue else []
+    models_with_look = [v for v in hue_values if hue in PEOPLE and look_of(v) != PLAIN]
+    looks_repeat = len(set(map(look_of, models_with_look))) < len(hue_values)
+    look_by_hue: dict[Any, tuple[Look | None, bool]] = {}
     legend: list[Sign] = []
-    if hue and not alike:
-        marked = {v: (look_of(v), False) for v in values}
-        legend = [Sign(look_of(v), name_of(v)) for v in values]
-    elif hue and len(values) <= 2:
-        marked = {v: (None, k > 0) for k, v in enumerate(values)}
-        legend = [Sign(PLAIN, name_of(v), k > 0) for k, v in enumerate(values)] if len(values) > 1 else []
-    n = _one_n(drawn)
-    rows = _chart_rows(drawn, group, hue, marked, reference_column, harm[0], upwards=better == "lower", n=n)
-    cut_text = f" {_MOST_ROWS} of {len(rows)} rows, evenly spaced." if len(rows) > _MOST_ROWS else ""
-    rows = [rows[k] for k in np.linspace(0, len(rows) - 1, _MOST_ROWS).round().astype(int)] if cut_text else rows
-    direction = _BETTER.get(better or "", better)
+    if hue and not looks_repeat:
+        look_by_hue = {v: (look_of(v), False) for v in hue_values}
+        legend = [Sign(look_of(v), name_of(v)) for v in hue_values]
+    elif hue and len(hue_values) <= 2:
+        look_by_hue = {v: (None, k > 0) for k, v in enumerate(hue_values)}
+        legend = [Sign(PLAIN, name_of(v), k > 0) for k, v in enumerate(hue_values)] if len(hue_values) > 1 else []
+    n = _shared_n(drawn_rows)
+    chart_rows = _chart_rows(
+        drawn_rows, group, hue, look_by_hue, reference_column, harm[0], upwards=better == "lower", n=n
+    )
+    cut_text = f" {_MOST_ROWS} of {len(chart_rows)} rows, evenly spaced." if len(chart_rows) > _MOST_ROWS else ""
+    chart_rows = (
+        [chart_rows[k] for k in np.linspace(0, len(chart_rows) - 1, _MOST_ROWS).round().astype(int)]
+        if cut_text
+        else chart_rows
+    )
+    direction_text = _BETTER.get(better or "", better)
     return chart(
-        rows,
+        chart_rows,
         title=spaced(title),
         legend=legend,
-        key=_key(rounded, drawn, rows, key, reference_text, level, n, harm[1]) + cut_text,
-        xlabel=spaced(xlabel) + (f": {direction}" if direction else ""),
+        key=_compose_key(rounded, drawn_rows, chart_rows, key, reference_text, level, n, harm[1]) + cut_text,
+        xlabel=spaced(xlabel) + (f": {direction_text}" if direction_text else ""),
         limits=limits,
         refs={
             label if any(map(str.isdigit, label)) else f"{spaced(label)} {v:g}": v for label, v in (marks or {}).items()
@@ -416,7 +474,7 @@ def intervals(
     )
 
 # %% ../../nbs/report/03_forest.ipynb #4e1ab568
-def _key(
+def _compose_key(
     rounded: pd.DataFrame,
     drawn: pd.DataFrame,
     rows: Sequence[ChartRow],
@@ -427,22 +485,27 @@ def _key(
     harm: str,
 ) -> str:
     "What dots and lines are, n, and what is left out."
-    sure = drawn["ci_low"].notna() & drawn["ci_high"].notna()
-    few, bare = int((rounded["estimate"].notna() & (rounded["n"] < FEW)).sum()), int(rounded["estimate"].isna().sum())
-    looks = {m.look for row in rows for m in row.marks}
-    left_out = [f"{few} with n < {FEW}"] * bool(few) + [f"{bare} without an estimate"] * bool(bare)
-    why = "; or ".join(without(drawn[~sure]).unique())
-    parts = [
+    has_interval = drawn["ci_low"].notna() & drawn["ci_high"].notna()
+    n_small, n_without_estimate = (
+        int((rounded["estimate"].notna() & (rounded["n"] < FEW)).sum()),
+        int(rounded["estimate"].isna().sum()),
+    )
+    drawn_looks = {m.look for row in rows for m in row.marks}
+    left_out_texts = [f"{n_small} with n < {FEW}"] * bool(n_small) + [
+        f"{n_without_estimate} without an estimate"
+    ] * bool(n_without_estimate)
+    no_interval_reason = "; or ".join(without(drawn[~has_interval]).unique())
+    sentences = [
         key[:1].upper() + key[1:].rstrip(". ") + "." * bool(key),
         f"Lines: {level:.0%} confidence intervals" + (f"; n = {n}." if n else ".")
-        if sure.any()
+        if has_interval.any()
         else f"n = {n}." * bool(n),
         f"Upright line: {reference_text}." if reference_text else "",
         f"Red: {harm}." if harm else "",
-        "Unparseable answers count as incorrect." if any(_lost(r) for r in drawn.itertuples()) else "",
-        f"No interval: {why}." if why else "",
-        "Diamond: simulated." if SIMULATED_LOOK in looks else "",
-        "Orange square: medical." if MEDICAL_LOOK in looks else "",
-        f"Left out: {', '.join(left_out)}." if left_out else "",
+        "Unparseable answers count as incorrect." if any(_lost_in_words(r) for r in drawn.itertuples()) else "",
+        f"No interval: {no_interval_reason}." if no_interval_reason else "",
+        "Diamond: simulated." if SIMULATED_LOOK in drawn_looks else "",
+        "Orange square: medical." if MEDICAL_LOOK in drawn_looks else "",
+        f"Left out: {', '.join(left_out_texts)}." if left_out_texts else "",
     ]
-    return re.sub(r"\bn ([<=]) ", "n\N{NO-BREAK SPACE}\\1\N{NO-BREAK SPACE}", " ".join(filter(None, parts)))
+    return re.sub(r"\bn ([<=]) ", "n\N{NO-BREAK SPACE}\\1\N{NO-BREAK SPACE}", " ".join(filter(None, sentences)))

@@ -43,35 +43,39 @@ def _outcome_word(scores: pd.DataFrame) -> pd.Series:
     "In a word: right, wrong, not scored (a judge does), or what came in place of an answer."
     correct = scores["correct"]
     outcome = what_became(scores)
-    word = correct.map({1.0: "right", 0.0: "wrong"}).fillna("partly right").where(correct.notna(), "not scored")
-    return word.mask(outcome.isin([NOT_READ, REFUSED, FAILED]), outcome)
+    outcome_words = (
+        correct.map({1.0: "right", 0.0: "wrong"}).fillna("partly right").where(correct.notna(), "not scored")
+    )
+    return outcome_words.mask(outcome.isin([NOT_READ, REFUSED, FAILED]), outcome)
 
 # %% ../../nbs/report/06_items.ipynb #f15da451
-def _verdict(j: Judgment) -> str:
+def _verdict_text(j: Judgment) -> str:
     if j.status != "ok":
         return j.status
     return j.label if j.label is not None else f"{j.score:g}"
 
 
 def _verdict_texts(judgments: Sequence[Judgment]) -> str | None:
-    return "; ".join(f"{j.judge}: {_verdict(j)}" for j in judgments) or None
+    return "; ".join(f"{j.judge}: {_verdict_text(j)}" for j in judgments) or None
 
 
 def _judges_disagree(judgments: Sequence[Judgment]) -> str | None:
     "Whether the judges of one answer agree: by their labels, or by scores no further apart than 20."
-    good = [j for j in judgments if j.status == "ok"]
-    if len({j.judge for j in good}) < 2:
+    valid_judgments = [j for j in judgments if j.status == "ok"]
+    if len({j.judge for j in valid_judgments}) < 2:
         return None
-    scores = [j.score for j in good if j.score is not None]
-    differ = len({j.label for j in good}) > 1 or (len(scores) > 1 and max(scores) - min(scores) > 20)
-    return "disagree" if differ else "agree"
+    scores = [j.score for j in valid_judgments if j.score is not None]
+    verdicts_differ = len({j.label for j in valid_judgments}) > 1 or (
+        len(scores) > 1 and max(scores) - min(scores) > 20
+    )
+    return "disagree" if verdicts_differ else "agree"
 
 
-def _there(file: Path, record: type) -> list:
+def _read_records_if_any(file: Path, record: type) -> list:
     return read_records(file, record) if file.exists() else []
 
 # %% ../../nbs/report/06_items.ipynb #e08c80e8
-class _Part(NamedTuple):
+class _StudyPart(NamedTuple):
     "One study's answers, before their words are looked up."
 
     rows: pd.DataFrame
@@ -88,58 +92,58 @@ def _response_places(
     scores: pd.DataFrame, stored: StoredRecords[Response]
 ) -> np.ndarray:  # (rows,) -1 where there is none
     "Which stored response each row of the scores is of."
-    stored_rows = pd.DataFrame({name: stored.column(name) for name in _ONE}).astype({"sample": int})
-    stored_rows = stored_rows.assign(_at=np.arange(len(stored_rows))).drop_duplicates(_ONE, keep="last")
-    return scores[_ONE].merge(stored_rows, how="left", on=_ONE)["_at"].fillna(-1).to_numpy(int)
+    stored_keys = pd.DataFrame({name: stored.column(name) for name in _ONE}).astype({"sample": int})
+    stored_keys = stored_keys.assign(_at=np.arange(len(stored_keys))).drop_duplicates(_ONE, keep="last")
+    return scores[_ONE].merge(stored_keys, how="left", on=_ONE)["_at"].fillna(-1).to_numpy(int)
 
 
 def _joined_letters(lists: pd.Series) -> pd.Series:  # of text; missing where a list is empty
     "Letters or labels of each row, with spaces between them."
-    text = pc.binary_join(pa.array(lists, pa.list_(pa.string())), " ").to_numpy(zero_copy_only=False)
-    return pd.Series(text, lists.index).where(lambda s: s != "", None)
+    joined_text = pc.binary_join(pa.array(lists, pa.list_(pa.string())), " ").to_numpy(zero_copy_only=False)
+    return pd.Series(joined_text, lists.index).where(lambda s: s != "", None)
 
 # %% ../../nbs/report/06_items.ipynb #d2806a5c
-def _of_study(results: Path, study: str, models: Iterable[str], private: bool) -> _Part | None:
-    file = results / "score" / study / "scores.parquet"
-    if not file.exists():
+def _read_study_part(results: Path, study: str, models: Iterable[str], private: bool) -> _StudyPart | None:
+    scores_file = results / "score" / study / "scores.parquet"
+    if not scores_file.exists():
         return None
-    text = results / "text"
-    scores = pd.read_parquet(file)
+    texts_folder = results / "text"
+    scores = pd.read_parquet(scores_file)
     items: dict[str, Item] = {}
     for stage in ("prepare", "approach"):  # the latter wrote the question that was asked
-        items |= {i.item_id: i for i in _there(text / stage / study / "items.parquet", Item)}
-    judged: dict[tuple, list[Judgment]] = {}
-    for j in _there(text / "judge" / study / "judgments.parquet", Judgment):
-        judged.setdefault((j.item_id, j.model, j.mode, j.sample), []).append(j)
+        items |= {i.item_id: i for i in _read_records_if_any(texts_folder / stage / study / "items.parquet", Item)}
+    judgments_by_answer: dict[tuple, list[Judgment]] = {}
+    for j in _read_records_if_any(texts_folder / "judge" / study / "judgments.parquet", Judgment):
+        judgments_by_answer.setdefault((j.item_id, j.model, j.mode, j.sample), []).append(j)
     open_ids = {k for k, i in items.items() if private or not i.protected}
-    free = scores["item_id"].isin(open_ids)
-    plain = scores["answered_by"] == "plain"
-    keys = scores[_ONE].itertuples(index=False, name=None)
-    judgments_of = [judged.get(k, []) if p else [] for k, p in zip(keys, plain)]
-    rows = scores.assign(
+    is_shown = scores["item_id"].isin(open_ids)
+    is_plain = scores["answered_by"] == "plain"
+    answer_keys = scores[_ONE].itertuples(index=False, name=None)
+    judgments_of = [judgments_by_answer.get(k, []) if p else [] for k, p in zip(answer_keys, is_plain)]
+    answer_rows = scores.assign(
         study=study,
         mode=mode_names(scores),
         what=_outcome_word(scores),
         origin=scores.get("origin", "asked"),
-        answer=_joined_letters(scores["answer"]).where(free),
-        key=_joined_letters(scores["key"]).where(free),
+        answer=_joined_letters(scores["answer"]).where(is_shown),
+        key=_joined_letters(scores["key"]).where(is_shown),
         confidence=scores["confidence"].round(3),
         judged=list(map(_verdict_texts, judgments_of)),
         judges=[_judges_disagree(js) for js in judgments_of],
     )
     open_and_scored = open_ids & set(scores["item_id"])
     item_texts = {f"{study}/{k}": _item_texts(items[k]) for k in sorted(open_and_scored)}
-    for target in _rating_summaries(text, study, open_and_scored).itertuples():
-        line = f"{target.target}: {target.value} ({target.n} {target.who if target.n > 1 else target.who[:-1]})"
-        item_texts[f"{study}/{target.item_id}"].setdefault("rated", []).append(line)
-    files = [text / "prepare" / study / "recorded.parquet"]
-    files += [text / "generate" / study / m / "responses.parquet" for m in models]
-    stored = StoredRecords([f for f in files if f.exists()], Response)
+    for summary in _rating_summaries(texts_folder, study, open_and_scored).itertuples():
+        summary_line = f"{summary.target}: {summary.value} ({summary.n} {summary.who if summary.n > 1 else summary.who[:-1]})"
+        item_texts[f"{study}/{summary.item_id}"].setdefault("rated", []).append(summary_line)
+    response_files = [texts_folder / "prepare" / study / "recorded.parquet"]
+    response_files += [texts_folder / "generate" / study / m / "responses.parquet" for m in models]
+    stored = StoredRecords([f for f in response_files if f.exists()], Response)
     _check_selection(set(scores["model"]), set(stored.column("model")), study)
-    return _Part(
-        rows[ROW_COLUMNS],
+    return _StudyPart(
+        answer_rows[ROW_COLUMNS],
         item_texts,
-        np.where(free & plain, _response_places(scores, stored), -1),
+        np.where(is_shown & is_plain, _response_places(scores, stored), -1),
         stored,
         judgments_of,
     )
@@ -168,64 +172,75 @@ _WRITTEN = ("text", "reasoning", "error")
 
 def _answer_words(written: Mapping[str, Any], judgments: Sequence[Judgment]) -> dict[str, Any]:
     "What an answer says: its text, the thought before it, what went wrong, and the judges' words."
-    verdicts = [{"judge": j.judge, "verdict": _verdict(j), "text": (j.text or j.error or "")[:2000]} for j in judgments]
-    fields = {c: written[c] for c in _WRITTEN} | {"text": (written["text"] or "").strip(), "verdicts": verdicts}
-    return {k: v for k, v in fields.items() if v}
+    verdict_records = [
+        {"judge": j.judge, "verdict": _verdict_text(j), "text": (j.text or j.error or "")[:2000]} for j in judgments
+    ]
+    answer_fields = {c: written[c] for c in _WRITTEN} | {
+        "text": (written["text"] or "").strip(),
+        "verdicts": verdict_records,
+    }
+    return {k: v for k, v in answer_fields.items() if v}
 
 # %% ../../nbs/report/06_items.ipynb #54197dfa
 def _answers_written(
-    study_part: _Part, start: int
+    study_part: _StudyPart, start: int
 ) -> pd.DataFrame:  # row, text, reasoning, error, judged, right, length
     "The words of the answers of a study, whose rows begin at `start` on the page."
-    row = np.flatnonzero(study_part.place >= 0)
-    words = pd.DataFrame({c: study_part.stored.column(c)[study_part.place[row]] for c in _WRITTEN}, dtype=object)
-    length = words.map(lambda text: len(text or "")).sum(axis=1)
-    right = study_part.rows["what"].to_numpy()[row] == "right"
-    return words.assign(row=start + row, judged=[study_part.judged[k] for k in row], right=right, length=length)
+    row_numbers = np.flatnonzero(study_part.place >= 0)
+    answer_words = pd.DataFrame(
+        {c: study_part.stored.column(c)[study_part.place[row_numbers]] for c in _WRITTEN}, dtype=object
+    )
+    text_length = answer_words.map(lambda text: len(text or "")).sum(axis=1)
+    is_right = study_part.rows["what"].to_numpy()[row_numbers] == "right"
+    return answer_words.assign(
+        row=start + row_numbers, judged=[study_part.judged[k] for k in row_numbers], right=is_right, length=text_length
+    )
 
 
 def _answer_texts(
-    parts: Sequence[_Part], limit: int | None
+    study_parts: Sequence[_StudyPart], most_characters: int | None
 ) -> tuple[dict[str, dict], int]:  # by row; how many are left out
     "The words of the answers, first of those that were not right, as long as there is room."
-    starts = np.cumsum([0, *(len(p.rows) for p in parts)])
-    all_words = pd.concat([_answers_written(p, start) for p, start in zip(parts, starts)], ignore_index=True)
-    retained = all_words
-    if limit is not None and all_words["length"].sum() > limit:
-        first = all_words.sort_values("right", kind="stable")
-        retained = first[first["length"].cumsum() <= limit].sort_index()
-    return {str(r["row"]): _answer_words(r, r["judged"]) for r in retained.to_dict("records")}, len(all_words) - len(
-        retained
+    first_rows = np.cumsum([0, *(len(p.rows) for p in study_parts)])
+    all_words = pd.concat([_answers_written(p, start) for p, start in zip(study_parts, first_rows)], ignore_index=True)
+    kept_words = all_words
+    if most_characters is not None and all_words["length"].sum() > most_characters:
+        wrong_first = all_words.sort_values("right", kind="stable")
+        kept_words = wrong_first[wrong_first["length"].cumsum() <= most_characters].sort_index()
+    return {str(r["row"]): _answer_words(r, r["judged"]) for r in kept_words.to_dict("records")}, len(all_words) - len(
+        kept_words
     )
 
 # %% ../../nbs/report/06_items.ipynb #8f3eca8f
-def _rating_summaries(text: Path, study: str, ids: set) -> pd.DataFrame:  # item_id, target, who, value, n
+def _rating_summaries(texts_folder: Path, study: str, item_ids: set) -> pd.DataFrame:  # item_id, target, who, value, n
     "What raters, and apart from them models, said of each target: the mean score, or the labels with their counts."
-    file = text / "prepare" / study / "ratings.parquet"
-    stored = StoredRecords([file] if file.exists() else [], Rating)
+    ratings_file = texts_folder / "prepare" / study / "ratings.parquet"
+    stored = StoredRecords([ratings_file] if ratings_file.exists() else [], Rating)
     names = ("item_id", "target", "value", "label", "rater", "origin", "variant")
-    table = pd.DataFrame({name: stored.column(name) for name in names})
-    by_model = [v.get("annotator") == "model" for v in table["variant"]]
-    drawn = np.where(table["origin"] == "simulated", "simulated ", "")
-    table = table.assign(who=drawn + np.where(by_model, "models", "raters").astype(object))
-    table = table[table["item_id"].isin(ids)].astype({"value": float})
-    groups = table.groupby(["item_id", "target", "who"], sort=True)
-    out = pd.DataFrame({"value": groups["value"].mean(), "n": groups["rater"].nunique()}).astype({"value": object})
-    scored = out["value"].notna()
-    out.loc[scored, "value"] = [f"mean {x:.1f}" for x in out.loc[scored, "value"]]
-    for target in out.index[~scored]:
-        counts = groups.get_group(target)["label"].value_counts()
-        out.at[target, "value"] = ", ".join(f"{label} {n}" for label, n in counts.items())
-    return out.reset_index()
+    ratings = pd.DataFrame({name: stored.column(name) for name in names})
+    is_by_model = [v.get("annotator") == "model" for v in ratings["variant"]]
+    origin_prefix = np.where(ratings["origin"] == "simulated", "simulated ", "")
+    ratings = ratings.assign(who=origin_prefix + np.where(is_by_model, "models", "raters").astype(object))
+    ratings = ratings[ratings["item_id"].isin(item_ids)].astype({"value": float})
+    groups = ratings.groupby(["item_id", "target", "who"], sort=True)
+    summaries = pd.DataFrame({"value": groups["value"].mean(), "n": groups["rater"].nunique()}).astype(
+        {"value": object}
+    )
+    has_score = summaries["value"].notna()
+    summaries.loc[has_score, "value"] = [f"mean {x:.1f}" for x in summaries.loc[has_score, "value"]]
+    for target in summaries.index[~has_score]:
+        n_by_label = groups.get_group(target)["label"].value_counts()
+        summaries.at[target, "value"] = ", ".join(f"{label} {n}" for label, n in n_by_label.items())
+    return summaries.reset_index()
 
 
 def protected_ids(results: str | Path, studies: Iterable[str]) -> set[str]:  # "study/item"
     "The items of a run whose texts belong to a protected corpus."
-    ids = set()
+    protected_items = set()
     for s in studies:
-        items = _there(Path(results, "text", "prepare", s, "items.parquet"), Item)
-        ids |= {f"{s}/{i.item_id}" for i in items if i.protected}
-    return ids
+        items = _read_records_if_any(Path(results, "text", "prepare", s, "items.parquet"), Item)
+        protected_items |= {f"{s}/{i.item_id}" for i in items if i.protected}
+    return protected_items
 
 # %% ../../nbs/report/06_items.ipynb #3b5755ea
 MOST_WORDS = 50_000_000  # characters of answers that a page holds
@@ -240,29 +255,34 @@ def answers_of(
     most: int | None = MOST_WORDS,  # characters of answers, those that were not right first; None: all
 ) -> Answers:
     "All answers of a run; ValueError where the scores are those of another selection of models."
-    studies_found = [_of_study(Path(results), study, models, study in private) for study in studies]
-    parts = [p for p in studies_found if p is not None and len(p.rows)]
-    if not parts:
+    studies_found = [_read_study_part(Path(results), study, models, study in private) for study in studies]
+    study_parts = [p for p in studies_found if p is not None and len(p.rows)]
+    if not study_parts:
         return Answers(pd.DataFrame(columns=ROW_COLUMNS), {}, {})
-    items = dict(chain.from_iterable(p.items.items() for p in parts))
-    return Answers(pd.concat([p.rows for p in parts], ignore_index=True), items, *_answer_texts(parts, most))
+    item_texts = dict(chain.from_iterable(p.items.items() for p in study_parts))
+    return Answers(
+        pd.concat([p.rows for p in study_parts], ignore_index=True), item_texts, *_answer_texts(study_parts, most)
+    )
 
 # %% ../../nbs/report/06_items.ipynb #0db8a077
 def columnar(rows: pd.DataFrame) -> dict[str, Any]:
     "A table by columns: `{values, codes}` where values repeat, a list where they are numbers; null where missing."
-    out: dict[str, Any] = {}
+    packed_columns: dict[str, Any] = {}
     for name in rows:
         column = rows[name]
-        codes, values = pd.factorize(column)
+        value_codes, distinct_values = pd.factorize(column)
         if pd.api.types.is_numeric_dtype(column):
-            numbers = [*(int(x) if float(x).is_integer() else float(x) for x in values), None]  # code -1 is missing
-            out[str(name)] = np.array(numbers, object)[codes].tolist()
+            plain_numbers = [
+                *(int(x) if float(x).is_integer() else float(x) for x in distinct_values),
+                None,
+            ]  # code -1 is missing
+            packed_columns[str(name)] = np.array(plain_numbers, object)[value_codes].tolist()
         else:
-            out[str(name)] = {"values": [str(v) for v in values], "codes": codes.tolist()}
-    return {"n": len(rows), "columns": out}
+            packed_columns[str(name)] = {"values": [str(v) for v in distinct_values], "codes": value_codes.tolist()}
+    return {"n": len(rows), "columns": packed_columns}
 
 
 def packed(value: Any) -> str:
     "JSON under gzip, as letters that HTML can hold."
-    data = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
-    return base64.b64encode(gzip.compress(data, 9, mtime=0)).decode()
+    json_bytes = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+    return base64.b64encode(gzip.compress(json_bytes, 9, mtime=0)).decode()

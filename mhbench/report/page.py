@@ -74,35 +74,41 @@ def _read_stored(file: Path) -> pd.DataFrame:
     return ParquetFile(file).read(use_threads=False).to_pandas(use_threads=False)
 
 
-def _section(
+def _read_section(
     results: Path, figures: Path, stage: str, study: str, prose: Mapping[str, Prose], verdicts: pd.DataFrame | None
 ) -> Section:
     folder = results / stage / study
     if not (folder / "contents.json").exists():
         actual = f"no {stage}/{study}/contents.json; run the stage with `dvc repro`"
         refuse(f"collect: {stage} of {study} must have left its contents; got {actual}", error=FileNotFoundError)
-    c = json.loads((folder / "contents.json").read_text(encoding="utf-8"))
+    contents = json.loads((folder / "contents.json").read_text(encoding="utf-8"))
     report_tables = []
-    for t in c["tables"]:
+    for t in contents["tables"]:
         if t["show"]:
-            name = t["name"]
-            frame = _read_stored(folder / f"{name}.parquet").drop(columns=t["hide"])
-            own = t.get("about")  # a study that adds a table says it itself
-            about = Prose(own["heading"], own["text"]) if own else prose.get(name, Prose())
-            with_printed = tables.beside_printed(frame, f"{stage}/{name}", verdicts)
-            report_tables.append(ReportTable(t["caption"], with_printed, about, study, t.get("card", ""), name))
-    drawn = figures / stage / study
-    pictures = [Picture(f["caption"], drawn / f"{f['name']}.svg", f.get("alt", "")) for f in c["figures"]]
+            table_name = t["name"]
+            stored_table = _read_stored(folder / f"{table_name}.parquet").drop(columns=t["hide"])
+            own_prose = t.get("about")  # a study that adds a table says it itself
+            table_prose = (
+                Prose(own_prose["heading"], own_prose["text"]) if own_prose else prose.get(table_name, Prose())
+            )
+            with_printed = tables.beside_printed(stored_table, f"{stage}/{table_name}", verdicts)
+            report_tables.append(
+                ReportTable(t["caption"], with_printed, table_prose, study, t.get("card", ""), table_name)
+            )
+    figures_folder = figures / stage / study
+    pictures = [
+        Picture(f["caption"], figures_folder / f"{f['name']}.svg", f.get("alt", "")) for f in contents["figures"]
+    ]
     return Section(
         f"{study}: {stage}",
-        c["about"],
+        contents["about"],
         report_tables,
         pictures,
-        c["absent"],
+        contents["absent"],
         stage,
         study,
-        c.get("origins", {}),
-        c.get("findings", ()),
+        contents.get("origins", {}),
+        contents.get("findings", ()),
     )
 
 # %% ../../nbs/report/07_page.ipynb #663e4531
@@ -116,14 +122,16 @@ def collect(
     FileNotFoundError if a stage of the run has no output.
     """
     stages = list(stages)
-    files = {stage: Path(notebooks) / f"{stage}.ipynb" for stage, _ in stages} if notebooks else {}
-    prose = {stage: tables.stage_prose(file) for stage, file in files.items() if file.exists()}
+    notebook_by_stage = {stage: Path(notebooks) / f"{stage}.ipynb" for stage, _ in stages} if notebooks else {}
+    prose_by_stage = {stage: tables.stage_prose(file) for stage, file in notebook_by_stage.items() if file.exists()}
     verdict_files = {
         study: Path(results, "ledger", study, "verdicts.parquet") for stage, study in stages if stage == "ledger"
     }
-    verdicts = {study: _read_stored(file) for study, file in verdict_files.items() if file.exists()}
+    verdicts_by_study = {study: _read_stored(file) for study, file in verdict_files.items() if file.exists()}
     return [
-        _section(Path(results), Path(figures), stage, study, prose.get(stage, {}), verdicts.get(study))
+        _read_section(
+            Path(results), Path(figures), stage, study, prose_by_stage.get(stage, {}), verdicts_by_study.get(study)
+        )
         for stage, study in stages
     ]
 
@@ -132,16 +140,16 @@ def across_studies(results: str | Path, stages: Iterable[tuple[str, str]], *name
     """Tables (`stage/name`) that stages left for each study, one below the other, with the study, and the stage if
     several are named; a judge is a model. No row where none was left.
     """
-    tables = [name.split("/") for name in names]
+    stages_and_names = [name.split("/") for name in names]
     frames = [pd.DataFrame(columns=["study", "stage"])]
-    for of_run, study in stages:
-        for stage, name in tables:
+    for run_stage, study in stages:
+        for stage, name in stages_and_names:
             file = Path(results, stage, study, f"{name}.parquet")
-            if stage == of_run and file.exists():
+            if stage == run_stage and file.exists():
                 frames.append(_read_stored(file).rename(columns={"judge": "model"}).assign(study=study, stage=stage))
-    table = pd.concat(frames[1:] or frames, ignore_index=True)
-    first = ["study", "stage"] if len(tables) > 1 else ["study"]
-    return table[[*first, *table.columns.drop(["study", "stage"])]]
+    combined_table = pd.concat(frames[1:] or frames, ignore_index=True)
+    first_columns = ["study", "stage"] if len(stages_and_names) > 1 else ["study"]
+    return combined_table[[*first_columns, *combined_table.columns.drop(["study", "stage"])]]
 
 
 _MAIN = ["study", "stage", "measure", "model", "mode", "n", *COUNTS, "estimate", "ci_low", "ci_high", "level", "origin"]
@@ -152,35 +160,40 @@ def headline(results: str | Path, stages: Iterable[tuple[str, str]]) -> pd.DataF
     """The main numbers of every (stage, study) of a run; for each study first those that the first screen draws, then
     accuracies: study, stage, measure, model, mode, n, estimate, ci_low, ci_high, level, origin.
     """
-    tables = []
+    main_tables = []
     for stage, study in stages:
         file = Path(results) / stage / study / "headline.parquet"
         if file.exists():
-            rows = pd.read_parquet(file).assign(study=study, stage=stage)
-            accurate = (rows["measure"] == "accuracy") & (stage == "score")
-            drawn = rows["measure"] == first_screen(results, stage, study).get("measure")
-            tables.append(rows.assign(later=2 - accurate - 2 * drawn))
-    if not tables:
+            main_rows = pd.read_parquet(file).assign(study=study, stage=stage)
+            is_accuracy = (main_rows["measure"] == "accuracy") & (stage == "score")
+            is_drawn = main_rows["measure"] == first_screen(results, stage, study).get("measure")
+            main_tables.append(main_rows.assign(later=2 - is_accuracy - 2 * is_drawn))
+    if not main_tables:
         return pd.DataFrame(columns=_MAIN)
-    main = pd.concat(tables, ignore_index=True)
-    by = [main["study"].map({s: k for k, s in enumerate(main["study"].unique())}), main["later"]]
-    by.append(-main["estimate"].where(main["later"] < 2, 0.0))
-    main = main.iloc[np.lexsort(by[::-1])]
-    return main.reindex(columns=_MAIN).astype(_WHOLE)
+    main_numbers = pd.concat(main_tables, ignore_index=True)
+    sort_keys = [
+        main_numbers["study"].map({s: k for k, s in enumerate(main_numbers["study"].unique())}),
+        main_numbers["later"],
+    ]
+    sort_keys.append(-main_numbers["estimate"].where(main_numbers["later"] < 2, 0.0))
+    main_numbers = main_numbers.iloc[np.lexsort(sort_keys[::-1])]
+    return main_numbers.reindex(columns=_MAIN).astype(_WHOLE)
 
 # %% ../../nbs/report/07_page.ipynb #a5eedbf7
 def write_tables(sections: Sequence[Section], folder: str | Path) -> list[Path]:
     "Every table of the sections as CSV, named after section and caption."
     Path(folder).mkdir(parents=True, exist_ok=True)
-    files: dict[str, Path] = {}  # by stem
+    file_by_stem: dict[str, Path] = {}  # by stem
     for s in sections:
         for t in s.given:
             stem = file_stem(s.title, t.caption)
-            names = (f"{stem}-{n}" if n > 1 else stem for n in count(1))  # captions may be alike where they are cut
-            name = next(x for x in names if x not in files)
-            files[name] = Path(folder, f"{name}.csv")
-            files[name].write_text(csv_text(t.frame), encoding="utf-8")
-    return list(files.values())
+            candidate_stems = (
+                f"{stem}-{n}" if n > 1 else stem for n in count(1)
+            )  # captions may be alike where they are cut
+            free_stem = next(x for x in candidate_stems if x not in file_by_stem)
+            file_by_stem[free_stem] = Path(folder, f"{free_stem}.csv")
+            file_by_stem[free_stem].write_text(csv_text(t.frame), encoding="utf-8")
+    return list(file_by_stem.values())
 
 # %% ../../nbs/report/07_page.ipynb #231f83af
 GLOSSARY = yaml.safe_load((resources.files("mhbench.report") / "static" / "glossary.yaml").read_text(encoding="utf-8"))
@@ -197,35 +210,39 @@ class _Links:
         self.cards: dict[tuple[str, str], str] = {}  # (study, who) -> its place on the page
         for s in sections:
             for t in s.given:
-                names = t.frame[t.card].unique() if t.card else ()
-                self.cards |= {(s.study, str(name)): file_stem("card", s.study, str(name)) for name in names}
+                judge_names = t.frame[t.card].unique() if t.card else ()
+                self.cards |= {(s.study, str(name)): file_stem("card", s.study, str(name)) for name in judge_names}
         self.listed = answers is not None  # whether the page has a list of answers
-        rows = answers.rows if answers else pd.DataFrame(columns=ROW_COLUMNS)
-        self.rows = rows[rows["correct"].notna()].filter(_CHOSEN_BY).astype("category")  # right, wrong or partly right
+        answer_rows = answers.rows if answers else pd.DataFrame(columns=ROW_COLUMNS)
+        self.rows = (
+            answer_rows[answer_rows["correct"].notna()].filter(_CHOSEN_BY).astype("category")
+        )  # right, wrong or partly right
         self.sets = list(self.rows["set"].cat.categories)
         self._counted: dict[tuple[str, ...], dict[tuple, int]] = {}
 
     def n_items(self, selection: dict[str, Any]) -> int:  # column -> its value
         "How many items the selected answers have."
-        by = tuple(selection)
-        if by not in self._counted:
-            self._counted[by] = self.rows.groupby(list(by), observed=True)["item_id"].nunique().to_dict()
-        return self._counted[by].get(tuple(selection.values()), 0)
+        chosen_columns = tuple(selection)
+        if chosen_columns not in self._counted:
+            self._counted[chosen_columns] = (
+                self.rows.groupby(list(chosen_columns), observed=True)["item_id"].nunique().to_dict()
+            )
+        return self._counted[chosen_columns].get(tuple(selection.values()), 0)
 
     def answers(self, row: dict, study: str | None) -> str:
         "A link to the answers behind a row of a table; empty if their number is not the row's n."
         if not self.listed or "model" not in row or "n" not in row:
             return ""
-        by_model = {"study": row.get("study", study), "model": row["model"]}
+        model_selection = {"study": row.get("study", study), "model": row["model"]}
         if isinstance(row.get("mode"), str):
-            by_model["mode"] = row["mode"]
+            model_selection["mode"] = row["mode"]
         if row.get("by") in ("category", "topic", "set"):
-            by_model[row["by"]] = row["group"]
+            model_selection[row["by"]] = row["group"]
         for selection in (
-            by_model,
-            *(by_model | {"set": name} for name in self.sets),
+            model_selection,
+            *(model_selection | {"set": name} for name in self.sets),
         ):  # or a table of the core set alone
-            if self.n_items(selection) == row["n"] and (row["n"] or selection is by_model):
+            if self.n_items(selection) == row["n"] and (row["n"] or selection is model_selection):
                 return f"items?{urlencode(selection)}"
         return ""
 
@@ -248,44 +265,48 @@ def _table_view(table: pd.DataFrame) -> dict[str, Any]:
 
 
 def _card_pages(t: ReportTable, to: _Links) -> list[dict[str, Any]]:
-    out = []
-    for judge, g in t.frame.groupby(t.card, sort=False) if t.card else ():
-        columns_kept = g.drop(columns=[t.card]).drop(columns=_NOT_ON_A_CARD, errors="ignore")
+    card_views = []
+    for judge, judge_rows in t.frame.groupby(t.card, sort=False) if t.card else ():
+        columns_kept = judge_rows.drop(columns=[t.card]).drop(columns=_NOT_ON_A_CARD, errors="ignore")
         displayed = readable(columns_kept.astype({"n": "Int64"}) if "n" in columns_kept else columns_kept)
-        out.append(_table_view(displayed) | {"id": to.cards[str(t.study), str(judge)], "who": judge, "study": t.study})
-    return out
+        card_views.append(
+            _table_view(displayed) | {"id": to.cards[str(t.study), str(judge)], "who": judge, "study": t.study}
+        )
+    return card_views
 
 
-def _in_every_row(table: pd.DataFrame) -> dict[str, str]:  # column -> its text
+def _repeated_texts(table: pd.DataFrame) -> dict[str, str]:  # column -> its text
     "Long texts that all rows of a table share; they are shown once, below it."
-    words = table.select_dtypes(["object", "string", "category"])
-    alike = [c for c in words if len(table) > 3 and table[c].nunique(dropna=False) == 1]
-    return {c: str(table[c].iloc[0]) for c in alike if len(str(table[c].iloc[0])) > 40}
+    text_columns = table.select_dtypes(["object", "string", "category"])
+    constant_columns = [c for c in text_columns if len(table) > 3 and table[c].nunique(dropna=False) == 1]
+    return {c: str(table[c].iloc[0]) for c in constant_columns if len(str(table[c].iloc[0])) > 40}
 
 # %% ../../nbs/report/07_page.ipynb #a6c6382b
-def _cells(t: ReportTable, key: str, section: Section, to: _Links) -> dict[str, Any]:
+def _fill_table_view(t: ReportTable, key: str, section: Section, to: _Links) -> dict[str, Any]:
     "A table with all values that the page's template needs."
-    table = readable(t.frame).head(ROWS_SHOWN)
-    same = _in_every_row(table)
-    table = table.drop(columns=list(same))
-    table = table.assign(**{c: table[c].map(name_of, na_action="ignore") for c in NAMED if c in table})
-    displayed = _table_view(table)
-    place = {c: k for k, c in enumerate(table.columns)}
-    rows = []
-    for cells, row in zip(displayed["rows"], t.frame.head(ROWS_SHOWN).to_dict("records")):
-        rows.append({"cells": cells, "link": to.answers(row, t.study), "card": to.card(row, t.study)})
-    return displayed | {
+    displayed_table = readable(t.frame).head(ROWS_SHOWN)
+    shared_texts = _repeated_texts(displayed_table)
+    displayed_table = displayed_table.drop(columns=list(shared_texts))
+    displayed_table = displayed_table.assign(
+        **{c: displayed_table[c].map(name_of, na_action="ignore") for c in NAMED if c in displayed_table}
+    )
+    table_view = _table_view(displayed_table)
+    column_position = {c: k for k, c in enumerate(displayed_table.columns)}
+    template_rows = []
+    for cell_texts, row in zip(table_view["rows"], t.frame.head(ROWS_SHOWN).to_dict("records")):
+        template_rows.append({"cells": cell_texts, "link": to.answers(row, t.study), "card": to.card(row, t.study)})
+    return table_view | {
         "id": key,
         "caption": t.caption,
-        "rows": rows,
-        "card_at": place.get("judge", place.get("measure", -1)),
+        "rows": template_rows,
+        "card_at": column_position.get("judge", column_position.get("measure", -1)),
         "cards": _card_pages(t, to),
-        "n_at": place.get("n", -1),
+        "n_at": column_position.get("n", -1),
         "n": len(t.frame),
         "cut": len(t.frame) > ROWS_SHOWN,
         "doubts": tables.doubts(t.frame),
         "sampled": tables.sampled(t.frame),
-        "same": [f"{spaced(column)}: {text}" for column, text in same.items()],
+        "same": [f"{spaced(column)}: {text}" for column, text in shared_texts.items()],
         "file": f"{file_stem(section.title, t.caption)}.csv",
         "text": t.about.text,
         "heading": t.about.heading,
@@ -293,7 +314,7 @@ def _cells(t: ReportTable, key: str, section: Section, to: _Links) -> dict[str, 
     }
 
 # %% ../../nbs/report/07_page.ipynb #c0161996
-def _lean(svg: str) -> str:
+def _shrink_svg(svg: str) -> str:
     """An SVG for a page: coordinates to a hundredth of a point, without description (the page has it), names of groups,
     rotations by 0 and superfluous white space.
     """
@@ -301,27 +322,33 @@ def _lean(svg: str) -> str:
     svg = re.sub(r'<g id="[^"]*"', "<g", svg)
     svg = re.sub(r' transform="rotate\(-?0 [^)]*\)"', "", svg)
     svg = re.sub(r'style="[^"]*"', lambda m: re.sub(r"([;:]) ", r"\1", m[0]), svg)
-    at = re.compile(r'(?<=\s)(?:d|x|y)="[^"]*"')
-    svg = at.sub(lambda m: re.sub(r"(\.\d\d)\d+", r"\1", m[0]).replace("\n", " "), svg)
+    coordinates = re.compile(r'(?<=\s)(?:d|x|y)="[^"]*"')
+    svg = coordinates.sub(lambda m: re.sub(r"(\.\d\d)\d+", r"\1", m[0]).replace("\n", " "), svg)
     svg = re.sub(r'(?<= d=")[^"]*', lambda m: re.sub(r" *([MLCQZ]) *", r"\1", m[0]).strip(), svg)
     return re.sub(r">\s+<", "><", svg)
 
 
-def _embedded_picture(p: Picture, title: str) -> dict:
+def _embed_picture(p: Picture, title: str) -> dict:
     file = Path(p.file)
     if not file.exists():
         actual = f"{str(p.file)!r} ({title}); run the stage that draws it"
         refuse(f"html_report: figures must exist; got {actual}", error=FileNotFoundError)
-    data = quote(_lean(file.read_text(encoding="utf-8")), safe=' <>="/:;,.()!*+?@-_~[]{}|^$')
+    data = quote(_shrink_svg(file.read_text(encoding="utf-8")), safe=' <>="/:;,.()!*+?@-_~[]{}|^$')
     return {"caption": p.caption, "alt": p.alt or p.caption, "source": f"data:image/svg+xml,{data}"}
 
 # %% ../../nbs/report/07_page.ipynb #c474adc9
-def _entry(t: ReportTable, key: str, picture: Picture | None, section: Section, to: _Links) -> dict[str, Any]:
+def _build_entry(t: ReportTable, key: str, picture: Picture | None, section: Section, to: _Links) -> dict[str, Any]:
     "A table below its sentence, with the figure of the same name."
-    first = t.about.text.split(". ")[0].replace("\n", " ").rstrip(".")
-    sentence = tables.in_a_sentence(t.frame) or (f"{first}." if first[:1].isupper() else "")
-    figure = _embedded_picture(picture, section.title) if picture else None
-    return {"id": key, "caption": t.caption, "said": sentence, "figure": figure, "table": _cells(t, key, section, to)}
+    first_sentence = t.about.text.split(". ")[0].replace("\n", " ").rstrip(".")
+    sentence = tables.in_a_sentence(t.frame) or (f"{first_sentence}." if first_sentence[:1].isupper() else "")
+    embedded_figure = _embed_picture(picture, section.title) if picture else None
+    return {
+        "id": key,
+        "caption": t.caption,
+        "said": sentence,
+        "figure": embedded_figure,
+        "table": _fill_table_view(t, key, section, to),
+    }
 
 
 def _entries_by_question(
@@ -329,54 +356,58 @@ def _entries_by_question(
 ) -> list[tuple[str, dict]]:  # (question, entry), in order
     "The output of one stage for one study, by question."
     table_names = {t.name for t in section.given if t.name}
-    pictures = [(Path(p.file).stem, p) for p in starmap(Picture, section.figures)]
-    picture_of = dict(pictures)
-    out = []
-    for k, (name, p) in enumerate([x for x in pictures if x[0] not in table_names], 1):
-        shown = {"id": f"{key}f{k}", "caption": p.caption, "said": "", "table": None}
-        out.append((name, shown | {"figure": _embedded_picture(p, section.title)}))
+    named_pictures = [(Path(p.file).stem, p) for p in starmap(Picture, section.figures)]
+    picture_by_name = dict(named_pictures)
+    named_entries = []
+    for k, (name, p) in enumerate([x for x in named_pictures if x[0] not in table_names], 1):
+        figure_entry = {"id": f"{key}f{k}", "caption": p.caption, "said": "", "table": None}
+        named_entries.append((name, figure_entry | {"figure": _embed_picture(p, section.title)}))
     for k, t in enumerate(section.given, 1):
-        out.append((t.name, _entry(t, f"{key}t{k}", picture_of.get(t.name), section, to)))
-    return [(question_of(section.stage, name) if section.study else "", entry) for name, entry in out]
+        named_entries.append((t.name, _build_entry(t, f"{key}t{k}", picture_by_name.get(t.name), section, to)))
+    return [(question_of(section.stage, name) if section.study else "", entry) for name, entry in named_entries]
 
 
 def _counts_in_words(entries: Sequence[Mapping]) -> str:  # "8 tables, 1 figure"
-    counts = []
-    for word in ("table", "figure"):
-        n = sum(bool(e[word]) for e in entries)
-        counts += [f"{n} {word}{'s' * (n != 1)}"] if n else []
-    return ", ".join(counts)
+    count_texts = []
+    for kind_name in ("table", "figure"):
+        n = sum(bool(e[kind_name]) for e in entries)
+        count_texts += [f"{n} {kind_name}{'s' * (n != 1)}"] if n else []
+    return ", ".join(count_texts)
 
 
 def _sections_by_study(sections: Sequence[Section], to: _Links) -> list[dict]:
     "The sections by study, each with its questions in the order of `questions.yaml`."
-    groups: dict[str, dict[str, dict]] = {}  # study -> question -> what answers it
-    order = {question: k for k, question in enumerate(tables.QUESTIONS)}
+    parts_by_study: dict[str, dict[str, dict]] = {}  # study -> question -> what answers it
+    question_order = {question: k for k, question in enumerate(tables.QUESTIONS)}
     for k, s in enumerate(sections, 1):
-        parts = groups.setdefault(s.study or s.title, defaultdict(lambda: {"texts": [], "entries": []}))
+        parts_by_question = parts_by_study.setdefault(
+            s.study or s.title, defaultdict(lambda: {"texts": [], "entries": []})
+        )
         for question, entry in _entries_by_question(s, f"s{k}", to):
-            parts[question]["entries"].append(entry)
-        if texts := [*filter(None, [s.text]), *s.findings]:
-            parts[question_of(s.stage) if s.study else ""]["texts"] += texts
-    out = []
-    for g, (name, parts) in enumerate(groups.items(), 1):
-        ordered = sorted(parts.items(), key=lambda x: order.get(x[0], len(order)))
-        with_counts = [
+            parts_by_question[question]["entries"].append(entry)
+        if section_texts := [*filter(None, [s.text]), *s.findings]:
+            parts_by_question[question_of(s.stage) if s.study else ""]["texts"] += section_texts
+    study_sections = []
+    for g, (name, parts_by_question) in enumerate(parts_by_study.items(), 1):
+        ordered_parts = sorted(parts_by_question.items(), key=lambda x: question_order.get(x[0], len(question_order)))
+        counted_questions = [
             {"name": question, "count": _counts_in_words(contents["entries"]), **contents}
-            for question, contents in ordered
+            for question, contents in ordered_parts
         ]
-        questions = [contents | {"id": f"g{g}q{k}"} for k, contents in enumerate(with_counts, 1)]
-        of_study = [s for s in sections if (s.study or s.title) == name]
-        banner = origin_banner({k: v for s in of_study if s.study for k, v in s.origins.items()})
-        absent = by_reason(chain.from_iterable(s.absent for s in of_study))
-        out.append({"id": f"g{g}", "name": name, "banner": banner, "questions": questions, "absent": absent})
-    return out
+        questions = [contents | {"id": f"g{g}q{k}"} for k, contents in enumerate(counted_questions, 1)]
+        sections_of_study = [s for s in sections if (s.study or s.title) == name]
+        banner = origin_banner({k: v for s in sections_of_study if s.study for k, v in s.origins.items()})
+        absent_text = by_reason(chain.from_iterable(s.absent for s in sections_of_study))
+        study_sections.append(
+            {"id": f"g{g}", "name": name, "banner": banner, "questions": questions, "absent": absent_text}
+        )
+    return study_sections
 
 # %% ../../nbs/report/07_page.ipynb #1b1fe925
 def _plot_scale(f: Front) -> tuple[float, float]:
     "The ends of a figure's scale: 0 to 1 for proportions."
-    ends = [*f.rows["ci_low"], *f.rows["ci_high"], *f.lines.values()] if len(f.rows) else []
-    return min(0.0, *ends, 1.0), max(0.0, *ends, 1.0)
+    plotted_values = [*f.rows["ci_low"], *f.rows["ci_high"], *f.lines.values()] if len(f.rows) else []
+    return min(0.0, *plotted_values, 1.0), max(0.0, *plotted_values, 1.0)
 
 
 def _percent_of_width(x: float, scale: tuple[float, float]) -> float:  # percent of the width
@@ -388,38 +419,46 @@ _APART = 60  # percent of the width that the name of a line takes
 
 def _reference_lines(lines: Mapping[str, float], scale: tuple[float, float]) -> list[dict[str, Any]]:
     "The reference lines from left to right; of two names that would touch the second is lower."
-    out: list[dict[str, Any]] = []
-    for name, at in sorted(lines.items(), key=lambda x: x[1]):
-        place = _percent_of_width(at, scale)
-        low = bool(out) and place - out[-1]["at"] < _APART and "low" not in out[-1]["side"]
-        side = " start" if place < 28 else " end" if place > 72 else ""  # half a name is as wide on the narrowest plot
-        label = name if any(c.isdigit() for c in name) else f"{name} {at:.2f}"
-        out.append({"name": spaced(label), "at": place, "side": side + (" low" if low else "")})
-    return out
+    placed_lines: list[dict[str, Any]] = []
+    for name, line_value in sorted(lines.items(), key=lambda x: x[1]):
+        line_percent = _percent_of_width(line_value, scale)
+        is_lower = (
+            bool(placed_lines)
+            and line_percent - placed_lines[-1]["at"] < _APART
+            and "low" not in placed_lines[-1]["side"]
+        )
+        side_class = (
+            " start" if line_percent < 28 else " end" if line_percent > 72 else ""
+        )  # half a name is as wide on the narrowest plot
+        line_label = name if any(c.isdigit() for c in name) else f"{name} {line_value:.2f}"
+        placed_lines.append(
+            {"name": spaced(line_label), "at": line_percent, "side": side_class + (" low" if is_lower else "")}
+        )
+    return placed_lines
 
 
 def _study_plot(f: Front, studies: int, to: str) -> dict[str, Any]:
     "The figure of a study for the template; the more studies, the fewer rows each shows on the first screen."
     scale = _plot_scale(f)
-    rows = []
+    plot_rows = []
     best_first = f.rows
     if len(f.rows):  # a study without an accuracy has no row
-        drawn = f.rows.assign(drawn=f.rows["origin"] == "simulated", below=-f.rows["estimate"])
-        best_first = drawn.sort_values(["drawn", "below"], kind="stable")
+        sortable_rows = f.rows.assign(drawn=f.rows["origin"] == "simulated", below=-f.rows["estimate"])
+        best_first = sortable_rows.sort_values(["drawn", "below"], kind="stable")
     for r in best_first.to_dict("records"):
-        low = _percent_of_width(r["ci_low"], scale)
+        low_percent = _percent_of_width(r["ci_low"], scale)
         name = name_of(r["model"])
         if r["origin"] == "simulated" and "simulated" not in name and not name.startswith("sim-"):
             name += " (simulated)"
-        row = {"model": name, "n": int(r["n"]), "estimate": f"{r['estimate']:.2f}"}
-        row |= {
+        plot_row = {"model": name, "n": int(r["n"]), "estimate": f"{r['estimate']:.2f}"}
+        plot_row |= {
             "at": _percent_of_width(r["estimate"], scale),
-            "low": low,
-            "wide": round(_percent_of_width(r["ci_high"], scale) - low, 2),
+            "low": low_percent,
+            "wide": round(_percent_of_width(r["ci_high"], scale) - low_percent, 2),
         }
-        row |= {"ends": f"[{r['ci_low']:.2f}, {r['ci_high']:.2f}]"}
-        row |= {"truth": _percent_of_width(r["truth"], scale) if pd.notna(r["truth"]) else None}
-        rows.append(row | {"paper": str(r.get("printed") or "").split(" (")[0]})
+        plot_row |= {"ends": f"[{r['ci_low']:.2f}, {r['ci_high']:.2f}]"}
+        plot_row |= {"truth": _percent_of_width(r["truth"], scale) if pd.notna(r["truth"]) else None}
+        plot_rows.append(plot_row | {"paper": str(r.get("printed") or "").split(" (")[0]})
     return {
         "study": f.study,
         "measure": f.measure,
@@ -427,7 +466,7 @@ def _study_plot(f: Front, studies: int, to: str) -> dict[str, Any]:
         "said": f.said,
         "notes": f.notes,
         "to": to,
-        "rows": rows,
+        "rows": plot_rows,
         "lines": _reference_lines(f.lines, scale),
         "scale": [number(x, 1) for x in (scale[0], sum(scale) / 2, scale[1])],
         "room": max(9, 24 // studies),
@@ -435,15 +474,15 @@ def _study_plot(f: Front, studies: int, to: str) -> dict[str, Any]:
     }
 
 # %% ../../nbs/report/07_page.ipynb #f544fda9
-def _embedded(answers: Answers) -> dict[str, Any]:
+def _embed_answers(answers: Answers) -> dict[str, Any]:
     "The packed answers, and the first of them as a table for readers without JavaScript."
-    head = ["study", "item_id", "model", "mode", "what", "answer", "key", "judged"]
-    first_rows = _table_view(answers.rows[head].head(ROWS_SHOWN))["rows"]
+    shown_columns = ["study", "item_id", "model", "mode", "what", "answer", "key", "judged"]
+    first_rows = _table_view(answers.rows[shown_columns].head(ROWS_SHOWN))["rows"]
     item_keys = answers.rows["study"] + "/" + answers.rows["item_id"]
     return {
         "n": len(answers.rows),
         "wordless": answers.wordless,
-        "head": head,
+        "head": shown_columns,
         "shown": first_rows,
         "protected": bool((~item_keys.isin(list(answers.items))).any()),
         "rows": packed(columnar(answers.rows)),
@@ -467,29 +506,29 @@ def html_report(
     private: bool = False,  # True: a banner says that the page holds protected texts
 ) -> str:
     "One self-contained page; FileNotFoundError where a figure is missing."
-    groups = _sections_by_study(sections, _Links(sections, answers))
-    questions = chain.from_iterable(g["questions"] for g in groups)
-    place = {g["name"]: g["id"] for g in groups}
-    drawn = [_study_plot(f, len(shown), place.get(f.study, "")) for f in shown]
-    rows = list(chain.from_iterable(f["rows"] for f in drawn))
-    files: dict[str, str] = {}
+    study_sections = _sections_by_study(sections, _Links(sections, answers))
+    questions = chain.from_iterable(g["questions"] for g in study_sections)
+    id_by_study = {g["name"]: g["id"] for g in study_sections}
+    study_plots = [_study_plot(f, len(shown), id_by_study.get(f.study, "")) for f in shown]
+    plot_rows = list(chain.from_iterable(f["rows"] for f in study_plots))
+    csv_by_table: dict[str, str] = {}
     for k, s in enumerate(sections, 1):
-        files |= {f"s{k}t{j}": csv_text(t.frame) for j, t in enumerate(s.given, 1)}
+        csv_by_table |= {f"s{k}t{j}": csv_text(t.frame) for j, t in enumerate(s.given, 1)}
     return filled_template(
         "page.html",
         scripts=("tables.js", "answers.js", "page.js"),
         title=title,
         introduction=introduction,
         private=private,
-        fronts=drawn,
-        truth=any(r["truth"] is not None for r in rows),
+        fronts=study_plots,
+        truth=any(r["truth"] is not None for r in plot_rows),
         cautions=dict(cautions),
         wrong=wrong,
         failed=failed,
-        groups=groups,
+        groups=study_sections,
         small=sum(len(q["entries"]) for q in questions) <= _SMALL,
-        csv=packed(files),
-        answers=_embedded(answers) if answers is not None and len(answers.rows) else None,
+        csv=packed(csv_by_table),
+        answers=_embed_answers(answers) if answers is not None and len(answers.rows) else None,
         glossary=GLOSSARY,
     )
 
@@ -501,15 +540,15 @@ def headline_metrics(main: pd.DataFrame) -> dict:  # study -> stage -> "measure,
     Simulated examinees are left out, since they are the same in every run. So are numbers that mislead without an
     interval: those of one or two items, and those whose name has a semicolon, such as the largest of many differences.
     """
-    usable = main[main["estimate"].notna() & (main["n"] > 2) & (main["origin"] != "simulated")]
-    usable = usable[~usable["measure"].str.contains(";")]
-    by_size = usable.sort_values("n", ascending=False, kind="stable")
-    score = by_size[by_size["stage"] == "score"].drop_duplicates(["study", "model"]).sort_index()
-    other_stages = by_size[by_size["stage"] != "score"].drop_duplicates(["study", "stage", "model"])
+    usable_rows = main[main["estimate"].notna() & (main["n"] > 2) & (main["origin"] != "simulated")]
+    usable_rows = usable_rows[~usable_rows["measure"].str.contains(";")]
+    rows_by_size = usable_rows.sort_values("n", ascending=False, kind="stable")
+    score_rows = rows_by_size[rows_by_size["stage"] == "score"].drop_duplicates(["study", "model"]).sort_index()
+    other_stages = rows_by_size[rows_by_size["stage"] != "score"].drop_duplicates(["study", "stage", "model"])
     other_stages = other_stages.groupby(["study", "stage"], sort=False).head(2).sort_index()
-    out: dict = {}
-    for r in pd.concat([score, other_stages]).to_dict("records"):
-        words = [r[c] for c in ("measure", "model", "mode") if isinstance(r[c], str) and r[c]]
-        name = ", ".join(words).replace(".", " ")
-        out.setdefault(r["study"], {}).setdefault(r["stage"], {})[name] = float(r["estimate"])
-    return out
+    estimate_by_name: dict = {}
+    for r in pd.concat([score_rows, other_stages]).to_dict("records"):
+        name_parts = [r[c] for c in ("measure", "model", "mode") if isinstance(r[c], str) and r[c]]
+        number_name = ", ".join(name_parts).replace(".", " ")
+        estimate_by_name.setdefault(r["study"], {}).setdefault(r["stage"], {})[number_name] = float(r["estimate"])
+    return estimate_by_name

@@ -86,14 +86,16 @@ def introduce(
     "Give these models their looks in all later figures."
     global _cast
     all_names = list(dict.fromkeys([*names, *best_first]))
-    made_up, clinical = frozenset(simulated), set(medical)
-    asked_models = [name for name in all_names if name not in made_up]
-    look = dict.fromkeys(made_up, SIMULATED_LOOK)
+    simulated_names, medical_names = frozenset(simulated), set(medical)
+    asked_models = [name for name in all_names if name not in simulated_names]
+    look_by_model = dict.fromkeys(simulated_names, SIMULATED_LOOK)
     if len(asked_models) > len(LOOKS):
-        look |= {name: MEDICAL_LOOK if name in clinical else GENERAL_LOOK for name in asked_models}
+        look_by_model |= {name: MEDICAL_LOOK if name in medical_names else GENERAL_LOOK for name in asked_models}
     else:
-        look |= dict(zip(asked_models, LOOKS))
-    _cast = Cast(look, made_up, {name: k for k, name in enumerate(dict.fromkeys([*best_first, *all_names]))})
+        look_by_model |= dict(zip(asked_models, LOOKS))
+    _cast = Cast(
+        look_by_model, simulated_names, {name: k for k, name in enumerate(dict.fromkeys([*best_first, *all_names]))}
+    )
 
 # %% ../../nbs/report/02_style.ipynb #cf379a36
 def who(label: object) -> str:
@@ -159,9 +161,11 @@ NAMED = ("model", "first", "second", "judge", "against", "base")  # columns of t
 
 def name_of(label: object) -> str:
     "A label with its model as papers print it: `minilm, few shot` is `MiniLM, few-shot`."
-    words = re.sub(r"\b(zero|few)[_ ]shot", r"\1-shot", str(label))
-    model = who(words)
-    return spaced(words.replace(model, PRINTED_NAMES[model], 1) if model in PRINTED_NAMES else words)
+    label_text = re.sub(r"\b(zero|few)[_ ]shot", r"\1-shot", str(label))
+    model_name = who(label_text)
+    return spaced(
+        label_text.replace(model_name, PRINTED_NAMES[model_name], 1) if model_name in PRINTED_NAMES else label_text
+    )
 
 # %% ../../nbs/report/02_style.ipynb #76eb6d0e
 WIDTH, WIDE = 390, 820  # px: of a telephone, and of a page
@@ -175,8 +179,8 @@ def wide(text: str, size: float = TEXT, bold: bool = False) -> float:  # px
     from matplotlib.font_manager import FontProperties
 
     font = FontProperties(family=STYLE["font.sans-serif"][0], size=size, weight="bold" if bold else "normal")
-    screens = {dpi: RendererAgg(1, 1, dpi) for dpi in (72, STYLE["savefig.dpi"])}
-    return max(r.get_text_width_height_descent(text, font, False)[0] * 72 / dpi for dpi, r in screens.items())
+    renderer_by_dpi = {dpi: RendererAgg(1, 1, dpi) for dpi in (72, STYLE["savefig.dpi"])}
+    return max(r.get_text_width_height_descent(text, font, False)[0] * 72 / dpi for dpi, r in renderer_by_dpi.items())
 
 
 def wrapped(text: str, room: float, size: float = TEXT, bold: bool = False) -> list[str]:
@@ -192,15 +196,15 @@ def wrapped(text: str, room: float, size: float = TEXT, bold: bool = False) -> l
 # %% ../../nbs/report/02_style.ipynb #8c1c2161
 def six_digits(table: pd.DataFrame) -> pd.DataFrame:
     "A table with the digits that are the same on every machine."
-    numbers = table.select_dtypes("floating").columns
-    return table.assign(**{c: table[c].map(lambda x: float(f"{x:.6g}")) for c in numbers})
+    float_columns = table.select_dtypes("floating").columns
+    return table.assign(**{c: table[c].map(lambda x: float(f"{x:.6g}")) for c in float_columns})
 
 
 def drawable(function: str, table: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame | None:
     "The table to draw from, its numbers rounded; None where it has no row, ValueError where a column is missing."
-    gone = [c for c in columns if c not in table.columns]
-    if gone:
-        actual = f"{list(table.columns)}, without {gone}"
+    missing_columns = [c for c in columns if c not in table.columns]
+    if missing_columns:
+        actual = f"{list(table.columns)}, without {missing_columns}"
         refuse(f"{function}: table must have the columns {list(columns)}; got {actual}; rename or compute them")
     return six_digits(table) if len(table) else None
 
@@ -218,13 +222,17 @@ def save(fig: Figure, stem: str, folder: str | Path) -> list[Path]:  # the two f
 
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    label = str(fig.get_label() or "") or None
-    title = {"Title": title_of(fig)} if fig.get_suptitle() else {}
+    alternative_text = str(fig.get_label() or "") or None
+    title_metadata = {"Title": title_of(fig)} if fig.get_suptitle() else {}
     with matplotlib.rc_context(STYLE):
-        out = [folder / f"{stem}.png", folder / f"{stem}.svg"]
+        figure_files = [folder / f"{stem}.png", folder / f"{stem}.svg"]
         screen_dpi = fig.dpi
         fig.dpi = STYLE["savefig.dpi"]
-        FigureCanvasAgg(fig).print_png(out[0], metadata={"Software": None, "Description": label} | title)
-        FigureCanvasSVG(fig).print_svg(out[1], metadata={"Date": None, "Creator": None, "Description": label} | title)
+        FigureCanvasAgg(fig).print_png(
+            figure_files[0], metadata={"Software": None, "Description": alternative_text} | title_metadata
+        )
+        FigureCanvasSVG(fig).print_svg(
+            figure_files[1], metadata={"Date": None, "Creator": None, "Description": alternative_text} | title_metadata
+        )
         fig.dpi = screen_dpi
-    return out
+    return figure_files

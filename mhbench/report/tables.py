@@ -44,26 +44,36 @@ def with_interval(table: pd.DataFrame) -> pd.DataFrame:
     """
     from mhbench.steps.score import CUT_OFF, NONE_READ  # here alone: it imports what computes
 
-    gone = [c for c in ("estimate", "ci_low", "ci_high") if c not in table]
-    if gone:
-        actual = f"{list(table.columns)}, without {gone}; compute the interval first"
+    missing_columns = [c for c in ("estimate", "ci_low", "ci_high") if c not in table]
+    if missing_columns:
+        actual = f"{list(table.columns)}, without {missing_columns}; compute the interval first"
         refuse(f"with_interval: table must have the columns estimate, ci_low, ci_high; got {actual}")
-    unread = table["n_unread"].fillna(0) if "n_unread" in table else [0] * len(table)
-    cut = {"n", "n_truncated"} <= set(table)
-    mostly_cut = (2 * table["n_truncated"].fillna(0) > table["n"].fillna(0)) if cut else [False] * len(table)
-    text = []
-    for row, k, limited in zip(table[["estimate", "ci_low", "ci_high"]].astype(float).to_numpy(), unread, mostly_cut):
+    n_unread = table["n_unread"].fillna(0) if "n_unread" in table else [0] * len(table)
+    has_truncated = {"n", "n_truncated"} <= set(table)
+    is_mostly_cut = (
+        (2 * table["n_truncated"].fillna(0) > table["n"].fillna(0)) if has_truncated else [False] * len(table)
+    )
+    interval_texts = []
+    for row, k, is_cut_off in zip(
+        table[["estimate", "ci_low", "ci_high"]].astype(float).to_numpy(), n_unread, is_mostly_cut
+    ):
         estimate, low, high = map(number, row)
-        ends = f" [{low}, {high}]" if np.isfinite(row[1:]).all() else ""
-        absent = (CUT_OFF if limited else NONE_READ) if k > 0 else number(None)
-        text.append(absent if np.isnan(row[0]) else f"{estimate}{ends}")
+        ends_text = f" [{low}, {high}]" if np.isfinite(row[1:]).all() else ""
+        absence_text = (CUT_OFF if is_cut_off else NONE_READ) if k > 0 else number(None)
+        interval_texts.append(absence_text if np.isnan(row[0]) else f"{estimate}{ends_text}")
     has_level = "level" in table and pd.api.types.is_float_dtype(
         table["level"]
     )  # a column of words has another meaning
     levels = sorted(set(table["level"].dropna())) if has_level else [0.95]
-    head = f"estimate [{round(100 * levels[0], 3):g}% interval]" if len(levels) == 1 else "estimate [interval]"
-    folded = ["ci_low", "ci_high"] + (["level"] if has_level and len(levels) <= 1 else [])
-    return table.drop(columns=folded).rename(columns={"estimate": head}).assign(**{head: text})
+    interval_heading = (
+        f"estimate [{round(100 * levels[0], 3):g}% interval]" if len(levels) == 1 else "estimate [interval]"
+    )
+    folded_columns = ["ci_low", "ci_high"] + (["level"] if has_level and len(levels) <= 1 else [])
+    return (
+        table.drop(columns=folded_columns)
+        .rename(columns={"estimate": interval_heading})
+        .assign(**{interval_heading: interval_texts})
+    )
 
 
 def readable(table: pd.DataFrame) -> pd.DataFrame:
@@ -71,8 +81,12 @@ def readable(table: pd.DataFrame) -> pd.DataFrame:
     return with_interval(table) if {"estimate", "ci_low", "ci_high"} <= set(table.columns) else table
 
 # %% ../../nbs/report/01_tables.ipynb #cf14335d
-def _markdown_row(cells: Iterable[object]) -> str:
-    return "| " + " | ".join(str(c).replace("|", "\\|").replace("\n", " ").replace("<", "&lt;") for c in cells) + " |"
+def _markdown_row(cell_values: Iterable[object]) -> str:
+    return (
+        "| "
+        + " | ".join(str(c).replace("|", "\\|").replace("\n", " ").replace("<", "&lt;") for c in cell_values)
+        + " |"
+    )
 
 
 def numeric(table: pd.DataFrame) -> list[bool]:
@@ -82,9 +96,9 @@ def numeric(table: pd.DataFrame) -> list[bool]:
 
 def markdown_table(table: pd.DataFrame) -> str:
     "A DataFrame as a Markdown table, the index left out."
-    rule = "|" + "|".join(" ---: " if right else " --- " for right in numeric(table)) + "|"
-    rows = [_markdown_row(map(number, row)) for row in table.itertuples(index=False)]
-    return "\n".join([_markdown_row(table.columns), rule, *rows]) + "\n"
+    rule_line = "|" + "|".join(" ---: " if is_numeric else " --- " for is_numeric in numeric(table)) + "|"
+    row_lines = [_markdown_row(map(number, row)) for row in table.itertuples(index=False)]
+    return "\n".join([_markdown_row(table.columns), rule_line, *row_lines]) + "\n"
 
 
 _FORMULA = re.compile(r"[=+@\t\r]|-(?![\d.])")  # what a spreadsheet would execute
@@ -105,10 +119,12 @@ def file_stem(*words: str) -> str:
 
 def by_reason(absent: Iterable[Mapping[str, str]]) -> str:  # of name and why
     "What is not shown, in one line: the names that share a reason, then the reason."
-    names: dict[str, list[str]] = {}
+    names_by_reason: dict[str, list[str]] = {}
     for entry in absent:
-        names.setdefault(entry["why"], []).append(entry["name"])
-    return "; ".join(f"{', '.join(dict.fromkeys(of_reason))} ({why})" for why, of_reason in names.items())
+        names_by_reason.setdefault(entry["why"], []).append(entry["name"])
+    return "; ".join(
+        f"{', '.join(dict.fromkeys(of_reason))} ({reason})" for reason, of_reason in names_by_reason.items()
+    )
 
 
 def csv_text(table: pd.DataFrame) -> str:
@@ -120,10 +136,10 @@ def csv_text(table: pd.DataFrame) -> str:
         text = value.replace("\r", " ")  # it would begin a line
         return f"'{text}" if _FORMULA.match(value) else text
 
-    written = table.copy(deep=False)
-    for k in [k for k, number in enumerate(numeric(table)) if not number]:
-        written.isetitem(k, [safe(v) for v in table.iloc[:, k]])
-    return written.rename(columns=safe).to_csv(index=False)
+    safe_table = table.copy(deep=False)
+    for k in [k for k, is_number in enumerate(numeric(table)) if not is_number]:
+        safe_table.isetitem(k, [safe(v) for v in table.iloc[:, k]])
+    return safe_table.rename(columns=safe).to_csv(index=False)
 
 
 def as_typed(text: str) -> str:
@@ -148,31 +164,31 @@ _SIGNS = {"times": "\N{MULTIPLICATION SIGN}", "le": "\N{LESS-THAN OR EQUAL TO}",
 
 def _without_tex(formula: str) -> str:
     "A formula in plain letters: its commands as words, without backslashes and braces."
-    worded = re.sub(r"\\(?:text|mathrm|operatorname)\{([^}]*)\}", r"\1", formula)
-    worded = re.sub(r"\\([A-Za-z]+) ?", lambda m: _SIGNS.get(m[1], m[1]) + " ", worded)
-    return re.sub(r"[{}\\]", "", worded).strip()
+    formula_in_words = re.sub(r"\\(?:text|mathrm|operatorname)\{([^}]*)\}", r"\1", formula)
+    formula_in_words = re.sub(r"\\([A-Za-z]+) ?", lambda m: _SIGNS.get(m[1], m[1]) + " ", formula_in_words)
+    return re.sub(r"[{}\\]", "", formula_in_words).strip()
 
 # %% ../../nbs/report/01_tables.ipynb #bc315023
 def _heading_and_prose(markdown: str) -> tuple[str, str]:  # the last heading, and the prose
     headings = re.findall(r"^#+ (.*)$", markdown, flags=re.M)
-    prose = re.sub(r"^#+ .*$", "", markdown, flags=re.M).strip()
-    prose = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", prose)
-    prose = re.sub(r"\$+([^$]+)\$+", lambda m: _without_tex(m[1]), prose)
-    return headings[-1] if headings else "", re.sub(r"[`$]|\*\*", "", prose)
+    plain_prose = re.sub(r"^#+ .*$", "", markdown, flags=re.M).strip()
+    plain_prose = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", plain_prose)
+    plain_prose = re.sub(r"\$+([^$]+)\$+", lambda m: _without_tex(m[1]), plain_prose)
+    return headings[-1] if headings else "", re.sub(r"[`$]|\*\*", "", plain_prose)
 
 
 def stage_prose(notebook: str | Path) -> dict[str, Prose]:  # by the name of the table
     "What a stage's notebook says about each table that it makes."
-    out: dict[str, Prose] = {}
+    prose_by_table: dict[str, Prose] = {}
     heading, prose = "", ""
-    for c in json.loads(Path(notebook).read_text(encoding="utf-8"))["cells"]:
-        source = "".join(c["source"])
-        if c["cell_type"] == "markdown":
-            title, text = _heading_and_prose(source)
-            heading, prose = title or heading, text or ("" if title else prose)
+    for cell in json.loads(Path(notebook).read_text(encoding="utf-8"))["cells"]:
+        source = "".join(cell["source"])
+        if cell["cell_type"] == "markdown":
+            new_heading, new_prose = _heading_and_prose(source)
+            heading, prose = new_heading or heading, new_prose or ("" if new_heading else prose)
         else:
-            out |= dict.fromkeys(shown_tables(source), Prose(heading, prose))
-    return out
+            prose_by_table |= dict.fromkeys(shown_tables(source), Prose(heading, prose))
+    return prose_by_table
 
 # %% ../../nbs/report/01_tables.ipynb #1f18b902
 FEW, SMALL = 10, 30  # independent units below which an estimate is inconclusive, or imprecise
@@ -180,41 +196,47 @@ FEW, SMALL = 10, 30  # independent units below which an estimate is inconclusive
 
 def doubts(table: pd.DataFrame) -> list[str]:  # sentences; none if there is no reason
     "Reasons to read a table's numbers with caution."
-    out = []
+    sentences = []
     if "estimate" in table and "n" in table:
         has_estimate = table["estimate"].notna().to_numpy()
         n = _numbers_of_column(table["n"])[has_estimate]
-        units = np.fmin(n, _numbers_of_column(table["n_clusters"])[has_estimate]) if "n_clusters" in table else n
-        if unknown := int(np.isnan(units).sum()):
-            out.append(f"{unknown} of {len(n)} rows do not say on how many items they rest")
-        units_text = "independent cases" if (units < n).any() else "items"
-        if _of_annotators(table):
-            units_text = "raters"
-        for limit, verdict in ((FEW, "inconclusive"), (SMALL, "imprecise")):
-            below = int((units < limit).sum())
-            if below:
-                out.append(f"{below} of {len(n)} rows rest on fewer than {limit} {units_text}: treat as {verdict}")
+        n_units = np.fmin(n, _numbers_of_column(table["n_clusters"])[has_estimate]) if "n_clusters" in table else n
+        if n_unknown := int(np.isnan(n_units).sum()):
+            sentences.append(f"{n_unknown} of {len(n)} rows do not say on how many items they rest")
+        unit_name = "independent cases" if (n_units < n).any() else "items"
+        if _rests_on_raters(table):
+            unit_name = "raters"
+        for least_n, verdict in ((FEW, "inconclusive"), (SMALL, "imprecise")):
+            n_below = int((n_units < least_n).sum())
+            if n_below:
+                sentences.append(
+                    f"{n_below} of {len(n)} rows rest on fewer than {least_n} {unit_name}: treat as {verdict}"
+                )
                 break
         if len(np.unique(n[~np.isnan(n)])) > 1:
-            out += _of_models(table[has_estimate].assign(n=n))
+            sentences += _explain_uneven_n(table[has_estimate].assign(n=n))
     if _INTERVAL <= set(table):
-        out += _of_intervals(table.dropna(subset=["estimate"]))
+        sentences += _explain_intervals(table.dropna(subset=["estimate"]))
     if {"p", "p_value"} & set(table) and len(table) > 1:
-        corrected = _corrected(table)
-        rather = f"use {' or '.join(corrected)}" if corrected else "these p-values are not adjusted for it"
-        out.append(f"{len(table)} tests: without any true difference, one in 20 has p below 0.05 by chance; {rather}")
-    return out
+        corrected_columns = _corrected_p_columns(table)
+        remedy_text = (
+            f"use {' or '.join(corrected_columns)}" if corrected_columns else "these p-values are not adjusted for it"
+        )
+        sentences.append(
+            f"{len(table)} tests: without any true difference, one in 20 has p below 0.05 by chance; {remedy_text}"
+        )
+    return sentences
 
 
 _INTERVAL = {"estimate", "ci_low", "ci_high"}
 
 
-def _of_annotators(table: pd.DataFrame) -> bool:
+def _rests_on_raters(table: pd.DataFrame) -> bool:
     "Whether a row is an item, which rests on people; a judge's row is a check or a verdict."
     return bool({"question", "item_id"} & set(table)) and "judge" not in table
 
 
-def _corrected(table: pd.DataFrame) -> list[str]:
+def _corrected_p_columns(table: pd.DataFrame) -> list[str]:
     "The columns with p-values that are corrected for their number."
     return [str(c) for c in table if re.fullmatch(r"p_(holm|bh|bonferroni|adjusted)", str(c))]
 
@@ -226,19 +248,19 @@ def _numbers_of_column(column: pd.Series) -> np.ndarray:
 _ASIDE = ("model", "mark", "interval", "reading")  # texts that follow from a model's answers
 
 
-def _of_models(rows: pd.DataFrame) -> list[str]:
+def _explain_uneven_n(rows: pd.DataFrame) -> list[str]:
     "A sentence if models that the table sets side by side rest on different numbers of items."
     if "model" not in rows:
         return []
-    keys = [c for c in rows if c not in _ASIDE and not pd.api.types.is_numeric_dtype(rows[c])]
-    places = rows.groupby(keys or (lambda _: "all"), dropna=False)["n"]
-    spans = places.agg(["min", "max"])
-    uneven = spans[spans["min"] < spans["max"]]
-    if not len(uneven):
+    setting_columns = [c for c in rows if c not in _ASIDE and not pd.api.types.is_numeric_dtype(rows[c])]
+    n_by_setting = rows.groupby(setting_columns or (lambda _: "all"), dropna=False)["n"]
+    n_ranges = n_by_setting.agg(["min", "max"])
+    uneven_ranges = n_ranges[n_ranges["min"] < n_ranges["max"]]
+    if not len(uneven_ranges):
         return []
-    numbers = f"n from {int(uneven['min'].min())} to {int(uneven['max'].max())}"
-    remedy = "compare them in the tables of pairs, which use the items that both answered"
-    return [f"the models answered different items ({numbers}): {remedy}"]
+    range_text = f"n from {int(uneven_ranges['min'].min())} to {int(uneven_ranges['max'].max())}"
+    remedy_text = "compare them in the tables of pairs, which use the items that both answered"
+    return [f"the models answered different items ({range_text}): {remedy_text}"]
 
 # %% ../../nbs/report/01_tables.ipynb #158ffa33
 NO_INTERVAL = {  # kind of an estimate without an interval -> why it has none
@@ -257,25 +279,26 @@ def without(rows: pd.DataFrame) -> pd.Series:  # of text
     "Why each of these rows has no interval, by its kind, else by its number of cases; unknown where neither says it."
     from mhbench.stats.estimate import fewest_clusters  # `mhbench summary` starts without SciPy
 
-    units = rows.filter(["n", "n_clusters"]).apply(pd.to_numeric, errors="coerce").min(axis=1)
-    by_units = units.lt(fewest_clusters(0.95)).map({True: "few", False: ""})
-    kinds = rows["interval"] if "interval" in rows else by_units
-    return kinds.map(lambda kind: NO_INTERVAL.get(kind, "the reason is unknown")).astype(object)
+    n_units = rows.filter(["n", "n_clusters"]).apply(pd.to_numeric, errors="coerce").min(axis=1)
+    kind_by_units = n_units.lt(fewest_clusters(0.95)).map({True: "few", False: ""})
+    interval_kinds = rows["interval"] if "interval" in rows else kind_by_units
+    return interval_kinds.map(lambda kind: NO_INTERVAL.get(kind, "the reason is unknown")).astype(object)
 
 
-def _of_intervals(rows: pd.DataFrame) -> list[str]:
+def _explain_intervals(rows: pd.DataFrame) -> list[str]:
     "Sentences on missing intervals, by reason, on wide ones, and on the number of estimates."
-    low = rows["ci_low"].astype(float)
-    wide = int((rows["ci_high"].astype(float) - low > 0.5).sum())
-    bare = rows[low.isna()]
-    out = [
-        f"{k} of {len(rows)} rows have no interval: {why}" for why, k in without(bare).value_counts(sort=False).items()
+    lower_ends = rows["ci_low"].astype(float)
+    n_wide = int((rows["ci_high"].astype(float) - lower_ends > 0.5).sum())
+    rows_without_interval = rows[lower_ends.isna()]
+    sentences = [
+        f"{k} of {len(rows)} rows have no interval: {reason}"
+        for reason, k in without(rows_without_interval).value_counts(sort=False).items()
     ]
-    if wide and rows["estimate"].astype(float).between(0, 1).all():
-        out.append(f"{wide} of {len(rows)} intervals span more than half of the scale")
+    if n_wide and rows["estimate"].astype(float).between(0, 1).all():
+        sentences.append(f"{n_wide} of {len(rows)} intervals span more than half of the scale")
     if len(rows) > 20:
-        out.append(f"{len(rows)} estimates: sampling error alone sets the largest and the smallest apart")
-    return out
+        sentences.append(f"{len(rows)} estimates: sampling error alone sets the largest and the smallest apart")
+    return sentences
 
 # %% ../../nbs/report/01_tables.ipynb #09b2fdb8
 _GIVEN = {  # a fixed factor -> the columns that name its levels
@@ -300,14 +323,20 @@ def sampled(table: pd.DataFrame) -> str:  # sentences; empty where a table has n
     "Which factors the intervals of a table treat as random, which as fixed, and what they do not hold."
     if not _INTERVAL <= set(table) or not table["ci_low"].notna().any():
         return ""
-    rows = table[table["ci_low"].notna()]
-    cases = _numbers_of_column(rows["n_clusters"]) if "n_clusters" in rows else np.full(len(rows), np.inf)
-    cases = cases[cases < _numbers_of_column(rows["n"])] if "n" in rows else cases[:0]
-    sampled_units = "whole cases, each with all its items" if len(cases) else "items"
-    if _of_annotators(table):
+    interval_rows = table[table["ci_low"].notna()]
+    n_clusters = (
+        _numbers_of_column(interval_rows["n_clusters"])
+        if "n_clusters" in interval_rows
+        else np.full(len(interval_rows), np.inf)
+    )
+    n_clusters = (
+        n_clusters[n_clusters < _numbers_of_column(interval_rows["n"])] if "n" in interval_rows else n_clusters[:0]
+    )
+    sampled_units = "whole cases, each with all its items" if len(n_clusters) else "items"
+    if _rests_on_raters(table):
         sampled_units = "the annotations of a question"
-    kinds = rows["interval"].astype(str) if "interval" in rows else pd.Series([""])
-    with_raters = kinds.str.contains("rater")
+    interval_kinds = interval_rows["interval"].astype(str) if "interval" in interval_rows else pd.Series([""])
+    with_raters = interval_kinds.str.contains("rater")
     fixed_factors = [word for word, names in _GIVEN.items() if names & set(table)]
     if with_raters.any():
         sampled_units = (
@@ -316,13 +345,21 @@ def sampled(table: pd.DataFrame) -> str:  # sentences; empty where a table has n
             else f"{sampled_units}, and of raters in rows that say so"
         )
         fixed_factors = [word for word in fixed_factors if word != "raters"]
-    fixed = ", ".join([*fixed_factors, "the answers of this run"])
-    missing = any((_numbers_of_column(rows[name]) > 0).any() for name in _NO_VALUE if name in rows)
-    applies = {"cases": len(cases) > 0 and cases.min() > 1, "missing": missing, "raters": with_raters.any()}
-    applies["labels"] = kinds.str.contains("prediction-powered").any()
-    fewest = f"{cases.min():.0f}" if len(cases) else ""
-    holds = [text.format(fewest) for name, text in UNSEEN.items() if applies[name]]
-    return " ".join([f"The intervals reflect the sampling of {sampled_units}. Treated as fixed: {fixed}.", *holds])
+    fixed_text = ", ".join([*fixed_factors, "the answers of this run"])
+    has_missing = any(
+        (_numbers_of_column(interval_rows[name]) > 0).any() for name in _NO_VALUE if name in interval_rows
+    )
+    applies_by_limit = {
+        "cases": len(n_clusters) > 0 and n_clusters.min() > 1,
+        "missing": has_missing,
+        "raters": with_raters.any(),
+    }
+    applies_by_limit["labels"] = interval_kinds.str.contains("prediction-powered").any()
+    fewest_clusters = f"{n_clusters.min():.0f}" if len(n_clusters) else ""
+    limit_sentences = [text.format(fewest_clusters) for name, text in UNSEEN.items() if applies_by_limit[name]]
+    return " ".join(
+        [f"The intervals reflect the sampling of {sampled_units}. Treated as fixed: {fixed_text}.", *limit_sentences]
+    )
 
 # %% ../../nbs/report/01_tables.ipynb #1beb5d87
 def standing(estimate: float, low: float, high: float, lines: Mapping[str, float]) -> str:
@@ -331,11 +368,11 @@ def standing(estimate: float, low: float, high: float, lines: Mapping[str, float
         return "inconclusive: there is no interval"
     if not lines:
         return "no reference value"
-    above = [name for name, at in lines.items() if low > at]
-    below = [name for name, at in lines.items() if high < at]
-    unsure = [name for name in lines if name not in (*above, *below)]
-    parts = [("above", above), ("below", below), ("not shown to differ from", unsure)]
-    return "; ".join(f"{word} {' and '.join(names)}" for word, names in parts if names)
+    lines_below = [name for name, at in lines.items() if low > at]
+    lines_above = [name for name, at in lines.items() if high < at]
+    lines_within = [name for name in lines if name not in (*lines_below, *lines_above)]
+    phrases_and_lines = [("above", lines_below), ("below", lines_above), ("not shown to differ from", lines_within)]
+    return "; ".join(f"{phrase} {' and '.join(names)}" for phrase, names in phrases_and_lines if names)
 
 # %% ../../nbs/report/01_tables.ipynb #f0aa11b0
 def for_all(rows: pd.DataFrame, n_hidden: int = 0) -> pd.DataFrame:
@@ -350,15 +387,15 @@ def for_all(rows: pd.DataFrame, n_hidden: int = 0) -> pd.DataFrame:
 
     if not len(rows) or len(rows) + n_hidden < 2:
         return rows
-    ends = []
+    shared_intervals = []
     for r in rows.itertuples():
         level = getattr(r, "level", 0.95)
         level = 0.95 if pd.isna(level) else level
         z = ndtri(0.5 + level / 2)
         middle = np.clip((r.ci_low + r.ci_high) / 2, 1e-3, 1 - 1e-3)
         n = z**2 * middle * (1 - middle) / ((r.ci_high - r.ci_low) / 2) ** 2 - z**2
-        ends.append(agresti_coull(r.estimate, max(float(n), 1.0), 1 - (1 - level) / (len(rows) + n_hidden)))
-    low, high = zip(*ends)
+        shared_intervals.append(agresti_coull(r.estimate, max(float(n), 1.0), 1 - (1 - level) / (len(rows) + n_hidden)))
+    low, high = zip(*shared_intervals)
     return rows.assign(ci_low=np.minimum(low, rows["ci_low"]), ci_high=np.maximum(high, rows["ci_high"]))
 
 # %% ../../nbs/report/01_tables.ipynb #7c52a806
@@ -374,63 +411,70 @@ def counted(k: float | None, n: float | None, what: str, unknown: int = 0, apart
 
 def ratings_in_words(metrics: Mapping[str, Any]) -> list[str]:  # metrics of the stage prepare
     "How many ratings a study has, of people, of models and simulated ones apart."
-    n = {x: metrics.get(f"n_{x}", 0) for x in ("ratings", "simulated", "by_models")}
-    of_people, raters = n["ratings"] - n["simulated"] - n["by_models"], metrics.get("n_raters")
-    parts = [f"{of_people} ratings by {'people' if raters is None else f'{raters} people'}"] if of_people else []
-    parts += [f"{n['by_models']} ratings by models"] if n["by_models"] else []
-    return parts + ([f"{n['simulated']} simulated ratings"] if n["simulated"] else [])
+    n_by_origin = {x: metrics.get(f"n_{x}", 0) for x in ("ratings", "simulated", "by_models")}
+    n_by_people, n_raters = (
+        n_by_origin["ratings"] - n_by_origin["simulated"] - n_by_origin["by_models"],
+        metrics.get("n_raters"),
+    )
+    phrases = (
+        [f"{n_by_people} ratings by {'people' if n_raters is None else f'{n_raters} people'}"] if n_by_people else []
+    )
+    phrases += [f"{n_by_origin['by_models']} ratings by models"] if n_by_origin["by_models"] else []
+    return phrases + ([f"{n_by_origin['simulated']} simulated ratings"] if n_by_origin["simulated"] else [])
 
 
 def flagged_in_words(flags: pd.DataFrame, n: int | None = None) -> str:  # rater, flag; n: of how many raters
     "Which raters are flagged, each with the reasons."
-    flagged = flags[flags["flag"].fillna("") != ""]
-    reasons = flagged.groupby("rater", sort=False)["flag"].agg(", ".join)
+    flagged_rows = flags[flags["flag"].fillna("") != ""]
+    reasons_by_rater = flagged_rows.groupby("rater", sort=False)["flag"].agg(", ".join)
     n = len(flags) if n is None else n
-    who = counted(len(reasons), n, "raters") if n else f"{len(reasons)} raters"
-    listed = "; ".join(f"{rater}: {text}" for rater, text in reasons.items())
-    return f"Flagged, and not removed: {who}{f' ({listed})' if listed else ''}"
+    count_text = counted(len(reasons_by_rater), n, "raters") if n else f"{len(reasons_by_rater)} raters"
+    reasons_text = "; ".join(f"{rater}: {text}" for rater, text in reasons_by_rater.items())
+    return f"Flagged, and not removed: {count_text}{f' ({reasons_text})' if reasons_text else ''}"
 
 
 def covered_in_words(covered: pd.Series) -> str:  # yes, no, or another word where there is no interval
     "In how many intervals the true value lies."
-    yes, no = (int((covered == word).sum()) for word in ("yes", "no"))
-    without_interval = len(covered) - yes - no
-    return f"the true value lies in {counted(yes, yes + no, 'intervals', without_interval, 'without an interval')}"
+    n_covered, n_uncovered = (int((covered == covered_value).sum()) for covered_value in ("yes", "no"))
+    n_without_interval = len(covered) - n_covered - n_uncovered
+    return f"the true value lies in {counted(n_covered, n_covered + n_uncovered, 'intervals', n_without_interval, 'without an interval')}"
 
 
 def differences_in_words(p: pd.Series, least: pd.Series | None = None, cases: pd.Series | None = None) -> str:
     """How many of all comparisons show a difference, by adjusted p-values, missing where there was no test; and how
     many could not, by the least p-value that their numbers of cases can give.
     """
-    n_shown, tested = int((p < 0.05).sum()), int(p.notna().sum())
-    unable = 0 if least is None else int((least.astype(float) >= 0.05).sum())
-    if not tested and len(p) and not unable:
+    n_significant, n_tested = int((p < 0.05).sum()), int(p.notna().sum())
+    n_unable = 0 if least is None else int((least.astype(float) >= 0.05).sum())
+    if not n_tested and len(p) and not n_unable:
         return f"none of {len(p)} comparisons could be tested"
-    if unable and unable == len(p):
-        few = "" if cases is None else f": {int(cases.max())} cases cannot show one" if cases.notna().all() else ""
-        return f"none of {len(p)} comparisons can show a difference{few}"
-    sentence = counted(
-        n_shown, len(p), "comparisons show a difference (adjusted p < 0.05)", len(p) - tested, "not tested"
+    if n_unable and n_unable == len(p):
+        cases_text = (
+            "" if cases is None else f": {int(cases.max())} cases cannot show one" if cases.notna().all() else ""
+        )
+        return f"none of {len(p)} comparisons can show a difference{cases_text}"
+    count_text = counted(
+        n_significant, len(p), "comparisons show a difference (adjusted p < 0.05)", len(p) - n_tested, "not tested"
     )
-    return sentence + (f"; {unable} with too few cases to show one" if unable else "")
+    return count_text + (f"; {n_unable} with too few cases to show one" if n_unable else "")
 
 
 def estimate_in_words(row: Mapping[str, Any]) -> str:  # "0.81 [0.79, 0.83]", "0.81 (no interval)"
     "An estimate with its interval."
-    bounded = np.isfinite([row["ci_low"], row["ci_high"]]).all()
-    ends = f"[{row['ci_low']:.2f}, {row['ci_high']:.2f}]" if bounded else "(no interval)"
-    return f"{row['estimate']:.2f} {ends}"
+    has_interval = np.isfinite([row["ci_low"], row["ci_high"]]).all()
+    interval_text = f"[{row['ci_low']:.2f}, {row['ci_high']:.2f}]" if has_interval else "(no interval)"
+    return f"{row['estimate']:.2f} {interval_text}"
 
 
 def in_a_sentence(table: pd.DataFrame) -> str:  # empty where its numbers say nothing in one
     "What the estimates of a table show: the coverage of true values, or the differences shown."
-    corrected = _corrected(table)[:1]
+    corrected_columns = _corrected_p_columns(table)[:1]
     sentence = ""
     if "covered" in table:
         sentence = covered_in_words(table["covered"])
-    elif corrected:
+    elif corrected_columns:
         sentence = differences_in_words(
-            table[corrected[0]].astype(float), table.get("least_p"), table.get("n_clusters")
+            table[corrected_columns[0]].astype(float), table.get("least_p"), table.get("n_clusters")
         )
     return f"{sentence[:1].upper()}{sentence[1:]}." if sentence else ""
 
@@ -444,8 +488,8 @@ for _question, _names in QUESTIONS.items():
 
 def question_of(stage: str, name: str = "") -> str:
     "The question that a table or a figure of a stage answers."
-    candidates = (_ANSWERED.get(key) for key in (f"{stage}/{name}", f"*/{name}", stage))
-    return next((question for question in candidates if question), stage.replace("_", " ").capitalize())
+    possible_questions = (_ANSWERED.get(key) for key in (f"{stage}/{name}", f"*/{name}", stage))
+    return next((question for question in possible_questions if question), stage.replace("_", " ").capitalize())
 
 # %% ../../nbs/report/01_tables.ipynb #5a6b7a04
 def beside_printed(frame: pd.DataFrame, table: str, verdicts: pd.DataFrame | None) -> pd.DataFrame:
@@ -454,20 +498,24 @@ def beside_printed(frame: pd.DataFrame, table: str, verdicts: pd.DataFrame | Non
     """
     if verdicts is None or "estimate" not in frame:
         return frame
-    ends = verdicts["source"].str.startswith(f"{table}[") & verdicts["source"].str.endswith("].estimate")
-    printed_of_row: dict[Any, list[str]] = {}
-    for c in verdicts[ends].itertuples():
-        inside = c.source[len(table) + 1 : -len("].estimate")]
-        conditions = dict(condition.split("=", 1) for condition in re.split(r", (?=\w+=)", inside) if condition)
+    is_of_table = verdicts["source"].str.startswith(f"{table}[") & verdicts["source"].str.endswith("].estimate")
+    printed_by_row: dict[Any, list[str]] = {}
+    for c in verdicts[is_of_table].itertuples():
+        condition_text = c.source[len(table) + 1 : -len("].estimate")]
+        conditions = dict(condition.split("=", 1) for condition in re.split(r", (?=\w+=)", condition_text) if condition)
         if not set(conditions) <= set(frame):
             continue
-        fits = np.all([frame[k].astype(str) == value for k, value in conditions.items()], axis=0)
-        verdict = {"convention": f"equal, {c.convention}", "undecided": "not decided", "cannot": "not judged"}
-        for at in frame.index[fits]:
-            printed_of_row.setdefault(at, []).append(f"{c.printed} ({c.place}: {verdict.get(c.verdict, c.verdict)})")
-    if not printed_of_row:
+        row_fits = np.all([frame[k].astype(str) == value for k, value in conditions.items()], axis=0)
+        verdict_texts = {"convention": f"equal, {c.convention}", "undecided": "not decided", "cannot": "not judged"}
+        for row_index in frame.index[row_fits]:
+            printed_by_row.setdefault(row_index, []).append(
+                f"{c.printed} ({c.place}: {verdict_texts.get(c.verdict, c.verdict)})"
+            )
+    if not printed_by_row:
         return frame
-    out = frame.copy()
-    behind = max(frame.columns.get_loc(k) for k in ("estimate", "ci_high") if k in frame)
-    out.insert(behind + 1, "printed", [", ".join(printed_of_row.get(at, [])) for at in frame.index])
-    return out
+    table_with_printed = frame.copy()
+    last_column_position = max(frame.columns.get_loc(k) for k in ("estimate", "ci_high") if k in frame)
+    table_with_printed.insert(
+        last_column_position + 1, "printed", [", ".join(printed_by_row.get(row_index, [])) for row_index in frame.index]
+    )
+    return table_with_printed
