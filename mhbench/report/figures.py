@@ -65,12 +65,12 @@ def best_of(table: pd.DataFrame, marks: Mapping[str, float], *, of: str = "model
         shared_intervals = for_all(rows_with_interval, len(shown_rows) - len(rows_with_interval))
         shown_rows = shown_rows.assign(ci_low=shared_intervals["ci_low"], ci_high=shared_intervals["ci_high"])
     row_records = shown_rows.to_dict("records")
-    best_row, last_row = row_records[0], row_records[-1]
+    best, last_row = row_records[0], row_records[-1]
     is_alone, has_simulated = len(row_records) == 1, len(row_records) < len(enough(table))
     leading_verb = f"is {adjective}" if adjective else "leads"  # which no interval of its own shows to be better
     verb = leading_verb if has_simulated or not is_alone else "scores"
-    first_clause = f"{name_of(best_row[of])} {'(asked) ' if has_simulated else ''}{verb} "
-    first_clause += value(best_row["estimate"]) if verb == "scores" else f"({value(best_row['estimate'])})"
+    first_clause = f"{name_of(best[of])} {'(asked) ' if has_simulated else ''}{verb} "
+    first_clause += value(best["estimate"]) if verb == "scores" else f"({value(best['estimate'])})"
     if not marks:
         return (
             first_clause
@@ -78,7 +78,7 @@ def best_of(table: pd.DataFrame, marks: Mapping[str, float], *, of: str = "model
             else f"{first_clause}, {name_of(last_row[of])} lowest ({value(last_row['estimate'])})"
         )
     reference_lines = {"chance" if label.startswith("chance") else spaced(label): at for label, at in marks.items()}
-    return f"{first_clause}: {standing(best_row['estimate'], best_row['ci_low'], best_row['ci_high'], reference_lines)}"
+    return f"{first_clause}: {standing(best['estimate'], best['ci_low'], best['ci_high'], reference_lines)}"
 
 # %% ../../nbs/report/04_figures.ipynb #d13cfab9
 def ends_of(table: pd.DataFrame, of: str, most: str, least: str, digits: int = 2) -> str:
@@ -146,17 +146,18 @@ def sliders(page: pd.DataFrame, description: str = "") -> Figure | None:  # None
     rounded = drawable("sliders", page, ["place", "option", "slider"])
     if rounded is None:
         return None
-    rows_by_place = rounded.sort_values("place")
+    by_place = rounded.sort_values("place")
     highest_options, lowest_options = (
-        sorted(rows_by_place.loc[rows_by_place["slider"] == slider_end, "option"])
-        for slider_end in (rows_by_place["slider"].max(), rows_by_place["slider"].min())
+        sorted(by_place.loc[by_place["slider"] == slider_end, "option"])
+        for slider_end in (by_place["slider"].max(), by_place["slider"].min())
     )
-    highest_text, lowest_text = (
+    top_text, low_text = (
         f"{'options' if len(x) > 1 else 'option'} {names_in_words(x)}" for x in (highest_options, lowest_options)
     )
     return counts(
-        {f"place {r.place}: option {r.option}": r.slider for r in rows_by_place.itertuples()},
-        title=f"One rater put {highest_text} highest ({rows_by_place['slider'].max():g}) and {lowest_text} lowest ({rows_by_place['slider'].min():g})",
+        {f"place {r.place}: option {r.option}": r.slider for r in by_place.itertuples()},
+        title=f"One rater put {top_text} highest ({by_place['slider'].max():g}) "
+        f"and {low_text} lowest ({by_place['slider'].min():g})",
         key=f"One page, places from the top. {description}".strip(),
         xlabel="slider, 0 to 100",
     )
@@ -170,18 +171,20 @@ def leader_differences(
     if rounded is None or len(rounded := rounded.dropna(subset=["ci_low"])) < 3:
         return None
     ordered_rows = rounded.sort_values("estimate")
-    undecided_models = ordered_rows.loc[ordered_rows["ci_low"] <= 0, "model"]
+    unclear_models = ordered_rows.loc[ordered_rows["ci_low"] <= 0, "model"]
     chart_rows = []
     for r in ordered_rows.itertuples():
         is_shown = r.ci_low > 0
         look = GENERAL_LOOK if is_shown else PLAIN
         mark = Mark(100 * r.estimate, 100 * r.ci_low, 100 * r.ci_high, look, hollow=not is_shown)
         chart_rows.append(ChartRow(name_of(r.model), [mark]))
-    title = f"{name_of(leader)} is more accurate than {len(ordered_rows) - len(undecided_models)} of {len(ordered_rows)} models"
-    if len(undecided_models) == len(ordered_rows):
-        title = f"{name_of(leader)} is not shown to be more accurate than any of {len(ordered_rows)} models"
-    elif len(undecided_models):
-        title += f"; against {name_of(undecided_models.iloc[0]) if len(undecided_models) == 1 else len(undecided_models)} no difference is shown"
+    n_models = len(ordered_rows)
+    title = f"{name_of(leader)} is more accurate than {n_models - len(unclear_models)} of {n_models} models"
+    if len(unclear_models) == n_models:
+        title = f"{name_of(leader)} is not shown to be more accurate than any of {n_models} models"
+    elif len(unclear_models):
+        unclear_text = name_of(unclear_models.iloc[0]) if len(unclear_models) == 1 else len(unclear_models)
+        title += f"; against {unclear_text} no difference is shown"
     fewest_n, largest_n = int(ordered_rows["n"].min()), int(ordered_rows["n"].max())
     cases_text = (
         f" from {ordered_rows['n_clusters'].max():.0f} cases" if ordered_rows["n_clusters"].max() < largest_n else ""
@@ -189,8 +192,8 @@ def leader_differences(
     return chart(
         chart_rows,
         title=title,
-        key=f"The same {f'{fewest_n} to ' * (fewest_n < largest_n)}{largest_n} questions{cases_text}. Lines: 95% intervals that hold for all "
-        "pairs of models at once (max-t). Hollow: the interval contains 0.",
+        key=f"The same {f'{fewest_n} to ' * (fewest_n < largest_n)}{largest_n} questions{cases_text}. "
+        "Lines: 95% intervals that hold for all pairs of models at once (max-t). Hollow: the interval contains 0.",
         xlabel=f"percentage points by which {name_of(leader)} is more accurate",
         refs={"no difference": 0},
         digits=1,
@@ -207,8 +210,8 @@ def averages_by_release(table: pd.DataFrame) -> Figure | None:  # None where few
         look = look_of(r.model)
         mark = Mark(r.estimate, r.ci_low, r.ci_high, GENERAL_LOOK if look == PLAIN else look)
         chart_rows.append(ChartRow(name_of(r.model), [mark], f"{r.released}{size_text}"))
-    best_row = table.loc[table["estimate"].idxmax()]
-    title = f"{name_of(best_row['model'])}, released {best_row['released']}, has the highest average ({best_row['estimate']:.1f})"
+    best = table.loc[table["estimate"].idxmax()]
+    title = f"{name_of(best['model'])}, released {best['released']}, has the highest average ({best['estimate']:.1f})"
     key_text = "The newest first, with parameters where they are known."
     rows_without_interval = table[table["ci_low"].isna()]
     key_text += " Lines: 95% confidence intervals." * (len(rows_without_interval) < len(table))

@@ -71,7 +71,7 @@ def first_screen(results: str | Path, stage: str, study: str) -> dict[str, str]:
 
 
 def where_from(scores: pd.DataFrame) -> pd.DataFrame:  # model, origin, items
-    """Every origin of each model's answers, with the number of items; a table without the column `origin_of_row` is of answers
+    """Every origin of each model's answers, with the number of items; a table without the column `origin` is of answers
     that were all asked for, and a row without one is of unknown origin.
     """
     if not len(scores):
@@ -415,7 +415,7 @@ def not_apart(best: str, others: Iterable[str], pairs: pd.DataFrame) -> list[str
 
 
 def _describe_other_modes(rows_in_mode: pd.DataFrame, other_mode_rows: pd.DataFrame) -> str:
-    "How many models answered in other modes alone, and the highest accuracy there if it is above all of `rows_in_mode`."
+    "How many models answered in other modes alone, and the highest accuracy there if it is above all `rows_in_mode`."
     if not len(other_mode_rows):
         return ""
     other_mode_models = set(other_mode_rows["model"]) - set(rows_in_mode["model"])
@@ -446,10 +446,10 @@ def best_in_words(
     """
     asked_rows = rows[rows["origin"] != "simulated"]
     other_mode_rows = pd.DataFrame() if elsewhere is None else elsewhere
-    added_sentences = _describe_other_modes(asked_rows, other_mode_rows)
-    added_sentences += f" {unranked} more {'has' if unranked == 1 else 'have'} no interval." if unranked else ""
+    added_text = _describe_other_modes(asked_rows, other_mode_rows)
+    added_text += f" {unranked} more {'has' if unranked == 1 else 'have'} no interval." if unranked else ""
     if not len(asked_rows):
-        return f"No model that was asked has an interval in this mode.{added_sentences}"
+        return f"No model that was asked has an interval in this mode.{added_text}"
     mode_text = f" ({spaced(asked_rows['mode'].iloc[0])})" if len(other_mode_rows) else ""
     n_hidden = _n_hidden(asked_rows, other_mode_rows, unranked)
     asked_rows = for_all(asked_rows, n_hidden)
@@ -460,7 +460,8 @@ def best_in_words(
     if len(asked_rows) == 1:
         questions_text = f"on {int(first_best['n'])} questions{mode_text}"
         at_once_text = f" for all {n_hidden + 1} models at once" if n_hidden else ""
-        return f"Accuracy of {best_names} {questions_text}: {estimate_in_words(first_best)}{at_once_text}, {standing_text}.{added_sentences}"
+        accuracy_text = f"Accuracy of {best_names} {questions_text}: {estimate_in_words(first_best)}{at_once_text}"
+        return f"{accuracy_text}, {standing_text}.{added_text}"
     verb_phrase, alike_text = "have the highest accuracy", ""
     if len(best_rows) == 1:
         other_models = asked_rows["model"].drop(best_rows.index)
@@ -469,9 +470,7 @@ def best_in_words(
         alike_names = list(map(name_of, alike_models)) if len(alike_models) < 4 else [f"{len(alike_models)} others"]
         alike_text = f"; not shown to be better than {' and '.join(alike_names)}" if alike_models else ""
     claim_text = f"{best_names} {verb_phrase} of {len(asked_rows)} models{mode_text}"
-    return (
-        f"{claim_text}, {estimate_in_words(first_best)} for all at once: {standing_text}{alike_text}.{added_sentences}"
-    )
+    return f"{claim_text}, {estimate_in_words(first_best)} for all at once: {standing_text}{alike_text}.{added_text}"
 
 # %% ../../nbs/report/05_findings.ipynb #b0977ee6
 def _scored_front(
@@ -517,21 +516,19 @@ def _scored_front(
 _CERTAIN = 0.99  # a probability of the preferred option that leaves nothing to the others
 
 
-def _describe_label_spread(results: str | Path, study: str) -> str:
+def _describe_labels(results: str | Path, study: str) -> str:
     "How the probability of the preferred option varies over the questions."
     soft_labels = _read_stage_table(results, "preferences", study, "labels")
     if not len(soft_labels):
         return ""
-    top_probabilities = soft_labels.groupby("question")["probability"].max()
-    range_text = (
-        f", from {top_probabilities.min():.2f} to {top_probabilities.max():.2f}" if len(top_probabilities) > 1 else ""
-    )
-    n_certain = int((top_probabilities >= _CERTAIN).sum())
+    top_shares = soft_labels.groupby("question")["probability"].max()
+    range_text = f", from {top_shares.min():.2f} to {top_shares.max():.2f}" if len(top_shares) > 1 else ""
+    n_certain = int((top_shares >= _CERTAIN).sum())
     range_text += (
-        f"; {counted(n_certain, len(top_probabilities), 'questions')} have {_CERTAIN} or more, which is no soft label"
+        f"; {counted(n_certain, len(top_shares), 'questions')} have {_CERTAIN} or more, which is no soft label"
         * (n_certain > 0)
     )
-    return f": the preferred option has a probability of {top_probabilities.median():.2f} in the median question{range_text}"
+    return f": the preferred option has a probability of {top_shares.median():.2f} in the median question{range_text}"
 
 
 def _describe_flags(results: str | Path, study: str, stages: Sequence[str]) -> list[str]:  # a sentence, or none
@@ -551,10 +548,10 @@ _OF_RATERS = ("agreement", "panel")  # stages whose first main number is the agr
 
 def _rated_front(results: str | Path, study: str, stages: Sequence[str]) -> Front | None:
     "What raters did in a study without an accuracy: their ratings, how far they agree, the labels that follow."
-    prepare_metrics = _read_stage_metrics(results, "prepare", study)
-    if not (rating_texts := ratings_in_words(prepare_metrics)):
+    metrics = _read_stage_metrics(results, "prepare", study)
+    if not (rating_texts := ratings_in_words(metrics)):
         return None
-    sentences = [f"{' and '.join(rating_texts)}, of {prepare_metrics['n_items']} questions"]
+    sentences = [f"{' and '.join(rating_texts)}, of {metrics['n_items']} questions"]
     agreement_row = pd.DataFrame()
     for stage in [stage for stage in _OF_RATERS if stage in stages]:
         main_numbers = _read_stage_table(results, stage, study, "headline")
@@ -572,7 +569,7 @@ def _rated_front(results: str | Path, study: str, stages: Sequence[str]) -> Fron
         else 0
     ):
         sentences.append(
-            f"Soft labels of {counted(n_labelled, prepare_metrics['n_items'], 'questions')}{_describe_label_spread(results, study)}"
+            f"Soft labels of {counted(n_labelled, metrics['n_items'], 'questions')}{_describe_labels(results, study)}"
         )
     sentences += _describe_flags(results, study, stages)
     measure_name = agreement_row["measure"].iloc[0] if len(agreement_row) else ""
@@ -620,7 +617,8 @@ def answered_by_words(tables: Mapping[str, pd.DataFrame]) -> list[str]:  # study
                 f"{round(r.estimate * r.n):,} of {int(r.n):,} from {r.measure}" for r in by_words.itertuples()
             ]
             sentences.append(
-                f"{study} has a flaw: words alone answer {', '.join(count_texts)} (chance {by_words['chance'].iloc[0]:.2f}), "
+                f"{study} has a flaw: words alone answer {', '.join(count_texts)} "
+                f"(chance {by_words['chance'].iloc[0]:.2f}), "
                 "so that part of every accuracy may rest on how its options are written."
             )
         else:

@@ -387,7 +387,9 @@ def _chart_rows(
             if n or rows_of_label["n"].isna().any()
             else f"n = {'/'.join(f'{int(k)}' for k in dict.fromkeys(rows_of_label['n']))}"
         )
-        return ", ".join(filter(None, dict.fromkeys([rows_and_looks, *map(_lost_in_words, rows_of_label.itertuples())])))
+        return ", ".join(
+            filter(None, dict.fromkeys([rows_and_looks, *map(_lost_in_words, rows_of_label.itertuples())]))
+        )
 
     chart_rows = []
     for group_value in _ordered_values(table, group, upwards):

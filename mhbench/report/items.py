@@ -134,7 +134,9 @@ def _read_study_part(results: Path, study: str, models: Iterable[str], private: 
     open_and_scored = open_ids & set(scores["item_id"])
     item_texts = {f"{study}/{k}": _item_texts(items[k]) for k in sorted(open_and_scored)}
     for summary in _rating_summaries(texts_folder, study, open_and_scored).itertuples():
-        summary_line = f"{summary.target}: {summary.value} ({summary.n} {summary.who if summary.n > 1 else summary.who[:-1]})"
+        summary_line = (
+            f"{summary.target}: {summary.value} ({summary.n} {summary.who if summary.n > 1 else summary.who[:-1]})"
+        )
         item_texts[f"{study}/{summary.item_id}"].setdefault("rated", []).append(summary_line)
     response_files = [texts_folder / "prepare" / study / "recorded.parquet"]
     response_files += [texts_folder / "generate" / study / m / "responses.parquet" for m in models]

@@ -435,9 +435,10 @@ def flagged_in_words(flags: pd.DataFrame, n: int | None = None) -> str:  # rater
 
 def covered_in_words(covered: pd.Series) -> str:  # yes, no, or another word where there is no interval
     "In how many intervals the true value lies."
-    n_covered, n_uncovered = (int((covered == covered_value).sum()) for covered_value in ("yes", "no"))
-    n_without_interval = len(covered) - n_covered - n_uncovered
-    return f"the true value lies in {counted(n_covered, n_covered + n_uncovered, 'intervals', n_without_interval, 'without an interval')}"
+    n_covered, n_missed = (int((covered == covered_value).sum()) for covered_value in ("yes", "no"))
+    n_unbounded = len(covered) - n_covered - n_missed
+    n_in_all = n_covered + n_missed
+    return f"the true value lies in {counted(n_covered, n_in_all, 'intervals', n_unbounded, 'without an interval')}"
 
 
 def differences_in_words(p: pd.Series, least: pd.Series | None = None, cases: pd.Series | None = None) -> str:
