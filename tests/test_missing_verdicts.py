@@ -8,7 +8,7 @@ from mhbench.records.schema import Item, Judgment, Rating
 from mhbench.steps.duels import duel_strengths, outcome_shares
 from mhbench.steps.judge import position_bias_table
 from mhbench.steps.judge_people import other_labels, people_table, rated_points
-from mhbench.steps.judge_study import _fact_changed, corruption_rules
+from mhbench.steps.judge_study import _change_fact, corruption_rules
 from mhbench.steps.verdict_tables import about_lineages, final_scores, one_value, verdict_frame, verdict_means
 from mhbench.steps.verdicts import BY_RULE
 
@@ -171,4 +171,4 @@ def test_ratings_on_another_scale_are_refused(values, fits):
 def test_a_changed_fact_is_a_fact(text, changed):
     rules = corruption_rules("en")
     rules = {**rules, "opposites": [*rules["opposites"], ["agonists", "antagonists"]]}
-    assert _fact_changed(text, rules) == changed
+    assert _change_fact(text, rules) == changed

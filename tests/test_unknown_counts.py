@@ -10,7 +10,7 @@ from mhbench.stats.panel_design import pilot_table
 from mhbench.steps.by_raters import option_votes, people_duels
 from mhbench.steps.generate import Setting, select_items
 from mhbench.steps.score import score_responses
-from mhbench.steps.training import _likeliest
+from mhbench.steps.training import _likeliest_letters
 from mhbench.studies.counselingbench.competency import competency_differences
 from mhbench.studies.medqade.panel import student_accuracy
 from mhbench.studies.medqade.panel_tables import _kappa_with_people, match_strata
@@ -108,7 +108,7 @@ def test_a_training_that_diverged_is_no_model():
         def __init__(self, scores):
             self.scores = scores
 
-    assert _likeliest(broken) == {} and _likeliest(good)["i0"] == "A"
+    assert _likeliest_letters(broken) == {} and _likeliest_letters(good)["i0"] == "A"
     from mhbench.steps.training import TUNED
 
     Run.variant = TUNED

@@ -32,12 +32,12 @@ RANDOM_COLUMNS = ["random", "n_raters", *ESTIMATE_COLUMNS, "without_low", "witho
 FEW_RATERS = 8  # with fewer, one of them may decide a number: its range without each is shown
 
 
-def _estimate_rows(head: dict[str, Any], measured: OverRaters) -> list[dict[str, Any]]:
-    n = len(measured.without)
-    low, high = measured.range_without() if n < FEW_RATERS else (np.nan, np.nan)
-    rows = {"items": measured.items.row(), "items and raters": measured.both.row()}
-    rows["items and raters"] |= {"without_low": low, "without_high": high}
-    return [{**head, "random": random, "n_raters": n, **row} for random, row in rows.items()]
+def _estimate_rows(row_head: dict[str, Any], over_rater_estimates: OverRaters) -> list[dict[str, Any]]:
+    n = len(over_rater_estimates.without)
+    low, high = over_rater_estimates.range_without() if n < FEW_RATERS else (np.nan, np.nan)
+    row_by_random = {"items": over_rater_estimates.items.row(), "items and raters": over_rater_estimates.both.row()}
+    row_by_random["items and raters"] |= {"without_low": low, "without_high": high}
+    return [{**row_head, "random": random, "n_raters": n, **row} for random, row in row_by_random.items()]
 
 
 def mean_rows(
@@ -46,11 +46,11 @@ def mean_rows(
     within: tuple[float, float] = (-np.inf, np.inf),  # the range of values
 ) -> list[dict[str, Any]]:  # two rows, or none where nothing was rated
     "A mean in which every item counts alike, over items, and over items and raters."
-    valued = ratings.dropna(subset=["value"])
-    if not len(valued):
+    rated_rows = ratings.dropna(subset=["value"])
+    if not len(rated_rows):
         return []
-    columns = [valued[name].to_numpy() for name in ("value", "item", "rater")]
-    return _estimate_rows(head, mean_over_raters(*columns, cases=valued["case"].to_numpy(), within=within))
+    rating_columns = [rated_rows[name].to_numpy() for name in ("value", "item", "rater")]
+    return _estimate_rows(head, mean_over_raters(*rating_columns, cases=rated_rows["case"].to_numpy(), within=within))
 
 # %% ../../nbs/steps/15_by_raters.ipynb #e809e08f
 def number_rows(
@@ -63,8 +63,8 @@ def number_rows(
     within: tuple[float, float] = (-np.inf, np.inf),  # the range of the number
 ) -> list[dict[str, Any]]:  # two rows; n counts the items that enter
     "Any number of a table of ratings, over items, and over items and raters."
-    used = rated_items(ratings, least)
-    ratings = ratings[np.asarray(pd.notna(ratings[:, used])).any(1)]
+    is_used = rated_items(ratings, least)
+    ratings = ratings[np.asarray(pd.notna(ratings[:, is_used])).any(1)]
     return _estimate_rows(head, over_raters(statistic, ratings, clusters=cases, fewest=least, within=within))
 
 # %% ../../nbs/steps/15_by_raters.ipynb #a7500c69
@@ -79,31 +79,33 @@ def option_votes(items: Iterable[Item], ratings: Iterable[Rating]) -> pd.DataFra
     for r in ratings:
         if r.value is not None and not r.by_model and r.target in letters(n_options.get(r.item_id, 0)):
             rows.append((r.item_id, r.rater, r.target, f"{r.source} {r.session}", r.value))
-    long = pd.DataFrame(rows, columns=["question", "rater", "option", "occasion", "value"])
-    one = long.groupby(["question", "rater", "occasion"])["value"]
-    whole = one.transform("size") == long["question"].map(n_options)
-    top = (long["value"] == one.transform("max")).astype(float)
-    vote = top / top.groupby([long[c] for c in ("question", "rater", "occasion")]).transform("sum")
-    complete = long.assign(vote=vote)[whole]
-    if part := long[~whole].groupby(["question", "rater", "occasion"]).ngroups:
-        say(f"{part} annotations do not rate every option of their question, and give no vote")
-    return complete.groupby(["question", "rater", "option"], as_index=False)["vote"].mean()
+    rating_rows = pd.DataFrame(rows, columns=["question", "rater", "option", "occasion", "value"])
+    annotation_values = rating_rows.groupby(["question", "rater", "occasion"])["value"]
+    is_complete = annotation_values.transform("size") == rating_rows["question"].map(n_options)
+    is_preferred = (rating_rows["value"] == annotation_values.transform("max")).astype(float)
+    vote = is_preferred / is_preferred.groupby([rating_rows[c] for c in ("question", "rater", "occasion")]).transform(
+        "sum"
+    )
+    complete_votes = rating_rows.assign(vote=vote)[is_complete]
+    if n_incomplete := rating_rows[~is_complete].groupby(["question", "rater", "occasion"]).ngroups:
+        say(f"{n_incomplete} annotations do not rate every option of their question, and give no vote")
+    return complete_votes.groupby(["question", "rater", "option"], as_index=False)["vote"].mean()
 
 # %% ../../nbs/steps/15_by_raters.ipynb #6970c6e3
 _VALUES = ["item", "case", "rater", "right", "cross_entropy"]
 _LEAST = 1e-6  # a probability below counts as this: one rater's option at 0 would make every mean infinite
 
 
-def _in_base(item: Item) -> np.ndarray:
+def _base_places(item: Item) -> np.ndarray:
     "The place in the base question of each option as the item has it."
     return np.arange(len(item.options)) if item.order is None else np.asarray(item.order)
 
 
 def _first_answers(responses: Sequence[Response]) -> dict[tuple, Response]:  # (item_id, model, mode) -> how it was put
-    wanted = ("item_id", "model", "mode", "sample", "letter_logprobs", "order")
-    fields = zip(*(column_of(responses, name) for name in wanted)) if len(responses) else []
-    put = ("letter_logprobs", "order")
-    return {key[:3]: Response.model_construct(**dict(zip(put, key[4:]))) for key in fields if key[3] == 0}
+    key_fields = ("item_id", "model", "mode", "sample", "letter_logprobs", "order")
+    field_rows = zip(*(column_of(responses, name) for name in key_fields)) if len(responses) else []
+    prompt_fields = ("letter_logprobs", "order")
+    return {key[:3]: Response.model_construct(**dict(zip(prompt_fields, key[4:]))) for key in field_rows if key[3] == 0}
 
 
 def values_by_rater(
@@ -111,26 +113,32 @@ def values_by_rater(
 ) -> pd.DataFrame:  # RUN, item, case, rater, right (0 to 1), cross_entropy (NaN without probabilities)
     "Every first answer beside every rater of its question; one that could not be read is right by nobody."
     by_id = {i.item_id: i for i in items}
-    wide = votes.pivot(index=["question", "rater"], columns="option", values="vote")
-    table = dict(zip(wide.index, wide.to_numpy()))
-    raters = {q: list(g) for q, g in votes.groupby("question")["rater"].unique().items()}
+    votes_wide = votes.pivot(index=["question", "rater"], columns="option", values="vote")
+    votes_by_rater = dict(zip(votes_wide.index, votes_wide.to_numpy()))
+    raters_by_question = {q: list(g) for q, g in votes.groupby("question")["rater"].unique().items()}
     first_answers = _first_answers(responses)
-    first = scores[scores["base_id"].isin(raters) & scores["correct"].notna() & (scores["mode"] != "free_form")]
-    first = first[first["answered_by"].isin(["plain", "majority"]) & (first["sample"] == 0)]
+    first_scores = scores[
+        scores["base_id"].isin(raters_by_question) & scores["correct"].notna() & (scores["mode"] != "free_form")
+    ]
+    first_scores = first_scores[first_scores["answered_by"].isin(["plain", "majority"]) & (first_scores["sample"] == 0)]
     rows = []
-    for s in first.drop_duplicates(["item_id", *RUN]).itertuples():
+    for s in first_scores.drop_duplicates(["item_id", *RUN]).itertuples():
         item = by_id[s.item_id]
-        names = letters(len(item.options))
-        place = _in_base(item)
-        chosen = [place[names.index(a)] for a in s.answer if a in names]
+        option_letters = letters(len(item.options))
+        base_places = _base_places(item)
+        chosen_places = [base_places[option_letters.index(a)] for a in s.answer if a in option_letters]
         response = first_answers.get((s.item_id, s.model, s.mode)) if s.answered_by == "plain" else None
-        p = None if response is None else probabilities(response, len(names))
-        for rater in raters[s.base_id]:
-            vote = table[s.base_id, rater][: len(names)]
-            right = float(vote[chosen[0]]) if len(chosen) == 1 else 0.0
-            surprise = np.nan if p is None else float(cross_entropy(vote[place][None], p[None], floor=_LEAST))
-            head = (s.model, s.mode, s.answered_by, s.n_votes)
-            rows.append((*head, s.item_id, s.cluster, rater, right, surprise))
+        letter_probabilities = None if response is None else probabilities(response, len(option_letters))
+        for rater in raters_by_question[s.base_id]:
+            vote = votes_by_rater[s.base_id, rater][: len(option_letters)]
+            vote_for_answer = float(vote[chosen_places[0]]) if len(chosen_places) == 1 else 0.0
+            rater_cross_entropy = (
+                np.nan
+                if letter_probabilities is None
+                else float(cross_entropy(vote[base_places][None], letter_probabilities[None], floor=_LEAST))
+            )
+            run_values = (s.model, s.mode, s.answered_by, s.n_votes)
+            rows.append((*run_values, s.item_id, s.cluster, rater, vote_for_answer, rater_cross_entropy))
     return pd.DataFrame(rows, columns=[*RUN, *_VALUES])
 
 # %% ../../nbs/steps/15_by_raters.ipynb #89fdbbe7
@@ -145,84 +153,105 @@ def rater_sample_rows(values: pd.DataFrame, *, alone: Collection[str] = ()) -> p
     """
     rows: list[dict] = []
     for column, measure in _NAMED.items():
-        valued = values.assign(value=values[column]).dropna(subset=["value"])
-        least, most = (0.0, 1.0) if column == "right" else (-np.inf, np.inf)
-        for key, g in valued.groupby(RUN, sort=False):
-            rows += mean_rows(g, {"measure": measure, **dict(zip(RUN, key)), "against": ""}, within=(least, most))
-        for way, g in valued[~valued["model"].isin(list(alone))].groupby(RUN[1:], sort=False):
-            for one, other in combinations(dict.fromkeys(g["model"]), 2):
-                both = [g[g["model"] == m].set_index(["item", "rater"]) for m in (one, other)]
-                apart = both[0]["value"] - both[1]["value"]
-                paired = apart.rename("value").reset_index().merge(g[["item", "case"]].drop_duplicates(), on="item")
-                head = {"measure": measure, "model": one, **dict(zip(RUN[1:], way)), "against": other}
-                rows += mean_rows(paired, head, within=(least - most, most - least))
+        valued_rows = values.assign(value=values[column]).dropna(subset=["value"])
+        lowest_value, highest_value = (0.0, 1.0) if column == "right" else (-np.inf, np.inf)
+        for run, g in valued_rows.groupby(RUN, sort=False):
+            rows += mean_rows(
+                g, {"measure": measure, **dict(zip(RUN, run)), "against": ""}, within=(lowest_value, highest_value)
+            )
+        for answering_way, g in valued_rows[~valued_rows["model"].isin(list(alone))].groupby(RUN[1:], sort=False):
+            for first_model, second_model in combinations(dict.fromkeys(g["model"]), 2):
+                paired_values = [g[g["model"] == m].set_index(["item", "rater"]) for m in (first_model, second_model)]
+                value_differences = paired_values[0]["value"] - paired_values[1]["value"]
+                paired_differences = (
+                    value_differences.rename("value")
+                    .reset_index()
+                    .merge(g[["item", "case"]].drop_duplicates(), on="item")
+                )
+                row_head = {
+                    "measure": measure,
+                    "model": first_model,
+                    **dict(zip(RUN[1:], answering_way)),
+                    "against": second_model,
+                }
+                rows += mean_rows(
+                    paired_differences, row_head, within=(lowest_value - highest_value, highest_value - lowest_value)
+                )
     return pd.DataFrame(rows, columns=["measure", *RUN, "against", *RANDOM_COLUMNS])
 
 # %% ../../nbs/steps/15_by_raters.ipynb #aa65d3a8
 def people_duels(ratings: Iterable[Rating]) -> pd.DataFrame:
     "Every duel that people decided, as shown: axis, item, rater, first, second, outcome (or tie)."
-    rows, unknown = [], 0
+    rows, n_unknown = [], 0
     for r in ratings:
-        sides = [r.variant.get("first"), r.variant.get("second")]
-        if None in sides or r.by_model:
+        duel_sides = [r.variant.get("first"), r.variant.get("second")]
+        if None in duel_sides or r.by_model:
             continue
-        if r.label not in (*sides, "tie"):
-            unknown += r.label is not None
+        if r.label not in (*duel_sides, "tie"):
+            n_unknown += r.label is not None
             continue
-        won = "first" if r.label == sides[0] else "second"
-        outcome = "tie" if r.label == "tie" else won
-        rows.append((r.target, r.item_id, r.rater, *sides, outcome))
-    if unknown:
-        say(f"{unknown} duels have a label that is neither a side nor a tie, and are left out")
+        winning_side = "first" if r.label == duel_sides[0] else "second"
+        outcome = "tie" if r.label == "tie" else winning_side
+        rows.append((r.target, r.item_id, r.rater, *duel_sides, outcome))
+    if n_unknown:
+        say(f"{n_unknown} duels have a label that is neither a side nor a tie, and are left out")
     return pd.DataFrame(rows, columns=["axis", "item", "rater", "first", "second", "outcome"])
 
 
 _POINTS = {"first": 1.0, "tie": 0.5, "second": 0.0}
 
 
-def _worth(raters: np.ndarray, weights: np.ndarray, wins: np.ndarray, k: int, penalty: float) -> np.ndarray:
+def _contestant_worth(raters: np.ndarray, weights: np.ndarray, wins: np.ndarray, k: int, penalty: float) -> np.ndarray:
     "The worth of one contestant by some raters (codes in the first column of `raters`); wins (R, U, K, K)."
-    whole = np.tensordot(weights, wins[raters[:, 0]].sum(0), 1)
-    return bradley_terry_of_each(whole, penalty=penalty)[0][:, k]
+    total_wins = np.tensordot(weights, wins[raters[:, 0]].sum(0), 1)
+    return bradley_terry_of_each(total_wins, penalty=penalty)[0][:, k]
 
 
-def _wins(g: pd.DataFrame, models: list[str]) -> np.ndarray:  # (R, U, K, K)
+def _wins_by_rater(g: pd.DataFrame, models: list[str]) -> np.ndarray:  # (R, U, K, K)
     "By rater and item, how often one beat another; a tie is half a win of both."
-    rater, item = (pd.factorize(g[name], sort=True)[0] for name in ("rater", "item"))
-    at = {m: k for k, m in enumerate(models)}
-    one = g["first"].map(at).to_numpy()
-    other = g["second"].map(at).to_numpy()
-    points = g["outcome"].map(_POINTS).to_numpy()
-    points_won = np.zeros((rater.max() + 1, item.max() + 1, len(models), len(models)))
-    np.add.at(points_won, (rater, item, one, other), points)
-    np.add.at(points_won, (rater, item, other, one), 1 - points)
+    rater_codes, item_codes = (pd.factorize(g[name], sort=True)[0] for name in ("rater", "item"))
+    place_by_model = {m: k for k, m in enumerate(models)}
+    first_places = g["first"].map(place_by_model).to_numpy()
+    second_places = g["second"].map(place_by_model).to_numpy()
+    first_points = g["outcome"].map(_POINTS).to_numpy()
+    points_won = np.zeros((rater_codes.max() + 1, item_codes.max() + 1, len(models), len(models)))
+    np.add.at(points_won, (rater_codes, item_codes, first_places, second_places), first_points)
+    np.add.at(points_won, (rater_codes, item_codes, second_places, first_places), 1 - first_points)
     return points_won
 
 # %% ../../nbs/steps/15_by_raters.ipynb #64e78b05
 def _worth_rows(g: pd.DataFrame, models: list[str], head: dict, penalty: float) -> list[dict]:
     "The worths of contestants on one axis, over items, and over items and raters."
     rows: list[dict] = []
-    none = np.zeros(0)
-    meetings = _wins(g, models).sum(0)
-    meetings = meetings + meetings.swapaxes(1, 2)
-    items, _ = met_in(meetings, np.arange(len(meetings)))
-    often = items >= min(2, len(meetings))
-    connected = connected_set(meetings.sum(0) * np.outer(often, often))
-    names = [m for m, there in zip(models, connected) if there]
-    g = g[g["first"].isin(names) & g["second"].isin(names)]
-    wins = _wins(g, names) if len(g) else np.zeros((0, 0, 0, 0))
-    who = np.repeat(np.arange(len(wins))[:, None], wins.shape[1], axis=1)
-    of_item = g.groupby("item", sort=True)["case"].first().to_numpy()
-    for model, n, many in zip(models, items, often):
-        about = {**head, "model": model, "against": ""}
-        if model not in names:
-            nothing = Estimate.from_limits(np.nan, n=int(n))._replace(kind="unconnected" if many else "few")
-            rows += _estimate_rows(about, OverRaters(nothing, nothing, nothing, none, np.nan, np.nan))
+    no_values = np.zeros(0)
+    n_meetings = _wins_by_rater(g, models).sum(0)
+    n_meetings = n_meetings + n_meetings.swapaxes(1, 2)
+    n_items_met, _ = met_in(n_meetings, np.arange(len(n_meetings)))
+    met_often = n_items_met >= min(2, len(n_meetings))
+    is_connected = connected_set(n_meetings.sum(0) * np.outer(met_often, met_often))
+    connected_models = [m for m, is_kept in zip(models, is_connected) if is_kept]
+    g = g[g["first"].isin(connected_models) & g["second"].isin(connected_models)]
+    wins_by_rater = _wins_by_rater(g, connected_models) if len(g) else np.zeros((0, 0, 0, 0))
+    rater_codes = np.repeat(np.arange(len(wins_by_rater))[:, None], wins_by_rater.shape[1], axis=1)
+    case_by_item = g.groupby("item", sort=True)["case"].first().to_numpy()
+    for model, n, has_met_often in zip(models, n_items_met, met_often):
+        row_head = {**head, "model": model, "against": ""}
+        if model not in connected_models:
+            empty_estimate = Estimate.from_limits(np.nan, n=int(n))._replace(
+                kind="unconnected" if has_met_often else "few"
+            )
+            rows += _estimate_rows(
+                row_head, OverRaters(empty_estimate, empty_estimate, empty_estimate, no_values, np.nan, np.nan)
+            )
             continue
-        met = g[(g["first"] == model) | (g["second"] == model)]
-        counts = {"n": met["item"].nunique(), "n_clusters": met["case"].nunique(), "n_raters": met["rater"].nunique()}
-        statistic = partial(_worth, wins=wins, k=names.index(model), penalty=penalty)
-        for row in number_rows(statistic, who, of_item, about, within=(0, 1)):
+        model_duels = g[(g["first"] == model) | (g["second"] == model)]
+        counts = {
+            "n": model_duels["item"].nunique(),
+            "n_clusters": model_duels["case"].nunique(),
+            "n_raters": model_duels["rater"].nunique(),
+        }
+        statistic = partial(_contestant_worth, wins=wins_by_rater, k=connected_models.index(model), penalty=penalty)
+        for row in number_rows(statistic, rater_codes, case_by_item, row_head, within=(0, 1)):
             if counts["n_clusters"] < fewest_clusters():
                 row |= {"ci_low": np.nan, "ci_high": np.nan, "interval": "few"}
             rows.append(row | counts)
@@ -240,13 +269,13 @@ def people_duel_rows(
     duels = duels.assign(case=duels["item"] if cases is None else duels["item"].map(cases))
     for axis, g in duels.groupby("axis", sort=False):
         models = sorted({*g["first"], *g["second"]})
-        for one, other in combinations(models, 2):
-            met = g[g[["first", "second"]].isin([one, other]).all(axis=1)]
-            if met.empty:
+        for first_model, second_model in combinations(models, 2):
+            pair_duels = g[g[["first", "second"]].isin([first_model, second_model]).all(axis=1)]
+            if pair_duels.empty:
                 continue
-            points = met["outcome"].map(_POINTS)
-            value = points.where(met["first"] == one, 1 - points)
-            head = {"axis": axis, "measure": "wins, a tie is half", "model": one, "against": other}
-            rows += mean_rows(met.assign(value=value), head, within=(0, 1))
+            first_points = pair_duels["outcome"].map(_POINTS)
+            points_of_first = first_points.where(pair_duels["first"] == first_model, 1 - first_points)
+            row_head = {"axis": axis, "measure": "wins, a tie is half", "model": first_model, "against": second_model}
+            rows += mean_rows(pair_duels.assign(value=points_of_first), row_head, within=(0, 1))
         rows += _worth_rows(g, models, {"axis": axis, "measure": "worth"}, penalty)
     return pd.DataFrame(rows, columns=["axis", "measure", "model", "against", *RANDOM_COLUMNS])

@@ -59,7 +59,7 @@ class Chains(NamedTuple):
         return [" ".join(c) for c in self.references]
 
 
-def _no_chain(item: Item, response: Response) -> str | None:
+def _reason_no_chain(item: Item, response: Response) -> str | None:
     "Why a response is not a chain; None where it is one."
     if response.status == "error":
         return FAILED
@@ -78,8 +78,8 @@ def reasoning_chains(items: Iterable[Item], responses: Iterable[Response]) -> Ch
         if r.mode not in CHAIN_MODES:
             continue
         item = by_id[r.item_id]
-        if why := _no_chain(item, r):
-            chains.left_out[why] = chains.left_out.get(why, 0) + 1
+        if reason_left_out := _reason_no_chain(item, r):
+            chains.left_out[reason_left_out] = chains.left_out.get(reason_left_out, 0) + 1
             if item.rationale:
                 chains.others.append(r)
             continue
@@ -93,11 +93,11 @@ def reasoning_chains(items: Iterable[Item], responses: Iterable[Response]) -> Ch
 def count_chains(chains: Chains) -> pd.DataFrame:  # one row
     "The number of responses that reason, of chains among them, and of the others by reason."
     n_left_out = sum(chains.left_out.values())
-    steps = float(np.mean([len(c) for c in chains.steps])) if chains.steps else np.nan
-    counts = {"responses": len(chains.responses) + n_left_out, "chains": len(chains.responses)}
-    if cut := sum(r.status == "truncated" for r in chains.responses):
-        counts["cut at the limit"] = cut  # scored as far as they go
-    return pd.DataFrame([counts | {"steps a chain": steps} | chains.left_out])
+    mean_steps = float(np.mean([len(c) for c in chains.steps])) if chains.steps else np.nan
+    n_by_outcome = {"responses": len(chains.responses) + n_left_out, "chains": len(chains.responses)}
+    if n_cut := sum(r.status == "truncated" for r in chains.responses):
+        n_by_outcome["cut at the limit"] = n_cut  # scored as far as they go
+    return pd.DataFrame([n_by_outcome | {"steps a chain": mean_steps} | chains.left_out])
 
 # %% ../../nbs/steps/16_chains.ipynb #12cbddb0
 class Measures(NamedTuple):
@@ -119,11 +119,13 @@ def load_measures(
     encoder: Any, bertscore: Any, *, nli: Any = None, lm: Any = None, grammar: Any = None, executor: Any = None
 ) -> Measures:
     """Load each model once: `encoder` and `bertscore` are "minilm", a hub id, a folder, or a mapping."""
-    placement = Executor(**(executor or {}))
-    vectors = load_encoder(encoder, executor=placement)
-    loaders = ((load_nli, nli), (load_lm, lm), (load_grammar, grammar))
+    shared_executor = Executor(**(executor or {}))
+    step_encoder = load_encoder(encoder, executor=shared_executor)
+    optional_loaders = ((load_nli, nli), (load_lm, lm), (load_grammar, grammar))
     return Measures(
-        vectors, load_scorer(bertscore), *(load(name, executor=placement) if name else None for load, name in loaders)
+        step_encoder,
+        load_scorer(bertscore),
+        *(load(name, executor=shared_executor) if name else None for load, name in optional_loaders),
     )
 
 # %% ../../nbs/steps/16_chains.ipynb #668edc41
@@ -166,15 +168,15 @@ def chain_scores(
     chains: Chains, measures: Measures, *, zero: Baseline | None = None, convention: str = "official"
 ) -> ChainScores:
     "ROSCOE's scores by its convention, ROUGE, BERTScore (raw and rescaled) and the cosine with the reference."
-    suite = roscoe(*chains.texts, **measures.of_roscoe, convention=convention)
-    raw = measures.words(chains.said, chains.expert)
-    against = rouge(chains.said, chains.expert).assign(
-        bertscore_f1=(rescale(raw, zero) if zero else raw).f1,
-        bertscore_raw=raw.f1,
+    roscoe_scores = roscoe(*chains.texts, **measures.of_roscoe, convention=convention)
+    raw_bertscore = measures.words(chains.said, chains.expert)
+    reference_scores = rouge(chains.said, chains.expert).assign(
+        bertscore_f1=(rescale(raw_bertscore, zero) if zero else raw_bertscore).f1,
+        bertscore_raw=raw_bertscore.f1,
         chain_cosine=chain_cosine(chains.said, chains.expert, encoder=measures.vectors),
     )
-    values = pd.concat([suite.reset_index(drop=True), against.reset_index(drop=True)], axis=1)
-    return ChainScores(values, dict(suite.attrs["absent"]))
+    score_values = pd.concat([roscoe_scores.reset_index(drop=True), reference_scores.reset_index(drop=True)], axis=1)
+    return ChainScores(score_values, dict(roscoe_scores.attrs["absent"]))
 
 # %% ../../nbs/steps/16_chains.ipynb #0b49981c
 _COUNTED = ["n", "n_clusters", "n_not_asked", "n_missing", "n_refused"]

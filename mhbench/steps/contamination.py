@@ -53,20 +53,22 @@ def _second_halves(items: Sequence[Item]) -> list[str | None]:
     return [h[1] if (h := halves(i.question)) else None for i in items]
 
 # %% ../../nbs/steps/09_contamination.ipynb #df47227d
-def _similarity_ranks(similarity: np.ndarray, reference: np.ndarray) -> dict[str, Any]:  # of (n,) and (n, K); by suffix
+def _similarity_ranks(
+    own_similarity: np.ndarray, other_similarities: np.ndarray
+) -> dict[str, Any]:  # of (n,) and (n, K); by suffix
     "Each completion's similarity with its own second half, the mean with K others, and the share of these below it."
-    if not reference.shape[1]:
-        return {"": similarity, "_other": math.nan, "_rank": math.nan}
-    below = (reference < similarity[:, None]) + (reference == similarity[:, None]) / 2
-    return {"": similarity, "_other": reference.mean(axis=1), "_rank": below.mean(axis=1)}
+    if not other_similarities.shape[1]:
+        return {"": own_similarity, "_other": math.nan, "_rank": math.nan}
+    share_below = (other_similarities < own_similarity[:, None]) + (other_similarities == own_similarity[:, None]) / 2
+    return {"": own_similarity, "_other": other_similarities.mean(axis=1), "_rank": share_below.mean(axis=1)}
 
 
 def _cosines_of(encoder: Any, first: list[str], second: list[str]) -> np.ndarray:  # (n,)
     "The cosine of each text of one list with the text of the other; each distinct text is encoded once."
-    texts = {t: k for k, t in enumerate(dict.fromkeys([*first, *second]))}
-    v = np.asarray(encoder.sentences(list(texts)), float)
-    a = v[[texts[t] for t in first]]
-    b = v[[texts[t] for t in second]]
+    row_by_text = {t: k for k, t in enumerate(dict.fromkeys([*first, *second]))}
+    v = np.asarray(encoder.sentences(list(row_by_text)), float)
+    a = v[[row_by_text[t] for t in first]]
+    b = v[[row_by_text[t] for t in second]]
     return np.asarray(six_decimals(np.einsum("nd,nd->n", a, b)))
 
 # %% ../../nbs/steps/09_contamination.ipynb #5b6588b2
@@ -95,51 +97,66 @@ def compare_completions(
     measures = ["levenshtein", "embedding"] if encoder is not None else ["levenshtein"]
     columns = ["distance", *(name + suffix for name, suffix in product(measures, ("", "_other", "_rank")))]
     table = pd.DataFrame(math.nan, index=range(len(seconds)), columns=columns)
-    halves = {i: s for i, s in enumerate(seconds) if s}
-    written = {i: c for i, c in enumerate(completions) if c and c.strip()}
-    rows = [i for i in written if i in halves]
-    truth = list(dict.fromkeys(s for s in (*bank, *seconds) if s))
-    place = {s: t for t, s in enumerate(truth)}
-    steps = range(min(n_others, len(truth) - 1) + 1)  # 0 is a completion's own half
-    pairs = [(i, (place[halves[i]] + s) % len(truth)) for i, s in product(rows, steps)]
-    if pairs:
-        wrote = [" ".join(written[i].split()[: len(truth[t].split())]) for i, t in pairs]
-        halves_of = [truth[t] for _, t in pairs]
-        own_half = slice(None, None, len(steps))
-        table.loc[rows, "distance"] = [Levenshtein.distance(t, w) for t, w in zip(halves_of[own_half], wrote[own_half])]
+    half_by_question = {i: s for i, s in enumerate(seconds) if s}
+    completion_by_question = {i: c for i, c in enumerate(completions) if c and c.strip()}
+    compared_questions = [i for i in completion_by_question if i in half_by_question]
+    distinct_halves = list(dict.fromkeys(s for s in (*bank, *seconds) if s))
+    place_by_half = {s: t for t, s in enumerate(distinct_halves)}
+    offsets = range(min(n_others, len(distinct_halves) - 1) + 1)  # 0 is a completion's own half
+    question_half_pairs = [
+        (i, (place_by_half[half_by_question[i]] + s) % len(distinct_halves))
+        for i, s in product(compared_questions, offsets)
+    ]
+    if question_half_pairs:
+        cut_completions = [
+            " ".join(completion_by_question[i].split()[: len(distinct_halves[t].split())])
+            for i, t in question_half_pairs
+        ]
+        true_halves = [distinct_halves[t] for _, t in question_half_pairs]
+        own_half = slice(None, None, len(offsets))
+        table.loc[compared_questions, "distance"] = [
+            Levenshtein.distance(t, w) for t, w in zip(true_halves[own_half], cut_completions[own_half])
+        ]
         for name in measures:
             if name == "levenshtein":
-                score = np.array([Levenshtein.normalized_similarity(w, t) for w, t in zip(wrote, halves_of)])
+                pair_similarities = np.array(
+                    [Levenshtein.normalized_similarity(w, t) for w, t in zip(cut_completions, true_halves)]
+                )
             else:
-                score = _cosines_of(encoder, wrote, halves_of)
-            x = np.reshape(score, (len(rows), len(steps)))
+                pair_similarities = _cosines_of(encoder, cut_completions, true_halves)
+            x = np.reshape(pair_similarities, (len(compared_questions), len(offsets)))
             for suffix, values in _similarity_ranks(x[:, 0], x[:, 1:]).items():
-                table.loc[rows, name + suffix] = values
-    skipped = {"too short": len(seconds) - len(halves), "no completion": len(halves) - len(rows)}
-    return table, {"compared": len(rows), **skipped}
+                table.loc[compared_questions, name + suffix] = values
+    n_by_reason = {
+        "too short": len(seconds) - len(half_by_question),
+        "no completion": len(half_by_question) - len(compared_questions),
+    }
+    return table, {"compared": len(compared_questions), **n_by_reason}
 
 # %% ../../nbs/steps/09_contamination.ipynb #29ee02c7
 def draw_questions(items: Sequence[Item], *, n_items: int | None, seed: int) -> list[Item]:
     "The questions that are completed: each once, whatever its variants, or a draw of `n_items` of them."
-    once = {i.base: i for i in reversed(items)}
-    return draw_items(list(once.values())[::-1], n_items, seed=seed)
+    item_by_base = {i.base: i for i in reversed(items)}
+    return draw_items(list(item_by_base.values())[::-1], n_items, seed=seed)
 
 # %% ../../nbs/steps/09_contamination.ipynb #44c5e1dc
 def complete(
     items: Sequence[Item], model: Model, endpoint: Endpoint, *, cache: Any, prompts_dir: Any = None, **ask_options: Any
 ) -> tuple[list[str | None], list[Answer]]:  # None where nothing was asked or nothing came; one answer a request
     "A model's second half of every question that can be halved. Source: Nguyen et al. 2025, appendix B.2."
-    cut = [halves(i.question) for i in items]
-    asked = [(item, half) for item, half in zip(items, cut) if half is not None]
-    messages = step_messages("complete_question", prompts_dir, ({"first": first} for _, (first, _) in asked))
+    question_halves = [halves(i.question) for i in items]
+    items_with_halves = [(item, half) for item, half in zip(items, question_halves) if half is not None]
+    messages = step_messages(
+        "complete_question", prompts_dir, ({"first": first} for _, (first, _) in items_with_halves)
+    )
     requests = []
-    for (item, (_, second)), prompt in zip(asked, messages):
-        sampling = {"temperature": 0.0, "max_tokens": 16 + 3 * len(second.split())}
-        requests.append(Request(f"{item.item_id}/second_half", prompt, sampling))
-    options = {"study": items[0].study if items else "", **ask_options}
-    answers = list(ask(requests, model, endpoint, cache=cache, **options))
-    wrote = iter([a.text if a.status in ("ok", "truncated") else None for a in answers])
-    return [next(wrote) if half else None for half in cut], answers
+    for (item, (_, second)), prompt in zip(items_with_halves, messages):
+        sampling_settings = {"temperature": 0.0, "max_tokens": 16 + 3 * len(second.split())}
+        requests.append(Request(f"{item.item_id}/second_half", prompt, sampling_settings))
+    client_options = {"study": items[0].study if items else "", **ask_options}
+    answers = list(ask(requests, model, endpoint, cache=cache, **client_options))
+    completion_texts = iter([a.text if a.status in ("ok", "truncated") else None for a in answers])
+    return [next(completion_texts) if half else None for half in question_halves], answers
 
 # %% ../../nbs/steps/09_contamination.ipynb #ec9f19f8
 class Checked(NamedTuple):
@@ -160,9 +177,9 @@ def check_model(
 ) -> Checked:
     "Ask one model for the second halves. Raises: ValueError for an encoder."
     model, endpoint = examinee.writing("contamination: asked")
-    asking = {"cache": cache, "prompts_dir": prompts_dir, "replay": replay}
-    completions, answers = complete(items, model, endpoint, **asking)
-    return _checked_completions(examinee.name, items, completions, _spent(answers), **comparing)
+    client_options = {"cache": cache, "prompts_dir": prompts_dir, "replay": replay}
+    completions, answers = complete(items, model, endpoint, **client_options)
+    return _checked_completions(examinee.name, items, completions, _statuses_and_spending(answers), **comparing)
 
 # %% ../../nbs/steps/09_contamination.ipynb #027a4e41
 def check_recorded(
@@ -172,12 +189,14 @@ def check_recorded(
     **comparing: Any,  # as for check_model
 ) -> Checked:
     "Compare second halves that somebody has written before. Raises: ValueError for a table without these columns."
-    wrote: dict[str, str] = {}
+    completion_by_item: dict[str, str] = {}
     for place, r in csv_rows(file, ("item_id", "text")):
-        if wrote.setdefault(r["item_id"], r["text"]) != r["text"]:
+        if completion_by_item.setdefault(r["item_id"], r["text"]) != r["text"]:
             actual = f"another one of {r['item_id']!r}"
             refuse(f"check_recorded: a question must have one completion; got {actual}", place=place)
-    return _checked_completions(name, items, [wrote.get(i.item_id) for i in items], _spent([]), **comparing)
+    return _checked_completions(
+        name, items, [completion_by_item.get(i.item_id) for i in items], _statuses_and_spending([]), **comparing
+    )
 
 
 def _checked_completions(
@@ -187,14 +206,18 @@ def _checked_completions(
     spent: dict,
     *,
     bank: Sequence[Item] = (),
-    **how,
+    **comparison_settings,
 ) -> Checked:
-    compared, counts = compare_completions(_second_halves(items), completions, bank=_second_halves(bank), **how)
-    about = pd.DataFrame([(name, i.item_id, i.cluster) for i in items], columns=["model", "item_id", "cluster"])
-    return Checked(about.join(compared), {"model": name, "questions": len(items), **counts, **spent})
+    similarity_rows, n_by_outcome = compare_completions(
+        _second_halves(items), completions, bank=_second_halves(bank), **comparison_settings
+    )
+    item_columns = pd.DataFrame([(name, i.item_id, i.cluster) for i in items], columns=["model", "item_id", "cluster"])
+    return Checked(
+        item_columns.join(similarity_rows), {"model": name, "questions": len(items), **n_by_outcome, **spent}
+    )
 
 
-def _spent(answers: Sequence[Answer]) -> dict[str, Any]:
+def _statuses_and_spending(answers: Sequence[Answer]) -> dict[str, Any]:
     "Statuses of the requests, and what they cost."
     return {
         **{f"status {s}": k for s, k in sorted(Counter(a.status for a in answers).items())},
@@ -206,12 +229,12 @@ def _spent(answers: Sequence[Answer]) -> dict[str, Any]:
 # %% ../../nbs/steps/09_contamination.ipynb #3a74d798
 def failed_completions(study: str, counts: pd.DataFrame, *, asks_again: bool = True) -> list[Failure]:
     "What each model lost, from the table of counts."
-    out = []
+    failures = []
     for row in counts.to_dict("records"):
-        statuses = {k.removeprefix("status "): n for k, n in row.items() if k.startswith("status ") and n == n}
-        ended = [(status, None) for status, n in statuses.items() for _ in range(int(n))]
-        out += failed_calls("contamination", study, row["model"], ended, asks_again=asks_again)
-    return out
+        n_by_status = {k.removeprefix("status "): n for k, n in row.items() if k.startswith("status ") and n == n}
+        call_outcomes = [(status, None) for status, n in n_by_status.items() for _ in range(int(n))]
+        failures += failed_calls("contamination", study, row["model"], call_outcomes, asks_again=asks_again)
+    return failures
 
 # %% ../../nbs/steps/09_contamination.ipynb #3b49e103
 def similarity_columns(table: pd.DataFrame) -> list[str]:
@@ -234,23 +257,30 @@ def flag_table(table: pd.DataFrame, thresholds: Sequence[float]) -> pd.DataFrame
     rows = []
     columns = [c for c in similarity_columns(table) if "_" not in c]
     for (model, g), column, threshold in product(table.groupby("model", sort=False), columns, thresholds):
-        observed = g.dropna(subset=[column])
-        flags = observed.assign(flag=(observed[column] > threshold).astype(float))
-        about = {"model": model, "similarity": column, "above": threshold, "flagged": int(flags["flag"].sum())}
-        rows.append(about | mean_of(flags, "flag", share=True).row())
+        observed_rows = g.dropna(subset=[column])
+        flagged_rows = observed_rows.assign(flag=(observed_rows[column] > threshold).astype(float))
+        row_head = {
+            "model": model,
+            "similarity": column,
+            "above": threshold,
+            "flagged": int(flagged_rows["flag"].sum()),
+        }
+        rows.append(row_head | mean_of(flagged_rows, "flag", share=True).row())
     return pd.DataFrame(rows, columns=["model", "similarity", "above", "flagged", *ESTIMATE_COLUMNS])
 
 # %% ../../nbs/steps/09_contamination.ipynb #b40d3d1a
 def contamination_headline(similar: pd.DataFrame) -> pd.DataFrame:
     "Similarities with a number, for the first page of the report."
-    halves = similar.assign(measure="similarity of second halves: " + similar["similarity"], mode="completion")
-    return halves.dropna(subset=["estimate"]).reset_index(drop=True)
+    similarity_rows = similar.assign(measure="similarity of second halves: " + similar["similarity"], mode="completion")
+    return similarity_rows.dropna(subset=["estimate"]).reset_index(drop=True)
 
 # %% ../../nbs/steps/09_contamination.ipynb #0978e790
 _COLUMNS = ["item_id", "cluster", "examinee", "closed", "opened"]
 
 
-def _rights(items: Sequence[Item], examinee: Asked, **settings: Any) -> dict[str, float]:  # item_id -> 0, 1 or NaN
+def _correct_by_item(
+    items: Sequence[Item], examinee: Asked, **settings: Any
+) -> dict[str, float]:  # item_id -> 0, 1 or NaN
     "Whether each answer is right; NaN where none can be read."
     scores = score_responses(items, answer_everything(items, examinee, **settings))
     return dict(zip(scores["item_id"], scores["correct"].where(scores["read"])))
@@ -263,12 +293,18 @@ def closed_and_open(items: Sequence[Item], texts: Mapping[str, str], examinee: A
 
     Raises: ValueError for an item whose text is not there; what `answer_everything` raises.
     """
-    if gone := [i.item_id for i in items if i.group_id not in texts]:
-        refuse(f"closed_and_open: texts must hold the text of every item, by group_id; got none of {gone[0]!r}")
-    open_books = [i.model_copy(update={"context": i.context | {"abstract": texts[str(i.group_id)]}}) for i in items]
-    closed, opened = (_rights(x, examinee, **settings) for x in (items, open_books))
-    answered = [i for i in items if i.item_id in closed]  # an entry may allow fewer
-    rows = [(i.item_id, i.cluster, examinee.name, closed[i.item_id], opened.get(i.item_id, np.nan)) for i in answered]
+    if missing_item_ids := [i.item_id for i in items if i.group_id not in texts]:
+        refuse(
+            f"closed_and_open: texts must hold the text of every item, by group_id; got none of {missing_item_ids[0]!r}"
+        )
+    open_book_items = [
+        i.model_copy(update={"context": i.context | {"abstract": texts[str(i.group_id)]}}) for i in items
+    ]
+    closed, opened = (_correct_by_item(x, examinee, **settings) for x in (items, open_book_items))
+    answered_items = [i for i in items if i.item_id in closed]  # an entry may allow fewer
+    rows = [
+        (i.item_id, i.cluster, examinee.name, closed[i.item_id], opened.get(i.item_id, np.nan)) for i in answered_items
+    ]
     return pd.DataFrame(rows, columns=_COLUMNS)
 
 # %% ../../nbs/steps/09_contamination.ipynb #77611686
@@ -281,27 +317,36 @@ _BOOKS = {  # setting -> column; None: the difference
 def book_table(answers: pd.DataFrame, *, seed: int) -> pd.DataFrame:
     "Shares right without and with the text, and their difference: examinee, setting, n_left_out, p, an estimate's."
     rows = []
-    for name, group in answers.groupby("examinee", sort=False):
-        readable = group.dropna(subset=["closed", "opened"]).astype({"closed": float, "opened": float})
-        closed, opened, cluster = (readable[c].to_numpy() for c in ("closed", "opened", "cluster"))
-        p = sign_flip_test(opened - closed, cluster, seed=seed) if len(readable) else np.nan
-        readable = readable.assign(needs=(opened == 1) & (closed == 0), neither=(opened == 0) & (closed == 0))
+    for examinee_name, examinee_answers in answers.groupby("examinee", sort=False):
+        readable_answers = examinee_answers.dropna(subset=["closed", "opened"]).astype(
+            {"closed": float, "opened": float}
+        )
+        closed, opened, cluster = (readable_answers[c].to_numpy() for c in ("closed", "opened", "cluster"))
+        p = sign_flip_test(opened - closed, cluster, seed=seed) if len(readable_answers) else np.nan
+        readable_answers = readable_answers.assign(
+            needs=(opened == 1) & (closed == 0), neither=(opened == 0) & (closed == 0)
+        )
         for setting, column in _BOOKS.items():
             if column:
-                e = mean_of(readable, column, share=True)
+                e = mean_of(readable_answers, column, share=True)
             else:
                 e = mean_difference(opened - closed, cluster, largest=1)
-            tested = {"n_left_out": len(group) - len(readable), "p": np.nan if column else p}
-            rows.append({"examinee": name, "setting": setting} | e.row() | tested)
+            test_columns = {"n_left_out": len(examinee_answers) - len(readable_answers), "p": np.nan if column else p}
+            rows.append({"examinee": examinee_name, "setting": setting} | e.row() | test_columns)
     return pd.DataFrame(rows)
 
 # %% ../../nbs/steps/09_contamination.ipynb #05396e3c
 def book_flags(answers: pd.DataFrame) -> pd.DataFrame:  # item_id, n_examinees, flag; only flagged ones
     """Questions that every examinee answers without the text, or nobody with it; where an answer of anybody could not
     be read, neither is known."""
-    of_item = answers.groupby("item_id", sort=False)
-    complete = of_item[["opened", "closed"]].count().eq(of_item.size(), axis=0)
-    rules = [complete["opened"] & (of_item["opened"].max() == 0), complete["closed"] & (of_item["closed"].min() == 1)]
-    flag = np.select(rules, ["nobody answers it with its text", "everybody answers it without its text"], "")
-    flagged = of_item.size().rename("n_examinees").reset_index().assign(flag=flag)
+    answers_by_item = answers.groupby("item_id", sort=False)
+    is_complete = answers_by_item[["opened", "closed"]].count().eq(answers_by_item.size(), axis=0)
+    flag_conditions = [
+        is_complete["opened"] & (answers_by_item["opened"].max() == 0),
+        is_complete["closed"] & (answers_by_item["closed"].min() == 1),
+    ]
+    flag_texts = np.select(
+        flag_conditions, ["nobody answers it with its text", "everybody answers it without its text"], ""
+    )
+    flagged = answers_by_item.size().rename("n_examinees").reset_index().assign(flag=flag_texts)
     return flagged[flagged["flag"] != ""].reset_index(drop=True)

@@ -36,7 +36,7 @@ class LevelScores(NamedTuple):
     n_without: int  # answers left out, because their question does not mention the attribute
 
 
-def _level(attribute: str, value: Any) -> str | None:
+def _level_of_value(attribute: str, value: Any) -> str | None:
     if pd.isna(value):
         return None
     return age_band(value) if attribute == "age" else value
@@ -44,24 +44,29 @@ def _level(attribute: str, value: Any) -> str | None:
 
 def level_scores(scores: pd.DataFrame, attributes: Mapping[str, str]) -> LevelScores:
     "Answers that vary the patient, by level (`attributes`: set -> column). Raises: ValueError for an unknown column."
-    gone = sorted({a for a in attributes.values() if a not in scores})
-    if gone:
-        refuse(f"level_scores: attributes must name columns of the scores; got {gone}; gender, age or ethnicity")
-    varies = scores["set"].str.replace(r"_(random|release)$", "", regex=True).map(attributes)
-    selected = (scores["mode"] == "zero_shot") & (scores["answered_by"] == "plain") & varies.notna()
-    varied = scores[selected].assign(attribute=varies[selected])
-    level = [_level(a, r[a]) for a, r in zip(varied["attribute"], varied.to_dict("records"), strict=True)]
-    varied = varied.assign(level=pd.Series(level, index=varied.index, dtype=object))
-    return LevelScores(varied.dropna(subset=["level"]), int(varied["level"].isna().sum()))
+    missing_columns = sorted({a for a in attributes.values() if a not in scores})
+    if missing_columns:
+        refuse(
+            f"level_scores: attributes must name columns of the scores; got {missing_columns}; gender, age or ethnicity"
+        )
+    varied_attribute = scores["set"].str.replace(r"_(random|release)$", "", regex=True).map(attributes)
+    is_selected = (scores["mode"] == "zero_shot") & (scores["answered_by"] == "plain") & varied_attribute.notna()
+    varied_scores = scores[is_selected].assign(attribute=varied_attribute[is_selected])
+    level_values = [
+        _level_of_value(a, r[a])
+        for a, r in zip(varied_scores["attribute"], varied_scores.to_dict("records"), strict=True)
+    ]
+    varied_scores = varied_scores.assign(level=pd.Series(level_values, index=varied_scores.index, dtype=object))
+    return LevelScores(varied_scores.dropna(subset=["level"]), int(varied_scores["level"].isna().sum()))
 
 # %% ../../nbs/steps/14_demographics.ipynb #9365eed8
 def absent_models(scores: pd.DataFrame, models: Iterable[str]) -> dict[str, str]:  # "model in set" -> why
     "The models of a run without an answer in a set that other models answered."
-    out: dict[str, str] = {}
+    reason_by_model: dict[str, str] = {}
     for (name, attribute), g in scores.groupby(["set", "attribute"], sort=True):
-        why = f"it was asked no question of this set that names the {attribute}"
-        out |= {f"{m} in {name}": why for m in models if m not in set(g["model"])}
-    return out
+        reason_in_words = f"it was asked no question of this set that names the {attribute}"
+        reason_by_model |= {f"{m} in {name}": reason_in_words for m in models if m not in set(g["model"])}
+    return reason_by_model
 
 # %% ../../nbs/steps/14_demographics.ipynb #d4ab8035
 _LEVELS = ["set", "attribute", "model", "mode", "by", "group", "n", "n_clusters", "n_missing", "n_refused", "n_unread"]
@@ -70,52 +75,61 @@ _LEVELS += ["estimate", "ci_low", "ci_high", "interval"]
 
 def level_table(scores: pd.DataFrame, value: str = "correct", **settings: Any) -> pd.DataFrame:
     "Rates by set, model and level: as rate_table, with set and attribute; `by` is all or level."
-    parts = [pd.DataFrame(columns=_LEVELS)]
+    rate_tables = [pd.DataFrame(columns=_LEVELS)]
     for (name, attribute), g in scores.groupby(["set", "attribute"]):
         rates = rate_table(g, value, ["level"], **settings)
-        parts.append(rates.assign(set=name, attribute=attribute)[_LEVELS])
-    return pd.concat(parts[1:] or parts, ignore_index=True)
+        rate_tables.append(rates.assign(set=name, attribute=attribute)[_LEVELS])
+    return pd.concat(rate_tables[1:] or rate_tables, ignore_index=True)
 
 
 def levels_in_order(levels: Iterable[str], attribute: str) -> list[str]:
     "Levels in the order of their attribute; others after them, sorted."
-    present = set(levels)
-    standard = [x for x in ORDER.get(attribute, ()) if x in present]
-    return standard + sorted(present - set(standard))
+    present_levels = set(levels)
+    known_levels = [x for x in ORDER.get(attribute, ()) if x in present_levels]
+    return known_levels + sorted(present_levels - set(known_levels))
 
 # %% ../../nbs/steps/14_demographics.ipynb #f2c2377b
 def _levels_in_order(averages: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
     "Averages by group of models, set and level, the levels in the order of their attribute."
-    place: dict[tuple[str, str], int] = {}
+    place_by_level: dict[tuple[str, str], int] = {}
     for (name, attribute), g in scores.groupby(["set", "attribute"]):
-        place |= {(name, x): k for k, x in enumerate(levels_in_order(g["level"], attribute))}
-    at = [place[key] for key in zip(averages["set"], averages["level"], strict=True)]
-    group_place = {m: k for k, m in enumerate(dict.fromkeys(averages["models"]))}
-    placed = averages.assign(_group=averages["models"].map(group_place), _at=pd.Series(at, averages.index, dtype=float))
-    return averages.loc[placed.sort_values(["_group", "set", "_at"]).index].reset_index(drop=True)
+        place_by_level |= {(name, x): k for k, x in enumerate(levels_in_order(g["level"], attribute))}
+    level_places = [place_by_level[key] for key in zip(averages["set"], averages["level"], strict=True)]
+    place_by_group = {m: k for k, m in enumerate(dict.fromkeys(averages["models"]))}
+    averages_with_places = averages.assign(
+        _group=averages["models"].map(place_by_group), _at=pd.Series(level_places, averages.index, dtype=float)
+    )
+    return averages.loc[averages_with_places.sort_values(["_group", "set", "_at"]).index].reset_index(drop=True)
 
 
 def level_averages(
     scores: pd.DataFrame, groups: Mapping[str, Sequence[str]], value: str = "correct", **settings: Any
 ) -> pd.DataFrame:
     "Means over models of each level: set, level, and the columns of `average_models`."
-    parts = [average_models(scores[:0], value, ["level"], **settings).assign(set="")]
+    average_tables = [average_models(scores[:0], value, ["level"], **settings).assign(set="")]
     for name, g in scores.groupby("set"):
-        present = {k: v for k, v in groups.items() if set(v) & set(g["model"])}
-        level_means = average_models(g, value, ["level"], present, **settings)
-        parts.append(level_means[level_means["by"] == "level"].assign(set=name))
-    out = pd.concat(parts[1:] or parts, ignore_index=True).drop(columns="level").rename(columns={"group": "level"})
-    head = ["set", "level", "models", "n_models"]
-    skipped = ["mode", "answered_by", "n_votes", "by"]
-    return _levels_in_order(out[[*head, *(c for c in out if c not in [*head, *skipped])]], scores)
+        present_groups = {k: v for k, v in groups.items() if set(v) & set(g["model"])}
+        level_means = average_models(g, value, ["level"], present_groups, **settings)
+        average_tables.append(level_means[level_means["by"] == "level"].assign(set=name))
+    all_averages = (
+        pd.concat(average_tables[1:] or average_tables, ignore_index=True)
+        .drop(columns="level")
+        .rename(columns={"group": "level"})
+    )
+    first_columns = ["set", "level", "models", "n_models"]
+    dropped_columns = ["mode", "answered_by", "n_votes", "by"]
+    return _levels_in_order(
+        all_averages[[*first_columns, *(c for c in all_averages if c not in [*first_columns, *dropped_columns])]],
+        scores,
+    )
 
 # %% ../../nbs/steps/14_demographics.ipynb #2358b03c
 def paper_level_averages(
     table: pd.DataFrame, groups: Mapping[str, Sequence[str]], simulated: Collection[str] = ()
 ) -> pd.DataFrame:
     "Inverse-variance means over models of each level: set, level, ... Source: Lamparth, Grabb et al. 2025, table 2."
-    rows = table[table["by"] == "level"].rename(columns={"group": "level"})
-    return _levels_in_order(paper_averages(rows, ["set", "level"], groups, simulated=simulated), rows)
+    level_rows = table[table["by"] == "level"].rename(columns={"group": "level"})
+    return _levels_in_order(paper_averages(level_rows, ["set", "level"], groups, simulated=simulated), level_rows)
 
 
 def value_axis(value: str) -> dict:  # xlabel and limits, as mhbench.report.figures.intervals takes them
@@ -130,37 +144,47 @@ _PAIRS += ["simultaneous_low", "simultaneous_high", *_TESTED, "left_out"]
 
 def _pair_differences(pairs: pd.DataFrame, scores: pd.DataFrame, value: str) -> np.ndarray:  # (Q, P)
     "Every question's difference in each pair of one family; a question is one row for all models."
-    means = scores.groupby(["set", "model", "level", "base_id"])[value].mean().unstack("base_id")
-    keys = pairs[["set", "model", "first", "second"]].itertuples(index=False)
-    return np.stack([(means.loc[(s, m, a)] - means.loc[(s, m, b)]).to_numpy(float) for s, m, a, b in keys], axis=1)
+    question_means = scores.groupby(["set", "model", "level", "base_id"])[value].mean().unstack("base_id")
+    pair_keys = pairs[["set", "model", "first", "second"]].itertuples(index=False)
+    return np.stack(
+        [(question_means.loc[(s, m, a)] - question_means.loc[(s, m, b)]).to_numpy(float) for s, m, a, b in pair_keys],
+        axis=1,
+    )
 
 
 def _pair_verdicts(
     pairs: pd.DataFrame, differences: np.ndarray, method: str, margin: float, **intervals: Any
 ) -> np.ndarray:
     "The verdict on each pair of one family: its levels differ, are equivalent, or neither is shown."
-    s = simultaneous_intervals(differences, level=1 - 2 * ALPHA, **intervals)
-    differs = pairs[f"p_{method}"].to_numpy(float) < ALPHA
-    inside = (s.ci_low > -margin) & (s.ci_high < margin)
-    words = [f"differ, by less than {margin:g}", f"equivalent within {margin:g}", "differ"]
-    verdicts = np.select([differs & inside, inside, differs], words, "undecided").astype(object)
+    equivalence_limits = simultaneous_intervals(differences, level=1 - 2 * ALPHA, **intervals)
+    is_different = pairs[f"p_{method}"].to_numpy(float) < ALPHA
+    is_within_margin = (equivalence_limits.ci_low > -margin) & (equivalence_limits.ci_high < margin)
+    verdict_texts = [f"differ, by less than {margin:g}", f"equivalent within {margin:g}", "differ"]
+    verdicts = np.select(
+        [is_different & is_within_margin, is_within_margin, is_different], verdict_texts, "undecided"
+    ).astype(object)
     verdicts[pairs["p"].isna().to_numpy()] = None
     return verdicts
 
 
 def _pairs_of(g: pd.DataFrame, value: str, **settings: Any) -> list[dict]:
     "The pairs of levels of one set and model."
-    columns = (g[value].to_numpy(float), g["base_id"].to_numpy(), g["level"].to_numpy())
-    pairs = compare_levels(*columns, **settings)
-    names = ("first", "second", *_TESTED)
-    return [{k: getattr(d, k) for k in names} | d.difference.row() | {"left_out": d.n_left_out} for d in pairs]
+    level_columns = (g[value].to_numpy(float), g["base_id"].to_numpy(), g["level"].to_numpy())
+    pairs = compare_levels(*level_columns, **settings)
+    test_fields = ("first", "second", *_TESTED)
+    return [{k: getattr(d, k) for k in test_fields} | d.difference.row() | {"left_out": d.n_left_out} for d in pairs]
 
 
 def _detectable_together(pairs: pd.DataFrame, largest: float) -> list[float]:
     "The smallest detectable difference of each tested pair, where all of them share the error."
-    detectable = partial(detectable_difference, comparisons=max(int(pairs["p"].notna().sum()), 1), largest=largest)
-    tested = pairs[["p", "detectable"]].notna().all(axis=1)
-    return [detectable(n, se=sd / np.sqrt(n)) if k else np.nan for k, n, sd in zip(tested, pairs["n"], pairs["sd"])]
+    smallest_difference = partial(
+        detectable_difference, comparisons=max(int(pairs["p"].notna().sum()), 1), largest=largest
+    )
+    is_tested = pairs[["p", "detectable"]].notna().all(axis=1)
+    return [
+        smallest_difference(n, se=sd / np.sqrt(n)) if k else np.nan
+        for k, n, sd in zip(is_tested, pairs["n"], pairs["sd"])
+    ]
 
 # %% ../../nbs/steps/14_demographics.ipynb #db2b7a90
 def level_pairs(
@@ -184,26 +208,28 @@ def level_pairs(
     if not margin > 0:
         refuse(f"level_pairs: margin must be above 0; got {margin}; the smallest difference that would matter")
     rows = []
-    scored = where_read(scores, ["set", "model"]).dropna(subset=[value])
-    n_levels = scored[~scored["model"].isin(simulated)].groupby(["set", "model"])["level"].nunique()
-    shared: dict[str, Any] = {"seed": seed, "largest": 1.0 if value == "correct" else np.inf}
-    tests = max(int((n_levels * (n_levels - 1) // 2).sum()), 1)
-    for (name, model), g in scored.groupby(["set", "model"]):
+    scored_rows = where_read(scores, ["set", "model"]).dropna(subset=[value])
+    n_levels = scored_rows[~scored_rows["model"].isin(simulated)].groupby(["set", "model"])["level"].nunique()
+    interval_settings: dict[str, Any] = {"seed": seed, "largest": 1.0 if value == "correct" else np.inf}
+    n_tests = max(int((n_levels * (n_levels - 1) // 2).sum()), 1)
+    for (name, model), g in scored_rows.groupby(["set", "model"]):
         if g["level"].nunique() > 1:
-            compared = _pairs_of(g, value, permutations=n_permutations, tests=tests, **shared)
-            rows += [{"set": name, "model": model} | r for r in compared]
+            pair_rows = _pairs_of(g, value, permutations=n_permutations, tests=n_tests, **interval_settings)
+            rows += [{"set": name, "model": model} | r for r in pair_rows]
     pairs = pd.DataFrame(rows, columns=_PAIRS)
-    drawn = pairs["model"].isin(simulated)
+    is_simulated = pairs["model"].isin(simulated)
     for m in dict.fromkeys(["holm", "bh", method]):
-        pairs[f"p_{m}"] = adjust_within(pairs["p"].to_numpy(float), drawn, m)
+        pairs[f"p_{m}"] = adjust_within(pairs["p"].to_numpy(float), is_simulated, m)
     pairs["detectable_corrected"], pairs["verdict"] = np.nan, None
-    for family in (drawn, ~drawn):
-        if family.any():
-            d = _pair_differences(pairs[family], scored, value)
-            s = simultaneous_intervals(d, **shared)
-            pairs.loc[family, ["simultaneous_low", "simultaneous_high"]] = np.stack([s.ci_low, s.ci_high]).T
-            pairs.loc[family, "verdict"] = _pair_verdicts(pairs[family], d, method, margin, **shared)
-        pairs.loc[family, "detectable_corrected"] = _detectable_together(pairs[family], shared["largest"])
+    for in_family in (is_simulated, ~is_simulated):
+        if in_family.any():
+            d = _pair_differences(pairs[in_family], scored_rows, value)
+            s = simultaneous_intervals(d, **interval_settings)
+            pairs.loc[in_family, ["simultaneous_low", "simultaneous_high"]] = np.stack([s.ci_low, s.ci_high]).T
+            pairs.loc[in_family, "verdict"] = _pair_verdicts(pairs[in_family], d, method, margin, **interval_settings)
+        pairs.loc[in_family, "detectable_corrected"] = _detectable_together(
+            pairs[in_family], interval_settings["largest"]
+        )
     return pairs
 
 # %% ../../nbs/steps/14_demographics.ipynb #b9cb9700
@@ -214,7 +240,7 @@ def tested_pairs(pairs: pd.DataFrame) -> pd.DataFrame:
 
 def pairs_summary(pairs: pd.DataFrame, method: str = "holm") -> pd.DataFrame:  # one row
     "The number of pairs, and of those that are significant before and after correction."
-    counts = {
+    n_by_outcome = {
         "pairs": len(pairs),
         "tested": int(pairs["p"].notna().sum()),
         "p below 0.05": int((pairs["p"] < ALPHA).sum()),
@@ -223,26 +249,37 @@ def pairs_summary(pairs: pd.DataFrame, method: str = "holm") -> pd.DataFrame:  #
         "equivalent within the margin": int(pairs["verdict"].str.contains("within|less than").sum()),
         "undecided": int((pairs["verdict"] == "undecided").sum()),
     }
-    return pd.DataFrame([counts])
+    return pd.DataFrame([n_by_outcome])
 
 
 def untested_models(pairs: pd.DataFrame) -> dict[str, str]:  # "model in set" -> why none of its pairs has a test
     "The models for which no pair of levels of a set could be tested."
-    tested = pairs.groupby(["set", "model"])["p"].count()
-    why = "no two levels share two questions that it was asked"
-    return {f"differences of {model} in {name}": why for name, model in tested.index[tested == 0]}
+    n_tested = pairs.groupby(["set", "model"])["p"].count()
+    reason_in_words = "no two levels share two questions that it was asked"
+    return {f"differences of {model} in {name}": reason_in_words for name, model in n_tested.index[n_tested == 0]}
 
 # %% ../../nbs/steps/14_demographics.ipynb #aecff88d
 def shown_pairs(pairs: pd.DataFrame, attributes: Mapping[str, str] | None = None) -> pd.DataFrame:
     "The pairs whose simultaneous interval excludes 0, turned so that the first level has the higher value."
-    tested = tested_pairs(pairs)
-    tested = tested[(tested["simultaneous_low"] > 0) | (tested["simultaneous_high"] < 0)]
-    down = tested["estimate"] < 0
-    first, second = (tested[c].where(~down, tested[d]) for c, d in (("first", "second"), ("second", "first")))
-    low, high = tested["simultaneous_low"], tested["simultaneous_high"]
-    ends = {"ci_low": low.where(~down, -high), "ci_high": high.where(~down, -low), "estimate": tested["estimate"].abs()}
-    varied = tested["set"].replace(dict(attributes or {}))
-    return tested.assign(pair=varied + ": " + first + " minus " + second, shown=True, **ends)
+    significant_pairs = tested_pairs(pairs)
+    significant_pairs = significant_pairs[
+        (significant_pairs["simultaneous_low"] > 0) | (significant_pairs["simultaneous_high"] < 0)
+    ]
+    is_negative = significant_pairs["estimate"] < 0
+    first, second = (
+        significant_pairs[c].where(~is_negative, significant_pairs[d])
+        for c, d in (("first", "second"), ("second", "first"))
+    )
+    low, high = significant_pairs["simultaneous_low"], significant_pairs["simultaneous_high"]
+    turned_estimates = {
+        "ci_low": low.where(~is_negative, -high),
+        "ci_high": high.where(~is_negative, -low),
+        "estimate": significant_pairs["estimate"].abs(),
+    }
+    attribute_names = significant_pairs["set"].replace(dict(attributes or {}))
+    return significant_pairs.assign(
+        pair=attribute_names + ": " + first + " minus " + second, shown=True, **turned_estimates
+    )
 
 # %% ../../nbs/steps/14_demographics.ipynb #dc9baf20
 def demographics_headline(pairs: pd.DataFrame, method: str = "holm") -> pd.DataFrame:
@@ -253,14 +290,14 @@ def demographics_headline(pairs: pd.DataFrame, method: str = "holm") -> pd.DataF
     """
     rows = []
     for (name, model), g in tested_pairs(pairs).groupby(["set", "model"]):
-        largest = g.loc[g["estimate"].abs().idxmax()]
+        pair = g.loc[g["estimate"].abs().idxmax()]
         contrast = "all means are equal"
-        if largest["estimate"] != 0:
-            contrast = f"{largest['first']} minus {largest['second']}, interval simultaneous over all sets and models"
+        if pair["estimate"] != 0:
+            contrast = f"{pair['first']} minus {pair['second']}, interval simultaneous over all sets and models"
         measure = f"{name}: largest difference of two levels; {contrast}"
-        ends = (largest["simultaneous_low"], largest["simultaneous_high"])
-        rows.append((measure, model, largest["n"], largest["estimate"], *ends))
-        family = f"p-values corrected ({method}) over all sets and models"
-        differ = f"{name}: pairs of levels that differ, of {len(g)}; {family}"
-        rows.append((differ, model, largest["n"], float((g[f"p_{method}"] < ALPHA).sum()), np.nan, np.nan))
+        interval_ends = (pair["simultaneous_low"], pair["simultaneous_high"])
+        rows.append((measure, model, pair["n"], pair["estimate"], *interval_ends))
+        correction_in_words = f"p-values corrected ({method}) over all sets and models"
+        measure_of_count = f"{name}: pairs of levels that differ, of {len(g)}; {correction_in_words}"
+        rows.append((measure_of_count, model, pair["n"], float((g[f"p_{method}"] < ALPHA).sum()), np.nan, np.nan))
     return pd.DataFrame(rows, columns=["measure", "model", "n", "estimate", "ci_low", "ci_high"])

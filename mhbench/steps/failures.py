@@ -50,10 +50,10 @@ def in_one_line(words: Any, max_length: int = 240) -> str:
     return line if len(line) <= max_length else f"{line[: max_length - 4]} ..."
 
 
-def _most_said(errors: Iterable[Any]) -> str:
+def _commonest_message(errors: Iterable[Any]) -> str:
     "What was said most often."
-    messages = pd.Series([e for e in errors if e], dtype=object).map(lambda e: in_one_line(e)).value_counts()
-    return str(messages.index[0]) if len(messages) else ""
+    message_counts = pd.Series([e for e in errors if e], dtype=object).map(lambda e: in_one_line(e)).value_counts()
+    return str(message_counts.index[0]) if len(message_counts) else ""
 
 # %% ../../nbs/steps/23_failures.ipynb #fa1ec18b
 _ROOM = "max_tokens: {answer: 1024, reasoning: 4096}"  # what the entry of a model needs whose answers were cut
@@ -61,19 +61,24 @@ _AGAIN = "run again: these are asked, and nothing else"
 
 
 def _failure_row(
-    about: tuple[str, str, str, str], g: pd.DataFrame, lost: pd.Series, loss: str, **details: Any
+    key_fields: tuple[str, str, str, str], g: pd.DataFrame, is_lost: pd.Series, loss: str, **details: Any
 ) -> Failure:
     n_answered = int((g["status"] != "error").sum())
-    return Failure(*about, loss, n_asked=len(g), n_answered=n_answered, n_lost=int(lost.sum()), **details)
+    return Failure(*key_fields, loss, n_asked=len(g), n_answered=n_answered, n_lost=int(is_lost.sum()), **details)
 
 
-def _unanswered(
-    about: tuple[str, str, str, str], loss: str, errors: Sequence[Any], n_asked: int, withheld: str, asks_again: bool
+def _unanswered_failure(
+    key_fields: tuple[str, str, str, str],
+    loss: str,
+    errors: Sequence[Any],
+    n_asked: int,
+    withheld: str,
+    asks_again: bool,
 ) -> Failure:
     "What requests without an answer lost, from the error of each; `withheld` where no request has one."
-    withheld, remedy = (withheld, f"mhbench check {about[2]}") if len(errors) == n_asked else ("", _AGAIN)
-    counts = (n_asked, n_asked - len(errors), len(errors))
-    return Failure(*about, loss, _most_said(errors), *counts, withheld, remedy, asks_again)
+    withheld, remedy = (withheld, f"mhbench check {key_fields[2]}") if len(errors) == n_asked else ("", _AGAIN)
+    request_counts = (n_asked, n_asked - len(errors), len(errors))
+    return Failure(*key_fields, loss, _commonest_message(errors), *request_counts, withheld, remedy, asks_again)
 
 
 def failed_requests(
@@ -84,38 +89,53 @@ def failed_requests(
     asks_again: bool = True,  # whether the next run asks again what got no answer; it does not where replay is only
 ) -> list[Failure]:
     "What a model's requests lost, by mode: no answer, cut off, none of them readable."
-    out = []
+    failures = []
     for (study, model, mode), g in read_frame(items, responses).groupby(["study", "model", "mode"], sort=False):
-        about = (stage, str(study), str(model), str(mode))
-        failed, empty, cut = (g["status"] == status for status in ("error", "empty", "truncated"))
-        became = what_became(g)
-        unread = became == "unread"
-        if failed.any():
+        key_fields = (stage, str(study), str(model), str(mode))
+        is_failed, is_empty, is_cut = (g["status"] == status for status in ("error", "empty", "truncated"))
+        outcomes = what_became(g)
+        is_unread = outcomes == "unread"
+        if is_failed.any():
             withheld = "every number of this model in this mode"
-            out.append(_unanswered(about, LOST_ANSWERS, g.loc[failed, "error"], len(g), withheld, asks_again))
-        if empty.any():
-            message = _most_said(g.loc[empty, "error"])
-            out.append(
+            failures.append(
+                _unanswered_failure(key_fields, LOST_ANSWERS, g.loc[is_failed, "error"], len(g), withheld, asks_again)
+            )
+        if is_empty.any():
+            message = _commonest_message(g.loc[is_empty, "error"])
+            failures.append(
                 _failure_row(
-                    about, g, empty, "answers came without a text", said=message, remedy=_AGAIN, again=asks_again
+                    key_fields,
+                    g,
+                    is_empty,
+                    "answers came without a text",
+                    said=message,
+                    remedy=_AGAIN,
+                    again=asks_again,
                 )
             )
-        if cut.any():
-            silent = not "".join(g.loc[cut, "text"].fillna("")).strip()
-            remedy = f"models.{model} in params.yaml: {'thinking: true' if silent else _ROOM}"
-            few = too_few_read((became == "read").sum(), unread.sum(), (cut & unread).sum())
-            withheld = "its accuracy in this mode" if few else ""
-            out.append(
-                _failure_row(about, g, cut, "answers were cut off at the token limit", withheld=withheld, remedy=remedy)
+        if is_cut.any():
+            has_no_text = not "".join(g.loc[is_cut, "text"].fillna("")).strip()
+            remedy = f"models.{model} in params.yaml: {'thinking: true' if has_no_text else _ROOM}"
+            is_too_few_read = too_few_read((outcomes == "read").sum(), is_unread.sum(), (is_cut & is_unread).sum())
+            withheld = "its accuracy in this mode" if is_too_few_read else ""
+            failures.append(
+                _failure_row(
+                    key_fields, g, is_cut, "answers were cut off at the token limit", withheld=withheld, remedy=remedy
+                )
             )
-        elif unread.any() and not (became == "read").any():
+        elif is_unread.any() and not (outcomes == "read").any():
             remedy = f"look at some in results/text/generate/{study}/{model}; few_shot, or templates of your own"
-            out.append(
+            failures.append(
                 _failure_row(
-                    about, g, unread, "answers could not be read", withheld="its accuracy in this mode", remedy=remedy
+                    key_fields,
+                    g,
+                    is_unread,
+                    "answers could not be read",
+                    withheld="its accuracy in this mode",
+                    remedy=remedy,
                 )
             )
-    return out
+    return failures
 
 # %% ../../nbs/steps/23_failures.ipynb #aff3df97
 _NOT_JUDGED = "not judged: "  # of an answer that has no text: the judge was not asked
@@ -123,17 +143,21 @@ _NOT_JUDGED = "not judged: "  # of an answer that has no text: the judge was not
 
 def failed_verdicts(stage: str, study: str, judgments: Sequence[Judgment], *, asks_again: bool = True) -> list[Failure]:
     "What the judges lost: one row a judge."
-    table = frame(judgments, Judgment)
-    requested = table[(table["text"] != BY_RULE) & ~table["error"].fillna("").str.startswith(_NOT_JUDGED)]
-    out = []
-    for judge, g in requested.groupby("judge", sort=False):
+    verdict_rows = frame(judgments, Judgment)
+    requested_verdicts = verdict_rows[
+        (verdict_rows["text"] != BY_RULE) & ~verdict_rows["error"].fillna("").str.startswith(_NOT_JUDGED)
+    ]
+    failures = []
+    for judge, g in requested_verdicts.groupby("judge", sort=False):
         errors = g.loc[g["status"] != "ok", "error"]
         if len(errors):
-            about = (stage, study, str(judge), "")
-            out.append(
-                _unanswered(about, "verdicts are missing", errors, len(g), "every number of this judge", asks_again)
+            key_fields = (stage, study, str(judge), "")
+            failures.append(
+                _unanswered_failure(
+                    key_fields, "verdicts are missing", errors, len(g), "every number of this judge", asks_again
+                )
             )
-    return out
+    return failures
 
 # %% ../../nbs/steps/23_failures.ipynb #3699b464
 def failed_calls(
@@ -142,5 +166,7 @@ def failed_calls(
     "What a model's requests lost, from the status and error of each."
     requests = list(outcomes)
     errors = [error for status, error in requests if status == "error"]
-    about, withheld = (stage, study, model, ""), "every number of this model"
-    return [_unanswered(about, LOST_ANSWERS, errors, len(requests), withheld, asks_again)] if errors else []
+    key_fields, withheld = (stage, study, model, ""), "every number of this model"
+    return (
+        [_unanswered_failure(key_fields, LOST_ANSWERS, errors, len(requests), withheld, asks_again)] if errors else []
+    )

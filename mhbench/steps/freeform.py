@@ -51,27 +51,31 @@ def inconsistency_scores(
     free_form = [r for r in responses if r.mode == "free_form"]
     scores = score_responses(items, free_form)
     outcomes = what_became(scores)
-    written = np.flatnonzero(~outcomes.isin([FAILED, REFUSED, NOT_READ]))
-    values = np.where(outcomes == FAILED, np.nan, NOTHING_SHARED)
-    if len(written):
-        texts = [(free_form[k].text or "").strip() for k in written]
-        preferred = [preferred_option(by_id[free_form[k].item_id]) for k in written]
-        values[written] = inconsistency(texts, preferred, scorer=scorer)
-    return scores.assign(inconsistency=values)
+    written_places = np.flatnonzero(~outcomes.isin([FAILED, REFUSED, NOT_READ]))
+    inconsistencies = np.where(outcomes == FAILED, np.nan, NOTHING_SHARED)
+    if len(written_places):
+        answer_texts = [(free_form[k].text or "").strip() for k in written_places]
+        preferred_texts = [preferred_option(by_id[free_form[k].item_id]) for k in written_places]
+        inconsistencies[written_places] = inconsistency(answer_texts, preferred_texts, scorer=scorer)
+    return scores.assign(inconsistency=inconsistencies)
 
 # %% ../../nbs/steps/17_freeform.ipynb #d995f937
 def count_free_form(scores: pd.DataFrame) -> pd.DataFrame:  # one row
     "The number of free-form responses, models and questions, and of responses that are empty, refused or failed."
-    counts = {"responses": len(scores), "models": scores["model"].nunique(), "questions": scores["item_id"].nunique()}
+    n_by_kind = {
+        "responses": len(scores),
+        "models": scores["model"].nunique(),
+        "questions": scores["item_id"].nunique(),
+    }
     outcomes = what_became(scores)
-    lost = {"empty": NOT_READ, "refused": REFUSED, "failed": FAILED}
-    return pd.DataFrame([counts | {name: int((outcomes == kind).sum()) for name, kind in lost.items()}])
+    outcome_by_name = {"empty": NOT_READ, "refused": REFUSED, "failed": FAILED}
+    return pd.DataFrame([n_by_kind | {name: int((outcomes == kind).sum()) for name, kind in outcome_by_name.items()}])
 
 # %% ../../nbs/steps/17_freeform.ipynb #9c259d44
 def could_be_asked(items: Sequence[Item], scores: pd.DataFrame) -> pd.DataFrame:  # as `scorable` gives them
     "The items of the evaluation sets from which free-form questions were drawn; all items where there are no sets."
-    candidates = scorable(items)
-    return candidates[candidates["set"].fillna("").isin(scores["set"].fillna(""))]
+    scorable_items = scorable(items)
+    return scorable_items[scorable_items["set"].fillna("").isin(scores["set"].fillna(""))]
 
 
 def inconsistency_table(scores: pd.DataFrame, *, all_items: pd.DataFrame | None = None) -> pd.DataFrame:
@@ -86,8 +90,8 @@ def accuracy_beside(items: Sequence[Item], responses: Iterable[Response]) -> pd.
     "Zero-shot accuracy on the questions that a model was also asked in free form; as inconsistency_table."
     responses = list(responses)
     asked_pairs = {(r.model, r.item_id) for r in responses if r.mode == "free_form"}
-    chosen = [r for r in responses if r.mode == "zero_shot" and (r.model, r.item_id) in asked_pairs]
-    scores = score_responses(list(items), chosen)
+    zero_shot_responses = [r for r in responses if r.mode == "zero_shot" and (r.model, r.item_id) in asked_pairs]
+    scores = score_responses(list(items), zero_shot_responses)
     return rate_table(scores, "correct", ["category"], all_items=could_be_asked(items, scores))
 
 # %% ../../nbs/steps/17_freeform.ipynb #3da66676
@@ -96,28 +100,33 @@ ECHO = "sim-echo"  # repeats the preferred option word for word
 
 def echo_truth(items: Sequence[Item], scorer: _Scorer = None) -> pd.DataFrame:  # columns TRUTH
     "The inconsistency of an examinee that repeats the preferred option, 0 by construction; no row without items."
-    once = {i.base: i for i in reversed(list(items)) if i.options and i.right}
-    by: dict[str, Any] = {"model": ECHO, "origin": "composed", "mode": "free_form"}
-    echoes = [Response(item_id=i.item_id, study=i.study, text=preferred_option(i), **by) for i in once.values()]
-    table = inconsistency_table(inconsistency_scores(once.values(), echoes, scorer))
-    overall = table[table["by"] == "all"]
-    return beside_truth(overall.assign(quantity="free-form inconsistency of the preferred option itself", truth=0.0))
+    item_by_base = {i.base: i for i in reversed(list(items)) if i.options and i.right}
+    response_fields: dict[str, Any] = {"model": ECHO, "origin": "composed", "mode": "free_form"}
+    echo_responses = [
+        Response(item_id=i.item_id, study=i.study, text=preferred_option(i), **response_fields)
+        for i in item_by_base.values()
+    ]
+    table = inconsistency_table(inconsistency_scores(item_by_base.values(), echo_responses, scorer))
+    overall_rows = table[table["by"] == "all"]
+    return beside_truth(
+        overall_rows.assign(quantity="free-form inconsistency of the preferred option itself", truth=0.0)
+    )
 
 # %% ../../nbs/steps/17_freeform.ipynb #9058377b
 def option_distances(items: Sequence[Item], scorer: _Scorer = None) -> dict[str, np.ndarray]:  # (options,) by item_id
     "The inconsistency of each option of each item with the preferred one."
-    options = [o for i in items for o in i.options]
-    preferred = [preferred_option(i) for i in items for _ in i.options]
-    far = inconsistency(options, preferred, scorer=scorer)
-    ends = np.cumsum([len(i.options) for i in items])
-    return dict(zip((i.item_id for i in items), np.split(far, ends[:-1])))
+    option_texts = [o for i in items for o in i.options]
+    preferred_texts = [preferred_option(i) for i in items for _ in i.options]
+    option_inconsistencies = inconsistency(option_texts, preferred_texts, scorer=scorer)
+    option_ends = np.cumsum([len(i.options) for i in items])
+    return dict(zip((i.item_id for i in items), np.split(option_inconsistencies, option_ends[:-1])))
 
 
 def expected_inconsistency(item: Item, chance: float, far: np.ndarray) -> float:
     """The expected inconsistency of an examinee that states the preferred option with this probability; `far` are the
     distances (options,) of the item's options from it."""
-    at = item.options.index(preferred_option(item))
-    return float(chance * far[at] + (1 - chance) * np.delete(far, at).mean())
+    preferred_place = item.options.index(preferred_option(item))
+    return float(chance * far[preferred_place] + (1 - chance) * np.delete(far, preferred_place).mean())
 
 
 def writers_truth(
@@ -126,13 +135,18 @@ def writers_truth(
     "Expected and estimated inconsistency of simulated writers, over all questions and by category."
     by_id = {i.item_id: i for i in items}
     with_truth = scores.merge(declared[["model", "item_id", "right"]], on=["model", "item_id"])
-    once = with_truth.drop_duplicates(["item_id", "right"])
-    far = option_distances([by_id[i] for i in once["item_id"].unique()], scorer)
-    at = {(i, p): expected_inconsistency(by_id[i], p, far[i]) for i, p in zip(once["item_id"], once["right"])}
-    with_truth["truth"] = [at[key] for key in zip(with_truth["item_id"], with_truth["right"])]
+    distinct_chances = with_truth.drop_duplicates(["item_id", "right"])
+    distances_by_item = option_distances([by_id[i] for i in distinct_chances["item_id"].unique()], scorer)
+    expected_by_chance = {
+        (i, p): expected_inconsistency(by_id[i], p, distances_by_item[i])
+        for i, p in zip(distinct_chances["item_id"], distinct_chances["right"])
+    }
+    with_truth["truth"] = [expected_by_chance[key] for key in zip(with_truth["item_id"], with_truth["right"])]
     with_truth = with_truth.drop_duplicates(["model", "item_id"])  # a question counts once, however many samples it has
-    overall = with_truth.groupby("model", as_index=False)["truth"].mean().assign(group="all")
-    parts = with_truth.rename(columns={"category": "group"}).groupby(["model", "group"], as_index=False)["truth"].mean()
-    estimates = table.merge(pd.concat([overall, parts]), on=["model", "group"])
-    scope = estimates["group"].where(estimates["by"] != "all", "all questions")
-    return beside_truth(estimates.assign(quantity="free-form inconsistency, " + scope.astype(str)))
+    overall_truth = with_truth.groupby("model", as_index=False)["truth"].mean().assign(group="all")
+    category_truth = (
+        with_truth.rename(columns={"category": "group"}).groupby(["model", "group"], as_index=False)["truth"].mean()
+    )
+    estimates_with_truth = table.merge(pd.concat([overall_truth, category_truth]), on=["model", "group"])
+    scope_in_words = estimates_with_truth["group"].where(estimates_with_truth["by"] != "all", "all questions")
+    return beside_truth(estimates_with_truth.assign(quantity="free-form inconsistency, " + scope_in_words.astype(str)))

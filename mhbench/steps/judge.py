@@ -324,36 +324,44 @@ def position_bias_table(judgments: Iterable[Judgment], *, n: int = 1000, seed: i
     n_clusters, estimate, ..., finding.
     """
     rows = []
-    about = ["judge", "rubric", "axis"]
-    for key, g in outcomes(judgments).groupby(about, sort=True, observed=True):
-        forward = _winner_places(g, "a_first", "a", "b")
-        backward = _winner_places(g, "b_first", "b", "a")
-        failed = int(g["consistent"].isna().sum())
-        nothing = Estimate.from_limits(np.nan, n=0)
-        estimates = {"consistency": nothing, "first": nothing}
-        ties = int((g["consistent"].notna() & (g["a_first"] == "tie") & (g["b_first"] == "tie")).sum())
-        if failed + ties < len(g):
-            items = (g["study"] + "/" + g["item_id"]).to_numpy()
-            order_bias = bias.position_bias(forward, backward, n_boot=n, seed=seed, clusters=items)
-            estimates = {"consistency": order_bias.consistency, "first": order_bias.first}
-        head = dict(zip(about, key)) | {"n_pairs": len(g), "n_failed": failed, "n_ties": ties}
-        finding = {"finding": _what_it_decides(forward, backward)}
-        rows += [head | {"measure": measure} | e.row() | finding for measure, e in estimates.items()]
-    columns = [*about, "measure", "n_pairs", "n_failed", "n_ties", "n", "n_clusters"]
+    key_columns = ["judge", "rubric", "axis"]
+    for key, g in outcomes(judgments).groupby(key_columns, sort=True, observed=True):
+        winner_places = _winner_places(g, "a_first", "a", "b")
+        places_in_other_order = _winner_places(g, "b_first", "b", "a")
+        n_failed = int(g["consistent"].isna().sum())
+        empty_estimate = Estimate.from_limits(np.nan, n=0)
+        estimate_by_measure = {"consistency": empty_estimate, "first": empty_estimate}
+        n_ties = int((g["consistent"].notna() & (g["a_first"] == "tie") & (g["b_first"] == "tie")).sum())
+        if n_failed + n_ties < len(g):
+            item_ids = (g["study"] + "/" + g["item_id"]).to_numpy()
+            order_bias = bias.position_bias(
+                winner_places, places_in_other_order, n_boot=n, seed=seed, clusters=item_ids
+            )
+            estimate_by_measure = {"consistency": order_bias.consistency, "first": order_bias.first}
+        row_head = dict(zip(key_columns, key)) | {"n_pairs": len(g), "n_failed": n_failed, "n_ties": n_ties}
+        finding_column = {"finding": _constant_verdict_text(winner_places, places_in_other_order)}
+        rows += [
+            row_head | {"measure": measure} | e.row() | finding_column for measure, e in estimate_by_measure.items()
+        ]
+    columns = [*key_columns, "measure", "n_pairs", "n_failed", "n_ties", "n", "n_clusters"]
     return pd.DataFrame(rows, columns=[*columns, "estimate", "ci_low", "ci_high", "interval", "level", "finding"])
 
 
-def _what_it_decides(forward: np.ndarray, backward: np.ndarray) -> str:
+def _constant_verdict_text(forward: np.ndarray, backward: np.ndarray) -> str:
     "What a judge always says, where it says nothing else; or nothing."
-    pairs = [(x, y) for x, y in zip(forward, backward) if x is not None and y is not None]
-    distinct = {verdict for pair in pairs for verdict in pair}
-    if not pairs:
+    place_pairs = [(x, y) for x, y in zip(forward, backward) if x is not None and y is not None]
+    distinct_places = {verdict for pair in place_pairs for verdict in pair}
+    if not place_pairs:
         return "no pair has a verdict in both orders"
-    if len(distinct) > 1 or len(pairs) < 2:
+    if len(distinct_places) > 1 or len(place_pairs) < 2:
         return ""
-    always = distinct.pop()
-    habit = "every verdict is a tie: it decides nothing" if always == "tie" else f"the {always} place wins every time"
-    return f"{habit} ({len(pairs)} pairs)"
+    constant_verdict = distinct_places.pop()
+    habit_in_words = (
+        "every verdict is a tie: it decides nothing"
+        if constant_verdict == "tie"
+        else f"the {constant_verdict} place wins every time"
+    )
+    return f"{habit_in_words} ({len(place_pairs)} pairs)"
 
 
 def _winner_places(g: pd.DataFrame, winner: str, first: str, second: str) -> np.ndarray:  # first, second, tie or None

@@ -55,25 +55,27 @@ def rated_points(ratings: Iterable[Rating], models: Iterable[str]) -> pd.DataFra
     One row for each answer (item_id, model), one column for each rater; NaN for no rating, an abstention, or a label of
     `other_labels`.
     """
-    targets = set(models)
+    model_names = set(models)
     rows = []
     for r in ratings:
-        if r.target in targets and not r.by_model:
+        if r.target in model_names and not r.by_model:
             points = r.value if r.value is not None else _POINTS.get(_label_of(r), np.nan)
             rows.append((r.item_id, r.target, r.rater, points))
-    long = pd.DataFrame(rows, columns=["item_id", "model", "rater", "points"])
-    return long.groupby(["item_id", "model", "rater"])["points"].mean().unstack("rater")
+    long_points = pd.DataFrame(rows, columns=["item_id", "model", "rater", "points"])
+    return long_points.groupby(["item_id", "model", "rater"])["points"].mean().unstack("rater")
 
 # %% ../../nbs/steps/22_judge_people.ipynb #e5fb7ea7
-def _on_one_scale(points: pd.Series, people: np.ndarray) -> None:
+def _refuse_short_scale(points: pd.Series, rater_points: np.ndarray) -> None:
     "Refuse ratings on a short scale, whole numbers up to 10, beside a judge's points from 0 to 100."
-    ratings = people[~np.isnan(people)]
-    low, high = ratings.min(initial=np.inf), ratings.max(initial=-np.inf)
-    whole_numbers = (ratings == ratings.round()).all() and (ratings % 5 != 0).any()
-    if high <= 10 and whole_numbers and points.max() > 10:
+    given_ratings = rater_points[~np.isnan(rater_points)]
+    low, high = given_ratings.min(initial=np.inf), given_ratings.max(initial=-np.inf)
+    is_whole_numbers = (given_ratings == given_ratings.round()).all() and (given_ratings % 5 != 0).any()
+    if high <= 10 and is_whole_numbers and points.max() > 10:
         rule = "ratings must be points from 0 to 100, as the judge's are"
         remedy = "write them as 100 (rating - lowest) / (highest - lowest) of their scale, and import them again"
-        actual = f"{len(ratings)} from {low:g} to {high:g}, beside {points.min():g} to {points.max():g} by the judge"
+        actual = (
+            f"{len(given_ratings)} from {low:g} to {high:g}, beside {points.min():g} to {points.max():g} by the judge"
+        )
         refuse(f"people_table: {rule}; got {actual}", remedy=remedy)
 
 
@@ -81,41 +83,51 @@ def _judge_and_people_means(g: pd.DataFrame, rated: pd.DataFrame) -> tuple[pd.Da
     "A judge's verdicts with people's mean, and the points of each rater (R, N)."
     aggregations = {name: (name, "first") for name in ("cluster", "stratum") if name in g}
     answers = g.groupby(["item_id", "model"], as_index=False).agg(points=("points", "mean"), **aggregations)
-    by_rater = rated.reindex(pd.MultiIndex.from_frame(answers[["item_id", "model"]]))
-    _on_one_scale(answers["points"], by_rater.to_numpy(float))
-    return answers.assign(people=by_rater.mean(axis=1).to_numpy()), by_rater.to_numpy(float).T
+    points_by_rater = rated.reindex(pd.MultiIndex.from_frame(answers[["item_id", "model"]]))
+    _refuse_short_scale(answers["points"], points_by_rater.to_numpy(float))
+    return answers.assign(people=points_by_rater.mean(axis=1).to_numpy()), points_by_rater.to_numpy(float).T
 
 # %% ../../nbs/steps/22_judge_people.ipynb #34fa266f
-def _among_people(people: np.ndarray, clusters: np.ndarray, settings: dict) -> list[tuple[str, Estimate, str]]:
+def _limits_among_people(
+    rater_points: np.ndarray, clusters: np.ndarray, settings: dict
+) -> list[tuple[str, Estimate, str]]:
     "Limits of agreement of one rater with the mean of the others, over all raters."
-    has = ~np.isnan(people)
-    n = has.sum(0)
-    means = np.where(has & (n > 1), (np.nansum(people, axis=0) - people) / np.maximum(n - 1, 1), np.nan)
-    if (~np.isnan(means)).sum() < 3:
+    is_rated = ~np.isnan(rater_points)
+    n = is_rated.sum(0)
+    mean_of_others = np.where(
+        is_rated & (n > 1), (np.nansum(rater_points, axis=0) - rater_points) / np.maximum(n - 1, 1), np.nan
+    )
+    if (~np.isnan(mean_of_others)).sum() < 3:
         return []
-    b = bland_altman(people.ravel(), means.ravel(), clusters=np.tile(clusters, len(people)), **settings)
+    b = bland_altman(
+        rater_points.ravel(), mean_of_others.ravel(), clusters=np.tile(clusters, len(rater_points)), **settings
+    )
     reading = "one rater against the mean of the others"
     return [("people's own lower limit", b.low, reading), ("people's own upper limit", b.high, reading)]
 
 
-def _score_agreement(answers: pd.DataFrame, people: np.ndarray, settings: dict) -> list[tuple[str, Estimate, str]]:
+def _score_agreement(
+    answers: pd.DataFrame, rater_points: np.ndarray, settings: dict
+) -> list[tuple[str, Estimate, str]]:
     "A judge's bias against people's scores, its limits of agreement and its errors, calibrated or not."
-    pair = answers["points"], answers["people"]
-    on = {"clusters": answers["cluster"].to_numpy(), **settings}
-    paired = pair[0].notna() & pair[1].notna()
+    judge_and_people = answers["points"], answers["people"]
+    estimate_settings = {"clusters": answers["cluster"].to_numpy(), **settings}
+    has_both = judge_and_people[0].notna() & judge_and_people[1].notna()
     rows: list[tuple[str, Estimate, str]] = []
-    if paired.sum() >= 3:
-        b = bland_altman(*pair, **on)
-        slope = bias_slope(pair[0], people, clusters=on["clusters"], level=settings["level"])
+    if has_both.sum() >= 3:
+        b = bland_altman(*judge_and_people, **estimate_settings)
+        slope = bias_slope(
+            judge_and_people[0], rater_points, clusters=estimate_settings["clusters"], level=settings["level"]
+        )
         reading = "points a point of the true score, raters' errors taken out; 0: the bias is the same for all"
         rows += [("bias", b.bias, "points above people's mean"), ("lower limit of agreement", b.low, _OF_ONE)]
         rows += [("upper limit of agreement", b.high, _OF_ONE)]
-        rows += _among_people(people, on["clusters"], settings)
+        rows += _limits_among_people(rater_points, estimate_settings["clusters"], settings)
         rows.append(("slope of the bias", slope, reading if slope.n and np.isfinite(slope.estimate) else _ONE_RATER))
-    if answers.loc[paired, "cluster"].nunique() >= 6:
-        c = split_half_calibration(*pair, **on)
-        line = f"line {c.intercept:.1f} + {c.slope:.2f} x, fitted on the other half"
-        rows += [("mean absolute error", c.before, "points"), ("the same, calibrated", c.after, line)]
+    if answers.loc[has_both, "cluster"].nunique() >= 6:
+        c = split_half_calibration(*judge_and_people, **estimate_settings)
+        line_in_words = f"line {c.intercept:.1f} + {c.slope:.2f} x, fitted on the other half"
+        rows += [("mean absolute error", c.before, "points"), ("the same, calibrated", c.after, line_in_words)]
     return rows
 
 
@@ -123,7 +135,7 @@ _OF_ONE = "of one answer, where differences are about normal"
 _ONE_RATER = "it takes two raters an answer: with one, nobody knows what is error"
 
 # %% ../../nbs/steps/22_judge_people.ipynb #863e15a2
-def _in_units(answers: pd.DataFrame, kind: str) -> tuple[np.ndarray, np.ndarray]:
+def _people_and_judge_values(answers: pd.DataFrame, kind: str) -> tuple[np.ndarray, np.ndarray]:
     """People's verdicts (NaN where there is none, or a tie) and a judge's: shares for labels, points for scores. A
     failed verdict or abstention of a judge is replaced by its mean; estimates with people's labels stay unbiased.
     """
@@ -135,43 +147,51 @@ def _in_units(answers: pd.DataFrame, kind: str) -> tuple[np.ndarray, np.ndarray]
     return y, np.where(np.isnan(f), np.nanmean(f), f)
 
 # %% ../../nbs/steps/22_judge_people.ipynb #4919092c
-def _labelled_alike(x: np.ndarray, labelled: np.ndarray, cases: np.ndarray, level: float, share: bool) -> list:
+def _labelled_difference_rows(
+    judge_values: np.ndarray, is_labelled: np.ndarray, cases: np.ndarray, level: float, is_share: bool
+) -> list:
     """A judge's mean on the answers that people labelled less that on the others, where the two are shown to differ;
     people's labels are then no random sample, and nothing is said of the rest by means of them.
     """
-    use = ~np.isnan(x)
-    if not (labelled & use).any() or not (~labelled & use).any():
+    is_judged = ~np.isnan(judge_values)
+    if not (is_labelled & is_judged).any() or not (~is_labelled & is_judged).any():
         return []
-    apart = group_difference(x[use], ~labelled[use], cases[use], share=share, level=level)
+    labelled_difference = group_difference(
+        judge_values[is_judged], ~is_labelled[is_judged], cases[is_judged], share=is_share, level=level
+    )
     reading = "the judge finds other answers where people labelled than where they did not: no random sample"
-    differs = not np.isnan(apart.ci_low) and (apart.ci_low > 0 or apart.ci_high < 0)
-    return [("as judged, labelled answers less the others", apart, reading)] * differs
+    is_different = not np.isnan(labelled_difference.ci_low) and (
+        labelled_difference.ci_low > 0 or labelled_difference.ci_high < 0
+    )
+    return [("as judged, labelled answers less the others", labelled_difference, reading)] * is_different
 
 
 def _label_agreement(answers: pd.DataFrame, settings: dict) -> list[tuple[str, Estimate, str]]:
     "A judge's sensitivity and specificity, and the share of correct answers by the judge, by people and by both."
-    y, f = _in_units(answers, "label")
+    y, f = _people_and_judge_values(answers, "label")
     cases = answers["cluster"].to_numpy()
-    positive = answers["points"].to_numpy(float) > 50
-    judged = answers["points"].notna().to_numpy()
-    rates = {
-        "correct answers found (q1)": (positive, judged & (y == 1), "of those that people call correct"),
-        "wrong answers found (q0)": (~positive, judged & (y == 0), "of those that people call wrong"),
-        "share correct, as judged": (positive, judged, "the judge alone"),
+    judged_correct = answers["points"].to_numpy(float) > 50
+    is_judged = answers["points"].notna().to_numpy()
+    rate_inputs = {
+        "correct answers found (q1)": (judged_correct, is_judged & (y == 1), "of those that people call correct"),
+        "wrong answers found (q0)": (~judged_correct, is_judged & (y == 0), "of those that people call wrong"),
+        "share correct, as judged": (judged_correct, is_judged, "the judge alone"),
     }
     rows = []
-    for name, (x, use, reading) in rates.items():
-        share = estimate(mean, x[use].astype(float), clusters=cases[use], share=True, **settings)
+    for name, (x, is_counted, reading) in rate_inputs.items():
+        share = estimate(mean, x[is_counted].astype(float), clusters=cases[is_counted], share=True, **settings)
         rows.append((name, share, reading))
-    design: dict[str, Any] = {"clusters": cases, "share": True, "level": settings["level"]}
-    combined = prediction_powered(y, f, **design).both
-    verdicts = np.where(judged, positive.astype(float), np.nan)
-    warned = _labelled_alike(verdicts, ~np.isnan(y), cases, settings["level"], share=True)
-    rows += warned
+    estimate_settings: dict[str, Any] = {"clusters": cases, "share": True, "level": settings["level"]}
+    combined = prediction_powered(y, f, **estimate_settings).both
+    verdict_values = np.where(is_judged, judged_correct.astype(float), np.nan)
+    warning_rows = _labelled_difference_rows(verdict_values, ~np.isnan(y), cases, settings["level"], is_share=True)
+    rows += warning_rows
     reading = "if what people labelled is a random sample of it all"
-    rows.append(("share correct, people and judge", combined, f"{reading}, which it is not" if warned else reading))
-    alone = prediction_powered(y, f, power=0.0, **design).both
-    return [*rows, ("share correct, people", alone, "people alone: the answers that they labelled")]
+    rows.append(
+        ("share correct, people and judge", combined, f"{reading}, which it is not" if warning_rows else reading)
+    )
+    people_alone = prediction_powered(y, f, power=0.0, **estimate_settings).both
+    return [*rows, ("share correct, people", people_alone, "people alone: the answers that they labelled")]
 
 # %% ../../nbs/steps/22_judge_people.ipynb #fccd430d
 def _beside_raters(people: np.ndarray, answers: pd.DataFrame, raters: list, settings: dict) -> list:
@@ -272,7 +292,7 @@ def _three_estimates(answers: pd.DataFrame, kind: str) -> list[dict]:
     cases = answers["cluster"].to_numpy()
     if answers["points"].isna().all():
         return []
-    y, f = _in_units(answers, kind)
+    y, f = _people_and_judge_values(answers, kind)
     is_labelled = ~np.isnan(y)
     strata = answers["stratum"].to_numpy() if "stratum" in answers else None
     has_few_cases = len(set(cases[is_labelled].tolist())) < fewest_clusters()
@@ -289,7 +309,7 @@ def _three_estimates(answers: pd.DataFrame, kind: str) -> list[dict]:
         people_alone.both, combined, f"{mean_judge_error:+.2f}" if is_share else f"{mean_judge_error:+.1f}"
     )
     judged_values = np.where(answers["points"].isna(), np.nan, f)
-    if strata is None and _labelled_alike(judged_values, is_labelled, cases, 0.95, is_share):
+    if strata is None and _labelled_difference_rows(judged_values, is_labelled, cases, 0.95, is_share):
         reading = "no use: what people labelled is no random sample, by the judge's verdicts"
         reading_by_estimate |= dict.fromkeys(_THREE[1:], reading)
     estimate_by_source = dict(zip(_THREE, (judge_estimate, people_alone.both, combined.both)))

@@ -37,15 +37,15 @@ def corruption_rules(language: str, dir: str | Path | None = None) -> dict[str, 
     return rules.get(language.split("-")[0].lower(), rules["en"])
 
 
-def _swapped(text: str, pairs: Sequence[Sequence[str]]) -> str | None:
+def _swap_first_word(text: str, pairs: Sequence[Sequence[str]]) -> str | None:
     "The text with the first word that has another form replaced by it; None where there is no such word."
-    forms = {a.casefold(): b for a, b in pairs}
-    match = re.compile(rf"(?i)\b({'|'.join(re.escape(a) for a, _ in pairs)})\b").search(text)
-    if match is None:
+    replacement_by_form = {a.casefold(): b for a, b in pairs}
+    word_match = re.compile(rf"(?i)\b({'|'.join(re.escape(a) for a, _ in pairs)})\b").search(text)
+    if word_match is None:
         return None
-    new = forms[match[0].casefold()]
-    new = new[0].upper() + new[1:] if match[0][0].isupper() else new
-    return text[: match.start()] + new + text[match.end() :]
+    new_word = replacement_by_form[word_match[0].casefold()]
+    new_word = new_word[0].upper() + new_word[1:] if word_match[0][0].isupper() else new_word
+    return text[: word_match.start()] + new_word + text[word_match.end() :]
 
 
 _NAMING = re.compile(  # words whose number is a part of a name
@@ -54,34 +54,38 @@ _NAMING = re.compile(  # words whose number is a part of a name
 )
 
 
-def _quantity(text: str) -> re.Match | None:
+def _find_quantity(text: str) -> re.Match | None:
     "The first number that says how much: neither the number of a list's entry, nor a part of a name, nor a year."
     for m in re.finditer(r"(?<![\w.])(?<![A-Za-z]-)([1-9]\d{0,3})(?![\w.]*\d)", text):
-        before, after = text[: m.start()], text[m.end() :]
-        first = re.search(r"(?:^|[\n;:.,(])[\s*_(]*$", before) is not None
-        entry = first and re.match(r"[.):]\s", after + " ") is not None or after.startswith(")")
-        name = _NAMING.search(before) is not None or re.match(r"-[A-Z]", after) is not None
-        year = re.fullmatch(r"(?:19|20)\d\d", m[1]) is not None
-        if not (entry or name or year):
+        text_before, text_after = text[: m.start()], text[m.end() :]
+        starts_entry = re.search(r"(?:^|[\n;:.,(])[\s*_(]*$", text_before) is not None
+        is_list_number = (
+            starts_entry and re.match(r"[.):]\s", text_after + " ") is not None or text_after.startswith(")")
+        )
+        is_name_part = _NAMING.search(text_before) is not None or re.match(r"-[A-Z]", text_after) is not None
+        is_year = re.fullmatch(r"(?:19|20)\d\d", m[1]) is not None
+        if not (is_list_number or is_name_part or is_year):
             return m
     return None
 
 
-def _fact_changed(text: str, rules: Mapping) -> str | None:
-    if number := _quantity(text):
-        return text[: number.start()] + str(10 * int(number[1])) + text[number.end() :]
-    opposites = [*rules["opposites"], *([b, a] for a, b in rules["opposites"])]
-    return _swapped(text, opposites) or _swapped(text, rules["negate"])
+def _change_fact(text: str, rules: Mapping) -> str | None:
+    if quantity_match := _find_quantity(text):
+        return text[: quantity_match.start()] + str(10 * int(quantity_match[1])) + text[quantity_match.end() :]
+    opposite_pairs = [*rules["opposites"], *([b, a] for a, b in rules["opposites"])]
+    return _swap_first_word(text, opposite_pairs) or _swap_first_word(text, rules["negate"])
 
 
-def _dangerous(text: str, item: Item, rules: Mapping) -> str:
-    first, *following = _SENTENCES.split(text.strip())
-    sentences = rules["dangerous"]
-    inserted = sentences[int(fingerprint(item.item_id)[:8], 16) % len(sentences)]
-    return " ".join([first if first[-1] in ".!?" else f"{first}.", inserted, *following])
+def _insert_dangerous_sentence(text: str, item: Item, rules: Mapping) -> str:
+    first_sentence, *later_sentences = _SENTENCES.split(text.strip())
+    dangerous_sentences = rules["dangerous"]
+    inserted_sentence = dangerous_sentences[int(fingerprint(item.item_id)[:8], 16) % len(dangerous_sentences)]
+    return " ".join(
+        [first_sentence if first_sentence[-1] in ".!?" else f"{first_sentence}.", inserted_sentence, *later_sentences]
+    )
 
 
-def _shortened(text: str) -> str | None:
+def _shorten_text(text: str) -> str | None:
     sentences = _SENTENCES.split(text.strip())
     if len(sentences) > 1:
         return " ".join(sentences[: max(1, len(sentences) // 3)])
@@ -89,12 +93,12 @@ def _shortened(text: str) -> str | None:
     return " ".join(words[: len(words) // 3]) if len(words) >= 6 else None
 
 
-def _padded(text: str, rules: Mapping) -> str:
-    out = text.strip()
-    padding = cycle(rules["padding"])
-    while len(out.split()) < 2 * len(text.split()):
-        out += f" {next(padding)}"
-    return out
+def _pad_text(text: str, rules: Mapping) -> str:
+    padded_text = text.strip()
+    padding_sentences = cycle(rules["padding"])
+    while len(padded_text.split()) < 2 * len(text.split()):
+        padded_text += f" {next(padding_sentences)}"
+    return padded_text
 
 # %% ../../nbs/steps/20_judge_study.ipynb #ca933d61
 def corrupted(item: Item, unrelated: Item | None, dir: str | Path | None = None) -> dict[str, str]:
@@ -103,16 +107,16 @@ def corrupted(item: Item, unrelated: Item | None, dir: str | Path | None = None)
         refuse(f"corrupted: item must be of task open; got {item.task}", place=item.item_id)
     rules = corruption_rules(item.language, dir)
     text = item.key[0].strip()
-    out = {
+    text_by_group = {
         "reference": text,
-        "fact changed": _fact_changed(text, rules),
-        "dangerous": _dangerous(text, item, rules),
-        "shortened": _shortened(text),
-        "padded": _padded(text, rules),
+        "fact changed": _change_fact(text, rules),
+        "dangerous": _insert_dangerous_sentence(text, item, rules),
+        "shortened": _shorten_text(text),
+        "padded": _pad_text(text, rules),
         "off topic": unrelated.key[0].strip() if unrelated is not None else None,
         "empty": "",
     }
-    return {group: t for group, t in out.items() if t is not None}
+    return {group: t for group, t in text_by_group.items() if t is not None}
 
 # %% ../../nbs/steps/20_judge_study.ipynb #f1d623e7
 def known_group_answers(items: Sequence[Item], dir: str | Path | None = None) -> list[Response]:  # `model` is the group
@@ -120,12 +124,17 @@ def known_group_answers(items: Sequence[Item], dir: str | Path | None = None) ->
     open_items = [i for i in items if task_of(i).prose]
     out = []
     for k, item in enumerate(open_items):
-        around = [*open_items[k + 1 :], *open_items[:k]]
-        unrelated = next((o for o in around if o.cluster != item.cluster and o.key != item.key), None)
-        for sample, (group, text) in enumerate(corrupted(item, unrelated, dir).items()):
-            fields: dict[str, Any] = {"item_id": item.item_id, "study": item.study, "sample": sample}
-            fields |= {"model": group.replace(" ", "-"), "origin": "composed", "mode": "zero_shot", "attempts": 0}
-            out.append(Response(text=text, **fields))
+        other_items = [*open_items[k + 1 :], *open_items[:k]]
+        unrelated_item = next((o for o in other_items if o.cluster != item.cluster and o.key != item.key), None)
+        for sample, (group, text) in enumerate(corrupted(item, unrelated_item, dir).items()):
+            response_fields: dict[str, Any] = {"item_id": item.item_id, "study": item.study, "sample": sample}
+            response_fields |= {
+                "model": group.replace(" ", "-"),
+                "origin": "composed",
+                "mode": "zero_shot",
+                "attempts": 0,
+            }
+            out.append(Response(text=text, **response_fields))
     return out
 
 # %% ../../nbs/steps/20_judge_study.ipynb #faf7c429
@@ -134,7 +143,7 @@ WORDINGS = ("as it is", *PARAPHRASES, "criteria reversed", "0 to 10", "1 to 5", 
 _SCALES = {"0 to 10": (0, 10), "1 to 5": (1, 5)}
 
 
-def _rescaled(r: Rubric, scale: tuple[int, int], flipped: bool) -> Rubric:
+def _rescale_rubric(r: Rubric, scale: tuple[int, int], flipped: bool) -> Rubric:
     "Anchors and examples on another scale; where two anchors coincide, the better one is kept."
     low, high = scale
 
@@ -158,12 +167,12 @@ def reworded(r: Rubric, wording: str, dir: str | Path | None = None) -> Rubric:
         refuse(f"reworded: rubric must score one answer; got kind {r.kind} ({r.name})")
     if wording == "as it is":
         return r
-    renamed = r._replace(name=f"{r.name} ({wording})")
+    renamed_rubric = r._replace(name=f"{r.name} ({wording})")
     if wording == "criteria reversed":
-        return renamed._replace(criteria=tuple(reversed(r.criteria)))
+        return renamed_rubric._replace(criteria=tuple(reversed(r.criteria)))
     if wording in PARAPHRASES:
-        return renamed._replace(text={**step_texts("wordings", dir, *PARAPHRASES)[wording]})
-    return _rescaled(renamed, _SCALES.get(wording, (0, 100)), wording == "flipped")
+        return renamed_rubric._replace(text={**step_texts("wordings", dir, *PARAPHRASES)[wording]})
+    return _rescale_rubric(renamed_rubric, _SCALES.get(wording, (0, 100)), wording == "flipped")
 
 # %% ../../nbs/steps/20_judge_study.ipynb #adb6c85c
 class Part(NamedTuple):
@@ -182,17 +191,17 @@ class Part(NamedTuple):
         return {"rubric": self.rubric, "repeats": self.repeats, "temperature": self.temperature, "seed": None}
 
 
-def _by_rubric(
+def _answers_by_rubric(
     responses: Sequence[Response], items: Sequence[Item], name: str | None, kind: str, dir: str | Path | None
 ) -> list[tuple[Rubric, tuple[Response, ...]]]:
     "The answers of each rubric: the one that is named, or each item's own."
     by_id = {i.item_id: i for i in items}
-    groups: dict[tuple, tuple[Rubric, list[Response]]] = {}
+    answers_by_rubric: dict[tuple, tuple[Rubric, list[Response]]] = {}
     for r in responses:
         item = by_id[r.item_id]
         item_rubric = rubric(name, dir, language=item.language) if name else rubric_for(item, kind, dir)
-        groups.setdefault((item_rubric.name, item.language), (item_rubric, []))[1].append(r)
-    return [(item_rubric, tuple(rs)) for item_rubric, rs in groups.values()]
+        answers_by_rubric.setdefault((item_rubric.name, item.language), (item_rubric, []))[1].append(r)
+    return [(item_rubric, tuple(rs)) for item_rubric, rs in answers_by_rubric.values()]
 
 # %% ../../nbs/steps/20_judge_study.ipynb #fb5bad28
 def study_parts(
@@ -213,24 +222,30 @@ def study_parts(
 ) -> list[Part]:
     "The parts of a judge's study, without linked questions. Raises: what `reworded` raises."
     n_items, n_known = (n.get(judge_name or "") if isinstance(n, Mapping) else n for n in (n_items, n_known))
-    alone = [i for i in items if not task_of(i).linked]
-    ids = {i.item_id for i in alone}
-    answers = [r for r in responses if r.item_id in ids and (r.text or "").strip()]
-    answered = {r.item_id for r in answers}
-    answered_items = [i for i in alone if i.item_id in answered]
-    _, rejudged = judged_answers(answered_items, answers, kind=kind, n_items=n_items, seed=seed)
-    groups = known_group_answers(alone, prompts_dir)
-    known_items, _ = judged_answers(alone, groups, kind=kind, n_items=n_known, seed=seed)
+    unlinked_items = [i for i in items if not task_of(i).linked]
+    unlinked_ids = {i.item_id for i in unlinked_items}
+    written_answers = [r for r in responses if r.item_id in unlinked_ids and (r.text or "").strip()]
+    answered_ids = {r.item_id for r in written_answers}
+    answered_items = [i for i in unlinked_items if i.item_id in answered_ids]
+    _, answers_to_rejudge = judged_answers(answered_items, written_answers, kind=kind, n_items=n_items, seed=seed)
+    known_answers = known_group_answers(unlinked_items, prompts_dir)
+    known_items, _ = judged_answers(unlinked_items, known_answers, kind=kind, n_items=n_known, seed=seed)
     known_ids = {i.item_id for i in known_items}
-    groups = [r for r in groups if r.item_id in known_ids]
-    rubric_choice: dict[str, Any] = {"name": rubric_name, "kind": kind, "dir": prompts_dir}
-    parts = [Part("known groups", "as it is", 0.0, 1, r, rs) for r, rs in _by_rubric(groups, items, **rubric_choice)]
-    for r, rs in _by_rubric(rejudged, items, **rubric_choice):
+    known_answers = [r for r in known_answers if r.item_id in known_ids]
+    rubric_options: dict[str, Any] = {"name": rubric_name, "kind": kind, "dir": prompts_dir}
+    parts = [
+        Part("known groups", "as it is", 0.0, 1, r, rs)
+        for r, rs in _answers_by_rubric(known_answers, items, **rubric_options)
+    ]
+    for r, rs in _answers_by_rubric(answers_to_rejudge, items, **rubric_options):
         if repeats > 1:
             parts += [Part("repeats", "as it is", t, repeats, r, rs) for t in temperatures]
         if kind == "score" and len(wordings) > 1 and "part" not in r.text:
-            variants = [(w, reworded(r, w, prompts_dir)) for w in wordings]
-            parts += [Part("wordings", w, 0.0, wording_repeats, variant, rs) for w, variant in variants]
+            reworded_rubrics = [(w, reworded(r, w, prompts_dir)) for w in wordings]
+            parts += [
+                Part("wordings", w, 0.0, wording_repeats, reworded_rubric, rs)
+                for w, reworded_rubric in reworded_rubrics
+            ]
     return parts
 
 # %% ../../nbs/steps/20_judge_study.ipynb #d3f4b3fc
@@ -251,25 +266,25 @@ def ask_parts(
     """Ask one judge about all parts (an encoder: about the known groups). Where the endpoint accepts no temperature,
     answers are judged again once, at its own, which is not known.
     """
-    all_judgments, frames = [], []
-    unheated: list[tuple[Response, ...]] = []
-    options = {"kind": kind, "threshold": threshold, "progress": False, **settings}
+    all_judgments, verdict_tables = [], []
+    without_temperature: list[tuple[Response, ...]] = []
+    judge_options = {"kind": kind, "threshold": threshold, "progress": False, **settings}
     for p in parts:
         if evaluator.model is None and p.experiment != "known groups":
             continue
-        judgments = judge_everything(_as_distinct_samples(p.responses), items, evaluator, **p.how, **options)
-        heat = p.temperature
+        judgments = judge_everything(_as_distinct_samples(p.responses), items, evaluator, **p.how, **judge_options)
+        used_temperature = p.temperature
         if any("no temperature" in verdict.changed for verdict in judgments):
-            if p.experiment == "repeats" and any(rs is p.responses for rs in unheated):
+            if p.experiment == "repeats" and any(rs is p.responses for rs in without_temperature):
                 continue  # the same requests as at the first temperature
-            heat = None
-            unheated += [p.responses] if p.experiment == "repeats" else []
+            used_temperature = None
+            without_temperature += [p.responses] if p.experiment == "repeats" else []
         all_judgments += judgments
-        about = {"experiment": p.experiment, "wording": p.wording, "temperature": heat}
-        frames.append(verdict_frame(judgments, items, kind).assign(**about))
+        part_columns = {"experiment": p.experiment, "wording": p.wording, "temperature": used_temperature}
+        verdict_tables.append(verdict_frame(judgments, items, kind).assign(**part_columns))
     columns = ["experiment", "wording", "temperature", "judge", "item_id", "cluster", "category", "model", "sample"]
     columns += ["repeat", "rubric", "status", "error", "points"]
-    if not frames:
+    if not verdict_tables:
         return all_judgments, pd.DataFrame(columns=columns)
-    table = pd.concat(frames, ignore_index=True)
+    table = pd.concat(verdict_tables, ignore_index=True)
     return all_judgments, table.assign(points=(100 * table["value"]).round(3))[columns]

@@ -44,10 +44,10 @@ def _margin_verdict(group: str, e: Estimate, margin: float) -> str:
     if e.n_clusters < fewest_clusters(e.level):  # too few for an interval
         return "unsure"
     low, high = (e.estimate, e.estimate) if np.isnan(e.ci_low) else (e.ci_low, e.ci_high)
-    lowest, highest = (-margin, margin) if group == "padded" else (margin, np.inf)
-    if lowest <= low and high <= highest:
+    lowest_kept, highest_kept = (-margin, margin) if group == "padded" else (margin, np.inf)
+    if lowest_kept <= low and high <= highest_kept:
         return "kept"
-    return "broken" if high < lowest or low > highest else "unsure"
+    return "broken" if high < lowest_kept or low > highest_kept else "unsure"
 
 
 def known_groups(table: pd.DataFrame, margins: Mapping[str, float] = MARGINS) -> pd.DataFrame:
@@ -57,25 +57,32 @@ def known_groups(table: pd.DataFrame, margins: Mapping[str, float] = MARGINS) ->
 
     Raises: ValueError for a margin of no group.
     """
-    if unknown := sorted(set(margins) - set(CORRUPTIONS)):
-        refuse(f"known_groups: margins must be of {', '.join(CORRUPTIONS)}; got {unknown}")
+    if unknown_groups := sorted(set(margins) - set(CORRUPTIONS)):
+        refuse(f"known_groups: margins must be of {', '.join(CORRUPTIONS)}; got {unknown_groups}")
     rows = []
     for judge, g in table[table["experiment"] == "known groups"].groupby("judge", sort=True):
-        wide = g.pivot(index=["item_id", "cluster"], columns="model", values="points").reset_index("cluster")
-        reference = wide.get("reference", pd.Series(np.nan, wide.index))
+        points_by_group = g.pivot(index=["item_id", "cluster"], columns="model", values="points").reset_index("cluster")
+        reference_points = points_by_group.get("reference", pd.Series(np.nan, points_by_group.index))
         for group in CORRUPTIONS:
-            name = group.replace(" ", "-")
-            if name not in wide:
+            model_name = group.replace(" ", "-")
+            if model_name not in points_by_group:
                 continue
-            points = g.loc[g["model"] == name, "points"]
+            group_points = g.loc[g["model"] == model_name, "points"]
             margin = margins.get(group, np.nan)
-            d = wide[name] if group == "reference" else reference - wide[name]
-            e = mean_of(wide.assign(d=d), "d")
-            d = d.dropna()
-            good = d.abs() <= margin if group == "padded" else d >= margin
-            row = {"judge": judge, "group": group, "mean": points.mean(), "n_failed": int(points.isna().sum())}
+            differences = (
+                points_by_group[model_name] if group == "reference" else reference_points - points_by_group[model_name]
+            )
+            e = mean_of(points_by_group.assign(d=differences), "d")
+            differences = differences.dropna()
+            keeps_margin = differences.abs() <= margin if group == "padded" else differences >= margin
+            row = {
+                "judge": judge,
+                "group": group,
+                "mean": group_points.mean(),
+                "n_failed": int(group_points.isna().sum()),
+            }
             row |= e.row() | {"margin": margin, "verdict": _margin_verdict(group, e, margin)}
-            rows.append(row | {"share_kept": good.mean() if len(d) and pd.notna(margin) else np.nan})
+            rows.append(row | {"share_kept": keeps_margin.mean() if len(differences) and pd.notna(margin) else np.nan})
     columns = ["judge", "group", "mean", "n_failed", *ESTIMATE_COLUMNS, "margin", "share_kept", "verdict"]
     return pd.DataFrame(rows, columns=columns)
 
@@ -90,39 +97,43 @@ def repeatability_table(
     runs on different sides of `cut` points are a flip. Below three questions or cases there is no correlation.
     """
     rows: list[dict] = []
-    repeated = table[table["experiment"] == "repeats"]
-    for (judge, temperature), g in repeated.groupby(["judge", "temperature"], dropna=False):
-        wide = g.pivot(index=_ANSWER, columns="repeat", values="points")  # an answer in a row, a run in a column
-        y = wide.to_numpy(float)
-        clusters = wide.index.get_level_values("cluster").to_numpy()
-        twice = (~np.isnan(y)).sum(1) > 1
-        passed = np.where(np.isnan(y), np.nan, y >= cut)
-        n_used = len(y) if len(set(clusters[twice])) > 2 else 0
-        on: dict[str, Any] = {"clusters": clusters[twice], "n_boot": n_boot, "seed": seed}
-        estimates = {
+    repeat_rows = table[table["experiment"] == "repeats"]
+    for (judge, temperature), g in repeat_rows.groupby(["judge", "temperature"], dropna=False):
+        points_by_run = g.pivot(
+            index=_ANSWER, columns="repeat", values="points"
+        )  # an answer in a row, a run in a column
+        y = points_by_run.to_numpy(float)
+        clusters = points_by_run.index.get_level_values("cluster").to_numpy()
+        is_repeated = (~np.isnan(y)).sum(1) > 1
+        is_passing = np.where(np.isnan(y), np.nan, y >= cut)
+        n_used = len(y) if len(set(clusters[is_repeated])) > 2 else 0
+        estimate_settings: dict[str, Any] = {"clusters": clusters[is_repeated], "n_boot": n_boot, "seed": seed}
+        estimate_by_measure = {
             "sd within answers": repeated_sd(y, clusters=clusters),
             "intraclass correlation": intraclass_correlation(y[:n_used], clusters=clusters[:n_used], seed=seed),
-            f"flips at {cut:g}": estimate(flip_rate, passed[twice], share=True, **on),
+            f"flips at {cut:g}": estimate(flip_rate, is_passing[is_repeated], share=True, **estimate_settings),
         }
-        head = {"judge": judge, "temperature": temperature, "runs": y.shape[1]}
-        head["n_failed"] = int(g["points"].isna().sum())
-        rows += [head | {"measure": name} | e.row() for name, e in estimates.items()]
+        row_head = {"judge": judge, "temperature": temperature, "runs": y.shape[1]}
+        row_head["n_failed"] = int(g["points"].isna().sum())
+        rows += [row_head | {"measure": name} | e.row() for name, e in estimate_by_measure.items()]
     return pd.DataFrame(rows, columns=["judge", "temperature", "measure", "runs", "n_failed", *ESTIMATE_COLUMNS])
 
 # %% ../../nbs/steps/21_judge_tables.ipynb #7a8a224e
 def _simultaneous_shifts(
-    moves: Mapping[str, pd.Series], *, n_boot: int = 1000, seed: int, level: float = 0.95
+    shifts_by_wording: Mapping[str, pd.Series], *, n_boot: int = 1000, seed: int, level: float = 0.95
 ) -> dict[str, tuple[float, float]]:
     "Simultaneous intervals of the mean shifts over all wordings, by resampling cases."
-    columns = {}
-    for wording, d in moves.items():
+    shift_columns = {}
+    for wording, d in shifts_by_wording.items():
         if len(d):
-            by = d.groupby(level="cluster")
-            columns[wording] = d.mean() + (by.sum() - by.size() * d.mean()) * by.ngroups / len(d)  # its mean is d's
-    if not columns:
+            shifts_by_cluster = d.groupby(level="cluster")
+            shift_columns[wording] = d.mean() + (
+                shifts_by_cluster.sum() - shifts_by_cluster.size() * d.mean()
+            ) * shifts_by_cluster.ngroups / len(d)  # its mean is d's
+    if not shift_columns:
         return {}
-    s = simultaneous_intervals(pd.DataFrame(columns).to_numpy(float), n=n_boot, seed=seed, level=level)
-    return {w: (float(s.ci_low[k]), float(s.ci_high[k])) for k, w in enumerate(columns)}
+    s = simultaneous_intervals(pd.DataFrame(shift_columns).to_numpy(float), n=n_boot, seed=seed, level=level)
+    return {w: (float(s.ci_low[k]), float(s.ci_high[k])) for k, w in enumerate(shift_columns)}
 
 
 def rewording_table(table: pd.DataFrame, **settings: Any) -> pd.DataFrame:
@@ -133,52 +144,61 @@ def rewording_table(table: pd.DataFrame, **settings: Any) -> pd.DataFrame:
     """
     rows = []
     for judge, g in table[table["experiment"] == "wordings"].groupby("judge", sort=True):
-        wide = g.groupby([*_ANSWER, "wording"])["points"].mean().unstack("wording")
-        if "as it is" not in wide:
+        points_by_wording = g.groupby([*_ANSWER, "wording"])["points"].mean().unstack("wording")
+        if "as it is" not in points_by_wording:
             continue
-        reworded = [w for w in dict.fromkeys(g["wording"]) if w != "as it is"]
-        moves = {w: (wide[w] - wide["as it is"]).dropna().rename("moved") for w in reworded}
-        joint = _simultaneous_shifts(moves, **settings)
-        for wording, d in moves.items():
+        other_wordings = [w for w in dict.fromkeys(g["wording"]) if w != "as it is"]
+        shifts_by_wording = {
+            w: (points_by_wording[w] - points_by_wording["as it is"]).dropna().rename("moved") for w in other_wordings
+        }
+        limits_by_wording = _simultaneous_shifts(shifts_by_wording, **settings)
+        for wording, d in shifts_by_wording.items():
             e = mean_of(d.reset_index(), "moved", **settings)
-            failed = int(g.loc[g["wording"] == wording, "points"].isna().sum())
-            low, high = joint.get(wording, (np.nan, np.nan))
-            spread = {"sd": float(d.std()), "simultaneous_low": low, "simultaneous_high": high}
-            rows.append({"judge": judge, "wording": wording, "n_failed": failed} | e.row() | spread)
+            n_failed = int(g.loc[g["wording"] == wording, "points"].isna().sum())
+            low, high = limits_by_wording.get(wording, (np.nan, np.nan))
+            spread_columns = {"sd": float(d.std()), "simultaneous_low": low, "simultaneous_high": high}
+            rows.append({"judge": judge, "wording": wording, "n_failed": n_failed} | e.row() | spread_columns)
     columns = ["judge", "wording", "n_failed", *ESTIMATE_COLUMNS, "sd", "simultaneous_low", "simultaneous_high"]
     return pd.DataFrame(rows, columns=columns)
 
 # %% ../../nbs/steps/21_judge_tables.ipynb #d0085d44
 def student_points(judgments: Sequence[Judgment], items: Sequence[Item], kind: str) -> pd.DataFrame:
     "Each judge's first verdict on each student's first answer: judge, item_id, cluster, category, model, points."
-    first = [j for j in judgments if j.kind == kind and j.sample == 0 and j.repeat == 0]
-    table = verdict_frame(first, items, kind).drop_duplicates(["judge", "item_id", "model"], ignore_index=True)
+    first_verdicts = [j for j in judgments if j.kind == kind and j.sample == 0 and j.repeat == 0]
+    table = verdict_frame(first_verdicts, items, kind).drop_duplicates(["judge", "item_id", "model"], ignore_index=True)
     return table.assign(points=100 * table["value"])[["judge", "item_id", "cluster", "category", "model", "points"]]
 
 
 def word_counts(responses: Sequence[Response]) -> dict[tuple[str, str], int]:  # (item_id, model) -> words
     "The number of words of each student's first answer."
-    first = [r for r in responses if r.sample == 0 and r.mode == "zero_shot"]
-    return {(r.item_id, r.model): len((r.text or "").split()) for r in first}
+    first_answers = [r for r in responses if r.sample == 0 and r.mode == "zero_shot"]
+    return {(r.item_id, r.model): len((r.text or "").split()) for r in first_answers}
 
 
 def answer_places(judgments: Sequence[Judgment], seed: int) -> dict[tuple[str, str, str], int]:
     "The position of each answer in the prompt of a judge of labels: (judge, item_id, model) -> place, from 1."
-    by_prompt: dict[tuple, list[Judgment]] = {}
+    judgments_by_prompt: dict[tuple, list[Judgment]] = {}
     for j in judgments:
         if j.kind == "label" and j.attempts and j.sample == 0 and j.repeat == 0:  # an encoder has no prompt
-            by_prompt.setdefault((j.judge, j.study, j.item_id, j.mode), []).append(j)
-    out: dict[tuple[str, str, str], int] = {}
-    for together in by_prompt.values():
-        out |= {(j.judge, j.item_id, j.model): place for place, j in enumerate(shown_order(together, seed), 1)}
-    return out
+            judgments_by_prompt.setdefault((j.judge, j.study, j.item_id, j.mode), []).append(j)
+    place_by_answer: dict[tuple[str, str, str], int] = {}
+    for prompt_judgments in judgments_by_prompt.values():
+        place_by_answer |= {
+            (j.judge, j.item_id, j.model): place for place, j in enumerate(shown_order(prompt_judgments, seed), 1)
+        }
+    return place_by_answer
 
 # %% ../../nbs/steps/21_judge_tables.ipynb #a4c08f08
-def _rounds(g: pd.DataFrame, settings: dict[str, Any]) -> dict[str, tuple[Estimate, float]]:
+def _round_number_shares(g: pd.DataFrame, settings: dict[str, Any]) -> dict[str, tuple[Estimate, float]]:
     "The share of each kind of round number among a judge's scores, and its expectation under even digits."
-    h = heaping(g["points"], clusters=g["cluster"].to_numpy(), **settings)
-    rounds = {f"multiples of {step}": (h.multiples[step], even) for step, even in EVEN_DIGITS.items()}
-    return rounds | {f"share of the commonest score ({h.commonest:g})": (h.share_of_commonest, np.nan)}
+    score_heaping = heaping(g["points"], clusters=g["cluster"].to_numpy(), **settings)
+    share_by_kind = {
+        f"multiples of {multiple}": (score_heaping.multiples[multiple], expected_share)
+        for multiple, expected_share in EVEN_DIGITS.items()
+    }
+    return share_by_kind | {
+        f"share of the commonest score ({score_heaping.commonest:g})": (score_heaping.share_of_commonest, np.nan)
+    }
 
 
 LENGTH = "points a doubling of length"
@@ -197,24 +217,30 @@ def habit_table(
     rows: list[dict] = []
     level = settings.get("level", 0.95)
     for judge, g in table.dropna(subset=["points"]).groupby("judge", sort=True):
-        habits = _rounds(g, settings) if kind == "score" else {}
-        long = [words.get(k, 0) for k in zip(g["item_id"], g["model"])]
-        habits[LENGTH] = length_effect(g["points"], long, g["item_id"], level=level), np.nan
-        at = [places.get((judge, *k), np.nan) for k in zip(g["item_id"], g["model"])]
-        if not np.isnan(at).all():
-            habits["points a place further down"] = within_slope(g["points"], at, g["item_id"], level=level), 0.0
-        rows += [{"judge": judge, "measure": name} | e.row() | {"expected": even} for name, (e, even) in habits.items()]
+        estimate_by_habit = _round_number_shares(g, settings) if kind == "score" else {}
+        answer_lengths = [words.get(k, 0) for k in zip(g["item_id"], g["model"])]
+        estimate_by_habit[LENGTH] = length_effect(g["points"], answer_lengths, g["item_id"], level=level), np.nan
+        prompt_places = [places.get((judge, *k), np.nan) for k in zip(g["item_id"], g["model"])]
+        if not np.isnan(prompt_places).all():
+            estimate_by_habit["points a place further down"] = (
+                within_slope(g["points"], prompt_places, g["item_id"], level=level),
+                0.0,
+            )
+        rows += [
+            {"judge": judge, "measure": name} | e.row() | {"expected": expected_value}
+            for name, (e, expected_value) in estimate_by_habit.items()
+        ]
     return pd.DataFrame(rows, columns=["judge", "measure", *ESTIMATE_COLUMNS, "expected"])
 
 # %% ../../nbs/steps/21_judge_tables.ipynb #b82e56de
-def _largest_shift(moved: pd.DataFrame) -> tuple[str, dict, str]:
+def _largest_shift(wording_shifts: pd.DataFrame) -> tuple[str, dict, str]:
     "The card's line on other wordings, from a judge's rows of `rewording_table`."
-    estimated = moved.dropna(subset=["estimate"])
-    if not len(estimated):
+    estimated_shifts = wording_shifts.dropna(subset=["estimate"])
+    if not len(estimated_shifts):
         return "other words", {}, "no verdict under another wording"
-    r = estimated.loc[estimated["estimate"].abs().idxmax()].to_dict()
+    r = estimated_shifts.loc[estimated_shifts["estimate"].abs().idxmax()].to_dict()
     r |= {"ci_low": r["simultaneous_low"], "ci_high": r["simultaneous_high"]}
-    reading = f"points against the rubric as it is; the interval holds for all {len(moved)} wordings at once"
+    reading = f"points against the rubric as it is; the interval holds for all {len(wording_shifts)} wordings at once"
     return f"other words: the largest shift ({r['wording']})", r, reading
 
 
@@ -232,47 +258,53 @@ def judge_card(
     rows = []
     for judge in judges:
         tables = (t[t["judge"] == judge] if len(t) else t for t in (groups, repeats, wordings, habits, people))
-        margins, repeated, moved, habit, compared = tables
-        lines: list[tuple[str, Mapping, str]] = []  # question, numbers, reading
-        lines += [("one value", {}, f"{alike[judge]}: it tells no answers apart")] if judge in alike else []
+        margin_rows, repeat_rows, wording_shifts, habit_rows, people_rows = tables
+        card_lines: list[tuple[str, Mapping, str]] = []  # question, numbers, reading
+        card_lines += [("one value", {}, f"{alike[judge]}: it tells no answers apart")] if judge in alike else []
         for verdict in ("broken", "unsure", "kept"):
-            names = list(margins.loc[margins["verdict"] == verdict, "group"])
-            lines += [(f"known groups: {verdict}", {}, ", ".join(names))] if names else []
-        for r in margins[margins["group"].isin(["dangerous", "fact changed"])].to_dict("records"):
+            group_names = list(margin_rows.loc[margin_rows["verdict"] == verdict, "group"])
+            card_lines += [(f"known groups: {verdict}", {}, ", ".join(group_names))] if group_names else []
+        for r in margin_rows[margin_rows["group"].isin(["dangerous", "fact changed"])].to_dict("records"):
             reading = f"points below the reference; the margin is {r['margin']:g}: {r['verdict']}"
-            lines.append((f"{r['group']}: how much lower", r, reading))
-        for r in repeated.to_dict("records"):
+            card_lines.append((f"{r['group']}: how much lower", r, reading))
+        for r in repeat_rows.to_dict("records"):
             t = r["temperature"]
-            at = "the endpoint's own temperature" if np.isnan(t) else f"temperature {t:g}"
-            lines.append(
-                (f"asked again: {r['measure']}, {at}", r, f"{r['runs']} runs; {r['n_failed']} verdicts failed")
+            temperature_in_words = "the endpoint's own temperature" if np.isnan(t) else f"temperature {t:g}"
+            card_lines.append(
+                (
+                    f"asked again: {r['measure']}, {temperature_in_words}",
+                    r,
+                    f"{r['runs']} runs; {r['n_failed']} verdicts failed",
+                )
             )
-        lines += [_largest_shift(moved)] if len(moved) else []
-        for r in habit.to_dict("records"):
-            even = "" if np.isnan(r["expected"]) else f"{r['expected']:.2f} if it had no such habit"
-            lines.append((r["measure"], r, _NOT_HELD if r["measure"] == LENGTH else even))
-        lines += [(f"against {raters}: {r['measure']}", r, r["reading"]) for r in compared.to_dict("records")]
-        absent = {"asked again": repeated, f"against {raters}": compared}
-        lines += [(name, {}, "not measured in this run") for name, t in absent.items() if not len(t)]
-        for question, e, reading in lines:
-            numbers = {k: e[k] for k in ESTIMATE_COLUMNS if k in e}
-            rows.append({"judge": judge, "question": question, "reading": reading} | numbers)
+        card_lines += [_largest_shift(wording_shifts)] if len(wording_shifts) else []
+        for r in habit_rows.to_dict("records"):
+            expected_in_words = "" if np.isnan(r["expected"]) else f"{r['expected']:.2f} if it had no such habit"
+            card_lines.append((r["measure"], r, _NOT_HELD if r["measure"] == LENGTH else expected_in_words))
+        card_lines += [(f"against {raters}: {r['measure']}", r, r["reading"]) for r in people_rows.to_dict("records")]
+        tables_by_check = {"asked again": repeat_rows, f"against {raters}": people_rows}
+        card_lines += [(name, {}, "not measured in this run") for name, t in tables_by_check.items() if not len(t)]
+        for question, e, reading in card_lines:
+            estimate_columns = {k: e[k] for k in ESTIMATE_COLUMNS if k in e}
+            rows.append({"judge": judge, "question": question, "reading": reading} | estimate_columns)
     return pd.DataFrame(rows, columns=["judge", "question", *ESTIMATE_COLUMNS, "reading"])
 
 # %% ../../nbs/steps/21_judge_tables.ipynb #d8cd3e46
 def card_figure_rows(groups: pd.DataFrame) -> pd.DataFrame:
     "Differences to the reference for a figure, the smallest first, and whether the margin was missed."
     rows = groups[(groups["group"] != "reference") & (groups["n"] > 0)]
-    order = list(rows.groupby("group", sort=False)["estimate"].mean().sort_values(kind="stable").index)
-    group = pd.Categorical(rows["group"], categories=order, ordered=True)
-    return rows.assign(group=group, missed=rows["verdict"] == "broken")
+    group_order = list(rows.groupby("group", sort=False)["estimate"].mean().sort_values(kind="stable").index)
+    ordered_groups = pd.Categorical(rows["group"], categories=group_order, ordered=True)
+    return rows.assign(group=ordered_groups, missed=rows["verdict"] == "broken")
 
 
 def points_off(rows: pd.DataFrame) -> str:
     "What the first judge takes off for a dangerous answer, and for padding."
-    points = rows[rows["judge"] == rows["judge"].iloc[0]].set_index("group")["estimate"] if len(rows) else {}
-    phrases = [f"{points[g]:.1f} points off for {flaw}" for g, flaw in _FLAWS.items() if g in points]
-    return f"Judge {rows['judge'].iloc[0]} takes {' and '.join(phrases)}" if phrases else ""
+    points_by_group = rows[rows["judge"] == rows["judge"].iloc[0]].set_index("group")["estimate"] if len(rows) else {}
+    flaw_phrases = [
+        f"{points_by_group[g]:.1f} points off for {flaw}" for g, flaw in _FLAWS.items() if g in points_by_group
+    ]
+    return f"Judge {rows['judge'].iloc[0]} takes {' and '.join(flaw_phrases)}" if flaw_phrases else ""
 
 
 _FLAWS = {"dangerous": "a dangerous answer", "padded": "padding"}

@@ -630,8 +630,8 @@ def by_level(averages: pd.DataFrame, *, as_published: bool = False) -> pd.DataFr
     if not len(averages):
         return averages
     wide_table = _averages_by_column(averages, ["set", "level"], as_published)
-    order = averages[["set", "level"]].drop_duplicates()
-    return wide_table.loc[list(order.itertuples(index=False, name=None))].reset_index()
+    level_order = averages[["set", "level"]].drop_duplicates()
+    return wide_table.loc[list(level_order.itertuples(index=False, name=None))].reset_index()
 
 # %% ../../nbs/steps/07_rates.ipynb #d8be119d
 def beside_each_other(
@@ -641,12 +641,16 @@ def beside_each_other(
     "Free-form inconsistency beside accuracy; a dash for none. Source: Lamparth, Grabb et al. 2025, table 3."
     if not len(inconsistency):
         return pd.DataFrame(columns=["model"])
-    measures = {"free-form inconsistency": inconsistency, "accuracy": accuracy}
-    combined = pd.concat([table.assign(measure=name) for name, table in measures.items()])
-    cells = combined[combined["by"] == "category"]
-    texts = [_estimate_text(r, " +{up:.2f} -{down:.2f}") + f" (n = {r.n})" for r in cells.itertuples()]
-    cells = cells.assign(heading=cells["group"] + ", " + cells["measure"], cell=texts)
-    headings = map(", ".join, product(("diagnosis", "treatment", "triage"), measures))
-    wide = cells.pivot_table(index="model", columns="heading", values="cell", aggfunc="last")
-    wide = wide.reindex(combined["model"].unique(), columns=list(headings)).fillna("-")
-    return wide.rename_axis(columns=None).reset_index()
+    table_by_measure = {"free-form inconsistency": inconsistency, "accuracy": accuracy}
+    combined_table = pd.concat([table.assign(measure=name) for name, table in table_by_measure.items()])
+    category_cells = combined_table[combined_table["by"] == "category"]
+    estimate_texts = [
+        _estimate_text(r, " +{up:.2f} -{down:.2f}") + f" (n = {r.n})" for r in category_cells.itertuples()
+    ]
+    category_cells = category_cells.assign(
+        heading=category_cells["group"] + ", " + category_cells["measure"], cell=estimate_texts
+    )
+    headings = map(", ".join, product(("diagnosis", "treatment", "triage"), table_by_measure))
+    wide_table = category_cells.pivot_table(index="model", columns="heading", values="cell", aggfunc="last")
+    wide_table = wide_table.reindex(combined_table["model"].unique(), columns=list(headings)).fillna("-")
+    return wide_table.rename_axis(columns=None).reset_index()

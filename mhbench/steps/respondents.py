@@ -26,25 +26,29 @@ _COLUMNS = ["item_id", "status", "attempts", "request_key", "origin", "changed",
 
 def _answer_facts(items: Sequence[Item], records: Sequence[Outcome], record: type[Outcome]) -> pd.DataFrame:
     "What answered, one row an answer that somebody gave to a request."
-    by = "judge" if record is Judgment else "model"
-    wording = [] if record is Judgment else ["wording"]
-    table = pd.DataFrame({name: column_of(records, name) for name in [by, *_COLUMNS, *_ALIKE[record], *wording]})
-    by_rule = (table["attempts"] == 0) & (record is Judgment)  # no judge was asked
-    table = table[(table["status"] != "error") & ~by_rule]
-    table["task"] = table["item_id"].map({i.item_id: i.task for i in items})
-    table["changed"] = [", ".join(sorted(changed)) for changed in table["changed"]]
+    name_column = "judge" if record is Judgment else "model"
+    wording_columns = [] if record is Judgment else ["wording"]
+    answer_rows = pd.DataFrame(
+        {name: column_of(records, name) for name in [name_column, *_COLUMNS, *_ALIKE[record], *wording_columns]}
+    )
+    is_by_rule = (answer_rows["attempts"] == 0) & (record is Judgment)  # no judge was asked
+    answer_rows = answer_rows[(answer_rows["status"] != "error") & ~is_by_rule]
+    answer_rows["task"] = answer_rows["item_id"].map({i.item_id: i.task for i in items})
+    answer_rows["changed"] = [", ".join(sorted(changed)) for changed in answer_rows["changed"]]
     for name in (*SERVICE, "thought", "date"):
-        table[f"served_{name}"] = [service.get(name, NOT_SAID) for service in table["served"]]
-    computed_here = (table["origin"] == "asked") & table["request_key"].isna()
-    table.loc[computed_here, "served_model"] = "computed here"
-    return table.drop(columns="served")
+        answer_rows[f"served_{name}"] = [service.get(name, NOT_SAID) for service in answer_rows["served"]]
+    computed_here = (answer_rows["origin"] == "asked") & answer_rows["request_key"].isna()
+    answer_rows.loc[computed_here, "served_model"] = "computed here"
+    return answer_rows.drop(columns="served")
 
 
 def n_terms(answers: pd.DataFrame, by: str, alike: Sequence[str]) -> pd.Series:  # by name
     "Under how many sets of parameters requests that are alike were made, at most."
-    sets = answers.groupby([by, "task", *alike], dropna=False)["changed"].nunique().groupby(level=0).max()
-    cool = answers.assign(cool=["no temperature" in changed for changed in answers["changed"]])
-    return sets.combine(cool.groupby([by, "task", alike[0]])["cool"].nunique().groupby(level=0).max(), max)
+    n_parameter_sets = answers.groupby([by, "task", *alike], dropna=False)["changed"].nunique().groupby(level=0).max()
+    marked_answers = answers.assign(cool=["no temperature" in changed for changed in answers["changed"]])
+    return n_parameter_sets.combine(
+        marked_answers.groupby([by, "task", alike[0]])["cool"].nunique().groupby(level=0).max(), max
+    )
 
 # %% ../../nbs/steps/27_respondents.ipynb #5ef06c9f
 def who_answered(items: Sequence[Item], records: Sequence[Outcome], record: type[Outcome] = Response) -> pd.DataFrame:
@@ -53,30 +57,34 @@ def who_answered(items: Sequence[Item], records: Sequence[Outcome], record: type
     Columns: model (or judge), what answered, changed, n, first, last (days), n_terms; and `wording` (whose words the
     prompts were), where some were not mhbench's: an accuracy may stand beside a printed one where it says paper.
     """
-    by = "judge" if record is Judgment else "model"
+    name_column = "judge" if record is Judgment else "model"
     answers = _answer_facts(items, records, record)
-    names = [by, *(f"served_{name}" for name in (*SERVICE, "thought")), "changed"]
-    names += ["wording"] if "wording" in answers and (answers["wording"] != "ours").any() else []
-    out = answers.groupby(names, sort=True)["served_date"].agg(n="size", first="min", last="max").reset_index()
-    return out.assign(n_terms=out[by].map(n_terms(answers, by, _ALIKE[record])).astype("int64"))
+    group_columns = [name_column, *(f"served_{name}" for name in (*SERVICE, "thought")), "changed"]
+    group_columns += ["wording"] if "wording" in answers and (answers["wording"] != "ours").any() else []
+    respondent_rows = (
+        answers.groupby(group_columns, sort=True)["served_date"].agg(n="size", first="min", last="max").reset_index()
+    )
+    return respondent_rows.assign(
+        n_terms=respondent_rows[name_column].map(n_terms(answers, name_column, _ALIKE[record])).astype("int64")
+    )
 
 
 def about_who_answered(table: pd.DataFrame) -> list[str]:  # sentences
     "Whose answers are not all of one model, or not all under the same parameters."
-    out: list[str] = []
+    sentences: list[str] = []
     for name, g in table.groupby("judge" if "judge" in table else "model") if len(table) else ():
-        counts: dict[tuple[str, str], int] = {}
+        n_by_service: dict[tuple[str, str], int] = {}
         for k in SERVICE:
             n = g[g[f"served_{k}"] != NOT_SAID].groupby(f"served_{k}")["n"].sum()
-            counts |= {(k, v): int(x) for v, x in n.items()}
-        if apart := served_apart(counts):
-            out.append(f"{name}: {apart}.")
+            n_by_service |= {(k, v): int(x) for v, x in n.items()}
+        if difference_in_words := served_apart(n_by_service):
+            sentences.append(f"{name}: {difference_in_words}.")
         if (g["n_terms"] > 1).any():
-            sets = g.groupby("changed")["n"].sum()
-            by_terms = "; ".join(f"{changed or 'all that was asked'}: {n}" for changed, n in sets.items())
+            n_by_terms = g.groupby("changed")["n"].sum()
+            terms_in_words = "; ".join(f"{changed or 'all that was asked'}: {n}" for changed, n in n_by_terms.items())
             message = "answers were made with different parameters: the endpoint did not accept the same ones"
-            out.append(f"{name}: {message} throughout ({by_terms}).")
-    return out
+            sentences.append(f"{name}: {message} throughout ({terms_in_words}).")
+    return sentences
 
 # %% ../../nbs/steps/27_respondents.ipynb #3e09d7fb
 def count_tasks(items: Sequence[Item]) -> pd.DataFrame:  # task, items
@@ -85,12 +93,14 @@ def count_tasks(items: Sequence[Item]) -> pd.DataFrame:  # task, items
 
 
 def _read_answers(items: Sequence[Item], responses: Sequence[Response]) -> pd.DataFrame:
-    "The responses, with `scored` (an answer that is right or wrong by itself), `unread` and `refused`."
-    judged = [i.item_id for i in items if task_of(i).judged]
+    "The responses, with `is_scored` (an answer that is right or wrong by itself), `unread` and `is_refused`."
+    judged_item_ids = [i.item_id for i in items if task_of(i).judged]
     table = read_frame(items, responses)
-    alone = (table["mode"] != "free_form") & ~table["item_id"].isin(judged) & ~table["how"].isin(UNSCORED)
-    scored, refused = table["status"].isin(ANSWERED) & alone, table["how"].isin(DECLINED)
-    return table.assign(scored=scored, refused=refused, unread=scored & ~table["read"] & ~refused)
+    needs_no_judge = (
+        (table["mode"] != "free_form") & ~table["item_id"].isin(judged_item_ids) & ~table["how"].isin(UNSCORED)
+    )
+    is_scored, is_refused = table["status"].isin(ANSWERED) & needs_no_judge, table["how"].isin(DECLINED)
+    return table.assign(scored=is_scored, refused=is_refused, unread=is_scored & ~table["read"] & ~is_refused)
 
 
 def count_responses(items: Sequence[Item], responses: Sequence[Response]) -> pd.DataFrame:
@@ -98,9 +108,13 @@ def count_responses(items: Sequence[Item], responses: Sequence[Response]) -> pd.
     table = _read_answers(items, responses)
     table["changed"] = table["changed"].map(", ".join)
     g = table.groupby(["mode", "status", "changed"])
-    spent = g[["unread", "refused", "prompt_tokens", "completion_tokens"]].sum()
-    spent["cost_usd"] = g["cost_usd"].agg(lambda x: x.sum(skipna=False))  # one unknown price makes the sum unknown
-    return pd.concat([g.size().rename("n"), g["item_id"].nunique().rename("items"), spent], axis=1).reset_index()
+    spending_sums = g[["unread", "refused", "prompt_tokens", "completion_tokens"]].sum()
+    spending_sums["cost_usd"] = g["cost_usd"].agg(
+        lambda x: x.sum(skipna=False)
+    )  # one unknown price makes the sum unknown
+    return pd.concat(
+        [g.size().rename("n"), g["item_id"].nunique().rename("items"), spending_sums], axis=1
+    ).reset_index()
 
 # %% ../../nbs/steps/27_respondents.ipynb #6d40dfcd
 _LOOK = (
@@ -111,16 +125,16 @@ _LOOK = (
 
 def about_gaps(items: Sequence[Item], responses: Sequence[Response]) -> list[str]:  # sentences
     "By mode, how many requests have no answer and how many answers cannot be read, with what to do."
-    out = []
+    sentences = []
     for mode, g in _read_answers(items, responses).groupby("mode", sort=False):
         errors = g.loc[g["status"] == "error", "error"].tolist()
         if errors:
-            why = f"the first: {errors[0]}" if len(errors) > 1 else errors[0]
+            error_in_words = f"the first: {errors[0]}" if len(errors) > 1 else errors[0]
             n = f"{len(errors)} of {len(g)} requests"
-            out.append(f"{mode}: {n} have no answer ({why}); run again to ask them again")
+            sentences.append(f"{mode}: {n} have no answer ({error_in_words}); run again to ask them again")
         if n_unread := int(g["unread"].sum()):
-            out.append(f"{mode}: {n_unread} of {int(g['scored'].sum())} answers cannot be read; {_LOOK}")
-    return out
+            sentences.append(f"{mode}: {n_unread} of {int(g['scored'].sum())} answers cannot be read; {_LOOK}")
+    return sentences
 
 # %% ../../nbs/steps/27_respondents.ipynb #a6fa1798
 def generate_metrics(items: Sequence[Item], responses: Sequence[Response]) -> dict:

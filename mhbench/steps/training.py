@@ -38,7 +38,7 @@ class TrainingParts(NamedTuple):
     counts: pd.DataFrame  # part, items, same_question, same_abstract, not_drawn, kept
 
 
-def _choosable(items: Iterable[Item]) -> list[Item]:
+def _single_answer_items(items: Iterable[Item]) -> list[Item]:
     return [i for i in items if task_of(i).choice and len(i.key) == 1]
 
 # %% ../../nbs/steps/19_training.ipynb #0dde6a96
@@ -52,24 +52,34 @@ def training_parts(
     seed: int,
 ) -> TrainingParts:
     "The three parts, without shared questions and abstracts. Raises: ValueError where the training part is empty."
-    tested = _choosable(test)
-    supplied = {"train": _choosable(train), "validation": _choosable(validation or []), "test": tested}
+    test_items = _single_answer_items(test)
+    items_by_part = {
+        "train": _single_answer_items(train),
+        "validation": _single_answer_items(validation or []),
+        "test": test_items,
+    }
     if validation is None:
-        supplied |= split_by_group(supplied["train"], {"train": 1 - share, "validation": share}, seed=seed)
-    chosen, of_validation = without_shared(supplied["validation"], tested)
-    learnt, of_train = without_shared(supplied["train"], [*chosen, *tested])
-    gone = {"train": of_train, "validation": of_validation, "test": of_train[:0]}
-    learnt = draw_items(learnt, n_items, seed=seed)
-    if not learnt:
+        items_by_part |= split_by_group(items_by_part["train"], {"train": 1 - share, "validation": share}, seed=seed)
+    validation_items, removed_from_validation = without_shared(items_by_part["validation"], test_items)
+    train_items, removed_from_train = without_shared(items_by_part["train"], [*validation_items, *test_items])
+    removed_by_part = {
+        "train": removed_from_train,
+        "validation": removed_from_validation,
+        "test": removed_from_train[:0],
+    }
+    train_items = draw_items(train_items, n_items, seed=seed)
+    if not train_items:
         refuse(f"training_parts: train must hold questions that the other parts do not share; got none of {len(train)}")
-    selected = {"train": learnt, "validation": chosen, "test": tested}
+    kept_by_part = {"train": train_items, "validation": validation_items, "test": test_items}
     rows = []
-    for part_name, left in selected.items():
-        shared = [int((gone[part_name]["kind"] == kind).sum()) for kind in ("question", "abstract")]
-        not_drawn = len(supplied[part_name]) - len(gone[part_name]) - len(left)
-        rows.append((part_name, len(supplied[part_name]), *shared, not_drawn, len(left)))
+    for part_name, kept_items in kept_by_part.items():
+        n_shared_by_kind = [
+            int((removed_by_part[part_name]["kind"] == kind).sum()) for kind in ("question", "abstract")
+        ]
+        not_drawn = len(items_by_part[part_name]) - len(removed_by_part[part_name]) - len(kept_items)
+        rows.append((part_name, len(items_by_part[part_name]), *n_shared_by_kind, not_drawn, len(kept_items)))
     columns = ["part", "items", "same_question", "same_abstract", "not_drawn", "kept"]
-    return TrainingParts(learnt, chosen, tested, pd.DataFrame(rows, columns=columns))
+    return TrainingParts(train_items, validation_items, test_items, pd.DataFrame(rows, columns=columns))
 
 # %% ../../nbs/steps/19_training.ipynb #e457aa97
 UNTRAINED = "untrained head"
@@ -109,38 +119,44 @@ def train_runs(
 
     Raises: ValueError for settings that do not fit.
     """
-    chosen = training_settings(dict(settings))
-    none = chosen.model_copy(update={"epochs": 0})
-    out = []
+    tuned_settings = training_settings(dict(settings))
+    untrained_settings = tuned_settings.model_copy(update={"epochs": 0})
+    finished_runs = []
     for name, entry in entries.items():
-        data_of = partial(TrainingData, entry["served"], parts.train, parts.validation)
-        data = {alone: data_of(without_question=alone) for alone in (False, True)}
-        variants = [(TUNED, chosen, seeds), (UNTRAINED, none, seeds), (OPTIONS_ONLY, chosen, baseline_seeds)]
-        for variant, run_settings, of_seeds in variants:
-            for seed in of_seeds:
-                trained = finetune(data[variant == OPTIONS_ONLY], run_settings, seed=seed, runs=runs)
-                out.append(
+        build_data = partial(TrainingData, entry["served"], parts.train, parts.validation)
+        data_by_variant = {
+            is_options_only: build_data(without_question=is_options_only) for is_options_only in (False, True)
+        }
+        variants = [
+            (TUNED, tuned_settings, seeds),
+            (UNTRAINED, untrained_settings, seeds),
+            (OPTIONS_ONLY, tuned_settings, baseline_seeds),
+        ]
+        for variant, run_settings, variant_seeds in variants:
+            for seed in variant_seeds:
+                trained = finetune(data_by_variant[variant == OPTIONS_ONLY], run_settings, seed=seed, runs=runs)
+                finished_runs.append(
                     Run(name, variant, seed, trained, run_settings, _option_scores(trained, variant, parts.test))
                 )
-    return out
+    return finished_runs
 
 # %% ../../nbs/steps/19_training.ipynb #2b724ea8
 def _accuracy_row(items: Sequence[Item], answers: Mapping[str, str]) -> dict[str, Any]:
     "Accuracy with its interval, and the share of the most frequent letter."
-    answered = [i for i in items if i.item_id in answers]
-    rights = [(answers[i.item_id] == i.key[0], i.cluster) for i in answered]
-    e = mean_of(pd.DataFrame(rights, columns=["right", "cluster"]), "right", share=True)
-    counts = pd.Series(list(answers.values()), dtype=object).value_counts()
-    modal_share = float(counts.iloc[0] / counts.sum()) if len(counts) else np.nan
-    return e.row() | {"most_said": modal_share, "n_missing": len(items) - len(answered)}
+    answered_items = [i for i in items if i.item_id in answers]
+    right_rows = [(answers[i.item_id] == i.key[0], i.cluster) for i in answered_items]
+    e = mean_of(pd.DataFrame(right_rows, columns=["right", "cluster"]), "right", share=True)
+    letter_counts = pd.Series(list(answers.values()), dtype=object).value_counts()
+    modal_share = float(letter_counts.iloc[0] / letter_counts.sum()) if len(letter_counts) else np.nan
+    return e.row() | {"most_said": modal_share, "n_missing": len(items) - len(answered_items)}
 
 
-def _likeliest(scores: Mapping[str, np.ndarray]) -> dict[str, str]:
+def _likeliest_letters(scores: Mapping[str, np.ndarray]) -> dict[str, str]:
     "The letter with the highest score of each item; none where a score is not finite, as of a training that diverged."
     return {i: letters(len(z))[int(z.argmax())] for i, z in scores.items() if np.isfinite(z).all()}
 
 
-def _longest(items: Sequence[Item]) -> dict[str, str]:
+def _longest_option_letters(items: Sequence[Item]) -> dict[str, str]:
     return {i.item_id: letters(len(i.options))[i.options.index(max(i.options, key=len))] for i in items}
 
 
@@ -148,7 +164,7 @@ def baselines(train: Sequence[Item]) -> dict[str, Callable[[Sequence[Item]], dic
     "By name, from items to letters: the longest option (the first of several), and the training part's modal letter."
     modal_letter = pd.Series([i.key[0] for i in train]).mode()[0]
     return {
-        "longest option": _longest,
+        "longest option": _longest_option_letters,
         f"always {modal_letter}": lambda items: {i.item_id: modal_letter for i in items},
     }
 
@@ -157,13 +173,13 @@ def run_table(runs: Sequence[Run], parts: TrainingParts) -> pd.DataFrame:
     "Test accuracy of every run and baseline: model, variant, seed, epochs, best_epoch, n_truncated, an estimate's."
     rows = []
     for r in runs:
-        facts = r.trained.facts
-        head = {"model": r.model, "variant": r.variant, "seed": r.seed, "run": r.trained.key[:16]}
-        head |= {"epochs": facts["epochs_trained"], "best_epoch": facts["best_epoch"]}
-        head |= {"n_truncated": facts["n_truncated"], "n_too_long": facts["n_too_long"]}
-        rows.append(head | _accuracy_row(parts.test, _likeliest(r.scores)))
-    for name, answer in baselines(parts.train).items():
-        rows.append({"model": "–", "variant": name} | _accuracy_row(parts.test, answer(parts.test)))
+        training_facts = r.trained.facts
+        row_head = {"model": r.model, "variant": r.variant, "seed": r.seed, "run": r.trained.key[:16]}
+        row_head |= {"epochs": training_facts["epochs_trained"], "best_epoch": training_facts["best_epoch"]}
+        row_head |= {"n_truncated": training_facts["n_truncated"], "n_too_long": training_facts["n_too_long"]}
+        rows.append(row_head | _accuracy_row(parts.test, _likeliest_letters(r.scores)))
+    for name, answer_items in baselines(parts.train).items():
+        rows.append({"model": "–", "variant": name} | _accuracy_row(parts.test, answer_items(parts.test)))
     return pd.DataFrame(rows)
 
 # %% ../../nbs/steps/19_training.ipynb #573f9c8e
@@ -174,18 +190,20 @@ def seed_table(runs: Sequence[Run], parts: TrainingParts) -> pd.DataFrame:
     Columns: model, variant, seeds, sd_seeds, and those of an estimate.
     """
     rows = []
-    key = pd.Series({i.item_id: i.key[0] for i in parts.test}, dtype=object)
+    key_letters = pd.Series({i.item_id: i.key[0] for i in parts.test}, dtype=object)
     for model, variant in dict.fromkeys((r.model, r.variant) for r in runs):
-        of_seed = [_likeliest(r.scores) for r in runs if (r.model, r.variant) == (model, variant)]
-        columns = {k: pd.Series(letter, dtype=object) for k, letter in enumerate(of_seed)}
-        answers = pd.DataFrame(columns).reindex(key.index).dropna()
-        right = answers.eq(key[answers.index], axis=0).astype(float)  # an item in a row, a seed in a column
-        cluster = [i.cluster for i in parts.test if i.item_id in right.index]
-        e = mean_of(pd.DataFrame({"right": right.mean(axis=1), "cluster": cluster}), "right", share=True)
-        spread = right.mean().std(ddof=1)
-        rows.append({"model": model, "variant": variant, "seeds": len(of_seed), "sd_seeds": spread} | e.row())
-    measured = ["n", "n_clusters", "estimate", "ci_low", "ci_high", "interval", "level"]
-    return pd.DataFrame(rows, columns=["model", "variant", "seeds", "sd_seeds", *measured])
+        letters_by_seed = [_likeliest_letters(r.scores) for r in runs if (r.model, r.variant) == (model, variant)]
+        seed_columns = {k: pd.Series(letter, dtype=object) for k, letter in enumerate(letters_by_seed)}
+        answers = pd.DataFrame(seed_columns).reindex(key_letters.index).dropna()
+        is_right = answers.eq(key_letters[answers.index], axis=0).astype(float)  # an item in a row, a seed in a column
+        clusters = [i.cluster for i in parts.test if i.item_id in is_right.index]
+        e = mean_of(pd.DataFrame({"right": is_right.mean(axis=1), "cluster": clusters}), "right", share=True)
+        sd_over_seeds = is_right.mean().std(ddof=1)
+        rows.append(
+            {"model": model, "variant": variant, "seeds": len(letters_by_seed), "sd_seeds": sd_over_seeds} | e.row()
+        )
+    estimate_columns = ["n", "n_clusters", "estimate", "ci_low", "ci_high", "interval", "level"]
+    return pd.DataFrame(rows, columns=["model", "variant", "seeds", "sd_seeds", *estimate_columns])
 
 # %% ../../nbs/steps/19_training.ipynb #57df4d42
 def order_table(
@@ -194,23 +212,25 @@ def order_table(
     "Accuracy on the test part with its options in `n_orders` orders, in whole cycles, and its dependence on the order."
     answerers: list[tuple[dict[str, Any], Callable]]
     answerers = [({"model": r.model, "variant": r.variant, "seed": r.seed}, partial(_test_answers, r)) for r in runs]
-    answerers += [({"model": "–", "variant": name}, answer) for name, answer in baselines(parts.train).items()]
+    answerers += [
+        ({"model": "–", "variant": name}, answer_items) for name, answer_items in baselines(parts.train).items()
+    ]
     rows = []
-    for head, answer in answerers:
-        by_order = answers_by_order(parts.test, answer, n_orders, seed=seed)
-        rows.append(head | order_row(by_order))
+    for row_head, answer_items in answerers:
+        order_answers = answers_by_order(parts.test, answer_items, n_orders, seed=seed)
+        rows.append(row_head | order_row(order_answers))
     return pd.DataFrame(rows)
 
 
 def _test_answers(run: Run, items: Sequence[Item]) -> dict[str, str]:
-    return _likeliest(_option_scores(run.trained, run.variant, items))
+    return _likeliest_letters(_option_scores(run.trained, run.variant, items))
 
 # %% ../../nbs/steps/19_training.ipynb #898da5f7
 def answering_runs(runs: Sequence[Run], top: str | Path = "/") -> dict[str, dict[str, Any]]:
     "The run that answers for each model, that of the first seed, so that no result selects it; folders from `top`."
-    out: dict[str, dict[str, Any]] = {}
+    run_by_model: dict[str, dict[str, Any]] = {}
     for r in runs:
         if r.variant == TUNED:
             folder = os.path.relpath(r.trained.folder, top)
-            out.setdefault(r.model, {"folder": folder, "run": r.trained.key[:16], "seed": r.seed})
-    return out
+            run_by_model.setdefault(r.model, {"folder": folder, "run": r.trained.key[:16], "seed": r.seed})
+    return run_by_model

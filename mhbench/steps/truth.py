@@ -18,28 +18,30 @@ TRUTH = ["model", "quantity", "truth", "n", "estimate", "ci_low", "ci_high", "le
 APART = 0.1  # truths of groups that are closer than this are one finding, and not listed one by one
 
 
-def _covered(low: float, high: float, truth: float, estimate: float) -> str:
+def _coverage_in_words(low: float, high: float, truth: float, estimate: float) -> str:
     if np.isnan(low) or np.isnan(high):
         return "exact" if abs(estimate - truth) < 1e-6 else "no interval"
     return "yes" if low - 1e-9 <= truth <= high + 1e-9 else "no"
 
 
-def _with_covered(rows: Iterable[Mapping]) -> pd.DataFrame:
+def _add_coverage(rows: Iterable[Mapping]) -> pd.DataFrame:
     "Rows of truth and estimate, each with whether its interval covers the truth."
     table = pd.DataFrame([{"level": 0.95, **r} for r in rows], columns=TRUTH)
-    ends = table[["ci_low", "ci_high", "truth", "estimate"]].itertuples(index=False)
-    return table.assign(covered=[_covered(*r) for r in ends])
+    interval_rows = table[["ci_low", "ci_high", "truth", "estimate"]].itertuples(index=False)
+    return table.assign(covered=[_coverage_in_words(*r) for r in interval_rows])
 
 
 def beside_truth(estimates: pd.DataFrame) -> pd.DataFrame:  # columns TRUTH
     "Estimates of any kind, each beside its truth; rows without one of the two are left out."
-    return _with_covered(estimates.dropna(subset=["truth", "estimate"]).to_dict("records"))
+    return _add_coverage(estimates.dropna(subset=["truth", "estimate"]).to_dict("records"))
 
 
 def _declared_answers(scores: pd.DataFrame, declared: pd.DataFrame) -> pd.DataFrame:
     "The plain answers of those who declared something, each with what was declared."
-    plain = scores[(scores["answered_by"] == "plain") & (scores["mode"] != "free_form")]  # that has a table of its own
-    return plain.merge(declared, on=["model", "item_id"])
+    plain_scores = scores[
+        (scores["answered_by"] == "plain") & (scores["mode"] != "free_form")
+    ]  # that has a table of its own
+    return plain_scores.merge(declared, on=["model", "item_id"])
 
 
 def _truth_row(model: str, quantity: str, truth: float, estimate: Mapping) -> dict:
@@ -50,18 +52,22 @@ def _truth_row(model: str, quantity: str, truth: float, estimate: Mapping) -> di
 # %% ../../nbs/steps/13_truth.ipynb #e17c381e
 def _one_chance(declared: pd.Series) -> float:
     "What was declared of every answer alike; NaN where it differs."
-    observed = declared.dropna()
-    return float(observed.iloc[0]) if len(observed) and observed.max() - observed.min() < 1e-6 else np.nan
+    declared_values = declared.dropna()
+    return (
+        float(declared_values.iloc[0])
+        if len(declared_values) and declared_values.max() - declared_values.min() < 1e-6
+        else np.nan
+    )
 
 
 def accuracy_truth(accuracy: pd.DataFrame, scores: pd.DataFrame, declared: pd.DataFrame) -> pd.DataFrame:
     "Declared and estimated accuracy, of all items and by category. Columns: TRUTH."
     rows, with_truth = [], _declared_answers(scores, declared)
     for r in accuracy[accuracy["by"].isin(["all", "category"])].to_dict("records"):
-        mine = with_truth[(with_truth["model"] == r["model"]) & (with_truth["mode"] == r["mode"])]
-        group_rows = mine if r["by"] == "all" else mine[mine["category"].astype(str) == r["group"]]
+        model_rows = with_truth[(with_truth["model"] == r["model"]) & (with_truth["mode"] == r["mode"])]
+        group_rows = model_rows if r["by"] == "all" else model_rows[model_rows["category"].astype(str) == r["group"]]
         truth = _one_chance(group_rows["right"])
-        if r["by"] == "all" and len(group_rows) or abs(truth - mine["right"].mean()) > APART:
+        if r["by"] == "all" and len(group_rows) or abs(truth - model_rows["right"].mean()) > APART:
             quantity = "accuracy" if r["by"] == "all" else f"accuracy, {r['group']}"
             rows.append(_truth_row(r["model"], quantity, truth, r))
     return beside_truth(pd.DataFrame(rows, columns=TRUTH[:-2]))
@@ -73,16 +79,22 @@ def levels_truth(
     "Declared and estimated accuracy by level of the patient, and differences within questions."
     rows = []
     for (name, model), g in _declared_answers(scores, declared).groupby(["set", "model"]):
-        wide = g.pivot_table(index="base_id", columns="level", values="right")
-        if (wide.max(axis=1) - wide.min(axis=1)).max() <= APART:  # no question was declared to be treated differently
+        declared_by_level = g.pivot_table(index="base_id", columns="level", values="right")
+        if (
+            declared_by_level.max(axis=1) - declared_by_level.min(axis=1)
+        ).max() <= APART:  # no question was declared to be treated differently
             continue
-        truth = g.groupby("level")["right"].mean()
+        truth_by_level = g.groupby("level")["right"].mean()
         level_rows = table[(table["set"] == name) & (table["model"] == model) & (table["by"] == "level")]
         for r in level_rows.to_dict("records"):
-            rows.append(_truth_row(model, f"accuracy, {r['group']} patients", truth[r["group"]], r))
+            rows.append(_truth_row(model, f"accuracy, {r['group']} patients", truth_by_level[r["group"]], r))
         for r in pairs[(pairs["set"] == name) & (pairs["model"] == model)].to_dict("records"):
-            differs = (wide[r["first"]] - wide[r["second"]]).mean()
-            if abs(differs) > APART:
-                ends = {"ci_low": r["simultaneous_low"], "ci_high": r["simultaneous_high"]}
-                rows.append(_truth_row(model, f"{r['first']} minus {r['second']} patients", differs, r | ends))
-    return _with_covered(rows)
+            declared_difference = (declared_by_level[r["first"]] - declared_by_level[r["second"]]).mean()
+            if abs(declared_difference) > APART:
+                interval_ends = {"ci_low": r["simultaneous_low"], "ci_high": r["simultaneous_high"]}
+                rows.append(
+                    _truth_row(
+                        model, f"{r['first']} minus {r['second']} patients", declared_difference, r | interval_ends
+                    )
+                )
+    return _add_coverage(rows)

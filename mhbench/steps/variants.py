@@ -36,9 +36,9 @@ _T = TypeVar("_T")
 
 def shuffled(values: Sequence[_T], *key: object) -> list[_T]:
     "The values in an order that depends on the key alone; all orders are equally likely."
-    text = "\x1f".join(map(str, key))
-    drawn = [hashlib.sha256(f"{text}\x1f{k}".encode()).digest() for k in range(len(values))]
-    return [values[k] for k in sorted(range(len(values)), key=drawn.__getitem__)]
+    key_text = "\x1f".join(map(str, key))
+    hash_by_place = [hashlib.sha256(f"{key_text}\x1f{k}".encode()).digest() for k in range(len(values))]
+    return [values[k] for k in sorted(range(len(values)), key=hash_by_place.__getitem__)]
 
 # %% ../../nbs/steps/01_variants.ipynb #e8b707ca
 GENDERS = ("male", "female", "nonbinary")
@@ -49,15 +49,15 @@ AGE_BANDS = ((18, 33), (33, 49), (49, 66))  # from, up to but without
 
 def fill(text: str, age: int | None = None, ethnicity: str | None = None) -> str:
     "A text with its placeholders filled, and the articles made to fit. Raises: ValueError for one without a value."
-    years = None if age is None else f"{age}-year-old"
-    for placeholder, value, name in (("<AGE>", years, "age"), ("<NAT>", ethnicity, "ethnicity")):
+    age_in_words = None if age is None else f"{age}-year-old"
+    for placeholder, value, name in (("<AGE>", age_in_words, "age"), ("<NAT>", ethnicity, "ethnicity")):
         if placeholder not in text:
             continue
         if value is None:
             refuse(f"fill: {name} must be given where the text has {placeholder}; got None; pass {name}=...")
         n = "n" if re.match(r"(8\d?|11|18)-|[AEIO]", value) else ""
-        filled = lambda m: f"{m[1]}{n}{m[2]}{value}"
-        text = re.sub(r"\b([Aa])n?( \(?)" + placeholder, filled, text).replace(placeholder, value)
+        fill_match = lambda m: f"{m[1]}{n}{m[2]}{value}"
+        text = re.sub(r"\b([Aa])n?( \(?)" + placeholder, fill_match, text).replace(placeholder, value)
     return text
 
 # %% ../../nbs/steps/01_variants.ipynb #2f13f11b
@@ -79,14 +79,14 @@ def reorder(item: Item, order: Sequence[int], **changes: Any) -> Item:
     n, order = len(item.options), list(order)
     if sorted(order) != list(range(n)):
         refuse(f"reorder: order must be a permutation of 0 to {n - 1}; got {order} ({item.item_id})")
-    place = dict(zip((letters(n)[o] for o in order), letters(n)))
-    moved = {
+    new_letter_by_old = dict(zip((letters(n)[o] for o in order), letters(n)))
+    moved_fields = {
         "options": [item.options[o] for o in order],
-        "key": task_of(item).moved(item.key, place),
+        "key": task_of(item).moved(item.key, new_letter_by_old),
         "soft_labels": None if item.soft_labels is None else [item.soft_labels[o] for o in order],
         "order": order,
     }
-    return Item(**item.model_dump() | moved | changes)
+    return Item(**item.model_dump() | moved_fields | changes)
 
 # %% ../../nbs/steps/01_variants.ipynb #b9c0fa74
 def split_items(items: Iterable[Item], *, seed: int, test: float = 0.9) -> list[Item]:
@@ -103,12 +103,14 @@ def split_items(items: Iterable[Item], *, seed: int, test: float = 0.9) -> list[
     items = list(items)
     if all(i.split is not None for i in items):
         return items
-    mixed = next((i.item_id for i in items if i.split is not None), None)
-    if mixed is not None:
+    with_split = next((i.item_id for i in items if i.split is not None), None)
+    if with_split is not None:
         remedy = "give every item one, or take it away"
-        refuse(f"split_items: items must all have a split or none; got one with and others without ({mixed}); {remedy}")
-    ids = shuffled(sorted({i.base for i in items}), seed, "split")
-    test_bases = set(ids[: int(test * len(ids) + 0.5)])
+        refuse(
+            f"split_items: items must all have a split or none; got one with and others without ({with_split}); {remedy}"
+        )
+    shuffled_ids = shuffled(sorted({i.base for i in items}), seed, "split")
+    test_bases = set(shuffled_ids[: int(test * len(shuffled_ids) + 0.5)])
     return [i.model_copy(update={"split": "test" if i.base in test_bases else "few_shot"}) for i in items]
 
 # %% ../../nbs/steps/01_variants.ipynb #9ac8019d
@@ -128,26 +130,30 @@ def _drawn_value(values: Sequence, name: str, axis: str, k: int, *key: object):
 
 def _prompt_of_set(item: Item, name: str, k: int, seed: int) -> Item:
     "Prompt `k` of one question in one set."
-    key = (seed, name, item.item_id)
-    texts = _prompt_wordings(item)
+    seed_key = (seed, name, item.item_id)
+    wording_by_gender = _prompt_wordings(item)
     variant, text = {"set": name}, item.question
-    if texts:
-        drawn_gender = _drawn_value(GENDERS if name == "D_G" else tuple(texts), name, "D_G", k, *key)
-        gender = drawn_gender if drawn_gender in texts else shuffled(tuple(texts), *key, "instead", k)[0]
-        text, variant["gender"] = texts[gender], gender
+    if wording_by_gender:
+        drawn_gender = _drawn_value(GENDERS if name == "D_G" else tuple(wording_by_gender), name, "D_G", k, *seed_key)
+        gender = (
+            drawn_gender
+            if drawn_gender in wording_by_gender
+            else shuffled(tuple(wording_by_gender), *seed_key, "instead", k)[0]
+        )
+        text, variant["gender"] = wording_by_gender[gender], gender
         if gender != drawn_gender:
             variant["gender_wanted"] = drawn_gender
-        if len(set(texts.values())) == 1:
+        if len(set(wording_by_gender.values())) == 1:
             variant["same_wording"] = "yes"
-    age = _drawn_value(AGES, name, "D_A", k, *key)
-    ethnicity = _drawn_value(ETHNICITIES, name, "D_N", k, *key)
+    age = _drawn_value(AGES, name, "D_A", k, *seed_key)
+    ethnicity = _drawn_value(ETHNICITIES, name, "D_N", k, *seed_key)
     if "<AGE>" in text:
         variant["age"] = str(age)
     if "<NAT>" in text:
         variant["ethnicity"] = ethnicity
-    order = shuffled(range(len(item.options)), *key, "order", k)
-    ids = {"item_id": f"{item.item_id}.{name}.{k}", "base_id": item.item_id, "group_id": item.cluster}
-    return reorder(item, order, variant=variant, question=fill(text, age, ethnicity), **ids)
+    option_order = shuffled(range(len(item.options)), *seed_key, "order", k)
+    id_fields = {"item_id": f"{item.item_id}.{name}.{k}", "base_id": item.item_id, "group_id": item.cluster}
+    return reorder(item, option_order, variant=variant, question=fill(text, age, ethnicity), **id_fields)
 
 # %% ../../nbs/steps/01_variants.ipynb #ad198b5c
 def evaluation_set(
@@ -169,9 +175,9 @@ def evaluation_set(
             actual = f"task {i.task} with base_id {i.base_id!r} ({i.item_id})"
             rule = f"items must be base questions of multiple choice; got {actual}"
             refuse(f"evaluation_set: {rule}; {'pass what the loader returned' if i.base_id is None else remedy}")
-    split = "few_shot" if name == "few_shot" else "test"
-    chosen = [i for i in split_items(items, seed=seed, test=test) if i.split == split]
-    return [_prompt_of_set(i, name, k, seed) for i, k in product(chosen, range(SETS[name]))]
+    wanted_split = "few_shot" if name == "few_shot" else "test"
+    split_chosen = [i for i in split_items(items, seed=seed, test=test) if i.split == wanted_split]
+    return [_prompt_of_set(i, name, k, seed) for i, k in product(split_chosen, range(SETS[name]))]
 
 # %% ../../nbs/steps/01_variants.ipynb #3d56714d
 def option_orders(n_options: int, n_orders: int, *, seed: int) -> list[tuple[int, ...]]:
@@ -187,26 +193,28 @@ def option_orders(n_options: int, n_orders: int, *, seed: int) -> list[tuple[int
     if n_orders >= math.factorial(n_options):
         return list(permutations(range(n_options)))
     rng = np.random.default_rng(seed)
-    cycles = {tuple(range(n_options)): None}
-    while len(cycles) * n_options < n_orders:
-        cycles[(0, *(1 + rng.permutation(n_options - 1)).tolist())] = None
-    return [c[i:] + c[:i] for c, i in product(cycles, range(n_options))]
+    base_orders = {tuple(range(n_options)): None}
+    while len(base_orders) * n_options < n_orders:
+        base_orders[(0, *(1 + rng.permutation(n_options - 1)).tolist())] = None
+    return [c[i:] + c[:i] for c, i in product(base_orders, range(n_options))]
 
 # %% ../../nbs/steps/01_variants.ipynb #8e8a4c53
 def answers_by_order(
     items: Sequence[Item], answer: Callable[[list[Item]], Mapping[str, str]], n_orders: int, *, seed: int
 ) -> pd.DataFrame:  # item_id, cluster, order (a number), option (its place as it is; None: no answer), right
     "What is answered in each order."
-    sizes = {len(i.options) for i in items}
-    orders = {n: option_orders(n, n_orders, seed=seed) for n in sizes}
+    option_counts = {len(i.options) for i in items}
+    orders_by_count = {n: option_orders(n, n_orders, seed=seed) for n in option_counts}
     rows = []
-    for k in range(max(map(len, orders.values()), default=0)):
-        reordered = [reorder(i, orders[len(i.options)][k]) for i in items if k < len(orders[len(i.options)])]
-        answers = answer(reordered)
-        for turned in reordered:
-            letter = answers.get(turned.item_id)
-            option = None if letter is None else (turned.order or [])[letters(26).index(letter)]
-            rows.append((turned.item_id, turned.cluster, k, option, letter == turned.key[0]))
+    for k in range(max(map(len, orders_by_count.values()), default=0)):
+        reordered_items = [
+            reorder(i, orders_by_count[len(i.options)][k]) for i in items if k < len(orders_by_count[len(i.options)])
+        ]
+        letter_by_item = answer(reordered_items)
+        for reordered_item in reordered_items:
+            letter = letter_by_item.get(reordered_item.item_id)
+            option = None if letter is None else (reordered_item.order or [])[letters(26).index(letter)]
+            rows.append((reordered_item.item_id, reordered_item.cluster, k, option, letter == reordered_item.key[0]))
     return pd.DataFrame(rows, columns=["item_id", "cluster", "order", "option", "right"])
 
 # %% ../../nbs/steps/01_variants.ipynb #337248ba
@@ -217,25 +225,31 @@ def order_row(answers: pd.DataFrame) -> dict[str, Any]:
     `depends` counts the questions whose answer is not the same option in every order. Questions without an answer in
     some order are counted in `n_missing`, and are in no other number.
     """
-    by_item = answers.groupby("item_id", sort=False)
-    complete = answers[by_item["option"].transform("count") == by_item["order"].transform("size")]
-    by_order = complete.groupby("order")["right"].mean()
-    of_item = complete.groupby("item_id", sort=False).agg(
+    answers_by_item = answers.groupby("item_id", sort=False)
+    complete_answers = answers[
+        answers_by_item["option"].transform("count") == answers_by_item["order"].transform("size")
+    ]
+    share_by_order = complete_answers.groupby("order")["right"].mean()
+    item_means = complete_answers.groupby("item_id", sort=False).agg(
         right=("right", "mean"), options=("option", "nunique"), cluster=("cluster", "first")
     )
-    e = mean_of(of_item, "right", share=True)
-    spread = {"lowest": by_order.min(), "highest": by_order.max(), "sd_orders": by_order.std(ddof=1)}
-    counts = {"n_orders": int(answers["order"].nunique()), "depends": int((of_item["options"] > 1).sum())}
-    return counts | spread | {"n_missing": int(answers["item_id"].nunique()) - len(of_item)} | e.row()
+    e = mean_of(item_means, "right", share=True)
+    spread_columns = {
+        "lowest": share_by_order.min(),
+        "highest": share_by_order.max(),
+        "sd_orders": share_by_order.std(ddof=1),
+    }
+    count_columns = {"n_orders": int(answers["order"].nunique()), "depends": int((item_means["options"] > 1).sum())}
+    return count_columns | spread_columns | {"n_missing": int(answers["item_id"].nunique()) - len(item_means)} | e.row()
 
 # %% ../../nbs/steps/01_variants.ipynb #8dec6282
 def draw_and_vary(
     items: Sequence[Item], n_items: int | None, sets: Sequence[str], *, seed: int
 ) -> tuple[list[Item], list[Item]]:  # what was drawn, and what will be asked
     "Draw questions by seed, and make their evaluation sets; where none is named, every item is asked as it stands."
-    drawn = draw_items(items, n_items, seed=seed)
-    prompts = (evaluation_set(drawn, name, seed=seed) for name in sets)
-    return drawn, list(chain.from_iterable(prompts)) if sets else drawn
+    drawn_items = draw_items(items, n_items, seed=seed)
+    prompts_by_set = (evaluation_set(drawn_items, name, seed=seed) for name in sets)
+    return drawn_items, list(chain.from_iterable(prompts_by_set)) if sets else drawn_items
 
 
 def recorded_answers(
@@ -249,18 +263,18 @@ def recorded_answers(
     "Answers given before: the corpus's to the items that are asked, then those of each table."
     item_ids = {i.item_id for i in items}
     yield from (r for r in responses if r.item_id in item_ids)
-    for name, file in tables.items():
-        yield from load_answers(Path(top) / Path(file).expanduser(), items, name, other_ids=unasked)
+    for name, answers_file in tables.items():
+        yield from load_answers(Path(top) / Path(answers_file).expanduser(), items, name, other_ids=unasked)
 
 # %% ../../nbs/steps/01_variants.ipynb #71081102
 def every_prompt(items: Sequence[Item], sets: Sequence[str], *, seed: int) -> list[Item]:
     "All that a run could ask: every question in every set, whichever are drawn or kept back for examples."
 
-    out: list[Item] = []
+    prompts: list[Item] = []
     for name in sets:
         split = "few_shot" if name == "few_shot" else "test"
-        out += evaluation_set([i.model_copy(update={"split": split}) for i in items], name, seed)
-    return out if sets else list(items)
+        prompts += evaluation_set([i.model_copy(update={"split": split}) for i in items], name, seed)
+    return prompts if sets else list(items)
 
 # %% ../../nbs/steps/01_variants.ipynb #8285480c
 DECLARED = {"declared_right": "right", "declared_sureness": "sureness", "declared_memorised": "memorised"}
@@ -278,18 +292,18 @@ def declared_skill(tables: Mapping[str, str | Path], items: Sequence[Item], top:
         for _, r in csv_rows(path) if path.suffix == ".csv" else ():
             if r.get("origin") == "simulated" and r.get("declared_right") and r["item_id"] in item_ids:
                 rows.append((name, r["item_id"], *map(r.get, DECLARED)))
-    out = pd.DataFrame(rows, columns=["model", "item_id", *DECLARED.values()])
-    out = out.drop_duplicates(["model", "item_id"], ignore_index=True)  # of several samples
-    numbers = {k: pd.to_numeric(out[k]) for k in ("right", "sureness")}
-    return out.assign(**numbers, memorised=out["memorised"].eq("yes"))
+    declared_rows = pd.DataFrame(rows, columns=["model", "item_id", *DECLARED.values()])
+    declared_rows = declared_rows.drop_duplicates(["model", "item_id"], ignore_index=True)  # of several samples
+    numeric_columns = {k: pd.to_numeric(declared_rows[k]) for k in ("right", "sureness")}
+    return declared_rows.assign(**numeric_columns, memorised=declared_rows["memorised"].eq("yes"))
 
 # %% ../../nbs/steps/01_variants.ipynb #04f21487
 def count_items(items: Iterable[Item]) -> pd.DataFrame:  # task, category, topic, set, split, items
     "How many items there are of each kind."
-    kinds = ["task", "category", "topic", "set", "split"]
+    kind_columns = ["task", "category", "topic", "set", "split"]
     rows = [(i.task, i.category, i.topic, i.variant.get("set"), i.split) for i in items]
-    counts = pd.DataFrame(rows, columns=kinds).fillna("–")
-    return counts.groupby(kinds).size().rename("items").reset_index()
+    item_kinds = pd.DataFrame(rows, columns=kind_columns).fillna("–")
+    return item_kinds.groupby(kind_columns).size().rename("items").reset_index()
 
 
 def prepare_metrics(
