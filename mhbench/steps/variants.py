@@ -103,11 +103,11 @@ def split_items(items: Iterable[Item], *, seed: int, test: float = 0.9) -> list[
     items = list(items)
     if all(i.split is not None for i in items):
         return items
-    with_split = next((i.item_id for i in items if i.split is not None), None)
-    if with_split is not None:
+    one_split = next((i.item_id for i in items if i.split is not None), None)
+    if one_split is not None:
         remedy = "give every item one, or take it away"
         refuse(
-            f"split_items: items must all have a split or none; got one with and others without ({with_split}); {remedy}"
+            f"split_items: items must all have a split or none; got one with and others without ({one_split}); {remedy}"
         )
     shuffled_ids = shuffled(sorted({i.base for i in items}), seed, "split")
     test_bases = set(shuffled_ids[: int(test * len(shuffled_ids) + 0.5)])
