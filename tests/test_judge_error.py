@@ -7,7 +7,7 @@ from scipy.stats import t
 
 from mhbench.stats.judge_error import (
     EVEN_DIGITS,
-    _fieller,
+    _find_fieller_limits,
     bias_slope,
     bland_altman,
     leave_one_rater_out,
@@ -83,11 +83,11 @@ def test_limits_of_a_slope_are_where_the_bias_left_over_is_as_large_as_its_error
     "Fieller: the limits are the values that a t test of `top - value * bottom`, over cases left out, just refuses."
     rng = np.random.default_rng(5)
     top, bottom = 2 + rng.normal(0, 0.02, 31), 4 + rng.normal(0, 0.03, 31)
-    for limit in _fieller(top, bottom, 0.9):
+    for limit in _find_fieller_limits(top, bottom, 0.9):
         rest = top - limit * bottom
         error = np.sqrt(29 / 30 * ((rest[1:] - rest[1:].mean()) ** 2).sum() * 30 / 30)
         assert abs(rest[0]) == pytest.approx(t.ppf(0.95, 29) * error, rel=1e-6)
-    assert np.isnan(_fieller(top - 2, 0.01 * bottom - 0.04, 0.9)).all()  # a slope of which nothing is known
+    assert np.isnan(_find_fieller_limits(top - 2, 0.01 * bottom - 0.04, 0.9)).all()  # a slope of which nothing is known
 
 
 def test_limits_of_agreement_allow_for_cases_and_have_no_interval():

@@ -63,7 +63,11 @@ def test_a_fault_of_the_package_says_where_and_a_cell_that_is_no_python_what(tmp
     e = failing("from mhbench.stats.estimate import Estimate\nEstimate.from_limits({}['x'])", tmp_path)
     assert e.evalue == "'x' (line 2 of the cell)"
     e = failing("from mhbench.report.tables import in_a_sentence\nin_a_sentence(None)", tmp_path)
-    assert e.ename == "TypeError" and "mhbench/report/tables.py:" in e.evalue and e.evalue.endswith(", in _corrected_p_columns)")
+    assert (
+        e.ename == "TypeError"
+        and "mhbench/report/tables.py:" in e.evalue
+        and e.evalue.endswith(", in _corrected_p_columns)")
+    )
     e = failing("try:\n    1 / 0\nexcept ZeroDivisionError as e:\n    raise ValueError('outer') from e", tmp_path)
     assert e.evalue == "outer" and "ZeroDivisionError: division by zero" in "".join(e.traceback)
     e = failing("def (", tmp_path)

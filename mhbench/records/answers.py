@@ -62,7 +62,7 @@ def _of_inspect(samples: list[dict], name: str) -> Iterator[Logged]:
         output = s.get("output") or {}
         error = s.get("error")
         choices = output.get("choices") or []
-        text = output.get("completion") or (_first_message(output) if choices else None)
+        text = output.get("completion") or (_read_first_choice(output) if choices else None)
         fields = {"item_id": str(s["id"]), "sample": str(int(s.get("epoch", 1)) - 1)}
         fields |= _ended(text, choices[0].get("stop_reason") if choices else None) | _logged_question(s, s.get("input"))
         if error:
@@ -82,7 +82,7 @@ def _logged_question(record: Mapping[str, Any], question: Any) -> dict[str, Any]
     return {k: v for k, v in (repeated | {"target": record.get("target")}).items() if v not in (None, "", [])}
 
 
-def _first_message(body: dict) -> str:
+def _read_first_choice(body: dict) -> str:
     "The text of the first choice; a content of parts is joined."
     content = ((body.get("choices") or [{}])[0].get("message") or {}).get("content") or ""
     return _joined_content(content)
@@ -373,11 +373,11 @@ def _order(cell: str | None, n: int, place: str) -> list[int] | None:
     "The order that a cell such as CABDE names: the item's letters as they were shown."
     if not cell:
         return None
-    places = [ord(a) - ord("A") for a in str(cell).strip()]
-    if sorted(places) != list(range(n)):
+    option_order = [ord(a) - ord("A") for a in str(cell).strip()]
+    if sorted(option_order) != list(range(n)):
         rule = "name each of the item's letters once, in the order in which they were shown"
         refuse(f"load_answers: order must {rule}; got {cell!r} ({place}); write it as CABD")
-    return places
+    return option_order
 
 
 def _order_shown(choices: Sequence[str] | None, item: Item, place: str) -> list[int] | None:
@@ -591,37 +591,40 @@ def load_answers(
         refuse(f"load_answers: path must be a CSV or Parquet file; got {actual}", error=FileNotFoundError)
     by_id = {i.item_id: i for i in items}
     rows: list[tuple[str, dict[str, Any]]] = []
-    table = _answer_rows(path)
-    if not table:
+    answer_rows = _answer_rows(path)
+    if not answer_rows:
         refuse(f"load_answers: path must hold answers; got none ({path.name}); name the log of a run that has ended")
-    logged = path.suffix not in (".csv", ".parquet")
-    table = _by_content(table, items, path.name) if logged else table
-    keyed = []  # items of which a log has a key of its own, and whether it is the item's
-    first: dict[tuple, str] = {}  # (item, mode, temperature, sample) -> where it stands
-    for place, r in _rows_to_asked_items(table, path, by_id.keys(), other_ids, model):
+    is_log = path.suffix not in (".csv", ".parquet")
+    answer_rows = _by_content(answer_rows, items, path.name) if is_log else answer_rows
+    key_matches = []  # items of which a log has a key of its own, and whether it is the item's
+    first_place_by_sample: dict[tuple, str] = {}  # (item, mode, temperature, sample) -> where it stands
+    for place, r in _rows_to_asked_items(answer_rows, path, by_id.keys(), other_ids, model):
         item = by_id[r["item_id"]]
         fields: dict[str, Any] = {"item_id": item.item_id, "study": item.study, "model": model}
         fields |= {"cost_usd": None, "attempts": 0}
         fields |= {"mode": r.get("mode") or "zero_shot", "sample": _sample_number(r.get("sample"), place)}
         fields |= {"votes": r.get("answered_by") == "sample", "temperature": _temperature(r.get("temperature"), place)}
         sample = (item.item_id, fields["mode"], fields["temperature"], fields["sample"])
-        if (before := first.setdefault(sample, place)) != place:
+        if (first_place := first_place_by_sample.setdefault(sample, place)) != place:
             remedy = "take one out, or number the samples in a column sample"
-            actual = f"{item.item_id!r} again, first in {before} ({place}); {remedy}"
+            actual = f"{item.item_id!r} again, first in {first_place} ({place}); {remedy}"
             refuse(f"load_answers: an item must be answered once a mode and sample; got {actual}")
         fields |= {"origin": r.get("origin") or "recorded", "numbered": _numbered(r.get("numbered"), place)}
         fields |= {
             "order": _order(r.get("order"), len(item.options), place) or _order_shown(r.get("choices"), item, place)
         }
-        fields |= {"changed": [] if r.get("mode") or ("mode" not in r and not logged) else [MODE_UNKNOWN]}
-        theirs = _target_letters(r["target"], item, fields["order"]) if "target" in r and item.options else None
-        keyed += [] if theirs is None or not item.right else [(item.item_id, theirs == sorted(item.right))]
+        fields |= {"changed": [] if r.get("mode") or ("mode" not in r and not is_log) else [MODE_UNKNOWN]}
+        log_letters = _target_letters(r["target"], item, fields["order"]) if "target" in r and item.options else None
+        key_matches += (
+            [] if log_letters is None or not item.right else [(item.item_id, log_letters == sorted(item.right))]
+        )
         rows.append((place, fields | _came(r, len(item.options), place)))
-    if unknown := sum(MODE_UNKNOWN in fields["changed"] for _, fields in rows):
-        print(f"{model}: {unknown} of {len(rows)} answers of {path.name} name no mode and count as zero_shot")
-    if differing := [item_id for item_id, same in keyed if not same]:
+    if n_unknown_mode := sum(MODE_UNKNOWN in fields["changed"] for _, fields in rows):
+        print(f"{model}: {n_unknown_mode} of {len(rows)} answers of {path.name} name no mode and count as zero_shot")
+    if differing_ids := [item_id for item_id, same in key_matches if not same]:
         print(
-            f"{model}: {len(differing)} of {len(keyed)} keys of {path.name} are not those here, such as {differing[0]}"
+            f"{model}: {len(differing_ids)} of {len(key_matches)} keys of {path.name} "
+            f"are not those here, such as {differing_ids[0]}"
         )
     return validate(rows, Response).records
 

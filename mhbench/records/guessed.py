@@ -74,7 +74,7 @@ def _known_as(columns: list[str], names: Mapping[str, str], asks: list[str]) -> 
     return found
 
 
-def _cell_texts(rows: Sequence[Mapping], column: str) -> list[str]:
+def _list_column_texts(rows: Sequence[Mapping], column: str) -> list[str]:
     "What the cells of a column hold, lists one by one."
     cells = [row.get(column) for row in rows]
     return [t for c in cells for v in (c if isinstance(c, list) else [c]) if (t := cell_words(v))]
@@ -118,7 +118,9 @@ def _similar(a: Sequence[str], b: Sequence[str]) -> bool:
 
 def _wide_columns(rows: list[dict], left: list[str], hole: str) -> tuple[list[str], str, dict[str, Any]]:
     "The columns that hold values where none is for them alone; the value of their description, and what goes with it."
-    texts = {c: t for c in left if not _ABOUT.fullmatch(plain_name(c)) and len(set(t := _cell_texts(rows, c))) > 1}
+    texts = {
+        c: t for c in left if not _ABOUT.fullmatch(plain_name(c)) and len(set(t := _list_column_texts(rows, c))) > 1
+    }
     few = {c: t for c, t in texts.items() if len(set(t)) <= _MOST_LABELS and max(map(len, t)) <= 60}
     rated = max(([d for d in few if _similar(few[c], few[d])] for c in few), key=len, default=[])
     rated = rated or [c for c, t in texts.items() if all(map(_NUMBER.fullmatch, t))]
@@ -160,7 +162,7 @@ def guess_description(path: str | Path, given: Mapping[str, str] | None = None, 
     left = [c for c in columns if c not in given.values()]
     found = _known_as(left, {k: v for k, v in _CALLED.items() if k not in given}, asks) | given
     named = [found.pop(f) for f in ("value", "label") if f in found]
-    rated = [max(named, key=lambda c: len(_cell_texts(rows, c)))] if named else []
+    rated = [max(named, key=lambda c: len(_list_column_texts(rows, c)))] if named else []
     if not rated or not {"n", "sd"} <= set(found):
         found.pop("n", None), found.pop("sd", None)
     value, own = (rated[0] if rated else ""), dict[str, Any]()
@@ -174,7 +176,7 @@ def guess_description(path: str | Path, given: Mapping[str, str] | None = None, 
     about |= {f: found[f] for f in (*RATING_FIELDS, "n", "sd") if f in found} | {"value": value, **own}
     if "judge" in (found.get("rater", "") + path.name).casefold():
         about["kind"] = "judge"
-    about["scale"] = _scale_of([t for c in rated for t in _cell_texts(rows, c)], asks)
+    about["scale"] = _scale_of([t for c in rated for t in _list_column_texts(rows, c)], asks)
     if within := _known_as([c for c in left if c not in found.values()], _WITHIN, []):
         about["within"] = within
     if "item" not in about and "{item}" not in value:

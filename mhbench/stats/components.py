@@ -129,36 +129,38 @@ def variance_components(
 def _identified_sources(values: Any, factors: Mapping[str, Any], order: int):
     "Values and labels that are there, the groups of each source that the design tells apart, and the solver."
     y = np.asarray(values, float)
-    use = ~np.isnan(y)
+    has_value = ~np.isnan(y)
     labels_by_factor = {name: np.asarray(labels, dtype=object) for name, labels in factors.items()}
     for name, labels in labels_by_factor.items():
-        if labels.shape != y.shape or pd.isna(labels[use]).any():
+        if labels.shape != y.shape or pd.isna(labels[has_value]).any():
             actual = f"shape {labels.shape} of {name} for {y.shape}, or a label that is missing"
             refuse(f"variance_components: factors must have a label for each value; got {actual}")
-    y, labels_by_factor = y[use], {name: labels[use] for name, labels in labels_by_factor.items()}
-    groups, left = _source_groups(labels_by_factor, len(y), order)
+    y, labels_by_factor = y[has_value], {name: labels[has_value] for name, labels in labels_by_factor.items()}
+    groups, excluded_sources = _source_groups(labels_by_factor, len(y), order)
     if len(groups) < 2:
         refuse(
             f"variance_components: a factor must have two levels or more; got {', '.join(labels_by_factor) or 'none'}"
         )
     while True:
         names = list(groups)
-        inner = [np.zeros(len(y), int), *(groups[s] for s in names[:-1])]
-        matrix = _expected_squares(inner, list(groups.values()))
-        if np.linalg.cond(matrix) < 1e8 or len(names) == 2:
+        inner_groups = [np.zeros(len(y), int), *(groups[s] for s in names[:-1])]
+        expected_squares = _expected_squares(inner_groups, list(groups.values()))
+        if np.linalg.cond(expected_squares) < 1e8 or len(names) == 2:
             break
-        worst = _not_told_apart(matrix, names)
-        left.append(f"{worst}: this design does not tell it apart from the others")
-        del groups[worst]
-    solve = lambda v: np.linalg.solve(matrix, [_squares_within(v - v.mean(), g) for g in inner])
-    return y, labels_by_factor, groups, left, solve
+        confounded_source = _find_confounded_source(expected_squares, names)
+        excluded_sources.append(f"{confounded_source}: this design does not tell it apart from the others")
+        del groups[confounded_source]
+    solve = lambda v: np.linalg.solve(expected_squares, [_squares_within(v - v.mean(), g) for g in inner_groups])
+    return y, labels_by_factor, groups, excluded_sources, solve
 
 
-def _not_told_apart(matrix: np.ndarray, names: Sequence[str]) -> str:
+def _find_confounded_source(matrix: np.ndarray, names: Sequence[str]) -> str:
     "Of the sources in the direction that is not determined, the finest product."
-    direction = np.abs(np.linalg.svd(matrix / np.linalg.norm(matrix, axis=0))[2][-1])
-    mixed = [k for k in range(len(names) - 1) if direction[k] > 0.1 * direction.max()] or [len(names) - 2]
-    return names[max(mixed, key=lambda k: (names[k].count(TIMES), k))]
+    null_direction = np.abs(np.linalg.svd(matrix / np.linalg.norm(matrix, axis=0))[2][-1])
+    confounded_indices = [k for k in range(len(names) - 1) if null_direction[k] > 0.1 * null_direction.max()] or [
+        len(names) - 2
+    ]
+    return names[max(confounded_indices, key=lambda k: (names[k].count(TIMES), k))]
 
 
 def _simulated_estimates(

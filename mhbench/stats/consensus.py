@@ -183,33 +183,35 @@ def alignment(
     f = "alignment"
     formula = known_metric(metric, f)
     panel = np.asarray(labels, dtype=object)
-    several = np.atleast_2d(np.asarray(annotator, dtype=object))
-    if panel.ndim != 2 or several.shape[1] != panel.shape[1]:
+    annotators = np.atleast_2d(np.asarray(annotator, dtype=object))
+    if panel.ndim != 2 or annotators.shape[1] != panel.shape[1]:
         refuse(f"{f}: annotator must have one label an item of the panel; got {np.shape(annotator)} for {panel.shape}")
-    x, v = label_matrix(np.vstack([panel, several]), (ABSTAIN,), None, f)
+    x, v = label_matrix(np.vstack([panel, annotators]), (ABSTAIN,), None, f)
     x, y, k = x[: len(panel)], x[len(panel) :], max(len(v), 1)
     consensus_of_others = _others(x, k)
     consensus = _vote(one_hot(x, k).sum(0))
     unit = group_codes(clusters, x.shape[1], "clusters")
 
-    def differences(compared, weights):
+    def differences(compared, item_weights):
         "The annotator's agreement, the raters', and the difference (B, 3), on the columns that both have labelled."
         a, x, consensus_of_others = compared
-        top = formula(contingency_tables(np.where(a >= 0, x, -1), consensus_of_others, k, weights))
-        annotator_codes = formula(contingency_tables(np.where(x >= 0, a, -1), consensus_of_others, k, weights))
-        undefined = np.isnan(annotator_codes) | np.isnan(top)
-        annotator_codes, top = (mean_defined(np.where(undefined, np.nan, s)) for s in (annotator_codes, top))
-        return np.column_stack([annotator_codes, top, annotator_codes - top])
+        rater_agreements = formula(contingency_tables(np.where(a >= 0, x, -1), consensus_of_others, k, item_weights))
+        annotator_agreement = formula(contingency_tables(np.where(x >= 0, a, -1), consensus_of_others, k, item_weights))
+        is_undefined = np.isnan(annotator_agreement) | np.isnan(rater_agreements)
+        annotator_agreement, rater_agreements = (
+            mean_defined(np.where(is_undefined, np.nan, s)) for s in (annotator_agreement, rater_agreements)
+        )
+        return np.column_stack([annotator_agreement, rater_agreements, annotator_agreement - rater_agreements])
 
     out = []
     for a in y:
-        annotator_codes, top = np.where(x >= 0, a, -1), np.where(a >= 0, x, -1)
-        use = _compared_items(np.stack([annotator_codes, consensus_of_others]), unit)
-        compared = a[use], x[:, use], consensus_of_others[:, use]
+        annotator_codes, rater_codes = np.where(x >= 0, a, -1), np.where(a >= 0, x, -1)
+        is_compared = _compared_items(np.stack([annotator_codes, consensus_of_others]), unit)
+        compared = a[is_compared], x[:, is_compared], consensus_of_others[:, is_compared]
         statistic = lambda _, *, weights, compared=compared: differences(compared, weights)
-        j = jackknife(statistic, compared[0], clusters=unit[use])
-        codes = annotator_codes[:, use], top[:, use], consensus_of_others[:, use]
-        out.append(_aligned(j, metric, *codes, k, unit[use], level, int(((a < 0) & (consensus >= 0)).sum())))
+        j = jackknife(statistic, compared[0], clusters=unit[is_compared])
+        codes = annotator_codes[:, is_compared], rater_codes[:, is_compared], consensus_of_others[:, is_compared]
+        out.append(_aligned(j, metric, *codes, k, unit[is_compared], level, int(((a < 0) & (consensus >= 0)).sum())))
     return out[0] if np.ndim(annotator) == 1 else out
 
 # %% ../../nbs/stats/04_consensus.ipynb #b6memc00

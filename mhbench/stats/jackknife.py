@@ -129,12 +129,12 @@ def lowest_value(measure: str, codes: np.ndarray, n_categories: int, distance: n
 FEWEST_LEFT_OUT = 3  # units, for an interval of agreement
 
 
-def _rarer(codes: np.ndarray, unit: np.ndarray) -> int:
+def _count_mixed_units(codes: np.ndarray, unit: np.ndarray) -> int:
     "The number of units with an item for which at least half of the labels are not the commonest one."
     has_label = codes >= 0
-    commonest = np.bincount(codes[has_label]).argmax()
-    uncommon = ((codes != commonest) & has_label).sum(0)
-    return len(np.unique(unit[(2 * uncommon >= has_label.sum(0)) & (uncommon > 0)]))
+    commonest_code = np.bincount(codes[has_label]).argmax()
+    n_uncommon = ((codes != commonest_code) & has_label).sum(0)
+    return len(np.unique(unit[(2 * n_uncommon >= has_label.sum(0)) & (n_uncommon > 0)]))
 
 # %% ../../nbs/stats/20_jackknife.ipynb #9df79087
 def coefficient_estimate(
@@ -149,21 +149,23 @@ def coefficient_estimate(
 ) -> Estimate:
     "A coefficient with its interval, or with the kind `none`, `few` or `rare`."
     value = float(j.value)
-    perfect = bool(j.value > 1 - 1e-9)
-    lowest = lowest_value(measure, codes, n_categories, distance)
-    units = j.n_clusters if measure in ("percent_agreement", "pabak") else _rarer(codes, unit)
+    is_perfect = bool(j.value > 1 - 1e-9)
+    lowest_possible = lowest_value(measure, codes, n_categories, distance)
+    n_effective_units = j.n_clusters if measure in ("percent_agreement", "pabak") else _count_mixed_units(codes, unit)
     if np.isnan(value) or j.n_clusters < FEWEST_LEFT_OUT:
         return Estimate.from_limits(value, **about)._replace(kind="none" if np.isnan(value) else "few")
-    if units < 2 or (np.isnan(j.se) and not perfect):
+    if n_effective_units < 2 or (np.isnan(j.se) and not is_perfect):
         return Estimate.from_limits(value, **about)._replace(kind="rare")
-    times = stdtrit(np.fmin(j.df, units), 0.5 + about["level"] / 2)
-    if perfect and measure == "percent_agreement":
+    t_quantile = stdtrit(np.fmin(j.df, n_effective_units), 0.5 + about["level"] / 2)
+    if is_perfect and measure == "percent_agreement":
         return Estimate.from_limits(value, **about, share=True)
-    if perfect:
-        independent = min(j.n_clusters, 2 * units)
-        low = lowest + (1 - lowest) * independent / (independent + times**2)
+    if is_perfect:
+        n_independent = min(j.n_clusters, 2 * n_effective_units)
+        low = lowest_possible + (1 - lowest_possible) * n_independent / (n_independent + t_quantile**2)
         return Estimate.from_limits(value, low, 1.0, **about, kind="wilson")
-    return Estimate.from_limits(value, *range_limits(value, j.se, times, lowest), **about, kind="jackknife")
+    return Estimate.from_limits(
+        value, *range_limits(value, j.se, t_quantile, lowest_possible), **about, kind="jackknife"
+    )
 
 # %% ../../nbs/stats/20_jackknife.ipynb #03f0146b
 _MEASURES = (*METRICS, "krippendorff_alpha")

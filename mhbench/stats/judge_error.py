@@ -55,34 +55,38 @@ def bland_altman(judge: Any, people: Any, *, clusters: Any = None, **settings: A
     return Limits(bias, *ends)
 
 # %% ../../nbs/stats/16_judge_error.ipynb #846b80f4
-def _severity_removed(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _remove_severity(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     "Answers' effects in an additive model of scores (R, N), adjusted for raters, and the residuals."
-    has = ~np.isnan(x)
-    filled = np.where(has, x, 0.0)
-    raters = has.sum(1, keepdims=True)
-    answers = has.sum(0)
+    has_score = ~np.isnan(x)
+    filled_scores = np.where(has_score, x, 0.0)
+    n_by_rater = has_score.sum(1, keepdims=True)
+    n_by_answer = has_score.sum(0)
     severity = np.zeros((len(x), 1))
     for _ in range(200):
-        level = divide((filled - severity * has).sum(0), answers)
-        moved = divide(np.where(has, x - np.nan_to_num(level), 0.0).sum(1, keepdims=True), raters)
-        moved = np.nan_to_num(moved - np.nanmean(moved))
-        if np.abs(moved - severity).max() < 1e-9:
+        answer_effects = divide((filled_scores - severity * has_score).sum(0), n_by_answer)
+        new_severity = divide(
+            np.where(has_score, x - np.nan_to_num(answer_effects), 0.0).sum(1, keepdims=True), n_by_rater
+        )
+        new_severity = np.nan_to_num(new_severity - np.nanmean(new_severity))
+        if np.abs(new_severity - severity).max() < 1e-9:
             break
-        severity = moved
-    return level, np.where(has, x - level - severity, 0.0)
+        severity = new_severity
+    return answer_effects, np.where(has_score, x - answer_effects - severity, 0.0)
 
 
-def _fieller(a: np.ndarray, b: np.ndarray, level: float) -> tuple[float, float]:
+def _find_fieller_limits(a: np.ndarray, b: np.ndarray, level: float) -> tuple[float, float]:
     "Limits of a ratio from jackknife values of numerator and denominator, the first of the full data."
     k = len(a) - 1
     t = stdtrit(len(a) - 2, 0.5 + level / 2)
     (vaa, vab), (_, vbb) = (k - 1) ** 2 / k * np.cov(a[1:], b[1:])
-    square = b[0] ** 2 - t**2 * vbb
-    middle = a[0] * b[0] - t**2 * vab
-    root = middle**2 - square * (a[0] ** 2 - t**2 * vaa)
-    if square <= 0 or root < 0:
+    quadratic_term = b[0] ** 2 - t**2 * vbb
+    linear_term = a[0] * b[0] - t**2 * vab
+    discriminant = linear_term**2 - quadratic_term * (a[0] ** 2 - t**2 * vaa)
+    if quadratic_term <= 0 or discriminant < 0:
         return np.nan, np.nan
-    return (middle - np.sqrt(root)) / square, (middle + np.sqrt(root)) / square
+    return (linear_term - np.sqrt(discriminant)) / quadratic_term, (
+        linear_term + np.sqrt(discriminant)
+    ) / quadratic_term
 
 # %% ../../nbs/stats/16_judge_error.ipynb #715306f2
 def bias_slope(judge: Any, people: Any, *, clusters: Any = None, level: float = 0.95) -> Estimate:
@@ -102,7 +106,7 @@ def bias_slope(judge: Any, people: Any, *, clusters: Any = None, level: float = 
     about: dict[str, Any] = {"n": int(use.sum()), "n_clusters": cases, "level": level}
     if cases < 3 or free < 1:
         return Estimate.from_limits(np.nan, **about)
-    w, residual = _severity_removed(x)
+    w, residual = _remove_severity(x)
     d, r = y - w, has.sum(0)
     w, d = w - w.mean(), d - d.mean()
     parts = [np.ones(len(y)), d, w, d * w, w**2, (residual**2).sum(0), r - 1, 1 / r]
@@ -112,7 +116,7 @@ def bias_slope(judge: Any, people: Any, *, clusters: Any = None, level: float = 
     top = (dw - d_ * w_ / n) / (n - 1) + noise
     bottom = (ww - w_**2 / n) / (n - 1) - noise
     value = top[0] / bottom[0] if bottom[0] > 0 else np.nan
-    return Estimate.from_limits(value, *_fieller(top, bottom, level), **about, kind="Fieller")
+    return Estimate.from_limits(value, *_find_fieller_limits(top, bottom, level), **about, kind="Fieller")
 
 # %% ../../nbs/stats/16_judge_error.ipynb #3d9d02f6
 class Calibrated(NamedTuple):
@@ -233,25 +237,25 @@ def within_slope(scores: Any, x: Any, items: Any, *, level: float = 0.95) -> Est
     y = np.asarray(scores, float)
     x = np.asarray(x, float)
     unit = np.asarray(items)
-    complete = ~np.isnan(y) & ~np.isnan(x)
-    y, x, unit = y[complete], x[complete], np.unique(unit[complete], return_inverse=True)[1]
-    size = np.bincount(unit)
-    x_, y_ = (v - (divide(np.bincount(unit, v), size))[unit] for v in (x, y))
-    square = np.bincount(unit, x_**2)
-    varies = square > 1e-12
-    square = square[varies]
-    product = np.bincount(unit, x_ * y_)[varies]
-    k = int(varies.sum())
+    is_complete = ~np.isnan(y) & ~np.isnan(x)
+    y, x, unit = y[is_complete], x[is_complete], np.unique(unit[is_complete], return_inverse=True)[1]
+    unit_sizes = np.bincount(unit)
+    x_, y_ = (v - (divide(np.bincount(unit, v), unit_sizes))[unit] for v in (x, y))
+    squares_by_unit = np.bincount(unit, x_**2)
+    x_varies = squares_by_unit > 1e-12
+    squares_by_unit = squares_by_unit[x_varies]
+    products_by_unit = np.bincount(unit, x_ * y_)[x_varies]
+    k = int(x_varies.sum())
     if not k:
         return Estimate.from_limits(np.nan, n=0, level=level)
-    about: dict[str, Any] = {"n": int(size[np.flatnonzero(varies)].sum()), "n_clusters": k, "level": level}
-    slope = float(product.sum() / square.sum())
-    df = float(square.sum() ** 2 / (square**2).sum()) - 1
+    about: dict[str, Any] = {"n": int(unit_sizes[np.flatnonzero(x_varies)].sum()), "n_clusters": k, "level": level}
+    slope = float(products_by_unit.sum() / squares_by_unit.sum())
+    df = float(squares_by_unit.sum() ** 2 / (squares_by_unit**2).sum()) - 1
     if k < 3 or df < 1:
         return Estimate.from_limits(slope, **about)
-    without = (product.sum() - product) / (square.sum() - square)
-    half = stdtrit(df, 0.5 + level / 2) * np.sqrt((k - 1) / k * ((without - slope) ** 2).sum())
-    return Estimate.from_limits(slope, slope - half, slope + half, **about, kind="jackknife t")
+    jackknife_slopes = (products_by_unit.sum() - products_by_unit) / (squares_by_unit.sum() - squares_by_unit)
+    half_width = stdtrit(df, 0.5 + level / 2) * np.sqrt((k - 1) / k * ((jackknife_slopes - slope) ** 2).sum())
+    return Estimate.from_limits(slope, slope - half_width, slope + half_width, **about, kind="jackknife t")
 
 # %% ../../nbs/stats/16_judge_error.ipynb #225e935d
 def length_effect(scores: Any, words: Any, items: Any, *, level: float = 0.95) -> Estimate:

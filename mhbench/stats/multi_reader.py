@@ -249,22 +249,24 @@ def mean_over_raters(
     y = np.asarray(values, float)
     item, rater = _label_codes(items, len(y), "items"), _label_codes(raters, len(y), "raters")
     case = item if cases is None else _label_codes(cases, len(y), "cases")
-    use = ~np.isnan(y)
-    if not use.any():
+    has_value = ~np.isnan(y)
+    if not has_value.any():
         return _of_number(np.full((2, 1), np.nan), 0, 0, within, level)
-    y = y[use]
-    item, rater, case = (pd.factorize(codes[use])[0] for codes in (item, rater, case))
+    y = y[has_value]
+    item, rater, case = (pd.factorize(codes[has_value])[0] for codes in (item, rater, case))
     shape = rater.max() + 1, item.max() + 1
-    at = rater * shape[1] + item
-    cell = divide(np.bincount(at, y, shape[0] * shape[1]), np.bincount(at, None, shape[0] * shape[1])).reshape(shape)
-    of_item = np.zeros(shape[1], int)
-    of_item[item] = case
-    left_out = np.clip(_means_without(cell, of_item), *within)
-    alone = None  # by the jackknife, where severities were removed
-    if not np.isnan(cell).any():
+    cell_index = rater * shape[1] + item
+    cell_means = divide(
+        np.bincount(cell_index, y, shape[0] * shape[1]), np.bincount(cell_index, None, shape[0] * shape[1])
+    ).reshape(shape)
+    case_of_item = np.zeros(shape[1], int)
+    case_of_item[item] = case
+    jackknife_means = np.clip(_means_without(cell_means, case_of_item), *within)
+    items_estimate = None  # by the jackknife, where severities were removed
+    if not np.isnan(cell_means).any():
         settings: dict[str, Any] = {"share": within == (0, 1), "within": within, "level": level}
-        alone = estimate(mean, cell.mean(0), clusters=of_item, seed=0, **settings)
-    return _of_number(left_out, shape[1], int(case.max()) + 1, within, level, alone)
+        items_estimate = estimate(mean, cell_means.mean(0), clusters=case_of_item, seed=0, **settings)
+    return _of_number(jackknife_means, shape[1], int(case.max()) + 1, within, level, items_estimate)
 
 # %% ../../nbs/stats/17_multi_reader.ipynb #f764278d
 def severities(
