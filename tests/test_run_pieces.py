@@ -74,8 +74,8 @@ def test_a_grid_is_every_combination_and_shows_the_numbers_that_move(tmp_path, m
     monkeypatch.setattr(sweep, "root", lambda: tmp_path)
     assert main(["sweep", "p=1,2,3,4"]) == 1
     told = capsys.readouterr()
-    assert "accuracy" in told.out and "same" not in told.out and "results/sweep.csv has all" in told.out
-    assert "2 points failed: p=3; p=4; run the command again" in told.err
+    assert "accuracy" in told.out and "same" not in told.out and "results/sweep.csv has every main number" in told.out
+    assert "2 points failed: p=3; p=4; the same command runs them again" in told.err
     assert pd.read_csv(tmp_path / "results" / "sweep.csv").columns[0] == "study"
     monkeypatch.setattr(sweep, "sweep", lambda axes, targets: {"p=1": None}.items())
     assert main(["sweep", "p=1"]) == 1 and capsys.readouterr().out == ""

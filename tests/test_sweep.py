@@ -117,6 +117,6 @@ def test_what_git_does_not_know_is_refused_by_name(folder):
     p["studies"]["mhqa"]["prepare"]["answers"] = {"student": "mine.csv", "other": "/elsewhere/answers.csv"}
     (top / "params.yaml").write_text(yaml.safe_dump(p, sort_keys=False), encoding="utf-8")
     said = mhbench("sweep", "score.n_boot=50,60", cwd=top, ok=False)
-    assert "files must be in git; got nbs/stages/mine.ipynb, mine.csv (studies.mhqa); git add" in said
+    assert "git knows; got nbs/stages/mine.ipynb, mine.csv (studies.mhqa); git add it" in said
     said = mhbench("sweep", "score.n_boot", cwd=top, ok=False)
     assert "an axis must be NAME=V1,V2; got score.n_boot" in said

@@ -19,6 +19,7 @@ import pandas as pd
 
 from ..errors import refuse
 from ..records.database import private_folder
+from ..report.tables import counted
 from ..run.execute import ROWS
 from ..run.graph import root
 from ..run.inputs import source_files
@@ -31,11 +32,11 @@ __all__ = ['grid', 'sweep', 'moved']
 
 # %% ../../nbs/tools/08_sweep.ipynb #ca7bfd05
 def grid(axes: Sequence[str]) -> list[tuple[str, ...]]:  # NAME=VALUE of each axis
-    "Every combination of the values, in order. Raises: ValueError for no NAME=V1,V2."
+    "Every combination of the values, in order. Raises: ValueError for an axis that is not NAME=V1,V2."
     if wrong := [axis for axis in axes if not re.fullmatch("[^=]+=.+", axis)]:
         refuse(f"sweep: an axis must be NAME=V1,V2; got {', '.join(wrong)}")
-    values = [axis.replace(",", f",{axis.partition('=')[0]}=").split(",") for axis in axes]
-    return [*itertools.product(*values)]
+    parts = [axis.partition("=") for axis in axes]
+    return [*itertools.product(*([f"{name}={value}" for value in values.split(",")] for name, _, values in parts))]
 
 # %% ../../nbs/tools/08_sweep.ipynb #cff15fdd
 def _git(top: Path, *words: str) -> str:
@@ -47,7 +48,7 @@ def _copy_to(copy: Path, top: Path) -> None:
     from dvc.repo import Repo
 
     if not (top / ".git").exists() or not _git(top, "for-each-ref", "--count=1"):
-        refuse(f"sweep: the folder must have a commit; got none in {top}; git add, and commit")
+        refuse(f"sweep: the folder must have a commit; got none in {top}; git add -A && git commit -m Start")
     lost = _git(top, "ls-files", "-o", "--exclude-standard", "mhbench", "nbs").splitlines()
     p = load_params(top / "params.yaml")
     for study, path in ((s, path) for s in p["run"]["studies"] for path in source_files(p, s)):
@@ -55,7 +56,8 @@ def _copy_to(copy: Path, top: Path) -> None:
         if not path.startswith(("/", "~", "results/")) and not _git(top, "ls-files", *tracked):
             lost.append(f"{path} (studies.{study})")
     if lost:
-        refuse(f"sweep: files must be in git; got {', '.join(lost)}; git add, or give the whole path")
+        remedy = "git add it; or write the whole path, /.../answers.csv, of a file that must not be in git"
+        refuse(f"sweep: every file must be one that git knows; got {', '.join(lost)}", remedy=remedy)
     # a commit of the changes, which alters nothing
     changed = _git(top, "-c", "user.name=m", "-c", "user.email=m@localhost", "stash", "create")
     _git(top, "clone", "-q", "--shared", "--no-checkout", str(top), str(copy))
@@ -65,7 +67,7 @@ def _copy_to(copy: Path, top: Path) -> None:
 
 # %% ../../nbs/tools/08_sweep.ipynb #74041d8b
 def sweep(axes: Sequence[str], targets: Sequence[str]) -> Iterator[tuple[str, pd.DataFrame | None]]:
-    "Run the points of a grid that have no result: each with its main numbers, None if it failed."
+    "Run the points of a grid that have no result: each point with its main numbers, None where it failed."
     top, points = root(), grid(axes)
     run = [sys.executable, "-m", "dvc", "exp", "run", "-q", "--temp"]
     env = os.environ | {"MHBENCH_ROOT": "", ROWS: "stop"}  # a point with losses is not done
@@ -86,7 +88,7 @@ def sweep(axes: Sequence[str], targets: Sequence[str]) -> Iterator[tuple[str, pd
 
 # %% ../../nbs/tools/08_sweep.ipynb #abebc7c3
 def moved(table: pd.DataFrame) -> pd.DataFrame:  # a row a number, a column a point
-    "The main numbers that are not the same at all points, or are not there at one."
+    "The main numbers that are not the same at all points; one that a point lacks is not the same there."
     named = table.fillna(dict.fromkeys(NUMBER, "")).drop_duplicates([*NUMBER, "point"], keep=False)
     wide = named.set_index([*NUMBER, "point"])["estimate"].unstack("point", sort=False)
     return wide[wide.nunique(axis=1, dropna=False) > 1]
@@ -95,7 +97,7 @@ def moved(table: pd.DataFrame) -> pd.DataFrame:  # a row a number, a column a po
 @subcommand(
     "sweep",
     "run a grid of parameters, a DVC experiment a point; the same command again runs what failed",
-    argument("axes", nargs="+", metavar="NAME=V1,V2", help="score.n_boot=50,60 run.yaml:run.items=6"),
+    argument("axes", nargs="+", metavar="NAME=V1,V2", help="judge.threshold=0.6,0.7, or run.yaml:run.items=20,40"),
     several("--target", "STAGE", "a stage of dvc.yaml; by default the whole pipeline"),
 )
 def _sweep(a):
@@ -104,6 +106,9 @@ def _sweep(a):
     if len(failed) < len(points):
         table = pd.concat(points.values())  # which leaves out None
         table.to_csv(private_folder(root() / "results") / "sweep.csv", index=False)
-        print("", moved(table).to_string(na_rep="–"), "results/sweep.csv has all", sep="\n\n")
+        differing = moved(table)
+        n_numbers = len(table.drop_duplicates(NUMBER))
+        print(f"\n{counted(len(differing), n_numbers, 'main numbers differ between the points')}")
+        print(differing.to_string(na_rep="–"), "results/sweep.csv has every main number of every point", sep="\n\n")
     if failed:
-        raise RuntimeError(f"{len(failed)} points failed: {'; '.join(failed)}; run the command again")
+        raise RuntimeError(f"sweep: {len(failed)} points failed: {'; '.join(failed)}; the same command runs them again")
