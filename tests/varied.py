@@ -63,12 +63,88 @@ def changed_prompts(folder: Path) -> Path:
     return folder
 
 
-def relabelled(results: Path, table: str, where: dict, to: dict) -> None:
-    "A table that an earlier stage left, with copies of some rows under other names."
+def drawn(n: int, *words: object) -> int:
+    "A whole number below n, drawn by some words."
+    return int(hashlib.sha256(" ".join(map(str, words)).encode()).hexdigest(), 16) % n
+
+
+def relabelled(results: Path, table: str, where: dict, to: dict, cases: int = 0) -> None:
+    "A table that an earlier stage left, with copies of some rows under other names, or of some items as other cases."
     file = results / f"{table}.parquet"
     frame = pd.read_parquet(file)
-    rows = frame[(frame[list(where)] == pd.Series(where)).all(axis=1)]
-    pd.concat([frame, rows.assign(**to)], ignore_index=True).to_parquet(file)
+    rows = frame[(frame[list(where)] == pd.Series(where)).all(axis=1)].assign(**to)
+    copies = [rows] if not cases else []
+    for k in range(cases):
+        copies.append(rows.assign(**{name: rows[name] + f" {k}" for name in ("item_id", "base_id", "cluster")}))
+    pd.concat([frame, *copies], ignore_index=True).to_parquet(file)
+
+
+def release(folder: Path, criteria: list[str]) -> Path:
+    """The description of a release of ratings: six persons, the last of whom saw one model; an adjudicator that decides
+    between the first two persons and one that does not, a panel, a judge of the lineage of a model and another one. The
+    criteria a and b are numbers, c has steps and a label beside them.
+    """
+    rows = []
+    for persona, target, of in ((p, t, k) for p in range(8) for t in ("m1", "m2") for k in range(2)):
+        item = f"i{persona}{target}{of}"
+        near = lambda who, c: min(6, 1 + drawn(4, item, c) + drawn(3, item, c, who))  # noqa: B023
+        own = {f"r{k}": [near(k, c) for c in criteria] for k in (3, 0, 4, 1, 2, 5) if k < 5 or target == "m1"}
+        own |= {"expert-2": [1 + drawn(6, item, c) for c in criteria], "panel": [near("panel", c) for c in criteria]}
+        own |= {"expert-1": [own[f"r{drawn(2, item, c)}"][k] for k, c in enumerate(criteria)]}
+        own |= {"m1-2025": [min(6, x + 1) for x in own["panel"]], "judge": [near("judge", c) for c in criteria]}
+        for rater, values in own.items():
+            steps = [("low", "some", "high", "cannot say")[x // 2] for x in values]
+            cells = [s if c == "c" else x for c, s, x in zip(criteria, steps, values)]
+            odd = drawn(40, item, rater)  # a value outside the scale, and an empty cell
+            cells[0] = 9 if odd == 0 else "" if odd == 1 else cells[0]
+            rows.append([item, f"p{persona}", target, rater, *cells])
+    with (folder / "ratings.csv").open("w", newline="") as f:
+        csv.writer(f).writerows([["item", "persona", "model", "rater", *criteria], *rows])
+    where = {"item": "item", "target": "model", "rater": "rater", "within": {"persona": "persona"}}
+    kinds = {"adjudicator": "expert.*", "judge": "m1-.*|judge", "panel": "panel", "person": "r[0-9]"}
+    given = {"study": "conversations", "files": "ratings.csv", "value": "{criterion}", "criterion": criteria, **where}
+    given |= {
+        "kind": kinds,
+        "scale": "1..6",
+        "scales": {"c": {"steps": ["low", "some", "high"], "beside": ["cannot say"]}},
+    }
+    (folder / "release.yaml").write_text(yaml.safe_dump(given))
+    return folder / "release.yaml"
+
+
+def one_sheet(items: Path, folder: Path) -> Path:
+    "The filled-in sheet of the only reader of keys who has answered yet."
+    ids = pd.read_parquet(items, columns=["item_id"])["item_id"]
+    answers = pd.DataFrame({"item_id": ids, "answer": ["ABCD"[drawn(4, i)] for i in ids]})
+    answers.to_csv(folder / "first.csv", index=False)
+    return folder / "first.csv"
+
+
+def page_of_answers(items: Path, study: str, folder: Path) -> Path:
+    "The file of a page on which three people moved sliders with care, and a fourth at random and in haste."
+    from mhbench.annotate.assignment import enrol
+    from mhbench.annotate.store import Change, Visit, open_store
+    from mhbench.annotate.study import RatedAnswer, build_study, present
+    from mhbench.records.schema import Item, read_records
+
+    page = build_study(study, {"kind": "sliders"}, read_records(items, Item)[:20])
+    raters = ["r1", "r2", "r3", "r4"]
+    with contextlib.closing(open_store(folder / "page.sqlite", page)) as store:
+        enrol(store, page, raters)
+        for question in page.questions:
+            for rater in raters:
+                place = (rater, question.question_id, 0)
+                shown = present(page, question, rater).text()
+                hasty = rater == "r4"
+                points = {
+                    t: drawn(101, *place, t) if hasty else drawn(80, *place[1:], t) + drawn(21, *place, t)
+                    for t in question.targets
+                }
+                changes = [
+                    Change(f"{place}{t}", *place, t, RatedAnswer(float(x)), shown, 1, None) for t, x in points.items()
+                ]
+                store.save(changes, [Visit(*place, "opened", 1000 if hasty else 60_000)])
+    return folder / "page.sqlite"
 
 
 def rated(results: Path, study: str, of: list[str], kind: str) -> None:
@@ -129,7 +205,9 @@ def settled_parameters(given: dict, folder: Path, url: str) -> dict:
         given = given | {"slices": str(folder / given["slices"])}
     if given.get("prompts_dir") == "changed":
         given = given | {"prompts_dir": str(changed_prompts(folder / "prompts"))}
-    return {k: v for k, v in given.items() if k not in ("relabel", "rated", "entry")}
+    if "criteria" in given:
+        given = given | {"description": str(release(folder, given["criteria"]))}
+    return {k: v for k, v in given.items() if k not in ("relabel", "rated", "entry", "criteria")}
 
 
 def normal(text: str) -> str:
@@ -209,6 +287,12 @@ def left_by(key: str, results: Path, given: dict) -> dict[str, dict[str, Table]]
             shutil.copytree(results.parent / "figures", trial / "figures")
         for change in given.get("relabel", ()):
             relabelled(trial, **change)
+        if given.get("ratings") == "page":
+            items = results / "text" / "prepare" / study / "items.parquet"
+            given = given | {"ratings": str(page_of_answers(items, study, Path(folder)))}
+        if given.get("sheets") == "first":
+            items = results / "text" / "compose" / study / "items.parquet"
+            given = given | {"sheets": {"first": str(one_sheet(items, Path(folder)))}}
         for kind, of in given.get("rated", {}).items():
             rated(trial, study, of, kind)
         overrides = settled_parameters(given, Path(folder), server.url) | {"results": str(trial)}

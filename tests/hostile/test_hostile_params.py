@@ -8,6 +8,12 @@ from conftest import ROOT
 from mhbench.run.cli import main
 from mhbench.run.params import load_params
 from mhbench.run.shape import params_schema
+from mhbench.steps import parameters
+from mhbench.studies.counselingbench import study as counselingbench
+from mhbench.studies.medqade import study as medqade
+from mhbench.studies.mentat import study as mentat
+from mhbench.studies.mhqa import study as mhqa
+from mhbench.studies.psychiatrybench import study as psychiatrybench
 
 WRITTEN = "".join((ROOT / name).read_text(encoding="utf-8") for name in ("params.yaml", "run.yaml"))  # in one file
 SECRET = "-".join(["sk", "planted", "0123456789abcdef"])  # in no file as it is
@@ -275,6 +281,12 @@ def test_the_schema_for_editors_is_the_one_that_is_checked():
     jsonschema.Draft202012Validator.check_schema(schema)
     score = schema["properties"]["score"]["anyOf"][0]["$ref"].rsplit("/", 1)[1]
     assert schema["$defs"][score]["properties"]["n_boot"]["description"] == "bootstrap replicates"
+    for study in (counselingbench, medqade, mentat, mhqa, psychiatrybench):  # and that of the stages of each
+        for stage in (place.partition(":")[2] for place in study.STUDY.parameters.values()):
+            own = getattr(study, stage)
+            assert issubclass(own, parameters.Parameters)
+            said = {k: x["default"] for k, x in schema["$defs"][stage]["properties"].items() if "default" in x}
+            assert said and said == {k: own.model_fields[k].default for k in said}
 
 
 @pytest.mark.parametrize("name", ["1e5", "12.5", "'7'", "0x1F"])
