@@ -3,22 +3,37 @@
 import numpy as np
 import pandas as pd
 
-from mhbench.report import figures, style
+from mhbench.report import figures, forest, style
 
 
 def told(fig) -> list[str]:
-    "What a figure draws: texts, dots, lines and where they are, in pixels."
+    "What a figure draws: texts, dots, lines, how they look and where they are, in pixels; what lies on what."
     if fig is None:
         return ["no figure"]
     short = lambda values: " ".join(f"{v:.3g}" for v in np.ravel(np.asarray(values, float)))
     width, height = fig.get_size_inches() * 72
     out = [f"figure {width:.0f} x {height:.0f}: {' / '.join(fig.get_suptitle().splitlines())}", fig.get_label()]
     [ax] = fig.axes
+    if title := fig._suptitle:
+        look = f"{title.get_color()} {title.get_fontweight()} {title.get_fontsize():g} {title._linespacing:g}"
+        x, y = title.get_position()
+        out.append(f"title: {short([x * width, (1 - y) * height])} {look} {title.get_ha()} {title.get_va()}")
     for line in ax.lines:
-        look = f"{line.get_color()} {line.get_marker()} {line.get_markerfacecolor()} {line.get_linewidth():.3g}"
-        out.append(f"line {look}: {short(line.get_xdata())} | {short(line.get_ydata())}")
+        x, y = line.get_xdata(), line.get_ydata()
+        if (marker := line.get_marker()) != "None":
+            look = f"{marker} {line.get_markerfacecolor()} in {line.get_markeredgecolor()}"
+            sizes = f"{line.get_markersize():g} {line.get_markeredgewidth():g} {line.get_linestyle()}"
+            out.append(f"dot {look} {sizes} {line.get_zorder():g}: {short(x)} | {short(y)}")
+        else:
+            dashes = short([n for n in line._unscaled_dash_pattern[1] or []])
+            look = f"{line.get_color()} {line.get_linewidth():g} {line.get_solid_capstyle()} {dashes}".strip()
+            out.append(f"line {look}: {short(x)} | {short(y)}")
     for t in ax.texts:
-        out.append(f"text {t.get_text()}: {short(t.get_position())} {t.get_color()} {t.get_ha()} {t.get_fontweight()}")
+        ground = t.get_bbox_patch()
+        about = f"{t.get_color()} {t.get_ha()} {t.get_va()} {t.get_fontweight()} {t.get_fontsize():g}"
+        behind = f" on {short(ground.get_facecolor())} {short(ground.get_edgecolor())}" if ground else ""
+        padding = f" {ground.get_boxstyle().pad * t.get_fontsize():g}" if ground else ""
+        out.append(f"text {t.get_text()}: {short(t.get_position())} {about}{behind}{padding}")
     return out
 
 
@@ -63,6 +78,29 @@ def forests() -> dict[str, object]:
         "of settings": draw(modes, hue="mode", limits=(0, 1), title="Twelve models", key="D0."),
         "of many": draw(pd.concat([alike.assign(model=alike["model"] + f" {k}") for k in range(6)]), xlabel="alpha"),
         "of nothing": draw(three.assign(n=9), group="category", hue="model"),
+        "of a page": draw(three, group="category", hue="model", marks=marks, title="Three models"),
+        **charts(),
+    }
+
+
+def charts() -> dict[str, object]:
+    "Charts of rows: with notes beside the intervals, on either side; without numbers of intervals; as wide as a page."
+    Mark, Row, Sign = forest.Mark, forest.ChartRow, forest.Sign
+    noted = [
+        Row("Early"),
+        Row("a", [Mark(0.25, 0, 0.5, note="little room")], "small"),
+        Row("b", [Mark(0.5, note="nearly none at all"), Mark(1, 0.75, 1, style.MEDICAL_LOOK, True, "none", 0.5)]),
+    ]
+    signs = [Sign(style.PLAIN, f"sign {k} of five", k > 2) for k in range(5)]
+    long = Row("a name that is as long as a whole line of a telephone and then goes on", noted[2].marks, "small")
+    return {
+        "with notes": forest.chart(noted, title="A title", limits=(0, 1), legend=signs, digits=1),
+        "of a wide page": forest.chart(
+            noted, title="A title " * 20, key="A key. " * 30, xlabel="An axis. " * 30, width=style.WIDE, told="Told."
+        ),
+        "brief": forest.chart(noted, refs={"first": 0.5, "second": 0.52, "third": -1}, brief=True, xlabel="x " * 60),
+        "of one value": forest.chart([long, Row("c", [Mark(-2.0)])], limits=(-3, 1), legend=signs[:1]),
+        "of a point": forest.chart([Row("c", [Mark(2.0)])]),
     }
 
 
@@ -75,12 +113,17 @@ def others() -> dict[str, object]:
         {"model": ["x", "y", "z"], "estimate": [80.4, 75.8, 83.7], "released": ["2025-01", "2024-10", "2025-07"]}
     )
     dated = dated.assign(parameters=[671.0, 70.0, np.nan], ci_low=[78.0, np.nan, 80.0], ci_high=85.0)
+    leader = pd.DataFrame({"model": ["beta", "sim-gamma", "delta", "minilm"], "n": [80, 90, 90, 80], "n_clusters": 30})
+    leader = leader.assign(estimate=[0.2, 0.08, 0.05, 0.3], ci_low=[0.1, 0, -0.1, np.nan], ci_high=0.4)
     return {
         "calibration": figures.reliability_diagram(bins),
         "calibration with intervals": figures.reliability_diagram(ends),
         "few in a bin": figures.reliability_diagram(bins.assign(n=[10, 20, 9, 12, 30])),
         "counts": figures.counts({"all": 45, "kept": 17}, title="17 of 45 were kept", xlabel="items"),
         "sliders": figures.sliders(page),
+        "leader": figures.leader_differences(leader, "alpha"),
+        "leader alone": figures.leader_differences(leader.assign(ci_low=-0.1, n=80), "alpha"),
+        "leader of all": figures.leader_differences(leader.assign(ci_low=0.01, n_clusters=[30, 31, 90, 80]), "alpha"),
         "releases": figures.averages_by_release(dated),
         "one release": figures.averages_by_release(dated[:1]),
     }
@@ -111,8 +154,8 @@ def everything() -> dict[str, object]:
         style._cast = before
 
 
-def drawings() -> str:
+def drawings(made: dict[str, object] | None = None) -> str:
     lines = []
-    for name, drawn in everything().items():
+    for name, drawn in (made or everything()).items():
         lines += [f"== {name}", *(drawn if isinstance(drawn, list) else told(drawn))[:120]]
     return "\n".join(lines) + "\n"

@@ -1,6 +1,10 @@
-"""Every figure of the demo and of the papers: its title, its sizes, its places, its colours, its order."""
+"""Every figure of the demo and of the papers: its title, its sizes, its places, its colours, its order.
+
+What is drawn in figures of tables made up here is held against fixtures/figures.txt; test_pages_as_text.py makes it.
+"""
 
 import re
+from difflib import unified_diff
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -10,12 +14,13 @@ from conftest import ROOT
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from mhbench.registry import studies
-from mhbench.report import style
+from mhbench.report import figures, style
 from mhbench.report.forest import INK, RULE, SOFT
 
 SVG = "{http://www.w3.org/2000/svg}"
 FILES = sorted((ROOT / "figures").rglob("*.svg"))
-MADE = {name: fig for name, fig in drawing.everything().items() if hasattr(fig, "axes")}
+EVERYTHING = drawing.everything()
+MADE = {name: fig for name, fig in EVERYTHING.items() if hasattr(fig, "axes")}
 COLOURS = {x.color for x in (*style.LOOKS, style.PLAIN, style.MEDICAL_LOOK, style.SIMULATED_LOOK)}
 COLOURS |= {style.HARM, INK, SOFT, RULE, "#ffffff"}
 # By step, by date, the nearest first, by place, by measure.
@@ -106,6 +111,23 @@ def test_no_text_lies_on_another(name):
     assert all(
         left >= -1 and right <= width + 1 and low >= -1 and high <= height + 1 for _, left, low, right, high in boxes
     )
+
+
+def test_what_is_drawn_stands_where_somebody_saw_it():
+    read = Path(__file__).with_name("fixtures").joinpath("figures.txt").read_text(encoding="utf-8").split("\n")
+    moved = list(unified_diff(read, drawing.drawings(EVERYTHING).split("\n"), lineterm="", n=0))
+    assert not moved, "\n".join([*moved[:40], "if that is right: python tests/test_pages_as_text.py"])
+
+
+def test_a_share_of_the_axis_is_the_share_of_the_track():
+    "Values of 0, 1/4 and 1 on an axis from 0 to 1: the dot stands at a quarter of the line below, within its interval."
+    fig = figures.intervals(
+        drawing.estimates(["x"], ["a"]).assign(estimate=0.25, ci_low=0.0, ci_high=1.0), limits=(0, 1)
+    )
+    lines = [(line.get_marker(), list(line.get_xdata()), list(line.get_ydata())) for line in fig.axes[0].lines]
+    (_, (low, high), interval_at), (_, [dot], dot_at), (_, (left, right), axis_at) = lines[:3]
+    assert (low, high, dot) == pytest.approx((left, right, left + (right - left) / 4))
+    assert interval_at == dot_at * 2 and axis_at[0] > dot_at[0]
 
 
 def test_contrast():

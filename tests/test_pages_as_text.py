@@ -307,10 +307,10 @@ def on_papers() -> str:
     return "\n".join([*said, "== page", *in_lines(both), "== page of one", *in_lines(one)]) + "\n"
 
 
-SAYS = {"report": reported, "ledger": on_papers, "figures": drawings}
+SAYS = {"report": reported, "ledger": on_papers, "figures": drawings}  # test_figures.py reads the last
 
 
-@pytest.mark.parametrize("name", SAYS)
+@pytest.mark.parametrize("name", ["report", "ledger"])
 def test_a_page_says_what_somebody_read(name):
     read = (FIXTURES / f"{name}.txt").read_text(encoding="utf-8").split("\n")
     moved = list(unified_diff(read, SAYS[name]().split("\n"), lineterm="", n=0))
