@@ -39,8 +39,10 @@ def key_sheet(items: Sequence[Item], rater: str, *, seed: int) -> pd.DataFrame:
     "A reader's sheet: every question with its proposed key, in an order of the reader's own."
     rows = []
     for i in _order_of_reader(items, rater, seed):
-        options = {f"option {a}": o for a, o in zip(letters(len(i.options)), i.options)}
-        rows.append({"rater": rater, "item_id": i.item_id, "question": i.question} | options | {"proposed": i.key[0]})
+        option_columns = {f"option {a}": o for a, o in zip(letters(len(i.options)), i.options)}
+        rows.append(
+            {"rater": rater, "item_id": i.item_id, "question": i.question} | option_columns | {"proposed": i.key[0]}
+        )
     return pd.DataFrame(rows).assign(answer="", comment="")
 
 # %% ../../nbs/corpus/05_adjudicate.ipynb #cce1421f
@@ -49,36 +51,38 @@ def read_key_sheet(sheet: pd.DataFrame, items: Sequence[Item]) -> dict[str, str]
 
     Raises: ValueError for an item that is not known or stands twice, or an answer that is no option.
     """
-    rows = enumerate(sheet.fillna({"answer": ""}).to_dict("records"), 2)
-    answers = ((f"row {n}", str(row["item_id"]), str(row["answer"]).strip()) for n, row in rows)
-    return _letters_given(answers, items, "read_key_sheet")
+    numbered_rows = enumerate(sheet.fillna({"answer": ""}).to_dict("records"), 2)
+    placed_answers = ((f"row {n}", str(row["item_id"]), str(row["answer"]).strip()) for n, row in numbered_rows)
+    return _read_letters(placed_answers, items, "read_key_sheet")
 
 
-def _letters_given(answers: Iterable[tuple[str, str, str]], items: Sequence[Item], function: str) -> dict[str, str]:
+def _read_letters(
+    placed_answers: Iterable[tuple[str, str, str]], items: Sequence[Item], function: str
+) -> dict[str, str]:
     "The letters that place, item_id and answer give; an empty answer is open."
-    by_id = {i.item_id: i for i in items}
-    out: dict[str, str] = {}
+    item_by_id = {i.item_id: i for i in items}
+    letter_by_item: dict[str, str] = {}
     seen_ids: set[str] = set()
-    for place, name, answer in answers:
-        if name not in by_id or name in seen_ids:
-            actual = f"{name!r}" + (" twice" if name in seen_ids else "")
+    for place, item_id, answer in placed_answers:
+        if item_id not in item_by_id or item_id in seen_ids:
+            actual = f"{item_id!r}" + (" twice" if item_id in seen_ids else "")
             refuse(f"{function}: item_id must be an item of the bank, once; got {actual} ({place})")
-        seen_ids.add(name)
-        item = by_id[name]
+        seen_ids.add(item_id)
+        item = item_by_id[item_id]
         letter = item.key[0] if answer.casefold() == "agree" else answer.upper()
         if answer and letter not in letters(len(item.options)):
-            refuse(f"{function}: answer must be agree or an option's letter; got {answer!r} ({place}, {name})")
+            refuse(f"{function}: answer must be agree or an option's letter; got {answer!r} ({place}, {item_id})")
         if answer:
-            out[name] = letter
-    return out
+            letter_by_item[item_id] = letter
+    return letter_by_item
 
 # %% ../../nbs/corpus/05_adjudicate.ipynb #b00b10fe
 def key_page(n_options: int) -> str:  # XML
     "The labelling configuration of a page with one question, its options and its proposed key."
-    names = letters(n_options)
-    option_texts = "\n".join(f'  <Text name="option_{a}" value="$option_{a}"/>' for a in names)
-    choice = "".join(f"<Choice value={quoteattr(a)} alias={quoteattr(a)}/>" for a in names)
-    agree = '<Choice value="I agree with the proposed answer" alias="agree"/>'
+    option_letters = letters(n_options)
+    option_texts = "\n".join(f'  <Text name="option_{a}" value="$option_{a}"/>' for a in option_letters)
+    option_choices = "".join(f"<Choice value={quoteattr(a)} alias={quoteattr(a)}/>" for a in option_letters)
+    agree_choice = '<Choice value="I agree with the proposed answer" alias="agree"/>'
     return f"""<View>
   <Header value="Question"/>
   <Text name="question" value="$question"/>
@@ -87,7 +91,7 @@ def key_page(n_options: int) -> str:  # XML
   <Header value="Proposed answer"/>
   <Text name="proposed" value="$proposed"/>
   <Header value="Is it right? If not, which option is?"/>
-  <Choices name="answer" toName="question" choice="single" required="true">{agree}{choice}</Choices>
+  <Choices name="answer" toName="question" choice="single" required="true">{agree_choice}{option_choices}</Choices>
   <Header value="Comment (optional)"/>
   <TextArea name="comment" toName="question" maxSubmissions="1" rows="2"/>
 </View>
@@ -96,13 +100,15 @@ def key_page(n_options: int) -> str:  # XML
 # %% ../../nbs/corpus/05_adjudicate.ipynb #dc902d28
 def key_tasks(items: Sequence[Item], rater: str, *, seed: int) -> list[dict[str, Any]]:  # for a reader's project
     "A reader's tasks: what stands on the reader's sheet."
-    names = letters(max((len(i.options) for i in items), default=0))
+    option_letters = letters(max((len(i.options) for i in items), default=0))
     tasks = []
     for i in _order_of_reader(items, rater, seed):
-        options = {a: f"{a}. {o}" for a, o in zip(letters(len(i.options)), i.options)}
-        data = {"item_id": i.item_id, "rater": rater, "question": i.question}
-        data |= {f"option_{a}": options.get(a, "") for a in names} | {"proposed": options[i.key[0]]}
-        tasks.append({"data": data})
+        lettered_options = {a: f"{a}. {o}" for a, o in zip(letters(len(i.options)), i.options)}
+        task_data = {"item_id": i.item_id, "rater": rater, "question": i.question}
+        task_data |= {f"option_{a}": lettered_options.get(a, "") for a in option_letters} | {
+            "proposed": lettered_options[i.key[0]]
+        }
+        tasks.append({"data": task_data})
     return tasks
 
 # %% ../../nbs/corpus/05_adjudicate.ipynb #d297c0c8
@@ -114,19 +120,19 @@ def read_key_tasks(path: str | Path, items: Sequence[Item]) -> dict[str, str]:  
     """
     path = Path(path)
     recency = lambda a: (a.get("updated_at") or a.get("created_at") or "", a.get("id") or 0)
-    people: set[str] = set()
-    answers = []
+    annotators: set[str] = set()
+    placed_answers = []
     for n, task in enumerate(exported_tasks(path), 1):
         place = f"{path.name}, task {n}"
         annotations = [a for a in task["annotations"] if not a.get("was_cancelled")]
-        people |= {json.dumps(a.get("completed_by"), sort_keys=True) for a in annotations}
-        if len(people) > 1:
-            actual = f"{len(people)} people's ({place}); give each reader a project of their own"
+        annotators |= {json.dumps(a.get("completed_by"), sort_keys=True) for a in annotations}
+        if len(annotators) > 1:
+            actual = f"{len(annotators)} people's ({place}); give each reader a project of their own"
             refuse(f"read_key_tasks: an export must hold one reader's annotations; got {actual}")
-        latest: dict[str, Any] = max(annotations, key=recency, default={})
-        answer = {r["from_name"]: value_of(r, place) for r in latest.get("result", [])}.get("answer")
-        answers.append((place, task["data"]["item_id"], answer or ""))
-    return _letters_given(answers, items, "read_key_tasks")
+        latest_annotation: dict[str, Any] = max(annotations, key=recency, default={})
+        answer = {r["from_name"]: value_of(r, place) for r in latest_annotation.get("result", [])}.get("answer")
+        placed_answers.append((place, task["data"]["item_id"], answer or ""))
+    return _read_letters(placed_answers, items, "read_key_tasks")
 
 # %% ../../nbs/corpus/05_adjudicate.ipynb #680f352b
 def read_keys(path: str | Path, items: Sequence[Item]) -> dict[str, str]:  # item_id -> letter
@@ -134,29 +140,29 @@ def read_keys(path: str | Path, items: Sequence[Item]) -> dict[str, str]:  # ite
 
     Raises: ValueError for another kind of file; what `read_key_sheet` and `read_key_tasks` raise.
     """
-    kind = Path(path).suffix.lower()
-    if kind == ".json":
+    suffix = Path(path).suffix.lower()
+    if suffix == ".json":
         return read_key_tasks(path, items)
-    if kind != ".csv":
+    if suffix != ".csv":
         refuse(f"read_keys: path must be a sheet (.csv) or Label Studio's export (.json); got {Path(path).name!r}")
     return read_key_sheet(pd.DataFrame([row for _, row in csv_rows(path, ("item_id", "answer"))]), items)
 
 # %% ../../nbs/corpus/05_adjudicate.ipynb #b325bbde
 def write_key_files(items: Sequence[Item], folder: str | Path, *, seed: int) -> list[Path]:
     "The files for the readers: a page for Label Studio, and a sheet and tasks for each."
-    home = Path(folder)
-    home.mkdir(parents=True, exist_ok=True)
-    page = home / "config.xml"
-    page.write_text(key_page(max((len(i.options) for i in items), default=1)), encoding="utf-8")
-    written = [page]
+    out_folder = Path(folder)
+    out_folder.mkdir(parents=True, exist_ok=True)
+    page_file = out_folder / "config.xml"
+    page_file.write_text(key_page(max((len(i.options) for i in items), default=1)), encoding="utf-8")
+    written_files = [page_file]
     for reader in ("first", "second", "resolver"):
-        sheet = home / f"{reader}.csv"
-        tasks = home / f"{reader}.tasks.json"
-        key_sheet(items, reader, seed=seed).to_csv(sheet, index=False)
-        text = json.dumps(key_tasks(items, reader, seed=seed), ensure_ascii=False, indent=1)
-        tasks.write_text(text + "\n", encoding="utf-8")
-        written += [sheet, tasks]
-    return written
+        sheet_file = out_folder / f"{reader}.csv"
+        tasks_file = out_folder / f"{reader}.tasks.json"
+        key_sheet(items, reader, seed=seed).to_csv(sheet_file, index=False)
+        tasks_json = json.dumps(key_tasks(items, reader, seed=seed), ensure_ascii=False, indent=1)
+        tasks_file.write_text(tasks_json + "\n", encoding="utf-8")
+        written_files += [sheet_file, tasks_file]
+    return written_files
 
 # %% ../../nbs/corpus/05_adjudicate.ipynb #a1b339ab
 class Decision(NamedTuple):
@@ -175,52 +181,56 @@ def decide_keys(
     items: Sequence[Item], first: Mapping[str, str], second: Mapping[str, str], resolver: Mapping[str, str]
 ) -> list[Decision]:
     "The key of every item by the rule."
-    out = []
+    decisions = []
     for i in items:
-        a, b, r = (side.get(i.item_id) for side in (first, second, resolver))
+        a, b, r = (letter_by_item.get(i.item_id) for letter_by_item in (first, second, resolver))
         if a is None or b is None:
             outcome = "reader missing"
         elif a == b:
             outcome = "confirmed" if a == i.key[0] else "changed by both"
         else:
             outcome = "resolver needed" if r is None else "resolved"
-        key = {"confirmed": a, "changed by both": a, "resolved": r}.get(outcome)
-        out.append(Decision(i.item_id, i.key[0], a, b, r, key, outcome))
-    return out
+        decided_key = {"confirmed": a, "changed by both": a, "resolved": r}.get(outcome)
+        decisions.append(Decision(i.item_id, i.key[0], a, b, r, decided_key, outcome))
+    return decisions
 
 # %% ../../nbs/corpus/05_adjudicate.ipynb #d8862e3b
 def decided_items(items: Sequence[Item], decisions: Sequence[Decision], by: str = "readers") -> list[Item]:
     "The items whose key is decided, with that key, and with who decided it as the key's origin."
-    keys = {d.item_id: d.key for d in decisions if d.key is not None}
-    decided = [i for i in items if i.item_id in keys]
-    return [i.model_copy(update={"key": [keys[i.item_id]], "origin": i.origin | {"key": by}}) for i in decided]
+    key_by_item = {d.item_id: d.key for d in decisions if d.key is not None}
+    items_with_key = [i for i in items if i.item_id in key_by_item]
+    return [
+        i.model_copy(update={"key": [key_by_item[i.item_id]], "origin": i.origin | {"key": by}}) for i in items_with_key
+    ]
 
 # %% ../../nbs/corpus/05_adjudicate.ipynb #1e95e4bf
-def _letters_of_readers(decisions: Sequence[Decision]) -> tuple[np.ndarray, np.ndarray]:
+def _letters_and_agreement(decisions: Sequence[Decision]) -> tuple[np.ndarray, np.ndarray]:
     "The letters of both readers (2, N), and whether each is the proposed one."
-    chosen = np.array([[d.first for d in decisions], [d.second for d in decisions]], dtype=object)
-    return chosen, chosen == np.array([d.proposed for d in decisions], dtype=object)
+    chosen_letters = np.array([[d.first for d in decisions], [d.second for d in decisions]], dtype=object)
+    return chosen_letters, chosen_letters == np.array([d.proposed for d in decisions], dtype=object)
 
 
 def key_agreement(decisions: Sequence[Decision]) -> pd.DataFrame:  # measure, and the columns of an estimate
     "The readers' agreement with the key and with each other: on the letter, and on agreeing with the key."
-    chosen, agrees = _letters_of_readers([d for d in decisions if d.first is not None and d.second is not None])
+    chosen_letters, agrees_with_key = _letters_and_agreement(
+        [d for d in decisions if d.first is not None and d.second is not None]
+    )
     rows = []
-    for reader, right in zip(("first", "second"), agrees):
-        row = proportion(int(right.sum()), len(right)).row()
-        rows.append({"measure": f"{reader} reader agrees with the key"} | row)
-    for name, x in (("letter", chosen), ("agree or disagree", agrees)):
+    for reader, reader_agrees in zip(("first", "second"), agrees_with_key):
+        estimate_row = proportion(int(reader_agrees.sum()), len(reader_agrees)).row()
+        rows.append({"measure": f"{reader} reader agrees with the key"} | estimate_row)
+    for compared_answers, x in (("letter", chosen_letters), ("agree or disagree", agrees_with_key)):
         for measure, statistic in (("agreement", "percent_agreement"), ("kappa", "cohen_kappa")):
-            rows.append({"measure": f"{measure}, {name}"} | agreement_estimate(x, statistic).row())
+            rows.append({"measure": f"{measure}, {compared_answers}"} | agreement_estimate(x, statistic).row())
     return pd.DataFrame(rows)
 
 
 def reader_flags(decisions: Sequence[Decision]) -> pd.DataFrame:  # rater, n, agreement, ..., flag
     "Readers who always agreed, or always disagreed, with the proposed key although the other did not."
-    chosen, agrees = _letters_of_readers(decisions)
-    words = np.where(agrees, "agrees", "disagrees").astype(object)
-    words[np.asarray(pd.isna(chosen))] = None
-    return rater_flags(words, ["first", "second"])
+    chosen_letters, agrees_with_key = _letters_and_agreement(decisions)
+    agreement_labels = np.where(agrees_with_key, "agrees", "disagrees").astype(object)
+    agreement_labels[np.asarray(pd.isna(chosen_letters))] = None
+    return rater_flags(agreement_labels, ["first", "second"])
 
 
 def decision_table(decisions: Sequence[Decision]) -> pd.DataFrame:  # outcome, and the columns of an estimate
@@ -234,8 +244,8 @@ def decision_table(decisions: Sequence[Decision]) -> pd.DataFrame:  # outcome, a
 # %% ../../nbs/corpus/05_adjudicate.ipynb #08e4d280
 def decisions_in_words(table: pd.DataFrame) -> str:
     "The outcomes in one sentence, for the card of a bank."
-    counts = ", ".join(f"{r.k} {r.outcome}" for r in table.itertuples() if r.k)
-    return f"Two readers, and a resolver where they differ; of {table['k'].sum()} keys: {counts}."
+    counts_in_words = ", ".join(f"{r.k} {r.outcome}" for r in table.itertuples() if r.k)
+    return f"Two readers, and a resolver where they differ; of {table['k'].sum()} keys: {counts_in_words}."
 
 # %% ../../nbs/corpus/05_adjudicate.ipynb #e0ecd667
 READER_ERRS = 0.12  # share of questions on which each first reader names a wrong option
@@ -251,15 +261,15 @@ def simulate_readers(
     A reader who errs agrees with the composer's key if that is wrong, and otherwise names another option.
     """
     rng = np.random.default_rng([seed, 3])
-    out: dict[str, dict[str, str]] = {"first": {}, "second": {}, "resolver": {}}
-    drawn = systematic(np.full(len(questions), 2 * READER_ERRS), rng.random())  # one of the two errs
-    turn = 0
-    for (item, composed, right), errs in zip(questions, drawn):
-        out["first"][item] = out["second"][item] = right
-        if errs:
-            wrong_letters = [a for a in "ABCD" if a != right]
-            wrong = composed if composed != right else str(rng.choice(wrong_letters))
-            out[("first", "second")[turn % 2]][item] = wrong
-            out["resolver"][item] = right
-            turn += 1
-    return out
+    letters_by_reader: dict[str, dict[str, str]] = {"first": {}, "second": {}, "resolver": {}}
+    has_error = systematic(np.full(len(questions), 2 * READER_ERRS), rng.random())  # one of the two errs
+    n_errors = 0
+    for (item_id, composed_key, right_letter), one_errs in zip(questions, has_error):
+        letters_by_reader["first"][item_id] = letters_by_reader["second"][item_id] = right_letter
+        if one_errs:
+            wrong_letters = [a for a in "ABCD" if a != right_letter]
+            wrong_letter = composed_key if composed_key != right_letter else str(rng.choice(wrong_letters))
+            letters_by_reader[("first", "second")[n_errors % 2]][item_id] = wrong_letter
+            letters_by_reader["resolver"][item_id] = right_letter
+            n_errors += 1
+    return letters_by_reader

@@ -41,11 +41,11 @@ class BankDescription(Record):
 
 def collection_in_words(recipe: Mapping[str, Any]) -> str:
     "The literature of a bank, for its card: where it comes from, its years, and the queries."
-    origins = {"eutils": "PubMed, by E-utilities", "files": "Files in PubMed's form"}
-    origin = origins.get(recipe["origin"], recipe["origin"])
-    queries = "\n".join(f"- {topic}: `{query}`" for topic, query in recipe["queries"].items())
-    articles = f"{recipe['articles']} articles of {recipe['first']} to {recipe['last']}"
-    return f"{origin}: {articles}, found by these queries:\n\n{queries}"
+    origin_names = {"eutils": "PubMed, by E-utilities", "files": "Files in PubMed's form"}
+    origin = origin_names.get(recipe["origin"], recipe["origin"])
+    query_lines = "\n".join(f"- {topic}: `{query}`" for topic, query in recipe["queries"].items())
+    articles_in_words = f"{recipe['articles']} articles of {recipe['first']} to {recipe['last']}"
+    return f"{origin}: {articles_in_words}, found by these queries:\n\n{query_lines}"
 
 # %% ../../nbs/corpus/06_card.ipynb #ff0a01dd
 def bank_description(
@@ -62,20 +62,22 @@ def bank_description(
 
     Raises: ValueError for an entry that is unknown, missing or does not fit.
     """
-    rules = "rules and a second reading rejected the others."
-    limits = "Questions of general knowledge, which describe no patient."
+    rejection_in_words = "rules and a second reading rejected the others."
+    limits_in_words = "Questions of general knowledge, which describe no patient."
     if annotators == "none":
-        limits = "Keys were not confirmed by people: suitable for research on methods, not for comparing models."
-    facts = {
+        limits_in_words = (
+            "Keys were not confirmed by people: suitable for research on methods, not for comparing models."
+        )
+    default_fields = {
         "about": f"{n_items} questions made from abstracts.",
         "source": collection_in_words(collected) if collected else "Not stated.",
-        "making": f"Composed by {', '.join(composers)}; {rules} {labels}".strip(),
+        "making": f"Composed by {', '.join(composers)}; {rejection_in_words} {labels}".strip(),
         "annotators": annotators,
-        "limits": limits,
+        "limits": limits_in_words,
         "languages": [*languages],
         "sensitive": "Made from published abstracts; whether one of them describes a patient was not checked.",
     }
-    return settings_from(facts | dict(entry), BankDescription, "bank_description", "bank")
+    return settings_from(default_fields | dict(entry), BankDescription, "bank_description", "bank")
 
 # %% ../../nbs/corpus/06_card.ipynb #4670118f
 _COLUMNS = [
@@ -93,9 +95,9 @@ def bank_table(items: Sequence[Item]) -> pd.DataFrame:  # the columns of a publi
     "The items as they go out."
     rows = []
     for i in items:
-        options = json.dumps(i.options, ensure_ascii=False)
-        derived = {"fingerprint": item_fingerprint(i), "options": options, "key": "".join(i.key)}
-        rows.append(i.model_dump() | derived)
+        options_json = json.dumps(i.options, ensure_ascii=False)
+        derived_columns = {"fingerprint": item_fingerprint(i), "options": options_json, "key": "".join(i.key)}
+        rows.append(i.model_dump() | derived_columns)
     return pd.DataFrame(rows, columns=_COLUMNS)
 
 # %% ../../nbs/corpus/06_card.ipynb #19d11737
@@ -104,29 +106,36 @@ _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (np.in
 
 def dataset_card(d: BankDescription, items: Sequence[Item]) -> str:  # Markdown with a YAML head
     "The page that people read."
-    head = {"pretty_name": d.name, "license": d.licence, "language": list(d.languages), "version": d.version}
-    tasks = sorted({task_of(i).hub for i in items})
-    size = next(name for limit, name in _SIZES if len(items) < limit)
-    head |= {"task_categories": tasks, "size_categories": [size]}
-    by = Counter((i.topic or "–", i.category or "–", i.split or "–") for i in items)
-    rows = [f"| {t} | {c} | {s} | {n} |" for (t, c, s), n in sorted(by.items())]
+    header_fields = {"pretty_name": d.name, "license": d.licence, "language": list(d.languages), "version": d.version}
+    hub_tasks = sorted({task_of(i).hub for i in items})
+    size_category = next(name for limit, name in _SIZES if len(items) < limit)
+    header_fields |= {"task_categories": hub_tasks, "size_categories": [size_category]}
+    n_by_group = Counter((i.topic or "–", i.category or "–", i.split or "–") for i in items)
+    table_rows = [f"| {t} | {c} | {s} | {n} |" for (t, c, s), n in sorted(n_by_group.items())]
     sections = {"Source": d.source, "How it was made": d.making, "Who checked it": d.annotators}
     sections |= {"Sensitive data": d.sensitive, "Limits": d.limits}
-    if marks := sorted({i.canary for i in items if i.canary}):
-        keep = "Keep it when you copy a file, and exclude files that contain it from any text"
-        sections["Canary"] = f"`{', '.join(marks)}`\n\n{keep} that a model is trained on."
-    text = "\n\n".join(f"## {title}\n\n{body}" for title, body in sections.items())
-    table = "\n".join(["| topic | type | part | questions |", "|---|---|---|---|", *rows])
-    yaml_head = yaml.safe_dump(head, sort_keys=True, allow_unicode=True)
-    parts = [f"---\n{yaml_head}---", f"# {d.name} {d.version}", d.about, f"{len(items)} questions.", table, text]
-    return "\n\n".join(parts) + "\n"
+    if canaries := sorted({i.canary for i in items if i.canary}):
+        canary_advice = "Keep it when you copy a file, and exclude files that contain it from any text"
+        sections["Canary"] = f"`{', '.join(canaries)}`\n\n{canary_advice} that a model is trained on."
+    sections_text = "\n\n".join(f"## {title}\n\n{body}" for title, body in sections.items())
+    counts_table = "\n".join(["| topic | type | part | questions |", "|---|---|---|---|", *table_rows])
+    yaml_head = yaml.safe_dump(header_fields, sort_keys=True, allow_unicode=True)
+    card_parts = [
+        f"---\n{yaml_head}---",
+        f"# {d.name} {d.version}",
+        d.about,
+        f"{len(items)} questions.",
+        counts_table,
+        sections_text,
+    ]
+    return "\n\n".join(card_parts) + "\n"
 
 # %% ../../nbs/corpus/06_card.ipynb #e6ef3023
 def write_bank(d: BankDescription, items: Sequence[Item], folder: str | Path) -> dict[str, Path]:
     "The files of a published bank: bank.csv and README.md."
-    home = Path(folder)
-    home.mkdir(parents=True, exist_ok=True)
-    files = {"bank": home / "bank.csv", "card": home / "README.md"}
+    bank_folder = Path(folder)
+    bank_folder.mkdir(parents=True, exist_ok=True)
+    files = {"bank": bank_folder / "bank.csv", "card": bank_folder / "README.md"}
     bank_table(items).to_csv(files["bank"], index=False, lineterminator="\n")
     files["card"].write_text(dataset_card(d, items), encoding="utf-8")
     return files

@@ -77,8 +77,8 @@ def _filled_template(template: str, /, **values: Any) -> str:
 
 
 def recipe_messages(recipe: Mapping[str, Any], **values: Any) -> list[dict[str, str]]:
-    user = _filled_template(recipe["user"], **values)
-    return [{"role": "system", "content": recipe["system"].strip()}, {"role": "user", "content": user.strip()}]
+    user_text = _filled_template(recipe["user"], **values)
+    return [{"role": "system", "content": recipe["system"].strip()}, {"role": "user", "content": user_text.strip()}]
 
 
 def prompt_hash(messages: Sequence[Mapping[str, str]]) -> str:  # SHA-256
@@ -98,18 +98,27 @@ def compose_requests(
     max_tokens: int | None = None,  # of an answer
 ) -> Iterator[tuple[list[Abstract], Request]]:
     "One request for every few abstracts; those without a text are not asked about."
-    text = {"type": "string"}
-    kinds = {"topic": {"enum": [*recipe["topics"], ""]}, "type": {"enum": [*recipe["types"], ""]}}
-    options = {"type": "array", "items": text}
-    question = whole_object(id=text, valid={"type": "boolean"}, **kinds, question=text, options=options, correct=text)
-    schema = whole_object(questions={"type": "array", "items": question})
-    limit = {"max_tokens": max_tokens} if max_tokens else {}
-    with_text = [a for a in articles if a.text]
-    for start in range(0, len(with_text), together):
-        group = with_text[start : start + together]
-        abstracts = "\n".join(_filled_template(recipe["abstract"], **a.model_dump()) for a in group)
-        messages = recipe_messages(recipe, n=len(group), topics=", ".join(recipe["topics"]), abstracts=abstracts)
-        yield group, Request(f"compose/{group[0].pmid}", messages, limit, schema=schema)
+    string_schema = {"type": "string"}
+    kind_schemas = {"topic": {"enum": [*recipe["topics"], ""]}, "type": {"enum": [*recipe["types"], ""]}}
+    options_schema = {"type": "array", "items": string_schema}
+    question_schema = whole_object(
+        id=string_schema,
+        valid={"type": "boolean"},
+        **kind_schemas,
+        question=string_schema,
+        options=options_schema,
+        correct=string_schema,
+    )
+    reply_schema = whole_object(questions={"type": "array", "items": question_schema})
+    token_limit = {"max_tokens": max_tokens} if max_tokens else {}
+    articles_with_text = [a for a in articles if a.text]
+    for start in range(0, len(articles_with_text), together):
+        prompt_articles = articles_with_text[start : start + together]
+        abstracts_text = "\n".join(_filled_template(recipe["abstract"], **a.model_dump()) for a in prompt_articles)
+        messages = recipe_messages(
+            recipe, n=len(prompt_articles), topics=", ".join(recipe["topics"]), abstracts=abstracts_text
+        )
+        yield prompt_articles, Request(f"compose/{prompt_articles[0].pmid}", messages, token_limit, schema=reply_schema)
 
 # %% ../../nbs/corpus/03_compose.ipynb #8d4636b6
 _STUDY = re.compile(
@@ -123,8 +132,8 @@ _ALL = re.compile(r"^\W*(all|none|both|some|neither)\b.*\b(above|these|options)\
 
 def wording_fault(question: str, options: Sequence[str]) -> str:  # "" where there is none
     "What a reviewer would reject: a reference to the study, a question for a number, an option about the others."
-    if match := _STUDY.search(question):
-        return f"it names its study: {match[0].lower()}"
+    if study_mention := _STUDY.search(question):
+        return f"it names its study: {study_mention[0].lower()}"
     if _NUMBER.search(question) or sum(bool(re.fullmatch(r"\W*[\d.,]+\s*\S{0,6}", o)) for o in options) > 1:
         return "it asks for a number"
     if any(_ALL.search(o) for o in options):
@@ -137,65 +146,79 @@ def _form_fault(c: Mapping[str, Any], recipe: Mapping[str, Any]) -> str:
         return f"topic {c['topic']!r} is not on the list"
     if c["type"] not in recipe["types"]:
         return f"type {c['type']!r} is not on the list"
-    options = [str(o).strip() for o in c["options"]] if isinstance(c["options"], list) else []
+    option_texts = [str(o).strip() for o in c["options"]] if isinstance(c["options"], list) else []
     if not str(c["question"]).strip():
         return "there is no question"
-    if len(options) != 4 or len(set(map(folded, options))) != 4 or not all(options):
+    if len(option_texts) != 4 or len(set(map(folded, option_texts))) != 4 or not all(option_texts):
         return "there are not four different options"
-    if folded(str(c["correct"])) not in set(map(folded, options)):
+    if folded(str(c["correct"])) not in set(map(folded, option_texts)):
         return "the right answer is none of the options"
     return ""
 
 # %% ../../nbs/corpus/03_compose.ipynb #c9562ad5
-def _supposed(c: Candidate, answer: Answer, recipe: Mapping[str, Any]) -> Candidate:
+def _stand_in_candidate(c: Candidate, answer: Answer, recipe: Mapping[str, Any]) -> Candidate:
     "In a dry run, a stand-in for the question, as long as the answer that would hold it."
-    fields = {"question": f"{c.pmid} {'?' * len(answer.text or '')}", "options": list("1234"), "key": "A", "raw": ""}
-    return c.model_copy(update=fields | {"topic": recipe["topics"][0], "category": recipe["types"][0]})
+    stand_in_fields = {
+        "question": f"{c.pmid} {'?' * len(answer.text or '')}",
+        "options": list("1234"),
+        "key": "A",
+        "raw": "",
+    }
+    return c.model_copy(update=stand_in_fields | {"topic": recipe["topics"][0], "category": recipe["types"][0]})
 
 
 def read_composed(
     group: Sequence[Abstract], answer: Answer, request: Request, recipe: Mapping[str, Any], *, composer: str, seed: int
 ) -> list[Candidate]:  # one an abstract
     "The candidates in an answer: kept, or rejected with the reason."
-    data = answer.data if isinstance(answer.data, dict) else {}
-    by_id: dict[str, Any] = {}
-    for question in data.get("questions") or []:
+    reply_fields = answer.data if isinstance(answer.data, dict) else {}
+    question_by_pmid: dict[str, Any] = {}
+    for question in reply_fields.get("questions") or []:
         if isinstance(question, dict):
-            by_id.setdefault(str(question.get("id")), question)
-    if len(group) == 1 and len(by_id) == 1:
-        by_id = {group[0].pmid: next(iter(by_id.values()))}  # of one abstract, the id is not worth a rejection
-    about: dict[str, Any] = {"composer": composer, "seed": seed, "prompt": prompt_hash(request.messages)}
-    out = []
+            question_by_pmid.setdefault(str(question.get("id")), question)
+    if len(group) == 1 and len(question_by_pmid) == 1:
+        question_by_pmid = {
+            group[0].pmid: next(iter(question_by_pmid.values()))
+        }  # of one abstract, the id is not worth a rejection
+    shared_fields: dict[str, Any] = {"composer": composer, "seed": seed, "prompt": prompt_hash(request.messages)}
+    candidates = []
     for a in group:
-        question = by_id.get(a.pmid)
-        raw = json.dumps(question, ensure_ascii=False) if question else (answer.text or "")
-        c = Candidate(candidate_id=f"{composer}-{a.pmid}", pmid=a.pmid, raw=raw, **about)
+        question = question_by_pmid.get(a.pmid)
+        raw_question = json.dumps(question, ensure_ascii=False) if question else (answer.text or "")
+        c = Candidate(candidate_id=f"{composer}-{a.pmid}", pmid=a.pmid, raw=raw_question, **shared_fields)
         if answer.finish_reason == STAND_IN:
-            out.append(_supposed(c, answer, recipe))
+            candidates.append(_stand_in_candidate(c, answer, recipe))
         elif answer.status != "ok":
-            out.append(c.rejected("composing", f"the request failed: {answer.status}"))
+            candidates.append(c.rejected("composing", f"the request failed: {answer.status}"))
         elif question is None:
-            out.append(c.rejected("composing", "no answer for this abstract"))
+            candidates.append(c.rejected("composing", "no answer for this abstract"))
         elif question.get("valid") is not True:
-            out.append(c.rejected("composing", "no valid question, by the model's word"))
+            candidates.append(c.rejected("composing", "no valid question, by the model's word"))
         else:
-            out.append(_formed(c, question, recipe))
-    return out
+            candidates.append(_fill_or_reject(c, question, recipe))
+    return candidates
 
 # %% ../../nbs/corpus/03_compose.ipynb #3559f686
-def _formed(c: Candidate, fields: Mapping[str, Any], recipe: Mapping[str, Any]) -> Candidate:
-    fields = {"topic": "", "type": "", "question": "", "options": [], "correct": ""} | dict(fields)
-    if fault := _form_fault(fields, recipe):
+def _fill_or_reject(c: Candidate, question_fields: Mapping[str, Any], recipe: Mapping[str, Any]) -> Candidate:
+    question_fields = {"topic": "", "type": "", "question": "", "options": [], "correct": ""} | dict(question_fields)
+    if fault := _form_fault(question_fields, recipe):
         return c.rejected("form", fault)
-    options = [str(o).strip() for o in fields["options"]]
-    right = [folded(o) for o in options].index(folded(str(fields["correct"])))
-    digest = hashlib.sha256(f"{c.seed}:{c.candidate_id}".encode()).digest()
-    order = np.random.default_rng(list(digest[:8])).permutation(4).tolist()
-    texts = {"question": str(fields["question"]).strip(), "options": [options[k] for k in order]}
-    about = {"key": letters(4)[order.index(right)], "topic": fields["topic"], "category": fields["type"]}
-    composed = c.model_copy(update=texts | about)
-    fault = wording_fault(composed.question, composed.options)
-    return composed.rejected("wording", fault) if fault else composed
+    option_texts = [str(o).strip() for o in question_fields["options"]]
+    right_index = [folded(o) for o in option_texts].index(folded(str(question_fields["correct"])))
+    seed_digest = hashlib.sha256(f"{c.seed}:{c.candidate_id}".encode()).digest()
+    option_order = np.random.default_rng(list(seed_digest[:8])).permutation(4).tolist()
+    text_fields = {
+        "question": str(question_fields["question"]).strip(),
+        "options": [option_texts[k] for k in option_order],
+    }
+    key_and_kind = {
+        "key": letters(4)[option_order.index(right_index)],
+        "topic": question_fields["topic"],
+        "category": question_fields["type"],
+    }
+    filled_candidate = c.model_copy(update=text_fields | key_and_kind)
+    fault = wording_fault(filled_candidate.question, filled_candidate.options)
+    return filled_candidate.rejected("wording", fault) if fault else filled_candidate
 
 # %% ../../nbs/corpus/03_compose.ipynb #c831f3a4
 def _comparable_text(text: str) -> str:
@@ -204,9 +227,9 @@ def _comparable_text(text: str) -> str:
 
 def snippet_stands(snippet: str, text: str) -> bool:
     "Whether every passage of a snippet is in the abstract, word for word."
-    parts = [p for p in map(_comparable_text, re.split(r"\.\.\.|…|\[\.\.\.\]", snippet)) if p]
-    abstract = _comparable_text(text)
-    return bool(parts) and all(p.rstrip(".") in abstract for p in parts)
+    passages = [p for p in map(_comparable_text, re.split(r"\.\.\.|…|\[\.\.\.\]", snippet)) if p]
+    comparable_abstract = _comparable_text(text)
+    return bool(passages) and all(p.rstrip(".") in comparable_abstract for p in passages)
 
 
 def reading_requests(
@@ -217,14 +240,26 @@ def reading_requests(
     max_tokens: int | None = None,
 ) -> Iterator[tuple[Candidate, Request]]:
     "One request for every candidate that is still kept."
-    text = {"type": "string"}
-    schema = whole_object(snippet=text, justification=text, decision={"enum": ["Valid", "Not Valid"]})
-    limit = {"max_tokens": max_tokens} if max_tokens else {}
+    string_schema = {"type": "string"}
+    reply_schema = whole_object(
+        snippet=string_schema, justification=string_schema, decision={"enum": ["Valid", "Not Valid"]}
+    )
+    token_limit = {"max_tokens": max_tokens} if max_tokens else {}
     for c in candidates:
         if c.kept:
-            fields = {"options": "; ".join(c.options), "correct": c.options[ord(c.key) - 65], "id": c.pmid}
-            pair = _filled_template(recipe["pair"], **fields, question=c.question, text=articles[c.pmid].text)
-            yield c, Request(f"validate/{c.candidate_id}", recipe_messages(recipe, pairs=pair), limit, schema=schema)
+            template_values = {"options": "; ".join(c.options), "correct": c.options[ord(c.key) - 65], "id": c.pmid}
+            pair_text = _filled_template(
+                recipe["pair"], **template_values, question=c.question, text=articles[c.pmid].text
+            )
+            yield (
+                c,
+                Request(
+                    f"validate/{c.candidate_id}",
+                    recipe_messages(recipe, pairs=pair_text),
+                    token_limit,
+                    schema=reply_schema,
+                ),
+            )
 
 # %% ../../nbs/corpus/03_compose.ipynb #7ab02832
 def read_verdict(c: Candidate, answer: Answer, abstract: Abstract, *, reader: str) -> Candidate:
@@ -232,18 +267,18 @@ def read_verdict(c: Candidate, answer: Answer, abstract: Abstract, *, reader: st
     if answer.finish_reason == STAND_IN:
         return c
     d = answer.data if isinstance(answer.data, dict) else {}
-    fields = {k: str(d.get(k) or "") for k in ("snippet", "justification", "decision")}
-    verdict = c.model_copy(update=fields | {"reader": reader})
-    if answer.status != "ok" or fields["decision"] not in ("Valid", "Not Valid"):
-        return verdict.rejected("reading", "no verdict")
-    if fields["decision"] == "Not Valid":
-        return verdict.rejected("reading", "not valid, by the reader's word")
-    if not snippet_stands(fields["snippet"], abstract.text):
-        return verdict.rejected("reading", "the passage does not stand in the abstract")
-    return verdict
+    verdict_fields = {k: str(d.get(k) or "") for k in ("snippet", "justification", "decision")}
+    judged_candidate = c.model_copy(update=verdict_fields | {"reader": reader})
+    if answer.status != "ok" or verdict_fields["decision"] not in ("Valid", "Not Valid"):
+        return judged_candidate.rejected("reading", "no verdict")
+    if verdict_fields["decision"] == "Not Valid":
+        return judged_candidate.rejected("reading", "not valid, by the reader's word")
+    if not snippet_stands(verdict_fields["snippet"], abstract.text):
+        return judged_candidate.rejected("reading", "the passage does not stand in the abstract")
+    return judged_candidate
 
 # %% ../../nbs/corpus/03_compose.ipynb #0ddc3cc0
-def _origin(c: Candidate) -> dict[str, str]:
+def _key_origin(c: Candidate) -> dict[str, str]:
     "Where the key comes from: a model, or a simulated composer, whose keys are declared right or wrong."
     key_origin = {"key": "simulated", "declared key": c.declared} if c.origin == "simulated" else {"key": "composed"}
     return {"composed by": c.composer} | key_origin
@@ -259,7 +294,7 @@ def candidate_items(candidates: Iterable[Candidate], study: str, canary: str | N
             question=c.question,
             options=c.options,
             key=[c.key],
-            origin=_origin(c),
+            origin=_key_origin(c),
             category=c.category,
             topic=c.topic,
             group_id=f"pmid-{c.pmid}",
@@ -273,8 +308,10 @@ def candidate_items(candidates: Iterable[Candidate], study: str, canary: str | N
 
 def composers_of(items: Iterable[Item]) -> list[str]:  # of `candidate_items`
     "Who composed the questions, as a card says it."
-    names = {"a simulated composer" if "declared key" in i.origin else i.origin.get("composed by", "") for i in items}
-    return sorted(names - {""})
+    composer_names = {
+        "a simulated composer" if "declared key" in i.origin else i.origin.get("composed by", "") for i in items
+    }
+    return sorted(composer_names - {""})
 
 # %% ../../nbs/corpus/03_compose.ipynb #562fd0b0
 def compose_with(
@@ -289,12 +326,12 @@ def compose_with(
     **asking: Any,  # of mhbench.ask.client.ask: cache, replay, budget
 ) -> list[Candidate]:
     "A candidate an abstract, asked of a model."
-    pairs = list(compose_requests(articles, recipe, together=together, max_tokens=max_tokens))
-    answers = ask([r for _, r in pairs], model, endpoint, some_must_come=True, **asking)
-    out = []
-    for (group, request), answer in zip(pairs, answers):
-        out += read_composed(group, answer, request, recipe, composer=model.name, seed=seed)
-    return out
+    groups_and_requests = list(compose_requests(articles, recipe, together=together, max_tokens=max_tokens))
+    answers = ask([r for _, r in groups_and_requests], model, endpoint, some_must_come=True, **asking)
+    candidates = []
+    for (group, request), answer in zip(groups_and_requests, answers):
+        candidates += read_composed(group, answer, request, recipe, composer=model.name, seed=seed)
+    return candidates
 
 # %% ../../nbs/corpus/03_compose.ipynb #bbcdec94
 def read_with(
@@ -308,29 +345,33 @@ def read_with(
     **asking: Any,
 ) -> list[Candidate]:  # all of them, in order
     "The candidates after a model has read those that were kept."
-    pairs = list(reading_requests(candidates, articles, recipe, max_tokens=max_tokens))
-    answers = ask([r for _, r in pairs], model, endpoint, some_must_come=True, **asking)
-    verdicts = [read_verdict(c, a, articles[c.pmid], reader=model.name) for (c, _), a in zip(pairs, answers)]
-    by_id = {c.candidate_id: c for c in verdicts}
-    return [by_id.get(c.candidate_id, c) for c in candidates]
+    candidates_and_requests = list(reading_requests(candidates, articles, recipe, max_tokens=max_tokens))
+    answers = ask([r for _, r in candidates_and_requests], model, endpoint, some_must_come=True, **asking)
+    judged_candidates = [
+        read_verdict(c, a, articles[c.pmid], reader=model.name) for (c, _), a in zip(candidates_and_requests, answers)
+    ]
+    judged_by_id = {c.candidate_id: c for c in judged_candidates}
+    return [judged_by_id.get(c.candidate_id, c) for c in candidates]
 
 # %% ../../nbs/corpus/03_compose.ipynb #2b24e1d3
 def recorded_candidates(
     path: str | Path, articles: Mapping[str, Abstract], recipe: Mapping[str, Any], *, seed: int
 ) -> list[Candidate]:
     "Candidates of answers and verdicts that were recorded; those on other articles are passed over."
-    out = []
-    for _, row in json_rows(path):
-        if (a := articles.get(row["pmid"])) is None:
+    candidates = []
+    for _, recorded_row in json_rows(path):
+        if (a := articles.get(recorded_row["pmid"])) is None:
             continue
-        request = Request(f"compose/{a.pmid}", [{"role": "user", "content": "recorded"}])
-        answer = Answer(request.id, data={"questions": [row["answer"]]})
-        [c] = read_composed([a], answer, request, recipe, composer="recorded", seed=seed)
-        places = dict(zip(map(folded, c.options), letters(len(c.options))))
-        declared = places.get(folded(row.get("declared", "")), "")
-        c = c.model_copy(update={"origin": row.get("origin") or "recorded", "declared": declared})
-        out.append(read_verdict(c, Answer("x", data=row["verdict"]), a, reader="recorded") if c.kept else c)
-    return out
+        stand_in_request = Request(f"compose/{a.pmid}", [{"role": "user", "content": "recorded"}])
+        recorded_answer = Answer(stand_in_request.id, data={"questions": [recorded_row["answer"]]})
+        [c] = read_composed([a], recorded_answer, stand_in_request, recipe, composer="recorded", seed=seed)
+        letter_by_option = dict(zip(map(folded, c.options), letters(len(c.options))))
+        declared_letter = letter_by_option.get(folded(recorded_row.get("declared", "")), "")
+        c = c.model_copy(update={"origin": recorded_row.get("origin") or "recorded", "declared": declared_letter})
+        candidates.append(
+            read_verdict(c, Answer("x", data=recorded_row["verdict"]), a, reader="recorded") if c.kept else c
+        )
+    return candidates
 
 
 def usable_articles(articles: Sequence[Abstract]) -> list[Abstract]:
@@ -340,9 +381,9 @@ def usable_articles(articles: Sequence[Abstract]) -> list[Abstract]:
 # %% ../../nbs/corpus/03_compose.ipynb #d0ed810a
 def without_duplicates(candidates: Sequence[Candidate], threshold: float = 0.7) -> list[Candidate]:
     "The candidates, those that nearly repeat an earlier kept one rejected."
-    same = set(near_duplicates(candidate_items(candidates, "x"), threshold)["item_id"])
+    duplicate_ids = set(near_duplicates(candidate_items(candidates, "x"), threshold)["item_id"])
     reject = lambda c: c.rejected("duplicates", "nearly an earlier question")
-    return [reject(c) if c.kept and f"x-{c.candidate_id}" in same else c for c in candidates]
+    return [reject(c) if c.kept and f"x-{c.candidate_id}" in duplicate_ids else c for c in candidates]
 
 # %% ../../nbs/corpus/03_compose.ipynb #ad0c42f5
 STEPS = ("composing", "form", "wording", "reading", "duplicates")
@@ -352,8 +393,8 @@ def funnel_table(candidates: Sequence[Candidate], n_articles: int) -> pd.DataFra
     "How many candidates each step and reason took, and how many were left after it."
     rows = [("abstracts", "collected", 0), ("abstracts", "not asked about", n_articles - len(candidates))]
     for step in STEPS:
-        counts = Counter(c.reason.partition(":")[0] for c in candidates if c.step == step)
-        rows += [(step, reason, n) for reason, n in sorted(counts.items(), key=lambda x: (-x[1], x[0]))]
+        n_by_reason = Counter(c.reason.partition(":")[0] for c in candidates if c.step == step)
+        rows += [(step, reason, n) for reason, n in sorted(n_by_reason.items(), key=lambda x: (-x[1], x[0]))]
     table = pd.DataFrame(rows, columns=["step", "reason", "rejected"])
     return table.assign(left=n_articles - table["rejected"].cumsum())
 
@@ -361,15 +402,19 @@ def funnel_table(candidates: Sequence[Candidate], n_articles: int) -> pd.DataFra
 def candidate_table(candidates: Sequence[Candidate]) -> pd.DataFrame:  # lineage and outcome, no text
     "Where each candidate came from and what became of it; its raw answer as a hash."
     rows = [c.model_dump() | {"raw_sha256": hashlib.sha256(c.raw.encode()).hexdigest()} for c in candidates]
-    lineage = ["candidate_id", "pmid", "composer", "origin", "prompt", "seed", "raw_sha256"]
-    return pd.DataFrame(rows, columns=[*lineage, "reader", "decision", "step", "reason"])
+    lineage_columns = ["candidate_id", "pmid", "composer", "origin", "prompt", "seed", "raw_sha256"]
+    return pd.DataFrame(rows, columns=[*lineage_columns, "reader", "decision", "step", "reason"])
 
 # %% ../../nbs/corpus/03_compose.ipynb #2dc956c3
 def funnel_counts(table: pd.DataFrame) -> tuple[dict[str, int], str]:  # what is left after each step; in a sentence
     "Candidates after every check, and what took most of them."
     steps = ["abstracts", *STEPS]
-    left = table.groupby("step")["left"].min().reindex(steps).ffill().astype(int).tolist()
-    took = table[table["step"].isin(STEPS)].groupby("step", sort=False)["rejected"].sum()
-    summary = f"{left[-1]} of {left[0]} abstracts yielded an accepted question"
-    summary += f"; most rejections by {took.idxmax()} ({took.max()})" if len(took) and took.max() else ""
-    return dict(zip(["asked about", *(f"after {s}" for s in STEPS)], left)), summary
+    n_left = table.groupby("step")["left"].min().reindex(steps).ffill().astype(int).tolist()
+    n_rejected_by_step = table[table["step"].isin(STEPS)].groupby("step", sort=False)["rejected"].sum()
+    summary = f"{n_left[-1]} of {n_left[0]} abstracts yielded an accepted question"
+    summary += (
+        f"; most rejections by {n_rejected_by_step.idxmax()} ({n_rejected_by_step.max()})"
+        if len(n_rejected_by_step) and n_rejected_by_step.max()
+        else ""
+    )
+    return dict(zip(["asked about", *(f"after {s}" for s in STEPS)], n_left)), summary

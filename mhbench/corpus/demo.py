@@ -45,39 +45,41 @@ def demo_path(study: str) -> Path:
 
 def demo_files() -> dict[str, Path]:
     "Every file of the banks by its name under `data/`: README.md, mentat/annotated_data/..., mhqa/mhqa_demo.csv."
-    out = {"README.md": _README}
+    file_by_name = {"README.md": _README}
     for study in DEMO_STUDIES:
         folder = demo_path(study)
-        files = sorted(p for p in folder.rglob("*") if p.is_file() and "__pycache__" not in p.parts)
-        out |= {f"{study}/{p.relative_to(folder).as_posix()}": p for p in files}
-    return out
+        bank_files = sorted(p for p in folder.rglob("*") if p.is_file() and "__pycache__" not in p.parts)
+        file_by_name |= {f"{study}/{p.relative_to(folder).as_posix()}": p for p in bank_files}
+    return file_by_name
 
 # %% ../../nbs/corpus/08_demo.ipynb #1687fe32
 def is_demo(path: str | Path) -> bool:
     "Whether a file, or every file of a folder, is one of a bank: by its content, since any file can hold the canary."
     path = Path(path)
-    parts = [p for p in path.rglob("*") if p.is_file()] if path.is_dir() else [path]
-    bundled = list(demo_files().values())
-    sizes = {p.stat().st_size for p in bundled}
-    if not parts or any(p.stat().st_size not in sizes for p in parts):
+    files_at_path = [p for p in path.rglob("*") if p.is_file()] if path.is_dir() else [path]
+    demo_paths = list(demo_files().values())
+    demo_sizes = {p.stat().st_size for p in demo_paths}
+    if not files_at_path or any(p.stat().st_size not in demo_sizes for p in files_at_path):
         return False
-    contents = {p.read_bytes() for p in bundled}
-    return all(p.read_bytes() in contents for p in parts)
+    demo_contents = {p.read_bytes() for p in demo_paths}
+    return all(p.read_bytes() in demo_contents for p in files_at_path)
 
 # %% ../../nbs/corpus/08_demo.ipynb #5d84418e
 def demo_canary() -> str:
     "The string that every file of the banks carries: what a corpus for training should be searched for."
-    match = re.search(r"mhbench-canary-[0-9a-f-]{36}", _README.read_text(encoding="utf-8"))
-    if match is None:
+    canary_match = re.search(r"mhbench-canary-[0-9a-f-]{36}", _README.read_text(encoding="utf-8"))
+    if canary_match is None:
         refuse("demo_canary: demo.md must hold the canary; got a text without it; install the package again")
-    return match.group()
+    return canary_match.group()
 
 
 def synthetic(results: str | Path, studies: Iterable[str]) -> dict[str, tuple[int, int]]:
     "How many items of each study of a run were written for this project, by the canary, and of how many."
-    files = {s: Path(results) / "text" / "prepare" / s / "items.parquet" for s in studies}
-    marks = {s: list(StoredRecords([f], Item).column("canary")) for s, f in files.items() if f.exists()}
-    return {s: (canaries.count(demo_canary()), len(canaries)) for s, canaries in marks.items()}
+    items_file_by_study = {s: Path(results) / "text" / "prepare" / s / "items.parquet" for s in studies}
+    canaries_by_study = {
+        s: list(StoredRecords([f], Item).column("canary")) for s, f in items_file_by_study.items() if f.exists()
+    }
+    return {s: (canaries.count(demo_canary()), len(canaries)) for s, canaries in canaries_by_study.items()}
 
 # %% ../../nbs/corpus/08_demo.ipynb #c0159390
 _WORK = (
@@ -115,56 +117,64 @@ DEMO_SCALES = {"support": Scale(kind="numbers", low=0, high=100)}
 
 def demo_scenarios(n: int = 24) -> list[Scenario]:
     "Synthetic personas, at most 24, as a model would be told to play them."
-    pairs = [(w, x) for w in _WORK for x in _TROUBLE]
-    if not 0 < n <= len(pairs):
-        refuse(f"demo_scenarios: n must be between 1 and {len(pairs)}; got {n}")
-    out = []
-    for k, (work, trouble) in enumerate(pairs[:n], 1):
+    work_and_trouble = [(w, x) for w in _WORK for x in _TROUBLE]
+    if not 0 < n <= len(work_and_trouble):
+        refuse(f"demo_scenarios: n must be between 1 and {len(work_and_trouble)}; got {n}")
+    scenarios = []
+    for k, (work, trouble) in enumerate(work_and_trouble[:n], 1):
         persona = f"You play a made-up person who {work} and {trouble}. Write one or two short sentences at a time."
-        about: dict[str, Any] = {"item_id": f"persona-{k:02}", "study": "demo", "person": f"persona-{k:02}"}
-        out.append(Scenario(**about, persona=persona, source="synthetic", protected=False, canary=demo_canary()))
-    return out
+        scenario_fields: dict[str, Any] = {"item_id": f"persona-{k:02}", "study": "demo", "person": f"persona-{k:02}"}
+        scenarios.append(
+            Scenario(**scenario_fields, persona=persona, source="synthetic", protected=False, canary=demo_canary())
+        )
+    return scenarios
 
 
 def demo_transcripts(n: int = 24, runs: int = 3) -> list[Transcript]:
     "Conversations of the personas with two chatbots that do not exist, `attentive` and `brief`, in so many runs."
-    out = []
+    transcripts = []
     for s in demo_scenarios(n):
-        about: dict[str, Any] = {
+        transcript_fields: dict[str, Any] = {
             name: getattr(s, name) for name in ("item_id", "study", "person", "source", "protected", "canary")
         }
         for model in _REPLIES:
             turns = []
-            for words, reply in zip(_SAID, (*_REPLIES[model], *_CLOSING[model])):
-                turns += [Turn(role="user", text=words), Turn(role="assistant", text=reply, model=model)]
-            about |= {"model": model, "turns": turns, "ended": "script", "origin": "simulated"}
-            out += [Transcript(**about, run=run) for run in range(runs)]
-    return out
+            for user_text, reply in zip(_SAID, (*_REPLIES[model], *_CLOSING[model])):
+                turns += [Turn(role="user", text=user_text), Turn(role="assistant", text=reply, model=model)]
+            transcript_fields |= {"model": model, "turns": turns, "ended": "script", "origin": "simulated"}
+            transcripts += [Transcript(**transcript_fields, run=run) for run in range(runs)]
+    return transcripts
 
 
 def demo_conversation_ratings(seed: int, *, n: int = 24, runs: int = 3, raters: int = 8) -> list[Rating]:
     "Ratings of one chatbot's conversations by simulated people and as many judges, with the spread of DEMO_SPREAD."
     rng = np.random.default_rng(seed)
-    talks = [t for t in demo_transcripts(n, runs) if t.model == "attentive"]
-    persona = np.repeat(np.arange(n), runs)
-    out = []
-    for kind, sd in DEMO_SPREAD.items():
-        shape = len(talks), raters
-        values = (
-            50 + rng.normal(0, sd["persona"], n)[persona, None] + rng.normal(0, sd["conversation"], (len(talks), 1))
+    transcripts = [t for t in demo_transcripts(n, runs) if t.model == "attentive"]
+    persona_index = np.repeat(np.arange(n), runs)
+    ratings = []
+    for kind, sd_by_source in DEMO_SPREAD.items():
+        shape = len(transcripts), raters
+        scores = (
+            50
+            + rng.normal(0, sd_by_source["persona"], n)[persona_index, None]
+            + rng.normal(0, sd_by_source["conversation"], (len(transcripts), 1))
         )
-        values = (
-            values + rng.normal(0, sd["rater"], raters) + rng.normal(0, sd["persona x rater"], (n, raters))[persona]
+        scores = (
+            scores
+            + rng.normal(0, sd_by_source["rater"], raters)
+            + rng.normal(0, sd_by_source["persona x rater"], (n, raters))[persona_index]
         )
-        values = np.clip(values + rng.normal(0, sd["rest"], shape), 0, 100)
-        for t, row in zip(talks, values.tolist()):
-            about: dict[str, Any] = t.rated | {
+        scores = np.clip(scores + rng.normal(0, sd_by_source["rest"], shape), 0, 100)
+        for t, transcript_scores in zip(transcripts, scores.tolist()):
+            rating_fields: dict[str, Any] = t.rated | {
                 "kind": kind,
                 "criterion": "support",
                 "source": f"synthetic, seed {seed}",
             }
-            out += [Rating(**about, rater=f"{kind}-{k}", value=v) for k, v in enumerate(row, 1)]
-    return out
+            ratings += [
+                Rating(**rating_fields, rater=f"{kind}-{k}", value=v) for k, v in enumerate(transcript_scores, 1)
+            ]
+    return ratings
 
 # %% ../../nbs/corpus/08_demo.ipynb #6be2f345
 def write_demo_conversations(folder: str | Path, seed: int = 0) -> Path:  # the description
@@ -172,6 +182,6 @@ def write_demo_conversations(folder: str | Path, seed: int = 0) -> Path:  # the 
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     write_transcripts(demo_transcripts(), folder / "transcripts.jsonl")
-    release = "Demonstration conversations, simulated people and judges"
-    head = f"{demo_canary()}: synthetic; simulated ratings, whose spread is declared"
-    return write_ratings(demo_conversation_ratings(seed), DEMO_SCALES, folder, release, head)
+    release_name = "Demonstration conversations, simulated people and judges"
+    header_text = f"{demo_canary()}: synthetic; simulated ratings, whose spread is declared"
+    return write_ratings(demo_conversation_ratings(seed), DEMO_SCALES, folder, release_name, header_text)

@@ -52,9 +52,9 @@ class Corpus:
 def corpus_of(validated: Validated) -> Corpus:
     "A corpus of validated items; a note says how many rows were set aside, and why the first one was."
     corpus = Corpus(validated.records)
-    for first in validated.set_aside[:1]:
-        reason = f"{first['place']}, {first['column']}: {first['rule']}"
-        corpus.notes.append(f"{len(validated.set_aside)} rows do not fit and are set aside, the first: {reason}")
+    for first_set_aside in validated.set_aside[:1]:
+        first_reason = f"{first_set_aside['place']}, {first_set_aside['column']}: {first_set_aside['rule']}"
+        corpus.notes.append(f"{len(validated.set_aside)} rows do not fit and are set aside, the first: {first_reason}")
     return corpus
 
 # %% ../../nbs/corpus/07_load.ipynb #92cc90d6
@@ -67,21 +67,21 @@ def items_of_rows(
     "Rows of a release as items. Raises: ValueError at the first row that does not fit, if `strict`."
     rows = list(rows)
     validated = validate(rows, record, **options)
-    refused = {b["place"] for b in validated.set_aside}
-    places = [place for place, _ in rows if place not in refused]
-    fields = [(place, item(place, r)) for place, r in zip(places, validated.records, strict=True)]
-    return validated._replace(records=validate(fields, Item, unique="item_id").records)
+    refused_places = {b["place"] for b in validated.set_aside}
+    valid_places = [place for place, _ in rows if place not in refused_places]
+    placed_fields = [(place, item(place, r)) for place, r in zip(valid_places, validated.records, strict=True)]
+    return validated._replace(records=validate(placed_fields, Item, unique="item_id").records)
 
 # %% ../../nbs/corpus/07_load.ipynb #4d141012
 def one_file(path: Path, pattern: str) -> Path:
     "The file itself, or the one in the folder that fits the pattern. Raises: ValueError where none fits, or several."
     if path.is_file():
         return path
-    files = sorted(path.glob(pattern))
-    if len(files) != 1:
-        actual = f"{[f.name for f in files]} ({path}); name the file itself"
+    matching_files = sorted(path.glob(pattern))
+    if len(matching_files) != 1:
+        actual = f"{[f.name for f in matching_files]} ({path}); name the file itself"
         refuse(f"load_corpus: path must be a file, or a folder with one {pattern}; got {actual}")
-    return files[0]
+    return matching_files[0]
 
 
 def load_items(path: Path) -> Corpus:
@@ -95,16 +95,16 @@ def load_transcripts(path: Path, study: str) -> Corpus:
     return Corpus(transcript_items(t.model_copy(update={"study": study}) for t in transcripts))
 
 # %% ../../nbs/corpus/07_load.ipynb #cf2808c4
-def _described_ratings(path: Path, ratings: dict[str, Any]) -> RatingTable:
+def _read_described_ratings(path: Path, ratings_entry: dict[str, Any]) -> RatingTable:
     "The ratings of a description, from the folder of the questions; refused where their file was changed."
-    beside = path.parent / Path(ratings["path"]).expanduser()
-    recorded = ratings.get("sha256")
-    if recorded is not None and hashlib.sha256(beside.read_bytes()).hexdigest() != recorded:
+    ratings_file = path.parent / Path(ratings_entry["path"]).expanduser()
+    recorded_sha256 = ratings_entry.get("sha256")
+    if recorded_sha256 is not None and hashlib.sha256(ratings_file.read_bytes()).hexdigest() != recorded_sha256:
         remedy = "look at what changed, then run `mhbench new-study` again with --replace"
         rule = "ratings must be the file that was recorded"
-        refuse(f"load_table: {rule}; got another SHA-256", place=beside.name, remedy=remedy)
-    described = {k: v for k, v in ratings.items() if k not in ("path", "sha256")}
-    return read_ratings(described | {"files": beside.name}, beside.parent)
+        refuse(f"load_table: {rule}; got another SHA-256", place=ratings_file.name, remedy=remedy)
+    description = {k: v for k, v in ratings_entry.items() if k not in ("path", "sha256")}
+    return read_ratings(description | {"files": ratings_file.name}, ratings_file.parent)
 
 # %% ../../nbs/corpus/07_load.ipynb #e01e64bb
 def load_table(
@@ -124,19 +124,23 @@ def load_table(
 
     Raises: ValueError at the first row that does not fit, if `strict`; what `read_table` refuses.
     """
-    checks: dict[str, Any] = {"strict": strict, "set_aside": set_aside}
+    check_options: dict[str, Any] = {"strict": strict, "set_aside": set_aside}
     table = read_table(path, sheet=sheet, encoding=encoding, delimiter=delimiter)
-    questions = load_questions(table, study, columns, **layout, **checks)
-    rated = Validated([], [])
+    validated_questions = load_questions(table, study, columns, **layout, **check_options)
+    validated_ratings = Validated([], [])
     notes = list(table.notes)
     if ratings:
-        second = _described_ratings(path, ratings)
-        rated = ratings_of_items(second, questions.records, study, strict=strict)
-        notes += second.notes + second.asks
-    aside = [*questions.set_aside, *rated.set_aside]
+        rating_table = _read_described_ratings(path, ratings)
+        validated_ratings = ratings_of_items(rating_table, validated_questions.records, study, strict=strict)
+        notes += rating_table.notes + rating_table.asks
+    all_set_aside = [*validated_questions.set_aside, *validated_ratings.set_aside]
     if set_aside is not None:
-        write_set_aside(aside, set_aside)
-    return Corpus(questions.records, rated.records, notes=[*notes, *corpus_of(Validated([], aside)).notes])
+        write_set_aside(all_set_aside, set_aside)
+    return Corpus(
+        validated_questions.records,
+        validated_ratings.records,
+        notes=[*notes, *corpus_of(Validated([], all_set_aside)).notes],
+    )
 
 # %% ../../nbs/corpus/07_load.ipynb #3c934f05
 def own_loaders() -> dict[str, Callable[[], Callable[..., Corpus]]]:  # name -> what imports the function
@@ -144,11 +148,10 @@ def own_loaders() -> dict[str, Callable[[], Callable[..., Corpus]]]:  # name -> 
     loaders: dict[str, Callable[[], Callable[..., Corpus]]]
     loaders = {"table": lambda: load_table, "items": lambda: load_items, "transcripts": lambda: load_transcripts}
     for study in studies():
-        if taken := sorted(set(study.loaders) & set(loaders)):
-            refuse(
-                f"own_loaders: a loader's name must be its own; got {taken[0]!r} again in study {study.name}; rename it"
-            )
-        loaders |= {name: partial(study.find, at) for name, at in study.loaders.items()}
+        if taken_names := sorted(set(study.loaders) & set(loaders)):
+            actual = f"{taken_names[0]!r} again in study {study.name}; rename it"
+            refuse(f"own_loaders: a loader's name must be its own; got {actual}")
+        loaders |= {name: partial(study.find, loader_address) for name, loader_address in study.loaders.items()}
     return loaders
 
 # %% ../../nbs/corpus/07_load.ipynb #839b4e3f
@@ -168,56 +171,58 @@ def find_loader(name: str) -> Callable[..., Corpus]:
         refuse(f"load_corpus: loader must be a function that can be imported; got {actual}")
 
 # %% ../../nbs/corpus/07_load.ipynb #480390d3
-_OF_A_FILE = (  # what a broken file makes Python's own readers raise
+_READER_ERRORS = (  # what a broken file makes Python's own readers raise
     *(AttributeError, KeyError, IndexError, LookupError, OverflowError, RecursionError, UnicodeError),
     *(json.JSONDecodeError, csv.Error, sqlite3.Error, zipfile.BadZipFile, zlib.error, EOFError),
     ValidationError,  # of a record that the loader makes
 )
 
 
-def _unread(loader: str, path: Path, error: Exception) -> NoReturn:
+def _refuse_source(loader: str, path: Path, error: Exception) -> NoReturn:
     "Refuse a source that is not what its loader reads; where in the loader that was seen is for who mends it."
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if "site-packages" not in f.filename]
-    source = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "the loader"
+    loader_frames = [f for f in traceback.extract_tb(error.__traceback__) if "site-packages" not in f.filename]
+    place_in_loader = (
+        f"{Path(loader_frames[-1].filename).name}:{loader_frames[-1].lineno}" if loader_frames else "the loader"
+    )
     actual = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
-    remedy = f"export it again, name its encoding, or report this with the place in the loader ({source})"
+    remedy = f"export it again, name its encoding, or report this with the place in the loader ({place_in_loader})"
     refuse(f"load_corpus: the source must be what loader {loader} reads; got {actual}", place=path.name, remedy=remedy)
 
 # %% ../../nbs/corpus/07_load.ipynb #755194be
 def _load_with_options(
-    load: Callable[..., Corpus], loader: str, path: Path, study: str | None, options: dict
+    load_function: Callable[..., Corpus], loader: str, path: Path, study: str | None, options: dict
 ) -> Corpus:
     "What the loader returns; options that it does not take are refused, and so is what is no Corpus."
-    takes = inspect.signature(load)
-    if study is not None and "study" in takes.parameters:
+    signature = inspect.signature(load_function)
+    if study is not None and "study" in signature.parameters:
         options = {"study": study} | options
     try:
-        takes.bind(path, **options)
+        signature.bind(path, **options)
     except TypeError as e:
-        refuse(f"load_corpus: options must be those that loader {loader} takes, {takes}; got {e}")
+        refuse(f"load_corpus: options must be those that loader {loader} takes, {signature}; got {e}")
     try:
-        corpus = load(path, **options)
+        corpus = load_function(path, **options)
     except TypeError as e:
         if "keyword" not in str(e):
-            _unread(loader, path, e)
-        option = (re.findall(r"'(\w+)'", str(e)) or ["NAME"])[0]
-        actual = f"one that it does not know, {option!r} ({path.name}); leave it out"
+            _refuse_source(loader, path, e)
+        option_name = (re.findall(r"'(\w+)'", str(e)) or ["NAME"])[0]
+        actual = f"one that it does not know, {option_name!r} ({path.name}); leave it out"
         if "missing" in str(e):
-            actual = f"no {option} ({path.name}); say --option {option}=VALUE"
+            actual = f"no {option_name} ({path.name}); say --option {option_name}=VALUE"
         refuse(f"load_corpus: options must be those that loader {loader} takes; got {actual}")
-    except _OF_A_FILE as e:
-        _unread(loader, path, e)
+    except _READER_ERRORS as e:
+        _refuse_source(loader, path, e)
     if not isinstance(getattr(corpus, "items", None), list):
         refuse(f"load_corpus: loader must return a Corpus; got {type(corpus).__name__} from {loader}")
     return corpus
 
 # %% ../../nbs/corpus/07_load.ipynb #2c62cc57
-def _recorded(record: Any) -> Any:
+def _mark_recorded(record: Any) -> Any:
     "What came with a corpus was not asked by this run, whatever its loader says; what an answer cost is not known."
-    update: dict[str, Any] = {"origin": "recorded" if record.origin == "asked" else record.origin}
+    updated_fields: dict[str, Any] = {"origin": "recorded" if record.origin == "asked" else record.origin}
     if isinstance(record, Response) and not record.completion_tokens:
-        update |= {"cost_usd": None}
-    return record.model_copy(update=update)
+        updated_fields |= {"cost_usd": None}
+    return record.model_copy(update=updated_fields)
 
 # %% ../../nbs/corpus/07_load.ipynb #2c54ba74
 LICENCES = (  # that allow texts to be passed on; "own": texts of one's own, which are to be shared
@@ -237,7 +242,7 @@ def load_corpus(
 
     Raises: ValueError for an unknown loader; FileNotFoundError; whatever the loader refuses.
     """
-    load = find_loader(loader)
+    load_function = find_loader(loader)
     path = Path(path).expanduser()
     if not path.exists():
         actual = f"{str(path)!r}, which is not there; for the demo banks run `dvc pull`, for your own `mhbench import`"
@@ -245,16 +250,16 @@ def load_corpus(
     if licence is not None and licence not in LICENCES:
         remedy = "leave it out: the texts are then protected, and `mhbench report --private` shows them on this machine"
         refuse(f"load_corpus: licence must be one of {', '.join(LICENCES)}; got {licence!r}", remedy=remedy)
-    corpus = _load_with_options(load, loader, path, study, options)
+    corpus = _load_with_options(load_function, loader, path, study, options)
     if not corpus.items:
         remedy = "; ".join(corpus.notes) or "look whether it is the right file"
         refuse("load_corpus: the source must hold a question; got none", place=f"{path}", remedy=remedy)
-    ids = Counter(i.item_id for i in corpus.items)
-    if twice := [name for name, n in ids.items() if n > 1]:
-        actual = f"{twice[:5]} more than once ({path}); give the rows ids of their own"
+    n_by_item_id = Counter(i.item_id for i in corpus.items)
+    if repeated_ids := [name for name, n in n_by_item_id.items() if n > 1]:
+        actual = f"{repeated_ids[:5]} more than once ({path}); give the rows ids of their own"
         refuse(f"load_corpus: item_id must be unique; got {actual}")
     if licence is not None or not is_demo(path):
         corpus.items = [i.model_copy(update={"protected": licence is None}) for i in corpus.items]
-    corpus.ratings = [_recorded(r) for r in corpus.ratings]
-    corpus.responses = [_recorded(r) for r in corpus.responses]
+    corpus.ratings = [_mark_recorded(r) for r in corpus.ratings]
+    corpus.responses = [_mark_recorded(r) for r in corpus.responses]
     return corpus

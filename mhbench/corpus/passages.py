@@ -46,15 +46,15 @@ def chunk_text(text: str, *, words: int = 120, overlap: int = 20) -> list[str]:
     return [" ".join(all_words[s : s + words]) for s in starts if all_words]
 
 # %% ../../nbs/corpus/04_passages.ipynb #adc5de78
-def _texts_of_file(file: Path) -> list[dict[str, str]]:
+def _read_passage_rows(file: Path) -> list[dict[str, str]]:
     if file.suffix == ".txt":
         return [{"passage_id": file.stem, "source": file.name, "text": file.read_text(encoding="utf-8")}]
-    rows = list(json_rows(file))
-    for place, row in rows:
+    placed_rows = list(json_rows(file))
+    for place, row in placed_rows:
         if not {"passage_id", "source", "text"} <= set(row):
             rule = "be JSON lines of passage_id, source and text"
             refuse(f"read_passages: a file must {rule}; got {sorted(row)} ({place})")
-    return [row for _, row in rows]
+    return [row for _, row in placed_rows]
 
 # %% ../../nbs/corpus/04_passages.ipynb #59833410
 def read_passages(
@@ -67,20 +67,24 @@ def read_passages(
 
     Raises: FileNotFoundError; ValueError for another form, a passage without a text, or a repeated passage_id.
     """
-    home = Path(path)
-    files = sorted(f for f in home.glob("*") if f.suffix in (".jsonl", ".txt")) if home.is_dir() else [home]
-    out: dict[str, Passage] = {}
-    for row in chain.from_iterable(map(_texts_of_file, files)):
-        pieces = chunk_text(row["text"], words=words, overlap=overlap)
-        name = str(row["passage_id"])
-        if not pieces:
-            refuse("read_passages: a passage must have a text; got none", place=name, remedy="take it out")
-        for n, piece in enumerate(pieces, 1):
-            passage_id = name if len(pieces) == 1 else f"{name}-{n}"
-            if passage_id in out:
-                refuse(f"read_passages: passage_id must stand once; got {passage_id!r} twice ({home.name})")
-            out[passage_id] = Passage(passage_id=passage_id, source=str(row["source"]), text=piece)
-    return list(out.values())
+    source_path = Path(path)
+    source_files = (
+        sorted(f for f in source_path.glob("*") if f.suffix in (".jsonl", ".txt"))
+        if source_path.is_dir()
+        else [source_path]
+    )
+    passage_by_id: dict[str, Passage] = {}
+    for text_row in chain.from_iterable(map(_read_passage_rows, source_files)):
+        chunks = chunk_text(text_row["text"], words=words, overlap=overlap)
+        text_id = str(text_row["passage_id"])
+        if not chunks:
+            refuse("read_passages: a passage must have a text; got none", place=text_id, remedy="take it out")
+        for n, chunk in enumerate(chunks, 1):
+            passage_id = text_id if len(chunks) == 1 else f"{text_id}-{n}"
+            if passage_id in passage_by_id:
+                refuse(f"read_passages: passage_id must stand once; got {passage_id!r} twice ({source_path.name})")
+            passage_by_id[passage_id] = Passage(passage_id=passage_id, source=str(text_row["source"]), text=chunk)
+    return list(passage_by_id.values())
 
 # %% ../../nbs/corpus/04_passages.ipynb #c657ae65
 def nearest_passages(
@@ -96,23 +100,27 @@ def nearest_passages(
     places = np.full((n, k), -1, np.int64)
     cosines = np.full((n, k), -np.inf, np.float32)
     for a in range(0, n, block):
-        best_c = cosines[a : a + block]
-        best_p = places[a : a + block]
+        best_cosines = cosines[a : a + block]
+        best_places = places[a : a + block]
         for b in range(0, m, width):
             similarity = questions[a : a + block] @ passages[b : b + width].T
-            few = min(k, similarity.shape[1])
-            beats = similarity.max(axis=1) > best_c[:, -1]  # others keep what they have
-            if not beats.any():
+            n_kept = min(k, similarity.shape[1])
+            has_nearer = similarity.max(axis=1) > best_cosines[:, -1]  # others keep what they have
+            if not has_nearer.any():
                 continue
-            rows = similarity[beats]
-            top = np.argpartition(-rows, few - 1, axis=1)[:, :few]
-            threshold = np.take_along_axis(rows, top, 1).min(axis=1, keepdims=True)
-            tied = (rows >= threshold).sum(axis=1) > few  # more are as near as the last: the earlier ones count
-            top[tied] = np.argsort(-rows[tied], axis=1, kind="stable")[:, :few]
-            both_c = np.hstack([best_c[beats], np.take_along_axis(rows, top, 1)])
-            both_p = np.hstack([best_p[beats], top + b])
-            order = np.lexsort((both_p, -both_c), axis=1)[:, :k]
-            best_c[beats], best_p[beats] = (np.take_along_axis(x, order, 1) for x in (both_c, both_p))
+            similarity_rows = similarity[has_nearer]
+            top_places = np.argpartition(-similarity_rows, n_kept - 1, axis=1)[:, :n_kept]
+            lowest_kept = np.take_along_axis(similarity_rows, top_places, 1).min(axis=1, keepdims=True)
+            has_ties = (similarity_rows >= lowest_kept).sum(
+                axis=1
+            ) > n_kept  # more are as near as the last: the earlier ones count
+            top_places[has_ties] = np.argsort(-similarity_rows[has_ties], axis=1, kind="stable")[:, :n_kept]
+            merged_cosines = np.hstack([best_cosines[has_nearer], np.take_along_axis(similarity_rows, top_places, 1)])
+            merged_places = np.hstack([best_places[has_nearer], top_places + b])
+            best_first = np.lexsort((merged_places, -merged_cosines), axis=1)[:, :k]
+            best_cosines[has_nearer], best_places[has_nearer] = (
+                np.take_along_axis(x, best_first, 1) for x in (merged_cosines, merged_places)
+            )
     return places, np.where(places < 0, np.nan, cosines)
 
 # %% ../../nbs/corpus/04_passages.ipynb #23d79cd6
@@ -121,8 +129,10 @@ def near_table(
 ) -> pd.DataFrame:  # item_id, passage_id, cosine; best first
     "The nearest passages of each question, by id."
     rows = []
-    for i, ranked, near in zip(items, places, cosines):
-        rows += [(i.item_id, passages[j].passage_id, float(c)) for j, c in zip(ranked, near) if j >= 0]
+    for i, passage_places, passage_cosines in zip(items, places, cosines):
+        rows += [
+            (i.item_id, passages[j].passage_id, float(c)) for j, c in zip(passage_places, passage_cosines) if j >= 0
+        ]
     return pd.DataFrame(rows, columns=["item_id", "passage_id", "cosine"])
 
 # %% ../../nbs/corpus/04_passages.ipynb #bfa73eda
@@ -137,19 +147,19 @@ def passage_requests(
     max_tokens: int | None = None,
 ) -> Iterator[tuple[Item, list[Passage], Request | None]]:  # no request where no passage is near
     "What is asked about each item, and the passages that it is asked with."
-    for item, ranked, near in zip(items, places, cosines):
-        use = [passages[j] for j, c in zip(ranked, near) if j >= 0 and c >= threshold]
-        if not use:
+    for item, passage_places, passage_cosines in zip(items, places, cosines):
+        near_passages = [passages[j] for j, c in zip(passage_places, passage_cosines) if j >= 0 and c >= threshold]
+        if not near_passages:
             yield item, [], None
             continue
-        names = letters(len(item.options))
-        schema = whole_object(answered={"type": "boolean"}, option={"enum": [*names, ""]})
-        fields = {"question": item.question, "correct": item.key[0]}
-        fields["options"] = "\n".join(f"{a}. {o}" for a, o in zip(names, item.options))
-        fields["passages"] = "\n".join(f"[{n}] {x.text}" for n, x in enumerate(use, 1))
-        messages = recipe_messages(recipe, **fields)
-        limit = {"max_tokens": max_tokens} if max_tokens else {}
-        yield item, use, Request(f"pseudolabel/{item.item_id}", messages, limit, schema=schema)
+        option_letters = letters(len(item.options))
+        reply_schema = whole_object(answered={"type": "boolean"}, option={"enum": [*option_letters, ""]})
+        template_values = {"question": item.question, "correct": item.key[0]}
+        template_values["options"] = "\n".join(f"{a}. {o}" for a, o in zip(option_letters, item.options))
+        template_values["passages"] = "\n".join(f"[{n}] {x.text}" for n, x in enumerate(near_passages, 1))
+        messages = recipe_messages(recipe, **template_values)
+        token_limit = {"max_tokens": max_tokens} if max_tokens else {}
+        yield item, near_passages, Request(f"pseudolabel/{item.item_id}", messages, token_limit, schema=reply_schema)
 
 # %% ../../nbs/corpus/04_passages.ipynb #14613acf
 NOT_NEAR = "no passage"
@@ -165,13 +175,13 @@ def pseudo_label(item: Item, answer: Answer | None) -> tuple[str, str]:  # the k
     key = item.key[0]
     if answer is None:
         return key, NOT_NEAR
-    fields = answer.data if isinstance(answer.data, dict) else {}
-    if answer.status != "ok" or not isinstance(fields.get("answered"), bool):
+    reply_fields = answer.data if isinstance(answer.data, dict) else {}
+    if answer.status != "ok" or not isinstance(reply_fields.get("answered"), bool):
         return key, UNREAD
-    option = fields.get("option")
-    if not fields["answered"] or option not in letters(len(item.options)):
+    chosen_option = reply_fields.get("option")
+    if not reply_fields["answered"] or chosen_option not in letters(len(item.options)):
         return key, UNANSWERED
-    return (key, CONFIRMED) if option == key else (str(option), CHANGED)
+    return (key, CONFIRMED) if chosen_option == key else (str(chosen_option), CHANGED)
 
 
 def pseudo_labels(
@@ -179,33 +189,35 @@ def pseudo_labels(
     answers: Mapping[str, Answer],  # item_id -> the model's; those that were not asked are in none
 ) -> list[tuple[str, str]]:  # the key; what became of it
     "The keys of all questions; one with near passages that was not asked keeps its key, and its outcome says so."
-    out = []
+    keys_and_outcomes = []
     for item, _, request in requests:
-        complete = request is None or item.item_id in answers
-        out.append(pseudo_label(item, answers.get(item.item_id)) if complete else (item.key[0], NOT_ASKED))
-    return out
+        is_complete = request is None or item.item_id in answers
+        keys_and_outcomes.append(
+            pseudo_label(item, answers.get(item.item_id)) if is_complete else (item.key[0], NOT_ASKED)
+        )
+    return keys_and_outcomes
 
 # %% ../../nbs/corpus/04_passages.ipynb #dc860f62
 def pseudo_label_table(items: Sequence[Item], outcomes: Sequence[str]) -> pd.DataFrame:  # by, group, outcome, n, ...
     "The share of every outcome, in all and by topic and type."
     rows = []
-    for by in ("all", "topic", "category"):
-        groups = ["all" if by == "all" else getattr(i, by) for i in items]
-        for group in dict.fromkeys(groups):
-            of_group = [o for o, g in zip(outcomes, groups) if g == group]
+    for grouping in ("all", "topic", "category"):
+        group_of_item = ["all" if grouping == "all" else getattr(i, grouping) for i in items]
+        for group in dict.fromkeys(group_of_item):
+            group_outcomes = [o for o, g in zip(outcomes, group_of_item) if g == group]
             for outcome in (NOT_NEAR, UNANSWERED, CONFIRMED, CHANGED, UNREAD, NOT_ASKED):
-                e = proportion(of_group.count(outcome), len(of_group))
-                rows.append({"by": by, "group": group, "outcome": outcome} | e.row())
+                e = proportion(group_outcomes.count(outcome), len(group_outcomes))
+                rows.append({"by": grouping, "group": group, "outcome": outcome} | e.row())
     return pd.DataFrame(rows)
 
 
 def audit_table(before: Sequence[str], after: Sequence[str], gold: Sequence[str]) -> pd.DataFrame:  # keys, n, ...
     "How often keys before and after pseudo-labelling equal those set by people (gold)."
-    changed = [k for k, (a, b) in enumerate(zip(before, after)) if a != b]
-    rows = {
+    changed_places = [k for k, (a, b) in enumerate(zip(before, after)) if a != b]
+    matches_by_row = {
         "before": [a == g for a, g in zip(before, gold)],
         "after": [b == g for b, g in zip(after, gold)],
-        "changed, and right now": [after[k] == gold[k] for k in changed],
-        "changed, and right before": [before[k] == gold[k] for k in changed],
+        "changed, and right now": [after[k] == gold[k] for k in changed_places],
+        "changed, and right before": [before[k] == gold[k] for k in changed_places],
     }
-    return pd.DataFrame([{"keys": name} | proportion(sum(v), len(v)).row() for name, v in rows.items()])
+    return pd.DataFrame([{"keys": name} | proportion(sum(v), len(v)).row() for name, v in matches_by_row.items()])

@@ -61,41 +61,45 @@ def _node_text(node: Any) -> str:
     return " ".join("".join(node.itertext()).split()) if node is not None else ""
 
 
-def _year(article: Any) -> int | None:
-    for path in (".//JournalIssue/PubDate/Year", ".//ArticleDate/Year", ".//JournalIssue/PubDate/MedlineDate"):
-        if match := re.search(r"\d{4}", _node_text(article.find(path))):
-            return int(match[0])
+def _publication_year(article: Any) -> int | None:
+    for xml_path in (".//JournalIssue/PubDate/Year", ".//ArticleDate/Year", ".//JournalIssue/PubDate/MedlineDate"):
+        if year_match := re.search(r"\d{4}", _node_text(article.find(xml_path))):
+            return int(year_match[0])
     return None
 
 
-def _day(date: Any) -> str | None:
-    if date is None:
+def _iso_date(date_node: Any) -> str | None:
+    if date_node is None:
         return None
-    parts = [_node_text(date.find(p)) for p in ("Year", "Month", "Day")]
-    return f"{int(parts[0]):04d}-{int(parts[1] or 1):02d}-{int(parts[2] or 1):02d}" if parts[0] else None
+    date_parts = [_node_text(date_node.find(p)) for p in ("Year", "Month", "Day")]
+    return (
+        f"{int(date_parts[0]):04d}-{int(date_parts[1] or 1):02d}-{int(date_parts[2] or 1):02d}"
+        if date_parts[0]
+        else None
+    )
 
 # %% ../../nbs/corpus/02_pubmed.ipynb #61553751
-def _article(node: Any) -> dict[str, Any]:
-    citation = node.find("MedlineCitation")
-    article = citation.find("Article")
-    pmid = citation.find("PMID")
-    parts = [(p.get("Label"), _node_text(p)) for p in article.iterfind("Abstract/AbstractText")]
-    types = [_node_text(t) for t in article.iterfind("PublicationTypeList/PublicationType")]
-    corrections = {c.get("RefType") for c in citation.iterfind("CommentsCorrectionsList/CommentsCorrections")}
+def _article_fields(record_node: Any) -> dict[str, Any]:
+    citation_node = record_node.find("MedlineCitation")
+    article_node = citation_node.find("Article")
+    pmid_node = citation_node.find("PMID")
+    abstract_parts = [(p.get("Label"), _node_text(p)) for p in article_node.iterfind("Abstract/AbstractText")]
+    publication_types = [_node_text(t) for t in article_node.iterfind("PublicationTypeList/PublicationType")]
+    correction_types = {c.get("RefType") for c in citation_node.iterfind("CommentsCorrectionsList/CommentsCorrections")}
     return {
-        "pmid": _node_text(pmid),
-        "version": int(pmid.get("Version") or 1),
-        "title": _node_text(article.find("ArticleTitle")),
-        "text": "\n".join(f"{label}: {text}" if label else text for label, text in parts if text),
-        "journal": _node_text(article.find("Journal/Title")) or None,
-        "year": _year(article),
-        "entered": _day(node.find(".//PubMedPubDate[@PubStatus='entrez']")),
-        "revised": _day(citation.find("DateRevised")),
-        "languages": [_node_text(n) for n in article.iterfind("Language")],
-        "types": types,
-        "mesh": [_node_text(d) for d in citation.iterfind("MeshHeadingList/MeshHeading/DescriptorName")],
-        "retracted": "RetractionIn" in corrections or "Retracted Publication" in types,
-        "rights": _node_text(article.find("Abstract/CopyrightInformation")) or None,
+        "pmid": _node_text(pmid_node),
+        "version": int(pmid_node.get("Version") or 1),
+        "title": _node_text(article_node.find("ArticleTitle")),
+        "text": "\n".join(f"{label}: {text}" if label else text for label, text in abstract_parts if text),
+        "journal": _node_text(article_node.find("Journal/Title")) or None,
+        "year": _publication_year(article_node),
+        "entered": _iso_date(record_node.find(".//PubMedPubDate[@PubStatus='entrez']")),
+        "revised": _iso_date(citation_node.find("DateRevised")),
+        "languages": [_node_text(n) for n in article_node.iterfind("Language")],
+        "types": publication_types,
+        "mesh": [_node_text(d) for d in citation_node.iterfind("MeshHeadingList/MeshHeading/DescriptorName")],
+        "retracted": "RetractionIn" in correction_types or "Retracted Publication" in publication_types,
+        "rights": _node_text(article_node.find("Abstract/CopyrightInformation")) or None,
     }
 
 # %% ../../nbs/corpus/02_pubmed.ipynb #79f15fb5
@@ -108,41 +112,41 @@ def read_pubmed(
     """
     if isinstance(source, (str, Path)):
         with (gzip.open if str(source).endswith(".gz") else open)(source, "rb") as stream:
-            yield from _stream(stream, str(source))
+            yield from _read_articles(stream, str(source))
     else:
-        yield from _stream(io.BytesIO(source) if isinstance(source, bytes) else source, "the reply")
+        yield from _read_articles(io.BytesIO(source) if isinstance(source, bytes) else source, "the reply")
 
 # %% ../../nbs/corpus/02_pubmed.ipynb #a2559910
-def _stream(stream: Any, place: str) -> Iterator[Abstract]:
-    root = article = None
+def _read_articles(stream: Any, place: str) -> Iterator[Abstract]:
+    root_node = article_node = None
     try:
         for _, node in ElementTree.iterparse(stream, events=("start",)):  # an article is whole where the next begins
-            root = node if root is None else root
+            root_node = node if root_node is None else root_node
             if node.tag != "PubmedArticle":
                 continue
-            if article is not None:
-                yield Abstract(**_article(article))
-            article = node
-            del root[:-1]
+            if article_node is not None:
+                yield Abstract(**_article_fields(article_node))
+            article_node = node
+            del root_node[:-1]
     except (ElementTree.ParseError, EOFError, gzip.BadGzipFile) as e:
         refuse(f"read_pubmed: source must be whole XML of PubMed; got {e}", place=place, remedy="fetch it again")
-    if article is not None:
-        yield Abstract(**_article(article))
+    if article_node is not None:
+        yield Abstract(**_article_fields(article_node))
 
 # %% ../../nbs/corpus/02_pubmed.ipynb #56e1d0b0
 def merge_topics(by_topic: Mapping[str, Iterable[Abstract]]) -> list[Abstract]:  # by PubMed id
     "One record an article, its last state by version and day of revision, with all its topics."
-    state = lambda a: (a.version, a.revised or "")
-    newest: dict[str, Abstract] = {}
-    topics: dict[str, list[str]] = {}
+    version_key = lambda a: (a.version, a.revised or "")
+    newest_by_pmid: dict[str, Abstract] = {}
+    topics_by_pmid: dict[str, list[str]] = {}
     for topic, articles in by_topic.items():
         for a in articles:
-            if a.pmid not in newest or state(a) >= state(newest[a.pmid]):
-                newest[a.pmid] = a
-            if topic not in topics.setdefault(a.pmid, []):
-                topics[a.pmid].append(topic)
-    merged = [a.model_copy(update={"topics": topics[pmid]}) for pmid, a in newest.items()]
-    return sorted(merged, key=lambda a: (len(a.pmid), a.pmid))
+            if a.pmid not in newest_by_pmid or version_key(a) >= version_key(newest_by_pmid[a.pmid]):
+                newest_by_pmid[a.pmid] = a
+            if topic not in topics_by_pmid.setdefault(a.pmid, []):
+                topics_by_pmid[a.pmid].append(topic)
+    merged_articles = [a.model_copy(update={"topics": topics_by_pmid[pmid]}) for pmid, a in newest_by_pmid.items()]
+    return sorted(merged_articles, key=lambda a: (len(a.pmid), a.pmid))
 
 # %% ../../nbs/corpus/02_pubmed.ipynb #39bd773d
 _TOKEN = re.compile(r"\w+|[^\w\s]")
@@ -152,17 +156,17 @@ def literature_table(articles: Sequence[Abstract]) -> pd.DataFrame:  # a row a t
     "What was collected, by topic and in all: an article of two topics counts in both, and once in all."
     rows = []
     for topic in [*dict.fromkeys(chain.from_iterable(a.topics for a in articles)), "all"]:
-        of_topic = [a for a in articles if topic == "all" or topic in a.topics]
-        texts = [a.text for a in of_topic if a.text]
-        years = [a.year for a in of_topic if a.year is not None]
-        row = {"topic": topic, "articles": len(of_topic), "with_abstract": len(texts)}
-        foreign = sum(bool(a.languages) and "eng" not in a.languages for a in of_topic)
-        row |= {"retracted": sum(a.retracted for a in of_topic), "not_english": foreign}
-        if unknown := sum(not a.languages for a in of_topic):
-            row["language_not_said"] = unknown
+        topic_articles = [a for a in articles if topic == "all" or topic in a.topics]
+        abstracts = [a.text for a in topic_articles if a.text]
+        years = [a.year for a in topic_articles if a.year is not None]
+        row = {"topic": topic, "articles": len(topic_articles), "with_abstract": len(abstracts)}
+        n_not_english = sum(bool(a.languages) and "eng" not in a.languages for a in topic_articles)
+        row |= {"retracted": sum(a.retracted for a in topic_articles), "not_english": n_not_english}
+        if n_unknown_language := sum(not a.languages for a in topic_articles):
+            row["language_not_said"] = n_unknown_language
         row |= {"first_year": min(years, default=None), "last_year": max(years, default=None)}
-        row["mean_words"] = pd.Series([len(t.split()) for t in texts], dtype=float).mean()
-        row["mean_tokens"] = pd.Series([len(_TOKEN.findall(t)) for t in texts], dtype=float).mean()
+        row["mean_words"] = pd.Series([len(t.split()) for t in abstracts], dtype=float).mean()
+        row["mean_tokens"] = pd.Series([len(_TOKEN.findall(t)) for t in abstracts], dtype=float).mean()
         rows.append(row)
     return pd.DataFrame(rows)
 
@@ -186,9 +190,9 @@ def keyword_query(keywords: Sequence[str]) -> str:
 
 def keyword_filter(keywords: Sequence[str]) -> Callable[[Abstract], bool]:
     "The same as a filter of records: whole words, ignoring case, with any hyphen or space between them."
-    parts = [map(re.escape, re.split(_BETWEEN, k.strip())) for k in keywords]
-    words = "|".join(map(_BETWEEN.join, parts))
-    pattern = re.compile(rf"(?<!\w)(?:{words})(?!\w)", re.IGNORECASE)
+    escaped_words = [map(re.escape, re.split(_BETWEEN, k.strip())) for k in keywords]
+    alternatives = "|".join(map(_BETWEEN.join, escaped_words))
+    pattern = re.compile(rf"(?<!\w)(?:{alternatives})(?!\w)", re.IGNORECASE)
     return lambda a: bool(pattern.search(a.title) or pattern.search(a.text))
 
 # %% ../../nbs/corpus/02_pubmed.ipynb #24cfd6fd
@@ -212,28 +216,28 @@ class Eutils:
     ):
         if "@" not in email:
             refuse(f"Eutils: email must be an address, as NCBI asks; got {email!r}; set collect.email")
-        key = os.environ.get(api_key_env) if api_key_env else None
+        api_key = os.environ.get(api_key_env) if api_key_env else None
         self.base = base
         self.first_pause = first_pause
-        self.same = {"db": "pubmed", "tool": "mhbench", "email": email} | ({"api_key": key} if key else {})
-        self.secrets = Secrets(key) if key else Secrets()
-        self.gap = 1 / (10 if key else 3)
+        self.same = {"db": "pubmed", "tool": "mhbench", "email": email} | ({"api_key": api_key} if api_key else {})
+        self.secrets = Secrets(api_key) if api_key else Secrets()
+        self.gap = 1 / (10 if api_key else 3)
         self.last = self.requests = 0.0
 
-    def _body(self, reply: Any) -> bytes:
+    def _read_body(self, reply: Any) -> bytes:
         "A whole reply, up to the limit."
-        raw = reply.read(self.max_reply_bytes + 1)
-        if len(raw) > self.max_reply_bytes:
+        raw_body = reply.read(self.max_reply_bytes + 1)
+        if len(raw_body) > self.max_reply_bytes:
             rule = f"have at most {self.max_reply_bytes} bytes"
             remedy = "ask for fewer records at once, or raise max_reply_bytes"
             refuse(f"Eutils: a reply must {rule}; got a longer one", remedy=remedy, error=RuntimeError)
         if reply.length:  # a limited read does not say by itself that the reply was cut
-            raise IncompleteRead(raw, reply.length)
-        return raw
+            raise IncompleteRead(raw_body, reply.length)
+        return raw_body
 
     def get(self, name: str, **parameters: Any) -> bytes:
         "A reply of status 200. Raises: RuntimeError after as many tries as are allowed, in the service's own words."
-        body = urllib.parse.urlencode(self.same | {k: str(v) for k, v in parameters.items()}).encode()
+        request_body = urllib.parse.urlencode(self.same | {k: str(v) for k, v in parameters.items()}).encode()
         message, retry_s = "", None
         for n in range(self.tries):
             if n:
@@ -242,14 +246,16 @@ class Eutils:
             self.last = time.monotonic()
             self.requests += 1
             try:
-                address = f"{self.base}/{name}.fcgi"
-                with urllib.request.urlopen(address, data=body, timeout=self.timeout_s) as reply:  # POST: ids are many
-                    return self._body(reply)
+                url = f"{self.base}/{name}.fcgi"
+                with urllib.request.urlopen(
+                    url, data=request_body, timeout=self.timeout_s
+                ) as reply:  # POST: ids are many
+                    return self._read_body(reply)
             except urllib.error.HTTPError as e:
-                raw = e.read(1 << 16)
-                message = f"{e.code}: {raw[:300].decode('utf-8', 'replace')}"
+                error_body = e.read(1 << 16)
+                message = f"{e.code}: {error_body[:300].decode('utf-8', 'replace')}"
                 retry_s = retry_after(e.headers)
-                if verdict(e.code, raw) == "refused":
+                if verdict(e.code, error_body) == "refused":
                     break
             except (OSError, HTTPException) as e:  # no connection, or a reply that is cut
                 message = f"{type(e).__name__}: {e}"
@@ -260,16 +266,19 @@ class Eutils:
 # %% ../../nbs/corpus/02_pubmed.ipynb #b0b470f8
 def search(client: Eutils, query: str, first: datetime.date, last: datetime.date) -> tuple[int, dict[str, str]]:
     "How many records a query has between two dates of entry into PubMed (inclusive), and where the service holds them."
-    dates = {"datetype": "edat", "mindate": first.strftime("%Y/%m/%d"), "maxdate": last.strftime("%Y/%m/%d")}
-    raw = b""
+    date_parameters = {"datetype": "edat", "mindate": first.strftime("%Y/%m/%d"), "maxdate": last.strftime("%Y/%m/%d")}
+    raw_reply = b""
     for _ in range(3):
-        raw = client.get("esearch", term=query, **dates, usehistory="y", retmax=0, retmode="json")
+        raw_reply = client.get("esearch", term=query, **date_parameters, usehistory="y", retmax=0, retmode="json")
         try:
-            result = json.loads(raw)["esearchresult"]
-            return int(result["count"]), {"WebEnv": str(result["webenv"]), "query_key": str(result["querykey"])}
+            search_result = json.loads(raw_reply)["esearchresult"]
+            return int(search_result["count"]), {
+                "WebEnv": str(search_result["webenv"]),
+                "query_key": str(search_result["querykey"]),
+            }
         except (ValueError, KeyError, TypeError):
             continue
-    excerpt = client.secrets.clean(plain(raw[:200].decode("utf-8", "replace")))
+    excerpt = client.secrets.clean(plain(raw_reply[:200].decode("utf-8", "replace")))
     refuse(f"search: the reply must hold a count; got {excerpt}; look at the query", error=RuntimeError)
 
 # %% ../../nbs/corpus/02_pubmed.ipynb #8e5a61d4
@@ -299,23 +308,25 @@ def fetch(
     client: Eutils, query: str, first: datetime.date, last: datetime.date, *, batch: int = 200
 ) -> tuple[list[Abstract], int]:  # the records; how many were announced
     "Every article of a slice. Raises: RuntimeError where, after so many tries, less has come than was announced."
-    announced = books = 0  # chapters of books are announced, too, and are no articles
-    records: dict[str, Abstract] = {}
+    n_announced = n_books = 0  # chapters of books are announced, too, and are no articles
+    article_by_pmid: dict[str, Abstract] = {}
     for n in range(3):  # less may come than was announced
-        announced, history = search(client, query, first, last)
-        records, books = {}, 0
-        for start in range(0, announced, batch):
-            raw = client.get("efetch", rettype="abstract", retmode="xml", **history, retstart=start, retmax=batch)
-            books += len(re.findall(rb"<PubmedBookArticle[\s>]", raw))
+        n_announced, history_parameters = search(client, query, first, last)
+        article_by_pmid, n_books = {}, 0
+        for start in range(0, n_announced, batch):
+            raw_batch = client.get(
+                "efetch", rettype="abstract", retmode="xml", **history_parameters, retstart=start, retmax=batch
+            )
+            n_books += len(re.findall(rb"<PubmedBookArticle[\s>]", raw_batch))
             try:
-                records |= {a.pmid: a for a in read_pubmed(raw)}
+                article_by_pmid |= {a.pmid: a for a in read_pubmed(raw_batch)}
             except ValueError:
                 break  # cut: the slice is tried again
-        if len(records) + books == announced:
-            return list(records.values()), announced
+        if len(article_by_pmid) + n_books == n_announced:
+            return list(article_by_pmid.values()), n_announced
         time.sleep(pause(n + 1, first=client.first_pause))
-    actual = f"{len(records) + books} ({first} to {last}); run it again later; whole slices are kept"
-    refuse(f"fetch: a slice must give the {announced} records that it announces; got {actual}", error=RuntimeError)
+    actual = f"{len(article_by_pmid) + n_books} ({first} to {last}); run it again later; whole slices are kept"
+    refuse(f"fetch: a slice must give the {n_announced} records that it announces; got {actual}", error=RuntimeError)
 
 # %% ../../nbs/corpus/02_pubmed.ipynb #29cfefb1
 def collect_literature(
@@ -333,33 +344,33 @@ def collect_literature(
     Raises: RuntimeError where the service does not give what it announced.
     """
     rows = []
-    out: dict[str, list[Abstract]] = {}
+    articles_by_topic: dict[str, list[Abstract]] = {}
     for topic, query in queries.items():
-        mine = Path(folder) / re.sub(r"\W+", "-", topic.lower())
-        mine.mkdir(parents=True, exist_ok=True)
-        plan = mine / "slices.json"
-        request = {"query": query, "first": str(first), "last": str(last), "most": limit}
-        request["fields"] = [*Abstract.model_fields]
-        state = json.loads(plan.read_text(encoding="utf-8")) if plan.exists() else {}
-        if state.get("asked") != request:
-            cut = date_slices(lambda a, b, q=query: search(client, q, a, b)[0], first, last, limit)  # type: ignore[misc]
-            state = {"asked": request, "slices": [[str(a), str(b), n] for a, b, n in cut]}
-            for old in mine.glob("*.parquet"):
-                old.unlink()
-            plan.with_suffix(".part").write_text(json.dumps(state), encoding="utf-8")
-            os.replace(plan.with_suffix(".part"), plan)
-        out[topic] = []
-        for a, b, _ in state["slices"]:
-            file = mine / f"{a}_{b}.parquet"
-            if not file.exists():
-                since, until = map(datetime.date.fromisoformat, (a, b))
-                fetched, _ = fetch(client, query, since, until, batch=batch)
-                write_records(fetched, file.with_suffix(".part"), Abstract)
-                os.replace(file.with_suffix(".part"), file)
-            records = read_records(file, Abstract)
-            out[topic] += records
-            rows.append({"topic": topic, "first": a, "last": b, "records": len(records)})
-    return out, pd.DataFrame(rows, columns=["topic", "first", "last", "records"])
+        topic_folder = Path(folder) / re.sub(r"\W+", "-", topic.lower())
+        topic_folder.mkdir(parents=True, exist_ok=True)
+        plan_file = topic_folder / "slices.json"
+        slice_request = {"query": query, "first": str(first), "last": str(last), "most": limit}
+        slice_request["fields"] = [*Abstract.model_fields]
+        plan_state = json.loads(plan_file.read_text(encoding="utf-8")) if plan_file.exists() else {}
+        if plan_state.get("asked") != slice_request:
+            new_slices = date_slices(lambda a, b, q=query: search(client, q, a, b)[0], first, last, limit)  # type: ignore[misc]
+            plan_state = {"asked": slice_request, "slices": [[str(a), str(b), n] for a, b, n in new_slices]}
+            for old_file in topic_folder.glob("*.parquet"):
+                old_file.unlink()
+            plan_file.with_suffix(".part").write_text(json.dumps(plan_state), encoding="utf-8")
+            os.replace(plan_file.with_suffix(".part"), plan_file)
+        articles_by_topic[topic] = []
+        for a, b, _ in plan_state["slices"]:
+            slice_file = topic_folder / f"{a}_{b}.parquet"
+            if not slice_file.exists():
+                first_day, last_day = map(datetime.date.fromisoformat, (a, b))
+                fetched_articles, _ = fetch(client, query, first_day, last_day, batch=batch)
+                write_records(fetched_articles, slice_file.with_suffix(".part"), Abstract)
+                os.replace(slice_file.with_suffix(".part"), slice_file)
+            slice_articles = read_records(slice_file, Abstract)
+            articles_by_topic[topic] += slice_articles
+            rows.append({"topic": topic, "first": a, "last": b, "records": len(slice_articles)})
+    return articles_by_topic, pd.DataFrame(rows, columns=["topic", "first", "last", "records"])
 
 # %% ../../nbs/corpus/02_pubmed.ipynb #a4311949
 def collect_files(
@@ -370,23 +381,25 @@ def collect_files(
     last_year: int | None = None,
 ) -> tuple[dict[str, list[Abstract]], dict[str, int]]:  # topic -> records; counts: entry_not_said, year_not_known
     "The articles of PubMed's XML files that contain a topic's keywords. Raises: ValueError where a file is cut."
-    filters = {topic: keyword_filter(words) for topic, words in keywords.items()}
+    filter_by_topic = {topic: keyword_filter(words) for topic, words in keywords.items()}
     by_topic: dict[str, list[Abstract]] = {topic: [] for topic in keywords}
-    unsaid, undated = set[str](), set[str]()
+    pmids_without_entry, pmids_without_year = set[str](), set[str]()
     for a in chain.from_iterable(map(read_pubmed, files)):
         year = int(a.entered[:4]) if a.entered else a.year
-        topics = [topic for topic, has in filters.items() if has(a)]
-        if topics and year is None and (first_year or last_year):
-            undated.add(a.pmid)
-        elif topics and (year is None or (first_year or 0) <= year <= (last_year or 9999)):
-            unsaid |= set() if a.entered else {a.pmid}
-            for topic in topics:
+        matching_topics = [topic for topic, matches in filter_by_topic.items() if matches(a)]
+        if matching_topics and year is None and (first_year or last_year):
+            pmids_without_year.add(a.pmid)
+        elif matching_topics and (year is None or (first_year or 0) <= year <= (last_year or 9999)):
+            pmids_without_entry |= set() if a.entered else {a.pmid}
+            for topic in matching_topics:
                 by_topic[topic].append(a)
-    return by_topic, {"entry_not_said": len(unsaid)} | ({"year_not_known": len(undated)} if undated else {})
+    return by_topic, {"entry_not_said": len(pmids_without_entry)} | (
+        {"year_not_known": len(pmids_without_year)} if pmids_without_year else {}
+    )
 
 # %% ../../nbs/corpus/02_pubmed.ipynb #3ff22469
 def recipe(queries: Mapping[str, str], articles: Sequence[Abstract], **details: Any) -> dict[str, Any]:
     "How a literature was collected, so that others can repeat it: queries and counts, no text."
     n = Counter(chain.from_iterable(a.topics for a in articles))
-    by_topic = {topic: n[topic] for topic in queries}
-    return {"queries": dict(queries), "articles": len(articles), "by_topic": by_topic, **details}
+    n_by_topic = {topic: n[topic] for topic in queries}
+    return {"queries": dict(queries), "articles": len(articles), "by_topic": n_by_topic, **details}

@@ -29,32 +29,32 @@ __all__ = ['shared_items', 'without_shared', 'split_by_group', 'item_fingerprint
 def shared_items(test: Sequence[Item], train: Sequence[Item]) -> pd.DataFrame:  # item_id, kind, also (of train)
     """Items of `test` that ask what an item of `train` asks of the same case (question), that are about a case of
     `train` (case), or made from an abstract of it (abstract, by `group_id`); one row an item."""
-    case = lambda i: " ".join(sorted(filter(None, map(folded, i.context.values()))))
-    questions: dict[tuple[str, str], list[str]] = {}
-    cases: dict[str, list[str]] = {}
-    groups: dict[str | None, list[str]] = {}
+    case_text = lambda i: " ".join(sorted(filter(None, map(folded, i.context.values()))))
+    ids_by_question: dict[tuple[str, str], list[str]] = {}
+    ids_by_case: dict[str, list[str]] = {}
+    ids_by_group: dict[str | None, list[str]] = {}
     for i in train:
-        questions.setdefault((folded(i.question), case(i)), []).append(i.item_id)
-        cases.setdefault(case(i), []).append(i.item_id)
-        groups.setdefault(i.group_id, []).append(i.item_id)
-    groups.pop(None, None)
-    cases.pop("", None)
+        ids_by_question.setdefault((folded(i.question), case_text(i)), []).append(i.item_id)
+        ids_by_case.setdefault(case_text(i), []).append(i.item_id)
+        ids_by_group.setdefault(i.group_id, []).append(i.item_id)
+    ids_by_group.pop(None, None)
+    ids_by_case.pop("", None)
     rows = []
     for i in test:
-        if same := questions.get((folded(i.question), case(i))):
-            rows.append((i.item_id, "question", same))
-        elif case(i) in cases:
-            rows.append((i.item_id, "case", cases[case(i)]))
-        elif i.group_id in groups:
-            rows.append((i.item_id, "abstract", groups[i.group_id]))
+        if same_question_ids := ids_by_question.get((folded(i.question), case_text(i))):
+            rows.append((i.item_id, "question", same_question_ids))
+        elif case_text(i) in ids_by_case:
+            rows.append((i.item_id, "case", ids_by_case[case_text(i)]))
+        elif i.group_id in ids_by_group:
+            rows.append((i.item_id, "abstract", ids_by_group[i.group_id]))
     return pd.DataFrame(rows, columns=["item_id", "kind", "also"])
 
 
 def without_shared(items: Sequence[Item], held_out: Sequence[Item]) -> tuple[list[Item], pd.DataFrame]:
     "The items that share neither question nor abstract with others."
-    shared = shared_items(items, held_out)
-    gone = set(shared["item_id"])
-    return [i for i in items if i.item_id not in gone], shared
+    shared_table = shared_items(items, held_out)
+    shared_ids = set(shared_table["item_id"])
+    return [i for i in items if i.item_id not in shared_ids], shared_table
 
 # %% ../../nbs/corpus/01_splits.ipynb #920dd2dd
 def split_by_group(items: Sequence[Item], shares: Mapping[str, float], *, seed: int) -> dict[str, list[Item]]:
@@ -64,27 +64,27 @@ def split_by_group(items: Sequence[Item], shares: Mapping[str, float], *, seed: 
     """
     if not shares or min(shares.values()) < 0 or not math.isclose(sum(shares.values()), 1, abs_tol=1e-9):
         refuse(f"split_by_group: shares must be at least 0 and sum to 1; got {dict(shares)}")
-    rank = {i.cluster: hashlib.sha256(f"{seed}:{i.cluster}".encode()).digest() for i in items}
-    groups = sorted(rank, key=lambda g: rank[g])
-    parts: dict[str, list[Item]] = {}
-    start, total = 0, 0.0
-    for name, share in shares.items():
-        total += share
-        stop = round(total * len(groups))
-        groups_of_part = set(groups[start:stop])
-        parts[name] = [i for i in items if i.cluster in groups_of_part]
+    hash_by_group = {i.cluster: hashlib.sha256(f"{seed}:{i.cluster}".encode()).digest() for i in items}
+    shuffled_groups = sorted(hash_by_group, key=lambda g: hash_by_group[g])
+    items_by_part: dict[str, list[Item]] = {}
+    start, total_share = 0, 0.0
+    for part_name, share in shares.items():
+        total_share += share
+        stop = round(total_share * len(shuffled_groups))
+        groups_of_part = set(shuffled_groups[start:stop])
+        items_by_part[part_name] = [i for i in items if i.cluster in groups_of_part]
         if share and not groups_of_part:
-            say(f"{len(groups)} groups are too few for a part of {share:g}: {name} has no question")
+            say(f"{len(shuffled_groups)} groups are too few for a part of {share:g}: {part_name} has no question")
         start = stop
-    return parts
+    return items_by_part
 
 # %% ../../nbs/corpus/01_splits.ipynb #fa1fb3fc
 def item_fingerprint(item: Item) -> str:  # 16 hexadecimal digits
     "What an item asks, as a hash."
-    right = task_of(item).key_texts(item)
-    key = [*map(folded, right)] if task_of(item).ordered else sorted(map(folded, right))
-    content = [folded(item.question), sorted(map(folded, item.options)), key, item.context]
-    return fingerprint([*content, *([[*map(folded, item.stems)]] if item.stems else [])])[:16]
+    key_texts = task_of(item).key_texts(item)
+    folded_key = [*map(folded, key_texts)] if task_of(item).ordered else sorted(map(folded, key_texts))
+    hashed_content = [folded(item.question), sorted(map(folded, item.options)), folded_key, item.context]
+    return fingerprint([*hashed_content, *([[*map(folded, item.stems)]] if item.stems else [])])[:16]
 
 # %% ../../nbs/corpus/01_splits.ipynb #da224249
 def _single_key_items(items: Sequence[Item]) -> list[Item]:
@@ -96,14 +96,14 @@ def key_positions(items: Sequence[Item]) -> pd.DataFrame:  # p is of all letters
 
     Raises: ValueError where items differ in their number of options.
     """
-    keyed = _single_key_items(items)
-    sizes = {len(i.options) for i in keyed}
-    if len(sizes) != 1:
-        refuse(f"key_positions: items must have as many options each; got {sorted(sizes)}")
-    counts = dict.fromkeys(letters(sizes.pop()), 0) | Counter(i.key[0] for i in keyed)
-    test = goodness_of_fit(list(counts.values()), [1] * len(counts))
-    rows = [proportion(n, len(keyed)).row() | {"letter": a, "k": n} for a, n in counts.items()]
-    return pd.DataFrame(rows).assign(chi2=test.statistic, p=test.p)
+    keyed_items = _single_key_items(items)
+    option_counts = {len(i.options) for i in keyed_items}
+    if len(option_counts) != 1:
+        refuse(f"key_positions: items must have as many options each; got {sorted(option_counts)}")
+    n_by_letter = dict.fromkeys(letters(option_counts.pop()), 0) | Counter(i.key[0] for i in keyed_items)
+    uniformity_test = goodness_of_fit(list(n_by_letter.values()), [1] * len(n_by_letter))
+    rows = [proportion(n, len(keyed_items)).row() | {"letter": a, "k": n} for a, n in n_by_letter.items()]
+    return pd.DataFrame(rows).assign(chi2=uniformity_test.statistic, p=uniformity_test.p)
 
 # %% ../../nbs/corpus/01_splits.ipynb #ee1abced
 def length_cue(items: Sequence[Item]) -> dict[str, Any]:  # with n_tied, chance, median_length_ratio
@@ -112,18 +112,18 @@ def length_cue(items: Sequence[Item]) -> dict[str, Any]:  # with n_tied, chance,
     `n_tied` counts the questions with several longest options, which are not in n; `median_length_ratio` is the key's
     length beside the other options' mean, over all questions.
     """
-    right, chances, ratios = [], [], []
+    longest_is_key, chance_levels, length_ratios = [], [], []
     for i in _single_key_items(items):
-        sizes = np.array([len(o) for o in i.options])
-        key = letters(26).index(i.key[0])
-        ratios.append(sizes[key] / np.delete(sizes, key).mean())
-        if (sizes == sizes.max()).sum() == 1:
-            right.append(int(sizes.argmax()) == key)
-            chances.append(1 / len(sizes))
-    counts: dict[str, Any] = {"k": sum(right), "n_tied": len(ratios) - len(right)}
-    counts |= {"chance": float(np.mean(chances)) if chances else np.nan}
-    counts |= {"median_length_ratio": float(np.median(ratios)) if ratios else np.nan}
-    return proportion(sum(right), len(right)).row() | counts
+        option_lengths = np.array([len(o) for o in i.options])
+        key_index = letters(26).index(i.key[0])
+        length_ratios.append(option_lengths[key_index] / np.delete(option_lengths, key_index).mean())
+        if (option_lengths == option_lengths.max()).sum() == 1:
+            longest_is_key.append(int(option_lengths.argmax()) == key_index)
+            chance_levels.append(1 / len(option_lengths))
+    extra_columns: dict[str, Any] = {"k": sum(longest_is_key), "n_tied": len(length_ratios) - len(longest_is_key)}
+    extra_columns |= {"chance": float(np.mean(chance_levels)) if chance_levels else np.nan}
+    extra_columns |= {"median_length_ratio": float(np.median(length_ratios)) if length_ratios else np.nan}
+    return proportion(sum(longest_is_key), len(longest_is_key)).row() | extra_columns
 
 # %% ../../nbs/corpus/01_splits.ipynb #6fb41820
 def _shingles(text: str, size: int = 3) -> frozenset[str]:
@@ -135,15 +135,18 @@ def near_duplicates(items: Sequence[Item], threshold: float = 0.7) -> pd.DataFra
     "Questions that nearly repeat an earlier one (a share of Jaccard's from the threshold), with the nearest such one."
     with optional("near_duplicates", "mhbench[corpus]"):
         from datasketch import MinHash, MinHashLSH
-    index = MinHashLSH(threshold=max(0.1, threshold - 0.15), num_perm=128)
-    sets = {i.item_id: _shingles(i.question) for i in items}
+    lsh_index = MinHashLSH(threshold=max(0.1, threshold - 0.15), num_perm=128)
+    shingles_by_item = {i.item_id: _shingles(i.question) for i in items}
     rows = []
-    for name, mine in sets.items():
-        digest = MinHash(num_perm=128, seed=1)
-        digest.update_batch([s.encode() for s in mine])
-        near = [(len(mine & sets[earlier]) / len(mine | sets[earlier]), earlier) for earlier in index.query(digest)]
-        share, first = max(near, default=(0, ""))
-        if near and share >= threshold:
-            rows.append((name, first, share))
-        index.insert(name, digest)
+    for item_id, item_shingles in shingles_by_item.items():
+        minhash = MinHash(num_perm=128, seed=1)
+        minhash.update_batch([s.encode() for s in item_shingles])
+        similar_earlier = [
+            (len(item_shingles & shingles_by_item[earlier]) / len(item_shingles | shingles_by_item[earlier]), earlier)
+            for earlier in lsh_index.query(minhash)
+        ]
+        similarity, nearest_id = max(similar_earlier, default=(0, ""))
+        if similar_earlier and similarity >= threshold:
+            rows.append((item_id, nearest_id, similarity))
+        lsh_index.insert(item_id, minhash)
     return pd.DataFrame(rows, columns=["item_id", "first", "jaccard"])
