@@ -301,7 +301,7 @@ class Cache(AnswerFile):
         "Remove the marks of a run: all of them at its end, or those of some keys."
         if keys is not None:
             statement = "DELETE FROM asking WHERE owner = ? AND key = ?"
-            self._guard(lambda: self._db.executemany(statement, ((owner, bytes.fromhex(k)) for k in keys)))
+            self._guard(self._write_all, statement, [(owner, bytes.fromhex(k)) for k in keys])
             return
         self.query("DELETE FROM asking WHERE owner = ?", (owner,))
         self._runs.end(owner)

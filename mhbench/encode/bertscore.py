@@ -16,8 +16,9 @@ import pandas as pd
 
 from .embeddings import LazyModel, base_folder, check_texts, six_decimals, takes_loaded
 from .loading import distinct_values, loading_model, most_tokens, need_packages
-from .store import recalled, weights_at
+from .store import recalled
 from ..errors import refuse
+from ..records.weights import weights_at
 
 # %% auto #0
 __all__ = ['Scorer', 'BERTScore', 'PackageScorer', 'load_scorer', 'Baseline', 'rescale', 'published_baseline',

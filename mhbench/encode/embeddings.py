@@ -17,9 +17,9 @@ import numpy as np
 
 from . import loading
 from .loading import Executor
-from .store import fingerprint_of, opened, recalled, weights_at
+from .store import opened, recalled
 from ..errors import refuse
-from ..records.weights import MODEL_SHA256, cache_folder, sha256_once, weights_file
+from ..records.weights import MODEL_SHA256, cache_folder, fingerprint_of, sha256_once, weights_at, weights_file
 
 # %% auto #0
 __all__ = ['BUNDLED_ENCODERS', 'POOLINGS', 'check_texts', 'padded_rows', 'LazyModel', 'takes_loaded', 'Encoder',

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import importlib.metadata
-import importlib.util
 import io
 import json
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
+from importlib import metadata, util
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +20,11 @@ import numpy as np
 from pydantic import Field
 
 from ..errors import refuse, say
-from ..records.database import Database, cache_path, sha256_file, transaction
+from ..records.database import Database, cache_path
 from ..records.schema import Record
 
 # %% auto #0
-__all__ = ['StoreSettings', 'store_path', 'ResultStore', 'weights_at', 'fingerprint_of', 'code_of', 'opened', 'keep_results',
-           'recalled']
+__all__ = ['StoreSettings', 'store_path', 'ResultStore', 'code_of', 'opened', 'keep_results', 'recalled']
 
 # %% ../../nbs/encode/08_store.ipynb #817abcb6
 def _digest_of_parts(*parts: bytes) -> bytes:
@@ -38,9 +36,6 @@ def _row_to_store(key: bytes, result: np.ndarray) -> tuple[bytes, bytes, bytes]:
     return key, value.getvalue(), _digest_of_parts(key, value.getvalue())
 
 # %% ../../nbs/encode/08_store.ipynb #be9d5cae
-_SCHEMA = "CREATE TABLE IF NOT EXISTS results (key BLOB PRIMARY KEY, value BLOB, digest BLOB)"
-
-
 class StoreSettings(Record):
     "The `store` entry of params.yaml: what models that run here have computed is kept beside the answers."
 
@@ -62,61 +57,21 @@ class ResultStore(Database):
 
     def _open(self) -> None:
         super()._open()
-        self._db.execute(_SCHEMA)
+        self._db.execute("CREATE TABLE IF NOT EXISTS results (key BLOB PRIMARY KEY, value BLOB, digest BLOB)")
         if self.path.stat().st_size > self.max_bytes:
             self._db.execute("DELETE FROM results WHERE rowid <= (SELECT avg(rowid) FROM results)")
             self._db.execute("VACUUM")
-
-    def _set_aside(self, error: sqlite3.Error) -> Path:
-        aside = super()._set_aside(error)
-        say(f"the store {str(self.path)!r} was damaged ({error}); it is {aside.name} now, and a new one begun")
-        return aside
 
     def get(self, keys: Sequence[bytes]) -> dict[bytes, np.ndarray]:
         "What is there of some keys, SHA-256, and is as it was written."
         sql = "SELECT key, value, digest FROM results WHERE key = ?"
         rows = self._guard(lambda: [row for k in keys for row in self._db.execute(sql, (k,))])
-        intact = [(key, value) for key, value, digest in rows if digest == _digest_of_parts(key, value)]
-        return {key: np.load(io.BytesIO(value), allow_pickle=False) for key, value in intact}
+        return {k: np.load(io.BytesIO(v), allow_pickle=False) for k, v, d in rows if d == _digest_of_parts(k, v)}
 
     def put(self, results: Mapping[bytes, np.ndarray]) -> None:
         "Commit results in one transaction, but for those that are no number (NaN)."
         rows = [_row_to_store(k, x) for k, x in results.items() if not np.isnan(x).any()]
-
-        def write() -> None:
-            with transaction(self._db):
-                self._db.executemany("INSERT OR REPLACE INTO results (key, value, digest) VALUES (?,?,?)", rows)
-
-        self._guard(write)
-
-# %% ../../nbs/encode/08_store.ipynb #58a660cf
-_WEIGHTS = (".safetensors", ".bin", ".gguf", ".pt")
-
-
-def _model_files(folder: Path) -> dict[str, Path]:
-    files = {f.relative_to(folder).as_posix(): f for f in sorted(folder.rglob("*")) if f.is_file()}
-    return {name: f for name, f in files.items() if not any(segment.startswith(".") for segment in name.split("/"))}
-
-
-def weights_at(name: str | Path) -> Path | None:
-    "Where the weights of a model, a folder, a file or a name of the hub, lie on this machine; None if they do not."
-    place = Path(name).expanduser()
-    if not place.exists():
-        from huggingface_hub import try_to_load_from_cache
-
-        with contextlib.suppress(ValueError):  # a name that the hub would not take
-            config = try_to_load_from_cache(str(name), "config.json")
-            place = Path(config).parent if isinstance(config, str) else place
-    files = [place] if place.is_file() else _model_files(place).values()
-    return place if any(f.suffix in _WEIGHTS for f in files) else None
-
-# %% ../../nbs/encode/08_store.ipynb #a9587c2d
-def fingerprint_of(place: Path) -> str:
-    "SHA-256 of a model's weights, configuration and tokenizer at their place."
-    if place.is_file():
-        return sha256_file(place)
-    lines = [f"{name} {sha256_file(f)}" for name, f in _model_files(place).items()]
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+        self._guard(self._write_all, "INSERT OR REPLACE INTO results (key, value, digest) VALUES (?,?,?)", rows)
 
 # %% ../../nbs/encode/08_store.ipynb #13e56736
 @lru_cache(maxsize=64)
@@ -124,13 +79,13 @@ def code_of(*modules: str) -> str:
     "SHA-256 of the source of some modules, by their names, and of the versions of the libraries that compute."
     h = hashlib.sha256()
     for name in modules:
-        spec = importlib.util.find_spec(name)
+        spec = util.find_spec(name)
         if spec is None or spec.origin is None:
             refuse(f"code_of: modules must be modules with a source; got {name!r}")
         h.update(Path(spec.origin).read_bytes())
     for package in ("torch", "transformers", "tokenizers"):
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            h.update(f"{package} {importlib.metadata.version(package)}".encode())
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            h.update(f"{package} {metadata.version(package)}".encode())
     return h.hexdigest()
 
 # %% ../../nbs/encode/08_store.ipynb #f4eb63a4
@@ -146,11 +101,10 @@ def opened() -> ResultStore | None:
 def keep_results(settings: StoreSettings, path: Path | None = None) -> ResultStore | None:
     """Keep what this process computes from here on, by default in `store_path()`; None where nothing is kept, or the
     file cannot be written, which is said."""
-    if (before := opened()) is not None:
+    if before := opened():
         before.close()
-    _open["store"] = None
-    if settings.max_gb:
-        _open["store"] = _or_none(lambda: ResultStore(path or store_path(), max_bytes=int(settings.max_gb * 1e9)))
+    begin = lambda: ResultStore(path or store_path(), max_bytes=int(settings.max_gb * 1e9))
+    _open["store"] = _or_none(begin) if settings.max_gb else None
     return opened()
 
 
@@ -188,8 +142,7 @@ def recalled(
     missing = [x for x in distinct if x not in results]
     for start in range(0, len(missing), _BLOCK):
         block = missing[start : start + _BLOCK]
-        new = dict(zip(block, compute(block)))
-        results |= new
+        results |= zip(block, compute(block))
         if opened() is store:
-            _or_none(store.put, {keys[x]: r for x, r in new.items()})
+            _or_none(store.put, {keys[x]: results[x] for x in block})
     return [results[x] for x in inputs]

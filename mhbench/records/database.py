@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 from urllib.parse import quote
 
-from ..errors import refuse
+from ..errors import refuse, say
 
 # %% auto #0
 __all__ = ['SUMS', 'private_folder', 'private_file', 'make_private', 'corpora', 'clone_of', 'cache_path', 'damaged',
@@ -173,6 +173,11 @@ class Database:
                 self._db.execute(statement)
             self._db.execute(f"PRAGMA user_version = {version}")
 
+    def _write_all(self, sql: str, rows: Iterable[tuple]) -> None:
+        "Execute a statement for each of some rows, in one transaction."
+        with transaction(self._db):
+            self._db.executemany(sql, rows)
+
     def _guard(self, do: Callable, *args: Any) -> Any:
         "Run a step; set a damaged file aside and try once more; put any other trouble in words."
         with self._lock:
@@ -186,16 +191,7 @@ class Database:
                         self._trouble(e)
                     self._set_aside(e)
 
-    def _rename(self) -> Path:
-        "Give file, log and index another name, and say which."
-        name = lambda n: self.path.with_name(f"{self.path.name}.damaged-{n}")
-        aside = next(name(n) for n in range(1, 10_000) if not name(n).exists())
-        for end in ("", "-wal", "-shm"):
-            if (f := self.path.with_name(self.path.name + end)).exists():
-                f.rename(aside.with_name(aside.name + end))
-        return aside
-
-    # -- what a subclass says
+    # -- what a subclass may say otherwise
 
     def _open(self) -> None:
         "Open the file, and prove that it is ours."
@@ -203,10 +199,15 @@ class Database:
         self._db = connect(self.path)
         write_ahead(self._db)
 
-    def _set_aside(self, error: sqlite3.Error) -> Path:
-        "Move a damaged file out of the way, and say where it is."
+    def _set_aside(self, error: sqlite3.Error) -> None:
+        "Close a damaged file, give it, its log and its index another name, and say which."
         self.close()
-        return self._rename()
+        name = lambda n: self.path.with_name(f"{self.path.name}.damaged-{n}")
+        aside = next(name(n) for n in range(1, 10_000) if not name(n).exists())
+        for end in ("", "-wal", "-shm"):
+            if (f := self.path.with_name(self.path.name + end)).exists():
+                f.rename(aside.with_name(aside.name + end))
+        say(f"the file {str(self.path)!r} was damaged ({error}); it is {aside.name} now, and a new one begun")
 
     def _trouble(self, error: sqlite3.Error) -> NoReturn:
         "Raise what is no damage, or is damage for the second time."

@@ -5,6 +5,8 @@
 # %% ../../nbs/records/12_weights.ipynb #56cc4180
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import os
 import tempfile
 from functools import lru_cache
@@ -16,7 +18,8 @@ from ..errors import refuse
 from .database import sha256_file
 
 # %% auto #0
-__all__ = ['WEIGHTS', 'MODEL_SHA256', 'sha256_once', 'CarriedWeights', 'cache_folder', 'weights_file']
+__all__ = ['WEIGHTS', 'MODEL_SHA256', 'sha256_once', 'weights_at', 'fingerprint_of', 'CarriedWeights', 'cache_folder',
+           'weights_file']
 
 # %% ../../nbs/records/12_weights.ipynb #ac5b1baf
 @lru_cache(maxsize=8)
@@ -28,6 +31,31 @@ def sha256_once(path: Path) -> str:
     "SHA-256 of a model's file, computed once in a process as long as it stays the same."
     status = path.stat()
     return _sha256(path.resolve(), status.st_size, status.st_mtime_ns)
+
+# %% ../../nbs/records/12_weights.ipynb #df561113
+def _model_files(place: Path) -> list[Path]:
+    files = [place] if place.is_file() else sorted(place.rglob("*"))
+    return [f for f in files if f.is_file() and not any(p.startswith(".") for p in f.relative_to(place).parts)]
+
+
+def weights_at(name: str | Path) -> Path | None:
+    "Where the weights of a model, a folder, a file or a name of the hub, lie on this machine; None if they do not."
+    place = Path(name).expanduser()
+    if not place.exists():
+        from huggingface_hub import try_to_load_from_cache
+
+        with contextlib.suppress(ValueError):  # a name that the hub would not take
+            config = try_to_load_from_cache(str(name), "config.json")
+            place = Path(config).parent if isinstance(config, str) else place
+    return place if {f.suffix for f in _model_files(place)} & {".safetensors", ".bin", ".gguf", ".pt"} else None
+
+
+def fingerprint_of(place: Path) -> str:
+    "SHA-256 of a model's weights, configuration and tokenizer at their place."
+    if place.is_file():
+        return sha256_file(place)
+    lines = [f"{f.relative_to(place).as_posix()} {sha256_file(f)}" for f in _model_files(place)]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 # %% ../../nbs/records/12_weights.ipynb #7532fe53
 class CarriedWeights(NamedTuple):
