@@ -163,8 +163,10 @@ def test_competencies_are_compared_on_the_same_models():
     only_first = pd.DataFrame(
         [r for r in rows if r["model"] == "good"] + [r | {"category": "y", "model": "late"} for r in rows[:9]]
     )
-    nothing = competency_differences(only_first).iloc[0]
-    assert np.isnan(nothing["estimate"]) and nothing["n_models"] == 0
+    assert not len(competency_differences(only_first)), "no two competencies can be compared"
+    third = [r | {"item_id": r["item_id"] + "z", "category": "z"} for r in rows if r["model"] == "good"]
+    some = competency_differences(pd.concat([only_first, pd.DataFrame(third)])).set_index(["first", "second"])
+    assert some["estimate"].isna().tolist() == [True, False, True] and some.loc[("x", "y"), "n_models"] == 0
 
 
 def test_an_answer_to_a_question_without_a_key_has_a_confidence_and_no_score():

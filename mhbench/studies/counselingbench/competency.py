@@ -327,9 +327,10 @@ def _select_same_models(item_means: pd.DataFrame, a: str, b: str) -> tuple[np.nd
 def competency_differences(
     scores: pd.DataFrame, *, mode: str = "zero_shot", method: Adjustment = "holm"
 ) -> pd.DataFrame:
-    """First minus second: the mean over models of each question, compared between competencies, a case one unit; no row
-    below two competencies. Both sides have the same models: those with answers to at least half of the questions
-    of either competency, on the questions that all of them answered.
+    """First minus second: the mean over models of each question, compared between competencies, a case one unit. Both
+    sides have the same models: those with answers to at least half of the questions of either competency, on the
+    questions that all of them answered. Two competencies without such models have no estimate; no row where no two
+    can be compared.
 
     `p` is the cluster-robust t-test's, with one degree of freedom less than the competency in fewer cases has cases.
     Source: Zou and Donner 2008 (interval); Liang and Zeger 1986; Cameron and Miller 2015, section VI.
@@ -353,7 +354,9 @@ def competency_differences(
         p = _robust_p(difference.estimate, influences, case_ids, min(n_cases) - 1)
         rows.append(row | {"cases_first": n_cases[0], "cases_second": n_cases[1]} | difference.row() | {"p": p})
     out = pd.DataFrame(rows)
-    return out.assign(p_adjusted=adjust_p(out["p"], method)) if rows else out
+    if not rows or out["estimate"].isna().all():
+        return out[:0]
+    return out.assign(p_adjusted=adjust_p(out["p"], method))
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #34b83231
 def count_cases(
