@@ -26,24 +26,24 @@ from .table import file_text
 __all__ = ['Guess', 'guess_description', 'guess_long']
 
 # %% ../../nbs/records/13_guessed.ipynb #54d10b04
-_CALLED = {  # field -> what a column for it is often called, in English and German
-    "item": "item item_id id question_id prompt_id conversation_id convid case_id frage_id nr question frage record_id",
-    "rater": "rater rater_id annotator annotator_id reviewer expert person gutachter clinician_id responseid "
-    "respondent participant token judge judge_model anonymized_physician_ids survey_id email username timestamp",
-    "target": "target option choice answer model modell provider_llm candidate completion_id antwort",
-    "criterion": "criterion dimension attribute aspect metric category kriterium",
-    "value": "value score rating points wert punkte mean",
-    "label": "label verdict urteil",
-    "repeat": "repeat seed judge_instance",
+_CALLED = {  # field -> what a column for it is called in releases, in our own tables and in what programs export
+    "item": "item item_id id question_id prompt_id conversation_id convid question record_id",
+    "rater": "rater rater_id annotator annotator_id reviewer clinician_id responseid token judge "
+    "judge_model anonymized_physician_ids survey_id email username timestamp",
+    "target": "target option answer model modell provider_llm candidate completion_id",
+    "criterion": "criterion dimension attribute category",
+    "value": "value score rating wert",
+    "label": "label verdict",
+    "repeat": "repeat judge_instance",
     "session": "session",
-    "n": "n n_ratings n_raters",
-    "sd": "sd std",
+    "n": "n",
+    "sd": "sd",
 }
-_WITHIN = {"persona": "persona user_profile profile", "patient": "patient user_llm patient_llm", "run": "run run_id"}
+_WITHIN = {"persona": "persona user_profile", "patient": "patient user_llm", "run": "run run_id"}
 _ABOUT = re.compile(  # what programs write of a response: no ratings
     r"startdate|enddate|recordeddate|status|progress|finished|ipaddress|duration.*|recipient.*|externalreference|"
     r"location.*|distributionchannel|userlanguage|timestamp|submitdate|lastpage|startlanguage|seed|datestamp|.*id|"
-    r"redcap.*|.*complete|comments?|kommentar|bemerkung|name|email|e?mailaddress|consent"
+    r"redcap.*|.*complete|comments?|name|email|e?mailaddress|consent"
 )
 _NUMBER = re.compile(r"-?\d+([.,]\d+)?")
 _CODES = re.compile(r"-\d+|9{2,}|8{2,}|7{2,}|0")
