@@ -286,19 +286,12 @@ def without(rows: pd.DataFrame) -> pd.Series:  # of text
 
 
 def _explain_intervals(rows: pd.DataFrame) -> list[str]:
-    "Sentences on missing intervals, by reason, on wide ones, and on the number of estimates."
-    lower_ends = rows["ci_low"].astype(float)
-    n_wide = int((rows["ci_high"].astype(float) - lower_ends > 0.5).sum())
-    rows_without_interval = rows[lower_ends.isna()]
-    sentences = [
+    "Sentences on missing intervals, by reason."
+    rows_without_interval = rows[rows["ci_low"].isna()]
+    return [
         f"{k} of {len(rows)} rows have no interval: {reason}"
         for reason, k in without(rows_without_interval).value_counts(sort=False).items()
     ]
-    if n_wide and rows["estimate"].astype(float).between(0, 1).all():
-        sentences.append(f"{n_wide} of {len(rows)} intervals span more than half of the scale")
-    if len(rows) > 20:
-        sentences.append(f"{len(rows)} estimates: sampling error alone sets the largest and the smallest apart")
-    return sentences
 
 # %% ../../nbs/report/01_tables.ipynb #09b2fdb8
 _GIVEN = {  # a fixed factor -> the columns that name its levels
