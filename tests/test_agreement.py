@@ -311,7 +311,7 @@ def test_the_corrected_score_by_its_definition():
     outer, rng = scores(w), np.random.default_rng(resample.seed_sequence(seed).spawn(2)[1])
     error, optimism = [], []
     for b in range(n):
-        again = scores(consensus._inner(rng, w[b : b + 1], inner))
+        again = scores(consensus._inner_replicates(rng, w[b : b + 1], inner))
         luck = np.mean(
             [a.max() - outer[b, a.argmax()] for a in again]
         )  # what the search gains by luck, as seen from replicate b

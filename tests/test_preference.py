@@ -240,7 +240,9 @@ def test_gradient_against_finite_differences(symmetric, seed):
     rng = np.random.default_rng(seed)
     x = rng.integers(0, 4, (50, 4)).astype(float)
     x[rng.random(x.shape) < 0.1] = np.nan
-    p = P._problem(x, rng.integers(0, 5, 50), rng.integers(0, 3, 50), "test", "symmetric" if symmetric else "paper")
+    p = P._check_problem(
+        x, rng.integers(0, 5, 50), rng.integers(0, 3, 50), "test", "symmetric" if symmetric else "paper"
+    )
     args = (p, p.pairs, rng.integers(0, 3, 50).astype(float)[p.pairs.unit])
     at = np.r_[rng.normal(0, 2, 20), rng.uniform(0.5, 2, 3), rng.uniform(-3, 3, 3)]
     h = 1e-5
@@ -254,7 +256,7 @@ def test_gradient_against_finite_differences(symmetric, seed):
 def test_hessian_against_finite_differences_of_the_gradient(symmetric):
     rng = np.random.default_rng(6)
     x, q, a = rng.integers(0, 4, (50, 4)).astype(float), rng.integers(0, 5, 50), rng.integers(0, 3, 50)
-    p = P._problem(x, q, a, "test", "symmetric" if symmetric else "paper", (0.5, 2), (-3, 3), 5)
+    p = P._check_problem(x, q, a, "test", "symmetric" if symmetric else "paper", (0.5, 2), (-3, 3), 5)
     weight = rng.integers(0, 3, 50).astype(float)[p.pairs.unit]
     at = np.r_[rng.normal(0, 2, 20), rng.uniform(0.5, 2, 3), rng.uniform(-3, 3, 3)]
 
@@ -274,7 +276,7 @@ def test_no_better_optimum_by_lbfgs(offset, seed):
     rng = np.random.default_rng(seed)
     x, q, a = rng.integers(0, 7, (150, 5)).astype(float), rng.integers(0, 12, 150), rng.integers(0, 4, 150)
     x[rng.random(x.shape) < 0.2] = np.nan
-    p = P._problem(x, q, a, "test", offset, (0.8, 1.25) if seed % 2 else (0.5, 2), (-1, 1), 5)
+    p = P._check_problem(x, q, a, "test", offset, (0.8, 1.25) if seed % 2 else (0.5, 2), (-1, 1), 5)
     o = scipy.optimize.minimize(
         P._objective,
         np.r_[np.zeros(p.rated.size), np.ones(4), np.zeros(4)],
@@ -284,7 +286,7 @@ def test_no_better_optimum_by_lbfgs(offset, seed):
         bounds=[(None, None)] * p.rated.size + list(p.bounds.T),
         options={"maxiter": 10_000, "maxfun": 20_000, "ftol": 1e-14, "gtol": 1e-8},
     )
-    _, nll, converged = P._minimised(p)
+    _, nll, converged = P._minimise(p)
     assert converged and nll <= o.fun + 1e-6
 
 
@@ -314,7 +316,7 @@ def test_no_better_optimum_by_slsqp(offset):
     "The optimiser that the authors use, on a small problem, with the sum-to-zero constraint written out."
     rng = np.random.default_rng(5)
     x, q, a = rng.integers(0, 6, (60, 3)).astype(float), rng.integers(0, 3, 60), rng.integers(0, 2, 60)
-    problem = P._problem(x, q, a, "test", offset, (0.5, 2), (-3, 3), 5)
+    problem = P._check_problem(x, q, a, "test", offset, (0.5, 2), (-3, 3), 5)
     args = (problem, problem.pairs, np.ones(len(problem.pairs.unit)))
     sums = [{"type": "eq", "fun": lambda v, k=k: v[3 * k : 3 * k + 3].sum()} for k in range(3)]
     o = scipy.optimize.minimize(
@@ -425,8 +427,8 @@ def test_bad_arguments_are_named(change, message):
 def test_bootstrap_keeps_questions_and_raters():
     rng = np.random.default_rng(1)
     q, a = np.repeat(np.arange(10), 6), np.r_[np.tile(np.arange(5), 11), [5, 5, 0, 1, 2]]  # rater 5 has two annotations
-    problem = P._problem(rng.random((60, 3)), q, a, "test", "paper", (0.5, 2), (-3, 3), 5)
-    w = P._draws(problem, 200, 7)
+    problem = P._check_problem(rng.random((60, 3)), q, a, "test", "paper", (0.5, 2), (-3, 3), 5)
+    w = P._draw_complete_weights(problem, 200, 7)
     assert w.shape == (200, 60)
     for k in range(10):
         assert (w[:, q == k].sum(1) == 6).all()
@@ -437,8 +439,8 @@ def test_bootstrap_keeps_questions_and_raters():
 def test_bootstrap_replicate_is_a_fit_of_the_repeated_rows():
     rng = np.random.default_rng(4)
     x, q, a = rng.integers(0, 9, (50, 4)).astype(float), np.repeat(np.arange(5), 10), np.tile(np.arange(5), 10)
-    problem = P._problem(x, q, a, "test", "symmetric", (0.5, 2), (-3, 3), 5)
-    w = P._draws(problem, 1, 9)[0]
+    problem = P._check_problem(x, q, a, "test", "symmetric", (0.5, 2), (-3, 3), 5)
+    w = P._draw_complete_weights(problem, 1, 9)[0]
     rows = np.repeat(np.arange(50), w.astype(int))
     b = bootstrap_preferences(x, q, a, n=1, seed=9, offset="symmetric")
     assert b.probs.replicates[0] == pytest.approx(

@@ -31,19 +31,19 @@ def mean_difficulty(labels: Any) -> np.ndarray:  # (N,) NaN: nobody rated
 
     Source: MedQADE, section 4.4.1.
     """
-    codes, values = label_matrix(labels, (), None, "mean_difficulty", raters=1)
-    unknown = [v for v in values if isinstance(v, str) and v not in DIFFICULTY]
-    if unknown:
-        refuse(f"mean_difficulty: labels must be among {list(DIFFICULTY)}; got {unknown}")
-    x = np.array([DIFFICULTY[v] if isinstance(v, str) else float(v) for v in values] + [0.0])
-    return divide(x[np.where(codes < 0, len(values), codes)].sum(0), (codes >= 0).sum(0).astype(float))
+    codes, label_values = label_matrix(labels, (), None, "mean_difficulty", raters=1)
+    unknown_labels = [v for v in label_values if isinstance(v, str) and v not in DIFFICULTY]
+    if unknown_labels:
+        refuse(f"mean_difficulty: labels must be among {list(DIFFICULTY)}; got {unknown_labels}")
+    x = np.array([DIFFICULTY[v] if isinstance(v, str) else float(v) for v in label_values] + [0.0])
+    return divide(x[np.where(codes < 0, len(label_values), codes)].sum(0), (codes >= 0).sum(0).astype(float))
 
 
-def _bins(difficulty: np.ndarray) -> np.ndarray:  # -1: NaN
+def _bin_codes(difficulty: np.ndarray) -> np.ndarray:  # -1: NaN
     "The place in BINS of each item: bins hold their upper limit, except for the last limit, which is in the last bin."
     d = np.asarray(difficulty, float)
-    below = np.searchsorted([0.5, 1.0, 1.5], d, side="left")
-    return np.where(np.isnan(d), -1, np.where(d == 1.5, 3, below))
+    bin_below = np.searchsorted([0.5, 1.0, 1.5], d, side="left")
+    return np.where(np.isnan(d), -1, np.where(d == 1.5, 3, bin_below))
 
 # %% ../../nbs/stats/06_abstention.ipynb #a40a35fe
 def difficulty_strata(difficulty: np.ndarray) -> pd.Categorical:
@@ -51,9 +51,9 @@ def difficulty_strata(difficulty: np.ndarray) -> pd.Categorical:
 
     Source: MedQADE, section 4.4.1.
     """
-    bins = _bins(difficulty)
-    names = [*BINS, *["not rated"] * int((bins < 0).any())]
-    return pd.Categorical.from_codes(np.where(bins < 0, len(names) - 1, bins), names, ordered=True)
+    bin_codes = _bin_codes(difficulty)
+    bin_names = [*BINS, *["not rated"] * int((bin_codes < 0).any())]
+    return pd.Categorical.from_codes(np.where(bin_codes < 0, len(bin_names) - 1, bin_codes), bin_names, ordered=True)
 
 # %% ../../nbs/stats/06_abstention.ipynb #0f591293
 class Abstention(NamedTuple):
@@ -69,10 +69,10 @@ class Abstention(NamedTuple):
     def rows(self) -> list[dict]:
         "One row a bin."
         rows = []
-        for k, name in enumerate(BINS):
-            about: dict[str, Any] = {"n": self.n_items[k], "n_clusters": self.n_clusters[k], "share": True}
-            e = Estimate.from_interval(interval_column(self.rate, k), **about)
-            rows.append({"difficulty": name, **e.row(), "n_ratings": int(self.n_ratings[k])})
+        for k, bin_name in enumerate(BINS):
+            estimate_fields: dict[str, Any] = {"n": self.n_items[k], "n_clusters": self.n_clusters[k], "share": True}
+            e = Estimate.from_interval(interval_column(self.rate, k), **estimate_fields)
+            rows.append({"difficulty": bin_name, **e.row(), "n_ratings": int(self.n_ratings[k])})
         return rows
 
 # %% ../../nbs/stats/06_abstention.ipynb #f7090f9e
@@ -88,47 +88,49 @@ def abstention_by_difficulty(labels: Any, difficulty: np.ndarray, **kwargs) -> A
         refuse(f"abstention_by_difficulty: difficulty must be one number an item, shape ({x.shape[1]},); got {d.shape}")
     if np.isnan(d).all():
         refuse("abstention_by_difficulty: difficulty must be given for at least one item; got none")
-    bins = _bins(d)
+    bin_codes = _bin_codes(d)
     n_asked = (~pd.isna(x)).sum(0).astype(float)
-    gone = (x == ABSTAIN).sum(0).astype(float)
-    z = one_hot(bins, len(BINS))
-    d0 = np.where(bins < 0, 0.0, d)
-    a = n_asked * (bins >= 0)
-    g = gone * (bins >= 0)
+    n_abstained = (x == ABSTAIN).sum(0).astype(float)
+    z = one_hot(bin_codes, len(BINS))
+    d0 = np.where(bin_codes < 0, 0.0, d)
+    a = n_asked * (bin_codes >= 0)
+    g = n_abstained * (bin_codes >= 0)
 
     def statistic(columns, *, weights):
-        rate = divide(weights @ (z * gone[:, None]), weights @ (z * n_asked[:, None]))
+        rate = divide(weights @ (z * n_abstained[:, None]), weights @ (z * n_asked[:, None]))
         n, sx, sy, sxx, sxy = (weights @ np.column_stack([a, a * d0, g, a * d0**2, g * d0])).T
         return np.column_stack([rate, divide(n * sxy - sx * sy, n * sxx - sx**2)])  # least squares, one point a rating
 
     i = bootstrap(statistic, np.arange(len(d)), **kwargs)
     unit = group_codes(kwargs.get("clusters"), len(d), "clusters")
-    n_clusters = np.array([len(np.unique(unit[(bins == k) & (n_asked > 0)])) for k in range(len(BINS))])
+    n_clusters = np.array([len(np.unique(unit[(bin_codes == k) & (n_asked > 0)])) for k in range(len(BINS))])
     rate, slope = (interval_column(i, k) for k in (slice(0, len(BINS)), len(BINS)))
-    return Abstention(rate, z.T @ (n_asked > 0), n_clusters, z.T @ n_asked, slope, int((bins < 0).sum()))
+    return Abstention(rate, z.T @ (n_asked > 0), n_clusters, z.T @ n_asked, slope, int((bin_codes < 0).sum()))
 
 # %% ../../nbs/stats/06_abstention.ipynb #06f32bad
-def _area(m: np.ndarray, e: np.ndarray) -> np.ndarray:
+def _risk_coverage_areas(m: np.ndarray, e: np.ndarray) -> np.ndarray:
     "Area from counts and errors of ties (..., G), the most confident first."
     n0 = np.cumsum(m, -1) - m
     e0 = np.cumsum(e, -1) - e
-    harmonic = digamma(n0 + m + 1.0) - digamma(n0 + 1.0)  # Euler's constant cancels
-    tie = np.where(m > 0, e + (e0 - e * n0 / np.maximum(m, 1)) * harmonic, 0.0)
-    return divide(tie.sum(-1), m.sum(-1))
+    harmonic_difference = digamma(n0 + m + 1.0) - digamma(n0 + 1.0)  # Euler's constant cancels
+    tie_errors = np.where(m > 0, e + (e0 - e * n0 / np.maximum(m, 1)) * harmonic_difference, 0.0)
+    return divide(tie_errors.sum(-1), m.sum(-1))
 
 
-def _ties(confidence: Any, correct: Any, function: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def _confidence_ties(
+    confidence: Any, correct: Any, function: str
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     "Errors, the group of each item (-1: left out), and the thresholds of the groups, descending."
     c, y = numbers_of_units(function, "number an item", confidence=confidence, correct=correct)
     if ((y < 0) | (y > 1)).any():
         refuse(f"{function}: correct must be 1, 0 or NaN; got {np.nanmin(y)} to {np.nanmax(y)}")
-    has = ~np.isnan(c + y)
-    if not has.any():
+    is_complete = ~np.isnan(c + y)
+    if not is_complete.any():
         refuse(f"{function}: at least one item must have a confidence and a verdict; got none")
-    thresholds, group = np.unique(-c[has], return_inverse=True)
+    thresholds, tie_group = np.unique(-c[is_complete], return_inverse=True)
     group_of_item = np.full(len(c), -1)
-    group_of_item[has] = group
-    return np.where(has, 1 - y, 0.0), group_of_item, -thresholds, has
+    group_of_item[is_complete] = tie_group
+    return np.where(is_complete, 1 - y, 0.0), group_of_item, -thresholds, is_complete
 
 # %% ../../nbs/stats/06_abstention.ipynb #373ab504
 def risk_coverage_area(confidence: Any, correct: Any, *, weights: Any = None) -> Any:  # in [0, 1]; (B,)
@@ -137,15 +139,15 @@ def risk_coverage_area(confidence: Any, correct: Any, *, weights: Any = None) ->
 
     Source: Geifman and El-Yaniv 2017; El-Yaniv and Wiener 2010.
     """
-    error, group_of_item, _, has = _ties(confidence, correct, "risk_coverage_area")
+    item_errors, group_of_item, _, is_complete = _confidence_ties(confidence, correct, "risk_coverage_area")
     w = unit_weights(weights, len(group_of_item), "risk_coverage_area")
-    order = np.flatnonzero(has)[np.argsort(group_of_item[has], kind="stable")]
-    first = np.flatnonzero(np.diff(group_of_item[order], prepend=-1))
-    rows = max(1, 4_000_000 // len(order))  # weights that are sorted at once
-    parts = [w[s : s + rows, order] for s in range(0, len(w), rows)]
-    sums = [np.add.reduceat(x, first, axis=1) for x in parts]
-    errors = [np.add.reduceat(x * error[order], first, axis=1) for x in parts]
-    return as_result(np.concatenate([_area(m, e) for m, e in zip(sums, errors)]), weights)
+    by_confidence = np.flatnonzero(is_complete)[np.argsort(group_of_item[is_complete], kind="stable")]
+    tie_starts = np.flatnonzero(np.diff(group_of_item[by_confidence], prepend=-1))
+    chunk_rows = max(1, 4_000_000 // len(by_confidence))  # weights that are sorted at once
+    weight_chunks = [w[s : s + chunk_rows, by_confidence] for s in range(0, len(w), chunk_rows)]
+    tie_counts = [np.add.reduceat(x, tie_starts, axis=1) for x in weight_chunks]
+    tie_errors = [np.add.reduceat(x * item_errors[by_confidence], tie_starts, axis=1) for x in weight_chunks]
+    return as_result(np.concatenate([_risk_coverage_areas(m, e) for m, e in zip(tie_counts, tie_errors)]), weights)
 
 
 class RiskCoverage(NamedTuple):
@@ -164,11 +166,13 @@ def risk_coverage(confidence: Any, correct: Any, **kwargs) -> RiskCoverage:  # n
 
     Source: El-Yaniv and Wiener 2010; excess: Geifman, Uziel and El-Yaniv 2019.
     """
-    error, group_of_item, thresholds, has = _ties(confidence, correct, "risk_coverage")
-    m = np.bincount(group_of_item[has]).astype(float)
-    e = np.bincount(group_of_item[has], weights=error[has])
+    item_errors, group_of_item, thresholds, is_complete = _confidence_ties(confidence, correct, "risk_coverage")
+    m = np.bincount(group_of_item[is_complete]).astype(float)
+    e = np.bincount(group_of_item[is_complete], weights=item_errors[is_complete])
     area = bootstrap(risk_coverage_area, np.asarray(confidence, float), np.asarray(correct, float), **kwargs)
-    best = _area(*np.array([[has.sum() - e.sum(), e.sum()], [0.0, e.sum()]]))
-    covered = m.cumsum()
-    excess = float(area.estimate - best)
-    return RiskCoverage(covered / has.sum(), e.cumsum() / covered, thresholds, area, excess, int((~has).sum()))
+    best_area = _risk_coverage_areas(*np.array([[is_complete.sum() - e.sum(), e.sum()], [0.0, e.sum()]]))
+    n_covered = m.cumsum()
+    excess = float(area.estimate - best_area)
+    return RiskCoverage(
+        n_covered / is_complete.sum(), e.cumsum() / n_covered, thresholds, area, excess, int((~is_complete).sum())
+    )

@@ -23,40 +23,40 @@ __all__ = ['ABSTAIN', 'LEVELS', 'METRICS', 'label_matrix', 'contingency_tables',
 ABSTAIN = "Abstain"
 
 
-def _encode(labels, ignore=(ABSTAIN,), categories=None, function="agreement") -> tuple[np.ndarray, list]:
+def _encode_labels(labels, ignore=(ABSTAIN,), categories=None, function="agreement") -> tuple[np.ndarray, list]:
     "Labels as codes, -1 where missing or ignored, and the categories."
     x = np.asarray(labels)
     if x.dtype.kind in "OUS":
         x = np.asarray(labels, dtype=object)
-        blank = np.vectorize(lambda v: isinstance(v, str) and not v.strip(), otypes=[bool])(x)
-        x = np.where(pd.isna(x) | blank, np.array(None), x)
-        kinds = {type(v) for v in x.ravel()} - {type(None)}
-        if len(kinds) > 1 and not all(issubclass(k, (int, float, np.number)) for k in kinds):
-            refuse(f"{function}: labels must be of one kind, strings or numbers; got {sorted(map(repr, kinds))}")
+        is_blank = np.vectorize(lambda v: isinstance(v, str) and not v.strip(), otypes=[bool])(x)
+        x = np.where(pd.isna(x) | is_blank, np.array(None), x)
+        value_types = {type(v) for v in x.ravel()} - {type(None)}
+        if len(value_types) > 1 and not all(issubclass(k, (int, float, np.number)) for k in value_types):
+            refuse(f"{function}: labels must be of one kind, strings or numbers; got {sorted(map(repr, value_types))}")
         x = np.where(np.isin(x, np.array(list(ignore), dtype=object)), np.array(None), x) if len(ignore) else x
-    elif numbers := [v for v in ignore if isinstance(v, (int, float, np.number))]:
-        x = np.where(np.isin(x, np.array(numbers)), np.nan, x)
+    elif ignored_numbers := [v for v in ignore if isinstance(v, (int, float, np.number))]:
+        x = np.where(np.isin(x, np.array(ignored_numbers)), np.nan, x)
     codes, values = pd.factorize(x.ravel(), sort=True)
     values = list(values)
     if categories is not None:
-        unknown = [v for v in values if v not in set(categories)]
-        if unknown:
+        unknown_labels = [v for v in values if v not in set(categories)]
+        if unknown_labels:
             remedy = "add them, or name them in ignore"
-            refuse(f"{function}: labels must be among categories {list(categories)}; got {unknown}; {remedy}")
-        place = np.array([list(categories).index(v) for v in values] + [-1])
-        codes = place[codes]
+            refuse(f"{function}: labels must be among categories {list(categories)}; got {unknown_labels}; {remedy}")
+        category_of_value = np.array([list(categories).index(v) for v in values] + [-1])
+        codes = category_of_value[codes]
         values = list(categories)
     return codes.reshape(x.shape), values
 
 # %% ../../nbs/stats/03_agreement.ipynb #15dc7d13
-def _table_of_two(a, b, ignore, categories, weights, function) -> tuple[np.ndarray, list]:
+def _contingency_of_two(a, b, ignore, categories, weights, function) -> tuple[np.ndarray, list]:
     "The table (B, K, K) of two raters' labels, and its categories."
     a = np.asarray(a, dtype=object)
     b = np.asarray(b, dtype=object)
     if a.shape != b.shape or a.ndim != 1 or len(a) == 0:
         shapes = f"{a.shape} and {b.shape}"
         refuse(f"{function}: a and b must be one label an item each, same shape (n_items,); got {shapes}")
-    codes, values = _encode(np.stack([a, b]), ignore, categories, function)
+    codes, values = _encode_labels(np.stack([a, b]), ignore, categories, function)
     w = unit_weights(weights, len(a), function)
     return contingency_tables(codes[:1], codes[1:], max(len(values), 1), w)[:, 0], values
 
@@ -69,20 +69,20 @@ def label_matrix(
     if x.ndim != 2 or x.shape[0] < raters or x.shape[1] < 1:
         rule = f"have shape (n_raters, n_items) with at least {raters} raters and 1 item"
         refuse(f"{function}: labels must {rule}; got {x.shape}; transpose it if items are rows")
-    return _encode(labels, ignore, categories, function)
+    return _encode_labels(labels, ignore, categories, function)
 
 # %% ../../nbs/stats/03_agreement.ipynb #9353e9ed
 def contingency_tables(a: np.ndarray, b: np.ndarray, k: int, weights: np.ndarray, room: int = 16_000_000) -> np.ndarray:
     "Tables (B, P, K, K) of P pairs of raters, codes (P, N) against (P, N) or (1, N)."
     p, n = a.shape
-    step, out = max(1, room // (n * k * k)), []
-    for s in range(0, p, step):
-        x = a[s : s + step]
-        y = b if len(b) == 1 else b[s : s + step]
-        cell = np.where((x >= 0) & (y >= 0), x * k + y, k * k)
-        z = (cell.T[:, :, None] == np.arange(k * k)).reshape(n, -1).astype(float)
-        out.append((weights @ z).reshape(len(weights), -1, k, k))
-    return np.concatenate(out, axis=1)
+    chunk_size, table_chunks = max(1, room // (n * k * k)), []
+    for s in range(0, p, chunk_size):
+        x = a[s : s + chunk_size]
+        y = b if len(b) == 1 else b[s : s + chunk_size]
+        cell_codes = np.where((x >= 0) & (y >= 0), x * k + y, k * k)
+        z = (cell_codes.T[:, :, None] == np.arange(k * k)).reshape(n, -1).astype(float)
+        table_chunks.append((weights @ z).reshape(len(weights), -1, k, k))
+    return np.concatenate(table_chunks, axis=1)
 
 # %% ../../nbs/stats/03_agreement.ipynb #c2035762
 def _percent_agreement(t: np.ndarray) -> np.ndarray:
@@ -91,19 +91,19 @@ def _percent_agreement(t: np.ndarray) -> np.ndarray:
 
 def percent_agreement(a: Sequence, b: Sequence, *, ignore: Sequence = (ABSTAIN,), weights: Weights = None) -> Any:
     "Of the items that both raters labelled, the share on which they agree, in [0, 1]; labels in `ignore` are missing."
-    t, _ = _table_of_two(a, b, ignore, None, weights, "percent_agreement")
+    t, _ = _contingency_of_two(a, b, ignore, None, weights, "percent_agreement")
     return as_result(_percent_agreement(t), weights)
 
 # %% ../../nbs/stats/03_agreement.ipynb #2c37920f
-def _cohen_kappa(t: np.ndarray, weighting: str | None = None, at: np.ndarray | None = None) -> np.ndarray:
-    k = np.arange(t.shape[-1]) if at is None else at
+def _cohen_kappa(t: np.ndarray, weighting: str | None = None, category_values: np.ndarray | None = None) -> np.ndarray:
+    k = np.arange(t.shape[-1]) if category_values is None else category_values
     d = np.abs(k[:, None] - k)
     v = {None: d > 0, "linear": d, "quadratic": d**2}[weighting].astype(float)
-    row = t.sum(-1)
-    col = t.sum(-2)
+    row_totals = t.sum(-1)
+    column_totals = t.sum(-2)
     n = t.sum((-2, -1))
-    expected = divide(((row @ v) * col).sum(-1), n)  # sum v n_k. n_.l / n
-    return 1 - divide((t * v).sum((-2, -1)), expected)
+    expected_disagreement = divide(((row_totals @ v) * column_totals).sum(-1), n)  # sum v n_k. n_.l / n
+    return 1 - divide((t * v).sum((-2, -1)), expected_disagreement)
 
 
 def cohen_kappa(
@@ -124,11 +124,11 @@ def cohen_kappa(
         refuse(f"cohen_kappa: weighting must be None, 'linear' or 'quadratic'; got {weighting!r}")
     if distances not in ("positions", "values"):
         refuse(f"cohen_kappa: distances must be 'positions' or 'values'; got {distances!r}")
-    t, v = _table_of_two(a, b, ignore, categories, weights, "cohen_kappa")
+    t, v = _contingency_of_two(a, b, ignore, categories, weights, "cohen_kappa")
     if distances == "values" and any(isinstance(label, str) for label in v):
         refuse(f"cohen_kappa: labels must be numbers for distances of values; got {v[:5]}; take positions")
-    at = np.asarray(v or [0], float) if distances == "values" else None
-    return as_result(_cohen_kappa(t, weighting, at), weights)
+    category_values = np.asarray(v or [0], float) if distances == "values" else None
+    return as_result(_cohen_kappa(t, weighting, category_values), weights)
 
 # %% ../../nbs/stats/03_agreement.ipynb #78580f1f
 def _pabak(t: np.ndarray, categories: int = 2) -> np.ndarray:
@@ -142,55 +142,59 @@ def pabak(
 
     Source: Byrt, Bishop and Carlin 1993; K categories: Brennan and Prediger 1981.
     """
-    t, v = _table_of_two(a, b, ignore, None, weights, "pabak")
-    fewest = max(2, len(v))
-    if categories < fewest:
-        refuse(f"pabak: categories must be 2 or more, and cover {v}; got {categories}; pass categories={fewest}")
+    t, v = _contingency_of_two(a, b, ignore, None, weights, "pabak")
+    fewest_categories = max(2, len(v))
+    if categories < fewest_categories:
+        refuse(
+            f"pabak: categories must be 2 or more, and cover {v}; got {categories}; pass categories={fewest_categories}"
+        )
     return as_result(_pabak(t, categories), weights)
 
 # %% ../../nbs/stats/03_agreement.ipynb #2f1af025
 LEVELS = ("nominal", "ordinal", "interval", "ratio")
 
 
-def _total(w: np.ndarray, x: np.ndarray) -> np.ndarray:
+def _weighted_totals(w: np.ndarray, x: np.ndarray) -> np.ndarray:
     "Sum over items of w (B or 1, N) times x (B or 1, N, C): shape (B, C)."
     return w @ x[0] if len(x) == 1 else np.einsum("bn,bnc->bc", np.broadcast_to(w, x.shape[:2]), x)
 
 
 def _squared_distances(x: np.ndarray, level: str) -> np.ndarray:
-    same = x[:, None] == x
-    return np.where(same, 0.0, 1.0 if level == "nominal" else divide((x[:, None] - x) ** 2, (x[:, None] + x) ** 2))
+    is_same = x[:, None] == x
+    return np.where(is_same, 0.0, 1.0 if level == "nominal" else divide((x[:, None] - x) ** 2, (x[:, None] + x) ** 2))
 
 
-def _alpha_moments(m: np.ndarray, s1: np.ndarray, s2: np.ndarray, w: np.ndarray) -> np.ndarray:
+def _alpha_from_moments(m: np.ndarray, s1: np.ndarray, s2: np.ndarray, w: np.ndarray) -> np.ndarray:
     "Alpha for a squared distance, from count, sum and sum of squares of each item's values, (B or 1, N)."
     m, s1, s2 = (np.where(m > 1, x, 0.0) for x in (m, s1, s2))
-    within = 2 * (m * s2 - s1**2) / np.maximum(m - 1, 1)
-    n, t1, t2, d = _total(w, np.stack([m, s1, s2, within], -1)).T
-    between = 2 * (n * t2 - t1**2)
-    between = np.where(between > 1e-12 * n * t2, between, 0.0)  # all equal: rounding is not variance
-    return 1 - (n - 1) * divide(d, between)
+    squares_within = 2 * (m * s2 - s1**2) / np.maximum(m - 1, 1)
+    n, t1, t2, d = _weighted_totals(w, np.stack([m, s1, s2, squares_within], -1)).T
+    squares_between = 2 * (n * t2 - t1**2)
+    squares_between = np.where(
+        squares_between > 1e-12 * n * t2, squares_between, 0.0
+    )  # all equal: rounding is not variance
+    return 1 - (n - 1) * divide(d, squares_between)
 
 
-def _alpha_counts(c: np.ndarray, delta: np.ndarray, w: np.ndarray) -> np.ndarray:
+def _alpha_from_counts(c: np.ndarray, delta: np.ndarray, w: np.ndarray) -> np.ndarray:
     "Alpha from counts (B or 1, N, V) and squared distances (V, V)."
     m = c.sum(-1)
     c = np.where(m[..., None] > 1, c, 0.0)
-    within = ((c @ delta) * c).sum(-1) / np.maximum(m - 1, 1)
-    t = _total(w, np.concatenate([c, within[..., None]], -1))
+    disagreement_within = ((c @ delta) * c).sum(-1) / np.maximum(m - 1, 1)
+    t = _weighted_totals(w, np.concatenate([c, disagreement_within[..., None]], -1))
     n_v, d = t[:, :-1], t[:, -1]
     return 1 - (n_v.sum(1) - 1) * divide(d, ((n_v @ delta) * n_v).sum(1))
 
 # %% ../../nbs/stats/03_agreement.ipynb #0e174a62
-def _alpha_ordinal(c: np.ndarray, w: np.ndarray) -> np.ndarray:
+def _ordinal_alpha(c: np.ndarray, w: np.ndarray) -> np.ndarray:
     "Alpha from counts (B or 1, N, V) of ordered values; the distances differ between replicates."
     m = c.sum(-1)
     c = np.where(m[..., None] > 1, c, 0.0)
-    n_v = _total(w, c)
-    rho = np.cumsum(n_v, 1) - n_v / 2  # mid-ranks, (B, V)
-    rho = rho - (n_v * rho).sum(1, keepdims=True) / np.maximum(n_v.sum(1, keepdims=True), 1)
-    s1, s2 = (r @ c[0].T if len(c) == 1 else np.einsum("bnv,bv->bn", c, r) for r in (rho, rho**2))
-    return _alpha_moments(np.broadcast_to(m, s1.shape), s1, s2, w)
+    n_v = _weighted_totals(w, c)
+    mid_ranks = np.cumsum(n_v, 1) - n_v / 2  # mid-ranks, (B, V)
+    mid_ranks = mid_ranks - (n_v * mid_ranks).sum(1, keepdims=True) / np.maximum(n_v.sum(1, keepdims=True), 1)
+    s1, s2 = (r @ c[0].T if len(c) == 1 else np.einsum("bnv,bv->bn", c, r) for r in (mid_ranks, mid_ranks**2))
+    return _alpha_from_moments(np.broadcast_to(m, s1.shape), s1, s2, w)
 
 # %% ../../nbs/stats/03_agreement.ipynb #0e232629
 def krippendorff_alpha(
@@ -213,25 +217,27 @@ def krippendorff_alpha(
         refuse(f"{f}: level must be one of {LEVELS}; got {level!r}")
     if weights is not None and rater_weights is not None:
         raise ValueError(f"{f}: give weights or rater_weights, not both")
-    codes, values = label_matrix(ratings, ignore, categories, f)
+    codes, label_values = label_matrix(ratings, ignore, categories, f)
     w = unit_weights(weights, codes.shape[1], f)
-    if level in ("interval", "ratio") and any(isinstance(v, str) for v in values):
-        actual = f"{values[:5]}; use ordinal with categories, or map them to numbers"
+    if level in ("interval", "ratio") and any(isinstance(v, str) for v in label_values):
+        actual = f"{label_values[:5]}; use ordinal with categories, or map them to numbers"
         refuse(f"{f}: ratings must be numbers at level {level}; got {actual}")
-    of_rater = np.ones((1, len(codes))) if rater_weights is None else unit_weights(rater_weights, len(codes), f)
+    rater_weight_rows = (
+        np.ones((1, len(codes))) if rater_weights is None else unit_weights(rater_weights, len(codes), f)
+    )
     weights_given = weights if rater_weights is None else rater_weights
-    if not values:
-        return as_result(np.full(max(len(w), len(of_rater)), np.nan), weights_given)
-    x = np.asarray(values, float) if level in ("interval", "ratio") else np.arange(len(values), dtype=float)
+    if not label_values:
+        return as_result(np.full(max(len(w), len(rater_weight_rows)), np.nan), weights_given)
+    x = np.asarray(label_values, float) if level in ("interval", "ratio") else np.arange(len(label_values), dtype=float)
     if level == "ratio" and x.min() < 0:
         refuse(f"{f}: ratings must not be negative at level ratio; got {x.min()}; use interval")
     if level == "interval":
-        has = (codes >= 0).astype(float)
+        has_rating = (codes >= 0).astype(float)
         y = np.where(codes >= 0, (x - x.mean())[codes], 0.0)  # centred: only differences matter
-        a = _alpha_moments(of_rater @ has, of_rater @ y, of_rater @ y**2, w)
+        a = _alpha_from_moments(rater_weight_rows @ has_rating, rater_weight_rows @ y, rater_weight_rows @ y**2, w)
         return as_result(a, weights_given)
-    c = np.tensordot(of_rater, (codes[:, :, None] == np.arange(len(x))).astype(float), 1)
-    a = _alpha_ordinal(c, w) if level == "ordinal" else _alpha_counts(c, _squared_distances(x, level), w)
+    c = np.tensordot(rater_weight_rows, (codes[:, :, None] == np.arange(len(x))).astype(float), 1)
+    a = _ordinal_alpha(c, w) if level == "ordinal" else _alpha_from_counts(c, _squared_distances(x, level), w)
     return as_result(a, weights_given)
 
 # %% ../../nbs/stats/03_agreement.ipynb #d6c9118f
@@ -245,9 +251,9 @@ def gwet_ac1(
     codes, values = label_matrix(labels, ignore, categories, "gwet_ac1")
     c = (codes[:, :, None] == np.arange(max(len(values), 1))).sum(0).astype(float)  # (N, K)
     m = c.sum(1)
-    agree = np.where(m > 1, (c * (c - 1)).sum(1) / np.maximum(m * (m - 1), 1), 0.0)
+    agreement_by_item = np.where(m > 1, (c * (c - 1)).sum(1) / np.maximum(m * (m - 1), 1), 0.0)
     t = unit_weights(weights, len(c), "gwet_ac1") @ np.column_stack(
-        [agree, m > 1, m > 0, c / np.maximum(m, 1)[:, None]]
+        [agreement_by_item, m > 1, m > 0, c / np.maximum(m, 1)[:, None]]
     )
     p_a, pi, k = divide(t[:, 0], t[:, 1]), divide(t[:, 3:], t[:, 2:3]), c.shape[1]
     p_e = (pi * (1 - pi)).sum(1) / (k - 1) if k > 1 else np.full(len(pi), np.nan)
@@ -269,8 +275,8 @@ def known_metric(name: str, function: str) -> Callable:
 
 def mean_defined(x: np.ndarray) -> np.ndarray:
     "Mean over the last axis without NaN; NaN where all are."
-    has = ~np.isnan(x)
-    return divide(np.where(has, x, 0.0).sum(-1), has.sum(-1).astype(float))
+    is_defined = ~np.isnan(x)
+    return divide(np.where(is_defined, x, 0.0).sum(-1), is_defined.sum(-1).astype(float))
 
 
 class Pairwise(NamedTuple):
@@ -282,7 +288,7 @@ class Pairwise(NamedTuple):
     undefined: int  # pairs for which it is not
 
 # %% ../../nbs/stats/03_agreement.ipynb #ba913f08
-def _of_pairs(labels, metric, function, weights=None, ignore=(ABSTAIN,), categories=None) -> np.ndarray:
+def _pair_coefficients(labels, metric, function, weights=None, ignore=(ABSTAIN,), categories=None) -> np.ndarray:
     "The coefficient (B, P) of every pair of rows."
     formula = known_metric(metric, function)
     codes, values = label_matrix(labels, ignore, categories, function)
@@ -293,11 +299,11 @@ def _of_pairs(labels, metric, function, weights=None, ignore=(ABSTAIN,), categor
 
 def pairwise(labels: Any, metric: str = "cohen_kappa") -> Pairwise:
     "A coefficient of two raters, a name in METRICS, for every pair of rows (R, N), and its mean."
-    values = _of_pairs(labels, metric, "pairwise")[0]
+    values = _pair_coefficients(labels, metric, "pairwise")[0]
     pairs = list(combinations(range(len(np.asarray(labels))), 2))
     return Pairwise(pairs, values, as_scalar(mean_defined(values)), int(np.isnan(values).sum()))
 
 
 def mean_pairwise(labels: Any, metric: str = "cohen_kappa", *, weights: Any = None, **settings: Any) -> Any:
     "The mean of `pairwise`; `settings`: ignore and categories, as of `cohen_kappa`; (B,) with weights."
-    return as_result(mean_defined(_of_pairs(labels, metric, "mean_pairwise", weights, **settings)), weights)
+    return as_result(mean_defined(_pair_coefficients(labels, metric, "mean_pairwise", weights, **settings)), weights)

@@ -88,35 +88,37 @@ def log_wealth(a: Observed, null: np.ndarray | float) -> np.ndarray:  # (P,) log
     """
     m = np.broadcast_to(np.asarray(null, float), a.values.shape[1:])
     y = np.where(np.isnan(a.values), 0.0, a.values - m)
-    gain = _log_gain(y if a.cases is None else sums_by(a.cases, y), a, m)
-    return np.logaddexp.reduce(gain.sum(0), -1) - np.log(len(a.stake))
+    log_gains = _log_gain(y if a.cases is None else sums_by(a.cases, y), a, m)
+    return np.logaddexp.reduce(log_gains.sum(0), -1) - np.log(len(a.stake))
 
 # %% ../../nbs/stats/13_anytime.ipynb #51f4a2b5
 def wealth_path(a: Observed, null: float) -> np.ndarray:  # (T, P) log of the e-process
     "`log_wealth` after every answer."
     y = np.where(np.isnan(a.values), 0.0, a.values - null)
     if a.cases is None:
-        steps = _log_gain(y, a, null)
+        log_gains = _log_gain(y, a, null)
     else:
-        order = np.argsort(a.cases, kind="stable")
-        total = np.cumsum(y[order], 0)
-        first = np.r_[True, np.diff(a.cases[order]) > 0]
-        before = np.where(first[:, None], total - y[order], 0.0)
-        start = before[np.maximum.accumulate(np.where(first, np.arange(len(first)), 0))]
-        running = np.empty_like(y)
-        running[order] = total - start
-        steps = _log_gain(running, a, null) - _log_gain(running - y, a, null)
-    return np.logaddexp.reduce(np.cumsum(steps, 0), -1) - np.log(len(a.stake))
+        by_case = np.argsort(a.cases, kind="stable")
+        running_sums = np.cumsum(y[by_case], 0)
+        is_first_of_case = np.r_[True, np.diff(a.cases[by_case]) > 0]
+        sum_before_case = np.where(is_first_of_case[:, None], running_sums - y[by_case], 0.0)
+        case_start_sums = sum_before_case[
+            np.maximum.accumulate(np.where(is_first_of_case, np.arange(len(is_first_of_case)), 0))
+        ]
+        running_case_sums = np.empty_like(y)
+        running_case_sums[by_case] = running_sums - case_start_sums
+        log_gains = _log_gain(running_case_sums, a, null) - _log_gain(running_case_sums - y, a, null)
+    return np.logaddexp.reduce(np.cumsum(log_gains, 0), -1) - np.log(len(a.stake))
 
 # %% ../../nbs/stats/13_anytime.ipynb #d0cb0789
-def _lower_limit(a: Observed, log_bar: float) -> np.ndarray:  # (P,)
+def _lower_limit(a: Observed, log_threshold: float) -> np.ndarray:  # (P,)
     low = np.full(a.values.shape[1], a.low)
     high = np.where(np.isnan(a.mean), a.low, a.mean)
     for _ in range(40):
         middle = (low + high) / 2
-        beaten = log_wealth(a, np.maximum(middle, a.low + 1e-12)) >= log_bar
-        low = np.where(beaten, middle, low)
-        high = np.where(beaten, high, middle)
+        is_rejected = log_wealth(a, np.maximum(middle, a.low + 1e-12)) >= log_threshold
+        low = np.where(is_rejected, middle, low)
+        high = np.where(is_rejected, high, middle)
     return low
 
 
@@ -127,9 +129,9 @@ def confidence_sequence(a: Observed, level: float = 0.95) -> tuple[np.ndarray, n
     """
     if not 0 < level < 1:
         refuse(f"confidence_sequence: level must be between 0 and 1; got {level}")
-    bar = np.log(2 / (1 - level))
-    low = _lower_limit(a, bar)
-    high = -_lower_limit(a.turned(), bar)
+    log_threshold = np.log(2 / (1 - level))
+    low = _lower_limit(a, log_threshold)
+    high = -_lower_limit(a.turned(), log_threshold)
     return low, np.maximum(high, low)
 
 # %% ../../nbs/stats/13_anytime.ipynb #e1a39023
@@ -139,8 +141,8 @@ def closed(e: np.ndarray) -> np.ndarray:  # (P,) each
     Source: Vovk and Wang 2021, algorithm 1.
     """
     e = np.asarray(e, float)
-    out = np.empty(len(e))
+    adjusted_values = np.empty(len(e))
     for k, value in enumerate(e):
         other_values = np.sort(np.delete(e, k))
-        out[k] = ((value + np.r_[0.0, np.cumsum(other_values)]) / np.arange(1, len(e) + 1)).min()
-    return out
+        adjusted_values[k] = ((value + np.r_[0.0, np.cumsum(other_values)]) / np.arange(1, len(e) + 1)).min()
+    return adjusted_values

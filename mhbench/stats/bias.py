@@ -29,9 +29,9 @@ def as_scores(labels: Any) -> np.ndarray:
     'Labels of any shape as scores: 1 for "Correct", 0 for "Incorrect", NaN where missing; others are refused.'
     x = np.asarray(labels, dtype=object)
     x = np.where(pd.isna(x) | (x == ABSTAIN), np.array(None), x)
-    unknown = sorted({str(v) for v in x.ravel() if v not in _SCORES})
-    if unknown:
-        refuse(f"as_scores: labels must be 'Correct', 'Incorrect' or among missing ['Abstain']; got {unknown}")
+    unknown_labels = sorted({str(v) for v in x.ravel() if v not in _SCORES})
+    if unknown_labels:
+        refuse(f"as_scores: labels must be 'Correct', 'Incorrect' or among missing ['Abstain']; got {unknown_labels}")
     return np.array([_SCORES[v] for v in x.ravel()], float).reshape(x.shape)
 
 # %% ../../nbs/stats/05_bias.ipynb #aedf4077
@@ -54,8 +54,8 @@ def _lineage(name: str, lineages: Mapping[str, str], function: str) -> str:
 def shared_lineage(judges: Sequence[str], students: Sequence[str], lineages: Mapping[str, str]) -> list[Shared]:
     "Every pair of a judge and a student that share a lineage."
     lineage_of = {m: _lineage(m, lineages, "shared_lineage") for m in [*judges, *students]}
-    pairs = product(judges, students)
-    return [Shared(j, s, lineage_of[j], j == s) for j, s in pairs if lineage_of[j] == lineage_of[s]]
+    judge_student_pairs = product(judges, students)
+    return [Shared(j, s, lineage_of[j], j == s) for j, s in judge_student_pairs if lineage_of[j] == lineage_of[s]]
 
 # %% ../../nbs/stats/05_bias.ipynb #b81a7d2a
 class Bias(NamedTuple):
@@ -72,26 +72,28 @@ class Bias(NamedTuple):
     def row(self) -> dict:
         "One row of a table."
         p = np.nan if np.isnan(self.difference.ci_low) else self.p
-        names = {"annotator": self.annotator, "student": self.student, "kind": self.kind}
-        counts = {"n_peers": len(self.peers), "left_out": self.left_out}
-        return {**names, **self.difference.row(), "p_value": p, **counts}
+        name_fields = {"annotator": self.annotator, "student": self.student, "kind": self.kind}
+        count_fields = {"n_peers": len(self.peers), "left_out": self.left_out}
+        return {**name_fields, **self.difference.row(), "p_value": p, **count_fields}
 
 # %% ../../nbs/stats/05_bias.ipynb #266a575a
-def _where_told(e: Estimate, values: np.ndarray, units: np.ndarray) -> Estimate:
+def _drop_interval_of_few(e: Estimate, values: np.ndarray, units: np.ndarray) -> Estimate:
     "The estimate, without its interval where too few cases have a difference other than 0."
     if np.isnan(e.ci_low) or len(np.unique(units[np.nan_to_num(values) != 0])) >= fewest_clusters(e.level):
         return e
     return e._replace(ci_low=np.nan, ci_high=np.nan, kind="few")
 
 
-def _bias(scores, annotators, students, lineages, kinds, function, *, tests=None, n=1000, **settings) -> list[Bias]:
+def _estimate_biases(
+    scores, annotators, students, lineages, kinds, function, *, tests=None, n=1000, **settings
+) -> list[Bias]:
     x = np.asarray(scores, float)
     if x.shape[:2] != (len(annotators), len(students)) or x.ndim != 3:
-        expected = f"here ({len(annotators)}, {len(students)}, n); got {x.shape}"
-        refuse(f"{function}: scores must have shape (n_annotators, n_students, n_items), {expected}")
-    for role, names in (("annotators", annotators), ("students", students)):
+        expected_shape = f"here ({len(annotators)}, {len(students)}, n); got {x.shape}"
+        refuse(f"{function}: scores must have shape (n_annotators, n_students, n_items), {expected_shape}")
+    for argument, names in (("annotators", annotators), ("students", students)):
         if len(set(names)) != len(names):
-            refuse(f"{function}: {role} must be different names; got {list(names)}")
+            refuse(f"{function}: {argument} must be different names; got {list(names)}")
     lineage_of = {m: _lineage(m, lineages, function) for m in [*annotators, *students]}
     differences_of_pairs = []
     for (i, a), (k, s) in product(enumerate(annotators), enumerate(students)):
@@ -99,25 +101,29 @@ def _bias(scores, annotators, students, lineages, kinds, function, *, tests=None
         kind = "self" if s == a else kind
         if kind not in kinds:
             continue
-        peers = [j for j, p in enumerate(annotators) if lineage_of[p] != lineage_of[a]]
-        if not peers:
+        peer_rows = [j for j, p in enumerate(annotators) if lineage_of[p] != lineage_of[a]]
+        if not peer_rows:
             actual = f"{a!r} ({lineage_of[a]}); got {list(annotators)}"
             refuse(f"{function}: annotators must include peers of another lineage than {actual}")
         differences_of_pairs.append(
-            (a, s, kind, tuple(annotators[j] for j in peers), x[i, k] - mean_defined(x[peers, k].T))
+            (a, s, kind, tuple(annotators[j] for j in peer_rows), x[i, k] - mean_defined(x[peer_rows, k].T))
         )
-    empty = [f[:2] for f in differences_of_pairs if np.isnan(f[4]).all() and f[2] != "other"]
-    if empty:
-        refuse(f"{function}: every pair must share at least one scored item with a peer; got none for {empty}")
+    unscored_pairs = [f[:2] for f in differences_of_pairs if np.isnan(f[4]).all() and f[2] != "other"]
+    if unscored_pairs:
+        refuse(f"{function}: every pair must share at least one scored item with a peer; got none for {unscored_pairs}")
     units = group_codes(settings.get("clusters"), x.shape[2], "clusters")
-    shared: dict[str, Any] = {"tests": tests or len(differences_of_pairs), "seed": settings["seed"]}
-    out = []
+    test_settings: dict[str, Any] = {"tests": tests or len(differences_of_pairs), "seed": settings["seed"]}
+    biases = []
     for a, s, kind, peer_names, difference in differences_of_pairs:
-        has = ~np.isnan(difference)
-        p = sign_flip_test(difference[has], units[has], **shared) if has.any() else np.nan
-        e = _where_told(estimate(mean, difference, n_boot=n, **settings), difference, units)
-        out.append(Bias(a, s, kind, e, peer_names, int((~has).sum()), p))
-    return out
+        has_difference = ~np.isnan(difference)
+        p = (
+            sign_flip_test(difference[has_difference], units[has_difference], **test_settings)
+            if has_difference.any()
+            else np.nan
+        )
+        e = _drop_interval_of_few(estimate(mean, difference, n_boot=n, **settings), difference, units)
+        biases.append(Bias(a, s, kind, e, peer_names, int((~has_difference).sum()), p))
+    return biases
 
 # %% ../../nbs/stats/05_bias.ipynb #9d22ee66
 def self_enhancement(
@@ -128,7 +134,7 @@ def self_enhancement(
 
     Source: MedQADE, section 4.4.4.
     """
-    return _bias(scores, annotators, students, lineages, ("self",), "self_enhancement", **kwargs)
+    return _estimate_biases(scores, annotators, students, lineages, ("self",), "self_enhancement", **kwargs)
 
 
 def family_bias(
@@ -140,7 +146,7 @@ def family_bias(
     Source: MedQADE, section 4.4.4.
     """
     kinds = ("family", "other") if others else ("family",)
-    return _bias(scores, annotators, students, lineages, kinds, "family_bias", **kwargs)
+    return _estimate_biases(scores, annotators, students, lineages, kinds, "family_bias", **kwargs)
 
 # %% ../../nbs/stats/05_bias.ipynb #258be363
 class PositionBias(NamedTuple):
@@ -159,16 +165,16 @@ def position_bias(forward: Any, backward: Any, **settings: Any) -> PositionBias:
     y = np.asarray(backward, dtype=object)
     if x.shape != y.shape or x.ndim != 1:
         refuse(f"position_bias: forward and backward must have the same shape (N,); got {x.shape} and {y.shape}")
-    value = {"first": 1.0, "second": 0.0, "tie": 0.5}
-    unknown = sorted({str(v) for v in [*x, *y] if not pd.isna(v)} - set(value))
-    if unknown:
-        refuse(f"position_bias: verdicts must be 'first', 'second', 'tie' or None; got {unknown}")
-    a, b = (pd.Series(z).map(value).to_numpy(float) for z in (x, y))
-    gone = np.isnan(a + b)
-    if gone.all():
+    score_by_verdict = {"first": 1.0, "second": 0.0, "tie": 0.5}
+    unknown_verdicts = sorted({str(v) for v in [*x, *y] if not pd.isna(v)} - set(score_by_verdict))
+    if unknown_verdicts:
+        refuse(f"position_bias: verdicts must be 'first', 'second', 'tie' or None; got {unknown_verdicts}")
+    a, b = (pd.Series(z).map(score_by_verdict).to_numpy(float) for z in (x, y))
+    is_missing = np.isnan(a + b)
+    if is_missing.all():
         refuse("position_bias: at least one pair must have a verdict in both orders; got none")
-    first_share = np.where(gone, np.nan, a + b)
-    consistency = estimate(mean, np.where(gone, np.nan, first_share == 1), **settings, share=True)
+    first_share = np.where(is_missing, np.nan, a + b)
+    consistency = estimate(mean, np.where(is_missing, np.nan, first_share == 1), **settings, share=True)
     units = group_codes(settings.get("clusters"), len(x), "clusters")
-    first = _where_told(estimate(mean, first_share / 2 - 0.5, **settings), first_share - 1, units)
-    return PositionBias(consistency, first, int(gone.sum()))
+    first_preference = _drop_interval_of_few(estimate(mean, first_share / 2 - 0.5, **settings), first_share - 1, units)
+    return PositionBias(consistency, first_preference, int(is_missing.sum()))

@@ -20,17 +20,17 @@ __all__ = ['cross_entropy', 'brier', 'letter_probabilities', 'Reliability', 'rel
            'calibration_error']
 
 # %% ../../nbs/stats/11_calibration.ipynb #80107717
-def _distributions(soft, probs, function) -> tuple[np.ndarray, np.ndarray]:
+def _check_distributions(soft, probs, function) -> tuple[np.ndarray, np.ndarray]:
     p = np.asarray(soft, float)
     q = np.asarray(probs, float)
     if p.shape != q.shape or p.ndim != 2:
         actual = f"{p.shape} and {q.shape}; pad shorter rows with zeros"
         refuse(f"{function}: soft and probs must have one row a unit and one column an option each; got {actual}")
-    for name, x in (("soft", p), ("probs", q)):
-        bad = np.flatnonzero(~((x >= 0).all(1) & (np.abs(x.sum(1) - 1) < 1e-6)))
-        if len(bad):
-            actual = f"{x[bad[0]].tolist()} (unit {bad[0]})"
-            refuse(f"{function}: {name} must be probabilities that sum to 1 in every row; got {actual}")
+    for argument, x in (("soft", p), ("probs", q)):
+        bad_rows = np.flatnonzero(~((x >= 0).all(1) & (np.abs(x.sum(1) - 1) < 1e-6)))
+        if len(bad_rows):
+            actual = f"{x[bad_rows[0]].tolist()} (unit {bad_rows[0]})"
+            refuse(f"{function}: {argument} must be probabilities that sum to 1 in every row; got {actual}")
     return p, q
 
 # %% ../../nbs/stats/11_calibration.ipynb #5581008a
@@ -39,7 +39,7 @@ def cross_entropy(
 ) -> Any:  # nats; inf where a preferred option has probability 0
     """The mean cross-entropy of a model's probabilities (N, K) under the soft labels or one-hot keys (N, K), or with
     `each` one value a unit; probabilities below `floor` are raised to it."""
-    p, q = _distributions(soft, probs, "cross_entropy")
+    p, q = _check_distributions(soft, probs, "cross_entropy")
     if not 0 <= floor < 1:
         refuse(f"cross_entropy: floor must be in [0, 1); got {floor}")
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -53,7 +53,7 @@ def brier(soft: np.ndarray, probs: np.ndarray, *, each: bool = False) -> Any:  #
 
     Source: Brier 1950, which sums over all classes; for two classes this is twice the common one-column form.
     """
-    p, q = _distributions(soft, probs, "brier")
+    p, q = _check_distributions(soft, probs, "brier")
     distances = ((q - p) ** 2).sum(1)
     return distances if each else mean(distances)
 
@@ -61,9 +61,9 @@ def brier(soft: np.ndarray, probs: np.ndarray, *, each: bool = False) -> Any:  #
 def letter_probabilities(logprobs: np.ndarray) -> np.ndarray:  # (N, K), rows sum to 1, or NaN without any value
     "Probabilities renormalised over the option letters, from natural logs (N, K), NaN where there is none."
     x = np.asarray(logprobs, float)
-    top = np.max(np.where(np.isnan(x), -np.inf, x), axis=1, keepdims=True, initial=-np.inf)
+    max_logprobs = np.max(np.where(np.isnan(x), -np.inf, x), axis=1, keepdims=True, initial=-np.inf)
     with np.errstate(invalid="ignore"):
-        e = np.where(np.isnan(x), 0, np.exp(x - np.where(np.isfinite(top), top, 0)))
+        e = np.where(np.isnan(x), 0, np.exp(x - np.where(np.isfinite(max_logprobs), max_logprobs, 0)))
     return divide(e, e.sum(1, keepdims=True))
 
 # %% ../../nbs/stats/11_calibration.ipynb #1e9bca87
@@ -76,24 +76,24 @@ class Reliability(NamedTuple):
     accuracy: np.ndarray  # share right
 
 # %% ../../nbs/stats/11_calibration.ipynb #7efbc983
-def _binned(confidence, right, function, bins) -> tuple[np.ndarray, ...]:
+def _assign_bins(confidence, right, function, bins) -> tuple[np.ndarray, ...]:
     "Confidence, right, the edges of bins, and whether a unit lies in each (N, M)."
     c, r = numbers_of_units(function, "entry a unit", confidence=confidence, right=right)
-    outside = c[~((c >= 0) & (c <= 1))]
-    if len(outside):
-        refuse(f"{function}: confidence must be in [0, 1]; got {outside[0]}; leave out units without one")
+    values_outside = c[~((c >= 0) & (c <= 1))]
+    if len(values_outside):
+        refuse(f"{function}: confidence must be in [0, 1]; got {values_outside[0]}; leave out units without one")
     if bins < 1:
         refuse(f"{function}: bins must be 1 or more; got {bins}")
     edges = np.linspace(0, 1, bins + 1)
-    place = np.clip(np.searchsorted(edges, c, side="left") - 1, 0, bins - 1)
-    return c, r, edges, (place[:, None] == np.arange(bins)).astype(float)
+    bin_of_unit = np.clip(np.searchsorted(edges, c, side="left") - 1, 0, bins - 1)
+    return c, r, edges, (bin_of_unit[:, None] == np.arange(bins)).astype(float)
 
 # %% ../../nbs/stats/11_calibration.ipynb #71e7d5bd
 def reliability_curve(confidence: Any, right: Any, *, bins: int = 10) -> Reliability:
     "Mean confidence (N,) and accuracy, or the soft label's probability of the answer, in bins of confidence."
-    c, r, edges, member = _binned(confidence, right, "reliability_curve", bins)
-    n = member.sum(0)
-    return Reliability(edges, n, *(divide(x @ member, n) for x in (c, r)))
+    c, r, edges, in_bin = _assign_bins(confidence, right, "reliability_curve", bins)
+    n = in_bin.sum(0)
+    return Reliability(edges, n, *(divide(x @ in_bin, n) for x in (c, r)))
 
 
 def expected_calibration_error(confidence: Sequence, right: Sequence, *, bins: int = 10, weights: Any = None) -> Any:
@@ -101,9 +101,9 @@ def expected_calibration_error(confidence: Sequence, right: Sequence, *, bins: i
 
     Source: Guo et al. 2017, equation 3.
     """
-    c, r, _, member = _binned(confidence, right, "expected_calibration_error", bins)
+    c, r, _, in_bin = _assign_bins(confidence, right, "expected_calibration_error", bins)
     w = unit_weights(weights, len(c), "expected_calibration_error")
-    return as_result(divide(np.abs(w @ (member * (r - c)[:, None])).sum(1), w.sum(1)), weights)
+    return as_result(divide(np.abs(w @ (in_bin * (r - c)[:, None])).sum(1), w.sum(1)), weights)
 
 # %% ../../nbs/stats/11_calibration.ipynb #3f248b84
 def _folded_excess(gap: np.ndarray, s: np.ndarray) -> np.ndarray:
@@ -118,10 +118,10 @@ def _error_limits(
     "The errors for which the observed sum of |gap| is within t standard deviations of its expectation."
 
     def surprise(error: float, pattern: np.ndarray) -> float:
-        true = error * pattern / (w @ pattern)
-        expected = true + _folded_excess(true, s)
-        sd = np.sqrt(w**2 @ np.maximum(true**2 + s**2 - expected**2, 0))
-        return float(observed_error - w @ expected) / max(float(sd), 1e-300)
+        true_gaps = error * pattern / (w @ pattern)
+        expected_gaps = true_gaps + _folded_excess(true_gaps, s)
+        sd = np.sqrt(w**2 @ np.maximum(true_gaps**2 + s**2 - expected_gaps**2, 0))
+        return float(observed_error - w @ expected_gaps) / max(float(sd), 1e-300)
 
     def crossing(pattern: np.ndarray, level: float) -> float:  # `surprise` decreases with the error
         low = 0.0
@@ -131,10 +131,10 @@ def _error_limits(
             low, high = (middle, high) if surprise(middle, pattern) > level else (low, middle)
         return high
 
-    spread = np.abs(gap) if observed_error > 0 else np.ones_like(gap)
-    single = (np.arange(len(gap)) == np.argmax(w * np.abs(gap) / np.maximum(s, 1e-300))).astype(float)
-    low = crossing(single, t) if surprise(0, single) > t else 0.0
-    return low, crossing(spread, -t) if surprise(0, spread) > -t else observed_error
+    spread_pattern = np.abs(gap) if observed_error > 0 else np.ones_like(gap)
+    single_pattern = (np.arange(len(gap)) == np.argmax(w * np.abs(gap) / np.maximum(s, 1e-300))).astype(float)
+    low = crossing(single_pattern, t) if surprise(0, single_pattern) > t else 0.0
+    return low, crossing(spread_pattern, -t) if surprise(0, spread_pattern) > -t else observed_error
 
 # %% ../../nbs/stats/11_calibration.ipynb #c0b402d6
 def calibration_error(
@@ -145,27 +145,27 @@ def calibration_error(
     Source: Guo et al. 2017 (the error); Bröcker 2012 and Kumar, Liang and Ma 2019 (the bias); Leone, Nelson and
     Nottingham 1961 (folded normal variables); the interval is ours.
     """
-    c, r, _, member = _binned(confidence, right, "calibration_error", bins)
+    c, r, _, in_bin = _assign_bins(confidence, right, "calibration_error", bins)
     n = len(c)
     if not n:
         return Estimate.from_limits(np.nan, n=0, level=level)
     unit = group_codes(clusters, n, "clusters")
     k = int(unit.max()) + 1
-    member = member[:, member.any(0)]
-    size = member.sum(0)
-    gap = member.T @ (r - c) / size
-    share = (member.T @ r + 4 * (member.T @ c) / size) / (size + 4)
-    w = size / n
-    s = np.sqrt(share * (1 - share) / size)
-    observed_error = float(w @ np.abs(gap))
-    alone = float(w**2 @ s**2)
-    residual_sums = np.bincount(unit, (member @ np.sign(gap)) * (r - c - member @ gap) / n, k)
-    together = k / max(k - 1, 1) * float(residual_sums @ residual_sums)
-    wider = max(1.0, together / alone) if alone > 0 and k < n else 1.0
-    s = s * np.sqrt(wider)
-    likely = np.sqrt(np.maximum(0, gap**2 - s**2))
-    value = max(0.0, observed_error - float(w @ _folded_excess(likely, s)))
+    in_bin = in_bin[:, in_bin.any(0)]
+    bin_sizes = in_bin.sum(0)
+    bin_gaps = in_bin.T @ (r - c) / bin_sizes
+    shrunk_accuracy = (in_bin.T @ r + 4 * (in_bin.T @ c) / bin_sizes) / (bin_sizes + 4)
+    w = bin_sizes / n
+    s = np.sqrt(shrunk_accuracy * (1 - shrunk_accuracy) / bin_sizes)
+    observed_error = float(w @ np.abs(bin_gaps))
+    independent_variance = float(w**2 @ s**2)
+    residual_sums = np.bincount(unit, (in_bin @ np.sign(bin_gaps)) * (r - c - in_bin @ bin_gaps) / n, k)
+    cluster_variance = k / max(k - 1, 1) * float(residual_sums @ residual_sums)
+    design_effect = max(1.0, cluster_variance / independent_variance) if independent_variance > 0 and k < n else 1.0
+    s = s * np.sqrt(design_effect)
+    likely_gaps = np.sqrt(np.maximum(0, bin_gaps**2 - s**2))
+    value = max(0.0, observed_error - float(w @ _folded_excess(likely_gaps, s)))
     if k < 2:
         return Estimate.from_limits(value, n=n, n_clusters=k, level=level)
-    ends = _error_limits(observed_error, gap, w, s, float(stdtrit(k - 1, 0.5 + level / 2)))
-    return Estimate.from_limits(value, *ends, n=n, n_clusters=k, level=level, kind="bounds")
+    limits = _error_limits(observed_error, bin_gaps, w, s, float(stdtrit(k - 1, 0.5 + level / 2)))
+    return Estimate.from_limits(value, *limits, n=n, n_clusters=k, level=level, kind="bounds")

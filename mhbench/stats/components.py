@@ -32,11 +32,11 @@ def _squares_within(y: np.ndarray, group: np.ndarray) -> float:
 def _differing_pairs(group: np.ndarray, source: np.ndarray) -> float:
     "The number of pairs within groups that differ in their source, divided by the size of the group."
     n = np.bincount(group).astype(float)
-    joint = np.unique(group * (source.max() + 1) + source, return_inverse=True)[1]
-    size = np.bincount(joint).astype(float)
-    of_group = np.zeros(len(size), int)
-    of_group[joint] = group
-    return float((n - np.bincount(of_group, size**2) / n).sum())
+    cell_codes = np.unique(group * (source.max() + 1) + source, return_inverse=True)[1]
+    cell_sizes = np.bincount(cell_codes).astype(float)
+    group_of_cell = np.zeros(len(cell_sizes), int)
+    group_of_cell[cell_codes] = group
+    return float((n - np.bincount(group_of_cell, cell_sizes**2) / n).sum())
 
 
 def _expected_squares(groups: Sequence[np.ndarray], sources: Sequence[np.ndarray]) -> np.ndarray:  # (groups, sources)
@@ -62,12 +62,14 @@ class Spread(NamedTuple):
     ) -> Any:  # a number, or (K,) as levels
         """The variance of a mean over so many levels of each factor, a rating for every combination; negative
         components count as 0, and what only `fixed` factors make up does not count."""
-        out = 0.0
+        variance = 0.0
         for row in self.table.itertuples():
-            factors = list(levels) if row.source == REST else row.source.split(TIMES)
-            if not set(factors) <= set(fixed):
-                out = out + max(row.component, 0.0) / prod(levels.get(f, 1.0) for f in factors if f not in fixed)
-        return out
+            source_factors = list(levels) if row.source == REST else row.source.split(TIMES)
+            if not set(source_factors) <= set(fixed):
+                variance = variance + max(row.component, 0.0) / prod(
+                    levels.get(f, 1.0) for f in source_factors if f not in fixed
+                )
+        return variance
 
 
 REST, TIMES = "rest", " x "
@@ -76,25 +78,32 @@ REST, TIMES = "rest", " x "
 def _source_groups(factors: Mapping[str, Any], n: int, order: int) -> tuple[dict[str, np.ndarray], list[str]]:
     "The groups of each source, coarse ones first; those that coincide with others are named and left out."
     codes = {name: pd.factorize(np.asarray(labels, dtype=object))[0] for name, labels in factors.items()}
-    out: dict[str, np.ndarray] = {}
-    left: list[str] = []
-    rows = np.arange(n)
+    groups_by_source: dict[str, np.ndarray] = {}
+    exclusions: list[str] = []
+    row_index = np.arange(n)
     combinations_of_factors = [c for k in range(1, order + 1) for c in combinations(codes, k)]
-    for names in combinations_of_factors:
-        cell = codes[names[0]]
-        for name in names[1:]:
-            cell = pd.factorize(cell * (codes[name].max() + 1) + codes[name])[0]
-        source, k = TIMES.join(names), cell.max() + 1
+    for factor_names in combinations_of_factors:
+        cell_codes = codes[factor_names[0]]
+        for name in factor_names[1:]:
+            cell_codes = pd.factorize(cell_codes * (codes[name].max() + 1) + codes[name])[0]
+        source, k = TIMES.join(factor_names), cell_codes.max() + 1
         if k < 2:
-            left += [f"{source}: it has one level"] if len(names) == 1 else []
+            exclusions += [f"{source}: it has one level"] if len(factor_names) == 1 else []
             continue
-        same = next((s for s, g in out.items() if g.max() + 1 == k and len(pd.unique(g * k + cell)) == k), None)
-        if same or k == n:
-            equal_source = same or REST
-            left += [f"{source}: the same groups as {equal_source}"] if len(names) == 1 or not same else []
+        coinciding_source = next(
+            (s for s, g in groups_by_source.items() if g.max() + 1 == k and len(pd.unique(g * k + cell_codes)) == k),
+            None,
+        )
+        if coinciding_source or k == n:
+            equal_source = coinciding_source or REST
+            exclusions += (
+                [f"{source}: the same groups as {equal_source}"]
+                if len(factor_names) == 1 or not coinciding_source
+                else []
+            )
             continue
-        out[source] = cell
-    return {**out, REST: rows}, left
+        groups_by_source[source] = cell_codes
+    return {**groups_by_source, REST: row_index}, exclusions
 
 # %% ../../nbs/stats/21_components.ipynb #54d10d07
 def variance_components(
@@ -112,18 +121,20 @@ def variance_components(
     Source: Henderson 1953, method 1; Searle, Casella and McCulloch 1992, section 5.3; Satterthwaite 1946.
     Raises: ValueError where there are fewer than two levels of every factor.
     """
-    y, labels_by_factor, groups, left, solve = _identified_sources(values, factors, order)
-    names = list(groups)
+    y, labels_by_factor, groups, exclusions, solve = _identified_sources(values, factors, order)
+    source_names = list(groups)
     estimates = solve(y)
-    limits = np.full((len(names), 2), np.nan)
+    limits = np.full((len(source_names), 2), np.nan)
     if n_draws:
         limits = _component_limits(estimates, _simulated_estimates(estimates, groups, solve, n_draws, seed), level)
-    total = np.maximum(estimates, 0).sum()
-    rows = {"source": names, "levels": [int(g.max()) + 1 for g in groups.values()], "component": estimates}
+    total_variance = np.maximum(estimates, 0).sum()
+    columns = {"source": source_names, "levels": [int(g.max()) + 1 for g in groups.values()], "component": estimates}
     table = pd.DataFrame(
-        rows | {"ci_low": limits[:, 0], "ci_high": limits[:, 1], "share": np.maximum(estimates, 0) / total}
+        columns | {"ci_low": limits[:, 0], "ci_high": limits[:, 1], "share": np.maximum(estimates, 0) / total_variance}
     )
-    return Spread(table, left, len(y), {name: len(pd.unique(labels)) for name, labels in labels_by_factor.items()})
+    return Spread(
+        table, exclusions, len(y), {name: len(pd.unique(labels)) for name, labels in labels_by_factor.items()}
+    )
 
 
 def _identified_sources(values: Any, factors: Mapping[str, Any], order: int):
@@ -142,12 +153,12 @@ def _identified_sources(values: Any, factors: Mapping[str, Any], order: int):
             f"variance_components: a factor must have two levels or more; got {', '.join(labels_by_factor) or 'none'}"
         )
     while True:
-        names = list(groups)
-        inner_groups = [np.zeros(len(y), int), *(groups[s] for s in names[:-1])]
+        source_names = list(groups)
+        inner_groups = [np.zeros(len(y), int), *(groups[s] for s in source_names[:-1])]
         expected_squares = _expected_squares(inner_groups, list(groups.values()))
-        if np.linalg.cond(expected_squares) < 1e8 or len(names) == 2:
+        if np.linalg.cond(expected_squares) < 1e8 or len(source_names) == 2:
             break
-        confounded_source = _find_confounded_source(expected_squares, names)
+        confounded_source = _find_confounded_source(expected_squares, source_names)
         excluded_sources.append(f"{confounded_source}: this design does not tell it apart from the others")
         del groups[confounded_source]
     solve = lambda v: np.linalg.solve(expected_squares, [_squares_within(v - v.mean(), g) for g in inner_groups])
@@ -169,19 +180,25 @@ def _simulated_estimates(
     "Estimates from data drawn with these components, negative ones as 0."
     rng = np.random.default_rng(seed)
     sd = np.sqrt(np.maximum(components, 0))
-    sources = list(zip(sd, groups.values()))
-    return np.stack([solve(sum(s * rng.standard_normal(g.max() + 1)[g] for s, g in sources)) for _ in range(n)])
+    sd_and_groups = list(zip(sd, groups.values()))
+    return np.stack([solve(sum(s * rng.standard_normal(g.max() + 1)[g] for s, g in sd_and_groups)) for _ in range(n)])
 
 
-def _component_limits(components: np.ndarray, drawn: np.ndarray, level: float) -> np.ndarray:  # (S, 2)
+def _component_limits(components: np.ndarray, drawn_estimates: np.ndarray, level: float) -> np.ndarray:  # (S, 2)
     "Satterthwaite's limits where an estimate has a degree of freedom or more, else normal ones, which may be negative."
-    sd = drawn.std(0, ddof=1)
+    sd = drawn_estimates.std(0, ddof=1)
     df = 2 * components**2 / np.maximum(sd, 1e-300) ** 2
     half_df = np.maximum(df, 1) / 2
     low, high = (components * df / (2 * gammaincinv(half_df, p)) for p in (0.5 + level / 2, 0.5 - level / 2))
-    half = ndtri(0.5 + level / 2) * sd
-    scaled = (components > 0) & (df >= 1)
-    return np.stack([np.where(scaled, low, components - half), np.where(scaled, high, components + half)], axis=1)
+    normal_half_width = ndtri(0.5 + level / 2) * sd
+    is_scaled = (components > 0) & (df >= 1)
+    return np.stack(
+        [
+            np.where(is_scaled, low, components - normal_half_width),
+            np.where(is_scaled, high, components + normal_half_width),
+        ],
+        axis=1,
+    )
 
 # %% ../../nbs/stats/21_components.ipynb #54d10d0e
 def change_of_another(spread: Spread) -> pd.DataFrame:
@@ -193,10 +210,10 @@ def change_of_another(spread: Spread) -> pd.DataFrame:
         rows_of_factor = spread.table[[factor in s.split(TIMES) for s in spread.table["source"]]]
         if not len(rows_of_factor):
             continue
-        divided = np.array([np.prod([n[f] for f in s.split(TIMES)]) for s in rows_of_factor["source"]])
+        n_cells = np.array([np.prod([n[f] for f in s.split(TIMES)]) for s in rows_of_factor["source"]])
         c, low, high = (np.maximum(rows_of_factor[k].to_numpy(), 0) for k in ("component", "ci_low", "ci_high"))
-        single = np.sqrt(2 * np.array([c.sum(), low.sum(), high.sum()]))
-        rows.append([factor, n[factor], *single, float(np.sqrt(2 * (c / divided).sum()))])
+        of_single = np.sqrt(2 * np.array([c.sum(), low.sum(), high.sum()]))
+        rows.append([factor, n[factor], *of_single, float(np.sqrt(2 * (c / n_cells).sum()))])
     return pd.DataFrame(rows, columns=["factor", "levels", "estimate", "ci_low", "ci_high", "of_mean"])
 
 # %% ../../nbs/stats/21_components.ipynb #98d873f2
@@ -223,14 +240,16 @@ def mean_over_factors(
     shares = np.array([((np.bincount(g) / len(y)) ** 2).sum() for g in groups.values()])
     variance = lambda components: np.maximum(components, 0) @ shares
     components = solve(y)
-    found = float(variance(components))
-    drawn = _simulated_estimates(components, groups, solve, 200, seed)
-    df = max(1.0, 2 * found**2 / max(float(np.var([variance(d) for d in drawn], ddof=1)), 1e-300))
-    half = float(stdtrit(df, 0.5 + level / 2)) * found**0.5
+    variance_estimate = float(variance(components))
+    drawn_components = _simulated_estimates(components, groups, solve, 200, seed)
+    df = max(
+        1.0, 2 * variance_estimate**2 / max(float(np.var([variance(d) for d in drawn_components], ddof=1)), 1e-300)
+    )
+    half_width = float(stdtrit(df, 0.5 + level / 2)) * variance_estimate**0.5
     value, n_units = float(y.mean()), min(int(g.max()) + 1 for g in groups.values())
-    e = Estimate.from_limits(value, value - half, value + half, n=len(y), level=level, kind="all factors")
-    fixed = [name for name, given in labels.items() if len(pd.unique(given)) < 2]
-    return OverFactors(e._replace(n_clusters=n_units), df, fixed)
+    e = Estimate.from_limits(value, value - half_width, value + half_width, n=len(y), level=level, kind="all factors")
+    fixed_factors = [name for name, given in labels.items() if len(pd.unique(given)) < 2]
+    return OverFactors(e._replace(n_clusters=n_units), df, fixed_factors)
 
 # %% ../../nbs/stats/21_components.ipynb #54d10d11
 def spread_designs(
@@ -245,17 +264,23 @@ def spread_designs(
 
     Source: Brennan 2001, section 4.1 (a D study).
     """
-    grid = {
+    levels_by_factor = {
         f: sorted({*range(1, 13), *(int(x) for x in np.geomspace(12, max(m, 12), 12))} & set(range(1, m + 1)))
         for f, m in max_levels.items()
         if f not in fixed
     }
-    every = pd.DataFrame({f: k.ravel() for f, k in zip(grid, np.meshgrid(*grid.values(), indexing="ij"))})
-    levels = {f: every[f].to_numpy() for f in grid}
-    ratings = prod(levels.values())
-    expected_width = 2 * float(ndtri(0.975)) * np.sqrt(spread.variance_of_mean(levels, fixed))
-    every = every.assign(ratings=ratings, width=expected_width)
-    return every[every["width"] <= width].sort_values(["ratings", "width"], kind="stable", ignore_index=True).head(5)
+    all_designs = pd.DataFrame(
+        {f: k.ravel() for f, k in zip(levels_by_factor, np.meshgrid(*levels_by_factor.values(), indexing="ij"))}
+    )
+    design_levels = {f: all_designs[f].to_numpy() for f in levels_by_factor}
+    n_ratings = prod(design_levels.values())
+    expected_width = 2 * float(ndtri(0.975)) * np.sqrt(spread.variance_of_mean(design_levels, fixed))
+    all_designs = all_designs.assign(ratings=n_ratings, width=expected_width)
+    return (
+        all_designs[all_designs["width"] <= width]
+        .sort_values(["ratings", "width"], kind="stable", ignore_index=True)
+        .head(5)
+    )
 
 # %% ../../nbs/stats/21_components.ipynb #53e3b713
 class HarmScore(NamedTuple):
@@ -299,26 +324,30 @@ def harm_score_over(
 
     Source: Searle, Casella and McCulloch 1992, section 5.3; Satterthwaite 1946 (the mean of linear parts).
     """
-    observed = harm_score(best, harm)
-    if not observed.n:
+    observed_score = harm_score(best, harm)
+    if not observed_score.n:
         return OverFactors(Estimate(0, 0, np.nan, np.nan, np.nan, level, "none"), np.nan, [])
     frame = pd.DataFrame({**factors, "conversation": conversations, "b": best, "h": harm}).dropna(subset=["b"])
     b, h = (100 * frame[k].mean() for k in "bh")
-    by_best, by_harm = (1 - h / 100) ** 2 / 2, -2 * (50 + b / 2) * (1 - h / 100) / 100
-    frame["part"] = by_best * (100 * frame["b"] - b) + by_harm * (100 * frame["h"] - h)
-    names = [*factors, "conversation"]
-    parts = frame.groupby(names, sort=False, observed=True)["part"].sum().reset_index()
-    scaled = parts["part"] * len(parts) / observed.n
-    labels = {k: parts[k] for k in names}
-    fixed = [k for k in factors if frame[k].nunique() < 2]
+    slope_of_best, slope_of_harm = (1 - h / 100) ** 2 / 2, -2 * (50 + b / 2) * (1 - h / 100) / 100
+    frame["part"] = slope_of_best * (100 * frame["b"] - b) + slope_of_harm * (100 * frame["h"] - h)
+    cell_columns = [*factors, "conversation"]
+    cell_sums = frame.groupby(cell_columns, sort=False, observed=True)["part"].sum().reset_index()
+    scaled_parts = cell_sums["part"] * len(cell_sums) / observed_score.n
+    labels = {k: cell_sums[k] for k in cell_columns}
+    fixed_factors = [k for k in factors if frame[k].nunique() < 2]
     try:
-        interval = mean_over_factors(scaled, labels, level=level, seed=seed)
+        interval = mean_over_factors(scaled_parts, labels, level=level, seed=seed)
     except ValueError:  # each conversation is alone in all that it stands within
-        interval = OverFactors(estimate(mean, scaled.to_numpy(), level=level, seed=seed), len(parts) - 1.0, fixed)
+        interval = OverFactors(
+            estimate(mean, scaled_parts.to_numpy(), level=level, seed=seed), len(cell_sums) - 1.0, fixed_factors
+        )
     e = interval.estimate
-    limits = np.clip([observed.score + e.ci_low, observed.score + e.ci_high], 0, 100)
-    limited = Estimate.from_limits(observed.score, *limits, n=observed.n, level=level, kind="all factors")
-    return interval._replace(estimate=limited._replace(n_clusters=e.n_clusters), fixed=fixed)
+    limits = np.clip([observed_score.score + e.ci_low, observed_score.score + e.ci_high], 0, 100)
+    estimate_within_range = Estimate.from_limits(
+        observed_score.score, *limits, n=observed_score.n, level=level, kind="all factors"
+    )
+    return interval._replace(estimate=estimate_within_range._replace(n_clusters=e.n_clusters), fixed=fixed_factors)
 
 # %% ../../nbs/stats/21_components.ipynb #21e168af
 def points_score(points: Sequence[float], met: Sequence[bool | None]) -> float:
@@ -327,12 +356,12 @@ def points_score(points: Sequence[float], met: Sequence[bool | None]) -> float:
     p = np.asarray(points, float)
     if len(p) != len(met):
         refuse(f"points_score: met must have one verdict for each of {len(p)} criteria; got {len(met)}")
-    if (bad := p[~((-10 <= p) & (p <= 10))]).size:
-        refuse(f"points_score: points must lie between -10 and 10; got {bad[0]}")
-    total = float(p[p > 0].sum())
-    if total == 0 or any(m is None for m in met):
+    if (values_outside := p[~((-10 <= p) & (p <= 10))]).size:
+        refuse(f"points_score: points must lie between -10 and 10; got {values_outside[0]}")
+    possible_points = float(p[p > 0].sum())
+    if possible_points == 0 or any(m is None for m in met):
         return np.nan
-    return float(p[np.array([bool(m) for m in met], bool)].sum() / total)
+    return float(p[np.array([bool(m) for m in met], bool)].sum() / possible_points)
 
 # %% ../../nbs/stats/21_components.ipynb #180f5792
 def points_mean(scores: Any, *, clusters: Clusters = None, seed: int = 0, level: float = 0.95) -> Estimate:

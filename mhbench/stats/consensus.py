@@ -37,7 +37,7 @@ def one_hot(codes: np.ndarray, k: int) -> np.ndarray:
     return (codes[..., None] == np.arange(k)).astype(float)
 
 
-def _vote(counts: np.ndarray) -> np.ndarray:
+def _majority_codes(counts: np.ndarray) -> np.ndarray:
     "The category with more than half of counts (..., K), as a code; -1 where there is none."
     return np.where(2 * counts.max(-1) > counts.sum(-1), counts.argmax(-1), -1)
 
@@ -47,11 +47,11 @@ def majority(labels: Any, *, alone: bool = True) -> np.ndarray:  # (N,) None or 
     one rater gave a label and two or more abstained."""
     x, v = label_matrix(labels, (ABSTAIN,), None, "majority", raters=1)
     label_of_code = np.array([*v, None], dtype=object if not v or isinstance(v[0], str) else float)
-    win = _vote(one_hot(x, max(len(v), 1)).sum(0))
+    majority_codes = _majority_codes(one_hot(x, max(len(v), 1)).sum(0))
     if not alone:
         n_asked = np.asarray(pd.notna(np.asarray(labels, dtype=object))).sum(0)
-        win[((x >= 0).sum(0) == 1) & (n_asked > 2)] = -1
-    return label_of_code[win]
+        majority_codes[((x >= 0).sum(0) == 1) & (n_asked > 2)] = -1
+    return label_of_code[majority_codes]
 
 # %% ../../nbs/stats/04_consensus.ipynb #c1b0a431
 class Ceiling(NamedTuple):
@@ -69,10 +69,10 @@ def interval_column(i: Interval, k: Any) -> Interval:
     return i._replace(estimate=value, ci_low=low, ci_high=high, replicates=r, undefined=undefined)
 
 
-def _others(x: np.ndarray, k: int) -> np.ndarray:
+def _consensus_of_others(x: np.ndarray, k: int) -> np.ndarray:
     "For each rater the consensus of all others: codes (R, N)."
     z = one_hot(x, k)
-    return _vote(z.sum(0) - z)
+    return _majority_codes(z.sum(0) - z)
 
 # %% ../../nbs/stats/04_consensus.ipynb #6c10fa0a
 def leave_one_out_ceiling(
@@ -85,48 +85,53 @@ def leave_one_out_ceiling(
     formula = known_metric(metric, "leave_one_out_ceiling")
     x, v = label_matrix(labels, (ABSTAIN,), None, "leave_one_out_ceiling", raters=3)
     k = max(len(v), 1)
-    consensus_of_others = _others(x, k)
+    consensus_of_others = _consensus_of_others(x, k)
 
     def statistic(columns, *, weights):
-        by_rater = formula(contingency_tables(x, consensus_of_others, k, weights))
-        return np.column_stack([mean_defined(by_rater), by_rater])
+        rater_coefficients = formula(contingency_tables(x, consensus_of_others, k, weights))
+        return np.column_stack([mean_defined(rater_coefficients), rater_coefficients])
 
     unit = group_codes(clusters, x.shape[1], "clusters")
     pairs = np.stack([x, consensus_of_others])  # (2, R, N)
-    use = _compared_items(pairs, unit)
-    x, consensus_of_others, unit, pairs = x[:, use], consensus_of_others[:, use], unit[use], pairs[:, :, use]
+    is_compared = _compared_items(pairs, unit)
+    x, consensus_of_others, unit, pairs = (
+        x[:, is_compared],
+        consensus_of_others[:, is_compared],
+        unit[is_compared],
+        pairs[:, :, is_compared],
+    )
     j = jackknife(statistic, np.arange(x.shape[1]), clusters=unit)
     mean = coefficient_estimate(
-        j.at(0), metric, *_comparisons(pairs, k, unit), **_n_pairs_and_units(pairs, unit), level=level
+        j.at(0), metric, *_stack_comparisons(pairs, k, unit), **_n_pairs_and_units(pairs, unit), level=level
     )
-    by_rater = [
+    rater_coefficients = [
         coefficient_estimate(
             j.at(r + 1), metric, pairs[:, r], k, unit, **_n_pairs_and_units(pairs[:, r], unit), level=level
         )
         for r in range(len(x))
     ]
-    return Ceiling(mean, by_rater)
+    return Ceiling(mean, rater_coefficients)
 
 
-def _comparable(pairs: np.ndarray) -> np.ndarray:
+def _has_pair(pairs: np.ndarray) -> np.ndarray:
     "The items (last axis) at which a pair (first axis) has both labels."
-    both = np.all(pairs >= 0, axis=0)
-    return np.any(both.reshape(-1, pairs.shape[-1]), axis=0)
+    has_both = np.all(pairs >= 0, axis=0)
+    return np.any(has_both.reshape(-1, pairs.shape[-1]), axis=0)
 
 
 def _n_pairs_and_units(pairs: np.ndarray, unit: np.ndarray) -> dict[str, Any]:
     "Their number, and that of their units."
-    comparable = _comparable(pairs)
+    comparable = _has_pair(pairs)
     return {"n": int(comparable.sum()), "n_clusters": len(np.unique(unit[comparable]))}
 
 
 def _compared_items(pairs: np.ndarray, unit: np.ndarray) -> np.ndarray:
     "Those items; all of them where they belong to fewer than two units."
-    comparable = _comparable(pairs)
+    comparable = _has_pair(pairs)
     return comparable if len(np.unique(unit[comparable])) > 1 else np.ones_like(comparable)
 
 
-def _comparisons(pairs: np.ndarray, k: int, unit: np.ndarray) -> tuple[np.ndarray, int, np.ndarray]:
+def _stack_comparisons(pairs: np.ndarray, k: int, unit: np.ndarray) -> tuple[np.ndarray, int, np.ndarray]:
     "Comparisons (2, R, N) side by side, and the unit of each."
     return pairs.reshape(2, -1), k, np.tile(unit, pairs.shape[1])
 
@@ -152,20 +157,35 @@ class Alignment(NamedTuple):
 FEWEST_COMPARED = 30  # answers: with twenty, intervals of a difference of two coefficients cover .91
 
 
-def _aligned(j, metric, annotator, top, consensus_of_others, k, unit, level, left_out) -> Alignment:
-    "The alignment from its jackknife and the codes (R, N) of the annotator (own), the raters (top), the consensus."
-    about: dict[str, Any] = _n_pairs_and_units(np.stack([annotator, consensus_of_others]), unit) | {"level": level}
-    pairs = [_comparisons(np.stack([x, consensus_of_others]), k, unit) for x in (annotator, top)]
-    first, second = (coefficient_estimate(j.at(i), metric, *pair, **about) for i, pair in enumerate(pairs))
+def _alignment_from_jackknife(
+    j, metric, annotator_codes, rater_codes, consensus_of_others, k, unit, level, n_left_out
+) -> Alignment:
+    "The alignment from its jackknife and the codes (R, N) of the annotator, of the raters and of the consensus."
+    estimate_fields: dict[str, Any] = _n_pairs_and_units(np.stack([annotator_codes, consensus_of_others]), unit) | {
+        "level": level
+    }
+    comparisons = [
+        _stack_comparisons(np.stack([x, consensus_of_others]), k, unit) for x in (annotator_codes, rater_codes)
+    ]
+    annotator_estimate, ceiling_estimate = (
+        coefficient_estimate(j.at(i), metric, *pair, **estimate_fields) for i, pair in enumerate(comparisons)
+    )
     d = j.at(2)
-    few = about["n"] < FEWEST_COMPARED
-    enough = not few and not np.isnan([first.ci_low, second.ci_low]).any()
-    limits = d.limits(level) if enough else (np.nan, np.nan)
-    difference = Estimate.from_limits(d.value, *limits, **about, kind="few" if few else "t")
+    is_few = estimate_fields["n"] < FEWEST_COMPARED
+    has_interval = not is_few and not np.isnan([annotator_estimate.ci_low, ceiling_estimate.ci_low]).any()
+    limits = d.limits(level) if has_interval else (np.nan, np.nan)
+    difference = Estimate.from_limits(d.value, *limits, **estimate_fields, kind="few" if is_few else "t")
     p = np.nan if np.isnan(difference.ci_low) else d.p_value()
-    bounded = not np.isnan([first.ci_low, second.ci_low]).any()
-    overlap = bool(first.ci_low <= second.ci_high and second.ci_low <= first.ci_high) if bounded else None
-    return Alignment(first, second, difference, p, overlap, left_out)
+    has_both_intervals = not np.isnan([annotator_estimate.ci_low, ceiling_estimate.ci_low]).any()
+    overlap = (
+        bool(
+            annotator_estimate.ci_low <= ceiling_estimate.ci_high
+            and ceiling_estimate.ci_low <= annotator_estimate.ci_high
+        )
+        if has_both_intervals
+        else None
+    )
+    return Alignment(annotator_estimate, ceiling_estimate, difference, p, overlap, n_left_out)
 
 # %% ../../nbs/stats/04_consensus.ipynb #70090cee
 def alignment(
@@ -188,13 +208,13 @@ def alignment(
         refuse(f"{f}: annotator must have one label an item of the panel; got {np.shape(annotator)} for {panel.shape}")
     x, v = label_matrix(np.vstack([panel, annotators]), (ABSTAIN,), None, f)
     x, y, k = x[: len(panel)], x[len(panel) :], max(len(v), 1)
-    consensus_of_others = _others(x, k)
-    consensus = _vote(one_hot(x, k).sum(0))
+    consensus_of_others = _consensus_of_others(x, k)
+    consensus = _majority_codes(one_hot(x, k).sum(0))
     unit = group_codes(clusters, x.shape[1], "clusters")
 
-    def differences(compared, item_weights):
+    def differences(compared_codes, item_weights):
         "The annotator's agreement, the raters', and the difference (B, 3), on the columns that both have labelled."
-        a, x, consensus_of_others = compared
+        a, x, consensus_of_others = compared_codes
         rater_agreements = formula(contingency_tables(np.where(a >= 0, x, -1), consensus_of_others, k, item_weights))
         annotator_agreement = formula(contingency_tables(np.where(x >= 0, a, -1), consensus_of_others, k, item_weights))
         is_undefined = np.isnan(annotator_agreement) | np.isnan(rater_agreements)
@@ -203,16 +223,20 @@ def alignment(
         )
         return np.column_stack([annotator_agreement, rater_agreements, annotator_agreement - rater_agreements])
 
-    out = []
+    alignments = []
     for a in y:
         annotator_codes, rater_codes = np.where(x >= 0, a, -1), np.where(a >= 0, x, -1)
         is_compared = _compared_items(np.stack([annotator_codes, consensus_of_others]), unit)
-        compared = a[is_compared], x[:, is_compared], consensus_of_others[:, is_compared]
-        statistic = lambda _, *, weights, compared=compared: differences(compared, weights)
-        j = jackknife(statistic, compared[0], clusters=unit[is_compared])
-        codes = annotator_codes[:, is_compared], rater_codes[:, is_compared], consensus_of_others[:, is_compared]
-        out.append(_aligned(j, metric, *codes, k, unit[is_compared], level, int(((a < 0) & (consensus >= 0)).sum())))
-    return out[0] if np.ndim(annotator) == 1 else out
+        compared_codes = a[is_compared], x[:, is_compared], consensus_of_others[:, is_compared]
+        statistic = lambda _, *, weights, compared_codes=compared_codes: differences(compared_codes, weights)
+        j = jackknife(statistic, compared_codes[0], clusters=unit[is_compared])
+        pair_codes = annotator_codes[:, is_compared], rater_codes[:, is_compared], consensus_of_others[:, is_compared]
+        alignments.append(
+            _alignment_from_jackknife(
+                j, metric, *pair_codes, k, unit[is_compared], level, int(((a < 0) & (consensus >= 0)).sum())
+            )
+        )
+    return alignments[0] if np.ndim(annotator) == 1 else alignments
 
 # %% ../../nbs/stats/04_consensus.ipynb #b6memc00
 class Members(NamedTuple):
@@ -247,25 +271,30 @@ class Members(NamedTuple):
         return f"undecided, for want of {'answers' if self.needed(margin) is None else 'raters'}"
 
 
-def _less_members(same: np.ndarray, n_common: np.ndarray) -> np.ndarray:  # (..., R + 1, R) to (..., 2)
+def _mean_agreements(n_same: np.ndarray, n_common: np.ndarray) -> np.ndarray:  # (..., R + 1, R) to (..., 2)
     "Mean agreement of the annotator (the last row) with members, and of members with others."
-    share = np.where(np.eye(same.shape[-2], same.shape[-1], dtype=bool), np.nan, divide(same, n_common))
-    with_members, among_members = share[..., -1, :], share[..., :-1, :].reshape(*share.shape[:-2], -1)
+    agreement_shares = np.where(
+        np.eye(n_same.shape[-2], n_same.shape[-1], dtype=bool), np.nan, divide(n_same, n_common)
+    )
+    with_members, among_members = (
+        agreement_shares[..., -1, :],
+        agreement_shares[..., :-1, :].reshape(*agreement_shares.shape[:-2], -1),
+    )
     return np.stack([mean_defined(with_members), mean_defined(among_members)], -1)
 
 
-def _label_counts(
+def _agreement_counts(
     x: np.ndarray, has_label: np.ndarray, was_asked: np.ndarray, group: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     "By group of cases, the answers (G, R + 1, R) on which a row gave a member's label, and was asked for it."
-    size = int(group.max(initial=-1)) + 1
-    same, n_common = np.zeros((2, size, len(x), len(x) - 1))
+    n_groups = int(group.max(initial=-1)) + 1
+    n_same, n_common = np.zeros((2, n_groups, len(x), len(x) - 1))
     for s in range(len(x) - 1):
-        use = was_asked & has_label[s]
+        is_used = was_asked & has_label[s]
         for r in range(len(x)):
-            n_common[:, r, s] = np.bincount(group, use[r], size)
-            same[:, r, s] = np.bincount(group, use[r] & (x[r] == x[s]), size)
-    return same, n_common
+            n_common[:, r, s] = np.bincount(group, is_used[r], n_groups)
+            n_same[:, r, s] = np.bincount(group, is_used[r] & (x[r] == x[s]), n_groups)
+    return n_same, n_common
 
 # %% ../../nbs/stats/04_consensus.ipynb #b6memc01
 def beside_members(
@@ -286,40 +315,47 @@ def beside_members(
     x, _ = label_matrix(all_labels, (ABSTAIN,), None, f)
     has_label = x >= 0
     unit = group_codes(clusters, x.shape[1], "clusters")
-    enough = (has_label[:-1] & was_asked[-1]).sum(1) >= 10
-    rows = np.append(enough, True)
-    x, has_label, was_asked = x[rows], has_label[rows], was_asked[rows]
-    use = was_asked[-1] & has_label[:-1].any(0)
-    cases = len(np.unique(unit[use]))
+    has_enough = (has_label[:-1] & was_asked[-1]).sum(1) >= 10
+    used_rows = np.append(has_enough, True)
+    x, has_label, was_asked = x[used_rows], has_label[used_rows], was_asked[used_rows]
+    is_used = was_asked[-1] & has_label[:-1].any(0)
+    n_cases = len(np.unique(unit[is_used]))
     r = len(x) - 1
-    about: dict[str, Any] = {"n": int(use.sum()), "n_clusters": cases, "level": level}
-    abstained = int((use & ~has_label[-1]).sum())
-    if not use.any():
-        nothing = Estimate.from_limits(np.nan, **about)
-        return Members(np.nan, np.nan, nothing, r, abstained, np.nan, np.nan, np.full(r, np.nan))
-    group = pd.factorize(unit[use])[0]
-    group = group if cases <= 200 else np.random.default_rng(0).permutation(cases)[group] % 200
-    same, n_common = _label_counts(x[:, use], has_label[:, use], was_asked[:, use], group)
-    total = same.sum(0), n_common.sum(0)
-    left = np.stack([total[0] - same, total[1] - n_common], 0)  # without each group of cases
-    parts = [np.ones(r, bool), *(np.arange(r) != k for k in range(r))]
-    agreement_of_all, without = [], []
-    for members_used in parts:
-        at = np.ix_(np.append(members_used, True), members_used)
-        agreement_of_all.append(_less_members(total[0][at], total[1][at]))
-        without.append(_less_members(left[0][:, at[0], at[1]], left[1][:, at[0], at[1]]))
-    agreements = np.stack(agreement_of_all), np.stack(without)
-    theta, left_out = (y[..., 0] - y[..., 1] for y in agreements)
-    kind = "raters" if r < FEWEST_RATERS else "few" if len(same) < fewest_clusters(level) else "items and raters"
-    table = np.column_stack([theta, left_out])  # without each member, and each group of cases
-    limits, (between, shared, of_cases) = (np.nan, np.nan), two_way_variance(table)
-    if kind == "items and raters" and not np.isnan(table).any():
-        half = stdtrit(r - 1, 0.5 + level / 2) * np.sqrt(max(between + shared, of_cases))
-        limits = max(-1.0, theta[0] - half), min(1.0, theta[0] + half)
-    e = Estimate.from_limits(theta[0], *limits, **about, kind=kind)
+    estimate_fields: dict[str, Any] = {"n": int(is_used.sum()), "n_clusters": n_cases, "level": level}
+    n_abstained = int((is_used & ~has_label[-1]).sum())
+    if not is_used.any():
+        no_estimate = Estimate.from_limits(np.nan, **estimate_fields)
+        return Members(np.nan, np.nan, no_estimate, r, n_abstained, np.nan, np.nan, np.full(r, np.nan))
+    case_group = pd.factorize(unit[is_used])[0]
+    case_group = case_group if n_cases <= 200 else np.random.default_rng(0).permutation(n_cases)[case_group] % 200
+    n_same, n_common = _agreement_counts(x[:, is_used], has_label[:, is_used], was_asked[:, is_used], case_group)
+    total_counts = n_same.sum(0), n_common.sum(0)
+    counts_without_group = np.stack(
+        [total_counts[0] - n_same, total_counts[1] - n_common], 0
+    )  # without each group of cases
+    member_masks = [np.ones(r, bool), *(np.arange(r) != k for k in range(r))]
+    agreement_of_all, agreements_without = [], []
+    for members_used in member_masks:
+        table_index = np.ix_(np.append(members_used, True), members_used)
+        agreement_of_all.append(_mean_agreements(total_counts[0][table_index], total_counts[1][table_index]))
+        agreements_without.append(
+            _mean_agreements(
+                counts_without_group[0][:, table_index[0], table_index[1]],
+                counts_without_group[1][:, table_index[0], table_index[1]],
+            )
+        )
+    agreements = np.stack(agreement_of_all), np.stack(agreements_without)
+    theta, differences_without = (y[..., 0] - y[..., 1] for y in agreements)
+    kind = "raters" if r < FEWEST_RATERS else "few" if len(n_same) < fewest_clusters(level) else "items and raters"
+    jackknife_table = np.column_stack([theta, differences_without])  # without each member, and each group of cases
+    limits, (rater_variance, shared_variance, case_variance) = (np.nan, np.nan), two_way_variance(jackknife_table)
+    if kind == "items and raters" and not np.isnan(jackknife_table).any():
+        half_width = stdtrit(r - 1, 0.5 + level / 2) * np.sqrt(max(rater_variance + shared_variance, case_variance))
+        limits = max(-1.0, theta[0] - half_width), min(1.0, theta[0] + half_width)
+    e = Estimate.from_limits(theta[0], *limits, **estimate_fields, kind=kind)
     e = e._replace(kind=kind) if np.isnan(e.ci_low) and kind in ("raters", "few") else e
     with_members, among_members = map(float, agreements[0][0])
-    return Members(with_members, among_members, e, r, abstained, between, shared, theta[1:])
+    return Members(with_members, among_members, e, r, n_abstained, rater_variance, shared_variance, theta[1:])
 
 # %% ../../nbs/stats/04_consensus.ipynb #1bd07023
 class Ensemble(NamedTuple):
@@ -334,29 +370,31 @@ class Ensemble(NamedTuple):
     values: np.ndarray  # the score of each candidate on the data
 
 
-def _inner(rng: np.random.Generator, counts: np.ndarray, inner: int) -> np.ndarray:
+def _inner_replicates(rng: np.random.Generator, counts: np.ndarray, inner: int) -> np.ndarray:
     "Replicates of replicates: counts (b, k) to (b * inner, k)."
-    out = []
+    replicate_counts = []
     for row in counts:
-        ids = np.repeat(np.arange(len(row)), row.astype(int))
-        i = ids[rng.integers(0, len(ids), (inner, len(ids)))] + np.arange(inner)[:, None] * len(row)
-        out.append(np.bincount(i.ravel(), minlength=inner * len(row)).reshape(inner, -1))
-    return np.concatenate(out).astype(float)
+        drawn_units = np.repeat(np.arange(len(row)), row.astype(int))
+        i = drawn_units[rng.integers(0, len(drawn_units), (inner, len(drawn_units)))] + np.arange(inner)[:, None] * len(
+            row
+        )
+        replicate_counts.append(np.bincount(i.ravel(), minlength=inner * len(row)).reshape(inner, -1))
+    return np.concatenate(replicate_counts).astype(float)
 
 # %% ../../nbs/stats/04_consensus.ipynb #35582328
-def _patterns(panel, annotators, subsets, k, cluster) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _verdict_patterns(panel, annotators, subsets, k, cluster) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Verdicts of all candidates with the consensus last, as codes of all items (M + 1, N) and of the distinct
     patterns (M + 1, U), and how often each pattern occurs in each cluster (C, U).
     """
-    member = np.array([np.isin(range(len(annotators)), m) for m in subsets], float)
-    verdict = _vote(np.tensordot(member, one_hot(annotators, k), 1))
-    consensus = _vote(one_hot(panel, k).sum(0))
+    membership = np.array([np.isin(range(len(annotators)), m) for m in subsets], float)
+    verdict = _majority_codes(np.tensordot(membership, one_hot(annotators, k), 1))
+    consensus = _majority_codes(one_hot(panel, k).sum(0))
     verdict[:, consensus < 0] = -1  # no consensus, no comparison: one pattern
     codes = np.vstack([verdict, consensus])
-    distinct, code = np.unique(codes, axis=1, return_inverse=True)
-    pattern_counts = np.zeros((int(cluster.max()) + 1, distinct.shape[1]))
-    np.add.at(pattern_counts, (cluster, code.ravel()), 1.0)
-    return codes, distinct, pattern_counts
+    distinct_patterns, pattern_of_item = np.unique(codes, axis=1, return_inverse=True)
+    pattern_counts = np.zeros((int(cluster.max()) + 1, distinct_patterns.shape[1]))
+    np.add.at(pattern_counts, (cluster, pattern_of_item.ravel()), 1.0)
+    return codes, distinct_patterns, pattern_counts
 
 # %% ../../nbs/stats/04_consensus.ipynb #1d339388
 def best_ensemble(
@@ -378,83 +416,111 @@ def best_ensemble(
     f = "best_ensemble"
     formulas = {m: known_metric(m, f) for m in metrics}
     panel = np.asarray(labels, dtype=object)
-    several = np.asarray(annotators, dtype=object)
-    if several.ndim != 2 or panel.ndim != 2 or several.shape[1] != panel.shape[1]:
-        shapes = f"{several.shape} for labels {panel.shape}"
+    annotator_labels = np.asarray(annotators, dtype=object)
+    if annotator_labels.ndim != 2 or panel.ndim != 2 or annotator_labels.shape[1] != panel.shape[1]:
+        shapes = f"{annotator_labels.shape} for labels {panel.shape}"
         refuse(f"{f}: annotators must have shape (n_annotators, n_items) with the items of labels; got {shapes}")
-    if len(several) > 15:
-        refuse(f"{f}: annotators must be at most 15 (16,384 ensembles); got {len(several)}; leave out the weakest")
-    x, v = label_matrix(np.vstack([panel, several]), (ABSTAIN,), None, f)
+    if len(annotator_labels) > 15:
+        refuse(
+            f"{f}: annotators must be at most 15 (16,384 ensembles); got {len(annotator_labels)}; leave out the weakest"
+        )
+    x, v = label_matrix(np.vstack([panel, annotator_labels]), (ABSTAIN,), None, f)
     k = max(len(v), 1)
-    sizes = range(1, len(several) + 1, 2)
-    subsets = list(chain.from_iterable(combinations(range(len(several)), size) for size in sizes))
+    odd_sizes = range(1, len(annotator_labels) + 1, 2)
+    subsets = list(chain.from_iterable(combinations(range(len(annotator_labels)), size) for size in odd_sizes))
     cluster = group_codes(clusters, x.shape[1], "clusters")
-    codes, distinct, pattern_counts = _patterns(x[: len(panel)], x[len(panel) :], subsets, k, cluster)
+    codes, distinct_patterns, pattern_counts = _verdict_patterns(x[: len(panel)], x[len(panel) :], subsets, k, cluster)
 
     def scores(w):
-        t = contingency_tables(distinct[:-1], distinct[-1:], k, w @ pattern_counts)
+        t = contingency_tables(distinct_patterns[:-1], distinct_patterns[-1:], k, w @ pattern_counts)
         return {m: np.nan_to_num(g(t), nan=-np.inf) for m, g in formulas.items()}
 
     s = {m: y[0] for m, y in scores(np.ones((1, len(pattern_counts)))).items()}
     if any(not np.isfinite(y).any() for y in s.values()):
         refuse(f"{f}: no ensemble has a defined agreement; check that labels have a consensus with more than one label")
     rng = np.random.default_rng(seed_sequence(seed).spawn(2)[1])
-    outer: dict[str, list[np.ndarray]] = {m: [] for m in metrics}
-    corrected: dict[str, list[np.ndarray]] = {m: [] for m in metrics}
-    rows = 8_000_000 // (len(subsets) * k * k * inner)
-    for w in draw_weights(len(pattern_counts), n, seed=seed, chunk=max(1, rows) * len(pattern_counts)):
+    outer_by_metric: dict[str, list[np.ndarray]] = {m: [] for m in metrics}
+    corrected_by_metric: dict[str, list[np.ndarray]] = {m: [] for m in metrics}
+    chunk_rows = 8_000_000 // (len(subsets) * k * k * inner)
+    for w in draw_weights(len(pattern_counts), n, seed=seed, chunk=max(1, chunk_rows) * len(pattern_counts)):
         outer_scores = scores(w)
-        scores_within = scores(_inner(rng, w, inner))
+        scores_within = scores(_inner_replicates(rng, w, inner))
         for m in metrics:
             inner_scores = scores_within[m].reshape(len(w), inner, -1)
             best_inner = inner_scores.max(2)
             best_inner[~np.isfinite(best_inner)] = np.nan  # an inner replicate may leave nothing defined
-            luck = best_inner - np.take_along_axis(outer_scores[m], inner_scores.argmax(2), 1)
-            corrected[m].append(outer_scores[m].max(1) - mean_defined(luck))
-            outer[m].append(outer_scores[m])
+            selection_gain = best_inner - np.take_along_axis(outer_scores[m], inner_scores.argmax(2), 1)
+            corrected_by_metric[m].append(outer_scores[m].max(1) - mean_defined(selection_gain))
+            outer_by_metric[m].append(outer_scores[m])
 
     results = {}
     for m in metrics:
-        best = int(s[m].argmax())
-        about: dict[str, Any] = _n_pairs_and_units(codes[[best, -1]], cluster) | {"level": level}
-        result = _search_result(m, s[m], np.concatenate(outer[m]), np.concatenate(corrected[m]), subsets, about)
+        best_index = int(s[m].argmax())
+        estimate_fields: dict[str, Any] = _n_pairs_and_units(codes[[best_index, -1]], cluster) | {"level": level}
+        result = _search_result(
+            m,
+            s[m],
+            np.concatenate(outer_by_metric[m]),
+            np.concatenate(corrected_by_metric[m]),
+            subsets,
+            estimate_fields,
+        )
         j = jackknife(lambda _, *, weights, m=m: scores(weights)[m], np.arange(len(pattern_counts)))
-        alone = coefficient_estimate(j.at(best), m, codes[[best, -1]], k, cluster, **about)
-        lowest = lowest_value(m, codes[[best, -1]], k)
-        results[m] = result._replace(score=_limits_of_the_best(alone, j, result.score, lowest, seed))
+        best_alone = coefficient_estimate(j.at(best_index), m, codes[[best_index, -1]], k, cluster, **estimate_fields)
+        lowest_possible = lowest_value(m, codes[[best_index, -1]], k)
+        results[m] = result._replace(score=_limits_of_the_best(best_alone, j, result.score, lowest_possible, seed))
     return results
 
 # %% ../../nbs/stats/04_consensus.ipynb #b7d20c51
-def _limits_of_the_best(alone: Estimate, j: Jackknife, corrected: Estimate, lowest: float, seed: int) -> Estimate:
+def _limits_of_the_best(
+    unsearched_estimate: Estimate, j: Jackknife, corrected_estimate: Estimate, lowest_possible: float, seed: int
+) -> Estimate:
     "The winner's limits; the lower one allows for the largest error of all candidates."
-    finite = np.isfinite(j.left_out).all(0)
-    apart = (j.left_out - j.left_out.mean(0))[:, finite]
-    size = np.sqrt((apart**2).sum(0))
-    varies = size > 1e-9
-    if np.isnan(alone.ci_low) or not varies.any():
-        return alone._replace(estimate=corrected.estimate, undefined=corrected.undefined)
+    is_finite = np.isfinite(j.left_out).all(0)
+    deviations = (j.left_out - j.left_out.mean(0))[:, is_finite]
+    deviation_norms = np.sqrt((deviations**2).sum(0))
+    varies = deviation_norms > 1e-9
+    if np.isnan(unsearched_estimate.ci_low) or not varies.any():
+        return unsearched_estimate._replace(
+            estimate=corrected_estimate.estimate, undefined=corrected_estimate.undefined
+        )
     rng = np.random.default_rng(seed)
-    scale = np.sqrt(rng.chisquare(len(apart) - 1, (2000, 1)) / (len(apart) - 1))
-    luck = (rng.normal(size=(2000, len(apart))) @ (apart[:, varies] / size[varies]) / scale).max(1)
-    winner = j.at(int(np.argmax(j.value)))
-    low, _ = range_limits(winner.value, winner.se, float(np.quantile(luck, alone.level)), lowest)
-    limits = np.fmin(low, alone.ci_low), alone.ci_high
-    about: dict[str, Any] = {"n": alone.n, "n_clusters": alone.n_clusters, "undefined": corrected.undefined}
-    return Estimate.from_limits(corrected.estimate, *limits, **about, level=alone.level, kind="search")
+    chi_scale = np.sqrt(rng.chisquare(len(deviations) - 1, (2000, 1)) / (len(deviations) - 1))
+    max_errors = (
+        rng.normal(size=(2000, len(deviations))) @ (deviations[:, varies] / deviation_norms[varies]) / chi_scale
+    ).max(1)
+    winner_jackknife = j.at(int(np.argmax(j.value)))
+    low, _ = range_limits(
+        winner_jackknife.value,
+        winner_jackknife.se,
+        float(np.quantile(max_errors, unsearched_estimate.level)),
+        lowest_possible,
+    )
+    limits = np.fmin(low, unsearched_estimate.ci_low), unsearched_estimate.ci_high
+    estimate_fields: dict[str, Any] = {
+        "n": unsearched_estimate.n,
+        "n_clusters": unsearched_estimate.n_clusters,
+        "undefined": corrected_estimate.undefined,
+    }
+    return Estimate.from_limits(
+        corrected_estimate.estimate, *limits, **estimate_fields, level=unsearched_estimate.level, kind="search"
+    )
 
 
-def _search_result(metric, s, outer, corrected, subsets, about) -> Ensemble:
-    best, win = int(s.argmax()), outer.argmax(1)
-    defined = np.isfinite(outer.max(1)) & np.isfinite(corrected)
-    if not defined.any():
+def _search_result(metric, s, outer_scores, corrected_scores, subsets, estimate_fields) -> Ensemble:
+    best_index, winner_index = int(s.argmax()), outer_scores.argmax(1)
+    is_defined = np.isfinite(outer_scores.max(1)) & np.isfinite(corrected_scores)
+    if not is_defined.any():
         refuse(f"best_ensemble: some replicate must have a defined {metric}; got none; items with a consensus are few")
-    truth = s[win][defined]  # what each replicate's winner scores on the data
-    optimism = float((outer.max(1)[defined] - truth).mean())
-    error = float((corrected[defined] - truth).mean())
-    score = Estimate.from_limits(s[best] - optimism - error, **about, undefined=int((~defined).sum()))
-    alone = np.where(np.isfinite(outer[:, best]), outer[:, best], np.nan)
-    undefined, level = int(np.isnan(alone).sum()), about["level"]
-    limits = percentile_interval(alone, level)
-    apparent = Interval(float(s[best]), *limits, about["n_clusters"], alone, undefined, level)
-    won = float((win == best)[defined].mean())
-    return Ensemble(subsets[best], score, apparent, optimism, won, subsets, s)
+    winner_scores = s[winner_index][is_defined]  # what each replicate's winner scores on the data
+    optimism = float((outer_scores.max(1)[is_defined] - winner_scores).mean())
+    mean_error = float((corrected_scores[is_defined] - winner_scores).mean())
+    score = Estimate.from_limits(
+        s[best_index] - optimism - mean_error, **estimate_fields, undefined=int((~is_defined).sum())
+    )
+    best_replicates = np.where(np.isfinite(outer_scores[:, best_index]), outer_scores[:, best_index], np.nan)
+    undefined, level = int(np.isnan(best_replicates).sum()), estimate_fields["level"]
+    limits = percentile_interval(best_replicates, level)
+    apparent = Interval(float(s[best_index]), *limits, estimate_fields["n_clusters"], best_replicates, undefined, level)
+    win_share = float((winner_index == best_index)[is_defined].mean())
+    return Ensemble(subsets[best_index], score, apparent, optimism, win_share, subsets, s)

@@ -39,36 +39,38 @@ def score_limits(
     b, c, n, z = np.broadcast_arrays(*(np.asarray(x, float) for x in (only_first, only_second, n, critical)))
     if (n <= 0).any() or (b < 0).any() or (c < 0).any() or (b + c > n * (1 + 1e-9)).any():
         refuse(f"score_limits: b and c must be 0 or more and together at most n; got {b}, {c} of {n}")
-    side = np.array([-1.0, 1.0]).reshape(2, *[1] * n.ndim)
+    ends = np.array([-1.0, 1.0]).reshape(2, *[1] * n.ndim)
     inside = np.broadcast_to((b - c) / n, (2, *n.shape))
-    outside = np.broadcast_to(side, inside.shape)
+    outside = np.broadcast_to(ends, inside.shape)
     for _ in range(44):  # 2^-44 is finer than any table
         middle = (inside + outside) / 2
-        accepted = np.abs(_score_statistic(middle, b, c, n)) <= z
-        inside = np.where(accepted, middle, inside)
-        outside = np.where(accepted, outside, middle)
+        is_accepted = np.abs(_score_statistic(middle, b, c, n)) <= z
+        inside = np.where(is_accepted, middle, inside)
+        outside = np.where(is_accepted, outside, middle)
     low, high = (inside + outside) / 2
     return low, high
 
 # %% ../../nbs/stats/18_differences.ipynb #32bb2c55
-def _effective(d: np.ndarray, m: ClusterMean, largest: float) -> tuple[np.ndarray, ...]:
+def _effective_counts(d: np.ndarray, m: ClusterMean, largest: float) -> tuple[np.ndarray, ...]:
     "Effective numbers of pairs won by the first, by the second, and of all, in `largest`; and which are counts."
-    size = np.abs(np.nan_to_num(d)) / largest
-    single = (np.asarray(m.n_clusters) == m.n) & np.isin(size, (0, 1)).all(0)  # independent pairs, right or wrong
+    relative_sizes = np.abs(np.nan_to_num(d)) / largest
+    is_count = (np.asarray(m.n_clusters) == m.n) & np.isin(relative_sizes, (0, 1)).all(
+        0
+    )  # independent pairs, right or wrong
     with np.errstate(invalid="ignore", divide="ignore"):
-        b, c = (np.where(np.nan_to_num(s * d) > 0, size, 0).sum(0) / m.n for s in (1, -1))
-        simple = b + c - (m.mean / largest) ** 2
+        b, c = (np.where(np.nan_to_num(s * d) > 0, relative_sizes, 0).sum(0) / m.n for s in (1, -1))
+        simple_variance = b + c - (m.mean / largest) ** 2
         variance = (m.se / largest) ** 2
-        n = np.where((simple > 1e-12) & (variance > 1e-15), simple / variance, m.n_clusters)
-    n = np.where(single, m.n, n)
-    return *(np.nan_to_num(x) for x in (b * n, c * n, n)), single
+        n = np.where((simple_variance > 1e-12) & (variance > 1e-15), simple_variance / variance, m.n_clusters)
+    n = np.where(is_count, m.n, n)
+    return *(np.nan_to_num(x) for x in (b * n, c * n, n)), is_count
 
 
-def _bounded(d: np.ndarray, m: ClusterMean, largest: float, z: float) -> tuple[np.ndarray, np.ndarray]:
+def _bounded_limits(d: np.ndarray, m: ClusterMean, largest: float, z: float) -> tuple[np.ndarray, np.ndarray]:
     "Score limits with effective numbers of pairs, in units of `largest`."
-    b, c, n, single = _effective(d, m, largest)
+    b, c, n, is_count = _effective_counts(d, m, largest)
     t = -stdtrit(np.maximum(m.df, 1), ndtr(-z))
-    return score_limits(b, c, np.maximum(n, 1e-9), np.where(single, z, t))
+    return score_limits(b, c, np.maximum(n, 1e-9), np.where(is_count, z, t))
 
 
 def difference_limits(
@@ -88,16 +90,16 @@ def difference_limits(
     if np.isinf(largest):
         low, high = mean_limits(m, float(ndtr(-z)))
     else:
-        low, high = (largest * x for x in _bounded(d, m, largest, z))
-    enough = np.asarray(m.n_clusters) >= fewest_clusters(level)
-    return m, np.where(enough, low, np.nan), np.where(enough, high, np.nan)
+        low, high = (largest * x for x in _bounded_limits(d, m, largest, z))
+    has_enough = np.asarray(m.n_clusters) >= fewest_clusters(level)
+    return m, np.where(has_enough, low, np.nan), np.where(has_enough, high, np.nan)
 
 # %% ../../nbs/stats/18_differences.ipynb #328b389d
 def _bounded_p(d: np.ndarray, m: ClusterMean, largest: float) -> np.ndarray:
     "The p-value at which a score limit is 0."
-    b, c, n, single = _effective(d, m, largest)
+    b, c, n, is_count = _effective_counts(d, m, largest)
     z = np.abs(_score_statistic(np.zeros(np.shape(n)), b, c, np.maximum(n, 1e-9)))
-    return 2 * np.where(single, ndtr(-z), stdtr(np.maximum(m.df, 1), -z))
+    return 2 * np.where(is_count, ndtr(-z), stdtr(np.maximum(m.df, 1), -z))
 
 
 def difference_p(differences: Any, clusters: Any = None, *, largest: float = np.inf) -> Any:
@@ -167,17 +169,19 @@ def group_difference(
     x = np.asarray(x, float)
     second = np.asarray(second, bool)
     unit = group_codes(clusters, len(x), "clusters")
-    arms = [
+    arm_estimates = [
         estimate(mean, x[group], clusters=unit[group], seed=0, share=share, level=level) for group in (~second, second)
     ]
     if len(set(unit)) < 2:
         return Estimate.from_limits(
-            arms[0].estimate - arms[1].estimate, n=len(x), n_clusters=len(set(unit)), level=level
+            arm_estimates[0].estimate - arm_estimates[1].estimate, n=len(x), n_clusters=len(set(unit)), level=level
         )
-    apart = x - np.where(second, arms[1].estimate, arms[0].estimate)
-    u, v = (np.bincount(unit[group], apart[group], unit.max() + 1) for group in (~second, second))
-    length = float(np.sqrt((u @ u) * (v @ v)))
-    return independent_difference(arms[0], arms[1], float(u @ v) / length if length > 0 else 0.0)
+    residuals = x - np.where(second, arm_estimates[1].estimate, arm_estimates[0].estimate)
+    u, v = (np.bincount(unit[group], residuals[group], unit.max() + 1) for group in (~second, second))
+    norm_product = float(np.sqrt((u @ u) * (v @ v)))
+    return independent_difference(
+        arm_estimates[0], arm_estimates[1], float(u @ v) / norm_product if norm_product > 0 else 0.0
+    )
 
 # %% ../../nbs/stats/18_differences.ipynb #3d35c48a
 class Simultaneous(NamedTuple):
@@ -191,7 +195,7 @@ class Simultaneous(NamedTuple):
     critical: float = np.nan  # instead of the normal quantile of one pair
 
 
-def _critical(d: np.ndarray, clusters: Clusters, n: int, seed: int, level: float) -> float:
+def _max_t_quantile(d: np.ndarray, clusters: Clusters, n: int, seed: int, level: float) -> float:
     "The `level` quantile of the largest standardised mean over pairs."
     single_quantile = float(ndtri((1 + level) / 2))  # the least, for a single pair
     m = cluster_mean(d, clusters)
@@ -199,15 +203,17 @@ def _critical(d: np.ndarray, clusters: Clusters, n: int, seed: int, level: float
     if not varies.any():
         return single_quantile
     d = d[:, varies]
-    value = m.mean[varies]
-    scale = (m.n * m.se)[varies]
+    pair_means = m.mean[varies]
+    standard_scale = (m.n * m.se)[varies]
     code = group_codes(clusters, len(d), "clusters")
-    total = sums_by(code, np.where(np.isnan(d), 0, d - value) / scale)
+    cluster_sums = sums_by(code, np.where(np.isnan(d), 0, d - pair_means) / standard_scale)
     rng = np.random.default_rng(seed)
-    rows = max(1, 4_000_000 // d.shape[1])
-    parts = [rng.normal(size=(min(rows, n - at), len(total))) @ total for at in range(0, n, rows)]
-    largest = np.concatenate([np.abs(batch).max(axis=1) for batch in parts])
-    return max(single_quantile, float(np.quantile(largest, level)))
+    chunk_rows = max(1, 4_000_000 // d.shape[1])
+    draw_chunks = [
+        rng.normal(size=(min(chunk_rows, n - at), len(cluster_sums))) @ cluster_sums for at in range(0, n, chunk_rows)
+    ]
+    max_deviations = np.concatenate([np.abs(batch).max(axis=1) for batch in draw_chunks])
+    return max(single_quantile, float(np.quantile(max_deviations, level)))
 
 # %% ../../nbs/stats/18_differences.ipynb #38194781
 def simultaneous_intervals(
@@ -221,6 +227,6 @@ def simultaneous_intervals(
     d = np.asarray(differences, float)
     if d.ndim != 2 or not d.size:
         refuse(f"simultaneous_intervals: differences must have a row a question and a column a pair; got {d.shape}")
-    c = _critical(d, clusters, n, seed, level)
+    c = _max_t_quantile(d, clusters, n, seed, level)
     m, low, high = difference_limits(d, clusters, largest=largest, level=level, critical=c)
     return Simultaneous(m.mean, low, high, m.n, level, c)

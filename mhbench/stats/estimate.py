@@ -30,8 +30,8 @@ def agresti_coull(share: float, n: float, level: float = 0.95) -> tuple[float, f
         refuse(f"agresti_coull: share must be between 0 and 1, and n above 0; got share {share}, n {n}")
     z = float(ndtri(0.5 + level / 2))
     centre = (n * share + z * z / 2) / (n + z * z)
-    half = z * float(np.sqrt(centre * (1 - centre) / (n + z * z)))
-    return max(0.0, centre - half), min(1.0, centre + half)
+    half_width = z * float(np.sqrt(centre * (1 - centre) / (n + z * z)))
+    return max(0.0, centre - half_width), min(1.0, centre + half_width)
 
 # %% ../../nbs/stats/02_estimate.ipynb #e0f77ec1
 EXACT_BELOW = 10  # independent units
@@ -59,8 +59,8 @@ def with_width(ci_low: Any, ci_high: Any) -> tuple[np.ndarray, np.ndarray]:
     low = np.asarray(ci_low, float)
     high = np.asarray(ci_high, float)
     with np.errstate(invalid="ignore"):
-        wide = high - low > NO_WIDTH
-    return np.where(wide, low, np.nan), np.where(wide, high, np.nan)
+        has_width = high - low > NO_WIDTH
+    return np.where(has_width, low, np.nan), np.where(has_width, high, np.nan)
 
 
 def fewest_clusters(level: float = 0.95) -> int:
@@ -86,27 +86,31 @@ def _share_limits(x: np.ndarray, unit: np.ndarray, level: float) -> tuple[float,
     n = len(x)
     p = float(x.mean())
     tail = 0.5 + level / 2
-    cases = int(unit.max()) + 1
-    binary = bool(np.isin(x, (0, 1)).all())
-    alone = x.var(ddof=1) / n
-    variance_part = ndtri(tail) ** 2 * p * (1 - p) / n if binary else stdtrit(n - 1, tail) ** 2 * alone
-    if cases < n:
+    n_cases = int(unit.max()) + 1
+    is_binary = bool(np.isin(x, (0, 1)).all())
+    independent_variance = x.var(ddof=1) / n
+    variance_part = (
+        ndtri(tail) ** 2 * p * (1 - p) / n if is_binary else stdtrit(n - 1, tail) ** 2 * independent_variance
+    )
+    if n_cases < n:
         m = cluster_mean(x, unit, 1.0)
-        rarer = np.bincount(unit, x if p < 0.5 else 1 - x) > NO_WIDTH
-        df = max(1.0, min(m.df, rarer.sum() + 1.0))  # with the two cases that Agresti and Coull add of each outcome
-        variance_part += stdtrit(df, tail) ** 2 * max(0.0, m.se**2 - alone)
-        size = np.bincount(unit)
+        has_rarer = np.bincount(unit, x if p < 0.5 else 1 - x) > NO_WIDTH
+        df = max(1.0, min(m.df, has_rarer.sum() + 1.0))  # with the two cases that Agresti and Coull add of each outcome
+        variance_part += stdtrit(df, tail) ** 2 * max(0.0, m.se**2 - independent_variance)
+        case_sizes = np.bincount(unit)
         variance_of_whole_cases = (
-            p * (1 - p) * float(size @ size) / n**2
+            p * (1 - p) * float(case_sizes @ case_sizes) / n**2
         )  # where all items of a case are equal: known, and the most
-        variance_part = min(variance_part, stdtrit(cases - 1, tail) ** 2 * variance_of_whole_cases)
+        variance_part = min(variance_part, stdtrit(n_cases - 1, tail) ** 2 * variance_of_whole_cases)
     return agresti_coull(p, ndtri(tail) ** 2 * p * (1 - p) / variance_part, level)
 
 # %% ../../nbs/stats/02_estimate.ipynb #94248f68
-def _without_skewness(q: Any, a: Any) -> Any:
+def _invert_hall_cubic(q: Any, a: Any) -> Any:
     "The t at which Hall's cubic is q."
-    nonzero = np.where(np.abs(a) < 1e-9, 1.0, a)
-    return np.where(np.abs(a) < 1e-9, q, 3 / nonzero * (np.cbrt(1 + nonzero * (q - nonzero / 6)) - 1))
+    nonzero_skewness = np.where(np.abs(a) < 1e-9, 1.0, a)
+    return np.where(
+        np.abs(a) < 1e-9, q, 3 / nonzero_skewness * (np.cbrt(1 + nonzero_skewness * (q - nonzero_skewness / 6)) - 1)
+    )
 
 
 def mean_limits(m: ClusterMean, tail: float = 0.025) -> tuple[Any, Any]:  # NaN for fewer than two cases
@@ -115,7 +119,7 @@ def mean_limits(m: ClusterMean, tail: float = 0.025) -> tuple[Any, Any]:  # NaN 
     Source: Hall 1992 (the transformation); Zhou and Dinh 2005 (with quantiles of t).
     """
     q = -stdtrit(np.maximum(m.df, 1), tail)
-    return m.mean - m.se * _without_skewness(q, m.skewness), m.mean - m.se * _without_skewness(-q, m.skewness)
+    return m.mean - m.se * _invert_hall_cubic(q, m.skewness), m.mean - m.se * _invert_hall_cubic(-q, m.skewness)
 
 # %% ../../nbs/stats/02_estimate.ipynb #7412baae
 ESTIMATE_COLUMNS = ["n", "n_clusters", "estimate", "ci_low", "ci_high", "level", "interval"]
@@ -161,8 +165,8 @@ class Estimate(NamedTuple):
             low, high, kind = np.nan, np.nan, kind if kind == "few" else "none"
             if share and n_clusters > 0 and min(abs(value), abs(1 - value)) <= NO_WIDTH:
                 low, high, kind = count_limits(round(value) * n_clusters, n_clusters, level)
-        several = kind in ("few", *NEEDS_CASES) or (kind in OF_COUNTS and n_clusters < n)
-        if several and 1 < n_clusters < fewest_clusters(level):
+        needs_clusters = kind in ("few", *NEEDS_CASES) or (kind in OF_COUNTS and n_clusters < n)
+        if needs_clusters and 1 < n_clusters < fewest_clusters(level):
             low, high, kind = np.nan, np.nan, "few"
         return cls(int(n), int(n_clusters), value, low, high, level, kind, int(undefined))
 
@@ -176,29 +180,35 @@ class Estimate(NamedTuple):
         """
         k = n if n_clusters is None else n_clusters
         r = np.asarray(replicates, float)
-        defined = r[~np.isnan(r)]
-        about: dict[str, Any] = {"n": n, "n_clusters": k, "level": level, "share": share}
-        about["undefined"] = len(r) - len(defined)
-        if k < 2 or not len(defined) or not defined.std() > NO_WIDTH:
-            return cls.from_limits(estimate, **about)
+        defined_replicates = r[~np.isnan(r)]
+        estimate_fields: dict[str, Any] = {"n": n, "n_clusters": k, "level": level, "share": share}
+        estimate_fields["undefined"] = len(r) - len(defined_replicates)
+        if k < 2 or not len(defined_replicates) or not defined_replicates.std() > NO_WIDTH:
+            return cls.from_limits(estimate, **estimate_fields)
         if share and 0 < estimate < 1:
-            effective = effective_n(float(estimate), float(defined.var()) * k / (k - 1), k, level)
+            n_effective = effective_n(float(estimate), float(defined_replicates.var()) * k / (k - 1), k, level)
             kind = "agresti-coull" if k >= fewest_clusters(level) else "few"
-            return cls.from_limits(estimate, *agresti_coull(estimate, effective, level), **about, kind=kind)
+            return cls.from_limits(estimate, *agresti_coull(estimate, n_effective, level), **estimate_fields, kind=kind)
         tail = float(ndtr(np.sqrt(k / (k - 1)) * stdtrit(k - 1, (1 - level) / 2)))
-        return cls.from_limits(estimate, *np.quantile(defined, [tail, 1 - tail]), **about, kind="bootstrap")
+        return cls.from_limits(
+            estimate, *np.quantile(defined_replicates, [tail, 1 - tail]), **estimate_fields, kind="bootstrap"
+        )
 
     @classmethod
     def from_interval(
         cls, interval: Interval, *, n: int | None = None, n_clusters: int | None = None, share: bool = False
     ) -> Estimate:
         "The estimate of one number's bootstrap interval, with its n and n_clusters unless others are given."
-        about: dict[str, Any] = {"n": interval.n_units if n is None else n, "share": share, "level": interval.level}
-        about["n_clusters"] = interval.n if n_clusters is None else n_clusters
+        estimate_fields: dict[str, Any] = {
+            "n": interval.n_units if n is None else n,
+            "share": share,
+            "level": interval.level,
+        }
+        estimate_fields["n_clusters"] = interval.n if n_clusters is None else n_clusters
         if interval.method == "percentile":
-            return cls.from_replicates(interval.estimate, interval.replicates, **about)
-        about |= {"kind": interval.method, "undefined": interval.undefined}
-        return cls.from_limits(interval.estimate, interval.ci_low, interval.ci_high, **about)
+            return cls.from_replicates(interval.estimate, interval.replicates, **estimate_fields)
+        estimate_fields |= {"kind": interval.method, "undefined": interval.undefined}
+        return cls.from_limits(interval.estimate, interval.ci_low, interval.ci_high, **estimate_fields)
 
 # %% ../../nbs/stats/02_estimate.ipynb #88520106
 def _has_value(array: np.ndarray, axis: int) -> np.ndarray:  # (N,) bool
@@ -207,38 +217,40 @@ def _has_value(array: np.ndarray, axis: int) -> np.ndarray:  # (N,) bool
     return np.asarray(has_value.reshape(array.shape[axis], -1).any(1))
 
 
-def _of_bounded_mean(
-    x: np.ndarray, clusters: np.ndarray | None, level: float, share: bool, within: tuple[float, float]
+def _estimate_bounded_mean(
+    x: np.ndarray, clusters: np.ndarray | None, level: float, share: bool, value_range: tuple[float, float]
 ) -> Estimate:
     "A mean of values within a range: its limits are those of a share, at its place in the range, and never beyond."
-    low, high = within
-    if share or not np.isfinite(within).all() or not np.nanstd(x[~np.isnan(x)] if len(x) else x) > NO_WIDTH:
-        return _of_mean(x, clusters, level, share)
+    low, high = value_range
+    if share or not np.isfinite(value_range).all() or not np.nanstd(x[~np.isnan(x)] if len(x) else x) > NO_WIDTH:
+        return _estimate_mean(x, clusters, level, share)
     if np.nanmin(x) < low or np.nanmax(x) > high:
         actual = f"{np.nanmin(x):g} to {np.nanmax(x):g}"
         refuse(f"estimate: values must be within {low:g} and {high:g}; got {actual}; mend them, or within")
-    e = _of_mean((x - low) / (high - low), clusters, level, True)
-    at, start, end = (low + (high - low) * x for x in (e.estimate, e.ci_low, e.ci_high))
-    return e._replace(estimate=at, ci_low=start, ci_high=end)
+    e = _estimate_mean((x - low) / (high - low), clusters, level, True)
+    rescaled_mean, rescaled_low, rescaled_high = (low + (high - low) * x for x in (e.estimate, e.ci_low, e.ci_high))
+    return e._replace(estimate=rescaled_mean, ci_low=rescaled_low, ci_high=rescaled_high)
 
 
-def _of_mean(x: np.ndarray, clusters: np.ndarray | None, level: float, share: bool) -> Estimate:
+def _estimate_mean(x: np.ndarray, clusters: np.ndarray | None, level: float, share: bool) -> Estimate:
     "A mean with its interval over cases, by the formulas above."
-    observed = ~np.isnan(x)
-    unit = pd.factorize(group_codes(clusters, len(x), "clusters")[observed])[0]
-    n = int(observed.sum())
+    is_observed = ~np.isnan(x)
+    unit = pd.factorize(group_codes(clusters, len(x), "clusters")[is_observed])[0]
+    n = int(is_observed.sum())
     k = int(unit.max(initial=-1)) + 1
-    about: dict[str, Any] = {"n": n, "n_clusters": k, "level": level, "share": share}
-    value, x = mean(x), x[observed]
+    estimate_fields: dict[str, Any] = {"n": n, "n_clusters": k, "level": level, "share": share}
+    value, x = mean(x), x[is_observed]
     if k < 2 or x.std() <= NO_WIDTH:
-        return Estimate.from_limits(value, **about)
+        return Estimate.from_limits(value, **estimate_fields)
     if not share:
-        return Estimate.from_limits(value, *mean_limits(cluster_mean(x, unit), 0.5 - level / 2), **about, kind="hall")
+        return Estimate.from_limits(
+            value, *mean_limits(cluster_mean(x, unit), 0.5 - level / 2), **estimate_fields, kind="hall"
+        )
     if k == n and np.isin(x, (0, 1)).all():  # a count: its variance is known, however few they are
         return proportion(int(x.sum()), n, level)
     if k < fewest_clusters(level):
-        return Estimate.from_limits(value, **about, kind="few")
-    return Estimate.from_limits(value, *_share_limits(x, unit, level), **about, kind="agresti-coull")
+        return Estimate.from_limits(value, **estimate_fields, kind="few")
+    return Estimate.from_limits(value, *_share_limits(x, unit, level), **estimate_fields, kind="agresti-coull")
 
 # %% ../../nbs/stats/02_estimate.ipynb #d718304c
 def estimate(
@@ -264,15 +276,21 @@ def estimate(
         return Estimate.from_limits(np.nan, n=0, level=level)
     x = arrays[0]
     if statistic is mean and method is None and strata is None and x.ndim == 1 and not np.isinf(x.astype(float)).any():
-        return _of_bounded_mean(x.astype(float), clusters, level, share, within)
-    about: dict[str, Any] = {"clusters": clusters, "strata": strata, "n": n_boot, "seed": seed, "level": level}
-    i = bootstrap(statistic, *arrays, **about, axis=axis)
+        return _estimate_bounded_mean(x.astype(float), clusters, level, share, within)
+    bootstrap_settings: dict[str, Any] = {
+        "clusters": clusters,
+        "strata": strata,
+        "n": n_boot,
+        "seed": seed,
+        "level": level,
+    }
+    i = bootstrap(statistic, *arrays, **bootstrap_settings, axis=axis)
     if np.ndim(i.estimate):
         actual = f"shape {np.shape(i.estimate)}; take bootstrap and Estimate.from_interval"
         refuse(f"estimate: statistic must give one number; got {actual}")
-    has = np.logical_and.reduce([_has_value(a, axis) for a in arrays])
-    unit = np.arange(len(has)) if clusters is None else np.asarray(clusters)
-    return Estimate.from_interval(i, n=int(has.sum()), n_clusters=len(set(unit[has].tolist())), share=share)
+    has_value = np.logical_and.reduce([_has_value(a, axis) for a in arrays])
+    unit = np.arange(len(has_value)) if clusters is None else np.asarray(clusters)
+    return Estimate.from_interval(i, n=int(has_value.sum()), n_clusters=len(set(unit[has_value].tolist())), share=share)
 
 # %% ../../nbs/stats/02_estimate.ipynb #d6434b27
 def proportion(k: int, n: int, level: float = 0.95) -> Estimate:
@@ -322,5 +340,5 @@ def inverse_variance_mean(estimates: Any, se: Any, *, floor: float = 0.0) -> Wei
     w = 1 / s**2
     m = float(w @ x / w.sum())
     se_m = float(w.sum() ** -0.5)
-    half = ndtri(0.975) * se_m
-    return WeightedMean(m, se_m, m - half, m + half, float(w @ (x - m) ** 2))
+    half_width = ndtri(0.975) * se_m
+    return WeightedMean(m, se_m, m - half_width, m + half_width, float(w @ (x - m) ** 2))

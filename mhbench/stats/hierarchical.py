@@ -51,27 +51,33 @@ def _comparisons_of_options(x: np.ndarray, question: np.ndarray, rater: np.ndarr
     d = x[:, i] - x[:, j]
     unit, p = np.nonzero(~np.isnan(d) if ties else ~np.isnan(d) & (d != 0))
     d = d[unit, p]
-    at = question[unit] * x.shape[1]
-    first = at + np.where(d >= 0, i[p], j[p])
-    second = at + np.where(d >= 0, j[p], i[p])
+    question_start = question[unit] * x.shape[1]
+    first = question_start + np.where(d >= 0, i[p], j[p])
+    second = question_start + np.where(d >= 0, j[p], i[p])
     return _Pairs(first, second, rater[unit], unit, (d == 0).astype(float))
 
 # %% ../../nbs/stats/08_hierarchical.ipynb #0d7467df
 def _losses(u: np.ndarray, o: np.ndarray, tie: np.ndarray, symmetric: bool) -> tuple[np.ndarray, ...]:
     "The loss of each comparison, and its derivatives by u (slope times difference of worths), o (offset), uu, uo, oo."
     if symmetric:
-        half = u / 2
-        largest = np.maximum(np.abs(half), o)
-        exponentials = np.exp(np.stack([half, -half, o]) - largest)
-        total = exponentials[0] + exponentials[1] + exponentials[2]
-        value = largest + np.log(total) - np.where(tie == 1, o, half)
-        won, lost, tied = exponentials / total
-        lead = won - lost
-        first = (lead - (1 - tie)) / 2, tied - tie
-        return value, *first, (won + lost - lead**2) / 4, -tied * lead / 2, tied * (1 - tied)
-    wrong = expit(-o - u)  # equation 3 with y = 1
-    spread = wrong * (1 - wrong)
-    return np.logaddexp(0, -o - u), -wrong, -wrong, spread, spread, spread
+        half_difference = u / 2
+        largest_exponent = np.maximum(np.abs(half_difference), o)
+        exponentials = np.exp(np.stack([half_difference, -half_difference, o]) - largest_exponent)
+        normaliser = exponentials[0] + exponentials[1] + exponentials[2]
+        losses = largest_exponent + np.log(normaliser) - np.where(tie == 1, o, half_difference)
+        p_won, p_lost, p_tied = exponentials / normaliser
+        expected_lead = p_won - p_lost
+        first_derivatives = (expected_lead - (1 - tie)) / 2, p_tied - tie
+        return (
+            losses,
+            *first_derivatives,
+            (p_won + p_lost - expected_lead**2) / 4,
+            -p_tied * expected_lead / 2,
+            p_tied * (1 - p_tied),
+        )
+    p_wrong = expit(-o - u)  # equation 3 with y = 1
+    outcome_variance = p_wrong * (1 - p_wrong)
+    return np.logaddexp(0, -o - u), -p_wrong, -p_wrong, outcome_variance, outcome_variance, outcome_variance
 
 # %% ../../nbs/stats/08_hierarchical.ipynb #82398ea1
 class _Problem(NamedTuple):
@@ -97,27 +103,27 @@ def _objective(x: np.ndarray, p: _Problem, pairs: _Pairs, weight: np.ndarray) ->
     "Penalised negative log-likelihood and its gradient."
     betas, slopes, offsets = p.parts(x)
     i, j, r = pairs[:3]
-    gap = betas[i] - betas[j]
+    worth_difference = betas[i] - betas[j]
     a = slopes[r]
-    loss, by_u, by_o = (weight * y for y in _losses(a * gap, offsets[r], pairs.tie, p.symmetric)[:3])
+    losses, by_u, by_o = (weight * y for y in _losses(a * worth_difference, offsets[r], pairs.tie, p.symmetric)[:3])
     by_beta = np.bincount(i, by_u * a, len(betas)) - np.bincount(j, by_u * a, len(betas))
-    by_slope = np.bincount(r, by_u * gap, len(slopes)) - 2 * p.penalty * (1 - slopes)
+    by_slope = np.bincount(r, by_u * worth_difference, len(slopes)) - 2 * p.penalty * (1 - slopes)
     by_offset = np.bincount(r, by_o, len(slopes)) + 2 * p.penalty * offsets
-    value = loss.sum() + p.penalty * (offsets @ offsets + (1 - slopes) @ (1 - slopes))
-    return float(value), np.concatenate([by_beta, by_slope, by_offset])
+    objective = losses.sum() + p.penalty * (offsets @ offsets + (1 - slopes) @ (1 - slopes))
+    return float(objective), np.concatenate([by_beta, by_slope, by_offset])
 
 # %% ../../nbs/stats/08_hierarchical.ipynb #9b1adb0a
-def _problem(
+def _check_problem(
     scores, questions, raters, function, offset="paper", slope_bounds=(0.5, 2.0), offset_bounds=(-3.0, 3.0), penalty=5.0
 ) -> _Problem:
     "The checked arguments."
     x = score_matrix(scores, function)
     if len(x) == 0:
         refuse(f"{function}: scores must not be empty; got no annotation")
-    labels = [np.asarray(questions), np.asarray(raters)]
-    for name, l in zip(("questions", "raters"), labels):
+    label_arrays = [np.asarray(questions), np.asarray(raters)]
+    for argument, l in zip(("questions", "raters"), label_arrays):
         if l.shape != (len(x),):
-            refuse(f"{function}: {name} must be one label an annotation, shape ({len(x)},); got {l.shape}")
+            refuse(f"{function}: {argument} must be one label an annotation, shape ({len(x)},); got {l.shape}")
     if offset not in ("paper", "symmetric"):
         refuse(f"{function}: offset must be 'paper' or 'symmetric'; got {offset!r}")
     if not 0 < slope_bounds[0] <= 1 <= slope_bounds[1] < np.inf:
@@ -126,18 +132,18 @@ def _problem(
         refuse(f"{function}: offset_bounds must hold 0; got {offset_bounds}")
     if not 0 <= penalty < np.inf:
         refuse(f"{function}: penalty must be zero or more; got {penalty}")
-    (uq, q), (ur, r) = (np.unique(l, return_inverse=True) for l in labels)
+    (uq, q), (ur, r) = (np.unique(l, return_inverse=True) for l in label_arrays)
     k = x.shape[1]
     pairs = _comparisons_of_options(x, q, r, offset == "symmetric")
-    rated = np.zeros((len(uq), k), bool)
-    np.logical_or.at(rated, q, ~np.isnan(x))
-    beats = np.zeros((rated.size, k), bool)
+    is_rated = np.zeros((len(uq), k), bool)
+    np.logical_or.at(is_rated, q, ~np.isnan(x))
+    beats = np.zeros((is_rated.size, k), bool)
     beats[pairs.first, pairs.second % k] = True
     t = pairs.tie == 1
     beats[pairs.second[t], pairs.first[t] % k] = True
-    finite = strongly_connected(beats.reshape(-1, k, k), rated)
+    is_finite = strongly_connected(beats.reshape(-1, k, k), is_rated)
     bounds = np.repeat(np.array([slope_bounds, offset_bounds], dtype=float), len(ur), axis=0).T
-    return _Problem(pairs, uq, ur, q, r, rated, finite, offset == "symmetric", bounds, penalty)
+    return _Problem(pairs, uq, ur, q, r, is_rated, is_finite, offset == "symmetric", bounds, penalty)
 
 # %% ../../nbs/stats/08_hierarchical.ipynb #c2b4ca46
 def _hessian(x: np.ndarray, p: _Problem, pairs: _Pairs, weight: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -148,24 +154,24 @@ def _hessian(x: np.ndarray, p: _Problem, pairs: _Pairs, weight: np.ndarray) -> t
     betas, slopes, offsets = p.parts(x)
     n_betas, n_raters = len(betas), len(slopes)
     i, j, r = pairs[:3]
-    gap = betas[i] - betas[j]
+    worth_difference = betas[i] - betas[j]
     a = slopes[r]
-    by_u, _, uu, uo, oo = _losses(a * gap, offsets[r], pairs.tie, p.symmetric)[1:]
+    by_u, _, uu, uo, oo = _losses(a * worth_difference, offsets[r], pairs.tie, p.symmetric)[1:]
 
-    apart = np.bincount(i * k + j % k, weight * a**2 * uu, n_betas * k).reshape(-1, k, k)
-    apart = apart + apart.transpose(0, 2, 1)
-    blocks = apart.sum(2)[:, :, None] * np.eye(k) - apart
+    pair_curvatures = np.bincount(i * k + j % k, weight * a**2 * uu, n_betas * k).reshape(-1, k, k)
+    pair_curvatures = pair_curvatures + pair_curvatures.transpose(0, 2, 1)
+    blocks = pair_curvatures.sum(2)[:, :, None] * np.eye(k) - pair_curvatures
 
     def to_raters(by):
-        signed = [np.bincount(at * n_raters + r, weight * by, n_betas * n_raters) for at in (i, j)]
-        return (signed[0] - signed[1]).reshape(n_betas, n_raters)
+        signed_sums = [np.bincount(at * n_raters + r, weight * by, n_betas * n_raters) for at in (i, j)]
+        return (signed_sums[0] - signed_sums[1]).reshape(n_betas, n_raters)
 
     def of_raters(by, penalty=0.0):
         return np.diag(np.bincount(r, weight * by, n_raters) + 2 * penalty)
 
-    mixed = of_raters(gap * uo)
-    corner = [[of_raters(gap**2 * uu, p.penalty), mixed], [mixed, of_raters(oo, p.penalty)]]
-    border = np.hstack([to_raters(by_u + a * gap * uu), to_raters(a * uo)])
+    mixed_corner = of_raters(worth_difference * uo)
+    corner = [[of_raters(worth_difference**2 * uu, p.penalty), mixed_corner], [mixed_corner, of_raters(oo, p.penalty)]]
+    border = np.hstack([to_raters(by_u + a * worth_difference * uu), to_raters(a * uo)])
     return blocks, border, np.block(corner)
 
 # %% ../../nbs/stats/08_hierarchical.ipynb #01e4ee08
@@ -176,82 +182,88 @@ def _newton_step(hessian: tuple, gradient: np.ndarray, free: np.ndarray, damping
     n = q * k
     border = border[:, free]
     corner = corner[np.ix_(free, free)]
-    size = np.maximum(np.trace(blocks, axis1=1, axis2=2) / k, 1e-8)[:, None, None]
-    blocks = blocks + size / k + (size * damping + 1e-10) * np.eye(k)  # a constant in all entries fixes the mean
-    sides = np.column_stack([gradient[:n], border]).reshape(q, k, -1)
-    solved = np.linalg.solve(blocks, sides).reshape(n, -1)
-    by_gradient = solved[:, 0]
-    by_border = solved[:, 1:]
-    raters = np.zeros(int(free.sum()))
-    if len(raters):
-        reduced = corner + damping * np.diag(np.diag(corner)) - border.T @ by_border
+    block_scale = np.maximum(np.trace(blocks, axis1=1, axis2=2) / k, 1e-8)[:, None, None]
+    blocks = (
+        blocks + block_scale / k + (block_scale * damping + 1e-10) * np.eye(k)
+    )  # a constant in all entries fixes the mean
+    right_sides = np.column_stack([gradient[:n], border]).reshape(q, k, -1)
+    solutions = np.linalg.solve(blocks, right_sides).reshape(n, -1)
+    gradient_solution = solutions[:, 0]
+    border_solution = solutions[:, 1:]
+    rater_step = np.zeros(int(free.sum()))
+    if len(rater_step):
+        reduced_system = corner + damping * np.diag(np.diag(corner)) - border.T @ border_solution
         try:
-            raters = cho_solve(cho_factor(reduced), border.T @ by_gradient - gradient[n:][free])
+            rater_step = cho_solve(cho_factor(reduced_system), border.T @ gradient_solution - gradient[n:][free])
         except LinAlgError:
             return None
     step = np.zeros_like(gradient)
-    step[:n] = -by_gradient - by_border @ raters
-    step[n:][free] = raters
+    step[:n] = -gradient_solution - border_solution @ rater_step
+    step[n:][free] = rater_step
     return step
 
 # %% ../../nbs/stats/08_hierarchical.ipynb #a5a965f4
-def _minimised(p: _Problem, weights: np.ndarray | None = None) -> tuple[np.ndarray, float, bool]:
+def _minimise(p: _Problem, weights: np.ndarray | None = None) -> tuple[np.ndarray, float, bool]:
     "The optimum, its value, and whether the gradient vanished there; weights (n,) of annotations."
     n_betas = p.rated.size
     n_raters = len(p.raters)
-    weight = np.ones(len(p.pairs.unit)) if weights is None else weights[p.pairs.unit]
-    pairs = _Pairs(*(v[weight > 0] for v in p.pairs))
-    weight = weight[weight > 0]
+    pair_weights = np.ones(len(p.pairs.unit)) if weights is None else weights[p.pairs.unit]
+    pairs = _Pairs(*(v[pair_weights > 0] for v in p.pairs))
+    pair_weights = pair_weights[pair_weights > 0]
 
     def moved(x, step):
         return np.r_[x[:n_betas] + step[:n_betas], np.clip(x[n_betas:] + step[n_betas:], *p.bounds)]
 
     def better(x, f, g, step):
         "The end of the first of several shrinking steps that improves enough, or up to rounding; else None."
-        for share in (1, 0.5, 0.25, 0.125):
-            at = moved(x, share * step)
-            objective = _objective(at, p, pairs, weight)
-            if objective[0] <= f + 1e-4 * g @ (at - x) or abs(objective[0] - f) <= 1e-12 * max(1, abs(f)):
-                return at, *objective
+        for step_share in (1, 0.5, 0.25, 0.125):
+            candidate = moved(x, step_share * step)
+            objective = _objective(candidate, p, pairs, pair_weights)
+            if objective[0] <= f + 1e-4 * g @ (candidate - x) or abs(objective[0] - f) <= 1e-12 * max(1, abs(f)):
+                return candidate, *objective
         return None
 
     x = np.r_[np.zeros(n_betas), np.ones(n_raters), np.zeros(n_raters)]
     is_slope = np.arange(2 * n_raters) < n_raters
     convex, damping = True, 0.0  # convex: slopes are still fixed at 1
-    f, g = _objective(x, p, pairs, weight)
+    f, g = _objective(x, p, pairs, pair_weights)
     for _ in range(200):
-        raters, by_rater = x[n_betas:], g[n_betas:]
-        projected_gradient = np.r_[g[:n_betas], np.clip(raters - by_rater, *p.bounds) - raters]
+        rater_parameters, rater_gradient = x[n_betas:], g[n_betas:]
+        projected_gradient = np.r_[
+            g[:n_betas], np.clip(rater_parameters - rater_gradient, *p.bounds) - rater_parameters
+        ]
         if convex and np.abs(np.delete(projected_gradient, n_betas + np.flatnonzero(is_slope))).max() < 0.1:
             convex = False
         if not convex and np.abs(projected_gradient).max() < 1e-6:
             return x, f, True
-        outwards = (raters <= p.bounds[0]) & (by_rater > 0) | (raters >= p.bounds[1]) & (by_rater < 0)
-        free = ~outwards & ~(convex & is_slope)
-        h = _hessian(x, p, pairs, weight)
-        at = None
-        while at is None and damping < 1e8:
-            step = _newton_step(h, g, free, damping)
-            at = None if step is None else better(x, f, g, step)
-            if at is None:
+        points_outwards = (rater_parameters <= p.bounds[0]) & (rater_gradient > 0) | (
+            rater_parameters >= p.bounds[1]
+        ) & (rater_gradient < 0)
+        is_free = ~points_outwards & ~(convex & is_slope)
+        h = _hessian(x, p, pairs, pair_weights)
+        candidate = None
+        while candidate is None and damping < 1e8:
+            step = _newton_step(h, g, is_free, damping)
+            candidate = None if step is None else better(x, f, g, step)
+            if candidate is None:
                 damping = max(4 * damping, 1e-3)
-        if at is None:
+        if candidate is None:
             break
-        (x, f, g), damping = at, damping / 8 if damping > 2e-3 else 0.0
+        (x, f, g), damping = candidate, damping / 8 if damping > 2e-3 else 0.0
     return x, f, False
 
 # %% ../../nbs/stats/08_hierarchical.ipynb #e9ab3792
 def _fit(p: _Problem, weights: np.ndarray | None = None) -> HierarchicalFit:
     "One fit, with weights (n,) of annotations."
-    x, nll, converged = _minimised(p, weights)
+    x, nll, converged = _minimise(p, weights)
     betas, slopes, offsets = p.parts(x)
     betas = np.where(p.rated, betas.reshape(p.rated.shape), np.nan)
     betas -= np.nanmean(betas, 1, keepdims=True)  # only differences are identified
     worth = np.exp(betas - np.nanmax(betas, 1, keepdims=True))
     probs = worth / np.nansum(worth, 1, keepdims=True)
     n_ties = int(p.pairs.tie.sum())
-    of_raters = p.questions, p.raters, slopes, offsets
-    return HierarchicalFit(probs, betas, *of_raters, nll, converged, p.finite, len(p.pairs.unit) - n_ties, n_ties)
+    rater_fields = p.questions, p.raters, slopes, offsets
+    return HierarchicalFit(probs, betas, *rater_fields, nll, converged, p.finite, len(p.pairs.unit) - n_ties, n_ties)
 
 # %% ../../nbs/stats/08_hierarchical.ipynb #e926a8bb
 def hierarchical_bradley_terry(
@@ -269,7 +281,7 @@ def hierarchical_bradley_terry(
     Source: Lamparth, Grabb et al. 2025, equations 2 and 3; ties: Davidson 1970.
     """
     f = "hierarchical_bradley_terry"
-    problem = _problem(scores, questions, raters, f, offset, slope_bounds, offset_bounds, penalty)
+    problem = _check_problem(scores, questions, raters, f, offset, slope_bounds, offset_bounds, penalty)
     if not problem.rated.any(1).all():
         question = problem.questions[~problem.rated.any(1)][0]
         refuse(f"{f}: every question must have a rated option; got none ({question}); leave it out")
@@ -298,17 +310,17 @@ class PreferenceRefits(NamedTuple):
     offset_bounds: tuple[float, float]
 
 
-def _draws(problem: _Problem, n: int, seed: int) -> np.ndarray:
+def _draw_complete_weights(problem: _Problem, n: int, seed: int) -> np.ndarray:
     "Weights (n, n_annotations) in which no rater is missing; draws are made again where one is."
-    accepted: list[np.ndarray] = []
+    accepted_weights: list[np.ndarray] = []
     onehot = (problem.rater[:, None] == np.arange(len(problem.raters))).astype(float)
     for s in np.random.SeedSequence(seed).spawn(200):
         w = np.concatenate(list(draw_weights(len(onehot), n, seed=s, strata=problem.question)))
-        accepted.append(w[(w @ onehot > 0).all(1)])
-        if sum(map(len, accepted)) >= n:
-            return np.concatenate(accepted)[:n]
-    counts = onehot.sum(0)
-    actual = f"{int(counts.min())} for {problem.raters[counts.argmin()]!r}; join raters of few annotations"
+        accepted_weights.append(w[(w @ onehot > 0).all(1)])
+        if sum(map(len, accepted_weights)) >= n:
+            return np.concatenate(accepted_weights)[:n]
+    n_by_rater = onehot.sum(0)
+    actual = f"{int(n_by_rater.min())} for {problem.raters[n_by_rater.argmin()]!r}; join raters of few annotations"
     refuse(f"bootstrap_preferences: raters must have enough annotations for a draw to hold them all; got {actual}")
 
 # %% ../../nbs/stats/08_hierarchical.ipynb #ad470ff7
@@ -322,8 +334,8 @@ def bootstrap_preferences(
 
     Raises: ValueError for raters too rare to be in every draw.
     """
-    problem = _problem(scores, questions, raters, "bootstrap_preferences", **model)
-    weights = _draws(problem, n, seed)
+    problem = _check_problem(scores, questions, raters, "bootstrap_preferences", **model)
+    weights = _draw_complete_weights(problem, n, seed)
     with threadpool_limits(1, user_api="blas"):  # many small products are faster without threads
         fit, *fits = [_fit(problem, w) for w in (None, *weights)]
 
@@ -331,6 +343,6 @@ def bootstrap_preferences(
         r = np.array([getattr(f, name) for f in fits])
         return Refits(getattr(fit, name), *percentile_interval(r, level), r)
 
-    failed = sum(not f.converged for f in fits)
+    n_unconverged = sum(not f.converged for f in fits)
     bounds = [tuple(problem.bounds[:, at].tolist()) for at in (0, -1)]
-    return PreferenceRefits(fit, spread("probs"), spread("slopes"), spread("offsets"), failed, *bounds)
+    return PreferenceRefits(fit, spread("probs"), spread("slopes"), spread("offsets"), n_unconverged, *bounds)

@@ -40,12 +40,12 @@ class Jackknife(NamedTuple):
     @property
     def df(self) -> Any:  # (...)
         "The degrees of freedom of the standard error."
-        apart = self.left_out - self.left_out.mean(0)
-        g = len(apart)
+        deviations = self.left_out - self.left_out.mean(0)
+        g = len(deviations)
         with np.errstate(invalid="ignore", divide="ignore"):
-            excess = g * (apart**4).sum(0) / (apart**2).sum(0) ** 2 - 3 * (g - 1) / (g + 1)
-        excess = np.nan_to_num(np.maximum(0.0, excess))
-        return as_scalar(1 / (1 / (g - 1) + excess / (2 * g)))
+            excess_kurtosis = g * (deviations**4).sum(0) / (deviations**2).sum(0) ** 2 - 3 * (g - 1) / (g + 1)
+        excess_kurtosis = np.nan_to_num(np.maximum(0.0, excess_kurtosis))
+        return as_scalar(1 / (1 / (g - 1) + excess_kurtosis / (2 * g)))
 
     def at(self, k: int) -> Jackknife:
         "One value of several."
@@ -53,8 +53,8 @@ class Jackknife(NamedTuple):
 
     def limits(self, level: float = 0.95) -> tuple[Any, Any]:
         "The value plus and minus t standard errors, for unbounded statistics."
-        half = stdtrit(self.df, 0.5 + level / 2) * self.se
-        return self.value - half, self.value + half
+        half_width = stdtrit(self.df, 0.5 + level / 2) * self.se
+        return self.value - half_width, self.value + half_width
 
     def p_value(self) -> Any:
         "Two-sided, of the hypothesis that the value is 0."
@@ -87,11 +87,11 @@ def range_limits(value: float, se: float, times: float, lowest: float = -1.0) ->
     s = se / (1 - lowest)
     if not (p < 1 - 1e-9 and s > 1e-9):
         return np.nan, np.nan
-    squared = (times * s) ** 2  # t^2 p(1 - p) / m
-    pull = squared / (p * (1 - p) + squared)  # t^2 / (m + t^2)
-    middle = p + pull * (0.5 - p)
-    half = np.sqrt(pull * (1 - pull) * p * (1 - p) + pull**2 / 4)
-    low, high = (float(lowest + (1 - lowest) * x) for x in (middle - half, middle + half))
+    squared_half = (times * s) ** 2  # t^2 p(1 - p) / m
+    shrinkage = squared_half / (p * (1 - p) + squared_half)  # t^2 / (m + t^2)
+    centre = p + shrinkage * (0.5 - p)
+    half_width = np.sqrt(shrinkage * (1 - shrinkage) * p * (1 - p) + shrinkage**2 / 4)
+    low, high = (float(lowest + (1 - lowest) * x) for x in (centre - half_width, centre + half_width))
     return low, high
 
 # %% ../../nbs/stats/20_jackknife.ipynb #8b9aeb1e
@@ -105,25 +105,29 @@ def lowest_agreement(codes: np.ndarray, n_categories: int, distance: np.ndarray 
     observed_codes = codes[codes >= 0]
     if len(np.unique(observed_codes)) < 2:
         return -1.0
-    raters = len(observed_codes) / codes.shape[1]
+    labels_per_item = len(observed_codes) / codes.shape[1]
     p = np.bincount(observed_codes, minlength=n_categories) / len(observed_codes)
     if distance is None:
-        chance = 1 - (p**2).sum()
-        apart = min(1.0, 2 * (1 - p.max()))
+        chance_disagreement = 1 - (p**2).sum()
+        max_disagreement = min(1.0, 2 * (1 - p.max()))
     else:  # the smallest labels of one rater paired with the largest of the other
-        up, down = np.cumsum(p), np.cumsum(p[::-1])
-        cuts = np.unique(np.concatenate([[0.0], up, down]).clip(0, 1))
-        middle = (cuts[1:] + cuts[:-1]) / 2
-        first_rater, second_rater = (np.searchsorted(x, middle).clip(max=len(p) - 1) for x in (up, down))
-        chance = p @ distance @ p
-        apart = np.diff(cuts) @ distance[first_rater, len(p) - 1 - second_rater]
-    return float(max(-1 / (raters - 1), 1 - apart / chance, -1.0))
+        sums_upwards, sums_downwards = np.cumsum(p), np.cumsum(p[::-1])
+        joint_cuts = np.unique(np.concatenate([[0.0], sums_upwards, sums_downwards]).clip(0, 1))
+        midpoints = (joint_cuts[1:] + joint_cuts[:-1]) / 2
+        first_rater, second_rater = (
+            np.searchsorted(x, midpoints).clip(max=len(p) - 1) for x in (sums_upwards, sums_downwards)
+        )
+        chance_disagreement = p @ distance @ p
+        max_disagreement = np.diff(joint_cuts) @ distance[first_rater, len(p) - 1 - second_rater]
+    return float(max(-1 / (labels_per_item - 1), 1 - max_disagreement / chance_disagreement, -1.0))
 
 # %% ../../nbs/stats/20_jackknife.ipynb #5147e5a7
 def lowest_value(measure: str, codes: np.ndarray, n_categories: int, distance: np.ndarray | None = None) -> float:
     "The lower end of a measure's range; for chance-corrected coefficients with these label frequencies."
-    simple = {"percent_agreement": 0.0, "pabak": -1 / max(n_categories - 1, 1)}
-    return simple[measure] if measure in simple else lowest_agreement(codes, n_categories, distance)
+    lowest_by_measure = {"percent_agreement": 0.0, "pabak": -1 / max(n_categories - 1, 1)}
+    return (
+        lowest_by_measure[measure] if measure in lowest_by_measure else lowest_agreement(codes, n_categories, distance)
+    )
 
 
 FEWEST_LEFT_OUT = 3  # units, for an interval of agreement
@@ -171,11 +175,11 @@ def coefficient_estimate(
 _MEASURES = (*METRICS, "krippendorff_alpha")
 
 
-def _distance(level: str, values: list) -> np.ndarray | None:
+def _category_distances(level: str, values: list) -> np.ndarray | None:
     if level == "nominal":
         return None
-    at = np.asarray(values, float) if level in ("interval", "ratio") else np.arange(len(values), dtype=float)
-    return (at[:, None] - at) ** 2
+    positions = np.asarray(values, float) if level in ("interval", "ratio") else np.arange(len(values), dtype=float)
+    return (positions[:, None] - positions) ** 2
 
 
 def agreement_estimate(
@@ -202,10 +206,16 @@ def agreement_estimate(
         statistic = partial(krippendorff_alpha, level=scale, categories=categories, ignore=ignore)
     codes, values = label_matrix(x, ignore, categories, "agreement_estimate")
     unit = group_codes(clusters, x.shape[1], "clusters")
-    shared = (codes >= 0).sum(0) > 1
-    about: dict[str, Any] = {"n": int(shared.sum()), "n_clusters": len(np.unique(unit[shared])), "level": level}
-    if about["n_clusters"] < 2:
-        return Estimate.from_limits(statistic(x), **about)
-    j = jackknife(statistic, x[:, shared], clusters=unit[shared], axis=1)
-    distance = _distance(scale, values)
-    return coefficient_estimate(j, measure, codes[:, shared], len(values), unit[shared], distance=distance, **about)
+    has_two_labels = (codes >= 0).sum(0) > 1
+    estimate_fields: dict[str, Any] = {
+        "n": int(has_two_labels.sum()),
+        "n_clusters": len(np.unique(unit[has_two_labels])),
+        "level": level,
+    }
+    if estimate_fields["n_clusters"] < 2:
+        return Estimate.from_limits(statistic(x), **estimate_fields)
+    j = jackknife(statistic, x[:, has_two_labels], clusters=unit[has_two_labels], axis=1)
+    distance = _category_distances(scale, values)
+    return coefficient_estimate(
+        j, measure, codes[:, has_two_labels], len(values), unit[has_two_labels], distance=distance, **estimate_fields
+    )

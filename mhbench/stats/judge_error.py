@@ -21,7 +21,7 @@ __all__ = ['EVEN_DIGITS', 'Limits', 'bland_altman', 'bias_slope', 'Calibrated', 
            'leave_one_rater_out', 'Heaping', 'heaping', 'within_slope', 'length_effect']
 
 # %% ../../nbs/stats/16_judge_error.ipynb #6e06b3b8
-def _both(judge: Any, people: Any, function: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _scored_by_both(judge: Any, people: Any, function: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     "Scores of answers that both have scored, and which these are."
     y, x = numbers_of_units(function, "score an answer", judge=judge, people=people)
     has_both = ~(np.isnan(y) | np.isnan(x))
@@ -41,18 +41,23 @@ def bland_altman(judge: Any, people: Any, *, clusters: Any = None, **settings: A
 
     Source: Bland and Altman 1986; 2007 (several answers to a case).
     """
-    y, x, has_both = _both(judge, people, "bland_altman")
+    y, x, has_both = _scored_by_both(judge, people, "bland_altman")
     if len(y) < 3:
         refuse(f"bland_altman: judge and people must share three answers or more; got {len(y)}")
     unit = group_codes(None if clusters is None else np.asarray(clusters)[has_both], len(y), "clusters")
     d = y - x
     bias = estimate(mean, d, clusters=unit, **settings)
     k = bias.n_clusters
-    by_case = np.bincount(unit, d - d.mean())
-    half = ndtri(0.975) * np.sqrt(d.var() + k / max(k - 1, 1) * float(by_case @ by_case) / len(d) ** 2)
-    about: dict[str, Any] = {"n": len(y), "n_clusters": k, "level": bias.level}
-    ends = (Estimate.from_limits(bias.estimate + side * half, **about)._replace(kind="limits") for side in (-1, 1))
-    return Limits(bias, *ends)
+    deviation_by_case = np.bincount(unit, d - d.mean())
+    half_width = ndtri(0.975) * np.sqrt(
+        d.var() + k / max(k - 1, 1) * float(deviation_by_case @ deviation_by_case) / len(d) ** 2
+    )
+    estimate_fields: dict[str, Any] = {"n": len(y), "n_clusters": k, "level": bias.level}
+    agreement_limits = (
+        Estimate.from_limits(bias.estimate + side * half_width, **estimate_fields)._replace(kind="limits")
+        for side in (-1, 1)
+    )
+    return Limits(bias, *agreement_limits)
 
 # %% ../../nbs/stats/16_judge_error.ipynb #846b80f4
 def _remove_severity(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -96,27 +101,31 @@ def bias_slope(judge: Any, people: Any, *, clusters: Any = None, level: float = 
     """
     y = np.asarray(judge, float)
     x = np.asarray(people, float)
-    use = ~np.isnan(y) & (~np.isnan(x)).any(0)
+    is_used = ~np.isnan(y) & (~np.isnan(x)).any(0)
     labels = np.arange(len(y)) if clusters is None else np.asarray(clusters)
-    unit = np.unique(labels[use], return_inverse=True)[1]
-    cases = len(set(labels[use].tolist()))
-    y, x = y[use], x[:, use]
-    has = ~np.isnan(x)
-    free = has.sum() - use.sum() - has.any(1).sum() + 1
-    about: dict[str, Any] = {"n": int(use.sum()), "n_clusters": cases, "level": level}
-    if cases < 3 or free < 1:
-        return Estimate.from_limits(np.nan, **about)
+    unit = np.unique(labels[is_used], return_inverse=True)[1]
+    n_cases = len(set(labels[is_used].tolist()))
+    y, x = y[is_used], x[:, is_used]
+    has_score = ~np.isnan(x)
+    residual_df = has_score.sum() - is_used.sum() - has_score.any(1).sum() + 1
+    estimate_fields: dict[str, Any] = {"n": int(is_used.sum()), "n_clusters": n_cases, "level": level}
+    if n_cases < 3 or residual_df < 1:
+        return Estimate.from_limits(np.nan, **estimate_fields)
     w, residual = _remove_severity(x)
-    d, r = y - w, has.sum(0)
+    d, r = y - w, has_score.sum(0)
     w, d = w - w.mean(), d - d.mean()
-    parts = [np.ones(len(y)), d, w, d * w, w**2, (residual**2).sum(0), r - 1, 1 / r]
-    sums = np.stack([np.bincount(unit, p) for p in parts])  # (8, cases)
-    n, d_, w_, dw, ww, ss, df, inverse = np.column_stack([sums.sum(1), sums.sum(1, keepdims=True) - sums])
-    noise = ss / np.maximum(df * free / (r - 1).sum(), 1e-9) * inverse / n
-    top = (dw - d_ * w_ / n) / (n - 1) + noise
-    bottom = (ww - w_**2 / n) / (n - 1) - noise
-    value = top[0] / bottom[0] if bottom[0] > 0 else np.nan
-    return Estimate.from_limits(value, *_find_fieller_limits(top, bottom, level), **about, kind="Fieller")
+    moment_columns = [np.ones(len(y)), d, w, d * w, w**2, (residual**2).sum(0), r - 1, 1 / r]
+    moments_by_case = np.stack([np.bincount(unit, p) for p in moment_columns])  # (8, cases)
+    n, d_, w_, dw, ww, ss, df, inverse_counts = np.column_stack(
+        [moments_by_case.sum(1), moments_by_case.sum(1, keepdims=True) - moments_by_case]
+    )
+    error_variance = ss / np.maximum(df * residual_df / (r - 1).sum(), 1e-9) * inverse_counts / n
+    covariance = (dw - d_ * w_ / n) / (n - 1) + error_variance
+    true_variance = (ww - w_**2 / n) / (n - 1) - error_variance
+    value = covariance[0] / true_variance[0] if true_variance[0] > 0 else np.nan
+    return Estimate.from_limits(
+        value, *_find_fieller_limits(covariance, true_variance, level), **estimate_fields, kind="Fieller"
+    )
 
 # %% ../../nbs/stats/16_judge_error.ipynb #3d9d02f6
 class Calibrated(NamedTuple):
@@ -131,20 +140,23 @@ class Calibrated(NamedTuple):
 # %% ../../nbs/stats/16_judge_error.ipynb #c00db55e
 def split_half_calibration(judge: Any, people: Any, *, clusters: Any = None, seed: int, **settings: Any) -> Calibrated:
     "A linear calibration, fitted on one half of the cases and tested on the other; six cases or more."
-    y, x, has_both = _both(judge, people, "split_half_calibration")
+    y, x, has_both = _scored_by_both(judge, people, "split_half_calibration")
     unit = np.arange(len(y)) if clusters is None else np.unique(np.asarray(clusters)[has_both], return_inverse=True)[1]
     n_cases = len(set(unit.tolist()))
     if n_cases < 6:
         refuse(f"split_half_calibration: judge and people must share six cases or more; got {n_cases}")
-    first = np.random.default_rng(seed).permutation(n_cases) < n_cases // 2
-    fit, test = first[unit], ~first[unit]
-    varies = y[fit].std() > 0
-    slope = float(np.cov(y[fit], x[fit])[0, 1] / y[fit].var(ddof=1)) if varies else 0.0
-    intercept = float(x[fit].mean() - slope * y[fit].mean())
-    before = np.abs(y[test] - x[test])
-    after = np.abs(intercept + slope * y[test] - x[test])
-    parts = [estimate(mean, d, clusters=unit[test], seed=seed, **settings) for d in (before, after, before - after)]
-    return Calibrated(intercept, slope, *parts)
+    in_first_half = np.random.default_rng(seed).permutation(n_cases) < n_cases // 2
+    in_fit, in_test = in_first_half[unit], ~in_first_half[unit]
+    varies = y[in_fit].std() > 0
+    slope = float(np.cov(y[in_fit], x[in_fit])[0, 1] / y[in_fit].var(ddof=1)) if varies else 0.0
+    intercept = float(x[in_fit].mean() - slope * y[in_fit].mean())
+    errors_before = np.abs(y[in_test] - x[in_test])
+    errors_after = np.abs(intercept + slope * y[in_test] - x[in_test])
+    error_estimates = [
+        estimate(mean, d, clusters=unit[in_test], seed=seed, **settings)
+        for d in (errors_before, errors_after, errors_before - errors_after)
+    ]
+    return Calibrated(intercept, slope, *error_estimates)
 
 # %% ../../nbs/stats/16_judge_error.ipynb #4edce856
 def pass_rates(passed: Any, good: Any, is_own: Any, clusters: Any, **settings: Any) -> dict[str, Estimate]:
@@ -154,19 +166,19 @@ def pass_rates(passed: Any, good: Any, is_own: Any, clusters: Any, **settings: A
     Source: Zou and Donner 2008 (interval); equal rates given the truth: Hardt, Price and Srebro 2016.
     """
     x = np.asarray(passed, float)
-    mine = np.asarray(is_own, bool)
+    is_own_answer = np.asarray(is_own, bool)
     unit = np.unique(np.asarray(clusters), return_inverse=True)[1]
-    out = {}
+    difference_by_label = {}
     for name, with_label in (("wrong", ~np.asarray(good, bool)), ("right", np.asarray(good, bool))):
-        sides = [with_label & mine, with_label & ~mine]
-        a, b = (estimate(mean, x[s], clusters=unit[s], share=True, **settings) for s in sides)
+        own_and_others = [with_label & is_own_answer, with_label & ~is_own_answer]
+        a, b = (estimate(mean, x[s], clusters=unit[s], share=True, **settings) for s in own_and_others)
         r = 0.0
         if a.n and b.n:  # the contribution of each case to the error of either rate
-            u, v = (np.bincount(unit[s], x[s] - x[s].mean(), unit.max() + 1) / s.sum() for s in sides)
+            u, v = (np.bincount(unit[s], x[s] - x[s].mean(), unit.max() + 1) / s.sum() for s in own_and_others)
             r = float(np.nan_to_num(divide(u @ v, np.sqrt((u @ u) * (v @ v)))))
         difference = independent_difference(a, b, r)
-        out[name] = difference._replace(kind="MOVER" if difference.kind == "mover" else "none")
-    return out
+        difference_by_label[name] = difference._replace(kind="MOVER" if difference.kind == "mover" else "none")
+    return difference_by_label
 
 # %% ../../nbs/stats/16_judge_error.ipynb #e289ea06
 class LeftOut(NamedTuple):
@@ -190,18 +202,24 @@ def leave_one_rater_out(
         rule = "have one row a rater (two or more) and one column an answer"
         actual = f"{x.shape} for {len(raters)} raters and {len(y)} answers"
         refuse(f"leave_one_rater_out: scores must {rule}; got {actual}")
-    out = []
+    results = []
     for r, name in enumerate(raters):
         other_raters = np.delete(x, r, axis=0)
-        has = ~np.isnan(other_raters)
-        middle = np.where(has, other_raters, 0).sum(0) / np.maximum(has.sum(0), 1)
-        use = has.any(0) & ~np.isnan(x[r]) & ~np.isnan(y)
-        mine = np.abs(x[r] - middle)[use]
-        its = np.abs(y - middle)[use]
-        settings |= dict(clusters=None if clusters is None else np.asarray(clusters)[use])
-        won = (its < mine) + 0.5 * (its == mine)
-        out.append(LeftOut(name, estimate(mean, its - mine, **settings), estimate(mean, won, **settings, share=True)))
-    return out
+        has_score = ~np.isnan(other_raters)
+        others_mean = np.where(has_score, other_raters, 0).sum(0) / np.maximum(has_score.sum(0), 1)
+        is_used = has_score.any(0) & ~np.isnan(x[r]) & ~np.isnan(y)
+        rater_distance = np.abs(x[r] - others_mean)[is_used]
+        judge_distance = np.abs(y - others_mean)[is_used]
+        settings |= dict(clusters=None if clusters is None else np.asarray(clusters)[is_used])
+        judge_wins = (judge_distance < rater_distance) + 0.5 * (judge_distance == rater_distance)
+        results.append(
+            LeftOut(
+                name,
+                estimate(mean, judge_distance - rater_distance, **settings),
+                estimate(mean, judge_wins, **settings, share=True),
+            )
+        )
+    return results
 
 # %% ../../nbs/stats/16_judge_error.ipynb #e3deb7d3
 class Heaping(NamedTuple):
@@ -216,14 +234,14 @@ class Heaping(NamedTuple):
 def heaping(scores: Any, *, clusters: Any = None, **settings: Any) -> Heaping:  # n_boot, seed and level, of `estimate`
     "The shares of scores (0 to 100) that are multiples of 5 and 10, the number of distinct scores, and the commonest."
     y = np.asarray(scores, float)
-    scored = ~np.isnan(y)
-    y = y[scored]
-    settings |= dict(clusters=None if clusters is None else np.asarray(clusters)[scored], share=True)
-    on = {step: (np.abs(y - step * np.round(y / step)) < 1e-9).astype(float) for step in EVEN_DIGITS}
-    values, counts = np.unique(y, return_counts=True)
-    commonest = float(values[counts.argmax()]) if len(values) else np.nan
-    shares = {step: estimate(mean, x, **settings) for step, x in on.items()}
-    return Heaping(shares, len(values), commonest, estimate(mean, (y == commonest).astype(float), **settings))
+    has_score = ~np.isnan(y)
+    y = y[has_score]
+    settings |= dict(clusters=None if clusters is None else np.asarray(clusters)[has_score], share=True)
+    is_multiple = {step: (np.abs(y - step * np.round(y / step)) < 1e-9).astype(float) for step in EVEN_DIGITS}
+    distinct_scores, counts = np.unique(y, return_counts=True)
+    commonest = float(distinct_scores[counts.argmax()]) if len(distinct_scores) else np.nan
+    shares = {step: estimate(mean, x, **settings) for step, x in is_multiple.items()}
+    return Heaping(shares, len(distinct_scores), commonest, estimate(mean, (y == commonest).astype(float), **settings))
 
 # %% ../../nbs/stats/16_judge_error.ipynb #f43a9b81
 EVEN_DIGITS = {5: 21 / 101, 10: 11 / 101}  # shares of multiples where last digits are uniform
@@ -248,14 +266,18 @@ def within_slope(scores: Any, x: Any, items: Any, *, level: float = 0.95) -> Est
     k = int(x_varies.sum())
     if not k:
         return Estimate.from_limits(np.nan, n=0, level=level)
-    about: dict[str, Any] = {"n": int(unit_sizes[np.flatnonzero(x_varies)].sum()), "n_clusters": k, "level": level}
+    estimate_fields: dict[str, Any] = {
+        "n": int(unit_sizes[np.flatnonzero(x_varies)].sum()),
+        "n_clusters": k,
+        "level": level,
+    }
     slope = float(products_by_unit.sum() / squares_by_unit.sum())
     df = float(squares_by_unit.sum() ** 2 / (squares_by_unit**2).sum()) - 1
     if k < 3 or df < 1:
-        return Estimate.from_limits(slope, **about)
+        return Estimate.from_limits(slope, **estimate_fields)
     jackknife_slopes = (products_by_unit.sum() - products_by_unit) / (squares_by_unit.sum() - squares_by_unit)
     half_width = stdtrit(df, 0.5 + level / 2) * np.sqrt((k - 1) / k * ((jackknife_slopes - slope) ** 2).sum())
-    return Estimate.from_limits(slope, slope - half_width, slope + half_width, **about, kind="jackknife t")
+    return Estimate.from_limits(slope, slope - half_width, slope + half_width, **estimate_fields, kind="jackknife t")
 
 # %% ../../nbs/stats/16_judge_error.ipynb #225e935d
 def length_effect(scores: Any, words: Any, items: Any, *, level: float = 0.95) -> Estimate:

@@ -52,69 +52,69 @@ def dawid_skene(labels: Any, *, smoothing: float = 10.0, max_rounds: int = 5000)
     if k < 2:
         refuse(f"dawid_skene: labels must be of two kinds or more; got {classes}; there is nothing to decide")
     rater, item = np.nonzero(codes >= 0)
-    cell = rater * k + codes[rater, item]
+    error_cell = rater * k + codes[rater, item]
     votes = (codes[:, :, None] == np.arange(k)).sum(0).astype(float)
-    labelled = votes.sum(1, keepdims=True) > 0
-    p = np.where(labelled, votes / np.maximum(votes.sum(1, keepdims=True), 1), votes.sum(0) / votes.sum())
+    has_label = votes.sum(1, keepdims=True) > 0
+    p = np.where(has_label, votes / np.maximum(votes.sum(1, keepdims=True), 1), votes.sum(0) / votes.sum())
     for _ in range(max_rounds):
-        shares = np.maximum((labelled * p).sum(0) / labelled.sum(), _TINY)
-        counts = sums_by(cell, p[item], n_raters * k).reshape(n_raters, k, k)
-        pooled = counts.sum(0) + 1 / k
-        errors = np.maximum(counts + smoothing * pooled / pooled.sum(0), _TINY)
+        shares = np.maximum((has_label * p).sum(0) / has_label.sum(), _TINY)
+        label_counts = sums_by(error_cell, p[item], n_raters * k).reshape(n_raters, k, k)
+        pooled_counts = label_counts.sum(0) + 1 / k
+        errors = np.maximum(label_counts + smoothing * pooled_counts / pooled_counts.sum(0), _TINY)
         errors /= errors.sum(1, keepdims=True)
-        before = p
-        p = softmax(np.log(shares) + sums_by(item, np.log(errors).reshape(-1, k)[cell], n), axis=1)
-        if np.abs(p - before).max() < 1e-8:
+        previous_p = p
+        p = softmax(np.log(shares) + sums_by(item, np.log(errors).reshape(-1, k)[error_cell], n), axis=1)
+        if np.abs(p - previous_p).max() < 1e-8:
             break
     else:
         remedy = "ask for fewer kinds of labels, or more raters an item"
         refuse(f"dawid_skene: the fit must converge; it did not in {max_rounds} rounds; {remedy}", error=RuntimeError)
     errors[(codes < 0).all(1)] = np.nan
-    return DawidSkene(classes, np.where(labelled, p, np.nan), shares, errors)
+    return DawidSkene(classes, np.where(has_label, p, np.nan), shares, errors)
 
 # %% ../../nbs/stats/19_label_models.ipynb #17694088
 def _as_codes(ratings: np.ndarray) -> tuple[np.ndarray, bool]:
     "Ratings as floats, NaN where missing (codes of labels, or the numbers), and whether they are numbers."
-    flat = pd.Series(ratings.ravel(), dtype=object)
-    if all(isinstance(x, (int, float, np.number)) for x in flat.dropna()):
+    flat_ratings = pd.Series(ratings.ravel(), dtype=object)
+    if all(isinstance(x, (int, float, np.number)) for x in flat_ratings.dropna()):
         return ratings.astype(float), True
-    code = pd.factorize(flat.where(flat != ABSTAIN))[0].astype(float)
+    code = pd.factorize(flat_ratings.where(flat_ratings != ABSTAIN))[0].astype(float)
     return np.where(code < 0, np.nan, code).reshape(ratings.shape), False
 
 
-def _standardised(x: np.ndarray) -> np.ndarray:
+def _standardise(x: np.ndarray) -> np.ndarray:
     "Each rater's numbers, standardised; 0 where all are equal."
     n = np.maximum((~np.isnan(x)).sum(1, keepdims=True), 1)
-    apart = x - np.nansum(x, 1, keepdims=True) / n
-    spread = np.sqrt(np.nansum(apart**2, 1, keepdims=True) / n)
-    return apart / np.where(spread > 0, spread, 1.0)
+    deviations = x - np.nansum(x, 1, keepdims=True) / n
+    rater_sd = np.sqrt(np.nansum(deviations**2, 1, keepdims=True) / n)
+    return deviations / np.where(rater_sd > 0, rater_sd, 1.0)
 
 
-def _mean_similarity(x: np.ndarray, numbers: bool) -> np.ndarray:  # (R, N)
+def _mean_similarity(x: np.ndarray, are_numbers: bool) -> np.ndarray:  # (R, N)
     "Each rater's mean similarity to the others on each item; NaN where there is no other."
-    has = ~np.isnan(x)
-    n_others = np.where(has & (has.sum(0) > 1), has.sum(0) - 1, np.nan)
-    if not numbers:
-        same = (x[:, None] == x[None]).sum(1) - 1
-        return np.where(has, same, np.nan) / n_others
-    z = _standardised(x)
-    first = np.nansum(z, 0) - z
-    second = np.nansum(z**2, 0) - z**2
-    return 1 - (z**2 - 2 * z * first / n_others + second / n_others) / 2
+    has_rating = ~np.isnan(x)
+    n_others = np.where(has_rating & (has_rating.sum(0) > 1), has_rating.sum(0) - 1, np.nan)
+    if not are_numbers:
+        n_same = (x[:, None] == x[None]).sum(1) - 1
+        return np.where(has_rating, n_same, np.nan) / n_others
+    z = _standardise(x)
+    sum_of_others = np.nansum(z, 0) - z
+    squares_of_others = np.nansum(z**2, 0) - z**2
+    return 1 - (z**2 - 2 * z * sum_of_others / n_others + squares_of_others / n_others) / 2
 
 # %% ../../nbs/stats/19_label_models.ipynb #13424c3b
 LOWER_AGREEMENT = 0.1  # of agreement below the others', to be worth a flag
 
 
-def _differs(d: np.ndarray, case: np.ndarray, level: float) -> tuple[float, bool]:
+def _difference_from_others(d: np.ndarray, case: np.ndarray, level: float) -> tuple[float, bool]:
     "The mean difference over cases, and whether it is relevant and significant."
-    has = np.isfinite(d)
-    parts = pd.Series(d[has]).groupby(case[has]).mean()
-    if len(parts) < 2:
-        return float(parts.mean()), False
-    far = stdtrit(len(parts) - 1, level) * parts.std() / np.sqrt(len(parts))
-    gap = float(parts.mean())
-    return gap, bool(gap < -LOWER_AGREEMENT and gap + far < 0)
+    is_finite = np.isfinite(d)
+    case_means = pd.Series(d[is_finite]).groupby(case[is_finite]).mean()
+    if len(case_means) < 2:
+        return float(case_means.mean()), False
+    half_width = stdtrit(len(case_means) - 1, level) * case_means.std() / np.sqrt(len(case_means))
+    mean_gap = float(case_means.mean())
+    return mean_gap, bool(mean_gap < -LOWER_AGREEMENT and mean_gap + half_width < 0)
 
 # %% ../../nbs/stats/19_label_models.ipynb #fa6bb991
 FEWEST_ALIKE = 10  # answers
@@ -122,24 +122,26 @@ FEWEST_PAGES = 5
 SLIPS = 0.05  # rate at which attentive raters miss attention checks, or leave pages too early
 
 
-def _one_answer(x: np.ndarray, k: int, numbers: bool, alpha: float) -> bool:
+def _gave_one_answer(x: np.ndarray, k: int, are_numbers: bool, alpha: float) -> bool:
     rated_here = ~np.isnan(x[k])
     if rated_here.sum() < FEWEST_ALIKE or len(np.unique(x[k][rated_here])) > 1:
         return False
     others_ratings = np.delete(x[:, rated_here], k, axis=0)
-    if numbers:
+    if are_numbers:
         return (
             bool(np.nanstd(others_ratings) > 0) if others_ratings.size and not np.isnan(others_ratings).all() else True
         )
-    rated = (~np.isnan(others_ratings)).sum(0)
-    same = (others_ratings == x[k][rated_here]).sum(0)
-    return bool(((same + 0.5) / (rated + 0.5)).prod() < alpha)
+    n_rated = (~np.isnan(others_ratings)).sum(0)
+    n_same = (others_ratings == x[k][rated_here]).sum(0)
+    return bool(((n_same + 0.5) / (n_rated + 0.5)).prod() < alpha)
 
 
 def _flat_pages(x: np.ndarray, page: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (R,) (R,)
     "The number of pages of three numbers or more that are all equal, and of such pages in total."
-    long = pd.DataFrame(x.T).groupby(page).agg(["count", "min", "max"])
-    count, low, high = (long.xs(statistic, axis=1, level=1).to_numpy().T for statistic in ("count", "min", "max"))
+    page_ranges = pd.DataFrame(x.T).groupby(page).agg(["count", "min", "max"])
+    count, low, high = (
+        page_ranges.xs(statistic, axis=1, level=1).to_numpy().T for statistic in ("count", "min", "max")
+    )
     return ((count > 2) & (low == high)).sum(1), (count > 2).sum(1)
 
 
@@ -161,8 +163,8 @@ class Slips(NamedTuple):
         reasons_found = [f"missed {self.missed} of {self.checks} attention checks"] * too_many(
             self.missed, self.checks, alpha
         )
-        hasty = self.hasty > 2 and too_many(self.hasty, self.pages, alpha)
-        return reasons_found + [f"{self.hasty} of {self.pages} pages faster than they can be read"] * hasty
+        is_hasty = self.hasty > 2 and too_many(self.hasty, self.pages, alpha)
+        return reasons_found + [f"{self.hasty} of {self.pages} pages faster than they can be read"] * is_hasty
 
 # %% ../../nbs/stats/19_label_models.ipynb #6aaacb23
 def rater_flags(
@@ -180,30 +182,30 @@ def rater_flags(
     labels = np.asarray(ratings)
     if labels.ndim != 2 or len(labels) != len(raters):
         refuse(f"rater_flags: ratings must be (R, N) for {len(raters)} raters; got shape {labels.shape}")
-    x, numbers = _as_codes(labels)
+    x, are_numbers = _as_codes(labels)
     case = group_codes(clusters, labels.shape[1], "clusters")
-    own_alpha = alpha / max(len(raters), 1)
-    same = _mean_similarity(x, numbers)
-    n_others = (~np.isnan(same)).sum(0) - 1
+    rater_alpha = alpha / max(len(raters), 1)
+    similarity = _mean_similarity(x, are_numbers)
+    n_others = (~np.isnan(similarity)).sum(0) - 1
     others_agreement = np.divide(
-        np.nansum(same, 0) - same, n_others, where=n_others > 0, out=np.full(same.shape, np.nan)
+        np.nansum(similarity, 0) - similarity, n_others, where=n_others > 0, out=np.full(similarity.shape, np.nan)
     )
     accuracy = np.full(len(x), np.nan)
-    if len(x) > 2 and not numbers:
+    if len(x) > 2 and not are_numbers:
         with suppress(ValueError, RuntimeError):  # where the model cannot be fitted
             accuracy = dawid_skene(labels).accuracy()
-    flat, pages = _flat_pages(x, case) if numbers else (np.zeros(len(x), int), np.zeros(len(x), int))
+    n_flat_pages, n_pages = _flat_pages(x, case) if are_numbers else (np.zeros(len(x), int), np.zeros(len(x), int))
     rows = []
     for k, name in enumerate(raters):
-        gap, differs = _differs((same - others_agreement)[k], case, 1 - own_alpha / 2)
-        others_known = np.delete(accuracy, k)[~np.isnan(np.delete(accuracy, k))]
-        best = bool(len(others_known) and accuracy[k] >= np.median(others_known))
-        reasons = ["differs from the others"] * bool(differs and not best)
-        reasons += ["one answer throughout"] * _one_answer(x, k, numbers, own_alpha)
-        rare = flat.sum() - flat[k] < 0.1 * max(pages.sum() - pages[k], 1)
-        lines = pages[k] >= FEWEST_PAGES and 2 * flat[k] >= pages[k] and rare
-        reasons += [f"one number for all on {flat[k]} of {pages[k]} pages"] * bool(lines)
-        reasons += (slips or {})[name].reasons(own_alpha) if name in (slips or {}) else []
-        agreement = np.nan if np.isnan(same[k]).all() else np.nanmean(same[k])
-        rows.append([name, int((~np.isnan(x[k])).sum()), agreement, gap, accuracy[k], "; ".join(reasons)])
+        mean_gap, is_different = _difference_from_others((similarity - others_agreement)[k], case, 1 - rater_alpha / 2)
+        others_accuracies = np.delete(accuracy, k)[~np.isnan(np.delete(accuracy, k))]
+        is_among_best = bool(len(others_accuracies) and accuracy[k] >= np.median(others_accuracies))
+        reasons = ["differs from the others"] * bool(is_different and not is_among_best)
+        reasons += ["one answer throughout"] * _gave_one_answer(x, k, are_numbers, rater_alpha)
+        is_rare_elsewhere = n_flat_pages.sum() - n_flat_pages[k] < 0.1 * max(n_pages.sum() - n_pages[k], 1)
+        is_straight_lining = n_pages[k] >= FEWEST_PAGES and 2 * n_flat_pages[k] >= n_pages[k] and is_rare_elsewhere
+        reasons += [f"one number for all on {n_flat_pages[k]} of {n_pages[k]} pages"] * bool(is_straight_lining)
+        reasons += (slips or {})[name].reasons(rater_alpha) if name in (slips or {}) else []
+        agreement = np.nan if np.isnan(similarity[k]).all() else np.nanmean(similarity[k])
+        rows.append([name, int((~np.isnan(x[k])).sum()), agreement, mean_gap, accuracy[k], "; ".join(reasons)])
     return pd.DataFrame(rows, columns=["rater", "n", "agreement", "difference", "accuracy", "flag"])

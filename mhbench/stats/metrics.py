@@ -32,16 +32,18 @@ def _coded_pair(truth, answers, function, classes=None) -> tuple[np.ndarray, np.
     truth, answers = (x.tolist() if isinstance(x, np.ndarray) else list(x) for x in (truth, answers))
     if len(truth) != len(answers):
         refuse(f"{function}: truth and answers must have one entry a unit each; got {len(truth)} and {len(answers)}")
-    at = next((i for i, t in enumerate(truth) if _is_missing(t)), None)
-    if at is not None:
-        refuse(f"{function}: truth must not be missing; got {truth[at]!r} (unit {at}); leave out units without a key")
+    place = next((i for i, t in enumerate(truth) if _is_missing(t)), None)
+    if place is not None:
+        refuse(
+            f"{function}: truth must not be missing; got {truth[place]!r} (unit {place}); leave out units without a key"
+        )
     observed_classes = set(truth) | {x for x in answers if not _is_missing(x)}
-    names = list(classes) if classes is not None else sorted(observed_classes, key=lambda x: (str(type(x)), x))
-    strange = set(truth) - set(names)
-    if strange:
-        refuse(f"{function}: classes must include every true class; got none for {sorted(map(str, strange))}")
-    code_of = {x: i for i, x in enumerate(names)}
-    return _codes_of_labels(truth, code_of), _codes_of_labels(answers, code_of), names
+    class_names = list(classes) if classes is not None else sorted(observed_classes, key=lambda x: (str(type(x)), x))
+    unknown_classes = set(truth) - set(class_names)
+    if unknown_classes:
+        refuse(f"{function}: classes must include every true class; got none for {sorted(map(str, unknown_classes))}")
+    code_of = {x: i for i, x in enumerate(class_names)}
+    return _codes_of_labels(truth, code_of), _codes_of_labels(answers, code_of), class_names
 
 # %% ../../nbs/stats/10_metrics.ipynb #a52d6e9b
 def accuracy(truth: Sequence, answers: Sequence, *, weights: Weights = None) -> Any:  # in [0, 1]
@@ -57,31 +59,36 @@ def accuracy(truth: Sequence, answers: Sequence, *, weights: Weights = None) -> 
 Average = Literal["macro", "weighted", "micro"]
 
 
-def _averaged(measure: str, truth, answers, average="macro", classes=None, weights=None) -> Any:
+def _average_measure(measure: str, truth, answers, average="macro", classes=None, weights=None) -> Any:
     if average not in ("macro", "weighted", "micro"):
         refuse(f"{measure}: average must be macro, weighted or micro; got {average!r}")
-    t, a, names = _coded_pair(truth, answers, measure, classes)
+    t, a, class_names = _coded_pair(truth, answers, measure, classes)
     w = unit_weights(weights, len(t), measure)
-    is_true, is_answer = ((x[:, None] == np.arange(len(names))).astype(float) for x in (t, a))
-    hit, answered, support = w @ (is_true * is_answer), w @ is_answer, w @ is_true  # (B, K) each
-    below = {"precision": answered, "recall": support, "f1": (answered + support) / 2}[measure]
+    is_true, is_answer = ((x[:, None] == np.arange(len(class_names))).astype(float) for x in (t, a))
+    n_hits, n_answered, support = w @ (is_true * is_answer), w @ is_answer, w @ is_true  # (B, K) each
+    denominators = {"precision": n_answered, "recall": support, "f1": (n_answered + support) / 2}[measure]
     if average == "micro":
-        pooled = np.nan_to_num(divide(hit.sum(1), below.sum(1)))
-        return as_result(np.where(w.sum(1) > 0, pooled, np.nan), weights)
+        pooled_value = np.nan_to_num(divide(n_hits.sum(1), denominators.sum(1)))
+        return as_result(np.where(w.sum(1) > 0, pooled_value, np.nan), weights)
     # of given classes, one that has members counts in a replicate in which one of them was drawn
-    present = answered + support > 0 if classes is None else (support > 0) | ~is_true.any(0)
-    share = support if average == "weighted" else present
-    return as_result(divide((np.nan_to_num(divide(hit, below)) * share).sum(1), share.sum(1).astype(float)), weights)
+    is_present = n_answered + support > 0 if classes is None else (support > 0) | ~is_true.any(0)
+    class_weights = support if average == "weighted" else is_present
+    return as_result(
+        divide(
+            (np.nan_to_num(divide(n_hits, denominators)) * class_weights).sum(1), class_weights.sum(1).astype(float)
+        ),
+        weights,
+    )
 
 
 def precision(truth: Sequence, answers: Sequence, **options: Any) -> Any:  # average, classes, weights: as in `f1`
     "Of the units answered with a class, the share that belong to it, averaged over classes."
-    return _averaged("precision", truth, answers, **options)
+    return _average_measure("precision", truth, answers, **options)
 
 
 def recall(truth: Sequence, answers: Sequence, **options: Any) -> Any:  # average, classes, weights: as in `f1`
     "Of the units that belong to a class, the share answered with it, averaged over classes."
-    return _averaged("recall", truth, answers, **options)
+    return _average_measure("recall", truth, answers, **options)
 
 
 def f1(
@@ -89,7 +96,7 @@ def f1(
 ) -> Any:  # a float in [0, 1]; with weights (B,)
     """The harmonic mean of precision and recall by class, averaged over classes, by default those that occur; 0 where
     the denominator is, as with scikit-learn's zero_division=0."""
-    return _averaged("f1", truth, answers, average, classes, weights)
+    return _average_measure("f1", truth, answers, average, classes, weights)
 
 # %% ../../nbs/stats/10_metrics.ipynb #3fd80961
 class Settings(NamedTuple):
@@ -121,22 +128,22 @@ def compare_settings(first: Any, second: Any, *, weights: Weights = None) -> Set
     c = w @ (f * s)
     o_f = w @ (f * (1 - s))
     o_s = w @ ((1 - f) * s)
-    none = w @ ((1 - f) * (1 - s))
-    rates = divide(c + none, n), divide(c, c + o_f + o_s), divide(o_f + o_s, n)
-    return Settings(*(as_result(v, weights) for v in (n, c + o_f, c + o_s, c, none, o_f, o_s, *rates)))
+    n_neither = w @ ((1 - f) * (1 - s))
+    rates = divide(c + n_neither, n), divide(c, c + o_f + o_s), divide(o_f + o_s, n)
+    return Settings(*(as_result(v, weights) for v in (n, c + o_f, c + o_s, c, n_neither, o_f, o_s, *rates)))
 
 # %% ../../nbs/stats/10_metrics.ipynb #ed9f523a
 def indicator(units: Sequence[Sequence], labels: Sequence) -> tuple[np.ndarray, np.ndarray]:  # (N, L) bool, and (N,)
     "Label sets as a table of zeros and ones, and the count of distinct names that are not on the list."
-    at = {x: j for j, x in enumerate(labels)}
-    if len(at) != len(labels):
+    column_of_label = {x: j for j, x in enumerate(labels)}
+    if len(column_of_label) != len(labels):
         refuse("indicator: labels must differ from one another; got a repeated one")
-    table = np.zeros((len(units), len(labels)), bool)
+    label_table = np.zeros((len(units), len(labels)), bool)
     for i, names in enumerate(units):
         if isinstance(names, str):
             refuse(f"indicator: units must hold a list of labels each; got the text {names!r} (unit {i})")
-        table[i, [at[name] for name in set(names) if name in at]] = True
-    return table, np.array([len(set(names) - set(at)) for names in units], int)
+        label_table[i, [column_of_label[name] for name in set(names) if name in column_of_label]] = True
+    return label_table, np.array([len(set(names) - set(column_of_label)) for names in units], int)
 
 # %% ../../nbs/stats/10_metrics.ipynb #417e8efc
 class Vote(NamedTuple):
@@ -153,6 +160,6 @@ def majority_vote(samples: Sequence) -> Vote:
 
     Source: Wang et al. 2022, self-consistency; the rule for ties is ours, since the studies give none.
     """
-    counts = Counter(x for x in samples if not _is_missing(x))
-    answer, votes = counts.most_common(1)[0] if counts else (None, 0)  # of several, the first that was given
-    return Vote(answer, votes, counts.total(), list(counts.values()).count(votes) > 1)
+    n_by_answer = Counter(x for x in samples if not _is_missing(x))
+    answer, votes = n_by_answer.most_common(1)[0] if n_by_answer else (None, 0)  # of several, the first that was given
+    return Vote(answer, votes, n_by_answer.total(), list(n_by_answer.values()).count(votes) > 1)

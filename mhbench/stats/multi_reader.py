@@ -72,21 +72,23 @@ def rater_components(values: Any, items: Any, raters: Any) -> RaterComponents:
     y = np.asarray(values, float)
     if y.ndim != 1:
         refuse(f"rater_components: values must be one a rating; got shape {y.shape}")
-    use = ~np.isnan(y)
-    item = _label_codes(items, len(y), "items")[use]
-    rater = _label_codes(raters, len(y), "raters")[use]
-    y = y[use]
-    counts = (len(set(item)), len(set(rater)), int(use.sum()))
-    if min(counts[:2]) < 2:
-        refuse(f"rater_components: there must be two items and two raters or more; got {counts[0]} and {counts[1]}")
+    has_value = ~np.isnan(y)
+    item = _label_codes(items, len(y), "items")[has_value]
+    rater = _label_codes(raters, len(y), "raters")[has_value]
+    y = y[has_value]
+    n_levels = (len(set(item)), len(set(rater)), int(has_value.sum()))
+    if min(n_levels[:2]) < 2:
+        refuse(f"rater_components: there must be two items and two raters or more; got {n_levels[0]} and {n_levels[1]}")
     spread = variance_components(y, {"item": item, "rater": rater}, n_draws=0)
-    twice = len(set(zip(item.tolist(), rater.tolist()))) < len(y)  # somebody rated an item twice
-    sources = ["item", "rater", *["item x rater"] * twice, REST]
-    if sources != spread.table["source"].tolist():
+    has_repeats = len(set(zip(item.tolist(), rater.tolist()))) < len(y)  # somebody rated an item twice
+    expected_sources = ["item", "rater", *["item x rater"] * has_repeats, REST]
+    if expected_sources != spread.table["source"].tolist():
         remedy = "let raters share items, and each rate several"
-        refuse(f"rater_components: ratings must tell {', '.join(sources)} apart; these do not; {remedy}")
-    item_part, rater_part, crossed, rest = (spread.component(s) for s in ("item", "rater", "item x rater", REST))
-    return RaterComponents(item_part, rater_part, crossed, rest, *counts)
+        refuse(f"rater_components: ratings must tell {', '.join(expected_sources)} apart; these do not; {remedy}")
+    item_part, rater_part, crossed_part, rest_part = (
+        spread.component(s) for s in ("item", "rater", "item x rater", REST)
+    )
+    return RaterComponents(item_part, rater_part, crossed_part, rest_part, *n_levels)
 
 # %% ../../nbs/stats/17_multi_reader.ipynb #bec95d34
 FEWEST_RATERS = fewest_clusters()  # the rule for cases: fewer may all lie on one side of the middle of raters
@@ -115,13 +117,13 @@ def two_way_variance(left_out: np.ndarray) -> tuple[float, float, float]:
     Source: Quenouille 1956 (pseudo-values); Obuchowski and Rockette 1995 (covariance of raters).
     """
     r, g = left_out.shape[0] - 1, left_out.shape[1] - 1
-    of_items = float((g - 1) * left_out[0, 1:].var()) if g > 1 else np.nan
+    item_variance = float((g - 1) * left_out[0, 1:].var()) if g > 1 else np.nan
     if min(r, g) < 2:
-        return np.nan, np.nan, of_items
-    between = float((r * left_out[0, 0] - (r - 1) * left_out[1:, 0]).var(ddof=1) / r)
-    left = r * left_out[0, 1:] - (r - 1) * left_out[1:, 1:]
-    together = float(left.sum(0).var(ddof=1) - left.var(axis=1, ddof=1).sum())
-    return between, max(0.0, together * (g - 1) ** 2 / g / (r * (r - 1))), of_items
+        return np.nan, np.nan, item_variance
+    rater_variance = float((r * left_out[0, 0] - (r - 1) * left_out[1:, 0]).var(ddof=1) / r)
+    pseudo_values = r * left_out[0, 1:] - (r - 1) * left_out[1:, 1:]
+    shared_sum = float(pseudo_values.sum(0).var(ddof=1) - pseudo_values.var(axis=1, ddof=1).sum())
+    return rater_variance, max(0.0, shared_sum * (g - 1) ** 2 / g / (r * (r - 1))), item_variance
 
 # %% ../../nbs/stats/17_multi_reader.ipynb #4e56d72d
 def half_widths(left_out: np.ndarray, level: float = 0.95) -> tuple[float, float, float]:
@@ -130,46 +132,58 @@ def half_widths(left_out: np.ndarray, level: float = 0.95) -> tuple[float, float
 
     Source: Banerjee 1961 (each variance with its own quantile of Student's t).
     """
-    between, shared, of_items = two_way_variance(left_out)
+    rater_variance, shared_variance, item_variance = two_way_variance(left_out)
     t_raters, t_items = (stdtrit(max(k - 2, 1), 0.5 + level / 2) for k in left_out.shape)
-    alone = t_items**2 * of_items
-    for_both = np.sqrt(np.maximum(t_raters**2 * between + t_items**2 * shared, alone))
-    return float(np.sqrt(alone)), float(t_raters * np.sqrt(between)), float(for_both)
+    items_alone = t_items**2 * item_variance
+    both_half_width = np.sqrt(np.maximum(t_raters**2 * rater_variance + t_items**2 * shared_variance, items_alone))
+    return float(np.sqrt(items_alone)), float(t_raters * np.sqrt(rater_variance)), float(both_half_width)
 
 
-def _ranged(value: float, half: float, within: tuple[float, float], level: float) -> tuple[float, float]:
+def _limits_within_range(
+    value: float, half_width: float, value_range: tuple[float, float], level: float
+) -> tuple[float, float]:
     "Limits of a value within a range, or symmetric ones where it has none."
-    low, high = within
-    if not np.isfinite(within).all():
-        return value - half, value + half
-    p, h = (value - low) / (high - low), half / (high - low)
+    low, high = value_range
+    if not np.isfinite(value_range).all():
+        return value - half_width, value + half_width
+    p, h = (value - low) / (high - low), half_width / (high - low)
     if not (0 < p < 1 and h > 1e-9):
         return np.nan, np.nan
     limits = agresti_coull(p, p * (1 - p) * (ndtri(0.5 + level / 2) / h) ** 2, level)
     return low + (high - low) * limits[0], low + (high - low) * limits[1]
 
 
-def _of_number(
-    left_out: np.ndarray, n: int, n_units: int, within: tuple[float, float], level: float, items: Estimate | None = None
+def _over_raters_from_jackknife(
+    left_out: np.ndarray,
+    n: int,
+    n_units: int,
+    value_range: tuple[float, float],
+    level: float,
+    items_estimate: Estimate | None = None,
 ) -> OverRaters:
-    "The intervals of a number (R + 1, G + 1); `items` is that for other items where a formula gives it."
+    "The intervals of a number (R + 1, G + 1); `items_estimate` is that for other items where a formula gives it."
     value = float(left_out[0, 0])
-    about: dict[str, Any] = {"n": n, "n_clusters": n_units, "level": level}
-    halves = half_widths(left_out, level) if min(left_out.shape) > 2 else (np.nan,) * 3
-    if items is None:
-        limits = _ranged(value, halves[0], within, level)
-        items = Estimate.from_limits(value, *limits, **about, kind="jackknife")
-    between, shared, _ = two_way_variance(left_out)
-    few = "none" if n_units < 2 else "few" if n_units < fewest_clusters(level) else ""
-    why = "raters" if len(left_out) <= FEWEST_RATERS else few
-    raters = both = Estimate(n, n_units, value, np.nan, np.nan, level, why)
-    if not why:
-        limits, wider = (_ranged(value, half, within, level) for half in halves[1:])
-        raters = Estimate.from_limits(value, *limits, **about, kind="other raters")
-        if not np.isnan(wider[0]):
-            wider = float(np.fmin(items.ci_low, wider[0])), float(np.fmax(items.ci_high, wider[1]))
-        both = Estimate.from_limits(value, *wider, **about, kind="items and raters")
-    return OverRaters(items, raters, both, left_out[1:, 0].copy(), between, shared)
+    estimate_fields: dict[str, Any] = {"n": n, "n_clusters": n_units, "level": level}
+    interval_half_widths = half_widths(left_out, level) if min(left_out.shape) > 2 else (np.nan,) * 3
+    if items_estimate is None:
+        limits = _limits_within_range(value, interval_half_widths[0], value_range, level)
+        items_estimate = Estimate.from_limits(value, *limits, **estimate_fields, kind="jackknife")
+    rater_variance, shared_variance, _ = two_way_variance(left_out)
+    few_reason = "none" if n_units < 2 else "few" if n_units < fewest_clusters(level) else ""
+    missing_kind = "raters" if len(left_out) <= FEWEST_RATERS else few_reason
+    raters = both = Estimate(n, n_units, value, np.nan, np.nan, level, missing_kind)
+    if not missing_kind:
+        limits, both_limits = (
+            _limits_within_range(value, half, value_range, level) for half in interval_half_widths[1:]
+        )
+        raters = Estimate.from_limits(value, *limits, **estimate_fields, kind="other raters")
+        if not np.isnan(both_limits[0]):
+            both_limits = (
+                float(np.fmin(items_estimate.ci_low, both_limits[0])),
+                float(np.fmax(items_estimate.ci_high, both_limits[1])),
+            )
+        both = Estimate.from_limits(value, *both_limits, **estimate_fields, kind="items and raters")
+    return OverRaters(items_estimate, raters, both, left_out[1:, 0].copy(), rater_variance, shared_variance)
 
 # %% ../../nbs/stats/17_multi_reader.ipynb #c3293553
 def rated_items(ratings: Any, fewest: int = 1) -> np.ndarray:  # (R, N) to (N,) bool
@@ -194,41 +208,45 @@ def over_raters(
     Source: Obuchowski and Rockette 1995 (jackknife covariances); Banerjee 1961 (quantiles).
     """
     x = np.asarray(ratings)
-    used = rated_items(x, fewest)
-    unit = group_codes(group_codes(clusters, x.shape[1], "clusters")[used], int(used.sum()), "clusters")
-    x = x[:, used]
+    is_used = rated_items(x, fewest)
+    unit = group_codes(group_codes(clusters, x.shape[1], "clusters")[is_used], int(is_used.sum()), "clusters")
+    x = x[:, is_used]
     if not len(unit):
-        return _of_number(np.full((len(x) + 1, 1), np.nan), 0, 0, within, level)
+        return _over_raters_from_jackknife(np.full((len(x) + 1, 1), np.nan), 0, 0, within, level)
     weights = np.vstack([np.ones(len(unit)), *without_each(unit, 200)])
-    parts = [x, *(np.delete(x, k, 0) for k in range(len(x)))] if len(x) > fewest else [x]
-    left_out = np.stack([statistic(subset, weights=weights) for subset in parts])
-    left_out = left_out if len(parts) > 1 else np.vstack([left_out, np.full((len(x), left_out.shape[1]), np.nan)])
-    return _of_number(left_out, len(unit), int(unit.max()) + 1, within, level)
+    rating_subsets = [x, *(np.delete(x, k, 0) for k in range(len(x)))] if len(x) > fewest else [x]
+    left_out = np.stack([statistic(subset, weights=weights) for subset in rating_subsets])
+    left_out = (
+        left_out if len(rating_subsets) > 1 else np.vstack([left_out, np.full((len(x), left_out.shape[1]), np.nan)])
+    )
+    return _over_raters_from_jackknife(left_out, len(unit), int(unit.max()) + 1, within, level)
 
 # %% ../../nbs/stats/17_multi_reader.ipynb #2f2c5163
-def _means_without(cell: np.ndarray, case: np.ndarray) -> np.ndarray:  # (R, N), (N,) to (R + 1, G + 1)
+def _means_without(cell_means: np.ndarray, case: np.ndarray) -> np.ndarray:  # (R, N), (N,) to (R + 1, G + 1)
     """The mean of the items, adjusted for raters, of cells that are NaN where a rater did not rate an item, without
     raters and cases.
     """
-    has = ~np.isnan(cell)
-    rated = np.where(has, cell, 0.0)
-    cases = int(case.max()) + 1
-    means = np.full((len(cell) + 1, cases + 1), np.nan)
-    for r in range(len(means) if len(cell) > 1 else 1):
-        retained = np.arange(len(cell)) != r - 1
-        h, y = has[retained].astype(float), rated[retained]
+    has_rating = ~np.isnan(cell_means)
+    filled_ratings = np.where(has_rating, cell_means, 0.0)
+    n_cases = int(case.max()) + 1
+    means = np.full((len(cell_means) + 1, n_cases + 1), np.nan)
+    for r in range(len(means) if len(cell_means) > 1 else 1):
+        is_retained = np.arange(len(cell_means)) != r - 1
+        h, y = has_rating[is_retained].astype(float), filled_ratings[is_retained]
         n = h.sum(0)
-        item = y.sum(0) / np.maximum(n, 1)
+        item_means = y.sum(0) / np.maximum(n, 1)
         weights = h / np.maximum(n, 1)  # of each rater in an item's mean
-        apart = y - h * item
+        item_deviations = y - h * item_means
         inverse = np.linalg.pinv(np.diag(h.sum(1)) - h @ weights.T, hermitian=True, rcond=1e-9)
-        b = inverse @ apart.sum(1)
-        left = apart - h * (b[:, None] - weights.T @ b)
-        without = b[:, None] - inverse @ sums_by(case, left.T, cases).T
-        total, count, parts = (sums_by(case, x, cases) for x in (item[:, None], (n > 0)[:, None], weights.T))
-        means[r, 0] = divide(total.sum() - parts.sum(0) @ b, count.sum())
-        adjustment = ((parts.sum(0) - parts) * without.T).sum(1)
-        means[r, 1:] = divide(total.sum() - total[:, 0] - adjustment, count.sum() - count[:, 0])
+        b = inverse @ item_deviations.sum(1)
+        residual_deviations = item_deviations - h * (b[:, None] - weights.T @ b)
+        severities_without = b[:, None] - inverse @ sums_by(case, residual_deviations.T, n_cases).T
+        case_totals, case_counts, case_weights = (
+            sums_by(case, x, n_cases) for x in (item_means[:, None], (n > 0)[:, None], weights.T)
+        )
+        means[r, 0] = divide(case_totals.sum() - case_weights.sum(0) @ b, case_counts.sum())
+        adjustment = ((case_weights.sum(0) - case_weights) * severities_without.T).sum(1)
+        means[r, 1:] = divide(case_totals.sum() - case_totals[:, 0] - adjustment, case_counts.sum() - case_counts[:, 0])
     return means
 
 
@@ -251,7 +269,7 @@ def mean_over_raters(
     case = item if cases is None else _label_codes(cases, len(y), "cases")
     has_value = ~np.isnan(y)
     if not has_value.any():
-        return _of_number(np.full((2, 1), np.nan), 0, 0, within, level)
+        return _over_raters_from_jackknife(np.full((2, 1), np.nan), 0, 0, within, level)
     y = y[has_value]
     item, rater, case = (pd.factorize(codes[has_value])[0] for codes in (item, rater, case))
     shape = rater.max() + 1, item.max() + 1
@@ -266,7 +284,7 @@ def mean_over_raters(
     if not np.isnan(cell_means).any():
         settings: dict[str, Any] = {"share": within == (0, 1), "within": within, "level": level}
         items_estimate = estimate(mean, cell_means.mean(0), clusters=case_of_item, seed=0, **settings)
-    return _of_number(jackknife_means, shape[1], int(case.max()) + 1, within, level, items_estimate)
+    return _over_raters_from_jackknife(jackknife_means, shape[1], int(case.max()) + 1, within, level, items_estimate)
 
 # %% ../../nbs/stats/17_multi_reader.ipynb #f764278d
 def severities(
@@ -283,13 +301,18 @@ def severities(
     long = pd.DataFrame({"value": np.asarray(values, float), "item": items, "rater": raters})
     long = long.assign(case=long["item"] if cases is None else cases).dropna(subset=["value"])
     wide = long.pivot_table("value", "rater", "item", sort=False)
-    case = long.groupby("item", sort=False)["case"].first().reindex(wide.columns).to_numpy()
-    counted = wide.index.isin(list(wide.index if reference is None else reference))
-    cell = wide.to_numpy()
+    case_of_item = long.groupby("item", sort=False)["case"].first().reindex(wide.columns).to_numpy()
+    is_reference = wide.index.isin(list(wide.index if reference is None else reference))
+    cell_ratings = wide.to_numpy()
     rows = []
     for k, name in enumerate(wide.index):
-        others_ratings = cell[counted & (np.arange(len(cell)) != k)]
-        has = (~np.isnan(others_ratings)).sum(0)
-        below = np.where(has > 0, np.nansum(others_ratings, 0) / np.maximum(has, 1), np.nan) - cell[k]
-        rows.append({"rater": name} | mean_difference(below, case, largest=within[1] - within[0], level=level).row())
+        others_ratings = cell_ratings[is_reference & (np.arange(len(cell_ratings)) != k)]
+        n_others = (~np.isnan(others_ratings)).sum(0)
+        gap_below_others = (
+            np.where(n_others > 0, np.nansum(others_ratings, 0) / np.maximum(n_others, 1), np.nan) - cell_ratings[k]
+        )
+        rows.append(
+            {"rater": name}
+            | mean_difference(gap_below_others, case_of_item, largest=within[1] - within[0], level=level).row()
+        )
     return pd.DataFrame(rows, columns=["rater", *ESTIMATE_COLUMNS])

@@ -35,26 +35,30 @@ def pilot_table(ratings: Iterable[Rating], label: str | None = None) -> tuple[pd
 
     Raises: ValueError for numbers and labels of one target, or a label that nobody gave.
     """
-    by_people = [r for r in ratings if not r.by_model]
-    numbers = [r for r in by_people if r.value is not None]
-    n_labels = sum(r.label is not None and r.value is None for r in by_people)
-    mixed = {r.target for r in numbers} & {r.target for r in by_people if r.value is None and r.label is not None}
-    if mixed and label is None:
-        actual = f"both for {min(mixed)!r}: {len(numbers)} numbers, {n_labels} labels in all"
+    people_ratings = [r for r in ratings if not r.by_model]
+    number_ratings = [r for r in people_ratings if r.value is not None]
+    n_labels = sum(r.label is not None and r.value is None for r in people_ratings)
+    mixed_targets = {r.target for r in number_ratings} & {
+        r.target for r in people_ratings if r.value is None and r.label is not None
+    }
+    if mixed_targets and label is None:
+        actual = f"both for {min(mixed_targets)!r}: {len(number_ratings)} numbers, {n_labels} labels in all"
         refuse(
             f"pilot_table: ratings of a target must be numbers or labels; got {actual}; give label, or one kind alone"
         )
-    if numbers and label is None and len(numbers) >= n_labels:
-        rows = [(r.item_id, r.rater, r.target, r.value) for r in numbers]
+    if number_ratings and label is None and len(number_ratings) >= n_labels:
+        rows = [(r.item_id, r.rater, r.target, r.value) for r in number_ratings]
         return pd.DataFrame(rows, columns=["item", "rater", "target", "value"]), ""
-    labelled = [r for r in by_people if r.label is not None and r.label != ABSTAIN]
-    counts = Counter(str(r.label) for r in labelled)
-    if not counts or (label is not None and label not in counts):
-        refuse(f"pilot_table: ratings must hold a number or the label {label!r}; got labels {sorted(counts)[:6]}")
-    counted = min(counts, key=lambda name: (-counts[name], name)) if label is None else label
-    targets = {r.target for r in labelled if r.label == counted}
-    rows = [(r.item_id, r.rater, r.target, float(r.label == counted)) for r in labelled if r.target in targets]
-    return pd.DataFrame(rows, columns=["item", "rater", "target", "value"]), str(counted)
+    label_ratings = [r for r in people_ratings if r.label is not None and r.label != ABSTAIN]
+    n_by_label = Counter(str(r.label) for r in label_ratings)
+    if not n_by_label or (label is not None and label not in n_by_label):
+        refuse(f"pilot_table: ratings must hold a number or the label {label!r}; got labels {sorted(n_by_label)[:6]}")
+    counted_label = min(n_by_label, key=lambda name: (-n_by_label[name], name)) if label is None else label
+    targets = {r.target for r in label_ratings if r.label == counted_label}
+    rows = [
+        (r.item_id, r.rater, r.target, float(r.label == counted_label)) for r in label_ratings if r.target in targets
+    ]
+    return pd.DataFrame(rows, columns=["item", "rater", "target", "value"]), str(counted_label)
 
 # %% ../../nbs/stats/23_panel_design.ipynb #6661484a
 def pilot_components(pilot: pd.DataFrame, *, difference: bool = False) -> RaterComponents:
@@ -62,12 +66,12 @@ def pilot_components(pilot: pd.DataFrame, *, difference: bool = False) -> RaterC
     difference, over pairs of them; some target or pair must identify them.
     """
     wide = pilot.pivot_table(index=["item", "rater"], columns="target", values="value", sort=False)
-    columns = [wide[t] for t in wide]
+    target_values = [wide[t] for t in wide]
     if difference:
-        columns = [a - b for a, b in combinations(columns, 2)]
+        target_values = [a - b for a, b in combinations(target_values, 2)]
     estimates = []
     reason = "there is one target" if difference else ""
-    for y in columns:
+    for y in target_values:
         y = y.dropna()
         try:
             estimates.append(rater_components(y, *(y.index.get_level_values(name) for name in ("item", "rater"))))
@@ -77,8 +81,8 @@ def pilot_components(pilot: pd.DataFrame, *, difference: bool = False) -> RaterC
         subject = "a pair of targets" if difference else "a target"
         refuse(f"pilot_components: ratings must tell items and raters apart in {subject}; got none: {reason}")
     means = np.maximum([f[:4] for f in estimates], 0).mean(0)
-    counts = np.max([f[4:] for f in estimates], axis=0)
-    return RaterComponents(*means.tolist(), *counts.tolist())
+    largest_counts = np.max([f[4:] for f in estimates], axis=0)
+    return RaterComponents(*means.tolist(), *largest_counts.tolist())
 
 # %% ../../nbs/stats/23_panel_design.ipynb #8f5925cf
 def _variance_parts(
@@ -86,8 +90,8 @@ def _variance_parts(
 ) -> tuple[float, float, float]:
     "The variance of a mean between raters, shared by them, and over items for these raters."
     item, rater, crossed, residual = np.maximum(c[:4], 0.0)
-    single = (crossed + residual) / (n_items * raters_per_item)
-    return rater / n_raters + single, item / n_items, item / n_items + single
+    single_variance = (crossed + residual) / (n_items * raters_per_item)
+    return rater / n_raters + single_variance, item / n_items, item / n_items + single_variance
 
 
 def mean_width(
@@ -100,12 +104,17 @@ def mean_width(
     """
     if n_raters < 2 or n_items < 2:
         refuse(f"mean_width: raters and items must be two or more; got {n_raters} and {n_items}")
-    between, shared, alone = _variance_parts(components, n_items, n_raters, per_item or n_raters)
-    of_raters, of_items = (float(stdtrit(k - 1, 0.5 + level / 2)) ** 2 for k in (n_raters, n_items))
-    return float(2 * np.sqrt(max(of_raters * between + of_items * shared, of_items * alone)))
+    rater_variance, shared_variance, items_alone = _variance_parts(components, n_items, n_raters, per_item or n_raters)
+    squared_t_raters, squared_t_items = (float(stdtrit(k - 1, 0.5 + level / 2)) ** 2 for k in (n_raters, n_items))
+    return float(
+        2
+        * np.sqrt(
+            max(squared_t_raters * rater_variance + squared_t_items * shared_variance, squared_t_items * items_alone)
+        )
+    )
 
 
-def _upper(df: float, df_pilot: float, probability: float) -> float:
+def _upper_variance_ratio(df: float, df_pilot: float, probability: float) -> float:
     "How many times its estimate from a pilot a variance is at most estimated, in this part of studies."
     if df_pilot < 1:  # the variance is known
         return float(2 * gammaincinv(df / 2, probability) / df)
@@ -127,16 +136,23 @@ def assured_width(
     """
     raters_per_item = per_item or n_raters
     item, rater, crossed, residual = np.maximum(pilot[:4], 0.0)
-    noise = crossed + residual
-    before = noise * pilot.n_raters / max(pilot.n_ratings, 1)  # in a rater's mean in the pilot
-    rater_noise = noise * n_raters / (n_items * raters_per_item)
-    times = _upper(n_raters - 1, pilot.n_raters - 1, studies)
-    of_rater = times * (rater + before) + _upper(n_raters - 1, 0, studies) * (rater_noise - before)
-    between = max(of_rater, rater + rater_noise) / n_raters
-    shared = item * _upper(n_items - 1, pilot.n_items - 1, studies) / n_items
-    alone = shared + rater_noise / n_raters
-    of_raters, of_items = (float(stdtrit(k - 1, 0.5 + level / 2)) ** 2 for k in (n_raters, n_items))
-    return float(2 * np.sqrt(max(of_raters * between + of_items * shared, of_items * alone)))
+    rating_noise = crossed + residual
+    pilot_noise = rating_noise * pilot.n_raters / max(pilot.n_ratings, 1)  # in a rater's mean in the pilot
+    rater_noise = rating_noise * n_raters / (n_items * raters_per_item)
+    variance_ratio = _upper_variance_ratio(n_raters - 1, pilot.n_raters - 1, studies)
+    assured_rater_part = variance_ratio * (rater + pilot_noise) + _upper_variance_ratio(n_raters - 1, 0, studies) * (
+        rater_noise - pilot_noise
+    )
+    rater_variance = max(assured_rater_part, rater + rater_noise) / n_raters
+    shared_variance = item * _upper_variance_ratio(n_items - 1, pilot.n_items - 1, studies) / n_items
+    items_alone = shared_variance + rater_noise / n_raters
+    squared_t_raters, squared_t_items = (float(stdtrit(k - 1, 0.5 + level / 2)) ** 2 for k in (n_raters, n_items))
+    return float(
+        2
+        * np.sqrt(
+            max(squared_t_raters * rater_variance + squared_t_items * shared_variance, squared_t_items * items_alone)
+        )
+    )
 
 
 def least_difference(
@@ -146,12 +162,12 @@ def least_difference(
 
     Source: Hillis, Obuchowski and Berbaum 2011 (power of studies with several readers).
     """
-    half = mean_width(components, n_items, n_raters, per_item, level) / 2
-    between, shared, alone = _variance_parts(components, n_items, n_raters, per_item or n_raters)
-    variance = max(between + shared, alone)
-    spread = between**2 / (n_raters - 1) + shared**2 / (n_items - 1)
-    df = variance**2 / spread if spread > 0 else np.inf
-    return float(half + stdtrit(df, power) * np.sqrt(variance))
+    half_width = mean_width(components, n_items, n_raters, per_item, level) / 2
+    rater_variance, shared_variance, items_alone = _variance_parts(components, n_items, n_raters, per_item or n_raters)
+    variance = max(rater_variance + shared_variance, items_alone)
+    df_denominator = rater_variance**2 / (n_raters - 1) + shared_variance**2 / (n_items - 1)
+    df = variance**2 / df_denominator if df_denominator > 0 else np.inf
+    return float(half_width + stdtrit(df, power) * np.sqrt(variance))
 
 # %% ../../nbs/stats/23_panel_design.ipynb #0f51c564
 MINUTES = 2.0  # that a rating takes, where it was not measured
@@ -179,8 +195,8 @@ def _fewest_items(aim: Aim, mean, pair, raters: int, raters_per_item: int, max_i
     "By bisection; None where `max_items` are not enough."
     if not aim.reached(mean, pair, (max_items, raters, raters_per_item)):
         return None
-    enough = lambda n: aim.reached(mean, pair, (n, raters, raters_per_item))
-    return 2 + bisect_left(range(2, max_items), True, key=enough)
+    reaches_aim = lambda n: aim.reached(mean, pair, (n, raters, raters_per_item))
+    return 2 + bisect_left(range(2, max_items), True, key=reaches_aim)
 
 # %% ../../nbs/stats/23_panel_design.ipynb #5ef90031
 def panel_designs(
@@ -204,13 +220,13 @@ def panel_designs(
             if n is None:
                 continue
             n = max(n, -(-raters // raters_per_item))  # everybody has an item
-            kind = {raters: "crossed", 1: "nested"}.get(raters_per_item, "k of n")
+            design_kind = {raters: "crossed", 1: "nested"}.get(raters_per_item, "k of n")
             design = (n, raters, raters_per_item)
             detectable = least_difference(cautious(pair), *design, power=aim.power) if pair else np.nan
             width = assured_width(mean, *design, aim.level)
             ratings = n * raters_per_item
-            counts = [raters, n, raters_per_item, ratings, -(-ratings // raters)]
-            rows.append([kind, *counts, width, detectable, ratings * minutes])
+            count_columns = [raters, n, raters_per_item, ratings, -(-ratings // raters)]
+            rows.append([design_kind, *count_columns, width, detectable, ratings * minutes])
     table = pd.DataFrame(rows, columns=DESIGN_COLUMNS).sort_values(["minutes", "raters"], kind="stable")
     return table.groupby("design", sort=False).head(2).reset_index(drop=True)
 
@@ -222,12 +238,12 @@ def cautious(components: RaterComponents, confidence: float = 0.8) -> RaterCompo
     """
     _, rater, crossed, residual = np.maximum(components[:4], 0.0)
     ratings_per_rater = components.n_ratings / components.n_raters
-    noise = (crossed + residual) / ratings_per_rater  # what a rater's mean varies by without any severity
+    rating_noise = (crossed + residual) / ratings_per_rater  # what a rater's mean varies by without any severity
     df = components.n_raters - 1
     if df < 1:  # the components are known
         return components
-    factor = df / (2 * gammaincinv(df / 2, 1 - confidence))  # a quantile of chi-square
-    return components._replace(rater=float(max(0.0, (rater + noise) * factor - noise)))
+    upper_factor = df / (2 * gammaincinv(df / 2, 1 - confidence))  # a quantile of chi-square
+    return components._replace(rater=float(max(0.0, (rater + rating_noise) * upper_factor - rating_noise)))
 
 
 PILOT = (4, 20)  # raters and items of a pilot, at least
@@ -245,14 +261,14 @@ def pilot_lacks(pilot: RaterComponents) -> str:  # empty where it has enough
 
 def design_sentence(designs: pd.DataFrame, aim: Aim, max_raters: int, max_items: int = 2000) -> str:
     "The answer to how many clinicians are needed."
-    aims = [f"an interval no wider than {aim.width:g} in 80% of studies"] if aim.width is not None else []
+    aims_in_words = [f"an interval no wider than {aim.width:g} in 80% of studies"] if aim.width is not None else []
     if aim.difference is not None:
-        aims.append(f"a difference of {aim.difference:g} found in {aim.power:.0%} of studies")
-    goal = " and ".join(aims)
+        aims_in_words.append(f"a difference of {aim.difference:g} found in {aim.power:.0%} of studies")
+    goal = " and ".join(aims_in_words)
     if not len(designs):
         return f"For {goal}, {max_raters} raters are too few, even with {max_items} items: more people, or a wider aim."
-    overlapping = designs[designs["per_item"] > 1]
-    d = overlapping.iloc[0] if len(overlapping) else designs.iloc[0]
+    overlapping_designs = designs[designs["per_item"] > 1]
+    d = overlapping_designs.iloc[0] if len(overlapping_designs) else designs.iloc[0]
     raters_of_item = "all of them" if d["per_item"] == d["raters"] else f"{d['per_item']} of them"
     panel = f"{d['raters']} raters and {d['items']} items, each rated by {raters_of_item}"
     return f"For {goal}: {panel}: {d['ratings']} ratings, {d['each']} a rater, {d['minutes'] / 60:.1f} hours in all."
@@ -260,11 +276,11 @@ def design_sentence(designs: pd.DataFrame, aim: Aim, max_raters: int, max_items:
 # %% ../../nbs/stats/23_panel_design.ipynb #a9add03d
 def with_more(designs: pd.DataFrame, pilot: pd.DataFrame) -> pd.DataFrame:  # with a column `more`
     "Designs with the number of ratings still needed, for the target that has most."
-    counts = pilot.groupby(["target", "item"]).size()
-    target = counts.groupby("target").sum().idxmax()
-    n_ratings = np.sort(counts[target].to_numpy())[::-1]
-    used = [np.minimum(n_ratings[:n], k).sum() for n, k in zip(designs["items"], designs["per_item"])]
-    return designs.assign(more=designs["ratings"] - np.array(used, dtype=int))
+    n_by_target_item = pilot.groupby(["target", "item"]).size()
+    target = n_by_target_item.groupby("target").sum().idxmax()
+    n_ratings = np.sort(n_by_target_item[target].to_numpy())[::-1]
+    n_used = [np.minimum(n_ratings[:n], k).sum() for n, k in zip(designs["items"], designs["per_item"])]
+    return designs.assign(more=designs["ratings"] - np.array(n_used, dtype=int))
 
 
 def same_raters(
@@ -283,8 +299,8 @@ def raters_of_each(
     """
     variance = np.maximum(components[1:4], 0.0).sum()
     n = np.arange(FEWEST_RATINGS, max_raters + 1)
-    enough = 2 * stdtrit(n - 1, 0.5 + level / 2) * np.sqrt(variance / n) <= width
-    return int(n[enough.argmax()]) if enough.any() else None
+    is_narrow_enough = 2 * stdtrit(n - 1, 0.5 + level / 2) * np.sqrt(variance / n) <= width
+    return int(n[is_narrow_enough.argmax()]) if is_narrow_enough.any() else None
 
 # %% ../../nbs/stats/23_panel_design.ipynb #4a7de946
 def share_width(n: int, share: float = 0.5, level: float = 0.95) -> float:

@@ -51,61 +51,83 @@ class _Part(NamedTuple):
     power: float
 
 
-def _with_pairs(m: ClusterMean, spread: float, power: float, pairs: float) -> tuple[float, float]:
-    "Centre and variance of the mean of y - power f, with `pairs` of each pair of labels added."
-    alone = spread / m.n
-    effect = max(1.0, m.se**2 / alone) if m.n_clusters < m.n and alone > 1e-12 else 1.0
-    cells = _PAIRS[:, 0] - power * _PAIRS[:, 1]
-    c = pairs * effect
-    total = m.n + 4 * c
-    centre = (m.n * m.mean + c * cells.sum()) / total
-    squares = (m.n - 1) * spread + m.n * (m.mean - centre) ** 2 + c * ((cells - centre) ** 2).sum()
-    return float(centre), float(effect * squares / total**2)
+def _with_pairs(m: ClusterMean, spread: float, power: float, n_added_pairs: float) -> tuple[float, float]:
+    "Centre and variance of the mean of y - power f, with `n_added_pairs` of each pair of labels added."
+    independent_variance = spread / m.n
+    design_effect = (
+        max(1.0, m.se**2 / independent_variance) if m.n_clusters < m.n and independent_variance > 1e-12 else 1.0
+    )
+    pair_values = _PAIRS[:, 0] - power * _PAIRS[:, 1]
+    c = n_added_pairs * design_effect
+    total_count = m.n + 4 * c
+    centre = (m.n * m.mean + c * pair_values.sum()) / total_count
+    sum_of_squares = (m.n - 1) * spread + m.n * (m.mean - centre) ** 2 + c * ((pair_values - centre) ** 2).sum()
+    return float(centre), float(design_effect * sum_of_squares / total_count**2)
 
 
-def _combined_mean(m, spread, unlabelled, between, power, pairs=0.0, fitted=1.0) -> _Part:
+def _combined_mean(m, spread, unlabelled, covariance, power, n_added_pairs=0.0, fit_factor=1.0) -> _Part:
     """Means m of y - power f over labelled answers, with their variance `spread`, and of f over the others, with the
-    covariance `between` of the two; `pairs` of each pair of labels are added for a share, and a fitted lambda makes
-    the variance `fitted` times as large.
+    `covariance` of the two; `n_added_pairs` of each pair of labels are added for a share, and a fitted lambda makes the
+    variance `fit_factor` times as large.
     """
-    judged = power * unlabelled.mean if power > 0 else 0.0
-    of_judge = power * unlabelled.se if power > 0 else 0.0
-    centre, labelled = _with_pairs(m, spread, power, pairs) if pairs else (m.mean, m.se**2 * fitted)
-    variance_sum = labelled + of_judge**2 + 2 * power * between
-    variance = max(variance_sum, (np.sqrt(labelled) - of_judge) ** 2)
-    parts = labelled**2 / max(m.df, 1.0) + (of_judge**4 / max(unlabelled.df, 1.0) if power > 0 else 0.0)
-    third = m.skewness * labelled**1.5 + (unlabelled.skewness * of_judge**3 if power > 0 else 0.0)
-    df = (labelled + of_judge**2) ** 2 / parts if parts > 0 else 1.0
-    return _Part(m.mean + judged, centre + judged, labelled, variance, df, third, power)
+    judge_part = power * unlabelled.mean if power > 0 else 0.0
+    judge_se = power * unlabelled.se if power > 0 else 0.0
+    centre, labelled_variance = (
+        _with_pairs(m, spread, power, n_added_pairs) if n_added_pairs else (m.mean, m.se**2 * fit_factor)
+    )
+    variance_sum = labelled_variance + judge_se**2 + 2 * power * covariance
+    variance = max(variance_sum, (np.sqrt(labelled_variance) - judge_se) ** 2)
+    df_parts = labelled_variance**2 / max(m.df, 1.0) + (judge_se**4 / max(unlabelled.df, 1.0) if power > 0 else 0.0)
+    third_moment = m.skewness * labelled_variance**1.5 + (unlabelled.skewness * judge_se**3 if power > 0 else 0.0)
+    df = (labelled_variance + judge_se**2) ** 2 / df_parts if df_parts > 0 else 1.0
+    return _Part(m.mean + judge_part, centre + judge_part, labelled_variance, variance, df, third_moment, power)
 
 
-def _fitted(cases: float) -> float:
+def _fit_variance_factor(cases: float) -> float:
     "The factor by which a lambda fitted to so many labelled cases increases the variance."
     return (cases - 1) / (cases - 2) * (1 + 1 / (cases - 3))
 
 # %% ../../nbs/stats/14_prediction_powered.ipynb #8d70a48f
-def _stratum(y: np.ndarray, f: np.ndarray, unit: np.ndarray, power: float | None, settings: dict[str, Any]) -> _Part:
+def _estimate_stratum(
+    y: np.ndarray, f: np.ndarray, unit: np.ndarray, power: float | None, settings: dict[str, Any]
+) -> _Part:
     "People and judge in one stratum; y is NaN where unlabelled."
-    has = ~np.isnan(y)
-    cases = len(set(unit[has].tolist()))
-    tuned = power is None and cases >= fewest_clusters(settings["level"])
-    fixed = 0.0 if power is None or has.all() else power
-    used = tuned_power(y[has], f[has], f[~has]) if tuned else fixed
-    residual = (y - used * f)[has]
-    m = cluster_mean(residual, unit[has])
-    unlabelled = cluster_mean(f[~has], unit[~has])
-    places = int(unit.max()) + 1
-    pulls = np.bincount(unit[has], residual - residual.mean(), places)
-    judged = np.bincount(unit[~has], f[~has] - unlabelled.mean, places) if used > 0 else 0 * pulls
-    between = float(pulls @ judged) / (m.n * max(unlabelled.n, 1))
+    is_labelled = ~np.isnan(y)
+    n_cases = len(set(unit[is_labelled].tolist()))
+    is_tuned = power is None and n_cases >= fewest_clusters(settings["level"])
+    fixed_power = 0.0 if power is None or is_labelled.all() else power
+    used_power = tuned_power(y[is_labelled], f[is_labelled], f[~is_labelled]) if is_tuned else fixed_power
+    residual = (y - used_power * f)[is_labelled]
+    m = cluster_mean(residual, unit[is_labelled])
+    unlabelled = cluster_mean(f[~is_labelled], unit[~is_labelled])
+    n_places = int(unit.max()) + 1
+    labelled_sums = np.bincount(unit[is_labelled], residual - residual.mean(), n_places)
+    unlabelled_sums = (
+        np.bincount(unit[~is_labelled], f[~is_labelled] - unlabelled.mean, n_places)
+        if used_power > 0
+        else 0 * labelled_sums
+    )
+    covariance = float(labelled_sums @ unlabelled_sums) / (m.n * max(unlabelled.n, 1))
     spread = float(residual.var(ddof=1)) if m.n > 1 else np.nan
     if not settings["small_sample"]:  # variances by n, as the paper has them
         m, unlabelled = (
             x._replace(se=x.se * np.sqrt(1 - 1 / max(x.n, 1)), df=np.inf, skewness=0.0) for x in (m, unlabelled)
         )
-        return _combined_mean(m, spread, unlabelled, between, used)
-    pairs = ndtri(0.5 + settings["level"] / 2) ** 2 / 4 * has.sum() / settings["labels"] if settings["share"] else 0.0
-    return _combined_mean(m, spread, unlabelled, between, used, pairs, _fitted(cases) if tuned and used > 0 else 1.0)
+        return _combined_mean(m, spread, unlabelled, covariance, used_power)
+    n_added_pairs = (
+        ndtri(0.5 + settings["level"] / 2) ** 2 / 4 * is_labelled.sum() / settings["labels"]
+        if settings["share"]
+        else 0.0
+    )
+    return _combined_mean(
+        m,
+        spread,
+        unlabelled,
+        covariance,
+        used_power,
+        n_added_pairs,
+        _fit_variance_factor(n_cases) if is_tuned and used_power > 0 else 1.0,
+    )
 
 # %% ../../nbs/stats/14_prediction_powered.ipynb #ec8484e6
 class Powered(NamedTuple):
@@ -116,16 +138,18 @@ class Powered(NamedTuple):
     se: float  # standard error
 
 
-def _mean_limits(parts: list[_Part], weight: np.ndarray, normal: bool, level: float) -> tuple[float, float, float]:
+def _mean_limits(
+    parts: list[_Part], stratum_weights: np.ndarray, is_normal: bool, level: float
+) -> tuple[float, float, float]:
     "Limits and standard error of the strata's mean."
-    variance = float(weight**2 @ [p.variance for p in parts])
-    centre = float(weight @ [p.centre for p in parts])
+    variance = float(stratum_weights**2 @ [p.variance for p in parts])
+    centre = float(stratum_weights @ [p.centre for p in parts])
     se = np.sqrt(variance)
     if not se > NO_WIDTH:
         return np.nan, np.nan, float(se)
-    df = variance**2 / float(weight**4 @ [p.variance**2 / p.df for p in parts])
-    skewness = float(weight**3 @ [p.third for p in parts]) / se**3
-    if normal:
+    df = variance**2 / float(stratum_weights**4 @ [p.variance**2 / p.df for p in parts])
+    skewness = float(stratum_weights**3 @ [p.third for p in parts]) / se**3
+    if is_normal:
         return centre - ndtri(0.5 + level / 2) * se, centre + ndtri(0.5 + level / 2) * se, float(se)
     low, high = mean_limits(ClusterMean(centre, se, df, 0, 0, skewness), 0.5 - level / 2)
     return float(low), float(high), float(se)
@@ -159,28 +183,35 @@ def prediction_powered(
     (strata); Cochran 1977, sections 7.7 and 12.5; Agresti and Coull 1998, Bonett and Price 2012 (shares).
     """
     y, f, unit, group = _checked_arrays(people, judge, clusters, strata)
-    has = ~np.isnan(y)
-    about: dict[str, Any] = {"n": int(has.sum()), "n_clusters": len(set(unit[has].tolist())), "level": level}
-    if not len(y) or (np.bincount(group, has) == 0).any():
-        return Powered(Estimate.from_limits(np.nan, **about), 0.0, np.nan)
-    settings = {"share": share, "small_sample": small_sample, "level": level, "labels": about["n"]}
-    parts = [
-        _stratum(y[group == g], f[group == g], unit[group == g], power, settings) for g in range(int(group.max()) + 1)
+    is_labelled = ~np.isnan(y)
+    estimate_fields: dict[str, Any] = {
+        "n": int(is_labelled.sum()),
+        "n_clusters": len(set(unit[is_labelled].tolist())),
+        "level": level,
+    }
+    if not len(y) or (np.bincount(group, is_labelled) == 0).any():
+        return Powered(Estimate.from_limits(np.nan, **estimate_fields), 0.0, np.nan)
+    settings = {"share": share, "small_sample": small_sample, "level": level, "labels": estimate_fields["n"]}
+    stratum_parts = [
+        _estimate_stratum(y[group == g], f[group == g], unit[group == g], power, settings)
+        for g in range(int(group.max()) + 1)
     ]
-    weight = np.bincount(group) / len(group)
-    used = float(weight @ [p.power for p in parts])
-    value = float(weight @ [p.value for p in parts])
-    by_count = about["n_clusters"] == about["n"] and share
-    low, high, se = _mean_limits(parts, weight, by_count or not small_sample, level)
-    if len(parts) == 1 and used == 0 and small_sample:
-        bounds = (0.0, 1.0) if share else within
-        alone = estimate(mean, y[has], clusters=unit[has], share=share, within=bounds, seed=0, level=level)
-        return Powered(alone, used, se)
+    stratum_weights = np.bincount(group) / len(group)
+    mean_power = float(stratum_weights @ [p.power for p in stratum_parts])
+    value = float(stratum_weights @ [p.value for p in stratum_parts])
+    is_count = estimate_fields["n_clusters"] == estimate_fields["n"] and share
+    low, high, se = _mean_limits(stratum_parts, stratum_weights, is_count or not small_sample, level)
+    if len(stratum_parts) == 1 and mean_power == 0 and small_sample:
+        value_range = (0.0, 1.0) if share else within
+        people_alone = estimate(
+            mean, y[is_labelled], clusters=unit[is_labelled], share=share, within=value_range, seed=0, level=level
+        )
+        return Powered(people_alone, mean_power, se)
     lowest, highest = (0.0, 1.0) if share else within
     value = float(np.clip(value, lowest, highest))
-    ends = max(lowest, min(low, value)), min(highest, max(high, value))
+    limits = max(lowest, min(low, value)), min(highest, max(high, value))
     kind = "prediction-powered" if small_sample else "prediction-powered, many labels"
-    return Powered(Estimate.from_limits(value, *ends, **about, kind=kind, share=share), used, se)
+    return Powered(Estimate.from_limits(value, *limits, **estimate_fields, kind=kind, share=share), mean_power, se)
 
 # %% ../../nbs/stats/14_prediction_powered.ipynb #3551ee8c
 class Pilot(NamedTuple):
@@ -201,8 +232,8 @@ class Pilot(NamedTuple):
 
     @property
     def correlation(self) -> float:
-        length = np.sqrt(self.spread * self.of_judge)
-        return float(self.together / length) if length > 1e-12 else 0.0
+        sd_product = np.sqrt(self.spread * self.of_judge)
+        return float(self.together / sd_product) if sd_product > 1e-12 else 0.0
 
     def with_correlation(self, rho: float) -> Pilot:
         "The same with another correlation."
@@ -216,10 +247,12 @@ class Pilot(NamedTuple):
         return self.with_correlation(max(0.0, float(np.tanh(z))))
 
 # %% ../../nbs/stats/14_prediction_powered.ipynb #76c984d1
-def _effect(x: np.ndarray, unit: np.ndarray) -> float:
-    alone = x.var(ddof=1) / len(x)
+def _design_effect(x: np.ndarray, unit: np.ndarray) -> float:
+    independent_variance = x.var(ddof=1) / len(x)
     return (
-        max(1.0, cluster_mean(x, unit).se ** 2 / alone) if alone > 1e-12 and len(set(unit.tolist())) < len(x) else 1.0
+        max(1.0, cluster_mean(x, unit).se ** 2 / independent_variance)
+        if independent_variance > 1e-12 and len(set(unit.tolist())) < len(x)
+        else 1.0
     )
 
 
@@ -229,14 +262,24 @@ def pilot_of(people: Any, judge: Any, *, clusters: Any = None, share: bool = Fal
     if len(y) < fewest_clusters() or np.isnan(y).any():
         refuse(f"pilot_of: people and judge must both have labelled six answers or more; got {len(y)}")
     (a, c), (_, b) = np.cov(y, f)
-    square = c**2 / (a * b) if a * b > 1e-12 else 0.0
-    adjusted = max(0.0, 1 - (1 - square) * (len(y) - 1) / (len(y) - 2))
-    together = c * np.sqrt(adjusted / square) if square > 0 else 0.0
+    squared_correlation = c**2 / (a * b) if a * b > 1e-12 else 0.0
+    adjusted_square = max(0.0, 1 - (1 - squared_correlation) * (len(y) - 1) / (len(y) - 2))
+    adjusted_covariance = c * np.sqrt(adjusted_square / squared_correlation) if squared_correlation > 0 else 0.0
     residual = y - (max(0.0, c) / b if b > 1e-12 else 0.0) * f
-    n, cases = len(y), len(set(unit.tolist()))
-    skewness = [cluster_mean(x, unit).skewness * np.sqrt(cases) for x in (y, residual)]
+    n, n_cases = len(y), len(set(unit.tolist()))
+    skewness = [cluster_mean(x, unit).skewness * np.sqrt(n_cases) for x in (y, residual)]
     return Pilot(
-        y.mean(), f.mean(), a, b, together, share, n, cases, _effect(y, unit), _effect(residual, unit), *skewness
+        y.mean(),
+        f.mean(),
+        a,
+        b,
+        adjusted_covariance,
+        share,
+        n,
+        n_cases,
+        _design_effect(y, unit),
+        _design_effect(residual, unit),
+        *skewness,
     )
 
 
@@ -254,9 +297,11 @@ def pilot_of_card(
         refuse("pilot_of_card: either correlation or rates must be given; got both, or neither")
     if not all(0 <= x <= 1 for x in (*rates, correct)):
         refuse(f"pilot_of_card: rates and correct must lie between 0 and 1; got {rates} and {correct}")
-    passed = correct * rates[0] + (1 - correct) * (1 - rates[1])
-    spread = correct * (1 - correct)
-    return Pilot(correct, passed, spread, passed * (1 - passed), spread * (sum(rates) - 1), True)
+    pass_rate = correct * rates[0] + (1 - correct) * (1 - rates[1])
+    label_variance = correct * (1 - correct)
+    return Pilot(
+        correct, pass_rate, label_variance, pass_rate * (1 - pass_rate), label_variance * (sum(rates) - 1), True
+    )
 
 # %% ../../nbs/stats/14_prediction_powered.ipynb #74023041
 _SKEWED = 30  # cases
@@ -264,24 +309,41 @@ _SKEWED = 30  # cases
 
 def planned_width(p: Pilot, labels: float, judged: float, *, judge: bool = True, level: float = 0.95) -> float:
     "The expected width of the interval, from labels by people among answers judged, or from people alone."
-    unlabelled = max(judged - labels, 0.0)
-    size = p.n / p.n_clusters if p.n_clusters else 1.0
-    raw_power = p.together / ((1 + labels / unlabelled) * p.of_judge) if unlabelled and p.of_judge > 1e-12 else 0.0
+    n_unlabelled = max(judged - labels, 0.0)
+    answers_per_case = p.n / p.n_clusters if p.n_clusters else 1.0
+    raw_power = p.together / ((1 + labels / n_unlabelled) * p.of_judge) if n_unlabelled and p.of_judge > 1e-12 else 0.0
     power = float(np.clip(raw_power, 0, 1)) if judge else 0.0
-    spread = p.spread - 2 * power * p.together + power**2 * p.of_judge
-    spread *= (labels - 2) / (labels - 1) if power > 0 else 1.0  # of residuals, where lambda is fitted
-    effect = p.effect_rest if power > 0 else p.effect
-    cases = labels / size
-    se = np.sqrt(spread * effect / labels)
-    of_judge = np.sqrt(p.of_judge / max(unlabelled, 1.0) * p.effect)
-    lean = p.skewness_rest if power > 0 else p.skewness
-    lean *= min(cases, p.n_clusters) >= _SKEWED  # not estimable from fewer
-    skewness = lean / np.sqrt(cases + lean**2)  # of the mean: a sample shows at most the root of its size
-    m = ClusterMean(p.people - power * p.judge, se, cases - 1, labels, cases, skewness)
-    of_unlabelled = ClusterMean(p.judge, of_judge, max(unlabelled / size - 1, 1.0), unlabelled, unlabelled / size, 0.0)
-    pairs = ndtri(0.5 + level / 2) ** 2 / 4 if p.share else 0.0
-    combined = _combined_mean(m, spread, of_unlabelled, 0.0, power, pairs, _fitted(cases) if power > 0 else 1.0)
-    low, high, _ = _mean_limits([combined], np.ones(1), p.share and size == 1, level)
+    residual_variance = p.spread - 2 * power * p.together + power**2 * p.of_judge
+    residual_variance *= (labels - 2) / (labels - 1) if power > 0 else 1.0  # of residuals, where lambda is fitted
+    design_effect = p.effect_rest if power > 0 else p.effect
+    n_cases = labels / answers_per_case
+    se = np.sqrt(residual_variance * design_effect / labels)
+    judge_se = np.sqrt(p.of_judge / max(n_unlabelled, 1.0) * p.effect)
+    case_skewness = p.skewness_rest if power > 0 else p.skewness
+    case_skewness *= min(n_cases, p.n_clusters) >= _SKEWED  # not estimable from fewer
+    skewness = case_skewness / np.sqrt(
+        n_cases + case_skewness**2
+    )  # of the mean: a sample shows at most the root of its size
+    m = ClusterMean(p.people - power * p.judge, se, n_cases - 1, labels, n_cases, skewness)
+    unlabelled_mean = ClusterMean(
+        p.judge,
+        judge_se,
+        max(n_unlabelled / answers_per_case - 1, 1.0),
+        n_unlabelled,
+        n_unlabelled / answers_per_case,
+        0.0,
+    )
+    n_added_pairs = ndtri(0.5 + level / 2) ** 2 / 4 if p.share else 0.0
+    combined_part = _combined_mean(
+        m,
+        residual_variance,
+        unlabelled_mean,
+        0.0,
+        power,
+        n_added_pairs,
+        _fit_variance_factor(n_cases) if power > 0 else 1.0,
+    )
+    low, high, _ = _mean_limits([combined_part], np.ones(1), p.share and answers_per_case == 1, level)
     return min(1.0, high) - max(0.0, low) if p.share else high - low
 
 # %% ../../nbs/stats/14_prediction_powered.ipynb #8e1b9f5b
@@ -292,14 +354,23 @@ def certificate(p: Pilot, judged: int, labels: Sequence[int] = (20, 50, 100, 200
     from scipy.optimize import brentq  # here alone: it takes a fifth of a second to import
 
     rows = []
-    fewest = fewest_clusters() * (p.n / p.n_clusters if p.n_clusters else 1.0)  # labels: fewer make no interval
-    for n in (k for k in labels if fewest <= k < judged):
-        alone = planned_width(p, n, judged, judge=False)
-        with_judge = planned_width(p, n, judged)
+    fewest_labels = fewest_clusters() * (p.n / p.n_clusters if p.n_clusters else 1.0)  # labels: fewer make no interval
+    for n in (k for k in labels if fewest_labels <= k < judged):
+        width_alone = planned_width(p, n, judged, judge=False)
+        width_with_judge = planned_width(p, n, judged)
 
-        def wider(k: float, with_judge: float = with_judge) -> float:
-            return planned_width(p, k, judged, judge=False) - with_judge
+        def wider(k: float, width_with_judge: float = width_with_judge) -> float:
+            return planned_width(p, k, judged, judge=False) - width_with_judge
 
-        worth = brentq(wider, n, 1000 * n) if with_judge < alone else float(n)
-        rows.append((n, alone, with_judge, 1 - with_judge / alone, round(worth), 1 - n / worth))
+        equivalent_labels = brentq(wider, n, 1000 * n) if width_with_judge < width_alone else float(n)
+        rows.append(
+            (
+                n,
+                width_alone,
+                width_with_judge,
+                1 - width_with_judge / width_alone,
+                round(equivalent_labels),
+                1 - n / equivalent_labels,
+            )
+        )
     return pd.DataFrame(rows, columns=["labels", "people_alone", "with_judge", "narrower", "worth", "saved"])

@@ -58,11 +58,11 @@ class Strengths(NamedTuple):
 def strongly_connected(beats: np.ndarray, rated: np.ndarray) -> np.ndarray:  # (..., K, K) and (..., K) bool: (...) bool
     "Ford's condition: every rated option can be reached from every other along wins."
     k = beats.shape[-1]
-    reach = beats | np.eye(k, dtype=bool)
+    is_reachable = beats | np.eye(k, dtype=bool)
     for _ in range(max(1, int(np.ceil(np.log2(k))))):
-        reach = (reach.astype(np.int64) @ reach.astype(np.int64)) > 0
+        is_reachable = (is_reachable.astype(np.int64) @ is_reachable.astype(np.int64)) > 0
     both_rated = rated[..., :, None] & rated[..., None, :]
-    return (reach | ~both_rated).all((-1, -2))
+    return (is_reachable | ~both_rated).all((-1, -2))
 
 
 def _refuse_infinite(beats: np.ndarray, penalty: float, function: str) -> None:
@@ -82,48 +82,50 @@ def _refuse_runaway_ties(wins: np.ndarray, ties: np.ndarray, penalty: float, fun
         refuse(f"{function}: with ties, both wins and ties must occur; got {actual}; leave ties out")
     if penalty > 0:
         return
-    length = np.where(wins, -1.0, np.where(ties, 1.0, 0.0))  # csgraph takes 0 as no edge
+    edge_lengths = np.where(wins, -1.0, np.where(ties, 1.0, 0.0))  # csgraph takes 0 as no edge
     try:
-        levels = bellman_ford(length, indices=0)
+        option_levels = bellman_ford(edge_lengths, indices=0)
     except NegativeCycleError:
         return
-    levels = (levels - levels.min()).astype(int).tolist()
+    option_levels = (option_levels - option_levels.min()).astype(int).tolist()
     rule = "some closed walk along wins and ties must hold more wins than ties for a finite estimate; got none"
-    actual = f"with the options on levels {levels} each win goes down a level or more and each tie spans one at most"
+    actual = (
+        f"with the options on levels {option_levels} each win goes down a level or more and each tie spans one at most"
+    )
     refuse(f"{function}: with ties, {rule}: {actual}; pass penalty, e.g. 0.1")
 
 # %% ../../nbs/stats/07_preference.ipynb #95d2a1af
-def _features(k: int, modelled: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _outcome_features(k: int, models_ties: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     "Features (P, O, F) of each pair's outcomes (i wins, j wins, and a tie where modelled), and the pairs' options."
     i, j = np.triu_indices(k, 1)
-    x = np.zeros((len(i), 2 + modelled, k + modelled))
+    x = np.zeros((len(i), 2 + models_ties, k + models_ties))
     p = np.arange(len(i))
     x[p, 0, i] = x[p, 1, j] = 0.5
     x[p, 0, j] = x[p, 1, i] = -0.5
-    if modelled:
+    if models_ties:
         x[p, 2, k] = 1
     return x, i, j
 
 
-def _penalties(k: int, modelled: int, penalty: float) -> tuple[np.ndarray, np.ndarray]:
+def _penalties(k: int, models_ties: int, penalty: float) -> tuple[np.ndarray, np.ndarray]:
     "The ridge on log worths, and the matrix that fixes their sum; (F, F) each."
-    only_betas = np.diag(np.r_[np.ones(k), np.zeros(modelled)])
-    return 2 * penalty * only_betas, only_betas @ np.ones((k + modelled,) * 2) @ only_betas / k
+    beta_mask = np.diag(np.r_[np.ones(k), np.zeros(models_ties)])
+    return 2 * penalty * beta_mask, beta_mask @ np.ones((k + models_ties,) * 2) @ beta_mask / k
 
 
-def _curvature(x: np.ndarray, total: np.ndarray, q: np.ndarray) -> np.ndarray:
+def _curvature(x: np.ndarray, pair_totals: np.ndarray, q: np.ndarray) -> np.ndarray:
     "Second derivatives of the negative log-likelihood, (..., F, F); q (..., P, O) are the outcomes' probabilities."
     m = np.einsum("...po,pof->...pf", q, x)
-    squares = np.tensordot(total * q, x[:, :, :, None] * x[:, :, None, :], 2)
-    return squares - np.swapaxes(total * m, -1, -2) @ m
+    second_moments = np.tensordot(pair_totals * q, x[:, :, :, None] * x[:, :, None, :], 2)
+    return second_moments - np.swapaxes(pair_totals * m, -1, -2) @ m
 
 # %% ../../nbs/stats/07_preference.ipynb #6e38c140
-def _newton(x, n, ridge, gauge, function) -> tuple[np.ndarray, np.ndarray]:
+def _newton_maxima(x, n, ridge, sum_penalty, function) -> tuple[np.ndarray, np.ndarray]:
     """Maxima of the log-linear likelihoods of T tables of counts n (T, P, O), with features x (P, O, F) of the outcomes
     of each pair: coefficients (T, F) and the negative log-likelihoods (T,).
     """
-    total = n.sum(2, keepdims=True)
-    small = 1e-10 * np.maximum(1.0, n.sum((1, 2)))
+    pair_totals = n.sum(2, keepdims=True)
+    gradient_tolerance = 1e-10 * np.maximum(1.0, n.sum((1, 2)))
     b = np.zeros((len(n), x.shape[2]))
 
     def value(b):
@@ -133,16 +135,16 @@ def _newton(x, n, ridge, gauge, function) -> tuple[np.ndarray, np.ndarray]:
 
     for _ in range(100):
         q = softmax(np.tensordot(b, x, (1, 2)), 2)
-        g = np.tensordot(total * q - n, x, 2) + b @ ridge
-        if (np.abs(g).max(1) < small).all():
+        g = np.tensordot(pair_totals * q - n, x, 2) + b @ ridge
+        if (np.abs(g).max(1) < gradient_tolerance).all():
             return b, value(b)
-        step = np.linalg.solve(_curvature(x, total, q) + ridge + gauge, g[:, :, None])[:, :, 0]
-        current = value(b)
+        step = np.linalg.solve(_curvature(x, pair_totals, q) + ridge + sum_penalty, g[:, :, None])[:, :, 0]
+        current_value = value(b)
         for _ in range(40):
-            worse = value(b - step) > current + 1e-12 * np.abs(current)
-            if not worse.any():
+            is_worse = value(b - step) > current_value + 1e-12 * np.abs(current_value)
+            if not is_worse.any():
                 break
-            step[worse] /= 2
+            step[is_worse] /= 2
         b = b - step
     actual = f"a gradient of {np.abs(g).max():.2g}; raise penalty"
     refuse(f"{function}: Newton's method must converge within 100 steps; got {actual}", error=RuntimeError)
@@ -158,21 +160,21 @@ def bradley_terry(wins: np.ndarray, ties: np.ndarray | None = None, *, penalty: 
     """
     f = "bradley_terry"
     w = np.asarray(wins, float)
-    modelled = int(ties is not None)
-    t = np.asarray(ties, float) if modelled else np.zeros_like(w)
+    models_ties = int(ties is not None)
+    t = np.asarray(ties, float) if models_ties else np.zeros_like(w)
     if w.ndim != 2 or w.shape[0] != w.shape[1] or len(w) < 2 or t.shape != w.shape:
         refuse(f"{f}: wins and ties must be square and of one size; got {w.shape} and {t.shape}; see pairwise_wins")
     if not np.isfinite([w, t]).all() or min(w.min(), t.min()) < 0 or (t != t.T).any():
         refuse(f"{f}: wins and ties must be counts, ties symmetric; got something else")
-    k, off = len(w), ~np.eye(len(w), dtype=bool)
-    _refuse_infinite((w + t > 0) & off, penalty, f)
-    if modelled:
-        _refuse_runaway_ties((w > 0) & off, (t > 0) & off, penalty, f)
-    x, i, j = _features(k, modelled)
-    counts = np.stack([w[i, j], w[j, i], t[i, j]][: 2 + modelled], 1)
-    (b,), (nll,) = _newton(x, counts[None], *_penalties(k, modelled, penalty), f)
+    k, off_diagonal = len(w), ~np.eye(len(w), dtype=bool)
+    _refuse_infinite((w + t > 0) & off_diagonal, penalty, f)
+    if models_ties:
+        _refuse_runaway_ties((w > 0) & off_diagonal, (t > 0) & off_diagonal, penalty, f)
+    x, i, j = _outcome_features(k, models_ties)
+    outcome_counts = np.stack([w[i, j], w[j, i], t[i, j]][: 2 + models_ties], 1)
+    (b,), (nll,) = _newton_maxima(x, outcome_counts[None], *_penalties(k, models_ties, penalty), f)
     betas = b[:k] - b[:k].mean()
-    return Strengths(softmax(betas), betas, float(nll), float(b[k]) if modelled else None)
+    return Strengths(softmax(betas), betas, float(nll), float(b[k]) if models_ties else None)
 
 # %% ../../nbs/stats/07_preference.ipynb #5ffc88e2
 def bradley_terry_of_each(wins: np.ndarray, *, penalty: float) -> tuple[np.ndarray, np.ndarray]:
@@ -187,36 +189,38 @@ def bradley_terry_of_each(wins: np.ndarray, *, penalty: float) -> tuple[np.ndarr
         refuse(f"{f}: wins must have shape (N, K, K); got {w.shape}")
     if not 0 < penalty < np.inf:
         refuse(f"{f}: penalty must be above 0, so that each estimate is finite; got {penalty}")
-    x, i, j = _features(w.shape[1], 0)
-    b, nll = _newton(x, np.stack([w[:, i, j], w[:, j, i]], 2), *_penalties(w.shape[1], 0, penalty), f)
+    x, i, j = _outcome_features(w.shape[1], 0)
+    b, nll = _newton_maxima(x, np.stack([w[:, i, j], w[:, j, i]], 2), *_penalties(w.shape[1], 0, penalty), f)
     return softmax(b, axis=1), nll
 
 # %% ../../nbs/stats/07_preference.ipynb #2128b192
-def _of_logits(probs: np.ndarray, n_more: int) -> np.ndarray:
+def _logit_derivatives(probs: np.ndarray, n_further: int) -> np.ndarray:
     "Derivatives of the logit of each probability by the log worths, and by any further parameters."
     k = len(probs)
-    of_others = np.where(np.eye(k, dtype=bool), 0.0, probs) / (1 - probs)[:, None]
-    return np.hstack([np.eye(k) - of_others, np.zeros((k, n_more))])
+    other_derivatives = np.where(np.eye(k, dtype=bool), 0.0, probs) / (1 - probs)[:, None]
+    return np.hstack([np.eye(k) - other_derivatives, np.zeros((k, n_further))])
 
 
-def _half_widths(
+def _logit_half_widths(
     wins: np.ndarray, ties: np.ndarray, fit: Strengths, penalty: float, level: float, n_cases: np.ndarray
 ) -> np.ndarray:
     "Half-widths of the intervals of logit probabilities; wins and ties (G, K, K) by case, own (K,) cases of each."
     k = wins.shape[1]
-    modelled = int(fit.tie is not None)
-    cases = len(wins)
+    models_ties = int(fit.tie is not None)
+    n_all_cases = len(wins)
     tail = 0.5 + level / 2
-    x, i, j = _features(k, modelled)
-    q = softmax(x @ np.r_[fit.betas, [fit.tie] * modelled], axis=1)
-    counts = np.stack([wins[:, i, j], wins[:, j, i], ties[:, i, j]][: 2 + modelled], 2)  # (G, P, O)
-    total = counts.sum(2, keepdims=True)
-    inverse = np.linalg.inv(_curvature(x, total.sum(0), q) + sum(_penalties(k, modelled, penalty)))
-    to_logits = _of_logits(fit.probs, modelled) @ inverse
-    scores = np.einsum("gpo,pof->gf", counts - total * q, x) @ to_logits.T
-    sandwich = cases / (cases - 1) * (scores**2).sum(0)
-    model = (to_logits * _of_logits(fit.probs, modelled)).sum(1)
-    return np.maximum(ndtri(tail) * np.sqrt(model), stdtrit(np.maximum(n_cases - 1, 1), tail) * np.sqrt(sandwich))
+    x, i, j = _outcome_features(k, models_ties)
+    q = softmax(x @ np.r_[fit.betas, [fit.tie] * models_ties], axis=1)
+    outcome_counts = np.stack([wins[:, i, j], wins[:, j, i], ties[:, i, j]][: 2 + models_ties], 2)  # (G, P, O)
+    pair_totals = outcome_counts.sum(2, keepdims=True)
+    inverse_curvature = np.linalg.inv(_curvature(x, pair_totals.sum(0), q) + sum(_penalties(k, models_ties, penalty)))
+    logit_map = _logit_derivatives(fit.probs, models_ties) @ inverse_curvature
+    logit_scores = np.einsum("gpo,pof->gf", outcome_counts - pair_totals * q, x) @ logit_map.T
+    sandwich_variance = n_all_cases / (n_all_cases - 1) * (logit_scores**2).sum(0)
+    model_variance = (logit_map * _logit_derivatives(fit.probs, models_ties)).sum(1)
+    return np.maximum(
+        ndtri(tail) * np.sqrt(model_variance), stdtrit(np.maximum(n_cases - 1, 1), tail) * np.sqrt(sandwich_variance)
+    )
 
 # %% ../../nbs/stats/07_preference.ipynb #9ae9faaa
 def connected_set(meetings: np.ndarray) -> np.ndarray:  # (K, K) counts, symmetric, to (K,) bool
@@ -224,17 +228,17 @@ def connected_set(meetings: np.ndarray) -> np.ndarray:  # (K, K) counts, symmetr
     comparisons; nobody where two sets are equally large.
     """
     n, component = connected_components(meetings > 0, directed=False)
-    sizes = sorted(((component == g).sum(), meetings[component == g].sum(), g) for g in range(n))
-    if sizes[-1][0] < 2 or (n > 1 and sizes[-1][:2] == sizes[-2][:2]):
+    size_ranking = sorted(((component == g).sum(), meetings[component == g].sum(), g) for g in range(n))
+    if size_ranking[-1][0] < 2 or (n > 1 and size_ranking[-1][:2] == size_ranking[-2][:2]):
         return np.zeros(len(meetings), bool)
-    return component == sizes[-1][2]
+    return component == size_ranking[-1][2]
 
 
 def met_in(meetings: np.ndarray, unit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (U, K, K), (U,): (K,), (K,)
     "In how many questions, and in how many cases, each contestant was compared with another."
     has_met = np.any(meetings, axis=2)
-    cases = [len(np.unique(unit[column])) for column in has_met.T]
-    return has_met.sum(0), np.array(cases)
+    n_cases_met = [len(np.unique(unit[column])) for column in has_met.T]
+    return has_met.sum(0), np.array(n_cases_met)
 
 
 def worth_estimates(
@@ -252,37 +256,37 @@ def worth_estimates(
     t = np.asarray(ties, float)
     meetings = w + w.swapaxes(1, 2) + t
     unit = group_codes(clusters, len(w), "clusters")
-    questions, n_cases = met_in(meetings, unit)
-    cases = len(np.unique(unit[meetings.any((1, 2))]))
-    often = n_cases >= min(2, cases)
-    connected = connected_set(meetings.sum(0) * np.outer(often, often))
-    out = []
-    for n, k, many in zip(questions, n_cases, often):
-        why = "unconnected" if many else "few"
-        out.append(Estimate(int(n), int(k), np.nan, np.nan, np.nan, level, why if n else "none"))
-    if not connected.any():
-        return out
-    w, t = (z[:, connected][:, :, connected] for z in (w, t))
+    n_questions, n_cases = met_in(meetings, unit)
+    n_all_cases = len(np.unique(unit[meetings.any((1, 2))]))
+    met_often = n_cases >= min(2, n_all_cases)
+    is_connected = connected_set(meetings.sum(0) * np.outer(met_often, met_often))
+    estimates = []
+    for n, k, is_often in zip(n_questions, n_cases, met_often):
+        missing_kind = "unconnected" if is_often else "few"
+        estimates.append(Estimate(int(n), int(k), np.nan, np.nan, np.nan, level, missing_kind if n else "none"))
+    if not is_connected.any():
+        return estimates
+    w, t = (z[:, is_connected][:, :, is_connected] for z in (w, t))
     meetings = w + w.swapaxes(1, 2) + t
-    met = meetings.any((1, 2))
-    questions, n_cases = met_in(meetings, unit)
-    in_case = (np.unique(unit[met])[:, None] == unit[met]).astype(float)
-    w, t = (np.tensordot(in_case, z[met], 1) for z in (w, t))
-    probs = np.full(connected.sum(), 1 / connected.sum())
-    half = np.full(len(probs), np.nan)
+    has_meeting = meetings.any((1, 2))
+    n_questions, n_cases = met_in(meetings, unit)
+    case_indicator = (np.unique(unit[has_meeting])[:, None] == unit[has_meeting]).astype(float)
+    w, t = (np.tensordot(case_indicator, z[has_meeting], 1) for z in (w, t))
+    probs = np.full(is_connected.sum(), 1 / is_connected.sum())
+    half_width = np.full(len(probs), np.nan)
     kinds = ["none"] * len(probs)
     if w.any():
         fit = bradley_terry(w.sum(0), t.sum(0) if t.any() else None, penalty=penalty)
         probs = fit.probs
-        enough = n_cases >= fewest_clusters(level)
-        if enough.any():
-            half = np.where(enough, _half_widths(w, t, fit, penalty, level, n_cases), np.nan)
-        kinds = ["sandwich" if many else "few" for many in enough]
-    low = expit(logit(probs) - half)
-    high = expit(logit(probs) + half)
-    for at, *limits, n, k, kind in zip(np.flatnonzero(connected), probs, low, high, questions, n_cases, kinds):
-        out[at] = Estimate.from_limits(*limits, n=n, n_clusters=k, level=level, kind=kind)
-    return out
+        has_enough = n_cases >= fewest_clusters(level)
+        if has_enough.any():
+            half_width = np.where(has_enough, _logit_half_widths(w, t, fit, penalty, level, n_cases), np.nan)
+        kinds = ["sandwich" if is_often else "few" for is_often in has_enough]
+    low = expit(logit(probs) - half_width)
+    high = expit(logit(probs) + half_width)
+    for option, *limits, n, k, kind in zip(np.flatnonzero(is_connected), probs, low, high, n_questions, n_cases, kinds):
+        estimates[option] = Estimate.from_limits(*limits, n=n, n_clusters=k, level=level, kind=kind)
+    return estimates
 
 # %% ../../nbs/stats/07_preference.ipynb #4626f89b
 MOST_ORDERS = 5040  # that ties may leave open in a row
@@ -290,16 +294,18 @@ MOST_ORDERS = 5040  # that ties may leave open in a row
 
 def _orders(row: np.ndarray) -> tuple[list[list[int]], int, int]:
     "All orders that a row of scores allows (the last group in any order), how many places are ranked, and rated."
-    rated = np.flatnonzero(~np.isnan(row))
-    groups = [rated[row[rated] == s].tolist() for s in sorted(set(row[rated]), reverse=True)]
-    if len(groups) < 2:
-        return [], 0, len(rated)
-    n = prod(factorial(len(g)) for g in groups[:-1])
+    rated_options = np.flatnonzero(~np.isnan(row))
+    tie_groups = [
+        rated_options[row[rated_options] == s].tolist() for s in sorted(set(row[rated_options]), reverse=True)
+    ]
+    if len(tie_groups) < 2:
+        return [], 0, len(rated_options)
+    n = prod(factorial(len(g)) for g in tie_groups[:-1])
     if n > MOST_ORDERS:
         refuse(f"plackett_luce: scores must leave at most {MOST_ORDERS} orders open; got {n}; use bradley_terry")
-    unranked = groups[-1] + np.flatnonzero(np.isnan(row)).tolist()
-    orders = [[*chain(*placed), *unranked] for placed in product(*map(permutations, groups[:-1]))]
-    return orders, len(rated) - len(groups[-1]), len(rated)
+    unranked = tie_groups[-1] + np.flatnonzero(np.isnan(row)).tolist()
+    orders = [[*chain(*placed), *unranked] for placed in product(*map(permutations, tie_groups[:-1]))]
+    return orders, len(rated_options) - len(tie_groups[-1]), len(rated_options)
 
 # %% ../../nbs/stats/07_preference.ipynb #1fa0c825
 def plackett_luce(scores: np.ndarray, *, penalty: float = 0.0) -> Strengths:
@@ -313,33 +319,35 @@ def plackett_luce(scores: np.ndarray, *, penalty: float = 0.0) -> Strengths:
 
     x = score_matrix(scores, "plackett_luce")
     _refuse_infinite(pairwise_wins(x) > 0, penalty, "plackett_luce")
-    rows = [row for row in map(_orders, x) if row[0]]
+    rankings = [row for row in map(_orders, x) if row[0]]
     k = x.shape[1]
-    if not rows:
+    if not rankings:
         return Strengths(np.full(k, 1 / k), np.zeros(k), 0.0)
-    order = np.concatenate([orders for orders, _, _ in rows])
-    size = np.array([len(r[0]) for r in rows])
-    place = np.arange(k)
-    first = np.r_[0, np.cumsum(size)[:-1]]
-    chosen = place < np.repeat([r[1] for r in rows], size)[:, None]  # places that are a choice
-    present = place < np.repeat([r[2] for r in rows], size)[:, None]
+    order_rows = np.concatenate([orders for orders, _, _ in rankings])
+    n_orders = np.array([len(r[0]) for r in rankings])
+    places = np.arange(k)
+    first_orders = np.r_[0, np.cumsum(n_orders)[:-1]]
+    is_choice = places < np.repeat([r[1] for r in rankings], n_orders)[:, None]  # places that are a choice
+    is_rated = places < np.repeat([r[2] for r in rankings], n_orders)[:, None]
 
     def objective(b):
-        u = np.where(present, b[order], -np.inf)
-        left = np.logaddexp.accumulate(u[:, ::-1], 1)[:, ::-1]  # log-sum of what is left at each place
-        left = np.where(present, left, 0.0)
-        log_choice = ((np.where(present, u, 0.0) - left) * chosen).sum(1)
-        total = np.logaddexp.reduceat(log_choice, first)
-        share = np.exp(log_choice - np.repeat(total, size))[:, None]  # of each order in its row
+        u = np.where(is_rated, b[order_rows], -np.inf)
+        log_remaining = np.logaddexp.accumulate(u[:, ::-1], 1)[:, ::-1]  # log-sum of what is left at each place
+        log_remaining = np.where(is_rated, log_remaining, 0.0)
+        log_choice = ((np.where(is_rated, u, 0.0) - log_remaining) * is_choice).sum(1)
+        row_log_likelihoods = np.logaddexp.reduceat(log_choice, first_orders)
+        order_shares = np.exp(log_choice - np.repeat(row_log_likelihoods, n_orders))[
+            :, None
+        ]  # of each order in its row
         # option at place t is among what is left at every chosen place s <= t
-        within = chosen[:, :, None] & (place[:, None] <= place)
-        expected = np.exp(np.where(within, u[:, None, :] - left[:, :, None], -np.inf)).sum(1)
-        g = np.bincount(order.ravel(), (share * (expected - chosen)).ravel(), k)
-        return -total.sum() + penalty * b @ b, g + 2 * penalty * b
+        is_remaining = is_choice[:, :, None] & (places[:, None] <= places)
+        expected_choices = np.exp(np.where(is_remaining, u[:, None, :] - log_remaining[:, :, None], -np.inf)).sum(1)
+        g = np.bincount(order_rows.ravel(), (order_shares * (expected_choices - is_choice)).ravel(), k)
+        return -row_log_likelihoods.sum() + penalty * b @ b, g + 2 * penalty * b
 
-    options = {"maxiter": 2000, "ftol": 1e-15, "gtol": 1e-8}
-    o = minimize(objective, np.zeros(k), jac=True, method="L-BFGS-B", options=options)
-    if np.abs(objective(o.x)[1]).max() > 1e-4 * max(1, len(rows)):
+    optimiser_options = {"maxiter": 2000, "ftol": 1e-15, "gtol": 1e-8}
+    o = minimize(objective, np.zeros(k), jac=True, method="L-BFGS-B", options=optimiser_options)
+    if np.abs(objective(o.x)[1]).max() > 1e-4 * max(1, len(rankings)):
         refuse(f"plackett_luce: the optimiser must converge; got {o.message}; raise penalty", error=RuntimeError)
     betas = o.x - o.x.mean()
     return Strengths(softmax(betas), betas, float(o.fun))

@@ -26,11 +26,11 @@ def _runs_with_sums(scores: Any, function: str) -> tuple[np.ndarray, np.ndarray,
     y = np.asarray(scores, float)
     if y.ndim != 2:
         refuse(f"{function}: scores must have one row an answer and one column a run; got shape {y.shape}")
-    has = ~np.isnan(y)
-    k = has.sum(1).astype(float)
-    middle = np.where(has, y, 0).sum(1) / np.maximum(k, 1)
-    squares = np.where(has, (y - middle[:, None]) ** 2, 0).sum(1)
-    return k, middle, squares
+    has_score = ~np.isnan(y)
+    k = has_score.sum(1).astype(float)
+    answer_means = np.where(has_score, y, 0).sum(1) / np.maximum(k, 1)
+    squares_within = np.where(has_score, (y - answer_means[:, None]) ** 2, 0).sum(1)
+    return k, answer_means, squares_within
 
 
 def within_item_sd(scores: Any, *, weights: Weights = None) -> Any:  # with weights (B, N): (B,)
@@ -38,9 +38,9 @@ def within_item_sd(scores: Any, *, weights: Weights = None) -> Any:  # with weig
 
     Source: Bland and Altman 1996, Measurement error.
     """
-    k, _, squares = _runs_with_sums(scores, "within_item_sd")
+    k, _, squares_within = _runs_with_sums(scores, "within_item_sd")
     w = unit_weights(weights, len(k), "within_item_sd")
-    return as_result(np.sqrt(divide(w @ squares, w @ np.maximum(k - 1, 0))), weights)
+    return as_result(np.sqrt(divide(w @ squares_within, w @ np.maximum(k - 1, 0))), weights)
 
 # %% ../../nbs/stats/15_repeatability.ipynb #b4a5daf4
 FEWEST_ANSWERS = 30  # judged twice or more, for an interval of their standard deviation
@@ -53,16 +53,18 @@ def repeated_sd(scores: Any, *, clusters: Clusters = None, level: float = 0.95) 
     """
     y = np.asarray(scores, float)
     unit = group_codes(clusters, len(y), "clusters")
-    twice = (~np.isnan(y)).sum(1) > 1
+    judged_twice = (~np.isnan(y)).sum(1) > 1
     value = within_item_sd(y)
-    n = int(twice.sum())
-    k = len(set(unit[twice].tolist()))
-    about: dict[str, Any] = {"n": n, "n_clusters": k, "level": level}
+    n = int(judged_twice.sum())
+    k = len(set(unit[judged_twice].tolist()))
+    estimate_fields: dict[str, Any] = {"n": n, "n_clusters": k, "level": level}
     if n < FEWEST_ANSWERS or k < 2 or not value > 0:
-        e = Estimate.from_limits(value, **about)
+        e = Estimate.from_limits(value, **estimate_fields)
         return e._replace(kind="few") if n > 1 and value > 0 else e
-    of_log = jackknife(lambda x, weights: np.log(within_item_sd(x, weights=weights)), y[twice], clusters=unit[twice])
-    return Estimate.from_limits(value, *np.exp(of_log.limits(level)), **about, kind="jackknife")
+    log_jackknife = jackknife(
+        lambda x, weights: np.log(within_item_sd(x, weights=weights)), y[judged_twice], clusters=unit[judged_twice]
+    )
+    return Estimate.from_limits(value, *np.exp(log_jackknife.limits(level)), **estimate_fields, kind="jackknife")
 
 # %% ../../nbs/stats/15_repeatability.ipynb #2f0728d2
 def flip_rate(passed: Any, *, weights: Weights = None) -> Any:  # with weights (B, N): (B,)
@@ -72,19 +74,19 @@ def flip_rate(passed: Any, *, weights: Weights = None) -> Any:  # with weights (
         refuse(f"flip_rate: passed must be a table of 1 and 0, one row an answer; got shape {x.shape}")
     k = (~np.isnan(x)).sum(1)
     n_passed = np.nansum(x, axis=1)
-    twice = (k > 1).astype(float)
-    pairs = np.maximum(k * (k - 1) / 2, 1)
-    share = n_passed * (k - n_passed) / pairs * twice
+    judged_twice = (k > 1).astype(float)
+    n_pairs = np.maximum(k * (k - 1) / 2, 1)
+    flip_shares = n_passed * (k - n_passed) / n_pairs * judged_twice
     w = unit_weights(weights, len(k), "flip_rate")
-    return as_result(divide(w @ share, w @ twice), weights)
+    return as_result(divide(w @ flip_shares, w @ judged_twice), weights)
 
 # %% ../../nbs/stats/15_repeatability.ipynb #ba1da475
 def _effective_df(squares: np.ndarray, df: np.ndarray) -> float:
     "Degrees of freedom of a mean square, from sums of squares (C,) and their degrees of freedom (C,); at most the sum."
-    total, units = df.sum(), len(squares)
-    mean = squares.sum() / total
-    variance = units / (units - 1) * ((squares - mean * df) ** 2).sum() / total**2
-    return float(min(total, 2 * mean**2 / variance)) if variance > 0 else float(total)
+    total_df, n_units = df.sum(), len(squares)
+    mean_square = squares.sum() / total_df
+    variance = n_units / (n_units - 1) * ((squares - mean_square * df) ** 2).sum() / total_df**2
+    return float(min(total_df, 2 * mean_square**2 / variance)) if variance > 0 else float(total_df)
 
 
 class _Strata(NamedTuple):
@@ -98,29 +100,35 @@ class _Strata(NamedTuple):
 
     def drawn(self, rng: np.random.Generator, n_draws: int) -> tuple[np.ndarray, np.ndarray]:
         "The expected mean square of the clusters, and of one unit of a new cluster, drawn."
-        between = self.between * self.df_between / rng.chisquare(self.df_between, n_draws)
+        drawn_between = self.between * self.df_between / rng.chisquare(self.df_between, n_draws)
         if np.isnan(self.within):
-            return between, between
-        within = self.within * self.df_within / rng.chisquare(self.df_within, n_draws)
-        return between, within + (between - within) / self.size
+            return drawn_between, drawn_between
+        drawn_within = self.within * self.df_within / rng.chisquare(self.df_within, n_draws)
+        return drawn_between, drawn_within + (drawn_between - drawn_within) / self.size
 
 
-def _strata(y: np.ndarray, unit: np.ndarray) -> _Strata:  # y: (N,) or (N, W), effects of units
+def _split_by_cluster(y: np.ndarray, unit: np.ndarray) -> _Strata:  # y: (N,) or (N, W), effects of units
     "Sums of squares around the mean, split by cluster."
     y = y.reshape(len(y), -1)
-    size = np.bincount(unit).astype(float)
-    n, k = len(y), len(size)
-    means = sums_by(unit, y) / size[:, None]
-    within = np.bincount(unit, ((y - means[unit]) ** 2).sum(1))
-    between = size * ((means - y.mean(0)) ** 2).sum(1)
-    times = max(y.shape[1] - 1, 1)  # rows of crossed effects sum to zero
-    df_between = np.full(k, (k - 1) / k * times)
-    shared = (n - (size**2).sum() / n) / (k - 1)
+    cluster_sizes = np.bincount(unit).astype(float)
+    n, k = len(y), len(cluster_sizes)
+    cluster_means = sums_by(unit, y) / cluster_sizes[:, None]
+    squares_within = np.bincount(unit, ((y - cluster_means[unit]) ** 2).sum(1))
+    squares_between = cluster_sizes * ((cluster_means - y.mean(0)) ** 2).sum(1)
+    df_per_unit = max(y.shape[1] - 1, 1)  # rows of crossed effects sum to zero
+    df_between = np.full(k, (k - 1) / k * df_per_unit)
+    effective_size = (n - (cluster_sizes**2).sum() / n) / (k - 1)
     if n == k:
-        return _Strata(between.sum() / ((k - 1) * times), np.nan, shared, _effective_df(between, df_between), 0.0)
-    inside = _effective_df(within, (size - 1) * times)
-    mean_squares = between.sum() / ((k - 1) * times), within.sum() / ((n - k) * times)
-    return _Strata(*mean_squares, shared, _effective_df(between, df_between), inside)
+        return _Strata(
+            squares_between.sum() / ((k - 1) * df_per_unit),
+            np.nan,
+            effective_size,
+            _effective_df(squares_between, df_between),
+            0.0,
+        )
+    df_within = _effective_df(squares_within, (cluster_sizes - 1) * df_per_unit)
+    mean_squares = squares_between.sum() / ((k - 1) * df_per_unit), squares_within.sum() / ((n - k) * df_per_unit)
+    return _Strata(*mean_squares, effective_size, _effective_df(squares_between, df_between), df_within)
 
 # %% ../../nbs/stats/15_repeatability.ipynb #e5a17c90
 def intraclass_correlation(
@@ -131,31 +139,31 @@ def intraclass_correlation(
 
     Source: Shrout and Fleiss 1979 (case 1); Weerahandi 1993 (interval); Satterthwaite 1946 (degrees of freedom).
     """
-    k, middle, squares = _runs_with_sums(scores, "intraclass_correlation")
-    use = k > 1
-    unit = np.unique(group_codes(clusters, len(k), "clusters")[use], return_inverse=True)[1]
-    n = int(use.sum())
-    k, middle, squares = k[use], middle[use], squares[use]
-    units = len(np.unique(unit))
-    about: dict[str, Any] = {"n": n, "n_clusters": units, "level": level}
+    k, answer_means, squares_within = _runs_with_sums(scores, "intraclass_correlation")
+    judged_twice = k > 1
+    unit = np.unique(group_codes(clusters, len(k), "clusters")[judged_twice], return_inverse=True)[1]
+    n = int(judged_twice.sum())
+    k, answer_means, squares_within = k[judged_twice], answer_means[judged_twice], squares_within[judged_twice]
+    n_units = len(np.unique(unit))
+    estimate_fields: dict[str, Any] = {"n": n, "n_clusters": n_units, "level": level}
     if n < 2:
-        return Estimate.from_limits(np.nan, **about)
-    total = k.sum()
-    k0 = (total - (k**2).sum() / total) / (n - 1)
-    between = (k * (middle - (k * middle).sum() / total) ** 2).sum() / (n - 1)
-    within = squares.sum() / (total - n)
-    if between + (k0 - 1) * within <= 0:
-        return Estimate.from_limits(np.nan, **about)
-    value = (between - within) / (between + (k0 - 1) * within)
-    if units < FEWEST_CLUSTERS or within == 0:
-        return Estimate.from_limits(value, **about, kind="few" if within > 0 else "none")
+        return Estimate.from_limits(np.nan, **estimate_fields)
+    n_scores = k.sum()
+    k0 = (n_scores - (k**2).sum() / n_scores) / (n - 1)
+    mean_square_between = (k * (answer_means - (k * answer_means).sum() / n_scores) ** 2).sum() / (n - 1)
+    mean_square_within = squares_within.sum() / (n_scores - n)
+    if mean_square_between + (k0 - 1) * mean_square_within <= 0:
+        return Estimate.from_limits(np.nan, **estimate_fields)
+    value = (mean_square_between - mean_square_within) / (mean_square_between + (k0 - 1) * mean_square_within)
+    if n_units < FEWEST_CLUSTERS or mean_square_within == 0:
+        return Estimate.from_limits(value, **estimate_fields, kind="few" if mean_square_within > 0 else "none")
     rng = np.random.default_rng(seed)
-    strata = _strata(middle, unit)
-    df = _effective_df(np.bincount(unit, squares), np.bincount(unit, k - 1))
-    run = within * df / rng.chisquare(df, n_draws)
-    answer = np.maximum(0.0, strata.drawn(rng, n_draws)[1] - run * (1 / k).mean())
-    limits = np.quantile(answer / (answer + run), [(1 - level) / 2, (1 + level) / 2])
-    return Estimate.from_limits(value, *limits, **about, kind="generalized")
+    strata = _split_by_cluster(answer_means, unit)
+    df = _effective_df(np.bincount(unit, squares_within), np.bincount(unit, k - 1))
+    run_variance = mean_square_within * df / rng.chisquare(df, n_draws)
+    answer_variance = np.maximum(0.0, strata.drawn(rng, n_draws)[1] - run_variance * (1 / k).mean())
+    limits = np.quantile(answer_variance / (answer_variance + run_variance), [(1 - level) / 2, (1 + level) / 2])
+    return Estimate.from_limits(value, *limits, **estimate_fields, kind="generalized")
 
 # %% ../../nbs/stats/15_repeatability.ipynb #3a034d7b
 def two_way_intraclass_correlation(scores: Any, of: str = "consistency", *, weights: Weights = None) -> Any:
@@ -168,19 +176,19 @@ def two_way_intraclass_correlation(scores: Any, of: str = "consistency", *, weig
     if of not in ("consistency", "agreement") or y.ndim != 2 or y.shape[1] < 2:
         rule = "have a column a rater, two or more, and `of` be consistency or agreement"
         refuse(f"two_way_intraclass_correlation: scores must {rule}; got shape {y.shape} and {of!r}")
-    use = ~np.isnan(y).any(1)
+    is_complete = ~np.isnan(y).any(1)
     w = unit_weights(weights, len(y), "two_way_intraclass_correlation")
-    y, w, k = y[use], w[:, use], y.shape[1]
+    y, w, k = y[is_complete], w[:, is_complete], y.shape[1]
     n = w.sum(1)
     with np.errstate(invalid="ignore", divide="ignore"):
-        by_rater = w @ y / n[:, None]
-        grand = by_rater.mean(1)
-        rows = k * (w * (y.mean(1) - grand[:, None]) ** 2).sum(1)
-        columns = n * ((by_rater - grand[:, None]) ** 2).sum(1)
-        total = (w * ((y - grand[:, None, None]) ** 2).sum(2)).sum(1)
-        ms_r = rows / (n - 1)
-        ms_c = columns / (k - 1)
-        ms_e = np.maximum(total - rows - columns, 0) / ((n - 1) * (k - 1))
-        level = k / n * (ms_c - ms_e) if of == "agreement" else 0.0
-        icc = (ms_r - ms_e) / (ms_r + (k - 1) * ms_e + level)
+        rater_means = w @ y / n[:, None]
+        grand_mean = rater_means.mean(1)
+        row_squares = k * (w * (y.mean(1) - grand_mean[:, None]) ** 2).sum(1)
+        column_squares = n * ((rater_means - grand_mean[:, None]) ** 2).sum(1)
+        total_squares = (w * ((y - grand_mean[:, None, None]) ** 2).sum(2)).sum(1)
+        ms_r = row_squares / (n - 1)
+        ms_c = column_squares / (k - 1)
+        ms_e = np.maximum(total_squares - row_squares - column_squares, 0) / ((n - 1) * (k - 1))
+        level_term = k / n * (ms_c - ms_e) if of == "agreement" else 0.0
+        icc = (ms_r - ms_e) / (ms_r + (k - 1) * ms_e + level_term)
     return as_result(icc, weights)

@@ -55,32 +55,32 @@ def draw_weights(
     cluster = group_codes(clusters, n_units, "clusters")
     stratum = group_codes(strata, n_units, "strata") if strata is not None else np.zeros(n_units, int)
     k = int(cluster.max()) + 1
-    of_cluster = np.zeros(k, int)
-    of_cluster[cluster] = stratum
-    if (of_cluster[cluster] != stratum).any():
+    stratum_of_cluster = np.zeros(k, int)
+    stratum_of_cluster[cluster] = stratum
+    if (stratum_of_cluster[cluster] != stratum).any():
         refuse("draw_weights: clusters must each lie within one stratum; got one that spans two; join these strata")
-    members = [np.flatnonzero(of_cluster == s) for s in range(int(stratum.max()) + 1)]
-    rngs = [np.random.default_rng(s) for s in seed_sequence(seed).spawn(len(members))]
-    rows = max(1, min(n, chunk // n_units))
+    clusters_by_stratum = [np.flatnonzero(stratum_of_cluster == s) for s in range(int(stratum.max()) + 1)]
+    rngs = [np.random.default_rng(s) for s in seed_sequence(seed).spawn(len(clusters_by_stratum))]
+    chunk_rows = max(1, min(n, chunk // n_units))
     n_drawn = 0
     while n_drawn < n:
-        counts = np.empty((min(rows, n - n_drawn), k))
-        for rng, m in zip(rngs, members):
-            _draw(rng, m, counts)
+        counts = np.empty((min(chunk_rows, n - n_drawn), k))
+        for rng, m in zip(rngs, clusters_by_stratum):
+            _draw_counts(rng, m, counts)
         yield counts if clusters is None else counts[:, cluster]
         n_drawn += len(counts)
 
 # %% ../../nbs/stats/01_resample.ipynb #6a8d0075
-def _draw(rng: np.random.Generator, members: np.ndarray, counts: np.ndarray) -> None:
+def _draw_counts(rng: np.random.Generator, members: np.ndarray, counts: np.ndarray) -> None:
     "Fill the columns `members` of `counts`, a few rows at a time: data that fit the cache are counted twice as fast."
     n = len(members)
-    columns = slice(None) if n == counts.shape[1] else members
-    step = max(1, 100_000 // n)
-    offset = np.arange(step)[:, None] * n
-    for s in range(0, len(counts), step):
-        i = rng.integers(0, n, (min(step, len(counts) - s), n))
-        i += offset[: len(i)]
-        counts[s : s + step, columns] = np.bincount(i.ravel(), minlength=i.size).reshape(i.shape)
+    filled_columns = slice(None) if n == counts.shape[1] else members
+    chunk_rows = max(1, 100_000 // n)
+    row_offsets = np.arange(chunk_rows)[:, None] * n
+    for s in range(0, len(counts), chunk_rows):
+        i = rng.integers(0, n, (min(chunk_rows, len(counts) - s), n))
+        i += row_offsets[: len(i)]
+        counts[s : s + chunk_rows, filled_columns] = np.bincount(i.ravel(), minlength=i.size).reshape(i.shape)
 
 
 def seed_sequence(seed: RandomSeed) -> np.random.SeedSequence:
@@ -104,9 +104,9 @@ class Interval(NamedTuple):
 
     def __repr__(self) -> str:
         if np.ndim(self.estimate) == 0:
-            bounded = np.isfinite([self.ci_low, self.ci_high]).all()
-            ends = f"[{self.ci_low:.4g}, {self.ci_high:.4g}]" if bounded else "without an interval"
-            return f"Interval({self.estimate:.4g} {ends}, n={self.n}, {self.level:.0%} {self.method})"
+            has_interval = np.isfinite([self.ci_low, self.ci_high]).all()
+            interval_text = f"[{self.ci_low:.4g}, {self.ci_high:.4g}]" if has_interval else "without an interval"
+            return f"Interval({self.estimate:.4g} {interval_text}, n={self.n}, {self.level:.0%} {self.method})"
         return f"Interval(shape={np.shape(self.estimate)}, n={self.n}, {self.level:.0%} {self.method})"
 
     @property
@@ -170,15 +170,15 @@ MOST_DRAWS = 20_000_000  # units drawn one by one in all replicates together; be
 def kinds(arrays: tuple[np.ndarray, ...], axis: int = 0) -> np.ndarray | None:  # (N,) in order of first appearance
     "Codes of the kinds of units that are equal in every array; None where there are more than N / 20."
     n = arrays[0].shape[axis]
-    code, size = np.zeros(n, int), 1
+    kind_codes, n_kinds = np.zeros(n, int), 1
     for a in arrays:
         for column in np.moveaxis(a, axis, 0).reshape(n, -1).T:
-            codes, values = pd.factorize(column, use_na_sentinel=False)
-            code = pd.factorize(code * len(values) + codes)[0]
-            size = int(code.max()) + 1
-            if size > n / 20:
+            column_codes, values = pd.factorize(column, use_na_sentinel=False)
+            kind_codes = pd.factorize(kind_codes * len(values) + column_codes)[0]
+            n_kinds = int(kind_codes.max()) + 1
+            if n_kinds > n / 20:
                 return None
-    return code
+    return kind_codes
 
 
 def _draw_kinds(code: np.ndarray, n: int, seed: RandomSeed) -> np.ndarray:
@@ -204,8 +204,8 @@ def _evaluator(statistic: Callable, arrays: tuple, axis: int) -> Callable[[np.nd
         def evaluate(w):
             values = []
             for row in w.astype(int):
-                drawn = np.repeat(np.arange(len(row)), row)
-                values.append(statistic(*(np.take(a, drawn, axis) for a in arrays)))
+                drawn_units = np.repeat(np.arange(len(row)), row)
+                values.append(statistic(*(np.take(a, drawn_units, axis) for a in arrays)))
             return np.array(values, float)
 
     return evaluate
@@ -214,11 +214,11 @@ def _evaluator(statistic: Callable, arrays: tuple, axis: int) -> Callable[[np.nd
 def without_each(unit: np.ndarray, max_groups: int) -> Iterator[np.ndarray]:
     "Weights (b, N) that leave out each unit (N,) in turn; where there are more, `max_groups` random groups."
     k = int(unit.max()) + 1
-    parts = min(k, max_groups)
-    group = unit if k == parts else np.random.default_rng(0).permutation(k)[unit] % parts
-    rows = max(1, 4_000_000 // len(unit))
-    for start in range(0, parts, rows):
-        yield (np.arange(start, min(start + rows, parts))[:, None] != group).astype(float)
+    n_groups = min(k, max_groups)
+    group_of_unit = unit if k == n_groups else np.random.default_rng(0).permutation(k)[unit] % n_groups
+    chunk_rows = max(1, 4_000_000 // len(unit))
+    for start in range(0, n_groups, chunk_rows):
+        yield (np.arange(start, min(start + chunk_rows, n_groups))[:, None] != group_of_unit).astype(float)
 
 # %% ../../nbs/stats/01_resample.ipynb #515b1b69
 def bootstrap(
@@ -236,22 +236,22 @@ def bootstrap(
     Source: Efron and Tibshirani 1993, chapter 13.
     """
     arrays = tuple(np.asarray(a) for a in arrays)
-    sizes = sorted({a.shape[axis] if a.ndim else 0 for a in arrays})
-    if len(sizes) != 1 or sizes[0] == 0:
+    unit_counts = sorted({a.shape[axis] if a.ndim else 0 for a in arrays})
+    if len(unit_counts) != 1 or unit_counts[0] == 0:
         actual = [a.shape for a in arrays]
         refuse(f"bootstrap: arrays must have the same number of units along axis {axis}, at least 1; got {actual}")
-    n_units = sizes[0]
+    n_units = unit_counts[0]
     evaluate = _evaluator(statistic, arrays, axis)
     estimate = evaluate(np.ones((1, n_units)))[0]
     cluster = group_codes(clusters, n_units, "clusters")
     n_clusters = int(cluster.max()) + 1
-    alone = strata is None and n_clusters == n_units
-    weighted = "weights" in inspect.signature(statistic).parameters
-    code = kinds(arrays, axis) if n * n_units > MOST_DRAWS and alone and weighted else None
-    if code is not None:
-        first = np.unique(code, return_index=True)[1]
-        one_each = tuple(np.take(a, first, axis) for a in arrays)
-        replicates = _evaluator(statistic, one_each, axis)(_draw_kinds(code, n, seed))
+    is_unclustered = strata is None and n_clusters == n_units
+    takes_weights = "weights" in inspect.signature(statistic).parameters
+    kind_codes = kinds(arrays, axis) if n * n_units > MOST_DRAWS and is_unclustered and takes_weights else None
+    if kind_codes is not None:
+        first_of_kind = np.unique(kind_codes, return_index=True)[1]
+        kind_arrays = tuple(np.take(a, first_of_kind, axis) for a in arrays)
+        replicates = _evaluator(statistic, kind_arrays, axis)(_draw_kinds(kind_codes, n, seed))
     else:
         draws = draw_weights(n_units, n, seed=seed, clusters=clusters, strata=strata)
         replicates = np.concatenate([evaluate(w) for w in draws])
@@ -264,8 +264,8 @@ def mean(x: np.ndarray, *, weights: Weights = None) -> Any:  # a float or (k,); 
     "The mean over units (N,) or (N, k), NaN left out, for every row of weights (b, N)."
     x = np.asarray(x, float)
     w = unit_weights(weights, len(x), "mean")
-    has = ~np.isnan(x)
-    return as_result(divide(w @ np.where(has, x, 0.0), w @ has.astype(float)), weights)
+    has_value = ~np.isnan(x)
+    return as_result(divide(w @ np.where(has_value, x, 0.0), w @ has_value.astype(float)), weights)
 
 # %% ../../nbs/stats/01_resample.ipynb #a46260aa
 class ClusterMean(NamedTuple):
@@ -285,32 +285,38 @@ def sums_by(code: np.ndarray, columns: np.ndarray, n: int | None = None) -> np.n
     return np.stack([np.bincount(code, column, n) for column in columns.T], 1)
 
 
-def _likeness(sums: np.ndarray, size: np.ndarray, squares: np.ndarray) -> np.ndarray:  # (K, P), (K, P), (P,)
+def _intraclass_correlations(
+    sums: np.ndarray, cluster_sizes: np.ndarray, squares: np.ndarray
+) -> np.ndarray:  # (K, P), (K, P), (P,)
     "The intraclass correlation, from the products of residuals within clusters; in [0, 1]."
-    n = size.sum(0)
-    pairs = (size * (size - 1)).sum(0)
-    of_mean = np.nansum(divide(sums**2, 1 - size / n), 0) / n**2  # products are too small by the mean's variance
-    between = divide((sums**2).sum(0) - squares, pairs) + of_mean
-    return np.clip(np.nan_to_num(divide(between * (n - 1), squares)), 0, 1)
+    n = cluster_sizes.sum(0)
+    n_pairs = (cluster_sizes * (cluster_sizes - 1)).sum(0)
+    mean_correction = (
+        np.nansum(divide(sums**2, 1 - cluster_sizes / n), 0) / n**2
+    )  # products are too small by the mean's variance
+    mean_product = divide((sums**2).sum(0) - squares, n_pairs) + mean_correction
+    return np.clip(np.nan_to_num(divide(mean_product * (n - 1), squares)), 0, 1)
 
 
-def _robust(sums: np.ndarray, size: np.ndarray, rho: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _robust_variance(
+    sums: np.ndarray, cluster_sizes: np.ndarray, rho: Any
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     "The variance of the sum over all clusters, its degrees of freedom, and the skewness of the sum."
-    h, k = size / size.sum(0), (size > 0).sum(0)
-    w = size * (1 + (size - 1) * rho)
-    total = w.sum(0)
-    cluster_variance = w * (1 - 2 * h) + h**2 * total  # sigma_gg
-    a = np.where(size > 0, divide(w, cluster_variance), 0)
+    h, k = cluster_sizes / cluster_sizes.sum(0), (cluster_sizes > 0).sum(0)
+    w = cluster_sizes * (1 + (cluster_sizes - 1) * rho)
+    total_weight = w.sum(0)
+    cluster_variance = w * (1 - 2 * h) + h**2 * total_weight  # sigma_gg
+    a = np.where(cluster_sizes > 0, divide(w, cluster_variance), 0)
     hh, ww, hw = ((a * y).sum(0) for y in (h**2, w**2, h * w))
-    spread = 2 * hh * ww + 2 * hw**2 - 4 * total * hh * hw + (total * hh) ** 2
-    spread += (w**2).sum(0) - (a**2 * (cluster_variance - w) ** 2).sum(
+    df_denominator = 2 * hh * ww + 2 * hw**2 - 4 * total_weight * hh * hw + (total_weight * hh) ** 2
+    df_denominator += (w**2).sum(0) - (a**2 * (cluster_variance - w) ** 2).sum(
         0
     )  # the diagonal, sigma_gg in place of the product
-    df = divide(total**2, spread)
-    z = np.where(size > 0, sums / np.sqrt(w), 0)
+    df = divide(total_weight**2, df_denominator)
+    z = np.where(cluster_sizes > 0, sums / np.sqrt(w), 0)
     skewness = np.nan_to_num((z**3).sum(0) / k / ((z**2).sum(0) / k) ** 1.5)
-    precision = np.sqrt(np.minimum(1, df / (k - 1)))
-    return (a * sums**2).sum(0), df, skewness * (w**1.5).sum(0) / total**1.5 * precision
+    shrinkage = np.sqrt(np.minimum(1, df / (k - 1)))
+    return (a * sums**2).sum(0), df, skewness * (w**1.5).sum(0) / total_weight**1.5 * shrinkage
 
 # %% ../../nbs/stats/01_resample.ipynb #0818e541
 def cluster_mean(x: np.ndarray, clusters: Clusters = None, likeness: float | None = None) -> ClusterMean:
@@ -322,15 +328,26 @@ def cluster_mean(x: np.ndarray, clusters: Clusters = None, likeness: float | Non
     columns = np.asarray(x, float)
     columns = columns[:, None] if columns.ndim == 1 else columns
     code = group_codes(clusters, len(columns), "clusters")
-    has = ~np.isnan(columns)
-    size = sums_by(code, has)  # (K, P)
-    n, k = size.sum(0), (size > 0).sum(0)
-    value = divide(np.where(has, columns, 0).sum(0), n)
-    residual = np.where(has, columns - value, 0)
-    sums = sums_by(code, residual)
+    has_value = ~np.isnan(columns)
+    cluster_sizes = sums_by(code, has_value)  # (K, P)
+    n, k = cluster_sizes.sum(0), (cluster_sizes > 0).sum(0)
+    column_means = divide(np.where(has_value, columns, 0).sum(0), n)
+    residual = np.where(has_value, columns - column_means, 0)
+    residual_sums = sums_by(code, residual)
     with np.errstate(invalid="ignore", divide="ignore"):
-        rho = _likeness(sums, size, (residual**2).sum(0)) if likeness is None else likeness
-        variance, df, skewness = _robust(sums, size, rho)
+        rho = (
+            _intraclass_correlations(residual_sums, cluster_sizes, (residual**2).sum(0))
+            if likeness is None
+            else likeness
+        )
+        variance, df, skewness = _robust_variance(residual_sums, cluster_sizes, rho)
         se = np.sqrt(variance) / n
-    moments = value, np.where(k > 1, se, np.nan), np.where(k > 1, df, 0.0), n.astype(int), k, np.nan_to_num(skewness)
+    moments = (
+        column_means,
+        np.where(k > 1, se, np.nan),
+        np.where(k > 1, df, 0.0),
+        n.astype(int),
+        k,
+        np.nan_to_num(skewness),
+    )
     return ClusterMean(*(f[0].item() if np.ndim(x) == 1 else f for f in moments))

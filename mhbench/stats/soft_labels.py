@@ -38,11 +38,11 @@ def soft_labels(probs: np.ndarray, wrong_options: np.ndarray) -> np.ndarray:  # 
         actual = f"sums from {sums.min():.6f} to {sums.max():.6f}"
         refuse(f"soft_labels: probs must be probabilities that sum to 1 in each row; got {actual}")
     admissible = np.where(wrong, 0.0, np.nan_to_num(p))
-    total = admissible.sum(-1, keepdims=True)
-    if (total <= 0).any():
-        actual = f"none (row {int(np.argmin(total))}); look at wrong_options"
+    row_totals = admissible.sum(-1, keepdims=True)
+    if (row_totals <= 0).any():
+        actual = f"none (row {int(np.argmin(row_totals))}); look at wrong_options"
         refuse(f"soft_labels: an option with probability must be left in every question; got {actual}")
-    return admissible / total
+    return admissible / row_totals
 
 # %% ../../nbs/stats/09_soft_labels.ipynb #6dac6b41
 class GroupMeans(NamedTuple):
@@ -65,21 +65,23 @@ def group_means(values: np.ndarray, groups: np.ndarray, *, level: float = 0.95) 
     g = np.asarray(groups)
     if v.ndim < 1 or g.shape != v.shape[:1] or len(v) == 0:
         refuse(f"group_means: groups must be one label a row of values; got shapes {g.shape} and {v.shape}")
-    names, code, size = np.unique(g, return_inverse=True, return_counts=True)
-    of_group = (code == np.arange(len(names))[:, None]).astype(float)  # (G, n)
-    place = v.reshape(len(v), -1) / 100
-    k = of_group @ ~np.isnan(place)
-    p = divide(of_group @ np.nan_to_num(place), k)
-    squares = of_group @ np.nan_to_num(place - p[code]) ** 2
-    se = np.sqrt(divide(divide(squares, k - 1), k))
-    half = stdtrit(np.maximum(k - 1, 1), (1 + level) / 2) * divide(se, p * (1 - p))
+    group_names, code, group_sizes = np.unique(g, return_inverse=True, return_counts=True)
+    in_group = (code == np.arange(len(group_names))[:, None]).astype(float)  # (G, n)
+    scaled_values = v.reshape(len(v), -1) / 100
+    k = in_group @ ~np.isnan(scaled_values)
+    p = divide(in_group @ np.nan_to_num(scaled_values), k)
+    group_squares = in_group @ np.nan_to_num(scaled_values - p[code]) ** 2
+    se = np.sqrt(divide(divide(group_squares, k - 1), k))
+    half_width = stdtrit(np.maximum(k - 1, 1), (1 + level) / 2) * divide(se, p * (1 - p))
     with np.errstate(divide="ignore", invalid="ignore"):
-        ends = expit(logit(p) - half), expit(logit(p) + half)
-    points = [(100 * x).reshape(-1, *v.shape[1:]) for x in (p, *ends)]
-    few = (k < FEWEST_RATINGS).reshape(points[0].shape)
-    low, high = (np.where(few, np.nan, end) for end in with_width(*points[1:]))
-    none = np.empty((0, *points[0].shape))
-    return GroupMeans(names, Interval(points[0], low, high, len(v), none, 0, level, "t"), size)
+        share_limits = expit(logit(p) - half_width), expit(logit(p) + half_width)
+    point_values = [(100 * x).reshape(-1, *v.shape[1:]) for x in (p, *share_limits)]
+    is_few = (k < FEWEST_RATINGS).reshape(point_values[0].shape)
+    low, high = (np.where(is_few, np.nan, end) for end in with_width(*point_values[1:]))
+    no_replicates = np.empty((0, *point_values[0].shape))
+    return GroupMeans(
+        group_names, Interval(point_values[0], low, high, len(v), no_replicates, 0, level, "t"), group_sizes
+    )
 
 # %% ../../nbs/stats/09_soft_labels.ipynb #06280fdc
 class QuestionAlphas(NamedTuple):
@@ -100,13 +102,13 @@ def _one_annotation_each(
     rater: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:  # (choices, annotations) of 0 and 1
     "Every choice of one annotation from each rater; where there are more than `MOST_CHOICES`, so many drawn ones."
-    annotations_of = [np.flatnonzero(rater == r) for r in range(rater.max() + 1)]
-    if prod(map(len, annotations_of)) <= MOST_CHOICES:
-        chosen = np.array(list(product(*annotations_of)))
-        return (chosen[:, :, None] == np.arange(len(rater))).any(1).astype(float)
-    order = rng.random((MOST_CHOICES, len(rater)))
-    first = np.stack([order[:, rater == r].min(1) for r in range(rater.max() + 1)], axis=1)
-    return (order == first[:, rater]).astype(float)
+    annotations_by_rater = [np.flatnonzero(rater == r) for r in range(rater.max() + 1)]
+    if prod(map(len, annotations_by_rater)) <= MOST_CHOICES:
+        choices = np.array(list(product(*annotations_by_rater)))
+        return (choices[:, :, None] == np.arange(len(rater))).any(1).astype(float)
+    random_keys = rng.random((MOST_CHOICES, len(rater)))
+    smallest_keys = np.stack([random_keys[:, rater == r].min(1) for r in range(rater.max() + 1)], axis=1)
+    return (random_keys == smallest_keys[:, rater]).astype(float)
 
 # %% ../../nbs/stats/09_soft_labels.ipynb #ec936354
 def question_alphas(
@@ -122,30 +124,31 @@ def question_alphas(
     x = score_matrix(scores, "question_alphas")
     g = np.asarray(questions)
     r = np.arange(len(x)) if raters is None else np.asarray(raters)
-    for name, labels in (("questions", g), ("raters", r)):
+    for argument, labels in (("questions", g), ("raters", r)):
         if labels.shape != (len(x),):
-            refuse(f"question_alphas: {name} must be one label a row, shape ({len(x)},); got {labels.shape}")
-    names, code = np.unique(g, return_inverse=True)
-    alpha, low, high = (np.full(len(names), np.nan) for _ in range(3))
-    size = np.zeros(len(names), int)
-    for k, s in enumerate(np.random.SeedSequence(seed).spawn(len(names))):
-        rows = x[code == k]
+            refuse(f"question_alphas: {argument} must be one label a row, shape ({len(x)},); got {labels.shape}")
+    question_names, code = np.unique(g, return_inverse=True)
+    alpha, low, high = (np.full(len(question_names), np.nan) for _ in range(3))
+    n_raters = np.zeros(len(question_names), int)
+    for k, s in enumerate(np.random.SeedSequence(seed).spawn(len(question_names))):
+        question_scores = x[code == k]
         rater = np.unique(r[code == k], return_inverse=True)[1]
-        size[k] = rater.max() + 1
-        if size[k] < 2 or len(np.unique(rows[~np.isnan(rows)])) < 2:
+        n_raters[k] = rater.max() + 1
+        if n_raters[k] < 2 or len(np.unique(question_scores[~np.isnan(question_scores)])) < 2:
             continue
-        annotations = np.ones((1, len(rows)))
-        if size[k] < len(rows):
-            annotations = _one_annotation_each(rater, np.random.default_rng(s.spawn(1)[0]))
-        alpha[k] = np.nanmean(krippendorff_alpha(rows, scale, rater_weights=annotations))
-        if size[k] >= FEWEST_OF_A_QUESTION:
-            without = [
-                krippendorff_alpha(rows, scale, rater_weights=annotations * (rater != r)) for r in range(size[k])
+        annotation_weights = np.ones((1, len(question_scores)))
+        if n_raters[k] < len(question_scores):
+            annotation_weights = _one_annotation_each(rater, np.random.default_rng(s.spawn(1)[0]))
+        alpha[k] = np.nanmean(krippendorff_alpha(question_scores, scale, rater_weights=annotation_weights))
+        if n_raters[k] >= FEWEST_OF_A_QUESTION:
+            alphas_without = [
+                krippendorff_alpha(question_scores, scale, rater_weights=annotation_weights * (rater != r))
+                for r in range(n_raters[k])
             ]
-            j = Jackknife(alpha[k], np.nanmean(without, axis=1), int(size[k]))
-            times = float(stdtrit(j.df, 0.5 + level / 2))
-            low[k], high[k] = range_limits(alpha[k], j.se, times, -1 / (size[k] - 1))
-    return QuestionAlphas(names, alpha, *with_width(low, high), size)
+            j = Jackknife(alpha[k], np.nanmean(alphas_without, axis=1), int(n_raters[k]))
+            t_quantile = float(stdtrit(j.df, 0.5 + level / 2))
+            low[k], high[k] = range_limits(alpha[k], j.se, t_quantile, -1 / (n_raters[k] - 1))
+    return QuestionAlphas(question_names, alpha, *with_width(low, high), n_raters)
 
 
 def mean_alpha(alphas: np.ndarray) -> Estimate:

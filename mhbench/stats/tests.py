@@ -99,26 +99,26 @@ def adjust_p(p: Sequence[float], method: Adjustment = "holm") -> np.ndarray:  # 
         refuse(f"adjust_p: p must be in [0, 1]; got {raw.tolist()}")
     if method not in ("holm", "bh", "bonferroni"):
         refuse(f"adjust_p: method must be holm, bh or bonferroni; got {method!r}")
-    order = np.argsort(raw, kind="stable")[: int((~np.isnan(raw)).sum())]
-    m, out = len(order), raw.copy()
+    by_p = np.argsort(raw, kind="stable")[: int((~np.isnan(raw)).sum())]
+    m, adjusted_p = len(by_p), raw.copy()
     if method == "bonferroni":
         return np.minimum(raw * m, 1)
     if method == "holm":
-        adjusted = np.maximum.accumulate(raw[order] * (m - np.arange(m)))
+        adjusted = np.maximum.accumulate(raw[by_p] * (m - np.arange(m)))
     else:
-        adjusted = np.minimum.accumulate((raw[order] * m / np.arange(1, m + 1))[::-1])[::-1]
-    out[order] = np.minimum(adjusted, 1)
-    return out
+        adjusted = np.minimum.accumulate((raw[by_p] * m / np.arange(1, m + 1))[::-1])[::-1]
+    adjusted_p[by_p] = np.minimum(adjusted, 1)
+    return adjusted_p
 
 
 def adjust_within(p: Sequence[float], families: Sequence[Any], method: Adjustment = "holm") -> np.ndarray:  # (M,)
     "P-values corrected by `adjust_p` within each family."
     raw = np.asarray(p, float)
     family_of = np.asarray(families, object)
-    out = np.full(len(raw), np.nan)
+    adjusted_p = np.full(len(raw), np.nan)
     for family in dict.fromkeys(family_of.tolist()):
-        out[family_of == family] = adjust_p(raw[family_of == family], method)
-    return out
+        adjusted_p[family_of == family] = adjust_p(raw[family_of == family], method)
+    return adjusted_p
 
 # %% ../../nbs/stats/12_tests.ipynb #dd801d4e
 MOST_PERMUTATIONS = 1_000_000  # draws of one test
@@ -129,45 +129,45 @@ _ALPHA = 0.05  # the error rate that tests share
 
 def draws_for(tests: int, n: int = 10_000) -> int:
     "Draws, n at least, that a test needs to be significant among others; warns where more than are made."
-    needed = max(n, int(np.ceil(20 * tests / _ALPHA)))
+    n_needed = max(n, int(np.ceil(20 * tests / _ALPHA)))
     max_draws = max(n, MOST_PERMUTATIONS)
     if tests / (max_draws + 1) > _ALPHA:
         p = f"the smallest p possible is {1 / (max_draws + 1):.1g}, {min(tests / (max_draws + 1), 1):.2g} after Holm"
         warnings.warn(f"{tests} tests share the error rate: with {max_draws} draws {p}; none is decided", stacklevel=2)
-    return min(needed, max_draws)
+    return min(n_needed, max_draws)
 
 
-def _p_of_draws(as_large: Callable[[int], int], n: int, tests: int, rows: int) -> float:
-    "(as large + 1) / (draws + 1), of n draws, `rows` of them at once, and of more where these do not decide."
+def _p_of_draws(count_as_large: Callable[[int], int], n: int, tests: int, chunk_rows: int) -> float:
+    "(as large + 1) / (draws + 1), of n draws, `chunk_rows` of them at once, and of more where these do not decide."
 
     def found(n: int) -> int:
-        return sum(as_large(min(rows, n - n_done)) for n_done in range(0, n, rows))
+        return sum(count_as_large(min(chunk_rows, n - n_done)) for n_done in range(0, n, chunk_rows))
 
-    first = found(n)
-    draws = draws_for(tests, n)
-    if first >= _OPEN or draws == n:
-        return (first + 1) / (n + 1)
-    return (first + found(draws - n) + 1) / (draws + 1)
+    n_first = found(n)
+    n_draws = draws_for(tests, n)
+    if n_first >= _OPEN or n_draws == n:
+        return (n_first + 1) / (n + 1)
+    return (n_first + found(n_draws - n) + 1) / (n_draws + 1)
 
 # %% ../../nbs/stats/12_tests.ipynb #96a23e27
-def _distribution(values: np.ndarray, probabilities: np.ndarray, many: int) -> np.ndarray:
+def _sum_distribution(values: np.ndarray, probabilities: np.ndarray, n_terms: int) -> np.ndarray:
     "The distribution of a sum of many identical terms, whose values are whole numbers from 0 on."
     if len(values) == 2:
         p = probabilities[values.argmax()]
-        k = np.arange(many)
-        ratios = (many - k) / (k + 1) * (p / (1 - p))  # of each binomial probability to the one before
-        mode = min(int((many + 1) * p), many)
-        law = np.concatenate([np.cumprod(1 / ratios[:mode][::-1])[::-1], [1.0], np.cumprod(ratios[mode:])])
-        out = np.zeros(many * int(values.max()) + 1)
-        out[:: int(values.max())] = law / law.sum()
-        return out
-    power = np.bincount(values, probabilities)
-    out = np.ones(1)
-    while many:
-        out = np.convolve(out, power) if many % 2 else out
-        many //= 2
-        power = np.convolve(power, power) if many else power
-    return out
+        k = np.arange(n_terms)
+        ratios = (n_terms - k) / (k + 1) * (p / (1 - p))  # of each binomial probability to the one before
+        mode = min(int((n_terms + 1) * p), n_terms)
+        sum_law = np.concatenate([np.cumprod(1 / ratios[:mode][::-1])[::-1], [1.0], np.cumprod(ratios[mode:])])
+        distribution = np.zeros(n_terms * int(values.max()) + 1)
+        distribution[:: int(values.max())] = sum_law / sum_law.sum()
+        return distribution
+    power_distribution = np.bincount(values, probabilities)
+    distribution = np.ones(1)
+    while n_terms:
+        distribution = np.convolve(distribution, power_distribution) if n_terms % 2 else distribution
+        n_terms //= 2
+        power_distribution = np.convolve(power_distribution, power_distribution) if n_terms else power_distribution
+    return distribution
 
 # %% ../../nbs/stats/12_tests.ipynb #4f955a19
 def exact_p(
@@ -178,61 +178,69 @@ def exact_p(
 
     Source: Fisher 1935, section 21; of single terms of 1 or -1: McNemar 1947.
     """
-    moved = [(np.asarray(v, float), p, m) for v, p, m in terms if np.ptp(v) > 1e-9]
-    start = sum(m * float(np.min(v)) for v, _, m in terms)
-    if not moved or abs(observed) < 1e-12:
+    varying_terms = [(np.asarray(v, float), p, m) for v, p, m in terms if np.ptp(v) > 1e-9]
+    lowest_sum = sum(m * float(np.min(v)) for v, _, m in terms)
+    if not varying_terms or abs(observed) < 1e-12:
         return 1.0
-    gaps = np.concatenate([v - v.min() for v, _, _ in moved])
-    parts = gaps / gaps[gaps > 1e-9].min()
-    fine = next((k for k in range(1, 121) if np.abs(parts * k - np.round(parts * k)).max() < 1e-6), 0)
-    if not fine:
+    value_gaps = np.concatenate([v - v.min() for v, _, _ in varying_terms])
+    gap_ratios = value_gaps / value_gaps[value_gaps > 1e-9].min()
+    denominator = next((k for k in range(1, 121) if np.abs(gap_ratios * k - np.round(gap_ratios * k)).max() < 1e-6), 0)
+    if not denominator:
         return np.nan
-    unit = gaps[gaps > 1e-9].min() / fine
-    steps = [np.round((v - v.min()) / unit).astype(int) for v, _, _ in moved]
-    width = sum(int(at.max()) * m for at, (_, _, m) in zip(steps, moved, strict=True))
-    if width > (_WIDEST if len(moved) > 1 or len(steps[0]) > 2 else 50 * _WIDEST):
+    step_size = value_gaps[value_gaps > 1e-9].min() / denominator
+    whole_values = [np.round((v - v.min()) / step_size).astype(int) for v, _, _ in varying_terms]
+    max_steps = sum(
+        int(term_values.max()) * m for term_values, (_, _, m) in zip(whole_values, varying_terms, strict=True)
+    )
+    if max_steps > (_WIDEST if len(varying_terms) > 1 or len(whole_values[0]) > 2 else 50 * _WIDEST):
         return np.nan
-    law = np.ones(1)
-    for at, (_, p, m) in zip(steps, moved, strict=True):
-        law = np.convolve(law, _distribution(at, np.asarray(p, float), m))
-    sums = start + unit * np.arange(len(law))
-    tail = law[np.abs(sums) >= abs(observed) - unit / 4].sum()
-    return float(np.clip(tail, np.finfo(float).tiny, 1))  # not 0 where it underflows
+    sum_law = np.ones(1)
+    for term_values, (_, p, m) in zip(whole_values, varying_terms, strict=True):
+        sum_law = np.convolve(sum_law, _sum_distribution(term_values, np.asarray(p, float), m))
+    possible_sums = lowest_sum + step_size * np.arange(len(sum_law))
+    tail_probability = sum_law[np.abs(possible_sums) >= abs(observed) - step_size / 4].sum()
+    return float(np.clip(tail_probability, np.finfo(float).tiny, 1))  # not 0 where it underflows
 
 # %% ../../nbs/stats/12_tests.ipynb #e023f9a5
-def _dealings(x, s, code, many) -> list[tuple[np.ndarray, np.ndarray, int]] | None:
+def _permutation_terms(x, s, code, limit_kinds) -> list[tuple[np.ndarray, np.ndarray, int]] | None:
     "For each kind of stratum: the values that permutations give, their probabilities, and the number of strata."
-    size = np.bincount(code)
+    stratum_sizes = np.bincount(code)
     n_second = np.bincount(code[s], minlength=code[-1] + 1)
-    if size.max() > 8:
+    if stratum_sizes.max() > 8:
         return None
-    inside = np.arange(len(x)) - np.repeat(np.cumsum(size) - size, size)
-    rows = np.full((len(size), size.max() + 1), np.inf)
-    rows[code, inside] = x[np.lexsort((x, code))]
-    rows[:, -1] = n_second
-    kind = kinds((rows,)) if many else np.unique(rows, axis=0, return_inverse=True)[1].ravel()
-    if kind is None or kind.max() >= 1000:
+    place_in_stratum = np.arange(len(x)) - np.repeat(np.cumsum(stratum_sizes) - stratum_sizes, stratum_sizes)
+    stratum_rows = np.full((len(stratum_sizes), stratum_sizes.max() + 1), np.inf)
+    stratum_rows[code, place_in_stratum] = x[np.lexsort((x, code))]
+    stratum_rows[:, -1] = n_second
+    stratum_kind = (
+        kinds((stratum_rows,)) if limit_kinds else np.unique(stratum_rows, axis=0, return_inverse=True)[1].ravel()
+    )
+    if stratum_kind is None or stratum_kind.max() >= 1000:
         return None
-    out = []
-    for k, q in enumerate(np.unique(kind, return_index=True)[1]):
-        a, b = size[q] - n_second[q], n_second[q]
-        values, ways = np.unique([sum(dealt) for dealt in combinations(rows[q, : size[q]], b)], return_counts=True)
-        out.append((values * (1 / a + 1 / b), ways / ways.sum(), int((kind == k).sum())))
-    return out
+    terms = []
+    for k, q in enumerate(np.unique(stratum_kind, return_index=True)[1]):
+        a, b = stratum_sizes[q] - n_second[q], n_second[q]
+        values, n_ways = np.unique(
+            [sum(dealt) for dealt in combinations(stratum_rows[q, : stratum_sizes[q]], b)], return_counts=True
+        )
+        terms.append((values * (1 / a + 1 / b), n_ways / n_ways.sum(), int((stratum_kind == k).sum())))
+    return terms
 
 # %% ../../nbs/stats/12_tests.ipynb #dec92188
-def _dealt(s: np.ndarray, code: np.ndarray, u: np.ndarray) -> np.ndarray:
+def _permute_labels(s: np.ndarray, code: np.ndarray, u: np.ndarray) -> np.ndarray:
     "Labels permuted within strata, in the order of their random numbers."
-    size = np.bincount(code)
-    if (size == 2).all():  # pairs, the usual case: no copy of the random numbers
-        swapped = (u[:, 1::2] < u[:, ::2]) & (s[::2] != s[1::2])
-        return np.stack([s[::2] ^ swapped, s[1::2] ^ swapped], -1).reshape(u.shape)
-    first = np.cumsum(size) - size
-    out = np.tile(s, (len(u), 1))
-    for k in np.unique(size[size > 1]):
-        at = first[size == k, None] + np.arange(k)
-        out[:, at] = np.take_along_axis(np.broadcast_to(s[at], (len(u), *at.shape)), u[:, at].argsort(-1), -1)
-    return out
+    stratum_sizes = np.bincount(code)
+    if (stratum_sizes == 2).all():  # pairs, the usual case: no copy of the random numbers
+        is_swapped = (u[:, 1::2] < u[:, ::2]) & (s[::2] != s[1::2])
+        return np.stack([s[::2] ^ is_swapped, s[1::2] ^ is_swapped], -1).reshape(u.shape)
+    stratum_starts = np.cumsum(stratum_sizes) - stratum_sizes
+    permuted_labels = np.tile(s, (len(u), 1))
+    for k in np.unique(stratum_sizes[stratum_sizes > 1]):
+        places = stratum_starts[stratum_sizes == k, None] + np.arange(k)
+        permuted_labels[:, places] = np.take_along_axis(
+            np.broadcast_to(s[places], (len(u), *places.shape)), u[:, places].argsort(-1), -1
+        )
+    return permuted_labels
 
 
 class PermutationTest(NamedTuple):
@@ -259,39 +267,41 @@ def stratified_permutation_test(
     if x.ndim != 1 or s.shape != x.shape or g.shape != x.shape or s.dtype != bool:
         actual = f"{x.shape}, {s.shape} ({s.dtype}), {g.shape}"
         refuse(f"{f}: scores, second (bool) and strata must have one entry a score; got shapes {actual}")
-    has = ~np.isnan(x)
+    has_score = ~np.isnan(x)
     code = np.unique(g, return_inverse=True)[1]
-    counts = np.bincount(code[has] * 2 + s[has], minlength=2 * (code.max(initial=0) + 1)).reshape(-1, 2)
-    keep = has & (counts[code] > 0).all(1)
-    if not keep.any():
-        refuse(f"{f}: some stratum must have both labels; got none of {len(counts)}")
-    order = np.flatnonzero(keep)[np.argsort(code[keep], kind="stable")]
-    x, s, code = x[order], s[order], np.unique(code[order], return_inverse=True)[1]
+    label_counts = np.bincount(code[has_score] * 2 + s[has_score], minlength=2 * (code.max(initial=0) + 1)).reshape(
+        -1, 2
+    )
+    is_used = has_score & (label_counts[code] > 0).all(1)
+    if not is_used.any():
+        refuse(f"{f}: some stratum must have both labels; got none of {len(label_counts)}")
+    by_stratum = np.flatnonzero(is_used)[np.argsort(code[is_used], kind="stable")]
+    x, s, code = x[by_stratum], s[by_stratum], np.unique(code[by_stratum], return_inverse=True)[1]
     n_strata = int(code[-1]) + 1
-    counts = np.stack([np.bincount(code[~s]), np.bincount(code[s])])
+    label_counts = np.stack([np.bincount(code[~s]), np.bincount(code[s])])
     # T = sum_i x_i (z_i / n_qb - (1 - z_i) / n_qa) / Q, linear in the labels z
-    gain = x * (1 / counts[0] + 1 / counts[1])[code] / n_strata
-    base = (x / counts[0][code]).sum() / n_strata
-    observed = gain[s].sum() - base
+    label_gains = x * (1 / label_counts[0] + 1 / label_counts[1])[code] / n_strata
+    base_difference = (x / label_counts[0][code]).sum() / n_strata
+    observed = label_gains[s].sum() - base_difference
     rng = np.random.default_rng(seed)
-    left_out = int(len(has) - len(x))
-    terms = _dealings(x, s, code, False)  # of the sum over strata, shifted by the first label's part
+    n_left_out = int(len(has_score) - len(x))
+    terms = _permutation_terms(x, s, code, False)  # of the sum over strata, shifted by the first label's part
     if terms is not None:
-        shifted = [*terms, (np.array([-base * n_strata]), np.ones(1), 1)]
-        p = exact_p(shifted, observed * n_strata)
+        shifted_terms = [*terms, (np.array([-base_difference * n_strata]), np.ones(1), 1)]
+        p = exact_p(shifted_terms, observed * n_strata)
         if not np.isnan(p):
-            return PermutationTest(float(observed), p, n_strata, left_out)
-    together = _dealings(x, s, code, True) if n * len(x) > MOST_DRAWS else None
+            return PermutationTest(float(observed), p, n_strata, n_left_out)
+    kind_terms = _permutation_terms(x, s, code, True) if n * len(x) > MOST_DRAWS else None
 
     def as_large(n: int) -> int:
-        if together is None:
-            t = _dealt(s, code, rng.random((n, len(x)))) @ gain - base
+        if kind_terms is None:
+            t = _permute_labels(s, code, rng.random((n, len(x)))) @ label_gains - base_difference
         else:
-            t = sum(rng.multinomial(m, p, size=n) @ values for values, p, m in together) / n_strata - base
+            t = sum(rng.multinomial(m, p, size=n) @ values for values, p, m in kind_terms) / n_strata - base_difference
         return int((np.abs(t) >= abs(observed) - 1e-12).sum())
 
-    rows = max(1, 200_000 // len(x)) if together is None else MOST_PERMUTATIONS
-    return PermutationTest(float(observed), _p_of_draws(as_large, n, tests, rows), n_strata, left_out)
+    chunk_rows = max(1, 200_000 // len(x)) if kind_terms is None else MOST_PERMUTATIONS
+    return PermutationTest(float(observed), _p_of_draws(as_large, n, tests, chunk_rows), n_strata, n_left_out)
 
 # %% ../../nbs/stats/12_tests.ipynb #82701820
 class LevelDifference(NamedTuple):
@@ -337,32 +347,32 @@ def compare_levels(
     if x.ndim != 1 or q.shape != x.shape or l.shape != x.shape:
         shapes = [x.shape, q.shape, l.shape]
         refuse(f"compare_levels: scores, questions and levels must have one entry a prompt; got shapes {shapes}")
-    names = np.unique(l).tolist()
-    if len(names) < 2:
-        refuse(f"compare_levels: levels must be two or more; got {names}")
-    tests = len(names) * (len(names) - 1) // 2 if tests is None else tests
+    level_names = np.unique(l).tolist()
+    if len(level_names) < 2:
+        refuse(f"compare_levels: levels must be two or more; got {level_names}")
+    tests = len(level_names) * (len(level_names) - 1) // 2 if tests is None else tests
     rows: list[LevelDifference] = []
-    for (a, b), s in zip(combinations(names, 2), np.random.SeedSequence(seed).spawn(len(names) ** 2)):
-        either = (l == a) | (l == b)
-        used = either & ~np.isnan(x)
-        m, single = _paired_strata(x[used], l[used] == b, np.unique(q[used], return_inverse=True)[1])
+    for (a, b), s in zip(combinations(level_names, 2), np.random.SeedSequence(seed).spawn(len(level_names) ** 2)):
+        is_either = (l == a) | (l == b)
+        is_used = is_either & ~np.isnan(x)
+        m, is_single = _paired_strata(x[is_used], l[is_used] == b, np.unique(q[is_used], return_inverse=True)[1])
         d = m[0] - m[1]
         if len(d) < 2:
-            none = (np.nan, np.nan, 0, np.nan, np.nan)
-            rows.append(LevelDifference(str(a), str(b), mean_difference(d), *none, int(either.sum())))
+            missing_fields = (np.nan, np.nan, 0, np.nan, np.nan)
+            rows.append(LevelDifference(str(a), str(b), mean_difference(d), *missing_fields, int(is_either.sum())))
             continue
-        shared: dict[str, Any] = {"n": permutations, "tests": tests, "seed": s}
-        t = stratified_permutation_test(x[either], (l == b)[either], q[either], **shared)
-        single_scores = m[:, single].T
-        exact = (
+        test_settings: dict[str, Any] = {"n": permutations, "tests": tests, "seed": s}
+        t = stratified_permutation_test(x[is_either], (l == b)[is_either], q[is_either], **test_settings)
+        single_scores = m[:, is_single].T
+        mcnemar_p = (
             mcnemar(single_scores[:, 0], single_scores[:, 1]).p
             if len(single_scores) and np.isin(single_scores, (0, 1)).all()
             else np.nan
         )
         sd = float(d.std(ddof=1))
         detectable = detectable_difference(len(d), se=sd / np.sqrt(len(d)), largest=largest)
-        tested = (t.p, exact, len(single_scores), sd, detectable, t.n_left_out)
-        rows.append(LevelDifference(str(a), str(b), mean_difference(d, largest=largest), *tested))
+        test_fields = (t.p, mcnemar_p, len(single_scores), sd, detectable, t.n_left_out)
+        rows.append(LevelDifference(str(a), str(b), mean_difference(d, largest=largest), *test_fields))
     return rows
 
 # %% ../../nbs/stats/12_tests.ipynb #e57f18e8
@@ -379,45 +389,54 @@ def sign_flip_test(
     if d.ndim != 1 or not len(d) or np.isnan(d).any() or unit.shape != d.shape:
         actual = f"shape {d.shape}, {int(np.isnan(d).sum())} NaN, {unit.shape}"
         refuse(f"sign_flip_test: differences must be numbers, one or more, with a cluster each; got {actual}")
-    total = np.bincount(np.unique(unit, return_inverse=True)[1], d)
-    total = total[np.abs(total) > 1e-12]  # 0 is 0 with either sign
-    if not len(total):
+    cluster_totals = np.bincount(np.unique(unit, return_inverse=True)[1], d)
+    cluster_totals = cluster_totals[np.abs(cluster_totals) > 1e-12]  # 0 is 0 with either sign
+    if not len(cluster_totals):
         return 1.0
-    observed = abs(total.sum()) - 1e-9
-    if 2 ** len(total) <= max(n, 2):
-        signs = 1 - 2 * ((np.arange(2 ** len(total))[:, None] >> np.arange(len(total))) & 1)
-        return float((np.abs(signs @ total) >= observed).mean())
-    size = np.abs(total)
-    sizes, many = np.unique(np.round(size, 9), return_counts=True)
-    exact = exact_p([(np.array([-s, s]), np.array([0.5, 0.5]), int(m)) for s, m in zip(sizes, many)], total.sum())
-    if not np.isnan(exact):
-        return exact
+    observed = abs(cluster_totals.sum()) - 1e-9
+    if 2 ** len(cluster_totals) <= max(n, 2):
+        signs = 1 - 2 * ((np.arange(2 ** len(cluster_totals))[:, None] >> np.arange(len(cluster_totals))) & 1)
+        return float((np.abs(signs @ cluster_totals) >= observed).mean())
+    total_sizes = np.abs(cluster_totals)
+    distinct_sizes, size_counts = np.unique(np.round(total_sizes, 9), return_counts=True)
+    exact_probability = exact_p(
+        [(np.array([-s, s]), np.array([0.5, 0.5]), int(m)) for s, m in zip(distinct_sizes, size_counts)],
+        cluster_totals.sum(),
+    )
+    if not np.isnan(exact_probability):
+        return exact_probability
     rng = np.random.default_rng(seed)
-    kind = kinds((size,)) if n * len(total) > MOST_DRAWS else None
+    kind_codes = kinds((total_sizes,)) if n * len(cluster_totals) > MOST_DRAWS else None
 
     def as_large(n: int) -> int:
-        if kind is None:
-            sums = (1 - 2 * rng.integers(0, 2, (n, len(total)), dtype=np.int8)) @ total
+        if kind_codes is None:
+            sums = (1 - 2 * rng.integers(0, 2, (n, len(cluster_totals)), dtype=np.int8)) @ cluster_totals
         else:  # how many of each size stay positive is binomial
-            many = np.bincount(kind)
-            sizes = size[np.unique(kind, return_index=True)[1]]
-            sums = (2 * rng.binomial(many, 0.5, (n, len(many))) - many) @ sizes
+            size_counts = np.bincount(kind_codes)
+            distinct_sizes = total_sizes[np.unique(kind_codes, return_index=True)[1]]
+            sums = (2 * rng.binomial(size_counts, 0.5, (n, len(size_counts))) - size_counts) @ distinct_sizes
         return int((np.abs(sums) >= observed).sum())
 
-    return _p_of_draws(as_large, n, tests, max(1, 4_000_000 // len(total)) if kind is None else MOST_PERMUTATIONS)
+    return _p_of_draws(
+        as_large, n, tests, max(1, 4_000_000 // len(cluster_totals)) if kind_codes is None else MOST_PERMUTATIONS
+    )
 
 # %% ../../nbs/stats/12_tests.ipynb #ccad8aee
-def _tables(counts: np.ndarray, draws: int, rng: np.random.Generator) -> np.ndarray:  # (draws, G, L)
+def _permuted_tables(counts: np.ndarray, draws: int, rng: np.random.Generator) -> np.ndarray:  # (draws, G, L)
     "Counts of labels by group, with the groups of clusters permuted."
-    occupied = counts.sum(2) > 0
-    shared = occupied.sum(1) > 1
-    at = occupied[~shared].argmax(1)
-    apart = counts[~shared].sum(1)
-    dealt = rng.permuted(np.tile(at, (draws, 1)), axis=1)
-    tables = np.stack([(dealt == g) @ apart for g in range(counts.shape[1])], 1) + counts[shared].sum(0)
-    if shared.any():
-        moved = (rng.random((draws, int(shared.sum()))) < 0.5) @ (counts[shared, 1] - counts[shared, 0])
-        tables += np.stack([moved, -moved], 1)
+    has_labels = counts.sum(2) > 0
+    spans_groups = has_labels.sum(1) > 1
+    group_of_cluster = has_labels[~spans_groups].argmax(1)
+    cluster_counts = counts[~spans_groups].sum(1)
+    permuted_groups = rng.permuted(np.tile(group_of_cluster, (draws, 1)), axis=1)
+    tables = np.stack([(permuted_groups == g) @ cluster_counts for g in range(counts.shape[1])], 1) + counts[
+        spans_groups
+    ].sum(0)
+    if spans_groups.any():
+        moved_counts = (rng.random((draws, int(spans_groups.sum()))) < 0.5) @ (
+            counts[spans_groups, 1] - counts[spans_groups, 0]
+        )
+        tables += np.stack([moved_counts, -moved_counts], 1)
     return tables
 
 # %% ../../nbs/stats/12_tests.ipynb #7fabd59c
@@ -443,9 +462,13 @@ def clustered_chi_square(
     rng = np.random.default_rng(seed)
 
     def as_large(n: int) -> int:
-        t = _tables(counts, n, rng)
-        by_chance = t.sum(1, keepdims=True) * t.sum(2, keepdims=True) / len(label)
-        return int((np.nansum(divide((t - by_chance) ** 2, by_chance), (1, 2)) >= unclustered.statistic - 1e-9).sum())
+        t = _permuted_tables(counts, n, rng)
+        expected_counts = t.sum(1, keepdims=True) * t.sum(2, keepdims=True) / len(label)
+        return int(
+            (
+                np.nansum(divide((t - expected_counts) ** 2, expected_counts), (1, 2)) >= unclustered.statistic - 1e-9
+            ).sum()
+        )
 
     p = _p_of_draws(as_large, n, tests, max(1, 2_000_000 // len(counts)))
     return unclustered._replace(p=p), float(expected.min())
