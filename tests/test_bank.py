@@ -108,3 +108,15 @@ def test_what_has_not_run_is_named_with_its_command(root, tmp_path, monkeypatch,
     monkeypatch.chdir(root)
     assert corpus("card", "--of", "labelled", "--to", str(tmp_path / "out"), results=tmp_path) == 1
     assert "run `mhbench corpus keys --study mhqa`" in capsys.readouterr().err
+
+
+def test_the_card_counts_the_keys_that_a_model_compared_with_passages(root, results, tmp_path, monkeypatch):
+    "One key of six: the others were not asked about, or have no passage."
+    monkeypatch.chdir(root)
+    folder, items, _ = results
+    write_records(items, folder / "text/keys/mhqa/labelled.parquet", Item)
+    outcomes = ["changed", *["near passages, not asked"] * 3, *["no passage"] * 2]
+    pd.DataFrame({"outcome": outcomes}).to_parquet(folder / "keys/mhqa/labels.parquet")
+    assert corpus("card", "--of", "labelled", "--to", str(tmp_path / "bank"), results=folder) == 0
+    card = (tmp_path / "bank/README.md").read_text(encoding="utf-8")
+    assert "of 6 keys, near passages, not asked: 3; no passage: 2; changed: 1." in card

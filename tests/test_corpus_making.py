@@ -13,6 +13,8 @@ from mhbench.ask.request import Answer, Request
 from mhbench.corpus import adjudicate, card, compose, passages, pubmed, splits
 from mhbench.corpus.pubmed import Abstract
 from mhbench.records.schema import Item
+from mhbench.studies.mhqa.study import KeysParameters
+from mhbench.studies.psychiatrybench.study import ApproachParameters
 
 
 def item(name: str, question: str = "What helps first?", key: str = "A", **more) -> Item:
@@ -287,7 +289,7 @@ def test_an_answer_about_several_abstracts_is_taken_apart_by_id():
     assert [(c.pmid, c.question) for c in found[:2]] == [("1", "What lifts mood?"), ("2", "What deepens sleep?")]
     assert (found[2].reason, found[2].raw) == ("no answer for this abstract", "said")
     assert [c.reason for c in composed(Answer("x", text="no JSON"))] == ["no answer for this abstract"]
-    assert composed(answered(GOOD, status="truncated"))[0].reason == "the request failed: truncated"
+    assert composed(answered(GOOD, status="truncated"))[0].reason == "the answer was truncated"
     [supposed] = composed(Answer("x", text="12345", finish_reason=STAND_IN))
     assert (supposed.question, supposed.key, supposed.topic, supposed.kept) == ("1 ?????", "A", "sleep", True)
 
@@ -758,3 +760,15 @@ def test_a_card_counts_questions_by_topic_type_and_part(tmp_path):
     table = pd.read_csv(files["bank"])
     assert table["key"].tolist() == ["A"] * 3 and json.loads(table["options"][0]) == items[0].options
     assert table["fingerprint"].nunique() == 1 and table.columns[0] == "item_id" and table.columns[-1] == "canary"
+
+
+def test_two_readers_have_two_sheets_and_a_reader_has_a_known_name():
+    "The same sheet twice would be perfect agreement, and that of an unknown reader would be read by nobody."
+    with pytest.raises(ValueError, match="every person must have a file of their own"):
+        KeysParameters(sheets={"first": "sheets/a.csv", "second": "sheets/a.csv"})
+    with pytest.raises(ValueError, match="every person must have a file of their own"):
+        ApproachParameters(sheets={"r1": "sheets/a.csv", "r2": "sheets/a.csv"})
+    with pytest.raises(ValueError, match="'first', 'second' or 'resolver'"):
+        KeysParameters(sheets={"frist": "sheets/a.csv"})
+    sheets = {"first": "sheets/a.csv", "second": "sheets/b.csv"}
+    assert KeysParameters(sheets=sheets).sheets == sheets

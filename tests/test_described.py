@@ -327,6 +327,14 @@ def test_the_command_guesses_reads_and_writes(tmp_path, capsys):
     assert main(["ratings", str(tmp_path / "none.csv")]) != 0
 
 
+def test_one_rater_alone_is_told_to_have_nobody_to_agree_with(tmp_path, capsys):
+    rows = "".join(f"q{k},r1,m,{k % 5 + 1}\n" for k in range(10))
+    (tmp_path / "one.csv").write_text("item,rater,target,score\n" + rows, encoding="utf-8")
+    assert main(["ratings", str(tmp_path / "one.csv"), "--to", str(tmp_path / "one.yaml")]) == 0
+    assert main(["ratings", str(tmp_path / "one.yaml")]) == 0
+    assert "agreement: none, since fewer than two persons rated" in capsys.readouterr().out
+
+
 def test_guesses_are_read_as_they_stand(tmp_path):
     file = tmp_path / "r.csv"
     file.write_text(

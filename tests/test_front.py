@@ -138,6 +138,7 @@ def test_words_hold_that_hang_on_numbers():
     mark, experts = counselling["pass_mark"].value, counselling["experts"].value
     assert counselling["passing"].value == 1 and counselling["gpt4o"].low > mark
     assert counselling["llama_few_alone"].low > mark > counselling["llama_few"].low
+    assert counselling["gpt4o_few_alone"].low > mark > counselling["gpt4o_few"].low
     assert counselling["gpt4o_few"].low < mark and counselling["highest"].value < experts
     assert counselling["below_experts"].value == 2 * counselling["models"].value
     assert counselling["gpt4o_cca"].value == min(

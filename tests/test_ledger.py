@@ -571,3 +571,50 @@ def test_all_papers_are_counted_without_any_run():
         len(c.claims) for c in claims
     )
     assert all("mhbench replicate" in note for note in notes)
+
+
+PERCENT = """
+paper: {name: E}
+claims:
+- {place: T, of: accuracy, columns: [percent], scale: SCALE, needs: [answers.csv], rows: {a: ["84"], b: ["47"]}}
+- {place: Text, of: gap, printed: "38", ours: {call: difference, of: [{printed: T/a/percent}, {printed: T/b/percent}]}}
+"""
+
+
+def test_a_whole_percentage_is_rounded_and_a_count_is_exact(tmp_path):
+    "84 and 47 percent are 38 points apart if they are 84.4 and 46.5; 84 and 47 answers are not."
+    for scale, verdict in (("100", "convention"), ("1", "differs")):
+        found = judge_claims(written(tmp_path, PERCENT.replace("SCALE", scale)))
+        assert found.set_index("claim").loc["Text", "verdict"] == verdict
+
+
+def test_a_row_that_stands_twice_is_refused_and_not_lost(tmp_path):
+    with pytest.raises(ValueError, match=r"the name 'a' more than once \(.*:5\)"):
+        written(tmp_path, PERCENT.replace("SCALE", "1").replace("rows: {a:", 'rows: {a: ["85"],\n  a:'))
+
+
+@pytest.mark.parametrize(
+    ("ours", "told"),
+    [
+        ("{call: mean, of: {table: t/x, column: of}}", "must be given numbers; got text .*`share` take words"),
+        ("{call: mean, of: {table: t/x, column: v}, value: ci_low}", "got 'ci_low', of a float; leave `value` out"),
+        (
+            "{call: mhbench.stats.estimate.proportion, of: [3, 10], value: ci_lo, given: {}}",
+            "got 'ci_lo', nearest to it 'ci_low', of a Estimate; it has n, n_clusters, estimate",
+        ),
+    ],
+)
+def test_a_source_that_gives_no_number_is_told_by_its_argument(tmp_path, ours, told):
+    text = f"{{paper: {{name: E}}, claims: [{{place: T, of: x, printed: '1', ours: {ours}}}]}}"
+    table = pd.DataFrame({"of": ["a", "b"], "v": [0.0, 1.0]})
+    claims = written(tmp_path, text)
+    with pytest.raises(ValueError, match=told):
+        source_value(claims.claims[0].ours, claims, {"t/x": table}.get)
+
+
+def test_a_file_of_claims_is_utf_8_and_a_scale_is_above_0(tmp_path):
+    (tmp_path / "claims.yaml").write_bytes(b"\xff\xfe")
+    with pytest.raises(ValueError, match=r"load_claims: path must be a YAML file; got .*codec.* \(claims.yaml:1\)"):
+        load_claims(tmp_path / "claims.yaml")
+    with pytest.raises(ValueError, match="claims.0.scale must fit .*greater than 0.*; got 0"):
+        written(tmp_path, PERCENT.replace("SCALE", "0"))

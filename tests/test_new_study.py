@@ -595,6 +595,10 @@ def test_codes_for_not_rated_are_no_ratings(forms, tmp_path):
     (tmp_path / "ratings.csv").write_text(FILES["ratings.csv"] + more, encoding="utf-8")
     with pytest.raises(ValueError, match="Does 999 mean that nobody rated"):
         propose("clinic", forms[".csv"], ratings=given | {"not_rated": None}, params=ROOT / "params.yaml")
+    for files in ("[ratings.csv, more.csv]", "'{rater}.csv'", "gone.csv"):
+        (tmp_path / "r.yaml").write_text(f"{{files: {files}, item: id, value: score, scale: 0..100}}", encoding="utf-8")
+        with pytest.raises(ValueError, match="must describe one file that is there; got .*; `mhbench ratings .*r.yaml"):
+            propose("clinic", forms[".csv"], ratings={"path": tmp_path / "r.yaml"}, params=ROOT / "params.yaml")
 
 
 @pytest.mark.parametrize(

@@ -118,6 +118,25 @@ def test_the_commands_of_the_guide_run(tmp_path, capsys):
         assert "The same 6 raters" in said and "leave open about other raters" in said
 
 
+def test_a_pilot_of_two_criteria_or_of_equal_ratings_plans_nothing(tmp_path, capsys):
+    "The mean of two criteria varies less than a rating, and equal ratings say nothing of how raters differ."
+    rows = [
+        (f"q{i}", r, m, c, 3 + (i + r + (c == "tone")) % 2)
+        for i in range(20)
+        for r in range(4)
+        for m in ("m1", "m2")
+        for c in ("safety", "tone")
+    ]
+    table = pd.DataFrame(rows, columns=["item", "rater", "target", "criterion", "score"])
+    table.to_csv(tmp_path / "two.csv", index=False)
+    table.query("criterion == 'tone'").assign(score=3).to_csv(tmp_path / "equal.csv", index=False)
+    for name, told in (("two", "must be by one criterion; got safety, tone"), ("equal", "got one value throughout")):
+        for more in (["--each"], []):
+            assert main(["panel", "design", str(tmp_path / f"{name}.csv"), "--width", "0.5", *more]) == 1
+            said = capsys.readouterr()
+            assert told in said.err and "nan" not in said.out
+
+
 @pytest.mark.skipif(not REAL.exists(), reason="the public scores are not here: set MHBENCH_DATASETS")
 def test_predicted_error_on_real_scores():
     # 1,000 conversations; three raters are these three, so that items alone are drawn: their part of the formula

@@ -160,6 +160,9 @@ def test_an_adjudicator_that_chooses_between_two_labels_is_said(tmp_path):
     got = third_ratings(table(tmp_path, rows, "item,model,rater,a,b")).set_index("rater")
     assert got.loc["expert_1", ["n", "either"]].tolist() == [80, 80] and "80 of 80 cases" in got.loc["expert_1", "says"]
     assert got.loc["expert_2", "says"] == ""
+    two_alike = [f"i{k},m,r{r},{(k if r else 5 * k) % 6 + 1},1" for k in range(80) for r in range(3)]
+    said = third_ratings(table(tmp_path, two_alike, "item,model,rater,a,b"))["says"]
+    assert any("or who sees the items as one of the two raters does" in line for line in said), "nobody need have seen"
 
 
 def test_a_judge_beside_people(rated):

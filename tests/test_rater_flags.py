@@ -79,7 +79,7 @@ def test_one_number_for_a_page_is_a_flag_only_where_it_is_rare(shared):
 def test_the_first_screen_of_raters_alone_has_their_labels_spread_and_who_is_flagged(tmp_path):
     tables = {
         "agreement/s/flags": pd.DataFrame({"rater": ["r1", "r2", "r3"], "flag": ["", "differs from the others", None]}),
-        "prepare/s/review": pd.DataFrame({"rater": ["r2"], "reasons": ["a page in 2 s"]}),
+        "prepare/s/review": pd.DataFrame({"rater": ["r2"], "reasons": ["differs from the others; a page in 2 s"]}),
         "preferences/s/labels": pd.DataFrame(
             {"question": ["q1", "q1", "q2", "q2"], "option": list("ABAB"), "probability": [0.9, 0.1, 0.4, 0.6]}
         ),

@@ -47,6 +47,7 @@ FOUND = [
     ("MENTAT", "0.415 [0.292, 0.549]", *O1, {"labels": "as released"}),
     ("MENTAT", "0.472 [0.344, 0.603]", *O1, {"labels": "results file"}),
     ("CounselingBench", "0.709 [0.665, 0.749]", *COUNSEL, {"model": "counselingQA-gpt4o", "mode": "zero_shot"}),
+    ("CounselingBench", "0.705 [0.654, 0.751]", *COUNSEL, {"model": "counselingQA-gpt4o", "mode": "few_shot"}),
     ("CounselingBench", "0.683 [0.631, 0.731]", *COUNSEL, {"model": "Meta-Llama-3-70B-Instruct", "mode": "few_shot"}),
     ("MHQA", "0.358 [0.339, 0.377]", *MHQA, {"model": "scibert_small", **ALL}),
     ("MHQA", "0.333 [0.314, 0.351]", *MHQA, {"model": "biobert_small", **ALL}),

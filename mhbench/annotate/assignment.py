@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 
 from .store import Page, Register, Store
-from .study import Assigned, RatedAnswer, Rule, Study, draw, main_error, missing
+from .study import Assigned, RatedAnswer, Rule, Study, draw, missing, verdicts
 from ..errors import refuse
 from ..records.draw import assign
 
@@ -128,12 +128,10 @@ def conflicting(study: Study, answers_of_raters: Sequence[Mapping[str, RatedAnsw
     "Whether complete answers of several raters to one question leave a conflict."
     if len(answers_of_raters) < 2:
         return False
-    if study.settings.kind == "errors":
-        return _tied([main_error(study, a) for a in answers_of_raters])
     labels = defaultdict(list)
-    for target, a in chain.from_iterable(answers.items() for answers in answers_of_raters):
+    for target, a in chain.from_iterable(verdicts(study, answers).items() for answers in answers_of_raters):
         decided = study.settings.kind != "labels" or a.label in ("Correct", "Incorrect")
-        if a.label is not None and decided and target not in ("comment", "difficulty"):
+        if a.label is not None and decided and target != "difficulty":
             labels[target].append(a.label)
     return any(map(_tied, labels.values()))
 

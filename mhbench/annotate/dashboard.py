@@ -19,7 +19,7 @@ import pandas as pd
 
 from .assignment import complete_answers, conflicts
 from .store import Page, Rater, Register, Store
-from .study import QUESTION_KINDS, Question, RatedAnswer, Study, fields, is_mark, main_error, passed
+from .study import QUESTION_KINDS, Question, RatedAnswer, Study, fields, passed, verdicts
 from ..stats.estimate import Estimate
 from ..stats.jackknife import agreement_estimate
 from ..stats.label_models import Slips, rater_flags
@@ -75,7 +75,7 @@ def _rater_row(
         "share": f"{100 * len(mine) / len(pages):.0f}%" if pages else "–",
         "seconds": f"{median(spent):.0f}" if spent else "–",
         "checks": f"{sum(c is True for c in checks)}/{len(checks)}" if checks else "–",
-        "again": again(complete, r.rater),
+        "again": again({page: verdicts(study, answers) for page, answers in complete.items()}, r.rater),
         "last": when(max((g.server_ms for g in stored), default=None)),
     }
 
@@ -109,10 +109,8 @@ def _verdict_rows(store: Store, study: Study, complete: Complete) -> pd.DataFram
     for (rater, question, occasion), answers in complete.items():
         if rater not in raters or occasion or question not in items:
             continue
-        if study.settings.kind == "errors":
-            answers = {"main kind of error": RatedAnswer(label=main_error(study, answers))}
-        for target, a in answers.items():
-            if target != "comment" and a.label != "Abstain" and not is_mark(study, target):
+        for target, a in verdicts(study, answers).items():
+            if a.label != "Abstain":
                 measure = target if target == "difficulty" else rated or target
                 rows.append((measure, question, target, rater, a.label if a.value is None else a.value))
     return pd.DataFrame(rows, columns=["measure", "question", "target", "rater", "verdict"], dtype=object)
@@ -177,7 +175,7 @@ def rater_slips(store: Store, study: Study) -> dict[str, Slips]:  # rater -> mis
         if q.role == "check" and passed(q, answers) is not None:
             counts[0] += passed(q, answers) is False
             counts[1] += 1
-        elif q.role == "item" and not page[2] and seconds.get(page):
+        elif q.role == "item" and not page[2] and seconds.get(page) and verdicts(study, answers):
             counts[2] += seconds[page] / 1000 < fastest(study, q)
             counts[3] += 1
     return {rater: Slips(*counts) for rater, counts in slips.items()}
@@ -208,7 +206,7 @@ def flag_in_words(flag: str, words: Mapping[str, str]) -> str:  # words: of the 
 # %% ../../nbs/annotate/05_dashboard.ipynb #6d54a5dc
 def overview(store: Store, study: Study) -> dict[str, Any]:
     "The values for the dashboard of the person who runs the study."
-    answered = {q for _, q, _ in complete_answers(store, study)}
+    answered = {q for (_, q, _), answers in complete_answers(store, study).items() if verdicts(study, answers)}
     items = study.rated_ids
     return {
         "rows": progress(store, study),

@@ -30,7 +30,7 @@ from mhbench.annotate.study import (
 )
 from ..errors import optional, refuse
 from ..records.database import make_private, private_folder
-from ..records.labelstudio import account, exported_tasks, load_label_studio
+from ..records.labelstudio import Annotated, account, exported_tasks, load_label_studio
 from ..records.pseudonyms import pseudonyms
 from ..records.schema import Item, Rating, fingerprint, origins, read_records, validate, write_records
 from ..report.tables import as_typed, csv_text
@@ -218,6 +218,7 @@ def _ratings_of_table(table: pd.DataFrame, path: Path) -> list[Rating]:
         rule = "columns must include item_id, study, rater, target and value or label"
         wrong(rule, list(table.columns), path.name)
     rows = []
+    first_line: dict[tuple, int] = {}
     lines = table.to_dict("records")
     roles = ("judge", "panel", "reference")  # nobody's names
     simulated = lambda r: r.get("origin") == "simulated" or '"simulated"' in r.get("variant", "")
@@ -234,18 +235,25 @@ def _ratings_of_table(table: pd.DataFrame, path: Path) -> list[Rating]:
         except ValueError as e:
             wrong("a row must hold numbers in value and JSON in variant", e, f"{path.name}:{k}")
         fields["source"] = fields.get("source") or path.name  # the same for all rows: it distinguishes annotations
+        if fields["value"] is not None and "asked" in fields["variant"] and not 0 <= fields["value"] <= 100:
+            wrong("a value that the page asked for must be from 0 to 100", fields["value"], f"{path.name}:{k}")
+        apart = ("item_id", "target", "rater", "criterion", "session", "repeat", "within", "source")
+        what = [str(fields.get(c)) for c in apart]
+        if first_line.setdefault(tuple(what), k) != k:
+            twice = f"two of {', '.join(what[:3])}, at line {first_line[tuple(what)]} and here"
+            wrong("a rater must rate a target once in a session", twice, f"{path.name}:{k}")
         rows.append((f"{path.name}:{k}", fields))
-    return validate(rows, Rating).records
+    return validate(rows, Rating, remedy="export the answers again").records
 
 # %% ../../nbs/annotate/07_export.ipynb #837e280e
-def _of_label_studio(path: Path) -> list[Rating]:
+def _of_label_studio(path: Path) -> Annotated:
     key = path.parent / "key.json"
     if not key.exists():
         value = f"none ({path.name}); copy it from the folder of tasks"
         refuse(f"ratings_of_file: key.json must lie beside Label Studio's export; got {value}")
     by = dict.fromkeys(account(a) for a in chain.from_iterable(t["annotations"] for t in exported_tasks(path)))
     names = {rater: rater if isinstance(rater, str) else f"label-studio-{rater}" for rater in by}
-    return load_label_studio(path, json.loads(key.read_text(encoding="utf-8")), raters=names).ratings
+    return load_label_studio(path, json.loads(key.read_text(encoding="utf-8")), raters=names)
 
 
 def _of_store(path: Path) -> list[Rating]:
@@ -257,7 +265,7 @@ _READERS: dict[str, Callable[[Path], list[Rating]]] = {
     ".sqlite": _of_store,
     ".parquet": lambda path: read_records(path, Rating),
     ".csv": lambda path: _ratings_of_table(pd.read_csv(path, dtype=str, keep_default_na=False), path),
-    ".json": _of_label_studio,
+    ".json": lambda path: _of_label_studio(path).ratings,
 }
 
 
@@ -356,6 +364,11 @@ def study_ratings(
     if path.suffix == ".sqlite":
         with open_store(path) as store:
             notes += left_out(ratings(store))
+    if path.suffix == ".json":
+        n = _of_label_studio(path).counts
+        gone = f"{n['cancelled']} were cancelled, {n['superseded']} replaced by a later one of the same rater"
+        notes.append(f"of {n['annotations']} annotations {gone}; the others leave {n['missing']} labels open")
+        notes.append(f"{n['unlabelled']} of {n['tasks']} tasks have no annotation")
     return _under_pseudonyms(collected, notes)
 
 # %% ../../nbs/annotate/07_export.ipynb #a3a65c26

@@ -23,8 +23,8 @@ from ..records.task import task_of
 # %% auto #0
 __all__ = ['QuestionKind', 'QUESTION_KINDS', 'RESERVED', 'LONGEST', 'Kind', 'Rule', 'QuestionParts', 'Extra', 'StudySettings',
            'Question', 'Study', 'what_is_asked', 'build_study', 'draw', 'code', 'Shown', 'present', 'Field',
-           'RatedAnswer', 'fields', 'read', 'is_mark', 'missing', 'main_error', 'fits', 'passed', 'Assigned',
-           'QuestionPage']
+           'RatedAnswer', 'fields', 'read', 'is_mark', 'missing', 'main_error', 'verdicts', 'fits', 'passed',
+           'Assigned', 'QuestionPage']
 
 # %% ../../nbs/annotate/01_study.ipynb #67142686
 QuestionKind = Literal["sliders", "labels", "agree", "errors", "duel", "score", "yes_no", "conversation"]
@@ -416,6 +416,14 @@ def main_error(study: Study, answers: Mapping[str, RatedAnswer]) -> str | None: 
     "The kind of error as a single label: the only one ticked, or the one named as the main one."
     ticked = [k for k in (*study.settings.errors, "Abstain") if not answers.get(k, RatedAnswer()).empty]
     return ticked[0] if len(ticked) == 1 else answers["main"].label
+
+
+def verdicts(study: Study, answers: Mapping[str, RatedAnswer]) -> dict[str, RatedAnswer]:  # by target
+    "What a complete page says: of kinds of error the main one; neither comment nor mark; nothing where it was skipped."
+    if study.settings.kind == "errors":
+        return {"main kind of error": RatedAnswer(label=main_error(study, answers))}
+    given = {} if "skip" in answers else answers
+    return {t: a for t, a in given.items() if t != "comment" and not is_mark(study, t)}
 
 # %% ../../nbs/annotate/01_study.ipynb #b3008709
 def fits(want: str | list[float], answer: RatedAnswer) -> bool:

@@ -189,7 +189,8 @@ def read_composed(
         if answer.finish_reason == STAND_IN:
             candidates.append(_stand_in_candidate(c, answer, recipe))
         elif answer.status != "ok":
-            candidates.append(c.rejected("composing", f"the request failed: {answer.status}"))
+            what = "the request failed: error" if answer.status == "error" else f"the answer was {answer.status}"
+            candidates.append(c.rejected("composing", what))
         elif question is None:
             candidates.append(c.rejected("composing", "no answer for this abstract"))
         elif question.get("valid") is not True:

@@ -10,7 +10,7 @@ import operator
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import (
     ROUND_CEILING,
     ROUND_DOWN,
@@ -169,7 +169,7 @@ class ClaimEntry(_How):
     place: str
     of: str
     id: str | None = None
-    scale: float = 1.0
+    scale: float = Field(1.0, gt=0)
     printed: str | None = None
     columns: list[str | list[str]] | None = None
     rows: dict[str, list[str | None]] | None = None
@@ -400,6 +400,7 @@ def _claims_of(entry: ClaimEntry, file: ClaimsFile, file_place: str) -> list[Cla
         say["needs"] = tuple(_filled_entry(needs or [], labels, name))
         same = {k: getattr(block, k) for k in ("cannot", "note", "random", "beside", "part")}
         number = read_printed(printed, f"{file_place}, {name}")
+        number = number if entry.scale == 1 else replace(number, exact=False)  # a percentage is rounded, a count is not
         out.append(Claim(name, entry.place, entry.of, row, column, printed, number, entry.scale, **say, **same))
     return out
 
@@ -409,6 +410,9 @@ def _entry_lines(node: yaml.Node, at: tuple = ()) -> dict[tuple, int]:  # path w
     out = {at: node.start_mark.line + 1}
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
+            if (*at, key.value) in out:
+                problem = f"the name {key.value!r} more than once"
+                raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
             out |= _entry_lines(value, (*at, key.value))
     if isinstance(node, yaml.SequenceNode):
         for k, value in enumerate(node.value):
@@ -422,15 +426,15 @@ _BASE = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 
 
 def _content_and_lines(path: Path) -> tuple[dict, dict[tuple, int]]:
-    text = path.read_text(encoding="utf-8")
     try:
+        text = path.read_text(encoding="utf-8")
         node, content = yaml.compose(text, SAFE_LOADER), yaml.load(text, SAFE_LOADER)
         tables = content.get("tables") if isinstance(content, dict) else None
         for name, as_text in (yaml.load(text, _BASE)["tables"] if isinstance(tables, dict) else {}).items():
             if isinstance(as_text, dict) and "ratings" in as_text and tables:  # all scalars of a description are text
                 tables[name]["ratings"] = as_text["ratings"]
         return content, _entry_lines(node) if node else {}
-    except yaml.YAMLError as e:
+    except (yaml.YAMLError, UnicodeDecodeError) as e:
         mark = getattr(e, "problem_mark", None)
         place = f"{path.name}:{mark.line + 1 if mark else 1}"
         refuse(f"load_claims: path must be a YAML file; got {getattr(e, 'problem', None) or e}", place=place)

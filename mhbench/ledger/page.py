@@ -282,6 +282,7 @@ def ledger_page(
         differences=_by_paper(papers, "notes", _differences_by_note),
         conventions=_by_paper(papers, "conventions", _conventions),
         reasons=[g | {"no_release": no_release[g["paper"]]} for g in _by_paper(papers, "reasons", _reasons)],
+        searched=bool(verdicts["reason"].isin([*ABSENCES]).any()),  # in a list of all files of a repository
         papers=[paper.name for paper in papers],
         places=[{"paper": paper, "place": place} for paper, place in places],
         rows=rows,

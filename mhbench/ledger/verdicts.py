@@ -148,7 +148,11 @@ def tables_of_files(claims: Claims, folder: str | Path) -> Tables:
 # %% ../../nbs/ledger/02_verdicts.ipynb #8a134a2c
 def _numbers_in(values: tuple) -> list[float]:
     "The numbers in numbers, lists and columns, without missing ones."
-    flat = np.concatenate([np.ravel(np.asarray(v, float)) for v in values]) if values else np.array([])
+    try:
+        flat = np.concatenate([np.ravel(np.asarray(v, float)) for v in values]) if values else np.array([])
+    except ValueError as e:
+        remedy = "name a column of numbers; `count` and `share` take words"
+        refuse(f"ledger: a function of numbers must be given numbers; got text ({e})", remedy=remedy)
     return flat[~np.isnan(flat)].tolist()
 
 
@@ -325,10 +329,16 @@ def _call_of_claim(function: Callable, form: Any, arguments: Any) -> Any:
 def _taken(result: Any, value: str | int | None) -> Any:
     "A field, an attribute or an index of a result; `a.0` is the first of `a`."
     for step in [] if value is None else str(value).split("."):
-        if isinstance(result, Mapping):
-            result = result[step]
-        else:
-            result = result[int(step)] if step.isdigit() else getattr(result, step)
+        try:
+            if isinstance(result, Mapping):
+                result = result[step]
+            else:
+                result = result[int(step)] if step.isdigit() else getattr(result, step)
+        except (LookupError, AttributeError, TypeError):
+            fields = [*(result if isinstance(result, Mapping) else getattr(result, "_fields", []))]
+            remedy = f"it has {', '.join(map(str, fields))}" if fields else "leave `value` out"
+            actual = f"{step!r}{nearest_name(step, fields)}, of a {type(result).__name__}"
+            refuse(f"ledger: value must be a field of what the call gives; got {actual}", remedy=remedy)
     return result
 
 

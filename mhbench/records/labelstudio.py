@@ -287,7 +287,7 @@ def load_label_studio(
         counts["missing"] += len(controls) - len(labels)
         same = {"item_id": item_id, "study": study, "rater": rater, "session": str(a.get("id")), "comment": comment}
         rows += [(place, same | {"target": target, "label": label, "source": place}) for target, label in labels]
-    return Annotated(validate(rows, Rating).records, dict(counts))
+    return Annotated(validate(rows, Rating, remedy="export the project again").records, dict(counts))
 
 # %% ../../nbs/records/06_labelstudio.ipynb #0e6d1171
 def _annotation_labels(

@@ -393,6 +393,7 @@ def validate(
     strict: bool = True,  # False: set bad rows aside rather than stop
     set_aside: str | Path | None = None,  # JSON lines file for the bad rows; needed with strict=False
     unique: str | None = None,  # a field that no two records may share, e.g. "item_id"
+    remedy: str = OR_WITHOUT,  # of a row that does not fit
 ) -> Validated:
     "Rows to records. Raises: ValueError at the first bad row if `strict`, with row, column and rule."
     if not strict and set_aside is None:
@@ -414,7 +415,7 @@ def validate(
             if isinstance(e, ValidationError):
                 column, value, rule = _first_error(e, row)
             if strict:
-                actual = f"{value} ({place}); {OR_WITHOUT}"
+                actual = f"{value} ({place}); {remedy}"
                 refuse(f"validate: {record.__name__}.{column} does not fit: {rule}; got {actual}")
             bad.append({"place": place, "column": column, "value": value, "rule": rule, "row": row})
     if set_aside is not None:

@@ -419,7 +419,8 @@ def ratings_in_words(metrics: Mapping[str, Any]) -> list[str]:  # metrics of the
 def flagged_in_words(flags: pd.DataFrame, n: int | None = None) -> str:  # rater, flag; n: of how many raters
     "Which raters are flagged, each with the reasons."
     flagged_rows = flags[flags["flag"].fillna("") != ""]
-    reasons_by_rater = flagged_rows.groupby("rater", sort=False)["flag"].agg(", ".join)
+    joined = lambda flags: ", ".join(dict.fromkeys("; ".join(flags).split("; ")))  # one reason may be in two tables
+    reasons_by_rater = flagged_rows.groupby("rater", sort=False)["flag"].agg(joined)
     n = len(flags) if n is None else n
     count_text = counted(len(reasons_by_rater), n, "raters") if n else f"{len(reasons_by_rater)} raters"
     reasons_text = "; ".join(f"{rater}: {text}" for rater, text in reasons_by_rater.items())

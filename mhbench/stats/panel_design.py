@@ -33,9 +33,14 @@ def pilot_table(ratings: Iterable[Rating], label: str | None = None) -> tuple[pd
     frequent one (of equally frequent ones the first by name), "" where ratings are numbers. Where targets have either
     numbers or labels, those with more ratings are taken.
 
-    Raises: ValueError for numbers and labels of one target, or a label that nobody gave.
+    Raises: ValueError for several criteria, numbers and labels of one target, or a label that nobody gave.
     """
     people_ratings = [r for r in ratings if not r.by_model]
+    if not people_ratings:
+        refuse("pilot_table: a pilot must hold ratings by people; got none", remedy="wait for a complete page")
+    if len(criteria := {r.criterion or "" for r in people_ratings}) > 1:
+        remedy = "take the rows of one, or `mhbench ratings FILE --to pilot.yaml` and design by that"
+        refuse(f"pilot_table: ratings must be by one criterion; got {', '.join(sorted(criteria))}", remedy=remedy)
     number_ratings = [r for r in people_ratings if r.value is not None]
     n_labels = sum(r.label is not None and r.value is None for r in people_ratings)
     mixed_targets = {r.target for r in number_ratings} & {

@@ -21,14 +21,14 @@ from .variants import SETS
 
 # %% auto #0
 __all__ = ['MOST_REPLICATES', 'Seed', 'Positive', 'NonNegative', 'Share', 'Cosine', 'Weight', 'Points', 'Draws', 'Permutations',
-           'Once', 'Names', 'Pseudonym', 'Seeds', 'EvaluationSets', 'Breakdowns', 'Models', 'AskedModels', 'Judges',
-           'Entries', 'Endpoints', 'Families', 'CacheFile', 'Replay', 'PromptsDir', 'Executing', 'EncoderThreshold',
-           'Correction', 'Groups', 'SameModel', 'ByJudge', 'LocalModel', 'GIVEN', 'GEMMA', 'LOCAL', 'MINILM', 'ENCODER',
-           'GENERAL', 'OneOf', 'field', 'Closed', 'Parameters', 'Reported', 'Answered', 'AskingParameters',
-           'PrepareParameters', 'Spending', 'GenerateParameters', 'ScoreParameters', 'FreeformParameters',
-           'JudgeParameters', 'JudgeStudyParameters', 'DuelsParameters', 'ContaminationParameters',
-           'FinetuneParameters', 'DemographicsParameters', 'ReasoningParameters', 'LedgerParameters',
-           'RatingsParameters', 'ResultsParameters', 'ReportParameters']
+           'Once', 'Names', 'Pseudonym', 'OwnFiles', 'Seeds', 'EvaluationSets', 'Breakdowns', 'Models', 'AskedModels',
+           'Judges', 'Entries', 'Endpoints', 'Families', 'CacheFile', 'Replay', 'PromptsDir', 'Executing',
+           'EncoderThreshold', 'Correction', 'Groups', 'SameModel', 'ByJudge', 'LocalModel', 'GIVEN', 'GEMMA', 'LOCAL',
+           'MINILM', 'ENCODER', 'GENERAL', 'OneOf', 'field', 'Closed', 'Parameters', 'Reported', 'Answered',
+           'AskingParameters', 'PrepareParameters', 'Spending', 'GenerateParameters', 'ScoreParameters',
+           'FreeformParameters', 'JudgeParameters', 'JudgeStudyParameters', 'DuelsParameters',
+           'ContaminationParameters', 'FinetuneParameters', 'DemographicsParameters', 'ReasoningParameters',
+           'LedgerParameters', 'RatingsParameters', 'ResultsParameters', 'ReportParameters']
 
 # %% ../../nbs/steps/03_parameters.ipynb #de03e989
 MOST_REPLICATES = 1_000_000  # a thousand times the usual number of resamples
@@ -69,6 +69,16 @@ def _pseudonym(rater: str) -> str:
 
 
 Pseudonym = Annotated[str, AfterValidator(_pseudonym)]
+
+
+def _refuse_shared(files: dict[_V, str]) -> dict[_V, str]:
+    "The files by person; one file under two names would be two raters who never differ."
+    if len(set(files.values())) < len(files):
+        raise PydanticCustomError("shared", "every person must have a file of their own")
+    return files
+
+
+OwnFiles = AfterValidator(_refuse_shared)
 
 # %% ../../nbs/steps/03_parameters.ipynb #78d18fb1
 class OneOf:

@@ -212,7 +212,7 @@ def third_ratings(table: RatingTable) -> pd.DataFrame:  # rater, kind, n, either
     third_table = pd.DataFrame(rows, columns=["rater", "kind", "n", "either", "expected", "p"])
     sentences = [
         f"{r.rater} says one of two labels that disagree in {r.either} of {r.n} cases, where {r.expected:.0f} would be "
-        f"expected: no rating that is independent of the two"
+        f"expected by frequency alone: as of one who saw both, or who sees the items as one of the two raters does"
         if r.p < 0.001 / max(len(third_table), 1)
         else ""
         for r in third_table.itertuples()

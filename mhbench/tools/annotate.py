@@ -10,6 +10,8 @@ import asyncio
 import importlib
 import ipaddress
 import os
+import re
+import shlex
 import socket
 from collections import Counter
 from collections.abc import Callable
@@ -61,10 +63,25 @@ STUDY = (  # what every command takes
     argument("--params", default="params.yaml"),
     argument("--file", help="the entry of the study in a YAML file of its own"),
 )
+
+
+def _port(text: str) -> int:
+    if not (re.fullmatch(r"[0-9]{1,5}", text) and int(text) <= 65535):
+        raise argparse.ArgumentTypeError(f"must be a number from 0 to 65535; got {text!r}")
+    return int(text)
+
+
+def _public_url(text: str) -> str:
+    if text and not re.fullmatch(r"https?://[^/\s]+(/\S*)?", text):
+        raise argparse.ArgumentTypeError(f"must be as https://host/study, or begin with http://; got {text!r}")
+    return text
+
+
+_URL = "where a proxy serves it, e.g. https://host/study"
 HOST = (  # and those that print links
     argument("--host", default="127.0.0.1", help="address to listen on; loopback unless another is named"),
-    argument("--port", type=int, default=PORT),
-    argument("--public-url", default="", metavar="URL", help="where a proxy serves it, e.g. https://host/study"),
+    argument("--port", type=_port, default=PORT),
+    argument("--public-url", type=_public_url, default="", metavar="URL", help=_URL),
 )
 _RATER = argument("rater")
 
@@ -101,6 +118,15 @@ def print_links(a: argparse.Namespace, tokens: dict[str, str]) -> None:
         rater_label = f"{names[rater]} ({rater})" if rater in names else rater
         print(f"  {rater_label}: {base_url}/in/{token}")
 
+
+def _command(action: str, a: argparse.Namespace, *more: str, of_page: bool = False) -> str:
+    "A command on the same study, with the options that were given for this one."
+    usual = {"params": "params.yaml", "host": "127.0.0.1", "port": PORT}
+    names = ("answers", "params", "file", *(("host", "port", "public_url") if of_page else ()))
+    given = ((name, getattr(a, name, None)) for name in names)
+    options = [f"--{n.replace('_', '-')} {shlex.quote(str(v))}" for n, v in given if v and v != usual.get(n)]
+    return " ".join([f"mhbench annotate {action} {a.study}", *more, *options])
+
 # %% ../../nbs/tools/04_annotate.ipynb #e5ef5b3c
 def _pseudonyms(a: argparse.Namespace, store: Store, people: list[str]) -> list[str]:
     "The pseudonyms of people; new names are first saved in the key. Whoever is in the file of answers stays."
@@ -129,10 +155,10 @@ def _prepare(a: argparse.Namespace) -> Path:
     if study.omitted:
         print(f"answers that nobody is shown, by status: {dict(study.omitted)}")
     if tokens:
-        print("Links, shown this once (a new one: mhbench annotate invite):")
+        print(f"Links, shown this once (a new one: {_command('invite', a, 'RATER', of_page=True)}):")
         print_links(a, tokens)
     else:
-        print("Everybody has been invited already; a new link: mhbench annotate invite")
+        print(f"Everybody has been invited already; a new link: {_command('invite', a, 'RATER', of_page=True)}")
     print("Dashboard:")
     print_links(a, owner_tokens)
     return answers_path
@@ -171,8 +197,12 @@ def _serve(a: argparse.Namespace) -> None:
     def ready(port: int) -> None:
         print(f"Serving on port {port}. Ctrl-C stops it; every answer is on the disk.", flush=True)
 
-    with suppress(KeyboardInterrupt):
-        asyncio.run(listen(app, a.host, a.port, ready))
+    try:
+        with suppress(KeyboardInterrupt):
+            asyncio.run(listen(app, a.host, a.port, ready))
+    except OSError as e:
+        remedy = "say another --port, or stop what uses this one"
+        refuse(f"annotate serve: --host and --port must be free; got {a.host}:{a.port} ({e.strerror})", remedy=remedy)
 
 # %% ../../nbs/tools/04_annotate.ipynb #3f4a674d
 async def _simulated(a: argparse.Namespace, path: Path, tokens: dict[str, str]) -> int:
@@ -242,8 +272,10 @@ def _withdraw(a: argparse.Namespace) -> None:
 def _forget(a: argparse.Namespace) -> None:
     with open_store(answers_file(a)) as store:
         n = leave(store, store.study, _in_file(a, store), forget=True)
-    names_of(a).forget(a.rater)
-    print(f"{a.rater}: deleted, with {n} events, and the name in the key")
+    name_key = names_of(a)
+    key_text = ", and the name in the key" if name_key.called(a.rater) in name_key.names else ""
+    name_key.forget(a.rater)
+    print(f"{a.rater}: deleted, with {n} events{key_text}")
 
 
 @subcommand(
@@ -281,6 +313,7 @@ def print_overview(store: Store, study: Study) -> list[dict]:  # a row a rater
         print(f"questions in conflict: {study_state['conflicts']}")
     for m in study_state["agreement"]:
         alpha_text = "not enough data" if m.estimate is None else f"{m.estimate:.3f}"
+        alpha_text += " [{:.3f}, {:.3f}]".format(*m.ci) if m.ci else ""
         print(f"Krippendorff's alpha, {m.level}: {m.of}: {alpha_text} ({m.n} rated by two or more)")
     for rater, flag in study_state["flags"].items():
         if flag:
@@ -359,6 +392,8 @@ def _asks(texts: list[str], kind: str) -> dict[str, str]:
         name for name, equals, words in named_questions if not (equals and words.strip() and name.isidentifier())
     ]:
         refuse(f"annotate new: --ask must be NAME=QUESTION with a word as NAME; got {bad_names[0]!r}")
+    if twice := [name for name, n in Counter(name for name, *_ in named_questions).items() if n > 1]:
+        refuse(f"annotate new: --ask must have each NAME once; got {twice[0]!r} more than once; rename one")
     return {name: words.strip() for name, _, words in named_questions}
 
 
@@ -372,10 +407,15 @@ def page_entry(a: argparse.Namespace, items: list[Item]) -> dict[str, Any]:
     entry |= {"assignment": assignment_rule | {"repeats": a.repeats}}
     if a.kind == "sliders" and (rated_ids := _one_width(items, a.n_options)):
         entry["item_ids"] = rated_ids
-    if QUESTION_KINDS[a.kind].needs == "asks":
+    asks = QUESTION_KINDS[a.kind].needs == "asks"
+    for name, given, used in (("--ask", a.ask, asks), ("--labels", a.labels, a.kind == "conversation")):
+        if given and not used:
+            remedy = "leave it out, or say another --kind"
+            refuse(f"annotate new: {name} must fit --kind; got it with {a.kind}, which does not use it", remedy=remedy)
+    if asks:
         entry["asks"] = _asks(a.ask, a.kind)
     if a.kind == "conversation":
-        entry["labels"] = a.labels
+        entry["labels"] = a.labels or ["not met", "met"]
     return entry | ({"consent": a.consent} if a.consent else {})
 
 # %% ../../nbs/tools/04_annotate.ipynb #c8edc544
@@ -400,8 +440,7 @@ def page_entry(a: argparse.Namespace, items: list[Item]) -> dict[str, Any]:
     argument(
         "--labels",
         type=comma_separated,
-        default=["not met", "met"],
-        help="conversation: what raters choose from, comma-separated, from the worst to the best",
+        help="conversation: what raters choose from, comma-separated, from the worst to the best: not met,met",
     ),
     argument("--per-item", type=int, metavar="N", help="raters of each question; by default everybody rates all"),
     argument("--repeats", type=int, default=0, metavar="N", help="questions that a rater answers again, at the end"),
@@ -443,11 +482,10 @@ def new_round(a: argparse.Namespace, ask: Callable[[str], str] = input) -> None:
     write_study(proposal, params, select=False, texts_in_report=texts_place == "here")
     print(f"written to {a.params}; answers will be in {stored_answers_path}")
     print(said_of_texts(proposal.corpus.items, texts_place))
-    print(f"Links, one a rater, shown this once (a new one: mhbench annotate invite {a.study} RATER):")
+    print(f"Links, one a rater, shown this once (a new one: {_command('invite', a, 'RATER', of_page=True)}):")
     print_links(a, tokens)
-    url_option = f" --public-url {a.public_url}" if a.public_url else ""
-    print(f"Serve the page, then look, then end the round:\n  mhbench annotate serve {a.study}{url_option}")
-    print(f"  mhbench annotate status {a.study}\n  mhbench annotate close {a.study}")
+    print(f"Serve the page, then look, then end the round:\n  {_command('serve', a, of_page=True)}")
+    print(f"  {_command('status', a)}\n  {_command('close', a)}")
 
 # %% ../../nbs/tools/04_annotate.ipynb #a89e2c69
 def _select_study(study: str, params: Path) -> list[str]:  # sentences
@@ -486,7 +524,8 @@ def close_round(a: argparse.Namespace, ask: Callable[[str], str] = input) -> Non
         if n_open and not a.yes and not agreed(f"{n_open} pages are open. Close the round?", "close", ask):
             return print("the round goes on")
         closed_raters = Register(store).end()
-    print(f"closed: {', '.join(closed_raters) or 'nobody was active'}; `mhbench annotate invite` opens a link again")
+    invite = _command("invite", a, "RATER")
+    print(f"closed: {', '.join(closed_raters) or 'nobody was active'}; `{invite}` opens a link again")
     print(
         *left_out(exported_answers),
         *name_ratings(a.study, path, params=params),
@@ -494,7 +533,7 @@ def close_round(a: argparse.Namespace, ask: Callable[[str], str] = input) -> Non
         sep="\n",
     )
     if not QUESTION_KINDS[question_kind].stages:
-        table_hint = f"`mhbench annotate export {a.study}` writes them as tables"
+        table_hint = f"`{_command('export', a)}` writes them as tables"
         return print(f"no stage reads answers of kind {question_kind}: {table_hint}")
     if not a.run:
         return print("Labels, agreement, figures and the report:\n  mhbench run --all")

@@ -447,11 +447,12 @@ def name_ratings(study: str, file: str | Path, *, params: str | Path = "params.y
     studies = {name: s for name, s in load_params(params, lists=False)["studies"].items() if "prepare" in s}
     if study not in studies:
         refuse(f"name_ratings: study must be among {', '.join(studies)}; got {study!r}", place=f"{params}")
-    stage_sections, why_unread = rated_sections(ratings_of_file(path))
+    collected = ratings_of_file(path)
+    stage_sections, why_unread = rated_sections(collected)
     new_stages = [stage for stage in stage_sections if stage not in studies[study]]
     changes: dict[Place, Any] = {("studies", study, stage): stage_sections[stage] for stage in new_stages}
     entry = edit(params, changes | {("studies", study, "prepare", "ratings"): stored_path})["studies"][study]
-    stages_in_words = ", ".join(stage for stage in FOR_RATINGS if stage in entry)
+    stages_in_words = ", ".join(stage for stage in FOR_RATINGS if stage in entry and collected)
     no_stage_text = f"no stage: {why_unread or 'there is no complete answer yet, or none of a kind that a stage reads'}"
     sentences = [
         f"{study}: ratings are those of {stored_path} from now on; they go through {stages_in_words or no_stage_text}"

@@ -210,7 +210,11 @@ def _described(ratings: dict[str, Any], path: Path) -> dict[str, Any]:
     columns, scale, missing_codes = (ratings.get(k) for k in ("columns", "scale", "not_rated"))
     if ratings_file.suffix in (".yaml", ".yml"):
         description = yaml.load(ratings_file.read_text("utf-8"), yaml.BaseLoader)
-        ratings_file = ratings_file.parent / description.pop("files")
+        described_file, named = ratings_file, description.pop("files", None)
+        ratings_file = described_file.parent / (named if isinstance(named, str) else "")
+        if not ratings_file.is_file():
+            remedy = f"`mhbench ratings {described_file} --to FILE.csv` makes one table of several files"
+            refuse(f"new_study: --ratings must describe one file that is there; got {named}", remedy=remedy)
     else:
         file_options = {k: ratings[k] for k in ("sheet", "encoding") if k in ratings}
         guess = guess_long(ratings_file, columns, **file_options)
@@ -218,7 +222,7 @@ def _described(ratings: dict[str, Any], path: Path) -> dict[str, Any]:
         if isinstance(description["scale"], str) and scale is None:
             actual = f"values from {description['scale'].replace('..', ' to ')} in {description['value']}, and no scale"
             remedy = "give --ratings-scale LOW:HIGH, and --not-rated CODES for numbers that mean that nobody answered"
-            refuse(f"load_ratings: the scale of ratings must be given; got {actual}; {' '.join(guess.asks)}; {remedy}")
+            refuse(f"new_study: the scale of ratings must be given; got {actual}; {' '.join(guess.asks)}; {remedy}")
         description |= {"scale": f"{scale[0]:g}..{scale[1]:g}"} if scale else {}
         description |= {"missing": [str(c) for c in missing_codes]} if missing_codes else {}
     table = read_ratings(description | {"files": ratings_file.name}, ratings_file.parent)
@@ -372,7 +376,8 @@ def ratings_told(table: RatingTable) -> str:
     sentences += [line for line in third_ratings(table)["says"] if line]
     agreement = agreement_by_criterion(table).query("measure in ['raw', 'alpha, nominal', 'alpha, interval', 'AC1']")
     columns = ["criterion", "beside", "measure", "n", "n_clusters", "estimate", "ci_low", "ci_high", "for"]
-    return "\n".join([*sentences, agreement[columns].round(3).to_string(index=False)] if len(agreement) else sentences)
+    none = "agreement: none, since fewer than two persons rated"
+    return "\n".join([*sentences, agreement[columns].round(3).to_string(index=False) if len(agreement) else none])
 
 # %% ../../nbs/tools/03_new_study.ipynb #54d10c04
 @subcommand(

@@ -56,6 +56,13 @@ command_group("panel", "how many raters; answers to a panel in Label Studio, and
 _LOWER_LIMIT = 1e-9
 
 
+def _check_spread(values: pd.Series) -> None:
+    "Refuse a pilot whose ratings are all equal: how far raters or items differ cannot be told from it."
+    if values.nunique() == 1:
+        remedy = "rate items on which raters may differ"
+        refuse("panel design: a pilot's ratings must differ; got one value throughout", remedy=remedy)
+
+
 def _print_each(pilot: pd.DataFrame, width: float | None, minutes: float) -> None:
     "The number of raters for each item, if every rated target is of interest by itself."
     if width is None or width < _LOWER_LIMIT:
@@ -74,6 +81,7 @@ def _print_each(pilot: pd.DataFrame, width: float | None, minutes: float) -> Non
 # %% ../../nbs/tools/06_panel.ipynb #33c45a65
 def _print_spread(table: RatingTable, a: argparse.Namespace) -> None:
     "The spread of a described pilot, and the cheapest numbers of all that its ratings stand within."
+    _check_spread(table.single["score"])
     has_people = (table.single["kind"] == "person").any()
     spread = spread_of(table, ["person" if has_people else "judge"], items=False)
     print(f"ratings by {'persons' if has_people else 'judges'}; nobody else is a rater among others")
@@ -114,6 +122,7 @@ def _panel_design(a: argparse.Namespace) -> None:
         return _print_spread(read_ratings(Path(a.ratings)), a)
     pilot_rows, measured_minutes = pilot_ratings(a.ratings)
     pilot, label = design.pilot_table(pilot_rows, a.label)
+    _check_spread(pilot["value"])
     minutes = a.minutes or measured_minutes or design.MINUTES
     if a.each:
         return _print_each(pilot, a.width, minutes)

@@ -161,3 +161,42 @@ def test_flags_are_of_raters_beside_others_and_are_told_in_the_pages_language(tm
     known = {"dashboard.flag.missed # of # attention checks": "# von # verfehlt"}
     flag = "missed 2 of 13 attention checks; 4 of 20 pages faster"
     assert flag_in_words(flag, known) == "2 von 13 verfehlt; 4 of 20 pages faster"
+
+
+def test_ticks_that_two_answers_share_do_not_make_them_the_same_kind_of_error(tmp_path):
+    "Twice another main kind, with a tick in common; spans and ticks are no verdicts."
+    entry = {"kind": "errors", "models": ["m"], "errors": {"knowledge": "K.", "logical": "L."}}
+    said = [Response(item_id=f"q{k}", study="example", model="m", mode="zero_shot", text="Text.") for k in (1, 2)]
+    study = build_study("example", entry | {"assignment": {"repeats": 2}}, items(2), said)
+    with open_store(tmp_path / "a.sqlite", study) as store:
+        enrol(store, study, ["r1"])
+        both = {"knowledge": label("yes"), "logical": label("yes")}
+        pages = {
+            ("q1@m", 0): both | {"main": label("knowledge")},
+            ("q1@m", 1): both | {"main": label("logical")},
+            ("q2@m", 0): {"knowledge": label("yes"), "span-knowledge": label("0-4")},
+            ("q2@m", 1): {"knowledge": label("yes"), "span-knowledge": label("1-4")},
+        }
+        save(store, {("r1", *page, target): a for page, answers in pages.items() for target, a in answers.items()})
+        assert [r["again"] for r in progress(store, study)] == ["50%"]
+
+
+def test_a_skipped_conversation_counts_in_no_number_of_the_dashboard(tmp_path):
+    "Of two conversations one is skipped by both raters, one after an answer and at once."
+    entry = {"kind": "conversation", "asks": {"warm": "Warm?"}, "labels": ["not met", "met"]}
+    talks = [i.model_copy(update={"stems": ["Hello.", "Hello. " * 50]}) for i in items(2)]
+    study = build_study("example", entry | {"assignment": {"repeats": 2}}, talks)
+    with open_store(tmp_path / "a.sqlite", study) as store:
+        enrol(store, study, ["r1", "r2"])
+        said = {(r, "q1", k, "warm"): label("met") for r in ("r1", "r2") for k in (0, 1)}
+        said |= {("r1", "q1", 1, "warm"): label("not met")}
+        said |= {("r1", "q1", k, "turn-2"): label("yes") for k in (0, 1)}
+        said |= {(r, "q2", k, "skip"): label("yes") for r in ("r1", "r2") for k in (0, 1)}
+        said |= {("r1", "q2", 0, "warm"): label("met"), ("r2", "q2", 0, "warm"): label("not met")}
+        save(store, said, {(r, "q2", 0): 1.0 for r in ("r1", "r2")})
+        state = overview(store, study)
+        assert [r["complete"] for r in state["rows"]] == [4, 4]
+        assert [r["again"] for r in state["rows"]] == ["0%", "100%"]
+        assert (state["untouched"], state["conflicts"]) == (1, 0)
+        assert [(a.of, a.n) for a in state["agreement"]] == [("warm", 1)]
+        assert not any(slips.hasty for slips in rater_slips(store, study).values())

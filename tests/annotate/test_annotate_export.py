@@ -18,6 +18,8 @@ from mhbench.run.cli import main
 from mhbench.studies.medqade.panel import label_array
 from mhbench.studies.mentat.annotations import annotation_arrays
 
+from .conftest import items
+
 
 @pytest.fixture(scope="module")
 def answered(tmp_path_factory):
@@ -121,8 +123,6 @@ def test_the_sheet_holds_no_formula(tmp_path):
     from mhbench.annotate.store import Change
     from mhbench.annotate.study import RatedAnswer, build_study
 
-    from .conftest import items
-
     study = build_study("example", {"kind": "agree"}, items(1))
     with open_store(tmp_path / "a.sqlite", study) as store:
         enrol(store, study, ["r1"])
@@ -166,3 +166,42 @@ def test_a_folder_that_was_there_is_kept_out_of_git_by_names(answered, tmp_path)
     assert "/study.json" in named and len(named) == len(set(named)), "each once"
     written = {p.name: p.stat().st_mode & 0o777 for p in (tmp_path / "out").iterdir()}
     assert {written[name.strip("/")] for name in named} == {0o600}
+
+
+def test_a_table_of_answers_has_each_rating_once_within_the_sliders_and_its_own_remedy(tmp_path):
+    "A number that no slider gives, or a second one of the same page, would go into every mean and every alpha."
+    head = "item_id,study,rater,target,value,label,session,variant\n"
+    asked = '"{""asked"": ""0123456789ab""}"'
+    row = lambda value, target="A", session="occasion 0": f"q1,example,r1,{target},{value},,{session},{asked}\n"
+    whole = head + row(0) + row(100, "B") + row(40, "A", "occasion 1")
+    wrong = {
+        head + row(250): r"must be from 0 to 100; got 250.0 \(t.csv:2\); export the answers again",
+        head + row(-5): r"must be from 0 to 100; got -5.0 \(t.csv:2\)",
+        whole + row(0): r"once in a session; got two of q1, A, r1, at line 2 and here \(t.csv:5\); export",
+        head + row("nan").replace(asked, "{}"): r"finite number; got nan \(t.csv:2\); export the answers again$",
+    }
+    file = tmp_path / "t.csv"
+    for text, told in wrong.items():
+        file.write_text(text, encoding="utf-8")
+        with pytest.raises(ValueError, match=told):
+            ratings_of_file(file)
+    file.write_text(whole, encoding="utf-8")
+    assert [r.value for r in ratings_of_file(file)] == [0, 100, 40]
+
+
+def test_what_an_export_of_label_studio_lacks_is_told_with_its_ratings(tmp_path):
+    "A cancelled annotation, one that was replaced, a difficulty that nobody chose, and a task that nobody opened."
+
+    def annotation(n: int, label: str, **more) -> dict:
+        chosen = {"from_name": "correctness_1", "type": "choices", "value": {"choices": [label]}}
+        return {"id": n, "completed_by": 1, "created_at": f"2025-01-0{n}T10:00:00Z", "result": [chosen]} | more
+
+    given = [annotation(1, "Correct"), annotation(2, "Incorrect"), annotation(3, "Correct", was_cancelled=True)]
+    tasks = [{"data": {"item_id": f"q{k}", "study": "example"}, "annotations": given * (k == 1)} for k in (1, 2)]
+    (tmp_path / "export.json").write_text(json.dumps(tasks), encoding="utf-8")
+    (tmp_path / "key.json").write_text('{"q1": ["m"], "q2": ["m"]}', encoding="utf-8")
+    rated = study_ratings([], items(2), tmp_path / "export.json")
+    assert [r.label for r in rated.ratings] == ["Incorrect"]
+    told = "; ".join(rated.notes)
+    assert "of 3 annotations 1 were cancelled, 1 replaced by a later one of the same rater" in told
+    assert "leave 1 labels open; 1 of 2 tasks have no annotation" in told

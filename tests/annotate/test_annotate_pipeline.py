@@ -61,6 +61,8 @@ def test_prepare_keeps_what_the_raters_thought_and_nothing_else(answered, though
     said = (answered / "results/prepare/mentat/notebook.ipynb").read_text(encoding="utf-8")
     assert "125 ratings by 5 simulated raters from mentat.sqlite, in the place of the" in said
     assert "0 pages were begun and are not complete" in said
+    told = json.loads((answered / "results/prepare/mentat/contents.json").read_text(encoding="utf-8"))["findings"]
+    assert "0 pages were begun and are not complete" in " ".join(told), "the page of the run says it, too"
 
 
 def test_the_soft_labels_come_out_of_their_answers(answered, thought):

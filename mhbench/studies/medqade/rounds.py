@@ -167,7 +167,7 @@ def _read_round(folder: Path) -> tuple[dict, pd.DataFrame, pd.DataFrame]:
     "round.json, draw.csv and assignment.csv."
     if not (folder / "round.json").exists():
         remedy = "run `mhbench panel draw` first"
-        refuse(f"round: folder must hold a round; got {folder}", remedy=remedy, error=FileNotFoundError)
+        refuse(f"panel: folder must hold a round; got {folder}", remedy=remedy, error=FileNotFoundError)
     round_facts = json.loads((folder / "round.json").read_text(encoding="utf-8"))
     return round_facts, pd.read_csv(folder / "draw.csv"), pd.read_csv(folder / "assignment.csv")
 

@@ -224,7 +224,8 @@ def annotation_arrays(ratings: Iterable[Rating], leave_out: Iterable[str] = ()) 
             refuse(f"annotation_arrays: an annotation must rate an option once; got {r.target} twice", place=place)
         option_scores[r.target] = r.value
     if not scores_by_annotation:
-        refuse("annotation_arrays: ratings must not be empty; got none; check leave_out")
+        remedy = "check leave_out, and that an answer is complete"
+        refuse("annotation_arrays: ratings must not be empty; got none", remedy=remedy)
     n = max(len(option_scores) for option_scores, _ in scores_by_annotation.values())
     for option_scores, r in scores_by_annotation.values():
         if sorted(option_scores) != letters(n):

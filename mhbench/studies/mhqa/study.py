@@ -67,7 +67,7 @@ class KeysParameters(p.AskingParameters):
     words: int = p.field(120, "of a chunk: longer texts are cut")
     overlap: int = p.field(20, "words that two chunks share")
     texts: Annotated[str, INPUT] = p.field("mhbench/studies/mhqa/making", "folder of the recipe pseudolabel.yaml")
-    sheets: Annotated[dict[str, str], INPUT] = p.field(
+    sheets: Annotated[dict[Literal["first", "second", "resolver"], str], INPUT, p.OwnFiles] = p.field(
         {}, "first, second, resolver -> a filled-in sheet (CSV) or Label Studio's export; {}: simulated readers"
     )
     encoder: p.LocalModel = "minilm"

@@ -24,7 +24,7 @@ class ApproachParameters(p.AskingParameters):
     judges: p.Judges = p.field(["gemma"], "the first says whether they are relevant")
     attempts: p.Positive = p.field(2, "questions tried for each item")
     max_tokens: p.Positive | None = p.field(64, "room of a question; a limit in the model's entry goes first")
-    sheets: Annotated[dict[p.Pseudonym, str], INPUT] = p.field(
+    sheets: Annotated[dict[p.Pseudonym, str], INPUT, p.OwnFiles] = p.field(
         {}, "pseudonym -> the sheet that this person filled in (CSV)"
     )
     entries: p.Entries = p.GEMMA
