@@ -247,7 +247,7 @@ def test_a_record_is_read_before_file_and_runtime_are_looked_for(monkeypatch, tm
 
 def test_another_model_under_the_name_of_the_bundled_one_is_refused(monkeypatch, tmp_path):
     (tmp_path / "part").write_bytes(b"another model")
-    monkeypatch.setattr(weights, "_installed", lambda *part: tmp_path / "part")
+    monkeypatch.setattr(weights, "_installed_part", lambda *part: tmp_path / "part")
     with pytest.raises(RuntimeError, match="must have SHA-256 a5fd3b62"):
         weights_file("gemma-3-270m", tmp_path / "models")
     assert [f.name for f in (tmp_path / "models").iterdir()] == []

@@ -19,7 +19,7 @@ USES = {  # extra -> its smallest use, in a folder of its own
     "local": """
 from mhbench.records import weights
 import xllamacpp
-[weights._installed("gemma-3-270m", *part) for part in weights.WEIGHTS["gemma-3-270m"].parts]
+[weights._installed_part("gemma-3-270m", *part) for part in weights.WEIGHTS["gemma-3-270m"].parts]
 """,
     "metrics": """
 from mhbench.encode.bertscore import load_scorer

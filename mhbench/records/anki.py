@@ -47,22 +47,26 @@ def parse_cloze(text: str) -> list[Deletion]:  # in the order in which they open
 
     Source: Anki's parser (rslib/src/cloze.rs), which follows ten levels.
     """
-    stack: list[list] = []  # of every open deletion its opening, and the first "::" that is not inside an inner one
+    open_deletions: list[
+        list
+    ] = []  # of every open deletion its opening, and the first "::" that is not inside an inner one
     deletions: list[Deletion] = []
     for m in _TOKEN.finditer(text):
         if m[0] == "::":
-            if stack and stack[-1][1] is None:
-                stack[-1][1] = m
+            if open_deletions and open_deletions[-1][1] is None:
+                open_deletions[-1][1] = m
         elif m[0] != "}}":
-            if len(stack) < _DEEPEST:
-                stack.append([m, None])
-        elif stack:
-            opened, cut = stack.pop()
-            answer = text[opened.end() : (cut or m).start()]
-            hint = text[cut.end() : m.start()] if cut else None
-            deletions.append(Deletion(opened.start(), m.end(), answer, hint or None, len(stack)))
-    if stack:
-        refuse(f"parse_cloze: every deletion must be closed with }}}}; got {text[stack[-1][0].start() :][:60]!r}")
+            if len(open_deletions) < _DEEPEST:
+                open_deletions.append([m, None])
+        elif open_deletions:
+            opening, hint_mark = open_deletions.pop()
+            answer = text[opening.end() : (hint_mark or m).start()]
+            hint = text[hint_mark.end() : m.start()] if hint_mark else None
+            deletions.append(Deletion(opening.start(), m.end(), answer, hint or None, len(open_deletions)))
+    if open_deletions:
+        refuse(
+            f"parse_cloze: every deletion must be closed with }}}}; got {text[open_deletions[-1][0].start() :][:60]!r}"
+        )
     return sorted(deletions)
 
 # %% ../../nbs/records/05_anki.ipynb #90466e11
@@ -72,7 +76,7 @@ _MARKS = {"sup": "^", "sub": "_", "s": "~~", "strike": "~~", "del": "~~"}  # as 
 _SOUND = re.compile(r"\[sound:[^\]]*\]|\[anki:[^\]]*\]")
 
 
-class _Text(HTMLParser):
+class _HtmlText(HTMLParser):
     def __init__(self):
         super().__init__(convert_charrefs=True)
         self.parts = []
@@ -96,16 +100,16 @@ class _Text(HTMLParser):
 # %% ../../nbs/records/05_anki.ipynb #1c0a30e9
 def field_text(field: str, is_html: bool = True) -> tuple[str, int]:
     "A note's field as text, white space folded, one line a block; and how many images and sounds were in it."
-    field, media = _SOUND.subn("", field)
+    field, n_media = _SOUND.subn("", field)
     if is_html:
-        p = _Text()
+        p = _HtmlText()
         p.feed(field)
         p.close()
         field = "".join(p.parts)
-        media = media + p.media
+        n_media = n_media + p.media
     field = unicodedata.normalize("NFC", field.replace("\xa0", " ").replace("\u200b", "").replace("\xad", ""))
     lines = (re.sub(r"[^\S\n]+", " ", line).strip() for line in field.split("\n"))
-    return "\n".join(line for line in lines if line), media
+    return "\n".join(line for line in lines if line), n_media
 
 # %% ../../nbs/records/05_anki.ipynb #69cbb8ee
 class Note(NamedTuple):
@@ -123,7 +127,7 @@ _COLLECTIONS = ("collection.anki21b", "collection.anki21", "collection.anki2")
 MOST_BYTES = 512 << 20  # of a collection, unpacked: pictures lie outside of it
 
 
-def _decompressed(data: bytes, limit: int, path: Path) -> bytes:
+def _decompress(data: bytes, limit: int, path: Path) -> bytes:
     "At most so many bytes of what a compressed collection holds."
     with optional("load_anki", "mhbench[sources]", "export with support for older Anki versions"):
         import zstandard
@@ -133,61 +137,65 @@ def _decompressed(data: bytes, limit: int, path: Path) -> bytes:
         refuse(f"load_anki: {path.name} must hold an intact collection; got {e}; export it again")
 
 
-def _open(path: Path, limit: int) -> tuple[sqlite3.Connection, str]:
+def _open_collection(path: Path, limit: int) -> tuple[sqlite3.Connection, str]:
     "The newest collection of a package, opened in memory."
     try:
         with zipfile.ZipFile(path) as z:
-            name = next((n for n in _COLLECTIONS if n in z.namelist()), None)
-            if name is None:
+            collection_name = next((n for n in _COLLECTIONS if n in z.namelist()), None)
+            if collection_name is None:
                 actual = f"{z.namelist()[:5]} ({path}); export the deck from Anki again"
                 refuse(f"load_anki: a package must hold one of {', '.join(_COLLECTIONS)}; got {actual}")
-            data = z.open(name).read(limit + 1)  # what a package says of its size is not believed
+            collection_bytes = z.open(collection_name).read(
+                limit + 1
+            )  # what a package says of its size is not believed
     except zipfile.BadZipFile as e:
         actual = f"{str(path)!r} ({e}); export the deck again"
         refuse(f"load_anki: path must be a zip that Anki wrote; got {actual}")
-    if name.endswith("b") and len(data) <= limit:
-        data = _decompressed(data, limit + 1, path)
-    if len(data) > limit:
+    if collection_name.endswith("b") and len(collection_bytes) <= limit:
+        collection_bytes = _decompress(collection_bytes, limit + 1, path)
+    if len(collection_bytes) > limit:
         actual = f"more ({path.name}); say --option max_bytes=N where it is meant to be so large"
         refuse(f"load_anki: the collection must be under {limit >> 20} MiB, unpacked; got {actual}")
-    collection = bytearray(data)
+    collection = bytearray(collection_bytes)
     if collection[:16] != b"SQLite format 3\x00":
-        refuse(f"load_anki: {name} must be an SQLite collection; got {bytes(collection[:16])!r} ({path})")
+        refuse(f"load_anki: {collection_name} must be an SQLite collection; got {bytes(collection[:16])!r} ({path})")
     collection[18:20] = b"\x01\x01"  # a collection copied in WAL mode: read it as what it is, one whole file
     db = sqlite3.connect(":memory:")
     db.create_collation("unicase", lambda a, b: (a.casefold() > b.casefold()) - (a.casefold() < b.casefold()))
     db.deserialize(bytes(collection))
-    return db, name
+    return db, collection_name
 
 # %% ../../nbs/records/05_anki.ipynb #b02b1292
-def _decks(db: sqlite3.Connection, tables: set[str], path: Path) -> dict[int, str]:
+def _deck_names(db: sqlite3.Connection, tables: set[str], path: Path) -> dict[int, str]:
     "The names of the decks: a table, or in older collections JSON in the first row of `col`."
     if "decks" in tables:
         return {i: n.replace("\x1f", "::") for i, n in db.execute("select id, name from decks")}
-    row = db.execute("select decks from col").fetchone()
+    decks_row = db.execute("select decks from col").fetchone()
     try:
-        return {int(i): str(d["name"]) for i, d in json.loads(row[0]).items()}
+        return {int(i): str(d["name"]) for i, d in json.loads(decks_row[0]).items()}
     except (TypeError, ValueError, KeyError, AttributeError, IndexError, RecursionError):
         refuse(f"load_anki: col.decks must be the decks as Anki writes them; got something else ({path.name})")
 
 
 def _package_notes(path: Path, limit: int = MOST_BYTES) -> Iterator[Note]:
-    db, name = _open(path, limit)
+    db, collection_name = _open_collection(path, limit)
     try:
         tables = {t for (t,) in db.execute("select name from sqlite_master where type = 'table'")}
         if "notes" not in tables:
             refuse(f"load_anki: a collection must have a table of notes; got {sorted(tables)} ({path})")
-        decks = _decks(db, tables, path)
-        deck_of = db.execute("select nid, min(did) from cards group by nid") if "cards" in tables else []
-        deck_names = {note: decks.get(deck) for note, deck in deck_of}
+        deck_by_id = _deck_names(db, tables, path)
+        note_decks = db.execute("select nid, min(did) from cards group by nid") if "cards" in tables else []
+        deck_by_note = {note: deck_by_id.get(deck) for note, deck in note_decks}
         for i, guid, tags, fields in db.execute("select id, guid, tags, flds from notes order by id"):
             if not isinstance(fields, str) or not isinstance(tags, str):
                 actual = f"{type(fields).__name__} ({path.name}:note {i}); export the deck again"
                 refuse(f"load_anki: a note must have fields and tags that are text; got {actual}")
-            yield Note(guid, fields.split("\x1f"), deck_names.get(i), tags.split(), f"{path.name}:{name}:note {i}")
+            yield Note(
+                guid, fields.split("\x1f"), deck_by_note.get(i), tags.split(), f"{path.name}:{collection_name}:note {i}"
+            )
     except sqlite3.DatabaseError as e:
         actual = f"{e} ({path}); export the deck again"
-        refuse(f"load_anki: {name} must be an intact SQLite collection; got {actual}")
+        refuse(f"load_anki: {collection_name} must be an intact SQLite collection; got {actual}")
     finally:
         db.close()
 
@@ -206,44 +214,51 @@ def _header_and_lines(path: Path) -> tuple[dict[str, str], list[str], int]:
         actual = f"byte {e.start} that is not ({path.name}); export the notes again, as text in UTF-8"
         refuse(f"load_anki: a text export must be UTF-8; got {actual}")
     lines = io.StringIO(text, newline="").readlines()  # a field may hold what else ends a line
-    head: dict[str, str] = {}
+    header: dict[str, str] = {}
     n = next((k for k, line in enumerate(lines) if not _HEADER.match(line)), len(lines))
     for line in lines[:n]:
         key, _, value = line[1:].rstrip("\r\n").partition(":")
-        head[key.strip().lower()] = value.strip()
-    return head, lines[n:], "".join(lines[:n]).count("\n")
+        header[key.strip().lower()] = value.strip()
+    return header, lines[n:], "".join(lines[:n]).count("\n")
 
 
-def _text_rows(lines: list[str], separator: str, skipped: int, path: Path) -> list[tuple[str, list[str]]]:
+def _text_rows(lines: list[str], separator: str, n_header_lines: int, path: Path) -> list[tuple[str, list[str]]]:
     "The place and fields of each note; fields hold pictures at times, so that a field may be as long as a collection."
-    limit = csv.field_size_limit(MOST_BYTES)
+    old_limit = csv.field_size_limit(MOST_BYTES)
     reader = csv.reader(io.StringIO("".join(lines)), delimiter=separator)
     try:
-        return [(f"{path.name}:{skipped + reader.line_num}", row) for row in reader if row]
+        return [(f"{path.name}:{n_header_lines + reader.line_num}", row) for row in reader if row]
     except csv.Error as e:
-        actual = f"{e} ({path}:{skipped + reader.line_num})"
+        actual = f"{e} ({path}:{n_header_lines + reader.line_num})"
         refuse(f"load_anki: a text export must be one note a line, as Anki writes it; got {actual}")
     finally:
-        csv.field_size_limit(limit)
+        csv.field_size_limit(old_limit)
 
 # %% ../../nbs/records/05_anki.ipynb #4e2e1849
 def _text_notes(path: Path) -> Iterator[Note]:
-    head, lines, skipped = _header_and_lines(path)
-    separator = _SEPARATORS.get(head.get("separator", "tab").lower(), head.get("separator", "\t"))
+    header, lines, n_header_lines = _header_and_lines(path)
+    separator = _SEPARATORS.get(header.get("separator", "tab").lower(), header.get("separator", "\t"))
     if len(separator) != 1:
         actual = f"{separator!r} ({path}:1)"
         refuse(f"load_anki: #separator must be one of {sorted(_SEPARATORS)} or one character; got {actual}")
-    column_numbers = {k: head[f"{k} column"] for k in ("guid", "notetype", "deck", "tags") if f"{k} column" in head}
-    odd = [f"#{k} column:{v}" for k, v in column_numbers.items() if not v.isdecimal() or v == "0"]
-    if odd:
-        refuse(f"load_anki: a column must be a number from 1; got {odd[0]!r} ({path.name}); export it again")
-    special = {k: int(v) - 1 for k, v in column_numbers.items()}
-    is_html = head.get("html", "true").lower() == "true"
-    for place, row in _text_rows(lines, separator, skipped, path):
-        at = {k: row[c] for k, c in special.items() if c < len(row)}
-        fields = [f for k, f in enumerate(row) if k not in special.values()]
-        tags = at.get("tags") or head.get("tags") or ""
-        yield Note(at.get("guid"), fields, at.get("deck") or head.get("deck"), tags.split(), place, is_html)
+    column_numbers = {k: header[f"{k} column"] for k in ("guid", "notetype", "deck", "tags") if f"{k} column" in header}
+    bad_columns = [f"#{k} column:{v}" for k, v in column_numbers.items() if not v.isdecimal() or v == "0"]
+    if bad_columns:
+        refuse(f"load_anki: a column must be a number from 1; got {bad_columns[0]!r} ({path.name}); export it again")
+    column_by_field = {k: int(v) - 1 for k, v in column_numbers.items()}
+    is_html = header.get("html", "true").lower() == "true"
+    for place, row in _text_rows(lines, separator, n_header_lines, path):
+        special_fields = {k: row[c] for k, c in column_by_field.items() if c < len(row)}
+        fields = [f for k, f in enumerate(row) if k not in column_by_field.values()]
+        tags = special_fields.get("tags") or header.get("tags") or ""
+        yield Note(
+            special_fields.get("guid"),
+            fields,
+            special_fields.get("deck") or header.get("deck"),
+            tags.split(),
+            place,
+            is_html,
+        )
 
 # %% ../../nbs/records/05_anki.ipynb #3dae07f4
 _MOST_OF_A_NOTE = 4 << 20  # characters
@@ -273,15 +288,15 @@ def cloze_question(note: Note) -> tuple[str, str, str | None, int] | str:
     if len(deletions) > 1:
         return "several_clozes"
     ((field, d),) = deletions
-    answer, media = field_text(d.answer, note.is_html)
-    if (media and not answer) or answer.startswith("image-occlusion:"):
+    answer, n_media = field_text(d.answer, note.is_html)
+    if (n_media and not answer) or answer.startswith("image-occlusion:"):
         return "answer_is_media"
     if not answer:
         return "empty_answer"
-    question, media = field_text(field[: d.start] + GAP + field[d.end :], note.is_html)
+    question, n_media = field_text(field[: d.start] + GAP + field[d.end :], note.is_html)
     if not question.replace(GAP, "").strip(" .,:;?!\n"):
         return "empty_question"
-    return question, answer, field_text(d.hint or "", note.is_html)[0] or None, media
+    return question, answer, field_text(d.hint or "", note.is_html)[0] or None, n_media
 
 
 def _item_id(note: Note, question: str, answer: str) -> str:
@@ -305,30 +320,30 @@ def load_anki(
     Raises: FileNotFoundError; ValueError for a file that is not one of these, or is damaged.
     """
     path = Path(path)
-    kind = path.suffix.lower()
+    suffix = path.suffix.lower()
     if not path.is_file():
         actual = f"{str(path)!r}, which is not there"
         refuse(f"load_anki: path must be an .apkg, .colpkg or .txt file; got {actual}", error=FileNotFoundError)
-    if kind not in (".apkg", ".colpkg", ".txt"):
+    if suffix not in (".apkg", ".colpkg", ".txt"):
         actual = f"{path.name!r}; export the deck from Anki in one of these formats"
         refuse(f"load_anki: path must end in .apkg, .colpkg or .txt; got {actual}")
-    notes = list(_text_notes(path) if kind == ".txt" else _package_notes(path, max_bytes))
+    notes = list(_text_notes(path) if suffix == ".txt" else _package_notes(path, max_bytes))
     if not notes:
         refuse(f"load_anki: a deck must have at least one note; got none ({path})")
     rows = []
-    excluded = []
+    exclusion_reasons = []
     known_pairs = set()
     for note in notes:
-        cloze = cloze_question(note)
-        if isinstance(cloze, str):
-            excluded.append(cloze)
+        cloze_parts = cloze_question(note)
+        if isinstance(cloze_parts, str):
+            exclusion_reasons.append(cloze_parts)
             continue
-        question, answer, hint, media = cloze
+        question, answer, hint, media = cloze_parts
         if odd_character(f"{question}{answer}{hint}"):
-            excluded.append("control_character")
+            exclusion_reasons.append("control_character")
             continue
         if (media and not keep_media) or (question, answer) in known_pairs:
-            excluded.append("question_has_media" if media and not keep_media else "duplicate")
+            exclusion_reasons.append("question_has_media" if media and not keep_media else "duplicate")
             continue
         known_pairs.add((question, answer))
         item_id = _item_id(note, question, answer)
@@ -339,4 +354,4 @@ def load_anki(
         fields |= {"canary": next((t for t in note.tags if "-canary-" in t), None)}
         rows.append((note.place, fields))
     items = validate(rows, Item, unique="item_id").records
-    return Deck(items, dict(Counter(excluded)))
+    return Deck(items, dict(Counter(exclusion_reasons)))

@@ -40,31 +40,38 @@ MODE_UNKNOWN = "mode not known: counted as zero_shot"
 @lru_cache
 def reply_endings() -> dict[str, str]:
     "What the end reasons of services mean: complete, cut, filtered or refused."
-    file = importlib.resources.files("mhbench") / "ask" / "texts" / "answers" / "replies.yaml"
-    meanings = yaml.safe_load(file.read_text(encoding="utf-8"))["endings"]
-    return {r: meaning for meaning, by_service in meanings.items() for reasons in by_service.values() for r in reasons}
+    endings_file = importlib.resources.files("mhbench") / "ask" / "texts" / "answers" / "replies.yaml"
+    reasons_by_meaning = yaml.safe_load(endings_file.read_text(encoding="utf-8"))["endings"]
+    return {
+        r: meaning
+        for meaning, by_service in reasons_by_meaning.items()
+        for reasons in by_service.values()
+        for r in reasons
+    }
 
 
-def _ended(text: str | None, reason: Any) -> dict[str, Any]:
+def _outcome_fields(text: str | None, reason: Any) -> dict[str, Any]:
     "Status, text and error of an answer with this end reason (None where the log names none)."
-    meaning = "complete" if reason is None else reply_endings().get(str(reason).casefold())
-    if meaning == "filtered":
+    end_meaning = "complete" if reason is None else reply_endings().get(str(reason).casefold())
+    if end_meaning == "filtered":
         return {"text": text or "", "status": "filtered", "error": f"finish_reason: {reason}"}
-    if meaning == "refused":
+    if end_meaning == "refused":
         return {"text": text or "", "status": "refused", "error": f"the model refused: {reason}"}
-    if meaning is None or text is None:
-        return {"text": "", "status": "error", "error": NO_ANSWER if meaning else f"finish_reason {reason!r}"}
-    return {"text": text} | ({"status": "truncated"} if meaning == "cut" else {})
+    if end_meaning is None or text is None:
+        return {"text": "", "status": "error", "error": NO_ANSWER if end_meaning else f"finish_reason {reason!r}"}
+    return {"text": text} | ({"status": "truncated"} if end_meaning == "cut" else {})
 
 
-def _of_inspect(samples: list[dict], name: str) -> Iterator[Logged]:
+def _rows_of_inspect(samples: list[dict], name: str) -> Iterator[Logged]:
     for s in samples:
-        output = s.get("output") or {}
+        model_output = s.get("output") or {}
         error = s.get("error")
-        choices = output.get("choices") or []
-        text = output.get("completion") or (_read_first_choice(output) if choices else None)
+        choices = model_output.get("choices") or []
+        text = model_output.get("completion") or (_read_first_choice(model_output) if choices else None)
         fields = {"item_id": str(s["id"]), "sample": str(int(s.get("epoch", 1)) - 1)}
-        fields |= _ended(text, choices[0].get("stop_reason") if choices else None) | _logged_question(s, s.get("input"))
+        fields |= _outcome_fields(text, choices[0].get("stop_reason") if choices else None) | _logged_question(
+            s, s.get("input")
+        )
         if error:
             fields = {k: v for k, v in fields.items() if k != "status"} | {"error": str(error.get("message", error))}
         yield f"{name}, sample {s['id']}", fields
@@ -76,10 +83,10 @@ def _logged_question(record: Mapping[str, Any], question: Any) -> dict[str, Any]
         question = next((m.get("content") for m in question[::-1] if m.get("role") == "user"), None)
     choices = record.get("choices")
     choices = choices.get("text") if isinstance(choices, dict) else choices
-    plain = isinstance(choices, list) and all(isinstance(c, str | int | float) for c in choices)
-    options = list(map(str, choices)) if plain and choices else None
-    repeated = {"question": question if isinstance(question, str) else None, "choices": options}
-    return {k: v for k, v in (repeated | {"target": record.get("target")}).items() if v not in (None, "", [])}
+    are_plain = isinstance(choices, list) and all(isinstance(c, str | int | float) for c in choices)
+    option_texts = list(map(str, choices)) if are_plain and choices else None
+    repeated_fields = {"question": question if isinstance(question, str) else None, "choices": option_texts}
+    return {k: v for k, v in (repeated_fields | {"target": record.get("target")}).items() if v not in (None, "", [])}
 
 
 def _read_first_choice(body: dict) -> str:
@@ -99,11 +106,13 @@ def _inspect_samples(path: Path) -> list[dict]:
         return json_value(file_text(path), numbers=False)["samples"]
     try:
         with zipfile.ZipFile(path) as z:
-            found = [i for i in z.infolist() if i.filename.startswith("samples/") and i.filename.endswith(".json")]
-            if large := [i.filename for i in found if i.file_size > MOST_OF_A_SAMPLE]:
-                actual_value = f"more ({path.name}, {large[0]}); take it out"
+            sample_entries = [
+                i for i in z.infolist() if i.filename.startswith("samples/") and i.filename.endswith(".json")
+            ]
+            if too_large := [i.filename for i in sample_entries if i.file_size > MOST_OF_A_SAMPLE]:
+                actual_value = f"more ({path.name}, {too_large[0]}); take it out"
                 refuse(f"load_answers: a sample must unpack to {MOST_OF_A_SAMPLE >> 20} MB at most; got {actual_value}")
-            return [json_value(_unpacked(z, i).decode(), numbers=False) for i in found]
+            return [json_value(_unpack(z, i).decode(), numbers=False) for i in sample_entries]
     except (NotImplementedError, zipfile.BadZipFile) as e:
         actual = f"{e} ({path.name}); write it anew with `inspect log convert --to json`"
         refuse(f"load_answers: path must be an archive that can be unpacked; got {actual}")
@@ -113,112 +122,138 @@ _ZSTANDARD = 93  # of the ZIP format's methods
 MOST_OF_A_SAMPLE = 64 << 20  # bytes, unpacked
 
 
-def _unpacked(z: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
+def _unpack(z: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
     "An entry's content, also of a method that Python's own module does not know."
     if entry.compress_type != _ZSTANDARD or z.fp is None:
         return z.read(entry)
     with optional("load_answers", "mhbench[sources]"):
         import zstandard
     z.fp.seek(entry.header_offset + 26)  # the local header: lengths of the name and of the extra field, then both
-    name, extra = struct.unpack("<HH", z.fp.read(4))
-    z.fp.seek(name + extra, 1)
+    name_length, extra_length = struct.unpack("<HH", z.fp.read(4))
+    z.fp.seek(name_length + extra_length, 1)
     return zstandard.ZstdDecompressor().stream_reader(z.fp.read(entry.compress_size)).read(entry.file_size)
 
 # %% ../../nbs/records/07_answers.ipynb #6f46ee91
-def _of_choices(body: dict) -> dict[str, Any]:
+def _read_choices(body: dict) -> dict[str, Any]:
     "Chat completions and completions."
     choice = body["choices"][0] if body["choices"] else {}
     message = choice.get("message") or {}
     if message.get("refusal"):
         return {"text": "", "status": "refused", "error": f"the model refused: {message['refusal']}"}
     content = message.get("content") if message else choice.get("text")
-    return _ended(None if content is None else _joined_content(content), choice.get("finish_reason"))
+    return _outcome_fields(None if content is None else _joined_content(content), choice.get("finish_reason"))
 
 
-def _of_output(body: dict) -> dict[str, Any]:
+def _read_output(body: dict) -> dict[str, Any]:
     "OpenAI's responses."
-    parts = [p for out in body["output"] if out.get("type") == "message" for p in out.get("content") or []]
-    refusal = "".join(p.get("refusal") or "" for p in parts)
+    content_parts = [p for out in body["output"] if out.get("type") == "message" for p in out.get("content") or []]
+    refusal = "".join(p.get("refusal") or "" for p in content_parts)
     if refusal:
         return {"text": "", "status": "refused", "error": f"the model refused: {refusal}"}
     reason = (body.get("incomplete_details") or {}).get("reason") or body.get("status")
-    return _ended("".join(p.get("text") or "" for p in parts) if parts else None, reason)
+    return _outcome_fields("".join(p.get("text") or "" for p in content_parts) if content_parts else None, reason)
 
 
-def _of_blocks(body: dict) -> dict[str, Any]:
+def _read_blocks(body: dict) -> dict[str, Any]:
     "Anthropic's messages."
-    texts = [b.get("text") or "" for b in body["content"] if b.get("type") == "text"]
-    return _ended("".join(texts) if texts else None, body.get("stop_reason"))
+    block_texts = [b.get("text") or "" for b in body["content"] if b.get("type") == "text"]
+    return _outcome_fields("".join(block_texts) if block_texts else None, body.get("stop_reason"))
 
 
-def _of_candidates(body: dict) -> dict[str, Any]:
+def _read_candidates(body: dict) -> dict[str, Any]:
     "Gemini's candidates."
     if not body.get("candidates"):
-        return _ended(None, (body.get("promptFeedback") or {}).get("blockReason"))
-    first = body["candidates"][0]
-    parts = [p for p in (first.get("content") or {}).get("parts") or [] if not p.get("thought")]
-    return _ended("".join(p.get("text") or "" for p in parts) if parts else None, first.get("finishReason"))
+        return _outcome_fields(None, (body.get("promptFeedback") or {}).get("blockReason"))
+    first_candidate = body["candidates"][0]
+    content_parts = [p for p in (first_candidate.get("content") or {}).get("parts") or [] if not p.get("thought")]
+    return _outcome_fields(
+        "".join(p.get("text") or "" for p in content_parts) if content_parts else None,
+        first_candidate.get("finishReason"),
+    )
 
 
-_BODIES = {"choices": _of_choices, "output": _of_output, "content": _of_blocks, "candidates": _of_candidates}
+_BODY_READERS = {
+    "choices": _read_choices,
+    "output": _read_output,
+    "content": _read_blocks,
+    "candidates": _read_candidates,
+}
 
 
-def _of_batch(lines: list[dict], name: str) -> Iterator[Logged]:
+def _rows_of_batch(lines: list[dict], name: str) -> Iterator[Logged]:
     for k, line in enumerate(lines, 1):
         place = f"{name}:{k}"
         response = line.get("response") or line.get("result") or {}
         error = line.get("error") or response.get("error")
-        good = (
+        has_succeeded = (
             not error and response.get("status_code", 200) == 200 and response.get("type", "succeeded") == "succeeded"
         )
         body = response.get("body") or response.get("message") or response
         fields = {"item_id": str(line.get("custom_id", line.get("key")))}
-        if not good or not response:
+        if not has_succeeded or not response:
             yield place, fields | {"text": "", "error": json.dumps(error or response or NO_ANSWER)[:500]}
             continue
-        kind = next((field for field in _BODIES if isinstance(body.get(field), list)), None)
-        if kind is None and "promptFeedback" in body:
-            kind = "candidates"
-        if kind is None:
+        body_field = next((field for field in _BODY_READERS if isinstance(body.get(field), list)), None)
+        if body_field is None and "promptFeedback" in body:
+            body_field = "candidates"
+        if body_field is None:
             rule = "be that of chat completions, completions, responses, messages or Gemini's candidates"
             actual = f"the fields {', '.join(sorted(body)) or 'none'} ({place})"
             refuse(
                 f"load_answers: the body of a batch's answer must {rule}; got {actual}; write a table of item_id, text"
             )
-        yield place, fields | _BODIES[kind](body)
+        yield place, fields | _BODY_READERS[body_field](body)
 
 # %% ../../nbs/records/07_answers.ipynb #7132ca44
-_ASKS = ("question", "query", "input", "problem", "prompt", "Question", "sent", "stem")  # fields of documents
+_QUESTION_FIELDS = (
+    "question",
+    "query",
+    "input",
+    "problem",
+    "prompt",
+    "Question",
+    "sent",
+    "stem",
+)  # fields of documents
 
 
-def _of_harness(lines: list[dict], name: str) -> Iterator[Logged]:
+def _rows_of_harness(lines: list[dict], name: str) -> Iterator[Logged]:
     first_filter = lines[0].get("filter")
     for k, line in enumerate(lines, 1):
         if line.get("filter") != first_filter:
             continue
-        doc = line.get("doc") or {}
-        fields: dict[str, Any] = {"item_id": doc.get("item_id", doc.get("id")), "row": line.get("doc_id")}
+        document = line.get("doc") or {}
+        fields: dict[str, Any] = {"item_id": document.get("item_id", document.get("id")), "row": line.get("doc_id")}
         fields |= _logged_question(
-            doc | {"target": line.get("target")}, next((doc[f] for f in _ASKS if doc.get(f)), None)
+            document | {"target": line.get("target")},
+            next((document[f] for f in _QUESTION_FIELDS if document.get(f)), None),
         )
         fields["item_id"] = None if fields["item_id"] is None else str(fields["item_id"])
-        resps = line.get("resps") or []
-        firsts = [r[0] if isinstance(r, list) and r else r for r in resps]
-        if len(firsts) > 1 and all(isinstance(r, (list, tuple)) and _is_number(next(iter(r), None)) for r in firsts):
-            logprobs = [float(r[0]) for r in firsts]
+        responses = line.get("resps") or []
+        first_replies = [r[0] if isinstance(r, list) and r else r for r in responses]
+        if len(first_replies) > 1 and all(
+            isinstance(r, (list, tuple)) and _is_number(next(iter(r), None)) for r in first_replies
+        ):
+            logprobs = [float(r[0]) for r in first_replies]
             if any(map(math.isnan, logprobs)):
-                error = {"text": "", "status": "error", "error": "its log-likelihoods are no numbers"}
-                yield f"{name}:{k}", fields | error
+                error_fields = {"text": "", "status": "error", "error": "its log-likelihoods are no numbers"}
+                yield f"{name}:{k}", fields | error_fields
                 continue
-            best = max(range(len(logprobs)), key=logprobs.__getitem__)
-            names = letters(len(logprobs))
-            yield f"{name}:{k}", fields | {"text": names[best], "letter_logprobs": dict(zip(names, logprobs))}
+            best_place = max(range(len(logprobs)), key=logprobs.__getitem__)
+            option_letters = letters(len(logprobs))
+            yield (
+                f"{name}:{k}",
+                fields | {"text": option_letters[best_place], "letter_logprobs": dict(zip(option_letters, logprobs))},
+            )
             continue
-        texts = resps[0] if resps and isinstance(resps[0], list) else resps
-        if not texts:
+        sample_texts = responses[0] if responses and isinstance(responses[0], list) else responses
+        if not sample_texts:
             yield f"{name}:{k}", fields | {"text": "", "status": "error", "error": NO_ANSWER}
-        for sample, text in enumerate(texts):
-            yield f"{name}:{k}", fields | {"text": str(text)} | ({"sample": str(sample)} if len(texts) > 1 else {})
+        for sample, text in enumerate(sample_texts):
+            yield (
+                f"{name}:{k}",
+                fields | {"text": str(text)} | ({"sample": str(sample)} if len(sample_texts) > 1 else {}),
+            )
 
 
 def _is_number(x: Any) -> bool:
@@ -229,7 +264,7 @@ def _is_number(x: Any) -> bool:
     return True
 
 # %% ../../nbs/records/07_answers.ipynb #4b36e93c
-def _exchanged(path: Path) -> bool:
+def _is_exchange_file(path: Path) -> bool:
     with path.open("rb") as f:
         return b'"evaluation_id"' in f.read(4096)
 
@@ -240,65 +275,71 @@ def _answer_files(path: Path) -> list[Path]:
         return sorted(path.rglob("*_samples.jsonl")) or sorted(path.rglob("*.jsonl"))
     if path.suffix == ".jsonl":
         return [path]
-    results = json_value(file_text(path), numbers=False).get("detailed_evaluation_results") or {}
-    file = path.with_name(Path(results.get("file_path") or "none").name)
-    if not file.is_file():
-        refuse(f"load_answers: a run must have its file of answers beside it; got no {file.name} ({path.name})")
-    if results.get("hash_algorithm") == "sha256" and results.get("checksum") not in (None, sha256_file(file)):
+    results_entry = json_value(file_text(path), numbers=False).get("detailed_evaluation_results") or {}
+    answer_file = path.with_name(Path(results_entry.get("file_path") or "none").name)
+    if not answer_file.is_file():
+        refuse(f"load_answers: a run must have its file of answers beside it; got no {answer_file.name} ({path.name})")
+    if results_entry.get("hash_algorithm") == "sha256" and results_entry.get("checksum") not in (
+        None,
+        sha256_file(answer_file),
+    ):
         rule = "a file of answers must be the one that its run names"
-        refuse(f"load_answers: {rule}; got another hash ({file.name}); export the run again")
-    return [file]
+        refuse(f"load_answers: {rule}; got another hash ({answer_file.name}); export the run again")
+    return [answer_file]
 
 
 _COPIED = ("mode", "status", "numbered", "temperature", "letter_logprobs")  # of what our own export tells
 
 
-def _answer_of(line: dict) -> dict[str, Any]:
+def _answer_fields(line: dict) -> dict[str, Any]:
     "What one line says: its text, or what was read from it where there is none; and how it came."
     metadata = line.get("metadata") or {}
     error = line.get("error")
-    spoken = [m.get("content") or "" for m in line.get("messages") or [] if m.get("role") == "assistant"]
-    written = (line.get("output") or {}).get("raw") or spoken[-1:]
-    extracted = [a["extracted_value"] for a in line.get("answer_attribution") or [] if a.get("is_terminal")]
-    out = {k: metadata[k] for k in _COPIED if k in metadata}
-    out |= {"item_id": str(line["sample_id"]), "choices": (line.get("input") or {}).get("choices")}
-    unwritten = None if "letter_logprobs" in out else "".join(extracted[-1:])
-    out |= {"text": written[0] if written else unwritten, "answered_by": metadata.get("answered_by")}
-    out |= {"origin": metadata["origin"]} if metadata.get("origin") in ("simulated", "composed") else {}
+    assistant_texts = [m.get("content") or "" for m in line.get("messages") or [] if m.get("role") == "assistant"]
+    written_texts = (line.get("output") or {}).get("raw") or assistant_texts[-1:]
+    extracted_values = [a["extracted_value"] for a in line.get("answer_attribution") or [] if a.get("is_terminal")]
+    fields = {k: metadata[k] for k in _COPIED if k in metadata}
+    fields |= {"item_id": str(line["sample_id"]), "choices": (line.get("input") or {}).get("choices")}
+    extracted_text = None if "letter_logprobs" in fields else "".join(extracted_values[-1:])
+    fields |= {
+        "text": written_texts[0] if written_texts else extracted_text,
+        "answered_by": metadata.get("answered_by"),
+    }
+    fields |= {"origin": metadata["origin"]} if metadata.get("origin") in ("simulated", "composed") else {}
     if error and "status" not in metadata and "refus" in error.casefold():
-        out["status"] = "refused"
-    return out | ({"error": error} if error and out.get("status") != "ok" else {})
+        fields["status"] = "refused"
+    return fields | ({"error": error} if error and fields.get("status") != "ok" else {})
 
 # %% ../../nbs/records/07_answers.ipynb #a5e51585
-def _one_run(lines: list[tuple[str, dict]], path: Path) -> None:
+def _refuse_several_runs(lines: list[tuple[str, dict]], path: Path) -> None:
     "Refuse what is no answers of one model, or has none of the texts."
-    models = sorted({line["model_id"] for _, line in lines})
-    if len(models) != 1:
-        actual = f"{models or 'none'} ({path}); name the folder or the file of one"
+    model_ids = sorted({line["model_id"] for _, line in lines})
+    if len(model_ids) != 1:
+        actual = f"{model_ids or 'none'} ({path}); name the folder or the file of one"
         refuse(f"load_answers: a folder must hold the answers of one model; got {actual}")
     if any("withheld" in (line.get("metadata") or {}) for _, line in lines):
         rule = "hold texts; got hashes in the place of a protected corpus's"
         refuse(f"load_answers: a run must {rule} ({path.name}); export it with --private where you may read them")
 
 
-def _of_exchange(path: Path) -> Iterator[Logged]:
+def _rows_of_exchange(path: Path) -> Iterator[Logged]:
     lines = [row for file in _answer_files(path) for row in json_rows(file, numbers=False)]
-    _one_run(lines, path)
-    times: Counter[tuple] = Counter()
-    first: dict[tuple, tuple[str, str]] = {}  # an answer -> the run and the metric that it came with
+    _refuse_several_runs(lines, path)
+    n_by_sample_and_metric: Counter[tuple] = Counter()
+    run_by_sample: dict[tuple, tuple[str, str]] = {}  # an answer -> the run and the metric that it came with
     for place, line in lines:
         metadata = line.get("metadata") or {}
         metric = line.get("evaluation_result_id") or line["evaluation_name"]
         if metadata.get("answered_by") == "majority":
             continue
-        times[line["sample_id"], metric] += 1
-        sample = metadata.get("sample", str(times[line["sample_id"], metric] - 1))
+        n_by_sample_and_metric[line["sample_id"], metric] += 1
+        sample = metadata.get("sample", str(n_by_sample_and_metric[line["sample_id"], metric] - 1))
         sample_key = (line["sample_id"], metadata.get("mode"), metadata.get("temperature"), sample)
-        run, own_metric = first.setdefault(sample_key, (line["evaluation_id"], metric))
-        if run != line["evaluation_id"]:
+        first_run, first_metric = run_by_sample.setdefault(sample_key, (line["evaluation_id"], metric))
+        if first_run != line["evaluation_id"]:
             refuse(f"load_answers: a model must answer a sample in one run; got two of {sample_key[0]!r} ({place})")
-        if own_metric == metric:
-            yield place, _answer_of(line) | {"sample": sample}
+        if first_metric == metric:
+            yield place, _answer_fields(line) | {"sample": sample}
 
 # %% ../../nbs/records/07_answers.ipynb #77776083
 def log_rows(path: str | Path) -> list[Logged] | None:  # None: it is no log that is known here
@@ -311,7 +352,7 @@ def log_rows(path: str | Path) -> list[Logged] | None:  # None: it is no log tha
         return None
     rows: list[Logged] = []
     try:
-        for row in _logged(path):
+        for row in _rows_of_log(path):
             rows.append(row)
     except (ArithmeticError, LookupError, TypeError, AttributeError, ValueError) as e:
         if re.match("[a-z_]+: ", str(e)):  # what is refused by name
@@ -322,16 +363,16 @@ def log_rows(path: str | Path) -> list[Logged] | None:  # None: it is no log tha
     return rows
 
 
-def _logged(path: Path) -> Iterator[Logged]:
-    if path.is_dir() or (path.suffix != ".eval" and _exchanged(path)):
-        return _of_exchange(path)
+def _rows_of_log(path: Path) -> Iterator[Logged]:
+    if path.is_dir() or (path.suffix != ".eval" and _is_exchange_file(path)):
+        return _rows_of_exchange(path)
     if path.suffix != ".jsonl":
-        return _of_inspect(_inspect_samples(path), path.name)
+        return _rows_of_inspect(_inspect_samples(path), path.name)
     lines = [line for _, line in json_rows(path, numbers=False)]
     if lines and ("custom_id" in lines[0] or {"key", "response"} <= set(lines[0])):
-        return _of_batch(lines, path.name)
+        return _rows_of_batch(lines, path.name)
     if lines and {"doc", "resps"} <= set(lines[0]):
-        return _of_harness(lines, path.name)
+        return _rows_of_harness(lines, path.name)
     actual = f"{sorted(lines[0]) if lines else 'no line'} ({path.name})"
     remedy = "samples_*.jsonl of lm-evaluation-harness or Every Eval Ever, or the output file of a batch"
     refuse(f"load_answers: path must be a log that is known here; got {actual}; {remedy}")
@@ -342,19 +383,21 @@ def _answer_rows(path: Path) -> list[tuple[str, dict]]:  # (place, fields)
     try:
         if path.suffix == ".parquet":
             table = pd.read_parquet(path)
-            odd = [f.name for f in pq.read_schema(path) if pa.types.is_nested(f.type) or pa.types.is_binary(f.type)]
-            if odd := [c for c in odd if c in ("item_id", "text", "letter", "number")]:
-                actual_value = f"lists, objects or bytes in {odd[0]} ({path.name}); write one text a row"
+            nested_columns = [
+                f.name for f in pq.read_schema(path) if pa.types.is_nested(f.type) or pa.types.is_binary(f.type)
+            ]
+            if nested_columns := [c for c in nested_columns if c in ("item_id", "text", "letter", "number")]:
+                actual_value = f"lists, objects or bytes in {nested_columns[0]} ({path.name}); write one text a row"
                 refuse(f"load_answers: a column that is read must hold texts or numbers; got {actual_value}")
-            answered = table[[c for c in ("text", "letter", "number") if c in table]].notna().any(axis=1)
+            has_answer = table[[c for c in ("text", "letter", "number") if c in table]].notna().any(axis=1)
             rows = [
                 (f"{path.name}:row {k}", r) for k, r in enumerate(table.fillna("").astype(str).to_dict("records"), 1)
             ]
-            for (_, row), is_answered in zip(rows, answered):
+            for (_, row), is_answered in zip(rows, has_answer):
                 if not is_answered:
                     row |= {"status": row.get("status") or "missing", "error": row.get("error") or NO_ANSWER}
-        elif (logged := log_rows(path)) is not None:
-            return logged
+        elif (log_answers := log_rows(path)) is not None:
+            return log_answers
         else:
             rows = list(csv_rows(path))
     except (OSError, pa.ArrowException) as e:
@@ -369,7 +412,7 @@ def _answer_rows(path: Path) -> list[tuple[str, dict]]:  # (place, fields)
     return rows
 
 # %% ../../nbs/records/07_answers.ipynb #417e108e
-def _order(cell: str | None, n: int, place: str) -> list[int] | None:
+def _parse_order(cell: str | None, n: int, place: str) -> list[int] | None:
     "The order that a cell such as CABDE names: the item's letters as they were shown."
     if not cell:
         return None
@@ -380,7 +423,7 @@ def _order(cell: str | None, n: int, place: str) -> list[int] | None:
     return option_order
 
 
-def _order_shown(choices: Sequence[str] | None, item: Item, place: str) -> list[int] | None:
+def _order_of_choices(choices: Sequence[str] | None, item: Item, place: str) -> list[int] | None:
     "The order in which a log says that the item's options were shown."
     if not isinstance(choices, list) or not choices or choices == item.options:
         return None
@@ -398,11 +441,11 @@ def _answer_text(row: dict, n: int, place: str) -> str:
     number = str(row.get("number") or "").strip()
     if number:
         k = int(float(number)) if re.fullmatch(r"\d{1,3}(\.0+)?", number) else 0
-        numbered = letters(n)[k - 1] if 0 < k <= n else number
-        if letter not in ("", numbered):
+        letter_of_number = letters(n)[k - 1] if 0 < k <= n else number
+        if letter not in ("", letter_of_number):
             actual = f"letter {letter[:40]!r}, number {number[:40]!r} ({place})"
             refuse(f"load_answers: letter and number must name one option; got {actual}; leave out the wrong column")
-        letter = numbered
+        letter = letter_of_number
     if letter and letter not in letters(n):
         rule = f"be one of {', '.join(letters(n))}, or a number from 1 to {n}"
         refuse(
@@ -420,14 +463,14 @@ def _sample_number(text: str | None, place: str) -> int:
 _YES_NO = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False, "": False}
 
 
-def _numbered(cell: str | bool | None, place: str) -> bool:
-    value = _YES_NO.get(str(cell or "").strip().casefold())
-    if value is None:
+def _parse_numbered(cell: str | bool | None, place: str) -> bool:
+    is_numbered = _YES_NO.get(str(cell or "").strip().casefold())
+    if is_numbered is None:
         refuse(f"load_answers: numbered must be yes or no; got {cell!r} ({place}); yes where options had numbers")
-    return value
+    return is_numbered
 
 
-def _temperature(cell: str | None, place: str) -> float | None:
+def _parse_temperature(cell: str | None, place: str) -> float | None:
     try:
         if cell in (None, "") or math.isfinite(float(cell)):
             return None if cell in (None, "") else float(cell)
@@ -437,7 +480,7 @@ def _temperature(cell: str | None, place: str) -> float | None:
         refuse(f"load_answers: temperature must be a number; got {cell!r} ({place}); {remedy}")
 
 # %% ../../nbs/records/07_answers.ipynb #28792cfa
-def _logprobs(cell: str, place: str) -> dict[str, float]:
+def _parse_logprobs(cell: str, place: str) -> dict[str, float]:
     try:
         return {str(letter): float(x) for letter, x in json_value(cell, numbers=False).items()}
     except (ValueError, TypeError, AttributeError):
@@ -445,7 +488,7 @@ def _logprobs(cell: str, place: str) -> dict[str, float]:
         refuse(f"load_answers: letter_logprobs must be a JSON object of numbers by letter; got {actual}")
 
 
-def _came(row: dict, n: int, place: str) -> dict[str, Any]:
+def _outcome_of_row(row: dict, n: int, place: str) -> dict[str, Any]:
     "What was written, with the log-probabilities of the letters where they are known; or why nothing was."
     status = row.get("status")
     error = row.get("error") or None
@@ -456,15 +499,16 @@ def _came(row: dict, n: int, place: str) -> dict[str, Any]:
         status = "error" if error and not text else "ok"
     if status == "error":
         return {"status": status, "error": error or "the table says no more"}
-    known = row.get("letter_logprobs") or None
-    logprobs = _logprobs(known, place) if isinstance(known, str) else known
-    if odd := [a for a, x in (logprobs or {}).items() if a not in letters(min(n, 26)) or not x <= 1e-6]:
-        actual = f"{odd[0]}: {(logprobs or {})[odd[0]]} for {n} options ({place}); name the log of these options"
+    logged_logprobs = row.get("letter_logprobs") or None
+    logprobs = _parse_logprobs(logged_logprobs, place) if isinstance(logged_logprobs, str) else logged_logprobs
+    if foreign_letters := [a for a, x in (logprobs or {}).items() if a not in letters(min(n, 26)) or not x <= 1e-6]:
+        letter = foreign_letters[0]
+        actual = f"{letter}: {(logprobs or {})[letter]} for {n} options ({place}); name the log of these options"
         refuse(f"load_answers: letter_logprobs must be of the item's letters, and 0 at most; got {actual}")
     return {"status": status, "error": error, "text": text, "letter_logprobs": logprobs}
 
 # %% ../../nbs/records/07_answers.ipynb #a712f8f1
-_LEAST = 20  # characters of a question that tell it from others
+_LEAST_CHARACTERS = 20  # characters of a question that tell it from others
 
 
 def _alphanumeric(text: str) -> str:
@@ -476,97 +520,104 @@ class _ByQuestion:
 
     def __init__(self, items: Sequence[Item]):
         self.items = {i.item_id: i for i in items}
-        self.asks = {i.item_id: _alphanumeric("".join([*i.context.values(), i.question, *i.stems])) for i in items}
-        self.own: dict[str, list[str]] = {}
+        self.text_by_id = {
+            i.item_id: _alphanumeric("".join([*i.context.values(), i.question, *i.stems])) for i in items
+        }
+        self.ids_by_question: dict[str, list[str]] = {}
         for i in items:
-            self.own.setdefault(_alphanumeric(i.question), []).append(i.item_id)
+            self.ids_by_question.setdefault(_alphanumeric(i.question), []).append(i.item_id)
 
-    def same(self, item_id: str, question: str) -> bool:
+    def asks_the_same(self, item_id: str, question: str) -> bool:
         "Whether a log's text asks what an item asks; True where it is too short to tell."
         question_there, question_here = _alphanumeric(question), _alphanumeric(self.items[item_id].question)
         return (
-            len(question_there) < _LEAST
-            or len(question_here) < _LEAST
+            len(question_there) < _LEAST_CHARACTERS
+            or len(question_here) < _LEAST_CHARACTERS
             or question_here in question_there
-            or question_there in self.asks[item_id]
+            or question_there in self.text_by_id[item_id]
         )
 
-    def named(self, question: str, choices: Sequence[str] | None) -> str | None:
+    def find_item(self, question: str, choices: Sequence[str] | None) -> str | None:
         "The only item with this question, and with these options where there are several."
-        matches = self.own.get(_alphanumeric(question), [])
+        matches = self.ids_by_question.get(_alphanumeric(question), [])
         if len(matches) > 1 and choices:
             matches = [x for x in matches if sorted(self.items[x].options) == sorted(choices)]
         return matches[0] if len(matches) == 1 else None
 
 
-def _by_content(rows: list[tuple[str, dict]], items: Sequence[Item], name: str) -> list[tuple[str, dict]]:
+def _join_by_question(rows: list[tuple[str, dict]], items: Sequence[Item], name: str) -> list[tuple[str, dict]]:
     "The rows of a log with the id of the item whose question they repeat; a row's number is the id of none."
-    by = _ByQuestion(items)
-    out, moved, strange, numbered = [], 0, 0, 0
+    question_index = _ByQuestion(items)
+    joined_rows, n_joined_by_question, n_unmatched, n_without_id = [], 0, 0, 0
     for place, r in rows:
         item_id, question = r["item_id"], r.get("question")
-        if item_id in by.items and (question is None or by.same(item_id, question)):
-            out.append((place, r))
+        if item_id in question_index.items and (question is None or question_index.asks_the_same(item_id, question)):
+            joined_rows.append((place, r))
             continue
-        matched = by.named(question, r.get("choices")) if question else None
-        moved += matched is not None
-        strange += matched is None and item_id in by.items
-        numbered += matched is None and item_id is None
-        if matched is not None or (item_id is not None and item_id not in by.items):
-            out.append((place, r | {"item_id": matched or item_id}))
-    if moved:
-        print(f"{name}: {moved} of {len(rows)} answers are joined by their question, and not by their id")
-    if strange or numbered:
-        print(f"{name}: {strange + numbered} of {len(rows)} answers are left out: their question is no item's")
-    if rows and not out:
+        matched_id = question_index.find_item(question, r.get("choices")) if question else None
+        n_joined_by_question += matched_id is not None
+        n_unmatched += matched_id is None and item_id in question_index.items
+        n_without_id += matched_id is None and item_id is None
+        if matched_id is not None or (item_id is not None and item_id not in question_index.items):
+            joined_rows.append((place, r | {"item_id": matched_id or item_id}))
+    if n_joined_by_question:
+        print(
+            f"{name}: {n_joined_by_question} of {len(rows)} answers are joined by their question, and not by their id"
+        )
+    if n_unmatched or n_without_id:
+        print(f"{name}: {n_unmatched + n_without_id} of {len(rows)} answers are left out: their question is no item's")
+    if rows and not joined_rows:
         actual = f"{len(rows)} whose question is that of no item ({name})"
         remedy = "name the log of this corpus, or give its documents the items' ids (item_id)"
         refuse(f"load_answers: a log must answer the items of this run; got {actual}; {remedy}")
-    return out
+    return joined_rows
 
 
 def _target_letters(target: Any, item: Item, order: Sequence[int] | None) -> list[str] | None:
     "A log's key as the item's letters; None where it cannot be read as such."
     n = len(item.options)
-    places = list(range(n)) if order is None else list(order)
-    out = []
+    option_places = list(range(n)) if order is None else list(order)
+    key_letters = []
     for entry in target if isinstance(target, list) else [target]:
-        text = str(entry).strip()
-        if text in item.options:
-            out.append(letters(n)[item.options.index(text)])
-        elif text in letters(n):
-            out.append(letters(n)[places[letters(n).index(text)]])
-        elif text.isdecimal() and int(text) < n:
-            out.append(letters(n)[places[int(text)]])
+        entry_text = str(entry).strip()
+        if entry_text in item.options:
+            key_letters.append(letters(n)[item.options.index(entry_text)])
+        elif entry_text in letters(n):
+            key_letters.append(letters(n)[option_places[letters(n).index(entry_text)]])
+        elif entry_text.isdecimal() and int(entry_text) < n:
+            key_letters.append(letters(n)[option_places[int(entry_text)]])
         else:
             return None
-    return sorted(out)
+    return sorted(key_letters)
 
 
-def _rows_to_asked_items(
+def _select_asked_rows(
     table: list[tuple[str, dict]], path: Path, asked_ids: Collection[str], other_ids: Collection[str], model: str
 ) -> list[tuple[str, dict]]:
     "The rows to items that are asked; the others are counted and named, or refused where most rows are such."
     asked_rows = [(place, r) for place, r in table if r["item_id"] in asked_ids]
-    strange = [r["item_id"] for _, r in table if r["item_id"] not in asked_ids]
-    counted = f"of {len(table)} answers of {path.name}"
+    other_ids_in_rows = [r["item_id"] for _, r in table if r["item_id"] not in asked_ids]
+    count_text = f"of {len(table)} answers of {path.name}"
     if path.suffix not in (".csv", ".parquet") and asked_rows:  # a log of all questions, of which some are asked here
         answered_ids = {r["item_id"] for _, r in asked_rows}
-        print(f"{model}: {len(asked_rows)} {counted} are to {len(answered_ids)} of the {len(asked_ids)} items asked")
-        groups = {"ids that name no item asked": set(strange), "items without an answer": set(asked_ids) - answered_ids}
-        for description, ids in groups.items():
+        print(f"{model}: {len(asked_rows)} {count_text} are to {len(answered_ids)} of the {len(asked_ids)} items asked")
+        ids_by_description = {
+            "ids that name no item asked": set(other_ids_in_rows),
+            "items without an answer": set(asked_ids) - answered_ids,
+        }
+        for description, ids in ids_by_description.items():
             if ids:
                 print(f"  {description}: {len(ids)}, such as {', '.join(sorted(ids)[:3])}")
         return asked_rows
-    unknown = [x for x in strange if x not in other_ids]
-    if len(unknown) < len(strange):
-        print(f"{model}: {len(strange) - len(unknown)} {counted} are to items that are not asked here")
-    if unknown and 2 * len(unknown) < len(asked_rows) + len(unknown):
-        names = sorted(set(unknown))
-        first = ", ".join(names[:10] + ["..."] * (len(names) > 10))
-        print(f"{model}: {len(unknown)} {counted} name no item and are left out: {first}")
-    elif unknown:
-        actual = f"{len(unknown)} that do not, the first {unknown[0]!r} ({path.name})"
+    unknown_ids = [x for x in other_ids_in_rows if x not in other_ids]
+    if len(unknown_ids) < len(other_ids_in_rows):
+        print(f"{model}: {len(other_ids_in_rows) - len(unknown_ids)} {count_text} are to items that are not asked here")
+    if unknown_ids and 2 * len(unknown_ids) < len(asked_rows) + len(unknown_ids):
+        distinct_unknown = sorted(set(unknown_ids))
+        first_unknown = ", ".join(distinct_unknown[:10] + ["..."] * (len(distinct_unknown) > 10))
+        print(f"{model}: {len(unknown_ids)} {count_text} name no item and are left out: {first_unknown}")
+    elif unknown_ids:
+        actual = f"{len(unknown_ids)} that do not, the first {unknown_ids[0]!r} ({path.name})"
         remedy = "take ids from results/prepare/.../items.parquet"
         refuse(f"load_answers: item_id must name items of this run; got {actual}; {remedy}")
     return asked_rows
@@ -589,44 +640,50 @@ def load_answers(
     if not path.exists():
         actual = f"{str(path)!r}, which is not there"
         refuse(f"load_answers: path must be a CSV or Parquet file; got {actual}", error=FileNotFoundError)
-    by_id = {i.item_id: i for i in items}
-    rows: list[tuple[str, dict[str, Any]]] = []
+    item_by_id = {i.item_id: i for i in items}
+    row_fields: list[tuple[str, dict[str, Any]]] = []
     answer_rows = _answer_rows(path)
     if not answer_rows:
         refuse(f"load_answers: path must hold answers; got none ({path.name}); name the log of a run that has ended")
     is_log = path.suffix not in (".csv", ".parquet")
-    answer_rows = _by_content(answer_rows, items, path.name) if is_log else answer_rows
+    answer_rows = _join_by_question(answer_rows, items, path.name) if is_log else answer_rows
     key_matches = []  # items of which a log has a key of its own, and whether it is the item's
     first_place_by_sample: dict[tuple, str] = {}  # (item, mode, temperature, sample) -> where it stands
-    for place, r in _rows_to_asked_items(answer_rows, path, by_id.keys(), other_ids, model):
-        item = by_id[r["item_id"]]
+    for place, r in _select_asked_rows(answer_rows, path, item_by_id.keys(), other_ids, model):
+        item = item_by_id[r["item_id"]]
         fields: dict[str, Any] = {"item_id": item.item_id, "study": item.study, "model": model}
         fields |= {"cost_usd": None, "attempts": 0}
         fields |= {"mode": r.get("mode") or "zero_shot", "sample": _sample_number(r.get("sample"), place)}
-        fields |= {"votes": r.get("answered_by") == "sample", "temperature": _temperature(r.get("temperature"), place)}
-        sample = (item.item_id, fields["mode"], fields["temperature"], fields["sample"])
-        if (first_place := first_place_by_sample.setdefault(sample, place)) != place:
+        fields |= {
+            "votes": r.get("answered_by") == "sample",
+            "temperature": _parse_temperature(r.get("temperature"), place),
+        }
+        sample_key = (item.item_id, fields["mode"], fields["temperature"], fields["sample"])
+        if (first_place := first_place_by_sample.setdefault(sample_key, place)) != place:
             remedy = "take one out, or number the samples in a column sample"
             actual = f"{item.item_id!r} again, first in {first_place} ({place}); {remedy}"
             refuse(f"load_answers: an item must be answered once a mode and sample; got {actual}")
-        fields |= {"origin": r.get("origin") or "recorded", "numbered": _numbered(r.get("numbered"), place)}
+        fields |= {"origin": r.get("origin") or "recorded", "numbered": _parse_numbered(r.get("numbered"), place)}
         fields |= {
-            "order": _order(r.get("order"), len(item.options), place) or _order_shown(r.get("choices"), item, place)
+            "order": _parse_order(r.get("order"), len(item.options), place)
+            or _order_of_choices(r.get("choices"), item, place)
         }
         fields |= {"changed": [] if r.get("mode") or ("mode" not in r and not is_log) else [MODE_UNKNOWN]}
         log_letters = _target_letters(r["target"], item, fields["order"]) if "target" in r and item.options else None
         key_matches += (
             [] if log_letters is None or not item.right else [(item.item_id, log_letters == sorted(item.right))]
         )
-        rows.append((place, fields | _came(r, len(item.options), place)))
-    if n_unknown_mode := sum(MODE_UNKNOWN in fields["changed"] for _, fields in rows):
-        print(f"{model}: {n_unknown_mode} of {len(rows)} answers of {path.name} name no mode and count as zero_shot")
+        row_fields.append((place, fields | _outcome_of_row(r, len(item.options), place)))
+    if n_unknown_mode := sum(MODE_UNKNOWN in fields["changed"] for _, fields in row_fields):
+        print(
+            f"{model}: {n_unknown_mode} of {len(row_fields)} answers of {path.name} name no mode and count as zero_shot"
+        )
     if differing_ids := [item_id for item_id, same in key_matches if not same]:
         print(
             f"{model}: {len(differing_ids)} of {len(key_matches)} keys of {path.name} "
             f"are not those here, such as {differing_ids[0]}"
         )
-    return validate(rows, Response).records
+    return validate(row_fields, Response).records
 
 # %% ../../nbs/records/07_answers.ipynb #1a4a9134
 def all_simulated(path: str | Path) -> bool:

@@ -51,12 +51,12 @@ def private_file(path: Path) -> Path:
 def _ignore(file: Path) -> None:
     "Name a file in the `.gitignore` beside it, where it lies in a repository and nothing there ignores it."
     folder = file.absolute().parent
-    listed = folder / ".gitignore"
-    text = listed.read_text(encoding="utf-8") if listed.exists() else ""
-    in_git = any((above / ".git").exists() for above in (folder, *folder.parents))
-    if in_git and not {"*", f"/{file.name}"} & set(text.split("\n")):
-        line_end = "" if text.endswith("\n") or not text else "\n"
-        listed.write_text(f"{text}{line_end}/{file.name}\n", encoding="utf-8")
+    gitignore = folder / ".gitignore"
+    gitignore_text = gitignore.read_text(encoding="utf-8") if gitignore.exists() else ""
+    is_in_git = any((above / ".git").exists() for above in (folder, *folder.parents))
+    if is_in_git and not {"*", f"/{file.name}"} & set(gitignore_text.split("\n")):
+        line_end = "" if gitignore_text.endswith("\n") or not gitignore_text else "\n"
+        gitignore.write_text(f"{gitignore_text}{line_end}/{file.name}\n", encoding="utf-8")
 
 
 def make_private(files: Iterable[Path], *, ignored: bool = False) -> None:
@@ -92,16 +92,16 @@ def cache_path(start: str | Path | None = None) -> Path:  # where to look from; 
         return Path(os.environ["MHBENCH_CACHE"]).expanduser()
     folder = Path(start or ".").resolve()
     is_root = lambda p: any((p / mark).exists() for mark in ("dvc.yaml", ".git", ".dvc"))
-    top = next(filter(is_root, (folder, *folder.parents)), folder)
-    return clone_of(top) / ".mhbench" / "cache.sqlite"
+    root_folder = next(filter(is_root, (folder, *folder.parents)), folder)
+    return clone_of(root_folder) / ".mhbench" / "cache.sqlite"
 
 # %% ../../nbs/records/04_database.ipynb #9154e749
 def damaged(error: sqlite3.Error) -> bool:
     "Whether an error of SQLite means a damaged file, as against a full disk, a lock or another program's tables."
     if isinstance(error, sqlite3.OperationalError):
         return "malformed" in str(error)
-    ours = (sqlite3.IntegrityError, sqlite3.ProgrammingError)
-    return isinstance(error, sqlite3.DatabaseError) and not isinstance(error, ours)
+    usage_errors = (sqlite3.IntegrityError, sqlite3.ProgrammingError)
+    return isinstance(error, sqlite3.DatabaseError) and not isinstance(error, usage_errors)
 
 
 @contextmanager
@@ -133,14 +133,14 @@ def connect(path: Path, options: str = "mode=rw") -> sqlite3.Connection:
 def write_ahead(db: sqlite3.Connection, synchronous: str = "NORMAL") -> None:
     """Switch to write-ahead logging (FULL: what was committed outlives a power cut); SQLite does not wait for another
     process that makes the same file: we do."""
-    for wait in (*(0.05,) * 100, None):
+    for wait_s in (*(0.05,) * 100, None):
         try:
             db.execute("PRAGMA journal_mode=WAL")
             break
         except sqlite3.OperationalError as e:
-            if wait is None or "locked" not in str(e):
+            if wait_s is None or "locked" not in str(e):
                 raise
-            time.sleep(wait)
+            time.sleep(wait_s)
     db.execute(f"PRAGMA synchronous={synchronous}")
 
 # %% ../../nbs/records/04_database.ipynb #6c2e21f5
@@ -178,14 +178,14 @@ class Database:
         with transaction(self._db):
             self._db.executemany(sql, rows)
 
-    def _guard(self, do: Callable, *args: Any) -> Any:
+    def _guard(self, step: Callable, *args: Any) -> Any:
         "Run a step; set a damaged file aside and try once more; put any other trouble in words."
         with self._lock:
             for may_retry in (True, False):
                 try:
-                    if self._db is None and do != self._open:
+                    if self._db is None and step != self._open:
                         self._open()
-                    return do(*args)
+                    return step(*args)
                 except sqlite3.Error as e:
                     if not may_retry or not damaged(e):
                         self._trouble(e)
@@ -203,11 +203,11 @@ class Database:
         "Close a damaged file, give it, its log and its index another name, and say which."
         self.close()
         name = lambda n: self.path.with_name(f"{self.path.name}.damaged-{n}")
-        aside = next(name(n) for n in range(1, 10_000) if not name(n).exists())
-        for end in ("", "-wal", "-shm"):
-            if (f := self.path.with_name(self.path.name + end)).exists():
-                f.rename(aside.with_name(aside.name + end))
-        say(f"the file {str(self.path)!r} was damaged ({error}); it is {aside.name} now, and a new one begun")
+        damaged_path = next(name(n) for n in range(1, 10_000) if not name(n).exists())
+        for suffix in ("", "-wal", "-shm"):
+            if (f := self.path.with_name(self.path.name + suffix)).exists():
+                f.rename(damaged_path.with_name(damaged_path.name + suffix))
+        say(f"the file {str(self.path)!r} was damaged ({error}); it is {damaged_path.name} now, and a new one begun")
 
     def _trouble(self, error: sqlite3.Error) -> NoReturn:
         "Raise what is no damage, or is damage for the second time."
@@ -220,18 +220,18 @@ _OURS = (SUMS, ".gitignore")
 
 def _changed_files(folder: Path, sums: dict[str, str]) -> list[str]:  # names of files
     "What of a folder is not as the sums say, or is not among them."
-    files = {f.relative_to(folder).as_posix(): f for f in folder.rglob("*") if f.is_file()}
-    names = sorted((files.keys() | sums.keys()) - set(_OURS))
-    return [n for n in names if n not in files or sums.get(n) != sha256_file(files[n])]
+    file_by_name = {f.relative_to(folder).as_posix(): f for f in folder.rglob("*") if f.is_file()}
+    names = sorted((file_by_name.keys() | sums.keys()) - set(_OURS))
+    return [n for n in names if n not in file_by_name or sums.get(n) != sha256_file(file_by_name[n])]
 
 
-def _refuse_work(folder: Path, to: str | Path) -> None:
+def _refuse_foreign_files(folder: Path, to: str | Path) -> None:
     "Refuse a place in which something lies that no export has written."
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return
     text = (folder / SUMS).read_text(encoding="utf-8") if (folder / SUMS).is_file() else ""
-    lines = [line.partition("  ") for line in text.split("\n")[:-1]]
-    sums = {name: digest for digest, _, name in lines}
+    sum_lines = [line.partition("  ") for line in text.split("\n")[:-1]]
+    sums = {name: digest for digest, _, name in sum_lines}
     foreign = _changed_files(folder, sums) if folder.is_dir() else [folder.name]
     if foreign:
         actual = f"{foreign[0]!r} and {len(foreign) - 1} more that no export has left there ({to}); name another folder"
@@ -243,27 +243,29 @@ def staged_folder(to: str | Path) -> Iterator[Callable[[str, bytes], Path]]:  # 
     """Write files that appear in a folder together, checked, when the block ends; or not at all. Raises:
     FileExistsError where the folder holds somebody's work; RuntimeError where the disk holds other bytes."""
     folder = Path(to).expanduser().absolute()
-    _refuse_work(folder, to)
-    partial, old = (folder.with_name(f".{folder.name}.{end}") for end in ("partial", "old"))
-    shutil.rmtree(partial, ignore_errors=True)  # of a process that was killed
-    private_folder(partial, ignored=True)
-    sums: dict[str, str] = {}
+    _refuse_foreign_files(folder, to)
+    partial_folder, old_folder = (folder.with_name(f".{folder.name}.{end}") for end in ("partial", "old"))
+    shutil.rmtree(partial_folder, ignore_errors=True)  # of a process that was killed
+    private_folder(partial_folder, ignored=True)
+    digest_by_name: dict[str, str] = {}
 
     def write(name: str, content: bytes) -> Path:
-        private_file(partial / name).write_bytes(content)
-        sums[name] = hashlib.sha256(content).hexdigest()
+        private_file(partial_folder / name).write_bytes(content)
+        digest_by_name[name] = hashlib.sha256(content).hexdigest()
         return folder / name
 
     try:
         yield write
-        private_file(partial / SUMS).write_text("".join(f"{sums[n]}  {n}\n" for n in sorted(sums)), encoding="utf-8")
-        if altered := _changed_files(partial, sums):
-            actual = f"another {altered[0]!r}"
+        private_file(partial_folder / SUMS).write_text(
+            "".join(f"{digest_by_name[n]}  {n}\n" for n in sorted(digest_by_name)), encoding="utf-8"
+        )
+        if altered_files := _changed_files(partial_folder, digest_by_name):
+            actual = f"another {altered_files[0]!r}"
             refuse(f"export: files must be on the disk as they were written; got {actual}", error=RuntimeError)
         if folder.exists():
-            shutil.rmtree(old, ignore_errors=True)
-            folder.rename(old)
-        partial.rename(folder)
-        shutil.rmtree(old, ignore_errors=True)
+            shutil.rmtree(old_folder, ignore_errors=True)
+            folder.rename(old_folder)
+        partial_folder.rename(folder)
+        shutil.rmtree(old_folder, ignore_errors=True)
     finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        shutil.rmtree(partial_folder, ignore_errors=True)

@@ -28,7 +28,7 @@ from .table import Misfit, cell, folded, json_rows, rows_as_csv, text_rows
 
 # %% auto #0
 __all__ = ['RATING_FIELDS', 'RATING_COLUMNS', 'UNREAD_LABEL', 'Scale', 'RatingPart', 'descriptions', 'cell_words',
-           'described_rows', 'json_cell', 'RatingTable', 'ratings_of_items', 'described_files', 'rows_described',
+           'described_rows', 'json_cell', 'RatingTable', 'ratings_of_items', 'matched_files', 'rows_described',
            'read_ratings', 'write_ratings']
 
 # %% ../../nbs/records/09_described.ipynb #54d10a06
@@ -48,27 +48,34 @@ class Scale(Record):
     beside: list[str] = []  # labels that are no step of the scale
 
     @classmethod
-    def of(cls, given: Any, place: str = "scale") -> Scale:
+    def of(cls, given: Any, name_in_error: str = "scale") -> Scale:
         "A scale as a description states it: `1..6`, a list, or `steps` or `options` with `beside`."
-        form = "1..6, [labels], {steps: [from low to high]} or {options: [of a check list]}, with beside: [labels]"
+        allowed_forms = (
+            "1..6, [labels], {steps: [from low to high]} or {options: [of a check list]}, with beside: [labels]"
+        )
         if isinstance(given, list):
             given = {"labels": given}
         if isinstance(given, str):
             given = {"numbers": given}
-        names: dict[str, Any] = {"labels": "nominal", "steps": "ordered", "options": "checks", "numbers": "numbers"}
-        said = [k for k in names if k in given] if isinstance(given, dict) else []
-        if len(said) != 1 or set(given) - {*names, "beside"}:
-            refuse(f"Scale: {place} must be one of {form}; got {given!r}")
-        beside, steps = list(given.get("beside", [])), given[said[0]]
-        if said[0] != "numbers":
-            twice = sorted(k for k, n in Counter([*steps, *beside]).items() if n > 1)
-            if not isinstance(steps, list) or len(steps) < 1 or twice:
-                refuse(f"Scale: {place} must be a list of different labels; got {twice or steps!r}")
-            return cls(kind=names[said[0]], steps=list(steps), beside=beside)
-        found = _RANGE.fullmatch(str(steps))
-        if not found or not float(found[1]) < float(found[2]):
-            refuse(f"Scale: {place} must be the least and the largest number, as in 1..6; got {steps!r}")
-        return cls(kind="numbers", low=float(found[1]), high=float(found[2]), beside=beside)
+        kind_by_word: dict[str, Any] = {
+            "labels": "nominal",
+            "steps": "ordered",
+            "options": "checks",
+            "numbers": "numbers",
+        }
+        given_kinds = [k for k in kind_by_word if k in given] if isinstance(given, dict) else []
+        if len(given_kinds) != 1 or set(given) - {*kind_by_word, "beside"}:
+            refuse(f"Scale: {name_in_error} must be one of {allowed_forms}; got {given!r}")
+        beside, steps = list(given.get("beside", [])), given[given_kinds[0]]
+        if given_kinds[0] != "numbers":
+            repeated_labels = sorted(k for k, n in Counter([*steps, *beside]).items() if n > 1)
+            if not isinstance(steps, list) or len(steps) < 1 or repeated_labels:
+                refuse(f"Scale: {name_in_error} must be a list of different labels; got {repeated_labels or steps!r}")
+            return cls(kind=kind_by_word[given_kinds[0]], steps=list(steps), beside=beside)
+        range_match = _RANGE.fullmatch(str(steps))
+        if not range_match or not float(range_match[1]) < float(range_match[2]):
+            refuse(f"Scale: {name_in_error} must be the least and the largest number, as in 1..6; got {steps!r}")
+        return cls(kind="numbers", low=float(range_match[1]), high=float(range_match[2]), beside=beside)
 
     def read(self, text: str) -> tuple[str, str, float | None]:
         "How a cell counts (rated, beside, or why not), its label, and its number: of a step its place from 1."
@@ -82,11 +89,17 @@ class Scale(Record):
             return (_RATED if self.low <= value <= self.high else _OUTSIDE), text, value
         if self.kind == "checks" and set(text.split(" + ")) <= {*self.steps, "(none)"}:
             return _RATED, text, None
-        at = self._places.get(text)
-        if at is None:  # another case or spacing is the same label, where only one is meant
-            near = [s for s in (*self.steps, *self.beside) if " ".join(s.casefold().split()) == text.casefold()]
-            return self.read(near[0]) if len(near) == 1 and near[0] != text else (_OUTSIDE, text, None)
-        return _RATED, text, float(at) if self.kind == "ordered" else None
+        step_place = self._places.get(text)
+        if step_place is None:  # another case or spacing is the same label, where only one is meant
+            similar_labels = [
+                s for s in (*self.steps, *self.beside) if " ".join(s.casefold().split()) == text.casefold()
+            ]
+            return (
+                self.read(similar_labels[0])
+                if len(similar_labels) == 1 and similar_labels[0] != text
+                else (_OUTSIDE, text, None)
+            )
+        return _RATED, text, float(step_place) if self.kind == "ordered" else None
 
     @property
     def ends(self) -> tuple[float, float]:
@@ -98,8 +111,8 @@ class Scale(Record):
         "The scale as a description states it."
         if self.kind == "numbers":
             return f"{self.low:g}..{self.high:g}"
-        name = {"ordered": "steps", "nominal": "labels", "checks": "options"}[self.kind]
-        return {name: self.steps} | ({"beside": self.beside} if self.beside else {})
+        kind_word = {"ordered": "steps", "nominal": "labels", "checks": "options"}[self.kind]
+        return {kind_word: self.steps} | ({"beside": self.beside} if self.beside else {})
 
     @property
     def _places(self) -> dict[str, int]:
@@ -117,35 +130,35 @@ _HOLE = re.compile(r"\{(\w+)(?::([^{}]+))?\}")
 
 
 def _path_pattern(template: str, greedy: bool = False) -> re.Pattern:
-    out, last = "", 0
+    pattern, end_of_last = "", 0
     for m in _HOLE.finditer(template):
-        out += re.escape(template[last : m.start()])
-        again = f"(?P<{m[1]}>" not in out
-        out += f"(?P<{m[1]}>{m[2] or ('.+' if greedy else '.+?')})" if again else f"(?P={m[1]})"
-        last = m.end()
-    return re.compile(out + re.escape(template[last:]))
+        pattern += re.escape(template[end_of_last : m.start()])
+        is_first_use = f"(?P<{m[1]}>" not in pattern
+        pattern += f"(?P<{m[1]}>{m[2] or ('.+' if greedy else '.+?')})" if is_first_use else f"(?P={m[1]})"
+        end_of_last = m.end()
+    return re.compile(pattern + re.escape(template[end_of_last:]))
 
 
-def _captures(template: str, text: str, place: str = "") -> dict[str, str] | None:
+def _match_template(template: str, text: str, place: str = "") -> dict[str, str] | None:
     "What a template captures in a text; None where it does not fit. With a place, two ways to fit are refused."
-    found = _path_pattern(template).fullmatch(text)
+    match = _path_pattern(template).fullmatch(text)
     if (
-        found
+        match
         and place
-        and (other := _path_pattern(template, True).fullmatch(text))
-        and other.groups() != found.groups()
+        and (greedy_match := _path_pattern(template, True).fullmatch(text))
+        and greedy_match.groups() != match.groups()
     ):
         remedy = "say what may stand in a place, as in {repeat:[0-9]+}"
-        actual = f"{text!r}, as {found.groupdict()} and as {other.groupdict()}"
+        actual = f"{text!r}, as {match.groupdict()} and as {greedy_match.groupdict()}"
         refuse(f"read_ratings: {place} must fit {template!r} in one way; got {actual}", remedy=remedy)
-    return found.groupdict() if found else None
+    return match.groupdict() if match else None
 
 
-def _holes(template: str) -> list[str]:
+def _hole_names(template: str) -> list[str]:
     return [m[1] for m in _HOLE.finditer(template)]
 
 
-def _filled_holes(template: str, names: Mapping[str, str]) -> str:
+def _fill_holes(template: str, names: Mapping[str, str]) -> str:
     return _HOLE.sub(lambda m: names.get(m[1], m[0]), template)
 
 # %% ../../nbs/records/09_described.ipynb #54d10a0c
@@ -186,14 +199,14 @@ class RatingPart(BaseModel):
 
     @field_validator("missing", "keys", "skip", mode="before")
     @classmethod
-    def _listed(cls, given: Any) -> Any:
+    def _as_list(cls, given: Any) -> Any:
         return given if isinstance(given, list) else [given]
 
     @model_validator(mode="after")
-    def _whole(self):
+    def _check_whole(self):
         kinds = [self.kind] if isinstance(self.kind, str) else list(self.kind)
-        if isinstance(self.kind, dict) and (bad := [k for k in kinds if k not in RATER_KINDS]):
-            raise ValueError(f"kind must be of {', '.join(RATER_KINDS)}; got {bad}")
+        if isinstance(self.kind, dict) and (bad_kinds := [k for k in kinds if k not in RATER_KINDS]):
+            raise ValueError(f"kind must be of {', '.join(RATER_KINDS)}; got {bad_kinds}")
         if self.scale is None and not self.scales:
             raise ValueError("scale must be declared: 1..6, [labels], {steps: [from low to high]} or {options: [...]}")
         if self.value.count(">") and "{criterion}" in self.value and not isinstance(self.criterion, list):
@@ -213,19 +226,19 @@ class RatingPart(BaseModel):
 
 def descriptions(given: str | Path | Mapping[str, Any]) -> list[RatingPart]:
     "The parts of a description: YAML, all of whose scalars are text, its file, or what was read from it."
-    where = "description"
+    source_name = "description"
     if not isinstance(given, Mapping):
         path = Path(given) if isinstance(given, Path) or "\n" not in given else None
-        where = path.name if path else where
+        source_name = path.name if path else source_name
         try:
             given = yaml.load(path.read_text("utf-8") if path else str(given), yaml.BaseLoader)
         except yaml.YAMLError as e:
-            refuse(f"read_ratings: a description must be YAML; got {e} ({where})")
+            refuse(f"read_ratings: a description must be YAML; got {e} ({source_name})")
     if not isinstance(given, Mapping):
-        refuse(f"read_ratings: a description must name its fields; got {str(given)[:80]!r} ({where})")
-    shared = {k: v for k, v in given.items() if k != "parts"}
+        refuse(f"read_ratings: a description must name its fields; got {str(given)[:80]!r} ({source_name})")
+    shared_fields = {k: v for k, v in given.items() if k != "parts"}
     parts = given.get("parts", [{}])
-    return [settings_from(shared | dict(p), RatingPart, "read_ratings", where) for p in parts]
+    return [settings_from(shared_fields | dict(p), RatingPart, "read_ratings", source_name) for p in parts]
 
 # %% ../../nbs/records/09_described.ipynb #54d10a0e
 _Rows = Iterator[tuple[str, Mapping[str, Any]]]
@@ -237,22 +250,22 @@ def cell_words(value: Any) -> str:
         return value.strip()
     if type(value) is int:
         return str(value)
-    shown = cell(value)
-    return shown if isinstance(shown, str) else json.dumps(value, ensure_ascii=False, default=str)
+    plain_cell = cell(value)
+    return plain_cell if isinstance(plain_cell, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _sheet_rows(path: Path, sheet: str | None) -> Iterator[tuple[int, Sequence[Any]]]:
     with optional("read_ratings", "mhbench[excel]", "save the sheet as CSV"):
         import openpyxl
-    book = openpyxl.load_workbook(path, read_only=True, data_only=True)
+    workbook = openpyxl.load_workbook(path, read_only=True, data_only=True)
     try:
-        if sheet is None and len(book.sheetnames) > 1 or sheet is not None and sheet not in book.sheetnames:
-            refuse(f"read_ratings: sheet must be one of {', '.join(book.sheetnames)}; got {sheet!r} ({path.name})")
-        at = book[sheet or book.sheetnames[0]]
-        at.reset_dimensions()  # what a file says of its own size is not believed
-        yield from enumerate(at.iter_rows(values_only=True), 1)
+        if sheet is None and len(workbook.sheetnames) > 1 or sheet is not None and sheet not in workbook.sheetnames:
+            refuse(f"read_ratings: sheet must be one of {', '.join(workbook.sheetnames)}; got {sheet!r} ({path.name})")
+        worksheet = workbook[sheet or workbook.sheetnames[0]]
+        worksheet.reset_dimensions()  # what a file says of its own size is not believed
+        yield from enumerate(worksheet.iter_rows(values_only=True), 1)
     finally:
-        book.close()
+        workbook.close()
 
 
 def _rows_by_header(path: Path, rows: Iterable[tuple[int, Sequence[Any]]], skip: Sequence[int]) -> _Rows:
@@ -265,54 +278,54 @@ def _rows_by_header(path: Path, rows: Iterable[tuple[int, Sequence[Any]]], skip:
             columns = [cell_words(c) for c in row]
             while columns and not columns[-1]:
                 columns.pop()
-            if twice := sorted(c for c, n in Counter(columns).items() if c and n > 1):
-                actual = f"{', '.join(map(repr, twice))} twice ({path.name}:{line}); rename one"
+            if repeated_names := sorted(c for c, n in Counter(columns).items() if c and n > 1):
+                actual = f"{', '.join(map(repr, repeated_names))} twice ({path.name}:{line}); rename one"
                 refuse(f"read_ratings: a header must name each column once; got {actual}")
             continue
         if len(row) > len(columns) and any(c not in (None, "") for c in row[len(columns) :]):
-            counted = f"{len(row)} cells for {len(columns)} columns"
-            actual = f"{counted} ({path.name}:{line}); look for a comma without quotes"
+            counts_in_words = f"{len(row)} cells for {len(columns)} columns"
+            actual = f"{counts_in_words} ({path.name}:{line}); look for a comma without quotes"
             refuse(f"read_ratings: a row must have no more cells than its header has names; got {actual}")
         if any(c not in (None, "") for c in row):
             yield f"{path.name}:{line}", dict(zip(columns, itertools.chain(row, itertools.repeat(None))))
 
 
-def _levels(value: Any, names: Sequence[str], known: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _nested_objects(value: Any, key_names: Sequence[str], outer_keys: dict[str, Any]) -> Iterator[dict[str, Any]]:
     "The objects below some levels of nested ones, with the key of each level under its name."
-    if not names:
-        yield {**value, **known} if isinstance(value, dict) else {"": value, **known}
+    if not key_names:
+        yield {**value, **outer_keys} if isinstance(value, dict) else {"": value, **outer_keys}
     elif isinstance(value, dict):
-        for key, inner in value.items():
-            yield from _levels(inner, names[1:], known | {names[0]: key})
+        for key, inner_value in value.items():
+            yield from _nested_objects(inner_value, key_names[1:], outer_keys | {key_names[0]: key})
 
 
 def _rows_of_json(path: Path, part: RatingPart) -> _Rows:
     for place, document in json_rows(path, part.encoding, numbers=False):
         if part.keys:
-            for k, row in enumerate(_levels(document, part.keys, {}), 1):
+            for k, row in enumerate(_nested_objects(document, part.keys, {}), 1):
                 yield f"{place}:{'/'.join(str(row[key]) for key in part.keys)}", row
             continue
         if not part.each:
             yield place, document
             continue
-        below = _looked_up(document, part.each, place)
-        if not isinstance(below, list):
-            actual = f"{type(below).__name__} in {part.each} ({place})"
+        elements = _look_up(document, part.each, place)
+        if not isinstance(elements, list):
+            actual = f"{type(elements).__name__} in {part.each} ({place})"
             refuse(f"read_ratings: each must name a list of objects; got {actual}")
-        parent = {k: v for k, v in document.items() if k != part.each.partition(".")[0]}
-        yield from ((f"{place}:{part.each}[{k}]", parent | element) for k, element in enumerate(below))
+        parent_fields = {k: v for k, v in document.items() if k != part.each.partition(".")[0]}
+        yield from ((f"{place}:{part.each}[{k}]", parent_fields | element) for k, element in enumerate(elements))
 
 
 def described_rows(path: Path, part: RatingPart) -> _Rows:
     "The rows of a file, each with its place."
-    kind = path.suffix.lower()
-    if kind in (".json", ".jsonl", ".ndjson"):
+    suffix = path.suffix.lower()
+    if suffix in (".json", ".jsonl", ".ndjson"):
         return _rows_of_json(path, part)
-    if kind in (".csv", ".tsv", ".txt"):
+    if suffix in (".csv", ".tsv", ".txt"):
         return _rows_by_header(path, text_rows(path, part.encoding, part.delimiter), part.skip)
-    if kind in (".xlsx", ".xlsm"):
+    if suffix in (".xlsx", ".xlsm"):
         return _rows_by_header(path, _sheet_rows(path, part.sheet), part.skip)
-    if kind == ".parquet":
+    if suffix == ".parquet":
         with pq.ParquetFile(path) as file:
             rows = list(itertools.chain.from_iterable(b.to_pylist() for b in file.iter_batches(1_000)))
         return ((f"{path.name}:row {k}", row) for k, row in enumerate(rows, 1))
@@ -329,42 +342,48 @@ class _Row(NamedTuple):
 
 def _refuse_column(rule: str, actual: str, name: str, row: Mapping[str, Any], place: str) -> NoReturn:
     "Refuse a name that no column has, with the nearest one."
-    near = get_close_matches(name, map(str, row), n=1)
-    meant = f", nearest to it {near[0]!r}" if near else ""
+    near_names = get_close_matches(name, map(str, row), n=1)
+    suggestion = f", nearest to it {near_names[0]!r}" if near_names else ""
     remedy = f"it has {', '.join(map(str, itertools.islice(row, 12)))}"
-    refuse(f"read_ratings: {rule}; got {actual}{meant}", place=place, remedy=remedy)
+    refuse(f"read_ratings: {rule}; got {actual}{suggestion}", place=place, remedy=remedy)
 
 
-def _looked_up(row: Mapping[str, Any], name: str, place: str, what: str = "column") -> Any:
+def _look_up(row: Mapping[str, Any], name: str, place: str, column_role: str = "column") -> Any:
     "A column, or a dotted path within one."
     if name in row:
         return row[name]
     value: Any = row
-    rest = name
-    while rest and isinstance(value, Mapping):
-        parts = rest.split(".")
-        at = next((".".join(parts[:k]) for k in range(len(parts), 0, -1) if ".".join(parts[:k]) in value), None)
-        if at is None:
+    remaining_path = name
+    while remaining_path and isinstance(value, Mapping):
+        path_parts = remaining_path.split(".")
+        matched_key = next(
+            (".".join(path_parts[:k]) for k in range(len(path_parts), 0, -1) if ".".join(path_parts[:k]) in value), None
+        )
+        if matched_key is None:
             break
-        value, rest = value[at], rest[len(at) + 1 :]
-    if rest:
-        _refuse_column(f"{what} must be there", repr(name), name, row, place)
+        value, remaining_path = value[matched_key], remaining_path[len(matched_key) + 1 :]
+    if remaining_path:
+        _refuse_column(f"{column_role} must be there", repr(name), name, row, place)
     return value
 
 
-def _getter(said: str, field: str) -> Callable[[_Row], Any]:
+def _getter(field_source: str, field: str) -> Callable[[_Row], Any]:
     "What gives a field of a row: a constant, a sum, a captured name, or a column."
-    what = f"{field}'s column"
-    if not said:
+    column_role = f"{field}'s column"
+    if not field_source:
         return lambda row: row.names.get(field, "")
-    if said.startswith("="):
-        return lambda row: said[1:].strip()
-    if " + " in said:
-        parts = [_getter(p.strip(), field) for p in said.split(" + ")]
-        return lambda row: "/".join(cell_words(get(row)) for get in parts)
-    if _holes(said):
-        return lambda row: _looked_up(row.cells, _filled_holes(said, row.names), row.place, what)
-    return lambda row: row.names[said] if said in row.names else _looked_up(row.cells, said, row.place, what)
+    if field_source.startswith("="):
+        return lambda row: field_source[1:].strip()
+    if " + " in field_source:
+        part_getters = [_getter(p.strip(), field) for p in field_source.split(" + ")]
+        return lambda row: "/".join(cell_words(get(row)) for get in part_getters)
+    if _hole_names(field_source):
+        return lambda row: _look_up(row.cells, _fill_holes(field_source, row.names), row.place, column_role)
+    return lambda row: (
+        row.names[field_source]
+        if field_source in row.names
+        else _look_up(row.cells, field_source, row.place, column_role)
+    )
 
 # %% ../../nbs/records/09_described.ipynb #54d10a11
 _PAIR = re.compile(
@@ -421,41 +440,46 @@ class RatingTable(NamedTuple):
 
     def pseudonymous(self) -> RatingTable:
         "The same, with people under pseudonyms."
-        named = {
+        is_person_by_rater = {
             name: kind in ("person", "adjudicator") for kind, name in zip(self.counts["kind"], self.counts["rater"])
         }
-        shown = pseudonyms(name for name, person in named.items() if person)
-        shown |= {n: re.sub(r"[^A-Za-z0-9._+-]+", "-", n).strip("-") for n, person in named.items() if not person}
-        frame, counts = (t.assign(rater=t["rater"].map(shown)) for t in (self.frame, self.counts))
+        name_by_rater = pseudonyms(name for name, person in is_person_by_rater.items() if person)
+        name_by_rater |= {
+            n: re.sub(r"[^A-Za-z0-9._+-]+", "-", n).strip("-") for n, person in is_person_by_rater.items() if not person
+        }
+        frame, counts = (t.assign(rater=t["rater"].map(name_by_rater)) for t in (self.frame, self.counts))
         return self._replace(frame=frame, counts=counts)
 
     def records(self) -> list[Rating]:
         "The ratings as records; people under pseudonyms."
-        names = self.within
-        out = []
+        within_names = self.within
+        ratings = []
         for row in self.pseudonymous().frame.to_dict("records"):
             scale = self.scales[row["criterion"]]
-            number = scale.kind == "numbers" and row["score"] == row["score"]
-            about: dict[str, Any] = {c: row[c] or None for c in ("criterion", "repeat", "session")}
+            is_number = scale.kind == "numbers" and row["score"] == row["score"]
+            optional_fields: dict[str, Any] = {c: row[c] or None for c in ("criterion", "repeat", "session")}
             if row["n"] == row["n"]:
-                about |= {"n": int(row["n"]), "sd": None if row["sd"] != row["sd"] else row["sd"]}
-            about |= {"within": {k: w for k in names if (w := row[f"within.{k}"])}, "kind": row["kind"]}
-            about |= {"value": row["score"]} if number else {"label": row["label"]}
+                optional_fields |= {"n": int(row["n"]), "sd": None if row["sd"] != row["sd"] else row["sd"]}
+            optional_fields |= {
+                "within": {k: w for k in within_names if (w := row[f"within.{k}"])},
+                "kind": row["kind"],
+            }
+            optional_fields |= {"value": row["score"]} if is_number else {"label": row["label"]}
             item = re.sub(r"\s+", "-", row["item"])
-            who = {"item_id": item, "study": self.study, "rater": row["rater"], "target": row["target"]}
-            out.append(Rating(**who, **about, origin=self.origin, source=row["place"]))
-        return out
+            identity_fields = {"item_id": item, "study": self.study, "rater": row["rater"], "target": row["target"]}
+            ratings.append(Rating(**identity_fields, **optional_fields, origin=self.origin, source=row["place"]))
+        return ratings
 
 # %% ../../nbs/records/09_described.ipynb #54d10a16
-def _letter(text: str, item: Item) -> str:
+def _option_letter(text: str, item: Item) -> str:
     "The letter of an option, by letter or text; anything else as it stands, where the item has no options."
-    names = letters(len(item.options))
-    by_text = [name for name, option in zip(names, item.options) if folded(option) == folded(text)]
-    named = [text.upper()] if text.upper() in names else []
-    if by_text and named and by_text != named:
+    option_letters = letters(len(item.options))
+    letters_by_text = [name for name, option in zip(option_letters, item.options) if folded(option) == folded(text)]
+    letters_by_name = [text.upper()] if text.upper() in option_letters else []
+    if letters_by_text and letters_by_name and letters_by_text != letters_by_name:
         rule = "a target must be an option's letter or its text, not the one's letter and the other's text"
         raise Misfit("target", text, rule)
-    return (named or by_text or [text])[0]
+    return (letters_by_name or letters_by_text or [text])[0]
 
 
 def ratings_of_items(table: RatingTable, items: Iterable[Item], study: str, *, strict: bool = True) -> Validated:
@@ -463,20 +487,24 @@ def ratings_of_items(table: RatingTable, items: Iterable[Item], study: str, *, s
 
     Raises: ValueError at the first rating of another item, if `strict`.
     """
-    by_id = {i.item_id: i for i in items}
-    good, aside = [], []
+    item_by_id = {i.item_id: i for i in items}
+    ratings, set_aside_rows = [], []
     for r in table.records():
         try:
-            if r.item_id not in by_id:
+            if r.item_id not in item_by_id:
                 raise Misfit("item", r.item_id, "item must be the id of a question that was kept")
-            own = {"target": _letter(r.target, by_id[r.item_id]), "study": study, "source": r.source.partition(":")[0]}
-            good.append(r.model_copy(update=own))
+            item_fields = {
+                "target": _option_letter(r.target, item_by_id[r.item_id]),
+                "study": study,
+                "source": r.source.partition(":")[0],
+            }
+            ratings.append(r.model_copy(update=item_fields))
         except Misfit as e:
             if strict:
                 refuse(f"ratings_of_items: {e.rule}; got {e.value!r} ({r.source}); {OR_WITHOUT}")
-            said = {"column": e.column, "value": repr(e.value), "rule": e.rule}
-            aside.append({"place": r.source, **said, "row": {"rater": r.rater, "target": r.target}})
-    return Validated(good, aside)
+            misfit_fields = {"column": e.column, "value": repr(e.value), "rule": e.rule}
+            set_aside_rows.append({"place": r.source, **misfit_fields, "row": {"rater": r.rater, "target": r.target}})
+    return Validated(ratings, set_aside_rows)
 
 # %% ../../nbs/records/09_described.ipynb #54d10a17
 class _Column(NamedTuple):
@@ -489,80 +517,91 @@ class _Column(NamedTuple):
 
 def _value_columns(part: RatingPart, row: _Row) -> list[_Column]:
     "The columns of a file that hold values."
-    left, arrow, key = (x.strip() for x in part.value.partition(">"))
-    listed = part.criterion if isinstance(part.criterion, list) else []
-    keys = (
-        [(c, _filled_holes(key, {"criterion": c})) for c in (listed if "{criterion}" in key else [""])] if arrow else []
+    column_template, arrow, key_template = (x.strip() for x in part.value.partition(">"))
+    listed_criteria = part.criterion if isinstance(part.criterion, list) else []
+    criterion_keys = (
+        [
+            (c, _fill_holes(key_template, {"criterion": c}))
+            for c in (listed_criteria if "{criterion}" in key_template else [""])
+        ]
+        if arrow
+        else []
     )
-    if not _holes(left):
-        _looked_up(row.cells, left, row.place, "value's column")
-        return [_Column(left, {}, keys)]
-    out: list[_Column] = []
-    others = {part.item, part.target, part.rater, part.repeat, part.session, *part.within.values(), *part.cells}
+    if not _hole_names(column_template):
+        _look_up(row.cells, column_template, row.place, "value's column")
+        return [_Column(column_template, {}, criterion_keys)]
+    value_columns: list[_Column] = []
+    other_columns = {part.item, part.target, part.rater, part.repeat, part.session, *part.within.values(), *part.cells}
     for column in row.cells:
-        found = _captures(left, str(column)) if column not in others else None
-        if found is None or any(row.names.get(k, v) != v for k, v in found.items()):
+        captured = _match_template(column_template, str(column)) if column not in other_columns else None
+        if captured is None or any(row.names.get(k, v) != v for k, v in captured.items()):
             continue
-        if not listed or found.get("criterion", listed[0]) in listed:
-            out.append(_Column(str(column), found, keys))
-    at = [c.names.get("criterion") for c in out]
-    gone = [c for c in listed if c not in at] if "criterion" in _holes(left) else []
-    if gone or not out:
-        meant = _filled_holes(left, {"criterion": gone[0]}) if gone else left
-        actual = f"none for {', '.join(gone) or left}"
-        _refuse_column(f"columns must fit value {part.value!r}", actual, meant, row.cells, row.place)
-    return out
+        if not listed_criteria or captured.get("criterion", listed_criteria[0]) in listed_criteria:
+            value_columns.append(_Column(str(column), captured, criterion_keys))
+    found_criteria = [c.names.get("criterion") for c in value_columns]
+    missing_criteria = (
+        [c for c in listed_criteria if c not in found_criteria] if "criterion" in _hole_names(column_template) else []
+    )
+    if missing_criteria or not value_columns:
+        meant_name = (
+            _fill_holes(column_template, {"criterion": missing_criteria[0]}) if missing_criteria else column_template
+        )
+        actual = f"none for {', '.join(missing_criteria) or column_template}"
+        _refuse_column(f"columns must fit value {part.value!r}", actual, meant_name, row.cells, row.place)
+    return value_columns
 
 
 _READ = (".csv", ".tsv", ".txt", ".xlsx", ".xlsm", ".json", ".jsonl", ".ndjson", ".parquet")
 
 
-def described_files(part: RatingPart, folder: Path, away: set[str] | None = None) -> list[tuple[Path, dict[str, str]]]:
+def matched_files(part: RatingPart, folder: Path, away: set[str] | None = None) -> list[tuple[Path, dict[str, str]]]:
     """The files of a part, with what their names capture; the names of those that are not there are added to `away`,
     and refused without it."""
-    files = part.files if isinstance(part.files, dict) else {"": part.files}
-    named = [(name, f) for name, fs in files.items() for f in ([fs] if isinstance(fs, str) else fs)]
-    out: list[tuple[Path, dict[str, str]]] = []
-    for name, said in named:
-        plain = _HOLE.sub("*", said)
-        if not (folder / plain).resolve().is_relative_to(folder.resolve()):
-            refuse(f"read_ratings: files must lie in the folder of the release; got {said!r}")
-        if Path(plain).suffix.lower() not in _READ:
-            refuse(f"read_ratings: files must end in {', '.join(_READ)}; got {said!r}")
-        found = sorted(folder.glob(plain)) or sorted(folder.rglob(plain))
-        if len(found) > 1 and plain == said and "*" not in said:
-            refuse(f"read_ratings: {said} must be one file in the folder; got {', '.join(map(str, found))}")
-        if not found:
+    patterns_by_name = part.files if isinstance(part.files, dict) else {"": part.files}
+    named_patterns = [(name, f) for name, fs in patterns_by_name.items() for f in ([fs] if isinstance(fs, str) else fs)]
+    matches: list[tuple[Path, dict[str, str]]] = []
+    for name, file_pattern in named_patterns:
+        glob_pattern = _HOLE.sub("*", file_pattern)
+        if not (folder / glob_pattern).resolve().is_relative_to(folder.resolve()):
+            refuse(f"read_ratings: files must lie in the folder of the release; got {file_pattern!r}")
+        if Path(glob_pattern).suffix.lower() not in _READ:
+            refuse(f"read_ratings: files must end in {', '.join(_READ)}; got {file_pattern!r}")
+        found_paths = sorted(folder.glob(glob_pattern)) or sorted(folder.rglob(glob_pattern))
+        if len(found_paths) > 1 and glob_pattern == file_pattern and "*" not in file_pattern:
+            refuse(
+                f"read_ratings: {file_pattern} must be one file in the folder; got {', '.join(map(str, found_paths))}"
+            )
+        if not found_paths:
             if away is None:
-                refuse(f"read_ratings: a file must be there; got {said!r} in {folder}", error=FileNotFoundError)
+                refuse(f"read_ratings: a file must be there; got {file_pattern!r} in {folder}", error=FileNotFoundError)
             away.add(name)
-        for path in found:
-            inside = "/".join(path.parts[-len(Path(said).parts) :])
-            names = _captures(said, inside, "a file's name") if _holes(said) else {}
-            if names is None:
+        for path in found_paths:
+            inner_path = "/".join(path.parts[-len(Path(file_pattern).parts) :])
+            captured = _match_template(file_pattern, inner_path, "a file's name") if _hole_names(file_pattern) else {}
+            if captured is None:
                 remedy = "move it, or mend the template"
-                refuse(f"read_ratings: a file's name must fit {said!r}; got {inside!r}", remedy=remedy)
-            out.append((path, names | ({"file": name} if name else {})))
-    return [(p, names) for p, names in out if names.get("file") not in (away or ())]
+                refuse(f"read_ratings: a file's name must fit {file_pattern!r}; got {inner_path!r}", remedy=remedy)
+            matches.append((path, captured | ({"file": name} if name else {})))
+    return [(p, captured) for p, captured in matches if captured.get("file") not in (away or ())]
 
 
-def _partner_columns(part: RatingPart, folder: Path) -> Callable[[Mapping[str, Any], str], Mapping[str, Any] | None]:
+def _column_joiner(part: RatingPart, folder: Path) -> Callable[[Mapping[str, Any], str], Mapping[str, Any] | None]:
     "What adds the columns of a second file to a row; None for a key without a partner."
     if not part.join:
         return lambda row, place: row
-    here, _, there = (x.strip() for x in part.join["on"].partition("="))
-    plain = part.model_copy(update={"keys": [], "each": "", "skip": [], "files": part.join["file"]})
-    beside: dict[str, Mapping[str, Any]] = {}
-    for path, _ in described_files(plain, folder):
-        for place, row in described_rows(path, plain):
-            key = cell_words(_looked_up(row, there or here, place, "the key's column"))
-            if key in beside:
+    own_key, _, partner_key = (x.strip() for x in part.join["on"].partition("="))
+    partner_part = part.model_copy(update={"keys": [], "each": "", "skip": [], "files": part.join["file"]})
+    partner_by_key: dict[str, Mapping[str, Any]] = {}
+    for path, _ in matched_files(partner_part, folder):
+        for place, row in described_rows(path, partner_part):
+            key = cell_words(_look_up(row, partner_key or own_key, place, "the key's column"))
+            if key in partner_by_key:
                 refuse(f"read_ratings: a key of the joined file must stand once; got {key!r} again ({place})")
-            beside[key] = row
+            partner_by_key[key] = row
 
     def add(row: Mapping[str, Any], place: str) -> Mapping[str, Any] | None:
-        other = beside.get(cell_words(_looked_up(row, here, place, "the key's column")))
-        return None if other is None else {**other, **row}
+        partner_row = partner_by_key.get(cell_words(_look_up(row, own_key, place, "the key's column")))
+        return None if partner_row is None else {**partner_row, **row}
 
     return add
 
@@ -572,35 +611,41 @@ class _Reading:
 
     def __init__(self, part: RatingPart):
         self.part = part
-        said = {f: getattr(part, f) for f in RATING_FIELDS}
-        self.getters = {f: _getter("" if isinstance(s, list) else s, f) for f, s in said.items()}
+        source_by_field = {f: getattr(part, f) for f in RATING_FIELDS}
+        self.getters = {f: _getter("" if isinstance(s, list) else s, f) for f, s in source_by_field.items()}
         self.within = [_getter(s, name) for name, s in part.within.items()]
         self.of_mean = {f: _getter(getattr(part, f), f) for f in ("n", "sd") if getattr(part, f)}
         self.cells: list[tuple] = []  # what the ratings of one cell share: _SHARED, and within
-        self.at = array("l")  # of each rating the cell, and which of the values that occur
-        self.of = array("l")
+        self.cell_of_rating = array("l")  # of each rating the cell, and which of the values that occur
+        self.value_of_rating = array("l")
         self.values: list[tuple[str, str, float | None, str]] = []  # criterion, label, score, how it counts
         self.counts: Counter[tuple[str, str, str, str]] = Counter()  # kind, rater, criterion, why
-        self.odd: defaultdict[tuple[str, str], list] = defaultdict(list)  # (criterion, text) -> whose answers
+        self.outside_scale: defaultdict[tuple[str, str], list] = defaultdict(list)  # (criterion, text) -> whose answers
         self.notes: Counter[str] = Counter()
         self.kinds: dict[str, str] = {}
         self.scales: dict[str, Scale] = {}
-        self.seen: dict[tuple[str, str], tuple[int, str, str]] = {}  # place in values or -1, how it counts, label
+        self.read_values: dict[
+            tuple[str, str], tuple[int, str, str]
+        ] = {}  # place in values or -1, how it counts, label
         self.missing = {*part.missing, *(f"{float(m):g}" for m in part.missing if _NUMBER.fullmatch(m))}
 
     def kind(self, rater: str, row: _Row) -> str:
-        said = self.part.kind
-        if isinstance(said, str) and said not in RATER_KINDS:
-            found = cell_words(_getter(said, "kind")(row))
-            if found not in RATER_KINDS:
-                refuse(f"read_ratings: kind must be of {', '.join(RATER_KINDS)}; got {found!r} ({row.place})")
-            return found
+        kind_source = self.part.kind
+        if isinstance(kind_source, str) and kind_source not in RATER_KINDS:
+            cell_kind = cell_words(_getter(kind_source, "kind")(row))
+            if cell_kind not in RATER_KINDS:
+                refuse(f"read_ratings: kind must be of {', '.join(RATER_KINDS)}; got {cell_kind!r} ({row.place})")
+            return cell_kind
         if rater not in self.kinds:
-            fits = [said] if isinstance(said, str) else [k for k, p in said.items() if re.fullmatch(p, rater)]
-            if len(fits) != 1:
+            fitting_kinds = (
+                [kind_source]
+                if isinstance(kind_source, str)
+                else [k for k, p in kind_source.items() if re.fullmatch(p, rater)]
+            )
+            if len(fitting_kinds) != 1:
                 rule = "kind must have one pattern that fits each rater"
-                refuse(f"read_ratings: {rule}; got {len(fits)} for {rater!r} ({row.place})")
-            self.kinds[rater] = "panel" if self.part.n or self.part.sd else fits[0]
+                refuse(f"read_ratings: {rule}; got {len(fitting_kinds)} for {rater!r} ({row.place})")
+            self.kinds[rater] = "panel" if self.part.n or self.part.sd else fitting_kinds[0]
         return self.kinds[rater]
 
     def add(self, row: _Row, fields: Mapping[str, Any], values: Iterable[tuple[str, Any]]) -> None:
@@ -610,22 +655,24 @@ class _Reading:
             name = "rater" if item else "item"
             remedy = f"say {name} in the description, or mend the cell"
             refuse(f"read_ratings: {name} must not be empty; got nothing ({row.place})", remedy=remedy)
-        kind, at = self.kind(rater, row), len(self.cells)
-        shared = (item, target or "answer", rater, repeat, session, kind)
-        within = [cell_words(get(row)) for get in self.within]
-        self.cells.append((*shared, self._mean_of("n", row), self._mean_of("sd", row), row.place, *within))
-        for criterion, raw in values:
-            text = raw if type(raw) is str else cell_words(raw)
-            known = self.seen.get((criterion, text))
-            if known is None:
-                known = self.seen[criterion, text] = self._known(criterion, text.strip())
-            if known[0] >= 0:
-                self.at.append(at)
-                self.of.append(known[0])
+        kind, cell_index = self.kind(rater, row), len(self.cells)
+        shared_fields = (item, target or "answer", rater, repeat, session, kind)
+        within_values = [cell_words(get(row)) for get in self.within]
+        self.cells.append(
+            (*shared_fields, self._mean_of("n", row), self._mean_of("sd", row), row.place, *within_values)
+        )
+        for criterion, raw_value in values:
+            text = raw_value if type(raw_value) is str else cell_words(raw_value)
+            read_value = self.read_values.get((criterion, text))
+            if read_value is None:
+                read_value = self.read_values[criterion, text] = self._read_value(criterion, text.strip())
+            if read_value[0] >= 0:
+                self.cell_of_rating.append(cell_index)
+                self.value_of_rating.append(read_value[0])
                 continue
-            self.counts[kind, rater, criterion, known[1]] += 1
-            if known[1] == _OUTSIDE:
-                self.odd[criterion, known[2]].append(shared[:5])
+            self.counts[kind, rater, criterion, read_value[1]] += 1
+            if read_value[1] == _OUTSIDE:
+                self.outside_scale[criterion, read_value[2]].append(shared_fields[:5])
 
     def _mean_of(self, name: str, row: _Row) -> float | None:
         if name not in self.of_mean:
@@ -635,39 +682,43 @@ class _Reading:
             refuse(f"read_ratings: {name} of a mean must be a number; got {text!r} ({row.place})")
         return float(text.replace(",", "."))
 
-    def _known(self, criterion: str, text: str) -> tuple[int, str, str]:
+    def _read_value(self, criterion: str, text: str) -> tuple[int, str, str]:
         if criterion not in self.scales:
             self.scales[criterion] = self.part.scale_of(criterion)
         if text in self.missing or not text:
             return -1, "declared missing" if text in self.missing else _MISSING, text
-        why, label, score = self.scales[criterion].read(text)
-        if why not in (_RATED, _BESIDE):
-            return -1, why, label
-        self.values.append((criterion, label, score, why))
-        return len(self.values) - 1, why, label
+        how_counted, label, score = self.scales[criterion].read(text)
+        if how_counted not in (_RATED, _BESIDE):
+            return -1, how_counted, label
+        self.values.append((criterion, label, score, how_counted))
+        return len(self.values) - 1, how_counted, label
 
     def table(self) -> tuple[pd.DataFrame, pd.DataFrame]:
         "The ratings, one a row, with the number of the cell of each; and the cells."
         cells = pd.DataFrame(self.cells, columns=[*_SHARED, *(f"within.{w}" for w in self.part.within)])
-        of = pd.DataFrame(self.values, columns=["criterion", "label", "score", "why"])
-        at, value = np.array(self.at, int), np.array(self.of, int)
-        whose = cells.groupby(["kind", "rater"], sort=False).ngroup().to_numpy()
-        names = cells[["kind", "rater"]].drop_duplicates().to_numpy()
-        for pair, k in zip(*np.unique(whose[at] * (len(of) + 1) + value, return_counts=True)):
-            (kind, rater), v = names[pair // (len(of) + 1)], pair % (len(of) + 1)
-            self.counts[kind, rater, of["criterion"][v], of["why"][v]] += int(k)
-        whole = pd.concat([x.take(k).reset_index(drop=True) for x, k in ((cells, at), (of, value))], axis=1)
-        frame = whole[[*RATING_COLUMNS, *cells.columns[len(_SHARED) :]]]
-        return frame.astype({"score": float, "n": float, "sd": float}).assign(cell=at), cells
+        value_table = pd.DataFrame(self.values, columns=["criterion", "label", "score", "why"])
+        cell_index, value_index = np.array(self.cell_of_rating, int), np.array(self.value_of_rating, int)
+        rater_of_cell = cells.groupby(["kind", "rater"], sort=False).ngroup().to_numpy()
+        kinds_and_raters = cells[["kind", "rater"]].drop_duplicates().to_numpy()
+        for pair, k in zip(
+            *np.unique(rater_of_cell[cell_index] * (len(value_table) + 1) + value_index, return_counts=True)
+        ):
+            (kind, rater), v = kinds_and_raters[pair // (len(value_table) + 1)], pair % (len(value_table) + 1)
+            self.counts[kind, rater, value_table["criterion"][v], value_table["why"][v]] += int(k)
+        rating_rows = pd.concat(
+            [x.take(k).reset_index(drop=True) for x, k in ((cells, cell_index), (value_table, value_index))], axis=1
+        )
+        frame = rating_rows[[*RATING_COLUMNS, *cells.columns[len(_SHARED) :]]]
+        return frame.astype({"score": float, "n": float, "sd": float}).assign(cell=cell_index), cells
 
 # %% ../../nbs/records/09_described.ipynb #54d10a1a
-def _in_step(values: dict[str, Any], place: str) -> Iterator[dict[str, Any]]:
+def _list_elements(values: dict[str, Any], place: str) -> Iterator[dict[str, Any]]:
     "The elements of a value that is a list, with those of the fields that are lists too."
     lists = {k: v for k, v in values.items() if isinstance(v, list)}
     lengths = {k: len(v) for k, v in lists.items()}
     if len(set(lengths.values())) > 1:
-        got = ", ".join(f"{n} of {k}" for k, n in lengths.items())
-        refuse(f"read_ratings: lists of one row must have one length; got {got} ({place})")
+        lengths_in_words = ", ".join(f"{n} of {k}" for k, n in lengths.items())
+        refuse(f"read_ratings: lists of one row must have one length; got {lengths_in_words} ({place})")
     yield from ({**values, **dict(zip(lists, each))} for each in zip(*lists.values()))
 
 
@@ -683,80 +734,84 @@ def _ticked_options(cells: Mapping[str, str], part: RatingPart, place: str) -> s
     return " + ".join(ticked) if ticked else "(none)" if any(cells.values()) else ""
 
 
-_GONE = object()  # the value of a key that is not there
+_NO_KEY = object()  # the value of a key that is not there
 
 
 def _read_cell(r: _Reading, row: _Row, column: _Column) -> None:
     "The rating, or the ratings, of one cell."
-    raw = _looked_up(row.cells, column.name, row.place)
-    found = [(row.names.get("criterion", ""), raw)]
-    gone = "no key"
+    raw_value = _look_up(row.cells, column.name, row.place)
+    criterion_values = [(row.names.get("criterion", ""), raw_value)]
+    missing_reason = "no key"
     if column.keys:
-        inside = raw if isinstance(raw, dict) else None
-        if inside is None and raw not in (None, ""):
-            inside, mended = json_cell(str(raw))
-            cut = "cells hold JSON that is cut or has other quotes; what stands before the cut is read"
-            r.notes[cut] += mended
-        if inside is None:
-            gone = _MISSING if raw in (None, "") else "no JSON"
-        found = [(c, (inside or {}).get(key, _GONE)) for c, key in column.keys]
-    about = {f: get(row) for f, get in r.getters.items()}
-    if list in {*map(type, about.values()), *(type(v) for _, v in found)}:
-        for criterion, value in found:
-            for each in _in_step({"value": value} | about, row.place):
-                r.add(row, each, [(criterion or cell_words(each["criterion"]), each["value"])])
+        cell_object = raw_value if isinstance(raw_value, dict) else None
+        if cell_object is None and raw_value not in (None, ""):
+            cell_object, was_mended = json_cell(str(raw_value))
+            note = "cells hold JSON that is cut or has other quotes; what stands before the cut is read"
+            r.notes[note] += was_mended
+        if cell_object is None:
+            missing_reason = _MISSING if raw_value in (None, "") else "no JSON"
+        criterion_values = [(c, (cell_object or {}).get(key, _NO_KEY)) for c, key in column.keys]
+    row_fields = {f: get(row) for f, get in r.getters.items()}
+    if list in {*map(type, row_fields.values()), *(type(v) for _, v in criterion_values)}:
+        for criterion, value in criterion_values:
+            for element in _list_elements({"value": value} | row_fields, row.place):
+                r.add(row, element, [(criterion or cell_words(element["criterion"]), element["value"])])
         return
-    if not column.keys and not found[0][0]:
-        found = [(cell_words(about["criterion"]), raw)]
-    rater = cell_words(about["rater"])
-    for criterion in (c for c, v in found if v is _GONE):
-        r.counts[r.kind(rater, row), rater, criterion, gone] += 1
-    if found := [(c, v) for c, v in found if v is not _GONE]:
-        r.add(row, about, found)
+    if not column.keys and not criterion_values[0][0]:
+        criterion_values = [(cell_words(row_fields["criterion"]), raw_value)]
+    rater = cell_words(row_fields["rater"])
+    for criterion in (c for c, v in criterion_values if v is _NO_KEY):
+        r.counts[r.kind(rater, row), rater, criterion, missing_reason] += 1
+    if criterion_values := [(c, v) for c, v in criterion_values if v is not _NO_KEY]:
+        r.add(row, row_fields, criterion_values)
 
 # %% ../../nbs/records/09_described.ipynb #54d10a1b
 def _read_part(part: RatingPart, folder: Path, away: set[str] | None = None) -> _Reading:
     "The ratings of one part."
     r = _Reading(part)
-    for path, in_name in described_files(part, folder, away):
-        join = _partner_columns(part, folder)
+    for path, name_fields in matched_files(part, folder, away):
+        add_partner = _column_joiner(part, folder)
         columns: list[_Column] | None = None
-        for place, own in described_rows(path, part):
-            row = _prepared(part, own, in_name, join, r.notes, place)
+        for place, file_row in described_rows(path, part):
+            row = _prepare_row(part, file_row, name_fields, add_partner, r.notes, place)
             if row is None:
                 continue
             if columns is None or part.keys or path.suffix.lower() in (".json", ".jsonl", ".ndjson"):
                 columns = _value_columns(part, row)
-            boxes: dict[tuple, dict[str, str]] = {}
-            for at in columns:
-                if "option" not in at.names:
-                    _read_cell(r, row._replace(names={**row.names, **at.names}), at)
+            boxes_by_names: dict[tuple, dict[str, str]] = {}
+            for column in columns:
+                if "option" not in column.names:
+                    _read_cell(r, row._replace(names={**row.names, **column.names}), column)
                     continue
-                option = re.sub("^_", "-", at.names["option"])  # REDCap writes the option -99 as ____99
-                same = tuple((k, v) for k, v in at.names.items() if k != "option")
-                boxes.setdefault(same, {})[option] = cell_words(row.cells.get(at.name))
-            for same, boxed in boxes.items():
-                cells = {**row.cells, "": _ticked_options(boxed, part, place)}
-                _read_cell(r, _Row(cells, {**row.names, **dict(same)}, place), _Column("", {}, []))
+                option = re.sub("^_", "-", column.names["option"])  # REDCap writes the option -99 as ____99
+                other_names = tuple((k, v) for k, v in column.names.items() if k != "option")
+                boxes_by_names.setdefault(other_names, {})[option] = cell_words(row.cells.get(column.name))
+            for other_names, ticks_by_option in boxes_by_names.items():
+                cells = {**row.cells, "": _ticked_options(ticks_by_option, part, place)}
+                _read_cell(r, _Row(cells, {**row.names, **dict(other_names)}, place), _Column("", {}, []))
     return r
 
 
-def _prepared(part: RatingPart, own, in_name: dict[str, str], join, notes: Counter, place: str) -> _Row | None:
+def _prepare_row(
+    part: RatingPart, file_row, name_fields: dict[str, str], add_partner, notes: Counter, place: str
+) -> _Row | None:
     "A row with what is joined to it, and all that is captured; None for a row that does not count."
-    cells = join(own, place)
+    cells = add_partner(file_row, place)
     if cells is None:
         notes[f"rows whose key has no partner in {part.join['file']} are left out"] += 1
         return None
-    for column, wanted in part.where.items():
-        if cell_words(_looked_up(cells, column, place)) not in ([wanted] if isinstance(wanted, str) else wanted):
+    for column, wanted_values in part.where.items():
+        if cell_words(_look_up(cells, column, place)) not in (
+            [wanted_values] if isinstance(wanted_values, str) else wanted_values
+        ):
             notes[f"rows are left out, where not {column} as declared"] += 1
             return None
-    names = {**in_name, **{k: cell_words(cells[k]) for k in part.keys}}
+    names = {**name_fields, **{k: cell_words(cells[k]) for k in part.keys}}
     for column, template in part.cells.items():
-        text = cell_words(_looked_up(cells, column, place))
-        if (found := _captures(template, text, f"a cell of {column}")) is None:
+        text = cell_words(_look_up(cells, column, place))
+        if (captured := _match_template(template, text, f"a cell of {column}")) is None:
             refuse(f"read_ratings: a cell of {column} must fit {template!r}; got {text!r} ({place})")
-        names |= found
+        names |= captured
     return _Row(cells, names, place)
 
 
@@ -767,55 +822,61 @@ def rows_described(part: RatingPart, folder: Path, away: set[str] | None = None)
     """The rows of a part as they stand, with what is captured in columns of its own; columns of numbers as numbers, but
     for ids that no number holds."""
     rows: list[dict[str, Any]] = []
-    for path, in_name in described_files(part, folder, away):
-        join = _partner_columns(part, folder)
-        for place, own in described_rows(path, part):
-            if (row := _prepared(part, own, in_name, join, Counter(), place)) is not None:
+    for path, name_fields in matched_files(part, folder, away):
+        add_partner = _column_joiner(part, folder)
+        for place, file_row in described_rows(path, part):
+            if (row := _prepare_row(part, file_row, name_fields, add_partner, Counter(), place)) is not None:
                 rows.append({k: v for k, v in row.cells.items() if k} | row.names)
     frame = pd.DataFrame(rows)
     for column in frame:
         texts = frame[column].map(lambda v: v if isinstance(v, list | dict) else cell_words(v) or None)
-        given = [t for t in texts if t is not None]
-        plain = given and all(isinstance(t, str) and _PLAIN.fullmatch(t) for t in given)
-        frame[column] = pd.to_numeric(texts) if plain else texts
+        given_texts = [t for t in texts if t is not None]
+        is_numeric = given_texts and all(isinstance(t, str) and _PLAIN.fullmatch(t) for t in given_texts)
+        frame[column] = pd.to_numeric(texts) if is_numeric else texts
     return frame
 
 # %% ../../nbs/records/09_described.ipynb #54d10a1c
-def _refuse_twice(frame: pd.DataFrame, cells: pd.DataFrame, within: list[str]) -> None:
+def _refuse_repeated(frame: pd.DataFrame, cells: pd.DataFrame, within: list[str]) -> None:
     "Refuse one rating that is given twice."
-    shared = [c for c in [*RATING_FIELDS, *within] if c != "criterion"]
-    whose = cells.fillna("").groupby(shared, sort=False).ngroup().to_numpy()[frame["cell"]]
-    again = pd.Series(whose * (len(frame) + 1) + pd.factorize(frame["criterion"])[0]).duplicated()
-    if not again.any():
+    shared_columns = [c for c in [*RATING_FIELDS, *within] if c != "criterion"]
+    cell_group = cells.fillna("").groupby(shared_columns, sort=False).ngroup().to_numpy()[frame["cell"]]
+    is_repeated = pd.Series(cell_group * (len(frame) + 1) + pd.factorize(frame["criterion"])[0]).duplicated()
+    if not is_repeated.any():
         return
-    keys = [*RATING_FIELDS, *within]
-    second = frame[again.to_numpy()].iloc[0]
-    first = frame[(frame[keys] == second[keys]).all(axis=1)].iloc[0]
-    who = ", ".join(f"{k.removeprefix('within.')} {second[k]}" for k in keys if second[k])
-    same = "the same" if first["label"] == second["label"] else f"{first['label']!r} and {second['label']!r}"
-    actual = f"{same} at {first['place']} and {second['place']} ({who}); {int(again.sum())} in all"
+    key_columns = [*RATING_FIELDS, *within]
+    second = frame[is_repeated.to_numpy()].iloc[0]
+    first = frame[(frame[key_columns] == second[key_columns]).all(axis=1)].iloc[0]
+    rating_text = ", ".join(f"{k.removeprefix('within.')} {second[k]}" for k in key_columns if second[k])
+    labels_text = "the same" if first["label"] == second["label"] else f"{first['label']!r} and {second['label']!r}"
+    actual = f"{labels_text} at {first['place']} and {second['place']} ({rating_text}); {int(is_repeated.sum())} in all"
     remedy = "take one away, or name what tells them apart: repeat, session or within"
     refuse(f"read_ratings: a rating must be given once; got two, {actual}", remedy=remedy)
 
 
 def _remarks_on_reading(r: _Reading, n_criteria: int) -> tuple[list[str], list[str]]:
     "What is said of values outside the scale, and what is asked where a code comes in bulk."
-    told, asks = [], []
-    by_text: dict[str, list] = defaultdict(list)
-    for (criterion, text), given in r.odd.items():
-        by_text[text] += [(*who, criterion) for who in given]
-    for text, given in by_text.items():
-        scale = r.scales[given[0][5]].said()
-        told.append(f"{len(given)} times {text!r} lies outside the scale ({scale}) and is left out")
-        answers = Counter(g[:5] for g in given)
-        whole = sum(n == n_criteria for n in answers.values()) if n_criteria > 1 else 0
-        if len(given) >= 3 and (2 * whole >= len(answers) or re.fullmatch(r"0|-\d+|9{2,}|8{2,}|7{2,}", text)):
-            at_once = f", in all {n_criteria} criteria of an answer at once for {whole} answers" if whole else ""
+    remarks, asks = [], []
+    answers_by_text: dict[str, list] = defaultdict(list)
+    for (criterion, text), answers in r.outside_scale.items():
+        answers_by_text[text] += [(*who, criterion) for who in answers]
+    for text, answers in answers_by_text.items():
+        scale = r.scales[answers[0][5]].said()
+        remarks.append(f"{len(answers)} times {text!r} lies outside the scale ({scale}) and is left out")
+        n_by_answer = Counter(g[:5] for g in answers)
+        n_whole_answers = sum(n == n_criteria for n in n_by_answer.values()) if n_criteria > 1 else 0
+        if len(answers) >= 3 and (
+            2 * n_whole_answers >= len(n_by_answer) or re.fullmatch(r"0|-\d+|9{2,}|8{2,}|7{2,}", text)
+        ):
+            clause = (
+                f", in all {n_criteria} criteria of an answer at once for {n_whole_answers} answers"
+                if n_whole_answers
+                else ""
+            )
             remedy = f"say `missing: [{text}]` if so, or widen the scale"
             asks.append(
-                f"Does {text} mean that nobody rated? It stands {len(given)} times outside {scale}{at_once}: {remedy}."
+                f"Does {text} mean that nobody rated? It stands {len(answers)} times outside {scale}{clause}: {remedy}."
             )
-    return told, asks
+    return remarks, asks
 
 
 def read_ratings(
@@ -834,29 +895,33 @@ def read_ratings(
         if isinstance(description, Sequence) and not isinstance(description, str)
         else descriptions(description)
     )
-    here = Path(folder) if folder is not None else Path(description).parent if isinstance(description, Path) else Path()
-    read = [_read_part(part, here, away) for part in parts]
-    tables = [r.table() for r in read]
+    release_folder = (
+        Path(folder) if folder is not None else Path(description).parent if isinstance(description, Path) else Path()
+    )
+    readings = [_read_part(part, release_folder, away) for part in parts]
+    tables = [r.table() for r in readings]
     frames, cells = [t[0] for t in tables], [t[1] for t in tables]
-    start = np.cumsum([0, *map(len, cells)])
-    frame = pd.concat([f.assign(cell=f["cell"] + n) for f, n in zip(frames, start)], ignore_index=True)
-    within = [c for c in frame if c.startswith("within.")]
-    frame[within] = frame[within].fillna("")
+    cell_offsets = np.cumsum([0, *map(len, cells)])
+    frame = pd.concat([f.assign(cell=f["cell"] + n) for f, n in zip(frames, cell_offsets)], ignore_index=True)
+    within_columns = [c for c in frame if c.startswith("within.")]
+    frame[within_columns] = frame[within_columns].fillna("")
     scales: dict[str, Scale] = {}
-    for r in read:
+    for r in readings:
         for criterion, scale in r.scales.items():
             if scales.setdefault(criterion, scale) != scale:
                 refuse(f"read_ratings: a criterion must have one scale; got two for {criterion or 'all'!r}")
-    _refuse_twice(frame, pd.concat(cells, ignore_index=True), within)
+    _refuse_repeated(frame, pd.concat(cells, ignore_index=True), within_columns)
     frame = frame.drop(columns="cell")
     notes, asks = [], []
-    for r in read:
-        told, questions = _remarks_on_reading(r, len({c for _, _, c, _ in r.counts}))
-        notes += [f"{n} {what}" for what, n in r.notes.items() if n] + told
+    for r in readings:
+        remarks, questions = _remarks_on_reading(r, len({c for _, _, c, _ in r.counts}))
+        notes += [f"{n} {what}" for what, n in r.notes.items() if n] + remarks
         asks += questions
-    means = int(frame["n"].notna().sum())
-    notes += [f"{means} values are means of several ratings, and are never counted as single ratings"] if means else []
-    counts = _reading_counts(read)
+    n_means = int(frame["n"].notna().sum())
+    notes += (
+        [f"{n_means} values are means of several ratings, and are never counted as single ratings"] if n_means else []
+    )
+    counts = _reading_counts(readings)
     study = (
         parts[0].study
         or re.sub(r"[^a-z0-9]+", "-", parts[0].release.casefold().partition(",")[0]).strip("-")
@@ -867,15 +932,15 @@ def read_ratings(
 
 def _reading_counts(read: Sequence[_Reading]) -> pd.DataFrame:
     "Rated, missing and outside by rater and criterion, with the reasons."
-    rows: dict[tuple, Counter] = defaultdict(Counter)
+    counts_by_rater: dict[tuple, Counter] = defaultdict(Counter)
     for r in read:
         for (kind, rater, criterion, why), n in r.counts.items():
-            rows[kind, rater, criterion][_WHY.get(why, why)] += n
+            counts_by_rater[kind, rater, criterion][_WHY.get(why, why)] += n
             if why in _WHY:
-                rows[kind, rater, criterion][why] += n
-    whys = [w for w in _WHY if any(w in c for c in rows.values())]
-    table = [[*key, *(c[w] for w in (*_COUNTED, *whys))] for key, c in rows.items()]
-    return pd.DataFrame(table, columns=["kind", "rater", "criterion", *_COUNTED, *whys])
+                counts_by_rater[kind, rater, criterion][why] += n
+    reasons = [w for w in _WHY if any(w in c for c in counts_by_rater.values())]
+    count_rows = [[*key, *(c[w] for w in (*_COUNTED, *reasons))] for key, c in counts_by_rater.items()]
+    return pd.DataFrame(count_rows, columns=["kind", "rater", "criterion", *_COUNTED, *reasons])
 
 # %% ../../nbs/records/09_described.ipynb #93ad1af0
 UNREAD_LABEL = "unread"  # the label of a rating that is missing
@@ -887,20 +952,20 @@ def write_ratings(
 ) -> Path:  # the description
     "Ratings as `ratings.csv`, and `ratings.yaml`, which describes them; `head` stands above it as a comment."
     records = list(ratings)
-    within = list(dict.fromkeys(name for r in records for name in r.within))
+    within_names = list(dict.fromkeys(name for r in records for name in r.within))
     rows = [
         {"item": r.item_id, "model": r.target, "rater": r.rater, "kind": r.kind, "criterion": r.criterion or ""}
         | {"repeat": r.repeat or ""}
-        | {name: r.within.get(name, "") for name in within}
+        | {name: r.within.get(name, "") for name in within_names}
         | {"value": r.label if r.label is not None else f"{r.value:.6f}"}
         for r in records
     ]
     origin = "simulated" if any(r.origin == "simulated" for r in records) else records[0].origin
     fields: dict[str, Any] = {"release": release, "study": records[0].study, "files": "ratings.csv", **_OF_COLUMNS}
     fields |= {"repeat": "repeat", "value": "value", "scales": {name: s.given for name, s in scales.items()}}
-    fields |= {"missing": [UNREAD_LABEL], "within": {name: name for name in within}, "origin": origin}
+    fields |= {"missing": [UNREAD_LABEL], "within": {name: name for name in within_names}, "origin": origin}
     (Path(folder) / "ratings.csv").write_text(rows_as_csv(rows), encoding="utf-8")
     path = Path(folder) / "ratings.yaml"
-    described = yaml.safe_dump(fields, sort_keys=False, allow_unicode=True, width=110)
-    path.write_text((f"# {head}\n" if head else "") + described, encoding="utf-8")
+    description_yaml = yaml.safe_dump(fields, sort_keys=False, allow_unicode=True, width=110)
+    path.write_text((f"# {head}\n" if head else "") + description_yaml, encoding="utf-8")
     return path

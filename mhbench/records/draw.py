@@ -25,18 +25,18 @@ def draw_items(items: Sequence[Item], n_items: int | None, *, seed: int) -> list
     source. A draw lies within every larger one of the same seed."""
     if n_items is not None and n_items < 1:
         refuse(f"draw_items: n_items must be 1 or more, or None for all; got {n_items}")
-    rank = {i.base: hashlib.sha256(f"{seed}:{i.base}".encode()).digest() for i in items}
-    if n_items is None or n_items >= len(rank):
+    hash_by_base = {i.base: hashlib.sha256(f"{seed}:{i.base}".encode()).digest() for i in items}
+    if n_items is None or n_items >= len(hash_by_base):
         return list(items)
-    last = sorted(rank.values())[n_items - 1]
-    return [i for i in items if rank[i.base] <= last]
+    last_hash = sorted(hash_by_base.values())[n_items - 1]
+    return [i for i in items if hash_by_base[i.base] <= last_hash]
 
 # %% ../../nbs/records/03_draw.ipynb #9fcd63cd
 def systematic(chances: np.ndarray, start: float) -> np.ndarray:  # (n,) bool
     """A draw by chances (n,) in [0, 1] and a start in [0, 1) that has, in every run of neighbours, as many hits as
     their chances sum to, to the nearest one."""
-    passed = np.floor(np.concatenate([[start], start + np.cumsum(chances)]) + 1e-9)
-    return np.diff(passed) > 0
+    n_passed = np.floor(np.concatenate([[start], start + np.cumsum(chances)]) + 1e-9)
+    return np.diff(n_passed) > 0
 
 # %% ../../nbs/records/03_draw.ipynb #761a45ab
 class Assignment(NamedTuple):
@@ -63,24 +63,24 @@ def assign(item_ids: Sequence[str], raters: Sequence[str], *, n_core: int, per_i
     """
     r, n = len(raters), len(item_ids)
     if len(set(item_ids)) != n or len(set(raters)) != r:
-        twice = [x for names in (item_ids, raters) for x, k in Counter(names).items() if k > 1]
-        refuse(f"assign: item_ids and raters must each be different; got {twice[:5]} twice")
+        repeated_names = [x for names in (item_ids, raters) for x, k in Counter(names).items() if k > 1]
+        refuse(f"assign: item_ids and raters must each be different; got {repeated_names[:5]} twice")
     if not 0 <= n_core <= n:
         refuse(f"assign: n_core must be between 0 and the {n} items; got {n_core}")
     if not 1 <= per_item <= r:
         refuse(f"assign: per_item must be between 1 and the {r} raters; got {per_item}")
-    order = np.random.default_rng(seed).permutation(sorted(item_ids)).tolist()
+    shuffled_ids = np.random.default_rng(seed).permutation(sorted(item_ids)).tolist()
     matrix = np.zeros((r, n), bool)
     matrix[:, :n_core] = True
     j = np.arange(n - n_core)
-    step = 1 + (j // r) % max(r - 1, 1)  # 1, ..., R-1, by round
+    round_step = 1 + (j // r) % max(r - 1, 1)  # 1, ..., R-1, by round
     for k in range(per_item):
-        shift = k if per_item > 2 else k * step  # pairs: a growing offset; more raters: neighbours
+        shift = k if per_item > 2 else k * round_step  # pairs: a growing offset; more raters: neighbours
         matrix[(j + shift) % r, n_core + j] = True
-    counts = matrix[:, n_core:].sum(0)
-    loads = matrix.sum(1)
-    if (counts != per_item).any() or loads.max() - loads.min() > per_item:
+    raters_per_item = matrix[:, n_core:].sum(0)
+    items_per_rater = matrix.sum(1)
+    if (raters_per_item != per_item).any() or items_per_rater.max() - items_per_rater.min() > per_item:
         rule = f"every item must have {per_item} raters and loads differ by at most {per_item}"
-        actual = f"{sorted(set(counts.tolist()))} and loads {loads.tolist()}"
+        actual = f"{sorted(set(raters_per_item.tolist()))} and loads {items_per_rater.tolist()}"
         refuse(f"assign: {rule}; got {actual}", error=RuntimeError)
-    return Assignment(list(raters), order, matrix, n_core)
+    return Assignment(list(raters), shuffled_ids, matrix, n_core)

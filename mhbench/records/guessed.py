@@ -58,20 +58,25 @@ class Guess(NamedTuple):
 
     def text(self) -> str:
         "The description as YAML, with the questions above it."
-        head = ["guessed; correct it, then: mhbench ratings THIS_FILE", *self.asks]
+        header_lines = ["guessed; correct it, then: mhbench ratings THIS_FILE", *self.asks]
         options: dict[str, Any] = {"sort_keys": False, "allow_unicode": True, "default_flow_style": None}
-        return "".join(f"# {line}\n" for line in head) + yaml.safe_dump(self.description, width=110, **options)
+        return "".join(f"# {line}\n" for line in header_lines) + yaml.safe_dump(self.description, width=110, **options)
 
 
-def _known_as(columns: list[str], names: Mapping[str, str], asks: list[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
+def _match_column_names(columns: list[str], names: Mapping[str, str], asks: list[str]) -> dict[str, str]:
+    column_by_field: dict[str, str] = {}
     for field, words in names.items():
-        fits = [c for w in words.split() for c in columns if plain_name(c) == plain_name(w) and c not in found.values()]
-        if fits:
-            found[field] = fits[0]
-        if len(fits) > 1:
-            asks.append(f"{field}: {fits[0]} was taken; {', '.join(fits[1:])} might be meant")
-    return found
+        fitting_columns = [
+            c
+            for w in words.split()
+            for c in columns
+            if plain_name(c) == plain_name(w) and c not in column_by_field.values()
+        ]
+        if fitting_columns:
+            column_by_field[field] = fitting_columns[0]
+        if len(fitting_columns) > 1:
+            asks.append(f"{field}: {fitting_columns[0]} was taken; {', '.join(fitting_columns[1:])} might be meant")
+    return column_by_field
 
 
 def _list_column_texts(rows: Sequence[Mapping], column: str) -> list[str]:
@@ -86,20 +91,20 @@ def _numbers_of_texts(texts: Sequence[str]) -> list[float]:
     return numbers if 2 * len(numbers) >= len(texts) else []
 
 # %% ../../nbs/records/13_guessed.ipynb #54d10b05
-def _scale_of(texts: list[str], asks: list[str]) -> Any:
+def _guess_scale(texts: list[str], asks: list[str]) -> Any:
     "A scale from the values that are seen; codes that look like no rating are asked about."
     if numbers := _numbers_of_texts(texts):
-        middle = sorted(numbers)[len(numbers) // 2]
-        short = 1 < len(set(numbers) - {0.0}) <= 10 and max(numbers) <= 10  # 1 to 5, not 0 to 100
-        far = lambda x: abs(x) > 10 * max(abs(middle), 1) or x < 0 < middle or (x == 0 and short)
-        codes = sorted({t for t in texts if _CODES.fullmatch(t) and far(float(t))})
+        median = sorted(numbers)[len(numbers) // 2]
+        is_short_scale = 1 < len(set(numbers) - {0.0}) <= 10 and max(numbers) <= 10  # 1 to 5, not 0 to 100
+        is_far = lambda x: abs(x) > 10 * max(abs(median), 1) or x < 0 < median or (x == 0 and is_short_scale)
+        codes = sorted({t for t in texts if _CODES.fullmatch(t) and is_far(float(t))})
         if codes:
             asks.append(f"missing: do {', '.join(codes)} mean that nobody rated? If so, missing: [{', '.join(codes)}]")
-        if words := sorted({t for t in texts if not _NUMBER.fullmatch(t)}):
-            asks.append(f"missing: {', '.join(words[:6])} are no numbers")
+        if word_texts := sorted({t for t in texts if not _NUMBER.fullmatch(t)}):
+            asks.append(f"missing: {', '.join(word_texts[:6])} are no numbers")
         asks.append("scale: the least and the largest value that are seen; say what could be chosen")
-        inside = [x for x in numbers if f"{x:g}" not in codes] or numbers
-        low, high = min(inside), max(inside)
+        scale_numbers = [x for x in numbers if f"{x:g}" not in codes] or numbers
+        low, high = min(scale_numbers), max(scale_numbers)
         return "..".join(f"{Decimal(repr(x)).normalize():f}" for x in (low, high if high > low else low + 1))
     labels = [label for label, _ in Counter(texts).most_common()]
     if len(labels) > _MOST_LABELS:
@@ -108,7 +113,7 @@ def _scale_of(texts: list[str], asks: list[str]) -> Any:
     return labels[:40]
 
 
-def _similar(a: Sequence[str], b: Sequence[str]) -> bool:
+def _are_similar(a: Sequence[str], b: Sequence[str]) -> bool:
     "Whether numbers of two columns overlap, or their labels are the same for the most part."
     x, y = _numbers_of_texts(a), _numbers_of_texts(b)
     if x and y:
@@ -116,26 +121,44 @@ def _similar(a: Sequence[str], b: Sequence[str]) -> bool:
     return not (x or y) and 2 * len(set(a) & set(b)) >= min(len(set(a)), len(set(b)))
 
 
-def _wide_columns(rows: list[dict], left: list[str], hole: str) -> tuple[list[str], str, dict[str, Any]]:
+def _guess_wide_columns(
+    rows: list[dict], candidate_columns: list[str], hole_name: str
+) -> tuple[list[str], str, dict[str, Any]]:
     "The columns that hold values where none is for them alone; the value of their description, and what goes with it."
-    texts = {
-        c: t for c in left if not _ABOUT.fullmatch(plain_name(c)) and len(set(t := _list_column_texts(rows, c))) > 1
+    texts_by_column = {
+        c: t
+        for c in candidate_columns
+        if not _ABOUT.fullmatch(plain_name(c)) and len(set(t := _list_column_texts(rows, c))) > 1
     }
-    few = {c: t for c, t in texts.items() if len(set(t)) <= _MOST_LABELS and max(map(len, t)) <= 60}
-    rated = max(([d for d in few if _similar(few[c], few[d])] for c in few), key=len, default=[])
-    rated = rated or [c for c, t in texts.items() if all(map(_NUMBER.fullmatch, t))]
-    if not rated:
+    short_texts = {c: t for c, t in texts_by_column.items() if len(set(t)) <= _MOST_LABELS and max(map(len, t)) <= 60}
+    rated_columns = max(
+        ([d for d in short_texts if _are_similar(short_texts[c], short_texts[d])] for c in short_texts),
+        key=len,
+        default=[],
+    )
+    rated_columns = rated_columns or [c for c, t in texts_by_column.items() if all(map(_NUMBER.fullmatch, t))]
+    if not rated_columns:
         remedy = "describe it as docs/ratings describes releases of other layouts"
-        refuse(f"guess_description: a file must have columns that look like ratings; got {left}", remedy=remedy)
-    if len(rated) == 1:
-        return rated, rated[0], {}
-    start, end = os.path.commonprefix(rated), os.path.commonprefix([c[::-1] for c in rated])[::-1]
-    if not re.fullmatch(r"[A-Za-z]{1,2}", start):  # Q1; else names differ from a separator on
-        start = re.sub(r"[A-Za-z]*$", "", start)
-    if not re.fullmatch(r"_?[a-z]{4,}", end):
-        end = re.sub(r"^[A-Za-z0-9]*", "", end)
-    inner = [c[len(start) : len(c) - len(end)] for c in rated]
-    return rated, f"{start}{{{hole}}}{end}", {"criterion": inner} if hole == "criterion" else {}
+        refuse(
+            f"guess_description: a file must have columns that look like ratings; got {candidate_columns}",
+            remedy=remedy,
+        )
+    if len(rated_columns) == 1:
+        return rated_columns, rated_columns[0], {}
+    common_start, common_end = (
+        os.path.commonprefix(rated_columns),
+        os.path.commonprefix([c[::-1] for c in rated_columns])[::-1],
+    )
+    if not re.fullmatch(r"[A-Za-z]{1,2}", common_start):  # Q1; else names differ from a separator on
+        common_start = re.sub(r"[A-Za-z]*$", "", common_start)
+    if not re.fullmatch(r"_?[a-z]{4,}", common_end):
+        common_end = re.sub(r"^[A-Za-z0-9]*", "", common_end)
+    inner_names = [c[len(common_start) : len(c) - len(common_end)] for c in rated_columns]
+    return (
+        rated_columns,
+        f"{common_start}{{{hole_name}}}{common_end}",
+        {"criterion": inner_names} if hole_name == "criterion" else {},
+    )
 
 # %% ../../nbs/records/13_guessed.ipynb #54d10b06
 def guess_description(path: str | Path, given: Mapping[str, str] | None = None, **how: Any) -> Guess:
@@ -147,41 +170,52 @@ def guess_description(path: str | Path, given: Mapping[str, str] | None = None, 
     path = Path(path)
     asks: list[str] = []
     layout: dict[str, Any] = {}
-    whole = json.loads(file_text(path)) if path.suffix.lower() == ".json" else None
-    if isinstance(whole, dict):  # the list in which its rows stand
-        layout = {"each": next((k for k, v in whole.items() if isinstance(v, list)), "")}
+    document = json.loads(file_text(path)) if path.suffix.lower() == ".json" else None
+    if isinstance(document, dict):  # the list in which its rows stand
+        layout = {"each": next((k for k, v in document.items() if isinstance(v, list)), "")}
     part = RatingPart(**how, files=path.name, value="x", scale="0..1", **layout)
     rows = [dict(row) for _, row in itertools.islice(described_rows(path, part), 3000)]
     if any("ImportId" in cell_words(v) for row in rows[:2] for v in row.values()):  # Qualtrics
         layout["skip"], rows = [2, 3], rows[2:]
     columns = list(dict.fromkeys(str(c) for row in rows for c in row if c))
     given = {k: v for k, v in (given or {}).items() if v}
-    if gone := [f"{k}={v}" for k, v in given.items() if v not in columns]:
+    if missing_columns := [f"{k}={v}" for k, v in given.items() if v not in columns]:
         remedy = f"it has {', '.join(columns)[:300]}"
-        refuse(f"guess_description: a column must be there; got {', '.join(gone)}", remedy=remedy)
-    left = [c for c in columns if c not in given.values()]
-    found = _known_as(left, {k: v for k, v in _CALLED.items() if k not in given}, asks) | given
-    named = [found.pop(f) for f in ("value", "label") if f in found]
-    rated = [max(named, key=lambda c: len(_list_column_texts(rows, c)))] if named else []
-    if not rated or not {"n", "sd"} <= set(found):
-        found.pop("n", None), found.pop("sd", None)
-    value, own = (rated[0] if rated else ""), dict[str, Any]()
-    if not rated:
-        hole = "item" if "item" not in found else "rater" if "rater" not in found else "criterion"
-        rated, value, own = _wide_columns(rows, [c for c in left if c not in found.values()], hole)
-    if "rater" not in found and "{rater}" not in value:
+        refuse(f"guess_description: a column must be there; got {', '.join(missing_columns)}", remedy=remedy)
+    remaining_columns = [c for c in columns if c not in given.values()]
+    column_by_field = (
+        _match_column_names(remaining_columns, {k: v for k, v in _CALLED.items() if k not in given}, asks) | given
+    )
+    value_columns = [column_by_field.pop(f) for f in ("value", "label") if f in column_by_field]
+    rated_columns = [max(value_columns, key=lambda c: len(_list_column_texts(rows, c)))] if value_columns else []
+    if not rated_columns or not {"n", "sd"} <= set(column_by_field):
+        column_by_field.pop("n", None), column_by_field.pop("sd", None)
+    value_template, criterion_fields = (rated_columns[0] if rated_columns else ""), dict[str, Any]()
+    if not rated_columns:
+        hole_name = (
+            "item" if "item" not in column_by_field else "rater" if "rater" not in column_by_field else "criterion"
+        )
+        rated_columns, value_template, criterion_fields = _guess_wide_columns(
+            rows, [c for c in remaining_columns if c not in column_by_field.values()], hole_name
+        )
+    if "rater" not in column_by_field and "{rater}" not in value_template:
         asks.append("rater: no column was found; one rater was assumed")
-        found["rater"] = f"={path.stem}"
-    about = {"release": path.stem, "files": path.name, **layout}
-    about |= {f: found[f] for f in (*RATING_FIELDS, "n", "sd") if f in found} | {"value": value, **own}
-    if "judge" in (found.get("rater", "") + path.name).casefold():
-        about["kind"] = "judge"
-    about["scale"] = _scale_of([t for c in rated for t in _list_column_texts(rows, c)], asks)
-    if within := _known_as([c for c in left if c not in found.values()], _WITHIN, []):
-        about["within"] = within
-    if "item" not in about and "{item}" not in value:
+        column_by_field["rater"] = f"={path.stem}"
+    description = {"release": path.stem, "files": path.name, **layout}
+    description |= {f: column_by_field[f] for f in (*RATING_FIELDS, "n", "sd") if f in column_by_field} | {
+        "value": value_template,
+        **criterion_fields,
+    }
+    if "judge" in (column_by_field.get("rater", "") + path.name).casefold():
+        description["kind"] = "judge"
+    description["scale"] = _guess_scale([t for c in rated_columns for t in _list_column_texts(rows, c)], asks)
+    if within_columns := _match_column_names(
+        [c for c in remaining_columns if c not in column_by_field.values()], _WITHIN, []
+    ):
+        description["within"] = within_columns
+    if "item" not in description and "{item}" not in value_template:
         asks.append("item: no column was found for what is rated")
-    return Guess(about, asks)
+    return Guess(description, asks)
 
 
 def guess_long(path: str | Path, given: Mapping[str, str] | None = None, **how: Any) -> Guess:
@@ -191,9 +225,13 @@ def guess_long(path: str | Path, given: Mapping[str, str] | None = None, **how: 
     """
     guess = guess_description(path, given, **how)
     d, name = guess.description, Path(path).name
-    gone = [f for f in ("item", "rater", "target") if f not in d or d[f].startswith("=")]
-    if gone or "{" in d["value"]:
-        got = f"value: {d['value']}" + (f", and no column for {', '.join(gone)}" if gone else "") + f" ({name})"
+    missing_fields = [f for f in ("item", "rater", "target") if f not in d or d[f].startswith("=")]
+    if missing_fields or "{" in d["value"]:
+        layout_in_words = (
+            f"value: {d['value']}"
+            + (f", and no column for {', '.join(missing_fields)}" if missing_fields else "")
+            + f" ({name})"
+        )
         remedy = f"mhbench ratings {name} --to ratings.yaml; correct ratings.yaml, and give that in its place"
-        refuse(f"guess_long: a table of ratings must have a row for each rating; got {got}", remedy=remedy)
+        refuse(f"guess_long: a table of ratings must have a row for each rating; got {layout_in_words}", remedy=remedy)
     return guess

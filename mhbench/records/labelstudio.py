@@ -72,19 +72,19 @@ class Tasks(NamedTuple):
     key: dict[str, list[str]]  # by item_id: the models behind answer_1, answer_2, ...; never shown to raters
 
 
-def _one_answer_each(responses: Iterable[Response]) -> dict[str, dict[str, str]]:  # by item and model
+def _texts_by_item_and_model(responses: Iterable[Response]) -> dict[str, dict[str, str]]:  # by item and model
     "The text of one answer a model and item."
-    answers: dict[str, dict[str, str]] = {}
+    texts_by_item: dict[str, dict[str, str]] = {}
     for r in responses:
-        by_model = answers.setdefault(r.item_id, {})
-        if r.model in by_model:
+        text_by_model = texts_by_item.setdefault(r.item_id, {})
+        if r.model in text_by_model:
             actual = f"two of {r.model} ({r.item_id}); keep one mode and one sample"
             refuse(f"label_studio_tasks: responses must be one a model and item; got {actual}")
         if r.text is None:
             actual = f"none of {r.model} with status {r.status} ({r.item_id}); leave the item out, or ask again"
             refuse(f"label_studio_tasks: responses must have a text; got {actual}")
-        by_model[r.model] = r.text
-    return answers
+        text_by_model[r.model] = r.text
+    return texts_by_item
 
 # %% ../../nbs/records/06_labelstudio.ipynb #180e9f95
 def label_studio_tasks(
@@ -98,43 +98,49 @@ def label_studio_tasks(
     """One page of shuffled answers an item, one list of tasks a rater. Raises: ValueError for an item without an answer
     of every model, two answers of one, or an assigned item that is not there."""
     f = "label_studio_tasks"
-    answers = _one_answer_each(responses)
-    by_id = {i.item_id: i for i in items}
-    models = sorted(set[str]().union(*answers.values()))
+    texts_by_item = _texts_by_item_and_model(responses)
+    item_by_id = {i.item_id: i for i in items}
+    models = sorted(set[str]().union(*texts_by_item.values()))
     if not models:
         refuse(f"{f}: responses must hold at least one answer; got none")
-    key, pages = {}, {}
+    models_by_item, page_by_item = {}, {}
     for item_id in sorted(set[str]().union(*assignment.values())):
-        if item_id not in by_id:
+        if item_id not in item_by_id:
             refuse(f"{f}: assignment must name items that are there; got {item_id!r}")
-        gone = [m for m in models if m not in answers.get(item_id, {})]
-        if gone:
-            refuse(f"{f}: every assigned item must have an answer of every model; got none of {gone} ({item_id})")
-        key[item_id] = random.Random(f"{seed}:{item_id}").sample(models, len(models))
-        pages[item_id] = {"data": _page(by_id[item_id], [answers[item_id][m] for m in key[item_id]])}
-    tasks = {}
+        missing_models = [m for m in models if m not in texts_by_item.get(item_id, {})]
+        if missing_models:
+            refuse(
+                f"{f}: every assigned item must have an answer of every model; got none of {missing_models} ({item_id})"
+            )
+        models_by_item[item_id] = random.Random(f"{seed}:{item_id}").sample(models, len(models))
+        page_by_item[item_id] = {
+            "data": _page_data(item_by_id[item_id], [texts_by_item[item_id][m] for m in models_by_item[item_id]])
+        }
+    tasks_by_rater = {}
     for rater, ids in assignment.items():
         if len(set(ids)) != len(ids):
             refuse(f"{f}: assignment must name each item once a rater; got an item twice for {rater!r}")
-        tasks[rater] = [pages[i] for i in random.Random(f"{seed}:{rater}").sample(list(ids), len(ids))]
+        tasks_by_rater[rater] = [page_by_item[i] for i in random.Random(f"{seed}:{rater}").sample(list(ids), len(ids))]
     language = language or (items[0].language.split("-")[0] if items else "en")
-    return Tasks(labelling_config(len(models), language=language), tasks, key)
+    return Tasks(labelling_config(len(models), language=language), tasks_by_rater, models_by_item)
 
 
-def _page(item: Item, answers: Sequence[str]) -> dict[str, str]:
+def _page_data(item: Item, answers: Sequence[str]) -> dict[str, str]:
     "What a rater sees of an item, under the names of the labelling configuration."
-    page = {"item_id": item.item_id, "study": item.study, "reference": "; ".join(task_of(item).key_texts(item))}
-    page["question"] = "\n\n".join([*item.context.values(), task_of(item).for_people(item)])
-    return page | {f"answer_{k}": text for k, text in enumerate(answers, 1)}
+    page_fields = {"item_id": item.item_id, "study": item.study, "reference": "; ".join(task_of(item).key_texts(item))}
+    page_fields["question"] = "\n\n".join([*item.context.values(), task_of(item).for_people(item)])
+    return page_fields | {f"answer_{k}": text for k, text in enumerate(answers, 1)}
 
 # %% ../../nbs/records/06_labelstudio.ipynb #ff8586df
 def write_tasks(tasks: Tasks, folder: str | Path) -> list[Path]:
     "Write the files of a round: config.xml and tasks-RATER.json for Label Studio; key.json for you alone."
     folder = private_folder(folder, ignored=True)
-    values = {"key": tasks.key, **{f"tasks-{rater}": pages for rater, pages in tasks.tasks.items()}}
-    texts = {f"{name}.json": json.dumps(v, ensure_ascii=False, indent=1) + "\n" for name, v in values.items()}
+    content_by_name = {"key": tasks.key, **{f"tasks-{rater}": pages for rater, pages in tasks.tasks.items()}}
+    text_by_file = {
+        f"{name}.json": json.dumps(v, ensure_ascii=False, indent=1) + "\n" for name, v in content_by_name.items()
+    }
     files = []
-    for name, text in {"config.xml": tasks.config, **texts}.items():
+    for name, text in {"config.xml": tasks.config, **text_by_file}.items():
         files.append(folder / name)
         files[-1].write_text(text, encoding="utf-8")
     make_private(files, ignored=True)
@@ -150,13 +156,13 @@ class Annotated(NamedTuple):
 
 def value_of(result: Mapping, place: str) -> str | None:
     "What was chosen or written in one control."
-    kind = result.get("type")
+    control_type = result.get("type")
     value = result.get("value", {})
-    actual = value.get("text" if kind == "textarea" else "choices", [])
-    if kind == "textarea" and isinstance(actual, list) and all(isinstance(t, str) for t in actual):
+    actual = value.get("text" if control_type == "textarea" else "choices", [])
+    if control_type == "textarea" and isinstance(actual, list) and all(isinstance(t, str) for t in actual):
         return "\n".join(actual) or None
-    if kind != "choices":
-        actual = f"{kind!r} ({place}); import the labelling configuration that label_studio_tasks made"
+    if control_type != "choices":
+        actual = f"{control_type!r} ({place}); import the labelling configuration that label_studio_tasks made"
         refuse(f"load_label_studio: results must be choices or textarea; got {actual}")
     if not isinstance(actual, list) or len(actual) != 1 or not isinstance(actual[0], str):
         refuse(f"load_label_studio: a choice must be single; got {actual!r} ({place}); export the project again")
@@ -165,31 +171,33 @@ def value_of(result: Mapping, place: str) -> str | None:
 
 def account(annotation: Mapping) -> Any:  # None where the export does not say
     "Who annotated: the e-mail address or the user id in Label Studio."
-    by = annotation.get("completed_by")
-    return by.get("email", by.get("id")) if isinstance(by, Mapping) else by
+    annotator = annotation.get("completed_by")
+    return annotator.get("email", annotator.get("id")) if isinstance(annotator, Mapping) else annotator
 
 
 def _annotator_name(annotation: Mapping, raters: str | Mapping[Any, str], place: str) -> str:
     if isinstance(raters, str):
         return raters
-    by = account(annotation)
-    name = raters.get(by, raters.get(str(by)))
+    user = account(annotation)
+    name = raters.get(user, raters.get(str(user)))
     if name is None:
-        refuse(f"load_label_studio: raters must name everyone who annotated; got {by!r} ({place}); add raters[{by!r}]")
+        refuse(
+            f"load_label_studio: raters must name everyone who annotated; got {user!r} ({place}); add raters[{user!r}]"
+        )
     return name
 
 
-def _when(annotation: Mapping, place: str) -> tuple[datetime, int]:
+def _annotation_time(annotation: Mapping, place: str) -> tuple[datetime, int]:
     "When an annotation was saved, and its number; a time without an offset is universal time."
     text = annotation.get("updated_at") or annotation.get("created_at")
     try:
-        at = datetime.fromisoformat(text) if text else datetime.min
+        saved_at = datetime.fromisoformat(text) if text else datetime.min
     except (TypeError, ValueError):
         refuse(
             f"load_label_studio: the time of an annotation must be as 2025-01-07T10:42:00Z; got {text!r}", place=place
         )
     number = annotation.get("id")
-    return at if at.tzinfo else at.replace(tzinfo=UTC), number if isinstance(number, int) else 0
+    return saved_at if saved_at.tzinfo else saved_at.replace(tzinfo=UTC), number if isinstance(number, int) else 0
 
 # %% ../../nbs/records/06_labelstudio.ipynb #7629a56a
 class _Result(BaseModel):
@@ -206,18 +214,18 @@ class _Annotation(BaseModel):
     def _controls_once(self):
         if not isinstance(account(vars(self)), str | int | None):
             raise ValueError("completed_by must be a person")
-        named = [r.from_name for r in self.result]
-        if twice := [name for name in named if named.count(name) > 1]:
-            raise ValueError(f"there are two results of the control {twice[0]}")
+        control_names = [r.from_name for r in self.result]
+        if repeated_controls := [name for name in control_names if control_names.count(name) > 1]:
+            raise ValueError(f"there are two results of the control {repeated_controls[0]}")
         return self
 
 
-class _OwnData(BaseModel):
+class _TaskData(BaseModel):
     item_id: str
 
 
-class _Exported(BaseModel):
-    data: _OwnData
+class _ExportedTask(BaseModel):
+    data: _TaskData
     annotations: list[_Annotation]
 
 
@@ -226,12 +234,12 @@ def exported_tasks(path: Path) -> list[dict]:
     rule = "load_label_studio: path must be the JSON export of a project"
     try:
         tasks = json_value(file_text(path))
-        TypeAdapter(list[_Exported]).validate_python(tasks, strict=True)
+        TypeAdapter(list[_ExportedTask]).validate_python(tasks, strict=True)
     except ValidationError as e:
-        first = e.errors()[0]
-        task, *inside = first["loc"] or ("",)
-        at = f"task {task + 1}" if isinstance(task, int) else "the whole"
-        actual = f"{'.'.join(map(str, inside)) or at}: {first['msg']} ({path.name}, {at})"
+        first_error = e.errors()[0]
+        task, *inner_path = first_error["loc"] or ("",)
+        task_name = f"task {task + 1}" if isinstance(task, int) else "the whole"
+        actual = f"{'.'.join(map(str, inner_path)) or task_name}: {first_error['msg']} ({path.name}, {task_name})"
         remedy = "export as JSON, not JSON_MIN, the project of the tasks that label_studio_tasks made"
         refuse(
             f"load_label_studio: an export must be a list of tasks with data and annotations; got {actual}; {remedy}"
@@ -254,13 +262,15 @@ def load_label_studio(
     annotations by several where one rater is named."""
     path = Path(path)
     tasks = exported_tasks(path)
-    by = {account(a) for t in tasks for a in t["annotations"] if not a.get("was_cancelled")} - {None}
-    if isinstance(raters, str) and len(by) > 1:
+    accounts = {account(a) for t in tasks for a in t["annotations"] if not a.get("was_cancelled")} - {None}
+    if isinstance(raters, str) and len(accounts) > 1:
         remedy = "name each: a mapping of user ids to raters (raters.json)"
-        refuse(f"load_label_studio: one rater must have made all annotations; got {len(by)} ({path.name}); {remedy}")
+        refuse(
+            f"load_label_studio: one rater must have made all annotations; got {len(accounts)} ({path.name}); {remedy}"
+        )
     pseudonym_of = pseudonyms([raters] if isinstance(raters, str) else raters.values())
     counts = Counter(tasks=len(tasks), annotations=0, unlabelled=0, cancelled=0, superseded=0, missing=0)
-    last: dict[tuple, tuple] = {}  # (item, rater) -> its latest annotation: (when, what, study, place)
+    latest_annotations: dict[tuple, tuple] = {}  # (item, rater) -> its latest annotation: (when, what, study, place)
     for t in tasks:
         item_id = t["data"].get("item_id")
         place = f"{path.name}:task {t.get('id')}"
@@ -274,19 +284,32 @@ def load_label_studio(
                 counts["cancelled"] += 1
                 continue
             rater = pseudonym_of[_annotator_name(a, raters, place)]
-            created = _when(a, place)
-            old = last.get((item_id, rater))
-            counts["superseded"] += old is not None
-            if not old or created >= old[0]:
-                last[item_id, rater] = (created, a, t["data"].get("study"), f"{place}:annotation {a.get('id')}")
+            saved_at = _annotation_time(a, place)
+            earlier = latest_annotations.get((item_id, rater))
+            counts["superseded"] += earlier is not None
+            if not earlier or saved_at >= earlier[0]:
+                latest_annotations[item_id, rater] = (
+                    saved_at,
+                    a,
+                    t["data"].get("study"),
+                    f"{place}:annotation {a.get('id')}",
+                )
     rows = []
-    for (item_id, rater), (_, a, study, place) in last.items():
+    for (item_id, rater), (_, a, study, place) in latest_annotations.items():
         controls = {f"correctness_{k}": (model, LABELS) for k, model in enumerate(key[item_id], 1)}
         controls["difficulty"] = ("difficulty", DIFFICULTIES)
         labels, comment = _annotation_labels(a, controls, place)
         counts["missing"] += len(controls) - len(labels)
-        same = {"item_id": item_id, "study": study, "rater": rater, "session": str(a.get("id")), "comment": comment}
-        rows += [(place, same | {"target": target, "label": label, "source": place}) for target, label in labels]
+        rating_fields = {
+            "item_id": item_id,
+            "study": study,
+            "rater": rater,
+            "session": str(a.get("id")),
+            "comment": comment,
+        }
+        rows += [
+            (place, rating_fields | {"target": target, "label": label, "source": place}) for target, label in labels
+        ]
     return Annotated(validate(rows, Rating, remedy="export the project again").records, dict(counts))
 
 # %% ../../nbs/records/06_labelstudio.ipynb #0e6d1171
@@ -300,10 +323,10 @@ def _annotation_labels(
         actual = f"{unknown} ({place}); the key is of another round"
         refuse(f"load_label_studio: results must be of the controls {sorted(controls)}; got {actual}")
     labels = []
-    for name, (target, allowed) in controls.items():
-        label = controls_set.get(name)
+    for control_name, (target, allowed) in controls.items():
+        label = controls_set.get(control_name)
         if label is not None and label not in allowed:
-            actual_label = f"{label!r} for {name} ({place}); keep the aliases of the labelling configuration"
+            actual_label = f"{label!r} for {control_name} ({place}); keep the aliases of the labelling configuration"
             refuse(f"load_label_studio: label must be one of {list(allowed)}; got {actual_label}")
         if label is not None:
             labels.append((target, label))

@@ -40,7 +40,7 @@ CREATE TABLE IF NOT EXISTS raters (
 """
 
 
-def _as_one(name: str) -> str:
+def _normalise_name(name: str) -> str:
     return " ".join(unicodedata.normalize("NFC", name).split())
 
 
@@ -53,30 +53,30 @@ class RaterKey:
         if file is not None and file.exists():
             with closing(connect(file)) as db:
                 db.execute(_SCHEMA)
-                rows = db.execute("SELECT name, pseudonym FROM raters WHERE study = ? ORDER BY rowid", [study])
-                self.known = dict(rows)
+                stored_rows = db.execute("SELECT name, pseudonym FROM raters WHERE study = ? ORDER BY rowid", [study])
+                self.known = dict(stored_rows)
         self._stored = set(self.known)
 
     def of(self, raters: Iterable[str], taken: Iterable[str] = ()) -> dict[str, str]:
         "The pseudonym of each rater; a new one is none that is known, given, or `taken`."
-        names = {rater: _as_one(rater) for rater in raters}
-        if "" in names.values():
+        name_by_rater = {rater: _normalise_name(rater) for rater in raters}
+        if "" in name_by_rater.values():
             refuse("pseudonyms: a rater must have a name; got an empty one; fill it in")
-        used = {p.casefold() for p in (*self.known.values(), *taken)}
-        pseudonyms_given = [name for name in names.values() if is_pseudonym(name)]
+        used_names = {p.casefold() for p in (*self.known.values(), *taken)}
+        pseudonyms_given = [name for name in name_by_rater.values() if is_pseudonym(name)]
         for name in pseudonyms_given:
-            if _NUMBERED.fullmatch(name) and name.casefold() not in used:
+            if _NUMBERED.fullmatch(name) and name.casefold() not in used_names:
                 self.known[name] = name
-        used |= {name.casefold() for name in pseudonyms_given}
-        free = (p for k in count(1) if (p := f"rater-{k}") not in used)
-        for name in names.values():
+        used_names |= {name.casefold() for name in pseudonyms_given}
+        free_pseudonyms = (p for k in count(1) if (p := f"rater-{k}") not in used_names)
+        for name in name_by_rater.values():
             if not is_pseudonym(name) and name not in self.known:
-                self.known[name] = next(free)
-        return {rater: self.known.get(name, name) for rater, name in names.items()}
+                self.known[name] = next(free_pseudonyms)
+        return {rater: self.known.get(name, name) for rater, name in name_by_rater.items()}
 
     def called(self, rater: str) -> str:
         "The pseudonym of a name that is known; anything else as it stands."
-        return self.known.get(_as_one(rater), rater)
+        return self.known.get(_normalise_name(rater), rater)
 
     @property
     def names(self) -> dict[str, str]:  # pseudonym -> name
@@ -84,13 +84,13 @@ class RaterKey:
 
     def save(self) -> None:
         "Write what is new to the file, which its owner alone can read. Raises: RuntimeError where another was faster."
-        new = [(self.study, name, p) for name, p in self.known.items() if name not in self._stored]
-        if self.file is None or not new:
+        new_rows = [(self.study, name, p) for name, p in self.known.items() if name not in self._stored]
+        if self.file is None or not new_rows:
             return
         with closing(connect(private_file(self.file))) as db, transaction(db):
             db.execute(_SCHEMA)
             try:
-                db.executemany("INSERT INTO raters VALUES (?, ?, ?)", new)
+                db.executemany("INSERT INTO raters VALUES (?, ?, ?)", new_rows)
             except sqlite3.IntegrityError:
                 actual = f"names from another command at the same time ({self.file.name}); run this one again"
                 refuse(f"RaterKey.save: a pseudonym must be given once; got {actual}", error=RuntimeError)
@@ -98,13 +98,15 @@ class RaterKey:
 
     def forget(self, rater: str) -> None:
         "Delete a name, or the name behind a pseudonym, and overwrite its place in the file."
-        gone = [name for name, p in self.known.items() if _as_one(rater) in (name, p)]
-        self.known = {name: p for name, p in self.known.items() if name not in gone}
+        forgotten_names = [name for name, p in self.known.items() if _normalise_name(rater) in (name, p)]
+        self.known = {name: p for name, p in self.known.items() if name not in forgotten_names}
         if self.file is not None and self.file.exists():
             with closing(connect(self.file)) as db:
                 db.execute("PRAGMA secure_delete=ON")
-                db.executemany("DELETE FROM raters WHERE study = ? AND name = ?", [(self.study, name) for name in gone])
-        self._stored -= set(gone)
+                db.executemany(
+                    "DELETE FROM raters WHERE study = ? AND name = ?", [(self.study, name) for name in forgotten_names]
+                )
+        self._stored -= set(forgotten_names)
 
 # %% ../../nbs/records/11_pseudonyms.ipynb #5b1e0a15
 _OPEN: ContextVar[RaterKey | None] = ContextVar("rater_key", default=None)
@@ -114,9 +116,9 @@ _OPEN: ContextVar[RaterKey | None] = ContextVar("rater_key", default=None)
 def rater_key(file: Path | None = None, study: str = "") -> Iterator[RaterKey]:
     """A block in which a name has one pseudonym, whatever reads it; with a file, what is new is saved at the end. A
     block without a file inside another one uses that one's key."""
-    outer = _OPEN.get()
-    if outer is not None and file is None:
-        yield outer
+    outer_key = _OPEN.get()
+    if outer_key is not None and file is None:
+        yield outer_key
         return
     key = RaterKey(file, study)
     token = _OPEN.set(key)

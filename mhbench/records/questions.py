@@ -53,21 +53,21 @@ _UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
 
 def plain_name(name: str) -> str:
     "A name by its letters and digits alone, in lower case, without accents."
-    plain = unicodedata.normalize("NFKD", name.casefold().translate(_UMLAUTS))
-    return re.sub(r"[^a-z0-9]", "", plain)
+    ascii_name = unicodedata.normalize("NFKD", name.casefold().translate(_UMLAUTS))
+    return re.sub(r"[^a-z0-9]", "", ascii_name)
 
 # %% ../../nbs/records/08_questions.ipynb #276e4634
-def _running(columns: list[str], stem: str) -> list[str]:
+def _numbered_columns(columns: list[str], stem: str) -> list[str]:
     "Columns named by the stem and letters from A on, or numbers from 1 on, in that order; none where one is missing."
-    by_stem: dict[str, dict[str, str]] = {}
+    columns_by_stem: dict[str, dict[str, str]] = {}
     for column in columns:
         if m := re.fullmatch(rf"({stem})([a-z]|\d{{1,2}})", plain_name(column)):
-            by_stem.setdefault(m[1] + ("#" if m[2].isdigit() else ""), {})[m[2]] = column
-    for numbered in by_stem.values():
-        n = len(numbered)
-        for run in ([x.lower() for x in letters(min(n, 26))], [str(k) for k in range(1, n + 1)]):
-            if n > 1 and set(run) == set(numbered):
-                return [numbered[k] for k in run]
+            columns_by_stem.setdefault(m[1] + ("#" if m[2].isdigit() else ""), {})[m[2]] = column
+    for column_by_mark in columns_by_stem.values():
+        n = len(column_by_mark)
+        for expected_marks in ([x.lower() for x in letters(min(n, 26))], [str(k) for k in range(1, n + 1)]):
+            if n > 1 and set(expected_marks) == set(column_by_mark):
+                return [column_by_mark[k] for k in expected_marks]
     return []
 
 # %% ../../nbs/records/08_questions.ipynb #0df82ddf
@@ -87,28 +87,28 @@ def guess_columns(
     given = given or {}
     for field, columns_of_field in given.items():
         _require_known(field, columns_of_field, columns)
-    out = {f: c for f, c in given.items() if c}
-    assigned = set[str]().union(*([v] if isinstance(v, str) else v for v in out.values()))
-    left = [c for c in columns if c not in assigned]
+    columns_by_field = {f: c for f, c in given.items() if c}
+    assigned = set[str]().union(*([v] if isinstance(v, str) else v for v in columns_by_field.values()))
+    remaining_columns = [c for c in columns if c not in assigned]
     for field, stem in NUMBERED.items():
-        if field not in given and (matches := _running(left, stem)):
-            called = _plain_names(NAMES.get(field, ""))
-            in_one_cell = [c for c in left if c not in matches and plain_name(c) in called]
+        if field not in given and (matches := _numbered_columns(remaining_columns, stem)):
+            common_names = _plain_names(NAMES.get(field, ""))
+            in_one_cell = [c for c in remaining_columns if c not in matches and plain_name(c) in common_names]
             # a column for all options in one cell may stand beside one for each
-            out[field] = [*matches, *in_one_cell[:1]]
-            left = [c for c in left if c not in out[field]]
+            columns_by_field[field] = [*matches, *in_one_cell[:1]]
+            remaining_columns = [c for c in remaining_columns if c not in columns_by_field[field]]
     for field, words in NAMES.items():
-        if field in given or field in out:
+        if field in given or field in columns_by_field:
             continue
-        matches = [c for c in left if plain_name(c) in _plain_names(words)]
+        matches = [c for c in remaining_columns if plain_name(c) in _plain_names(words)]
         if field == "key" and (by_letter := [c for c in matches if plain_name(c) == "answeridx"]):
             matches = by_letter  # beside it, MedQA has the text of the answer
         if len(matches) > 1 and field != "context":
             actual = f"{', '.join(matches)}; say --column '{field}={matches[0]}'"
             refuse(f"guess_columns: the column for {field} must be named where several fit; got {actual}")
         if matches:
-            out[field] = matches if field == "context" else matches[0]
-    return {f: ([v] if f == "context" and isinstance(v, str) else v) for f, v in out.items()}
+            columns_by_field[field] = matches if field == "context" else matches[0]
+    return {f: ([v] if f == "context" and isinstance(v, str) else v) for f, v in columns_by_field.items()}
 
 # %% ../../nbs/records/08_questions.ipynb #8eebc0e9
 def _require_known(field: str, column_names: str | list[str], columns: list[str]) -> None:
@@ -117,15 +117,19 @@ def _require_known(field: str, column_names: str | list[str], columns: list[str]
         refuse(f"guess_columns: a field must be one of {', '.join(FIELDS)}; got {field!r}")
     if isinstance(column_names, list) and field not in _LISTS:
         refuse(f"guess_columns: the column for {field} must be one; got {', '.join(column_names)}")
-    gone = [c for c in ([column_names] if isinstance(column_names, str) else column_names) if c and c not in columns]
-    if gone:
-        refuse(f"guess_columns: the column for {field} must be one of {', '.join(columns)}; got {', '.join(gone)}")
+    missing_names = [
+        c for c in ([column_names] if isinstance(column_names, str) else column_names) if c and c not in columns
+    ]
+    if missing_names:
+        refuse(
+            f"guess_columns: the column for {field} must be one of {', '.join(columns)}; got {', '.join(missing_names)}"
+        )
 
 # %% ../../nbs/records/08_questions.ipynb #5c90b7c2
 SEPARATORS = ("\n", "|", ";")  # between options in one cell, in the order in which they are tried
 
 
-def _list_in_text(text: str) -> Any:
+def _parse_list(text: str) -> Any:
     "A list as JSON or Python writes it."
     with contextlib.suppress(ValueError, RecursionError):
         return json.loads(text)
@@ -138,32 +142,32 @@ def _cell_parts(value: Any, separator: str | None) -> list[str]:
         return value
     if value.startswith("["):
         with contextlib.suppress(ValueError, SyntaxError, RecursionError, MemoryError):
-            listed = _list_in_text(value)
-            if isinstance(listed, list) and all(isinstance(x, (str, int, float)) for x in listed):
-                return [str(x).strip() for x in listed]
+            parsed_list = _parse_list(value)
+            if isinstance(parsed_list, list) and all(isinstance(x, (str, int, float)) for x in parsed_list):
+                return [str(x).strip() for x in parsed_list]
     if separator and value:
         return [x.strip() for x in value.split(separator)]
     return [value] if value else []
 
 # %% ../../nbs/records/08_questions.ipynb #44f5d523
-def _unlabelled(texts: list[str]) -> list[str]:
+def _remove_labels(texts: list[str]) -> list[str]:
     "Options without a running letter or number before them."
-    found = [re.match(r"\(?([A-Za-z]|\d{1,2})[).:]\s+(?=\S)", t) for t in texts]
-    named = [m[1].upper() for m in found if m]
-    if 1 < len(texts) <= 26 and named in (letters(len(texts)), [str(k) for k in range(1, len(texts) + 1)]):
-        return [t[m.end() :] for t, m in zip(texts, found) if m]
+    label_matches = [re.match(r"\(?([A-Za-z]|\d{1,2})[).:]\s+(?=\S)", t) for t in texts]
+    labels = [m[1].upper() for m in label_matches if m]
+    if 1 < len(texts) <= 26 and labels in (letters(len(texts)), [str(k) for k in range(1, len(texts) + 1)]):
+        return [t[m.end() :] for t, m in zip(texts, label_matches) if m]
     return texts
 
 
-def _in_columns(texts: list[str]) -> list[str]:
+def _options_in_columns(texts: list[str]) -> list[str]:
     "Options that stand in columns; a row that has them all in one cell is cut where each part begins."
     while texts and not texts[-1]:
         texts.pop()
-    filled = [t for t in texts if t]
-    if len(filled) != 1:
+    filled_texts = [t for t in texts if t]
+    if len(filled_texts) != 1:
         return texts
-    cut = next((s for s in SEPARATORS if len(_cell_parts(filled[0], s)) > 1), None)
-    return _cell_parts(filled[0], cut) if cut or filled[0].startswith("[") else texts
+    separator = next((s for s in SEPARATORS if len(_cell_parts(filled_texts[0], s)) > 1), None)
+    return _cell_parts(filled_texts[0], separator) if separator or filled_texts[0].startswith("[") else texts
 
 
 _MONTH = "jan|feb|m[aä]r|mrz|apr|ma[iy]|jun|jul|aug|sep|o[kc]t|nov|de[zc]"
@@ -176,30 +180,30 @@ def _options_of_row(row: dict[str, Any], columns: str | list[str] | None, separa
     if isinstance(columns, str):
         texts = _cell_parts(cell_value(row, columns), separator)
     else:
-        texts = _in_columns([cell_text(row, c) for c in columns])
-        joint = columns[-1] if plain_name(columns[-1]) in _plain_names(NAMES["options"]) else None
-        if joint and cell_text(row, joint) and any(cell_text(row, c) for c in columns[:-1]):
+        texts = _options_in_columns([cell_text(row, c) for c in columns])
+        joint_column = columns[-1] if plain_name(columns[-1]) in _plain_names(NAMES["options"]) else None
+        if joint_column and cell_text(row, joint_column) and any(cell_text(row, c) for c in columns[:-1]):
             rule = "options must stand in one cell or each in its own, not in both"
-            raise Misfit(joint, cell_text(row, joint), rule)
+            raise Misfit(joint_column, cell_text(row, joint_column), rule)
     first_column = columns if isinstance(columns, str) else columns[0]
     if "" in texts:
-        gap = first_column if isinstance(columns, str) else columns[texts.index("")]
-        raise Misfit(gap, "", "an option must not be empty between others: the letters below it would move")
+        empty_column = first_column if isinstance(columns, str) else columns[texts.index("")]
+        raise Misfit(empty_column, "", "an option must not be empty between others: the letters below it would move")
     if len(texts) == 1:
         raise Misfit(first_column, texts[0], "options must be two or more")
     if dates := [t for t in texts if _DATE.fullmatch(t)]:
         rule = "an option must not be a date that a spreadsheet made of it, such as 3-4: write text"
         raise Misfit(first_column, dates[0], rule)
-    same = [t for t, n in Counter(map(folded, texts)).items() if n > 1]
-    if same:
-        raise Misfit(first_column, same[0], "options must differ; this one stands twice")
-    return _unlabelled(texts)
+    repeated_options = [t for t, n in Counter(map(folded, texts)).items() if n > 1]
+    if repeated_options:
+        raise Misfit(first_column, repeated_options[0], "options must differ; this one stands twice")
+    return _remove_labels(texts)
 
 # %% ../../nbs/records/08_questions.ipynb #b4abc1bb
 KEYS = ("letter", "number", "number0", "text")  # number counts from 1, number0 from 0
 
 
-def _one_key(text: str, form: str, options: list[str]) -> int | None:
+def _key_position(text: str, form: str, options: list[str]) -> int | None:
     "The position of the option that one entry of a key names; None where it names none."
     if form == "text":
         positions = [k for k, o in enumerate(options) if folded(o) == folded(text)]
@@ -219,40 +223,42 @@ def _key_entries(value: str | list[str], form: str, options: list[str], ranked: 
         return value
     if form != "text":
         return re.split(r"\s*[,;/>]\s*" if ranked else r"\s*[,;/]\s*", value)
-    in_one = not ranked or _one_key(value, form, options) is not None
-    return [value] if in_one else re.split(r"\s*>\s*", value)
+    is_one_entry = not ranked or _key_position(value, form, options) is not None
+    return [value] if is_one_entry else re.split(r"\s*>\s*", value)
 
 
-def _named_by(value: str | list[str], form: str, options: list[str], ranked: bool = True) -> list[int] | None:
+def _key_positions(value: str | list[str], form: str, options: list[str], ranked: bool = True) -> list[int] | None:
     "The positions that a key names; None where an entry names no option, or one is named twice."
     entries = _key_entries(value, form, options, ranked)
-    positions = [k for e in entries if (k := _one_key(e, form, options)) is not None]
-    if not positions or len(set(positions)) != len(entries):
+    option_positions = [k for e in entries if (k := _key_position(e, form, options)) is not None]
+    if not option_positions or len(set(option_positions)) != len(entries):
         return None
-    return positions if ranked else sorted(positions)
+    return option_positions if ranked else sorted(option_positions)
 
 # %% ../../nbs/records/08_questions.ipynb #96d54b7f
 def _key_form(rows: list[tuple[str, Any, list[str]]]) -> str | None:  # (place, key, options) of each
     "The form that fits every key, or the most; refused where none fits any, or several do and differ."
     if not rows:
         return None
-    readings_by_form = {form: [_named_by(value, form, options) for _, value, options in rows] for form in KEYS}
-    fewest = min(readings_of_form.count(None) for readings_of_form in readings_by_form.values())
-    best = [f for f, readings_of_form in readings_by_form.items() if readings_of_form.count(None) == fewest]
-    if fewest == len(rows):
+    readings_by_form = {form: [_key_positions(value, form, options) for _, value, options in rows] for form in KEYS}
+    fewest_failures = min(readings_of_form.count(None) for readings_of_form in readings_by_form.values())
+    best_forms = [
+        f for f, readings_of_form in readings_by_form.items() if readings_of_form.count(None) == fewest_failures
+    ]
+    if fewest_failures == len(rows):
         place, value, options = rows[0]
         actual = f"{value!r} for {len(options)} options ({place}); say which column it is with --column key=NAME"
         refuse(f"guess_layout: key must name an option by letter, number or text; got {actual}")
-    for (place, value, options), *readings in zip(rows, *(readings_by_form[f] for f in best)):
+    for (place, value, options), *readings in zip(rows, *(readings_by_form[f] for f in best_forms)):
         if any(r != readings[0] for r in readings):
-            meanings = {form: [options[k] for k in reading or ()] for form, reading in zip(best, readings)}
-            either = " or ".join(f"{', '.join(texts)!r} (--key {form})" for form, texts in meanings.items())
-            actual = f"{value!r}, which can name {either} ({place}); give --key, with the form that is right"
+            meanings = {form: [options[k] for k in reading or ()] for form, reading in zip(best_forms, readings)}
+            readings_in_words = " or ".join(f"{', '.join(texts)!r} (--key {form})" for form, texts in meanings.items())
+            actual = f"{value!r}, which can name {readings_in_words} ({place}); give --key, with the form that is right"
             refuse(f"guess_layout: the form of keys must be given where several fit; got {actual}")
-    return best[0]
+    return best_forms[0]
 
 # %% ../../nbs/records/08_questions.ipynb #c1843a15
-def _separator(table: Table, columns: str | list[str] | None) -> str | None:
+def _guess_separator(table: Table, columns: str | list[str] | None) -> str | None:
     "The first separator that stands in every filled cell of a column of options."
     if not isinstance(columns, str):
         return None
@@ -274,7 +280,7 @@ _TAG = re.compile(
 )
 
 
-def _untagged(table: Table) -> Table:
+def _remove_tags(table: Table) -> Table:
     "A table whose cells hold no tags of HTML; a note counts those that did."
     n_tagged = 0
 
@@ -285,8 +291,8 @@ def _untagged(table: Table) -> Table:
         if not isinstance(value, str) or not _TAG.search(value):
             return value
         n_tagged += 1
-        text, media = field_text(value)
-        return Unreadable(value[:80], "a cell must be text, without pictures and sounds") if media else text
+        text, n_media = field_text(value)
+        return Unreadable(value[:80], "a cell must be text, without pictures and sounds") if n_media else text
 
     rows = [(place, {c: plain(v) for c, v in row.items()}) for place, row in table.rows]
     if not n_tagged:
@@ -294,17 +300,17 @@ def _untagged(table: Table) -> Table:
     return Table(table.columns, rows, [*table.notes, f"{n_tagged} cells hold HTML; its text is read"])
 
 
-def _with_case_ids(columns: dict[str, Any], table: Table, given_columns: Mapping[str, Any]) -> dict[str, Any]:
+def _group_by_case_ids(columns: dict[str, Any], table: Table, given_columns: Mapping[str, Any]) -> dict[str, Any]:
     "Columns by field, with a column of cases that only numbers them as the group."
     if "group" in columns or "context" in given_columns or "context" not in columns:
         return columns
-    number = lambda c: all(re.fullmatch(r"[A-Za-z]{0,6}[-_ ]?\d{1,6}|", str(row[c])) for _, row in table.rows)
-    numbers = [c for c in columns["context"] if number(c) and any(row[c] for _, row in table.rows)]
-    if len(numbers) != 1:
+    is_number = lambda c: all(re.fullmatch(r"[A-Za-z]{0,6}[-_ ]?\d{1,6}|", str(row[c])) for _, row in table.rows)
+    number_columns = [c for c in columns["context"] if is_number(c) and any(row[c] for _, row in table.rows)]
+    if len(number_columns) != 1:
         return columns
-    left = [c for c in columns["context"] if c not in numbers]
-    others = {f: v for f, v in columns.items() if f != "context"}
-    return others | {"group": numbers[0]} | ({"context": left} if left else {})
+    other_contexts = [c for c in columns["context"] if c not in number_columns]
+    other_fields = {f: v for f, v in columns.items() if f != "context"}
+    return other_fields | {"group": number_columns[0]} | ({"context": other_contexts} if other_contexts else {})
 
 # %% ../../nbs/records/08_questions.ipynb #e802d9bd
 def guess_layout(
@@ -320,13 +326,13 @@ def guess_layout(
         refuse(f"guess_layout: key must be one of {', '.join(KEYS)}; got {key!r}")
     if language is not None and not _LANGUAGE.fullmatch(language):
         refuse(f"guess_layout: language must be a tag such as en, de or pt-BR; got {language!r}")
-    table = _untagged(table)
-    fields = _with_case_ids(guess_columns(table.columns, columns), table, columns or {})
-    if "key" not in fields and (marks := _running(table.columns, "fraction|grade")):
+    table = _remove_tags(table)
+    fields = _group_by_case_ids(guess_columns(table.columns, columns), table, columns or {})
+    if "key" not in fields and (mark_columns := _numbered_columns(table.columns, "fraction|grade")):
         remedy = (
             "write a column answer with the letters of the options that are right, and name it with --column key=answer"
         )
-        actual = f"marks of the options ({', '.join(marks)}), as Moodle writes them"
+        actual = f"marks of the options ({', '.join(mark_columns)}), as Moodle writes them"
         refuse(f"guess_layout: the table must have a key; got {actual}", remedy=remedy)
     if "question" not in fields:
         names = ", ".join(table.columns)
@@ -336,18 +342,18 @@ def guess_layout(
         remedy = "say --column options=NAME (once a column) and key=NAME, or reference=NAME"
         actual = f"columns {', '.join(table.columns)}; {remedy}"
         refuse(f"guess_layout: the table must have options with a key, or reference answers; got {actual}")
-    separator = separator or _separator(table, fields.get("options"))
+    separator = separator or _guess_separator(table, fields.get("options"))
     if key is None and "key" in fields and "options" in fields:
         key = _key_form(_keyed_rows(table, fields, separator))
     heading = plain_name(str(fields["question"]))
-    spoken = next((tag for begins, tag in _SPOKEN.items() if heading.startswith(begins)), "en")
-    layout = {"columns": fields, "key": key, "separator": separator, "language": language or spoken}
+    column_language = next((tag for begins, tag in _SPOKEN.items() if heading.startswith(begins)), "en")
+    layout = {"columns": fields, "key": key, "separator": separator, "language": language or column_language}
     return {k: v for k, v in layout.items() if v is not None}
 
 # %% ../../nbs/records/08_questions.ipynb #09d2bc71
 def _keyed_rows(table: Table, columns: dict, separator: str | None) -> list[tuple[str, Any, list[str]]]:
     "Place, key and options of the rows that have both."
-    out = []
+    keyed_rows = []
     for place, row in table.rows:
         value = row[columns["key"]]
         try:
@@ -355,51 +361,51 @@ def _keyed_rows(table: Table, columns: dict, separator: str | None) -> list[tupl
         except Misfit:
             continue
         if options and value and not isinstance(value, Unreadable):
-            out.append((place, value, options))
-    return out
+            keyed_rows.append((place, value, options))
+    return keyed_rows
 
 # %% ../../nbs/records/08_questions.ipynb #fc48ecc6
-def _share(text: str, column: str) -> float:
+def _parse_share(text: str, column: str) -> float:
     m = re.fullmatch(r"(\d+(?:[.,]\d+)?)\s*(%?)", text)
     if not m:
         raise Misfit(column, text, "a share must be a number of 0 or more")
     return float(m[1].replace(",", ".")) / (100 if m[2] else 1)
 
 
-def _shares(row: dict[str, Any], columns: list[str] | None, options: list[str]) -> list[float] | None:
+def _row_shares(row: dict[str, Any], columns: list[str] | None, options: list[str]) -> list[float] | None:
     "The soft labels of a row; shares rounded to a sum near 1 (or 100) are divided by it."
     texts = [cell_text(row, c) for c in columns or []]
     if not columns or not any(texts):
         return None
     if any(texts[len(options) :]) or "" in texts[: len(options)] or len(texts) < len(options):
         raise Misfit(columns[0], ", ".join(texts), f"there must be one share an option ({len(options)})")
-    values = [_share(t, c) for t, c in zip(texts, columns[: len(options)])]
+    values = [_parse_share(t, c) for t, c in zip(texts, columns[: len(options)])]
     total = sum(values)
     if not (abs(total - 1) <= 0.015 or abs(total - 100) <= 1.5):
         raise Misfit(columns[0], ", ".join(texts), f"shares must sum to 1 or 100; these sum to {total:g}")
     return [v / total for v in values]
 
 # %% ../../nbs/records/08_questions.ipynb #bc3b15cc
-def _task(row: dict[str, Any], column: str | None, options: list[str]) -> str:
+def _row_task(row: dict[str, Any], column: str | None, options: list[str]) -> str:
     "The task of a row: as it says, else multiple choice where it has options, and open where it has none."
     task_text = cell_text(row, column)
-    name = re.sub(r"[\s-]+", "_", task_text.casefold()) or ("multiple_choice" if options else "open")
-    if name not in tasks():
+    task_name = re.sub(r"[\s-]+", "_", task_text.casefold()) or ("multiple_choice" if options else "open")
+    if task_name not in tasks():
         raise Misfit(str(column), task_text, f"task must be one of {', '.join(tasks())}")
-    return name
+    return task_name
 
 
 def _key_of_row(
-    row: dict[str, Any], columns: dict, key: str | None, options: list[str], soft: Any, task: Task
+    row: dict[str, Any], columns: dict, key: str | None, options: list[str], soft_labels: Any, task: Task
 ) -> list[str]:
     "The key of a row: letters or names of its options, or its reference answer."
     value = cell_value(row, columns.get("key"))
     if options:
-        if not value and "key" in columns and soft is None:
+        if not value and "key" in columns and soft_labels is None:
             raise Misfit(columns["key"], value, "key must name an option; the cell is empty")
         if value and key is None:
             raise Misfit(columns["key"], value, f"the form of keys must be said: {', '.join(KEYS)}")
-        positions = _named_by(value, key, options, task.ordered) if value and key else []
+        positions = _key_positions(value, key, options, task.ordered) if value and key else []
         if positions is None:
             raise Misfit(columns["key"], value, f"key must name one of the {len(options)} options by {key}")
         if task.lettered and len(options) > 26:
@@ -429,37 +435,40 @@ def _item_fields_of_row(
     options = _options_of_row(row, columns.get("options"), separator)
     contexts = {c: cell_text(row, c) for c in columns.get("context", [])}
     context = {c: t for c, t in contexts.items() if folded(t) not in _NO_CASE}
-    task = _task(row, columns.get("task"), options)
-    soft = _shares(row, columns.get("soft_labels"), options) if options else None
+    task = _row_task(row, columns.get("task"), options)
+    soft_labels = _row_shares(row, columns.get("soft_labels"), options) if options else None
     canary = cell_text(row, columns.get("canary")) or None
-    spoken = cell_text(row, columns.get("language")) or language
-    if not _LANGUAGE.fullmatch(spoken):
-        raise Misfit(columns["language"], spoken, "language must be a tag such as en, de or pt-BR")
+    language_tag = cell_text(row, columns.get("language")) or language
+    if not _LANGUAGE.fullmatch(language_tag):
+        raise Misfit(columns["language"], language_tag, "language must be a tag such as en, de or pt-BR")
     digest = fingerprint([question, options, context])[:12]
-    optional = {f: cell_text(row, columns.get(f)) or None for f in ("rationale", "category", "topic")}
+    optional_fields = {f: cell_text(row, columns.get(f)) or None for f in ("rationale", "category", "topic")}
     return {
         "item_id": re.sub(r"\s+", "-", cell_text(row, columns.get("id"))) or f"{study}-{digest}",
         "study": study,
         "task": task,
         "question": question,
         "options": options,
-        "key": _key_of_row(row, columns, key, options, soft, task_named(task)),
-        "soft_labels": soft,
+        "key": _key_of_row(row, columns, key, options, soft_labels, task_named(task)),
+        "soft_labels": soft_labels,
         "context": context,
-        **optional,
+        **optional_fields,
         "group_id": cell_text(row, columns.get("group")) or None,
-        "language": spoken,
+        "language": language_tag,
         "protected": protected,
         "canary": canary,
         "source": place,
     }
 
 # %% ../../nbs/records/08_questions.ipynb #b43c127f
-def _with_cases(rows: Rows) -> Rows:
+def _group_by_context(rows: Rows) -> Rows:
     "Rows without a group that share their context, as one case."
-    case = {place: fingerprint(f["context"])[:8] for place, f in rows if f["context"] and not f["group_id"]}
-    shared = {c for c, n in Counter(case.values()).items() if n > 1}
-    return [(p, f | {"group_id": f"case-{case[p]}"} if case.get(p) in shared else f) for p, f in rows]
+    case_by_place = {place: fingerprint(f["context"])[:8] for place, f in rows if f["context"] and not f["group_id"]}
+    shared_cases = {c for c, n in Counter(case_by_place.values()).items() if n > 1}
+    return [
+        (p, f | {"group_id": f"case-{case_by_place[p]}"} if case_by_place.get(p) in shared_cases else f)
+        for p, f in rows
+    ]
 
 # %% ../../nbs/records/08_questions.ipynb #10b67696
 def load_questions(
@@ -479,6 +488,6 @@ def load_questions(
     """
     for field, column_names in columns.items():
         _require_known(field, column_names, table.columns)
-    table = _untagged(table)
+    table = _remove_tags(table)
     fields = lambda place, row: _item_fields_of_row(place, row, study, columns, key, separator, language, protected)
-    return validate_table(table, fields, Item, unique="item_id", together=_with_cases, **options)
+    return validate_table(table, fields, Item, unique="item_id", together=_group_by_context, **options)

@@ -53,8 +53,8 @@ def letters(n: int) -> list[str]:
 
 def most_probable(probabilities: Sequence[float]) -> list[str]:
     "The letter of the most probable option; none where another is as probable."
-    top = [a for a, p in zip(letters(len(probabilities)), probabilities) if p == max(probabilities)]
-    return top if len(top) == 1 else []
+    top_letters = [a for a, p in zip(letters(len(probabilities)), probabilities) if p == max(probabilities)]
+    return top_letters if len(top_letters) == 1 else []
 
 # %% ../../nbs/records/01_schema.ipynb #3061c2b0
 class Record(BaseModel):
@@ -128,17 +128,17 @@ class Item(Record):
     def _fits_its_task(self):
         n = len(self.options)
         task_of(self).check(self)
-        if bad := [x for x in self.aliases.values() if x not in self.options]:
-            raise ValueError(f"aliases must stand for options; got {bad}")
+        if bad_aliases := [x for x in self.aliases.values() if x not in self.options]:
+            raise ValueError(f"aliases must stand for options; got {bad_aliases}")
         if self.order is not None and sorted(self.order) != list(range(n)):
             raise ValueError(f"order must hold each place of the {n} options once; got {self.order}")
-        soft = self.soft_labels
-        if soft is not None and len(soft) != n:
-            raise ValueError(f"soft_labels must have one entry an option ({n}); got {len(soft)}")
-        if soft is not None and abs(math.fsum(soft) - 1) > 1e-6:
-            raise ValueError(f"soft_labels must sum to 1; got {math.fsum(soft):.6f}")
+        soft_labels = self.soft_labels
+        if soft_labels is not None and len(soft_labels) != n:
+            raise ValueError(f"soft_labels must have one entry an option ({n}); got {len(soft_labels)}")
+        if soft_labels is not None and abs(math.fsum(soft_labels) - 1) > 1e-6:
+            raise ValueError(f"soft_labels must sum to 1; got {math.fsum(soft_labels):.6f}")
         for end, bounds in (("low", self.soft_labels_low), ("high", self.soft_labels_high)):
-            if bounds is not None and (soft is None or len(bounds) != n):
+            if bounds is not None and (soft_labels is None or len(bounds) != n):
                 raise ValueError(f"soft_labels_{end} must have one entry an option ({n}), beside soft_labels")
         if not (self.question or self.stems):
             raise ValueError("question must not be empty")
@@ -218,10 +218,10 @@ class Judgment(Outcome):
 
     @model_validator(mode="after")
     def _verdict_iff_ok(self):
-        has = self.label is not None or self.score is not None
-        if self.status == "ok" and not has:
+        has_verdict = self.label is not None or self.score is not None
+        if self.status == "ok" and not has_verdict:
             raise ValueError("label or score must be present where status is ok; got neither")
-        if self.status != "ok" and has:
+        if self.status != "ok" and has_verdict:
             actual = f"{self.label!r}, {self.score!r}"
             raise ValueError(f"label and score must be None where status is {self.status}; got {actual}")
         if (self.kind == "score") != (self.score is not None) and self.status == "ok":
@@ -278,22 +278,24 @@ class Rating(Record):
 def origins(records: Iterable[Any]) -> dict[str, str]:
     """The origin of each name (a response's model, a judgment's judge, a rating's rater) in records, or in rows with
     their fields as attributes; of several origins the last in ORIGINS."""
-    out: dict[str, str] = {}
+    origin_by_name: dict[str, str] = {}
     for r in records:
         name = next(getattr(r, field) for field in ("judge", "rater", "model") if hasattr(r, field))
-        out[name] = max(out.get(name, r.origin), r.origin, key=ORIGINS.index)
-    return out
+        origin_by_name[name] = max(origin_by_name.get(name, r.origin), r.origin, key=ORIGINS.index)
+    return origin_by_name
 
 
 def origin_banner(origins: Mapping[str, str]) -> str:  # name -> origin
     "One sentence on whom a run did not ask; empty where it asked everybody."
-    parts = []
+    clauses = []
     for origin in reversed(ORIGINS[1:]):
         if names := [name for name, from_where in origins.items() if from_where == origin]:
-            further = f" and {len(names) - 6} more" if len(names) > 6 else ""
-            parts.append(f"{origin}: {', '.join(names[:6])}{further}")
-    sentence = "; ".join(parts)
-    return f"{sentence[0].upper()}{sentence[1:]} (this run did not ask them; see the column `origin`)." if parts else ""
+            further_in_words = f" and {len(names) - 6} more" if len(names) > 6 else ""
+            clauses.append(f"{origin}: {', '.join(names[:6])}{further_in_words}")
+    sentence = "; ".join(clauses)
+    return (
+        f"{sentence[0].upper()}{sentence[1:]} (this run did not ask them; see the column `origin`)." if clauses else ""
+    )
 
 # %% ../../nbs/records/01_schema.ipynb #7e14b6ec
 class Grouping(Record):
@@ -345,17 +347,19 @@ _KINDS: dict[Any, str] = {int: "int64", float: "float64", bool: "bool"}  # a col
 
 def columns(record: type[Record], *kinds: type) -> list[str]:
     "The declared columns of a table of such records, in order; of some kinds alone, e.g. float, str or list."
-    plain = {name: _bare_annotation(f.annotation) for name, f in record.model_fields.items()}
-    return [name for name, kind in plain.items() if not kinds or (typing.get_origin(kind) or kind) in kinds]
+    type_by_name = {name: _bare_annotation(f.annotation) for name, f in record.model_fields.items()}
+    return [name for name, kind in type_by_name.items() if not kinds or (typing.get_origin(kind) or kind) in kinds]
 
 
 def conform(table: pd.DataFrame, record: type[Record]) -> pd.DataFrame:
     "The columns of a table that are a record's fields, in their order and types. Raises: ValueError where one lacks."
-    names = columns(record)
-    if lacking := [name for name in names if name not in table]:
-        refuse(f"conform: columns must be those of {record.__name__}; got none of {lacking}")
-    types = {name: _KINDS[_bare_annotation(record.model_fields[name].annotation)] for name in columns(record, *_KINDS)}
-    return table[names].astype(types)
+    column_names = columns(record)
+    if missing_columns := [name for name in column_names if name not in table]:
+        refuse(f"conform: columns must be those of {record.__name__}; got none of {missing_columns}")
+    dtype_by_column = {
+        name: _KINDS[_bare_annotation(record.model_fields[name].annotation)] for name in columns(record, *_KINDS)
+    }
+    return table[column_names].astype(dtype_by_column)
 
 # %% ../../nbs/records/01_schema.ipynb #7bdb55ce
 R = TypeVar("R", bound=Record)
@@ -399,7 +403,7 @@ def validate(
     if not strict and set_aside is None:
         rule = "must be a path where strict=False; got None; name a file for the rows that do not fit"
         refuse(f"validate: set_aside {rule}")
-    good, bad = [], []
+    valid_records, misfits = [], []
     first_place: dict[Any, str] = {}  # value of `unique` -> its place
     for place, row in rows:
         try:
@@ -409,7 +413,7 @@ def validate(
                 if u in first_place:
                     raise ValueError(f"{unique} must be unique; got {u!r} again, first at {first_place[u]}")
                 first_place[u] = place
-            good.append(r)
+            valid_records.append(r)
         except (ValidationError, ValueError, TypeError) as e:
             column, value, rule = unique or "row", repr(row.get(unique))[:200], str(e)
             if isinstance(e, ValidationError):
@@ -417,10 +421,10 @@ def validate(
             if strict:
                 actual = f"{value} ({place}); {remedy}"
                 refuse(f"validate: {record.__name__}.{column} does not fit: {rule}; got {actual}")
-            bad.append({"place": place, "column": column, "value": value, "rule": rule, "row": row})
+            misfits.append({"place": place, "column": column, "value": value, "rule": rule, "row": row})
     if set_aside is not None:
-        write_set_aside(bad, set_aside)
-    return Validated(good, bad)
+        write_set_aside(misfits, set_aside)
+    return Validated(valid_records, misfits)
 
 # %% ../../nbs/records/01_schema.ipynb #1a6fd0a6
 _ARROW = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
@@ -428,15 +432,15 @@ _ARROW = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_
 
 def arrow_schema(record: type[Record]) -> pa.Schema:
     "The Arrow schema of a record: one column a field, in declared order."
-    fields = {}
+    arrow_fields = {}
     for name, f in record.model_fields.items():
-        kind = _bare_annotation(f.annotation)
-        of_list = typing.get_origin(kind) is list
-        arrow = _ARROW.get(
-            _bare_annotation(typing.get_args(kind)[0]) if of_list else kind, pa.string()
+        field_type = _bare_annotation(f.annotation)
+        is_list = typing.get_origin(field_type) is list
+        arrow_type = _ARROW.get(
+            _bare_annotation(typing.get_args(field_type)[0]) if is_list else field_type, pa.string()
         )  # of a dictionary: JSON
-        fields[name] = pa.list_(arrow) if of_list else arrow
-    return pa.schema(fields, metadata={"mhbench_record": record.__name__})
+        arrow_fields[name] = pa.list_(arrow_type) if is_list else arrow_type
+    return pa.schema(arrow_fields, metadata={"mhbench_record": record.__name__})
 
 # %% ../../nbs/records/01_schema.ipynb #f8605209
 def frame(records: Iterable[Record], record: type[Record]) -> pd.DataFrame:
@@ -449,27 +453,29 @@ ROW_GROUP = 50_000  # rows that are held at once as records are written and read
 
 def write_records(records: Iterable[Record], path: str | Path, record: type[Record] | None = None) -> Path:
     "Write records of one kind as Parquet, a row group at a time; the same records give the same bytes."
-    remaining = iter(records)
-    groups = iter(lambda: list(itertools.islice(remaining, ROW_GROUP)), [])
-    first = next(groups, [])
-    record = record or (type(first[0]) if first else None)
+    remaining_records = iter(records)
+    row_groups = iter(lambda: list(itertools.islice(remaining_records, ROW_GROUP)), [])
+    first_group = next(row_groups, [])
+    record = record or (type(first_group[0]) if first_group else None)
     if record is None:
         refuse(f"write_records: record must be given where records is empty; got None ({path})")
     path = Path(path)
     schema = arrow_schema(record)
-    dicts = columns(record, dict)
+    dict_columns = columns(record, dict)
     path.parent.mkdir(parents=True, exist_ok=True)
-    begun = path.with_name(f"{path.name}.part")  # so that half a file is never taken for a whole one
-    with pq.ParquetWriter(begun, schema, compression="zstd") as writer:
-        for group in itertools.chain([first], groups):
+    partial_path = path.with_name(f"{path.name}.part")  # so that half a file is never taken for a whole one
+    with pq.ParquetWriter(partial_path, schema, compression="zstd") as writer:
+        for group in itertools.chain([first_group], row_groups):
             rows = []
             for r in group:
                 if not isinstance(r, record):
                     refuse(f"write_records: records must all be {record.__name__}; got a {type(r).__name__} ({path})")
-                packed = {n: json.dumps(v, ensure_ascii=False) for n in dicts if (v := getattr(r, n)) is not None}
-                rows.append(vars(r) | packed)
+                json_fields = {
+                    n: json.dumps(v, ensure_ascii=False) for n in dict_columns if (v := getattr(r, n)) is not None
+                }
+                rows.append(vars(r) | json_fields)
             writer.write_table(pa.Table.from_pylist(rows, schema=schema))
-    begun.replace(path)
+    partial_path.replace(path)
     return path
 
 # %% ../../nbs/records/01_schema.ipynb #f4b5007e
@@ -480,39 +486,47 @@ def _open_records(path: Path, record: type[Record]) -> pq.ParquetFile:
         rule = f"path must be a Parquet file of {record.__name__} records"
         refuse(f"read_records: {rule}; got {actual}", error=FileNotFoundError)
     try:
-        file = pq.ParquetFile(path)
+        parquet_file = pq.ParquetFile(path)
     except pa.ArrowInvalid as e:
         actual = f"{str(path)!r} ({e}); run the stage that writes it again"
         refuse(f"read_records: path must be a Parquet file; got {actual}")
-    want = set(record.model_fields)
-    have = set(file.schema_arrow.names)
-    lacking = {name for name in want - have if record.model_fields[name].is_required()}  # older files lack newer fields
-    if lacking or have - want:
-        actual = f"{str(path)!r} with missing {sorted(lacking)} and unknown {sorted(have - want)}"
+    field_names = set(record.model_fields)
+    column_names = set(parquet_file.schema_arrow.names)
+    missing_columns = {
+        name for name in field_names - column_names if record.model_fields[name].is_required()
+    }  # older files lack newer fields
+    if missing_columns or column_names - field_names:
+        actual = (
+            f"{str(path)!r} with missing {sorted(missing_columns)} and unknown {sorted(column_names - field_names)}"
+        )
         remedy = "it was written by another version or as another record: run its stage again"
         refuse(f"read_records: columns must be those of {record.__name__}; got {actual}; {remedy}")
-    return file
+    return parquet_file
 
 
 def _check_values(values: list, record: type[Record], name: str, path: Path) -> None:
     "Refuse a value that the field does not take."
-    field = record.model_fields[name]
-    value_type: Any = Annotated[tuple([field.annotation, *field.metadata])] if field.metadata else field.annotation
+    model_field = record.model_fields[name]
+    value_type: Any = (
+        Annotated[tuple([model_field.annotation, *model_field.metadata])]
+        if model_field.metadata
+        else model_field.annotation
+    )
     try:
         TypeAdapter(list[value_type], config=ConfigDict(strict=True)).validate_python(values)
     except ValidationError as e:
-        first = e.errors()[0]
-        actual = f"{values[int(first['loc'][0])]!r:.200} ({first['msg']})"
+        first_error = e.errors()[0]
+        actual = f"{values[int(first_error['loc'][0])]!r:.200} ({first_error['msg']})"
         remedy = "run the stage that writes it again"
         refuse(f"StoredRecords: {record.__name__}.{name} must hold what fits; got {actual} ({path}); {remedy}")
 
 # %% ../../nbs/records/01_schema.ipynb #18e2dfbd
-def _objects(values: Iterable) -> np.ndarray:
+def _object_array(values: Iterable) -> np.ndarray:
     "Values of any kind as an array of them."
     values = list(values)
-    out = np.empty(len(values), object)
-    out[:] = values
-    return out
+    object_array = np.empty(len(values), object)
+    object_array[:] = values
+    return object_array
 
 
 class StoredRecords(Sequence, Generic[R]):
@@ -545,22 +559,22 @@ class StoredRecords(Sequence, Generic[R]):
 
     def column(self, name: str) -> np.ndarray:  # (N,) of objects; equal values are one object
         "A field of all records."
-        return np.concatenate([np.empty(0, object), *(self._column(path, name) for path in self.paths)])
+        return np.concatenate([np.empty(0, object), *(self._read_column(path, name) for path in self.paths)])
 
-    def _column(self, path: Path, name: str) -> np.ndarray:
+    def _read_column(self, path: Path, name: str) -> np.ndarray:
         file = _open_records(path, self.record)
         if name not in file.schema_arrow.names:  # a file from before the field
-            return _objects([self.record.model_fields[name].default] * file.metadata.num_rows)
+            return _object_array([self.record.model_fields[name].default] * file.metadata.num_rows)
         column = file.read(columns=[name]).column(0).combine_chunks()
         if pa.types.is_list(column.type) or pa.types.is_boolean(column.type):
-            return _objects(column.to_pylist())
-        coded = column.dictionary_encode()
-        values = coded.dictionary.to_pylist()
+            return _object_array(column.to_pylist())
+        encoded_column = column.dictionary_encode()
+        values = encoded_column.dictionary.to_pylist()
         if name in self._dicts:
             values = [json.loads(v) for v in values]
         values += [None] if column.null_count else []
         _check_values(values, self.record, name, path)
-        return _objects(values)[coded.indices.fill_null(len(values) - 1).to_numpy(zero_copy_only=False)]
+        return _object_array(values)[encoded_column.indices.fill_null(len(values) - 1).to_numpy(zero_copy_only=False)]
 
 # %% ../../nbs/records/01_schema.ipynb #fd7edb21
 def read_records(path: str | Path, record: type[R]) -> list[R]:
@@ -570,7 +584,9 @@ def read_records(path: str | Path, record: type[R]) -> list[R]:
 
 def column_of(records: Sequence[R], name: str) -> np.ndarray:  # (N,) of objects
     "A field of all records, stored ones or a list."
-    return records.column(name) if isinstance(records, StoredRecords) else _objects(getattr(r, name) for r in records)
+    return (
+        records.column(name) if isinstance(records, StoredRecords) else _object_array(getattr(r, name) for r in records)
+    )
 
 # %% ../../nbs/records/01_schema.ipynb #508f0c55
 def fingerprint(value: Any) -> str:

@@ -46,11 +46,11 @@ def file_encoding(path: Path, encoding: str = "utf-8-sig") -> str:
     if encoding != "utf-8-sig":
         return encoding
     with path.open("rb") as f:
-        start = f.read(2)
-    if start in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        first_bytes = f.read(2)
+    if first_bytes in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
         return "utf-16"
-    if len(start) == 2 and 0 in start and start != b"\0\0":
-        return "utf-16-be" if start[0] == 0 else "utf-16-le"
+    if len(first_bytes) == 2 and 0 in first_bytes and first_bytes != b"\0\0":
+        return "utf-16-be" if first_bytes[0] == 0 else "utf-16-le"
     return encoding
 
 # %% ../../nbs/records/02_table.ipynb #3883290b
@@ -68,7 +68,7 @@ def as_windows_1252(path: Path, encoding: str = "utf-8-sig") -> tuple[int, str] 
     return None
 
 
-def _other_encoding(function: str, path: Path, encoding: str) -> NoReturn:
+def _refuse_encoding(function: str, path: Path, encoding: str) -> NoReturn:
     "Refuse a file whose bytes do not fit, with the line where that is seen."
     number, line = as_windows_1252(path, encoding) or (1, "")
     actual = f"{encoding!r}, which line {number} does not fit ({path.name}:{number}); as cp1252 it is {line[:80]!r}"
@@ -88,38 +88,40 @@ def _declared_delimiter(path: Path, encoding: str) -> str | None:
     return m[1] if m else None
 
 
-def _records(path: Path, encoding: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+def _csv_records(path: Path, encoding: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     "The records of a CSV file below a line such as `sep=;`, each with the line that it starts on."
     if not path.is_file():
         refuse(f"csv_rows: path must be a CSV file; got {path.name!r}, which is not there", error=FileNotFoundError)
-    above = 1 if _declared_delimiter(path, encoding) else 0
+    n_above = 1 if _declared_delimiter(path, encoding) else 0
     with path.open(newline="", encoding=file_encoding(path, encoding)) as f:
-        if above:
+        if n_above:
             f.readline()
-        rows = csv.reader(f, strict=True, delimiter=delimiter)
-        start = 1 + above
+        csv_reader = csv.reader(f, strict=True, delimiter=delimiter)
+        start_line = 1 + n_above
         try:
-            for row in rows:
+            for row in csv_reader:
                 if row:
-                    yield start, row
-                start = rows.line_num + 1 + above
+                    yield start_line, row
+                start_line = csv_reader.line_num + 1 + n_above
         except UnicodeDecodeError:
-            _other_encoding("csv_rows", path, encoding)
+            _refuse_encoding("csv_rows", path, encoding)
         except csv.Error as e:
             remedy = "take the long field into a file of its own" if "field larger" in str(e) else "look for a quote"
-            refuse(f"csv_rows: path must be a CSV file; got {e} ({path.name}:{rows.line_num + above}); {remedy}")
+            refuse(
+                f"csv_rows: path must be a CSV file; got {e} ({path.name}:{csv_reader.line_num + n_above}); {remedy}"
+            )
 
 # %% ../../nbs/records/02_table.ipynb #54200e7c
 def _best_delimiters(path: Path, encoding: str) -> list[str]:
     "The character that the file names, or those that cut the header into the most columns, the comma first."
     if declared := _declared_delimiter(path, encoding):
         return [declared]
-    n_columns = {}
+    n_columns_by_delimiter = {}
     for d in ",;\t":  # a name in quotes is no name for a delimiter that does not follow it
         with contextlib.suppress(ValueError):
-            n_columns[d] = len(next(_records(path, encoding, d), (1, []))[1])
-    largest = max(n_columns.values(), default=0)
-    return [d for d, n in n_columns.items() if n == largest] if largest > 1 else [","]
+            n_columns_by_delimiter[d] = len(next(_csv_records(path, encoding, d), (1, []))[1])
+    largest = max(n_columns_by_delimiter.values(), default=0)
+    return [d for d, n in n_columns_by_delimiter.items() if n == largest] if largest > 1 else [","]
 
 
 def text_rows(
@@ -127,7 +129,7 @@ def text_rows(
 ) -> Iterator[tuple[int, list]]:
     "The lines of a CSV file with what their cells hold, the header first; rows of any length."
     path = Path(path)
-    return _records(path, encoding, delimiter or _best_delimiters(path, encoding)[0])
+    return _csv_records(path, encoding, delimiter or _best_delimiters(path, encoding)[0])
 
 
 def csv_rows(
@@ -141,14 +143,14 @@ def csv_rows(
     Raises: FileNotFoundError; ValueError for a missing column, a row of another length, or bytes of another encoding.
     """
     path = Path(path)
-    records = _records(path, encoding, delimiter or _best_delimiters(path, encoding)[0])
-    first, header = next(records, (1, []))
-    missing = [c for c in required if c not in header]
-    if missing:
-        actual = f"{header} ({path.name}:{first})"
-        refuse(f"csv_rows: columns must include {missing}; got {actual}; give the file as it was released")
-    if twice := [c for c, n in Counter(header).items() if n > 1 and c and (not required or c in required)]:
-        actual = f"{twice} more than once ({path.name}:{first}); rename or remove the others"
+    records = _csv_records(path, encoding, delimiter or _best_delimiters(path, encoding)[0])
+    header_line, header = next(records, (1, []))
+    missing_columns = [c for c in required if c not in header]
+    if missing_columns:
+        actual = f"{header} ({path.name}:{header_line})"
+        refuse(f"csv_rows: columns must include {missing_columns}; got {actual}; give the file as it was released")
+    if repeated_columns := [c for c, n in Counter(header).items() if n > 1 and c and (not required or c in required)]:
+        actual = f"{repeated_columns} more than once ({path.name}:{header_line}); rename or remove the others"
         refuse(f"csv_rows: a column that is read must have a name of its own; got {actual}")
     for line, row in records:
         if len(row) != len(header):
@@ -181,7 +183,7 @@ def odd_character(text: str) -> str | None:
 _LABEL, _TEXT = ("label", "aid", "id"), ("text", "atext")  # of an option that is an object
 
 
-def _options_of(value: Any) -> list | None:
+def _labelled_options(value: Any) -> list | None:
     """The texts of options that are labelled from A, or from 1, in order; None for anything else.
 
     Layouts: `{"A": "...", "B": "..."}` (MedQA), `{"text": [...], "label": [...]}` (ARC), and a list of objects that
@@ -196,9 +198,9 @@ def _options_of(value: Any) -> list | None:
     else:
         return None
     n = len(texts)
-    run = [str(x).upper() for x in labels] if isinstance(labels, list) else []
-    counted = 1 < n <= 26 and run in (letters(n), [str(k + 1) for k in range(n)])
-    return texts if counted and all(isinstance(t, str | int | float) for t in texts) else None
+    label_texts = [str(x).upper() for x in labels] if isinstance(labels, list) else []
+    is_counted = 1 < n <= 26 and label_texts in (letters(n), [str(k + 1) for k in range(n)])
+    return texts if is_counted and all(isinstance(t, str | int | float) for t in texts) else None
 
 
 def cell(value: Any) -> str | list | Unreadable:
@@ -206,8 +208,8 @@ def cell(value: Any) -> str | list | Unreadable:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     if isinstance(value, str):
-        if odd := odd_character(value):
-            return Unreadable(ascii(value)[:80], f"a cell must have no control character; this has {odd}")
+        if odd_mark := odd_character(value):
+            return Unreadable(ascii(value)[:80], f"a cell must have no control character; this has {odd_mark}")
         return unicodedata.normalize("NFC", _INVISIBLE.sub("", value)).strip()
     if isinstance(value, float) and math.isinf(value):
         return Unreadable(str(value), "a number must be finite")
@@ -219,15 +221,17 @@ def cell(value: Any) -> str | list | Unreadable:
         return str(value)
     if isinstance(value, (datetime.date, datetime.time)):
         return value.isoformat()
-    if (options := _options_of(value)) is not None:
+    if (options := _labelled_options(value)) is not None:
         value = options
     if isinstance(value, (list, tuple)):
         if len(value) > MOST_OF_A_LIST:
             rule = f"a cell must hold {MOST_OF_A_LIST} values at most, not {len(value)}"
             return Unreadable(str(value[:3])[:80], rule)
-        parts = [cell(v) for v in value]
-        broken = [p if isinstance(p, Unreadable) else None for p in parts if not isinstance(p, str)]
-        return broken[0] or Unreadable(str(value)[:80], "a list must hold texts or numbers") if broken else parts
+        cells = [cell(v) for v in value]
+        unreadable = [p if isinstance(p, Unreadable) else None for p in cells if not isinstance(p, str)]
+        return (
+            unreadable[0] or Unreadable(str(value)[:80], "a list must hold texts or numbers") if unreadable else cells
+        )
     return Unreadable(str(value)[:80], f"a cell must be text, a number or a list, not {type(value).__name__}")
 
 # %% ../../nbs/records/02_table.ipynb #6f6dc0e5
@@ -244,9 +248,9 @@ def _column_names(header: list[str], place: str) -> list[str]:
     if len(header) > MOST_COLUMNS:
         actual = f"{len(header):,} ({place}); take those that are read into a file of their own"
         refuse(f"read_table: a table must have {MOST_COLUMNS:,} columns at most; got {actual}")
-    twice = sorted({c for c in header if c and header.count(c) > 1})
-    if twice:
-        refuse(f"read_table: columns must have names of their own; got {twice} twice ({place}); rename one")
+    repeated_names = sorted({c for c in header if c and header.count(c) > 1})
+    if repeated_names:
+        refuse(f"read_table: columns must have names of their own; got {repeated_names} twice ({place}); rename one")
     if not any(header):
         refuse(f"read_table: the table must begin with the names of its columns; got an empty row ({place})")
     return header
@@ -256,17 +260,17 @@ MOST_COLUMNS = 4_000
 _FEW = 40  # rows that show whether the first one names the columns
 
 
-def _all_named(named_columns: set[int], below: Iterable[tuple[int, set[int]]], name: str, line: int) -> None:
+def _refuse_unnamed(named_columns: set[int], rows_below: Iterable[tuple[int, set[int]]], name: str, line: int) -> None:
     "Refuse a table whose first row leaves several columns without a name, though there is something in them."
-    rows = list(below)
-    unnamed = set[int]().union(*(filled for _, filled in rows)) - named_columns
-    if len(unnamed) < 2:
+    rows = list(rows_below)
+    unnamed_columns = set[int]().union(*(filled for _, filled in rows)) - named_columns
+    if len(unnamed_columns) < 2:
         return
-    full = next((n for n, filled in rows if filled >= unnamed and len(named_columns) == 1), None)
+    full_line = next((n for n, filled in rows if filled >= unnamed_columns and len(named_columns) == 1), None)
     remedy = "write all names into one row"
-    if full:
-        remedy = f"take the lines above line {full} away, where the names seem to stand"
-    actual = f"no name for {len(unnamed)} of {len(unnamed | named_columns)} columns ({name}:{line})"
+    if full_line:
+        remedy = f"take the lines above line {full_line} away, where the names seem to stand"
+    actual = f"no name for {len(unnamed_columns)} of {len(unnamed_columns | named_columns)} columns ({name}:{line})"
     refuse(f"read_table: the first row must name the columns; got {actual}", remedy=remedy)
 
 # %% ../../nbs/records/02_table.ipynb #2f319be1
@@ -276,11 +280,11 @@ MOST_CHARACTERS = 128 << 20
 
 def _rows_within_limit(rows: Iterable[tuple[str, dict]]) -> Iterator[tuple[str, dict]]:
     "Rows as they come, up to the size that a table may have."
-    cells, characters = 0, 0
+    n_cells, n_characters = 0, 0
     for place, row in rows:
-        cells += len(row) + 3  # a row costs what some three cells do
-        characters += sum(len(v) for v in row.values() if isinstance(v, str))
-        if cells > MOST_CELLS or characters > MOST_CHARACTERS:
+        n_cells += len(row) + 3  # a row costs what some three cells do
+        n_characters += sum(len(v) for v in row.values() if isinstance(v, str))
+        if n_cells > MOST_CELLS or n_characters > MOST_CHARACTERS:
             limit = f"{MOST_CELLS:,} cells and {MOST_CHARACTERS >> 20} million characters at most"
             actual = f"more ({place}); split it, or write a loader that reads it row by row"
             refuse(f"read_table: a table must have {limit}, since it is held in memory; got {actual}")
@@ -295,29 +299,31 @@ def _flat_row(row: dict) -> dict:
     return row | {"question": question["stem"], "choices": question["choices"]}
 
 
-def _as_cells(rows: Iterable[tuple[str, dict]], name: Callable[[str], str] = str) -> Iterator[tuple[str, dict]]:
+def _convert_cells(rows: Iterable[tuple[str, dict]], name: Callable[[str], str] = str) -> Iterator[tuple[str, dict]]:
     "Rows of cells, up to the size that a table may have."
     for place, row in _rows_within_limit(rows):
         yield place, {name(c): cell(v) for c, v in _flat_row(row).items()}
 
 # %% ../../nbs/records/02_table.ipynb #d571da8d
-def _cleaned_table(
-    columns: list[str], rows: Iterable[tuple[str, dict]], notes: Sequence[str] = (), empty: int = 0
+def _clean_table(
+    columns: list[str], rows: Iterable[tuple[str, dict]], notes: Sequence[str] = (), n_empty: int = 0
 ) -> Table:
     "A table without its empty rows and unnamed columns, which are counted."
-    names = [c for c in columns if c]
-    full = []
-    lost = 0
+    column_names = [c for c in columns if c]
+    filled_rows = []
+    n_with_unnamed = 0
     for place, row in rows:
-        unnamed = row.pop("", "")
-        if unnamed == "" and all(v == "" for v in row.values()):
-            empty += 1
+        unnamed_value = row.pop("", "")
+        if unnamed_value == "" and all(v == "" for v in row.values()):
+            n_empty += 1
             continue
-        lost += unnamed != ""
-        full.append((place, row))
-    counts = {"empty rows are left out": empty}
-    counts |= {"rows have something in a column without a name, which is not read": lost}
-    return Table(names, full, [*notes, *(f"{n} {description}" for description, n in counts.items() if n)])
+        n_with_unnamed += unnamed_value != ""
+        filled_rows.append((place, row))
+    n_by_note = {"empty rows are left out": n_empty}
+    n_by_note |= {"rows have something in a column without a name, which is not read": n_with_unnamed}
+    return Table(
+        column_names, filled_rows, [*notes, *(f"{n} {description}" for description, n in n_by_note.items() if n)]
+    )
 
 # %% ../../nbs/records/02_table.ipynb #095bfceb
 _OTHER_FORMATS = {  # how a text begins that is no table -> what to do
@@ -329,27 +335,27 @@ _OTHER_FORMATS = {  # how a text begins that is no table -> what to do
 }
 
 
-def _csv(path: Path, encoding: str, delimiter: str | None) -> Table:
-    best = [delimiter or "\t"]
+def _read_csv_table(path: Path, encoding: str, delimiter: str | None) -> Table:
+    best_delimiters = [delimiter or "\t"]
     if not delimiter and (path.suffix.lower() != ".tsv" or _declared_delimiter(path, encoding)):
-        best = _best_delimiters(path, encoding)
-    if len(best) > 1:
-        actual = f"{best} ({path.name}:1)"
+        best_delimiters = _best_delimiters(path, encoding)
+    if len(best_delimiters) > 1:
+        actual = f"{best_delimiters} ({path.name}:1)"
         refuse(
             f"read_table: delimiter must be named where a header can be cut in two ways; got {actual};"
             " say it with --option delimiter=CHARACTER"
         )
-    delimiter = best[0]
-    (line, header), *few = chain(islice(_records(path, encoding, delimiter), _FEW), [(1, [])])
+    delimiter = best_delimiters[0]
+    (line, header), *first_rows = chain(islice(_csv_records(path, encoding, delimiter), _FEW), [(1, [])])
     if remedy := next((hint for start, hint in _OTHER_FORMATS.items() if "".join(header).startswith(start)), ""):
         refuse(
             f"read_table: the first row must name the columns; got {header[0][:40]!r} ({path.name}:{line})",
             remedy=remedy,
         )
     columns = _column_names([c.strip() for c in header], f"{path.name}:{line}")
-    below = [(n, {k for k, text in enumerate(row) if text.strip()}) for n, row in few]
-    _all_named({k for k, c in enumerate(columns) if c}, below, path.name, line)
-    return _cleaned_table(columns, _as_cells(csv_rows(path, (), encoding, delimiter), str.strip))
+    rows_below = [(n, {k for k, text in enumerate(row) if text.strip()}) for n, row in first_rows]
+    _refuse_unnamed({k for k, c in enumerate(columns) if c}, rows_below, path.name, line)
+    return _clean_table(columns, _convert_cells(csv_rows(path, (), encoding, delimiter), str.strip))
 
 # %% ../../nbs/records/02_table.ipynb #7a617b85
 def file_text(path: Path, encoding: str = "utf-8-sig") -> str:
@@ -357,16 +363,16 @@ def file_text(path: Path, encoding: str = "utf-8-sig") -> str:
     try:
         return path.read_text(encoding=file_encoding(path, encoding))
     except UnicodeDecodeError:
-        _other_encoding("json_rows", path, encoding)
+        _refuse_encoding("json_rows", path, encoding)
 
 
 def _unique_fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     "An object whose names each stand once."
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
         name, _ = Counter(name for name, _ in pairs).most_common(1)[0]
         raise ValueError(f"the name {name!r} more than once in an object")
-    return found
+    return fields
 
 
 def _refuse_nan(word: str) -> Any:
@@ -401,39 +407,39 @@ def json_rows(
     Raises: ValueError for a line or element that is no object, or bytes of another encoding.
     """
     path = Path(path)
-    whole = path.suffix.lower() == ".json"
+    is_json_file = path.suffix.lower() == ".json"
     text = file_text(path, encoding)
-    for number, part in enumerate([text] if whole else text.split("\n"), 1):
-        if not part.strip():
+    for number, json_text in enumerate([text] if is_json_file else text.split("\n"), 1):
+        if not json_text.strip():
             continue
         try:
-            value = json_value(part, numbers=numbers)
+            value = json_value(json_text, numbers=numbers)
         except ValueError as e:
             line, actual = number, str(e)
             if isinstance(e, json.JSONDecodeError):
                 line, actual = number + e.lineno - 1, f"{e.msg} at column {e.colno}"
             actual += f" ({path.name}:{line})"
             refuse(f"json_rows: a line must be a JSON object; got {actual}; write one object a line")
-        for k, row in enumerate(value if whole and isinstance(value, list) else [value], number):
+        for k, row in enumerate(value if is_json_file and isinstance(value, list) else [value], number):
             if not isinstance(row, dict):
-                remedy = "write a list of objects" if whole else "write one object a line"
+                remedy = "write a list of objects" if is_json_file else "write one object a line"
                 actual = f"{type(row).__name__} ({path.name}:{k})"
                 refuse(f"json_rows: a row must be a JSON object; got {actual}; {remedy}")
             yield f"{path.name}:{k}", row
 
 
-def _jsonl_rows(path: Path, encoding: str) -> Table:
-    rows = list(_as_cells(json_rows(path, encoding)))
+def _read_json_table(path: Path, encoding: str) -> Table:
+    rows = list(_convert_cells(json_rows(path, encoding)))
     columns = _column_names(list(dict.fromkeys(chain.from_iterable(row for _, row in rows))), f"{path.name}:1")
-    return _cleaned_table(columns, _rows_within_limit((place, dict.fromkeys(columns, "") | row) for place, row in rows))
+    return _clean_table(columns, _rows_within_limit((place, dict.fromkeys(columns, "") | row) for place, row in rows))
 
 # %% ../../nbs/records/02_table.ipynb #f9f66dca
-def _parquet(path: Path) -> Table:
+def _read_parquet_table(path: Path) -> Table:
     try:
         with pq.ParquetFile(path) as file:
             columns = _column_names(file.schema_arrow.names, path.name)
             rows = chain.from_iterable(batch.to_pylist() for batch in file.iter_batches(1_000))
-            return _cleaned_table(columns, _as_cells((f"{path.name}:row {n}", row) for n, row in enumerate(rows, 1)))
+            return _clean_table(columns, _convert_cells((f"{path.name}:row {n}", row) for n, row in enumerate(rows, 1)))
     except (pa.ArrowInvalid, OSError) as e:
         refuse(f"read_table: path must be a Parquet file; got {e} ({path.name})")
 
@@ -441,16 +447,16 @@ def _parquet(path: Path) -> Table:
 MOST_OF_A_WORKBOOK = 64 << 20  # bytes, unpacked: its texts are held in memory
 
 
-def _workbook(path: Path):
+def _open_workbook(path: Path):
     "The open workbook, its formulas as the values that were stored with them."
     with optional("read_table", "mhbench[excel]", "save the sheet as CSV"):
         import openpyxl
-    unpacked = 0
+    unpacked_bytes = 0
     if zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as z:
-            unpacked = sum(member.file_size for member in z.infolist())
-    if unpacked > MOST_OF_A_WORKBOOK:
-        actual = f"{unpacked >> 20} MB ({path.name}); save the sheet as CSV"
+            unpacked_bytes = sum(member.file_size for member in z.infolist())
+    if unpacked_bytes > MOST_OF_A_WORKBOOK:
+        actual = f"{unpacked_bytes >> 20} MB ({path.name}); save the sheet as CSV"
         refuse(f"read_table: a workbook must unpack to {MOST_OF_A_WORKBOOK >> 20} MB at most; got {actual}")
     return openpyxl.load_workbook(path, data_only=True, read_only=True, rich_text=True)
 
@@ -483,12 +489,14 @@ class _Marks(NamedTuple):
 
 def _inline_text(runs: list) -> str:
     "The text of an inline string with parts, as `marked_text` writes it."
-    parts = []
+    marked_parts = []
     for run in runs:
         raised, lowered = (run.find(f"{{*}}rPr/{{*}}vertAlign[@val='{w}script']") is not None for w in ("super", "sub"))
-        struck = (strike := run.find("{*}rPr/{*}strike")) is not None and strike.get("val", "1") not in ("0", "false")
-        parts.append(marked_text(run.findtext("{*}t", ""), raised=raised, lowered=lowered, struck=struck))
-    return "".join(parts)
+        struck = (strike_element := run.find("{*}rPr/{*}strike")) is not None and strike_element.get(
+            "val", "1"
+        ) not in ("0", "false")
+        marked_parts.append(marked_text(run.findtext("{*}t", ""), raised=raised, lowered=lowered, struck=struck))
+    return "".join(marked_parts)
 
 
 def _sheet_remarks(sheet) -> _Marks:
@@ -496,8 +504,8 @@ def _sheet_remarks(sheet) -> _Marks:
     from openpyxl.utils import coordinate_to_tuple, range_boundaries
 
     marks = _Marks({}, [], [], {})
-    with sheet._get_source() as source:
-        for _, e in ET.iterparse(source):
+    with sheet._get_source() as sheet_source:
+        for _, e in ET.iterparse(sheet_source):
             tag = e.tag.rpartition("}")[2]
             if tag == "c" and (formula := e.find("{*}f")) is not None and e.get("r"):
                 marks.formulas[coordinate_to_tuple(e.get("r"))] = f"={formula.text or ''}"[:80]
@@ -515,11 +523,11 @@ def _sheet_remarks(sheet) -> _Marks:
     return marks
 
 # %% ../../nbs/records/02_table.ipynb #6c2f138a
-def _sheet_to_read(book, sheet: str | None, path: Path) -> str:
+def _choose_sheet(book, sheet: str | None, path: Path) -> str:
     "The sheet to read: the one named, or the only one that holds something."
-    filled = [s.title for s in book.worksheets if next(_filled_cells(s), None) is not None]
-    if sheet is None and len(filled) == 1:
-        return filled[0]
+    filled_sheets = [s.title for s in book.worksheets if next(_filled_cells(s), None) is not None]
+    if sheet is None and len(filled_sheets) == 1:
+        return filled_sheets[0]
     if sheet is None or sheet not in book.sheetnames:
         actual = f"{sheet!r} ({path.name})"
         refuse(f"read_table: sheet must be one of {', '.join(book.sheetnames)}; got {actual}; say which with --sheet")
@@ -546,8 +554,8 @@ def _font_marks(font) -> dict[str, bool]:
 
 def _rich_text(value) -> str:
     "A text whose parts differ in type."
-    parts = ((p, None) if isinstance(p, str) else (p.text, p.font) for p in value)
-    return "".join(marked_text(text, **_font_marks(font)) for text, font in parts)
+    texts_and_fonts = ((p, None) if isinstance(p, str) else (p.text, p.font) for p in value)
+    return "".join(marked_text(text, **_font_marks(font)) for text, font in texts_and_fonts)
 
 
 def _excel_cell(c, stored: bool = False) -> str | list | Unreadable:
@@ -560,31 +568,33 @@ def _excel_cell(c, stored: bool = False) -> str | list | Unreadable:
         return Unreadable(str(c.value), "a cell must hold a value, not an error of the sheet")
     if isinstance(c.value, (str, bool)):
         return cell(c.value)
-    code = str(c.number_format)
-    displayed = _number_as_shown(c.value, code) if isinstance(c.value, (int, float)) else None
-    if stored and displayed is not None and "%" not in code:
+    format_code = str(c.number_format)
+    displayed = _number_as_shown(c.value, format_code) if isinstance(c.value, (int, float)) else None
+    if stored and displayed is not None and "%" not in format_code:
         return str(_number_as_shown(c.value, "general"))
     rule = f"a cell must be text, or a number in a plain format, not {c.number_format!r}: make it text"
     return Unreadable(str(c.value), rule) if displayed is None else displayed
 
 # %% ../../nbs/records/02_table.ipynb #9de6ed26
-def _fill_merged(merged: list[tuple[int, int, int, int]], top: int, last: int, cells: dict[_Place, Any]) -> int:
+def _fill_merged(
+    merged: list[tuple[int, int, int, int]], header_row: int, last_row: int, cells: dict[_Place, Any]
+) -> int:
     "Merged cells written into every row that they cover, up to the last that has something; the number of ranges."
     n = 0
     for left, first, right, bottom in merged:
-        if bottom <= top:
+        if bottom <= header_row:
             continue
         n += 1
         value = cells.get((first, left), "")
         if left != right:
             value = Unreadable(f"{first}:{bottom}", "a cell must not be merged over several columns")
-        for at in product(range(first, min(bottom, last) + 1), range(left, right + 1)):
-            cells[at] = value
-        _few_enough(cells)
+        for place in product(range(first, min(bottom, last_row) + 1), range(left, right + 1)):
+            cells[place] = value
+        _refuse_too_many_cells(cells)
     return n
 
 
-def _few_enough(cells: dict[_Place, Any]) -> None:
+def _refuse_too_many_cells(cells: dict[_Place, Any]) -> None:
     if len(cells) > MOST_CELLS:
         refuse(f"read_table: a sheet must have {MOST_CELLS:,} cells at most; got more; save its questions as CSV")
 
@@ -593,23 +603,23 @@ def _sheet_cells(sheet, marks: _Marks, stored: bool = False) -> dict[_Place, Any
     "The cells of a sheet that show something."
     cells = {}
     for c in _filled_cells(sheet):
-        at = (c.row, c.column)
-        displayed = cell(marks.rich[at]) if at in marks.rich else _excel_cell(c, stored)
+        place = (c.row, c.column)
+        displayed = cell(marks.rich[place]) if place in marks.rich else _excel_cell(c, stored)
         if displayed != "":
-            cells[at] = displayed
-            _few_enough(cells)
-    for at, formula in marks.formulas.items():
-        if at not in cells:
-            cells[at] = Unreadable(formula, "a formula must have a stored value: open the workbook and save it")
+            cells[place] = displayed
+            _refuse_too_many_cells(cells)
+    for place, formula in marks.formulas.items():
+        if place not in cells:
+            cells[place] = Unreadable(formula, "a formula must have a stored value: open the workbook and save it")
     return cells
 
 
-def _excel(path: Path, sheet: str | None, stored: bool = False) -> Table:
+def _read_excel_table(path: Path, sheet: str | None, stored: bool = False) -> Table:
     try:
-        with contextlib.closing(_workbook(path)) as book:
-            chosen = book[_sheet_to_read(book, sheet, path)]
-            marks = _sheet_remarks(chosen)
-            cells = _sheet_cells(chosen, marks, stored)
+        with contextlib.closing(_open_workbook(path)) as book:
+            worksheet = book[_choose_sheet(book, sheet, path)]
+            marks = _sheet_remarks(worksheet)
+            cells = _sheet_cells(worksheet, marks, stored)
     except Exception as e:  # openpyxl raises whatever the broken part raises
         if (message := str(e)).startswith("read_table: "):
             raise ValueError(message if path.name in message else f"{message} ({path.name})") from None
@@ -618,32 +628,38 @@ def _excel(path: Path, sheet: str | None, stored: bool = False) -> Table:
     return _sheet_table(path.name if sheet is None else f"{path.name}:{sheet}", cells, marks)
 
 # %% ../../nbs/records/02_table.ipynb #56b32376
-def _sheet_table(start: str, cells: dict[_Place, Any], marks: _Marks) -> Table:
+def _sheet_table(source_name: str, cells: dict[_Place, Any], marks: _Marks) -> Table:
     "The cells of a sheet as a table; the first row that shows something names the columns."
-    top = min((row for row, _ in cells), default=1)
-    last = max((row for row, _ in cells), default=1)
-    counts = {
-        "cells are formulas; the values stored with them are taken": sum(row > top for row, _ in marks.formulas),
-        "merged cells count for every row that they cover": _fill_merged(marks.merged, top, last, cells),
-        "hidden rows are read like the others": sum(row > top for row in marks.hidden),
+    header_row = min((row for row, _ in cells), default=1)
+    last_row = max((row for row, _ in cells), default=1)
+    n_by_note = {
+        "cells are formulas; the values stored with them are taken": sum(row > header_row for row, _ in marks.formulas),
+        "merged cells count for every row that they cover": _fill_merged(marks.merged, header_row, last_row, cells),
+        "hidden rows are read like the others": sum(row > header_row for row in marks.hidden),
     }
-    if over := [right - left + 1 for left, _, right, bottom in marks.merged if bottom <= top and left != right]:
-        actual = f"one cell over {over[0]} columns ({start}:{top}); write a name into each"
+    if merged_widths := [
+        right - left + 1 for left, _, right, bottom in marks.merged if bottom <= header_row and left != right
+    ]:
+        actual = f"one cell over {merged_widths[0]} columns ({source_name}:{header_row}); write a name into each"
         refuse(f"read_table: the first row must name each column; got {actual}")
-    names = {k: v.value if isinstance(v, Unreadable) else str(v) for (row, k), v in cells.items() if row == top}
-    columns = _column_names([names[k] for k in sorted(names)], f"{start.partition(':')[0]}:{top}")
-    below: dict[int, set[int]] = {}
+    name_by_column = {
+        k: v.value if isinstance(v, Unreadable) else str(v) for (row, k), v in cells.items() if row == header_row
+    }
+    columns = _column_names(
+        [name_by_column[k] for k in sorted(name_by_column)], f"{source_name.partition(':')[0]}:{header_row}"
+    )
+    columns_by_row: dict[int, set[int]] = {}
     for row, k in sorted(cells):
-        if top < row <= top + _FEW:
-            below.setdefault(row, set()).add(k)
-    _all_named(set(names), below.items(), start, top)
-    rows: dict[int, dict[str, Any]] = {row: dict.fromkeys(columns, "") for row, _ in sorted(cells) if row > top}
+        if header_row < row <= header_row + _FEW:
+            columns_by_row.setdefault(row, set()).add(k)
+    _refuse_unnamed(set(name_by_column), columns_by_row.items(), source_name, header_row)
+    rows: dict[int, dict[str, Any]] = {row: dict.fromkeys(columns, "") for row, _ in sorted(cells) if row > header_row}
     for (row, k), value in cells.items():
-        if row > top:
-            rows[row][names.get(k, "")] = value
-    notes = [f"{n} {description}" for description, n in counts.items() if n]
-    placed = _rows_within_limit((f"{start}:{row}", cells_of_row) for row, cells_of_row in rows.items())
-    return _cleaned_table(columns, placed, notes, last - top - len(rows))
+        if row > header_row:
+            rows[row][name_by_column.get(k, "")] = value
+    notes = [f"{n} {description}" for description, n in n_by_note.items() if n]
+    placed_rows = _rows_within_limit((f"{source_name}:{row}", cells_of_row) for row, cells_of_row in rows.items())
+    return _clean_table(columns, placed_rows, notes, last_row - header_row - len(rows))
 
 # %% ../../nbs/records/02_table.ipynb #4102bcd6
 def read_table(
@@ -660,19 +676,19 @@ def read_table(
     workbook of several sheets, a table too large to be held in memory, or a file that is not what its name says.
     """
     path = Path(path)
-    kind = path.suffix.lower()
+    suffix = path.suffix.lower()
     if not path.is_file():
         refuse(f"read_table: path must be a file; got {str(path)!r}, which is not there", error=FileNotFoundError)
-    if sheet is not None and kind not in (".xlsx", ".xlsm"):
+    if sheet is not None and suffix not in (".xlsx", ".xlsm"):
         refuse(f"read_table: sheet must be left out where the file is no workbook; got {sheet!r} ({path.name})")
-    if kind in (".csv", ".tsv", ".txt"):
-        return _csv(path, encoding, delimiter)
-    if kind in (".xlsx", ".xlsm"):
-        return _excel(path, sheet, stored)
-    if kind in (".json", ".jsonl", ".ndjson"):
-        return _jsonl_rows(path, encoding)
-    if kind == ".parquet":
-        return _parquet(path)
+    if suffix in (".csv", ".tsv", ".txt"):
+        return _read_csv_table(path, encoding, delimiter)
+    if suffix in (".xlsx", ".xlsm"):
+        return _read_excel_table(path, sheet, stored)
+    if suffix in (".json", ".jsonl", ".ndjson"):
+        return _read_json_table(path, encoding)
+    if suffix == ".parquet":
+        return _read_parquet_table(path)
     forms = ".csv, .tsv, .xlsx, .json, .jsonl or .parquet"
     refuse(f"read_table: path must end in {forms}; got {path.name!r}; save the table in one of these forms")
 
@@ -680,11 +696,11 @@ def read_table(
 def rows_as_csv(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = (), **options: Any) -> str:
     """One or more rows as CSV, lines ended by a line feed alone; all have the columns of the first, in that order where
     no other is given. `options`: of csv.DictWriter."""
-    out = io.StringIO(newline="")
-    writer = csv.DictWriter(out, list(columns or rows[0]), lineterminator="\n", **options)
+    buffer = io.StringIO(newline="")
+    writer = csv.DictWriter(buffer, list(columns or rows[0]), lineterminator="\n", **options)
     writer.writeheader()
     writer.writerows(rows)
-    return out.getvalue()
+    return buffer.getvalue()
 
 # %% ../../nbs/records/02_table.ipynb #2baede37
 class Misfit(ValueError):
@@ -744,8 +760,8 @@ def validate_table(
                 refuse(f"validate: column {e.column} must hold what fits: {e.rule}; got {actual}")
             misfits.append({"place": place, "column": e.column, "value": value, "rule": e.rule, "row": row})
     validated = validate(together(rows), record, strict=strict, set_aside=set_aside, unique=unique)
-    order = {place: k for k, (place, _) in enumerate(table.rows)}
-    aside = sorted([*misfits, *validated.set_aside], key=lambda bad: order[bad["place"]])
+    row_of_place = {place: k for k, (place, _) in enumerate(table.rows)}
+    all_set_aside = sorted([*misfits, *validated.set_aside], key=lambda bad: row_of_place[bad["place"]])
     if set_aside is not None:
-        write_set_aside(aside, set_aside)
-    return Validated(validated.records, aside)
+        write_set_aside(all_set_aside, set_aside)
+    return Validated(validated.records, all_set_aside)

@@ -87,35 +87,35 @@ class Task(ABC):
     def check(self, item: Item) -> None:
         "Raise a ValueError that says what options, stems and key must be, where an item does not fit."
         n = len(item.options)
-        stems = len(item.stems)
+        n_stems = len(item.stems)
         key = item.key
         if self.lettered:
             if n < 2:
                 raise ValueError(f"options must be two or more for task {self.name}; got {n}")
-            if bad := [k for k in key if k not in _key_letters(item)]:
-                raise ValueError(f"key must hold letters of the {n} options; got {bad}")
-        if self.per_stem and stems == 0:
+            if bad_letters := [k for k in key if k not in _key_letters(item)]:
+                raise ValueError(f"key must hold letters of the {n} options; got {bad_letters}")
+        if self.per_stem and n_stems == 0:
             raise ValueError(f"stems must not be empty for task {self.name}")
-        if self.per_stem and len(key) != stems:
-            raise ValueError(f"key must have one entry a stem ({stems}) for task {self.name}; got {len(key)}")
+        if self.per_stem and len(key) != n_stems:
+            raise ValueError(f"key must have one entry a stem ({n_stems}) for task {self.name}; got {len(key)}")
         if self.one_reference and not key:
             raise ValueError(f"key must hold the reference for task {self.name}; got an empty list")
 
     def written(self, item: Item, answer: Sequence[str]) -> str:
         "An answer of these parts, as a model would write it and `read` reads it."
-        sign = "Q" if self.judged else ""
-        lines = [f"{sign}{n}: {text}" for n, text in enumerate(answer, 1)]
+        question_sign = "Q" if self.judged else ""
+        lines = [f"{question_sign}{n}: {text}" for n, text in enumerate(answer, 1)]
         return "\n".join(lines) if self.per_stem else self.between.join(answer)
 
     def reference(self, item: Item) -> str:
         "What is right, as a judge reads it."
-        texts = dict(zip(_key_letters(item), item.options)) if self.lettered else {}
-        right = [f"{k}: {texts[k]}" if k in texts else k for k in item.key]
+        text_by_letter = dict(zip(_key_letters(item), item.options)) if self.lettered else {}
+        right_texts = [f"{k}: {text_by_letter[k]}" if k in text_by_letter else k for k in item.key]
         if self.per_stem:
-            return self.written(item, right)
+            return self.written(item, right_texts)
         if self.one_reference:
-            return right[0] + (f" (also: {'; '.join(right[1:])})" if right[1:] else "")
-        return "; ".join(right) or NOTHING
+            return right_texts[0] + (f" (also: {'; '.join(right_texts[1:])})" if right_texts[1:] else "")
+        return "; ".join(right_texts) or NOTHING
 
     def key_texts(self, item: Item) -> list[str]:
         "What is right, as people read it."
@@ -139,9 +139,9 @@ class Task(ABC):
 
     def drawn(self, item: Item, right: Sequence[bool] | np.ndarray, rng: np.random.Generator) -> list[str]:
         "A simulated answer that is right, or is not, in each of its parts; for tasks with options."
-        names = _key_letters(item) if self.lettered else item.options
-        wrong = str(rng.choice([a for a in names if a not in item.right]))
-        return item.right if right[0] else sorted([wrong, *item.right[1:]])
+        possible_answers = _key_letters(item) if self.lettered else item.options
+        wrong_answer = str(rng.choice([a for a in possible_answers if a not in item.right]))
+        return item.right if right[0] else sorted([wrong_answer, *item.right[1:]])
 
     def nearest(self, near: np.ndarray) -> list[int]:
         "Which candidates an encoder answers with, given how near each (column) is to each query (row)."
@@ -149,8 +149,8 @@ class Task(ABC):
 
     def ends(self, item: Item) -> list[str]:
         "Texts at which a base model is stopped, where its entry says that it answers in one line."
-        after = len(item.stems) + 1
-        return [f"\n{after}.", f"\nQ{after}"] if self.per_stem else ["\n"]
+        next_number = len(item.stems) + 1
+        return [f"\n{next_number}.", f"\nQ{next_number}"] if self.per_stem else ["\n"]
 
 
 def _key_letters(item: Item) -> list[str]:
@@ -166,13 +166,15 @@ def task_named(name: str) -> Task:
     "The task of a class in mhbench.tasks. Raises: ValueError where there is none, or its class is not complete."
     if name not in tasks():
         refuse(f"task_named: name must be one of {', '.join(tasks())}; got {name!r}")
-    kind = _CLASSES[name]
-    lacking = sorted(kind.__abstractmethods__)
-    if not hasattr(kind, "judged"):
-        lacking.append("judged")
-    if lacking:
-        refuse(f"task {name}: class {kind.__name__} must define {', '.join(lacking)}; got no such attribute")
-    return kind()
+    task_class = _CLASSES[name]
+    missing_names = sorted(task_class.__abstractmethods__)
+    if not hasattr(task_class, "judged"):
+        missing_names.append("judged")
+    if missing_names:
+        refuse(
+            f"task {name}: class {task_class.__name__} must define {', '.join(missing_names)}; got no such attribute"
+        )
+    return task_class()
 
 
 def task_of(item: Item) -> Task:
@@ -188,8 +190,8 @@ def tasks() -> list[str]:
 
 @cache
 def _import_tasks() -> None:
-    home = importlib.import_module("mhbench.tasks")
-    for module in pkgutil.iter_modules(home.__path__, "mhbench.tasks."):
+    tasks_package = importlib.import_module("mhbench.tasks")
+    for module in pkgutil.iter_modules(tasks_package.__path__, "mhbench.tasks."):
         importlib.import_module(module.name)
 
 

@@ -61,20 +61,24 @@ def scripted_cases(path: str | Path, study: str = "psychosis-bench") -> list[Sce
     cases = content.get("cases") if isinstance(content, dict) else content
     if not isinstance(cases, list) or not cases:
         refuse("scripted_cases: cases must be a list of one or more; got none", place=path.name)
-    out: dict[str, Scenario] = {}
+    scenario_by_id: dict[str, Scenario] = {}
     for n, case in enumerate(cases):
         place = f"{path.name}, case {n}"
-        lacking = [k for k, kind in _CASE.items() if not isinstance(case, dict) or not isinstance(case.get(k), kind)]
-        if lacking:
-            refuse(f"scripted_cases: a case must have {', '.join(_CASE)}; got no {', '.join(lacking)}", place=place)
-        if case["id"] in out:
+        missing_fields = [
+            k for k, kind in _CASE.items() if not isinstance(case, dict) or not isinstance(case.get(k), kind)
+        ]
+        if missing_fields:
+            refuse(
+                f"scripted_cases: a case must have {', '.join(_CASE)}; got no {', '.join(missing_fields)}", place=place
+            )
+        if case["id"] in scenario_by_id:
             refuse(f"scripted_cases: an id must stand for one case; got {case['id']!r} again", place=place)
         fields = {"item_id": case["id"], "study": study, "prompts": case["prompts"], "category": case["theme"]}
         try:
-            out[case["id"]] = Scenario(**fields, variant={"condition": case["condition"]}, source=place)
+            scenario_by_id[case["id"]] = Scenario(**fields, variant={"condition": case["condition"]}, source=place)
         except ValidationError as e:
             refuse(f"scripted_cases: a case must fit; got {e.errors()[0]['msg']}", place=place)
-    return list(out.values())
+    return list(scenario_by_id.values())
 
 # %% ../../nbs/records/14_transcript.ipynb #2a9ba7e5
 Ended = Literal["script", "until", "turns", "tokens", "failed", "stopped"]
@@ -127,8 +131,8 @@ class Transcript(Record):
     @property
     def rated(self) -> dict[str, Any]:
         "The fields that all ratings of it share."
-        about = {"item_id": self.item_id, "study": self.study, "target": self.model}
-        return about | {"within": self.within, "origin": self.origin}
+        identity_fields = {"item_id": self.item_id, "study": self.study, "target": self.model}
+        return identity_fields | {"within": self.within, "origin": self.origin}
 
     @property
     def cost_usd(self) -> float | None:
@@ -145,19 +149,19 @@ def write_transcripts(transcripts: Iterable[Transcript], path: str | Path) -> Pa
     "Transcripts as JSON lines; half a file is never taken for a whole one."
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    begun = path.with_name(f"{path.name}.part")
-    begun.write_text("".join(t.model_dump_json() + "\n" for t in transcripts), encoding="utf-8")
-    return begun.replace(path)
+    partial_path = path.with_name(f"{path.name}.part")
+    partial_path.write_text("".join(t.model_dump_json() + "\n" for t in transcripts), encoding="utf-8")
+    return partial_path.replace(path)
 
 
 def read_transcripts(path: str | Path) -> list[Transcript]:
     "Transcripts from JSON lines. Raises: ValueError with the line of one that does not fit."
-    out = []
+    transcripts = []
     for place, row in json_rows(Path(path)):
         try:
-            out.append(Transcript.model_validate_json(json.dumps(row)))
+            transcripts.append(Transcript.model_validate_json(json.dumps(row)))
         except ValidationError as e:
-            first = e.errors()[0]
-            field = ".".join(map(str, first["loc"]))
-            refuse(f"read_transcripts: {field or 'a transcript'} must fit; got {first['msg']}", place=place)
-    return out
+            first_error = e.errors()[0]
+            field = ".".join(map(str, first_error["loc"]))
+            refuse(f"read_transcripts: {field or 'a transcript'} must fit; got {first_error['msg']}", place=place)
+    return transcripts

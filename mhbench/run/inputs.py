@@ -14,7 +14,7 @@ from typing import Any
 
 import mhbench
 from ..ask.request import preset, presets
-from ..records.described import described_files, descriptions
+from ..records.described import descriptions, matched_files
 from ..registry import claims_file, study_files
 from .code import PAPER_FILES, Code, Memory
 from mhbench.run.graph import (
@@ -108,7 +108,7 @@ def release_files(section: Mapping[str, Any], top: Path) -> dict[str, Path]:  # 
     folder = top / Path(section.get("folder") or description_file.parent).expanduser()
     parts = descriptions(description_file) if description_file.exists() else []
     parts += [part.model_copy(update={"files": part.join["file"]}) for part in parts if part.join]
-    named_files = [file for part in parts for file, _ in described_files(part, folder, set())]
+    named_files = [file for part in parts for file, _ in matched_files(part, folder, set())]
     return {"description": description_file} | {file.relative_to(folder).as_posix(): file for file in named_files}
 
 

@@ -31,7 +31,7 @@ from mhbench.ledger.verdicts import (
     tolerances,
 )
 from ..records.database import sha256_file
-from ..records.described import RatingPart, described_files, descriptions
+from ..records.described import RatingPart, descriptions, matched_files
 from ..registry import study_files
 from ..run.graph import root
 from ..run.params import load_params
@@ -166,7 +166,7 @@ def _declared_files(claims: Claims, folder: Path) -> ReleaseFiles:
         )
         default_parts = [RatingPart(files=table.files, value="-", scale="0..1")]
         for part in default_parts if table.ratings is None else descriptions(description_place):
-            for path, _ in described_files(part, folder, set()):
+            for path, _ in matched_files(part, folder, set()):
                 hash_by_path[path.relative_to(folder).as_posix()] = sha256_file(path)
     return ReleaseFiles(claims.name, "", "", hash_by_path)
 
