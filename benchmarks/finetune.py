@@ -14,7 +14,7 @@ from transformers import DataCollatorForMultipleChoice, Trainer, set_seed
 
 from mhbench.corpus.demo import demo_path
 from mhbench.encode.classifiers import load_multiple_choice
-from mhbench.encode.finetune import TrainingData, _arguments, finetune, training_settings, untrained_model
+from mhbench.encode.finetune import TrainingData, _training_arguments, finetune, training_settings, untrained_model
 from mhbench.records.schema import Item
 from mhbench.studies.mhqa.load import load_mhqa
 
@@ -28,7 +28,7 @@ def plain(rows, folder) -> tuple[float, dict]:
     model, tokenizer = untrained_model("minilm", SETTINGS, seed=0)
     steps = SETTINGS.epochs * -(-len(rows) // SETTINGS.batch_size)
     trainer = Trainer(
-        model, _arguments(folder, SETTINGS, 0, False, steps), DataCollatorForMultipleChoice(tokenizer), rows
+        model, _training_arguments(folder, SETTINGS, 0, False, steps), DataCollatorForMultipleChoice(tokenizer), rows
     )
     trainer.train()
     trainer.save_model(str(folder / "model"))

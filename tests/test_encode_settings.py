@@ -56,7 +56,7 @@ def test_the_usual_settings():
 def test_a_history_has_training_and_validation_in_one_form():
     log = [{"epoch": 1.0, "step": 2, "loss": 0.5}, {"epoch": 1.0, "step": 2, "eval_loss": 0.4, "eval_accuracy": 0.25}]
     log.append({"epoch": 1.0, "step": 2, "train_runtime": 1.0})
-    table = finetune._history(log)
+    table = finetune._history_table(log)
     assert table["part"].tolist() == ["training", "validation"] and table["loss"].tolist() == [0.5, 0.4]
     assert np.isnan(table["accuracy"][0]) and table["accuracy"][1] == 0.25 and table["step"].tolist() == [2, 2]
 

@@ -59,21 +59,23 @@ class PackageScorer(LazyModel):
         Source: Zhang et al. 2020, BERTScore, section 3.
         """
         _check_pairs(candidates, references)
-        pairs = [(c.strip(), r.strip()) for c, r in zip(candidates, references)]
-        full = [i for i, (c, r) in enumerate(pairs) if c and r]
-        out = np.zeros((3, len(pairs)))
-        if full:
-            identity_of_code: dict[str, Any] = {"code": self._code, "package": version("bert-score")}
-            call = tuple(pairs[i] for i in full)
-            out[:, full] = recalled(self.identity, "bertscore", [call], self._scored, **identity_of_code)[0]
-        return BERTScore(*out)
+        text_pairs = [(c.strip(), r.strip()) for c, r in zip(candidates, references)]
+        nonempty_places = [i for i, (c, r) in enumerate(text_pairs) if c and r]
+        scores = np.zeros((3, len(text_pairs)))
+        if nonempty_places:
+            code_identity: dict[str, Any] = {"code": self._code, "package": version("bert-score")}
+            nonempty_pairs = tuple(text_pairs[i] for i in nonempty_places)
+            scores[:, nonempty_places] = recalled(
+                self.identity, "bertscore", [nonempty_pairs], self._score_calls, **code_identity
+            )[0]
+        return BERTScore(*scores)
 
-    def _scored(self, calls: list[tuple[tuple[str, str], ...]]) -> Iterator[np.ndarray]:  # (3, n) each
-        for pairs in calls:
+    def _score_calls(self, pairs_of_calls: list[tuple[tuple[str, str], ...]]) -> Iterator[np.ndarray]:  # (3, n) each
+        for pairs in pairs_of_calls:
             candidates, references = map(list, zip(*pairs))
             scores = np.array([x.double().numpy() for x in self.scorer.score(candidates, references, batch_size=64)])
-            same = [c == r for c, r in pairs]
-            scores[:, same] = scores[:, same].round()  # 1, or 0 where there is no token, but for rounding
+            is_same = [c == r for c, r in pairs]
+            scores[:, is_same] = scores[:, is_same].round()  # 1, or 0 where there is no token, but for rounding
             yield six_decimals(np.minimum(scores, 1))
 
 # %% ../../nbs/encode/05_bertscore.ipynb #082165fe
@@ -81,16 +83,16 @@ def _load_scorer(name: str, layer: int | None, device: str) -> PackageScorer:
     from bert_score import BERTScorer
     from transformers import AutoConfig
 
-    source = str(weights_at(base_folder(name)) or name)
+    model_source = str(weights_at(base_folder(name)) or name)
 
     with loading_model("load_scorer", name):
-        config = AutoConfig.from_pretrained(source)
-    layers = config.num_hidden_layers
-    if layer is not None and not 0 <= layer <= layers:
-        refuse(f"load_scorer: layer must be one of 0 to {layers}; got {layer}", place=name)
+        model_config = AutoConfig.from_pretrained(model_source)
+    n_layers = model_config.num_hidden_layers
+    if layer is not None and not 0 <= layer <= n_layers:
+        refuse(f"load_scorer: layer must be one of 0 to {n_layers}; got {layer}", place=name)
     with loading_model("load_scorer", name):
-        scorer = BERTScorer(model_type=source, num_layers=layers if layer is None else layer, device=device)
-    scorer._tokenizer.model_max_length = most_tokens(scorer._tokenizer, config)
+        scorer = BERTScorer(model_type=model_source, num_layers=n_layers if layer is None else layer, device=device)
+    scorer._tokenizer.model_max_length = most_tokens(scorer._tokenizer, model_config)
     return PackageScorer(name, scorer)
 
 
@@ -106,10 +108,10 @@ def load_scorer(
     Raises: ValueError for a name that leads to no model, another layer or an absent device; ModuleNotFoundError without
     the package bert-score.
     """
-    label = "minilm" if name is None else str(name)
-    given: dict[str, Any] = {"name": label, "layer": layer, "device": device}
-    names = {"name": base_folder(label)}
-    return PackageScorer._of(load_scorer, _load_scorer, names, packages=["bert_score"], **given)
+    model_name = "minilm" if name is None else str(name)
+    arguments: dict[str, Any] = {"name": model_name, "layer": layer, "device": device}
+    model_names = {"name": base_folder(model_name)}
+    return PackageScorer._from_loader(load_scorer, _load_scorer, model_names, packages=["bert_score"], **arguments)
 
 # %% ../../nbs/encode/05_bertscore.ipynb #7f237d96
 class Baseline(NamedTuple):
@@ -130,8 +132,8 @@ def rescale(
     """
     if not all(np.isfinite(b) and b < 1 for b in baseline):
         refuse(f"rescale: baseline must hold three numbers below 1; got {tuple(baseline)}")
-    out = [(np.asarray(x, dtype=float) - b) / (1 - b) for x, b in zip(scores, baseline)]  # (x - b) / (1 - b)
-    return BERTScore(*(x if floor is None else np.maximum(x, floor) for x in out))
+    rescaled = [(np.asarray(x, dtype=float) - b) / (1 - b) for x, b in zip(scores, baseline)]  # (x - b) / (1 - b)
+    return BERTScore(*(x if floor is None else np.maximum(x, floor) for x in rescaled))
 
 # %% ../../nbs/encode/05_bertscore.ipynb #b8ac08d9
 def published_baseline(model: str, layer: int) -> Baseline:
@@ -140,14 +142,14 @@ def published_baseline(model: str, layer: int) -> Baseline:
     Raises: ValueError where it has none; ModuleNotFoundError without the package.
     """
     need_packages("published_baseline", "bert_score")
-    table = files("bert_score") / "rescale_baseline" / "en" / f"{model}.tsv"
-    if not table.is_file():
+    baseline_file = files("bert_score") / "rescale_baseline" / "en" / f"{model}.tsv"
+    if not baseline_file.is_file():
         actual = f"{model!r}; estimate it with unrelated_baseline"
         refuse(f"published_baseline: model must be one that bert-score has a baseline for; got {actual}")
-    rows = pd.read_csv(str(table), index_col=0, float_precision="round_trip")
-    if layer not in rows.index:
-        refuse(f"published_baseline: layer must be one of 0 to {rows.index.max()} for {model}; got {layer}")
-    return Baseline(*rows.loc[layer].tolist()[:3])
+    baseline_rows = pd.read_csv(str(baseline_file), index_col=0, float_precision="round_trip")
+    if layer not in baseline_rows.index:
+        refuse(f"published_baseline: layer must be one of 0 to {baseline_rows.index.max()} for {model}; got {layer}")
+    return Baseline(*baseline_rows.loc[layer].tolist()[:3])
 
 # %% ../../nbs/encode/05_bertscore.ipynb #209480d1
 def unrelated_baseline(
@@ -157,13 +159,15 @@ def unrelated_baseline(
 
     Raises: ValueError where there are no two different texts.
     """
-    distinct, _ = distinct_values(texts)
-    if len(distinct) < 2:
-        refuse(f"unrelated_baseline: texts must hold two different ones at least; got {len(distinct)}")
+    distinct_texts, _ = distinct_values(texts)
+    if len(distinct_texts) < 2:
+        refuse(f"unrelated_baseline: texts must hold two different ones at least; got {len(distinct_texts)}")
     rng = np.random.default_rng(seed)
-    first = rng.integers(0, len(distinct), n_pairs)
-    second = (first + rng.integers(1, len(distinct), n_pairs)) % len(distinct)  # never the same text
-    scores = load_scorer(scorer)([distinct[i] for i in first], [distinct[i] for i in second])
+    first_places = rng.integers(0, len(distinct_texts), n_pairs)
+    second_places = (first_places + rng.integers(1, len(distinct_texts), n_pairs)) % len(
+        distinct_texts
+    )  # never the same text
+    scores = load_scorer(scorer)([distinct_texts[i] for i in first_places], [distinct_texts[i] for i in second_places])
     return Baseline(*(float(np.mean(x)) for x in scores))
 
 # %% ../../nbs/encode/05_bertscore.ipynb #8569ff66

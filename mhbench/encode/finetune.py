@@ -63,9 +63,9 @@ class Trained(NamedTuple):
 def base_identity(base: str | Path) -> str:
     "The SHA-256 of a folder's weights; a hub id, and the revision it stands at, where it is no folder."
     folder = Path(base_folder(base))
-    weights = sorted(f for f in folder.glob("*") if f.suffix in (".safetensors", ".bin", ".json"))
-    if weights:
-        return hashlib.sha256("".join(sha256_file(f) for f in weights).encode()).hexdigest()
+    weight_files = sorted(f for f in folder.glob("*") if f.suffix in (".safetensors", ".bin", ".json"))
+    if weight_files:
+        return hashlib.sha256("".join(sha256_file(f) for f in weight_files).encode()).hexdigest()
     from huggingface_hub import try_to_load_from_cache
 
     with loading_model("base_identity", str(base)):
@@ -80,7 +80,7 @@ def base_identity(base: str | Path) -> str:
 class TrainingData:
     "Questions to train on and to choose the epoch by; tokenised when a run is trained on them, and once for all runs."
 
-    _pairs = 1  # how a question becomes pairs of texts: with another number, every run is another
+    _pairs_version = 1  # how a question becomes pairs of texts: with another number, every run is another
 
     def __init__(
         self, base: str | Path, train: Sequence[Item], validation: Sequence[Item] = (), without_question: bool = False
@@ -95,25 +95,27 @@ class TrainingData:
     def identity(self) -> list[Any]:
         "What shapes every run on these questions: the base, and both parts as they are read."
         as_texts = lambda items: [(question_text(i, self.without_question), i.options, i.key) for i in items]
-        parts = [json.dumps(as_texts(items)) for items in (self.train, self.validation)]
-        digests = [hashlib.sha256(p.encode()).hexdigest() for p in parts]
-        return [base_identity(self.base), self._pairs, *digests]
+        parts_json = [json.dumps(as_texts(items)) for items in (self.train, self.validation)]
+        part_digests = [hashlib.sha256(p.encode()).hexdigest() for p in parts_json]
+        return [base_identity(self.base), self._pairs_version, *part_digests]
 
     def prepared(self, tokenizer: Any, max_length: int) -> tuple[Choices, Choices]:
         "Both parts, train and validation, as the base's tokenizer has them, pairs of `max_length` tokens at most."
         if max_length not in self._prepared:
-            prepare = partial(prepare_choices, max_length=max_length, without_question=self.without_question)
-            self._prepared[max_length] = prepare(self.train, tokenizer), prepare(self.validation, tokenizer)
+            prepare_part = partial(prepare_choices, max_length=max_length, without_question=self.without_question)
+            self._prepared[max_length] = prepare_part(self.train, tokenizer), prepare_part(self.validation, tokenizer)
         return self._prepared[max_length]
 
 # %% ../../nbs/encode/07_finetune.ipynb #d0895c10
 def run_key(data: TrainingData, settings: TrainingSettings, seed: int) -> str:
     "The fingerprint of a run; on a GPU that computes with 16 bits, it is another one than with 32."
-    deciding = settings.model_dump(exclude={"device"}) | ({"precision": "bf16"} if _in_16_bits(settings) else {})
-    return fingerprint([*data.identity, deciding, seed])
+    deciding_settings = settings.model_dump(exclude={"device"}) | (
+        {"precision": "bf16"} if _computes_in_16_bits(settings) else {}
+    )
+    return fingerprint([*data.identity, deciding_settings, seed])
 
 
-def _in_16_bits(settings: TrainingSettings) -> bool:
+def _computes_in_16_bits(settings: TrainingSettings) -> bool:
     "Whether training computes in bf16: as it is told, or by what the machine has."
     if settings.precision != "auto" or settings.device != "auto":
         return settings.precision == "bf16"
@@ -138,33 +140,33 @@ def untrained_model(base: str | Path, settings: TrainingSettings, seed: int) -> 
             config.num_hidden_layers = min(settings.layers, config.num_hidden_layers)
         tokenizer = AutoTokenizer.from_pretrained(folder)
         set_seed(seed)
-        level = logging.get_verbosity()
+        verbosity = logging.get_verbosity()
         logging.set_verbosity_error()  # a new head is what is wanted here, and no reason for a warning
         try:
-            options: dict[str, Any] = {"config": config, "dtype": torch.float32, "output_loading_info": True}
-            model, loading_info = AutoModelForMultipleChoice.from_pretrained(folder, **options)
+            model_options: dict[str, Any] = {"config": config, "dtype": torch.float32, "output_loading_info": True}
+            model, loading_info = AutoModelForMultipleChoice.from_pretrained(folder, **model_options)
         finally:
-            logging.set_verbosity(level)
+            logging.set_verbosity(verbosity)
     model.config.mhbench_new_weights = sorted(loading_info["missing_keys"])
     model.config.mhbench_max_length = min(settings.max_length, most_tokens(tokenizer, config))
     return model.eval(), tokenizer
 
 # %% ../../nbs/encode/07_finetune.ipynb #19fd877d
-def _arguments(folder: Path, settings: TrainingSettings, seed: int, evaluates: bool, steps: int) -> Any:
+def _training_arguments(folder: Path, settings: TrainingSettings, seed: int, evaluates: bool, n_steps: int) -> Any:
     import torch
     from transformers import TrainingArguments
 
-    gpu = settings.device == "auto" and torch.cuda.is_available()
+    uses_gpu = settings.device == "auto" and torch.cuda.is_available()
     return TrainingArguments(
         output_dir=str(folder / "checkpoints"),
         learning_rate=settings.learning_rate,
         per_device_train_batch_size=settings.batch_size,
         per_device_eval_batch_size=settings.batch_size,
         num_train_epochs=settings.epochs,
-        warmup_steps=int(np.ceil(settings.warmup * steps)),
+        warmup_steps=int(np.ceil(settings.warmup * n_steps)),
         weight_decay=settings.weight_decay,
-        bf16=_in_16_bits(settings),
-        use_cpu=not gpu,
+        bf16=_computes_in_16_bits(settings),
+        use_cpu=not uses_gpu,
         seed=seed,
         data_seed=seed,
         full_determinism=True,
@@ -176,10 +178,10 @@ def _arguments(folder: Path, settings: TrainingSettings, seed: int, evaluates: b
         greater_is_better=False,
         restore_callback_states_from_checkpoint=True,
         logging_strategy="steps",
-        logging_steps=max(1, steps // 100),
+        logging_steps=max(1, n_steps // 100),
         report_to="none",
         disable_tqdm=True,
-        dataloader_pin_memory=gpu,
+        dataloader_pin_memory=uses_gpu,
         remove_unused_columns=False,
     )
 
@@ -187,19 +189,23 @@ def _arguments(folder: Path, settings: TrainingSettings, seed: int, evaluates: b
 def _last_checkpoint(folder: Path) -> str | None:
     "The newest checkpoint that is complete: the trainer writes its state last. Others are removed."
     checkpoints = sorted(folder.glob("checkpoints/checkpoint-*"), key=lambda f: int(f.name.rpartition("-")[2]))
-    complete = [f for f in checkpoints if (f / "trainer_state.json").exists()]
-    for broken in set(checkpoints) - set(complete):
-        shutil.rmtree(broken)
-    return str(complete[-1]) if complete else None
+    complete_checkpoints = [f for f in checkpoints if (f / "trainer_state.json").exists()]
+    for incomplete_checkpoint in set(checkpoints) - set(complete_checkpoints):
+        shutil.rmtree(incomplete_checkpoint)
+    return str(complete_checkpoints[-1]) if complete_checkpoints else None
 
 
-def _right(predicted: Any) -> dict[str, float]:
-    return {"accuracy": float((np.argmax(predicted.predictions, axis=-1) == predicted.label_ids).mean())}
+def _accuracy(prediction: Any) -> dict[str, float]:
+    return {"accuracy": float((np.argmax(prediction.predictions, axis=-1) == prediction.label_ids).mean())}
 
 
-def _history(log: Sequence[dict]) -> pd.DataFrame:
-    rows = [("training", e["epoch"], e["step"], e["loss"], np.nan) for e in log if "loss" in e]
-    rows += [("validation", e["epoch"], e["step"], e["eval_loss"], e["eval_accuracy"]) for e in log if "eval_loss" in e]
+def _history_table(log_entries: Sequence[dict]) -> pd.DataFrame:
+    rows = [("training", e["epoch"], e["step"], e["loss"], np.nan) for e in log_entries if "loss" in e]
+    rows += [
+        ("validation", e["epoch"], e["step"], e["eval_loss"], e["eval_accuracy"])
+        for e in log_entries
+        if "eval_loss" in e
+    ]
     return pd.DataFrame(rows, columns=["part", "epoch", "step", "loss", "accuracy"])
 
 
@@ -222,13 +228,13 @@ def _training_lock(folder: Path) -> Iterator[None]:
 
 # %% ../../nbs/encode/07_finetune.ipynb #6928c069
 def _check_parts(train: Choices, validation: Choices) -> None:
-    for name, choices in (("train", train), ("validation", validation)):
-        sizes = {len(r["input_ids"]) for r in choices.rows}
-        if len(sizes) > 1:
-            refuse(f"finetune: {name} must have as many options in every item; got {sorted(sizes)}")
-        unkeyed = [i for i, r in zip(choices.item_ids, choices.rows) if "labels" not in r]
-        if unkeyed:
-            refuse(f"finetune: {name} must have one key an item; got none, or several, for {unkeyed[0]!r}")
+    for part_name, choices in (("train", train), ("validation", validation)):
+        option_counts = {len(r["input_ids"]) for r in choices.rows}
+        if len(option_counts) > 1:
+            refuse(f"finetune: {part_name} must have as many options in every item; got {sorted(option_counts)}")
+        unkeyed_ids = [i for i, r in zip(choices.item_ids, choices.rows) if "labels" not in r]
+        if unkeyed_ids:
+            refuse(f"finetune: {part_name} must have one key an item; got none, or several, for {unkeyed_ids[0]!r}")
     if not train.rows:
         refuse("finetune: train must hold items; got none; name a larger file, or look at what leaks removed")
 
@@ -243,29 +249,29 @@ def finetune(
     """
     key = run_key(data, settings, seed)
     folder = Path(runs) / key[:16]
-    record = folder / "done.json"
-    if not record.exists():
+    done_file = folder / "done.json"
+    if not done_file.exists():
         with _training_lock(folder):
-            if not record.exists():  # the process that was waited for may have ended it
+            if not done_file.exists():  # the process that was waited for may have ended it
                 _train(data, settings, seed, folder, list(callbacks))
-    facts = json.loads(record.read_text(encoding="utf-8"))
+    facts = json.loads(done_file.read_text(encoding="utf-8"))
     return Trained(folder, key, pd.DataFrame(facts.pop("history")), facts)
 
 # %% ../../nbs/encode/07_finetune.ipynb #1c996ef3
-def _progress(label: str, total: int) -> Any:  # a callback of transformers
+def _progress_callback(label: str, n_steps: int) -> Any:  # a callback of transformers
     from transformers import TrainerCallback
 
-    line = Steps(label, total)
+    progress_line = Steps(label, n_steps)
 
-    class Telling(TrainerCallback):
+    class ProgressCallback(TrainerCallback):
         def on_train_begin(self, args, state, control, **_):
-            line.cached = state.global_step  # steps of a run that was stopped
+            progress_line.cached = state.global_step  # steps of a run that was stopped
 
         def on_step_end(self, args, state, control, **_):
-            line.done = state.global_step
-            line.tick()
+            progress_line.done = state.global_step
+            progress_line.tick()
 
-    return Telling()
+    return ProgressCallback()
 
 # %% ../../nbs/encode/07_finetune.ipynb #53236902
 def _train(data: TrainingData, settings: TrainingSettings, seed: int, folder: Path, callbacks: list) -> None:
@@ -274,56 +280,56 @@ def _train(data: TrainingData, settings: TrainingSettings, seed: int, folder: Pa
     import transformers
     from transformers import DataCollatorForMultipleChoice, EarlyStoppingCallback, Trainer
 
-    train, validation = data.prepared(tokenizer, model.config.mhbench_max_length)
-    _check_parts(train, validation)
+    train_choices, validation_choices = data.prepared(tokenizer, model.config.mhbench_max_length)
+    _check_parts(train_choices, validation_choices)
     collator = DataCollatorForMultipleChoice(tokenizer)
-    steps = settings.epochs * -(-len(train.rows) // settings.batch_size)
-    evaluates = bool(validation.rows)
-    arguments = _arguments(folder, settings, seed, evaluates, steps)
-    if evaluates and settings.patience is not None:
+    n_steps = settings.epochs * -(-len(train_choices.rows) // settings.batch_size)
+    has_validation = bool(validation_choices.rows)
+    training_arguments = _training_arguments(folder, settings, seed, has_validation, n_steps)
+    if has_validation and settings.patience is not None:
         callbacks = [EarlyStoppingCallback(settings.patience), *callbacks]
-    set_before = torch.are_deterministic_algorithms_enabled()
+    was_deterministic = torch.are_deterministic_algorithms_enabled()
     trainer = Trainer(
         model,
-        arguments,
+        training_arguments,
         lambda rows: collator([dict(row) for row in rows]),  # transformers 5.17 takes the labels out of its rows
-        train.rows,
-        validation.rows or None,
-        compute_metrics=_right,
-        callbacks=[*callbacks, _progress(f"training, seed {seed}", steps)],
+        train_choices.rows,
+        validation_choices.rows or None,
+        compute_metrics=_accuracy,
+        callbacks=[*callbacks, _progress_callback(f"training, seed {seed}", n_steps)],
     )
     trainer.remove_callback(transformers.PrinterCallback)
     try:
         if settings.epochs:
             trainer.train(resume_from_checkpoint=_last_checkpoint(folder))
     finally:
-        torch.use_deterministic_algorithms(set_before)
-    state = trainer.state
-    history = _history(state.log_history)
-    validated = history[history["part"] == "validation"].sort_values("loss", kind="stable")
-    best: Any = validated.iloc[0] if len(validated) else {}
+        torch.use_deterministic_algorithms(was_deterministic)
+    trainer_state = trainer.state
+    history_table = _history_table(trainer_state.log_history)
+    validation_rows = history_table[history_table["part"] == "validation"].sort_values("loss", kind="stable")
+    best_row: Any = validation_rows.iloc[0] if len(validation_rows) else {}
     trainer.model.save_pretrained(folder / "model")
     tokenizer.save_pretrained(folder / "model")
     facts = {
         "base": str(data.base),
         "seed": seed,
-        "n_train": len(train.rows),
-        "n_validation": len(validation.rows),
-        "n_truncated": train.n_truncated,
-        "n_too_long": len(train.too_long),
-        "steps": state.global_step,
-        "epochs_trained": float(state.epoch or 0),
-        "best_epoch": float(best.get("epoch", state.epoch or 0)),
-        "validation_loss": best.get("loss"),
-        "validation_accuracy": best.get("accuracy"),
+        "n_train": len(train_choices.rows),
+        "n_validation": len(validation_choices.rows),
+        "n_truncated": train_choices.n_truncated,
+        "n_too_long": len(train_choices.too_long),
+        "steps": trainer_state.global_step,
+        "epochs_trained": float(trainer_state.epoch or 0),
+        "best_epoch": float(best_row.get("epoch", trainer_state.epoch or 0)),
+        "validation_loss": best_row.get("loss"),
+        "validation_accuracy": best_row.get("accuracy"),
         "new_weights": ", ".join(trainer.model.config.mhbench_new_weights),
-        "precision": "bf16" if arguments.bf16 else "fp32",
-        "device": str(arguments.device),
+        "precision": "bf16" if training_arguments.bf16 else "fp32",
+        "device": str(training_arguments.device),
         "torch": torch.__version__,
         "transformers": transformers.__version__,
-        "history": history.to_dict("records"),
+        "history": history_table.to_dict("records"),
     }
-    begun = folder / "done.json.part"  # so that half a file is never taken for a run that is done
-    begun.write_text(json.dumps(facts, indent=1), encoding="utf-8")
-    begun.replace(folder / "done.json")
+    partial_file = folder / "done.json.part"  # so that half a file is never taken for a run that is done
+    partial_file.write_text(json.dumps(facts, indent=1), encoding="utf-8")
+    partial_file.replace(folder / "done.json")
     shutil.rmtree(folder / "checkpoints", ignore_errors=True)

@@ -46,13 +46,17 @@ def length_batches(lengths: Sequence[int] | np.ndarray, budget: int = 1024) -> l
     if budget < 1:
         refuse(f"length_batches: budget must be at least 1; got {budget}; 1024 suits a small encoder on a CPU")
     widths = padded_widths(lengths)
-    order = np.argsort(widths, kind="stable")
+    places_by_width = np.argsort(widths, kind="stable")
     batches = []
     start = 0
-    for stop in range(1, len(order) + 1):
-        first = widths[order[start]]
-        if stop == len(order) or widths[order[stop]] != first or (stop - start + 1) * first > budget:
-            batches.append(order[start:stop])
+    for stop in range(1, len(places_by_width) + 1):
+        batch_width = widths[places_by_width[start]]
+        if (
+            stop == len(places_by_width)
+            or widths[places_by_width[stop]] != batch_width
+            or (stop - start + 1) * batch_width > budget
+        ):
+            batches.append(places_by_width[start:stop])
             start = stop
     return batches
 
@@ -67,8 +71,8 @@ class Executor(Record):
     precision: Literal["float32", "tf32"] = Field("float32", description="of an encoder's products on a GPU")
 
 
-_open: dict[str, Any] = {}  # the clients that are open, by executor
-_kept: dict[str, contextlib.ExitStack] = {}  # the executors of the blocks of `held` that are open
+_clients: dict[str, Any] = {}  # the clients that are open, by executor
+_kept_stacks: dict[str, contextlib.ExitStack] = {}  # the executors of the blocks of `held` that are open
 
 
 @contextlib.contextmanager
@@ -76,9 +80,13 @@ def held(*models: Any) -> Iterator[None]:  # loaded models, or None
     "Keep the clusters that models compute on, so that the calls of a block share them; one starts when it is needed."
     with contextlib.ExitStack() as stack:
         for executor in (getattr(m, "executor", None) for m in models):
-            if executor is not None and executor.kind == "dask" and (key := executor.model_dump_json()) not in _kept:
-                _kept[key] = stack
-                stack.callback(_kept.pop, key)
+            if (
+                executor is not None
+                and executor.kind == "dask"
+                and (executor_key := executor.model_dump_json()) not in _kept_stacks
+            ):
+                _kept_stacks[executor_key] = stack
+                stack.callback(_kept_stacks.pop, executor_key)
         yield
 
 
@@ -86,28 +94,30 @@ def held(*models: Any) -> Iterator[None]:  # loaded models, or None
 def dask_client(executor: Executor):
     """A client of the executor's cluster; a cluster on this machine lasts as long as the block, or the block of `held`
     around it, and blocks inside it share it. Raises: ImportError where Dask is not installed."""
-    key = executor.model_dump_json()
-    with contextlib.ExitStack() as stack_of_block:
-        if key not in _open:
+    executor_key = executor.model_dump_json()
+    with contextlib.ExitStack() as block_stack:
+        if executor_key not in _clients:
             with optional("map_batches", "mhbench[dask]"):
                 from dask.distributed import Client, LocalCluster
-            stack = _kept.get(key, stack_of_block)
-            local: dict[str, Any] = {"threads_per_worker": 1, "dashboard_address": None}
-            cluster = executor.address or stack.enter_context(LocalCluster(n_workers=executor.workers, **local))
-            _open[key] = stack.enter_context(Client(cluster))
-            stack.callback(_open.pop, key)
-        yield _open[key]
+            client_stack = _kept_stacks.get(executor_key, block_stack)
+            cluster_options: dict[str, Any] = {"threads_per_worker": 1, "dashboard_address": None}
+            cluster = executor.address or client_stack.enter_context(
+                LocalCluster(n_workers=executor.workers, **cluster_options)
+            )
+            _clients[executor_key] = client_stack.enter_context(Client(cluster))
+            client_stack.callback(_clients.pop, executor_key)
+        yield _clients[executor_key]
 
 # %% ../../nbs/encode/01_loading.ipynb #f10fd7f0
-def _on_dask(function: Callable[[Any], Any], batches: Sequence, executor: Executor) -> list:
+def _map_on_dask(function: Callable[[Any], Any], batches: Sequence, executor: Executor) -> list:
     "Batches to the cluster, a few rounds ahead of the workers, so that neither side holds them all."
     futures: deque[Any] = deque()
     results = []
     with dask_client(executor) as client:
-        ahead = max(4, 4 * len(client.scheduler_info()["workers"]))
+        max_pending = max(4, 4 * len(client.scheduler_info()["workers"]))
         for batch in batches:
             futures.append(client.submit(function, batch, pure=False, retries=executor.retries))
-            if len(futures) == ahead:
+            if len(futures) == max_pending:
                 results.append(futures.popleft().result())
         return results + [f.result() for f in futures]
 
@@ -115,33 +125,33 @@ def _on_dask(function: Callable[[Any], Any], batches: Sequence, executor: Execut
 def map_batches(function: Callable[[Any], Any], batches: Sequence, executor: Executor) -> list:
     "What a function gives for each batch, in order, on threads or on a Dask cluster. Raises: what `function` raises."
     if executor.kind == "dask" and batches:
-        return _on_dask(function, batches, executor)
-    workers = min(executor.workers or os.cpu_count() or 1, len(batches))
-    if workers < 2:
+        return _map_on_dask(function, batches, executor)
+    n_workers = min(executor.workers or os.cpu_count() or 1, len(batches))
+    if n_workers < 2:
         return list(map(function, batches))
-    with ThreadPoolExecutor(workers) as pool:
+    with ThreadPoolExecutor(n_workers) as pool:
         return list(pool.map(function, batches))
 
 # %% ../../nbs/encode/01_loading.ipynb #7ca16f31
 @contextlib.contextmanager
-def _products(executor: Executor) -> Iterator[None]:
+def _product_precision(executor: Executor) -> Iterator[None]:
     "In a block a GPU multiplies 32-bit numbers with all their digits, or with TF32 where that is chosen."
     import torch
 
-    matmul = torch.backends.cuda.matmul
-    before = matmul.fp32_precision
-    matmul.fp32_precision = "tf32" if executor.precision == "tf32" else "ieee"
+    matmul_settings = torch.backends.cuda.matmul
+    old_precision = matmul_settings.fp32_precision
+    matmul_settings.fp32_precision = "tf32" if executor.precision == "tf32" else "ieee"
     try:
         yield
     finally:
-        matmul.fp32_precision = before
+        matmul_settings.fp32_precision = old_precision
 
 
-def _on_one_core(function: Callable[[Any], Any], executor: Executor, batch: Any) -> Any:
+def _run_on_one_core(function: Callable[[Any], Any], executor: Executor, batch: Any) -> Any:
     import torch
 
     torch.set_num_threads(1)
-    with _products(executor) if executor.kind == "dask" else contextlib.nullcontext():  # one for all threads
+    with _product_precision(executor) if executor.kind == "dask" else contextlib.nullcontext():  # one for all threads
         return function(batch)
 
 
@@ -150,36 +160,36 @@ def run_batches(function: Callable[[Any], Any], batches: Sequence, executor: Exe
     function travels to the workers."""
     import torch
 
-    threads = torch.get_num_threads()
+    n_threads = torch.get_num_threads()
     executor = executor or Executor()
     if executor.kind == "threads":
-        executor = executor.model_copy(update={"workers": executor.workers or threads})
-    with _products(executor):
+        executor = executor.model_copy(update={"workers": executor.workers or n_threads})
+    with _product_precision(executor):
         if len(batches) < 2:
             return list(map(function, batches))
         try:
-            return map_batches(partial(_on_one_core, function, executor), batches, executor)
+            return map_batches(partial(_run_on_one_core, function, executor), batches, executor)
         finally:
-            torch.set_num_threads(threads)
+            torch.set_num_threads(n_threads)
 
 
 def in_groups(
     function: Callable[[list], Iterable], rows: Sequence, groups: Sequence[np.ndarray], executor: Executor | None
 ) -> list:
     "What a function of some rows gives for each row, computed in groups of places; None for a row of no group."
-    out: list[Any] = [None] * len(rows)
+    result_by_row: list[Any] = [None] * len(rows)
     batches = [list(map(rows.__getitem__, group)) for group in groups]
     for group, results in zip(groups, run_batches(function, batches, executor)):
         for i, x in zip(group, results):
-            out[i] = x
-    return out
+            result_by_row[i] = x
+    return result_by_row
 
 # %% ../../nbs/encode/01_loading.ipynb #561ed502
 def distinct_values(values: Iterable) -> tuple[list, np.ndarray]:
     "The distinct values in order of first appearance, and each value's place among them."
-    places: dict = {}
-    index = [places.setdefault(v, len(places)) for v in values]
-    return list(places), np.asarray(index, dtype=np.int64)
+    place_by_value: dict = {}
+    value_places = [place_by_value.setdefault(v, len(place_by_value)) for v in values]
+    return list(place_by_value), np.asarray(value_places, dtype=np.int64)
 
 # %% ../../nbs/encode/01_loading.ipynb #9126ea0e
 @contextlib.contextmanager
@@ -223,22 +233,22 @@ def packed_layers(model, largest: int = 2**26):
     # compiled code is kept for every shape of batch: 1,024 of them take half a gigabyte
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
     try:
-        pack = torch.ops.mkldnn._reorder_linear_weight
-        apply = torch.ops.mkldnn._linear_pointwise
+        pack_weights = torch.ops.mkldnn._reorder_linear_weight
+        apply_layer = torch.ops.mkldnn._linear_pointwise
     except AttributeError:
         return model
-    gelu = lambda block: type(getattr(block, "intermediate_act_fn", None)).__name__ == "GELUActivation"
-    followed = {block.dense: block for block in model.modules() if gelu(block) and hasattr(block, "dense")}
+    has_gelu = lambda block: type(getattr(block, "intermediate_act_fn", None)).__name__ == "GELUActivation"
+    block_by_layer = {block.dense: block for block in model.modules() if has_gelu(block) and hasattr(block, "dense")}
     for layer in (m for m in model.modules() if type(m) is torch.nn.Linear):
-        plain = layer.weight.device.type == "cpu" and layer.weight.dtype == torch.float32
-        if plain and layer.weight.numel() <= largest:
-            w = pack(layer.weight.detach(), None)
+        is_plain = layer.weight.device.type == "cpu" and layer.weight.dtype == torch.float32
+        if is_plain and layer.weight.numel() <= largest:
+            w = pack_weights(layer.weight.detach(), None)
             b = None if layer.bias is None else layer.bias.detach()
-            last: tuple[str, list, str] = ("none", [], "")
-            if layer in followed:
-                last = ("gelu", [], "none")
-                followed[layer].intermediate_act_fn = torch.nn.Identity()
-            layer.forward = lambda x, w=w, b=b, last=last: apply(x, w, b, *last)
+            activation: tuple[str, list, str] = ("none", [], "")
+            if layer in block_by_layer:
+                activation = ("gelu", [], "none")
+                block_by_layer[layer].intermediate_act_fn = torch.nn.Identity()
+            layer.forward = lambda x, w=w, b=b, activation=activation: apply_layer(x, w, b, *activation)
     return model
 
 # %% ../../nbs/encode/01_loading.ipynb #b8505b57
@@ -282,8 +292,8 @@ def moved_to(model, *tensors) -> list:
 # %% ../../nbs/encode/01_loading.ipynb #6674ca5a
 def of_length_one(x: np.ndarray) -> np.ndarray:
     "Rows (n, d) divided by their length; a row of zeros stays."
-    norm = np.linalg.norm(x, axis=1, keepdims=True)
-    return x / np.where(norm > 0, norm, 1)
+    row_norms = np.linalg.norm(x, axis=1, keepdims=True)
+    return x / np.where(row_norms > 0, row_norms, 1)
 
 
 def batch_room(model, budget: int) -> int:
@@ -293,17 +303,19 @@ def batch_room(model, budget: int) -> int:
     device = next(model.parameters()).device
     if device.type != "cuda":
         return budget
-    free = torch.cuda.mem_get_info(device)[0]
-    numbers = 24 * model.config.hidden_size + 512 * model.config.num_attention_heads  # of a layer, a token, in 32 bits
-    return max(budget, free // (4 * 4 * numbers))
+    free_bytes = torch.cuda.mem_get_info(device)[0]
+    numbers_per_token = (
+        24 * model.config.hidden_size + 512 * model.config.num_attention_heads
+    )  # of a layer, a token, in 32 bits
+    return max(budget, free_bytes // (4 * 4 * numbers_per_token))
 
 
 def most_tokens(tokenizer, config, cap: int = 512) -> int:
     "Tokens a model can read: what the tokenizer declares and the model has positions for; the cap where neither says."
-    declared = getattr(tokenizer, "model_max_length", None) or cap
-    if declared > 100_000:
-        declared = cap  # a tokenizer that declares none holds 1e30 here
-    positions = getattr(config, "max_position_embeddings", None) or declared
+    declared_limit = getattr(tokenizer, "model_max_length", None) or cap
+    if declared_limit > 100_000:
+        declared_limit = cap  # a tokenizer that declares none holds 1e30 here
+    n_positions = getattr(config, "max_position_embeddings", None) or declared_limit
     if getattr(config, "model_type", "") in ("roberta", "xlm-roberta", "camembert", "mpnet", "longformer"):
-        positions -= (config.pad_token_id or 0) + 1  # these count positions from after the padding index
-    return int(min(declared, positions)) if positions > 0 else int(declared)
+        n_positions -= (config.pad_token_id or 0) + 1  # these count positions from after the padding index
+    return int(min(declared_limit, n_positions)) if n_positions > 0 else int(declared_limit)

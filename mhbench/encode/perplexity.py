@@ -25,11 +25,11 @@ __all__ = ['LanguageModel', 'load_lm']
 # %% ../../nbs/encode/04_perplexity.ipynb #13b4115a
 def _windows(n: int, length: int) -> list[tuple[int, int, int]]:  # begin, end, and the first position to score
     "Windows over positions 0 to n - 1 that move by half a window; position 0 is the start token and is not scored."
-    half = length // 2
-    out = [(0, min(n, length), 1)]
-    while out[-1][1] < n:
-        out.append((out[-1][1] - half, min(n, out[-1][1] + half), out[-1][1]))
-    return out
+    half_window = length // 2
+    windows = [(0, min(n, length), 1)]
+    while windows[-1][1] < n:
+        windows.append((windows[-1][1] - half_window, min(n, windows[-1][1] + half_window), windows[-1][1]))
+    return windows
 
 # %% ../../nbs/encode/04_perplexity.ipynb #a81db9b6
 class LanguageModel(LazyModel):
@@ -38,13 +38,13 @@ class LanguageModel(LazyModel):
     _code = (*LazyModel._code, "mhbench.encode.perplexity")
 
     def __init__(self, name: str, model, tokenizer, *, window: int | None = None, budget: int = 1024):
-        positions = getattr(model.config, "max_position_embeddings", None) or 1024
+        n_positions = getattr(model.config, "max_position_embeddings", None) or 1024
         self.name = name
         self.model = model
         self.tokenizer = tokenizer
-        self.window = (window or min(1024, positions)) // 2 * 2
-        logits = max(1, 2**24 // model.config.vocab_size)  # tokens whose logits take 64 MiB
-        self.budget = min(budget, logits)
+        self.window = (window or min(1024, n_positions)) // 2 * 2
+        max_logit_tokens = max(1, 2**24 // model.config.vocab_size)  # tokens whose logits take 64 MiB
+        self.budget = min(budget, max_logit_tokens)
         self.start = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.eos_token_id
         if self.start is None:
             rule = (
@@ -55,46 +55,48 @@ class LanguageModel(LazyModel):
     def logprobs(self, texts: Sequence[str]) -> list[np.ndarray]:  # n arrays (t_i,), natural logs
         "The log-probability of each token of each text, given those before it and the start token."
         check_texts("LanguageModel.logprobs", texts)
-        return self._recalled("logprobs", texts, self._logprobs)
+        return self._recalled("logprobs", texts, self._compute_logprobs)
 
-    def _logprobs(self, texts: list[str]) -> list[np.ndarray]:
+    def _compute_logprobs(self, texts: list[str]) -> list[np.ndarray]:
         token_ids = self.tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
-        ids = [[self.start, *i] for i in token_ids]
-        spans: list[tuple[int, int, int, int]] = []  # a text, and a window over it
-        for k, i in enumerate(ids):
-            spans += [(k, *w) for w in _windows(len(i), self.window) if len(i) > 1]
-        pieces = [(ids[k][a:b], first - a) for k, a, b, first in spans]
-        groups = loading.length_batches([len(piece) for piece, _ in pieces], self.budget)
-        out = [np.zeros(len(i) - 1) for i in ids]
-        log_probs = loading.in_groups(self._batch, pieces, groups, self.executor)
-        for (k, _, b, first), logp in zip(spans, log_probs):
-            out[k][first - 1 : b - 1] = logp
-        return out
+        ids_with_start = [[self.start, *i] for i in token_ids]
+        windows_of_texts: list[tuple[int, int, int, int]] = []  # a text, and a window over it
+        for k, i in enumerate(ids_with_start):
+            windows_of_texts += [(k, *w) for w in _windows(len(i), self.window) if len(i) > 1]
+        ids_of_windows = [(ids_with_start[k][a:b], first - a) for k, a, b, first in windows_of_texts]
+        batches = loading.length_batches([len(piece) for piece, _ in ids_of_windows], self.budget)
+        logprobs_by_text = [np.zeros(len(i) - 1) for i in ids_with_start]
+        logprobs_by_window = loading.in_groups(self._batch_logprobs, ids_of_windows, batches, self.executor)
+        for (k, _, b, first), window_logprobs in zip(windows_of_texts, logprobs_by_window):
+            logprobs_by_text[k][first - 1 : b - 1] = window_logprobs
+        return logprobs_by_text
 
-    def _batch(self, pieces: list[tuple[list[int], int]]) -> list[np.ndarray]:
+    def _batch_logprobs(self, ids_of_windows: list[tuple[list[int], int]]) -> list[np.ndarray]:
         "The log-probability of each scored token."
         import torch
 
-        width = int(loading.padded_widths([max(len(p) for p, _ in pieces)], self.window)[0])
-        ids, mask = padded_rows([p for p, _ in pieces], self.tokenizer.pad_token_id or 0, width)
+        width = int(loading.padded_widths([max(len(p) for p, _ in ids_of_windows)], self.window)[0])
+        ids, mask = padded_rows([p for p, _ in ids_of_windows], self.tokenizer.pad_token_id or 0, width)
         ids, mask = loading.moved_to(self.model, ids, mask)
         with torch.inference_mode():
             logits = self.model(input_ids=ids, attention_mask=mask).logits
 
-        def said(row: int, first: int, end: int):
-            logp = torch.log_softmax(logits[row, first - 1 : end - 1].double(), -1)
-            return logp.gather(1, ids[row, first:end][:, None])[:, 0]
+        def token_logprobs(row: int, first: int, end: int):
+            vocabulary_logprobs = torch.log_softmax(logits[row, first - 1 : end - 1].double(), -1)
+            return vocabulary_logprobs.gather(1, ids[row, first:end][:, None])[:, 0]
 
-        def scored(row: int, first: int, end: int) -> np.ndarray:  # some tokens at a time: a copy of all is large
-            return torch.cat([said(row, a, min(a + 16, end)) for a in range(first, end, 16)]).cpu().numpy()
+        def window_logprobs(
+            row: int, first: int, end: int
+        ) -> np.ndarray:  # some tokens at a time: a copy of all is large
+            return torch.cat([token_logprobs(row, a, min(a + 16, end)) for a in range(first, end, 16)]).cpu().numpy()
 
-        return [scored(row, first, len(p)) for row, (p, first) in enumerate(pieces)]
+        return [window_logprobs(row, first, len(p)) for row, (p, first) in enumerate(ids_of_windows)]
 
     def perplexity(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:  # (n,) both
         "Perplexity, at least 1, and number of tokens of each text."
-        log_probs = self.logprobs(texts)
-        perplexities = [np.exp(-x.mean()) if len(x) else np.nan for x in log_probs]
-        return np.array(perplexities), np.array([len(x) for x in log_probs], dtype=np.int64)
+        text_logprobs = self.logprobs(texts)
+        perplexities = [np.exp(-x.mean()) if len(x) else np.nan for x in text_logprobs]
+        return np.array(perplexities), np.array([len(x) for x in text_logprobs], dtype=np.int64)
 
 # %% ../../nbs/encode/04_perplexity.ipynb #973017d7
 @takes_loaded("perplexity")
@@ -111,11 +113,13 @@ def load_lm(
     Raises: ValueError for a name that leads to no model or an absent device; ModuleNotFoundError for a missing package.
     """
     packages = ["gguf", "accelerate"] if str(name) == "bundled" or Path(name).suffix == ".gguf" else []
-    given: dict[str, Any] = {"name": str(name), "window": window, "budget": budget, "device": device}
-    return LanguageModel._of(load_lm, _load_lm, {"name": _place(str(name))}, executor, packages, **given)
+    arguments: dict[str, Any] = {"name": str(name), "window": window, "budget": budget, "device": device}
+    return LanguageModel._from_loader(
+        load_lm, _load_lm, {"name": _weights_path(str(name))}, executor, packages, **arguments
+    )
 
 # %% ../../nbs/encode/04_perplexity.ipynb #0c7f7d57
-def _place(name: str) -> Path:
+def _weights_path(name: str) -> Path:
     return weights_file("gemma-3-270m") if name == "bundled" else Path(name)
 
 
@@ -123,20 +127,22 @@ def _load_lm(name: str, window: int | None, budget: int, device: str) -> Languag
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    path = _place(name)
-    of_file = path.suffix == ".gguf"
-    source = str(path.parent) if of_file else name
-    file: dict[str, Any] = {"gguf_file": path.name} if of_file else {}
-    quiet = contextlib.redirect_stderr(
+    weights_path = _weights_path(name)
+    is_gguf = weights_path.suffix == ".gguf"
+    model_source = str(weights_path.parent) if is_gguf else name
+    file_options: dict[str, Any] = {"gguf_file": weights_path.name} if is_gguf else {}
+    hidden_stderr = contextlib.redirect_stderr(
         io.StringIO()
     )  # transformers shows how far it is with such a file, come what may
-    with loading.loading_model("load_lm", name), quiet:  # in 32 bits, whatever the file holds
-        options: dict[str, Any] = {"dtype": torch.float32, "output_loading_info": True}
-        loaded, loading_info = AutoModelForCausalLM.from_pretrained(source, **options, **file)
-        model = loading.placed_on(loaded.eval(), device)
-        tokenizer = AutoTokenizer.from_pretrained(source, **file)
+    with loading.loading_model("load_lm", name), hidden_stderr:  # in 32 bits, whatever the file holds
+        model_options: dict[str, Any] = {"dtype": torch.float32, "output_loading_info": True}
+        unplaced_model, loading_info = AutoModelForCausalLM.from_pretrained(
+            model_source, **model_options, **file_options
+        )
+        model = loading.placed_on(unplaced_model.eval(), device)
+        tokenizer = AutoTokenizer.from_pretrained(model_source, **file_options)
         if "GPT2" in type(tokenizer).__name__:  # the first word as it is spelled inside a sentence, as published
-            tokenizer = AutoTokenizer.from_pretrained(source, add_prefix_space=True, **file)
+            tokenizer = AutoTokenizer.from_pretrained(model_source, add_prefix_space=True, **file_options)
     if loading_info["missing_keys"]:  # transformers would fill them with random numbers
         actual = f"none for {', '.join(sorted(loading_info['missing_keys'])[:3])}"
         refuse(f"load_lm: the model must have all its weights; got {actual}", place=name)

@@ -39,18 +39,18 @@ _BULLET = re.compile(
 _STOP = re.compile(r"([.!?\u2026]+[\"'\u201d\u2019)\]]*)(?=\s+|$)|([\u3002\uff01\uff1f\u0964]+[\u300d\u300f\u201d]*)")
 
 
-def _sentences_of_line(line: str) -> list[str]:
-    out, start = [], 0
+def _split_line(line: str) -> list[str]:
+    sentences, start = [], 0
     for m in _STOP.finditer(line):
         if m[1] and m.end() < len(line):
-            word = "".join(line[: m.start()].split()[-1:]).lstrip("([\"'\u201c").lower()
-            ahead = line[m.end() :].lstrip()[:1]
-            single = len(word) == 1 and word.isalpha() and m[1] == "."
-            if m[1] == "." and (word in ABBREVIATIONS or single) or ahead.islower():
+            last_word = "".join(line[: m.start()].split()[-1:]).lstrip("([\"'\u201c").lower()
+            next_character = line[m.end() :].lstrip()[:1]
+            is_initial = len(last_word) == 1 and last_word.isalpha() and m[1] == "."
+            if m[1] == "." and (last_word in ABBREVIATIONS or is_initial) or next_character.islower():
                 continue
-        out.append(line[start : m.end()].strip())
+        sentences.append(line[start : m.end()].strip())
         start = m.end()
-    return [s for s in [*out, line[start:].strip()] if s]
+    return [s for s in [*sentences, line[start:].strip()] if s]
 
 # %% ../../nbs/encode/06_roscoe.ipynb #f9f29c40
 def split_steps(text: str) -> list[str]:
@@ -61,20 +61,20 @@ def split_steps(text: str) -> list[str]:
     for line in re.split(r"[\r\n\u2028\u2029]+", text):
         line = re.sub(r"\s+", " ", re.sub(r"\*\*|__|`", "", line)).strip()
         line = _BULLET.sub("", line)
-        steps += [s for s in _sentences_of_line(line) if re.search(r"\w", s)]
+        steps += [s for s in _split_line(line) if re.search(r"\w", s)]
     return steps
 
 # %% ../../nbs/encode/06_roscoe.ipynb #85ff63eb
-_OF_CHAIN = ("faithfulness", "faithfulness_ww", "repetition_word", "informativeness_step")
-_OF_EXPERT = ("reasoning_alignment", "external_hallucination", "redundancy", "common_sense_error", "missing_step")
-_OF_REFERENCE = (*_OF_EXPERT, "semantic_coverage_step")
-SEMANTIC_ALIGNMENT = (*_OF_CHAIN, *_OF_REFERENCE)
+_CHAIN_SCORES = ("faithfulness", "faithfulness_ww", "repetition_word", "informativeness_step")
+_EXPERT_SCORES = ("reasoning_alignment", "external_hallucination", "redundancy", "common_sense_error", "missing_step")
+_REFERENCE_SCORES = (*_EXPERT_SCORES, "semantic_coverage_step")
+SEMANTIC_ALIGNMENT = (*_CHAIN_SCORES, *_REFERENCE_SCORES)
 SEMANTIC_SIMILARITY = ("informativeness_chain", "repetition_step", "semantic_coverage_chain")
 LOGICAL_INFERENCE = ("discourse_representation", "coherence_step_vs_step")
 LANGUAGE_COHERENCE = ("perplexity_chain", "perplexity_step", "perplexity_step_max", "grammar_step", "grammar_step_max")
 # names of the published code, and those that need an expert's chain
 SCORES = SEMANTIC_ALIGNMENT + SEMANTIC_SIMILARITY + LOGICAL_INFERENCE + LANGUAGE_COHERENCE
-REFERENCE_SCORES = (*_OF_REFERENCE, "semantic_coverage_chain")
+REFERENCE_SCORES = (*_REFERENCE_SCORES, "semantic_coverage_chain")
 CONVENTIONS = ("official", "paper", "counselingbench")
 
 
@@ -85,9 +85,9 @@ def align(x: np.ndarray, y: np.ndarray) -> np.ndarray:  # (n,) in [0, 1]; NaN wh
     return (1 + cosines(x, y).max(axis=1)) / 2  # alpha(x_i -> y)
 
 # %% ../../nbs/encode/06_roscoe.ipynb #f5cb74f4
-def _mean(a: np.ndarray, empty: float) -> float:
-    "The mean; `empty` where there is nothing to average."
-    return float(a.mean(dtype=np.float64)) if len(a) and not np.isnan(a).all() else empty
+def _mean_or_default(a: np.ndarray, value_if_empty: float) -> float:
+    "The mean; `value_if_empty` where there is nothing to average."
+    return float(a.mean(dtype=np.float64)) if len(a) and not np.isnan(a).all() else value_if_empty
 
 # %% ../../nbs/encode/06_roscoe.ipynb #85625e1f
 def step_scores(
@@ -95,28 +95,28 @@ def step_scores(
 ) -> dict[str, float]:
     """The scores of one chain that come from the vectors of its steps (N, d), of its context's sentences (T, d) and of
     reference steps (K, d), rows of length one. Source: Golovneva et al. 2022, tables 3 to 5."""
-    empty = 0.0 if convention == "official" else np.nan  # the published code takes the mean of nothing to be 0
-    hs, sh = align(h, s), align(s, h)
-    faithful = _mean(hs, empty)
-    out = {
-        "faithfulness": faithful,
-        "informativeness_step": (_mean(sh, empty) + faithful) / 2,
+    value_if_empty = 0.0 if convention == "official" else np.nan  # the published code takes the mean of nothing to be 0
+    hs_alignment, sh_alignment = align(h, s), align(s, h)
+    faithfulness = _mean_or_default(hs_alignment, value_if_empty)
+    scores = {
+        "faithfulness": faithfulness,
+        "informativeness_step": (_mean_or_default(sh_alignment, value_if_empty) + faithfulness) / 2,
         "repetition_step": repetition_step(h, convention),
     }
     if r is None:
-        return out
-    hr = align(h, r)
-    rh = align(r, h)
-    rs = align(r, s)
-    worst = lambda a, b: 1 - float(np.max((1 - a) * (1 - b))) if len(a) else np.nan
-    minimum = lambda a: float(np.min(a)) if len(a) else np.nan
-    return out | {
-        "reasoning_alignment": _mean(hr, empty),
-        "redundancy": minimum(hr),
-        "external_hallucination": worst(hs, hr),
-        "common_sense_error": worst(rh, rs),
-        "missing_step": minimum(hr if convention == "counselingbench" else rh),
-        "semantic_coverage_step": 1 - abs(_mean(rs, empty) - faithful),
+        return scores
+    hr_alignment = align(h, r)
+    rh_alignment = align(r, h)
+    rs_alignment = align(r, s)
+    worst_mismatch = lambda a, b: 1 - float(np.max((1 - a) * (1 - b))) if len(a) else np.nan
+    min_or_nan = lambda a: float(np.min(a)) if len(a) else np.nan
+    return scores | {
+        "reasoning_alignment": _mean_or_default(hr_alignment, value_if_empty),
+        "redundancy": min_or_nan(hr_alignment),
+        "external_hallucination": worst_mismatch(hs_alignment, hr_alignment),
+        "common_sense_error": worst_mismatch(rh_alignment, rs_alignment),
+        "missing_step": min_or_nan(hr_alignment if convention == "counselingbench" else rh_alignment),
+        "semantic_coverage_step": 1 - abs(_mean_or_default(rs_alignment, value_if_empty) - faithfulness),
     }
 
 # %% ../../nbs/encode/06_roscoe.ipynb #f6a23a54
@@ -127,12 +127,12 @@ def repetition_step(h: np.ndarray, convention: str = "official") -> float:
     """
     if len(h) < 2:
         return 1.0
-    cos = float(cosines(h, h)[np.tril_indices(len(h), -1)].max())  # max over i > j
+    max_cosine = float(cosines(h, h)[np.tril_indices(len(h), -1)].max())  # max over i > j
     if convention == "official":
-        return (1 - (1 + cos) / 2) / 2
+        return (1 - (1 + max_cosine) / 2) / 2
     if convention == "counselingbench":
-        return 1 - cos / 2
-    return (1 - cos) / 2
+        return 1 - max_cosine / 2
+    return (1 - max_cosine) / 2
 
 # %% ../../nbs/encode/06_roscoe.ipynb #40169e72
 def token_scores(
@@ -140,24 +140,35 @@ def token_scores(
 ) -> dict[str, float]:
     """The two scores that come from tokens: vectors (M_i, d) of the N steps and of the context's sentences, and the
     steps' own alignments with the context (N,). Source: Golovneva et al. 2022, table 3."""
-    steps = [of_length_one(x) for x in h if len(x)]  # a step may have no token, such as an empty string
-    context = [x for x in s if len(x)]
-    words = np.concatenate(steps) if steps else np.zeros((0, 1), np.float32)
-    token_alignments = align(words, of_length_one(np.concatenate(context))) if context and steps else np.zeros(0)
+    step_vectors = [of_length_one(x) for x in h if len(x)]  # a step may have no token, such as an empty string
+    context_vectors = [x for x in s if len(x)]
+    token_vectors = np.concatenate(step_vectors) if step_vectors else np.zeros((0, 1), np.float32)
+    token_alignments = (
+        align(token_vectors, of_length_one(np.concatenate(context_vectors)))
+        if context_vectors and step_vectors
+        else np.zeros(0)
+    )
     alignments = np.concatenate([h_aligned[~np.isnan(h_aligned)], token_alignments])
-    out = {"faithfulness_ww": _mean(alignments, 0.0 if convention == "official" else np.nan), "repetition_word": 1.0}
-    if len(steps) < 2:
-        return out  # what has no token repeats no token
-    starts = np.cumsum([0] + [len(x) for x in steps[:-1]])
-    best = np.maximum.reduceat(cosines(words, words), starts, axis=1)  # (M, N) max over the tokens of step j
-    mean = np.add.reduceat((1 + best) / 2, starts, axis=0) / np.array([len(x) for x in steps])[:, None]
-    return out | {"repetition_word": 1 - float(mean[np.tril_indices(len(steps), -1)].max())}
+    scores = {
+        "faithfulness_ww": _mean_or_default(alignments, 0.0 if convention == "official" else np.nan),
+        "repetition_word": 1.0,
+    }
+    if len(step_vectors) < 2:
+        return scores  # what has no token repeats no token
+    step_starts = np.cumsum([0] + [len(x) for x in step_vectors[:-1]])
+    max_cosines = np.maximum.reduceat(
+        cosines(token_vectors, token_vectors), step_starts, axis=1
+    )  # (M, N) max over the tokens of step j
+    mean_alignment = (
+        np.add.reduceat((1 + max_cosines) / 2, step_starts, axis=0) / np.array([len(x) for x in step_vectors])[:, None]
+    )
+    return scores | {"repetition_word": 1 - float(mean_alignment[np.tril_indices(len(step_vectors), -1)].max())}
 
 # %% ../../nbs/encode/06_roscoe.ipynb #55206eeb
 def chain_score(x: np.ndarray, y: np.ndarray, convention: str = "official") -> float:
     "The similarity of two whole chains, (d,) of length one. Source: Golovneva et al. 2022, table 5."
-    cos = float(cosines(x[None], y[None])[0, 0])
-    return (1 + (1 + cos) / 2) / 2 if convention == "official" else (1 + cos) / 2
+    cosine = float(cosines(x[None], y[None])[0, 0])
+    return (1 + (1 + cosine) / 2) / 2 if convention == "official" else (1 + cosine) / 2
 
 # %% ../../nbs/encode/06_roscoe.ipynb #7d6cc6a0
 def inference_pairs(
@@ -172,14 +183,14 @@ def inference_pairs(
 def perplexity_scores(chain: float, steps: np.ndarray, n: np.ndarray, convention: str = "official") -> dict[str, float]:
     """The three scores, in (0, 1], that come from the perplexity of a whole chain, those of its steps (N,), NaN where
     one has no tokens, and the steps' numbers of tokens (N,). Source: Golovneva et al. 2022, table 6."""
-    defined = ~np.isnan(steps)
-    if not defined.any():
+    is_defined = ~np.isnan(steps)
+    if not is_defined.any():
         return dict.fromkeys(LANGUAGE_COHERENCE[:3], np.nan)
-    weight = n[defined] if convention == "official" else np.ones(defined.sum())
+    step_weights = n[is_defined] if convention == "official" else np.ones(is_defined.sum())
     return {
         "perplexity_chain": 1 / chain,
-        "perplexity_step": 1 / float(np.average(steps[defined], weights=weight)),
-        "perplexity_step_max": 1 / float(steps[defined].max()),
+        "perplexity_step": 1 / float(np.average(steps[is_defined], weights=step_weights)),
+        "perplexity_step_max": 1 / float(steps[is_defined].max()),
     }
 
 # %% ../../nbs/encode/06_roscoe.ipynb #a7499b8f
@@ -196,11 +207,11 @@ def _check_chains(name: str, chains: Sequence[Sequence[str]], n: int | None = No
     return [tuple(c) for c in chains]
 
 
-def _blocks(contexts: list[tuple[str, ...]], size: int) -> list[list[int]]:
+def _chain_blocks(contexts: list[tuple[str, ...]], size: int) -> list[list[int]]:
     "Chains in blocks of `size`, chains that share a context next to each other."
-    _, group = distinct_values(contexts)
-    order = np.argsort(group, kind="stable")
-    return [order[i : i + size].tolist() for i in range(0, len(order), size)]
+    _, context_index = distinct_values(contexts)
+    by_context = np.argsort(context_index, kind="stable")
+    return [by_context[i : i + size].tolist() for i in range(0, len(by_context), size)]
 
 
 def _flattened(parts: Iterable[Iterable]) -> list:
@@ -209,18 +220,18 @@ def _flattened(parts: Iterable[Iterable]) -> list:
 
 def _split_like(flat: Iterable, parts: Iterable[Sized]) -> list[list]:
     "A list cut into lists as long as these."
-    remaining = iter(flat)
-    return [list(islice(remaining, len(piece))) for piece in parts]
+    remaining_values = iter(flat)
+    return [list(islice(remaining_values, len(piece))) for piece in parts]
 
 # %% ../../nbs/encode/06_roscoe.ipynb #c5e6ea94
-def _computed_once(compute: Callable[[list], Iterable], keys: Sequence) -> list:
+def _compute_once(compute: Callable[[list], Iterable], keys: Sequence) -> list:
     "What a function of distinct keys gives, for each key."
-    distinct, index = distinct_values(keys)
-    values = list(compute(distinct)) if distinct else []
-    return [values[i] for i in index]
+    distinct_keys, place_of_key = distinct_values(keys)
+    results = list(compute(distinct_keys)) if distinct_keys else []
+    return [results[i] for i in place_of_key]
 
 
-class _Vectors:
+class _ChainVectors:
     "Sentence and token vectors of chains."
 
     def __init__(self, encoder: Encoder, convention: str):
@@ -228,76 +239,96 @@ class _Vectors:
         self.convention = convention
         self.padded = convention == "official" and hasattr(encoder, "lengths")  # as published: tokens see the padding
 
-    def _of_tokens(self, keys: list[tuple[str, int]]) -> list[np.ndarray]:
+    def _token_vectors(self, keys: list[tuple[str, int]]) -> list[np.ndarray]:
         texts = [t for t, _ in keys]
         return self.encoder.tokens(texts, widths=[w for _, w in keys]) if self.padded else self.encoder.tokens(texts)
 
     def sentences(self, chains: list[tuple[str, ...]]) -> tuple[list[np.ndarray], list[np.ndarray]]:
         "The vectors of each chain's sentences, and one of each whole chain."
-        flat = _flattened(chains)
-        vectors = _computed_once(self.encoder.sentences, flat + [". ".join(c) for c in chains])
-        rows = _split_like(vectors, chains)
-        return [np.stack(row) if row else np.zeros((0, 1), np.float32) for row in rows], vectors[len(flat) :]
+        all_sentences = _flattened(chains)
+        vectors = _compute_once(self.encoder.sentences, all_sentences + [". ".join(c) for c in chains])
+        vectors_by_chain = _split_like(vectors, chains)
+        return [np.stack(row) if row else np.zeros((0, 1), np.float32) for row in vectors_by_chain], vectors[
+            len(all_sentences) :
+        ]
 
     def tokens(self, chains: list[tuple[str, ...]]) -> list[list[np.ndarray]]:
-        flat = _flattened(chains)
-        n = self.encoder.lengths(flat).tolist() if self.padded and flat else [0] * len(flat)
-        width = _flattened([max(of)] * len(of) for of in _split_like(n, chains) if of)  # of the longest beside it
-        return _split_like(_computed_once(self._of_tokens, list(zip(flat, width))), chains)
+        all_steps = _flattened(chains)
+        n = self.encoder.lengths(all_steps).tolist() if self.padded and all_steps else [0] * len(all_steps)
+        widths = _flattened(
+            [max(chain_lengths)] * len(chain_lengths) for chain_lengths in _split_like(n, chains) if chain_lengths
+        )  # of the longest beside it
+        return _split_like(_compute_once(self._token_vectors, list(zip(all_steps, widths))), chains)
 
     def token_scores(self, h: list, s: list, aligned: list[np.ndarray]) -> list[dict[str, float]]:
         "The two scores of chains and contexts that come from tokens."
-        by_chain = dict(zip(zip(h, s), aligned))
-        names = ["faithfulness_ww", "repetition_word"]
+        alignment_by_chain = dict(zip(zip(h, s), aligned))
+        score_names = ["faithfulness_ww", "repetition_word"]
 
         def compute(pairs: list) -> np.ndarray:
-            tok = self.tokens([x for x, _ in pairs] + [y for _, y in pairs])
-            vectors_of_pairs = zip(pairs, tok, tok[len(pairs) :])
-            rows = [token_scores(x, y, by_chain[p], convention=self.convention) for p, x, y in vectors_of_pairs]
-            return pd.DataFrame(rows)[names].to_numpy()
+            token_vectors = self.tokens([x for x, _ in pairs] + [y for _, y in pairs])
+            vectors_of_pairs = zip(pairs, token_vectors, token_vectors[len(pairs) :])
+            score_rows = [
+                token_scores(x, y, alignment_by_chain[p], convention=self.convention) for p, x, y in vectors_of_pairs
+            ]
+            return pd.DataFrame(score_rows)[score_names].to_numpy()
 
         identity = getattr(self.encoder, "identity", None)
-        code = (*getattr(self.encoder, "_code", ()), __name__)
-        scores = recalled(identity, "token scores", zip(h, s), compute, code=code, convention=self.convention)
-        return [dict(zip(names, x.tolist())) for x in scores]
+        code_modules = (*getattr(self.encoder, "_code", ()), __name__)
+        scores = recalled(identity, "token scores", zip(h, s), compute, code=code_modules, convention=self.convention)
+        return [dict(zip(score_names, x.tolist())) for x in scores]
 
 # %% ../../nbs/encode/06_roscoe.ipynb #c4cbe73e
-def _embedding_scores(h, s, r, vectors: _Vectors, convention: str) -> list[dict]:
-    chains = h + s + (r or [])
-    sent, chain_vectors = vectors.sentences(chains)
-    n, out = len(h), []
-    of_tokens = vectors.token_scores(h, s, [align(sent[i], sent[n + i]) for i in range(n)])
+def _embedding_scores(h, s, r, vectors: _ChainVectors, convention: str) -> list[dict]:
+    all_chains = h + s + (r or [])
+    sentence_vectors, chain_vectors = vectors.sentences(all_chains)
+    n, score_rows = len(h), []
+    scores_of_tokens = vectors.token_scores(
+        h, s, [align(sentence_vectors[i], sentence_vectors[n + i]) for i in range(n)]
+    )
     for i in range(n):
-        row = step_scores(sent[i], sent[n + i], sent[2 * n + i] if r else None, convention=convention) | of_tokens[i]
-        row["informativeness_chain"] = chain_score(chain_vectors[i], chain_vectors[n + i], convention)
+        chain_scores = (
+            step_scores(
+                sentence_vectors[i],
+                sentence_vectors[n + i],
+                sentence_vectors[2 * n + i] if r else None,
+                convention=convention,
+            )
+            | scores_of_tokens[i]
+        )
+        chain_scores["informativeness_chain"] = chain_score(chain_vectors[i], chain_vectors[n + i], convention)
         if r:
-            row["semantic_coverage_chain"] = chain_score(chain_vectors[i], chain_vectors[2 * n + i], convention)
-        out.append(row)
-    return out
+            chain_scores["semantic_coverage_chain"] = chain_score(
+                chain_vectors[i], chain_vectors[2 * n + i], convention
+            )
+        score_rows.append(chain_scores)
+    return score_rows
 
 # %% ../../nbs/encode/06_roscoe.ipynb #b9bfbd48
 def _other_scores(h, s, models: Mapping[str, Any], convention: str) -> list[dict]:
     "The seven scores of a block of chains that need an entailment model, a language model or a grammar classifier."
-    out: list[dict] = [{} for _ in h]
+    score_rows: list[dict] = [{} for _ in h]
     if nli := models.get("nli"):
-        pairs_of_chains = [inference_pairs(a, b, convention) for a, b in zip(h, s)]
-        pairs = _flattened(p.values() for p in pairs_of_chains)
-        probabilities = _computed_once(nli.contradiction, _flattened(pairs))
-        contradiction = iter(_split_like(probabilities, pairs))
-        empty = {"discourse_representation": np.nan, "coherence_step_vs_step": 1.0}
-        for row, by_score in zip(out, pairs_of_chains):
-            found = zip(by_score, contradiction)
-            row |= {name: 1 - float(max(x)) if x else empty[name] for name, x in found}
+        pairs_by_score = [inference_pairs(a, b, convention) for a, b in zip(h, s)]
+        score_pairs = _flattened(p.values() for p in pairs_by_score)
+        probabilities = _compute_once(nli.contradiction, _flattened(score_pairs))
+        remaining_probabilities = iter(_split_like(probabilities, score_pairs))
+        value_if_empty = {"discourse_representation": np.nan, "coherence_step_vs_step": 1.0}
+        for row, scores_of_chain in zip(score_rows, pairs_by_score):
+            probabilities_by_score = zip(scores_of_chain, remaining_probabilities)
+            row |= {name: 1 - float(max(x)) if x else value_if_empty[name] for name, x in probabilities_by_score}
     if lm := models.get("lm"):
         texts = _flattened(h) + [" ".join(steps) for steps in h]  # all in one call, so that batches are of like length
-        values = _computed_once(lambda distinct: np.column_stack(lm.perplexity(distinct)), texts)
-        for row, of_steps, (of_chain, _) in zip(out, _split_like(values, h), values[-len(h) :]):
-            perplexities, n = np.array(of_steps).T
-            row |= perplexity_scores(of_chain, perplexities, n, convention)
+        perplexity_and_n = _compute_once(lambda distinct: np.column_stack(lm.perplexity(distinct)), texts)
+        for row, step_values, (chain_perplexity, _) in zip(
+            score_rows, _split_like(perplexity_and_n, h), perplexity_and_n[-len(h) :]
+        ):
+            step_perplexities, n = np.array(step_values).T
+            row |= perplexity_scores(chain_perplexity, step_perplexities, n, convention)
     if grammar := models.get("grammar"):
-        for row, p in zip(out, _split_like(_computed_once(grammar.acceptability, _flattened(h)), h)):
+        for row, p in zip(score_rows, _split_like(_compute_once(grammar.acceptability, _flattened(h)), h)):
             row |= {"grammar_step": float(np.mean(p, dtype=float)), "grammar_step_max": float(min(p))}
-    return out
+    return score_rows
 
 # %% ../../nbs/encode/06_roscoe.ipynb #7734dc72
 NEEDS = {
@@ -308,13 +339,13 @@ NEEDS = {
 }
 
 
-def _absent(arguments: Collection[str]) -> dict[str, str]:  # models by argument, and references
-    out: dict[str, str] = {}
+def _absence_reasons(arguments: Collection[str]) -> dict[str, str]:  # models by argument, and references
+    reason_by_score: dict[str, str] = {}
     if "references" not in arguments:
-        out |= dict.fromkeys(REFERENCE_SCORES, "references were not given, and this score needs them")
+        reason_by_score |= dict.fromkeys(REFERENCE_SCORES, "references were not given, and this score needs them")
     for name in NEEDS.keys() - arguments:
-        out |= dict.fromkeys(NEEDS[name], f"{name} was not given, and this score needs it")
-    return {m: out[m] for m in SCORES if m in out}
+        reason_by_score |= dict.fromkeys(NEEDS[name], f"{name} was not given, and this score needs it")
+    return {m: reason_by_score[m] for m in SCORES if m in reason_by_score}
 
 # %% ../../nbs/encode/06_roscoe.ipynb #194a1542
 def roscoe(
@@ -341,30 +372,43 @@ def roscoe(
     h = _check_chains("hypotheses", hypotheses)
     s = _check_chains("contexts", contexts, len(h))
     r = _check_chains("references", references, len(h)) if references is not None else None
-    load: dict[str, Callable] = {"encoder": load_encoder, "nli": load_nli, "lm": load_lm, "grammar": load_grammar}
+    loader_by_argument: dict[str, Callable] = {
+        "encoder": load_encoder,
+        "nli": load_nli,
+        "lm": load_lm,
+        "grammar": load_grammar,
+    }
     model_arguments = {"encoder": encoder, "nli": nli, "lm": lm, "grammar": grammar}
-    models: dict[str, Any] = {k: load[k](name) for k, name in model_arguments.items() if name is not None}
-    absent = _absent([*models, *(["references"] if r is not None else [])])
-    vectors = _Vectors(models["encoder"], convention) if "encoder" in models else None
-    out = np.full((len(h), len(SCORES)), np.nan)
-    with held(*models.values()):
-        for rows in _blocks(s, block):
-            rows = [i for i in rows if h[i]]  # an empty chain has no score
-            if not rows:
+    model_by_argument: dict[str, Any] = {
+        k: loader_by_argument[k](name) for k, name in model_arguments.items() if name is not None
+    }
+    absent_scores = _absence_reasons([*model_by_argument, *(["references"] if r is not None else [])])
+    chain_vectors = _ChainVectors(model_by_argument["encoder"], convention) if "encoder" in model_by_argument else None
+    scores = np.full((len(h), len(SCORES)), np.nan)
+    with held(*model_by_argument.values()):
+        for block_chains in _chain_blocks(s, block):
+            block_chains = [i for i in block_chains if h[i]]  # an empty chain has no score
+            if not block_chains:
                 continue
-            hs = [h[i] for i in rows]
-            ss = [s[i] for i in rows]
-            rs = [r[i] for i in rows] if r is not None else None
-            rows_of_block = _other_scores(hs, ss, models, convention)
-            if vectors is not None:
-                rows_of_block = [
-                    a | b for a, b in zip(rows_of_block, _embedding_scores(hs, ss, rs, vectors, convention))
+            block_hypotheses = [h[i] for i in block_chains]
+            block_contexts = [s[i] for i in block_chains]
+            block_references = [r[i] for i in block_chains] if r is not None else None
+            block_scores = _other_scores(block_hypotheses, block_contexts, model_by_argument, convention)
+            if chain_vectors is not None:
+                block_scores = [
+                    a | b
+                    for a, b in zip(
+                        block_scores,
+                        _embedding_scores(
+                            block_hypotheses, block_contexts, block_references, chain_vectors, convention
+                        ),
+                    )
                 ]
-            for i, row in zip(rows, rows_of_block):
-                out[i] = [row.get(m, np.nan) for m in SCORES]
-    table = pd.DataFrame(six_decimals(out), columns=list(SCORES)).drop(columns=list(absent))
-    table.attrs |= {"convention": convention, "absent": absent}
-    return table
+            for i, chain_scores in zip(block_chains, block_scores):
+                scores[i] = [chain_scores.get(m, np.nan) for m in SCORES]
+    score_table = pd.DataFrame(six_decimals(scores), columns=list(SCORES)).drop(columns=list(absent_scores))
+    score_table.attrs |= {"convention": convention, "absent": absent_scores}
+    return score_table
 
 # %% ../../nbs/encode/06_roscoe.ipynb #fd514a8b
 def rouge(hypotheses: Sequence[str], references: Sequence[str]) -> pd.DataFrame:
@@ -381,10 +425,10 @@ def rouge(hypotheses: Sequence[str], references: Sequence[str]) -> pd.DataFrame:
     if len(hypotheses) != len(references):
         refuse(f"rouge: references must be as many as hypotheses; got {len(references)} and {len(hypotheses)}")
     scorer = RougeScorer(["rouge1", "rougeL"], use_stemmer=True)
-    pairs, index = distinct_values(zip(hypotheses, references))
-    scored = [scorer.score(r, h) for h, r in pairs]
-    rows = [(s["rouge1"].fmeasure, s["rougeL"].fmeasure) for s in scored]
-    return pd.DataFrame(np.array(rows).reshape(-1, 2)[index], columns=["rouge1", "rougeL"])
+    distinct_pairs, pair_places = distinct_values(zip(hypotheses, references))
+    rouge_scores = [scorer.score(r, h) for h, r in distinct_pairs]
+    f_measures = [(s["rouge1"].fmeasure, s["rougeL"].fmeasure) for s in rouge_scores]
+    return pd.DataFrame(np.array(f_measures).reshape(-1, 2)[pair_places], columns=["rouge1", "rougeL"])
 
 # %% ../../nbs/encode/06_roscoe.ipynb #9da7cc5d
 def chain_cosine(

@@ -32,8 +32,8 @@ def _digest_of_parts(*parts: bytes) -> bytes:
 
 
 def _row_to_store(key: bytes, result: np.ndarray) -> tuple[bytes, bytes, bytes]:
-    np.save(value := io.BytesIO(), result, allow_pickle=False)
-    return key, value.getvalue(), _digest_of_parts(key, value.getvalue())
+    np.save(buffer := io.BytesIO(), result, allow_pickle=False)
+    return key, buffer.getvalue(), _digest_of_parts(key, buffer.getvalue())
 
 # %% ../../nbs/encode/08_store.ipynb #be9d5cae
 class StoreSettings(Record):
@@ -64,14 +64,16 @@ class ResultStore(Database):
 
     def get(self, keys: Sequence[bytes]) -> dict[bytes, np.ndarray]:
         "What is there of some keys, SHA-256, and is as it was written."
-        sql = "SELECT key, value, digest FROM results WHERE key = ?"
-        rows = self._guard(lambda: [row for k in keys for row in self._db.execute(sql, (k,))])
+        query = "SELECT key, value, digest FROM results WHERE key = ?"
+        rows = self._guard(lambda: [row for k in keys for row in self._db.execute(query, (k,))])
         return {k: np.load(io.BytesIO(v), allow_pickle=False) for k, v, d in rows if d == _digest_of_parts(k, v)}
 
     def put(self, results: Mapping[bytes, np.ndarray]) -> None:
         "Commit results in one transaction, but for those that are no number (NaN)."
-        rows = [_row_to_store(k, x) for k, x in results.items() if not np.isnan(x).any()]
-        self._guard(self._write_all, "INSERT OR REPLACE INTO results (key, value, digest) VALUES (?,?,?)", rows)
+        rows_to_store = [_row_to_store(k, x) for k, x in results.items() if not np.isnan(x).any()]
+        self._guard(
+            self._write_all, "INSERT OR REPLACE INTO results (key, value, digest) VALUES (?,?,?)", rows_to_store
+        )
 
 # %% ../../nbs/encode/08_store.ipynb #13e56736
 @lru_cache(maxsize=64)
@@ -79,41 +81,41 @@ def code_of(*modules: str) -> str:
     "SHA-256 of the source of some modules, by their names, and of the versions of the libraries that compute."
     h = hashlib.sha256()
     for name in modules:
-        spec = util.find_spec(name)
-        if spec is None or spec.origin is None:
+        module_spec = util.find_spec(name)
+        if module_spec is None or module_spec.origin is None:
             refuse(f"code_of: modules must be modules with a source; got {name!r}")
-        h.update(Path(spec.origin).read_bytes())
+        h.update(Path(module_spec.origin).read_bytes())
     for package in ("torch", "transformers", "tokenizers"):
         with contextlib.suppress(metadata.PackageNotFoundError):
             h.update(f"{package} {metadata.version(package)}".encode())
     return h.hexdigest()
 
 # %% ../../nbs/encode/08_store.ipynb #f4eb63a4
-_open: dict[str, ResultStore | None] = {"store": None}  # of this process
+_current: dict[str, ResultStore | None] = {"store": None}  # of this process
 _BLOCK = 512  # inputs computed between two commits
 
 
 def opened() -> ResultStore | None:
     "The store of this process."
-    return _open["store"]
+    return _current["store"]
 
 
 def keep_results(settings: StoreSettings, path: Path | None = None) -> ResultStore | None:
     """Keep what this process computes from here on, by default in `store_path()`; None where nothing is kept, or the
     file cannot be written, which is said."""
-    if before := opened():
-        before.close()
+    if previous_store := opened():
+        previous_store.close()
     begin = lambda: ResultStore(path or store_path(), max_bytes=int(settings.max_gb * 1e9))
-    _open["store"] = _or_none(begin) if settings.max_gb else None
+    _current["store"] = _try_or_none(begin) if settings.max_gb else None
     return opened()
 
 
-def _or_none(do: Callable, *args: Any) -> Any:
+def _try_or_none(action: Callable, *args: Any) -> Any:
     "A step of the store; what goes wrong with it is said, and stops nobody."
     try:
-        return do(*args)
+        return action(*args)
     except (OSError, sqlite3.Error) as e:
-        _open["store"] = None
+        _current["store"] = None
         say(f"what is computed is not kept from here on: {e}")
 
 # %% ../../nbs/encode/08_store.ipynb #81536eea
@@ -128,21 +130,21 @@ def recalled(
 ) -> list[np.ndarray]:  # one an input, in order
     "Results of some inputs: those of the store, and the others, or all for a model of no identity, computed now."
     inputs = list(inputs)
-    distinct = list(dict.fromkeys(inputs))
+    distinct_inputs = list(dict.fromkeys(inputs))
     store = opened()
-    if store is None or identity is None or not distinct:
-        results = dict(zip(distinct, compute(distinct) if distinct else ()))
-        return [results[x] for x in inputs]
-    decides = {k: v for k, v in identity.items() if k != "model"}
-    about = {"identity": decides, "metric": metric, "code": code_of(*code), "parameters": parameters}
-    head = json.dumps(about, sort_keys=True)
-    keys = {x: hashlib.sha256(f"{head}{json.dumps(x)}".encode()).digest() for x in distinct}
-    stored = _or_none(store.get, list(keys.values())) or {}
-    results = {x: stored[k] for x, k in keys.items() if k in stored}
-    missing = [x for x in distinct if x not in results]
-    for start in range(0, len(missing), _BLOCK):
-        block = missing[start : start + _BLOCK]
-        results |= zip(block, compute(block))
+    if store is None or identity is None or not distinct_inputs:
+        result_by_input = dict(zip(distinct_inputs, compute(distinct_inputs) if distinct_inputs else ()))
+        return [result_by_input[x] for x in inputs]
+    deciding_identity = {k: v for k, v in identity.items() if k != "model"}
+    key_fields = {"identity": deciding_identity, "metric": metric, "code": code_of(*code), "parameters": parameters}
+    key_prefix = json.dumps(key_fields, sort_keys=True)
+    key_by_input = {x: hashlib.sha256(f"{key_prefix}{json.dumps(x)}".encode()).digest() for x in distinct_inputs}
+    stored_by_key = _try_or_none(store.get, list(key_by_input.values())) or {}
+    result_by_input = {x: stored_by_key[k] for x, k in key_by_input.items() if k in stored_by_key}
+    missing_inputs = [x for x in distinct_inputs if x not in result_by_input]
+    for start in range(0, len(missing_inputs), _BLOCK):
+        block = missing_inputs[start : start + _BLOCK]
+        result_by_input |= zip(block, compute(block))
         if opened() is store:
-            _or_none(store.put, {keys[x]: results[x] for x in block})
-    return [results[x] for x in inputs]
+            _try_or_none(store.put, {key_by_input[x]: result_by_input[x] for x in block})
+    return [result_by_input[x] for x in inputs]
