@@ -27,9 +27,9 @@ __all__ = ['Guess', 'guess_description', 'guess_long']
 
 # %% ../../nbs/records/13_guessed.ipynb #54d10b04
 _CALLED = {  # field -> what a column for it is called in releases, in our own tables and in what programs export
-    "item": "item item_id id question_id prompt_id conversation_id convid question record_id",
-    "rater": "rater rater_id annotator annotator_id reviewer clinician_id responseid token judge "
-    "judge_model anonymized_physician_ids survey_id email username timestamp",
+    "item": "item item_id id question_id prompt_id conversation_id convid question question_id record_id",
+    "rater": "rater rater_id annotator annotator_id reviewer clinician_id participant responseid token "
+    "judge judge_model anonymized_physician_ids survey_id email username timestamp",
     "target": "target option answer model modell provider_llm candidate completion_id",
     "criterion": "criterion dimension attribute category",
     "value": "value score rating wert",
@@ -43,7 +43,7 @@ _WITHIN = {"persona": "persona user_profile", "patient": "patient user_llm", "ru
 _ABOUT = re.compile(  # what programs write of a response: no ratings
     r"startdate|enddate|recordeddate|status|progress|finished|ipaddress|duration.*|recipient.*|externalreference|"
     r"location.*|distributionchannel|userlanguage|timestamp|submitdate|lastpage|startlanguage|seed|datestamp|.*id|"
-    r"redcap.*|.*complete|comments?|name|email|e?mailaddress|consent"
+    r"redcap.*|.*complete|comments?|kommentar|bemerkung|name|email|e?mailaddress|consent"
 )
 _NUMBER = re.compile(r"-?\d+([.,]\d+)?")
 _CODES = re.compile(r"-\d+|9{2,}|8{2,}|7{2,}|0")
