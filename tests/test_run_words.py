@@ -356,12 +356,14 @@ def test_sliders_ask_questions_of_one_number_of_options(capsys):
 
 def test_a_round_is_described_by_flags():
     flags = dict.fromkeys(
-        ["kind", "n_options", "raters", "per_item", "repeats", "page_language", "title", "ask", "consent"]
+        ["kind", "n_options", "raters", "per_item", "repeats", "page_language", "title", "ask", "labels", "consent"]
     )
 
     def entry(items=(), **given):
         a = SimpleNamespace(
-            **flags | {"ask": [], "consent": [], "study": "ward", "kind": "sliders", "repeats": 0} | given
+            **flags
+            | {"ask": [], "labels": None, "consent": [], "study": "ward", "kind": "sliders", "repeats": 0}
+            | given
         )
         return annotate.page_entry(a, list(items) or [item("a", language="de"), item("b", language="de")])
 

@@ -78,7 +78,7 @@ def test_a_training_split_teaches_the_others_alone():
 
 
 def test_another_part_of_the_item_is_refused():
-    with pytest.raises(ValueError, match="served must be one of question and options, options alone; got 'stem'"):
+    with pytest.raises(ValueError, match="read must be one of question and options, options alone; got 'stem'"):
         accuracy(bank(), "stem")
 
 

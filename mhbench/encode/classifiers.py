@@ -417,7 +417,7 @@ class WordModel:
 
     def __init__(self, read: str = WORD_INPUTS[0]):
         if read not in WORD_INPUTS:
-            refuse(f"WordModel: served must be one of {', '.join(WORD_INPUTS)}; got {read!r}")
+            refuse(f"WordModel: read must be one of {', '.join(WORD_INPUTS)}; got {read!r}")
         self.with_question = read == WORD_INPUTS[0]
 
     def log_probabilities(self, items: Sequence[Item]) -> dict[str, np.ndarray]:
