@@ -37,7 +37,7 @@ __all__ = ['ROUNDINGS', 'Source', 'ConclusionVerdict', 'CONCLUSION_VERDICTS', 'E
            'nearest_name', 'load_claims', 'claims_by_place', 'unused_names']
 
 # %% ../../nbs/ledger/01_claims.ipynb #d15849e3
-_PRINTED = re.compile(
+_PRINTED_PATTERN = re.compile(
     r"(?P<bound>[<>≤≥]?)\s*(?P<about>[~≈]?)\s*[±$]?\s*"
     r"(?P<number>[+-]?(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d+)?)(?:\s*(?:e|[×x]\s*10\s*\^?)\s*(?P<power>[+-]?\d+))?"
     r"\s*%?\s*[*†‡]*"
@@ -61,23 +61,23 @@ def read_printed(
     """A printed number: its value, the unit of its last printed digit (after `~` of the last that is not zero), whether
     it is a bound. Raises: ValueError for what is no number.
     """
-    plain = text.strip().replace("\u2212", "-").replace("\u2013", "-").replace("\u00a0", " ")
-    match = _PRINTED.fullmatch(plain)
-    if not match or not re.search(r"\d", match["number"]):
+    plain_text = text.strip().replace("\u2212", "-").replace("\u2013", "-").replace("\u00a0", " ")
+    number_match = _PRINTED_PATTERN.fullmatch(plain_text)
+    if not number_match or not re.search(r"\d", number_match["number"]):
         message = f"read_printed: a claim must be one number, such as 0.70, 1,353, 12.5% or <0.001; got {text!r}"
         refuse(message, place=place, remedy="give each number of a cell a column of its own")
-    shift = Decimal(1).scaleb(int(match["power"] or 0))
-    value = Decimal(match["number"].replace(",", ""))
-    digits = value.normalize() if match["about"] and value else value
-    unit = Decimal(1).scaleb(int(digits.as_tuple().exponent)) * shift
-    integer = match["number"].replace(",", "").lstrip("+-").isdigit()
-    exact = integer and not match["about"] and not match["power"] and "%" not in plain
-    return PrintedNumber(value * shift, unit, match["bound"], exact)
+    power_of_ten = Decimal(1).scaleb(int(number_match["power"] or 0))
+    value = Decimal(number_match["number"].replace(",", ""))
+    significant_value = value.normalize() if number_match["about"] and value else value
+    last_digit_unit = Decimal(1).scaleb(int(significant_value.as_tuple().exponent)) * power_of_ten
+    is_integer = number_match["number"].replace(",", "").lstrip("+-").isdigit()
+    is_exact = is_integer and not number_match["about"] and not number_match["power"] and "%" not in plain_text
+    return PrintedNumber(value * power_of_ten, last_digit_unit, number_match["bound"], is_exact)
 
 # %% ../../nbs/ledger/01_claims.ipynb #7b1d4494
 ROUNDINGS = {"half": (ROUND_HALF_UP, ROUND_HALF_EVEN), "down": (ROUND_DOWN,), "floor": (ROUND_FLOOR,)}
 ROUNDINGS |= {"ceiling": (ROUND_CEILING,), "either": (ROUND_HALF_UP, ROUND_HALF_EVEN, ROUND_HALF_DOWN)}
-_OBEYS = {"<": operator.lt, "≤": operator.le, ">": operator.gt, "≥": operator.ge}
+_COMPARISON_BY_BOUND = {"<": operator.lt, "≤": operator.le, ">": operator.gt, "≥": operator.ge}
 
 
 def equal_as_printed(
@@ -86,11 +86,11 @@ def equal_as_printed(
     rounding: str = "half",  # half (up or to even), down (digits cut off), floor, ceiling, or either (a half both ways)
 ) -> bool:
     "Whether our value, rounded to the printed digits, equals the printed number; for a bound, whether it obeys it."
-    exact = Decimal(f"{ours:.12g}")
+    exact_value = Decimal(f"{ours:.12g}")
     if printed.bound:
-        return _OBEYS[printed.bound](exact, printed.value)
-    rounded = {(exact / printed.unit).quantize(Decimal(1), mode) for mode in ROUNDINGS[rounding]}
-    return printed.value in {r * printed.unit for r in rounded}
+        return _COMPARISON_BY_BOUND[printed.bound](exact_value, printed.value)
+    rounded_multiples = {(exact_value / printed.unit).quantize(Decimal(1), mode) for mode in ROUNDINGS[rounding]}
+    return printed.value in {r * printed.unit for r in rounded_multiples}
 
 # %% ../../nbs/ledger/01_claims.ipynb #da4024c8
 class Paper(Record):
@@ -134,7 +134,7 @@ class CallOf(Record):
 Source = CellOf | CallOf
 
 # %% ../../nbs/ledger/01_claims.ipynb #f89bc642
-class _How(Record):
+class _SourceFields(Record):
     ours: Source | None = None
     conventions: dict[str, Source] = {}
     cannot: str | None = None
@@ -150,20 +150,20 @@ class _How(Record):
         return bool(self.ours or self.conventions or self.cannot or self.needs)
 
     @model_validator(mode="after")
-    def _one_way(self):
+    def _require_one_source(self):
         if self.cannot and (self.ours or self.conventions or self.needs):
             raise ValueError("cannot must stand alone, or ours, conventions and needs without it")
         return self
 
 
-class Block(_How):
+class Block(_SourceFields):
     "The source of the numbers in some rows and columns."
 
     rows: list[str] | None = None
     columns: list[str | list[str]] | None = None
 
 
-class ClaimEntry(_How):
+class ClaimEntry(_SourceFields):
     "A table, or a single number, as it is printed."
 
     place: str
@@ -235,7 +235,7 @@ class Convention(Record):
 
 EvidenceKind = Literal["data", "stored", "paper"]
 INPUTS = "printed_inputs"
-_INPUTS = Convention(
+_INPUTS_CONVENTION = Convention(
     says="The numbers that it follows from are printed rounded; it holds within their rounding.",
     source="the printed digits",
 )
@@ -256,8 +256,8 @@ class ClaimsFile(Record):
     claims: list[ClaimEntry] = Field(min_length=1)
 
     @model_validator(mode="after")
-    def _on_printed_numbers(self):
-        self.conventions.setdefault(INPUTS, _INPUTS)
+    def _add_inputs_convention(self):
+        self.conventions.setdefault(INPUTS, _INPUTS_CONVENTION)
         return self
 
 # %% ../../nbs/ledger/01_claims.ipynb #5c05b752
@@ -301,80 +301,89 @@ def _joined_label(label: str | list[str]) -> str:
     return label if isinstance(label, str) else " / ".join(label)
 
 
-def _label_placeholders(row: str, column: str, names: Mapping[str, Any]) -> dict[str, Any]:
-    out: dict[str, Any] = {}
-    for word, label in (("row", row), ("column", column)):
-        out |= {word: names.get(label, label), f"{word}.printed": label}
-        out |= {f"{word}.{k}": names.get(piece, piece) for k, piece in enumerate(label.split(" / "), 1)}
-    return out
+def _label_placeholders(row: str, column: str, name_by_label: Mapping[str, Any]) -> dict[str, Any]:
+    label_by_placeholder: dict[str, Any] = {}
+    for axis, label in (("row", row), ("column", column)):
+        label_by_placeholder |= {axis: name_by_label.get(label, label), f"{axis}.printed": label}
+        label_by_placeholder |= {
+            f"{axis}.{k}": name_by_label.get(label_part, label_part)
+            for k, label_part in enumerate(label.split(" / "), 1)
+        }
+    return label_by_placeholder
 
 
-def _filled_entry(entry_part: Any, labels: Mapping[str, Any], place: str) -> Any:
+def _fill_entry(entry_part: Any, label_by_placeholder: Mapping[str, Any], place: str) -> Any:
     "A part of an entry with its placeholders replaced."
     if isinstance(entry_part, Record):
-        return type(entry_part)(**_filled_entry(entry_part.model_dump(), labels, place))
+        return type(entry_part)(**_fill_entry(entry_part.model_dump(), label_by_placeholder, place))
     if isinstance(entry_part, Mapping):
-        return {_filled_entry(k, labels, place): _filled_entry(v, labels, place) for k, v in entry_part.items()}
+        return {
+            _fill_entry(k, label_by_placeholder, place): _fill_entry(v, label_by_placeholder, place)
+            for k, v in entry_part.items()
+        }
     if isinstance(entry_part, list):
-        return [_filled_entry(v, labels, place) for v in entry_part]
+        return [_fill_entry(v, label_by_placeholder, place) for v in entry_part]
     if not isinstance(entry_part, str):
         return entry_part
     for placeholder in set(re.findall(r"\{((?:row|column)[^{}]*)\}", entry_part)):
-        if placeholder not in labels:
-            actual = f"{{{placeholder}}}{nearest_name(placeholder, labels)}"
-            refuse(f"load_claims: a placeholder must be one of {', '.join(labels)}; got {actual}", place=place)
+        if placeholder not in label_by_placeholder:
+            actual = f"{{{placeholder}}}{nearest_name(placeholder, label_by_placeholder)}"
+            refuse(
+                f"load_claims: a placeholder must be one of {', '.join(label_by_placeholder)}; got {actual}",
+                place=place,
+            )
         if entry_part == f"{{{placeholder}}}":
-            return labels[placeholder]
-        entry_part = entry_part.replace(f"{{{placeholder}}}", str(labels[placeholder]))
+            return label_by_placeholder[placeholder]
+        entry_part = entry_part.replace(f"{{{placeholder}}}", str(label_by_placeholder[placeholder]))
     return entry_part
 
 
 def nearest_name(word: str, candidates: Iterable[Any]) -> str:  # ", nearest to it 'x'", or nothing
     "The known name that was probably meant."
-    near = difflib.get_close_matches(str(word), [str(k) for k in candidates], n=1)
-    return f", nearest to it {near[0]!r}" if near else ""
+    near_names = difflib.get_close_matches(str(word), [str(k) for k in candidates], n=1)
+    return f", nearest to it {near_names[0]!r}" if near_names else ""
 
 # %% ../../nbs/ledger/01_claims.ipynb #5b6ebcfb
-def _cells_of(entry: ClaimEntry, place: str) -> list[tuple[str, str, str]]:  # row, column, printed
+def _list_printed_cells(entry: ClaimEntry, place: str) -> list[tuple[str, str, str]]:  # row, column, printed
     if entry.printed is not None and entry.rows is None and entry.columns is None:
         return [("", "", entry.printed)]
     if entry.printed is not None or entry.rows is None or entry.columns is None:
         remedy = "give `printed` for one number, or `columns` and `rows` for a table"
         refuse("load_claims: an entry must be one number or a table; got neither, or both", place=place, remedy=remedy)
     columns = [_joined_label(c) for c in entry.columns]
-    cells = []
-    for row, numbers in entry.rows.items():
-        if len(numbers) != len(columns):
+    printed_cells = []
+    for row, printed_row in entry.rows.items():
+        if len(printed_row) != len(columns):
             rule = f"load_claims: a row must have a number or null for each of {len(columns)} columns"
-            refuse(f"{rule}; got {len(numbers)} in row {row!r}", place=place)
-        cells += [(row, column, n) for column, n in zip(columns, numbers) if n is not None]
-    return cells
+            refuse(f"{rule}; got {len(printed_row)} in row {row!r}", place=place)
+        printed_cells += [(row, column, n) for column, n in zip(columns, printed_row) if n is not None]
+    return printed_cells
 
 
-def _block_of(entry: ClaimEntry, row: str, column: str) -> _How | None:
+def _find_block(entry: ClaimEntry, row: str, column: str) -> _SourceFields | None:
     "The first block that names a cell, or the entry itself; None where neither says anything."
     for block in entry.blocks:
-        of_row = block.rows is None or row in block.rows
-        if of_row and (block.columns is None or column in map(_joined_label, block.columns)):
+        covers_row = block.rows is None or row in block.rows
+        if covers_row and (block.columns is None or column in map(_joined_label, block.columns)):
             return block
     return entry if entry.says else None
 
 # %% ../../nbs/ledger/01_claims.ipynb #5cb959bc
-def _check_names(entry: ClaimEntry, file: ClaimsFile, place: str) -> None:
+def _check_names(entry: ClaimEntry, claims_file: ClaimsFile, place: str) -> None:
     "Refuse names in an entry that are not declared."
     columns = [_joined_label(c) for c in entry.columns or []]
-    blocks: list[ClaimEntry | Block] = [entry, *entry.blocks]
-    for block in blocks:
+    entry_and_blocks: list[ClaimEntry | Block] = [entry, *entry.blocks]
+    for block in entry_and_blocks:
         used_and_declared: dict[str, tuple[Iterable[str | None], Iterable[str]]] = {
-            "reasons": ([block.cannot, block.beside], file.reasons),
-            "conventions": ([*block.conventions, "random" if block.random else None], file.conventions),
-            "notes": ([block.note], file.notes),
+            "reasons": ([block.cannot, block.beside], claims_file.reasons),
+            "conventions": ([*block.conventions, "random" if block.random else None], claims_file.conventions),
+            "notes": ([block.note], claims_file.notes),
             "rows": (block.rows or [], entry.rows or {}),
             "columns": ([_joined_label(c) for c in block.columns or []], columns),
         }
-        for kind, (used, declared) in used_and_declared.items():
-            for name in (u for u in used if u and u not in declared):
-                actual = f"{name!r}{nearest_name(name, declared)}"
+        for kind, (used_names, declared_names) in used_and_declared.items():
+            for name in (u for u in used_names if u and u not in declared_names):
+                actual = f"{name!r}{nearest_name(name, declared_names)}"
                 refuse(f"load_claims: {kind} must be declared; got {actual}", place=place, remedy=f"add it to `{kind}`")
         for source in [block.ours, *block.conventions.values()]:
             if source and source.rounding not in ROUNDINGS:
@@ -382,42 +391,58 @@ def _check_names(entry: ClaimEntry, file: ClaimsFile, place: str) -> None:
                 refuse(f"{rule}; got {source.rounding!r}", place=place)
 
 # %% ../../nbs/ledger/01_claims.ipynb #5b76e6a7
-def _claims_of(entry: ClaimEntry, file: ClaimsFile, file_place: str) -> list[Claim]:
+def _expand_entry(entry: ClaimEntry, claims_file: ClaimsFile, file_place: str) -> list[Claim]:
     "The claims of an entry, one per printed number."
     place = f"{file_place}, {entry.place}"
-    _check_names(entry, file, place)
-    out = []
-    for row, column, printed in _cells_of(entry, place):
-        name = "/".join(x for x in (entry.place, entry.id, row, column) if x)
-        block = _block_of(entry, row, column)
+    _check_names(entry, claims_file, place)
+    entry_claims = []
+    for row, column, printed_text in _list_printed_cells(entry, place):
+        claim_id = "/".join(x for x in (entry.place, entry.id, row, column) if x)
+        block = _find_block(entry, row, column)
         if block is None or not block.says:
             remedy = "say `ours`, `conventions`, `needs` or `cannot` in a block that matches it"
-            message = f"load_claims: a printed number must say how it is had; got nothing for {name!r}"
+            message = f"load_claims: a printed number must say how it is had; got nothing for {claim_id!r}"
             refuse(message, place=place, remedy=remedy)
-        labels = _label_placeholders(row, column, entry.names)
-        say = {k: _filled_entry(getattr(block, k), labels, name) for k in ("ours", "conventions", "otherwise")}
+        label_by_placeholder = _label_placeholders(row, column, entry.names)
+        filled_sources = {
+            k: _fill_entry(getattr(block, k), label_by_placeholder, claim_id)
+            for k in ("ours", "conventions", "otherwise")
+        }
         needs = block.needs if block.needs is not None else entry.needs if block.ours or block.conventions else None
-        say["needs"] = tuple(_filled_entry(needs or [], labels, name))
-        same = {k: getattr(block, k) for k in ("cannot", "note", "random", "beside", "part")}
-        number = read_printed(printed, f"{file_place}, {name}")
+        filled_sources["needs"] = tuple(_fill_entry(needs or [], label_by_placeholder, claim_id))
+        copied_fields = {k: getattr(block, k) for k in ("cannot", "note", "random", "beside", "part")}
+        number = read_printed(printed_text, f"{file_place}, {claim_id}")
         number = number if entry.scale == 1 else replace(number, exact=False)  # a percentage is rounded, a count is not
-        out.append(Claim(name, entry.place, entry.of, row, column, printed, number, entry.scale, **say, **same))
-    return out
+        entry_claims.append(
+            Claim(
+                claim_id,
+                entry.place,
+                entry.of,
+                row,
+                column,
+                printed_text,
+                number,
+                entry.scale,
+                **filled_sources,
+                **copied_fields,
+            )
+        )
+    return entry_claims
 
 # %% ../../nbs/ledger/01_claims.ipynb #45ff1bc2
-def _entry_lines(node: yaml.Node, at: tuple = ()) -> dict[tuple, int]:  # path within the file -> line
+def _entry_lines(yaml_node: yaml.Node, path_in_file: tuple = ()) -> dict[tuple, int]:  # path within the file -> line
     "The line on which each entry of a YAML file begins."
-    out = {at: node.start_mark.line + 1}
-    if isinstance(node, yaml.MappingNode):
-        for key, value in node.value:
-            if (*at, key.value) in out:
-                problem = f"the name {key.value!r} more than once"
-                raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
-            out |= _entry_lines(value, (*at, key.value))
-    if isinstance(node, yaml.SequenceNode):
-        for k, value in enumerate(node.value):
-            out |= _entry_lines(value, (*at, k))
-    return out
+    line_by_path = {path_in_file: yaml_node.start_mark.line + 1}
+    if isinstance(yaml_node, yaml.MappingNode):
+        for key_node, child_node in yaml_node.value:
+            if (*path_in_file, key_node.value) in line_by_path:
+                problem = f"the name {key_node.value!r} more than once"
+                raise yaml.MarkedYAMLError(problem=problem, problem_mark=key_node.start_mark)
+            line_by_path |= _entry_lines(child_node, (*path_in_file, key_node.value))
+    if isinstance(yaml_node, yaml.SequenceNode):
+        for k, child_node in enumerate(yaml_node.value):
+            line_by_path |= _entry_lines(child_node, (*path_in_file, k))
+    return line_by_path
 
 
 # those in C where libyaml is there: ten times as fast
@@ -425,37 +450,44 @@ SAFE_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _BASE = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 
 
-def _content_and_lines(path: Path) -> tuple[dict, dict[tuple, int]]:
+def _read_content_and_lines(path: Path) -> tuple[dict, dict[tuple, int]]:
     try:
-        text = path.read_text(encoding="utf-8")
-        node, content = yaml.compose(text, SAFE_LOADER), yaml.load(text, SAFE_LOADER)
-        tables = content.get("tables") if isinstance(content, dict) else None
-        for name, as_text in (yaml.load(text, _BASE)["tables"] if isinstance(tables, dict) else {}).items():
-            if isinstance(as_text, dict) and "ratings" in as_text and tables:  # all scalars of a description are text
-                tables[name]["ratings"] = as_text["ratings"]
-        return content, _entry_lines(node) if node else {}
+        yaml_text = path.read_text(encoding="utf-8")
+        root_node, content = yaml.compose(yaml_text, SAFE_LOADER), yaml.load(yaml_text, SAFE_LOADER)
+        declared_tables = content.get("tables") if isinstance(content, dict) else None
+        for name, table_as_text in (
+            yaml.load(yaml_text, _BASE)["tables"] if isinstance(declared_tables, dict) else {}
+        ).items():
+            if isinstance(table_as_text, dict) and "ratings" in table_as_text and declared_tables:
+                # all scalars of a description are text
+                declared_tables[name]["ratings"] = table_as_text["ratings"]
+        return content, _entry_lines(root_node) if root_node else {}
     except (yaml.YAMLError, UnicodeDecodeError) as e:
-        mark = getattr(e, "problem_mark", None)
-        place = f"{path.name}:{mark.line + 1 if mark else 1}"
+        error_mark = getattr(e, "problem_mark", None)
+        place = f"{path.name}:{error_mark.line + 1 if error_mark else 1}"
         refuse(f"load_claims: path must be a YAML file; got {getattr(e, 'problem', None) or e}", place=place)
 
 
-def _misfit(e: ValidationError, path: Path, lines: Mapping[tuple, int]) -> None:
+def _refuse_misfit(validation_error: ValidationError, path: Path, line_by_path: Mapping[tuple, int]) -> None:
     "Refuse a file that breaks the grammar, with its first error as a sentence."
-    first = min(e.errors(), key=lambda error: -len(error["loc"]))
-    at = tuple(first["loc"])
-    inner = next(at[:k] for k in range(len(at), -1, -1) if at[:k] in lines)
-    place = f"{path.name}:{lines[inner]}"
-    name = ".".join(map(str, at))
-    if first["type"] == "extra_forbidden":
-        declared = set().union(*(m.model_fields for m in _GRAMMAR))
-        actual = f"{at[-1]!r}{nearest_name(str(at[-1]), declared - {at[-1]})}"
+    first_error = min(validation_error.errors(), key=lambda error: -len(error["loc"]))
+    error_path = tuple(first_error["loc"])
+    path_with_line = next(error_path[:k] for k in range(len(error_path), -1, -1) if error_path[:k] in line_by_path)
+    place = f"{path.name}:{line_by_path[path_with_line]}"
+    dotted_path = ".".join(map(str, error_path))
+    if first_error["type"] == "extra_forbidden":
+        declared_names = set().union(*(m.model_fields for m in _FILE_RECORDS))
+        actual = f"{error_path[-1]!r}{nearest_name(str(error_path[-1]), declared_names - {error_path[-1]})}"
         refuse(f"load_claims: an entry must be one that is declared; got {actual}", place=place)
-    remedy = "put the printed number in quotes" if first["type"] == "string_type" else ""
-    refuse(f"load_claims: {name} must fit ({first['msg']}); got {first.get('input')!r}", place=place, remedy=remedy)
+    remedy = "put the printed number in quotes" if first_error["type"] == "string_type" else ""
+    refuse(
+        f"load_claims: {dotted_path} must fit ({first_error['msg']}); got {first_error.get('input')!r}",
+        place=place,
+        remedy=remedy,
+    )
 
 
-_GRAMMAR = (
+_FILE_RECORDS = (
     ClaimsFile,
     Paper,
     Evidence,
@@ -476,11 +508,11 @@ def load_claims(path: str | Path) -> Claims:
     path = Path(path)
     if not path.is_file():
         refuse(f"load_claims: path must be a file; got {str(path)!r}", error=FileNotFoundError)
-    content, lines = _content_and_lines(path)
+    content, line_by_path = _read_content_and_lines(path)
     try:
-        file = ClaimsFile(**content)
+        claims_file = ClaimsFile(**content)
     except ValidationError as e:
-        _misfit(e, path, lines)
+        _refuse_misfit(e, path, line_by_path)
     except TypeError:
         actual = type(content).__name__
         refuse(
@@ -489,35 +521,39 @@ def load_claims(path: str | Path) -> Claims:
             remedy="see docs/howto-ledger.md",
         )
     claims: list[Claim] = []
-    for k, entry in enumerate(file.claims):
-        claims += _claims_of(entry, file, f"{path.name}:{lines[('claims', k)]}")
+    for k, entry in enumerate(claims_file.claims):
+        claims += _expand_entry(entry, claims_file, f"{path.name}:{line_by_path[('claims', k)]}")
     for name, n in Counter(c.id for c in claims).items():
         if n > 1:
             actual = f"{name!r} several times ({path.name})"
             refuse(f"load_claims: the id of a claim must stand once; got {actual}; give one of the entries an `id`")
-    return Claims(file, claims, path)
+    return Claims(claims_file, claims, path)
 
 # %% ../../nbs/ledger/01_claims.ipynb #faad68fb
 def claims_by_place(claims: Claims) -> pd.DataFrame:  # place, claims, computed, files_named, and a column per reason
     "The printed numbers at each place of a paper: all, those with a source, and those without."
-    rows: dict[str, Counter] = {}
+    counts_by_place: dict[str, Counter] = {}
     for c in claims.claims:
-        status = c.cannot or ("computed" if c.ours or c.conventions else "files_named")
-        rows.setdefault(c.place, Counter()).update(["claims", status])
+        source_status = c.cannot or ("computed" if c.ours or c.conventions else "files_named")
+        counts_by_place.setdefault(c.place, Counter()).update(["claims", source_status])
     columns = ["claims", "computed", "files_named", *claims.file.reasons]
-    frame = pd.DataFrame(rows.values(), index=pd.Index(list(rows), name="place")).reindex(columns=columns)
-    return frame.fillna(0).astype(int).loc[:, lambda f: (f != 0).any() | f.columns.isin(columns[:2])].reset_index()
+    count_table = pd.DataFrame(counts_by_place.values(), index=pd.Index(list(counts_by_place), name="place")).reindex(
+        columns=columns
+    )
+    return (
+        count_table.fillna(0).astype(int).loc[:, lambda f: (f != 0).any() | f.columns.isin(columns[:2])].reset_index()
+    )
 
 
 def unused_names(claims: Claims) -> list[str]:  # "reasons: x"
     "Names that a file declares and no claim refers to; a discovery may stand alone."
-    used: dict[str, set] = {"reasons": set(), "conventions": {INPUTS}, "notes": set()}
-    used["notes"] |= {name for name, evidence in claims.file.notes.items() if evidence.discovery}
+    used_by_kind: dict[str, set] = {"reasons": set(), "conventions": {INPUTS}, "notes": set()}
+    used_by_kind["notes"] |= {name for name, evidence in claims.file.notes.items() if evidence.discovery}
     for c in claims.claims:
-        used["reasons"] |= {c.cannot, c.beside}
-        used["conventions"] |= {*c.conventions, "random" if c.random else ""}
-        used["notes"].add(c.note)
-    out = []
-    for kind, names in used.items():
-        out += [f"{kind}: {name}" for name in getattr(claims.file, kind) if name not in names]
-    return out
+        used_by_kind["reasons"] |= {c.cannot, c.beside}
+        used_by_kind["conventions"] |= {*c.conventions, "random" if c.random else ""}
+        used_by_kind["notes"].add(c.note)
+    unused_texts = []
+    for kind, used_names in used_by_kind.items():
+        unused_texts += [f"{kind}: {name}" for name in getattr(claims.file, kind) if name not in used_names]
+    return unused_texts

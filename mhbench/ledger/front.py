@@ -41,12 +41,12 @@ __all__ = ['committed_file', 'committed_tables', 'Quantity', 'quantity', 'quanti
            'FrontPaper', 'load_front', 'printed_counts', 'front_page']
 
 # %% ../../nbs/ledger/05_front.ipynb #9b3f30d6
-_VERDICTS = "ledger/verdicts"
+_VERDICTS_TABLE = "ledger/verdicts"
 
 
 def committed_file(study: str, table: str) -> str:  # within reports/replication
     "Where the committed CSV of a table lies."
-    return f"{study}/verdicts.csv" if table == _VERDICTS else f"{study}/{table.replace('/', '-')}.csv"
+    return f"{study}/verdicts.csv" if table == _VERDICTS_TABLE else f"{study}/{table.replace('/', '-')}.csv"
 
 
 def committed_tables(
@@ -57,15 +57,15 @@ def committed_tables(
     "The committed tables of a study's replication, by the names that they have in a run."
 
     @cache
-    def find(name: str) -> pd.DataFrame | None:
+    def read_table(name: str) -> pd.DataFrame | None:
         file = Path(folder) / committed_file(study, name)
-        if name == _VERDICTS and verdicts is not None and not file.exists():
-            derived = verdicts.copy()
-            derived.attrs["file"] = f"{study}/claims.yaml"  # from printed numbers alone
-            return derived
+        if name == _VERDICTS_TABLE and verdicts is not None and not file.exists():
+            recomputed_verdicts = verdicts.copy()
+            recomputed_verdicts.attrs["file"] = f"{study}/claims.yaml"  # from printed numbers alone
+            return recomputed_verdicts
         return pd.read_csv(file) if file.exists() else None
 
-    return find
+    return read_table
 
 # %% ../../nbs/ledger/05_front.ipynb #ff7b48f6
 @dataclass(frozen=True)
@@ -79,23 +79,23 @@ class Quantity:
     printed: bool  # it is known from the paper's print alone
 
 
-_LIMITS = {"estimate": ("ci_low", "ci_high")}
+_LIMIT_COLUMNS = {"estimate": ("ci_low", "ci_high")}
 
 
-def _of_table(study: str, reference: Mapping[str, Any], file: str = "") -> str:
-    column = reference.get("value") or reference.get("column") or reference.get("columns")
-    parts = [
-        file or committed_file(study, reference["table"]),
+def _origin_of_cell(study: str, reference: Mapping[str, Any], committed_path: str = "") -> str:
+    column_name = reference.get("value") or reference.get("column") or reference.get("columns")
+    origin_parts = [
+        committed_path or committed_file(study, reference["table"]),
         conditions_in_words(reference.get("where") or {}),
-        str(column),
+        str(column_name),
     ]
-    return ": ".join(text for text in parts if text)
+    return ": ".join(text for text in origin_parts if text)
 
 
-def _origins_of_section(study: str, argument: Any) -> list[str]:
+def _list_referenced_origins(study: str, nested_argument: Any) -> list[str]:
     "The tables and printed numbers that an argument refers to."
-    named = [x for x in mappings_in(argument) if "printed" in x or "table" in x]
-    return [f"{study}/claims.yaml: {x['printed']}" if "printed" in x else _of_table(study, x) for x in named]
+    references = [x for x in mappings_in(nested_argument) if "printed" in x or "table" in x]
+    return [f"{study}/claims.yaml: {x['printed']}" if "printed" in x else _origin_of_cell(study, x) for x in references]
 
 # %% ../../nbs/ledger/05_front.ipynb #915a013c
 def quantity(
@@ -115,17 +115,19 @@ def quantity(
     source_fields = source.model_dump(exclude_defaults=True)
     if isinstance(source, CellOf):
         table = tables(source.table)
-        origin = _of_table(study, source_fields, table.attrs.get("file", "") if table is not None else "")
-        limits = _LIMITS.get(source.value, ())
-        if limits and table is not None and {*limits} <= {*table}:
-            cells = (source.model_copy(update={"value": name}) for name in limits)
-            low, high = (source_value(cell, claims, tables) * scale for cell in cells)
+        origin = _origin_of_cell(study, source_fields, table.attrs.get("file", "") if table is not None else "")
+        limit_columns = _LIMIT_COLUMNS.get(source.value, ())
+        if limit_columns and table is not None and {*limit_columns} <= {*table}:
+            limit_cells = (source.model_copy(update={"value": name}) for name in limit_columns)
+            low, high = (source_value(cell, claims, tables) * scale for cell in limit_cells)
     else:
-        function_name = source.call.rpartition(".")[2]
-        behind = "; ".join(dict.fromkeys(_origins_of_section(study, source_fields.get("of"))))
-        origin = behind if function_name == "sum" and "; " not in behind else f"{function_name} of {behind}"
-    printed = all("/claims.yaml: " in x for x in _origins_of_section("", source_fields))  # nothing else is behind it
-    return Quantity(value, low, high, origin, printed)
+        short_name = source.call.rpartition(".")[2]
+        origins_text = "; ".join(dict.fromkeys(_list_referenced_origins(study, source_fields.get("of"))))
+        origin = origins_text if short_name == "sum" and "; " not in origins_text else f"{short_name} of {origins_text}"
+    is_printed = all(
+        "/claims.yaml: " in x for x in _list_referenced_origins("", source_fields)
+    )  # nothing else is behind it
+    return Quantity(value, low, high, origin, is_printed)
 
 
 def quantities(claims: Claims, tables: Tables) -> dict[str, Quantity]:
@@ -133,30 +135,30 @@ def quantities(claims: Claims, tables: Tables) -> dict[str, Quantity]:
     return {name: quantity(source, claims, tables) for name, source in claims.file.values.items()}
 
 # %% ../../nbs/ledger/05_front.ipynb #042b8f79
-_NAMED = re.compile(r"\{(\w+)(?::([^{} ]+))?( ci)?\}")
+_BRACED_NAME = re.compile(r"\{(\w+)(?::([^{} ]+))?( ci)?\}")
 
 
 def shown_number(q: Quantity, form: str = ",.0f", interval: bool = False) -> str:
     "A number as a sentence has it."
-    text = format(q.value, form).replace("-", "\N{MINUS SIGN}")
+    number_text = format(q.value, form).replace("-", "\N{MINUS SIGN}")
     if not interval:
-        return text
+        return number_text
     if np.isnan(q.low):
         refuse(f"conclusions: a number with `ci` must have an interval; got none ({q.origin})")
-    low, high = (format(x, form).replace("-", "\N{MINUS SIGN}") for x in (q.low, q.high))
-    return f"{text} [{low}, {high}]"
+    low_text, high_text = (format(x, form).replace("-", "\N{MINUS SIGN}") for x in (q.low, q.high))
+    return f"{number_text} [{low_text}, {high_text}]"
 
 
 def filled(text: str, values: Mapping[str, Quantity], show: Callable[[str, Quantity], str]) -> str:
     "A sentence with its numbers. Raises: ValueError for a name that is not among the values."
 
-    def one(match: re.Match) -> str:
-        name = match[1]
+    def fill_name(name_match: re.Match) -> str:
+        name = name_match[1]
         if name not in values:
             refuse(f"conclusions: a name in braces must be one of `values`; got {name!r}{nearest_name(name, values)}")
-        return show(shown_number(values[name], match[2] or ",.0f", bool(match[3])), values[name])
+        return show(shown_number(values[name], name_match[2] or ",.0f", bool(name_match[3])), values[name])
 
-    return _NAMED.sub(one, " ".join(text.split()))
+    return _BRACED_NAME.sub(fill_name, " ".join(text.split()))
 
 
 def filled_text(text: str, values: Mapping[str, Quantity]) -> str:
@@ -166,8 +168,8 @@ def filled_text(text: str, values: Mapping[str, Quantity]) -> str:
 
 def number_tag(text: str, q: Quantity) -> str:  # HTML
     "A number on a page: its origin is an attribute, and is shown where a pointer rests on it."
-    at = Markup('<data value="{0:.6g}" data-from="{1}" title="{1}">{2}</data>')
-    return str(at.format(q.value, q.origin, text))
+    tag_template = Markup('<data value="{0:.6g}" data-from="{1}" title="{1}">{2}</data>')
+    return str(tag_template.format(q.value, q.origin, text))
 
 
 def filled_html(text: str, values: Mapping[str, Quantity]) -> Markup:
@@ -177,10 +179,10 @@ def filled_html(text: str, values: Mapping[str, Quantity]) -> Markup:
 # %% ../../nbs/ledger/05_front.ipynb #78a00e75
 def conclusions_html(claims: Claims, values: Mapping[str, Quantity]) -> list[dict[str, Any]]:
     "The conclusions of a claims file as a page shows them, in the order of the file."
-    parts = ("needs", "there", "open")
+    text_fields = ("needs", "there", "open")
     return [
         {"id": name, "quote": c.quote, "place": c.place, "verdict": c.verdict}
-        | {field: filled_html(getattr(c, field), values) for field in parts}
+        | {field: filled_html(getattr(c, field), values) for field in text_fields}
         for name, c in claims.file.conclusions.items()
     ]
 
@@ -259,145 +261,181 @@ def load_front(path: str | Path) -> FrontPage:
     return FrontPage(**yaml.load(Path(path).read_text(encoding="utf-8"), SAFE_LOADER))
 
 # %% ../../nbs/ledger/05_front.ipynb #119c303b
-_UNREAD = 0.05  # share of answers that could not be parsed, from which a row says so
+_SHOWN_UNREAD_SHARE = 0.05  # share of answers that could not be parsed, from which a row says so
 
 
 class _Section:
     "A paper on the page: its words, and the quantities that its sentences and figures name."
 
-    def __init__(self, claims: Claims, front: FrontPage, tables: Tables):
-        self.claims, self.front, self.tables = claims, front, tables
-        self.known = quantities(claims, tables)
+    def __init__(self, claims: Claims, page_words: FrontPage, tables: Tables):
+        self.claims, self.page_words, self.tables = claims, page_words, tables
+        self.quantity_by_name = quantities(claims, tables)
 
-    def text(self, words: str) -> Any:
-        return filled_html(words, self.known)
+    def fill_html(self, sentence: str) -> Any:
+        return filled_html(sentence, self.quantity_by_name)
 
-    def named(self, name: str) -> Quantity:
-        filled_text(f"{{{name}}}", self.known)  # refuses a name that is unknown
-        return self.known[name]
+    def find_quantity(self, name: str) -> Quantity:
+        filled_text(f"{{{name}}}", self.quantity_by_name)  # refuses a name that is unknown
+        return self.quantity_by_name[name]
 
-    def place(self, x: float, plot: Plot) -> float:  # percent of the track
-        low, high = plot.limits
-        return float(np.clip((x - low) / (high - low), 0, 1) * 100)
+    def track_percent(self, x: float, plot: Plot) -> float:  # percent of the track
+        axis_low, axis_high = plot.limits
+        return float(np.clip((x - axis_low) / (axis_high - axis_low), 0, 1) * 100)
 
-    def dot(self, q: Quantity, kind: str, plot: Plot) -> dict[str, Any]:
-        at = {"left": f"{self.place(q.value, plot):.2f}", "kind": kind, "hollow": q.printed, "line": None}
+    def build_dot(self, q: Quantity, kind: str, plot: Plot) -> dict[str, Any]:
+        dot_fields = {
+            "left": f"{self.track_percent(q.value, plot):.2f}",
+            "kind": kind,
+            "hollow": q.printed,
+            "line": None,
+        }
         if not np.isnan(q.low):
-            low, high = self.place(q.low, plot), self.place(q.high, plot)
-            at["line"] = {"left": f"{low:.2f}", "width": f"{high - low:.2f}"}
-        return at
+            left_percent, right_percent = self.track_percent(q.low, plot), self.track_percent(q.high, plot)
+            dot_fields["line"] = {"left": f"{left_percent:.2f}", "width": f"{right_percent - left_percent:.2f}"}
+        return dot_fields
 
-    def number(self, q: Quantity, plot: Plot, spread: bool = False) -> str:  # HTML
-        text = shown_number(q, plot.form)
+    def number_html(self, q: Quantity, plot: Plot, as_spread: bool = False) -> str:  # HTML
+        number_text = shown_number(q, plot.form)
         if np.isnan(q.low):
-            return number_tag(text, q)
-        low, high = (shown_number(replace(q, value=x), plot.form) for x in (q.low, q.high))
-        return f"{number_tag(text, q)} <small>{f'{low} to {high}' if spread else f'[{low}, {high}]'}</small>"
+            return number_tag(number_text, q)
+        low_text, high_text = (shown_number(replace(q, value=x), plot.form) for x in (q.low, q.high))
+        interval_text = f"{low_text} to {high_text}" if as_spread else f"[{low_text}, {high_text}]"
+        return f"{number_tag(number_text, q)} <small>{interval_text}</small>"
 
 
-def _of_names(section: _Section, rows_of: RowsOf) -> list[tuple[str, Quantity, str]]:  # name, number, what is small
+def _rows_with_quantities(
+    section: _Section, rows_of: RowsOf
+) -> list[tuple[str, Quantity, str]]:  # name, number, what is small
     "The rows of a table or of printed numbers, the highest first."
-    study, rows = section.claims.path.parent.name, []
+    study, named_quantities = section.claims.path.parent.name, []
     if rows_of.table:
-        frame = section.tables(rows_of.table)
-        if frame is None:
+        table_rows = section.tables(rows_of.table)
+        if table_rows is None:
             refuse(f"front_page: a figure's table must be there; got no {committed_file(study, rows_of.table)}")
         for name, value in rows_of.where.items():
-            frame = frame[frame[name] == value]
-        for r in frame.to_dict("records"):
-            at = f"{committed_file(study, rows_of.table)}: {conditions_in_words({'model': r['model']} | rows_of.where)}"
-            quantities = {x: Quantity(r[x], np.nan, np.nan, f"{at}: {x}", False) for x in ("estimate", "n", "n_unread")}
-            q = replace(quantities["estimate"], low=r["ci_low"], high=r["ci_high"])
-            unread, n = (number_tag(f"{r[x]:.0f}", quantities[x]) for x in ("n_unread", "n"))
-            many = r["n_unread"] > _UNREAD * r["n"]
-            small = Markup(f"{unread} of {n} answers could not be parsed") if many else ""
-            rows.append((r["model"], q, small))
+            table_rows = table_rows[table_rows[name] == value]
+        for r in table_rows.to_dict("records"):
+            row_origin = (
+                f"{committed_file(study, rows_of.table)}: {conditions_in_words({'model': r['model']} | rows_of.where)}"
+            )
+            quantity_by_column = {
+                x: Quantity(r[x], np.nan, np.nan, f"{row_origin}: {x}", False) for x in ("estimate", "n", "n_unread")
+            }
+            q = replace(quantity_by_column["estimate"], low=r["ci_low"], high=r["ci_high"])
+            unread_tag, n_tag = (number_tag(f"{r[x]:.0f}", quantity_by_column[x]) for x in ("n_unread", "n"))
+            has_many_unread = r["n_unread"] > _SHOWN_UNREAD_SHARE * r["n"]
+            small_text = Markup(f"{unread_tag} of {n_tag} answers could not be parsed") if has_many_unread else ""
+            named_quantities.append((r["model"], q, small_text))
     for name in rows_of.names if rows_of.printed else ():
-        argument = {"printed": rows_of.printed.replace("{row}", name)}
-        parts = [
-            quantity(CallOf(call=f, of=argument), section.claims, section.tables, rows_of.scales.get(name, 1))
+        printed_reference = {"printed": rows_of.printed.replace("{row}", name)}
+        mean_min_max = [
+            quantity(CallOf(call=f, of=printed_reference), section.claims, section.tables, rows_of.scales.get(name, 1))
             for f in ("mean", "min", "max")
         ]
-        mean, low, high = parts
-        rows.append(
+        mean, low, high = mean_min_max
+        named_quantities.append(
             (name, Quantity(mean.value, low.value, high.value, mean.origin, True), rows_of.smalls.get(name, ""))
         )
-    return sorted(rows, key=lambda row: -row[1].value)
+    return sorted(named_quantities, key=lambda row: -row[1].value)
 
 
-def _front_plot(section: _Section, plot: Plot) -> dict[str, Any]:
+def _build_plot(section: _Section, plot: Plot) -> dict[str, Any]:
     "A figure as the template reads it."
-    rows: list[dict[str, Any]] = []
-    for written in plot.rows:
-        dot_values = [(section.named(d.of), d) for d in written.dots]
-        full = [
-            Quantity(q.value, section.named(d.low).value, section.named(d.high).value, q.origin, q.printed)
+    plot_rows: list[dict[str, Any]] = []
+    for declared_row in plot.rows:
+        dot_values = [(section.find_quantity(d.of), d) for d in declared_row.dots]
+        quantities_with_ends = [
+            Quantity(
+                q.value, section.find_quantity(d.low).value, section.find_quantity(d.high).value, q.origin, q.printed
+            )
             if d.low
             else q
             for q, d in dot_values
         ]
-        dots = [section.dot(q, d.kind, plot) for q, (_, d) in zip(full, dot_values)]
-        numbers = " ".join(section.number(q, plot) for q in full)
-        rows.append({"name": written.name, "small": section.text(written.small), "dots": dots, "says": numbers})
+        dot_fields = [section.build_dot(q, d.kind, plot) for q, (_, d) in zip(quantities_with_ends, dot_values)]
+        numbers_html = " ".join(section.number_html(q, plot) for q in quantities_with_ends)
+        plot_rows.append(
+            {
+                "name": declared_row.name,
+                "small": section.fill_html(declared_row.small),
+                "dots": dot_fields,
+                "says": numbers_html,
+            }
+        )
     if plot.rows_of:
-        for name, q, small in _of_names(section, plot.rows_of):
-            kind = "medical" if name in plot.rows_of.medical else "general"
-            row = {
+        for name, q, small in _rows_with_quantities(section, plot.rows_of):
+            dot_kind = "medical" if name in plot.rows_of.medical else "general"
+            plot_row = {
                 "name": plot.rows_of.names.get(name) or name_of(name),
                 "small": small,
-                "dots": [section.dot(q, kind, plot)],
+                "dots": [section.build_dot(q, dot_kind, plot)],
             }
-            rows.append(row | {"says": section.number(q, plot, spread=bool(plot.rows_of.printed))})
-    lines = [(name, section.named(value)) for name, value in plot.lines.items()]
-    drawn = [{"left": f"{section.place(q.value, plot):.2f}", "name": name} for name, q in lines]
-    ticks = [{"left": f"{section.place(x, plot):.2f}", "name": f"{x:g}"} for x in plot.ticks]
-    words = {name: section.text(getattr(plot, name)) for name in ("title", "key", "note")}
-    return words | {"rows": rows, "lines": drawn, "ticks": ticks, "axis": plot.axis, "folded": plot.folded}
+            plot_rows.append(plot_row | {"says": section.number_html(q, plot, as_spread=bool(plot.rows_of.printed))})
+    named_lines = [(name, section.find_quantity(value)) for name, value in plot.lines.items()]
+    line_fields = [{"left": f"{section.track_percent(q.value, plot):.2f}", "name": name} for name, q in named_lines]
+    tick_fields = [{"left": f"{section.track_percent(x, plot):.2f}", "name": f"{x:g}"} for x in plot.ticks]
+    text_by_field = {name: section.fill_html(getattr(plot, name)) for name in ("title", "key", "note")}
+    return text_by_field | {
+        "rows": plot_rows,
+        "lines": line_fields,
+        "ticks": tick_fields,
+        "axis": plot.axis,
+        "folded": plot.folded,
+    }
 
 # %% ../../nbs/ledger/05_front.ipynb #fc2794be
-_SAID = {"equal": "equal", "convention": "equal under a convention", "undecided": "not decided", "differs": "differ"}
-_WHY = {"not_fetched": "in the release, not fetched here", "not_in_release": "not in the release"}
-_WHY |= {"not_held": "not in what fetched files hold"}
-_ELSE = "for reasons that the ledger names"
+_VERDICT_WORDS = {
+    "equal": "equal",
+    "convention": "equal under a convention",
+    "undecided": "not decided",
+    "differs": "differ",
+}
+_ABSENCE_WORDS = {"not_fetched": "in the release, not fetched here", "not_in_release": "not in the release"}
+_ABSENCE_WORDS |= {"not_held": "not in what fetched files hold"}
+_OTHER_ABSENCES = "for reasons that the ledger names"
 
 
 def printed_counts(verdicts: pd.DataFrame) -> dict[str, Any]:
     "The verdicts on a paper's printed numbers."
-    kinds = []
+    kind_counts = []
     for row in claims_by_verdict(verdicts).to_dict("records"):
         if row["claims"]:
-            verdict_texts = ", ".join(f"{row[v]} {_SAID[v]}" for v in VERDICTS[:-1] if row[v])
-            kinds.append({"n": row["claims"], "name": EVIDENCE_KINDS[row["kind"]], "of": verdict_texts})
-    reasons = claims_by_reason(verdicts)
-    by_reason = reasons.groupby(reasons["reason"].map(_WHY).fillna(_ELSE))["claims"].sum().sort_values(ascending=False)
-    without = [{"n": int(n), "name": name} for name, n in by_reason.items()]
-    return {"n": len(verdicts), "kinds": kinds, "without": without, "n_without": int(by_reason.sum())}
+            verdict_texts = ", ".join(f"{row[v]} {_VERDICT_WORDS[v]}" for v in VERDICTS[:-1] if row[v])
+            kind_counts.append({"n": row["claims"], "name": EVIDENCE_KINDS[row["kind"]], "of": verdict_texts})
+    reason_table = claims_by_reason(verdicts)
+    n_by_reason = (
+        reason_table.groupby(reason_table["reason"].map(_ABSENCE_WORDS).fillna(_OTHER_ABSENCES))["claims"]
+        .sum()
+        .sort_values(ascending=False)
+    )
+    reason_counts = [{"n": int(n), "name": name} for name, n in n_by_reason.items()]
+    return {"n": len(verdicts), "kinds": kind_counts, "without": reason_counts, "n_without": int(n_by_reason.sum())}
 
 # %% ../../nbs/ledger/05_front.ipynb #75c9f2ad
-_FROM = re.compile(r'<data value="[^"]*" data-from="([^"]*)" title="[^"]*">(.*?)</data>')
+_NUMBER_TAG = re.compile(r'<data value="[^"]*" data-from="([^"]*)" title="[^"]*">(.*?)</data>')
 
 
-def _texts_in(parts: Any) -> Iterator[str]:
+def _iterate_texts(nested_texts: Any) -> Iterator[str]:
     "Every text in nested lists and mappings."
-    if isinstance(parts, str):
-        yield parts
-    elif isinstance(parts, (list, Mapping)):
-        for element in parts.values() if isinstance(parts, Mapping) else parts:
-            yield from _texts_in(element)
+    if isinstance(nested_texts, str):
+        yield nested_texts
+    elif isinstance(nested_texts, (list, Mapping)):
+        for nested_part in nested_texts.values() if isinstance(nested_texts, Mapping) else nested_texts:
+            yield from _iterate_texts(nested_part)
 
 
-def _shown_origins(parts: Any) -> list[dict[str, str]]:  # said, file, row, link
+def _list_origins(nested_texts: Any) -> list[dict[str, str]]:  # said, file, row, link
     "The numbers of a section in the order in which they appear, each origin once."
-    text_of: dict[str, str] = {}
-    for text in _texts_in(parts):
-        for origin, said in _FROM.findall(text):
-            text_of.setdefault(html.unescape(origin), said)
-    rows = []
-    for origin, said in text_of.items():
+    text_by_origin: dict[str, str] = {}
+    for text in _iterate_texts(nested_texts):
+        for origin, said in _NUMBER_TAG.findall(text):
+            text_by_origin.setdefault(html.unescape(origin), said)
+    origin_rows = []
+    for origin, said in text_by_origin.items():
         file, _, row = origin.partition(": ")
         link = f"replication/{file}" if re.fullmatch(r"\w+/[\w-]+\.csv", file) else ""
-        rows.append({"said": said, "file": file, "row": row, "link": link})
-    return rows
+        origin_rows.append({"said": said, "file": file, "row": row, "link": link})
+    return origin_rows
 
 
 def front_page(
@@ -406,35 +444,38 @@ def front_page(
     folder: str | Path,  # reports/replication
 ) -> str:  # HTML
     "The first page, to be put beside the folder of the replications."
-    sections, answers = [], []
+    paper_sections, all_answers = [], []
     for claims, front in papers:
         study = claims.path.parent.name
         verdicts_of_paper = verdicts[verdicts["paper"] == claims.name]
         section = _Section(claims, front, committed_tables(folder, study, verdicts_of_paper))
-        words = {name: section.text(getattr(front, name)) for name in ("found", "holds")}
-        words |= {name: [section.text(x) for x in getattr(front, name)] for name in ("shows", "unknown")}
-        paper: dict[str, Any] = {
+        text_by_field = {name: section.fill_html(getattr(front, name)) for name in ("found", "holds")}
+        text_by_field |= {name: [section.fill_html(x) for x in getattr(front, name)] for name in ("shows", "unknown")}
+        paper_fields: dict[str, Any] = {
             "id": study,
             "name": claims.name,
             "url": claims.file.paper.url,
             "title": claims.file.paper.title,
         }
-        paper |= {"cite": front.cite, "verdict": front.verdict, "settled": front.settled, "links": front.links}
-        paper |= words | {
-            "key": _front_plot(section, front.key),
-            "figures": [_front_plot(section, f) for f in front.figures],
+        paper_fields |= {"cite": front.cite, "verdict": front.verdict, "settled": front.settled, "links": front.links}
+        paper_fields |= text_by_field | {
+            "key": _build_plot(section, front.key),
+            "figures": [_build_plot(section, f) for f in front.figures],
         }
-        paper |= {"conclusions": conclusions_html(claims, section.known), "printed": printed_counts(verdicts_of_paper)}
-        questions = [{"question": q, "answer": section.text(a), "id": study} for q, a in front.answers.items()]
-        sections.append(paper | {"origins": _shown_origins([paper, questions])})
-        answers += questions
-    totals = {"papers": len(sections), "numbers": len(verdicts)}
+        paper_fields |= {
+            "conclusions": conclusions_html(claims, section.quantity_by_name),
+            "printed": printed_counts(verdicts_of_paper),
+        }
+        paper_answers = [{"question": q, "answer": section.fill_html(a), "id": study} for q, a in front.answers.items()]
+        paper_sections.append(paper_fields | {"origins": _list_origins([paper_fields, paper_answers])})
+        all_answers += paper_answers
+    totals = {"papers": len(paper_sections), "numbers": len(verdicts)}
     return filled_template(
         "front.html",
         styles=("front.css",),
         scripts=(),
-        papers=sections,
-        answers=answers,
+        papers=paper_sections,
+        answers=all_answers,
         totals=totals,
         links={"report": "report.html", "ledger": "ledger.html", "readme": "../README.md"},
     )

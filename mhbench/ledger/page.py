@@ -34,16 +34,16 @@ WITHOUT_VALUE = ABSENCES | {
     NO_RUN: "not run here: a run that has all files would decide",
     TYPED: "the number stands in the paper's words alone: a list that was copied from them is no evidence",
 }
-_MORE = 2  # digits shown beyond the printed ones
+_N_MORE_DIGITS = 2  # digits shown beyond the printed ones
 
 
 def shown_value(value: float, printed: PrintedNumber, signed: bool = False) -> str:
     "A value with two more digits than the printed number has."
     if pd.isna(value):
         return ""
-    exact = float(value).is_integer() and printed.unit == 1
-    decimals = 0 if exact else max(0, -int(printed.unit.adjusted())) + _MORE
-    text = f"{value:+,.{decimals}f}" if signed else f"{value:,.{decimals}f}"
+    is_exact = float(value).is_integer() and printed.unit == 1
+    n_decimals = 0 if is_exact else max(0, -int(printed.unit.adjusted())) + _N_MORE_DIGITS
+    text = f"{value:+,.{n_decimals}f}" if signed else f"{value:,.{n_decimals}f}"
     return text.replace("-", "\N{MINUS SIGN}")
 
 
@@ -51,7 +51,7 @@ def _without_underscores(code: str) -> str:
     return code.replace("_", " ")
 
 
-def _heading(code: str) -> str:
+def _capitalized_code(code: str) -> str:
     return _without_underscores(code)[:1].upper() + _without_underscores(code)[1:]
 
 # %% ../../nbs/ledger/03_page.ipynb #2f35ae20
@@ -60,176 +60,226 @@ class _Paper:
     "One paper on the page: its claims file and its verdicts."
 
     claims: Claims
-    number: int  # of the paper, for ids
-    rows: list[dict[str, Any]] = field(default_factory=list)
-    told: dict[str, str] = field(default_factory=dict)  # the notes printed so far: code -> title
+    paper_number: int  # of the paper, for ids
+    claim_rows: list[dict[str, Any]] = field(default_factory=list)
+    title_by_note: dict[str, str] = field(default_factory=dict)  # the notes printed so far: code -> title
 
     @property
     def name(self) -> str:
         return self.claims.name
 
-    def id(self, kind: str, code: str | int) -> str:  # "c-2-random"
-        return f"{kind}-{self.number}-{code}"
+    def html_id(self, kind: str, code: str | int) -> str:  # "c-2-random"
+        return f"{kind}-{self.paper_number}-{code}"
 
-    def having(self, **values: str) -> list[dict[str, Any]]:
-        return [row for row in self.rows if values.items() <= row.items()]
+    def rows_with(self, **values: str) -> list[dict[str, Any]]:
+        return [row for row in self.claim_rows if values.items() <= row.items()]
 
 # %% ../../nbs/ledger/03_page.ipynb #b9ac879a
-def _claim_view(paper: _Paper, n: int, verdict: Mapping[str, Any]) -> dict[str, Any]:
+def _build_claim_view(paper: _Paper, claim_number: int, verdict_row: Mapping[str, Any]) -> dict[str, Any]:
     "A claim as the template reads it."
-    printed = read_printed(verdict["printed"])
-    code = verdict["verdict"]
-    labels = [verdict["of"], *(verdict[c] for c in ("row", "column") if verdict[c])]
-    conventions = [c for c in verdict["convention"].split(", ") if c]
-    why = [{"to": paper.id("c", c), "name": _without_underscores(c)} for c in conventions]
-    if code == "cannot":
-        why.append({"to": paper.id("r", verdict["reason"]), "name": _without_underscores(verdict["reason"])})
-    if verdict["note"]:
-        why.append({"to": paper.id("n", verdict["note"]), "name": "evidence"})
+    printed_number = read_printed(verdict_row["printed"])
+    verdict_code = verdict_row["verdict"]
+    label_parts = [verdict_row["of"], *(verdict_row[c] for c in ("row", "column") if verdict_row[c])]
+    conventions = [c for c in verdict_row["convention"].split(", ") if c]
+    reason_links = [{"to": paper.html_id("c", c), "name": _without_underscores(c)} for c in conventions]
+    if verdict_code == "cannot":
+        reason_links.append(
+            {"to": paper.html_id("r", verdict_row["reason"]), "name": _without_underscores(verdict_row["reason"])}
+        )
+    if verdict_row["note"]:
+        reason_links.append({"to": paper.html_id("n", verdict_row["note"]), "name": "evidence"})
     return {
-        **verdict,
-        "id": paper.id("k", n),
-        "what": " \N{MIDDLE DOT} ".join(labels),
-        "ours": shown_value(verdict["value"], printed),
-        "difference": shown_value(verdict["difference"], printed, signed=True) if code == "differs" else "",
-        "said": SAID[code],
-        "made_of": EVIDENCE_KINDS.get(verdict["kind"], ""),
-        "why": why,
+        **verdict_row,
+        "id": paper.html_id("k", claim_number),
+        "what": " \N{MIDDLE DOT} ".join(label_parts),
+        "ours": shown_value(verdict_row["value"], printed_number),
+        "difference": shown_value(verdict_row["difference"], printed_number, signed=True)
+        if verdict_code == "differs"
+        else "",
+        "said": SAID[verdict_code],
+        "made_of": EVIDENCE_KINDS.get(verdict_row["kind"], ""),
+        "why": reason_links,
         "conventions": conventions,
-        "named": ", ".join(_without_underscores(c) for c in conventions) or (SAID[code] if code == "undecided" else ""),
+        "named": ", ".join(_without_underscores(c) for c in conventions)
+        or (SAID[verdict_code] if verdict_code == "undecided" else ""),
     }
 
 
-def _papers(verdicts: pd.DataFrame, claims: Sequence[Claims]) -> list[_Paper]:
+def _build_papers(verdicts: pd.DataFrame, claims: Sequence[Claims]) -> list[_Paper]:
     "The papers in the order of their claims files."
     papers = [_Paper(file, number) for number, file in enumerate(claims, 1)]
     for paper in papers:
         verdict_rows = verdicts[verdicts["paper"] == paper.name].to_dict("records")
-        paper.rows = [_claim_view(paper, n, v) for n, v in enumerate(verdict_rows, 1)]
+        paper.claim_rows = [_build_claim_view(paper, n, v) for n, v in enumerate(verdict_rows, 1)]
     return papers
 
 # %% ../../nbs/ledger/03_page.ipynb #e66134a5
-def _note(paper: _Paper, code: str, rows: list[dict[str, Any]], fallback: str = "") -> dict[str, Any]:
+def _note_or_reference(
+    paper: _Paper, code: str, claim_rows: list[dict[str, Any]], fallback_title: str = ""
+) -> dict[str, Any]:
     "A note for the template, or a reference to it if it was printed before."
     note = paper.claims.file.notes.get(code)
-    title = (note and note.title) or fallback or _heading(code)
-    head = {"paper": paper.name, "title": title, "rows": rows, "id": "", "again": ""}
+    title = (note and note.title) or fallback_title or _capitalized_code(code)
+    note_heading = {"paper": paper.name, "title": title, "rows": claim_rows, "id": "", "again": ""}
     if note is None:
-        return head | {"says": "We have no explanation for it.", "doubt": "", "notebook": "", "link": ""}
-    place = paper.id("n", code)
-    if code in paper.told:
-        return head | {"again": place, "title": paper.told[code]}
-    paper.told[code] = title
-    link = f"../{note.notebook}" if note.notebook.startswith(("nbs/", "reports/")) else ""
-    link = note.notebook if note.notebook.startswith("https://") else link
-    says = {"says": note.says.strip(), "doubt": note.doubt.strip(), "notebook": note.notebook, "link": link}
-    return head | {"id": place} | says
+        return note_heading | {"says": "We have no explanation for it.", "doubt": "", "notebook": "", "link": ""}
+    note_id = paper.html_id("n", code)
+    if code in paper.title_by_note:
+        return note_heading | {"again": note_id, "title": paper.title_by_note[code]}
+    paper.title_by_note[code] = title
+    notebook_link = f"../{note.notebook}" if note.notebook.startswith(("nbs/", "reports/")) else ""
+    notebook_link = note.notebook if note.notebook.startswith("https://") else notebook_link
+    note_texts = {
+        "says": note.says.strip(),
+        "doubt": note.doubt.strip(),
+        "notebook": note.notebook,
+        "link": notebook_link,
+    }
+    return note_heading | {"id": note_id} | note_texts
 
 # %% ../../nbs/ledger/03_page.ipynb #83c23534
-def _by_paper(papers: Iterable[_Paper], name: str, listed: Callable[[_Paper], list]) -> list[dict[str, Any]]:
+def _entries_by_paper(
+    papers: Iterable[_Paper], entries_name: str, list_entries: Callable[[_Paper], list]
+) -> list[dict[str, Any]]:
     "A section of the page by paper, without papers for which it is empty."
-    return [{"paper": paper.name, name: entries} for paper in papers if (entries := listed(paper))]
+    return [{"paper": paper.name, entries_name: entries} for paper in papers if (entries := list_entries(paper))]
 
 
-def _discoveries(paper: _Paper) -> list[dict[str, Any]]:
+def _list_discoveries(paper: _Paper) -> list[dict[str, Any]]:
     "The notes that are discoveries, in the order of the file."
-    notes = []
+    discovery_notes = []
     for code, note in paper.claims.file.notes.items():
         if note.discovery:
-            rows = [row for row in paper.having(note=code) if row["verdict"] in ("differs", "convention", "undecided")]
-            notes.append(_note(paper, code, rows))
-    return notes
+            claim_rows = [
+                row for row in paper.rows_with(note=code) if row["verdict"] in ("differs", "convention", "undecided")
+            ]
+            discovery_notes.append(_note_or_reference(paper, code, claim_rows))
+    return discovery_notes
 
 
 def _differences_by_note(paper: _Paper) -> list[dict[str, Any]]:
     "The differences by note, with what a part of a release gives, which decides nothing."
-    notes = []
-    different = [
-        r for r in paper.rows if r["verdict"] == "differs" or (r["verdict"] == "undecided" and not r["conventions"])
+    difference_notes = []
+    differing_rows = [
+        r
+        for r in paper.claim_rows
+        if r["verdict"] == "differs" or (r["verdict"] == "undecided" and not r["conventions"])
     ]
-    for code in dict.fromkeys(r["note"] for r in different):
-        rows = [r for r in different if r["note"] == code]
-        notes.append(_note(paper, code, rows, ", ".join(dict.fromkeys(r["place"] for r in rows))))
-    return notes
+    for code in dict.fromkeys(r["note"] for r in differing_rows):
+        rows_of_note = [r for r in differing_rows if r["note"] == code]
+        difference_notes.append(
+            _note_or_reference(paper, code, rows_of_note, ", ".join(dict.fromkeys(r["place"] for r in rows_of_note)))
+        )
+    return difference_notes
 
 
-def _conventions(paper: _Paper) -> list[dict[str, Any]]:
+def _list_conventions(paper: _Paper) -> list[dict[str, Any]]:
     "The declared conventions, each with its source and the numbers that are equal under it."
-    listed = []
+    convention_entries = []
     for code, convention in paper.claims.file.conventions.items():
-        rows = [r for r in paper.rows if code in r["conventions"] and r["verdict"] in ("convention", "undecided")]
-        if code == INPUTS and not rows:
+        rows_under_convention = [
+            r for r in paper.claim_rows if code in r["conventions"] and r["verdict"] in ("convention", "undecided")
+        ]
+        if code == INPUTS and not rows_under_convention:
             continue
-        claims_named = {c.id for c in paper.claims.claims if code in c.conventions or (code == "random" and c.random)}
-        codes = dict.fromkeys(r["note"] for r in rows if r["note"])
-        notes = [_note(paper, c, []) for c in codes]
-        without = sum(row["claim"] in claims_named for row in paper.having(verdict="cannot"))
-        about: dict[str, Any] = {"id": paper.id("c", code), "name": _heading(code), "says": convention.says.strip()}
-        about |= {"source": convention.source.strip(), "inputs": code == INPUTS}
-        undecided = sum(r["verdict"] == "undecided" for r in rows)
-        about |= {"rows": rows, "notes": notes, "named": len(claims_named), "without": without, "undecided": undecided}
-        listed.append(about)
-    return listed
+        claim_ids = {c.id for c in paper.claims.claims if code in c.conventions or (code == "random" and c.random)}
+        note_codes = dict.fromkeys(r["note"] for r in rows_under_convention if r["note"])
+        convention_notes = [_note_or_reference(paper, c, []) for c in note_codes]
+        n_without_value = sum(row["claim"] in claim_ids for row in paper.rows_with(verdict="cannot"))
+        convention_fields: dict[str, Any] = {
+            "id": paper.html_id("c", code),
+            "name": _capitalized_code(code),
+            "says": convention.says.strip(),
+        }
+        convention_fields |= {"source": convention.source.strip(), "inputs": code == INPUTS}
+        n_undecided = sum(r["verdict"] == "undecided" for r in rows_under_convention)
+        convention_fields |= {
+            "rows": rows_under_convention,
+            "notes": convention_notes,
+            "named": len(claim_ids),
+            "without": n_without_value,
+            "undecided": n_undecided,
+        }
+        convention_entries.append(convention_fields)
+    return convention_entries
 
 
-def _searches(paper: _Paper, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _list_searches(paper: _Paper, claim_rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     "What was searched for, and what lies beside it, with the number of claims."
-    n = Counter((row["files"], row["beside"]) for row in rows)
-    says = paper.claims.file.reasons
+    n_by_search = Counter((row["files"], row["beside"]) for row in claim_rows)
+    reason_texts = paper.claims.file.reasons
     return [
-        {"files": files, "beside": says.get(file_beside, "").strip(), "n": k}
-        for (files, file_beside), k in n.items()
+        {"files": files, "beside": reason_texts.get(file_beside, "").strip(), "n": k}
+        for (files, file_beside), k in n_by_search.items()
         if files
     ]
 
 
-def _reasons(paper: _Paper) -> list[dict[str, Any]]:
+def _list_reasons(paper: _Paper) -> list[dict[str, Any]]:
     "Why numbers have no value here, with counts, and the files that were searched for."
-    sentences = WITHOUT_VALUE | {code: says.strip() for code, says in paper.claims.file.reasons.items()}
-    listed = []
-    for code, says in sentences.items():
-        rows = paper.having(verdict="cannot", reason=code)
-        if rows:
-            listed.append({"id": paper.id("r", code), "n": len(rows), "says": says, "of": _searches(paper, rows)})
-    return listed
+    text_by_reason = WITHOUT_VALUE | {
+        code: reason_text.strip() for code, reason_text in paper.claims.file.reasons.items()
+    }
+    reason_entries = []
+    for code, reason_text in text_by_reason.items():
+        rows_of_reason = paper.rows_with(verdict="cannot", reason=code)
+        if rows_of_reason:
+            reason_entries.append(
+                {
+                    "id": paper.html_id("r", code),
+                    "n": len(rows_of_reason),
+                    "says": reason_text,
+                    "of": _list_searches(paper, rows_of_reason),
+                }
+            )
+    return reason_entries
 
 # %% ../../nbs/ledger/03_page.ipynb #face5b0c
-_NUMBERS = ("", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+_NUMBER_WORDS = ("", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
 
-def _title(papers: Sequence[_Paper]) -> str:
+def _page_title(papers: Sequence[_Paper]) -> str:
     if len(papers) == 1:
         return f"What {papers[0].name} prints, and what its released files give"
-    n = _NUMBERS[len(papers)] if len(papers) < len(_NUMBERS) else str(len(papers))
-    return f"What {n} papers print, and what their released files give"
+    number_word = _NUMBER_WORDS[len(papers)] if len(papers) < len(_NUMBER_WORDS) else str(len(papers))
+    return f"What {number_word} papers print, and what their released files give"
 
 
-def _totals(papers: Sequence[_Paper], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _convention_totals(papers: Sequence[_Paper], claim_rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     "The conventions declared and tried."
     return {
         "declared": sum(len(set(paper.claims.file.conventions) - {INPUTS}) for paper in papers),
-        "attempts": sum(row["n_tried"] for row in rows),
-        "tried": sum(row["n_tried"] > 0 for row in rows),
-        "held": sum(row["verdict"] == "convention" for row in rows),
+        "attempts": sum(row["n_tried"] for row in claim_rows),
+        "tried": sum(row["n_tried"] > 0 for row in claim_rows),
+        "held": sum(row["verdict"] == "convention" for row in claim_rows),
     }
 
 
 def _verdicts_in_words(papers: Sequence[_Paper]) -> list[dict[str, Any]]:
     "By paper and kind the verdicts in words; a kind without a number has none."
-    rows = []
+    paper_rows = []
     for paper in papers:
-        n = Counter((row["kind"], row["verdict"]) for row in paper.rows)
-        kinds: list[dict[str, Any]] = []
-        for kind, name in EVIDENCE_KINDS.items():
-            by_verdict = [{"verdict": v, "name": SAID[v], "n": n[kind, v]} for v in VERDICTS[:-1] if n[kind, v]]
-            kinds.append({"kind": kind, "name": name, "n": sum(x["n"] for x in by_verdict), "of": by_verdict})
-        without = Counter(row["reason"] for row in paper.having(verdict="cannot"))
-        reasons = [
-            {"to": paper.id("r", code), "name": _without_underscores(code), "n": k} for code, k in without.most_common()
+        n_by_kind_and_verdict = Counter((row["kind"], row["verdict"]) for row in paper.claim_rows)
+        kind_counts: list[dict[str, Any]] = []
+        for kind, kind_name in EVIDENCE_KINDS.items():
+            verdict_counts = [
+                {"verdict": v, "name": SAID[v], "n": n_by_kind_and_verdict[kind, v]}
+                for v in VERDICTS[:-1]
+                if n_by_kind_and_verdict[kind, v]
+            ]
+            kind_counts.append(
+                {"kind": kind, "name": kind_name, "n": sum(x["n"] for x in verdict_counts), "of": verdict_counts}
+            )
+        n_by_reason = Counter(row["reason"] for row in paper.rows_with(verdict="cannot"))
+        reason_links = [
+            {"to": paper.html_id("r", code), "name": _without_underscores(code), "n": k}
+            for code, k in n_by_reason.most_common()
         ]
-        about = {"paper": paper.name, "url": paper.claims.file.paper.url, "claims": len(paper.rows)}
-        rows.append(about | {"kinds": kinds, "reasons": reasons, "without": sum(without.values())})
-    return rows
+        paper_fields = {"paper": paper.name, "url": paper.claims.file.paper.url, "claims": len(paper.claim_rows)}
+        paper_rows.append(
+            paper_fields | {"kinds": kind_counts, "reasons": reason_links, "without": sum(n_by_reason.values())}
+        )
+    return paper_rows
 
 # %% ../../nbs/ledger/03_page.ipynb #3d2c239f
 class ReleaseFiles(NamedTuple):
@@ -241,17 +291,19 @@ class ReleaseFiles(NamedTuple):
     files: Mapping[str, str]  # path -> SHA-256
 
 # %% ../../nbs/ledger/03_page.ipynb #8a6fb4cf
-def _tolerances(verdicts: pd.DataFrame) -> list[dict[str, Any]]:
+def _tolerance_rows(verdicts: pd.DataFrame) -> list[dict[str, Any]]:
     "The price of every tolerance, as the template reads it."
-    share = lambda x: "" if pd.isna(x) else f"{x:.0%}"
-    rows = []
+    as_percent = lambda x: "" if pd.isna(x) else f"{x:.0%}"
+    tolerance_rows = []
     for r in tolerances(verdicts).to_dict("records"):
-        runs = (
+        runs_text = (
             "" if pd.isna(r["p"]) else f"{r['spread']:.2f} (p {'< .001' if r['p'] < 0.001 else format(r['p'], '.3f')})"
         )
-        texts = {"across": share(r["across"]), "along": share(r["along"]), "runs": runs}
-        rows.append({**r, **texts, "name": _without_underscores(r["tolerance"]), "what": f"{r['place']}: {r['of']}"})
-    return rows
+        text_by_column = {"across": as_percent(r["across"]), "along": as_percent(r["along"]), "runs": runs_text}
+        tolerance_rows.append(
+            {**r, **text_by_column, "name": _without_underscores(r["tolerance"]), "what": f"{r['place']}: {r['of']}"}
+        )
+    return tolerance_rows
 
 
 def ledger_page(
@@ -262,30 +314,33 @@ def ledger_page(
 ) -> str:  # HTML
     "The verdicts on papers as one self-contained page, to be put in a folder beside `nbs`."
     verdicts = pd.concat([verdicts[verdicts["paper"] == c.name] for c in claims], ignore_index=True)
-    papers = _papers(verdicts, claims)
-    rows = list(chain.from_iterable(paper.rows for paper in papers))
-    no_release = {paper.name: paper.claims.file.no_release for paper in papers}
-    places = dict.fromkeys((row["paper"], row["place"]) for row in rows)
+    papers = _build_papers(verdicts, claims)
+    claim_rows = list(chain.from_iterable(paper.claim_rows for paper in papers))
+    absence_by_paper = {paper.name: paper.claims.file.no_release for paper in papers}
+    papers_and_places = dict.fromkeys((row["paper"], row["place"]) for row in claim_rows)
     return filled_template(
         "ledger.html",
         styles=("report.css", "ledger.css"),
         scripts=("tables.js", "ledger.js"),
         private=False,
-        title=_title(papers),
-        totals=_totals(papers, rows),
+        title=_page_title(papers),
+        totals=_convention_totals(papers, claim_rows),
         counts=_verdicts_in_words(papers),
         kinds=[{"code": code, "name": name} for code, name in EVIDENCE_KINDS.items()],
-        tolerances=_tolerances(verdicts),
+        tolerances=_tolerance_rows(verdicts),
         verdicts=[{"code": code, "name": name} for code, name in SAID.items()],
         conclusions=[{"paper": name, "of": entries} for name, entries in conclusions.items() if entries],
-        discoveries=list(chain.from_iterable(map(_discoveries, papers))),  # first: they are told here
-        differences=_by_paper(papers, "notes", _differences_by_note),
-        conventions=_by_paper(papers, "conventions", _conventions),
-        reasons=[g | {"no_release": no_release[g["paper"]]} for g in _by_paper(papers, "reasons", _reasons)],
+        discoveries=list(chain.from_iterable(map(_list_discoveries, papers))),  # first: they are told here
+        differences=_entries_by_paper(papers, "notes", _differences_by_note),
+        conventions=_entries_by_paper(papers, "conventions", _list_conventions),
+        reasons=[
+            g | {"no_release": absence_by_paper[g["paper"]]}
+            for g in _entries_by_paper(papers, "reasons", _list_reasons)
+        ],
         searched=bool(verdicts["reason"].isin([*ABSENCES]).any()),  # in a list of all files of a repository
         papers=[paper.name for paper in papers],
-        places=[{"paper": paper, "place": place} for paper, place in places],
-        rows=rows,
+        places=[{"paper": paper, "place": place} for paper, place in papers_and_places],
+        rows=claim_rows,
         csv=base64.b64encode(verdicts.to_csv(index=False, float_format="%.10g").encode()).decode(),
         files=files,
     )

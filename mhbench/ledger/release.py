@@ -30,8 +30,8 @@ __all__ = ['NOT_IN_RELEASE', 'NOT_FETCHED', 'NOTHING_READS', 'NOT_HELD', 'ABSENC
 # %% ../../nbs/ledger/04_release.ipynb #4440a592
 def blob_id(path: str | Path) -> str:  # 40 hexadecimal digits
     "What `git hash-object` prints for a file."
-    content = Path(path).read_bytes()
-    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+    file_content = Path(path).read_bytes()
+    return hashlib.sha1(b"blob %d\0" % len(file_content) + file_content, usedforsecurity=False).hexdigest()
 
 
 class Blob(NamedTuple):
@@ -51,33 +51,33 @@ class Tree:
 
     @cached_property
     def paths_of(self) -> dict[str, list[str]]:  # blob id -> paths: the same bytes may lie at several
-        out: dict[str, list[str]] = defaultdict(list)
+        paths_by_blob: dict[str, list[str]] = defaultdict(list)
         for path, blob in self.files.items():
-            out[blob.id].append(path)
-        return out
+            paths_by_blob[blob.id].append(path)
+        return paths_by_blob
 
     def matching(self, pattern: str) -> list[str]:
         "The paths that fit a pattern: `*` stays within a folder, `**` does not."
-        expression = re.compile(_as_regex(pattern))
-        return [path for path in self.files if expression.fullmatch(path)]
+        path_pattern = re.compile(_pattern_as_regex(pattern))
+        return [path for path in self.files if path_pattern.fullmatch(path)]
 
 
-def _as_regex(pattern: str) -> str:
-    parts = re.split(r"(\*\*|\*|\?)", pattern)
-    special = {"**": ".*", "*": "[^/]*", "?": "[^/]"}
-    return "".join(special.get(piece, re.escape(piece)) for piece in parts)
+def _pattern_as_regex(pattern: str) -> str:
+    pattern_pieces = re.split(r"(\*\*|\*|\?)", pattern)
+    regex_by_wildcard = {"**": ".*", "*": "[^/]*", "?": "[^/]"}
+    return "".join(regex_by_wildcard.get(piece, re.escape(piece)) for piece in pattern_pieces)
 
 # %% ../../nbs/ledger/04_release.ipynb #f13e59c3
 def repository_tree(tsv: str | Path) -> Tree:
     "A study's tree.tsv. Raises: ValueError for a file of another form."
-    head, names, *rows = Path(tsv).read_text(encoding="utf-8").rstrip("\n").split("\n")
-    match = re.fullmatch(r"# (\S+) at ([0-9a-f]{40})", head)
-    if not match or names.split("\t") != ["blob", "size", "path"]:
-        refuse(f"repository_tree: tsv must begin with its repository and commit; got {head[:80]!r}", place=str(tsv))
-    files = {}
+    heading, column_line, *rows = Path(tsv).read_text(encoding="utf-8").rstrip("\n").split("\n")
+    heading_match = re.fullmatch(r"# (\S+) at ([0-9a-f]{40})", heading)
+    if not heading_match or column_line.split("\t") != ["blob", "size", "path"]:
+        refuse(f"repository_tree: tsv must begin with its repository and commit; got {heading[:80]!r}", place=str(tsv))
+    blob_by_path = {}
     for blob, size, path in (row.split("\t") for row in rows):
-        files[path] = Blob(blob, int(size) if size else None)
-    return Tree(match[1], match[2], files)
+        blob_by_path[path] = Blob(blob, int(size) if size else None)
+    return Tree(heading_match[1], heading_match[2], blob_by_path)
 
 # %% ../../nbs/ledger/04_release.ipynb #59ebdff3
 NOT_IN_RELEASE = "not_in_release"  # no path of the tree fits
@@ -109,21 +109,28 @@ class Inventory:
 
     def search(self, patterns: Iterable[str]) -> Search:
         "Whether the files that these patterns name are released, and are here."
-        names = tuple(patterns)
-        if names not in self.searched:
-            self.searched[names] = self._search(names)
-        return self.searched[names]
+        path_patterns = tuple(patterns)
+        if path_patterns not in self.searched:
+            self.searched[path_patterns] = self._search_patterns(path_patterns)
+        return self.searched[path_patterns]
 
-    def _search(self, patterns: tuple[str, ...]) -> Search:
-        paths_of = {pattern: self.tree.matching(pattern) for pattern in patterns}
-        if nowhere := [pattern for pattern, paths in paths_of.items() if not paths]:
+    def _search_patterns(self, patterns: tuple[str, ...]) -> Search:
+        paths_by_pattern = {pattern: self.tree.matching(pattern) for pattern in patterns}
+        if unmatched_patterns := [
+            pattern for pattern, released_paths in paths_by_pattern.items() if not released_paths
+        ]:
             release_text = f"of {self.tree.repository} at {self.tree.commit[:7]}"
-            return Search(NOT_IN_RELEASE, f"no path of {len(self.tree.files)} {release_text} fits {', '.join(nowhere)}")
-        paths = [path for matches in paths_of.values() for path in matches]
-        away = [path for path in paths if self.tree.files[path].id not in self.here]
-        labels = [f"{path} (blob {self.tree.files[path].id[:10]})" for path in away or paths]
-        further = [f"and {len(labels) - 3} more"] if len(labels) > 4 else []
-        return Search(NOT_FETCHED if away else "", "; ".join([*labels[: 3 if further else 4], *further]))
+            return Search(
+                NOT_IN_RELEASE, f"no path of {len(self.tree.files)} {release_text} fits {', '.join(unmatched_patterns)}"
+            )
+        released_paths = [path for matches in paths_by_pattern.values() for path in matches]
+        absent_paths = [path for path in released_paths if self.tree.files[path].id not in self.here]
+        path_labels = [f"{path} (blob {self.tree.files[path].id[:10]})" for path in absent_paths or released_paths]
+        remainder_text = [f"and {len(path_labels) - 3} more"] if len(path_labels) > 4 else []
+        return Search(
+            NOT_FETCHED if absent_paths else "",
+            "; ".join([*path_labels[: 3 if remainder_text else 4], *remainder_text]),
+        )
 
 # %% ../../nbs/ledger/04_release.ipynb #04308ced
 class ReleasedFile(BaseModel):
@@ -144,7 +151,7 @@ class ReleasedFile(BaseModel):
         return self.digest is None or self.digest == (blob_id(path) if self.blob else sha256_file(path))
 
 
-def _below_folder(path: str) -> str:
+def _require_below_folder(path: str) -> str:
     "A pattern of paths below a folder."
     if (
         PurePosixPath(path).is_absolute()
@@ -160,7 +167,7 @@ class FileGroup(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     there: str  # a pattern of paths in the repository, "results/metrics/*"
-    to: Annotated[str, AfterValidator(_below_folder)]  # the path of a file in the local folder, "metrics/{}"
+    to: Annotated[str, AfterValidator(_require_below_folder)]  # the path of a file in the local folder, "metrics/{}"
     files: dict[str, ReleasedFile] = {}  # by name; none: those of the repository's tree
 
     def path(self, name: str) -> str:
@@ -177,8 +184,8 @@ class FileGroup(BaseModel):
             return self.here(path.name)
         if self.to == "{}":
             return None
-        ours = PurePosixPath(self.to.format(PurePosixPath(self.there).name))
-        return str(ours.parent / path.name) if path.match(str(ours)) else None
+        local_pattern = PurePosixPath(self.to.format(PurePosixPath(self.there).name))
+        return str(local_pattern.parent / path.name) if path.match(str(local_pattern)) else None
 
 
 class Derived(BaseModel):
@@ -209,27 +216,27 @@ class Release(BaseModel):
         "The files of the groups, then those of the tree whose paths fit a pattern, each once."
         given_paths = set()
         for group in self.groups:
-            for path, file in self._of_group(group):
+            for path, file in self._files_of_group(group):
                 given_paths.add(path)
                 yield group.here(PurePosixPath(path).name), path, file
         for path in dict.fromkeys(p for pattern in only for p in (self.tree.matching(pattern) if self.tree else [])):
             if path not in given_paths:
-                yield path, path, self._of_tree(path)
+                yield path, path, self._file_of_tree(path)
 
-    def _of_tree(self, path: str) -> ReleasedFile:
+    def _file_of_tree(self, path: str) -> ReleasedFile:
         assert self.tree is not None
         return ReleasedFile(size=self.tree.files[path].size, blob=self.tree.files[path].id)
 
-    def _of_group(self, group: FileGroup) -> Iterator[tuple[str, ReleasedFile]]:
+    def _files_of_group(self, group: FileGroup) -> Iterator[tuple[str, ReleasedFile]]:
         if group.files or self.tree is None:
             yield from ((group.path(name), file) for name, file in group.files.items())
         else:
-            yield from ((path, self._of_tree(path)) for path in self.tree.matching(group.there))
+            yield from ((path, self._file_of_tree(path)) for path in self.tree.matching(group.there))
 
     def has_root(self, folder: Path) -> bool:
         "Whether a folder has files where only the authors' repository has them, so that it is the root of a clone."
-        theirs = [g.there for g in self.groups if g.here(PurePosixPath(g.there).name) != g.there]
-        return any(path.is_file() for pattern in theirs for path in folder.glob(pattern))
+        authors_patterns = [g.there for g in self.groups if g.here(PurePosixPath(g.there).name) != g.there]
+        return any(path.is_file() for pattern in authors_patterns for path in folder.glob(pattern))
 
     def how_derived(self, place: str) -> Derived | None:
         "How a file of the local folder came about that no repository holds."
@@ -242,16 +249,16 @@ class Release(BaseModel):
         return self.url.format(repository=self.repository, commit=self.commit) + quote(path)
 
 # %% ../../nbs/ledger/04_release.ipynb #1620deb8
-def _with_tree(study: str, file: Path) -> Release:
-    content = read_yaml(file, "releases")
-    tree = file.with_name("tree.tsv")
-    release = settings_from(content, Release, f"releases: {study}")
-    return release.model_copy(update={"tree": repository_tree(tree)}) if tree.is_file() else release
+def _read_release(study: str, file: Path) -> Release:
+    release_settings = read_yaml(file, "releases")
+    tree_file = file.with_name("tree.tsv")
+    release = settings_from(release_settings, Release, f"releases: {study}")
+    return release.model_copy(update={"tree": repository_tree(tree_file)}) if tree_file.is_file() else release
 
 
 def releases() -> dict[str, Release]:  # study -> its release
     "The releases that the studies declare. Raises: ValueError for a `release.yaml` that does not fit."
-    return {study: _with_tree(study, file) for study, file in study_files("release.yaml").items()}
+    return {study: _read_release(study, file) for study, file in study_files("release.yaml").items()}
 
 # %% ../../nbs/ledger/04_release.ipynb #5a1e0007
 RECORD = "release.json"  # in the folder of a release: the commit, and the hash of each file
@@ -259,9 +266,9 @@ RECORD = "release.json"  # in the folder of a release: the commit, and the hash 
 
 def recorded(path: str | Path) -> dict[str, Any]:  # `release`, `repository`, `commit`, `files`: path -> `sha256`, ...
     "The record of a release, for its folder or a corpus in it; {} for a path outside of the folders of releases."
-    above = (folder / RECORD for folder in (Path(path), *Path(path).parents[:2]))
-    file = next((file for file in above if file.is_file()), None)
-    return json.loads(file.read_text(encoding="utf-8")) if file else {}
+    candidate_files = (folder / RECORD for folder in (Path(path), *Path(path).parents[:2]))
+    record_file = next((record_file for record_file in candidate_files if record_file.is_file()), None)
+    return json.loads(record_file.read_text(encoding="utf-8")) if record_file else {}
 
 
 def inventory_of(name: str, folder: str | Path | None = None) -> Inventory | None:  # None: no release, or no tree of it
@@ -270,8 +277,10 @@ def inventory_of(name: str, folder: str | Path | None = None) -> Inventory | Non
     if release is None or release.tree is None:
         return None
     recorded_files = recorded(folder).get("files", {}) if folder else {}
-    repeats = (
+    repeated_paths = (
         derivation.of for place in recorded_files if (derivation := release.how_derived(place)) and derivation.of
     )
-    same = {release.tree.files[path].id for path in repeats if path in release.tree.files}
-    return Inventory(release.tree, {facts["blob"] for facts in recorded_files.values() if "blob" in facts} | same)
+    repeated_blobs = {release.tree.files[path].id for path in repeated_paths if path in release.tree.files}
+    return Inventory(
+        release.tree, {facts["blob"] for facts in recorded_files.values() if "blob" in facts} | repeated_blobs
+    )

@@ -50,12 +50,12 @@ def tables_of_run(results: str | Path, study: str, through: Callable[[str], bool
     "The tables of one study in the results of a run, of the stages that it goes `through`."
 
     @cache
-    def find(name: str) -> pd.DataFrame | None:
+    def read_table(name: str) -> pd.DataFrame | None:
         stage, _, table = name.partition("/")
         file = Path(results, stage, study, f"{table}.parquet")
         return pd.read_parquet(file) if through(stage) and file.exists() else None
 
-    return find
+    return read_table
 
 
 def no_tables(name: str) -> None:
@@ -68,8 +68,8 @@ def _matches_value(column: pd.Series, value: Any) -> pd.Series:
     if isinstance(value, list):
         return pd.concat([_matches_value(column, w) for w in value], axis=1).any(axis=1)
     if pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column):
-        number = pd.to_numeric(pd.Series([value]), errors="coerce")[0]
-        return pd.Series(np.isclose(column.astype(float), number, rtol=0, atol=1e-12), column.index)
+        condition_number = pd.to_numeric(pd.Series([value]), errors="coerce")[0]
+        return pd.Series(np.isclose(column.astype(float), condition_number, rtol=0, atol=1e-12), column.index)
     return column.astype(str) == str(value)
 
 
@@ -77,92 +77,108 @@ def conditions_in_words(where: Mapping[str, Any]) -> str:  # "model=a, mode=cot"
     return ", ".join(f"{name}={value}" for name, value in where.items())
 
 
-def _column(frame: pd.DataFrame, name: str, table: str) -> pd.Series:
-    if name not in frame:
-        remedy = f"it has {', '.join(map(str, frame))}"
-        actual = f"{name!r}{nearest_name(name, frame.columns)}"
-        refuse(f"ledger: the table {table} must have the column; got {actual}", remedy=remedy)
-    return frame[name]
+def _require_column(table_rows: pd.DataFrame, column_name: str, table_name: str) -> pd.Series:
+    if column_name not in table_rows:
+        remedy = f"it has {', '.join(map(str, table_rows))}"
+        actual = f"{column_name!r}{nearest_name(column_name, table_rows.columns)}"
+        refuse(f"ledger: the table {table_name} must have the column; got {actual}", remedy=remedy)
+    return table_rows[column_name]
 
 
-def _matching_rows(frame: pd.DataFrame, conditions: Mapping[str, Any], table: str) -> pd.DataFrame:
-    for name, value in conditions.items():
-        frame = frame[_matches_value(_column(frame, name, table), value).to_numpy()]
-    return frame
+def _rows_under_conditions(table_rows: pd.DataFrame, conditions: Mapping[str, Any], table_name: str) -> pd.DataFrame:
+    for column, value in conditions.items():
+        table_rows = table_rows[_matches_value(_require_column(table_rows, column, table_name), value).to_numpy()]
+    return table_rows
 
 # %% ../../nbs/ledger/02_verdicts.ipynb #1babf1bd
-def _table_of(declared: TableFile, folder: Path, claims_folder: Path) -> tuple[pd.DataFrame | None, set[str]]:
+def _read_declared_table(
+    table_file: TableFile, folder: Path, claims_folder: Path
+) -> tuple[pd.DataFrame | None, set[str]]:
     "A table of a release, and the names whose files are not all there; None where none of it is."
-    away: set[str] = set()
-    if declared.ratings is None:
-        layout = declared.model_dump(include={"files", "sheet", "each", "keys", "skip", "cells", "join"})
-        frame = rows_described(RatingPart(**layout, value="-", scale="0..1"), folder, away)
+    absent_names: set[str] = set()
+    if table_file.ratings is None:
+        file_layout = table_file.model_dump(include={"files", "sheet", "each", "keys", "skip", "cells", "join"})
+        table_rows = rows_described(RatingPart(**file_layout, value="-", scale="0..1"), folder, absent_names)
     else:
-        description = declared.ratings
+        ratings_description = table_file.ratings
         described_ratings = read_ratings(
-            claims_folder / description if isinstance(description, str) else description, folder, away
+            claims_folder / ratings_description if isinstance(ratings_description, str) else ratings_description,
+            folder,
+            absent_names,
         )
-        frame = described_ratings.frame.rename(columns=lambda c: c.removeprefix("within."))
-    return (frame if len(frame) else None), away
+        table_rows = described_ratings.frame.rename(columns=lambda c: c.removeprefix("within."))
+    return (table_rows if len(table_rows) else None), absent_names
 
 
-def _turned(frame: pd.DataFrame, declared: TableFile, name: str) -> pd.DataFrame:
+def _pivot_raters(table_rows: pd.DataFrame, table_file: TableFile, table_name: str) -> pd.DataFrame:
     "A table with one column per rater; several values give columns `value/rater`."
-    turn = declared.pivot
-    if turn is None:
-        return frame
-    index = [turn.index] if isinstance(turn.index, str) else turn.index
-    values = [turn.values] if isinstance(turn.values, str) else turn.values
-    for column in [*index, turn.columns, *values]:
-        _column(frame, column, name)
-    twice = int(frame.duplicated([*index, turn.columns]).sum())
-    if turn.aggregate is None and twice:
+    pivot_settings = table_file.pivot
+    if pivot_settings is None:
+        return table_rows
+    index_columns = [pivot_settings.index] if isinstance(pivot_settings.index, str) else pivot_settings.index
+    value_columns = [pivot_settings.values] if isinstance(pivot_settings.values, str) else pivot_settings.values
+    for column in [*index_columns, pivot_settings.columns, *value_columns]:
+        _require_column(table_rows, column, table_name)
+    n_duplicates = int(table_rows.duplicated([*index_columns, pivot_settings.columns]).sum())
+    if pivot_settings.aggregate is None and n_duplicates:
         remedy = "say `aggregate: mean`, or another index"
-        refuse(f"ledger: a cell of the table {name} must come from one row; got {twice} rows too many", remedy=remedy)
-    wide = frame.pivot_table(index=index, columns=turn.columns, values=values, aggfunc=turn.aggregate or "first")
-    single = isinstance(turn.values, str)
-    wide.columns = [str(c) if single else f"{v}/{c}" for v, c in wide.columns]
-    return wide.reset_index()
+        refuse(
+            f"ledger: a cell of the table {table_name} must come from one row; got {n_duplicates} rows too many",
+            remedy=remedy,
+        )
+    wide_table = table_rows.pivot_table(
+        index=index_columns,
+        columns=pivot_settings.columns,
+        values=value_columns,
+        aggfunc=pivot_settings.aggregate or "first",
+    )
+    has_one_value = isinstance(pivot_settings.values, str)
+    wide_table.columns = [str(c) if has_one_value else f"{v}/{c}" for v, c in wide_table.columns]
+    return wide_table.reset_index()
 
 # %% ../../nbs/ledger/02_verdicts.ipynb #174ed3e5
 def tables_of_files(claims: Claims, folder: str | Path) -> Tables:
     "The tables that a claims file declares, from the files of a release in a folder."
 
     @cache
-    def find(name: str) -> pd.DataFrame | None:
+    def read_table(name: str) -> pd.DataFrame | None:
         if name not in claims.file.tables:
             actual = f"{name!r}{nearest_name(name, claims.file.tables)}"
             refuse(f"ledger: table must be declared in `tables`; got {actual}")
-        declared = claims.file.tables[name]
-        frame, away = _table_of(declared, Path(folder), claims.path.parent)
-        by = declared.means_by
-        if frame is None or (by and away):
+        table_file = claims.file.tables[name]
+        frame, absent_names = _read_declared_table(table_file, Path(folder), claims.path.parent)
+        group_columns = table_file.means_by
+        if frame is None or (group_columns and absent_names):
             return None
-        turned = _turned(_matching_rows(frame, declared.where, name), declared, name)
-        table = turned.dropna().groupby(by, sort=False).mean(numeric_only=True).reset_index() if by else turned
-        table.attrs = {"away": sorted(away)}
-        return table
+        pivoted_table = _pivot_raters(_rows_under_conditions(frame, table_file.where, name), table_file, name)
+        averaged_table = (
+            pivoted_table.dropna().groupby(group_columns, sort=False).mean(numeric_only=True).reset_index()
+            if group_columns
+            else pivoted_table
+        )
+        averaged_table.attrs = {"away": sorted(absent_names)}
+        return averaged_table
 
-    return find
+    return read_table
 
 # %% ../../nbs/ledger/02_verdicts.ipynb #8a134a2c
-def _numbers_in(values: tuple) -> list[float]:
+def _flatten_numbers(values: tuple) -> list[float]:
     "The numbers in numbers, lists and columns, without missing ones."
     try:
-        flat = np.concatenate([np.ravel(np.asarray(v, float)) for v in values]) if values else np.array([])
+        flat_values = np.concatenate([np.ravel(np.asarray(v, float)) for v in values]) if values else np.array([])
     except ValueError as e:
         remedy = "name a column of numbers; `count` and `share` take words"
         refuse(f"ledger: a function of numbers must be given numbers; got text ({e})", remedy=remedy)
-    return flat[~np.isnan(flat)].tolist()
+    return flat_values[~np.isnan(flat_values)].tolist()
 
 
 PLAIN_FUNCTIONS: dict[str, Callable[..., float]] = {
-    "sum": lambda *values: sum(_numbers_in(values)),
-    "product": lambda *values: math.prod(_numbers_in(values)),
-    "mean": lambda *values: statistics.fmean(_numbers_in(values)),
-    "median": lambda *values: statistics.median(_numbers_in(values)),
-    "min": lambda *values: min(_numbers_in(values)),
-    "max": lambda *values: max(_numbers_in(values)),
+    "sum": lambda *values: sum(_flatten_numbers(values)),
+    "product": lambda *values: math.prod(_flatten_numbers(values)),
+    "mean": lambda *values: statistics.fmean(_flatten_numbers(values)),
+    "median": lambda *values: statistics.median(_flatten_numbers(values)),
+    "min": lambda *values: min(_flatten_numbers(values)),
+    "max": lambda *values: max(_flatten_numbers(values)),
     "weighted_mean": lambda values, weights: float(np.average(values, weights=weights)),
     "count": lambda values: int(pd.Series(np.ravel(np.asarray(values, object))).notna().sum()),
     "ratio": lambda a, b: float(a) / float(b),
@@ -171,19 +187,19 @@ PLAIN_FUNCTIONS: dict[str, Callable[..., float]] = {
 }
 
 
-def _function(name: str) -> Callable:
+def _find_function(name: str) -> Callable:
     "A plain function, or a public one under `mhbench.stats`."
     if name in PLAIN_FUNCTIONS:
         return PLAIN_FUNCTIONS[name]
-    module, _, function = name.rpartition(".")
+    module_name, _, function_name = name.rpartition(".")
     public_names: list[str] = []
-    if re.fullmatch(r"mhbench\.stats\.\w+", module) and importlib.util.find_spec(module):
-        public_names = importlib.import_module(module).__all__
-    if function not in public_names:
-        near = nearest_name(function, [*public_names, *PLAIN_FUNCTIONS])
-        rule = f"be one of {', '.join(PLAIN_FUNCTIONS)}, or a public function under mhbench.stats"
-        refuse(f"ledger: call must {rule}; got {name!r}{near}")
-    return getattr(importlib.import_module(module), function)
+    if re.fullmatch(r"mhbench\.stats\.\w+", module_name) and importlib.util.find_spec(module_name):
+        public_names = importlib.import_module(module_name).__all__
+    if function_name not in public_names:
+        suggestion = nearest_name(function_name, [*public_names, *PLAIN_FUNCTIONS])
+        rule_text = f"be one of {', '.join(PLAIN_FUNCTIONS)}, or a public function under mhbench.stats"
+        refuse(f"ledger: call must {rule_text}; got {name!r}{suggestion}")
+    return getattr(importlib.import_module(module_name), function_name)
 
 # %% ../../nbs/ledger/02_verdicts.ipynb #2157662a
 class _NoTable(Exception):
@@ -194,15 +210,17 @@ class _NoRow(ValueError):
     "No row of a table fits."
 
 
-def _of_a_part(frame: pd.DataFrame, reference: Mapping[str, Any]) -> bool:
+def _rests_on_absent_files(frame: pd.DataFrame, reference: Mapping[str, Any]) -> bool:
     "Whether a reference rests on files of a table that are not there."
-    if not (away := frame.attrs.get("away")):
+    if not (absent_names := frame.attrs.get("away")):
         return False
     if "file" in frame:
-        files = reference.get("where", {}).get("file")
-        return files is None or bool(set(away) & set(np.ravel([files]).astype(str)))
-    names = np.ravel([reference.get(k) or [] for k in ("value", "column", "columns") if reference.get(k)]).astype(str)
-    return any(name.rpartition("/")[2] in away for name in names)
+        selected_files = reference.get("where", {}).get("file")
+        return selected_files is None or bool(set(absent_names) & set(np.ravel([selected_files]).astype(str)))
+    column_names = np.ravel(
+        [reference.get(k) or [] for k in ("value", "column", "columns") if reference.get(k)]
+    ).astype(str)
+    return any(name.rpartition("/")[2] in absent_names for name in column_names)
 
 
 @dataclass
@@ -210,143 +228,150 @@ class _Evaluator:
     "The tables and printed numbers that values are computed from."
 
     tables: Tables
-    printed: Mapping[str, Claim]  # by id
-    missing: set[str] = field(default_factory=set)  # tables that were not found
-    known: dict[str, Any] = field(default_factory=dict)  # results of calls
-    moved: Mapping[str, float] = field(default_factory=dict)  # shifts of printed numbers
-    used: set[str] = field(default_factory=set)  # printed numbers that were used
+    claim_by_id: Mapping[str, Claim]
+    missing_tables: set[str] = field(default_factory=set)  # tables that were not found
+    result_by_call: dict[str, Any] = field(default_factory=dict)
+    shift_by_claim: Mapping[str, float] = field(default_factory=dict)  # shifts of printed numbers
+    used_claims: set[str] = field(default_factory=set)  # printed numbers that were used
 
-    def rows(self, reference: Mapping[str, Any]) -> pd.DataFrame:
+    def select_rows(self, reference: Mapping[str, Any]) -> pd.DataFrame:
         frame = self.tables(reference["table"])
-        condition = reference.get("where", {})
-        if frame is None or _of_a_part(frame, reference):
-            self.missing.add(reference["table"])
+        conditions = reference.get("where", {})
+        if frame is None or _rests_on_absent_files(frame, reference):
+            self.missing_tables.add(reference["table"])
             raise _NoTable
-        selected = _matching_rows(frame, condition, reference["table"])
-        if condition and not len(selected):
-            actual = f"got 0 for {conditions_in_words(condition)}"
+        selected_rows = _rows_under_conditions(frame, conditions, reference["table"])
+        if conditions and not len(selected_rows):
+            actual = f"got 0 for {conditions_in_words(conditions)}"
             refuse(f"ledger: a row of {reference['table']} must match; {actual}", error=_NoRow)
-        return selected
+        return selected_rows
 
-    def cell(self, reference: Mapping[str, Any]) -> Any:
-        frame = self.rows(reference)
-        values = _column(frame, reference["value"], reference["table"])
+    def read_cell(self, reference: Mapping[str, Any]) -> Any:
+        frame = self.select_rows(reference)
+        cell_values = _require_column(frame, reference["value"], reference["table"])
         if len(frame) != 1:
-            conditions = conditions_in_words(reference.get("where", {}))
-            refuse(
-                f"ledger: one row of {reference['table']} must match; got {len(frame)} for {conditions or 'no rule'}"
-            )
-        return values.iloc[0]
+            conditions_text = conditions_in_words(reference.get("where", {})) or "no rule"
+            refuse(f"ledger: one row of {reference['table']} must match; got {len(frame)} for {conditions_text}")
+        return cell_values.iloc[0]
 
-    def numbers_printed(self, pattern: str) -> Any:
+    def find_printed_numbers(self, pattern: str) -> Any:
         "The printed number of a claim, or a list of them for a pattern with `*`."
-        if pattern in self.printed:
-            return self.number(self.printed[pattern])
-        expression = ".*".join(map(re.escape, pattern.split("*")))
-        numbers = [self.number(c) for i, c in self.printed.items() if re.fullmatch(expression, i)]
-        if not numbers:
-            near = nearest_name(pattern, self.printed)
-            refuse(f"ledger: printed must name a claim of this file; got {pattern!r}{near}")
-        return numbers
+        if pattern in self.claim_by_id:
+            return self.claim_number(self.claim_by_id[pattern])
+        id_pattern = ".*".join(map(re.escape, pattern.split("*")))
+        printed_numbers = [self.claim_number(c) for i, c in self.claim_by_id.items() if re.fullmatch(id_pattern, i)]
+        if not printed_numbers:
+            suggestion = nearest_name(pattern, self.claim_by_id)
+            refuse(f"ledger: printed must name a claim of this file; got {pattern!r}{suggestion}")
+        return printed_numbers
 
-    def number(self, claim: Claim) -> float:
-        self.used.add(claim.id)
-        return float(claim.number.value) + self.moved.get(claim.id, 0.0)
+    def claim_number(self, claim: Claim) -> float:
+        self.used_claims.add(claim.id)
+        return float(claim.number.value) + self.shift_by_claim.get(claim.id, 0.0)
 
-    def call(self, reference: Mapping[str, Any]) -> Any:
-        function = _function(reference["call"])
-        argument_of_call = reference.get("of")
-        key = json.dumps([reference["call"], argument_of_call, reference.get("given")], sort_keys=True, default=str)
-        if key not in self.known:
-            keywords = self.argument(reference.get("given") or {})
-            self.known[key] = _call_of_claim(
-                partial(function, **keywords), argument_of_call, self.argument(argument_of_call)
+    def call_result(self, reference: Mapping[str, Any]) -> Any:
+        function = _find_function(reference["call"])
+        call_argument = reference.get("of")
+        call_key = json.dumps([reference["call"], call_argument, reference.get("given")], sort_keys=True, default=str)
+        if call_key not in self.result_by_call:
+            keyword_arguments = self.resolve_argument(reference.get("given") or {})
+            self.result_by_call[call_key] = _call_function(
+                partial(function, **keyword_arguments), call_argument, self.resolve_argument(call_argument)
             )
-        return _taken(self.known[key], reference.get("value"))
+        return _take_from_result(self.result_by_call[call_key], reference.get("value"))
 
-    def argument(self, argument: Any) -> Any:
+    def resolve_argument(self, argument: Any) -> Any:
         "An argument with its references resolved."
         if isinstance(argument, list):
-            return [self.argument(x) for x in argument]
+            return [self.resolve_argument(x) for x in argument]
         if not isinstance(argument, Mapping):
             return argument
-        if not _refers(argument):
-            return {k: self.argument(v) for k, v in argument.items()}
+        if not _is_reference(argument):
+            return {k: self.resolve_argument(v) for k, v in argument.items()}
         if "call" in argument:
-            return self.call(argument)
+            return self.call_result(argument)
         if "printed" in argument:
-            return self.numbers_printed(argument["printed"])
+            return self.find_printed_numbers(argument["printed"])
         if "function" in argument:
-            return partial(_function(argument["function"]), **self.argument(argument.get("given") or {}))
-        return self.cell(argument) if "value" in argument else self.column(argument)
+            return partial(_find_function(argument["function"]), **self.resolve_argument(argument.get("given") or {}))
+        return self.read_cell(argument) if "value" in argument else self.read_columns(argument)
 
-    def column(self, reference: Mapping[str, Any]) -> np.ndarray:
+    def read_columns(self, reference: Mapping[str, Any]) -> np.ndarray:
         "A column (N,), or several: `column: [a, b]` as rows (C, N), `columns: [a, b]` as columns (N, C)."
-        frame = self.rows(reference)
-        names = reference.get("columns", reference.get("column"))
-        if isinstance(names, str):
-            return _column(frame, names, reference["table"]).to_numpy()
-        several = np.stack([_column(frame, n, reference["table"]).to_numpy() for n in names])
-        return several.T if "columns" in reference else several
+        frame = self.select_rows(reference)
+        column_names = reference.get("columns", reference.get("column"))
+        if isinstance(column_names, str):
+            return _require_column(frame, column_names, reference["table"]).to_numpy()
+        stacked_columns = np.stack([_require_column(frame, n, reference["table"]).to_numpy() for n in column_names])
+        return stacked_columns.T if "columns" in reference else stacked_columns
 
-    def value(self, source: Source) -> float:
+    def compute_value(self, source: Source) -> float:
         "Our value, unscaled."
         reference = source.model_dump()
-        result = self.cell(reference) if isinstance(source, CellOf) else self.call(reference)
-        number = float(result) if np.ndim(result) == 0 else np.nan
-        if not np.isfinite(number):
+        result = self.read_cell(reference) if isinstance(source, CellOf) else self.call_result(reference)
+        value = float(result) if np.ndim(result) == 0 else np.nan
+        if not np.isfinite(value):
             refuse(f"ledger: ours must be one finite number; got {result!r} from {described(source)}")
-        return number
+        return value
 
-    def ends(self, source: Source) -> tuple[float, float] | None:
+    def value_range(self, source: Source) -> tuple[float, float] | None:
         "The smallest and largest value within the rounding of the printed numbers; None where all are exact."
 
-        def moved(by: Mapping[str, float]) -> float:
-            return _Evaluator(self.tables, self.printed, moved=by).value(source)
+        def shifted_value(shift_by_claim: Mapping[str, float]) -> float:
+            return _Evaluator(self.tables, self.claim_by_id, shift_by_claim=shift_by_claim).compute_value(source)
 
-        alone = _Evaluator(self.tables, self.printed)
-        middle = alone.value(source)
-        numbers = {i: self.printed[i].number for i in alone.used}
-        room = {i: float(n.unit) / 2 for i, n in numbers.items() if not n.exact}
-        lower = {i: -r if moved({i: r}) >= middle else r for i, r in room.items()}
-        return (moved(lower), moved({i: -r for i, r in lower.items()})) if room else None
+        unmoved_evaluator = _Evaluator(self.tables, self.claim_by_id)
+        unmoved_value = unmoved_evaluator.compute_value(source)
+        number_by_claim = {i: self.claim_by_id[i].number for i in unmoved_evaluator.used_claims}
+        half_unit_by_claim = {i: float(n.unit) / 2 for i, n in number_by_claim.items() if not n.exact}
+        lowering_shift_by_claim = {
+            i: -r if shifted_value({i: r}) >= unmoved_value else r for i, r in half_unit_by_claim.items()
+        }
+        raising_shift_by_claim = {i: -r for i, r in lowering_shift_by_claim.items()}
+        if not half_unit_by_claim:
+            return None
+        return shifted_value(lowering_shift_by_claim), shifted_value(raising_shift_by_claim)
 
 # %% ../../nbs/ledger/02_verdicts.ipynb #9391425f
-def _refers(reference: Mapping) -> bool:  # others hold arguments by name
-    of_table = "table" in reference and {"column", "columns", "value"} & reference.keys()
-    return bool(of_table or {"call", "printed", "function"} & reference.keys())
+def _is_reference(reference: Mapping) -> bool:  # others hold arguments by name
+    is_table_reference = "table" in reference and {"column", "columns", "value"} & reference.keys()
+    return bool(is_table_reference or {"call", "printed", "function"} & reference.keys())
 
 
-def _call_of_claim(function: Callable, form: Any, arguments: Any) -> Any:
+def _call_function(function: Callable, argument_form: Any, arguments: Any) -> Any:
     "Call a function: a mapping gives arguments by name, a list by position, a reference the only one."
-    if isinstance(form, Mapping) and not _refers(form):
+    if isinstance(argument_form, Mapping) and not _is_reference(argument_form):
         return function(**arguments)
-    if isinstance(form, list):
+    if isinstance(argument_form, list):
         return function(*arguments)
-    return function() if form is None else function(arguments)
+    return function() if argument_form is None else function(arguments)
 
 
-def _taken(result: Any, value: str | int | None) -> Any:
+def _take_from_result(result_part: Any, path_in_result: str | int | None) -> Any:
     "A field, an attribute or an index of a result; `a.0` is the first of `a`."
-    for step in [] if value is None else str(value).split("."):
+    for field_or_index in [] if path_in_result is None else str(path_in_result).split("."):
         try:
-            if isinstance(result, Mapping):
-                result = result[step]
+            if isinstance(result_part, Mapping):
+                result_part = result_part[field_or_index]
             else:
-                result = result[int(step)] if step.isdigit() else getattr(result, step)
+                result_part = (
+                    result_part[int(field_or_index)]
+                    if field_or_index.isdigit()
+                    else getattr(result_part, field_or_index)
+                )
         except (LookupError, AttributeError, TypeError):
-            fields = [*(result if isinstance(result, Mapping) else getattr(result, "_fields", []))]
+            fields = [*(result_part if isinstance(result_part, Mapping) else getattr(result_part, "_fields", []))]
             remedy = f"it has {', '.join(map(str, fields))}" if fields else "leave `value` out"
-            actual = f"{step!r}{nearest_name(step, fields)}, of a {type(result).__name__}"
+            actual = f"{field_or_index!r}{nearest_name(field_or_index, fields)}, of a {type(result_part).__name__}"
             refuse(f"ledger: value must be a field of what the call gives; got {actual}", remedy=remedy)
-    return result
+    return result_part
 
 
 def source_value(source: Source, claims: Claims, tables: Tables) -> float:
     "The number that a source gives. Raises: ValueError for a missing table, or a missing or ambiguous cell."
     evaluator = _Evaluator(tables, {c.id: c for c in claims.claims})
     try:
-        return evaluator.value(source)
+        return evaluator.compute_value(source)
     except _NoTable:
         refuse(f"ledger: the table must be there; got none for {described(source)}", place=claims.path.name)
 
@@ -354,9 +379,9 @@ def source_value(source: Source, claims: Claims, tables: Tables) -> float:
 def described(source: Source) -> str:  # "score/accuracy[model=a].estimate", or "chi_square(...).statistic"
     if isinstance(source, CellOf):
         return f"{source.table}[{conditions_in_words(source.where)}].{source.value}"
-    arguments = json.dumps(source.of, ensure_ascii=False, default=str) if source.of is not None else ""
-    short = arguments if len(arguments) <= 160 else f"{arguments[:150]} ..."
-    return f"{source.call}({short})" + ("" if source.value is None else f".{source.value}")
+    arguments_text = json.dumps(source.of, ensure_ascii=False, default=str) if source.of is not None else ""
+    shortened_text = arguments_text if len(arguments_text) <= 160 else f"{arguments_text[:150]} ..."
+    return f"{source.call}({shortened_text})" + ("" if source.value is None else f".{source.value}")
 
 # %% ../../nbs/ledger/02_verdicts.ipynb #b884ce4b
 EVIDENCE_KINDS = {
@@ -378,114 +403,122 @@ def mappings_in(argument: Any) -> Iterator[Mapping]:
 
 def evidence_kind(source: Source, file: ClaimsFile) -> str:  # of EVIDENCE_KINDS; "": nothing but typed constants
     "What a source is made of: of several things the weakest."
-    kinds = set()
+    kinds_found = set()
     for x in mappings_in(source.model_dump(exclude_defaults=True)):
         if "printed" in x:
-            kinds.add("paper")
+            kinds_found.add("paper")
         elif isinstance(x.get("table"), str):
-            kinds.add(file.evidence.get(x["table"], "data"))
-    return next((kind for kind in reversed(EVIDENCE_KINDS) if kind in kinds), "")
+            kinds_found.add(file.evidence.get(x["table"], "data"))
+    return next((kind for kind in reversed(EVIDENCE_KINDS) if kind in kinds_found), "")
 
 # %% ../../nbs/ledger/02_verdicts.ipynb #bb2df4cd
 VERDICTS = ("equal", "convention", "undecided", "differs", "cannot")
 NO_RUN = "no_run"  # the reason where a table is missing
 TYPED = "typed"  # the reason where a claim's only evidence is a constant in the claim itself
-_DEVIATIONS = 3.29  # standard deviations, which 99.9% of normal differences keep
+_N_DEVIATIONS = 3.29  # standard deviations, which 99.9% of normal differences keep
 
 
-def _ways(claim: Claim) -> Iterator[tuple[str, Source]]:
+def _claim_readings(claim: Claim) -> Iterator[tuple[str, Source]]:
     "The plain reading, then the conventions of the claim, in order."
     if claim.ours:
         yield "", claim.ours
     yield from claim.conventions.items()
 
 
-def _rounding_room(number: PrintedNumber) -> float:
-    return float(number.unit) * (0.5 - 1e-6)  # to touch at one end is not to overlap
+def _rounding_half_width(printed_number: PrintedNumber) -> float:
+    return float(printed_number.unit) * (0.5 - 1e-6)  # to touch at one end is not to overlap
 
 
-def _by_inputs(source: Source, claim: Claim, evaluator: _Evaluator) -> tuple[float, float] | None:
+def _range_by_inputs(source: Source, claim: Claim, evaluator: _Evaluator) -> tuple[float, float] | None:
     "The printed numbers that the rounding of those behind a value allows; None where there are none behind it."
     if isinstance(source, CellOf) or '"printed"' not in json.dumps(source.of, default=str):
         return None
-    ends = evaluator.ends(source)
-    if ends is None:
+    value_range = evaluator.value_range(source)
+    if value_range is None:
         return None
-    low, high = sorted(end * claim.scale for end in ends)
-    return low - _rounding_room(claim.number), high + _rounding_room(claim.number)
+    lowest_value, highest_value = sorted(end * claim.scale for end in value_range)
+    return lowest_value - _rounding_half_width(claim.number), highest_value + _rounding_half_width(claim.number)
 
 
-def _accepts(ends: tuple[float, float], number: PrintedNumber) -> bool:
-    if number.bound:
-        return any(equal_as_printed(end, number) for end in ends)
-    return ends[0] <= float(number.value) <= ends[1]
+def _range_accepts_number(accepted_range: tuple[float, float], printed_number: PrintedNumber) -> bool:
+    if printed_number.bound:
+        return any(equal_as_printed(end, printed_number) for end in accepted_range)
+    return accepted_range[0] <= float(printed_number.value) <= accepted_range[1]
 
 
-def _chances(
+def _tolerance_checks(
     value: float, source: Source, claim: Claim, evaluator: _Evaluator
 ) -> Iterator[tuple[str, bool, tuple]]:  # name, whether it fits, what it accepts
     "Whether a value is equal: as it stands, given the rounding of its inputs, and given random draws."
-    wide: tuple = ()
+    random_range: tuple = ()
     if claim.random is not None:
-        room = _DEVIATIONS * claim.random + float(claim.number.unit) / 2
-        wide = (value - room, value + room, "random")
-    yield "", equal_as_printed(value, claim.number, source.rounding), wide
-    ends = _by_inputs(source, claim, evaluator)
-    if ends is not None:
-        yield INPUTS, _accepts(ends, claim.number), (*ends, INPUTS)
-    if wide:  # what is left after rounding may be Monte Carlo error
-        yield "random", not claim.number.bound and _accepts(wide[:2], claim.number), wide
+        random_half_width = _N_DEVIATIONS * claim.random + float(claim.number.unit) / 2
+        random_range = (value - random_half_width, value + random_half_width, "random")
+    yield "", equal_as_printed(value, claim.number, source.rounding), random_range
+    input_range = _range_by_inputs(source, claim, evaluator)
+    if input_range is not None:
+        yield INPUTS, _range_accepts_number(input_range, claim.number), (*input_range, INPUTS)
+    if random_range:  # what is left after rounding may be Monte Carlo error
+        yield "random", not claim.number.bound and _range_accepts_number(random_range[:2], claim.number), random_range
 
 # %% ../../nbs/ledger/02_verdicts.ipynb #2dbd3682
-def _without_value(claim: Claim, inventory: Inventory | None) -> dict[str, Any] | None:
+def _absence_verdict(claim: Claim, inventory: Inventory | None) -> dict[str, Any] | None:
     "The verdict on a claim that is not judged, whatever tables are there; None for one that is."
     if claim.cannot:
         return {"verdict": "cannot", "reason": claim.cannot}
-    files, is_read = ", ".join(claim.needs), bool(claim.ours or claim.conventions)
+    files_text, has_source = ", ".join(claim.needs), bool(claim.ours or claim.conventions)
     if inventory and claim.needs:
-        reason, files = inventory.search(claim.needs)
-        if reason or not is_read:
-            return {"verdict": "cannot", "reason": reason or NOTHING_READS, "files": files, "beside": claim.beside}
-    return None if is_read else {"verdict": "cannot", "reason": NO_RUN, "files": files, "beside": claim.beside}
+        reason, files_text = inventory.search(claim.needs)
+        if reason or not has_source:
+            return {"verdict": "cannot", "reason": reason or NOTHING_READS, "files": files_text, "beside": claim.beside}
+    return None if has_source else {"verdict": "cannot", "reason": NO_RUN, "files": files_text, "beside": claim.beside}
 
 
-def _verdict_row(claim: Claim, evaluator: _Evaluator, file: ClaimsFile, inventory: Inventory | None) -> dict[str, Any]:
+def _judge_claim(
+    claim: Claim, evaluator: _Evaluator, claims_file: ClaimsFile, inventory: Inventory | None
+) -> dict[str, Any]:
     "The verdict on one claim, with the columns that depend on it; of readings that all differ the nearest."
-    without = _without_value(claim, inventory) or {}
-    if without and not claim.otherwise:
-        return without
-    readings: list[dict[str, Any]] = []
-    tried, reason, untried = 0, TYPED, claim.part
-    for convention, source in [("", claim.otherwise)] if without and claim.otherwise else _ways(claim):
-        if not (kind := evidence_kind(source, file)):
+    absence_verdict = _absence_verdict(claim, inventory) or {}
+    if absence_verdict and not claim.otherwise:
+        return absence_verdict
+    differing_readings: list[dict[str, Any]] = []
+    n_tried, reason, has_untried_source = 0, TYPED, claim.part
+    for convention, source in (
+        [("", claim.otherwise)] if absence_verdict and claim.otherwise else _claim_readings(claim)
+    ):
+        if not (kind := evidence_kind(source, claims_file)):
             continue
         try:
-            value = evaluator.value(source) * claim.scale
+            value = evaluator.compute_value(source) * claim.scale
         except _NoTable:
-            reason, untried = NO_RUN, True
+            reason, has_untried_source = NO_RUN, True
             continue
         except _NoRow:  # all its files are here, and no table has what they hold
             if not (inventory and claim.needs):
                 raise
-            reason, untried = NOT_HELD, True
-            without = {"files": inventory.search(claim.needs).files}
+            reason, has_untried_source = NOT_HELD, True
+            absence_verdict = {"files": inventory.search(claim.needs).files}
             continue
-        tried += bool(convention)
-        judged = {"value": value, "difference": value - float(claim.number.value), "source": described(source)}
-        judged |= {"kind": kind, "convention": convention, "files": without.get("files", "")}
-        for name, fits, accepted in _chances(value, source, claim, evaluator):
-            tried += bool(name)
-            judged |= dict(zip(("low", "high", "tolerance"), accepted))
-            conventions = ", ".join(x for x in (convention, name) if x)
+        n_tried += bool(convention)
+        reading_fields = {"value": value, "difference": value - float(claim.number.value), "source": described(source)}
+        reading_fields |= {"kind": kind, "convention": convention, "files": absence_verdict.get("files", "")}
+        for tolerance_name, fits, accepted_range in _tolerance_checks(value, source, claim, evaluator):
+            n_tried += bool(tolerance_name)
+            reading_fields |= dict(zip(("low", "high", "tolerance"), accepted_range))
+            conventions_text = ", ".join(x for x in (convention, tolerance_name) if x)
             if fits:
-                verdict = "undecided" if claim.part else "convention" if conventions else "equal"
-                return judged | {"verdict": verdict, "convention": conventions, "n_tried": tried}
-        readings.append(judged)
-    if not readings:
-        nothing = {"verdict": "cannot", "reason": reason, "source": described(next(_ways(claim))[1])}
-        return nothing | {"files": without.get("files", ""), "beside": claim.beside}
-    nearest = min(readings, key=lambda reading: abs(reading["difference"]))
-    return nearest | {"verdict": "undecided" if untried else "differs", "n_tried": tried}
+                verdict = "undecided" if claim.part else "convention" if conventions_text else "equal"
+                return reading_fields | {"verdict": verdict, "convention": conventions_text, "n_tried": n_tried}
+        differing_readings.append(reading_fields)
+    if not differing_readings:
+        verdict_without_value = {
+            "verdict": "cannot",
+            "reason": reason,
+            "source": described(next(_claim_readings(claim))[1]),
+        }
+        return verdict_without_value | {"files": absence_verdict.get("files", ""), "beside": claim.beside}
+    nearest_fields = min(differing_readings, key=lambda reading: abs(reading["difference"]))
+    return nearest_fields | {"verdict": "undecided" if has_untried_source else "differs", "n_tried": n_tried}
 
 # %% ../../nbs/ledger/02_verdicts.ipynb #5614b4c5
 MOST_ACCEPTED = 0.1  # of numbers that must not fit, for a tolerance to decide anything
@@ -493,60 +526,80 @@ LEAST_CHANCE = 0.001  # of a table's differences between two runs, for the same
 TOLERANCE_COLUMNS = ["paper", "place", "of", "tolerance", "n", "across", "along", "n_wrong", "spread", "p", "decides"]
 
 
-def _share_accepted(rows_of_tolerance: pd.DataFrame, same: str, other_label: str) -> tuple[float, int]:
+def _share_of_wrong_accepted(rows_of_tolerance: pd.DataFrame, shared_label: str, other_label: str) -> tuple[float, int]:
     "How many printed numbers with the same label, in another place, lie within what each row accepts; of how many."
-    pairs = rows_of_tolerance.dropna(subset=["low"]).merge(
-        rows_of_tolerance[[same, other_label, "number"]], on=same, suffixes=("", "_wrong")
+    number_pairs = rows_of_tolerance.dropna(subset=["low"]).merge(
+        rows_of_tolerance[[shared_label, other_label, "number"]], on=shared_label, suffixes=("", "_wrong")
     )
-    pairs = pairs[pairs[other_label] != pairs[f"{other_label}_wrong"]]
-    return pairs["number_wrong"].between(pairs["low"], pairs["high"]).mean(), len(pairs)
+    number_pairs = number_pairs[number_pairs[other_label] != number_pairs[f"{other_label}_wrong"]]
+    return number_pairs["number_wrong"].between(number_pairs["low"], number_pairs["high"]).mean(), len(number_pairs)
 
 
-def _standard_differences(rows_of_tolerance: pd.DataFrame) -> tuple[float, float]:
+def _random_spread_and_p(rows_of_tolerance: pd.DataFrame) -> tuple[float, float]:
     "The differences of a table in units of the deviation between two runs, and the chance of so large ones."
-    tried = rows_of_tolerance[(rows_of_tolerance["tolerance"] == "random") & rows_of_tolerance["difference"].notna()]
-    z = tried["difference"] / ((tried["high"] - tried["low"]) / 2 / _DEVIATIONS)
+    random_rows = rows_of_tolerance[
+        (rows_of_tolerance["tolerance"] == "random") & rows_of_tolerance["difference"].notna()
+    ]
+    z_values = random_rows["difference"] / ((random_rows["high"] - random_rows["low"]) / 2 / _N_DEVIATIONS)
     from scipy.special import chdtrc  # here alone: a page of results needs no statistics
 
-    return float(np.sqrt((z**2).mean())), float(chdtrc(len(z), (z**2).sum()))
+    return float(np.sqrt((z_values**2).mean())), float(chdtrc(len(z_values), (z_values**2).sum()))
 
 
 def tolerances(verdicts: pd.DataFrame) -> pd.DataFrame:  # TOLERANCE_COLUMNS; across, along: shares of wrong numbers
     "What every tolerance accepts of numbers that must not fit, by table: across its columns, and along its rows."
-    number = verdicts["printed"].map(lambda text: float(read_printed(text).value))
-    numbered = verdicts.assign(number=number)
-    rows = []
-    for (paper, place, table_title), table in numbered.groupby(["paper", "place", "of"], sort=False):
-        for name in [t for t in table["tolerance"].unique() if t]:
-            rows_of_tolerance = table.assign(low=table["low"].where(table["tolerance"] == name))
-            shares = [_share_accepted(rows_of_tolerance, *labels) for labels in (("row", "column"), ("column", "row"))]
-            (across, n), (along, m) = shares
-            wide = any(share > MOST_ACCEPTED for share in (across, along))
-            spread, p = _standard_differences(rows_of_tolerance) if name == "random" else (np.nan, np.nan)
-            decides = not wide and (n + m > 0 or name == INPUTS) and not p < LEAST_CHANCE
-            n_of = int(rows_of_tolerance["low"].notna().sum())
-            rows.append((paper, place, table_title, name, n_of, across, along, n + m, spread, p, decides))
-    return pd.DataFrame(rows, columns=TOLERANCE_COLUMNS)
+    printed_values = verdicts["printed"].map(lambda text: float(read_printed(text).value))
+    verdicts_with_number = verdicts.assign(number=printed_values)
+    tolerance_rows = []
+    for (paper, place, table_title), table_verdicts in verdicts_with_number.groupby(
+        ["paper", "place", "of"], sort=False
+    ):
+        for tolerance_name in [t for t in table_verdicts["tolerance"].unique() if t]:
+            rows_of_tolerance = table_verdicts.assign(
+                low=table_verdicts["low"].where(table_verdicts["tolerance"] == tolerance_name)
+            )
+            shares = [
+                _share_of_wrong_accepted(rows_of_tolerance, *labels)
+                for labels in (("row", "column"), ("column", "row"))
+            ]
+            (share_across, n_across), (share_along, n_along) = shares
+            is_loose = any(share > MOST_ACCEPTED for share in (share_across, share_along))
+            random_spread, p_value = (
+                _random_spread_and_p(rows_of_tolerance) if tolerance_name == "random" else (np.nan, np.nan)
+            )
+            decides = (
+                not is_loose and (n_across + n_along > 0 or tolerance_name == INPUTS) and not p_value < LEAST_CHANCE
+            )
+            n_with_range = int(rows_of_tolerance["low"].notna().sum())
+            range_fields = (n_with_range, share_across, share_along, n_across + n_along, random_spread, p_value)
+            tolerance_rows.append((paper, place, table_title, tolerance_name, *range_fields, decides))
+    return pd.DataFrame(tolerance_rows, columns=TOLERANCE_COLUMNS)
 
 
 def _undecided_where_loose(verdicts: pd.DataFrame) -> pd.DataFrame:
     "Verdicts, undecided where only a tolerance that accepts too much makes a number equal."
-    wide = {(r.place, r.of, r.tolerance) for r in tolerances(verdicts).itertuples() if not r.decides}
-    by_it = [v == "convention" and c.split(", ")[-1] == t for v, c, t in verdicts[_BY].to_numpy()]
-    too_wide = [key in wide for key in verdicts[["place", "of", "tolerance"]].itertuples(index=False, name=None)]
+    loose_tolerances = {(r.place, r.of, r.tolerance) for r in tolerances(verdicts).itertuples() if not r.decides}
+    equal_by_tolerance = [
+        v == "convention" and c.split(", ")[-1] == t for v, c, t in verdicts[_VERDICT_BASIS].to_numpy()
+    ]
+    has_loose_tolerance = [
+        key in loose_tolerances for key in verdicts[["place", "of", "tolerance"]].itertuples(index=False, name=None)
+    ]
     return verdicts.assign(
-        verdict=verdicts["verdict"].mask(np.array(by_it, bool) & np.array(too_wide, bool), "undecided")
+        verdict=verdicts["verdict"].mask(
+            np.array(equal_by_tolerance, bool) & np.array(has_loose_tolerance, bool), "undecided"
+        )
     )
 
 
-_BY = ["verdict", "convention", "tolerance"]
+_VERDICT_BASIS = ["verdict", "convention", "tolerance"]
 
 # %% ../../nbs/ledger/02_verdicts.ipynb #83065cc6
 VERDICT_COLUMNS = ["paper", "claim", "place", "of", "row", "column", "printed", "value", "difference", "verdict"]
 VERDICT_COLUMNS += ["kind", "convention", "n_tried", "reason", "files", "beside", "note", "source"]
 VERDICT_COLUMNS += ["tolerance", "low", "high"]
 NUMBERS = ("value", "difference", "low", "high")
-_TEXTS = ("kind", "convention", "reason", "files", "beside", "note", "source", "tolerance")
+_TEXT_COLUMNS = ("kind", "convention", "reason", "files", "beside", "note", "source", "tolerance")
 
 
 def judge_claims(
@@ -559,41 +612,47 @@ def judge_claims(
     Raises: ValueError where a cell is missing or ambiguous or a call fails, for all such claims at once.
     """
     evaluator = _Evaluator(tables, {c.id: c for c in claims.claims})
-    rows, wrong = [], {}
+    verdict_rows, error_by_claim = [], {}
     for c in claims.claims:
         try:
-            judged = _verdict_row(c, evaluator, claims.file, inventory)
+            judged_fields = _judge_claim(c, evaluator, claims.file, inventory)
         except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as e:
-            wrong[c.id] = str(e) or type(e).__name__
+            error_by_claim[c.id] = str(e) or type(e).__name__
             continue
-        same = {"paper": claims.name, "claim": c.id, "place": c.place, "of": c.of, "row": c.row, "column": c.column}
-        note = "" if judged["verdict"] in ("equal", "cannot") else c.note
-        rows.append({"n_tried": 0, **same, "printed": c.printed, "note": note, **judged})
-    if wrong:
-        messages = [f"  {claim}: {message}" for claim, message in wrong.items()]
+        claim_fields = {"paper": claims.name, "claim": c.id, "place": c.place, "of": c.of}
+        claim_fields |= {"row": c.row, "column": c.column}
+        note_code = "" if judged_fields["verdict"] in ("equal", "cannot") else c.note
+        verdict_rows.append({"n_tried": 0, **claim_fields, "printed": c.printed, "note": note_code, **judged_fields})
+    if error_by_claim:
+        messages = [f"  {claim}: {message}" for claim, message in error_by_claim.items()]
         messages = [*messages[:20], f"  and {len(messages) - 20} more"] if len(messages) > 20 else messages
-        actual = "\n".join([f"none for {len(wrong)} in {claims.path}:", *messages])
+        actual = "\n".join([f"none for {len(error_by_claim)} in {claims.path}:", *messages])
         refuse(f"judge_claims: every claim must have one value; got {actual}")
-    frame = pd.DataFrame(rows).reindex(columns=VERDICT_COLUMNS)
-    frame[list(_TEXTS)] = frame[list(_TEXTS)].astype(object).fillna("")
-    frame = frame.astype(dict.fromkeys(NUMBERS, float) | {"n_tried": int} | dict.fromkeys(_TEXTS, str))
-    frame = _undecided_where_loose(frame)
-    frame.attrs["missing"] = sorted(evaluator.missing)
-    return frame
+    verdict_table = pd.DataFrame(verdict_rows).reindex(columns=VERDICT_COLUMNS)
+    verdict_table[list(_TEXT_COLUMNS)] = verdict_table[list(_TEXT_COLUMNS)].astype(object).fillna("")
+    verdict_table = verdict_table.astype(
+        dict.fromkeys(NUMBERS, float) | {"n_tried": int} | dict.fromkeys(_TEXT_COLUMNS, str)
+    )
+    verdict_table = _undecided_where_loose(verdict_table)
+    verdict_table.attrs["missing"] = sorted(evaluator.missing_tables)
+    return verdict_table
 
 
-_NAMING = ("call", "function", "table")
+_NAMING_FIELDS = ("call", "function", "table")
 
 
 def check_sources(claims: Claims) -> None:
     "Look up every function that a file names, and every table where it declares any. Raises: ValueError for another."
     for claim in claims.claims:
         sources = [s for s in (claim.ours, *claim.conventions.values(), claim.otherwise) if s]
-        arguments = [s.model_dump(exclude_defaults=True) for s in sources]
-        named = {kind: [x[kind] for x in mappings_in(arguments) if isinstance(x.get(kind), str)] for kind in _NAMING}
-        for name in {*named["call"], *named["function"]}:
-            _function(name)
-        for name in named["table"] if claims.file.tables else ():
+        source_fields = [s.model_dump(exclude_defaults=True) for s in sources]
+        names_by_kind = {
+            kind: [x[kind] for x in mappings_in(source_fields) if isinstance(x.get(kind), str)]
+            for kind in _NAMING_FIELDS
+        }
+        for name in {*names_by_kind["call"], *names_by_kind["function"]}:
+            _find_function(name)
+        for name in names_by_kind["table"] if claims.file.tables else ():
             if name not in claims.file.tables:
                 actual = f"{name!r}{nearest_name(name, claims.file.tables)}"
                 refuse(f"ledger: table must be declared in `tables`; got {actual}", place=claim.id)
@@ -601,34 +660,36 @@ def check_sources(claims: Claims) -> None:
 # %% ../../nbs/ledger/02_verdicts.ipynb #8c7f2bf5
 def claims_by_verdict(verdicts: pd.DataFrame) -> pd.DataFrame:  # paper, kind, claims, and a column per verdict
     "The printed numbers of each paper that have a value, by what it is made of. The kinds are never added up."
-    rows = []
-    for paper, of_paper in verdicts.groupby("paper", sort=False):
+    count_rows = []
+    for paper, paper_verdicts in verdicts.groupby("paper", sort=False):
         for kind in EVIDENCE_KINDS:
-            counts = (
-                of_paper.loc[of_paper["kind"] == kind, "verdict"].value_counts().reindex(VERDICTS[:-1], fill_value=0)
+            n_by_verdict = (
+                paper_verdicts.loc[paper_verdicts["kind"] == kind, "verdict"]
+                .value_counts()
+                .reindex(VERDICTS[:-1], fill_value=0)
             )
-            rows.append({"paper": paper, "kind": kind, "claims": int(counts.sum()), **counts})
-    return pd.DataFrame(rows, columns=["paper", "kind", "claims", *VERDICTS[:-1]])
+            count_rows.append({"paper": paper, "kind": kind, "claims": int(n_by_verdict.sum()), **n_by_verdict})
+    return pd.DataFrame(count_rows, columns=["paper", "kind", "claims", *VERDICTS[:-1]])
 
 
 def claims_by_reason(verdicts: pd.DataFrame) -> pd.DataFrame:  # paper, reason, claims
     "The printed numbers of each paper without a value, by the reason."
-    without = verdicts[verdicts["verdict"] == "cannot"]
-    return without.groupby(["paper", "reason"], sort=False).size().rename("claims").reset_index()
+    absent_verdicts = verdicts[verdicts["verdict"] == "cannot"]
+    return absent_verdicts.groupby(["paper", "reason"], sort=False).size().rename("claims").reset_index()
 
 # %% ../../nbs/ledger/02_verdicts.ipynb #c293b511
 def stored_verdicts(study: str, top: Path | None, runs: bool = True) -> pd.DataFrame | None:
     "The verdicts of a run, from its results or from the project's reports."
     if top is None:
         return None
-    run = top / "results" / "ledger" / study / "verdicts.parquet"
-    if runs and run.exists():
-        return pd.read_parquet(run)
-    report = top / "reports" / "replication" / study / "verdicts.csv"
-    if not report.exists():
+    run_file = top / "results" / "ledger" / study / "verdicts.parquet"
+    if runs and run_file.exists():
+        return pd.read_parquet(run_file)
+    report_file = top / "reports" / "replication" / study / "verdicts.csv"
+    if not report_file.exists():
         return None
-    texts = dict.fromkeys([c for c in VERDICT_COLUMNS if c not in (*NUMBERS, "n_tried")], str)
-    return pd.read_csv(report, dtype=texts, keep_default_na=False, na_values=dict.fromkeys(NUMBERS, ""))
+    type_by_column = dict.fromkeys([c for c in VERDICT_COLUMNS if c not in (*NUMBERS, "n_tried")], str)
+    return pd.read_csv(report_file, dtype=type_by_column, keep_default_na=False, na_values=dict.fromkeys(NUMBERS, ""))
 
 
 def merged_verdicts(
@@ -638,10 +699,12 @@ def merged_verdicts(
     recomputed = judge_claims(claims, no_tables, inventory)
     if stored is None or not {*VERDICT_COLUMNS} <= {*stored}:  # none, or one by an earlier version
         return recomputed, 0 if stored is None else len(recomputed)
-    stored_by_claim = stored.set_index("claim")
-    same = recomputed["claim"].isin(stored_by_claim.index) & (
-        recomputed["printed"] == recomputed["claim"].map(stored_by_claim["printed"])
+    stored_rows = stored.set_index("claim")
+    is_unchanged = recomputed["claim"].isin(stored_rows.index) & (
+        recomputed["printed"] == recomputed["claim"].map(stored_rows["printed"])
     )
-    unchanged = stored_by_claim.loc[recomputed.loc[same, "claim"]].reset_index().reindex(columns=VERDICT_COLUMNS)
-    unchanged.index = recomputed.index[same]
-    return pd.concat([unchanged, recomputed[~same]]).sort_index(), int((~same).sum())
+    kept_verdicts = (
+        stored_rows.loc[recomputed.loc[is_unchanged, "claim"]].reset_index().reindex(columns=VERDICT_COLUMNS)
+    )
+    kept_verdicts.index = recomputed.index[is_unchanged]
+    return pd.concat([kept_verdicts, recomputed[~is_unchanged]]).sort_index(), int((~is_unchanged).sum())

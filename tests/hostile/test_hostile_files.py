@@ -26,7 +26,7 @@ from conftest import ROOT
 from openpyxl.cell.rich_text import CellRichText, TextBlock
 from openpyxl.cell.text import InlineFont
 
-from mhbench.ledger.release import _with_tree
+from mhbench.ledger.release import _read_release
 from mhbench.records.anki import load_anki
 from mhbench.records.answers import load_answers
 from mhbench.records.labelstudio import load_label_studio
@@ -59,7 +59,7 @@ def anki(path):
 
 
 def release(path):
-    return [_with_tree("s", path)]
+    return [_read_release("s", path)]
 
 
 def params(path):
