@@ -19,15 +19,15 @@ __all__ = ['core', 'first_assignment', 'reassign', 'rater_list', 'conflicting', 
            'conflicts', 'share_conflicts']
 
 # %% ../../nbs/annotate/03_assignment.ipynb #c342acd1
-def _seeded(ids: Sequence[str], seed: int) -> list[str]:
+def _shuffle_by_seed(ids: Sequence[str], seed: int) -> list[str]:
     return sorted(ids, key=lambda i: draw(seed, "assignment", i))
 
 
-def _batches(rule: Rule, ids: list[str], raters: list[str]) -> dict[str, list[str]]:
+def _assign_batches(rule: Rule, ids: list[str], raters: list[str]) -> dict[str, list[str]]:
     assignment: dict[str, list[str]] = {r: [] for r in raters}
-    for b, start in enumerate(range(0, len(ids), rule.batch)):
+    for b, batch_start in enumerate(range(0, len(ids), rule.batch)):
         for k in range(min(rule.per_item, len(raters))):
-            assignment[raters[(b * rule.per_item + k) % len(raters)]] += ids[start : start + rule.batch]
+            assignment[raters[(b * rule.per_item + k) % len(raters)]] += ids[batch_start : batch_start + rule.batch]
     return assignment
 
 
@@ -35,7 +35,7 @@ def core(rule: Rule, ids: Sequence[str], seed: int) -> list[str]:
     "The items that every rater rates."
     if rule.rule == "everyone":
         return list(ids)
-    return _seeded(ids, seed)[: rule.n_core] if rule.rule == "core_and_split" else []
+    return _shuffle_by_seed(ids, seed)[: rule.n_core] if rule.rule == "core_and_split" else []
 
 # %% ../../nbs/annotate/03_assignment.ipynb #44df0529
 def first_assignment(rule: Rule, ids: Sequence[str], raters: Sequence[str], seed: int) -> dict[str, list[str]]:
@@ -43,43 +43,50 @@ def first_assignment(rule: Rule, ids: Sequence[str], raters: Sequence[str], seed
     if rule.n_core > len(ids):
         refuse(f"first_assignment: n_core must be at most the {len(ids)} questions; got {rule.n_core}")
     raters = list(raters)
-    all_core = core(rule, ids, seed)
+    core_ids = core(rule, ids, seed)
     if not raters:
         return {}
     if rule.rule == "everyone":
         return {r: list(ids) for r in raters}
     if rule.rule == "batches":
-        return _batches(rule, _seeded(ids, seed), raters)
-    not_core = [i for i in ids if i not in set(all_core)]
-    per_item = min(2 if rule.rule == "pairs" else rule.per_item, len(raters))
-    split = assign(not_core, raters, n_core=0, per_item=per_item, seed=seed).by_rater() if not_core else {}
-    return {r: all_core + list(split.get(r, [])) for r in raters}
+        return _assign_batches(rule, _shuffle_by_seed(ids, seed), raters)
+    other_ids = [i for i in ids if i not in set(core_ids)]
+    raters_per_item = min(2 if rule.rule == "pairs" else rule.per_item, len(raters))
+    split_by_rater = (
+        assign(other_ids, raters, n_core=0, per_item=raters_per_item, seed=seed).by_rater() if other_ids else {}
+    )
+    return {r: core_ids + list(split_by_rater.get(r, [])) for r in raters}
 
 # %% ../../nbs/annotate/03_assignment.ipynb #bb537e31
-def _short(rule: Rule, ids: list[str], assignment: dict[str, set], active: list[str]) -> None:
+def _fill_short_items(rule: Rule, ids: list[str], questions_by_rater: dict[str, set], active_raters: list[str]) -> None:
     "Give items with too few raters to the raters with the fewest items."
-    per_item = 2 if rule.rule == "pairs" else rule.per_item
+    raters_per_item = 2 if rule.rule == "pairs" else rule.per_item
     for i in ids:
-        holders = {r for r, questions in assignment.items() if i in questions}
-        free = [r for r in active if r not in holders]
-        for _ in range(min(per_item - len(holders), len(free))):
-            rater = min(free, key=lambda r: (len(assignment[r]), active.index(r)))
-            free.remove(rater)
-            assignment[rater].add(i)
+        assigned_raters = {r for r, questions in questions_by_rater.items() if i in questions}
+        free_raters = [r for r in active_raters if r not in assigned_raters]
+        for _ in range(min(raters_per_item - len(assigned_raters), len(free_raters))):
+            rater = min(free_raters, key=lambda r: (len(questions_by_rater[r]), active_raters.index(r)))
+            free_raters.remove(rater)
+            questions_by_rater[rater].add(i)
 
 
-def _even(ids: list[str], assignment: dict[str, set], begun: set, active: list[str]) -> None:
+def _even_out_loads(
+    ids: list[str], questions_by_rater: dict[str, set], begun_pairs: set, active_raters: list[str]
+) -> None:
     "Move items that were not begun from the rater with the most to the one with the fewest."
-    while len(active) > 1:
-        by_load = sorted(active, key=lambda r: (len(assignment[r]), active.index(r)))
-        least_loaded, most_loaded = by_load[0], by_load[-1]
-        movable = [
-            i for i in ids if i in assignment[most_loaded] - assignment[least_loaded] and (most_loaded, i) not in begun
+    while len(active_raters) > 1:
+        raters_by_load = sorted(active_raters, key=lambda r: (len(questions_by_rater[r]), active_raters.index(r)))
+        least_loaded, most_loaded = raters_by_load[0], raters_by_load[-1]
+        movable_ids = [
+            i
+            for i in ids
+            if i in questions_by_rater[most_loaded] - questions_by_rater[least_loaded]
+            and (most_loaded, i) not in begun_pairs
         ]
-        if len(assignment[most_loaded]) - len(assignment[least_loaded]) < 2 or not movable:
+        if len(questions_by_rater[most_loaded]) - len(questions_by_rater[least_loaded]) < 2 or not movable_ids:
             return
-        assignment[most_loaded].remove(movable[-1])
-        assignment[least_loaded].add(movable[-1])
+        questions_by_rater[most_loaded].remove(movable_ids[-1])
+        questions_by_rater[least_loaded].add(movable_ids[-1])
 
 # %% ../../nbs/annotate/03_assignment.ipynb #1c90d3c9
 def reassign(
@@ -92,80 +99,95 @@ def reassign(
 ) -> dict[str, list[str]]:  # rater -> questions, of all who have any
     "The assignment after a rater joined or left."
     active = list(active)
-    order = _seeded(ids, seed)
+    shuffled_ids = _shuffle_by_seed(ids, seed)
     if not begun:
         return first_assignment(rule, ids, active, seed)
-    for_all = core(rule, ids, seed)
-    shares = {r: {*assignment.get(r, ()), *for_all} for r in active}
+    core_ids = core(rule, ids, seed)
+    questions_by_rater = {r: {*assignment.get(r, ()), *core_ids} for r in active}
     for r in set(assignment) - set(active):
-        shares[r] = {i for i in assignment[r] if (r, i) in begun}
+        questions_by_rater[r] = {i for i in assignment[r] if (r, i) in begun}
     if rule.rule != "everyone":
-        not_core = [i for i in order if i not in set(for_all)]
-        _short(rule, not_core, shares, active)
-        _even(not_core, shares, begun, active)
-    return {r: sorted(questions & set(order), key=order.index) for r, questions in shares.items() if questions}
+        other_ids = [i for i in shuffled_ids if i not in set(core_ids)]
+        _fill_short_items(rule, other_ids, questions_by_rater, active)
+        _even_out_loads(other_ids, questions_by_rater, begun, active)
+    return {
+        r: sorted(questions & set(shuffled_ids), key=shuffled_ids.index)
+        for r, questions in questions_by_rater.items()
+        if questions
+    }
 
 # %% ../../nbs/annotate/03_assignment.ipynb #40ffdc73
 def rater_list(study: Study, rater: str, ids: Sequence[str]) -> list[Assigned]:
     "The pages of a rater who answers these items, in order."
-    seed = (study.settings.seed, study.name, rater)
-    items = sorted(ids, key=lambda i: draw(*seed, "place", i))
-    repeated = sorted(items, key=lambda i: draw(*seed, "again", i))[: study.settings.assignment.repeats]
-    checks = [q.question_id for q in study.of_role("check")]
-    pages = list(items)
-    for k, c in enumerate(checks):
-        pages.insert(round((k + 1) * len(items) / (len(checks) + 1)) + k, c)
-    repeats = [Assigned(i, 1) for i in items if i in set(repeated)]
-    return [Assigned(q.question_id) for q in study.of_role("practice")] + [Assigned(i) for i in pages] + repeats
+    draw_words = (study.settings.seed, study.name, rater)
+    ordered_items = sorted(ids, key=lambda i: draw(*draw_words, "place", i))
+    repeated_items = sorted(ordered_items, key=lambda i: draw(*draw_words, "again", i))[
+        : study.settings.assignment.repeats
+    ]
+    check_ids = [q.question_id for q in study.of_role("check")]
+    page_ids = list(ordered_items)
+    for k, c in enumerate(check_ids):
+        page_ids.insert(round((k + 1) * len(ordered_items) / (len(check_ids) + 1)) + k, c)
+    repeat_pages = [Assigned(i, 1) for i in ordered_items if i in set(repeated_items)]
+    return [Assigned(q.question_id) for q in study.of_role("practice")] + [Assigned(i) for i in page_ids] + repeat_pages
 
 # %% ../../nbs/annotate/03_assignment.ipynb #1d7660f0
-def _tied(labels: Sequence[str | None]) -> bool:
-    counts = Counter(labels).most_common(2)
-    return len(counts) == 2 and counts[0][1] == counts[1][1]
+def _is_tied(labels: Sequence[str | None]) -> bool:
+    top_counts = Counter(labels).most_common(2)
+    return len(top_counts) == 2 and top_counts[0][1] == top_counts[1][1]
 
 
 def conflicting(study: Study, answers_of_raters: Sequence[Mapping[str, RatedAnswer]]) -> bool:
     "Whether complete answers of several raters to one question leave a conflict."
     if len(answers_of_raters) < 2:
         return False
-    labels = defaultdict(list)
+    labels_by_target = defaultdict(list)
     for target, a in chain.from_iterable(verdicts(study, answers).items() for answers in answers_of_raters):
-        decided = study.settings.kind != "labels" or a.label in ("Correct", "Incorrect")
-        if a.label is not None and decided and target != "difficulty":
-            labels[target].append(a.label)
-    return any(map(_tied, labels.values()))
+        is_decided = study.settings.kind != "labels" or a.label in ("Correct", "Incorrect")
+        if a.label is not None and is_decided and target != "difficulty":
+            labels_by_target[target].append(a.label)
+    return any(map(_is_tied, labels_by_target.values()))
 
 # %% ../../nbs/annotate/03_assignment.ipynb #456d4696
 def complete_answers(store: Store, study: Study, rater: str | None = None) -> dict[Page, dict[str, RatedAnswer]]:
     "The complete pages with their answers, of all raters or of one."
-    at = {q.question_id: q for q in study.questions}
-    complete = {}
-    for page, stored in store.all_answers(*([rater] if rater else [])).items():
-        answers = {t: g.answer for t, g in stored.items() if not g.answer.empty}
-        if page[1] in at and answers and not missing(study, at[page[1]], answers):
-            complete[page] = answers
-    return complete
+    question_by_id = {q.question_id: q for q in study.questions}
+    answers_by_page = {}
+    for page, stored_answers in store.all_answers(*([rater] if rater else [])).items():
+        answers = {t: g.answer for t, g in stored_answers.items() if not g.answer.empty}
+        if page[1] in question_by_id and answers and not missing(study, question_by_id[page[1]], answers):
+            answers_by_page[page] = answers
+    return answers_by_page
 
 # %% ../../nbs/annotate/03_assignment.ipynb #cf6388d9
 def share_out(store: Store, study: Study) -> None:
     "Give every active rater a list by the rule; questions that were begun stay."
     register = Register(store)
     settings = study.settings
-    ids = study.rated_ids
-    rated = set(ids)
+    rated_ids = study.rated_ids
+    rated_id_set = set(rated_ids)
     raters = [r for r in register.raters() if r.role == "rater"]
-    assignment = {}
+    questions_by_rater = {}
     for r in raters:
-        assignment[r.rater] = [p.question_id for p in register.assigned(r.rater) if p.question_id in rated]
-    begun = {(r, q) for (r, q, _), stored in store.all_answers().items() if q in rated and r in assignment}
-    began = {r for r, _ in begun}
-    active = [r.rater for r in raters if r.active]
-    shares = reassign(settings.assignment, ids, assignment, begun, active, settings.seed)
-    for rater in assignment:
-        if rater not in began:
+        questions_by_rater[r.rater] = [
+            p.question_id for p in register.assigned(r.rater) if p.question_id in rated_id_set
+        ]
+    begun_pairs = {
+        (r, q) for (r, q, _), stored in store.all_answers().items() if q in rated_id_set and r in questions_by_rater
+    }
+    raters_with_answers = {r for r, _ in begun_pairs}
+    active_raters = [r.rater for r in raters if r.active]
+    new_questions_by_rater = reassign(
+        settings.assignment, rated_ids, questions_by_rater, begun_pairs, active_raters, settings.seed
+    )
+    for rater in questions_by_rater:
+        if rater not in raters_with_answers:
             register.assign(rater, [])  # a list without answers is drawn again, in its own order
-        begun_pages = [p for p in register.assigned(rater) if (rater, p.question_id) in begun]
-        register.assign(rater, rater_list(study, rater, shares.get(rater, [])) if rater in active else begun_pages)
+        begun_pages = [p for p in register.assigned(rater) if (rater, p.question_id) in begun_pairs]
+        register.assign(
+            rater,
+            rater_list(study, rater, new_questions_by_rater.get(rater, [])) if rater in active_raters else begun_pages,
+        )
 
 # %% ../../nbs/annotate/03_assignment.ipynb #c207df49
 def enrol(
@@ -173,16 +195,16 @@ def enrol(
 ) -> dict[str, str]:  # rater -> token; tokens are shown this once
     "Invite people by pseudonym, as rater, resolver or owner, and make their lists."
     register = Register(store)
-    roles = {r.rater: r.role for r in register.raters()}
+    role_by_rater = {r.rater: r.role for r in register.raters()}
     for r in raters:
-        if roles.get(r, role) != role:
-            refuse(f"enrol: a pseudonym must have one role; got {r!r} as {role}, who is {roles[r]}; rename one")
-    tokens = {r: register.invite(r, role, simulated) for r in raters}
+        if role_by_rater.get(r, role) != role:
+            refuse(f"enrol: a pseudonym must have one role; got {r!r} as {role}, who is {role_by_rater[r]}; rename one")
+    token_by_rater = {r: register.invite(r, role, simulated) for r in raters}
     if role == "rater":
         share_out(store, study)
     if role == "resolver":
         share_conflicts(store, study)
-    return tokens
+    return token_by_rater
 
 
 def leave(store: Store, study: Study, rater: str, *, forget: bool = False) -> int:  # events deleted
@@ -197,10 +219,10 @@ def leave(store: Store, study: Study, rater: str, *, forget: bool = False) -> in
 # %% ../../nbs/annotate/03_assignment.ipynb #5356eae3
 def conflicts(store: Store, study: Study) -> list[str]:  # question ids, in the study's order
     "The items with a conflict in raters' complete answers."
-    raters = {r.rater for r in Register(store).raters() if r.role == "rater"}
+    rater_names = {r.rater for r in Register(store).raters() if r.role == "rater"}
     answers_by_question = defaultdict(list)
     for (rater, question, occasion), answers in complete_answers(store, study).items():
-        if rater in raters and occasion == 0:
+        if rater in rater_names and occasion == 0:
             answers_by_question[question].append(answers)
     return [q for q in study.rated_ids if conflicting(study, answers_by_question[q])]
 
@@ -208,15 +230,19 @@ def conflicts(store: Store, study: Study) -> list[str]:  # question ids, in the 
 def share_conflicts(store: Store, study: Study) -> None:
     "Add new conflicts to the resolvers' lists."
     register = Register(store)
-    rule = study.settings.assignment
+    assignment_rule = study.settings.assignment
     resolvers = [r.rater for r in register.raters() if r.role == "resolver" and r.active]
     if not resolvers:
         return
-    ids = study.rated_ids
-    first = core(rule, ids, study.settings.seed) if rule.resolver_core and rule.rule == "core_and_split" else []
-    questions = [*first, *conflicts(store, study)]
+    rated_ids = study.rated_ids
+    core_ids = (
+        core(assignment_rule, rated_ids, study.settings.seed)
+        if assignment_rule.resolver_core and assignment_rule.rule == "core_and_split"
+        else []
+    )
+    resolver_questions = [*core_ids, *conflicts(store, study)]
     for r in resolvers:
-        old = register.assigned(r)
-        new = [Assigned(q) for q in dict.fromkeys(questions) if Assigned(q) not in set(old)]
-        if new:
-            register.assign(r, old + new)
+        assigned_pages = register.assigned(r)
+        new_pages = [Assigned(q) for q in dict.fromkeys(resolver_questions) if Assigned(q) not in set(assigned_pages)]
+        if new_pages:
+            register.assign(r, assigned_pages + new_pages)

@@ -39,44 +39,44 @@ def when(ms: int | None) -> str:  # "2025-01-07 10:42", in universal time
 
 def again(complete: Complete, rater: str) -> str:  # "83%" of labels, "±7" points on average, or "–"
     "The agreement of a rater's repeated answers with the first ones."
-    same, apart = [], []
-    for (r, question, occasion), second in complete.items():
-        first = complete.get((r, question, 0), {}) if r == rater and occasion == 1 else {}
-        for target in (set(first) & set(second)) - {"comment"}:
-            before, after = first[target], second[target]
-            if before.value is None or after.value is None:
-                same.append(before.label == after.label)
+    label_matches, value_distances = [], []
+    for (r, question, occasion), second_answers in complete.items():
+        first_answers = complete.get((r, question, 0), {}) if r == rater and occasion == 1 else {}
+        for target in (set(first_answers) & set(second_answers)) - {"comment"}:
+            first_answer, second_answer = first_answers[target], second_answers[target]
+            if first_answer.value is None or second_answer.value is None:
+                label_matches.append(first_answer.label == second_answer.label)
             else:
-                apart.append(abs(before.value - after.value))
-    if apart:
-        return f"±{sum(apart) / len(apart):.0f}"
-    return f"{100 * sum(same) / len(same):.0f}%" if same else "–"
+                value_distances.append(abs(first_answer.value - second_answer.value))
+    if value_distances:
+        return f"±{sum(value_distances) / len(value_distances):.0f}"
+    return f"{100 * sum(label_matches) / len(label_matches):.0f}%" if label_matches else "–"
 
 # %% ../../nbs/annotate/05_dashboard.ipynb #0ceafb8f
 def _rater_row(
-    r: Rater, study: Study, store: Store, complete: Complete, started: dict, seconds: dict
+    rater: Rater, study: Study, store: Store, complete_pages: Complete, stored_by_page: dict, ms_by_page: dict
 ) -> dict[str, Any]:
     register = Register(store)
-    pages = [(r.rater, *p) for p in register.assigned(r.rater)]
-    gone = "finished" if r.rater in register.finished else "withdrawn"
-    mine = [p for p in pages if p in complete]
-    checks_answered = [(q, complete.get((r.rater, q.question_id, 0))) for q in study.of_role("check")]
-    outcomes = [passed(q, answers) for q, answers in checks_answered if answers is not None]
-    checks = [c for c in outcomes if c is not None]  # None: nothing is expected
-    spent = [seconds[p] / 1000 for p in mine if seconds.get(p)]
-    stored = chain.from_iterable(started.get(p, {}).values() for p in pages)
+    assigned_pages = [(rater.rater, *p) for p in register.assigned(rater.rater)]
+    inactive_state = "finished" if rater.rater in register.finished else "withdrawn"
+    own_complete_pages = [p for p in assigned_pages if p in complete_pages]
+    checks_answered = [(q, complete_pages.get((rater.rater, q.question_id, 0))) for q in study.of_role("check")]
+    check_outcomes = [passed(q, answers) for q, answers in checks_answered if answers is not None]
+    check_passes = [c for c in check_outcomes if c is not None]  # None: nothing is expected
+    seconds_on_pages = [ms_by_page[p] / 1000 for p in own_complete_pages if ms_by_page.get(p)]
+    stored_answers = chain.from_iterable(stored_by_page.get(p, {}).values() for p in assigned_pages)
     return {
-        "rater": r.rater,
-        "role": r.role,
-        "marks": [gone] * (not r.active) + ["simulated"] * r.simulated,
-        "assigned": len(pages),
-        "complete": len(mine),
-        "started": sum(p in started and p not in complete for p in pages),
-        "share": f"{100 * len(mine) / len(pages):.0f}%" if pages else "–",
-        "seconds": f"{median(spent):.0f}" if spent else "–",
-        "checks": f"{sum(c is True for c in checks)}/{len(checks)}" if checks else "–",
-        "again": again({page: verdicts(study, answers) for page, answers in complete.items()}, r.rater),
-        "last": when(max((g.server_ms for g in stored), default=None)),
+        "rater": rater.rater,
+        "role": rater.role,
+        "marks": [inactive_state] * (not rater.active) + ["simulated"] * rater.simulated,
+        "assigned": len(assigned_pages),
+        "complete": len(own_complete_pages),
+        "started": sum(p in stored_by_page and p not in complete_pages for p in assigned_pages),
+        "share": f"{100 * len(own_complete_pages) / len(assigned_pages):.0f}%" if assigned_pages else "–",
+        "seconds": f"{median(seconds_on_pages):.0f}" if seconds_on_pages else "–",
+        "checks": f"{sum(c is True for c in check_passes)}/{len(check_passes)}" if check_passes else "–",
+        "again": again({page: verdicts(study, answers) for page, answers in complete_pages.items()}, rater.rater),
+        "last": when(max((g.server_ms for g in stored_answers), default=None)),
     }
 
 # %% ../../nbs/annotate/05_dashboard.ipynb #86811e1f
@@ -86,8 +86,8 @@ COLUMNS = ["rater", "role", "assigned", "complete", "started", "share", "seconds
 def progress(
     store: Store, study: Study
 ) -> list[dict[str, Any]]:  # COLUMNS, and `marks`: finished, withdrawn, simulated
-    by_page = complete_answers(store, study), store.all_answers(), store.active_ms()
-    return [_rater_row(r, study, store, *by_page) for r in Register(store).raters() if r.role != "owner"]
+    answers_and_times = complete_answers(store, study), store.all_answers(), store.active_ms()
+    return [_rater_row(r, study, store, *answers_and_times) for r in Register(store).raters() if r.role != "owner"]
 
 # %% ../../nbs/annotate/05_dashboard.ipynb #cab441cd
 class Agreement(NamedTuple):
@@ -100,38 +100,44 @@ class Agreement(NamedTuple):
     ci: tuple[float, float] | None  # 95%, over questions; None if too few differ
 
 
-def _verdict_rows(store: Store, study: Study, complete: Complete) -> pd.DataFrame:
+def _verdict_rows(store: Store, study: Study, complete_pages: Complete) -> pd.DataFrame:
     "One row per verdict of a rater at the first occasion: measure, question, target, rater, verdict."
-    rated = QUESTION_KINDS[study.settings.kind].rated
-    raters = {r.rater for r in Register(store).raters() if r.role == "rater"}
-    items = set(study.rated_ids)
-    rows = []
-    for (rater, question, occasion), answers in complete.items():
-        if rater not in raters or occasion or question not in items:
+    rated_name = QUESTION_KINDS[study.settings.kind].rated
+    rater_names = {r.rater for r in Register(store).raters() if r.role == "rater"}
+    rated_ids = set(study.rated_ids)
+    verdict_rows = []
+    for (rater, question, occasion), answers in complete_pages.items():
+        if rater not in rater_names or occasion or question not in rated_ids:
             continue
         for target, a in verdicts(study, answers).items():
             if a.label != "Abstain":
-                measure = target if target == "difficulty" else rated or target
-                rows.append((measure, question, target, rater, a.label if a.value is None else a.value))
-    return pd.DataFrame(rows, columns=["measure", "question", "target", "rater", "verdict"], dtype=object)
+                measure = target if target == "difficulty" else rated_name or target
+                verdict_rows.append((measure, question, target, rater, a.label if a.value is None else a.value))
+    return pd.DataFrame(verdict_rows, columns=["measure", "question", "target", "rater", "verdict"], dtype=object)
 
 # %% ../../nbs/annotate/05_dashboard.ipynb #982239bd
-_LEVELS = {"options": "interval", "scores": "interval", "difficulty": "ordinal"}
+_LEVEL_BY_MEASURE = {"options": "interval", "scores": "interval", "difficulty": "ordinal"}
 
 
-def _within_questions(rated: pd.DataFrame) -> Estimate:
+def _agreement_within_questions(verdict_rows: pd.DataFrame) -> Estimate:
     "The mean over questions of alpha, whose units are a question's options."
-    place = rated.groupby("question")["target"].rank("dense")
-    pages = rated.assign(place=place).pivot(index=["question", "rater"], columns="place", values="verdict")
-    questions, raters = (pages.index.get_level_values(name).to_numpy() for name in pages.index.names)
-    return mean_alpha(question_alphas(pages.to_numpy(float), questions, raters=raters).alpha)
+    option_places = verdict_rows.groupby("question")["target"].rank("dense")
+    verdicts_by_page = verdict_rows.assign(place=option_places).pivot(
+        index=["question", "rater"], columns="place", values="verdict"
+    )
+    page_questions, page_raters = (
+        verdicts_by_page.index.get_level_values(level_name).to_numpy() for level_name in verdicts_by_page.index.names
+    )
+    return mean_alpha(question_alphas(verdicts_by_page.to_numpy(float), page_questions, raters=page_raters).alpha)
 
 
-def _over_units(rated: pd.DataFrame, level: str, categories: list[str] | None) -> Estimate:
-    units = rated.pivot(index=["question", "target"], columns="rater", values="verdict")
-    data = units.to_numpy(float if level == "interval" else object).T
-    questions = units.index.get_level_values("question").to_numpy()
-    return agreement_estimate(data, "krippendorff_alpha", scale=level, categories=categories, clusters=questions)
+def _agreement_over_units(verdict_rows: pd.DataFrame, scale_level: str, categories: list[str] | None) -> Estimate:
+    verdicts_by_unit = verdict_rows.pivot(index=["question", "target"], columns="rater", values="verdict")
+    verdict_matrix = verdicts_by_unit.to_numpy(float if scale_level == "interval" else object).T
+    unit_questions = verdicts_by_unit.index.get_level_values("question").to_numpy()
+    return agreement_estimate(
+        verdict_matrix, "krippendorff_alpha", scale=scale_level, categories=categories, clusters=unit_questions
+    )
 
 # %% ../../nbs/annotate/05_dashboard.ipynb #a7c0e1f2
 def agreement(store: Store, study: Study) -> list[Agreement]:
@@ -139,20 +145,22 @@ def agreement(store: Store, study: Study) -> list[Agreement]:
 
     Source: Krippendorff 2011; Tukey 1958.
     """
-    out = []
-    for name, rated in _verdict_rows(store, study, complete_answers(store, study)).groupby("measure"):
-        raters = rated.groupby(["question", "target"])["rater"].transform("size")
-        shared = rated[raters > 1]
-        n = len(shared.drop_duplicates(["question", "target"]))
-        level = _LEVELS.get(name, "nominal")
+    agreements = []
+    for measure, measure_rows in _verdict_rows(store, study, complete_answers(store, study)).groupby("measure"):
+        n_raters = measure_rows.groupby(["question", "target"])["rater"].transform("size")
+        shared_rows = measure_rows[n_raters > 1]
+        n = len(shared_rows.drop_duplicates(["question", "target"]))
+        scale_level = _LEVEL_BY_MEASURE.get(measure, "nominal")
         e = Estimate.from_limits(np.nan, n=0)
-        if n and name == "options":
-            e = _within_questions(shared)
+        if n and measure == "options":
+            e = _agreement_within_questions(shared_rows)
         elif n:
-            e = _over_units(shared, level, study.settings.difficulties if name == "difficulty" else None)
+            e = _agreement_over_units(
+                shared_rows, scale_level, study.settings.difficulties if measure == "difficulty" else None
+            )
         ci = None if math.isnan(e.ci_low) else (e.ci_low, e.ci_high)
-        out.append(Agreement(level, name, n, None if math.isnan(e.estimate) else e.estimate, ci))
-    return out
+        agreements.append(Agreement(scale_level, measure, n, None if math.isnan(e.estimate) else e.estimate, ci))
+    return agreements
 
 # %% ../../nbs/annotate/05_dashboard.ipynb #62c084c8
 WORDS_A_SECOND = 10.0  # the fastest readers of whole sentences read six or seven
@@ -160,61 +168,63 @@ WORDS_A_SECOND = 10.0  # the fastest readers of whole sentences read six or seve
 
 def fastest(study: Study, q: Question) -> float:  # seconds
     "The time below which a question cannot have been read."
-    around = [*q.context.values(), *q.targets.values(), *q.sides.values(), q.reference or ""]
-    words = min(len(text.split()) for text in q.texts.values()) + sum(len(text.split()) for text in around)
-    return words / WORDS_A_SECOND + sum(f.required for f in fields(study, q))
+    surrounding_texts = [*q.context.values(), *q.targets.values(), *q.sides.values(), q.reference or ""]
+    n_words = min(len(text.split()) for text in q.texts.values()) + sum(len(text.split()) for text in surrounding_texts)
+    return n_words / WORDS_A_SECOND + sum(f.required for f in fields(study, q))
 
 
 def rater_slips(store: Store, study: Study) -> dict[str, Slips]:  # rater -> missed checks and hasty questions
     "Missed checks and hasty questions by rater; questions without a recorded time are left out."
-    seconds = store.active_ms()
-    at = {q.question_id: q for q in study.questions}
-    slips: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
+    ms_by_page = store.active_ms()
+    question_by_id = {q.question_id: q for q in study.questions}
+    counts_by_rater: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
     for page, answers in complete_answers(store, study).items():
-        q, counts = at[page[1]], slips[page[0]]
+        q, rater_counts = question_by_id[page[1]], counts_by_rater[page[0]]
         if q.role == "check" and passed(q, answers) is not None:
-            counts[0] += passed(q, answers) is False
-            counts[1] += 1
-        elif q.role == "item" and not page[2] and seconds.get(page) and verdicts(study, answers):
-            counts[2] += seconds[page] / 1000 < fastest(study, q)
-            counts[3] += 1
-    return {rater: Slips(*counts) for rater, counts in slips.items()}
+            rater_counts[0] += passed(q, answers) is False
+            rater_counts[1] += 1
+        elif q.role == "item" and not page[2] and ms_by_page.get(page) and verdicts(study, answers):
+            rater_counts[2] += ms_by_page[page] / 1000 < fastest(study, q)
+            rater_counts[3] += 1
+    return {rater: Slips(*rater_counts) for rater, rater_counts in counts_by_rater.items()}
 
 # %% ../../nbs/annotate/05_dashboard.ipynb #73a639b2
 def flags(store: Store, study: Study) -> dict[str, str]:  # rater -> the reasons, "" where there are none
     "The raters to be asked about their answers, by all ratings except difficulty."
-    raters = [r.rater for r in Register(store).raters() if r.role == "rater"]
-    rated = _verdict_rows(store, study, complete_answers(store, study)).query("measure != 'difficulty'")
-    if len(raters) < 2 or rated.empty:
+    rater_names = [r.rater for r in Register(store).raters() if r.role == "rater"]
+    verdict_rows = _verdict_rows(store, study, complete_answers(store, study)).query("measure != 'difficulty'")
+    if len(rater_names) < 2 or verdict_rows.empty:
         return {}
-    units = rated.pivot(index=["measure", "question", "target"], columns="rater", values="verdict")
-    verdicts = units.reindex(columns=raters).astype(object).to_numpy().T
-    questions = units.index.get_level_values("question").to_numpy()
-    table = rater_flags(verdicts, raters, clusters=questions, slips=rater_slips(store, study))
-    return dict(zip(table["rater"], table["flag"]))
+    verdicts_by_unit = verdict_rows.pivot(index=["measure", "question", "target"], columns="rater", values="verdict")
+    verdict_matrix = verdicts_by_unit.reindex(columns=rater_names).astype(object).to_numpy().T
+    unit_questions = verdicts_by_unit.index.get_level_values("question").to_numpy()
+    flag_table = rater_flags(verdict_matrix, rater_names, clusters=unit_questions, slips=rater_slips(store, study))
+    return dict(zip(flag_table["rater"], flag_table["flag"]))
 
 # %% ../../nbs/annotate/05_dashboard.ipynb #203fba51
 def flag_in_words(flag: str, words: Mapping[str, str]) -> str:  # words: of the page, in one language
     "The reasons of a flag in the page's language, or in English if there is no translation."
-    out = []
+    reason_texts = []
     for reason in flag.split("; "):
-        pattern = re.sub(r"\d+", "#", reason)
+        reason_pattern = re.sub(r"\d+", "#", reason)
         numbers = iter(re.findall(r"\d+", reason))
-        out.append(re.sub("#", lambda _: next(numbers), words.get(f"dashboard.flag.{pattern}", pattern)))
-    return "; ".join(out)
+        reason_texts.append(
+            re.sub("#", lambda _: next(numbers), words.get(f"dashboard.flag.{reason_pattern}", reason_pattern))
+        )
+    return "; ".join(reason_texts)
 
 # %% ../../nbs/annotate/05_dashboard.ipynb #6d54a5dc
 def overview(store: Store, study: Study) -> dict[str, Any]:
     "The values for the dashboard of the person who runs the study."
-    answered = {q for (_, q, _), answers in complete_answers(store, study).items() if verdicts(study, answers)}
-    items = study.rated_ids
+    answered_ids = {q for (_, q, _), answers in complete_answers(store, study).items() if verdicts(study, answers)}
+    rated_ids = study.rated_ids
     return {
         "rows": progress(store, study),
         "columns": COLUMNS,
         "agreement": agreement(store, study),
         "flags": flags(store, study),
-        "questions": len(items),
-        "untouched": sum(i not in answered for i in items),
+        "questions": len(rated_ids),
+        "untouched": sum(i not in answered_ids for i in rated_ids),
         "conflicts": None if QUESTION_KINDS[study.settings.kind].numbers else len(conflicts(store, study)),
         "hash": study.hash,
         "ended": Register(store).ended,

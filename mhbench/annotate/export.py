@@ -36,8 +36,9 @@ from ..records.schema import Item, Rating, fingerprint, origins, read_records, v
 from ..report.tables import as_typed, csv_text
 
 # %% auto #0
-__all__ = ['MENTAT_WORDINGS', 'SAVED_COLUMNS', 'Exported', 'shown_raters', 'ratings', 'all_answers', 'all_events', 'write_export',
-           'ratings_of_file', 'Rated', 'left_out', 'raters_for_review', 'study_ratings', 'hash_of_answers']
+__all__ = ['MENTAT_WORDINGS', 'SAVED_COLUMNS', 'Exported', 'pseudonym_by_rater', 'ratings', 'all_answers', 'all_events',
+           'write_export', 'ratings_of_file', 'Rated', 'left_out', 'raters_for_review', 'study_ratings',
+           'hash_of_answers']
 
 # %% ../../nbs/annotate/07_export.ipynb #a34b11ea
 MENTAT_WORDINGS = {"male", "female", "nonbinary"}
@@ -52,29 +53,35 @@ class Exported(NamedTuple):
     incomplete: list[dict]  # pages begun and not finished, or skipped: rater, item_id, occasion, n_answers
 
 
-def _variant(study: Study, q: Question, draw: dict, target: str, answers: dict[str, RatedAnswer]) -> dict[str, str]:
+def _rating_variant(
+    study: Study, q: Question, shown_draw: dict, target: str, answer_by_target: dict[str, RatedAnswer]
+) -> dict[str, str]:
     kind = study.settings.kind
-    kind_rules = QUESTION_KINDS[kind]
-    out = dict[str, Any](asked=q.asked)
-    if draw["wording"]:
-        out["gender" if set(q.texts) <= MENTAT_WORDINGS else "wording"] = draw["wording"]
-    if kind_rules.shuffled and kind != "errors":
-        place = {t: t if kind_rules.judged else str(k) for k, t in enumerate(q.targets)}
-        out["order"] = ",".join(place[t] for t in draw["order"])
-    if target in draw["starts"]:
-        out["start"] = str(draw["starts"][target])
+    question_kind = QUESTION_KINDS[kind]
+    variant_fields = dict[str, Any](asked=q.asked)
+    if shown_draw["wording"]:
+        variant_fields["gender" if set(q.texts) <= MENTAT_WORDINGS else "wording"] = shown_draw["wording"]
+    if question_kind.shuffled and kind != "errors":
+        place_by_target = {t: t if question_kind.judged else str(k) for k, t in enumerate(q.targets)}
+        variant_fields["order"] = ",".join(place_by_target[t] for t in shown_draw["order"])
+    if target in shown_draw["starts"]:
+        variant_fields["start"] = str(shown_draw["starts"][target])
     if kind == "agree":
-        out["agrees"] = "yes" if answers["key"].label == q.key else "no"
+        variant_fields["agrees"] = "yes" if answer_by_target["key"].label == q.key else "no"
     if kind == "duel":
-        out |= dict(zip(("first", "second"), draw["sides"], strict=True))
+        variant_fields |= dict(zip(("first", "second"), shown_draw["sides"], strict=True))
     if kind == "conversation":
-        marked = sorted(int(t.removeprefix("turn-")) for t in answers if t.startswith("turn-"))
-        out["turns"] = ",".join(map(str, marked))
+        marked_turns = sorted(int(t.removeprefix("turn-")) for t in answer_by_target if t.startswith("turn-"))
+        variant_fields["turns"] = ",".join(map(str, marked_turns))
     if kind == "errors":
-        ticked = [k for k in study.settings.errors if k in answers]
-        out["kinds"] = ",".join(ticked)
-        out |= {t: a.label for t, a in answers.items() if t.startswith("span-") and t.removeprefix("span-") in ticked}
-    return out
+        ticked_errors = [k for k in study.settings.errors if k in answer_by_target]
+        variant_fields["kinds"] = ",".join(ticked_errors)
+        variant_fields |= {
+            t: a.label
+            for t, a in answer_by_target.items()
+            if t.startswith("span-") and t.removeprefix("span-") in ticked_errors
+        }
+    return variant_fields
 
 # %% ../../nbs/annotate/07_export.ipynb #bbfef1eb
 def _verdicts_by_target(study: Study, q: Question, answers: dict[str, RatedAnswer]) -> dict[str, RatedAnswer]:
@@ -84,49 +91,51 @@ def _verdicts_by_target(study: Study, q: Question, answers: dict[str, RatedAnswe
     return {t: a for t, a in answers.items() if t != "comment" and not is_mark(study, t)}
 
 # %% ../../nbs/annotate/07_export.ipynb #c461625a
-def shown_raters(store: Store) -> dict[str, str]:
+def pseudonym_by_rater(store: Store) -> dict[str, str]:
     "The pseudonym of everybody in a file of answers; earlier versions let names in."
-    registered = {r.rater: r for r in Register(store).raters() if r.role != "owner"}
-    names = dict.fromkeys([*registered, *(rater for rater, _, _ in store.all_answers())])
-    simulated = {r.rater: r.rater for r in registered.values() if r.simulated}
-    return simulated | pseudonyms(name for name in names if name not in simulated)
+    rater_by_name = {r.rater: r for r in Register(store).raters() if r.role != "owner"}
+    rater_names = dict.fromkeys([*rater_by_name, *(rater for rater, _, _ in store.all_answers())])
+    simulated_names = {r.rater: r.rater for r in rater_by_name.values() if r.simulated}
+    return simulated_names | pseudonyms(name for name in rater_names if name not in simulated_names)
 
 
 def ratings(store: Store) -> Exported:
     "The complete answers of a file as ratings under pseudonyms, with everything else listed."
     study = store.study
-    pseudonym = shown_raters(store)
-    complete = complete_answers(store, study)
-    at = {q.question_id: q for q in study.questions}
-    simulated = {r.rater for r in Register(store).raters() if r.simulated}
-    out = Exported([], [], [], [])
-    for page, stored in store.all_answers().items():
-        (rater, _, occasion), q, answers = page, at[page[1]], complete.get(page)
-        page_row = {"rater": pseudonym[rater], "item_id": q.item_id, "occasion": occasion, "role": q.role}
+    pseudonym_of_rater = pseudonym_by_rater(store)
+    complete_pages = complete_answers(store, study)
+    question_by_id = {q.question_id: q for q in study.questions}
+    simulated_raters = {r.rater for r in Register(store).raters() if r.simulated}
+    exported = Exported([], [], [], [])
+    for page, stored_answers in store.all_answers().items():
+        (rater, _, occasion), q, answers = page, question_by_id[page[1]], complete_pages.get(page)
+        page_row = {"rater": pseudonym_of_rater[rater], "item_id": q.item_id, "occasion": occasion, "role": q.role}
         if answers is None or (study.settings.kind == "conversation" and "skip" in answers):
-            out.incomplete.append(page_row | {"n_answers": sum(not g.answer.empty for g in stored.values())})
+            exported.incomplete.append(
+                page_row | {"n_answers": sum(not g.answer.empty for g in stored_answers.values())}
+            )
             continue
         if q.role != "item":
-            out.checks.append(page_row | {"passed": passed(q, answers)})
+            exported.checks.append(page_row | {"passed": passed(q, answers)})
             continue
-        shared: dict[str, Any] = {
+        rating_fields: dict[str, Any] = {
             "item_id": q.item_id,
             "study": study.study,
-            "rater": pseudonym[rater],
-            "origin": "simulated" if rater in simulated else "asked",
+            "rater": pseudonym_of_rater[rater],
+            "origin": "simulated" if rater in simulated_raters else "asked",
             "session": f"occasion {occasion}",
             "comment": answers.get("comment", RatedAnswer()).label,
             "source": f"{store.path.name} {study.hash[:12]}",
         }
         for target, (value, label) in _verdicts_by_target(study, q, answers).items():
-            drawn = json.loads((stored.get(target) or next(iter(stored.values()))).shown)
-            variant = _variant(study, q, drawn, target, answers)
-            rating = Rating(**shared, target=target, value=value, label=label, variant=variant)
-            (out.repeats if occasion else out.ratings).append(rating)
-    return out
+            shown_draw = json.loads((stored_answers.get(target) or next(iter(stored_answers.values()))).shown)
+            variant = _rating_variant(study, q, shown_draw, target, answers)
+            rating = Rating(**rating_fields, target=target, value=value, label=label, variant=variant)
+            (exported.repeats if occasion else exported.ratings).append(rating)
+    return exported
 
 # %% ../../nbs/annotate/07_export.ipynb #67b6b31a
-def _time(ms: int | None) -> str:
+def _time_text(ms: int | None) -> str:
     return "" if ms is None else datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds")
 
 # %% ../../nbs/annotate/07_export.ipynb #d423bf33
@@ -137,48 +146,50 @@ SAVED_COLUMNS += ["order", "start", "sides", "seconds_on_page", "saved"]
 def all_answers(store: Store) -> pd.DataFrame:  # one row per answer, complete or not
     "Every current answer, with its draw and the time on its page."
     study = store.study
-    seconds = store.active_ms()
-    rows = []
-    pseudonym = shown_raters(store)
-    at = {q.question_id: q for q in study.questions}
-    complete = complete_answers(store, study)
-    for page, stored in store.all_answers().items():
+    ms_by_page = store.active_ms()
+    answer_rows = []
+    pseudonym_of_rater = pseudonym_by_rater(store)
+    question_by_id = {q.question_id: q for q in study.questions}
+    complete_pages = complete_answers(store, study)
+    for page, stored_answers in store.all_answers().items():
         rater, question, occasion = page
-        q = at[question]
-        spent = seconds[page] / 1000 if page in seconds else None
-        for target, g in stored.items():
-            drawn = json.loads(g.shown)
-            order, sides = (json.dumps(drawn[name], ensure_ascii=False) for name in ("order", "sides"))
-            start = drawn["starts"].get(target)
-            row = (pseudonym[rater], q.item_id, question, q.role, occasion, target, *g.answer, page in complete)
-            rows.append((*row, drawn["wording"], order, start, sides, spent, _time(g.server_ms)))
-    return pd.DataFrame(rows, columns=SAVED_COLUMNS)
+        q = question_by_id[question]
+        page_seconds = ms_by_page[page] / 1000 if page in ms_by_page else None
+        for target, g in stored_answers.items():
+            shown_draw = json.loads(g.shown)
+            order_json, sides_json = (json.dumps(shown_draw[name], ensure_ascii=False) for name in ("order", "sides"))
+            start_position = shown_draw["starts"].get(target)
+            answer_fields = (pseudonym_of_rater[rater], q.item_id, question, q.role, occasion, target, *g.answer)
+            draw_fields = (shown_draw["wording"], order_json, start_position, sides_json)
+            time_fields = (page_seconds, _time_text(g.server_ms))
+            answer_rows.append((*answer_fields, page in complete_pages, *draw_fields, *time_fields))
+    return pd.DataFrame(answer_rows, columns=SAVED_COLUMNS)
 
 # %% ../../nbs/annotate/07_export.ipynb #be474bdb
 def all_events(store: Store) -> pd.DataFrame:  # one row per change, in the order of arrival
-    log = pd.read_sql_query("SELECT * FROM events ORDER BY seq", store.db)
-    return log.assign(
-        rater=log["rater"].map(shown_raters(store)).fillna(log["rater"]),
-        client=log.pop("client_ms").map(lambda x: _time(None if pd.isna(x) else int(x))),
-        server=log.pop("server_ms").map(_time),
+    event_log = pd.read_sql_query("SELECT * FROM events ORDER BY seq", store.db)
+    return event_log.assign(
+        rater=event_log["rater"].map(pseudonym_by_rater(store)).fillna(event_log["rater"]),
+        client=event_log.pop("client_ms").map(lambda x: _time_text(None if pd.isna(x) else int(x))),
+        server=event_log.pop("server_ms").map(_time_text),
     )
 
 # %% ../../nbs/annotate/07_export.ipynb #2ab37cc2
-def _record_rows(records: Iterable[Rating]) -> pd.DataFrame:
-    packed = lambda r: {c: json.dumps(getattr(r, c), ensure_ascii=False) for c in ("variant", "within")}
-    rows = [r.model_dump() | packed(r) for r in records]
-    return pd.DataFrame(rows, columns=list(Rating.model_fields))
+def _build_ratings_table(records: Iterable[Rating]) -> pd.DataFrame:
+    json_columns = lambda r: {c: json.dumps(getattr(r, c), ensure_ascii=False) for c in ("variant", "within")}
+    rating_rows = [r.model_dump() | json_columns(r) for r in records]
+    return pd.DataFrame(rating_rows, columns=list(Rating.model_fields))
 
 
 def _write_workbook(tables: dict[str, pd.DataFrame], path: Path) -> None:
     "Write an Excel workbook in which texts that begin with an equals sign are no formulas."
     with optional("write_export", "mhbench[annotate]", "leave --sheet out"):
         from openpyxl.cell.cell import ILLEGAL_CHARACTERS_RE
-    with pd.ExcelWriter(path, engine="openpyxl") as book:
-        for name, table in tables.items():
-            legal = table.map(lambda x: ILLEGAL_CHARACTERS_RE.sub("?", x) if isinstance(x, str) else x)
-            legal.to_excel(book, sheet_name=name, index=False)
-            for cell in chain.from_iterable(book.sheets[name].iter_rows()):
+    with pd.ExcelWriter(path, engine="openpyxl") as workbook:
+        for sheet_name, table in tables.items():
+            legal_table = table.map(lambda x: ILLEGAL_CHARACTERS_RE.sub("?", x) if isinstance(x, str) else x)
+            legal_table.to_excel(workbook, sheet_name=sheet_name, index=False)
+            for cell in chain.from_iterable(workbook.sheets[sheet_name].iter_rows()):
                 cell.data_type = "s" if cell.data_type == "f" else cell.data_type
 
 # %% ../../nbs/annotate/07_export.ipynb #07e38bf2
@@ -187,85 +198,105 @@ def write_export(store: Store, folder: str | Path, *, sheet: bool = False) -> Ex
     study.json; and answers.xlsx where a sheet for Excel is wanted.
     """
     folder = private_folder(folder, ignored=True)
-    out = ratings(store)
+    exported = ratings(store)
     study = store.study
-    write_records(out.ratings, folder / "ratings.parquet", Rating)
-    write_records(out.repeats, folder / "repeats.parquet", Rating)
-    tables = {
-        "ratings": _record_rows(out.ratings),
-        "checks": pd.DataFrame(out.checks, columns=["rater", "item_id", "occasion", "role", "passed"]),
-        "incomplete": pd.DataFrame(out.incomplete, columns=["rater", "item_id", "occasion", "role", "n_answers"]),
+    write_records(exported.ratings, folder / "ratings.parquet", Rating)
+    write_records(exported.repeats, folder / "repeats.parquet", Rating)
+    table_by_name = {
+        "ratings": _build_ratings_table(exported.ratings),
+        "checks": pd.DataFrame(exported.checks, columns=["rater", "item_id", "occasion", "role", "passed"]),
+        "incomplete": pd.DataFrame(exported.incomplete, columns=["rater", "item_id", "occasion", "role", "n_answers"]),
         "answers": all_answers(store),
         "events": all_events(store),
     }
-    for name, table in tables.items():
-        (folder / f"{name}.csv").write_text(csv_text(table), encoding="utf-8", newline="")
-    described = {"hash": study.hash} | study.model_dump(exclude={"questions"})  # no text of a question leaves
-    ids = {"question_id", "item_id", "role"}
-    described["questions"] = [q.model_dump(include=ids) | {"targets": [*q.targets]} for q in study.questions]
-    (folder / "study.json").write_text(json.dumps(described, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    for table_name, table in table_by_name.items():
+        (folder / f"{table_name}.csv").write_text(csv_text(table), encoding="utf-8", newline="")
+    study_description = {"hash": study.hash} | study.model_dump(exclude={"questions"})  # no text of a question leaves
+    question_fields = {"question_id", "item_id", "role"}
+    study_description["questions"] = [
+        q.model_dump(include=question_fields) | {"targets": [*q.targets]} for q in study.questions
+    ]
+    (folder / "study.json").write_text(
+        json.dumps(study_description, ensure_ascii=False, indent=1) + "\n", encoding="utf-8"
+    )
     if sheet:
-        _write_workbook(tables, folder / "answers.xlsx")
-    make_private((p for p in folder.iterdir() if p.stem in {*tables, "repeats", "study"}), ignored=True)
-    return out
+        _write_workbook(table_by_name, folder / "answers.xlsx")
+    make_private((p for p in folder.iterdir() if p.stem in {*table_by_name, "repeats", "study"}), ignored=True)
+    return exported
 
 # %% ../../nbs/annotate/07_export.ipynb #9bd76e5a
 def _ratings_of_table(table: pd.DataFrame, path: Path) -> list[Rating]:
-    def wrong(rule: str, value: object, place: str) -> NoReturn:
-        refuse(f"ratings_of_file: {rule}; got {value} ({place}); export the answers again")
+    def refuse_table(rule: str, actual: object, place: str) -> NoReturn:
+        refuse(f"ratings_of_file: {rule}; got {actual} ({place}); export the answers again")
 
     if not {"item_id", "study", "rater", "target"} <= set(table) or not {"value", "label"} & set(table):
         rule = "columns must include item_id, study, rater, target and value or label"
-        wrong(rule, list(table.columns), path.name)
-    rows = []
-    first_line: dict[tuple, int] = {}
-    lines = table.to_dict("records")
-    roles = ("judge", "panel", "reference")  # nobody's names
-    simulated = lambda r: r.get("origin") == "simulated" or '"simulated"' in r.get("variant", "")
-    not_people = {r["rater"] for r in lines if simulated(r) or r.get("kind") in roles}
-    pseudonym = pseudonyms(r["rater"] for r in lines if r["rater"].strip() and r["rater"] not in not_people)
-    for k, row in enumerate(lines, 2):
-        present = [c for c in Rating.model_fields if c in row and (row[c] or c not in ("origin", "kind", "within"))]
-        fields: dict[str, Any] = {c: as_typed(row[c]) or None for c in present}
-        fields["rater"] = pseudonym.get(row["rater"], row["rater"])
+        refuse_table(rule, list(table.columns), path.name)
+    rating_rows = []
+    first_line_by_key: dict[tuple, int] = {}
+    table_rows = table.to_dict("records")
+    nonperson_kinds = ("judge", "panel", "reference")  # nobody's names
+    is_simulated = lambda r: r.get("origin") == "simulated" or '"simulated"' in r.get("variant", "")
+    unreplaced_names = {r["rater"] for r in table_rows if is_simulated(r) or r.get("kind") in nonperson_kinds}
+    pseudonym_of_rater = pseudonyms(
+        r["rater"] for r in table_rows if r["rater"].strip() and r["rater"] not in unreplaced_names
+    )
+    for k, row in enumerate(table_rows, 2):
+        present_columns = [
+            c for c in Rating.model_fields if c in row and (row[c] or c not in ("origin", "kind", "within"))
+        ]
+        rating_fields: dict[str, Any] = {c: as_typed(row[c]) or None for c in present_columns}
+        rating_fields["rater"] = pseudonym_of_rater.get(row["rater"], row["rater"])
         try:
-            fields |= {c: float(row[c]) if row.get(c) else None for c in ("value", "sd") if c in row or c == "value"}
-            fields |= {"n": int(row["n"])} if row.get("n") else {}
-            fields |= {c: json.loads(row.get(c) or "{}") for c in ("variant", "within")}
+            rating_fields |= {
+                c: float(row[c]) if row.get(c) else None for c in ("value", "sd") if c in row or c == "value"
+            }
+            rating_fields |= {"n": int(row["n"])} if row.get("n") else {}
+            rating_fields |= {c: json.loads(row.get(c) or "{}") for c in ("variant", "within")}
         except ValueError as e:
-            wrong("a row must hold numbers in value and JSON in variant", e, f"{path.name}:{k}")
-        fields["source"] = fields.get("source") or path.name  # the same for all rows: it distinguishes annotations
-        if fields["value"] is not None and "asked" in fields["variant"] and not 0 <= fields["value"] <= 100:
-            wrong("a value that the page asked for must be from 0 to 100", fields["value"], f"{path.name}:{k}")
-        apart = ("item_id", "target", "rater", "criterion", "session", "repeat", "within", "source")
-        what = [str(fields.get(c)) for c in apart]
-        if first_line.setdefault(tuple(what), k) != k:
-            twice = f"two of {', '.join(what[:3])}, at line {first_line[tuple(what)]} and here"
-            wrong("a rater must rate a target once in a session", twice, f"{path.name}:{k}")
-        rows.append((f"{path.name}:{k}", fields))
-    return validate(rows, Rating, remedy="export the answers again").records
+            refuse_table("a row must hold numbers in value and JSON in variant", e, f"{path.name}:{k}")
+        rating_fields["source"] = (
+            rating_fields.get("source") or path.name
+        )  # the same for all rows: it distinguishes annotations
+        if (
+            rating_fields["value"] is not None
+            and "asked" in rating_fields["variant"]
+            and not 0 <= rating_fields["value"] <= 100
+        ):
+            refuse_table(
+                "a value that the page asked for must be from 0 to 100", rating_fields["value"], f"{path.name}:{k}"
+            )
+        key_columns = ("item_id", "target", "rater", "criterion", "session", "repeat", "within", "source")
+        row_key = [str(rating_fields.get(c)) for c in key_columns]
+        if first_line_by_key.setdefault(tuple(row_key), k) != k:
+            duplicate_text = f"two of {', '.join(row_key[:3])}, at line {first_line_by_key[tuple(row_key)]} and here"
+            refuse_table("a rater must rate a target once in a session", duplicate_text, f"{path.name}:{k}")
+        rating_rows.append((f"{path.name}:{k}", rating_fields))
+    return validate(rating_rows, Rating, remedy="export the answers again").records
 
 # %% ../../nbs/annotate/07_export.ipynb #837e280e
-def _of_label_studio(path: Path) -> Annotated:
-    key = path.parent / "key.json"
-    if not key.exists():
-        value = f"none ({path.name}); copy it from the folder of tasks"
-        refuse(f"ratings_of_file: key.json must lie beside Label Studio's export; got {value}")
-    by = dict.fromkeys(account(a) for a in chain.from_iterable(t["annotations"] for t in exported_tasks(path)))
-    names = {rater: rater if isinstance(rater, str) else f"label-studio-{rater}" for rater in by}
-    return load_label_studio(path, json.loads(key.read_text(encoding="utf-8")), raters=names)
+def _read_label_studio(path: Path) -> Annotated:
+    key_file = path.parent / "key.json"
+    if not key_file.exists():
+        actual = f"none ({path.name}); copy it from the folder of tasks"
+        refuse(f"ratings_of_file: key.json must lie beside Label Studio's export; got {actual}")
+    rater_accounts = dict.fromkeys(
+        account(a) for a in chain.from_iterable(t["annotations"] for t in exported_tasks(path))
+    )
+    name_by_account = {rater: rater if isinstance(rater, str) else f"label-studio-{rater}" for rater in rater_accounts}
+    return load_label_studio(path, json.loads(key_file.read_text(encoding="utf-8")), raters=name_by_account)
 
 
-def _of_store(path: Path) -> list[Rating]:
+def _ratings_of_store(path: Path) -> list[Rating]:
     with open_store(path) as store:
         return ratings(store).ratings
 
 # %% ../../nbs/annotate/07_export.ipynb #4c2cce3b
-_READERS: dict[str, Callable[[Path], list[Rating]]] = {
-    ".sqlite": _of_store,
+_READER_BY_SUFFIX: dict[str, Callable[[Path], list[Rating]]] = {
+    ".sqlite": _ratings_of_store,
     ".parquet": lambda path: read_records(path, Rating),
     ".csv": lambda path: _ratings_of_table(pd.read_csv(path, dtype=str, keep_default_na=False), path),
-    ".json": lambda path: _of_label_studio(path).ratings,
+    ".json": lambda path: _read_label_studio(path).ratings,
 }
 
 
@@ -275,21 +306,25 @@ def ratings_of_file(path: str | Path, items: Sequence[Item] | None = None) -> li
     Raises: FileNotFoundError; ValueError for another kind of file, or for ratings of other than the given items.
     """
     path = Path(path).expanduser()
-    if path.suffix not in _READERS:
-        value = f"{path.name!r}; `mhbench annotate export` writes such files"
-        refuse(f"ratings_of_file: path must end in one of {', '.join(_READERS)}; got {value}")
+    if path.suffix not in _READER_BY_SUFFIX:
+        actual = f"{path.name!r}; `mhbench annotate export` writes such files"
+        refuse(f"ratings_of_file: path must end in one of {', '.join(_READER_BY_SUFFIX)}; got {actual}")
     if not path.exists():
-        value = f"{str(path)!r}, which is not there; correct prepare.ratings in params.yaml"
-        refuse(f"ratings_of_file: path must be a file of answers; got {value}", error=FileNotFoundError)
-    ratings = _READERS[path.suffix](path)
-    simulated = {"origin": "simulated"}  # files of earlier versions say so in `variant`
-    corrected = [r.model_copy(update=simulated) if r.variant.get("simulated") == "true" else r for r in ratings]
-    item_keys = {(r.item_id, r.study) for r in corrected} if items is None else {(i.item_id, i.study) for i in items}
-    for r in corrected:
+        actual = f"{str(path)!r}, which is not there; correct prepare.ratings in params.yaml"
+        refuse(f"ratings_of_file: path must be a file of answers; got {actual}", error=FileNotFoundError)
+    raw_ratings = _READER_BY_SUFFIX[path.suffix](path)
+    simulated_origin = {"origin": "simulated"}  # files of earlier versions say so in `variant`
+    corrected_ratings = [
+        r.model_copy(update=simulated_origin) if r.variant.get("simulated") == "true" else r for r in raw_ratings
+    ]
+    item_keys = (
+        {(r.item_id, r.study) for r in corrected_ratings} if items is None else {(i.item_id, i.study) for i in items}
+    )
+    for r in corrected_ratings:
         if (r.item_id, r.study) not in item_keys:
-            value = f"{r.item_id!r} of {r.study} ({path.name}); name the answers to these items"
-            refuse(f"ratings_of_file: item_id must name an item of the study; got {value}")
-    return corrected
+            actual = f"{r.item_id!r} of {r.study} ({path.name}); name the answers to these items"
+            refuse(f"ratings_of_file: item_id must name an item of the study; got {actual}")
+    return corrected_ratings
 
 # %% ../../nbs/annotate/07_export.ipynb #1945c618
 class Rated(NamedTuple):
@@ -299,32 +334,37 @@ class Rated(NamedTuple):
 
 def left_out(exported: Exported) -> list[str]:
     "The answers that are no ratings, counted in sentences."
-    passed = [c["passed"] for c in exported.checks if c["role"] == "check" and c["passed"] is not None]
+    check_outcomes = [c["passed"] for c in exported.checks if c["role"] == "check" and c["passed"] is not None]
+    checks_text = f"{sum(map(bool, check_outcomes))} of {len(check_outcomes)} attention checks passed"
     return [
-        f"{len(exported.repeats)} second ratings; {sum(map(bool, passed))} of {len(passed)} attention checks passed",
+        f"{len(exported.repeats)} second ratings; {checks_text}",
         f"{len(exported.incomplete)} pages were begun and are not complete: they are in answers.csv, and in no rating",
     ]
 
 # %% ../../nbs/annotate/07_export.ipynb #00c6b41f
-def _under_pseudonyms(ratings: Sequence[Rating], notes: list[str]) -> Rated:
+def _replace_names(ratings: Sequence[Rating], notes: list[str]) -> Rated:
     "Ratings under pseudonyms, since the results of a study are shared."
-    pseudonym = pseudonyms(r.rater for r in ratings if r.origin != "simulated" and not r.by_model)
-    replaced = sum(name != new_name for name, new_name in pseudonym.items())
-    if replaced:
+    pseudonym_of_rater = pseudonyms(r.rater for r in ratings if r.origin != "simulated" and not r.by_model)
+    n_replaced = sum(name != new_name for name, new_name in pseudonym_of_rater.items())
+    if n_replaced:
         remedy = "`mhbench annotate who` reads them from the private key"
-        notes = [*notes, f"{replaced} names of raters are replaced: rater-1, rater-2, ... in order; {remedy}"]
-    return Rated([r.model_copy(update={"rater": pseudonym.get(r.rater, r.rater)}) for r in ratings], notes)
+        notes = [*notes, f"{n_replaced} names of raters are replaced: rater-1, rater-2, ... in order; {remedy}"]
+    return Rated([r.model_copy(update={"rater": pseudonym_of_rater.get(r.rater, r.rater)}) for r in ratings], notes)
 
 
 def raters_for_review(file: str | Path | None, top: str | Path = ".") -> pd.DataFrame:  # rater, reasons
     """The raters of a page's file of answers that `mhbench annotate status` and the dashboard flag, by the same rules;
     no row for any other file. Nobody is removed."""
-    reasons: list[tuple[str, str]] = []
+    rater_reasons: list[tuple[str, str]] = []
     if file is not None and Path(file).suffix == ".sqlite":
         with open_store(Path(top) / Path(file).expanduser()) as store:
-            pseudonym = shown_raters(store)
-            reasons = [(pseudonym[rater], why) for rater, why in flags(store, store.study).items() if why]
-    return pd.DataFrame(reasons, columns=["rater", "reasons"])
+            pseudonym_of_rater = pseudonym_by_rater(store)
+            rater_reasons = [
+                (pseudonym_of_rater[rater], flag_text)
+                for rater, flag_text in flags(store, store.study).items()
+                if flag_text
+            ]
+    return pd.DataFrame(rater_reasons, columns=["rater", "reasons"])
 
 
 def study_ratings(
@@ -339,46 +379,53 @@ def study_ratings(
     are in one file.
     """
     if file is None:
-        return _under_pseudonyms(corpus_ratings, [])
+        return _replace_names(corpus_ratings, [])
     path = Path(top) / Path(file).expanduser()
-    collected = ratings_of_file(path, items)
-    asked_now = {i.item_id: what_is_asked(i) for i in items}
-    changed = [r.item_id for r in collected if r.variant.get("asked", asked_now[r.item_id]) != asked_now[r.item_id]]
-    if changed:
-        value = f"other words or options for {changed[0]!r} and {len(set(changed)) - 1} more ({path.name})"
+    file_ratings = ratings_of_file(path, items)
+    asked_by_item = {i.item_id: what_is_asked(i) for i in items}
+    changed_ids = [
+        r.item_id for r in file_ratings if r.variant.get("asked", asked_by_item[r.item_id]) != asked_by_item[r.item_id]
+    ]
+    if changed_ids:
+        actual = f"other words or options for {changed_ids[0]!r} and {len(set(changed_ids)) - 1} more ({path.name})"
         remedy = "put the corpus back as it was, or ask again"
-        refuse(f"study_ratings: items must ask what people were asked; got {value}", remedy=remedy)
-    raters = {rater: origin == "simulated" for rater, origin in origins(collected).items()}
-    if len(set(raters.values())) > 1:
-        value = f"{sum(raters.values())} simulated among {len(raters)} ({path.name})"
+        refuse(f"study_ratings: items must ask what people were asked; got {actual}", remedy=remedy)
+    is_simulated_by_rater = {rater: origin == "simulated" for rater, origin in origins(file_ratings).items()}
+    if len(set(is_simulated_by_rater.values())) > 1:
+        actual = f"{sum(is_simulated_by_rater.values())} simulated among {len(is_simulated_by_rater)} ({path.name})"
         remedy = "`mhbench annotate forget` deletes a rater"
-        refuse(f"study_ratings: raters must be people, or be simulated; got {value}", remedy=remedy)
-    raters_text = "simulated raters" if any(raters.values()) else "raters"
-    place = f", in the place of the {len(corpus_ratings)} that came with the corpus" if corpus_ratings else ""
-    notes = [f"{len(collected)} ratings by {len(raters)} {raters_text} from {path.name}{place}"]
-    unsure = sum("asked" not in r.variant for r in collected)
-    if unsure:
+        refuse(f"study_ratings: raters must be people, or be simulated; got {actual}", remedy=remedy)
+    raters_text = "simulated raters" if any(is_simulated_by_rater.values()) else "raters"
+    replacement_text = (
+        f", in the place of the {len(corpus_ratings)} that came with the corpus" if corpus_ratings else ""
+    )
+    notes = [
+        f"{len(file_ratings)} ratings by {len(is_simulated_by_rater)} {raters_text} from {path.name}{replacement_text}"
+    ]
+    n_unrecorded = sum("asked" not in r.variant for r in file_ratings)
+    if n_unrecorded:
         notes.append(
-            f"{unsure} of {len(collected)} ratings do not record what was asked: nothing compared it with the items"
+            f"{n_unrecorded} of {len(file_ratings)} ratings do not record what was asked: "
+            "nothing compared it with the items"
         )
     if path.suffix == ".sqlite":
         with open_store(path) as store:
             notes += left_out(ratings(store))
     if path.suffix == ".json":
-        n = _of_label_studio(path).counts
-        gone = f"{n['cancelled']} were cancelled, {n['superseded']} replaced by a later one of the same rater"
-        notes.append(f"of {n['annotations']} annotations {gone}; the others leave {n['missing']} labels open")
+        n = _read_label_studio(path).counts
+        gone_text = f"{n['cancelled']} were cancelled, {n['superseded']} replaced by a later one of the same rater"
+        notes.append(f"of {n['annotations']} annotations {gone_text}; the others leave {n['missing']} labels open")
         notes.append(f"{n['unlabelled']} of {n['tasks']} tasks have no annotation")
-    return _under_pseudonyms(collected, notes)
+    return _replace_names(file_ratings, notes)
 
 # %% ../../nbs/annotate/07_export.ipynb #a3a65c26
 def hash_of_answers(path: str | Path) -> str:  # 64 hexadecimal digits
     "SHA-256 of the ratings in a file that `ratings_of_file` reads. Raises: FileNotFoundError; ValueError as there."
     path = Path(path).expanduser()
     if path.suffix == ".sqlite":
-        return fingerprint([r.model_dump() for r in _of_store(path)])
+        return fingerprint([r.model_dump() for r in _ratings_of_store(path)])
     digest = hashlib.sha256(path.read_bytes())
-    key = path.parent / "key.json"
-    if path.suffix == ".json" and key.exists():
-        digest.update(key.read_bytes())
+    key_file = path.parent / "key.json"
+    if path.suffix == ".json" and key_file.exists():
+        digest.update(key_file.read_bytes())
     return digest.hexdigest()

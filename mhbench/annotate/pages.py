@@ -36,8 +36,8 @@ def texts(language: str) -> dict[str, str]:
 
 def translator(language: str) -> Callable[..., str]:
     "A function from a key, and values for its braces, to a text."
-    words = texts(language)
-    return lambda key, **values: words[key].format(**values)
+    text_by_key = texts(language)
+    return lambda key, **values: text_by_key[key].format(**values)
 
 
 def label_words(t: Callable[..., str], language: str, label: str) -> str:
@@ -57,22 +57,22 @@ def static_files() -> dict[str, tuple[str, bytes]]:  # name -> type, content
 @cache
 def static_hash() -> str:
     "The hash in the address of the static files."
-    content = b"".join(body for _, (_, body) in sorted(static_files().items()))
-    return hashlib.sha256(content).hexdigest()[:12]
+    joined_content = b"".join(body for _, (_, body) in sorted(static_files().items()))
+    return hashlib.sha256(joined_content).hexdigest()[:12]
 
 
 @cache
 def environment() -> Environment:
     "Jinja2, with every value escaped and unknown names refused."
-    options: dict[str, Any] = {"autoescape": True, "trim_blocks": True, "lstrip_blocks": True}
-    return Environment(loader=PackageLoader("mhbench.annotate"), undefined=StrictUndefined, **options)
+    jinja_options: dict[str, Any] = {"autoescape": True, "trim_blocks": True, "lstrip_blocks": True}
+    return Environment(loader=PackageLoader("mhbench.annotate"), undefined=StrictUndefined, **jinja_options)
 
 # %% ../../nbs/annotate/04_pages.ipynb #b94f809b
 def sentences(text: str) -> list[tuple[int, int]]:  # first character and the one after the last
     "A text cut at the ends of its sentences and lines."
-    spans = [m.span() for m in re.finditer(r"[^.!?\n]+[.!?]*[\"'”’)]*", text)]
-    cut = [(a + len(text[a:b]) - len(text[a:b].lstrip()), a + len(text[a:b].rstrip())) for a, b in spans]
-    return [(a, b) for a, b in cut if b > a]
+    raw_spans = [m.span() for m in re.finditer(r"[^.!?\n]+[.!?]*[\"'”’)]*", text)]
+    stripped_spans = [(a + len(text[a:b]) - len(text[a:b].lstrip()), a + len(text[a:b].rstrip())) for a, b in raw_spans]
+    return [(a, b) for a, b in stripped_spans if b > a]
 
 # %% ../../nbs/annotate/04_pages.ipynb #f71fe9a2
 class View:
@@ -92,12 +92,12 @@ class View:
     def field(self, target: str, words: str = "", choices: Mapping[str, str] | None = None, **extra) -> dict[str, Any]:
         f = self.at[target]
         answer = self.answers.get(target, RatedAnswer())
-        code = self.page.code(target)
+        field_code = self.page.code(target)
         if choices is None:
             choices = {c: label_words(self.t, self.language, c) for c in f.choices}
         return {
-            "code": code,
-            "at": f"f-{code}",
+            "code": field_code,
+            "at": f"f-{field_code}",
             "words": words,
             "given": self.page.encoded(f, answer),
             "missing": target in self.open,
@@ -109,82 +109,107 @@ class View:
         } | extra
 
 
-def _anchors(v: View) -> dict[str, str]:  # number -> what it stands for; empty where nothing is rated by numbers
+def _scale_anchors(v: View) -> dict[str, str]:  # number -> what it stands for; empty where nothing is rated by numbers
     "The anchors of the scale, in order: the study's, or the words for its two ends."
     kind = v.settings.kind
     if not QUESTION_KINDS[kind].numbers:
         return {}
-    words = v.settings.anchors or {end: v.t(f"anchor.{kind}.{end}") for end in ("0", "100")}
-    return dict(sorted(words.items(), key=lambda anchor: float(anchor[0]) if anchor[0].isdecimal() else 0.0))
+    text_by_number = v.settings.anchors or {end: v.t(f"anchor.{kind}.{end}") for end in ("0", "100")}
+    return dict(sorted(text_by_number.items(), key=lambda anchor: float(anchor[0]) if anchor[0].isdecimal() else 0.0))
 
 
-def _rated_fields(v: View) -> dict[str, Any]:
+def _build_rated_view(v: View) -> dict[str, Any]:
     "Sliders, labels, yes or no: each target with its own text."
     q = v.question
-    difficulty = v.field("difficulty", v.t("question.difficulty")) if "difficulty" in v.at else None
-    rated = [v.field(t, q.targets[t]) for t in v.shown.order]
-    values = {"rated": rated, "reference": q.reference, "difficulty": difficulty, "options": list(q.sides.values())}
-    return values | {"anchors": _anchors(v)}
+    difficulty_field = v.field("difficulty", v.t("question.difficulty")) if "difficulty" in v.at else None
+    rated_fields = [v.field(t, q.targets[t]) for t in v.shown.order]
+    template_values = {
+        "rated": rated_fields,
+        "reference": q.reference,
+        "difficulty": difficulty_field,
+        "options": list(q.sides.values()),
+    }
+    return template_values | {"anchors": _scale_anchors(v)}
 
 
-def _score_field(v: View) -> dict[str, Any]:
-    rated = []
+def _build_score_view(v: View) -> dict[str, Any]:
+    rated_fields = []
     for k, target in enumerate(v.shown.order, 1):
-        name = v.t("question.answer", n=k) if len(v.shown.order) > 1 else v.t("question.only_answer")
-        rated.append(v.field(target, name, text=v.question.targets[target]))
-    return {"rated": rated, "reference": v.question.reference, "anchors": _anchors(v)}
+        answer_name = v.t("question.answer", n=k) if len(v.shown.order) > 1 else v.t("question.only_answer")
+        rated_fields.append(v.field(target, answer_name, text=v.question.targets[target]))
+    return {"rated": rated_fields, "reference": v.question.reference, "anchors": _scale_anchors(v)}
 
 
-def _agree(v: View) -> dict[str, Any]:
+def _build_agree_view(v: View) -> dict[str, Any]:
     q = v.question
     if q.key is None:
         refuse(f"question page: key must be a letter where the kind is agree; got none ({q.question_id})")
-    field = v.field("key", v.t("ask.agree"), {c: q.targets[c] for c in v.shown.order})
-    for choice, letter in zip(field["choices"], v.shown.order, strict=True):
+    key_field = v.field("key", v.t("ask.agree"), {c: q.targets[c] for c in v.shown.order})
+    for choice, letter in zip(key_field["choices"], v.shown.order, strict=True):
         choice["is_key"] = letter == q.key
-    return {"key": q.targets[q.key], "rated": [field]}
+    return {"key": q.targets[q.key], "rated": [key_field]}
 
 # %% ../../nbs/annotate/04_pages.ipynb #ea9e31ff
-def _errors(v: View) -> dict[str, Any]:
+def _build_errors_view(v: View) -> dict[str, Any]:
     q = v.question
-    kind_names = {k: k.replace("_", " ").capitalize() for k in v.settings.errors}
-    text = next(iter(q.targets.values()))
-    places = []
-    for k, (a, b) in enumerate(sentences(text), 1):
-        places.append({"at": f"{a}-{b}", "words": f"{k}: {text[a:b] if b - a < 61 else text[a : a + 57] + '…'}"})
-    flags = []
+    name_by_kind = {k: k.replace("_", " ").capitalize() for k in v.settings.errors}
+    answer_text = next(iter(q.targets.values()))
+    sentence_choices = []
+    for k, (a, b) in enumerate(sentences(answer_text), 1):
+        sentence_choices.append(
+            {"at": f"{a}-{b}", "words": f"{k}: {answer_text[a:b] if b - a < 61 else answer_text[a : a + 57] + '…'}"}
+        )
+    flag_fields = []
     for kind, meaning in v.settings.errors.items():
-        span = v.field(f"span-{kind}", sentences=places) if f"span-{kind}" in v.at else None
-        flags.append(v.field(kind, kind_names[kind], help=meaning, span=span))
-    flags.append(v.field("Abstain", v.t("errors.abstain"), help="", span=None))
-    main = v.field("main", v.t("errors.main"), kind_names)
-    return {"answer": text, "options": list(q.sides.values()), "reference": q.reference, "flags": flags, "main": main}
+        span_field = v.field(f"span-{kind}", sentences=sentence_choices) if f"span-{kind}" in v.at else None
+        flag_fields.append(v.field(kind, name_by_kind[kind], help=meaning, span=span_field))
+    flag_fields.append(v.field("Abstain", v.t("errors.abstain"), help="", span=None))
+    main_field = v.field("main", v.t("errors.main"), name_by_kind)
+    return {
+        "answer": answer_text,
+        "options": list(q.sides.values()),
+        "reference": q.reference,
+        "flags": flag_fields,
+        "main": main_field,
+    }
 
 
-def _duel(v: View) -> dict[str, Any]:
-    q, (first, second) = v.question, v.shown.sides
-    words = {first: v.t("question.first"), "tie": v.t("duel.tie"), second: v.t("question.second")}
-    rated = [v.field(t, q.targets[t], words) for t in v.shown.order]
-    return {"first": q.sides[first], "second": q.sides[second], "rated": rated}
+def _build_duel_view(v: View) -> dict[str, Any]:
+    q, (first_author, second_author) = v.question, v.shown.sides
+    text_by_choice = {
+        first_author: v.t("question.first"),
+        "tie": v.t("duel.tie"),
+        second_author: v.t("question.second"),
+    }
+    rated_fields = [v.field(t, q.targets[t], text_by_choice) for t in v.shown.order]
+    return {"first": q.sides[first_author], "second": q.sides[second_author], "rated": rated_fields}
 
 
-def _conversation(v: View) -> dict[str, Any]:
+def _build_conversation_view(v: View) -> dict[str, Any]:
     q = v.question
-    turns = []
-    for n, (name, text) in enumerate(q.sides.items(), 1):
-        who = v.t("conversation.chatbot" if n % 2 == 0 else "conversation.person")
-        turns.append({"who": f"{n} · {who}", "text": text, "reply": n % 2 == 0, "mark": v.field(f"turn-{name}")})
-    rated = [v.field(t, q.targets[t]) for t in v.shown.order]
-    return {"rated": rated, "turns": turns, "skip": v.field("skip", v.t("conversation.skip"))}
+    turn_views = []
+    for n, (turn_name, text) in enumerate(q.sides.items(), 1):
+        speaker = v.t("conversation.chatbot" if n % 2 == 0 else "conversation.person")
+        turn_views.append(
+            {"who": f"{n} · {speaker}", "text": text, "reply": n % 2 == 0, "mark": v.field(f"turn-{turn_name}")}
+        )
+    rated_fields = [v.field(t, q.targets[t]) for t in v.shown.order]
+    return {"rated": rated_fields, "turns": turn_views, "skip": v.field("skip", v.t("conversation.skip"))}
 
 
-_OF_KIND = {"agree": _agree, "errors": _errors, "duel": _duel, "score": _score_field, "conversation": _conversation}
+_VIEW_BUILDERS = {
+    "agree": _build_agree_view,
+    "errors": _build_errors_view,
+    "duel": _build_duel_view,
+    "score": _build_score_view,
+    "conversation": _build_conversation_view,
+}
 
 # %% ../../nbs/annotate/04_pages.ipynb #f8d28991
 def listed_fields(view: Mapping[str, Any]) -> list[dict[str, Any]]:
     "The fields of a question in the order of the page, without the comment."
-    single = map(view.get, ("difficulty", "main", "skip"))
-    return [f for f in (*view.get("rated", []), *view.get("flags", []), *single) if f]
+    single_fields = map(view.get, ("difficulty", "main", "skip"))
+    return [f for f in (*view.get("rated", []), *view.get("flags", []), *single_fields) if f]
 
 
 def question_view(
@@ -194,22 +219,22 @@ def question_view(
     s = page.study.settings
     q = page.question
     t = translator(language)
-    opened = missing(page.study, q, answers) if insist else []
-    view = View(page, answers, language, opened)
-    of_kind = _OF_KIND.get(s.kind, _rated_fields)(view)
-    notes = [t("question.missing", n=len(opened))] if opened else []
-    if s.kind == "errors" and opened and opened[0] in ("main", "Abstain"):
-        notes = [t("question.main" if opened[0] == "main" else "question.both")]
+    missing_targets = missing(page.study, q, answers) if insist else []
+    view = View(page, answers, language, missing_targets)
+    kind_view = _VIEW_BUILDERS.get(s.kind, _build_rated_view)(view)
+    notes = [t("question.missing", n=len(missing_targets))] if missing_targets else []
+    if s.kind == "errors" and missing_targets and missing_targets[0] in ("main", "Abstain"):
+        notes = [t("question.main" if missing_targets[0] == "main" else "question.both")]
     return {
         "kind": s.kind,
         "text": q.texts[view.shown.wording],
         "context": q.context,
         "ask": s.asks.get("") or t(f"ask.{s.kind}"),
         "comment": view.field("comment"),
-        "open": [f for f in listed_fields(of_kind) if f["missing"]],
+        "open": [f for f in listed_fields(kind_view) if f["missing"]],
         "notes": notes,
         "feedback": [],
-        **of_kind,
+        **kind_view,
     }
 
 # %% ../../nbs/annotate/04_pages.ipynb #90f3bff8
@@ -217,28 +242,30 @@ def feedback(page: QuestionPage, answers: Mapping[str, RatedAnswer], language: s
     "The feedback on the answers to a practice question."
     q = page.question
     t = translator(language)
-    out = []
-    for target, want in q.expected.items():
-        if isinstance(want, str):
-            expected = q.targets.get(want) or label_words(t, language, want)
+    paragraphs = []
+    for target, expected_answer in q.expected.items():
+        if isinstance(expected_answer, str):
+            expected_text = q.targets.get(expected_answer) or label_words(t, language, expected_answer)
         else:
-            expected = t("feedback.between", low=f"{want[0]:g}", high=f"{want[1]:g}")
-        right = fits(want, answers.get(target, RatedAnswer()))
-        line = t("feedback.right") if right else f"{t('feedback.wrong')} {t('feedback.expected', what=expected)}"
-        out.append(f"{q.targets.get(target, target)}: {line}")
-    return out + ([q.feedback] if q.feedback else [])
+            expected_text = t("feedback.between", low=f"{expected_answer[0]:g}", high=f"{expected_answer[1]:g}")
+        is_right = fits(expected_answer, answers.get(target, RatedAnswer()))
+        verdict_text = (
+            t("feedback.right") if is_right else f"{t('feedback.wrong')} {t('feedback.expected', what=expected_text)}"
+        )
+        paragraphs.append(f"{q.targets.get(target, target)}: {verdict_text}")
+    return paragraphs + ([q.feedback] if q.feedback else [])
 
 # %% ../../nbs/annotate/04_pages.ipynb #2e2d2edf
 def answers_in_words(page: QuestionPage, answers: Mapping[str, RatedAnswer], language: str) -> list[dict[str, str]]:
     "A rater's answers to one question, by name and in words, in the order of the page."
-    out = []
+    named_answers = []
     for f in listed_fields(question_view(page, answers, language)):
         if f["given"]:
-            chosen = [c["words"] for c in f["choices"] if c["given"]]
-            text = "✓" if "span" in f else [*chosen, f["given"]][0]
-            out.append({"name": f["text"] or f["words"], "what": text})
+            chosen_words = [c["words"] for c in f["choices"] if c["given"]]
+            answer_text = "✓" if "span" in f else [*chosen_words, f["given"]][0]
+            named_answers.append({"name": f["text"] or f["words"], "what": answer_text})
     comment = answers.get("comment", RatedAnswer()).label
-    return out + ([{"name": translator(language)("question.comment"), "what": comment}] if comment else [])
+    return named_answers + ([{"name": translator(language)("question.comment"), "what": comment}] if comment else [])
 
 # %% ../../nbs/annotate/04_pages.ipynb #0f9b6154
 def page_text(study: Study, rater: str) -> str:
@@ -247,7 +274,7 @@ def page_text(study: Study, rater: str) -> str:
     language = study.settings.language
     view = question_view(page, {}, language)
     t = translator(language)
-    values = view | {"t": t, "heading": t(page.heading, n=1, total=len(study.questions))}
-    text = environment().get_template("preview.html").render(values, fields=listed_fields(view))
-    lines = [textwrap.fill(line, 78, subsequent_indent="    ") for line in text.splitlines()]
-    return "\n".join(lines).strip()
+    template_values = view | {"t": t, "heading": t(page.heading, n=1, total=len(study.questions))}
+    rendered_text = environment().get_template("preview.html").render(template_values, fields=listed_fields(view))
+    wrapped_lines = [textwrap.fill(line, 78, subsequent_indent="    ") for line in rendered_text.splitlines()]
+    return "\n".join(wrapped_lines).strip()

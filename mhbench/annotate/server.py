@@ -69,12 +69,12 @@ class RateLimit:
 
     def allow(self, visitor: str, clock: float | None = None) -> bool:
         clock = time.monotonic() if clock is None else clock
-        left, then = self.left.get(visitor, (float(self.burst), clock))
-        left = min(self.burst, left + (clock - then) * self.rate)
+        n_left, last_seen = self.left.get(visitor, (float(self.burst), clock))
+        n_left = min(self.burst, n_left + (clock - last_seen) * self.rate)
         if visitor not in self.left and len(self.left) >= 10_000:
             self.left.clear()  # bounds the memory
-        self.left[visitor] = (max(left - 1, 0) if left >= 1 else left, clock)
-        return left >= 1
+        self.left[visitor] = (max(n_left - 1, 0) if n_left >= 1 else n_left, clock)
+        return n_left >= 1
 
 # %% ../../nbs/annotate/06_server.ipynb #ea1807a2
 class GroupCommit:
@@ -92,14 +92,14 @@ class GroupCommit:
         "Save changes and visits; returns when they are on the disk."
         self.changes += changes
         self.visits += visits
-        self.next = self.next or asyncio.create_task(self._write())
+        self.next = self.next or asyncio.create_task(self._write_waiting())
         await asyncio.shield(self.next)
 
-    async def _write(self) -> None:
+    async def _write_waiting(self) -> None:
         async with self.writing:
-            waiting = self.changes, self.visits
+            changes_and_visits = self.changes, self.visits
             self.changes, self.visits, self.next = [], [], None
-            await self.run(self.store.save, *waiting)
+            await self.run(self.store.save, *changes_and_visits)
 
     async def run(self, function: Callable, *args) -> Any:
         "Call a function in the writing thread."
@@ -128,7 +128,7 @@ def _is_ms(x: Any) -> TypeGuard[int]:
     return type(x) is int and 0 <= x < MOST_MS
 
 
-def _is_name(x: Any) -> TypeGuard[str]:
+def _is_hex_name(x: Any) -> TypeGuard[str]:
     return isinstance(x, str) and re.fullmatch(r"[0-9a-f]{16,64}", x) is not None
 
 # %% ../../nbs/annotate/06_server.ipynb #9430197a
@@ -155,8 +155,13 @@ class ServedStudy:
     def set_cookie(self, request: web.Request, response: web.Response, name: str, value: str, seconds: int | None):
         "Set a cookie, for https only if the request came by https, as the proxy in front says."
         scheme = request.headers.get("X-Forwarded-Proto", "").partition(",")[0].strip().lower()
-        rules: dict[str, Any] = {"path": self.prefix or "/", "max_age": seconds, "httponly": True, "samesite": "Lax"}
-        response.set_cookie(name, value, **rules, secure=self.secure or scheme == "https")
+        cookie_options: dict[str, Any] = {
+            "path": self.prefix or "/",
+            "max_age": seconds,
+            "httponly": True,
+            "samesite": "Lax",
+        }
+        response.set_cookie(name, value, **cookie_options, secure=self.secure or scheme == "https")
 
     def page(self, rater: str, assigned: Assigned) -> QuestionPage:
         return QuestionPage(self.study, self.by_id[assigned.question_id], rater, assigned.occasion, self.secret)
@@ -166,9 +171,9 @@ class ServedStudy:
 
     def named_page(self, rater: str, sent: dict[str, Any]) -> QuestionPage:
         "The page of a change or a visit."
-        question = sent.get("question")
+        question_code = sent.get("question")
         occasion = sent.get("occasion")
-        question_id = self.by_code.get(question) if isinstance(question, str) else None
+        question_id = self.by_code.get(question_code) if isinstance(question_code, str) else None
         if question_id is None or not _is_ms(occasion):
             raise Refused("there is no such question")
         assigned = Assigned(question_id, occasion)
@@ -179,7 +184,7 @@ class ServedStudy:
     def change(self, rater: str, sent: dict[str, Any]) -> Change:
         "A change that a browser sent, checked. Raises: Refused where it is no change of a page of this rater."
         event, field_code, value, stamp, client_ms = map(sent.get, ("event", "field", "value", "stamp", "client_ms"))
-        if not (_is_name(event) and isinstance(value, str)):
+        if not (_is_hex_name(event) and isinstance(value, str)):
             raise Refused("the change has no name or no value")
         page = self.named_page(rater, sent)
         field = page.by_code().get(field_code) if isinstance(field_code, str) else None
@@ -193,7 +198,7 @@ class ServedStudy:
 
     def visit(self, rater: str, sent: Any) -> list[Visit]:
         "The time on a page; invalid data are ignored, since no answer depends on them."
-        if not isinstance(sent, dict) or not _is_name(sent.get("visit")) or not _is_ms(sent.get("active_ms")):
+        if not isinstance(sent, dict) or not _is_hex_name(sent.get("visit")) or not _is_ms(sent.get("active_ms")):
             return []
         try:
             assigned = self.named_page(rater, sent).assigned
@@ -206,22 +211,24 @@ class ServedStudy:
         form was shown with and from the current answer; it counts as the latest.
         """
         changes = []
-        bad = False
-        current = self.answers(page)
-        draw = page.shown.text()
+        has_unreadable = False
+        current_answers = self.answers(page)
+        shown_json = page.shown.text()
         for name, field in page.by_code().items():
-            sent, was = (form.get(k, "").replace("\r\n", "\n").strip() for k in (name, f"was.{name}"))
-            if sent == was:
+            sent_text, text_before = (form.get(k, "").replace("\r\n", "\n").strip() for k in (name, f"was.{name}"))
+            if sent_text == text_before:
                 continue
             try:
-                answer = read(field, page.decoded(field, sent), page.question)
+                answer = read(field, page.decoded(field, sent_text), page.question)
             except ValueError:
-                bad = True
+                has_unreadable = True
                 continue
-            if answer != current.get(field.target, RatedAnswer()):
+            if answer != current_answers.get(field.target, RatedAnswer()):
                 event = secrets.token_hex(16)
-                changes.append(Change(event, page.rater, *page.assigned, field.target, answer, draw, MOST_MS, None))
-        return changes, bad
+                changes.append(
+                    Change(event, page.rater, *page.assigned, field.target, answer, shown_json, MOST_MS, None)
+                )
+        return changes, has_unreadable
 
     def close(self) -> None:
         self.writer.close()
@@ -239,8 +246,8 @@ class Visitor:
         self.request = request
         self.served = request.app[SERVED]
         self.query = request.query
-        chosen = request.cookies.get("mhbench_language", self.served.study.settings.language)
-        self.language = chosen if chosen in pages.LANGUAGES else "en"
+        chosen_language = request.cookies.get("mhbench_language", self.served.study.settings.language)
+        self.language = chosen_language if chosen_language in pages.LANGUAGES else "en"
         self.t = pages.translator(self.language)
         self.role, self.token = role, request.cookies.get(self.served.cookie(role), "")
         self.csrf = csrf_token(self.served.secret, self.token)
@@ -260,9 +267,9 @@ class Visitor:
 
     def genuine(self, word: str) -> bool:
         "Whether posted data come from a page of this server."
-        site = self.request.headers.get("Sec-Fetch-Site", "same-origin")
-        same = hmac.compare_digest(word.encode("utf-8", "replace"), self.csrf.encode())
-        return self.rater is not None and site in ("same-origin", "none") and same
+        fetch_site = self.request.headers.get("Sec-Fetch-Site", "same-origin")
+        is_same_token = hmac.compare_digest(word.encode("utf-8", "replace"), self.csrf.encode())
+        return self.rater is not None and fetch_site in ("same-origin", "none") and is_same_token
 
     async def form(self) -> dict[str, str]:
         "The fields of a posted form. Raises: HTTPForbidden where it is none of this server's."
@@ -277,23 +284,23 @@ class Visitor:
     def render(self, template: str, status: int = 200, **values) -> web.Response:
         study = self.served.study
         prefix = self.served.prefix
-        name = study.settings.title or study.name
-        shared = {
+        study_title = study.settings.title or study.name
+        shared_values = {
             "t": self.t,
             "lang": self.language,
             "languages": {code: pages.texts(code)["language.name"] for code in pages.LANGUAGES},
             "base": prefix,
             "static": f"{prefix}/static/{pages.static_hash()}",
             "here": self.request.path_qs if self.request.method == "GET" else f"{prefix}/",
-            "name": name,
-            "title": name,
+            "name": study_title,
+            "title": study_title,
             "synthetic": study.synthetic,
             "csrf": self.csrf,
             "links": [],
             "forms": [],
         }
-        page = pages.environment().get_template(template).render(shared | values)
-        return web.Response(text=page, status=status, content_type="text/html")
+        page_html = pages.environment().get_template(template).render(shared_values | values)
+        return web.Response(text=page_html, status=status, content_type="text/html")
 
     def message_page(self, key: str, paragraphs: Sequence[str] = (), status: int = 200, **values) -> web.Response:
         paragraphs = paragraphs or [self.t(f"{key}.text")]
@@ -320,11 +327,11 @@ class Visitor:
 
     def nth(self) -> tuple[int, QuestionPage, int]:
         "The number of the page in the address, the page, and the number of pages."
-        mine = self.pages()
+        own_pages = self.pages()
         n = int(self.request.match_info["n"])
-        if not 1 <= n <= len(mine):
+        if not 1 <= n <= len(own_pages):
             raise web.HTTPNotFound
-        return n, mine[n - 1], len(mine)
+        return n, own_pages[n - 1], len(own_pages)
 
 # %% ../../nbs/annotate/06_server.ipynb #4b5ffa5f
 @web.middleware
@@ -340,8 +347,10 @@ async def guard(request: web.Request, handler: Callable) -> web.StreamResponse:
     except web.HTTPException as e:
         response = visitor.message_page("lost" if e.status in (404, 405) else "failed", status=e.status)
     except Exception:
-        resource = request.match_info.route.resource  # its pattern: the address itself may hold a token
-        LOG.exception("annotate: a request to %s failed", resource.canonical if resource else "no page of ours")
+        route_resource = request.match_info.route.resource  # its pattern: the address itself may hold a token
+        LOG.exception(
+            "annotate: a request to %s failed", route_resource.canonical if route_resource else "no page of ours"
+        )
         response = visitor.message_page("failed", status=503)
     return protect(response)
 
@@ -350,7 +359,7 @@ def for_raters(handler: Callable) -> Callable:
     "A handler for raters who were invited and have consented."
 
     @wraps(handler)
-    async def inner(request: web.Request) -> web.StreamResponse:
+    async def admit(request: web.Request) -> web.StreamResponse:
         visitor = Visitor(request)
         if visitor.rater is None:
             return visitor.closed()
@@ -358,7 +367,7 @@ def for_raters(handler: Callable) -> Callable:
             return visitor.to("/consent")
         return await handler(visitor)
 
-    return inner
+    return admit
 
 # %% ../../nbs/annotate/06_server.ipynb #a5695df5
 ROUTES = web.RouteTableDef()
@@ -387,23 +396,23 @@ async def consent(request: web.Request) -> web.Response:
         await v.form()
         await v.served.writer.run(Register(v.served.writer.store).consent, v.name)
         return v.to("/instructions")
-    form = {"action": "/consent", "words": v.t("nav.agree"), "look": "main"}
+    consent_form = {"action": "/consent", "words": v.t("nav.agree"), "look": "main"}
     settings = v.served.study.settings
     paragraphs = [*(settings.consent or [v.t("consent.text")])]
     paragraphs += [v.t("consent.conversation")] if settings.kind == "conversation" else []
-    return v.message_page("consent", paragraphs, forms=[form])
+    return v.message_page("consent", paragraphs, forms=[consent_form])
 
 
 @ROUTES.get("/instructions")
 @for_raters
 async def instructions(v: Visitor) -> web.Response:
     s = v.served.study.settings
-    back = v.query.get("from", "")
+    return_page = v.query.get("from", "")
     paragraphs = s.instructions or [v.t(f"instructions.{s.kind}")]
-    page_number = re.fullmatch(r"\d{1,6}", back)
-    link = v.link(f"/q/{back}", "nav.continue") if page_number else v.link("/go", "nav.start")
+    page_match = re.fullmatch(r"\d{1,6}", return_page)
+    continue_link = v.link(f"/q/{return_page}", "nav.continue") if page_match else v.link("/go", "nav.start")
     return v.message_page(
-        "instructions", [*paragraphs, v.t("instructions.saving"), v.t("instructions.keys")], links=[link]
+        "instructions", [*paragraphs, v.t("instructions.saving"), v.t("instructions.keys")], links=[continue_link]
     )
 
 # %% ../../nbs/annotate/06_server.ipynb #6f2078a0
@@ -415,31 +424,33 @@ async def go_on(v: Visitor) -> web.Response:
     writer = v.served.writer
     if v.resolving:
         await writer.run(share_conflicts, writer.store, v.served.study)
-    complete = v.complete()
-    return v.to(f"/q/{complete.index(False) + 1}" if False in complete else "/thanks")
+    complete_flags = v.complete()
+    return v.to(f"/q/{complete_flags.index(False) + 1}" if False in complete_flags else "/thanks")
 
 
 @ROUTES.get("/review")
 @for_raters
 async def review(v: Visitor) -> web.Response:
-    rows = []
-    for n, (page, complete) in enumerate(zip(v.pages(), v.complete(), strict=True), 1):
-        answered = {t: a for t, a in v.served.answers(page).items() if not a.empty}
-        state = "started" if answered else "open"
-        if complete:
-            state = "complete"
-        answers = pages.answers_in_words(page, answered, v.language)
-        rows.append({"n": n, "text": page.question.texts[page.shown.wording], "state": state, "answers": answers})
-    words: dict[str, Any] = {"title": v.t("review.title"), "paragraphs": [v.t("review.text")]}
-    return v.render("review.html", **words, links=[v.link("/go", "nav.again")], rows=rows)
+    review_rows = []
+    for n, (page, is_complete) in enumerate(zip(v.pages(), v.complete(), strict=True), 1):
+        current_answers = {t: a for t, a in v.served.answers(page).items() if not a.empty}
+        page_state = "started" if current_answers else "open"
+        if is_complete:
+            page_state = "complete"
+        answer_texts = pages.answers_in_words(page, current_answers, v.language)
+        review_rows.append(
+            {"n": n, "text": page.question.texts[page.shown.wording], "state": page_state, "answers": answer_texts}
+        )
+    page_words: dict[str, Any] = {"title": v.t("review.title"), "paragraphs": [v.t("review.text")]}
+    return v.render("review.html", **page_words, links=[v.link("/go", "nav.again")], rows=review_rows)
 
 
 @ROUTES.get("/pause")
 @for_raters
 async def pause_page(v: Visitor) -> web.Response:
-    form = {"action": "/leave", "words": v.t("nav.leave"), "look": "plain"}
+    leave_form = {"action": "/leave", "words": v.t("nav.leave"), "look": "plain"}
     links = [v.link("/go", "nav.continue")]
-    return v.message_page("pause", [v.t("pause.text"), v.t("pause.device")], forms=[form], links=links)
+    return v.message_page("pause", [v.t("pause.text"), v.t("pause.device")], forms=[leave_form], links=links)
 
 
 @ROUTES.post("/leave")
@@ -463,25 +474,31 @@ async def thanks(v: Visitor) -> web.Response:
 @ROUTES.get("/language/{code}")
 async def language(request: web.Request) -> web.Response:
     "Choose a language, and return to the page."
-    chosen = request.match_info["code"]
-    to = request.query.get("to", "")
+    chosen_language = request.match_info["code"]
+    return_address = request.query.get("to", "")
     served = request.app[SERVED]
-    if chosen not in pages.LANGUAGES:
+    if chosen_language not in pages.LANGUAGES:
         raise web.HTTPNotFound
-    base = f"{served.prefix}/"
-    local = re.fullmatch(r"/[\w/-]*(\?[\w=&]*)?", to, re.ASCII) and not to.startswith("//") and to.startswith(base)
-    response = web.Response(status=303, headers={"Location": to if local else base})
-    served.set_cookie(request, response, "mhbench_language", chosen, None)
+    base_address = f"{served.prefix}/"
+    is_local_address = (
+        re.fullmatch(r"/[\w/-]*(\?[\w=&]*)?", return_address, re.ASCII)
+        and not return_address.startswith("//")
+        and return_address.startswith(base_address)
+    )
+    response = web.Response(status=303, headers={"Location": return_address if is_local_address else base_address})
+    served.set_cookie(request, response, "mhbench_language", chosen_language, None)
     return response
 
 
 @ROUTES.get("/static/{hash}/{name}")
 async def static(request: web.Request) -> web.Response:
-    file = pages.static_files().get(request.match_info["name"])
-    if file is None:
+    type_and_content = pages.static_files().get(request.match_info["name"])
+    if type_and_content is None:
         raise web.HTTPNotFound
-    headers = {"Cache-Control": "public, max-age=31536000, immutable"}
-    return web.Response(body=file[1], content_type=file[0], charset="utf-8", headers=headers)
+    cache_headers = {"Cache-Control": "public, max-age=31536000, immutable"}
+    return web.Response(
+        body=type_and_content[1], content_type=type_and_content[0], charset="utf-8", headers=cache_headers
+    )
 
 
 @ROUTES.get("/dashboard")
@@ -490,18 +507,20 @@ async def dashboard(request: web.Request) -> web.Response:
     if v.rater is None:
         return v.closed()
 
-    def read_all() -> dict[str, Any]:  # in a thread and with a connection of its own, so that it delays nobody
+    def read_overview() -> dict[str, Any]:  # in a thread and with a connection of its own, so that it delays nobody
         with Store(v.served.store.path) as store:
             return overview(store, v.served.study)
 
-    values, words = await asyncio.to_thread(read_all), pages.texts(v.language)
-    values["flags"] = {rater: flag_in_words(flag, words) for rater, flag in values["flags"].items()}
+    overview_values, text_by_key = await asyncio.to_thread(read_overview), pages.texts(v.language)
+    overview_values["flags"] = {
+        rater: flag_in_words(flag, text_by_key) for rater, flag in overview_values["flags"].items()
+    }
     title = v.t("dashboard.title", name=v.served.study.settings.title or v.served.study.name)
-    quantities = {a.of: words.get(f"dashboard.of.{a.of}", a.of) for a in values["agreement"]}
-    return v.render("dashboard.html", title=title, time=when(now_ms()), things=quantities, **values)
+    quantity_names = {a.of: text_by_key.get(f"dashboard.of.{a.of}", a.of) for a in overview_values["agreement"]}
+    return v.render("dashboard.html", title=title, time=when(now_ms()), things=quantity_names, **overview_values)
 
 # %% ../../nbs/annotate/06_server.ipynb #2b113395
-_NOTES = {"bad": "question.bad", "again": "question.loud"}  # parameter of the address -> note on the page
+_NOTE_BY_PARAMETER = {"bad": "question.bad", "again": "question.loud"}  # parameter of the address -> note on the page
 
 
 def _has_feedback(page: QuestionPage) -> bool:
@@ -512,18 +531,20 @@ def _has_feedback(page: QuestionPage) -> bool:
 @ROUTES.get(r"/q/{n:\d{1,6}}")
 @for_raters
 async def question(v: Visitor) -> web.Response:
-    served, (n, page, total) = v.served, v.nth()
+    served, (n, page, n_pages) = v.served, v.nth()
     answers = served.answers(page)
     view = pages.question_view(page, answers, v.language, insist="missing" in v.query)
-    checked = "checked" in v.query
-    view["notes"] += [v.t(key) for word, key in _NOTES.items() if word in v.query]
-    view["feedback"] = pages.feedback(page, answers, v.language) if checked else []
-    heading = v.t(page.heading, n=n, total=total)
+    is_checked = "checked" in v.query
+    view["notes"] += [
+        v.t(text_key) for address_parameter, text_key in _NOTE_BY_PARAMETER.items() if address_parameter in v.query
+    ]
+    view["feedback"] = pages.feedback(page, answers, v.language) if is_checked else []
+    heading = v.t(page.heading, n=n, total=n_pages)
     return v.render(
         "question.html",
         **view,
         n=n,
-        total=total,
+        total=n_pages,
         done=sum(v.complete()),
         heading=heading,
         title=heading,
@@ -531,8 +552,8 @@ async def question(v: Visitor) -> web.Response:
         now=served.store.clock(),
         code=served.code(page.question.question_id),
         occasion=page.occasion,
-        seen="?seen=1" if checked or "again" in v.query else "",
-        checking=_has_feedback(page) and not checked,
+        seen="?seen=1" if is_checked or "again" in v.query else "",
+        checking=_has_feedback(page) and not is_checked,
     )
 
 # %% ../../nbs/annotate/06_server.ipynb #bff523d0
@@ -541,23 +562,23 @@ async def question(v: Visitor) -> web.Response:
 async def post_question(v: Visitor) -> web.Response:
     "Save the form of a page, without a script."
     n, page, _ = v.nth()
-    form = await v.form()
-    changes, bad = v.served.form_changes(page, form)
+    posted_form = await v.form()
+    changes, has_unreadable = v.served.form_changes(page, posted_form)
     await v.served.writer.save(changes, [])
-    if bad:
+    if has_unreadable:
         return v.to(f"/q/{n}?bad=1")
-    return v.to(f"/q/{max(n - 1, 1)}" if form.get("go") == "back" else _next(v))
+    return v.to(f"/q/{max(n - 1, 1)}" if posted_form.get("go") == "back" else _next_address(v))
 
 
 @ROUTES.get(r"/q/{n:\d{1,6}}/next")
 @for_raters
 async def onward(v: Visitor) -> web.Response:
-    return v.to(_next(v))
+    return v.to(_next_address(v))
 
 
-def _next(v: Visitor) -> str:
+def _next_address(v: Visitor) -> str:
     "The address after a page."
-    n, page, total = v.nth()
+    n, page, n_pages = v.nth()
     answers = v.served.answers(page)
     if missing(v.served.study, page.question, answers):
         return f"/q/{n}?missing=1"
@@ -565,21 +586,23 @@ def _next(v: Visitor) -> str:
         return f"/q/{n}?checked=1"
     if "seen" not in v.query and page.question.loud and passed(page.question, answers) is False:
         return f"/q/{n}?again=1"
-    return f"/q/{n + 1}" if n < total else "/go"
+    return f"/q/{n + 1}" if n < n_pages else "/go"
 
 # %% ../../nbs/annotate/06_server.ipynb #44c26290
 @ROUTES.get(r"/state/{code}/{occasion:\d}")
 @for_raters
 async def state(v: Visitor) -> web.Response:
     "The current answers of one page, as a form would send them."
-    at = v.request.match_info
+    address_parts = v.request.match_info
     try:
-        page = v.served.named_page(v.name, {"question": at["code"], "occasion": int(at["occasion"])})
+        page = v.served.named_page(
+            v.name, {"question": address_parts["code"], "occasion": int(address_parts["occasion"])}
+        )
     except Refused:
         raise web.HTTPNotFound from None
     answers = v.served.answers(page)
-    encoded = {c: page.encoded(f, answers.get(f.target, RatedAnswer())) for c, f in page.by_code().items()}
-    return web.json_response({"answers": encoded})
+    encoded_answers = {c: page.encoded(f, answers.get(f.target, RatedAnswer())) for c, f in page.by_code().items()}
+    return web.json_response({"answers": encoded_answers})
 
 
 @ROUTES.post("/save")
@@ -589,21 +612,27 @@ async def save_changes(request: web.Request) -> web.Response:
     if not v.genuine(request.headers.get("X-CSRF-Token", "")):
         raise web.HTTPForbidden
     try:
-        body = json.loads(await request.read())
-        sent = body["changes"]
-        well_formed = isinstance(sent, list) and len(sent) <= MOST_CHANGES and all(isinstance(c, dict) for c in sent)
+        request_body = json.loads(await request.read())
+        sent_changes = request_body["changes"]
+        well_formed = (
+            isinstance(sent_changes, list)
+            and len(sent_changes) <= MOST_CHANGES
+            and all(isinstance(c, dict) for c in sent_changes)
+        )
     except (ValueError, KeyError, TypeError, RecursionError):
         well_formed = False
     if not well_formed:
         raise web.HTTPBadRequest
-    changes, refused = [], []
-    for c in sent:
+    accepted_changes, refused_changes = [], []
+    for c in sent_changes:
         try:
-            changes.append(v.served.change(v.name, c))
+            accepted_changes.append(v.served.change(v.name, c))
         except Refused as e:
-            refused.append({"event": c.get("event"), "why": str(e)})
-    await v.served.writer.save(changes, v.served.visit(v.name, body.get("visit")))
-    return web.json_response({"saved": [c.event for c in changes], "refused": refused, "now": v.served.store.clock()})
+            refused_changes.append({"event": c.get("event"), "why": str(e)})
+    await v.served.writer.save(accepted_changes, v.served.visit(v.name, request_body.get("visit")))
+    return web.json_response(
+        {"saved": [c.event for c in accepted_changes], "refused": refused_changes, "now": v.served.store.clock()}
+    )
 
 # %% ../../nbs/annotate/06_server.ipynb #c32b2019
 def make_app(
@@ -619,13 +648,13 @@ def make_app(
         refuse(f"make_app: prefix must be a path as /study; got {prefix!r}; leave the last slash out")
     app = web.Application(middlewares=[guard], client_max_size=2**20)
     app[SERVED] = ServedStudy(path, prefix, secure, rate, burst)
-    routes = [r for r in ROUTES if isinstance(r, web.RouteDef)]
-    app.add_routes([web.RouteDef(r.method, prefix + r.path, r.handler, r.kwargs) for r in routes])
+    route_definitions = [r for r in ROUTES if isinstance(r, web.RouteDef)]
+    app.add_routes([web.RouteDef(r.method, prefix + r.path, r.handler, r.kwargs) for r in route_definitions])
 
-    async def close(app: web.Application) -> None:
+    async def close_study(app: web.Application) -> None:
         app[SERVED].close()
 
-    app.on_cleanup.append(close)
+    app.on_cleanup.append(close_study)
     return app
 
 # %% ../../nbs/annotate/06_server.ipynb #7e28ba8b
@@ -633,20 +662,20 @@ HEADERS_S = 15  # seconds without a whole header, or without another request, be
 REQUEST_S = 60  # seconds that a request may take, its body included
 MOST_CONNECTIONS = 500
 _BACKLOG = 64  # connections that the system accepts in advance
-_OTHER_FILES = 64  # the store, its log, and what Python holds open
+_N_OTHER_FILES = 64  # the store, its log, and what Python holds open
 
 
 def most_connections() -> int:
     "`MOST_CONNECTIONS`, or fewer if the system allows this process fewer open files."
-    allowed, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    n_files = MOST_CONNECTIONS + _BACKLOG + _OTHER_FILES
-    if allowed < n_files:
-        allowed = n_files if hard == resource.RLIM_INFINITY else min(n_files, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
-    return max(1, min(MOST_CONNECTIONS, allowed - _BACKLOG - _OTHER_FILES))
+    n_files_allowed, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    n_files_needed = MOST_CONNECTIONS + _BACKLOG + _N_OTHER_FILES
+    if n_files_allowed < n_files_needed:
+        n_files_allowed = n_files_needed if hard_limit == resource.RLIM_INFINITY else min(n_files_needed, hard_limit)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (n_files_allowed, hard_limit))
+    return max(1, min(MOST_CONNECTIONS, n_files_allowed - _BACKLOG - _N_OTHER_FILES))
 
 # %% ../../nbs/annotate/06_server.ipynb #5d81ca27
-class _Full(asyncio.Protocol):
+class _RefusingProtocol(asyncio.Protocol):
     "Closes a new connection at once, because all others are busy."
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -663,17 +692,17 @@ class Connections:
     def accept(self, server: web.Server) -> asyncio.BaseProtocol:
         "The protocol of a new connection; the oldest idle ones are closed for it."
         open_connections = [c for c in server.connections if c.transport is not None]
-        idle = [c for c in open_connections if c not in self.busy]
-        for connection in idle[: max(0, len(open_connections) - self.most + 1)]:
+        idle_connections = [c for c in open_connections if c not in self.busy]
+        for connection in idle_connections[: max(0, len(open_connections) - self.most + 1)]:
             connection.force_close()
-        return server() if idle or len(open_connections) < self.most else _Full()
+        return server() if idle_connections or len(open_connections) < self.most else _RefusingProtocol()
 
     @property
     def middleware(self) -> Callable:
         "A middleware that marks a connection as busy during a request, and ends requests that take too long."
 
         @web.middleware
-        async def watch(request: web.Request, handler: Callable) -> web.StreamResponse:
+        async def watch_request(request: web.Request, handler: Callable) -> web.StreamResponse:
             self.busy.add(request.protocol)
             try:
                 async with asyncio.timeout(REQUEST_S):
@@ -683,41 +712,41 @@ class Connections:
             finally:
                 self.busy.discard(request.protocol)
 
-        return watch
+        return watch_request
 
 # %% ../../nbs/annotate/06_server.ipynb #b043fdd6
 def once_a_minute() -> Callable[[logging.LogRecord], bool]:
     "A log filter that passes one message per minute from each place in the code."
-    last: dict[tuple[str, int], float] = {}
+    last_pass_by_place: dict[tuple[str, int], float] = {}
 
-    def passes(record: logging.LogRecord) -> bool:
-        place = (record.pathname, record.lineno)
-        clock = time.monotonic()
-        if clock - last.get(place, -60.0) < 60:
+    def allow_record(record: logging.LogRecord) -> bool:
+        code_place = (record.pathname, record.lineno)
+        now = time.monotonic()
+        if now - last_pass_by_place.get(code_place, -60.0) < 60:
             return False
-        last[place] = clock
+        last_pass_by_place[code_place] = now
         return True
 
-    return passes
+    return allow_record
 
 # %% ../../nbs/annotate/06_server.ipynb #9a286fbc
 async def listen(app: web.Application, host: str, port: int, ready: Callable[[int], None]) -> None:
     "Serve until the task is cancelled, as Ctrl-C does; `ready` is called with the port (0: any that is free)."
     for name in ("asyncio", "aiohttp.server", "mhbench.annotate"):
         logging.getLogger(name).addFilter(once_a_minute())
-    limited = Connections(most_connections())
-    app.middlewares.insert(0, limited.middleware)
+    connections = Connections(most_connections())
+    app.middlewares.insert(0, connections.middleware)
     runner = web.AppRunner(app, access_log=None, keepalive_timeout=HEADERS_S)
     await runner.setup()
     web_server = runner.server
     assert web_server is not None  # setup made it
     loop = asyncio.get_running_loop()
     try:
-        opened = await loop.create_server(lambda: limited.accept(web_server), host, port, backlog=_BACKLOG)
+        tcp_server = await loop.create_server(lambda: connections.accept(web_server), host, port, backlog=_BACKLOG)
         try:
-            ready(opened.sockets[0].getsockname()[1])
+            ready(tcp_server.sockets[0].getsockname()[1])
             await asyncio.Event().wait()
         finally:
-            opened.close()
+            tcp_server.close()
     finally:
         await runner.cleanup()

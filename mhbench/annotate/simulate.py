@@ -26,61 +26,74 @@ __all__ = ['opinion', 'answer_all', 'simulate']
 # %% ../../nbs/annotate/09_simulate.ipynb #2153c8a5
 def opinion(study: Study, question: Question, rater: str, seed: int) -> dict[str, RatedAnswer]:  # by target
     "The rater's answers: the expected ones, else drawn."
-    out = {}
+    answer_by_target = {}
     for f in fields(study, question):
-        words = (seed, study.name, question.question_id, f.target)
-        want = question.expected.get(f.target)
-        common = draw(*words)
-        own_draw = draw(*words, rater)
+        draw_words = (seed, study.name, question.question_id, f.target)
+        expected_answer = question.expected.get(f.target)
+        common_draw = draw(*draw_words)
+        own_draw = draw(*draw_words, rater)
         if f.form == "number":
-            value = (want[0] + want[1]) // 2 if isinstance(want, list) else common % 81 + own_draw % 21
-            out[f.target] = RatedAnswer(value=float(value))
+            value = (
+                (expected_answer[0] + expected_answer[1]) // 2
+                if isinstance(expected_answer, list)
+                else common_draw % 81 + own_draw % 21
+            )
+            answer_by_target[f.target] = RatedAnswer(value=float(value))
         elif f.form == "choice" and f.target != "main":
-            at = common if own_draw % 4 else own_draw // 4  # the common choice in three of four cases
-            expected = want if isinstance(want, str) else None
-            out[f.target] = RatedAnswer(label=expected or f.choices[at % len(f.choices)])
+            choice_draw = common_draw if own_draw % 4 else own_draw // 4  # the common choice in three of four cases
+            expected_label = expected_answer if isinstance(expected_answer, str) else None
+            answer_by_target[f.target] = RatedAnswer(label=expected_label or f.choices[choice_draw % len(f.choices)])
     if study.settings.kind == "errors":
-        kinds = [*study.settings.errors]
-        out[kinds[draw(seed, question.question_id, rater) % len(kinds)]] = RatedAnswer(label="yes")
-    return out
+        error_kinds = [*study.settings.errors]
+        answer_by_target[error_kinds[draw(seed, question.question_id, rater) % len(error_kinds)]] = RatedAnswer(
+            label="yes"
+        )
+    return answer_by_target
 
 # %% ../../nbs/annotate/09_simulate.ipynb #51ce9d39
 async def answer_all(url: str, pages: list[QuestionPage], token: str, seed: int) -> int:  # changes saved
     "One rater, from the link to the last page, at an address that ends with a slash."
-    jar = aiohttp.CookieJar(unsafe=True)
-    timeout = aiohttp.ClientTimeout(total=60)
+    cookie_jar = aiohttp.CookieJar(unsafe=True)
+    client_timeout = aiohttp.ClientTimeout(total=60)
 
-    async def call(method: str, path: str, **options) -> str:
+    async def request_text(method: str, path: str, **options) -> str:
         async with client.request(method, path, **options) as reply:
             return await reply.text()
 
-    async with aiohttp.ClientSession(URL(url), cookie_jar=jar, timeout=timeout, raise_for_status=True) as client:
-        await call("GET", f"in/{token}")
-        form = re.search(r'name="csrf" value="(\w+)"', await call("GET", "consent"))
-        if form is None:
+    async with aiohttp.ClientSession(
+        URL(url), cookie_jar=cookie_jar, timeout=client_timeout, raise_for_status=True
+    ) as client:
+        await request_text("GET", f"in/{token}")
+        token_match = re.search(r'name="csrf" value="(\w+)"', await request_text("GET", "consent"))
+        if token_match is None:
             refuse(f"simulate: the page of consent must hold a form; got none ({pages[0].rater})", error=RuntimeError)
-        await call("POST", "consent", data={"csrf": form[1]})
+        await request_text("POST", "consent", data={"csrf": token_match[1]})
         n = 0
         for k, page in enumerate(pages, 1):
-            await call("GET", f"q/{k}")
-            for change in _changes(page, seed):
-                sent = {"json": {"changes": [change], "visit": None}, "headers": {"X-CSRF-Token": form[1]}}
-                refused = json.loads(await call("POST", "save", **sent))["refused"]
-                if refused:
-                    refuse(f"simulate: a save must be taken; got {refused[0]['why']}", error=RuntimeError)
+            await request_text("GET", f"q/{k}")
+            for change in _build_changes(page, seed):
+                request_options = {
+                    "json": {"changes": [change], "visit": None},
+                    "headers": {"X-CSRF-Token": token_match[1]},
+                }
+                refused_changes = json.loads(await request_text("POST", "save", **request_options))["refused"]
+                if refused_changes:
+                    refuse(f"simulate: a save must be taken; got {refused_changes[0]['why']}", error=RuntimeError)
                 n += 1
     return n
 
 
-def _changes(page: QuestionPage, seed: int) -> Iterator[dict[str, Any]]:
+def _build_changes(page: QuestionPage, seed: int) -> Iterator[dict[str, Any]]:
     "A rater's opinions of one question, as the page's script sends them."
-    thinks = opinion(page.study, page.question, page.rater, seed)
-    question = page.question.question_id
-    place = {"question": code(page.secret, "question", question), "occasion": page.occasion}
+    opinion_by_target = opinion(page.study, page.question, page.rater, seed)
+    question_id = page.question.question_id
+    page_fields = {"question": code(page.secret, "question", question_id), "occasion": page.occasion}
     for field_code, field in page.by_code().items():
-        if field.target in thinks:
-            content = {"field": field_code, "value": page.encoded(field, thinks[field.target])}
-            yield place | content | {"event": secrets.token_hex(12), "stamp": now_ms(), "client_ms": now_ms()}
+        if field.target in opinion_by_target:
+            answer_fields = {"field": field_code, "value": page.encoded(field, opinion_by_target[field.target])}
+            yield (
+                page_fields | answer_fields | {"event": secrets.token_hex(12), "stamp": now_ms(), "client_ms": now_ms()}
+            )
 
 # %% ../../nbs/annotate/09_simulate.ipynb #df048503
 async def simulate(url: str, path: str | Path, tokens: Mapping[str, str], seed: int) -> int:  # changes saved
@@ -89,8 +102,12 @@ async def simulate(url: str, path: str | Path, tokens: Mapping[str, str], seed: 
         study = store.study
         secret = store.secret
         register = Register(store)
-        at = {q.question_id: q for q in study.questions}
-        lists = {}
+        question_by_id = {q.question_id: q for q in study.questions}
+        pages_by_rater = {}
         for r in tokens:
-            lists[r] = [QuestionPage(study, at[q], r, k, secret) for q, k in register.assigned(r)]
-    return sum(await asyncio.gather(*(answer_all(url, lists[r], t, seed) for r, t in tokens.items() if lists[r])))
+            pages_by_rater[r] = [QuestionPage(study, question_by_id[q], r, k, secret) for q, k in register.assigned(r)]
+    return sum(
+        await asyncio.gather(
+            *(answer_all(url, pages_by_rater[r], t, seed) for r, t in tokens.items() if pages_by_rater[r])
+        )
+    )

@@ -50,32 +50,34 @@ def entry_of(
             refuse(f"entry_of: file must be an annotation study; got {actual}", error=FileNotFoundError)
         return read_yaml(file, "entry_of"), Path(file).parent
     params = Path(params)
-    studies = yaml.safe_load(params.read_text(encoding="utf-8"))["studies"] if params.exists() else {}
-    entry = studies.get(name, {})
-    if entry.get("annotate") is not None:
-        return entry["annotate"] | {"corpus": entry["prepare"] | {"study": name}}, params.parent
+    entry_by_study = yaml.safe_load(params.read_text(encoding="utf-8"))["studies"] if params.exists() else {}
+    study_entry = entry_by_study.get(name, {})
+    if study_entry.get("annotate") is not None:
+        return study_entry["annotate"] | {"corpus": study_entry["prepare"] | {"study": name}}, params.parent
     if name in demo_names():
         return demo_entry(name), params.parent
-    names = ", ".join([n for n, s in studies.items() if s.get("annotate") is not None] + demo_names())
-    value = f"{name!r} ({params}); add studies.{name}.annotate, or pass --file"
-    refuse(f"entry_of: name must be a study with an entry annotate, or one of {names}; got {value}")
+    known_names = ", ".join([n for n, s in entry_by_study.items() if s.get("annotate") is not None] + demo_names())
+    actual = f"{name!r} ({params}); add studies.{name}.annotate, or pass --file"
+    refuse(f"entry_of: name must be a study with an entry annotate, or one of {known_names}; got {actual}")
 
 # %% ../../nbs/annotate/08_sources.ipynb #014fafd6
-def _responses_of_pattern(answers: str, folder: Path) -> list[Response]:
-    paths = sorted(glob(str(folder / Path(answers).expanduser())))
+def _responses_of_pattern(answers_pattern: str, folder: Path) -> list[Response]:
+    paths = sorted(glob(str(folder / Path(answers_pattern).expanduser())))
     if not paths:
         rule = "answers must name a Parquet file of responses, or several by a pattern"
-        value = f"{answers!r}, which is not there; run `dvc repro generate`, or correct the entry"
-        refuse(f"study_of: {rule}; got {value}", error=FileNotFoundError)
+        actual = f"{answers_pattern!r}, which is not there; run `dvc repro generate`, or correct the entry"
+        refuse(f"study_of: {rule}; got {actual}", error=FileNotFoundError)
     return list(chain.from_iterable(read_records(p, Response) for p in paths))
 
 
 def _wrong_answers(responses: list[Response], entry: dict[str, Any], mode: Mode, folder: Path) -> list[Response]:
     "The answers that are wrong by a table of scores, at most `n_wrong` per model, drawn by seed."
-    scores = pd.read_parquet(folder / Path(entry["scores"]).expanduser())
-    first = scores[scores["sample"] == 0]
-    drawn = error_sample(first, entry.get("n_wrong", len(first)), mode=mode, seed=entry.get("seed", 20250107))
-    drawn_keys = set(zip(drawn["model"], drawn["item_id"], strict=True))
+    score_rows = pd.read_parquet(folder / Path(entry["scores"]).expanduser())
+    first_samples = score_rows[score_rows["sample"] == 0]
+    drawn_answers = error_sample(
+        first_samples, entry.get("n_wrong", len(first_samples)), mode=mode, seed=entry.get("seed", 20250107)
+    )
+    drawn_keys = set(zip(drawn_answers["model"], drawn_answers["item_id"], strict=True))
     return [r for r in responses if (r.model, r.item_id) in drawn_keys]
 
 # %% ../../nbs/annotate/08_sources.ipynb #792fd88b
@@ -86,9 +88,9 @@ def responses_of(entry: dict[str, Any], corpus: Corpus, folder: Path) -> list[Re
     """
     answers = entry.get("answers")
     mode = entry.get("mode")
-    study = corpus.items[0].study if corpus.items else "none"
+    study_name = corpus.items[0].study if corpus.items else "none"
     if isinstance(answers, list):
-        responses = [Response(study=study, mode=mode or "zero_shot", **a) for a in answers]
+        responses = [Response(study=study_name, mode=mode or "zero_shot", **a) for a in answers]
     else:
         responses = corpus.responses if answers is None else _responses_of_pattern(answers, folder)
     modes = sorted({r.mode for r in responses})
@@ -99,20 +101,28 @@ def responses_of(entry: dict[str, Any], corpus: Corpus, folder: Path) -> list[Re
     if "scores" in entry and modes:
         return _wrong_answers(responses, entry, mode or modes[0], folder)
     if entry.get("kind") == "errors" and not isinstance(answers, list) and responses:
-        value = "none (kind errors); say scores: results/score/NAME/scores.parquet in the entry"
-        refuse(f"study_of: scores must name the table that says which answers are wrong; got {value}")
+        actual = "none (kind errors); say scores: results/score/NAME/scores.parquet in the entry"
+        refuse(f"study_of: scores must name the table that says which answers are wrong; got {actual}")
     return responses
 
 # %% ../../nbs/annotate/08_sources.ipynb #8d8ed86a
 def entry_corpus(entry: dict[str, Any], folder: Path) -> Corpus:
-    at = entry.get("corpus") or {}
-    if "loader" not in at:
-        refuse(f"entry_corpus: corpus must name a loader and a path; got {at!r}; see mhbench.annotate.sources")
-    path = demo_path(at["loader"]) if at.get("path") in (None, "demo") else folder / Path(at["path"]).expanduser()
-    options = dict(at.get("options") or {})
+    corpus_entry = entry.get("corpus") or {}
+    if "loader" not in corpus_entry:
+        refuse(
+            f"entry_corpus: corpus must name a loader and a path; got {corpus_entry!r}; see mhbench.annotate.sources"
+        )
+    corpus_path = (
+        demo_path(corpus_entry["loader"])
+        if corpus_entry.get("path") in (None, "demo")
+        else folder / Path(corpus_entry["path"]).expanduser()
+    )
+    loader_options = dict(corpus_entry.get("options") or {})
     with tempfile.TemporaryDirectory() as d:  # rows that are set aside are kept by the stage `prepare`
-        aside = {"set_aside": f"{d}/set_aside.jsonl"} if options.get("strict") is False else {}
-        return load_corpus(at["loader"], path, study=at.get("study"), **options, **aside)
+        set_aside_option = {"set_aside": f"{d}/set_aside.jsonl"} if loader_options.get("strict") is False else {}
+        return load_corpus(
+            corpus_entry["loader"], corpus_path, study=corpus_entry.get("study"), **loader_options, **set_aside_option
+        )
 
 
 def study_of(name: str, entry: dict[str, Any], folder: str | Path = ".") -> Study:

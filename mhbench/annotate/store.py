@@ -26,7 +26,7 @@ __all__ = ['ROLES', 'ANSWER_KEY', 'Page', 'Change', 'Visit', 'StoredAnswer', 'Ra
 ROLES = ("rater", "resolver", "owner")
 ANSWER_KEY = "rater, question, occasion, target"
 Page = tuple[str, str, int]  # rater, question, occasion
-_SCHEMA = """
+_SCHEMA_SQL = """
 BEGIN IMMEDIATE;
 CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS raters (
@@ -52,11 +52,11 @@ CREATE TABLE IF NOT EXISTS visits (
 CREATE TRIGGER IF NOT EXISTS events_stay BEFORE UPDATE ON events
   BEGIN SELECT RAISE(ABORT, 'events are not altered'); END;
 """
-_UNDELETED = """
+_DELETION_TRIGGER_SQL = """
 CREATE TRIGGER IF NOT EXISTS events_last BEFORE DELETE ON events
   BEGIN SELECT RAISE(ABORT, 'events are not deleted'); END
 """
-_UPSERT = """
+_UPSERT_ANSWER_SQL = """
 INSERT INTO answers (rater, question, occasion, target, value, label, shown, stamp, event, server_ms)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (rater, question, occasion, target) DO UPDATE SET
@@ -124,8 +124,8 @@ class Store:
             write_ahead(self.db, synchronous="FULL")
         except sqlite3.DatabaseError:
             self.db.close()
-            value = f"{self.path.name!r}, which is no SQLite file; name another"
-            refuse(f"Store: path must be a file of answers; got {value}")
+            actual = f"{self.path.name!r}, which is no SQLite file; name another"
+            refuse(f"Store: path must be a file of answers; got {actual}")
         self.db.execute("PRAGMA secure_delete=ON")
 
     def close(self) -> None:
@@ -153,50 +153,50 @@ class Store:
 
     def clock(self) -> int:  # milliseconds since 1970
         "The server's time, later than every change in the log even if the machine's clock was set back."
-        row = self.db.execute("SELECT server_ms, stamp FROM events ORDER BY seq DESC LIMIT 1").fetchone()
-        return max(now_ms(), *(t + 1 for t in row or (0,)))
+        last_times = self.db.execute("SELECT server_ms, stamp FROM events ORDER BY seq DESC LIMIT 1").fetchone()
+        return max(now_ms(), *(t + 1 for t in last_times or (0,)))
 
     def save(self, changes: Iterable[Change], visits: Iterable[Visit] = ()) -> int:  # changes that were new
         "Log every new change and update the answers, in one transaction."
-        new = 0
+        n_new = 0
         with transaction(self.db):
             server_ms = self.clock()
-            for at, c in enumerate(changes, server_ms):
-                stamp = min(c.stamp, at)
-                key = (c.rater, c.question, c.occasion, c.target)
-                content = (*c.answer, c.shown, stamp)
+            for arrival_ms, c in enumerate(changes, server_ms):
+                stamp = min(c.stamp, arrival_ms)
+                answer_key = (c.rater, c.question, c.occasion, c.target)
+                stored_fields = (*c.answer, c.shown, stamp)
                 is_new = self.db.execute(
                     "INSERT OR IGNORE INTO events (event, rater, question, occasion, target, value, label, shown,"
                     " stamp, client_ms, server_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                    (c.event, *key, *content, c.client_ms, server_ms),
+                    (c.event, *answer_key, *stored_fields, c.client_ms, server_ms),
                 ).rowcount
                 if is_new:
-                    new += 1
-                    self.db.execute(_UPSERT, (*key, *content, c.event, server_ms))
+                    n_new += 1
+                    self.db.execute(_UPSERT_ANSWER_SQL, (*answer_key, *stored_fields, c.event, server_ms))
             self.db.executemany(
                 "INSERT INTO visits VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
                 " active_ms = max(active_ms, excluded.active_ms), server_ms = excluded.server_ms",
                 [(*v, server_ms) for v in visits],
             )
-        return new
+        return n_new
 
     def all_answers(self, *page: str | int) -> dict[Page, dict[str, StoredAnswer]]:
         "Page -> target -> answer: of all pages, of one rater's, or of one rater's question and occasion."
-        columns = ("rater", "question", "occasion")[: len(page)]
-        condition = " AND ".join(f"{column} = ?" for column in columns) or "TRUE"
-        sql = f"SELECT {ANSWER_KEY}, value, label, shown, stamp, server_ms FROM answers WHERE {condition}"
-        out: dict[Page, dict[str, StoredAnswer]] = {}
+        page_columns = ("rater", "question", "occasion")[: len(page)]
+        sql_condition = " AND ".join(f"{column} = ?" for column in page_columns) or "TRUE"
+        sql = f"SELECT {ANSWER_KEY}, value, label, shown, stamp, server_ms FROM answers WHERE {sql_condition}"
+        answers_by_page: dict[Page, dict[str, StoredAnswer]] = {}
         for r, q, o, target, value, label, *draw_and_times in self.db.execute(sql, page):
-            out.setdefault((r, q, o), {})[target] = StoredAnswer(RatedAnswer(value, label), *draw_and_times)
-        return out
+            answers_by_page.setdefault((r, q, o), {})[target] = StoredAnswer(RatedAnswer(value, label), *draw_and_times)
+        return answers_by_page
 
     def answers(self, rater: str, question: str, occasion: int) -> dict[str, StoredAnswer]:
         return self.all_answers(rater, question, occasion).get((rater, question, occasion), {})
 
     def active_ms(self) -> dict[Page, int]:
         "The time that each page was in view of its rater, over all visits."
-        rows = self.db.execute("SELECT rater, question, occasion, sum(active_ms) FROM visits GROUP BY 1, 2, 3")
-        return {(r, q, o): ms for r, q, o, ms in rows}
+        visit_sums = self.db.execute("SELECT rater, question, occasion, sum(active_ms) FROM visits GROUP BY 1, 2, 3")
+        return {(r, q, o): ms for r, q, o, ms in visit_sums}
 
 # %% ../../nbs/annotate/02_store.ipynb #e33b9d9a
 class Register:
@@ -206,13 +206,13 @@ class Register:
         self.db = store.db
 
     def raters(self) -> list[Rater]:
-        return self._raters("TRUE")
+        return self._select_raters("TRUE")
 
     def who(self, token: str) -> Rater | None:  # None where the token opens nothing
-        return next(iter(self._raters("token = ? AND active", token_hash(token))), None)
+        return next(iter(self._select_raters("token = ? AND active", token_hash(token))), None)
 
-    def _raters(self, condition: str, *values: str) -> list[Rater]:
-        sql = f"SELECT rater, role, active, simulated, consented_ms FROM raters WHERE {condition} ORDER BY rowid"
+    def _select_raters(self, sql_condition: str, *values: str) -> list[Rater]:
+        sql = f"SELECT rater, role, active, simulated, consented_ms FROM raters WHERE {sql_condition} ORDER BY rowid"
         return [Rater(r, role, bool(a), bool(s), c) for r, role, a, s, c in self.db.execute(sql, values)]
 
     def invite(self, rater: str, role: str = "rater", simulated: bool = False) -> str:  # the token, shown this once
@@ -225,19 +225,19 @@ class Register:
             " role = excluded.role, token = excluded.token, active = 1",
             (rater, role, token_hash(token), simulated),
         )
-        self._finish(self.finished - {rater})
+        self._save_finished(self.finished - {rater})
         return token
 
     @property
     def finished(self) -> set[str]:
         "The raters whose links were closed at the end of the study, as against those who withdrew."
-        stored = self.db.execute("SELECT value FROM meta WHERE name = 'finished'").fetchone()
-        return set(json.loads(stored[0])) if stored else set()
+        stored_row = self.db.execute("SELECT value FROM meta WHERE name = 'finished'").fetchone()
+        return set(json.loads(stored_row[0])) if stored_row else set()
 
-    def _finish(self, raters: set[str]) -> None:
-        text = json.dumps(sorted(raters), ensure_ascii=False)
+    def _save_finished(self, raters: set[str]) -> None:
+        names_json = json.dumps(sorted(raters), ensure_ascii=False)
         self.db.execute(
-            "INSERT INTO meta VALUES ('finished', ?) ON CONFLICT DO UPDATE SET value = excluded.value", [text]
+            "INSERT INTO meta VALUES ('finished', ?) ON CONFLICT DO UPDATE SET value = excluded.value", [names_json]
         )
 
     @property
@@ -247,27 +247,27 @@ class Register:
 
     def end(self) -> list[str]:  # the raters whose links were open
         "End the study: close every link of raters and resolvers; the answers stay."
-        closed = [r.rater for r in self.raters() if r.active and r.role != "owner"]
-        for rater in closed:
+        closed_raters = [r.rater for r in self.raters() if r.active and r.role != "owner"]
+        for rater in closed_raters:
             self.withdraw(rater)
-        self._finish(self.finished | set(closed))
-        return closed
+        self._save_finished(self.finished | set(closed_raters))
+        return closed_raters
 
     def withdraw(self, rater: str) -> None:
         "Close a rater's link; the answers stay."
-        self._must_be_enrolled(rater, "withdraw")
+        self._require_enrolled(rater, "withdraw")
         self.db.execute("UPDATE raters SET active = 0, token = NULL WHERE rater = ?", [rater])
 
     def forget(self, rater: str) -> int:  # events that were deleted
         "Delete a rater with all answers, events and times, and overwrite their space in the file."
-        self._must_be_enrolled(rater, "forget")
+        self._require_enrolled(rater, "forget")
         with transaction(self.db):
             self.db.execute("DROP TRIGGER events_last")
             n = self.db.execute("DELETE FROM events WHERE rater = ?", [rater]).rowcount
-            for table in ("answers", "visits", "places", "raters"):
-                self.db.execute(f"DELETE FROM {table} WHERE rater = ?", [rater])
-            self.db.execute(_UNDELETED)
-        self._finish(self.finished - {rater})
+            for table_name in ("answers", "visits", "places", "raters"):
+                self.db.execute(f"DELETE FROM {table_name} WHERE rater = ?", [rater])
+            self.db.execute(_DELETION_TRIGGER_SQL)
+        self._save_finished(self.finished - {rater})
         self.db.execute("VACUUM")
         self.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         return n
@@ -276,8 +276,8 @@ class Register:
         self.db.execute("UPDATE raters SET consented_ms = ? WHERE rater = ?", (now_ms(), rater))
 
     def assigned(self, rater: str) -> list[Assigned]:
-        rows = self.db.execute("SELECT question, occasion FROM places WHERE rater = ? ORDER BY position", [rater])
-        return [Assigned(q, o) for q, o in rows]
+        place_rows = self.db.execute("SELECT question, occasion FROM places WHERE rater = ? ORDER BY position", [rater])
+        return [Assigned(q, o) for q, o in place_rows]
 
     def has(self, rater: str, page: Assigned) -> bool:
         sql = "SELECT 1 FROM places WHERE rater = ? AND question = ? AND occasion = ?"
@@ -285,17 +285,17 @@ class Register:
 
     def assign(self, rater: str, pages: Sequence[Assigned]) -> None:
         "Set a rater's list: pages that are on it keep their order, new ones follow."
-        remaining = [p for p in self.assigned(rater) if p in set(pages)]
-        order = dict.fromkeys([*remaining, *pages])
+        kept_pages = [p for p in self.assigned(rater) if p in set(pages)]
+        ordered_pages = dict.fromkeys([*kept_pages, *pages])
         with transaction(self.db):
             self.db.execute("DELETE FROM places WHERE rater = ?", [rater])
-            rows = [(rater, *p, k) for k, p in enumerate(order)]
-            self.db.executemany("INSERT INTO places VALUES (?, ?, ?, ?)", rows)
+            place_rows = [(rater, *p, k) for k, p in enumerate(ordered_pages)]
+            self.db.executemany("INSERT INTO places VALUES (?, ?, ?, ?)", place_rows)
 
-    def _must_be_enrolled(self, rater: str, function: str) -> None:
-        names = [r.rater for r in self.raters()]
-        if rater not in names:
-            refuse(f"{function}: rater must be one of {', '.join(names) or 'none yet'}; got {rater!r}")
+    def _require_enrolled(self, rater: str, function_name: str) -> None:
+        enrolled_names = [r.rater for r in self.raters()]
+        if rater not in enrolled_names:
+            refuse(f"{function_name}: rater must be one of {', '.join(enrolled_names) or 'none yet'}; got {rater!r}")
 
 # %% ../../nbs/annotate/02_store.ipynb #cf3c226e
 def open_store(path: str | Path, study: Study | None = None) -> Store:
@@ -305,28 +305,28 @@ def open_store(path: str | Path, study: Study | None = None) -> Store:
     """
     path = Path(path)
     if study is None and not path.exists():
-        value = f"{path.name!r}, which is not there; `mhbench annotate serve` makes it"
-        refuse(f"open_store: path must be a file of answers; got {value}", error=FileNotFoundError)
+        actual = f"{path.name!r}, which is not there; `mhbench annotate serve` makes it"
+        refuse(f"open_store: path must be a file of answers; got {actual}", error=FileNotFoundError)
     private_file(path)  # readable by its owner alone
     store = Store(path)
     if study is not None and store.db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
-        store.db.executescript(_SCHEMA + _UNDELETED)
-        new = {"study": study.model_dump_json(), "hash": study.hash, "name": study.name}
-        new["secret"] = secrets.token_hex(32)
-        store.db.executemany("INSERT OR IGNORE INTO meta VALUES (?, ?)", new.items())
+        store.db.executescript(_SCHEMA_SQL + _DELETION_TRIGGER_SQL)
+        new_meta = {"study": study.model_dump_json(), "hash": study.hash, "name": study.name}
+        new_meta["secret"] = secrets.token_hex(32)
+        store.db.executemany("INSERT OR IGNORE INTO meta VALUES (?, ?)", new_meta.items())
         store.db.execute("COMMIT")
     try:
-        made_with = store.meta.get("hash")
+        stored_hash = store.meta.get("hash")
     except sqlite3.DatabaseError:
-        made_with = None
-    if made_with is None:
+        stored_hash = None
+    if stored_hash is None:
         store.close()
         refuse(f"open_store: path must be a file of answers; got {path.name!r}, which is another database")
-    if study is not None and made_with != study.hash:
+    if study is not None and stored_hash != study.hash:
         store.close()
-        rule = f"study must ask what {path.name} was made for (hash {made_with[:12]})"
-        value = f"other questions, words or seed (hash {study.hash[:12]})"
-        refuse(f"open_store: {rule}; got {value}; put them back, or name a new file with --answers")
+        rule = f"study must ask what {path.name} was made for (hash {stored_hash[:12]})"
+        actual = f"other questions, words or seed (hash {study.hash[:12]})"
+        refuse(f"open_store: {rule}; got {actual}; put them back, or name a new file with --answers")
     if study is not None and store.study != study:  # other words before and after the questions, or another rule
         store.db.execute("UPDATE meta SET value = ? WHERE name = 'study'", [study.model_dump_json()])
     return store
@@ -334,13 +334,18 @@ def open_store(path: str | Path, study: Study | None = None) -> Store:
 # %% ../../nbs/annotate/02_store.ipynb #95a24c7a
 def replay(store: Store) -> dict[tuple, tuple]:  # (rater, question, occasion, target) -> (value, label)
     "The current answers by the log."
-    log = store.db.execute(f"SELECT {ANSWER_KEY}, value, label FROM events ORDER BY stamp, event")
-    return {tuple(key): (value, label) for *key, value, label in log}
+    log_rows = store.db.execute(f"SELECT {ANSWER_KEY}, value, label FROM events ORDER BY stamp, event")
+    return {tuple(key): (value, label) for *key, value, label in log_rows}
 
 
 def differences(store: Store) -> list[str]:  # empty where there are none
     "Where the table of answers differs from the replayed log."
-    logged = replay(store)
-    table = {tuple(k): (v, x) for *k, v, x in store.db.execute(f"SELECT {ANSWER_KEY}, value, label FROM answers")}
-    keys = [k for k in {*logged, *table} if logged.get(k) != table.get(k)]
-    return [f"{' '.join(map(str, k))}: answers {table.get(k)}, log {logged.get(k)}" for k in sorted(keys)]
+    logged_answers = replay(store)
+    stored_answers = {
+        tuple(k): (v, x) for *k, v, x in store.db.execute(f"SELECT {ANSWER_KEY}, value, label FROM answers")
+    }
+    differing_keys = [k for k in {*logged_answers, *stored_answers} if logged_answers.get(k) != stored_answers.get(k)]
+    return [
+        f"{' '.join(map(str, k))}: answers {stored_answers.get(k)}, log {logged_answers.get(k)}"
+        for k in sorted(differing_keys)
+    ]

@@ -132,10 +132,10 @@ class Study(Record):
     @property
     def hash(self) -> str:  # 64 hexadecimal digits
         "Of everything that affects a question or its display; not of the raters, nor of consent, thanks and title."
-        after = {"title", "consent", "thanks", "assignment"}
+        excluded_settings = {"title", "consent", "thanks", "assignment"}
         return fingerprint(
             {"name": self.name, "study": self.study}
-            | {"settings": self.settings.model_dump(exclude=after)}
+            | {"settings": self.settings.model_dump(exclude=excluded_settings)}
             | {"questions": [q.model_dump() for q in self.questions]}
         )
 
@@ -153,19 +153,19 @@ def what_is_asked(item: Item) -> str:  # 12 hexadecimal digits
     return fingerprint([item.question, item.stems, item.options, item.context, item.variant])[:12]
 
 
-def _item_wordings(item: Item, replace: dict[str, str]) -> dict[str, str]:
-    texts = {k.removeprefix("text_"): v for k, v in item.variant.items() if k.startswith("text_")}
-    texts = texts or {"": task_of(item).for_people(item)}
-    for old, new in replace.items():
-        texts = {k: v.replace(old, new) for k, v in texts.items()}
-    return texts
+def _item_wordings(item: Item, replacements: dict[str, str]) -> dict[str, str]:
+    text_by_wording = {k.removeprefix("text_"): v for k, v in item.variant.items() if k.startswith("text_")}
+    text_by_wording = text_by_wording or {"": task_of(item).for_people(item)}
+    for placeholder, replacement in replacements.items():
+        text_by_wording = {k: v.replace(placeholder, replacement) for k, v in text_by_wording.items()}
+    return text_by_wording
 
 
 def _options_of_item(item: Item) -> dict[str, str]:
     return dict(zip(letters(len(item.options)), item.options, strict=True))
 
 
-def _reference(item: Item) -> str | None:
+def _reference_text(item: Item) -> str | None:
     return "; ".join(task_of(item).key_texts(item)) or item.rationale
 
 # %% ../../nbs/annotate/01_study.ipynb #6d284578
@@ -173,74 +173,81 @@ def _judged_texts(
     items: Sequence[Item], responses: Iterable[Response], settings: StudySettings
 ) -> tuple[dict[str, dict[str, str]], Counter[str]]:
     "item_id -> author -> the text to be judged; and the number of answers without a text, by status."
-    out: dict[str, dict[str, str]] = {i.item_id: {} for i in items}
-    omitted: Counter[str] = Counter()
+    text_by_item_and_author: dict[str, dict[str, str]] = {i.item_id: {} for i in items}
+    n_omitted_by_status: Counter[str] = Counter()
     for r in responses:
-        if r.item_id not in out or (settings.models is not None and r.model not in settings.models):
+        if r.item_id not in text_by_item_and_author or (settings.models is not None and r.model not in settings.models):
             continue
-        text = (r.text or "").strip()
-        if r.status != "ok" or not text:
-            omitted["empty" if r.status == "ok" else r.status] += 1
+        answer_text = (r.text or "").strip()
+        if r.status != "ok" or not answer_text:
+            n_omitted_by_status["empty" if r.status == "ok" else r.status] += 1
             continue
-        if r.model in out[r.item_id]:
-            value = f"two of {r.model} ({r.item_id}); keep one mode and one sample"
-            refuse(f"build_study: responses must be one a model and item; got {value}")
-        out[r.item_id][r.model] = text
-    return out, omitted
+        if r.model in text_by_item_and_author[r.item_id]:
+            actual = f"two of {r.model} ({r.item_id}); keep one mode and one sample"
+            refuse(f"build_study: responses must be one a model and item; got {actual}")
+        text_by_item_and_author[r.item_id][r.model] = answer_text
+    return text_by_item_and_author, n_omitted_by_status
 
 # %% ../../nbs/annotate/01_study.ipynb #82e9f6f9
-def _questions_of_item(item: Item, answers: dict[str, str], settings: StudySettings) -> list[Question]:
-    shared: dict[str, Any] = {
+def _questions_of_item(item: Item, text_by_author: dict[str, str], settings: StudySettings) -> list[Question]:
+    shared_fields: dict[str, Any] = {
         "item_id": item.item_id,
         "asked": what_is_asked(item),
         "texts": {"": item.question} if settings.kind == "conversation" else _item_wordings(item, settings.replace),
         "context": item.context,
     }
 
-    def made(suffix: str = "", **fields: Any) -> Question:
-        return Question(question_id=item.item_id + suffix, **shared, **fields)
+    def build_question(id_suffix: str = "", **fields: Any) -> Question:
+        return Question(question_id=item.item_id + id_suffix, **shared_fields, **fields)
 
     match settings.kind:
         case "sliders":
-            return [made(targets=_options_of_item(item))]
+            return [build_question(targets=_options_of_item(item))]
         case "agree":
-            return [made(targets=_options_of_item(item), key=item.key[0])]
+            return [build_question(targets=_options_of_item(item), key=item.key[0])]
         case "yes_no":
-            return [made(targets=settings.asks, sides=_options_of_item(item))]
+            return [build_question(targets=settings.asks, sides=_options_of_item(item))]
         case "conversation":
-            turns = {str(n): text for n, text in enumerate(item.stems, 1)}
-            return [made(targets=settings.asks, sides=turns)] if turns else []
+            text_by_turn = {str(n): text for n, text in enumerate(item.stems, 1)}
+            return [build_question(targets=settings.asks, sides=text_by_turn)] if text_by_turn else []
         case "labels" | "score":
-            return [made(targets=answers, reference=_reference(item))] if answers else []
+            return [build_question(targets=text_by_author, reference=_reference_text(item))] if text_by_author else []
         case "errors":
-            about = {"sides": _options_of_item(item), "reference": _reference(item)}
-            return [made(f"@{author}", **about, targets={author: text}) for author, text in answers.items()]
-    pairs = combinations(sorted(answers), 2)
-    return [made(f"@{a}@{b}", targets=settings.axes, sides={a: answers[a], b: answers[b]}) for a, b in pairs]
+            error_fields = {"sides": _options_of_item(item), "reference": _reference_text(item)}
+            return [
+                build_question(f"@{author}", **error_fields, targets={author: text})
+                for author, text in text_by_author.items()
+            ]
+    author_pairs = combinations(sorted(text_by_author), 2)
+    return [
+        build_question(f"@{a}@{b}", targets=settings.axes, sides={a: text_by_author[a], b: text_by_author[b]})
+        for a, b in author_pairs
+    ]
 
 # %% ../../nbs/annotate/01_study.ipynb #6b091902
-def _extra(extra: Extra, role: Literal["practice", "check"], settings: StudySettings) -> Question:
+def _question_of_extra(extra: Extra, role: Literal["practice", "check"], settings: StudySettings) -> Question:
     targets = extra.targets or {"yes_no": settings.asks, "conversation": settings.asks, "duel": settings.axes}.get(
         settings.kind, {}
     )
-    shared = extra.model_dump(exclude={"question"}) | {"targets": targets}
-    return Question(item_id=extra.question_id, role=role, texts={"": extra.question}, **shared)
+    shared_fields = extra.model_dump(exclude={"question"}) | {"targets": targets}
+    return Question(item_id=extra.question_id, role=role, texts={"": extra.question}, **shared_fields)
 
 # %% ../../nbs/annotate/01_study.ipynb #f2165dbc
-def _chosen_items(name: str, items: Sequence[Item], s: StudySettings) -> list[Item]:
+def _choose_items(study_name: str, items: Sequence[Item], settings: StudySettings) -> list[Item]:
     if not items:
-        refuse(f"build_study: items must not be empty; got none ({name}); name a corpus that has some")
-    if s.item_ids is not None:
-        at = {i.item_id: i for i in items}
-        gone = [i for i in s.item_ids if i not in at]
-        if gone:
-            refuse(f"build_study: item_ids must name items of the corpus; got {gone[:3]}, not among them ({name})")
-        items = [at[i] for i in s.item_ids]
-    if s.kind in ("sliders", "agree"):
-        items = [i for i in items if i.options and (s.kind == "sliders" or len(i.key) == 1)]
-    drawn = sorted(items, key=lambda i: fingerprint([s.seed, name, i.item_id]))[: s.n_items]
-    keep = {i.item_id for i in drawn}
-    return [i for i in items if i.item_id in keep]
+        refuse(f"build_study: items must not be empty; got none ({study_name}); name a corpus that has some")
+    if settings.item_ids is not None:
+        item_by_id = {i.item_id: i for i in items}
+        missing_ids = [i for i in settings.item_ids if i not in item_by_id]
+        if missing_ids:
+            actual = f"{missing_ids[:3]}, not among them ({study_name})"
+            refuse(f"build_study: item_ids must name items of the corpus; got {actual}")
+        items = [item_by_id[i] for i in settings.item_ids]
+    if settings.kind in ("sliders", "agree"):
+        items = [i for i in items if i.options and (settings.kind == "sliders" or len(i.key) == 1)]
+    drawn_items = sorted(items, key=lambda i: fingerprint([settings.seed, study_name, i.item_id]))[: settings.n_items]
+    drawn_ids = {i.item_id for i in drawn_items}
+    return [i for i in items if i.item_id in drawn_ids]
 
 # %% ../../nbs/annotate/01_study.ipynb #37639b1c
 def build_study(
@@ -251,44 +258,49 @@ def build_study(
 ) -> Study:
     "The study of an entry. Raises: ValueError for a setting that does not fit, a question twice, or none at all."
     s = settings_from(entry, StudySettings, "build_study", also=f"; correct studies.{name}.annotate")
-    needs = QUESTION_KINDS[s.kind].needs
-    if needs and not getattr(s, needs):
-        refuse(f"build_study: {needs} must not be empty for kind {s.kind}; got none ({name}); add it")
-    chosen = _chosen_items(name, items, s)
-    judged, omitted = _judged_texts(chosen, responses, s)
-    questions = [_extra(x, "practice", s) for x in s.practice]
-    for i in chosen:
-        questions += _questions_of_item(i, judged[i.item_id], s)
-    questions += [_extra(x, "check", s) for x in s.checks]
-    counts = Counter(q.question_id for q in questions)
-    twice = sorted(i for i, n in counts.items() if n > 1)
-    if twice:
-        refuse(f"build_study: question_id must be unique; got {twice[:3]} more than once ({name}); rename")
+    needed_setting = QUESTION_KINDS[s.kind].needs
+    if needed_setting and not getattr(s, needed_setting):
+        refuse(f"build_study: {needed_setting} must not be empty for kind {s.kind}; got none ({name}); add it")
+    chosen_items = _choose_items(name, items, s)
+    judged_texts, n_omitted_by_status = _judged_texts(chosen_items, responses, s)
+    questions = [_question_of_extra(x, "practice", s) for x in s.practice]
+    for i in chosen_items:
+        questions += _questions_of_item(i, judged_texts[i.item_id], s)
+    questions += [_question_of_extra(x, "check", s) for x in s.checks]
+    n_by_question_id = Counter(q.question_id for q in questions)
+    duplicate_ids = sorted(i for i, n in n_by_question_id.items() if n > 1)
+    if duplicate_ids:
+        refuse(f"build_study: question_id must be unique; got {duplicate_ids[:3]} more than once ({name}); rename")
     if not any(q.role == "item" for q in questions):
-        answered = sum(map(bool, judged.values()))
-        value = f"none of {len(items)} items, {answered} with answers (without a text: {dict(omitted) or 'none'})"
+        n_answered_items = sum(map(bool, judged_texts.values()))
+        omitted_text = dict(n_omitted_by_status) or "none"
+        actual = f"none of {len(items)} items, {n_answered_items} with answers (without a text: {omitted_text})"
         remedy = f"({name}, kind {s.kind}); kinds that judge answers need responses"
-        refuse(f"build_study: items must give a question; got {value} {remedy}")
-    reserved = sorted(set(RESERVED).intersection(chain.from_iterable((*q.targets, *q.sides) for q in questions)))
-    if reserved:
-        value = f"{reserved[0]!r} ({name}); rename it"
-        refuse(f"build_study: an answer's author must not have a name that the page uses; got {value}")
-    about: dict[str, Any] = {"name": name, "study": items[0].study, "synthetic": any(i.canary for i in chosen)}
-    return Study(**about, settings=s, questions=questions, omitted=omitted)
+        refuse(f"build_study: items must give a question; got {actual} {remedy}")
+    reserved_names = sorted(set(RESERVED).intersection(chain.from_iterable((*q.targets, *q.sides) for q in questions)))
+    if reserved_names:
+        actual = f"{reserved_names[0]!r} ({name}); rename it"
+        refuse(f"build_study: an answer's author must not have a name that the page uses; got {actual}")
+    study_fields: dict[str, Any] = {
+        "name": name,
+        "study": items[0].study,
+        "synthetic": any(i.canary for i in chosen_items),
+    }
+    return Study(**study_fields, settings=s, questions=questions, omitted=n_omitted_by_status)
 
 # %% ../../nbs/annotate/01_study.ipynb #a4c16740
-def _bytes(words: tuple) -> bytes:
+def _encode_words(words: tuple) -> bytes:
     return json.dumps(words, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def draw(*words: object) -> int:  # 0 to 2**256 - 1
     "A number that looks random and depends on the words alone."
-    return int.from_bytes(hashlib.sha256(_bytes(words)).digest(), "big")
+    return int.from_bytes(hashlib.sha256(_encode_words(words)).digest(), "big")
 
 
 def code(secret: str, *words: object) -> str:  # a letter and 11 hexadecimal digits
     "The code in a form for rater, question, occasion, target and choice, by the secret of the file of answers."
-    return "c" + hmac.new(secret.encode(), _bytes(words), hashlib.sha256).hexdigest()[:11]
+    return "c" + hmac.new(secret.encode(), _encode_words(words), hashlib.sha256).hexdigest()[:11]
 
 # %% ../../nbs/annotate/01_study.ipynb #dd66a88f
 class Shown(NamedTuple):
@@ -304,15 +316,15 @@ class Shown(NamedTuple):
 
 def present(study: Study, question: Question, rater: str, occasion: int = 0) -> Shown:
     "The draw for this rater and question."
-    seed = (study.settings.seed, study.name, rater, question.question_id, occasion)
-    kind = QUESTION_KINDS[study.settings.kind]
+    draw_words = (study.settings.seed, study.name, rater, question.question_id, occasion)
+    question_kind = QUESTION_KINDS[study.settings.kind]
     targets = list(question.targets)
     wordings = sorted(question.texts)
     return Shown(
-        wordings[draw(*seed, "wording") % len(wordings)],
-        sorted(targets, key=lambda t: draw(*seed, "order", t)) if kind.shuffled else targets,
-        {t: draw(*seed, "start", t) % 101 for t in targets} if kind.numbers else {},
-        sorted(question.sides, key=lambda s: draw(*seed, "side", s)) if kind.two_sides else [],
+        wordings[draw(*draw_words, "wording") % len(wordings)],
+        sorted(targets, key=lambda t: draw(*draw_words, "order", t)) if question_kind.shuffled else targets,
+        {t: draw(*draw_words, "start", t) % 101 for t in targets} if question_kind.numbers else {},
+        sorted(question.sides, key=lambda s: draw(*draw_words, "side", s)) if question_kind.two_sides else [],
     )
 
 # %% ../../nbs/annotate/01_study.ipynb #24cf87a3
@@ -340,22 +352,22 @@ class RatedAnswer(NamedTuple):
 def fields(study: Study, question: Question) -> list[Field]:
     "The fields of a question, the comment last."
     s, out = study.settings, []
-    kinds = tuple(s.errors)
+    error_kinds = tuple(s.errors)
     if s.kind == "errors":
-        out = [Field(k, "flag", ("yes",), required=False) for k in (*kinds, "Abstain")]
-        out += [Field(f"span-{k}", "span", required=False) for k in kinds if s.spans]
-        out += [Field("main", "choice", kinds, required=False)]
+        out = [Field(k, "flag", ("yes",), required=False) for k in (*error_kinds, "Abstain")]
+        out += [Field(f"span-{k}", "span", required=False) for k in error_kinds if s.spans]
+        out += [Field("main", "choice", error_kinds, required=False)]
     elif s.kind == "agree":
         out = [Field("key", "choice", tuple(question.targets))]
     elif QUESTION_KINDS[s.kind].numbers:
         out = [Field(t, "number") for t in question.targets]
     else:
-        two = [*sorted(question.sides), "tie"] if s.kind == "duel" else ["yes", "no"]
-        choices = s.labels if s.kind in ("labels", "conversation") else two
+        fixed_choices = [*sorted(question.sides), "tie"] if s.kind == "duel" else ["yes", "no"]
+        choices = s.labels if s.kind in ("labels", "conversation") else fixed_choices
         out = [Field(t, "choice", tuple(choices)) for t in question.targets]
     if s.kind == "conversation":
-        names = (*(f"turn-{n}" for n in question.sides), "skip")
-        out += [Field(name, "flag", ("yes",), required=False) for name in names]
+        flag_names = (*(f"turn-{n}" for n in question.sides), "skip")
+        out += [Field(name, "flag", ("yes",), required=False) for name in flag_names]
     if s.kind == "labels" and s.difficulties:
         out.append(Field("difficulty", "choice", tuple(s.difficulties)))
     return [*out, Field("comment", "text", required=False)]
@@ -366,10 +378,10 @@ def _broken_rule(field: Field, text: str, question: Question) -> str:  # "" wher
     if field.form == "number" and not (re.fullmatch(r"\d{1,3}", text.strip()) and int(text) <= 100):
         return "a whole number from 0 to 100"
     if field.form == "span":
-        length = max(map(len, question.targets.values()))
+        text_length = max(map(len, question.targets.values()))
         m = re.fullmatch(r"(\d{1,6})-(\d{1,6})", text.strip())
-        if not m or not int(m[1]) < int(m[2]) <= length:
-            return f"the first and last character of a text of {length}, as 12-40"
+        if not m or not int(m[1]) < int(m[2]) <= text_length:
+            return f"the first and last character of a text of {text_length}, as 12-40"
     if field.form == "text" and len(text) > LONGEST:
         return f"at most {LONGEST} characters"
     if field.form in ("choice", "flag") and text not in field.choices:
@@ -382,8 +394,8 @@ def read(field: Field, text: str, question: Question) -> RatedAnswer:
     text = text.encode("utf-8", "replace").decode().replace("\r\n", "\n").replace("\0", "")
     if not text.strip():
         return RatedAnswer()
-    if rule := _broken_rule(field, text, question):
-        refuse(f"read: {field.target} must be {rule}; got {text[:40]!r} ({question.question_id})")
+    if broken_rule := _broken_rule(field, text, question):
+        refuse(f"read: {field.target} must be {broken_rule}; got {text[:40]!r} ({question.question_id})")
     if field.form == "number":
         return RatedAnswer(value=float(text))
     if field.form == "span":
@@ -398,32 +410,32 @@ def is_mark(study: Study, target: str) -> bool:
 
 def missing(study: Study, question: Question, answers: Mapping[str, RatedAnswer]) -> list[str]:
     "The targets that a rater still has to answer, in the order of the fields."
-    answered = {t for t, a in answers.items() if not a.empty}
-    if study.settings.kind == "conversation" and "skip" in answered:
+    answered_targets = {t for t, a in answers.items() if not a.empty}
+    if study.settings.kind == "conversation" and "skip" in answered_targets:
         return []
     if study.settings.kind != "errors":
-        return [f.target for f in fields(study, question) if f.required and f.target not in answered]
-    kinds = answered & set(study.settings.errors)
-    if "Abstain" in answered:
-        return ["Abstain"] if kinds else []
-    if not kinds:
+        return [f.target for f in fields(study, question) if f.required and f.target not in answered_targets]
+    ticked_errors = answered_targets & set(study.settings.errors)
+    if "Abstain" in answered_targets:
+        return ["Abstain"] if ticked_errors else []
+    if not ticked_errors:
         return [next(iter(study.settings.errors))]
-    main_error = answers.get("main", RatedAnswer()).label
-    return [] if len(kinds) == 1 or main_error in kinds else ["main"]
+    main_label = answers.get("main", RatedAnswer()).label
+    return [] if len(ticked_errors) == 1 or main_label in ticked_errors else ["main"]
 
 
 def main_error(study: Study, answers: Mapping[str, RatedAnswer]) -> str | None:  # None: the page is not complete
     "The kind of error as a single label: the only one ticked, or the one named as the main one."
-    ticked = [k for k in (*study.settings.errors, "Abstain") if not answers.get(k, RatedAnswer()).empty]
-    return ticked[0] if len(ticked) == 1 else answers["main"].label
+    ticked_errors = [k for k in (*study.settings.errors, "Abstain") if not answers.get(k, RatedAnswer()).empty]
+    return ticked_errors[0] if len(ticked_errors) == 1 else answers["main"].label
 
 
 def verdicts(study: Study, answers: Mapping[str, RatedAnswer]) -> dict[str, RatedAnswer]:  # by target
     "What a complete page says: of kinds of error the main one; neither comment nor mark; nothing where it was skipped."
     if study.settings.kind == "errors":
         return {"main kind of error": RatedAnswer(label=main_error(study, answers))}
-    given = {} if "skip" in answers else answers
-    return {t: a for t, a in given.items() if t != "comment" and not is_mark(study, t)}
+    given_answers = {} if "skip" in answers else answers
+    return {t: a for t, a in given_answers.items() if t != "comment" and not is_mark(study, t)}
 
 # %% ../../nbs/annotate/01_study.ipynb #b3008709
 def fits(want: str | list[float], answer: RatedAnswer) -> bool:

@@ -16,7 +16,7 @@ import aiohttp
 from annotate.test_annotate_names import KEY, NAMES, named_in
 from annotate.test_annotate_rounds import QUESTIONS, folder, workbook  # noqa: F401
 from mhbench.annotate.pages import QuestionPage
-from mhbench.annotate.simulate import _changes
+from mhbench.annotate.simulate import _build_changes
 from mhbench.annotate.store import Register, differences, open_store
 from mhbench.run.cli import main
 
@@ -76,7 +76,7 @@ class Rater:
             await self.call(session, "POST", "consent", data={"csrf": word})
             for k, page in enumerate(self.pages, 1):
                 await self.call(session, "GET", f"q/{k}")
-                for change in _changes(page, 1):
+                for change in _build_changes(page, 1):
                     sent = {"json": {"changes": [change], "visit": None}, "headers": {"X-CSRF-Token": word}}
                     said = await self.call(session, "POST", "save", **sent)
                     assert change["event"] in said, said
@@ -87,7 +87,7 @@ async def answered(server: Killed, raters: list[Rater]) -> int:
     "All of them at once, and a server that is killed while they answer; how often it was."
     await server.start()
     work = [asyncio.create_task(r.answer()) for r in raters]
-    total = sum(len(list(_changes(p, 1))) for r in raters for p in r.pages)
+    total = sum(len(list(_build_changes(p, 1))) for r in raters for p in r.pages)
     draw, kills = random.Random(1), 0
     while not all(t.done() for t in work):
         now = sum(len(r.confirmed) for r in raters)
