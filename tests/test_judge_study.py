@@ -133,6 +133,15 @@ def test_a_judge_without_temperature_is_asked_again_once_and_its_temperature_is_
     assert len(repeats) == 14 * 6 and repeats["temperature"].isna().all()
 
 
+def test_a_refusal_that_no_judge_was_shown_is_no_verdict_that_it_repeats():
+    declined = ANSWERS[0].model_copy(update={"model": "other", "text": "I'm sorry, but I can't help with that."})
+    parts = study_parts(ITEMS, [*ANSWERS, declined], wordings=WORDINGS, **DESIGN)
+    with answering(simulated) as (here, _):
+        said, table = ask_parts(parts, ITEMS, Asked("dr", {}, DR, here), kind="score", cache=None)
+    assert "other" in {j.model for j in said} and "other" not in set(table["model"])
+    assert len(table) == sum(len(p.responses) * p.repeats for p in parts) - (2 * 6 + 5 * 2)
+
+
 def test_its_bias_under_another_wording_is_found_and_scales_are_read_back(studied):
     found = rewording_table(studied[1], n_boot=500, seed=1).set_index("wording")
     shifted = found.loc["paraphrase 1"]

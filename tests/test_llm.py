@@ -18,7 +18,7 @@ from faults.server import FaultServer, answer_to, completion
 from mhbench.ask.budget import Budget, BudgetReached
 from mhbench.ask.cache import Cache, CacheError, export, import_file
 from mhbench.ask.client import Recorder, ask
-from mhbench.ask.progress import Progress
+from mhbench.ask.progress import LIVE, Progress
 from mhbench.ask.reply import letter_logprobs, read_reply
 from mhbench.ask.request import Answer, Request, wire
 from mhbench.ask.retry import Limiter
@@ -544,6 +544,18 @@ def test_the_line_is_live_on_a_terminal_and_quiet_in_ci(monkeypatch):
     p.tick()
     p.tick(last=True)
     assert not quiet
+
+
+def test_a_text_off_the_schema_that_is_read_has_not_failed(tmp_path, monkeypatch):
+    monkeypatch.setenv(LIVE, str(tmp_path / "state.json"))
+    schema = {"type": "object", "properties": {"label": {"enum": ["yes"]}}, "required": ["label"]}
+    with FaultServer(every=lambda n, body: lambda _: (200, completion(body, "My label is yes."))) as server:
+        for read, failed in ((True, 0), (False, 1)):
+            about = {"schema": schema, "reads": lambda text, read=read: read}
+            request = Request("a", [{"role": "user", "content": f"Is it? {read}"}], **about)
+            (answer,) = ask([request], MODEL, ep(server.url), cache=None)
+            told = json.loads((tmp_path / "state.json").read_text(encoding="utf-8"))
+            assert (answer.status, told["done"], told["failed"]) == ("error", 1, failed)
 
 
 # -- processes

@@ -192,3 +192,19 @@ def test_what_a_table_does_not_say_of_an_answer_is_unknown(tmp_path, capsys):
     assert "1 of 3 answers of answers.csv name no mode" in capsys.readouterr().out
     twice = run_to_run(score_responses(ITEMS, got + [r.model_copy(update={"sample": 1}) for r in got]))
     assert set(twice[twice["mode"] == "few_shot"]["temperature"].fillna(-1)) == {0, -1}
+
+
+def test_a_workbook_is_no_table_of_answers(tmp_path):
+    path = tmp_path / "answers.xlsx"
+    pd.DataFrame({"item_id": [i.item_id for i in ITEMS], "letter": "A"}).to_excel(path, index=False)
+    with pytest.raises(ValueError, match="got 'answers.xlsx'; save the table as CSV in UTF-8, or as Parquet"):
+        load_answers(path, ITEMS, "m")
+
+
+def test_tabs_and_capitals_in_a_name_make_no_log(tmp_path):
+    rows = [(i.item_id, "A") for i in ITEMS]
+    for name, mark in (("answers.tsv", "\t"), ("ANSWERS.CSV", ",")):
+        path = tmp_path / name
+        path.write_text("".join(f"{mark.join(row)}\n" for row in [("item_id", "letter"), *rows]), encoding="utf-8")
+        got = load_answers(path, ITEMS, "m")
+        assert len(got) == len(ITEMS) and not any(r.changed for r in got), name

@@ -76,6 +76,27 @@ def test_new_answers_make_the_scores_stale_and_a_hand_that_changes_them_too(top)
     assert fresh == ["mentat"] and len(others) == 1 and others[0].startswith("mhqa (")
 
 
+@pytest.mark.parametrize("changed", ["answers.csv", "ratings.csv"])
+def test_what_read_a_file_that_somebody_has_changed_is_stale(top, changed):
+    for name in ("answers.csv", "ratings.csv"):
+        (top / name).write_text("item_id,text\nq1,A\n", encoding="utf-8")
+    params = yaml.safe_load((top / "params.yaml").read_text(encoding="utf-8"))
+    params["studies"]["mhqa"]["prepare"] |= {"answers": {"colleague": "answers.csv"}, "ratings": "ratings.csv"}
+    (top / "params.yaml").write_text(yaml.safe_dump(params, sort_keys=False), encoding="utf-8")
+    inputs.record_inputs(top / "params.yaml")
+    lock = yaml.safe_load((top / "dvc.lock").read_text(encoding="utf-8"))
+    path = "results/inputs/prepare/mhqa.json"
+    lock["stages"]["prepare@mhqa"]["deps"].append({"path": path, "md5": _Hashes(top).of(top / path)})
+    (top / "dvc.lock").write_text(yaml.safe_dump(lock), encoding="utf-8")
+    written = (top / "results" / "inputs" / "report.json").stat().st_mtime
+    for name in ("params.yaml", "run.yaml"):  # they are older than the run
+        os.utime(top / name, (written - 9, written - 9))
+    assert states(top)["prepare mhqa"] == "fresh"
+    (top / changed).write_text("item_id,text\nq1,B\n", encoding="utf-8")
+    os.utime(top / changed, (written - 99, written - 99))  # as a copy keeps the time of its original
+    assert states(top)["prepare mhqa"] == "stale its code, inputs or settings have changed"
+
+
 def test_what_another_selection_left_is_not_named(top):
     lay(top, "score", "medqade")
     (top / "results" / "score" / "mentat" / "contents.json").unlink()
@@ -107,6 +128,10 @@ def test_a_stage_that_breaks_leaves_a_row_where_dvc_expects_its_output(top):
 def test_the_outcome_is_told_of_models_without_any_answer_alone(top):
     lay(top, "generate", "mhqa", "minilm", [LOST._replace(n_answered=4, n_lost=5)])
     assert "1 of them with losses" in check_outcome(top)
+    lay(
+        top, "generate", "mhqa", "minilm", [LOST._replace(n_answered=4, n_lost=5, mode=m) for m in ("zero_shot", "cot")]
+    )
+    assert "1 of them with losses" in check_outcome(top), "parts are counted, and not what they have lost"
     lay(top, "generate", "mhqa", "minilm", [LOST])
     with pytest.raises(RuntimeError, match="none of 9 requests was answered: HTTP 500; mend it"):
         check_outcome(top)

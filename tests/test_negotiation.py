@@ -454,6 +454,16 @@ def test_a_check_of_a_model_that_thinks_out_of_sight_gives_the_entry_that_reads_
         assert report.ok and report.model_entry["thinking"] is True, str(report)
 
 
+def test_a_check_prices_a_letter_by_what_a_study_would_send_and_not_by_what_was_tried():
+    def without_logprobs(body):
+        text = '{"label": "Correct"}' if body.get("response_format") else "B"
+        return 200, completion(body, text) | {"usage": {"prompt_tokens": 40, "completion_tokens": 2}}
+
+    with FaultServer(every=lambda n, b: without_logprobs) as s:
+        report = check(model(), ep(s.url))
+    assert (report.letters_from, report.tokens["letter"]) == ("text", (40, 2)), str(report)
+
+
 def test_a_check_asks_anew_and_forgets_what_was_learnt(tmp_path):
     file = tmp_path / "cache.sqlite"
     with FaultServer(every=lambda n, b: openai_thinking) as s:

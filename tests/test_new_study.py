@@ -30,7 +30,7 @@ from mhbench.records.questions import guess_layout, load_questions
 from mhbench.records.schema import Item, read_records
 from mhbench.records.table import read_table
 from mhbench.run.cli import parser
-from mhbench.tools.new_study import _commonest_values, example, propose, summary
+from mhbench.tools.new_study import _commonest_values, asked_options, example, propose, summary
 
 PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 BLOCK = re.compile(r"(?:^`(?P<file>[\w./-]+)`:\n\n)?^```(?P<kind>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -305,6 +305,21 @@ def test_a_table_of_ten_megabytes_needs_less_than_500(tmp_path, form):
     *what, megabytes = said.split()
     assert int(megabytes) < 500, said
     assert what
+
+
+@pytest.mark.parametrize("given, read", [(" · ", " · "), ("；", "；"), (r"\n", "\n"), ("\\", "\\")])
+def test_a_separator_of_the_command_line(given, read):
+    line = parser(["new-study"]).parse_args(["new-study", "own", "q.csv", "--separator", given])
+    assert asked_options(line)["separator"] == read
+
+
+@pytest.mark.parametrize("head, cell, told", [("answer", "", True), ("answer,task", ",multi_label", False)])
+def test_several_right_options_are_told_where_one_letter_is_asked_for(tmp_path, head, cell, told):
+    file = tmp_path / "q.csv"
+    file.write_text(f'question,A,B,C,{head}\nWhich?,x,y,z,"A, C"{cell}\nAnd?,x,y,z,B{cell}\n', encoding="utf-8")
+    assert (
+        "1 of 2 questions have several right options" in summary(propose("own", file, params=ROOT / "params.yaml"))
+    ) == told
 
 
 def test_a_line_separator_inside_a_json_line(tmp_path):

@@ -209,3 +209,14 @@ def test_recorded_answers_have_no_known_cost(tmp_path):
     assert {r.cost_usd for r in corpus.responses} <= {None}
     assert counts.loc["m", ["prompt_tokens", "cost_usd"]].tolist() == [7, 0.0]
     assert counts.loc["o1", ["prompt_tokens", "completion_tokens", "cost_usd"]].isna().all()
+
+
+def test_tokens_of_some_answers_are_not_those_of_all():
+    bank = [item("q1", None), item("q2", None), item("q3", None)]
+    about = {"study": "mentat", "model": "m", "mode": "zero_shot", "cost_usd": None}
+    told = Response(item_id="q1", text="A", prompt_tokens=7, completion_tokens=1, **about)
+    untold = Response(item_id="q2", text="A", **about)
+    failed = Response(item_id="q3", status="error", error="500", **about)
+    counted = lambda *responses: status_table(score_responses(bank, responses))["prompt_tokens"].tolist()
+    assert counted(told, failed) == [7]
+    assert counted(told, untold) == [pd.NA] == counted(untold, failed)

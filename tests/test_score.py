@@ -13,7 +13,7 @@ from mhbench.ask.request import Answer, Model, Request
 from mhbench.records.answers import load_answers
 from mhbench.records.schema import Item, Response
 from mhbench.records.task import NOTHING, task_of
-from mhbench.steps.accuracy import matching_table, probability_scores, with_run
+from mhbench.steps.accuracy import chance_level, matching_table, probability_scores, with_run
 from mhbench.steps.between_models import model_pairs
 from mhbench.steps.generate import generate, response
 from mhbench.steps.rates import COUNTS, average_models, best_first, declined_table, f1_table, rate_table, status_table
@@ -386,6 +386,7 @@ def test_the_last_announcement_of_a_term_counts_and_no_text_is_no_term():
     "item, chance",
     [
         (choice(), 1 / 3),
+        (of_task("multiple_choice", ["A", "C"], options=["x", "y", "z", "u"]), 1 / 6),
         (of_task("extended_matching", ["A"], options=["x", "y"], stems=["one"]), 1 / 2),
         (of_task("multi_label", ["x"], options=["x", "y"]), 0),
         (of_task("cloze", ["naloxone"]), 0),
@@ -394,6 +395,14 @@ def test_the_last_announcement_of_a_term_counts_and_no_text_is_no_term():
 )
 def test_what_a_guess_would_get(item, chance):
     assert task_of(item).chance(item) == pytest.approx(chance)
+
+
+def test_a_line_of_chance_is_that_of_every_question():
+    one, two = choice(), of_task("multiple_choice", ["A", "C"], options=["x", "y", "z", "u"])
+    labels, essay = of_task("multi_label", ["x"], options=["x", "y"]), of_task("open", ["Because."])
+    assert chance_level([one, one, essay]) == {"chance 1/3": 1 / 3} and chance_level([two]) == {"chance 1/6": 1 / 6}
+    for mixed in ([one, two], [one, labels], [labels], [essay], []):
+        assert not chance_level(mixed)
 
 
 def test_soft_labels_are_made_to_sum_to_one():

@@ -17,6 +17,7 @@ from faults.server import FaultServer, completion
 
 from mhbench.tools.edit import select
 from mhbench.tools.replicate import init
+from mhbench.tools.sweep import _outside
 
 GRID = re.search(r"(?m)^mhbench (sweep .*)$", (ROOT / "docs" / "howto-runs.md").read_text(encoding="utf-8"))[1].split()
 MODES = {"zero_shot": {}, "few_shot": {}}
@@ -107,6 +108,20 @@ def test_a_sweep_that_is_killed_leaves_the_parameters_as_they_were(folder):
     assert not git(top, "stash", "list")
 
 
+def test_a_change_of_a_file_that_lies_elsewhere_makes_other_points(folder, tmp_path):
+    top, _ = folder
+    assert _outside(top) == {}
+    answers = tmp_path / "answers.csv"
+    p = yaml.safe_load((top / "params.yaml").read_text(encoding="utf-8"))
+    p["studies"]["mhqa"]["prepare"]["answers"] = {"colleague": str(answers)}
+    (top / "params.yaml").write_text(yaml.safe_dump(p, sort_keys=False), encoding="utf-8")
+    told = []
+    for text in ("item_id,text\nmhqa-1,A\n", "item_id,text\nmhqa-1,B\n"):
+        answers.write_text(text, encoding="utf-8")
+        told.append(_outside(top))
+    assert [*told[0]] == [*told[1]] == [str(answers)] and told[0] != told[1]
+
+
 def test_what_git_does_not_know_is_refused_by_name(folder):
     top, _ = folder
     git(top, "add", "-A")
@@ -118,5 +133,11 @@ def test_what_git_does_not_know_is_refused_by_name(folder):
     (top / "params.yaml").write_text(yaml.safe_dump(p, sort_keys=False), encoding="utf-8")
     said = mhbench("sweep", "score.n_boot=50,60", cwd=top, ok=False)
     assert "git knows; got nbs/stages/mine.ipynb, mine.csv (studies.mhqa); git add it" in said
+    for words, told in (
+        (["score.n_bot=50,60"], "NAME must be an entry of params.yaml; got 'score.n_bot'; there is "),
+        (["run.items=6,12"], "got 'run.items'; entries of the run are run.yaml:run.NAME"),
+        (["score.n_boot=50,60", "--target", "score@nix"], "--target must be a stage of the run; got score@nix"),
+    ):
+        assert told in mhbench("sweep", *words, cwd=top, ok=False)
     said = mhbench("sweep", "score.n_boot", cwd=top, ok=False)
     assert "an axis must be NAME=V1,V2; got score.n_boot" in said

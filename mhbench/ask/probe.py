@@ -34,7 +34,7 @@ def questions(model: Model) -> list[Request]:
     verdict_question = 'Is this right? "2 + 2 = 4". Answer in JSON with the field label: Correct or Incorrect.'
     return [
         Request("letter", user_turn(letter_question), {} if model.thinking else {"max_tokens": 1}, letters=[*_OPTIONS]),
-        Request("text", user_turn(letter_question), letters=[*_OPTIONS], room=TEXT_ROOM),
+        Request("text", user_turn(letter_question), sample=1, letters=[*_OPTIONS], room=TEXT_ROOM),  # sent in any case
         Request("verdict", user_turn(verdict_question), schema=_VERDICT, room=64),
         Request("sentence", user_turn("Name one thing that helps against the winter blues, in one sentence."), room=64),
     ]

@@ -56,9 +56,9 @@ class Progress:
         self.shown = self.told = self.began
         self.file = os.environ.get(LIVE)
 
-    def add(self, a: Answer):
+    def add(self, a: Answer, is_read: bool = False):  # is_read: off the schema, and nevertheless understood
         self.done += 1
-        self.failed += a.status == "error"
+        self.failed += a.status == "error" and not is_read
         self.declined += a.status in ("refused", "filtered")
         self.cached += a.cached
         if not a.cached:

@@ -196,7 +196,8 @@ class Ledger:
         for i, (place, name) in enumerate(job.places):
             placed_answer = replace(answer, id=name, cached=answer.cached or (i > 0 and answer.attempts > 0))
             self.ready[place] = placed_answer
-            self.progress.add(placed_answer)
+            reads = job.request.reads if placed_answer.status == "error" and placed_answer.text else None
+            self.progress.add(placed_answer, bool(reads and reads(placed_answer.text or "")))
             self.served.update((k, v) for k, v in placed_answer.served.items() if k in SERVICE)
             if (
                 placed_answer.status == "error" and placed_answer.text is None

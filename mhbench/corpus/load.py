@@ -162,7 +162,7 @@ def find_loader(name: str) -> Callable[..., Corpus]:
     """
     loaders = own_loaders()
     if name not in loaders:
-        actual = f"{name!r}; mend studies.*.prepare.loader in params.yaml"
+        actual = f"{name!r}; mend --loader, or studies.*.prepare.loader in params.yaml"
         refuse(f"load_corpus: loader must be one of {', '.join(loaders)}; got {actual}")
     try:
         return loaders[name]()

@@ -378,10 +378,17 @@ def _rows_of_log(path: Path) -> Iterator[Logged]:
     refuse(f"load_answers: path must be a log that is known here; got {actual}; {remedy}")
 
 # %% ../../nbs/records/07_answers.ipynb #fbbbb6ba
+_TEXT_TABLES = (".csv", ".tsv", ".txt")
+
+
+def _is_table(path: Path) -> bool:
+    return path.suffix.lower() in (".parquet", *_TEXT_TABLES)
+
+
 def _answer_rows(path: Path) -> list[tuple[str, dict]]:  # (place, fields)
     "The rows of a table of answers."
     try:
-        if path.suffix == ".parquet":
+        if path.suffix.lower() == ".parquet":
             table = pd.read_parquet(path)
             nested_columns = [
                 f.name for f in pq.read_schema(path) if pa.types.is_nested(f.type) or pa.types.is_binary(f.type)
@@ -400,6 +407,9 @@ def _answer_rows(path: Path) -> list[tuple[str, dict]]:  # (place, fields)
             return log_answers
         else:
             rows = list(csv_rows(path))
+        else:
+            rule = "be a table (.csv, .tsv, .txt, .parquet) or a log (.eval, .json, .jsonl, a folder)"
+            refuse(f"load_answers: path must {rule}; got {path.name!r}; save the table as CSV in UTF-8, or as Parquet")
     except (OSError, pa.ArrowException) as e:
         actual = f"{e} ({path.name}); save it as CSV in UTF-8, or as Parquet"
         refuse(f"load_answers: path must be a CSV or Parquet file; got {actual}")
@@ -689,7 +699,7 @@ def load_answers(
 def all_simulated(path: str | Path) -> bool:
     "Whether a table of answers is there and says of each of them that it is simulated."
     path = Path(path).expanduser()
-    rows = [r for _, r in _answer_rows(path)] if path.suffix in (".csv", ".parquet") and path.exists() else []
+    rows = [r for _, r in _answer_rows(path)] if _is_table(path) and path.exists() else []
     return bool(rows) and all(r.get("origin") == "simulated" for r in rows)
 
 

@@ -369,7 +369,7 @@ def _parse_share(text: str, column: str) -> float:
     m = re.fullmatch(r"(\d+(?:[.,]\d+)?)\s*(%?)", text)
     if not m:
         raise Misfit(column, text, "a share must be a number of 0 or more")
-    return float(m[1].replace(",", ".")) / (100 if m[2] else 1)
+    return float(m[1].replace(",", ".") + (m[2] or "")) / (100 if m[3] else 1)
 
 
 def _row_shares(row: dict[str, Any], columns: list[str] | None, options: list[str]) -> list[float] | None:

@@ -72,7 +72,8 @@ def _refuse_encoding(function: str, path: Path, encoding: str) -> NoReturn:
     "Refuse a file whose bytes do not fit, with the line where that is seen."
     number, line = as_windows_1252(path, encoding) or (1, "")
     actual = f"{encoding!r}, which line {number} does not fit ({path.name}:{number}); as cp1252 it is {line[:80]!r}"
-    refuse(f"{function}: encoding must be that of the file; got {actual}; say --encoding cp1252 if that is right")
+    remedy = "say --encoding cp1252 if that is right; where a command has no --encoding, save the file in UTF-8"
+    refuse(f"{function}: encoding must be that of the file; got {actual}; {remedy}")
 
 # %% ../../nbs/records/02_table.ipynb #9d4e6c79
 MOST_OF_A_FIELD = 16 << 20  # characters; Python's own limit of 131,072 is less than a long case has

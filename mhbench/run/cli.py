@@ -41,7 +41,8 @@ def _run_all(a: argparse.Namespace) -> None:
     summary = parser(["summary"]).parse_args(["summary"])
     summary.function(summary)
     if status:
-        raise RuntimeError("the run ended with the error above; answers that were received are kept")
+        dvcs = "where none stands there, it is DVC's own, which `dvc repro` prints"
+        raise RuntimeError(f"the run ended with the error above ({dvcs}); answers that were received are kept")
 
 # %% ../../nbs/run/08_cli.ipynb #e8908f77
 @subcommand(

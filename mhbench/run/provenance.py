@@ -76,7 +76,9 @@ def commit_of(top: str | Path) -> str:
         changed = head and git("status", "--porcelain", "--untracked-files=no", "--", *_CODE)
     except (OSError, subprocess.TimeoutExpired):
         head, changed = "", ""
-    return f"{head}, with changes that are not committed" if changed else head or "not a git repository"
+    if not head:
+        return "none yet" if (Path(top) / ".git").exists() else "not a git repository"
+    return f"{head}, with changes that are not committed" if changed else head
 
 
 def _version(package: str) -> str:

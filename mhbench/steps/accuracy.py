@@ -173,9 +173,9 @@ def figure_rows(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def chance_level(items: Sequence[Item]) -> dict[str, float]:  # label -> the share that guessing gets right
-    "The chance level, where all items that ask for one letter or one order have as many options."
-    option_counts = {len(i.options) for i in items if task_of(i).lettered and not task_of(i).per_stem}
-    return {f"chance 1/{n}": 1 / n for n in option_counts} if len(option_counts) == 1 else {}
+    "The chance level, where it is the same for all items that are scored without a judge, and not 0."
+    levels = {task_of(i).chance(i) for i in items if not task_of(i).judged}
+    return {f"chance 1/{1 / level:.0f}": level for level in levels if level} if len(levels) == 1 else {}
 
 # %% ../../nbs/steps/11_accuracy.ipynb #f6ba5f5c
 def simultaneous_accuracy(

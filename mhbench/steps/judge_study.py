@@ -21,6 +21,7 @@ from .answers import Asked, judge_everything
 from .generate import step_texts
 from .judge import judged_answers
 from .verdict_tables import verdict_frame
+from .verdicts import BY_RULE
 
 # %% auto #0
 __all__ = ['CORRUPTIONS', 'PARAPHRASES', 'WORDINGS', 'corruption_rules', 'corrupted', 'known_group_answers', 'reworded', 'Part',
@@ -281,7 +282,8 @@ def ask_parts(
             without_temperature += [p.responses] if p.experiment == "repeats" else []
         all_judgments += judgments
         part_columns = {"experiment": p.experiment, "wording": p.wording, "temperature": used_temperature}
-        verdict_tables.append(verdict_frame(judgments, items, kind).assign(**part_columns))
+        given = verdict_frame(judgments, items, kind)
+        verdict_tables.append(given[given["text"] != BY_RULE].assign(**part_columns))  # no judge gave the others
     columns = ["experiment", "wording", "temperature", "judge", "item_id", "cluster", "category", "model", "sample"]
     columns += ["repeat", "rubric", "status", "error", "points"]
     if not verdict_tables:

@@ -27,6 +27,7 @@ from mhbench.steps.score import (
     how_read,
     sources_in_words,
     too_few_read,
+    untold_tokens,
     what_became,
     where_read,
 )
@@ -468,7 +469,8 @@ def status_table(scores: pd.DataFrame) -> pd.DataFrame:
     outcomes = what_became(scores)
     is_outcome = {name: outcomes == name for name in (READ, JUDGED, NOT_READ, REFUSED, FAILED)}
     token_columns = ["prompt_tokens", "completion_tokens"]
-    g = scores.assign(**is_outcome, cut=scores["status"] == "truncated").groupby(RUN, sort=True)
+    further_columns = is_outcome | {"cut": scores["status"] == "truncated", "untold": untold_tokens(scores)}
+    g = scores.assign(**further_columns).groupby(RUN, sort=True)
     n = {"n": g.size(), "n_items": g["item_id"].nunique()}
     status_counts = (
         pd.DataFrame(n)
@@ -476,9 +478,8 @@ def status_table(scores: pd.DataFrame) -> pd.DataFrame:
         .astype(dict.fromkeys(token_columns, "Int64"))
     )
     status_counts["cost_usd"] = g["cost_usd"].agg(lambda x: x.sum(skipna=False))  # NaN where a price is unknown
-    status_counts.loc[
-        status_counts["cost_usd"].isna() & (status_counts[token_columns].sum(axis=1) == 0), token_columns
-    ] = pd.NA  # recorded: nobody counted them
+    is_uncounted = g["untold"].any() | (status_counts[token_columns].sum(axis=1) == 0) & status_counts["cost_usd"].isna()
+    status_counts.loc[is_uncounted, token_columns] = pd.NA  # of some answers at least, such as recorded ones
     return status_counts.reset_index()
 
 # %% ../../nbs/steps/07_rates.ipynb #d41fab39

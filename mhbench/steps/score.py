@@ -34,8 +34,8 @@ from ..tasks.multiple_choice import probabilities, token_agrees
 # %% auto #0
 __all__ = ['ANSWERED', 'DECLINED', 'ONLY_BEGUN', 'UNSCORED', 'RUN', 'NONE_READ', 'CUT_OFF', 'READ', 'NOT_READ', 'REFUSED',
            'FAILED', 'JUDGED', 'says_nothing', 'read_answer', 'is_correct', 'read_frame', 'scorable', 'score_responses',
-           'mode_names', 'what_became', 'outcome_counts', 'spending', 'how_read', 'sources_in_words', 'too_few_read',
-           'none_read', 'where_read', 'with_soft_labels', 'self_consistency']
+           'mode_names', 'what_became', 'outcome_counts', 'untold_tokens', 'spending', 'how_read', 'sources_in_words',
+           'too_few_read', 'none_read', 'where_read', 'with_soft_labels', 'self_consistency']
 
 # %% ../../nbs/steps/06_score.ipynb #65287085
 ANSWERED = ("ok", "truncated")  # statuses with a text to read
@@ -249,6 +249,12 @@ def outcome_counts(scores: pd.DataFrame) -> dict[str, int]:  # n_failed, n_refus
     n_cut = int((scores["status"] == "truncated").sum()) if "status" in scores else 0
     n_by_outcome = {f"n_{name}": int((outcomes == name).sum()) for name in (FAILED, REFUSED)}
     return n_by_outcome | {"n_truncated": n_cut, "n_unread": int((outcomes == NOT_READ).sum())}
+
+
+def untold_tokens(table: pd.DataFrame) -> pd.Series:  # a frame of responses or scores
+    "Whether an answer came, and nobody counted its tokens."
+    is_uncounted = table[["prompt_tokens", "completion_tokens"]].sum(axis=1) == 0
+    return is_uncounted & table["cost_usd"].isna() & (table["status"] != "error")
 
 
 def spending(table: pd.DataFrame) -> dict[str, Any]:  # a frame of responses or judgments

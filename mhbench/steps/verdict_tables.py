@@ -261,7 +261,7 @@ def styles_to_ask(styles: Sequence[str], judges: Sequence[str], kind: str) -> li
 
 # %% ../../nbs/steps/12_verdict_tables.ipynb #056caa2b
 def alike_by_style(verdicts: Sequence[tuple[str, Judgment]], items: Sequence[Item], **settings: Any) -> pd.DataFrame:
-    """The number and share of answers that two judges give the same score, by style.
+    """The number and share of answers that two judges give the same score, by style; what the rule decided is left out.
 
     Columns: style, first, second (judges), alike, n, ... (share scored alike), apart (mean absolute difference).
 
@@ -270,7 +270,7 @@ def alike_by_style(verdicts: Sequence[tuple[str, Judgment]], items: Sequence[Ite
     rows = []
     for style in dict.fromkeys(style for style, _ in verdicts):
         table = verdict_frame([j for s, j in verdicts if s == style and j.repeat == 0], items, "score")
-        scores_by_run = _verdicts_by_run(table, "score")
+        scores_by_run = _verdicts_by_run(table[table["text"] != BY_RULE], "score")
         for a, b in combinations(scores_by_run.columns, 2):
             scored_by_both = scores_by_run[[a, b]].dropna()
             x, y = scored_by_both.to_numpy(float).T

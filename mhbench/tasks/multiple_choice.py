@@ -5,6 +5,7 @@
 # %% ../../nbs/tasks/01_multiple_choice.ipynb #b45ba119
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -86,8 +87,8 @@ class MultipleChoiceTask(Task):
     def correct(self, key: Sequence[str], answer: Sequence[str]) -> float:
         return float(bool(answer) and set(answer) == set(key))
 
-    def chance(self, item: Item) -> float:
-        return 1 / len(item.options)
+    def chance(self, item: Item) -> float:  # of as many letters as the key has
+        return 1 / math.comb(len(item.options), max(len(item.key), 1))
 
     def key_texts(self, item: Item) -> list[str]:
         return [item.options[ord(k) - 65] for k in item.key]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -96,9 +96,28 @@ _MEANS = {
 }
 
 
+def _files_of_others(top: Path) -> Iterator[Path]:
+    "What the last run read besides code and parameters, such as corpora and answers; a folder, and all in it."
+    studies = (_yaml_content(top / "params.yaml") or {}).get("studies") or {}
+    paths: list[Path] = []
+    for file in (top / "results" / "inputs").glob("*/*.json"):  # of a stage and study, or of a model
+        section = (studies.get(file.stem) or {}).get(file.parent.name) or {}
+        folder = Path(section.get("folder") or Path(section.get("description") or "").parent).expanduser()
+        names = [Path(name).expanduser() for name in json.loads(file.read_text(encoding="utf-8")).get("files") or {}]
+        paths += [place / name for name in names for place in (top, top / folder)]
+    for prepare in (study.get("prepare") or {} for study in studies.values()):
+        if people := prepare.get("ratings"):  # and what SQLite has not yet written into the file
+            paths += [top / Path(f"{people}{ending}").expanduser() for ending in ("", "-wal")]
+        if isinstance(second := (prepare.get("options") or {}).get("ratings"), dict) and second.get("path"):
+            paths.append(top / Path(prepare["path"]).expanduser().parent / Path(second["path"]).expanduser())
+    for path in filter(Path.exists, dict.fromkeys(paths)):
+        yield path
+        yield from path.rglob("*") if path.is_dir() else ()
+
+
 def _inputs_now(top: Path) -> dict[Path, str]:  # file -> MD5
-    """What decides each stage as the next run would write it; {} where neither code nor parameters are newer than what
-    the last run wrote. Only then is imported what computes it.
+    """What decides each stage as the next run would write it; {} where neither code nor parameters nor files of others
+    are newer than what the last run wrote. Only then is imported what computes it.
     """
     import mhbench
 
@@ -107,7 +126,11 @@ def _inputs_now(top: Path) -> dict[Path, str]:  # file -> MD5
     )
     written_file = top / "results" / "inputs" / "report.json"
     sources = [*package_folder.rglob("*.py"), *(f for f in (top / "params.yaml", top / RUN_FILE) if f.exists())]
-    if not written_file.exists() or max(f.stat().st_mtime for f in sources) <= written_file.stat().st_mtime:
+    if not written_file.exists():
+        return {}
+    newest = max(f.stat().st_mtime for f in sources)
+    newest = max([newest, *(f.stat().st_ctime for f in _files_of_others(top))])  # of a copy, when it came
+    if newest <= written_file.stat().st_mtime:
         return {}
     from mhbench.run.inputs import input_files
     from mhbench.run.params import load_params

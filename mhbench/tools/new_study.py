@@ -318,6 +318,12 @@ def summary(proposal: Proposal) -> str:
     if proposal.table is not None:
         out += ["", proposal.table.to_string(index=False), "", "rows, by how they were read (the first of each):"]
         out += [f"  {len(kind):>5}  {name} ({kind[0].source})" for name, kind in kinds_of_rows(corpus.items).items()]
+    if n_several := sum(i.task == "multiple_choice" and len(i.key) > 1 for i in corpus.items):
+        out.append(
+            f"{n_several} of {len(corpus.items)} questions have several right options, where the prompt asks for one "
+            "letter: every answer to them would count as incorrect; say multi_label in a column task, or let a "
+            "template of your own ask for several (generate.prompts_dir)"
+        )
     if proposal.unused:
         out.append(f"not read: {', '.join(proposal.unused)}")
     out += corpus.notes if not proposal.aside else [n for n in corpus.notes if "set aside" not in n]
@@ -428,7 +434,7 @@ def asked_options(a: argparse.Namespace, texts: str = "closed") -> dict[str, Any
     options |= {"licence": "own"} if texts == "shared" and "licence" not in options else {}
     if a.loader != "table":
         return options
-    separator = a.separator.encode().decode("unicode_escape") if a.separator else None
+    separator = (a.separator or "").replace("\\n", "\n").replace("\\t", "\t") or None
     columns = _named_options(a.column, "--column", list_names=("context",)) or None
     reading_options = {"sheet": a.sheet, "encoding": a.encoding}
     return {"columns": columns, "key": a.key, "separator": separator} | reading_options | options

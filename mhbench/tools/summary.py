@@ -202,7 +202,7 @@ def _how_it_went(results: Path, run: dict, parts: Sequence[RunPart]) -> list[str
             _shortened_line(f"failed: {row['who']}: {row['what']}" + (f': "{row["said"]}"' if row["said"] else ""))
         )
         details = [f"{name}: {row[key]}" for name, key in (("withheld", "withheld"), ("to mend", "remedy")) if row[key]]
-        out += [_shortened_line(f"        {'; '.join(details)}")] if details else []
+        out += [_shortened_line(f"        {'; '.join(details)}", 240)] if details else []  # a remedy is there to be followed
     out += [f"        and {len(lost) - _ROOM} more, on the page"] if len(lost) > _ROOM else []
     out += [_shortened_line(line, 160) for line in states_in_words(parts)[:_ROOM]]
     file = results / "report" / "wrong.json"

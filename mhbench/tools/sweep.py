@@ -21,11 +21,15 @@ from ..errors import refuse
 from ..records.database import private_folder
 from ..report.tables import counted
 from ..run.execute import ROWS
-from ..run.graph import root
+from ..run.graph import RUN_FILE, pipeline, root
 from ..run.inputs import source_files
+from ..run.losses import named_parts, selected_run
 from ..run.params import load_params
+from ..run.provenance import hash_if_there
+from ..run.shape import read_tree
 from ..subcommand import argument, several, subcommand
 from .compare import NUMBER, results_of
+from .manifest import address
 
 # %% auto #0
 __all__ = ['grid', 'sweep', 'moved']
@@ -66,19 +70,44 @@ def _copy_to(copy: Path, top: Path) -> None:
     (copy / ".dvc" / "config.local").write_text(cache, encoding="utf-8")
 
 # %% ../../nbs/tools/08_sweep.ipynb #74041d8b
+def _refuse_unknown(axes: Sequence[str], targets: Sequence[str], top: Path) -> None:
+    "Refuse what DVC would refuse at every point, and without a word, since it is told to be quiet."
+    for axis in axes:
+        file, _, name = axis.partition("=")[0].rpartition(":")
+        value = read_tree(top / (file or "params.yaml")).content
+        for part in name.split("."):
+            if isinstance(value, dict) and part not in value:
+                names = ", ".join(map(str, value))
+                remedy = "entries of the run are run.yaml:run.NAME" if part == "run" else f"there is {names}"
+                refuse(f"sweep: NAME must be an entry of {file or 'params.yaml'}; got {name!r}", remedy=remedy)
+            value = value[part] if isinstance(value, dict) else None
+    stages = {*pipeline(top), *(address(*part) for part in named_parts(selected_run(top), top))}
+    if unknown := [t for t in targets if t not in stages and not any(axis.startswith(RUN_FILE) for axis in axes)]:
+        remedy = "`dvc stage list` has their names, as score@mhqa"
+        refuse(f"sweep: --target must be a stage of the run; got {', '.join(unknown)}", remedy=remedy)
+
+
+def _outside(top: Path) -> dict[str, str]:  # path -> SHA-256
+    "The files that the run reads from outside the folder, where git knows none of their changes."
+    p = load_params(top / "params.yaml")
+    paths = [path for study in p["run"]["studies"] for path in source_files(p, study)]
+    return {path: hash_if_there(path, top) for path in paths if path.startswith(("/", "~"))}
+
+
 def sweep(axes: Sequence[str], targets: Sequence[str]) -> Iterator[tuple[str, pd.DataFrame | None]]:
     "Run the points of a grid that have no result: each point with its main numbers, None where it failed."
     top, points = root(), grid(axes)
+    _refuse_unknown(axes, targets, top)
     run = [sys.executable, "-m", "dvc", "exp", "run", "-q", "--temp"]
     env = os.environ | {"MHBENCH_ROOT": "", ROWS: "stop"}  # a point with losses is not done
     with tempfile.TemporaryDirectory(dir=private_folder(top / ".mhbench" / "sweep")) as folder:
         _copy_to(copy := Path(folder) / top.name, top)
-        tree = _git(copy, "rev-parse", "HEAD^{tree}")
+        tree, outside = _git(copy, "rev-parse", "HEAD^{tree}"), _outside(top)
         # for targets, DVC brings no data but what is named
         stages = [*targets, *_git(copy, "ls-files", "*.dvc").split()] if targets else []
         for point in points:
             text = ", ".join(point)
-            name = "sweep-" + hashlib.sha256(f"{tree} {text} {targets}".encode()).hexdigest()[:12]
+            name = "sweep-" + hashlib.sha256(f"{tree} {text} {targets}{outside or ''}".encode()).hexdigest()[:12]
             done = bool(_git(top, "for-each-ref", f"refs/exps/*/*/{name}"))
             print(text + ": there already" * done, flush=True)
             given = [*(f"-S{setting}" for setting in point), *stages]
@@ -111,4 +140,6 @@ def _sweep(a):
         print(f"\n{counted(len(differing), n_numbers, 'main numbers differ between the points')}")
         print(differing.to_string(na_rep="–"), "results/sweep.csv has every main number of every point", sep="\n\n")
     if failed:
-        raise RuntimeError(f"sweep: {len(failed)} points failed: {'; '.join(failed)}; the same command runs them again")
+        why = f"`dvc exp run --temp -S {failed[0].replace(', ', ' -S ')}` says why, where nothing above does"
+        again = f"the same command runs them again; {why}"
+        raise RuntimeError(f"sweep: {len(failed)} points failed: {'; '.join(failed)}; {again}")

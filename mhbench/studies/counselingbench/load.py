@@ -312,7 +312,7 @@ def load_counselingbench_errors(
     out = []
     for (place, _), r in zip(rows, error_rows):
         if known_ids is not None and r.item_id not in known_ids:
-            actual = f"{r.item_id!r} ({place}); take the ids from results/prepare/counselingbench/items.parquet"
+            actual = f"{r.item_id!r} ({place}); take the ids from results/text/prepare/counselingbench/items.parquet"
             refuse(f"load_counselingbench_errors: item_id must name a question of the corpus; got {actual}")
         copied_fields = r.model_dump(include={"item_id", "label", "origin", "comment"})
         rater = pseudonym_by_name.get(r.rater, r.rater)
