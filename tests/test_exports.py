@@ -109,6 +109,7 @@ def test_a_dataset_folder_is_read_by_datasets(answers, tmp_path):
         made = dataset_folder(answers, pd.DataFrame({"measure": ["accuracy"], "estimate": [0.5]}), write, "cc-by-4.0")
     card = made[0].read_text(encoding="utf-8")
     assert "config_name: answers" in card and '\nlicense: "cc-by-4.0"\n' in card
+    assert "| refused |" in card and "cards/" not in card, "what is not beside it is not named"
     assert pd.read_parquet(made[1])["question"].tolist()[0] == "What first?"
     datasets = pytest.importorskip("datasets")
     found = datasets.load_dataset(str(tmp_path / "out"), "answers", cache_dir=str(tmp_path / "cache"))

@@ -444,6 +444,12 @@ def test_a_main_number_is_told_in_a_line_of_at_most_100_characters():
     assert len(summary._number_line(ROW | {"measure": "x" * (100 - len(line) + 8)})) == 100
 
 
+def test_a_share_that_refusals_made_says_how_many():
+    assert summary._number_line(ROW | {"n_refused": 24, "n_unread": 3}).endswith(
+        "m, 24 refused, 3 unread, zero shot: accuracy"
+    )
+
+
 def test_main_numbers_are_divided_among_studies():
     table = pd.DataFrame(
         [ROW | {"study": s, "model": f"m{k}"} for s, n in (("a", 9), ("b", 1), ("c", 5)) for k in range(n)]

@@ -741,13 +741,13 @@ def _describe_doubts(
     n_small, n_unknown = int((n_cases < SMALL).sum()), int(n_cases.isna().sum())
     sentences = []
     if n_small or n_unknown:
-        small_phrase = f"key results rest on fewer than {SMALL} independent cases"
+        small_phrase = f"numbers drawn rest on fewer than {SMALL} independent cases"
         sentences.append(f"{counted(n_small, len(n_cases), small_phrase, n_unknown, 'on an unknown number')}.")
     if len(adjusted_p) or untested_studies:
         added_text = f"{_name_studies(', unknown of', untested_studies)}; where none is shown, models may still differ"
         sentences.append(f"Between models, {differences_in_words(adjusted_p)}{added_text}.")
     if models_left_out:
-        sentences.append(f"Not drawn, for too few answers: {', '.join(models_left_out)}.")
+        sentences.append(f"Not drawn, without an interval or {FEW} answers: {', '.join(models_left_out)}.")
     return " ".join([*sentences, "Nothing here is clinical advice."])
 
 

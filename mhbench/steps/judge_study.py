@@ -283,7 +283,8 @@ def ask_parts(
         all_judgments += judgments
         part_columns = {"experiment": p.experiment, "wording": p.wording, "temperature": used_temperature}
         given = verdict_frame(judgments, items, kind)
-        verdict_tables.append(given[given["text"] != BY_RULE].assign(**part_columns))  # no judge gave the others
+        is_given = (given["text"] != BY_RULE) | (p.experiment == "known groups")  # else nothing of a judge is repeated
+        verdict_tables.append(given[is_given].assign(**part_columns))
     columns = ["experiment", "wording", "temperature", "judge", "item_id", "cluster", "category", "model", "sample"]
     columns += ["repeat", "rubric", "status", "error", "points"]
     if not verdict_tables:

@@ -478,7 +478,9 @@ def status_table(scores: pd.DataFrame) -> pd.DataFrame:
         .astype(dict.fromkeys(token_columns, "Int64"))
     )
     status_counts["cost_usd"] = g["cost_usd"].agg(lambda x: x.sum(skipna=False))  # NaN where a price is unknown
-    is_uncounted = g["untold"].any() | (status_counts[token_columns].sum(axis=1) == 0) & status_counts["cost_usd"].isna()
+    is_uncounted = (
+        g["untold"].any() | (status_counts[token_columns].sum(axis=1) == 0) & status_counts["cost_usd"].isna()
+    )
     status_counts.loc[is_uncounted, token_columns] = pd.NA  # of some answers at least, such as recorded ones
     return status_counts.reset_index()
 

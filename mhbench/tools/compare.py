@@ -132,7 +132,9 @@ def results_of(run: str) -> Results:
     except Exception as e:  # DVC's and git's own errors have no common base
         remedy = "`git log` has the commits, `dvc exp show` the experiments; before the first commit name the folder, ."
         refuse(
-            f"compare: a run must be a folder or a revision that git knows; got {run!r}", place=str(e)[:200], remedy=remedy
+            f"compare: a run must be a folder or a revision that git knows; got {run!r}",
+            place=str(e)[:200],
+            remedy=remedy,
         )
     ran = _run_of_folder(lambda name: files.cat_file(name).decode() if files.exists(name) else "")
     is_selected = ran.has if ran else lambda stage, study: True

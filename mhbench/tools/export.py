@@ -30,6 +30,7 @@ from ..report.page import headline
 from ..report.tables import markdown_table, readable
 from ..run.graph import graph, jobs, place, records_left, root, runs
 from ..run.params import load_params
+from ..steps.score import NOT_READ, too_few_read
 from ..subcommand import PARAMS, argument, subcommand
 from .eee import asked_text, scored, write_eee
 from .manifest import fresh_studies, manifest
@@ -176,6 +177,14 @@ def _log(
     return file, json.dumps(log, ensure_ascii=False, indent=1).encode()
 
 
+def _is_withheld(scored_rows: pd.DataFrame) -> bool:
+    "Whether a share of right answers is withheld in mhbench's own tables, too."
+    is_unread = scored_rows["what"] == NOT_READ
+    is_cut = is_unread & (scored_rows["status"] == "truncated" if "status" in scored_rows else False)
+    n_read = scored_rows["what"].isin(["right", "wrong", "partly right"]).sum()
+    return bool(too_few_read(n_read, is_unread.sum(), is_cut.sum()))
+
+
 def inspect_logs(answers: Answers, dates: Mapping[tuple[str, str], datetime], write: Write) -> list[Path]:
     "A log for inspect of each study, model and mode, with the date of the answers."
     rows = answers.rows.astype(object).where(answers.rows.notna(), None)
@@ -185,10 +194,10 @@ def inspect_logs(answers: Answers, dates: Mapping[tuple[str, str], datetime], wr
             _inspect_sample(r, answers.items.get(f"{study}/{r.item_id}", {}), answers.texts.get(str(r.Index), {}))
             for r in rows_of_log.itertuples()
         ]
-        correct_values = rows_of_log["correct"].dropna().astype(float)
-        counts = {"scored_samples": len(correct_values), "unscored_samples": len(samples) - len(correct_values)}
-        accuracy = {"name": "accuracy", "value": correct_values.mean(), "params": {}}
-        metrics = {"accuracy": accuracy} if len(correct_values) else {}
+        scored_rows = rows_of_log.dropna(subset=["correct"])
+        counts = {"scored_samples": len(scored_rows), "unscored_samples": len(samples) - len(scored_rows)}
+        accuracy = {"name": "accuracy", "value": scored_rows["correct"].astype(float).mean(), "params": {}}
+        metrics = {"accuracy": accuracy} if len(scored_rows) and not _is_withheld(scored_rows) else {}
         score = {"name": "mhbench", "scorer": "mhbench", **counts, "params": {}, "metrics": metrics}
         created = dates[str(study), str(model)].isoformat()
         out.append(write(*_log((str(study), str(mode), str(model)), created, samples, {"mode": str(mode)}, [score])))
@@ -277,7 +286,8 @@ def demo_card(study: str, items: Sequence[Item]) -> str:  # Markdown with a YAML
 _CARD = resources.files("mhbench.report") / "templates" / "dataset.md"
 
 
-_COUNTS = {"n_unread": "unparseable", "n_missing": "missing", "n_not_asked": "not asked"}
+_COUNTS = {"n_refused": "refused", "n_unread": "unparseable", "n_missing": "missing", "n_not_asked": "not asked"}
+_BANKS = "**Questions.** `cards/` has a page for each demonstration bank: its items and their limitations.\n\n"
 _SHOWN = ["study", "measure", "model", "mode", "n", *_COUNTS, "estimate", "ci_low", "ci_high"]
 
 
@@ -288,6 +298,7 @@ def dataset_folder(
     licence: str,  # of the answers and ratings, as the hub names it: cc-by-4.0, other
     *,
     private: bool = False,
+    cards: bool = False,  # True: pages of demonstration banks stand beside it
 ) -> list[Path]:
     "A folder that the Hugging Face hub and its library `datasets` read: Parquet files and a card."
     rows = answers.rows.assign(text=[answers.texts.get(str(k), {}).get("text") for k in answers.rows.index])
@@ -306,6 +317,7 @@ def dataset_folder(
     card = _CARD.read_text(encoding="utf-8").format(
         **fields,
         texts=text_note,
+        questions=_BANKS * cards,
         version=__version__,
         numbers=markdown_table(readable(main.reindex(columns=_SHOWN).rename(columns=_COUNTS))),
     )
@@ -382,14 +394,16 @@ def _export_run(a):
         if a.kind == "hf":
             studies_with_texts = run["studies"] if a.private else ()
             answers = answers_of(results, run["studies"], run["models"], private=studies_with_texts, most=None)
+            pages_of_banks = bank_cards(results, run["studies"], write)
             written_files = dataset_folder(
                 answers,
                 headline(results, [x for x in runs(run) if x[1] in fresh_names]),
                 write,
                 a.license,
                 private=a.private,
+                cards=bool(pages_of_banks),
             )
-            written_files += bank_cards(results, run["studies"], write)
+            written_files += pages_of_banks
         else:
             written_files = _by_study(a, p | {"run": run}, results, write)
         if not written_files:

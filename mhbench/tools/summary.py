@@ -54,8 +54,10 @@ def _number_line(row: Mapping[str, Any], chance: float | None = None) -> str:
     has_interval = pd.notna([row["ci_low"], row["ci_high"]]).all()
     interval_text = f"[{number(row['ci_low'])}, {number(row['ci_high'])}]" if has_interval else "no interval"
     origin_text = "" if row.get("origin") in (None, "asked") or pd.isna(row.get("origin")) else f" ({row['origin']})"
-    unread_text = f", {int(row['n_unread'])} unread" if pd.notna(row["n_unread"]) and row["n_unread"] > 0 else ""
-    label = f"{row['model']}{origin_text}{unread_text}, {spaced(row['mode'])}: {spaced(row['measure'])}"
+    counts_text = "".join(
+        f", {int(k)} {name}" for name in ("refused", "unread") if pd.notna(k := row.get(f"n_{name}")) and k > 0
+    )
+    label = f"{row['model']}{origin_text}{counts_text}, {spaced(row['mode'])}: {spaced(row['measure'])}"
     n = f"n {int(row['n'])}" if pd.notna(row["n"]) else ""
     chance_level = chance if row["stage"] == "score" and row["measure"] == "accuracy" else None
     line_head = f"  {number(row['estimate']):>6} {interval_text:<16} {_bar(row, chance_level)} {n:<6} "
@@ -202,7 +204,9 @@ def _how_it_went(results: Path, run: dict, parts: Sequence[RunPart]) -> list[str
             _shortened_line(f"failed: {row['who']}: {row['what']}" + (f': "{row["said"]}"' if row["said"] else ""))
         )
         details = [f"{name}: {row[key]}" for name, key in (("withheld", "withheld"), ("to mend", "remedy")) if row[key]]
-        out += [_shortened_line(f"        {'; '.join(details)}", 240)] if details else []  # a remedy is there to be followed
+        out += (
+            [_shortened_line(f"        {'; '.join(details)}", 240)] if details else []
+        )  # a remedy is there to be followed
     out += [f"        and {len(lost) - _ROOM} more, on the page"] if len(lost) > _ROOM else []
     out += [_shortened_line(line, 160) for line in states_in_words(parts)[:_ROOM]]
     file = results / "report" / "wrong.json"

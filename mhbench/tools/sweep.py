@@ -140,6 +140,7 @@ def _sweep(a):
         print(f"\n{counted(len(differing), n_numbers, 'main numbers differ between the points')}")
         print(differing.to_string(na_rep="–"), "results/sweep.csv has every main number of every point", sep="\n\n")
     if failed:
-        why = f"`dvc exp run --temp -S {failed[0].replace(', ', ' -S ')}` says why, where nothing above does"
+        point = " ".join(["-S", failed[0].replace(", ", " -S "), *a.target])
+        why = f"`dvc exp run --temp {point}` says why, where nothing above does"
         again = f"the same command runs them again; {why}"
         raise RuntimeError(f"sweep: {len(failed)} points failed: {'; '.join(failed)}; {again}")
