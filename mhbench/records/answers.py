@@ -28,13 +28,14 @@ from .schema import STATUSES, Item, Response, letters, validate
 from .table import csv_rows, file_text, json_rows, json_value
 
 # %% auto #0
-__all__ = ['Logged', 'NO_ANSWER', 'MODE_UNKNOWN', 'MOST_OF_A_SAMPLE', 'reply_endings', 'log_rows', 'load_answers',
+__all__ = ['Logged', 'NO_ANSWER', 'MODE_UNKNOWN', 'NO_TEXT', 'MOST_OF_A_SAMPLE', 'reply_endings', 'log_rows', 'load_answers',
            'all_simulated', 'modes_in']
 
 # %% ../../nbs/records/07_answers.ipynb #e3fe7ac6
 Logged = tuple[str, dict[str, Any]]  # (place, fields): item_id, text, sample, error, letter_logprobs, question, target
 NO_ANSWER = "the log holds no answer"
 MODE_UNKNOWN = "mode not known: counted as zero_shot"
+NO_TEXT = "(the text of {} is not part of this log)"  # in our own logs, in the place of a protected corpus's
 
 
 @lru_cache

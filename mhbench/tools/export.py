@@ -21,7 +21,7 @@ from .. import __version__
 from ..corpus.card import BankDescription, dataset_card
 from ..corpus.demo import DEMO_STUDIES, demo_canary, demo_files, demo_path
 from ..errors import refuse, say
-from ..records.answers import reply_endings
+from ..records.answers import NO_TEXT, reply_endings
 from ..records.database import staged_folder
 from ..records.schema import Item
 from ..records.transcript import Transcript
@@ -129,7 +129,7 @@ def _inspect_sample(row: Any, item: dict, recorded: dict) -> dict:
     return {
         "id": row.item_id,
         "epoch": int(row.sample) + 1,
-        "input": prompt or f"(the text of {row.item_id} is not part of this log)",
+        "input": prompt or NO_TEXT.format(row.item_id),
         "choices": list(item.get("options", [])) or None,
         "target": row.key or "",
         "messages": [],
@@ -206,7 +206,7 @@ def inspect_logs(answers: Answers, dates: Mapping[tuple[str, str], datetime], wr
 # %% ../../nbs/tools/09_export.ipynb #96136fd4
 def _spoken(t: Transcript, private: bool) -> dict:
     "A transcript as a sample of an inspect log."
-    withheld_text = f"(the text of {t.item_id} is not part of this log)" if t.protected and not private else None
+    withheld_text = NO_TEXT.format(t.item_id) if t.protected and not private else None
     messages: list[dict] = []
     usage_by_model: dict[str, dict[str, int]] = {}
     for turn in t.turns:

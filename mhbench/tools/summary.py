@@ -54,9 +54,8 @@ def _number_line(row: Mapping[str, Any], chance: float | None = None) -> str:
     has_interval = pd.notna([row["ci_low"], row["ci_high"]]).all()
     interval_text = f"[{number(row['ci_low'])}, {number(row['ci_high'])}]" if has_interval else "no interval"
     origin_text = "" if row.get("origin") in (None, "asked") or pd.isna(row.get("origin")) else f" ({row['origin']})"
-    counts_text = "".join(
-        f", {int(k)} {name}" for name in ("refused", "unread") if pd.notna(k := row.get(f"n_{name}")) and k > 0
-    )
+    counts = {name: row.get(f"n_{name}") for name in ("refused", "unread")}
+    counts_text = "".join(f", {int(k)} {name}" for name, k in counts.items() if k is not None and k > 0)
     label = f"{row['model']}{origin_text}{counts_text}, {spaced(row['mode'])}: {spaced(row['measure'])}"
     n = f"n {int(row['n'])}" if pd.notna(row["n"]) else ""
     chance_level = chance if row["stage"] == "score" and row["measure"] == "accuracy" else None
