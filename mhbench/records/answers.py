@@ -64,6 +64,9 @@ def _outcome_fields(text: str | None, reason: Any) -> dict[str, Any]:
 
 
 def _rows_of_inspect(samples: list[dict], name: str) -> Iterator[Logged]:
+    if any(s.get("input") == NO_TEXT.format(s["id"]) for s in samples):
+        remedy = "export it with --private where you may read them"
+        refuse(f"load_answers: a log must hold texts; got none in the place of a protected corpus's ({name}); {remedy}")
     for s in samples:
         model_output = s.get("output") or {}
         error = s.get("error")
@@ -406,7 +409,7 @@ def _answer_rows(path: Path) -> list[tuple[str, dict]]:  # (place, fields)
                     row |= {"status": row.get("status") or "missing", "error": row.get("error") or NO_ANSWER}
         elif (log_answers := log_rows(path)) is not None:
             return log_answers
-        else:
+        elif path.suffix.lower() in _TEXT_TABLES:
             rows = list(csv_rows(path))
         else:
             rule = "be a table (.csv, .tsv, .txt, .parquet) or a log (.eval, .json, .jsonl, a folder)"
@@ -609,7 +612,7 @@ def _select_asked_rows(
     asked_rows = [(place, r) for place, r in table if r["item_id"] in asked_ids]
     other_ids_in_rows = [r["item_id"] for _, r in table if r["item_id"] not in asked_ids]
     count_text = f"of {len(table)} answers of {path.name}"
-    if path.suffix not in (".csv", ".parquet") and asked_rows:  # a log of all questions, of which some are asked here
+    if not _is_table(path) and asked_rows:  # a log of all questions, of which some are asked here
         answered_ids = {r["item_id"] for _, r in asked_rows}
         print(f"{model}: {len(asked_rows)} {count_text} are to {len(answered_ids)} of the {len(asked_ids)} items asked")
         ids_by_description = {
@@ -629,7 +632,7 @@ def _select_asked_rows(
         print(f"{model}: {len(unknown_ids)} {count_text} name no item and are left out: {first_unknown}")
     elif unknown_ids:
         actual = f"{len(unknown_ids)} that do not, the first {unknown_ids[0]!r} ({path.name})"
-        remedy = "take ids from results/prepare/.../items.parquet"
+        remedy = "take ids from results/text/prepare/.../items.parquet, which prepare leaves without this file"
         refuse(f"load_answers: item_id must name items of this run; got {actual}; {remedy}")
     return asked_rows
 
@@ -656,7 +659,7 @@ def load_answers(
     answer_rows = _answer_rows(path)
     if not answer_rows:
         refuse(f"load_answers: path must hold answers; got none ({path.name}); name the log of a run that has ended")
-    is_log = path.suffix not in (".csv", ".parquet")
+    is_log = not _is_table(path)
     answer_rows = _join_by_question(answer_rows, items, path.name) if is_log else answer_rows
     key_matches = []  # items of which a log has a key of its own, and whether it is the item's
     first_place_by_sample: dict[tuple, str] = {}  # (item, mode, temperature, sample) -> where it stands

@@ -251,8 +251,8 @@ def _key_form(rows: list[tuple[str, Any, list[str]]]) -> str | None:  # (place, 
         refuse(f"guess_layout: key must name an option by letter, number or text; got {actual}")
     for (place, value, options), *readings in zip(rows, *(readings_by_form[f] for f in best_forms)):
         if any(r != readings[0] for r in readings):
-            meanings = {form: [options[k] for k in reading or ()] for form, reading in zip(best_forms, readings)}
-            readings_in_words = " or ".join(f"{', '.join(texts)!r} (--key {form})" for form, texts in meanings.items())
+            texts = ["no option" if r is None else repr(", ".join(options[k] for k in r)) for r in readings]
+            readings_in_words = " or ".join(f"{text} (--key {form})" for form, text in zip(best_forms, texts))
             actual = f"{value!r}, which can name {readings_in_words} ({place}); give --key, with the form that is right"
             refuse(f"guess_layout: the form of keys must be given where several fit; got {actual}")
     return best_forms[0]
@@ -366,7 +366,7 @@ def _keyed_rows(table: Table, columns: dict, separator: str | None) -> list[tupl
 
 # %% ../../nbs/records/08_questions.ipynb #fc48ecc6
 def _parse_share(text: str, column: str) -> float:
-    m = re.fullmatch(r"(\d+(?:[.,]\d+)?)\s*(%?)", text)
+    m = re.fullmatch(r"(\d+(?:[.,]\d*)?|[.,]\d+)(e[+-]?\d+)?\s*(%?)", text, re.IGNORECASE)
     if not m:
         raise Misfit(column, text, "a share must be a number of 0 or more")
     return float(m[1].replace(",", ".") + (m[2] or "")) / (100 if m[3] else 1)
