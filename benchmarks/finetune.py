@@ -1,6 +1,6 @@
 """Fine-tuning adds nothing to transformers' Trainer: the same weights, in the same CPU time.
 
-Run: OMP_NUM_THREADS=1 python benchmarks/finetune.py [questions]
+Run: OMP_NUM_THREADS=1 python benchmarks/finetune.py [questions [rounds]]
 """
 
 import sys
@@ -18,7 +18,7 @@ from mhbench.encode.finetune import TrainingData, _training_arguments, finetune,
 from mhbench.records.schema import Item
 from mhbench.studies.mhqa.load import load_mhqa
 
-N = int(sys.argv[1]) if len(sys.argv) > 1 else 64
+N, ROUNDS = (int(x) for x in [*sys.argv[1:], *(64, 3)[len(sys.argv) - 1 :]])
 SETTINGS = training_settings({"epochs": 2, "batch_size": 16, "layers": 2, "max_length": 64})
 
 
@@ -54,7 +54,7 @@ def main() -> None:
     home = Path(tempfile.mkdtemp())
     set_seed(0)
     times: dict[str, list[float]] = {"plain Trainer": [], "finetune": []}
-    for k in range(3):
+    for k in range(ROUNDS):
         t, a = plain(prepared.rows, home / f"plain{k}")
         times["plain Trainer"].append(t)
         t, b = ours(data, home / f"ours{k}")

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")  # no test asks the hub, or waits f
 ROOT = Path(__file__).resolve().parent.parent
 os.environ.setdefault("MHBENCH_CORPORA", str(ROOT / ".mhbench" / "corpora"))  # no test writes into a user's folder
 SECONDS: dict[str, float] = {}  # file -> what its tests took in this run
+WAITED: list[float] = []  # how long a test has waited for another worker
 
 # The part that a file belongs to: those of `form` and `whole` are named here, every other one is `fast`. A test of a
 # fast file is whole where it asks for the authors' files (the fixture `datasets`) or is marked: @pytest.mark.whole.
@@ -36,6 +38,10 @@ annotate/test_annotate_proxy
 hostile/test_hostile_command hostile/test_hostile_local hostile/test_hostile_surroundings
 """.split()
 PARTS = ("form", "fast", "whole")
+LONGEST = """
+test_examples test_varied test_replicate test_pipeline test_schedules test_new_study test_benchmarks test_sweep
+annotate/test_annotate_browser test_stages test_real_texts test_canary test_own_files test_oldest test_reruns
+""".split()  # the longest first
 MAY_BE_ABSENT = (  # why a test may be skipped; a skip for any other reason fails
     r"no real corpora at |among the (real )?corpora|no runs of |are not here: set MHBENCH_DATASETS",
     r"the files at hand are not those that reports/replication was made from",
@@ -103,6 +109,8 @@ def unexpected(report) -> None:
 def pytest_runtest_makereport(item, call):
     report = yield
     unexpected(report)
+    report.waited = sum(WAITED)  # which is not its file's work
+    WAITED.clear()
     return report
 
 
@@ -115,26 +123,33 @@ def pytest_make_collect_report(collector):
 
 def pytest_runtest_logreport(report):
     file = report.nodeid.partition("::")[0]
-    SECONDS[file] = SECONDS.get(file, 0) + report.duration
+    SECONDS[file] = SECONDS.get(file, 0) + report.duration - getattr(report, "waited", 0)
 
 
 def pytest_sessionfinish(session):
-    "What each file took is kept for the next run, in pytest's cache."
-    cache = getattr(session.config, "cache", None)
-    if cache is not None and not hasattr(session.config, "workerinput"):
-        cache.set("mhbench/seconds", cache.get("mhbench/seconds", {}) | SECONDS)
+    "What each file took is kept for the next run of the same parts, in pytest's cache; but not of some files alone."
+    config, cache = session.config, getattr(session.config, "cache", None)
+    whole = config.args_source is config.ArgsSource.TESTPATHS and not config.option.keyword
+    if cache is not None and not hasattr(config, "workerinput") and whole:
+        cache.set(known_as(config), cache.get(known_as(config), {}) | SECONDS)
+
+
+def known_as(config) -> str:
+    "Under which name pytest's cache has what each file took in a run of these parts."
+    return f"mhbench/seconds of {config.option.markexpr or 'all'}"
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
     """Each test is marked with its part. The files that took longest come first, so that two workers end together
-    (`--dist loadfile`); in a fresh clone, which does not know yet, the one with all notebooks.
+    (`--dist loadfile`); in a fresh clone, which does not know yet, the one with all notebooks, and those of LONGEST.
     """
     for item in items:
         alone = item.get_closest_marker("whole") or "datasets" in item.fixturenames
         item.add_marker("whole" if alone else part_of(item.path))
     cache = getattr(config, "cache", None)
-    took = (cache.get("mhbench/seconds", {}) if cache is not None else {}) or {"tests/test_examples.py": 1}
+    known = {f"tests/{name}.py": len(LONGEST) - k for k, name in enumerate(LONGEST)}
+    took = (cache.get(known_as(config), {}) if cache is not None else {}) or known
     items.sort(key=lambda item: -took.get(item.nodeid.partition("::")[0], 0))
 
 
@@ -163,7 +178,9 @@ def once(tmp_path_factory, name: str, make) -> Path:
     """
     base = tmp_path_factory.getbasetemp()
     folder = (base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base) / name
+    began = time.monotonic()
     with FileLock(f"{folder}.lock"):
+        WAITED.append(time.monotonic() - began)
         if not Path(f"{folder}.made").exists():
             shutil.rmtree(folder, ignore_errors=True)  # of a worker that died over it
             folder.mkdir()

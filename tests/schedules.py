@@ -2,9 +2,11 @@
 
 `python tests/schedules.py [NAME ...]` runs them all, or some; `--tell` prints every screen of them.
 Each step is a real `dvc repro` in a folder of its own; four models stand behind an endpoint on loopback. After each
-schedule `summary`, the report, `compare` and an export are read, and `seen` says what is wrong with them.
+schedule `summary`, the report, `compare` and an export are read, and `seen` says what is wrong with them. What prepares
+a step and what reads it are commands that are given in this process.
 """
 
+import contextlib
 import io
 import json
 import os
@@ -20,10 +22,14 @@ from collections import Counter
 from pathlib import Path
 
 import pandas as pd
+import pytest
 import yaml
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+from conftest import fewer_draws
 from faults.server import FaultServer, completion, question_of
+
+from mhbench.run import cli
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
@@ -96,6 +102,7 @@ class Folder:
         top.mkdir(parents=True)
         for name in ("dvc.yaml", "params.yaml", "run.yaml"):
             shutil.copy(ROOT / name, top)
+        (top / "params.yaml").write_text(fewer_draws((top / "params.yaml").read_text()))
         shutil.copytree(ROOT / "nbs" / "stages", top / "nbs" / "stages")
         for page in (ROOT / "nbs" / "studies").glob("*/results.ipynb"):
             (top / page.parent.relative_to(ROOT)).mkdir(parents=True)
@@ -136,8 +143,19 @@ class Folder:
         self.told.append((" ".join(Path(str(w)).name if "/" in str(w) else str(w) for w in words), done))
         return done
 
+    def command(self, *words):
+        "A command of mhbench that runs no stage, given in this process."
+        out, err = io.StringIO(), io.StringIO()
+        with pytest.MonkeyPatch.context() as m, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            m.chdir(self.top)
+            m.delenv("MHBENCH_ROOT", raising=False)
+            done = subprocess.CompletedProcess(words, cli.main([str(w) for w in words]))
+        done.stdout, done.stderr = out.getvalue(), err.getvalue()
+        self.told.append((" ".join(map(str, ("mhbench", *words))), done))
+        return done
+
     def mhbench(self, *words):
-        done = self.run(BIN / "mhbench", *words)
+        done = self.command(*words)
         assert not done.returncode, done.stdout + done.stderr
         return done.stdout
 
@@ -163,7 +181,7 @@ class Folder:
     # -- what a user sees
 
     def numbers(self) -> pd.DataFrame:
-        done = self.run(BIN / "mhbench", "summary", "--csv")
+        done = self.command("summary", "--csv")
         assert not done.returncode, done.stderr
         return pd.read_csv(io.StringIO(done.stdout)) if done.stdout.strip() else pd.DataFrame()
 
@@ -214,11 +232,11 @@ def seen(f: Folder, *, twice: int = 0, moods: dict[str, str] | None = None) -> l
         wrong.append(f"{again} requests were asked again that had been answered")
     to = f.top / "exported"
     shutil.rmtree(to, ignore_errors=True)
-    done = f.run(BIN / "mhbench", "export", "eee", to)
+    done = f.command("export", "eee", to)
     if not done.returncode:
         told = "\n".join(x.read_text() for x in to.rglob("*.json*"))
         wrong += [f"export: names {s}, which is not selected" for s in set(N) - set(run["studies"]) if f'{s}"' in told]
-    done = f.run(BIN / "mhbench", "compare", ".", ".")
+    done = f.command("compare", ".", ".")
     if not done.returncode:
         for study in set(N) - set(run["studies"]):
             if re.search(rf"\b{study}\b", done.stdout):

@@ -16,7 +16,7 @@ SMALLEST = {  # file -> its arguments, and a text that it prints
     "conversations": ("--seeds 2", "persona x rater"),
     "coverage": ("share --draws 20 --part --to TMP", '"cases": 2'),
     "frozen_shapes": ("--draws 2", "agrees"),
-    "finetune": ("16", "the same weights: True"),
+    "finetune": ("16 1", "the same weights: True"),
     "hierarchical_fit": ("--refits 1 --questions 2", "SLSQP"),
     "humans": ("--draws 1 --to TMP/humans.csv", ""),
     "inventory": ("", ""),
@@ -29,7 +29,7 @@ SMALLEST = {  # file -> its arguments, and a text that it prints
     "psychiatrybench": ("--draws 2", '"ratio"'),
     "raters": ("--loops 1 --items 300", "greatest difference"),
     "repro": ("CLONE --stage inputs --rounds 1", "CPU s"),
-    "roscoe": ("--chains 12 --peer 1 --repeats 1", "12 chains a context"),
+    "roscoe": ("--chains 4 --peer 1 --repeats 1", "12 chains a context"),
 }
 OF_RELEASES = ("humans", "mhqa_b")  # nothing to measure without the authors' files
 MOCK = """

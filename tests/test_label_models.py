@@ -33,7 +33,7 @@ def test_crowd_kit_itself(labels):
     aggregation = pytest.importorskip("crowdkit.aggregation")
     rater, item = np.nonzero(labels != None)  # noqa: E711
     data = pd.DataFrame({"task": item, "worker": rater, "label": labels[rater, item]})
-    theirs = aggregation.DawidSkene(n_iter=3000, tol=-1.0).fit_predict_proba(data).sort_index()
+    theirs = aggregation.DawidSkene(n_iter=1200, tol=-1.0).fit_predict_proba(data).sort_index()  # 3e-7 from its limit
     ours = dawid_skene(labels, smoothing=0)
     assert ours.probability == pytest.approx(theirs[ours.classes].to_numpy(), abs=1e-6)
 

@@ -1,10 +1,8 @@
 """A person's files: no command but those whose purpose it is writes params.yaml or run.yaml, none writes into them, and
-whenever a command is killed each of them is as it was, or as it is after the command.
+whenever a command is killed each of them is as it was, or as it is after the command: it is killed at each moment at
+which it would replace one, and at every other moment it leaves them alone.
 """
 
-import os
-import random
-import signal
 import subprocess
 import sys
 import time
@@ -19,7 +17,7 @@ from mhbench.tools.replicate import init
 OWN = ("params.yaml", "run.yaml")
 TABLE = "id,question,option A,option B,option C,answer\n" + "".join(f"q{k},What of {k}?,a,b,c,A\n" for k in range(6))
 LOOK = """
-import os, sys
+import os, signal, sys
 def look(event, args, own={own!r}, to={to!r}):
     if event == "open" and isinstance(args[0], (str, bytes, os.PathLike)):
         path, mode, flags = os.fsdecode(args[0]), args[1] or "", args[2] or 0
@@ -32,6 +30,11 @@ def look(event, args, own={own!r}, to={to!r}):
         if here and os.path.abspath(os.fsdecode(args[at])) in own and event != "os.rename":
             note = os.open(to, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
             os.write(note, f"{{sys.argv}} {{event}} {{args}}\\n".encode())
+        elif here and os.path.abspath(os.fsdecode(args[at])) in own:
+            with open(to + ".replaced", "a") as f:  # told before it is done
+                f.write(".")
+            if os.path.getsize(to + ".replaced") == int(os.environ.get("KILLED_AT", 0)):
+                os.killpg(0, signal.SIGKILL)
 sys.addaudithook(look)
 """
 READ_ONLY = (  # they run stages, read results or look at parameters; the status does not matter
@@ -80,7 +83,9 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def looked_at(folder, tmp_path):
-    "An environment in which every process of Python notes what it writes into the files; and the note."
+    """An environment in which every process of Python notes what it writes into the files; and the note. It counts how
+    often it replaces one, and is killed at the one that KILLED_AT names.
+    """
     note = tmp_path / "note.txt"
     own = {str(folder / name) for name in OWN}
     (tmp_path / "sitecustomize.py").write_text(LOOK.format(own=own, to=str(note)), encoding="utf-8")
@@ -95,53 +100,58 @@ def kept(folder):
     yield before
     for name, content in before.items():
         (folder / name).write_bytes(content)
+    for left in folder.glob(".*.new"):  # of a command that was killed
+        left.unlink()
 
 
-def ended(folder, words: str, env, kill: float | None = None) -> None:
-    "Run a command, or kill it and whatever it has started after so many seconds."
+def ended(folder, words: str, env) -> None:
+    "Run a command to its end, whatever that is."
     quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    going = subprocess.Popen([BIN / "mhbench", *words.split()], cwd=folder, env=env, start_new_session=True, **quiet)
-    try:
-        going.wait(kill if kill is not None else 300)
-    except subprocess.TimeoutExpired:
-        os.killpg(going.pid, signal.SIGKILL)
-        going.wait()
+    command = [BIN / "mhbench", *words.split()]
+    subprocess.run(command, cwd=folder, env=env, start_new_session=True, timeout=300, **quiet)
+
+
+def written_at(folder) -> dict:
+    "Which files they are, and when anything was last done to them: whoever writes or replaces one changes that."
+    found = {name: (folder / name).stat() for name in OWN}
+    return {name: (s.st_ino, s.st_mtime_ns, s.st_ctime_ns) for name, s in found.items()}
 
 
 @pytest.mark.parametrize("words", READ_ONLY)
 def test_a_command_that_reads_leaves_the_files_alone_at_whatever_moment(folder, looked_at, kept, words):
+    "What it never does it has not done either when it is killed."
     env, note = looked_at
-    began = time.monotonic()
+    before = written_at(folder)
     ended(folder, words, env)
-    took = time.monotonic() - began
     assert not note.exists(), note.read_text()
-    assert kept == {name: (folder / name).read_bytes() for name in OWN}
-    for _ in range(2):
-        ended(folder, words, env, kill=random.uniform(0.05, took))
-        assert kept == {name: (folder / name).read_bytes() for name in OWN} and not note.exists()
+    assert kept == {name: (folder / name).read_bytes() for name in OWN} and before == written_at(folder)
 
 
 @pytest.mark.parametrize("words", WRITING)
 def test_a_command_that_writes_replaces_a_file_as_a_whole(folder, looked_at, kept, words):
     env, note = looked_at
-    modes = {name: (folder / name).stat().st_mode for name in OWN}
-    began = time.monotonic()
-    done = run(BIN / "mhbench", *words.split(), cwd=folder)
-    took = time.monotonic() - began
+    modes, replaced = {name: (folder / name).stat().st_mode for name in OWN}, note.with_name("note.txt.replaced")
+    command = [BIN / "mhbench", *words.split()]
+    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert not note.exists(), note.read_text()
     after = {name: (folder / name).read_bytes() for name in OWN}
     changed = {name for name in OWN if after[name] != kept[name]}
-    assert changed and changed <= WRITING[words], done
+    assert changed and changed <= WRITING[words], done.stdout
     if "params.yaml" in changed:
-        assert "params.yaml changes:" in done and "# mine" not in done.split("params.yaml changes:")[1]
+        assert "params.yaml changes:" in done.stdout and "# mine" not in done.stdout.split("params.yaml changes:")[1]
         assert after["params.yaml"].startswith(b"# mine\n") and after["params.yaml"].endswith(b"# mine, too\n")
     assert {name: (folder / name).stat().st_mode for name in OWN} == modes
-    for k in range(4):
+    moments = replaced.stat().st_size
+    assert moments >= len(changed), "each way to replace a file is seen"
+    for k in range(1, moments + 1):
         for name, content in kept.items():
             (folder / name).write_bytes(content)
-        ended(folder, words, env, kill=random.uniform(0.6, 1.05) * took)
-        assert not note.exists(), note.read_text()
+        replaced.unlink()
+        ended(folder, words, env | {"KILLED_AT": str(k)})
+        assert replaced.stat().st_size == k, "it goes no further"
         now = {name: (folder / name).read_bytes() for name in OWN}
-        assert all(now[name] in (kept[name], after[name]) for name in OWN), (words, k)
+        assert all(now[name] in (kept[name], after[name]) for name in OWN) and now != after, (words, k)
         assert yaml.safe_load(now["params.yaml"]) and yaml.safe_load(now["run.yaml"])
 
 

@@ -7,7 +7,7 @@ import subprocess
 from types import SimpleNamespace
 
 import pytest
-from conftest import FORM, ROOT, WHOLE, part_of, unexpected
+from conftest import FORM, LONGEST, ROOT, WHOLE, part_of, unexpected
 
 
 def made(*words: str, cwd=ROOT, ok=True) -> str:
@@ -18,7 +18,7 @@ def made(*words: str, cwd=ROOT, ok=True) -> str:
 
 def test_every_file_that_is_named_is_there():
     files = {f.relative_to(ROOT / "tests").with_suffix("").as_posix(): f for f in (ROOT / "tests").rglob("test_*.py")}
-    assert [name for name in (*FORM, *WHOLE) if name not in files] == []
+    assert [name for name in (*FORM, *WHOLE, *LONGEST) if name not in files] == []
     assert {part_of(f) for f in files.values()} == {"form", "fast", "whole"}
 
 

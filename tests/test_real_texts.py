@@ -7,6 +7,7 @@ and asks the bundled encoder. `-s` prints what was searched and held back.
 import re
 import shutil
 from collections import defaultdict
+from functools import cache
 
 import pytest
 from conftest import BIN, ROOT, fewer_draws, listed, mhbench, run
@@ -46,6 +47,7 @@ def own_runs(folder, study: str) -> set[int]:
     return {found for found, items in of.items() if len(items) == 1}
 
 
+@cache
 def own_sources() -> set[int]:
     "Twelve words in a row of what git tracks here."
     texts = [f for f in listed(ROOT) if f.suffix in (".py", ".ipynb", ".md", ".yaml", ".csv", ".tsv", ".txt", ".html")]

@@ -13,6 +13,7 @@ from mhbench.ask.client import RECORDED
 from mhbench.ask.local import serve
 from mhbench.ask.request import Answer
 from mhbench.records.schema import Response, read_records
+from mhbench.tools import commands
 from mhbench.tools.commands import verify
 from mhbench.tools.plan import plan_run
 
@@ -101,5 +102,10 @@ def test_letters_are_asked_again_and_compared(tmp_path, monkeypatch):
     monkeypatch.setenv("MHBENCH_ROOT", str(tmp_path))
     n = verify("gemma", "counselingbench", 3)
     assert n["asked"] == 3 and 2 <= n["letters"] and n["log_probabilities"] <= n["letters"]
+    answered = commands.answer_everything
+    asked = []
+    note = lambda *given, **how: asked.append(how["replay"]) or answered(*given, **how)
+    monkeypatch.setattr(commands, "answer_everything", note)
     with pytest.raises(ValueError, match="must hold the first 24 letters of counselingbench"):
         verify("gemma", "counselingbench", 24)
+    assert asked == ["only"], "no model is asked for what the record lacks"

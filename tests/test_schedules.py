@@ -32,7 +32,7 @@ def test_a_number_of_another_selection_and_a_number_that_cannot_be_are_seen(tmp_
         def summary(self):
             return "ward: typo, zero shot"
 
-        def run(self, *words):
+        def command(self, *words):
             return type("Done", (), {"returncode": 1})
 
     (tmp_path / "run.yaml").write_text("run: {studies: [clinic], models: [sound]}\n")

@@ -1,7 +1,8 @@
-"""The house: imports go down, a public name stands for one thing."""
+"""The house: imports go down, a public name stands for one thing, every place that makes an interval is listed."""
 
 import ast
 import re
+import sys
 from collections import defaultdict
 from pathlib import Path
 
@@ -10,6 +11,11 @@ from mhbench.run.code import Code, Memory, imports_of_notebook
 from mhbench.run.graph import notebook_files
 
 ROOT = Path(__file__).resolve().parent.parent / "mhbench"
+BENCHMARKS = ROOT.parent / "benchmarks"
+sys.path.insert(0, str(BENCHMARKS))
+
+from inventory import COLUMNS, inventory, sites  # noqa: E402
+
 MODULES = sorted(p for p in ROOT.rglob("*.py") if p.name not in ("__init__.py", "_modidx.py"))
 # A module imports its own floor and those below it.
 FLOORS = [
@@ -185,3 +191,24 @@ def test_the_numbers_of_a_folder_are_a_reading_order():
     for folder in folders:
         numbers = sorted(int(n.name.split("_")[0]) for n in folder.glob("[0-9]*_*.ipynb"))
         assert numbers == list(range(1, len(numbers) + 1)), folder
+
+
+def test_every_place_that_makes_an_interval_is_listed():
+    listed = inventory()
+    assert list(listed) == COLUMNS and not listed.duplicated(["place", "call"]).any()
+    there, known = set(sites()), set(zip(listed["place"], listed["call"]))
+    assert len(there) > 100  # the package was read
+    assert there <= known, f"add to benchmarks/intervals/inventory.csv: {sorted(there - known)}"
+    assert known <= there, f"these make no interval, or are gone: {sorted(known - there)}"
+
+
+def test_a_new_place_is_seen(tmp_path, monkeypatch):
+    made = "def new_table(x):\n    return estimate(mean, x, seed=1).row()\n\n\ndef other(x):\n    return x.sum()\n"
+    (tmp_path / "steps").mkdir()
+    (tmp_path / "steps" / "new.py").write_text(made)
+    (tmp_path / "stats").symlink_to(ROOT / "stats")
+    monkeypatch.setattr("inventory.PACKAGE", tmp_path)
+    monkeypatch.setattr("inventory.STAGES", tmp_path)
+    for folder in ("corpus", "studies", "report", "annotate", "run", "tools"):
+        (tmp_path / folder).mkdir()
+    assert sites() == [("steps/new.py: new_table", "estimate")]

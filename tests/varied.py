@@ -198,7 +198,7 @@ def settled_parameters(given: dict, folder: Path, url: str) -> dict:
             entries = {
                 name: e | {"sampling": {"seed": 1}} for name, e in entries.items()
             }  # each repetition has another
-        endpoints = known["endpoints"] | {"here": {"kind": "openai", "base_urls": [url]}}
+        endpoints = known["endpoints"] | {"here": {"kind": "openai", "base_urls": [url], "max_attempts": 2}}
         entries = {k: v | given.get("entry", {}) for k, v in entries.items()}
         given = {"cache": "", "replay": "use"} | given | {"entries": known["models"] | entries, "endpoints": endpoints}
     if "slices" in given:

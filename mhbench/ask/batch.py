@@ -187,7 +187,7 @@ class Batches:
         hooks: Any = {"request": [partial(send_only, headers)]}
         direct = Client(trust_env=not is_loopback(base), timeout=timeout, follow_redirects=False, event_hooks=hooks)
         options: Any = {"api_key": "in the headers", "default_headers": headers, "http_client": direct}
-        return OpenAI(base_url=base, max_retries=5, timeout=timeout, **options)
+        return OpenAI(base_url=base, max_retries=self.endpoint.max_attempts - 1, timeout=timeout, **options)
 
     def missing(self, keys: Sequence[str]) -> list[str]:
         "Keys of requests that are neither in the cache nor in a batch under way."

@@ -312,10 +312,11 @@ def verify(
             cache_options: dict[str, Any] = {"replay": replay, "cache": Path(folder) / f"{replay}.sqlite"}
             answers = answer_everything(items, asked_model, progress=False, **cache_options, **options)
             answers_by_replay[replay] = {r.item_id: r for r in answers}
+            n = len(answers_by_replay[replay])
+            if n_lost := sum(r.letter_logprobs is None for r in answers_by_replay["only"].values()):  # before it asks
+                rule = f"hold the first {n_items} letters of {study} by this runtime; {n_lost} of {n} are not there"
+                refuse(f"verify: the record of {name} must {rule}", remedy="`mhbench cache record` asks")
     pairs = [(answers_by_replay["only"][i], r) for i, r in answers_by_replay["off"].items()]
-    if n_lost := sum(recorded.letter_logprobs is None for recorded, _ in pairs):
-        rule = f"hold the first {n_items} letters of {study} by this runtime; {n_lost} of {len(pairs)} are not there"
-        refuse(f"verify: the record of {name} must {rule}", remedy="`mhbench cache record` asks")
     n_same = {key: sum(getattr(a, key) == getattr(b, key) for a, b in pairs) for key in ("text", "letter_logprobs")}
     return {"asked": len(pairs), "letters": n_same["text"], "log_probabilities": n_same["letter_logprobs"]}
 
