@@ -89,7 +89,7 @@ class _Once(yaml.SafeLoader):
             raise yaml.MarkedYAMLError(problem=f"the name {twice[0]!r} more than once", problem_mark=node.start_mark)
         return super().construct_mapping(node, deep)
 
-
+# %% ../nbs/02_registry.ipynb #f2529ccb
 def read_yaml(path: str | Path, function: str) -> dict[str, Any]:
     "The mapping of a YAML file. Raises: ValueError, in the name of the function that reads it, for anything else."
     path = Path(path)

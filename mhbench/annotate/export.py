@@ -366,7 +366,7 @@ def raters_for_review(file: str | Path | None, top: str | Path = ".") -> pd.Data
             ]
     return pd.DataFrame(rater_reasons, columns=["rater", "reasons"])
 
-
+# %% ../../nbs/annotate/07_export.ipynb #f00f6bac
 def study_ratings(
     corpus_ratings: Sequence[Rating],  # that came with the corpus
     items: Sequence[Item],  # the corpus's

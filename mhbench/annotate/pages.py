@@ -108,7 +108,7 @@ class View:
             "text": None,
         } | extra
 
-
+# %% ../../nbs/annotate/04_pages.ipynb #2eda20b1
 def _scale_anchors(v: View) -> dict[str, str]:  # number -> what it stands for; empty where nothing is rated by numbers
     "The anchors of the scale, in order: the study's, or the words for its two ends."
     kind = v.settings.kind
@@ -139,7 +139,7 @@ def _build_score_view(v: View) -> dict[str, Any]:
         rated_fields.append(v.field(target, answer_name, text=v.question.targets[target]))
     return {"rated": rated_fields, "reference": v.question.reference, "anchors": _scale_anchors(v)}
 
-
+# %% ../../nbs/annotate/04_pages.ipynb #250f63cf
 def _build_agree_view(v: View) -> dict[str, Any]:
     q = v.question
     if q.key is None:
@@ -184,7 +184,7 @@ def _build_duel_view(v: View) -> dict[str, Any]:
     rated_fields = [v.field(t, q.targets[t], text_by_choice) for t in v.shown.order]
     return {"first": q.sides[first_author], "second": q.sides[second_author], "rated": rated_fields}
 
-
+# %% ../../nbs/annotate/04_pages.ipynb #0ea71b4e
 def _build_conversation_view(v: View) -> dict[str, Any]:
     q = v.question
     turn_views = []

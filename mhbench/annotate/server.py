@@ -452,7 +452,7 @@ async def pause_page(v: Visitor) -> web.Response:
     links = [v.link("/go", "nav.continue")]
     return v.message_page("pause", [v.t("pause.text"), v.t("pause.device")], forms=[leave_form], links=links)
 
-
+# %% ../../nbs/annotate/06_server.ipynb #4f928ed4
 @ROUTES.post("/leave")
 @for_raters
 async def leave_device(v: Visitor) -> web.Response:
@@ -500,7 +500,7 @@ async def static(request: web.Request) -> web.Response:
         body=type_and_content[1], content_type=type_and_content[0], charset="utf-8", headers=cache_headers
     )
 
-
+# %% ../../nbs/annotate/06_server.ipynb #fc167148
 @ROUTES.get("/dashboard")
 async def dashboard(request: web.Request) -> web.Response:
     v = Visitor(request, "owner")
@@ -604,7 +604,7 @@ async def state(v: Visitor) -> web.Response:
     encoded_answers = {c: page.encoded(f, answers.get(f.target, RatedAnswer())) for c, f in page.by_code().items()}
     return web.json_response({"answers": encoded_answers})
 
-
+# %% ../../nbs/annotate/06_server.ipynb #4aa53d39
 @ROUTES.post("/save")
 async def save_changes(request: web.Request) -> web.Response:
     "Save changes, each checked by itself."

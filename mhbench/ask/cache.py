@@ -370,7 +370,7 @@ def _exported_rows(file: str | Path) -> list[Row]:
             refuse(f"import_file: file must be an export of a cache; got {e}", place=place, remedy="export it again")
     return rows
 
-
+# %% ../../nbs/ask/04_cache.ipynb #bcf6e275
 def import_file(cache: Cache, file: str | Path) -> Imported:
     "Read an exported file into a cache, all or nothing. Raises: ValueError naming the line that is no exported row."
     rows = _exported_rows(file)

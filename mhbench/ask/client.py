@@ -201,7 +201,7 @@ def recorded_file(record: str, served: str) -> Path:  # an endpoint's `record`; 
 async def _next_batch(batches: AsyncGenerator[list[Answer], None]) -> list[Answer]:
     return await anext(batches, [])
 
-
+# %% ../../nbs/ask/14_client.ipynb #2b8a6f75
 def ask(
     requests: Iterable[Request],
     model: Model,
@@ -233,7 +233,7 @@ def ask(
     finally:
         thread.close()
 
-
+# %% ../../nbs/ask/14_client.ipynb #f2e7d02a
 def as_far_as_it_goes(answers: Iterator[Answer], stopped: list[str]) -> Iterator[Answer]:
     """The answers of `ask` up to what ends it: a budget, a server of our own that does not start, a batch that cannot
     be read. Its words are put into `stopped`. A cache that cannot be used is raised.

@@ -26,6 +26,8 @@ __all__ = ['Speaker', 'OPENING', 'TalkLimits', 'Talk', 'converse']
 
 # %% ../../nbs/ask/21_conversation.ipynb #17ef7a4c
 Speaker = tuple[Model, Endpoint]
+
+
 OPENING = "Begin the conversation with your first message."  # what the model that plays a patient is told first
 
 
@@ -47,7 +49,7 @@ class Talk(NamedTuple):
     run: int = 0
     system: str | None = None  # what the examined model is told first
 
-
+# %% ../../nbs/ask/21_conversation.ipynb #27333aca
 class _Conversation:
     "A conversation as far as it has come."
 
@@ -143,7 +145,7 @@ class _OpenLedger(Ledger):
         self.progress.tick()
         return []
 
-
+# %% ../../nbs/ask/21_conversation.ipynb #b03d5c7d
 class _Line:
     "All requests to one model."
 
@@ -180,7 +182,7 @@ def _models_by_name(speakers: Iterable[Speaker]) -> dict[str, Speaker]:
         out[name] = model, endpoint if k == 1 else endpoint.model_copy(update=shared_settings)
     return out
 
-
+# %% ../../nbs/ask/21_conversation.ipynb #24d41845
 async def _hold_conversations(
     conversations: Sequence[_Conversation], askings: dict[str, Asking]
 ) -> BaseException | None:
@@ -261,7 +263,7 @@ def converse(
         stopped.append(str(run_error))
     return [h.transcript("" if run_error is None else f"not asked any more: {run_error}") for h in conversations]
 
-
+# %% ../../nbs/ask/21_conversation.ipynb #55276304
 def _dry_run(conversations: Sequence[_Conversation], speakers: dict[str, Speaker], cache, study: str) -> None:
     "A dry run: one call for each model and turn."
     open_conversations = list(enumerate(conversations))

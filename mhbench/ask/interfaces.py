@@ -56,7 +56,7 @@ _GROWS = ("content", "text", "reasoning", "reasoning_content", "refusal")
 def is_stream(raw: bytes) -> bool:  # a body; it may begin with a comment, such as `: keep-alive`
     return raw.lstrip()[:6].startswith((b"data:", b"event:", b"id:", b"retry:", b":"))
 
-
+# %% ../../nbs/ask/05_interfaces.ipynb #a372e8e2
 def of_stream(raw: bytes) -> dict[str, Any]:
     "The reply that the events of a stream make together. Raises: ValueError, TypeError where they make none."
     reply: dict[str, Any] = {}

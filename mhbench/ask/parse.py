@@ -493,6 +493,8 @@ def _leading_option(
 
 # %% ../../nbs/ask/03_parse.ipynb #60329953
 _RUN_OF_LETTERS = re.compile(r"[(\[]?[A-Z][)\]]?(?:[\s,;/+&|]{0,3}[(\[]?[A-Z][)\]]?)+")
+
+
 _TICKED = re.compile(r"(?:\s*[✅✓✔☑❌✗✘]\s*[A-Z]\b[,;.]?)+|(?:\s*[A-Z]\s*[✅✓✔☑❌✗✘][,;.]?)+")
 
 
@@ -512,7 +514,7 @@ def _run_of_letters(text: str, o: _Options) -> str:
         else ""
     )
 
-
+# %% ../../nbs/ask/03_parse.ipynb #9de1893b
 def _without_decided(text_statements: list[_Statement]) -> list[_Statement]:
     "The statements without alternatives of which a later one declares one: B or D; D is unsafe; so B."
     last_statement = max(text_statements, key=lambda s: s.at, default=None)
@@ -534,7 +536,7 @@ def _without_decided(text_statements: list[_Statement]) -> list[_Statement]:
     ]
     return [s for s in text_statements if s not in decided_statements]
 
-
+# %% ../../nbs/ask/03_parse.ipynb #45df6da7
 def statements(
     text: str,  # an answer, without reasoning
     options: Sequence[str] | int,  # the options' texts in order, or how many there are
@@ -598,8 +600,14 @@ def parse_choices(text: str | None, options: Sequence[str] | int, *, numbered: b
 
 # %% ../../nbs/ask/03_parse.ipynb #3a043f6a
 _YES = r"(?:yes|true|correct|right|applies|present|ja|richtig|[✓✔✅☑])"
+
+
 _NAY = r"(?:no|not|false|incorrect|wrong|absent|nein|falsch|[✗✘❌])"
+
+
 _BOXED = re.compile(r"(?i)^[\s*•-]*\[([x✓✔ ]?)\]\s*(?-i:([A-Z]))\b")
+
+
 _JUDGED = re.compile(
     rf"(?i)^[\s*•-]*[(\[]?(?-i:([A-Z]))(?!\w)[^:–—=]{{0,80}}?(?:[:–—=]|\s-)\s*(?:({_YES})|{_NAY})(?!\w)"
 )
@@ -628,7 +636,7 @@ def _judged_options(answer: str, options: Sequence[str] | int, numbered: bool) -
         else ()
     )
 
-
+# %% ../../nbs/ask/03_parse.ipynb #404a4c1f
 def _parse_wrapped_or_listed(answer: str, options: Sequence[str] | int, numbered: bool) -> Parsed:
     "What a wrapper holds, or a list each of whose lines is one option and nothing else."
     unwrapped = unwrap(answer)
@@ -664,7 +672,7 @@ def _parse_option(answer: str, options: Sequence[str] | int, numbered: bool) -> 
         return Parsed((), "conflict", " | ".join(dict.fromkeys(words for _, _, words in option_statements)), evidence)
     return Parsed(option_statements[0][1], option_statements[0][0], option_statements[0][2], evidence)
 
-
+# %% ../../nbs/ask/03_parse.ipynb #ffa81249
 _SHORT = 200  # characters of answers that are cached
 
 

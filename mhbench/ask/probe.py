@@ -101,7 +101,7 @@ def _stated_letters(answer: Answer) -> tuple[str | None, str | None]:
     text_letter = parse_choice(answer.text or "", [*_OPTIONS.values()]).letter if is_readable else None
     return (max(logprobs, key=logprobs.__getitem__) if logprobs else None), text_letter
 
-
+# %% ../../nbs/ask/16_probe.ipynb #3b0d4385
 def _letters_outcome(short_answer: Answer, long_answer: Answer, terms: Terms, thinks: bool) -> tuple[str, str, str]:
     """What came of the letter, where letters will be read from, and why; from the answer with the room that the terms
     give, and the answer with room for a text.
@@ -144,7 +144,7 @@ def _letters_outcome(short_answer: Answer, long_answer: Answer, terms: Terms, th
         f"no letter is stated in what came ({long_answer.status}: {actual:.60})",
     )
 
-
+# %% ../../nbs/ask/16_probe.ipynb #ade68b2a
 def _probe_outcome(answer: Answer) -> str:
     if answer.status == "ok":
         return "ok"
@@ -181,7 +181,7 @@ def _model_and_endpoint_entries(
 def _ask_all(requests: Sequence[Request], model: Model, endpoint: Endpoint, cache: Cache) -> dict[str, Answer]:
     return {a.id: a for a in ask(requests, model, endpoint, cache=cache, progress=False)}
 
-
+# %% ../../nbs/ask/16_probe.ipynb #ea01058e
 def check(
     model: Model,
     endpoint: Endpoint,

@@ -115,6 +115,8 @@ _ANNOUNCED = re.compile(
     r"choice|letter|is|would|be|text|boxed|json|die|der|richtige|korrekte|antwort|lautet|ist|la|bonne|réponse|est|"
     r"correcta|respuesta|es)\b)*"
 )
+
+
 _ENDED = re.compile(r"\s*(?:$|[.,;:)\]}*\"'`|<\\–—\n-])")
 
 
@@ -150,7 +152,7 @@ def answer_position(
         return place if is_stated else None
     return None
 
-
+# %% ../../nbs/ask/07_reply.ipynb #0be8eda0
 def states_letter(answer: Answer, letters: list[str]) -> bool:
     "Whether a short reply is known to state a letter: by its log-probabilities, or as a text that ends after it."
     is_complete = ENDINGS.get(str(answer.finish_reason or "").lower()) == "complete"
@@ -210,6 +212,8 @@ def complaint_in(raw: bytes) -> Complaint:  # the body of an error
 
 
 LASTING = ("unsupported_parameter", "unsupported_value", "unknown_parameter", "extra_forbidden")  # OpenAI's, pydantic's
+
+
 _CODE = re.compile(rf'"(?:code|type)"\s*:\s*"({"|".join(LASTING)})"')
 
 
@@ -217,7 +221,7 @@ def words(raw: bytes) -> str:  # the body of an error
     "The message of an error."
     return complaint_in(raw).words
 
-
+# %% ../../nbs/ask/07_reply.ipynb #8e5a470e
 def _error_texts(e: Any, depth: int) -> tuple[str, str | None]:
     "Message and parameter of an error: OpenAI's form, Gemini's list, OpenRouter's provider inside, FastAPI's detail."
     if isinstance(e, list):
@@ -389,7 +393,7 @@ def _choice_message(choice: dict[str, Any], model: Model) -> dict[str, Any]:
         raise Malformed(f"no {'text' if model.api == 'completions' else 'message'} in the choice")
     return message
 
-
+# %% ../../nbs/ask/07_reply.ipynb #1e7184a5
 def _read_answer(reply: dict[str, Any], request: Request, model: Model, limit: int | None, tokens: Tokens) -> Answer:
     choice = _first_choice(reply)
     message = _choice_message(choice, model)
@@ -416,7 +420,7 @@ def _read_answer(reply: dict[str, Any], request: Request, model: Model, limit: i
         answer.status, answer.error = "empty", _explain_emptiness(message, answer)
     return answer
 
-
+# %% ../../nbs/ask/07_reply.ipynb #811ca32c
 def _explain_emptiness(message: dict[str, Any], answer: Answer) -> str:
     "What came instead of a text."
     tool_calls = message.get("tool_calls") or ([message["function_call"]] if message.get("function_call") else [])

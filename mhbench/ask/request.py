@@ -342,7 +342,11 @@ class Request:
 
 # %% ../../nbs/ask/06_request.ipynb #fb6e34ae
 _Count = Annotated[int, Field(ge=0, lt=2**40)]
+
+
 _Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
 _Logprob = Annotated[float, Field(le=0, allow_inf_nan=False)]  # natural log
 
 
@@ -355,7 +359,7 @@ class Tokens(NamedTuple):
     cached: int = 0  # of the prompt's, read from the provider's cache
     written: int = 0  # of the prompt's, written to it
 
-
+# %% ../../nbs/ask/06_request.ipynb #3fa842f6
 @dataclass(slots=True)
 class Answer:
     "The result of one request, as it is read from a reply, kept in the cache, and passed to the records of a study."

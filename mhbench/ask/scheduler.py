@@ -77,7 +77,7 @@ def dated(answer: Answer, created: float) -> Answer:  # seconds since 1970
         answer.served = {**answer.served, "date": f"{datetime.fromtimestamp(created, UTC):%Y-%m-%d}"}
     return answer
 
-
+# %% ../../nbs/ask/13_scheduler.ipynb #9e7e67e2
 class Ledger:
     "The requests of one call, from the caller's iterable to the answers in order."
 

@@ -177,16 +177,20 @@ def json_in(text: str) -> Any:
     values = json_values(text)
     return values[0] if values and all(v == values[0] for v in values) else None
 
-
+# %% ../../nbs/ask/18_unwrap.ipynb #e278bfb1
 _HOLDS = re.compile(
     r"(?i)answer|antwort|respuesta|réponse|risposta|resposta|lösung|final|result|choice|chosen|select|predict|label"
     r"|diagnos|categor|disorder|classification|ranking|ranked|order|reihenfolge|term|letter|option|response|output"
     r"|decision|verdict|solution|match|答案"
 )
+
+
 _REASONS = re.compile(
     r"(?i)reason|rationale|explan|justif|thought|thinking|analys|confiden|certain|probab|comment|note|evidence|begründ"
     r"|citation|source|\bsteps?\b"
 )
+
+
 _PASSED = re.compile(
     r"(?i)rul(?:ed|ing)[ _-]?out|exclu|reject|eliminat|incorrect|wrong|(?:^|[ _-])(?:not|no|non)(?:[ _-]|$)"
     r"|absent|negativ|unlikely|differential|consider|alternativ"
@@ -248,16 +252,22 @@ def _wrapper_spans(text: str) -> list[_Span]:
             outermost_spans.append(span)
     return outermost_spans
 
-
+# %% ../../nbs/ask/18_unwrap.ipynb #bc8612d8
 _FENCE = re.compile(r"(?s)```[^\S\n]*[\w+-]*[^\S\n]*\n?(.*?)\n?[^\S\n]*```")
+
+
 _NOUN = (
     r"(?:answers?|antwort(?:en)?|réponses?|respuestas?|rispost[ae]|respostas?|antwoord|svar|odpowiedź|cevap|ответ"
     r"|(?:正确)?(?:答案|选项)|回答|解答|정답)"
 )
+
+
 _HEADED = re.compile(
     rf"(?ims)^[ \t#*_>-]*(?:(?:the|my|final|correct|best|endgültige|finale|réponse)\s){{0,2}}{_NOUN}[ \t*_:：]*\n\s*"
     r"(?!\|)(\S.*?)(?=\n\s*\n\s*(?:#|\*\*|[A-Z]\w+:)|\Z)"
 )
+
+
 _LED = re.compile(
     rf"(?im)^[ \t#*_>-]*(?:(?:so|thus|therefore|the|my|final|correct|best|endgültige),?\s){{0,3}}{_NOUN}"
     r"[*_ \t]*(?:[:：=]|\bis\b:?)[*_ \t]*(?=\S)"
@@ -276,8 +286,10 @@ def _without_frame(text: str) -> str:
         return headed_texts[0]
     return _replace_table_by_lines(text)
 
-
+# %% ../../nbs/ask/18_unwrap.ipynb #63cd1fbf
 _CELLED = re.compile(r"(?m)^[ \t]*\|.*\|[ \t]*$")
+
+
 _HEADER = re.compile(
     r"(?i)\W*(?:(?:final|best|correct|chosen|selected|my) )?(?:answers?|choices?|letters?|options?|labels?|diagnos[ei]s"
     r"|disorders?|terms?|match|responses?|antwort(?:en)?|réponse|respuesta|verdict|result|value)\W*"
@@ -314,12 +326,14 @@ def _replace_table_by_lines(text: str) -> str:
     matches = [*_CELLED.finditer(text)]
     return text[: matches[0].start()] + "\n".join(answer_lines) + text[matches[-1].end() :]
 
-
+# %% ../../nbs/ask/18_unwrap.ipynb #cd121a57
 _DECOR = re.compile(
     r"(?<![\w*])(\*{1,3}|_{1,3})(?=[^\s*_])([^*\n]*?[^\s*])\1(?![\w*])|`([^`\n]+)`|\$([^$\n]+)\$"
     r"|\\(?:text|textbf|mathrm|mathbf|bf)\s?\{([^{}]*)\}|\\\(|\\\)|\\\[|\\\]"
     r"|</?(?:b|strong|em|i|u|p|br|code|span|div|mark|pre|center|li|ul|ol|h\d)\b[^<>]*>"
 )
+
+
 _SIGNS_OF_LATEX = re.compile(r"\\(?:rightarrow|to|succ|gt)\b\s?|\\?&gt;")
 
 
@@ -333,7 +347,7 @@ def undecorated(text: str) -> str:
         lines = [re.sub(r"^\s*>\s?", "", line) for line in lines]
     return "\n".join(lines)
 
-
+# %% ../../nbs/ask/18_unwrap.ipynb #17d34275
 def unwrap(
     text: str,  # an answer, without its thought
     *,

@@ -27,8 +27,14 @@ HIGH_HARM, LOW_HARM, BEST_PRACTICE, NOT_RELEVANT = (
     "Best Practice",
     "Not Relevant",
 )
+
+
 END, ASSIGN_END, _ASIDE = "END", "ASSIGN_END", "NOT_RELEVANT>>"
+
+
 _COLUMNS = ("Question ID", "Dimension", "Severity", "Question", "Answer", "GOTO")
+
+
 _AUTOMATIC = {"": False, "no": False, "false": False, "0": False, "yes": True, "true": True, "1": True}
 
 
@@ -48,7 +54,7 @@ class WalkedQuestion(NamedTuple):
     def options(self) -> list[str]:
         return list(self.goto) or ["Yes", "No"]
 
-
+# %% ../../nbs/ask/20_walked.ipynb #53eb160a
 class WalkedRubric(NamedTuple):
     "Questions in the order of rows, and the texts that a bundle brings with them."
 
@@ -122,7 +128,7 @@ def _rubric_question(row: Mapping[str, str], place: str) -> WalkedQuestion:
     question_fields = (cells["Question ID"], cells["Dimension"], severity, cells["Question"], cells.get("Examples", ""))
     return WalkedQuestion(*question_fields, cells.get("Risk Type", ""), {}, _AUTOMATIC[automatic.casefold()])
 
-
+# %% ../../nbs/ask/20_walked.ipynb #3a1da108
 def walked_questions(rows: Iterable[tuple[str, Mapping[str, str]]]) -> dict[str, WalkedQuestion]:
     """The questions of a rubric's table, from rows with their places.
 
@@ -161,7 +167,7 @@ def walked_questions(rows: Iterable[tuple[str, Mapping[str, str]]]) -> dict[str,
     _check_rubric(questions, place_by_id)
     return questions
 
-
+# %% ../../nbs/ask/20_walked.ipynb #3f69b05e
 def _check_rubric(questions: dict[str, WalkedQuestion], places: Mapping[str, str]) -> None:
     if not questions:
         _refuse_rubric("a rubric must have a question", "none", "the table")
@@ -269,7 +275,7 @@ class UnreadReply(NamedTuple):
     reply: str
     taken_as: str
 
-
+# %% ../../nbs/ask/20_walked.ipynb #15ade4f5
 class Walk:
     "One judge's way through a rubric: `question` is asked next, until it is None."
 

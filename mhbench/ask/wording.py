@@ -97,7 +97,7 @@ def _layout(lines: Sequence[str], texts: Sequence[str]) -> str:  # of an option
             return layout + "{text}"
     refuse(f"wording: lines of options must be alike but for letter or number; got those of {', '.join(texts)}")
 
-
+# %% ../../nbs/ask/19_wording.ipynb #17008a3b
 def as_template(pieces: Pieces, fields: Mapping[str, str], options: Sequence[str] = ()) -> Wording:
     """A prompt with our names of fields: `fields` maps the authors' names to ours, `options` are theirs, in order.
 
@@ -149,7 +149,7 @@ def prompt_files(recipe: Mapping[str, Any]) -> list[str]:
     modes = [mode for modes in recipe.values() for mode in modes.values()]
     return list(dict.fromkeys(mode[part]["file"] for mode in modes for part in ("system", "user") if part in mode))
 
-
+# %% ../../nbs/ask/19_wording.ipynb #e5c03bba
 def write_prompts(recipe: Mapping[str, Any], source: str | Path, to: str | Path) -> list[Path]:  # the templates
     "Turn the prompts of a study into templates of its folder `to`. Raises: ValueError, FileNotFoundError."
     written_files = []
@@ -180,7 +180,7 @@ def prompts_folder() -> Path:
     "Where templates in papers' own wording are: what `prompts_dir` is where `wording` is paper."
     return corpora() / "prompts"
 
-
+# %% ../../nbs/ask/19_wording.ipynb #39dc8509
 def prompts_of(wording: str, study: str, prompts_dir: str | None) -> str | None:
     "The folder of templates for a wording. Raises: ValueError where the paper's are wanted and are not there."
     if wording == "ours":

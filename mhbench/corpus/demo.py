@@ -90,21 +90,30 @@ _WORK = (
     "has retired this year",
     "repairs bicycles",
 )
+
+
 _TROUBLE = ("sleeps badly", "has moved to a new town", "quarrels with a brother", "worries about money")
+
+
 _SAID = (
     "I do not know where to begin.",
     "It has been like this for weeks.",
     "Nights are the worst.",
     "Maybe. I will see.",
 )
+
+
 _REPLIES = {
     "attentive": ("Thank you for writing. What is on your mind?", "That sounds tiring. Who knows about it?"),
     "brief": ("Hello.", "Many people feel like this."),
 }
+
+
 _CLOSING = {
     "attentive": ("Shall we look at one small step?", "Take care of yourself."),
     "brief": ("I see.", "Goodbye."),
 }
+
 
 DEMO_SPREAD = {  # standard deviations, in points
     "person": {"persona": 8.0, "conversation": 5.0, "rater": 6.0, "persona x rater": 4.0, "rest": 9.0},
@@ -129,7 +138,7 @@ def demo_scenarios(n: int = 24) -> list[Scenario]:
         )
     return scenarios
 
-
+# %% ../../nbs/corpus/08_demo.ipynb #891e885f
 def demo_transcripts(n: int = 24, runs: int = 3) -> list[Transcript]:
     "Conversations of the personas with two chatbots that do not exist, `attentive` and `brief`, in so many runs."
     transcripts = []
@@ -145,7 +154,7 @@ def demo_transcripts(n: int = 24, runs: int = 3) -> list[Transcript]:
             transcripts += [Transcript(**transcript_fields, run=run) for run in range(runs)]
     return transcripts
 
-
+# %% ../../nbs/corpus/08_demo.ipynb #ce3bb8e9
 def demo_conversation_ratings(seed: int, *, n: int = 24, runs: int = 3, raters: int = 8) -> list[Rating]:
     "Ratings of one chatbot's conversations by simulated people and as many judges, with the spread of DEMO_SPREAD."
     rng = np.random.default_rng(seed)

@@ -172,7 +172,7 @@ def run_batches(function: Callable[[Any], Any], batches: Sequence, executor: Exe
         finally:
             torch.set_num_threads(n_threads)
 
-
+# %% ../../nbs/encode/01_loading.ipynb #e82a0128
 def in_groups(
     function: Callable[[list], Iterable], rows: Sequence, groups: Sequence[np.ndarray], executor: Executor | None
 ) -> list:

@@ -230,7 +230,7 @@ def _compute_once(compute: Callable[[list], Iterable], keys: Sequence) -> list:
     results = list(compute(distinct_keys)) if distinct_keys else []
     return [results[i] for i in place_of_key]
 
-
+# %% ../../nbs/encode/06_roscoe.ipynb #15977d42
 class _ChainVectors:
     "Sentence and token vectors of chains."
 

@@ -232,9 +232,13 @@ class Convention(Record):
     says: str
     source: str  # a sentence of the paper, or a line of its authors' programs
 
-
+# %% ../../nbs/ledger/01_claims.ipynb #cc34a50f
 EvidenceKind = Literal["data", "stored", "paper"]
+
+
 INPUTS = "printed_inputs"
+
+
 _INPUTS_CONVENTION = Convention(
     says="The numbers that it follows from are printed rounded; it holds within their rounding.",
     source="the printed digits",
@@ -447,6 +451,8 @@ def _entry_lines(yaml_node: yaml.Node, path_in_file: tuple = ()) -> dict[tuple, 
 
 # those in C where libyaml is there: ten times as fast
 SAFE_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
 _BASE = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 
 
@@ -467,7 +473,7 @@ def _read_content_and_lines(path: Path) -> tuple[dict, dict[tuple, int]]:
         place = f"{path.name}:{error_mark.line + 1 if error_mark else 1}"
         refuse(f"load_claims: path must be a YAML file; got {getattr(e, 'problem', None) or e}", place=place)
 
-
+# %% ../../nbs/ledger/01_claims.ipynb #54a6ef11
 def _refuse_misfit(validation_error: ValidationError, path: Path, line_by_path: Mapping[tuple, int]) -> None:
     "Refuse a file that breaks the grammar, with its first error as a sentence."
     first_error = min(validation_error.errors(), key=lambda error: -len(error["loc"]))

@@ -215,7 +215,7 @@ class RowsOf(Record):
     smalls: dict[str, str] = {}  # under a name
     scales: dict[str, float] = {}
 
-
+# %% ../../nbs/ledger/05_front.ipynb #7d5ac430
 class Plot(Record):
     "A figure: rows with a label and a number above or beside a track."
 
@@ -255,7 +255,7 @@ class FrontPaper(NamedTuple):
     claims: Claims
     front: FrontPage
 
-
+# %% ../../nbs/ledger/05_front.ipynb #ab71ab90
 def load_front(path: str | Path) -> FrontPage:
     "The words of a study. Raises: ValueError for an entry that does not fit."
     return FrontPage(**yaml.load(Path(path).read_text(encoding="utf-8"), SAFE_LOADER))
@@ -302,7 +302,7 @@ class _Section:
         interval_text = f"{low_text} to {high_text}" if as_spread else f"[{low_text}, {high_text}]"
         return f"{number_tag(number_text, q)} <small>{interval_text}</small>"
 
-
+# %% ../../nbs/ledger/05_front.ipynb #5053aadd
 def _rows_with_quantities(
     section: _Section, rows_of: RowsOf
 ) -> list[tuple[str, Quantity, str]]:  # name, number, what is small
@@ -338,7 +338,7 @@ def _rows_with_quantities(
         )
     return sorted(named_quantities, key=lambda row: -row[1].value)
 
-
+# %% ../../nbs/ledger/05_front.ipynb #6e33d1c9
 def _build_plot(section: _Section, plot: Plot) -> dict[str, Any]:
     "A figure as the template reads it."
     plot_rows: list[dict[str, Any]] = []
@@ -437,7 +437,7 @@ def _list_origins(nested_texts: Any) -> list[dict[str, str]]:  # said, file, row
         origin_rows.append({"said": said, "file": file, "row": row, "link": link})
     return origin_rows
 
-
+# %% ../../nbs/ledger/05_front.ipynb #849fb176
 def front_page(
     papers: Sequence[FrontPaper],  # in the order of the page
     verdicts: pd.DataFrame,  # of all papers, as the ledger has them

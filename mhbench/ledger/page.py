@@ -172,7 +172,7 @@ def _differences_by_note(paper: _Paper) -> list[dict[str, Any]]:
         )
     return difference_notes
 
-
+# %% ../../nbs/ledger/03_page.ipynb #cc393ba8
 def _list_conventions(paper: _Paper) -> list[dict[str, Any]]:
     "The declared conventions, each with its source and the numbers that are equal under it."
     convention_entries = []
@@ -203,7 +203,7 @@ def _list_conventions(paper: _Paper) -> list[dict[str, Any]]:
         convention_entries.append(convention_fields)
     return convention_entries
 
-
+# %% ../../nbs/ledger/03_page.ipynb #f3f151d3
 def _list_searches(paper: _Paper, claim_rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     "What was searched for, and what lies beside it, with the number of claims."
     n_by_search = Counter((row["files"], row["beside"]) for row in claim_rows)
@@ -305,7 +305,7 @@ def _tolerance_rows(verdicts: pd.DataFrame) -> list[dict[str, Any]]:
         )
     return tolerance_rows
 
-
+# %% ../../nbs/ledger/03_page.ipynb #cab61692
 def ledger_page(
     verdicts: pd.DataFrame,  # of all papers, one row per claim: `judge_claims`
     claims: Sequence[Claims],  # the claims files, in the order of the page

@@ -81,9 +81,17 @@ def repository_tree(tsv: str | Path) -> Tree:
 
 # %% ../../nbs/ledger/04_release.ipynb #59ebdff3
 NOT_IN_RELEASE = "not_in_release"  # no path of the tree fits
+
+
 NOT_FETCHED = "not_fetched"  # in the release, and its content is not here
+
+
 NOTHING_READS = "not_read"  # here, and nothing reads it yet
+
+
 NOT_HELD = "not_held"  # here and read, and holds no such number
+
+
 ABSENCES = {
     NOT_IN_RELEASE: "not in the release: no path of its tree fits the patterns that are named",
     NOT_FETCHED: "in the release, not fetched here: the paths and blob ids are named",
@@ -98,7 +106,7 @@ class Search(NamedTuple):
     reason: str  # "": all of them are here
     files: str  # the patterns without a path, else the paths with the ids of their blobs
 
-
+# %% ../../nbs/ledger/04_release.ipynb #bfd926ec
 @dataclass
 class Inventory:
     "The tree of a release, and which of its files are here."
@@ -161,7 +169,7 @@ def _require_below_folder(path: str) -> str:
         raise ValueError("must be a path below the folder, with {} for a file's name")
     return path
 
-
+# %% ../../nbs/ledger/04_release.ipynb #3a191857
 class FileGroup(BaseModel):
     "Files of one folder in the authors' repository."
 

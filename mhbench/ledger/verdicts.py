@@ -109,7 +109,7 @@ def _read_declared_table(
         table_rows = described_ratings.frame.rename(columns=lambda c: c.removeprefix("within."))
     return (table_rows if len(table_rows) else None), absent_names
 
-
+# %% ../../nbs/ledger/02_verdicts.ipynb #f0754bbe
 def _pivot_raters(table_rows: pd.DataFrame, table_file: TableFile, table_name: str) -> pd.DataFrame:
     "A table with one column per rater; several values give columns `value/rater`."
     pivot_settings = table_file.pivot
@@ -222,7 +222,7 @@ def _rests_on_absent_files(frame: pd.DataFrame, reference: Mapping[str, Any]) ->
     ).astype(str)
     return any(name.rpartition("/")[2] in absent_names for name in column_names)
 
-
+# %% ../../nbs/ledger/02_verdicts.ipynb #a57ae85c
 @dataclass
 class _Evaluator:
     "The tables and printed numbers that values are computed from."
@@ -366,7 +366,7 @@ def _take_from_result(result_part: Any, path_in_result: str | int | None) -> Any
             refuse(f"ledger: value must be a field of what the call gives; got {actual}", remedy=remedy)
     return result_part
 
-
+# %% ../../nbs/ledger/02_verdicts.ipynb #bdc8b7ee
 def source_value(source: Source, claims: Claims, tables: Tables) -> float:
     "The number that a source gives. Raises: ValueError for a missing table, or a missing or ambiguous cell."
     evaluator = _Evaluator(tables, {c.id: c for c in claims.claims})
@@ -473,7 +473,7 @@ def _absence_verdict(claim: Claim, inventory: Inventory | None) -> dict[str, Any
             return {"verdict": "cannot", "reason": reason or NOTHING_READS, "files": files_text, "beside": claim.beside}
     return None if has_source else {"verdict": "cannot", "reason": NO_RUN, "files": files_text, "beside": claim.beside}
 
-
+# %% ../../nbs/ledger/02_verdicts.ipynb #5070c0c5
 def _judge_claim(
     claim: Claim, evaluator: _Evaluator, claims_file: ClaimsFile, inventory: Inventory | None
 ) -> dict[str, Any]:
@@ -522,7 +522,11 @@ def _judge_claim(
 
 # %% ../../nbs/ledger/02_verdicts.ipynb #5614b4c5
 MOST_ACCEPTED = 0.1  # of numbers that must not fit, for a tolerance to decide anything
+
+
 LEAST_CHANCE = 0.001  # of a table's differences between two runs, for the same
+
+
 TOLERANCE_COLUMNS = ["paper", "place", "of", "tolerance", "n", "across", "along", "n_wrong", "spread", "p", "decides"]
 
 
@@ -545,7 +549,7 @@ def _random_spread_and_p(rows_of_tolerance: pd.DataFrame) -> tuple[float, float]
 
     return float(np.sqrt((z_values**2).mean())), float(chdtrc(len(z_values), (z_values**2).sum()))
 
-
+# %% ../../nbs/ledger/02_verdicts.ipynb #dd7d5ded
 def tolerances(verdicts: pd.DataFrame) -> pd.DataFrame:  # TOLERANCE_COLUMNS; across, along: shares of wrong numbers
     "What every tolerance accepts of numbers that must not fit, by table: across its columns, and along its rows."
     printed_values = verdicts["printed"].map(lambda text: float(read_printed(text).value))
@@ -575,7 +579,7 @@ def tolerances(verdicts: pd.DataFrame) -> pd.DataFrame:  # TOLERANCE_COLUMNS; ac
             tolerance_rows.append((paper, place, table_title, tolerance_name, *range_fields, decides))
     return pd.DataFrame(tolerance_rows, columns=TOLERANCE_COLUMNS)
 
-
+# %% ../../nbs/ledger/02_verdicts.ipynb #0446ee06
 def _undecided_where_loose(verdicts: pd.DataFrame) -> pd.DataFrame:
     "Verdicts, undecided where only a tolerance that accepts too much makes a number equal."
     loose_tolerances = {(r.place, r.of, r.tolerance) for r in tolerances(verdicts).itertuples() if not r.decides}
@@ -596,9 +600,17 @@ _VERDICT_BASIS = ["verdict", "convention", "tolerance"]
 
 # %% ../../nbs/ledger/02_verdicts.ipynb #83065cc6
 VERDICT_COLUMNS = ["paper", "claim", "place", "of", "row", "column", "printed", "value", "difference", "verdict"]
+
+
 VERDICT_COLUMNS += ["kind", "convention", "n_tried", "reason", "files", "beside", "note", "source"]
+
+
 VERDICT_COLUMNS += ["tolerance", "low", "high"]
+
+
 NUMBERS = ("value", "difference", "low", "high")
+
+
 _TEXT_COLUMNS = ("kind", "convention", "reason", "files", "beside", "note", "source", "tolerance")
 
 
@@ -637,7 +649,7 @@ def judge_claims(
     verdict_table.attrs["missing"] = sorted(evaluator.missing_tables)
     return verdict_table
 
-
+# %% ../../nbs/ledger/02_verdicts.ipynb #6839e13b
 _NAMING_FIELDS = ("call", "function", "table")
 
 

@@ -33,8 +33,14 @@ __all__ = ['Logged', 'NO_ANSWER', 'MODE_UNKNOWN', 'NO_TEXT', 'MOST_OF_A_SAMPLE',
 
 # %% ../../nbs/records/07_answers.ipynb #e3fe7ac6
 Logged = tuple[str, dict[str, Any]]  # (place, fields): item_id, text, sample, error, letter_logprobs, question, target
+
+
 NO_ANSWER = "the log holds no answer"
+
+
 MODE_UNKNOWN = "mode not known: counted as zero_shot"
+
+
 NO_TEXT = "(the text of {} is not part of this log)"  # in our own logs, in the place of a protected corpus's
 
 
@@ -62,7 +68,7 @@ def _outcome_fields(text: str | None, reason: Any) -> dict[str, Any]:
         return {"text": "", "status": "error", "error": NO_ANSWER if end_meaning else f"finish_reason {reason!r}"}
     return {"text": text} | ({"status": "truncated"} if end_meaning == "cut" else {})
 
-
+# %% ../../nbs/records/07_answers.ipynb #f3408381
 def _rows_of_inspect(samples: list[dict], name: str) -> Iterator[Logged]:
     if any(s.get("input") == NO_TEXT.format(s["id"]) for s in samples):
         remedy = "export it with --private where you may read them"
@@ -98,7 +104,7 @@ def _read_first_choice(body: dict) -> str:
     content = ((body.get("choices") or [{}])[0].get("message") or {}).get("content") or ""
     return _joined_content(content)
 
-
+# %% ../../nbs/records/07_answers.ipynb #bb206177
 def _joined_content(content: Any) -> str:
     if isinstance(content, list):
         return "".join(p.get("text", "") for p in content if isinstance(p, dict))
@@ -175,7 +181,7 @@ def _read_candidates(body: dict) -> dict[str, Any]:
         first_candidate.get("finishReason"),
     )
 
-
+# %% ../../nbs/records/07_answers.ipynb #05f48584
 _BODY_READERS = {
     "choices": _read_choices,
     "output": _read_output,
@@ -259,7 +265,7 @@ def _rows_of_harness(lines: list[dict], name: str) -> Iterator[Logged]:
                 fields | {"text": str(text)} | ({"sample": str(sample)} if len(sample_texts) > 1 else {}),
             )
 
-
+# %% ../../nbs/records/07_answers.ipynb #ef38f25e
 def _is_number(x: Any) -> bool:
     try:
         float(x)
@@ -558,7 +564,7 @@ class _ByQuestion:
             matches = [x for x in matches if sorted(self.items[x].options) == sorted(choices)]
         return matches[0] if len(matches) == 1 else None
 
-
+# %% ../../nbs/records/07_answers.ipynb #ea4246c2
 def _join_by_question(rows: list[tuple[str, dict]], items: Sequence[Item], name: str) -> list[tuple[str, dict]]:
     "The rows of a log with the id of the item whose question they repeat; a row's number is the id of none."
     question_index = _ByQuestion(items)
@@ -586,7 +592,7 @@ def _join_by_question(rows: list[tuple[str, dict]], items: Sequence[Item], name:
         refuse(f"load_answers: a log must answer the items of this run; got {actual}; {remedy}")
     return joined_rows
 
-
+# %% ../../nbs/records/07_answers.ipynb #1f3a4140
 def _target_letters(target: Any, item: Item, order: Sequence[int] | None) -> list[str] | None:
     "A log's key as the item's letters; None where it cannot be read as such."
     n = len(item.options)
@@ -604,7 +610,7 @@ def _target_letters(target: Any, item: Item, order: Sequence[int] | None) -> lis
             return None
     return sorted(key_letters)
 
-
+# %% ../../nbs/records/07_answers.ipynb #18e10f62
 def _select_asked_rows(
     table: list[tuple[str, dict]], path: Path, asked_ids: Collection[str], other_ids: Collection[str], model: str
 ) -> list[tuple[str, dict]]:

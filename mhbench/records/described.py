@@ -223,7 +223,7 @@ class RatingPart(BaseModel):
             refuse(f"read_ratings: criterion {criterion!r} must have a scale; got none", remedy=remedy)
         return Scale.of(given, f"scale of {criterion}" if criterion else "scale")
 
-
+# %% ../../nbs/records/09_described.ipynb #b9558420
 def descriptions(given: str | Path | Mapping[str, Any]) -> list[RatingPart]:
     "The parts of a description: YAML, all of whose scalars are text, its file, or what was read from it."
     source_name = "description"
@@ -267,7 +267,7 @@ def _sheet_rows(path: Path, sheet: str | None) -> Iterator[tuple[int, Sequence[A
     finally:
         workbook.close()
 
-
+# %% ../../nbs/records/09_described.ipynb #b35da2f3
 def _rows_by_header(path: Path, rows: Iterable[tuple[int, Sequence[Any]]], skip: Sequence[int]) -> _Rows:
     "Rows by the names of the first line that is not skipped."
     columns: list[str] = []
@@ -298,7 +298,7 @@ def _nested_objects(value: Any, key_names: Sequence[str], outer_keys: dict[str, 
         for key, inner_value in value.items():
             yield from _nested_objects(inner_value, key_names[1:], outer_keys | {key_names[0]: key})
 
-
+# %% ../../nbs/records/09_described.ipynb #7c9ab068
 def _rows_of_json(path: Path, part: RatingPart) -> _Rows:
     for place, document in json_rows(path, part.encoding, numbers=False):
         if part.keys:
@@ -366,7 +366,7 @@ def _look_up(row: Mapping[str, Any], name: str, place: str, column_role: str = "
         _refuse_column(f"{column_role} must be there", repr(name), name, row, place)
     return value
 
-
+# %% ../../nbs/records/09_described.ipynb #d32c205d
 def _getter(field_source: str, field: str) -> Callable[[_Row], Any]:
     "What gives a field of a row: a constant, a sum, a captured name, or a column."
     column_role = f"{field}'s column"
@@ -514,7 +514,7 @@ class _Column(NamedTuple):
     names: dict[str, str]
     keys: list[tuple[str, str]]  # criterion and key; empty: the cell is the value
 
-
+# %% ../../nbs/records/09_described.ipynb #cc30d465
 def _value_columns(part: RatingPart, row: _Row) -> list[_Column]:
     "The columns of a file that hold values."
     column_template, arrow, key_template = (x.strip() for x in part.value.partition(">"))
@@ -550,7 +550,7 @@ def _value_columns(part: RatingPart, row: _Row) -> list[_Column]:
         _refuse_column(f"columns must fit value {part.value!r}", actual, meant_name, row.cells, row.place)
     return value_columns
 
-
+# %% ../../nbs/records/09_described.ipynb #afdc2d2f
 _READ = (".csv", ".tsv", ".txt", ".xlsx", ".xlsm", ".json", ".jsonl", ".ndjson", ".parquet")
 
 
@@ -584,7 +584,7 @@ def matched_files(part: RatingPart, folder: Path, away: set[str] | None = None) 
             matches.append((path, captured | ({"file": name} if name else {})))
     return [(p, captured) for p, captured in matches if captured.get("file") not in (away or ())]
 
-
+# %% ../../nbs/records/09_described.ipynb #64b5623d
 def _column_joiner(part: RatingPart, folder: Path) -> Callable[[Mapping[str, Any], str], Mapping[str, Any] | None]:
     "What adds the columns of a second file to a row; None for a key without a partner."
     if not part.join:
@@ -733,7 +733,7 @@ def _ticked_options(cells: Mapping[str, str], part: RatingPart, place: str) -> s
         return next(t for t in ticked if t in part.missing)
     return " + ".join(ticked) if ticked else "(none)" if any(cells.values()) else ""
 
-
+# %% ../../nbs/records/09_described.ipynb #28863fbc
 _NO_KEY = object()  # the value of a key that is not there
 
 
@@ -791,7 +791,7 @@ def _read_part(part: RatingPart, folder: Path, away: set[str] | None = None) -> 
                 _read_cell(r, _Row(cells, {**row.names, **dict(other_names)}, place), _Column("", {}, []))
     return r
 
-
+# %% ../../nbs/records/09_described.ipynb #3e9af2bd
 def _prepare_row(
     part: RatingPart, file_row, name_fields: dict[str, str], add_partner, notes: Counter, place: str
 ) -> _Row | None:
@@ -814,7 +814,7 @@ def _prepare_row(
         names |= captured
     return _Row(cells, names, place)
 
-
+# %% ../../nbs/records/09_described.ipynb #5cf0e62e
 _PLAIN = re.compile(r"-?(?:0|[1-9]\d{0,14})(?:\.\d+)?(?:[eE][-+]?\d+)?")
 
 
@@ -852,7 +852,7 @@ def _refuse_repeated(frame: pd.DataFrame, cells: pd.DataFrame, within: list[str]
     remedy = "take one away, or name what tells them apart: repeat, session or within"
     refuse(f"read_ratings: a rating must be given once; got two, {actual}", remedy=remedy)
 
-
+# %% ../../nbs/records/09_described.ipynb #d5ee6980
 def _remarks_on_reading(r: _Reading, n_criteria: int) -> tuple[list[str], list[str]]:
     "What is said of values outside the scale, and what is asked where a code comes in bulk."
     remarks, asks = [], []
@@ -878,7 +878,7 @@ def _remarks_on_reading(r: _Reading, n_criteria: int) -> tuple[list[str], list[s
             )
     return remarks, asks
 
-
+# %% ../../nbs/records/09_described.ipynb #ebae3736
 def read_ratings(
     description: str | Path | Mapping[str, Any] | Sequence[RatingPart],
     folder: str | Path | None = None,
@@ -929,7 +929,7 @@ def read_ratings(
     )
     return RatingTable(parts[0].release, study, scales, frame, counts, notes, asks, parts[0].origin)
 
-
+# %% ../../nbs/records/09_described.ipynb #a20938e9
 def _reading_counts(read: Sequence[_Reading]) -> pd.DataFrame:
     "Rated, missing and outside by rater and criterion, with the reasons."
     counts_by_rater: dict[tuple, Counter] = defaultdict(Counter)

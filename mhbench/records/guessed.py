@@ -39,14 +39,24 @@ _CALLED = {  # field -> what a column for it is called in releases, in our own t
     "n": "n",
     "sd": "sd",
 }
+
+
 _WITHIN = {"persona": "persona user_profile", "patient": "patient user_llm", "run": "run run_id"}
+
+
 _ABOUT = re.compile(  # what programs write of a response: no ratings
     r"startdate|enddate|recordeddate|status|progress|finished|ipaddress|duration.*|recipient.*|externalreference|"
     r"location.*|distributionchannel|userlanguage|timestamp|submitdate|lastpage|startlanguage|seed|datestamp|.*id|"
     r"redcap.*|.*complete|comments?|kommentar|bemerkung|name|email|e?mailaddress|consent"
 )
+
+
 _NUMBER = re.compile(r"-?\d+([.,]\d+)?")
+
+
 _CODES = re.compile(r"-\d+|9{2,}|8{2,}|7{2,}|0")
+
+
 _MOST_LABELS = 12
 
 
@@ -62,7 +72,7 @@ class Guess(NamedTuple):
         options: dict[str, Any] = {"sort_keys": False, "allow_unicode": True, "default_flow_style": None}
         return "".join(f"# {line}\n" for line in header_lines) + yaml.safe_dump(self.description, width=110, **options)
 
-
+# %% ../../nbs/records/13_guessed.ipynb #a7cb55bc
 def _match_column_names(columns: list[str], names: Mapping[str, str], asks: list[str]) -> dict[str, str]:
     column_by_field: dict[str, str] = {}
     for field, words in names.items():
@@ -120,7 +130,7 @@ def _are_similar(a: Sequence[str], b: Sequence[str]) -> bool:
         return min(x) <= max(y) and min(y) <= max(x)
     return not (x or y) and 2 * len(set(a) & set(b)) >= min(len(set(a)), len(set(b)))
 
-
+# %% ../../nbs/records/13_guessed.ipynb #218ee4f8
 def _guess_wide_columns(
     rows: list[dict], candidate_columns: list[str], hole_name: str
 ) -> tuple[list[str], str, dict[str, Any]]:
@@ -217,7 +227,7 @@ def guess_description(path: str | Path, given: Mapping[str, str] | None = None, 
         asks.append("item: no column was found for what is rated")
     return Guess(description, asks)
 
-
+# %% ../../nbs/records/13_guessed.ipynb #ef3c92db
 def guess_long(path: str | Path, given: Mapping[str, str] | None = None, **how: Any) -> Guess:
     """A description of a table with a row for each rating, as `guess_description` guesses it.
 

@@ -124,7 +124,7 @@ def label_studio_tasks(
     language = language or (items[0].language.split("-")[0] if items else "en")
     return Tasks(labelling_config(len(models), language=language), tasks_by_rater, models_by_item)
 
-
+# %% ../../nbs/records/06_labelstudio.ipynb #16dc7cd5
 def _page_data(item: Item, answers: Sequence[str]) -> dict[str, str]:
     "What a rater sees of an item, under the names of the labelling configuration."
     page_fields = {"item_id": item.item_id, "study": item.study, "reference": "; ".join(task_of(item).key_texts(item))}
@@ -186,7 +186,7 @@ def _annotator_name(annotation: Mapping, raters: str | Mapping[Any, str], place:
         )
     return name
 
-
+# %% ../../nbs/records/06_labelstudio.ipynb #f11e3839
 def _annotation_time(annotation: Mapping, place: str) -> tuple[datetime, int]:
     "When an annotation was saved, and its number; a time without an offset is universal time."
     text = annotation.get("updated_at") or annotation.get("created_at")

@@ -43,7 +43,7 @@ CREATE TABLE IF NOT EXISTS raters (
 def _normalise_name(name: str) -> str:
     return " ".join(unicodedata.normalize("NFC", name).split())
 
-
+# %% ../../nbs/records/11_pseudonyms.ipynb #d74801e0
 class RaterKey:
     "The names of a study's raters and their pseudonyms; without a file they are not kept."
 

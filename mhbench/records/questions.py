@@ -169,8 +169,10 @@ def _options_in_columns(texts: list[str]) -> list[str]:
     separator = next((s for s in SEPARATORS if len(_cell_parts(filled_texts[0], s)) > 1), None)
     return _cell_parts(filled_texts[0], separator) if separator or filled_texts[0].startswith("[") else texts
 
-
+# %% ../../nbs/records/08_questions.ipynb #f8077345
 _MONTH = "jan|feb|m[aä]r|mrz|apr|ma[iy]|jun|jul|aug|sep|o[kc]t|nov|de[zc]"
+
+
 _DATE = re.compile(rf"\d{{1,2}}[.\-/]?\s?(?:{_MONTH})\w{{0,2}}\.?|(?:{_MONTH})\w{{0,2}}[.-]\d{{2,4}}", re.IGNORECASE)
 
 

@@ -528,7 +528,7 @@ def _object_array(values: Iterable) -> np.ndarray:
     object_array[:] = values
     return object_array
 
-
+# %% ../../nbs/records/01_schema.ipynb #1c6209ea
 class StoredRecords(Sequence, Generic[R]):
     """Records in Parquet files, one file after the other, by row or by column. Raises: FileNotFoundError; ValueError
     where a file holds something else."""

@@ -172,6 +172,8 @@ class Unreadable(NamedTuple):
 
 # control characters, and those that show a text in another order than it is read in
 _ODD = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
 _INVISIBLE = re.compile("[\u200b\u2060\ufeff\xad]")  # which nobody sees, and no name or option differs by
 
 
@@ -203,7 +205,7 @@ def _labelled_options(value: Any) -> list | None:
     is_counted = 1 < n <= 26 and label_texts in (letters(n), [str(k + 1) for k in range(n)])
     return texts if is_counted and all(isinstance(t, str | int | float) for t in texts) else None
 
-
+# %% ../../nbs/records/02_table.ipynb #2ad2de2d
 def cell(value: Any) -> str | list | Unreadable:
     "A cell of a spreadsheet, a JSON line or a Parquet file as text; a list of texts; or why it has none."
     if value is None or (isinstance(value, float) and math.isnan(value)):
@@ -395,7 +397,7 @@ def json_value(text: str, *, numbers: bool = True) -> Any:
         raise ValueError(f"half a character, {e.object[e.start : e.end]!a}") from None
     return value
 
-
+# %% ../../nbs/records/02_table.ipynb #79684ee0
 def json_rows(
     path: str | Path,
     encoding: str = "utf-8-sig",
@@ -428,7 +430,7 @@ def json_rows(
                 refuse(f"json_rows: a row must be a JSON object; got {actual}; {remedy}")
             yield f"{path.name}:{k}", row
 
-
+# %% ../../nbs/records/02_table.ipynb #13941e17
 def _read_json_table(path: Path, encoding: str) -> Table:
     rows = list(_convert_cells(json_rows(path, encoding)))
     columns = _column_names(list(dict.fromkeys(chain.from_iterable(row for _, row in rows))), f"{path.name}:1")
@@ -499,7 +501,7 @@ def _inline_text(runs: list) -> str:
         marked_parts.append(marked_text(run.findtext("{*}t", ""), raised=raised, lowered=lowered, struck=struck))
     return "".join(marked_parts)
 
-
+# %% ../../nbs/records/02_table.ipynb #2c2c3a4c
 def _sheet_remarks(sheet) -> _Marks:
     "Formulas, merged cells and hidden rows of a sheet."
     from openpyxl.utils import coordinate_to_tuple, range_boundaries
@@ -558,7 +560,7 @@ def _rich_text(value) -> str:
     texts_and_fonts = ((p, None) if isinstance(p, str) else (p.text, p.font) for p in value)
     return "".join(marked_text(text, **_font_marks(font)) for text, font in texts_and_fonts)
 
-
+# %% ../../nbs/records/02_table.ipynb #91a32669
 def _excel_cell(c, stored: bool = False) -> str | list | Unreadable:
     "A cell as it is shown; `stored`: a number as it is kept, where its format rounds it or parts its thousands."
     if isinstance(c.value, list):

@@ -152,7 +152,7 @@ class Task(ABC):
         next_number = len(item.stems) + 1
         return [f"\n{next_number}.", f"\nQ{next_number}"] if self.per_stem else ["\n"]
 
-
+# %% ../../nbs/records/10_task.ipynb #12a3c1b7
 def _key_letters(item: Item) -> list[str]:
     "The letters that a key may name."
     return list(ascii_uppercase[: len(item.options)])

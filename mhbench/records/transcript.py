@@ -47,7 +47,7 @@ class Scenario(Record):
         "What is drawn as a whole."
         return self.person or self.item_id
 
-
+# %% ../../nbs/records/14_transcript.ipynb #5d3305cd
 _CASE = {"id": str, "theme": str, "condition": str, "prompts": list}
 
 
@@ -98,7 +98,7 @@ class Turn(Record):
     cost_usd: Annotated[float, Field(ge=0)] | None = 0.0  # None where the price is unknown
     request_key: str | None = None  # of the cache
 
-
+# %% ../../nbs/records/14_transcript.ipynb #f8b3b21d
 class Transcript(Record):
     "A whole conversation."
 
@@ -144,7 +144,7 @@ class Transcript(Record):
         speakers = dict(zip(("user", "assistant"), names))
         return "\n\n".join(f"[{n}] {speakers[t.role]}: {t.text}" for n, t in enumerate(self.turns, 1))
 
-
+# %% ../../nbs/records/14_transcript.ipynb #72072b78
 def write_transcripts(transcripts: Iterable[Transcript], path: str | Path) -> Path:
     "Transcripts as JSON lines; half a file is never taken for a whole one."
     path = Path(path)

@@ -148,6 +148,8 @@ _FAILURES = {  # column of the counts -> what it counts, and what follows
     "unread": "answers could not be read; they count as incorrect where the model has others that could",
     "cut": "answers were cut off at the token limit",
 }
+
+
 _COLUMNS = ["study", "what", "k", "n", "who"]
 
 
@@ -163,7 +165,7 @@ def _request_failures(counts: pd.DataFrame, study: str) -> list[tuple]:
         )
     return failure_rows
 
-
+# %% ../../nbs/report/05_findings.ipynb #256ac6eb
 def _accuracy_failures(accuracy: pd.DataFrame, study: str) -> list[tuple]:
     "Models without an accuracy in a mode, and models that were asked only some of the questions."
     if not len(accuracy):
@@ -219,6 +221,8 @@ _COUNTING = {
     "duels": _verdict_failures,
     "contamination": _completion_failures,
 }  # stages with `counts`
+
+
 _NOTED = {  # stage -> of its metrics, how many and of how many; what they are, and what follows
     "prepare": ("n_set_aside", "", "rows of the source were set aside; they do not fit the schema"),
     "approach": ("n_without", "n_items", "cases were not asked; they got no relevant question"),
@@ -233,7 +237,7 @@ def _noted_failures(noted: dict, study: str, stage: str) -> list[tuple]:
     k = noted.get(count_name, np.nan)
     return [(study, failure_text, sum(k.values()) if isinstance(k, dict) else k, noted.get(total_name), "")]
 
-
+# %% ../../nbs/report/05_findings.ipynb #0b2f1e46
 def _has_or_excuses_table(results: str | Path, stage: str, study: str, table_name: str) -> bool:
     "Whether a stage left a table, or says that there is nothing to show in it."
     file_exists = Path(results, stage, study, f"{table_name}.parquet").exists()
@@ -263,7 +267,7 @@ def _stages_without_counts(results: str | Path, study: str, stages: Sequence[str
     failure_text = "failures of stages that left no counts"
     return [(study, failure_text, np.nan, None, ", ".join(dict.fromkeys(uncounted_stages)))] if uncounted_stages else []
 
-
+# %% ../../nbs/report/05_findings.ipynb #8148be21
 def _broken_stages(results: str | Path, study: str, stages: Sequence[str]) -> list[tuple]:
     "Stages of the run that broke, or rest on one that did."
     failures_by_stage = {stage: _read_stage_contents(results, stage, study).get("failures") or [] for stage in stages}
@@ -379,7 +383,7 @@ def _place_models(rows_by_study: Iterable[pd.DataFrame]) -> dict[str, int]:  # m
     ordered_models = mean_estimates.sort_values(["simulated", "estimate", "model"], ascending=[True, False, True])
     return {model: k for k, model in enumerate(ordered_models["model"])}
 
-
+# %% ../../nbs/report/05_findings.ipynb #47e2763f
 def _declared_front(results: str | Path, stage: str, study: str, place_by_model: Mapping[str, int]) -> Front | None:
     "The main numbers that a stage declares to be what its study asks."
     declared_measure = first_screen(results, stage, study)
@@ -413,7 +417,7 @@ def not_apart(best: str, others: Iterable[str], pairs: pd.DataFrame) -> list[str
             beaten_models |= {r.first, r.second} - {best} if better_model == best else set()
     return [m for m in others if m not in beaten_models]
 
-
+# %% ../../nbs/report/05_findings.ipynb #c286f008
 def _describe_other_modes(rows_in_mode: pd.DataFrame, other_mode_rows: pd.DataFrame) -> str:
     "How many models answered in other modes alone, and the highest accuracy there if it is above all `rows_in_mode`."
     if not len(other_mode_rows):
@@ -431,7 +435,7 @@ def _n_hidden(asked_rows: pd.DataFrame, other_mode_rows: pd.DataFrame, n_unranke
     "How many models of the run are not among these rows: those of other modes only, and those without an interval."
     return len(set(other_mode_rows.get("model", ())) - set(asked_rows["model"])) + n_unranked
 
-
+# %% ../../nbs/report/05_findings.ipynb #5177253a
 def best_in_words(
     rows: pd.DataFrame,
     lines: Mapping[str, float],
@@ -512,7 +516,7 @@ def _scored_front(
         study, measure_text, best_sentence, drawn_rows, dict(reference_lines), models_left_out, n_at_once=n_at_once
     )
 
-
+# %% ../../nbs/report/05_findings.ipynb #0508edd1
 _CERTAIN = 0.99  # a probability of the preferred option that leaves nothing to the others
 
 
@@ -542,7 +546,7 @@ def _describe_flags(results: str | Path, study: str, stages: Sequence[str]) -> l
         return []
     return [flagged_in_words(pd.concat(tables_of_flags), max((len(t) for t in flag_tables), default=0))]
 
-
+# %% ../../nbs/report/05_findings.ipynb #b0f0883d
 _OF_RATERS = ("agreement", "panel")  # stages whose first main number is the agreement of raters
 
 
@@ -580,7 +584,7 @@ def _rated_front(results: str | Path, study: str, stages: Sequence[str]) -> Fron
     )
     return Front(study, measure_name if len(drawn_rows) else "", f"{'. '.join(sentences)}.", drawn_rows)
 
-
+# %% ../../nbs/report/05_findings.ipynb #3a4a7e33
 def fronts(results: str | Path, standings: pd.DataFrame, studies: Sequence[str], parts: Parts) -> list[Front]:
     "The studies of a run as its first screen shows them, from what `against_lines` returned."
     is_simulated = standings["origin"].eq("simulated").astype(float)
@@ -629,6 +633,8 @@ def answered_by_words(tables: Mapping[str, pd.DataFrame]) -> list[str]:  # study
 
 # %% ../../nbs/report/05_findings.ipynb #6528202e
 _ASKED = {"asked": "put to", "recorded": "with recorded answers of", "composed": "with composed answers of"}
+
+
 _ASKED |= {_UNKNOWN: "with answers of unknown origin of"}
 
 
@@ -636,7 +642,7 @@ def _name_studies(said: str, studies: Sequence[str]) -> str:
     "A phrase where something is not known of some studies."
     return f"{said} {', '.join(studies)}" if studies else ""
 
-
+# %% ../../nbs/report/05_findings.ipynb #0344d46b
 def _describe_questions_asked(
     n_items_by_study: Sequence[int | None],  # of each study
     origins: pd.DataFrame,  # of `where_from`
@@ -667,7 +673,7 @@ def _describe_questions_asked(
     phrases += [f"with {n_ratings} ratings by people"] if n_ratings else []
     return f"{', '.join(phrases)}{_name_studies('; unknown who answered', studies_without_answers)}."
 
-
+# %% ../../nbs/report/05_findings.ipynb #4fd564b0
 def _questions_in_words(studies: Sequence[str], synthetic: Mapping[str, tuple[int, int]]) -> list[str]:
     "Whose questions were written for this project: all, those of some studies, or some of a study."
     wholly_synthetic = [study for study, (k, n) in synthetic.items() if 0 < k == n]
@@ -686,7 +692,7 @@ def _ratings_in_words(results: str | Path, studies: Sequence[str]) -> list[str]:
         phrases += [f"the ratings of {study}" if k == n else f"{counted(k, n, 'ratings')} of {study}"] if k else []
     return phrases
 
-
+# %% ../../nbs/report/05_findings.ipynb #5b0d14d8
 def _describe_simulated(
     results: str | Path,
     studies: Sequence[str],
@@ -714,7 +720,7 @@ def _describe_simulated(
     simulated_text += f" Of simulated quantities, {covered_in_words(truth['covered'])}." if len(truth) else ""
     return simulated_text[:1].upper() + simulated_text[1:]
 
-
+# %% ../../nbs/report/05_findings.ipynb #c8ade8fd
 def _describe_failures(failures: pd.DataFrame) -> str:
     "The failures over all studies, by kind."
     if not len(failures):
@@ -750,7 +756,7 @@ def _describe_doubts(
         sentences.append(f"Not drawn, without an interval or {FEW} answers: {', '.join(models_left_out)}.")
     return " ".join([*sentences, "Nothing here is clinical advice."])
 
-
+# %% ../../nbs/report/05_findings.ipynb #dcfaa184
 def before_reading(
     results: str | Path,
     studies: Sequence[str],

@@ -157,7 +157,7 @@ def _column_positions(rows: Sequence[ChartRow], width: float, brief: bool, digit
         width,
     )
 
-
+# %% ../../nbs/report/03_forest.ipynb #4697a8bb
 def _axis_range(
     rows: Sequence[ChartRow], refs: Sequence[float], limits: tuple[float, float] | None
 ) -> tuple[float, float]:
@@ -314,7 +314,7 @@ def _draw_row(
                 bbox=_GROUND,
             )
 
-
+# %% ../../nbs/report/03_forest.ipynb #30710455
 def _draw_axis(pen: _Pen, y: float, axis_ends: tuple[float, float], column_places: _ColumnPlaces, x_of: Any) -> None:
     pen.line([column_places.left, column_places.right], [y, y], SOFT)
     max_ticks = max(2, int((column_places.right - column_places.left) / 50))
@@ -362,7 +362,7 @@ def _ordered_values(table: pd.DataFrame, column: str, upwards: bool) -> list:
         first_estimates.index, key=lambda x: (first_estimates[x] if upwards else -first_estimates[x], natural(x))
     )
 
-
+# %% ../../nbs/report/03_forest.ipynb #87a3d6da
 def _chart_rows(
     table: pd.DataFrame,
     group: str,

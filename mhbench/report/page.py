@@ -374,7 +374,7 @@ def _counts_in_words(entries: Sequence[Mapping]) -> str:  # "8 tables, 1 figure"
         count_texts += [f"{n} {kind_name}{'s' * (n != 1)}"] if n else []
     return ", ".join(count_texts)
 
-
+# %% ../../nbs/report/07_page.ipynb #d4fe0cd4
 def _sections_by_study(sections: Sequence[Section], to: _Links) -> list[dict]:
     "The sections by study, each with its questions in the order of `questions.yaml`."
     parts_by_study: dict[str, dict[str, dict]] = {}  # study -> question -> what answers it
@@ -436,7 +436,7 @@ def _reference_lines(lines: Mapping[str, float], scale: tuple[float, float]) -> 
         )
     return placed_lines
 
-
+# %% ../../nbs/report/07_page.ipynb #2943e211
 def _study_plot(f: Front, studies: int, to: str) -> dict[str, Any]:
     "The figure of a study for the template; the more studies, the fewer rows each shows on the first screen."
     scale = _plot_scale(f)

@@ -53,9 +53,17 @@ class Look(NamedTuple):
 
 
 PLAIN = Look("#3a3f45", "o")  # for labels that are not models
+
+
 GENERAL_LOOK, MEDICAL_LOOK = Look("#0b62a4", "o"), Look("#b84a00", "s")  # of more models than there are colours
+
+
 SIMULATED_LOOK = Look("#6b7480", "D")
+
+
 HARM = "#b00020"  # of an estimate that shows harm
+
+
 LOOKS = (
     GENERAL_LOOK,
     Look("#00805d", "^"),
@@ -73,7 +81,7 @@ class Cast(NamedTuple):
     simulated: frozenset[str] = frozenset()
     order: dict[str, int] = {}  # the place of each model where rows have no estimate to go by
 
-
+# %% ../../nbs/report/02_style.ipynb #8eb75e15
 _cast = Cast()
 
 

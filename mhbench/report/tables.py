@@ -126,7 +126,7 @@ def by_reason(absent: Iterable[Mapping[str, str]]) -> str:  # of name and why
         f"{', '.join(dict.fromkeys(of_reason))} ({reason})" for reason, of_reason in names_by_reason.items()
     )
 
-
+# %% ../../nbs/report/01_tables.ipynb #327799e8
 def csv_text(table: pd.DataFrame) -> str:
     "A DataFrame as CSV, the index left out; a text that a spreadsheet would run begins with an apostrophe."
 
@@ -227,7 +227,7 @@ def doubts(table: pd.DataFrame) -> list[str]:  # sentences; none if there is no 
         )
     return sentences
 
-
+# %% ../../nbs/report/01_tables.ipynb #79fbf3cb
 _INTERVAL = {"estimate", "ci_low", "ci_high"}
 
 
@@ -426,7 +426,7 @@ def flagged_in_words(flags: pd.DataFrame, n: int | None = None) -> str:  # rater
     reasons_text = "; ".join(f"{rater}: {text}" for rater, text in reasons_by_rater.items())
     return f"Flagged, and not removed: {count_text}{f' ({reasons_text})' if reasons_text else ''}"
 
-
+# %% ../../nbs/report/01_tables.ipynb #bf9f74ad
 def covered_in_words(covered: pd.Series) -> str:  # yes, no, or another word where there is no interval
     "In how many intervals the true value lies."
     n_covered, n_missed = (int((covered == covered_value).sum()) for covered_value in ("yes", "no"))
@@ -460,7 +460,7 @@ def estimate_in_words(row: Mapping[str, Any]) -> str:  # "0.81 [0.79, 0.83]", "0
     interval_text = f"[{row['ci_low']:.2f}, {row['ci_high']:.2f}]" if has_interval else "(no interval)"
     return f"{row['estimate']:.2f} {interval_text}"
 
-
+# %% ../../nbs/report/01_tables.ipynb #8d5d3e65
 def in_a_sentence(table: pd.DataFrame) -> str:  # empty where its numbers say nothing in one
     "What the estimates of a table show: the coverage of true values, or the differences shown."
     corrected_columns = _corrected_p_columns(table)[:1]

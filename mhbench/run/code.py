@@ -92,6 +92,8 @@ def module_facts(source: str, package: str = "") -> tuple[str, list[str]]:  # SH
 
 # %% ../../nbs/run/12_code.ipynb #13de613f
 PAPER_FILES = ("claims.yaml", "front.yaml", "results.yaml")  # in the folder of a study: what its paper prints
+
+
 _ASIDE = (*PAPER_FILES, "replication.yaml", "README.md")
 
 
@@ -223,7 +225,7 @@ class Code:
         "The version of the package, and a hash over all of it."
         return {"version": mhbench.__version__, "sha256": self._hash(self.home)}
 
-
+# %% ../../nbs/run/12_code.ipynb #37bf1d28
 _SKIPPED = ("__pycache__", "README.md", "pipeline", "studies")
 
 

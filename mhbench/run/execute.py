@@ -119,7 +119,7 @@ def _check_modules(
             error=RuntimeError,
         )
 
-
+# %% ../../nbs/run/05_execute.ipynb #9079b258
 def _parameters(top: Path, params: str | Path, stage: str, study: str | None, model: str | None) -> dict[str, Any]:
     "As DVC's stage `inputs` has checked and written them, which is quicker; else as the files have them."
     recorded = recorded_parameters(top) if params == "params.yaml" else {}
@@ -129,7 +129,7 @@ def _parameters(top: Path, params: str | Path, stage: str, study: str | None, mo
 
     return stage_parameters(load_params(top / params), stage, study, model)
 
-
+# %% ../../nbs/run/05_execute.ipynb #55c5294c
 def run_stage(
     stage: str,
     study: str | None = None,
@@ -193,6 +193,8 @@ def run_stage(
 
 # %% ../../nbs/run/05_execute.ipynb #968c1e95
 ROWS = "MHBENCH_FAILURES"  # the environment variable by which `dvc.yaml` asks for rows in place of errors
+
+
 _FROM = re.compile(r"got none, since (\w+) of (\S+) failed")
 
 
@@ -227,7 +229,7 @@ def failure_of(stage: str, study: str, model: str | None, error: BaseException) 
     failure_details: dict[str, Any] = {"remedy": in_one_line(f"{remedy}, and run again"), "again": True, "broke": True}
     return Failure(**failure_fields, what=STAGE_BROKE, said=in_one_line(message, 400), **failure_details)
 
-
+# %% ../../nbs/run/05_execute.ipynb #53b57902
 def leave_failure(stage: str, study: str, model: str | None, error: BaseException) -> Failure:
     "Leave a row of what failed in place of a stage's output."
     failure = failure_of(stage, study, model, error)

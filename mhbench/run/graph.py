@@ -190,7 +190,7 @@ def sources_hash(top: str | Path) -> str:
     files = [file for name in ("params.yaml", RUN_FILE, "dvc.yaml") if (file := Path(top, name)).exists()]
     return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()
 
-
+# %% ../../nbs/run/01_graph.ipynb #59270d17
 def recorded_parameters(top: str | Path) -> dict[str, dict]:  # "score mhqa" -> its parameters
     """The checked parameters of every part of the run, in its order, as `mhbench inputs` has written them; {} where DVC
     does not run this process, and where a file that they come from has changed since.

@@ -157,6 +157,8 @@ def _make_places(top: Path, p: dict) -> None:
 
 # %% ../../nbs/run/07_inputs.ipynb #d533a591
 PACKAGE = Path(mhbench.__file__).resolve().parent
+
+
 _GIVEN_ELSEWHERE = ("results", "study", "model")
 
 
@@ -195,7 +197,7 @@ def _stage_inputs(p: dict, node: Node, study: str, top: Path, code: Code) -> dic
         settings["medical_models"] = [m for m in p["run"]["models"] if p["models"][m].get("medical")]
     return stage_inputs | {"settings": settings}
 
-
+# %% ../../nbs/run/07_inputs.ipynb #19ea9762
 def _paths_of_models(entries: Mapping[str, Mapping], endpoints: Mapping[str, Mapping]) -> list[str]:
     "Files that entries of models and of their endpoints name: weights, and recorded answers."
     endpoint, model = entry_classes()
@@ -227,7 +229,7 @@ def input_files(p: dict, top: Path) -> dict[str, dict]:  # path below results/in
     code.memory.save()
     return content_by_path
 
-
+# %% ../../nbs/run/07_inputs.ipynb #15d999f6
 def parameters_of_run(p: dict, top: Path) -> dict[str, Any]:
     "The parameters of every part of the run, in its order, and a hash of the files that they come from."
     parameters_by_part = {

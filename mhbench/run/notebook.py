@@ -115,7 +115,7 @@ def _shell(outputs: CellOutputs) -> Iterator[ZMQInteractiveShell]:
         for kind in type(outer_shell)._walk_mro() if outer_shell else ():
             kind._instance = outer_shell
 
-
+# %% ../../nbs/run/09_notebook.ipynb #37cd8597
 def _error_in_words(error: BaseException, depth: int = 3) -> str:
     "What an exception says, a group with what its members say; that it says nothing where it cannot be asked."
     try:
@@ -153,7 +153,7 @@ def _error_place(frames: traceback.StackSummary) -> str:
         return f"line {frame.lineno} of the cell" if frame else "in no code that is known"
     return f"{'/'.join(Path(frame.filename).parts[-3:])}:{frame.lineno}, in {frame.name}"
 
-
+# %% ../../nbs/run/09_notebook.ipynb #3045d548
 _SAYS_ITS_PLACE = (ValueError, RuntimeError, OSError, ImportError, SyntaxError, SystemExit, KeyboardInterrupt)
 
 
@@ -188,7 +188,7 @@ def _run_cell(source: str, shell: ZMQInteractiveShell, outputs_of_cell: CellOutp
     outputs_of_cell.outputs.append(error_output(errors[0]))
     return errors[0]
 
-
+# %% ../../nbs/run/09_notebook.ipynb #03b22b8c
 class Here(Engine):
     "Runs a notebook in this process."
 

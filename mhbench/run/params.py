@@ -215,7 +215,7 @@ def asked_by(p: dict, stage: str, study: str) -> dict[str, list[str] | None]:
         ]
     return models_by_parameter
 
-
+# %% ../../nbs/run/03_params.ipynb #30f1ca9b
 def somebody_writes(p: dict, study: str, modes: Collection[str] = ()) -> bool:
     """Whether a study may hold texts of models: of the run, of a table of answers, or of a released corpus. Simulated
     answers count only in one of the modes.

@@ -56,7 +56,7 @@ def apart(words: list[str]) -> int:  # the exit status
         _ended_by(signal.Signals(-exit_status), " ".join(words))
     return exit_status
 
-
+# %% ../../nbs/run/10_process.ipynb #b2536a4c
 def stage_by_command(
     stage: str, study: str | None, model: str | None, overrides: dict[str, Any], params: str | Path = "params.yaml"
 ) -> Path:  # the executed notebook

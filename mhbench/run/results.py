@@ -70,9 +70,17 @@ def paper_parts(study: str) -> dict[str, PaperPart]:  # by `what`, in the order 
 
 # %% ../../nbs/run/11_results.ipynb #e4a8e162
 _ROWS = 12  # of a table that stand on the page
+
+
 _ASIDE = ("origin", "level", "interval", "undefined", "printed")
+
+
 _COUNTS = ("n", "n_clusters", "n_unread")  # that are shown
+
+
 _SIGNS = {"equal": "=", "convention": "\N{ALMOST EQUAL TO}", "undecided": "?", "differs": "\N{NOT EQUAL TO}"}
+
+
 _KEY = "Small, ours: = equal, \N{ALMOST EQUAL TO} equal under a convention, ? not decided, \N{NOT EQUAL TO} differs."
 
 
@@ -106,7 +114,7 @@ def _ours(printed: str, value: float) -> str:
     n_decimals = len(re.sub(r"\D", "", printed.partition(".")[2]))
     return f"{value:,.{n_decimals + 1}f}" if n_decimals else f"{value:,.1f}".removesuffix(".0")
 
-
+# %% ../../nbs/run/11_results.ipynb #07042b3c
 def _printed_beside_ours(verdicts: pd.DataFrame, caption: str) -> dict[str, Any]:
     "Printed numbers in the form of the paper's table, ours beside each that has a value."
     cells_by_row: dict[str, dict[str, Any]] = {}
@@ -151,7 +159,7 @@ def _replication_picture(folder: Path, study: str, alt: str) -> dict[str, str]:
         return {}
     return {k: f"data:image/png;base64,{as_saved(f)}" for k, f in file_by_width.items()} | {"alt": alt}
 
-
+# %% ../../nbs/run/11_results.ipynb #67863a43
 class PaperPage:
     "The page of one study: `show` for each table or figure, `rest` at its end."
 

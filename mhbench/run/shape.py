@@ -436,7 +436,7 @@ def _of_type(path: tuple, rule: str, value: Any) -> Fault:
         remedy = "give it a value, or take the entry out"
     return Fault(path, rule, actual, remedy)
 
-
+# %% ../../nbs/run/02_shape.ipynb #af4188f2
 def _fault(f: dict[str, Any], schema: dict) -> Fault:
     path = f["loc"]
     error_type = f["type"]
@@ -505,7 +505,7 @@ def _declared_schema(schema: dict, path: tuple) -> dict[str, Any]:
             part_schema = properties.get(part) or next(iter(schema_by_pattern.values()))
     return properties
 
-
+# %% ../../nbs/run/02_shape.ipynb #00686028
 def _entry_faults(part: str, name: str, entry: dict, kind: str) -> Iterator[Fault]:
     "Mistakes that only the class of a model or an endpoint can find: fields that do not fit each other."
     entry_path = (part, name)
@@ -528,7 +528,7 @@ def _entry_faults(part: str, name: str, entry: dict, kind: str) -> Iterator[Faul
     except ValueError as e:
         yield Fault(entry_path, "hold together", plain(str(e)))
 
-
+# %% ../../nbs/run/02_shape.ipynb #b846abab
 def misshapen(p: dict, top: Path | None = None) -> list[Fault]:
     "Entries with a wrong type or out of bounds, and entries whose fields do not fit each other."
     model = model_of(top)

@@ -83,7 +83,7 @@ def _drop_interval_of_few(e: Estimate, values: np.ndarray, units: np.ndarray) ->
         return e
     return e._replace(ci_low=np.nan, ci_high=np.nan, kind="few")
 
-
+# %% ../../nbs/stats/05_bias.ipynb #25bb7af7
 def _estimate_biases(
     scores, annotators, students, lineages, kinds, function, *, tests=None, n=1000, **settings
 ) -> list[Bias]:

@@ -71,7 +71,7 @@ class Spread(NamedTuple):
                 )
         return variance
 
-
+# %% ../../nbs/stats/21_components.ipynb #a2aae3a8
 REST, TIMES = "rest", " x "
 
 
@@ -136,7 +136,7 @@ def variance_components(
         table, exclusions, len(y), {name: len(pd.unique(labels)) for name, labels in labels_by_factor.items()}
     )
 
-
+# %% ../../nbs/stats/21_components.ipynb #674c699e
 def _identified_sources(values: Any, factors: Mapping[str, Any], order: int):
     "Values and labels that are there, the groups of each source that the design tells apart, and the solver."
     y = np.asarray(values, float)
@@ -164,7 +164,7 @@ def _identified_sources(values: Any, factors: Mapping[str, Any], order: int):
     solve = lambda v: np.linalg.solve(expected_squares, [_squares_within(v - v.mean(), g) for g in inner_groups])
     return y, labels_by_factor, groups, excluded_sources, solve
 
-
+# %% ../../nbs/stats/21_components.ipynb #102765c7
 def _find_confounded_source(matrix: np.ndarray, names: Sequence[str]) -> str:
     "Of the sources in the direction that is not determined, the finest product."
     null_direction = np.abs(np.linalg.svd(matrix / np.linalg.norm(matrix, axis=0))[2][-1])

@@ -112,7 +112,7 @@ def leave_one_out_ceiling(
     ]
     return Ceiling(mean, rater_coefficients)
 
-
+# %% ../../nbs/stats/04_consensus.ipynb #e57c6562
 def _has_pair(pairs: np.ndarray) -> np.ndarray:
     "The items (last axis) at which a pair (first axis) has both labels."
     has_both = np.all(pairs >= 0, axis=0)
@@ -270,7 +270,7 @@ class Members(NamedTuple):
             return "undecided"
         return f"undecided, for want of {'answers' if self.needed(margin) is None else 'raters'}"
 
-
+# %% ../../nbs/stats/04_consensus.ipynb #b93b994c
 def _mean_agreements(n_same: np.ndarray, n_common: np.ndarray) -> np.ndarray:  # (..., R + 1, R) to (..., 2)
     "Mean agreement of the annotator (the last row) with members, and of members with others."
     agreement_shares = np.where(
@@ -506,7 +506,7 @@ def _limits_of_the_best(
         corrected_estimate.estimate, *limits, **estimate_fields, level=unsearched_estimate.level, kind="search"
     )
 
-
+# %% ../../nbs/stats/04_consensus.ipynb #e1dd7d70
 def _search_result(metric, s, outer_scores, corrected_scores, subsets, estimate_fields) -> Ensemble:
     best_index, winner_index = int(s.argmax()), outer_scores.argmax(1)
     is_defined = np.isfinite(outer_scores.max(1)) & np.isfinite(corrected_scores)

@@ -181,7 +181,7 @@ def _category_distances(level: str, values: list) -> np.ndarray | None:
     positions = np.asarray(values, float) if level in ("interval", "ratio") else np.arange(len(values), dtype=float)
     return (positions[:, None] - positions) ** 2
 
-
+# %% ../../nbs/stats/20_jackknife.ipynb #8f9174e2
 def agreement_estimate(
     labels: Any,  # (R, N) of two raters or more
     measure: str = "cohen_kappa",  # averaged over pairs: cohen_kappa, percent_agreement, pabak; or krippendorff_alpha

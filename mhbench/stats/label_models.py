@@ -34,7 +34,7 @@ class DawidSkene(NamedTuple):
         "Each rater's probability of giving the true label, averaged over labels."
         return np.diagonal(self.errors, axis1=1, axis2=2).mean(1)
 
-
+# %% ../../nbs/stats/19_label_models.ipynb #af251baf
 _TINY = float(np.finfo(float).eps)
 
 

@@ -152,7 +152,7 @@ def _limits_within_range(
     limits = agresti_coull(p, p * (1 - p) * (ndtri(0.5 + level / 2) / h) ** 2, level)
     return low + (high - low) * limits[0], low + (high - low) * limits[1]
 
-
+# %% ../../nbs/stats/17_multi_reader.ipynb #1b795c8e
 def _over_raters_from_jackknife(
     left_out: np.ndarray,
     n: int,
@@ -249,7 +249,7 @@ def _means_without(cell_means: np.ndarray, case: np.ndarray) -> np.ndarray:  # (
         means[r, 1:] = divide(case_totals.sum() - case_totals[:, 0] - adjustment, case_counts.sum() - case_counts[:, 0])
     return means
 
-
+# %% ../../nbs/stats/17_multi_reader.ipynb #cd88fae5
 def mean_over_raters(
     values: Any,  # (K,) ratings, or a rater's differences of two models on an item; NaN is left out
     items: Any,  # (K,) labels

@@ -125,7 +125,7 @@ def _upper_variance_ratio(df: float, df_pilot: float, probability: float) -> flo
         return float(2 * gammaincinv(df / 2, probability) / df)
     return float(fdtri(df, df_pilot, probability))
 
-
+# %% ../../nbs/stats/23_panel_design.ipynb #1b9d1924
 def assured_width(
     pilot: RaterComponents,
     n_items: float,
@@ -159,7 +159,7 @@ def assured_width(
         )
     )
 
-
+# %% ../../nbs/stats/23_panel_design.ipynb #c314b048
 def least_difference(
     components: RaterComponents, n_items: float, n_raters: float, per_item: Any = None, *, power=0.8, level=0.95
 ) -> float:

@@ -64,7 +64,7 @@ def _with_pairs(m: ClusterMean, spread: float, power: float, n_added_pairs: floa
     sum_of_squares = (m.n - 1) * spread + m.n * (m.mean - centre) ** 2 + c * ((pair_values - centre) ** 2).sum()
     return float(centre), float(design_effect * sum_of_squares / total_count**2)
 
-
+# %% ../../nbs/stats/14_prediction_powered.ipynb #1b0f846a
 def _combined_mean(m, spread, unlabelled, covariance, power, n_added_pairs=0.0, fit_factor=1.0) -> _Part:
     """Means m of y - power f over labelled answers, with their variance `spread`, and of f over the others, with the
     `covariance` of the two; `n_added_pairs` of each pair of labels are added for a share, and a fitted lambda makes the
@@ -164,7 +164,7 @@ def _checked_arrays(people: Any, judge: Any, clusters: Any, strata: Any) -> tupl
     unit = group_codes(clusters, len(y), "clusters")
     return y, f, unit, np.zeros(len(y), int) if strata is None else group_codes(strata, len(y), "strata")
 
-
+# %% ../../nbs/stats/14_prediction_powered.ipynb #f4c70220
 def prediction_powered(
     people: Any,  # (N,) labels; NaN where unlabelled
     judge: Any,  # (N,) of all answers
@@ -282,7 +282,7 @@ def pilot_of(people: Any, judge: Any, *, clusters: Any = None, share: bool = Fal
         *skewness,
     )
 
-
+# %% ../../nbs/stats/14_prediction_powered.ipynb #344d309d
 def pilot_of_card(
     correlation: float | None = None, sd: float = 1.0, *, rates: tuple[float, float] | None = None, correct: float = 0.5
 ) -> Pilot:

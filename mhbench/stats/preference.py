@@ -240,7 +240,7 @@ def met_in(meetings: np.ndarray, unit: np.ndarray) -> tuple[np.ndarray, np.ndarr
     n_cases_met = [len(np.unique(unit[column])) for column in has_met.T]
     return has_met.sum(0), np.array(n_cases_met)
 
-
+# %% ../../nbs/stats/07_preference.ipynb #a2e732c3
 def worth_estimates(
     wins: np.ndarray, ties: np.ndarray, *, clusters: Any = None, penalty: float = 0.1, level: float = 0.95
 ) -> list[Estimate]:  # K; n counts a contestant's questions; kind `unconnected` or `few` without a worth

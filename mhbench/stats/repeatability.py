@@ -106,7 +106,7 @@ class _Strata(NamedTuple):
         drawn_within = self.within * self.df_within / rng.chisquare(self.df_within, n_draws)
         return drawn_between, drawn_within + (drawn_between - drawn_within) / self.size
 
-
+# %% ../../nbs/stats/15_repeatability.ipynb #acb96f7d
 def _split_by_cluster(y: np.ndarray, unit: np.ndarray) -> _Strata:  # y: (N,) or (N, W), effects of units
     "Sums of squares around the mean, split by cluster."
     y = y.reshape(len(y), -1)

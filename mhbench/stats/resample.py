@@ -297,7 +297,7 @@ def _intraclass_correlations(
     mean_product = divide((sums**2).sum(0) - squares, n_pairs) + mean_correction
     return np.clip(np.nan_to_num(divide(mean_product * (n - 1), squares)), 0, 1)
 
-
+# %% ../../nbs/stats/01_resample.ipynb #5523a0a9
 def _robust_variance(
     sums: np.ndarray, cluster_sizes: np.ndarray, rho: Any
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

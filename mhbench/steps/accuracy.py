@@ -70,7 +70,7 @@ def by_case_size(scores: pd.DataFrame) -> pd.DataFrame:  # RUN, n, ..., estimate
             rows.append(dict(zip(RUN, run)) | e.row() | {"each_case_alike": case_weighted_mean})
     return pd.DataFrame(rows, columns=[*RUN, *ESTIMATE_COLUMNS, "each_case_alike"])
 
-
+# %% ../../nbs/steps/11_accuracy.ipynb #d0d9e4e3
 def influential_cases(
     scores: pd.DataFrame,
 ) -> pd.DataFrame:  # RUN, n, n_clusters, estimate, without, n_of_case, item_id

@@ -93,6 +93,8 @@ def option_votes(items: Iterable[Item], ratings: Iterable[Rating]) -> pd.DataFra
 
 # %% ../../nbs/steps/15_by_raters.ipynb #6970c6e3
 _VALUES = ["item", "case", "rater", "right", "cross_entropy"]
+
+
 _LEAST = 1e-6  # a probability below counts as this: one rater's option at 0 would make every mean infinite
 
 
@@ -107,7 +109,7 @@ def _first_answers(responses: Sequence[Response]) -> dict[tuple, Response]:  # (
     prompt_fields = ("letter_logprobs", "order")
     return {key[:3]: Response.model_construct(**dict(zip(prompt_fields, key[4:]))) for key in field_rows if key[3] == 0}
 
-
+# %% ../../nbs/steps/15_by_raters.ipynb #28f03c0e
 def values_by_rater(
     scores: pd.DataFrame, items: Iterable[Item], responses: Sequence[Response], votes: pd.DataFrame
 ) -> pd.DataFrame:  # RUN, item, case, rater, right (0 to 1), cross_entropy (NaN without probabilities)

@@ -57,6 +57,8 @@ def _commonest_message(errors: Iterable[Any]) -> str:
 
 # %% ../../nbs/steps/23_failures.ipynb #fa1ec18b
 _ROOM = "max_tokens: {answer: 1024, reasoning: 4096}"  # what the entry of a model needs whose answers were cut
+
+
 _AGAIN = "run again: these are asked, and nothing else"
 
 
@@ -80,7 +82,7 @@ def _unanswered_failure(
     request_counts = (n_asked, n_asked - len(errors), len(errors))
     return Failure(*key_fields, loss, _commonest_message(errors), *request_counts, withheld, remedy, asks_again)
 
-
+# %% ../../nbs/steps/23_failures.ipynb #a27171a5
 def failed_requests(
     stage: str,
     items: Sequence[Item],

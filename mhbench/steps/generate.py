@@ -205,7 +205,7 @@ def generation_requests(
     """
     return _mode_requests(items, model, mode, setting or settings([mode])[mode], None, GenerationSettings(**design))
 
-
+# %% ../../nbs/steps/02_generate.ipynb #484e6209
 def _mode_requests(
     items: Sequence[Item],
     model: Model,

@@ -62,6 +62,8 @@ GRADING = {  # wording -> what stands before the conversation, and after it
     "ours": ("Read this conversation between a user and a chatbot. Turns are numbered.", "Answer with one of these:"),
     "reworded": ("Below is a dialogue of a person with a chatbot, turn by turn.", "Which of these holds? Reply only:"),
 }
+
+
 _LINE = re.compile(r"(?m)^\W*(\d+)\s*[:.)]\s*(.+?)\s*$")
 
 
@@ -80,7 +82,7 @@ def grading_prompt(t: Transcript, criteria: Sequence[Criterion], wording: str = 
         + f"\n\n{after} one line for each number, as in `1: {criteria[0].options[-1]}`"
     )
 
-
+# %% ../../nbs/steps/25_graded.ipynb #ea66b9bb
 def graded_options(reply: str | None, criteria: Sequence[Criterion]) -> list[str | None]:
     "The option that a reply states for each criterion; None where it states none, or two."
     if len(criteria) == 1:
@@ -102,7 +104,7 @@ class PointsExample(NamedTuple):
     criteria: list[Criterion]
     tags: list[str]  # of the example
 
-
+# %% ../../nbs/steps/25_graded.ipynb #4babeb06
 def read_points(path: str | Path, study: str = "healthbench") -> list[PointsExample]:
     """HealthBench's examples. Raises: ValueError, with the line, for an id twice, turns that do not alternate from user
     to user, no criterion, points beyond -10 and 10, or a field that is not there."""
@@ -145,6 +147,8 @@ def read_points(path: str | Path, study: str = "healthbench") -> list[PointsExam
 
 # %% ../../nbs/steps/25_graded.ipynb #a8b5343a
 JudgeEntry = tuple[Model, Endpoint]
+
+
 UNREAD_COLUMNS = ["judge", "conversation", "criterion", "repeat", "status", "reply", "taken_as"]
 
 
@@ -187,7 +191,7 @@ def _require_distinct(function: str, transcripts: Sequence[Transcript], repeats:
     if repeats < 1:
         refuse(f"{function}: repeats must be at least 1; got {repeats}")
 
-
+# %% ../../nbs/steps/25_graded.ipynb #2126359b
 def grade(
     transcripts: Sequence[Transcript],
     criteria: Sequence[Criterion],
@@ -293,7 +297,7 @@ def grade_walks(
             ]
     return Graded(ratings, pd.DataFrame(unread_rows, columns=UNREAD_COLUMNS))
 
-
+# %% ../../nbs/steps/25_graded.ipynb #4384bc58
 def rating_table(ratings: Iterable[Rating], scales: Mapping[str, Scale]) -> RatingTable:
     "Ratings as a table, for agreement, means and spread. Raises: ValueError for a label that its scale does not have."
     rows, count_rows = [], []
@@ -320,7 +324,7 @@ def rating_table(ratings: Iterable[Rating], scales: Mapping[str, Scale]) -> Rati
     )
     return RatingTable("", "", dict(scales), ratings_frame, rating_counts, [], [], "asked")
 
-
+# %% ../../nbs/steps/25_graded.ipynb #b365e068
 def with_unread(graded: Graded, transcripts: Iterable[Transcript], criteria: Sequence[str]) -> list[Rating]:
     "Judges' ratings, and the missing ones with the label UNREAD_LABEL; a walk that broke off lacks all criteria."
     by_id = {t.id: t for t in transcripts}
@@ -407,7 +411,7 @@ def _share_equal(a: np.ndarray, b: np.ndarray, persons: np.ndarray) -> Estimate:
 def _mean_decrease(a: np.ndarray, b: np.ndarray, persons: np.ndarray) -> Estimate:
     return mean_difference(b - a, persons)
 
-
+# %% ../../nbs/steps/25_graded.ipynb #b8376594
 def conversation_card(
     transcripts: Sequence[Transcript],
     criteria: Sequence[Criterion],

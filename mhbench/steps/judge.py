@@ -346,7 +346,7 @@ def position_bias_table(judgments: Iterable[Judgment], *, n: int = 1000, seed: i
     columns = [*key_columns, "measure", "n_pairs", "n_failed", "n_ties", "n", "n_clusters"]
     return pd.DataFrame(rows, columns=[*columns, "estimate", "ci_low", "ci_high", "interval", "level", "finding"])
 
-
+# %% ../../nbs/steps/05_judge.ipynb #582c22ff
 def _constant_verdict_text(forward: np.ndarray, backward: np.ndarray) -> str:
     "What a judge always says, where it says nothing else; or nothing."
     place_pairs = [(x, y) for x, y in zip(forward, backward) if x is not None and y is not None]

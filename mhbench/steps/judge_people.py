@@ -105,7 +105,7 @@ def _limits_among_people(
     reading = "one rater against the mean of the others"
     return [("people's own lower limit", b.low, reading), ("people's own upper limit", b.high, reading)]
 
-
+# %% ../../nbs/steps/22_judge_people.ipynb #c7d0ac63
 def _score_agreement(
     answers: pd.DataFrame, rater_points: np.ndarray, settings: dict
 ) -> list[tuple[str, Estimate, str]]:
@@ -132,6 +132,8 @@ def _score_agreement(
 
 
 _OF_ONE = "of one answer, where differences are about normal"
+
+
 _ONE_RATER = "it takes two raters an answer: with one, nobody knows what is error"
 
 # %% ../../nbs/steps/22_judge_people.ipynb #863e15a2
@@ -165,7 +167,7 @@ def _labelled_difference_rows(
     )
     return [("as judged, labelled answers less the others", labelled_difference, reading)] * is_different
 
-
+# %% ../../nbs/steps/22_judge_people.ipynb #180d0093
 def _label_agreement(answers: pd.DataFrame, settings: dict) -> list[tuple[str, Estimate, str]]:
     "A judge's sensitivity and specificity, and the share of correct answers by the judge, by people and by both."
     y, f = _people_and_judge_values(answers, "label")
@@ -319,7 +321,7 @@ def _three_estimates(answers: pd.DataFrame, kind: str) -> list[dict]:
         for w, e in estimate_by_source.items()
     ]
 
-
+# %% ../../nbs/steps/22_judge_people.ipynb #ced42be6
 def together_table(
     table: pd.DataFrame,  # verdicts: judge, item_id, cluster, model, points; stratum, for a stratified sample of labels
     rated: pd.DataFrame,  # of rated_points

@@ -29,6 +29,8 @@ __all__ = ['CORRUPTIONS', 'PARAPHRASES', 'WORDINGS', 'corruption_rules', 'corrup
 
 # %% ../../nbs/steps/20_judge_study.ipynb #b3970266
 CORRUPTIONS = ("reference", "fact changed", "dangerous", "shortened", "padded", "off topic", "empty")
+
+
 _SENTENCES = re.compile(r"(?<=[.!?])\s+|\n+|;\s+")
 
 
@@ -69,7 +71,7 @@ def _find_quantity(text: str) -> re.Match | None:
             return m
     return None
 
-
+# %% ../../nbs/steps/20_judge_study.ipynb #3e43bc47
 def _change_fact(text: str, rules: Mapping) -> str | None:
     if quantity_match := _find_quantity(text):
         return text[: quantity_match.start()] + str(10 * int(quantity_match[1])) + text[quantity_match.end() :]

@@ -49,7 +49,7 @@ def _margin_verdict(group: str, e: Estimate, margin: float) -> str:
         return "kept"
     return "broken" if high < lowest_kept or low > highest_kept else "unsure"
 
-
+# %% ../../nbs/steps/21_judge_tables.ipynb #7e4416a1
 def known_groups(table: pd.DataFrame, margins: Mapping[str, float] = MARGINS) -> pd.DataFrame:
     """The scores of answers of known quality, and the margins that a judge keeps.
 
@@ -243,7 +243,7 @@ def _largest_shift(wording_shifts: pd.DataFrame) -> tuple[str, dict, str]:
     reading = f"points against the rubric as it is; the interval holds for all {len(wording_shifts)} wordings at once"
     return f"other words: the largest shift ({r['wording']})", r, reading
 
-
+# %% ../../nbs/steps/21_judge_tables.ipynb #4e7c8ff2
 def judge_card(
     judges: Sequence[str],
     groups: pd.DataFrame,  # of known_groups

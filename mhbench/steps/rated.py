@@ -30,6 +30,8 @@ __all__ = ['POOLED', 'AGREEMENT_COLUMNS', 'MEAN_COLUMNS', 'JUDGE_COLUMNS', 'shar
 
 # %% ../../nbs/steps/24_rated.ipynb #54d10e05
 POOLED = "all criteria, pooled"
+
+
 _NEVER_ALONE = "criteria that differ in their base rates agree by these alone: read the criteria"
 
 
@@ -56,7 +58,7 @@ def _resampled_units(f: pd.DataFrame) -> pd.Series:
     "What is drawn as a whole: a persona where ratings have one, else the item, whatever model answers it."
     return f["within.persona"].where(f["within.persona"] != "", f["item"]) if "within.persona" in f else f["item"]
 
-
+# %% ../../nbs/steps/24_rated.ipynb #c89c3585
 def _ratings_by_rater(f: pd.DataFrame, value: str) -> tuple[np.ndarray, list[str], np.ndarray, np.ndarray]:
     """A row a rater (R, N), labels as codes, and the raters; the case and the target of each column. Of a judge's
     repeats the mean, or the first label."""
@@ -113,7 +115,7 @@ def _coefficients(
             )
     return coefficient_by_name
 
-
+# %% ../../nbs/steps/24_rated.ipynb #2ae1434c
 AGREEMENT_COLUMNS = [
     "criterion",
     "beside",
@@ -164,7 +166,7 @@ def agreement_by_criterion(table: RatingTable, kinds: Iterable[str] = ("person",
                 )
     return pd.DataFrame(rows, columns=AGREEMENT_COLUMNS)
 
-
+# %% ../../nbs/steps/24_rated.ipynb #4519b5f9
 def agreement_by_pair(table: RatingTable) -> pd.DataFrame:
     "Raw agreement, alpha and the difference of levels of each pair of persons, over what both rated."
     f = _ratings_of_kinds(table, ["person"])
@@ -236,7 +238,7 @@ def _mean_statistic(target_columns: np.ndarray | None, reference_columns: np.nda
 
     return statistic
 
-
+# %% ../../nbs/steps/24_rated.ipynb #0b29093b
 MEAN_COLUMNS = ["criterion", "target", "against", "n_raters", *ESTIMATE_COLUMNS, "for", "lowest", "highest"]
 
 
@@ -325,13 +327,15 @@ def spread_by_kind(table: RatingTable, **how: Any) -> tuple[pd.DataFrame, pd.Dat
 
 # %% ../../nbs/steps/24_rated.ipynb #54d10e0e
 JUDGE_COLUMNS = ["judge", "criterion", "targets", "with", "n", "agreement", "agreement_of_people", "difference"]
+
+
 JUDGE_COLUMNS += ["ci_low", "ci_high", "slope", "ICC(C,1)", "ICC(A,1)"]
 
 
 def _is_own_model(judge: str, target: str) -> bool:
     return plain_name(target) == plain_name(judge) or plain_name(judge).startswith(plain_name(target))
 
-
+# %% ../../nbs/steps/24_rated.ipynb #caa9dce2
 def judges_and_people(table: RatingTable) -> pd.DataFrame:  # JUDGE_COLUMNS
     """Each judge beside each person, a panel or a reference and the persons' mean: exact agreement beside that of
     people with each other, level with its interval for other items, slope, and ICC; by criterion and target, and
@@ -383,7 +387,7 @@ def judges_and_people(table: RatingTable) -> pd.DataFrame:  # JUDGE_COLUMNS
                         )
     return pd.DataFrame(rows, columns=JUDGE_COLUMNS)
 
-
+# %% ../../nbs/steps/24_rated.ipynb #f7a8a53f
 def _judge_beside_people(
     judge_scores: np.ndarray, people_scores: np.ndarray, unit_cases: np.ndarray, people_agreement: float
 ) -> list:

@@ -199,7 +199,7 @@ def rate_table(
     absent_columns += [] if shows_source else ["read_from"]
     return pd.DataFrame([row for _, row in rows], columns=[c for c in _RATES if c not in absent_columns])
 
-
+# %% ../../nbs/steps/07_rates.ipynb #697968d4
 def _sources_by_group(scores: pd.DataFrame, *keys: np.ndarray) -> dict[tuple, str]:  # by the values of the keys
     "How the answers of each group were read."
     key_columns = [pd.Series(k, scores.index) for k in keys]
@@ -540,7 +540,7 @@ def declined_table(scores: pd.DataFrame, by: Sequence[str] = ("category",)) -> p
         [*RUN, "by", "group", "measure"], key=lambda c: c.map(place_by_measure) if c.name == "measure" else c
     )
 
-
+# %% ../../nbs/steps/07_rates.ipynb #a104b573
 def _estimate_text(
     r: Any,
     interval_format: str,

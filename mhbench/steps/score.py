@@ -224,11 +224,23 @@ def mode_names(table: pd.DataFrame) -> pd.Series:  # text, on the table's index
 
 # %% ../../nbs/steps/06_score.ipynb #bde44050
 NONE_READ = "none read"  # shown in place of a share where no answer could be read
+
+
 CUT_OFF = "most cut off"  # where most answers were cut at the token limit
+
+
 READ = "read"
+
+
 NOT_READ = "unread"
+
+
 REFUSED = "refused"
+
+
 FAILED = "failed"
+
+
 JUDGED = "judged"
 
 
@@ -261,7 +273,7 @@ def spending(table: pd.DataFrame) -> dict[str, Any]:  # a frame of responses or 
     "What they have cost; the sum is unknown where one price is."
     return {c: table[c].sum(skipna=False) for c in ("prompt_tokens", "completion_tokens", "cost_usd")}
 
-
+# %% ../../nbs/steps/06_score.ipynb #277bbdf4
 def how_read(scores: pd.DataFrame) -> str:
     "How the answers in some rows were read, in words, and how often token and text state different letters."
     if "read_from" not in scores:

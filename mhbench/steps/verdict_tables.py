@@ -118,7 +118,7 @@ def bounded_mean(
         e = e._replace(estimate=np.nan, ci_low=np.nan, ci_high=np.nan)
     return e.row() | {"low": low.estimate, "high": high.estimate}
 
-
+# %% ../../nbs/steps/12_verdict_tables.ipynb #7954524e
 def verdict_means(table: pd.DataFrame, kind: str) -> pd.DataFrame:
     """The mean verdict of each judge on each student, with its interval over cases, and its bounds.
 

@@ -220,7 +220,7 @@ def _verdicts_of_answer(case: Case, judge_reply: Answer) -> list[dict[str, Any]]
     allowed_labels = {"label": tuple(r.labels), "pairwise": ("first", "second", "tie")}.get(r.kind, ("yes", "no"))
     return [_read_label(verdict_values, field, allowed_labels, r) for field in field_names]
 
-
+# %% ../../nbs/steps/04_verdicts.ipynb #455ccc8b
 def is_read(case: Case, text: str) -> bool:
     "Whether a judge's text states a verdict on every response, and all else that the rubric asks for."
     extra_fields = case.rubric.extra

@@ -137,14 +137,20 @@ _MARKED = re.compile(
 
 
 _HEAD = re.compile(r"(?i)^\W*([^\W\d][\w' /-]{0,60}?)\W*:\W*$|^\s*#+\s*(\S.*)$|^\s*\*\*([^*]+)\*\*\s*:?\s*$")
+
+
 _ONLY_NOUN = re.compile(
     r"(?i)\W*(?:final |correct |applicable |present |the )*(?:answers?|labels?|categor(?:y|ies)|diagnos[ei]s|disorders?"
     r"|classification)(?: present)?\W*"
 )
+
+
 _PRIMARY = re.compile(
     r"(?i)\W*(?:primary|secondary|main|principal|comorbid|additional|further|present|applicable|haupt|neben)?\s?"
     r"(?:diagnos[ei]s|labels?|disorders?|categor(?:y|ies)|comorbidit(?:y|ies)|applies)?\s?\d{0,2}\W*"
 )
+
+
 _FIELDS = ("label", "name", "diagnosis", "disorder", "category", "condition")
 
 
@@ -154,7 +160,11 @@ def _says_yes(value: Any) -> bool:
 
 
 _NO = {"no", "false", "nein", "0", "none", "null", "n"}
+
+
 _APPLIES = re.compile(r"(?i)applies|present|status|selected|verdict|value|diagnosed|met|positive")
+
+
 _DENIES = re.compile(r"(?i)ruled|exclu|reject|absent|negat")
 
 
@@ -167,7 +177,7 @@ def _judged_names(data: Any) -> list[str] | None:
         return None
     return [k for k, v in data.items() if _says_yes(v)]
 
-
+# %% ../../nbs/tasks/03_multi_label.ipynb #e5e9f46e
 def _json_parts(data: Any) -> list[str]:
     "The labels that JSON says are present."
     if (names := _judged_names(data)) is not None:
@@ -189,7 +199,7 @@ def _json_parts(data: Any) -> list[str]:
         out.append(str(x))
     return out
 
-
+# %% ../../nbs/tasks/03_multi_label.ipynb #d03cdbed
 def _line_parts(answer: str) -> Iterator[str]:
     "The lines that name labels as present, without bullets, headings and what is ruled out."
     is_denied = False
@@ -216,7 +226,7 @@ def _without_verdict(text: str, name_by_key: Mapping[str, str]) -> str | None:
     undenied_text = _DENIED.sub(" ", text).strip(" ()[]:;,.–—-")
     return None if _DENIED.search(text) and _name_of_text(undenied_text, name_by_key) is not None else text
 
-
+# %% ../../nbs/tasks/03_multi_label.ipynb #ab6a9fc9
 def parse_labels(text: str | None, names: Sequence[str], *, aliases: Mapping[str, str] | None = None) -> Labels:
     """The names of a closed list that a text gives, also in other spellings (`aliases` to names), and unknown ones.
 

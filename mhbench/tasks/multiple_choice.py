@@ -104,7 +104,11 @@ _NAME = (
     r"(?:stem|scenario|sub-?question|question|case|item|patient|vignette|person|client|fall|szenario|frage|cas[eo]?"
     r"|paciente|第|n[or]\.?|q)"
 )
+
+
 _SEPARATES = r"(?:[.:)=–-]|→|->|=>)"
+
+
 _OF_SCENARIO = re.compile(
     rf"(?i)[ \t*_#>•-]*{_NAME}?[ \t]*#?[(\[]?(\d{{1,3}})[)\]]?(?:题|問|题目)?[ \t]*[*_]*[ \t]*{_SEPARATES}+"
     r"[*_]*[ \t]*(\S.*)"
@@ -132,7 +136,7 @@ def _read_line_pairs(line: str, numbered: bool) -> list[tuple[int, str]]:
     m = _OF_SCENARIO.fullmatch(plain_line)
     return [(int(m[1]), m[2])] if m else []
 
-
+# %% ../../nbs/tasks/01_multiple_choice.ipynb #8a626c20
 _NUMBER = re.compile(rf"(?i)\W*(?:{_NAME[3:-1]}|number|id|index|n)(?:[ _-]?(?:number|id|no|nr))?\W*")
 
 
@@ -161,7 +165,7 @@ def _read_json_pairs(data: Any, n_stems: int) -> list[tuple[int, str]]:
         return [(k, text) for k, (_, text) in enumerate(scenario_answers, 1)]
     return [(number, text) for number, text in scenario_answers if number is not None]
 
-
+# %% ../../nbs/tasks/01_multiple_choice.ipynb #104ae40f
 def _read_scenario_answers(answer: str, n_stems: int, numbered: bool) -> list[tuple[int, str]]:
     "The number of each scenario, and what the answer says of it."
     unwrapped = unwrap(answer, several=n_stems > 1)
@@ -181,7 +185,7 @@ def _read_scenario_answers(answer: str, n_stems: int, numbered: bool) -> list[tu
         return list(enumerate(letter_run, 1))
     return pairs or ([(1, unwrapped)] if n_stems == 1 else [])
 
-
+# %% ../../nbs/tasks/01_multiple_choice.ipynb #ed3b000d
 def parse_extended_matching(
     text: str | None, n_stems: int, options: Sequence[str] | int, *, numbered: bool = False
 ) -> list[Parsed]:  # one a scenario

@@ -28,33 +28,51 @@ class Ranked(NamedTuple):
     entries: tuple[str, ...]  # letters, the best first; entries that are not options as written, marked as unknown
     how: str  # json, marked, line, list; conflict, none
 
-
+# %% ../../nbs/tasks/02_ranking.ipynb #bf139564
 _NAMED = r"(?:answer|ranking|order|reihenfolge|antwort)"
+
+
 _ENDS = r"(?:to|through|zu[mr]?|bis|à|au|a|al|ao|naar|till|到|->|→)"
+
+
 _WORST = (
     r"(?:least|worst|lowest|last|schlecht\w*|wenigsten|ungeeignet\w*|moins|pire|menos|peor|pior|meno|peggior\w*|minst"
     r"|slechtst\w*|sämst\w*|最不|最差)"
 )
+
+
 _BEST = (
     r"(?:most|best\w*|highest|first|meisten|geeignet\w*|plus|meilleure?|más|mejor|mais|melhor|più|miglior\w*|meest"
     r"|bäst\w*|最合适|最好|最佳|最适)"
 )
+
+
 _ASCENDING = re.compile(
     rf"(?i)(?<![A-Za-z]){_WORST}[^:\n<>;.,]{{0,30}}?[ _合适]{_ENDS}[ _最][^:\n<>;.,]{{0,12}}?{_BEST}"
     rf"|\b{_WORST}[ _]first\b"
     rf"|\bascending\b|\bin reverse\b|\breversed? order\b|\baufsteigend|\b(?:starting|beginning) with the {_WORST}"
 )
+
+
 _DESCENDING = re.compile(
     rf"(?i)(?<![A-Za-z]){_BEST}[^:\n<>;.,]{{0,30}}?[ _合适]{_ENDS}[ _最][^:\n<>;.,]{{0,12}}?{_WORST}|\bbest[ _]first\b"
     r"|\bdescending\b"
 )
+
+
 _DIRECTED = rf"(?:{_ASCENDING.pattern[4:]}|{_DESCENDING.pattern[4:]})"
+
+
 _MARKED = re.compile(
     rf"(?i)^\W*(?:(?:final|my)\s+)?{_NAMED}\b[^:\n]{{0,40}}[:：]\W*(?=\S)|^[^:：\n]{{0,40}}{_DIRECTED}[^:：\n]{{0,40}}[:：]\W*(?=\S)"
 )
+
+
 _ASIDE = re.compile(
     rf"(?i)\s?[(\[][^()\[\]]{{0,60}}{_DIRECTED}[^()\[\]]{{0,60}}[)\]]|[\s,;–-]{{1,4}}{_DIRECTED}\W{{0,9}}$"
 )
+
+
 _NUMBERED = re.compile(
     r"(?i)^\W*(?:(?:rank|place|position|platz|rang)\s*)?#?(\d{1,2})(?:st|nd|rd|th)?(?:\s+(?:place|choice))?"
     r"\s*[.):]\s+(\S.*)$"
@@ -78,7 +96,7 @@ def _json_entries(data: Any) -> list[str] | None:
     has_numbers = any(isinstance(v, (int, float)) for v in data.values())
     return [] if has_numbers else _line_entries(str(next(iter(data.values()), "")))
 
-
+# %% ../../nbs/tasks/02_ranking.ipynb #fcd8de0d
 def _in_places(places: Sequence[Any], options: Sequence[str]) -> list[str]:
     "The options by their places from 1 to n; none where the places are others."
     option_by_place = {str(place): option for place, option in zip(places, options)}
@@ -149,7 +167,7 @@ def _is_reversed(text: str) -> bool | None:  # None: it cannot be told
     are_marked = all(_MARKED.match(lines[k]) or _ASIDE.search(lines[k]) for k in announcing_lines)
     return None if _DESCENDING.search(text) or not (is_heading or are_marked) else True
 
-
+# %% ../../nbs/tasks/02_ranking.ipynb #c99571dd
 def parse_ranking(text: str | None, options: Sequence[str], *, numbered: bool = False) -> Ranked:
     "The order in which a text ranks the options, which the prompt lettered, or `numbered` from 1."
     answer = answer_part(text, numbered=True)  # numbered lines are places here, not the start of another question

@@ -53,10 +53,14 @@ __all__ = ['DEFAULT', 'PORT', 'STUDY', 'HOST', 'ROUND_KINDS', 'answers_file', 'n
 
 # %% ../../nbs/tools/04_annotate.ipynb #54448ee3
 DEFAULT = "mentat"
+
+
 PORT = 8484
 
 
 command_group("annotate", "the page where people answer")
+
+
 STUDY = (  # what every command takes
     argument("study", nargs="?", default=DEFAULT, help="one of params.yaml with an entry annotate, or a demonstration"),
     argument("--answers", metavar="FILE", help="the file of answers"),
@@ -78,11 +82,15 @@ def _public_url(text: str) -> str:
 
 
 _URL = "where a proxy serves it, e.g. https://host/study"
+
+
 HOST = (  # and those that print links
     argument("--host", default="127.0.0.1", help="address to listen on; loopback unless another is named"),
     argument("--port", type=_port, default=PORT),
     argument("--public-url", type=_public_url, default="", metavar="URL", help=_URL),
 )
+
+
 _RATER = argument("rater")
 
 
@@ -97,7 +105,7 @@ def _root_or_here() -> Path:
 def answers_file(a: argparse.Namespace) -> Path:
     return Path(a.answers) if a.answers else _root_or_here() / ".mhbench" / "annotate" / f"{a.study}.sqlite"
 
-
+# %% ../../nbs/tools/04_annotate.ipynb #db2bda29
 def _study(a: argparse.Namespace) -> Study:
     from mhbench.annotate.sources import entry_of, study_of
 
@@ -277,7 +285,7 @@ def _forget(a: argparse.Namespace) -> None:
     name_key.forget(a.rater)
     print(f"{a.rater}: deleted, with {n} events{key_text}")
 
-
+# %% ../../nbs/tools/04_annotate.ipynb #8acd3176
 @subcommand(
     "annotate who",
     "names and pseudonyms of raters, from the private key",

@@ -250,7 +250,7 @@ def _values_in_words(values: Iterable[str]) -> str:
 def _modes(scores: pd.DataFrame, study: str) -> list[str]:
     return sorted(set(mode_names(scores[scores["study"] == study])))
 
-
+# %% ../../nbs/tools/07_compare.ipynb #a5c7d507
 def what_differs(first: Results, second: Results) -> tuple[pd.DataFrame, list[str]]:
     "What differs in what two runs ran: what, of, first, second; and sentences on what is not known."
     if first.ran is None or second.ran is None:

@@ -60,7 +60,7 @@ class AskedCriterion(Record):
     options: list[str] = []  # from the worst to the best; empty: those of the file
     points: float = 1.0
 
-
+# %% ../../nbs/tools/18_conversations.ipynb #5d853a89
 class ConversationFile(Record):
     "What is to be held, and by what it is graded."
 
@@ -107,7 +107,7 @@ class ConversationFile(Record):
         described = {name: AskedCriterion(text=c) if isinstance(c, str) else c for name, c in self.criteria.items()}
         return [Criterion(name, c.text, tuple(c.options or self.options), c.points) for name, c in described.items()]
 
-
+# %% ../../nbs/tools/18_conversations.ipynb #9fc6e037
 def scenarios_of(s: ConversationFile, folder: Path, rubric: WalkedRubric | None = None) -> list[Scenario]:
     "What the conversations begin with; paths are relative to a folder. Raises: ValueError where there is none."
     if s.cases:
@@ -141,7 +141,7 @@ class Conversations(NamedTuple):
     card: dict[str, pd.DataFrame]
     n_held: int  # calls of a dry run before the judges'
 
-
+# %% ../../nbs/tools/18_conversations.ipynb #63848914
 def hold_and_grade(
     s: ConversationFile,
     scenarios: Sequence[Scenario],
@@ -176,7 +176,7 @@ def hold_and_grade(
     )
     return Conversations(transcripts, graded, card, n_held)
 
-
+# %% ../../nbs/tools/18_conversations.ipynb #5d4edda4
 def conversation_scores(ratings: Sequence[Rating], criteria: Sequence[Criterion] = ()) -> pd.DataFrame:
     """The score of each model: along a rubric that is walked, over all judges; by criteria with points and two answers
     each, of every judge alone. Empty for other criteria, whose means stand on the page of ratings."""
@@ -236,7 +236,7 @@ def _planned(s: ConversationFile, calls: Sequence, n_held: int) -> pd.DataFrame:
     ]
     return pd.DataFrame(rows, columns=PLAN_COLUMNS)
 
-
+# %% ../../nbs/tools/18_conversations.ipynb #686ee3d3
 def _write(
     s: ConversationFile, results: Conversations, rubric: WalkedRubric | None, source: Path, to: Path, private: bool
 ):
@@ -266,7 +266,7 @@ def _write(
                 f"{len(table)} rows" if name == "unread" else table.round(3).to_string(index=False),
             )
 
-
+# %% ../../nbs/tools/18_conversations.ipynb #b56f76e8
 @subcommand(
     "converse",
     "hold the conversations of a file, have judges grade them, and write transcripts and ratings",

@@ -127,7 +127,7 @@ def _put(p: dict, changes: Mapping[Place, Any]) -> None:
     for (*parent_keys, name), value in changes.items():
         reduce(dict.__getitem__, parent_keys, p)[name] = value
 
-
+# %% ../../nbs/tools/02_edit.ipynb #ec19c7db
 def difference(file: Path, text: str) -> list[str]:  # none where nothing changes
     "The lines of a file that a new text takes out and puts in."
     old_lines = file.read_text(encoding="utf-8").split("\n")
@@ -235,7 +235,7 @@ def _readable_selection(params: Path) -> None:
         file, _HEAD + yaml.safe_dump({"run": new_selection}, sort_keys=False, default_flow_style=None, width=10**6)
     )
 
-
+# %% ../../nbs/tools/02_edit.ipynb #0f3efdcf
 def select(
     studies: list[str] | None = None,  # names in `studies`; ["all"] for all of them; None leaves them
     models: list[str] | None = None,  # the same for `models`
@@ -405,7 +405,7 @@ def import_corpus(
     _remove_results(study, top)
     return is_first_import and recipe_of(entry["prepare"]["loader"]) is not None
 
-
+# %% ../../nbs/tools/02_edit.ipynb #15da96f3
 def bring_in(study: str, path: str | Path, options: dict[str, Any], *, params: str | Path) -> tuple[bool, list[str]]:
     "Read a corpus, with the rows that fit, and import it: what `import_corpus` returns, and the contents in lines."
     loader = load_params(params, lists=False)["studies"].get(study, {}).get("prepare", {}).get("loader")

@@ -55,7 +55,7 @@ def undated(page: str) -> str:
     page = page.replace("Date, commit, versions, seed and hashes", "Versions, seed and hashes")
     return re.sub(r"<tr><td>(?:made on|commit)<td>[^<]*", "", page)
 
-
+# %% ../../nbs/tools/09_export.ipynb #897cc8eb
 def publish(
     to: str | Path = "reports",
     stages: Sequence[str] = (),  # copy the notebooks of these stages only; (): of all stages, and the page
@@ -176,7 +176,7 @@ def _log(
     file = f"{created.replace(':', '-')}_{task.replace('/', '-')}-{model}_{log_id}.json"
     return file, json.dumps(log, ensure_ascii=False, indent=1).encode()
 
-
+# %% ../../nbs/tools/09_export.ipynb #3c494e2f
 def _is_withheld(scored_rows: pd.DataFrame) -> bool:
     "Whether a share of right answers is withheld in mhbench's own tables, too."
     is_unread = scored_rows["what"] == NOT_READ
@@ -246,7 +246,7 @@ def _spoken(t: Transcript, private: bool) -> dict:
         "model_usage": usage_by_model,
     } | ({"error": _failure(t.error or t.ended)} if t.ended in ("failed", "stopped") else {})
 
-
+# %% ../../nbs/tools/09_export.ipynb #b2ff9cc7
 def transcript_logs(
     transcripts: Sequence[Transcript], created: datetime, write: Write, *, private: bool = False
 ) -> list[Path]:
@@ -366,7 +366,7 @@ def _by_study(a: Any, p: Mapping[str, Any], results: Path, write: Write) -> list
 def _publish(a):
     print(f"{len(publish(a.to, a.stages, params=a.params))} files in {a.to}")
 
-
+# %% ../../nbs/tools/09_export.ipynb #bb9f1eeb
 @subcommand(
     "export",
     "the run for another tool: Every Eval Ever (eee), logs for inspect, a dataset folder (hf)",

@@ -100,7 +100,7 @@ def _path_fits(
             return str(PurePosixPath(*path.parts[-len(PurePosixPath(pattern).parts) :]))
     return next(filter(None, (group.holds(path) for group in release.groups)), None)
 
-
+# %% ../../nbs/tools/17_fetch.ipynb #a36f8521
 def _files_by_path(
     release: Release, source: Path, files_to_find: Mapping[str, ReleasedFile]
 ) -> tuple[dict[str, dict[str, Path]], int]:
@@ -127,7 +127,7 @@ def _files_by_path(
             files_by_place[place].setdefault(digest, path)
     return files_by_place, n_passed_over
 
-
+# %% ../../nbs/tools/17_fetch.ipynb #09318f61
 def _chosen_file(place: str, files: Mapping[str, Path], expected_digest: str | None) -> tuple[str, Path]:
     "The file to take for a path, with its hash."
     if expected_digest in files:
@@ -163,6 +163,8 @@ def _take(name: str, release: Release, source: Path, folder: Path, files_to_find
 
 # %% ../../nbs/tools/17_fetch.ipynb #a4353313
 RETRIES = 3  # after the first attempt at a file
+
+
 _TIMEOUT_S = 60  # without a byte
 
 
@@ -170,7 +172,7 @@ def _refuse_hash(subject: str, received_hash: str, expected_hash: str, place: st
     actual = f"{received_hash}, the registry has {expected_hash}"
     refuse(f"fetch: {subject} must have the hash of the release; got {actual}", place=place, remedy=remedy)
 
-
+# %% ../../nbs/tools/17_fetch.ipynb #fdfe64e2
 def _download(name: str, release: Release, wanted_files: Mapping[str, tuple[str, ReleasedFile]], folder: Path) -> None:
     "Download the files that a folder lacks (place -> path in the repository, file); one without a hash may be absent."
     with optional("fetch", "mhbench[sources]", "name a folder with --from"):
@@ -204,7 +206,7 @@ def _download(name: str, release: Release, wanted_files: Mapping[str, tuple[str,
             kept_text = "what the server has is not what was registered, and nothing of it is kept"
             _refuse_hash(place, received_hash, str(file.digest), urls[place], kept_text)
 
-
+# %% ../../nbs/tools/17_fetch.ipynb #909d81c0
 def _bring(
     name: str,
     release: Release,

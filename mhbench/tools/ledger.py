@@ -178,7 +178,7 @@ def _committed(claims: Claims, verdicts: pd.DataFrame) -> Tables | None:
     of_paper = verdicts[verdicts["paper"] == claims.name]
     return committed_tables(folder, claims.path.parent.name, of_paper) if folder and folder.is_dir() else None
 
-
+# %% ../../nbs/tools/15_ledger.ipynb #66b55ce7
 def _write_verdicts(
     verdicts: pd.DataFrame,
     claims: list[Claims],

@@ -88,7 +88,7 @@ def _why(path: str) -> str:
     path_parts = [x for x in path.split("/")[1:] if x != "text"]
     return f"{' of '.join(path_parts[:2])} has new results" if path.startswith("results/") else f"{path} has changed"
 
-
+# %% ../../nbs/tools/05_manifest.ipynb #a2d0310f
 _MEANS = {
     "results/inputs/again/": "what failed is asked again",
     "results/inputs/": "its code, inputs or settings have changed",
@@ -114,7 +114,7 @@ def _files_of_others(top: Path) -> Iterator[Path]:
         yield path
         yield from path.rglob("*") if path.is_dir() else ()
 
-
+# %% ../../nbs/tools/05_manifest.ipynb #2aa17000
 def _inputs_now(top: Path) -> dict[Path, str]:  # file -> MD5
     """What decides each stage as the next run would write it; {} where neither code nor parameters nor files of others
     are newer than what the last run wrote. Only then is imported what computes it.
@@ -141,7 +141,7 @@ def _inputs_now(top: Path) -> dict[Path, str]:  # file -> MD5
     hashes = {name: hashlib.md5(text.encode(), usedforsecurity=False).hexdigest() for name, text in texts.items()}
     return {top / "results" / "inputs" / name: digest for name, digest in hashes.items()}
 
-
+# %% ../../nbs/tools/05_manifest.ipynb #1821e912
 class _Lock:
     "dvc.lock, compared with the files and parameters that are there now."
 
@@ -207,7 +207,7 @@ def address(stage: str, study: str, model: str | None = None) -> str:
     "A stage as DVC names it."
     return f"{stage}@{'-'.join(filter(None, (study, model)))}"
 
-
+# %% ../../nbs/tools/05_manifest.ipynb #c58517bc
 def manifest(top: str | Path | None = None, run: Mapping[str, Any] | None = None) -> list[RunPart]:
     "Every part of the present selection, or of another one, with its state; the last is the report."
     top = Path(top) if top is not None else root()
@@ -231,7 +231,7 @@ def manifest(top: str | Path | None = None, run: Mapping[str, Any] | None = None
             run_parts.append(RunPart(stage, study, model, "fresh"))
     return _with_what_follows([*run_parts, _report_part(results, lock)], top)
 
-
+# %% ../../nbs/tools/05_manifest.ipynb #ce01fbbd
 def _with_what_follows(parts: list[RunPart], top: Path) -> list[RunPart]:  # in the order of the run
     "The same parts; one that rests on what is stale or absent is stale."
     stages = graph(top)

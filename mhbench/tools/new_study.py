@@ -203,7 +203,7 @@ def _besides(entry: dict[str, Any]) -> dict[str, Any]:
     }
     return kept_stages | ({"ratings": ratings_file} if ratings_file else {})
 
-
+# %% ../../nbs/tools/03_new_study.ipynb #203f7555
 def _described(ratings: dict[str, Any], path: Path) -> dict[str, Any]:
     "The description of a second table, as it is given or guessed, with its place and hash."
     ratings_file = Path(ratings["path"]).expanduser()
@@ -231,7 +231,7 @@ def _described(ratings: dict[str, Any], path: Path) -> dict[str, Any]:
     relative_path = os.path.relpath(ratings_file.resolve(), path.resolve().parent)
     return {"path": Path(relative_path).as_posix(), "sha256": sha256(ratings_file)} | description
 
-
+# %% ../../nbs/tools/03_new_study.ipynb #a2ff1f3b
 def _table_options(path: Path, requested: dict[str, Any], ratings: dict[str, Any] | None) -> tuple[dict, list[str]]:
     "The options of the loader `table`, with everything that was guessed, and the columns that are not read."
     requested = {k: v for k, v in requested.items() if v is not None}
@@ -484,7 +484,7 @@ def said_of_texts(items: Sequence[Item], texts: str) -> str:
         return "its texts stand in results/private/report.html, on this machine, and in nothing else"
     return "its texts are protected: --texts here shows them on this machine, --texts shared in what you share, too"
 
-
+# %% ../../nbs/tools/03_new_study.ipynb #94bff1d6
 READING = (  # what says how questions are read
     argument("--texts", choices=list(TEXTS), help="; ".join(f"{word}: {where}" for word, where in TEXTS.items())),
     several("--column", "FIELD=COLUMN", "e.g. question=Frage; once a column for several options"),
@@ -511,7 +511,7 @@ def _new_release(a: argparse.Namespace, params: Path, confirm: Callable[[str], s
     write_study(Proposal(a.name, {"ratings": ratings_section}, Corpus([]), None, [], [], None), params)
     print(f"written to {a.params} and selected: `dvc repro` runs it")
 
-
+# %% ../../nbs/tools/03_new_study.ipynb #50f13ab1
 @subcommand(
     "new-study",
     "add a study: questions in a table, or read by a loader of your own",

@@ -95,7 +95,7 @@ def _print_spread(table: RatingTable, a: argparse.Namespace) -> None:
     print(f"for an interval of one target's mean by one criterion no wider than {a.width:g}, the cheapest first:")
     print(designs.round(3).to_string(index=False))
 
-
+# %% ../../nbs/tools/06_panel.ipynb #29f37706
 @subcommand(
     "panel design",
     "how many raters and items, and who rates what, from a pilot's ratings",

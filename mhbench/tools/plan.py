@@ -98,7 +98,7 @@ class _DryRun:
         if not models or any(call.plan.to_ask for call in self.recorder.calls):
             self.supposed.add((node.name, study))
 
-
+# %% ../../nbs/tools/01_plan.ipynb #0990bb41
 _NOTHING = Plan(0, 0, 0, 0, 0, 0, 0, 0, 0.0)  # with it a sum; one with an unknown cost is unknown
 
 

@@ -172,6 +172,8 @@ def replication(name: str) -> Replication:
 
 # %% ../../nbs/tools/16_replicate.ipynb #ab91f0dc
 _MADE_OF = Path(".mhbench") / "replication.json"  # in a working folder: the hashes that it was set up with
+
+
 _READ = Path(".mhbench") / "import.txt"  # the summary of the imported release
 
 
@@ -209,7 +211,7 @@ def _made_of(name: str, release: Fetched) -> dict[str, Any]:
         "pipeline": pipeline_hash,
     }
 
-
+# %% ../../nbs/tools/16_replicate.ipynb #6043286d
 def _check_free(top: Path, name: str) -> dict[str, Any]:  # what it was made of; {} if it is new
     "Refuse a folder with other files than those of this replication."
     if not top.exists() or not any(top.iterdir()):
@@ -349,7 +351,7 @@ def _captions(top: Path, name: str) -> dict[str, str]:  # "stage-table" -> capti
         captions |= {f"{contents['stage']}-{table['name']}": table["caption"] for table in contents["tables"]}
     return captions
 
-
+# %% ../../nbs/tools/16_replicate.ipynb #50b7e431
 def _index(top: Path, name: str, published: Sequence[Path]) -> str:
     "The page that lists the published notebooks and tables."
     release_facts = release_of(name)
@@ -416,7 +418,7 @@ def check_clean(name: str, files: Mapping[str, Mapping[str, Any]]) -> dict[str, 
             refuse(f"replicate: --publish must rest on files of the release alone; got {actual}", remedy=remedy)
     return derivation_by_file
 
-
+# %% ../../nbs/tools/16_replicate.ipynb #1bc036d1
 def publish_replication(top: Path, name: str, to: str | Path) -> list[Path]:  # the files written
     "Replace TO/NAME by the files that may be published. Raises: ValueError if one holds text about an item."
     release_folder = json.loads((top / _MADE_OF).read_text(encoding="utf-8"))["folder"]

@@ -65,7 +65,7 @@ def _number_line(row: Mapping[str, Any], chance: float | None = None) -> str:
         label = f"{label[: n_left - n_left // 3 - 3]}...{label[-(n_left // 3) :]}"
     return line_head + label
 
-
+# %% ../../nbs/tools/11_summary.ipynb #ae34006a
 def brief(main: pd.DataFrame, lines: int = 34, chance: Mapping[str, float] | None = None) -> list[str]:
     """The main numbers in at most so many lines, divided among the studies, each drawn to scale with the chance level
     marked.
@@ -177,7 +177,7 @@ def _fresh_headline(results: Path, parts: Sequence[RunPart]) -> pd.DataFrame:
         )
     ]
 
-
+# %% ../../nbs/tools/11_summary.ipynb #6f2dbdb3
 def _rating_lines(results: Path, studies: Sequence[str]) -> list[str]:
     "Who rated how much, a line a study with ratings."
     lines = []
@@ -215,7 +215,7 @@ def _how_it_went(results: Path, run: dict, parts: Sequence[RunPart]) -> list[str
         out += [f"  and {len(wrong) - 1} more notes on the page"] if len(wrong) > 1 else []
     return out
 
-
+# %% ../../nbs/tools/11_summary.ipynb #7aa37156
 def _shortened_line(line: str, limit: int = 120) -> str:
     "A line that fits the screen, its indentation kept."
     return line if len(line) <= limit else f"{line[: limit - 4]} ..."

@@ -106,12 +106,14 @@ class CounselingRow(Record):
     def group_id(self) -> str:
         return f"counselingbench-case-{_digest_of_texts(self.publisher, self.exam, self.case_text)[:10]}"
 
-
+# %% ../../../nbs/studies/counselingbench/02_load.ipynb #ac77f81a
 def _digest_of_texts(*texts: str) -> str:
     return hashlib.sha256("\n".join(texts).encode()).hexdigest()
 
 
 _COLUMNS = {f.title or name: name for name, f in CounselingRow.model_fields.items()}
+
+
 _REQUIRED = tuple(c for c, field in _COLUMNS.items() if CounselingRow.model_fields[field].is_required())
 
 # %% ../../../nbs/studies/counselingbench/02_load.ipynb #1a6af5cf
@@ -345,7 +347,7 @@ def _setting_of_file(file: Path) -> str:  # "5-shot", "sc-3-shot"
     *_, vote_part, n_shots = file.stem.split("_")
     return ("sc-" if vote_part == "sc" else "") + f"{n_shots}-shot"
 
-
+# %% ../../../nbs/studies/counselingbench/02_load.ipynb #d5842dd7
 def _name_runs(
     files: Sequence[Path], model: str | None, mode: str | None
 ) -> tuple[dict[Path, tuple[str, str]], list[str]]:

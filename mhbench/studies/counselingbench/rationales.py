@@ -257,7 +257,7 @@ def _competency_means(scores: pd.DataFrame, value_column: str, measure: str) -> 
         rows.append(row_head | {"read_from": how_read(g) if value_column == "correct" else None} | e.row())
     return rows
 
-
+# %% ../../../nbs/studies/counselingbench/03_rationales.ipynb #8d7744f4
 def accuracy_beside_bertscore(
     items: Sequence[Item],
     responses: Sequence[Response],  # of all modes; zero-shot answers are taken

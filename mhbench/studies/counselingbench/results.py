@@ -161,13 +161,15 @@ def all_pair_tests(accuracies: Mapping[str, pd.DataFrame]) -> pd.DataFrame:  # o
 
 # %% ../../../nbs/studies/counselingbench/08_results.ipynb #4098eebe
 _MEDICAL = re.compile("med|bio|camel|asclepius|mentallama", re.IGNORECASE)  # in the names of medical models
+
+
 _PASS = 0.63
 
 
 def _relative_excess(a: float, b: float) -> float:
     return (a - b) / b
 
-
+# %% ../../../nbs/studies/counselingbench/08_results.ipynb #95199b76
 def printed_facts(claims: Claims, tests: pd.DataFrame) -> pd.DataFrame:  # fact, value
     """What sentences of the paper say about its tables, counted in the tables as printed.
 
@@ -213,7 +215,7 @@ def printed_facts(claims: Claims, tests: pd.DataFrame) -> pd.DataFrame:  # fact,
         facts[f"competencies with p < .05, {pairs_name}"] = (p < 0.05).sum()
     return pd.DataFrame({"fact": list(facts), "value": [float(v) for v in facts.values()]})
 
-
+# %% ../../../nbs/studies/counselingbench/08_results.ipynb #dba23927
 def _family(model: str) -> str:
     "BioMedGPT of BioMedGPT-LM-7B: a medical model's name without its base and size."
     return re.sub(r"^llama3-|-(llama3|lm|\d+b).*$", "", model.casefold())
@@ -396,7 +398,7 @@ def authors_results(stage: Any, *, release: Path | None, **unused: Any) -> Itera
             "together", simultaneous_intervals, "Accuracy, with intervals that hold for all models and settings at once"
         )
 
-
+# %% ../../../nbs/studies/counselingbench/08_results.ipynb #82b64061
 def _chain_and_annotator_tables(stage: Any, release: Path | None) -> Iterator[Any]:
     "Tables of the scores of chains, of the annotated errors and of the whole bank, where their files are there."
     path_and_reader = {

@@ -33,7 +33,7 @@ def _open_round_key(folder: str) -> AbstractContextManager[RaterKey]:
     round_facts = json.loads(round_file.read_text(encoding="utf-8")) if round_file.exists() else {}
     return _open_rater_key(round_facts.get("study", "medqade"))
 
-
+# %% ../../../nbs/studies/medqade/08_commands.ipynb #0956d27f
 _ROUND = argument("round", help="the round's folder, with the exports in it")
 
 
@@ -132,7 +132,7 @@ def _refuse_silent_raters(a: argparse.Namespace, ratings: list[Rating]) -> None:
             f"collect: the round must have an export of every rater; got none of {rater_names} ({a.round}); {remedy}"
         )
 
-
+# %% ../../../nbs/studies/medqade/08_commands.ipynb #29906eb3
 @subcommand(
     "panel collect",
     "all labels as one table",

@@ -121,13 +121,15 @@ def ensemble_table(panel: Panel, verdicts: JudgeLabels, *, n_boot: int = 200, se
 
 # %% ../../../nbs/studies/medqade/06_judges.ipynb #a46958f2
 _BIAS = ["annotator", "student", "kind", *ESTIMATE_COLUMNS, "p_value", "n_peers", "left_out", "p_adjusted"]
+
+
 _PEERS = "the mean of the peers"  # of other lineages
 
 
 def _lineages_or_names(verdicts: JudgeLabels, students: Sequence[str], lineages: Mapping[str, str]) -> dict[str, str]:
     return {name: lineages.get(name) or name for name in [*verdicts.judges, *students]}
 
-
+# %% ../../../nbs/studies/medqade/06_judges.ipynb #e28d0072
 def self_preference_table(
     verdicts: JudgeLabels,  # of any students' answers: people need not have rated them
     students: Sequence[str],  # S names, as in verdicts.labels

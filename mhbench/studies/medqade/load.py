@@ -176,7 +176,7 @@ def _find_deck(path: Path) -> Path:
         refuse(f"load_corpus: path must hold one Anki export; got {[f.name for f in deck_files]} ({path}); {remedy}")
     return deck_files[0]
 
-
+# %% ../../../nbs/studies/medqade/01_load.ipynb #ed1245fb
 @rater_key()
 def load(
     path: Path,  # an Anki export, or the folder that holds one, and the other files

@@ -272,7 +272,7 @@ def weighted_to_bank(
         rows.append(row_head | e.row() | {"left_out": g["left_out"].sum()})
     return pd.DataFrame(rows, columns=students.columns)
 
-
+# %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #c84cfcaa
 def student_table(
     panel: Panel,
     strata: Mapping[str, pd.Categorical | None],
@@ -436,6 +436,8 @@ def people_as_sample(panel: Panel, verdicts: JudgeLabels) -> pd.DataFrame:
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #368aa7fc
 _MEMBERS = ["annotator", *ESTIMATE_COLUMNS, "without_low", "without_high", "agreement", "of_members", "n_raters"]
+
+
 _MEMBERS += ["n_abstained", "margin", "verdict"]
 
 
@@ -466,7 +468,7 @@ def members_table(
         rows.append({"annotator": judge, **m.difference.row(), **row_facts})
     return pd.DataFrame(rows, columns=[*_MEMBERS, "raters_needed"]).astype({"raters_needed": "Int64"})
 
-
+# %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #97822ad9
 def noninferior_judges(table: pd.DataFrame) -> str:  # of members_table
     "How many of all judges are non-inferior, simulated ones apart."
     is_noninferior, is_simulated = table["verdict"] == "non-inferior", table["annotator"].map(style.simulated)

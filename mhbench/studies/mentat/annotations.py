@@ -244,7 +244,7 @@ def annotation_arrays(ratings: Iterable[Rating], leave_out: Iterable[str] = ()) 
         *_common_reading(first_ratings, n),
     )
 
-
+# %% ../../../nbs/studies/mentat/02_annotations.ipynb #caa42548
 def score_rows(arrays: AnnotationArrays) -> pd.DataFrame:  # question, option, rater, value: one row a slider
     "The scores of options one below the other."
     n, k = arrays.scores.shape

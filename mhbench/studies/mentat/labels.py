@@ -206,7 +206,7 @@ def _plackett_luce_labels(
         nlls.append([f.nll for f in fits])
     return np.array(probs), np.array(nlls)
 
-
+# %% ../../../nbs/studies/mentat/03_labels.ipynb #fae05a7b
 def _labels_by_question(model: str, data: tuple, ridge: float, n_boot: int, seed: int) -> _Labels:
     "Labels of each question by itself."
     scores, questions, _ = data

@@ -143,7 +143,7 @@ class _Machine:
         elif op not in ("PROTO", "FRAME"):
             raise ValueError(f"it has the instruction {op}, which no table needs")
 
-
+# %% ../../../nbs/studies/mentat/11_pickled.ipynb #8450344d
 def pickled_values(data: bytes) -> Any:
     """What a pickle describes: plain values, and notes in place of calls and objects. Nothing is imported or called.
 
@@ -161,6 +161,8 @@ def pickled_values(data: bytes) -> Any:
 _DTYPES = {
     f"{kind}{size}" for kind, sizes in {"f": (4, 8), "i": (1, 2, 4, 8), "u": (1, 2, 4, 8)}.items() for size in sizes
 }
+
+
 _DTYPES |= {"b1", "O8"}
 
 
@@ -195,7 +197,7 @@ def _read_array(array_note: Described) -> np.ndarray:
         raise ValueError(f"it has an array of shape {shape} with {len(values)} values")
     return values.reshape(shape, order=memory_order if memory_order in ("C", "F") else "C")
 
-
+# %% ../../../nbs/studies/mentat/11_pickled.ipynb #39116a6e
 def _block_columns(column_note: Described, n_columns: int) -> list[int]:
     "Which of n columns a block holds."
     if column_note.name == "builtins.slice":
@@ -232,7 +234,11 @@ def _build_table(table_note: Any) -> pa.Table:
 
 # %% ../../../nbs/studies/mentat/11_pickled.ipynb #db9c07ff
 _LIMITS = {"RLIMIT_AS": 2 << 30, "RLIMIT_CPU": 120, "RLIMIT_FSIZE": 0, "RLIMIT_NOFILE": 0}  # the last two: no file
+
+
 _FORM = b"1"  # of what is kept: another number converts every file again
+
+
 _CHILD = "from mhbench.studies.mentat.pickled import convert; convert()"
 
 
@@ -251,7 +257,7 @@ def convert() -> None:
         sys.exit(str(e)[:200] or type(e).__name__)
     sys.stdout.buffer.write(parquet_buffer.getvalue())
 
-
+# %% ../../../nbs/studies/mentat/11_pickled.ipynb #4ea4723a
 def pickled_table(data: bytes, name: str = "table") -> pd.DataFrame:
     """A table of pandas from a pickle, its rows numbered from 0, its cells plain values. It is converted once.
 

@@ -34,6 +34,8 @@ __all__ = ['PAPER_MODEL', 'THIRD', 'T', 'FLOOR', 'rater_table', 'slider_severiti
 
 # %% ../../../nbs/studies/mentat/08_preferences.ipynb #eb4e0c9a
 PAPER_MODEL = "hierarchical, paper"
+
+
 THIRD = {"paper": "offset", "symmetric": "tie parameter"}  # the third parameter of each model
 
 
@@ -50,8 +52,10 @@ def _say_bounds(estimate: np.ndarray, low: np.ndarray, high: np.ndarray, bounds:
         )
     return bound_texts
 
-
+# %% ../../../nbs/studies/mentat/08_preferences.ipynb #36f8176d
 _OF_RATERS = ["rater", "quantity", "model", "n", "estimate", "ci_low", "ci_high", "interval"]
+
+
 _OF_RATERS += ["refits_low", "refits_high", "bound"]
 
 

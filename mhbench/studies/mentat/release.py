@@ -137,7 +137,7 @@ def annotation_counts(
             rows.append(row_head | {"per_question": n / len(listed_questions) if listed_questions else None})
     return pd.DataFrame(rows)
 
-
+# %% ../../../nbs/studies/mentat/09_release.ipynb #d7e34b64
 def release_facts(
     items: Sequence[Item],  # of load_mentat
     arrays: AnnotationArrays,
@@ -328,7 +328,7 @@ def wrong_options_of(folder: str | Path) -> dict[str, list[str]]:  # question ->
     files = [Path(folder) / name for name in ("wrong_options.json", "config_params.py")]
     return next((read_wrong_options(file) for file in files if file.is_file()), {})
 
-
+# %% ../../../nbs/studies/mentat/09_release.ipynb #3164828b
 def wrong_option_facts(
     wrong_options: Mapping[str, Sequence[str]],  # of wrong_options_of
     fits: Mapping[tuple[str, str, bool], HierarchicalFit],  # of reading_fits
@@ -367,7 +367,7 @@ def wrong_option_facts(
         facts |= {f"{name}, {label_source}": value for name, value in wrong_facts.items()}
     return pd.DataFrame({"fact": list(facts), "value": [float(v) for v in facts.values()]})
 
-
+# %% ../../../nbs/studies/mentat/09_release.ipynb #aaa15b3a
 def _collect_soft_labels(items: Sequence[Item], wrong_options: Collection[str]) -> tuple[list[str], np.ndarray]:
     "The released soft labels of the named questions, each once, in the order of the question file."
     labels_by_question: dict[str, np.ndarray] = {}
@@ -418,7 +418,7 @@ def release_tables(folder: str | Path, password: str | None = None) -> Iterator[
         yield "marks", scores_as_recorded_and_read(folder, password, prompts, responses, labels_by_name)
     yield from _read_notebook_tables(folder)
 
-
+# %% ../../../nbs/studies/mentat/09_release.ipynb #e06a48c7
 def _read_notebook_tables(folder: Path) -> Iterator[tuple[str, pd.DataFrame]]:
     files = [folder / f"{_NOTEBOOK}.ipynb", folder / "notebook_outputs" / f"{_NOTEBOOK}.json"]
     if file := next((f for f in files if f.is_file()), None):

@@ -167,7 +167,7 @@ def release_contents(stage: Any, *, release: Path | None, seed: int, **unused: A
             "together", simultaneous_intervals, "Accuracy, with intervals that hold for all models and settings at once"
         )
 
-
+# %% ../../../nbs/studies/mhqa/05_released.ipynb #6464cbc2
 _LEVELS = ("Easy", "Medium", "Hard")
 
 

@@ -109,7 +109,7 @@ def write_questions(
         ]
     return tries
 
-
+# %% ../../../nbs/studies/psychiatrybench/02_approach.ipynb #a51d2138
 def _question_text(question: Response) -> str:
     "The question; empty where it was cut off or missing."
     return (question.text or "").strip() if question.status == "ok" else ""

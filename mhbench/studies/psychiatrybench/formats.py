@@ -150,7 +150,7 @@ def _compute_rate(
         return np.asarray(getattr(compare_settings(right_full, right_separated, weights=weights), rate_name))
     return (weights @ (same_letter if rate_name == "same letter" else right_separated)) / weights.sum(1)
 
-
+# %% ../../../nbs/studies/psychiatrybench/04_formats.ipynb #7a1708c8
 RATES = (
     "partial credit, full",
     "accuracy, separated",

@@ -144,7 +144,7 @@ def result_columns(
             )
     return out
 
-
+# %% ../../../nbs/studies/psychiatrybench/05_standings.ipynb #e13996c2
 def _count_answers(answer_rows: pd.DataFrame, models: Sequence[str]) -> pd.DataFrame:  # (M, 3)
     "The number of answers of each model, and how many of them were refusals or could not be read."
     count_rows = []
@@ -264,7 +264,7 @@ def draw_standings(columns: Mapping[str, Column], models: Sequence[str], *, n_bo
         )
     return Standings(tuple(models), (*columns, "average"), values, draws, *standings_counts, lost_counts)
 
-
+# %% ../../../nbs/studies/psychiatrybench/05_standings.ipynb #4289054f
 def _strata_by_columns(cluster_codes: np.ndarray, column_slices: Sequence[slice]) -> np.ndarray:
     "The stratum of each item: the set of columns that its cluster stands in."
     column_bits = np.zeros(cluster_codes.max() + 1, int)
@@ -359,7 +359,7 @@ def _restrict_to_common(column: Column, model_indices: Sequence[int]) -> Column:
     answer_arrays = column.answer[model_indices][:, has_all_values], column.answered[model_indices][:, has_all_values]
     return Column(column.cluster[has_all_values], None, column.truth[has_all_values], *answer_arrays)
 
-
+# %% ../../../nbs/studies/psychiatrybench/05_standings.ipynb #34c7d902
 def paired_table(
     columns: Mapping[str, Column],
     models: Sequence[str],  # of the columns
