@@ -50,7 +50,7 @@ def test_a_harness_log_is_joined_by_its_question_and_read_before_its_filter(tmp_
         line["doc_id"] = n  # the number of a row, which is no item's
     got = load_answers(written(tmp_path, lines), ITEMS, "m")
     assert [r.item_id for r in got] == ["q2", "q3", "q4", "q1"] and correct(got) == [1, 1, 1, 1]
-    assert "joined by their question" in capsys.readouterr().out
+    assert "4 of 4 answers are joined by their question" in capsys.readouterr().out
 
 
 def test_ids_that_name_other_questions_are_not_believed(tmp_path, capsys):
