@@ -27,7 +27,7 @@ __all__ = ['Guess', 'guess_description', 'guess_long']
 
 # %% ../../nbs/records/13_guessed.ipynb #54d10b04
 _CALLED = {  # field -> what a column for it is called in releases, in our own tables and in what programs export
-    "item": "item item_id id question_id prompt_id conversation_id convid question question_id record_id",
+    "item": "item item_id id question_id prompt_id conversation_id convid question record_id",
     "rater": "rater rater_id annotator annotator_id reviewer clinician_id participant responseid token "
     "judge judge_model anonymized_physician_ids survey_id email username timestamp",
     "target": "target option answer model modell provider_llm candidate completion_id",
