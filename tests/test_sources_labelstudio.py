@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mhbench.records.labelstudio import label_studio_tasks, load_label_studio, write_tasks
+from mhbench.records.labelstudio import label_studio_tasks, labelling_config, load_label_studio, write_tasks
 from mhbench.records.schema import Item, Response
 
 FILES = Path(__file__).parent / "fixtures" / "labelstudio"
@@ -123,3 +123,100 @@ def test_files_of_a_round(tmp_path, out):
         json.loads((tmp_path / "tasks-r1.json").read_text()) == out.tasks["r1"]
         and json.loads((tmp_path / "key.json").read_text()) == out.key
     )
+    assert not (tmp_path / ".gitignore").exists()  # a folder that was there is the user's
+
+
+ITEM = Item(item_id="i", study="medqade", task="cloze", question="_", key=["k"], source="demo", language="de-AT")
+ANSWER = Response(item_id="i", study="medqade", model="m", mode="free_form", text="x")
+
+
+def test_a_page_speaks_the_language_of_its_items_or_the_one_that_is_given():
+    page = lambda **how: label_studio_tasks([ITEM], [ANSWER], {"r1": ["i"]}, seed=1, **how).config
+    assert page() == page(language="de") == labelling_config(1, language="de") != page(language="en")
+    assert label_studio_tasks([], [ANSWER], {}, seed=1).config == labelling_config(1)
+    for words in ('value="Keine Angabe" alias="Abstain"', 'value="Schwer" alias="Hard"', 'value="Antwort 1"'):
+        assert page().count(words) == 1
+
+
+def test_a_page_shows_what_surrounds_the_question_and_every_right_term():
+    item = ITEM.model_copy(update={"context": {"case": "A case.", "note": "A note."}, "key": ["k", "l"]})
+    [page] = label_studio_tasks([item], [ANSWER], {"r1": ["i"]}, seed=1).tasks["r1"]
+    assert page["data"]["question"] == "A case.\n\nA note.\n\n_" and page["data"]["reference"] == "k; l"
+
+
+@pytest.mark.parametrize(
+    ("items", "responses", "assignment", "message"),
+    [
+        ([ITEM], [ANSWER, ANSWER], {"r": ["i"]}, r"must be one a model and item; got two of m \(i\)"),
+        ([ITEM], [ANSWER.model_copy(update={"text": None})], {"r": ["i"]}, "must have a text; got none of m with"),
+        ([ITEM], [], {"r": ["i"]}, "responses must hold at least one answer"),
+        ([ITEM], [ANSWER], {"r": ["j"]}, "assignment must name items that are there; got 'j'"),
+        ([ITEM], [ANSWER.model_copy(update={"item_id": "j"})], {"r": ["i"]}, r"got none of \['m'\] \(i\)"),
+        ([ITEM], [ANSWER], {"r": ["i"], "s": ["i", "i"]}, "each item once a rater; got an item twice for 's'"),
+    ],
+)
+def test_a_round_that_does_not_fit_is_refused(items, responses, assignment, message):
+    with pytest.raises(ValueError, match=message):
+        label_studio_tasks(items, responses, assignment, seed=1)
+
+
+def saved(*annotations, tmp_path, raters="r1"):
+    "What is read of one task with these annotations: (id, when, label, more)."
+    chosen = lambda label: {"from_name": "correctness_1", "type": "choices", "value": {"choices": [label]}}
+    task = {"id": 1, "data": {"item_id": "i", "study": "s"}, "annotations": []}
+    for number, when, label, more in annotations:
+        task["annotations"].append({"id": number, "updated_at": when, "result": [chosen(label)], **more})
+    (tmp_path / "e.json").write_text(json.dumps([task, {"id": 2, "data": {"item_id": "i"}, "annotations": []}]))
+    return load_label_studio(tmp_path / "e.json", {"i": ["m"]}, raters=raters)
+
+
+def test_the_latest_of_a_rater_s_annotations_holds(tmp_path):
+    early, late = "2025-01-07T10:00:00Z", "2025-01-07T10:30:00"  # without an offset: universal time
+    for annotations in (
+        [(1, early, "Correct", {}), (2, late, "Incorrect", {})],
+        [(2, late, "Incorrect", {}), (1, early, "Correct", {})],
+        [(1, late, "Correct", {}), (2, late, "Incorrect", {})],  # of one time the higher number
+        [(2, late, "Incorrect", {}), (1, late, "Correct", {})],
+        [(1, "2025-01-07T11:15:00+01:00", "Correct", {}), (2, late, "Incorrect", {})],  # a quarter past ten
+        [(2, None, "Incorrect", {"created_at": late}), (1, early, "Correct", {})],
+        [(1, None, "Correct", {}), (2, late, "Incorrect", {})],
+        [(3, late, "Correct", {"was_cancelled": True}), (2, early, "Incorrect", {}), (1, None, "Correct", {})],
+    ):
+        got = saved(*annotations, tmp_path=tmp_path)
+        assert [(r.label, r.session, r.target, r.study) for r in got.ratings] == [("Incorrect", "2", "m", "s")]
+        n_cancelled = sum("was_cancelled" in a[3] for a in annotations)
+        expected = {"annotations": len(annotations), "unlabelled": 1, "cancelled": n_cancelled, "superseded": 1}
+        assert got.counts == {"tasks": 2, "missing": 1} | expected  # the difficulty
+        assert got.ratings[0].source == "e.json:task 1:annotation 2"
+    with pytest.raises(ValueError, match="must be as 2025-01-07T10:42:00Z; got 'soon'"):
+        saved((1, "soon", "Correct", {}), tmp_path=tmp_path)
+
+
+def test_annotations_of_several_need_a_name_for_each(tmp_path):
+    both = [(k, None, "Correct", {"completed_by": who}) for k, who in enumerate((4, {"id": 5}, None), 1)]
+    with pytest.raises(ValueError, match=r"one rater must have made all annotations; got 2 \(e\.json\)"):
+        saved(*both, tmp_path=tmp_path)
+    one = saved(*both[1:], tmp_path=tmp_path)  # of one account, and of one that the export does not name
+    assert one.counts["superseded"] == 1
+    named = saved(*both[:2], tmp_path=tmp_path, raters={"4": "r4", 5: "r5"})
+    assert {r.rater: r.session for r in named.ratings} == {"r4": "1", "r5": "2"}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("[1]", r"got task 1: .* \(e\.json, task 1\)"),
+        (
+            '[{"data": {"item_id": "i"}, "annotations": [{"result": [{"value": {}}]}]}]',
+            "annotations.0.result.0.from_name",
+        ),
+        ('{"a": 1}', r"got the whole: .* \(e\.json, the whole\)"),
+        ("a,b", "path must be the JSON export of a project; got .* export as JSON, neither CSV nor TSV"),
+    ],
+)
+def test_a_file_that_is_no_export_is_named_with_its_place(content, message, tmp_path):
+    (tmp_path / "e.json").write_text(content)
+    with pytest.raises(ValueError, match=message):
+        load_label_studio(tmp_path / "e.json", {}, raters="r1")
+    with pytest.raises(FileNotFoundError, match=r"got No such file or directory \(none\.json\)"):
+        load_label_studio(tmp_path / "none.json", {}, raters="r1")
