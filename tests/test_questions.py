@@ -102,9 +102,8 @@ def test_a_field_is_a_column_of_one_of_its_names():
     ],
 )
 def test_options_in_one_cell(cell, options, read):
-    [*items], aside = read(
-        "question#options#key".replace("#", "|"), ["?", cell, "A"], separator=separator, key="letter"
-    )
+    separator = next((s for s in ("\n", "|", ";") if s in cell), "|")
+    items, aside = read("question|options|key", ["?", cell, "A"], separator=separator, key="letter")
     if options is None:
         assert aside == [("options", "options must be two or more")]
     else:
