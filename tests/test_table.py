@@ -90,6 +90,7 @@ def test_a_delimiter_is_named_where_two_cut_the_header_alike(file):
         ("a,b\n1,2,3\n", r"a row must have 2 fields; got 3 \(q.csv:2\)"),
         ('a,b\n1,2\n3,"4\n', r"path must be a CSV file; got unexpected end of data \(q.csv:3\); look for a quote"),
         ('sep=,\na,b\n3,"4\n', r"got unexpected end of data \(q.csv:3\)"),
+        ("sep=;\na;a\n", r"got \['a'\] twice \(q.csv:2\)"),
         ("a,a\n1,2\n", r"columns must have names of their own; got \['a'\] twice \(q.csv:1\); rename one"),
         (",\n1,2\n", r"must begin with the names of its columns; got an empty row \(q.csv:1\)"),
         ("", r"must begin with the names of its columns; got an empty row \(q.csv:1\)"),

@@ -166,8 +166,9 @@ def _options_in_columns(texts: list[str]) -> list[str]:
     filled_texts = [t for t in texts if t]
     if len(filled_texts) != 1:
         return texts
-    separator = next((s for s in SEPARATORS if len(_cell_parts(filled_texts[0], s)) > 1), None)
-    return _cell_parts(filled_texts[0], separator) if separator or filled_texts[0].startswith("[") else texts
+    [text] = filled_texts
+    separator = next((s for s in SEPARATORS if len(_cell_parts(text, s)) > 1), None)
+    return _cell_parts(text, separator) if separator or text.startswith("[") else texts
 
 # %% ../../nbs/records/08_questions.ipynb #f8077345
 _MONTH = "jan|feb|m[aä]r|mrz|apr|ma[iy]|jun|jul|aug|sep|o[kc]t|nov|de[zc]"
@@ -210,12 +211,10 @@ def _key_position(text: str, form: str, options: list[str]) -> int | None:
     if form == "text":
         positions = [k for k, o in enumerate(options) if folded(o) == folded(text)]
         return positions[0] if positions else None
-    if form == "letter":
-        m = re.fullmatch(r"\(?([A-Za-z])[).:]?", text)
-        k = ord(m[1].upper()) - 65 if m else -1
-    else:
-        m = re.fullmatch(r"(\d{1,2})(\.0+)?", text)
-        k = int(m[1]) - (form == "number") if m else -1
+    m = re.fullmatch(r"\(?([A-Za-z])[).:]?" if form == "letter" else r"(\d{1,2})(\.0+)?", text)
+    if m is None:
+        return None
+    k = ord(m[1].upper()) - 65 if form == "letter" else int(m[1]) - (form == "number")
     return k if 0 <= k < len(options) else None
 
 
