@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import stat
 import subprocess
@@ -85,10 +86,13 @@ def home(tmp_path, root, monkeypatch):
     results = tmp_path / "results"
     for folder in ("text/prepare/mhqa", "text/generate/mhqa/minilm", "text/judge/mhqa", "score/mhqa", "judge/mhqa"):
         (results / folder).mkdir(parents=True)
-    recorded = [r.model_copy(update={"origin": "recorded"}) for r in responses("elsewhere")]
+    of_nobody = [r for r in responses("silent") if r.status == "error"]  # a model of which nothing could be scored
+    recorded = [r.model_copy(update={"origin": "recorded"}) for r in [*responses("elsewhere"), *of_nobody]]
     scores = score_responses(items(), [*responses("minilm"), *recorded])
     scores = pd.concat([scores, self_consistency(scores, items())], ignore_index=True)
-    scores = scores.assign(origin=scores["model"].map({"minilm": "asked", "elsewhere": "recorded"}))
+    scores = scores.assign(
+        origin=scores["model"].map({"minilm": "asked", "elsewhere": "recorded", "silent": "recorded"})
+    )
     accuracy = breakdowns(scores, ["category"], n_boot=50, seed=1)["correct"]
     accuracy.assign(origin="asked").to_parquet(results / "score/mhqa/accuracy.parquet")
     scores.to_parquet(results / "score/mhqa/scores.parquet")
@@ -140,7 +144,7 @@ def exported(*words, to="out"):
 
 def unscored(run, to="out"):
     "The answers that nothing scored: the schema has no place for them, and 0 would be false."
-    file = Path(to, run["detailed_evaluation_results"]["file_path"].replace("_samples", "_unscored_samples"))
+    file = Path(to, "unscored", run["evaluation_id"].split("/")[0], run["model_info"]["id"], "answers.jsonl")
     return [json.loads(x) for x in file.read_text(encoding="utf-8").splitlines()] if file.exists() else []
 
 
@@ -159,6 +163,22 @@ def test_runs_and_answers_are_valid(home, private):
     assert runs["minilm"][0]["evaluation_timestamp"] == "2027-03-01T00:00:00+00:00", "the last answer's"
     assert runs["minilm"][1][0]["metadata"]["served_model"] == "minilm-2"
     assert subprocess.run(["sha256sum", "--quiet", "-c", SUMS], cwd="out").returncode == 0
+
+
+def test_what_nothing_scored_is_apart_from_what_the_schemas_validator_looks_at(home):
+    "The validator of Every Eval Ever refuses a file in data/ of another name, and a run without a line."
+    runs = exported()
+    schema = json.loads((SCHEMAS / "eval.schema.json").read_text(encoding="utf-8"))
+    of_lines = schema["properties"]["detailed_evaluation_results"]["properties"]["file_path"]["pattern"]
+    files = [f.relative_to("out").as_posix() for f in Path("out/data").rglob("*") if f.is_file()]
+    assert len(files) == 2 * len(runs)
+    assert not [
+        f for f in files if not re.match(of_lines, f.replace(".json", "_samples.jsonl")) and f.endswith(".json")
+    ]
+    assert not [f for f in files if not re.match(of_lines, f) and f.endswith(".jsonl")]
+    assert list(runs) == ["elsewhere", "minilm"] and all(lines for _, lines in runs.values())
+    (silent,) = Path("out/unscored/mhqa").glob("*/silent/answers.jsonl")
+    assert len(silent.read_text(encoding="utf-8").splitlines()) == 2
 
 
 def test_intervals_are_the_tables_and_a_standard_error_is_over_cases(home):
@@ -260,7 +280,7 @@ def test_what_cannot_be_read_back_is_refused(home):
     other = [i.model_copy(update={"options": ["x", "y", "z"]}) if i.item_id == "q1" else i for i in items()]
     with pytest.raises(ValueError, match="choices must be the item's options"):
         load_answers(folder, other, "again")
-    lines = next(f for f in folder.glob("*.jsonl") if "unscored" not in f.name)
+    (lines,) = folder.glob("*.jsonl")
     lines.write_text(lines.read_text(encoding="utf-8").replace('"B"', '"A"'), encoding="utf-8")
     with pytest.raises(ValueError, match="must be the one that its run names; got another hash"):
         load_answers(next(folder.glob("*.json")), items(), "again")

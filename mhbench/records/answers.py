@@ -280,9 +280,12 @@ def _is_exchange_file(path: Path) -> bool:
 
 
 def _answer_files(path: Path) -> list[Path]:
-    "The files of answers of a folder, or of the file of a run."
+    "The files of answers of a folder, or of the file of a run; of our own export also the answers that nothing scored."
     if path.is_dir():
-        return sorted(path.rglob("*_samples.jsonl")) or sorted(path.rglob("*.jsonl"))
+        *export, data, study, organization, model = (".",) * 4 + path.absolute().parts
+        unscored = Path(*export, "unscored", study, organization, model) / "answers.jsonl"
+        files = sorted(path.rglob("*_samples.jsonl")) or sorted(path.rglob("*.jsonl"))
+        return files + [f for f in [unscored] if data == "data" and f.is_file()]
     if path.suffix == ".jsonl":
         return [path]
     results_entry = json_value(file_text(path), numbers=False).get("detailed_evaluation_results") or {}

@@ -396,9 +396,14 @@ def write_eee(
             run, lines = _of_model(model, s, p, private)
             unscored = [{k: v for k, v in x.items() if k != "evaluation"} for x in lines if x["evaluation"] is None]
             lines = [x for x in lines if x["evaluation"] is not None]
+            of_model = f"{s.study}/{run['model_info']['id']}"
+            if unscored:  # the schema has no place for an answer without a score
+                out.append(write(f"unscored/{of_model}/answers.jsonl", _strict_jsonl(unscored)))
+            if not lines:  # nor for a run without one
+                continue
             content = _strict_jsonl(lines)
             name = str(uuid.UUID(bytes=hashlib.sha256(content).digest()[:16], version=4))
-            folder = f"data/{s.study}/{run['model_info']['id']}"
+            folder = f"data/{of_model}"
             file = f"{folder}/{name}_samples.jsonl"
             samples_entry: dict[str, Any] = {"format": "jsonl", "file_path": file, "hash_algorithm": "sha256"}
             samples_entry |= {"checksum": hashlib.sha256(content).hexdigest(), "total_rows": len(lines)}
@@ -407,8 +412,6 @@ def write_eee(
                 write(f"{folder}/{name}.json", _json_bytes(record | {"detailed_evaluation_results": samples_entry}))
             )
             out.append(write(file, content))
-            if unscored:  # the schema has no place for an answer without a score
-                out.append(write(f"{folder}/{name}_unscored_samples.jsonl", _strict_jsonl(unscored)))
     if any(f.parent.name == "ratings" for f in out):
         out.append(write("ratings/human_ratings.schema.json", _json_bytes(rating_schema())))
     return out

@@ -185,6 +185,17 @@ def _is_withheld(scored_rows: pd.DataFrame) -> bool:
     return bool(too_few_read(n_read, is_unread.sum(), is_cut.sum()))
 
 
+def _accuracies(scored_rows: pd.DataFrame) -> dict[str, dict]:
+    "The accuracy of a log; of each set by itself where variants of a question were asked, as in mhbench's tables."
+    by_set = dict(iter(scored_rows.groupby("set")))
+    rows_by_name = {"accuracy": scored_rows} if len(by_set) < 2 else {f"accuracy_{k}": g for k, g in by_set.items()}
+    return {
+        name: {"name": name, "value": g["correct"].astype(float).mean(), "params": {}}
+        for name, g in rows_by_name.items()
+        if len(g) and not _is_withheld(g)
+    }
+
+
 def inspect_logs(answers: Answers, dates: Mapping[tuple[str, str], datetime], write: Write) -> list[Path]:
     "A log for inspect of each study, model and mode, with the date of the answers."
     rows = answers.rows.astype(object).where(answers.rows.notna(), None)
@@ -196,8 +207,7 @@ def inspect_logs(answers: Answers, dates: Mapping[tuple[str, str], datetime], wr
         ]
         scored_rows = rows_of_log.dropna(subset=["correct"])
         counts = {"scored_samples": len(scored_rows), "unscored_samples": len(samples) - len(scored_rows)}
-        accuracy = {"name": "accuracy", "value": scored_rows["correct"].astype(float).mean(), "params": {}}
-        metrics = {"accuracy": accuracy} if len(scored_rows) and not _is_withheld(scored_rows) else {}
+        metrics = _accuracies(scored_rows)
         score = {"name": "mhbench", "scorer": "mhbench", **counts, "params": {}, "metrics": metrics}
         created = dates[str(study), str(model)].isoformat()
         out.append(write(*_log((str(study), str(mode), str(model)), created, samples, {"mode": str(mode)}, [score])))
