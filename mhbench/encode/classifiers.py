@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,6 +19,7 @@ from scipy.special import log_softmax
 from . import loading
 from .embeddings import LazyModel, check_texts, six_decimals, takes_loaded
 from .loading import Executor
+from .store import recalled
 from ..errors import refuse
 from ..records.schema import Item, Response, letters
 from ..records.task import task_of
@@ -421,17 +423,32 @@ class WordModel:
         self.with_question = read == WORD_INPUTS[0]
 
     def log_probabilities(self, items: Sequence[Item]) -> dict[str, np.ndarray]:
-        "Natural log (options,) by item_id, to six decimals; items for which nothing could be learnt are left out."
-        log_probs_by_id: dict[str, np.ndarray] = {}
+        """Natural log (options,) by item_id, to six decimals; items for which nothing could be learnt are left out.
+        They are stored by the content of the whole bank, since each item may teach for the others.
+        """
+        bank = tuple(
+            (i.item_id, i.cluster, i.split, _question_and_context(i), tuple(i.options), tuple(i.right)) for i in items
+        )
+        identity = {"with_question": self.with_question, "scikit-learn": version("scikit-learn")}
+        compute = lambda _: [self._compute_log_probabilities(items)]
+        [log_probs] = recalled(identity, "words", [bank], compute, code=["mhbench.encode.classifiers"])
+        log_probs_by_item = np.split(log_probs, np.cumsum([len(i.options) for i in items])[:-1])
+        return {i.item_id: x for i, x in zip(items, log_probs_by_item) if np.isfinite(x).all()}
+
+    def _compute_log_probabilities(self, items: Sequence[Item]) -> np.ndarray:
+        "The options of all items, one after the other; infinity for items for which nothing could be learnt."
+        log_probs = [np.full(len(i.options), np.inf) for i in items]
         for train_places, test_places in _folds(items):
             train_items = [
                 items[k] for k in train_places if items[k].right and len(items[k].right) < len(items[k].options)
             ]
             if train_items:
-                log_probs_by_id |= self._fit_and_answer(train_items, [items[k] for k in test_places])
-        return log_probs_by_id
+                answers = self._fit_and_answer(train_items, [items[k] for k in test_places])
+                for place, answer in zip(test_places, answers):
+                    log_probs[place] = answer
+        return np.concatenate([np.zeros(0), *log_probs])
 
-    def _fit_and_answer(self, train_items: list[Item], test_items: list[Item]) -> dict[str, np.ndarray]:
+    def _fit_and_answer(self, train_items: list[Item], test_items: list[Item]) -> list[np.ndarray]:
         from sklearn.linear_model import LogisticRegression
 
         features = _OptionFeatures(train_items, self.with_question)
@@ -442,7 +459,7 @@ class WordModel:
         item_scores = np.split(
             regression.decision_function(features(test_items)), np.cumsum([len(i.options) for i in test_items])[:-1]
         )
-        return {i.item_id: six_decimals(log_softmax(s + _tie_breakers(i))) for i, s in zip(test_items, item_scores)}
+        return [six_decimals(log_softmax(s + _tie_breakers(i))) for i, s in zip(test_items, item_scores)]
 
 
 def _tie_breakers(item: Item) -> np.ndarray:
