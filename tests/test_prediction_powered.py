@@ -5,9 +5,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
-from mhbench.stats.estimate import estimate
-from mhbench.stats.prediction_powered import _with_pairs, pilot_of, pilot_of_card, prediction_powered, tuned_power
+from mhbench.stats.estimate import estimate, mean_limits
+from mhbench.stats.prediction_powered import (
+    Pilot,
+    _with_pairs,
+    certificate,
+    pilot_of,
+    pilot_of_card,
+    planned_width,
+    prediction_powered,
+    tuned_power,
+)
 from mhbench.stats.resample import ClusterMean, cluster_mean, mean
 
 ORACLE = json.loads((Path(__file__).parent / "fixtures" / "ppi_python.json").read_text())["rows"]
@@ -132,3 +142,201 @@ def test_a_pilot_has_six_answers_or_more():
     assert pilot_of(people, people + [0, 1, 0, -1, 0, 1]).n == 6
     with pytest.raises(ValueError, match="six answers or more; got 5"):
         pilot_of(people[1:], people[1:])
+
+
+def plain_part(y, f, unit, n_labels, share, level, power=None) -> dict:
+    "One stratum, as the notebook's formulas have it, written down once more."
+    have = ~np.isnan(y)
+    cases = len(set(unit[have]))
+    tuned = power is None and cases >= 6
+    weight = tuned_power(y[have], f[have], f[~have]) if tuned else power or 0.0
+    e = y[have] - weight * f[have]
+    m, rest = cluster_mean(e, unit[have]), cluster_mean(f[~have], unit[~have])
+    centre, labelled = m.mean, m.se**2
+    if share:
+        centre, labelled = _with_pairs(m, e.var(ddof=1), weight, norm.ppf((1 + level) / 2) ** 2 / 4 * len(e) / n_labels)
+    elif tuned and weight > 0:
+        labelled *= (cases - 1) / (cases - 2) * (1 + 1 / (cases - 3))
+    se = weight * rest.se
+    shared = 0.0
+    for u in set(unit[have]) & set(unit[~have]):
+        shared += (e[unit[have] == u] - e.mean()).sum() * (f[~have][unit[~have] == u] - rest.mean).sum()
+    both = labelled + se**2 + 2 * weight * shared / (len(e) * (~have).sum())
+    return {
+        "value": m.mean + weight * rest.mean,
+        "centre": centre + weight * rest.mean,
+        "variance": max(both, (np.sqrt(labelled) - se) ** 2),
+        "df": (labelled + se**2) ** 2 / (labelled**2 / m.df + se**4 / rest.df),
+        "third": m.skewness * labelled**1.5 + rest.skewness * se**3,
+        "power": weight,
+    }
+
+
+def plain_interval(parts: list[dict], shares: np.ndarray, normal: bool, level: float) -> tuple:
+    variance, centre, third = (
+        sum(w**k * p[name] for w, p in zip(shares, parts)) for k, name in ((2, "variance"), (1, "centre"), (3, "third"))
+    )
+    se = variance**0.5
+    df = variance**2 / sum(w**4 * p["variance"] ** 2 / p["df"] for w, p in zip(shares, parts))
+    half = norm.ppf((1 + level) / 2) * se
+    limits = (centre - half, centre + half)
+    if not normal:
+        limits = mean_limits(ClusterMean(centre, se, df, 0, 0, third / se**3), (1 - level) / 2)
+    return (sum(w * p["value"] for w, p in zip(shares, parts)), *limits, se)
+
+
+@pytest.mark.parametrize("level", [0.95, 0.8])
+@pytest.mark.parametrize("share", [False, True])
+@pytest.mark.parametrize("case", [1, 3])
+@pytest.mark.parametrize("power", [None, 0.4])
+def test_the_interval_for_few_labels_is_that_of_its_formulas(share, case, power, level):
+    rng = np.random.default_rng(8)
+    case_of = np.arange(180) // case
+    latent = rng.gamma(2.0, size=180) + rng.gamma(1.0, size=180)[case_of]
+    judge = (latent + rng.normal(size=180) > 3).astype(float) if share else latent + rng.normal(size=180)
+    truth = (latent > 3).astype(float) if share else latent
+    people = np.where(np.arange(180) % 5 < 2, truth, np.nan)  # of most cases one answer has a label and others none
+    stratum = np.repeat([0, 1], [60, 120])
+    for strata in (None, stratum):
+        group = np.zeros(180, int) if strata is None else strata
+        n_labels = int((~np.isnan(people)).sum())
+        parts = [
+            plain_part(people[group == g], judge[group == g], case_of[group == g], n_labels, share, level, power)
+            for g in set(group)
+        ]
+        shares = np.bincount(group) / 180
+        estimate_, low, high, se = plain_interval(parts, shares, share and case == 1, level)
+        got = prediction_powered(people, judge, clusters=case_of, strata=strata, power=power, share=share, level=level)
+        assert (got.both.estimate, got.both.ci_low, got.both.ci_high, got.se) == pytest.approx(
+            (estimate_, low, high, se), rel=1e-9
+        )
+        assert got.power == pytest.approx(sum(w * p["power"] for w, p in zip(shares, parts))) and got.power > 0.1
+        assert (got.both.n, got.both.n_clusters, got.both.level) == (n_labels, len(set(case_of[people > -9])), level)
+        assert got.both.kind == "prediction-powered"
+
+
+def test_a_judge_is_weighed_from_six_labelled_cases_on_and_the_range_holds():
+    rng = np.random.default_rng(9)
+    judge = rng.normal(size=60)
+    for n, is_used in ((5, False), (6, True)):
+        got = prediction_powered(np.where(np.arange(60) < n, judge, np.nan), judge)
+        assert (got.power > 0) == is_used
+        whole = prediction_powered(np.where(np.arange(60) < n, judge, np.nan), judge, power=1.0)
+        assert whole.power == 1.0  # one that is given is used as it is
+    assert prediction_powered(judge, judge, power=0.7).power == 0.0  # nothing is left to be judged
+    high = prediction_powered(np.where(np.arange(60) < 20, 1 + judge / 9, np.nan), judge, power=1.0, within=(-1, 0.5))
+    assert high.both.estimate == 0.5 == high.both.ci_high and -1 <= high.both.ci_low < 0.5
+    wide = prediction_powered(np.where(np.arange(60) < 20, judge / 9, np.nan), judge, power=1.0)
+    low = prediction_powered(np.where(np.arange(60) < 20, judge / 9, np.nan), judge, power=1.0, within=(-0.1, 9.0))
+    assert wide.both.ci_low < -0.1 == low.both.ci_low and low.both[3:4] == wide.both[3:4]
+    many = prediction_powered(np.where(np.arange(60) < 20, judge, np.nan), judge, power=0.5, small_sample=False)
+    assert many.both.kind == "prediction-powered, many labels"
+
+
+def test_a_pilot_holds_the_moments_of_its_labels():
+    rng = np.random.default_rng(10)
+    cases = np.arange(48) // 3
+    judge = rng.normal(size=48) + rng.normal(size=16)[cases]
+    people = 2 + judge + rng.gamma(1.0, size=48)
+    p = pilot_of(people, judge, clusters=cases)
+    spread, of_judge, r = people.var(ddof=1), judge.var(ddof=1), np.corrcoef(people, judge)[0, 1]
+    adjusted = np.sqrt(1 - (1 - r**2) * 47 / 46)  # Ezekiel's
+    assert p[:5] == pytest.approx(
+        (people.mean(), judge.mean(), spread, of_judge, adjusted * np.sqrt(spread * of_judge))
+    )
+    assert (p.n, p.n_clusters, p.share) == (48, 16, False) and p.correlation == pytest.approx(adjusted)
+    rest = people - np.cov(people, judge)[0, 1] / of_judge * judge
+    for x, effect, skewness in ((people, p.effect, p.skewness), (rest, p.effect_rest, p.skewness_rest)):
+        of_cases = cluster_mean(x, cases)
+        assert effect == pytest.approx(max(1.0, of_cases.se**2 / (x.var(ddof=1) / 48)))
+        assert skewness == pytest.approx(of_cases.skewness * 4)
+    assert p.effect > 1
+    single = pilot_of(people, judge)
+    assert (single.effect, single.effect_rest, single.n_clusters) == (1.0, 1.0, 48)
+    backwards = pilot_of(people, -judge)
+    assert backwards.correlation < 0 and backwards.skewness_rest == pytest.approx(backwards.skewness)
+    unlike = pilot_of(people, rng.permutation(people))  # a correlation that chance explains is 0
+    assert unlike.correlation == 0.0 and pilot_of(people, np.ones(48)).correlation == 0.0
+    with pytest.raises(ValueError, match="six answers or more"):
+        pilot_of(np.append(people, np.nan), np.append(judge, 1.0))
+
+
+def test_a_cautious_plan_takes_the_lower_limit_of_fisher_s_z():
+    p = Pilot(0.0, 0.0, 4.0, 9.0, 3.0, False, 40, 40)
+    assert p.correlation == 0.5
+    assert p.cautious().correlation == pytest.approx(np.tanh(np.arctanh(0.5) - norm.ppf(0.8) / np.sqrt(37)))
+    assert p._replace(n_clusters=5).cautious().correlation == pytest.approx(
+        max(0.0, np.tanh(np.arctanh(0.5) - norm.ppf(0.8) / np.sqrt(2)))
+    )
+    assert p._replace(n_clusters=4, together=5.9).cautious().correlation == 0.0
+    assert p._replace(n_clusters=5, together=5.9).cautious().correlation > 0.9
+    assert p._replace(together=6.0).cautious().correlation < 1.0 and p._replace(together=-3.0).cautious().together == 0
+    assert p._replace(spread=0.0).correlation == 0.0 and p.with_correlation(-0.2).together == pytest.approx(-1.2)
+
+
+@pytest.mark.parametrize("share", [False, True])
+@pytest.mark.parametrize("answers_a_case", [1, 4])
+@pytest.mark.parametrize(("labels", "n_cases"), [(100, 60), (100, 29), (100, 30)])
+def test_a_planned_width_is_that_of_the_moments(share, answers_a_case, labels, n_cases):
+    moments = {"people": 0.6, "judge": 0.5, "spread": 0.24, "of_judge": 0.25, "together": 0.15, "share": share}
+    effects = {"effect": 1.8, "effect_rest": 1.3} if answers_a_case > 1 else {}
+    p = Pilot(**moments, n=n_cases * answers_a_case, n_clusters=n_cases, **effects, skewness=0.9, skewness_rest=1.4)
+    cases = labels / answers_a_case
+    for judged, judge in ((1_000, True), (1_000, False), (100, True)):
+        rest = judged - labels
+        weight = 0.15 / ((1 + labels / rest) * 0.25) if judge and rest else 0.0
+        effect = p.effect_rest if weight else p.effect
+        spread = (0.24 - 2 * weight * 0.15 + weight**2 * 0.25) * (98 / 99 if weight else 1)
+        labelled = spread * effect / labels
+        centre = 0.6 - weight * 0.5
+        skewed = (p.skewness_rest if weight else p.skewness) if min(cases, n_cases) >= 30 else 0.0
+        third = skewed / np.sqrt(cases + skewed**2)
+        if share:
+            m = ClusterMean(centre, np.sqrt(labelled), cases - 1, labels, cases, 0.0)
+            centre, labelled = _with_pairs(m, spread, weight, norm.ppf(0.95) ** 2 / 4)
+        elif weight:
+            labelled *= (cases - 1) / (cases - 2) * (1 + 1 / (cases - 3))
+        of_rest = weight**2 * 0.25 / max(rest, 1) * p.effect
+        df = (labelled + of_rest) ** 2 / (labelled**2 / (cases - 1) + of_rest**2 / max(rest / answers_a_case - 1, 1))
+        part = {"value": 0, "centre": centre + weight * 0.5, "variance": labelled + of_rest, "df": df}
+        part["third"] = third * labelled**1.5
+        _, low, high, _ = plain_interval([part], np.ones(1), share and answers_a_case == 1, 0.9)
+        expected = min(1, high) - max(0, low) if share else high - low
+        assert planned_width(p, labels, judged, judge=judge, level=0.9) == pytest.approx(expected, rel=1e-9)
+
+
+def test_a_width_ends_where_a_share_ends():
+    p = pilot_of_card(rates=(0.9, 0.9), correct=0.95)
+    m, spread = ClusterMean(0.95, np.sqrt(0.95 * 0.05 / 12), 11, 12, 12, 0), 0.95 * 0.05
+    centre, variance = _with_pairs(m, spread, 0.0, norm.ppf(0.975) ** 2 / 4)
+    low = centre - norm.ppf(0.975) * np.sqrt(variance)
+    assert centre + norm.ppf(0.975) * np.sqrt(variance) > 1
+    assert planned_width(p, 12, 12) == pytest.approx(1 - low)
+    low_end = pilot_of_card(rates=(0.9, 0.9), correct=0.05)
+    assert planned_width(low_end, 12, 12) == pytest.approx(1 - low)
+
+
+def test_a_certificate_says_how_many_labels_people_alone_would_need():
+    p = pilot_of_card(0.8, 2.0)
+    table = certificate(p, 100, (5, 6, 20, 99, 100))
+    assert table["labels"].tolist() == [6, 20, 99]  # from six on, and fewer than are judged
+    row = table.iloc[1]
+    assert row["people_alone"] == planned_width(p, 20, 100, judge=False) and row["with_judge"] == planned_width(
+        p, 20, 100
+    )
+    assert row["narrower"] == pytest.approx(1 - row["with_judge"] / row["people_alone"])
+    assert row["worth"] == round(20 / (1 - row["saved"])) > 20
+    assert planned_width(p, 20 / (1 - row["saved"]), 100, judge=False) == pytest.approx(row["with_judge"])
+    poor = certificate(pilot_of_card(0.0, 2.0), 100, (20,)).iloc[0]
+    assert (poor["worth"], poor["saved"]) == (20, 0.0)
+    cases = Pilot(0, 0, 1.0, 1.0, 0.5, False, n=40, n_clusters=20)
+    assert certificate(cases, 100, (11, 12))["labels"].tolist() == [12]  # six cases of two answers
+    for bad in ({"correlation": 1.1}, {"correlation": -1.1}, {"correlation": 0.5, "sd": 0}):
+        with pytest.raises(ValueError, match="correlation must be -1 to 1 and sd above 0"):
+            pilot_of_card(**bad)
+    assert pilot_of_card(-1.0, 3.0)[2:6] == (9.0, 9.0, -9.0, False)
+    for bad in ({"rates": (1.1, 0.5)}, {"rates": (0.5, -0.1)}, {"rates": (0.5, 0.5), "correct": 1.1}):
+        with pytest.raises(ValueError, match="rates and correct must lie between 0 and 1"):
+            pilot_of_card(**bad)
+    with pytest.raises(ValueError, match="either correlation or rates must be given"):
+        pilot_of_card(0.5, rates=(0.5, 0.5))
