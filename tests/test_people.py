@@ -10,6 +10,7 @@ from mhbench.records.schema import Item, Response, read_records, write_records
 from mhbench.run.cli import main
 from mhbench.run.execute import run_stage
 from mhbench.studies.medqade.load import load
+from mhbench.studies.medqade.panel_tables import panel_of
 
 CORE, OTHERS = 4, 8
 
@@ -115,9 +116,13 @@ def test_a_round_with_the_run_s_own_models_as_students(results, tmp_path, capsys
     pages = json.loads((folder / "tasks-p4.json").read_text())
     (folder / "export-p4.json").write_text(annotated(pages, strict))
     assert panel("collect", str(folder), "--to", str(collected), *study, results=results) == 0
+    said = capsys.readouterr().out
+    assert f"{CORE} of the {CORE} items of the core have labels of the whole panel" in said
+    assert "p4 breaks ties: an adjudicator in the column kind" in said and "for the tie-breaker" not in said
     deck = "mhbench/studies/medqade/demo/medqade_demo.txt"
     (tmp_path / "corpus" / "deck.txt").write_text(open(deck, encoding="utf-8").read(), encoding="utf-8")
-    from_table = {(r.item_id, r.rater, r.target): r.label for r in load(tmp_path / "corpus", language="en").ratings}
+    as_table = load(tmp_path / "corpus", language="en")
+    from_table = {(r.item_id, r.rater, r.target): r.label for r in as_table.ratings}
     for file in folder.glob("*.json"):
         if file.name.startswith(("export", "key")):
             (tmp_path / "corpus" / file.name).write_text(file.read_text())
@@ -126,6 +131,37 @@ def test_a_round_with_the_run_s_own_models_as_students(results, tmp_path, capsys
     assert {(r.item_id, r.rater, r.target): r.label for r in exports.ratings} == from_table
     assert len(from_table) == (assigned.to_numpy().sum() + len(ties)) * 3  # two answers and a difficulty
     assert {r.rater for r in exports.ratings} == {"p1", "p2", "p3", "p4"}
+    without_facts = panel_of(exports.ratings)  # a folder of exports alone does not know who breaks ties
+    assert without_facts.raters == ["p1", "p2", "p3", "p4"] and without_facts.breaking is None
+    (tmp_path / "corpus" / "round.json").write_text((folder / "round.json").read_text())
+    for ratings in (as_table.ratings, load(tmp_path / "corpus", language="en").ratings):
+        drawn_panel = panel_of(ratings)
+        assert drawn_panel.raters == ["p1", "p2", "p3"] and pd.notna(drawn_panel.breaking).any()
+
+
+def test_what_became_a_tie_after_the_list_was_written_is_announced(results, tmp_path, capsys):
+    folder = tmp_path / "round"
+    draw = ["draw", "--to", str(folder), "--raters", "p1,p2", "--tie-breaker", "p4", "--models", "model-one,model-two"]
+    draw += ["--students", "model-one,model-two", "--items", "6", "--core", "2", "--share-match", "1"]
+    assert panel(*draw, results=results) == 0
+    for rater, said in (("p1", "Correct"), ("p2", "Incorrect")):
+        pages = json.loads((folder / f"tasks-{rater}.json").read_text())
+        export = annotated(pages if rater == "p1" else pages[:4], lambda data, k, said=said: said)
+        (folder / f"export-{rater}.json").write_text(export)
+    collected = ["collect", str(folder), "--partial", "--to"]
+    assert panel(*collected, str(tmp_path / "a.csv"), results=results) == 0
+    said = capsys.readouterr().out
+    is_core = pd.read_csv(folder / "draw.csv").set_index("item_id")["core"]
+    tied = {p["data"]["item_id"] for p in pages[:4]}
+    assert f"{len(tied | set(is_core.index[is_core]))} items are for the tie-breaker and not on the list" in said
+    assert f"{is_core[list(tied)].sum()} of the 2 items of the core have labels of the whole panel" in said
+    assert main(["panel", "ties", str(folder)]) == 0 and capsys.readouterr()
+    assert panel(*collected, str(tmp_path / "b.csv"), results=results) == 0
+    assert "not on the list" not in capsys.readouterr().out
+    (folder / "export-p2.json").write_text(annotated(pages, lambda data, k: "Incorrect"))
+    assert panel(*collected, str(tmp_path / "c.csv"), results=results) == 0
+    n_new = 6 - len(tied | set(is_core.index[is_core]))
+    assert n_new and f"{n_new} items are for the tie-breaker and not on the list" in capsys.readouterr().out
 
 
 def test_labels_of_answers_that_have_changed_are_not_taken(results, tmp_path, capsys):

@@ -153,6 +153,9 @@ def _panel_collect(a: argparse.Namespace) -> None:
         actual = f"{len(changed_answers)} others, first {changed_answers[0]} ({a.round})"
         refuse(f"collect: the run's answers must be those that the panel read; got {actual}")
     _refuse_silent_raters(a, exports.ratings)
+    has_panel = (Path(a.round) / "round.json").exists() and any(r.kind == "person" for r in exports.ratings)
+    if has_panel and (n_new := len(rounds.new_ties(a.round))):
+        print(f"{n_new} items are for the tie-breaker and not on the list: run `mhbench panel ties {a.round}` again")
     label_sheet = rounds.panel_sheet(exports.ratings)
     label_sheet.to_csv(new_file(Path(a.to)), index=False, lineterminator="\n")
     n_raters, n_items = label_sheet["rater"].nunique(), label_sheet["item_id"].nunique()
@@ -160,4 +163,13 @@ def _panel_collect(a: argparse.Namespace) -> None:
     for outcome, n in exports.counts.items():
         if n and outcome not in ("tasks", "annotations"):
             print(f"  {n} {outcome}")
+    if (Path(a.round) / "round.json").exists():
+        n_complete, n_core = rounds.core_rated_by_all(a.round, exports.ratings)
+        print(
+            f"  {n_complete} of the {n_core} items of the core have labels of the whole panel; agreement rests on these"
+        )
+    for tie_breaker in sorted({r.rater for r in exports.ratings if r.kind == "adjudicator"}):
+        print(f"  {tie_breaker} breaks ties: an adjudicator in the column kind, and no member of the panel")
+    if n_comments := len({(r.item_id, r.rater) for r in exports.ratings if r.comment}):
+        print(f"  {n_comments} pages have a comment: they stay in the exports, and are not in the table")
     print("put it beside the deck, its name holding `panel`, and run `mhbench import`")

@@ -26,11 +26,11 @@ __all__ = ['PANEL_LABELS', 'PANEL_DIFFICULTIES', 'load_panel', 'panel_sections',
 # %% ../../../nbs/studies/medqade/01_load.ipynb #8f304920
 PANEL_LABELS = ("Correct", "Incorrect", "Abstain")
 PANEL_DIFFICULTIES = ("Easy", "Medium", "Hard")
-_NOT_STUDENTS = ("item_id", "rater", "difficulty", "origin", "canary")
+_NOT_STUDENTS = ("item_id", "rater", "kind", "difficulty", "origin", "canary")
 
 
 def load_panel(
-    csv: str | Path,  # columns item_id, rater, one a student, difficulty; origin where it is not recorded
+    csv: str | Path,  # columns item_id, rater, one a student, difficulty; kind, origin where not person, recorded
     *,
     models: bool = False,  # True: the raters are models, and marked so
 ) -> list[Rating]:  # target: a student's name, or "difficulty"
@@ -65,6 +65,7 @@ def load_panel(
         constant_fields |= {
             "variant": {"annotator": "model"} if models else {},
             "origin": row.get("origin") or "recorded",
+            "kind": row.get("kind") or "person",
         }
         for target in (*students, "difficulty"):
             allowed_labels = PANEL_DIFFICULTIES if target == "difficulty" else PANEL_LABELS
@@ -122,6 +123,12 @@ def _is_export(file: Path) -> bool:
     remedy = "export the project as JSON (its ratings would be missing), or give the file another name"
     refuse(f"load_exports: an export must be Label Studio's JSON; got {file.name} ({file.parent}); {remedy}")
 
+
+def _tie_breaker_of(folder: Path) -> str | None:
+    "Who breaks the ties of the round that was drawn into a folder; None without a round."
+    round_file = folder / "round.json"
+    return json.loads(round_file.read_text(encoding="utf-8"))["tie_breaker"] if round_file.exists() else None
+
 # %% ../../../nbs/studies/medqade/01_load.ipynb #fd3bcfdb
 @rater_key()
 def load_exports(folder: str | Path) -> Annotated:  # ratings, and counts over all files
@@ -142,6 +149,7 @@ def load_exports(folder: str | Path) -> Annotated:  # ratings, and counts over a
     round_key = json.loads((folder / "key.json").read_text(encoding="utf-8"))
     raters_file = folder / "raters.json"
     named_raters = json.loads(raters_file.read_text(encoding="utf-8")) if raters_file.exists() else None
+    tie_breaker = _tie_breaker_of(folder)
     ratings, n_by_outcome = [], Counter[str]()
     first_exports: dict[tuple, str] = {}
     for file in files:
@@ -153,7 +161,13 @@ def load_exports(folder: str | Path) -> Annotated:  # ratings, and counts over a
         n_by_outcome.update(export.counts)
         export_name = file.name if named_raters is not None else f"export-{pseudonyms([rater])[rater]}.json"
         file_ratings = [
-            r.model_copy(update={"source": r.source.replace(file.name, export_name)}) for r in export.ratings
+            r.model_copy(
+                update={
+                    "source": r.source.replace(file.name, export_name),
+                    "kind": "adjudicator" if r.rater == tie_breaker else "person",
+                }
+            )
+            for r in export.ratings
         ]
         for r in file_ratings:
             rating_key = (r.item_id, r.rater, r.target)

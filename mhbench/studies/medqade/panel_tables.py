@@ -29,11 +29,11 @@ from ...steps.by_raters import FEW_RATERS, RANDOM_COLUMNS, mean_rows, number_row
 from .panel import item_matches, label_array, student_accuracy, tied
 
 # %% auto #0
-__all__ = ['RATED_BY_ALL', 'FEWEST_LABELS', 'in_order', 'majorities', 'Panel', 'panel_of', 'core_items', 'part_of',
-           'resolved_labels', 'majority_table', 'rater_agreement', 'match_strata', 'item_strata', 'bank_strata',
-           'weighted_to_bank', 'student_table', 'with_group', 'JudgeLabels', 'labels_by_judge', 'judge_labels',
-           'beside_majority', 'comparable', 'severity_table', 'alignment_table', 'people_as_sample', 'members_table',
-           'noninferior_judges', 'noninferior_count']
+__all__ = ['RATED_BY_ALL', 'FEWEST_LABELS', 'in_order', 'majorities', 'Panel', 'tie_breaker_of', 'panel_of', 'core_items',
+           'part_of', 'resolved_labels', 'majority_table', 'rater_agreement', 'match_strata', 'item_strata',
+           'bank_strata', 'weighted_to_bank', 'student_table', 'with_group', 'JudgeLabels', 'labels_by_judge',
+           'judge_labels', 'beside_majority', 'comparable', 'severity_table', 'alignment_table', 'people_as_sample',
+           'members_table', 'noninferior_judges', 'noninferior_count']
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #0ae17795
 def in_order(names: Iterable[str]) -> list[str]:
@@ -77,12 +77,26 @@ class Panel(NamedTuple):
         return pd.DataFrame({"item_id": np.tile(self.item_ids, len(self.students)), "student": student_of_column})
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #54163d97
+def tie_breaker_of(ratings: Iterable[Rating], tie_breaker: str | None = None) -> str | None:
+    """Who breaks ties: the one who is named, or the one whose ratings are an adjudicator's.
+
+    Raises: ValueError where ratings of another one are an adjudicator's.
+    """
+    adjudicators = in_order(r.rater for r in ratings if r.kind == "adjudicator")
+    if others := [r for r in adjudicators if r != (tie_breaker or adjudicators[0])]:
+        actual = f"{tie_breaker or adjudicators[0]!r}, and ratings of {', '.join(others)}"
+        remedy = "mend panel.tie_breaker in params.yaml, or the column kind"
+        refuse(f"tie_breaker_of: tie_breaker must be the only adjudicator; got {actual}", remedy=remedy)
+    return tie_breaker or next(iter(adjudicators), None)
+
+
 def panel_of(ratings: Iterable[Rating], tie_breaker: str | None = None) -> Panel:
     """Ratings as arrays.
 
     Raises: ValueError where no answer was rated, a rater rated one thing twice, or the tie-breaker rated nothing.
     """
     ratings = list(ratings)
+    tie_breaker = tie_breaker_of(ratings, tie_breaker)
     answer_ratings = [r for r in ratings if r.target != "difficulty"]
     if not answer_ratings:
         refuse(f"panel_of: ratings must hold a label of an answer; got {len(ratings)} ratings, none of an answer")

@@ -25,7 +25,7 @@ from .panel import item_matches, label_array, stratified_draw, tie_breaker_items
 
 # %% auto #0
 __all__ = ['Population', 'population', 'listed_answers', 'Round', 'draw_round', 'write_round', 'Ties', 'find_ties', 'write_ties',
-           'panel_sheet', 'changed_answers', 'came_back']
+           'new_ties', 'panel_sheet', 'changed_answers', 'came_back', 'core_rated_by_all']
 
 # %% ../../../nbs/studies/medqade/07_rounds.ipynb #a45cefe6
 class Population(NamedTuple):
@@ -230,18 +230,26 @@ def write_ties(ties: Ties, folder: str | Path) -> list[Path]:
     ties.items.to_csv(folder / "ties.csv", index=False, lineterminator="\n")
     return [folder / f"tasks-{tie_breaker}.json", folder / "ties.csv"]
 
+
+def new_ties(folder: str | Path) -> list[str]:
+    "Items for the tie-breaker that are not on the list that was written last; none in a round without a tie-breaker."
+    folder = Path(folder)
+    if _read_round(folder)[0]["tie_breaker"] is None:
+        return []
+    list_file = folder / "ties.csv"
+    listed_ids = set(pd.read_csv(list_file)["item_id"]) if list_file.exists() else set()
+    return [i for i in find_ties(folder).items["item_id"] if i not in listed_ids]
+
 # %% ../../../nbs/studies/medqade/07_rounds.ipynb #cfbc59ac
-def panel_sheet(ratings: Sequence[Rating]) -> pd.DataFrame:  # item_id, rater, one column a student, difficulty
+def panel_sheet(ratings: Sequence[Rating]) -> pd.DataFrame:  # item_id, rater, kind, one column a student, difficulty
     "Ratings in the layout that `load_panel` reads; an empty cell was not rated."
     row_by_item_and_rater: dict[tuple[str, str], dict] = {}
     for r in ratings:
-        row_by_item_and_rater.setdefault((r.item_id, r.rater), {"item_id": r.item_id, "rater": r.rater})[r.target] = (
-            r.label
-        )
+        row_head = {"item_id": r.item_id, "rater": r.rater, "kind": r.kind}
+        row_by_item_and_rater.setdefault((r.item_id, r.rater), row_head)[r.target] = r.label
     students = sorted({r.target for r in ratings} - {"difficulty"})
-    return pd.DataFrame(row_by_item_and_rater.values(), columns=["item_id", "rater", *students, "difficulty"]).fillna(
-        ""
-    )
+    columns = ["item_id", "rater", "kind", *students, "difficulty"]
+    return pd.DataFrame(row_by_item_and_rater.values(), columns=columns).fillna("")
 
 
 def changed_answers(folder: str | Path, responses: Iterable[Response]) -> list[str]:  # "model, item_id"
@@ -282,3 +290,14 @@ def came_back(folder: str | Path, ratings: Iterable[Rating]) -> pd.DataFrame:  #
         n_complete = sum(targets <= rater_labels.get(i, set()) for i in rater_pages)
         rows.append((rater, len(rater_pages), n_complete, sum(i in rater_labels for i in rater_pages) - n_complete))
     return pd.DataFrame(rows, columns=["rater", "pages", "complete", "begun"])
+
+
+def core_rated_by_all(folder: str | Path, ratings: Iterable[Rating]) -> tuple[int, int]:  # items, of how many drawn
+    "How many items of the core have a label of an answer by every rater of the panel: agreement rests on these."
+    round_facts, drawn_items, _ = _read_round(Path(folder))
+    core_ids = set(drawn_items.loc[drawn_items["core"], "item_id"])
+    raters_by_item: dict[str, set[str]] = {}
+    for r in ratings:
+        if r.target != "difficulty" and r.item_id in core_ids:
+            raters_by_item.setdefault(r.item_id, set()).add(r.rater)
+    return sum(set(round_facts["raters"]) <= x for x in raters_by_item.values()), len(core_ids)

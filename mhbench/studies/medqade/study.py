@@ -25,7 +25,7 @@ class PanelParameters(Reported):
         None, 'what agreement rests on: "rated by all", a list of item ids, or None for every item'
     )
     tie_breaker: Pseudonym | None = field(
-        None, "the rater who decides where two contradict each other, no member of the panel"
+        None, "the rater who decides where two contradict each other; None: who is an adjudicator in the table"
     )
     pool: Annotated[str | None, INPUT] = field(None, "the file that simulated students' answers were drawn from")
     margin: Share = field(0.1, "how far below a rater of the panel a judge is still no worse, named beforehand")
