@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mhbench.records.anki import GAP, field_text, load_anki, parse_cloze
+from mhbench.records.anki import GAP, Note, cloze_question, field_text, load_anki, parse_cloze
 
 FILES = Path(__file__).parent / "fixtures" / "anki"
 
@@ -188,3 +188,64 @@ def test_any_text_parses_or_says_why(text):
     else:
         assert all(text[d.start : d.start + 3] == "{{c" and text[d.end - 2 : d.end] == "}}" for d in found)
     field_text(text)
+
+
+@pytest.mark.parametrize(
+    ("field", "text", "n_media"),
+    [
+        ("<style>p {}</style>a<b>b</b>", "ab", 0),
+        ("<script>x</script>y<i>z</i>", "yz", 0),
+        ("<tr><td>a</td><th>b</th></tr>c", "a b\nc", 0),
+        ("x<sup>2</sup> y<sub>3</sub> <s>n</s>o <del>p</del>", "x^2 y_3 ~~n~~o ~~p~~", 0),
+        ("a<br>b<p>c</p>d<br><br>e", "a\nb\nc\nd\ne", 0),
+        ("[sound:a.mp3]<img src=x> t <video></video>", "t", 3),
+        (" a\xa0 b\u200b\xad\t c ", "a b c", 0),
+        ("a &lt; b", "a < b", 0),
+        ("e\u0301", "é", 0),
+    ],
+)
+def test_a_field_is_read_as_it_is_shown(field, text, n_media):
+    assert field_text(field) == (text, n_media)
+
+
+def test_a_field_that_is_no_html_keeps_its_signs():
+    assert field_text("a <b> &lt; [sound:x.mp3] c", is_html=False) == ("a <b> &lt; c", 1)
+
+
+def exported(tmp_path, header: str, *rows: str) -> Path:
+    (tmp_path / "d.txt").write_text("\n".join([*header.split("|"), *rows]) + "\n", encoding="utf-8")
+    return tmp_path / "d.txt"
+
+
+def test_columns_of_an_export_are_told_by_its_header(tmp_path):
+    head = "#separator:Semicolon|#html:false|#guid column:1|#deck column:2|#tags column:4"
+    rows = ["g 1;Deck A;a {{c1::b<c}} d;t1 u-canary-7;more", "g_2;;x {{c1::y}}", "", '"g3";B;"{{c1::p', 'q}} r";;']
+    first, second, third = load_anki(exported(tmp_path, head, *rows), language="de", protected=True).items
+    assert (first.question, first.key, first.category) == (f"a {GAP} d", ["b<c"], "Deck A")
+    assert (first.topic, first.canary, first.source, first.protected) == ("t1", "u-canary-7", "d.txt:6", True)
+    assert len(first.item_id) == 17 and first.item_id != "anki-g 1"  # white space is in no identifier
+    assert (second.item_id, second.category, second.topic, second.canary) == ("anki-g_2", None, None, None)
+    assert (third.item_id, third.key, third.source) == ("anki-g3", ["p\nq"], "d.txt:10")
+    everywhere = exported(tmp_path, "#deck:All|#tags:x y|#separator:|", "a {{c1::<b>b</b>}}\tc")
+    with pytest.raises(ValueError, match="#separator must be one of"):
+        load_anki(everywhere, language="de")
+    [item] = load_anki(exported(tmp_path, "#deck:All|#tags:x y", "a {{c1::<b>b</b>}}\tc"), language="de").items
+    assert (item.category, item.topic, item.key, item.study, item.protected) == ("All", "x", ["b"], "medqade", False)
+    for bad in ("0", "x", "-1"):
+        with pytest.raises(ValueError, match=f"a column must be a number from 1; got '#tags column:{bad}'"):
+            load_anki(exported(tmp_path, f"#tags column:{bad}", "a"), language="de")
+
+
+def test_why_a_note_is_left_out_and_media_are_kept_where_they_may_be(tmp_path):
+    rows = ["a <img> {{c1::b}}", "a <img> {{c1::b}}", "c {{c1::d}}", "c {{c1::d}}", "x {{c1::\x07y}}"]
+    kept = load_anki(exported(tmp_path, "#html:true", *rows), language="de")
+    assert len(kept.items) == 2 and kept.excluded == {"duplicate": 2, "control_character": 1}
+    left = load_anki(exported(tmp_path, "#html:TRUE", *rows), language="de", keep_media=False)
+    assert len(left.items) == 1
+    assert left.excluded == {"question_has_media": 2, "duplicate": 1, "control_character": 1}
+
+
+def test_a_note_of_four_million_characters_is_the_longest():
+    note = lambda n: Note("g", ["{{c1::a}} b", "x" * (n - 11)], None, [], "x")
+    assert cloze_question(note(4 << 20)) == (f"{GAP} b", "a", None, 0)
+    assert cloze_question(note((4 << 20) + 1)) == "too_long"

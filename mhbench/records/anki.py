@@ -213,7 +213,7 @@ def _header_and_lines(path: Path) -> tuple[dict[str, str], list[str], int]:
     except UnicodeDecodeError as e:
         actual = f"byte {e.start} that is not ({path.name}); export the notes again, as text in UTF-8"
         refuse(f"load_anki: a text export must be UTF-8; got {actual}")
-    lines = io.StringIO(text, newline="").readlines()  # a field may hold what else ends a line
+    lines = io.StringIO(text).readlines()  # a field may hold what else ends a line
     header: dict[str, str] = {}
     n = next((k for k, line in enumerate(lines) if not _HEADER.match(line)), len(lines))
     for line in lines[:n]:
@@ -342,8 +342,9 @@ def load_anki(
         if odd_character(f"{question}{answer}{hint}"):
             exclusion_reasons.append("control_character")
             continue
-        if (media and not keep_media) or (question, answer) in known_pairs:
-            exclusion_reasons.append("question_has_media" if media and not keep_media else "duplicate")
+        shows_media = media and not keep_media
+        if shows_media or (question, answer) in known_pairs:
+            exclusion_reasons.append("question_has_media" if shows_media else "duplicate")
             continue
         known_pairs.add((question, answer))
         item_id = _item_id(note, question, answer)
