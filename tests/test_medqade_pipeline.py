@@ -272,6 +272,23 @@ def test_answers_without_a_majority_before_and_after_the_tie_breaker(unjudged, p
     assert without["others", "the panel's"] > without["others", "with the tie-breaker's"]
 
 
+def test_a_majority_of_one_rater_is_announced(prepared, unjudged, people, tmp_path):
+    findings = lambda out: " ".join(json.loads((out / "contents.json").read_text())["findings"])
+    assert "one rater alone" not in findings(unjudged)  # every answer of the demo has two raters or more
+    folder = tmp_path / "results"
+    shutil.copytree(prepared, folder)
+    core = core_of(people)
+    gone = next(r.rater for r in people if r.rater != TENTH and r.item_id not in core)
+    left = [r for r in people if r.rater != gone or r.item_id in core]
+    write_records(left, folder / "text/prepare/medqade/ratings.parquet", Rating)
+    heard = defaultdict(set)
+    for r in left:
+        if r.target != "difficulty" and r.rater != TENTH:
+            heard[r.item_id, r.target].add(r.rater)
+    n = sum(len(raters) == 1 for raters in heard.values())
+    assert n and f"{n} of {len(heard)} answers have a label of one rater alone" in findings(panel(folder))
+
+
 @pytest.fixture(scope="module")
 def bank(root, tmp_path_factory):
     "The stage on the demo bank as it is: its people, and the five judges that came with it."

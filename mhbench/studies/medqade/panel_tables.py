@@ -30,10 +30,10 @@ from .panel import item_matches, label_array, student_accuracy, tied
 
 # %% auto #0
 __all__ = ['RATED_BY_ALL', 'FEWEST_LABELS', 'in_order', 'majorities', 'Panel', 'tie_breaker_of', 'panel_of', 'core_items',
-           'part_of', 'resolved_labels', 'majority_table', 'rater_agreement', 'match_strata', 'item_strata',
-           'bank_strata', 'weighted_to_bank', 'student_table', 'with_group', 'JudgeLabels', 'labels_by_judge',
-           'judge_labels', 'beside_majority', 'comparable', 'severity_table', 'alignment_table', 'people_as_sample',
-           'members_table', 'noninferior_judges', 'noninferior_count']
+           'part_of', 'resolved_labels', 'majority_table', 'labels_of_one_in_words', 'rater_agreement', 'match_strata',
+           'item_strata', 'bank_strata', 'weighted_to_bank', 'student_table', 'with_group', 'JudgeLabels',
+           'labels_by_judge', 'judge_labels', 'beside_majority', 'comparable', 'severity_table', 'alignment_table',
+           'people_as_sample', 'members_table', 'noninferior_judges', 'noninferior_count']
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #0ae17795
 def in_order(names: Iterable[str]) -> list[str]:
@@ -194,6 +194,17 @@ def majority_table(panel: Panel, core: Sequence[str]) -> pd.DataFrame:  # items,
             )
     out = pd.DataFrame(rows, columns=["items", "labels", "n_items", "n_answers", "without"])
     return out.assign(share=out["without"] / out["n_answers"])
+
+
+def labels_of_one_in_words(panel: Panel) -> str:
+    "On how many answers the majority is one rater's label, as in a round that is not complete; empty for none."
+    n_raters = np.asarray(pd.notna(panel.flat)).sum(axis=0)
+    n_alone = int((n_raters == 1).sum())
+    if not n_alone:
+        return ""
+    return (
+        f"{n_alone} of {(n_raters > 0).sum()} answers have a label of one rater alone, which counts as their majority"
+    )
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #55dbf85f
 def rater_agreement(panel: Panel) -> pd.DataFrame:  # measure, n (answers, or items), ...
