@@ -8,8 +8,18 @@ from statsmodels.stats.proportion import proportion_confint
 
 from mhbench.stats.abstention import abstention_by_difficulty, difficulty_strata
 from mhbench.stats.agreement import cohen_kappa
-from mhbench.stats.estimate import Estimate, agresti_coull, estimate, proportion, with_width
-from mhbench.stats.resample import bootstrap, cluster_mean, mean
+from mhbench.stats.estimate import (
+    Estimate,
+    agresti_coull,
+    estimate,
+    fewest_clusters,
+    half_width_se,
+    inverse_variance_mean,
+    mean_limits,
+    proportion,
+    with_width,
+)
+from mhbench.stats.resample import ClusterMean, bootstrap, cluster_mean, mean
 from mhbench.stats.soft_labels import group_means
 from mhbench.steps.rates import rate_table
 from mhbench.studies.medqade.panel import abstention_rates, rater_reliability, student_accuracy
@@ -249,3 +259,125 @@ def test_a_group_of_few_annotations_has_no_interval():
 def test_faults_are_named(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.parametrize(("level", "fewest"), [(0.5, 2), (0.8, 4), (0.9, 5), (0.95, 6), (0.99, 8), (0.999, 11)])
+def test_the_range_of_so_many_covers_the_median(level, fewest):
+    "1 - 2^(1 - n) is the probability; with one fewer it is below the level."
+    assert fewest_clusters(level) == fewest
+    assert 1 - 2.0 ** (1 - fewest) >= level - 1e-12 > 1 - 2.0 ** (2 - fewest)
+
+
+@pytest.mark.parametrize("values", ["counts", "shares"])
+@pytest.mark.parametrize("level", [0.95, 0.8])
+@pytest.mark.parametrize("flipped", [False, True])
+def test_a_share_over_cases_has_the_limits_of_its_formula(values, level, flipped):
+    "Written down once more, case by case; with all cases alike within themselves it is at its widest."
+    rng = np.random.default_rng(11)
+    sizes = [1, 2, 2, 3, 4, 4, 5, 6, 7, 9]
+    of = np.repeat(np.arange(10), sizes)
+    for like in (0.0, 0.9, 1.0):
+        case = rng.random(10)[of]
+        x = np.where(rng.random(len(of)) < like, case, rng.random(len(of)))
+        x = (x < 0.35).astype(float) if values == "counts" else x**3
+        x = 1 - x if flipped else x
+        n, p, tail = len(x), x.mean(), (1 + level) / 2
+        z = scipy.stats.norm.ppf(tail)
+        alone = x.var(ddof=1) / n
+        known = z**2 * p * (1 - p) / n if values == "counts" else scipy.stats.t.ppf(tail, n - 1) ** 2 * alone
+        m = cluster_mean(x, of, 1.0)
+        rarer = sum((x if p < 0.5 else 1 - x)[of == c].sum() > 0 for c in range(10))
+        between = scipy.stats.t.ppf(tail, max(1, min(m.df, rarer + 1))) ** 2 * max(0, m.se**2 - alone)
+        most = scipy.stats.t.ppf(tail, 9) ** 2 * p * (1 - p) * sum(s**2 for s in sizes) / n**2
+        n_effective = z**2 * p * (1 - p) / min(known + between, most)
+        got = estimate(mean, x, clusters=of, seed=0, share=True, level=level)
+        assert got[3:5] == pytest.approx(agresti_coull(p, n_effective, level), rel=1e-9)
+        assert (got.kind, got.n, got.n_clusters) == ("agresti-coull", n, 10)
+
+
+@pytest.mark.parametrize("skewness", [-1.2, -1e-10, 0.0, 0.3, 2.0])
+@pytest.mark.parametrize("df", [0.5, 1.0, 9.0])
+def test_limits_of_a_mean_are_the_roots_of_hall_s_cubic(skewness, df):
+    "Hall 1992: t + a t^2 / 3 + a^2 t^3 / 27 + a / 6 is Student's quantile."
+    low, high = mean_limits(ClusterMean(5.0, 2.0, df, 0, 0, skewness), 0.1)
+    for limit, quantile in ((low, 0.9), (high, 0.1)):
+        t = (5.0 - limit) / 2.0
+        cubic = t + skewness * t**2 / 3 + skewness**2 * t**3 / 27 + skewness / 6
+        assert cubic == pytest.approx(scipy.stats.t.ppf(quantile, max(df, 1)), abs=1e-8)
+    assert mean_limits(ClusterMean(5.0, 2.0, df, 0, 0, skewness))[0] <= low
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"value": 0.5, "limits": (0.4, 0.6), "n": 9, "kind": "t"}, (0.4, 0.6, "t")),
+        ({"value": 0.5, "limits": (0.4, 0.6), "n": 9, "n_clusters": 5, "kind": "hall"}, (None, None, "few")),
+        ({"value": 0.5, "limits": (0.4, 0.6), "n": 9, "n_clusters": 6, "kind": "hall"}, (0.4, 0.6, "hall")),
+        ({"value": 0.5, "limits": (0.4, 0.6), "n": 9, "n_clusters": 1, "kind": "hall"}, (0.4, 0.6, "hall")),
+        ({"value": 0.5, "limits": (0.4, 0.6), "n": 9, "n_clusters": 5, "kind": "agresti-coull"}, (None, None, "few")),
+        ({"value": 0.5, "limits": (0.4, 0.6), "n": 5, "kind": "agresti-coull"}, (0.4, 0.6, "agresti-coull")),
+        ({"value": 0.5, "limits": (0.4, 0.4), "n": 9, "kind": "t"}, (None, None, "none")),
+        ({"value": 0.5, "limits": (0.4, 0.4), "n": 9, "kind": "few"}, (None, None, "few")),
+        ({"value": np.nan, "limits": (0.4, 0.6), "n": 9, "kind": "t"}, (None, None, "none")),
+        ({"value": 1.0, "limits": (1.0, 1.0), "n": 9, "share": True}, (0.025 ** (1 / 9), 1.0, "clopper-pearson")),
+        ({"value": 0.0, "limits": (), "n": 9, "share": True}, (0.0, 1 - 0.025 ** (1 / 9), "clopper-pearson")),
+        ({"value": 0.5, "limits": (), "n": 9, "share": True}, (None, None, "none")),
+        ({"value": 1.0, "limits": (), "n": 9, "n_clusters": 0, "share": True}, (None, None, "none")),
+        ({"value": 1.0, "limits": (), "n": 1, "share": True, "level": 0.8}, (0.1, 1.0, "clopper-pearson")),
+        ({"value": 1.0, "limits": (), "n": 9}, (None, None, "none")),
+    ],
+)
+def test_an_estimate_has_limits_where_they_say_something(given, expected):
+    fields = {k: v for k, v in given.items() if k not in ("value", "limits")}
+    got = Estimate.from_limits(given["value"], *given["limits"], **fields)
+    low, high, kind = (np.nan if x is None else x for x in expected)
+    assert got[3:5] == pytest.approx((low, high), nan_ok=True) and got.kind == kind
+    assert got.n_clusters == given.get("n_clusters", given["n"]) and got.level == given.get("level", 0.95)
+
+
+def test_replicates_have_quantiles_wider_for_few_cases():
+    r = np.append(np.random.default_rng(12).normal(size=400) * 0.1 + 0.5, np.nan)
+    for k in (6, 30):
+        tail = scipy.stats.norm.cdf(np.sqrt(k / (k - 1)) * scipy.stats.t.ppf(0.05, k - 1))
+        got = Estimate.from_replicates(0.5, r, n=40, n_clusters=k, level=0.9)
+        assert got[3:5] == pytest.approx(np.quantile(r[:-1], [tail, 1 - tail]))
+        assert (got.kind, got.undefined, got.n, got.n_clusters) == ("bootstrap", 1, 40, k)
+        of_share = Estimate.from_replicates(0.3, r, n=40, n_clusters=k, level=0.9, share=True)
+        variance = r[:-1].var() * k / (k - 1) * (scipy.stats.t.ppf(0.95, k - 1) / scipy.stats.norm.ppf(0.95)) ** 2
+        assert of_share[3:5] == pytest.approx(agresti_coull(0.3, 0.3 * 0.7 / variance, 0.9))
+        assert of_share.kind == "agresti-coull"
+    assert Estimate.from_replicates(0.3, r, n=40, n_clusters=4, level=0.9, share=True).kind == "few"
+    assert Estimate.from_replicates(0.3, r, n=40, n_clusters=5, level=0.9, share=True).kind == "agresti-coull"
+    assert Estimate.from_replicates(1.0, r, n=40, share=True).kind == "bootstrap"
+    assert Estimate.from_replicates(1.0, np.ones(9), n=12, n_clusters=12, share=True).kind == "agresti-coull"
+    assert Estimate.from_replicates(0.3, r, n=1).kind == "none" == Estimate.from_replicates(0.3, r[-1:], n=9).kind
+
+
+def test_an_interval_s_counts_may_be_said():
+    i = bootstrap(mean, np.arange(12.0), n=50, seed=1, clusters=np.repeat(range(6), 2), level=0.9)
+    got, counted = Estimate.from_interval(i), Estimate.from_interval(i, n=7, n_clusters=8)
+    assert (got.n, got.n_clusters, got.level, got.kind) == (12, 6, 0.9, "bootstrap")
+    assert (counted.n, counted.n_clusters) == (7, 8)
+    other = Estimate.from_interval(i._replace(method="bca", undefined=3))
+    assert (other[3:5], other.kind, other.undefined) == ((i.ci_low, i.ci_high), "bca", 3)
+
+
+def test_an_average_weighs_by_the_inverse_variance_and_a_floor():
+    "Weights of 1/4, 1 and 1 (from 1/9, raised to a floor of 1)."
+    got = inverse_variance_mean([2.0, 4.0, 7.0], [2.0, 1.0, 1 / 3], floor=1.0)
+    m = (2 / 4 + 4 + 7) / 2.25
+    half = scipy.stats.norm.ppf(0.975) / 1.5
+    assert got == pytest.approx((m, 1 / 1.5, m - half, m + half, (2 - m) ** 2 / 4 + (4 - m) ** 2 + (7 - m) ** 2))
+    assert half_width_se(got.ci_low, got.ci_high) == pytest.approx(got.se)
+    for estimates, se, words in (
+        ([1.0], [0.0], "give floor"),
+        ([np.inf], [1.0], "finite"),
+        ([], [], "at least 1"),
+        ([1.0, 2.0], [1.0], "of one length"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            inverse_variance_mean(estimates, se)
+    for share, n in ((-0.1, 3), (1.1, 3), (0.5, 0)):
+        with pytest.raises(ValueError, match="share must be between 0 and 1, and n above 0"):
+            agresti_coull(share, n)
+    assert agresti_coull(0.0, 0.5)[0] == 0.0 and agresti_coull(1.0, 0.5)[1] == 1.0

@@ -12,9 +12,15 @@ from hypothesis import strategies as st
 from mhbench.stats.resample import (
     Interval,
     bootstrap,
+    cluster_mean,
+    divide,
     draw_weights,
+    kinds,
     mean,
+    numbers_of_units,
     percentile_interval,
+    sums_by,
+    without_each,
 )
 
 
@@ -163,3 +169,144 @@ def test_a_unit_without_a_case_is_refused_and_not_one_case_with_the_others(missi
     cases = np.array(["a", missing, "b", missing], dtype=object)
     with pytest.raises(ValueError, match=r"clusters must name one for each unit; got none for 2 of 4, first unit 1"):
         bootstrap(mean, np.arange(4.0), clusters=cases, n=10, seed=1)
+
+
+def test_units_of_few_kinds_are_coded_up_to_one_kind_in_twenty_units():
+    x = np.arange(60) % 3
+    assert kinds((x,)).tolist() == x.tolist() and kinds((x[:59],)) is None  # 3 of 60, 3 of 59
+    both = np.stack([np.repeat([5, 2], 30), np.full(60, np.nan)], 1)
+    assert kinds((both,)).tolist() == [0] * 30 + [1] * 30
+    assert kinds((both.T, both.T), -1).tolist() == [0] * 30 + [1] * 30
+    crossed = kinds((np.repeat([1, 0], 80), np.tile([0, 1, 1, 0], 40)))
+    assert crossed.tolist() == [0, 1, 1, 0] * 20 + [2, 3, 3, 2] * 20
+
+
+@pytest.mark.parametrize(("n", "by_kind"), [(20, False), (21, True)])
+def test_units_are_drawn_by_kind_where_the_draws_are_too_many(n, by_kind, monkeypatch):
+    "A statistic sees the weights of kinds, three columns, or those of units."
+    monkeypatch.setattr("mhbench.stats.resample.MOST_DRAWS", 20 * 100)
+    widths = set()
+
+    def total(x, *, weights):
+        widths.add(weights.shape[1])
+        return weights @ x
+
+    bootstrap(total, np.arange(100.0) % 3, n=n, seed=1)
+    assert widths == ({100, 3} if by_kind else {100})
+    for more in ({"strata": np.arange(100) % 2}, {"clusters": np.arange(100) // 2}):
+        widths.clear()
+        bootstrap(total, np.arange(100.0) % 3, n=21, seed=1, **more)
+        assert widths == {100}
+    plain = lambda x: x.sum()
+    assert bootstrap(plain, np.arange(100.0) % 3, n=21, seed=1).replicates.shape == (21,)
+
+
+def test_each_unit_is_left_out_once_or_each_group_of_them():
+    unit = np.array([0, 0, 1, 2, 2, 2])
+    one = np.concatenate(list(without_each(unit, 3)))
+    assert one.tolist() == [[0, 0, 1, 1, 1, 1], [1, 1, 0, 1, 1, 1], [1, 1, 1, 0, 0, 0]]
+    groups = np.concatenate(list(without_each(np.arange(10), 3)))
+    assert groups.shape == (3, 10) and sorted((1 - groups).sum(1)) == [3, 3, 4]
+    assert ((1 - groups).sum(0) == 1).all()
+
+
+def test_sums_by_code_have_a_row_for_each_group_that_is_asked_for():
+    columns = np.array([[1.0, 10], [2, 20], [4, 40]])
+    assert sums_by(np.array([0, 2, 0]), columns).tolist() == [[5, 50], [0, 0], [2, 20]]
+    assert sums_by(np.array([0, 1, 0]), columns, 3).tolist() == [[5, 50], [2, 20], [0, 0]]
+    assert sums_by(np.zeros(0, int), np.zeros((0, 2))).shape == (0, 2)
+
+
+def test_what_is_divided_by_nothing_is_no_number():
+    got = divide(np.array([1.0, 0.0, -1.0, 1.0]), np.array([2.0, 0.0, -1e-9, 1e-13]))
+    assert got[0] == 0.5 and np.isnan(got[[1, 3]]).all() and got[2] == pytest.approx(1e9)
+
+
+def test_means_leave_out_what_is_missing():
+    x, w = np.array([[1.0, np.nan], [3.0, 5.0], [8.0, np.nan]]), np.array([[1.0, 1, 0], [2, 0, 1]])
+    assert mean(x).tolist() == [4.0, 5.0] and mean(x[:, 0]) == 4.0 and isinstance(mean(x[:, 0]), float)
+    np.testing.assert_array_equal(mean(x, weights=w), [[2.0, 5.0], [10 / 3, np.nan]])
+    for bad in (np.ones(3), np.ones((2, 4))):
+        with pytest.raises(ValueError, match=r"mean: weights must have shape \(n_replicates, n_items\), n_items 3"):
+            mean(x, weights=bad)
+
+
+def bell_mccaffrey(sizes: np.ndarray, rho: float) -> float:
+    "Satterthwaite's degrees of freedom, from the matrices of the working model: trace(GV)^2 / trace(GVGV)."
+    of = np.repeat(np.arange(len(sizes)), sizes)
+    n = len(of)
+    working = np.where(of[:, None] == of, rho, 0.0) + (1 - rho) * np.eye(n)
+    residuals = np.eye(n) - 1 / n
+    covariance = residuals @ working @ residuals
+    quadratic = np.zeros((n, n))
+    for c in range(len(sizes)):
+        inside = (of == c).astype(float)
+        expected = inside @ covariance @ inside
+        quadratic += np.outer(inside, inside) * (inside @ working @ inside) / expected
+    product = quadratic @ covariance
+    return np.trace(product) ** 2 / np.trace(product @ product)
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.4, 1.0])
+@pytest.mark.parametrize("sizes", [[1, 1, 1, 1], [2, 2, 2], [1, 2, 5, 7], [9, 1, 1, 1, 1]])
+def test_the_error_of_a_mean_over_clusters_is_bell_and_mccaffrey_s(sizes, rho):
+    rng = np.random.default_rng(4)
+    of = np.repeat(np.arange(len(sizes)), sizes)
+    x = rng.normal(size=len(of)) + rng.normal(size=len(sizes))[of]
+    got = cluster_mean(x, of, rho)
+    assert got.df == pytest.approx(bell_mccaffrey(np.array(sizes), rho), rel=1e-9)
+    n, h = len(of), np.array(sizes) / len(of)
+    own = np.array(sizes) * (1 + (np.array(sizes) - 1) * rho)
+    sums = np.array([(x - x.mean())[of == c].sum() for c in range(len(sizes))])
+    leverage = own * (1 - 2 * h) + h**2 * own.sum()
+    assert got.se**2 == pytest.approx((own / leverage * sums**2).sum() / n**2)
+    z = sums / np.sqrt(own)
+    skew = (z**3).mean() / (z**2).mean() ** 1.5 * (own**1.5).sum() / own.sum() ** 1.5
+    assert got.skewness == pytest.approx(skew * np.sqrt(min(1, got.df / (len(sizes) - 1))))
+    columns = cluster_mean(np.stack([x, np.where(of == 0, np.nan, x)], 1), of, rho)
+    assert [columns.mean[0], columns.se[0], columns.df[0]] == pytest.approx(got[:3])
+    rest = cluster_mean(x[of > 0], of[of > 0], rho)
+    assert [columns[k][1] for k in range(6)] == pytest.approx(list(rest))
+
+
+def test_the_likeness_of_answers_to_one_case_is_that_of_their_products():
+    "All pairs of a case's residuals, with the mean's own variance added; 0 to 1."
+    rng = np.random.default_rng(6)
+    of = np.repeat(np.arange(12), rng.integers(1, 6, 12))
+    x = rng.normal(size=len(of)) + rng.normal(size=12)[of]
+    n, e = len(x), x - x.mean()
+    products = sum(e[i] * e[j] for i in range(n) for j in range(n) if i != j and of[i] == of[j])
+    pairs = sum(of[i] == of[j] for i in range(n) for j in range(n) if i != j)
+    sizes = np.bincount(of)
+    correction = (np.bincount(of, e) ** 2 / (1 - sizes / n)).sum() / n**2
+    rho = np.clip((products / pairs + correction) * (n - 1) / (e**2).sum(), 0, 1)
+    assert 0 < rho < 1 and cluster_mean(x, of) == pytest.approx(cluster_mean(x, of, rho))
+    assert np.isnan(cluster_mean(x, np.zeros(n)).se) and cluster_mean(x, np.zeros(n)).df == 0
+    constant = cluster_mean(np.ones(6), np.arange(6) // 2)
+    assert (constant.mean, constant.se, constant.skewness, constant.n, constant.n_clusters) == (1.0, 0.0, 0.0, 6, 3)
+
+
+def test_what_does_not_fit_together_is_named():
+    with pytest.raises(ValueError, match="clusters must each lie within one stratum"):
+        list(draw_weights(4, 2, seed=1, clusters=["a", "a", "b", "b"], strata=[1, 2, 1, 1]))
+    with pytest.raises(ValueError, match="n_units and n must be at least 1; got 0 and 3"):
+        list(draw_weights(0, 3, seed=1))
+    with pytest.raises(
+        ValueError, match=r"f: a and b must have one item each, same shape; got shapes \(2,\) and \(3,\)"
+    ):
+        numbers_of_units("f", "item", a=[1, 2], b=[1, 2, 3])
+    with pytest.raises(ValueError, match="same shape"):
+        numbers_of_units("f", "item", a=[[1]])
+    wrong = lambda x, *, weights: np.ones(len(weights) + 1)
+    with pytest.raises(ValueError, match=r"one value a row of weights, 1; got shape \(2,\) \(<lambda>\)"):
+        bootstrap(wrong, np.ones(3), n=4, seed=1)
+    for level in (0, 1):
+        with pytest.raises(ValueError, match="level must be between 0 and 1"):
+            percentile_interval(np.ones(3), level)
+
+
+def test_an_interval_says_what_it_is():
+    i = Interval(0.12345, 0.1, 0.2, 7, np.ones(3))
+    assert repr(i) == "Interval(0.1235 [0.1, 0.2], n=7, 95% percentile)" and i.n_units == 7
+    assert repr(i._replace(ci_high=np.nan)) == "Interval(0.1235 without an interval, n=7, 95% percentile)"
+    assert repr(i._replace(estimate=np.ones(2), level=0.9, units=9)) == "Interval(shape=(2,), n=7, 90% percentile)"
