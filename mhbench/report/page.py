@@ -260,7 +260,7 @@ _NOT_ON_A_CARD = ["n_clusters", "interval", "undefined"]
 
 def _table_view(table: pd.DataFrame) -> dict[str, Any]:
     "A table as the page shows it: its headings, which columns are numeric, the texts of its cells."
-    rows = [list(map(number, row)) for row in table.itertuples(index=False)]
+    rows = tables.cell_texts(table)
     return {"head": [spaced(c) for c in table.columns], "right": tables.numeric(table), "rows": rows}
 
 

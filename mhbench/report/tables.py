@@ -19,11 +19,11 @@ import yaml
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ['KEY_RESULTS', 'FEW', 'SMALL', 'NO_INTERVAL', 'UNSEEN', 'QUESTIONS', 'number', 'with_interval', 'readable', 'numeric',
-           'markdown_table', 'spaced', 'file_stem', 'by_reason', 'csv_text', 'as_typed', 'Prose', 'shown_tables',
-           'stage_prose', 'doubts', 'without', 'sampled', 'standing', 'for_all', 'counted', 'ratings_in_words',
-           'flagged_in_words', 'covered_in_words', 'differences_in_words', 'estimate_in_words', 'in_a_sentence',
-           'question_of', 'beside_printed']
+__all__ = ['KEY_RESULTS', 'FEW', 'SMALL', 'NO_INTERVAL', 'UNSEEN', 'QUESTIONS', 'number', 'cell_texts', 'with_interval',
+           'readable', 'numeric', 'markdown_table', 'spaced', 'file_stem', 'by_reason', 'csv_text', 'as_typed', 'Prose',
+           'shown_tables', 'stage_prose', 'doubts', 'without', 'sampled', 'standing', 'for_all', 'counted',
+           'ratings_in_words', 'flagged_in_words', 'covered_in_words', 'differences_in_words', 'estimate_in_words',
+           'in_a_sentence', 'question_of', 'beside_printed']
 
 # %% ../../nbs/report/01_tables.ipynb #586e06ed
 def number(x: Any, digits: int = 3) -> str:
@@ -33,6 +33,18 @@ def number(x: Any, digits: int = 3) -> str:
     if isinstance(x, (bool, np.bool_)):
         return "yes" if x else "no"
     return f"{x:.{digits}f}" if isinstance(x, (float, np.floating)) else str(x)
+
+
+_P_VALUE = re.compile(r"(least_)?p(_\w+)?")  # the name of a column
+
+
+def cell_texts(table: pd.DataFrame) -> list[list[str]]:
+    "The cells of a table for reading, row by row."
+    holds_p = [bool(_P_VALUE.fullmatch(str(c))) for c in table]
+    return [
+        ["<0.001" if is_p and isinstance(x, float) and x < 0.001 else number(x) for is_p, x in zip(holds_p, row)]
+        for row in table.itertuples(index=False)
+    ]
 
 # %% ../../nbs/report/01_tables.ipynb #e6ee96b1
 def with_interval(table: pd.DataFrame) -> pd.DataFrame:
@@ -97,7 +109,7 @@ def numeric(table: pd.DataFrame) -> list[bool]:
 def markdown_table(table: pd.DataFrame) -> str:
     "A DataFrame as a Markdown table, the index left out."
     rule_line = "|" + "|".join(" ---: " if is_numeric else " --- " for is_numeric in numeric(table)) + "|"
-    row_lines = [_markdown_row(map(number, row)) for row in table.itertuples(index=False)]
+    row_lines = [_markdown_row(texts) for texts in cell_texts(table)]
     return "\n".join([_markdown_row(table.columns), rule_line, *row_lines]) + "\n"
 
 

@@ -33,7 +33,7 @@ from ..ledger.verdicts import merged_verdicts, stored_verdicts
 from ..records.schema import Record
 from ..registry import study_files
 from ..report.style import NAMED, name_of
-from ..report.tables import in_a_sentence, number, numeric, readable, spaced
+from ..report.tables import cell_texts, in_a_sentence, number, numeric, readable, spaced
 from ..report.template import filled_template
 from .graph import place, root, write_json
 from .stage import as_saved, write_metrics
@@ -105,7 +105,7 @@ def _grid(frame: pd.DataFrame, caption: str, file: str = "") -> dict[str, Any]:
     if shared_columns and len(shared_columns) < table.shape[1]:
         caption += f" ({', '.join(f'{spaced(c)}: {number(table[c].iloc[0])}' for c in shared_columns)})"
         table = table.drop(columns=shared_columns)
-    rows = [list(map(number, row)) for row in table.itertuples(index=False)]
+    rows = cell_texts(table)
     return _shortened_table([spaced(c) for c in table.columns], rows, numeric(table), caption, file)
 
 

@@ -1,11 +1,11 @@
 // Tables that can be sorted, the switch of light and dark, and what is packed and unpacked, and what is opened for paper.
 
-const NUMBER = /^[-\u2212]?[\d.]+(e[-+]?\d+)?/;
+const NUMBER = /^<?([-\u2212]?[\d.]+(?:e[-+]?\d+)?)/; // "<0.001" too
 
 function valueOf(cell) {
   const text = cell.textContent.trim();
   const found = NUMBER.exec(text);
-  return text === "–" ? null : found ? Number(found[0].replace("\u2212", "-")) : text;
+  return text === "–" ? null : found ? Number(found[1].replace("\u2212", "-")) : text;
 }
 
 const byName = new Intl.Collator("en", { numeric: true });
