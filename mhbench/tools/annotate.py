@@ -25,7 +25,7 @@ import pandas as pd
 
 from ..annotate.assignment import enrol, leave
 from ..annotate.export import left_out, ratings, write_export
-from ..annotate.pages import LANGUAGES, page_text
+from ..annotate.pages import LANGUAGES, page_text, texts
 from ..annotate.simulate import simulate
 from ..annotate.store import Register, Store, differences, open_store
 from ..annotate.study import QUESTION_KINDS, Study, build_study
@@ -322,7 +322,8 @@ def print_overview(store: Store, study: Study) -> list[dict]:  # a row a rater
     for m in study_state["agreement"]:
         alpha_text = "not enough data" if m.estimate is None else f"{m.estimate:.3f}"
         alpha_text += " [{:.3f}, {:.3f}]".format(*m.ci) if m.ci else ""
-        print(f"Krippendorff's alpha, {m.level}: {m.of}: {alpha_text} ({m.n} rated by two or more)")
+        quantity = texts("en").get(f"dashboard.of.{m.of}", m.of)  # as the dashboard calls it
+        print(f"Krippendorff's alpha, {m.level}: {quantity}: {alpha_text} ({m.n} rated by two or more)")
     for rater, flag in study_state["flags"].items():
         if flag:
             print(f"{rater}, for review: {flag}")

@@ -305,6 +305,11 @@ def test_a_typed_number_is_saved_while_its_field_still_has_the_cursor(serve, bro
     page.one("#main").click()
     page.until(lambda: page.number(OPTIONS[2]) == "")
     assert kept() == {"A": 73.0, "B": 41.0}
+    marked = lambda: [box.find_element(page.by.CSS_SELECTOR, "input[type=number]") for box in page.all(".missing")]
+    assert [box.get_attribute("placeholder") for box in marked()] == ["0–100"]  # and it does not vanish in silence
+    page.type_number(OPTIONS[2], 15)
+    page.until(lambda: kept() == {"A": 73.0, "B": 41.0, "C": 15.0})
+    assert not marked()
 
 
 def test_a_reload_the_back_button_and_another_tab_keep_everything(serve, browser):

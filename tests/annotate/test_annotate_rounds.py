@@ -214,7 +214,10 @@ def test_a_round_that_is_closed_lets_nobody_in_and_goes_through_its_stages(folde
     assert main(["annotate", "close", "ward", "--yes"]) == 0
     shown = capsys.readouterr().out
     assert "pages left: a 10, b 10\n" in shown and shown.endswith("the report:\n  mhbench run --all\n")
-    assert re.search(r"Krippendorff's alpha, interval: options: 0\.\d{3} \[-?0\.\d{3}, 0\.\d{3}\] \(\d+ rated", shown)
+    alpha = (
+        r"Krippendorff's alpha, interval: scores of options, mean over questions: 0\.\d{3} \[-?0\.\d{3}, 0\.\d{3}\] "
+    )
+    assert re.search(alpha + r"\(\d+ rated", shown)
     with open_store(folder / ".mhbench/annotate/ward.sqlite") as store:
         assert Register(store).who(token) is None
         assert not any(r.active for r in Register(store).raters())

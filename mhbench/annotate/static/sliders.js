@@ -61,7 +61,10 @@ export function slider(box, { untouched, answer }) {
     resting = setTimeout(typed, TYPING_MS);
   });
   number.addEventListener("change", () => {
-    if (!typed()) show(given);
+    if (typed()) return;
+    show(given); // what was typed is no answer: the box is marked, and says what is one
+    number.placeholder = "0–100";
+    box.classList.add("missing");
   });
   show(number.value);
   return { field: box.dataset.field, show, typed };
