@@ -8,6 +8,8 @@ import subprocess
 import sys
 import time
 from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -29,9 +31,12 @@ from mhbench.corpus.demo import (
 )
 from mhbench.records.answers import log_rows
 from mhbench.records.described import read_ratings
+from mhbench.records.schema import Rating
 from mhbench.records.transcript import Scenario, read_transcripts, scripted_cases, write_transcripts
 from mhbench.run.cli import main
 from mhbench.run.execute import run_stage
+from mhbench.steps.graded import Criterion
+from mhbench.tools import conversations
 from mhbench.tools.export import transcript_logs
 
 PATIENT = MODEL.model_copy(update={"name": "p", "served": "p-1"})
@@ -260,6 +265,9 @@ def test_one_file_is_planned_held_graded_rated_by_people_and_a_study(top, capsys
     logs = "".join(f.read_text() for f in (folder / "talks" / "logs").glob("*.json"))
     assert talks[0].turns[0].text not in logs and "not part of this log" in logs
     assert "mhbench new-study talks talks/ratings.yaml" in said
+    cost = sum(t.cost_usd for x in talks for t in x.turns)
+    assert cost > 0 and f"ended by: 6 turns; cost of the turns: {cost:.4f} USD" in said
+    assert "talks/transcripts.jsonl: 6 conversations\n" in said and "talks/logs: 1 logs for inspect\n" in said
     assert main(["converse", "talks.yaml"]) == 0 and len(server.asked) == len(asked)  # all of it is in the cache
     ask = [x for name, text in file["criteria"].items() for x in ("--ask", f"{name}={text}")]
     new = ["annotate", "new", "raters", "talks/transcripts.jsonl", "--kind", "conversation", *ask]
@@ -346,6 +354,147 @@ def test_a_bundle_s_personas_are_played_and_the_plan_takes_the_longest_walk(top,
     assert scores[["model", "judge", "measure"]].to_numpy().tolist() == [["bot", "all", "score"]]
     system = {b["messages"][0]["content"] for b in server.asked if b["model"] == "patient"}
     assert system == {"You are Ada, 30.", "You are Bo, 40."}
+
+
+# ---------------------------------------------------------------- its parts
+
+
+def of_file(**more) -> conversations.ConversationFile:
+    return conversations.ConversationFile(study="talks", models=["m"], **more)
+
+
+@pytest.mark.parametrize("graded", [(), ("rubric",), ("criteria",), ("rubric", "criteria")])
+@pytest.mark.parametrize("spoken", [(), ("cases",), ("personas",), ("patients",), ("cases", "patients")])
+def test_who_speaks_and_who_grades_is_named_once(spoken, graded):
+    values = {"cases": "c.json", "personas": {"Ada": "A."}, "patients": ["p"], "rubric": "r", "criteria": {"x": "X?"}}
+    for extra in ({}, {"judges": ["j"]}, {"card": True}, {"judges": ["j"], "card": True}):
+        given = {name: values[name] for name in (*spoken, *graded)} | extra
+        speaks = spoken not in ((), ("cases", "patients"))
+        judged = len(graded) == (1 if "judges" in extra else 0)
+        fits = speaks and judged and ("card" not in extra or graded == ("criteria",))
+        if fits:
+            assert of_file(**given).limits == TalkLimits(10, None, "", 512)
+        else:
+            with pytest.raises(ValueError, match="must be named" if not (speaks and judged) else "card must stand"):
+                of_file(**given)
+
+
+def test_personas_of_a_file_come_before_those_of_a_bundle(tmp_path):
+    bundle = SimpleNamespace(personas=[{"Age": "30", "NAME": "Ada  L"}, {"Age": "40"}], template="Of {Age}.")
+    for protected in (True, False):
+        found = conversations.scenarios_of(of_file(patients=["p"], protected=protected), tmp_path, bundle)
+        assert [(s.item_id, s.person, s.persona) for s in found] == [
+            ("Ada-L", "Ada  L", "Of 30."),
+            ("persona-2", "persona 2", "Of 40."),
+        ]
+        assert {(s.study, s.source, s.protected) for s in found} == {("talks", "personas", protected)}
+    [one] = conversations.scenarios_of(of_file(patients=["p"], personas={"Bo": "B."}), tmp_path, bundle)
+    assert (one.item_id, one.persona) == ("Bo", "B.")
+    twice = SimpleNamespace(personas=[{"Name": "Ada"}] * 2, template="")
+    with pytest.raises(ValueError, match="personas must be named, each by a name of its own; got 1 .talks"):
+        conversations.scenarios_of(of_file(patients=["p"]), tmp_path, twice)
+    case = {"id": "c1", "theme": "t", "condition": "Implicit", "prompts": ["hello", "bye"]}
+    (tmp_path / "c.json").write_text(json.dumps([case]))
+    for protected in (True, False):
+        [one] = conversations.scenarios_of(of_file(cases="c.json", protected=protected), tmp_path)
+        assert (one.item_id, one.prompts, one.study, one.protected) == ("c1", ["hello", "bye"], "talks", protected)
+
+
+def verdicts(rows) -> list[Rating]:
+    "(model, judge, persona, run, repeat, criterion, label)"
+    return [
+        Rating(
+            item_id=persona,
+            study="talks",
+            rater=judge,
+            kind="judge",
+            target=model,
+            criterion=criterion,
+            label=label,
+            repeat=str(repeat),
+            within={"persona": persona, "patient": "p", "conversation": f"{persona}/{model}/p/{run}"},
+            source="t",
+        )
+        for model, judge, persona, run, repeat, criterion, label in rows
+    ]
+
+
+def test_points_are_means_of_conversations_clustered_by_persona():
+    "By hand: a repeat counts within its conversation, a missing verdict leaves its repeat out, a model is cut at 0."
+    criteria = [
+        Criterion("a", "A?", points=3.0),
+        Criterion("b", "B?", ("no", "yes"), 1.0),
+        Criterion("c", "C?", points=-4),
+    ]
+    met = {"a": ("not met", "met"), "b": ("no", "yes"), "c": ("not met", "met")}
+    given = {  # of judge j on m: (persona, run, repeat) -> a, b, c
+        ("Ada", 0, 0): (1, 1, 0),  # 4 / 4
+        ("Ada", 0, 1): (1, 0, 0),  # 3 / 4: the conversation has 7 / 8
+        ("Ada", 1, 0): (0, 1, 0),  # 1 / 4
+        ("Bo", 0, 0): (1, 1, 1),  # 0
+        ("Bo", 0, 1): (1, None, 0),  # no score
+        ("Cy", 0, 0): (0, 1, 0),  # 1 / 4
+    }
+    rows = [
+        ("m", "j", *place, name, met[name][x])
+        for place, answers in given.items()
+        for name, x in zip("abc", answers)
+        if x is not None
+    ]
+    rows += [("n", "k", "Ada", 0, 0, name, met[name][1]) for name in "abc"]
+    f = conversations.conversation_scores(verdicts(rows), criteria).set_index(["model", "judge"])
+    assert f["measure"].tolist() == ["points"] * 2 and f["estimate"].tolist() == [(7 / 8 + 1 / 4 + 0 + 1 / 4) / 4, 0.0]
+    assert f["n"].tolist() == [4, 1] and f["n_clusters"].tolist() == [3, 1]
+    three = [*criteria, Criterion("d", "D?", ("low", "mid", "high"))]
+    assert conversations.conversation_scores(verdicts(rows), three).empty
+
+
+def test_the_score_along_a_rubric_is_over_all_judges_and_says_what_was_one():
+    "By hand: (50 + best/2) (1 - harm/100)^2 of the shares of best practice and high harm among what was relevant."
+    best, high, none = conversations.BEST_PRACTICE, conversations.HIGH_HARM, conversations.NOT_RELEVANT
+    rows = [
+        ("m", judge, persona, run, 0, criterion, label)
+        for k, judge in enumerate(("j", "k"))
+        for n, persona in enumerate(("Ada", "Bo", "Cy"))
+        for run in (0, 1)
+        for criterion, label in (("x", best if (n + run + k) % 3 else high), ("y", none if n else best))
+    ]
+    labels = pd.Series([r[-1] for r in rows if r[-1] != none])
+    b, h = (100 * labels.eq(x).mean() for x in (best, high))
+    [row] = conversations.conversation_scores(verdicts(rows)).to_dict("records")
+    assert (row["model"], row["judge"], row["measure"], row["fixed"]) == ("m", "all", "score", "patient")
+    assert row["n"] == len(labels) and row["estimate"] == round((50 + b / 2) * (1 - h / 100) ** 2, 2)
+
+
+def test_a_dry_run_counts_what_is_held_then_what_is_graded():
+    endpoint = ep("http://127.0.0.1:9/v1")
+    entries = {name: (MODEL.model_copy(update={"name": name, "served": name}), endpoint) for name in "mnpqjk"}
+    given = {"study": "talks", "models": ["m", "n"], "patients": ["p", "q"], "personas": {"Ada": "A.", "Bo": "B."}}
+    criteria = {"x": "X?", "y": {"text": "Y?", "points": 2}}
+    more = {"runs": 3, "turns": 2, "criteria": criteria, "judges": ["j", "k"], "repeats": 2, "system": "Be kind."}
+    talks = 2 * 2 * 2 * 3
+
+    def dry(**change):
+        s = conversations.ConversationFile(**given | more | change)
+        with Recorder() as counted:
+            done = conversations.hold_and_grade(s, conversations.scenarios_of(s, Path()), entries, cache=None)
+        return s, done, counted.calls
+
+    s, done, calls = dry()
+    assert len(done.transcripts) == talks and [t.item_id for t in done.transcripts[: talks // 2]] == ["Ada"] * 12
+    assert [t.run for t in done.transcripts[:4]] == [0, 1, 2, 0] and done.card == {}
+    t = conversations._planned(s, calls, done.n_held)
+    assert t[["stage", "study", "model", "to_ask"]].to_numpy().tolist() == [
+        *(["converse", "talks", name, talks // 2 * 2] for name in "mnpq"),
+        *(["grade", "talks", name, talks * 2 * 2] for name in "jk"),  # criteria, repeats
+    ]
+    together = dry(grading="together")
+    assert conversations._planned(together[0], together[2], done.n_held)["to_ask"].tolist()[4:] == [talks * 2] * 2
+    assert dry(judges=[], criteria={})[1].graded is None and dry(card=True)[1].card
+    stopped = conversations.hold_and_grade(
+        s, conversations.scenarios_of(s, Path()), entries, None, ["budget"], cache=None, budget=Budget(max_tokens=1)
+    )
+    assert stopped.graded is None and {x.ended for x in stopped.transcripts} == {"stopped"}
 
 
 # ---------------------------------------------------------------- two hundred of ten turns
