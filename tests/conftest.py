@@ -267,6 +267,21 @@ def _stages_here():
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _every_text_has_a_named_encoding():
+    "The package reads and writes no text in the encoding that the system happens to have."
+    checked = io.text_encoding
+
+    def named(encoding, stacklevel=2):
+        caller = sys._getframe(2).f_globals.get("__name__") or ""
+        assert encoding or not caller.startswith("mhbench."), f"{caller} must name the encoding of a text"
+        return checked(encoding, stacklevel)
+
+    with pytest.MonkeyPatch.context() as m:
+        m.setattr(io, "text_encoding", named)
+        yield
+
+
 @pytest.fixture(scope="session")
 def root() -> Path:
     "The repository."
