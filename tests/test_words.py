@@ -93,6 +93,7 @@ def test_a_bank_that_words_alone_answer_is_said_to_have_a_flaw():
     assert answered_by_words(banks) == [
         "told has a flaw: words alone answer 120 of 120 from question and options, 120 of 120 from options alone "
         "(chance 0.25), so that part of every accuracy may rest on how its options are written.",
+        "Each of these 4 intervals is its own: by luck, one in 40 lies above chance.",
         "Words alone are not shown to answer more than chance in fair.",
     ]
     assert words_table([]).empty, "a bank without options has no such baseline"

@@ -627,6 +627,9 @@ def answered_by_words(tables: Mapping[str, pd.DataFrame]) -> list[str]:  # study
             )
         else:
             other_studies.append(study)
+    if len(other_studies) < len(tables):
+        n_intervals = sum(int(by_words["ci_low"].notna().sum()) for by_words in tables.values())
+        sentences.append(f"Each of these {n_intervals} intervals is its own: by luck, one in 40 lies above chance.")
     if other_studies:
         sentences.append(f"Words alone are not shown to answer more than chance in {', '.join(other_studies)}.")
     return sentences

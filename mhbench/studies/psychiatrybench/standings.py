@@ -507,8 +507,8 @@ def of_judge(judged: pd.DataFrame, judge: str | None) -> pd.DataFrame:
 
 
 def released_rows(table: pd.DataFrame, registry: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
-    "Average, release date, family and parameters of each model that has an average and a date, for figure 3."
-    average_rows = table[(table["task"] == "average") & table["estimate"].notna()]
+    "Average, release date, family and parameters of each model with a date and an average that has an interval."
+    average_rows = table[(table["task"] == "average") & table["ci_low"].notna()]  # for figure 3
     model_facts = [registry.get(m) or {} for m in average_rows["model"]]
     families = [x.get("lineage") or m for x, m in zip(model_facts, average_rows["model"])]
     dated_rows = average_rows.assign(released=[x.get("released") for x in model_facts], family=families)
