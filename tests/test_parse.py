@@ -270,6 +270,17 @@ def test_the_evidence_is_quoted_as_it_was_written():
     assert both.evidence.split(" | ") == ["answer is A", "answer is **D"]
 
 
+@pytest.mark.parametrize("quotes", ['""', "''", "“”", "‘’", "«»", "„”", "「」", "【】"])
+def test_a_text_in_quotes_is_read_with_them_and_one_in_brackets_is_an_aside(quotes):
+    for form in ("{}", "The answer is {}", "{} is the answer"):
+        said = form.format(quotes[0] + "Wait" + quotes[1])
+        got = parse_choice(f"{said} \n", ["Assess the risk", "Wait", "Refer"])
+        assert (got.letter, got.evidence) == ("B", said.removeprefix("The "))
+        for brackets in ("[]", "()"):
+            aside = parse_choice(f"The answer is {brackets[0]}Wait{brackets[1]}.", ["Assess the risk", "Wait", "Refer"])
+            assert aside.letter is None
+
+
 @pytest.mark.parametrize("form", ["Option {N}", "The answer is {N}.", "{N}", "{N}. {T}", "Answer: {N} ({T})"])
 def test_numbers_are_read_where_the_prompt_numbered_the_options_and_only_there(form):
     for k in range(4):

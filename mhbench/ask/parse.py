@@ -97,7 +97,8 @@ _YES_NO = frozenset("yes no maybe true false ja nein oui non sí si não sim sì
 _ORDINALS = "first second third fourth fifth sixth seventh eighth".split()
 _CARDINALS = "one two three four five six seven eight".split()
 _TWO = ["former", "latter"]
-_OPEN, _CLOSE = "[(\"'“‘«„「【", "])\"'”’»”」】"
+_OPEN_QUOTES, _CLOSE_QUOTES = "\"'“‘«„「【", "\"'”’»”」】"
+_OPEN, _CLOSE = "[(" + _OPEN_QUOTES, "])" + _CLOSE_QUOTES
 
 
 def _casefolded_words(text: str) -> list[str]:
@@ -247,10 +248,10 @@ def _text_mention(
     continuation = re.compile(r"\s?[,–—-](?=\s)").match(text, end)
     if continuation and not text[:start].strip() and text[start:end].casefold() in _YES_NO:  # a whole sentence
         return _Mention(start, continuation.end(), _sign(_TEXT, min(owners)) + ".")
-    is_quoted = start > 0 and text[start - 1] in _OPEN[2:]
+    is_quoted = text[:start].endswith(tuple(_OPEN_QUOTES))
     article = _named_pattern("determiner").search(text, max(0, start - 5), start)
     start = article.start() if article else start
-    end += text[end : end + 1] in tuple(_CLOSE[2:])
+    end += text.startswith(tuple(_CLOSE_QUOTES), end)
     return _Mention(start - is_quoted, end, _sign(_TEXT, min(owners)) if len(owners) == 1 else "")
 
 # %% ../../nbs/ask/03_parse.ipynb #681fd692
