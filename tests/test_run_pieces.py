@@ -309,6 +309,75 @@ def test_notebooks_are_searched_cell_by_cell(tmp_path):
             aggregates.check_shown(tmp_path, HELD, {"score/by_item"})
 
 
+def test_a_run_is_published_without_what_is_about_an_item(tmp_path, monkeypatch):
+    "Two stages and the report, by hand: which notebooks and tables there are, and that no folder's name is left."
+    import matplotlib.pyplot as plt
+
+    top, to = tmp_path / "top", tmp_path / "out" / "s"
+    tables = {
+        "score": {"means": {"model": ["m"], "estimate": [0.123456789]}, "by_item": {"item_id": ["q-1"], "n": [3]}},
+        "agreement": {"labels": {"item_id": ["q-1"], "key": ["A"]}, "headline": {"n": [1]}, "rest": {"x": [0.5]}},
+        "ledger": {"verdicts": {"claim": ["c"]}, "other": {"claim": ["d"]}},
+    }
+    for stage_name, left in tables.items():
+        folder = top / "results" / stage_name / "s"
+        folder.mkdir(parents=True)
+        for name, columns in left.items():
+            pd.DataFrame(columns).to_parquet(folder / f"{name}.parquet")
+    figures = top / "figures" / "score" / "s"
+    figures.mkdir(parents=True)
+    pictures = {}
+    for k, (name, words) in enumerate({"plain": "all", "named": "of q-2"}.items()):
+        figure, axes = plt.subplots(figsize=(1, 1 + k))
+        figure.savefig(figures / f"{name}.png")
+        plt.close(figure)
+        (figures / f"{name}.svg").write_text(f"<text>{words}</text>", encoding="utf-8")
+        pictures[name] = aggregates.as_saved(figures / f"{name}.png")
+    shown = lambda data: {"output_type": "display_data", "data": data, "metadata": {}}
+    outputs = [shown({"image/png": x}) for x in (*pictures.values(), "unsaved")]
+    outputs.append({"output_type": "stream", "name": "stdout", "text": [f"in {top}/results and {top}, by /opt/x"]})
+    cells = [
+        {"cell_type": "markdown", "id": "x", "source": ["Text"], "metadata": {}},
+        {"cell_type": "code", "id": "y", "source": ["draw()\n", "more()"], "metadata": {}, "outputs": outputs},
+    ]
+    notebooks = {}
+    for name in ("score", "report"):
+        notebooks[f"{name}/s.ipynb"] = top / "results" / name / "notebook.ipynb"
+        notebooks[f"{name}/s.ipynb"].parent.mkdir(parents=True, exist_ok=True)
+        notebooks[f"{name}/s.ipynb"].write_text(json.dumps({"cells": cells}, ensure_ascii=False), encoding="utf-8")
+    monkeypatch.setattr(aggregates, "root", lambda: top)
+    monkeypatch.setattr(aggregates, "load_params", lambda path: {"run": path.relative_to(top).as_posix()})
+    monkeypatch.setattr(aggregates, "executed_notebooks", lambda run: notebooks if run == "params.yaml" else {})
+    monkeypatch.setattr(aggregates, "runs", lambda run: [(name, "s") for name in tables])
+    monkeypatch.setattr(aggregates, "held_by", lambda folder, study: HELD if study == "s" else None)
+    to.mkdir(parents=True)
+    (to / "old.csv").write_text("", encoding="utf-8")
+    declared = ["score/by_item", "agreement/labels"]
+    written = aggregates.publish_aggregates(to, "s", declared=declared, places={"/opt": "elsewhere"})
+    names = [
+        "score.ipynb",
+        "score-by_item.csv",
+        "score-means.csv",
+        "agreement-rest.csv",
+        "ledger-other.csv",
+        "verdicts.csv",
+    ]
+    assert [f.name for f in written] == names and sorted(f.name for f in to.iterdir()) == sorted(names)
+    assert pd.read_csv(to / "score-means.csv")["estimate"].tolist() == [0.123457]
+    published = json.loads((to / "score.ipynb").read_text(encoding="utf-8"))["cells"]
+    note = {"output_type": "stream", "name": "stdout", "text": [aggregates._KEPT_BACK.format("results/score") + "\n"]}
+    printed = outputs[3] | {"text": ["in results and ., by elsewhere/x"]}
+    assert published[1]["outputs"] == [outputs[0], note, note, printed] and "outputs" not in published[0]
+    ids = [c["id"] for c in published]
+    again = aggregates.ShownOf("score", HELD, [], {}, set()).notebook(json.loads(json.dumps({"cells": cells[1:]})))
+    assert len({*ids, again["cells"][0]["id"], "x", "y"}) == 5 and {len(x) for x in ids} == {8}, "by place and source"
+    aggregates.check_shown(to, HELD, declared[:1])
+    notebooks["score/s.ipynb"].unlink()
+    with pytest.raises(FileNotFoundError, match="every stage must have run; got no score/s.ipynb; dvc repro"):
+        aggregates.publish_aggregates(to, "s", declared=declared, places={})
+    assert (to / "score.ipynb").exists()
+
+
 # Exports --------------------------------------------------------------------------------------------------------------
 
 

@@ -662,3 +662,84 @@ def test_what_a_stage_leaves_is_registered_for_the_report(made, tmp_path, capsys
         and page.stat().st_mode & 0o077 == 0
         and s.page("<p>").parent == tmp_path
     )
+
+
+def test_a_stage_that_runs_alone_has_before_it_what_its_study_goes_through(monkeypatch):
+    node = lambda name, studies="studies", models=False, *more: SimpleNamespace(
+        name=name, studies=studies, models=models, parameters=["study", "results", *more]
+    )
+    nodes = [
+        node("prepare", "studies", False, "n_items", "seed"),
+        node("keys", "keys", False, "models"),
+        node("generate", "studies", True),
+        node("judge", "judge", False, "models", "n_items"),
+        SimpleNamespace(name="inputs", studies=None, models=False, parameters=[]),
+    ]
+    entries = {
+        "s": {"prepare": {}, "keys": {"asked": ["other", "m"]}, "judge": None},
+        "t": {"prepare": {}, "keys": {"asked": ["other"]}},
+    }
+    runs: list[tuple] = []
+    monkeypatch.setattr(stage, "graph", lambda: {n.name: n for n in nodes})
+    monkeypatch.setattr(stage, "before", lambda stages, name: list(stages))
+    monkeypatch.setattr(stage, "unchecked", lambda top: {"studies": entries})
+    monkeypatch.setattr(stage, "registered", lambda: [SimpleNamespace(demo={"prepare": {"n_items": 9, "gone": 1}})])
+    monkeypatch.setattr(stage, "stage_by_command", lambda *given: runs.append(given))
+    folder = stage._demo_results("score", ["s", "t"], ["m", "n"], 3)
+    assert folder.name.startswith("mhbench-") and not list(folder.iterdir())
+    common, models = {"results": str(folder)}, {"models": ["m", "n"]}
+    always = [("prepare", study, None, common | {"n_items": 9}) for study in "st"]
+    asked = [("generate", study, model, common) for study in "st" for model in "mn"]
+    keys, judged = ("keys", "s", None, common | models), ("judge", "s", None, common | models | {"n_items": 2})
+    assert runs == [*always, keys, *asked, judged]
+    for name in ("report", "ledger"):
+        runs.clear()
+        folder = stage._demo_results(name, ["s", "t"], ["m", "n"], 3)
+        expected = [(*run, more | {"results": str(folder)}) for *run, more in [*always, *asked]]
+        assert runs == expected
+    monkeypatch.setattr(stage, "registered", lambda: [])
+    runs.clear()
+    stage._demo_results("report", ["s"], [], None)
+    assert [(name, more["n_items"]) for name, _, _, more in runs] == [("prepare", None)]
+
+
+def test_a_figure_has_a_title_a_caption_and_words_for_who_does_not_see_it(made, tmp_path):
+    from matplotlib.figure import Figure
+
+    s, texts = made(), {}
+    for name, label, title in (("plain", "", ""), ("drawn", "Two lines.", "Accuracy")):
+        drawing = Figure(figsize=(2, 2), label=label)
+        drawing.add_subplot().plot([0, 1])
+        if title:
+            drawing.suptitle(title)
+        assert s.figure(name, drawing, f"Caption of {name}.") is drawing
+        texts[name] = stage.title_of(drawing)
+        assert {f.suffix for f in (tmp_path / "figures/score/mhqa").glob(f"{name}.*")} == {".png", ".svg"}
+    with pytest.raises(ValueError, match="name must be used once in a stage; got 'plain' .score|name must be used"):
+        s.figure("plain", drawing, "Again.")
+    assert s.done({}) == "score mhqa: 0 tables, 2 figures"
+    registered = json.loads((tmp_path / "figures/score/mhqa/figures.json").read_text(encoding="utf-8"))
+    plain, drawn = registered
+    assert plain == {
+        "name": "plain",
+        "title": "Caption of plain.",
+        "caption": "Caption of plain.",
+        "alt": "Caption of plain.",
+    }
+    assert drawn == {
+        "name": "drawn",
+        "title": texts["drawn"] or "Caption of drawn.",
+        "caption": "Caption of drawn.",
+        "alt": "Two lines.",
+    }
+    assert json.loads((tmp_path / "score/mhqa/contents.json").read_text(encoding="utf-8"))["figures"] == registered
+
+
+def test_whom_a_run_did_not_ask_stands_above_its_parameters(made, capsys):
+    s = made(models=["minilm"])
+    capsys.readouterr()
+    s.parameters()
+    assert capsys.readouterr().out.rstrip("\n") == stage.origin_banner(s.origins) != ""
+    s.origins = {}
+    s.parameters()
+    assert capsys.readouterr().out == ""
