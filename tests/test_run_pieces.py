@@ -3,6 +3,8 @@
 import io
 import json
 import os
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import nbformat
@@ -603,3 +605,188 @@ def test_a_replication_runs_the_pipeline_in_its_own_folder(tmp_path, monkeypatch
     (tmp_path / "full" / "x").touch()
     with pytest.raises(ValueError, match="got one with other files"):
         replicate.replicate("mhqa", None, tmp_path / "full")
+
+
+@pytest.mark.parametrize(
+    ("around", "ignored", "has_git", "at_top", "chosen"),
+    [
+        (True, False, True, False, ["--subdir"]),
+        (True, False, True, True, ["--subdir"]),  # which fails there: once more without it
+        (True, True, True, False, []),  # a repository around it that ignores it: one of its own
+        (False, False, True, False, []),
+        (False, False, False, False, ["--no-scm"]),
+    ],
+)
+def test_a_working_folder_is_under_dvc(tmp_path, monkeypatch, around, ignored, has_git, at_top, chosen):
+    asked: list[list[str]] = []
+    answers = {"check-ignore": ignored, "rev-parse": around, "init": has_git}
+
+    def quietly(*command, working_folder):
+        assert working_folder == tmp_path
+        if command[0] == "git":
+            return answers[command[1]]
+        asked.append([*command[3:]])
+        return not (at_top and "--subdir" in command)
+
+    monkeypatch.setattr(replicate, "_quietly", quietly)
+    replicate._under_dvc(tmp_path)
+    made = [["init", "--quiet", *chosen]] + [["init", "--quiet"]] * at_top
+    keys = ("analytics", "check_update", "autostage")
+    assert asked == [["--version"], *made, *(["config", f"core.{key}", "false"] for key in keys)]
+    (tmp_path / ".dvc").mkdir()
+    asked.clear()
+    replicate._under_dvc(tmp_path)
+    assert [words[0] for words in asked] == ["--version", "config", "config", "config"]
+    monkeypatch.setattr(replicate, "_quietly", lambda *command, working_folder: False)
+    with pytest.raises(ImportError, match=r"DVC must be installed; got none; pip install 'mhbench\[pipeline\]'"):
+        replicate._under_dvc(tmp_path)
+
+
+def test_commands_that_are_not_there_or_fail_are_false_and_print_nothing(tmp_path, capfd):
+    for words, ok in ((["-c", "print(1)"], True), (["-c", "import os; print(os.getcwd()); exit(2)"], False)):
+        assert replicate._quietly(sys.executable, *words, working_folder=tmp_path) is ok
+    assert replicate._quietly("no-such-command", working_folder=tmp_path) is False
+    code = f"import os; exit(os.getcwd() != {str(tmp_path.resolve())!r})"
+    assert replicate._quietly(sys.executable, "-c", code, working_folder=tmp_path)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_replication_s_settings_override_the_recipe_s(tmp_path, monkeypatch):
+    calls: dict[str, tuple] = {}
+    note = lambda name, back=None: lambda *a, **k: calls.update({name: (a, k)}) or back
+    recipe = {"prepare": {"path": "x", "n": 1}, "score": None, "judge": {"kind": "score"}, "ledger": {"level": 0.9}}
+    monkeypatch.setattr(replicate, "bring_in", note("bring_in", (None, ["lines"])))
+    monkeypatch.setattr(replicate, "edit", note("edit"))
+    monkeypatch.setattr(replicate, "select", note("select"))
+    monkeypatch.setattr(replicate, "study_lines", lambda name, entry: (name, entry))
+    release = SimpleNamespace(corpus=tmp_path / "c", folder=tmp_path / "f", options={"a": 1, "b": 2})
+    stages = {"prepare": {"n": 2}, "score": {"seed": 3}, "judge": None, "ledger": {"release": "own"}}
+    for claims, ledger in (
+        ({"s": "claims.yaml"}, {"release": "own", "level": 0.9}),
+        ({}, {"release": str(tmp_path / "f"), "level": 0.9}),
+    ):
+        monkeypatch.setattr(replicate, "study_files", lambda name, files=claims: files)
+        monkeypatch.setattr(replicate, "load_params", note("load", {"studies": {"s": {**recipe}}}))
+        settings = replicate.Replication(options={"b": 3}, stages=stages)
+        assert replicate._enter(tmp_path, "s", release, settings) == ["lines"]
+        params = tmp_path / "params.yaml"
+        assert calls["bring_in"] == (("s", tmp_path / "c", {"a": 1, "b": 3}), {"params": params})
+        entry = {"prepare": {"path": "x", "n": 2}, "score": {"seed": 3}, "ledger": ledger}
+        assert calls["edit"] == ((params, {}, {"s": ("s", entry)}), {}) and calls["load"] == (
+            (params,),
+            {"lists": False},
+        )
+        assert calls["select"] == ((), {"studies": ["s"], "models": [], "items": 0, "params": params})
+
+
+def replicated(top: Path) -> None:
+    "What a replication leaves of two stages."
+    (top / ".mhbench").mkdir(parents=True)
+    lines = ["s: 2 items", "  recorded: m in cot, 2 answers", *(f"  {n}" for n in "one two three four five".split())]
+    (top / replicate._READ).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (top / replicate._MADE_OF).write_text(json.dumps({"folder": "/opt/release"}), encoding="utf-8")
+    for stage, tables in {"score": ["means", "marks"], "ledger": ["verdicts"]}.items():
+        folder = top / "results" / stage / "s"
+        folder.mkdir(parents=True)
+        contents = {"stage": stage, "tables": [{"name": t, "caption": f"The {t}."} for t in tables]}
+        (folder / "contents.json").write_text(json.dumps(contents), encoding="utf-8")
+    (top / "figures" / "score" / "s").mkdir(parents=True)
+    drawn = [{"name": n, "title": t, "alt": "x"} for n, t in (("plain", "All items"), ("one", "Marks of q-2"))]
+    (top / "figures" / "score" / "s" / "figures.json").write_text(json.dumps(drawn), encoding="utf-8")
+
+
+def test_a_replication_is_told_on_a_screen(tmp_path, monkeypatch, capsys):
+    replicated(tmp_path)
+    roots = []
+    monkeypatch.setattr(replicate, "_verdict_numbers", lambda top, name: ["", "verdicts"])
+    monkeypatch.setattr(
+        replicate, "_headline_in_words", lambda top: roots.append(os.environ["MHBENCH_ROOT"]) or ["", "numbers"]
+    )
+    lines = replicate.replication_lines(tmp_path, "s")
+    page = f"the page: {tmp_path / 'results' / 'report.html'}"
+    told = ["s: 2 items", "  recorded: 1 run of models; nobody is asked", "  one", "  two", "  three", "  four"]
+    assert lines == [*told, "", "verdicts", "", "numbers", "", page] and roots == [str(tmp_path)]
+    ledger = tmp_path / "results" / "ledger" / "s" / "verdicts.parquet"
+    ledger.touch()
+    (tmp_path / replicate._READ).write_text(
+        "s: none\n" + "  recorded: m\n" * 2 + f"  {'word ' * 40}\n", encoding="utf-8"
+    )
+    lines = replicate.replication_lines(tmp_path, "s")
+    assert (
+        lines[:2] == ["s: none", "  recorded: 2 runs of models; nobody is asked"]
+        and lines[-1] == f"the ledger: {ledger}"
+    )
+    assert lines[2].endswith("word ...") and 140 < len(lines[2]) <= 152
+    monkeypatch.setattr(replicate, "replicate", lambda *a: a)
+    monkeypatch.setattr(replicate, "replication_lines", lambda top, name: [*map(str, top), name])
+    monkeypatch.setattr(replicate, "publish_replication", lambda top, name, to: [1, 2, 3])
+    for publish in (None, "out"):
+        replicate._replicate(SimpleNamespace(name="s", source="from", to="to", publish=publish))
+        told = f"for readers: 3 files in {Path('out', 's')}\n" if publish else ""
+        assert capsys.readouterr().out == "s\nfrom\nto\ns\n" + told
+
+
+def test_what_is_published_of_a_replication_is_listed_on_a_page(tmp_path, monkeypatch):
+    top, to = tmp_path / "top", tmp_path / "out"
+    replicated(top)
+    derived = {"made.csv": SimpleNamespace(how="joined", of="a.csv and b.csv")}
+    release = SimpleNamespace(
+        title="A study",
+        repository="example.org/r",
+        commit="c0ffee",
+        licence="MIT",
+        terms="No texts.",
+        how_derived=derived.get,
+        files=lambda: iter([("a.csv", "x/a.csv", None), ("b.csv", "x/b.csv", None), ("c.csv", "x/c.csv", None)]),
+    )
+    files = {"a.csv": {"registered": True, "sha256": "1"}, "made.csv": {"registered": False, "sha256": "2"}}
+    shown = ["score/marks", "score/plain"]
+    given: dict = {}
+
+    def published(folder, name, **more):
+        given.update(more, name=name, root=os.environ["MHBENCH_ROOT"])
+        folder.mkdir(parents=True)
+        names = ("score.ipynb", "ledger.ipynb", "score-means.csv", "score-other.csv", "verdicts.csv")
+        for file in names:
+            (folder / file).write_text('{"cells": []}' if file.endswith("b") else "n\n1\n", encoding="utf-8")
+        return [folder / file for file in names]
+
+    monkeypatch.setattr(replicate, "release_of", lambda name: release)
+    monkeypatch.setattr(replicate, "recorded", lambda folder: {"files": files if folder == "/opt/release" else {}})
+    monkeypatch.setattr(replicate, "replication", lambda name: replicate.Replication(shown=shown))
+    monkeypatch.setattr(replicate, "publish_aggregates", published)
+    monkeypatch.setattr(replicate, "held_by", lambda top, name: HELD)
+    written = replicate.publish_replication(top, "s", to)
+    assert [f.relative_to(to / "s").as_posix() for f in written[-3:]] == ["release.csv", "README.md", "figures.json"]
+    assert len(written) == 8 and all(f.exists() for f in written)
+    replaced = {"/opt/release": "RELEASE", 'href=\\"../': 'href=\\"../../'}
+    assert given == {"declared": shown, "places": replaced, "name": "s", "root": str(top)}
+    assert (to / "s" / "release.csv").read_text() == "file,registered,sha256\na.csv,True,1\nmade.csv,False,2\n"
+    assert json.loads((to / "s" / "figures.json").read_text()) == {"score": [{"name": "plain", "title": "All items"}]}
+    page = " ".join((to / "s" / "README.md").read_text(encoding="utf-8").split())
+    for words in (
+        "# A study Results computed",
+        "2 files of example.org/r at c0ffee.",
+        " Not fetched here: 2 files of the release, such as b.csv. In place of a file of the repository: `made.csv`:",
+        "`made.csv`: joined (a.csv and b.csv). Licence: MIT.",
+        "no item-level results but score/marks and score/plain, without a label.",
+        "Executed notebooks: [score](score.ipynb), [ledger](ledger.ipynb).",
+        "[score-means](score-means.csv) | The means. |",
+        "[score-other](score-other.csv) | |",
+        "[verdicts](verdicts.csv) | The verdicts. |",
+    ):
+        assert words in page, words
+    shown.clear()
+    release.files, files["made.csv"] = (lambda: iter([("a.csv", "x/a.csv", None)])), {"registered": True}
+    page = " ".join(replicate._index(top, "s", written).split())
+    assert "Not fetched" not in page and "In place of" not in page and "no item-level results." in page
+
+
+def test_a_new_working_folder_is_told_with_the_next_command(monkeypatch, capsys):
+    monkeypatch.setattr(replicate, "init", lambda folder, update: ["a.ipynb", "b.ipynb", "dvc.yaml"])
+    first, update = "first: pip install 'mhbench[metrics]', which brings the encoder minilm\n", "x: 3 files, 2 stages\n"
+    after = "next: cd x; mhbench select --studies mhqa --models minilm; dvc repro\n"
+    for spec, updates, told in ((None, False, first + after), (object(), False, after), (None, True, "")):
+        monkeypatch.setattr(replicate, "find_spec", lambda name, spec=spec: spec)
+        replicate._init(SimpleNamespace(folder="x", update=updates))
+        assert capsys.readouterr().out == update + told
