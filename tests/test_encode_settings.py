@@ -166,3 +166,10 @@ def test_conventions_differ_as_they_say(convention, chain, missing, empty):
 def test_a_model_reads_what_its_tokenizer_declares_and_its_positions_allow(declared, positions, family, tokens):
     config = SimpleNamespace(max_position_embeddings=positions, model_type=family, pad_token_id=1)
     assert most_tokens(SimpleNamespace(model_max_length=declared), config) == tokens
+
+
+@pytest.mark.parametrize("settings", [TrainingSettings, Executor, StoreSettings])
+def test_every_setting_says_what_it_is(settings):
+    named_by_themselves = {"learning_rate", "weight_decay", "kind"}
+    for name, field in settings.model_json_schema()["properties"].items():
+        assert name in named_by_themselves or field["description"].strip(), name
