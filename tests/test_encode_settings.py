@@ -173,3 +173,44 @@ def test_every_setting_says_what_it_is(settings):
     named_by_themselves = {"learning_rate", "weight_decay", "kind"}
     for name, field in settings.model_json_schema()["properties"].items():
         assert name in named_by_themselves or field["description"].strip(), name
+
+
+@pytest.mark.parametrize(
+    ("text", "steps"),
+    [
+        ("Dr. Smith slept. He woke.", ["Dr. Smith slept.", "He woke."]),
+        ("He asked J. Smith. He left.", ["He asked J. Smith.", "He left."]),
+        ("Is it J! Smith? Yes", ["Is it J!", "Smith?", "Yes"]),
+        ("Two (e.g. Ann) slept.", ["Two (e.g. Ann) slept."]),
+        ("Ask (Dr. Smith). Then wait.", ["Ask (Dr. Smith).", "Then wait."]),
+        ("It ended in 5. Then he left.", ["It ended in 5.", "Then he left."]),
+        ("Wait... so he left. But... He stayed.", ["Wait... so he left.", "But...", "He stayed."]),
+        ('He said "Go." Then he left.', ['He said "Go."', "Then he left."]),
+        ("A dose of 2.5 mg. Enough.", ["A dose of 2.5 mg. Enough."]),
+        ("\u4f60\u597d\u3002\u518d\u89c1\uff01", ["\u4f60\u597d\u3002", "\u518d\u89c1\uff01"]),
+        ("1) First\n(b) second\r\niv. third\u2028- **fourth**", ["First", "second", "third", "fourth"]),
+        ("Step 2: Go on\nSTEP 10 - stop\n- 1. both", ["Go on", "stop", "both"]),
+        ("- \n***\n> >> \n", []),
+    ],
+)
+def test_a_rationale_is_cut_where_a_reader_would(text, steps):
+    assert roscoe.split_steps(text) == steps
+
+
+def test_a_score_that_is_absent_says_what_it_needs():
+    everything = {"encoder", "nli", "lm", "grammar", "references"}
+    assert roscoe._absence_reasons(everything) == {}
+    needs = {
+        "encoder": "faithfulness faithfulness_ww repetition_word informativeness_step reasoning_alignment "
+        "external_hallucination redundancy common_sense_error missing_step semantic_coverage_step "
+        "informativeness_chain repetition_step semantic_coverage_chain",
+        "nli": "discourse_representation coherence_step_vs_step",
+        "lm": "perplexity_chain perplexity_step perplexity_step_max",
+        "grammar": "grammar_step grammar_step_max",
+        "references": "reasoning_alignment external_hallucination redundancy common_sense_error missing_step "
+        "semantic_coverage_step semantic_coverage_chain",
+    }
+    for name, scores in needs.items():
+        absent = roscoe._absence_reasons(everything - {name})
+        assert set(absent) == set(scores.split()) and all(name in why for why in absent.values())
+    assert list(roscoe._absence_reasons([])) == list(roscoe.SCORES)

@@ -45,7 +45,7 @@ def _split_line(line: str) -> list[str]:
         if m[1] and m.end() < len(line):
             last_word = "".join(line[: m.start()].split()[-1:]).lstrip("([\"'\u201c").lower()
             next_character = line[m.end() :].lstrip()[:1]
-            is_initial = len(last_word) == 1 and last_word.isalpha() and m[1] == "."
+            is_initial = len(last_word) == 1 and last_word.isalpha()
             if m[1] == "." and (last_word in ABBREVIATIONS or is_initial) or next_character.islower():
                 continue
         sentences.append(line[start : m.end()].strip())
