@@ -9,11 +9,14 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from mhbench.records.schema import Rating
 from mhbench.stats.agreement import mean_pairwise
 from mhbench.stats.multi_reader import mean_over_raters, over_raters, rater_components, severities
 from mhbench.steps.by_raters import number_rows
-from mhbench.studies.mentat.agreement import annotators_as_sample
-from mhbench.studies.mentat.annotations import load_annotations
+from mhbench.studies.mentat.agreement import annotators_as_sample, mean_agreement, question_agreement
+from mhbench.studies.mentat.annotations import annotation_arrays, load_annotations
+from mhbench.studies.mentat.labels import label_tables
+from mhbench.studies.mentat.preferences import predicting_raters, slider_severities
 
 LME4 = json.loads((Path(__file__).parent / "fixtures" / "lme4_raters.json").read_text())
 NAMES = ("item", "rater", "item_by_rater", "rest")
@@ -255,3 +258,39 @@ def test_items_that_cannot_agree_are_in_no_count():
     assert [r["n"] for r in rows] == [40, 40]
     nobody = over_raters(mean_pairwise, more, fewest=2).both
     assert np.isnan(nobody.estimate) and nobody.n == 0
+
+
+def test_a_question_that_is_asked_again_in_its_case_makes_no_interval_narrower():
+    "Every number over questions, where each of twelve cases has one question, and again with an exact copy of it."
+    rng = np.random.default_rng(3)
+    worth = rng.uniform(10, 90, (12, 3))
+    scores = np.clip(np.round(worth + rng.normal(0, 15, (4, 12, 3))), 0, 100)
+
+    def rated(copies):
+        return [
+            Rating(item_id=f"q{q}{c}", study="demo", rater=f"p{r}", target="ABC"[o], value=x, source=f"here:{r}-{q}{c}")
+            for c in copies
+            for (r, q, o), x in np.ndenumerate(scores)
+        ]
+
+    def intervals_of(ratings, cases):
+        arrays = annotation_arrays(ratings)
+        creators = {q: int(q.strip("qab")) % 3 for q in set(arrays.questions.tolist())}
+        made = label_tables(arrays, creators=creators, cases=cases, models=["Bradley-Terry"], n_boot=2, seed=1)
+        mean = mean_agreement(question_agreement(ratings, seed=1), cases)
+        sample = annotators_as_sample(ratings, cases=cases, seed=1)
+        held_out = predicting_raters({"x": arrays}, cases=cases).sort_values(["measure", "labels"])
+        held_out = held_out[~held_out["labels"].str.contains("hier|tempered")]  # these are fitted to all questions
+        tables = (mean, sample, held_out, slider_severities(arrays, cases), made.top_k)
+        return np.concatenate([t[["ci_low", "ci_high"]].to_numpy(float).ravel() for t in tables]), 2 * len(made.top_k)
+
+    once, twice = rated("a"), rated("ab")
+    cases = {f"q{q}{c}": f"case{q}" for q in range(12) for c in "ab"}
+    (expected, of_shares), (by_case, _) = intervals_of(once, None), intervals_of(twice, cases)
+    assert np.isfinite(expected).mean() > 0.8
+    np.testing.assert_allclose(by_case[:-of_shares], expected[:-of_shares], atol=1e-9)
+    np.testing.assert_allclose(by_case[-of_shares:], expected[-of_shares:], atol=0.05)  # the design effect is estimated
+    width = lambda limits: np.diff(limits.reshape(-1, 2))[np.isfinite(expected).reshape(-1, 2).all(axis=1)]
+    assert (width(intervals_of(twice, None)[0]) < 0.9 * width(by_case)).all()  # as if a copy were another case
+    few = {f"q{q}{c}": f"case{q // 3}" for q in range(12) for c in "ab"}
+    assert mean_agreement(question_agreement(twice, seed=1), few)["interval"].tolist() == ["few"]

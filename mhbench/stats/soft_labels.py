@@ -151,6 +151,6 @@ def question_alphas(
     return QuestionAlphas(question_names, alpha, *with_width(low, high), n_raters)
 
 
-def mean_alpha(alphas: np.ndarray) -> Estimate:
-    "The mean over questions (Q,), NaN where there is none, with its interval over questions."
-    return estimate(mean, np.asarray(alphas, float), seed=0)
+def mean_alpha(alphas: np.ndarray, cases: Any = None) -> Estimate:
+    "The mean over questions (Q,), NaN where there is none, with its interval over questions, or over their cases."
+    return estimate(mean, np.asarray(alphas, float), clusters=cases, seed=0)

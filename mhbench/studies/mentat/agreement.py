@@ -17,7 +17,7 @@ from ...stats.label_models import rater_flags
 from ...stats.resample import divide, mean
 from ...stats.soft_labels import FEWEST_OF_A_QUESTION, mean_alpha, question_alphas
 from ...steps.by_raters import RANDOM_COLUMNS, number_rows
-from .annotations import annotation_arrays, pairs_again, score_rows
+from .annotations import annotation_arrays, cases_of, pairs_again, score_rows
 
 # %% auto #0
 __all__ = ['question_categories', 'question_agreement', 'mean_agreement', 'rater_again', 'annotators_as_sample',
@@ -56,20 +56,25 @@ def question_agreement(
     return pd.DataFrame(rows)
 
 # %% ../../../nbs/studies/mentat/06_agreement.ipynb #9bcaff9f
-def mean_agreement(questions: pd.DataFrame) -> pd.DataFrame:  # measure, category, n, ..., undefined
-    "The mean alpha of all questions and of each category, with its interval over questions."
+def mean_agreement(
+    questions: pd.DataFrame,  # of question_agreement
+    cases: Mapping[str, str] | None = None,  # question -> its case; None: each is its own
+) -> pd.DataFrame:  # measure, category, n, ..., undefined
+    "The mean alpha of all questions and of each category, with its interval over questions, drawn by case."
     rows = []
     for category, category_rows in [("all", questions), *questions.groupby("category", sort=False)]:
         row_head = {"measure": "Krippendorff's alpha, mean over questions", "category": category}
         rows.append(
             row_head
-            | mean_alpha(category_rows["estimate"]).row()
+            | mean_alpha(category_rows["estimate"], cases_of(category_rows["question"], cases)).row()
             | {"undefined": int(category_rows["estimate"].isna().sum())}
         )
     return pd.DataFrame(rows)
 
 # %% ../../../nbs/studies/mentat/06_agreement.ipynb #296fddc4
-def rater_again(ratings: Iterable[Rating], *, n_boot: int = 1000, seed: int) -> pd.DataFrame:
+def rater_again(
+    ratings: Iterable[Rating], *, cases: Mapping[str, str] | None = None, n_boot: int = 1000, seed: int
+) -> pd.DataFrame:
     """The consistency of raters who annotated a question more than once: the share of pairs of annotations with a most
     preferred option in common, and the standard deviation of a rater's score of an option; no row without a pair.
 
@@ -84,7 +89,7 @@ def rater_again(ratings: Iterable[Rating], *, n_boot: int = 1000, seed: int) -> 
     same_top = (is_top[0] & is_top[1]).any(1)
     pair_variances = ((first_scores - second_scores) ** 2 / 2).mean(1)
     estimate_settings: dict[str, Any] = {
-        "clusters": a.questions[[i for i, _ in line_pairs]],
+        "clusters": cases_of(a.questions[[i for i, _ in line_pairs]], cases),
         "n_boot": n_boot,
         "seed": seed,
     }
@@ -103,6 +108,7 @@ def rater_again(ratings: Iterable[Rating], *, n_boot: int = 1000, seed: int) -> 
 def annotators_as_sample(
     ratings: Iterable[Rating],  # of options A, B, ...
     *,
+    cases: Mapping[str, str] | None = None,  # question -> its case
     scale: str = "interval",
     seed: int,
 ) -> pd.DataFrame:  # measure, random (items; items and raters), n_raters, n (questions), ..., interval
@@ -125,12 +131,15 @@ def annotators_as_sample(
 
     rater_of_cell = np.repeat(rater_names[:, None], len(questions), axis=1)
     row_head = {"measure": "Krippendorff's alpha, mean over questions"}
-    rows = number_rows(of_questions, rater_of_cell, questions, row_head, within=(-1, 1))
+    rows = number_rows(of_questions, rater_of_cell, cases_of(questions, cases), row_head, within=(-1, 1))
     return pd.DataFrame(rows, columns=["measure", *RANDOM_COLUMNS])
 
 
-def annotator_flags(ratings: Iterable[Rating]) -> pd.DataFrame:  # rater, n (options), agreement, ..., flag
+def annotator_flags(
+    ratings: Iterable[Rating],
+    cases: Mapping[str, str] | None = None,  # question -> its case
+) -> pd.DataFrame:  # rater, n (options), agreement, ..., flag
     "Annotators worth a query: they differ from the others, or gave one number throughout; none is removed."
     score_table = score_rows(annotation_arrays(ratings)).pivot_table("value", "rater", ["question", "option"])
     questions = score_table.columns.get_level_values("question").to_numpy()
-    return rater_flags(score_table.to_numpy(), list(score_table.index), clusters=questions)
+    return rater_flags(score_table.to_numpy(), list(score_table.index), clusters=cases_of(questions, cases))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
@@ -18,13 +18,13 @@ import pandas as pd
 
 from ...errors import refuse
 from ...records.pseudonyms import pseudonyms, rater_key
-from ...records.schema import Rating, letters, validate
+from ...records.schema import Item, Rating, letters, validate
 from .questions import checked_rows
 
 # %% auto #0
 __all__ = ['ANNOTATION_COLUMNS', 'Reading', 'MAPPINGS', 'Annotations', 'scores_from_sliders', 'sliders_from_scores',
-           'load_annotations', 'reading_note', 'AnnotationArrays', 'annotation_arrays', 'score_rows', 'pairs_again',
-           'slider_sections']
+           'load_annotations', 'reading_note', 'question_cases', 'cases_of', 'AnnotationArrays', 'annotation_arrays',
+           'score_rows', 'pairs_again', 'slider_sections']
 
 # %% ../../../nbs/studies/mentat/02_annotations.ipynb #48f1fcb4
 ANNOTATION_COLUMNS = (
@@ -176,6 +176,16 @@ def reading_note(mapping: Reading) -> str:
     )
 
 # %% ../../../nbs/studies/mentat/02_annotations.ipynb #410b015b
+def question_cases(items: Iterable[Item]) -> dict[str, str]:
+    "The case of each question: questions of one case are not independent, and are drawn as a whole."
+    return {i.base: i.cluster for i in items}
+
+
+def cases_of(questions: Iterable[str], cases: Mapping[str, str] | None) -> np.ndarray:  # (n,) str
+    "The case of each of some questions; a question that is in no case is its own."
+    return np.array([(cases or {}).get(q, q) for q in questions], dtype=str)
+
+
 class AnnotationArrays(NamedTuple):
     "One line an annotation."
 

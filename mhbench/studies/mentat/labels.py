@@ -20,7 +20,7 @@ from ...stats.hierarchical import PreferenceRefits, bootstrap_preferences
 from ...stats.preference import bradley_terry_of_each, pairwise_ties, pairwise_wins, plackett_luce, score_matrix
 from ...stats.resample import as_result, draw_weights, mean, percentile_interval, unit_weights
 from ...stats.soft_labels import group_means, soft_labels
-from .annotations import AnnotationArrays, sliders_from_scores
+from .annotations import AnnotationArrays, cases_of, sliders_from_scores
 
 # %% auto #0
 __all__ = ['LABEL_MODELS', 'jensen_shannon', 'wording_distances', 'with_creators', 'top_k', 'LabelTables', 'label_frame',
@@ -255,7 +255,9 @@ def _refit_limits(replicates: np.ndarray, is_wrong: np.ndarray) -> tuple[np.ndar
     return percentile_interval(np.array([soft_labels(r, is_wrong) for r in replicates]))
 
 
-def _top_k_rows(fitted_labels: _Labels, probs: np.ndarray, creators: Mapping[str, int]) -> list[dict]:
+def _top_k_rows(
+    fitted_labels: _Labels, probs: np.ndarray, creators: Mapping[str, int], cases: Mapping[str, str] | None
+) -> list[dict]:
     "Share of questions whose creator's answer is among the k most preferred options, for every k."
     answered_indices = [k for k, q in enumerate(fitted_labels.questions) if q in creators]
     if not answered_indices:
@@ -264,9 +266,10 @@ def _top_k_rows(fitted_labels: _Labels, probs: np.ndarray, creators: Mapping[str
     shares_by_question = top_k(
         probs[answered_indices], creator_options, weights=np.eye(len(answered_indices))
     )  # of every question alone
+    clusters = cases_of([fitted_labels.questions[k] for k in answered_indices], cases)
     rows = []
     for k, within_top_k in enumerate(shares_by_question.T, 1):
-        e = estimate(mean, within_top_k, seed=0, share=True)
+        e = estimate(mean, within_top_k, clusters=clusters, seed=0, share=True)
         limits = (e.ci_low, e.ci_high) if k < probs.shape[1] else (np.nan, np.nan)
         rows.append(dict(k=k, n=len(answered_indices), estimate=e.estimate, ci_low=limits[0], ci_high=limits[1]))
     return rows
@@ -292,6 +295,7 @@ def label_tables(
     *,
     creators: Mapping[str, int] | None = None,  # question -> the creator's option, from 0
     wrong_options: Mapping[str, Iterable[str]] | None = None,  # question -> letters of objectively wrong options
+    cases: Mapping[str, str] | None = None,  # question -> its case
     models: Sequence[str] = LABEL_MODELS,
     penalty: float = 5.0,  # on slopes and offsets of the hierarchical models
     ridge: float = 0.1,  # on the log worths of the models for each question alone
@@ -328,7 +332,7 @@ def label_tables(
         fact_rows.append(row_head | {"n": len(rating_data[0]), "n_boot": n_refits} | fitted_labels.facts)
         model_label = f"{model} ({'creators among the raters' if creators_rate else 'without creators'})"
         row_head |= {"in_sample": creators_rate, "label": model_label}
-        top_k_rows += [row_head | r for r in _top_k_rows(fitted_labels, probs, creators or {})]
+        top_k_rows += [row_head | r for r in _top_k_rows(fitted_labels, probs, creators or {}, cases)]
     label_rows = pd.concat(label_parts, ignore_index=True).merge(
         _mean_scores(arrays), on=["question", "option"], how="left"
     )

@@ -24,7 +24,7 @@ from ...stats.multi_reader import severities
 from ...stats.preference import bradley_terry, pairwise_wins, plackett_luce
 from ...stats.resample import mean
 from ...stats.soft_labels import group_means
-from .annotations import AnnotationArrays, score_rows
+from .annotations import AnnotationArrays, cases_of, score_rows
 from .labels import LABEL_MODELS
 
 # %% auto #0
@@ -89,14 +89,19 @@ def rater_table(arrays: AnnotationArrays, fits: Mapping[str, PreferenceRefits]) 
     return pd.concat(rater_tables, ignore_index=True).reindex(columns=_OF_RATERS).fillna({"bound": ""})
 
 # %% ../../../nbs/studies/mentat/08_preferences.ipynb #426d12ad
-def slider_severities(arrays: AnnotationArrays) -> pd.DataFrame:  # rater, n (options), n_clusters (questions), ...
-    """How far each rater's sliders stand below the others' of the same options. Intervals count questions: a rater's
+def slider_severities(
+    arrays: AnnotationArrays,
+    cases: Mapping[str, str] | None = None,  # question -> its case
+) -> pd.DataFrame:  # rater, n (options), n_clusters (cases), ...
+    """How far each rater's sliders stand below the others' of the same options. Intervals count cases: a rater's
     options of a question, and annotations of it again, are not independent.
     """
     slider_rows = score_rows(arrays).dropna(subset=["value"])
     questions, options, raters = (slider_rows[column].to_numpy(str) for column in ("question", "option", "rater"))
     option_keys = np.char.add(np.char.add(questions, " "), options)
-    return severities(slider_rows["value"].to_numpy(), option_keys, raters, cases=questions, within=(0, 100))
+    return severities(
+        slider_rows["value"].to_numpy(), option_keys, raters, cases=cases_of(questions, cases), within=(0, 100)
+    )
 
 # %% ../../../nbs/studies/mentat/08_preferences.ipynb #8681bfe3
 T = TypeVar("T")
@@ -334,17 +339,17 @@ def tempered(held_out: HeldOut, kind: str) -> np.ndarray:  # (N, K)
 _TEMPERED = ("hierarchical, paper", "hierarchical, symmetric", "mean scores")
 
 
-def _prediction_rows(held_out: HeldOut) -> list[dict[str, Any]]:
+def _prediction_rows(held_out: HeldOut, cases: Mapping[str, str] | None) -> list[dict[str, Any]]:
     probs_by_kind = held_out.predicted | {f"{kind}, tempered": tempered(held_out, kind) for kind in _TEMPERED}
-    estimate_by_question = partial(estimate, mean, clusters=held_out.questions, seed=0)
+    estimate_by_case = partial(estimate, mean, clusters=cases_of(held_out.questions, cases), seed=0)
     rows = []
     for measure, score_function in (("log score", partial(cross_entropy, floor=FLOOR)), ("Brier score", brier)):
         scores_by_kind = {
             kind: score_function(held_out.chosen, probs, each=True) for kind, probs in probs_by_kind.items()
         }
         for kind in sorted(scores_by_kind, key=lambda k: scores_by_kind[k].mean()):
-            row = {"measure": measure, "labels": kind} | estimate_by_question(scores_by_kind[kind]).row()
-            difference_estimate = estimate_by_question(scores_by_kind[kind] - scores_by_kind[PAPER_MODEL])
+            row = {"measure": measure, "labels": kind} | estimate_by_case(scores_by_kind[kind]).row()
+            difference_estimate = estimate_by_case(scores_by_kind[kind] - scores_by_kind[PAPER_MODEL])
             rows.append(
                 row
                 | {
@@ -359,9 +364,10 @@ def _prediction_rows(held_out: HeldOut) -> list[dict[str, Any]]:
 def predicting_raters(
     readings: Mapping[str, AnnotationArrays],  # what both_readings returned, or one set under any name
     *,
+    cases: Mapping[str, str] | None = None,  # question -> its case
     penalty: float = 5.0,
     ridge: float = 0.1,
-) -> pd.DataFrame:  # reading, measure, labels, n (pairs), n_clusters (questions), estimate, ..., minus_paper, ...
+) -> pd.DataFrame:  # reading, measure, labels, n (pairs), n_clusters (cases), estimate, ..., minus_paper, ...
     """How well every kind of labels predicts a held-out rater, the best first; `minus_paper` is the paired difference
     from the paper's model, negative where prediction is better. No row with fewer than three raters.
     """
@@ -369,5 +375,5 @@ def predicting_raters(
     for reading, arrays in readings.items():
         if len(set(arrays.raters.tolist())) > 2:
             held_out = left_out_raters(arrays, penalty=penalty, ridge=ridge)
-            rows += [{"reading": reading} | row for row in _prediction_rows(held_out)]
+            rows += [{"reading": reading} | row for row in _prediction_rows(held_out, cases)]
     return pd.DataFrame(rows)
