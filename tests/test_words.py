@@ -1,6 +1,7 @@
 "Words alone: what the baseline may learn from, and how it is asked."
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from mhbench.encode.classifiers import WordModel
@@ -92,8 +93,19 @@ def test_a_bank_that_words_alone_answer_is_said_to_have_a_flaw():
     banks = {study: words_table(items) for study, items in (("told", told), ("fair", fair))}
     assert answered_by_words(banks) == [
         "told has a flaw: words alone answer 120 of 120 from question and options, 120 of 120 from options alone "
-        "(chance 0.25), so that part of every accuracy may rest on how its options are written.",
-        "Each of these 4 intervals is its own: by luck, one in 40 lies above chance.",
+        "(chance 0.25; corrected for 4 intervals), so that part of every accuracy may rest on how its options are "
+        "written.",
         "Words alone are not shown to answer more than chance in fair.",
     ]
     assert words_table([]).empty, "a bank without options has no such baseline"
+
+
+def test_of_many_banks_one_is_above_chance_by_luck_and_has_no_flaw():
+    "An interval that lies above chance by itself, and not when nineteen others were looked at, too."
+    by_itself = pd.DataFrame(
+        {"measure": ["options alone"], "estimate": 0.33, "ci_low": 0.26, "ci_high": 0.41, "level": 0.95, "n": 150}
+    ).assign(chance=0.25)
+    (sentence,) = answered_by_words({"one": by_itself})
+    assert sentence.startswith("one has a flaw")
+    (sentence,) = answered_by_words({f"bank {k}": by_itself for k in range(20)})
+    assert sentence.startswith("Words alone are not shown to answer more than chance in bank 0, bank 1,")

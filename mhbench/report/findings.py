@@ -464,7 +464,9 @@ def best_in_words(
     if len(asked_rows) == 1:
         questions_text = f"on {int(first_best['n'])} questions{mode_text}"
         at_once_text = f" for all {n_hidden + 1} models at once" if n_hidden else ""
-        accuracy_text = f"Accuracy of {best_names} {questions_text}: {estimate_in_words(first_best)}{at_once_text}"
+        accuracy_text = (
+            f"Accuracy of {best_names} {questions_text}: {estimate_in_words(first_best, lines)}{at_once_text}"
+        )
         return f"{accuracy_text}, {standing_text}.{added_text}"
     verb_phrase, alike_text = "have the highest accuracy", ""
     if len(best_rows) == 1:
@@ -474,7 +476,8 @@ def best_in_words(
         alike_names = list(map(name_of, alike_models)) if len(alike_models) < 4 else [f"{len(alike_models)} others"]
         alike_text = f"; not shown to be better than {' and '.join(alike_names)}" if alike_models else ""
     claim_text = f"{best_names} {verb_phrase} of {len(asked_rows)} models{mode_text}"
-    return f"{claim_text}, {estimate_in_words(first_best)} for all at once: {standing_text}{alike_text}.{added_text}"
+    claim_text += f", {estimate_in_words(first_best, lines)} for all at once"
+    return f"{claim_text}: {standing_text}{alike_text}.{added_text}"
 
 # %% ../../nbs/report/05_findings.ipynb #b0977ee6
 def _scored_front(
@@ -613,23 +616,27 @@ def fronts(results: str | Path, standings: pd.DataFrame, studies: Sequence[str],
 
 # %% ../../nbs/report/05_findings.ipynb #d75a9282
 def answered_by_words(tables: Mapping[str, pd.DataFrame]) -> list[str]:  # study -> the stage score's table `words`
-    "A sentence for each bank that words alone answer more often than by chance, and one for all the others."
+    """A sentence for each bank that words alone answer more often than by chance, by intervals that hold for all banks
+    at once, and one for all the others.
+    """
+    if not tables:
+        return []
     sentences, other_studies = [], []
+    rows = pd.concat([t.assign(study=study) for study, t in tables.items()], ignore_index=True)
+    at_once = for_all(rows[rows["ci_low"].notna()])
+    corrected_text = f"; corrected for {len(at_once)} intervals" if len(at_once) > 1 else ""
     for study, by_words in tables.items():
-        if (by_words["ci_low"] > by_words["chance"]).any():
+        if (at_once["ci_low"] > at_once["chance"])[at_once["study"] == study].any():
             count_texts = [
                 f"{round(r.estimate * r.n):,} of {int(r.n):,} from {r.measure}" for r in by_words.itertuples()
             ]
             sentences.append(
                 f"{study} has a flaw: words alone answer {', '.join(count_texts)} "
-                f"(chance {by_words['chance'].iloc[0]:.2f}), "
+                f"(chance {by_words['chance'].iloc[0]:.2f}{corrected_text}), "
                 "so that part of every accuracy may rest on how its options are written."
             )
         else:
             other_studies.append(study)
-    if len(other_studies) < len(tables):
-        n_intervals = sum(int(by_words["ci_low"].notna().sum()) for by_words in tables.values())
-        sentences.append(f"Each of these {n_intervals} intervals is its own: by luck, one in 40 lies above chance.")
     if other_studies:
         sentences.append(f"Words alone are not shown to answer more than chance in {', '.join(other_studies)}.")
     return sentences

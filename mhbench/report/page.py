@@ -456,7 +456,7 @@ def _study_plot(f: Front, studies: int, to: str) -> dict[str, Any]:
             "low": low_percent,
             "wide": round(_percent_of_width(r["ci_high"], scale) - low_percent, 2),
         }
-        plot_row |= {"ends": f"[{r['ci_low']:.2f}, {r['ci_high']:.2f}]"}
+        plot_row |= {"ends": tables.ends_in_words(r["ci_low"], r["ci_high"], f.lines)}
         plot_row |= {"truth": _percent_of_width(r["truth"], scale) if pd.notna(r["truth"]) else None}
         plot_rows.append(plot_row | {"paper": str(r.get("printed") or "").split(" (")[0]})
     return {

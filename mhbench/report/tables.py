@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from importlib import resources
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,8 +23,8 @@ from ..errors import refuse
 __all__ = ['KEY_RESULTS', 'FEW', 'SMALL', 'NO_INTERVAL', 'UNSEEN', 'QUESTIONS', 'number', 'cell_texts', 'with_interval',
            'readable', 'numeric', 'markdown_table', 'spaced', 'file_stem', 'by_reason', 'csv_text', 'as_typed', 'Prose',
            'shown_tables', 'stage_prose', 'doubts', 'without', 'sampled', 'standing', 'for_all', 'counted',
-           'ratings_in_words', 'flagged_in_words', 'covered_in_words', 'differences_in_words', 'estimate_in_words',
-           'in_a_sentence', 'question_of', 'beside_printed']
+           'ratings_in_words', 'flagged_in_words', 'covered_in_words', 'differences_in_words', 'ends_in_words',
+           'estimate_in_words', 'in_a_sentence', 'question_of', 'beside_printed']
 
 # %% ../../nbs/report/01_tables.ipynb #586e06ed
 def number(x: Any, digits: int = 3) -> str:
@@ -466,10 +467,20 @@ def differences_in_words(p: pd.Series, least: pd.Series | None = None, cases: pd
     return count_text + (f"; {n_unable} with too few cases to show one" if n_unable else "")
 
 
-def estimate_in_words(row: Mapping[str, Any]) -> str:  # "0.81 [0.79, 0.83]", "0.81 (no interval)"
-    "An estimate with its interval."
+def ends_in_words(low: float, high: float, lines: Mapping[str, float] = MappingProxyType({})) -> str:  # "[0.79, 0.83]"
+    "The ends of an interval, with more than two digits where these would put one on a reference value beside it."
+
+    def end(x: float) -> str:
+        on_a_line = [d for d in (2, 3) if any(x != at and f"{x:.{d}f}" == f"{at:.{d}f}" for at in lines.values())]
+        return f"{x:.{max(on_a_line, default=1) + 1}f}"
+
+    return f"[{end(low)}, {end(high)}]"
+
+
+def estimate_in_words(row: Mapping[str, Any], lines: Mapping[str, float] = MappingProxyType({})) -> str:
+    'An estimate with its interval: "0.81 [0.79, 0.83]", "0.81 (no interval)".'
     has_interval = np.isfinite([row["ci_low"], row["ci_high"]]).all()
-    interval_text = f"[{row['ci_low']:.2f}, {row['ci_high']:.2f}]" if has_interval else "(no interval)"
+    interval_text = ends_in_words(row["ci_low"], row["ci_high"], lines) if has_interval else "(no interval)"
     return f"{row['estimate']:.2f} {interval_text}"
 
 # %% ../../nbs/report/01_tables.ipynb #8d5d3e65
