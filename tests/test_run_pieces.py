@@ -790,3 +790,24 @@ def test_a_new_working_folder_is_told_with_the_next_command(monkeypatch, capsys)
         monkeypatch.setattr(replicate, "find_spec", lambda name, spec=spec: spec)
         replicate._init(SimpleNamespace(folder="x", update=updates))
         assert capsys.readouterr().out == update + told
+
+
+def test_the_pipeline_is_taken_from_where_all_of_it_is(tmp_path, monkeypatch):
+    package = tmp_path / "top" / "mhbench"
+    monkeypatch.setattr(replicate, "PACKAGE", package)
+    monkeypatch.setattr(replicate, "notebook_files", lambda top: sorted(top.glob("nbs/stages/*.ipynb")))
+    places = package / "pipeline", package.parent
+    for n, place in enumerate(places[::-1]):
+        for k, name in enumerate((*replicate._FILES, "nbs/stages/score.ipynb")):
+            if not n:
+                with pytest.raises(
+                    FileNotFoundError, match="the package must hold its pipeline; got no stage notebooks"
+                ):
+                    replicate.pipeline_files()
+            else:  # a part of it inside the package
+                assert replicate.pipeline_files()["params.yaml"] == places[1] / "params.yaml", k
+            (place / name).parent.mkdir(parents=True, exist_ok=True)
+            (place / name).touch()
+        found = replicate.pipeline_files()
+        assert list(found) == [*replicate._FILES, "nbs/stages/score.ipynb"]
+        assert all(file == place / name for name, file in found.items())

@@ -308,6 +308,152 @@ def test_names_with_values_may_repeat(texts, lists, pairs):
         new_study._named_options(texts, "--column", lists)
 
 
+ASKED = {"option": [], "loader": "table", "separator": None, "column": [], "sheet": None, "encoding": None, "key": None}
+
+
+@pytest.mark.parametrize(
+    ("given", "texts", "options"),
+    [
+        ({}, "closed", {"columns": None, "key": None, "separator": None, "sheet": None, "encoding": None}),
+        ({"loader": "own"}, "closed", {}),
+        ({"loader": "own"}, "here", {}),
+        ({"loader": "own"}, "shared", {"licence": "own"}),
+        ({"loader": "own", "option": ["licence=CC0", "n=2"]}, "shared", {"licence": "CC0", "n": 2}),
+        (
+            {"column": ["context=a", "question=b"], "separator": "\\n;\\t", "key": "letter", "sheet": "x"},
+            "shared",
+            {"columns": {"context": ["a"], "question": "b"}, "separator": "\n;\t", "key": "letter", "sheet": "x"}
+            | {"encoding": None, "licence": "own"},
+        ),
+    ],
+)
+def test_what_a_loader_is_given_is_what_the_command_says(given, texts, options):
+    assert new_study.asked_options(SimpleNamespace(**ASKED | given), texts) == options
+
+
+@pytest.mark.parametrize(
+    ("words", "at_a_terminal", "answers", "place"),
+    [
+        ({"texts": "shared"}, True, "", "shared"),
+        ({"yes": True}, True, "", "closed"),
+        ({}, False, "", "closed"),
+        ({"option": ["licence=CC0"]}, True, "", "closed"),
+        ({}, True, ["Ja "], "shared"),
+        ({}, True, ["n", "y"], "here"),
+        ({}, True, ["", "no"], "closed"),
+    ],
+)
+def test_where_texts_may_stand_is_asked_once_and_only_of_somebody(monkeypatch, words, at_a_terminal, answers, place):
+    monkeypatch.setattr(sys, "stdin", Terminal() if at_a_terminal else io.StringIO())
+    left = list(answers)
+    given = SimpleNamespace(**{"texts": None, "yes": False, "option": []} | words)
+    assert new_study.where_texts_may_stand(given, lambda question: left.pop(0)) == place and not left
+    told = {"here": "in results/private/report.html, on this machine", "closed": "its texts are protected"}
+    sentence = new_study.said_of_texts([item("a", protected=False), item("b", protected=True)], place)
+    assert told.get(place, "its texts are protected") in sentence
+    assert (
+        new_study.said_of_texts([item("a", protected=False)], place) == "its texts stand in the report and in exports"
+    )
+
+
+@pytest.mark.parametrize("place", ["closed", "here", "shared"])
+@pytest.mark.parametrize("agrees", [True, False])
+def test_a_new_study_is_shown_then_written_where_that_is_agreed(monkeypatch, capsys, place, agrees):
+    proposed, written = [], []
+    items = [item("a", protected=True), item("b", options=["x", "y", "z"], protected=True)]
+
+    def propose(name, path, **more):
+        proposed.append((name, path, more))
+        return SimpleNamespace(corpus=SimpleNamespace(items=items))
+
+    monkeypatch.setattr(new_study, "propose", propose)
+    monkeypatch.setattr(new_study, "summary", lambda proposal: "the summary")
+    monkeypatch.setattr(new_study, "where_texts_may_stand", lambda a, confirm: place)
+    monkeypatch.setattr(new_study, "agreed", lambda question, function, confirm: agrees)
+    monkeypatch.setattr(new_study, "write_study", lambda *a, **more: written.append((*a[1:], more)))
+    words = {
+        "params": "p.yaml",
+        "name": "s",
+        "path": "s.csv",
+        "ratings": "r.csv",
+        "ratings_scale": [0, 1],
+        "not_rated": [],
+    }
+    words |= {"judges": [], "replace": True, "yes": False, "encoding": "cp1252"}
+    new_study.new_study(SimpleNamespace(**ASKED | words))
+    told = capsys.readouterr().out
+    assert told.startswith("the summary\n\nas they will be asked, one of each kind:\n" + new_study.example(items[0]))
+    assert new_study.example(items[1]) in told
+    ratings = {"path": "r.csv", "scale": [0, 1], "encoding": "cp1252"}
+    settings = {"loader": "table", "ratings": ratings, "judges": None, "replace": True}
+    file = graph.root() / "p.yaml"
+    options = new_study.asked_options(SimpleNamespace(**ASKED | words))
+    expected = [("s", "s.csv", {"params": file, "options": options} | settings)]
+    if place == "shared" and agrees:
+        expected.append(("s", "s.csv", {"params": file, "options": options | {"licence": "own"}} | settings))
+    assert proposed == expected
+    assert written == ([(file, {"texts_in_report": place == "here"})] if agrees else [])
+    after = "written to p.yaml and selected: `dvc repro` runs it (`mhbench select` takes other studies)\n"
+    assert told.endswith(after + new_study.said_of_texts(items, place) + "\n" if agrees else "\nnothing was written\n")
+    proposed.clear()
+    new_study.new_study(SimpleNamespace(**ASKED | words | {"ratings": None, "yes": True, "judges": ["j"]}))
+    assert proposed[0][2]["ratings"] is None and proposed[0][2]["judges"] == ["j"] and written
+
+
+def test_a_study_of_ratings_alone_has_their_description_and_folder(monkeypatch, capsys, tmp_path):
+    written, read = [], []
+    monkeypatch.setattr(new_study, "load_params", lambda params: {"studies": {"old": {}}})
+    monkeypatch.setattr(new_study, "read_ratings", lambda *a: read.append(a) or "table")
+    monkeypatch.setattr(new_study, "ratings_told", lambda table: f"told of the {table}")
+    monkeypatch.setattr(new_study, "write_study", lambda proposal, params: written.append((proposal, params)))
+    (tmp_path / "files").mkdir()
+    words = {"params": "p.yaml", "name": "new", "path": str(tmp_path / "r.yaml"), "replace": False, "yes": True}
+    for option, folder in ([], None), ([f"folder={tmp_path / 'files'}"], str(tmp_path / "files")):
+        new_study._new_release(SimpleNamespace(**words, option=option), tmp_path / "p.yaml", input)
+        proposal, params = written.pop()
+        stored = {"description": "r.yaml", "folder": "files" if folder else None}
+        assert (proposal.name, params) == ("new", tmp_path / "p.yaml") and read.pop() == (tmp_path / "r.yaml", folder)
+        assert proposal.entry == {"ratings": stored} and not proposal.corpus.items
+        told = "told of the table\nwritten to p.yaml and selected: `dvc repro` runs it\n"
+        assert capsys.readouterr().out == told
+    monkeypatch.setattr(new_study, "agreed", lambda *a: False)
+    new_study._new_release(SimpleNamespace(**words | {"yes": False}, option=[]), tmp_path / "p.yaml", input)
+    assert capsys.readouterr().out == "told of the table\nnothing was written\n" and not written
+    with pytest.raises(ValueError, match="old"):
+        new_study._new_release(SimpleNamespace(**words | {"name": "old"}, option=[]), tmp_path / "p.yaml", input)
+
+
+def test_ratings_are_described_or_written_one_a_row(monkeypatch, capsys, tmp_path):
+    guessed = []
+    monkeypatch.setattr(
+        new_study, "guess_description", lambda *a: guessed.append(a) or SimpleNamespace(text=lambda: "guess: ä\n")
+    )
+    monkeypatch.setattr(new_study, "read_ratings", lambda path, folder: (path.name, folder))
+    monkeypatch.setattr(new_study, "ratings_told", lambda table: f"told of {table}")
+    monkeypatch.setattr(new_study, "ratings_csv", lambda table, to: to.write_text(str(table), encoding="utf-8"))
+    for name in ("r.csv", "r.yaml", "r.yml"):
+        (tmp_path / name).touch()
+
+    def told(name, to=None):
+        file, to = str(tmp_path / name), to and str(tmp_path / to)
+        new_study._ratings(SimpleNamespace(file=file, folder="f", to=to, column=["rater=x", "item=y=z"]))
+        return capsys.readouterr().out
+
+    assert told("r.csv") == "guess: ä\n\n" and guessed == [(tmp_path / "r.csv", {"rater": "x", "item": "y=z"})]
+    assert told("r.csv", "d.yaml") == f"written: {tmp_path / 'd.yaml'}\n"
+    assert (tmp_path / "d.yaml").read_text(encoding="utf-8") == "guess: ä\n" and len(guessed) == 2
+    for name in ("r.yaml", "r.yml"):
+        head = f"told of {(name, 'f')}\n"
+        assert told(name) == head and told(name, "o.csv") == f"{head}written: {tmp_path / 'o.csv'}\n"
+        assert (tmp_path / "o.csv").read_text(encoding="utf-8") == str((name, "f")) and len(guessed) == 2
+        with pytest.raises(ValueError, match="ratings: --to must end in .csv; got .*o.txt"):
+            told(name, "o.txt")
+        capsys.readouterr()
+        assert not (tmp_path / "o.txt").exists()
+    with pytest.raises(FileNotFoundError, match="ratings: FILE must be there; got .*gone.yaml"):
+        told("gone.yaml")
+
+
 # Rounds of people -----------------------------------------------------------------------------------------------------
 
 

@@ -378,7 +378,7 @@ def shown(value: Any, name: str = "") -> str:
 
 
 def nearest(word: Any, words: Any, otherwise: str) -> str:
-    close_matches = difflib.get_close_matches(str(word), [str(w) for w in words if w is not None], n=1)
+    close_matches = difflib.get_close_matches(str(word), [str(w) for w in words if w is not None])
     return f"did you mean {close_matches[0]}?" if close_matches else otherwise
 
 

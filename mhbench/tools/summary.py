@@ -88,7 +88,7 @@ def _of(main: pd.DataFrame, column: str, name: str | None) -> pd.DataFrame:
     "The main numbers of one study or stage; None: of all."
     values = list(dict.fromkeys(main[column]))
     if name is not None and name not in values:
-        close_matches = get_close_matches(name, values, n=1)
+        close_matches = get_close_matches(name, values)
         remedy = f"did you mean {close_matches[0]}?" if close_matches else "`mhbench summary --csv` prints all"
         refuse(f"summary: --{column} must be one of {', '.join(values)}; got {name!r}; {remedy}")
     return main if name is None else main[main[column] == name]
