@@ -1,0 +1,318 @@
+"""What the report says first, and the answers that it holds: by hand, from a few rows each."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mhbench.records.schema import Judgment, Rating, Response, StoredRecords, write_records
+from mhbench.report import findings, items
+
+
+@pytest.fixture
+def left(tmp_path):
+    "A results folder, and what puts a table or a JSON file into it."
+
+    def put(place: str, content) -> None:
+        file = tmp_path / place
+        file.parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(content, pd.DataFrame):
+            content.to_parquet(file)
+        else:
+            file.write_text(json.dumps(content), encoding="utf-8")
+
+    return tmp_path, put
+
+
+# Failures -------------------------------------------------------------------------------------------------------------
+
+
+def test_failures_of_a_study_are_counted_kind_by_kind(left):
+    results, put = left
+    put("metrics/prepare/s.json", {"n_set_aside": 3, "n_items": 9})
+    put("metrics/judge_study/s.json", {"n_failed": {"a": 1, "b": 2}, "n_verdicts": 40})
+    put("metrics/preferences/s.json", {"n_unconverged": 0})
+    counts = {"model": ["m", "m", "n"], "n": [10, 10, 5], "failed": [1, 2, 0], "refused": [0, 0, 4], "unread": 0}
+    put("score/s/counts.parquet", pd.DataFrame(counts))
+    accuracy = {
+        "by": ["all", "all", "topic"],
+        "model": ["m", "n", "n"],
+        "mode": "zero_shot",
+        "estimate": [0.5, None, 1],
+    }
+    accuracy |= {"answered_by": "plain", "n_votes": 1, "n": [8, 0, 1], "n_missing": [1, 5, 0], "n_not_asked": [3, 0, 9]}
+    put("score/s/accuracy.parquet", pd.DataFrame(accuracy))
+    put("judge/s/counts.parquet", pd.DataFrame({"status": ["ok", "error", "unread"], "n": [7, 2, 1]}))
+    lost = {"model": ["m", "n"], "no completion": [0, 2], "questions": [4, 4]}
+    put("contamination/s/counts.parquet", pd.DataFrame(lost))
+    put("duels/s/contents.json", {"tables": [{"name": "counts"}], "failures": [{"follows": "x", "broke": ""}]})
+    put("panel/s/contents.json", {"tables": [], "failures": [{"broke": "", "follows": ""}]})
+    stages = ["judge_study", "preferences", "score", "judge", "contamination", "duels", "panel"]
+    parts = [*((stage, "s") for stage in stages), ("approach", "other")]
+    found = findings.failures_of_studies(results, ["s"], parts)
+    assert (found["study"] == "s").all()
+    rows = [
+        (r.what.split(";")[0].split(" (")[0], r.k, r.n, r.who) for r in found.fillna({"n": -1, "k": -1}).itertuples()
+    ]
+    assert rows == [
+        ("stages failed", 1, 7, "duels"),
+        ("rows of the source were set aside", 3, -1, ""),
+        ("verdicts of the stage judge_study could not be used", 3, 40, ""),
+        ("requests got no answer", 3, 25, "m 3"),
+        ("answers are refusals", 4, 25, "n 4"),
+        ("pairs of model and mode without an accuracy", 1, 2, "n, zero shot"),
+        ("questions to a model in a mode were not asked", 3, 17, "m, zero shot 3 of 12"),
+        ("verdicts of the stage judge were error", 2, 10, ""),
+        ("verdicts of the stage judge were unread", 1, 10, ""),
+        ("questions of the stage contamination got no completion", 2, 8, "n 2"),
+        ("failures of stages that left no counts", -1, -1, "duels"),
+    ]
+
+
+def test_a_table_that_nobody_left_is_excused_only_by_contents_that_do_not_name_it(left):
+    results, put = left
+    excused = lambda: findings._has_or_excuses_table(results, "score", "s", "pairs")
+    assert not excused()
+    put("score/s/contents.json", {"tables": [{"name": "accuracy"}]})
+    assert excused() and findings._studies_without(results, ["s", "t"], [("score", "s")], "score", "pairs") == []
+    put("score/s/contents.json", {"tables": [{"name": "pairs"}]})
+    assert not excused()
+    assert findings._studies_without(results, ["s", "t"], [("score", "s")], "score", "pairs") == ["s"]
+    put("score/s/pairs.parquet", pd.DataFrame({"x": [1]}))
+    assert excused()
+
+
+def test_failures_of_one_kind_are_added_over_studies_and_the_unknown_is_named():
+    failed = pd.DataFrame(
+        [("s", "answers are refusals; x", 2, 10, "m"), ("t", "answers are refusals; x", 1, 5, "")]
+        + [("s", "rows were set aside; y", 3, None, "")]
+        + [("u", "no counts", None, None, "score"), ("u", "no counts", None, None, "score"), ("v", "z", None, 4, "")],
+        columns=findings._COLUMNS,
+    )
+    refused, aside, unknown = findings._describe_failures(failed).split("; ")
+    assert refused == findings.failure_in_words("answers are refusals", 3, 15)
+    assert aside == findings.failure_in_words("rows were set aside", 3, None)
+    assert unknown == "unknown where counts are not there (u: score, v)."
+    assert findings._describe_failures(failed.iloc[:0]).startswith("Nothing was counted as failed")
+
+
+# The first screen -----------------------------------------------------------------------------------------------------
+
+
+def standing_rows(*rows, **same) -> pd.DataFrame:
+    columns = ["model", "mode", "estimate", "ci_low", "ci_high", "n", "origin"]
+    table = pd.DataFrame(rows, columns=columns).assign(n_clusters=lambda t: t["n"], level=0.95)
+    return table.assign(**same)
+
+
+def test_the_mode_of_most_models_is_drawn_and_zero_shot_of_equal_ones():
+    few = findings.FEW
+    rows = standing_rows(
+        ("a", "cot", 0.5, 0.4, 0.6, few, "asked"),
+        ("b", "cot", 0.5, None, None, few, "asked"),
+        ("c", "cot", 0.5, 0.4, 0.6, few - 1, "asked"),
+        ("a", "zero_shot", 0.7, 0.6, 0.8, few, "asked"),
+        ("a", "zero_shot", 0.1, 0.0, 0.2, few, "asked"),
+    )
+    drawn = findings._rows_of_main_mode(rows)
+    assert drawn[["model", "estimate"]].to_numpy().tolist() == [["a", 0.7]]
+    more = pd.concat([rows, standing_rows(("d", "cot", 0.2, 0.1, 0.3, few, "asked"))])
+    assert findings._rows_of_main_mode(more)["model"].tolist() == ["a", "d"]
+    assert findings._rows_of_main_mode(rows.iloc[1:3]).empty
+
+
+def test_models_stand_in_one_order_on_all_of_the_page():
+    "Simulated ones last; by the mean over studies; by name where it is equal."
+    one = pd.DataFrame({"model": ["x", "b", "a", "s"], "estimate": [0.9, 0.5, 0.5, 1.0], "simulated": [0, 0, 0, 1]})
+    two = pd.DataFrame({"model": ["x", "s"], "estimate": [0.1, 1.0], "simulated": [0, 1]})
+    assert findings._place_models([one]) == {"x": 0, "a": 1, "b": 2, "s": 3}
+    assert findings._place_models([one, two.assign(estimate=[0.0, 1.0])]) == {"a": 0, "b": 1, "x": 2, "s": 3}
+    assert findings._place_models([]) == {}
+
+
+def test_a_model_is_beaten_where_a_corrected_pair_says_so():
+    pairs = pd.DataFrame(
+        [
+            ("a", "b", 0.1, 0.049),
+            ("c", "a", -0.1, 0.01),
+            ("a", "d", 0.1, 0.05),
+            ("e", "a", 0.1, 0.01),
+            ("b", "f", 1, 0),
+        ],
+        columns=["first", "second", "estimate", "p_adjusted"],
+    )
+    assert findings.not_apart("a", [*"bcdef"], pairs) == ["d", "e", "f"]
+    assert findings.not_apart("a", ["b"], pairs.iloc[:0]) == ["b"]
+
+
+def test_a_higher_accuracy_in_another_mode_is_named_and_an_equal_one_is_not():
+    row = lambda model, mode, x: (model, mode, x, x - 0.1, x + 0.1, 100, "asked")
+    here = standing_rows(row("m", "cot", 0.5))
+    words = lambda *rows: findings._describe_other_modes(here, standing_rows(*rows))
+    assert words() == "" and words(row("m", "zero_shot", 0.5)) == ""
+    assert words(row("n", "zero_shot", 0.5), row("o", "zero_shot", 0.4)) == " 2 more answered in other modes only."
+    told = words(row("m", "zero_shot", 0.51))
+    assert told.startswith(" The highest accuracy in another mode: m, zero shot, 0.51") and told.endswith(".")
+    nobody = findings._describe_other_modes(here.iloc[:0], standing_rows(row("n", "zero_shot", 0.2)))
+    assert nobody.startswith(" 1 more answered in other modes only. The highest accuracy")
+    assert findings._n_hidden(here, standing_rows(row("m", "x", 0.1), row("n", "x", 0.1)), 2) == 3
+
+
+def test_soft_labels_are_told_by_their_median_their_range_and_how_many_are_none(left):
+    results, put = left
+    assert findings._describe_labels(results, "s") == ""
+    top = {"q1": 0.5, "q2": 0.98, "q3": 0.99, "q4": 1.0}
+    rows = [(q, p) for q, x in top.items() for p in (x, 1 - x)]
+    put("preferences/s/labels.parquet", pd.DataFrame(rows, columns=["question", "probability"]))
+    told = findings._describe_labels(results, "s")
+    assert "0.98 in the median question" in told or "0.99 in the median question" in told
+    assert f"{np.median([*top.values()]):.2f} in the median question, from 0.50 to 1.00; " in told
+    assert findings.counted(2, 4, "questions") in told and told.endswith("0.99 or more, which is no soft label")
+    put("preferences/s/labels.parquet", pd.DataFrame({"question": ["q1"] * 2, "probability": [0.6, 0.4]}))
+    assert findings._describe_labels(results, "s").endswith("has a probability of 0.60 in the median question")
+
+
+def test_a_bank_that_words_alone_answer_has_a_flaw():
+    table = lambda *rows: pd.DataFrame(rows, columns=["measure", "estimate", "ci_low", "n", "chance"])
+    flaw = table(("its length", 0.4, 0.26, 100, 0.25), ("its words", 0.3, 0.25, 1200, 0.25))
+    fair = table(("its length", 0.4, 0.25, 100, 0.25), ("its words", 0.3, None, 100, 0.25))
+    first, count, rest = findings.answered_by_words({"s": flaw, "t": fair})
+    assert first.startswith("s has a flaw: words alone answer 40 of 100 from its length, 360 of 1,200 from its words (")
+    assert "(chance 0.25)" in first and count.startswith("Each of these 3 intervals")
+    assert rest == "Words alone are not shown to answer more than chance in t."
+    assert findings.answered_by_words({"t": fair, "u": fair}) == [rest.replace("t.", "t, u.")]
+    assert len(findings.answered_by_words({"s": flaw})) == 2 and findings.answered_by_words({}) == []
+
+
+def test_what_was_asked_is_told_in_one_sentence():
+    origins = lambda *pairs: pd.DataFrame(pairs, columns=["model", "origin"])
+    told = findings._describe_questions_asked
+    assert told([3], origins(("m", "asked"))) == "3 questions from 1 study, put to m."
+    two = origins(("m", "asked"), ("m", "recorded"), ("n", "recorded"), ("s", "simulated"))
+    words = (
+        "5 questions from 2 studies, put to m in part, with recorded answers of m in part, n, with 7 ratings by people."
+    )
+    assert told([3, 2], two, n_ratings=7) == words
+    five, six = (origins(*((f"m{k}", "asked") for k in range(n))) for n in (5, 6))
+    assert told([1], five).endswith("put to m0, m1, m2, m3, m4.") and told([1], six).endswith("put to 6 models.")
+    assert told([1], origins()) == "1 questions from 1 study, put to no model."
+    assert told([1], origins(), ["s"]) == "1 questions from 1 study; unknown who answered s."
+    assert told([None], origins(("m", "asked"))).startswith("An unknown number of questions, put to m")
+    assert told([], origins()) == "No question."
+    assert (
+        told([1, None], origins(("m", "asked")))
+        == f"1 questions from {findings.counted(1, 2, 'studies', 1)}, put to m."
+    )
+
+
+def test_whose_questions_are_synthetic_is_told_for_all_some_or_a_part():
+    told = findings._questions_in_words
+    assert told(["s", "t"], {"s": (3, 3), "t": (1, 1)}) == ["all questions (no number has a clinical meaning)"]
+    part = f"{findings.counted(1, 4, 'questions')} of t (without clinical meaning)"
+    assert told(["s", "t"], {"s": (3, 3), "t": (1, 4)}) == ["the questions of s (without clinical meaning)", part]
+    assert told(["s", "t"], {"s": (0, 3), "t": (0, 0)}) == [] == told([], {})
+
+
+# The answers ----------------------------------------------------------------------------------------------------------
+
+
+def verdict(judge="j", **more) -> Judgment:
+    given = {"item_id": "q", "study": "s", "model": "m", "mode": "cot", "judge": judge, "rubric": "r"}
+    return Judgment(kind="score" if "score" in more else "label", **given | more)
+
+
+def test_judges_disagree_by_labels_or_by_more_than_twenty_points():
+    score = lambda judge, x: verdict(judge, score=x)
+    for verdicts, word in (
+        ([score("j", 1.0)], None),
+        ([score("j", 1.0), score("j", 90.0)], None),
+        ([score("j", 10.0), score("k", 30.0)], "agree"),
+        ([score("j", 10.0), score("k", 30.5)], "disagree"),
+        ([score("j", 10.0), verdict("k", status="error", error="x")], None),
+        ([verdict("j", label="Correct"), verdict("k", label="Correct")], "agree"),
+        ([verdict("j", label="Correct"), verdict("k", label="Incorrect")], "disagree"),
+    ):
+        assert items._judges_disagree(verdicts) == word, verdicts
+    assert items._verdict_texts([score("j", 10.0), verdict("k", label="Correct")]) == "j: 10; k: Correct"
+    assert (
+        items._verdict_texts([verdict("k", status="error", error="x")]) == "k: error"
+        and items._verdict_texts([]) is None
+    )
+
+
+def test_a_score_has_the_last_answer_of_its_kind(tmp_path):
+    said = [("q1", "m", 0, "old"), ("q2", "m", 0, "b"), ("q1", "m", 0, "new"), ("q1", "m", 1, "c")]
+    kept = [Response(item_id=q, study="s", model=m, mode="cot", sample=k, text=text) for q, m, k, text in said]
+    stored = StoredRecords([write_records(kept, tmp_path / "r.parquet", Response)], Response)
+    rows = pd.DataFrame({"item_id": ["q2", "q1", "q1", "q3"], "model": "m", "mode": "cot", "sample": [0, 1, 0, 0]})
+    assert items._response_places(rows, stored).tolist() == [1, 3, 2, -1]
+
+
+def test_words_of_wrong_answers_come_first_where_there_is_little_room(tmp_path):
+    words = ["aaaa", "bbb", "cc", "d"]
+    kept = [Response(item_id=f"q{k}", study="s", model="m", mode="cot", text=w) for k, w in enumerate(words)]
+    stored = StoredRecords([write_records(kept, tmp_path / "r.parquet", Response)], Response)
+    rows = pd.DataFrame({"what": ["right", "wrong", "right", "unread", "wrong"]})
+    part = items._StudyPart(rows, {}, np.array([0, 1, 2, 3, -1]), stored, [[]] * 5)
+    for room, rows_kept in (
+        (None, "0123"),
+        (10, "0123"),
+        (9, "013"),
+        (8, "013"),
+        (7, "13"),
+        (4, "13"),
+        (3, "1"),
+        (2, ""),
+    ):
+        texts, n_out = items._answer_texts([part], room)
+        assert sorted(texts) == [*rows_kept] and n_out == 4 - len(rows_kept), room
+        assert all(texts[k]["text"] == words[int(k)] for k in texts)
+    both, _ = items._answer_texts([part, part], None)
+    assert list(both) == ["0", "1", "2", "3", "5", "6", "7", "8"], "rows go on from study to study"
+
+
+def test_ratings_of_an_item_are_told_by_target_people_apart_from_models(tmp_path):
+    rating = lambda rater, target, **more: Rating(
+        **{"item_id": "q", "study": "s", "rater": rater, "target": target, "source": "x"} | more
+    )
+    kept = [rating("a", "A", value=1.0), rating("b", "A", value=2.0), rating("a", "A", value=4.0, session="2")]
+    kept += [rating("m", "A", value=9.0, variant={"annotator": "model"}), rating("c", "A", value=0.0, item_id="other")]
+    kept += [rating(r, "B", label=x) for r, x in zip("abc", ("yes", "no", "yes"))]
+    kept += [rating("s", "A", value=3.0, origin="simulated")]
+    (tmp_path / "prepare" / "s").mkdir(parents=True)
+    write_records(kept, tmp_path / "prepare" / "s" / "ratings.parquet", Rating)
+    found = items._rating_summaries(tmp_path, "s", {"q"})
+    assert found[["item_id", "target", "who", "value", "n"]].to_numpy().tolist() == [
+        ["q", "A", "models", "mean 9.0", 1],
+        ["q", "A", "raters", "mean 2.3", 2],
+        ["q", "A", "simulated raters", "mean 3.0", 1],
+        ["q", "B", "raters", "yes 2, no 1", 3],
+    ]
+    assert items._rating_summaries(tmp_path, "s", set()).empty and items._rating_summaries(tmp_path, "t", {"q"}).empty
+
+
+def test_scores_of_other_models_than_the_run_s_are_refused():
+    items._check_selection({"a"}, set(), "s")
+    items._check_selection({"a"}, {"a"}, "s")
+    for scored, answered, got in (
+        ({"a", "c", "b"}, {"a"}, r"got scores of b, c, not of the run; run `dvc repro`"),
+        ({"a"}, {"a", "b"}, r"got none of b; run `dvc repro`, or `dvc repro score@s`"),
+        ({"a"}, {"b"}, r"got scores of a, not of the run; none of b; run"),
+    ):
+        with pytest.raises(ValueError, match=got):
+            items._check_selection(scored, answered, "s")
+
+
+def test_columns_go_into_the_page_and_come_out_again():
+    rows = pd.DataFrame({"a": ["x", None, "x", "y"], "n": [1.0, None, 2.5, 1.0], "k": [1, 2, 3, 3]})
+    packed = items.columnar(rows)
+    assert packed == {
+        "n": 4,
+        "columns": {
+            "a": {"values": ["x", "y"], "codes": [0, -1, 0, 1]},
+            "n": [1, None, 2.5, 1],
+            "k": [1, 2, 3, 3],
+        },
+    }
+    assert [type(x) for x in packed["columns"]["n"]] == [int, type(None), float, int]
