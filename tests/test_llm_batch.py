@@ -1,5 +1,6 @@
 "The Batch API: resumed, partly failed, expired, never paid for twice; the same answers as the ordinary path."
 
+import json
 from contextlib import suppress
 from unittest.mock import patch
 
@@ -13,7 +14,7 @@ from mhbench.ask.batch import ask_batch, batch_folder, load_state
 from mhbench.ask.budget import Budget, BudgetReached
 from mhbench.ask.cache import Cache
 from mhbench.ask.client import ask
-from mhbench.ask.request import endpoint
+from mhbench.ask.request import Request, Secrets, endpoint
 
 
 def batch(requests, s, cache, discount=0.0, **more):
@@ -114,3 +115,44 @@ def test_a_discount_is_that_of_the_entry_and_of_the_services_that_are_known_to_g
     assert endpoint("own", "openai").batch_discount == 0.5
     assert endpoint("own", "openai", base_urls=["http://gateway.example/v1"]).batch_discount == 0
     assert endpoint("own", "vllm", base_urls=["http://gateway.example/v1"]).batch_discount == 0
+
+
+def line_of(text, finish="stop", key="k", status=200, **message) -> bytes:
+    body = {"choices": [{"message": {"content": text, **message}, "finish_reason": finish}]}
+    return json.dumps({"custom_id": key, "response": {"status_code": status, "body": body}}).encode()
+
+
+@pytest.mark.parametrize(
+    ("line", "status", "error"),
+    [
+        (line_of("x"), "ok", None),
+        (line_of("x", reasoning="hm"), "ok", None),  # a thought that is through
+        (line_of("x", "length", reasoning="hm"), "truncated", None),  # and one with a text behind it
+        (line_of(None, "length", reasoning="hm"), "error", "a thought that was cut"),
+        (line_of(""), "error", "an empty content"),
+        (line_of("x", key="other"), "error", "an answer to a request that was not in the batch"),
+        (line_of("x", status=500), "error", "choices"),
+        (line_of("x", "later"), "error", "a malformed reply, finish_reason 'later'"),
+    ],
+)
+def test_a_line_of_a_batch_is_an_answer_or_is_asked_again(line, status, error):
+    got = batches.read_line(line, {"k": Request("k", [])}, MODEL, Secrets())
+    assert got.status == status and (error or "") in (got.error or "") and bool(got.error) == bool(error)
+
+
+def test_a_letter_of_a_batch_is_a_letter():
+    asked = {"k": Request("k", [], letters=["A", "B"], room=1)}
+    assert batches.read_line(line_of("B"), asked, MODEL, Secrets()).text == "B"
+    assert (
+        batches.read_line(line_of("Because", "length"), asked, MODEL, Secrets()).error
+        == "no letter: it began 'Because'"
+    )
+    for bad in (b"[1]", b"{", b"[" * 100_000):
+        with pytest.raises(ValueError):
+            batches.read_line(bad, asked, MODEL, Secrets())
+
+
+def test_the_client_tries_as_often_as_the_entry_says(cache, tmp_path):
+    entry = endpoint("e", "openai", base_urls=["http://localhost:1/v1"], max_attempts=3, timeout_s=7.0)
+    client = batches.Batches(MODEL, entry, cache, tmp_path, "s").client
+    assert (client.max_retries, client.timeout) == (2, 7.0)  # the first one is no retry

@@ -498,3 +498,17 @@ def test_an_answer_without_content_is_asked_once_where_the_reply_says_that_it_en
     status = {"stop": "empty", "length": "truncated", "content_filter": "filtered", None: "error"}[finish]
     assert (a.status, len(s.asked)) == (status, 1 if finish else 3)
     assert not a.text
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "renamed"),
+    [
+        ("max_tokens", "Unsupported parameter: use 'max_completion_tokens' instead", "max_completion_tokens"),
+        ("max_completion_tokens", "Unsupported parameter: use max_tokens", "max_tokens"),
+        ("max_tokens", "Unsupported parameter: 'max_tokens'", "max_completion_tokens"),
+        ("max_tokens", "Unsupported parameter: use max_tokens below 10", None),  # the same name is no other
+    ],
+)
+def test_a_limit_goes_under_the_name_that_the_refusal_gives(name, words, renamed):
+    got = learn(Refusal(400, words, {"model": "m", name: 5}, name, "unsupported_parameter"), Terms())
+    assert (got.renamed if got else ()) == (((name, renamed),) if renamed else ())

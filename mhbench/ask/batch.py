@@ -355,11 +355,12 @@ def ask_batch(
 # %% ../../nbs/ask/15_batch.ipynb #962ec2e2
 def _check_batch(new_wires: list[Wire], model: Model, endpoint: Endpoint, budget: Budget) -> None:
     budget.check(model)
-    if any(w.most is None for w in new_wires):
+    limits = [w.most for w in new_wires if w.most is not None]
+    if len(limits) < len(new_wires):
         rule = "sampling must have max_tokens where there is a budget; got none"
         refuse(f"ask_batch: {rule}", remedy="set it in the model's entry")
     n_prompt_tokens = sum(len(w.body) for w in new_wires)  # a token has at least a byte
-    n_completion_tokens = sum(w.most or 0 for w in new_wires)
+    n_completion_tokens = sum(limits)
     full_price_usd = cost(model, Tokens(n_prompt_tokens, n_completion_tokens))
     usd = None if full_price_usd is None else (1 - endpoint.batch_discount) * full_price_usd
     if not budget.fits(usd, n_prompt_tokens + n_completion_tokens):

@@ -59,6 +59,7 @@ _DENIED = re.compile(
     r"|\b(?:is|are|was|were|does|do|did) not\b|\bnot (?:present|applicable|met|supported|indicated|diagnosed|likely)\b"
     r"|\bno evidence (?:of|for)\b|\bnegative\b|^\W*(?:not?|kein\w*|nicht)\b|\bausgeschlossen\b|[✗✘❌]|^\W*\[ \]"
 )
+_CROSSED_OUT = re.compile(r"[✗✘❌]|^\W*\[ \]")  # signs that no name holds
 _VERDICT = re.compile(
     r"(?i)\s?(?:[:=|–—]|\s-)\s{0,3}\**(?:(yes|true|present|applies|met|positive|ja|1|[✓✔✅☑])|no|not?[ -]\w+|false"
     r"|absent|nein|0|negative|[✗✘❌])\**[.,]?\s*$|\s?([✓✔✅☑])\s*$"
@@ -218,7 +219,7 @@ def _line_parts(answer: str) -> Iterator[str]:
 
 def _without_verdict(text: str, name_by_key: Mapping[str, str]) -> str | None:
     "A piece of text without its verdict; None where the verdict is no."
-    if _name_of_text(text, name_by_key) is not None:
+    if _name_of_text(text, name_by_key) is not None and not _CROSSED_OUT.search(text):
         return text
     m = _VERDICT.search(text)
     if m and _name_of_text(text[: m.start()], name_by_key) is not None:
