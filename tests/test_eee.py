@@ -381,3 +381,31 @@ def test_a_row_of_accuracies_rests_on_the_answers_in_its_mode_and_of_its_vote():
     assert _rows_of(fifth, rows, None).index.tolist() == [3] and not len(_rows_of(fifth, rows, "a"))
     by_set = next(rows[3:].assign(by="set", group="b").itertuples())
     assert _rows_of(by_set, rows, "a").index.tolist() == [3]
+
+
+def test_what_people_alone_have_rated_is_exported(home, capsys):
+    for file in Path("results/score/mhqa").glob("*.parquet"):  # the stage has run, and had no answer to score
+        file.unlink()
+    rated = {"item_id": "q0", "study": "mhqa", "source": "x"}
+    told = [
+        Rating(rater="r1", target="A", criterion="warm", value=1.0, **rated),
+        Rating(rater="r1", target="A", criterion="asks", value=0.0, **rated),
+        Rating(rater="t", kind="adjudicator", target="A", criterion="warm", value=1.0, **rated),
+        Rating(rater="r1", item_id="p1", target="A", value=1.0, study="mhqa", source="x"),
+    ]
+    write_records(told, Path("results/text/prepare/mhqa/ratings.parquet"), Rating)
+    assert main(["export", "eee", "out", "--license", "cc-by-4.0"]) == 0
+    lines = [json.loads(x) for x in Path("out/ratings/mhqa.jsonl").read_text(encoding="utf-8").splitlines()]
+    kinds = [("person", "warm"), ("person", "asks"), ("adjudicator", "warm")]
+    assert [(x["rater_kind"], x["criterion"]) for x in lines] == kinds
+    said = json.loads(Path("out/ratings/mhqa.json").read_text(encoding="utf-8"))
+    assert (said["licence"], said["total_rows"]) == ("cc-by-4.0", "3") and not Path("out/data").exists()
+    assert main(["export", "hf", "set", "--license", "cc-by-4.0"]) == 0
+    assert len(pd.read_parquet("set/ratings.parquet")) == 3 and not Path("set/answers.parquet").exists()
+    capsys.readouterr()
+    assert main(["export", "inspect", "logs"]) == 1
+    assert "a log is of models' answers, and eee and hf have people's ratings" in capsys.readouterr().err
+    write_records(told[3:], Path("results/text/prepare/mhqa/ratings.parquet"), Rating)
+    assert main(["export", "eee", "none"]) == 1
+    said = capsys.readouterr().err
+    assert "1 ratings of protected items" in said and "--private writes them" in said and "dvc repro" not in said

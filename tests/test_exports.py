@@ -5,6 +5,7 @@ import zipfile
 
 import pandas as pd
 import pytest
+import yaml
 
 from mhbench.records.answers import load_answers
 from mhbench.records.database import staged_folder
@@ -114,6 +115,25 @@ def test_a_dataset_folder_is_read_by_datasets(answers, tmp_path):
     datasets = pytest.importorskip("datasets")
     found = datasets.load_dataset(str(tmp_path / "out"), "answers", cache_dir=str(tmp_path / "cache"))
     assert found["train"].num_rows == 3
+
+
+def test_a_dataset_of_ratings_alone_has_no_empty_table(answers, tmp_path):
+    rated = [
+        {"evaluation_name": "ward", "rater_id": r, "rater_kind": "person", "shown": {"order": "0,1"}} for r in "ab"
+    ]
+    none = Answers(answers.rows[:0], {}, {})
+    with staged_folder(tmp_path / "out") as write:
+        main = pd.DataFrame({"measure": ["alpha"], "estimate": [0.5]})
+        made = dataset_folder(none, main, write, "cc-by-4.0", ratings=rated)
+    assert [f.name for f in made] == ["README.md", "ratings.parquet", "headline.parquet"]
+    card = made[0].read_text(encoding="utf-8")
+    head = yaml.safe_load(card.split("---")[1])
+    assert [(c["config_name"], c.get("default", False)) for c in head["configs"]] == [
+        ("ratings", True),
+        ("headline", False),
+    ]
+    assert "2 ratings by 2 raters (person) of ward." in card and "answers of" not in card
+    assert pd.read_parquet(made[1])["shown"].map(json.loads).tolist() == [{"order": "0,1"}] * 2
 
 
 def test_a_table_of_answers_says_whether_the_options_were_numbered(tmp_path):

@@ -99,9 +99,7 @@ def _grid(frame: pd.DataFrame, caption: str, file: str = "") -> dict[str, Any]:
     empty_columns = [c for c in frame if frame[c].isna().all() and c not in ("estimate", "ci_low", "ci_high")]
     table = frame.drop(columns={*hidden_counts, *empty_columns, *_ASIDE} & {*frame})
     table = readable(table.assign(**{c: table[c].map(name_of, na_action="ignore") for c in NAMED if c in table}))
-    shared_columns = [
-        c for c in table if len(table) > 1 and table[c].nunique() == 1 and table[c].notna().all()
-    ]
+    shared_columns = [c for c in table if len(table) > 1 and table[c].nunique() == 1 and table[c].notna().all()]
     if shared_columns and len(shared_columns) < table.shape[1]:
         caption += f" ({', '.join(f'{spaced(c)}: {number(table[c].iloc[0])}' for c in shared_columns)})"
         table = table.drop(columns=shared_columns)

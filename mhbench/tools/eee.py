@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -61,11 +61,15 @@ def _date(rows: pd.DataFrame) -> datetime:
 
 # %% ../../nbs/tools/12_eee.ipynb #d9ae0198
 def scored(results: Path, study: str, models: Sequence[str], core: str | None = None) -> Scored | None:
-    "The results of a study's stages; None if nothing was scored."
+    "The results of a study's stages, without rows if people alone rated; None if nothing was scored or rated."
     file = results / "score" / study / "scores.parquet"
     text = results / "text"
+    all_items = records_left(results, "prepare", study, Item) + records_left(results, "approach", study, Item)
+    items = {i.item_id: i for i in all_items}
+    ratings = records_left(results, "prepare", study, Rating)
     if not file.exists():
-        return None
+        no_rows = pd.DataFrame(columns=[*_ONE, *_SAID, "became", "when"])
+        return Scored(study, no_rows, pd.DataFrame(), items, ratings, core, no_rows, {}) if ratings else None
     response_files = [text / "generate" / study / m / "responses.parquet" for m in models]
     files = [f for f in (text / "prepare" / study / "recorded.parquet", *response_files) if f.exists()]
     stored_responses = StoredRecords(files, Response)
@@ -73,9 +77,6 @@ def scored(results: Path, study: str, models: Sequence[str], core: str | None = 
     rows = pd.read_parquet(file).reset_index(drop=True)
     rows = rows.merge(response_columns.astype({"temperature": float, "sample": "int64"}), how="left", on=_ONE)
     rows = rows.assign(became=what_became(rows), when=file.stat().st_mtime)
-    all_items = records_left(results, "prepare", study, Item) + records_left(results, "approach", study, Item)
-    items = {i.item_id: i for i in all_items}
-    ratings = records_left(results, "prepare", study, Rating)
     accuracy = pd.read_parquet(results / "score" / study / "accuracy.parquet")
     unmatched_rows = rows[(rows["answered_by"] != "majority") & rows["served"].isna()]
     unknown_ids = set(rows["item_id"]) - items.keys()
@@ -274,29 +275,33 @@ class HumanRating(BaseModel):
 
     model_config = ConfigDict(extra="forbid", json_schema_serialization_defaults_required=True)
 
-    schema_version: Literal["human_ratings_0.1.0"] = "human_ratings_0.1.0"
+    schema_version: Literal["human_ratings_0.2.0"] = "human_ratings_0.2.0"
     evaluation_name: str = Field(
         description="The evaluation whose samples were rated, as in the instance-level records"
     )
     sample_id: str = Field(description="The rated sample, or the question that samples are variants of")
     rater_id: str = Field(description="A pseudonym, the same in all ratings of one rater; never a name")
-    rater_kind: Literal["person", "model", "simulated"] = Field(description="Who rated")
+    rater_kind: Literal["person", "panel", "adjudicator", "reference", "model", "simulated"] = Field(
+        description="Who rated; only persons are raters among others"
+    )
     target: str = Field(description="What is rated: an option's letter, a model, or a property such as difficulty")
+    criterion: str | None = Field(description="In what respect it is rated; none: as a whole")
     score: float | None = Field(description="The verdict, where it is a number")
     label: str | None = Field(description="The verdict, where it is a label; exactly one of score and label is given")
     shown: dict[str, str] = Field(description="What this rater saw: wording, order, starting value")
     session: str | None = Field(description="Tells repeated ratings of one rater apart")
+    repeat: str | None = Field(description="Of a model: its run or seed")
 
 
-def human_ratings(s: Scored, private: bool) -> Iterator[dict[str, Any]]:
+def human_ratings(items: Iterable[Item], ratings: Iterable[Rating], private: bool) -> Iterator[dict[str, Any]]:
     "The ratings of a study's items in the extension's format; of protected items only with `private`."
-    readable_items = [i for i in s.items.values() if private or not i.protected]
+    readable_items = [i for i in items if private or not i.protected]
     readable_ids = {i.item_id for i in readable_items} | {i.base for i in readable_items}
-    for r in (r for r in s.ratings if r.item_id in readable_ids):
+    for r in (r for r in ratings if r.item_id in readable_ids):
         presentation = r.variant | ({"order": ",".join(map(str, r.order))} if r.order else {})
-        kind = "simulated" if r.origin == "simulated" else "person"
+        kind = "model" if r.by_model else "simulated" if r.origin == "simulated" else r.kind
         subject_fields = {"evaluation_name": r.study, "sample_id": r.item_id, "target": r.target, "session": r.session}
-        rater_fields = {"rater_id": r.rater, "rater_kind": "model" if r.by_model else kind}
+        rater_fields = {"rater_id": r.rater, "rater_kind": kind, "criterion": r.criterion, "repeat": r.repeat}
         yield HumanRating(
             **subject_fields, **rater_fields, score=r.value, label=r.label, shown=presentation
         ).model_dump()
@@ -375,7 +380,7 @@ def write_eee(
     "A run in the format of Every Eval Ever: for every study and model a file of results and one of answers."
     out = []
     for s in studies:
-        ratings = list(human_ratings(s, private))
+        ratings = list(human_ratings(s.items.values(), s.ratings, private))
         ratings_file = f"ratings/{s.study}.jsonl"
         content = _strict_jsonl(ratings)
         source: dict[str, Any] = {"source_type": "evaluation_run", "source_organization_name": organization}
@@ -389,6 +394,8 @@ def write_eee(
             }
             details |= {"licence": licence, "consent": consent}
             source["additional_details"] = {f"human_ratings.{k}": v for k, v in details.items()}
+            if not len(s.rows):  # no model's file says it
+                out.append(write(f"ratings/{s.study}.json", _json_bytes(details)))
         provenance = how_made(results, [s.study], p["seed"])
         versions = {r.what: str(r.value) for r in provenance.itertuples() if r.what not in ("made on", "mhbench")}
         library = {"name": "mhbench", "version": __version__, "additional_details": versions}

@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from importlib import resources
 from pathlib import Path
@@ -23,7 +23,7 @@ from ..corpus.demo import DEMO_STUDIES, demo_canary, demo_files, demo_path
 from ..errors import refuse, say
 from ..records.answers import NO_TEXT, reply_endings
 from ..records.database import staged_folder
-from ..records.schema import Item
+from ..records.schema import Item, Rating
 from ..records.transcript import Transcript
 from ..report.items import Answers, answers_of
 from ..report.page import headline
@@ -32,7 +32,7 @@ from ..run.graph import graph, jobs, place, records_left, root, runs
 from ..run.params import load_params
 from ..steps.score import NOT_READ, too_few_read
 from ..subcommand import PARAMS, argument, subcommand
-from .eee import asked_text, scored, write_eee
+from .eee import asked_text, human_ratings, scored, write_eee
 from .manifest import fresh_studies, manifest
 
 # %% auto #0
@@ -301,12 +301,34 @@ _BANKS = "**Questions.** `cards/` has a page for each demonstration bank: its it
 _SHOWN = ["study", "measure", "model", "mode", "n", *_COUNTS, "estimate", "ci_low", "ci_high"]
 
 
+def _configs(names: Sequence[str]) -> Iterator[str]:
+    "The head's lines on the tables; the first is what a reader gets who names none."
+    for k, name in enumerate(names):
+        yield f"- config_name: {name}" + "\n  default: true" * (k == 0) + f"\n  data_files: {name}.parquet"
+
+
+def _contents(tables: Mapping[str, pd.DataFrame]) -> Iterator[str]:
+    "What the rows of each table are."
+    joined = lambda name, column: ", ".join(map(str, tables[name][column].unique()))
+    if "answers" in tables:
+        whose = f"{joined('answers', 'model')} to items of {joined('answers', 'study')}"
+        yield f"{len(tables['answers'])} answers of {whose}. One row of `answers` is one answer: `correct` is 1, 0 or a"
+        yield "share, and empty where nothing was scored; `what` gives its status."
+    if "ratings" in tables:
+        n_raters = tables["ratings"]["rater_id"].nunique()
+        whose = f"{n_raters} raters ({joined('ratings', 'rater_kind')}) of {joined('ratings', 'evaluation_name')}"
+        yield f"{len(tables['ratings'])} ratings by {whose}. One row of `ratings` is one rating, under a pseudonym,"
+        yield "without its comment."
+    yield "One row of `headline` is a main result with its interval."
+
+
 def dataset_folder(
     answers: Answers,
     main: pd.DataFrame,
     write: Write,
     licence: str,  # of the answers and ratings, as the hub names it: cc-by-4.0, other
     *,
+    ratings: Sequence[dict] = (),  # of human_ratings
     private: bool = False,
     cards: bool = False,  # True: pages of demonstration banks stand beside it
 ) -> list[Path]:
@@ -316,23 +338,24 @@ def dataset_folder(
     rows = rows.assign(
         question=[x.get("question") for x in items_of_rows], options=[x.get("options") for x in items_of_rows]
     )
-    withheld = "Of items of a protected corpus there are ids and scores, and no text."
+    rating_rows = pd.DataFrame(ratings)
+    if len(rating_rows):
+        rating_rows = rating_rows.assign(shown=rating_rows["shown"].map(json.dumps))
+    withheld = "Of items of a protected corpus there are ids and scores, no text and no rating."
     text_note = "Texts of protected items are here: do not publish this folder." if private else withheld
-    fields = {
-        "licence": json.dumps(licence),
-        "models": ", ".join(rows["model"].unique()),
-        "studies": ", ".join(rows["study"].unique()),
-        "n": len(rows),
-    }
+    tables = {"answers": rows, "ratings": rating_rows, "headline": main}
+    tables = {name: table for name, table in tables.items() if len(table)}
     card = _CARD.read_text(encoding="utf-8").format(
-        **fields,
+        licence=json.dumps(licence),
+        configs="\n".join(_configs(list(tables))),
+        contents=" ".join(_contents(tables)),
         texts=text_note,
         questions=_BANKS * cards,
         version=__version__,
         numbers=markdown_table(readable(main.reindex(columns=_SHOWN).rename(columns=_COUNTS))),
     )
-    tables = {"answers.parquet": rows, "headline.parquet": main}
-    files = {"README.md": card.encode()} | {name: t.to_parquet(None, index=False) for name, t in tables.items()}
+    files = {"README.md": card.encode()}
+    files |= {f"{name}.parquet": table.to_parquet(None, index=False) for name, table in tables.items()}
     return [write(name, content) for name, content in files.items()]
 
 # %% ../../nbs/tools/09_export.ipynb #1bbf6436
@@ -347,6 +370,15 @@ def bank_cards(results: str | Path, studies: Iterable[str], write: Write) -> lis
     return out
 
 # %% ../../nbs/tools/09_export.ipynb #4cf05e0a
+def _ratings_of(results: Path, studies: Iterable[str], *, private: bool) -> list[dict[str, Any]]:
+    "People's ratings of some studies' items."
+    out = []
+    for study in studies:
+        items, ratings = records_left(results, "prepare", study, Item), records_left(results, "prepare", study, Rating)
+        out += list(human_ratings(items, ratings, private))
+    return out
+
+
 def _by_study(a: Any, p: Mapping[str, Any], results: Path, write: Write) -> list[Path]:
     run = p["run"]
     core_set_of = lambda study: (p["studies"][study].get("score") or {}).get("core")
@@ -410,12 +442,21 @@ def _export_run(a):
                 headline(results, [x for x in runs(run) if x[1] in fresh_names]),
                 write,
                 a.license,
+                ratings=_ratings_of(results, fresh_names, private=a.private),
                 private=a.private,
                 cards=bool(pages_of_banks),
             )
             written_files += pages_of_banks
+            written_files = written_files if any(f.suffix == ".parquet" for f in written_files) else []
         else:
             written_files = _by_study(a, p | {"run": run}, results, write)
         if not written_files:
-            refuse("export: answers must have been scored; got none in results/score; run `dvc repro`")
+            what = "scored answers" if a.kind == "inspect" else "scored answers, or ratings of items that may leave"
+            n_protected = 0 if a.private else len(_ratings_of(results, fresh_names, private=True))
+            actual = f"none of {', '.join(fresh_names) or 'any study'}"
+            actual += f", and {n_protected} ratings of protected items" if n_protected and a.kind != "inspect" else ""
+            remedy = "`mhbench summary` says what is absent"
+            remedy += "; a log is of models' answers, and eee and hf have people's ratings" * (a.kind == "inspect")
+            remedy += "; --private writes them, for those who may read them" * bool(n_protected and a.kind != "inspect")
+            refuse(f"export {a.kind}: the run must have {what}; got {actual}", remedy=remedy)
     print(*written_files[:20], *([f"and {len(written_files) - 20} more"] if len(written_files) > 20 else []), sep="\n")
