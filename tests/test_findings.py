@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from mhbench.records.schema import Judgment, Rating, Response, StoredRecords, write_records
-from mhbench.report import findings, items
+from mhbench.report import findings, items, tables
 
 
 @pytest.fixture
@@ -316,3 +316,70 @@ def test_columns_go_into_the_page_and_come_out_again():
         },
     }
     assert [type(x) for x in packed["columns"]["n"]] == [int, type(None), float, int]
+
+
+# Tables ---------------------------------------------------------------------------------------------------------------
+
+
+def test_intervals_are_folded_under_their_level_and_what_has_none_says_why():
+    rows = pd.DataFrame({"model": [*"abcd"], "estimate": [0.5, None, None, 0.25], "ci_low": [0.25, None, None, None]})
+    rows = rows.assign(ci_high=[0.75, None, None, 0.5], n=[9, 9, 9, 9], n_unread=[0, 9, 9, None])
+    folded = tables.with_interval(rows.assign(n_truncated=[0, 5, 4, None]))
+    heading = "estimate [95% interval]"
+    cut, unread = folded[heading][1:3]
+    assert folded[heading].tolist()[::3] == ["0.500 [0.250, 0.750]", "0.250"] and cut != unread
+    assert not {"ci_low", "ci_high", "estimate"} & set(folded)
+    assert set(tables.with_interval(rows)[heading][1:3]) == {unread}
+    assert tables.with_interval(rows.drop(columns="n_unread"))[heading][1] == tables.number(None)
+    one, two = rows.assign(level=0.9), rows.assign(level=[0.9, 0.95, 0.95, None])
+    assert "estimate [90% interval]" in tables.with_interval(one) and "level" not in tables.with_interval(one)
+    assert "estimate [interval]" in tables.with_interval(two) and "level" in tables.with_interval(two)
+    words = tables.with_interval(rows.assign(level="case"))
+    assert heading in words and words["level"].tolist() == ["case"] * 4
+    assert tables.readable(rows).equals(tables.with_interval(rows))
+    assert tables.readable(part := rows.drop(columns="ci_low")) is part
+    with pytest.raises(ValueError, match=r"without .'ci_low'.; compute the interval first"):
+        tables.with_interval(part)
+
+
+def test_what_a_notebook_says_before_a_table_is_its_prose(tmp_path):
+    cells = [
+        ("markdown", "# Title\n\nAll of it."),
+        ("code", "s.table('one', x, 'One')"),
+        ("markdown", "## Second\n\nA [link](x.md), **bold**, `code`, $p \\le 0.05 \\times k$ and $$\\text{n}_{i}$$."),
+        ("code", 's.table(\n    "two", x, "Two")\ns.table("three", y, "Three")'),
+        ("markdown", "More of it."),
+        ("code", "s.table('four', x, 'Four'); t.stable('no', x)"),
+        ("markdown", "### Third"),
+        ("code", "s.table('five', x, 'Five')"),
+    ]
+    nb = {"cells": [{"cell_type": kind, "source": [source]} for kind, source in cells]}
+    (tmp_path / "n.ipynb").write_text(json.dumps(nb), encoding="utf-8")
+    prose = tables.stage_prose(tmp_path / "n.ipynb")
+    second = "A link, bold, code, p \N{LESS-THAN OR EQUAL TO} 0.05 \N{MULTIPLICATION SIGN} k and n_i."
+    expected = {"one": ("Title", "All of it."), "two": ("Second", second), "three": ("Second", second)}
+    assert prose == expected | {"four": ("Second", "More of it."), "five": ("Third", "")}
+
+
+def test_a_table_is_doubted_for_few_items_uneven_ones_and_many_tests():
+    few, small = tables.FEW, tables.SMALL
+    rows = pd.DataFrame({"model": [*"abc"], "estimate": 0.5, "n": [small, small, few - 1]})
+    of = lambda table: [sentence.split(":")[0] for sentence in tables.doubts(table)]
+    uneven = f"the models answered different items (n from {few - 1} to {small})"
+    assert of(rows) == [f"1 of 3 rows rest on fewer than {few} items", uneven]
+    assert of(rows.assign(n=[small, small - 1, few])) == [
+        f"2 of 3 rows rest on fewer than {small} items",
+        f"the models answered different items (n from {few} to {small})",
+    ]
+    assert of(rows.assign(n=small)) == [] == of(rows.assign(n=[1, small, small], estimate=[None, 0.5, 0.5]))
+    clustered = rows.assign(n=small, n_clusters=[small, few - 1, None])
+    assert of(clustered) == [f"1 of 3 rows rest on fewer than {few} independent cases"]
+    assert of(rows.assign(n=[None, small, small])) == ["1 of 3 rows do not say on how many items they rest"]
+    by_item = rows.assign(question="q", n=few - 1)
+    assert of(by_item)[0].endswith("raters") and of(by_item.assign(judge="j"))[0].endswith("items")
+    assert of(rows.assign(mode=["x", "x", "y"]))[1:] == [] != of(rows.assign(mode="x"))[1:]
+    assert of(rows.drop(columns="model"))[1:] == []
+    tests = pd.DataFrame({"p": [0.1, 0.2], "p_holm": [0.2, 0.2], "p_bh": 0.2})
+    assert tables.doubts(tests)[0].startswith("2 tests: ") and tables.doubts(tests)[0].endswith("use p_holm or p_bh")
+    assert tables.doubts(tests[["p"]])[0].endswith("these p-values are not adjusted for it")
+    assert tables.doubts(tests.iloc[:1]) == []
