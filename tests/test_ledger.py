@@ -13,7 +13,9 @@ import pytest
 import yaml
 from claiming import SLIPS, found_slips, slip, spread
 from conftest import ROOT
+from scipy.stats import chi2
 
+from mhbench.ledger import verdicts
 from mhbench.ledger.claims import CellOf, ClaimEntry, ClaimsFile, load_claims, read_printed
 from mhbench.ledger.release import Blob, Inventory, Tree, inventory_of
 from mhbench.ledger.verdicts import (
@@ -618,3 +620,148 @@ def test_a_file_of_claims_is_utf_8_and_a_scale_is_above_0(tmp_path):
         load_claims(tmp_path / "claims.yaml")
     with pytest.raises(ValueError, match="claims.0.scale must fit .*greater than 0.*; got 0"):
         written(tmp_path, PERCENT.replace("SCALE", "0"))
+
+
+# ---------------------------------------------------------------- by hand
+
+
+def test_a_tolerance_decides_where_it_accepts_few_numbers_of_other_places():
+    "A table of two rows and three columns: what 2 +- 1 accepts of the numbers beside it and below it."
+    printed = {("a", "x"): "2", ("a", "y"): "3", ("a", "z"): "9", ("b", "x"): "2.5", ("b", "y"): "7", ("b", "z"): "8"}
+    rows = [
+        {
+            "paper": "p",
+            "place": "T1",
+            "of": "o",
+            "row": r,
+            "column": c,
+            "printed": text,
+            "tolerance": "",
+            "difference": 0.0,
+        }
+        for (r, c), text in printed.items()
+    ]
+    frame = pd.DataFrame(rows).assign(low=float("nan"), high=float("nan"))
+    assert verdicts.tolerances(frame).empty
+    one = frame.copy()
+    one.loc[0, ["tolerance", "low", "high", "difference"]] = ["random", 1.0, 3.0, 0.5]
+    [row] = verdicts.tolerances(one).to_dict("records")
+    sd = 1 / 3.29
+    assert (row["n"], row["across"], row["along"], row["n_wrong"]) == (1, 0.5, 1.0, 3) and not row["decides"]
+    assert row["spread"] == pytest.approx(0.5 / sd) and row["p"] == pytest.approx(chi2.sf((0.5 / sd) ** 2, 1))
+    narrow = one.assign(high=one["high"].where(one["high"].isna(), 2.25), low=one["low"].where(one["low"].isna(), 1.75))
+    narrow.loc[0, "difference"] = 0.0
+    [row] = verdicts.tolerances(narrow).to_dict("records")
+    assert (row["across"], row["along"], row["p"]) == (0.0, 0.0, 1.0) and row["decides"]
+    narrow.loc[0, "difference"] = 0.25  # z 3.29: p just above 0.001; a little more is not decided
+    assert verdicts.tolerances(narrow)["decides"].item()
+    narrow.loc[0, "difference"] = 0.251
+    assert not verdicts.tolerances(narrow)["decides"].item()
+    alone = narrow.iloc[:1].assign(difference=0.0)
+    assert not verdicts.tolerances(alone)["decides"].item()
+    assert verdicts.tolerances(alone.assign(tolerance=verdicts.INPUTS))["decides"].item()
+    for convention, verdict, becomes in (
+        ("random", "convention", "undecided"),
+        ("kept, random", "convention", "undecided"),
+        ("random, kept", "convention", "convention"),
+        ("random", "differs", "differs"),
+    ):
+        judged = one.assign(verdict="equal", convention="")
+        judged.loc[0, ["verdict", "convention"]] = [verdict, convention]
+        assert verdicts._undecided_where_loose(judged)["verdict"].tolist() == [becomes, *["equal"] * 5]
+
+
+def test_verdicts_are_counted_by_what_a_value_is_made_of_and_by_reason():
+    rows = [
+        ("p", "data", "equal", ""),
+        ("p", "data", "equal", ""),
+        ("p", "paper", "differs", ""),
+        ("q", "", "cannot", "x"),
+    ]
+    rows += [("p", "", "cannot", "x"), ("p", "", "cannot", "y"), ("p", "", "cannot", "x")]
+    frame = pd.DataFrame(rows, columns=["paper", "kind", "verdict", "reason"])
+    counts = verdicts.claims_by_verdict(frame).set_index(["paper", "kind"])
+    assert counts["claims"].to_dict() == {
+        ("p", "data"): 2,
+        ("p", "stored"): 0,
+        ("p", "paper"): 1,
+        ("q", "data"): 0,
+        ("q", "stored"): 0,
+        ("q", "paper"): 0,
+    }
+    assert counts.loc[("p", "data"), "equal"] == 2 and counts.loc[("p", "paper"), "differs"] == 1
+    assert counts.drop(columns="claims").to_numpy().sum() == 3 and "cannot" not in counts
+    reasons = verdicts.claims_by_reason(frame).to_numpy().tolist()
+    assert sorted(reasons) == [["p", "x", 2], ["p", "y", 1], ["q", "x", 1]]
+
+
+def test_functions_of_numbers_leave_out_what_is_missing():
+    nan = float("nan")
+    of = lambda name, *values, **more: verdicts.PLAIN_FUNCTIONS[name](*values, **more)
+    column = pd.Series([1.0, nan, 4.0])
+    assert [of(n, column, [3, 4], 8) for n in ("sum", "product", "mean", "median", "min", "max")] == [
+        20,
+        384,
+        4,
+        4,
+        1,
+        8,
+    ]
+    assert of("weighted_mean", [1, 4], [3, 1]) == 1.75 and of("count", ["a", None, "b", nan]) == 2
+    assert of("ratio", 3, 4) == 0.75 and of("difference", 3, 4) == -1 and of("sum") == 0
+    assert of("share", [True, False, None, True]) == pytest.approx(2 / 3) and of("share", [1, 2, 3, 2], 2) == 0.5
+    assert of("share", ["a", "b", "c"], ["a", "c"]) == pytest.approx(2 / 3)
+    with pytest.raises(ValueError, match="a function of numbers must be given numbers; got text"):
+        of("sum", ["a"])
+
+
+def test_rows_match_by_number_by_text_by_nothing_or_by_one_of_several():
+    match = lambda values, value: verdicts._matches_value(pd.Series(values), value).tolist()
+    assert match([1.0, 1 + 1e-13, 1 + 1e-11, None], 1) == [True, True, False, False]
+    assert match([1, 2, 3], "2") == [False, True, False] and match([1, 2], "two") == [False, False]
+    assert match([True, False], True) == [True, False] and match(["1", "1.0"], 1) == [True, False]
+    assert match(["a", None], None) == [False, True] and match(["a", "b", None], ["a", None]) == [True, False, True]
+
+
+def test_a_result_is_taken_apart_by_fields_attributes_and_indices():
+    take = verdicts._take_from_result
+    row = Counter(a=3)
+    assert take(5, None) == 5 and take({"a": [1, (2, 3)]}, "a.1.0") == 2 and take(row, "a") == 3
+    assert take([4, 5], 1) == 5 and take(read_printed("2.50"), "value") == read_printed("2.50").value
+    for result, path, told in (
+        ({"alpha": 1}, "alpa", r"got 'alpa'.*alpha.*, of a dict; it has alpha"),
+        ([1], "3", r"got '3', of a list; leave `value` out"),
+        (1.0, "x", r"got 'x', of a float; leave `value` out"),
+    ):
+        with pytest.raises(ValueError, match=told):
+            take(result, path)
+
+
+def test_verdicts_of_a_run_are_kept_where_the_printed_number_is_the_same(tmp_path):
+    path = tmp_path / "claims.yaml"
+    first = "paper: {name: P}\nno_release: None.\nreasons: {nowhere: Not there.}\nclaims:\n"
+    line = '- {{place: T, of: {of}, printed: "{printed}", cannot: nowhere, id: {of}}}\n'
+    write = lambda **numbers: path.write_text(first + "".join(line.format(of=k, printed=v) for k, v in numbers.items()))
+    write(a=1, b=2)
+    stored = judge_claims(load_claims(path)).assign(source=["run a", "run b"])
+    write(c=3, b=2, a=4)
+    merged, n_changed = verdicts.merged_verdicts(load_claims(path), stored)
+    assert merged[["claim", "printed", "source"]].to_numpy().tolist() == [
+        ["T/c", "3", ""],
+        ["T/b", "2", "run b"],
+        ["T/a", "4", ""],
+    ]
+    assert n_changed == 2
+    assert verdicts.merged_verdicts(load_claims(path), None)[1] == 0
+    assert verdicts.merged_verdicts(load_claims(path), stored.drop(columns="note"))[1] == 3
+    top, place = tmp_path / "top", ("ledger", "s", "verdicts.parquet")
+    assert verdicts.stored_verdicts("s", None) is None and verdicts.stored_verdicts("s", top) is None
+    report, run = top / "reports" / "replication" / "s" / "verdicts.csv", (top / "results").joinpath(*place)
+    for file in (report, run):
+        file.parent.mkdir(parents=True)
+    stored.to_csv(report, index=False)
+    back = verdicts.stored_verdicts("s", top)
+    assert back["printed"].tolist() == ["1", "2"] and back["value"].isna().all() and back["note"].tolist() == ["", ""]
+    stored.assign(source="run").to_parquet(run)
+    assert verdicts.stored_verdicts("s", top)["source"].tolist() == ["run", "run"]
+    assert verdicts.stored_verdicts("s", top, runs=False)["source"].tolist() == ["run a", "run b"]
