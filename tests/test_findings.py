@@ -174,15 +174,25 @@ def test_soft_labels_are_told_by_their_median_their_range_and_how_many_are_none(
 
 
 def test_a_bank_that_words_alone_answer_has_a_flaw():
-    table = lambda *rows: pd.DataFrame(rows, columns=["measure", "estimate", "ci_low", "n", "chance"])
-    flaw = table(("its length", 0.4, 0.26, 100, 0.25), ("its words", 0.3, 0.25, 1200, 0.25))
-    fair = table(("its length", 0.4, 0.25, 100, 0.25), ("its words", 0.3, None, 100, 0.25))
-    first, count, rest = findings.answered_by_words({"s": flaw, "t": fair})
-    assert first.startswith("s has a flaw: words alone answer 40 of 100 from its length, 360 of 1,200 from its words (")
-    assert "(chance 0.25)" in first and count.startswith("Each of these 3 intervals")
-    assert rest == "Words alone are not shown to answer more than chance in t."
-    assert findings.answered_by_words({"t": fair, "u": fair}) == [rest.replace("t.", "t, u.")]
-    assert len(findings.answered_by_words({"s": flaw})) == 2 and findings.answered_by_words({}) == []
+    "One interval stands as it is; of several each is as wide as all at once need it."
+
+    def table(*rows) -> pd.DataFrame:
+        return pd.DataFrame(rows, columns=["measure", "estimate", "ci_low", "ci_high", "n", "chance"])
+
+    clear = ("its length", 0.6, 0.5, 0.7, 100, 0.25)
+    close = ("its words", 0.35, 0.26, 0.44, 1200, 0.25)  # above chance by itself
+    at = ("its length", 0.4, 0.25, 0.5, 100, 0.25)
+    without = ("its words", 0.3, None, None, 100, 0.25)
+    none = "Words alone are not shown to answer more than chance in {}."
+    alone = findings.answered_by_words({"s": table(close, without)})
+    assert len(alone) == 1 and alone[0].startswith(
+        "s has a flaw: words alone answer 420 of 1,200 from its words, 30 of 100 from its words (chance 0.25), so"
+    )
+    assert findings.answered_by_words({"t": table(at, without)}) == [none.format("t")]
+    first, rest = findings.answered_by_words({"s": table(clear, close), "t": table(at, without), "u": table(close)})
+    assert first.startswith("s has a flaw: words alone answer 60 of 100 from its length, 420 of 1,200 from its words (")
+    assert "(chance 0.25; corrected for 4 intervals), so" in first and rest == none.format("t, u")
+    assert findings.answered_by_words({}) == []
 
 
 def test_what_was_asked_is_told_in_one_sentence():
