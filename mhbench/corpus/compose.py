@@ -57,9 +57,11 @@ class Candidate(Record):
 
     @property
     def kept(self) -> bool:
+        "Whether no step has rejected it."
         return not self.step
 
     def rejected(self, step: str, reason: str) -> Candidate:
+        "A copy that a step rejected, and why; its question, options and key stay."
         return self.model_copy(update={"step": step, "reason": reason})
 
 # %% ../../nbs/corpus/03_compose.ipynb #4e7e7194
@@ -77,11 +79,13 @@ def _filled_template(template: str, /, **values: Any) -> str:
 
 
 def recipe_messages(recipe: Mapping[str, Any], **values: Any) -> list[dict[str, str]]:
+    "A recipe's system and user message, the fields of the latter filled in, white space cut at both ends."
     user_text = _filled_template(recipe["user"], **values)
     return [{"role": "system", "content": recipe["system"].strip()}, {"role": "user", "content": user_text.strip()}]
 
 
 def prompt_hash(messages: Sequence[Mapping[str, str]]) -> str:  # SHA-256
+    "The hexadecimal SHA-256 of messages as JSON: `prompt` of the candidates that they ask for."
     return hashlib.sha256(json.dumps(list(messages), ensure_ascii=False).encode()).hexdigest()
 
 # %% ../../nbs/corpus/03_compose.ipynb #1cd2156f
