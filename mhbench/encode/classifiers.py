@@ -170,10 +170,12 @@ class Choices(NamedTuple):
 
     @property
     def n_truncated(self) -> int:
+        "How many rows lost a part of their context."
         return len(self.truncated)
 
 
 def question_text(item: Item, without_question: bool) -> str:
+    "The question and what its context holds, a part a line; an empty text `without_question`."
     return "" if without_question else "\n".join([item.question, *(v for v in item.context.values() if v.strip())])
 
 

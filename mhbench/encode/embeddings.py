@@ -27,6 +27,7 @@ __all__ = ['BUNDLED_ENCODERS', 'POOLINGS', 'check_texts', 'padded_rows', 'LazyMo
 
 # %% ../../nbs/encode/02_embeddings.ipynb #7bc1cc4e
 def check_texts(function: str, texts: Sequence[str], argument: str = "texts") -> None:
+    "Refuse what is no sequence of strings. Raises: ValueError that names the function and the first other value."
     if isinstance(texts, str):
         refuse(f"{function}: {argument} must be a list of strings; got one string {texts[:60]!r}; put it in a list")
     for i, t in enumerate(texts):
@@ -143,8 +144,11 @@ def takes_loaded(method: str) -> Callable[[_Loader], _Loader]:
     already, with its own executor."""
 
     def decorate(load: _Loader) -> _Loader:
+        "The loader, wrapped."
+
         @wraps(load)
         def loaded(name: Any = None, **options: Any) -> Any:
+            "What is loaded. Raises: ValueError for other keys of a mapping, or an executor beside a loaded model."
             if isinstance(name, Mapping):
                 parameter_names = [a for a in inspect.signature(load).parameters if a != "executor"]
                 unknown_names = [str(k) for k in name if k not in parameter_names]
@@ -367,6 +371,7 @@ def _load_encoder(
     model_folder = base_folder(name)
 
     def load_network(folder: str):
+        "A network in 32 bits, for inference, on its device."
         return loading.placed_on(AutoModel.from_pretrained(folder, dtype=torch.float32).eval(), device)
 
     with loading.loading_model("load_encoder", name):

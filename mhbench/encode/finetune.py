@@ -265,9 +265,11 @@ def _progress_callback(label: str, n_steps: int) -> Any:  # a callback of transf
 
     class ProgressCallback(TrainerCallback):
         def on_train_begin(self, args, state, control, **_):
-            progress_line.cached = state.global_step  # steps of a run that was stopped
+            "Count the steps of a run that was stopped, and goes on, as done before."
+            progress_line.cached = state.global_step
 
         def on_step_end(self, args, state, control, **_):
+            "Show that a step is done."
             progress_line.done = state.global_step
             progress_line.tick()
 

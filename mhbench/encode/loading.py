@@ -219,6 +219,7 @@ def loading_model(function: str, name: str) -> Iterator[None]:
 
 
 def need_packages(function: str, *packages: str) -> None:
+    "Check that modules can be imported. Raises: ModuleNotFoundError that names what to install, of `function`."
     for p in packages:
         if importlib.util.find_spec(p) is None:
             rule = f"the package {p.replace('_', '-')} must be installed"

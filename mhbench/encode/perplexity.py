@@ -82,12 +82,12 @@ class LanguageModel(LazyModel):
             logits = self.model(input_ids=ids, attention_mask=mask).logits
 
         def token_logprobs(row: int, first: int, end: int):
+            "Log-probabilities (end - first,) of a row's tokens from `first` to before `end`."
             vocabulary_logprobs = torch.log_softmax(logits[row, first - 1 : end - 1].double(), -1)
             return vocabulary_logprobs.gather(1, ids[row, first:end][:, None])[:, 0]
 
-        def window_logprobs(
-            row: int, first: int, end: int
-        ) -> np.ndarray:  # some tokens at a time: a copy of all is large
+        def window_logprobs(row: int, first: int, end: int) -> np.ndarray:
+            "The same on the CPU, some tokens at a time: a copy of all logits in 64 bits is large."
             return torch.cat([token_logprobs(row, a, min(a + 16, end)) for a in range(first, end, 16)]).cpu().numpy()
 
         return [window_logprobs(row, first, len(p)) for row, (p, first) in enumerate(ids_of_windows)]

@@ -253,6 +253,7 @@ class _ChainVectors:
         ]
 
     def tokens(self, chains: list[tuple[str, ...]]) -> list[list[np.ndarray]]:
+        "Token vectors (t, d) of each sentence of each chain; where `padded`, all of a chain as wide as its longest."
         all_steps = _flattened(chains)
         n = self.encoder.lengths(all_steps).tolist() if self.padded and all_steps else [0] * len(all_steps)
         widths = _flattened(
@@ -266,6 +267,7 @@ class _ChainVectors:
         score_names = ["faithfulness_ww", "repetition_word"]
 
         def compute(pairs: list) -> np.ndarray:
+            "The two scores (n, 2) of pairs of a chain and a context."
             token_vectors = self.tokens([x for x, _ in pairs] + [y for _, y in pairs])
             vectors_of_pairs = zip(pairs, token_vectors, token_vectors[len(pairs) :])
             score_rows = [
