@@ -84,16 +84,19 @@ class _HtmlText(HTMLParser):
         self.silent = 0
 
     def handle_starttag(self, tag, attrs):
+        "Note a picture or sound; write the break, space or mark that a tag stands for; a script begins silence."
         self.silent += tag in ("script", "style")
         self.media += tag in _MEDIA
         self.parts.append("\n" * (tag in _BLOCKS) + " " * (tag in ("td", "th")) + _MARKS.get(tag, ""))
 
     def handle_endtag(self, tag):
+        "Write the line break or mark that an end tag stands for; the end of a script ends silence."
         if tag in ("script", "style"):
             self.silent = max(0, self.silent - 1)
         self.parts.append("\n" if tag in _BLOCKS else "~~" if _MARKS.get(tag) == "~~" else "")
 
     def handle_data(self, data):
+        "Keep text outside of scripts and styles."
         if not self.silent:
             self.parts.append(data)
 

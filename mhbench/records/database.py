@@ -250,6 +250,7 @@ def staged_folder(to: str | Path) -> Iterator[Callable[[str, bytes], Path]]:  # 
     digest_by_name: dict[str, str] = {}
 
     def write(name: str, content: bytes) -> Path:
+        "Write a file beside the folder, its owner's alone; where it will lie when the block ends."
         private_file(partial_folder / name).write_bytes(content)
         digest_by_name[name] = hashlib.sha256(content).hexdigest()
         return folder / name

@@ -600,6 +600,7 @@ def _column_joiner(part: RatingPart, folder: Path) -> Callable[[Mapping[str, Any
             partner_by_key[key] = row
 
     def add(row: Mapping[str, Any], place: str) -> Mapping[str, Any] | None:
+        "A row with its partner's columns, its own first where both have one; None without a partner."
         partner_row = partner_by_key.get(cell_words(_look_up(row, own_key, place, "the key's column")))
         return None if partner_row is None else {**partner_row, **row}
 
@@ -630,6 +631,7 @@ class _Reading:
         self.missing = {*part.missing, *(f"{float(m):g}" for m in part.missing if _NUMBER.fullmatch(m))}
 
     def kind(self, rater: str, row: _Row) -> str:
+        "A rater's kind, of a cell, or of the pattern that fits the name; then `panel` where cells hold means."
         kind_source = self.part.kind
         if isinstance(kind_source, str) and kind_source not in RATER_KINDS:
             cell_kind = cell_words(_getter(kind_source, "kind")(row))

@@ -47,9 +47,11 @@ def labelling_config(n_answers: int, *, language: str = "en") -> str:
     words = WORDS[language]
 
     def header(name: str, number: str = "") -> str:
+        "A heading in the language's words."
         return f"  <Header value={quoteattr(words[name] + number)}/>"
 
     def choices(name: str, to: str, values: Sequence[str]) -> str:
+        "A required choice of one value, in the language's words; what comes back is the value."
         choice_tags = "".join(f"<Choice value={quoteattr(words.get(v, v))} alias={quoteattr(v)}/>" for v in values)
         attributes = 'choice="single" showInline="true" required="true"'
         return f'  <Choices name="{name}" toName="{to}" {attributes}>{choice_tags}</Choices>'

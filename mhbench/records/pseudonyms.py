@@ -80,6 +80,7 @@ class RaterKey:
 
     @property
     def names(self) -> dict[str, str]:  # pseudonym -> name
+        "The name behind each pseudonym; none of who came with a pseudonym."
         return {p: name for name, p in self.known.items() if name != p}
 
     def save(self) -> None:

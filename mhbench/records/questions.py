@@ -286,6 +286,7 @@ def _remove_tags(table: Table) -> Table:
     n_tagged = 0
 
     def plain(value: Any) -> Any:
+        "A cell's text, or that of each entry of a list; Unreadable where it holds a picture or sound."
         nonlocal n_tagged
         if isinstance(value, list):
             return [plain(v) for v in value]

@@ -136,6 +136,7 @@ class Transcript(Record):
 
     @property
     def cost_usd(self) -> float | None:
+        "The sum over turns, in US dollars; None where the price of one is unknown."
         costs = [t.cost_usd for t in self.turns]
         return None if None in costs else sum(c for c in costs if c is not None)
 
