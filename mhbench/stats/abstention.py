@@ -97,6 +97,7 @@ def abstention_by_difficulty(labels: Any, difficulty: np.ndarray, **kwargs) -> A
     g = n_abstained * (bin_codes >= 0)
 
     def statistic(columns, *, weights):
+        "The rates of the bins and the slope (B, bins + 1); NaN where nobody was asked, or difficulties are equal."
         rate = divide(weights @ (z * n_abstained[:, None]), weights @ (z * n_asked[:, None]))
         n, sx, sy, sxx, sxy = (weights @ np.column_stack([a, a * d0, g, a * d0**2, g * d0])).T
         return np.column_stack([rate, divide(n * sxy - sx * sy, n * sxx - sx**2)])  # least squares, one point a rating

@@ -268,6 +268,7 @@ METRICS: dict[str, Callable] = {
 
 
 def known_metric(name: str, function: str) -> Callable:
+    "The coefficient of tables (..., K, K) with a name of METRICS. Raises: ValueError, of `function`, for another."
     if name not in METRICS:
         refuse(f"{function}: metric must be one of {sorted(METRICS)}; got {name!r}")
     return METRICS[name]

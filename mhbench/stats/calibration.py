@@ -118,12 +118,14 @@ def _error_limits(
     "The errors for which the observed sum of |gap| is within t standard deviations of its expectation."
 
     def surprise(error: float, pattern: np.ndarray) -> float:
+        "The observed error less its expectation under a true one spread as `pattern`, in standard deviations."
         true_gaps = error * pattern / (w @ pattern)
         expected_gaps = true_gaps + _folded_excess(true_gaps, s)
         sd = np.sqrt(w**2 @ np.maximum(true_gaps**2 + s**2 - expected_gaps**2, 0))
         return float(observed_error - w @ expected_gaps) / max(float(sd), 1e-300)
 
-    def crossing(pattern: np.ndarray, level: float) -> float:  # `surprise` decreases with the error
+    def crossing(pattern: np.ndarray, level: float) -> float:
+        "The error in [0, 1] at which `surprise`, which decreases with it, is down to `level`; by bisection."
         low = 0.0
         high = 1.0
         for _ in range(40):

@@ -34,6 +34,7 @@ __all__ = ['FEWEST_COMPARED', 'one_hot', 'majority', 'Ceiling', 'interval_column
 
 # %% ../../nbs/stats/04_consensus.ipynb #01052182
 def one_hot(codes: np.ndarray, k: int) -> np.ndarray:
+    "Indicators (..., k) of codes; all 0 where a code is negative: no label."
     return (codes[..., None] == np.arange(k)).astype(float)
 
 
@@ -88,6 +89,7 @@ def leave_one_out_ceiling(
     consensus_of_others = _consensus_of_others(x, k)
 
     def statistic(columns, *, weights):
+        "The mean coefficient and each rater's (B, R + 1); NaN where undefined."
         rater_coefficients = formula(contingency_tables(x, consensus_of_others, k, weights))
         return np.column_stack([mean_defined(rater_coefficients), rater_coefficients])
 
@@ -432,6 +434,7 @@ def best_ensemble(
     codes, distinct_patterns, pattern_counts = _verdict_patterns(x[: len(panel)], x[len(panel) :], subsets, k, cluster)
 
     def scores(w):
+        "By metric, each candidate's agreement (B, M) under weights (B, C) of clusters; -inf where undefined."
         t = contingency_tables(distinct_patterns[:-1], distinct_patterns[-1:], k, w @ pattern_counts)
         return {m: np.nan_to_num(g(t), nan=-np.inf) for m, g in formulas.items()}
 

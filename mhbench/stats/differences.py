@@ -149,6 +149,7 @@ def independent_difference(first: Estimate, second: Estimate, correlation: float
         refuse(f"independent_difference: both must have one level; got {first.level} and {second.level}")
 
     def arm(first_arm: float, second_arm: float) -> float:
+        "How far a limit of the difference lies from it, given how far those of the two estimates lie from them."
         return float(np.sqrt(max(first_arm**2 - 2 * correlation * first_arm * second_arm + second_arm**2, 0)))
 
     value = first.estimate - second.estimate

@@ -163,10 +163,12 @@ def _hessian(x: np.ndarray, p: _Problem, pairs: _Pairs, weight: np.ndarray) -> t
     blocks = pair_curvatures.sum(2)[:, :, None] * np.eye(k) - pair_curvatures
 
     def to_raters(by):
+        "Sums (Q * K, A) over comparisons, plus for the first option and minus for the second."
         signed_sums = [np.bincount(at * n_raters + r, weight * by, n_betas * n_raters) for at in (i, j)]
         return (signed_sums[0] - signed_sums[1]).reshape(n_betas, n_raters)
 
     def of_raters(by, penalty=0.0):
+        "Sums over each rater's comparisons, and twice the penalty, as a diagonal matrix (A, A)."
         return np.diag(np.bincount(r, weight * by, n_raters) + 2 * penalty)
 
     mixed_corner = of_raters(worth_difference * uo)
@@ -212,6 +214,7 @@ def _minimise(p: _Problem, weights: np.ndarray | None = None) -> tuple[np.ndarra
     pair_weights = pair_weights[pair_weights > 0]
 
     def moved(x, step):
+        "The parameters after a step, slopes and offsets within their bounds."
         return np.r_[x[:n_betas] + step[:n_betas], np.clip(x[n_betas:] + step[n_betas:], *p.bounds)]
 
     def better(x, f, g, step):
@@ -340,6 +343,7 @@ def bootstrap_preferences(
         fit, *fits = [_fit(problem, w) for w in (None, *weights)]
 
     def spread(name):
+        "A field of the fit with its range over refits."
         r = np.array([getattr(f, name) for f in fits])
         return Refits(getattr(fit, name), *percentile_interval(r, level), r)
 

@@ -232,6 +232,7 @@ class Pilot(NamedTuple):
 
     @property
     def correlation(self) -> float:
+        "Of people's labels and the judge's verdicts; 0 where one of them does not vary."
         sd_product = np.sqrt(self.spread * self.of_judge)
         return float(self.together / sd_product) if sd_product > 1e-12 else 0.0
 
@@ -360,6 +361,7 @@ def certificate(p: Pilot, judged: int, labels: Sequence[int] = (20, 50, 100, 200
         width_with_judge = planned_width(p, n, judged)
 
         def wider(k: float, width_with_judge: float = width_with_judge) -> float:
+            "How much wider the interval is with k labels and no judge."
             return planned_width(p, k, judged, judge=False) - width_with_judge
 
         equivalent_labels = brentq(wider, n, 1000 * n) if width_with_judge < width_alone else float(n)

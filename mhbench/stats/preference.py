@@ -23,6 +23,7 @@ __all__ = ['MOST_ORDERS', 'score_matrix', 'pairwise_wins', 'pairwise_ties', 'Str
 
 # %% ../../nbs/stats/07_preference.ipynb #7faf4572
 def score_matrix(scores: Any, function: str) -> np.ndarray:
+    "Scores (n, K) as float64, NaN where not rated. Raises: ValueError, of `function`, for another shape or infinity."
     x = np.asarray(scores, float)
     if x.ndim != 2 or x.shape[1] < 2:
         refuse(f"{function}: scores must have shape (n_annotations, n_options), two options or more; got {x.shape}")
@@ -129,6 +130,7 @@ def _newton_maxima(x, n, ridge, sum_penalty, function) -> tuple[np.ndarray, np.n
     b = np.zeros((len(n), x.shape[2]))
 
     def value(b):
+        "The penalised negative log-likelihoods (T,) of coefficients (T, F)."
         z = np.tensordot(b, x, (1, 2))
         likelihood = (n * (z - np.logaddexp.reduce(z, 2, keepdims=True))).sum((1, 2))
         return (b @ ridge * b).sum(1) / 2 - likelihood
@@ -331,6 +333,7 @@ def plackett_luce(scores: np.ndarray, *, penalty: float = 0.0) -> Strengths:
     is_rated = places < np.repeat([r[2] for r in rankings], n_orders)[:, None]
 
     def objective(b):
+        "The penalised negative log-likelihood of log worths (K,), and its gradient."
         u = np.where(is_rated, b[order_rows], -np.inf)
         log_remaining = np.logaddexp.accumulate(u[:, ::-1], 1)[:, ::-1]  # log-sum of what is left at each place
         log_remaining = np.where(is_rated, log_remaining, 0.0)

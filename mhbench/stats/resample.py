@@ -84,6 +84,7 @@ def _draw_counts(rng: np.random.Generator, members: np.ndarray, counts: np.ndarr
 
 
 def seed_sequence(seed: RandomSeed) -> np.random.SeedSequence:
+    "A fresh sequence of a seed: of a SeedSequence too its first children, however many it has spawned."
     if isinstance(seed, np.random.SeedSequence):
         return np.random.SeedSequence(seed.entropy, spawn_key=seed.spawn_key)
     return np.random.SeedSequence(seed)
@@ -116,6 +117,7 @@ class Interval(NamedTuple):
 
 # %% ../../nbs/stats/01_resample.ipynb #a5360d46
 def as_scalar(x: Any) -> Any:
+    "A float for a single number, else an array."
     return float(x) if np.ndim(x) == 0 else np.asarray(x)
 
 
@@ -193,6 +195,7 @@ def _evaluator(statistic: Callable, arrays: tuple, axis: int) -> Callable[[np.nd
     if "weights" in inspect.signature(statistic).parameters:
 
         def evaluate(w):
+            "Values of all replicates at once, by weights."
             values = np.asarray(statistic(*arrays, weights=w), float)
             if values.shape[:1] != (len(w),):
                 actual = f"shape {values.shape} ({name}); without an argument `weights` it is called once a replicate"
@@ -202,6 +205,7 @@ def _evaluator(statistic: Callable, arrays: tuple, axis: int) -> Callable[[np.nd
     else:
 
         def evaluate(w):
+            "Values of one replicate after another, from the units that it drew."
             values = []
             for row in w.astype(int):
                 drawn_units = np.repeat(np.arange(len(row)), row)

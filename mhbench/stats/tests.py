@@ -140,14 +140,15 @@ def draws_for(tests: int, n: int = 10_000) -> int:
 def _p_of_draws(count_as_large: Callable[[int], int], n: int, tests: int, chunk_rows: int) -> float:
     "(as large + 1) / (draws + 1), of n draws, `chunk_rows` of them at once, and of more where these do not decide."
 
-    def found(n: int) -> int:
+    def n_as_large(n: int) -> int:
+        "How many of n draws are as large as the observed."
         return sum(count_as_large(min(chunk_rows, n - n_done)) for n_done in range(0, n, chunk_rows))
 
-    n_first = found(n)
+    n_first = n_as_large(n)
     n_draws = draws_for(tests, n)
     if n_first >= _OPEN or n_draws == n:
         return (n_first + 1) / (n + 1)
-    return (n_first + found(n_draws - n) + 1) / (n_draws + 1)
+    return (n_first + n_as_large(n_draws - n) + 1) / (n_draws + 1)
 
 # %% ../../nbs/stats/12_tests.ipynb #96a23e27
 def _sum_distribution(values: np.ndarray, probabilities: np.ndarray, n_terms: int) -> np.ndarray:
@@ -294,6 +295,7 @@ def stratified_permutation_test(
     kind_terms = _permutation_terms(x, s, code, True) if n * len(x) > MOST_DRAWS else None
 
     def as_large(n: int) -> int:
+        "How many of n permutations give a difference as large in size."
         if kind_terms is None:
             t = _permute_labels(s, code, rng.random((n, len(x)))) @ label_gains - base_difference
         else:
@@ -409,6 +411,7 @@ def sign_flip_test(
     kind_codes = kinds((total_sizes,)) if n * len(cluster_totals) > MOST_DRAWS else None
 
     def as_large(n: int) -> int:
+        "How many of n draws of signs give a sum as large in size."
         if kind_codes is None:
             sums = (1 - 2 * rng.integers(0, 2, (n, len(cluster_totals)), dtype=np.int8)) @ cluster_totals
         else:  # how many of each size stay positive is binomial
@@ -462,6 +465,7 @@ def clustered_chi_square(
     rng = np.random.default_rng(seed)
 
     def as_large(n: int) -> int:
+        "How many of n permutations give a statistic as large."
         t = _permuted_tables(counts, n, rng)
         expected_counts = t.sum(1, keepdims=True) * t.sum(2, keepdims=True) / len(label)
         return int(
