@@ -34,6 +34,7 @@ def breakdowns(
     core_items = all_items if all_items is None or core is None else all_items[all_items["set"] == core]
 
     def rates(value: str, rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+        "The rates of a value; beside the core set's rows the core set's items."
         return rate_table(rows, value, by, all_items=all_items if rows is scores else core_items, **settings)
 
     values = ("correct", "cross_entropy", "brier")

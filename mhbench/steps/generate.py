@@ -341,6 +341,7 @@ def generate(
     stop_reasons: list[str] = []
 
     def record(item: Item, request: Request, mode: str, answer: Answer) -> Response:
+        "An answer as a response, with the votes that its request asks for."
         return response(
             item, request, answer, model, mode, votes=generation_settings.by_mode[mode].votes(request.sample)
         )

@@ -55,6 +55,7 @@ class Criterion(NamedTuple):
 
     @property
     def scale(self) -> Scale:
+        "Its options as an ordered scale, the worst first."
         return Scale(kind="ordered", steps=list(self.options))
 
 
@@ -361,6 +362,7 @@ def known_conversations(t: Transcript) -> dict[str, Transcript]:  # by KNOWN
         return {}
 
     def replaced(texts: Mapping[int, str]) -> list:
+        "The turns, with other texts at some places."
         return [x.model_copy(update={"text": texts.get(k, x.text)}) for k, x in enumerate(t.turns)]
 
     first, middle, last = assistant_places[0], assistant_places[len(assistant_places) // 2], assistant_places[-1]

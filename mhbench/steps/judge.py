@@ -77,6 +77,7 @@ def shown_order(rs: Sequence[_Named], seed: int | None) -> tuple[_Named, ...]:
         return tuple(rs)
 
     def drawn(r: _Named) -> bytes:
+        "The digest by which an answer is placed: the same in any order of arrival."
         return hashlib.sha256(f"{seed}:{r.study}:{r.item_id}:{r.mode}:{r.sample}:{r.model}".encode()).digest()
 
     return tuple(sorted(rs, key=drawn))
@@ -141,6 +142,7 @@ def _rubric_finder(rubric: Any = None, kind: Any = None, prompts_dir: Any = None
     rubric_cache: dict[tuple, Rubric] = {}
 
     def find(i: Item) -> Rubric:
+        "The rubric of an item's study, category, task and language, read once."
         k = (i.study, i.category, i.task, i.language)
         if k not in rubric_cache:
             rubric_cache[k] = rubric_for(i, kind, prompts_dir)

@@ -151,6 +151,7 @@ def _rescale_rubric(r: Rubric, scale: tuple[int, int], flipped: bool) -> Rubric:
     low, high = scale
 
     def there(score: float) -> int:
+        "A score of 0 to 100 on the other scale, as the nearest whole number."
         share = score / 100
         return round(low + (high - low) * (1 - share if flipped else share))
 

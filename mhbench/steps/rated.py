@@ -226,11 +226,13 @@ def _mean_statistic(target_columns: np.ndarray | None, reference_columns: np.nda
     "A statistic for over_raters: the mean of the items' means of some columns, less that of others."
 
     def statistic(x: np.ndarray, *, weights: np.ndarray) -> np.ndarray:
+        "The mean or the difference (B,) from ratings (raters, items), NaN where none, and weights (B, items)."
         is_rated = ~np.isnan(x)
         n = is_rated.sum(0)
         item_means = np.where(n > 0, np.where(is_rated, x, 0).sum(0) / np.maximum(n, 1), 0.0)
 
         def mean(columns):
+            "The weighted mean of the columns' item means; NaN where no rated item has weight."
             w = weights * (columns & (n > 0))
             return divide(w @ item_means, w.sum(1))
 

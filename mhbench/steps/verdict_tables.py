@@ -148,6 +148,7 @@ def verdict_means(table: pd.DataFrame, kind: str) -> pd.DataFrame:
 
 # %% ../../nbs/steps/12_verdict_tables.ipynb #914c2c48
 def same_score(a: np.ndarray, b: np.ndarray, *, weights: np.ndarray) -> np.ndarray:
+    "The share of outputs (N,) with one score twice, in each row of weights (B, N); NaN equals nothing."
     return (weights @ (a == b)) / weights.sum(1)
 
 

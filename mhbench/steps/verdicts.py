@@ -29,6 +29,7 @@ def schema(rubric: Rubric, n: int = 1) -> dict:  # a JSON schema
     "The JSON schema of a judge's verdict on `n` answers at once (label), or on so many linked questions (score)."
 
     def one_of(values):
+        "The schema of one of some values, as the rubric words them."
         return {"type": "string", "enum": [rubric.show(v) for v in values]}
 
     low, high = rubric.scale
@@ -72,6 +73,7 @@ def _rubric_fields(r: Rubric) -> dict[str, str]:
     flipped_note = [f"On this scale {r.scale[0]} is the best and {r.scale[1]} the worst."] if r.flipped else []
 
     def example(e):
+        "An example as it stands, or from its reference, answer and score."
         if isinstance(e, str):
             return e
         return f"Example\nReference answer: {e['reference']}\nCandidate answer: {e['answer']}\nScore: {e['score']}"
