@@ -369,6 +369,7 @@ def count_cases(
     """
 
     def value(i):
+        "The property of an item; `(none)` where it has none."
         if by == "publisher":
             return i.item_id.removeprefix("counselingbench-").split("-")[0]
         if by == "condition":
@@ -496,6 +497,7 @@ def interval_rows(accuracy: pd.DataFrame, mode: str) -> pd.DataFrame:
 
 
 def level_of(rows: pd.DataFrame) -> float:  # 0.95 where there is no row
+    "The level of a table's intervals, as its first row has it."
     return float(rows["level"].iloc[0]) if len(rows) else 0.95
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #08125470

@@ -134,6 +134,7 @@ def competency(text: str) -> str | None:
     "A competency's full name in lower case, from its name or abbreviation, with `&` or `and`; None for another text."
 
     def key(t):
+        "A text's letters a to z, in lower case, `&` as `and`."
         return re.sub(r"[^a-z]", "", t.casefold().replace("&", "and"))
 
     return next((name for name, short in COMPETENCIES.items() if key(text) in (key(name), key(short))), None)

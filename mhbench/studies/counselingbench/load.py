@@ -57,10 +57,12 @@ class CounselingRow(Record):
 
     @property
     def choices(self) -> list[str]:
+        "The four choices as plain text, A to D."
         return [plain_text(c) for c in (self.choice_a, self.choice_b, self.choice_c, self.choice_d)]
 
     @property
     def right(self) -> str:
+        "The letter of the choice with the right answer's text; empty where none has it, or several."
         answer_text = plain_text(self.correct_answer)
         return letters(4)[self.choices.index(answer_text)] if self.choices.count(answer_text) == 1 else ""
 
@@ -92,11 +94,15 @@ class CounselingRow(Record):
 
     @property
     def case_text(self) -> str:
+        "The patient's demographics as plain text, without the release's line of instructions."
         return INSTRUCTION_LINE.sub("", plain_text(self.demographic))
 
     @property
     def item_id(self) -> str:
+        "The id made of publisher, exam and number, and a digest of question and choices."
+
         def slug(t):
+            "A text in lower case, with a hyphen for what is neither letter nor digit."
             return re.sub(r"[^a-z0-9]+", "-", t.casefold()).strip("-")
 
         text_digest = _digest_of_texts(plain_text(self.question), *self.choices)[:8]
@@ -104,6 +110,7 @@ class CounselingRow(Record):
 
     @property
     def group_id(self) -> str:
+        "The case: one id for all questions of an exam with the same demographics."
         return f"counselingbench-case-{_digest_of_texts(self.publisher, self.exam, self.case_text)[:10]}"
 
 # %% ../../../nbs/studies/counselingbench/02_load.ipynb #ac77f81a
@@ -125,6 +132,7 @@ _Asked.__name__ = "CounselingRow"  # what an error calls it
 
 
 def question_rows(path) -> Iterator[tuple[str, dict, dict]]:
+    "Of each row of a released file its place, its fields under our names, and the row as it was read."
     for place, raw_row in csv_rows(path, _REQUIRED):
         row_fields: dict[str, str | None] = {field: raw_row[c] for c, field in _COLUMNS.items() if c in raw_row}
         for field in ("correct_answer_letter", "label", "label_h", "label_s", "label_third"):
@@ -283,6 +291,7 @@ class ErrorRow(Record):
 
     @property
     def annotation(self) -> str:
+        "What one label is of, and by whom: no two rows may share it."
         return f"{self.item_id}, {self.model}, {self.rater}"
 
 # %% ../../../nbs/studies/counselingbench/02_load.ipynb #bfbc8d7a

@@ -40,6 +40,7 @@ def in_order(names: Iterable[str]) -> list[str]:
     "Names in natural order: p1, p2, p10."
 
     def parts(name: str) -> list[tuple]:
+        "A name's runs of digits, as numbers, and of other characters; numbers come first."
         return [(not x.isdigit(), int(x) if x.isdigit() else x) for x in re.split(r"(\d+)", name) if x]
 
     return sorted(set(names), key=parts)

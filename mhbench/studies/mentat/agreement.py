@@ -121,6 +121,7 @@ def annotators_as_sample(
     )  # with an alpha: the others are in no mean
 
     def of_questions(raters: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        "The mean alpha (B,) of these annotators under weights (B, questions); undefined alphas are left out."
         is_used = np.isin(a.raters, raters[:, 0])
         question_results = question_alphas(
             a.scores[is_used], a.questions[is_used], raters=a.raters[is_used], scale=scale, seed=seed

@@ -70,6 +70,7 @@ def _read_annotation(row: dict[str, str], place: str, mapping: Reading) -> tuple
     "Scores by option, the permutation, and the comment of one annotation."
 
     def broken(column, rule):
+        "Refuse the row. Raises: ValueError."
         refuse(f"load_annotations: {column} must {rule}; got {row[column][:200]!r} ({place}); export the session again")
 
     try:

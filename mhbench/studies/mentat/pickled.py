@@ -90,6 +90,7 @@ class _Machine:
         return values
 
     def since_mark(self) -> list:
+        "The values since the last mark, which leave the stack, as the mark does."
         start = self.marks[-1]
         values = self.take(len(self.stack) - start)
         self.marks.pop()

@@ -157,6 +157,7 @@ def _item_fields(place: str, row: dict[str, str]) -> dict:
     "One row of the questions as the fields of an Item."
 
     def broken(column, rule):
+        "Refuse the row. Raises: ValueError."
         actual = f"{row[column][:200]!r} ({place}, q_id {row['q_id']!r}); mend the row"
         refuse(f"load_mentat: {column} must {rule}; got {actual}")
 

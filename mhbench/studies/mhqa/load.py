@@ -78,10 +78,12 @@ class MHQARow(Record):
 
     @property
     def options(self) -> list[str]:
+        "The texts of options 1 to 4, as released."
         return [self.option1, self.option2, self.option3, self.option4]
 
     @property
     def number(self) -> int:
+        "The number of the right option, 1 to 4, as its column has it."
         return int(self.correct_option_number[0])
 
     def named(self) -> list[int]:
@@ -152,6 +154,7 @@ def load_mhqa(
     n_by_base: Counter[str] = Counter()
 
     def item(place: str, r: MHQARow) -> dict[str, Any]:
+        "The fields of a row's item; a question that occurs again has the number of its occurrence in its id."
         text_digest = hashlib.sha256("\n".join([r.question, *r.options]).encode()).hexdigest()[:8]
         base_id = f"mhqa-{r.id}-{text_digest}"
         n_by_base[base_id] += 1

@@ -95,6 +95,7 @@ def _accuracy_and_averages(
     for average in ("macro", "weighted"):
 
         def score(t, s, weights, average=average):
+            "The F1 of each run (N,), averaged over the runs, in each row of weights (B, N)."
             return np.mean([f1(t, run, average=average, classes=classes, weights=weights) for run in s.T], axis=0)
 
         estimate_by_measure[f"{average} F1"] = estimate(score, truth, answer, share=True, **options)

@@ -42,6 +42,7 @@ class TaskRow(Record):
     canary: str | None = None
 
     def context(self) -> dict[str, str]:
+        "History, examinations and follow-ups, as far as a row has them, in the order of the templates."
         field_names = (
             "history",
             "mental_state_examination",
@@ -53,6 +54,7 @@ class TaskRow(Record):
         return {name: text for name, text in named_texts if text is not None}
 
     def origin(self) -> dict[str, str]:
+        "The book and the case, as far as they are named."
         return {name: v for name in ("book", "case") if (v := getattr(self, name)) is not None}
 
     def cluster(self) -> str | None:
@@ -64,6 +66,7 @@ class TaskRow(Record):
         return None
 
     def items(self, labels: Mapping) -> list[dict]:
+        "The fields of the row's items, which its task decides; `labels` are those of `label_lists`."
         raise NotImplementedError
 
 # %% ../../../nbs/studies/psychiatrybench/01_load.ipynb #2325a817
@@ -72,6 +75,7 @@ class _Open(TaskRow):
     answer: _Text
 
     def items(self, labels):
+        "One open question."
         return [dict(task="open", question=self.question, key=[self.answer])]
 
 
@@ -92,6 +96,7 @@ class _Approach(TaskRow):
     question: _Text | None = None
 
     def items(self, labels):
+        "One open question; where the row has none, a general one that awaits its wording."
         awaiting_fields = {"variant": {"question": AWAITING}} if self.question is None else {}
         question = self.question or "How would you approach this case?"
         return [dict(task="open", question=question, key=[self.clinical_approach], **awaiting_fields)]
@@ -103,6 +108,7 @@ class _Classification(TaskRow):
     disorders: list[_Text] | _Text
 
     def items(self, labels):
+        "Two lists to choose from: the categories, and the disorders; an empty key is Normal."
         out = []
         for list_name, task_name in (("categories", "categories"), ("disorders", "specific")):
             options = [*labels[list_name], NORMAL]
@@ -135,6 +141,7 @@ class _Sequential(TaskRow):
     answers: Annotated[list[_Text], Field(min_length=6, max_length=6)]
 
     def items(self, labels):
+        "One item of six linked questions."
         return [dict(task="sequential", question="", stems=self.questions, key=self.answers)]
 
 
@@ -159,6 +166,7 @@ class _MCQ(_Choices):
     answer: Annotated[list[Annotated[str, Field(pattern=r"^[A-Za-z]$")]], Field(min_length=1)]
 
     def items(self, labels):
+        "One question with a letter or several, in alphabetical order."
         return [self._choice_fields("mcq", self.question, sorted(a.upper() for a in self.answer))]
 
 # %% ../../../nbs/studies/psychiatrybench/01_load.ipynb #eafc87dc
@@ -176,6 +184,7 @@ class _EMI(_Choices):
         return self
 
     def items(self, labels):
+        "The set as one item, and each of its questions as one."
         instruction = f"{self.header}. {self.required}"
         key = [a.upper() for a in self.answers]
         out = [self._choice_fields("set", instruction, key) | dict(task="extended_matching", stems=self.questions)]
@@ -200,6 +209,7 @@ class _Separated(_Choices):
         return self
 
     def items(self, labels):
+        "One question of a set, which it names where the row does."
         place_in_set = {} if self.number is None else {"number": str(self.number)}
         question = f"{self.header}. {self.required}\n{self.question}"
         key = [self.answer.upper()]

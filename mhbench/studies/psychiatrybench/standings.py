@@ -232,6 +232,7 @@ def draw_standings(columns: Mapping[str, Column], models: Sequence[str], *, n_bo
     column_slices = [slice(end - size, end) for end, size in zip(column_sizes.cumsum(), column_sizes)]
 
     def compute_table(w: np.ndarray) -> np.ndarray:
+        "Points (B, C + 1, M) under weights (B, N) of all columns' units side by side; the average last."
         stacked_columns = np.stack(
             [_weigh_column(c, w[:, column_slice]) for c, column_slice in zip(all_columns, column_slices)], axis=1
         )
