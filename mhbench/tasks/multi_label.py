@@ -272,17 +272,21 @@ class MultiLabelTask(Task):
     none_applies = True
 
     def check(self, item: Item) -> None:
+        "Refuse a key with a name that is no option; an empty key says that none applies. Raises: ValueError."
         if unknown_names := [k for k in item.key if k not in item.options]:
             raise ValueError(f"key must hold names from options for task {self.name}; got {unknown_names}")
 
     def read(self, item: Item, response: Response) -> tuple[list[str], str]:
+        "Names of the options, then others, each after UNKNOWN; [NOTHING] where the text says that none applies."
         parsed = parse_labels(response.text, item.options, aliases=item.aliases)
         if not parsed.labels and parsed.unknown and all(u.strip(" .").casefold() in _NOTHING for u in parsed.unknown):
             return [NOTHING], parsed.how
         return [*parsed.labels, *(f"{UNKNOWN}{u}" for u in parsed.unknown)], parsed.how
 
     def correct(self, key: Sequence[str], answer: Sequence[str]) -> float:
+        "1.0 where exactly the key's names are given, in any order, else 0.0; an empty key is [NOTHING]."
         return float(set(answer) == set(key or [NOTHING]))
 
     def chance(self, item: Item) -> float:
+        "0.0: no guess of a set of names is assumed."
         return 0.0

@@ -70,11 +70,13 @@ class MultipleChoiceTask(Task):
     between = ", "
 
     def check(self, item: Item) -> None:
+        "As every lettered task, and that no letter is in the key twice. Raises: ValueError."
         super().check(item)
         if len(set(item.key)) != len(item.key):
             raise ValueError(f"key must not repeat a letter; got {item.key}")
 
     def read(self, item: Item, response: Response) -> tuple[list[str], str]:
+        "The likeliest letter (none in a tie) where log-probabilities came for a key of one; else the text's letters."
         has_several = len(item.key) > 1
         p = None if has_several else probabilities(response, len(item.options))
         if p is not None:
@@ -85,18 +87,23 @@ class MultipleChoiceTask(Task):
         return as_in_item(parsed.letters, response), parsed.how
 
     def correct(self, key: Sequence[str], answer: Sequence[str]) -> float:
+        "1.0 where exactly the key's letters are given, in any order, else 0.0."
         return float(bool(answer) and set(answer) == set(key))
 
     def chance(self, item: Item) -> float:  # of as many letters as the key has
+        "The share right of random choices of as many letters as the key has."
         return 1 / math.comb(len(item.options), max(len(item.key), 1))
 
     def key_texts(self, item: Item) -> list[str]:
+        "The texts of the right options, in the order of the key."
         return [item.options[ord(k) - 65] for k in item.key]
 
     def moved(self, key: Sequence[str], place: Mapping[str, str]) -> list[str]:
+        "The key's new letters, in alphabetical order."
         return sorted(super().moved(key, place))
 
     def ends(self, item: Item) -> list[str]:
+        "None: one token answers."
         return []  # one token answers
 
 # %% ../../nbs/tasks/01_multiple_choice.ipynb #7cc50866
@@ -218,17 +225,21 @@ class ExtendedMatchingTask(Task):
     lettered = per_stem = True
 
     def read(self, item: Item, response: Response) -> tuple[list[str], str]:
+        "One letter a stem, empty where the text has none for it; an empty list where it has none at all."
         parsed = parse_extended_matching(response.text, len(item.stems), item.options, numbered=response.numbered)
         answer = [choice.letter or "" for choice in parsed]
         return (answer if any(answer) else []), ", ".join(dict.fromkeys(choice.how for choice in parsed))
 
     def correct(self, key: Sequence[str], answer: Sequence[str]) -> float:
+        "The share of stems with the right letter; 0.0 where there is not one answer a stem."
         return float(np.mean([a == k for a, k in zip(answer, key)])) if len(answer) == len(key) else 0.0
 
     def chance(self, item: Item) -> float:
+        "The share right of random letters, one a stem."
         return 1 / len(item.options)
 
     def drawn(self, item: Item, right: Sequence[bool] | np.ndarray, rng: np.random.Generator) -> list[str]:
+        "The key, with a random other letter for each stem that is not `right`."
         option_names = letters(len(item.options))
         wrong_letters = [str(rng.choice([a for a in option_names if a != k])) for k in item.key]
         return [k if ok else o for k, ok, o in zip(item.key, right, wrong_letters)]

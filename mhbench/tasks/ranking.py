@@ -174,6 +174,7 @@ def parse_ranking(text: str | None, options: Sequence[str], *, numbered: bool = 
     unwrapped = unwrap(answer)
 
     def entry(text_part: str) -> str:
+        "The letter of the option that a part names; else the part, after UNKNOWN."
         return parse_choice(text_part, options, numbered=numbered).letter or f"{UNKNOWN}{text_part.strip()}"
 
     json_entries = _json_entries(json_in(unwrapped))
@@ -235,31 +236,39 @@ class RankingTask(Task):
     }
 
     def check(self, item: Item) -> None:
+        "As every lettered task, and that the key ranks at least one option and none twice. Raises: ValueError."
         super().check(item)
         if not item.key or len(set(item.key)) != len(item.key):
             raise ValueError(f"key must rank options, each once and the best first; got {item.key}")
 
     def read(self, item: Item, response: Response) -> tuple[list[str], str]:
+        "Letters of the item's options, the best first, and what names no option, after UNKNOWN."
         parsed = parse_ranking(response.text, as_shown(item, response), numbered=response.numbered)
         return as_in_item(parsed.entries, response), parsed.how
 
     def correct(self, key: Sequence[str], answer: Sequence[str]) -> float:
+        "1.0 where the first place is right, else 0.0; the others count in `measures`."
         return float(list(answer[:1]) == list(key[:1]))
 
     def chance(self, item: Item) -> float:
+        "How often a random first place is right."
         return 1 / len(item.options)
 
     def reference(self, item: Item) -> str:
+        "The right options' texts, numbered, a line each."
         return "\n".join(f"{place}. {text}" for place, text in enumerate(self.key_texts(item), 1))
 
     def key_texts(self, item: Item) -> list[str]:
+        "The right options' texts, the best first."
         return [item.options[ord(k) - 65] for k in item.key]
 
     def drawn(self, item: Item, right: Sequence[bool] | np.ndarray, rng: np.random.Generator) -> list[str]:
+        "The key, or, where `right` is False first, the key after a random other first place."
         if right[0]:
             return item.key
         wrong_first = str(rng.choice([a for a in letters(len(item.options)) if a != item.key[0]]))
         return [wrong_first, *(k for k in item.key if k != wrong_first)]
 
     def nearest(self, near: np.ndarray) -> list[int]:
+        "All candidates, the nearest to the first query first."
         return np.argsort(-near[0], kind="stable").tolist()

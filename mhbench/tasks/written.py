@@ -101,19 +101,24 @@ class ClozeTask(Task):
     one_reference = True
 
     def read(self, item: Item, response: Response) -> tuple[list[str], str]:
+        "The whole text, without white space around it, as one term."
         term = (response.text or "").strip()
         return ([term], "text") if term else ([], "empty")
 
     def correct(self, key: Sequence[str], answer: Sequence[str]) -> float:
+        "1.0 where the term is one of the key's, as `same_term` compares them, else 0.0."
         return float(bool(answer) and same_term(answer[0], key))
 
     def strictly(self, item: Item, answer: Sequence[str]) -> float:
+        "1.0 where the term is one of the key's, as `same_string` compares them, else 0.0."
         return float(bool(answer) and same_string(answer[0], item.right))
 
     def chooses(self, item: Item, answer: Sequence[str]) -> bool:
+        "Whether the term is right: any other text may be a refusal."
         return bool(self.correct(item.right, answer))
 
     def chance(self, item: Item) -> float:
+        "0.0: nobody guesses a term."
         return 0.0
 
 # %% ../../nbs/tasks/04_written.ipynb #6b870a1d
@@ -123,12 +128,15 @@ class WrittenTask(Task):
     judged = True
 
     def read(self, item: Item, response: Response) -> tuple[list[str], str]:
+        "Nothing, whatever the text: a judge reads it."
         return [], "judge"
 
     def correct(self, key: Sequence[str], answer: Sequence[str]) -> float:
+        "NaN: a judge decides."
         return float("nan")
 
     def chance(self, item: Item) -> float:
+        "NaN: a judge decides."
         return float("nan")
 
 
@@ -153,11 +161,13 @@ class ConversationTask(WrittenTask):
     name = "conversation"
 
     def check(self, item: Item) -> None:
+        "As every task, and that there are turns. Raises: ValueError."
         super().check(item)
         if not item.stems:
             raise ValueError("stems must hold the turns, the user's first, for task conversation")
 
     def for_people(self, item: Item) -> str:
+        "The question, if any, and the turns, numbered and signed, the user's first, with an empty line between."
         turn_texts = (f"[{n}] {'Chatbot' if n % 2 == 0 else 'User'}: {text}" for n, text in enumerate(item.stems, 1))
         return "\n\n".join([item.question, *turn_texts]).strip()
 
