@@ -464,11 +464,19 @@ def test_abstain_is_left_out_by_default_and_a_label_on_request():
     assert consensus.majority([["Abstain"], ["Abstain"], ["Correct"]]).tolist() == ["Correct"]
 
 
+@pytest.mark.parametrize("labels", [["a", np.str_("b"), "a"], [True, np.False_, True], [1, np.float64(2), True]])
+def test_labels_of_numpy_and_of_python_are_of_one_kind(labels):
+    assert agreement.percent_agreement(labels, [labels[0]] * 3) == pytest.approx(2 / 3)
+    assert agreement.cohen_kappa(labels, labels) == 1
+
+
 @pytest.mark.parametrize(
     "call, message",
     [
         (lambda: agreement.cohen_kappa([1], [1, 2]), "same shape"),
         (lambda: agreement.cohen_kappa([], []), "one label an item"),
+        (lambda: agreement.cohen_kappa(["a", 1], ["a", "b"]), "of one kind"),
+        (lambda: agreement.cohen_kappa(["a", True], ["a", "b"]), "of one kind"),
         (lambda: agreement.pabak([1], [2], categories=1), "pass categories=2"),
         (lambda: agreement.krippendorff_alpha([[1, 2]], "nominal"), "at least 2 raters"),
         (lambda: agreement.krippendorff_alpha(np.array([[-1.0, 2], [1, 2]]), "ratio"), "must not be negative"),

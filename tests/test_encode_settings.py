@@ -131,6 +131,8 @@ def test_inconsistency_is_of_each_answer_beside_its_reference():
     assert base == (0.25, 0.25, 0.25), "no pair is of the same text"
     with pytest.raises(ValueError, match="texts must hold two different ones at least; got 1"):
         bertscore.unrelated_baseline(["a", "a"], scorer=first_letters)
+    with pytest.raises(ValueError, match="unrelated_baseline: texts must be a list of strings"):
+        bertscore.unrelated_baseline("a text", scorer=first_letters)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from statsmodels.stats.proportion import proportion_confint
 
 from mhbench.stats.abstention import abstention_by_difficulty, difficulty_strata
 from mhbench.stats.agreement import cohen_kappa
+from mhbench.stats.differences import mean_difference
 from mhbench.stats.estimate import (
     Estimate,
     agresti_coull,
@@ -19,6 +20,7 @@ from mhbench.stats.estimate import (
     proportion,
     with_width,
 )
+from mhbench.stats.jackknife import agreement_estimate
 from mhbench.stats.resample import ClusterMean, bootstrap, cluster_mean, mean
 from mhbench.stats.soft_labels import group_means
 from mhbench.steps.rates import rate_table
@@ -254,6 +256,11 @@ def test_a_group_of_few_annotations_has_no_interval():
         (lambda: estimate(mean, np.ones((3, 2)), seed=1), "statistic must give one number"),
         (lambda: estimate(lambda a, b: 0.0, np.ones(3), np.ones(0), seed=1), "same number of units"),
         (lambda: proportion(3, 2), "k must be between 0 and n"),
+        (lambda: proportion(3, 20, level=95), "level must be between 0 and 1; got 95"),
+        (lambda: estimate(mean, np.arange(9.0), seed=1, level=95), "level must be between 0 and 1; got 95"),
+        (lambda: mean_difference(np.arange(9.0), level=1.0), "level must be between 0 and 1; got 1.0"),
+        (lambda: agreement_estimate([list("aabb"), list("abab")], level=0), "level must be between 0 and 1; got 0"),
+        (lambda: group_means(np.array([50.0, 101]), np.array([1, 1])), "values must lie between 0 and 100; got 101"),
     ],
 )
 def test_faults_are_named(call, message):

@@ -214,13 +214,19 @@ def test_bootstrap_of_f1_is_the_bootstrap_by_loops():
     [
         (lambda: metrics.accuracy(["A", ""], ["A", "A"]), "truth must not be missing"),
         (lambda: metrics.f1(["A"], ["A", "B"]), "one entry a unit each"),
-        (lambda: metrics.compare_settings([1, 2], [1, 0]), "right or wrong"),
+        (lambda: metrics.compare_settings([1, 2], [1, 0]), "right or wrong, 1 or 0; got 2 and 0 (unit 1)"),
+        (lambda: metrics.compare_settings([1, 1], [math.nan, 0]), "got 1 and nan (unit 0)"),
         (lambda: metrics.indicator([["a"]], ["a", "a"]), "labels must differ"),
         (lambda: calibration.cross_entropy([[1, 0]], [[0.5, 0.5]], floor=1), "floor must be in [0, 1)"),
         (lambda: calibration.brier([[1, math.nan]], [[0.5, 0.5]]), "soft must be probabilities"),
         (lambda: calibration.reliability_curve([0.5], [1], bins=0), "bins must be 1 or more"),
         (lambda: calibration.reliability_curve([math.nan], [1]), "confidence must be in [0, 1]"),
         (lambda: tests.adjust_p([1.2]), "p must be in [0, 1]"),
+        (lambda: tests.adjust_within([0.1, 0.2, 0.3], ["a", "b"]), "one name a p-value, shape (3,); got (2,)"),
+        (lambda: tests.chi_square([[1, math.nan], [2, 3]]), "counts of 0 or more"),
+        (lambda: tests.goodness_of_fit([0, 0], [1, 1]), "one above 0"),
+        (lambda: tests.goodness_of_fit([1, math.nan], [1, 1]), "none below 0"),
+        (lambda: tests.goodness_of_fit([1, 2], [1, math.nan]), "none expected of 0"),
     ],
 )
 def test_bad_input_is_refused(call, words):

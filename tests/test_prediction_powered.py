@@ -140,8 +140,12 @@ def test_a_card_gives_the_moments_of_its_two_by_two_table():
 def test_a_pilot_has_six_answers_or_more():
     people = np.array([1, 2, 4, 3, 5, 2.0])
     assert pilot_of(people, people + [0, 1, 0, -1, 0, 1]).n == 6
-    with pytest.raises(ValueError, match="six answers or more; got 5"):
+    with pytest.raises(ValueError, match="six answers or more; got 5 of 5"):
         pilot_of(people[1:], people[1:])
+    with pytest.raises(ValueError, match="six answers or more; got 6 of 7 labelled by people; leave the others out"):
+        pilot_of([*people, np.nan], [*people, 1])
+    with pytest.raises(ValueError, match="pilot_of: people and judge must have one number an answer"):
+        pilot_of(people, people[1:])
 
 
 def plain_part(y, f, unit, n_labels, share, level, power=None) -> dict:

@@ -620,6 +620,14 @@ def test_counts_that_are_none_are_refused(wins, ties, words):
         bradley_terry(wins, ties)
 
 
+def test_what_is_no_count_is_named():
+    with pytest.raises(ValueError, match=r"got 2 wins, 3 and 1 ties \(options 0 and 1\)"):
+        bradley_terry([[0, 2], [2, 0]], [[0, 3], [1, 0]])
+    for wins, ties in ((np.ones((3, 3)), np.zeros((3, 3))), (np.ones((2, 3, 3)), np.zeros((3, 3)))):
+        with pytest.raises(ValueError, match="worth_estimates: wins and ties must have shape"):
+            worth_estimates(wins, ties)
+
+
 def test_many_tables_at_once_are_each_their_own_fit():
     rng = np.random.default_rng(11)
     wins = rng.poisson(2, (40, 5, 5)) * ~np.eye(5, dtype=bool)

@@ -399,6 +399,8 @@ def test_chain_cosine_is_a_cosine(minilm):
     assert found[0] == pytest.approx(1, abs=1e-6) and -1 <= found[1] < 0.5
     with pytest.raises(ValueError, match="as many as hypotheses; got 0 and 1"):
         roscoe.chain_cosine(["a"], [], encoder=minilm)
+    with pytest.raises(ValueError, match="chain_cosine: hypotheses must be a list of strings"):
+        roscoe.chain_cosine("a chain", "a chain", encoder=minilm)
 
 
 def test_chains_that_are_not_lists_of_strings(minilm):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mhbench.stats.repeatability import flip_rate, intraclass_correlation
+from mhbench.stats.repeatability import flip_rate, intraclass_correlation, repeated_sd
 from mhbench.stats.resample import bootstrap, mean
 
 
@@ -37,3 +37,7 @@ def test_flips_are_of_a_table_of_ones_and_noughts():
     for table in ([[0.5, 1.0]], [1.0, 0.0], [0.5]):
         with pytest.raises(ValueError, match="a table of 1 and 0"):
             flip_rate(table)
+    with pytest.raises(ValueError, match="got 0.5$"):
+        flip_rate([[1, 0], [0.5, np.nan]])
+    with pytest.raises(ValueError, match=r"repeated_sd: scores must have one row an answer .* got shape \(3,\)"):
+        repeated_sd([1, 2, 3])

@@ -159,6 +159,7 @@ def unrelated_baseline(
 
     Raises: ValueError where there are no two different texts.
     """
+    check_texts("unrelated_baseline", texts)
     distinct_texts, _ = distinct_values(texts)
     if len(distinct_texts) < 2:
         refuse(f"unrelated_baseline: texts must hold two different ones at least; got {len(distinct_texts)}")

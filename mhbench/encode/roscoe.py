@@ -437,6 +437,8 @@ def chain_cosine(
     hypotheses: Sequence[str], references: Sequence[str], *, encoder: Encoder | str | Path | None = None
 ) -> np.ndarray:  # (n,) in [-1, 1]
     "The cosine of whole rationales' sentence vectors, (n,) pairs. Raises: ValueError where the lists do not pair."
+    check_texts("chain_cosine", hypotheses, "hypotheses")
+    check_texts("chain_cosine", references, "references")
     if len(hypotheses) != len(references):
         refuse(f"chain_cosine: references must be as many as hypotheses; got {len(references)} and {len(hypotheses)}")
     vectors = load_encoder(encoder).sentences([*hypotheses, *references]).astype(np.float64)

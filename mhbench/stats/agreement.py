@@ -31,7 +31,8 @@ def _encode_labels(labels, ignore=(ABSTAIN,), categories=None, function="agreeme
         is_blank = np.vectorize(lambda v: isinstance(v, str) and not v.strip(), otypes=[bool])(x)
         x = np.where(pd.isna(x) | is_blank, np.array(None), x)
         value_types = {type(v) for v in x.ravel()} - {type(None)}
-        if len(value_types) > 1 and not all(issubclass(k, (int, float, np.number)) for k in value_types):
+        kinds: tuple = str, (int, float, np.number, np.bool_)
+        if len(value_types) > 1 and not any(all(issubclass(t, kind) for t in value_types) for kind in kinds):
             refuse(f"{function}: labels must be of one kind, strings or numbers; got {sorted(map(repr, value_types))}")
         x = np.where(np.isin(x, np.array(list(ignore), dtype=object)), np.array(None), x) if len(ignore) else x
     elif ignored_numbers := [v for v in ignore if isinstance(v, (int, float, np.number))]:

@@ -67,7 +67,10 @@ def fewest_clusters(level: float = 0.95) -> int:
     """The fewest independent units whose range covers the population median with probability `level`.
 
     Source: Thompson 1936 (the range as an interval of the median).
+    Raises: ValueError for a level that is not between 0 and 1.
     """
+    if not 0 < level < 1:
+        refuse(f"estimate: level must be between 0 and 1; got {level}; 0.95 for a 95% interval")
     return int(np.ceil(1 - np.log2(1 - level) - 1e-9))
 
 # %% ../../nbs/stats/02_estimate.ipynb #ea6b642d
@@ -159,6 +162,7 @@ class Estimate(NamedTuple):
     ) -> Estimate:
         "An estimate with these limits; without an interval where they have no width or cases are too few."
         n_clusters = n if n_clusters is None else n_clusters
+        is_few = 1 < n_clusters < fewest_clusters(level)
         value = float(estimate)
         low, high = map(float, with_width(ci_low, ci_high))
         if np.isnan(value) or np.isnan(low):
@@ -166,7 +170,7 @@ class Estimate(NamedTuple):
             if share and n_clusters > 0 and min(abs(value), abs(1 - value)) <= NO_WIDTH:
                 low, high, kind = count_limits(round(value) * n_clusters, n_clusters, level)
         needs_clusters = kind in ("few", *NEEDS_CASES) or (kind in OF_COUNTS and n_clusters < n)
-        if needs_clusters and 1 < n_clusters < fewest_clusters(level):
+        if needs_clusters and is_few:
             low, high, kind = np.nan, np.nan, "few"
         return cls(int(n), int(n_clusters), value, low, high, level, kind, int(undefined))
 

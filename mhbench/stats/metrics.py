@@ -120,8 +120,10 @@ def compare_settings(first: Any, second: Any, *, weights: Weights = None) -> Set
     Source: Fouda et al. 2025 (PsychiatryBench), equations 6-10.
     """
     f, s = numbers_of_units("compare_settings", "entry a unit", first=first, second=second)
-    if not np.isin([f, s], (0, 1)).all():
-        actual = "another value; compare on the units that both settings have"
+    is_wrong = ~np.isin([f, s], (0, 1)).all(0)
+    if is_wrong.any():
+        unit = int(is_wrong.argmax())
+        actual = f"{f[unit]:g} and {s[unit]:g} (unit {unit}); compare on the units that both settings have"
         refuse(f"compare_settings: first and second must be right or wrong, 1 or 0; got {actual}")
     w = unit_weights(weights, len(f), "compare_settings")
     n = w.sum(1)

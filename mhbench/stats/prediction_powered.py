@@ -155,12 +155,12 @@ def _mean_limits(
     return float(low), float(high), float(se)
 
 # %% ../../nbs/stats/14_prediction_powered.ipynb #743d07c1
-def _checked_arrays(people: Any, judge: Any, clusters: Any, strata: Any) -> tuple[np.ndarray, ...]:
+def _checked_arrays(function: str, people: Any, judge: Any, clusters: Any, strata: Any) -> tuple[np.ndarray, ...]:
     y = np.asarray(people, float)
     f = np.asarray(judge, float)
     if y.shape != f.shape or y.ndim != 1 or np.isnan(f).any():
         actual = f"{y.shape} and {f.shape}, {np.isnan(f).sum()} NaN"
-        refuse(f"prediction_powered: people and judge must have one number an answer, and judge no NaN; got {actual}")
+        refuse(f"{function}: people and judge must have one number an answer, and judge no NaN; got {actual}")
     unit = group_codes(clusters, len(y), "clusters")
     return y, f, unit, np.zeros(len(y), int) if strata is None else group_codes(strata, len(y), "strata")
 
@@ -182,7 +182,7 @@ def prediction_powered(
     Source: Angelopoulos et al. 2023 (Science 382:669); Angelopoulos, Duchi and Zrnic 2023 (PPI++); Fisch et al. 2024
     (strata); Cochran 1977, sections 7.7 and 12.5; Agresti and Coull 1998, Bonett and Price 2012 (shares).
     """
-    y, f, unit, group = _checked_arrays(people, judge, clusters, strata)
+    y, f, unit, group = _checked_arrays("prediction_powered", people, judge, clusters, strata)
     is_labelled = ~np.isnan(y)
     estimate_fields: dict[str, Any] = {
         "n": int(is_labelled.sum()),
@@ -259,9 +259,11 @@ def _design_effect(x: np.ndarray, unit: np.ndarray) -> float:
 
 def pilot_of(people: Any, judge: Any, *, clusters: Any = None, share: bool = False) -> Pilot:
     "The moments of a pilot: six answers (n,) or more that both have labelled."
-    y, f, unit, _ = _checked_arrays(people, judge, clusters, None)
-    if len(y) < fewest_clusters() or np.isnan(y).any():
-        refuse(f"pilot_of: people and judge must both have labelled six answers or more; got {len(y)}")
+    y, f, unit, _ = _checked_arrays("pilot_of", people, judge, clusters, None)
+    n_labelled = int((~np.isnan(y)).sum())
+    if n_labelled < max(len(y), fewest_clusters()):
+        actual = f"{n_labelled} of {len(y)} labelled by people; leave the others out"
+        refuse(f"pilot_of: people and judge must both have labelled all answers, six answers or more; got {actual}")
     (a, c), (_, b) = np.cov(y, f)
     squared_correlation = c**2 / (a * b) if a * b > 1e-12 else 0.0
     adjusted_square = max(0.0, 1 - (1 - squared_correlation) * (len(y) - 1) / (len(y) - 2))

@@ -166,8 +166,11 @@ def bradley_terry(wins: np.ndarray, ties: np.ndarray | None = None, *, penalty: 
     t = np.asarray(ties, float) if models_ties else np.zeros_like(w)
     if w.ndim != 2 or w.shape[0] != w.shape[1] or len(w) < 2 or t.shape != w.shape:
         refuse(f"{f}: wins and ties must be square and of one size; got {w.shape} and {t.shape}; see pairwise_wins")
-    if not np.isfinite([w, t]).all() or min(w.min(), t.min()) < 0 or (t != t.T).any():
-        refuse(f"{f}: wins and ties must be counts, ties symmetric; got something else")
+    is_wrong = ~(np.isfinite(w + t) & (w >= 0) & (t >= 0) & (t == t.T))
+    if is_wrong.any():
+        first, second = np.argwhere(is_wrong)[0].tolist()
+        actual = f"{w[first, second]:g} wins, {t[first, second]:g} and {t[second, first]:g} ties"
+        refuse(f"{f}: wins and ties must be counts, ties symmetric; got {actual} (options {first} and {second})")
     k, off_diagonal = len(w), ~np.eye(len(w), dtype=bool)
     _refuse_infinite((w + t > 0) & off_diagonal, penalty, f)
     if models_ties:
@@ -256,6 +259,8 @@ def worth_estimates(
     """
     w = np.asarray(wins, float)
     t = np.asarray(ties, float)
+    if w.ndim != 3 or w.shape[1] != w.shape[2] or t.shape != w.shape:
+        refuse(f"worth_estimates: wins and ties must have shape (n_questions, K, K); got {w.shape} and {t.shape}")
     meetings = w + w.swapaxes(1, 2) + t
     unit = group_codes(clusters, len(w), "clusters")
     n_questions, n_cases = met_in(meetings, unit)

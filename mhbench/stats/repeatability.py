@@ -51,9 +51,10 @@ def repeated_sd(scores: Any, *, clusters: Clusters = None, level: float = 0.95) 
 
     Source: Miller 1974 (the jackknife, of a logarithm).
     """
+    n_runs, _, _ = _runs_with_sums(scores, "repeated_sd")
     y = np.asarray(scores, float)
     unit = group_codes(clusters, len(y), "clusters")
-    judged_twice = (~np.isnan(y)).sum(1) > 1
+    judged_twice = n_runs > 1
     value = within_item_sd(y)
     n = int(judged_twice.sum())
     k = len(set(unit[judged_twice].tolist()))
@@ -70,8 +71,10 @@ def repeated_sd(scores: Any, *, clusters: Clusters = None, level: float = 0.95) 
 def flip_rate(passed: Any, *, weights: Weights = None) -> Any:  # with weights (B, N): (B,)
     "The share of pairs of runs (N, K) of 1 or 0 that disagree, averaged over answers that were judged twice or more."
     x = np.asarray(passed, float)
-    if x.ndim != 2 or not np.isin(x[~np.isnan(x)], (0, 1)).all():
-        refuse(f"flip_rate: passed must be a table of 1 and 0, one row an answer; got shape {x.shape}")
+    others = x[~(np.isin(x, (0, 1)) | np.isnan(x))]
+    if x.ndim != 2 or len(others):
+        actual = f"shape {x.shape}" if x.ndim != 2 else f"{others[0]:g}"
+        refuse(f"flip_rate: passed must be a table of 1 and 0, one row an answer; got {actual}")
     k = (~np.isnan(x)).sum(1)
     n_passed = np.nansum(x, axis=1)
     judged_twice = (k > 1).astype(float)

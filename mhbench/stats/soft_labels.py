@@ -65,6 +65,8 @@ def group_means(values: np.ndarray, groups: np.ndarray, *, level: float = 0.95) 
     g = np.asarray(groups)
     if v.ndim < 1 or g.shape != v.shape[:1] or len(v) == 0:
         refuse(f"group_means: groups must be one label a row of values; got shapes {g.shape} and {v.shape}")
+    if (values_outside := v[(v < 0) | (v > 100)]).size:
+        refuse(f"group_means: values must lie between 0 and 100; got {values_outside[0]:g}")
     group_names, code, group_sizes = np.unique(g, return_inverse=True, return_counts=True)
     in_group = (code == np.arange(len(group_names))[:, None]).astype(float)  # (G, n)
     scaled_values = v.reshape(len(v), -1) / 100

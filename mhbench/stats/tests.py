@@ -61,7 +61,7 @@ def mcnemar(a: Sequence | np.ndarray, b: Sequence | np.ndarray) -> Comparison:
 def chi_square(table: Sequence[Sequence[float]]) -> Comparison:
     "Pearson's chi-square test of independence, one row a group, one column an outcome, no continuity correction."
     t = np.asarray(table, float)
-    if t.ndim != 2 or min(t.shape) < 2 or (t < 0).any() or (t.sum(0) == 0).any() or (t.sum(1) == 0).any():
+    if t.ndim != 2 or min(t.shape) < 2 or not (t >= 0).all() or (t.sum(0) == 0).any() or (t.sum(1) == 0).any():
         rule = "have two or more rows and columns, counts of 0 or more and no empty row or column"
         refuse(f"chi_square: table must {rule}; got {t.tolist()}")
     expected = t.sum(1, keepdims=True) * t.sum(0) / t.sum()
@@ -78,8 +78,8 @@ def goodness_of_fit(counts: Sequence[float], expected: Sequence[float]) -> Compa
     """
     o = np.asarray(counts, float)
     e = np.asarray(expected, float)
-    if o.ndim != 1 or o.shape != e.shape or len(o) < 2 or (o < 0).any() or (e <= 0).any():
-        rule = "have one number for each of two or more outcomes, none below 0 and none expected of 0"
+    if o.ndim != 1 or o.shape != e.shape or len(o) < 2 or not ((o >= 0).all() and o.any() and (e > 0).all()):
+        rule = "have one number for each of two or more outcomes, none below 0, one above 0 and none expected of 0"
         refuse(f"goodness_of_fit: counts and expected must {rule}; got {o.tolist()} and {e.tolist()}")
     e = e * o.sum() / e.sum()
     x = ((o - e) ** 2 / e).sum()
@@ -115,6 +115,8 @@ def adjust_within(p: Sequence[float], families: Sequence[Any], method: Adjustmen
     "P-values corrected by `adjust_p` within each family."
     raw = np.asarray(p, float)
     family_of = np.asarray(families, object)
+    if raw.shape != family_of.shape:
+        refuse(f"adjust_within: families must have one name a p-value, shape {raw.shape}; got {family_of.shape}")
     adjusted_p = np.full(len(raw), np.nan)
     for family in dict.fromkeys(family_of.tolist()):
         adjusted_p[family_of == family] = adjust_p(raw[family_of == family], method)
