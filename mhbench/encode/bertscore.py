@@ -54,7 +54,8 @@ class PackageScorer(LazyModel):
         self.scorer = scorer
 
     def __call__(self, candidates: Sequence[str], references: Sequence[str]) -> BERTScore:  # three arrays (n,)
-        """The scores of n pairs, by one call of the package. Raises: ValueError where the lists do not pair.
+        """The scores of n pairs, by one call of the package; 0 where one text is empty. Raises: ValueError where the
+        lists do not pair.
 
         Source: Zhang et al. 2020, BERTScore, section 3.
         """

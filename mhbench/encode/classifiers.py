@@ -272,7 +272,7 @@ class MultipleChoice(LazyModel):
         self.max_length = max_length
 
     def log_probabilities(self, items: Sequence[Item]) -> dict[str, np.ndarray]:
-        "The log-probability of every option (options,) by item_id; items that do not fit are left out."
+        "Natural log of each option's probability (options,) by item_id; items that do not fit are left out."
         _check_task("log_probabilities", items)
         texts_by_id = {i.item_id: (question_text(i, False), i.question, *i.options) for i in items}
         item_by_texts = {texts_by_id[i.item_id]: i for i in items}
@@ -323,7 +323,7 @@ def _load_multiple_choice(name: str, device: str) -> MultipleChoice:
 # %% ../../nbs/encode/03_classifiers.ipynb #f1b051c7
 def choice_responses(items: Sequence[Item], classifier: Any, *, model: str) -> list[Response]:
     """The most probable option of each item, with the `log_probabilities` of a classifier, under the name of a model;
-    items of other tasks, and those that are too long, get none."""
+    for items of other tasks, and those that get none, a response with the status error and the reason."""
     choosable_items = [i for i in items if task_of(i).choice and len(i.options) <= 26]
     log_probs_by_id = classifier.log_probabilities(choosable_items)
     responses = []

@@ -183,7 +183,7 @@ class Encoder(LazyModel):
         self.max_tokens = loading.most_tokens(token_tokenizer, token_model.config)
 
     def sentences(self, texts: Sequence[str]) -> np.ndarray:  # (n, d) float32
-        "One vector of length one for each text."
+        "One vector of length one for each text, of its beginning where it is longer than the model reads."
         check_texts("Encoder.sentences", texts)
         if not len(texts):
             return np.zeros((0, self.sentence_model.size), dtype=np.float32)

@@ -245,7 +245,7 @@ def finetune(
     """Train one run in the folder of all runs, or read it where it is done; one that was stopped is resumed, and one
     that another process trains is waited for. The seed is of the head, the dropout and the order of the items.
 
-    Raises: ValueError where an item has no single key, or items differ in their number of options.
+    Raises: ValueError where an item has no single key, items differ in their number of options, or none is left.
     """
     key = run_key(data, settings, seed)
     folder = Path(runs) / key[:16]

@@ -93,7 +93,7 @@ class LanguageModel(LazyModel):
         return [window_logprobs(row, first, len(p)) for row, (p, first) in enumerate(ids_of_windows)]
 
     def perplexity(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:  # (n,) both
-        "Perplexity, at least 1, and number of tokens of each text."
+        "Perplexity, at least 1, and number of tokens of each text; NaN and 0 for one without a token."
         text_logprobs = self.logprobs(texts)
         perplexities = [np.exp(-x.mean()) if len(x) else np.nan for x in text_logprobs]
         return np.array(perplexities), np.array([len(x) for x in text_logprobs], dtype=np.int64)

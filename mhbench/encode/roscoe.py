@@ -94,7 +94,8 @@ def step_scores(
     h: np.ndarray, s: np.ndarray, r: np.ndarray | None = None, *, convention: str = "official"
 ) -> dict[str, float]:
     """The scores of one chain that come from the vectors of its steps (N, d), of its context's sentences (T, d) and of
-    reference steps (K, d), rows of length one. Source: Golovneva et al. 2022, tables 3 to 5."""
+    reference steps (K, d), rows of length one; the mean of nothing is 0 by the official convention, else NaN. Source:
+    Golovneva et al. 2022, tables 3 to 5."""
     value_if_empty = 0.0 if convention == "official" else np.nan  # the published code takes the mean of nothing to be 0
     hs_alignment, sh_alignment = align(h, s), align(s, h)
     faithfulness = _mean_or_default(hs_alignment, value_if_empty)
@@ -166,7 +167,10 @@ def token_scores(
 
 # %% ../../nbs/encode/06_roscoe.ipynb #55206eeb
 def chain_score(x: np.ndarray, y: np.ndarray, convention: str = "official") -> float:
-    "The similarity of two whole chains, (d,) of length one. Source: Golovneva et al. 2022, table 5."
+    """The similarity of two whole chains, (d,) of length one: 0 to 1, or by the official convention 0.5 to 1.
+
+    Source: Golovneva et al. 2022, table 5.
+    """
     cosine = float(cosines(x[None], y[None])[0, 0])
     return (1 + (1 + cosine) / 2) / 2 if convention == "official" else (1 + cosine) / 2
 

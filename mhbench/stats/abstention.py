@@ -30,6 +30,7 @@ def mean_difficulty(labels: Any) -> np.ndarray:  # (N,) NaN: nobody rated
     """The mean difficulty of each item, from labels (R, N) that are names in DIFFICULTY or numbers.
 
     Source: MedQADE, section 4.4.1.
+    Raises: ValueError for another name.
     """
     codes, label_values = label_matrix(labels, (), None, "mean_difficulty", raters=1)
     unknown_labels = [v for v in label_values if isinstance(v, str) and v not in DIFFICULTY]
@@ -81,6 +82,7 @@ def abstention_by_difficulty(labels: Any, difficulty: np.ndarray, **kwargs) -> A
     NaN where a rater was not asked. Other keywords as in `bootstrap`.
 
     Source: MedQADE, section 4.4.1; the slope is ours.
+    Raises: ValueError for another number of items, or no difficulty at all.
     """
     x = np.atleast_2d(np.asarray(labels, dtype=object))
     d = np.asarray(difficulty, float)
@@ -139,6 +141,7 @@ def risk_coverage_area(confidence: Any, correct: Any, *, weights: Any = None) ->
     correct (N,) is 1, 0, or NaN where unknown.
 
     Source: Geifman and El-Yaniv 2017; El-Yaniv and Wiener 2010.
+    Raises: ValueError for `correct` outside 0 to 1, or no item with both.
     """
     item_errors, group_of_item, _, is_complete = _confidence_ties(confidence, correct, "risk_coverage_area")
     w = unit_weights(weights, len(group_of_item), "risk_coverage_area")
@@ -163,7 +166,7 @@ class RiskCoverage(NamedTuple):
 
 # %% ../../nbs/stats/06_abstention.ipynb #757e9b4c
 def risk_coverage(confidence: Any, correct: Any, **kwargs) -> RiskCoverage:  # n, seed, clusters, ...: as in bootstrap
-    """The risk-coverage curve with its area.
+    """The risk-coverage curve with its area, of arguments as in `risk_coverage_area`.
 
     Source: El-Yaniv and Wiener 2010; excess: Geifman, Uziel and El-Yaniv 2019.
     """

@@ -65,7 +65,11 @@ def _contingency_of_two(a, b, ignore, categories, weights, function) -> tuple[np
 def label_matrix(
     labels: Any, ignore: Sequence, categories: Sequence | None, function: str, raters: int = 2
 ) -> tuple[np.ndarray, list]:
-    "The labels of several raters as codes, shape (R, N)."
+    """The labels of so many `raters` or more as codes (R, N), -1 where missing, blank or in `ignore`, and the
+    categories.
+
+    Raises: ValueError, of `function`, for another shape, labels of two kinds, or one that is none of the categories.
+    """
     x = np.asarray(labels)
     if x.ndim != 2 or x.shape[0] < raters or x.shape[1] < 1:
         rule = f"have shape (n_raters, n_items) with at least {raters} raters and 1 item"
@@ -91,7 +95,8 @@ def _percent_agreement(t: np.ndarray) -> np.ndarray:
 
 
 def percent_agreement(a: Sequence, b: Sequence, *, ignore: Sequence = (ABSTAIN,), weights: Weights = None) -> Any:
-    "Of the items that both raters labelled, the share on which they agree, in [0, 1]; labels in `ignore` are missing."
+    """Of the items (N,) that both raters labelled, the share on which they agree, in [0, 1]; NaN where there is none,
+    (B,) with weights. Labels in `ignore` are missing. Raises: ValueError where the two have no one shape."""
     t, _ = _contingency_of_two(a, b, ignore, None, weights, "percent_agreement")
     return as_result(_percent_agreement(t), weights)
 
@@ -120,6 +125,7 @@ def cohen_kappa(
     """Agreement of two raters (N,) beyond chance, where chance is given by each rater's marginals.
 
     Source: Cohen 1960; weighted: Cohen 1968.
+    Raises: ValueError for another weighting, labels that do not fit it, or two raters of different shapes.
     """
     if weighting not in (None, "linear", "quadratic"):
         refuse(f"cohen_kappa: weighting must be None, 'linear' or 'quadratic'; got {weighting!r}")
@@ -142,6 +148,7 @@ def pabak(
     """Prevalence-adjusted, bias-adjusted kappa, with the number K of categories to choose from.
 
     Source: Byrt, Bishop and Carlin 1993; K categories: Brennan and Prediger 1981.
+    Raises: ValueError for fewer categories than the labels have.
     """
     t, v = _contingency_of_two(a, b, ignore, None, weights, "pabak")
     fewest_categories = max(2, len(v))
@@ -211,7 +218,7 @@ def krippendorff_alpha(
 
     Source: Krippendorff 2011, sections A to D; Krippendorff 2004, chapter 11.
 
-    Raises: ValueError for an unknown level, and for strings at interval or ratio level.
+    Raises: ValueError for an unknown level, strings at interval or ratio level, and both kinds of weights.
     """
     f = "krippendorff_alpha"
     if level not in LEVELS:
@@ -245,7 +252,8 @@ def krippendorff_alpha(
 def gwet_ac1(
     labels: Any, *, categories: Sequence | None = None, ignore: Sequence = (ABSTAIN,), weights: Weights = None
 ) -> Any:  # at most 1; NaN with one category; (B,) with weights
-    """Agreement beyond chance, robust to unbalanced marginals; `categories` are all that can be chosen, or those seen.
+    """Agreement of raters (R, N) beyond chance, robust to unbalanced marginals; `categories` are all that can be
+    chosen, or those seen.
 
     Source: Gwet 2008; with missing ratings: Gwet 2014, chapter 2.
     """

@@ -64,7 +64,8 @@ def observed(
     n_largest: int | None = None,  # questions that may be asked, fixed in advance; None: those observed
     longest: int | None = None,  # questions of the longest case, likewise
 ) -> Observed:
-    "Values in order of arrival, ready for bets."
+    """Values in order of arrival, NaN where there is none, ready for bets. Raises: ValueError for one outside low to
+    high."""
     x = np.asarray(values, float)
     x = x[:, None] if x.ndim == 1 else x
     if (x < low).any() or (x > high).any():

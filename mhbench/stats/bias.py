@@ -52,7 +52,7 @@ def _lineage(name: str, lineages: Mapping[str, str], function: str) -> str:
 
 # %% ../../nbs/stats/05_bias.ipynb #7b2750ba
 def shared_lineage(judges: Sequence[str], students: Sequence[str], lineages: Mapping[str, str]) -> list[Shared]:
-    "Every pair of a judge and a student that share a lineage."
+    "Every pair of a judge and a student that share a lineage. Raises: ValueError for a model without one."
     lineage_of = {m: _lineage(m, lineages, "shared_lineage") for m in [*judges, *students]}
     judge_student_pairs = product(judges, students)
     return [Shared(j, s, lineage_of[j], j == s) for j, s in judge_student_pairs if lineage_of[j] == lineage_of[s]]
@@ -129,10 +129,12 @@ def _estimate_biases(
 def self_enhancement(
     scores: Any, annotators: Sequence[str], students: Sequence[str], lineages: Mapping[str, str], **kwargs
 ) -> list[Bias]:  # one for each annotator that is also a student
-    """How much an annotator's scores (A, S, N) of its own answers are above those of annotators of other lineages.
-    Keywords: clusters, seed, level, n (replicates), and tests (how many share the error rate, these by default).
+    """How much an annotator's scores (A, S, N), NaN where missing, of its own answers are above those of annotators of
+    other lineages. Keywords: clusters, seed, level, n (replicates), and tests (how many share the error rate, these by
+    default).
 
     Source: MedQADE, section 4.4.4.
+    Raises: ValueError for another shape, a model without a lineage, or an annotator without peers or common items.
     """
     return _estimate_biases(scores, annotators, students, lineages, ("self",), "self_enhancement", **kwargs)
 
@@ -144,6 +146,7 @@ def family_bias(
     with `others`, its scores of unrelated models' answers, for comparison. Keywords as in `self_enhancement`.
 
     Source: MedQADE, section 4.4.4.
+    Raises: ValueError as `self_enhancement`.
     """
     kinds = ("family", "other") if others else ("family",)
     return _estimate_biases(scores, annotators, students, lineages, kinds, "family_bias", **kwargs)
@@ -160,6 +163,8 @@ class PositionBias(NamedTuple):
 def position_bias(forward: Any, backward: Any, **settings: Any) -> PositionBias:  # n_boot, seed, ...: as in estimate
     """How often a judge's choice between two answers stays the same when they are exchanged: verdicts (N,) "first",
     "second", "tie" or None, with answer A shown first, and for the same pairs with B shown first.
+
+    Raises: ValueError for another verdict, two shapes, or no pair with both verdicts.
     """
     x = np.asarray(forward, dtype=object)
     y = np.asarray(backward, dtype=object)

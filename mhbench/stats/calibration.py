@@ -38,7 +38,8 @@ def cross_entropy(
     soft: Any, probs: Any, *, floor: float = 0.0, each: bool = False
 ) -> Any:  # nats; inf where a preferred option has probability 0
     """The mean cross-entropy of a model's probabilities (N, K) under the soft labels or one-hot keys (N, K), or with
-    `each` one value a unit; probabilities below `floor` are raised to it."""
+    `each` one value a unit; probabilities below `floor` are raised to it. Raises: ValueError for rows that are no
+    probabilities, or another floor than from 0 to below 1."""
     p, q = _check_distributions(soft, probs, "cross_entropy")
     if not 0 <= floor < 1:
         refuse(f"cross_entropy: floor must be in [0, 1); got {floor}")
@@ -52,6 +53,7 @@ def brier(soft: np.ndarray, probs: np.ndarray, *, each: bool = False) -> Any:  #
     one value a unit.
 
     Source: Brier 1950, which sums over all classes; for two classes this is twice the common one-column form.
+    Raises: ValueError for rows that are no probabilities.
     """
     p, q = _check_distributions(soft, probs, "brier")
     distances = ((q - p) ** 2).sum(1)
@@ -90,7 +92,11 @@ def _assign_bins(confidence, right, function, bins) -> tuple[np.ndarray, ...]:
 
 # %% ../../nbs/stats/11_calibration.ipynb #71e7d5bd
 def reliability_curve(confidence: Any, right: Any, *, bins: int = 10) -> Reliability:
-    "Mean confidence (N,) and accuracy, or the soft label's probability of the answer, in bins of confidence."
+    """Mean confidence (N,) and accuracy, or the soft label's probability of the answer, in bins of equal width over 0
+    to 1.
+
+    Raises: ValueError for a confidence outside 0 to 1, NaN among them, or no bin.
+    """
     c, r, edges, in_bin = _assign_bins(confidence, right, "reliability_curve", bins)
     n = in_bin.sum(0)
     return Reliability(edges, n, *(divide(x @ in_bin, n) for x in (c, r)))

@@ -235,6 +235,7 @@ def mean_over_factors(
     """The mean of ratings, all factors random, in any pattern of holes.
 
     Source: Searle, Casella and McCulloch 1992, section 5.3; Satterthwaite 1946.
+    Raises: ValueError as `variance_components`.
     """
     y, labels, groups, _, solve = _identified_sources(values, factors, 2)
     shares = np.array([((np.bincount(g) / len(y)) ** 2).sum() for g in groups.values()])
@@ -297,7 +298,10 @@ def _harm_score(best: Any, harm: Any) -> Any:
 
 
 def harm_score(best: Any, harm: Any) -> HarmScore:
-    "The score of ratings, (N,) each: whether it is best practice, and whether harm; NaN in both for one that is out."
+    """The score of ratings, (N,) each: whether it is best practice, and whether harm; NaN in both for one that is out.
+
+    Raises: ValueError where only one of the two is NaN, or shapes differ.
+    """
     b, h = np.asarray(best, float), np.asarray(harm, float)
     if b.shape != h.shape or (np.isnan(b) != np.isnan(h)).any():
         refuse(
@@ -352,7 +356,7 @@ def harm_score_over(
 # %% ../../nbs/stats/21_components.ipynb #21e168af
 def points_score(points: Sequence[float], met: Sequence[bool | None]) -> float:
     """The points of met criteria, divided by the positive ones, not cut off; NaN without positive points, or where a
-    verdict is missing."""
+    verdict is missing. Raises: ValueError for points outside -10 to 10, or another number of verdicts."""
     p = np.asarray(points, float)
     if len(p) != len(met):
         refuse(f"points_score: met must have one verdict for each of {len(p)} criteria; got {len(met)}")

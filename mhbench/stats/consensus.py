@@ -79,9 +79,11 @@ def _consensus_of_others(x: np.ndarray, k: int) -> np.ndarray:
 def leave_one_out_ceiling(
     labels: Any, *, metric: str = "cohen_kappa", clusters: Any = None, level: float = 0.95
 ) -> Ceiling:
-    """How well a member of the panel (R, N), of three raters or more, agrees with the consensus of the others.
+    """How well a member of the panel (R, N), of three raters or more, agrees with the consensus of the others; one
+    whose coefficient is undefined is not in the mean.
 
     Source: MedQADE, section 4.4.3.
+    Raises: ValueError for another metric or a smaller panel.
     """
     formula = known_metric(metric, "leave_one_out_ceiling")
     x, v = label_matrix(labels, (ABSTAIN,), None, "leave_one_out_ceiling", raters=3)
@@ -201,6 +203,7 @@ def alignment(
     """Agreement with the consensus, the ceiling, and the paired difference between them, on the same answers.
 
     Source: MedQADE, section 4.4.3; the paired difference is ours.
+    Raises: ValueError for another metric, or another number of items than the panel's.
     """
     f = "alignment"
     formula = known_metric(metric, f)
@@ -414,6 +417,8 @@ def best_ensemble(
 
     Source: the search: MedQADE, section 4.4.3; optimism: Efron 1983; error of the correction: Hall and Martin 1988;
     limits for the best of several: Romano and Wolf 2005.
+    Raises: ValueError for more than 15 annotators, other items than the panel's, or no ensemble with a defined
+    agreement.
     """
     f = "best_ensemble"
     formulas = {m: known_metric(m, f) for m in metrics}

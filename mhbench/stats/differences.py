@@ -35,6 +35,7 @@ def score_limits(
     variance was estimated.
 
     Source: Tango 1998.
+    Raises: ValueError for counts below 0, or more than n together.
     """
     b, c, n, z = np.broadcast_arrays(*(np.asarray(x, float) for x in (only_first, only_second, n, critical)))
     if (n <= 0).any() or (b < 0).any() or (c < 0).any() or (b + c > n * (1 + 1e-9)).any():
@@ -80,6 +81,7 @@ def difference_limits(
     largest possible difference (1 for shares), `critical` replaces the normal quantile for simultaneous intervals.
 
     Source: Tango 1998; Korn and Graubard 1998; Bell and McCaffrey 2002; Hall 1992.
+    Raises: ValueError for a difference larger than `largest`.
     """
     d = np.asarray(differences, float)
     largest_seen = np.abs(np.nan_to_num(d)).max(initial=0)
@@ -144,6 +146,7 @@ def independent_difference(first: Estimate, second: Estimate, correlation: float
     the two estimates, where they share cases.
 
     Source: Newcombe 1998; Zou and Donner 2008.
+    Raises: ValueError for two levels.
     """
     if first.level != second.level:
         refuse(f"independent_difference: both must have one level; got {first.level} and {second.level}")
@@ -224,6 +227,7 @@ def simultaneous_intervals(
     intervals that cover simultaneously at `level`; n draws of the critical value.
 
     Source: Westfall and Young 1993, section 2.5; Hothorn, Bretz and Westfall 2008; Tango 1998.
+    Raises: ValueError for another shape, or a difference larger than `largest`.
     """
     d = np.asarray(differences, float)
     if d.ndim != 2 or not d.size:

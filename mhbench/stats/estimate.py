@@ -25,6 +25,7 @@ def agresti_coull(share: float, n: float, level: float = 0.95) -> tuple[float, f
     """Agresti and Coull's interval for a share of n independent units; an effective n need not be whole.
 
     Source: Agresti and Coull 1998; Brown, Cai and DasGupta 2001, section 4.1.2.
+    Raises: ValueError for a share outside 0 to 1, or n that is not above 0.
     """
     if not (n > 0 and 0 <= share <= 1):
         refuse(f"agresti_coull: share must be between 0 and 1, and n above 0; got share {share}, n {n}")
@@ -274,6 +275,7 @@ def estimate(
 
     Source: Bell and McCaffrey 2002, Hall 1992 (means); Agresti and Coull 1998, Clopper and Pearson 1934, Korn and
     Graubard 1998 (shares); Efron 1979, Hesterberg 2015 (other numbers).
+    Raises: ValueError for values outside `within`, several numbers, or a level that is not between 0 and 1.
     """
     arrays = tuple(np.asarray(a) for a in arrays)
     if arrays and all(a.ndim and a.shape[axis] == 0 for a in arrays):
@@ -301,6 +303,7 @@ def proportion(k: int, n: int, level: float = 0.95) -> Estimate:
     """The share of k in n independent units; NaN where n is 0.
 
     Source: Agresti and Coull 1998; Clopper and Pearson 1934 (few units).
+    Raises: ValueError where k is not 0 to n, or the level not between 0 and 1.
     """
     if not n:
         return Estimate.from_limits(np.nan, n=0, level=level)
@@ -330,7 +333,7 @@ def inverse_variance_mean(estimates: Any, se: Any, *, floor: float = 0.0) -> Wei
 
     Source: Lamparth, Grabb et al. 2025, tables 1 and 2; Cochran 1954 (Q).
 
-    Raises: ValueError where a standard error is zero.
+    Raises: ValueError where a standard error is zero, or one of the numbers not finite.
     """
     f = "inverse_variance_mean"
     x = np.asarray(estimates, float)

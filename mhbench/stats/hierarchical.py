@@ -270,7 +270,7 @@ def _fit(p: _Problem, weights: np.ndarray | None = None) -> HierarchicalFit:
 
 # %% ../../nbs/stats/08_hierarchical.ipynb #e926a8bb
 def hierarchical_bradley_terry(
-    scores: np.ndarray,  # (n, K) one row an annotation, higher is better
+    scores: np.ndarray,  # (n, K) one row an annotation, higher is better, NaN where not rated
     questions: np.ndarray,  # (n,) labels
     raters: np.ndarray,  # (n,) labels
     *,
@@ -282,6 +282,7 @@ def hierarchical_bradley_terry(
     """Worths of all options of all questions, with a slope and an offset for each rater.
 
     Source: Lamparth, Grabb et al. 2025, equations 2 and 3; ties: Davidson 1970.
+    Raises: ValueError for other shapes, a question without a rated option, or bounds and a penalty that do not fit.
     """
     f = "hierarchical_bradley_terry"
     problem = _check_problem(scores, questions, raters, f, offset, slope_bounds, offset_bounds, penalty)

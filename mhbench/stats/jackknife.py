@@ -66,6 +66,7 @@ def jackknife(statistic: Callable, *arrays: np.ndarray, clusters: Clusters = Non
     """A statistic of arrays with N units along `axis` and of `weights` (B, N), for all data and without each cluster.
 
     Source: Tukey 1958; groups of units: Kott 2001.
+    Raises: ValueError for fewer than two clusters.
     """
     arrays = tuple(np.asarray(a) for a in arrays)
     n = arrays[0].shape[axis]
@@ -195,6 +196,7 @@ def agreement_estimate(
     """Cohen's kappa, or another coefficient of agreement, with its interval over items or cases; raters are fixed.
 
     Source: Tukey 1958 (jackknife); Wilson 1927 (limits).
+    Raises: ValueError for another measure or shape.
     """
     if measure not in _MEASURES:
         refuse(f"agreement_estimate: measure must be one of {sorted(_MEASURES)}; got {measure!r}")

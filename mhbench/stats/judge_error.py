@@ -40,6 +40,7 @@ def bland_altman(judge: Any, people: Any, *, clusters: Any = None, **settings: A
     """How biased a judge is against people's mean scores of the same answers (N,), and the limits of agreement.
 
     Source: Bland and Altman 1986; 2007 (several answers to a case).
+    Raises: ValueError for two shapes, or fewer than three answers that both have scored.
     """
     y, x, has_both = _scored_by_both(judge, people, "bland_altman")
     if len(y) < 3:
@@ -95,7 +96,8 @@ def _find_fieller_limits(a: np.ndarray, b: np.ndarray, level: float) -> tuple[fl
 
 # %% ../../nbs/stats/16_judge_error.ipynb #715306f2
 def bias_slope(judge: Any, people: Any, *, clusters: Any = None, level: float = 0.95) -> Estimate:
-    """The slope of a judge's bias (N,) on the true score, corrected for errors of raters (R, N), two of some answer.
+    """The slope of a judge's bias (N,) on the true score, corrected for errors of raters (R, N), two of some answer;
+    NaN for fewer than three cases, or where errors explain all differences of raters' scores.
 
     Source: Fuller 1987, section 1.2 (errors in variables); Fieller 1954 (interval).
     """
@@ -139,7 +141,8 @@ class Calibrated(NamedTuple):
 
 # %% ../../nbs/stats/16_judge_error.ipynb #c00db55e
 def split_half_calibration(judge: Any, people: Any, *, clusters: Any = None, seed: int, **settings: Any) -> Calibrated:
-    "A linear calibration, fitted on one half of the cases and tested on the other; six cases or more."
+    """A linear calibration, fitted on one half of the cases and tested on the other. Raises: ValueError for under six
+    cases."""
     y, x, has_both = _scored_by_both(judge, people, "split_half_calibration")
     unit = np.arange(len(y)) if clusters is None else np.unique(np.asarray(clusters)[has_both], return_inverse=True)[1]
     n_cases = len(set(unit.tolist()))
@@ -195,6 +198,7 @@ def leave_one_rater_out(
     """Every rater (R, N) against the judge (N,), by their distances from the mean of the other raters.
 
     Source: after the alternative annotator test of Calderon et al. 2025, with distances and intervals of our own.
+    Raises: ValueError for another shape, or one rater.
     """
     x = np.asarray(scores, float)
     y = np.asarray(judge, float)
@@ -248,7 +252,7 @@ EVEN_DIGITS = {5: 21 / 101, 10: 11 / 101}  # shares of multiples where last digi
 
 
 def within_slope(scores: Any, x: Any, items: Any, *, level: float = 0.95) -> Estimate:  # points a unit of x
-    """The slope of the score on x within items, pooled over items.
+    """The slope of the score on x within items, (N,) each, pooled over items; NaN where x varies in none.
 
     Source: Bell and McCaffrey 2002 (leaving clusters out); Carter, Schnepel and Steigerwald 2017 (effective clusters).
     """

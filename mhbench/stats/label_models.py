@@ -178,6 +178,7 @@ def rater_flags(
     """Raters who differ from the others, gave one answer throughout, missed checks or were too fast.
 
     Source: Dunn 1961 (the correction); Dawid and Skene 1979 (accuracy); Johnson 2005 (one answer throughout).
+    Raises: ValueError for ratings that are not one row a rater.
     """
     labels = np.asarray(ratings)
     if labels.ndim != 2 or len(labels) != len(raters):

@@ -47,9 +47,10 @@ def _coded_pair(truth, answers, function, classes=None) -> tuple[np.ndarray, np.
 
 # %% ../../nbs/stats/10_metrics.ipynb #a52d6e9b
 def accuracy(truth: Sequence, answers: Sequence, *, weights: Weights = None) -> Any:  # in [0, 1]
-    """The share of units answered right.
+    """The share of units answered right; a missing answer, None, NaN or "", is wrong.
 
     Source: Fouda et al. 2025 (PsychiatryBench), equation 1; and equation 4 for single sub-questions of a set.
+    Raises: ValueError where a unit has no truth, or the two have different lengths.
     """
     t, a, _ = _coded_pair(truth, answers, "accuracy")
     w = unit_weights(weights, len(t), "accuracy")
@@ -95,7 +96,8 @@ def f1(
     truth: Any, answers: Any, *, average: Average = "macro", classes: Sequence | None = None, weights: Any = None
 ) -> Any:  # a float in [0, 1]; with weights (B,)
     """The harmonic mean of precision and recall by class, averaged over classes, by default those that occur; 0 where
-    the denominator is, as with scikit-learn's zero_division=0."""
+    the denominator is, as with scikit-learn's zero_division=0. Raises: ValueError as `accuracy`, for another average,
+    or a true class that is not among `classes`."""
     return _average_measure("f1", truth, answers, average, classes, weights)
 
 # %% ../../nbs/stats/10_metrics.ipynb #3fd80961
@@ -118,6 +120,7 @@ def compare_settings(first: Any, second: Any, *, weights: Weights = None) -> Set
     """Counts and rates of units right in both settings, only the first (full format), the second (separated), neither.
 
     Source: Fouda et al. 2025 (PsychiatryBench), equations 6-10.
+    Raises: ValueError for values other than 0 and 1, NaN among them.
     """
     f, s = numbers_of_units("compare_settings", "entry a unit", first=first, second=second)
     is_wrong = ~np.isin([f, s], (0, 1)).all(0)
@@ -136,7 +139,8 @@ def compare_settings(first: Any, second: Any, *, weights: Weights = None) -> Set
 
 # %% ../../nbs/stats/10_metrics.ipynb #ed9f523a
 def indicator(units: Sequence[Sequence], labels: Sequence) -> tuple[np.ndarray, np.ndarray]:  # (N, L) bool, and (N,)
-    "Label sets as a table of zeros and ones, and the count of distinct names that are not on the list."
+    """Label sets as a table of zeros and ones, and the count of distinct names that are not on the list. Raises:
+    ValueError for a text in place of a set, or a repeated label."""
     column_of_label = {x: j for j, x in enumerate(labels)}
     if len(column_of_label) != len(labels):
         refuse("indicator: labels must differ from one another; got a repeated one")

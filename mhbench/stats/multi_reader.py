@@ -297,7 +297,8 @@ def severities(
     within: tuple[float, float] = (-np.inf, np.inf),
     level: float = 0.95,
 ) -> pd.DataFrame:  # rater, n (items shared with others), ..., estimate
-    "How far each rater lies below the mean of the others on the same items, with an interval over cases."
+    """How far each rater lies below the mean of the others on the same items, with an interval over cases; NaN without
+    any such item."""
     long = pd.DataFrame({"value": np.asarray(values, float), "item": items, "rater": raters})
     long = long.assign(case=long["item"] if cases is None else cases).dropna(subset=["value"])
     wide = long.pivot_table("value", "rater", "item", sort=False)

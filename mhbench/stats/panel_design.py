@@ -68,7 +68,7 @@ def pilot_table(ratings: Iterable[Rating], label: str | None = None) -> tuple[pd
 # %% ../../nbs/stats/23_panel_design.ipynb #6661484a
 def pilot_components(pilot: pd.DataFrame, *, difference: bool = False) -> RaterComponents:
     """Variance components of a pilot's ratings (item, rater, target, value), averaged over targets, or, for a
-    difference, over pairs of them; some target or pair must identify them.
+    difference, over pairs of them. Raises: ValueError where no target or pair identifies them.
     """
     wide = pilot.pivot_table(index=["item", "rater"], columns="target", values="value", sort=False)
     target_values = [wide[t] for t in wide]
@@ -106,6 +106,7 @@ def mean_width(
     are the components.
 
     Source: Brennan 2001, section 4.4; Banerjee 1961 (quantiles).
+    Raises: ValueError for fewer than two raters or items.
     """
     if n_raters < 2 or n_items < 2:
         refuse(f"mean_width: raters and items must be two or more; got {n_raters} and {n_items}")
@@ -318,6 +319,7 @@ def cases_for_width(width: float, share: float = 0.5, level: float = 0.95) -> in
     """The fewest cases for which the interval of the expected share is no wider than `width`; .5 needs most.
 
     Source: Agresti and Coull 1998.
+    Raises: ValueError for a width that is not between 0 and 1.
     """
     if not 0 < width < 1:
         refuse(f"cases_for_width: width must lie between 0 and 1; got {width}")

@@ -177,10 +177,12 @@ def prediction_powered(
     small_sample: bool = True,  # False: the interval of the papers, for many labels
     level: float = 0.95,
 ) -> Powered:
-    """The mean of people's labels over all answers, from their labels on some and a judge's verdicts on all.
+    """The mean of people's labels over all answers, from their labels on some and a judge's verdicts on all; NaN where
+    a stratum has no label.
 
     Source: Angelopoulos et al. 2023 (Science 382:669); Angelopoulos, Duchi and Zrnic 2023 (PPI++); Fisch et al. 2024
     (strata); Cochran 1977, sections 7.7 and 12.5; Agresti and Coull 1998, Bonett and Price 2012 (shares).
+    Raises: ValueError for two shapes, or an answer without a verdict.
     """
     y, f, unit, group = _checked_arrays("prediction_powered", people, judge, clusters, strata)
     is_labelled = ~np.isnan(y)
@@ -258,7 +260,7 @@ def _design_effect(x: np.ndarray, unit: np.ndarray) -> float:
 
 
 def pilot_of(people: Any, judge: Any, *, clusters: Any = None, share: bool = False) -> Pilot:
-    "The moments of a pilot: six answers (n,) or more that both have labelled."
+    "The moments of a pilot: six answers (n,) or more that both have labelled. Raises: ValueError for fewer, or a NaN."
     y, f, unit, _ = _checked_arrays("pilot_of", people, judge, clusters, None)
     n_labelled = int((~np.isnan(y)).sum())
     if n_labelled < max(len(y), fewest_clusters()):
@@ -291,6 +293,8 @@ def pilot_of_card(
 ) -> Pilot:
     """The moments given by a judge's card: for scores, their correlation with people's mean and the standard deviation
     of people's; or for labels, the judge's sensitivity q1 and specificity q0 (`rates`) and the share that is correct.
+
+    Raises: ValueError for both or neither, or a number out of its range.
     """
     if correlation is not None and rates is None:
         if not -1 <= correlation <= 1 or not sd > 0:

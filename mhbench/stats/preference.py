@@ -40,7 +40,7 @@ def pairwise_wins(scores: np.ndarray) -> np.ndarray:  # (K, K), [i, j] = annotat
 
 
 def pairwise_ties(scores: np.ndarray) -> np.ndarray:  # (K, K), symmetric, zero diagonal
-    "How often two options have equal scores."
+    "How often two options have equal scores (n, K), NaN where not rated."
     x = score_matrix(scores, "pairwise_ties")
     t = (x[:, :, None] == x[:, None, :]).sum(0).astype(float)
     np.fill_diagonal(t, 0)
@@ -187,6 +187,7 @@ def bradley_terry_of_each(wins: np.ndarray, *, penalty: float) -> tuple[np.ndarr
     negative log-likelihoods (N,); the penalty, above 0, is on the sum of squared betas.
 
     Source: Bradley and Terry 1952.
+    Raises: ValueError for another shape or penalty; RuntimeError where Newton's method does not converge.
     """
     f = "bradley_terry_of_each"
     w = np.asarray(wins, float)
@@ -255,7 +256,7 @@ def worth_estimates(
 
     Source: Bradley and Terry 1952; ties: Davidson 1970; Ford 1957 (connection); Huber 1967; Cameron and Miller 2015
     (variance).
-    Raises: ValueError where penalty is 0 and a worth is not finite.
+    Raises: ValueError for another shape, and where penalty is 0 and a worth is not finite.
     """
     w = np.asarray(wins, float)
     t = np.asarray(ties, float)

@@ -69,7 +69,8 @@ def repeated_sd(scores: Any, *, clusters: Clusters = None, level: float = 0.95) 
 
 # %% ../../nbs/stats/15_repeatability.ipynb #2f0728d2
 def flip_rate(passed: Any, *, weights: Weights = None) -> Any:  # with weights (B, N): (B,)
-    "The share of pairs of runs (N, K) of 1 or 0 that disagree, averaged over answers that were judged twice or more."
+    """The share of pairs of runs (N, K) of 1 or 0, NaN where missing, that disagree, averaged over answers that were
+    judged twice or more; NaN where none was. Raises: ValueError for another value or shape."""
     x = np.asarray(passed, float)
     others = x[~(np.isin(x, (0, 1)) | np.isnan(x))]
     if x.ndim != 2 or len(others):
@@ -138,7 +139,7 @@ def intraclass_correlation(
     scores: Any, *, clusters: Clusters = None, seed: int, n_draws: int = 2000, level: float = 0.95
 ) -> Estimate:
     """ICC(1, 1) of scores (N, K), NaN where a verdict failed: the share of variance between answers, with a generalized
-    interval over clusters (questions or cases). n counts answers judged twice or more.
+    interval over clusters (questions or cases). n counts answers judged twice or more; NaN for fewer than two of them.
 
     Source: Shrout and Fleiss 1979 (case 1); Weerahandi 1993 (interval); Satterthwaite 1946 (degrees of freedom).
     """

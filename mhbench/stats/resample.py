@@ -27,7 +27,8 @@ Weights = np.ndarray | None  # (B, N), a row a replicate; None: one value, every
 
 
 def group_codes(labels: Clusters, n: int, name: str) -> np.ndarray:
-    "Labels as codes 0..k-1, in order of first appearance."
+    """Labels (N,) as codes 0..k-1, in order of first appearance. Raises: ValueError for another shape or a missing
+    label."""
     if labels is None:
         return np.arange(n)
     labels = np.asarray(labels)
@@ -48,7 +49,7 @@ def draw_weights(
 
     Source: Efron 1979; clusters: Davison and Hinkley 1997, section 3.8.
 
-    Raises: ValueError where a cluster spans two strata.
+    Raises: ValueError where a cluster spans two strata, or there is no unit or replicate.
     """
     if n_units < 1 or n < 1:
         refuse(f"draw_weights: n_units and n must be at least 1; got {n_units} and {n}")
@@ -122,7 +123,7 @@ def as_scalar(x: Any) -> Any:
 
 
 def unit_weights(weights: Weights, n: int, function: str) -> np.ndarray:
-    "Weights (B, N); one row of ones if None."
+    "Weights (B, N); one row of ones if None. Raises: ValueError, of `function`, for another shape."
     if weights is None:
         return np.ones((1, n))
     w = np.asarray(weights, float)
@@ -153,9 +154,10 @@ def divide(top: np.ndarray, bottom: np.ndarray) -> np.ndarray:
 
 # %% ../../nbs/stats/01_resample.ipynb #0ec9acec
 def percentile_interval(replicates: np.ndarray, level: float = 0.95) -> tuple[Any, Any]:  # shape (...) each
-    """The central `level` of the replicates (B, ...) without those that are NaN.
+    """The central `level` of the replicates (B, ...) without those that are NaN; NaN where all are.
 
     Source: Efron 1981.
+    Raises: ValueError for a level that is not between 0 and 1.
     """
     if not 0 < level < 1:
         refuse(f"percentile_interval: level must be between 0 and 1; got {level}; 0.95 for a 95% interval")
@@ -235,9 +237,10 @@ def bootstrap(
     level: float = 0.95,
     axis: int = 0,  # of the units; -1 for (n_raters, n_items)
 ) -> Interval:
-    """The statistic with its bootstrap interval.
+    """The statistic with its bootstrap interval; replicates in which it is NaN are counted, and not in the interval.
 
     Source: Efron and Tibshirani 1993, chapter 13.
+    Raises: ValueError for arrays without a unit, or of different numbers of them, and for a statistic of another shape.
     """
     arrays = tuple(np.asarray(a) for a in arrays)
     unit_counts = sorted({a.shape[axis] if a.ndim else 0 for a in arrays})

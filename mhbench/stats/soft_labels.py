@@ -28,6 +28,7 @@ def soft_labels(probs: np.ndarray, wrong_options: np.ndarray) -> np.ndarray:  # 
     """Preference probabilities with wrong options at zero and the rest rescaled; NaN for an option that is not there.
 
     Source: Lamparth, Grabb et al. 2025, section 3.2.
+    Raises: ValueError for rows that do not sum to 1, or of which no option with probability is left.
     """
     p = np.asarray(probs, float)
     wrong = np.asarray(wrong_options)
@@ -57,9 +58,11 @@ FEWEST_RATINGS = 7  # with six skewed scores intervals cover 91 to 92%
 
 
 def group_means(values: np.ndarray, groups: np.ndarray, *, level: float = 0.95) -> GroupMeans:
-    """Means of annotations (n, ...), 0 to 100, by group, with Student's interval on the logit scale; none for too few.
+    """Means of annotations (n, ...), 0 to 100, NaN left out, by group, with Student's interval on the logit scale; none
+    for too few.
 
     Source: Student 1908; Agresti 2013, section 3.1.5 (the delta method on the logit scale).
+    Raises: ValueError for values outside 0 to 100, or groups that are not one a row.
     """
     v = np.asarray(values, float)
     g = np.asarray(groups)

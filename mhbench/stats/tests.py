@@ -36,7 +36,11 @@ class Comparison(NamedTuple):
 
 
 def paired_t(a: Sequence, b: Sequence) -> Comparison:
-    "Paired t-test of two scores over the same units; NaN where they differ by a constant."
+    """Paired t-test of two scores (N,) over the same units; NaN where they differ by a constant, or one is missing.
+
+    Source: Student 1908.
+    Raises: ValueError for two shapes, or fewer than two units.
+    """
     if np.shape(a) != np.shape(b) or np.ndim(a) != 1 or len(a) < 2:
         refuse(f"paired_t: a and b must have one score a unit, two units or more; got {np.shape(a)} and {np.shape(b)}")
     d = np.asarray(a, float) - np.asarray(b, float)
@@ -52,14 +56,23 @@ def sign_test(up: int, down: int) -> float:
 
 
 def mcnemar(a: Sequence | np.ndarray, b: Sequence | np.ndarray) -> Comparison:
-    "McNemar's exact test of two settings on the same units; the statistic counts units that only the first has right."
+    """McNemar's exact test of two settings, (N,) of 1 and 0, on the same units; the statistic counts units that only
+    the first has right, n those on which they differ.
+
+    Source: McNemar 1947.
+    Raises: ValueError as `compare_settings`.
+    """
     s = compare_settings(a, b)
     p = sign_test(int(s.only_first), int(s.only_second))
     return Comparison(s.only_first, np.nan, p, int(s.only_first + s.only_second))
 
 # %% ../../nbs/stats/12_tests.ipynb #8beb1c75
 def chi_square(table: Sequence[Sequence[float]]) -> Comparison:
-    "Pearson's chi-square test of independence, one row a group, one column an outcome, no continuity correction."
+    """Pearson's chi-square test of independence, one row a group, one column an outcome, no continuity correction.
+
+    Source: Pearson 1900.
+    Raises: ValueError for counts below 0 or NaN, an empty row or column, or fewer than two.
+    """
     t = np.asarray(table, float)
     if t.ndim != 2 or min(t.shape) < 2 or not (t >= 0).all() or (t.sum(0) == 0).any() or (t.sum(1) == 0).any():
         rule = "have two or more rows and columns, counts of 0 or more and no empty row or column"
@@ -75,6 +88,7 @@ def goodness_of_fit(counts: Sequence[float], expected: Sequence[float]) -> Compa
     itself a sample, use `chi_square`: this test would be anticonservative.
 
     Source: Pearson 1900.
+    Raises: ValueError for counts below 0 or NaN, none above 0, or an outcome of which none is expected.
     """
     o = np.asarray(counts, float)
     e = np.asarray(expected, float)
@@ -93,6 +107,7 @@ def adjust_p(p: Sequence[float], method: Adjustment = "holm") -> np.ndarray:  # 
     """P-values corrected for their number; NaN stays NaN and is not counted.
 
     Source: Holm 1979; Benjamini and Hochberg 1995.
+    Raises: ValueError for p outside 0 to 1, or another method.
     """
     raw = np.asarray(p, float)
     if ((raw < 0) | (raw > 1)).any():
@@ -112,7 +127,8 @@ def adjust_p(p: Sequence[float], method: Adjustment = "holm") -> np.ndarray:  # 
 
 
 def adjust_within(p: Sequence[float], families: Sequence[Any], method: Adjustment = "holm") -> np.ndarray:  # (M,)
-    "P-values corrected by `adjust_p` within each family."
+    """P-values corrected by `adjust_p` within each family. Raises: ValueError as it, or where families are not one a
+    value."""
     raw = np.asarray(p, float)
     family_of = np.asarray(families, object)
     if raw.shape != family_of.shape:
@@ -262,6 +278,7 @@ def stratified_permutation_test(
     times where p is not exact, and more where `tests` share the error rate.
 
     Source: Good 2005, section 3.2; p-value: Phipson and Smyth 2010.
+    Raises: ValueError for arrays of several shapes, or where no stratum has both labels.
     """
     f = "stratified_permutation_test"
     x = np.asarray(scores, float)
@@ -344,6 +361,7 @@ def compare_levels(
     """All pairs of levels, paired by question, first minus second; no p-value where two share fewer than two questions.
 
     Source: Good 2005, section 3.2.
+    Raises: ValueError for arrays of several shapes, or fewer than two levels.
     """
     x = np.asarray(scores, float)
     q = np.asarray(questions)
@@ -387,6 +405,7 @@ def sign_flip_test(
     from n draws, and more where `tests` share the error rate; 1 where all differences are 0.
 
     Source: Fisher 1935, section 21; p-value of drawn signs: Phipson and Smyth 2010.
+    Raises: ValueError for no difference, NaN, or clusters of another shape.
     """
     d = np.asarray(differences, float)
     unit = np.arange(len(d)) if clusters is None else np.asarray(clusters)
@@ -451,6 +470,7 @@ def clustered_chi_square(
     """Pearson's chi-square of labels by groups, with a p-value from permutations of whole clusters.
 
     Source: Good 2005, section 3.2; Phipson and Smyth 2010.
+    Raises: ValueError as `chi_square`, and where a cluster lies in two of three groups or more.
     """
     label, group = (pd.factorize(np.asarray(x, object))[0] for x in (labels, groups))
     unit = group_codes(None if clusters is None else np.asarray(clusters, object), len(label), "clusters")
