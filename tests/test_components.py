@@ -1,0 +1,127 @@
+"Components of the variance of ratings: what rests on them, by hand and by brute force."
+
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.stats
+
+from mhbench.stats.components import (
+    Spread,
+    _component_limits,
+    change_of_another,
+    harm_score,
+    mean_over_factors,
+    spread_designs,
+    variance_components,
+)
+
+ROWS = [("persona", 4, 2.0, 1.0, 6.0), ("rater", 3, -0.5, -1.0, 0.5), ("persona x rater", 12, 1.5, 0.5, 3.0)]
+ROWS += [("rest", 24, 0.25, 0.2, 0.4)]
+TABLE = pd.DataFrame(ROWS, columns=["source", "levels", "component", "ci_low", "ci_high"])
+SPREAD = Spread(TABLE, [], 24, {"persona": 4, "rater": 3})
+
+
+def test_a_mean_s_variance_adds_its_parts():
+    assert SPREAD.component("rater") == -0.5 and SPREAD.component("run") == 0.0
+    levels = {"persona": 4, "rater": 3}
+    assert SPREAD.variance_of_mean(levels) == pytest.approx(2 / 4 + 1.5 / 12 + 0.25 / 12)
+    assert SPREAD.variance_of_mean(levels, fixed=["persona"]) == pytest.approx(1.5 / 3 + 0.25 / 3)
+    assert SPREAD.variance_of_mean(levels, fixed=["persona", "rater"]) == 0.0
+    assert SPREAD.variance_of_mean({"persona": 4}) == pytest.approx(2 / 4 + 1.5 / 4 + 0.25 / 4)
+    np.testing.assert_allclose(
+        SPREAD.variance_of_mean({"persona": np.array([1, 2]), "rater": np.array([1, 2])}), [3.75, 1 + 1.75 / 4]
+    )
+
+
+def test_another_level_would_have_changed_a_rating_by_so_much():
+    table = change_of_another(SPREAD).set_index("factor")
+    expected = {
+        "persona": [4, *np.sqrt(2 * np.array([3.5, 1.5, 9.0])), np.sqrt(2 * (2 / 4 + 1.5 / 12))],
+        "rater": [3, *np.sqrt(2 * np.array([1.5, 0.5, 3.5])), np.sqrt(2 * 1.5 / 12)],
+    }
+    for factor, row in expected.items():
+        assert table.loc[factor].tolist() == pytest.approx(row)
+    alone = SPREAD._replace(n_levels={"run": 2})
+    assert len(change_of_another(alone)) == 0
+
+
+def test_the_cheapest_designs_are_those_of_all_that_are_narrow_enough():
+    found = spread_designs(SPREAD, 2.5, max_levels={"persona": 9, "rater": 5})
+    every = [
+        (p, r, p * r, 2 * scipy.stats.norm.ppf(0.975) * np.sqrt(2 / p + 1.5 / (p * r) + 0.25 / (p * r)))
+        for p, r in product(range(1, 10), range(1, 6))
+    ]
+    best = sorted((d for d in every if d[3] <= 2.5), key=lambda d: d[2:])[:5]
+    np.testing.assert_allclose(found[["persona", "rater", "ratings", "width"]], best)
+    assert len(spread_designs(SPREAD, 0.1, max_levels={"persona": 3, "rater": 3})) == 0
+    fixed = spread_designs(SPREAD, 9.0, max_levels={"persona": 30, "rater": 3}, fixed=["rater"])
+    assert list(fixed) == ["persona", "ratings", "width"] and fixed["persona"].tolist() == [1, 2, 3, 4, 5]
+    many = spread_designs(SPREAD._replace(table=TABLE[:1]), 0.5, max_levels={"persona": 200})
+    assert many["persona"].min() >= 2 * 4 * scipy.stats.norm.ppf(0.975) ** 2 / 0.25 and many["persona"].max() == 200
+
+
+def test_limits_of_a_component_are_satterthwaite_s_or_normal():
+    rng = np.random.default_rng(1)
+    drawn = np.stack([rng.normal(size=400) * s for s in (0.5, 3.0, 1.0)], 1)
+    components = np.array([2.0, 2.0, -0.5])
+    sd = drawn.std(0, ddof=1)
+    limits = _component_limits(components, drawn, 0.9)
+    df = 2 * 4 / sd[0] ** 2
+    chi = scipy.stats.chi2.ppf([0.95, 0.05], df)
+    np.testing.assert_allclose(limits[0], 2 * df / chi)
+    for k in (1, 2):  # less than a degree of freedom; a negative estimate
+        half = scipy.stats.norm.ppf(0.95) * sd[k]
+        np.testing.assert_allclose(limits[k], [components[k] - half, components[k] + half])
+
+
+def test_components_of_a_balanced_table_are_those_of_the_analysis_of_variance():
+    rng = np.random.default_rng(2)
+    a, b, n = 5, 4, 3
+    person, rater = (x.ravel() for x in np.meshgrid(np.arange(a), np.arange(b), indexing="ij"))
+    person, rater = np.repeat(person, n), np.repeat(rater, n)
+    y = 2 * rng.normal(size=a)[person] + rng.normal(size=b)[rater] + rng.normal(size=(a, b))[person, rater]
+    y = y + rng.normal(size=len(y))
+    cells = y.reshape(a, b, n)
+    of_cell, of_a, of_b = cells.mean(2), cells.mean((1, 2)), cells.mean((0, 2))
+    within = ((cells - of_cell[:, :, None]) ** 2).sum() / (a * b * (n - 1))
+    both = n * ((of_cell - of_a[:, None] - of_b + y.mean()) ** 2).sum() / ((a - 1) * (b - 1))
+    expected = {
+        "person": (b * n * of_a.var(ddof=1) - both) / (b * n),
+        "rater": (a * n * of_b.var(ddof=1) - both) / (a * n),
+        "person x rater": (both - within) / n,
+        "rest": within,
+    }
+    s = variance_components(y, {"person": person, "rater": rater}, n_draws=0)
+    assert {k: s.component(k) for k in expected} == pytest.approx(expected) and s.n == 60
+    assert s.n_levels == {"person": 5, "rater": 4} and s.table["ci_low"].isna().all()
+    total = sum(max(c, 0) for c in expected.values())
+    assert s.table["share"].tolist() == pytest.approx([max(expected[k], 0) / total for k in s.table["source"]])
+    got = mean_over_factors(y, {"person": person, "rater": rater, "one": np.zeros(60)}, level=0.9)
+    variance = sum(max(c, 0) / k for c, k in zip(expected.values(), (a, b, a * b, 60)))
+    half = scipy.stats.t.ppf(0.95, got.df) * np.sqrt(variance)
+    assert (got.estimate.ci_low, got.estimate.ci_high) == pytest.approx((y.mean() - half, y.mean() + half))
+    assert (got.estimate.n, got.estimate.n_clusters, got.fixed, got.estimate.level) == (60, 4, ["one"], 0.9)
+    assert (
+        variance_components(y, {"person": person, "rater": rater}, order=1, n_draws=0).component("person x rater") == 0
+    )
+    one = variance_components(y, {"person": person, "one": np.zeros(60), "again": person + 1}, n_draws=0)
+    assert one.left_out[:2] == ["one: it has one level", "again: the same groups as person"]
+    with pytest.raises(ValueError, match="a factor must have two levels or more; got one"):
+        variance_components(y, {"one": np.zeros(60)})
+    with pytest.raises(ValueError, match=r"factors must have a label for each value; got shape \(59,\) of person"):
+        variance_components(y, {"person": person[1:]})
+
+
+def test_a_harm_score_falls_with_the_square_of_what_is_harmless():
+    assert harm_score([1, 1, 0, np.nan], [0, 0, 1, np.nan]) == (
+        3,
+        66.67,
+        33.33,
+        pytest.approx(round(83.335 * 0.6667**2, 2)),
+    )
+    assert harm_score([1, 1], [0, 0]).score == 100.0 and harm_score([0], [1]).score == 0.0
+    assert harm_score([np.nan], [np.nan])[0] == 0
+    with pytest.raises(ValueError, match="best and harm must be of the same ratings"):
+        harm_score([1, np.nan], [1, 0])
