@@ -393,3 +393,119 @@ def test_a_table_is_doubted_for_few_items_uneven_ones_and_many_tests():
     assert tables.doubts(tests)[0].startswith("2 tests: ") and tables.doubts(tests)[0].endswith("use p_holm or p_bh")
     assert tables.doubts(tests[["p"]])[0].endswith("these p-values are not adjusted for it")
     assert tables.doubts(tests.iloc[:1]) == []
+
+
+# Who was asked, and what came of it -----------------------------------------------------------------------------------
+
+
+def test_who_answered_and_who_rated_stands_in_a_row_of_each_study(left):
+    results, put = left
+    counts = {"n_items": 9, "n_ratings": 20, "n_simulated": 5, "n_by_models": 3, "n_set_aside": 2}
+    put("metrics/prepare/s.json", counts)
+    rows = [
+        ("m", "asked", "q1"),
+        ("m", "asked", "q1"),
+        ("m", "asked", "q2"),
+        ("m", None, "q3"),
+        ("r", "recorded", "q1"),
+    ]
+    put("score/s/scores.parquet", pd.DataFrame(rows, columns=["model", "origin", "item_id"]))
+    one, two = findings.asked(results, ["s", "t"]).to_dict("records")
+    assert one == {
+        "study": "s",
+        "items": 9,
+        "asked of": "m (2)",
+        "recorded answers of": "r (1)",
+        "simulated answers of": "nobody",
+        "answers of unknown origin of": "m (1)",
+        "ratings by people": 12,
+        "ratings by models": 3,
+        "simulated ratings": 5,
+        "rows set aside": 2,
+    }
+    assert (
+        two["asked of"] == "nobody" and pd.isna([two["items"], two["ratings by people"], two["rows set aside"]]).all()
+    )
+    plain = pd.DataFrame({"model": ["m"], "item_id": ["q"]})
+    assert (
+        findings.where_from(plain).to_numpy().tolist() == [["m", "asked", 1]] and findings.where_from(plain[:0]).empty
+    )
+    put("metrics/ratings/t.json", {"n_ratings": 4, "n_simulated": 4})
+    assert findings._read_rating_metrics(results, "t")["n_ratings"] == 4
+    assert findings._read_rating_metrics(results, "s")["n_ratings"] == 20
+    some = findings.counted(5, 20, "ratings")
+    assert findings._ratings_in_words(results, ["s", "t", "u"]) == [f"{some} of s", "the ratings of t"]
+
+
+def test_models_are_set_against_lines_the_most_accurate_first(left):
+    results, put = left
+    rows = [
+        ("all", "a", 0.5, 0.3, 0.7),
+        ("topic", "z", 0.9, 0.8, 1.0),
+        ("all", "b", 0.8, 0.7, 0.9),
+        ("all", "c", None, None, None),
+    ]
+    table = pd.DataFrame(rows, columns=["by", "model", "estimate", "ci_low", "ci_high"])
+    table = table.assign(mode="zero_shot", answered_by="plain", n_votes=1, n=[10, 1, 20, 0], origin="asked")
+    put("score/s/accuracy.parquet", table)
+    put("score/s/contents.json", {"lines": {"chance_level": 0.25, "pass": 0.6}})
+    put("score/t/accuracy.parquet", table.iloc[:1])
+    found = findings.against_lines(results, ["s", "u", "t"], [("score", "s"), ("ledger", "u")])
+    assert found[["study", "model"]].to_numpy().tolist() == [["s", "b"], ["s", "a"], ["s", "c"], ["t", "a"]]
+    assert found["lines"].tolist() == ["chance level 0.25, pass 0.60"] * 3 + ["–"]
+    above = "above chance_level and pass"
+    assert found["reading"].tolist()[::2] == [above, "no answer counts"] and "pass" in found["reading"][1]
+    assert found["reading"][3] == "no reference value" and "printed" not in found and "n" in found
+    assert findings.against_lines(results, ["u"], []).empty
+
+
+def test_judges_that_share_a_family_are_named_with_whom_they_judge(left):
+    results, put = left
+    guard = pd.DataFrame({"judge": ["j", "k"], "model": ["m", "n"], "family": ["f", "g"]})
+    put("judge/s/guard.parquet", guard)
+    put("approach/s/guard.parquet", guard.iloc[:1])
+    parts = [("judge", "s"), ("approach", "s")]
+    told = findings.went_wrong(results, ["s"], parts)
+    assert "s: a judge shares a family with a model that it judges (j judging m, k judging n)." in told
+    assert "s: a model answers questions that one of its family wrote (j writing for m)." in told
+    assert not [x for x in findings.went_wrong(results, ["s"], parts[1:]) if "judging" in x]
+    assert findings.first_screen(results, "judge", "s") == {}
+    put("judge/s/contents.json", {"first": None})
+    assert findings.first_screen(results, "judge", "s") == {}
+    put("judge/s/contents.json", {"first": {"measure": "x", "said": "y"}})
+    assert findings.first_screen(results, "judge", "s") == {"measure": "x", "said": "y"}
+
+
+def test_declared_numbers_come_first_then_accuracies_then_ratings(left):
+    results, put = left
+    columns = ["measure", "model", "mode", "n", "n_clusters", "estimate", "ci_low", "ci_high", "level", "origin"]
+    rows = [
+        ("x", "a", "", 50, 50, 0.2, 0.1, 0.3, 0.95, "asked"),
+        ("x", "new", "", 50, 50, 0.9, 0.8, 1.0, 0.95, "asked"),
+    ]
+    rows += [
+        ("x", "b", "", 50, 50, 0.1, None, None, 0.95, "asked"),
+        ("y", "a", "", 50, 50, 0.3, 0.2, 0.4, 0.95, "asked"),
+    ]
+    put("judge/s/headline.parquet", pd.DataFrame(rows, columns=columns))
+    put("judge/s/contents.json", {"first": {"measure": "x", "said": "Said."}, "lines": {"p": 0.5}, "notes": ["Note."]})
+    front = findings._declared_front(results, "judge", "s", {"b": 0, "a": 1})
+    assert (front.study, front.measure, front.said, front.lines) == ("s", "x", "Said.", {"p": 0.5})
+    assert front.rows["model"].tolist() == ["a", "new"] and front.rows["place"].tolist() == [1, 2]
+    assert findings._declared_front(results, "score", "s", {}) is None
+    standings = pd.DataFrame(columns=[*columns, "study"])
+    shown = findings.fronts(results, standings, ["s", "none"], [("judge", "s"), ("score", "none")])
+    assert [(f.study, f.measure, f.notes) for f in shown] == [("s", "x", ("Note.",)), ("none", "", ())]
+    assert shown[1].said == "No accuracy and no main number of this study has an interval."
+    put("metrics/prepare/r.json", {"n_items": 4, "n_ratings": 8, "n_raters": 2})
+    put("metrics/preferences/r.json", {"n_questions": 3})
+    agreement = pd.DataFrame([("alpha", "", "", 4, 4, 0.5, 0.25, 0.75, 0.95, "asked")], columns=columns)
+    put("agreement/r/headline.parquet", pd.concat([agreement.assign(estimate=None, measure="none"), agreement]))
+    rated = findings._rated_front(results, "r", ["agreement", "preferences"])
+    labels = findings.counted(3, 4, "questions")
+    assert rated.measure == "alpha" and rated.rows["estimate"].tolist() == [0.5]
+    assert rated.said.startswith("8 ratings by 2 people, of 4 questions. alpha: 0.50")
+    assert rated.said.endswith(f". Soft labels of {labels}.")
+    alone = findings._rated_front(results, "r", [])
+    assert (alone.measure, alone.said, len(alone.rows)) == ("", "8 ratings by 2 people, of 4 questions.", 0)
+    assert findings._rated_front(results, "s", ["agreement"]) is None
