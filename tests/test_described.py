@@ -320,11 +320,36 @@ def test_the_command_guesses_reads_and_writes(tmp_path, capsys):
     table = read_ratings(Path(told))
     assert table.counts.to_string(index=False) in said and "scale of a, b: 1 to 5" in said
     assert ratings_of_file(tmp_path / "out.csv") == table.records()
+    assert (tmp_path / "out.csv").stat().st_mode & 0o77 == 0  # ratings are personal data
+    Path(told).write_text("corrected")
+    assert main(["ratings", str(tmp_path / "r.csv"), "--to", told]) != 0 and Path(told).read_text() == "corrected"
+    assert "must not be there yet" in capsys.readouterr().err
+    Path(told).unlink()
+    assert main(["ratings", str(tmp_path / "r.csv"), "--to", told]) == 0
     assert main(["ratings", told, "--to", str(tmp_path / "r.html")]) != 0
-    assert "mhbench new-study NAME DESCRIPTION" in capsys.readouterr().err
+    assert "mhbench new-study NAME DESCRIPTION" in capsys.readouterr().err and capsys.readouterr()
     assert main(["panel", "design", told, "--width", "3"]) == 0
     assert "the cheapest first" in capsys.readouterr().out
     assert main(["ratings", str(tmp_path / "none.csv")]) != 0
+
+
+def test_a_sheet_and_an_encoding_are_named_once_and_kept(tmp_path, capsys):
+    rows = [["item", "rater", "target", "score"], *([f"q{k}", r, "m", k % 5 + 1] for k in range(8) for r in "ab")]
+    rows[1][1] = "Jörg"
+    book = openpyxl.Workbook()
+    for row in rows:
+        book.active.append(row)
+    book.create_sheet("Notes").append(["seen"])
+    book.save(tmp_path / "two.xlsx")
+    (tmp_path / "old.csv").write_bytes("\n".join(",".join(map(str, row)) for row in rows).encode("cp1252"))
+    assert main(["ratings", str(tmp_path / "two.xlsx")]) != 0
+    assert "say it with --sheet, or as `sheet: NAME` in the description" in capsys.readouterr().err
+    for file, words in (("two.xlsx", ["--sheet", "Sheet"]), ("old.csv", ["--encoding", "cp1252"])):
+        described = tmp_path / f"{file}.yaml"
+        assert main(["ratings", str(tmp_path / file), *words, "--to", str(described)]) == 0
+        assert main(["ratings", str(described)]) == 0
+        assert "16 ratings" in capsys.readouterr().out
+        assert "Jörg" in set(read_ratings(described).frame["rater"])
 
 
 def test_one_rater_alone_is_told_to_have_nobody_to_agree_with(tmp_path, capsys):

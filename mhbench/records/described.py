@@ -260,7 +260,9 @@ def _sheet_rows(path: Path, sheet: str | None) -> Iterator[tuple[int, Sequence[A
     workbook = openpyxl.load_workbook(path, read_only=True, data_only=True)
     try:
         if sheet is None and len(workbook.sheetnames) > 1 or sheet is not None and sheet not in workbook.sheetnames:
-            refuse(f"read_ratings: sheet must be one of {', '.join(workbook.sheetnames)}; got {sheet!r} ({path.name})")
+            remedy = "say it with --sheet, or as `sheet: NAME` in the description"
+            actual = f"{sheet!r} ({path.name})"
+            refuse(f"read_ratings: sheet must be one of {', '.join(workbook.sheetnames)}; got {actual}", remedy=remedy)
         worksheet = workbook[sheet or workbook.sheetnames[0]]
         worksheet.reset_dimensions()  # what a file says of its own size is not believed
         yield from enumerate(worksheet.iter_rows(values_only=True), 1)

@@ -211,7 +211,7 @@ def guess_description(path: str | Path, given: Mapping[str, str] | None = None, 
     if "rater" not in column_by_field and "{rater}" not in value_template:
         asks.append("rater: no column was found; one rater was assumed")
         column_by_field["rater"] = f"={path.stem}"
-    description = {"release": path.stem, "files": path.name, **layout}
+    description = {"release": path.stem, "files": path.name, **how, **layout}
     description |= {f: column_by_field[f] for f in (*RATING_FIELDS, "n", "sd") if f in column_by_field} | {
         "value": value_template,
         **criterion_fields,

@@ -22,6 +22,7 @@ import yaml
 from ..annotate.export import study_ratings
 from ..corpus.load import Corpus
 from ..errors import refuse
+from ..records.database import make_private, private_file
 from ..records.described import RatingTable, read_ratings
 from ..records.guessed import guess_description, guess_long
 from ..records.questions import guess_layout
@@ -361,12 +362,13 @@ def write_study(
 
 # %% ../../nbs/tools/03_new_study.ipynb #54d10c03
 def ratings_csv(table: RatingTable, to: Path) -> None:
-    "The ratings as CSV, one a row, which `ratings_of_file` reads as the same records."
+    "The ratings as a private CSV, one a row, which `ratings_of_file` reads as the same records."
     rows = [r.model_dump() for r in table.records()]
     csv_rows = [
         {k: json.dumps(v, ensure_ascii=False) if isinstance(v, dict) else v for k, v in r.items()} for r in rows
     ]
     frame = pd.DataFrame(csv_rows, columns=list(Rating.model_fields)).astype({"n": "Int64"})
+    make_private([private_file(to)], ignored=True)
     frame.to_csv(to, index=False, lineterminator="\n")
 
 
@@ -395,13 +397,19 @@ def ratings_told(table: RatingTable) -> str:
     ),
     argument("--to", metavar="FILE", help="the description (.yaml), or the ratings, one a row (.csv)"),
     several("--column", "FIELD=COLUMN", "for the guesses, e.g. rater=Gutachter"),
+    argument("--sheet", help="of a workbook that has several"),
+    argument("--encoding", help="of a text file, e.g. cp1252"),
 )
 def _ratings(a: argparse.Namespace) -> None:
     path = Path(a.file).expanduser()
     if not path.is_file():
         refuse(f"ratings: FILE must be there; got {a.file!r}", error=FileNotFoundError)
     if path.suffix not in (".yaml", ".yml"):
-        text = guess_description(path, dict(c.partition("=")[::2] for c in a.column)).text()
+        how = {k: v for k, v in (("sheet", a.sheet), ("encoding", a.encoding)) if v}
+        text = guess_description(path, dict(c.partition("=")[::2] for c in a.column), **how).text()
+        if a.to and Path(a.to).exists():
+            remedy = "name another file, or move it away: it may have been corrected"
+            refuse(f"ratings: --to must not be there yet; got {a.to}", remedy=remedy, error=FileExistsError)
         if a.to:
             Path(a.to).write_text(text, encoding="utf-8")
         return print(f"written: {a.to}" if a.to else text)
