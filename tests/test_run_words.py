@@ -618,6 +618,13 @@ def test_how_a_run_went_is_told_in_three_lines(tmp_path):
     noted.write_text(json.dumps(made), encoding="utf-8")
     told = ["ran: a, b; asked: nobody", "rated: a, 9 ratings by 2 people, 3 ratings by models of 4 questions"]
     assert summary._how_it_went(tmp_path, run, fresh) == told
+    released = tmp_path / "metrics" / "ratings" / "talks.json"
+    released.parent.mkdir()
+    counted = {"n_ratings": 118, "n_by_models": 0, "n_simulated": 0, "n_missing": 1, "n_outside": 0}
+    released.write_text(json.dumps(counted), encoding="utf-8")
+    alone = {"studies": [], "models": ["m", "n"], "ratings": ["talks"]}
+    told = ["ran: talks; asked: nobody", "rated: talks, 118 ratings by people, 1 missing"]
+    assert summary._how_it_went(tmp_path, alone, fresh) == told
     noted.unlink()
     (tmp_path / "report").mkdir()
     for wrong, told in (([], ["nothing"]), (["x"], ["x"]), (["x", "y", "z"], ["x", "  and 2 more notes on the page"])):

@@ -178,14 +178,20 @@ def _fresh_headline(results: Path, parts: Sequence[RunPart]) -> pd.DataFrame:
     ]
 
 # %% ../../nbs/tools/11_summary.ipynb #6f2dbdb3
-def _rating_lines(results: Path, studies: Sequence[str]) -> list[str]:
-    "Who rated how much, a line a study with ratings."
+def _rating_lines(results: Path, studies: Sequence[str], releases: Sequence[str]) -> list[str]:
+    "Who rated how much, a line a study with ratings, and a line a release of ratings."
     lines = []
     for study in studies:
         file = results / "metrics" / "prepare" / f"{study}.json"
         metrics = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
         counts_text = ", ".join(ratings_in_words(metrics))
         lines += [f"rated: {study}, {counts_text} of {metrics['n_items']} questions"] if counts_text else []
+    for study in releases:
+        file = results / "metrics" / "ratings" / f"{study}.json"
+        metrics = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+        counts_text = ", ".join(ratings_in_words(metrics))
+        left_out = [f"{metrics[f'n_{x}']} {x}" for x in ("missing", "outside") if metrics.get(f"n_{x}")]
+        lines += [f"rated: {study}, {', '.join([counts_text, *left_out])}"] if counts_text else []
     return lines
 
 
@@ -194,8 +200,11 @@ _ROOM = 8  # lines for what failed
 
 def _how_it_went(results: Path, run: dict, parts: Sequence[RunPart]) -> list[str]:
     "The studies that ran, the models that were asked, what failed, what is out of date, and what went wrong."
-    out = [_shortened_line(f"ran: {', '.join(run['studies'])}; asked: {', '.join(run['models']) or 'nobody'}")]
-    out += [_shortened_line(line) for line in _rating_lines(results, run["studies"])]
+    releases = run.get("ratings", [])
+    asked = run["models"] if run["studies"] else []  # a release of ratings asks no model
+    ran_studies = ", ".join([*run["studies"], *releases])
+    out = [_shortened_line(f"ran: {ran_studies}; asked: {', '.join(asked) or 'nobody'}")]
+    out += [_shortened_line(line) for line in _rating_lines(results, run["studies"], releases)]
     finished = [(p.stage, p.study, p.model) for p in parts if p.study and p.state in ("fresh", "failed")]
     lost = lost_rows(failures_left(results, finished))
     for row in lost[:_ROOM]:
