@@ -30,14 +30,14 @@ from mhbench.annotate.study import (
 )
 from ..errors import optional, refuse
 from ..records.database import make_private, private_folder
-from ..records.labelstudio import Annotated, account, exported_tasks, load_label_studio
+from ..records.labelstudio import load_label_studio
 from ..records.pseudonyms import pseudonyms
 from ..records.schema import Item, Rating, fingerprint, origins, read_records, validate, write_records
 from ..report.tables import as_typed, csv_text
 
 # %% auto #0
 __all__ = ['MENTAT_WORDINGS', 'SAVED_COLUMNS', 'Exported', 'pseudonym_by_rater', 'ratings', 'all_answers', 'all_events',
-           'write_export', 'ratings_of_file', 'Rated', 'left_out', 'raters_for_review', 'study_ratings',
+           'write_export', 'Rated', 'left_out', 'ratings_of_file', 'raters_for_review', 'study_ratings',
            'hash_of_answers']
 
 # %% ../../nbs/annotate/07_export.ipynb #a34b11ea
@@ -274,58 +274,6 @@ def _ratings_of_table(table: pd.DataFrame, path: Path) -> list[Rating]:
         rating_rows.append((f"{path.name}:{k}", rating_fields))
     return validate(rating_rows, Rating, remedy="export the answers again").records
 
-# %% ../../nbs/annotate/07_export.ipynb #837e280e
-def _read_label_studio(path: Path) -> Annotated:
-    key_file = path.parent / "key.json"
-    if not key_file.exists():
-        actual = f"none ({path.name}); copy it from the folder of tasks"
-        refuse(f"ratings_of_file: key.json must lie beside Label Studio's export; got {actual}")
-    rater_accounts = dict.fromkeys(
-        account(a) for a in chain.from_iterable(t["annotations"] for t in exported_tasks(path))
-    )
-    name_by_account = {rater: rater if isinstance(rater, str) else f"label-studio-{rater}" for rater in rater_accounts}
-    return load_label_studio(path, json.loads(key_file.read_text(encoding="utf-8")), raters=name_by_account)
-
-
-def _ratings_of_store(path: Path) -> list[Rating]:
-    with open_store(path) as store:
-        return ratings(store).ratings
-
-# %% ../../nbs/annotate/07_export.ipynb #4c2cce3b
-_READER_BY_SUFFIX: dict[str, Callable[[Path], list[Rating]]] = {
-    ".sqlite": _ratings_of_store,
-    ".parquet": lambda path: read_records(path, Rating),
-    ".csv": lambda path: _ratings_of_table(pd.read_csv(path, dtype=str, keep_default_na=False), path),
-    ".json": lambda path: _read_label_studio(path).ratings,
-}
-
-
-def ratings_of_file(path: str | Path, items: Sequence[Item] | None = None) -> list[Rating]:
-    """People's answers as ratings, from .sqlite, .parquet, .csv, or Label Studio's .json.
-
-    Raises: FileNotFoundError; ValueError for another kind of file, or for ratings of other than the given items.
-    """
-    path = Path(path).expanduser()
-    if path.suffix not in _READER_BY_SUFFIX:
-        actual = f"{path.name!r}; `mhbench annotate export` writes such files"
-        refuse(f"ratings_of_file: path must end in one of {', '.join(_READER_BY_SUFFIX)}; got {actual}")
-    if not path.exists():
-        actual = f"{str(path)!r}, which is not there; correct prepare.ratings in params.yaml"
-        refuse(f"ratings_of_file: path must be a file of answers; got {actual}", error=FileNotFoundError)
-    raw_ratings = _READER_BY_SUFFIX[path.suffix](path)
-    simulated_origin = {"origin": "simulated"}  # files of earlier versions say so in `variant`
-    corrected_ratings = [
-        r.model_copy(update=simulated_origin) if r.variant.get("simulated") == "true" else r for r in raw_ratings
-    ]
-    item_keys = (
-        {(r.item_id, r.study) for r in corrected_ratings} if items is None else {(i.item_id, i.study) for i in items}
-    )
-    for r in corrected_ratings:
-        if (r.item_id, r.study) not in item_keys:
-            actual = f"{r.item_id!r} of {r.study} ({path.name}); name the answers to these items"
-            refuse(f"ratings_of_file: item_id must name an item of the study; got {actual}")
-    return corrected_ratings
-
 # %% ../../nbs/annotate/07_export.ipynb #1945c618
 class Rated(NamedTuple):
     ratings: list[Rating]
@@ -340,6 +288,64 @@ def left_out(exported: Exported) -> list[str]:
         f"{len(exported.repeats)} second ratings; {checks_text}",
         f"{len(exported.incomplete)} pages were begun and are not complete: they are in answers.csv, and in no rating",
     ]
+
+# %% ../../nbs/annotate/07_export.ipynb #837e280e
+def _ratings_of_store(path: Path) -> Rated:
+    with open_store(path) as store:
+        exported = ratings(store)
+    return Rated(exported.ratings, left_out(exported))
+
+
+def _read_label_studio(path: Path) -> Rated:
+    key_file = path.parent / "key.json"
+    if not key_file.exists():
+        actual = f"none ({path.name}); copy it from the folder of tasks"
+        refuse(f"ratings_of_file: key.json must lie beside Label Studio's export; got {actual}")
+    annotated = load_label_studio(path, json.loads(key_file.read_text(encoding="utf-8")), raters=None)
+    n = annotated.counts
+    gone_text = f"{n['cancelled']} were cancelled, {n['superseded']} replaced by a later one of the same rater"
+    annotations_text = f"of {n['annotations']} annotations {gone_text}; the others leave {n['missing']} labels open"
+    return Rated(annotated.ratings, [annotations_text, f"{n['unlabelled']} of {n['tasks']} tasks have no annotation"])
+
+# %% ../../nbs/annotate/07_export.ipynb #4c2cce3b
+_READER_BY_SUFFIX: dict[str, Callable[[Path], Rated]] = {
+    ".sqlite": _ratings_of_store,
+    ".parquet": lambda path: Rated(read_records(path, Rating), []),
+    ".csv": lambda path: Rated(_ratings_of_table(pd.read_csv(path, dtype=str, keep_default_na=False), path), []),
+    ".json": _read_label_studio,
+}
+
+
+def _read_ratings(path: str | Path, items: Sequence[Item] | None) -> Rated:
+    "People's answers as ratings, of the given items; None: of any."
+    path = Path(path).expanduser()
+    if path.suffix not in _READER_BY_SUFFIX:
+        actual = f"{path.name!r}; `mhbench annotate export` writes such files"
+        refuse(f"ratings_of_file: path must end in one of {', '.join(_READER_BY_SUFFIX)}; got {actual}")
+    if not path.exists():
+        actual = f"{str(path)!r}, which is not there; correct prepare.ratings in params.yaml"
+        refuse(f"ratings_of_file: path must be a file of answers; got {actual}", error=FileNotFoundError)
+    raw_ratings, notes = _READER_BY_SUFFIX[path.suffix](path)
+    simulated_origin = {"origin": "simulated"}  # files of earlier versions say so in `variant`
+    corrected_ratings = [
+        r.model_copy(update=simulated_origin) if r.variant.get("simulated") == "true" else r for r in raw_ratings
+    ]
+    item_keys = (
+        {(r.item_id, r.study) for r in corrected_ratings} if items is None else {(i.item_id, i.study) for i in items}
+    )
+    for r in corrected_ratings:
+        if (r.item_id, r.study) not in item_keys:
+            actual = f"{r.item_id!r} of {r.study} ({path.name}); name the answers to these items"
+            refuse(f"ratings_of_file: item_id must name an item of the study; got {actual}")
+    return Rated(corrected_ratings, notes)
+
+
+def ratings_of_file(path: str | Path, items: Sequence[Item] | None = None) -> list[Rating]:
+    """People's answers as ratings, from .sqlite, .parquet, .csv, or Label Studio's .json.
+
+    Raises: FileNotFoundError; ValueError for another kind of file, or for ratings of other than the given items.
+    """
+    return _read_ratings(path, items).ratings
 
 # %% ../../nbs/annotate/07_export.ipynb #00c6b41f
 def _replace_names(ratings: Sequence[Rating], notes: list[str]) -> Rated:
@@ -381,7 +387,7 @@ def study_ratings(
     if file is None:
         return _replace_names(corpus_ratings, [])
     path = Path(top) / Path(file).expanduser()
-    file_ratings = ratings_of_file(path, items)
+    file_ratings, left_out_notes = _read_ratings(path, items)
     asked_by_item = {i.item_id: what_is_asked(i) for i in items}
     changed_ids = [
         r.item_id for r in file_ratings if r.variant.get("asked", asked_by_item[r.item_id]) != asked_by_item[r.item_id]
@@ -408,22 +414,14 @@ def study_ratings(
             f"{n_unrecorded} of {len(file_ratings)} ratings do not record what was asked: "
             "nothing compared it with the items"
         )
-    if path.suffix == ".sqlite":
-        with open_store(path) as store:
-            notes += left_out(ratings(store))
-    if path.suffix == ".json":
-        n = _read_label_studio(path).counts
-        gone_text = f"{n['cancelled']} were cancelled, {n['superseded']} replaced by a later one of the same rater"
-        notes.append(f"of {n['annotations']} annotations {gone_text}; the others leave {n['missing']} labels open")
-        notes.append(f"{n['unlabelled']} of {n['tasks']} tasks have no annotation")
-    return _replace_names(file_ratings, notes)
+    return _replace_names(file_ratings, [*notes, *left_out_notes])
 
 # %% ../../nbs/annotate/07_export.ipynb #a3a65c26
 def hash_of_answers(path: str | Path) -> str:  # 64 hexadecimal digits
     "SHA-256 of the ratings in a file that `ratings_of_file` reads. Raises: FileNotFoundError; ValueError as there."
     path = Path(path).expanduser()
     if path.suffix == ".sqlite":
-        return fingerprint([r.model_dump() for r in _ratings_of_store(path)])
+        return fingerprint([r.model_dump() for r in _ratings_of_store(path).ratings])
     digest = hashlib.sha256(path.read_bytes())
     key_file = path.parent / "key.json"
     if path.suffix == ".json" and key_file.exists():

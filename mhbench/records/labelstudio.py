@@ -257,13 +257,16 @@ def load_label_studio(
     path: str | Path,  # the JSON export of a project
     key: Mapping[str, Sequence[str]],  # Tasks.key, or the content of key.json
     *,
-    raters: str | Mapping[Any, str],  # the one rater, or Label Studio's user id or email to rater
+    raters: str | Mapping[Any, str] | None,  # the one rater; Label Studio's user id or email to rater; None: by account
 ) -> Annotated:
     """A project's export as ratings under pseudonyms, one a model's answer and one for the difficulty. Raises:
     FileNotFoundError; ValueError for another kind of export, an item that is not in the key, a label that is none, or
     annotations by several where one rater is named."""
     path = Path(path)
     tasks = exported_tasks(path)
+    if raters is None:
+        names = dict.fromkeys(account(a) for t in tasks for a in t["annotations"])
+        raters = {name: name if isinstance(name, str) else f"label-studio-{name}" for name in names}
     accounts = {account(a) for t in tasks for a in t["annotations"] if not a.get("was_cancelled")} - {None}
     if isinstance(raters, str) and len(accounts) > 1:
         remedy = "name each: a mapping of user ids to raters (raters.json)"

@@ -13,6 +13,7 @@ from mhbench.annotate.simulate import opinion
 from mhbench.annotate.sources import demo_entry, demo_names, entry_corpus
 from mhbench.annotate.store import Change, open_store
 from mhbench.annotate.study import RatedAnswer
+from mhbench.records import labelstudio
 from mhbench.records.schema import Rating, read_records
 from mhbench.run.cli import main
 from mhbench.studies.medqade.panel import label_array
@@ -189,7 +190,7 @@ def test_a_table_of_answers_has_each_rating_once_within_the_sliders_and_its_own_
     assert [r.value for r in ratings_of_file(file)] == [0, 100, 40]
 
 
-def test_what_an_export_of_label_studio_lacks_is_told_with_its_ratings(tmp_path):
+def test_what_an_export_of_label_studio_lacks_is_told_with_its_ratings(tmp_path, monkeypatch):
     "A cancelled annotation, one that was replaced, a difficulty that nobody chose, and a task that nobody opened."
 
     def annotation(n: int, label: str, **more) -> dict:
@@ -200,7 +201,10 @@ def test_what_an_export_of_label_studio_lacks_is_told_with_its_ratings(tmp_path)
     tasks = [{"data": {"item_id": f"q{k}", "study": "example"}, "annotations": given * (k == 1)} for k in (1, 2)]
     (tmp_path / "export.json").write_text(json.dumps(tasks), encoding="utf-8")
     (tmp_path / "key.json").write_text('{"q1": ["m"], "q2": ["m"]}', encoding="utf-8")
+    n_reads, read = [], labelstudio.exported_tasks
+    monkeypatch.setattr(labelstudio, "exported_tasks", lambda path: n_reads.append(path) or read(path))
     rated = study_ratings([], items(2), tmp_path / "export.json")
+    assert n_reads == [tmp_path / "export.json"], "the ratings and what is not among them come from one reading"
     assert [r.label for r in rated.ratings] == ["Incorrect"]
     told = "; ".join(rated.notes)
     assert "of 3 annotations 1 were cancelled, 1 replaced by a later one of the same rater" in told
