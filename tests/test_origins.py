@@ -18,6 +18,7 @@ from mhbench.report.style import introduce
 from mhbench.run.stage import Stage
 from mhbench.steps.between_models import model_pairs
 from mhbench.steps.rates import status_table
+from mhbench.steps.respondents import count_responses
 from mhbench.steps.score import score_responses
 
 
@@ -220,3 +221,4 @@ def test_tokens_of_some_answers_are_not_those_of_all():
     counted = lambda *responses: status_table(score_responses(bank, responses))["prompt_tokens"].tolist()
     assert counted(told, failed) == [7]
     assert counted(told, untold) == [pd.NA] == counted(untold, failed)
+    assert counted(failed) == [pd.NA] == count_responses(bank, [failed])["prompt_tokens"].tolist(), "both tables alike"

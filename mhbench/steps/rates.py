@@ -26,8 +26,8 @@ from mhbench.steps.score import (
     RUN,
     how_read,
     sources_in_words,
+    spending_by,
     too_few_read,
-    untold_tokens,
     what_became,
     where_read,
 )
@@ -468,21 +468,9 @@ def status_table(scores: pd.DataFrame) -> pd.DataFrame:
     """
     outcomes = what_became(scores)
     is_outcome = {name: outcomes == name for name in (READ, JUDGED, NOT_READ, REFUSED, FAILED)}
-    token_columns = ["prompt_tokens", "completion_tokens"]
-    further_columns = is_outcome | {"cut": scores["status"] == "truncated", "untold": untold_tokens(scores)}
-    g = scores.assign(**further_columns).groupby(RUN, sort=True)
-    n = {"n": g.size(), "n_items": g["item_id"].nunique()}
-    status_counts = (
-        pd.DataFrame(n)
-        .join(g[[*is_outcome, "cut", *token_columns]].sum())
-        .astype(dict.fromkeys(token_columns, "Int64"))
-    )
-    status_counts["cost_usd"] = g["cost_usd"].agg(lambda x: x.sum(skipna=False))  # NaN where a price is unknown
-    is_uncounted = (
-        g["untold"].any() | (status_counts[token_columns].sum(axis=1) == 0) & status_counts["cost_usd"].isna()
-    )
-    status_counts.loc[is_uncounted, token_columns] = pd.NA  # of some answers at least, such as recorded ones
-    return status_counts.reset_index()
+    g = scores.assign(**is_outcome, cut=scores["status"] == "truncated").groupby(RUN, sort=True)
+    n = pd.DataFrame({"n": g.size(), "n_items": g["item_id"].nunique()})
+    return n.join([g[[*is_outcome, "cut"]].sum(), spending_by(scores, RUN)]).reset_index()
 
 # %% ../../nbs/steps/07_rates.ipynb #d41fab39
 def f1_table(scores: pd.DataFrame, **settings: Any) -> pd.DataFrame:

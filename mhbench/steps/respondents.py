@@ -12,7 +12,7 @@ import pandas as pd
 from ..ask.reply import SERVICE, served_apart
 from ..records.schema import Item, Judgment, Outcome, Response, column_of, fingerprint, frame
 from ..records.task import task_of
-from .score import ANSWERED, DECLINED, UNSCORED, read_frame, spending, untold_tokens
+from .score import ANSWERED, DECLINED, UNSCORED, read_frame, spending, spending_by
 
 # %% auto #0
 __all__ = ['NOT_SAID', 'n_terms', 'who_answered', 'about_who_answered', 'count_tasks', 'count_responses', 'about_gaps',
@@ -106,17 +106,11 @@ def _read_answers(items: Sequence[Item], responses: Sequence[Response]) -> pd.Da
 def count_responses(items: Sequence[Item], responses: Sequence[Response]) -> pd.DataFrame:
     "By mode, status and `changed` (what was not taken): responses, items, unread, refusals, tokens and money."
     table = _read_answers(items, responses)
-    table = table.assign(changed=table["changed"].map(", ".join), untold=untold_tokens(table))
-    g = table.groupby(["mode", "status", "changed"])
-    token_columns = ["prompt_tokens", "completion_tokens"]
-    spending_sums = g[["unread", "refused", *token_columns]].sum().astype(dict.fromkeys(token_columns, "Int64"))
-    spending_sums.loc[g["untold"].any(), token_columns] = pd.NA  # nobody counted those of some answers
-    spending_sums["cost_usd"] = g["cost_usd"].agg(
-        lambda x: x.sum(skipna=False)
-    )  # one unknown price makes the sum unknown
-    return pd.concat(
-        [g.size().rename("n"), g["item_id"].nunique().rename("items"), spending_sums], axis=1
-    ).reset_index()
+    table = table.assign(changed=table["changed"].map(", ".join))
+    group_columns = ["mode", "status", "changed"]
+    g = table.groupby(group_columns)
+    n = pd.DataFrame({"n": g.size(), "items": g["item_id"].nunique()})
+    return n.join([g[["unread", "refused"]].sum(), spending_by(table, group_columns)]).reset_index()
 
 # %% ../../nbs/steps/27_respondents.ipynb #6d40dfcd
 _LOOK = (

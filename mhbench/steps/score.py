@@ -34,7 +34,7 @@ from ..tasks.multiple_choice import probabilities, token_agrees
 # %% auto #0
 __all__ = ['ANSWERED', 'DECLINED', 'ONLY_BEGUN', 'UNSCORED', 'RUN', 'NONE_READ', 'CUT_OFF', 'READ', 'NOT_READ', 'REFUSED',
            'FAILED', 'JUDGED', 'says_nothing', 'read_answer', 'is_correct', 'read_frame', 'scorable', 'score_responses',
-           'mode_names', 'what_became', 'outcome_counts', 'untold_tokens', 'spending', 'how_read', 'sources_in_words',
+           'mode_names', 'what_became', 'outcome_counts', 'spending', 'spending_by', 'how_read', 'sources_in_words',
            'too_few_read', 'none_read', 'where_read', 'with_soft_labels', 'self_consistency']
 
 # %% ../../nbs/steps/06_score.ipynb #65287085
@@ -263,15 +263,22 @@ def outcome_counts(scores: pd.DataFrame) -> dict[str, int]:  # n_failed, n_refus
     return n_by_outcome | {"n_truncated": n_cut, "n_unread": int((outcomes == NOT_READ).sum())}
 
 
-def untold_tokens(table: pd.DataFrame) -> pd.Series:  # a frame of responses or scores
-    "Whether an answer came, and nobody counted its tokens."
-    is_uncounted = table[["prompt_tokens", "completion_tokens"]].sum(axis=1) == 0
-    return is_uncounted & table["cost_usd"].isna() & (table["status"] != "error")
+_TOKENS = ["prompt_tokens", "completion_tokens"]
 
 
 def spending(table: pd.DataFrame) -> dict[str, Any]:  # a frame of responses or judgments
     "What they have cost; the sum is unknown where one price is."
-    return {c: table[c].sum(skipna=False) for c in ("prompt_tokens", "completion_tokens", "cost_usd")}
+    return {c: table[c].sum(skipna=False) for c in (*_TOKENS, "cost_usd")}
+
+
+def spending_by(table: pd.DataFrame, columns: list[str]) -> pd.DataFrame:  # of responses or scores; a row a group
+    "The same by group; tokens are unknown where nobody counted those of some answer, or of all requests."
+    is_uncounted = lambda t: (t[_TOKENS].sum(axis=1) == 0) & t["cost_usd"].isna()
+    groups = table.assign(untold=is_uncounted(table) & (table["status"] != "error")).groupby(columns, sort=True)
+    sums = groups[_TOKENS].sum().astype("Int64")
+    sums["cost_usd"] = groups["cost_usd"].agg(lambda x: x.sum(skipna=False))
+    sums.loc[groups["untold"].any() | is_uncounted(sums), _TOKENS] = pd.NA
+    return sums
 
 # %% ../../nbs/steps/06_score.ipynb #277bbdf4
 def how_read(scores: pd.DataFrame) -> str:
