@@ -30,7 +30,7 @@ from ..report.page import headline
 from ..report.tables import markdown_table, readable
 from ..run.graph import graph, jobs, place, records_left, root, runs
 from ..run.params import load_params
-from ..steps.score import NOT_READ, too_few_read
+from ..steps.score import none_read
 from ..subcommand import PARAMS, argument, subcommand
 from .eee import asked_text, human_ratings, scored, write_eee
 from .manifest import fresh_studies, manifest
@@ -177,14 +177,6 @@ def _log(
     return file, json.dumps(log, ensure_ascii=False, indent=1).encode()
 
 # %% ../../nbs/tools/09_export.ipynb #3c494e2f
-def _is_withheld(scored_rows: pd.DataFrame) -> bool:
-    "Whether a share of right answers is withheld in mhbench's own tables, too."
-    is_unread = scored_rows["what"] == NOT_READ
-    is_cut = is_unread & (scored_rows["status"] == "truncated" if "status" in scored_rows else False)
-    n_read = scored_rows["what"].isin(["right", "wrong", "partly right"]).sum()
-    return bool(too_few_read(n_read, is_unread.sum(), is_cut.sum()))
-
-
 def _accuracies(scored_rows: pd.DataFrame) -> dict[str, dict]:
     "The accuracy of a log; of each set by itself where variants of a question were asked, as in mhbench's tables."
     by_set = dict(iter(scored_rows.groupby("set")))
@@ -192,7 +184,7 @@ def _accuracies(scored_rows: pd.DataFrame) -> dict[str, dict]:
     return {
         name: {"name": name, "value": g["correct"].astype(float).mean(), "params": {}}
         for name, g in rows_by_name.items()
-        if len(g) and not _is_withheld(g)
+        if len(g) and not none_read(g)
     }
 
 
@@ -392,9 +384,10 @@ def _by_study(a: Any, p: Mapping[str, Any], results: Path, write: Write) -> list
     date_by_model: dict[tuple[str, str], datetime] = {}
     for s in studies:
         date_by_model |= {(s.study, model): date for model, date in s.dates().items()}
-    ending_tables = [s.rows[["status", "finish_reason"]] for s in studies if len(s.rows)]  # in the order of the answers
-    if ending_tables:
-        answers = answers._replace(rows=answers.rows.join(pd.concat(ending_tables, ignore_index=True)))
+    reply_columns = ["status", "read", "how", "finish_reason"]
+    reply_tables = [s.rows[reply_columns] for s in studies if len(s.rows)]  # in the order of the answers
+    if reply_tables:
+        answers = answers._replace(rows=answers.rows.join(pd.concat(reply_tables, ignore_index=True)))
     return inspect_logs(answers, date_by_model, write)
 
 # %% ../../nbs/tools/09_export.ipynb #7f316bae
