@@ -41,8 +41,8 @@ def _run_all(a: argparse.Namespace) -> None:
     summary = parser(["summary"]).parse_args(["summary"])
     summary.function(summary)
     if status:
-        dvcs = "where none stands there, it is DVC's own, which `dvc repro` prints"
-        raise RuntimeError(f"the run ended with the error above ({dvcs}); answers that were received are kept")
+        actual = "the error above, or one of DVC's own, which `dvc repro` prints"
+        refuse(f"run: every stage must end; got {actual}; answers that were received are kept", error=RuntimeError)
 
 # %% ../../nbs/run/08_cli.ipynb #e8908f77
 @subcommand(

@@ -130,9 +130,8 @@ def print_summary(a: Any) -> None:
         return print(csv_text(chosen_numbers), end="")
     is_fresh = parts[-1].state == "fresh"
     accuracy_files = sorted(report_folder.glob("*-score-accuracy*.csv"))
-    for file in (
-        [*report_folder.glob(f"{file_stem(*KEY_RESULTS)}.csv"), *accuracy_files] if a.everything and is_fresh else []
-    ):
+    files = [*report_folder.glob(f"{file_stem(*KEY_RESULTS)}.csv"), *accuracy_files]
+    for file in files if a.everything and is_fresh else ():
         print(f"\n# {file.stem}\n\n{markdown_table(readable(pd.read_csv(file)))}", end="")
     if not a.everything:
         lines = 30 if len(chosen_numbers) == len(main_numbers) else 2 * len(chosen_numbers)
@@ -169,13 +168,8 @@ def _fresh_headline(results: Path, parts: Sequence[RunPart]) -> pd.DataFrame:
         )
         return main_numbers[["study", "stage", *(c for c in main_numbers if c not in ("study", "stage"))]]
     main_numbers = pd.read_csv(file, keep_default_na=False, na_values=[""])
-    return main_numbers[
-        pd.Series(
-            [pair in fresh_pairs for pair in zip(main_numbers["stage"], main_numbers["study"])],
-            main_numbers.index,
-            dtype=bool,
-        )
-    ]
+    is_shown = [pair in fresh_pairs for pair in zip(main_numbers["stage"], main_numbers["study"])]
+    return main_numbers.loc[is_shown]
 
 # %% ../../nbs/tools/11_summary.ipynb #6f2dbdb3
 def _rating_lines(results: Path, studies: Sequence[str], releases: Sequence[str]) -> list[str]:
@@ -208,13 +202,11 @@ def _how_it_went(results: Path, run: dict, parts: Sequence[RunPart]) -> list[str
     finished = [(p.stage, p.study, p.model) for p in parts if p.study and p.state in ("fresh", "failed")]
     lost = lost_rows(failures_left(results, finished))
     for row in lost[:_ROOM]:
-        out.append(
-            _shortened_line(f"failed: {row['who']}: {row['what']}" + (f': "{row["said"]}"' if row["said"] else ""))
-        )
+        words = f': "{row["said"]}"' if row["said"] else ""
+        out.append(_shortened_line(f"failed: {row['who']}: {row['what']}{words}"))
         details = [f"{name}: {row[key]}" for name, key in (("withheld", "withheld"), ("to mend", "remedy")) if row[key]]
-        out += (
-            [_shortened_line(f"        {'; '.join(details)}", 240)] if details else []
-        )  # a remedy is there to be followed
+        if details:  # at length, since a remedy is there to be followed
+            out.append(_shortened_line(f"        {'; '.join(details)}", 240))
     out += [f"        and {len(lost) - _ROOM} more, on the page"] if len(lost) > _ROOM else []
     out += [_shortened_line(line, 160) for line in states_in_words(parts)[:_ROOM]]
     file = results / "report" / "wrong.json"
