@@ -10,7 +10,7 @@ import yaml
 from conftest import BIN, ENV, ROOT
 
 from mhbench.run import execute, inputs
-from mhbench.run.graph import pipeline, write_json
+from mhbench.run.graph import PARAMETERS, pipeline, write_json
 from mhbench.run.losses import check_outcome, failures_left, named_parts, selected_run
 from mhbench.run.params import load_params
 from mhbench.steps.failures import LOST_ANSWERS, Failure
@@ -86,8 +86,10 @@ def test_what_read_a_file_that_somebody_has_changed_is_stale(top, changed):
         study.pop("results", None)
     params["studies"]["mhqa"]["prepare"] |= {"answers": {"colleague": "answers.csv"}, "ratings": "ratings.csv"}
     (top / "params.yaml").write_text(yaml.safe_dump(params, sort_keys=False), encoding="utf-8")
-    for name, content in inputs.input_files(load_params(top / "params.yaml", lists=False), top).items():
+    p = load_params(top / "params.yaml", lists=False)
+    for name, content in inputs.input_files(p, top).items():
         write_json(content, top / "results" / "inputs" / name, sort_keys=True)
+    write_json(inputs.parameters_of_run(p, top), top / PARAMETERS)
     lock = yaml.safe_load((top / "dvc.lock").read_text(encoding="utf-8"))
     path = "results/inputs/prepare/mhqa.json"
     lock["stages"]["prepare@mhqa"]["deps"].append({"path": path, "md5": _Hashes(top).of(top / path)})
@@ -99,6 +101,18 @@ def test_what_read_a_file_that_somebody_has_changed_is_stale(top, changed):
     (top / changed).write_text("item_id,text\nq1,B\n", encoding="utf-8")
     os.utime(top / changed, (written - 99, written - 99))  # as a copy keeps the time of its original
     assert states(top)["prepare mhqa"] == "stale its code, inputs or settings have changed"
+
+
+def test_the_ratings_beside_a_corpus_and_all_files_of_a_release_are_read_by_their_study(top):
+    for name in ("data/items.csv", "data/rated.csv", "release/a.csv", "release/b.csv", "release/readme.txt"):
+        (top / name).parent.mkdir(exist_ok=True)
+        (top / name).write_text("", encoding="utf-8")
+    words = "files: '*.csv'\nitem: item\nrater: rater\nvalue: score\nscale: 1..6\n"
+    (top / "release" / "d.yaml").write_text(words, encoding="utf-8")
+    prepare = {"path": "data/items.csv", "options": {"ratings": {"path": "rated.csv"}}, "answers": {"m": "none.csv"}}
+    p = {"studies": {"own": {"prepare": prepare, "ratings": {"description": "release/d.yaml"}}}}
+    release = {"release/d.yaml", "release/a.csv", "release/b.csv"}
+    assert set(inputs.source_files(p, "own")) == {"data/items.csv", "data/rated.csv"} | release
 
 
 def test_what_another_selection_left_is_not_named(top):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator, Mapping
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
@@ -77,14 +77,21 @@ def _corpus_files(p: dict, study: str) -> dict[str, str | None]:
     return {"ratings": ratings_file, "people": prepare.get("ratings")}
 
 
+def _replication_paths(study: str) -> list[str]:
+    return [f"reports/replication/{study}", f"figures/replication/{study}.png"]
+
+
 def source_files(p: dict, study: str) -> list[str]:
-    "The paths of a study's corpus, of people's answers on it, and of the files that its sections name."
-    classes = stage_classes()
-    source_paths = [_corpus_files(p, study)["people"]]
+    "The paths of what a study reads besides code, as far as they are there; relative ones are below the root."
+    classes, top = stage_classes(), root()
+    source_paths = [*filter(None, _corpus_files(p, study).values()), *_replication_paths(study)]
     for stage in [s for s in p["studies"][study] if s in classes]:
         section = (p.get(stage) or {}) | (p["studies"][study][stage] or {})
-        source_paths += [x for x in input_paths(classes[stage], section) if "/" in x or (root() / x).exists()]
-    return [*dict.fromkeys(filter(None, source_paths))]
+        source_paths += input_paths(classes[stage], section)
+        if stage == "ratings":
+            files = release_files(section, top).values()
+            source_paths += [str(f.relative_to(top) if f.is_relative_to(top) else f) for f in files]
+    return [path for path in dict.fromkeys(source_paths) if (top / Path(path).expanduser()).exists()]
 
 
 def _hashes_of_sources(p: dict, study: str, top: Path) -> dict[str, str]:
@@ -102,7 +109,7 @@ def _hashes_of_sources(p: dict, study: str, top: Path) -> dict[str, str]:
 # %% ../../nbs/run/07_inputs.ipynb #159c130d
 def release_files(section: Mapping[str, Any], top: Path) -> dict[str, Path]:  # by name
     "The description of a release of ratings, and the files that it names."
-    if not section["description"]:
+    if not section.get("description"):
         return {}  # the demonstration is made by code
     description_file = top / Path(section["description"]).expanduser()
     folder = top / Path(section.get("folder") or description_file.parent).expanduser()
@@ -123,8 +130,7 @@ def _paper_hashes(v: Mapping[str, Any], stage: str, study: str, top: Path) -> di
     hash_by_name = {
         name: hash_if_there(study_files(name)[study], top) for name in PAPER_FILES if study in study_files(name)
     }
-    replication_paths = (f"reports/replication/{study}", f"figures/replication/{study}.png")
-    return hash_by_name | {name: hash_if_there(name, top) for name in replication_paths}
+    return hash_by_name | {name: hash_if_there(name, top) for name in _replication_paths(study)}
 
 # %% ../../nbs/run/07_inputs.ipynb #d5b07ccd
 ASKED_AGAIN = (
@@ -231,11 +237,16 @@ def input_files(p: dict, top: Path) -> dict[str, dict]:  # path below results/in
 
 # %% ../../nbs/run/07_inputs.ipynb #15d999f6
 def parameters_of_run(p: dict, top: Path) -> dict[str, Any]:
-    "The parameters of every part of the run, in its order, and a hash of the files that they come from."
+    """The parameters of every part of the run, in its order, a hash of the files that they come from, and the paths of
+    what the run reads besides code.
+    """
     parameters_by_part = {
         part_name(n.name, s, m): stage_parameters(p, n.name, s, m) for n, s, m in jobs(p["run"], graph(top))
     }
-    return {"sources": sources_hash(top), "parameters": parameters_by_part}
+    studies = dict.fromkeys(study for _, study, _ in named_parts(p["run"], top))
+    files = [*chain.from_iterable(source_files(p, study) for study in studies)]
+    files += _paths_of_models(p["models"], p["endpoints"])
+    return {"sources": sources_hash(top), "parameters": parameters_by_part, "files": [*dict.fromkeys(files)]}
 
 
 def record_inputs(params: str | Path = "params.yaml") -> dict[str, dict]:  # path below results/inputs -> content

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from ..run.graph import RUN_FILE, graph, root
+from ..run.graph import PARAMETERS, RUN_FILE, graph, root
 from ..run.losses import left_by, named_parts, selected_run
 
 # %% auto #0
@@ -98,19 +98,10 @@ _MEANS = {
 
 def _files_of_others(top: Path) -> Iterator[Path]:
     "What the last run read besides code and parameters, such as corpora and answers; a folder, and all in it."
-    studies = (_yaml_content(top / "params.yaml") or {}).get("studies") or {}
-    paths: list[Path] = []
-    for file in (top / "results" / "inputs").glob("*/*.json"):  # of a stage and study, or of a model
-        section = (studies.get(file.stem) or {}).get(file.parent.name) or {}
-        folder = Path(section.get("folder") or Path(section.get("description") or "").parent).expanduser()
-        names = [Path(name).expanduser() for name in json.loads(file.read_text(encoding="utf-8")).get("files") or {}]
-        paths += [place / name for name in names for place in (top, top / folder)]
-    for prepare in (study.get("prepare") or {} for study in studies.values()):
-        if people := prepare.get("ratings"):  # and what SQLite has not yet written into the file
-            paths += [top / Path(f"{people}{ending}").expanduser() for ending in ("", "-wal")]
-        if isinstance(second := (prepare.get("options") or {}).get("ratings"), dict) and second.get("path"):
-            paths.append(top / Path(prepare["path"]).expanduser().parent / Path(second["path"]).expanduser())
-    for path in filter(Path.exists, dict.fromkeys(paths)):
+    file = top / PARAMETERS
+    names = json.loads(file.read_text(encoding="utf-8")).get("files", []) if file.exists() else []
+    names += [f"{name}-wal" for name in names if name.endswith(".sqlite")]  # what SQLite has not yet written into it
+    for path in filter(Path.exists, (top / Path(name).expanduser() for name in names)):
         yield path
         yield from path.rglob("*") if path.is_dir() else ()
 
@@ -128,9 +119,9 @@ def _inputs_now(top: Path) -> dict[Path, str]:  # file -> MD5
     sources = [*package_folder.rglob("*.py"), *(f for f in (top / "params.yaml", top / RUN_FILE) if f.exists())]
     if not written_file.exists():
         return {}
-    newest = max(f.stat().st_mtime for f in sources)
-    newest = max([newest, *(f.stat().st_ctime for f in _files_of_others(top))])  # of a copy, when it came
-    if newest <= written_file.stat().st_mtime:
+    written = written_file.stat().st_mtime
+    is_newer = any(f.stat().st_mtime > written for f in sources)
+    if not is_newer and not any(f.stat().st_ctime > written for f in _files_of_others(top)):  # of a copy, when it came
         return {}
     from mhbench.run.inputs import input_files
     from mhbench.run.params import load_params
