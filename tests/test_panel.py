@@ -6,7 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mhbench.records.draw import assign
+from mhbench.records.schema import Judgment, Response
 from mhbench.stats import agreement, bias, consensus
+from mhbench.steps.verdicts import by_rule, unasked_judgment
+from mhbench.studies.medqade.judges import judge_confidences
 from mhbench.studies.medqade.panel import (
     abstention_rates,
     label_array,
@@ -16,6 +19,7 @@ from mhbench.studies.medqade.panel import (
     student_accuracy,
     tie_breaker_items,
 )
+from mhbench.studies.medqade.panel_tables import labels_by_judge
 from mhbench.studies.medqade.simulate import Judge, Student, expected_bias, simulate_panel, simulated_ratings
 
 
@@ -210,3 +214,17 @@ def test_tables_of_the_study():
 def test_faults_are_named(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_a_verdict_that_no_model_was_asked_for_is_no_label_of_the_judge():
+    about = {"study": "medqade", "model": "s", "judge": "j", "rubric": "medqade", "kind": "label"}
+    asked = [
+        Judgment(item_id=f"q{k}", label="Incorrect", repeat=r, attempts=1, **about) for k in (0, 1) for r in (0, 1)
+    ]
+    empty = Response(item_id="q2", study="medqade", model="s", mode="zero_shot", text="", status="ok")
+    names = {k: about[k] for k in ("judge", "rubric", "kind")}
+    ruled = [unasked_judgment(empty, by_rule(empty, "label"), repeat=r, **names) for r in (0, 1)]
+    assert {g.label for g in ruled} == {"Incorrect"}
+    got = labels_by_judge([*asked, *ruled], ["s"], ["q0", "q1", "q2"])
+    assert got.labels.tolist() == [[["Incorrect", "Incorrect", None]]] and got.requested.sum() == 2
+    assert judge_confidences([*asked, *ruled])["item_id"].tolist() == ["q0", "q1"]

@@ -23,6 +23,7 @@ from ...stats.tests import adjust_p
 from ...steps.judge_people import together_table
 from ...steps.judge_tables import student_points
 from ...steps.verdict_tables import about_lineages, lineage_pairs
+from ...steps.verdicts import BY_RULE
 from mhbench.studies.medqade.panel_tables import (
     JudgeLabels,
     Panel,
@@ -255,7 +256,7 @@ def judge_confidences(
     quorum: int = 2,  # verdicts on an answer, for a share of them
 ) -> pd.DataFrame:  # CONFIDENCES; a row a judge and answer, whether people labelled it or not
     "Every judge's label of every answer that it was asked about, with its confidence; and those of the jury."
-    label_judgments = [g for g in judgments if g.kind == "label"]
+    label_judgments = [g for g in judgments if g.kind == "label" and g.text != BY_RULE]
     judgment_fields = [(g.judge, g.item_id, g.model, g.repeat, g.label, g.confidence) for g in label_judgments]
     judgment_rows = pd.DataFrame(
         judgment_fields, columns=["judge", "item_id", "target", "repeat", "label", "confidence"]

@@ -26,6 +26,7 @@ from ...stats.jackknife import agreement_estimate
 from ...stats.multi_reader import severities
 from ...stats.resample import as_scalar
 from ...steps.by_raters import FEW_RATERS, RANDOM_COLUMNS, mean_rows, number_rows
+from ...steps.verdicts import BY_RULE
 from .panel import item_matches, label_array, student_accuracy, tied
 
 # %% auto #0
@@ -338,11 +339,12 @@ class JudgeLabels(NamedTuple):
 
 
 def labels_by_judge(judgments: Iterable[Judgment], students: Sequence[str], item_ids: Sequence[str]) -> JudgeLabels:
-    """The judges' first labels of these answers; judges that judged none of them are not among `judges`. Where answers
-    in several modes were judged, those of the mode with most verdicts count (of equally many the first by name).
+    """The judges' first labels of these answers; judges that judged none of them are not among `judges`. A verdict by
+    rule is no judge's: of such an answer none was asked. Where answers in several modes were judged, those of the mode
+    with most verdicts count (of equally many the first by name).
     """
     student_index, item_index = (dict(zip(axis, range(len(axis)))) for axis in (students, item_ids))
-    first_judgments = [g for g in judgments if g.kind == "label" and g.repeat == 0]
+    first_judgments = [g for g in judgments if g.kind == "label" and g.repeat == 0 and g.text != BY_RULE]
     selected_judgments = [g for g in first_judgments if g.model in student_index and g.item_id in item_index]
     n_by_mode = Counter(str(g.mode) for g in selected_judgments)
     chosen_mode = min(n_by_mode, key=lambda m: (-n_by_mode[m], m), default="")
