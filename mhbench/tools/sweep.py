@@ -47,6 +47,12 @@ def _git(top: Path, *words: str) -> str:
     return subprocess.check_output(["git", *words], cwd=top, text=True).strip()
 
 
+def _sources(top: Path) -> list[tuple[str, str]]:  # study, path
+    p = load_params(top / "params.yaml")
+    studies = dict.fromkeys(study for _, study, _ in named_parts(p["run"], top))
+    return [(study, path) for study in studies for path in source_files(p, study)]
+
+
 def _copy_to(copy: Path, top: Path) -> None:
     "A clone of the folder with its changes, refused where something that the run reads is not in git."
     from dvc.repo import Repo
@@ -54,8 +60,7 @@ def _copy_to(copy: Path, top: Path) -> None:
     if not (top / ".git").exists() or not _git(top, "for-each-ref", "--count=1"):
         refuse(f"sweep: the folder must have a commit; got none in {top}; git add -A && git commit -m Start")
     lost = _git(top, "ls-files", "-o", "--exclude-standard", "mhbench", "nbs").splitlines()
-    p = load_params(top / "params.yaml")
-    for study, path in ((s, path) for s in p["run"]["studies"] for path in source_files(p, s)):
+    for study, path in _sources(top):
         tracked = [path, *(f"{folder}.dvc" for folder in (Path(path), *Path(path).parents))]
         if not path.startswith(("/", "~", "results/")) and not _git(top, "ls-files", *tracked):
             lost.append(f"{path} (studies.{study})")
@@ -89,9 +94,7 @@ def _refuse_unknown(axes: Sequence[str], targets: Sequence[str], top: Path) -> N
 
 def _outside(top: Path) -> dict[str, str]:  # path -> SHA-256
     "The files that the run reads from outside the folder, where git knows none of their changes."
-    p = load_params(top / "params.yaml")
-    paths = [path for study in p["run"]["studies"] for path in source_files(p, study)]
-    return {path: hash_if_there(path, top) for path in paths if path.startswith(("/", "~"))}
+    return {path: hash_if_there(path, top) for _, path in _sources(top) if path.startswith(("/", "~"))}
 
 
 def sweep(axes: Sequence[str], targets: Sequence[str]) -> Iterator[tuple[str, pd.DataFrame | None]]:
@@ -110,8 +113,8 @@ def sweep(axes: Sequence[str], targets: Sequence[str]) -> Iterator[tuple[str, pd
             name = "sweep-" + hashlib.sha256(f"{tree} {text} {targets}{outside or ''}".encode()).hexdigest()[:12]
             done = bool(_git(top, "for-each-ref", f"refs/exps/*/*/{name}"))
             print(text + ": there already" * done, flush=True)
-            given = [*(f"-S{setting}" for setting in point), *stages]
-            done = done or not subprocess.call([*run, "-n", name, *given], cwd=copy, env=env)
+            settings = [f"-S{setting}" for setting in point]
+            done = done or not subprocess.call([*run, "-n", name, *settings, *stages], cwd=copy, env=env)
             _git(top, "fetch", "-q", str(copy), "refs/exps/*:refs/exps/*")
             yield text, results_of(name).main.assign(point=text, experiment=name) if done else None
 
@@ -137,10 +140,9 @@ def _sweep(a):
         table.to_csv(private_folder(root() / "results") / "sweep.csv", index=False)
         differing = moved(table)
         n_numbers = len(table.drop_duplicates(NUMBER))
-        print(f"\n{counted(len(differing), n_numbers, 'main numbers differ between the points')}")
+        print("", counted(len(differing), n_numbers, "main numbers differ between the points"), sep="\n")
         print(differing.to_string(na_rep="–"), "results/sweep.csv has every main number of every point", sep="\n\n")
     if failed:
         point = " ".join(["-S", failed[0].replace(", ", " -S "), *a.target])
-        why = f"`dvc exp run --temp {point}` says why, where nothing above does"
-        again = f"the same command runs them again; {why}"
+        again = f"the same command runs them again; `dvc exp run --temp {point}` says why, where nothing above does"
         raise RuntimeError(f"sweep: {len(failed)} points failed: {'; '.join(failed)}; {again}")
