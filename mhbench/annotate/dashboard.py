@@ -33,7 +33,8 @@ __all__ = ['Complete', 'COLUMNS', 'WORDS_A_SECOND', 'when', 'again', 'progress',
 Complete = dict[Page, dict[str, RatedAnswer]]
 
 
-def when(ms: int | None) -> str:  # "2025-01-07 10:42", in universal time
+def when(ms: int | None) -> str:
+    "A time in UTC as 2025-01-07 10:42; a dash where there is none."
     return "–" if ms is None else datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M")
 
 
@@ -83,9 +84,8 @@ def _rater_row(
 COLUMNS = ["rater", "role", "assigned", "complete", "started", "share", "seconds", "checks", "again", "last"]
 
 
-def progress(
-    store: Store, study: Study
-) -> list[dict[str, Any]]:  # COLUMNS, and `marks`: finished, withdrawn, simulated
+def progress(store: Store, study: Study) -> list[dict[str, Any]]:
+    "A row per rater and resolver, by first invitation: COLUMNS, and `marks` (finished, withdrawn, simulated)."
     answers_and_times = complete_answers(store, study), store.all_answers(), store.active_ms()
     return [_rater_row(r, study, store, *answers_and_times) for r in Register(store).raters() if r.role != "owner"]
 

@@ -166,7 +166,8 @@ def all_answers(store: Store) -> pd.DataFrame:  # one row per answer, complete o
     return pd.DataFrame(answer_rows, columns=SAVED_COLUMNS)
 
 # %% ../../nbs/annotate/07_export.ipynb #be474bdb
-def all_events(store: Store) -> pd.DataFrame:  # one row per change, in the order of arrival
+def all_events(store: Store) -> pd.DataFrame:
+    "The log, a row per change in order of arrival: raters by pseudonym, times as ISO 8601 in UTC."
     event_log = pd.read_sql_query("SELECT * FROM events ORDER BY seq", store.db)
     return event_log.assign(
         rater=event_log["rater"].map(pseudonym_by_rater(store)).fillna(event_log["rater"]),
@@ -226,12 +227,12 @@ def write_export(store: Store, folder: str | Path, *, sheet: bool = False) -> Ex
 
 # %% ../../nbs/annotate/07_export.ipynb #9bd76e5a
 def _ratings_of_table(table: pd.DataFrame, path: Path) -> list[Rating]:
-    def refuse_table(rule: str, actual: object, place: str) -> NoReturn:
+    def _refuse_table(rule: str, actual: object, place: str) -> NoReturn:
         refuse(f"ratings_of_file: {rule}; got {actual} ({place}); export the answers again")
 
     if not {"item_id", "study", "rater", "target"} <= set(table) or not {"value", "label"} & set(table):
         rule = "columns must include item_id, study, rater, target and value or label"
-        refuse_table(rule, list(table.columns), path.name)
+        _refuse_table(rule, list(table.columns), path.name)
     rating_rows = []
     first_line_by_key: dict[tuple, int] = {}
     table_rows = table.to_dict("records")
@@ -254,7 +255,7 @@ def _ratings_of_table(table: pd.DataFrame, path: Path) -> list[Rating]:
             rating_fields |= {"n": int(row["n"])} if row.get("n") else {}
             rating_fields |= {c: json.loads(row.get(c) or "{}") for c in ("variant", "within")}
         except ValueError as e:
-            refuse_table("a row must hold numbers in value and JSON in variant", e, f"{path.name}:{k}")
+            _refuse_table("a row must hold numbers in value and JSON in variant", e, f"{path.name}:{k}")
         rating_fields["source"] = (
             rating_fields.get("source") or path.name
         )  # the same for all rows: it distinguishes annotations
@@ -263,14 +264,14 @@ def _ratings_of_table(table: pd.DataFrame, path: Path) -> list[Rating]:
             and "asked" in rating_fields["variant"]
             and not 0 <= rating_fields["value"] <= 100
         ):
-            refuse_table(
+            _refuse_table(
                 "a value that the page asked for must be from 0 to 100", rating_fields["value"], f"{path.name}:{k}"
             )
         key_columns = ("item_id", "target", "rater", "criterion", "session", "repeat", "within", "source")
         row_key = [str(rating_fields.get(c)) for c in key_columns]
         if first_line_by_key.setdefault(tuple(row_key), k) != k:
             duplicate_text = f"two of {', '.join(row_key[:3])}, at line {first_line_by_key[tuple(row_key)]} and here"
-            refuse_table("a rater must rate a target once in a session", duplicate_text, f"{path.name}:{k}")
+            _refuse_table("a rater must rate a target once in a session", duplicate_text, f"{path.name}:{k}")
         rating_rows.append((f"{path.name}:{k}", rating_fields))
     return validate(rating_rows, Rating, remedy="export the answers again").records
 

@@ -29,6 +29,7 @@ LANGUAGES = ("en", "de")
 
 @cache
 def texts(language: str) -> dict[str, str]:
+    "The page's texts by key. Raises: ValueError for a language without a file of texts."
     if language not in LANGUAGES:
         refuse(f"texts: language must be one of {', '.join(LANGUAGES)}; got {language!r}; add its file to texts")
     return yaml.safe_load((files("mhbench.annotate") / "texts" / f"{language}.yaml").read_text(encoding="utf-8"))
@@ -49,7 +50,8 @@ CONTENT_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/sv
 
 
 @cache
-def static_files() -> dict[str, tuple[str, bytes]]:  # name -> type, content
+def static_files() -> dict[str, tuple[str, bytes]]:
+    "The page's style sheet, scripts and pictures: name -> (content type, bytes)."
     folder = files("mhbench.annotate") / "static"
     return {f.name: (CONTENT_TYPES[f.name[f.name.rindex(".") :]], f.read_bytes()) for f in folder.iterdir()}
 
@@ -90,6 +92,7 @@ class View:
         self.at = {f.target: f for f in fields(page.study, page.question)}
 
     def field(self, target: str, words: str = "", choices: Mapping[str, str] | None = None, **extra) -> dict[str, Any]:
+        "A field for the template, with codes, words and the current answer; `extra` adds values or replaces them."
         f = self.at[target]
         answer = self.answers.get(target, RatedAnswer())
         field_code = self.page.code(target)

@@ -68,6 +68,7 @@ class RateLimit:
         self.left: dict[str, tuple[float, float]] = {}  # who -> requests left, when
 
     def allow(self, visitor: str, clock: float | None = None) -> bool:
+        "Whether a visitor's request may pass, which takes a token; `clock` in seconds, None for now."
         clock = time.monotonic() if clock is None else clock
         n_left, last_seen = self.left.get(visitor, (float(self.burst), clock))
         n_left = min(self.burst, n_left + (clock - last_seen) * self.rate)
@@ -106,6 +107,7 @@ class GroupCommit:
         return await asyncio.get_running_loop().run_in_executor(self.thread, function, *args)
 
     def close(self) -> None:
+        "Wait for the write under way, and close the connection."
         self.thread.shutdown()
         self.store.close()
 
@@ -147,9 +149,11 @@ class ServedStudy:
         self.by_code = {self.code(q): q for q in self.by_id}
 
     def code(self, question_id: str) -> str:
+        "The code that stands for a question's id in pages and addresses."
         return code(self.secret, "question", question_id)
 
     def cookie(self, role: str) -> str:
+        "The name of the cookie with the token: one for the owner, another for raters and resolvers."
         return f"mhbench_owner_{self.study.name}" if role == "owner" else f"mhbench_{self.study.name}"
 
     def set_cookie(self, request: web.Request, response: web.Response, name: str, value: str, seconds: int | None):
@@ -164,9 +168,11 @@ class ServedStudy:
         response.set_cookie(name, value, **cookie_options, secure=self.secure or scheme == "https")
 
     def page(self, rater: str, assigned: Assigned) -> QuestionPage:
+        "The page of a question on a rater's list."
         return QuestionPage(self.study, self.by_id[assigned.question_id], rater, assigned.occasion, self.secret)
 
     def answers(self, page: QuestionPage) -> dict[str, RatedAnswer]:
+        "The current answers on a page, by target; those that were withdrawn are empty."
         return {t: g.answer for t, g in self.store.answers(page.rater, *page.assigned).items()}
 
     def named_page(self, rater: str, sent: dict[str, Any]) -> QuestionPage:
@@ -231,6 +237,7 @@ class ServedStudy:
         return changes, has_unreadable
 
     def close(self) -> None:
+        "Wait for the write under way, and close both connections to the file."
         self.writer.close()
         self.store.close()
 
@@ -253,16 +260,19 @@ class Visitor:
         self.csrf = csrf_token(self.served.secret, self.token)
 
     @cached_property
-    def rater(self) -> Rater | None:  # None: a stranger
+    def rater(self) -> Rater | None:
+        "Whose token the cookie holds; None for a stranger, and where an owner stands for a rater or vice versa."
         rater = self.served.register.who(self.token) if self.token else None
         return rater if rater and (rater.role == "owner") == (self.role == "owner") else None
 
     @property
-    def name(self) -> str:  # the rater's pseudonym
+    def name(self) -> str:
+        "The rater's pseudonym; empty for a stranger."
         return self.rater.rater if self.rater else ""
 
     @property
     def resolving(self) -> bool:
+        "Whether the rater decides what others disagree on."
         return self.rater is not None and self.rater.role == "resolver"
 
     def genuine(self, word: str) -> bool:
@@ -279,9 +289,11 @@ class Visitor:
         return form
 
     def to(self, path: str) -> web.Response:
+        "A redirect (303, so that a form is not sent twice) to a path of the study, given without its prefix."
         return web.Response(status=303, headers={"Location": self.served.prefix + path})
 
     def render(self, template: str, status: int = 200, **values) -> web.Response:
+        "The page of a template, from these values and those that every page has."
         study = self.served.study
         prefix = self.served.prefix
         study_title = study.settings.title or study.name
@@ -303,10 +315,12 @@ class Visitor:
         return web.Response(text=page_html, status=status, content_type="text/html")
 
     def message_page(self, key: str, paragraphs: Sequence[str] = (), status: int = 200, **values) -> web.Response:
+        "A page with the title `KEY.title` and, unless others are given, one paragraph, `KEY.text`."
         paragraphs = paragraphs or [self.t(f"{key}.text")]
         return self.render("words.html", status, title=self.t(f"{key}.title"), paragraphs=paragraphs, **values)
 
     def link(self, to: str, key: str, look: str = "main") -> dict[str, str]:
+        "A link for a template: a path of the study, given without its prefix, and the text of a key."
         return {"to": to, "words": self.t(key), "look": look}
 
     def closed(self) -> web.Response:
@@ -318,6 +332,7 @@ class Visitor:
         return self.message_page("busy", status=429)
 
     def pages(self) -> list[QuestionPage]:
+        "The rater's pages in the order of the list."
         return [self.served.page(self.name, p) for p in self.served.register.assigned(self.name)]
 
     def complete(self) -> list[bool]:
@@ -359,7 +374,7 @@ def for_raters(handler: Callable) -> Callable:
     "A handler for raters who were invited and have consented."
 
     @wraps(handler)
-    async def admit(request: web.Request) -> web.StreamResponse:
+    async def _admit(request: web.Request) -> web.StreamResponse:
         visitor = Visitor(request)
         if visitor.rater is None:
             return visitor.closed()
@@ -367,7 +382,7 @@ def for_raters(handler: Callable) -> Callable:
             return visitor.to("/consent")
         return await handler(visitor)
 
-    return admit
+    return _admit
 
 # %% ../../nbs/annotate/06_server.ipynb #a5695df5
 ROUTES = web.RouteTableDef()
@@ -375,6 +390,7 @@ ROUTES = web.RouteTableDef()
 
 @ROUTES.get("/in/{token}")
 async def come_in(request: web.Request) -> web.Response:
+    "Exchange the token of an invitation for a cookie; on to the dashboard (owner) or the first open page."
     visitor = Visitor(request)
     token = request.match_info["token"]
     served = visitor.served
@@ -389,6 +405,7 @@ async def come_in(request: web.Request) -> web.Response:
 @ROUTES.get("/consent")
 @ROUTES.post("/consent")
 async def consent(request: web.Request) -> web.Response:
+    "Show the form of consent, or record that the rater consents."
     v = Visitor(request)
     if v.rater is None:
         return v.closed()
@@ -406,6 +423,7 @@ async def consent(request: web.Request) -> web.Response:
 @ROUTES.get("/instructions")
 @for_raters
 async def instructions(v: Visitor) -> web.Response:
+    "The instructions, with a link back to the page that they were opened from, else to the first open one."
     s = v.served.study.settings
     return_page = v.query.get("from", "")
     paragraphs = s.instructions or [v.t(f"instructions.{s.kind}")]
@@ -431,6 +449,7 @@ async def go_on(v: Visitor) -> web.Response:
 @ROUTES.get("/review")
 @for_raters
 async def review(v: Visitor) -> web.Response:
+    "All of the rater's pages, with their state and the answers in words."
     review_rows = []
     for n, (page, is_complete) in enumerate(zip(v.pages(), v.complete(), strict=True), 1):
         current_answers = {t: a for t, a in v.served.answers(page).items() if not a.empty}
@@ -448,6 +467,7 @@ async def review(v: Visitor) -> web.Response:
 @ROUTES.get("/pause")
 @for_raters
 async def pause_page(v: Visitor) -> web.Response:
+    "The page of a pause, where a rater may sign out of this device."
     leave_form = {"action": "/leave", "words": v.t("nav.leave"), "look": "plain"}
     links = [v.link("/go", "nav.continue")]
     return v.message_page("pause", [v.t("pause.text"), v.t("pause.device")], forms=[leave_form], links=links)
@@ -456,6 +476,7 @@ async def pause_page(v: Visitor) -> web.Response:
 @ROUTES.post("/leave")
 @for_raters
 async def leave_device(v: Visitor) -> web.Response:
+    "Delete the cookie; the link of the invitation lets the rater in again."
     await v.form()
     response = v.message_page("left")
     response.del_cookie(v.served.cookie("rater"), path=v.served.prefix or "/")
@@ -465,6 +486,7 @@ async def leave_device(v: Visitor) -> web.Response:
 @ROUTES.get("/thanks")
 @for_raters
 async def thanks(v: Visitor) -> web.Response:
+    "The thanks; a rater whose pages are not all complete is sent to the first of them."
     if not all(v.complete()):
         return v.to("/go")  # thanks come only after everything is answered
     paragraphs = [v.t("thanks.resolver")] if v.resolving else v.served.study.settings.thanks
@@ -492,6 +514,7 @@ async def language(request: web.Request) -> web.Response:
 
 @ROUTES.get("/static/{hash}/{name}")
 async def static(request: web.Request) -> web.Response:
+    "A static file, to be kept for a year, since a hash of all of them is in the address. Raises: HTTPNotFound."
     type_and_content = pages.static_files().get(request.match_info["name"])
     if type_and_content is None:
         raise web.HTTPNotFound
@@ -503,15 +526,16 @@ async def static(request: web.Request) -> web.Response:
 # %% ../../nbs/annotate/06_server.ipynb #fc167148
 @ROUTES.get("/dashboard")
 async def dashboard(request: web.Request) -> web.Response:
+    "The owner's page, by the answers as they are now; times in UTC."
     v = Visitor(request, "owner")
     if v.rater is None:
         return v.closed()
 
-    def read_overview() -> dict[str, Any]:  # in a thread and with a connection of its own, so that it delays nobody
+    def _read_overview() -> dict[str, Any]:  # in a thread and with a connection of its own, so that it delays nobody
         with Store(v.served.store.path) as store:
             return overview(store, v.served.study)
 
-    overview_values, text_by_key = await asyncio.to_thread(read_overview), pages.texts(v.language)
+    overview_values, text_by_key = await asyncio.to_thread(_read_overview), pages.texts(v.language)
     overview_values["flags"] = {
         rater: flag_in_words(flag, text_by_key) for rater, flag in overview_values["flags"].items()
     }
@@ -531,6 +555,7 @@ def _has_feedback(page: QuestionPage) -> bool:
 @ROUTES.get(r"/q/{n:\d{1,6}}")
 @for_raters
 async def question(v: Visitor) -> web.Response:
+    "One page of the list; parameters of the address add notes, feedback, or the names of what is missing."
     served, (n, page, n_pages) = v.served, v.nth()
     answers = served.answers(page)
     view = pages.question_view(page, answers, v.language, insist="missing" in v.query)
@@ -573,6 +598,7 @@ async def post_question(v: Visitor) -> web.Response:
 @ROUTES.get(r"/q/{n:\d{1,6}}/next")
 @for_raters
 async def onward(v: Visitor) -> web.Response:
+    "Go on from a page whose answers a script has saved."
     return v.to(_next_address(v))
 
 
@@ -651,10 +677,10 @@ def make_app(
     route_definitions = [r for r in ROUTES if isinstance(r, web.RouteDef)]
     app.add_routes([web.RouteDef(r.method, prefix + r.path, r.handler, r.kwargs) for r in route_definitions])
 
-    async def close_study(app: web.Application) -> None:
+    async def _close_study(app: web.Application) -> None:
         app[SERVED].close()
 
-    app.on_cleanup.append(close_study)
+    app.on_cleanup.append(_close_study)
     return app
 
 # %% ../../nbs/annotate/06_server.ipynb #7e28ba8b
@@ -679,6 +705,7 @@ class _RefusingProtocol(asyncio.Protocol):
     "Closes a new connection at once, because all others are busy."
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        "Close the connection before anything is read from it."
         transport.close()
 
 
@@ -702,7 +729,7 @@ class Connections:
         "A middleware that marks a connection as busy during a request, and ends requests that take too long."
 
         @web.middleware
-        async def watch_request(request: web.Request, handler: Callable) -> web.StreamResponse:
+        async def _watch_request(request: web.Request, handler: Callable) -> web.StreamResponse:
             self.busy.add(request.protocol)
             try:
                 async with asyncio.timeout(REQUEST_S):
@@ -712,14 +739,14 @@ class Connections:
             finally:
                 self.busy.discard(request.protocol)
 
-        return watch_request
+        return _watch_request
 
 # %% ../../nbs/annotate/06_server.ipynb #b043fdd6
 def once_a_minute() -> Callable[[logging.LogRecord], bool]:
     "A log filter that passes one message per minute from each place in the code."
     last_pass_by_place: dict[tuple[str, int], float] = {}
 
-    def allow_record(record: logging.LogRecord) -> bool:
+    def _allow_record(record: logging.LogRecord) -> bool:
         code_place = (record.pathname, record.lineno)
         now = time.monotonic()
         if now - last_pass_by_place.get(code_place, -60.0) < 60:
@@ -727,7 +754,7 @@ def once_a_minute() -> Callable[[logging.LogRecord], bool]:
         last_pass_by_place[code_place] = now
         return True
 
-    return allow_record
+    return _allow_record
 
 # %% ../../nbs/annotate/06_server.ipynb #9a286fbc
 async def listen(app: web.Application, host: str, port: int, ready: Callable[[int], None]) -> None:

@@ -56,27 +56,27 @@ async def answer_all(url: str, pages: list[QuestionPage], token: str, seed: int)
     cookie_jar = aiohttp.CookieJar(unsafe=True)
     client_timeout = aiohttp.ClientTimeout(total=60)
 
-    async def request_text(method: str, path: str, **options) -> str:
+    async def _request_text(method: str, path: str, **options) -> str:
         async with client.request(method, path, **options) as reply:
             return await reply.text()
 
     async with aiohttp.ClientSession(
         URL(url), cookie_jar=cookie_jar, timeout=client_timeout, raise_for_status=True
     ) as client:
-        await request_text("GET", f"in/{token}")
-        token_match = re.search(r'name="csrf" value="(\w+)"', await request_text("GET", "consent"))
+        await _request_text("GET", f"in/{token}")
+        token_match = re.search(r'name="csrf" value="(\w+)"', await _request_text("GET", "consent"))
         if token_match is None:
             refuse(f"simulate: the page of consent must hold a form; got none ({pages[0].rater})", error=RuntimeError)
-        await request_text("POST", "consent", data={"csrf": token_match[1]})
+        await _request_text("POST", "consent", data={"csrf": token_match[1]})
         n = 0
         for k, page in enumerate(pages, 1):
-            await request_text("GET", f"q/{k}")
+            await _request_text("GET", f"q/{k}")
             for change in _build_changes(page, seed):
                 request_options = {
                     "json": {"changes": [change], "visit": None},
                     "headers": {"X-CSRF-Token": token_match[1]},
                 }
-                refused_changes = json.loads(await request_text("POST", "save", **request_options))["refused"]
+                refused_changes = json.loads(await _request_text("POST", "save", **request_options))["refused"]
                 if refused_changes:
                     refuse(f"simulate: a save must be taken; got {refused_changes[0]['why']}", error=RuntimeError)
                 n += 1

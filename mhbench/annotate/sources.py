@@ -28,10 +28,12 @@ __all__ = ['demo_names', 'demo_entry', 'entry_of', 'responses_of', 'entry_corpus
 
 # %% ../../nbs/annotate/08_sources.ipynb #7a6652b6
 def demo_names() -> list[str]:
+    "The demonstration studies, in alphabetical order."
     return sorted(f.name.removesuffix(".yaml") for f in (files("mhbench.annotate") / "demo").iterdir())
 
 
 def demo_entry(name: str) -> dict[str, Any]:
+    "The entry of a demonstration study. Raises: ValueError for a name that is none."
     if name not in demo_names():
         refuse(f"demo_entry: name must be one of {', '.join(demo_names())}; got {name!r}")
     return yaml.safe_load((files("mhbench.annotate") / "demo" / f"{name}.yaml").read_text(encoding="utf-8"))
@@ -107,6 +109,7 @@ def responses_of(entry: dict[str, Any], corpus: Corpus, folder: Path) -> list[Re
 
 # %% ../../nbs/annotate/08_sources.ipynb #8d8ed86a
 def entry_corpus(entry: dict[str, Any], folder: Path) -> Corpus:
+    "The corpus of an entry, whose path is relative to `folder`. Raises: ValueError where no loader is named."
     corpus_entry = entry.get("corpus") or {}
     if "loader" not in corpus_entry:
         refuse(

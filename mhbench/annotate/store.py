@@ -111,6 +111,7 @@ def now_ms() -> int:
 
 
 def token_hash(token: str) -> str:
+    "SHA-256 of a token, 64 hexadecimal digits, which the file holds in its place."
     return hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()
 
 # %% ../../nbs/annotate/02_store.ipynb #887b639a
@@ -129,6 +130,7 @@ class Store:
         self.db.execute("PRAGMA secure_delete=ON")
 
     def close(self) -> None:
+        "Close the connection; all that was saved is on the disk already."
         self.db.close()
 
     def __enter__(self) -> Store:
@@ -149,6 +151,7 @@ class Store:
 
     @property
     def secret(self) -> str:
+        "The key of the codes in forms: 64 hexadecimal digits, drawn when the file was made."
         return self.meta["secret"]
 
     def clock(self) -> int:  # milliseconds since 1970
@@ -191,6 +194,7 @@ class Store:
         return answers_by_page
 
     def answers(self, rater: str, question: str, occasion: int) -> dict[str, StoredAnswer]:
+        "The current answers of one page, by target; empty before the first one."
         return self.all_answers(rater, question, occasion).get((rater, question, occasion), {})
 
     def active_ms(self) -> dict[Page, int]:
@@ -206,9 +210,11 @@ class Register:
         self.db = store.db
 
     def raters(self) -> list[Rater]:
+        "Raters, resolvers and owners, withdrawn ones included, in order of first invitation."
         return self._select_raters("TRUE")
 
-    def who(self, token: str) -> Rater | None:  # None where the token opens nothing
+    def who(self, token: str) -> Rater | None:
+        "The person whose link has this token; None where it opens nothing."
         return next(iter(self._select_raters("token = ? AND active", token_hash(token))), None)
 
     def _select_raters(self, sql_condition: str, *values: str) -> list[Rater]:
@@ -273,13 +279,16 @@ class Register:
         return n
 
     def consent(self, rater: str) -> None:
+        "Record that a rater consents now."
         self.db.execute("UPDATE raters SET consented_ms = ? WHERE rater = ?", (now_ms(), rater))
 
     def assigned(self, rater: str) -> list[Assigned]:
+        "The pages on a rater's list, in its order."
         place_rows = self.db.execute("SELECT question, occasion FROM places WHERE rater = ? ORDER BY position", [rater])
         return [Assigned(q, o) for q, o in place_rows]
 
     def has(self, rater: str, page: Assigned) -> bool:
+        "Whether a page is on a rater's list."
         sql = "SELECT 1 FROM places WHERE rater = ? AND question = ? AND occasion = ?"
         return self.db.execute(sql, (rater, *page)).fetchone() is not None
 

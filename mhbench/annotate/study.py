@@ -140,6 +140,7 @@ class Study(Record):
         )
 
     def of_role(self, role: str) -> list[Question]:
+        "The questions of a role (item, practice, check), in the study's order."
         return [q for q in self.questions if q.role == role]
 
     @property
@@ -197,30 +198,30 @@ def _questions_of_item(item: Item, text_by_author: dict[str, str], settings: Stu
         "context": item.context,
     }
 
-    def build_question(id_suffix: str = "", **fields: Any) -> Question:
+    def _build_question(id_suffix: str = "", **fields: Any) -> Question:
         return Question(question_id=item.item_id + id_suffix, **shared_fields, **fields)
 
     match settings.kind:
         case "sliders":
-            return [build_question(targets=_options_of_item(item))]
+            return [_build_question(targets=_options_of_item(item))]
         case "agree":
-            return [build_question(targets=_options_of_item(item), key=item.key[0])]
+            return [_build_question(targets=_options_of_item(item), key=item.key[0])]
         case "yes_no":
-            return [build_question(targets=settings.asks, sides=_options_of_item(item))]
+            return [_build_question(targets=settings.asks, sides=_options_of_item(item))]
         case "conversation":
             text_by_turn = {str(n): text for n, text in enumerate(item.stems, 1)}
-            return [build_question(targets=settings.asks, sides=text_by_turn)] if text_by_turn else []
+            return [_build_question(targets=settings.asks, sides=text_by_turn)] if text_by_turn else []
         case "labels" | "score":
-            return [build_question(targets=text_by_author, reference=_reference_text(item))] if text_by_author else []
+            return [_build_question(targets=text_by_author, reference=_reference_text(item))] if text_by_author else []
         case "errors":
             error_fields = {"sides": _options_of_item(item), "reference": _reference_text(item)}
             return [
-                build_question(f"@{author}", **error_fields, targets={author: text})
+                _build_question(f"@{author}", **error_fields, targets={author: text})
                 for author, text in text_by_author.items()
             ]
     author_pairs = combinations(sorted(text_by_author), 2)
     return [
-        build_question(f"@{a}@{b}", targets=settings.axes, sides={a: text_by_author[a], b: text_by_author[b]})
+        _build_question(f"@{a}@{b}", targets=settings.axes, sides={a: text_by_author[a], b: text_by_author[b]})
         for a, b in author_pairs
     ]
 
@@ -346,6 +347,7 @@ class RatedAnswer(NamedTuple):
 
     @property
     def empty(self) -> bool:
+        "Whether it has neither a value nor a label."
         return self.value is None and self.label is None
 
 # %% ../../nbs/annotate/01_study.ipynb #64cc8832
@@ -470,20 +472,25 @@ class QuestionPage(NamedTuple):
 
     @property
     def assigned(self) -> Assigned:
+        "The question's id and the occasion, as on a rater's list."
         return Assigned(self.question.question_id, self.occasion)
 
     @property
-    def heading(self) -> str:  # the key of its words
+    def heading(self) -> str:
+        "The key of the heading's text, another one for a practice question."
         return "page.practice" if self.question.role == "practice" else "page.question"
 
     @property
     def shown(self) -> Shown:
+        "The draw for this rater: wording, order, starts and sides; the same every time."
         return present(self.study, self.question, self.rater, self.occasion)
 
     def code(self, target: str, choice: str = "") -> str:
+        "The code of a field in this rater's form, or of one of its choices; it reveals neither."
         return code(self.secret, self.rater, *self.assigned, target, choice)
 
     def by_code(self) -> dict[str, Field]:
+        "The form's fields by code, the comment last."
         return {self.code(f.target): f for f in fields(self.study, self.question)}
 
     def decoded(self, field: Field, sent: str) -> str:
