@@ -173,6 +173,7 @@ class Batches:
 
     @property
     def under_way(self) -> list[dict[str, Any]]:
+        "The parts whose answers are not in the cache yet."
         return [p for p in self.parts if not p["merged"]]
 
     @cached_property
@@ -224,7 +225,7 @@ class Batches:
 
         given_up_ids = [p["batch_id"] for p in self.parts if p.get("given_up")]  # lost, and not taken up again
 
-        def ours(b) -> bool:
+        def _ours(b) -> bool:
             has_sha256 = (b.metadata or {}).get("mhbench") == part["sha256"]
             return has_sha256 and b.status not in ENDED[1:] and b.id not in given_up_ids
 
@@ -232,7 +233,7 @@ class Batches:
         listed_batches = self.client.batches.list(limit=100)  # newest first
         try:
             batch = next(
-                filter(ours, itertools.takewhile(lambda b: b.created_at > earliest_time, listed_batches)), None
+                filter(_ours, itertools.takewhile(lambda b: b.created_at > earliest_time, listed_batches)), None
             )
         except NotFoundError:
             batch = None
@@ -247,7 +248,8 @@ class Batches:
             )
         part.update(batch_id=batch.id, file_id=batch.input_file_id, status=batch.status)
 
-    def poll(self, part: dict[str, Any]) -> bool:  # True when it has ended
+    def poll(self, part: dict[str, Any]) -> bool:
+        "Fetch and note the state of a part's batch: True when it has ended. Raises: BatchUnreadable where it is gone."
         b = self._fetch_from_service(part, "it", self.client.batches.retrieve, part["batch_id"])
         part.update(status=b.status, output=b.output_file_id, errors=b.error_file_id)
         if b.status == "failed" and b.errors and b.errors.data:

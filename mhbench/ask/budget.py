@@ -35,6 +35,7 @@ def cost(model: Model, tokens: Tokens) -> float | None:
 
 
 def in_dollars(usd: float | None) -> str:
+    "US dollars in words, with six decimals; None: an unknown cost."
     return "an unknown cost" if usd is None else f"{usd:.6f} USD"
 
 # %% ../../nbs/ask/09_budget.ipynb #81dc72b2
@@ -67,14 +68,17 @@ class Budget:
         return fits_cost and (self.max_tokens is None or tokens <= self.max_tokens)
 
     def hold(self, usd: float | None, tokens: int):
+        "Reserve what a request may cost: US dollars (None counts as 0) and tokens."
         self._held_usd += usd or 0.0
         self._held_tokens += tokens
 
     def free(self, usd: float | None, tokens: int):
+        "Give back what `hold` reserved, with the same numbers."
         self._held_usd -= usd or 0.0
         self._held_tokens -= tokens
 
     def spend(self, usd: float | None, tokens: int):
+        "Add what a request has cost: US dollars (None counts as 0) and tokens."
         self.cost_usd += usd or 0.0
         self.tokens += tokens
 
@@ -135,10 +139,12 @@ class Purse:
         return estimate_tokens(job.body) if self.budget is None else len(job.body)
 
     def free(self, job: Job):
+        "Give back what was reserved for a job that has returned."
         if self.budget is not None:
             self.budget.free(*job.held)
 
     def spend(self, job: Job, tokens: Tokens):
+        "Charge the tokens of a reply to its job and the budget; where none are counted, what was reserved."
         job.spent = Tokens(*(a + b for a, b in zip(job.spent, tokens)))
         self.ratio = max(self.ratio, tokens.prompt / self._prompt_tokens(job))
         if not tokens.prompt:

@@ -88,6 +88,7 @@ class Runs:
         return self.path.with_name(f"{self.path.name}.asking-{name}")
 
     def begin(self, owner: str):
+        "Take the lock of a run of ours, which shows other processes that it is alive."
         if owner not in self.ours:
             self.ours[owner] = FileLock(self._file(owner), timeout=0, thread_local=False, mode=0o600)
             self.ours[owner].acquire()
@@ -104,6 +105,7 @@ class Runs:
         return False
 
     def end(self, owner: str | None = None):
+        "Release the lock of one run of ours, or of all, and remove its file."
         for name in [owner] if owner else list(self.ours):
             if lock := self.ours.pop(name, None):
                 lock.release()
@@ -145,6 +147,7 @@ class AnswerFile(Database):
         self._guard(self._open)
 
     def close(self):
+        "Close the database, and end the runs that use it through this object."
         super().close()
         self._runs.end()
 
@@ -242,13 +245,13 @@ class Cache(AnswerFile):
     def put_aside(self, key: str, why: str):
         "Move an answer that cannot be used to the table `aside`, with the reason."
 
-        def move():
+        def _move():
             copy_sql = "INSERT INTO aside SELECT key, ?, model, created, value FROM answers WHERE key = ?"
             with transaction(self._db):
                 self._db.execute(copy_sql, (why, bytes.fromhex(key)))
                 self._db.execute("DELETE FROM answers WHERE key = ?", (bytes.fromhex(key),))
 
-        self._guard(move)
+        self._guard(_move)
         message = f"Cache: the answer {key[:16]}... in {str(self.path)!r} cannot be used ({why}); it is asked again"
         NOTES.append(message)
         warnings.warn(message, RuntimeWarning, stacklevel=2)
@@ -264,6 +267,7 @@ class Cache(AnswerFile):
                 yield _checked_row(r)
 
     def query(self, sql: str, args: tuple = ()) -> list[tuple]:
+        "The rows of an SQL statement, which is committed by itself. Raises: CacheError where that fails."
         return self._guard(lambda: self._db.execute(sql, args).fetchall())
 
     def __len__(self):

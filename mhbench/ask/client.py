@@ -169,9 +169,11 @@ class LoopThread:
         self.thread.start()
 
     def wait(self, work: Coroutine) -> Any:
+        "Run a coroutine in the thread; its result, or its exception, once it has ended."
         return asyncio.run_coroutine_threadsafe(work, self.loop).result()
 
     def close(self):
+        "Cancel all tasks, and end loop and thread."
         self.wait(self._cancel())
         self.loop.call_soon_threadsafe(self.loop.stop)
         self.thread.join()

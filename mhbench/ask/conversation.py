@@ -124,9 +124,11 @@ class _OpenLedger(Ledger):
 
     @property
     def done(self) -> bool:
+        "Whether no more requests may come, and every answer was handed on."
         return not self.open and self.handed_on == self.taken_in
 
     def feed(self):
+        "Admit the requests that were put in since the last turn."
         requests, self.inbox = self.inbox, []
         if requests:
             requests = requests if self.taken_in else list(self.learner.begin(requests))
@@ -142,6 +144,7 @@ class _OpenLedger(Ledger):
             self.receive(answer)
 
     def take(self) -> list[Answer]:
+        "Always empty, since `receive` has had the answers; updates the line of progress."
         self.progress.tick()
         return []
 
@@ -155,14 +158,17 @@ class _Line:
         self.ledger.receive = receive
 
     def put(self, request: Request):
+        "Add a request, and wake the scheduler."
         self.ledger.inbox.append(request)
         self.scheduler.wake.set()
 
     def close(self):
+        "Take no more requests: `run` returns after the last answer."
         self.ledger.open = False
         self.scheduler.wake.set()
 
     async def run(self):
+        "Ask what is put in, until closed. Raises: the error that ends the run."
         async for _ in self.scheduler.batches():
             pass
 
@@ -189,7 +195,7 @@ async def _hold_conversations(
     "Hold all conversations; what ended the run before they were through."
     n_open = len(conversations)
 
-    def advance(k: int):
+    def _advance(k: int):
         nonlocal n_open
         next_request = conversations[k].next(str(k))
         if next_request is None:
@@ -201,11 +207,11 @@ async def _hold_conversations(
         (model, _), request = next_request
         line_by_model[model.name].put(request)
 
-    def receive(answer: Answer):
+    def _receive(answer: Answer):
         conversations[int(answer.id)].take(answer)
-        advance(int(answer.id))
+        _advance(int(answer.id))
 
-    async def ran(line: _Line):
+    async def _ran(line: _Line):
         try:
             await line.run()
         except BaseException as e:
@@ -213,10 +219,10 @@ async def _hold_conversations(
                 other.scheduler.halt(e)
             raise
 
-    line_by_model = {name: _Line(asking, receive) for name, asking in askings.items()}
+    line_by_model = {name: _Line(asking, _receive) for name, asking in askings.items()}
     for k in range(len(conversations)):
-        advance(k)
-    line_errors = await asyncio.gather(*map(ran, line_by_model.values()), return_exceptions=True)
+        _advance(k)
+    line_errors = await asyncio.gather(*map(_ran, line_by_model.values()), return_exceptions=True)
     return next((e for e in line_errors if e is not None), None)
 
 # %% ../../nbs/ask/21_conversation.ipynb #b53fb59f

@@ -53,7 +53,8 @@ def _part_texts(parts: Any, *kinds: str) -> list[str]:
 _GROWS = ("content", "text", "reasoning", "reasoning_content", "refusal")
 
 
-def is_stream(raw: bytes) -> bool:  # a body; it may begin with a comment, such as `: keep-alive`
+def is_stream(raw: bytes) -> bool:
+    "Whether a body is a stream of events, which may begin with a comment such as `: keep-alive`."
     return raw.lstrip()[:6].startswith((b"data:", b"event:", b"id:", b"retry:", b":"))
 
 # %% ../../nbs/ask/05_interfaces.ipynb #a372e8e2

@@ -332,6 +332,7 @@ class Learner:
         return requests
 
     def job(self, request: Request, place: int) -> Job:
+        "The job of a request under the present terms; `place` is its position in the order asked, from 0."
         return Job(request, self._wire(request), self.terms, [(place, request.id)])
 
     def _wire(self, request: Request) -> Wire:
@@ -362,6 +363,7 @@ class Learner:
         return wire(request, self.model, self.endpoint, terms)
 
     def reword(self, job: Job):
+        "Build a job's request anew under the present terms."
         job.wire = self._wire(job.request)
         job.body = job.wire.body
         job.terms = self.terms
@@ -382,6 +384,7 @@ class Learner:
         return False
 
     def takes(self, job: Job):
+        "Note that a job was answered, unless it was asked under earlier terms."
         if job.terms == self.terms:
             self.taken.setdefault(job.shape, job.request)
 
@@ -442,6 +445,7 @@ class Learner:
         return self._wire_under(job.request, replace(self.terms, thinks=True)).key != job.wire.key
 
     def adopt(self, terms: Terms, why: str):
+        "Ask under new terms from now on: kept in the cache if it is written, and told with the reason."
         changes_in_words = "; ".join(changes_of_terms(self.terms, terms))
         self.terms = terms
         self.taken.clear()

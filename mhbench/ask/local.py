@@ -161,6 +161,7 @@ class _Server:
         return child
 
     def last_words(self) -> str:
+        "The last 500 characters of the server's log."
         self.words.flush()
         with open(self.words.name, encoding="utf-8", errors="replace") as f:
             return f.read()[-500:].strip()
@@ -217,6 +218,7 @@ class _Server:
                 pipe.close()
 
     def stop(self):
+        "Free the port and end the child process, which is killed if it takes more than 10 s."
         self.held.close()
         if self.child is None:
             return

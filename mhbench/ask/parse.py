@@ -30,6 +30,7 @@ class Parsed(NamedTuple):
 
     @property
     def letter(self) -> str | None:
+        "The one letter of the answer; None where there is none, or several."
         return self.letters[0] if len(self.letters) == 1 else None
 
 # %% ../../nbs/ask/03_parse.ipynb #c2f37319

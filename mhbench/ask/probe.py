@@ -65,6 +65,7 @@ class Report:
 
     @property
     def verdict(self) -> str:
+        "What a study can use the model for, in words."
         if not self.ok:
             return "does not work as it stands"
         if not self._works_for("letter"):

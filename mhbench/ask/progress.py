@@ -57,6 +57,7 @@ class Progress:
         self.file = os.environ.get(LIVE)
 
     def add(self, a: Answer, is_read: bool = False):  # is_read: off the schema, and nevertheless understood
+        "Count an answer; one from the cache costs nothing."
         self.done += 1
         self.failed += a.status == "error" and not is_read
         self.declined += a.status in ("refused", "filtered")
@@ -67,6 +68,7 @@ class Progress:
             self.unpriced |= a.cost_usd is None
 
     def line(self, now: float) -> str:
+        "The line at a time, in seconds of `time.monotonic`."
         s = max(now - self.began, 1e-9)
         n_asked = self.done - self.cached
         items_per_second = (n_asked or self.done) / s
@@ -113,6 +115,10 @@ class Progress:
                 new_file.replace(self.file)
 
     def tick(self, last: bool = False):
+        """Write the state, and show the line if it is due: every 0.2 s in a terminal, else every 30 s, and at the end.
+
+        Outside of a terminal a run of less than 5 s shows none.
+        """
         self.tell(time.monotonic(), last)
         if last and self.file and self not in _ENDED:
             _ENDED.append(self)
@@ -130,5 +136,6 @@ class Steps(Progress):
     "The line of a computation without requests, such as training: steps done, and time left."
 
     def line(self, now: float) -> str:
+        "The steps done and, where it is known, the time left."
         time_left_text = f", {self.left(now):.0f} s left" if self.left(now) is not None else ""
         return f"{self.label}: {self.done} of {self.total} steps{time_left_text}"

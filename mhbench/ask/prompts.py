@@ -233,6 +233,7 @@ def template(
 
 # %% ../../nbs/ask/01_prompts.ipynb #f9f8c6b2
 def field_label(field: str, labels: Mapping[str, str]) -> str:
+    "A field's label in the prompt: the template's, else its name with a capital and without underscores."
     return labels.get(slug(field)) or (field[:1].upper() + field[1:]).replace("_", " ")
 
 

@@ -114,6 +114,7 @@ class Terms:
     room: bool = False  # its first token is no letter: letters are asked for with room for a text
 
     def sent(self, body: dict[str, Any]) -> dict[str, Any]:
+        "The parameters of a request as this endpoint takes them, renamed or left out."
         if not (self.renamed or self.dropped):
             return body
         new_name_by_old = dict(self.renamed)
@@ -393,10 +394,12 @@ class Answer:
 
     @property
     def tokens(self) -> Tokens:
+        "The five counts of tokens as one tuple."
         return Tokens(*(getattr(self, name) for name in _TOKENS))
 
     @tokens.setter
     def tokens(self, spent: Tokens):
+        "Set the five counts of tokens."
         for name, value in zip(_TOKENS, spent):
             setattr(self, name, value)
 

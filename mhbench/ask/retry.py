@@ -87,6 +87,7 @@ class Queue:
         self.test_at = 0.0
 
     def put_off(self, job: Job, until: float):
+        "Let a job wait until a time, in seconds of `time.monotonic`."
         heapq.heappush(self.waiting, (until, job.places[0][0], job))
 
     def test(self, job: Job, at: float):
@@ -114,12 +115,14 @@ class Queue:
         return None, self.waiting[0][0] - now if self.waiting else math.inf
 
     def take(self, job: Job):
+        "Remove the job that `next` has just given."
         if self.new and self.new[0] is job:
             self.new.popleft()
         else:
             heapq.heappop(self.waiting)
 
     def clear(self) -> list[Job]:
+        "Remove all jobs and return them, those that were put off last."
         jobs = [*self.new, *(job for _, _, job in self.waiting)]
         self.new.clear()
         self.waiting.clear()
@@ -202,6 +205,7 @@ class Limiter:
         return max(0.0, self.opens - now, *(due - 1.0 - now for due in self.due))
 
     def start(self, now: float, tokens: int = 0):
+        "Count a request that is sent at `now`, and move the clocks on by it and by its tokens."
         self.in_flight += 1
         for i, cost in enumerate((1, tokens)):
             if self.each[i]:
@@ -212,9 +216,11 @@ class Limiter:
         self.due[1] -= tokens * self.each[1]
 
     def end(self):
+        "Free the place of a request that has ended."
         self.in_flight -= 1
 
     def answered(self):
+        "Forget push-back after an answer, and raise the limit: by 1 below `aim`, by a fraction above it."
         self.streak = 0
         self.walls = 0
         self.shut_since = None
@@ -275,6 +281,7 @@ class Patience:
         self.gone: str | None = None  # why nothing more is asked
 
     def answered(self):
+        "Note that the endpoint answers: refusals are counted from 0 again, and nothing is given up."
         self.limiter.answered()
         self.reached = True
         self.refused = 0

@@ -49,6 +49,7 @@ class Rubric(NamedTuple):
         return (self.files[-1].suffixes[:-1] or [".en"])[-1][1:]
 
     def show(self, label: str) -> str:
+        "A label as the judge sees it."
         return self.shown.get(label, label)
 
     def names(self, labels: Iterable[str]) -> dict[str, str]:

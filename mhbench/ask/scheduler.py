@@ -103,11 +103,13 @@ class Ledger:
 
     @property
     def done(self) -> bool:
+        "Whether the caller has no more requests, and every answer was handed on."
         return not self.more and self.handed_on == self.taken_in
 
     # -- in
 
     def feed(self):
+        "Admit requests of the caller by 256, as long as fewer wait to be sent and the window has room."
         while self.more and len(self.queue.new) < 256 and self.taken_in - self.handed_on < self.window:
             if not self.taken_in:
                 self.source = self.learner.begin(self.source)
@@ -174,7 +176,8 @@ class Ledger:
 
     # -- out
 
-    def commit(self, settled: list[tuple[Job, Answer, bool]]):  # whether it is final
+    def commit(self, settled: list[tuple[Job, Answer, bool]]):
+        "Store and deliver answers (with whether each is final); one that another run has stored first replaces ours."
         earlier_rows, now = {}, time.time()
         if self.asking.reads is not None:
             earlier_rows = self.asking.reads.put_many([self._row(*settled_job, now) for settled_job in settled])
@@ -225,6 +228,7 @@ class Ledger:
             refuse(f"ask: {rule}; {actual}; remove the cause and run again", error=TooManyFailed)
 
     def readmit(self, jobs: list[Job]):
+        "Admit jobs again under the present terms; the marks of their earlier keys are released."
         for job in jobs:
             self.elsewhere.pop(job.wire.key, None)
         keys = [job.wire.key for job in jobs if self.by_key.pop(job.wire.key, None) is not None]
@@ -373,6 +377,7 @@ class Flight:
         self.mending: asyncio.Future | None = None  # the restart of our own server
 
     def start(self, job: Job, now: float):
+        "Send a job at `now` in a task of its own; the first one opens the connections."
         if not self.transport.clients:
             self.transport.connect()
         job.began, job.tries = now, job.tries + 1
@@ -408,6 +413,7 @@ class Flight:
             self.halt(e)
 
     async def close(self):
+        "Cancel what is in flight, and close the connections."
         for task in list(self.tasks):
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
@@ -442,7 +448,7 @@ class Scheduler:
     def _call_later(self, name: str, seconds: float, callback: Callable[[], Any]):
         "Call a function from the event loop; an error in it ends the run."
 
-        def safely():
+        def _safely():
             try:
                 callback()
             except Exception as e:
@@ -450,7 +456,7 @@ class Scheduler:
 
         if name in self.timers:
             self.timers[name].cancel()
-        self.timers[name] = asyncio.get_running_loop().call_later(seconds, safely)
+        self.timers[name] = asyncio.get_running_loop().call_later(seconds, _safely)
 
     # -- sending
 
@@ -512,6 +518,7 @@ class Scheduler:
             self._call_later("flush", 0, self.flush)
 
     def flush(self):
+        "Commit the answers of this turn of the loop, free their places, and send what may follow."
         settled, self.settled = self.settled, []
         if not settled:
             return

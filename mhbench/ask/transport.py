@@ -89,6 +89,7 @@ def limited_client() -> Any:
 
     class Limited(DefaultAioHttpClient):  # type: ignore[misc,valid-type]
         async def send(self, request: Any, **options: Any) -> Any:
+            "Send a request; its reply, read whole. Raises: Malformed for too long a body, or a packing not asked for."
             send_only(self.ours, request)
             response = await super().send(request, **options | {"stream": True})
             body = bytearray()
@@ -248,5 +249,6 @@ class Transport:
         return summary
 
     async def close(self):
+        "Close the connections to all base URLs."
         for client in self.clients.values():
             await client.close()

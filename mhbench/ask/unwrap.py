@@ -92,16 +92,16 @@ def split_thinking(text: str) -> tuple[str | None, str]:
     thoughts: list[str] = []
     remainder = text
 
-    def take(m):
+    def _take(m):
         thoughts.append(m.group(1).strip())
         return "\n"
 
     for family in _FAMILIES:
         if re.search(family.ends, remainder, re.I):
-            remainder = re.sub(f"(?is){family.begins}(.*?)(?:{family.ends})", take, remainder)
+            remainder = re.sub(f"(?is){family.begins}(.*?)(?:{family.ends})", _take, remainder)
             if family.in_prompt:
-                remainder = re.sub(f"(?is)^(.*)(?:{family.ends})", take, remainder)
-        remainder = re.sub(f"(?is){family.begins}(.*)$", take, remainder)  # never closed
+                remainder = re.sub(f"(?is)^(.*)(?:{family.ends})", _take, remainder)
+        remainder = re.sub(f"(?is){family.begins}(.*)$", _take, remainder)  # never closed
     reasoning = "\n".join(filter(None, thoughts)) if thoughts else None
     return reasoning, _AROUND.sub(" ", remainder).strip()
 

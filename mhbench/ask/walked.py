@@ -52,6 +52,7 @@ class WalkedQuestion(NamedTuple):
 
     @property
     def options(self) -> list[str]:
+        "The answers to choose from; Yes and No where the rubric names none."
         return list(self.goto) or ["Yes", "No"]
 
 # %% ../../nbs/ask/20_walked.ipynb #53eb160a
@@ -66,6 +67,7 @@ class WalkedRubric(NamedTuple):
 
     @property
     def dimensions(self) -> list[str]:
+        "The dimensions, in the order of their first questions."
         return list(dict.fromkeys(q.dimension for q in self.questions.values()))
 
     def next_row(self, at: str, leave: bool = False) -> str:
@@ -291,6 +293,7 @@ class Walk:
 
     @property
     def question(self) -> WalkedQuestion | None:
+        "The question to be asked now; None at the end."
         return self.rubric.questions[self._at] if self._at else None
 
     def answer(self, reply: str | None) -> None:

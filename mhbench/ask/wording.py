@@ -58,15 +58,15 @@ def program_strings(source: str) -> dict[str, Pieces]:
     "The strings that a Python program assigns, by function and name; the first of several. The program is not run."
     pieces_by_name: dict[str, Pieces] = {}
 
-    def visit(node: ast.AST, prefix: str) -> None:
+    def _visit(node: ast.AST, prefix: str) -> None:
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.Assign) and isinstance(child.targets[0], ast.Name):
                 for name, pieces in _strings(child.value, prefix + child.targets[0].id):
                     pieces_by_name.setdefault(name, pieces)
             is_function = isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef))
-            visit(child, f"{child.name}." if is_function else prefix)  # type: ignore[attr-defined]
+            _visit(child, f"{child.name}." if is_function else prefix)  # type: ignore[attr-defined]
 
-    visit(ast.parse(source), "")
+    _visit(ast.parse(source), "")
     return pieces_by_name
 
 # %% ../../nbs/ask/19_wording.ipynb #18f7a2f5
