@@ -147,6 +147,7 @@ class _SourceFields(Record):
 
     @property
     def says(self) -> bool:
+        "Whether it names a source, a convention, what is needed, or why there is none."
         return bool(self.ours or self.conventions or self.cannot or self.needs)
 
     @model_validator(mode="after")
@@ -298,6 +299,7 @@ class Claims:
 
     @property
     def name(self) -> str:
+        "The paper's name, as the claims file has it."
         return self.file.paper.name
 
 # %% ../../nbs/ledger/01_claims.ipynb #1600b4d4

@@ -57,7 +57,7 @@ def committed_tables(
     "The committed tables of a study's replication, by the names that they have in a run."
 
     @cache
-    def read_table(name: str) -> pd.DataFrame | None:
+    def _read_table(name: str) -> pd.DataFrame | None:
         file = Path(folder) / committed_file(study, name)
         if name == _VERDICTS_TABLE and verdicts is not None and not file.exists():
             recomputed_verdicts = verdicts.copy()
@@ -65,7 +65,7 @@ def committed_tables(
             return recomputed_verdicts
         return pd.read_csv(file) if file.exists() else None
 
-    return read_table
+    return _read_table
 
 # %% ../../nbs/ledger/05_front.ipynb #ff7b48f6
 @dataclass(frozen=True)
@@ -152,13 +152,13 @@ def shown_number(q: Quantity, form: str = ",.0f", interval: bool = False) -> str
 def filled(text: str, values: Mapping[str, Quantity], show: Callable[[str, Quantity], str]) -> str:
     "A sentence with its numbers. Raises: ValueError for a name that is not among the values."
 
-    def fill_name(name_match: re.Match) -> str:
+    def _fill_name(name_match: re.Match) -> str:
         name = name_match[1]
         if name not in values:
             refuse(f"conclusions: a name in braces must be one of `values`; got {name!r}{nearest_name(name, values)}")
         return show(shown_number(values[name], name_match[2] or ",.0f", bool(name_match[3])), values[name])
 
-    return _BRACED_NAME.sub(fill_name, " ".join(text.split()))
+    return _BRACED_NAME.sub(_fill_name, " ".join(text.split()))
 
 
 def filled_text(text: str, values: Mapping[str, Quantity]) -> str:
@@ -272,17 +272,21 @@ class _Section:
         self.quantity_by_name = quantities(claims, tables)
 
     def fill_html(self, sentence: str) -> Any:
+        "A sentence with its numbers, as HTML. Raises: ValueError for a name that is not among the values."
         return filled_html(sentence, self.quantity_by_name)
 
     def find_quantity(self, name: str) -> Quantity:
+        "A named value. Raises: ValueError for a name that is not among the values."
         filled_text(f"{{{name}}}", self.quantity_by_name)  # refuses a name that is unknown
         return self.quantity_by_name[name]
 
-    def track_percent(self, x: float, plot: Plot) -> float:  # percent of the track
+    def track_percent(self, x: float, plot: Plot) -> float:
+        "Where a value lies on the track, in percent from its left end; at an end where it lies beyond."
         axis_low, axis_high = plot.limits
         return float(np.clip((x - axis_low) / (axis_high - axis_low), 0, 1) * 100)
 
     def build_dot(self, q: Quantity, kind: str, plot: Plot) -> dict[str, Any]:
+        "A mark for the template, hollow if it is printed alone; places in percent; no `line` without an interval."
         dot_fields = {
             "left": f"{self.track_percent(q.value, plot):.2f}",
             "kind": kind,
@@ -294,7 +298,8 @@ class _Section:
             dot_fields["line"] = {"left": f"{left_percent:.2f}", "width": f"{right_percent - left_percent:.2f}"}
         return dot_fields
 
-    def number_html(self, q: Quantity, plot: Plot, as_spread: bool = False) -> str:  # HTML
+    def number_html(self, q: Quantity, plot: Plot, as_spread: bool = False) -> str:
+        "A number as HTML with its interval, if it has one: in brackets, or `LOW to HIGH` as a spread."
         number_text = shown_number(q, plot.form)
         if np.isnan(q.low):
             return number_tag(number_text, q)

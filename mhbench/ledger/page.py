@@ -66,12 +66,15 @@ class _Paper:
 
     @property
     def name(self) -> str:
+        "The paper's name, as the claims file has it."
         return self.claims.name
 
-    def html_id(self, kind: str, code: str | int) -> str:  # "c-2-random"
+    def html_id(self, kind: str, code: str | int) -> str:
+        "An id that no other paper on the page has, as c-2-random."
         return f"{kind}-{self.paper_number}-{code}"
 
     def rows_with(self, **values: str) -> list[dict[str, Any]]:
+        "The claims with these values in these columns."
         return [row for row in self.claim_rows if values.items() <= row.items()]
 
 # %% ../../nbs/ledger/03_page.ipynb #b9ac879a

@@ -50,7 +50,8 @@ class Tree:
     files: Mapping[str, Blob]  # path -> content
 
     @cached_property
-    def paths_of(self) -> dict[str, list[str]]:  # blob id -> paths: the same bytes may lie at several
+    def paths_of(self) -> dict[str, list[str]]:
+        "Blob id -> paths: the same bytes may lie at several."
         paths_by_blob: dict[str, list[str]] = defaultdict(list)
         for path, blob in self.files.items():
             paths_by_blob[blob.id].append(path)

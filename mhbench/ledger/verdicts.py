@@ -50,12 +50,12 @@ def tables_of_run(results: str | Path, study: str, through: Callable[[str], bool
     "The tables of one study in the results of a run, of the stages that it goes `through`."
 
     @cache
-    def read_table(name: str) -> pd.DataFrame | None:
+    def _read_table(name: str) -> pd.DataFrame | None:
         stage, _, table = name.partition("/")
         file = Path(results, stage, study, f"{table}.parquet")
         return pd.read_parquet(file) if through(stage) and file.exists() else None
 
-    return read_table
+    return _read_table
 
 
 def no_tables(name: str) -> None:
@@ -73,7 +73,8 @@ def _matches_value(column: pd.Series, value: Any) -> pd.Series:
     return column.astype(str) == str(value)
 
 
-def conditions_in_words(where: Mapping[str, Any]) -> str:  # "model=a, mode=cot"
+def conditions_in_words(where: Mapping[str, Any]) -> str:
+    "Conditions on columns as `model=a, mode=cot`; empty without any."
     return ", ".join(f"{name}={value}" for name, value in where.items())
 
 
@@ -141,7 +142,7 @@ def tables_of_files(claims: Claims, folder: str | Path) -> Tables:
     "The tables that a claims file declares, from the files of a release in a folder."
 
     @cache
-    def read_table(name: str) -> pd.DataFrame | None:
+    def _read_table(name: str) -> pd.DataFrame | None:
         if name not in claims.file.tables:
             actual = f"{name!r}{nearest_name(name, claims.file.tables)}"
             refuse(f"ledger: table must be declared in `tables`; got {actual}")
@@ -159,7 +160,7 @@ def tables_of_files(claims: Claims, folder: str | Path) -> Tables:
         averaged_table.attrs = {"away": sorted(absent_names)}
         return averaged_table
 
-    return read_table
+    return _read_table
 
 # %% ../../nbs/ledger/02_verdicts.ipynb #8a134a2c
 def _flatten_numbers(values: tuple) -> list[float]:
@@ -235,6 +236,7 @@ class _Evaluator:
     used_claims: set[str] = field(default_factory=set)  # printed numbers that were used
 
     def select_rows(self, reference: Mapping[str, Any]) -> pd.DataFrame:
+        "The rows that a reference names. Raises: _NoTable; _NoRow where there are conditions and no row fits."
         frame = self.tables(reference["table"])
         conditions = reference.get("where", {})
         if frame is None or _rests_on_absent_files(frame, reference):
@@ -247,6 +249,7 @@ class _Evaluator:
         return selected_rows
 
     def read_cell(self, reference: Mapping[str, Any]) -> Any:
+        "The cell that a reference names. Raises: as `select_rows`; ValueError unless exactly one row fits."
         frame = self.select_rows(reference)
         cell_values = _require_column(frame, reference["value"], reference["table"])
         if len(frame) != 1:
@@ -266,10 +269,12 @@ class _Evaluator:
         return printed_numbers
 
     def claim_number(self, claim: Claim) -> float:
+        "A printed number with its shift, if it has one; noted as used."
         self.used_claims.add(claim.id)
         return float(claim.number.value) + self.shift_by_claim.get(claim.id, 0.0)
 
     def call_result(self, reference: Mapping[str, Any]) -> Any:
+        "What a function gives, or the part of it that is named; a repeated call is not computed again."
         function = _find_function(reference["call"])
         call_argument = reference.get("of")
         call_key = json.dumps([reference["call"], call_argument, reference.get("given")], sort_keys=True, default=str)
@@ -317,7 +322,7 @@ class _Evaluator:
     def value_range(self, source: Source) -> tuple[float, float] | None:
         "The smallest and largest value within the rounding of the printed numbers; None where all are exact."
 
-        def shifted_value(shift_by_claim: Mapping[str, float]) -> float:
+        def _shifted_value(shift_by_claim: Mapping[str, float]) -> float:
             return _Evaluator(self.tables, self.claim_by_id, shift_by_claim=shift_by_claim).compute_value(source)
 
         unmoved_evaluator = _Evaluator(self.tables, self.claim_by_id)
@@ -325,12 +330,12 @@ class _Evaluator:
         number_by_claim = {i: self.claim_by_id[i].number for i in unmoved_evaluator.used_claims}
         half_unit_by_claim = {i: float(n.unit) / 2 for i, n in number_by_claim.items() if not n.exact}
         lowering_shift_by_claim = {
-            i: -r if shifted_value({i: r}) >= unmoved_value else r for i, r in half_unit_by_claim.items()
+            i: -r if _shifted_value({i: r}) >= unmoved_value else r for i, r in half_unit_by_claim.items()
         }
         raising_shift_by_claim = {i: -r for i, r in lowering_shift_by_claim.items()}
         if not half_unit_by_claim:
             return None
-        return shifted_value(lowering_shift_by_claim), shifted_value(raising_shift_by_claim)
+        return _shifted_value(lowering_shift_by_claim), _shifted_value(raising_shift_by_claim)
 
 # %% ../../nbs/ledger/02_verdicts.ipynb #9391425f
 def _is_reference(reference: Mapping) -> bool:  # others hold arguments by name
@@ -376,7 +381,8 @@ def source_value(source: Source, claims: Claims, tables: Tables) -> float:
         refuse(f"ledger: the table must be there; got none for {described(source)}", place=claims.path.name)
 
 
-def described(source: Source) -> str:  # "score/accuracy[model=a].estimate", or "chi_square(...).statistic"
+def described(source: Source) -> str:
+    "A source as `score/accuracy[model=a].estimate`, or `chi_square(...).statistic`; long arguments are cut."
     if isinstance(source, CellOf):
         return f"{source.table}[{conditions_in_words(source.where)}].{source.value}"
     arguments_text = json.dumps(source.of, ensure_ascii=False, default=str) if source.of is not None else ""
