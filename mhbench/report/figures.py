@@ -52,6 +52,7 @@ def names_in_words(names: Iterable[object], of_all: int = 0) -> str:
 
 
 def value(x: float, digits: int = 2) -> str:
+    "A number with so many decimals, a negative one with a minus sign in place of the hyphen."
     return f"{x:.{digits}f}".replace("-", "\N{MINUS SIGN}")
 
 # %% ../../nbs/report/04_figures.ipynb #48ff1f03

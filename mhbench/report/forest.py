@@ -57,6 +57,7 @@ class Mark(NamedTuple):
 
     @property
     def sure(self) -> bool:
+        "Whether it has an interval with two finite limits."
         return bool(np.isfinite([self.low, self.high]).all())
 
 
@@ -104,17 +105,21 @@ class _Pen:
         self.ax.set_axis_off()
 
     def write(self, text: str, x: float, y: float, color: str = SOFT, ha: str = "left", **kw: Any) -> None:
+        "Write a text whose middle is at height y; nothing where it is empty."
         if text:
             self.ax.text(x, y, text, color=color, ha=ha, va="center", fontsize=kw.pop("fontsize", TEXT), **kw)
 
     def line(self, x: Sequence[float], y: Sequence[float], color: str = RULE, **kw: Any) -> None:
+        "Draw a line through points."
         self.ax.plot(x, y, color=color, **{"lw": 1, "solid_capstyle": "butt"} | kw)
 
     def dot(self, x: float, y: float, look: Look, hollow: bool) -> None:
+        "Draw an estimate's mark, above the lines."
         face_color = "white" if hollow else look.color
         self.ax.plot([x], [y], ls="", ms=8, mew=2, mec=look.color, mfc=face_color, marker=look.marker, zorder=3)
 
-    def sign(self, sign: Sign, x: float, y: float) -> float:  # its width
+    def sign(self, sign: Sign, x: float, y: float) -> float:
+        "Draw an entry of the legend, from x to the right; its width with the gap after it."
         self.dot(x + 5, y, sign.look, sign.hollow)
         self.write(sign.text, x + 14, y)
         return 14 + wide(sign.text) + 14
@@ -135,6 +140,7 @@ class _ColumnPlaces(NamedTuple):
         return wrapped(row.label, label_width) if self.above else [row.label]
 
     def height(self, row: ChartRow) -> float:
+        "The height of a row in px, with its name where that stands above the track."
         if not row.marks:
             return _LINE + 9
         return max(7 + _MARK * len(row.marks), 24) + _LINE * len(self.lines(row)) * self.above
@@ -376,12 +382,12 @@ def _chart_rows(
 ) -> list[ChartRow]:
     "The rows of a chart in their order."
 
-    def mark(row: Any, look: Look, hollow: bool = False) -> Mark:
+    def _mark(row: Any, look: Look, hollow: bool = False) -> Mark:
         color = HARM if harm and getattr(row, harm) else look.color
         tick = getattr(row, reference_column) if reference_column else float("nan")
         return Mark(row.estimate, row.ci_low, row.ci_high, look._replace(color=color), hollow, tick=tick)
 
-    def small(rows_of_label: pd.DataFrame) -> str:
+    def _small(rows_of_label: pd.DataFrame) -> str:
         rows_and_looks = (
             ""
             if n or rows_of_label["n"].isna().any()
@@ -403,14 +409,16 @@ def _chart_rows(
             rows_and_looks = [
                 (r, *marked.get(getattr(r, hue or group), (None, False))) for r in rows_of_value.itertuples()
             ]
-            marks = [mark(r, look or _look_in_column(group, group_value), hollow) for r, look, hollow in rows_and_looks]
-            chart_rows.append(ChartRow(name_of(group_value), marks, small(rows_of_value)))
+            marks = [
+                _mark(r, look or _look_in_column(group, group_value), hollow) for r, look, hollow in rows_and_looks
+            ]
+            chart_rows.append(ChartRow(name_of(group_value), marks, _small(rows_of_value)))
         else:
             chart_rows.append(ChartRow(name_of(group_value)))
             for hue_value in _ordered_values(rows_of_value, hue, upwards):
                 rows_of_label = rows_of_value[rows_of_value[hue] == hue_value]
-                marks = [mark(r, _look_in_column(hue, hue_value)) for r in rows_of_label.itertuples()]
-                chart_rows.append(ChartRow(name_of(hue_value), marks, small(rows_of_label)))
+                marks = [_mark(r, _look_in_column(hue, hue_value)) for r in rows_of_label.itertuples()]
+                chart_rows.append(ChartRow(name_of(hue_value), marks, _small(rows_of_label)))
     return chart_rows
 
 # %% ../../nbs/report/03_forest.ipynb #f46ca0c9

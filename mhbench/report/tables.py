@@ -143,7 +143,7 @@ def by_reason(absent: Iterable[Mapping[str, str]]) -> str:  # of name and why
 def csv_text(table: pd.DataFrame) -> str:
     "A DataFrame as CSV, the index left out; a text that a spreadsheet would run begins with an apostrophe."
 
-    def safe(value: Any) -> Any:
+    def _safe(value: Any) -> Any:
         if not isinstance(value, str):
             return value
         text = value.replace("\r", " ")  # it would begin a line
@@ -151,8 +151,8 @@ def csv_text(table: pd.DataFrame) -> str:
 
     safe_table = table.copy(deep=False)
     for k in [k for k, is_number in enumerate(numeric(table)) if not is_number]:
-        safe_table.isetitem(k, [safe(v) for v in table.iloc[:, k]])
-    return safe_table.rename(columns=safe).to_csv(index=False)
+        safe_table.isetitem(k, [_safe(v) for v in table.iloc[:, k]])
+    return safe_table.rename(columns=_safe).to_csv(index=False)
 
 
 def as_typed(text: str) -> str:
