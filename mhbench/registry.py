@@ -84,6 +84,7 @@ class _Once(yaml.SafeLoader):
     "A loader to which a name that stands twice in a mapping is an error, and no second value."
 
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+        "The mapping of a node. Raises: MarkedYAMLError where a name stands in it twice."
         names = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
         if twice := [name for name in names if names.count(name) > 1]:
             raise yaml.MarkedYAMLError(problem=f"the name {twice[0]!r} more than once", problem_mark=node.start_mark)

@@ -34,11 +34,11 @@ SUBCOMMANDS: dict[str, Subcommand] = {}  # "corpus card" -> what it takes and do
 def subcommand(words: str, text: str, *arguments: Argument) -> Callable:
     "A decorator that makes a function a command: `select`, or `corpus card` for one of a group."
 
-    def register(function: Callable) -> Callable:
+    def _register(function: Callable) -> Callable:
         SUBCOMMANDS[words] = Subcommand(text, arguments, function)
         return function
 
-    return register
+    return _register
 
 
 def command_group(word: str, text: str) -> None:

@@ -138,10 +138,10 @@ class Code:
             file = self._file(name)
             package = name if file and file.name == "__init__.py" else name.rpartition(".")[0]
 
-            def facts_of_module(f: Path) -> tuple[str, list[str]]:
+            def _facts_of_module(f: Path) -> tuple[str, list[str]]:
                 return module_facts(f.read_text(encoding="utf-8"), package)
 
-            self._facts[name] = (file, *self.memory.of(file, facts_of_module)) if file else None
+            self._facts[name] = (file, *self.memory.of(file, _facts_of_module)) if file else None
         return self._facts[name]
 
     def reached(self, names: Iterable[str]) -> dict[str, str]:  # module, or folder of data -> hash
@@ -192,10 +192,10 @@ class Code:
         "Of what a module does; of the bytes of another file."
         if file.suffix == ".py":
 
-            def tree_of_file(f: Path) -> str:
+            def _tree_of_file(f: Path) -> str:
                 return module_facts(f.read_text(encoding="utf-8"))[0]
 
-            return str(self.memory.of(file, tree_of_file))
+            return str(self.memory.of(file, _tree_of_file))
         return str(self.memory.of(file, sha256_file))
 
     def of_stage(

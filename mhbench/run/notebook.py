@@ -42,9 +42,11 @@ class Printed(io.TextIOBase):
         self.pieces: list[str] = []
 
     def writable(self) -> bool:
+        "True, which `io.TextIOBase` does not say of itself."
         return True
 
     def write(self, text: str) -> int:
+        "Keep a text as far as the limit allows; the number of its characters, kept or not."
         self.pieces.append(text[: max(self.left, 0)])
         if len(text) > self.left >= 0:
             self.pieces.append(f"\n[what was printed after {self.most:,} characters is left out]\n")
@@ -52,6 +54,7 @@ class Printed(io.TextIOBase):
         return len(text)
 
     def flush(self) -> None:
+        "Put what was written into the cell's outputs, joined to the last one if that is of this stream."
         text = "".join(self.pieces)
         self.pieces.clear()
         if text and self.outputs and self.outputs[-1].get("name") == self.name:
@@ -70,6 +73,7 @@ class CellOutputs(Session):
         self.errors: list[BaseException] = []  # as raised: what IPython notes may be an error in showing one
 
     def send(self, stream: Any, msg_or_type: Any, content: Any = None, *_: Any, **__: Any) -> None:
+        "Add the output in a message, update the one with its display id, or clear all; nothing is sent."
         message = self.msg(msg_or_type, content) if isinstance(msg_or_type, str) else msg_or_type
         content_sent = message["content"] = json_unpacker(
             json_packer(message["content"])
@@ -194,6 +198,7 @@ class Here(Engine):
 
     @classmethod
     def execute_managed_notebook(cls, nb_man: Any, kernel_name: str, **_: Any) -> None:
+        "Run the code cells in order, up to the first that fails, and put their outputs into the notebook."
         os.environ.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")  # as a kernel has it
         pd.set_option("display.max_columns", 20)  # pandas may have taken a terminal's width before there was a shell
         pd.set_option("display.max_colwidth", 120)  # a cell may hold two numbers, each with its interval and n

@@ -67,13 +67,13 @@ _PACKAGES = "numpy scipy pandas scikit-learn matplotlib torch transformers xllam
 def commit_of(top: str | Path) -> str:
     "The commit of a clone, and whether code or parameters differ from it."
 
-    def git(*words: str) -> str:
+    def _git(*words: str) -> str:
         process = subprocess.run(["git", *words], cwd=top, capture_output=True, text=True, timeout=60)
         return process.stdout.strip() if process.returncode == 0 else ""
 
     try:
-        head = git("rev-parse", "--short=12", "HEAD")
-        changed = head and git("status", "--porcelain", "--untracked-files=no", "--", *_CODE)
+        head = _git("rev-parse", "--short=12", "HEAD")
+        changed = head and _git("status", "--porcelain", "--untracked-files=no", "--", *_CODE)
     except (OSError, subprocess.TimeoutExpired):
         head, changed = "", ""
     if not head:

@@ -167,6 +167,7 @@ class Untitled(GenerateJsonSchema):
     "A schema without titles, which only say a name again."
 
     def field_title_should_be_set(self, schema: Any) -> bool:
+        "False: pydantic gives no field a title."
         return False
 
 
@@ -378,6 +379,7 @@ def shown(value: Any, name: str = "") -> str:
 
 
 def nearest(word: Any, words: Any, otherwise: str) -> str:
+    "The most similar of some words, as a question; `otherwise` where none is similar."
     close_matches = difflib.get_close_matches(str(word), [str(w) for w in words if w is not None])
     return f"did you mean {close_matches[0]}?" if close_matches else otherwise
 

@@ -142,6 +142,7 @@ class ShownOf:
     by_item: Collection[str]  # figures that name an item
 
     def may(self, name: str) -> bool:
+        "Whether a table or figure by item is declared to hold no label."
         return f"{self.stage}/{name}" in self.declared
 
     def picture(self, data: str) -> bool:

@@ -103,6 +103,7 @@ def _root_or_here() -> Path:
 
 
 def answers_file(a: argparse.Namespace) -> Path:
+    "The study's file of answers: --answers, else a file in `.mhbench/annotate`."
     return Path(a.answers) if a.answers else _root_or_here() / ".mhbench" / "annotate" / f"{a.study}.sqlite"
 
 # %% ../../nbs/tools/04_annotate.ipynb #db2bda29
@@ -202,12 +203,12 @@ def _serve(a: argparse.Namespace) -> None:
     if is_open_to_network and needs_https and not public_url.scheme:
         print("Browsers keep the cookie over https alone; --public-url http://HOST:PORT goes without.")
 
-    def ready(port: int) -> None:
+    def _ready(port: int) -> None:
         print(f"Serving on port {port}. Ctrl-C stops it; every answer is on the disk.", flush=True)
 
     try:
         with suppress(KeyboardInterrupt):
-            asyncio.run(listen(app, a.host, a.port, ready))
+            asyncio.run(listen(app, a.host, a.port, _ready))
     except OSError as e:
         remedy = "say another --port, or stop what uses this one"
         refuse(f"annotate serve: --host and --port must be free; got {a.host}:{a.port} ({e.strerror})", remedy=remedy)

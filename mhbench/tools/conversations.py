@@ -100,6 +100,7 @@ class ConversationFile(Record):
 
     @property
     def limits(self) -> TalkLimits:
+        "The limits of each conversation: turns, tokens, ending phrase, tokens of a reply."
         return TalkLimits(self.turns, self.tokens, self.until, self.room)
 
     def asked_criteria(self) -> list[Criterion]:

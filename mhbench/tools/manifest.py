@@ -30,7 +30,8 @@ class _Hashes:
         self.top = top
         self.known: dict[Path, str | None] = {}
 
-    def of(self, path: Path) -> str | None:  # None: not there
+    def of(self, path: Path) -> str | None:
+        "The MD5 of a file, or of a folder, then with `.dir` at its end; None: not there."
         if path not in self.known:
             self.known[path] = self._folder(path) if path.is_dir() else self._file(path)
         return self.known[path]
@@ -177,6 +178,7 @@ class RunPart(NamedTuple):
 
     @property
     def named(self) -> str:
+        "Stage, study and model, as far as there are any, separated by spaces."
         return " ".join(filter(None, (self.stage, self.study, self.model)))
 
 
