@@ -546,6 +546,14 @@ def test_the_line_is_live_on_a_terminal_and_quiet_in_ci(monkeypatch):
     assert not quiet
 
 
+def test_the_last_line_of_a_call_is_shown_once(monkeypatch):
+    monkeypatch.delenv("CI", raising=False)
+    monkeypatch.setattr(sys, "stderr", Tty())
+    with FaultServer() as s:
+        list(ask([q(i) for i in range(3)], MODEL, ep(s.url), cache=None))
+    assert "".join(sys.stderr).count("3/3 done") == 1
+
+
 def test_a_text_off_the_schema_that_is_read_has_not_failed(tmp_path, monkeypatch):
     monkeypatch.setenv(LIVE, str(tmp_path / "state.json"))
     schema = {"type": "object", "properties": {"label": {"enum": ["yes"]}}, "required": ["label"]}

@@ -51,7 +51,7 @@ class Progress:
         self.show = show and not os.environ.get("CI") and (self.live or "ipykernel" not in sys.modules)
         self.done = self.failed = self.declined = self.cached = self.tokens = 0
         self.usd = 0.0
-        self.unpriced = False
+        self.unpriced = self.ended = False
         self.began = time.monotonic()
         self.shown = self.told = self.began
         self.file = os.environ.get(LIVE)
@@ -115,12 +115,15 @@ class Progress:
                 new_file.replace(self.file)
 
     def tick(self, last: bool = False):
-        """Write the state, and show the line if it is due: every 0.2 s in a terminal, else every 30 s, and at the end.
+        """Write the state, and show the line if it is due: every 0.2 s in a terminal, else every 30 s, once at the end.
 
         Outside of a terminal a run of less than 5 s shows none.
         """
+        if self.ended:
+            return
+        self.ended = last
         self.tell(time.monotonic(), last)
-        if last and self.file and self not in _ENDED:
+        if last and self.file:
             _ENDED.append(self)
         now = time.monotonic()
         too_soon = not last and now - self.shown < (0.2 if self.live else 30)
