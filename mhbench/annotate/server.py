@@ -585,9 +585,11 @@ async def question(v: Visitor) -> web.Response:
 @ROUTES.post(r"/q/{n:\d{1,6}}")
 @for_raters
 async def post_question(v: Visitor) -> web.Response:
-    "Save the form of a page, without a script."
+    "Save the form of a page, without a script. Raises: HTTPConflict for the form of another page."
     n, page, _ = v.nth()
     posted_form = await v.form()
+    if page.by_code().keys().isdisjoint(posted_form):  # the list has changed since the form was shown
+        raise web.HTTPConflict
     changes, has_unreadable = v.served.form_changes(page, posted_form)
     await v.served.writer.save(changes, [])
     if has_unreadable:

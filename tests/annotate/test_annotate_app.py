@@ -328,6 +328,22 @@ def test_the_form_works_without_a_script_and_a_stale_form_changes_nothing_else(t
     with_page(tmp_path, ENTRIES["sliders"], check)
 
 
+def test_a_form_of_another_page_is_refused(tmp_path):
+    "The list may change between a form and its answer: the address then belongs to another page."
+
+    async def check(client, path, tokens):
+        await Rater(client, path, "r1", tokens["r1"]).come_in()
+        page = await (await client.get("/q/1")).text()
+        hidden = dict(re.findall(r'type="hidden" name="([\w.]+)" value="([^"]*)"', page))
+        sent = hidden | {name.removeprefix("was."): "42" for name in hidden if name.startswith("was.")}
+        for go in ("next", "back"):
+            assert (await client.post("/q/2", data=sent | {"go": go})).status == 409
+        with open_store(path) as store:
+            assert store.all_answers() == {}
+
+    with_page(tmp_path, ENTRIES["sliders"], check)
+
+
 def test_without_a_script_back_saves_too(tmp_path):
     async def check(client, path, tokens):
         r = await Rater(client, path, "r1", tokens["r1"]).come_in()
