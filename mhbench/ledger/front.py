@@ -261,9 +261,6 @@ def load_front(path: str | Path) -> FrontPage:
     return FrontPage(**yaml.load(Path(path).read_text(encoding="utf-8"), SAFE_LOADER))
 
 # %% ../../nbs/ledger/05_front.ipynb #119c303b
-_SHOWN_UNREAD_SHARE = 0.05  # share of answers that could not be parsed, from which a row says so
-
-
 class _Section:
     "A paper on the page: its words, and the quantities that its sentences and figures name."
 
@@ -287,12 +284,8 @@ class _Section:
 
     def build_dot(self, q: Quantity, kind: str, plot: Plot) -> dict[str, Any]:
         "A mark for the template, hollow if it is printed alone; places in percent; no `line` without an interval."
-        dot_fields = {
-            "left": f"{self.track_percent(q.value, plot):.2f}",
-            "kind": kind,
-            "hollow": q.printed,
-            "line": None,
-        }
+        left_text = f"{self.track_percent(q.value, plot):.2f}"
+        dot_fields: dict[str, Any] = {"left": left_text, "kind": kind, "hollow": q.printed, "line": None}
         if not np.isnan(q.low):
             left_percent, right_percent = self.track_percent(q.low, plot), self.track_percent(q.high, plot)
             dot_fields["line"] = {"left": f"{left_percent:.2f}", "width": f"{right_percent - left_percent:.2f}"}
@@ -308,6 +301,9 @@ class _Section:
         return f"{number_tag(number_text, q)} <small>{interval_text}</small>"
 
 # %% ../../nbs/ledger/05_front.ipynb #5053aadd
+_SHOWN_UNREAD_SHARE = 0.05  # share of answers that could not be parsed, from which a row says so
+
+
 def _rows_with_quantities(
     section: _Section, rows_of: RowsOf
 ) -> list[tuple[str, Quantity, str]]:  # name, number, what is small
