@@ -12,6 +12,7 @@ from mhbench.stats.components import (
     _component_limits,
     change_of_another,
     harm_score,
+    harm_score_over,
     mean_over_factors,
     spread_designs,
     variance_components,
@@ -125,3 +126,15 @@ def test_a_harm_score_falls_with_the_square_of_what_is_harmless():
     assert harm_score([np.nan], [np.nan])[0] == 0
     with pytest.raises(ValueError, match="best and harm must be of the same ratings"):
         harm_score([1, np.nan], [1, 0])
+
+
+def test_a_harm_score_has_limits_from_0_to_100_and_none_without_ratings():
+    persona = np.repeat(np.arange(8), 3)
+    best, harm = (persona == 0).astype(float), (persona > 1).astype(float)
+    low = harm_score_over(best, harm, np.arange(24), {"persona": persona})
+    assert low.estimate.ci_low == 0.0 and low.estimate.estimate == harm_score(best, harm).score < low.estimate.ci_high
+    high = harm_score_over(1 - best * 0.5, (persona == 9) + best * 0.02, np.arange(24), {"persona": persona})
+    assert high.estimate.ci_high == 100.0
+    none = harm_score_over([np.nan] * 3, [np.nan] * 3, [1, 2, 3], {"persona": [1, 1, 2]}, level=0.9)
+    assert (none.estimate.n, none.estimate.n_clusters, none.estimate.level, none.estimate.kind) == (0, 0, 0.9, "none")
+    assert np.isnan([none.df, none.estimate.estimate]).all() and none.fixed == []

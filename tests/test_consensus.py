@@ -142,6 +142,9 @@ def test_an_annotator_is_compared_on_thirty_answers_or_more():
     assert a.overlap is bool(meets) and a.agreement.level == a.difference.level == 0.9
     assert (a.p_value < 0.1) == (a.difference.ci_low > 0 or a.difference.ci_high < 0)
     assert alignment(panel[0], panel).overlap is True and a.row()["difference"] == a.difference.estimate
+    constant = alignment(np.full(60, "a"), panel)  # a kappa of 0 whatever is drawn: no interval
+    assert np.isnan(constant.agreement.ci_low) and not np.isnan(constant.ceiling.ci_low)
+    assert constant.overlap is None and np.isnan([constant.difference.ci_low, constant.p_value]).all()
     some = annotator.copy()
     some[:4] = None
     has_consensus = np.array([2 * max(np.sum(c == "a"), np.sum(c == "b")) > 5 for c in panel.T])

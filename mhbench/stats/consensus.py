@@ -176,11 +176,10 @@ def _alignment_from_jackknife(
     )
     d = j.at(2)
     is_few = estimate_fields["n"] < FEWEST_COMPARED
-    has_interval = not is_few and not np.isnan([annotator_estimate.ci_low, ceiling_estimate.ci_low]).any()
-    limits = d.limits(level) if has_interval else (np.nan, np.nan)
+    has_both_intervals = not np.isnan([annotator_estimate.ci_low, ceiling_estimate.ci_low]).any()
+    limits = d.limits(level) if has_both_intervals and not is_few else (np.nan, np.nan)
     difference = Estimate.from_limits(d.value, *limits, **estimate_fields, kind="few" if is_few else "t")
     p = np.nan if np.isnan(difference.ci_low) else d.p_value()
-    has_both_intervals = not np.isnan([annotator_estimate.ci_low, ceiling_estimate.ci_low]).any()
     overlap = (
         bool(
             annotator_estimate.ci_low <= ceiling_estimate.ci_high
