@@ -470,7 +470,7 @@ def differences_in_words(p: pd.Series, least: pd.Series | None = None, cases: pd
 def ends_in_words(low: float, high: float, lines: Mapping[str, float] = MappingProxyType({})) -> str:  # "[0.79, 0.83]"
     "The ends of an interval, with more than two digits where these would put one on a reference value beside it."
 
-    def end(x: float) -> str:
+    def _end(x: float) -> str:
         on_a_line = [d for d in (2, 3) if any(x != at and f"{x:.{d}f}" == f"{at:.{d}f}" for at in lines.values())]
         return f"{x:.{max(on_a_line, default=1) + 1}f}"
 
