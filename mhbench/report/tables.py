@@ -474,7 +474,7 @@ def ends_in_words(low: float, high: float, lines: Mapping[str, float] = MappingP
         on_a_line = [d for d in (2, 3) if any(x != at and f"{x:.{d}f}" == f"{at:.{d}f}" for at in lines.values())]
         return f"{x:.{max(on_a_line, default=1) + 1}f}"
 
-    return f"[{end(low)}, {end(high)}]"
+    return f"[{_end(low)}, {_end(high)}]"
 
 
 def estimate_in_words(row: Mapping[str, Any], lines: Mapping[str, float] = MappingProxyType({})) -> str:
