@@ -155,6 +155,16 @@ def test_a_log_is_joined_by_its_question_and_what_is_left_is_said(read, capsys):
         read([doc(0, "A", id="q0", question="x" * 20)], "samples.jsonl")
 
 
+@pytest.mark.parametrize(("n", "is_told"), [(19, False), (20, True)])
+def test_a_question_of_twenty_characters_tells_it_from_others(n, is_told, read):
+    line = {"doc": {"id": "q0", "question": "y" * 40}, "resps": [["A"]]}
+    if is_told:
+        with pytest.raises(ValueError, match="whose question is that of no item"):
+            read([line], "samples.jsonl", items=[item(0, "x" * n)])
+    else:
+        assert len(read([line], "samples.jsonl", items=[item(0, "x" * n)])) == 1
+
+
 def test_of_items_with_one_question_the_options_tell(read):
     twins = [
         item(0, "The same question for both of these?"),
