@@ -91,14 +91,8 @@ class Scale(Record):
             return _RATED, text, None
         step_place = self._places.get(text)
         if step_place is None:  # another case or spacing is the same label, where only one is meant
-            similar_labels = [
-                s for s in (*self.steps, *self.beside) if " ".join(s.casefold().split()) == text.casefold()
-            ]
-            return (
-                self.read(similar_labels[0])
-                if len(similar_labels) == 1 and similar_labels[0] != text
-                else (_OUTSIDE, text, None)
-            )
+            labels = [s for s in (*self.steps, *self.beside) if " ".join(s.casefold().split()) == text.casefold()]
+            return self.read(labels[0]) if len(labels) == 1 and labels[0] != text else (_OUTSIDE, text, None)
         return _RATED, text, float(step_place) if self.kind == "ordered" else None
 
     @property
@@ -459,17 +453,14 @@ class RatingTable(NamedTuple):
         for row in self.pseudonymous().frame.to_dict("records"):
             scale = self.scales[row["criterion"]]
             is_number = scale.kind == "numbers" and row["score"] == row["score"]
-            optional_fields: dict[str, Any] = {c: row[c] or None for c in ("criterion", "repeat", "session")}
+            fields: dict[str, Any] = {c: row[c] for c in ("rater", "target", "kind")}
+            fields |= {c: row[c] or None for c in ("criterion", "repeat", "session")}
+            fields |= {"item_id": re.sub(r"\s+", "-", row["item"]), "study": self.study, "origin": self.origin}
+            fields |= {"within": {k: w for k in within_names if (w := row[f"within.{k}"])}, "source": row["place"]}
+            fields |= {"value": row["score"]} if is_number else {"label": row["label"]}
             if row["n"] == row["n"]:
-                optional_fields |= {"n": int(row["n"]), "sd": None if row["sd"] != row["sd"] else row["sd"]}
-            optional_fields |= {
-                "within": {k: w for k in within_names if (w := row[f"within.{k}"])},
-                "kind": row["kind"],
-            }
-            optional_fields |= {"value": row["score"]} if is_number else {"label": row["label"]}
-            item = re.sub(r"\s+", "-", row["item"])
-            identity_fields = {"item_id": item, "study": self.study, "rater": row["rater"], "target": row["target"]}
-            ratings.append(Rating(**identity_fields, **optional_fields, origin=self.origin, source=row["place"]))
+                fields |= {"n": int(row["n"]), "sd": None if row["sd"] != row["sd"] else row["sd"]}
+            ratings.append(Rating(**fields))
         return ratings
 
 # %% ../../nbs/records/09_described.ipynb #54d10a16
@@ -521,14 +512,8 @@ def _value_columns(part: RatingPart, row: _Row) -> list[_Column]:
     "The columns of a file that hold values."
     column_template, arrow, key_template = (x.strip() for x in part.value.partition(">"))
     listed_criteria = part.criterion if isinstance(part.criterion, list) else []
-    criterion_keys = (
-        [
-            (c, _fill_holes(key_template, {"criterion": c}))
-            for c in (listed_criteria if "{criterion}" in key_template else [""])
-        ]
-        if arrow
-        else []
-    )
+    key_criteria = listed_criteria if "{criterion}" in key_template else [""] if arrow else []
+    criterion_keys = [(c, _fill_holes(key_template, {"criterion": c})) for c in key_criteria]
     if not _hole_names(column_template):
         _look_up(row.cells, column_template, row.place, "value's column")
         return [_Column(column_template, {}, criterion_keys)]
@@ -773,13 +758,9 @@ def _read_cell(r: _Reading, row: _Row, column: _Column) -> None:
 def _read_part(part: RatingPart, folder: Path, away: set[str] | None = None) -> _Reading:
     "The ratings of one part."
     r = _Reading(part)
-    for path, name_fields in matched_files(part, folder, away):
-        add_partner = _column_joiner(part, folder)
+    for path, rows in _prepared_files(part, folder, away, r.notes):
         columns: list[_Column] | None = None
-        for place, file_row in described_rows(path, part):
-            row = _prepare_row(part, file_row, name_fields, add_partner, r.notes, place)
-            if row is None:
-                continue
+        for row in rows:
             if columns is None or part.keys or path.suffix.lower() in (".json", ".jsonl", ".ndjson"):
                 columns = _value_columns(part, row)
             boxes_by_names: dict[tuple, dict[str, str]] = {}
@@ -791,8 +772,8 @@ def _read_part(part: RatingPart, folder: Path, away: set[str] | None = None) -> 
                 other_names = tuple((k, v) for k, v in column.names.items() if k != "option")
                 boxes_by_names.setdefault(other_names, {})[option] = cell_words(row.cells.get(column.name))
             for other_names, ticks_by_option in boxes_by_names.items():
-                cells = {**row.cells, "": _ticked_options(ticks_by_option, part, place)}
-                _read_cell(r, _Row(cells, {**row.names, **dict(other_names)}, place), _Column("", {}, []))
+                cells = {**row.cells, "": _ticked_options(ticks_by_option, part, row.place)}
+                _read_cell(r, _Row(cells, {**row.names, **dict(other_names)}, row.place), _Column("", {}, []))
     return r
 
 # %% ../../nbs/records/09_described.ipynb #3e9af2bd
@@ -805,9 +786,8 @@ def _prepare_row(
         notes[f"rows whose key has no partner in {part.join['file']} are left out"] += 1
         return None
     for column, wanted_values in part.where.items():
-        if cell_words(_look_up(cells, column, place)) not in (
-            [wanted_values] if isinstance(wanted_values, str) else wanted_values
-        ):
+        values = [wanted_values] if isinstance(wanted_values, str) else wanted_values
+        if cell_words(_look_up(cells, column, place)) not in values:
             notes[f"rows are left out, where not {column} as declared"] += 1
             return None
     names = {**name_fields, **{k: cell_words(cells[k]) for k in part.keys}}
@@ -818,6 +798,18 @@ def _prepare_row(
         names |= captured
     return _Row(cells, names, place)
 
+
+def _prepared_files(
+    part: RatingPart, folder: Path, away: set[str] | None, notes: Counter
+) -> Iterator[tuple[Path, Iterator[_Row]]]:
+    "The files of a part with their rows that count; what is joined to them is read once."
+    files = matched_files(part, folder, away)
+    add_partner = _column_joiner(part, folder) if files else None
+    for path, name_fields in files:
+        file_rows = described_rows(path, part)
+        rows = (_prepare_row(part, row, name_fields, add_partner, notes, place) for place, row in file_rows)
+        yield path, (row for row in rows if row is not None)
+
 # %% ../../nbs/records/09_described.ipynb #5cf0e62e
 _PLAIN = re.compile(r"-?(?:0|[1-9]\d{0,14})(?:\.\d+)?(?:[eE][-+]?\d+)?")
 
@@ -825,13 +817,8 @@ _PLAIN = re.compile(r"-?(?:0|[1-9]\d{0,14})(?:\.\d+)?(?:[eE][-+]?\d+)?")
 def rows_described(part: RatingPart, folder: Path, away: set[str] | None = None) -> pd.DataFrame:
     """The rows of a part as they stand, with what is captured in columns of its own; columns of numbers as numbers, but
     for ids that no number holds."""
-    rows: list[dict[str, Any]] = []
-    for path, name_fields in matched_files(part, folder, away):
-        add_partner = _column_joiner(part, folder)
-        for place, file_row in described_rows(path, part):
-            if (row := _prepare_row(part, file_row, name_fields, add_partner, Counter(), place)) is not None:
-                rows.append({k: v for k, v in row.cells.items() if k} | row.names)
-    frame = pd.DataFrame(rows)
+    prepared = itertools.chain.from_iterable(rows for _, rows in _prepared_files(part, folder, away, Counter()))
+    frame = pd.DataFrame([{k: v for k, v in row.cells.items() if k} | row.names for row in prepared])
     for column in frame:
         texts = frame[column].map(lambda v: v if isinstance(v, list | dict) else cell_words(v) or None)
         given_texts = [t for t in texts if t is not None]
@@ -871,11 +858,8 @@ def _remarks_on_reading(r: _Reading, n_criteria: int) -> tuple[list[str], list[s
         if len(answers) >= 3 and (
             2 * n_whole_answers >= len(n_by_answer) or re.fullmatch(r"0|-\d+|9{2,}|8{2,}|7{2,}", text)
         ):
-            clause = (
-                f", in all {n_criteria} criteria of an answer at once for {n_whole_answers} answers"
-                if n_whole_answers
-                else ""
-            )
+            whole = f", in all {n_criteria} criteria of an answer at once for {n_whole_answers} answers"
+            clause = whole if n_whole_answers else ""
             remedy = f"say `missing: [{text}]` if so, or widen the scale"
             asks.append(
                 f"Does {text} mean that nobody rated? It stands {len(answers)} times outside {scale}{clause}: {remedy}."
@@ -894,14 +878,11 @@ def read_ratings(
     header, a column that is not there, lists of unequal length, a name that does not fit its template, or more cells
     than columns.
     """
-    parts = (
-        list(description)
-        if isinstance(description, Sequence) and not isinstance(description, str)
-        else descriptions(description)
-    )
-    release_folder = (
-        Path(folder) if folder is not None else Path(description).parent if isinstance(description, Path) else Path()
-    )
+    if isinstance(description, Sequence) and not isinstance(description, str):
+        parts = list(description)
+    else:
+        parts = descriptions(description)
+    release_folder = Path(description.parent if folder is None and isinstance(description, Path) else folder or "")
     readings = [_read_part(part, release_folder, away) for part in parts]
     tables = [r.table() for r in readings]
     frames, cells = [t[0] for t in tables], [t[1] for t in tables]
@@ -922,15 +903,11 @@ def read_ratings(
         notes += [f"{n} {what}" for what, n in r.notes.items() if n] + remarks
         asks += questions
     n_means = int(frame["n"].notna().sum())
-    notes += (
-        [f"{n_means} values are means of several ratings, and are never counted as single ratings"] if n_means else []
-    )
+    if n_means:
+        notes.append(f"{n_means} values are means of several ratings, and are never counted as single ratings")
     counts = _reading_counts(readings)
-    study = (
-        parts[0].study
-        or re.sub(r"[^a-z0-9]+", "-", parts[0].release.casefold().partition(",")[0]).strip("-")
-        or "ratings"
-    )
+    release_slug = re.sub(r"[^a-z0-9]+", "-", parts[0].release.casefold().partition(",")[0]).strip("-")
+    study = parts[0].study or release_slug or "ratings"
     return RatingTable(parts[0].release, study, scales, frame, counts, notes, asks, parts[0].origin)
 
 # %% ../../nbs/records/09_described.ipynb #a20938e9
@@ -939,9 +916,7 @@ def _reading_counts(read: Sequence[_Reading]) -> pd.DataFrame:
     counts_by_rater: dict[tuple, Counter] = defaultdict(Counter)
     for r in read:
         for (kind, rater, criterion, why), n in r.counts.items():
-            counts_by_rater[kind, rater, criterion][_WHY.get(why, why)] += n
-            if why in _WHY:
-                counts_by_rater[kind, rater, criterion][why] += n
+            counts_by_rater[kind, rater, criterion].update({why: n, _WHY.get(why, why): n})
     reasons = [w for w in _WHY if any(w in c for c in counts_by_rater.values())]
     count_rows = [[*key, *(c[w] for w in (*_COUNTED, *reasons))] for key, c in counts_by_rater.items()]
     return pd.DataFrame(count_rows, columns=["kind", "rater", "criterion", *_COUNTED, *reasons])

@@ -127,17 +127,13 @@ def against_lines(results: str | Path, studies: Sequence[str], parts: Parts) -> 
                 overall_rows, "score/accuracy", _read_stage_table(results, "ledger", study, "verdicts")
             )
         reference_lines = _read_stage_contents(results, "score", study).get("lines", {})
-        lines_text = ", ".join(f"{spaced(k)} {v:.2f}" for k, v in reference_lines.items())
-        estimates_and_ends = zip(overall_rows["estimate"], overall_rows["ci_low"], overall_rows["ci_high"])
-        comparisons_in_words = [
+        lines_text = ", ".join(f"{spaced(k)} {v:.2f}" for k, v in reference_lines.items()) or "–"
+        readings = [
             "no answer counts" if pd.isna(x) else standing(x, low, high, reference_lines)
-            for x, low, high in estimates_and_ends
+            for x, low, high in zip(overall_rows["estimate"], overall_rows["ci_low"], overall_rows["ci_high"])
         ]
-        standings.append(
-            overall_rows.assign(
-                study=study, lines=lines_text or "–", reading=comparisons_in_words, mode=mode_names(overall_rows)
-            )
-        )
+        modes = mode_names(overall_rows)
+        standings.append(overall_rows.assign(study=study, lines=lines_text, reading=readings, mode=modes))
     all_standings = pd.concat(standings[1:] or standings, ignore_index=True)
     return all_standings.reindex(columns=[c for c in _STANDINGS if c != "printed" or c in all_standings])
 
@@ -173,28 +169,16 @@ def _accuracy_failures(accuracy: pd.DataFrame, study: str) -> list[tuple]:
     overall_rows = accuracy[accuracy["by"] == "all"]
     model_and_mode = overall_rows["model"] + ", " + mode_names(overall_rows).map(spaced)
     has_no_accuracy = overall_rows["estimate"].isna()
-    failure_rows = [
-        (
-            study,
-            "pairs of model and mode without an accuracy",
-            has_no_accuracy.sum(),
-            len(overall_rows),
-            "; ".join(model_and_mode[has_no_accuracy]),
-        )
-    ]
+    pairs_text = "pairs of model and mode without an accuracy"
+    models_text = "; ".join(model_and_mode[has_no_accuracy])
+    failure_rows = [(study, pairs_text, has_no_accuracy.sum(), len(overall_rows), models_text)]
     if "n_not_asked" in overall_rows:
         n_asked = overall_rows["n_not_asked"] + overall_rows["n"] + overall_rows["n_missing"]
-        is_partial = overall_rows["n_not_asked"] > 0
-        partial_texts = [
-            f"{name} {k} of {total}"
-            for name, k, total in zip(
-                model_and_mode[is_partial], overall_rows["n_not_asked"][is_partial], n_asked[is_partial]
-            )
-        ]
+        n_not_asked = overall_rows["n_not_asked"]
+        partial = pd.DataFrame({"name": model_and_mode, "k": n_not_asked, "n": n_asked})[n_not_asked > 0]
+        texts = [f"{r.name} {r.k} of {r.n}" for r in partial.itertuples(index=False)]
         failure_text = "questions to a model in a mode were not asked; they are in no accuracy"
-        failure_rows.append(
-            (study, failure_text, overall_rows["n_not_asked"].sum(), n_asked.sum(), "; ".join(partial_texts))
-        )
+        failure_rows.append((study, failure_text, n_not_asked.sum(), n_asked.sum(), "; ".join(texts)))
     return failure_rows
 
 # %% ../../nbs/report/05_findings.ipynb #6e47b909
@@ -392,20 +376,12 @@ def _declared_front(results: str | Path, stage: str, study: str, place_by_model:
     main_numbers = _read_stage_table(results, stage, study, "headline")
     if not len(main_numbers):
         return Front(study, "", f"The main numbers of the stage {stage} are not here.", pd.DataFrame())
-    measure_rows = main_numbers[
-        (main_numbers["measure"] == declared_measure["measure"]) & main_numbers["ci_low"].notna()
-    ]
-    measure_rows = measure_rows.assign(
-        truth=np.nan, place=measure_rows["model"].map(place_by_model).fillna(len(place_by_model))
-    )
+    measure, sentence = declared_measure["measure"], declared_measure["said"]
+    measure_rows = main_numbers[(main_numbers["measure"] == measure) & main_numbers["ci_low"].notna()]
+    places = measure_rows["model"].map(place_by_model).fillna(len(place_by_model))
+    measure_rows = measure_rows.assign(truth=np.nan, place=places)
     measure_rows = measure_rows.sort_values(["place", "estimate"], ascending=[True, False], ignore_index=True)
-    return Front(
-        study,
-        declared_measure["measure"],
-        declared_measure["said"],
-        measure_rows,
-        _read_stage_contents(results, stage, study)["lines"],
-    )
+    return Front(study, measure, sentence, measure_rows, _read_stage_contents(results, stage, study)["lines"])
 
 
 def not_apart(best: str, others: Iterable[str], pairs: pd.DataFrame) -> list[str]:
@@ -559,33 +535,21 @@ def _rated_front(results: str | Path, study: str, stages: Sequence[str]) -> Fron
     if not (rating_texts := ratings_in_words(metrics)):
         return None
     sentences = [f"{' and '.join(rating_texts)}, of {metrics['n_items']} questions"]
-    agreement_row = pd.DataFrame()
+    measure, drawn_rows = "", pd.DataFrame()
     for stage in [stage for stage in _OF_RATERS if stage in stages]:
         main_numbers = _read_stage_table(results, stage, study, "headline")
-        main_numbers = main_numbers[main_numbers["estimate"].notna()] if len(main_numbers) else main_numbers
-        agreement_row = (
-            main_numbers.iloc[:1].assign(truth=np.nan)
-            if len(main_numbers) and not len(agreement_row)
-            else agreement_row
-        )
-    if len(agreement_row):
-        sentences.append(f"{agreement_row['measure'].iloc[0]}: {estimate_in_words(agreement_row.iloc[0])}")
-    if (
-        n_labelled := _read_stage_metrics(results, "preferences", study).get("n_questions")
-        if "preferences" in stages
-        else 0
-    ):
-        sentences.append(
-            f"Soft labels of {counted(n_labelled, metrics['n_items'], 'questions')}{_describe_labels(results, study)}"
-        )
+        if len(main_numbers) and main_numbers["estimate"].notna().any():
+            agreement_row = main_numbers[main_numbers["estimate"].notna()].iloc[:1]
+            measure = agreement_row["measure"].iloc[0]
+            sentences.append(f"{measure}: {estimate_in_words(agreement_row.iloc[0])}")
+            drawn_rows = agreement_row.dropna(subset=["ci_low", "n"]).assign(truth=np.nan)
+            break
+    n_labelled = _read_stage_metrics(results, "preferences", study).get("n_questions")
+    if n_labelled and "preferences" in stages:
+        labels_text = counted(n_labelled, metrics["n_items"], "questions")
+        sentences.append(f"Soft labels of {labels_text}{_describe_labels(results, study)}")
     sentences += _describe_flags(results, study, stages)
-    measure_name = agreement_row["measure"].iloc[0] if len(agreement_row) else ""
-    drawn_rows = (
-        agreement_row[agreement_row["ci_low"].notna() & agreement_row["n"].notna()]
-        if len(agreement_row)
-        else agreement_row
-    )
-    return Front(study, measure_name if len(drawn_rows) else "", f"{'. '.join(sentences)}.", drawn_rows)
+    return Front(study, measure if len(drawn_rows) else "", f"{'. '.join(sentences)}.", drawn_rows)
 
 # %% ../../nbs/report/05_findings.ipynb #3a4a7e33
 def fronts(results: str | Path, standings: pd.DataFrame, studies: Sequence[str], parts: Parts) -> list[Front]:
@@ -792,9 +756,8 @@ def before_reading(
     models_left_out = dict.fromkeys(chain.from_iterable(f.left_out for f in shown))
     words_by_study = {study: _read_stage_table(results, "score", study, "words") for study in studies}
     bank_sentences = answered_by_words({study: table for study, table in words_by_study.items() if len(table)})
-    doubts_text = _describe_doubts(
-        drawn_rows, models_left_out, adjusted_p, _studies_without(results, studies, parts, "score", "pairs")
-    )
+    untested_studies = _studies_without(results, studies, parts, "score", "pairs")
+    doubts_text = _describe_doubts(drawn_rows, models_left_out, adjusted_p, untested_studies)
     return {
         "What was asked?": _describe_questions_asked(
             n_items_by_study, model_origins, studies_without_answers, n_ratings
