@@ -440,7 +440,11 @@ def test_answers_in_exchange_are_samples_and_metrics_are_not(tmp_path):
         },
         {
             "output": None,
-            "answer_attribution": [{"extracted_value": "C", "is_terminal": True}, {"extracted_value": "D"}],
+            "answer_attribution": [
+                {"extracted_value": "B", "is_terminal": True},
+                {"extracted_value": "C", "is_terminal": True},
+                {"extracted_value": "D"},
+            ],
         },
         {"output": None, "metadata": {"letter_logprobs": {"A": -1}}, "error": "Refused it"},
         {"error": "down", "metadata": {"status": "ok"}},
