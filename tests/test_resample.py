@@ -9,6 +9,9 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mhbench.stats.calibration import calibration_error
+from mhbench.stats.judge_error import bland_altman
+from mhbench.stats.repeatability import repeated_sd
 from mhbench.stats.resample import (
     Interval,
     bootstrap,
@@ -169,6 +172,14 @@ def test_a_unit_without_a_case_is_refused_and_not_one_case_with_the_others(missi
     cases = np.array(["a", missing, "b", missing], dtype=object)
     with pytest.raises(ValueError, match=r"clusters must name one for each unit; got none for 2 of 4, first unit 1"):
         bootstrap(mean, np.arange(4.0), clusters=cases, n=10, seed=1)
+
+
+@pytest.mark.parametrize("function", [bland_altman, calibration_error, repeated_sd])
+def test_a_message_about_clusters_names_the_function_that_was_called(function):
+    x = np.array([1.0, 0.0, 1.0, 1.0])
+    arrays = [x, x] if function is not repeated_sd else [np.stack([x, x], 1)]
+    with pytest.raises(ValueError, match=rf"^{function.__name__}: clusters must be one label a unit, shape \(4,\)"):
+        function(*arrays, clusters=["a"])
 
 
 def test_units_of_few_kinds_are_coded_up_to_one_kind_in_twenty_units():

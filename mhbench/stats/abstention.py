@@ -105,7 +105,7 @@ def abstention_by_difficulty(labels: Any, difficulty: np.ndarray, **kwargs) -> A
         return np.column_stack([rate, divide(n * sxy - sx * sy, n * sxx - sx**2)])  # least squares, one point a rating
 
     i = bootstrap(statistic, np.arange(len(d)), **kwargs)
-    unit = group_codes(kwargs.get("clusters"), len(d), "clusters")
+    unit = group_codes("abstention_by_difficulty", kwargs.get("clusters"), len(d))
     n_clusters = np.array([len(np.unique(unit[(bin_codes == k) & (n_asked > 0)])) for k in range(len(BINS))])
     rate, slope = (interval_column(i, k) for k in (slice(0, len(BINS)), len(BINS)))
     return Abstention(rate, z.T @ (n_asked > 0), n_clusters, z.T @ n_asked, slope, int((bin_codes < 0).sum()))

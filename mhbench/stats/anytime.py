@@ -70,7 +70,7 @@ def observed(
     x = x[:, None] if x.ndim == 1 else x
     if (x < low).any() or (x > high).any():
         refuse(f"observed: values must be between {low} and {high}; got {np.nanmin(x)} to {np.nanmax(x)}")
-    unit = None if cases is None else group_codes(cases, len(x), "cases")
+    unit = None if cases is None else group_codes("observed", cases, len(x), "cases")
     longest_case = 1 if unit is None else longest or int(np.bincount(unit, minlength=1).max())
     return Observed(x, unit, low, high, longest_case, stakes(n_largest or max(len(x), 1)))
 

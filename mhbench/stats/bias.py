@@ -111,7 +111,7 @@ def _estimate_biases(
     unscored_pairs = [f[:2] for f in differences_of_pairs if np.isnan(f[4]).all() and f[2] != "other"]
     if unscored_pairs:
         refuse(f"{function}: every pair must share at least one scored item with a peer; got none for {unscored_pairs}")
-    units = group_codes(settings.get("clusters"), x.shape[2], "clusters")
+    units = group_codes(function, settings.get("clusters"), x.shape[2])
     test_settings: dict[str, Any] = {"tests": tests or len(differences_of_pairs), "seed": settings["seed"]}
     biases = []
     for a, s, kind, peer_names, difference in differences_of_pairs:
@@ -180,6 +180,6 @@ def position_bias(forward: Any, backward: Any, **settings: Any) -> PositionBias:
         refuse("position_bias: at least one pair must have a verdict in both orders; got none")
     first_share = np.where(is_missing, np.nan, a + b)
     consistency = estimate(mean, np.where(is_missing, np.nan, first_share == 1), **settings, share=True)
-    units = group_codes(settings.get("clusters"), len(x), "clusters")
+    units = group_codes("position_bias", settings.get("clusters"), len(x))
     first_preference = _drop_interval_of_few(estimate(mean, first_share / 2 - 0.5, **settings), first_share - 1, units)
     return PositionBias(consistency, first_preference, int(is_missing.sum()))

@@ -157,7 +157,7 @@ def calibration_error(
     n = len(c)
     if not n:
         return Estimate.from_limits(np.nan, n=0, level=level)
-    unit = group_codes(clusters, n, "clusters")
+    unit = group_codes("calibration_error", clusters, n)
     k = int(unit.max()) + 1
     in_bin = in_bin[:, in_bin.any(0)]
     bin_sizes = in_bin.sum(0)

@@ -95,7 +95,7 @@ def leave_one_out_ceiling(
         rater_coefficients = formula(contingency_tables(x, consensus_of_others, k, weights))
         return np.column_stack([mean_defined(rater_coefficients), rater_coefficients])
 
-    unit = group_codes(clusters, x.shape[1], "clusters")
+    unit = group_codes("leave_one_out_ceiling", clusters, x.shape[1])
     pairs = np.stack([x, consensus_of_others])  # (2, R, N)
     is_compared = _compared_items(pairs, unit)
     x, consensus_of_others, unit, pairs = (
@@ -214,7 +214,7 @@ def alignment(
     x, y, k = x[: len(panel)], x[len(panel) :], max(len(v), 1)
     consensus_of_others = _consensus_of_others(x, k)
     consensus = _majority_codes(one_hot(x, k).sum(0))
-    unit = group_codes(clusters, x.shape[1], "clusters")
+    unit = group_codes("alignment", clusters, x.shape[1])
 
     def differences(compared_codes, item_weights):
         "The annotator's agreement, the raters', and the difference (B, 3), on the columns that both have labelled."
@@ -318,7 +318,7 @@ def beside_members(
     was_asked = np.asarray(pd.notna(all_labels))
     x, _ = label_matrix(all_labels, (ABSTAIN,), None, f)
     has_label = x >= 0
-    unit = group_codes(clusters, x.shape[1], "clusters")
+    unit = group_codes("beside_members", clusters, x.shape[1])
     has_enough = (has_label[:-1] & was_asked[-1]).sum(1) >= 10
     used_rows = np.append(has_enough, True)
     x, has_label, was_asked = x[used_rows], has_label[used_rows], was_asked[used_rows]
@@ -434,7 +434,7 @@ def best_ensemble(
     k = max(len(v), 1)
     odd_sizes = range(1, len(annotator_labels) + 1, 2)
     subsets = list(chain.from_iterable(combinations(range(len(annotator_labels)), size) for size in odd_sizes))
-    cluster = group_codes(clusters, x.shape[1], "clusters")
+    cluster = group_codes("best_ensemble", clusters, x.shape[1])
     codes, distinct_patterns, pattern_counts = _verdict_patterns(x[: len(panel)], x[len(panel) :], subsets, k, cluster)
 
     def scores(w):

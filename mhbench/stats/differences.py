@@ -172,7 +172,7 @@ def group_difference(
     """
     x = np.asarray(x, float)
     second = np.asarray(second, bool)
-    unit = group_codes(clusters, len(x), "clusters")
+    unit = group_codes("group_difference", clusters, len(x))
     arm_estimates = [
         estimate(mean, x[group], clusters=unit[group], seed=0, share=share, level=level) for group in (~second, second)
     ]
@@ -209,7 +209,7 @@ def _max_t_quantile(d: np.ndarray, clusters: Clusters, n: int, seed: int, level:
     d = d[:, varies]
     pair_means = m.mean[varies]
     standard_scale = (m.n * m.se)[varies]
-    code = group_codes(clusters, len(d), "clusters")
+    code = group_codes("simultaneous_intervals", clusters, len(d))
     cluster_sums = sums_by(code, np.where(np.isnan(d), 0, d - pair_means) / standard_scale)
     rng = np.random.default_rng(seed)
     chunk_rows = max(1, 4_000_000 // d.shape[1])

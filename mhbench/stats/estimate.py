@@ -240,7 +240,7 @@ def _estimate_bounded_mean(
 def _estimate_mean(x: np.ndarray, clusters: np.ndarray | None, level: float, share: bool) -> Estimate:
     "A mean with its interval over cases, by the formulas above."
     is_observed = ~np.isnan(x)
-    unit = pd.factorize(group_codes(clusters, len(x), "clusters")[is_observed])[0]
+    unit = pd.factorize(group_codes("estimate", clusters, len(x))[is_observed])[0]
     n = int(is_observed.sum())
     k = int(unit.max(initial=-1)) + 1
     estimate_fields: dict[str, Any] = {"n": n, "n_clusters": k, "level": level, "share": share}

@@ -70,7 +70,7 @@ def jackknife(statistic: Callable, *arrays: np.ndarray, clusters: Clusters = Non
     """
     arrays = tuple(np.asarray(a) for a in arrays)
     n = arrays[0].shape[axis]
-    unit = group_codes(clusters, n, "clusters")
+    unit = group_codes("jackknife", clusters, n)
     k = int(unit.max(initial=-1)) + 1
     if k < 2:
         refuse(f"jackknife: clusters must be at least two; got {k}")
@@ -207,7 +207,7 @@ def agreement_estimate(
     if measure == "krippendorff_alpha":
         statistic = partial(krippendorff_alpha, level=scale, categories=categories, ignore=ignore)
     codes, values = label_matrix(x, ignore, categories, "agreement_estimate")
-    unit = group_codes(clusters, x.shape[1], "clusters")
+    unit = group_codes("agreement_estimate", clusters, x.shape[1])
     has_two_labels = (codes >= 0).sum(0) > 1
     estimate_fields: dict[str, Any] = {
         "n": int(has_two_labels.sum()),

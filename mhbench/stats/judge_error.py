@@ -45,7 +45,7 @@ def bland_altman(judge: Any, people: Any, *, clusters: Any = None, **settings: A
     y, x, has_both = _scored_by_both(judge, people, "bland_altman")
     if len(y) < 3:
         refuse(f"bland_altman: judge and people must share three answers or more; got {len(y)}")
-    unit = group_codes(None if clusters is None else np.asarray(clusters)[has_both], len(y), "clusters")
+    unit = np.unique(group_codes("bland_altman", clusters, len(has_both))[has_both], return_inverse=True)[1]
     d = y - x
     bias = estimate(mean, d, clusters=unit, **settings)
     k = bias.n_clusters

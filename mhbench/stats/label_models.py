@@ -184,7 +184,7 @@ def rater_flags(
     if labels.ndim != 2 or len(labels) != len(raters):
         refuse(f"rater_flags: ratings must be (R, N) for {len(raters)} raters; got shape {labels.shape}")
     x, are_numbers = _as_codes(labels)
-    case = group_codes(clusters, labels.shape[1], "clusters")
+    case = group_codes("rater_flags", clusters, labels.shape[1])
     rater_alpha = alpha / max(len(raters), 1)
     similarity = _mean_similarity(x, are_numbers)
     n_others = (~np.isnan(similarity)).sum(0) - 1

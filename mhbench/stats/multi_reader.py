@@ -209,7 +209,7 @@ def over_raters(
     """
     x = np.asarray(ratings)
     is_used = rated_items(x, fewest)
-    unit = group_codes(group_codes(clusters, x.shape[1], "clusters")[is_used], int(is_used.sum()), "clusters")
+    unit = group_codes("over_raters", group_codes("over_raters", clusters, x.shape[1])[is_used], int(is_used.sum()))
     x = x[:, is_used]
     if not len(unit):
         return _over_raters_from_jackknife(np.full((len(x) + 1, 1), np.nan), 0, 0, within, level)

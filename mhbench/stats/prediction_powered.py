@@ -161,8 +161,8 @@ def _checked_arrays(function: str, people: Any, judge: Any, clusters: Any, strat
     if y.shape != f.shape or y.ndim != 1 or np.isnan(f).any():
         actual = f"{y.shape} and {f.shape}, {np.isnan(f).sum()} NaN"
         refuse(f"{function}: people and judge must have one number an answer, and judge no NaN; got {actual}")
-    unit = group_codes(clusters, len(y), "clusters")
-    return y, f, unit, np.zeros(len(y), int) if strata is None else group_codes(strata, len(y), "strata")
+    unit = group_codes(function, clusters, len(y))
+    return y, f, unit, np.zeros(len(y), int) if strata is None else group_codes(function, strata, len(y), "strata")
 
 # %% ../../nbs/stats/14_prediction_powered.ipynb #f4c70220
 def prediction_powered(

@@ -263,7 +263,7 @@ def worth_estimates(
     if w.ndim != 3 or w.shape[1] != w.shape[2] or t.shape != w.shape:
         refuse(f"worth_estimates: wins and ties must have shape (n_questions, K, K); got {w.shape} and {t.shape}")
     meetings = w + w.swapaxes(1, 2) + t
-    unit = group_codes(clusters, len(w), "clusters")
+    unit = group_codes("worth_estimates", clusters, len(w))
     n_questions, n_cases = met_in(meetings, unit)
     n_all_cases = len(np.unique(unit[meetings.any((1, 2))]))
     met_often = n_cases >= min(2, n_all_cases)

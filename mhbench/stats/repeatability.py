@@ -53,7 +53,7 @@ def repeated_sd(scores: Any, *, clusters: Clusters = None, level: float = 0.95) 
     """
     n_runs, _, _ = _runs_with_sums(scores, "repeated_sd")
     y = np.asarray(scores, float)
-    unit = group_codes(clusters, len(y), "clusters")
+    unit = group_codes("repeated_sd", clusters, len(y))
     judged_twice = n_runs > 1
     value = within_item_sd(y)
     n = int(judged_twice.sum())
@@ -145,7 +145,7 @@ def intraclass_correlation(
     """
     k, answer_means, squares_within = _runs_with_sums(scores, "intraclass_correlation")
     judged_twice = k > 1
-    unit = np.unique(group_codes(clusters, len(k), "clusters")[judged_twice], return_inverse=True)[1]
+    unit = np.unique(group_codes("intraclass_correlation", clusters, len(k))[judged_twice], return_inverse=True)[1]
     n = int(judged_twice.sum())
     k, answer_means, squares_within = k[judged_twice], answer_means[judged_twice], squares_within[judged_twice]
     n_units = len(np.unique(unit))

@@ -26,18 +26,18 @@ Clusters = np.ndarray | None  # (N,) labels of any kind, one a unit; None: every
 Weights = np.ndarray | None  # (B, N), a row a replicate; None: one value, every unit counted once
 
 
-def group_codes(labels: Clusters, n: int, name: str) -> np.ndarray:
+def group_codes(function: str, labels: Clusters, n: int, name: str = "clusters") -> np.ndarray:
     """Labels (N,) as codes 0..k-1, in order of first appearance. Raises: ValueError for another shape or a missing
     label."""
     if labels is None:
         return np.arange(n)
     labels = np.asarray(labels)
     if labels.shape != (n,):
-        refuse(f"bootstrap: {name} must be one label a unit, shape ({n},); got shape {labels.shape}")
+        refuse(f"{function}: {name} must be one label a unit, shape ({n},); got shape {labels.shape}")
     codes = pd.factorize(labels)[0]
     if (codes < 0).any():
         actual = f"none for {int((codes < 0).sum())} of {n}, first unit {int((codes < 0).argmax())}"
-        refuse(f"bootstrap: {name} must name one for each unit; got {actual}; a unit by itself has a label of its own")
+        refuse(f"{function}: {name} must name one for each unit; got {actual}; a unit by itself has a label of its own")
     return codes
 
 # %% ../../nbs/stats/01_resample.ipynb #558e3fe2
@@ -53,8 +53,8 @@ def draw_weights(
     """
     if n_units < 1 or n < 1:
         refuse(f"draw_weights: n_units and n must be at least 1; got {n_units} and {n}")
-    cluster = group_codes(clusters, n_units, "clusters")
-    stratum = group_codes(strata, n_units, "strata") if strata is not None else np.zeros(n_units, int)
+    cluster = group_codes("draw_weights", clusters, n_units)
+    stratum = group_codes("draw_weights", strata, n_units, "strata") if strata is not None else np.zeros(n_units, int)
     k = int(cluster.max()) + 1
     stratum_of_cluster = np.zeros(k, int)
     stratum_of_cluster[cluster] = stratum
@@ -250,7 +250,7 @@ def bootstrap(
     n_units = unit_counts[0]
     evaluate = _evaluator(statistic, arrays, axis)
     estimate = evaluate(np.ones((1, n_units)))[0]
-    cluster = group_codes(clusters, n_units, "clusters")
+    cluster = group_codes("bootstrap", clusters, n_units)
     n_clusters = int(cluster.max()) + 1
     is_unclustered = strata is None and n_clusters == n_units
     takes_weights = "weights" in inspect.signature(statistic).parameters
@@ -334,7 +334,7 @@ def cluster_mean(x: np.ndarray, clusters: Clusters = None, likeness: float | Non
     """
     columns = np.asarray(x, float)
     columns = columns[:, None] if columns.ndim == 1 else columns
-    code = group_codes(clusters, len(columns), "clusters")
+    code = group_codes("cluster_mean", clusters, len(columns))
     has_value = ~np.isnan(columns)
     cluster_sizes = sums_by(code, has_value)  # (K, P)
     n, k = cluster_sizes.sum(0), (cluster_sizes > 0).sum(0)

@@ -473,7 +473,7 @@ def clustered_chi_square(
     Raises: ValueError as `chi_square`, and where a cluster lies in two of three groups or more.
     """
     label, group = (pd.factorize(np.asarray(x, object))[0] for x in (labels, groups))
-    unit = group_codes(None if clusters is None else np.asarray(clusters, object), len(label), "clusters")
+    unit = group_codes("clustered_chi_square", None if clusters is None else np.asarray(clusters, object), len(label))
     counts = np.zeros([int(codes.max(initial=-1)) + 1 for codes in (unit, group, label)])
     np.add.at(counts, (unit, group, label), 1)
     if counts.shape[1] > 2 and ((counts.sum(2) > 0).sum(1) > 1).any():
