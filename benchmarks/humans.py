@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from mhbench.stats.prediction_powered import certificate, pilot_of, prediction_powered
+from mhbench.stats.prediction_powered import certificate, pilot_moments, prediction_powered
 
 HERE = Path(__file__).resolve().parent
 DATASETS = Path(os.environ.get("MHBENCH_DATASETS", HERE.parents[1] / "shared" / "datasets")) / "outside"
@@ -50,7 +50,7 @@ def compared(y: np.ndarray, f: np.ndarray, pilot: int, labels: int, share: bool,
     "Predicted and realised widths of one draw: people alone, both."
     order = rng.permutation(len(y))
     first, later = order[:pilot], order[pilot:]
-    plan = certificate(pilot_of(y[first], f[first], share=share), len(later), [labels]).iloc[0]
+    plan = certificate(pilot_moments(y[first], f[first], share=share), len(later), [labels]).iloc[0]
     few = np.where(np.arange(len(later)) < labels, y[later], np.nan)
     found = [prediction_powered(few, f[later], power=p, share=share).both for p in (0.0, None)]
     return [plan["people_alone"], plan["with_judge"], *(e.ci_high - e.ci_low for e in found)]

@@ -17,7 +17,7 @@ import pandas as pd
 from scipy.optimize import brentq
 from scipy.special import expit
 
-from mhbench.stats.consensus import beside_members
+from mhbench.stats.consensus import agreement_with_members
 
 RESULTS = Path(__file__).resolve().parent / "results" / "noninferior.csv"
 MARGIN, EASE, CASE_SD, ANSWER_SD = 0.1, 1.5, 0.7, 0.7
@@ -45,7 +45,7 @@ def verdict(rng: np.random.Generator, raters: int, answers: int, sd: float, skil
     truth = rng.random(answers) < 0.6
     right = rng.random((raters + 1, answers)) < expit(skills + ease)
     labels = np.where(right == truth, "Correct", "Incorrect").astype(object)
-    return beside_members(labels[-1], labels[:-1], clusters=case).verdict(MARGIN)
+    return agreement_with_members(labels[-1], labels[:-1], clusters=case).verdict(MARGIN)
 
 
 def main() -> None:

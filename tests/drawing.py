@@ -134,11 +134,11 @@ def sentences() -> list[str]:
     t = estimates(["all"], ["alpha", "beta", "gamma", "sim-delta", "epsilon"])
     marks = {"chance 1/5": 0.1, "pass mark": 0.45, "expert": 0.9}
     return [
-        figures.best_of(t, {}),
-        figures.best_of(t, marks),
-        figures.best_of(t[:1], {"chance 1/5": 0.2}),
-        figures.best_of(t[3:4], marks),
-        figures.ends_of(t, "model", "is strictest", "most lenient", 1),
+        figures.describe_best(t, {}),
+        figures.describe_best(t, marks),
+        figures.describe_best(t[:1], {"chance 1/5": 0.2}),
+        figures.describe_best(t[3:4], marks),
+        figures.describe_extremes(t, "model", "is strictest", "most lenient", 1),
         str(figures.number_above(t, 0.3)),
     ]
 
@@ -148,7 +148,7 @@ def everything() -> dict[str, object]:
     before = style._cast
     style.introduce(["beta", "alpha", "sim-gamma", "sim-delta"], ["sim-gamma", "sim-delta"], ["alpha", "beta"])
     try:
-        looks = [f"{x} {style.look_of(x)}" for x in ("alpha", "new", "judged by beta", "sim-gamma", "all")]
+        looks = [f"{x} {style.model_look(x)}" for x in ("alpha", "new", "judged by beta", "sim-gamma", "all")]
         return {"looks": looks, **forests(), **others(), "sentences": sentences()}
     finally:
         style._cast = before

@@ -44,6 +44,6 @@ def stages_here():
         m.setitem(papermill_engines._engines, "here", Here)
         for module in (execute, stage):
             m.setattr(module, "stage_by_command", run_here)
-        m.setattr(cli, "apart", lambda words: cli.main(words, in_process=True))
-        m.setattr(cli, "settle", lambda: None)
+        m.setattr(cli, "run_in_child_process", lambda words: cli.main(words, in_process=True))
+        m.setattr(cli, "prepare_child_process", lambda: None)
         yield

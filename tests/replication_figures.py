@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from mhbench.ledger.front import FrontPaper, Plot, Quantity, committed_tables, filled_text, quantities
 from mhbench.report.figures import names_in_words
 from mhbench.report.forest import ChartRow, Mark, Sign, chart
-from mhbench.report.style import GENERAL_LOOK, LOOKS, MEDICAL_LOOK, PLAIN, WIDTH, Look, name_of
+from mhbench.report.style import GENERAL_LOOK, LOOKS, MEDICAL_LOOK, PLAIN, WIDTH, Look, printed_name
 
 PASS, EXPERTS = 0.63, 0.90  # of the counselling examination, as the paper gives them
 
@@ -37,9 +37,9 @@ def counselingbench(folder: Path, width: float = WIDTH) -> Figure:
         by_mode = [(r, False), (few.loc[r.model], True)]
         lost = [f"{m.n_unread} unparseable" if m.n_unread >= m.n / 100 else "" for m, _ in by_mode]
         marks = [_mark(m, look, hollow=hollow, note=note) for (m, hollow), note in zip(by_mode, lost)]
-        rows.append(ChartRow(name_of(r.model), marks))
+        rows.append(ChartRow(printed_name(r.model), marks))
     above = table[table["pass mark"] == "above"]
-    passed = [name_of(m) for m in above["model"].unique()]
+    passed = [printed_name(m) for m in above["model"].unique()]
     modes = " ".join(dict.fromkeys(above["mode"].str.replace("_", "-"))) if above["mode"].nunique() == 1 else ""
     below = table.groupby("model")["expert level"].agg(lambda x: (x == "below").all())
     finding = f"{names_in_words(passed)} pass{'es' * (len(passed) == 1)}" if passed else "No model is shown to pass"
@@ -47,7 +47,7 @@ def counselingbench(folder: Path, width: float = WIDTH) -> Figure:
     best = zero.iloc[0]
     title = f"{finding} the counselling exam{f' {modes}' * bool(modes)}; {group} models stay below expert level"
     alternative = (
-        f"{name_of(best.model)} {best.estimate:.2f} [{best.ci_low:.2f}, {best.ci_high:.2f}]; pass mark {PASS:.2f}"
+        f"{printed_name(best.model)} {best.estimate:.2f} [{best.ci_low:.2f}, {best.ci_high:.2f}]; pass mark {PASS:.2f}"
     )
     signs = [Sign(GENERAL_LOOK, "general"), Sign(MEDICAL_LOOK, "medical")]
     signs += [Sign(PLAIN, "zero-shot"), Sign(PLAIN, "few-shot", hollow=True)]
@@ -110,12 +110,12 @@ def mhqa(folder: Path, width: float = WIDTH) -> Figure:
     "Accuracy of the encoders before fine-tuning, from the released predictions."
     table = pd.read_csv(folder / "score-accuracy.csv").query("by == 'all' and mode == 'zero_shot'")
     table = table.sort_values("estimate", ascending=False)
-    rows = [ChartRow(name_of(r.model), [_mark(r, GENERAL_LOOK)]) for r in table.itertuples()]
+    rows = [ChartRow(printed_name(r.model), [_mark(r, GENERAL_LOOK)]) for r in table.itertuples()]
     above = int((table["ci_low"] > 0.25).sum())
     best = table.iloc[0]
     title = (
         f"Before fine-tuning, {above} of {len(table)} encoders beat chance (0.25); "
-        f"{name_of(best.model)} is highest ({best.estimate:.2f})"
+        f"{printed_name(best.model)} is highest ({best.estimate:.2f})"
     )
     return chart(
         rows,

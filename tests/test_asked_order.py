@@ -7,7 +7,7 @@ import pytest
 from answering import answering
 from conftest import ROOT
 
-from mhbench.ask.client import ask, example_of
+from mhbench.ask.client import ask, schema_example
 from mhbench.ask.request import _IN_WORDS, Model
 from mhbench.ask.rubrics import rubric
 from mhbench.corpus.compose import Candidate, compose_with, making_recipe, read_with
@@ -129,7 +129,7 @@ def asked(asks, structured):
 
     def reply(body):
         schema = schema_of(body) or in_words(body)[0]
-        return example_of(schema) if schema else "B"
+        return schema_example(schema) if schema else "B"
 
     with answering(reply, structured=structured) as (here, seen):
         asks(here)

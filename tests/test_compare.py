@@ -13,7 +13,7 @@ import yaml
 
 from mhbench.run.cli import main
 from mhbench.stats.tests import mcnemar
-from mhbench.tools.compare import paired_accuracies, results_of, who_answered_in
+from mhbench.tools.compare import compare_respondents, paired_accuracies, results_of
 
 HEAD = {
     "measure": "accuracy",
@@ -177,8 +177,8 @@ def test_what_answered_stands_beside_the_numbers_of_two_runs(tmp_path, capsys):
         table = pd.DataFrame([row | days | kind for kind in kinds])
         table.to_parquet(run / "results" / "score" / "s" / "served.parquet")
     a, b, c = (results_of(str(run)) for run in runs)
-    assert who_answered_in(a, b)["model"].tolist() == ["m", "recorded"]
-    assert who_answered_in(b, c)["model"].tolist() == ["recorded"], "of which nothing is known in either"
+    assert compare_respondents(a, b)["model"].tolist() == ["m", "recorded"]
+    assert compare_respondents(b, c)["model"].tolist() == ["recorded"], "of which nothing is known in either"
     assert main(["compare", str(runs[0]), str(runs[1])]) == 0
     said = capsys.readouterr().out.split("Models that answered")[1]
     assert "m-2026-01" in said and "m-2026-03" in said and "2026-03-01 to 2026-03-02" in said and "not known" in said

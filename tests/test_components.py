@@ -10,10 +10,10 @@ import scipy.stats
 from mhbench.stats.components import (
     Spread,
     _component_limits,
-    change_of_another,
     harm_score,
     harm_score_over,
     mean_over_factors,
+    replacement_sd,
     spread_designs,
     variance_components,
 )
@@ -37,7 +37,7 @@ def test_a_mean_s_variance_adds_its_parts():
 
 
 def test_another_level_would_have_changed_a_rating_by_so_much():
-    table = change_of_another(SPREAD).set_index("factor")
+    table = replacement_sd(SPREAD).set_index("factor")
     expected = {
         "persona": [4, *np.sqrt(2 * np.array([3.5, 1.5, 9.0])), np.sqrt(2 * (2 / 4 + 1.5 / 12))],
         "rater": [3, *np.sqrt(2 * np.array([1.5, 0.5, 3.5])), np.sqrt(2 * 1.5 / 12)],
@@ -45,7 +45,7 @@ def test_another_level_would_have_changed_a_rating_by_so_much():
     for factor, row in expected.items():
         assert table.loc[factor].tolist() == pytest.approx(row)
     alone = SPREAD._replace(n_levels={"run": 2})
-    assert len(change_of_another(alone)) == 0
+    assert len(replacement_sd(alone)) == 0
 
 
 def test_the_cheapest_designs_are_those_of_all_that_are_narrow_enough():

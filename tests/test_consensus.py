@@ -8,8 +8,8 @@ from mhbench.stats.consensus import (
     Members,
     _limits_of_the_best,
     _search_result,
+    agreement_with_members,
     alignment,
-    beside_members,
     best_ensemble,
     interval_column,
     leave_one_out_ceiling,
@@ -91,7 +91,7 @@ def test_beside_members_is_the_mean_of_pairs_with_an_interval_for_raters_and_cas
     rng = np.random.default_rng(2)
     labels = rng.choice(list("ab"), (8, 40), p=[0.7, 0.3])
     cases = np.arange(40) // 2
-    got = beside_members(labels[-1], labels[:-1], clusters=cases, level=0.9)
+    got = agreement_with_members(labels[-1], labels[:-1], clusters=cases, level=0.9)
     assert got.difference.estimate == pytest.approx(plain_difference(labels, list(range(7))))
     assert got.agreement - got.members == pytest.approx(got.difference.estimate)
     assert got.without == pytest.approx([plain_difference(labels, [s for s in range(7) if s != k]) for k in range(7)])
@@ -99,10 +99,12 @@ def test_beside_members_is_the_mean_of_pairs_with_an_interval_for_raters_and_cas
     half = (got.difference.ci_high - got.difference.ci_low) / 2
     assert got.difference.kind == "items and raters" and got.difference.level == 0.9
     assert half >= scipy.stats.t.ppf(0.95, 6) * np.sqrt(got.between + got.shared) - 1e-12
-    few = beside_members(labels[-1], labels[:5])
+    few = agreement_with_members(labels[-1], labels[:5])
     assert (few.difference.kind, np.isnan(few.difference.ci_low), few.n_raters) == ("raters", True, 5)
-    assert beside_members(labels[-1], labels[:6]).difference.kind == "items and raters"
-    assert beside_members(labels[-1], labels[:6], clusters=np.arange(40) // 8).difference.kind == "few"  # five cases
+    assert agreement_with_members(labels[-1], labels[:6]).difference.kind == "items and raters"
+    assert (
+        agreement_with_members(labels[-1], labels[:6], clusters=np.arange(40) // 8).difference.kind == "few"
+    )  # five cases
 
 
 def test_members_with_ten_common_answers_are_compared_and_others_left_out():
@@ -111,11 +113,11 @@ def test_members_with_ten_common_answers_are_compared_and_others_left_out():
     labels[0, 10:], labels[1, 9:] = None, None
     annotator = rng.choice(list("ab"), 30).astype(object)
     annotator[:2] = "Abstain"  # asked, and no answer
-    got = beside_members(annotator, labels)
+    got = agreement_with_members(annotator, labels)
     assert (got.n_raters, got.n_abstained, len(got.without)) == (8, 2, 8)
     annotator[0] = None  # not asked: the first member has nine in common
-    assert beside_members(annotator, labels).n_raters == 7
-    nobody = beside_members(np.full(30, None), labels)
+    assert agreement_with_members(annotator, labels).n_raters == 7
+    nobody = agreement_with_members(np.full(30, None), labels)
     assert (nobody.n_raters, nobody.difference.n) == (0, 0) and np.isnan([nobody.agreement, nobody.members]).all()
 
 

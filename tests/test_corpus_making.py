@@ -255,8 +255,8 @@ def test_abstracts_with_a_text_are_asked_about_in_groups():
 )
 def test_a_question_is_kept_or_rejected_with_its_reason(change, step, reason):
     [c] = composed(answered(GOOD | change))
-    assert (c.step, c.reason, c.kept) == (step, reason, not step)
-    if c.kept:
+    assert (c.step, c.reason, c.is_kept) == (step, reason, not step)
+    if c.is_kept:
         assert c.options[ord(c.key) - 65] == "exercise" and sorted(c.options) == sorted(GOOD["options"])
         assert (c.topic, c.category, c.question) == ("mood", "cause", "What lifts mood?")
     assert (c.candidate_id, c.pmid, c.composer, c.seed) == ("m-1", "1", "m", 1) and json.loads(c.raw)["correct"]
@@ -291,7 +291,7 @@ def test_an_answer_about_several_abstracts_is_taken_apart_by_id():
     assert [c.reason for c in composed(Answer("x", text="no JSON"))] == ["no answer for this abstract"]
     assert composed(answered(GOOD, status="truncated"))[0].reason == "the answer was truncated"
     [supposed] = composed(Answer("x", text="12345", finish_reason=STAND_IN))
-    assert (supposed.question, supposed.key, supposed.topic, supposed.kept) == ("1 ?????", "A", "sleep", True)
+    assert (supposed.question, supposed.key, supposed.topic, supposed.is_kept) == ("1 ?????", "A", "sleep", True)
 
 
 def test_the_order_of_options_is_of_the_seed_and_the_abstract():
@@ -391,7 +391,7 @@ def test_recorded_answers_are_read_with_their_declared_key(tmp_path):
     rows.append(rows[0] | {"answer": GOOD | {"topic": "x"}, "declared": "", "origin": None})
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows), encoding="utf-8")
     one, two = compose.recorded_candidates(tmp_path / "a.jsonl", {"1": article()}, RECIPE, seed=4)
-    assert one.kept and (one.origin, one.reader, one.seed) == ("simulated", "recorded", 4)
+    assert one.is_kept and (one.origin, one.reader, one.seed) == ("simulated", "recorded", 4)
     assert one.options[ord(one.declared) - 65] == "noise" and one.declared != one.key
     assert (two.step, two.origin, two.declared, two.reader) == ("form", "recorded", "", "")
 

@@ -70,7 +70,7 @@ def test_where_no_set_varies_the_patient_every_table_is_empty():
     averages = demographics.level_averages(levels.scores, {}, seed=1)
     found = (levels.scores, table, pairs, averages)
     assert [len(x) for x in found] == [0] * 4
-    assert len(demographics.demographics_headline(pairs)) == len(demographics.shown_pairs(pairs)) == 0
+    assert len(demographics.demographics_headline(pairs)) == len(demographics.pairs_excluding_zero(pairs)) == 0
 
 
 @pytest.mark.whole

@@ -14,9 +14,9 @@ from mhbench.ask.request import (
     Secrets,
     Terms,
     Tokens,
-    asked_of,
+    answer_token_limit,
+    build_request,
     changes,
-    limit_of,
     wire,
 )
 
@@ -173,15 +173,15 @@ def asked(sampling=None, **more) -> Request:
     ],
 )
 def test_the_limit_of_an_answer(entry, said, reads_text, limit):
-    assert limit_of(asked(**said), model(**entry), reads_text=reads_text) == limit
+    assert answer_token_limit(asked(**said), model(**entry), reads_text=reads_text) == limit
     if not entry.get("thinking"):
-        thinks = limit_of(asked(**said), model(**entry), Terms(thinks=True), reads_text)
-        assert thinks == limit_of(asked(**said), model(**entry, thinking=True), None, reads_text)
+        thinks = answer_token_limit(asked(**said), model(**entry), Terms(thinks=True), reads_text)
+        assert thinks == answer_token_limit(asked(**said), model(**entry, thinking=True), None, reads_text)
 
 
 def test_a_letter_s_room_at_the_edge():
-    assert limit_of(asked(room=r.LETTER), model(), reads_text=True)[1] == 1024
-    assert limit_of(asked(room=r.LETTER + 1), model(), reads_text=True)[1] == r.LETTER + 1
+    assert answer_token_limit(asked(room=r.LETTER), model(), reads_text=True)[1] == 1024
+    assert answer_token_limit(asked(room=r.LETTER + 1), model(), reads_text=True)[1] == r.LETTER + 1
     for api, most in (("chat", r.LETTER), ("responses", 16)):
         assert r.only_a_letter(most, model(api=api)) and not r.only_a_letter(most + 1, model(api=api))
     assert not r.only_a_letter(None, model())
@@ -200,17 +200,17 @@ def test_a_letter_s_room_at_the_edge():
     ],
 )
 def test_log_probabilities_are_asked_for_where_the_first_token_is_the_letter(entry, terms, n):
-    body = asked_of(asked(letters=["A", "B"], room=1), model(**entry), endpoint(), terms)
+    body = build_request(asked(letters=["A", "B"], room=1), model(**entry), endpoint(), terms)
     assert body.get("top_logprobs") == n and body.get("logprobs") == (True if n else None)
-    assert "logprobs" not in asked_of(asked(), model(**entry), endpoint(), terms)
-    assert asked_of(asked(letters=["A"], room=1), model(), endpoint(), Terms(room=True))["max_tokens"] == 1024
+    assert "logprobs" not in build_request(asked(), model(**entry), endpoint(), terms)
+    assert build_request(asked(letters=["A"], room=1), model(), endpoint(), Terms(room=True))["max_tokens"] == 1024
 
 
 def test_samples_have_seeds_of_their_own_and_a_system_message_is_said_once():
-    body = asked_of(asked(sample=3), model(sampling={"seed": 4}, system="Be kind."), endpoint())
+    body = build_request(asked(sample=3), model(sampling={"seed": 4}, system="Be kind."), endpoint())
     assert body["seed"] == 7 and [m["role"] for m in body["messages"]] == ["system", "user"]
     own = Request("q", [{"role": "system", "content": "x"}, {"role": "user", "content": "?"}], {"seed": None})
-    body = asked_of(own, model(sampling={"seed": 4}, system="Be kind."), endpoint())
+    body = build_request(own, model(sampling={"seed": 4}, system="Be kind."), endpoint())
     assert body["seed"] is None and [m["content"] for m in body["messages"]] == ["x", "?"] and body["stream"] is False
 
 
@@ -219,8 +219,8 @@ SCHEMA = {"type": "object", "properties": {"b": {"type": "string"}, "a": {"type"
 
 @pytest.mark.parametrize("form", ["json_schema", "json_object", "none"])
 def test_a_schema_is_sent_as_the_endpoint_takes_it(form):
-    body = asked_of(asked(schema=SCHEMA, language="de"), model(), endpoint(structured=form))
-    by_terms = asked_of(asked(schema=SCHEMA, language="de"), model(), endpoint(), Terms(structured=form))
+    body = build_request(asked(schema=SCHEMA, language="de"), model(), endpoint(structured=form))
+    by_terms = build_request(asked(schema=SCHEMA, language="de"), model(), endpoint(), Terms(structured=form))
     assert body == by_terms
     closed = {"type": "object", "properties": SCHEMA["properties"] | {"a": SCHEMA["properties"]["a"]}}
     closed["properties"] = {"b": {"type": "string"}, "a": SCHEMA["properties"]["a"] | {"additionalProperties": False}}
@@ -232,20 +232,20 @@ def test_a_schema_is_sent_as_the_endpoint_takes_it(form):
     else:
         assert body.get("response_format") == ({"type": "json_object"} if form == "json_object" else None)
         assert said.startswith("?\n\nAntworten Sie mit einem JSON-Wert") and json.loads(said.split("\n")[-1]) == closed
-    text = asked_of(asked(schema=SCHEMA), model(api="completions"), endpoint(structured=form))
+    text = build_request(asked(schema=SCHEMA), model(api="completions"), endpoint(structured=form))
     assert text.get("json_schema") == (closed if form == "json_schema" else None)
-    list_of = asked_of(asked(schema={"type": "array", "anyOf": [SCHEMA]}), model(), endpoint())
+    list_of = build_request(asked(schema={"type": "array", "anyOf": [SCHEMA]}), model(), endpoint())
     assert list_of["response_format"]["json_schema"]["schema"]["anyOf"] == [closed]
-    french = asked_of(asked(schema=SCHEMA, language="fr"), model(), endpoint(structured="none"))
+    french = build_request(asked(schema=SCHEMA, language="fr"), model(), endpoint(structured="none"))
     assert "Answer with one JSON value" in french["messages"][-1]["content"]
 
 
 def test_a_prefill_is_sent_where_the_endpoint_goes_on_with_it():
-    body = asked_of(asked(prefill="Because"), model(), endpoint(prefill=True))
+    body = build_request(asked(prefill="Because"), model(), endpoint(prefill=True))
     assert body["messages"][-1] == {"role": "assistant", "content": "Because"}
     with pytest.raises(ValueError, match=r"endpoints.e must take a prefill.*got prefill: false \(q\)"):
-        asked_of(asked(prefill="Because"), model(), endpoint())
-    text = asked_of(asked(prefill="Because"), model(api="completions"), endpoint())
+        build_request(asked(prefill="Because"), model(), endpoint())
+    text = build_request(asked(prefill="Because"), model(api="completions"), endpoint())
     assert text["prompt"] == "Question: ?\nAnswer: Because" and "messages" not in text
     chat = [("system", "S"), ("user", "1"), ("assistant", " a "), ("user", "2")]
     messages = [{"role": role, "content": content} for role, content in chat]
@@ -262,7 +262,7 @@ def test_changes_are_what_the_terms_made_of_the_request():
         structured="json_object",
         thinks=True,
     )
-    sent = asked_of(said, model(), endpoint(), all_changed)
+    sent = build_request(said, model(), endpoint(), all_changed)
     got = changes(said, model(), endpoint(), all_changed, sent)
     assert sent["max_completion_tokens"] == 4096 and "temperature" not in sent
     assert set(got) == {
@@ -274,11 +274,13 @@ def test_changes_are_what_the_terms_made_of_the_request():
         "room for a thought",
     }
     fewer = Terms(top_logprobs=3)
-    assert changes(said, model(), endpoint(), fewer, asked_of(said, model(), endpoint(), fewer)) == ("top_logprobs 3",)
+    assert changes(said, model(), endpoint(), fewer, build_request(said, model(), endpoint(), fewer)) == (
+        "top_logprobs 3",
+    )
     assert changes(said, model(), endpoint(), Terms(), {}) == ()
     thinking = model(thinking=True)
     thinks = Terms(thinks=True)
-    assert changes(said, thinking, endpoint(), thinks, asked_of(said, thinking, endpoint(), thinks)) == ()
+    assert changes(said, thinking, endpoint(), thinks, build_request(said, thinking, endpoint(), thinks)) == ()
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ import yaml
 from conftest import BIN, ENV, ROOT, mhbench, run
 
 from mhbench.ask.prompts import build, template
-from mhbench.ask.wording import prompts_of
+from mhbench.ask.wording import prompt_folder
 from mhbench.ledger import release as releasing
 from mhbench.ledger.release import Blob, FileGroup, Release, ReleasedFile, Tree, inventory_of, recorded
 from mhbench.records.schema import Item
@@ -122,7 +122,7 @@ def test_a_file_that_nobody_had_registered_is_taken_and_said_to_be_so(server, re
     server.files[f"/raw/{COMMIT}/results/runs/later.csv"] = b"new\n"
     got = fetch_release("example")
     assert got.unregistered == ["runs/later.csv"] and not got.missing
-    told = "\n".join(got.told())
+    told = "\n".join(got.summary_lines())
     assert f"not in the registry: runs/later.csv, sha256 {hashlib.sha256(b'new' + bytes([10])).hexdigest()}" in told
     assert recorded(got.folder)["files"]["runs/later.csv"]["registered"] is False
 
@@ -263,7 +263,7 @@ def whole(server, release, monkeypatch):
 def test_any_file_of_a_repository_can_be_asked_for_and_the_rest_is_told(server, whole):
     got = fetch_release("example")
     assert set(got.files) == {"runs/a.csv", "runs/b c.bin"} and got.unasked == 3
-    assert "3 more files in the authors' repository were not asked for" in got.told()[-1]
+    assert "3 more files in the authors' repository were not asked for" in got.summary_lines()[-1]
     assert set(fetch_release("example", only=["chains/*"]).files) == {"runs/a.csv", "runs/b c.bin", "chains/one.json"}
     every = fetch_release("example", only=["**"])
     assert len(every.files) == 5 and not every.unregistered and every.unasked == 0
@@ -482,17 +482,17 @@ def test_prompts_come_from_the_authors_programs_which_are_not_run(server, tmp_pa
     for module in (fetching, releasing):
         monkeypatch.setattr(module, "releases", lambda: {"mhqa": made})
     with pytest.raises(ValueError, match="the paper's prompts must be there where wording is paper"):
-        prompts_of("paper", "mhqa", None)
+        prompt_folder("paper", "mhqa", None)
     server.files[f"/raw/{COMMIT}/code/ask.py"] = program
     (written,) = fetch_prompts("mhqa")
     assert stat.S_IMODE(written.stat().st_mode) == 0o600
     given = dict(item_id="i", study="mhqa", task="multiple_choice", source="t")
     item = Item(**given, question="Why?", options=["x", "y"], key=["A"])
-    (turn,) = build(item, dir=prompts_of("paper", "mhqa", None))
+    (turn,) = build(item, dir=prompt_folder("paper", "mhqa", None))
     assert turn["content"] == "Q: Why?\nOption1: x\nOption2: y\nAnswer:"
-    assert prompts_of("ours", "mhqa", "mine") == "mine"
+    assert prompt_folder("ours", "mhqa", "mine") == "mine"
     with pytest.raises(ValueError, match="prompts_dir must be null"):
-        prompts_of("paper", "mhqa", "mine")
+        prompt_folder("paper", "mhqa", "mine")
     changed = tmp_path / "clone" / "code"
     changed.mkdir(parents=True)
     (changed / "ask.py").write_bytes(program.replace(b"Q:", b"Question:"))
@@ -512,7 +512,7 @@ def test_a_prompt_that_was_typed_from_an_appendix_is_the_papers_too(tmp_path, mo
     (folder / "multiple_choice.yaml").write_text(yaml.safe_dump(typed | {"wording": "paper"}))
     given = dict(study="counselingbench", source="t", question="Why?", context={"demographics": "A man."})
     item = Item(**given, item_id="i", task="multiple_choice", options=["x", "y"], key=["A"])
-    prompts = prompts_of("paper", "counselingbench", None)
+    prompts = prompt_folder("paper", "counselingbench", None)
     asked = template(item, dir=prompts)
     assert (asked.wording, asked.prefill) == ("paper", "It is (")
     assert build(item, dir=prompts)[0]["content"] == "Case: A man.\nWhy?\n(A): x\n(B): y"

@@ -142,8 +142,8 @@ def test_a_model_is_beaten_where_a_corrected_pair_says_so():
         ],
         columns=["first", "second", "estimate", "p_adjusted"],
     )
-    assert findings.not_apart("a", [*"bcdef"], pairs) == ["d", "e", "f"]
-    assert findings.not_apart("a", ["b"], pairs.iloc[:0]) == ["b"]
+    assert findings.unseparated_models("a", [*"bcdef"], pairs) == ["d", "e", "f"]
+    assert findings.unseparated_models("a", ["b"], pairs.iloc[:0]) == ["b"]
 
 
 def test_a_higher_accuracy_in_another_mode_is_named_and_an_equal_one_is_not():

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from mhbench.corpus import load
-from mhbench.corpus.load import Corpus, load_corpus, own_loaders
+from mhbench.corpus.load import Corpus, load_corpus, registered_loaders
 from mhbench.records.schema import Item, write_records
 from mhbench.records.transcript import Transcript, Turn
 
@@ -132,4 +132,4 @@ def test_whatever_a_loader_says_its_texts_are_protected_without_a_licence(name, 
 
 
 def test_every_loader_is_tried_here_or_in_the_run_with_words():
-    assert set(own_loaders()) == (set(FORMS) - {"somebody's"}) | IN_CANARY
+    assert set(registered_loaders()) == (set(FORMS) - {"somebody's"}) | IN_CANARY

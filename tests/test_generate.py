@@ -14,7 +14,7 @@ from hypothesis import settings as hyp
 from hypothesis import strategies as st
 
 from mhbench.ask.budget import Budget
-from mhbench.ask.request import Answer, Model, Request, limit_of, wire
+from mhbench.ask.request import Answer, Model, Request, answer_token_limit, wire
 from mhbench.corpus.load import load_corpus
 from mhbench.encode.classifiers import prepare_choices
 from mhbench.encode.embeddings import bundled_encoder
@@ -27,7 +27,7 @@ from mhbench.steps.answers import nearest_option
 from mhbench.steps.contamination import complete
 from mhbench.steps.failures import failed_requests
 from mhbench.steps.generate import SELF_CONSISTENCY, generate, generation_requests, response, select_items, settings
-from mhbench.steps.respondents import about_gaps, count_responses, generate_metrics, who_answered
+from mhbench.steps.respondents import about_gaps, count_responses, generate_metrics, respondents_table
 from mhbench.steps.score import read_answer, score_responses
 
 MODEL = Model(name="m", endpoint="here", served="served", sampling={"temperature": 0.0, "max_tokens": 8})
@@ -260,7 +260,7 @@ def test_a_models_entry_goes_before_the_budget_of_a_mode():
     free = MODEL.model_copy(update={"sampling": {}})
 
     def most(mode, model=free, **more):
-        return limit_of(next(generation_requests(mc(5), model, mode, **more))[1], model)[1]
+        return answer_token_limit(next(generation_requests(mc(5), model, mode, **more))[1], model)[1]
 
     budgets = {"max_tokens_letter": 1, "max_tokens_answer": 90, "max_tokens_reasoning": 500}
     assert most("zero_shot") is None and most("cot") is None
@@ -476,7 +476,7 @@ def test_answers_under_two_sets_of_terms_are_said(tmp_path):
     file = tmp_path / "score" / "s" / "served.parquet"
     file.parent.mkdir(parents=True)
     for x, said in ((responses, []), (mixed, ["s, score: m: answers were made with different parameters"])):
-        who_answered(items, x).to_parquet(file)
+        respondents_table(items, x).to_parquet(file)
         assert [
             w.split(": the endpoint")[0] for w in went_wrong(tmp_path, ["s"], [("score", "s")]) if "score: m" in w
         ] == said
@@ -542,8 +542,8 @@ def test_whose_words_a_prompt_had_stands_with_every_answer_and_in_the_table(tmp_
     paper = {"zero_shot": "paper", "few_shot_cot": "paper", "free_form": "ours"}
     assert found == {"paper": paper, "own": {m: w.replace("paper", "own") for m, w in paper.items()}}
     assert [m["content"][:11] for m in seen[2]["messages"]] == ["Example: A."]  # no demonstration besides
-    assert "wording" not in who_answered(items, [r for r in got if r.mode == "free_form"])
-    assert set(who_answered(items, got)["wording"]) == {"own", "ours"}
+    assert "wording" not in respondents_table(items, [r for r in got if r.mode == "free_form"])
+    assert set(respondents_table(items, got)["wording"]) == {"own", "ours"}
 
 
 def test_an_answer_is_begun_where_the_endpoint_takes_that_and_refused_by_name_elsewhere(tmp_path):

@@ -20,10 +20,10 @@ from mhbench.steps.graded import (
     UNSAFE,
     Criterion,
     conversation_card,
+    degraded_conversations,
     grade,
     grade_walks,
     graded_options,
-    known_conversations,
     rating_table,
     read_points,
 )
@@ -141,14 +141,14 @@ def test_a_walk_in_a_dry_run_sends_nothing(tmp_path):
 
 def test_a_conversation_is_made_worse_by_rule():
     t = talk(0)
-    made = known_conversations(t)
+    made = degraded_conversations(t)
     assert tuple(made) == KNOWN and {k.variant["known"] for k in made.values()} == set(KNOWN)
     said = {name: [x.text for x in k.turns] for name, k in made.items()}
     assert said["an unsafe reply"][-1] == UNSAFE and said["an empty reply"][-1] == ""
     assert len(said["a turn cut out"]) == 5 and "Are you safe now?" not in said["a turn cut out"]
     assert said["two turns exchanged"][1::4] == [t.turns[5].text, t.turns[1].text]
     same = talk(0, ("Yes.", "Yes."))
-    assert "two turns exchanged" not in known_conversations(same)  # nothing would change
+    assert "two turns exchanged" not in degraded_conversations(same)  # nothing would change
 
 
 def person(t: Transcript, rater: str, criterion: str, label: str) -> Rating:

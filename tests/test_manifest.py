@@ -14,7 +14,7 @@ from mhbench.run.graph import PARAMETERS, pipeline, write_json
 from mhbench.run.losses import check_outcome, failures_left, named_parts, selected_run
 from mhbench.run.params import load_params
 from mhbench.steps.failures import LOST_ANSWERS, Failure
-from mhbench.tools.manifest import _Hashes, fresh_studies, manifest, shown_parts, states_in_words
+from mhbench.tools.manifest import _Hashes, fresh_studies, manifest, publishable_parts, states_in_words
 
 RUN = {"studies": ["mhqa", "mentat"], "models": ["minilm"]}
 LOST = Failure("generate", "mhqa", "minilm", "zero_shot", LOST_ANSWERS, "HTTP 500", 9, 0, 9, "all", "mend it", True)
@@ -62,10 +62,10 @@ def states(top) -> dict[str, str]:
 
 def test_what_was_run_is_fresh_until_something_changes(top):
     assert set(states(top).values()) == {"fresh"}
-    assert set(shown_parts(manifest(top))) == {(s, of) for s in ("prepare", "score") for of in RUN["studies"]}
+    assert set(publishable_parts(manifest(top))) == {(s, of) for s in ("prepare", "score") for of in RUN["studies"]}
     file = top / "params.yaml"
     file.write_text(file.read_text(encoding="utf-8").replace("seed: 20250107", "seed: 1", 1), encoding="utf-8")
-    assert set(states(top).values()) == {"stale seed has changed"} and not shown_parts(manifest(top))
+    assert set(states(top).values()) == {"stale seed has changed"} and not publishable_parts(manifest(top))
 
 
 def test_new_answers_make_the_scores_stale_and_a_hand_that_changes_them_too(top):
@@ -138,7 +138,7 @@ def test_a_stage_that_breaks_leaves_a_row_where_dvc_expects_its_output(top):
     assert (top / ".mhbench" / "failed" / "score-mhqa.ipynb").exists()
     record(top)
     assert states(top)["score mhqa"] == "failed ValueError: a; got b; mend c"
-    assert ("score", "mhqa") not in shown_parts(manifest(top))
+    assert ("score", "mhqa") not in publishable_parts(manifest(top))
     with pytest.raises(RuntimeError, match="mhqa, score ended with an error: ValueError: a; got b"):
         check_outcome(top)
 

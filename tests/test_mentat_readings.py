@@ -17,7 +17,7 @@ from mhbench.records.schema import Item, Response
 from mhbench.stats.hierarchical import bootstrap_preferences
 from mhbench.stats.preference import plackett_luce
 from mhbench.steps.between_models import prompt_wordings
-from mhbench.steps.rates import beside_each_other, by_category, by_level
+from mhbench.steps.rates import by_category, by_level, inconsistency_and_accuracy
 from mhbench.studies.mentat.annotations import AnnotationArrays, annotation_arrays, load_annotations, reading_note
 from mhbench.studies.mentat.labels import annotation_page, label_tables
 from mhbench.studies.mentat.questions import load_mentat
@@ -305,7 +305,7 @@ def test_tables_in_the_papers_layout():
     free = pd.DataFrame(
         [dict(model="o1", by="category", group="triage", n=9, estimate=0.77, ci_low=0.72, ci_high=0.81)]
     )
-    three = beside_each_other(free, free.assign(estimate=np.nan)).set_index("model")
+    three = inconsistency_and_accuracy(free, free.assign(estimate=np.nan)).set_index("model")
     assert three.loc["o1", "triage, free-form inconsistency"] == "0.77 +0.04 -0.05 (n = 9)"
     assert three.loc["o1", "triage, accuracy"] == "- (n = 9)"
 

@@ -9,7 +9,7 @@ from faults.server import FaultServer, completion
 from mhbench.ask.budget import Budget
 from mhbench.ask.cache import Cache, export, import_file
 from mhbench.ask.client import ask
-from mhbench.ask.learning import Refusal, known_terms, learn
+from mhbench.ask.learning import Refusal, learn, recall_terms
 from mhbench.ask.probe import _model_and_endpoint_entries, check
 from mhbench.ask.request import Endpoint, Model, Request, Terms, presets, wire
 from mhbench.ask.request import endpoint as endpoint_of
@@ -186,7 +186,7 @@ def test_what_an_endpoint_refuses_is_learnt_once_said_kept_and_never_tried_again
         assert {a.status for a in out} == {"ok"}
         assert all((a.letter_logprobs is not None) == (source == "log-probabilities") for a in out)
         assert all(a.changed for a in out), "the rows say what the endpoint did not take"
-        found = known_terms(c, ep(s.url), model())
+        found = recall_terms(c, ep(s.url), model())
         assert (found.renamed, set(found.dropped), found.top_logprobs) == (
             want.renamed,
             set(want.dropped),
@@ -274,7 +274,7 @@ def test_a_stray_error_changes_neither_this_run_nor_the_next(name, at, tmp_path,
     with FaultServer(every=lambda n, b: STRAY[name] if n == at else plain) as s, Cache(tmp_path / "c.sqlite") as c:
         first = list(ask([case(i) for i in range(12)], model(), ep(s.url), cache=c, progress=False))
         second = list(ask([case(i) for i in range(20)], model(), ep(s.url), cache=c, progress=False))
-        assert known_terms(c, ep(s.url), model()) == Terms() and not NOTES
+        assert recall_terms(c, ep(s.url), model()) == Terms() and not NOTES
         assert {b["temperature"] for b in s.asked} == {0.0} == {b["seed"] for b in s.asked} and len(s.asked) <= 22
     assert sum(a.status == "ok" for a in first) >= 11 and {a.status for a in second} == {"ok"}
     assert not any(a.changed for a in first + second) and "doubt" not in capfd.readouterr().err
@@ -286,7 +286,7 @@ def test_a_lasting_refusal_is_learnt_though_the_prompt_has_the_word(tmp_path, ca
 
     with FaultServer(every=lambda n, b: refuses) as s, Cache(tmp_path / "c.sqlite") as c:
         out = list(ask([case(i) for i in range(12)], model(), ep(s.url), cache=c, progress=False))
-        assert known_terms(c, ep(s.url), model()) == Terms(dropped=("temperature",))
+        assert recall_terms(c, ep(s.url), model()) == Terms(dropped=("temperature",))
         assert {a.status for a in out} == {"ok"} and len(s.asked) <= 12 + 4 + 1
     assert "doubt" not in capfd.readouterr().err, "the line about it repeats nothing of the prompt"
 
@@ -299,7 +299,7 @@ def test_one_replica_that_refuses_changes_nothing_for_the_others(tmp_path):
         endpoint = Endpoint(name="e", base_urls=[bad.url, good.url], identity="e", concurrency=4, pause_s=0.01)
         with Cache(tmp_path / "c.sqlite") as c:
             out = list(ask([case(i) for i in range(20)], model(), endpoint, cache=c, progress=False))
-            assert known_terms(c, endpoint, model()) == Terms()
+            assert recall_terms(c, endpoint, model()) == Terms()
     assert {a.status for a in out} == {"ok"} and not any(a.changed for a in out) and len(bad.asked) >= 1
 
 
@@ -469,12 +469,12 @@ def test_a_check_asks_anew_and_forgets_what_was_learnt(tmp_path):
     with FaultServer(every=lambda n, b: openai_thinking) as s:
         assert check(model(), ep(s.url), cache=file).ok
         with Cache(file) as cache:
-            assert known_terms(cache, ep(s.url), model()).dropped
+            assert recall_terms(cache, ep(s.url), model()).dropped
     with FaultServer(every=lambda n, b: good) as s:  # the service takes everything now
         e = ep(s.url).model_copy(update={"identity": "e"})
         assert check(model(), e, cache=file).ok
         with Cache(file) as cache:
-            assert not known_terms(cache, e, model()).dropped
+            assert not recall_terms(cache, e, model()).dropped
     gone = ep(s.url, max_attempts=1, patience_s=0.1).model_copy(update={"identity": "e"})
     assert not check(model(), gone, cache=file).ok, "nobody answers there any more"
 

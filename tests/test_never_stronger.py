@@ -14,7 +14,7 @@ from mhbench.corpus.demo import demo_canary, synthetic
 from mhbench.records.schema import Item, Rating, read_records, write_records
 from mhbench.report.findings import against_lines, before_reading, best_in_words, fronts, truths
 from mhbench.report.tables import UNSEEN, covered_in_words, differences_in_words, doubts, sampled
-from mhbench.stats.consensus import beside_members
+from mhbench.stats.consensus import agreement_with_members
 from mhbench.stats.jackknife import agreement_estimate
 from mhbench.stats.preference import worth_estimates
 from mhbench.steps.between_models import model_pairs
@@ -97,12 +97,12 @@ def test_a_judge_beside_members(seed):
     said = np.where(rng.random((raters + 1, 120)) < 0.85, truth, ~truth)
     labels = np.where(said, "Correct", "Incorrect").astype(object)
     judge, panel = labels[0], labels[1:]
-    whole = beside_members(judge, panel)
+    whole = agreement_with_members(judge, panel)
     silent = judge.copy()
     silent[rng.random(120) < 0.3] = "Abstain"
-    less = beside_members(silent, panel)
+    less = agreement_with_members(silent, panel)
     assert less.difference.estimate <= whole.difference.estimate and less.difference.n == whole.difference.n
-    fewer = beside_members(judge, panel[:2])
+    fewer = agreement_with_members(judge, panel[:2])
     assert fewer.n_raters == 2 and np.isnan(fewer.difference.ci_low) and fewer.verdict(0.1).startswith("undecided")
 
 

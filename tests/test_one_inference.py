@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from mhbench.report.findings import best_in_words
 from mhbench.report.tables import differences_in_words
-from mhbench.stats.consensus import beside_members
+from mhbench.stats.consensus import agreement_with_members
 from mhbench.stats.differences import difference_limits, difference_p, least_p
 from mhbench.steps.between_models import model_pairs
 from mhbench.steps.by_raters import mean_rows
@@ -68,7 +68,7 @@ def test_a_judge_worse_by_the_margin_is_hardly_ever_no_worse(raters):
     found = []
     for seed in range(60):
         judge, labels, cases = panel(seed, raters, 200, 1.0, -1.53)
-        found.append(beside_members(judge, labels, clusters=cases).verdict(0.1))
+        found.append(agreement_with_members(judge, labels, clusters=cases).verdict(0.1))
     assert found.count("non-inferior") <= 6  # .05 of 60 and three standard errors
 
 
@@ -76,22 +76,22 @@ def test_eight_raters_find_an_equal_judge_no_worse():
     found = []
     for seed in range(20):
         judge, labels, cases = panel(seed, 8, 800, 0.5, -0.26)
-        found.append(beside_members(judge, labels, clusters=cases).verdict(0.1))
+        found.append(agreement_with_members(judge, labels, clusters=cases).verdict(0.1))
     assert found.count("non-inferior") >= 15
 
 
 def test_an_abstention_is_no_answer_and_raters_too_few_are_named():
     judge, labels, cases = panel(1, 6, 400, 0.3, 0.0)
-    whole = beside_members(judge, labels, clusters=cases)
+    whole = agreement_with_members(judge, labels, clusters=cases)
     silent = judge.copy()
     silent[::2] = "Abstain"
-    half = beside_members(silent, labels, clusters=cases)
+    half = agreement_with_members(silent, labels, clusters=cases)
     assert half.n_abstained == 200 and half.difference.n == whole.difference.n == 400
     assert half.agreement < 0.6 * whole.agreement and half.verdict(0.1) == "inferior"
-    two = beside_members(judge, labels[:2], clusters=cases)
+    two = agreement_with_members(judge, labels[:2], clusters=cases)
     assert two.difference.kind == "raters" and two.verdict(0.1) == "undecided, for want of raters"
     judge, labels, cases = panel(2, 3, 400, 1.0, 0.0)
-    three = beside_members(judge, labels, clusters=cases)
+    three = agreement_with_members(judge, labels, clusters=cases)
     assert three.verdict(0.1) == "undecided, for want of raters" and three.needed(0.1) > 3
 
 

@@ -19,7 +19,7 @@ from mhbench.stats.panel_design import (
     least_difference,
     mean_width,
     panel_designs,
-    raters_of_each,
+    raters_for_width,
     same_raters,
 )
 from mhbench.studies.mentat.annotations import load_annotations
@@ -213,4 +213,4 @@ def test_a_width_that_no_interval_has_is_refused(width):
 def test_raters_of_each_are_as_many_as_students_interval_needs():
     "Standard deviation 10: nine raters give 2 x 2.306 x 10 / sqrt(9) = 15.4, ten 2 x 2.262 x 10 / sqrt(10) = 14.3."
     components = RaterComponents(100.0, 40.0, 30.0, 30.0, n_items=30, n_raters=5, n_ratings=150)
-    assert raters_of_each(components, 15.0) == 10
+    assert raters_for_width(components, 15.0) == 10

@@ -10,7 +10,7 @@ from mhbench.records.schema import Item, Response, read_records, write_records
 from mhbench.run.cli import main
 from mhbench.run.execute import run_stage
 from mhbench.studies.medqade.load import load
-from mhbench.studies.medqade.panel_tables import panel_of
+from mhbench.studies.medqade.panel_tables import build_panel
 
 CORE, OTHERS = 4, 8
 
@@ -131,11 +131,11 @@ def test_a_round_with_the_run_s_own_models_as_students(results, tmp_path, capsys
     assert {(r.item_id, r.rater, r.target): r.label for r in exports.ratings} == from_table
     assert len(from_table) == (assigned.to_numpy().sum() + len(ties)) * 3  # two answers and a difficulty
     assert {r.rater for r in exports.ratings} == {"p1", "p2", "p3", "p4"}
-    without_facts = panel_of(exports.ratings)  # a folder of exports alone does not know who breaks ties
+    without_facts = build_panel(exports.ratings)  # a folder of exports alone does not know who breaks ties
     assert without_facts.raters == ["p1", "p2", "p3", "p4"] and without_facts.breaking is None
     (tmp_path / "corpus" / "round.json").write_text((folder / "round.json").read_text())
     for ratings in (as_table.ratings, load(tmp_path / "corpus", language="en").ratings):
-        drawn_panel = panel_of(ratings)
+        drawn_panel = build_panel(ratings)
         assert drawn_panel.raters == ["p1", "p2", "p3"] and pd.notna(drawn_panel.breaking).any()
 
 

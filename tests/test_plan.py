@@ -156,13 +156,13 @@ def test_making_a_bank_asks_what_was_counted_or_less(tmp_path):
             return read_with(candidates, by_id, reading, model, endpoint, cache=cache, max_tokens=same["max_tokens"])
 
         with Recorder() as before:
-            assert all(c.kept for c in made(None)), "what is not known yet is read, and stays"
+            assert all(c.is_kept for c in made(None)), "what is not known yet is read, and stays"
         kept = made(file)
         with Recorder() as after:
             known = made(file)
         counted = [[call.plan.requests for call in recorder.calls] for recorder in (before, after)]
         assert (counted, len(s.asked)) == ([[3, 3], [3, 2]], 5)
-        assert known == kept and [c.kept for c in kept] == [True, False, True]
+        assert known == kept and [c.is_kept for c in kept] == [True, False, True]
         assert sum(call.plan.to_ask for call in after.calls) == 0
 
 

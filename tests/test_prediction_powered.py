@@ -11,9 +11,9 @@ from mhbench.stats.estimate import estimate, mean_limits
 from mhbench.stats.prediction_powered import (
     Pilot,
     _with_pairs,
+    card_moments,
     certificate,
-    pilot_of,
-    pilot_of_card,
+    pilot_moments,
     planned_width,
     prediction_powered,
     tuned_power,
@@ -132,20 +132,20 @@ def test_a_card_gives_the_moments_of_its_two_by_two_table():
     shares = [0.6 * 0.9, 0.6 * 0.1, 0.4 * 0.2, 0.4 * 0.8]  # of answers: people's label 1 1 0 0, the judge's 1 0 1 0
     people, judge = np.array([1, 1, 0, 0]), np.array([1, 0, 1, 0])
     covariance = np.cov(people, judge, aweights=shares, ddof=0)
-    p = pilot_of_card(rates=(sensitivity, specificity), correct=correct)
+    p = card_moments(rates=(sensitivity, specificity), correct=correct)
     means = [np.average(x, weights=shares) for x in (people, judge)]
     assert p[:5] == pytest.approx([*means, covariance[0, 0], covariance[1, 1], covariance[0, 1]])
 
 
 def test_a_pilot_has_six_answers_or_more():
     people = np.array([1, 2, 4, 3, 5, 2.0])
-    assert pilot_of(people, people + [0, 1, 0, -1, 0, 1]).n == 6
+    assert pilot_moments(people, people + [0, 1, 0, -1, 0, 1]).n == 6
     with pytest.raises(ValueError, match="six answers or more; got 5 of 5"):
-        pilot_of(people[1:], people[1:])
+        pilot_moments(people[1:], people[1:])
     with pytest.raises(ValueError, match="six answers or more; got 6 of 7 labelled by people; leave the others out"):
-        pilot_of([*people, np.nan], [*people, 1])
-    with pytest.raises(ValueError, match="pilot_of: people and judge must have one number an answer"):
-        pilot_of(people, people[1:])
+        pilot_moments([*people, np.nan], [*people, 1])
+    with pytest.raises(ValueError, match="pilot_moments: people and judge must have one number an answer"):
+        pilot_moments(people, people[1:])
 
 
 def plain_part(y, f, unit, n_labels, share, level, power=None) -> dict:
@@ -242,7 +242,7 @@ def test_a_pilot_holds_the_moments_of_its_labels():
     cases = np.arange(48) // 3
     judge = rng.normal(size=48) + rng.normal(size=16)[cases]
     people = 2 + judge + rng.gamma(1.0, size=48)
-    p = pilot_of(people, judge, clusters=cases)
+    p = pilot_moments(people, judge, clusters=cases)
     spread, of_judge, r = people.var(ddof=1), judge.var(ddof=1), np.corrcoef(people, judge)[0, 1]
     adjusted = np.sqrt(1 - (1 - r**2) * 47 / 46)  # Ezekiel's
     assert p[:5] == pytest.approx(
@@ -255,14 +255,14 @@ def test_a_pilot_holds_the_moments_of_its_labels():
         assert effect == pytest.approx(max(1.0, of_cases.se**2 / (x.var(ddof=1) / 48)))
         assert skewness == pytest.approx(of_cases.skewness * 4)
     assert p.effect > 1
-    single = pilot_of(people, judge)
+    single = pilot_moments(people, judge)
     assert (single.effect, single.effect_rest, single.n_clusters) == (1.0, 1.0, 48)
-    backwards = pilot_of(people, -judge)
+    backwards = pilot_moments(people, -judge)
     assert backwards.correlation < 0 and backwards.skewness_rest == pytest.approx(backwards.skewness)
-    unlike = pilot_of(people, rng.permutation(people))  # a correlation that chance explains is 0
-    assert unlike.correlation == 0.0 and pilot_of(people, np.ones(48)).correlation == 0.0
+    unlike = pilot_moments(people, rng.permutation(people))  # a correlation that chance explains is 0
+    assert unlike.correlation == 0.0 and pilot_moments(people, np.ones(48)).correlation == 0.0
     with pytest.raises(ValueError, match="six answers or more"):
-        pilot_of(np.append(people, np.nan), np.append(judge, 1.0))
+        pilot_moments(np.append(people, np.nan), np.append(judge, 1.0))
 
 
 def test_a_cautious_plan_takes_the_lower_limit_of_fisher_s_z():
@@ -310,18 +310,18 @@ def test_a_planned_width_is_that_of_the_moments(share, answers_a_case, labels, n
 
 
 def test_a_width_ends_where_a_share_ends():
-    p = pilot_of_card(rates=(0.9, 0.9), correct=0.95)
+    p = card_moments(rates=(0.9, 0.9), correct=0.95)
     m, spread = ClusterMean(0.95, np.sqrt(0.95 * 0.05 / 12), 11, 12, 12, 0), 0.95 * 0.05
     centre, variance = _with_pairs(m, spread, 0.0, norm.ppf(0.975) ** 2 / 4)
     low = centre - norm.ppf(0.975) * np.sqrt(variance)
     assert centre + norm.ppf(0.975) * np.sqrt(variance) > 1
     assert planned_width(p, 12, 12) == pytest.approx(1 - low)
-    low_end = pilot_of_card(rates=(0.9, 0.9), correct=0.05)
+    low_end = card_moments(rates=(0.9, 0.9), correct=0.05)
     assert planned_width(low_end, 12, 12) == pytest.approx(1 - low)
 
 
 def test_a_certificate_says_how_many_labels_people_alone_would_need():
-    p = pilot_of_card(0.8, 2.0)
+    p = card_moments(0.8, 2.0)
     table = certificate(p, 100, (5, 6, 20, 99, 100))
     assert table["labels"].tolist() == [6, 20, 99]  # from six on, and fewer than are judged
     row = table.iloc[1]
@@ -331,16 +331,16 @@ def test_a_certificate_says_how_many_labels_people_alone_would_need():
     assert row["narrower"] == pytest.approx(1 - row["with_judge"] / row["people_alone"])
     assert row["worth"] == round(20 / (1 - row["saved"])) > 20
     assert planned_width(p, 20 / (1 - row["saved"]), 100, judge=False) == pytest.approx(row["with_judge"])
-    poor = certificate(pilot_of_card(0.0, 2.0), 100, (20,)).iloc[0]
+    poor = certificate(card_moments(0.0, 2.0), 100, (20,)).iloc[0]
     assert (poor["worth"], poor["saved"]) == (20, 0.0)
     cases = Pilot(0, 0, 1.0, 1.0, 0.5, False, n=40, n_clusters=20)
     assert certificate(cases, 100, (11, 12))["labels"].tolist() == [12]  # six cases of two answers
     for bad in ({"correlation": 1.1}, {"correlation": -1.1}, {"correlation": 0.5, "sd": 0}):
         with pytest.raises(ValueError, match="correlation must be -1 to 1 and sd above 0"):
-            pilot_of_card(**bad)
-    assert pilot_of_card(-1.0, 3.0)[2:6] == (9.0, 9.0, -9.0, False)
+            card_moments(**bad)
+    assert card_moments(-1.0, 3.0)[2:6] == (9.0, 9.0, -9.0, False)
     for bad in ({"rates": (1.1, 0.5)}, {"rates": (0.5, -0.1)}, {"rates": (0.5, 0.5), "correct": 1.1}):
         with pytest.raises(ValueError, match="rates and correct must lie between 0 and 1"):
-            pilot_of_card(**bad)
+            card_moments(**bad)
     with pytest.raises(ValueError, match="either correlation or rates must be given"):
-        pilot_of_card(0.5, rates=(0.5, 0.5))
+        card_moments(0.5, rates=(0.5, 0.5))

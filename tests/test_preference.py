@@ -22,7 +22,7 @@ from mhbench.stats import hierarchical as P
 from mhbench.stats.hierarchical import bootstrap_preferences, hierarchical_bradley_terry
 from mhbench.stats.preference import (
     bradley_terry,
-    bradley_terry_of_each,
+    bradley_terry_batch,
     pairwise_ties,
     pairwise_wins,
     plackett_luce,
@@ -633,12 +633,12 @@ def test_many_tables_at_once_are_each_their_own_fit():
     wins = rng.poisson(2, (40, 5, 5)) * ~np.eye(5, dtype=bool)
     wins[0] = np.triu(np.full((5, 5), 60), 1)  # one order only: far out, held by the ridge
     wins[1] = 0
-    probs, nll = bradley_terry_of_each(wins, penalty=0.1)
+    probs, nll = bradley_terry_batch(wins, penalty=0.1)
     for w, p, value in zip(wins, probs, nll, strict=True):
         one = bradley_terry(w, penalty=0.1)
         assert p == pytest.approx(one.probs, abs=1e-8) and value == pytest.approx(one.nll)
     with pytest.raises(ValueError, match=r"shape \(N, K, K\)"):
-        bradley_terry_of_each(np.ones((2, 2)), penalty=1)
+        bradley_terry_batch(np.ones((2, 2)), penalty=1)
 
 
 def test_who_ties_everything_prefers_nothing():

@@ -138,7 +138,7 @@ def test_a_program_is_told_what_went_wrong_in_a_stage(house):
 SEEDED = """
 from mhbench.run import process
 process._STAGE = "print(hash('a'))"
-process.apart([])
+process.run_in_child_process([])
 """
 
 

@@ -16,7 +16,7 @@ from mhbench.corpus.load import load_corpus
 from mhbench.run.params import load_params
 from mhbench.studies.mentat.annotations import annotation_arrays
 from mhbench.studies.mentat.preferences import creators_of, same_as_source
-from mhbench.studies.mentat.readings import beside_published, both_readings, labels_of, reading_fits
+from mhbench.studies.mentat.readings import both_readings, compare_with_published, labels_of, reading_fits
 from mhbench.tools.edit import forget_corpus, import_corpus, recipe_of
 
 STUDIES = ("mentat", "psychiatrybench", "medqade", "counselingbench", "mhqa")
@@ -116,7 +116,7 @@ def test_the_source_prefers_the_same_option_in_as_many_questions_as_counted_by_h
 def test_the_labels_of_the_evaluation_sets_are_the_published_reading_s_with_the_creators(release, fits):
     sets = load_corpus("mentat", release, sets=["D0_release"])
     assert sets.settings["prepare"]["sets"] == [] and sets.settings["score"]["core"] == "D0_release"
-    found = beside_published(fits, sets.items).set_index(["reading", "offset", "creators"])
+    found = compare_with_published(fits, sets.items).set_index(["reading", "offset", "creators"])
     same = found.loc[("release", "paper", True)]
     assert same["n"] == same["n_same"] > 50 and same["largest_difference"] < 1e-4
     assert (found.drop(index=("release", "paper", True))["largest_difference"] > 0.1).all()

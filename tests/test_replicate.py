@@ -23,7 +23,7 @@ from mhbench.ledger.verdicts import tables_of_run
 from mhbench.registry import claims_file, study_files
 from mhbench.report.tables import KEY_RESULTS, file_stem
 from mhbench.tools import replicate as command
-from mhbench.tools.aggregates import check_shown, held_by, written_out
+from mhbench.tools.aggregates import check_published_files, held_by, written_out
 from mhbench.tools.fetch import fetch_release
 from mhbench.tools.replicate import replicate, replication
 
@@ -292,7 +292,7 @@ def test_a_slip_is_found_where_the_corpus_is_at_hand(made, request, tmp_path, na
         request.getfixturevalue("password")
     top, _, _ = made(name)
     protected, declared = held_by(top, name), replication(name).shown
-    check_shown(COMMITTED / name, protected, declared)
+    check_published_files(COMMITTED / name, protected, declared)
     item = next(i for i in protected.items if len(i.question.split()) > 8)
     slips = {
         "no item beside": f"item_id,answer\n{item.item_id},B\n",
@@ -302,12 +302,12 @@ def test_a_slip_is_found_where_the_corpus_is_at_hand(made, request, tmp_path, na
     for rule, text in slips.items():
         (tmp_path / "score-slip.csv").write_text(text, encoding="utf-8")
         with pytest.raises(ValueError, match=rule):
-            check_shown(tmp_path, protected, declared)
+            check_published_files(tmp_path, protected, declared)
     (tmp_path / "score-slip.csv").unlink()
     nb = {"cells": [{"cell_type": "code", "source": ["x"], "outputs": [{"text": [f"{item.base} B"]}]}]}
     (tmp_path / "score.ipynb").write_text(json.dumps(nb), encoding="utf-8")
     with pytest.raises(ValueError, match="no item beside"):
-        check_shown(tmp_path, protected, declared)
+        check_published_files(tmp_path, protected, declared)
 
 
 @pytest.mark.parametrize("name", study_files("replication.yaml"))

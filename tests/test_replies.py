@@ -257,7 +257,7 @@ def test_a_first_token_that_an_earlier_version_kept_is_not_served_as_a_letter(tm
     with FaultServer(every=lambda n, _: sentence) as s, Cache(tmp_path / "cache.sqlite") as cache:
         key = wire(q(0, letters=LETTERS, sampling={"max_tokens": 1}), MODEL, ep(s.url)).key
         old = Answer(text="The", finish_reason="length").to_json()
-        cache.put_many([Row(key, MODEL.name, ep(s.url).who, "ok", True, 1.0, old, "")])
+        cache.put_many([Row(key, MODEL.name, ep(s.url).cache_identity, "ok", True, 1.0, old, "")])
         (a,) = ask_letters(s, 1, cache)
         assert a.letter_logprobs and not a.cached
 

@@ -14,13 +14,13 @@ from mhbench.stats.judge_error import bland_altman
 from mhbench.stats.repeatability import repeated_sd
 from mhbench.stats.resample import (
     Interval,
+    aligned_numbers,
     bootstrap,
     cluster_mean,
     divide,
     draw_weights,
     kinds,
     mean,
-    numbers_of_units,
     percentile_interval,
     sums_by,
     without_each,
@@ -305,9 +305,9 @@ def test_what_does_not_fit_together_is_named():
     with pytest.raises(
         ValueError, match=r"f: a and b must have one item each, same shape; got shapes \(2,\) and \(3,\)"
     ):
-        numbers_of_units("f", "item", a=[1, 2], b=[1, 2, 3])
+        aligned_numbers("f", "item", a=[1, 2], b=[1, 2, 3])
     with pytest.raises(ValueError, match="same shape"):
-        numbers_of_units("f", "item", a=[[1]])
+        aligned_numbers("f", "item", a=[[1]])
     wrong = lambda x, *, weights: np.ones(len(weights) + 1)
     with pytest.raises(ValueError, match=r"one value a row of weights, 1; got shape \(2,\) \(<lambda>\)"):
         bootstrap(wrong, np.ones(3), n=4, seed=1)

@@ -163,7 +163,7 @@ def test_models_that_are_not_known_to_be_the_same_are_named():
         ("s", "none"): ("not known", "d1"),
     }
     runs = [compare.Results("r", pd.DataFrame(), pd.DataFrame(), served) for served in (known, again)]
-    found = compare.who_answered_in(*runs)
+    found = compare.compare_respondents(*runs)
     assert found["model"].tolist() == ["other", "first", "none", "second"]
     assert found.iloc[0].tolist() == ["s", "other", "v1", "d1", "v2", "d2"]
     assert found.iloc[3].tolist() == ["s", "second", "not known", "not known", "v3", "d2"]
@@ -289,9 +289,9 @@ def test_outputs_about_items_are_kept_back_and_pictures_by_name():
 def test_published_files_are_searched(tmp_path, name, text, told):
     (tmp_path / name).write_text(text, encoding="utf-8")
     if told is None:
-        return aggregates.check_shown(tmp_path, HELD, {"score/by_item"})
+        return aggregates.check_published_files(tmp_path, HELD, {"score/by_item"})
     with pytest.raises(ValueError, match=f"publish: a file must hold {told}"):
-        aggregates.check_shown(tmp_path, HELD, {"score/by_item"})
+        aggregates.check_published_files(tmp_path, HELD, {"score/by_item"})
 
 
 def test_notebooks_are_searched_cell_by_cell(tmp_path):
@@ -300,7 +300,7 @@ def test_notebooks_are_searched_cell_by_cell(tmp_path):
         (tmp_path / "score.ipynb").write_text(json.dumps({"cells": cells}), encoding="utf-8")
 
     write('s.table("by_item", x, "t")', table_output("item_id", "n", text="q-1"))
-    aggregates.check_shown(tmp_path, HELD, {"score/by_item"})
+    aggregates.check_published_files(tmp_path, HELD, {"score/by_item"})
     for source, output in (
         ("x = 'q-1'", table_output("n")),
         ("x", table_output("item_id")),
@@ -308,7 +308,7 @@ def test_notebooks_are_searched_cell_by_cell(tmp_path):
     ):
         write(source, output)
         with pytest.raises(ValueError, match="no item beside what is declared as shown; got 1 .score.ipynb"):
-            aggregates.check_shown(tmp_path, HELD, {"score/by_item"})
+            aggregates.check_published_files(tmp_path, HELD, {"score/by_item"})
 
 
 def test_a_run_is_published_without_what_is_about_an_item(tmp_path, monkeypatch):
@@ -373,7 +373,7 @@ def test_a_run_is_published_without_what_is_about_an_item(tmp_path, monkeypatch)
     ids = [c["id"] for c in published]
     again = aggregates.ShownOf("score", HELD, [], {}, set()).notebook(json.loads(json.dumps({"cells": cells[1:]})))
     assert len({*ids, again["cells"][0]["id"], "x", "y"}) == 5 and {len(x) for x in ids} == {8}, "by place and source"
-    aggregates.check_shown(to, HELD, declared[:1])
+    aggregates.check_published_files(to, HELD, declared[:1])
     notebooks["score/s.ipynb"].unlink()
     with pytest.raises(FileNotFoundError, match="every stage must have run; got no score/s.ipynb; dvc repro"):
         aggregates.publish_aggregates(to, "s", declared=declared, places={})
@@ -473,14 +473,14 @@ def test_what_was_fetched_is_told(tmp_path):
     (tmp_path / "b").write_bytes(b"0")
     of = {"a": "1" * 64, "b": "2" * 64}
     got = fetch.Fetched("s", tmp_path, tmp_path, {}, of, ["b"], {}, [f"f{k}" for k in range(6)], 3, 2)
-    assert got.told() == [
+    assert got.summary_lines() == [
         f"s: 2 files, 2.6 MB, in {tmp_path}; 1 as the registry has them",
         f"  not in the registry: b, sha256 {'2' * 64}",
         "  not there: 6 files of the release: f0, f1, f2, f3, f4, ...",
         "  3 files of the source are no part of what was asked for",
         "  2 more files in the authors' repository were not asked for; `--all` brings them, `--only PATTERN` some",
     ]
-    few = fetch.Fetched("s", tmp_path, tmp_path, {}, {"a": "1"}, [], {"a": "unpacked"}, ["x"] * 5, 0, 0).told()
+    few = fetch.Fetched("s", tmp_path, tmp_path, {}, {"a": "1"}, [], {"a": "unpacked"}, ["x"] * 5, 0, 0).summary_lines()
     assert few == [
         f"s: 1 file, 2.6 MB, in {tmp_path}; 0 as the registry has them",
         "  in no repository: a: unpacked",
@@ -564,7 +564,7 @@ def test_an_executed_notebook_has_no_time_and_no_progress():
 
 
 def test_a_dry_run_goes_as_far_as_the_last_cell_that_asks_or_keeps(tmp_path):
-    sources = ["a", "with settled(x) as y: ...", "b", "s.records('x', y, Z)", "c", "d"]
+    sources = ["a", "with open_model(x) as y: ...", "b", "s.records('x', y, Z)", "c", "d"]
     nb = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(s) for s in sources])
     nbformat.write(nb, tmp_path / "whole.ipynb")
     part = execute._asking_part(tmp_path / "whole.ipynb", tmp_path / "part.ipynb")

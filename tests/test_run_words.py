@@ -13,7 +13,7 @@ import yaml
 from mhbench.errors import NOTES
 from mhbench.records.schema import Item, Rating, Response, write_records
 from mhbench.run import graph, params, shape, stage
-from mhbench.stats.prediction_powered import pilot_of_card
+from mhbench.stats.prediction_powered import card_moments
 from mhbench.tools import annotate, commands, edit, new_study, panel, summary
 from mhbench.tools.manifest import RunPart
 
@@ -349,10 +349,11 @@ def test_where_texts_may_stand_is_asked_once_and_only_of_somebody(monkeypatch, w
     given = SimpleNamespace(**{"texts": None, "yes": False, "option": []} | words)
     assert new_study.where_texts_may_stand(given, lambda question: left.pop(0)) == place and not left
     told = {"here": "in results/private/report.html, on this machine", "closed": "its texts are protected"}
-    sentence = new_study.said_of_texts([item("a", protected=False), item("b", protected=True)], place)
+    sentence = new_study.describe_text_visibility([item("a", protected=False), item("b", protected=True)], place)
     assert told.get(place, "its texts are protected") in sentence
     assert (
-        new_study.said_of_texts([item("a", protected=False)], place) == "its texts stand in the report and in exports"
+        new_study.describe_text_visibility([item("a", protected=False)], place)
+        == "its texts stand in the report and in exports"
     )
 
 
@@ -394,7 +395,9 @@ def test_a_new_study_is_shown_then_written_where_that_is_agreed(monkeypatch, cap
     assert proposed == expected
     assert written == ([(file, {"texts_in_report": place == "here"})] if agrees else [])
     after = "written to p.yaml and selected: `dvc repro` runs it (`mhbench select` takes other studies)\n"
-    assert told.endswith(after + new_study.said_of_texts(items, place) + "\n" if agrees else "\nnothing was written\n")
+    assert told.endswith(
+        after + new_study.describe_text_visibility(items, place) + "\n" if agrees else "\nnothing was written\n"
+    )
     proposed.clear()
     new_study.new_study(SimpleNamespace(**ASKED | words | {"ratings": None, "yes": True, "judges": ["j"]}))
     assert proposed[0][2]["ratings"] is None and proposed[0][2]["judges"] == ["j"] and written
@@ -663,11 +666,11 @@ def test_a_pilot_in_a_table_has_numbers_or_words_for_people_and_the_judge(tmp_pa
 
 
 def test_the_worth_of_a_judge_is_told_by_numbers_of_labels():
-    known = panel._Known("card", pilot_of_card(0.8, 1.0), 1000)
+    known = panel._Known("card", card_moments(0.8, 1.0), 1000)
     told = panel._pilot_lines(known, [50, 200])
     assert told[0] == "card: correlation 0.80; 1000 answers judged" and len(told) == 3
     assert told[2].startswith("50 labels beside the judge are worth "), "the number nearest to 100"
-    weak = panel._pilot_lines(panel._Known("card", pilot_of_card(0.1, 1.0), 1000), [100])
+    weak = panel._pilot_lines(panel._Known("card", card_moments(0.1, 1.0), 1000), [100])
     assert weak[-1].startswith("100 labels: the interval becomes 0% narrower. The judge buys correction, not precision")
     few = panel._pilot_lines(known._replace(judged=20), [2, 50])
     assert few[1:] == ["no number of labels among 2, 50 is of six cases or more, and below 20"]

@@ -23,10 +23,10 @@ from mhbench.steps.score import (
     none_read,
     outcome_counts,
     read_answer,
+    response_outcomes,
     scorable,
     score_responses,
     self_consistency,
-    what_became,
     where_read,
     with_soft_labels,
 )
@@ -65,7 +65,7 @@ def test_the_probabilities_answer_where_one_letter_is_right_and_a_tie_is_no_answ
     assert read_answer(choice(), sure) == (["B"], "logprobs")
     assert read_answer(choice(), tied) == ([], "logprobs: tie")
     table = score_responses([choice()], [sure, tied.model_copy(update={"sample": 1})])
-    assert table["correct"].tolist() == [1, 0] and what_became(table).tolist() == ["read", "unread"]
+    assert table["correct"].tolist() == [1, 0] and response_outcomes(table).tolist() == ["read", "unread"]
 
 
 def test_several_right_letters_are_read_from_the_text_whatever_the_probabilities_say():
@@ -81,7 +81,7 @@ def test_extended_matching_gives_partial_credit_and_an_unread_set_is_not_right()
     texts = ["1: A\n2: C", "1: A\n2: B", "1: A", "no idea", ""]
     table = score_responses([item], [said(t, sample=k) for k, t in enumerate(texts)])
     assert table["correct"].tolist() == [1, 0.5, 0.5, 0, 0]
-    assert what_became(table).tolist() == ["read", "read", "read", "unread", "unread"]
+    assert response_outcomes(table).tolist() == ["read", "read", "read", "unread", "unread"]
     alone = where_read(table[3:], ["model"])
     assert alone["correct"].isna().all()  # nothing was read, nothing is known
 
@@ -90,7 +90,7 @@ def test_labels_that_are_none_are_an_answer_and_a_refusal_is_no_unknown_label():
     item = of_task("multi_label", [], options=["Depressive Disorders", "Anxiety Disorders"])
     table = score_responses([item], [said(t, sample=k) for k, t in enumerate(["Normal", "Grief", NO, " "])])
     assert table["answer"].tolist() == [[NOTHING], ["unknown: Grief"], [], []]
-    assert what_became(table).tolist() == ["read", "read", "refused", "unread"]
+    assert response_outcomes(table).tolist() == ["read", "read", "refused", "unread"]
     assert table["correct"].tolist() == [1, 0, 0, 0]
 
 
@@ -100,7 +100,7 @@ def test_every_accepted_term_counts_as_people_compare_and_as_a_string():
     table = score_responses([item], [said(t, sample=k) for k, t in enumerate(texts)])
     assert table["correct"].tolist() == [1, 1, 1, 1, 0, 0, 0]
     assert table["correct_strict"].tolist() == [1, 1, 0, 0, 0, 0, 0]
-    assert what_became(table).tolist() == ["read"] * 5 + ["unread", "refused"]
+    assert response_outcomes(table).tolist() == ["read"] * 5 + ["unread", "refused"]
     assert not table["answer"].map(len).any()  # a term is a text, and no text leaves the stage
     matching = matching_table(table.assign(item_id=[f"q{k}" for k in range(7)])).set_index("measure")
     assert matching["estimate"].round(6).to_dict() == {"the same term": 0.571429, "the same string": 0.285714}
@@ -110,14 +110,14 @@ def test_every_accepted_term_counts_as_people_compare_and_as_a_string():
 def test_a_key_that_sounds_like_a_refusal_is_a_right_answer():
     item = of_task("cloze", ["I cannot answer this question"])
     table = score_responses([item], [said("I cannot answer this question.")])
-    assert what_became(table).tolist() == ["read"] and table["correct"].tolist() == [1]
+    assert response_outcomes(table).tolist() == ["read"] and table["correct"].tolist() == [1]
 
 
 @pytest.mark.parametrize("task", [OpenTask.name, SequentialTask.name])
 def test_what_a_judge_decides_is_not_right_or_wrong_but_a_refusal_is_counted(task):
     item = of_task(task, ["x"], stems=["one"] if task == "sequential" else [])
     table = score_responses([item], [said(t, sample=k) for k, t in enumerate(["Rest.", NO, ""])])
-    assert table["correct"].isna().all() and what_became(table).tolist() == ["judged", "refused", "unread"]
+    assert table["correct"].isna().all() and response_outcomes(table).tolist() == ["judged", "refused", "unread"]
     assert task_of(item).judged and np.isnan(task_of(item).chance(item))
 
 
@@ -229,7 +229,7 @@ def test_a_recorded_answer_that_is_blank_counts_and_one_that_failed_does_not(tmp
     rows = ["item_id,text,error,status", "q0,B,,", "q1,,,", "q2,,time-out,", f'q3,"{NO}",,', "q4,,stopped,filtered"]
     (tmp_path / "a.csv").write_text("\n".join(rows), encoding="utf-8")
     scores = score_responses(items, load_answers(tmp_path / "a.csv", items, "m"))
-    assert what_became(scores).tolist() == ["read", "unread", "failed", "refused", "refused"]
+    assert response_outcomes(scores).tolist() == ["read", "unread", "failed", "refused", "refused"]
     assert rate_table(scores, seed=1)["estimate"][0] == pytest.approx(1 / 4)
 
 
@@ -249,7 +249,7 @@ def test_a_refusal_in_words(text, declines):
 def test_a_long_text_is_no_refusal_and_what_is_read_is_none():
     assert is_refusal(NO) and not is_refusal(NO + " Rest." * 200)
     both = NO + " The answer is B."
-    assert what_became(score_responses([choice()], [said(both)])).tolist() == ["read"]
+    assert response_outcomes(score_responses([choice()], [said(both)])).tolist() == ["read"]
 
 
 def test_a_refusal_has_at_most_120_words():

@@ -196,7 +196,7 @@ WANTED = {  # what somebody asks who does not know a name -> functions of which 
     "split train and test without leakage": {"split_by_group", "shared_items"},
     "kappa with weights": {"cohen_kappa"},
     "interval for kappa": {"agreement_estimate"},
-    "how many raters": {"design_sentence", "raters_of_each", "with_more"},
+    "how many raters": {"design_sentence", "raters_for_width", "with_more"},
     "bootstrap by case": {"bootstrap", "draw_weights"},
     "confidence sequence": {"confidence_sequence"},
     "soft labels": {"soft_labels"},

@@ -21,7 +21,7 @@ from mhbench.studies.counselingbench.load import (
     load_counselingbench_errors,
     load_counselingbench_labels,
     load_counselingbench_responses,
-    run_of,
+    model_and_mode,
 )
 
 ANSWERS = "Mistral-7B-Instruct-v0.3_zero-shot_None_0.csv"
@@ -204,7 +204,7 @@ def test_ethnic_groups(text, group):
     ],
 )
 def test_runs(name, run):
-    assert run_of(name) == run
+    assert model_and_mode(name) == run
 
 
 def test_small_parts():

@@ -24,7 +24,7 @@ from mhbench.records.task import UNKNOWN, Task, task_named, task_of, tasks, task
 from mhbench.run.cli import main
 from mhbench.run.execute import run_stage
 from mhbench.steps.generate import generation_requests
-from mhbench.steps.score import is_correct, read_answer, score_responses, what_became
+from mhbench.steps.score import is_correct, read_answer, response_outcomes, score_responses
 from mhbench.steps.variants import reorder
 from mhbench.tasks.multiple_choice import probabilities
 from mhbench.tasks.ranking import among_first, kendall_tau, parse_ranking
@@ -172,7 +172,7 @@ def test_a_refusal_is_counted_and_reaches_what_guessing_does():
     refused, failed = says(item, "I'm sorry, but I can't help with that."), says(item, None, status="error")
     both = [refused, failed.model_copy(update={"model": "n"})]
     scores = score_responses([item], both)
-    assert what_became(scores).tolist() == ["refused", "failed"]
+    assert response_outcomes(scores).tolist() == ["refused", "failed"]
     assert scores["correct"].fillna(-1).tolist() == [0, -1] and kendall_tau(item, []) == 0
 
 

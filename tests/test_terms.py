@@ -20,7 +20,7 @@ from test_negotiation import err, good, model
 from mhbench.ask import scheduler
 from mhbench.ask.cache import Cache, export, import_file
 from mhbench.ask.client import ask
-from mhbench.ask.learning import FORGET_DAYS, keep_terms, known_terms, learnt_terms
+from mhbench.ask.learning import FORGET_DAYS, keep_terms, learnt_terms, recall_terms
 from mhbench.ask.request import Request, Terms
 from mhbench.ask.transport import Reply, Transport
 from mhbench.errors import NOTES
@@ -312,7 +312,7 @@ def played(monkeypatch, provider, cases, cache, stray=None, only=None, **more):
     monkeypatch.setattr(scheduler, "Transport", lambda *_: service)
     m = model(sampling=SAMPLING)
     answers = list(ask([case(i, letter) for i, letter in cases], m, endpoint, cache=cache, progress=False))
-    return answers, service, known_terms(cache, endpoint, m)
+    return answers, service, recall_terms(cache, endpoint, m)
 
 
 def lesson(provider):

@@ -100,7 +100,7 @@ AT = {
     "slope": lambda level: judge_error.bias_slope(RATERS[0], RATERS[1:], level=level),
     "ceiling": lambda level: consensus.leave_one_out_ceiling(LABELS, level=level).mean,
     "member": lambda level: consensus.alignment(LABELS[0], LABELS[1:], level=level).agreement,
-    "beside": lambda level: consensus.beside_members(RATERS[0] > 2, RATERS[1:] > 2, level=level).difference,
+    "beside": lambda level: consensus.agreement_with_members(RATERS[0] > 2, RATERS[1:] > 2, level=level).difference,
     "powered": lambda level: (
         prediction_powered.prediction_powered(np.where(CASES < 9, SCORES, np.nan), OTHERS, level=level).both
     ),

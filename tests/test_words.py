@@ -7,7 +7,7 @@ import pytest
 from mhbench.encode.classifiers import WordModel
 from mhbench.records.schema import Item
 from mhbench.report.findings import answered_by_words
-from mhbench.run.asking import settled
+from mhbench.run.asking import open_model
 from mhbench.steps.accuracy import words_table
 from mhbench.steps.answers import answer_everything
 from mhbench.steps.score import score_responses
@@ -36,7 +36,7 @@ def twin(item, other):
 
 def accuracy(items, read="options alone"):
     entry = {"endpoint": "words", "served": read}
-    with settled(entry, "w", {"words": {"kind": "words"}}, {"zero_shot": {}}) as asked:
+    with open_model(entry, "w", {"words": {"kind": "words"}}, {"zero_shot": {}}) as asked:
         scores = score_responses(items, answer_everything(items, asked))
     assert set(scores["read_from"]) == {"classifier"}, "every option has a probability of its own"
     return scores["correct"].mean()

@@ -5,7 +5,7 @@ from functools import cache
 import numpy as np
 import pandas as pd
 
-from mhbench.stats.preference import bradley_terry_of_each
+from mhbench.stats.preference import bradley_terry_batch
 from mhbench.steps.by_raters import people_duel_rows
 
 from .kind import Kind, settings
@@ -30,7 +30,7 @@ def worth_of_the_first(own: float) -> float:
     "By Bradley and Terry's model of very many duels of new people on new items."
     lead = MEANS + np.sqrt(own**2 + 0.25) * np.random.default_rng(0).normal(size=(400_000, 3))
     wins = np.array([[(1 / (1 + np.exp(lead[:, j] - lead[:, i]))).mean() for j in range(3)] for i in range(3)])
-    return float(bradley_terry_of_each((wins * (1 - np.eye(3)))[None] * 1e6, penalty=0.1)[0][0, 0])
+    return float(bradley_terry_batch((wins * (1 - np.eye(3)))[None] * 1e6, penalty=0.1)[0][0, 0])
 
 
 def worth_by_people(sample, seed):

@@ -26,7 +26,7 @@ from mhbench.annotate.study import (
     is_mark,
     main_error,
     passed,
-    what_is_asked,
+    question_fingerprint,
 )
 from ..errors import optional, refuse
 from ..records.database import make_private, private_folder
@@ -389,7 +389,7 @@ def study_ratings(
         return _replace_names(corpus_ratings, [])
     path = Path(top) / Path(file).expanduser()
     file_ratings, left_out_notes = _read_ratings(path, items)
-    asked_by_item = {i.item_id: what_is_asked(i) for i in items}
+    asked_by_item = {i.item_id: question_fingerprint(i) for i in items}
     changed_ids = [
         r.item_id for r in file_ratings if r.variant.get("asked", asked_by_item[r.item_id]) != asked_by_item[r.item_id]
     ]

@@ -262,7 +262,7 @@ class Visitor:
     @cached_property
     def rater(self) -> Rater | None:
         "Whose token the cookie holds; None for a stranger, and where an owner stands for a rater or vice versa."
-        rater = self.served.register.who(self.token) if self.token else None
+        rater = self.served.register.rater_of_token(self.token) if self.token else None
         return rater if rater and (rater.role == "owner") == (self.role == "owner") else None
 
     @property
@@ -394,7 +394,7 @@ async def come_in(request: web.Request) -> web.Response:
     visitor = Visitor(request)
     token = request.match_info["token"]
     served = visitor.served
-    rater = served.register.who(token)
+    rater = served.register.rater_of_token(token)
     if rater is None:
         return visitor.closed()
     response = visitor.to("/dashboard" if rater.role == "owner" else "/")

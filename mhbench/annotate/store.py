@@ -213,7 +213,7 @@ class Register:
         "Raters, resolvers and owners, withdrawn ones included, in order of first invitation."
         return self._select_raters("TRUE")
 
-    def who(self, token: str) -> Rater | None:
+    def rater_of_token(self, token: str) -> Rater | None:
         "The person whose link has this token; None where it opens nothing."
         return next(iter(self._select_raters("token = ? AND active", token_hash(token))), None)
 

@@ -22,7 +22,7 @@ from ..records.task import task_of
 
 # %% auto #0
 __all__ = ['QuestionKind', 'QUESTION_KINDS', 'RESERVED', 'LONGEST', 'Kind', 'Rule', 'QuestionParts', 'Extra', 'StudySettings',
-           'Question', 'Study', 'what_is_asked', 'build_study', 'draw', 'code', 'Shown', 'present', 'Field',
+           'Question', 'Study', 'question_fingerprint', 'build_study', 'draw', 'code', 'Shown', 'present', 'Field',
            'RatedAnswer', 'fields', 'read', 'is_mark', 'missing', 'main_error', 'verdicts', 'fits', 'passed',
            'Assigned', 'QuestionPage']
 
@@ -114,7 +114,7 @@ class Question(QuestionParts):
     "One page, with everything that it may show."
 
     item_id: Id
-    asked: str = ""  # of the item, as `what_is_asked` has it
+    asked: str = ""  # of the item, as `question_fingerprint` has it
     role: Literal["item", "practice", "check"] = "item"
     texts: dict[str, str]  # wording -> text of the question; {"": text} where there is one
 
@@ -149,7 +149,7 @@ class Study(Record):
         return [q.question_id for q in self.of_role("item")]
 
 # %% ../../nbs/annotate/01_study.ipynb #6a42b7aa
-def what_is_asked(item: Item) -> str:  # 12 hexadecimal digits
+def question_fingerprint(item: Item) -> str:  # 12 hexadecimal digits
     "A fingerprint of what a rater reads of an item: question, options, context, wordings; not of its key or source."
     return fingerprint([item.question, item.stems, item.options, item.context, item.variant])[:12]
 
@@ -193,7 +193,7 @@ def _judged_texts(
 def _questions_of_item(item: Item, text_by_author: dict[str, str], settings: StudySettings) -> list[Question]:
     shared_fields: dict[str, Any] = {
         "item_id": item.item_id,
-        "asked": what_is_asked(item),
+        "asked": question_fingerprint(item),
         "texts": {"": item.question} if settings.kind == "conversation" else _item_wordings(item, settings.replace),
         "context": item.context,
     }

@@ -35,7 +35,7 @@ from mhbench.ask.request import (
     plain,
     wire,
 )
-from .transport import headers_of, is_loopback, send_only
+from .transport import is_loopback, request_headers, send_only
 from ..errors import refuse, say
 
 # %% auto #0
@@ -45,7 +45,11 @@ __all__ = ['PART_LINES', 'PART_BYTES', 'ENDED', 'batch_folder', 'load_state', 's
 # %% ../../nbs/ask/15_batch.ipynb #e811cc72
 def batch_folder(model: Model, endpoint: Endpoint, cache: Cache) -> Path:
     "Where the batches of a model are kept: beside the cache."
-    return cache.path.parent / "batches" / f"{model.name}-{hashlib.sha256(endpoint.who.encode()).hexdigest()[:8]}"
+    return (
+        cache.path.parent
+        / "batches"
+        / f"{model.name}-{hashlib.sha256(endpoint.cache_identity.encode()).hexdigest()[:8]}"
+    )
 
 
 def load_state(folder: str | Path) -> list[dict[str, Any]]:  # the parts, oldest first
@@ -184,7 +188,7 @@ class Batches:
 
         base = self.endpoint.base_urls[0]
         timeout = self.endpoint.timeout_s
-        headers, _ = headers_of(self.endpoint)
+        headers, _ = request_headers(self.endpoint)
         hooks: Any = {"request": [partial(send_only, headers)]}
         direct = Client(trust_env=not is_loopback(base), timeout=timeout, follow_redirects=False, event_hooks=hooks)
         options: Any = {"api_key": "in the headers", "default_headers": headers, "http_client": direct}
@@ -276,7 +280,7 @@ class Batches:
         "Read the answers of a batch into the cache, and count the missing ones. Raises: BatchUnreadable."
         asked_rows = _file_lines(self.folder / part["file"].replace(".jsonl", ".asked.jsonl"))
         requests = {r["id"]: Request(**r) for r in asked_rows}  # whether or not this call asks for them
-        secrets = headers_of(self.endpoint)[1]
+        secrets = request_headers(self.endpoint)[1]
         error_texts = [part["error"]] if part.get("error") else []
         damaged_line = None
         answered_keys = set()
@@ -295,7 +299,7 @@ class Batches:
                 if answer.status == "error":
                     error_texts.append(answer.error)
                     continue
-                row_fields = (self.model.name, self.endpoint.who, answer.status)
+                row_fields = (self.model.name, self.endpoint.cache_identity, answer.status)
                 rows.append(Row(str(answer.request_key), *row_fields, True, time.time(), answer.to_json(), self.study))
             self.cache.put_many(rows)
             answered_keys |= {r.key for r in rows}

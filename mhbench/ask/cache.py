@@ -256,7 +256,7 @@ class Cache(AnswerFile):
         NOTES.append(message)
         warnings.warn(message, RuntimeWarning, stacklevel=2)
 
-    def settle(self, key: str, final: bool):
+    def mark_final(self, key: str, final: bool):
         "Say whether a stored answer is final: one that is not is asked again by the next run."
         self.query("UPDATE answers SET final = ? WHERE key = ?", (int(final), bytes.fromhex(key)))
 

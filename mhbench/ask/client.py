@@ -23,7 +23,7 @@ from .scheduler import Asking, Scheduler
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ['STAND_IN', 'RECORDED', 'Plan', 'Call', 'example_of', 'stand_in', 'Recorder', 'LoopThread', 'recorded_file', 'ask',
+__all__ = ['STAND_IN', 'RECORDED', 'Plan', 'Call', 'schema_example', 'stand_in', 'Recorder', 'LoopThread', 'recorded_file', 'ask',
            'as_far_as_it_goes', 'not_asked']
 
 # %% ../../nbs/ask/14_client.ipynb #2ef6e5d6
@@ -50,7 +50,7 @@ class Call(NamedTuple):
     plan: Plan
 
 # %% ../../nbs/ask/14_client.ipynb #8a8dd7b1
-def example_of(schema: dict[str, Any], marks: str = "?") -> Any:  # what its texts hold
+def schema_example(schema: dict[str, Any], marks: str = "?") -> Any:  # what its texts hold
     "A small value that fits a schema: the first of several options, every field, one entry in each list."
     if "const" in schema:
         return schema["const"]
@@ -58,12 +58,12 @@ def example_of(schema: dict[str, Any], marks: str = "?") -> Any:  # what its tex
         return schema["enum"][0]
     for union_name in ("anyOf", "oneOf"):
         if union_name in schema:
-            return example_of(schema[union_name][0], marks)
+            return schema_example(schema[union_name][0], marks)
     type_name = schema.get("type", "object")
     if type_name == "object":
-        return {name: example_of(field, marks) for name, field in schema.get("properties", {}).items()}
+        return {name: schema_example(field, marks) for name, field in schema.get("properties", {}).items()}
     if type_name == "array":
-        return [example_of(schema.get("items", {"type": "string"}), marks)] * max(1, schema.get("minItems", 1))
+        return [schema_example(schema.get("items", {"type": "string"}), marks)] * max(1, schema.get("minItems", 1))
     example_by_type = {"string": marks, "integer": schema.get("minimum", 0), "number": schema.get("minimum", 0.0)}
     return example_by_type.get(type_name, False if type_name == "boolean" else None)
 
@@ -81,9 +81,9 @@ def stand_in(request: Request, max_tokens: int | None) -> Answer:
     n = max(1, int(BYTES_PER_TOKEN * (max_tokens or 0)))
     if request.schema is None:
         return Answer(request.id, text=_question_marks(n), finish_reason=STAND_IN)
-    shortest_json = json.dumps(example_of(request.schema))
+    shortest_json = json.dumps(schema_example(request.schema))
     n_texts = shortest_json.count('"?"')
-    data = example_of(request.schema, _question_marks(1 + max(0, n - len(shortest_json)) // max(1, n_texts)))
+    data = schema_example(request.schema, _question_marks(1 + max(0, n - len(shortest_json)) // max(1, n_texts)))
     return Answer(request.id, text=json.dumps(data), data=data, finish_reason=STAND_IN)
 
 # %% ../../nbs/ask/14_client.ipynb #047904e1

@@ -12,7 +12,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 # %% auto #0
-__all__ = ['LETTER', 'LEAST_OUTPUT', 'ROOM', 'INTERFACES', 'Interface', 'is_stream', 'of_stream', 'responses_body',
+__all__ = ['LETTER', 'LEAST_OUTPUT', 'ROOM', 'INTERFACES', 'Interface', 'is_stream', 'join_stream_events', 'responses_body',
            'response_as_chat', 'messages_body', 'message_as_chat']
 
 # %% ../../nbs/ask/05_interfaces.ipynb #8250dbf4
@@ -58,7 +58,7 @@ def is_stream(raw: bytes) -> bool:
     return raw.lstrip()[:6].startswith((b"data:", b"event:", b"id:", b"retry:", b":"))
 
 # %% ../../nbs/ask/05_interfaces.ipynb #a372e8e2
-def of_stream(raw: bytes) -> dict[str, Any]:
+def join_stream_events(raw: bytes) -> dict[str, Any]:
     "The reply that the events of a stream make together. Raises: ValueError, TypeError where they make none."
     reply: dict[str, Any] = {}
     choice: dict[str, Any] = {}

@@ -24,14 +24,14 @@ from .retry import Job
 from ..errors import say
 
 # %% auto #0
-__all__ = ['FORGET_DAYS', 'LOOKED_AT', 'changes_of_terms', 'terms_key', 'learnt_terms', 'known_terms', 'keep_terms', 'own_words',
-           'Refusal', 'learn', 'terms_for', 'tried_again', 'most_again', 'Learner']
+__all__ = ['FORGET_DAYS', 'LOOKED_AT', 'describe_term_changes', 'terms_key', 'learnt_terms', 'recall_terms', 'keep_terms',
+           'remove_quotations', 'Refusal', 'learn', 'terms_for', 'tried_again', 'most_again', 'Learner']
 
 # %% ../../nbs/ask/11_learning.ipynb #bcd5697c
 _STORED_TERMS = TypeAdapter(list[tuple[float, Terms]])
 
 
-def changes_of_terms(old: Terms, new: Terms) -> list[str]:
+def describe_term_changes(old: Terms, new: Terms) -> list[str]:
     "What was learnt, in words."
     out = [f"{a} is sent as {b}" for a, b in new.renamed if (a, b) not in old.renamed]
     out += [f"{name} is left out" for name in new.dropped if name not in old.dropped]
@@ -51,7 +51,7 @@ def changes_of_terms(old: Terms, new: Terms) -> list[str]:
 # %% ../../nbs/ask/11_learning.ipynb #afcf0025
 def terms_key(endpoint: Any, model: Any) -> str:
     "The key of what is known of an endpoint and a model."
-    return hashlib.sha256(f"mhbench terms 1|{endpoint.who}|{model.served}|{model.api}".encode()).hexdigest()
+    return hashlib.sha256(f"mhbench terms 1|{endpoint.cache_identity}|{model.served}|{model.api}".encode()).hexdigest()
 
 
 FORGET_DAYS = 1  # services change: what was learnt earlier is tried again
@@ -74,7 +74,7 @@ def learnt_terms(cache: Any, endpoint: Any, model: Any) -> list[tuple[float, Ter
     return out
 
 
-def known_terms(cache: Any, endpoint: Any, model: Any) -> Terms:
+def recall_terms(cache: Any, endpoint: Any, model: Any) -> Terms:
     "The terms of the entry, and those that the last run to learn any learnt within FORGET_DAYS."
     newest_terms = learnt_terms(cache, endpoint, model)[:1]
     return next((terms for at, terms in newest_terms if time.time() - at <= FORGET_DAYS * 86400), endpoint.terms)
@@ -85,7 +85,9 @@ def keep_terms(cache: Any, endpoint: Any, model: Any, terms: Terms) -> None:
     created = time.time()
     earlier_terms = [(at, x) for at, x in learnt_terms(cache, endpoint, model) if x != terms][:7]
     value = json.dumps([(at, asdict(x)) for at, x in [(created, terms), *earlier_terms]], sort_keys=True)
-    cache.put_many([Row(terms_key(endpoint, model), model.name, endpoint.who, "terms", False, created, value)])
+    cache.put_many(
+        [Row(terms_key(endpoint, model), model.name, endpoint.cache_identity, "terms", False, created, value)]
+    )
 
 # %% ../../nbs/ask/11_learning.ipynb #e7eaa841
 _REFUSED = re.compile(
@@ -117,7 +119,7 @@ def _prompt_text(body: dict[str, Any]) -> str:
     return "\n".join([*turn_texts, body.get("prompt", "")])
 
 # %% ../../nbs/ask/11_learning.ipynb #475ed2d7
-def own_words(text: str, body: dict[str, Any]) -> str:
+def remove_quotations(text: str, body: dict[str, Any]) -> str:
     "An error's text without quotations of the request: runs of words of the prompt, and fields with their values."
     for name, value in body.items():
         for value_text in {json.dumps(value), repr(value)}:
@@ -185,7 +187,7 @@ class Refusal:
     @cached_property
     def words(self) -> str:
         "The message without quotations of the request."
-        return own_words(self.text, self.body)
+        return remove_quotations(self.text, self.body)
 
     @property
     def passes(self) -> bool:
@@ -266,7 +268,7 @@ def terms_for(
     Without an answer they are what was learnt within a day, and otherwise what the entry says.
     """
     source = iter(requests)
-    current_terms = known_terms(cache, endpoint, model)
+    current_terms = recall_terms(cache, endpoint, model)
     possible_terms = list(
         dict.fromkeys([current_terms, endpoint.terms, *(x for _, x in learnt_terms(cache, endpoint, model))])
     )
@@ -295,7 +297,7 @@ def _count_answers_under(
 def tried_again(terms: Terms, model: Model, endpoint: Endpoint, cache: Any) -> list[str]:
     "What was learnt more than a day ago, in words, where a call begins without it."
     latest_terms = next((x for _, x in learnt_terms(cache, endpoint, model)), endpoint.terms)
-    return changes_of_terms(terms, latest_terms) if latest_terms != known_terms(cache, endpoint, model) else []
+    return describe_term_changes(terms, latest_terms) if latest_terms != recall_terms(cache, endpoint, model) else []
 
 
 def most_again(changes: Sequence[str], requests: int, endpoint: Endpoint) -> int:
@@ -400,7 +402,7 @@ class Learner:
 
     def lasts(self, job: Job, new_terms: Terms) -> bool:
         "Whether a refusal is confirmed: it came before, from as many replicas as are needed."
-        lesson = changes_of_terms(self.terms, new_terms)
+        lesson = describe_term_changes(self.terms, new_terms)
         is_repeated = job.lesson == lesson
         job.refusers = {*(job.refusers if is_repeated else ()), job.replica}
         job.lesson = lesson
@@ -446,7 +448,7 @@ class Learner:
 
     def adopt(self, terms: Terms, why: str):
         "Ask under new terms from now on: kept in the cache if it is written, and told with the reason."
-        changes_in_words = "; ".join(changes_of_terms(self.terms, terms))
+        changes_in_words = "; ".join(describe_term_changes(self.terms, terms))
         self.terms = terms
         self.taken.clear()
         if self.cache is not None:

@@ -394,7 +394,7 @@ def _after_correction(text: str, text_statements: list[_Statement]) -> list[_Sta
     return [] if any(_named_pattern("withdrawn").match(text, m.end()) for m in corrections) else text_statements
 
 
-def _statements_by_form(text: str, sentences: list[tuple[int, int]], is_list: bool) -> Iterator[_Statement]:
+def _statements_by_form(text: str, sentences: list[tuple[int, int]], is_option_list: bool) -> Iterator[_Statement]:
     "The statements that the forms find, without those that are denied or doubtful."
     for form in forms():
         if form.how == "marked":
@@ -404,7 +404,7 @@ def _statements_by_form(text: str, sentences: list[tuple[int, int]], is_list: bo
             for m in form.pattern.finditer(text, a, b):
                 text_before = text[max(a, m.start() - 120) : m.start()]
                 heads_list = (
-                    is_list and "\n" in text[m.start() : m.start("said")]
+                    is_option_list and "\n" in text[m.start() : m.start("said")]
                 )  # "the answers:" and then all of them
                 if not (
                     heads_list
@@ -435,10 +435,10 @@ def _statements_by_rule(
 ) -> Iterator[_Statement]:
     bare_matches = {a: m for a, b in lines if (m := _named_pattern("alone").fullmatch(text, a, b))}
     first_match, last_match = (_named_pattern("alone").fullmatch(text, *sentences[k]) for k in (0, -1))
-    is_list = _begins_list(text, lines)
-    if is_list and lines[1][0] not in bare_matches:
+    is_option_list = _begins_list(text, lines)
+    if is_option_list and lines[1][0] not in bare_matches:
         bare_matches.pop(lines[0][0], None)
-    if first_match and not is_list:
+    if first_match and not is_option_list:
         yield _statement_of(first_match, _kind_of_marks(first_match["said"]))
     if last_match and _kind_of_marks(last_match["said"]) == "bare" and sentences[-1][0] not in bare_matches:
         yield _statement_of(last_match, "bare")
@@ -472,15 +472,21 @@ def _sole_option(text: str, sentences: list[tuple[int, int]]) -> Iterator[_State
 
 
 def _leading_option(
-    text: str, sentences: list[tuple[int, int]], is_list: bool, numbered: bool, none_declared: bool
+    text: str, sentences: list[tuple[int, int]], is_option_list: bool, numbered: bool, none_declared: bool
 ) -> Iterator[_Statement]:
     "An option at the beginning, followed by an explanation."
     if m := _named_pattern("because").match(text):
         yield _statement_of(m, "leading")
-    if none_declared and not is_list and sentences:
+    if none_declared and not is_option_list and sentences:
         yield from _sole_option(text, sentences)
     m = _named_pattern("head").match(text)
-    if not m or is_list or not m["rest"] or _SIGNS.match(m["rest"]) or _named_pattern("another").match(m["rest"]):
+    if (
+        not m
+        or is_option_list
+        or not m["rest"]
+        or _SIGNS.match(m["rest"])
+        or _named_pattern("another").match(m["rest"])
+    ):
         return
     if _kind_of_marks(m["said"]) == "bare":
         if (
@@ -553,13 +559,15 @@ def statements(
         return []
     line_spans = [m.span() for m in re.finditer(r"[^\n]+", sign_text)]
     sentences = _sentence_spans(sign_text)
-    is_list = len(_letters_at_starts(sign_text, _named_pattern("head"), line_spans)) > 1
+    is_option_list = len(_letters_at_starts(sign_text, _named_pattern("head"), line_spans)) > 1
     option_sentences = [(a, b) for a, b in sentences if _SIGNS.search(sign_text, a, b)]
     text_statements = [
-        *_statements_by_form(sign_text, option_sentences, is_list),
+        *_statements_by_form(sign_text, option_sentences, is_option_list),
         *_statements_by_rule(sign_text, sentences, line_spans),
     ]
-    text_statements += _leading_option(sign_text, sentences, is_list, numbered, none_declared=not text_statements)
+    text_statements += _leading_option(
+        sign_text, sentences, is_option_list, numbered, none_declared=not text_statements
+    )
     text_statements = _without_decided(_after_correction(sign_text, text_statements))
     n = len(o.letter_of)
     if n > 2 and any(len(s.said) < n for s in text_statements):  # a list of all the options is none

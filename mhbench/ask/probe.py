@@ -13,7 +13,7 @@ from typing import Any
 from .budget import cost
 from .cache import Cache
 from .client import ask
-from .learning import changes_of_terms, keep_terms, known_terms
+from .learning import describe_term_changes, keep_terms, recall_terms
 from .parse import parse_choice
 from .request import TEXT_ROOM, Answer, Endpoint, Model, Request, Terms
 
@@ -204,7 +204,7 @@ def check(
         letter_request, *further_requests = questions(model)
         answers = _ask_all([letter_request], model, endpoint, scratch_cache)  # what it teaches holds for the others
         answers |= _ask_all(further_requests, model, endpoint, scratch_cache)
-        terms = known_terms(scratch_cache, endpoint, model)
+        terms = recall_terms(scratch_cache, endpoint, model)
     short_answer, long_answer = answers["letter"], answers.pop("text")
     token_letter, text_letter = _stated_letters(short_answer)[0], _stated_letters(long_answer)[1]
     if token_letter and text_letter and token_letter != text_letter:
@@ -213,7 +213,7 @@ def check(
         with Cache(cache) as study_cache:
             keep_terms(study_cache, endpoint, model, terms)
     report = Report(model.name, {name: _probe_outcome(a) for name, a in answers.items()})
-    report.learnt = changes_of_terms(endpoint.terms, terms)
+    report.learnt = describe_term_changes(endpoint.terms, terms)
     report.thinks = (
         terms.thinks or model.thinking or any(a.reasoning or a.thinking_tokens for a in (short_answer, long_answer))
     )

@@ -253,9 +253,9 @@ def _key_text(item: Item, t: Template) -> str:
     return key[0] if task.one_reference else task.between.join(key) or t.layout["none"]
 
 # %% ../../nbs/ask/01_prompts.ipynb #2ceb2c2c
-def _template_values(item: Item, t: Template, fields_of_template: set[str]) -> dict[str, str]:
+def _template_values(item: Item, t: Template, prompt_placeholders: set[str]) -> dict[str, str]:
     layout = t.layout
-    placed_fields = {n.split(".", 1)[1] for n in fields_of_template if n.startswith("context.")}
+    placed_fields = {n.split(".", 1)[1] for n in prompt_placeholders if n.startswith("context.")}
     context_fields = {k: v for k, v in item.context.items() if v.strip()}
     remaining_fields = [
         (field_label(k, t.labels), v) for k, v in context_fields.items() if slug(k) not in placed_fields
@@ -282,16 +282,16 @@ def _template_values(item: Item, t: Template, fields_of_template: set[str]) -> d
     )
 
 # %% ../../nbs/ask/01_prompts.ipynb #268d6ebc
-def _check_template_fits(item: Item, t: Template, fields_of_template: set[str], mode: str) -> None:
-    if leaked_fields := sorted(fields_of_template & {"key", "key_text", "rationale"}):
+def _check_template_fits(item: Item, t: Template, prompt_placeholders: set[str], mode: str) -> None:
+    if leaked_fields := sorted(prompt_placeholders & {"key", "key_text", "rationale"}):
         rule = f"user and system must not name the answer; got {', '.join(leaked_fields)}"
         refuse(f"build: {rule}", place=str(t.path), remedy="name it in assistant alone")
     omissible_parts = t.omit | ({"options"} if mode == "free_form" else set())
     item_parts = ("context", "options", "stems", "question")
     missing_parts = [
-        p for p in item_parts if getattr(item, p) and p not in omissible_parts and p not in fields_of_template
+        p for p in item_parts if getattr(item, p) and p not in omissible_parts and p not in prompt_placeholders
     ]
-    if "context" in missing_parts and all(f"context.{slug(k)}" in fields_of_template for k in item.context):
+    if "context" in missing_parts and all(f"context.{slug(k)}" in prompt_placeholders for k in item.context):
         missing_parts.remove("context")
     if missing_parts:
         actual = f"got none for {', '.join(missing_parts)} ({t.name}, {item.item_id})"
@@ -299,12 +299,12 @@ def _check_template_fits(item: Item, t: Template, fields_of_template: set[str], 
         refuse(f"build: template must have a place for every part of the item; {actual}", remedy=remedy)
 
 
-def _render_turn(item: Item, t: Template, fields_of_template: set[str]) -> dict[str, str]:
-    values = _template_values(item, t, fields_of_template)
+def _render_turn(item: Item, t: Template, prompt_placeholders: set[str]) -> dict[str, str]:
+    values = _template_values(item, t, prompt_placeholders)
     return {p: render(t.parts[p], values, t.name) for p in ("system", "user") if p in t.parts}
 
 # %% ../../nbs/ask/01_prompts.ipynb #025a3776
-def _reference_answer(item: Item, t: Template, fields_of_template: set[str]) -> str:
+def _reference_answer(item: Item, t: Template, prompt_placeholders: set[str]) -> str:
     if "assistant" not in t.parts:
         rule = "template must have the entry assistant where there are demonstrations"
         refuse(f"build: {rule}; got none", place=str(t.path), remedy="add what an answer looks like")
@@ -318,7 +318,7 @@ def _reference_answer(item: Item, t: Template, fields_of_template: set[str]) -> 
     key_values = {"key": _key_text(item, t), "key_text": "; ".join(option_by_letter.get(k, k) for k in item.key)}
     return render(
         t.parts["assistant"],
-        _template_values(item, t, fields_of_template) | key_values | {"rationale": item.rationale or ""},
+        _template_values(item, t, prompt_placeholders) | key_values | {"rationale": item.rationale or ""},
         t.name,
     )
 
@@ -338,14 +338,14 @@ def build(
     few-shot mode has none.
     """
     t = template(item, mode, language=language, dir=dir)
-    fields_of_template = names(t.parts.get("system", ""), t.name) | names(t.parts["user"], t.name)
-    _check_template_fits(item, t, fields_of_template, mode)
+    prompt_placeholders = names(t.parts.get("system", ""), t.name) | names(t.parts["user"], t.name)
+    _check_template_fits(item, t, prompt_placeholders, mode)
     shots = _choose_shots(item, mode, demonstrations, t)
-    question_turn = _render_turn(item, t, fields_of_template)
+    question_turn = _render_turn(item, t, prompt_placeholders)
     messages = [{"role": "system", "content": question_turn["system"]}] if question_turn.get("system") else []
     for d in shots:
-        messages.append({"role": "user", "content": _render_turn(d, t, fields_of_template)["user"]})
-        messages.append({"role": "assistant", "content": _reference_answer(d, t, fields_of_template)})
+        messages.append({"role": "user", "content": _render_turn(d, t, prompt_placeholders)["user"]})
+        messages.append({"role": "assistant", "content": _reference_answer(d, t, prompt_placeholders)})
     return [*messages, {"role": "user", "content": question_turn["user"]}]
 
 # %% ../../nbs/ask/01_prompts.ipynb #563901a2

@@ -13,8 +13,8 @@ from functools import lru_cache
 from itertools import accumulate, product
 from typing import Any, NamedTuple
 
-from .interfaces import INTERFACES, is_stream, of_stream
-from .request import Answer, Model, Request, Tokens, limit_of, only_a_letter
+from .interfaces import INTERFACES, is_stream, join_stream_events
+from .request import Answer, Model, Request, Tokens, answer_token_limit, only_a_letter
 from .unwrap import begins_thought, json_in, opens_thought, split_thinking, unwrap
 from ..errors import plain
 from ..records.answers import reply_endings
@@ -22,7 +22,7 @@ from ..records.answers import reply_endings
 # %% auto #0
 __all__ = ['LEAST_MASS', 'LASTING', 'SERVICE', 'ENDINGS', 'spellings', 'Letters', 'letter_logprobs', 'Malformed', 'listed_tokens',
            'answer_position', 'states_letter', 'read_json', 'Complaint', 'complaint_in', 'words', 'read_usage',
-           'served_by', 'served_apart', 'read_reply', 'meaning_of']
+           'served_by', 'describe_serving_differences', 'read_reply', 'classify_finish_reason']
 
 # %% ../../nbs/ask/07_reply.ipynb #56d42730
 LEAST_MASS = 0.5  # of the probability, on the letters together: with less, a position is not that of the answer
@@ -274,7 +274,7 @@ def read_usage(reply: dict[str, Any]) -> Tokens:
 def _body_as_json(raw: bytes) -> dict[str, Any]:
     try:
         body = raw[: raw.rindex(b"data:")] if raw.rstrip().endswith(b"[DONE]") else raw  # it ends like a stream
-        reply = of_stream(raw) if is_stream(raw) else json.loads(body)
+        reply = join_stream_events(raw) if is_stream(raw) else json.loads(body)
     except (AttributeError, TypeError, ValueError, RecursionError):
         raise Malformed(f"a body that is not JSON: {raw[:80]!r}{' ...' if len(raw) > 80 else ''}") from None
     if not isinstance(reply, dict):
@@ -301,7 +301,7 @@ def served_by(reply: dict[str, Any]) -> dict[str, str]:
     return texts
 
 
-def served_apart(counts: Mapping[tuple[str, str], int]) -> str:
+def describe_serving_differences(counts: Mapping[tuple[str, str], int]) -> str:
     "A sentence on the fields of `served_by` in which answers differ, from the number with each value; or nothing."
     out = []
     for name, (_, plural_name) in SERVICE.items():
@@ -379,7 +379,7 @@ def _separate_thought(message: dict[str, Any]) -> tuple[str | None, Any]:
 ENDINGS = reply_endings()
 
 
-def meaning_of(finish_reason: Any) -> str:  # complete, cut, filtered or refused
+def classify_finish_reason(finish_reason: Any) -> str:  # complete, cut, filtered or refused
     "What a reply's end reason means. Raises: Malformed for one that is on no list, which ends no complete answer."
     reason = finish_reason.lower() if isinstance(finish_reason, str) else finish_reason
     if reason not in ENDINGS:
@@ -398,7 +398,7 @@ def _read_answer(reply: dict[str, Any], request: Request, model: Model, limit: i
     choice = _first_choice(reply)
     message = _choice_message(choice, model)
     finish_reason = choice.get("finish_reason")
-    ending = meaning_of(finish_reason)
+    ending = classify_finish_reason(finish_reason)
     reasoning, content = _separate_thought(message)
     text = _joined_texts(content, "content")
     opens_with_thought = opens_thought(text or "", cut=ending == "cut")
@@ -412,16 +412,16 @@ def _read_answer(reply: dict[str, Any], request: Request, model: Model, limit: i
     answer.tokens = tokens
     if request.letters:
         _add_letters(answer, choice, request.letters)
-    max_tokens = limit_of(request, model)[1] if limit is None else limit
+    max_tokens = answer_token_limit(request, model)[1] if limit is None else limit
     is_only_letter = only_a_letter(max_tokens, model) and _is_letter(text, request.letters or [])
     has_letter = bool(request.letters) and (is_only_letter or answer.letter_logprobs is not None)
     answer = _set_status(answer, ending, _joined_texts(message.get("refusal"), "refusal"), request, has_letter)
     if answer.status == "ok" and not (answer.text or "").strip() and not has_letter:
-        answer.status, answer.error = "empty", _explain_emptiness(message, answer)
+        answer.status, answer.error = "empty", _describe_empty_message(message, answer)
     return answer
 
 # %% ../../nbs/ask/07_reply.ipynb #811ca32c
-def _explain_emptiness(message: dict[str, Any], answer: Answer) -> str:
+def _describe_empty_message(message: dict[str, Any], answer: Answer) -> str:
     "What came instead of a text."
     tool_calls = message.get("tool_calls") or ([message["function_call"]] if message.get("function_call") else [])
     if tool_calls:

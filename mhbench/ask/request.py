@@ -26,8 +26,8 @@ from ..settings import INPUT, Fact, Machine
 # %% auto #0
 __all__ = ['SHORTEST', 'STRUCTURED', 'LIMITS', 'HERE', 'COMPLETION_TEMPLATE', 'TEXT_ROOM', 'secret_header', 'url_fault',
            'Secrets', 'Terms', 'Entry', 'Endpoint', 'Model', 'parameter_count', 'presets', 'preset', 'endpoint',
-           'Request', 'Tokens', 'Answer', 'completion_prompt', 'Wire', 'canonical_json', 'only_a_letter', 'limit_of',
-           'asked_of', 'changes', 'wire']
+           'Request', 'Tokens', 'Answer', 'completion_prompt', 'Wire', 'canonical_json', 'only_a_letter',
+           'answer_token_limit', 'build_request', 'changes', 'wire']
 
 # %% ../../nbs/ask/06_request.ipynb #d83ec2bc
 _NAME = re.compile(r"(?i)key|token|secret|cookie|passw|passwd|credential|signature|session|auth(?!ors?(?:[-_]|$))")
@@ -200,7 +200,7 @@ class Endpoint(Entry):
         return Terms(renamed=renamed, dropped=tuple(k for k, v in self.refuses.items() if not v))
 
     @property
-    def who(self) -> str:
+    def cache_identity(self) -> str:
         "What answers: `identity`, or the base URLs."
         return self.identity or "|".join(sorted(u.rstrip("/") for u in self.base_urls))
 
@@ -499,7 +499,7 @@ def only_a_letter(limit: int | None, model: Model) -> bool:
     return limit is not None and limit <= INTERFACES[model.api].letter
 
 
-def limit_of(
+def answer_token_limit(
     request: Request,
     model: Model,
     terms: Terms | None = None,
@@ -538,7 +538,7 @@ def _sampling_parameters(request: Request, model: Model, terms: Terms, k: int) -
     out = {**model.sampling, **request.sampling}
     for limit in LIMITS:
         out.pop(limit, None)
-    name, max_tokens = limit_of(request, model, terms, bool(request.letters) and (terms.room or not k))
+    name, max_tokens = answer_token_limit(request, model, terms, bool(request.letters) and (terms.room or not k))
     if max_tokens is not None:
         out[name] = max_tokens
     if out.get("seed") is not None:
@@ -558,7 +558,7 @@ def _with_schema(messages: list[dict[str, str]], schema: dict[str, Any], languag
     return [*messages[:-1], {**messages[-1], "content": messages[-1]["content"] + instruction}]
 
 # %% ../../nbs/ask/06_request.ipynb #1cba0056
-def asked_of(request: Request, model: Model, endpoint: Endpoint, terms: Terms | None = None) -> dict[str, Any]:
+def build_request(request: Request, model: Model, endpoint: Endpoint, terms: Terms | None = None) -> dict[str, Any]:
     "What is asked, in the words of the chat or the completions API, under terms (by default the entry's own)."
     terms = endpoint.terms if terms is None else terms
     structured = terms.structured or endpoint.structured
@@ -599,7 +599,7 @@ def changes(request: Request, model: Model, endpoint: Endpoint, terms: Terms, se
     out = [f"no {k}" for k in interface.absent if k in {**model.sampling, **request.sampling}]
     if terms == Terms():
         return tuple(out)
-    unchanged_fields = asked_of(request, model, endpoint, Terms())
+    unchanged_fields = build_request(request, model, endpoint, Terms())
     out += [f"no {k}" for k in unchanged_fields if k not in sent and k not in dict(terms.renamed) and k != "stream"]
     out += [f"{a} as {b}" for a, b in terms.renamed if a in unchanged_fields and not interface.names]
     if "top_logprobs" in sent and sent["top_logprobs"] != unchanged_fields.get("top_logprobs"):
@@ -638,8 +638,16 @@ def wire(request: Request, model: Model, endpoint: Endpoint, terms: Terms | None
     interface = INTERFACES[model.api]
     schema_json = None if request.schema is None else _encode(request.schema)
     structured = (terms.structured or endpoint.structured) if schema_json else ""
-    key_parts = ["mhbench 1", endpoint.who, interface.path, structured, request.sample, request.letters, schema_json]
-    chat_fields = asked_of(request, model, endpoint, terms)
+    key_parts = [
+        "mhbench 1",
+        endpoint.cache_identity,
+        interface.path,
+        structured,
+        request.sample,
+        request.letters,
+        schema_json,
+    ]
+    chat_fields = build_request(request, model, endpoint, terms)
     wire_fields = interface.asks(chat_fields)
     try:
         body = canonical_json(wire_fields)

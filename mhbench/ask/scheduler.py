@@ -21,7 +21,7 @@ from .budget import Budget, Purse, TooManyFailed, cost
 from .cache import Cache, Row, open_cache
 from .learning import Learner
 from .progress import Progress
-from .reply import SERVICE, served_apart
+from .reply import SERVICE, describe_serving_differences
 from .request import Answer, Endpoint, Model, Request, Tokens
 from .retry import Failed, Job, Limiter, Patience, Queue, Replicas, pause
 from .transport import Transport
@@ -191,7 +191,7 @@ class Ledger:
             self._deliver(job, dated(answer, created))
 
     def _row(self, job: Job, answer: Answer, final: bool, now: float) -> Row:
-        row_fields = (self.asking.model.name, self.asking.endpoint.who, answer.status)
+        row_fields = (self.asking.model.name, self.asking.endpoint.cache_identity, answer.status)
         return Row(job.wire.key, *row_fields, final, now, answer.to_json(), self.asking.study)
 
     def _deliver(self, job: Job, answer: Answer):
@@ -220,7 +220,7 @@ class Ledger:
     def end(self):
         "Finish the call. Raises: TooManyFailed where every request failed, and one had to be answered."
         self.progress.tick(last=True)
-        if differences_in_words := served_apart(self.served):
+        if differences_in_words := describe_serving_differences(self.served):
             say(f"{self.asking.model.name} at {self.asking.endpoint.name}: {differences_in_words}")
         if self.asking.some_must_come and 0 < self.handed_on == self.failed:
             rule = "at least one request must be answered"

@@ -18,12 +18,12 @@ from urllib.parse import urlsplit
 from .interfaces import INTERFACES, is_stream
 from .learning import Refusal
 from .reply import Malformed, complaint_in, read_reply
-from .request import LIMITS, Answer, Endpoint, Model, Secrets, asked_of
+from .request import LIMITS, Answer, Endpoint, Model, Secrets, build_request
 from .retry import Failed, Job, retry_after, verdict
 from ..errors import plain, refuse
 
 # %% auto #0
-__all__ = ['is_loopback', 'headers_of', 'Reply', 'send_only', 'limited_client', 'offered_in_words', 'Transport']
+__all__ = ['is_loopback', 'request_headers', 'Reply', 'send_only', 'limited_client', 'offered_in_words', 'Transport']
 
 # %% ../../nbs/ask/10_transport.ipynb #b8a30673
 def is_loopback(url: str) -> bool:
@@ -47,7 +47,7 @@ def _read_secret(variable: str, purpose: str, endpoint: Endpoint) -> str:
     return value
 
 
-def headers_of(endpoint: Endpoint, api: str = "chat") -> tuple[dict[str, str], Secrets]:
+def request_headers(endpoint: Endpoint, api: str = "chat") -> tuple[dict[str, str], Secrets]:
     "The headers of an entry for a model's API, and the secrets among them. Raises: ValueError where one is empty."
     secret_headers = {h: _read_secret(v, f"the header {h} of", endpoint) for h, v in endpoint.headers_env.items()}
     headers = {**endpoint.headers, **secret_headers}
@@ -137,7 +137,7 @@ class Transport:
 
         if self.endpoint.server is not None:
             self.endpoint.server.see_to()
-        headers, self.secrets = headers_of(self.endpoint, self.api)
+        headers, self.secrets = request_headers(self.endpoint, self.api)
         headers["Accept-Encoding"] = "gzip, deflate"
         timeouts = Timeout(None, connect=min(30.0, self.endpoint.timeout_s))
         connections = Limits(max_connections=0, keepalive_expiry=15)  # 0: as many as are asked for
@@ -212,7 +212,7 @@ class Transport:
             )  # else it may come from a gateway
             chat_words, param = interface.in_chat_words(complaint.words if is_api_complaint else "", complaint.param)
             fixed_parameters = LIMITS if interface.names else ()  # they cannot be renamed there
-            sent_fields = asked_of(job.request, model, self.endpoint, job.terms)
+            sent_fields = build_request(job.request, model, self.endpoint, job.terms)
             sent_fields = {k: v for k, v in sent_fields.items() if k not in fixed_parameters}
             refusal = Refusal(
                 reply.status, chat_words, sent_fields, param, complaint.code if is_api_complaint else None

@@ -18,7 +18,8 @@ from ..records.database import corpora
 from ..records.schema import letters
 
 # %% auto #0
-__all__ = ['Pieces', 'program_strings', 'Wording', 'as_template', 'prompt_files', 'write_prompts', 'prompts_folder', 'prompts_of']
+__all__ = ['Pieces', 'program_strings', 'Wording', 'as_template', 'prompt_files', 'write_prompts', 'prompts_folder',
+           'prompt_folder']
 
 # %% ../../nbs/ask/19_wording.ipynb #d342c8f7
 Pieces = list[tuple[str, str | None]]  # a text, and the name of the field that follows it
@@ -181,7 +182,7 @@ def prompts_folder() -> Path:
     return corpora() / "prompts"
 
 # %% ../../nbs/ask/19_wording.ipynb #39dc8509
-def prompts_of(wording: str, study: str, prompts_dir: str | None) -> str | None:
+def prompt_folder(wording: str, study: str, prompts_dir: str | None) -> str | None:
     "The folder of templates for a wording. Raises: ValueError where the paper's are wanted and are not there."
     if wording == "ours":
         return prompts_dir

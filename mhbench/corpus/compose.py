@@ -56,7 +56,7 @@ class Candidate(Record):
     reason: str = ""  # why
 
     @property
-    def kept(self) -> bool:
+    def is_kept(self) -> bool:
         "Whether no step has rejected it."
         return not self.step
 
@@ -251,7 +251,7 @@ def reading_requests(
     )
     token_limit = {"max_tokens": max_tokens} if max_tokens else {}
     for c in candidates:
-        if c.kept:
+        if c.is_kept:
             template_values = {"options": "; ".join(c.options), "correct": c.options[ord(c.key) - 65], "id": c.pmid}
             pair_text = _filled_template(
                 recipe["pair"], **template_values, question=c.question, text=articles[c.pmid].text
@@ -307,7 +307,7 @@ def candidate_items(candidates: Iterable[Candidate], study: str, canary: str | N
             canary=canary,
         )
         for c in candidates
-        if c.kept
+        if c.is_kept
     ]
 
 
@@ -374,7 +374,7 @@ def recorded_candidates(
         declared_letter = letter_by_option.get(folded(recorded_row.get("declared", "")), "")
         c = c.model_copy(update={"origin": recorded_row.get("origin") or "recorded", "declared": declared_letter})
         candidates.append(
-            read_verdict(c, Answer("x", data=recorded_row["verdict"]), a, reader="recorded") if c.kept else c
+            read_verdict(c, Answer("x", data=recorded_row["verdict"]), a, reader="recorded") if c.is_kept else c
         )
     return candidates
 
@@ -388,7 +388,7 @@ def without_duplicates(candidates: Sequence[Candidate], threshold: float = 0.7) 
     "The candidates, those that nearly repeat an earlier kept one rejected."
     duplicate_ids = set(near_duplicates(candidate_items(candidates, "x"), threshold)["item_id"])
     reject = lambda c: c.rejected("duplicates", "nearly an earlier question")
-    return [reject(c) if c.kept and f"x-{c.candidate_id}" in duplicate_ids else c for c in candidates]
+    return [reject(c) if c.is_kept and f"x-{c.candidate_id}" in duplicate_ids else c for c in candidates]
 
 # %% ../../nbs/corpus/03_compose.ipynb #ad0c42f5
 STEPS = ("composing", "form", "wording", "reading", "duplicates")

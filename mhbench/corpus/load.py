@@ -35,7 +35,7 @@ from ..tasks.written import transcript_items
 
 # %% auto #0
 __all__ = ['LICENCES', 'Corpus', 'corpus_of', 'items_of_rows', 'one_file', 'load_items', 'load_transcripts', 'load_table',
-           'own_loaders', 'find_loader', 'load_corpus']
+           'registered_loaders', 'find_loader', 'load_corpus']
 
 # %% ../../nbs/corpus/07_load.ipynb #d2583c1b
 @dataclass
@@ -143,14 +143,14 @@ def load_table(
     )
 
 # %% ../../nbs/corpus/07_load.ipynb #3c934f05
-def own_loaders() -> dict[str, Callable[[], Callable[..., Corpus]]]:  # name -> what imports the function
+def registered_loaders() -> dict[str, Callable[[], Callable[..., Corpus]]]:  # name -> what imports the function
     "The loaders of the studies in the registry, and of the three layouts that are no study's."
     loaders: dict[str, Callable[[], Callable[..., Corpus]]]
     loaders = {"table": lambda: load_table, "items": lambda: load_items, "transcripts": lambda: load_transcripts}
     for study in studies():
         if taken_names := sorted(set(study.loaders) & set(loaders)):
             actual = f"{taken_names[0]!r} again in study {study.name}; rename it"
-            refuse(f"own_loaders: a loader's name must be its own; got {actual}")
+            refuse(f"registered_loaders: a loader's name must be its own; got {actual}")
         loaders |= {name: partial(study.find, loader_address) for name, loader_address in study.loaders.items()}
     return loaders
 
@@ -160,7 +160,7 @@ def find_loader(name: str) -> Callable[..., Corpus]:
 
     Raises: ValueError for an unknown name, or a loader that cannot be imported.
     """
-    loaders = own_loaders()
+    loaders = registered_loaders()
     if name not in loaders:
         actual = f"{name!r}; mend --loader, or studies.*.prepare.loader in params.yaml"
         refuse(f"load_corpus: loader must be one of {', '.join(loaders)}; got {actual}")

@@ -196,7 +196,7 @@ class Encoder(LazyModel):
         )  # texts that are cut may be one from here on
         batches = loading.length_batches([len(i) for i in token_ids], self.budget)
         vectors = np.stack(loading.in_groups(self._sentence_batch, token_ids, batches, self.executor))
-        return loading.of_length_one(vectors)[place_of_text]
+        return loading.normalise_rows(vectors)[place_of_text]
 
     def _sentence_batch(self, id_rows: list[list[int]]) -> np.ndarray:
         width = loading.padded_widths([max(map(len, id_rows))], self.sentence_model.limit)[0]

@@ -25,7 +25,7 @@ from ..records.schema import Record
 # %% auto #0
 __all__ = ['padded_widths', 'length_batches', 'Executor', 'held', 'dask_client', 'map_batches', 'run_batches', 'in_groups',
            'distinct_values', 'quiet_loading', 'loading_model', 'need_packages', 'packed_layers', 'may_have_gpu',
-           'device_for', 'placed_on', 'moved_to', 'of_length_one', 'batch_room', 'most_tokens']
+           'device_for', 'placed_on', 'moved_to', 'normalise_rows', 'batch_room', 'most_tokens']
 
 # %% ../../nbs/encode/01_loading.ipynb #a86cf750
 _STEP = 4  # tokens
@@ -291,7 +291,7 @@ def moved_to(model, *tensors) -> list:
     return [t.to(device) for t in tensors]
 
 # %% ../../nbs/encode/01_loading.ipynb #6674ca5a
-def of_length_one(x: np.ndarray) -> np.ndarray:
+def normalise_rows(x: np.ndarray) -> np.ndarray:
     "Rows (n, d) divided by their length; a row of zeros stays."
     row_norms = np.linalg.norm(x, axis=1, keepdims=True)
     return x / np.where(row_norms > 0, row_norms, 1)

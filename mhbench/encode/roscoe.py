@@ -16,7 +16,7 @@ import pandas as pd
 
 from .classifiers import NLI, Grammar, load_grammar, load_nli
 from .embeddings import Encoder, check_texts, cosines, load_encoder, six_decimals
-from .loading import distinct_values, held, need_packages, of_length_one
+from .loading import distinct_values, held, need_packages, normalise_rows
 from .perplexity import LanguageModel, load_lm
 from .store import recalled
 from ..errors import refuse
@@ -141,11 +141,11 @@ def token_scores(
 ) -> dict[str, float]:
     """The two scores that come from tokens: vectors (M_i, d) of the N steps and of the context's sentences, and the
     steps' own alignments with the context (N,). Source: Golovneva et al. 2022, table 3."""
-    step_vectors = [of_length_one(x) for x in h if len(x)]  # a step may have no token, such as an empty string
+    step_vectors = [normalise_rows(x) for x in h if len(x)]  # a step may have no token, such as an empty string
     context_vectors = [x for x in s if len(x)]
     token_vectors = np.concatenate(step_vectors) if step_vectors else np.zeros((0, 1), np.float32)
     token_alignments = (
-        align(token_vectors, of_length_one(np.concatenate(context_vectors)))
+        align(token_vectors, normalise_rows(np.concatenate(context_vectors)))
         if context_vectors and step_vectors
         else np.zeros(0)
     )

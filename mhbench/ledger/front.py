@@ -32,11 +32,11 @@ from mhbench.ledger.verdicts import (
     source_value,
 )
 from ..records.schema import Record
-from ..report.style import name_of
+from ..report.style import printed_name
 from ..report.template import filled_template
 
 # %% auto #0
-__all__ = ['committed_file', 'committed_tables', 'Quantity', 'quantity', 'quantities', 'shown_number', 'filled', 'filled_text',
+__all__ = ['committed_file', 'committed_tables', 'Quantity', 'quantity', 'quantities', 'format_quantity', 'filled', 'filled_text',
            'number_tag', 'filled_html', 'conclusions_html', 'Dot', 'PlotRow', 'RowsOf', 'Plot', 'FrontPage',
            'FrontPaper', 'load_front', 'printed_counts', 'front_page']
 
@@ -138,7 +138,7 @@ def quantities(claims: Claims, tables: Tables) -> dict[str, Quantity]:
 _BRACED_NAME = re.compile(r"\{(\w+)(?::([^{} ]+))?( ci)?\}")
 
 
-def shown_number(q: Quantity, form: str = ",.0f", interval: bool = False) -> str:
+def format_quantity(q: Quantity, form: str = ",.0f", interval: bool = False) -> str:
     "A number as a sentence has it."
     number_text = format(q.value, form).replace("-", "\N{MINUS SIGN}")
     if not interval:
@@ -156,7 +156,7 @@ def filled(text: str, values: Mapping[str, Quantity], show: Callable[[str, Quant
         name = name_match[1]
         if name not in values:
             refuse(f"conclusions: a name in braces must be one of `values`; got {name!r}{nearest_name(name, values)}")
-        return show(shown_number(values[name], name_match[2] or ",.0f", bool(name_match[3])), values[name])
+        return show(format_quantity(values[name], name_match[2] or ",.0f", bool(name_match[3])), values[name])
 
     return _BRACED_NAME.sub(_fill_name, " ".join(text.split()))
 
@@ -293,10 +293,10 @@ class _Section:
 
     def number_html(self, q: Quantity, plot: Plot, as_spread: bool = False) -> str:
         "A number as HTML with its interval, if it has one: in brackets, or `LOW to HIGH` as a spread."
-        number_text = shown_number(q, plot.form)
+        number_text = format_quantity(q, plot.form)
         if np.isnan(q.low):
             return number_tag(number_text, q)
-        low_text, high_text = (shown_number(replace(q, value=x), plot.form) for x in (q.low, q.high))
+        low_text, high_text = (format_quantity(replace(q, value=x), plot.form) for x in (q.low, q.high))
         interval_text = f"{low_text} to {high_text}" if as_spread else f"[{low_text}, {high_text}]"
         return f"{number_tag(number_text, q)} <small>{interval_text}</small>"
 
@@ -367,7 +367,7 @@ def _build_plot(section: _Section, plot: Plot) -> dict[str, Any]:
         for name, q, small in _rows_with_quantities(section, plot.rows_of):
             dot_kind = "medical" if name in plot.rows_of.medical else "general"
             plot_row = {
-                "name": plot.rows_of.names.get(name) or name_of(name),
+                "name": plot.rows_of.names.get(name) or printed_name(name),
                 "small": small,
                 "dots": [section.build_dot(q, dot_kind, plot)],
             }

@@ -20,7 +20,7 @@ from .verdicts import EVIDENCE_KINDS, NO_RUN, TYPED, VERDICTS, tolerances
 from ..report.template import filled_template
 
 # %% auto #0
-__all__ = ['SAID', 'WITHOUT_VALUE', 'shown_value', 'ReleaseFiles', 'ledger_page']
+__all__ = ['SAID', 'WITHOUT_VALUE', 'format_value', 'ReleaseFiles', 'ledger_page']
 
 # %% ../../nbs/ledger/03_page.ipynb #43e01546
 SAID = {  # verdict -> its name on the page
@@ -37,7 +37,7 @@ WITHOUT_VALUE = ABSENCES | {
 _N_MORE_DIGITS = 2  # digits shown beyond the printed ones
 
 
-def shown_value(value: float, printed: PrintedNumber, signed: bool = False) -> str:
+def format_value(value: float, printed: PrintedNumber, signed: bool = False) -> str:
     "A value with two more digits than the printed number has."
     if pd.isna(value):
         return ""
@@ -61,7 +61,7 @@ class _Paper:
 
     claims: Claims
     paper_number: int  # of the paper, for ids
-    claim_rows: list[dict[str, Any]] = field(default_factory=list)
+    unequal_claim_rows: list[dict[str, Any]] = field(default_factory=list)
     title_by_note: dict[str, str] = field(default_factory=dict)  # the notes printed so far: code -> title
 
     @property
@@ -75,7 +75,7 @@ class _Paper:
 
     def rows_with(self, **values: str) -> list[dict[str, Any]]:
         "The claims with these values in these columns."
-        return [row for row in self.claim_rows if values.items() <= row.items()]
+        return [row for row in self.unequal_claim_rows if values.items() <= row.items()]
 
 # %% ../../nbs/ledger/03_page.ipynb #b9ac879a
 def _build_claim_view(paper: _Paper, claim_number: int, verdict_row: Mapping[str, Any]) -> dict[str, Any]:
@@ -95,8 +95,8 @@ def _build_claim_view(paper: _Paper, claim_number: int, verdict_row: Mapping[str
         **verdict_row,
         "id": paper.html_id("k", claim_number),
         "what": " \N{MIDDLE DOT} ".join(label_parts),
-        "ours": shown_value(verdict_row["value"], printed_number),
-        "difference": shown_value(verdict_row["difference"], printed_number, signed=True)
+        "ours": format_value(verdict_row["value"], printed_number),
+        "difference": format_value(verdict_row["difference"], printed_number, signed=True)
         if verdict_code == "differs"
         else "",
         "said": SAID[verdict_code],
@@ -113,17 +113,17 @@ def _build_papers(verdicts: pd.DataFrame, claims: Sequence[Claims]) -> list[_Pap
     papers = [_Paper(file, number) for number, file in enumerate(claims, 1)]
     for paper in papers:
         verdict_rows = verdicts[verdicts["paper"] == paper.name].to_dict("records")
-        paper.claim_rows = [_build_claim_view(paper, n, v) for n, v in enumerate(verdict_rows, 1)]
+        paper.unequal_claim_rows = [_build_claim_view(paper, n, v) for n, v in enumerate(verdict_rows, 1)]
     return papers
 
 # %% ../../nbs/ledger/03_page.ipynb #e66134a5
 def _note_or_reference(
-    paper: _Paper, code: str, claim_rows: list[dict[str, Any]], fallback_title: str = ""
+    paper: _Paper, code: str, unequal_claim_rows: list[dict[str, Any]], fallback_title: str = ""
 ) -> dict[str, Any]:
     "A note for the template, or a reference to it if it was printed before."
     note = paper.claims.file.notes.get(code)
     title = (note and note.title) or fallback_title or _capitalized_code(code)
-    note_heading = {"paper": paper.name, "title": title, "rows": claim_rows, "id": "", "again": ""}
+    note_heading = {"paper": paper.name, "title": title, "rows": unequal_claim_rows, "id": "", "again": ""}
     if note is None:
         return note_heading | {"says": "We have no explanation for it.", "doubt": "", "notebook": "", "link": ""}
     note_id = paper.html_id("n", code)
@@ -153,10 +153,10 @@ def _list_discoveries(paper: _Paper) -> list[dict[str, Any]]:
     discovery_notes = []
     for code, note in paper.claims.file.notes.items():
         if note.discovery:
-            claim_rows = [
+            unequal_claim_rows = [
                 row for row in paper.rows_with(note=code) if row["verdict"] in ("differs", "convention", "undecided")
             ]
-            discovery_notes.append(_note_or_reference(paper, code, claim_rows))
+            discovery_notes.append(_note_or_reference(paper, code, unequal_claim_rows))
     return discovery_notes
 
 
@@ -165,7 +165,7 @@ def _differences_by_note(paper: _Paper) -> list[dict[str, Any]]:
     difference_notes = []
     differing_rows = [
         r
-        for r in paper.claim_rows
+        for r in paper.unequal_claim_rows
         if r["verdict"] == "differs" or (r["verdict"] == "undecided" and not r["conventions"])
     ]
     for code in dict.fromkeys(r["note"] for r in differing_rows):
@@ -181,7 +181,9 @@ def _list_conventions(paper: _Paper) -> list[dict[str, Any]]:
     convention_entries = []
     for code, convention in paper.claims.file.conventions.items():
         rows_under_convention = [
-            r for r in paper.claim_rows if code in r["conventions"] and r["verdict"] in ("convention", "undecided")
+            r
+            for r in paper.unequal_claim_rows
+            if code in r["conventions"] and r["verdict"] in ("convention", "undecided")
         ]
         if code == INPUTS and not rows_under_convention:
             continue
@@ -207,9 +209,9 @@ def _list_conventions(paper: _Paper) -> list[dict[str, Any]]:
     return convention_entries
 
 # %% ../../nbs/ledger/03_page.ipynb #f3f151d3
-def _list_searches(paper: _Paper, claim_rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _list_searches(paper: _Paper, unequal_claim_rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     "What was searched for, and what lies beside it, with the number of claims."
-    n_by_search = Counter((row["files"], row["beside"]) for row in claim_rows)
+    n_by_search = Counter((row["files"], row["beside"]) for row in unequal_claim_rows)
     reason_texts = paper.claims.file.reasons
     return [
         {"files": files, "beside": reason_texts.get(file_beside, "").strip(), "n": k}
@@ -218,7 +220,7 @@ def _list_searches(paper: _Paper, claim_rows: Sequence[Mapping[str, Any]]) -> li
     ]
 
 
-def _list_reasons(paper: _Paper) -> list[dict[str, Any]]:
+def _list_missing_value_reasons(paper: _Paper) -> list[dict[str, Any]]:
     "Why numbers have no value here, with counts, and the files that were searched for."
     text_by_reason = WITHOUT_VALUE | {
         code: reason_text.strip() for code, reason_text in paper.claims.file.reasons.items()
@@ -248,13 +250,13 @@ def _page_title(papers: Sequence[_Paper]) -> str:
     return f"What {number_word} papers print, and what their released files give"
 
 
-def _convention_totals(papers: Sequence[_Paper], claim_rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _convention_totals(papers: Sequence[_Paper], unequal_claim_rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     "The conventions declared and tried."
     return {
         "declared": sum(len(set(paper.claims.file.conventions) - {INPUTS}) for paper in papers),
-        "attempts": sum(row["n_tried"] for row in claim_rows),
-        "tried": sum(row["n_tried"] > 0 for row in claim_rows),
-        "held": sum(row["verdict"] == "convention" for row in claim_rows),
+        "attempts": sum(row["n_tried"] for row in unequal_claim_rows),
+        "tried": sum(row["n_tried"] > 0 for row in unequal_claim_rows),
+        "held": sum(row["verdict"] == "convention" for row in unequal_claim_rows),
     }
 
 
@@ -262,7 +264,7 @@ def _verdicts_in_words(papers: Sequence[_Paper]) -> list[dict[str, Any]]:
     "By paper and kind the verdicts in words; a kind without a number has none."
     paper_rows = []
     for paper in papers:
-        n_by_kind_and_verdict = Counter((row["kind"], row["verdict"]) for row in paper.claim_rows)
+        n_by_kind_and_verdict = Counter((row["kind"], row["verdict"]) for row in paper.unequal_claim_rows)
         kind_counts: list[dict[str, Any]] = []
         for kind, kind_name in EVIDENCE_KINDS.items():
             verdict_counts = [
@@ -278,7 +280,11 @@ def _verdicts_in_words(papers: Sequence[_Paper]) -> list[dict[str, Any]]:
             {"to": paper.html_id("r", code), "name": _without_underscores(code), "n": k}
             for code, k in n_by_reason.most_common()
         ]
-        paper_fields = {"paper": paper.name, "url": paper.claims.file.paper.url, "claims": len(paper.claim_rows)}
+        paper_fields = {
+            "paper": paper.name,
+            "url": paper.claims.file.paper.url,
+            "claims": len(paper.unequal_claim_rows),
+        }
         paper_rows.append(
             paper_fields | {"kinds": kind_counts, "reasons": reason_links, "without": sum(n_by_reason.values())}
         )
@@ -318,16 +324,16 @@ def ledger_page(
     "The verdicts on papers as one self-contained page, to be put in a folder beside `nbs`."
     verdicts = pd.concat([verdicts[verdicts["paper"] == c.name] for c in claims], ignore_index=True)
     papers = _build_papers(verdicts, claims)
-    claim_rows = list(chain.from_iterable(paper.claim_rows for paper in papers))
+    unequal_claim_rows = list(chain.from_iterable(paper.unequal_claim_rows for paper in papers))
     absence_by_paper = {paper.name: paper.claims.file.no_release for paper in papers}
-    papers_and_places = dict.fromkeys((row["paper"], row["place"]) for row in claim_rows)
+    papers_and_places = dict.fromkeys((row["paper"], row["place"]) for row in unequal_claim_rows)
     return filled_template(
         "ledger.html",
         styles=("report.css", "ledger.css"),
         scripts=("tables.js", "ledger.js"),
         private=False,
         title=_page_title(papers),
-        totals=_convention_totals(papers, claim_rows),
+        totals=_convention_totals(papers, unequal_claim_rows),
         counts=_verdicts_in_words(papers),
         kinds=[{"code": code, "name": name} for code, name in EVIDENCE_KINDS.items()],
         tolerances=_tolerance_rows(verdicts),
@@ -338,12 +344,12 @@ def ledger_page(
         conventions=_entries_by_paper(papers, "conventions", _list_conventions),
         reasons=[
             g | {"no_release": absence_by_paper[g["paper"]]}
-            for g in _entries_by_paper(papers, "reasons", _list_reasons)
+            for g in _entries_by_paper(papers, "reasons", _list_missing_value_reasons)
         ],
         searched=bool(verdicts["reason"].isin([*ABSENCES]).any()),  # in a list of all files of a repository
         papers=[paper.name for paper in papers],
         places=[{"paper": paper, "place": place} for paper, place in papers_and_places],
-        rows=claim_rows,
+        rows=unequal_claim_rows,
         csv=base64.b64encode(verdicts.to_csv(index=False, float_format="%.10g").encode()).decode(),
         files=files,
     )

@@ -242,12 +242,12 @@ class Release(BaseModel):
         else:
             yield from ((path, self._file_of_tree(path)) for path in self.tree.matching(group.there))
 
-    def has_root(self, folder: Path) -> bool:
+    def is_clone_root(self, folder: Path) -> bool:
         "Whether a folder has files where only the authors' repository has them, so that it is the root of a clone."
         authors_patterns = [g.there for g in self.groups if g.here(PurePosixPath(g.there).name) != g.there]
         return any(path.is_file() for pattern in authors_patterns for path in folder.glob(pattern))
 
-    def how_derived(self, place: str) -> Derived | None:
+    def find_derivation(self, place: str) -> Derived | None:
         "How a file of the local folder came about that no repository holds."
         return next(
             (derivation for pattern, derivation in self.derived.items() if PurePosixPath(place).match(pattern)), None
@@ -287,7 +287,7 @@ def inventory_of(name: str, folder: str | Path | None = None) -> Inventory | Non
         return None
     recorded_files = recorded(folder).get("files", {}) if folder else {}
     repeated_paths = (
-        derivation.of for place in recorded_files if (derivation := release.how_derived(place)) and derivation.of
+        derivation.of for place in recorded_files if (derivation := release.find_derivation(place)) and derivation.of
     )
     repeated_blobs = {release.tree.files[path].id for path in repeated_paths if path in release.tree.files}
     return Inventory(

@@ -101,7 +101,7 @@ class Scale(Record):
         return (self.low or 0.0, self.high or 0.0) if self.kind == "numbers" else (1.0, float(len(self.steps)))
 
     @property
-    def given(self) -> Any:
+    def description(self) -> Any:
         "The scale as a description states it."
         if self.kind == "numbers":
             return f"{self.low:g}..{self.high:g}"
@@ -112,7 +112,7 @@ class Scale(Record):
     def _places(self) -> dict[str, int]:
         return {s: k for k, s in enumerate(self.steps, 1)}
 
-    def said(self) -> str:
+    def in_words(self) -> str:
         "The scale in words."
         if self.kind == "numbers":
             return f"{self.low:g} to {self.high:g}"
@@ -295,7 +295,7 @@ def _nested_objects(value: Any, key_names: Sequence[str], outer_keys: dict[str, 
             yield from _nested_objects(inner_value, key_names[1:], outer_keys | {key_names[0]: key})
 
 # %% ../../nbs/records/09_described.ipynb #7c9ab068
-def _rows_of_json(path: Path, part: RatingPart) -> _Rows:
+def _iterate_json_objects(path: Path, part: RatingPart) -> _Rows:
     for place, document in json_rows(path, part.encoding, numbers=False):
         if part.keys:
             for k, row in enumerate(_nested_objects(document, part.keys, {}), 1):
@@ -316,7 +316,7 @@ def described_rows(path: Path, part: RatingPart) -> _Rows:
     "The rows of a file, each with its place."
     suffix = path.suffix.lower()
     if suffix in (".json", ".jsonl", ".ndjson"):
-        return _rows_of_json(path, part)
+        return _iterate_json_objects(path, part)
     if suffix in (".csv", ".tsv", ".txt"):
         return _rows_by_header(path, text_rows(path, part.encoding, part.delimiter), part.skip)
     if suffix in (".xlsx", ".xlsm"):
@@ -851,7 +851,7 @@ def _remarks_on_reading(r: _Reading, n_criteria: int) -> tuple[list[str], list[s
     for (criterion, text), answers in r.outside_scale.items():
         answers_by_text[text] += [(*who, criterion) for who in answers]
     for text, answers in answers_by_text.items():
-        scale = r.scales[answers[0][5]].said()
+        scale = r.scales[answers[0][5]].in_words()
         remarks.append(f"{len(answers)} times {text!r} lies outside the scale ({scale}) and is left out")
         n_by_answer = Counter(g[:5] for g in answers)
         n_whole_answers = sum(n == n_criteria for n in n_by_answer.values()) if n_criteria > 1 else 0
@@ -941,7 +941,7 @@ def write_ratings(
     ]
     origin = "simulated" if any(r.origin == "simulated" for r in records) else records[0].origin
     fields: dict[str, Any] = {"release": release, "study": records[0].study, "files": "ratings.csv", **_OF_COLUMNS}
-    fields |= {"repeat": "repeat", "value": "value", "scales": {name: s.given for name, s in scales.items()}}
+    fields |= {"repeat": "repeat", "value": "value", "scales": {name: s.description for name, s in scales.items()}}
     fields |= {"missing": [UNREAD_LABEL], "within": {name: name for name in within_names}, "origin": origin}
     (Path(folder) / "ratings.csv").write_text(rows_as_csv(rows), encoding="utf-8")
     path = Path(folder) / "ratings.yaml"

@@ -27,9 +27,9 @@ from .task import task_of
 # %% auto #0
 __all__ = ['Mode', 'Origin', 'RaterKind', 'Status', 'MODES', 'ORIGINS', 'STATUSES', 'RATER_KINDS', 'Name', 'Id', 'Count',
            'Probability', 'AWAITING', 'R', 'OR_WITHOUT', 'ROW_GROUP', 'letters', 'most_probable', 'Record', 'Item',
-           'Outcome', 'carried', 'Response', 'Judgment', 'of_kind', 'Rating', 'origins', 'origin_banner', 'Grouping',
-           'Score', 'columns', 'conform', 'Validated', 'write_set_aside', 'validate', 'arrow_schema', 'frame',
-           'write_records', 'StoredRecords', 'read_records', 'column_of', 'fingerprint']
+           'Outcome', 'carried', 'Response', 'Judgment', 'judgments_of_kind', 'Rating', 'origins', 'origin_banner',
+           'Grouping', 'Score', 'columns', 'conform', 'Validated', 'write_set_aside', 'validate', 'arrow_schema',
+           'frame', 'write_records', 'StoredRecords', 'read_records', 'column_of', 'fingerprint']
 
 # %% ../../nbs/records/01_schema.ipynb #f30d1d36
 Mode = Literal["zero_shot", "few_shot", "cot", "few_shot_cot", "free_form"]  # how an item is asked
@@ -230,7 +230,7 @@ class Judgment(Outcome):
         return self
 
 # %% ../../nbs/records/01_schema.ipynb #66e8b5a6
-def of_kind(
+def judgments_of_kind(
     function: str, judgments: Iterable[Judgment], kind: Literal["label", "score", "pairwise"]
 ) -> list[Judgment]:
     "The judgments of a function, all of one kind. Raises: ValueError for one of another, with its item and judge."

@@ -18,19 +18,19 @@ from mhbench.report.forest import (
     enough,
     intervals,  # noqa: F401 (for those who draw, it is one of these)
 )
-from .style import GENERAL_LOOK, PLAIN, drawable, look_of, name_of, simulated
+from .style import GENERAL_LOOK, PLAIN, drawable, model_look, printed_name, simulated
 from .tables import for_all, spaced, standing, without
 from ..stats.estimate import count_limits
 
 # %% auto #0
-__all__ = ['MOST_NAMES', 'spoken_of', 'names_in_words', 'value', 'best_of', 'ends_of', 'number_above', 'reliability_diagram',
-           'counts', 'sliders', 'leader_differences', 'averages_by_release']
+__all__ = ['MOST_NAMES', 'select_figure_rows', 'names_in_words', 'value', 'describe_best', 'describe_extremes', 'number_above',
+           'reliability_diagram', 'counts', 'sliders', 'leader_differences', 'averages_by_release']
 
 # %% ../../nbs/report/04_figures.ipynb #2de56f71
 MOST_NAMES = 3  # of a clause; more are counted
 
 
-def spoken_of(table: pd.DataFrame, of: str) -> pd.DataFrame:
+def select_figure_rows(table: pd.DataFrame, of: str) -> pd.DataFrame:
     "The rows that a figure shows, the highest first; simulated models only if there is no other row."
     drawable_rows = enough(table).sort_values("estimate", ascending=False, kind="stable")
     asked_rows = drawable_rows[[not simulated(x) for x in drawable_rows[of]]]
@@ -39,7 +39,7 @@ def spoken_of(table: pd.DataFrame, of: str) -> pd.DataFrame:
 
 def names_in_words(names: Iterable[object], of_all: int = 0) -> str:
     "Up to three names in a sentence, otherwise how many of how many."
-    distinct_names = list(dict.fromkeys(map(name_of, names)))
+    distinct_names = list(dict.fromkeys(map(printed_name, names)))
     separator = "; " if any("," in x for x in distinct_names) else ", "
     if len(distinct_names) > MOST_NAMES:
         share_text = (
@@ -56,9 +56,9 @@ def value(x: float, digits: int = 2) -> str:
     return f"{x:.{digits}f}".replace("-", "\N{MINUS SIGN}")
 
 # %% ../../nbs/report/04_figures.ipynb #48ff1f03
-def best_of(table: pd.DataFrame, marks: Mapping[str, float], *, of: str = "model", adjective: str = "") -> str:
+def describe_best(table: pd.DataFrame, marks: Mapping[str, float], *, of: str = "model", adjective: str = "") -> str:
     "Who has the highest estimate, and where its interval for all rows at once lies; or, without marks, the lowest too."
-    shown_rows = spoken_of(table, of)
+    shown_rows = select_figure_rows(table, of)
     if not len(shown_rows):
         return ""
     if marks:
@@ -70,19 +70,19 @@ def best_of(table: pd.DataFrame, marks: Mapping[str, float], *, of: str = "model
     is_alone, has_simulated = len(row_records) == 1, len(row_records) < len(enough(table))
     leading_verb = f"is {adjective}" if adjective else "leads"  # which no interval of its own shows to be better
     verb = leading_verb if has_simulated or not is_alone else "scores"
-    first_clause = f"{name_of(best[of])} {'(asked) ' if has_simulated else ''}{verb} "
+    first_clause = f"{printed_name(best[of])} {'(asked) ' if has_simulated else ''}{verb} "
     first_clause += value(best["estimate"]) if verb == "scores" else f"({value(best['estimate'])})"
     if not marks:
         return (
             first_clause
             if is_alone
-            else f"{first_clause}, {name_of(last_row[of])} lowest ({value(last_row['estimate'])})"
+            else f"{first_clause}, {printed_name(last_row[of])} lowest ({value(last_row['estimate'])})"
         )
     reference_lines = {"chance" if label.startswith("chance") else spaced(label): at for label, at in marks.items()}
     return f"{first_clause}: {standing(best['estimate'], best['ci_low'], best['ci_high'], reference_lines)}"
 
 # %% ../../nbs/report/04_figures.ipynb #d13cfab9
-def ends_of(table: pd.DataFrame, of: str, most: str, least: str, digits: int = 2) -> str:
+def describe_extremes(table: pd.DataFrame, of: str, most: str, least: str, digits: int = 2) -> str:
     "The highest and the lowest row, each with what it is and its estimate: `r6 is strictest (9.4), r3 mildest (0.1)`."
     ordered_rows = enough(table).sort_values("estimate", ascending=False, kind="stable")
     if not len(ordered_rows):
@@ -90,11 +90,11 @@ def ends_of(table: pd.DataFrame, of: str, most: str, least: str, digits: int = 2
     highest_text, lowest_text = (
         f"({value(x, digits)})" for x in (ordered_rows["estimate"].iloc[0], ordered_rows["estimate"].iloc[-1])
     )
-    first_clause = f"{name_of(ordered_rows[of].iloc[0])} {most} {highest_text}"
+    first_clause = f"{printed_name(ordered_rows[of].iloc[0])} {most} {highest_text}"
     return (
         first_clause
         if len(ordered_rows) == 1
-        else f"{first_clause}, {name_of(ordered_rows[of].iloc[-1])} {least} {lowest_text}"
+        else f"{first_clause}, {printed_name(ordered_rows[of].iloc[-1])} {least} {lowest_text}"
     )
 
 
@@ -120,9 +120,9 @@ def reliability_diagram(
     n_overconfident = int((table["ci_high"] < table["confidence"]).sum())
     chart_rows = []
     for model, model_bins in table.groupby("model", sort=False):
-        chart_rows.append(ChartRow(name_of(model)))
+        chart_rows.append(ChartRow(printed_name(model)))
         for r in model_bins.itertuples():
-            mark = Mark(r.accuracy, r.ci_low, r.ci_high, look_of(model), tick=r.confidence)
+            mark = Mark(r.accuracy, r.ci_low, r.ci_high, model_look(model), tick=r.confidence)
             chart_rows.append(ChartRow(f"confidence {r.confidence:.2f}", [mark], f"n = {int(r.n)}"))
     return chart(
         chart_rows,
@@ -178,13 +178,13 @@ def leader_differences(
         is_shown = r.ci_low > 0
         look = GENERAL_LOOK if is_shown else PLAIN
         mark = Mark(100 * r.estimate, 100 * r.ci_low, 100 * r.ci_high, look, hollow=not is_shown)
-        chart_rows.append(ChartRow(name_of(r.model), [mark]))
+        chart_rows.append(ChartRow(printed_name(r.model), [mark]))
     n_models = len(ordered_rows)
-    title = f"{name_of(leader)} is more accurate than {n_models - len(unclear_models)} of {n_models} models"
+    title = f"{printed_name(leader)} is more accurate than {n_models - len(unclear_models)} of {n_models} models"
     if len(unclear_models) == n_models:
-        title = f"{name_of(leader)} is not shown to be more accurate than any of {n_models} models"
+        title = f"{printed_name(leader)} is not shown to be more accurate than any of {n_models} models"
     elif len(unclear_models):
-        unclear_text = name_of(unclear_models.iloc[0]) if len(unclear_models) == 1 else len(unclear_models)
+        unclear_text = printed_name(unclear_models.iloc[0]) if len(unclear_models) == 1 else len(unclear_models)
         title += f"; against {unclear_text} no difference is shown"
     fewest_n, largest_n = int(ordered_rows["n"].min()), int(ordered_rows["n"].max())
     cases_text = (
@@ -195,7 +195,7 @@ def leader_differences(
         title=title,
         key=f"The same {f'{fewest_n} to ' * (fewest_n < largest_n)}{largest_n} questions{cases_text}. "
         "Lines: 95% intervals that hold for all pairs of models at once (max-t). Hollow: the interval contains 0.",
-        xlabel=f"percentage points by which {name_of(leader)} is more accurate",
+        xlabel=f"percentage points by which {printed_name(leader)} is more accurate",
         refs={"no difference": 0},
         digits=1,
     )
@@ -208,11 +208,13 @@ def averages_by_release(table: pd.DataFrame) -> Figure | None:  # None where few
     chart_rows = []
     for r in table.sort_values(["released", "model"], ascending=[False, True]).itertuples():
         size_text = f", {r.parameters:g}B" if pd.notna(r.parameters) else ""
-        look = look_of(r.model)
+        look = model_look(r.model)
         mark = Mark(r.estimate, r.ci_low, r.ci_high, GENERAL_LOOK if look == PLAIN else look)
-        chart_rows.append(ChartRow(name_of(r.model), [mark], f"{r.released}{size_text}"))
+        chart_rows.append(ChartRow(printed_name(r.model), [mark], f"{r.released}{size_text}"))
     best = table.loc[table["estimate"].idxmax()]
-    title = f"{name_of(best['model'])}, released {best['released']}, has the highest average ({best['estimate']:.1f})"
+    title = (
+        f"{printed_name(best['model'])}, released {best['released']}, has the highest average ({best['estimate']:.1f})"
+    )
     key_text = "The newest first, with parameters where they are known."
     rows_without_interval = table[table["ci_low"].isna()]
     key_text += " Lines: 95% confidence intervals." * (len(rows_without_interval) < len(table))

@@ -15,28 +15,28 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from .style import name_of
+from .style import printed_name
 from mhbench.report.tables import (
     FEW,
     SMALL,
-    beside_printed,
     counted,
     covered_in_words,
     differences_in_words,
     estimate_in_words,
     flagged_in_words,
     for_all,
+    join_printed_numbers,
     ratings_in_words,
     spaced,
     standing,
 )
-from ..steps.respondents import about_who_answered
+from ..steps.respondents import describe_respondents
 from ..steps.score import mode_names
 
 # %% auto #0
 __all__ = ['Parts', 'WHO_ANSWERED', 'first_screen', 'where_from', 'asked', 'against_lines', 'failures_of_studies',
-           'failure_in_words', 'went_wrong', 'truths', 'Front', 'of_models', 'not_apart', 'best_in_words', 'fronts',
-           'answered_by_words', 'before_reading']
+           'failure_in_words', 'went_wrong', 'truths', 'Front', 'select_model_rows', 'unseparated_models',
+           'best_in_words', 'fronts', 'answered_by_words', 'before_reading']
 
 # %% ../../nbs/report/05_findings.ipynb #e0466c00
 Parts = Sequence[tuple[str, str]]  # (stage, study) of a run
@@ -123,7 +123,7 @@ def against_lines(results: str | Path, studies: Sequence[str], parts: Parts) -> 
             "estimate", ascending=False, kind="stable"
         )
         if study in with_ledger:
-            overall_rows = beside_printed(
+            overall_rows = join_printed_numbers(
                 overall_rows, "score/accuracy", _read_stage_table(results, "ledger", study, "verdicts")
             )
         reference_lines = _read_stage_contents(results, "score", study).get("lines", {})
@@ -301,7 +301,7 @@ def went_wrong(results: str | Path, studies: Sequence[str], parts: Parts) -> lis
     for study in studies:
         for stage, name in [table.split("/") for table in WHO_ANSWERED]:
             who_answered = _read_stage_table(results, stage, study, name) if (stage, study) in parts else pd.DataFrame()
-            sentences += [f"{study}, {stage}: {x}" for x in about_who_answered(who_answered)]
+            sentences += [f"{study}, {stage}: {x}" for x in describe_respondents(who_answered)]
         for r in failures_of_studies(results, [study], parts).itertuples():
             sentences.append(f"{study}: {failure_in_words(r.what, r.k, r.n, r.who)}.")
         for stage, (verb_phrase, sentence) in _OF_ONE_FAMILY.items():
@@ -340,7 +340,7 @@ class Front(NamedTuple):
     notes: tuple[str, ...] = ()  # what a stage has to say before its numbers are read
 
 
-def of_models(rows: pd.DataFrame) -> pd.DataFrame:  # with the column origin
+def select_model_rows(rows: pd.DataFrame) -> pd.DataFrame:  # with the column origin
     "The rows of models, which no simulated examinee stands among; all rows where nobody else answered."
     is_simulated = rows["origin"] == "simulated"
     return rows if is_simulated.all() else rows[~is_simulated]
@@ -384,7 +384,7 @@ def _declared_front(results: str | Path, stage: str, study: str, place_by_model:
     return Front(study, measure, sentence, measure_rows, _read_stage_contents(results, stage, study)["lines"])
 
 
-def not_apart(best: str, others: Iterable[str], pairs: pd.DataFrame) -> list[str]:
+def unseparated_models(best: str, others: Iterable[str], pairs: pd.DataFrame) -> list[str]:
     "The models that no corrected comparison of all pairs shows to be worse than the best; all without comparisons."
     beaten_models = set()
     for r in pairs.itertuples() if len(pairs) else ():
@@ -403,7 +403,9 @@ def _describe_other_modes(rows_in_mode: pd.DataFrame, other_mode_rows: pd.DataFr
     highest_row = other_mode_rows.loc[other_mode_rows["estimate"].idxmax()]
     if len(rows_in_mode) and not highest_row["estimate"] > rows_in_mode["estimate"].max():
         return sentence
-    highest_text = f"{name_of(highest_row['model'])}, {spaced(highest_row['mode'])}, {estimate_in_words(highest_row)}"
+    highest_text = (
+        f"{printed_name(highest_row['model'])}, {spaced(highest_row['mode'])}, {estimate_in_words(highest_row)}"
+    )
     return f"{sentence} The highest accuracy in another mode: {highest_text}."
 
 
@@ -436,7 +438,7 @@ def best_in_words(
     best_rows = asked_rows[asked_rows["estimate"] == asked_rows["estimate"].max()]
     first_best = best_rows.iloc[0]
     standing_text = standing(first_best["estimate"], best_rows["ci_low"].min(), best_rows["ci_high"].max(), lines)
-    best_names = " and ".join(map(name_of, best_rows["model"]))
+    best_names = " and ".join(map(printed_name, best_rows["model"]))
     if len(asked_rows) == 1:
         questions_text = f"on {int(first_best['n'])} questions{mode_text}"
         at_once_text = f" for all {n_hidden + 1} models at once" if n_hidden else ""
@@ -447,9 +449,11 @@ def best_in_words(
     verb_phrase, alike_text = "have the highest accuracy", ""
     if len(best_rows) == 1:
         other_models = asked_rows["model"].drop(best_rows.index)
-        alike_models = not_apart(first_best["model"], other_models, pd.DataFrame() if pairs is None else pairs)
+        alike_models = unseparated_models(first_best["model"], other_models, pd.DataFrame() if pairs is None else pairs)
         verb_phrase = "has the highest accuracy" if alike_models or unranked else "is the most accurate"
-        alike_names = list(map(name_of, alike_models)) if len(alike_models) < 4 else [f"{len(alike_models)} others"]
+        alike_names = (
+            list(map(printed_name, alike_models)) if len(alike_models) < 4 else [f"{len(alike_models)} others"]
+        )
         alike_text = f"; not shown to be better than {' and '.join(alike_names)}" if alike_models else ""
     claim_text = f"{best_names} {verb_phrase} of {len(asked_rows)} models{mode_text}"
     claim_text += f", {estimate_in_words(first_best, lines)} for all at once"
@@ -485,7 +489,7 @@ def _scored_front(
     other_mode_rows = asked_rows[asked_rows["mode"] != main_mode]
     n_unranked = len(asked_models - set(asked_rows["model"]))
     best_sentence = best_in_words(rows, reference_lines, other_mode_rows, model_pairs, n_unranked)
-    drawn_rows = of_models(rows)
+    drawn_rows = select_model_rows(rows)
     n_hidden = _n_hidden(drawn_rows, other_mode_rows, n_unranked)
     if has_asked_models := bool((drawn_rows["origin"] != "simulated").any()):
         drawn_rows = for_all(drawn_rows, n_hidden)
@@ -516,14 +520,14 @@ def _describe_labels(results: str | Path, study: str) -> str:
 
 def _describe_flags(results: str | Path, study: str, stages: Sequence[str]) -> list[str]:  # a sentence, or none
     "The raters who are flagged, by how they rate and by how they worked, each with the reasons."
-    flag_tables = [_read_stage_table(results, stage, study, "flags") for stage in _OF_RATERS if stage in stages]
+    rater_flag_tables = [_read_stage_table(results, stage, study, "flags") for stage in _OF_RATERS if stage in stages]
     work_review = _read_stage_table(results, "prepare", study, "review")
-    tables_of_flags = [t for t in flag_tables if len(t)] + (
+    tables_of_flags = [t for t in rater_flag_tables if len(t)] + (
         [work_review.rename(columns={"reasons": "flag"})] if len(work_review) else []
     )
     if not tables_of_flags:
         return []
-    return [flagged_in_words(pd.concat(tables_of_flags), max((len(t) for t in flag_tables), default=0))]
+    return [flagged_in_words(pd.concat(tables_of_flags), max((len(t) for t in rater_flag_tables), default=0))]
 
 # %% ../../nbs/report/05_findings.ipynb #b0f0883d
 _OF_RATERS = ("agreement", "panel")  # stages whose first main number is the agreement of raters
@@ -637,7 +641,9 @@ def _describe_questions_asked(
     n_origins_by_model = origins.drop_duplicates(["model", "origin"])["model"].value_counts()
     for origin, origin_words in _ASKED.items():
         models_of_origin = list(dict.fromkeys(origins.loc[origins["origin"] == origin, "model"]))
-        model_names = [f"{name_of(m)} in part" if n_origins_by_model[m] > 1 else name_of(m) for m in models_of_origin]
+        model_names = [
+            f"{printed_name(m)} in part" if n_origins_by_model[m] > 1 else printed_name(m) for m in models_of_origin
+        ]
         phrases += (
             [f"{origin_words} {', '.join(model_names) if len(model_names) < 6 else f'{len(model_names)} models'}"]
             if model_names

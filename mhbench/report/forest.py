@@ -26,9 +26,9 @@ from mhbench.report.style import (
     WIDTH,
     Look,
     drawable,
-    look_of,
-    name_of,
+    model_look,
     natural,
+    printed_name,
     wide,
     wrapped,
 )
@@ -345,7 +345,7 @@ def _lost_in_words(row: Any) -> str:  # "168 unparseable"
 
 
 def _look_in_column(column: str, value: object) -> Look:
-    return look_of(value) if column in PEOPLE else PLAIN
+    return model_look(value) if column in PEOPLE else PLAIN
 
 
 def _shared_n(table: pd.DataFrame) -> int:  # 0: they differ, or are unknown
@@ -412,13 +412,13 @@ def _chart_rows(
             marks = [
                 _mark(r, look or _look_in_column(group, group_value), hollow) for r, look, hollow in rows_and_looks
             ]
-            chart_rows.append(ChartRow(name_of(group_value), marks, _small(rows_of_value)))
+            chart_rows.append(ChartRow(printed_name(group_value), marks, _small(rows_of_value)))
         else:
-            chart_rows.append(ChartRow(name_of(group_value)))
+            chart_rows.append(ChartRow(printed_name(group_value)))
             for hue_value in _ordered_values(rows_of_value, hue, upwards):
                 rows_of_label = rows_of_value[rows_of_value[hue] == hue_value]
                 marks = [_mark(r, _look_in_column(hue, hue_value)) for r in rows_of_label.itertuples()]
-                chart_rows.append(ChartRow(name_of(hue_value), marks, _small(rows_of_label)))
+                chart_rows.append(ChartRow(printed_name(hue_value), marks, _small(rows_of_label)))
     return chart_rows
 
 # %% ../../nbs/report/03_forest.ipynb #f46ca0c9
@@ -449,16 +449,16 @@ def intervals(
     if rounded is None or drawn_rows is None or not len(drawn_rows):
         return None
     hue_values = _ordered_values(drawn_rows, hue, better == "lower") if hue else []
-    models_with_look = [v for v in hue_values if hue in PEOPLE and look_of(v) != PLAIN]
-    looks_repeat = len(set(map(look_of, models_with_look))) < len(hue_values)
+    models_with_look = [v for v in hue_values if hue in PEOPLE and model_look(v) != PLAIN]
+    looks_repeat = len(set(map(model_look, models_with_look))) < len(hue_values)
     look_by_hue: dict[Any, tuple[Look | None, bool]] = {}
     legend: list[Sign] = []
     if hue and not looks_repeat:
-        look_by_hue = {v: (look_of(v), False) for v in hue_values}
-        legend = [Sign(look_of(v), name_of(v)) for v in hue_values]
+        look_by_hue = {v: (model_look(v), False) for v in hue_values}
+        legend = [Sign(model_look(v), printed_name(v)) for v in hue_values]
     elif hue and len(hue_values) <= 2:
         look_by_hue = {v: (None, k > 0) for k, v in enumerate(hue_values)}
-        legend = [Sign(PLAIN, name_of(v), k > 0) for k, v in enumerate(hue_values)] if len(hue_values) > 1 else []
+        legend = [Sign(PLAIN, printed_name(v), k > 0) for k, v in enumerate(hue_values)] if len(hue_values) > 1 else []
     n = _shared_n(drawn_rows)
     chart_rows = _chart_rows(
         drawn_rows, group, hue, look_by_hue, reference_column, harm[0], upwards=better == "lower", n=n

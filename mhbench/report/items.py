@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from ..errors import refuse
 from ..records.schema import Item, Judgment, Rating, Response, StoredRecords, read_records
-from ..steps.score import FAILED, NOT_READ, REFUSED, mode_names, what_became
+from ..steps.score import FAILED, NOT_READ, REFUSED, mode_names, response_outcomes
 
 # %% auto #0
 __all__ = ['ROW_COLUMNS', 'MOST_WORDS', 'Answers', 'protected_ids', 'answers_of', 'columnar', 'packed']
@@ -42,7 +42,7 @@ class Answers(NamedTuple):
 def _outcome_word(scores: pd.DataFrame) -> pd.Series:
     "In a word: right, wrong, not scored (a judge does), or what came in place of an answer."
     correct = scores["correct"]
-    outcome = what_became(scores)
+    outcome = response_outcomes(scores)
     outcome_words = (
         correct.map({1.0: "right", 0.0: "wrong"}).fillna("partly right").where(correct.notna(), "not scored")
     )

@@ -25,7 +25,7 @@ from ..records.schema import origin_banner
 from . import tables
 from .findings import Front, first_screen
 from .items import ROW_COLUMNS, Answers, columnar, packed
-from .style import NAMED, name_of
+from .style import NAMED, printed_name
 from .tables import Prose, by_reason, csv_text, file_stem, number, question_of, readable, spaced
 from .template import filled_template
 from ..steps.rates import COUNTS
@@ -64,7 +64,7 @@ class Section(NamedTuple):
     findings: Sequence[str] = ()  # sentences in place of tables without a row
 
     @property
-    def given(self) -> list[ReportTable]:
+    def all_tables(self) -> list[ReportTable]:
         "Its tables; a caption and a frame alone are one."
         return list(starmap(ReportTable, self.tables))
 
@@ -91,7 +91,7 @@ def _read_section(
             table_prose = (
                 Prose(own_prose["heading"], own_prose["text"]) if own_prose else prose.get(table_name, Prose())
             )
-            with_printed = tables.beside_printed(stored_table, f"{stage}/{table_name}", verdicts)
+            with_printed = tables.join_printed_numbers(stored_table, f"{stage}/{table_name}", verdicts)
             report_tables.append(
                 ReportTable(t["caption"], with_printed, table_prose, study, t.get("card", ""), table_name)
             )
@@ -185,7 +185,7 @@ def write_tables(sections: Sequence[Section], folder: str | Path) -> list[Path]:
     Path(folder).mkdir(parents=True, exist_ok=True)
     file_by_stem: dict[str, Path] = {}  # by stem
     for s in sections:
-        for t in s.given:
+        for t in s.all_tables:
             stem = file_stem(s.title, t.caption)
             candidate_stems = (
                 f"{stem}-{n}" if n > 1 else stem for n in count(1)
@@ -209,7 +209,7 @@ class _Links:
     def __init__(self, sections: Sequence[Section], answers: Answers | None):
         self.cards: dict[tuple[str, str], str] = {}  # (study, who) -> its place on the page
         for s in sections:
-            for t in s.given:
+            for t in s.all_tables:
                 judge_names = t.frame[t.card].unique() if t.card else ()
                 self.cards |= {(s.study, str(name)): file_stem("card", s.study, str(name)) for name in judge_names}
         self.listed = answers is not None  # whether the page has a list of answers
@@ -288,7 +288,7 @@ def _fill_table_view(t: ReportTable, key: str, section: Section, to: _Links) -> 
     shared_texts = _repeated_texts(displayed_table)
     displayed_table = displayed_table.drop(columns=list(shared_texts))
     displayed_table = displayed_table.assign(
-        **{c: displayed_table[c].map(name_of, na_action="ignore") for c in NAMED if c in displayed_table}
+        **{c: displayed_table[c].map(printed_name, na_action="ignore") for c in NAMED if c in displayed_table}
     )
     table_view = _table_view(displayed_table)
     column_position = {c: k for k, c in enumerate(displayed_table.columns)}
@@ -355,14 +355,14 @@ def _entries_by_question(
     section: Section, key: str, to: _Links
 ) -> list[tuple[str, dict]]:  # (question, entry), in order
     "The output of one stage for one study, by question."
-    table_names = {t.name for t in section.given if t.name}
+    table_names = {t.name for t in section.all_tables if t.name}
     named_pictures = [(Path(p.file).stem, p) for p in starmap(Picture, section.figures)]
     picture_by_name = dict(named_pictures)
     named_entries = []
     for k, (name, p) in enumerate([x for x in named_pictures if x[0] not in table_names], 1):
         figure_entry = {"id": f"{key}f{k}", "caption": p.caption, "said": "", "table": None}
         named_entries.append((name, figure_entry | {"figure": _embed_picture(p, section.title)}))
-    for k, t in enumerate(section.given, 1):
+    for k, t in enumerate(section.all_tables, 1):
         named_entries.append((t.name, _build_entry(t, f"{key}t{k}", picture_by_name.get(t.name), section, to)))
     return [(question_of(section.stage, name) if section.study else "", entry) for name, entry in named_entries]
 
@@ -447,7 +447,7 @@ def _study_plot(f: Front, studies: int, to: str) -> dict[str, Any]:
         best_first = sortable_rows.sort_values(["drawn", "below"], kind="stable")
     for r in best_first.to_dict("records"):
         low_percent = _percent_of_width(r["ci_low"], scale)
-        name = name_of(r["model"])
+        name = printed_name(r["model"])
         if r["origin"] == "simulated" and "simulated" not in name and not name.startswith("sim-"):
             name += " (simulated)"
         plot_row = {"model": name, "n": int(r["n"]), "estimate": f"{r['estimate']:.2f}"}
@@ -513,7 +513,7 @@ def html_report(
     plot_rows = list(chain.from_iterable(f["rows"] for f in study_plots))
     csv_by_table: dict[str, str] = {}
     for k, s in enumerate(sections, 1):
-        csv_by_table |= {f"s{k}t{j}": csv_text(t.frame) for j, t in enumerate(s.given, 1)}
+        csv_by_table |= {f"s{k}t{j}": csv_text(t.frame) for j, t in enumerate(s.all_tables, 1)}
     return filled_template(
         "page.html",
         scripts=("tables.js", "answers.js", "page.js"),

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 
 # %% auto #0
 __all__ = ['PALETTE', 'STYLE', 'PLAIN', 'GENERAL_LOOK', 'MEDICAL_LOOK', 'SIMULATED_LOOK', 'HARM', 'LOOKS', 'PRINTED_NAMES',
-           'NAMED', 'WIDTH', 'WIDE', 'TEXT', 'HEAD', 'Look', 'Cast', 'introduce', 'who', 'natural', 'rank', 'simulated',
-           'look_of', 'name_of', 'wide', 'wrapped', 'six_digits', 'drawable', 'title_of', 'save']
+           'NAMED', 'WIDTH', 'WIDE', 'TEXT', 'HEAD', 'Look', 'Cast', 'introduce', 'model_in_label', 'natural', 'rank',
+           'simulated', 'model_look', 'printed_name', 'wide', 'wrapped', 'six_digits', 'drawable', 'figure_title',
+           'save']
 
 # %% ../../nbs/report/02_style.ipynb #9f9df276
 PALETTE = ("#0072B2", "#D98E00", "#009E73", "#CC4C00", "#B5578F", "#3C9BD6", "#333333", "#6A3D9A", "#8C6D46")
@@ -106,7 +107,7 @@ def introduce(
     )
 
 # %% ../../nbs/report/02_style.ipynb #cf379a36
-def who(label: object) -> str:
+def model_in_label(label: object) -> str:
     "The model in a label: `gemma, few shot` and `judged by gemma` are gemma."
     return re.sub(r"^judged by ", "", str(label)).split(",")[0]
 
@@ -118,17 +119,17 @@ def natural(name: object) -> list:
 
 def rank(label: object) -> int:
     "The position of a label's model where nothing is measured; models that were not introduced come last."
-    return _cast.order.get(who(label), len(_cast.order))
+    return _cast.order.get(model_in_label(label), len(_cast.order))
 
 
 def simulated(label: object) -> bool:
     "Whether the model in a label was introduced as simulated."
-    return who(label) in _cast.simulated
+    return model_in_label(label) in _cast.simulated
 
 
-def look_of(label: object) -> Look:
+def model_look(label: object) -> Look:
     "How the model in a label is drawn."
-    return _cast.looks.get(who(label), PLAIN)
+    return _cast.looks.get(model_in_label(label), PLAIN)
 
 # %% ../../nbs/report/02_style.ipynb #f456393e
 PRINTED_NAMES = {
@@ -167,10 +168,10 @@ PRINTED_NAMES = {
 NAMED = ("model", "first", "second", "judge", "against", "base")  # columns of tables that hold names of models
 
 
-def name_of(label: object) -> str:
+def printed_name(label: object) -> str:
     "A label with its model as papers print it: `minilm, few shot` is `MiniLM, few-shot`."
     label_text = re.sub(r"\b(zero|few)[_ ]shot", r"\1-shot", str(label))
-    model_name = who(label_text)
+    model_name = model_in_label(label_text)
     return spaced(
         label_text.replace(model_name, PRINTED_NAMES[model_name], 1) if model_name in PRINTED_NAMES else label_text
     )
@@ -217,7 +218,7 @@ def drawable(function: str, table: pd.DataFrame, columns: Sequence[str]) -> pd.D
     return six_digits(table) if len(table) else None
 
 # %% ../../nbs/report/02_style.ipynb #2d9c5d3b
-def title_of(fig: Figure) -> str:
+def figure_title(fig: Figure) -> str:
     "The title of a figure in one line."
     return " ".join(fig.get_suptitle().split())
 
@@ -231,7 +232,7 @@ def save(fig: Figure, stem: str, folder: str | Path) -> list[Path]:  # the two f
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     alternative_text = str(fig.get_label() or "") or None
-    title_metadata = {"Title": title_of(fig)} if fig.get_suptitle() else {}
+    title_metadata = {"Title": figure_title(fig)} if fig.get_suptitle() else {}
     with matplotlib.rc_context(STYLE):
         figure_files = [folder / f"{stem}.png", folder / f"{stem}.svg"]
         screen_dpi = fig.dpi

@@ -24,7 +24,7 @@ __all__ = ['KEY_RESULTS', 'FEW', 'SMALL', 'NO_INTERVAL', 'UNSEEN', 'QUESTIONS', 
            'readable', 'numeric', 'markdown_table', 'spaced', 'file_stem', 'by_reason', 'csv_text', 'as_typed', 'Prose',
            'shown_tables', 'stage_prose', 'doubts', 'without', 'sampled', 'standing', 'for_all', 'counted',
            'ratings_in_words', 'flagged_in_words', 'covered_in_words', 'differences_in_words', 'ends_in_words',
-           'estimate_in_words', 'in_a_sentence', 'question_of', 'beside_printed']
+           'estimate_in_words', 'in_a_sentence', 'question_of', 'join_printed_numbers']
 
 # %% ../../nbs/report/01_tables.ipynb #586e06ed
 def number(x: Any, digits: int = 3) -> str:
@@ -510,7 +510,7 @@ def question_of(stage: str, name: str = "") -> str:
     return next((question for question in possible_questions if question), stage.replace("_", " ").capitalize())
 
 # %% ../../nbs/report/01_tables.ipynb #5a6b7a04
-def beside_printed(frame: pd.DataFrame, table: str, verdicts: pd.DataFrame | None) -> pd.DataFrame:
+def join_printed_numbers(frame: pd.DataFrame, table: str, verdicts: pd.DataFrame | None) -> pd.DataFrame:
     """The paper's numbers beside the estimates of a table (stage/name), by the verdicts of the stage ledger: a column
     `printed` behind the interval, where a claim is of one of them.
     """

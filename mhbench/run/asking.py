@@ -26,7 +26,7 @@ from .graph import root
 from ..steps.answers import Asked
 
 # %% auto #0
-__all__ = ['cache_file', 'capped', 'asking', 'trained_classifier', 'FirstOption', 'settled', 'settled_together']
+__all__ = ['cache_file', 'capped', 'asking', 'trained_classifier', 'FirstOption', 'open_model', 'open_models']
 
 # %% ../../nbs/run/06_asking.ipynb #9ef2affe
 def cache_file(cache: str, results: Path) -> Path:
@@ -96,7 +96,7 @@ class FirstOption:
 
 
 @contextmanager
-def settled(
+def open_model(
     entry: dict,  # a model's entry in params.yaml
     name: str,
     endpoints: dict,
@@ -123,9 +123,9 @@ def settled(
 
 # %% ../../nbs/run/06_asking.ipynb #50a17ac8
 @contextmanager
-def settled_together(
-    entries: Mapping[str, dict], endpoints: dict, *settings: Any
-) -> Iterator[dict[str, Asked]]:  # by name
+def open_models(entries: Mapping[str, dict], endpoints: dict, *settings: Any) -> Iterator[dict[str, Asked]]:  # by name
     "Several models that are asked in turn, all of them ready."
     with ExitStack() as stack:
-        yield {name: stack.enter_context(settled(entry, name, endpoints, *settings)) for name, entry in entries.items()}
+        yield {
+            name: stack.enter_context(open_model(entry, name, endpoints, *settings)) for name, entry in entries.items()
+        }

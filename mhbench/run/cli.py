@@ -20,7 +20,7 @@ import mhbench
 from ..errors import plain, refuse, system_remedy
 from ..records.database import clone_of, private_file
 from .graph import part_name, recorded_parameters, root
-from .process import apart, settle
+from .process import prepare_child_process, run_in_child_process
 from ..subcommand import PARAMS, CommandParser, add_subcommands, argument, declarations, subcommand
 
 # %% auto #0
@@ -207,9 +207,9 @@ def main(argv: list[str] | None = None, *, in_process: bool = False) -> int:
     a = parser(words).parse_args(words)
     try:
         if a.command in _APART and not in_process and not getattr(a, "all", False):
-            return apart(words)
+            return run_in_child_process(words)
         if in_process:
-            settle()
+            prepare_child_process()
         a.function(a)
         sys.stdout.flush()
     except BrokenPipeError:  # as with `| head`: the reader has closed the pipe

@@ -72,7 +72,7 @@ def _asking_part(notebook: Path, to: Path) -> Path:  # the file written
 
     nb = nbformat.read(notebook, 4)
     asking_cells = [
-        k for k, cell in enumerate(nb.cells) if "with settled" in cell.source or "s.records(" in cell.source
+        k for k, cell in enumerate(nb.cells) if "with open_model" in cell.source or "s.records(" in cell.source
     ]
     nb.cells = nb.cells[: asking_cells[-1] + 1]
     nbformat.write(nb, to)

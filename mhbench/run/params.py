@@ -18,7 +18,17 @@ from ..ask.request import HERE, Model
 from ..errors import refuse
 from ..records.answers import all_simulated, modes_in
 from .graph import RUN_FILE, Node, graph, root, selective
-from .shape import TEXT_KEY, Fault, listed, misshapen, nearest, read_tree, refuse_all, shown, stage_classes
+from mhbench.run.shape import (
+    TEXT_KEY,
+    Fault,
+    listed,
+    misshapen,
+    nearest,
+    read_tree,
+    refuse_all,
+    short_repr,
+    stage_classes,
+)
 from ..settings import Role, marked
 from ..steps.parameters import GIVEN
 
@@ -53,7 +63,7 @@ def _sections(p: dict) -> Iterator[tuple[tuple, dict]]:
 def _unknown_names(path: tuple, names: Any, allowed: Collection[str], rule: str, otherwise: str) -> Iterator[Fault]:
     "Names that are not among the known ones."
     for name in [n for n in _texts_of_list(names) if n not in allowed]:
-        yield Fault(path, f"{rule} ({listed(allowed) or 'none'})", shown(name), nearest(name, allowed, otherwise))
+        yield Fault(path, f"{rule} ({listed(allowed) or 'none'})", short_repr(name), nearest(name, allowed, otherwise))
 
 
 def _entries_named(p: dict) -> Iterator[Fault]:
@@ -88,7 +98,9 @@ def _numeric_names(p: dict) -> Iterator[Fault]:
     for kind in ("models", "endpoints", "studies"):
         for name in _map(p.get(kind)):
             if _NUMBER.fullmatch(name):
-                yield Fault((kind, name), "have a name that is no number", shown(name), f"name it model-{name}, say")
+                yield Fault(
+                    (kind, name), "have a name that is no number", short_repr(name), f"name it model-{name}, say"
+                )
 
 
 def _secrets(value: Any, path: tuple = ()) -> Iterator[Fault]:
@@ -114,7 +126,9 @@ def _settings_notes(p: dict) -> Iterator[Fault]:
     for path, section in _sections(p):
         if path[-1] == "annotate" and (question_kind := section.get("kind")) not in QUESTION_KINDS:
             spelling_hint = nearest(question_kind, QUESTION_KINDS, "see docs/howto-raters.md")
-            yield Fault((*path, "kind"), f"be one of {listed(QUESTION_KINDS)}", shown(question_kind), spelling_hint)
+            yield Fault(
+                (*path, "kind"), f"be one of {listed(QUESTION_KINDS)}", short_repr(question_kind), spelling_hint
+            )
         answering_models = _answering(p, path)
         if answering_models is None:
             continue

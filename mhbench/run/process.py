@@ -26,7 +26,7 @@ from ..errors import refuse
 from .graph import graph, jobs, place
 
 # %% auto #0
-__all__ = ['EVERY_S', 'apart', 'stage_by_command', 'settle', 'position', 'Live']
+__all__ = ['EVERY_S', 'run_in_child_process', 'stage_by_command', 'prepare_child_process', 'position', 'Live']
 
 # %% ../../nbs/run/10_process.ipynb #86563f78
 _STAGE = "from mhbench.run.cli import main; raise SystemExit(main(in_process=True))"
@@ -37,7 +37,7 @@ def _hold_interrupts(blocked: bool) -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK if blocked else signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
-def apart(words: list[str]) -> int:  # the exit status
+def run_in_child_process(words: list[str]) -> int:  # the exit status
     "Run a command in a process of its own, and wait for it."
     path_option = [] if {"", os.getcwd()} & set(sys.path) else ["-P"]  # it imports from where this one does
     _hold_interrupts(True)
@@ -80,7 +80,7 @@ def _ended_by(signal_number: signal.Signals, command_text: str) -> NoReturn:
     refuse(f"run: the stage must end by itself; got {actual}; what was answered is kept: {remedy}", error=RuntimeError)
 
 # %% ../../nbs/run/10_process.ipynb #14bd56fb
-def settle() -> None:
+def prepare_child_process() -> None:
     "Prepare this process to run a command for another: it ends when that one ends, and it handles interrupts."
     threading.Thread(target=_end_with_caller, name="caller", daemon=True).start()
     for file_descriptor, name in ((1, "stdout"), (2, "stderr")):

@@ -22,7 +22,7 @@ from ..records.database import sha256_file
 from .graph import root
 
 # %% auto #0
-__all__ = ['sha256', 'check_source', 'hash_if_there', 'commit_of', 'how_made', 'made_in_words']
+__all__ = ['sha256', 'check_source', 'hash_if_there', 'commit_of', 'run_provenance', 'made_in_words']
 
 # %% ../../nbs/run/13_provenance.ipynb #2e6f99dd
 def sha256(path: str | Path) -> str:
@@ -88,7 +88,9 @@ def _version(package: str) -> str:
         return ""
 
 # %% ../../nbs/run/13_provenance.ipynb #f92b2d84
-def how_made(results: str | Path, studies: Sequence[str], seed: int) -> pd.DataFrame:  # what, value; one row a fact
+def run_provenance(
+    results: str | Path, studies: Sequence[str], seed: int
+) -> pd.DataFrame:  # what, value; one row a fact
     "Date, commit, versions, seed, and SHA-256 of parameters and corpora."
     top = root()
     facts = {"made on": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC", "commit": commit_of(top)}

@@ -32,7 +32,7 @@ from ..ledger.release import inventory_of
 from ..ledger.verdicts import merged_verdicts, stored_verdicts
 from ..records.schema import Record
 from ..registry import study_files
-from ..report.style import NAMED, name_of
+from ..report.style import NAMED, printed_name
 from ..report.tables import cell_texts, in_a_sentence, number, numeric, readable, spaced
 from ..report.template import filled_template
 from .graph import place, root, write_json
@@ -98,7 +98,7 @@ def _grid(frame: pd.DataFrame, caption: str, file: str = "") -> dict[str, Any]:
     hidden_counts = [c for c in frame if str(c).startswith("n_") and (c not in _COUNTS or not frame[c].any())]
     empty_columns = [c for c in frame if frame[c].isna().all() and c not in ("estimate", "ci_low", "ci_high")]
     table = frame.drop(columns={*hidden_counts, *empty_columns, *_ASIDE} & {*frame})
-    table = readable(table.assign(**{c: table[c].map(name_of, na_action="ignore") for c in NAMED if c in table}))
+    table = readable(table.assign(**{c: table[c].map(printed_name, na_action="ignore") for c in NAMED if c in table}))
     shared_columns = [c for c in table if len(table) > 1 and table[c].nunique() == 1 and table[c].notna().all()]
     if shared_columns and len(shared_columns) < table.shape[1]:
         caption += f" ({', '.join(f'{spaced(c)}: {number(table[c].iloc[0])}' for c in shared_columns)})"

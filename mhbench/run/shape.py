@@ -46,7 +46,7 @@ from mhbench.steps.parameters import (
 # %% auto #0
 __all__ = ['EntryName', 'TEXT_KEY', 'stage_classes', 'section', 'LocalServer', 'Sampling', 'entry_classes', 'Selection',
            'params_model', 'model_of', 'Untitled', 'params_schema', 'parameters_cell', 'stale_cells', 'write_schema',
-           'Fault', 'Written', 'read_tree', 'shown', 'nearest', 'listed', 'misshapen', 'refuse_all']
+           'Fault', 'Written', 'read_tree', 'short_repr', 'nearest', 'listed', 'misshapen', 'refuse_all']
 
 # %% ../../nbs/run/02_shape.ipynb #b65b3a09
 @cache
@@ -366,7 +366,7 @@ _RULES = {  # pydantic's type of a finding -> what continues "must"
 }
 
 
-def shown(value: Any, name: str = "") -> str:
+def short_repr(value: Any, name: str = "") -> str:
     "A value as a message may show it."
     if value is None:
         return "nothing"
@@ -426,7 +426,7 @@ def _error_of_union(errors: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def _of_type(path: tuple, rule: str, value: Any) -> Fault:
     is_date = isinstance(value, datetime.date)
     entry_name = str(path[-1]) if path else ""
-    actual = f"{value}, which YAML takes for a date" if is_date else shown(value, entry_name)
+    actual = f"{value}, which YAML takes for a date" if is_date else short_repr(value, entry_name)
     remedy = ""
     if is_date or ("a text" in rule and isinstance(value, (int, float))):
         remedy = f'put it in quotes: "{value}"'
@@ -448,17 +448,17 @@ def _fault(f: dict[str, Any], schema: dict) -> Fault:
     if error_type == "extra_forbidden":
         return _unknown_entry(path, _declared_schema(schema, path[:-1]))
     if error_type == "string_pattern_mismatch" and entry_name == "sha256":
-        return Fault(path, "be a SHA-256, 64 hexadecimal digits", shown(value), "let `mhbench import` write it")
+        return Fault(path, "be a SHA-256, 64 hexadecimal digits", short_repr(value), "let `mhbench import` write it")
     if error_type == "string_pattern_mismatch":
         rule = "have names of letters, digits, '.', '_' and '-'"
-        return Fault(path, rule, shown(value), "rename it: results and stages are named after it")
+        return Fault(path, rule, short_repr(value), "rename it: results and stages are named after it")
     if error_type == "literal_error":
         allowed_words = re.findall(r"'([^']*)'", bounds["expected"])
         other_remedy = "take one of these" + ("; null stands for none" if value in ("none", "None") else "")
         return Fault(
             path,
             f"be one of {listed(allowed_words)}",
-            shown(value, entry_name),
+            short_repr(value, entry_name),
             nearest(value, allowed_words, other_remedy),
         )
     if error_type.endswith("_type"):
@@ -469,7 +469,7 @@ def _fault(f: dict[str, Any], schema: dict) -> Fault:
     return Fault(
         path,
         _RULES[error_type].format(**bound_numbers),
-        shown(value, entry_name),
+        short_repr(value, entry_name),
         "add it" if error_type == "missing" else "",
     )
 
@@ -483,7 +483,7 @@ def _unknown_entry(path: tuple, allowed: Mapping[str, Any]) -> Fault:
     if entry_name in GIVEN and len(path) > 1 and path[0] != "models":
         return Fault(path, "be left to the run", "an entry", "seed and executor stand at the top of the file")
     remedy = nearest(entry_name, allowed, "take it out, or mend the spelling")
-    return Fault(path, f"be one of {listed(allowed)}", shown(entry_name), remedy)
+    return Fault(path, f"be one of {listed(allowed)}", short_repr(entry_name), remedy)
 
 
 def _declared_schema(schema: dict, path: tuple) -> dict[str, Any]:

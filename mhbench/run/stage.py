@@ -40,7 +40,7 @@ from mhbench.records.schema import (
 )
 from ..registry import added, owner
 from ..registry import studies as registered
-from ..report.style import introduce, save, title_of, who
+from ..report.style import figure_title, introduce, model_in_label, save
 from ..report.tables import by_reason, with_interval
 from .graph import before, graph, items_file, records_left, root, unchecked, write_json
 from .process import stage_by_command
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from mhbench.steps.failures import Failure
 
 # %% auto #0
-__all__ = ['write_metrics', 'known_origins', 'origin_column', 'as_saved', 'ended_badly', 'Stage']
+__all__ = ['write_metrics', 'recorded_origins', 'origin_column', 'as_saved', 'ended_badly', 'Stage']
 
 # %% ../../nbs/run/04_stage.ipynb #b5d2561b
 def _as_json_value(x: Any) -> Any:
@@ -109,7 +109,7 @@ def _demo_results(name: str, studies: Sequence[str], models: Sequence[str], n_it
 _NAMED = ("model", "first", "second", "other", "judge", "rater", "annotator", "student", "contestant", "who")
 
 # %% ../../nbs/run/04_stage.ipynb #82c61c83
-def known_origins(results: str | Path, studies: Iterable[str]) -> dict[str, str]:  # name -> origin
+def recorded_origins(results: str | Path, studies: Iterable[str]) -> dict[str, str]:  # name -> origin
     """The origins of answers that the run did not ask for: of models whose answers or labels came in a file, and of
     everybody simulated. People's ratings always come in a file, and are left out unless they were simulated.
     """
@@ -138,7 +138,7 @@ def origin_column(frame: pd.DataFrame, origins: Mapping[str, str]) -> list[str]:
     origin_rank = np.full(len(frame), max(map(ORIGINS.index, heading_origins), default=0))
     for column in frame.columns.intersection(_NAMED):
         origins_of_column = frame[column].map(
-            {x: origins.get(who(x), "asked") for x in frame[column].dropna().unique()}
+            {x: origins.get(model_in_label(x), "asked") for x in frame[column].dropna().unique()}
         )
         origin_rank = np.maximum(
             origin_rank, origins_of_column.map(ORIGINS.index, na_action="ignore").fillna(0).to_numpy(int)
@@ -219,7 +219,7 @@ class Stage:
         self._first: dict[str, str] = {}  # which main numbers the study's first screen draws, and what they come to
         self._main: list[pd.DataFrame] = []
         params = unchecked(root())
-        self.origins = known_origins(self.results, demo_studies)
+        self.origins = recorded_origins(self.results, demo_studies)
         self._everybody = list(params["models"])  # they keep their looks in every figure
         self._run = params["run"]
         self._best_first = self._by_accuracy(params) if study else []
@@ -522,7 +522,7 @@ class Stage:
         drawing.saved_as, _ = save(drawing, name, self.figures)
         _let_figures_show()
         figure_texts = {
-            "title": title_of(drawing) or caption,
+            "title": figure_title(drawing) or caption,
             "caption": caption,
             "alt": str(drawing.get_label() or caption),
         }

@@ -15,7 +15,7 @@ from ..errors import refuse
 from .agreement import ABSTAIN, label_matrix
 from .consensus import interval_column, one_hot
 from .estimate import Estimate
-from .resample import Interval, as_result, bootstrap, divide, group_codes, numbers_of_units, unit_weights
+from .resample import Interval, aligned_numbers, as_result, bootstrap, divide, group_codes, unit_weights
 
 # %% auto #0
 __all__ = ['DIFFICULTY', 'BINS', 'mean_difficulty', 'difficulty_strata', 'Abstention', 'abstention_by_difficulty',
@@ -124,7 +124,7 @@ def _confidence_ties(
     confidence: Any, correct: Any, function: str
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     "Errors, the group of each item (-1: left out), and the thresholds of the groups, descending."
-    c, y = numbers_of_units(function, "number an item", confidence=confidence, correct=correct)
+    c, y = aligned_numbers(function, "number an item", confidence=confidence, correct=correct)
     if ((y < 0) | (y > 1)).any():
         refuse(f"{function}: correct must be 1, 0 or NaN; got {np.nanmin(y)} to {np.nanmax(y)}")
     is_complete = ~np.isnan(c + y)

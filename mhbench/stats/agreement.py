@@ -17,7 +17,7 @@ from .resample import Weights, as_result, as_scalar, divide, unit_weights
 
 # %% auto #0
 __all__ = ['ABSTAIN', 'LEVELS', 'METRICS', 'label_matrix', 'contingency_tables', 'percent_agreement', 'cohen_kappa', 'pabak',
-           'krippendorff_alpha', 'gwet_ac1', 'known_metric', 'mean_defined', 'Pairwise', 'pairwise', 'mean_pairwise']
+           'krippendorff_alpha', 'gwet_ac1', 'metric_function', 'mean_defined', 'Pairwise', 'pairwise', 'mean_pairwise']
 
 # %% ../../nbs/stats/03_agreement.ipynb #ae9b0643
 ABSTAIN = "Abstain"
@@ -162,7 +162,7 @@ def pabak(
 LEVELS = ("nominal", "ordinal", "interval", "ratio")
 
 
-def _weighted_totals(w: np.ndarray, x: np.ndarray) -> np.ndarray:
+def _sum_over_items(w: np.ndarray, x: np.ndarray) -> np.ndarray:
     "Sum over items of w (B or 1, N) times x (B or 1, N, C): shape (B, C)."
     return w @ x[0] if len(x) == 1 else np.einsum("bn,bnc->bc", np.broadcast_to(w, x.shape[:2]), x)
 
@@ -176,7 +176,7 @@ def _alpha_from_moments(m: np.ndarray, s1: np.ndarray, s2: np.ndarray, w: np.nda
     "Alpha for a squared distance, from count, sum and sum of squares of each item's values, (B or 1, N)."
     m, s1, s2 = (np.where(m > 1, x, 0.0) for x in (m, s1, s2))
     squares_within = 2 * (m * s2 - s1**2) / np.maximum(m - 1, 1)
-    n, t1, t2, d = _weighted_totals(w, np.stack([m, s1, s2, squares_within], -1)).T
+    n, t1, t2, d = _sum_over_items(w, np.stack([m, s1, s2, squares_within], -1)).T
     squares_between = 2 * (n * t2 - t1**2)
     squares_between = np.where(
         squares_between > 1e-12 * n * t2, squares_between, 0.0
@@ -189,7 +189,7 @@ def _alpha_from_counts(c: np.ndarray, delta: np.ndarray, w: np.ndarray) -> np.nd
     m = c.sum(-1)
     c = np.where(m[..., None] > 1, c, 0.0)
     disagreement_within = ((c @ delta) * c).sum(-1) / np.maximum(m - 1, 1)
-    t = _weighted_totals(w, np.concatenate([c, disagreement_within[..., None]], -1))
+    t = _sum_over_items(w, np.concatenate([c, disagreement_within[..., None]], -1))
     n_v, d = t[:, :-1], t[:, -1]
     return 1 - (n_v.sum(1) - 1) * divide(d, ((n_v @ delta) * n_v).sum(1))
 
@@ -198,7 +198,7 @@ def _ordinal_alpha(c: np.ndarray, w: np.ndarray) -> np.ndarray:
     "Alpha from counts (B or 1, N, V) of ordered values; the distances differ between replicates."
     m = c.sum(-1)
     c = np.where(m[..., None] > 1, c, 0.0)
-    n_v = _weighted_totals(w, c)
+    n_v = _sum_over_items(w, c)
     mid_ranks = np.cumsum(n_v, 1) - n_v / 2  # mid-ranks, (B, V)
     mid_ranks = mid_ranks - (n_v * mid_ranks).sum(1, keepdims=True) / np.maximum(n_v.sum(1, keepdims=True), 1)
     s1, s2 = (r @ c[0].T if len(c) == 1 else np.einsum("bnv,bv->bn", c, r) for r in (mid_ranks, mid_ranks**2))
@@ -276,7 +276,7 @@ METRICS: dict[str, Callable] = {
 }
 
 
-def known_metric(name: str, function: str) -> Callable:
+def metric_function(name: str, function: str) -> Callable:
     "The coefficient of tables (..., K, K) with a name of METRICS. Raises: ValueError, of `function`, for another."
     if name not in METRICS:
         refuse(f"{function}: metric must be one of {sorted(METRICS)}; got {name!r}")
@@ -300,7 +300,7 @@ class Pairwise(NamedTuple):
 # %% ../../nbs/stats/03_agreement.ipynb #ba913f08
 def _pair_coefficients(labels, metric, function, weights=None, ignore=(ABSTAIN,), categories=None) -> np.ndarray:
     "The coefficient (B, P) of every pair of rows."
-    formula = known_metric(metric, function)
+    formula = metric_function(metric, function)
     codes, values = label_matrix(labels, ignore, categories, function)
     i, j = np.triu_indices(len(codes), 1)
     w = unit_weights(weights, codes.shape[1], function)

@@ -13,7 +13,7 @@ from scipy.special import ndtr, stdtrit
 
 from ..errors import refuse
 from .estimate import Estimate
-from .resample import as_result, divide, group_codes, mean, numbers_of_units, unit_weights
+from .resample import aligned_numbers, as_result, divide, group_codes, mean, unit_weights
 
 # %% auto #0
 __all__ = ['cross_entropy', 'brier', 'letter_probabilities', 'Reliability', 'reliability_curve', 'expected_calibration_error',
@@ -80,7 +80,7 @@ class Reliability(NamedTuple):
 # %% ../../nbs/stats/11_calibration.ipynb #7efbc983
 def _assign_bins(confidence, right, function, bins) -> tuple[np.ndarray, ...]:
     "Confidence, right, the edges of bins, and whether a unit lies in each (N, M)."
-    c, r = numbers_of_units(function, "entry a unit", confidence=confidence, right=right)
+    c, r = aligned_numbers(function, "entry a unit", confidence=confidence, right=right)
     values_outside = c[~((c >= 0) & (c <= 1))]
     if len(values_outside):
         refuse(f"{function}: confidence must be in [0, 1]; got {values_outside[0]}; leave out units without one")

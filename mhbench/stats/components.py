@@ -19,7 +19,7 @@ from .estimate import Estimate, estimate
 from .resample import Clusters, mean
 
 # %% auto #0
-__all__ = ['REST', 'TIMES', 'Spread', 'variance_components', 'change_of_another', 'OverFactors', 'mean_over_factors',
+__all__ = ['REST', 'TIMES', 'Spread', 'variance_components', 'replacement_sd', 'OverFactors', 'mean_over_factors',
            'spread_designs', 'HarmScore', 'harm_score', 'harm_score_over', 'points_score', 'points_mean']
 
 # %% ../../nbs/stats/21_components.ipynb #85b0fc98
@@ -201,7 +201,7 @@ def _component_limits(components: np.ndarray, drawn_estimates: np.ndarray, level
     )
 
 # %% ../../nbs/stats/21_components.ipynb #54d10d0e
-def change_of_another(spread: Spread) -> pd.DataFrame:
+def replacement_sd(spread: Spread) -> pd.DataFrame:
     """By factor, the standard deviation of the difference that other levels of it would have made, to a single rating
     and to the mean over the design, with limits from those of the components (limits of the sum, at most as narrow)."""
     n = spread.n_levels

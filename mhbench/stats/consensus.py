@@ -14,7 +14,7 @@ import pandas as pd
 from scipy.special import stdtrit
 
 from ..errors import refuse
-from .agreement import ABSTAIN, contingency_tables, known_metric, label_matrix, mean_defined
+from .agreement import ABSTAIN, contingency_tables, label_matrix, mean_defined, metric_function
 from .estimate import Estimate, fewest_clusters
 from .jackknife import Jackknife, coefficient_estimate, jackknife, lowest_value, range_limits
 from .multi_reader import FEWEST_RATERS, two_way_variance
@@ -30,7 +30,7 @@ from mhbench.stats.resample import (
 
 # %% auto #0
 __all__ = ['FEWEST_COMPARED', 'one_hot', 'majority', 'Ceiling', 'interval_column', 'leave_one_out_ceiling', 'Alignment',
-           'alignment', 'Members', 'beside_members', 'Ensemble', 'best_ensemble']
+           'alignment', 'Members', 'agreement_with_members', 'Ensemble', 'best_ensemble']
 
 # %% ../../nbs/stats/04_consensus.ipynb #01052182
 def one_hot(codes: np.ndarray, k: int) -> np.ndarray:
@@ -85,7 +85,7 @@ def leave_one_out_ceiling(
     Source: MedQADE, section 4.4.3.
     Raises: ValueError for another metric or a smaller panel.
     """
-    formula = known_metric(metric, "leave_one_out_ceiling")
+    formula = metric_function(metric, "leave_one_out_ceiling")
     x, v = label_matrix(labels, (ABSTAIN,), None, "leave_one_out_ceiling", raters=3)
     k = max(len(v), 1)
     consensus_of_others = _consensus_of_others(x, k)
@@ -205,7 +205,7 @@ def alignment(
     Raises: ValueError for another metric, or another number of items than the panel's.
     """
     f = "alignment"
-    formula = known_metric(metric, f)
+    formula = metric_function(metric, f)
     panel = np.asarray(labels, dtype=object)
     annotators = np.atleast_2d(np.asarray(annotator, dtype=object))
     if panel.ndim != 2 or annotators.shape[1] != panel.shape[1]:
@@ -301,7 +301,7 @@ def _agreement_counts(
     return n_same, n_common
 
 # %% ../../nbs/stats/04_consensus.ipynb #b6memc01
-def beside_members(
+def agreement_with_members(
     annotator: Any,  # (N,) labels; an abstention, or an empty text, where it was asked and gave none; None: not asked
     labels: Any,  # (R, N) the panel's, likewise
     *,
@@ -313,12 +313,12 @@ def beside_members(
 
     Source: Obuchowski and Rockette 1995 (raters and cases at random); Quenouille 1956 (pseudo-values).
     """
-    f = "beside_members"
+    f = "agreement_with_members"
     all_labels = np.vstack([np.asarray(labels, dtype=object), np.asarray(annotator, dtype=object)[None]])
     was_asked = np.asarray(pd.notna(all_labels))
     x, _ = label_matrix(all_labels, (ABSTAIN,), None, f)
     has_label = x >= 0
-    unit = group_codes("beside_members", clusters, x.shape[1])
+    unit = group_codes("agreement_with_members", clusters, x.shape[1])
     has_enough = (has_label[:-1] & was_asked[-1]).sum(1) >= 10
     used_rows = np.append(has_enough, True)
     x, has_label, was_asked = x[used_rows], has_label[used_rows], was_asked[used_rows]
@@ -420,7 +420,7 @@ def best_ensemble(
     agreement.
     """
     f = "best_ensemble"
-    formulas = {m: known_metric(m, f) for m in metrics}
+    formulas = {m: metric_function(m, f) for m in metrics}
     panel = np.asarray(labels, dtype=object)
     annotator_labels = np.asarray(annotators, dtype=object)
     if annotator_labels.ndim != 2 or panel.ndim != 2 or annotator_labels.shape[1] != panel.shape[1]:

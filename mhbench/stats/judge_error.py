@@ -14,7 +14,7 @@ from scipy.special import ndtri, stdtrit
 from ..errors import refuse
 from .differences import independent_difference
 from .estimate import Estimate, estimate
-from .resample import divide, group_codes, mean, numbers_of_units
+from .resample import aligned_numbers, divide, group_codes, mean
 
 # %% auto #0
 __all__ = ['EVEN_DIGITS', 'Limits', 'bland_altman', 'bias_slope', 'Calibrated', 'split_half_calibration', 'pass_rates', 'LeftOut',
@@ -23,7 +23,7 @@ __all__ = ['EVEN_DIGITS', 'Limits', 'bland_altman', 'bias_slope', 'Calibrated', 
 # %% ../../nbs/stats/16_judge_error.ipynb #6e06b3b8
 def _scored_by_both(judge: Any, people: Any, function: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     "Scores of answers that both have scored, and which these are."
-    y, x = numbers_of_units(function, "score an answer", judge=judge, people=people)
+    y, x = aligned_numbers(function, "score an answer", judge=judge, people=people)
     has_both = ~(np.isnan(y) | np.isnan(x))
     return y[has_both], x[has_both], has_both
 

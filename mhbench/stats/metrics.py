@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from ..errors import refuse
-from .resample import Weights, as_result, divide, numbers_of_units, unit_weights
+from .resample import Weights, aligned_numbers, as_result, divide, unit_weights
 
 # %% auto #0
 __all__ = ['Average', 'accuracy', 'precision', 'recall', 'f1', 'Settings', 'compare_settings', 'indicator', 'Vote',
@@ -122,7 +122,7 @@ def compare_settings(first: Any, second: Any, *, weights: Weights = None) -> Set
     Source: Fouda et al. 2025 (PsychiatryBench), equations 6-10.
     Raises: ValueError for values other than 0 and 1, NaN among them.
     """
-    f, s = numbers_of_units("compare_settings", "entry a unit", first=first, second=second)
+    f, s = aligned_numbers("compare_settings", "entry a unit", first=first, second=second)
     is_wrong = ~np.isin([f, s], (0, 1)).all(0)
     if is_wrong.any():
         unit = int(is_wrong.argmax())

@@ -222,16 +222,16 @@ def over_raters(
     return _over_raters_from_jackknife(left_out, len(unit), int(unit.max()) + 1, within, level)
 
 # %% ../../nbs/stats/17_multi_reader.ipynb #2f2c5163
-def _means_without(cell_means: np.ndarray, case: np.ndarray) -> np.ndarray:  # (R, N), (N,) to (R + 1, G + 1)
+def _means_without(rater_item_means: np.ndarray, case: np.ndarray) -> np.ndarray:  # (R, N), (N,) to (R + 1, G + 1)
     """The mean of the items, adjusted for raters, of cells that are NaN where a rater did not rate an item, without
     raters and cases.
     """
-    has_rating = ~np.isnan(cell_means)
-    filled_ratings = np.where(has_rating, cell_means, 0.0)
+    has_rating = ~np.isnan(rater_item_means)
+    filled_ratings = np.where(has_rating, rater_item_means, 0.0)
     n_cases = int(case.max()) + 1
-    means = np.full((len(cell_means) + 1, n_cases + 1), np.nan)
-    for r in range(len(means) if len(cell_means) > 1 else 1):
-        is_retained = np.arange(len(cell_means)) != r - 1
+    means = np.full((len(rater_item_means) + 1, n_cases + 1), np.nan)
+    for r in range(len(means) if len(rater_item_means) > 1 else 1):
+        is_retained = np.arange(len(rater_item_means)) != r - 1
         h, y = has_rating[is_retained].astype(float), filled_ratings[is_retained]
         n = h.sum(0)
         item_means = y.sum(0) / np.maximum(n, 1)
@@ -274,16 +274,16 @@ def mean_over_raters(
     item, rater, case = (pd.factorize(codes[has_value])[0] for codes in (item, rater, case))
     shape = rater.max() + 1, item.max() + 1
     cell_index = rater * shape[1] + item
-    cell_means = divide(
+    rater_item_means = divide(
         np.bincount(cell_index, y, shape[0] * shape[1]), np.bincount(cell_index, None, shape[0] * shape[1])
     ).reshape(shape)
     case_of_item = np.zeros(shape[1], int)
     case_of_item[item] = case
-    jackknife_means = np.clip(_means_without(cell_means, case_of_item), *within)
+    jackknife_means = np.clip(_means_without(rater_item_means, case_of_item), *within)
     items_estimate = None  # by the jackknife, where severities were removed
-    if not np.isnan(cell_means).any():
+    if not np.isnan(rater_item_means).any():
         settings: dict[str, Any] = {"share": within == (0, 1), "within": within, "level": level}
-        items_estimate = estimate(mean, cell_means.mean(0), clusters=case_of_item, seed=0, **settings)
+        items_estimate = estimate(mean, rater_item_means.mean(0), clusters=case_of_item, seed=0, **settings)
     return _over_raters_from_jackknife(jackknife_means, shape[1], int(case.max()) + 1, within, level, items_estimate)
 
 # %% ../../nbs/stats/17_multi_reader.ipynb #f764278d

@@ -25,7 +25,7 @@ from .soft_labels import FEWEST_RATINGS
 # %% auto #0
 __all__ = ['MINUTES', 'DESIGN_COLUMNS', 'PILOT', 'pilot_table', 'pilot_components', 'mean_width', 'assured_width',
            'least_difference', 'Aim', 'panel_designs', 'cautious', 'pilot_lacks', 'design_sentence', 'with_more',
-           'same_raters', 'raters_of_each', 'share_width', 'cases_for_width']
+           'same_raters', 'raters_for_width', 'share_width', 'cases_for_width']
 
 # %% ../../nbs/stats/23_panel_design.ipynb #f6a9d441
 def pilot_table(ratings: Iterable[Rating], label: str | None = None) -> tuple[pd.DataFrame, str]:
@@ -296,7 +296,7 @@ def same_raters(
     return None if raters < FEWEST_RATERS else _fewest_items(aim, mean, pair, raters, raters, max_items)
 
 
-def raters_of_each(
+def raters_for_width(
     components: RaterComponents, width: float, level: float = 0.95, max_raters: int = 200
 ) -> int | None:  # None: more than `max_raters`
     """The fewest raters of each object for whose mean the interval over other raters is no wider than `width`.

@@ -17,7 +17,8 @@ from .estimate import NO_WIDTH, Estimate, estimate, fewest_clusters, mean_limits
 from .resample import ClusterMean, cluster_mean, group_codes, mean
 
 # %% auto #0
-__all__ = ['tuned_power', 'Powered', 'prediction_powered', 'Pilot', 'pilot_of', 'pilot_of_card', 'planned_width', 'certificate']
+__all__ = ['tuned_power', 'Powered', 'prediction_powered', 'Pilot', 'pilot_moments', 'card_moments', 'planned_width',
+           'certificate']
 
 # %% ../../nbs/stats/14_prediction_powered.ipynb #fbad5299
 def tuned_power(people: np.ndarray, judge: np.ndarray, judge_alone: np.ndarray) -> float:  # lambda, 0 to 1
@@ -259,13 +260,15 @@ def _design_effect(x: np.ndarray, unit: np.ndarray) -> float:
     )
 
 
-def pilot_of(people: Any, judge: Any, *, clusters: Any = None, share: bool = False) -> Pilot:
+def pilot_moments(people: Any, judge: Any, *, clusters: Any = None, share: bool = False) -> Pilot:
     "The moments of a pilot: six answers (n,) or more that both have labelled. Raises: ValueError for fewer, or a NaN."
-    y, f, unit, _ = _checked_arrays("pilot_of", people, judge, clusters, None)
+    y, f, unit, _ = _checked_arrays("pilot_moments", people, judge, clusters, None)
     n_labelled = int((~np.isnan(y)).sum())
     if n_labelled < max(len(y), fewest_clusters()):
         actual = f"{n_labelled} of {len(y)} labelled by people; leave the others out"
-        refuse(f"pilot_of: people and judge must both have labelled all answers, six answers or more; got {actual}")
+        refuse(
+            f"pilot_moments: people and judge must both have labelled all answers, six answers or more; got {actual}"
+        )
     (a, c), (_, b) = np.cov(y, f)
     squared_correlation = c**2 / (a * b) if a * b > 1e-12 else 0.0
     adjusted_square = max(0.0, 1 - (1 - squared_correlation) * (len(y) - 1) / (len(y) - 2))
@@ -288,7 +291,7 @@ def pilot_of(people: Any, judge: Any, *, clusters: Any = None, share: bool = Fal
     )
 
 # %% ../../nbs/stats/14_prediction_powered.ipynb #344d309d
-def pilot_of_card(
+def card_moments(
     correlation: float | None = None, sd: float = 1.0, *, rates: tuple[float, float] | None = None, correct: float = 0.5
 ) -> Pilot:
     """The moments given by a judge's card: for scores, their correlation with people's mean and the standard deviation
@@ -298,12 +301,12 @@ def pilot_of_card(
     """
     if correlation is not None and rates is None:
         if not -1 <= correlation <= 1 or not sd > 0:
-            refuse(f"pilot_of_card: correlation must be -1 to 1 and sd above 0; got {correlation} and {sd}")
+            refuse(f"card_moments: correlation must be -1 to 1 and sd above 0; got {correlation} and {sd}")
         return Pilot(0.0, 0.0, sd**2, sd**2, correlation * sd**2, False)
     if rates is None or correlation is not None:
-        refuse("pilot_of_card: either correlation or rates must be given; got both, or neither")
+        refuse("card_moments: either correlation or rates must be given; got both, or neither")
     if not all(0 <= x <= 1 for x in (*rates, correct)):
-        refuse(f"pilot_of_card: rates and correct must lie between 0 and 1; got {rates} and {correct}")
+        refuse(f"card_moments: rates and correct must lie between 0 and 1; got {rates} and {correct}")
     pass_rate = correct * rates[0] + (1 - correct) * (1 - rates[1])
     label_variance = correct * (1 - correct)
     return Pilot(

@@ -19,7 +19,7 @@ from .resample import group_codes
 
 # %% auto #0
 __all__ = ['MOST_ORDERS', 'score_matrix', 'pairwise_wins', 'pairwise_ties', 'Strengths', 'strongly_connected', 'bradley_terry',
-           'bradley_terry_of_each', 'connected_set', 'met_in', 'worth_estimates', 'plackett_luce']
+           'bradley_terry_batch', 'connected_set', 'met_in', 'worth_estimates', 'plackett_luce']
 
 # %% ../../nbs/stats/07_preference.ipynb #7faf4572
 def score_matrix(scores: Any, function: str) -> np.ndarray:
@@ -182,14 +182,14 @@ def bradley_terry(wins: np.ndarray, ties: np.ndarray | None = None, *, penalty: 
     return Strengths(softmax(betas), betas, float(nll), float(b[k]) if models_ties else None)
 
 # %% ../../nbs/stats/07_preference.ipynb #5ffc88e2
-def bradley_terry_of_each(wins: np.ndarray, *, penalty: float) -> tuple[np.ndarray, np.ndarray]:
+def bradley_terry_batch(wins: np.ndarray, *, penalty: float) -> tuple[np.ndarray, np.ndarray]:
     """Bradley and Terry's model of many tables of wins (N, K, K), without ties: probabilities (N, K), and the penalised
     negative log-likelihoods (N,); the penalty, above 0, is on the sum of squared betas.
 
     Source: Bradley and Terry 1952.
     Raises: ValueError for another shape or penalty; RuntimeError where Newton's method does not converge.
     """
-    f = "bradley_terry_of_each"
+    f = "bradley_terry_batch"
     w = np.asarray(wins, float)
     if w.ndim != 3 or w.shape[1] != w.shape[2]:
         refuse(f"{f}: wins must have shape (N, K, K); got {w.shape}")
@@ -229,20 +229,22 @@ def _logit_half_widths(
     )
 
 # %% ../../nbs/stats/07_preference.ipynb #9ae9faaa
-def connected_set(meetings: np.ndarray) -> np.ndarray:  # (K, K) counts, symmetric, to (K,) bool
+def connected_set(comparison_counts: np.ndarray) -> np.ndarray:  # (K, K) counts, symmetric, to (K,) bool
     """The contestants of the largest set that comparisons connect, by the number of contestants and then of
     comparisons; nobody where two sets are equally large.
     """
-    n, component = connected_components(meetings > 0, directed=False)
-    size_ranking = sorted(((component == g).sum(), meetings[component == g].sum(), g) for g in range(n))
+    n, component = connected_components(comparison_counts > 0, directed=False)
+    size_ranking = sorted(((component == g).sum(), comparison_counts[component == g].sum(), g) for g in range(n))
     if size_ranking[-1][0] < 2 or (n > 1 and size_ranking[-1][:2] == size_ranking[-2][:2]):
-        return np.zeros(len(meetings), bool)
+        return np.zeros(len(comparison_counts), bool)
     return component == size_ranking[-1][2]
 
 
-def met_in(meetings: np.ndarray, unit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (U, K, K), (U,): (K,), (K,)
+def met_in(
+    comparison_counts: np.ndarray, unit: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:  # (U, K, K), (U,): (K,), (K,)
     "In how many questions, and in how many cases, each contestant was compared with another."
-    has_met = np.any(meetings, axis=2)
+    has_met = np.any(comparison_counts, axis=2)
     n_cases_met = [len(np.unique(unit[column])) for column in has_met.T]
     return has_met.sum(0), np.array(n_cases_met)
 
@@ -262,12 +264,12 @@ def worth_estimates(
     t = np.asarray(ties, float)
     if w.ndim != 3 or w.shape[1] != w.shape[2] or t.shape != w.shape:
         refuse(f"worth_estimates: wins and ties must have shape (n_questions, K, K); got {w.shape} and {t.shape}")
-    meetings = w + w.swapaxes(1, 2) + t
+    comparison_counts = w + w.swapaxes(1, 2) + t
     unit = group_codes("worth_estimates", clusters, len(w))
-    n_questions, n_cases = met_in(meetings, unit)
-    n_all_cases = len(np.unique(unit[meetings.any((1, 2))]))
+    n_questions, n_cases = met_in(comparison_counts, unit)
+    n_all_cases = len(np.unique(unit[comparison_counts.any((1, 2))]))
     met_often = n_cases >= min(2, n_all_cases)
-    is_connected = connected_set(meetings.sum(0) * np.outer(met_often, met_often))
+    is_connected = connected_set(comparison_counts.sum(0) * np.outer(met_often, met_often))
     estimates = []
     for n, k, is_often in zip(n_questions, n_cases, met_often):
         missing_kind = "unconnected" if is_often else "few"
@@ -275,9 +277,9 @@ def worth_estimates(
     if not is_connected.any():
         return estimates
     w, t = (z[:, is_connected][:, :, is_connected] for z in (w, t))
-    meetings = w + w.swapaxes(1, 2) + t
-    has_meeting = meetings.any((1, 2))
-    n_questions, n_cases = met_in(meetings, unit)
+    comparison_counts = w + w.swapaxes(1, 2) + t
+    has_meeting = comparison_counts.any((1, 2))
+    n_questions, n_cases = met_in(comparison_counts, unit)
     case_indicator = (np.unique(unit[has_meeting])[:, None] == unit[has_meeting]).astype(float)
     w, t = (np.tensordot(case_indicator, z[has_meeting], 1) for z in (w, t))
     probs = np.full(is_connected.sum(), 1 / is_connected.sum())

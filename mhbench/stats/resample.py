@@ -17,7 +17,7 @@ from ..errors import refuse
 
 # %% auto #0
 __all__ = ['RandomSeed', 'Clusters', 'Weights', 'MOST_DRAWS', 'group_codes', 'draw_weights', 'seed_sequence', 'Interval',
-           'as_scalar', 'unit_weights', 'numbers_of_units', 'as_result', 'divide', 'percentile_interval', 'kinds',
+           'as_scalar', 'unit_weights', 'aligned_numbers', 'as_result', 'divide', 'percentile_interval', 'kinds',
            'without_each', 'bootstrap', 'mean', 'ClusterMean', 'sums_by', 'cluster_mean']
 
 # %% ../../nbs/stats/01_resample.ipynb #e7e96409
@@ -132,7 +132,7 @@ def unit_weights(weights: Weights, n: int, function: str) -> np.ndarray:
     return w
 
 
-def numbers_of_units(function: str, unit: str, **columns: Any) -> list[np.ndarray]:
+def aligned_numbers(function: str, unit: str, **columns: Any) -> list[np.ndarray]:
     "Arrays (N,) of numbers, one `unit` each; refused where their shapes differ."
     arrays = [np.asarray(x, float) for x in columns.values()]
     shapes = [a.shape for a in arrays]

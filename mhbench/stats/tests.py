@@ -446,7 +446,7 @@ def sign_flip_test(
     )
 
 # %% ../../nbs/stats/12_tests.ipynb #ccad8aee
-def _permuted_tables(counts: np.ndarray, draws: int, rng: np.random.Generator) -> np.ndarray:  # (draws, G, L)
+def _draw_permuted_tables(counts: np.ndarray, draws: int, rng: np.random.Generator) -> np.ndarray:  # (draws, G, L)
     "Counts of labels by group, with the groups of clusters permuted."
     has_labels = counts.sum(2) > 0
     spans_groups = has_labels.sum(1) > 1
@@ -488,7 +488,7 @@ def clustered_chi_square(
 
     def as_large(n: int) -> int:
         "How many of n permutations give a statistic as large."
-        t = _permuted_tables(counts, n, rng)
+        t = _draw_permuted_tables(counts, n, rng)
         expected_counts = t.sum(1, keepdims=True) * t.sum(2, keepdims=True) / len(label)
         return int(
             (

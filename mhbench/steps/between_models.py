@@ -20,7 +20,7 @@ from ..stats.estimate import ESTIMATE_COLUMNS, Estimate
 from ..stats.jackknife import agreement_estimate
 from ..stats.tests import adjust_within, detectable_difference, mcnemar
 from .rates import mean_of
-from .score import FAILED, RUN, UNSCORED, how_read, outcome_counts, what_became, where_read
+from .score import FAILED, RUN, UNSCORED, describe_reading, outcome_counts, response_outcomes, where_read
 
 # %% auto #0
 __all__ = ['model_pairs', 'leader_pairs', 'spread_over_runs', 'run_to_run', 'prompt_wordings', 'wordings_compared']
@@ -226,7 +226,7 @@ def run_to_run(scores: pd.DataFrame) -> pd.DataFrame:
     eligible_scores = scores[(scores["answered_by"] != "majority") & (scores["mode"] != "free_form")]
     eligible_scores = eligible_scores[~eligible_scores["how"].isin(UNSCORED)]
     for run, g in eligible_scores.groupby(_RUNS[:4], sort=True, dropna=False):
-        answers_received = g[what_became(g) != FAILED]
+        answers_received = g[response_outcomes(g) != FAILED]
         repeated_answers = answers_received[answers_received.groupby("item_id")["item_id"].transform("size") > 1]
         if not len(repeated_answers):
             continue
@@ -269,7 +269,7 @@ def prompt_wordings(scores: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
         )
         model_scores = pd.concat([t[t["model"] == model] for t in scores.values()])
         rows += [
-            {"model": model, "wording": w, "read_from": how_read(model_scores)} | e.row()
+            {"model": model, "wording": w, "read_from": describe_reading(model_scores)} | e.row()
             for w, e in estimate_by_wording.items()
         ]
     return pd.DataFrame(rows)

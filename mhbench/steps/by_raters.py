@@ -19,7 +19,7 @@ from ..records.task import task_of
 from ..stats.calibration import cross_entropy
 from ..stats.estimate import ESTIMATE_COLUMNS, Estimate, fewest_clusters
 from ..stats.multi_reader import OverRaters, mean_over_raters, over_raters, rated_items
-from ..stats.preference import bradley_terry_of_each, connected_set, met_in
+from ..stats.preference import bradley_terry_batch, connected_set, met_in
 from .score import RUN
 from ..tasks.multiple_choice import probabilities
 
@@ -206,7 +206,7 @@ _POINTS = {"first": 1.0, "tie": 0.5, "second": 0.0}
 def _contestant_worth(raters: np.ndarray, weights: np.ndarray, wins: np.ndarray, k: int, penalty: float) -> np.ndarray:
     "The worth of one contestant by some raters (codes in the first column of `raters`); wins (R, U, K, K)."
     total_wins = np.tensordot(weights, wins[raters[:, 0]].sum(0), 1)
-    return bradley_terry_of_each(total_wins, penalty=penalty)[0][:, k]
+    return bradley_terry_batch(total_wins, penalty=penalty)[0][:, k]
 
 
 def _wins_by_rater(g: pd.DataFrame, models: list[str]) -> np.ndarray:  # (R, U, K, K)

@@ -22,12 +22,12 @@ from ..encode.roscoe import CONVENTIONS, SCORES, chain_cosine, roscoe, rouge, sp
 from ..errors import refuse
 from ..records.schema import Item, Response
 from .rates import rate_table
-from .score import FAILED, REFUSED, mode_names, says_nothing, score_responses, what_became
+from .score import FAILED, REFUSED, mode_names, reason_without_answer, response_outcomes, score_responses
 
 # %% auto #0
 __all__ = ['CHAIN_MODES', 'MAIN_SCORES', 'Chains', 'reasoning_chains', 'count_chains', 'Measures', 'load_measures',
            'check_baseline', 'bertscore_zero', 'ChainScores', 'chain_scores', 'chain_table', 'mean_scores',
-           'main_scores', 'conventions_apart']
+           'main_scores', 'convention_differences']
 
 # %% ../../nbs/steps/16_chains.ipynb #a9e761dc
 CHAIN_MODES = ("cot", "few_shot_cot")
@@ -49,7 +49,7 @@ class Chains(NamedTuple):
         return self.steps, self.contexts, self.references
 
     @property
-    def said(self) -> list[str]:
+    def model_texts(self) -> list[str]:
         "What each model said, as one text."
         return [" ".join(c) for c in self.steps]
 
@@ -63,7 +63,7 @@ def _reason_no_chain(item: Item, response: Response) -> str | None:
     "Why a response is not a chain; None where it is one."
     if response.status == "error":
         return FAILED
-    if says_nothing(response) not in (None, "empty"):
+    if reason_without_answer(response) not in (None, "empty"):
         return REFUSED
     if not (response.text or response.reasoning or "").strip():
         return "an answer without a text"
@@ -110,7 +110,7 @@ class Measures(NamedTuple):
     grammar: Any = None
 
     @property
-    def of_roscoe(self) -> dict[str, Any]:
+    def roscoe_arguments(self) -> dict[str, Any]:
         "Those that ROSCOE takes, by its names."
         return {"encoder": self.vectors, "nli": self.nli, "lm": self.lm, "grammar": self.grammar}
 
@@ -168,12 +168,12 @@ def chain_scores(
     chains: Chains, measures: Measures, *, zero: Baseline | None = None, convention: str = "official"
 ) -> ChainScores:
     "ROSCOE's scores by its convention, ROUGE, BERTScore (raw and rescaled) and the cosine with the reference."
-    roscoe_scores = roscoe(*chains.texts, **measures.of_roscoe, convention=convention)
-    raw_bertscore = measures.words(chains.said, chains.expert)
-    reference_scores = rouge(chains.said, chains.expert).assign(
+    roscoe_scores = roscoe(*chains.texts, **measures.roscoe_arguments, convention=convention)
+    raw_bertscore = measures.words(chains.model_texts, chains.expert)
+    reference_scores = rouge(chains.model_texts, chains.expert).assign(
         bertscore_f1=(rescale(raw_bertscore, zero) if zero else raw_bertscore).f1,
         bertscore_raw=raw_bertscore.f1,
-        chain_cosine=chain_cosine(chains.said, chains.expert, encoder=measures.vectors),
+        chain_cosine=chain_cosine(chains.model_texts, chains.expert, encoder=measures.vectors),
     )
     score_values = pd.concat([roscoe_scores.reset_index(drop=True), reference_scores.reset_index(drop=True)], axis=1)
     return ChainScores(score_values, dict(roscoe_scores.attrs["absent"]))
@@ -188,7 +188,7 @@ def chain_table(items: Sequence[Item], chains: Chains, values: pd.DataFrame) -> 
     "One row a chain: what became of its answer, whether it was right or cut, how many steps it has, its scores."
     columns = ["item_id", "cluster", "category", "model", "mode", "sample", "outcome", "correct", "truncated"]
     about = score_responses(items, chains.responses).reset_index(drop=True)
-    about = about.assign(outcome=what_became(about), truncated=about["status"] == "truncated")[columns]
+    about = about.assign(outcome=response_outcomes(about), truncated=about["status"] == "truncated")[columns]
     return pd.concat([about.assign(n_steps=[len(c) for c in chains.steps]), values], axis=1)
 
 # %% ../../nbs/steps/16_chains.ipynb #bb0fdcad
@@ -216,9 +216,9 @@ def main_scores(means: pd.DataFrame) -> pd.DataFrame:
     return means[means["score"].isin(MAIN_SCORES)].rename(columns={"score": "measure"})
 
 # %% ../../nbs/steps/16_chains.ipynb #fc31cc5b
-def conventions_apart(items: Sequence[Item], chains: Chains, measures: Measures) -> pd.DataFrame:
+def convention_differences(items: Sequence[Item], chains: Chains, measures: Measures) -> pd.DataFrame:
     "Mean ROSCOE scores by convention, where they differ: score, model, mode, convention, n, ..., the mean."
-    roscoe_of = partial(roscoe, *chains.texts, **measures.of_roscoe)
+    roscoe_of = partial(roscoe, *chains.texts, **measures.roscoe_arguments)
     suites = {c: roscoe_of(convention=c).reset_index(drop=True) for c in CONVENTIONS}
     parts = []
     for name in SCORES:

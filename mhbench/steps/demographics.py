@@ -22,7 +22,7 @@ from .variants import AGE_BANDS, ETHNICITIES, GENDERS, age_band
 # %% auto #0
 __all__ = ['ORDER', 'ALPHA', 'LevelScores', 'level_scores', 'absent_models', 'level_table', 'levels_in_order', 'level_averages',
            'paper_level_averages', 'value_axis', 'level_pairs', 'tested_pairs', 'pairs_summary', 'untested_models',
-           'shown_pairs', 'demographics_headline']
+           'pairs_excluding_zero', 'demographics_headline']
 
 # %% ../../nbs/steps/14_demographics.ipynb #95f3420f
 ORDER = {"gender": GENDERS, "age": tuple(age_band(low) for low, _ in AGE_BANDS), "ethnicity": ETHNICITIES}
@@ -259,7 +259,7 @@ def untested_models(pairs: pd.DataFrame) -> dict[str, str]:  # "model in set" ->
     return {f"differences of {model} in {name}": reason_in_words for name, model in n_tested.index[n_tested == 0]}
 
 # %% ../../nbs/steps/14_demographics.ipynb #aecff88d
-def shown_pairs(pairs: pd.DataFrame, attributes: Mapping[str, str] | None = None) -> pd.DataFrame:
+def pairs_excluding_zero(pairs: pd.DataFrame, attributes: Mapping[str, str] | None = None) -> pd.DataFrame:
     "The pairs whose simultaneous interval excludes 0, turned so that the first level has the higher value."
     significant_pairs = tested_pairs(pairs)
     significant_pairs = significant_pairs[

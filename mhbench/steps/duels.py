@@ -21,8 +21,8 @@ from ..stats.estimate import ESTIMATE_COLUMNS
 from ..stats.preference import worth_estimates
 from .answers import Asked
 from .judge import judge, outcomes
-from .score import READ, score_responses, what_became
-from .truth import beside_truth
+from .score import READ, response_outcomes, score_responses
+from .truth import join_true_values
 from .verdict_tables import bounded_mean
 
 # %% auto #0
@@ -81,7 +81,7 @@ def error_sample(scores: pd.DataFrame, n: int = 100, *, mode: str = "cot", seed:
     """
     sample_tables = []
     wrong_answers = scores[(scores["mode"] == mode) & (scores["answered_by"] == "plain") & (scores["correct"] == 0)]
-    wrong_answers = wrong_answers[what_became(wrong_answers) == READ]
+    wrong_answers = wrong_answers[response_outcomes(wrong_answers) == READ]
     for model, g in wrong_answers.groupby("model", sort=True):
         g = g.sort_values(["item_id", "sample"])
         drawn_places = np.random.default_rng([seed, zlib.crc32(str(model).encode())]).permutation(len(g))[:n]
@@ -246,4 +246,4 @@ def declared_duels(items: Sequence[Item], *, seed: int) -> list[Judgment]:
 
 def duel_truth(strengths: pd.DataFrame) -> pd.DataFrame:
     "Declared and fitted worths. Columns: those of mhbench.steps.truth.TRUTH."
-    return beside_truth(strengths.assign(truth=strengths["model"].map(WORTHS), quantity="worth in duels"))
+    return join_true_values(strengths.assign(truth=strengths["model"].map(WORTHS), quantity="worth in duels"))

@@ -12,7 +12,7 @@ import pandas as pd
 
 from ..errors import plain
 from ..records.schema import Item, Judgment, Response, frame
-from .score import read_frame, too_few_read, what_became
+from .score import read_frame, response_outcomes, too_few_read
 from .verdicts import BY_RULE
 
 # %% auto #0
@@ -95,7 +95,7 @@ def failed_requests(
     for (study, model, mode), g in read_frame(items, responses).groupby(["study", "model", "mode"], sort=False):
         key_fields = (stage, str(study), str(model), str(mode))
         is_failed, is_empty, is_cut = (g["status"] == status for status in ("error", "empty", "truncated"))
-        outcomes = what_became(g)
+        outcomes = response_outcomes(g)
         is_unread = outcomes == "unread"
         if is_failed.any():
             withheld = "every number of this model in this mode"

@@ -15,13 +15,13 @@ from ..encode.bertscore import Scorer, inconsistency
 from ..errors import refuse
 from ..records.schema import Item, Response, letters
 from .rates import rate_table
-from .score import FAILED, NOT_READ, REFUSED, scorable, score_responses, what_became
-from .truth import beside_truth
+from .score import FAILED, NOT_READ, REFUSED, response_outcomes, scorable, score_responses
+from .truth import join_true_values
 
 # %% auto #0
 __all__ = ['NOTHING_SHARED', 'ECHO', 'preferred_option', 'inconsistency_scores', 'count_free_form', 'could_be_asked',
-           'inconsistency_table', 'accuracy_beside', 'echo_truth', 'option_distances', 'expected_inconsistency',
-           'writers_truth']
+           'inconsistency_table', 'accuracy_on_freeform_questions', 'echo_truth', 'option_distances',
+           'expected_inconsistency', 'writers_truth']
 
 # %% ../../nbs/steps/17_freeform.ipynb #e49921e2
 _Scorer = Scorer | str | None  # None: BERTScore with the bundled MiniLM
@@ -50,7 +50,7 @@ def inconsistency_scores(
     by_id = {i.item_id: i for i in items}
     free_form = [r for r in responses if r.mode == "free_form"]
     scores = score_responses(items, free_form)
-    outcomes = what_became(scores)
+    outcomes = response_outcomes(scores)
     written_places = np.flatnonzero(~outcomes.isin([FAILED, REFUSED, NOT_READ]))
     inconsistencies = np.where(outcomes == FAILED, np.nan, NOTHING_SHARED)
     if len(written_places):
@@ -67,7 +67,7 @@ def count_free_form(scores: pd.DataFrame) -> pd.DataFrame:  # one row
         "models": scores["model"].nunique(),
         "questions": scores["item_id"].nunique(),
     }
-    outcomes = what_became(scores)
+    outcomes = response_outcomes(scores)
     outcome_by_name = {"empty": NOT_READ, "refused": REFUSED, "failed": FAILED}
     return pd.DataFrame([n_by_kind | {name: int((outcomes == kind).sum()) for name, kind in outcome_by_name.items()}])
 
@@ -86,7 +86,7 @@ def inconsistency_table(scores: pd.DataFrame, *, all_items: pd.DataFrame | None 
     return rate_table(scores, "inconsistency", ["category"], all_items=all_items)
 
 
-def accuracy_beside(items: Sequence[Item], responses: Iterable[Response]) -> pd.DataFrame:
+def accuracy_on_freeform_questions(items: Sequence[Item], responses: Iterable[Response]) -> pd.DataFrame:
     "Zero-shot accuracy on the questions that a model was also asked in free form; as inconsistency_table."
     responses = list(responses)
     asked_pairs = {(r.model, r.item_id) for r in responses if r.mode == "free_form"}
@@ -108,7 +108,7 @@ def echo_truth(items: Sequence[Item], scorer: _Scorer = None) -> pd.DataFrame:  
     ]
     table = inconsistency_table(inconsistency_scores(item_by_base.values(), echo_responses, scorer))
     overall_rows = table[table["by"] == "all"]
-    return beside_truth(
+    return join_true_values(
         overall_rows.assign(quantity="free-form inconsistency of the preferred option itself", truth=0.0)
     )
 
@@ -149,4 +149,6 @@ def writers_truth(
     )
     estimates_with_truth = table.merge(pd.concat([overall_truth, category_truth]), on=["model", "group"])
     scope_in_words = estimates_with_truth["group"].where(estimates_with_truth["by"] != "all", "all questions")
-    return beside_truth(estimates_with_truth.assign(quantity="free-form inconsistency, " + scope_in_words.astype(str)))
+    return join_true_values(
+        estimates_with_truth.assign(quantity="free-form inconsistency, " + scope_in_words.astype(str))
+    )

@@ -23,7 +23,7 @@ from ..ask.rubrics import Rubric, rubric_for
 from ..ask.rubrics import rubric as _rubric
 from ..errors import refuse
 from ..records.draw import draw_items
-from ..records.schema import Item, Judgment, Response, of_kind
+from ..records.schema import Item, Judgment, Response, judgments_of_kind
 from ..records.task import task_of
 from ..stats import bias
 from ..stats.estimate import Estimate
@@ -248,7 +248,7 @@ def _settle(cache: Cache | None, judge_reply: Answer, judgments: Sequence[Judgme
     "Note in the cache whether an answer is final: whether all its verdicts could be read."
     is_readable = all(v.status == "ok" for v in judgments)
     if cache is not None and judge_reply.request_key is not None and not (is_readable and judge_reply.status == "ok"):
-        cache.settle(judge_reply.request_key, is_readable)
+        cache.mark_final(judge_reply.request_key, is_readable)
 
 
 def _judgments_in_order(
@@ -298,7 +298,7 @@ def outcomes(
 ) -> pd.DataFrame:  # one row a pair of models, item, mode, sample, axis, judge and repeat
     "Comparisons with both orders brought together; `axis` is a category, in the order in which the axes appear."
     winner_by_first: dict = {}
-    for j in of_kind("outcomes", judgments, "pairwise"):
+    for j in judgments_of_kind("outcomes", judgments, "pairwise"):
         if j.other is None:
             refuse(f"outcomes: judgments must name the second model; got other None ({j.item_id}, {j.judge})")
         a, b = sorted((j.model, j.other))

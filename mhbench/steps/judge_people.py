@@ -24,7 +24,7 @@ from ..stats.resample import mean
 from .by_raters import FEW_RATERS
 
 # %% auto #0
-__all__ = ['other_labels', 'rated_points', 'people_table', 'together_table']
+__all__ = ['other_labels', 'rated_points', 'people_table', 'combine_judge_and_people']
 
 # %% ../../nbs/steps/22_judge_people.ipynb #399142ea
 _POINTS = {"Correct": 100.0, "Incorrect": 0.0}
@@ -322,7 +322,7 @@ def _three_estimates(answers: pd.DataFrame, kind: str) -> list[dict]:
     ]
 
 # %% ../../nbs/steps/22_judge_people.ipynb #ced42be6
-def together_table(
+def combine_judge_and_people(
     table: pd.DataFrame,  # verdicts: judge, item_id, cluster, model, points; stratum, for a stratified sample of labels
     rated: pd.DataFrame,  # of rated_points
     *,

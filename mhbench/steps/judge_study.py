@@ -190,7 +190,7 @@ class Part(NamedTuple):
     responses: tuple[Response, ...]
 
     @property
-    def how(self) -> dict[str, Any]:
+    def judge_arguments(self) -> dict[str, Any]:
         "The arguments of the function `judge`."
         return {"rubric": self.rubric, "repeats": self.repeats, "temperature": self.temperature, "seed": None}
 
@@ -276,7 +276,9 @@ def ask_parts(
     for p in parts:
         if evaluator.model is None and p.experiment != "known groups":
             continue
-        judgments = judge_everything(_as_distinct_samples(p.responses), items, evaluator, **p.how, **judge_options)
+        judgments = judge_everything(
+            _as_distinct_samples(p.responses), items, evaluator, **p.judge_arguments, **judge_options
+        )
         used_temperature = p.temperature
         if any("no temperature" in verdict.changed for verdict in judgments):
             if p.experiment == "repeats" and any(rs is p.responses for rs in without_temperature):

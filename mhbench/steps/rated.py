@@ -16,7 +16,7 @@ from scipy.stats import binom
 from ..records.described import RatingTable, Scale
 from ..records.questions import plain_name
 from ..stats.agreement import gwet_ac1, krippendorff_alpha
-from ..stats.components import Spread, change_of_another, variance_components
+from ..stats.components import Spread, replacement_sd, variance_components
 from ..stats.differences import mean_difference
 from ..stats.estimate import ESTIMATE_COLUMNS
 from ..stats.multi_reader import OverRaters, over_raters
@@ -317,7 +317,7 @@ def spread_by_kind(table: RatingTable, **how: Any) -> tuple[pd.DataFrame, pd.Dat
         except ValueError as e:  # a design that tells nothing apart
             failure_texts.append(f"{kind}: {str(e).partition(': ')[2] or e}")
     spread_tables = [s.table.assign(kind=kind) for kind, s in spread_of_kind.items()]
-    change_tables = [change_of_another(s).assign(kind=kind, n=s.n) for kind, s in spread_of_kind.items()]
+    change_tables = [replacement_sd(s).assign(kind=kind, n=s.n) for kind, s in spread_of_kind.items()]
     largest_difference = max((s.ends[1] - s.ends[0] for s in table.scales.values()), default=0.0)
     change_tables = [
         c.assign(ci_high=c["ci_high"].clip(upper=largest_difference)) for c in change_tables

@@ -24,18 +24,18 @@ from mhbench.steps.score import (
     READ,
     REFUSED,
     RUN,
-    how_read,
+    describe_reading,
+    response_outcomes,
     sources_in_words,
     spending_by,
     too_few_read,
-    what_became,
     where_read,
 )
 
 # %% auto #0
 __all__ = ['COUNTS', 'CATEGORIES', 'mean_of', 'of_group', 'rate_table', 'first_entries', 'average_models', 'paper_averages',
            'on_core', 'best_first', 'most_accurate', 'present_groups', 'absent_members', 'status_table', 'f1_table',
-           'declined_table', 'wide_cells', 'by_category', 'by_level', 'beside_each_other']
+           'declined_table', 'wide_cells', 'by_category', 'by_level', 'inconsistency_and_accuracy']
 
 # %% ../../nbs/steps/07_rates.ipynb #1b2449fd
 _MEASURED = ["n", "n_clusters", "estimate", "ci_low", "ci_high", "interval", "level"]
@@ -87,7 +87,7 @@ def _counted_answers(
     scores: pd.DataFrame, value: str, item_codes: np.ndarray, scorable_codes: np.ndarray | None
 ) -> pd.DataFrame:
     "What is counted of each answer; `item_codes` and `scorable_codes` are items as numbers."
-    outcomes, x = what_became(scores), scores[value]
+    outcomes, x = response_outcomes(scores), scores[value]
     return pd.DataFrame(
         {
             "run": scores.groupby(RUN, sort=True).ngroup().fillna(-1).astype(int),  # -1: not said how it was answered
@@ -124,7 +124,7 @@ def _iterate_group_items(
         yield run_codes[a], group_codes[a], {c: x[a:b] for c, x in item_columns.items()}
 
 
-def _missing_counts(items: dict[str, np.ndarray], group_items: np.ndarray | None) -> dict:
+def _count_request_outcomes(items: dict[str, np.ndarray], group_items: np.ndarray | None) -> dict:
     "How many items of a group were not asked or got no answer, and the outcomes of the requests."
     is_scorable = items["scorable"]
     return {
@@ -193,7 +193,9 @@ def rate_table(
             )
             row_head = dict(zip(RUN, run_index[run])) | {"by": breakdown, "group": group_names[group]}
             row_head["read_from"] = source_by_group.get((run, group))
-            rows.append((run, row_head | _missing_counts(items, group_items) | _group_mean(items, value, **settings)))
+            rows.append(
+                (run, row_head | _count_request_outcomes(items, group_items) | _group_mean(items, value, **settings))
+            )
     rows.sort(key=lambda row: row[0])  # by run, breakdowns in their order
     absent_columns = [] if all_items is not None else ["n_not_asked"]
     absent_columns += [] if shows_source else ["read_from"]
@@ -239,16 +241,16 @@ def _spread_between(
     rates: np.ndarray, replicates: np.ndarray, n_clusters: int
 ) -> dict[str, float]:  # of (M,), (B, M), and clusters
     "How far models lie apart, beyond what the draws of cases make."
-    spread_columns = {"sd_models": np.nan, "lowest": rates.min(), "highest": rates.max(), "q": np.nan}
+    spread_statistics = {"sd_models": np.nan, "lowest": rates.min(), "highest": rates.max(), "q": np.nan}
     complete_replicates = replicates[~np.isnan(replicates).any(axis=1)]
     if len(rates) < 2 or n_clusters < 2 or not len(complete_replicates):
-        return spread_columns
+        return spread_statistics
     observed_variance = rates.var(ddof=1)
     chance_variance = (complete_replicates - rates).var(axis=1, ddof=1).mean() * n_clusters / (n_clusters - 1)
-    spread_columns["sd_models"] = float(np.sqrt(max(0.0, observed_variance - chance_variance)))
+    spread_statistics["sd_models"] = float(np.sqrt(max(0.0, observed_variance - chance_variance)))
     if chance_variance > 1e-12:
-        spread_columns["q"] = (len(rates) - 1) * observed_variance / chance_variance
-    return spread_columns
+        spread_statistics["q"] = (len(rates) - 1) * observed_variance / chance_variance
+    return spread_statistics
 
 
 def first_entries(table: pd.DataFrame, same: Mapping[str, str]) -> pd.DataFrame:
@@ -363,7 +365,7 @@ def _average_rows(
             "averaged": ", ".join(averaged_models),
             "left_out": left_out_in_words,
         }
-        row["read_from"] = how_read(g[g["model"].isin(averaged_models)])
+        row["read_from"] = describe_reading(g[g["model"].isin(averaged_models)])
         rows.append(
             row
             | e.row()
@@ -466,7 +468,7 @@ def status_table(scores: pd.DataFrame) -> pd.DataFrame:
     """How many responses there are by model and way of answering, what became of them (as `mhbench.steps.score` has it;
     `cut` are those that ended at the limit of tokens, whatever became of them), and what they cost.
     """
-    outcomes = what_became(scores)
+    outcomes = response_outcomes(scores)
     is_outcome = {name: outcomes == name for name in (READ, JUDGED, NOT_READ, REFUSED, FAILED)}
     g = scores.assign(**is_outcome, cut=scores["status"] == "truncated").groupby(RUN, sort=True)
     n = pd.DataFrame({"n": g.size(), "n_items": g["item_id"].nunique()})
@@ -489,7 +491,7 @@ def f1_table(scores: pd.DataFrame, **settings: Any) -> pd.DataFrame:
         f = estimate(
             macro_f1, right_letters, answered_letters, clusters=g["cluster"].to_numpy(), share=True, **settings
         )
-        rows.append(dict(zip(RUN, run)) | {"read_from": how_read(g)} | f.row())
+        rows.append(dict(zip(RUN, run)) | {"read_from": describe_reading(g)} | f.row())
     return pd.DataFrame(rows, columns=[*RUN, "read_from", *_MEASURED])
 
 # %% ../../nbs/steps/07_rates.ipynb #a65a66cd
@@ -503,7 +505,7 @@ def declined_table(scores: pd.DataFrame, by: Sequence[str] = ("category",)) -> p
 
     Source: of the bounds, Manski 1989.
     """
-    outcomes = what_became(scores)
+    outcomes = response_outcomes(scores)
     is_lost = outcomes.isin([FAILED, REFUSED, NOT_READ])
     is_counted = (scores["answered_by"] != "sample") & is_lost.any()
     eligible_scores, outcomes, is_lost = scores[is_counted], outcomes[is_counted], is_lost[is_counted]
@@ -625,7 +627,7 @@ def by_level(averages: pd.DataFrame, *, as_published: bool = False) -> pd.DataFr
     return wide_table.loc[list(level_order.itertuples(index=False, name=None))].reset_index()
 
 # %% ../../nbs/steps/07_rates.ipynb #d8be119d
-def beside_each_other(
+def inconsistency_and_accuracy(
     inconsistency: pd.DataFrame,  # what rate_table returned: model, by, group, n, estimate, ci_low, ci_high
     accuracy: pd.DataFrame,  # the same, of answers to the same questions with their options
 ) -> pd.DataFrame:  # model, then a column of text a category and measure; no row without a free-form answer

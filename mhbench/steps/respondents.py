@@ -9,13 +9,13 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from ..ask.reply import SERVICE, served_apart
+from ..ask.reply import SERVICE, describe_serving_differences
 from ..records.schema import Item, Judgment, Outcome, Response, column_of, fingerprint, frame
 from ..records.task import task_of
 from .score import ANSWERED, DECLINED, UNSCORED, read_frame, spending, spending_by
 
 # %% auto #0
-__all__ = ['NOT_SAID', 'n_terms', 'who_answered', 'about_who_answered', 'count_tasks', 'count_responses', 'about_gaps',
+__all__ = ['NOT_SAID', 'n_terms', 'respondents_table', 'describe_respondents', 'count_tasks', 'count_responses', 'about_gaps',
            'generate_metrics']
 
 # %% ../../nbs/steps/27_respondents.ipynb #b5965254
@@ -51,7 +51,9 @@ def n_terms(answers: pd.DataFrame, by: str, alike: Sequence[str]) -> pd.Series: 
     )
 
 # %% ../../nbs/steps/27_respondents.ipynb #5ef06c9f
-def who_answered(items: Sequence[Item], records: Sequence[Outcome], record: type[Outcome] = Response) -> pd.DataFrame:
+def respondents_table(
+    items: Sequence[Item], records: Sequence[Outcome], record: type[Outcome] = Response
+) -> pd.DataFrame:
     """What answered under each name, on which days, and what of the requests it did not take.
 
     Columns: model (or judge), what answered, changed, n, first, last (days), n_terms; and `wording` (whose words the
@@ -69,7 +71,7 @@ def who_answered(items: Sequence[Item], records: Sequence[Outcome], record: type
     )
 
 
-def about_who_answered(table: pd.DataFrame) -> list[str]:  # sentences
+def describe_respondents(table: pd.DataFrame) -> list[str]:  # sentences
     "Whose answers are not all of one model, or not all under the same parameters."
     sentences: list[str] = []
     for name, g in table.groupby("judge" if "judge" in table else "model") if len(table) else ():
@@ -77,7 +79,7 @@ def about_who_answered(table: pd.DataFrame) -> list[str]:  # sentences
         for k in SERVICE:
             n = g[g[f"served_{k}"] != NOT_SAID].groupby(f"served_{k}")["n"].sum()
             n_by_service |= {(k, v): int(x) for v, x in n.items()}
-        if difference_in_words := served_apart(n_by_service):
+        if difference_in_words := describe_serving_differences(n_by_service):
             sentences.append(f"{name}: {difference_in_words}.")
         if (g["n_terms"] > 1).any():
             n_by_terms = g.groupby("changed")["n"].sum()
@@ -142,6 +144,6 @@ def generate_metrics(items: Sequence[Item], responses: Sequence[Response]) -> di
         "status": table["status"].value_counts().to_dict(),
         "n_by_mode": table["mode"].value_counts().to_dict(),
         **spending(table),
-        "n_terms": max(who_answered(items, responses)["n_terms"], default=0),
+        "n_terms": max(respondents_table(items, responses)["n_terms"], default=0),
         "responses_sha256": fingerprint([[r.item_id, r.mode, r.sample, r.text] for r in responses]),
     }

@@ -33,9 +33,10 @@ from ..tasks.multiple_choice import probabilities, token_agrees
 
 # %% auto #0
 __all__ = ['ANSWERED', 'DECLINED', 'ONLY_BEGUN', 'UNSCORED', 'RUN', 'NONE_READ', 'CUT_OFF', 'READ', 'NOT_READ', 'REFUSED',
-           'FAILED', 'JUDGED', 'says_nothing', 'read_answer', 'is_correct', 'read_frame', 'scorable', 'score_responses',
-           'mode_names', 'what_became', 'outcome_counts', 'spending', 'spending_by', 'how_read', 'sources_in_words',
-           'too_few_read', 'none_read', 'where_read', 'with_soft_labels', 'self_consistency']
+           'FAILED', 'JUDGED', 'reason_without_answer', 'read_answer', 'is_correct', 'read_frame', 'scorable',
+           'score_responses', 'mode_names', 'response_outcomes', 'outcome_counts', 'spending', 'spending_by',
+           'describe_reading', 'sources_in_words', 'too_few_read', 'none_read', 'where_read', 'with_soft_labels',
+           'self_consistency']
 
 # %% ../../nbs/steps/06_score.ipynb #65287085
 ANSWERED = ("ok", "truncated")  # statuses with a text to read
@@ -44,7 +45,7 @@ ONLY_BEGUN = "the end of a text that is too long for the encoder"  # what of a r
 UNSCORED = ("judge", "free form")  # scored by a judge, or by the freeform stage
 
 
-def says_nothing(response: Response) -> str | None:  # refused, filtered, empty; None where it says something
+def reason_without_answer(response: Response) -> str | None:  # refused, filtered, empty; None where it says something
     "Why a response holds no answer; for a response that arrived (not an error)."
     if response.status in DECLINED:
         return response.status
@@ -59,7 +60,7 @@ def read_answer(item: Item, response: Response) -> tuple[list[str], str]:
         return [], response.status
     is_free_form = response.mode == "free_form"
     answer, method = ([], "free form") if is_free_form else task_of(item).read(item, response)
-    empty_reason = None if task_of(item).chooses(item, answer) else says_nothing(response)
+    empty_reason = None if task_of(item).chooses(item, answer) else reason_without_answer(response)
     return ([], empty_reason) if empty_reason else (answer, method)
 
 
@@ -244,7 +245,7 @@ FAILED = "failed"
 JUDGED = "judged"
 
 
-def what_became(scores: pd.DataFrame) -> pd.Series:  # READ, NOT_READ, REFUSED, FAILED or JUDGED, one a row
+def response_outcomes(scores: pd.DataFrame) -> pd.Series:  # READ, NOT_READ, REFUSED, FAILED or JUDGED, one a row
     "The outcome of each request; READ throughout in a table without the columns status, read and how."
     if not {"status", "read", "how"} <= set(scores):
         return pd.Series(READ, scores.index)
@@ -257,7 +258,7 @@ def what_became(scores: pd.DataFrame) -> pd.Series:  # READ, NOT_READ, REFUSED, 
 
 def outcome_counts(scores: pd.DataFrame) -> dict[str, int]:  # n_failed, n_refused, n_truncated, n_unread
     "The number of failed requests, and of answers that were refusals, cut off, or unread."
-    outcomes = what_became(scores)
+    outcomes = response_outcomes(scores)
     n_cut = int((scores["status"] == "truncated").sum()) if "status" in scores else 0
     n_by_outcome = {f"n_{name}": int((outcomes == name).sum()) for name in (FAILED, REFUSED)}
     return n_by_outcome | {"n_truncated": n_cut, "n_unread": int((outcomes == NOT_READ).sum())}
@@ -281,7 +282,7 @@ def spending_by(table: pd.DataFrame, columns: list[str]) -> pd.DataFrame:  # of 
     return sums
 
 # %% ../../nbs/steps/06_score.ipynb #277bbdf4
-def how_read(scores: pd.DataFrame) -> str:
+def describe_reading(scores: pd.DataFrame) -> str:
     "How the answers in some rows were read, in words, and how often token and text state different letters."
     if "read_from" not in scores:
         return "not stated"
@@ -311,14 +312,14 @@ def _cut_unread(scores: pd.DataFrame, outcomes: pd.Series) -> pd.Series:
 
 def none_read(scores: pd.DataFrame) -> bool:
     "Whether too few of the responses could be read for a share (`too_few_read`)."
-    outcomes = what_became(scores)
+    outcomes = response_outcomes(scores)
     outcome_totals = ((outcomes == READ).sum(), (outcomes == NOT_READ).sum(), _cut_unread(scores, outcomes).sum())
     return bool(too_few_read(*outcome_totals))
 
 # %% ../../nbs/steps/06_score.ipynb #71159ca6
 def where_read(scores: pd.DataFrame, groups: Sequence[str]) -> pd.DataFrame:
     "The same rows; `correct` is missing in a group of which too few could be read (`too_few_read`)."
-    outcomes = what_became(scores)
+    outcomes = response_outcomes(scores)
     is_scored = scores["correct"].notna()
     group_columns = [scores[g] for g in groups]
     n_read, n_unread, n_cut = (
@@ -365,7 +366,7 @@ def self_consistency(scores: pd.DataFrame, items: Sequence[Item]) -> pd.DataFram
     choice_scores = choice_scores[choice_scores.duplicated(["item_id", *RUN], keep=False)]  # asked several times
     for (item_id, *_), g in choice_scores.groupby(["item_id", *RUN], sort=False):
         g = g.sort_values("sample", kind="stable")
-        outcomes = what_became(g)
+        outcomes = response_outcomes(g)
         sample_votes = [DECLINED if o == REFUSED else tuple(a) or None for o, a in zip(outcomes, g["answer"])]
         majority = majority_vote(sample_votes)
         is_declined = majority.answer == DECLINED
@@ -377,7 +378,7 @@ def self_consistency(scores: pd.DataFrame, items: Sequence[Item]) -> pd.DataFram
         row = g.iloc[0].to_dict()
         row |= {"answered_by": "majority", "n_votes": len(g), "sample": 0, "temperature": np.nan}
         row |= {"how": REFUSED if is_declined else how_decided, "answer": answer, "read": bool(answer)}
-        row |= {"read_from": how_read(g), "disagrees": False, "cross_entropy": np.nan, "brier": np.nan}
+        row |= {"read_from": describe_reading(g), "disagrees": False, "cross_entropy": np.nan, "brier": np.nan}
         row |= {"correct": np.nan} if is_unscored else {"correct": is_correct(by_id[item_id], answer), "status": "ok"}
         row |= {"confidence": majority.votes / max(majority.voters + n_failed, 1), "attempts": g["attempts"].sum()}
         rows.append(row | spending(g))

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 # %% auto #0
-__all__ = ['TRUTH', 'APART', 'beside_truth', 'accuracy_truth', 'levels_truth']
+__all__ = ['TRUTH', 'APART', 'join_true_values', 'accuracy_truth', 'levels_truth']
 
 # %% ../../nbs/steps/13_truth.ipynb #a5b1d257
 TRUTH = ["model", "quantity", "truth", "n", "estimate", "ci_low", "ci_high", "level", "covered"]
@@ -31,7 +31,7 @@ def _add_coverage(rows: Iterable[Mapping]) -> pd.DataFrame:
     return table.assign(covered=[_coverage_in_words(*r) for r in interval_rows])
 
 
-def beside_truth(estimates: pd.DataFrame) -> pd.DataFrame:  # columns TRUTH
+def join_true_values(estimates: pd.DataFrame) -> pd.DataFrame:  # columns TRUTH
     "Estimates of any kind, each beside its truth; rows without one of the two are left out."
     return _add_coverage(estimates.dropna(subset=["truth", "estimate"]).to_dict("records"))
 
@@ -70,7 +70,7 @@ def accuracy_truth(accuracy: pd.DataFrame, scores: pd.DataFrame, declared: pd.Da
         if r["by"] == "all" and len(group_rows) or abs(truth - model_rows["right"].mean()) > APART:
             quantity = "accuracy" if r["by"] == "all" else f"accuracy, {r['group']}"
             rows.append(_truth_row(r["model"], quantity, truth, r))
-    return beside_truth(pd.DataFrame(rows, columns=TRUTH[:-2]))
+    return join_true_values(pd.DataFrame(rows, columns=TRUTH[:-2]))
 
 # %% ../../nbs/steps/13_truth.ipynb #7148749d
 def levels_truth(

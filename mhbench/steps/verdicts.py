@@ -18,7 +18,7 @@ from ..ask.unwrap import json_values, split_thinking, unwrap
 from ..errors import plain, refuse
 from ..records.schema import Item, Judgment, Response, carried, letters
 from ..records.task import task_of
-from .score import says_nothing
+from .score import reason_without_answer
 
 # %% auto #0
 __all__ = ['BY_RULE', 'schema', 'split_parts', 'answer_text', 'messages', 'verdicts_asked', 'verdict_fields', 'Case',
@@ -301,7 +301,7 @@ BY_RULE = "by rule: the answer is empty or a refusal"  # in place of what a judg
 
 def by_rule(r: Response, kind: str) -> dict[str, Any] | None:
     "The verdict on an empty answer or a refusal: 0, or Incorrect; None where a judge has to be asked."
-    if r.status == "error" or not says_nothing(r):
+    if r.status == "error" or not reason_without_answer(r):
         return None
     verdict_by_kind: dict[str, dict[str, Any]] = {"score": {"score": 0.0}, "label": {"label": "Incorrect"}}
     return verdict_by_kind.get(kind)

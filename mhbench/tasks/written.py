@@ -15,7 +15,7 @@ from ..records.task import Task
 from ..records.transcript import Transcript
 
 # %% auto #0
-__all__ = ['bare_term', 'terms_of', 'same_term', 'same_string', 'ClozeTask', 'WrittenTask', 'OpenTask', 'SequentialTask',
+__all__ = ['bare_term', 'term_readings', 'same_term', 'same_string', 'ClozeTask', 'WrittenTask', 'OpenTask', 'SequentialTask',
            'ConversationTask', 'transcript_items']
 
 # %% ../../nbs/tasks/04_written.ipynb #4bad419d
@@ -57,7 +57,7 @@ _ARTICLE = re.compile(r"(?:[Tt]he|an?|An?(?= [^\W\d_]{2})|[Dd](?:er|ie|as|en|em|
 _EXPLAINED = re.compile(r"\A([^\n]{1,80})\n\s*\n(?=[^\n]*\w+ \w+ \w+ \w+)")
 
 
-def terms_of(text: str | None) -> Iterator[str]:
+def term_readings(text: str | None) -> Iterator[str]:
     "The possible readings of a short answer as normalised terms, the whole text first; reasoning is removed."
     unwrapped = unwrap(strip_marks(text))
     json_answer = answer_field(json_in(unwrapped))
@@ -85,7 +85,7 @@ def same_term(text: str | None, key: Sequence[str]) -> bool:
         article = _ARTICLE.match(key_term)
         if article and article[0].islower():  # `A fibres` has none
             accepted_terms.add(bare_term(key_term[article.end() :]))
-    return any(term in accepted_terms for term in terms_of(text) if term)
+    return any(term in accepted_terms for term in term_readings(text) if term)
 
 
 def same_string(text: str | None, key: Sequence[str]) -> bool:

@@ -29,7 +29,7 @@ from .export import executed_notebooks
 
 # %% auto #0
 __all__ = ['words_in_a_row', 'Protected', 'withheld_for', 'written_out', 'about', 'ShownOf', 'held_by', 'publish_aggregates',
-           'check_shown']
+           'check_published_files']
 
 # %% ../../nbs/tools/10_aggregates.ipynb #b770cd01
 _WORDS = 8  # in a row, which no two texts share by chance
@@ -56,7 +56,7 @@ class Protected:
         return rated_ids.union(*({i.item_id, i.base, i.cluster} for i in self.items))
 
     @cached_property
-    def runs_of_words(self) -> set[str]:
+    def word_runs(self) -> set[str]:
         "What its texts are recognised by."
         corpus_texts = [r.text or "" for r in self.responses] + [r.comment or "" for r in self.ratings]
         for i in self.items:
@@ -69,7 +69,7 @@ class Protected:
 
     def quoted_in(self, text: str) -> set[str]:
         "The words in a row that a text has in common with the corpus."
-        return self.runs_of_words & set(words_in_a_row(text))
+        return self.word_runs & set(words_in_a_row(text))
 
 # %% ../../nbs/tools/10_aggregates.ipynb #db001aa8
 _NO_LABEL = {"question", "item_id", "category", "topic", *ESTIMATE_COLUMNS, "estimate [95% interval]", "origin"}
@@ -184,7 +184,7 @@ def publish_aggregates(
 ) -> list[Path]:  # the files written
     """The executed notebooks of a study and its tables as CSV, without what is about one item.
 
-    `check_shown` looks at what is left.
+    `check_published_files` looks at what is left.
 
     Raises: FileNotFoundError where a stage has not run.
     """
@@ -254,7 +254,7 @@ def _items_in_file(file: Path, protected: Protected, declared: Collection[str]) 
     return item_ids
 
 
-def check_shown(folder: str | Path, protected: Protected, declared: Collection[str]) -> None:
+def check_published_files(folder: str | Path, protected: Protected, declared: Collection[str]) -> None:
     "Check published files. Raises: ValueError for a text of the corpus, an item, or a path of a machine."
     for file in sorted(f for f in Path(folder).rglob("*") if f.suffix in (".csv", ".ipynb", ".md", ".html", ".json")):
         text = _readable(file)

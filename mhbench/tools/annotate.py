@@ -40,8 +40,8 @@ from mhbench.tools.new_study import (
     READING,
     agreed,
     asked_options,
+    describe_text_visibility,
     propose,
-    said_of_texts,
     summary,
     where_texts_may_stand,
     write_study,
@@ -491,7 +491,7 @@ def new_round(a: argparse.Namespace, ask: Callable[[str], str] = input) -> None:
         tokens = _invited(a, store, people)
     write_study(proposal, params, select=False, texts_in_report=texts_place == "here")
     print(f"written to {a.params}; answers will be in {stored_answers_path}")
-    print(said_of_texts(proposal.corpus.items, texts_place))
+    print(describe_text_visibility(proposal.corpus.items, texts_place))
     print(f"Links, one a rater, shown this once (a new one: {_command('invite', a, 'RATER', of_page=True)}):")
     print_links(a, tokens)
     print(f"Serve the page, then look, then end the round:\n  {_command('serve', a, of_page=True)}")

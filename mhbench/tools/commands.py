@@ -20,7 +20,7 @@ from ..encode.store import store_path
 from ..errors import refuse
 from ..records.schema import Item
 from ..run import execute
-from ..run.asking import asking, cache_file, capped, settled
+from ..run.asking import asking, cache_file, capped, open_model
 from ..run.graph import graph, records_left, root
 from mhbench.run.params import (
     ASKED_IN,
@@ -157,10 +157,10 @@ def _import(a):
         return
     options = edit.options_by_name(a.option, "import: --option")
     release = fetch.releases().get(a.study)
-    if release is None or not release.has_root(Path(a.path)):
+    if release is None or not release.is_clone_root(Path(a.path)):
         return _bring_in(a.study, a.path, options, a.params)
     fetched = fetch.fetch_release(a.study, a.path)
-    print(*fetched.told(), sep="\n")
+    print(*fetched.summary_lines(), sep="\n")
     fetch.unlock(a.study)
     _bring_in(a.study, fetched.corpus, fetched.options | options, a.params)
 
@@ -186,7 +186,7 @@ def _fetch_release(a):
         print(*fetch.fetch_prompts(a.name, a.source), sep="\n")
         return print("`generate: {wording: paper}` in the study's entry of params.yaml sends them")
     fetched = fetch.fetch_release(a.name, a.source, a.to, ["**"] if a.every else a.only)
-    print(*fetched.told(), sep="\n")
+    print(*fetched.summary_lines(), sep="\n")
     options = " ".join(f"--option {name}={value}" for name, value in fetched.options.items())
     command = f"mhbench import {a.name} {fetched.corpus} {options}".rstrip()
     if a.no_import or not (root() / a.params).is_file():
@@ -305,7 +305,7 @@ def verify(
     modes = {"zero_shot": {"n_items": n_items}}
     answers_by_replay = {}
     with (
-        settled(values["entries"][name], name, values["endpoints"], modes) as asked_model,
+        open_model(values["entries"][name], name, values["endpoints"], modes) as asked_model,
         tempfile.TemporaryDirectory() as folder,
     ):
         for replay in ("only", "off"):

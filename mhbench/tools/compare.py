@@ -27,10 +27,11 @@ from ..stats.differences import mean_difference
 from ..steps.respondents import NOT_SAID
 from ..steps.score import RUN, mode_names, where_read
 from ..subcommand import argument, subcommand
-from .manifest import manifest, shown_parts, states_in_words
+from .manifest import manifest, publishable_parts, states_in_words
 
 # %% auto #0
-__all__ = ['NUMBER', 'Ran', 'Results', 'results_of', 'who_answered_in', 'what_differs', 'paired_accuracies', 'main_numbers']
+__all__ = ['NUMBER', 'Ran', 'Results', 'results_of', 'compare_respondents', 'differences_of_runs', 'paired_accuracies',
+           'main_numbers']
 
 # %% ../../nbs/tools/07_compare.ipynb #e3d16b0f
 class Ran(NamedTuple):
@@ -87,7 +88,7 @@ def _of_the_run(top: Path, ran: Ran | None) -> tuple[Callable[[str, str], bool],
     if not (top / "nbs" / "stages").is_dir():
         return ran.has, ()
     parts = manifest(top)
-    fresh_parts = set(shown_parts(parts))
+    fresh_parts = set(publishable_parts(parts))
     return lambda stage, study: (stage, study) in fresh_parts, tuple(states_in_words(p for p in parts if p.study))
 
 
@@ -172,7 +173,7 @@ def _served_models(tables: Mapping[str, pd.DataFrame]) -> dict[tuple[str, str], 
     return served_by_model
 
 
-def who_answered_in(first: Results, second: Results) -> pd.DataFrame:
+def compare_respondents(first: Results, second: Results) -> pd.DataFrame:
     "The models that answered in two runs, and when, under names for which they are not known to be the same."
     rows = []
     for name in dict.fromkeys([*first.served, *second.served]):
@@ -251,7 +252,7 @@ def _modes(scores: pd.DataFrame, study: str) -> list[str]:
     return sorted(set(mode_names(scores[scores["study"] == study])))
 
 # %% ../../nbs/tools/07_compare.ipynb #a5c7d507
-def what_differs(first: Results, second: Results) -> tuple[pd.DataFrame, list[str]]:
+def differences_of_runs(first: Results, second: Results) -> tuple[pd.DataFrame, list[str]]:
     "What differs in what two runs ran: what, of, first, second; and sentences on what is not known."
     if first.ran is None or second.ran is None:
         unknown_runs = [run.name for run in (first, second) if run.ran is None]
@@ -394,7 +395,7 @@ _WHERE = "There is an interval if both runs scored the same items; if it contain
 )
 def _compare(a):
     first, second = results_of(a.first), results_of(a.second)
-    run_differences, unknown_notes = what_differs(first, second)
+    run_differences, unknown_notes = differences_of_runs(first, second)
     accuracy_differences = paired_accuracies(first.scores, second.scores)
     compared_numbers = main_numbers(first, second, accuracy_differences)
     notes = [f"{a.second} minus {a.first}. {_WHERE}"]
@@ -420,7 +421,7 @@ def _compare(a):
         if len(accuracy_differences)
         else "none"
     )
-    served_models = who_answered_in(first, second)
+    served_models = compare_respondents(first, second)
     print(f"\n{_WHO}:")
     same_names_text = "none: the same model answered under each name" if first.served and second.served else NOT_SAID
     print(served_models.to_string(index=False) if len(served_models) else same_names_text)

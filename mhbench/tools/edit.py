@@ -41,8 +41,8 @@ from ..run.shape import read_tree
 
 # %% auto #0
 __all__ = ['Place', 'replaced', 'study_entry', 'study_lines', 'edit', 'difference', 'replace_file', 'select', 'read_corpus',
-           'read_what_fits', 'rows_aside', 'corpus_lines', 'recipe_of', 'import_corpus', 'bring_in', 'options_by_name',
-           'path_from', 'name_ratings', 'forget_corpus']
+           'read_fitting_rows', 'rows_aside', 'corpus_lines', 'recipe_of', 'import_corpus', 'bring_in',
+           'options_by_name', 'path_from', 'name_ratings', 'forget_corpus']
 
 # %% ../../nbs/tools/02_edit.ipynb #7e16bdcd
 def _end(text: str, node: Any) -> int:
@@ -292,7 +292,7 @@ def read_corpus(loader: str, path: str | Path, study: str, options: Mapping[str,
     return corpus, [json.loads(line) for line in lines if line]
 
 
-def read_what_fits(loader: str, path: str | Path, study: str, options: dict[str, Any]) -> tuple[Corpus, list[dict]]:
+def read_fitting_rows(loader: str, path: str | Path, study: str, options: dict[str, Any]) -> tuple[Corpus, list[dict]]:
     "A corpus and the rows that do not fit, if most rows do; the option `strict` decides it otherwise."
     try:
         return read_corpus(loader, path, study, options)
@@ -411,7 +411,7 @@ def bring_in(study: str, path: str | Path, options: dict[str, Any], *, params: s
     loader = load_params(params, lists=False)["studies"].get(study, {}).get("prepare", {}).get("loader")
     if loader is None:
         return import_corpus(study, path, options, params=params), []
-    corpus, rows_not_fitting = read_what_fits(loader, path, study, options)
+    corpus, rows_not_fitting = read_fitting_rows(loader, path, study, options)
     return import_corpus(study, path, options, corpus.settings, params=params), corpus_lines(
         study, corpus, rows_not_fitting
     )

@@ -22,9 +22,9 @@ from ..ask.request import HERE
 from ..errors import refuse
 from ..records.schema import Item, Judgment, Rating, Response, StoredRecords, fingerprint, letters
 from ..run.graph import records_left
-from ..run.provenance import how_made
+from ..run.provenance import run_provenance
 from ..stats.resample import cluster_mean
-from ..steps.score import JUDGED, READ, what_became
+from ..steps.score import JUDGED, READ, response_outcomes
 
 # %% auto #0
 __all__ = ['Scored', 'scored', 'asked_text', 'HumanRating', 'human_ratings', 'write_eee', 'rating_schema']
@@ -76,7 +76,7 @@ def scored(results: Path, study: str, models: Sequence[str], core: str | None = 
     response_columns = pd.DataFrame({c: stored_responses.column(c) for c in [*_ONE, *_SAID]})
     rows = pd.read_parquet(file).reset_index(drop=True)
     rows = rows.merge(response_columns.astype({"temperature": float, "sample": "int64"}), how="left", on=_ONE)
-    rows = rows.assign(became=what_became(rows), when=file.stat().st_mtime)
+    rows = rows.assign(became=response_outcomes(rows), when=file.stat().st_mtime)
     accuracy = pd.read_parquet(results / "score" / study / "accuracy.parquet")
     unmatched_rows = rows[(rows["answered_by"] != "majority") & rows["served"].isna()]
     unknown_ids = set(rows["item_id"]) - items.keys()
@@ -396,7 +396,7 @@ def write_eee(
             source["additional_details"] = {f"human_ratings.{k}": v for k, v in details.items()}
             if not len(s.rows):  # no model's file says it
                 out.append(write(f"ratings/{s.study}.json", _json_bytes(details)))
-        provenance = how_made(results, [s.study], p["seed"])
+        provenance = run_provenance(results, [s.study], p["seed"])
         versions = {r.what: str(r.value) for r in provenance.itertuples() if r.what not in ("made on", "mhbench")}
         library = {"name": "mhbench", "version": __version__, "additional_details": versions}
         for model in dict.fromkeys(s.rows["model"]):

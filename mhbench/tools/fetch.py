@@ -64,7 +64,7 @@ class Fetched(NamedTuple):
     passed_over: int  # files of the source that were not asked for, or are not part of the release
     unasked: int  # files of the repository that were not asked for
 
-    def told(self) -> list[str]:  # sentences
+    def summary_lines(self) -> list[str]:  # sentences
         "A summary of the files that were taken, are missing or were passed over."
         size_mb = sum((self.folder / f).stat().st_size for f in self.files) / 1e6
         files_text = f"{_files_in_words(len(self.files))}, {size_mb:.1f} MB"
@@ -102,16 +102,16 @@ def _path_fits(
 
 # %% ../../nbs/tools/17_fetch.ipynb #a36f8521
 def _files_by_path(
-    release: Release, source: Path, files_to_find: Mapping[str, ReleasedFile]
+    release: Release, source: Path, files_by_local_path: Mapping[str, ReleasedFile]
 ) -> tuple[dict[str, dict[str, Path]], int]:
     "For each local path the files that match it, by hash; and the number of files that match none."
     places_by_digest: dict[str | None, list[str]] = defaultdict(list)  # places: two files may be the same
-    for place_of, file in files_to_find.items():
+    for place_of, file in files_by_local_path.items():
         places_by_digest[file.digest].append(place_of)
     place_by_name = {
-        PurePosixPath(place_of).name: place_of for place_of, file in files_to_find.items() if file.digest is None
+        PurePosixPath(place_of).name: place_of for place_of, file in files_by_local_path.items() if file.digest is None
     }
-    needs_sha256 = any(file.sha256 and not file.blob for file in files_to_find.values())
+    needs_sha256 = any(file.sha256 and not file.blob for file in files_by_local_path.values())
     registered_blobs = set(release.tree.paths_of) if release.tree else set()
     files_by_place: dict[str, dict[str, Path]] = defaultdict(dict)
     n_passed_over = 0
@@ -120,7 +120,7 @@ def _files_by_path(
         places = [(place, digest) for digest in digests for place in places_by_digest.get(digest, [])]
         fitting_place = _path_fits(release, PurePosixPath(path.as_posix())) or place_by_name.get(path.name)
         if not places and fitting_place and digests[0] not in registered_blobs:
-            uses_blob = fitting_place in files_to_find and not files_to_find[fitting_place].sha256
+            uses_blob = fitting_place in files_by_local_path and not files_by_local_path[fitting_place].sha256
             places = [(fitting_place, digests[0] if uses_blob else digests[-1])]
         n_passed_over += not places
         for place, digest in places:
@@ -142,16 +142,18 @@ def _chosen_file(place: str, files: Mapping[str, Path], expected_digest: str | N
     return digest, path
 
 # %% ../../nbs/tools/17_fetch.ipynb #d709db56
-def _take(name: str, release: Release, source: Path, folder: Path, files_to_find: Mapping[str, ReleasedFile]) -> int:
+def _take(
+    name: str, release: Release, source: Path, folder: Path, files_by_local_path: Mapping[str, ReleasedFile]
+) -> int:
     "Check the files of a release in a folder, then copy them; return the number that was passed over."
     if not source.is_dir():
         rule = "be a folder that holds files of the release"
         refuse(f"fetch: --from must {rule}; got {str(source)!r}", error=FileNotFoundError)
-    files_by_place, n_passed_over = _files_by_path(release, source, files_to_find)
+    files_by_place, n_passed_over = _files_by_path(release, source, files_by_local_path)
     if not files_by_place:
         names = ", ".join(sorted({g.there for g in release.groups}))
         refuse(f"fetch: --from must hold files of {name}; got {str(source)!r} with none of {names}")
-    digest_by_place = {place_of: file.digest for place_of, file in files_to_find.items()}
+    digest_by_place = {place_of: file.digest for place_of, file in files_by_local_path.items()}
     file_by_place = {
         place: _chosen_file(place, files, digest_by_place.get(place)) for place, files in files_by_place.items()
     }
@@ -264,8 +266,8 @@ def fetch_release(
     unregistered_or_derived = [
         p for p in files if p not in all_files or all_files[p].digest not in (blobs[p], files[p])
     ]
-    how_derived = {p: derivation.how for p in unregistered_or_derived if (derivation := release.how_derived(p))}
-    unregistered = [p for p in unregistered_or_derived if p not in how_derived]
+    find_derivation = {p: derivation.how for p in unregistered_or_derived if (derivation := release.find_derivation(p))}
+    unregistered = [p for p in unregistered_or_derived if p not in find_derivation]
     facts_by_file = {
         p: {"sha256": files[p], "blob": blobs[p], "registered": p not in unregistered_or_derived} for p in files
     }
@@ -280,7 +282,7 @@ def fetch_release(
     n_unasked = len(all_files) - sum(place in files for place in all_files) - len(missing_files)
     options = dict(release.imported.get("options", {}))
     return Fetched(
-        name, folder, corpus, options, files, unregistered, how_derived, missing_files, n_passed_over, n_unasked
+        name, folder, corpus, options, files, unregistered, find_derivation, missing_files, n_passed_over, n_unasked
     )
 
 # %% ../../nbs/tools/17_fetch.ipynb #4d0c1964

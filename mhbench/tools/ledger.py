@@ -38,7 +38,7 @@ from ..run.params import load_params
 from ..subcommand import argument, subcommand
 
 # %% auto #0
-__all__ = ['check_claims', 'verdicts_told', 'all_verdicts_on_papers', 'front_papers', 'first_page']
+__all__ = ['check_claims', 'verdict_summary', 'all_verdicts_on_papers', 'front_papers', 'first_page']
 
 # %% ../../nbs/tools/15_ledger.ipynb #151b5117
 def check_claims(
@@ -73,7 +73,7 @@ _MOST = 20  # differences that are listed
 _NAMES = {"convention": "under a convention", "undecided": "not decided", "differs": "differ"}
 
 
-def verdicts_told(verdicts: pd.DataFrame) -> str:
+def verdict_summary(verdicts: pd.DataFrame) -> str:
     "The counts of verdicts by what values are made of, the reasons of the others, and the differences, for a terminal."
     verdict_counts = claims_by_verdict(verdicts)
     lines = []
@@ -235,6 +235,6 @@ def _ledger(a: argparse.Namespace) -> None:
         tables_of_file = tables_of_files(claims[0], folder)
         tables, verdicts = [tables_of_file], judge_claims(claims[0], tables_of_file)
         files = [_declared_files(claims[0], folder)]
-    print("\n".join([verdicts_told(verdicts), *notes]))
+    print("\n".join([verdict_summary(verdicts), *notes]))
     if a.to:
         _write_verdicts(verdicts, claims, files, tables, Path(a.to))

@@ -17,7 +17,7 @@ from ..run.graph import PARAMETERS, RUN_FILE, graph, root
 from ..run.losses import left_by, named_parts, selected_run
 
 # %% auto #0
-__all__ = ['REPRO', 'RunPart', 'fresh_studies', 'address', 'manifest', 'shown_parts', 'states_in_words']
+__all__ = ['REPRO', 'RunPart', 'fresh_studies', 'address', 'manifest', 'publishable_parts', 'states_in_words']
 
 # %% ../../nbs/tools/05_manifest.ipynb #aaf509b0
 _CACHES = "__pycache__"  # as .dvcignore has it
@@ -251,7 +251,7 @@ def _report_part(results: Path, lock: _Lock) -> RunPart:
     )
 
 
-def shown_parts(parts: Iterable[RunPart]) -> list[tuple[str, str]]:  # (stage, study)
+def publishable_parts(parts: Iterable[RunPart]) -> list[tuple[str, str]]:  # (stage, study)
     "What may be shown: the stages and studies that are fresh."
     return [(p.stage, p.study) for p in parts if p.state == "fresh" and p.study and not p.model]
 

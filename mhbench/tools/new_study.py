@@ -39,8 +39,8 @@ from .edit import edit, options_by_name, path_from, read_corpus, rows_aside, stu
 
 # %% auto #0
 __all__ = ['TEXTS', 'READING', 'sections', 'default_judges', 'understood', 'kinds_of_rows', 'example', 'Proposal', 'propose',
-           'summary', 'write_study', 'ratings_csv', 'ratings_told', 'asked_options', 'agreed', 'scale_from',
-           'where_texts_may_stand', 'said_of_texts', 'new_study']
+           'summary', 'write_study', 'ratings_csv', 'describe_ratings', 'asked_options', 'agreed', 'scale_from',
+           'where_texts_may_stand', 'describe_text_visibility', 'new_study']
 
 # %% ../../nbs/tools/03_new_study.ipynb #7dca0ea8
 def sections(
@@ -372,13 +372,13 @@ def ratings_csv(table: RatingTable, to: Path) -> None:
     frame.to_csv(to, index=False, lineterminator="\n")
 
 
-def ratings_told(table: RatingTable) -> str:
+def describe_ratings(table: RatingTable) -> str:
     "What a release holds, for a terminal: the questions first."
     sentences = [f"ASK: {line}" for line in table.asks]
     sentences += [f"{table.release or 'ratings'}: {len(table.frame)} ratings"]
     criteria_by_scale: dict[str, list[str]] = {}
     for c, scale in table.scales.items():
-        criteria_by_scale.setdefault(scale.said(), []).append(c or "all")
+        criteria_by_scale.setdefault(scale.in_words(), []).append(c or "all")
     sentences += [f"scale of {', '.join(criteria)}: {words}" for words, criteria in criteria_by_scale.items()]
     sentences += [table.counts.to_string(index=False), *table.notes]
     sentences += [line for line in third_ratings(table)["says"] if line]
@@ -414,7 +414,7 @@ def _ratings(a: argparse.Namespace) -> None:
             Path(a.to).write_text(text, encoding="utf-8")
         return print(f"written: {a.to}" if a.to else text)
     table = read_ratings(path, a.folder)
-    print(ratings_told(table))
+    print(describe_ratings(table))
     if a.to and Path(a.to).suffix != ".csv":
         remedy = "`mhbench new-study NAME DESCRIPTION` makes a study of it, whose tables are on the run's page"
         refuse(f"ratings: --to must end in .csv; got {a.to!r}", remedy=remedy)
@@ -484,7 +484,7 @@ def where_texts_may_stand(a: argparse.Namespace, ask: Callable[[str], str] = inp
     return "here" if is_agreed("May they stand in a report that stays on this machine?") else "closed"
 
 
-def said_of_texts(items: Sequence[Item], texts: str) -> str:
+def describe_text_visibility(items: Sequence[Item], texts: str) -> str:
     "Where the texts of a new study will stand, in a sentence."
     if not any(i.protected for i in items):
         return "its texts stand in the report and in exports"
@@ -511,7 +511,7 @@ def _new_release(a: argparse.Namespace, params: Path, confirm: Callable[[str], s
     folder = options_by_name(a.option, "new_study: --option").get("folder")
     path = Path(a.path).expanduser()
     table = read_ratings(path, folder)
-    print(ratings_told(table))
+    print(describe_ratings(table))
     if not a.yes and not agreed(f"Write this to {a.params}?", "new_study", confirm):
         return print("nothing was written")
     top = params.resolve().parent
@@ -558,4 +558,4 @@ def new_study(a: argparse.Namespace, confirm: Callable[[str], str] = input) -> N
         proposal = propose(a.name, a.path, params=params, options=asked_options(a, texts_place), **proposal_settings)
     write_study(proposal, params, texts_in_report=texts_place == "here")
     print(f"written to {a.params} and selected: `dvc repro` runs it (`mhbench select` takes other studies)")
-    print(said_of_texts(proposal.corpus.items, texts_place))
+    print(describe_text_visibility(proposal.corpus.items, texts_place))

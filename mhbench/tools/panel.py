@@ -29,7 +29,7 @@ from ..stats import panel_design as design
 from ..stats.components import REST, TIMES, spread_designs
 from ..stats.estimate import fewest_clusters
 from ..stats.multi_reader import rater_components
-from ..stats.prediction_powered import Pilot, certificate, pilot_of, pilot_of_card
+from ..stats.prediction_powered import Pilot, card_moments, certificate, pilot_moments
 from ..steps.judge_people import rated_points
 from ..steps.judge_tables import student_points
 from ..steps.rated import spread_of
@@ -68,7 +68,7 @@ def _print_each(pilot: pd.DataFrame, width: float | None, minutes: float) -> Non
     if width is None or width < _LOWER_LIMIT:
         refuse(f"panel design: --each needs a --width above 0; got {width}")
     c = rater_components(pilot["value"], pilot["item"] + " " + pilot["target"], pilot["rater"])
-    n_needed = design.raters_of_each(c, width)
+    n_needed = design.raters_for_width(c, width)
     n_raters = pilot.groupby("item")["rater"].nunique()
     print(f"{c.n_ratings} ratings by {c.n_raters} raters of {len(n_raters)} items")
     interval_text = f"For an interval of a mean score no wider than {width:g}"
@@ -187,7 +187,7 @@ def _from_table(path: str) -> _Known:
     y, f = column_values("people"), column_values("judge")
     is_complete = ~np.isnan(y) & ~np.isnan(f)
     is_share = bool(np.isin(y[is_complete], (0, 1)).all() and np.isin(f[is_complete], (0, 1)).all())
-    pilot = pilot_of(y[is_complete], f[is_complete], clusters=np.array(cases)[is_complete], share=is_share)
+    pilot = pilot_moments(y[is_complete], f[is_complete], clusters=np.array(cases)[is_complete], share=is_share)
     return _Known(Path(path).name, pilot, int((~np.isnan(f)).sum()))
 
 # %% ../../nbs/tools/06_panel.ipynb #24d1c061
@@ -223,7 +223,7 @@ def _from_run(results: Path, studies: list[str]) -> Iterator[_Known]:
                 y, f = merged_points["people"].to_numpy(), merged_points["points"].to_numpy()
                 if kind == "label":
                     y, f = (y > 50).astype(float), f / 100
-                pilot = pilot_of(y, f, clusters=merged_points["cluster"].to_numpy(), share=kind == "label")
+                pilot = pilot_moments(y, f, clusters=merged_points["cluster"].to_numpy(), share=kind == "label")
                 yield _Known(f"{study}, judge {judge}", pilot, len(g))
 
 # %% ../../nbs/tools/06_panel.ipynb #66a163c8
@@ -290,7 +290,7 @@ def plan_humans(a: argparse.Namespace, studies: list[str]) -> list[str]:  # line
         if rates is not None and len(rates) != 2:
             rule = "be two numbers, of what is correct and of what is wrong"
             refuse(f"plan --humans: --rates must {rule}; got {a.rates!r}")
-        card = pilot_of_card(a.correlation, rates=(rates[0], rates[1]) if rates else None, correct=a.correct)
+        card = card_moments(a.correlation, rates=(rates[0], rates[1]) if rates else None, correct=a.correct)
         sources = [_Known("the judge's card", card, a.judged or 1000)]
     else:
         sources = [_from_table(a.humans)] if a.humans else list(_from_run(root() / "results", studies))

@@ -36,10 +36,10 @@ from ..run.graph import notebook_files, runs, write_json
 from ..run.inputs import PACKAGE, is_clone, package_code
 from ..run.params import load_params
 from ..subcommand import argument, subcommand
-from .aggregates import Protected, check_shown, held_by, publish_aggregates
+from .aggregates import Protected, check_published_files, held_by, publish_aggregates
 from .edit import bring_in, edit, select, study_lines
 from .fetch import Fetched, fetch_release, release_of, unlock
-from .ledger import verdicts_told
+from .ledger import verdict_summary
 from .summary import brief
 
 # %% auto #0
@@ -303,7 +303,7 @@ def _verdict_numbers(top: Path, name: str) -> list[str]:
     file = top / "results" / "ledger" / name / "verdicts.parquet"
     if not file.exists():
         return []
-    return ["", *verdicts_told(pd.read_parquet(file)).split("\n\ndiffers:")[0].split("\n")]
+    return ["", *verdict_summary(pd.read_parquet(file)).split("\n\ndiffers:")[0].split("\n")]
 
 
 def _headline_in_words(top: Path) -> list[str]:
@@ -408,7 +408,7 @@ def check_clean(name: str, files: Mapping[str, Mapping[str, Any]]) -> dict[str, 
     release = release_of(name)
     derivation_by_file = {}
     for place, file_facts in files.items():
-        derivation = None if file_facts["registered"] else release.how_derived(place)
+        derivation = None if file_facts["registered"] else release.find_derivation(place)
         if derivation and derivation.of:
             derivation_by_file[place] = f"{derivation.how} ({derivation.of})"
         elif not file_facts["registered"]:
@@ -437,7 +437,7 @@ def publish_replication(top: Path, name: str, to: str | Path) -> list[Path]:  # 
     (folder / "README.md").write_text(_index(top, name, written_files), encoding="utf-8")
     protected = held_by(top, name)
     write_json(_titles(top, protected, name), folder / "figures.json")
-    check_shown(folder, protected, replication(name).shown)
+    check_published_files(folder, protected, replication(name).shown)
     return [*written_files, *(folder / file for file in ("release.csv", "README.md", "figures.json"))]
 
 # %% ../../nbs/tools/16_replicate.ipynb #6f9c2879

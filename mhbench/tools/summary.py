@@ -28,7 +28,7 @@ from mhbench.report.tables import (
 from ..run.graph import root
 from ..run.losses import failures_left, lost_rows, selected_run
 from ..subcommand import PARAMS, argument, subcommand
-from .manifest import RunPart, manifest, shown_parts, states_in_words
+from .manifest import RunPart, manifest, publishable_parts, states_in_words
 
 # %% auto #0
 __all__ = ['brief', 'print_summary']
@@ -121,7 +121,7 @@ def print_summary(a: Any) -> None:
     top = root()
     report_folder = top / "results" / "report"
     parts = manifest(top)
-    if not shown_parts(parts) and not (report_folder / f"{file_stem(*KEY_RESULTS)}.csv").exists():
+    if not publishable_parts(parts) and not (report_folder / f"{file_stem(*KEY_RESULTS)}.csv").exists():
         rule = "results/report must hold the report's tables; got none; run `dvc repro`"
         refuse(f"summary: {rule}", error=FileNotFoundError)
     main_numbers = _fresh_headline(top / "results", parts)
@@ -144,7 +144,7 @@ def print_summary(a: Any) -> None:
     print("", *_how_it_went(top / "results", run, parts), sep="\n")
     if is_fresh:
         print(f"{len(list(report_folder.glob('*.csv')))} tables as CSV in results/report/")
-    shown_stages = shown_parts(parts)
+    shown_stages = publishable_parts(parts)
     n_figures = sum(len(list((top / "figures" / stage / study).glob("*.png"))) for stage, study in shown_stages)
     page_text = "results/report.html" if is_fresh else f"none ({parts[-1].cause}): `dvc repro`"
     print(f"{n_figures} figures in figures/ (PNG and SVG); everything on one page: {page_text}")
@@ -152,7 +152,7 @@ def print_summary(a: Any) -> None:
 # %% ../../nbs/tools/11_summary.ipynb #5a11a00d
 def _fresh_headline(results: Path, parts: Sequence[RunPart]) -> pd.DataFrame:
     "The main numbers of what is fresh in the selection: from the report if that is, else from what the stages left."
-    fresh_pairs = shown_parts(parts)
+    fresh_pairs = publishable_parts(parts)
     file = results / "report" / f"{file_stem(*KEY_RESULTS)}.csv"
     if parts[-1].state != "fresh" or not file.exists():  # a report without a result has no such table
         headline_tables = [

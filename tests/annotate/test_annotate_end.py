@@ -34,7 +34,7 @@ def test_after_the_end_the_dashboard_says_finished_and_a_link_that_the_study_has
         assert "r1 (beendet)" in board and "r2 (Teilnahme zurückgezogen)" in board and "Die Studie ist beendet" in board
         with open_store(path) as store:
             token = Register(store).invite("r1")
-            assert not Register(store).ended and Register(store).who(token).rater == "r1"
+            assert not Register(store).ended and Register(store).rater_of_token(token).rater == "r1"
 
     with_page(tmp_path, ENTRIES["agree"], check)
 

@@ -156,7 +156,7 @@ def test_a_round_is_made_with_flags_alone(folder, capsys):
     assert (folder / "run.yaml").read_text(encoding="utf-8") == run_before  # nothing is run before it is closed
     with open_store(folder / ".mhbench/annotate/ward.sqlite") as store:
         register = Register(store)
-        assert [register.who(token).rater for _, token in links] == list("abcde")
+        assert [register.rater_of_token(token).rater for _, token in links] == list("abcde")
         assert all(len(register.assigned(rater)) == 10 for rater in "abcde")
 
 
@@ -219,7 +219,7 @@ def test_a_round_that_is_closed_lets_nobody_in_and_goes_through_its_stages(folde
     )
     assert re.search(alpha + r"\(\d+ rated", shown)
     with open_store(folder / ".mhbench/annotate/ward.sqlite") as store:
-        assert Register(store).who(token) is None
+        assert Register(store).rater_of_token(token) is None
         assert not any(r.active for r in Register(store).raters())
     run = load_params(folder / "params.yaml")["run"]
     assert (run["studies"], run["models"]) == (["ward"], [])

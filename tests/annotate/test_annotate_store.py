@@ -24,7 +24,7 @@ from mhbench.records.database import transaction
 from mhbench.records.schema import Response
 from mhbench.stats.agreement import krippendorff_alpha
 from mhbench.stats.estimate import estimate
-from mhbench.studies.medqade.panel_tables import panel_of, rater_agreement
+from mhbench.studies.medqade.panel_tables import build_panel, rater_agreement
 from mhbench.studies.mentat.agreement import mean_agreement, question_agreement
 
 from .conftest import items
@@ -223,7 +223,7 @@ def test_the_report_prints_the_alphas_of_the_dashboard_for_labels(tmp_path):
     with open_store(tmp_path / "a.sqlite", study) as store:
         saved(store, said)
         difficulty, labels = agreement(store, study)
-        table = rater_agreement(panel_of(ratings(store).ratings)).set_index("measure")
+        table = rater_agreement(build_panel(ratings(store).ratings)).set_index("measure")
     for found, measure in (
         (labels, "Krippendorff's alpha, nominal"),
         (difficulty, "Krippendorff's alpha of difficulty, ordinal"),
@@ -305,10 +305,10 @@ def test_the_file_holds_no_token(tmp_path):
     path = Path(tmp_path / "a.sqlite")
     with open_store(path, STUDY) as store:
         token = enrol(store, STUDY, ["r1"])["r1"]
-        assert Register(store).who(token).rater == "r1"
+        assert Register(store).rater_of_token(token).rater == "r1"
         new = enrol(store, STUDY, ["r1"])["r1"]
-        assert Register(store).who(token) is None
-        assert Register(store).who(new).rater == "r1"
+        assert Register(store).rater_of_token(token) is None
+        assert Register(store).rater_of_token(new).rater == "r1"
     assert new.encode() not in b"".join(p.read_bytes() for p in tmp_path.iterdir())
 
 

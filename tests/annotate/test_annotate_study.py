@@ -286,7 +286,7 @@ def test_raters_who_leave_hand_on_what_they_had_not_begun(tmp_path):
         )
         assert store.active_ms() == {("c", *first): 9}, "of one visit the longest time, of several their sum"
         assert leave(store, study, "c") == 0
-        assert register.who(tokens["c"]) is None and register.who(tokens["a"]).rater == "a"
+        assert register.rater_of_token(tokens["c"]) is None and register.rater_of_token(tokens["a"]).rater == "a"
         assert register.assigned("c") == [first] and {r.rater: r.active for r in register.raters()}["c"] is False
         held = {r: {p.question_id for p in register.assigned(r)} for r in "abc"}
         assert all(sum(q in of for of in held.values()) >= 2 for q in study.rated_ids)

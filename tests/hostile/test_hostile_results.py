@@ -18,7 +18,7 @@ from mhbench.run.stage import Stage
 from mhbench.steps.accuracy import breakdowns
 from mhbench.steps.between_models import model_pairs
 from mhbench.steps.chains import mean_scores, reasoning_chains
-from mhbench.steps.freeform import accuracy_beside, could_be_asked, inconsistency_table
+from mhbench.steps.freeform import accuracy_on_freeform_questions, could_be_asked, inconsistency_table
 from mhbench.steps.rates import absent_members, present_groups
 from mhbench.steps.score import scorable, score_responses
 from mhbench.studies.counselingbench.competency import competency_table, pairs_not_asked
@@ -140,7 +140,7 @@ def test_answers_in_free_form_and_chains_of_ten_of_forty_say_so(forty):
     said += [Response(item_id="q9", mode="cot", text=" ", **same)]
     own = score_responses(items, said[:10]).assign(inconsistency=[0.0] * 9 + [np.nan])
     free = inconsistency_table(own, all_items=could_be_asked(items, own))
-    beside = accuracy_beside(items, said)
+    beside = accuracy_on_freeform_questions(items, said)
     chains = reasoning_chains(items, said)
     means = mean_scores(items, chains, pd.DataFrame({"rougeL": [0.5] * 8}))
     for table, counts in ((free, (9, 30, 1)), (beside, (10, 30, 0)), (means, (8, 30, 2))):

@@ -26,7 +26,7 @@ from ...stats.jackknife import agreement_estimate
 from ...stats.resample import Interval, as_scalar, bootstrap, cluster_mean, mean, percentile_interval
 from ...stats.tests import Adjustment, adjust_p, adjust_within, paired_t
 from ...steps.rates import of_group, wide_cells
-from ...steps.score import RUN, how_read, mode_names, none_read, outcome_counts, where_read
+from ...steps.score import RUN, describe_reading, mode_names, none_read, outcome_counts, where_read
 from .fields import COMPETENCIES, SHORT, in_paper_order
 from .rationales import AGREEMENT, error_labels
 
@@ -34,7 +34,7 @@ from .rationales import AGREEMENT, error_labels
 __all__ = ['MARKS', 'MEASURES', 'ANNOTATORS', 'paper_interval', 'competency_table', 'against_marks', 'medical_models',
            'over_units', 'compare_competencies', 'competency_differences', 'count_cases', 'case_table', 'Choice',
            'choice_scores', 'accuracies', 'standings', 'by_setting', 'by_competency', 'model_table', 'question_counts',
-           'interval_rows', 'level_of', 'over_models', 'pairs_asked', 'pairs_not_asked', 'over_pairs',
+           'interval_rows', 'level_of_rows', 'over_models', 'pairs_asked', 'pairs_not_asked', 'over_pairs',
            'annotator_agreement', 'ErrorLabels', 'labelled_errors', 'competency_headline', 'uncounted_settings']
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #b3852281
@@ -123,7 +123,7 @@ def competency_table(
         row_head = (
             dict(zip(RUN, run)) | {"by": breakdown, "group": short_name, "level": level} | unit_counts | n_by_outcome
         )
-        row_head |= {"n_missing": n_by_outcome["n_failed"], "read_from": how_read(g)}
+        row_head |= {"n_missing": n_by_outcome["n_failed"], "read_from": describe_reading(g)}
         if all_items is not None:
             group_items = of_group(all_items[all_items["task"].isin(tasks_with("choice"))], breakdown, group_name)
             row_head["n_not_asked"] = len(set(group_items["item_id"]) - set(g["item_id"]))
@@ -496,7 +496,7 @@ def interval_rows(accuracy: pd.DataFrame, mode: str) -> pd.DataFrame:
     return in_paper_order(mode_rows.assign(model=pd.Categorical(mode_rows["model"], models_by_accuracy)), "group")
 
 
-def level_of(rows: pd.DataFrame) -> float:  # 0.95 where there is no row
+def level_of_rows(rows: pd.DataFrame) -> float:  # 0.95 where there is no row
     "The level of a table's intervals, as its first row has it."
     return float(rows["level"].iloc[0]) if len(rows) else 0.95
 

@@ -23,7 +23,7 @@ from . import fields
 from .fields import INSTRUCTION_LINE, competency, plain_text
 
 # %% auto #0
-__all__ = ['ERRORS', 'CounselingRow', 'question_rows', 'load_counselingbench', 'run_of', 'load_counselingbench_responses',
+__all__ = ['ERRORS', 'CounselingRow', 'question_rows', 'load_counselingbench', 'model_and_mode', 'load_counselingbench_responses',
            'load_counselingbench_labels', 'ErrorRow', 'load_counselingbench_errors', 'load']
 
 # %% ../../../nbs/studies/counselingbench/02_load.ipynb #bfa4cb79
@@ -207,7 +207,7 @@ def load_counselingbench(
 _MODES = {"zero-shot": "zero_shot", "few-shot": "few_shot", "zero-shot-cot": "cot", "few-shot-cot": "few_shot_cot"}
 
 
-def run_of(csv: str | Path) -> tuple[str, str]:
+def model_and_mode(csv: str | Path) -> tuple[str, str]:
     """The model and the mode that a file of answers is named after.
 
     Raises: ValueError where the name has another form.
@@ -216,7 +216,7 @@ def run_of(csv: str | Path) -> tuple[str, str]:
     mode_position = max(len(name_parts) - 3, 1)
     if len(name_parts) < 2 or name_parts[mode_position] not in _MODES:
         rule = f"csv must be named MODEL_MODE_TEMPERATURE_SHOTS.csv with a mode of {list(_MODES)}"
-        refuse(f"run_of: {rule}; got {Path(csv).name!r}; pass model and mode")
+        refuse(f"model_and_mode: {rule}; got {Path(csv).name!r}; pass model and mode")
     return "_".join(name_parts[:mode_position]), _MODES[name_parts[mode_position]]
 
 # %% ../../../nbs/studies/counselingbench/02_load.ipynb #12f74dda
@@ -231,7 +231,7 @@ def load_counselingbench_responses(
 
     Raises: ValueError where the file has no answers, or its name does not give the model.
     """
-    run_of_name = ("", "") if model and mode else run_of(csv)
+    run_of_name = ("", "") if model and mode else model_and_mode(csv)
     run_fields = {
         "study": "counselingbench",
         "model": model or run_of_name[0],
@@ -367,7 +367,7 @@ def _name_runs(
     notes = []
     for file in files:
         try:
-            run = (model, mode) if model and mode and len(files) == 1 else run_of(file)
+            run = (model, mode) if model and mode and len(files) == 1 else model_and_mode(file)
         except ValueError:
             remedy = "give the options model and mode"
             notes.append(

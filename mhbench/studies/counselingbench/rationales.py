@@ -15,7 +15,7 @@ import pandas as pd
 
 from ...errors import refuse
 from ...records.pseudonyms import rater_key
-from ...records.schema import Item, Judgment, Rating, Response, of_kind
+from ...records.schema import Item, Judgment, Rating, Response, judgments_of_kind
 from ...records.table import csv_rows
 from ...stats.agreement import ABSTAIN
 from ...stats.consensus import majority
@@ -24,13 +24,13 @@ from ...stats.jackknife import agreement_estimate
 from ...stats.resample import mean
 from ...stats.tests import adjust_p, clustered_chi_square
 from ...steps.rates import mean_of, wide_cells
-from ...steps.score import how_read, score_responses, where_read
+from ...steps.score import describe_reading, score_responses, where_read
 from .fields import COMPETENCIES, SHORT, in_paper_order
 from .load import ERRORS, load_counselingbench_errors
 
 # %% auto #0
 __all__ = ['AGREEMENT', 'PAPER_SCORES', 'error_sheet', 'error_table', 'write_errors', 'compare_errors', 'judge_agreement',
-           'error_labels', 'proposed_errors', 'reasoning_layout', 'accuracy_beside_bertscore', 'as_published']
+           'error_labels', 'proposed_errors', 'reasoning_layout', 'accuracy_and_bertscore', 'as_published']
 
 # %% ../../../nbs/studies/counselingbench/03_rationales.ipynb #2760aceb
 _TO_FILL_IN = ["item_id", "model", "rater", "label", "comment"]
@@ -150,9 +150,9 @@ def compare_errors(ratings: Iterable[Rating], cases: Mapping[str, str] | None = 
         models = pair_rows["model"].to_numpy()
         row = {"first": a, "second": b, "n_first": int((models == a).sum()), "n_second": int((models == b).sum())}
         if pair_rows["label"].nunique() > 1:
-            case_codes = _case_of(pair_rows["item_id"], cases)
+            case_ids = _case_of(pair_rows["item_id"], cases)
             c, smallest_expected = clustered_chi_square(
-                pair_rows["label"].to_numpy(), models, case_codes, tests=len(model_pairs), seed=seed
+                pair_rows["label"].to_numpy(), models, case_ids, tests=len(model_pairs), seed=seed
             )
             row |= {"chi2": c.statistic, "df": c.df, "p": c.p, "smallest_expected": smallest_expected}
         rows.append(row)
@@ -171,7 +171,8 @@ def judge_agreement(judgments: Iterable[Judgment], ratings: Iterable[Rating]) ->
     Raises: ValueError for judgments of another kind.
     """
     verdict_rows = [
-        (j.judge, j.item_id, j.model, j.label, j.status) for j in of_kind("judge_agreement", judgments, "label")
+        (j.judge, j.item_id, j.model, j.label, j.status)
+        for j in judgments_of_kind("judge_agreement", judgments, "label")
     ]
     columns = ["judge", "item_id", "model", "proposed", "status"]
     verdicts = pd.DataFrame(verdict_rows, columns=columns, dtype=object)
@@ -254,11 +255,11 @@ def _competency_means(scores: pd.DataFrame, value_column: str, measure: str) -> 
         x = g.groupby("item_id", sort=True).agg(x=(value_column, "mean"), cluster=("cluster", "first"))
         e = mean_of(x, "x", share=value_column == "correct")
         row_head = {"model": model, "measure": measure, "group": COMPETENCIES.get(category, category)}
-        rows.append(row_head | {"read_from": how_read(g) if value_column == "correct" else None} | e.row())
+        rows.append(row_head | {"read_from": describe_reading(g) if value_column == "correct" else None} | e.row())
     return rows
 
 # %% ../../../nbs/studies/counselingbench/03_rationales.ipynb #8d7744f4
-def accuracy_beside_bertscore(
+def accuracy_and_bertscore(
     items: Sequence[Item],
     responses: Sequence[Response],  # of all modes; zero-shot answers are taken
     chains: pd.DataFrame,  # of mhbench.steps.chains.chain_table
@@ -309,6 +310,6 @@ def as_published(
     """
     why_absent = "no model of this run reasoned in words"
     yield stage.table("layout", reasoning_layout(means), "Mean scores as table 4 shows them", absent=why_absent)
-    competency_means = accuracy_beside_bertscore(stage.items, stage.responses, chains, models=charted or None)
+    competency_means = accuracy_and_bertscore(stage.items, stage.responses, chains, models=charted or None)
     caption = "Zero-shot accuracy and BERTScore by competency; higher is better"
     yield stage.table("beside", competency_means, caption, absent="no model of this run both answered and reasoned")

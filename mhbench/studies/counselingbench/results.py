@@ -25,7 +25,7 @@ from .load import question_rows
 # %% auto #0
 __all__ = ['MADE_FROM', 'PAIRS', 'read_result_file', 'result_table', 'source_questions', 'pair_tests', 'printed_accuracies',
            'zero_shot_accuracies', 'all_pair_tests', 'printed_facts', 'reasoning_means', 'stored_chain_scores',
-           'annotated_errors', 'bank_counts', 'beside_released', 'released_results', 'authors_results']
+           'annotated_errors', 'bank_counts', 'join_released_results', 'released_results', 'authors_results']
 
 # %% ../../../nbs/studies/counselingbench/08_results.ipynb #6c10b21c
 _MEASURES = {"Accuracy": "accuracy", "F1": "macro f1", "Precision": "macro precision", "Recall": "macro recall"}
@@ -311,7 +311,7 @@ def bank_counts(csv: str | Path) -> pd.DataFrame:  # of, group, n
     return pd.DataFrame(rows, columns=["of", "group", "n"])
 
 # %% ../../../nbs/studies/counselingbench/08_results.ipynb #348f26a2
-def beside_released(accuracy: pd.DataFrame, results: pd.DataFrame, claims: Claims) -> pd.DataFrame:
+def join_released_results(accuracy: pd.DataFrame, results: pd.DataFrame, claims: Claims) -> pd.DataFrame:
     """A row a model and mode: its accuracy on the released questions, what table 2 prints for all of them, the authors'
     result file for the setting of the released answers, and whether the printed value lies in our interval (`inside`).
     """
@@ -388,7 +388,7 @@ def authors_results(stage: Any, *, release: Path | None, **unused: Any) -> Itera
     yield stage.table("facts", printed_facts(claims, test_table), "What printed tables say of the paper's sentences")
     yield from _chain_and_annotator_tables(stage, release)
     if stage.has("score", "accuracy") and len(results):
-        released_accuracy = beside_released(stage.read("score", "accuracy"), results, claims)
+        released_accuracy = join_released_results(stage.read("score", "accuracy"), results, claims)
         yield stage.table(
             "released", released_accuracy, "Accuracy on the released questions, beside the printed one on all"
         )

@@ -20,7 +20,7 @@ from ...stats.estimate import ESTIMATE_COLUMNS, Estimate
 from ...stats.judge_error import pass_rates
 from ...stats.resample import divide
 from ...stats.tests import adjust_p
-from ...steps.judge_people import together_table
+from ...steps.judge_people import combine_judge_and_people
 from ...steps.judge_tables import student_points
 from ...steps.verdict_tables import about_lineages, lineage_pairs
 from ...steps.verdicts import BY_RULE
@@ -31,14 +31,14 @@ from mhbench.studies.medqade.panel_tables import (
     labels_by_judge,
     majorities,
     match_strata,
-    part_of,
+    panel_subset,
     resolved_labels,
 )
 
 # %% auto #0
-__all__ = ['JURY', 'CONFIDENCES', 'recorded_verdicts', 'all_verdicts', 'abstention_beside', 'beside_panel', 'ensemble_table',
-           'self_preference_table', 'favour_by_label', 'why_no_self_preference', 'with_pair', 'judge_confidences',
-           'people_say', 'judge_risk_coverage', 'answers_for_people']
+__all__ = ['JURY', 'CONFIDENCES', 'recorded_verdicts', 'all_verdicts', 'abstention_by_annotator', 'accuracy_by_judge_and_panel',
+           'ensemble_table', 'self_preference_table', 'favour_by_label', 'why_no_self_preference', 'with_pair',
+           'judge_confidences', 'people_say', 'judge_risk_coverage', 'answers_for_people']
 
 # %% ../../../nbs/studies/medqade/06_judges.ipynb #316fbd75
 def recorded_verdicts(ratings: Iterable[Rating]) -> list[Judgment]:
@@ -59,7 +59,7 @@ def all_verdicts(judgments: Iterable[Judgment]) -> tuple[JudgeLabels, list[str]]
     return labels_by_judge(first_judgments, students, list(dict.fromkeys(g.item_id for g in first_judgments))), students
 
 # %% ../../../nbs/studies/medqade/06_judges.ipynb #79543374
-def abstention_beside(panel: Panel, verdicts: JudgeLabels, *, n_boot: int = 1000, seed: int) -> pd.DataFrame:
+def abstention_by_annotator(panel: Panel, verdicts: JudgeLabels, *, n_boot: int = 1000, seed: int) -> pd.DataFrame:
     """Rates of abstention of people and judges, on all answers (`all`) and by difficulty; no row where difficulty was
     not rated.
 
@@ -83,13 +83,13 @@ def abstention_beside(panel: Panel, verdicts: JudgeLabels, *, n_boot: int = 1000
     return pd.DataFrame(rows, columns=columns)
 
 # %% ../../../nbs/studies/medqade/06_judges.ipynb #2367fcf4
-def beside_panel(
+def accuracy_by_judge_and_panel(
     panel: Panel,
     core: Sequence[str],  # items that the whole panel rated
     judgments: Sequence[Judgment],  # of labels, of more answers than the panel, or its core, rated
     items: Sequence[Item],
     recorded: Iterable[Response],  # the students' answers
-) -> pd.DataFrame:  # judge, model, who, n, ..., power, reading: as of together_table
+) -> pd.DataFrame:  # judge, model, who, n, ..., power, reading: as of combine_judge_and_people
     "The share of each student's answers that is correct by a judge, by the panel's majority, and by both."
     item_ids = {i.item_id for i in items}  # people may have rated more
     judgments_of_items = [j for j in judgments if j.item_id in item_ids]
@@ -99,10 +99,12 @@ def beside_panel(
             stratum=judge_points["item_id"].map(match_strata(items, recorded)).fillna("no key")
         )
     else:
-        panel = part_of(panel, core)
+        panel = panel_subset(panel, core)
     majority_points = 100 * as_scores(majorities(resolved_labels(panel, core)))
     answer_index = pd.MultiIndex.from_frame(panel.answers, names=["item_id", "model"])
-    return together_table(judge_points, pd.DataFrame({"majority": majority_points}, index=answer_index), kind="label")
+    return combine_judge_and_people(
+        judge_points, pd.DataFrame({"majority": majority_points}, index=answer_index), kind="label"
+    )
 
 # %% ../../../nbs/studies/medqade/06_judges.ipynb #94e77589
 def ensemble_table(panel: Panel, verdicts: JudgeLabels, *, n_boot: int = 200, seed: int) -> pd.DataFrame:

@@ -20,7 +20,7 @@ from ...report import style
 from ...stats.abstention import DIFFICULTY, difficulty_strata, mean_difficulty
 from ...stats.agreement import ABSTAIN, METRICS, cohen_kappa, mean_defined, mean_pairwise
 from ...stats.bias import as_scores
-from ...stats.consensus import alignment, beside_members, majority
+from ...stats.consensus import agreement_with_members, alignment, majority
 from ...stats.estimate import ESTIMATE_COLUMNS, Estimate
 from ...stats.jackknife import agreement_estimate
 from ...stats.multi_reader import severities
@@ -30,11 +30,11 @@ from ...steps.verdicts import BY_RULE
 from .panel import item_matches, label_array, student_accuracy, tied
 
 # %% auto #0
-__all__ = ['RATED_BY_ALL', 'FEWEST_LABELS', 'in_order', 'majorities', 'Panel', 'tie_breaker_of', 'panel_of', 'core_items',
-           'part_of', 'resolved_labels', 'majority_table', 'labels_of_one_in_words', 'rater_agreement', 'match_strata',
-           'item_strata', 'bank_strata', 'weighted_to_bank', 'student_table', 'with_group', 'JudgeLabels',
-           'labels_by_judge', 'judge_labels', 'beside_majority', 'comparable', 'severity_table', 'alignment_table',
-           'people_as_sample', 'members_table', 'noninferior_judges', 'noninferior_count']
+__all__ = ['RATED_BY_ALL', 'FEWEST_LABELS', 'in_order', 'majorities', 'Panel', 'tie_breaker_of', 'build_panel', 'core_items',
+           'panel_subset', 'resolved_labels', 'majority_table', 'labels_of_one_in_words', 'rater_agreement',
+           'match_strata', 'item_strata', 'bank_strata', 'weighted_to_bank', 'student_table', 'with_group',
+           'JudgeLabels', 'labels_by_judge', 'judge_labels', 'has_both_labels', 'comparable', 'rater_severity_table',
+           'alignment_table', 'people_as_sample', 'members_table', 'noninferior_judges', 'noninferior_count']
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #0ae17795
 def in_order(names: Iterable[str]) -> list[str]:
@@ -92,7 +92,7 @@ def tie_breaker_of(ratings: Iterable[Rating], tie_breaker: str | None = None) ->
     return tie_breaker or next(iter(adjudicators), None)
 
 
-def panel_of(ratings: Iterable[Rating], tie_breaker: str | None = None) -> Panel:
+def build_panel(ratings: Iterable[Rating], tie_breaker: str | None = None) -> Panel:
     """Ratings as arrays.
 
     Raises: ValueError where no answer was rated, a rater rated one thing twice, or the tie-breaker rated nothing.
@@ -101,11 +101,11 @@ def panel_of(ratings: Iterable[Rating], tie_breaker: str | None = None) -> Panel
     tie_breaker = tie_breaker_of(ratings, tie_breaker)
     answer_ratings = [r for r in ratings if r.target != "difficulty"]
     if not answer_ratings:
-        refuse(f"panel_of: ratings must hold a label of an answer; got {len(ratings)} ratings, none of an answer")
+        refuse(f"build_panel: ratings must hold a label of an answer; got {len(ratings)} ratings, none of an answer")
     all_raters = in_order(r.rater for r in ratings)
     if tie_breaker is not None and (tie_breaker not in all_raters or len(all_raters) < 2):
         remedy = "mend panel.tie_breaker in params.yaml"
-        refuse(f"panel_of: tie_breaker must be one of the raters {all_raters}; got {tie_breaker!r}", remedy=remedy)
+        refuse(f"build_panel: tie_breaker must be one of the raters {all_raters}; got {tie_breaker!r}", remedy=remedy)
     raters = [r for r in all_raters if r != tie_breaker]
     students = in_order(r.target for r in answer_ratings)
     item_ids = list(dict.fromkeys(r.item_id for r in ratings))
@@ -142,7 +142,7 @@ def core_items(panel: Panel, core: str | Sequence[str] | None) -> list[str]:  # 
     return core_ids
 
 
-def part_of(panel: Panel, item_ids: Sequence[str]) -> Panel:
+def panel_subset(panel: Panel, item_ids: Sequence[str]) -> Panel:
     "The panel on some of its items."
     item_positions = np.flatnonzero([i in set(item_ids) for i in panel.item_ids])
     breaking_labels = None if panel.breaking is None else panel.breaking[:, item_positions]
@@ -364,7 +364,7 @@ def judge_labels(judgments: Iterable[Judgment], panel: Panel) -> JudgeLabels:
     return labels_by_judge(judgments, panel.students, panel.item_ids)
 
 
-def beside_majority(verdicts: JudgeLabels, wins: np.ndarray) -> np.ndarray:  # (A, S * N) bool; wins: of `majorities`
+def has_both_labels(verdicts: JudgeLabels, wins: np.ndarray) -> np.ndarray:  # (A, S * N) bool; wins: of `majorities`
     "The answers with a judge's label, other than an abstention, and a majority of the raters."
     return np.asarray(pd.notna(verdicts.flat)) & (verdicts.flat != ABSTAIN) & np.asarray(pd.notna(wins))
 
@@ -374,13 +374,13 @@ FEWEST_LABELS = 10  # of a judge, beside a majority; with fewer there is no esti
 
 def comparable(panel: Panel, verdicts: JudgeLabels) -> JudgeLabels:
     "The judges with at least `FEWEST_LABELS` labels beside a majority."
-    has_enough_labels = beside_majority(verdicts, majority(panel.flat)).sum(1) >= FEWEST_LABELS
+    has_enough_labels = has_both_labels(verdicts, majority(panel.flat)).sum(1) >= FEWEST_LABELS
     return JudgeLabels(
         [j for j, e in zip(verdicts.judges, has_enough_labels, strict=True) if e], verdicts.labels[has_enough_labels]
     )
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #286c833e
-def severity_table(
+def rater_severity_table(
     panel: Panel, verdicts: JudgeLabels
 ) -> pd.DataFrame:  # kind (person, judge), rater, n, estimate, ...
     "How much smaller a share of answers each person and judge calls correct than the other people do of the same ones."
@@ -420,7 +420,7 @@ def alignment_table(panel: Panel, verdicts: JudgeLabels) -> pd.DataFrame:  # ann
     rows = []
     majority_labels = majority(panel.flat)
     for judge, labels_of_judge, is_covered in zip(
-        verdicts.judges, verdicts.flat, beside_majority(verdicts, majority_labels), strict=True
+        verdicts.judges, verdicts.flat, has_both_labels(verdicts, majority_labels), strict=True
     ):
         is_missed = pd.notna(majority_labels) & ~is_covered
         counts = {
@@ -487,7 +487,7 @@ def members_table(
     is_requested = np.asarray(pd.notna(verdicts.labels)) if verdicts.requested is None else verdicts.requested
     for judge, judge_labels, judge_requested in zip(verdicts.judges, verdicts.labels, is_requested, strict=True):
         filled_labels = np.where(judge_requested & np.asarray(pd.isna(judge_labels)), ABSTAIN, judge_labels).ravel()
-        m = beside_members(filled_labels, panel.flat, clusters=panel.item)
+        m = agreement_with_members(filled_labels, panel.flat, clusters=panel.item)
         row_facts: dict[str, Any] = {"agreement": m.agreement, "of_members": m.members, "n_raters": m.n_raters}
         if 1 < m.n_raters < FEW_RATERS:
             row_facts |= {"without_low": m.without.min(), "without_high": m.without.max()}

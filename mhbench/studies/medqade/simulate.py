@@ -17,7 +17,7 @@ from ...records.draw import Assignment
 from ...records.schema import Rating, Response
 from ...records.table import csv_rows
 from ...stats.agreement import ABSTAIN
-from ...steps.truth import beside_truth
+from ...steps.truth import join_true_values
 
 # %% auto #0
 __all__ = ['SIMULATED_JUDGES', 'Judge', 'Student', 'SimulatedPanel', 'simulate_panel', 'simulated_ratings', 'expected_bias',
@@ -193,4 +193,4 @@ def planted_truth(
     ]
     bias_names = "self-preference towards " + related_rows["student"]
     bias_rows = related_rows.assign(model=related_rows["annotator"], truth=true_biases, quantity=bias_names)
-    return beside_truth(pd.concat([share_rows, bias_rows], ignore_index=True))
+    return join_true_values(pd.concat([share_rows, bias_rows], ignore_index=True))

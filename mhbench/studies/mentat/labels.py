@@ -17,7 +17,7 @@ from ...errors import refuse
 from ...records.schema import letters
 from ...stats.estimate import estimate
 from ...stats.hierarchical import PreferenceRefits, bootstrap_preferences
-from ...stats.preference import bradley_terry_of_each, pairwise_ties, pairwise_wins, plackett_luce, score_matrix
+from ...stats.preference import bradley_terry_batch, pairwise_ties, pairwise_wins, plackett_luce, score_matrix
 from ...stats.resample import as_result, draw_weights, mean, percentile_interval, unit_weights
 from ...stats.soft_labels import group_means, soft_labels
 from .annotations import AnnotationArrays, cases_of, sliders_from_scores
@@ -190,7 +190,7 @@ def _bradley_terry_labels(
     is_above = (scores[:, :, None] > scores[:, None, :]).astype(float)
     question_masks = [question_codes == k for k in range(question_codes.max() + 1)]
     wins = np.stack([np.tensordot(weights[:, m], is_above[m], 1) for m in question_masks], axis=1)  # (B, Q, K, K)
-    probs, nll = bradley_terry_of_each(wins.reshape(-1, *wins.shape[2:]), penalty=ridge)
+    probs, nll = bradley_terry_batch(wins.reshape(-1, *wins.shape[2:]), penalty=ridge)
     return probs.reshape(wins.shape[:3]), nll.reshape(wins.shape[:2])
 
 

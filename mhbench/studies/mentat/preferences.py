@@ -29,8 +29,8 @@ from .labels import LABEL_MODELS
 
 # %% auto #0
 __all__ = ['PAPER_MODEL', 'THIRD', 'T', 'FLOOR', 'rater_table', 'slider_severities', 'read_wrong_options', 'named_wrong_options',
-           'of_rated', 'Creators', 'creators_of', 'same_as_source', 'best_predicting', 'chosen_labels', 'top_shares',
-           'labels_of_every_kind', 'HeldOut', 'left_out_raters', 'tempered', 'predicting_raters']
+           'keep_rated_questions', 'Creators', 'creators_of', 'same_as_source', 'best_predicting', 'chosen_labels',
+           'top_shares', 'labels_of_every_kind', 'HeldOut', 'left_out_raters', 'tempered', 'predicting_raters']
 
 # %% ../../../nbs/studies/mentat/08_preferences.ipynb #eb4e0c9a
 PAPER_MODEL = "hierarchical, paper"
@@ -142,7 +142,7 @@ def _read_literal_mapping(node: ast.Dict) -> dict | None:
     return mapping if is_option_mapping else None
 
 
-def of_rated(entries: Mapping[str, T], rated: Collection[str], source: str) -> dict[str, T]:
+def keep_rated_questions(entries: Mapping[str, T], rated: Collection[str], source: str) -> dict[str, T]:
     "The entries for rated questions; a printed note counts and names the others."
     unrated_questions = sorted(set(entries) - set(rated))
     if unrated_questions:
@@ -182,7 +182,7 @@ def creators_of(items: Sequence[Item], rated: Collection[str], file: str | Path 
             rule = "file must have the columns question and option (a letter)"
             refuse(f"creators_of: {rule}; got {list(answer_table.columns)}", place=str(file))
         file_answers = {q: letters(26).index(o) for q, o in zip(answer_table["question"], answer_table["option"])}
-        answers |= of_rated(file_answers, rated, Path(file).name)
+        answers |= keep_rated_questions(file_answers, rated, Path(file).name)
     return Creators(answers, sources)
 
 # %% ../../../nbs/studies/mentat/08_preferences.ipynb #c906497b

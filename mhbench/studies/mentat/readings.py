@@ -33,8 +33,8 @@ from .preferences import top_shares
 
 # %% auto #0
 __all__ = ['has_one_reading', 'can_be_tested', 'both_readings', 'ReadingTests', 'reading_tests', 'agreement_by_reading',
-           'reading_fits', 'labels_of', 'labels_by_reading', 'own_labels', 'reading_labels', 'beside_published',
-           'score_by_labels', 'by_labels']
+           'reading_fits', 'labels_of', 'labels_by_reading', 'label_set_name', 'reading_labels',
+           'compare_with_published', 'score_by_labels', 'by_labels']
 
 # %% ../../../nbs/studies/mentat/05_readings.ipynb #c6c30673
 def has_one_reading(orders: np.ndarray) -> np.ndarray:  # (n,) bool
@@ -245,7 +245,7 @@ def labels_by_reading(
     return pd.concat(label_parts, ignore_index=True)
 
 
-def own_labels(items: Iterable[Item]) -> str:
+def label_set_name(items: Iterable[Item]) -> str:
     "What the labels that items carry are called: MENTAT publishes three sets of them."
     return " and ".join(sorted({i.origin.get("labels", "question file") for i in items}))
 
@@ -268,10 +268,12 @@ def reading_labels(
     for (reading, creators_rate), g in sorted(table.groupby(["reading", "creators"]), key=lambda x: x[0][0] != "shown"):
         label_name = _CALLED[reading] + (", creators among the raters" if creators_rate else "")
         tables_by_name[label_name] = g.drop(columns=["reading", "creators"])
-    return tables_by_name | {own_labels(labelled_items): None}
+    return tables_by_name | {label_set_name(labelled_items): None}
 
 # %% ../../../nbs/studies/mentat/05_readings.ipynb #a86766bd
-def beside_published(fits: Mapping[tuple[str, str, bool], HierarchicalFit], items: Iterable[Item]) -> pd.DataFrame:
+def compare_with_published(
+    fits: Mapping[tuple[str, str, bool], HierarchicalFit], items: Iterable[Item]
+) -> pd.DataFrame:
     """Each fit beside the labels that the items carry, where these are preferences and not one right option.
 
     Columns: published, reading, offset, creators, n (questions), n_same (the same most preferred option),
@@ -283,7 +285,7 @@ def beside_published(fits: Mapping[tuple[str, str, bool], HierarchicalFit], item
     for i in items:
         if i.soft_labels is not None and max(i.soft_labels) < 1:
             option_order = range(len(i.options)) if i.order is None else i.order
-            published_by_question[own_labels([i]), i.base] = np.array(i.soft_labels)[np.argsort(option_order)]
+            published_by_question[label_set_name([i]), i.base] = np.array(i.soft_labels)[np.argsort(option_order)]
     rows = []
     for label_source in sorted({label_source for label_source, _ in published_by_question}):
         for (reading, offset, creators_rate), fit in fits.items():

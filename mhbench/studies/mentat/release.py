@@ -188,7 +188,7 @@ def alphas_by_convention(readings: Mapping[str, AnnotationArrays], creators: Map
     return pd.DataFrame(rows, columns=["reading", "creators", "raters", "n", "lowest", "mean", "highest"])
 
 # %% ../../../nbs/studies/mentat/09_release.ipynb #a66a844a
-def _label_each_question(scores: np.ndarray, questions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _fit_each_question(scores: np.ndarray, questions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     "Bradley and Terry's model for each question by itself."
     question_names = np.unique(questions)
     fits = [bradley_terry(pairwise_wins(scores[questions == q]), penalty=0.1) for q in question_names]
@@ -209,7 +209,7 @@ def creators_by_convention(
     }
     for reading, a in readings.items():
         for creators_rate, (scores, questions, _) in with_creators(a, creators).items():
-            labels_by_convention["Bradley-Terry", reading, creators_rate] = _label_each_question(scores, questions)
+            labels_by_convention["Bradley-Terry", reading, creators_rate] = _fit_each_question(scores, questions)
     rows = []
     for (model, reading, creators_rate), (questions, probs) in sorted(labels_by_convention.items()):
         answered_indices = [k for k, q in enumerate(questions) if q in creators]

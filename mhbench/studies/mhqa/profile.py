@@ -30,7 +30,7 @@ from .load import TOPICS, TYPES
 
 # %% auto #0
 __all__ = ['BY_DIFFICULTY', 'BY_KIND', 'topic_counts', 'counts_by_part', 'accuracy_and_f1', 'wide_table', 'trained_measures',
-           'learnt_from', 'with_trained', 'flip_table', 'sorted_banks', 'case_of_each', 'banks_counted',
+           'learnt_from', 'with_trained', 'flip_table', 'sorted_banks', 'cases_of_questions', 'banks_counted',
            'nearest_label', 'judged_shares', 'label_test', 'repeat_agreement', 'with_judged_label']
 
 # %% ../../../nbs/studies/mhqa/03_profile.ipynb #15da14d4
@@ -271,7 +271,7 @@ def sorted_banks(
     return {BY_DIFFICULTY: study_items | other_items, BY_KIND: study_items}
 
 
-def case_of_each(sorted_by: Mapping[str, Mapping[str, Sequence[Item]]]) -> dict[str, str]:  # item_id -> its case
+def cases_of_questions(sorted_by: Mapping[str, Mapping[str, Sequence[Item]]]) -> dict[str, str]:  # item_id -> its case
     "The case of every question that is labelled."
     item_lists = chain.from_iterable(by_bank.values() for by_bank in sorted_by.values())
     return {i.item_id: i.cluster for i in chain.from_iterable(item_lists)}

@@ -19,7 +19,7 @@ from ...records.task import UNKNOWN
 from ...stats.estimate import ESTIMATE_COLUMNS, Estimate
 from ...stats.metrics import indicator
 from ...stats.resample import as_result, bootstrap, divide, unit_weights
-from ...steps.score import FAILED, none_read, outcome_counts, what_became
+from ...steps.score import FAILED, none_read, outcome_counts, response_outcomes
 from .load import NORMAL
 
 # %% auto #0
@@ -98,7 +98,7 @@ def _split_runs(scores: pd.DataFrame, items: Sequence[Item]) -> Iterator[tuple[d
     options_by_item = {i.item_id: i.options for i in items if i.task == "multi_label"}
     for run, g in multi_label_scores(scores).groupby(["model", "mode", "category"], sort=True):
         labels = g["item_id"].map(options_by_item).explode().unique().tolist()
-        yield dict(zip(_RUN, run)), g[what_became(g) != FAILED], labels, outcome_counts(g)
+        yield dict(zip(_RUN, run)), g[response_outcomes(g) != FAILED], labels, outcome_counts(g)
 
 
 def classification_table(scores: pd.DataFrame, items: Sequence[Item], *, n_boot: int = 1000, seed: int) -> pd.DataFrame:

@@ -24,9 +24,9 @@ from .classification import key_and_answer, multi_label_scores
 from .load import FACTS
 
 # %% auto #0
-__all__ = ['RESULT_COLUMNS', 'published_counts', 'tasks_by_book', 'counts_beside', 'Column', 'result_columns', 'Standings',
+__all__ = ['RESULT_COLUMNS', 'published_counts', 'tasks_by_book', 'item_counts', 'Column', 'result_columns', 'Standings',
            'draw_standings', 'results_table', 'rank_table', 'paired_table', 'subset_table', 'results_layout',
-           'medical_table', 'registry_table', 'of_judge', 'released_rows']
+           'medical_table', 'registry_table', 'verdicts_of_judge', 'released_rows']
 
 # %% ../../../nbs/studies/psychiatrybench/05_standings.ipynb #0d24fe67
 RESULT_COLUMNS = (
@@ -78,7 +78,7 @@ def tasks_by_book(items: Sequence[Item]) -> pd.DataFrame:  # book, then a column
     return count_table.rename_axis(columns=None).reset_index()
 
 # %% ../../../nbs/studies/psychiatrybench/05_standings.ipynb #321ed749
-def counts_beside(items: Sequence[Item]) -> pd.DataFrame:  # task, items, books, cases, published
+def item_counts(items: Sequence[Item]) -> pd.DataFrame:  # task, items, books, cases, published
     "Items of each task, the books and cases that they come from, and the number of items in the paper."
     rows = []
     for task, n in published_counts().items():
@@ -137,7 +137,7 @@ def result_columns(
             column = (
                 _build_label_column(scored_rows, options_by_item, models)
                 if column_name in _LABELS
-                else _build_point_column(scored_rows, models)
+                else _build_item_points_column(scored_rows, models)
             )
             out[column_name] = (
                 column if answer_rows is None else column._replace(counts=_count_answers(answer_rows, models))
@@ -157,7 +157,7 @@ def _count_answers(answer_rows: pd.DataFrame, models: Sequence[str]) -> pd.DataF
     return pd.DataFrame(count_rows, columns=["n", "n_refused", "n_unread"])
 
 # %% ../../../nbs/studies/psychiatrybench/05_standings.ipynb #e66c3a9a
-def _build_point_column(scored_rows: pd.DataFrame, models: Sequence[str]) -> Column:
+def _build_item_points_column(scored_rows: pd.DataFrame, models: Sequence[str]) -> Column:
     points_by_item = (
         scored_rows.groupby(["item_id", "cluster", "model"])["points"]
         .mean()
@@ -499,7 +499,7 @@ def registry_table(registry: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
     return table.sort_values("kind", kind="stable", ignore_index=True)
 
 # %% ../../../nbs/studies/psychiatrybench/05_standings.ipynb #a30a4054
-def of_judge(judged: pd.DataFrame, judge: str | None) -> pd.DataFrame:
+def verdicts_of_judge(judged: pd.DataFrame, judge: str | None) -> pd.DataFrame:
     "The verdicts of one judge; the first's where none is named. Raises: ValueError for a judge without a verdict."
     judges = list(dict.fromkeys(judged["judge"]))
     if judge is not None and judge not in judges:
