@@ -118,8 +118,8 @@ def test_an_entry_that_does_not_fit_is_refused_without_its_values(make, words):
 def test_what_fits_is_taken_as_it_is():
     e = endpoint(refuses={"seed": None, "max_tokens": "max_completion_tokens"}, headers_env={"X-A": "MY_KEY2"})
     assert e.terms == Terms(renamed=(("max_tokens", "max_completion_tokens"),), dropped=("seed",))
-    assert e.server is None and e.who == HOST and endpoint(identity="x").who == "x"
-    assert endpoint(base_urls=[HOST + "2/", HOST]).who == f"{HOST}|{HOST}2"
+    assert e.server is None and e.cache_identity == HOST and endpoint(identity="x").cache_identity == "x"
+    assert endpoint(base_urls=[HOST + "2/", HOST]).cache_identity == f"{HOST}|{HOST}2"
     with pytest.raises(ValidationError, match="frozen"):
         e.concurrency = 3
     prices = {"prompt": 0.0, "completion": 1.0, "cached": 0.5, "cache_write": 2.0}

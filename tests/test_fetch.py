@@ -444,7 +444,7 @@ def made_up_clone(name: str, folder: Path) -> Path:
 @pytest.mark.parametrize("name", ["counselingbench", "mhqa", "mentat"])
 def test_the_root_of_a_clone_is_imported(name, tmp_path, monkeypatch, capsys):
     root = made_up_clone(name, tmp_path)
-    assert not releasing.releases()[name].has_root(ROOT / "data" / name), "the local layout is no clone"
+    assert not releasing.releases()[name].is_clone_root(ROOT / "data" / name), "the local layout is no clone"
     of = {p.relative_to(root).as_posix(): Blob(blob(p.read_bytes()), None) for p in root.rglob("*") if p.is_file()}
     made = releasing.releases()[name].model_copy(update={"tree": Tree("authors/x", COMMIT, of)})
     for module in (fetching, releasing):

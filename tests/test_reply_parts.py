@@ -280,8 +280,10 @@ def test_what_answered_is_told_as_the_reply_states_it():
         and len(r.served_by({"model": "x" * 300})["model"]) == 200
     )
     counts = {("model", "a"): 2, ("model", "b"): 1, ("provider", "p"): 3}
-    assert r.served_apart(counts) == "what answered was not the same throughout; 2 models: a (2), b (1)"
-    assert r.served_apart({("model", "a"): 2}) == ""
+    assert r.describe_serving_differences(counts) == "what answered was not the same throughout; 2 models: a (2), b (1)"
+    assert r.describe_serving_differences({("model", "a"): 2}) == ""
     many = {("tier", f"t{k}"): 1 for k in range(7)}
-    assert r.served_apart(many).endswith("7 service tiers: t0 (1), t1 (1), t2 (1), t3 (1), t4 (1) and 2 more")
-    assert "and" not in r.served_apart({k: 1 for k in list(many)[:5]})
+    assert r.describe_serving_differences(many).endswith(
+        "7 service tiers: t0 (1), t1 (1), t2 (1), t3 (1), t4 (1) and 2 more"
+    )
+    assert "and" not in r.describe_serving_differences({k: 1 for k in list(many)[:5]})

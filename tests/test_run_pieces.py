@@ -736,7 +736,7 @@ def test_what_is_published_of_a_replication_is_listed_on_a_page(tmp_path, monkey
         commit="c0ffee",
         licence="MIT",
         terms="No texts.",
-        how_derived=derived.get,
+        find_derivation=derived.get,
         files=lambda: iter([("a.csv", "x/a.csv", None), ("b.csv", "x/b.csv", None), ("c.csv", "x/c.csv", None)]),
     )
     files = {"a.csv": {"registered": True, "sha256": "1"}, "made.csv": {"registered": False, "sha256": "2"}}

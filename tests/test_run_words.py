@@ -47,7 +47,7 @@ class Terminal:
     ],
 )
 def test_a_value_is_shown_short_and_never_where_it_is_a_key(value, name, told):
-    assert shape.shown(value, name) == told
+    assert shape.short_repr(value, name) == told
 
 
 def test_names_are_listed_and_the_nearest_one_is_proposed():
@@ -407,7 +407,7 @@ def test_a_study_of_ratings_alone_has_their_description_and_folder(monkeypatch, 
     written, read = [], []
     monkeypatch.setattr(new_study, "load_params", lambda params: {"studies": {"old": {}}})
     monkeypatch.setattr(new_study, "read_ratings", lambda *a: read.append(a) or "table")
-    monkeypatch.setattr(new_study, "ratings_told", lambda table: f"told of the {table}")
+    monkeypatch.setattr(new_study, "describe_ratings", lambda table: f"told of the {table}")
     monkeypatch.setattr(new_study, "write_study", lambda proposal, params: written.append((proposal, params)))
     (tmp_path / "files").mkdir()
     words = {"params": "p.yaml", "name": "new", "path": str(tmp_path / "r.yaml"), "replace": False, "yes": True}
@@ -432,7 +432,7 @@ def test_ratings_are_described_or_written_one_a_row(monkeypatch, capsys, tmp_pat
         new_study, "guess_description", lambda *a: guessed.append(a) or SimpleNamespace(text=lambda: "guess: ä\n")
     )
     monkeypatch.setattr(new_study, "read_ratings", lambda path, folder: (path.name, folder))
-    monkeypatch.setattr(new_study, "ratings_told", lambda table: f"told of {table}")
+    monkeypatch.setattr(new_study, "describe_ratings", lambda table: f"told of {table}")
     monkeypatch.setattr(new_study, "ratings_csv", lambda table, to: to.write_text(str(table), encoding="utf-8"))
     for name in ("r.csv", "r.yaml", "r.yml"):
         (tmp_path / name).touch()
@@ -869,7 +869,7 @@ def test_a_figure_has_a_title_a_caption_and_words_for_who_does_not_see_it(made, 
         if title:
             drawing.suptitle(title)
         assert s.figure(name, drawing, f"Caption of {name}.") is drawing
-        texts[name] = stage.title_of(drawing)
+        texts[name] = stage.figure_title(drawing)
         assert {f.suffix for f in (tmp_path / "figures/score/mhqa").glob(f"{name}.*")} == {".png", ".svg"}
     with pytest.raises(ValueError, match="name must be used once in a stage; got 'plain' .score|name must be used"):
         s.figure("plain", drawing, "Again.")

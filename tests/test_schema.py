@@ -270,9 +270,9 @@ def test_rows_that_do_not_fit_are_named_or_set_aside(tmp_path):
         Judgment(**ANSWER, judge="j", kind=kind, rubric="r", **more)
         for kind, more in (("label", {"label": "x"}), ("score", {"score": 1.0}))
     ]
-    assert s.of_kind("f", judged[:1], "label") == judged[:1]
+    assert s.judgments_of_kind("f", judged[:1], "label") == judged[:1]
     with pytest.raises(ValueError, match=r"f: judgments must be of kind label; got score \(q1, j\)"):
-        s.of_kind("f", judged, "label")
+        s.judgments_of_kind("f", judged, "label")
 
 
 def test_a_fingerprint_is_of_the_content():

@@ -433,7 +433,7 @@ def test_the_resolver_decides_what_two_raters_disagree_on(tmp_path):
 
 
 def test_no_token_reaches_the_log(tmp_path, caplog, monkeypatch):
-    monkeypatch.setattr(Register, "who", lambda self, token: 1 / 0)
+    monkeypatch.setattr(Register, "rater_of_token", lambda self, token: 1 / 0)
 
     async def check(client, path, tokens):
         assert (await client.get(f"/in/{tokens['r1']}")).status == 503
