@@ -439,7 +439,9 @@ def test_ratings_are_described_or_written_one_a_row(monkeypatch, capsys, tmp_pat
 
     def told(name, to=None):
         file, to = str(tmp_path / name), to and str(tmp_path / to)
-        new_study._ratings(SimpleNamespace(file=file, folder="f", to=to, column=["rater=x", "item=y=z"]))
+        new_study._ratings(
+            SimpleNamespace(file=file, folder="f", to=to, column=["rater=x", "item=y=z"], sheet=None, encoding=None)
+        )
         return capsys.readouterr().out
 
     assert told("r.csv") == "guess: ä\n\n" and guessed == [(tmp_path / "r.csv", {"rater": "x", "item": "y=z"})]

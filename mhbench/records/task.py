@@ -185,7 +185,7 @@ def task_of(item: Item) -> Task:
 def tasks() -> list[str]:
     "The names of all tasks, module by module in alphabetical order."
     _import_tasks()
-    return list(_CLASSES)
+    return sorted(_CLASSES, key=lambda name: _CLASSES[name].__module__)
 
 
 @cache

@@ -383,7 +383,7 @@ def standing(estimate: float, low: float, high: float, lines: Mapping[str, float
 # %% ../../nbs/report/01_tables.ipynb #f0aa11b0
 def for_all(rows: pd.DataFrame, n_hidden: int = 0) -> pd.DataFrame:
     """Shares with intervals that hold for all rows, and `n_hidden` that are not shown, at once: the level is shared
-    (Bonferroni), at the sample size that would give a row its own interval.
+    (Bonferroni), at the sample size that would give a row its own interval; a row without an interval gets none.
 
     Source: Dunn 1961; Agresti and Coull 1998; Dean and Pagano 2015 (effective size).
     """
@@ -395,6 +395,9 @@ def for_all(rows: pd.DataFrame, n_hidden: int = 0) -> pd.DataFrame:
         return rows
     shared_intervals = []
     for r in rows.itertuples():
+        if pd.isna(r.ci_low):
+            shared_intervals.append((np.nan, np.nan))
+            continue
         level = getattr(r, "level", 0.95)
         level = 0.95 if pd.isna(level) else level
         z = ndtri(0.5 + level / 2)
