@@ -198,7 +198,8 @@ class _Server:
             if self.child is None:
                 if self.log is not None:
                     Path(self.log).parent.mkdir(parents=True, exist_ok=True)
-                self.words = open(self.log, "w+") if self.log else tempfile.NamedTemporaryFile("w+", suffix=".log")
+                text_options: dict[str, Any] = {"mode": "w+", "encoding": "utf-8"}
+                self.words = open(self.log, **text_options) if self.log else tempfile.NamedTemporaryFile(**text_options)
                 return self._start_child()
             if self.child.poll() is None:
                 return None
