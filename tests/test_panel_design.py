@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.stats
 
 from mhbench.run.cli import main
 from mhbench.stats.estimate import proportion
@@ -214,3 +215,11 @@ def test_raters_of_each_are_as_many_as_students_interval_needs():
     "Standard deviation 10: nine raters give 2 x 2.306 x 10 / sqrt(9) = 15.4, ten 2 x 2.262 x 10 / sqrt(10) = 14.3."
     components = RaterComponents(100.0, 40.0, 30.0, 30.0, n_items=30, n_raters=5, n_ratings=150)
     assert raters_for_width(components, 15.0) == 10
+
+
+@pytest.mark.parametrize(("power", "n_items"), [(0.8, 5), (0.9, 12)])
+def test_where_only_items_differ_the_detectable_difference_has_the_items_degrees_of_freedom(power, n_items):
+    t = lambda q: scipy.stats.t.ppf(q, n_items - 1)
+    se = np.sqrt(2.0 / n_items)
+    found = least_difference(RaterComponents(2.0, 0.0, 0.0, 0.0, 0, 0, 0), n_items, 6, power=power)
+    assert found == pytest.approx((t(0.975) + t(power)) * se, rel=1e-9)

@@ -384,3 +384,13 @@ def test_scripted_cases_are_scenarios(tmp_path):
     (tmp_path / "cases.json").write_text(json.dumps([case, case]))
     with pytest.raises(ValueError, match="an id must stand for one case; got 'a' again"):
         scripted_cases(tmp_path / "cases.json")
+
+
+def test_a_record_stays_as_it_was_made():
+    class Count(Record):
+        n: int
+
+    count = Count(n=1)
+    with pytest.raises(ValueError, match="frozen"):
+        count.n = 2
+    assert count.n == 1
