@@ -175,17 +175,19 @@ def _fresh_headline(results: Path, parts: Sequence[RunPart]) -> pd.DataFrame:
 def _rating_lines(results: Path, studies: Sequence[str], releases: Sequence[str]) -> list[str]:
     "Who rated how much, a line a study with ratings, and a line a release of ratings."
     lines = []
-    for study in studies:
-        file = results / "metrics" / "prepare" / f"{study}.json"
+    for stage, name in [*(("prepare", study) for study in studies), *(("ratings", release) for release in releases)]:
+        file = results / "metrics" / stage / f"{name}.json"
         metrics = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
         counts_text = ", ".join(ratings_in_words(metrics))
-        lines += [f"rated: {study}, {counts_text} of {metrics['n_items']} questions"] if counts_text else []
-    for study in releases:
-        file = results / "metrics" / "ratings" / f"{study}.json"
-        metrics = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-        counts_text = ", ".join(ratings_in_words(metrics))
-        left_out = [f"{metrics[f'n_{x}']} {x}" for x in ("missing", "outside") if metrics.get(f"n_{x}")]
-        lines += [f"rated: {study}, {', '.join([counts_text, *left_out])}"] if counts_text else []
+        if not counts_text:
+            continue
+        if stage == "prepare":
+            counts_text += f" of {metrics['n_items']} questions"
+        else:
+            counts_text += "".join(
+                f", {metrics[f'n_{x}']} {x}" for x in ("missing", "outside") if metrics.get(f"n_{x}")
+            )
+        lines.append(f"rated: {name}, {counts_text}")
     return lines
 
 
