@@ -1,60 +1,27 @@
 "What an interval, a test and a plan are at, where nobody says it: the same everywhere."
 
 import inspect
+import pkgutil
 from collections.abc import Iterator
+from importlib import import_module
 
 import numpy as np
 import pytest
 
+from mhbench import stats
 from mhbench.stats import (
-    abstention,
-    agreement,
-    anytime,
-    bias,
-    calibration,
     components,
     consensus,
     differences,
     estimate,
-    hierarchical,
-    jackknife,
     judge_error,
-    label_models,
-    metrics,
-    multi_reader,
-    panel_design,
     prediction_powered,
     preference,
     repeatability,
     resample,
-    soft_labels,
 )
-from mhbench.stats import tests as permutation_tests
 
-MODULES = [
-    abstention,
-    agreement,
-    anytime,
-    bias,
-    calibration,
-    components,
-    consensus,
-    differences,
-    estimate,
-    hierarchical,
-    jackknife,
-    judge_error,
-    label_models,
-    metrics,
-    multi_reader,
-    panel_design,
-    prediction_powered,
-    preference,
-    repeatability,
-    resample,
-    soft_labels,
-    permutation_tests,
-]
+MODULES = [import_module(m.name) for m in pkgutil.iter_modules(stats.__path__, "mhbench.stats.")]
 USUAL = {"level": 0.95, "tail": 0.025, "alpha": 0.05, "power": 0.8, "seed": 0, "axis": 0, "tests": 1, "bins": 10}
 
 
