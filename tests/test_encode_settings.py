@@ -1,5 +1,6 @@
 """Settings of local models, their bounds and usual values."""
 
+import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -159,6 +160,25 @@ def test_conventions_differ_as_they_say(convention, chain, missing, empty):
     assert found["semantic_coverage_step"] == pytest.approx(1 - abs(0.8 - 0.75))
     none = roscoe.step_scores(np.zeros((0, 4)), e[:1], convention=convention)
     assert none["faithfulness"] == pytest.approx(empty, nan_ok=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("step_scores", (np.eye(2), np.eye(2))),
+        ("repetition_step", (np.eye(1),)),  # one step: the convention changes nothing, and is checked still
+        ("token_scores", ([np.eye(2)], [np.eye(2)], np.ones(1))),
+        ("chain_score", (np.eye(2)[0], np.eye(2)[1])),
+        ("inference_pairs", (["a"], ["b"])),
+        ("perplexity_scores", (2.0, np.full(2, np.nan), np.zeros(2))),
+        ("roscoe", ([["a"]], [["b"]])),
+    ],
+)
+def test_an_unknown_convention_is_refused_by_every_function_that_takes_one(name, arguments):
+    models = {"encoder": None} if name == "roscoe" else {}
+    rule = f"{name}: convention must be one of official, paper, counselingbench; got 'published'"
+    with pytest.raises(ValueError, match=re.escape(rule)):
+        getattr(roscoe, name)(*arguments, convention="published", **models)
 
 
 @pytest.mark.parametrize(

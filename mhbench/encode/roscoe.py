@@ -78,6 +78,11 @@ REFERENCE_SCORES = (*_REFERENCE_SCORES, "semantic_coverage_chain")
 CONVENTIONS = ("official", "paper", "counselingbench")
 
 
+def _check_convention(function: str, convention: str) -> None:
+    if convention not in CONVENTIONS:
+        refuse(f"{function}: convention must be one of {', '.join(CONVENTIONS)}; got {convention!r}")
+
+
 def align(x: np.ndarray, y: np.ndarray) -> np.ndarray:  # (n,) in [0, 1]; NaN where y has no row
     "The largest cosine of each row of `x` (n, d) with `y` (m, d), scaled. Source: Golovneva et al. 2022, equation 1."
     if len(x) == 0 or len(y) == 0:
@@ -96,6 +101,7 @@ def step_scores(
     """The scores of one chain that come from the vectors of its steps (N, d), of its context's sentences (T, d) and of
     reference steps (K, d), rows of length one; the mean of nothing is 0 by the official convention, else NaN. Source:
     Golovneva et al. 2022, tables 3 to 5."""
+    _check_convention("step_scores", convention)
     value_if_empty = 0.0 if convention == "official" else np.nan  # the published code takes the mean of nothing to be 0
     hs_alignment, sh_alignment = align(h, s), align(s, h)
     faithfulness = _mean_or_default(hs_alignment, value_if_empty)
@@ -126,6 +132,7 @@ def repetition_step(h: np.ndarray, convention: str = "official") -> float:
 
     Source: Golovneva et al. 2022, table 5; CounselingBench, table A10.
     """
+    _check_convention("repetition_step", convention)
     if len(h) < 2:
         return 1.0
     max_cosine = float(cosines(h, h)[np.tril_indices(len(h), -1)].max())  # max over i > j
@@ -141,6 +148,7 @@ def token_scores(
 ) -> dict[str, float]:
     """The two scores that come from tokens: vectors (M_i, d) of the N steps and of the context's sentences, and the
     steps' own alignments with the context (N,). Source: Golovneva et al. 2022, table 3."""
+    _check_convention("token_scores", convention)
     step_vectors = [normalise_rows(x) for x in h if len(x)]  # a step may have no token, such as an empty string
     context_vectors = [x for x in s if len(x)]
     token_vectors = np.concatenate(step_vectors) if step_vectors else np.zeros((0, 1), np.float32)
@@ -171,6 +179,7 @@ def chain_score(x: np.ndarray, y: np.ndarray, convention: str = "official") -> f
 
     Source: Golovneva et al. 2022, table 5.
     """
+    _check_convention("chain_score", convention)
     cosine = float(cosines(x[None], y[None])[0, 0])
     return (1 + (1 + cosine) / 2) / 2 if convention == "official" else (1 + cosine) / 2
 
@@ -180,6 +189,7 @@ def inference_pairs(
 ) -> dict[str, list[tuple[str, str]]]:
     """By score the pairs of premise and hypothesis, of a chain's steps and its context's sentences, whose largest
     probability of contradiction is the score's complement. Source: Golovneva et al. 2022, table 4."""
+    _check_convention("inference_pairs", convention)
     step_pairs = product(h, h) if convention == "official" else combinations(h, 2)
     return {"discourse_representation": list(product(s, h)), "coherence_step_vs_step": list(step_pairs)}
 
@@ -187,6 +197,7 @@ def inference_pairs(
 def perplexity_scores(chain: float, steps: np.ndarray, n: np.ndarray, convention: str = "official") -> dict[str, float]:
     """The three scores, in (0, 1], that come from the perplexity of a whole chain, those of its steps (N,), NaN where
     one has no tokens, and the steps' numbers of tokens (N,). Source: Golovneva et al. 2022, table 6."""
+    _check_convention("perplexity_scores", convention)
     is_defined = ~np.isnan(steps)
     if not is_defined.any():
         return dict.fromkeys(LANGUAGE_COHERENCE[:3], np.nan)
@@ -371,8 +382,7 @@ def roscoe(
     Source: Golovneva et al. 2022, tables 3 to 6, and the published implementation.
     Raises: ValueError where the lists do not pair, or convention is unknown.
     """
-    if convention not in CONVENTIONS:
-        refuse(f"roscoe: convention must be one of {CONVENTIONS}; got {convention!r}")
+    _check_convention("roscoe", convention)
     if block < 1:
         refuse(f"roscoe: block must be at least 1; got {block}")
     h = _check_chains("hypotheses", hypotheses)
