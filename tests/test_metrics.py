@@ -5,6 +5,7 @@ import warnings
 from unittest import mock
 
 import numpy as np
+import pandas as pd
 import pytest
 import sklearn.metrics as sk
 from hypothesis import given, settings
@@ -233,3 +234,11 @@ def test_bad_input_is_refused(call, words):
     with pytest.raises(ValueError) as e:
         call()
     assert words in str(e.value)
+
+
+@pytest.mark.parametrize("nothing", [None, float("nan"), np.nan, pd.NA, pd.NaT, "", "  "])
+def test_a_missing_or_blank_sample_has_no_vote(nothing):
+    assert metrics.majority_vote(["B", nothing, nothing, "A", "B"]) == ("B", 2, 3, False)
+    assert metrics.majority_vote([("A", "C"), nothing, ("A", "C")]) == (("A", "C"), 2, 2, False)
+    assert metrics.majority_vote([nothing]) == (None, 0, 0, False)
+    assert metrics.accuracy(["A", "B"], ["A", nothing]) == 0.5

@@ -7,7 +7,11 @@ import pandas as pd
 import pytest
 
 from mhbench.report.findings import _rated_front
+from mhbench.stats.agreement import percent_agreement
+from mhbench.stats.bias import as_scores
+from mhbench.stats.consensus import majority
 from mhbench.stats.label_models import Slips, rater_flags, too_many
+from mhbench.stats.multi_reader import over_raters, rated_items
 
 
 def flagged(ratings, **settings) -> dict[str, str]:
@@ -94,3 +98,20 @@ def test_the_first_screen_of_raters_alone_has_their_labels_spread_and_who_is_fla
     said = _rated_front(tmp_path, "s", ["prepare", "preferences", "agreement"]).said
     assert "probability of 0.75 in the median question, from 0.60 to 0.90" in said
     assert "Flagged, and not removed: 1 of 3 raters (r2: differs from the others, a page in 2 s)" in said
+
+
+@pytest.mark.parametrize("blank", ["", "  "])
+def test_a_blank_label_is_no_rating_wherever_ratings_are_counted(blank, capsys, monkeypatch):
+    monkeypatch.setattr("mhbench.errors.NOTES", [])
+    labels = np.array([["x", "y", blank, "x"], ["x", blank, blank, "y"], ["y", "x", "x", "Abstain"]], dtype=object)
+    missing = np.where(labels == blank, None, labels)
+    raters = ["a", "b", "c"]
+    assert rated_items(labels, 2).tolist() == [True, True, False, True] == rated_items(missing, 2).tolist()
+    pd.testing.assert_frame_equal(rater_flags(labels, raters), rater_flags(missing, raters))
+    assert rater_flags(labels, raters)["n"].tolist() == [3, 2, 3]
+    assert capsys.readouterr().err.count("3 of 12 labels are blank, which is no rating") == 2  # once by each function
+    kappa = lambda x, weights: percent_agreement(x[0], x[1], weights=weights)
+    assert over_raters(kappa, labels[:2], fewest=2).items.n == over_raters(kappa, missing[:2], fewest=2).items.n == 2
+    one = [["x", *[blank] * 2]], [["x", None, None]]
+    assert majority(np.array(one[0], object).T, alone=False) == majority(np.array(one[1], object).T, alone=False)
+    assert np.isnan(as_scores(["Correct", blank])[1])

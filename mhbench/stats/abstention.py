@@ -12,7 +12,7 @@ import pandas as pd
 from scipy.special import digamma
 
 from ..errors import refuse
-from .agreement import ABSTAIN, label_matrix
+from .agreement import ABSTAIN, is_label, label_matrix
 from .consensus import interval_column, one_hot
 from .estimate import Estimate
 from .resample import Interval, aligned_numbers, as_result, bootstrap, divide, group_codes, unit_weights
@@ -91,7 +91,7 @@ def abstention_by_difficulty(labels: Any, difficulty: np.ndarray, **kwargs) -> A
     if np.isnan(d).all():
         refuse("abstention_by_difficulty: difficulty must be given for at least one item; got none")
     bin_codes = _bin_codes(d)
-    n_asked = (~pd.isna(x)).sum(0).astype(float)
+    n_asked = is_label(x).sum(0).astype(float)
     n_abstained = (x == ABSTAIN).sum(0).astype(float)
     z = one_hot(bin_codes, len(BINS))
     d0 = np.where(bin_codes < 0, 0.0, d)

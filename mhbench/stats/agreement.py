@@ -12,15 +12,27 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from ..errors import refuse
+from ..errors import refuse, say
 from .resample import Weights, as_result, as_scalar, divide, unit_weights
 
 # %% auto #0
-__all__ = ['ABSTAIN', 'LEVELS', 'METRICS', 'label_matrix', 'contingency_tables', 'percent_agreement', 'cohen_kappa', 'pabak',
-           'krippendorff_alpha', 'gwet_ac1', 'metric_function', 'mean_defined', 'Pairwise', 'pairwise', 'mean_pairwise']
+__all__ = ['ABSTAIN', 'LEVELS', 'METRICS', 'is_label', 'label_matrix', 'contingency_tables', 'percent_agreement', 'cohen_kappa',
+           'pabak', 'krippendorff_alpha', 'gwet_ac1', 'metric_function', 'mean_defined', 'Pairwise', 'pairwise',
+           'mean_pairwise']
 
 # %% ../../nbs/stats/03_agreement.ipynb #ae9b0643
 ABSTAIN = "Abstain"
+
+
+def is_label(labels: Any, function: str = "") -> np.ndarray:  # bool, of the labels' shape
+    "Where a label was given; a blank text is none, and `function`, if named, tells how many there are."
+    x = np.asarray(labels)
+    if x.dtype.kind not in "OUS":
+        return np.asarray(pd.notna(x))
+    is_blank = np.vectorize(lambda v: isinstance(v, str) and not v.strip(), otypes=[bool])(x)
+    if function and is_blank.any():
+        say(f"{function}: {is_blank.sum()} of {x.size} labels are blank, which is no rating")
+    return np.asarray(pd.notna(x)) & ~is_blank
 
 
 def _encode_labels(labels, ignore=(ABSTAIN,), categories=None, function="agreement") -> tuple[np.ndarray, list]:
@@ -28,8 +40,7 @@ def _encode_labels(labels, ignore=(ABSTAIN,), categories=None, function="agreeme
     x = np.asarray(labels)
     if x.dtype.kind in "OUS":
         x = np.asarray(labels, dtype=object)
-        is_blank = np.vectorize(lambda v: isinstance(v, str) and not v.strip(), otypes=[bool])(x)
-        x = np.where(pd.isna(x) | is_blank, np.array(None), x)
+        x = np.where(is_label(x), x, np.array(None))
         value_types = {type(v) for v in x.ravel()} - {type(None)}
         kinds: tuple = str, (int, float, np.number, np.bool_)
         if len(value_types) > 1 and not any(all(issubclass(t, kind) for t in value_types) for kind in kinds):

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from ..errors import refuse
-from .agreement import ABSTAIN, mean_defined
+from .agreement import ABSTAIN, is_label, mean_defined
 from .estimate import Estimate, estimate, fewest_clusters
 from .resample import group_codes, mean
 from .tests import sign_flip_test
@@ -28,7 +28,7 @@ _SCORES = {"Correct": 1.0, "Incorrect": 0.0, None: np.nan}
 def as_scores(labels: Any) -> np.ndarray:
     'Labels of any shape as scores: 1 for "Correct", 0 for "Incorrect", NaN where missing; others are refused.'
     x = np.asarray(labels, dtype=object)
-    x = np.where(pd.isna(x) | (x == ABSTAIN), np.array(None), x)
+    x = np.where(is_label(x) & (x != ABSTAIN), x, np.array(None))
     unknown_labels = sorted({str(v) for v in x.ravel() if v not in _SCORES})
     if unknown_labels:
         refuse(f"as_scores: labels must be 'Correct', 'Incorrect' or among missing ['Abstain']; got {unknown_labels}")

@@ -14,7 +14,7 @@ import pandas as pd
 from scipy.special import stdtrit
 
 from ..errors import refuse
-from .agreement import ABSTAIN, contingency_tables, label_matrix, mean_defined, metric_function
+from .agreement import ABSTAIN, contingency_tables, is_label, label_matrix, mean_defined, metric_function
 from .estimate import Estimate, fewest_clusters
 from .jackknife import Jackknife, coefficient_estimate, jackknife, lowest_value, range_limits
 from .multi_reader import FEWEST_RATERS, two_way_variance
@@ -50,7 +50,7 @@ def majority(labels: Any, *, alone: bool = True) -> np.ndarray:  # (N,) None or 
     label_of_code = np.array([*v, None], dtype=object if not v or isinstance(v[0], str) else float)
     majority_codes = _majority_codes(one_hot(x, max(len(v), 1)).sum(0))
     if not alone:
-        n_asked = np.asarray(pd.notna(np.asarray(labels, dtype=object))).sum(0)
+        n_asked = is_label(np.asarray(labels, dtype=object)).sum(0)
         majority_codes[((x >= 0).sum(0) == 1) & (n_asked > 2)] = -1
     return label_of_code[majority_codes]
 
@@ -315,7 +315,7 @@ def agreement_with_members(
     """
     f = "agreement_with_members"
     all_labels = np.vstack([np.asarray(labels, dtype=object), np.asarray(annotator, dtype=object)[None]])
-    was_asked = np.asarray(pd.notna(all_labels))
+    was_asked = is_label(all_labels)
     x, _ = label_matrix(all_labels, (ABSTAIN,), None, f)
     has_label = x >= 0
     unit = group_codes("agreement_with_members", clusters, x.shape[1])

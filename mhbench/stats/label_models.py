@@ -14,7 +14,7 @@ import pandas as pd
 from scipy.special import betainc, softmax, stdtrit
 
 from ..errors import refuse
-from .agreement import ABSTAIN, label_matrix
+from .agreement import ABSTAIN, is_label, label_matrix
 from .resample import group_codes, sums_by
 
 # %% auto #0
@@ -78,7 +78,8 @@ def _as_codes(ratings: np.ndarray) -> tuple[np.ndarray, bool]:
     flat_ratings = pd.Series(ratings.ravel(), dtype=object)
     if all(isinstance(x, (int, float, np.number)) for x in flat_ratings.dropna()):
         return ratings.astype(float), True
-    code = pd.factorize(flat_ratings.where(flat_ratings != ABSTAIN))[0].astype(float)
+    is_rating = is_label(flat_ratings, "rater_flags") & (flat_ratings != ABSTAIN)
+    code = pd.factorize(flat_ratings.where(is_rating))[0].astype(float)
     return np.where(code < 0, np.nan, code).reshape(ratings.shape), False
 
 

@@ -10,6 +10,7 @@ from collections.abc import Hashable, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from ..errors import refuse
 from .resample import Weights, aligned_numbers, as_result, divide, unit_weights
@@ -20,7 +21,7 @@ __all__ = ['Average', 'accuracy', 'precision', 'recall', 'f1', 'Settings', 'comp
 
 # %% ../../nbs/stats/10_metrics.ipynb #a293ed4f
 def _is_missing(x: Any) -> bool:
-    return x is None or x == "" or (isinstance(x, float) and x != x)
+    return (isinstance(x, str) and not x.strip()) or bool(pd.api.types.is_scalar(x) and pd.isna(x))
 
 
 def _codes_of_labels(labels: Sequence, code_of: dict[Hashable, int]) -> np.ndarray:
@@ -162,7 +163,7 @@ class Vote(NamedTuple):
 
 # %% ../../nbs/stats/10_metrics.ipynb #38bdb22b
 def majority_vote(samples: Sequence) -> Vote:
-    """The most frequent answer among the samples of a unit; None, NaN or "" is no answer.
+    """The most frequent answer among the samples of a unit; None, NaN, NA or a blank text is no answer.
 
     Source: Wang et al. 2022, self-consistency; the rule for ties is ours, since the studies give none.
     """

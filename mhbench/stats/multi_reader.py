@@ -13,7 +13,7 @@ import pandas as pd
 from scipy.special import ndtri, stdtrit
 
 from ..errors import refuse
-from .agreement import ABSTAIN
+from .agreement import ABSTAIN, is_label
 from .components import REST, variance_components
 from .differences import mean_difference
 from .estimate import ESTIMATE_COLUMNS, Estimate, agresti_coull, estimate, fewest_clusters
@@ -187,9 +187,9 @@ def _over_raters_from_jackknife(
 
 # %% ../../nbs/stats/17_multi_reader.ipynb #c3293553
 def rated_items(ratings: Any, fewest: int = 1) -> np.ndarray:  # (R, N) to (N,) bool
-    "The items with at least so many labels; an abstention is none."
+    "The items with at least so many labels; neither an abstention is one nor a blank text."
     x = np.asarray(ratings)
-    has_rating = np.asarray(pd.notna(x))
+    has_rating = is_label(x, "rated_items")
     return (has_rating & (x != ABSTAIN) if x.dtype.kind in "OUS" else has_rating).sum(0) >= fewest
 
 

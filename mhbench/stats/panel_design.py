@@ -54,7 +54,7 @@ def pilot_table(ratings: Iterable[Rating], label: str | None = None) -> tuple[pd
     if number_ratings and label is None and len(number_ratings) >= n_labels:
         rows = [(r.item_id, r.rater, r.target, r.value) for r in number_ratings]
         return pd.DataFrame(rows, columns=["item", "rater", "target", "value"]), ""
-    label_ratings = [r for r in people_ratings if r.label is not None and r.label != ABSTAIN]
+    label_ratings = [r for r in people_ratings if (r.label or "").strip() not in ("", ABSTAIN)]
     n_by_label = Counter(str(r.label) for r in label_ratings)
     if not n_by_label or (label is not None and label not in n_by_label):
         refuse(f"pilot_table: ratings must hold a number or the label {label!r}; got labels {sorted(n_by_label)[:6]}")
