@@ -9,7 +9,7 @@ from faults.server import FaultServer, completion
 
 from mhbench.ask.cache import Cache
 from mhbench.ask.parse import parse_choice
-from mhbench.ask.reply import ENDINGS, Malformed, read_reply
+from mhbench.ask.reply import ENDINGS, UNFINISHED, Malformed, read_reply
 from mhbench.ask.request import wire
 
 LETTERS = list("ABCDE")
@@ -311,3 +311,17 @@ def test_what_is_sent_asks_for_no_stream_and_the_key_is_of_the_rest(api):
         there, without = (wire(one, model, ep(s.url, refuses=r)) for r in ({}, {"stream": None}))
     assert s.raw[0] == there.body and b'"stream":false' in there.body and b"stream" not in without.body
     assert there.key == without.key and not without.changed
+
+
+@pytest.mark.parametrize("reason, is_asked_again", [("later", False), (None, False), *((r, True) for r in UNFINISHED)])
+def test_a_reply_is_asked_again_where_its_end_reason_may_pass_and_paid_once_where_it_is_unknown(reason, is_asked_again):
+    say = lambda body: (200, completion(body, text="A would be", finish=reason))
+    with FaultServer({"question 0": [say] * 9}) as s:
+        (a,) = run([q(0)], s)
+    n_asked = 6 if is_asked_again else 1
+    assert (a.status, a.text, a.attempts, len(s.asked)) == ("error", None, n_asked, n_asked)
+    assert (a.prompt_tokens, a.completion_tokens) == (10 * n_asked, 5 * n_asked)
+    remedy = "name it under endings in mhbench/ask/texts/answers/replies.yaml"
+    assert (
+        f"finish_reason '{reason}', which ends no complete answer" in a.error and (remedy in a.error) != is_asked_again
+    )

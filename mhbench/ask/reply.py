@@ -20,9 +20,9 @@ from ..errors import plain
 from ..records.answers import reply_endings
 
 # %% auto #0
-__all__ = ['LEAST_MASS', 'LASTING', 'SERVICE', 'ENDINGS', 'spellings', 'Letters', 'letter_logprobs', 'Malformed', 'listed_tokens',
-           'answer_position', 'states_letter', 'read_json', 'Complaint', 'complaint_in', 'words', 'read_usage',
-           'served_by', 'describe_serving_differences', 'read_reply', 'classify_finish_reason']
+__all__ = ['LEAST_MASS', 'LASTING', 'SERVICE', 'ENDINGS', 'UNFINISHED', 'spellings', 'Letters', 'letter_logprobs', 'Malformed',
+           'listed_tokens', 'answer_position', 'states_letter', 'read_json', 'Complaint', 'complaint_in', 'words',
+           'read_usage', 'served_by', 'describe_serving_differences', 'read_reply', 'classify_finish_reason']
 
 # %% ../../nbs/ask/07_reply.ipynb #56d42730
 LEAST_MASS = 0.5  # of the probability, on the letters together: with less, a position is not that of the answer
@@ -88,6 +88,7 @@ class Malformed(Exception):
     "A reply that cannot be read as an answer."
 
     tokens = (0, 0)  # prompt and completion, where the reply counts them nevertheless
+    lasting = False  # the same request would end alike: it is not asked again
 
 
 def _token_pairs(listed: Any) -> list[tuple[str, float]]:
@@ -376,15 +377,22 @@ def _separate_thought(message: dict[str, Any]) -> tuple[str | None, Any]:
     return _joined_texts(reasoning, "reasoning"), content
 
 # %% ../../nbs/ask/07_reply.ipynb #d94d746f
-ENDINGS = reply_endings()
+ENDINGS = {reason: meaning for reason, meaning in reply_endings().items() if meaning != "unfinished"}
+UNFINISHED = sorted(reply_endings().keys() - ENDINGS)  # for a cause that may pass: asked again
+_UNKNOWN = "it is not asked again in this run; where it ends a complete answer, name it under endings in"
+_UNKNOWN += " mhbench/ask/texts/answers/replies.yaml, and run again"
 
 
 def classify_finish_reason(finish_reason: Any) -> str:  # complete, cut, filtered or refused
     "What a reply's end reason means. Raises: Malformed for one that is on no list, which ends no complete answer."
     reason = finish_reason.lower() if isinstance(finish_reason, str) else finish_reason
-    if reason not in ENDINGS:
-        raise Malformed(f"finish_reason {plain(str(finish_reason))!r:.60}, which ends no complete answer")
-    return ENDINGS[reason]
+    if reason in ENDINGS:
+        return ENDINGS[reason]
+    malformed = Malformed(f"finish_reason {plain(str(finish_reason))!r:.60}, which ends no complete answer")
+    if reason not in UNFINISHED:
+        malformed = Malformed(f"{malformed} that is known; {_UNKNOWN}")
+        malformed.lasting = True
+    raise malformed
 
 
 def _choice_message(choice: dict[str, Any], model: Model) -> dict[str, Any]:
@@ -398,6 +406,8 @@ def _read_answer(reply: dict[str, Any], request: Request, model: Model, limit: i
     choice = _first_choice(reply)
     message = _choice_message(choice, model)
     finish_reason = choice.get("finish_reason")
+    if finish_reason is None and message.get("content") is None:
+        raise Malformed("a choice with neither a content nor a finish_reason")
     ending = classify_finish_reason(finish_reason)
     reasoning, content = _separate_thought(message)
     text = _joined_texts(content, "content")

@@ -192,7 +192,8 @@ class Transport:
             error_text = f"a malformed reply, {e}"
             if has_stream := reply is not None and is_stream(reply.raw):
                 error_text = f'a stream, where "stream": false was sent, which cannot be read ({e}); {_WHOLE}'
-            raise Failed("refused" if has_stream else "again", error_text, tokens=e.tokens, billed=True) from None
+            kind = "refused" if has_stream or e.lasting else "again"
+            raise Failed(kind, error_text, tokens=e.tokens, billed=True) from None
         except TimeoutError:
             raise Failed("again", f"no answer within {self.endpoint.timeout_s:g} s") from None
         except (aiohttp.ClientError, httpx2.HTTPError, OSError) as e:

@@ -46,7 +46,7 @@ NO_TEXT = "(the text of {} is not part of this log)"  # in our own logs, in the 
 
 @lru_cache
 def reply_endings() -> dict[str, str]:
-    "What the end reasons of services mean: complete, cut, filtered or refused."
+    "What the end reasons of services mean: complete, cut, filtered, refused, or unfinished for a cause that may pass."
     endings_file = importlib.resources.files("mhbench") / "ask" / "texts" / "answers" / "replies.yaml"
     reasons_by_meaning = yaml.safe_load(endings_file.read_text(encoding="utf-8"))["endings"]
     return {
@@ -64,8 +64,9 @@ def _outcome_fields(text: str | None, reason: Any) -> dict[str, Any]:
         return {"text": text or "", "status": "filtered", "error": f"finish_reason: {reason}"}
     if end_meaning == "refused":
         return {"text": text or "", "status": "refused", "error": f"the model refused: {reason}"}
-    if end_meaning is None or text is None:
-        return {"text": "", "status": "error", "error": NO_ANSWER if end_meaning else f"finish_reason {reason!r}"}
+    has_ended = end_meaning not in (None, "unfinished")
+    if not has_ended or text is None:
+        return {"text": "", "status": "error", "error": NO_ANSWER if has_ended else f"finish_reason {reason!r}"}
     return {"text": text} | ({"status": "truncated"} if end_meaning == "cut" else {})
 
 # %% ../../nbs/records/07_answers.ipynb #f3408381
