@@ -1,5 +1,6 @@
 """Resampling: draws, intervals against SciPy, equality of the two forms of a statistic, faults."""
 
+import re
 from functools import partial
 from types import SimpleNamespace
 
@@ -9,6 +10,7 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mhbench.stats import differences, judge_error, multi_reader
 from mhbench.stats.calibration import calibration_error
 from mhbench.stats.judge_error import bland_altman
 from mhbench.stats.repeatability import repeated_sd
@@ -19,6 +21,7 @@ from mhbench.stats.resample import (
     cluster_mean,
     divide,
     draw_weights,
+    group_codes,
     kinds,
     mean,
     percentile_interval,
@@ -180,6 +183,103 @@ def test_a_message_about_clusters_names_the_function_that_was_called(function):
     arrays = [x, x] if function is not repeated_sd else [np.stack([x, x], 1)]
     with pytest.raises(ValueError, match=rf"^{function.__name__}: clusters must be one label a unit, shape \(4,\)"):
         function(*arrays, clusters=["a"])
+
+
+FOUR, TWO_ROWS = np.arange(4.0), np.ones((2, 4))
+HALF, INFINITE = np.array([True, False, True, False]), np.array([0.0, np.inf, 1.0, 2.0])
+GAP = np.array([0.0, np.nan, 1.0, 0.0])
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "says"),
+    [
+        ("bias_slope", (FOUR, np.ones((2, 3))), "people must have one row a rater and one column an answer (4); got"),
+        ("bias_slope", (FOUR, FOUR), "people must have one row a rater and one column an answer (4); got"),
+        ("bias_slope", (TWO_ROWS, TWO_ROWS), "judge must have one score an answer; got shape (2, 4)"),
+        ("bias_slope", (INFINITE, TWO_ROWS), "judge must be finite, or NaN where missing; got inf (answer 1)"),
+        (
+            "bias_slope",
+            (FOUR, -INFINITE * TWO_ROWS),
+            "people must be finite, or NaN where missing; got -inf (answer 1)",
+        ),
+        ("bland_altman", (INFINITE, FOUR), "judge must be finite, or NaN where missing; got inf (answer 1)"),
+        ("split_half_calibration", (FOUR, INFINITE), "people must be finite, or NaN where missing; got inf (answer 1)"),
+        ("leave_one_rater_out", (TWO_ROWS, INFINITE, "ab"), "judge must be finite, or NaN where missing; got inf"),
+        ("heaping", (INFINITE,), "scores must be finite, or NaN where missing; got inf (answer 1)"),
+        ("heaping", (TWO_ROWS,), "scores must have one score an answer each, same shape; got shapes (2, 4)"),
+        ("pass_rates", (HALF, HALF[:3], HALF, FOUR), "passed and good and is_own must have one verdict an answer each"),
+        ("pass_rates", (GAP, HALF, HALF, FOUR), "passed must be 1 or 0; got nan (answer 1); leave out answers without"),
+        ("pass_rates", (HALF, GAP, HALF, FOUR), "good must be 1 or 0; got nan (answer 1); leave out answers without"),
+        ("pass_rates", (HALF, HALF, 2 * HALF, FOUR), "is_own must be 1 or 0; got 2 (answer 0); leave out answers"),
+        ("pass_rates", (HALF, HALF, HALF, FOUR[:3]), "clusters must be one label a unit, shape (4,); got shape (3,)"),
+        ("within_slope", (FOUR, FOUR[:3], FOUR), "scores and x must have one number an answer each, same shape"),
+        ("within_slope", (FOUR, INFINITE, FOUR), "x must be finite, or NaN where missing; got inf (answer 1)"),
+        ("within_slope", (FOUR, FOUR, FOUR[:3]), "items must be one label a unit, shape (4,); got shape (3,)"),
+        ("length_effect", (FOUR, FOUR[:3], FOUR), "scores and words must have one number an answer each, same shape"),
+        ("length_effect", (FOUR, INFINITE, FOUR), "words must be finite, or NaN where missing; got inf (answer 1)"),
+        ("length_effect", (FOUR, FOUR, FOUR[:3]), "items must be one label a unit, shape (4,); got shape (3,)"),
+        ("group_difference", (FOUR, HALF[:3]), "x and second must have one entry a unit each, same shape; got shapes"),
+        ("group_difference", (GAP, HALF), "x must be finite; got nan (unit 1); leave out units without one"),
+        ("group_difference", (FOUR, GAP), "second must be 1 or 0; got nan (unit 1); leave out units without one"),
+        ("severities", (FOUR, FOUR[:3], FOUR), "items must be one label a rating, 4 without a gap; got shape (3,)"),
+        ("severities", (FOUR, FOUR, None), "raters must be one label a rating, 4 without a gap; got shape ()"),
+        ("severities", (FOUR, GAP, FOUR), "items must be one label a rating, 4 without a gap; got none for rating 1"),
+        ("severities", (TWO_ROWS, FOUR, FOUR), "values must have one number a rating each, same shape; got shapes"),
+        ("severities", (INFINITE, FOUR, FOUR), "values must be finite, or NaN where missing; got inf (rating 1)"),
+        ("mean_over_raters", (FOUR, FOUR[:3], FOUR), "items must be one label a rating, 4 without a gap; got shape"),
+        ("mean_over_raters", (INFINITE, FOUR, FOUR), "values must be finite, or NaN where missing; got inf (rating 1)"),
+        ("rater_components", (INFINITE, FOUR, FOUR), "values must be finite, or NaN where missing; got inf (rating 1)"),
+    ],
+)
+def test_arrays_that_do_not_fit_are_named_with_function_value_and_remedy(function, arguments, says):
+    modules = (judge_error, differences, multi_reader)
+    of_module = next(m for m in modules if function in m.__all__)
+    settings = (
+        {"seed": 1}
+        if function in ("bland_altman", "split_half_calibration", "leave_one_rater_out", "pass_rates")
+        else {}
+    )
+    with pytest.raises(ValueError, match="^" + re.escape(f"{function}: {says}")):
+        getattr(of_module, function)(*arguments, **settings)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda **k: judge_error.bias_slope(FOUR, TWO_ROWS, **k),
+        lambda **k: judge_error.split_half_calibration(FOUR, FOUR, seed=1, **k),
+        lambda **k: judge_error.leave_one_rater_out(TWO_ROWS, FOUR, "ab", seed=1, **k),
+        lambda **k: judge_error.heaping(FOUR, seed=1, **k),
+    ],
+    ids=["bias_slope", "split_half_calibration", "leave_one_rater_out", "heaping"],
+)
+@pytest.mark.parametrize("clusters", [["a"], np.arange(5)])  # too few and too many: of the latter all can be indexed
+def test_clusters_are_checked_before_they_are_indexed(function, clusters, request):
+    name = request.node.callspec.id.split("-")[-1]
+    with pytest.raises(ValueError, match=rf"^{name}: clusters must be one label a unit, shape \(4,\)"):
+        function(clusters=clusters)
+
+
+def test_codes_of_the_units_that_are_used_count_their_clusters_alone():
+    labels, used = np.array(["c", "a", "b", "a", "d"]), np.array([False, True, True, True, False])
+    assert group_codes("f", labels, 5, used=used).tolist() == [0, 1, 0]  # in order of first appearance among them
+    assert group_codes("f", None, 5, used=used).tolist() == [0, 1, 2]
+    assert group_codes("f", labels, 5, used=~used).tolist() == [0, 1]
+    with pytest.raises(ValueError, match="f: clusters must name one for each unit; got none for 1 of 5, first unit 0"):
+        group_codes("f", np.array([None, "a", "b", "a", "d"], dtype=object), 5, used=used)
+
+
+def test_empty_arrays_have_a_nan_with_no_unit():
+    none = np.zeros(0)
+    estimates = [
+        judge_error.bias_slope(none, np.zeros((2, 0)), clusters=none),
+        judge_error.within_slope(none, none, none),
+        judge_error.length_effect(none, none, none),
+        differences.group_difference(none, none, none),
+        *judge_error.pass_rates(none, none, none, none, seed=1).values(),
+    ]
+    assert all(np.isnan(e.estimate) and e.n == 0 for e in estimates)
+    assert not len(multi_reader.severities(none, none, none))
 
 
 def test_units_of_few_kinds_are_coded_up_to_one_kind_in_twenty_units():

@@ -12,7 +12,18 @@ from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 from ..errors import refuse
 from .estimate import NO_WIDTH, Estimate, estimate, fewest_clusters, mean_limits
-from .resample import ClusterMean, Clusters, as_scalar, cluster_mean, group_codes, mean, sums_by
+from mhbench.stats.resample import (
+    ClusterMean,
+    Clusters,
+    aligned_numbers,
+    as_scalar,
+    check_binary,
+    check_numbers,
+    cluster_mean,
+    group_codes,
+    mean,
+    sums_by,
+)
 
 # %% auto #0
 __all__ = ['score_limits', 'difference_limits', 'difference_p', 'least_p', 'mean_difference', 'independent_difference',
@@ -170,8 +181,10 @@ def group_difference(
 
     Source: Zou and Donner 2008 (limits), with the plug-in correlation.
     """
-    x = np.asarray(x, float)
-    second = np.asarray(second, bool)
+    x, is_second = aligned_numbers("group_difference", "entry a unit", x=x, second=second)
+    check_numbers("group_difference", "unit", complete=True, x=x)
+    check_binary("group_difference", "unit", second=is_second)
+    second = is_second == 1
     unit = group_codes("group_difference", clusters, len(x))
     arm_estimates = [
         estimate(mean, x[group], clusters=unit[group], seed=0, share=share, level=level) for group in (~second, second)

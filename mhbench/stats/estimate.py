@@ -240,7 +240,7 @@ def _estimate_bounded_mean(
 def _estimate_mean(x: np.ndarray, clusters: np.ndarray | None, level: float, share: bool) -> Estimate:
     "A mean with its interval over cases, by the formulas above."
     is_observed = ~np.isnan(x)
-    unit = pd.factorize(group_codes("estimate", clusters, len(x))[is_observed])[0]
+    unit = group_codes("estimate", clusters, len(x), used=is_observed)
     n = int(is_observed.sum())
     k = int(unit.max(initial=-1)) + 1
     estimate_fields: dict[str, Any] = {"n": n, "n_clusters": k, "level": level, "share": share}
@@ -295,8 +295,9 @@ def estimate(
         actual = f"shape {np.shape(i.estimate)}; take bootstrap and Estimate.from_interval"
         refuse(f"estimate: statistic must give one number; got {actual}")
     has_value = np.logical_and.reduce([_has_value(a, axis) for a in arrays])
-    unit = np.arange(len(has_value)) if clusters is None else np.asarray(clusters)
-    return Estimate.from_interval(i, n=int(has_value.sum()), n_clusters=len(set(unit[has_value].tolist())), share=share)
+    unit = group_codes("estimate", clusters, len(has_value), used=has_value)
+    n_clusters = int(unit.max(initial=-1)) + 1
+    return Estimate.from_interval(i, n=int(has_value.sum()), n_clusters=n_clusters, share=share)
 
 # %% ../../nbs/stats/02_estimate.ipynb #d6434b27
 def proportion(k: int, n: int, level: float = 0.95) -> Estimate:

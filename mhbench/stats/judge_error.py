@@ -14,7 +14,7 @@ from scipy.special import ndtri, stdtrit
 from ..errors import refuse
 from .differences import independent_difference
 from .estimate import Estimate, estimate
-from .resample import aligned_numbers, divide, group_codes, mean
+from .resample import aligned_numbers, check_binary, check_numbers, divide, group_codes, mean
 
 # %% auto #0
 __all__ = ['EVEN_DIGITS', 'Limits', 'bland_altman', 'bias_slope', 'Calibrated', 'split_half_calibration', 'pass_rates', 'LeftOut',
@@ -24,6 +24,7 @@ __all__ = ['EVEN_DIGITS', 'Limits', 'bland_altman', 'bias_slope', 'Calibrated', 
 def _scored_by_both(judge: Any, people: Any, function: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     "Scores of answers that both have scored, and which these are."
     y, x = aligned_numbers(function, "score an answer", judge=judge, people=people)
+    check_numbers(function, "answer", judge=y, people=x)
     has_both = ~(np.isnan(y) | np.isnan(x))
     return y[has_both], x[has_both], has_both
 
@@ -45,7 +46,7 @@ def bland_altman(judge: Any, people: Any, *, clusters: Any = None, **settings: A
     y, x, has_both = _scored_by_both(judge, people, "bland_altman")
     if len(y) < 3:
         refuse(f"bland_altman: judge and people must share three answers or more; got {len(y)}")
-    unit = np.unique(group_codes("bland_altman", clusters, len(has_both))[has_both], return_inverse=True)[1]
+    unit = group_codes("bland_altman", clusters, len(has_both), used=has_both)
     d = y - x
     bias = estimate(mean, d, clusters=unit, **settings)
     k = bias.n_clusters
@@ -103,10 +104,15 @@ def bias_slope(judge: Any, people: Any, *, clusters: Any = None, level: float = 
     """
     y = np.asarray(judge, float)
     x = np.asarray(people, float)
+    if y.ndim != 1:
+        refuse(f"bias_slope: judge must have one score an answer; got shape {y.shape}")
+    if x.ndim != 2 or x.shape[1] != len(y):
+        rule = f"have one row a rater and one column an answer ({len(y)})"
+        refuse(f"bias_slope: people must {rule}; got shape {x.shape}; NaN where a rater did not score an answer")
+    check_numbers("bias_slope", "answer", judge=y, people=x)
     is_used = ~np.isnan(y) & (~np.isnan(x)).any(0)
-    labels = np.arange(len(y)) if clusters is None else np.asarray(clusters)
-    unit = np.unique(labels[is_used], return_inverse=True)[1]
-    n_cases = len(set(labels[is_used].tolist()))
+    unit = group_codes("bias_slope", clusters, len(y), used=is_used)
+    n_cases = int(unit.max(initial=-1)) + 1
     y, x = y[is_used], x[:, is_used]
     has_score = ~np.isnan(x)
     residual_df = has_score.sum() - is_used.sum() - has_score.any(1).sum() + 1
@@ -144,7 +150,9 @@ def split_half_calibration(judge: Any, people: Any, *, clusters: Any = None, see
     """A linear calibration, fitted on one half of the cases and tested on the other. Raises: ValueError for under six
     cases."""
     y, x, has_both = _scored_by_both(judge, people, "split_half_calibration")
-    unit = np.arange(len(y)) if clusters is None else np.unique(np.asarray(clusters)[has_both], return_inverse=True)[1]
+    unit = group_codes("split_half_calibration", clusters, len(has_both), used=has_both)
+    if clusters is not None:  # cases are drawn in the order of their labels, whatever the order of the answers
+        unit = np.unique(np.asarray(clusters)[has_both], return_inverse=True)[1]
     n_cases = len(set(unit.tolist()))
     if n_cases < 6:
         refuse(f"split_half_calibration: judge and people must share six cases or more; got {n_cases}")
@@ -168,12 +176,14 @@ def pass_rates(passed: Any, good: Any, is_own: Any, clusters: Any, **settings: A
 
     Source: Zou and Donner 2008 (interval); equal rates given the truth: Hardt, Price and Srebro 2016.
     """
-    x = np.asarray(passed, float)
-    is_own_answer = np.asarray(is_own, bool)
-    unit = np.unique(np.asarray(clusters), return_inverse=True)[1]
+    x, is_good, is_own_answer = aligned_numbers(
+        "pass_rates", "verdict an answer", passed=passed, good=good, is_own=is_own
+    )
+    check_binary("pass_rates", "answer", passed=x, good=is_good, is_own=is_own_answer)
+    unit = group_codes("pass_rates", clusters, len(x))
     difference_by_label = {}
-    for name, with_label in (("wrong", ~np.asarray(good, bool)), ("right", np.asarray(good, bool))):
-        own_and_others = [with_label & is_own_answer, with_label & ~is_own_answer]
+    for name, with_label in (("wrong", is_good == 0), ("right", is_good == 1)):
+        own_and_others = [with_label & (is_own_answer == 1), with_label & (is_own_answer == 0)]
         a, b = (estimate(mean, x[s], clusters=unit[s], share=True, **settings) for s in own_and_others)
         r = 0.0
         if a.n and b.n:  # the contribution of each case to the error of either rate
@@ -206,6 +216,7 @@ def leave_one_rater_out(
         rule = "have one row a rater (two or more) and one column an answer"
         actual = f"{x.shape} for {len(raters)} raters and {len(y)} answers"
         refuse(f"leave_one_rater_out: scores must {rule}; got {actual}")
+    check_numbers("leave_one_rater_out", "answer", scores=x, judge=y)
     results = []
     for r, name in enumerate(raters):
         other_raters = np.delete(x, r, axis=0)
@@ -214,7 +225,7 @@ def leave_one_rater_out(
         is_used = has_score.any(0) & ~np.isnan(x[r]) & ~np.isnan(y)
         rater_distance = np.abs(x[r] - others_mean)[is_used]
         judge_distance = np.abs(y - others_mean)[is_used]
-        settings |= dict(clusters=None if clusters is None else np.asarray(clusters)[is_used])
+        settings |= dict(clusters=group_codes("leave_one_rater_out", clusters, len(y), used=is_used))
         judge_wins = (judge_distance < rater_distance) + 0.5 * (judge_distance == rater_distance)
         results.append(
             LeftOut(
@@ -237,10 +248,11 @@ class Heaping(NamedTuple):
 
 def heaping(scores: Any, *, clusters: Any = None, **settings: Any) -> Heaping:  # n_boot, seed and level, of `estimate`
     "The shares of scores (0 to 100) that are multiples of 5 and 10, the number of distinct scores, and the commonest."
-    y = np.asarray(scores, float)
+    (y,) = aligned_numbers("heaping", "score an answer", scores=scores)
+    check_numbers("heaping", "answer", scores=y)
     has_score = ~np.isnan(y)
+    settings |= dict(clusters=group_codes("heaping", clusters, len(y), used=has_score), share=True)
     y = y[has_score]
-    settings |= dict(clusters=None if clusters is None else np.asarray(clusters)[has_score], share=True)
     is_multiple = {step: (np.abs(y - step * np.round(y / step)) < 1e-9).astype(float) for step in EVEN_DIGITS}
     distinct_scores, counts = np.unique(y, return_counts=True)
     commonest = float(distinct_scores[counts.argmax()]) if len(distinct_scores) else np.nan
@@ -256,11 +268,11 @@ def within_slope(scores: Any, x: Any, items: Any, *, level: float = 0.95) -> Est
 
     Source: Bell and McCaffrey 2002 (leaving clusters out); Carter, Schnepel and Steigerwald 2017 (effective clusters).
     """
-    y = np.asarray(scores, float)
-    x = np.asarray(x, float)
-    unit = np.asarray(items)
+    y, x = aligned_numbers("within_slope", "number an answer", scores=scores, x=x)
+    check_numbers("within_slope", "answer", scores=y, x=x)
     is_complete = ~np.isnan(y) & ~np.isnan(x)
-    y, x, unit = y[is_complete], x[is_complete], np.unique(unit[is_complete], return_inverse=True)[1]
+    unit = group_codes("within_slope", items, len(y), "items", used=is_complete)
+    y, x = y[is_complete], x[is_complete]
     unit_sizes = np.bincount(unit)
     x_, y_ = (v - (divide(np.bincount(unit, v), unit_sizes))[unit] for v in (x, y))
     squares_by_unit = np.bincount(unit, x_**2)
@@ -286,5 +298,7 @@ def within_slope(scores: Any, x: Any, items: Any, *, level: float = 0.95) -> Est
 # %% ../../nbs/stats/16_judge_error.ipynb #225e935d
 def length_effect(scores: Any, words: Any, items: Any, *, level: float = 0.95) -> Estimate:
     "The slope of the score on log2 of the number of words, within items; empty answers are left out."
-    n = np.asarray(words, float)
-    return within_slope(scores, np.where(n >= 1, np.log2(np.maximum(n, 1)), np.nan), items, level=level)
+    y, n = aligned_numbers("length_effect", "number an answer", scores=scores, words=words)
+    check_numbers("length_effect", "answer", scores=y, words=n)
+    item = group_codes("length_effect", items, len(y), "items")
+    return within_slope(y, np.where(n >= 1, np.log2(np.maximum(n, 1)), np.nan), item, level=level)

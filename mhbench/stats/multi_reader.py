@@ -17,18 +17,37 @@ from .agreement import ABSTAIN, is_label
 from .components import REST, variance_components
 from .differences import mean_difference
 from .estimate import ESTIMATE_COLUMNS, Estimate, agresti_coull, estimate, fewest_clusters
-from .resample import Clusters, divide, group_codes, mean, sums_by, without_each
+from mhbench.stats.resample import (
+    Clusters,
+    aligned_numbers,
+    check_numbers,
+    divide,
+    group_codes,
+    mean,
+    sums_by,
+    without_each,
+)
 
 # %% auto #0
 __all__ = ['FEWEST_RATERS', 'RaterComponents', 'rater_components', 'OverRaters', 'two_way_variance', 'half_widths', 'rated_items',
            'over_raters', 'mean_over_raters', 'severities']
 
 # %% ../../nbs/stats/17_multi_reader.ipynb #33e697be
-def _label_codes(labels: Any, n: int, name: str) -> np.ndarray:
+def _numbers(function: str, values: Any) -> np.ndarray:
+    (y,) = aligned_numbers(function, "number a rating", values=values)
+    check_numbers(function, "rating", values=y)
+    return y
+
+
+def _label_codes(function: str, labels: Any, n: int, name: str) -> np.ndarray:
     "Labels as codes 0..k-1."
-    codes = pd.factorize(np.asarray(labels), use_na_sentinel=True)[0]
-    if codes.shape != (n,) or (codes < 0).any():
-        refuse(f"rater_components: {name} must be one label a rating, {n} without a gap; got shape {codes.shape}")
+    rule = f"{function}: {name} must be one label a rating, {n} without a gap"
+    labels = np.asarray(labels)
+    if labels.shape != (n,):
+        refuse(f"{rule}; got shape {labels.shape}")
+    codes = pd.factorize(labels)[0]
+    if (codes < 0).any():
+        refuse(f"{rule}; got none for rating {(codes < 0).argmax()}; leave out ratings without one")
     return codes
 
 # %% ../../nbs/stats/17_multi_reader.ipynb #7d9def8a
@@ -69,12 +88,10 @@ def rater_components(values: Any, items: Any, raters: Any) -> RaterComponents:
     Source: Henderson 1953, method 1; Searle, Casella and McCulloch 1992, section 5.3.
     Raises: ValueError where the pattern does not identify the components.
     """
-    y = np.asarray(values, float)
-    if y.ndim != 1:
-        refuse(f"rater_components: values must be one a rating; got shape {y.shape}")
+    y = _numbers("rater_components", values)
     has_value = ~np.isnan(y)
-    item = _label_codes(items, len(y), "items")[has_value]
-    rater = _label_codes(raters, len(y), "raters")[has_value]
+    item = _label_codes("rater_components", items, len(y), "items")[has_value]
+    rater = _label_codes("rater_components", raters, len(y), "raters")[has_value]
     y = y[has_value]
     n_levels = (len(set(item)), len(set(rater)), int(has_value.sum()))
     if min(n_levels[:2]) < 2:
@@ -209,7 +226,7 @@ def over_raters(
     """
     x = np.asarray(ratings)
     is_used = rated_items(x, fewest)
-    unit = group_codes("over_raters", group_codes("over_raters", clusters, x.shape[1])[is_used], int(is_used.sum()))
+    unit = group_codes("over_raters", clusters, x.shape[1], used=is_used)
     x = x[:, is_used]
     if not len(unit):
         return _over_raters_from_jackknife(np.full((len(x) + 1, 1), np.nan), 0, 0, within, level)
@@ -264,9 +281,11 @@ def mean_over_raters(
 
     Source: Yates 1934 (unequal numbers); Obuchowski and Rockette 1995; Banerjee 1961; Dean and Pagano 2015 (range).
     """
-    y = np.asarray(values, float)
-    item, rater = _label_codes(items, len(y), "items"), _label_codes(raters, len(y), "raters")
-    case = item if cases is None else _label_codes(cases, len(y), "cases")
+    y = _numbers("mean_over_raters", values)
+    item, rater = (
+        _label_codes("mean_over_raters", x, len(y), name) for name, x in (("items", items), ("raters", raters))
+    )
+    case = item if cases is None else _label_codes("mean_over_raters", cases, len(y), "cases")
     has_value = ~np.isnan(y)
     if not has_value.any():
         return _over_raters_from_jackknife(np.full((2, 1), np.nan), 0, 0, within, level)
@@ -299,8 +318,11 @@ def severities(
 ) -> pd.DataFrame:  # rater, n (items shared with others), ..., estimate
     """How far each rater lies below the mean of the others on the same items, with an interval over cases; NaN without
     any such item."""
-    long = pd.DataFrame({"value": np.asarray(values, float), "item": items, "rater": raters})
-    long = long.assign(case=long["item"] if cases is None else cases).dropna(subset=["value"])
+    y = _numbers("severities", values)
+    labels = {"item": items, "rater": raters, "case": items if cases is None else cases}
+    for name, x in labels.items():
+        _label_codes("severities", x, len(y), f"{name}s")
+    long = pd.DataFrame({"value": y} | {name: np.asarray(x) for name, x in labels.items()}).dropna(subset=["value"])
     wide = long.pivot_table("value", "rater", "item", sort=False)
     case_of_item = long.groupby("item", sort=False)["case"].first().reindex(wide.columns).to_numpy()
     is_reference = wide.index.isin(list(wide.index if reference is None else reference))

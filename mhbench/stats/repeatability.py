@@ -53,17 +53,17 @@ def repeated_sd(scores: Any, *, clusters: Clusters = None, level: float = 0.95) 
     """
     n_runs, _, _ = _runs_with_sums(scores, "repeated_sd")
     y = np.asarray(scores, float)
-    unit = group_codes("repeated_sd", clusters, len(y))
     judged_twice = n_runs > 1
+    unit = group_codes("repeated_sd", clusters, len(y), used=judged_twice)
     value = within_item_sd(y)
     n = int(judged_twice.sum())
-    k = len(set(unit[judged_twice].tolist()))
+    k = int(unit.max(initial=-1)) + 1
     estimate_fields: dict[str, Any] = {"n": n, "n_clusters": k, "level": level}
     if n < FEWEST_ANSWERS or k < 2 or not value > 0:
         e = Estimate.from_limits(value, **estimate_fields)
         return e._replace(kind="few") if n > 1 and value > 0 else e
     log_jackknife = jackknife(
-        lambda x, weights: np.log(within_item_sd(x, weights=weights)), y[judged_twice], clusters=unit[judged_twice]
+        lambda x, weights: np.log(within_item_sd(x, weights=weights)), y[judged_twice], clusters=unit
     )
     return Estimate.from_limits(value, *np.exp(log_jackknife.limits(level)), **estimate_fields, kind="jackknife")
 
@@ -145,10 +145,10 @@ def intraclass_correlation(
     """
     k, answer_means, squares_within = _runs_with_sums(scores, "intraclass_correlation")
     judged_twice = k > 1
-    unit = np.unique(group_codes("intraclass_correlation", clusters, len(k))[judged_twice], return_inverse=True)[1]
+    unit = group_codes("intraclass_correlation", clusters, len(k), used=judged_twice)
     n = int(judged_twice.sum())
     k, answer_means, squares_within = k[judged_twice], answer_means[judged_twice], squares_within[judged_twice]
-    n_units = len(np.unique(unit))
+    n_units = int(unit.max(initial=-1)) + 1
     estimate_fields: dict[str, Any] = {"n": n, "n_clusters": n_units, "level": level}
     if n < 2:
         return Estimate.from_limits(np.nan, **estimate_fields)

@@ -17,8 +17,9 @@ from ..errors import refuse
 
 # %% auto #0
 __all__ = ['RandomSeed', 'Clusters', 'Weights', 'MOST_DRAWS', 'group_codes', 'draw_weights', 'seed_sequence', 'Interval',
-           'as_scalar', 'unit_weights', 'aligned_numbers', 'as_result', 'divide', 'percentile_interval', 'kinds',
-           'without_each', 'bootstrap', 'mean', 'ClusterMean', 'sums_by', 'cluster_mean']
+           'as_scalar', 'unit_weights', 'as_result', 'divide', 'aligned_numbers', 'check_numbers', 'check_binary',
+           'percentile_interval', 'kinds', 'without_each', 'bootstrap', 'mean', 'ClusterMean', 'sums_by',
+           'cluster_mean']
 
 # %% ../../nbs/stats/01_resample.ipynb #e7e96409
 RandomSeed = int | np.random.SeedSequence
@@ -26,11 +27,18 @@ Clusters = np.ndarray | None  # (N,) labels of any kind, one a unit; None: every
 Weights = np.ndarray | None  # (B, N), a row a replicate; None: one value, every unit counted once
 
 
-def group_codes(function: str, labels: Clusters, n: int, name: str = "clusters") -> np.ndarray:
+def group_codes(
+    function: str,
+    labels: Clusters,
+    n: int,
+    name: str = "clusters",
+    *,
+    used: np.ndarray | None = None,  # (N,) bool: codes of these units alone; None: of all
+) -> np.ndarray:
     """Labels (N,) as codes 0..k-1, in order of first appearance. Raises: ValueError for another shape or a missing
     label."""
     if labels is None:
-        return np.arange(n)
+        return np.arange(n if used is None else used.sum())
     labels = np.asarray(labels)
     if labels.shape != (n,):
         refuse(f"{function}: {name} must be one label a unit, shape ({n},); got shape {labels.shape}")
@@ -38,7 +46,7 @@ def group_codes(function: str, labels: Clusters, n: int, name: str = "clusters")
     if (codes < 0).any():
         actual = f"none for {int((codes < 0).sum())} of {n}, first unit {int((codes < 0).argmax())}"
         refuse(f"{function}: {name} must name one for each unit; got {actual}; a unit by itself has a label of its own")
-    return codes
+    return codes if used is None else pd.factorize(codes[used])[0]
 
 # %% ../../nbs/stats/01_resample.ipynb #558e3fe2
 def draw_weights(
@@ -132,6 +140,17 @@ def unit_weights(weights: Weights, n: int, function: str) -> np.ndarray:
     return w
 
 
+def as_result(values: np.ndarray, weights: Weights) -> Any:
+    "One number without weights, one a row with them."
+    return as_scalar(values[0]) if weights is None else values
+
+
+def divide(top: np.ndarray, bottom: np.ndarray) -> np.ndarray:
+    "top / bottom, NaN where bottom is zero up to rounding."
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(np.abs(bottom) > 1e-12, top / bottom, np.nan)
+
+# %% ../../nbs/stats/01_resample.ipynb #c2d8a0f2
 def aligned_numbers(function: str, unit: str, **columns: Any) -> list[np.ndarray]:
     "Arrays (N,) of numbers, one `unit` each; refused where their shapes differ."
     arrays = [np.asarray(x, float) for x in columns.values()]
@@ -142,15 +161,25 @@ def aligned_numbers(function: str, unit: str, **columns: Any) -> list[np.ndarray
     return arrays
 
 
-def as_result(values: np.ndarray, weights: Weights) -> Any:
-    "One number without weights, one a row with them."
-    return as_scalar(values[0]) if weights is None else values
+def check_numbers(function: str, unit: str, *, complete: bool = False, **columns: np.ndarray) -> None:
+    "Refuse infinite values of arrays (..., N), one `unit` a column, and NaN where they must be `complete`."
+    rule = "finite" if complete else "finite, or NaN where missing"
+    remedy = f"leave out {unit}s without one" if complete else f"mend the value, or leave out the {unit}"
+    for name, x in columns.items():
+        is_wrong = ~np.isfinite(x) if complete else np.isinf(x)
+        if is_wrong.any():
+            place = f"{unit} {np.nonzero(is_wrong)[-1][0]}"
+            refuse(f"{function}: {name} must be {rule}; got {x[is_wrong][0]}", place=place, remedy=remedy)
 
 
-def divide(top: np.ndarray, bottom: np.ndarray) -> np.ndarray:
-    "top / bottom, NaN where bottom is zero up to rounding."
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where(np.abs(bottom) > 1e-12, top / bottom, np.nan)
+def check_binary(function: str, unit: str, **columns: np.ndarray) -> None:
+    "Refuse values of arrays (N,) that are not 1 or 0, NaN among them."
+    for name, x in columns.items():
+        is_wrong = ~np.isin(x, (0, 1))
+        if is_wrong.any():
+            place = f"{unit} {is_wrong.argmax()}"
+            remedy = f"leave out {unit}s without one"
+            refuse(f"{function}: {name} must be 1 or 0; got {x[is_wrong][0]:g}", place=place, remedy=remedy)
 
 # %% ../../nbs/stats/01_resample.ipynb #0ec9acec
 def percentile_interval(replicates: np.ndarray, level: float = 0.95) -> tuple[Any, Any]:  # shape (...) each
