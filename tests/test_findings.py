@@ -75,10 +75,10 @@ def test_a_table_that_nobody_left_is_excused_only_by_contents_that_do_not_name_i
     excused = lambda: findings._has_or_excuses_table(results, "score", "s", "pairs")
     assert not excused()
     put("score/s/contents.json", {"tables": [{"name": "accuracy"}]})
-    assert excused() and findings._studies_without(results, ["s", "t"], [("score", "s")], "score", "pairs") == []
+    assert excused() and findings._studies_without_scores(results, ["s", "t"], [("score", "s")], "pairs") == []
     put("score/s/contents.json", {"tables": [{"name": "pairs"}]})
     assert not excused()
-    assert findings._studies_without(results, ["s", "t"], [("score", "s")], "score", "pairs") == ["s"]
+    assert findings._studies_without_scores(results, ["s", "t"], [("score", "s")], "pairs") == ["s"]
     put("score/s/pairs.parquet", pd.DataFrame({"x": [1]}))
     assert excused()
 

@@ -302,10 +302,10 @@ def test_nobody_agrees_without_a_terminal(monkeypatch):
 )
 def test_names_with_values_may_repeat(texts, lists, pairs):
     if pairs is not None:
-        assert new_study._named_options(texts, "--column", lists) == pairs
+        assert new_study._named_columns(texts, lists) == pairs
         return
     with pytest.raises(ValueError, match="--column must be NAME=VALUE; got 'a'"):
-        new_study._named_options(texts, "--column", lists)
+        new_study._named_columns(texts, lists)
 
 
 ASKED = {"option": [], "loader": "table", "separator": None, "column": [], "sheet": None, "encoding": None, "key": None}
@@ -369,8 +369,8 @@ def test_a_new_study_is_shown_then_written_where_that_is_agreed(monkeypatch, cap
 
     monkeypatch.setattr(new_study, "propose", propose)
     monkeypatch.setattr(new_study, "summary", lambda proposal: "the summary")
-    monkeypatch.setattr(new_study, "where_texts_may_stand", lambda a, confirm: place)
-    monkeypatch.setattr(new_study, "agreed", lambda question, function, confirm: agrees)
+    monkeypatch.setattr(new_study, "where_texts_may_stand", lambda a: place)
+    monkeypatch.setattr(new_study, "agreed", lambda question, function: agrees)
     monkeypatch.setattr(new_study, "write_study", lambda *a, **more: written.append((*a[1:], more)))
     words = {
         "params": "p.yaml",

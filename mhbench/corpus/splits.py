@@ -126,9 +126,10 @@ def length_cue(items: Sequence[Item]) -> dict[str, Any]:  # with n_tied, chance,
     return proportion(sum(longest_is_key), len(longest_is_key)).row() | extra_columns
 
 # %% ../../nbs/corpus/01_splits.ipynb #6fb41820
-def _shingles(text: str, size: int = 3) -> frozenset[str]:
+def _shingles(text: str) -> frozenset[str]:
+    "Three words in a row, each place of a text."
     words = folded(text).split()
-    return frozenset(" ".join(words[k : k + size]) for k in range(max(1, len(words) - size + 1)))
+    return frozenset(" ".join(words[k : k + 3]) for k in range(max(1, len(words) - 2)))
 
 
 def near_duplicates(items: Sequence[Item], threshold: float = 0.7) -> pd.DataFrame:  # item_id, first, jaccard

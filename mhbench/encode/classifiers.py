@@ -351,8 +351,8 @@ def choice_responses(items: Sequence[Item], classifier: Any, *, model: str) -> l
 Fold = tuple[np.ndarray, np.ndarray]  # places of the items that teach, and of those that are answered
 
 
-def _folds(items: Sequence[Item], n_folds: int = 5) -> Iterator[Fold]:
-    "Each item is answered once; the items that teach for it are of other cases."
+def _folds(items: Sequence[Item]) -> Iterator[Fold]:
+    "Each item is answered once, in five folds or fewer; the items that teach for it are of other cases."
     from sklearn.model_selection import GroupKFold
 
     is_training = np.array([i.split == "train" for i in items], bool)
@@ -363,7 +363,7 @@ def _folds(items: Sequence[Item], n_folds: int = 5) -> Iterator[Fold]:
         may_train = is_training & ~np.isin(case_of_item, case_of_item[test_places])
         yield np.flatnonzero(may_train), test_places
     candidate_places = np.flatnonzero(is_training) if has_split else np.arange(len(items))
-    n = min(n_folds, len(set(case_of_item[candidate_places])))
+    n = min(5, len(set(case_of_item[candidate_places])))
     if n > 1:
         for train_index, test_index in GroupKFold(n).split(candidate_places, groups=case_of_item[candidate_places]):
             yield candidate_places[train_index], candidate_places[test_index]

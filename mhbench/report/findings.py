@@ -229,14 +229,12 @@ def _has_or_excuses_table(results: str | Path, stage: str, study: str, table_nam
     return file_exists or bool(contents) and table_name not in [t["name"] for t in contents.get("tables", [])]
 
 
-def _studies_without(
-    results: str | Path, studies: Sequence[str], parts: Parts, stage: str, table_name: str
-) -> list[str]:
-    "The studies of which a stage of the run should have left a table, and did not."
+def _studies_without_scores(results: str | Path, studies: Sequence[str], parts: Parts, table_name: str) -> list[str]:
+    "The studies of which the stage `score` of the run should have left a table, and did not."
     return [
         study
         for study in studies
-        if (stage, study) in parts and not _has_or_excuses_table(results, stage, study, table_name)
+        if ("score", study) in parts and not _has_or_excuses_table(results, "score", study, table_name)
     ]
 
 
@@ -746,7 +744,7 @@ def before_reading(
     parts: Parts,
 ) -> dict[str, str]:  # heading -> sentences
     "What every reader should know first, by heading."
-    studies_without_answers = _studies_without(results, studies, parts, "score", "scores")
+    studies_without_answers = _studies_without_scores(results, studies, parts, "scores")
     rating_releases = [study for stage, study in parts if stage == "ratings"]
     n_items_by_study = [_read_stage_metrics(results, "prepare", study).get("n_items") for study in studies]
     rating_metrics = [_read_rating_metrics(results, study) for study in [*studies, *rating_releases]]
@@ -762,7 +760,7 @@ def before_reading(
     models_left_out = dict.fromkeys(chain.from_iterable(f.left_out for f in shown))
     words_by_study = {study: _read_stage_table(results, "score", study, "words") for study in studies}
     bank_sentences = answered_by_words({study: table for study, table in words_by_study.items() if len(table)})
-    untested_studies = _studies_without(results, studies, parts, "score", "pairs")
+    untested_studies = _studies_without_scores(results, studies, parts, "pairs")
     doubts_text = _describe_doubts(drawn_rows, models_left_out, adjusted_p, untested_studies)
     return {
         "What was asked?": _describe_questions_asked(

@@ -173,9 +173,9 @@ def is_clone(top: str | Path) -> bool:
     return (Path(top) / "mhbench" / "__init__.py").exists()
 
 
-def package_code(top: str | Path, memory: Memory | None = None) -> Code:
+def package_code(top: str | Path) -> Code:
     "The code that runs in a folder: its own, or the installed package's."
-    return Code(Path(top) / "mhbench" if is_clone(top) else PACKAGE, memory or Memory(top))
+    return Code(Path(top) / "mhbench" if is_clone(top) else PACKAGE, Memory(top))
 
 
 def loaders_in(value: Any) -> Iterator[str]:

@@ -213,11 +213,11 @@ def stale_cells(top: str | Path | None = None) -> dict[Path, dict[str, Any]]:  #
     return notebook_by_path
 
 
-def write_schema(path: str | Path, top: str | Path | None = None) -> None:
+def write_schema(path: str | Path) -> None:
     "Write what is made from the classes: the schema for editors, and the cells of the notebooks."
-    text = json.dumps(params_schema(top), indent=1, ensure_ascii=False)
+    text = json.dumps(params_schema(), indent=1, ensure_ascii=False)
     Path(path).write_text(text + "\n", encoding="utf-8")
-    for notebook, nb in stale_cells(top).items():
+    for notebook, nb in stale_cells().items():
         notebook.write_text(json.dumps(nb, indent=1, ensure_ascii=False, sort_keys=True) + "\n", encoding="utf-8")
 
 # %% ../../nbs/run/02_shape.ipynb #dc8325fe
@@ -531,9 +531,9 @@ def _entry_faults(part: str, name: str, entry: dict, kind: str) -> Iterator[Faul
         yield Fault(entry_path, "hold together", plain(str(e)))
 
 # %% ../../nbs/run/02_shape.ipynb #b846abab
-def misshapen(p: dict, top: Path | None = None) -> list[Fault]:
+def misshapen(p: dict) -> list[Fault]:
     "Entries with a wrong type or out of bounds, and entries whose fields do not fit each other."
-    model = model_of(top)
+    model = model_of()
     faults: list[Fault] = []
     try:
         model.model_validate(p)

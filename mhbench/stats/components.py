@@ -368,12 +368,12 @@ def points_score(points: Sequence[float], met: Sequence[bool | None]) -> float:
     return float(p[np.array([bool(m) for m in met], bool)].sum() / possible_points)
 
 # %% ../../nbs/stats/21_components.ipynb #180f5792
-def points_mean(scores: Any, *, clusters: Clusters = None, seed: int = 0, level: float = 0.95) -> Estimate:
+def points_mean(scores: Any, *, clusters: Clusters = None, level: float = 0.95) -> Estimate:
     """The mean of answers' scores, cut at 0 and 1 with its limits; answers without a score are left out. The judge is
     no sample in it: for other judges, `mean_over_factors`.
 
     Source: Arora et al. 2025 (HealthBench), whose own spread is that of 1,000 means of draws, each cut likewise.
     """
-    e = estimate(mean, np.asarray(scores, float), clusters=clusters, seed=seed, level=level)
+    e = estimate(mean, np.asarray(scores, float), clusters=clusters, seed=0, level=level)
     value, low, high = np.clip([e.estimate, e.ci_low, e.ci_high], 0, 1).tolist()
     return e._replace(estimate=value, ci_low=low, ci_high=high)

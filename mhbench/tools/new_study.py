@@ -423,13 +423,13 @@ def _ratings(a: argparse.Namespace) -> None:
         print(f"written: {a.to}")
 
 # %% ../../nbs/tools/03_new_study.ipynb #134e2d18
-def _named_options(texts: list[str], flag: str, list_names: tuple[str, ...] = ()) -> dict[str, Any]:
+def _named_columns(texts: list[str], list_names: tuple[str, ...] = ()) -> dict[str, Any]:
     "NAME=VALUE given several times; a repeated name becomes a list."
     values_by_name: dict[str, list[str]] = {}
     for text in texts:
         name, equals_sign, value = text.partition("=")
         if not equals_sign:
-            refuse(f"new_study: {flag} must be NAME=VALUE; got {text!r}")
+            refuse(f"new_study: --column must be NAME=VALUE; got {text!r}")
         values_by_name.setdefault(name, []).append(value)
     return {
         name: values if name in list_names or len(values) > 1 else values[0] for name, values in values_by_name.items()
@@ -443,7 +443,7 @@ def asked_options(a: argparse.Namespace, texts: str = "closed") -> dict[str, Any
     if a.loader != "table":
         return options
     separator = (a.separator or "").replace("\\n", "\n").replace("\\t", "\t") or None
-    columns = _named_options(a.column, "--column", list_names=("context",)) or None
+    columns = _named_columns(a.column, list_names=("context",)) or None
     reading_options = {"sheet": a.sheet, "encoding": a.encoding}
     return {"columns": columns, "key": a.key, "separator": separator} | reading_options | options
 
@@ -505,14 +505,14 @@ READING = (  # what says how questions are read
 )
 
 
-def _new_release(a: argparse.Namespace, params: Path, confirm: Callable[[str], str]) -> None:
+def _new_release(a: argparse.Namespace, params: Path) -> None:
     "A study of ratings that exist already: nobody is asked, so it has the section `ratings` and no other."
     _check_name(a.name, load_params(params), a.replace)
     folder = options_by_name(a.option, "new_study: --option").get("folder")
     path = Path(a.path).expanduser()
     table = read_ratings(path, folder)
     print(describe_ratings(table))
-    if not a.yes and not agreed(f"Write this to {a.params}?", "new_study", confirm):
+    if not a.yes and not agreed(f"Write this to {a.params}?", "new_study"):
         return print("nothing was written")
     top = params.resolve().parent
     ratings_section = {"description": path_from(path, top), "folder": path_from(Path(folder), top) if folder else None}
@@ -537,11 +537,11 @@ def _new_release(a: argparse.Namespace, params: Path, confirm: Callable[[str], s
     argument("--replace", action="store_true", help="write an entry of that name anew"),
     argument("--yes", action="store_true", help="write without asking"),
 )
-def new_study(a: argparse.Namespace, confirm: Callable[[str], str] = input) -> None:
+def new_study(a: argparse.Namespace) -> None:
     "The command: show how the table was read, ask, write."
     params = root() / a.params
     if Path(a.path).suffix in (".yaml", ".yml"):
-        return _new_release(a, params, confirm)
+        return _new_release(a, params)
     ratings = None
     if a.ratings:
         rating_options = {"scale": a.ratings_scale, "not_rated": a.not_rated or None, "encoding": a.encoding}
@@ -551,8 +551,8 @@ def new_study(a: argparse.Namespace, confirm: Callable[[str], str] = input) -> N
     print(summary(proposal))
     print("\nas they will be asked, one of each kind:")
     print(*(example(kind[0]) for kind in kinds_of_rows(proposal.corpus.items).values()), sep="\n")
-    texts_place = where_texts_may_stand(a, confirm)
-    if not a.yes and not agreed(f"Write this to {a.params}?", "new_study", confirm):
+    texts_place = where_texts_may_stand(a)
+    if not a.yes and not agreed(f"Write this to {a.params}?", "new_study"):
         return print("nothing was written")
     if texts_place == "shared":
         proposal = propose(a.name, a.path, params=params, options=asked_options(a, texts_place), **proposal_settings)

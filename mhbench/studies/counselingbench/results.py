@@ -342,9 +342,9 @@ def _find_files(release: Path, name: str) -> list[Path]:
     return sorted(paths)
 
 
-def _list_fullest_folder(release: Path, name: str) -> list[Path]:
-    "Files of a name's pattern in the folder of a release that has most of them."
-    files = sorted(release.rglob(name))
+def _answer_files(release: Path) -> list[Path]:
+    "Files of zero-shot answers in the folder of a release that has most of them."
+    files = sorted(release.rglob("*_zero-shot_None_0.csv"))
     folder_counts = Counter(f.parent for f in files).most_common(1)
     return [f for f in files if f.parent == folder_counts[0][0]]
 
@@ -377,7 +377,7 @@ def authors_results(stage: Any, *, release: Path | None, **unused: Any) -> Itera
     recorded_results = results.assign(origin="recorded")  # whether their answers are here or not
     yield stage.table("results", recorded_results, "The authors' result files", absent=why_absent, show=False)
     yield stage.table("unread", unread_files, "Result files that hold no number", absent=why_absent)
-    answer_files = _list_fullest_folder(release, "*_zero-shot_None_0.csv") if release else []
+    answer_files = _answer_files(release) if release else []
     source_counts = source_questions(answer_files[0]) if answer_files else pd.DataFrame()
     yield stage.table("rows", source_counts, "Questions of the released answers", absent=why_absent)
     is_of_files = test_table["accuracies"] == "result files"

@@ -116,7 +116,6 @@ def draw_round(
     per_item: int = 2,  # raters of every other item
     share_match: float | None = 0.2,  # of the draw; None: as among all
     tie_breaker: str | None = None,  # the rater who is asked later
-    language: str | None = None,  # of the page; None: the items'
     seed: int,
 ) -> Round:
     """A draw of items by lexical match, the assignment of raters, and the tasks.
@@ -134,7 +133,7 @@ def draw_round(
     a = assign(draw.item_ids, raters, n_core=n_core, per_item=per_item, seed=seed)
     drawn_items = pd.DataFrame({"item_id": a.item_ids}).assign(match=[match_by_item[i] for i in a.item_ids])
     drawn_items["core"] = drawn_items.index < n_core
-    tasks = label_studio_tasks(population.items, population.answers, a.by_rater(), seed=seed, language=language)
+    tasks = label_studio_tasks(population.items, population.answers, a.by_rater(), seed=seed)
     round_facts: dict = {"seed": seed, "n": n, "n_core": n_core, "per_item": per_item, "share_match": share_match}
     for count_name in ("population", "drawn"):
         n_by_match = getattr(draw, count_name)
