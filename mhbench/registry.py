@@ -85,9 +85,12 @@ class _Once(yaml.SafeLoader):
 
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:
         "The mapping of a node. Raises: MarkedYAMLError where a name stands in it twice."
-        names = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
-        if twice := [name for name in names if names.count(name) > 1]:
-            raise yaml.MarkedYAMLError(problem=f"the name {twice[0]!r} more than once", problem_mark=node.start_mark)
+        names: set[str] = set()
+        for key in [key for key, _ in node.value if isinstance(key, yaml.ScalarNode)]:
+            if key.value in names:
+                problem = f"the name {key.value!r} more than once: take one out"
+                raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
+            names.add(key.value)
         return super().construct_mapping(node, deep)
 
 # %% ../nbs/02_registry.ipynb #f2529ccb

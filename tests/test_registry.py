@@ -9,7 +9,7 @@ import yaml
 
 import mhbench.studies
 from mhbench.corpus.load import load_corpus
-from mhbench.registry import added, owner, references, studies
+from mhbench.registry import added, owner, read_yaml, references, studies
 from mhbench.report.page import collect
 from mhbench.run.execute import run_stage
 from mhbench.run.inputs import record_inputs
@@ -117,3 +117,13 @@ def test_a_file_that_a_study_names_is_an_input(house, sixth):
     assert "notes.txt" in before["files"] and record_inputs()["keys/mhqa.json"] == before
     (house.top / "notes.txt").write_text("two")
     assert record_inputs()["keys/mhqa.json"] != before
+
+
+def test_a_name_that_stands_twice_is_shown_where_it_stands_again(tmp_path):
+    file = tmp_path / "release.yaml"
+    file.write_text("title: a\nfiles:\n  first: 1\n  second: 2\n\n  first: 3\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"the name 'first' more than once: take one out \(line 6\)"):
+        read_yaml(file, "f")
+    file.write_text("title: a\nfiles: {}\n# files\nlicence: b\ntitle: c\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"the name 'title' more than once: take one out \(line 5\)"):
+        read_yaml(file, "f")
