@@ -25,6 +25,19 @@ def test_warnings_look_at_cases_and_not_at_answers_alone():
     assert "too few independent cases" in doubts(none)[1]
 
 
+def test_an_interval_that_excludes_0_beside_a_larger_p_is_no_finding():
+    "Four questions of 21 differ, all one way: an exact p of 2^-3, and an interval above 0."
+    differences = np.r_[np.ones(4), np.zeros(17)]
+    p, e = sign_flip_test(differences, seed=0), mean_difference(differences, largest=1)
+    assert p == 2 ** (1 - 4) and e.ci_low > 0
+    pairs = pd.DataFrame([{"first": "a", "second": "b", **e.row(), "p": x, "p_holm": 1.0} for x in (p, 0.01)])
+    note = "1 of 2 intervals exclude 0 although p is not below 0.05: the test decides; an exact one of k cases that "
+    assert note + "differ gives 2^(1-k) or more" in doubts(pairs)
+    inside = pairs.assign(ci_low=-0.1)
+    for without in (pairs[pairs["p"] < 0.05], inside, pairs.rename(columns={"first": "model", "second": "change"})):
+        assert not [d for d in doubts(without) if "exclude 0" in d]
+
+
 @pytest.mark.parametrize("n", range(2, 9))
 def test_nothing_is_detectable_where_signs_can_show_nothing(n):
     smallest = sign_flip_test(np.ones(n), seed=1)

@@ -238,7 +238,7 @@ def doubts(table: pd.DataFrame) -> list[str]:  # sentences; none if there is no 
         sentences.append(
             f"{len(table)} tests: without any true difference, one in 20 has p below 0.05 by chance; {remedy_text}"
         )
-    return sentences
+    return [*sentences, *_explain_p_values(table)]
 
 # %% ../../nbs/report/01_tables.ipynb #79fbf3cb
 _INTERVAL = {"estimate", "ci_low", "ci_high"}
@@ -247,6 +247,17 @@ _INTERVAL = {"estimate", "ci_low", "ci_high"}
 def _rests_on_raters(table: pd.DataFrame) -> bool:
     "Whether a row is an item, which rests on people; a judge's row is a check or a verdict."
     return bool({"question", "item_id"} & set(table)) and "judge" not in table
+
+
+def _explain_p_values(table: pd.DataFrame) -> list[str]:
+    "A sentence where an interval of a difference of two excludes 0 and the test beside it does not."
+    p = next((table[c] for c in ("p", "p_value") if c in table), None)
+    of_two = {"first", "second"} <= set(table) or {"annotator", "student"} <= set(table)
+    if p is None or not of_two or not _INTERVAL <= set(table):
+        return []
+    n = int((((table["ci_low"] > 0) | (table["ci_high"] < 0)) & (p >= 0.05)).sum())
+    sentence = f"{n} of {len(table)} intervals exclude 0 although p is not below 0.05: the test decides"
+    return [f"{sentence}; an exact one of k cases that differ gives 2^(1-k) or more"] * (n > 0)
 
 
 def _corrected_p_columns(table: pd.DataFrame) -> list[str]:
