@@ -3,10 +3,14 @@ what to do there. Each function below says of one addition: place and remedy -> 
 """
 
 import ast
+import inspect
 import json
 import re
+from importlib import import_module
+from pathlib import Path
 
 import answer_forms
+import pytest
 import yaml
 from conftest import ROOT
 
@@ -16,6 +20,7 @@ from mhbench.registry import studies
 from mhbench.report.page import GLOSSARY
 from mhbench.run.graph import notebook_files, pipeline
 from mhbench.run.shape import stage_classes, stale_cells
+from mhbench.steps.parameters import GIVEN
 
 
 def text(*path: str) -> str:
@@ -207,3 +212,54 @@ def test_what_is_nowhere_is_told_of_every_place():
 def test_the_cell_of_parameters_says_what_the_class_declares():
     stale = [str(f.relative_to(ROOT)) for f in stale_cells(ROOT)]
     assert not stale, f"the cell tagged `parameters` of {stale} is out of step with its class: run `make export`"
+
+
+SAME_EVERYWHERE = {"n_boot", "n_draws", "seed"}  # names that mean one thing, of stages and of functions
+
+
+def ignored_parameters(notebook: Path) -> list[str]:
+    "Parameters of a stage's notebook that no cell uses, and of SAME_EVERYWHERE those that a function is not given."
+    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+    code = [("".join(c["source"]), "parameters" in c["metadata"].get("tags", [])) for c in cells if "outputs" in c]
+    declared, body = (ast.parse("\n".join(s for s, declares in code if declares == which)) for which in (True, False))
+    names = {t.id for n in declared.body if isinstance(n, ast.Assign) for t in n.targets if isinstance(t, ast.Name)}
+    calls = [n for n in ast.walk(body) if isinstance(n, ast.Call)]
+    only_shown = {id(n) for c in calls if ast.unparse(c.func) == "s.parameters" for n in ast.walk(c)}
+    used = {n.id for n in ast.walk(body) if isinstance(n, ast.Name) and id(n) not in only_shown}
+    ignored = [f"{name} is not used" for name in sorted(names - set(GIVEN) - used)]
+    imports = [n for n in body.body if isinstance(n, ast.ImportFrom) and (n.module or "").startswith("mhbench.")]
+    functions = {a.name: getattr(import_module(n.module), a.name, None) for n in imports for a in n.names}
+    for call in calls:
+        function = functions.get(ast.unparse(call.func))
+        if not inspect.isfunction(function) or any(k.arg is None for k in call.keywords):
+            continue
+        taken = inspect.signature(function).parameters
+        given = dict(zip(taken, call.args)) | {k.arg: k.value for k in call.keywords}
+        read = {name: [n.id for n in ast.walk(value) if isinstance(n, ast.Name)] for name, value in given.items()}
+        missing = [name for name in taken if name in SAME_EVERYWHERE & names and name not in read.get(name, [])]
+        ignored += [f"{ast.unparse(call.func)} is not given {name}" for name in missing]
+    return ignored
+
+
+STAGE_NOTEBOOKS = notebook_files(ROOT)
+
+
+@pytest.mark.parametrize("notebook", STAGE_NOTEBOOKS, ids=lambda f: str(f.relative_to(ROOT / "nbs")))
+def test_a_stage_passes_on_what_its_parameters_say(notebook):
+    assert not ignored_parameters(notebook)
+
+
+@pytest.mark.parametrize(
+    ("stage", "cell", "fault", "says"),
+    [
+        ("formats", "format_rates(units, n_boot=n_boot, seed=seed)", "format_rates(units, seed=seed)", "n_boot"),
+        ("formats", "n_boot=n_boot, seed=seed)", "n_boot=1000, seed=seed)", "format_rates is not given n_boot"),
+        ("freeform", "s.labelled_items(soft_labels)", "s.labelled_items(False)", "soft_labels is not used"),
+    ],
+)
+def test_a_stage_that_ignores_a_parameter_is_seen(stage, cell, fault, says, tmp_path):
+    text = (ROOT / "nbs" / "stages" / f"{stage}.ipynb").read_text(encoding="utf-8")
+    assert cell in text
+    changed = tmp_path / "changed.ipynb"
+    changed.write_text(text.replace(cell, fault), encoding="utf-8")
+    assert any(says in sentence for sentence in ignored_parameters(changed))

@@ -168,7 +168,7 @@ class Answered(Reported):
     models: Models = ["minilm"]
 
 
-class AskingParameters(Reported):
+class AskingParameters(Parameters):
     "A stage that asks models of its own."
 
     entries: Entries = {}
@@ -245,17 +245,18 @@ class ScoreParameters(Answered):
     marks: dict[str, Share] = field({}, "label -> value: lines in the figure, such as a pass mark")
 
 
-class FreeformParameters(Answered):
+class FreeformParameters(Parameters):
     "Answers in a model's own words, matched with the options."
 
     study: str = "mentat"
+    models: Models = ["minilm"]
     encoder: LocalModel = field(
         "minilm", 'of BERTScore: "minilm" is bundled; a hub id, a folder, or {"name": ..., "layer": 40}'
     )
     soft_labels: bool = field(False, "True: those that the stage preferences estimated from people's ratings")
 
 # %% ../../nbs/steps/03_parameters.ipynb #df8c3003
-class JudgeParameters(AskingParameters):
+class JudgeParameters(AskingParameters, Reported):
     "Answers that another model judges."
 
     study: str = "mhqa"
@@ -276,7 +277,7 @@ class JudgeParameters(AskingParameters):
     executor: Executing = {}
 
 # %% ../../nbs/steps/03_parameters.ipynb #185dbf92
-class JudgeStudyParameters(AskingParameters):
+class JudgeStudyParameters(AskingParameters, Reported):
     "The reliability and validity of a judge's verdicts."
 
     study: str = "psychiatrybench"

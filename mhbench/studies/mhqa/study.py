@@ -78,7 +78,7 @@ class KeysParameters(p.AskingParameters):
     max_tokens: p.Positive | None = 40
 
 # %% ../../../nbs/studies/mhqa/04_study.ipynb #82151bae
-class ProfileParameters(p.AskingParameters):
+class ProfileParameters(p.AskingParameters, p.Reported):
     "What kinds of questions there are, how hard they are, and which settings flip an answer."
 
     study: str = "mhqa"

@@ -15,7 +15,7 @@ from ...steps import parameters as p
 __all__ = ['STUDY', 'ApproachParameters', 'ClassificationParameters', 'FormatsParameters', 'StandingsParameters']
 
 # %% ../../../nbs/studies/psychiatrybench/06_study.ipynb #a55292e3
-class ApproachParameters(p.AskingParameters):
+class ApproachParameters(p.AskingParameters, p.Reported):
     "Questions written for cases that have none."
 
     study: str = "psychiatrybench"
