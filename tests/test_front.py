@@ -3,13 +3,14 @@
 import html
 import re
 import shutil
+from typing import get_args
 
 import pandas as pd
 import pytest
 from annotate.conftest import axe, chromium  # noqa: F401 (the browser of the annotation page)
 from conftest import ROOT
 
-from mhbench.ledger.claims import CONCLUSION_VERDICTS
+from mhbench.ledger.claims import ConclusionVerdict
 from mhbench.ledger.front import committed_tables, front_page, quantities
 from mhbench.tools.ledger import first_page, front_papers
 
@@ -103,7 +104,7 @@ def test_headings_and_lists_are_read_aloud(page):
 def test_conclusions_have_one_of_four_verdicts_and_support_is_looked_for():
     papers, _ = front_papers(ROOT)
     verdicts = [c.verdict for p in papers for c in p.claims.file.conclusions.values()]
-    assert set(verdicts) == set(CONCLUSION_VERDICTS) and all(p.claims.file.conclusions for p in papers)
+    assert set(verdicts) == set(get_args(ConclusionVerdict)) and all(p.claims.file.conclusions for p in papers)
 
 
 @pytest.mark.whole

@@ -5,13 +5,16 @@ from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mhbench.stats import differences, judge_error, multi_reader
+from mhbench.stats.abstention import abstention_by_difficulty, risk_coverage
 from mhbench.stats.calibration import calibration_error
+from mhbench.stats.components import points_mean
 from mhbench.stats.judge_error import bland_altman
 from mhbench.stats.repeatability import repeated_sd
 from mhbench.stats.resample import (
@@ -28,6 +31,7 @@ from mhbench.stats.resample import (
     sums_by,
     without_each,
 )
+from mhbench.studies.counselingbench.competency import over_units
 
 
 @settings(max_examples=60, deadline=None)
@@ -177,12 +181,34 @@ def test_a_unit_without_a_case_is_refused_and_not_one_case_with_the_others(missi
         bootstrap(mean, np.arange(4.0), clusters=cases, n=10, seed=1)
 
 
-@pytest.mark.parametrize("function", [bland_altman, calibration_error, repeated_sd])
-def test_a_message_about_clusters_names_the_function_that_was_called(function):
-    x = np.array([1.0, 0.0, 1.0, 1.0])
-    arrays = [x, x] if function is not repeated_sd else [np.stack([x, x], 1)]
-    with pytest.raises(ValueError, match=rf"^{function.__name__}: clusters must be one label a unit, shape \(4,\)"):
-        function(*arrays, clusters=["a"])
+X = np.array([1.0, 0.0, 1.0, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments"),
+    [
+        (bland_altman, (X, X)),
+        (calibration_error, (X, X)),
+        (repeated_sd, (np.stack([X, X], 1),)),
+        (differences.difference_limits, (X,)),
+        (differences.difference_p, (X,)),
+        (differences.mean_difference, (X,)),
+        (points_mean, (X,)),
+        (risk_coverage, (X, X)),
+        (abstention_by_difficulty, (np.array(["a", "b", "a", "b"]), X)),
+        (over_units, (pd.DataFrame({"all": X}),)),
+    ],
+)
+def test_a_message_about_clusters_names_the_function_that_was_called(function, arguments):
+    settings = {"seed": 1} if function in (risk_coverage, abstention_by_difficulty) else {}
+    for clusters in (["a"], list("abcde")):
+        with pytest.raises(ValueError, match=rf"^{function.__name__}: clusters must be one label a unit, shape \(4,\)"):
+            function(*arguments, clusters=clusters, **settings)
+
+
+def test_simultaneous_intervals_name_themselves():
+    with pytest.raises(ValueError, match="^simultaneous_intervals: clusters must be one label a unit"):
+        differences.simultaneous_intervals(np.stack([X, X], 1), clusters=["a"], seed=1)
 
 
 FOUR, TWO_ROWS = np.arange(4.0), np.ones((2, 4))

@@ -21,7 +21,7 @@ from decimal import (
     Decimal,
 )
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import pandas as pd
 import yaml
@@ -31,10 +31,10 @@ from ..errors import refuse
 from ..records.schema import Record
 
 # %% auto #0
-__all__ = ['ROUNDINGS', 'Source', 'ConclusionVerdict', 'CONCLUSION_VERDICTS', 'EvidenceKind', 'INPUTS', 'SAFE_LOADER',
-           'PrintedNumber', 'read_printed', 'equal_as_printed', 'Paper', 'Evidence', 'CellOf', 'CallOf', 'Block',
-           'ClaimEntry', 'Stated', 'Conclusion', 'Pivot', 'TableFile', 'Convention', 'ClaimsFile', 'Claim', 'Claims',
-           'nearest_name', 'load_claims', 'claims_by_place', 'unused_names']
+__all__ = ['ROUNDINGS', 'Source', 'ConclusionVerdict', 'EvidenceKind', 'INPUTS', 'SAFE_LOADER', 'PrintedNumber', 'read_printed',
+           'equal_as_printed', 'Paper', 'Evidence', 'CellOf', 'CallOf', 'Block', 'ClaimEntry', 'Stated', 'Conclusion',
+           'Pivot', 'TableFile', 'Convention', 'ClaimsFile', 'Claim', 'Claims', 'nearest_name', 'load_claims',
+           'claims_by_place', 'unused_names']
 
 # %% ../../nbs/ledger/01_claims.ipynb #d15849e3
 _PRINTED_PATTERN = re.compile(
@@ -188,7 +188,6 @@ class Stated(Record):
 ConclusionVerdict = Literal[
     "supported", "supported in part", "not supported by what is there", "cannot be decided here"
 ]
-CONCLUSION_VERDICTS = get_args(ConclusionVerdict)
 
 
 class Conclusion(Record):

@@ -104,8 +104,8 @@ def abstention_by_difficulty(labels: Any, difficulty: np.ndarray, **kwargs) -> A
         n, sx, sy, sxx, sxy = (weights @ np.column_stack([a, a * d0, g, a * d0**2, g * d0])).T
         return np.column_stack([rate, divide(n * sxy - sx * sy, n * sxx - sx**2)])  # least squares, one point a rating
 
-    i = bootstrap(statistic, np.arange(len(d)), **kwargs)
     unit = group_codes("abstention_by_difficulty", kwargs.get("clusters"), len(d))
+    i = bootstrap(statistic, np.arange(len(d)), **kwargs)
     n_clusters = np.array([len(np.unique(unit[(bin_codes == k) & (n_asked > 0)])) for k in range(len(BINS))])
     rate, slope = (interval_column(i, k) for k in (slice(0, len(BINS)), len(BINS)))
     return Abstention(rate, z.T @ (n_asked > 0), n_clusters, z.T @ n_asked, slope, int((bin_codes < 0).sum()))
@@ -173,6 +173,7 @@ def risk_coverage(confidence: Any, correct: Any, **kwargs) -> RiskCoverage:  # n
     item_errors, group_of_item, thresholds, is_complete = _confidence_ties(confidence, correct, "risk_coverage")
     m = np.bincount(group_of_item[is_complete]).astype(float)
     e = np.bincount(group_of_item[is_complete], weights=item_errors[is_complete])
+    group_codes("risk_coverage", kwargs.get("clusters"), len(is_complete))  # as clusters must be
     area = bootstrap(risk_coverage_area, np.asarray(confidence, float), np.asarray(correct, float), **kwargs)
     best_area = _risk_coverage_areas(*np.array([[is_complete.sum() - e.sum(), e.sum()], [0.0, e.sum()]]))
     n_covered = m.cumsum()

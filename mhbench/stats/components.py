@@ -16,7 +16,7 @@ from scipy.special import gammaincinv, ndtri, stdtrit
 
 from ..errors import refuse
 from .estimate import Estimate, estimate
-from .resample import Clusters, mean
+from .resample import Clusters, group_codes, mean
 
 # %% auto #0
 __all__ = ['REST', 'TIMES', 'Spread', 'variance_components', 'replacement_sd', 'OverFactors', 'mean_over_factors',
@@ -374,6 +374,7 @@ def points_mean(scores: Any, *, clusters: Clusters = None, level: float = 0.95) 
 
     Source: Arora et al. 2025 (HealthBench), whose own spread is that of 1,000 means of draws, each cut likewise.
     """
-    e = estimate(mean, np.asarray(scores, float), clusters=clusters, seed=0, level=level)
+    unit = group_codes("points_mean", clusters, len(scores))
+    e = estimate(mean, np.asarray(scores, float), clusters=unit, seed=0, level=level)
     value, low, high = np.clip([e.estimate, e.ci_low, e.ci_high], 0, 1).tolist()
     return e._replace(estimate=value, ci_low=low, ci_high=high)

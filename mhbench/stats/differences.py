@@ -99,7 +99,7 @@ def difference_limits(
     if largest_seen > largest * (1 + 1e-9):
         refuse(f"difference_limits: differences must be within {-largest:g} and {largest:g}; got {largest_seen:g}")
     z = float(ndtri((1 + level) / 2)) if critical is None else critical
-    m = cluster_mean(d, clusters, None if np.isinf(largest) else 0.0)
+    m = cluster_mean(d, group_codes("difference_limits", clusters, len(d)), None if np.isinf(largest) else 0.0)
     if np.isinf(largest):
         low, high = mean_limits(m, float(ndtr(-z)))
     else:
@@ -122,7 +122,7 @@ def difference_p(differences: Any, clusters: Any = None, *, largest: float = np.
     Source: Tango 1998 (the score test, McNemar's for single pairs); Hall 1992 (the transformation of t).
     """
     d = np.asarray(differences, float)
-    m = cluster_mean(d, clusters, None if np.isinf(largest) else 0.0)
+    m = cluster_mean(d, group_codes("difference_p", clusters, len(d)), None if np.isinf(largest) else 0.0)
     if np.isinf(largest):
         with np.errstate(invalid="ignore", divide="ignore"):
             t, a = np.asarray(m.mean) / m.se, np.asarray(m.skewness)
@@ -146,7 +146,8 @@ def mean_difference(
     differences: np.ndarray, clusters: Clusters = None, *, largest: float = np.inf, level: float = 0.95
 ) -> Estimate:  # kind score or hall; few for too few cases
     "The mean of paired differences (N,), first minus second, with its interval over cases, by `difference_limits`."
-    m, low, high = difference_limits(differences, clusters, largest=largest, level=level)
+    unit = group_codes("mean_difference", clusters, len(differences))
+    m, low, high = difference_limits(differences, unit, largest=largest, level=level)
     kind = "hall" if np.isinf(largest) else "score"
     kind = "few" if 1 < m.n_clusters < fewest_clusters(level) else kind
     return Estimate.from_limits(m.mean, low, high, n=m.n, n_clusters=m.n_clusters, level=level, kind=kind)
@@ -212,18 +213,17 @@ class Simultaneous(NamedTuple):
     critical: float = np.nan  # instead of the normal quantile of one pair
 
 
-def _max_t_quantile(d: np.ndarray, clusters: Clusters, n: int, seed: int, level: float) -> float:
+def _max_t_quantile(d: np.ndarray, unit: np.ndarray, n: int, seed: int, level: float) -> float:
     "The `level` quantile of the largest standardised mean over pairs."
     single_quantile = float(ndtri((1 + level) / 2))  # the least, for a single pair
-    m = cluster_mean(d, clusters)
+    m = cluster_mean(d, unit)
     varies = np.nan_to_num(m.se) > NO_WIDTH
     if not varies.any():
         return single_quantile
     d = d[:, varies]
     pair_means = m.mean[varies]
     standard_scale = (m.n * m.se)[varies]
-    code = group_codes("simultaneous_intervals", clusters, len(d))
-    cluster_sums = sums_by(code, np.where(np.isnan(d), 0, d - pair_means) / standard_scale)
+    cluster_sums = sums_by(unit, np.where(np.isnan(d), 0, d - pair_means) / standard_scale)
     rng = np.random.default_rng(seed)
     chunk_rows = max(1, 4_000_000 // d.shape[1])
     draw_chunks = [
@@ -245,6 +245,7 @@ def simultaneous_intervals(
     d = np.asarray(differences, float)
     if d.ndim != 2 or not d.size:
         refuse(f"simultaneous_intervals: differences must have a row a question and a column a pair; got {d.shape}")
-    c = _max_t_quantile(d, clusters, n, seed, level)
-    m, low, high = difference_limits(d, clusters, largest=largest, level=level, critical=c)
+    unit = group_codes("simultaneous_intervals", clusters, len(d))
+    c = _max_t_quantile(d, unit, n, seed, level)
+    m, low, high = difference_limits(d, unit, largest=largest, level=level, critical=c)
     return Simultaneous(m.mean, low, high, m.n, level, c)

@@ -23,7 +23,7 @@ from ...stats.consensus import interval_column
 from ...stats.differences import difference_p, group_difference, mean_difference
 from ...stats.estimate import NO_WIDTH, OF_COUNTS, Estimate, estimate
 from ...stats.jackknife import agreement_estimate
-from ...stats.resample import Interval, as_scalar, bootstrap, cluster_mean, mean, percentile_interval
+from ...stats.resample import Interval, as_scalar, bootstrap, cluster_mean, group_codes, mean, percentile_interval
 from ...stats.tests import Adjustment, adjust_p, adjust_within, paired_t
 from ...steps.rates import of_group, wide_cells
 from ...steps.score import RUN, describe_reading, mode_names, none_read, outcome_counts, where_read
@@ -281,7 +281,7 @@ def _test_over_clusters(d: np.ndarray, clusters: np.ndarray) -> dict:
 def over_units(
     differences: pd.DataFrame,  # one row a unit, such as a pair of models; one column a competency (or mode)
     *,
-    clusters: Sequence | None = None,  # a label a unit: those that share one are not independent; None: all are
+    clusters: Any = None,  # a label a unit: those that share one are not independent; None: all are
     method: Adjustment = "holm",
 ) -> pd.DataFrame:  # one row a column
     """The mean of each column's differences of shares over units, with a t-test against 0. `p_adjusted` is corrected
@@ -289,8 +289,8 @@ def over_units(
 
     Source: Bell and McCaffrey 2002.
     """
-    cluster_labels = np.arange(len(differences)) if clusters is None else np.asarray(clusters)
-    rows = [{"group": c} | _test_over_clusters(x.to_numpy(float), cluster_labels) for c, x in differences.items()]
+    unit = group_codes("over_units", clusters, len(differences))
+    rows = [{"group": c} | _test_over_clusters(x.to_numpy(float), unit) for c, x in differences.items()]
     out = pd.DataFrame(rows).reindex(columns=["group", *_TESTED])
     return _adjust_in_families(out, "p", method)
 
@@ -344,7 +344,7 @@ def competency_differences(
         n = int(is_first.sum()), int(is_second.sum())
         a, b = COMPETENCIES.get(a, a), COMPETENCIES.get(b, b)
         row = {"first": a, "second": b, "n_first": n[0], "n_second": n[1], "n_models": n_models}
-        if not all(n):
+        if not all(n) or not n_models:
             no_estimate = Estimate.from_limits(np.nan, n=0)._replace(kind="unconnected").row()
             rows.append(row | {"n_first": 0, "n_second": 0} | no_estimate | {"p": np.nan})
             continue
