@@ -2,10 +2,12 @@
 
 import json
 import math
+from dataclasses import replace
 from email.utils import formatdate
 
 import pytest
 
+from mhbench.ask.learning import Learner
 from mhbench.ask.request import Endpoint, Model, Request, Terms, wire
 from mhbench.ask.retry import REFUSALS, Failed, Job, Limiter, Patience, Queue, Replicas, pause, retry_after, verdict
 
@@ -285,3 +287,13 @@ def test_nothing_but_push_back_ends_it():
     assert p.next_try(j, Failed("wait", "x"), 100.0) is not None and p.gone is None
     assert p.next_try(j, Failed("wait", "x"), 101.0) is None
     assert p.gone == "nothing but this for 101 s (patience_s is 100), HTTP 429"
+
+
+def test_a_job_that_is_reworded_may_again_be_asked_once_more_for_json():
+    j = job()
+    learner = Learner(Model(name="m", endpoint="e", served="s"), ENDPOINT)
+    j.ask_for_json("so {", "no JSON")
+    learner.terms = replace(learner.terms, thinks=True)
+    learner.reword(j)
+    assert j.terms == learner.terms and j.body == j.wire.body and len(json.loads(j.body)["messages"]) == 1
+    assert not j.repaired, "the second request for JSON went with the body that held it"

@@ -365,9 +365,10 @@ class Learner:
         return wire(request, self.model, self.endpoint, terms)
 
     def reword(self, job: Job):
-        "Build a job's request anew under the present terms."
+        "Build a job's request anew under the present terms; once more for JSON it may be asked under these, too."
         job.wire = self._wire(job.request)
         job.body = job.wire.body
+        job.repaired = False
         job.terms = self.terms
 
     def outdated(self, job: Job, answer: Answer | None = None, refused: bool = False) -> bool:

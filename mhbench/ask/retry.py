@@ -48,7 +48,7 @@ class Job:
     replica: int = 0  # where it was last sent
     held: tuple[float | None, int] = (0.0, 0)  # dollars and tokens set aside for it
     spent: Tokens = Tokens()
-    repaired: bool = False  # it has been asked once more for JSON
+    repaired: bool = False  # its body asks once more for JSON
     error: str | None = None  # the last one
     lesson: list[str] | None = None  # what its last refusal would teach, if it is confirmed
     refusers: set[int] = field(default_factory=set)  # the replicas that gave that refusal
