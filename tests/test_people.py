@@ -204,3 +204,23 @@ def test_wrong_answers_out_and_their_labels_in(results, tmp_path, capsys):
     assert "9 labels by 2 annotators" in capsys.readouterr().out
     labels = pd.read_csv(back)
     assert labels.groupby("rater")["label"].first().to_dict() == {"e1": "knowledge", "e2": "context"}
+
+
+def test_a_draw_or_a_collection_that_is_refused_saves_no_name_and_none_is_shown(results, tmp_path, capsys, monkeypatch):
+    key, folder = tmp_path / "raters.sqlite", tmp_path / "round"
+    monkeypatch.setattr("mhbench.studies.medqade.commands.names_file", lambda top: key)
+    draw = ["draw", "--to", str(folder), "--models", "model-one,model-two", "--students", "model-one,model-two"]
+    draw += ["--core", "2", "--share-match", "1"]
+    assert panel(*draw, "--raters", "Zoë,Ann", "--items", "999", results=results) == 1
+    assert panel(*draw, "--raters", "Zoë,Ann", "--tie-breaker", "Ann", "--items", "4", results=results) == 1
+    assert not key.exists() and not folder.exists()
+    assert panel(*draw, "--raters", "Zoë,Ann", "--items", "4", results=results) == 0
+    told, names = capsys.readouterr(), key.read_bytes()
+    assert "tasks by rater: rater-1 " in told.out and not any(name in told.out + told.err for name in ("Zoë", "Ann"))
+    assert panel(*draw, "--raters", "Zoë,Ben", "--items", "4", results=results) == 1
+    pages = json.loads((folder / "tasks-rater-1.json").read_text())
+    (folder / "export-Ben.json").write_text(annotated(pages, lambda data, k: "Correct"))
+    (tmp_path / "there.csv").write_text("somebody's work")
+    assert panel("collect", str(folder), "--to", str(tmp_path / "new.csv"), results=results) == 1  # Zoë sent nothing
+    assert panel("collect", str(folder), "--partial", "--to", str(tmp_path / "there.csv"), results=results) == 1
+    assert key.read_bytes() == names and "Ben" not in (told := "".join(capsys.readouterr())), told

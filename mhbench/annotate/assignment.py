@@ -15,8 +15,8 @@ from ..errors import refuse
 from ..records.draw import assign
 
 # %% auto #0
-__all__ = ['core', 'first_assignment', 'reassign', 'rater_list', 'conflicting', 'complete_answers', 'share_out', 'enrol', 'leave',
-           'conflicts', 'share_conflicts']
+__all__ = ['core', 'first_assignment', 'reassign', 'rater_list', 'conflicting', 'complete_answers', 'share_out', 'check_roles',
+           'enrol', 'leave', 'conflicts', 'share_conflicts']
 
 # %% ../../nbs/annotate/03_assignment.ipynb #c342acd1
 def _shuffle_by_seed(ids: Sequence[str], seed: int) -> list[str]:
@@ -190,15 +190,21 @@ def share_out(store: Store, study: Study) -> None:
         )
 
 # %% ../../nbs/annotate/03_assignment.ipynb #c207df49
+def check_roles(store: Store, raters_by_role: Mapping[str, Sequence[str]]) -> None:
+    "Raises: ValueError where somebody has two roles, among these or with one in the file of answers."
+    role_by_rater = {r.rater: r.role for r in Register(store).raters()}
+    for role, raters in raters_by_role.items():
+        for r in raters:
+            if (earlier_role := role_by_rater.setdefault(r, role)) != role:
+                refuse(f"enrol: a pseudonym must have one role; got {r!r} as {role}, who is {earlier_role}; rename one")
+
+
 def enrol(
     store: Store, study: Study, raters: Sequence[str], role: str = "rater", simulated: bool = False
 ) -> dict[str, str]:  # rater -> token; tokens are shown this once
     "Invite people by pseudonym, as rater, resolver or owner, and make their lists."
     register = Register(store)
-    role_by_rater = {r.rater: r.role for r in register.raters()}
-    for r in raters:
-        if role_by_rater.get(r, role) != role:
-            refuse(f"enrol: a pseudonym must have one role; got {r!r} as {role}, who is {role_by_rater[r]}; rename one")
+    check_roles(store, {role: raters})
     token_by_rater = {r: register.invite(r, role, simulated) for r in raters}
     if role == "rater":
         share_out(store, study)

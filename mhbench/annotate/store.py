@@ -17,6 +17,7 @@ from typing import NamedTuple
 from .study import Assigned, RatedAnswer, Study
 from ..errors import refuse
 from ..records.database import connect, private_file, transaction, write_ahead
+from ..records.pseudonyms import is_pseudonym
 
 # %% auto #0
 __all__ = ['ROLES', 'ANSWER_KEY', 'Page', 'Change', 'Visit', 'StoredAnswer', 'Rater', 'now_ms', 'token_hash', 'Store', 'Register',
@@ -302,9 +303,11 @@ class Register:
             self.db.executemany("INSERT INTO places VALUES (?, ?, ?, ?)", place_rows)
 
     def _require_enrolled(self, rater: str, function_name: str) -> None:
-        enrolled_names = [r.rater for r in self.raters()]
-        if rater not in enrolled_names:
-            refuse(f"{function_name}: rater must be one of {', '.join(enrolled_names) or 'none yet'}; got {rater!r}")
+        enrolled_raters = [r.rater for r in self.raters()]
+        if rater not in enrolled_raters:  # names, which a file of an earlier version may hold, are not shown
+            shown_raters = ", ".join(filter(is_pseudonym, enrolled_raters)) or "those who are in the file"
+            shown_raters = shown_raters if enrolled_raters else "none yet"
+            refuse(f"{function_name}: rater must be one of {shown_raters}; got {rater!r}")
 
 # %% ../../nbs/annotate/02_store.ipynb #cf3c226e
 def open_store(path: str | Path, study: Study | None = None) -> Store:
@@ -348,13 +351,13 @@ def replay(store: Store) -> dict[tuple, tuple]:  # (rater, question, occasion, t
 
 
 def differences(store: Store) -> list[str]:  # empty where there are none
-    "Where the table of answers differs from the replayed log."
+    "Where the table of answers differs from the replayed log; a name in the place of a pseudonym is not shown."
     logged_answers = replay(store)
     stored_answers = {
         tuple(k): (v, x) for *k, v, x in store.db.execute(f"SELECT {ANSWER_KEY}, value, label FROM answers")
     }
     differing_keys = [k for k in {*logged_answers, *stored_answers} if logged_answers.get(k) != stored_answers.get(k)]
+    shown_key = lambda rater, *page: " ".join(map(str, (rater if is_pseudonym(rater) else "a rater", *page)))
     return [
-        f"{' '.join(map(str, k))}: answers {stored_answers.get(k)}, log {logged_answers.get(k)}"
-        for k in sorted(differing_keys)
+        f"{shown_key(*k)}: answers {stored_answers.get(k)}, log {logged_answers.get(k)}" for k in sorted(differing_keys)
     ]

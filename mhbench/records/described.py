@@ -633,7 +633,7 @@ class _Reading:
             )
             if len(fitting_kinds) != 1:
                 rule = "kind must have one pattern that fits each rater"
-                refuse(f"read_ratings: {rule}; got {len(fitting_kinds)} for {rater!r} ({row.place})")
+                refuse(f"read_ratings: {rule}; got {len(fitting_kinds)} for the rater of {row.place}")
             self.kinds[rater] = "panel" if self.part.n or self.part.sd else fitting_kinds[0]
         return self.kinds[rater]
 

@@ -23,14 +23,14 @@ from urllib.parse import urlsplit
 
 import pandas as pd
 
-from ..annotate.assignment import enrol, leave
-from ..annotate.export import left_out, ratings, write_export
+from ..annotate.assignment import check_roles, enrol, leave
+from ..annotate.export import left_out, pseudonym_by_rater, ratings, write_export
 from ..annotate.pages import LANGUAGES, page_text, texts
 from ..annotate.simulate import simulate
 from ..annotate.store import Register, Store, differences, open_store
 from ..annotate.study import QUESTION_KINDS, Study, build_study
 from ..errors import refuse
-from ..records.pseudonyms import RaterKey, rater_key
+from ..records.pseudonyms import RaterKey, is_pseudonym, rater_key
 from ..records.schema import Item
 from ..run.graph import names_file, root
 from ..run.params import load_params
@@ -137,19 +137,26 @@ def _command(action: str, a: argparse.Namespace, *more: str, of_page: bool = Fal
     return " ".join([f"mhbench annotate {action} {a.study}", *more, *options])
 
 # %% ../../nbs/tools/04_annotate.ipynb #e5ef5b3c
-def _pseudonyms(a: argparse.Namespace, store: Store, people: list[str]) -> list[str]:
-    "The pseudonyms of people; new names are first saved in the key. Whoever is in the file of answers stays."
-    enrolled_raters = [r.rater for r in Register(store).raters()]
+def _enrolled(
+    a: argparse.Namespace, store: Store, people: list[str], resolvers: list[str], renew: bool = False
+) -> dict[str, str]:
+    """The tokens of people by pseudonym, of those invited before only with `renew`; whoever is in the file of answers
+    stays. New names are saved in the key once it is sure that nobody is refused."""
+    earlier_raters = [r.rater for r in Register(store).raters()]
     name_key = names_of(a)
-    pseudonyms = name_key.of((p for p in people if p not in enrolled_raters), taken=enrolled_raters)
+    new_people = [p for p in (*people, *resolvers) if p not in earlier_raters]
+    pseudonyms = name_key.of(new_people, taken=earlier_raters)
+    raters_by_role = {
+        role: list(dict.fromkeys(pseudonyms.get(p, p) for p in named))
+        for role, named in (("rater", people), ("resolver", resolvers))
+    }
+    check_roles(store, raters_by_role)
     name_key.save()
-    return list(dict.fromkeys(pseudonyms.get(p, p) for p in people))
-
-
-def _invited(a: argparse.Namespace, store: Store, people: list[str], role: str = "rater") -> dict[str, str]:
-    "The tokens of people who had not been invited yet."
-    enrolled_raters = {r.rater for r in Register(store).raters()}
-    return enrol(store, store.study, [r for r in _pseudonyms(a, store, people) if r not in enrolled_raters], role=role)
+    tokens: dict[str, str] = {}
+    for role, raters in raters_by_role.items():
+        invited_raters = [r for r in raters if renew or r not in earlier_raters]
+        tokens |= enrol(store, store.study, invited_raters, role=role)
+    return tokens
 
 
 def _prepare(a: argparse.Namespace) -> Path:
@@ -157,7 +164,7 @@ def _prepare(a: argparse.Namespace) -> Path:
     study, answers_path = _study(a), answers_file(a)
     with open_store(answers_path, study) as store:
         people = a.raters or ([] if Register(store).raters() else ["r1", "r2", "r3"])
-        tokens = _invited(a, store, people) | _invited(a, store, a.resolver, "resolver")
+        tokens = _enrolled(a, store, people, a.resolver)
         owner_tokens = enrol(store, study, ["owner"], role="owner")
     study_summary = f"{len(study.of_role('item'))} questions of kind {study.settings.kind}"
     print(f"{study.name}: {study_summary}; answers in {os.path.relpath(answers_path)}")
@@ -257,11 +264,11 @@ def _make_demo(a: argparse.Namespace) -> None:
 )
 def _invite(a: argparse.Namespace) -> None:
     with open_store(answers_file(a)) as store:
-        pseudonyms = _pseudonyms(a, store, a.rater)
         resolvers = {r.rater for r in Register(store).raters() if r.role == "resolver"}
-        print_links(
-            a, enrol(store, store.study, pseudonyms, role="resolver" if set(pseudonyms) <= resolvers else "rater")
-        )
+        name_key = names_of(a)
+        are_resolvers = all(p in resolvers or name_key.called(p) in resolvers for p in a.rater)
+        people = [[], a.rater] if are_resolvers else [a.rater, []]
+        print_links(a, _enrolled(a, store, *people, renew=True))
 
 
 def _in_file(a: argparse.Namespace, store: Store) -> str:
@@ -270,21 +277,28 @@ def _in_file(a: argparse.Namespace, store: Store) -> str:
     return a.rater if a.rater in enrolled_raters else names_of(a).called(a.rater)
 
 
+def _without_name(rater: str) -> str:
+    "A rater as the terminal shows them: a file of answers of an earlier version may hold a name."
+    return rater if is_pseudonym(rater) else "the rater"
+
+
 @subcommand("annotate withdraw", "close a rater's link and hand on what was not begun", *STUDY, _RATER)
 def _withdraw(a: argparse.Namespace) -> None:
     with open_store(answers_file(a)) as store:
-        leave(store, store.study, _in_file(a, store))
-    print(f"{a.rater}: the link is closed, the answers stay, and what was not begun is handed on")
+        rater = _in_file(a, store)
+        leave(store, store.study, rater)
+    print(f"{_without_name(rater)}: the link is closed, the answers stay, and what was not begun is handed on")
 
 
 @subcommand("annotate forget", "delete all that is known of a rater", *STUDY, _RATER)
 def _forget(a: argparse.Namespace) -> None:
     with open_store(answers_file(a)) as store:
-        n = leave(store, store.study, _in_file(a, store), forget=True)
+        rater = _in_file(a, store)
+        n = leave(store, store.study, rater, forget=True)
     name_key = names_of(a)
     key_text = ", and the name in the key" if name_key.called(a.rater) in name_key.names else ""
     name_key.forget(a.rater)
-    print(f"{a.rater}: deleted, with {n} events{key_text}")
+    print(f"{_without_name(rater)}: deleted, with {n} events{key_text}")
 
 # %% ../../nbs/tools/04_annotate.ipynb #8acd3176
 @subcommand(
@@ -307,15 +321,17 @@ def _print_names(a: argparse.Namespace) -> None:
 
 # %% ../../nbs/tools/04_annotate.ipynb #ad318734
 def print_overview(store: Store, study: Study) -> list[dict]:  # a row a rater
-    "Print each rater's progress and the agreement so far."
+    "Print each rater's progress and the agreement so far, by pseudonym."
     from mhbench.annotate.dashboard import overview
 
-    study_state = overview(store, study)
+    study_state, pseudonym_of_rater = overview(store, study), pseudonym_by_rater(store)
     table = pd.DataFrame(study_state["rows"], columns=[*study_state["columns"], "marks"])
-    table["rater"] += table.pop("marks").map(lambda marks: "".join(f" ({m})" for m in marks))
+    table["rater"] = table["rater"].map(pseudonym_of_rater) + table.pop("marks").map(
+        lambda marks: "".join(f" ({m})" for m in marks)
+    )
     print(table.to_string(index=False))
     active_rows = [r for r in study_state["rows"] if not {"finished", "withdrawn"} & set(r["marks"])]
-    n_left_by_rater = {r["rater"]: r["assigned"] - r["complete"] for r in active_rows}
+    n_left_by_rater = {pseudonym_of_rater[r["rater"]]: r["assigned"] - r["complete"] for r in active_rows}
     print("pages left:", ", ".join(f"{rater} {n}" for rater, n in n_left_by_rater.items() if n) or "none")
     print(f"questions that nobody has completed: {study_state['untouched']} of {study_state['questions']}")
     if study_state["conflicts"] is not None:
@@ -327,14 +343,14 @@ def print_overview(store: Store, study: Study) -> list[dict]:  # a row a rater
         print(f"Krippendorff's alpha, {m.level}: {quantity}: {alpha_text} ({m.n} rated by two or more)")
     for rater, flag in study_state["flags"].items():
         if flag:
-            print(f"{rater}, for review: {flag}")
+            print(f"{pseudonym_of_rater[rater]}, for review: {flag}")
     print(f"how many more ratings an interval needs: mhbench panel design {os.path.relpath(store.path)} --width WIDTH")
     return study_state["rows"]
 
 
 @subcommand("annotate status", "progress and agreement so far", *STUDY)
 def _status(a: argparse.Namespace) -> None:
-    with open_store(answers_file(a)) as store:
+    with open_store(answers_file(a)) as store, rater_key(names_file(_root_or_here()), a.study):
         print_overview(store, store.study)
 
 
@@ -480,15 +496,15 @@ def new_round(a: argparse.Namespace, ask: Callable[[str], str] = input) -> None:
     print(summary(first_reading), end="\n\n")
     page, people = page_entry(a, first_reading.corpus.items), a.raters
     study = build_study(a.study, page, first_reading.corpus.items)
-    first_pseudonym = names_of(a).of(people)[people[0]]  # as the page is drawn for; nothing is saved yet
-    print(f"\nA page as {people[0]} will see it:\n{'-' * 78}\n{page_text(study, first_pseudonym)}\n{'-' * 78}")
+    first_rater, *_ = raters = list(names_of(a).of(people).values())  # nothing is saved yet
+    print(f"\nA page as {first_rater} will see it:\n{'-' * 78}\n{page_text(study, first_rater)}\n{'-' * 78}")
     texts_place = where_texts_may_stand(a, ask)
-    if not a.yes and not agreed(f"Write this to {a.params}, and invite {', '.join(people)}?", "annotate new", ask):
+    if not a.yes and not agreed(f"Write this to {a.params}, and invite {', '.join(raters)}?", "annotate new", ask):
         return print("nothing was written")
     study_stages |= {"annotate": page, "ratings": stored_answers_path}
     proposal = propose(a.study, a.path, besides=study_stages, options=asked_options(a, texts_place), **reading_options)
     with open_store(answers_path, study) as store:
-        tokens = _invited(a, store, people)
+        tokens = _enrolled(a, store, people, [])
     write_study(proposal, params, select=False, texts_in_report=texts_place == "here")
     print(f"written to {a.params}; answers will be in {stored_answers_path}")
     print(describe_text_visibility(proposal.corpus.items, texts_place))
@@ -533,7 +549,8 @@ def close_round(a: argparse.Namespace, ask: Callable[[str], str] = input) -> Non
         n_open = sum(r["assigned"] - r["complete"] for r in active_rows)
         if n_open and not a.yes and not agreed(f"{n_open} pages are open. Close the round?", "close", ask):
             return print("the round goes on")
-        closed_raters = Register(store).end()
+        pseudonym_of_rater = pseudonym_by_rater(store)
+        closed_raters = [pseudonym_of_rater[r] for r in Register(store).end()]
     invite = _command("invite", a, "RATER")
     print(f"closed: {', '.join(closed_raters) or 'nobody was active'}; `{invite}` opens a link again")
     print(

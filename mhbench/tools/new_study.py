@@ -373,7 +373,8 @@ def ratings_csv(table: RatingTable, to: Path) -> None:
 
 
 def describe_ratings(table: RatingTable) -> str:
-    "What a release holds, for a terminal: the questions first."
+    "What a release holds, for a terminal: the questions first; people by pseudonym."
+    table = table.pseudonymous()
     sentences = [f"ASK: {line}" for line in table.asks]
     sentences += [f"{table.release or 'ratings'}: {len(table.frame)} ratings"]
     criteria_by_scale: dict[str, list[str]] = {}

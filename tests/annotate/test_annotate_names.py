@@ -5,6 +5,7 @@ import json
 import re
 import stat
 import unicodedata
+from argparse import Namespace
 
 import pandas as pd
 import pytest
@@ -23,6 +24,7 @@ from mhbench.records.pseudonyms import RaterKey, rater_key
 from mhbench.run.cli import main
 from mhbench.run.params import load_params
 from mhbench.studies.medqade.load import load_panel
+from mhbench.tools.annotate import _prepare
 
 SCRIPTS = {
     "Latin": ["Rater Ü", "Zoë", "Anna B", "Anna-B", "José Núñez", "Łukasz Żak", "O'Brien", "d'Été"],
@@ -195,3 +197,35 @@ def test_a_name_in_params_is_refused_before_a_notebook_holds_it(folder):  # noqa
             load_params(folder / "params.yaml")
     (folder / "params.yaml").write_text(text.replace("tie_breaker: sim-p10", "tie_breaker: rater-4"), encoding="utf-8")
     load_params(folder / "params.yaml")
+
+
+def test_the_terminal_shows_nobodys_name_from_a_file_of_answers_or_of_ratings(served, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with open_store(served.answers) as store:  # as earlier versions let names in
+        enrol(store, store.study, ["Rater Ü", "Anna B"])
+        shown = '{"wording":"","order":["A","B","C","D","E"],"starts":{},"sides":[]}'
+        store.save([Change("e1", "Rater Ü", "q1", 0, "key", RatedAnswer(label="A"), shown, 1, None)])
+        store.db.execute("UPDATE answers SET label = 'B' WHERE rater = 'Rater Ü'")
+    annotate = lambda action, *rater: main(["annotate", action, "example", *rater, "--answers", str(served.answers)])
+    assert [annotate("status"), annotate("check"), annotate("withdraw", "Nobody")] == [0, 1, 1]
+    assert [annotate(action, "Rater Ü") for action in ("withdraw", "forget")] == [0, 0]
+    rows = [(f"q{k}", name, "yes" if k % 2 else "no") for name in ("Zoë", "王芳") for k in range(12)]
+    pd.DataFrame(rows, columns=["item", "rater", "label"]).to_csv("theirs.csv", index=False)
+    assert main(["ratings", "theirs.csv", "--to", "theirs.yaml"]) == 0 and main(["ratings", "theirs.yaml"]) == 0
+    told = "".join(capsys.readouterr())
+    assert "rater-1" in told and "person" in told and [name for name in NAMES if len(name) > 1 and name in told] == []
+
+
+def test_who_is_refused_leaves_no_name_in_the_key(folder, capsys):  # noqa: F811
+    assert main(["annotate", "new", "ward", "questions.xlsx", "--raters", "rater-1, Zoë", "--yes"]) == 0
+    key = (folder / KEY).read_bytes()
+    capsys.readouterr()
+    with open_store(folder / ".mhbench/annotate/ward.sqlite") as store:
+        enrolled = Register(store).raters()
+    page = {"study": "ward", "answers": None, "params": "params.yaml", "file": None, "host": "127.0.0.1", "port": 1}
+    for raters, resolver in ((["王芳"], ["Zoë"]), (["王芳", "李伟"], ["李伟"])):
+        with pytest.raises(ValueError, match="enrol: a pseudonym must have one role"):
+            _prepare(Namespace(**page, public_url="", raters=raters, resolver=resolver))
+    with open_store(folder / ".mhbench/annotate/ward.sqlite") as store:
+        assert Register(store).raters() == enrolled
+    assert (folder / KEY).read_bytes() == key

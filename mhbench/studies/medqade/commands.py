@@ -68,18 +68,19 @@ def _panel_draw(a: argparse.Namespace) -> None:
         a.items = min(a.items, len(population.items))
         share_match = None
         a.core = min(a.core, a.items)
-    with _open_rater_key(a.study):
+    rounds.require_no_round(a.to)
+    with _open_rater_key(a.study):  # names are saved at its end: where the draw is refused, none is
         pseudonym_by_name = pseudonyms([*a.raters, *([a.tie_breaker] if a.tie_breaker else [])])
-    drawn_round = rounds.draw_round(
-        population,
-        list(dict.fromkeys(pseudonym_by_name[r] for r in a.raters)),
-        n=a.items,
-        n_core=a.core,
-        per_item=a.per_item,
-        share_match=share_match,
-        tie_breaker=pseudonym_by_name[a.tie_breaker] if a.tie_breaker else None,
-        seed=p["seed"] if a.seed is None else a.seed,
-    )
+        drawn_round = rounds.draw_round(
+            population,
+            list(dict.fromkeys(pseudonym_by_name[r] for r in a.raters)),
+            n=a.items,
+            n_core=a.core,
+            per_item=a.per_item,
+            share_match=share_match,
+            tie_breaker=pseudonym_by_name[a.tie_breaker] if a.tie_breaker else None,
+            seed=p["seed"] if a.seed is None else a.seed,
+        )
     round_facts = drawn_round.about | {"study": a.study}
     rounds.write_round(drawn_round._replace(about=round_facts), a.to)
     n_by_reason = population.left_out
@@ -90,10 +91,7 @@ def _panel_draw(a: argparse.Namespace) -> None:
     n_drawn = round_facts["drawn"]
     print(f"drawn: {n_drawn['without']} without a lexical match, {n_drawn['with a match']} with one")
     print(f"{a.core} items go to all {len(round_facts['raters'])} raters, the others to {a.per_item}")
-    name_by_pseudonym = {
-        pseudonym_by_name[r]: f"{r} ({pseudonym_by_name[r]})" for r in pseudonym_by_name if r != pseudonym_by_name[r]
-    }
-    print("tasks by rater: " + ", ".join(f"{name_by_pseudonym.get(r, r)} {n}" for r, n in round_facts["loads"].items()))
+    print("tasks by rater: " + ", ".join(f"{rater} {n}" for rater, n in round_facts["loads"].items()))
     print(f"{a.to}: config.xml is the page, tasks-RATER.json a project each; key.json is for you alone")
     print("save each rater's JSON export beside them as export-RATER.json")
 
@@ -145,19 +143,21 @@ def _refuse_silent_raters(a: argparse.Namespace, ratings: list[Rating]) -> None:
     argument("--partial", action="store_true", help="go on where a rater with assigned pages has no export"),
 )
 def _panel_collect(a: argparse.Namespace) -> None:
-    with _open_round_key(a.round):
+    with _open_round_key(a.round):  # names are saved at its end: where something is refused, none is
         exports = load_exports(a.round)
-    if not exports.ratings:
-        refuse("collect: the round must have exports; got none", place=a.round, remedy="save them as export-RATER.json")
-    if a.study and (changed_answers := rounds.changed_answers(a.round, named_answers(a)[2])):
-        actual = f"{len(changed_answers)} others, first {changed_answers[0]} ({a.round})"
-        refuse(f"collect: the run's answers must be those that the panel read; got {actual}")
-    _refuse_silent_raters(a, exports.ratings)
+        if not exports.ratings:
+            remedy = "save them as export-RATER.json"
+            refuse("collect: the round must have exports; got none", place=a.round, remedy=remedy)
+        if a.study and (changed_answers := rounds.changed_answers(a.round, named_answers(a)[2])):
+            actual = f"{len(changed_answers)} others, first {changed_answers[0]} ({a.round})"
+            refuse(f"collect: the run's answers must be those that the panel read; got {actual}")
+        _refuse_silent_raters(a, exports.ratings)
+        label_sheet = rounds.panel_sheet(exports.ratings)
+        table_file = new_file(Path(a.to))
     has_panel = (Path(a.round) / "round.json").exists() and any(r.kind == "person" for r in exports.ratings)
     if has_panel and (n_new := len(rounds.new_ties(a.round))):
         print(f"{n_new} items are for the tie-breaker and not on the list: run `mhbench panel ties {a.round}` again")
-    label_sheet = rounds.panel_sheet(exports.ratings)
-    label_sheet.to_csv(new_file(Path(a.to)), index=False, lineterminator="\n")
+    label_sheet.to_csv(table_file, index=False, lineterminator="\n")
     n_raters, n_items = label_sheet["rater"].nunique(), label_sheet["item_id"].nunique()
     print(f"{len(exports.ratings)} ratings by {n_raters} raters of {n_items} items: {a.to}")
     for outcome, n in exports.counts.items():

@@ -24,8 +24,8 @@ from .load import load_exports
 from .panel import item_matches, label_array, stratified_draw, tie_breaker_items
 
 # %% auto #0
-__all__ = ['Population', 'population', 'listed_answers', 'Round', 'draw_round', 'write_round', 'Ties', 'find_ties', 'write_ties',
-           'new_ties', 'panel_sheet', 'changed_answers', 'came_back', 'core_rated_by_all']
+__all__ = ['Population', 'population', 'listed_answers', 'Round', 'draw_round', 'require_no_round', 'write_round', 'Ties',
+           'find_ties', 'write_ties', 'new_ties', 'panel_sheet', 'changed_answers', 'came_back', 'core_rated_by_all']
 
 # %% ../../../nbs/studies/medqade/07_rounds.ipynb #a45cefe6
 class Population(NamedTuple):
@@ -143,15 +143,17 @@ def draw_round(
     return Round(drawn_items, a, tasks, round_facts)
 
 # %% ../../../nbs/studies/medqade/07_rounds.ipynb #e25d70a5
-def write_round(round_: Round, folder: str | Path) -> list[Path]:
-    """Write a round's files.
-
-    Raises: FileExistsError where the folder holds a round: drawing again would orphan its labels.
-    """
-    folder = Path(folder)
-    if (folder / "round.json").exists():
+def require_no_round(folder: str | Path) -> Path:
+    "The folder. Raises: FileExistsError where it holds a round: drawing again would orphan its labels."
+    if (Path(folder) / "round.json").exists():
         remedy = "take another folder"
         refuse(f"write_round: folder must hold no round; got {folder}", remedy=remedy, error=FileExistsError)
+    return Path(folder)
+
+
+def write_round(round_: Round, folder: str | Path) -> list[Path]:
+    "Write a round's files. Raises: FileExistsError where the folder holds a round."
+    folder = require_no_round(folder)
     task_files = write_tasks(round_.tasks, folder)
     round_.drawn.to_csv(folder / "draw.csv", index=False, lineterminator="\n")
     a = round_.assignment
