@@ -360,7 +360,9 @@ async def guard(request: web.Request, handler: Callable) -> web.StreamResponse:
         else:
             response = await handler(request)
     except web.HTTPException as e:
-        response = visitor.message_page("lost" if e.status in (404, 405) else "failed", status=e.status)
+        key = {404: "lost", 405: "lost", 403: "outdated", 409: "outdated"}.get(e.status, "failed")
+        links = [visitor.link("/go", "nav.continue")] if key == "outdated" and visitor.rater else []
+        response = visitor.message_page(key, status=e.status, links=links)
     except Exception:
         route_resource = request.match_info.route.resource  # its pattern: the address itself may hold a token
         LOG.exception(

@@ -338,6 +338,11 @@ def test_a_form_of_another_page_is_refused(tmp_path):
         sent = hidden | {name.removeprefix("was."): "42" for name in hidden if name.startswith("was.")}
         for go in ("next", "back"):
             assert (await client.post("/q/2", data=sent | {"go": go})).status == 409
+        for refused, status in ((sent | {"go": "next"}, 409), (sent | {"csrf": "of another link"}, 403)):
+            reply = await client.post("/q/2", data=refused)
+            told = await reply.text()
+            assert reply.status == status and "was not saved" in told and "enter it again" in told
+            assert 'href="/go"' in told and "go back and try" not in told
         with open_store(path) as store:
             assert store.all_answers() == {}
 
