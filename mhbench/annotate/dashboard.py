@@ -97,14 +97,16 @@ class Agreement(NamedTuple):
     of: str  # options, scores, labels, key, difficulty, main kind of error; or an axis, or a question that was asked
     n: int  # units with ratings of at least two raters
     estimate: float | None  # None with too few ratings, or if all are equal
-    ci: tuple[float, float] | None  # 95%, over questions; None if too few differ
+    ci: tuple[float, float] | None  # 95%, over cases; None if too few differ
+    n_cases: int = 0  # that the interval draws
 
 
 def _verdict_rows(store: Store, study: Study, complete_pages: Complete) -> pd.DataFrame:
-    "One row per verdict of a rater at the first occasion: measure, question, target, rater, verdict."
+    "One row per verdict of a rater at the first occasion: measure, question, case, target, rater, verdict."
     rated_name = QUESTION_KINDS[study.settings.kind].rated
     rater_names = {r.rater for r in Register(store).raters() if r.role == "rater"}
     rated_ids = set(study.rated_ids)
+    case_of_question = {q.question_id: q.case or q.item_id for q in study.questions}
     verdict_rows = []
     for (rater, question, occasion), answers in complete_pages.items():
         if rater not in rater_names or occasion or question not in rated_ids:
@@ -112,8 +114,10 @@ def _verdict_rows(store: Store, study: Study, complete_pages: Complete) -> pd.Da
         for target, a in verdicts(study, answers).items():
             if a.label != "Abstain":
                 measure = target if target == "difficulty" else rated_name or target
-                verdict_rows.append((measure, question, target, rater, a.label if a.value is None else a.value))
-    return pd.DataFrame(verdict_rows, columns=["measure", "question", "target", "rater", "verdict"], dtype=object)
+                verdict = a.label if a.value is None else a.value
+                verdict_rows.append((measure, question, case_of_question[question], target, rater, verdict))
+    columns = ["measure", "question", "case", "target", "rater", "verdict"]
+    return pd.DataFrame(verdict_rows, columns=columns, dtype=object)
 
 # %% ../../nbs/annotate/05_dashboard.ipynb #982239bd
 _LEVEL_BY_MEASURE = {"options": "interval", "scores": "interval", "difficulty": "ordinal"}
@@ -128,20 +132,22 @@ def _agreement_within_questions(verdict_rows: pd.DataFrame) -> Estimate:
     page_questions, page_raters = (
         verdicts_by_page.index.get_level_values(level_name).to_numpy() for level_name in verdicts_by_page.index.names
     )
-    return mean_alpha(question_alphas(verdicts_by_page.to_numpy(float), page_questions, raters=page_raters).alpha)
+    a = question_alphas(verdicts_by_page.to_numpy(float), page_questions, raters=page_raters)
+    case_of_question = verdict_rows.drop_duplicates("question").set_index("question")["case"]
+    return mean_alpha(a.alpha, case_of_question[a.questions].to_numpy())
 
 
 def _agreement_over_units(verdict_rows: pd.DataFrame, scale_level: str, categories: list[str] | None) -> Estimate:
-    verdicts_by_unit = verdict_rows.pivot(index=["question", "target"], columns="rater", values="verdict")
+    verdicts_by_unit = verdict_rows.pivot(index=["question", "case", "target"], columns="rater", values="verdict")
     verdict_matrix = verdicts_by_unit.to_numpy(float if scale_level == "interval" else object).T
-    unit_questions = verdicts_by_unit.index.get_level_values("question").to_numpy()
+    unit_cases = verdicts_by_unit.index.get_level_values("case").to_numpy()
     return agreement_estimate(
-        verdict_matrix, "krippendorff_alpha", scale=scale_level, categories=categories, clusters=unit_questions
+        verdict_matrix, "krippendorff_alpha", scale=scale_level, categories=categories, clusters=unit_cases
     )
 
 # %% ../../nbs/annotate/05_dashboard.ipynb #a7c0e1f2
 def agreement(store: Store, study: Study) -> list[Agreement]:
-    """Krippendorff's alpha of the raters' complete answers so far, with an interval over questions, as in the report.
+    """Krippendorff's alpha of the raters' complete answers so far, with an interval over cases, as in the report.
 
     Source: Krippendorff 2011; Tukey 1958.
     """
@@ -159,7 +165,8 @@ def agreement(store: Store, study: Study) -> list[Agreement]:
                 shared_rows, scale_level, study.settings.difficulties if measure == "difficulty" else None
             )
         ci = None if math.isnan(e.ci_low) else (e.ci_low, e.ci_high)
-        agreements.append(Agreement(scale_level, measure, n, None if math.isnan(e.estimate) else e.estimate, ci))
+        alpha = None if math.isnan(e.estimate) else e.estimate
+        agreements.append(Agreement(scale_level, measure, n, alpha, ci, e.n_clusters))
     return agreements
 
 # %% ../../nbs/annotate/05_dashboard.ipynb #62c084c8

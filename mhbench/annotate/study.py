@@ -114,6 +114,7 @@ class Question(QuestionParts):
     "One page, with everything that it may show."
 
     item_id: Id
+    case: str = ""  # of the item, as `Item.cluster` has it; "" in a file of an earlier version
     asked: str = ""  # of the item, as `question_fingerprint` has it
     role: Literal["item", "practice", "check"] = "item"
     texts: dict[str, str]  # wording -> text of the question; {"": text} where there is one
@@ -136,7 +137,7 @@ class Study(Record):
         return fingerprint(
             {"name": self.name, "study": self.study}
             | {"settings": self.settings.model_dump(exclude=excluded_settings)}
-            | {"questions": [q.model_dump() for q in self.questions]}
+            | {"questions": [q.model_dump(exclude={"case"}) for q in self.questions]}
         )
 
     def of_role(self, role: str) -> list[Question]:
@@ -193,6 +194,7 @@ def _judged_texts(
 def _questions_of_item(item: Item, text_by_author: dict[str, str], settings: StudySettings) -> list[Question]:
     shared_fields: dict[str, Any] = {
         "item_id": item.item_id,
+        "case": item.cluster,
         "asked": question_fingerprint(item),
         "texts": {"": item.question} if settings.kind == "conversation" else _item_wordings(item, settings.replace),
         "context": item.context,

@@ -24,6 +24,8 @@ from mhbench.records.database import transaction
 from mhbench.records.schema import Response
 from mhbench.stats.agreement import krippendorff_alpha
 from mhbench.stats.estimate import estimate
+from mhbench.stats.jackknife import agreement_estimate
+from mhbench.stats.resample import mean
 from mhbench.studies.medqade.panel_tables import build_panel, rater_agreement
 from mhbench.studies.mentat.agreement import mean_agreement, question_agreement
 
@@ -336,3 +338,32 @@ def test_a_clock_that_is_set_back_loses_no_later_change(tmp_path, monkeypatch):
         s.save([late])
         assert s.answers("r1", "q1", 0)["A"].answer.value == 20.0, "what was given before counts less, however late"
         assert differences(s) == []
+
+
+@pytest.mark.parametrize("kind", ["yes_no", "sliders"])
+def test_agreement_so_far_draws_and_counts_cases_where_questions_share_one(tmp_path, kind):
+    "Twenty-four questions of eight cases: the interval is that of the same numbers with the cases as clusters."
+    rng = np.random.default_rng(5)
+    asked = [i.model_copy(update={"group_id": f"case{k // 3}"}) for k, i in enumerate(items(24))]
+    study = build_study("example", {"kind": kind, "asks": {"relevant": "Is it?"} if kind == "yes_no" else {}}, asked)
+    assert study.hash == build_study("example", study.settings.model_dump(), items(24)).hash, "no file is another's"
+    targets = ["relevant"] if kind == "yes_no" else list(study.questions[0].targets)
+    said = (rng.normal(50, 25, (1, 8, 1, len(targets))).repeat(3, 2) + rng.normal(0, 20, (3, 8, 3, len(targets)))) / 100
+    said = said.reshape(3, 24, len(targets)).clip(0, 1)
+    said = np.where(said > 0.5, "yes", "no") if kind == "yes_no" else (100 * said).round()
+    with open_store(tmp_path / "a.sqlite", study) as store:
+        enrol(store, study, ["r1", "r2", "r3"])
+        for (r, q, t), x in np.ndenumerate(said):
+            answer = RatedAnswer(label=str(x)) if kind == "yes_no" else RatedAnswer(value=float(x))
+            store.save([Change(f"{r}-{q}-{t}", f"r{r + 1}", f"q{q + 1}", 0, targets[t], answer, "{}", 1, None)])
+        (found,) = agreement(store, study)
+    cases = np.arange(24) // 3
+    if kind == "yes_no":
+        expected = agreement_estimate(
+            said[:, :, 0].astype(object), "krippendorff_alpha", scale="nominal", clusters=cases
+        )
+    else:
+        alphas = [krippendorff_alpha(said[:, q], level="interval") for q in range(24)]
+        expected = estimate(mean, np.array(alphas), clusters=cases, seed=0)
+    assert (found.n, found.n_cases) == (24 * len(targets), 8)
+    assert (found.estimate, *found.ci) == pytest.approx((expected.estimate, expected.ci_low, expected.ci_high))
