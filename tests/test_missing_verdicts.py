@@ -172,3 +172,15 @@ def test_a_changed_fact_is_a_fact(text, changed):
     rules = corruption_rules("en")
     rules = {**rules, "opposites": [*rules["opposites"], ["agonists", "antagonists"]]}
     assert _change_fact(text, rules) == changed
+
+
+def test_an_adjudicator_is_no_rater_and_a_panel_is_one_where_no_person_rated():
+    fields = dict(item_id="q1", study="s", target="m", source="test")
+    person, panel, breaker = (
+        Rating(**fields, rater=rater, kind=kind, label=label)
+        for rater, kind, label in (("r", "person", "Correct"), ("p", "panel", "Incorrect"), ("t", "adjudicator", "Odd"))
+    )
+    reference = Rating(**fields, rater="key", kind="reference", label="Incorrect")
+    assert rated_points([person, panel, breaker, reference], ["m"]).to_dict("list") == {"r": [100.0]}
+    assert rated_points([panel, breaker, reference], ["m"]).to_dict("list") == {"p": [0.0]}
+    assert rated_points([breaker, reference], ["m"]).empty and other_labels([person, breaker], ["m"]).empty
