@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from mhbench.records.schema import Item, Judgment, Rating
+from mhbench.run.params import load_params, stage_parameters
 from mhbench.steps.duels import duel_strengths, outcome_shares
 from mhbench.steps.judge import position_bias_table
 from mhbench.steps.judge_people import other_labels, people_table, rated_points
@@ -184,3 +185,14 @@ def test_an_adjudicator_is_no_rater_and_a_panel_is_one_where_no_person_rated():
     assert rated_points([person, panel, breaker, reference], ["m"]).to_dict("list") == {"r": [100.0]}
     assert rated_points([panel, breaker, reference], ["m"]).to_dict("list") == {"p": [0.0]}
     assert rated_points([breaker, reference], ["m"]).empty and other_labels([person, breaker], ["m"]).empty
+
+
+def test_who_breaks_ties_by_the_parameters_is_no_rater_beside_a_judge(root):
+    p = load_params(root / "params.yaml")
+    assert p["studies"]["medqade"]["panel"]["tie_breaker"] == "sim-p10"
+    assert stage_parameters(p, "judge", "medqade")["tie_breaker"] == "sim-p10"
+    assert stage_parameters(p, "judge", "mhqa")["tie_breaker"] is None
+    raters = [rating(0, label="Correct").model_copy(update={"rater": name}) for name in ("sim-p9", "sim-p10")]
+    assert list(rated_points(raters, ["m"], "sim-p10")) == ["sim-p9"]
+    odd = [r.model_copy(update={"label": "Odd"}) for r in raters]
+    assert other_labels(odd, ["m"], "sim-p10")["n"].tolist() == [1]

@@ -308,7 +308,7 @@ def _ungiven(p: dict, stages: Mapping[str, Node]) -> Iterator[Fault]:
             if not ("study" in node.parameters and is_in_run):
                 continue
             study_section = p["studies"][study].get(stage) or {}
-            given_names = {*(p.get(stage) or {}), *study_section, *GIVEN, "lineages"}
+            given_names = {*(p.get(stage) or {}), *study_section, *GIVEN, "lineages", "tie_breaker"}
             for name in (n for n in node.parameters if n not in given_names):
                 yield Fault(("studies", study, stage, name), "be given", "nothing", f"add it there, or to {stage}")
 
@@ -401,6 +401,12 @@ def _lineages_of_models(p: dict, study: str | None, settings: dict) -> dict[str,
         family_by_model |= _map(_map(section).get("lineages"))
     return family_by_model | dict(settings.get("lineages") or {})
 
+
+def _tie_breaker_of_panel(p: dict, study: str | None) -> str | None:
+    "Who breaks ties, as the study's section panel names them, for stages in which people stand beside a judge."
+    of_study = _map(p["studies"][study].get("panel")).get("tie_breaker") if study else None
+    return of_study or _map(p.get("panel")).get("tie_breaker")
+
 # %% ../../nbs/run/03_params.ipynb #a90f9f7c
 def _same_model(p: dict, study: str | None) -> dict[str, str]:
     """Entries that are the model of an earlier entry with another prompt or other settings: the same name at the same
@@ -462,6 +468,7 @@ def stage_parameters(p: dict, stage: str, study: str | None = None, model: str |
         "model": model,
         "models": of_stage.get(stage, lambda p: list(p["run"]["models"]))(p),
         "lineages": _lineages_of_models(p, study, values_given),
+        "tie_breaker": values_given.get("tie_breaker") or _tie_breaker_of_panel(p, study),
         "executor": dict(p.get("executor") or {}),
         "run": dict(p["run"]),
         "registry": {m: facts(m) for m in p["run"]["models"]},

@@ -30,10 +30,11 @@ __all__ = ['other_labels', 'rated_points', 'people_table', 'combine_judge_and_pe
 _POINTS = {"Correct": 100.0, "Incorrect": 0.0}
 
 
-def _of_raters(ratings: Iterable[Rating], models: Iterable[str]) -> list[Rating]:
+def _of_raters(ratings: Iterable[Rating], models: Iterable[str], tie_breaker: str | None) -> list[Rating]:
     """People's ratings of models' answers; an adjudicator, who has seen others' labels, and a reference are no raters
     among others, and a panel's mean is left out where persons rated."""
-    people_ratings = [r for r in ratings if r.target in set(models) and not r.by_model]
+    model_names = set(models)
+    people_ratings = [r for r in ratings if r.target in model_names and not r.by_model and r.rater != tie_breaker]
     kind = "person" if any(r.kind == "person" for r in people_ratings) else "panel"
     return [r for r in people_ratings if r.kind == kind]
 
@@ -44,24 +45,26 @@ def _label_of(r: Rating) -> str:
     return label_names().get(stated_label.casefold(), stated_label)
 
 
-def other_labels(ratings: Iterable[Rating], models: Iterable[str]) -> pd.DataFrame:  # model, label, n
+def other_labels(
+    ratings: Iterable[Rating], models: Iterable[str], tie_breaker: str | None = None
+) -> pd.DataFrame:  # model, label, n
     "People's labels of answers that are neither right nor wrong nor an abstention, and so are in no number."
-    labels_by_model = [(r.target, _label_of(r)) for r in _of_raters(ratings, models) if r.value is None]
+    labels_by_model = [(r.target, _label_of(r)) for r in _of_raters(ratings, models, tie_breaker) if r.value is None]
     other_label_rows = pd.DataFrame(
         [x for x in labels_by_model if x[1] not in (*_POINTS, ABSTAIN)], columns=["model", "label"]
     )
     return other_label_rows.groupby(["model", "label"]).size().rename("n").reset_index()
 
 
-def rated_points(ratings: Iterable[Rating], models: Iterable[str]) -> pd.DataFrame:
+def rated_points(ratings: Iterable[Rating], models: Iterable[str], tie_breaker: str | None = None) -> pd.DataFrame:
     """People's verdicts on answers in points: scores unchanged, Correct as 100, Incorrect as 0, in the words of any
-    language of the rubrics; models' and an adjudicator's are left out.
+    language of the rubrics; models', an adjudicator's and the tie-breaker's are left out.
 
     One row for each answer (item_id, model), one column for each rater; NaN for no rating, an abstention, or a label of
     `other_labels`.
     """
     rows = []
-    for r in _of_raters(ratings, models):
+    for r in _of_raters(ratings, models, tie_breaker):
         points = r.value if r.value is not None else _POINTS.get(_label_of(r), np.nan)
         rows.append((r.item_id, r.target, r.rater, points))
     long_points = pd.DataFrame(rows, columns=["item_id", "model", "rater", "points"])

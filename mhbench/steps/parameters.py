@@ -273,6 +273,7 @@ class JudgeParameters(AskingParameters, Reported):
     lineages: Families = {"minilm": "minilm", "gemma": "gemma"}
     prompts_dir: PromptsDir = None
     repeats: Positive = field(1, "how often each judge is asked about each answer")
+    tie_breaker: Pseudonym | None = field(None, "who decides where two raters differ: panel's, and no rater here")
     threshold: EncoderThreshold = 0.8
     executor: Executing = {}
 
