@@ -267,8 +267,8 @@ def _invite(a: argparse.Namespace) -> None:
         resolvers = {r.rater for r in Register(store).raters() if r.role == "resolver"}
         name_key = names_of(a)
         are_resolvers = all(p in resolvers or name_key.called(p) in resolvers for p in a.rater)
-        people = [[], a.rater] if are_resolvers else [a.rater, []]
-        print_links(a, _enrolled(a, store, *people, renew=True))
+        people, resolvers_named = ([], a.rater) if are_resolvers else (a.rater, [])
+        print_links(a, _enrolled(a, store, people, resolvers_named, renew=True))
 
 
 def _in_file(a: argparse.Namespace, store: Store) -> str:
