@@ -6442,6 +6442,7 @@ d = { 'settings': { 'branch': 'main',
                                      'mhbench.tools.sweep._refuse_unknown': ('tools/sweep.html#_refuse_unknown', 'mhbench/tools/sweep.py'),
                                      'mhbench.tools.sweep._sources': ('tools/sweep.html#_sources', 'mhbench/tools/sweep.py'),
                                      'mhbench.tools.sweep._sweep': ('tools/sweep.html#_sweep', 'mhbench/tools/sweep.py'),
+                                     'mhbench.tools.sweep._write_values': ('tools/sweep.html#_write_values', 'mhbench/tools/sweep.py'),
                                      'mhbench.tools.sweep.grid': ('tools/sweep.html#grid', 'mhbench/tools/sweep.py'),
                                      'mhbench.tools.sweep.moved': ('tools/sweep.html#moved', 'mhbench/tools/sweep.py'),
                                      'mhbench.tools.sweep.sweep': ('tools/sweep.html#sweep', 'mhbench/tools/sweep.py')}}}

@@ -41,14 +41,15 @@ def folder(tmp_path, monkeypatch):
     init(top)
     with FaultServer(every=lambda n, body: lambda _: (200, completion(body, "1234"[n % 4]))) as server:
         p = yaml.safe_load((top / "params.yaml").read_text(encoding="utf-8"))
-        p["endpoints"]["remote"] = {"kind": "openai", "base_urls": [server.url], "pause_s": 0.01, "max_attempts": 2}
+        braces = f'{{kind: openai, base_urls: ["{server.url}"], pause_s: 0.01, max_attempts: 2}}'  # as documented
         p["models"]["remote"] = ASKED
         mhqa = {stage: p["studies"]["mhqa"][stage] for stage in ("prepare", "generate", "score")}
         mhqa["prepare"]["answers"] = {}
         mhqa["generate"] = {"modes": MODES}
         p["studies"]["mhqa"] = mhqa
         p["score"] |= {"n_boot": 50}
-        (top / "params.yaml").write_text(yaml.safe_dump(p, sort_keys=False), encoding="utf-8")
+        text = yaml.safe_dump(p, sort_keys=False).replace("endpoints:\n", f"endpoints:\n  remote: {braces}\n", 1)
+        (top / "params.yaml").write_text(text, encoding="utf-8")
         monkeypatch.chdir(top)
         select(["mhqa"], ["remote"], 6, params=top / "params.yaml")
         yield top, server
@@ -85,7 +86,9 @@ def test_the_grid_of_the_documentation_from_beginning_to_table(folder):
     assert said.startswith(f"{len(answered)} answers written"), "each is kept under its study"
     # a single experiment of DVC's finds the answers, too, though its copy has no cache of its own
     cache, there = top / ".mhbench" / "cache.sqlite", len(server.asked)
-    run(BIN / "dvc", "exp", "run", "-q", "--temp", "-f", "-S", "score.n_boot=60", "score@mhqa", cwd=top)
+    params = (top / "params.yaml").read_text(encoding="utf-8")
+    (top / "params.yaml").write_text(re.sub(r"n_boot: 50\b", "n_boot: 60", params), encoding="utf-8")
+    run(BIN / "dvc", "exp", "run", "-q", "--temp", "-f", "score@mhqa", cwd=top)
     assert cache.exists() and len(server.asked) == there
 
 
@@ -135,6 +138,7 @@ def test_what_git_does_not_know_is_refused_by_name(folder):
     assert "git knows; got nbs/stages/mine.ipynb, mine.csv (studies.mhqa); git add it" in said
     for words, told in (
         (["score.n_bot=50,60"], "NAME must be an entry of params.yaml; got 'score.n_bot'; there is "),
+        (["score.n_boot.x=50,60"], "got 'score.n_boot.x'; there is nothing below a value"),
         (["run.items=6,12"], "got 'run.items'; entries of the run are run.yaml:run.NAME"),
         (["score.n_boot=50,60", "--target", "score@nix"], "--target must be a stage of the run; got score@nix"),
     ):

@@ -29,6 +29,7 @@ from ..run.provenance import hash_if_there
 from ..run.shape import read_tree
 from ..subcommand import argument, several, subcommand
 from .compare import NUMBER, results_of
+from .edit import options_by_name, replace_file, replaced
 from .manifest import address
 
 # %% auto #0
@@ -81,11 +82,11 @@ def _refuse_unknown(axes: Sequence[str], targets: Sequence[str], top: Path) -> N
         file, _, name = axis.partition("=")[0].rpartition(":")
         value = read_tree(top / (file or "params.yaml")).content
         for part in name.split("."):
-            if isinstance(value, dict) and part not in value:
-                names = ", ".join(map(str, value))
+            if not isinstance(value, dict) or part not in value:
+                names = ", ".join(map(str, value)) if isinstance(value, dict) else "nothing below a value"
                 remedy = "entries of the run are run.yaml:run.NAME" if part == "run" else f"there is {names}"
                 refuse(f"sweep: NAME must be an entry of {file or 'params.yaml'}; got {name!r}", remedy=remedy)
-            value = value[part] if isinstance(value, dict) else None
+            value = value[part]
     stages = {*pipeline(top), *(address(*part) for part in named_parts(selected_run(top), top))}
     if unknown := [t for t in targets if t not in stages and not any(axis.startswith(RUN_FILE) for axis in axes)]:
         remedy = "`dvc stage list` has their names, as score@mhqa"
@@ -95,6 +96,15 @@ def _refuse_unknown(axes: Sequence[str], targets: Sequence[str], top: Path) -> N
 def _outside(top: Path) -> dict[str, str]:  # path -> SHA-256
     "The files that the run reads from outside the folder, where git knows none of their changes."
     return {path: hash_if_there(path, top) for _, path in _sources(top) if path.startswith(("/", "~"))}
+
+
+def _write_values(copy: Path, point: Sequence[str]) -> None:
+    "The copy's files as they were, but for the values of a point."
+    _git(copy, "checkout", "-q", "--", ".")
+    for setting, value in options_by_name(point, "sweep: an axis").items():
+        file, _, name = setting.rpartition(":")
+        path = copy / (file or "params.yaml")
+        replace_file(path, replaced(path.read_text(encoding="utf-8"), tuple(name.split(".")), value))
 
 
 def sweep(axes: Sequence[str], targets: Sequence[str]) -> Iterator[tuple[str, pd.DataFrame | None]]:
@@ -113,8 +123,9 @@ def sweep(axes: Sequence[str], targets: Sequence[str]) -> Iterator[tuple[str, pd
             name = "sweep-" + hashlib.sha256(f"{tree} {text} {targets}{outside or ''}".encode()).hexdigest()[:12]
             done = bool(_git(top, "for-each-ref", f"refs/exps/*/*/{name}"))
             print(text + ": there already" * done, flush=True)
-            settings = [f"-S{setting}" for setting in point]
-            done = done or not subprocess.call([*run, "-n", name, *settings, *stages], cwd=copy, env=env)
+            if not done:
+                _write_values(copy, point)
+                done = not subprocess.call([*run, "-n", name, *stages], cwd=copy, env=env)
             _git(top, "fetch", "-q", str(copy), "refs/exps/*:refs/exps/*")
             yield text, results_of(name).main.assign(point=text, experiment=name) if done else None
 
@@ -141,8 +152,9 @@ def _sweep(a):
         differing = moved(table)
         n_numbers = len(table.drop_duplicates(NUMBER))
         print("", counted(len(differing), n_numbers, "main numbers differ between the points"), sep="\n")
-        print(differing.to_string(na_rep="–"), "results/sweep.csv has every main number of every point", sep="\n\n")
+        note = "estimates alone: results/sweep.csv has n and the interval of every main number at every point"
+        print(differing.to_string(na_rep="–"), note, sep="\n\n")
     if failed:
-        point = " ".join(["-S", failed[0].replace(", ", " -S "), *a.target])
-        again = f"the same command runs them again; `dvc exp run --temp {point}` says why, where nothing above does"
+        alone = f"`{' '.join(['dvc repro', *a.target])}` with the values of the first"
+        again = f"the same command runs them again; where nothing above says why, {alone} in the files does"
         raise RuntimeError(f"sweep: {len(failed)} points failed: {'; '.join(failed)}; {again}")
