@@ -1,9 +1,12 @@
 """The process of a stage: what a cell leaves in it, how it ends, and how DVC finds the command."""
 
+import json
 import os
 import shutil
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import nbformat
 import pytest
@@ -110,17 +113,19 @@ def test_a_notebook_opens_no_port(tmp_path):
 
 
 EARLY = """
-import signal
+import os, signal
 from mhbench.run import cli, process
 
-process._STAGE = "import os, signal; os.kill(os.getppid(), 2); os.kill(os.getpid(), 2); " + process._STAGE
+os.environ["CALLER"] = str(os.getpid())
+process._STAGE = "import os, signal; os.kill(int(os.environ['CALLER']), 2); os.kill(os.getpid(), 2); " + process._STAGE
 signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever the tests were started with
 raise SystemExit(cli.main(["run", "prepare", "--study", "mhqa"]))
 """
 
 
-def test_an_interrupt_before_the_stage_has_begun_is_not_lost(house):
-    env = {**ENV, "PYTHONPATH": str(ROOT), "MHBENCH_ROOT": str(house.top)}
+@pytest.mark.parametrize("pipeline", [{}, {"DVC_STAGE": "one", "MHBENCH_DVC": str(os.getpid())}], ids=["alone", "copy"])
+def test_an_interrupt_before_the_stage_has_begun_is_not_lost(house, pipeline):
+    env = {**ENV, "PYTHONPATH": str(ROOT), "MHBENCH_ROOT": str(house.top), **pipeline}
     done = subprocess.run(
         [sys.executable, "-c", EARLY], cwd=house.top, env=env, capture_output=True, text=True, timeout=60
     )
@@ -150,6 +155,95 @@ def test_a_stage_has_one_order_of_sets_whatever_the_environment_says(tmp_path):
         for code, seed in ((SEEDED, "7"), ("print(hash('a'))", "0"), ("print(hash('a'))", "7"))
     ]
     assert said[0] == said[1] != said[2]
+
+
+PIPELINE = """
+import json, os, subprocess, sys, time
+os.environ |= {"MHBENCH_DVC": str(os.getpid())}
+calls = json.loads(sys.argv[1])
+for stage, code, more in calls:
+    patch = f"from mhbench.run import process; process._STAGE = {code!r}"
+    call = "print(process.run_in_child_process(['a', 'b']))"
+    subprocess.run([sys.executable, "-c", f"{patch}; {call}"], env=os.environ | {"DVC_STAGE": stage} | more)
+print(os.getpid())
+"""
+TELL = """
+import os, sys
+template = open(f"/proc/{os.getppid()}/stat").read().split()[3]
+kept = getattr(os, "left_behind", None)
+os.left_behind = "a value"
+packages, own = "pandas" in sys.modules, sorted(m for m in sys.modules if m.startswith("mhbench.st"))
+print(template, kept, packages, own, sys.argv[1:], os.environ["DVC_STAGE"], hash("a"), os.getcwd(), flush=True)
+"""
+
+
+def run_pipeline(folder, *calls, contains="") -> list[str]:
+    "What the commands of a pipeline print, and their exit statuses, a line each; last the pipeline's process."
+    env = {**ENV, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", PIPELINE, json.dumps(calls)], cwd=folder, env=env, capture_output=True, text=True
+    )
+    assert done.returncode == 0 and contains in done.stderr, done.stderr
+    return done.stdout.splitlines()
+
+
+def is_running(process: str) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def wait_for_end(process: str) -> bool:
+    "Whether a process ends within ten seconds."
+    return any(not is_running(process) or time.sleep(0.1) for _ in range(100))
+
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="a template of stages is made under Linux")
+
+
+@linux
+def test_stages_of_one_pipeline_are_copies_of_one_template_and_share_nothing_else(tmp_path):
+    lines = run_pipeline(tmp_path, ["one", TELL, {}], ["two", TELL, {}], ["three", TELL, {"OTHER": "1"}])
+    (one, two, three), statuses = [line.split(" ", 1) for line in lines[:6:2]], lines[1:6:2]
+    hashed = subprocess.run(
+        [sys.executable, "-c", "print(hash('a'))"], env=ENV | {"PYTHONHASHSEED": "0"}, capture_output=True, text=True
+    ).stdout.strip()
+    assert statuses == ["0"] * 3 and one[0] == two[0] != three[0]
+    for told, stage in ((one, "one"), (two, "two"), (three, "three")):
+        assert told[1] == f"None True [] ['a', 'b'] {stage} {hashed} {tmp_path}"
+    assert wait_for_end(one[0]) and wait_for_end(three[0])
+
+
+@linux
+def test_the_end_of_a_copy_is_that_of_its_command(tmp_path):
+    ends = ("raise SystemExit(3)", "import os; os.kill(os.getpid(), 9)", "1 / 0")
+    code = "try:\n    {}\nfinally:\n    print('ended', flush=True)"
+    lines = run_pipeline(
+        tmp_path, *(["one", code.format(end), {}] for end in ends), contains="got SIGKILL from outside"
+    )
+    assert lines[:2] == ["ended", "3"] and lines[2:4] == ["ended", "1"] and len(lines) == 5
+
+
+@linux
+def test_a_stage_without_a_template_starts_an_interpreter(tmp_path):
+    kill = (
+        "import os; os.kill(int(open(f'/proc/{os.getppid()}/stat').read().split()[3]), 9); print('killed', flush=True)"
+    )
+    lines = run_pipeline(tmp_path, ["one", kill, {}], ["two", TELL, {}], ["three", TELL, {"MHBENCH_DVC": "4194305"}])
+    assert lines[:2] == ["killed", "0"] and " True [] " in lines[2] and lines[3] == "0"
+    assert " False [] " in lines[4] and lines[5] == "0", "no process has the number 2**22 + 1"
+
+
+@linux
+def test_a_copy_ends_with_its_caller(tmp_path):
+    slow = "import os, time; from mhbench.run.process import prepare_child_process as p; p(); "
+    slow += "open('pid', 'w').write(str(os.getpid())); os.kill(int(os.environ['CALLER']), 9); time.sleep(60)"
+    caller = "import os\nos.environ['CALLER'] = str(os.getpid())\nfrom mhbench.run import process\n"
+    caller += f"process._STAGE = {slow!r}\nprocess.run_in_child_process([])"
+    env = {**ENV, "PYTHONPATH": str(ROOT), "DVC_STAGE": "one", "MHBENCH_DVC": str(os.getpid())}
+    done = subprocess.run([sys.executable, "-c", caller], cwd=tmp_path, env=env)
+    assert done.returncode == -9 and wait_for_end((tmp_path / "pid").read_text(encoding="utf-8"))
 
 
 def repro(program, folder, shell, **env):

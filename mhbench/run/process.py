@@ -8,11 +8,16 @@ from __future__ import annotations
 import atexit
 import contextlib
 import gc
+import hashlib
+import importlib
 import io
 import json
 import os
+import select
 import shutil
 import signal
+import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -26,7 +31,7 @@ from ..errors import refuse
 from .graph import graph, jobs, place
 
 # %% auto #0
-__all__ = ['EVERY_S', 'run_in_child_process', 'stage_by_command', 'prepare_child_process', 'position', 'Live']
+__all__ = ['EVERY_S', 'run_in_child_process', 'serve_copies', 'stage_by_command', 'prepare_child_process', 'position', 'Live']
 
 # %% ../../nbs/run/10_process.ipynb #86563f78
 _STAGE = "from mhbench.run.cli import main; raise SystemExit(main(in_process=True))"
@@ -39,22 +44,133 @@ def _hold_interrupts(blocked: bool) -> None:
 
 def run_in_child_process(words: list[str]) -> int:  # the exit status
     "Run a command in a process of its own, and wait for it."
-    path_option = [] if {"", os.getcwd()} & set(sys.path) else ["-P"]  # it imports from where this one does
+    interpreter = [sys.executable, *([] if {"", os.getcwd()} & set(sys.path) else ["-P"]), "-c"]  # imports as this one
+    environment = {**os.environ, "PYTHONHASHSEED": "0"}
+    stdin, caller = os.pipe()  # a pipe from this process, which ends with it, however that ends
     _hold_interrupts(True)
-    child = subprocess.Popen(
-        [sys.executable, *path_option, "-c", _STAGE, *words],
-        stdin=subprocess.PIPE,  # which ends with this process, however that ends
-        env={**os.environ, "PYTHONHASHSEED": "0"},
+    child = _copy_template(interpreter, words, environment, stdin) or subprocess.Popen(
+        [*interpreter, _STAGE, *words], stdin=stdin, env=environment
     )
+    os.close(stdin)
     earlier_handler = signal.signal(signal.SIGINT, lambda *_: child.send_signal(signal.SIGINT))
     _hold_interrupts(False)
     exit_status = child.wait()
+    os.close(caller)
     signal.signal(
         signal.SIGINT, signal.SIG_IGN if exit_status == 130 else earlier_handler
     )  # nothing is left to interrupt
     if exit_status < 0:
         _ended_by(signal.Signals(-exit_status), " ".join(words))
     return exit_status
+
+# %% ../../nbs/run/10_process.ipynb #363cb7f9
+_PACKAGES = (
+    *("IPython", "PIL.PngImagePlugin", "filelock", "ipykernel.zmqshell", "jinja2", "matplotlib.backends.backend_agg"),
+    *("matplotlib.backends.backend_svg", "matplotlib.figure", "nbformat", "numpy", "pandas", "papermill"),
+    *("pyarrow.acero", "pyarrow.dataset", "pyarrow.parquet", "pydantic.json_schema", "pydantic.main"),
+    *("pydantic.type_adapter", "scipy.linalg", "scipy.sparse", "scipy.special", "yaml"),
+)
+_TEMPLATE = "from mhbench.run.process import serve_copies; serve_copies(); "
+_IDLE_S = 60.0
+_OF_A_STAGE = {"DVC_STAGE"}
+
+
+def _socket_address(interpreter: list[str], environment: dict[str, str]) -> str:
+    "The address of the template for an interpreter and an environment."
+    shared_variables = {k: v for k, v in environment.items() if k not in _OF_A_STAGE}
+    identity = json.dumps([interpreter, shared_variables], sort_keys=True)
+    return f"\0mhbench-{hashlib.sha256(identity.encode()).hexdigest()}"
+
+
+def _refuse_other_users(connection: socket.socket) -> None:
+    _, user, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    if user != os.getuid():
+        raise PermissionError(f"the process at the other end of the socket belongs to user {user}")
+
+
+class _Copy:
+    "A command in a copy of the template, with those methods of `subprocess.Popen` that are needed."
+
+    def __init__(self, connection: socket.socket):
+        self.lines = connection.makefile(encoding="ascii")
+        self.pid = int(self.lines.readline())
+
+    def send_signal(self, number: int) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, number)
+
+    def wait(self) -> int:
+        return int(self.lines.readline() or -signal.SIGKILL)
+
+# %% ../../nbs/run/10_process.ipynb #aa6f3937
+def _copy_template(interpreter: list[str], words: list[str], environment: dict[str, str], stdin: int) -> _Copy | None:
+    "Run a command in a copy of the pipeline's template; None where there is none, or no pipeline."
+    if sys.platform != "linux" or not {"DVC_STAGE", "MHBENCH_DVC"} <= environment.keys():
+        return None
+    address = _socket_address(interpreter, environment)
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as listener:  # an error: there is one
+        listener.bind(address)
+        listener.listen()
+        subprocess.Popen(
+            [*interpreter, _TEMPLATE + _STAGE, str(listener.fileno())],
+            pass_fds=[listener.fileno()],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+    command = {"words": words, "folder": os.getcwd(), "environment": environment}
+    with contextlib.suppress(OSError, ValueError), socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(address)
+        _refuse_other_users(connection)
+        socket.send_fds(connection, [b"\0"], [stdin, 1, 2])
+        connection.sendall(json.dumps(command).encode())
+        connection.shutdown(socket.SHUT_WR)
+        return _Copy(connection)
+    return None
+
+# %% ../../nbs/run/10_process.ipynb #e633aba0
+def serve_copies() -> None:
+    "Copy this process for each command that asks for it; returns in the copies alone."
+    with socket.socket(fileno=int(sys.argv[1])) as listener:
+        pipeline = os.pidfd_open(int(os.environ["MHBENCH_DVC"]))  # readable when that process ends
+        for name in _PACKAGES:
+            with contextlib.suppress(ImportError):
+                importlib.import_module(name)
+        gc.freeze()
+        socket_number = listener.fileno()
+        while select.select([socket_number, pipeline], [], [], _IDLE_S)[0] == [socket_number]:
+            connection, _ = listener.accept()
+            if not os.fork():
+                break
+            connection.close()
+            with contextlib.suppress(ChildProcessError):
+                while os.waitpid(-1, os.WNOHANG) != (0, 0):
+                    pass
+        else:
+            raise SystemExit
+    os.close(pipeline)
+    _become_command(connection)
+
+
+def _become_command(connection: socket.socket) -> None:
+    "Become the command that is described at the other end of a connection, in a copy that another one waits for."
+    _refuse_other_users(connection)
+    _, descriptors, *_ = socket.recv_fds(connection, 1, 3)
+    command = json.loads(b"".join(iter(lambda: connection.recv(65536), b"")))
+    if pid := os.fork():
+        connection.sendall(f"{pid}\n".encode())
+        os.close(descriptors[0])
+        connection.sendall(f"{os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])}\n".encode())
+        os._exit(0)
+    connection.close()
+    for target, descriptor in enumerate(descriptors):
+        os.dup2(descriptor, target)
+        os.close(descriptor)
+    os.chdir(command["folder"])
+    os.environ.clear()
+    os.environ.update(command["environment"])
+    sys.argv[1:] = command["words"]
 
 # %% ../../nbs/run/10_process.ipynb #b2536a4c
 def stage_by_command(

@@ -7,8 +7,10 @@ above() {  # PROCESS: the one that began it
   if [ -r "/proc/$1/status" ]; then sed -n 's/^PPid:[^0-9]*//p' "/proc/$1/status"; else ps -o ppid= -p "$1" | tr -d ' '; fi
 }
 export MHBENCH_FAILURES="${MHBENCH_FAILURES:-rows}"  # a stage of a study that fails leaves a row, and the run goes on; stop: it ends
-dvc=$(of "$PPID")
-case $dvc in *sh) dvc=$(of "$(above "$PPID")") ;; esac
+MHBENCH_DVC=$PPID
+case $(of "$PPID") in *sh) MHBENCH_DVC=$(above "$PPID") ;; esac
+export MHBENCH_DVC  # the process with which what the stages of one run share ends
+dvc=$(of "$MHBENCH_DVC")
 for found in "$(dirname -- "$dvc")/mhbench" "$(command -v mhbench)" .venv/bin/mhbench; do
   if [ -f "$found" ] && [ -x "$found" ]; then exec "$found" "$@"; fi
 done
