@@ -5,11 +5,13 @@ all of it again.
 
 A folder is a working folder with a finished run (`make repro`); this one if none is named. Several are measured in
 turn, so that a ratio is of runs beside each other. A whole number that `--change` names is raised by one in
-`params.yaml`; that file, and the run with it, are put back after the measurement. CPU seconds are those of DVC and of
-all stages.
+`params.yaml`; that file, and the run with it, are put back after the measurement. CPU seconds are those of DVC, of
+all stages, and of the process that stages are copied from, for which this one waits (Linux).
 """
 
 import argparse
+import contextlib
+import ctypes
 import os
 import resource
 import subprocess
@@ -22,6 +24,13 @@ from pathlib import Path
 from ruamel.yaml import YAML
 
 
+def adopt_orphans() -> None:
+    "Become the parent of those processes whose parent ends before them, so that their CPU seconds are counted."
+    PR_SET_CHILD_SUBREAPER = 36
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
 def measured(folder: Path, words: Sequence[str] = ()) -> tuple[float, float]:
     "CPU and wall seconds of `dvc repro` in a folder, with the package that lies there."
     env = {**os.environ, "PYTHONPATH": str(folder), "PYTHONHASHSEED": "0", "DVC_NO_ANALYTICS": "1"}
@@ -31,6 +40,9 @@ def measured(folder: Path, words: Sequence[str] = ()) -> tuple[float, float]:
     env["PATH"] = f"{Path(dvc).parent}{os.pathsep}{env['PATH']}"
     subprocess.run([dvc, "repro", "--quiet", *words], cwd=folder, env=env, check=True, capture_output=True)
     wall = time.monotonic() - began
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            os.wait()
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, wall
 
@@ -60,6 +72,7 @@ def main() -> None:
     p.add_argument("--change", action="append", default=[], help="run what hangs on this parameter; may be said again")
     p.add_argument("--rounds", type=int, default=2)
     a = p.parse_args()
+    adopt_orphans()
     runs = {f"-f -s {s}": partial(measured, words=["-f", "-s", s]) for s in a.stage}
     runs |= {f"after {name}": partial(measured_after, name=name) for name in a.change}
     runs = runs or {"with no work": measured, "-f": partial(measured, words=["-f"])}
