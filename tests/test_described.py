@@ -328,6 +328,12 @@ def test_the_command_guesses_reads_and_writes(tmp_path, capsys):
     assert main(["ratings", str(tmp_path / "r.csv"), "--to", told]) == 0
     assert main(["ratings", told, "--to", str(tmp_path / "r.html")]) != 0
     assert "mhbench new-study NAME DESCRIPTION" in capsys.readouterr().err and capsys.readouterr()
+    (tmp_path / "else").mkdir()
+    away = str(tmp_path / "else" / "r.yaml")
+    assert main(["ratings", str(tmp_path / "r.csv"), "--to", away]) == 0
+    assert f"its file is elsewhere: read it with --from {tmp_path.resolve()}" in capsys.readouterr().out
+    assert main(["ratings", away]) != 0 and "name its folder (mhbench ratings --from)" in capsys.readouterr().err
+    assert main(["ratings", away, "--from", str(tmp_path)]) == 0
     assert main(["panel", "design", told, "--width", "3"]) == 0
     assert "the cheapest first" in capsys.readouterr().out
     assert main(["ratings", str(tmp_path / "none.csv")]) != 0

@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 import yaml
 
+from mhbench.errors import NOTES
 from mhbench.records.answers import load_answers
 from mhbench.records.database import SUMS
 from mhbench.records.schema import Item, Judgment, Rating, Response, write_records
@@ -394,6 +395,7 @@ def test_what_people_alone_have_rated_is_exported(home, capsys):
         Rating(rater="r1", item_id="p1", target="A", value=1.0, study="mhqa", source="x"),
     ]
     write_records(told, Path("results/text/prepare/mhqa/ratings.parquet"), Rating)
+    NOTES.clear()
     assert main(["export", "eee", "out", "--license", "cc-by-4.0"]) == 0
     lines = [json.loads(x) for x in Path("out/ratings/mhqa.jsonl").read_text(encoding="utf-8").splitlines()]
     kinds = [("person", "warm"), ("person", "asks"), ("adjudicator", "warm")]
@@ -402,7 +404,11 @@ def test_what_people_alone_have_rated_is_exported(home, capsys):
     assert (said["licence"], said["total_rows"]) == ("cc-by-4.0", "3") and not Path("out/data").exists()
     assert main(["export", "hf", "set", "--license", "cc-by-4.0"]) == 0
     assert len(pd.read_parquet("set/ratings.parquet")) == 3 and not Path("set/answers.parquet").exists()
-    capsys.readouterr()
+    left_out = "protected items it has ids and scores alone, and no rating (left out: 1); --private writes the rest"
+    assert capsys.readouterr().err.count(left_out) == 2
+    assert main(["export", "hf", "whole", "--license", "cc-by-4.0", "--private"]) == 0
+    assert "protected items are in it, for those who may read them" in capsys.readouterr().err
+    assert len(pd.read_parquet("whole/ratings.parquet")) == 4
     assert main(["export", "inspect", "logs"]) == 1
     assert "a log is of models' answers, and eee and hf have people's ratings" in capsys.readouterr().err
     write_records(told[3:], Path("results/text/prepare/mhqa/ratings.parquet"), Rating)

@@ -215,6 +215,13 @@ def listed_fields(view: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [f for f in (*view.get("rated", []), *view.get("flags", []), *single_fields) if f]
 
 
+def _open_fields(view: Mapping[str, Any], t: Callable[..., str]) -> list[dict[str, Any]]:
+    "The fields that a rater has to answer or to change; the boxes of the types of error are one, under its legend."
+    flags = view.get("flags", [])
+    group = {"at": flags[0]["at"], "words": t("errors.kinds")} if flags else {}
+    return [f | (group if f in flags else {}) for f in listed_fields(view) if f["missing"]]
+
+
 def question_view(
     page: QuestionPage, answers: Mapping[str, RatedAnswer], language: str, *, insist: bool = False
 ) -> dict[str, Any]:
@@ -234,7 +241,7 @@ def question_view(
         "context": q.context,
         "ask": s.asks.get("") or t(f"ask.{s.kind}"),
         "comment": view.field("comment"),
-        "open": [f for f in listed_fields(kind_view) if f["missing"]],
+        "open": _open_fields(kind_view, t),
         "notes": notes,
         "feedback": [],
         **kind_view,

@@ -560,7 +560,9 @@ def matched_files(part: RatingPart, folder: Path, away: set[str] | None = None) 
             )
         if not found_paths:
             if away is None:
-                refuse(f"read_ratings: a file must be there; got {file_pattern!r} in {folder}", error=FileNotFoundError)
+                remedy = "correct files, put the description beside it, or name its folder (mhbench ratings --from)"
+                actual = f"{file_pattern!r} in {folder.resolve()}"
+                refuse(f"read_ratings: a file must be there; got {actual}", remedy=remedy, error=FileNotFoundError)
             away.add(name)
         for path in found_paths:
             inner_path = "/".join(path.parts[-len(Path(file_pattern).parts) :])

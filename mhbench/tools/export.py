@@ -390,6 +390,17 @@ def _by_study(a: Any, p: Mapping[str, Any], results: Path, write: Write) -> list
         answers = answers._replace(rows=answers.rows.join(pd.concat(reply_tables, ignore_index=True)))
     return inspect_logs(answers, date_by_model, write)
 
+# %% ../../nbs/tools/09_export.ipynb #b7c41e02
+def _protected_line(results: Path, studies: Sequence[str], kind: str, *, private: bool) -> str:
+    "What an export has of protected items, for whoever passes it on; empty where there are none."
+    n_items = sum(i.protected for study in studies for i in records_left(results, "prepare", study, Item))
+    if private or not n_items:
+        return f"the texts of {n_items} protected items are in it, for those who may read them" if n_items else ""
+    n_ratings = len(_ratings_of(results, studies, private=True)) - len(_ratings_of(results, studies, private=False))
+    ratings_text = f", and no rating (left out: {n_ratings})" if n_ratings and kind != "inspect" else ""
+    remedy = "--private writes the rest, for those who may read it"
+    return f"of {n_items} protected items it has ids and scores alone{ratings_text}; {remedy}"
+
 # %% ../../nbs/tools/09_export.ipynb #7f316bae
 @subcommand(
     "publish",
@@ -452,4 +463,6 @@ def _export_run(a):
             remedy += "; a log is of models' answers, and eee and hf have people's ratings" * (a.kind == "inspect")
             remedy += "; --private writes them, for those who may read them" * bool(n_protected and a.kind != "inspect")
             refuse(f"export {a.kind}: the run must have {what}; got {actual}", remedy=remedy)
+    if protected_line := _protected_line(results, fresh_names, a.kind, private=a.private):
+        say(f"export {a.kind}: {protected_line}")
     print(*written_files[:20], *([f"and {len(written_files) - 20} more"] if len(written_files) > 20 else []), sep="\n")

@@ -413,7 +413,9 @@ def _ratings(a: argparse.Namespace) -> None:
             refuse(f"ratings: --to must not be there yet; got {a.to}", remedy=remedy, error=FileExistsError)
         if a.to:
             Path(a.to).write_text(text, encoding="utf-8")
-        return print(f"written: {a.to}" if a.to else text)
+        beside = not a.to or path.resolve().is_relative_to(Path(a.to).resolve().parent)
+        folder_text = "" if beside else f"; its file is elsewhere: read it with --from {path.resolve().parent}"
+        return print(f"written: {a.to}{folder_text}" if a.to else text)
     table = read_ratings(path, a.folder)
     print(describe_ratings(table))
     if a.to and Path(a.to).suffix != ".csv":

@@ -292,6 +292,28 @@ def test_a_comment_with_half_a_surrogate_is_saved(tmp_path):
     with_page(tmp_path, ENTRIES["sliders"], check)
 
 
+def test_what_is_open_among_types_of_error_is_their_group_and_no_type_of_them(tmp_path):
+    said = [Response(item_id="q1", study="example", model="m2", mode="cot", text=ANSWERS["m2"])]
+
+    async def check(client, path, tokens):
+        r = await Rater(client, path, "r1", tokens["r1"]).come_in()
+        with open_store(path) as store:
+            first = store.db.execute("SELECT question FROM places WHERE rater = 'r1' ORDER BY position").fetchone()[0]
+
+        async def open_links():
+            page = await (await client.get("/q/1?missing=1")).text()
+            links = re.findall('Please answer this as well: <a href="#([^"]*)" dir="auto">([^<]*)</a>', page)
+            assert all(f'id="{at}"' in page for at, _ in links)
+            return [words for _, words in links]
+
+        assert await open_links() == ["Types of error, one or several"]
+        ticked = [r.change(first, kind, "", "yes") for kind in ("logical", "Abstain")]
+        assert (await (await r.save(*ticked)).json())["refused"] == []
+        assert await open_links() == ["Types of error, one or several"]
+
+    with_page(tmp_path, ENTRIES["errors"], check, found=items(1), said=said)
+
+
 def test_the_form_works_without_a_script_and_a_stale_form_changes_nothing_else(tmp_path):
     async def check(client, path, tokens):
         r = await Rater(client, path, "r1", tokens["r1"]).come_in()
