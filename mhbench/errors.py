@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 import sys
 
 # %% auto #0
-__all__ = ['M', 'NOTES', 'refuse', 'settings_from', 'optional', 'system_remedy', 'plain', 'say']
+__all__ = ['M', 'NOTES', 'refuse', 'settings_from', 'optional', 'system_remedy', 'plain', 'say', 'numbered']
 
 # %% ../nbs/00_errors.ipynb #6758e755
 def refuse(
@@ -112,3 +112,8 @@ def say(text: str) -> None:
         return
     NOTES.append(text)
     print(f"mhbench: {text}", file=sys.stderr, flush=True)
+
+
+def numbered(n: int, noun: str, plural: str = "") -> str:  # plural: where it is not the noun with an s
+    "A number with its noun: 1 row, 2 rows."
+    return f"{n} {noun if n == 1 else plural or noun + 's'}"

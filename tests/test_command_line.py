@@ -6,8 +6,9 @@ import subprocess
 import sys
 
 import pytest
-from conftest import BIN, ENV
+from conftest import BIN, ENV, ROOT
 
+from mhbench.errors import numbered
 from mhbench.run.cli import FIRST_SCREEN, declaring, main, parser
 from mhbench.run.losses import named_parts, selected_run
 from mhbench.subcommand import SUBCOMMANDS
@@ -97,3 +98,24 @@ def test_bash_completes_commands_and_options():
     for typed, wanted in (("mhbench sum", "summary"), ("mhbench run --ove", "--overrides")):
         done = subprocess.run(["bash", "-c", script.stdout + ask, "bash", typed], capture_output=True, text=True)
         assert done.stdout.split() == [wanted], done.stderr
+
+
+@pytest.mark.parametrize(
+    ("n", "words", "sentence"),
+    [
+        (1, ("row",), "1 row"),
+        (0, ("row",), "0 rows"),
+        (2, ("entry", "entries"), "2 entries"),
+        (1, ("row does not fit", "rows do not fit"), "1 row does not fit"),
+    ],
+)
+def test_a_number_stands_with_its_noun(n, words, sentence):
+    assert numbered(n, *words) == sentence
+
+
+def test_no_sentence_of_the_package_counts_one_thing_in_the_plural():
+    "What is printed at once; `numbered` writes a count with its noun."
+    nouns = "rows|figures|models|questions|items|raters|ratings|answers|tables|files|cases|labels|events|tasks|requests"
+    pattern = re.compile(rf"^ *print\(f\"[^\"]*\{{(len\([^{{}}]*\)|n_[a-z_]+)\}} ({nouns})\b", re.MULTILINE)
+    found = {p.name: m[0] for p in (ROOT / "mhbench").rglob("*.py") for m in pattern.finditer(p.read_text("utf-8"))}
+    assert found == {}

@@ -28,7 +28,7 @@ from mhbench.annotate.study import (
     passed,
     question_fingerprint,
 )
-from ..errors import optional, refuse
+from ..errors import numbered, optional, refuse
 from ..records.database import make_private, private_folder
 from ..records.labelstudio import load_label_studio
 from ..records.pseudonyms import pseudonyms
@@ -407,7 +407,8 @@ def study_ratings(
         f", in the place of the {len(corpus_ratings)} that came with the corpus" if corpus_ratings else ""
     )
     notes = [
-        f"{len(file_ratings)} ratings by {len(is_simulated_by_rater)} {raters_text} from {path.name}{replacement_text}"
+        f"{numbered(len(file_ratings), 'rating')} by {len(is_simulated_by_rater)} {raters_text} "
+        f"from {path.name}{replacement_text}"
     ]
     n_unrecorded = sum("asked" not in r.variant for r in file_ratings)
     if n_unrecorded:

@@ -16,7 +16,7 @@ import pandas as pd
 import yaml
 
 from .splits import item_fingerprint
-from ..errors import settings_from
+from ..errors import numbered, settings_from
 from ..records.schema import Item, Record
 from ..records.task import task_of
 
@@ -69,7 +69,7 @@ def bank_description(
             "Keys were not confirmed by people: suitable for research on methods, not for comparing models."
         )
     default_fields = {
-        "about": f"{n_items} questions made from abstracts.",
+        "about": f"{numbered(n_items, 'question')} made from abstracts.",
         "source": collection_in_words(collected) if collected else "Not stated.",
         "making": f"Composed by {', '.join(composers)}; {rejection_in_words} {labels}".strip(),
         "annotators": annotators,
@@ -124,7 +124,7 @@ def dataset_card(d: BankDescription, items: Sequence[Item]) -> str:  # Markdown 
         f"---\n{yaml_head}---",
         f"# {d.name} {d.version}",
         d.about,
-        f"{len(items)} questions.",
+        f"{numbered(len(items), 'question')}.",
         counts_table,
         sections_text,
     ]

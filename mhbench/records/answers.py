@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-from ..errors import optional, refuse
+from ..errors import numbered, optional, refuse
 from .database import sha256_file
 from .schema import STATUSES, Item, Response, letters, validate
 from .table import csv_rows, file_text, json_rows, json_value
@@ -589,7 +589,10 @@ def _join_by_question(rows: list[tuple[str, dict]], items: Sequence[Item], name:
             f"{name}: {n_joined_by_question} of {len(rows)} answers are joined by their question, and not by their id"
         )
     if n_unmatched or n_without_id:
-        print(f"{name}: {n_unmatched + n_without_id} of {len(rows)} answers are left out: their question is no item's")
+        print(
+            f"{name}: {n_unmatched + n_without_id} of {numbered(len(rows), 'answer')} are left "
+            "out: their question is no item's"
+        )
     if rows and not joined_rows:
         actual = f"{len(rows)} whose question is that of no item ({name})"
         remedy = "name the log of this corpus, or give its documents the items' ids (item_id)"
@@ -621,10 +624,13 @@ def _select_asked_rows(
     "The rows to items that are asked; the others are counted and named, or refused where most rows are such."
     asked_rows = [(place, r) for place, r in table if r["item_id"] in asked_ids]
     other_ids_in_rows = [r["item_id"] for _, r in table if r["item_id"] not in asked_ids]
-    count_text = f"of {len(table)} answers of {path.name}"
+    count_text = f"of {numbered(len(table), 'answer')} of {path.name}"
     if not _is_table(path) and asked_rows:  # a log of all questions, of which some are asked here
         answered_ids = {r["item_id"] for _, r in asked_rows}
-        print(f"{model}: {len(asked_rows)} {count_text} are to {len(answered_ids)} of the {len(asked_ids)} items asked")
+        print(
+            f"{model}: {len(asked_rows)} {count_text} are to {len(answered_ids)} of the "
+            f"{numbered(len(asked_ids), 'item')} asked"
+        )
         ids_by_description = {
             "ids that name no item asked": set(other_ids_in_rows),
             "items without an answer": set(asked_ids) - answered_ids,

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 import yaml
 from pydantic import BaseModel, ConfigDict, field_validator, model_validator
 
-from ..errors import optional, refuse, settings_from
+from ..errors import numbered, optional, refuse, settings_from
 from .pseudonyms import pseudonyms
 from .schema import OR_WITHOUT, RATER_KINDS, Item, Origin, Rating, Record, Validated, letters
 from .table import Misfit, cell, folded, json_rows, rows_as_csv, text_rows
@@ -279,7 +279,7 @@ def _rows_by_header(path: Path, rows: Iterable[tuple[int, Sequence[Any]]], skip:
                 refuse(f"read_ratings: a header must name each column once; got {actual}")
             continue
         if len(row) > len(columns) and any(c not in (None, "") for c in row[len(columns) :]):
-            counts_in_words = f"{len(row)} cells for {len(columns)} columns"
+            counts_in_words = f"{numbered(len(row), 'cell')} for {numbered(len(columns), 'column')}"
             actual = f"{counts_in_words} ({path.name}:{line}); look for a comma without quotes"
             refuse(f"read_ratings: a row must have no more cells than its header has names; got {actual}")
         if any(c not in (None, "") for c in row):
@@ -860,7 +860,7 @@ def _remarks_on_reading(r: _Reading, n_criteria: int) -> tuple[list[str], list[s
         if len(answers) >= 3 and (
             2 * n_whole_answers >= len(n_by_answer) or re.fullmatch(r"0|-\d+|9{2,}|8{2,}|7{2,}", text)
         ):
-            whole = f", in all {n_criteria} criteria of an answer at once for {n_whole_answers} answers"
+            whole = f", in all {n_criteria} criteria of an answer at once for {numbered(n_whole_answers, 'answer')}"
             clause = whole if n_whole_answers else ""
             remedy = f"say `missing: [{text}]` if so, or widen the scale"
             asks.append(

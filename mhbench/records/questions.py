@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from ..errors import refuse
+from ..errors import numbered, refuse
 from .anki import field_text
 from .schema import Item, Validated, fingerprint, letters
 from .table import Misfit, Rows, Table, Unreadable, cell_text, cell_value, folded, validate_table
@@ -409,7 +409,7 @@ def _key_of_row(
             raise Misfit(columns["key"], value, f"the form of keys must be said: {', '.join(KEYS)}")
         positions = _key_positions(value, key, options, task.ordered) if value and key else []
         if positions is None:
-            raise Misfit(columns["key"], value, f"key must name one of the {len(options)} options by {key}")
+            raise Misfit(columns["key"], value, f"key must name one of the {numbered(len(options), 'option')} by {key}")
         if task.lettered and len(options) > 26:
             rule = "options must be 26 at most, unless a column task says multi_label"
             raise Misfit(columns["key"], value, rule)

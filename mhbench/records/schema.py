@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
-from ..errors import refuse
+from ..errors import numbered, refuse
 from .task import task_of
 
 # %% auto #0
@@ -131,7 +131,7 @@ class Item(Record):
         if bad_aliases := [x for x in self.aliases.values() if x not in self.options]:
             raise ValueError(f"aliases must stand for options; got {bad_aliases}")
         if self.order is not None and sorted(self.order) != list(range(n)):
-            raise ValueError(f"order must hold each place of the {n} options once; got {self.order}")
+            raise ValueError(f"order must hold each place of the {numbered(n, 'option')} once; got {self.order}")
         soft_labels = self.soft_labels
         if soft_labels is not None and len(soft_labels) != n:
             raise ValueError(f"soft_labels must have one entry an option ({n}); got {len(soft_labels)}")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ..errors import refuse
+from ..errors import numbered, refuse
 
 if TYPE_CHECKING:
     from mhbench.records.schema import Item, Response
@@ -93,7 +93,7 @@ class Task(ABC):
             if n < 2:
                 raise ValueError(f"options must be two or more for task {self.name}; got {n}")
             if bad_letters := [k for k in key if k not in _key_letters(item)]:
-                raise ValueError(f"key must hold letters of the {n} options; got {bad_letters}")
+                raise ValueError(f"key must hold letters of the {numbered(n, 'option')}; got {bad_letters}")
         if self.per_stem and n_stems == 0:
             raise ValueError(f"stems must not be empty for task {self.name}")
         if self.per_stem and len(key) != n_stems:

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from ..errors import numbered
 from mhbench.report.forest import (
     ChartRow,
     Mark,
@@ -180,9 +181,12 @@ def leader_differences(
         mark = Mark(100 * r.estimate, 100 * r.ci_low, 100 * r.ci_high, look, hollow=not is_shown)
         chart_rows.append(ChartRow(printed_name(r.model), [mark]))
     n_models = len(ordered_rows)
-    title = f"{printed_name(leader)} is more accurate than {n_models - len(unclear_models)} of {n_models} models"
+    title = (
+        f"{printed_name(leader)} is more accurate than {n_models - len(unclear_models)} of "
+        f"{numbered(n_models, 'model')}"
+    )
     if len(unclear_models) == n_models:
-        title = f"{printed_name(leader)} is not shown to be more accurate than any of {n_models} models"
+        title = f"{printed_name(leader)} is not shown to be more accurate than any of {numbered(n_models, 'model')}"
     elif len(unclear_models):
         unclear_text = printed_name(unclear_models.iloc[0]) if len(unclear_models) == 1 else len(unclear_models)
         title += f"; against {unclear_text} no difference is shown"

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from ..errors import numbered
 from .style import printed_name
 from mhbench.report.tables import (
     FEW,
@@ -453,7 +454,7 @@ def best_in_words(
             list(map(printed_name, alike_models)) if len(alike_models) < 4 else [f"{len(alike_models)} others"]
         )
         alike_text = f"; not shown to be better than {' and '.join(alike_names)}" if alike_models else ""
-    claim_text = f"{best_names} {verb_phrase} of {len(asked_rows)} models{mode_text}"
+    claim_text = f"{best_names} {verb_phrase} of {numbered(len(asked_rows), 'model')}{mode_text}"
     claim_text += f", {estimate_in_words(first_best, lines)} for all at once"
     return f"{claim_text}: {standing_text}{alike_text}.{added_text}"
 
@@ -536,7 +537,7 @@ def _rated_front(results: str | Path, study: str, stages: Sequence[str]) -> Fron
     metrics = _read_stage_metrics(results, "prepare", study)
     if not (rating_texts := ratings_in_words(metrics)):
         return None
-    sentences = [f"{' and '.join(rating_texts)}, of {metrics['n_items']} questions"]
+    sentences = [f"{' and '.join(rating_texts)}, of {numbered(metrics['n_items'], 'question')}"]
     measure, drawn_rows = "", pd.DataFrame()
     for stage in [stage for stage in _OF_RATERS if stage in stages]:
         main_numbers = _read_stage_table(results, stage, study, "headline")
@@ -643,12 +644,15 @@ def _describe_questions_asked(
             f"{printed_name(m)} in part" if n_origins_by_model[m] > 1 else printed_name(m) for m in models_of_origin
         ]
         phrases += (
-            [f"{origin_words} {', '.join(model_names) if len(model_names) < 6 else f'{len(model_names)} models'}"]
+            [
+                f"{origin_words} "
+                f"{', '.join(model_names) if len(model_names) < 6 else numbered(len(model_names), 'model')}"
+            ]
             if model_names
             else []
         )
     phrases += ["put to no model"] if n_items_by_study and not len(origins) and not studies_without_answers else []
-    phrases += [f"with {n_ratings} ratings by people"] if n_ratings else []
+    phrases += [f"with {numbered(n_ratings, 'rating')} by people"] if n_ratings else []
     return f"{', '.join(phrases)}{_name_studies('; unknown who answered', studies_without_answers)}."
 
 # %% ../../nbs/report/05_findings.ipynb #4fd564b0

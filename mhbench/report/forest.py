@@ -15,6 +15,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from ..errors import numbered
 from . import style
 from mhbench.report.style import (
     HARM,
@@ -463,7 +464,9 @@ def intervals(
     chart_rows = _chart_rows(
         drawn_rows, group, hue, look_by_hue, reference_column, harm[0], upwards=better == "lower", n=n
     )
-    cut_text = f" {_MOST_ROWS} of {len(chart_rows)} rows, evenly spaced." if len(chart_rows) > _MOST_ROWS else ""
+    cut_text = (
+        f" {_MOST_ROWS} of {numbered(len(chart_rows), 'row')}, evenly spaced." if len(chart_rows) > _MOST_ROWS else ""
+    )
     chart_rows = (
         [chart_rows[k] for k in np.linspace(0, len(chart_rows) - 1, _MOST_ROWS).round().astype(int)]
         if cut_text

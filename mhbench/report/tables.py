@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 import yaml
 
-from ..errors import refuse
+from ..errors import numbered, refuse
 
 # %% auto #0
 __all__ = ['KEY_RESULTS', 'FEW', 'SMALL', 'NO_INTERVAL', 'UNSEEN', 'QUESTIONS', 'number', 'cell_texts', 'with_interval',
@@ -236,7 +236,8 @@ def doubts(table: pd.DataFrame) -> list[str]:  # sentences; none if there is no 
             f"use {' or '.join(corrected_columns)}" if corrected_columns else "these p-values are not adjusted for it"
         )
         sentences.append(
-            f"{len(table)} tests: without any true difference, one in 20 has p below 0.05 by chance; {remedy_text}"
+            f"{numbered(len(table), 'test')}: without any true difference, one in 20 has p below "
+            f"0.05 by chance; {remedy_text}"
         )
     return [*sentences, *_explain_p_values(table)]
 
@@ -256,7 +257,7 @@ def _explain_p_values(table: pd.DataFrame) -> list[str]:
     if p is None or not of_two or not _INTERVAL <= set(table):
         return []
     n = int((((table["ci_low"] > 0) | (table["ci_high"] < 0)) & (p >= 0.05)).sum())
-    sentence = f"{n} of {len(table)} intervals exclude 0 although p is not below 0.05: the test decides"
+    sentence = f"{n} of {numbered(len(table), 'interval')} exclude 0 although p is not below 0.05: the test decides"
     return [f"{sentence}; an exact one of k cases that differ gives 2^(1-k) or more"] * (n > 0)
 
 
@@ -437,7 +438,9 @@ def ratings_in_words(metrics: Mapping[str, Any]) -> list[str]:  # metrics of the
         metrics.get("n_raters"),
     )
     phrases = (
-        [f"{n_by_people} ratings by {'people' if n_raters is None else f'{n_raters} people'}"] if n_by_people else []
+        [f"{numbered(n_by_people, 'rating')} by {'people' if n_raters is None else f'{n_raters} people'}"]
+        if n_by_people
+        else []
     )
     phrases += [f"{n_by_origin['by_models']} ratings by models"] if n_by_origin["by_models"] else []
     return phrases + ([f"{n_by_origin['simulated']} simulated ratings"] if n_by_origin["simulated"] else [])
@@ -449,7 +452,7 @@ def flagged_in_words(flags: pd.DataFrame, n: int | None = None) -> str:  # rater
     joined = lambda flags: ", ".join(dict.fromkeys("; ".join(flags).split("; ")))  # one reason may be in two tables
     reasons_by_rater = flagged_rows.groupby("rater", sort=False)["flag"].agg(joined)
     n = len(flags) if n is None else n
-    count_text = counted(len(reasons_by_rater), n, "raters") if n else f"{len(reasons_by_rater)} raters"
+    count_text = counted(len(reasons_by_rater), n, "raters") if n else f"{numbered(len(reasons_by_rater), 'rater')}"
     reasons_text = "; ".join(f"{rater}: {text}" for rater, text in reasons_by_rater.items())
     return f"Flagged, and not removed: {count_text}{f' ({reasons_text})' if reasons_text else ''}"
 

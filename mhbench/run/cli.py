@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import mhbench
-from ..errors import plain, refuse, system_remedy
+from ..errors import numbered, plain, refuse, system_remedy
 from ..records.database import clone_of, private_file
 from .graph import part_name, recorded_parameters, root
 from .process import prepare_child_process, run_in_child_process
@@ -99,7 +99,7 @@ def _inputs(a):
     p = load_params(root() / a.params)
     print(*(f"{sentence}\n" for sentence in unread_ratings(p)), sep="", end="")
     _, n = position(p["run"], "inputs")
-    print(f"{n} stages in the run's order; those that are up to date are passed over")
+    print(f"{numbered(n, 'stage')} in the run's order; those that are up to date are passed over")
 
 
 @subcommand("trained", "note what the stage finetune has made of each model of the run, for DVC to compare", PARAMS)

@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from PIL import Image
 
 from ..encode.store import StoreSettings, keep_results, store_path
-from ..errors import NOTES, refuse
+from ..errors import NOTES, numbered, refuse
 from ..records.database import private_file
 from mhbench.records.schema import (
     ORIGINS,
@@ -599,4 +599,6 @@ class Stage:
             print(f"note: {sentence}")
         if self._absent:
             print(f"Not shown: {by_reason(self._absent)}.")
-        return f"{' '.join(self._where)}: {len(self._tables)} tables, {len(self._figures)} figures"
+        return (
+            f"{' '.join(self._where)}: {numbered(len(self._tables), 'table')}, {numbered(len(self._figures), 'figure')}"
+        )

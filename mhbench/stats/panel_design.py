@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import fdtri, gammaincinv, stdtrit
 
-from ..errors import refuse
+from ..errors import numbered, refuse
 from ..records.schema import Rating
 from .agreement import ABSTAIN
 from .estimate import count_limits
@@ -260,7 +260,8 @@ def pilot_lacks(pilot: RaterComponents) -> str:  # empty where it has enough
     if pilot.n_raters >= PILOT[0] and pilot.n_items >= PILOT[1]:
         return ""
     return (
-        f"This pilot cannot say how many are needed: it has {pilot.n_raters} raters and {pilot.n_items} items, and must"
+        f"This pilot cannot say how many are needed: it has {numbered(pilot.n_raters, 'rater')} "
+        f"and {numbered(pilot.n_items, 'item')}, and must"
         f" have {PILOT[0]} raters who share {PILOT[1]} items, or more."
     )
 

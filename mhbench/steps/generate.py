@@ -21,7 +21,7 @@ from ..ask.client import as_far_as_it_goes, ask, not_asked
 from ..ask.progress import Counted
 from ..ask.prompts import demonstrations, ordered_pool
 from ..ask.request import Answer, Endpoint, Model, Request
-from ..errors import refuse, settings_from
+from ..errors import numbered, refuse, settings_from
 from ..records.draw import draw_items
 from ..records.schema import MODES, Item, Record, Response, carried, letters
 from ..records.task import task_of
@@ -351,7 +351,8 @@ def generate(
         responses.append(record(item, request, mode, not_asked(request.id, stop_reasons)))
     if len(responses) != len(counted_requests):
         actual = (
-            f"{len(responses)} for {len(counted_requests)} requests ({model.name}); report this with the endpoint's log"
+            f"{len(responses)} for {numbered(len(counted_requests), 'request')} ({model.name}); "
+            "report this with the endpoint's log"
         )
         refuse(f"generate: there must be one response a request; got {actual}", error=RuntimeError)
     return responses

@@ -21,7 +21,7 @@ from ..ask.progress import Counted
 from ..ask.request import Answer, Endpoint, Model, Request
 from ..ask.rubrics import Rubric, rubric_for
 from ..ask.rubrics import rubric as _rubric
-from ..errors import refuse
+from ..errors import numbered, refuse
 from ..records.draw import draw_items
 from ..records.schema import Item, Judgment, Response, judgments_of_kind
 from ..records.task import task_of
@@ -363,7 +363,7 @@ def _constant_verdict_text(forward: np.ndarray, backward: np.ndarray) -> str:
         if constant_verdict == "tie"
         else f"the {constant_verdict} place wins every time"
     )
-    return f"{habit_in_words} ({len(place_pairs)} pairs)"
+    return f"{habit_in_words} ({numbered(len(place_pairs), 'pair')})"
 
 
 def _winner_places(g: pd.DataFrame, winner: str, first: str, second: str) -> np.ndarray:  # first, second, tie or None

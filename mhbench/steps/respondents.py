@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from ..ask.reply import SERVICE, describe_serving_differences
+from ..errors import numbered
 from ..records.schema import Item, Judgment, Outcome, Response, column_of, fingerprint, frame
 from ..records.task import task_of
 from .score import ANSWERED, DECLINED, UNSCORED, read_frame, spending, spending_by
@@ -128,7 +129,7 @@ def about_gaps(items: Sequence[Item], responses: Sequence[Response]) -> list[str
         errors = g.loc[g["status"] == "error", "error"].tolist()
         if errors:
             error_in_words = f"the first: {errors[0]}" if len(errors) > 1 else errors[0]
-            n = f"{len(errors)} of {len(g)} requests"
+            n = f"{len(errors)} of {numbered(len(g), 'request')}"
             sentences.append(f"{mode}: {n} have no answer ({error_in_words}); run again to ask them again")
         if n_unread := int(g["unread"].sum()):
             sentences.append(f"{mode}: {n_unread} of {int(g['scored'].sum())} answers cannot be read; {_LOOK}")

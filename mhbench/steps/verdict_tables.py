@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from ..ask.prompts import find
-from ..errors import refuse
+from ..errors import numbered, refuse
 from ..records.schema import Item, Judgment, Response, frame
 from ..records.task import task_of
 from ..stats.agreement import ABSTAIN
@@ -208,7 +208,8 @@ def one_value(table: pd.DataFrame) -> dict[str, str]:  # of verdict_frame; judge
         if n > 1 and values.nunique() == 1:
             only_value = values.iloc[0]
             sentence_by_judge[str(judge)] = (
-                f"{only_value if isinstance(only_value, str) else format(only_value, 'g')} for each of {n} answers"
+                f"{only_value if isinstance(only_value, str) else format(only_value, 'g')} for "
+                f"each of {numbered(n, 'answer')}"
             )
     return sentence_by_judge
 

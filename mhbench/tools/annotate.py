@@ -29,7 +29,7 @@ from ..annotate.pages import LANGUAGES, page_text, texts
 from ..annotate.simulate import simulate
 from ..annotate.store import Register, Store, differences, open_store
 from ..annotate.study import QUESTION_KINDS, Study, build_study
-from ..errors import refuse
+from ..errors import numbered, refuse
 from ..records.pseudonyms import RaterKey, is_pseudonym, rater_key
 from ..records.schema import Item
 from ..run.graph import names_file, root
@@ -166,7 +166,7 @@ def _prepare(a: argparse.Namespace) -> Path:
         people = a.raters or ([] if Register(store).raters() else ["r1", "r2", "r3"])
         tokens = _enrolled(a, store, people, a.resolver)
         owner_tokens = enrol(store, study, ["owner"], role="owner")
-    study_summary = f"{len(study.of_role('item'))} questions of kind {study.settings.kind}"
+    study_summary = f"{numbered(len(study.of_role('item')), 'question')} of kind {study.settings.kind}"
     print(f"{study.name}: {study_summary}; answers in {os.path.relpath(answers_path)}")
     if study.omitted:
         print(f"answers that nobody is shown, by status: {dict(study.omitted)}")
@@ -250,7 +250,7 @@ def _make_demo(a: argparse.Namespace) -> None:
         tokens = enrol(store, study, [f"sim-{k}" for k in range(1, a.raters + 1)], simulated=True)
     with ThreadPoolExecutor(1) as executor:  # in a notebook an event loop runs already
         n = executor.submit(asyncio.run, _simulated(a, path, tokens)).result()
-    print(f"{study.name}: {a.raters} simulated raters saved {n} answers over HTTP in {path}")
+    print(f"{study.name}: {a.raters} simulated raters saved {numbered(n, 'answer')} over HTTP in {path}")
     with open_store(path) as store:
         print_overview(store, study)
 
@@ -298,7 +298,7 @@ def _forget(a: argparse.Namespace) -> None:
     name_key = names_of(a)
     key_text = ", and the name in the key" if name_key.called(a.rater) in name_key.names else ""
     name_key.forget(a.rater)
-    print(f"{_without_name(rater)}: deleted, with {n} events{key_text}")
+    print(f"{_without_name(rater)}: deleted, with {numbered(n, 'event')}{key_text}")
 
 # %% ../../nbs/tools/04_annotate.ipynb #8acd3176
 @subcommand(
@@ -366,7 +366,7 @@ def _check_answers_file(a: argparse.Namespace) -> None:
             f"check: answers must be what the log replays to; got {len(answer_differences)} that are not ({integrity})"
         )
         refuse(rule, place="; ".join(answer_differences[:3]), remedy="keep a copy of the file before anything else")
-    print(f"{n} events replay to the answers; the file is whole")
+    print(f"{numbered(n, 'event replays', 'events replay')} to the answers; the file is whole")
 
 # %% ../../nbs/tools/04_annotate.ipynb #7d1e4e49
 @subcommand(
@@ -380,7 +380,7 @@ def _write_answers(a: argparse.Namespace) -> None:
     with open_store(answers_file(a)) as store:
         with rater_key(names_file(_root_or_here()), a.study):
             export = write_export(store, a.to, sheet=a.sheet)
-    print(f"{len(export.ratings)} ratings by {len({r.rater for r in export.ratings})} raters in {a.to}")
+    print(f"{numbered(len(export.ratings), 'rating')} by {len({r.rater for r in export.ratings})} raters in {a.to}")
     print(*left_out(export), sep="\n")
 
 # %% ../../nbs/tools/04_annotate.ipynb #80973ad7
@@ -397,7 +397,7 @@ def _one_width(items: list[Item], n_options: int | None) -> list[str] | None:
     n_by_width = Counter(len(i.options) for i in items if len(i.options) > 1)
     if not n_by_width:
         refuse("annotate new: a question must have options for sliders; got none; --kind yes_no asks without options")
-    counts_text = ", ".join(f"{n} with {k} options" for k, n in n_by_width.most_common())
+    counts_text = ", ".join(f"{n} with {numbered(k, 'option')}" for k, n in n_by_width.most_common())
     if n_options is None and len(n_by_width) > 1:
         rule = "be said where questions have different numbers of options: they are compared in one table"
         refuse(f"annotate new: --n-options must {rule}; got {counts_text}; say --n-options, or make a study of each")
@@ -406,7 +406,10 @@ def _one_width(items: list[Item], n_options: int | None) -> list[str] | None:
         refuse(f"annotate new: --n-options must be one that questions have; got {n_options} ({counts_text})")
     if n_by_width[n_options_rated] == len(items):
         return None
-    print(f"raters see {n_by_width[n_options_rated]} of {len(items)} questions: those with {n_options_rated} options")
+    print(
+        f"raters see {n_by_width[n_options_rated]} of {numbered(len(items), 'question')}: those "
+        f"with {numbered(n_options_rated, 'option')}"
+    )
     return [i.item_id for i in items if len(i.options) == n_options_rated]
 
 # %% ../../nbs/tools/04_annotate.ipynb #5fcb2116
@@ -548,7 +551,11 @@ def close_round(a: argparse.Namespace, ask: Callable[[str], str] = input) -> Non
         progress_rows = print_overview(store, store.study)
         active_rows = [r for r in progress_rows if not {"finished", "withdrawn"} & set(r["marks"])]
         n_open = sum(r["assigned"] - r["complete"] for r in active_rows)
-        if n_open and not a.yes and not agreed(f"{n_open} pages are open. Close the round?", "close", ask):
+        if (
+            n_open
+            and not a.yes
+            and not agreed(f"{numbered(n_open, 'page is', 'pages are')} open. Close the round?", "close", ask)
+        ):
             return print("the round goes on")
         pseudonym_of_rater = pseudonym_by_rater(store)
         closed_raters = [pseudonym_of_rater[r] for r in Register(store).end()]

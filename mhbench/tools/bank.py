@@ -17,7 +17,7 @@ import pandas as pd
 from ..corpus.adjudicate import decisions_in_words, write_key_files
 from ..corpus.card import bank_description, write_bank
 from ..corpus.compose import composers_of
-from ..errors import refuse
+from ..errors import numbered, refuse
 from ..records.database import make_private, private_folder
 from ..records.schema import Item, read_records
 from ..report.tables import number, readable
@@ -101,7 +101,10 @@ def _sheets(a: argparse.Namespace) -> None:
     files = write_key_files(items, folder, seed=p["seed"])
     make_private(files, ignored=True)
     print(*files, sep="\n")
-    print(f"{len(items)} questions for each reader: a sheet (CSV), or tasks for a Label Studio project of their own,")
+    print(
+        f"{numbered(len(items), 'question')} for each reader: a sheet (CSV), or tasks for a Label "
+        "Studio project of their own,"
+    )
     print("with config.xml as its labelling interface. Name the completed sheets in params.yaml:")
     sheets_entry = ", ".join(f"{r}: {folder / r}.csv" for r in ("first", "second", "resolver"))
     print(f"studies.{a.study}.keys.sheets: {{{sheets_entry}}}")
@@ -142,4 +145,4 @@ def _card(a: argparse.Namespace) -> None:
     )
     for file in write_bank(d, items, _new_folder(a.to)).values():
         print(file)
-    print(f"{len(items)} questions; annotators: {d.annotators}")
+    print(f"{numbered(len(items), 'question')}; annotators: {d.annotators}")

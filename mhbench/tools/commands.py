@@ -17,7 +17,7 @@ from ..ask import cache
 from ..ask.client import RECORDED
 from ..ask.probe import check
 from ..encode.store import store_path
-from ..errors import refuse
+from ..errors import numbered, refuse
 from ..records.schema import Item
 from ..run import execute
 from ..run.asking import asking, cache_file, capped, open_model
@@ -199,7 +199,10 @@ def _interval_widths(cases: Mapping[str, tuple[int, int]]) -> list[str]:
     "The width of an interval with the cases of each study, and the cases that narrower intervals need."
     sentences = []
     for study, (k, n) in cases.items():
-        sentences.append(f"{study}: {k} items of {n} cases; the interval is at most {share_width(n):.2f} wide")
+        sentences.append(
+            f"{study}: {numbered(k, 'item')} of {numbered(n, 'case')}; the interval is at most "
+            f"{share_width(n):.2f} wide"
+        )
     cases_text = ", ".join(f"{cases_for_width(w)} cases for {w:g}" for w in (0.2, 0.1, 0.05))
     return [*sentences, f"The 95% interval of an accuracy near .5 takes {cases_text}; fewer near 0 or 1."]
 

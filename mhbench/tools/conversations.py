@@ -24,7 +24,7 @@ from ..ask.cache import cache_path
 from ..ask.client import Recorder
 from ..ask.conversation import Speaker, Talk, TalkLimits, converse
 from ..ask.walked import BEST_PRACTICE, HIGH_HARM, NOT_RELEVANT, WalkedRubric, persona_prompt, read_walked
-from ..errors import refuse, settings_from
+from ..errors import numbered, refuse, settings_from
 from ..records.database import private_folder, staged_folder
 from ..records.described import write_ratings
 from ..records.schema import Name, Rating, Record
@@ -256,7 +256,7 @@ def _write(
     people = [r for r in people if r.criterion in scales]
     ratings = [*with_unread(results.graded, spoken_transcripts, list(scales)), *people]
     description = write_ratings(ratings, scales, to, f"{s.study}, conversations")
-    yield description, f"{len(results.graded.ratings)} ratings by judges, {len(people)} by people"
+    yield description, f"{numbered(len(results.graded.ratings), 'rating')} by judges, {len(people)} by people"
     tables = {"unread": results.graded.unread, "card": results.card.get("checks")}
     tables["scores"] = conversation_scores(results.graded.ratings, criteria) if results.graded.ratings else None
     for name, table in tables.items():
@@ -264,7 +264,7 @@ def _write(
             table.to_csv(to / f"{name}.csv", index=False)
             yield (
                 to / f"{name}.csv",
-                f"{len(table)} rows" if name == "unread" else table.round(3).to_string(index=False),
+                f"{numbered(len(table), 'row')}" if name == "unread" else table.round(3).to_string(index=False),
             )
 
 # %% ../../nbs/tools/18_conversations.ipynb #b56f76e8
@@ -306,6 +306,8 @@ def _converse(a: argparse.Namespace) -> None:
     unasked = [] if results.graded is None else results.graded.unread.query("status != 'ok'")["reply"].tolist()
     if stopped or failed or unasked:
         actual = [*stopped, *failed, *unasked]
-        raise RuntimeError(f"{len(actual)} requests had no answer, the first: {actual[0]}; the same command goes on")
+        raise RuntimeError(
+            f"{numbered(len(actual), 'request')} had no answer, the first: {actual[0]}; the same command goes on"
+        )
     if results.graded is not None:
         print(f"the tables: mhbench new-study {s.study} {os.path.relpath(to / 'ratings.yaml')} && dvc repro")

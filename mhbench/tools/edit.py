@@ -23,7 +23,7 @@ import yaml
 from ..annotate.export import ratings_of_file
 from ..ask.request import HERE
 from ..corpus.load import Corpus, load_corpus
-from ..errors import refuse
+from ..errors import numbered, refuse
 from ..records.answers import all_simulated
 from ..records.database import private_file
 from ..registry import rated_sections, studies
@@ -316,9 +316,12 @@ def rows_aside(aside: list[dict], limit: int) -> list[str]:
 def corpus_lines(study: str, corpus: Corpus, aside: list[dict]) -> list[str]:  # one a line
     "The contents of a corpus, and the parts of its source that are left out, with the reasons."
     n_answers_by_model = Counter((r.model, r.mode) for r in corpus.responses)
-    counts_text = f"{len(corpus.items)} items, {len(corpus.ratings)} ratings, {len(corpus.responses)} recorded answers"
+    counts_text = (
+        f"{numbered(len(corpus.items), 'item')}, {numbered(len(corpus.ratings), 'rating')}, "
+        f"{len(corpus.responses)} recorded answers"
+    )
     out = [f"{study}: {counts_text}"] + [
-        f"  recorded: {model} in {mode}, {n} answers" for (model, mode), n in n_answers_by_model.items()
+        f"  recorded: {model} in {mode}, {numbered(n, 'answer')}" for (model, mode), n in n_answers_by_model.items()
     ]
     if aside:
         out.append(f"  set aside: {len(aside)} rows that do not fit (--option strict=true refuses them)")

@@ -20,7 +20,7 @@ import pandas as pd
 from .. import __version__
 from ..corpus.card import BankDescription, dataset_card
 from ..corpus.demo import DEMO_STUDIES, demo_canary, demo_files, demo_path
-from ..errors import refuse, say
+from ..errors import numbered, refuse, say
 from ..records.answers import NO_TEXT, reply_endings
 from ..records.database import staged_folder
 from ..records.schema import Item, Rating
@@ -304,12 +304,21 @@ def _contents(tables: Mapping[str, pd.DataFrame]) -> Iterator[str]:
     joined = lambda name, column: ", ".join(map(str, tables[name][column].unique()))
     if "answers" in tables:
         whose = f"{joined('answers', 'model')} to items of {joined('answers', 'study')}"
-        yield f"{len(tables['answers'])} answers of {whose}. One row of `answers` is one answer: `correct` is 1, 0 or a"
+        yield (
+            f"{numbered(len(tables['answers']), 'answer')} of {whose}. One row of `answers` is one "
+            "answer: `correct` is 1, 0 or a"
+        )
         yield "share, and empty where nothing was scored; `what` gives its status."
     if "ratings" in tables:
         n_raters = tables["ratings"]["rater_id"].nunique()
-        whose = f"{n_raters} raters ({joined('ratings', 'rater_kind')}) of {joined('ratings', 'evaluation_name')}"
-        yield f"{len(tables['ratings'])} ratings by {whose}. One row of `ratings` is one rating, under a pseudonym,"
+        whose = (
+            f"{numbered(n_raters, 'rater')} ({joined('ratings', 'rater_kind')}) of "
+            f"{joined('ratings', 'evaluation_name')}"
+        )
+        yield (
+            f"{numbered(len(tables['ratings']), 'rating')} by {whose}. One row of `ratings` is one "
+            "rating, under a pseudonym,"
+        )
         yield "without its comment."
     yield "One row of `headline` is a main result with its interval."
 
@@ -410,7 +419,7 @@ def _protected_line(results: Path, studies: Sequence[str], kind: str, *, private
     argument("--to", default="reports"),
 )
 def _publish(a):
-    print(f"{len(publish(a.to, a.stages, params=a.params))} files in {a.to}")
+    print(f"{numbered(len(publish(a.to, a.stages, params=a.params)), 'file')} in {a.to}")
 
 # %% ../../nbs/tools/09_export.ipynb #bb9f1eeb
 @subcommand(

@@ -23,7 +23,7 @@ import yaml
 
 from .. import __version__
 from ..ask.wording import prompt_files, prompts_folder, write_prompts
-from ..errors import optional, refuse
+from ..errors import numbered, optional, refuse
 from ..ledger.release import RECORD, Release, ReleasedFile, blob_id, recorded, releases
 from ..records.database import corpora, make_private, private_folder, sha256_file
 from ..registry import study_files
@@ -47,7 +47,7 @@ def release_of(name: str) -> Release:
 
 # %% ../../nbs/tools/17_fetch.ipynb #a3da5d4c
 def _files_in_words(n: int) -> str:
-    return "1 file" if n == 1 else f"{n} files"
+    return numbered(n, "file")
 
 
 class Fetched(NamedTuple):
@@ -75,7 +75,8 @@ class Fetched(NamedTuple):
         if self.missing:
             ellipsis = ", ..." if len(self.missing) > 5 else ""
             sentences.append(
-                f"  not there: {len(self.missing)} files of the release: {', '.join(self.missing[:5])}{ellipsis}"
+                f"  not there: {numbered(len(self.missing), 'file')} of the release: "
+                f"{', '.join(self.missing[:5])}{ellipsis}"
             )
         if self.passed_over:
             sentences.append(f"  {self.passed_over} files of the source are no part of what was asked for")
@@ -412,4 +413,4 @@ def _cite(a):
     file = Path(a.to).expanduser()
     file.write_text(text, encoding="utf-8")
     n_entries = len(re.findall("^@", text, re.MULTILINE))
-    print(f"{file}: {n_entries} entries")
+    print(f"{file}: {numbered(n_entries, 'entry', 'entries')}")

@@ -21,7 +21,7 @@ import yaml
 
 from ..annotate.export import study_ratings
 from ..corpus.load import Corpus
-from ..errors import refuse
+from ..errors import numbered, refuse
 from ..records.database import make_private, private_file
 from ..records.described import RatingTable, read_ratings
 from ..records.guessed import guess_description, guess_long
@@ -133,7 +133,9 @@ def _forms(items: list[Item], layout: dict) -> dict[str, tuple[str, int]]:
         if field_texts := [v for i in items if (v := getattr(i, name))]:
             is_derived = field == "group" and "group" not in columns
             form_by_field[field] = (
-                f"{len(set(field_texts))} cases, by equal contexts" if is_derived else _commonest_values(field_texts),
+                f"{numbered(len(set(field_texts)), 'case')}, by equal contexts"
+                if is_derived
+                else _commonest_values(field_texts),
                 len(field_texts),
             )
     return form_by_field
@@ -151,7 +153,7 @@ def understood(items: list[Item], layout: dict) -> pd.DataFrame:  # field, colum
 
 # %% ../../nbs/tools/03_new_study.ipynb #6361eb38
 def _kind_of_item(item: Item) -> str:
-    options_text = f", {len(item.options)} options" if item.options else ""
+    options_text = f", {numbered(len(item.options), 'option')}" if item.options else ""
     soft_text = "soft labels" if item.soft_labels is not None else "no key"
     key_text = f"{len(item.key)} right" if item.key else soft_text
     return f"{item.task}{options_text}, {key_text if item.options or not item.key else 'a reference answer'}"
@@ -315,7 +317,10 @@ def summary(proposal: Proposal) -> str:
     entry = proposal.entry
     n_by_task = Counter(i.task for i in corpus.items)
     tasks_in_words = ", ".join(f"{n} {task}" for task, n in n_by_task.items())
-    out = [f"{proposal.name}: {len(corpus.items)} items ({tasks_in_words}), {len(corpus.ratings)} ratings"]
+    out = [
+        f"{proposal.name}: {numbered(len(corpus.items), 'item')} ({tasks_in_words}), "
+        f"{numbered(len(corpus.ratings), 'rating')}"
+    ]
     if proposal.table is not None:
         out += ["", proposal.table.to_string(index=False), "", "rows, by how they were read (the first of each):"]
         out += [f"  {len(kind):>5}  {name} ({kind[0].source})" for name, kind in kinds_of_rows(corpus.items).items()]
@@ -376,7 +381,7 @@ def describe_ratings(table: RatingTable) -> str:
     "What a release holds, for a terminal: the questions first; people by pseudonym."
     table = table.pseudonymous()
     sentences = [f"ASK: {line}" for line in table.asks]
-    sentences += [f"{table.release or 'ratings'}: {len(table.frame)} ratings"]
+    sentences += [f"{table.release or 'ratings'}: {numbered(len(table.frame), 'rating')}"]
     criteria_by_scale: dict[str, list[str]] = {}
     for c, scale in table.scales.items():
         criteria_by_scale.setdefault(scale.in_words(), []).append(c or "all")

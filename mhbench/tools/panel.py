@@ -17,7 +17,7 @@ import pandas as pd
 
 from ..annotate.export import ratings, ratings_of_file
 from ..annotate.store import open_store
-from ..errors import refuse
+from ..errors import numbered, refuse
 from ..records.database import make_private, private_file
 from ..records.described import RatingTable, read_ratings
 from ..records.guessed import guess_long
@@ -70,13 +70,16 @@ def _print_each(pilot: pd.DataFrame, width: float | None, minutes: float) -> Non
     c = rater_components(pilot["value"], pilot["item"] + " " + pilot["target"], pilot["rater"])
     n_needed = design.raters_for_width(c, width)
     n_raters = pilot.groupby("item")["rater"].nunique()
-    print(f"{c.n_ratings} ratings by {c.n_raters} raters of {len(n_raters)} items")
+    print(f"{numbered(c.n_ratings, 'rating')} by {numbered(c.n_raters, 'rater')} of {numbered(len(n_raters), 'item')}")
     interval_text = f"For an interval of a mean score no wider than {width:g}"
     if n_needed is None:
         return print(f"{interval_text} no number of raters up to 200 is enough.")
     n_missing = int((n_needed - n_raters).clip(lower=0).sum())
     hours_text = f"{n_missing * minutes / 60:.1f} hours in all"
-    print(f"{interval_text}: {n_needed} raters an item; {n_missing} answers are still to be given, {hours_text}.")
+    print(
+        f"{interval_text}: {numbered(n_needed, 'rater')} an item; {n_missing} answers are still "
+        f"to be given, {hours_text}."
+    )
 
 # %% ../../nbs/tools/06_panel.ipynb #33c45a65
 def _print_spread(table: RatingTable, a: argparse.Namespace) -> None:
@@ -233,15 +236,15 @@ _WORTH = 0.05  # narrower by less: no precision is bought
 def _sentence(row: Any) -> str:
     n, n_worth = int(row.labels), int(row.worth)
     if row.narrower < _WORTH:
-        narrower_text = f"{n} labels: the interval becomes {max(0.0, row.narrower):.0%} narrower"
+        narrower_text = f"{numbered(n, 'label')}: the interval becomes {max(0.0, row.narrower):.0%} narrower"
         return f"{narrower_text}. The judge buys correction, not precision: hire for the width that people alone give."
     return f"{n} labels beside the judge are worth {n_worth} of people alone: {row.saved:.0%} of the labels are saved."
 
 
 def _pilot_lines(source: _Known, labels: list[int]) -> list[str]:
     p, n_judged = source.pilot, source.judged
-    labels_text = f"{p.n} labels of {p.n_clusters} cases beside the judge's; " if p.n else ""
-    out = [f"{source.name}: {labels_text}correlation {p.correlation:.2f}; {n_judged} answers judged"]
+    labels_text = f"{p.n} labels of {numbered(p.n_clusters, 'case')} beside the judge's; " if p.n else ""
+    out = [f"{source.name}: {labels_text}correlation {p.correlation:.2f}; {numbered(n_judged, 'answer')} judged"]
     table = certificate(p, n_judged, labels)
     if not len(table):
         sizes = ", ".join(map(str, labels))

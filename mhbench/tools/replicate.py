@@ -26,7 +26,7 @@ from pydantic import BaseModel, ConfigDict
 
 import mhbench
 from ..corpus.demo import demo_files
-from ..errors import optional, refuse, settings_from
+from ..errors import numbered, optional, refuse, settings_from
 from ..ledger.release import recorded
 from ..records.database import private_file
 from ..registry import study_files
@@ -143,7 +143,10 @@ def init(folder: str | Path, *, update: bool = False) -> list[str]:  # the files
 )
 def _init(a) -> None:
     written_files = init(a.folder, update=a.update)
-    print(f"{a.folder}: {len(written_files)} files, {sum(name.endswith('.ipynb') for name in written_files)} stages")
+    print(
+        f"{a.folder}: {numbered(len(written_files), 'file')}, "
+        f"{sum(name.endswith('.ipynb') for name in written_files)} stages"
+    )
     if not a.update:
         if find_spec("sentence_transformers") is None:
             print("first: pip install 'mhbench[metrics]', which brings the encoder minilm")
@@ -375,7 +378,7 @@ def _index(top: Path, name: str, published: Sequence[Path]) -> str:
         n_files=len(recorded_files["files"]),
         repository=release_facts.repository,
         commit=release_facts.commit,
-        missing=f" Not fetched here: {len(missing_files)} files of the release, such as {missing_files[0]}."
+        missing=f" Not fetched here: {numbered(len(missing_files), 'file')} of the release, such as {missing_files[0]}."
         if missing_files
         else "",
         derived=f" In place of a file of the repository: {derivations_in_words}." if derivations_in_words else "",
@@ -453,4 +456,7 @@ def _replicate(a: Any) -> None:
     top = replicate(a.name, a.source, a.to)
     print(*replication_lines(top, a.name), sep="\n")
     if a.publish:
-        print(f"for readers: {len(publish_replication(top, a.name, a.publish))} files in {Path(a.publish) / a.name}")
+        print(
+            f"for readers: {numbered(len(publish_replication(top, a.name, a.publish)), 'file')} "
+            f"in {Path(a.publish) / a.name}"
+        )

@@ -14,7 +14,7 @@ from typing import Any
 
 import pandas as pd
 
-from ..errors import refuse
+from ..errors import numbered, refuse
 from mhbench.report.tables import (
     KEY_RESULTS,
     csv_text,
@@ -143,11 +143,11 @@ def print_summary(a: Any) -> None:
     run = selected_run(top)
     print("", *_how_it_went(top / "results", run, parts), sep="\n")
     if is_fresh:
-        print(f"{len(list(report_folder.glob('*.csv')))} tables as CSV in results/report/")
+        print(f"{numbered(len(list(report_folder.glob('*.csv'))), 'table')} as CSV in results/report/")
     shown_stages = publishable_parts(parts)
     n_figures = sum(len(list((top / "figures" / stage / study).glob("*.png"))) for stage, study in shown_stages)
     page_text = "results/report.html" if is_fresh else f"none ({parts[-1].cause}): `dvc repro`"
-    print(f"{n_figures} figures in figures/ (PNG and SVG); everything on one page: {page_text}")
+    print(f"{numbered(n_figures, 'figure')} in figures/ (PNG and SVG); everything on one page: {page_text}")
 
 # %% ../../nbs/tools/11_summary.ipynb #5a11a00d
 def _fresh_headline(results: Path, parts: Sequence[RunPart]) -> pd.DataFrame:
@@ -182,7 +182,7 @@ def _rating_lines(results: Path, studies: Sequence[str], releases: Sequence[str]
         if not counts_text:
             continue
         if stage == "prepare":
-            counts_text += f" of {metrics['n_items']} questions"
+            counts_text += f" of {numbered(metrics['n_items'], 'question')}"
         else:
             counts_text += "".join(
                 f", {metrics[f'n_{x}']} {x}" for x in ("missing", "outside") if metrics.get(f"n_{x}")

@@ -9,7 +9,7 @@ import argparse
 from collections import Counter
 from pathlib import Path
 
-from ...errors import refuse
+from ...errors import numbered, refuse
 from ...records.pseudonyms import rater_key
 from ...run.graph import names_file, root
 from ...run.params import load_params
@@ -66,7 +66,10 @@ def _errors_collect(a: argparse.Namespace) -> None:
     with rater_key(names_file(root()), a.study):
         ratings, n_empty = write_errors(a.sheets, new_file(Path(a.to)), items)
     n_by_rater = Counter(r.rater for r in ratings)
-    print(f"{len(ratings)} labels by {len(n_by_rater)} annotators: {a.to}; {n_empty} rows without a label")
-    print(", ".join(f"{rater}: {n}" for rater, n in n_by_rater.items()) + f"; from {len(a.sheets)} sheets")
+    print(
+        f"{numbered(len(ratings), 'label')} by {numbered(len(n_by_rater), 'annotator')}: {a.to}; "
+        f"{numbered(n_empty, 'row')} without a label"
+    )
+    print(", ".join(f"{rater}: {n}" for rater, n in n_by_rater.items()) + f"; from {numbered(len(a.sheets), 'sheet')}")
     corpus_path = load_params(root() / a.params)["studies"][a.study]["prepare"]["path"]
     print(f"put it beside the corpus ({corpus_path}), its name holding `errors`; the competency stage counts it")

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ...errors import refuse
+from ...errors import numbered, refuse
 from ...records.pseudonyms import rater_key
 from ...records.schema import Item, Judgment, Rating, Response, judgments_of_kind
 from ...records.table import csv_rows
@@ -207,7 +207,7 @@ def proposed_errors(stage: Any, *, proposals: Sequence[Judgment], students: Sequ
     """
     people_labels = error_labels(stage.ratings, students)
     agreement_table = judge_agreement(proposals if people_labels else [], people_labels)
-    print(f"{len(people_labels)} labels of errors")
+    print(f"{numbered(len(people_labels), 'label')} of errors")
     no_overlap = "no error was labelled both by people and by a judge"
     caption = "Agreement of the judge's kinds of error with those that people named; higher is better"
     yield stage.table("agreement", agreement_table, caption, absent=no_overlap, rated=True)

@@ -10,7 +10,7 @@ import json
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from ...errors import refuse
+from ...errors import numbered, refuse
 from ...records.pseudonyms import RaterKey, pseudonyms, rater_key
 from ...records.schema import Rating
 from ...run.graph import names_file, root
@@ -84,13 +84,13 @@ def _panel_draw(a: argparse.Namespace) -> None:
     round_facts = drawn_round.about | {"study": a.study}
     rounds.write_round(drawn_round._replace(about=round_facts), a.to)
     n_by_reason = population.left_out
-    answered_in_words = f"{len(population.items)} items answered by {', '.join(population.students)}"
+    answered_in_words = f"{numbered(len(population.items), 'item')} answered by {', '.join(population.students)}"
     print(f"{answered_in_words}; left out: {sum(n_by_reason.values())}")
     for reason, n in n_by_reason.items():
         print(f"  {n}: {reason}")
     n_drawn = round_facts["drawn"]
     print(f"drawn: {n_drawn['without']} without a lexical match, {n_drawn['with a match']} with one")
-    print(f"{a.core} items go to all {len(round_facts['raters'])} raters, the others to {a.per_item}")
+    print(f"{a.core} items go to all {numbered(len(round_facts['raters']), 'rater')}, the others to {a.per_item}")
     print("tasks by rater: " + ", ".join(f"{rater} {n}" for rater, n in round_facts["loads"].items()))
     print(f"{a.to}: config.xml is the page, tasks-RATER.json a project each; key.json is for you alone")
     print("save each rater's JSON export beside them as export-RATER.json")
@@ -103,7 +103,7 @@ def _panel_ties(a: argparse.Namespace) -> None:
     files = rounds.write_ties(ties, a.round)
     n_by_reason = ties.items["why"].value_counts()
     print(
-        f"{len(ties.items)} items for the tie-breaker: "
+        f"{numbered(len(ties.items), 'item')} for the tie-breaker: "
         + ", ".join(f"{n} {reason}" for reason, n in n_by_reason.items())
     )
     if ties.n_open:
@@ -156,20 +156,26 @@ def _panel_collect(a: argparse.Namespace) -> None:
         table_file = new_file(Path(a.to))
     has_panel = (Path(a.round) / "round.json").exists() and any(r.kind == "person" for r in exports.ratings)
     if has_panel and (n_new := len(rounds.new_ties(a.round))):
-        print(f"{n_new} items are for the tie-breaker and not on the list: run `mhbench panel ties {a.round}` again")
+        new_items = numbered(n_new, "item is", "items are")
+        print(f"{new_items} for the tie-breaker and not on the list: run `mhbench panel ties {a.round}` again")
     label_sheet.to_csv(table_file, index=False, lineterminator="\n")
     n_raters, n_items = label_sheet["rater"].nunique(), label_sheet["item_id"].nunique()
-    print(f"{len(exports.ratings)} ratings by {n_raters} raters of {n_items} items: {a.to}")
+    print(
+        f"{numbered(len(exports.ratings), 'rating')} by {numbered(n_raters, 'rater')} of "
+        f"{numbered(n_items, 'item')}: {a.to}"
+    )
     for outcome, n in exports.counts.items():
         if n and outcome not in ("tasks", "annotations"):
             print(f"  {n} {outcome}")
     if (Path(a.round) / "round.json").exists():
         n_complete, n_core = rounds.core_rated_by_all(a.round, exports.ratings)
         print(
-            f"  {n_complete} of the {n_core} items of the core have labels of the whole panel; agreement rests on these"
+            f"  {n_complete} of the {numbered(n_core, 'item')} of the core have labels of the "
+            "whole panel; agreement rests on these"
         )
     for tie_breaker in sorted({r.rater for r in exports.ratings if r.kind == "adjudicator"}):
         print(f"  {tie_breaker} breaks ties: an adjudicator in the column kind, and no member of the panel")
     if n_comments := len({(r.item_id, r.rater) for r in exports.ratings if r.comment}):
-        print(f"  {n_comments} pages have a comment: they stay in the exports, and are not in the table")
+        pages_text = numbered(n_comments, "page has a comment", "pages have a comment")
+        print(f"  {pages_text}, which stays in the exports, and is not in the table")
     print("put it beside the deck, its name holding `panel`, and run `mhbench import`")

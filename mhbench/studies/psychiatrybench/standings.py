@@ -13,7 +13,7 @@ import pandas as pd
 from scipy.stats import rankdata
 
 from ...ask.request import parameter_count
-from ...errors import refuse
+from ...errors import numbered, refuse
 from ...ledger.claims import load_claims
 from ...records.schema import Item
 from ...stats.estimate import ESTIMATE_COLUMNS, Estimate, estimate
@@ -312,7 +312,7 @@ def results_table(s: Standings) -> pd.DataFrame:  # model, task, mark, n, n_with
         for m, (model, mark) in enumerate(zip(s.models, marks)):
             n_without = int(s.n_items[c] - s.n[c, m])
             if column_name == "average" and len(s.columns) - 1 < len(RESULT_COLUMNS):
-                mark = f"{mark} of {len(s.columns) - 1} of {len(RESULT_COLUMNS)} columns".strip()
+                mark = f"{mark} of {len(s.columns) - 1} of {numbered(len(RESULT_COLUMNS), 'column')}".strip()
             elif column_name != "average" and mark and n_without:
                 mark = f"{mark}, on {s.n[c, m]} of {s.n_items[c]} items"
             e = _estimate_points(s.values[c, m], s.draws[:, c, m], s.n[c, m], s.n_clusters[c, m], column_name in _RIGHT)
