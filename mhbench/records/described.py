@@ -22,7 +22,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, field_validator, model_validator
 
 from ..errors import numbered, optional, refuse, settings_from
-from .pseudonyms import pseudonyms
+from .pseudonyms import is_pseudonym, pseudonyms
 from .schema import OR_WITHOUT, RATER_KINDS, Item, Origin, Rating, Record, Validated, letters
 from .table import Misfit, cell, folded, json_rows, rows_as_csv, text_rows
 
@@ -635,7 +635,8 @@ class _Reading:
             )
             if len(fitting_kinds) != 1:
                 rule = "kind must have one pattern that fits each rater"
-                refuse(f"read_ratings: {rule}; got {len(fitting_kinds)} for the rater of {row.place}")
+                shown_rater = repr(rater) if is_pseudonym(rater) else "a name that is not shown"
+                refuse(f"read_ratings: {rule}; got {len(fitting_kinds)} for {shown_rater} ({row.place})")
             self.kinds[rater] = "panel" if self.part.n or self.part.sd else fitting_kinds[0]
         return self.kinds[rater]
 

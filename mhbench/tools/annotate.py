@@ -340,7 +340,7 @@ def print_overview(store: Store, study: Study) -> list[dict]:  # a row a rater
         alpha_text = "not enough data" if m.estimate is None else f"{m.estimate:.3f}"
         alpha_text += " [{:.3f}, {:.3f}]".format(*m.ci) if m.ci else ""
         quantity = texts("en").get(f"dashboard.of.{m.of}", m.of)  # as the dashboard calls it
-        counts_text = f"rated by two or more: {m.n}, cases: {m.n_cases}"
+        counts_text = f"{m.n} rated by two or more, of {numbered(m.n_cases, 'case')}"
         print(f"Krippendorff's alpha, {m.level}: {quantity}: {alpha_text} ({counts_text})")
     for rater, flag in study_state["flags"].items():
         if flag:
