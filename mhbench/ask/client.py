@@ -17,8 +17,8 @@ from typing import Any, Literal, NamedTuple
 
 from .budget import BYTES_PER_TOKEN, Budget, cost, estimate_tokens
 from .cache import Cache, CacheError, add_recorded, open_cache
-from .learning import most_again, terms_for, tried_again
-from .request import Answer, Endpoint, Model, Request, Tokens, wire
+from .learning import Learner, most_again, tried_again
+from .request import Answer, Endpoint, Model, Request, Tokens
 from .scheduler import Asking, Scheduler
 from ..errors import refuse
 
@@ -108,12 +108,13 @@ class Recorder:
     ) -> Iterator[Answer]:
         "An answer to every request, in order; the call is noted after the last."
         store = open_cache(cache, readonly=True)
-        terms, source = terms_for(requests, model, endpoint, store)
+        learner = Learner(model, endpoint, store)
+        source = learner.begin(requests)
         n = n_cached = 0
         to_ask: dict[str | int, tuple[int, int | None]] = {}  # by key: tokens of the prompt, limit of the answer
         try:
             while request_chunk := list(islice(source, 500)):
-                wires = [wire(r, model, endpoint, terms) for r in request_chunk]
+                wires = [learner.wire(r) for r in request_chunk]
                 stored_rows = {} if store is None else store.get_many([w.key for w in wires])
                 for request, request_wire in zip(request_chunk, wires):
                     n += 1
@@ -130,7 +131,7 @@ class Recorder:
                     yield replace(stand_in(request, request_wire.most), id=request.id, request_key=request_wire.key)
         finally:  # a caller that has all its answers may not ask for another
             self.seen |= {key for key in to_ask if isinstance(key, str)}
-            n_sent_twice = most_again(tried_again(terms, model, endpoint, store), len(to_ask), endpoint)
+            n_sent_twice = most_again(tried_again(learner.terms, model, endpoint, store), len(to_ask), endpoint)
             n_prompt_tokens = sum(tokens for tokens, _ in to_ask.values())
             token_limits = [max_tokens for _, max_tokens in to_ask.values()]
             n_completion_tokens = sum(max_tokens or 0 for max_tokens in token_limits)

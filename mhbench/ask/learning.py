@@ -335,9 +335,9 @@ class Learner:
 
     def job(self, request: Request, place: int) -> Job:
         "The job of a request under the present terms; `place` is its position in the order asked, from 0."
-        return Job(request, self._wire(request), self.terms, [(place, request.id)])
+        return Job(request, self.wire(request), self.terms, [(place, request.id)])
 
-    def _wire(self, request: Request) -> Wire:
+    def wire(self, request: Request) -> Wire:
         "A request under the present terms; with less room where a letter came within it before."
         present_wire = self._wire_under(request, self.terms)
         if not (self.terms.room or self.terms.thinks) or not request.letters or self.reads is None:
@@ -366,7 +366,7 @@ class Learner:
 
     def reword(self, job: Job):
         "Build a job's request anew under the present terms; once more for JSON it may be asked under these, too."
-        job.wire = self._wire(job.request)
+        job.wire = self.wire(job.request)
         job.body = job.wire.body
         job.repaired = False
         job.terms = self.terms
