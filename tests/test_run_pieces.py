@@ -76,7 +76,8 @@ def test_a_grid_is_every_combination_and_shows_the_numbers_that_move(tmp_path, m
     monkeypatch.setattr(sweep, "root", lambda: tmp_path)
     assert main(["sweep", "p=1,2,3,4"]) == 1
     told = capsys.readouterr()
-    assert "accuracy" in told.out and "same" not in told.out and "results/sweep.csv has every main number" in told.out
+    assert "accuracy" in told.out and "same" not in told.out
+    assert "estimates alone: results/sweep.csv has n and the interval of every main number" in told.out
     assert "2 points failed: p=3; p=4; the same command runs them again" in told.err
     assert pd.read_csv(tmp_path / "results" / "sweep.csv").columns[0] == "study"
     monkeypatch.setattr(sweep, "sweep", lambda axes, targets: {"p=1": None}.items())

@@ -225,9 +225,9 @@ def test_rows_that_do_not_fit_are_told_up_to_a_number():
         items=[1, 2], ratings=[1], responses=said, notes=["x is set aside, the first: y", "a note"]
     )
     lines = [
-        "s: 2 items, 1 ratings, 3 recorded answers",
+        "s: 2 items, 1 rating, 3 recorded answers",
         "  recorded: m in cot, 2 answers",
-        "  recorded: m in zero_shot, 1 answers",
+        "  recorded: m in zero_shot, 1 answer",
     ]
     assert edit.corpus_lines("s", corpus, []) == [*lines, "  x is set aside, the first: y", "  a note"]
     found = edit.corpus_lines("s", corpus, aside)
@@ -412,7 +412,7 @@ def test_a_study_of_ratings_alone_has_their_description_and_folder(monkeypatch, 
     (tmp_path / "files").mkdir()
     words = {"params": "p.yaml", "name": "new", "path": str(tmp_path / "r.yaml"), "replace": False, "yes": True}
     for option, folder in ([], None), ([f"folder={tmp_path / 'files'}"], str(tmp_path / "files")):
-        new_study._new_release(SimpleNamespace(**words, option=option), tmp_path / "p.yaml", input)
+        new_study._new_release(SimpleNamespace(**words, option=option), tmp_path / "p.yaml")
         proposal, params = written.pop()
         stored = {"description": "r.yaml", "folder": "files" if folder else None}
         assert (proposal.name, params) == ("new", tmp_path / "p.yaml") and read.pop() == (tmp_path / "r.yaml", folder)
@@ -420,10 +420,10 @@ def test_a_study_of_ratings_alone_has_their_description_and_folder(monkeypatch, 
         told = "told of the table\nwritten to p.yaml and selected: `dvc repro` runs it\n"
         assert capsys.readouterr().out == told
     monkeypatch.setattr(new_study, "agreed", lambda *a: False)
-    new_study._new_release(SimpleNamespace(**words | {"yes": False}, option=[]), tmp_path / "p.yaml", input)
+    new_study._new_release(SimpleNamespace(**words | {"yes": False}, option=[]), tmp_path / "p.yaml")
     assert capsys.readouterr().out == "told of the table\nnothing was written\n" and not written
     with pytest.raises(ValueError, match="old"):
-        new_study._new_release(SimpleNamespace(**words | {"name": "old"}, option=[]), tmp_path / "p.yaml", input)
+        new_study._new_release(SimpleNamespace(**words | {"name": "old"}, option=[]), tmp_path / "p.yaml")
 
 
 def test_ratings_are_described_or_written_one_a_row(monkeypatch, capsys, tmp_path):
