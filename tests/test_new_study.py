@@ -215,7 +215,8 @@ def test_who_sits_at_a_terminal_is_asked_once_where_the_texts_may_stand(
     monkeypatch.setattr("sys.stdin.isatty", lambda: answers is not None)
     left = [*(answers or ()), *(["y"] if answers else [])]
     a = parser(["new-study"]).parse_args(["new-study", "clinic", "q.csv", *([] if answers else ["--yes"])])
-    a.function(a, lambda question: left.pop(0))
+    monkeypatch.setattr("builtins.input", lambda question: left.pop(0))
+    a.function(a)
     assert not left, "nothing more is asked"
     p = yaml.safe_load((tmp_path / "params.yaml").read_text(encoding="utf-8"))
     entry = p["studies"]["clinic"]["prepare"]

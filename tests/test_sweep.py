@@ -2,6 +2,7 @@
 failed runs again and nothing else, no request is sent twice.
 """
 
+import hashlib
 import json
 import os
 import re
@@ -32,6 +33,11 @@ def demonstrations(body) -> int:
     return sum(m["role"] == "assistant" for m in body["messages"])
 
 
+def letter_of(body) -> str:
+    "An option that the request decides, and not the order in which requests come."
+    return "1234"[hashlib.sha256(json.dumps(body["messages"]).encode()).digest()[0] % 4]
+
+
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     "A working folder as `mhbench init` makes it, with one study and one model behind an endpoint; nothing committed."
@@ -39,7 +45,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.delenv("MHBENCH_CACHE", raising=False)
     top = tmp_path / "work"
     init(top)
-    with FaultServer(every=lambda n, body: lambda _: (200, completion(body, "1234"[n % 4]))) as server:
+    with FaultServer(every=lambda n, body: lambda _: (200, completion(body, letter_of(body)))) as server:
         p = yaml.safe_load((top / "params.yaml").read_text(encoding="utf-8"))
         braces = f'{{kind: openai, base_urls: ["{server.url}"], pause_s: 0.01, max_attempts: 2}}'  # as documented
         p["models"]["remote"] = ASKED
