@@ -4,6 +4,7 @@ What is expected of the worked example stands in CONTRIBUTING.md itself; the oth
 """
 
 import datetime
+import io
 import json
 import re
 import shutil
@@ -212,12 +213,12 @@ def test_who_sits_at_a_terminal_is_asked_once_where_the_texts_may_stand(
     (tmp_path / "q.csv").write_text("question,A,B,answer\nWhich?,this,that,B\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MHBENCH_ROOT", str(tmp_path))
-    monkeypatch.setattr("sys.stdin.isatty", lambda: answers is not None)
-    left = [*(answers or ()), *(["y"] if answers else [])]
+    typed = io.StringIO("".join(f"{answer}\n" for answer in ([*answers, "y"] if answers else [])))
+    typed.isatty = lambda: answers is not None
+    monkeypatch.setattr("sys.stdin", typed)
     a = parser(["new-study"]).parse_args(["new-study", "clinic", "q.csv", *([] if answers else ["--yes"])])
-    monkeypatch.setattr("builtins.input", lambda question: left.pop(0))
     a.function(a)
-    assert not left, "nothing more is asked"
+    assert not typed.read(), "nothing more is asked"
     p = yaml.safe_load((tmp_path / "params.yaml").read_text(encoding="utf-8"))
     entry = p["studies"]["clinic"]["prepare"]
     corpus = load_corpus("table", tmp_path / "q.csv", study="clinic", **entry["options"])
