@@ -79,6 +79,11 @@ def test_a_delimiter_is_named_where_two_cut_the_header_alike(file):
     ):
         read_table(file("a,b;c\n1,2\n"))
     assert read_table(file("a,b;c\n1,2\n"), delimiter=",").columns == ["a", "b;c"]
+    for wrong in ("||", '"', "\n"):
+        with pytest.raises(
+            ValueError, match="csv_rows: delimiter must be one character that is no quote and ends no line"
+        ):
+            read_table(file("a,b;c\n1,2\n"), delimiter=wrong)
     assert read_table(file("a;b\n1;2\n", "q.tsv")).columns == ["a;b"]  # of its name alone
     assert read_table(file("sep=;\na;b\n1;2\n", "q.tsv")).columns == ["a", "b"]
 

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from ..errors import optional, refuse
 from .schema import Item, validate
-from .table import odd_character
+from .table import is_delimiter, odd_character
 
 # %% auto #0
 __all__ = ['GAP', 'MOST_BYTES', 'Deletion', 'parse_cloze', 'field_text', 'Note', 'Deck', 'cloze_question', 'load_anki']
@@ -241,9 +241,10 @@ def _text_rows(lines: list[str], separator: str, n_header_lines: int, path: Path
 def _text_notes(path: Path) -> Iterator[Note]:
     header, lines, n_header_lines = _header_and_lines(path)
     separator = _SEPARATORS.get(header.get("separator", "tab").lower(), header.get("separator", "\t"))
-    if len(separator) != 1:
+    if not is_delimiter(separator):
         actual = f"{separator!r} ({path}:1)"
-        refuse(f"load_anki: #separator must be one of {sorted(_SEPARATORS)} or one character; got {actual}")
+        rule = f"one of {sorted(_SEPARATORS)}, or one character that is no quote and ends no line"
+        refuse(f"load_anki: #separator must be {rule}; got {actual}")
     column_numbers = {k: header[f"{k} column"] for k in ("guid", "notetype", "deck", "tags") if f"{k} column" in header}
     bad_columns = [f"#{k} column:{v}" for k, v in column_numbers.items() if not v.isdecimal() or v == "0"]
     if bad_columns:

@@ -31,9 +31,9 @@ from .schema import OR_WITHOUT, Record, Validated, letters, validate, write_set_
 
 # %% auto #0
 __all__ = ['MOST_OF_A_FIELD', 'MOST_OF_A_LIST', 'MOST_COLUMNS', 'MOST_CELLS', 'MOST_CHARACTERS', 'MOST_OF_A_WORKBOOK', 'Rows',
-           'file_encoding', 'as_windows_1252', 'text_rows', 'csv_rows', 'Unreadable', 'odd_character', 'cell', 'Table',
-           'file_text', 'json_value', 'json_rows', 'marked_text', 'read_table', 'rows_as_csv', 'Misfit', 'cell_value',
-           'cell_text', 'folded', 'validate_table']
+           'file_encoding', 'as_windows_1252', 'is_delimiter', 'text_rows', 'csv_rows', 'Unreadable', 'odd_character',
+           'cell', 'Table', 'file_text', 'json_value', 'json_rows', 'marked_text', 'read_table', 'rows_as_csv',
+           'Misfit', 'cell_value', 'cell_text', 'folded', 'validate_table']
 
 # %% ../../nbs/records/02_table.ipynb #949eb3ec
 def file_encoding(path: Path, encoding: str = "utf-8-sig") -> str:
@@ -89,10 +89,18 @@ def _declared_delimiter(path: Path, encoding: str) -> str | None:
     return m[1] if m else None
 
 
+def is_delimiter(text: str) -> bool:
+    "Whether a text can be the delimiter of a CSV file: one character that is no quote and ends no line."
+    return len(text) == 1 and text not in '"\r\n'
+
+
 def _csv_records(path: Path, encoding: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     "The records of a CSV file below a line such as `sep=;`, each with the line that it starts on."
     if not path.is_file():
         refuse(f"csv_rows: path must be a CSV file; got {path.name!r}, which is not there", error=FileNotFoundError)
+    if not is_delimiter(delimiter):
+        actual = f"{delimiter!r} ({path.name}); name it in a first line such as sep=;"
+        refuse(f"csv_rows: delimiter must be one character that is no quote and ends no line; got {actual}")
     n_above = 1 if _declared_delimiter(path, encoding) else 0
     with path.open(newline="", encoding=file_encoding(path, encoding)) as f:
         if n_above:

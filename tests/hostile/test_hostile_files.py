@@ -191,7 +191,7 @@ FILES = [
         "another encoding": (asked("Wär?").encode("cp1252"), "say --encoding cp1252 if that is right"),
         "lines that end as on old Macs": ((HEAD + ROW).replace("\n", "\r"), 1),
         "a delimiter that is named": ("sep=;\n" + (HEAD + ROW).replace(",", ";"), 1),
-        "a delimiter that is a quote": ('sep="\n' + HEAD + ROW, "for question must be one of"),
+        "a delimiter that is a quote": ('sep="\n' + HEAD + ROW, "no quote and ends no line; got '\"' (PLACE)"),
         "nothing": (b"", "must begin with the names of its columns"),
         "a mark and nothing": (b"\xef\xbb\xbf", "must begin with the names of its columns"),
         "a NUL": (asked("Wh\0at?"), NO_CONTROL),
