@@ -223,10 +223,11 @@ def test_the_lines_of_a_harness(tmp_path):
         {"doc": {"id": "q"}, "doc_id": 3, "resps": [["a", "b"]], "filter": "none"},
         {"doc": {"id": "q"}, "doc_id": 4, "resps": [], "filter": "none"},
         {"doc": {"id": "q"}, "doc_id": 5, "resps": ["a"], "filter": "none"},
+        {"doc": {"id": "q"}, "doc_id": 6, "resps": None, "filter": "none"},
     ]
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
     rows = log_rows(file)
-    assert [place for place, _ in rows] == [f"samples.jsonl:{k}" for k in (1, 3, 4, 5, 5, 6, 7)]
+    assert [place for place, _ in rows] == [f"samples.jsonl:{k}" for k in (1, 3, 4, 5, 5, 6, 7, 8)]
     fields = [f for _, f in rows]
     assert fields[0] == {"item_id": None, "row": 0, "question": ITEMS[0].question, "choices": OPTIONS, "text": "x"}
     assert fields[1] == {
@@ -238,7 +239,8 @@ def test_the_lines_of_a_harness(tmp_path):
     }
     assert (fields[2]["status"], fields[2]["error"]) == ("error", "its log-likelihoods are no numbers")
     assert [(f["text"], f["sample"]) for f in fields[3:5]] == [("a", "0"), ("b", "1")]
-    assert (fields[5]["status"], fields[5]["error"]) == ("error", NO_ANSWER)
+    for unanswered in (fields[5], fields[7]):
+        assert (unanswered["status"], unanswered["error"]) == ("error", NO_ANSWER)
     assert fields[6]["text"] == "a" and "sample" not in fields[6]
 
 

@@ -32,6 +32,7 @@ def guess(tmp_path, text: str, name: str = "r.csv", **how):
         ("0 5 11", "0..11", [SEEN]),
         ("0 1 2", "1..2", [CODES("0"), SEEN]),
         ("0 1 1", "0..1", [SEEN]),  # no or yes
+        ("0 2 2", "0..2", [SEEN]),  # one value beside 0 is no scale from 1
         ("0 1 2 3 4 5 6 7 8 9 10", "1..10", [CODES("0"), SEEN]),  # ten steps
         ("0 1 1.5 2 3 4 5 6 7 8 9 10", "0..10", [SEEN]),  # eleven
         ("0 0 0 -11 -12", "-12..0", [CODES("-11, -12, 0"), SEEN]),  # where all are codes, none is left out

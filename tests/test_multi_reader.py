@@ -106,6 +106,18 @@ def u_statistic(y, item, rater):
     return sum(share[kind] * moment[kind] for kind in moment) - moment[False, False]
 
 
+def test_a_value_that_is_missing_is_left_out_with_its_item_and_rater():
+    y = np.random.default_rng(3).normal(0, 1, (9, 6))
+    item, rater = (place.ravel() for place in np.indices(y.shape))
+    y[4], y[:, 2], y[0, 0] = np.nan, np.nan, np.nan
+    is_there = ~np.isnan(y.ravel())
+    left = mean_over_raters(y.ravel(), item, rater)
+    given = mean_over_raters(y.ravel()[is_there], item[is_there], rater[is_there])
+    assert left.both.n == 8 and np.isfinite(left.both.estimate)
+    for kind in ("items", "raters", "both"):
+        assert getattr(left, kind) == getattr(given, kind)
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_the_variance_of_a_mean_is_the_u_statistic(seed):
     y = np.random.default_rng(seed).normal(0, 1, (9, 5)) + np.random.default_rng(seed + 9).normal(0, 2, (9, 1))
