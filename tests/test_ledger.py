@@ -614,6 +614,25 @@ def test_a_source_that_gives_no_number_is_told_by_its_argument(tmp_path, ours, t
         source_value(claims.claims[0].ours, claims, {"t/x": table}.get)
 
 
+@pytest.mark.parametrize("of", ["consistency", "agreement"])
+def test_a_function_that_is_handed_over_has_its_own_arguments(tmp_path, of):
+    ours = f"""{{call: mhbench.stats.resample.bootstrap, value: estimate, given: {{n: 20, seed: 1}}, of: [
+      {{function: mhbench.stats.repeatability.two_way_intraclass_correlation, given: {{of: {of}}}}},
+      {{table: t/x, columns: [a, b]}}]}}"""
+    claims = written(tmp_path, f"{{paper: {{name: E}}, claims: [{{place: T, of: x, printed: '1', ours: {ours}}}]}}")
+    table = pd.DataFrame({"a": [1.0, 2, 3, 5], "b": [3.0, 3, 5, 6]})
+    ratings = table.to_numpy()
+    rows, cells = (
+        ratings.mean(1),
+        ratings.mean() + (ratings.mean(1, keepdims=True) - ratings.mean()) + (ratings.mean(0) - ratings.mean()),
+    )
+    between, rest = 2 * rows.var(ddof=1), ((ratings - cells) ** 2).sum() / 3
+    raters = 4 * ratings.mean(0).var(ddof=1)
+    lost = 2 / 4 * (raters - rest) if of == "agreement" else 0  # McGraw and Wong 1996, table 4, for two raters
+    expected = (between - rest) / (between + rest + lost)
+    assert source_value(claims.claims[0].ours, claims, {"t/x": table}.get) == pytest.approx(expected, rel=1e-12)
+
+
 def test_a_file_of_claims_is_utf_8_and_a_scale_is_above_0(tmp_path):
     (tmp_path / "claims.yaml").write_bytes(b"\xff\xfe")
     with pytest.raises(ValueError, match=r"load_claims: path must be a YAML file; got .*codec.* \(claims.yaml:1\)"):

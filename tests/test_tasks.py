@@ -56,6 +56,13 @@ def test_a_task_has_all_that_a_task_must_have(name):
     assert f"| `{name}` |" in page, "the table of tasks in the notebook on records"
 
 
+@pytest.mark.parametrize("name", [name for name in tasks() if task_named(name).lettered])
+def test_one_option_leaves_nothing_to_choose(name):
+    item = an_item(name)
+    with pytest.raises(ValueError, match=rf"options must be two or more for task {name}; got 1"):
+        task_named(name).check(item.model_copy(update={"options": item.options[:1]}))
+
+
 @pytest.mark.parametrize("name", tasks())
 def test_a_class_that_lacks_a_part_is_refused_by_its_name(name, monkeypatch):
     monkeypatch.setattr(registered, "_CLASSES", dict(registered._CLASSES))
