@@ -320,6 +320,7 @@ class Learner:
         self.cache = cache if keeps else None
         self.taken: dict[tuple, Request] = {}  # by shape, one of those that were answered under these terms
         self.enough = _n_replicas_to_agree(endpoint)
+        self.notice = ""  # what is tried again, until something is sent
 
     def begin(self, requests: Iterable[Request]) -> Iterator[Request]:
         "Choose the terms for a call, and give back its requests."
@@ -330,8 +331,14 @@ class Learner:
             changes_in_words = f"learnt more than a day ago and tried again: {'; '.join(earlier_changes)}"
             n_sent_twice = most_again(earlier_changes, self.endpoint.concurrency, self.endpoint)
             limit_in_words = f"at most {n_sent_twice} requests are sent twice"
-            say(f"{self.model.name} at {self.endpoint.name}: {changes_in_words} ({limit_in_words})")
+            self.notice = f"{self.model.name} at {self.endpoint.name}: {changes_in_words} ({limit_in_words})"
         return requests
+
+    def announce(self) -> None:
+        "Say once, before anything is sent, what is tried again and what it may cost."
+        if self.notice:
+            say(self.notice)
+            self.notice = ""
 
     def job(self, request: Request, place: int) -> Job:
         "The job of a request under the present terms; `place` is its position in the order asked, from 0."

@@ -154,6 +154,7 @@ class Ledger:
                 self._deliver(job, Answer(status="error", error=reason, request_key=key))
             elif key in own_keys or key in stored_rows:
                 self.elsewhere.pop(key, None)
+                self.learner.announce()
                 self.queue.new.append(job)
             else:
                 self.elsewhere[key] = job
