@@ -227,6 +227,12 @@ def test_numbers_of_options_may_differ_where_nothing_is_trained(base, whole):
         finetune(TrainingData(base[0], items), training_settings({}), seed=0, runs=whole.folder)
 
 
+def test_nothing_to_train_on_is_refused(base, whole):
+    data = TrainingData(base[0], [], bank(base[1], 3, 11))
+    with pytest.raises(ValueError, match="finetune: train must hold items; got none; name a larger file"):
+        finetune(data, training_settings({}), seed=0, runs=whole.folder)
+
+
 def test_the_context_is_cut_and_never_question_or_options(base):
     tokenizer, words = transformers.AutoTokenizer.from_pretrained(base[0]), base[1]
     item = bank(words, 1, 3)[0]

@@ -79,6 +79,15 @@ def test_what_a_batch_does_not_answer_takes_the_ordinary_path(cache, end, direct
         assert part["merged"] and part["answered"] == 6 - direct and part["unanswered"] == direct and part["reason"]
 
 
+@pytest.mark.parametrize("end, n_batches", [("completed", 1), ("failed", 2), ("expired", 2), ("cancelled", 2)])
+def test_only_a_batch_that_may_have_answers_is_taken_up_by_another_folder(cache, tmp_path, end, n_batches):
+    with BatchServer(end=end) as s, Cache(tmp_path / "other" / "c.sqlite") as other:
+        batch([q(i) for i in range(3)], s, cache)
+        got = batch([q(i) for i in range(3)], s, other)
+        assert [a.text for a in got] == [answer_to(f"question {i}") for i in range(3)]
+        assert len(s.batches) == n_batches
+
+
 def test_json_that_does_not_fit_is_repaired_by_the_ordinary_path(cache):
     schema = {"type": "object", "properties": {"label": {"enum": ["yes", "no"]}}, "required": ["label"]}
     with BatchServer(

@@ -470,6 +470,9 @@ def test_a_check_asks_anew_and_forgets_what_was_learnt(tmp_path):
         assert check(model(), ep(s.url), cache=file).ok
         with Cache(file) as cache:
             assert recall_terms(cache, ep(s.url), model()).dropped
+    assert not check(model(), ep(s.url, max_attempts=1, patience_s=0.1), cache=file).ok, "nobody answers"
+    with Cache(file) as cache:
+        assert recall_terms(cache, ep(s.url), model()).dropped, "and nothing is forgotten"
     with FaultServer(every=lambda n, b: good) as s:  # the service takes everything now
         e = ep(s.url).model_copy(update={"identity": "e"})
         assert check(model(), e, cache=file).ok
