@@ -193,6 +193,7 @@ def test_a_transcript_is_a_sample_of_a_log_for_inspect(tmp_path):
     samples = by_patient["p"]["samples"]
     assert [(s["id"], s["epoch"]) for s in samples] == [("p1", 1), ("p1", 2)]
     assert [m["content"] for m in samples[0]["messages"]] == [t.text for t in done[0].turns]
+    assert samples[0]["input"] == done[0].turns[0].text
     assert samples[0]["model_usage"]["mhbench/m"] == {"input_tokens": 20, "output_tokens": 10, "total_tokens": 30}
     assert samples[0]["metadata"]["ended"] == "turns" and by_patient["p"]["status"] == "success"
     kept = json.dumps(by_patient["script"])
