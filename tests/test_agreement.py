@@ -600,6 +600,11 @@ def test_an_ensemble_counts_the_labels_of_its_members():
     assert (e["percent_agreement"].score.n, e["percent_agreement"].score.n_clusters) == (30, 30)
 
 
+def test_nan_among_texts_is_no_label():
+    for labels in (["a", np.nan, " "], [["a", np.nan, None]], np.array(["a", np.nan, ""], dtype=object)):
+        assert agreement.is_label(labels).ravel().tolist() == [True, False, False]
+
+
 def test_codes_to_ignore_and_blanks_are_missing():
     numbers = np.array([[1, 2, 99, 1], [1, 2, 99, 2]])
     strings = np.array([["a", "b", "", "a"], ["a", "b", " ", "b"]], dtype=object)

@@ -29,6 +29,7 @@ def is_label(labels: Any, function: str = "") -> np.ndarray:  # bool, of the lab
     x = np.asarray(labels)
     if x.dtype.kind not in "OUS":
         return np.asarray(pd.notna(x))
+    x = np.asarray(labels, dtype=object)  # an array of texts would hold "nan" in the place of NaN
     is_blank = np.vectorize(lambda v: isinstance(v, str) and not v.strip(), otypes=[bool])(x)
     if function and is_blank.any():
         say(f"{function}: {is_blank.sum()} of {x.size} labels are blank, which is no rating")

@@ -50,7 +50,7 @@ def majority(labels: Any, *, alone: bool = True) -> np.ndarray:  # (N,) None or 
     label_of_code = np.array([*v, None], dtype=object if not v or isinstance(v[0], str) else float)
     majority_codes = _majority_codes(one_hot(x, max(len(v), 1)).sum(0))
     if not alone:
-        n_asked = is_label(np.asarray(labels, dtype=object)).sum(0)
+        n_asked = is_label(labels).sum(0)
         majority_codes[((x >= 0).sum(0) == 1) & (n_asked > 2)] = -1
     return label_of_code[majority_codes]
 
