@@ -165,3 +165,31 @@ def test_the_client_tries_as_often_as_the_entry_says(cache, tmp_path):
     entry = endpoint("e", "openai", base_urls=["http://localhost:1/v1"], max_attempts=3, timeout_s=7.0)
     client = batches.Batches(MODEL, entry, cache, tmp_path, "s").client
     assert (client.max_retries, client.timeout) == (2, 7.0)  # the first one is no retry
+
+
+def test_of_two_answers_to_one_request_none_is_kept(cache):
+    class Twice(BatchServer):
+        def finish(self, b):
+            super().finish(b)
+            key = f"{b['id']}-output"
+            lines = self.files[key].split("\n")
+            other = json.loads(lines[0])
+            other["response"]["body"]["choices"][0]["message"]["content"] = "something else"
+            self.files[key] = "\n".join([*lines, json.dumps(other), lines[1]])  # and one that is the same twice
+
+    with Twice() as s:
+        got = batch([q(i) for i in range(3)], s, cache)
+        assert [a.text for a in got] == [answer_to(f"question {i}") for i in range(3)]
+        assert s.direct == ["question 2"], "it is asked directly"
+        (part,) = load_state(batch_folder(MODEL, ep(s.url), cache))
+        assert (part["answered"], part["reason"]) == (2, "two answers to one request, which differ")
+
+
+def test_an_answer_of_a_batch_that_counts_no_tokens_has_no_cost(cache):
+    class Uncounted(BatchServer):
+        def reply(self, body):
+            return super().reply(body) | {"usage": {"prompt_tokens": 10}}
+
+    with Uncounted() as s:
+        (a,) = batch([q(0)], s, cache)
+        assert (a.status, a.prompt_tokens, a.cost_usd) == ("ok", 0, None)

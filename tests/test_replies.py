@@ -10,7 +10,7 @@ from faults.server import FaultServer, completion
 from mhbench.ask.cache import Cache
 from mhbench.ask.parse import parse_choice
 from mhbench.ask.reply import ENDINGS, UNFINISHED, Malformed, read_reply
-from mhbench.ask.request import wire
+from mhbench.ask.request import Model, wire
 
 LETTERS = list("ABCDE")
 
@@ -325,3 +325,91 @@ def test_a_reply_is_asked_again_where_its_end_reason_may_pass_and_paid_once_wher
     assert (
         f"finish_reason '{reason}', which ends no complete answer" in a.error and (remedy in a.error) != is_asked_again
     )
+
+
+# -- what is not known
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_of_several_choices_none_is_the_answer(index, tmp_path):
+    second = {"index": index, **choice("B")}
+    body = {"choices": [{"index": 1 - index, **choice("A")}, second]}
+    with FaultServer(every=lambda n, _: lambda _: (200, body)) as s:
+        (a,) = run([q(0)], s)
+        assert (a.status, a.text, len(s.asked)) == ("error", None, 1) and "2 choices where one was asked for" in a.error
+
+
+def test_choices_of_a_stream_are_not_joined():
+    event = lambda i, text, end=None: {"choices": [{"index": i, "delta": {"content": text}, "finish_reason": end}]}
+    stream = lambda *events: b"".join(b"data: " + json.dumps(e).encode() + b"\n\n" for e in events)
+    one = read_reply(stream(event(0, "The answer "), event(0, "is B", "stop")), q(0), MODEL)
+    assert one.text == "The answer is B"
+    with pytest.raises(Malformed, match="2 choices"):
+        read_reply(stream(event(0, "B"), event(1, "A"), event(0, "", "stop"), event(1, "", "stop")), q(0), MODEL)
+
+
+@pytest.mark.parametrize("name", ["n", "best_of"])
+def test_an_entry_that_asks_for_several_choices_is_refused(name):
+    with pytest.raises(ValueError, match=f"sampling must ask for one answer a request; got {name}: 3"):
+        Model(name="m", endpoint="e", served="m", sampling={name: 3})
+    assert Model(name="m", endpoint="e", served="m", sampling={name: 1}).sampling == {name: 1}
+
+
+PROMPT = {"prompt_tokens": 50}
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        None,
+        {},
+        PROMPT,
+        PROMPT | {"completion_tokens": -1},
+        PROMPT | {"completion_tokens": 0},
+        {"completion_tokens": 3},
+        {"prompt_tokens": 10**30, "completion_tokens": 3},
+        {"prompt_tokens": 0, "completion_tokens": 3},
+        {"input_tokens": 50, "output_tokens": 3},
+    ],
+)
+def test_a_count_of_tokens_that_lacks_one_of_both_is_none(usage):
+    body = lambda b: (200, completion(b, "B") | {"usage": usage})
+    with FaultServer(every=lambda n, _: body) as s:
+        (a,) = run([q(0)], s)
+    assert (a.status, a.text, a.prompt_tokens, a.completion_tokens, a.cost_usd) == ("ok", "B", 0, 0, None)
+
+
+def test_a_reply_that_was_paid_for_and_counts_nothing_has_no_cost():
+    for body in (b"<html>", b'{"choices": []}', b'{"error": {"message": "overloaded"}}'):
+        with FaultServer(every=lambda n, _, body=body: lambda _: (200, body)) as s:
+            (a,) = run([q(0)], s)
+            assert (a.status, a.cost_usd) == ("error", None), "unknown, and not nothing"
+    with FaultServer(every=lambda n, _: "401") as s:
+        (a,) = run([q(0)], s)
+        assert (a.status, a.cost_usd) == ("error", 0.0), "it was refused"
+
+
+def test_a_filter_that_gives_no_message_is_a_filter():
+    body = {"choices": [{"index": 0, "finish_reason": "content_filter: PROHIBITED_CONTENT"}]}
+    with FaultServer(every=lambda n, _: lambda _: (200, body)) as s:
+        (a,) = run([q(0)], s)
+        assert (a.status, a.text, len(s.asked)) == ("filtered", "", 1)
+    with pytest.raises(Malformed, match="no message"):
+        read({"finish_reason": "stop"})
+
+
+def test_a_refusal_among_the_parts_of_a_content_is_a_refusal():
+    got = read(choice([{"type": "refusal", "refusal": "I can't help with that."}]))
+    assert (got.status, got.error) == ("refused", "the model refused: I can't help with that.")
+
+
+def test_a_thought_in_the_text_is_no_answer_though_there_is_a_field_for_it():
+    got = read({"message": {"content": "<think>A?</think>B", "reasoning_content": "A?"}, "finish_reason": "stop"})
+    assert (got.text, got.reasoning) == ("B", "A?")
+
+
+def test_an_end_reason_that_is_no_text_is_named_and_paid_once():
+    body = lambda b: (200, completion(b, "B", finish={"type": "stop", "matched": 1}))
+    with FaultServer(every=lambda n, _: body) as s:
+        (a,) = run([q(0)], s)
+        assert "finish_reason \"{'type': 'stop'" in a.error and len(s.asked) == 1

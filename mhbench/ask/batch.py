@@ -22,7 +22,7 @@ from .cache import Cache, Row, cache_path
 from .client import Recorder, ask
 from .interfaces import INTERFACES
 from .learning import terms_for
-from .reply import Malformed, read_reply, states_letter, words
+from .reply import Malformed, is_counted, read_reply, states_letter, words
 from mhbench.ask.request import (
     Answer,
     Endpoint,
@@ -158,6 +158,9 @@ def read_line(
     if answer.status == "empty":
         return replace(unusable_answer, error=answer.error)
     usd = cost(model, answer.tokens)
+    if not is_counted(answer):
+        answer.tokens = Tokens()
+        usd = None if any(model.price.values()) else usd
     answer.cost_usd = None if usd is None else (1 - discount) * usd
     answer.attempts = 1
     answer.request_key = key
@@ -283,9 +286,9 @@ class Batches:
         secrets = request_headers(self.endpoint)[1]
         error_texts = [part["error"]] if part.get("error") else []
         damaged_line = None
-        answered_keys = set()
+        row_by_key: dict[str, Row] = {}
+        contradicted_keys = set()
         for file_id in filter(None, (part.get("output"), part.get("errors"))):
-            rows = []
             content = self._fetch_from_service(part, f"the file {file_id}", self.client.files.content, file_id).content
             for n, line in enumerate(content.split(b"\n"), 1):
                 if not line.strip():
@@ -300,9 +303,12 @@ class Batches:
                     error_texts.append(answer.error)
                     continue
                 row_fields = (self.model.name, self.endpoint.cache_identity, answer.status)
-                rows.append(Row(str(answer.request_key), *row_fields, True, time.time(), answer.to_json(), self.study))
-            self.cache.put_many(rows)
-            answered_keys |= {r.key for r in rows}
+                row = Row(str(answer.request_key), *row_fields, True, time.time(), answer.to_json(), self.study)
+                if row_by_key.setdefault(row.key, row).value != row.value:
+                    contradicted_keys.add(row.key)
+                    error_texts.append("two answers to one request, which differ")
+        answered_keys = row_by_key.keys() - contradicted_keys
+        self.cache.put_many([row_by_key[key] for key in sorted(answered_keys)])
         if damaged_line:
             rule = f"the output of batch {part['batch_id']} must be JSON lines; got {secrets.clean(damaged_line)}"
             n_read_in_words = f"{len(answered_keys)} of {part['lines']} answers could be read and are kept"

@@ -61,13 +61,13 @@ def is_stream(raw: bytes) -> bool:
 def join_stream_events(raw: bytes) -> dict[str, Any]:
     "The reply that the events of a stream make together. Raises: ValueError, TypeError where they make none."
     reply: dict[str, Any] = {}
-    choice: dict[str, Any] = {}
+    choices: dict[Any, dict[str, Any]] = {}  # by index
     for data in (line[5:].strip() for line in raw.split(b"\n") if line.startswith(b"data:")):
         event = {} if data == b"[DONE]" else json.loads(data)
         reply |= {k: v for k, v in (event.get("response") or event).items() if v is not None}
         for delta in event.get("choices") or []:
-            _add_delta(choice, delta)
-    return reply | ({"choices": [choice]} if choice else {})
+            _add_delta(choices.setdefault(delta.get("index") or 0, {}), delta)
+    return reply | ({"choices": [*choices.values()]} if choices else {})
 
 
 def _add_delta(choice: dict[str, Any], delta: dict[str, Any]) -> None:

@@ -22,7 +22,8 @@ from ..records.answers import reply_endings
 # %% auto #0
 __all__ = ['LEAST_MASS', 'LASTING', 'SERVICE', 'ENDINGS', 'UNFINISHED', 'spellings', 'Letters', 'letter_logprobs', 'Malformed',
            'listed_tokens', 'answer_position', 'states_letter', 'read_json', 'Complaint', 'complaint_in', 'words',
-           'read_usage', 'served_by', 'describe_serving_differences', 'read_reply', 'classify_finish_reason']
+           'read_usage', 'is_counted', 'served_by', 'describe_serving_differences', 'read_reply',
+           'classify_finish_reason']
 
 # %% ../../nbs/ask/07_reply.ipynb #56d42730
 LEAST_MASS = 0.5  # of the probability, on the letters together: with less, a position is not that of the answer
@@ -272,6 +273,12 @@ def read_usage(reply: dict[str, Any]) -> Tokens:
     return Tokens(n_prompt, n_completion, n_thought, n_cached, n_written)
 
 
+def is_counted(answer: Answer) -> bool:
+    "Whether a reply counts its tokens: those of the prompt, and those of its text or thought."
+    tokens = answer.tokens
+    return bool(tokens.prompt and (tokens.completion or not (answer.text or answer.reasoning)))
+
+
 def _body_as_json(raw: bytes) -> dict[str, Any]:
     try:
         body = raw[: raw.rindex(b"data:")] if raw.rstrip().endswith(b"[DONE]") else raw  # it ends like a stream
@@ -336,7 +343,12 @@ def _first_choice(reply: dict[str, Any]) -> dict[str, Any]:
         raise Malformed(f"an error with status 200: {_error_texts(reply, 4)[0]}")
     choices = reply.get("choices")
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
-        raise Malformed("an empty list of choices")
+        came = f" ({json.dumps(reply)!s:.100})" if "choices" not in reply else ""
+        raise Malformed(f"an empty list of choices{came}")
+    if len(choices) > 1:
+        malformed = Malformed(f"{len(choices)} choices where one was asked for, and none is known to be the answer")
+        malformed.lasting = True
+        raise malformed
     if choices[0].get("error"):
         raise Malformed(f"an error in the choice: {_error_texts(choices[0], 4)[0]}")
     return choices[0]
@@ -352,6 +364,13 @@ def _joined_texts(parts: Any, name: str) -> str | None:
     if parts is not None and not isinstance(parts, str):
         raise Malformed(f"{name} that is no text: {parts!r:.40}")
     return parts
+
+
+def _refusal(message: dict[str, Any]) -> str | None:
+    "What a message says in a field, or in parts of its content, that is for refusals."
+    parts = message["content"] if isinstance(message.get("content"), list) else []
+    part_texts = [p.get("refusal") or "refused" for p in parts if isinstance(p, dict) and p.get("type") == "refusal"]
+    return _joined_texts(message.get("refusal"), "refusal") or " ".join(part_texts) or None
 
 
 def _require_unicode(text: Any, name: str) -> Any:  # a text or None
@@ -385,7 +404,7 @@ _UNKNOWN += " mhbench/ask/texts/answers/replies.yaml, and run again"
 
 def classify_finish_reason(finish_reason: Any) -> str:  # complete, cut, filtered or refused
     "What a reply's end reason means. Raises: Malformed for one that is on no list, which ends no complete answer."
-    reason = finish_reason.lower() if isinstance(finish_reason, str) else finish_reason
+    reason = finish_reason if finish_reason is None else str(finish_reason).lower()
     if reason in ENDINGS:
         return ENDINGS[reason]
     malformed = Malformed(f"finish_reason {plain(str(finish_reason))!r:.60}, which ends no complete answer")
@@ -397,6 +416,8 @@ def classify_finish_reason(finish_reason: Any) -> str:  # complete, cut, filtere
 
 def _choice_message(choice: dict[str, Any], model: Model) -> dict[str, Any]:
     message = {"content": choice.get("text")} if model.api == "completions" else choice.get("message")
+    if message is None and ENDINGS.get(str(choice.get("finish_reason")).lower()) == "filtered":
+        return {}  # Gemini's: what is filtered has none
     if not isinstance(message, dict):
         raise Malformed(f"no {'text' if model.api == 'completions' else 'message'} in the choice")
     return message
@@ -412,8 +433,9 @@ def _read_answer(reply: dict[str, Any], request: Request, model: Model, limit: i
     reasoning, content = _separate_thought(message)
     text = _joined_texts(content, "content")
     opens_with_thought = opens_thought(text or "", cut=ending == "cut")
-    if reasoning is None and (model.thinking or begins_thought(text or "")):  # else a thought stands at the head alone
-        reasoning, text = split_thinking(text or "")
+    if begins_thought(text or "") or (reasoning is None and model.thinking):  # else a thought stands at the head alone
+        thought, text = split_thinking(text or "")
+        reasoning = reasoning or thought
     answer = Answer(
         request.id, text=_require_unicode(text or "", "content"), reasoning=_require_unicode(reasoning, "reasoning")
     )
@@ -425,7 +447,7 @@ def _read_answer(reply: dict[str, Any], request: Request, model: Model, limit: i
     max_tokens = answer_token_limit(request, model)[1] if limit is None else limit
     is_only_letter = only_a_letter(max_tokens, model) and _is_letter(text, request.letters or [])
     has_letter = bool(request.letters) and (is_only_letter or answer.letter_logprobs is not None)
-    answer = _set_status(answer, ending, _joined_texts(message.get("refusal"), "refusal"), request, has_letter)
+    answer = _set_status(answer, ending, _refusal(message), request, has_letter)
     if answer.status == "ok" and not (answer.text or "").strip() and not has_letter:
         answer.status, answer.error = "empty", _describe_empty_message(message, answer)
     return answer

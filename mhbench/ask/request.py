@@ -255,6 +255,9 @@ class Model(Entry):
             json.dumps(self.sampling, allow_nan=False, default=str)
         except ValueError:
             raise ValueError(f"sampling must hold ordinary numbers; got {self.sampling}") from None
+        if several := [k for k in ("n", "best_of") if self.sampling.get(k, 1) != 1]:
+            rule = f"sampling must ask for one answer a request; got {several[0]}: {self.sampling[several[0]]}"
+            raise ValueError(f"{rule}; leave it out, and set samples of a mode for more")
         for name in self.sampling.keys() - _SAMPLING:  # a misspelt parameter has a close match
             if similar_names := get_close_matches(name, _SAMPLING, n=1, cutoff=0.85):
                 raise ValueError(

@@ -48,6 +48,7 @@ class Job:
     replica: int = 0  # where it was last sent
     held: tuple[float | None, int] = (0.0, 0)  # dollars and tokens set aside for it
     spent: Tokens = Tokens()
+    uncounted: bool = False  # the last reply that was paid for does not count its tokens
     repaired: bool = False  # its body asks once more for JSON
     error: str | None = None  # the last one
     lesson: list[str] | None = None  # what its last refusal would teach, if it is confirmed

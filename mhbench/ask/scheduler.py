@@ -21,7 +21,7 @@ from .budget import Budget, Purse, TooManyFailed, cost
 from .cache import Cache, Row, open_cache
 from .learning import Learner
 from .progress import Progress
-from .reply import SERVICE, describe_serving_differences
+from .reply import SERVICE, describe_serving_differences, is_counted
 from .request import Answer, Endpoint, Model, Request, Tokens
 from .retry import Failed, Job, Limiter, Patience, Queue, Replicas, pause
 from .transport import Transport
@@ -277,7 +277,7 @@ class NextSteps:
 
     def _handle_answer(self, job: Job, answer: Answer) -> NextStep:
         self.patience.answered()
-        self._spend(job, answer.tokens)
+        self._spend(job, answer.tokens if is_counted(answer) else Tokens())
         if not self.ending and (step_again := self._learn_from_answer(job, answer)):
             return step_again
         self.learner.takes(job)
@@ -290,10 +290,7 @@ class NextSteps:
         if error_text and needs_json and not job.repaired and not self.ending:
             job.ask_for_json(answer.text, error_text)
             return NextStep(at=time.monotonic())
-        step = self.end(job, answer, final=answer.status != "empty")  # nothing came: the next run asks again
-        if not any(job.spent) and any(self.asking.model.price.values()):
-            answer.cost_usd = None  # nobody counted its tokens
-        return step
+        return self.end(job, answer, final=answer.status != "empty")  # nothing came: the next run asks again
 
     def _learn_from_answer(self, job: Job, answer: Answer) -> NextStep | None:
         "The next step where an answer was given under earlier terms, or teaches new ones; None where it stands."
@@ -311,10 +308,8 @@ class NextSteps:
         return NextStep(anew=True) if self.learner.outdated(job) else None
 
     def _handle_failure(self, job: Job, failed: Failed) -> NextStep:
-        if failed.billed and any(failed.tokens):
+        if failed.billed:
             self._spend(job, Tokens(*failed.tokens))
-        elif failed.billed:
-            self.purse.suppose(job)
         job.error = self.transport.secrets.clean_line(failed.words)
         may_teach = failed.status >= 400 and failed.kind in ("refused", "again")
         if may_teach and not self.ending and (next_step := self._learn_from_refusal(job, failed)):
@@ -353,12 +348,15 @@ class NextSteps:
         "The last step: the answer, with the attempts and the cost that it took."
         answer.attempts = job.tries
         answer.changed = list(job.wire.changed)
-        answer.tokens = job.spent
+        answer.tokens = Tokens() if job.uncounted else job.spent
         answer.cost_usd = cost(self.asking.model, job.spent)
+        if job.uncounted and any(self.asking.model.price.values()):
+            answer.cost_usd = None  # nobody counted its tokens
         answer.error = answer.error and self.transport.secrets.clean_line(answer.error)
         return NextStep(answer, final)
 
     def _spend(self, job: Job, tokens: Tokens):
+        job.uncounted = not tokens.prompt
         self.purse.spend(job, tokens)
         self.limiter.correct(job.held[1] - tokens.prompt - tokens.completion if tokens.prompt else 0)
 
