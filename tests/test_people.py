@@ -9,8 +9,11 @@ import pytest
 from mhbench.records.schema import Item, Response, read_records, write_records
 from mhbench.run.cli import main
 from mhbench.run.execute import run_stage
+from mhbench.steps.duels import error_sample
+from mhbench.steps.score import score_responses
 from mhbench.studies.medqade.load import load
 from mhbench.studies.medqade.panel_tables import build_panel
+from mhbench.tools.panel import run_answers
 
 CORE, OTHERS = 4, 8
 
@@ -204,6 +207,48 @@ def test_wrong_answers_out_and_their_labels_in(results, tmp_path, capsys):
     assert "9 labels by 2 annotators" in capsys.readouterr().out
     labels = pd.read_csv(back)
     assert labels.groupby("rater")["label"].first().to_dict() == {"e1": "knowledge", "e2": "context"}
+
+
+@pytest.mark.parametrize(
+    ("slip", "message"),
+    [
+        ({"model": "Third"}, "got 'Third' (e1.csv:3); answers are there of"),
+        ({"rater": "E1"}, "got two names (e1.csv:2 and e1.csv:3); write one of them in all rows"),
+        ({"label": "reasoning"}, "got 'reasoning' (e1.csv:3); mend the row"),
+        ({"rater": ""}, "ErrorRow.rater does not fit: Field required; got None (e1.csv:3)"),
+        ({"item_id": "q"}, "item_id must name a question of the corpus; got 'q' (e1.csv:3)"),
+    ],
+)
+def test_a_slip_in_a_sheet_is_refused_with_its_place_and_can_be_mended(results, tmp_path, capsys, slip, message):
+    sheet, filled, back = tmp_path / "sheet.csv", tmp_path / "e1.csv", tmp_path / "errors.csv"
+    place = ["--results", str(results)]
+    assert main(["errors", "draw", "--to", str(sheet), "--models", "third", "--number", "5", *place]) == 0
+    rows = [r | {"rater": "e1", "label": "logical"} for r in csv.DictReader(sheet.open(encoding="utf-8"))]
+    pd.DataFrame([rows[0], rows[1] | slip, *rows[2:]]).to_csv(filled, index=False)
+    collect = ["errors", "collect", str(filled), "--to", str(back), *place]
+    assert main(collect) == 1 and message in (told := capsys.readouterr().err) and "--option" not in told
+    pd.DataFrame(rows[:4] + [rows[4] | {"label": ""}]).to_csv(filled, index=False)
+    assert main(collect) == 0, "what was refused has left no file in the way"
+    told = capsys.readouterr().out
+    assert "1 row without a label (e1.csv:6)" in told and "rationales: 4 with 1 label" in told
+
+
+def test_a_workbook_and_a_header_in_other_letters_are_refused_by_name(results, tmp_path, capsys):
+    collect = ["errors", "collect", "--to", str(tmp_path / "errors.csv"), "--results", str(results)]
+    pd.DataFrame([{"item_id": "q"}]).to_excel(tmp_path / "e1.xlsx")
+    (tmp_path / "e2.csv").write_text("item_id;model;Rater;label \nq;m;e2;logical\n", encoding="utf-8-sig")
+    for name, message in (
+        ("e1.xlsx", "an Excel workbook or an archive (e1.xlsx); save the sheet as CSV"),
+        ("e2.csv", "rename 'Rater' to 'rater', 'label ' to 'label'"),
+    ):
+        assert main([*collect, str(tmp_path / name)]) == 1 and message in capsys.readouterr().err
+
+
+def test_one_wrong_answer_of_a_question_is_drawn(results):
+    scores = score_responses(*run_answers("counselingbench", ["third"], results))
+    twice = pd.concat([scores, scores.assign(sample=scores["sample"] + 1)])
+    drawn = error_sample(twice, seed=1)
+    assert len(drawn) and not drawn.duplicated(["model", "item_id"]).any() and set(drawn["sample"]) == {0}
 
 
 def test_a_draw_or_a_collection_that_is_refused_saves_no_name_and_none_is_shown(results, tmp_path, capsys, monkeypatch):

@@ -406,6 +406,7 @@ def validate(
     valid_records, misfits = [], []
     first_place: dict[Any, str] = {}  # value of `unique` -> its place
     for place, row in rows:
+        u = row.get(unique)
         try:
             r = record(**row)
             if unique is not None:
@@ -415,7 +416,7 @@ def validate(
                 first_place[u] = place
             valid_records.append(r)
         except (ValidationError, ValueError, TypeError) as e:
-            column, value, rule = unique or "row", repr(row.get(unique))[:200], str(e)
+            column, value, rule = unique or "row", repr(u)[:200], str(e)
             if isinstance(e, ValidationError):
                 column, value, rule = _first_error(e, row)
             if strict:

@@ -69,7 +69,11 @@ def as_windows_1252(path: Path, encoding: str = "utf-8-sig") -> tuple[int, str] 
 
 
 def _refuse_encoding(function: str, path: Path, encoding: str) -> NoReturn:
-    "Refuse a file whose bytes do not fit, with the line where that is seen."
+    "Refuse a file whose bytes do not fit, with the line where that is seen; a workbook by its first bytes."
+    with path.open("rb") as f:
+        if f.read(4) in (b"PK\x03\x04", b"\xd0\xcf\x11\xe0"):
+            actual = f"an Excel workbook or an archive ({path.name}); save the sheet as CSV (UTF-8)"
+            refuse(f"{function}: path must be a text file; got {actual}")
     number, line = as_windows_1252(path, encoding) or (1, "")
     actual = f"{encoding!r}, which line {number} does not fit ({path.name}:{number}); as cp1252 it is {line[:80]!r}"
     remedy = "say --encoding cp1252 if that is right; where a command has no --encoding, save the file in UTF-8"
@@ -156,8 +160,11 @@ def csv_rows(
     header_line, header = next(records, (1, []))
     missing_columns = [c for c in required if c not in header]
     if missing_columns:
+        as_written = {c.strip().casefold(): c for c in header}
+        renamed = [f"{as_written[c.casefold()]!r} to {c!r}" for c in missing_columns if c.casefold() in as_written]
+        remedy = f"rename {', '.join(renamed)}" if renamed else "give the file with the header that it came with"
         actual = f"{header} ({path.name}:{header_line})"
-        refuse(f"csv_rows: columns must include {missing_columns}; got {actual}; give the file as it was released")
+        refuse(f"csv_rows: columns must include {missing_columns}; got {actual}; {remedy}")
     if repeated_columns := [c for c, n in Counter(header).items() if n > 1 and c and (not required or c in required)]:
         actual = f"{repeated_columns} more than once ({path.name}:{header_line}); rename or remove the others"
         refuse(f"csv_rows: a column that is read must have a name of its own; got {actual}")

@@ -73,7 +73,8 @@ def meeting(
 # %% ../../nbs/steps/08_duels.ipynb #9ca516a4
 def error_sample(scores: pd.DataFrame, n: int = 100, *, mode: str = "cot", seed: int) -> pd.DataFrame:
     """Wrong answers to annotate, `n` a model or as many as there are; a model's draw does not depend on the others. An
-    answer that could not be read, or is a refusal, is not right and is no wrong answer either: it is not drawn.
+    answer that could not be read, or is a refusal, is not right and is no wrong answer either: it is not drawn. Of
+    several samples the first that is wrong is drawn, because a label names question and model alone.
 
     Columns: model, item_id, sample.
 
@@ -83,7 +84,7 @@ def error_sample(scores: pd.DataFrame, n: int = 100, *, mode: str = "cot", seed:
     wrong_answers = scores[(scores["mode"] == mode) & (scores["answered_by"] == "plain") & (scores["correct"] == 0)]
     wrong_answers = wrong_answers[response_outcomes(wrong_answers) == READ]
     for model, g in wrong_answers.groupby("model", sort=True):
-        g = g.sort_values(["item_id", "sample"])
+        g = g.sort_values(["item_id", "sample"]).drop_duplicates("item_id")
         drawn_places = np.random.default_rng([seed, zlib.crc32(str(model).encode())]).permutation(len(g))[:n]
         sample_tables.append(g.iloc[np.sort(drawn_places)][["model", "item_id", "sample"]])
     return (

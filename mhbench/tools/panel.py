@@ -307,11 +307,18 @@ def plan_humans(a: argparse.Namespace, studies: list[str]) -> list[str]:  # line
     return out[:-1]
 
 # %% ../../nbs/tools/06_panel.ipynb #39eb3440
-def run_answers(study: str, models: list[str], results: str | Path = "results") -> tuple[list[Item], list[Response]]:
+def run_answers(
+    study: str,
+    models: list[str] | None,  # None: all whose answers are there
+    results: str | Path = "results",
+) -> tuple[list[Item], list[Response]]:
     "A study's items, the answers recorded with it, and those of some models, from the files of the stages."
     texts = place(results, "text/prepare", study)
     files = [texts / "items.parquet", texts / "recorded.parquet"]
-    files += [place(results, "text/generate", study, m) / "responses.parquet" for m in models]
+    if models is None:
+        files += sorted(place(results, "text/generate", study).glob("*/responses.parquet"))
+    else:
+        files += [place(results, "text/generate", study, m) / "responses.parquet" for m in models]
     if missing_files := [f for f in files if not f.exists()]:
         actual = f"no {missing_files[0]}; run `dvc repro generate`"
         refuse(f"run_answers: the answers to export must be there; got {actual}", error=FileNotFoundError)

@@ -15,7 +15,7 @@ from ...run.graph import names_file, root
 from ...run.params import load_params
 from ...steps.duels import error_sample
 from ...steps.score import score_responses
-from .rationales import error_sheet, write_errors
+from .rationales import error_sheet, read_error_sheets, write_errors
 from ...subcommand import PARAMS, RESULTS, argument, command_group, subcommand
 from ...tools.panel import MODELS, SEED, TABLE, named_answers, new_file, run_answers
 
@@ -48,7 +48,7 @@ def _errors_draw(a: argparse.Namespace) -> None:
         new_file(Path(a.to)), index=False, lineterminator="\n"
     )
     for model, n in drawn_answers.groupby("model").size().items():
-        print(f"{model}: {n} wrong answers in mode {a.mode}")
+        print(f"{model}: {numbered(n, 'wrong answer')} in mode {a.mode}")
     print(f"{a.to}: a copy for each annotator, who fills in rater and label (knowledge, context, logical or Abstain)")
 
 # %% ../../../nbs/studies/counselingbench/05_commands.ipynb #f3f09ecc
@@ -62,14 +62,20 @@ def _errors_draw(a: argparse.Namespace) -> None:
     TABLE,
 )
 def _errors_collect(a: argparse.Namespace) -> None:
-    items, _ = run_answers(a.study, [], a.results)
-    with rater_key(names_file(root()), a.study):
-        ratings, n_empty = write_errors(a.sheets, new_file(Path(a.to)), items)
+    items, responses = run_answers(a.study, None, a.results)
+    with rater_key(names_file(root()), a.study):  # names are saved at its end: where something is refused, none is
+        ratings, empty_places = read_error_sheets(a.sheets, items, responses)
+        table_file = new_file(Path(a.to))
+    write_errors(ratings, table_file)
     n_by_rater = Counter(r.rater for r in ratings)
+    places = f" ({', '.join(empty_places[:5])}{' ...' if len(empty_places) > 5 else ''})" if empty_places else ""
     print(
         f"{numbered(len(ratings), 'label')} by {numbered(len(n_by_rater), 'annotator')}: {a.to}; "
-        f"{numbered(n_empty, 'row')} without a label"
+        f"{numbered(len(empty_places), 'row')} without a label{places}"
     )
     print(", ".join(f"{rater}: {n}" for rater, n in n_by_rater.items()) + f"; from {numbered(len(a.sheets), 'sheet')}")
+    n_by_count = Counter(Counter((r.item_id, r.target) for r in ratings).values())
+    counts = [f"{n} with {numbered(k, 'label')}" for k, n in sorted(n_by_count.items(), reverse=True)]
+    print(f"rationales: {', '.join(counts)}")
     corpus_path = load_params(root() / a.params)["studies"][a.study]["prepare"]["path"]
     print(f"put it beside the corpus ({corpus_path}), its name holding `errors`; the competency stage counts it")

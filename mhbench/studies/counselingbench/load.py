@@ -24,7 +24,7 @@ from .fields import INSTRUCTION_LINE, competency, plain_text
 
 # %% auto #0
 __all__ = ['ERRORS', 'CounselingRow', 'question_rows', 'load_counselingbench', 'model_and_mode', 'load_counselingbench_responses',
-           'load_counselingbench_labels', 'ErrorRow', 'load_counselingbench_errors', 'load']
+           'load_counselingbench_labels', 'ErrorRow', 'label_rows', 'load_counselingbench_errors', 'load']
 
 # %% ../../../nbs/studies/counselingbench/02_load.ipynb #bfa4cb79
 _Text = Annotated[str, Field(pattern=r"\S")]
@@ -295,6 +295,12 @@ class ErrorRow(Record):
         return f"{self.item_id}, {self.model}, {self.rater}"
 
 # %% ../../../nbs/studies/counselingbench/02_load.ipynb #bfbc8d7a
+def label_rows(csv: str | Path) -> Iterator[tuple[str, dict[str, str]]]:
+    "Rows of a table of labels with their places, below a text of several lines also by the number in a spreadsheet."
+    for number, (place, row) in enumerate(csv_rows(csv, ("item_id", "model", "rater", "label")), 2):
+        yield (place if place.endswith(f":{number}") else f"{place}, row {number} of the table"), row
+
+
 def load_counselingbench_errors(
     csv: str | Path,  # columns item_id, model, rater, label; comment where given
     items: Iterable[Item] | None = None,  # the questions; None: any item_id is taken
@@ -308,16 +314,13 @@ def load_counselingbench_errors(
     """
     label_spellings = {x.casefold(): x for x in (*ERRORS, "Abstain")}
     rows = []
-    for place, raw_row in csv_rows(csv, ("item_id", "model", "rater", "label")):
-        row = {k: v.strip() or None for k, v in raw_row.items() if k in ErrorRow.model_fields}
-        label = row["label"] or ""
-        row |= {
-            "label": label_spellings.get(label.casefold(), label or None),
-            "origin": row.get("origin") or "recorded",
-        }
-        if unlabelled == "refuse" or label:
+    for place, raw_row in label_rows(csv):
+        row = {k: v.strip() for k, v in raw_row.items() if k in ErrorRow.model_fields and v.strip()}
+        if "label" in row:
+            row["label"] = label_spellings.get(row["label"].casefold(), row["label"])
+        if unlabelled == "refuse" or "label" in row:
             rows.append((place, row))
-    error_rows = validate(rows, ErrorRow, unique="annotation").records
+    error_rows = validate(rows, ErrorRow, unique="annotation", remedy="mend the row").records
     known_ids = None if items is None else {i.item_id for i in items}
     pseudonym_by_name = pseudonyms(r.rater for r in error_rows if r.origin != "simulated")
     out = []

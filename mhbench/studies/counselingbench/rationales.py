@@ -16,7 +16,6 @@ import pandas as pd
 from ...errors import numbered, refuse
 from ...records.pseudonyms import rater_key
 from ...records.schema import Item, Judgment, Rating, Response, judgments_of_kind
-from ...records.table import csv_rows
 from ...stats.agreement import ABSTAIN
 from ...stats.consensus import majority
 from ...stats.estimate import estimate
@@ -26,11 +25,12 @@ from ...stats.tests import adjust_p, clustered_chi_square
 from ...steps.rates import mean_of, wide_cells
 from ...steps.score import describe_reading, score_responses, where_read
 from .fields import COMPETENCIES, SHORT, in_paper_order
-from .load import ERRORS, load_counselingbench_errors
+from .load import ERRORS, label_rows, load_counselingbench_errors
 
 # %% auto #0
-__all__ = ['AGREEMENT', 'PAPER_SCORES', 'error_sheet', 'error_table', 'write_errors', 'compare_errors', 'judge_agreement',
-           'error_labels', 'proposed_errors', 'reasoning_layout', 'accuracy_and_bertscore', 'as_published']
+__all__ = ['AGREEMENT', 'PAPER_SCORES', 'error_sheet', 'error_table', 'read_error_sheets', 'write_errors', 'compare_errors',
+           'judge_agreement', 'error_labels', 'proposed_errors', 'reasoning_layout', 'accuracy_and_bertscore',
+           'as_published']
 
 # %% ../../../nbs/studies/counselingbench/03_rationales.ipynb #2760aceb
 _TO_FILL_IN = ["item_id", "model", "rater", "label", "comment"]
@@ -106,34 +106,59 @@ def error_table(ratings: Iterable[Rating], cases: Mapping[str, str] | None = Non
     return pd.DataFrame(rows, columns=["model", "kind", "count", "n", "n_clusters", "n_open", *_INTERVAL])
 
 # %% ../../../nbs/studies/counselingbench/03_rationales.ipynb #d35e3158
-@rater_key()
-def write_errors(
-    sheets: Sequence[str | Path], to: str | Path, items: Iterable[Item] | None = None
-) -> tuple[list[Rating], int]:
-    """The labels of several sheets in one file, as `load_counselingbench_errors` reads it; and how many rows have none.
+def _check_one_annotator(sheet_ratings: Sequence[Rating], rows: Sequence[Mapping[str, str]]) -> None:
+    "A sheet with the rationales is one annotator's; a file of collected labels has none, and may have several."
+    if not rows or "rationale" not in rows[0]:
+        return
+    other = next((r for r in sheet_ratings if r.rater != sheet_ratings[0].rater), None)
+    if other is not None:
+        actual = f"two names ({sheet_ratings[0].source} and {other.source}); write one of them in all rows"
+        refuse(f"read_error_sheets: rater must be the same person in all rows of a sheet; got {actual}")
 
-    Raises: ValueError for what that function refuses, an answer that an annotator labelled twice, or no label at all.
+
+@rater_key()
+def read_error_sheets(
+    sheets: Sequence[str | Path],
+    items: Iterable[Item] | None = None,  # None: any question is taken
+    answers: Iterable[Response] | None = None,  # that a label may be of; None: any model is taken
+) -> tuple[list[Rating], list[str]]:  # the labels of all sheets, and the places of the rows without one
+    """The labels that annotators wrote into their sheets.
+
+    Raises: ValueError for what `load_counselingbench_errors` refuses, a label of an answer that is not there, a sheet
+    of several annotators, an answer that an annotator labelled twice, or no label at all.
     """
     items = None if items is None else list(items)
+    answered = None if answers is None else {(r.item_id, r.model) for r in answers}
     ratings: list[Rating] = []
-    n_empty = 0
+    empty_places: list[str] = []
     for sheet in sheets:
         sheet_ratings = load_counselingbench_errors(sheet, items, unlabelled="skip")
-        n_empty += len(list(csv_rows(sheet, ("item_id", "label")))) - len(sheet_ratings)
+        rows = list(label_rows(sheet))
+        empty_places += [place for place, row in rows if not row["label"].strip()]
+        _check_one_annotator(sheet_ratings, [row for _, row in rows])
         ratings += sheet_ratings
     place_by_answer: dict[tuple, str] = {}
     for r in ratings:
+        if answered is not None and (r.item_id, r.target) not in answered:
+            models = ", ".join(sorted({model for item_id, model in answered if item_id == r.item_id})) or "no model"
+            actual = f"{r.target!r} ({r.source}); answers are there of {models}"
+            refuse(f"read_error_sheets: model must be one that answered {r.item_id}; got {actual}")
         answer_and_rater = (r.item_id, r.target, r.rater)
         if answer_and_rater in place_by_answer:
             actual = f"{r.rater}: {r.item_id}, {r.target} ({r.source} and {place_by_answer[answer_and_rater]})"
-            refuse(f"write_errors: an annotator must label a rationale once; got {actual}")
+            refuse(f"read_error_sheets: an annotator must label a rationale once; got {actual}; keep one of the two")
         place_by_answer[answer_and_rater] = r.source
     if not ratings:
-        refuse(f"write_errors: the sheets must hold a label; got none in {n_empty} rows")
+        remedy = "fill in the column label"
+        refuse(f"read_error_sheets: the sheets must hold a label; got none in {len(empty_places)} rows; {remedy}")
+    return ratings, empty_places
+
+
+def write_errors(ratings: Sequence[Rating], to: str | Path) -> None:
+    "The labels as a file that `load_counselingbench_errors` reads."
     columns = ["item_id", "model", "rater", "label", "comment", "origin"]
     rows = [(r.item_id, r.target, r.rater, r.label, r.comment or "", r.origin) for r in ratings]
     pd.DataFrame(rows, columns=columns).to_csv(to, index=False, lineterminator="\n")
-    return ratings, n_empty
 
 # %% ../../../nbs/studies/counselingbench/03_rationales.ipynb #f223418f
 def compare_errors(ratings: Iterable[Rating], cases: Mapping[str, str] | None = None, *, seed: int) -> pd.DataFrame:
