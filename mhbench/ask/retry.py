@@ -131,6 +131,17 @@ class Queue:
         return jobs
 
 # %% ../../nbs/ask/08_retry.ipynb #1dd43fd1
+_FILTERS = {  # by status of HTTP: what services write of a prompt that their filter holds back
+    400: (
+        *(b"content_filter", b"content_policy"),  # Azure; OpenAI
+        b"violating our usage policy",  # OpenAI's models that think: invalid_prompt
+        b"Content Exists Risk",  # DeepSeek
+        b"data_inspection_failed",  # Alibaba Cloud Model Studio
+    ),
+    403: (b"flagged_input",),  # OpenRouter's moderation
+}
+
+
 def verdict(status: int, raw: bytes) -> str:  # answer, wait, again, refused, filtered
     "The verdict on a reply, from its HTTP status and its body."
     if status == 200:
@@ -141,7 +152,7 @@ def verdict(status: int, raw: bytes) -> str:  # answer, wait, again, refused, fi
         return "wait"
     if status in (408, 409, 425) or status >= 500:
         return "again"
-    return "filtered" if status == 400 and (b"content_filter" in raw or b"content_policy" in raw) else "refused"
+    return "filtered" if any(words in raw for words in _FILTERS.get(status, ())) else "refused"
 
 # %% ../../nbs/ask/08_retry.ipynb #19ca9ab7
 @dataclass(eq=False)
