@@ -208,3 +208,89 @@ def test_tabs_and_capitals_in_a_name_make_no_log(tmp_path):
         path.write_text("".join(f"{mark.join(row)}\n" for row in [("item_id", "letter"), *rows]), encoding="utf-8")
         got = load_answers(path, ITEMS, "m")
         assert len(got) == len(ITEMS) and not any(r.changed for r in got), name
+
+
+# -- what a log does not know
+
+ENDED = {"finish_reason": "stop"}
+SAID = {"message": {"content": "A"}} | ENDED
+MAYBE = {"type": "reasoning", "text": "It may be A. "}
+RESPONSE = {"object": "response", "status": "completed"}
+COMMENTED = [
+    {"type": "message", "phase": "commentary", "content": [{"type": "output_text", "text": "Maybe A. "}]},
+    {"type": "message", "content": [{"type": "output_text", "text": "B"}]},
+]
+CANDIDATE = {"content": {"parts": [{"text": "A"}]}, "finishReason": "STOP"}
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "text", "error"),
+    [
+        (
+            {"choices": [SAID, {"message": {"content": "B"}} | ENDED]},
+            "error",
+            None,
+            "2 choices, of which none is known",
+        ),
+        ({"choices": [SAID | {"error": {"message": "died"}}]}, "error", None, "died"),
+        ({"choices": [{"message": {"content": [MAYBE, {"type": "text", "text": "B"}]}} | ENDED]}, "ok", "B", None),
+        ({"choices": [{"message": {"content": [{"type": "refusal", "refusal": "no"}]}} | ENDED]}, "refused", "", "no"),
+        ({"choices": [{"finish_reason": "content_filter: RECITATION"}]}, "filtered", "", "RECITATION"),
+        ({"candidates": [CANDIDATE, CANDIDATE]}, "error", None, "2 candidates, of which none is known"),
+        (RESPONSE | {"output": COMMENTED}, "ok", "B", None),
+        ({"error": {"message": "overloaded"}}, "error", None, "overloaded"),
+        (None, "error", None, "no answer"),
+        ("<html>502</html>", "error", None, "502"),
+    ],
+)
+def test_a_line_of_a_batch_is_an_answer_only_where_it_is_known_to_be(body, status, text, error, tmp_path):
+    lines = [{"custom_id": x, "response": {"status_code": 200, "body": b}} for x, b in (("q1", body), ("q2", SAID))]
+    lines[1]["response"]["body"] = {"choices": [SAID]}
+    got, whole = load_answers(written(tmp_path, lines), ITEMS, "m")
+    assert (got.status, got.text) == (status, text) and (error is None or error in got.error)
+    assert whole.text == "A", "one line that cannot be used loses no other"
+
+
+def test_a_filter_is_a_filter_in_a_batch_too(tmp_path):
+    body = {"error": {"code": "content_filter", "message": "flagged"}}
+    lines = [{"custom_id": "q1", "response": {"status_code": 400, "body": body}, "error": None}]
+    (got,) = load_answers(written(tmp_path, lines), ITEMS, "m")
+    assert got.status == "filtered" and "flagged" in got.error
+
+
+INFINITE = float("inf")
+
+
+@pytest.mark.parametrize(
+    ("resps", "status", "right"),
+    [
+        ([[[-1.0, False]], [[-2.0, False]], [[-3.0, False]], [[-4.0, False]]], "ok", 1.0),
+        ([[["-1.0", "False"]], [["-2.0", "False"]], [["-inf", "False"]], [["-4.0", "False"]]], "ok", 1.0),
+        ([[[-1.0, False]], [[-1.0, False]], [[-3.0, False]], [[-4.0, False]]], "ok", 0.0),  # a tie is unread
+        ([[[-INFINITE, False]]] * 4, "error", -1),
+        ([[[-1.0, False]], [[-2.0, False]], [[-3.0, False]]], "error", -1),  # the fourth may be likelier
+        ([[[None, False]], [[-2.0, False]], [[-3.0, False]], [[-4.0, False]]], "error", -1),
+        ([[None]], "error", -1),
+        ([[{"text": "A"}]], "error", -1),
+    ],
+)
+def test_what_a_harness_did_not_measure_is_no_answer(resps, status, right, tmp_path):
+    (got,) = load_answers(written(tmp_path, [of_harness(0, "") | {"resps": resps}]), ITEMS, "m")
+    scored = score_responses(ITEMS, [got])
+    assert (got.status, scored["correct"].fillna(-1)[0]) == (status, right)
+    assert right or not scored["answer"][0], "and not read as its first letter"
+
+
+def sample(**more):
+    output = {"choices": [{"message": {"content": "A"}, "stop_reason": "stop"}], "completion": "A"}
+    return {"id": "q1", "epoch": 1, "input": ITEMS[0].question, "output": output} | more
+
+
+def test_a_sample_of_inspect_that_stands_twice_is_refused_and_an_error_of_its_model_is_one(tmp_path):
+    path = tmp_path / "log.json"
+    path.write_text(json.dumps({"samples": [sample(), sample()]}))
+    with pytest.raises(ValueError, match="answered once a mode and sample; got 'q1' again"):
+        load_answers(path, ITEMS, "m")
+    path.write_text(json.dumps({"samples": [sample(output=sample()["output"] | {"error": "content filter"})]}))
+    (got,) = load_answers(path, ITEMS, "m")
+    assert (got.status, got.text, got.error) == ("error", None, "content filter")

@@ -57,6 +57,11 @@ def reply_endings() -> dict[str, str]:
     }
 
 
+def _no_answer(reason: Any) -> dict[str, Any]:
+    "Text, status and error where a log holds no answer that can be used."
+    return {"text": "", "status": "error", "error": str(reason)[:500]}
+
+
 def _outcome_fields(text: str | None, reason: Any) -> dict[str, Any]:
     "Status, text and error of an answer with this end reason (None where the log names none)."
     end_meaning = "complete" if reason is None else reply_endings().get(str(reason).casefold())
@@ -66,7 +71,7 @@ def _outcome_fields(text: str | None, reason: Any) -> dict[str, Any]:
         return {"text": text or "", "status": "refused", "error": f"the model refused: {reason}"}
     has_ended = end_meaning not in (None, "unfinished")
     if not has_ended or text is None:
-        return {"text": "", "status": "error", "error": NO_ANSWER if has_ended else f"finish_reason {reason!r}"}
+        return _no_answer(NO_ANSWER if has_ended else f"finish_reason {reason!r}")
     return {"text": text} | ({"status": "truncated"} if end_meaning == "cut" else {})
 
 # %% ../../nbs/records/07_answers.ipynb #f3408381
@@ -83,8 +88,11 @@ def _rows_of_inspect(samples: list[dict], name: str) -> Iterator[Logged]:
         fields |= _outcome_fields(text, choices[0].get("stop_reason") if choices else None) | _logged_question(
             s, s.get("input")
         )
+        if model_output.get("error"):
+            fields |= _no_answer(model_output["error"])
         if error:
-            fields = {k: v for k, v in fields.items() if k != "status"} | {"error": str(error.get("message", error))}
+            error_text = str(error.get("message", error) if isinstance(error, dict) else error)
+            fields = {k: v for k, v in fields.items() if k != "status"} | {"error": error_text}
         yield f"{name}, sample {s['id']}", fields
 
 
@@ -107,8 +115,9 @@ def _read_first_choice(body: dict) -> str:
 
 # %% ../../nbs/records/07_answers.ipynb #bb206177
 def _joined_content(content: Any) -> str:
-    if isinstance(content, list):
-        return "".join(p.get("text", "") for p in content if isinstance(p, dict))
+    if isinstance(content, list):  # a thought, or a refusal, is a part of another type
+        parts = [p for p in content if isinstance(p, dict) and p.get("type", "text") in ("text", "output_text")]
+        return "".join(p.get("text") or "" for p in parts)
     return content or ""
 
 
@@ -147,17 +156,24 @@ def _unpack(z: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
 # %% ../../nbs/records/07_answers.ipynb #6f46ee91
 def _read_choices(body: dict) -> dict[str, Any]:
     "Chat completions and completions."
+    if len(body["choices"]) > 1:
+        return _no_answer(f"{len(body['choices'])} choices, of which none is known to be the answer")
     choice = body["choices"][0] if body["choices"] else {}
+    if choice.get("error"):
+        return _no_answer(json.dumps(choice["error"]))
     message = choice.get("message") or {}
-    if message.get("refusal"):
-        return {"text": "", "status": "refused", "error": f"the model refused: {message['refusal']}"}
     content = message.get("content") if message else choice.get("text")
+    parts = content if isinstance(content, list) else []
+    refusals = [message.get("refusal"), *(p.get("refusal") for p in parts if isinstance(p, dict))]
+    if refusal := next(filter(None, refusals), None):
+        return {"text": "", "status": "refused", "error": f"the model refused: {refusal}"}
     return _outcome_fields(None if content is None else _joined_content(content), choice.get("finish_reason"))
 
 
 def _read_output(body: dict) -> dict[str, Any]:
     "OpenAI's responses."
-    content_parts = [p for out in body["output"] if out.get("type") == "message" for p in out.get("content") or []]
+    messages = [out for out in body["output"] if out.get("type") == "message" and out.get("phase") != "commentary"]
+    content_parts = [p for message in messages for p in message.get("content") or []]
     refusal = "".join(p.get("refusal") or "" for p in content_parts)
     if refusal:
         return {"text": "", "status": "refused", "error": f"the model refused: {refusal}"}
@@ -175,6 +191,8 @@ def _read_candidates(body: dict) -> dict[str, Any]:
     "Gemini's candidates."
     if not body.get("candidates"):
         return _outcome_fields(None, (body.get("promptFeedback") or {}).get("blockReason"))
+    if len(body["candidates"]) > 1:
+        return _no_answer(f"{len(body['candidates'])} candidates, of which none is known to be the answer")
     first_candidate = body["candidates"][0]
     content_parts = [p for p in (first_candidate.get("content") or {}).get("parts") or [] if not p.get("thought")]
     return _outcome_fields(
@@ -191,6 +209,14 @@ _BODY_READERS = {
 }
 
 
+def _failed_line(error: Any, body: Any) -> dict[str, Any]:
+    "A line of a batch that was not answered; filtered where the error's code is that of a filter."
+    body_error = body.get("error") if isinstance(body, dict) else None
+    code = body_error.get("code") if isinstance(body_error, dict) else None
+    is_filtered = reply_endings().get(str(code).casefold()) == "filtered"
+    return {"text": "", "error": json.dumps(error)[:500]} | ({"status": "filtered"} if is_filtered else {})
+
+
 def _rows_of_batch(lines: list[dict], name: str) -> Iterator[Logged]:
     for k, line in enumerate(lines, 1):
         place = f"{name}:{k}"
@@ -199,10 +225,13 @@ def _rows_of_batch(lines: list[dict], name: str) -> Iterator[Logged]:
         has_succeeded = (
             not error and response.get("status_code", 200) == 200 and response.get("type", "succeeded") == "succeeded"
         )
-        body = response.get("body") or response.get("message") or response
+        body = response["body"] if "body" in response else response.get("message") or response
         fields = {"item_id": str(line.get("custom_id", line.get("key")))}
         if not has_succeeded or not response:
-            yield place, fields | {"text": "", "error": json.dumps(error or response or NO_ANSWER)[:500]}
+            yield place, fields | _failed_line(error or response or NO_ANSWER, body)
+            continue
+        if not isinstance(body, dict) or body.get("error"):
+            yield place, fields | _no_answer(json.dumps(body["error"] if isinstance(body, dict) else body or NO_ANSWER))
             continue
         body_field = next((field for field in _BODY_READERS if isinstance(body.get(field), list)), None)
         if body_field is None and "promptFeedback" in body:
@@ -228,6 +257,16 @@ _QUESTION_FIELDS = (
 )  # fields of documents
 
 
+def _likeliest_option(logprobs: list[float]) -> dict[str, Any]:
+    "The letter of the likeliest option, none in a tie, and the log-likelihoods of all."
+    if any(map(math.isnan, logprobs)) or max(logprobs) == -math.inf:
+        return _no_answer("its log-likelihoods are no numbers")
+    option_letters = letters(len(logprobs))
+    likeliest_letters = [a for a, x in zip(option_letters, logprobs) if x == max(logprobs)]
+    letter = likeliest_letters[0] if len(likeliest_letters) == 1 else ""
+    return {"text": letter, "letter_logprobs": dict(zip(option_letters, logprobs))}
+
+
 def _rows_of_harness(lines: list[dict], name: str) -> Iterator[Logged]:
     first_filter = lines[0].get("filter")
     for k, line in enumerate(lines, 1):
@@ -246,25 +285,12 @@ def _rows_of_harness(lines: list[dict], name: str) -> Iterator[Logged]:
             isinstance(r, (list, tuple)) and _is_number(next(iter(r), None)) for r in first_replies
         ):
             logprobs = [float(r[0]) for r in first_replies]
-            if any(map(math.isnan, logprobs)):
-                error_fields = {"text": "", "status": "error", "error": "its log-likelihoods are no numbers"}
-                yield f"{name}:{k}", fields | error_fields
-                continue
-            best_place = max(range(len(logprobs)), key=logprobs.__getitem__)
-            option_letters = letters(len(logprobs))
-            yield (
-                f"{name}:{k}",
-                fields | {"text": option_letters[best_place], "letter_logprobs": dict(zip(option_letters, logprobs))},
-            )
+            yield f"{name}:{k}", fields | _likeliest_option(logprobs)
             continue
         sample_texts = responses[0] if responses and isinstance(responses[0], list) else responses
-        if not sample_texts:
-            yield f"{name}:{k}", fields | {"text": "", "status": "error", "error": NO_ANSWER}
-        for sample, text in enumerate(sample_texts):
-            yield (
-                f"{name}:{k}",
-                fields | {"text": str(text)} | ({"sample": str(sample)} if len(sample_texts) > 1 else {}),
-            )
+        for sample, text in enumerate(sample_texts or [None]):
+            answer = {"text": text} if isinstance(text, str) else _no_answer(NO_ANSWER if text is None else f"{text!r}")
+            yield f"{name}:{k}", fields | answer | ({"sample": str(sample)} if len(sample_texts) > 1 else {})
 
 # %% ../../nbs/records/07_answers.ipynb #ef38f25e
 def _is_number(x: Any) -> bool:
@@ -525,6 +551,8 @@ def _outcome_of_row(row: dict, n: int, place: str) -> dict[str, Any]:
         return {"status": status, "error": error or "the table says no more"}
     logged_logprobs = row.get("letter_logprobs") or None
     logprobs = _parse_logprobs(logged_logprobs, place) if isinstance(logged_logprobs, str) else logged_logprobs
+    if isinstance(logged_logprobs, dict) and len(logged_logprobs) < n <= 26:
+        return _no_answer(f"log-likelihoods of {len(logged_logprobs)} of {numbered(n, 'option')}")
     if foreign_letters := [a for a, x in (logprobs or {}).items() if a not in letters(min(n, 26)) or not x <= 1e-6]:
         letter = foreign_letters[0]
         actual = f"{letter}: {(logprobs or {})[letter]} for {n} options ({place}); name the log of these options"
@@ -689,10 +717,11 @@ def load_answers(
             "temperature": _parse_temperature(r.get("temperature"), place),
         }
         sample_key = (item.item_id, fields["mode"], fields["temperature"], fields["sample"])
-        if (first_place := first_place_by_sample.setdefault(sample_key, place)) != place:
+        if first_place := first_place_by_sample.get(sample_key):
             remedy = "take one out, or number the samples in a column sample"
             actual = f"{item.item_id!r} again, first in {first_place} ({place}); {remedy}"
             refuse(f"load_answers: an item must be answered once a mode and sample; got {actual}")
+        first_place_by_sample[sample_key] = place
         fields |= {"origin": r.get("origin") or "recorded", "numbered": _parse_numbered(r.get("numbered"), place)}
         fields |= {
             "order": _parse_order(r.get("order"), len(item.options), place)
