@@ -4,8 +4,10 @@ Each refusal and each count is a test of its own that fails without the line tha
 """
 
 import json
+import re
 import shutil
 import time
+import zipfile
 from pathlib import Path
 
 import openpyxl
@@ -14,7 +16,7 @@ import yaml
 from conftest import BIN, ROOT, run
 
 from mhbench.annotate.export import ratings_of_file
-from mhbench.records.described import RatingTable, read_ratings
+from mhbench.records.described import RatingTable, as_number, read_ratings
 from mhbench.records.guessed import guess_description
 from mhbench.run.cli import main
 from mhbench.run.params import load_params
@@ -491,3 +493,73 @@ def test_the_releases_at_hand(datasets):
     got = read_ratings(people | {"missing": []}, here / "mentalbench")
     assert got.counts[["rated", "missing", "outside"]].sum().tolist() == [69352, 409, 239]
     assert "Does 0 mean that nobody rated? It stands 231 times" in got.asks[0] and "for 33 answers" in got.asks[0]
+
+
+# -- what a workbook shows beside its values
+
+
+def workbook(path, change=lambda sheet: None):
+    book = openpyxl.Workbook()
+    sheet = book.active
+    for row in (["item", "rater", "score"], *([f"i{k // 2}", f"r{k % 2}", k % 5 + 1] for k in range(8))):
+        sheet.append(row)
+    change(sheet)
+    book.save(path)
+    return {"files": path.name, "item": "item", "rater": "rater", "value": "score", "scale": "1..5"}
+
+
+def test_a_formula_without_its_value_is_not_a_missing_rating(tmp_path):
+    given = workbook(tmp_path / "a.xlsx", lambda sheet: sheet.__setitem__("C4", "=SUM(D4:F4)"))
+    with pytest.raises(ValueError, match=r"formula must have a stored value; got '=SUM\(D4:F4\)' \(a.xlsx:4\)"):
+        read_ratings(given, tmp_path)
+
+
+def stored_formula(path, cell_xml):
+    "A workbook with a formula, and what Excel stores with it."
+    given = workbook(path)
+    with zipfile.ZipFile(path) as z:
+        members = {m: z.read(m) for m in z.namelist()}
+    sheet = "xl/worksheets/sheet1.xml"
+    members[sheet] = re.sub(rb'<c r="C4"[^/]*>.*?</c>', cell_xml, members[sheet])
+    with zipfile.ZipFile(path, "w") as z:
+        for name, raw in members.items():
+            z.writestr(name, raw)
+    return given
+
+
+def test_a_formula_with_its_value_is_one_and_an_empty_text_is_missing(tmp_path):
+    got = read_ratings(stored_formula(tmp_path / "a.xlsx", b'<c r="C4"><f>1+1</f><v>2</v></c>'), tmp_path)
+    assert got.frame["score"].tolist() == [1, 2, 2, 4, 5, 1, 2, 3]
+    assert got.notes == ["1 cells are formulas; the values stored with them are taken"]
+    given = stored_formula(tmp_path / "b.xlsx", b'<c r="C4" t="str"><f>IF(1,"","")</f><v></v></c>')
+    got = read_ratings(given, tmp_path)
+    assert (len(got.frame), got.counts["missing"].sum()) == (7, 1)
+
+
+def test_a_merged_cell_is_that_of_every_row_that_it_covers(tmp_path):
+    def merge(sheet):
+        for first in (2, 4, 6, 8):
+            sheet.merge_cells(f"A{first}:A{first + 1}")
+        sheet.merge_cells("C8:C9")
+        sheet.row_dimensions[3].hidden = True
+
+    got = read_ratings(workbook(tmp_path / "a.xlsx", merge), tmp_path)
+    assert got.frame["item"].tolist() == [f"i{k // 2}" for k in range(8)]
+    assert got.frame["score"].tolist()[-2:] == [2, 2] and got.counts["missing"].sum() == 0
+    notes = ["5 merged cells count for every row that they cover", "1 hidden rows are read like the others"]
+    assert got.notes == notes
+    wide = workbook(tmp_path / "b.xlsx", lambda sheet: sheet.merge_cells("B3:C3"))
+    assert read_ratings(wide, tmp_path).notes == ["1 cells merged over several columns count for the first alone"]
+
+
+def test_a_row_of_means_is_asked_about(tmp_path):
+    got = read_ratings(workbook(tmp_path / "a.xlsx", lambda sheet: sheet.append(["Mean", "r0", 2.5])), tmp_path)
+    assert got.asks == ["Is 'Mean' an item, or a row of means or sums (a.xlsx:10)? If so, take that row out."]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("+2", 2.0), ("\u22122", -2.0), ("2,5", 2.5), ("1,000", None), ("2%", None), ("<2", None), ("2-3", None)],
+)
+def test_what_is_a_number(text, value):
+    assert as_number(text) == value

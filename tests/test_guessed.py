@@ -38,6 +38,21 @@ def guess(tmp_path, text: str, name: str = "r.csv", **how):
         ("0 0 0 -11 -12", "-12..0", [CODES("-11, -12, 0"), SEEN]),  # where all are codes, none is left out
         ("3 3", "3..4", [SEEN]),
         ("0,5 2,25", "0.5..2.25", [SEEN]),
+        ("1 2 3 9 5 9", "1..5", [CODES("9"), SEEN]),  # apart from a scale of five
+        ("1 2 3 4 8 9", "1..4", [CODES("8, 9"), SEEN]),
+        ("1 2 3 4 5 7", "1..7", [SEEN]),  # a step that nobody chose
+        ("4 5 6 9", "4..6", [CODES("9"), SEEN]),
+        ("7 8 9", "7..9", [SEEN]),
+        ("1 5 9 10", "1..10", [SEEN]),
+        (
+            "20 99 99 40 99",
+            "20..99",
+            ["missing: 99, the largest, stands 3 times; if it means that nobody rated, missing: [99]", SEEN],
+        ),
+        ("20 99 99 40", "20..99", [SEEN]),
+        ("+1 -1 +2 -2 \u22121", "-2..2", [SEEN]),
+        ("1,000 2 3", "2..3", ["missing: 1,000 are no numbers", SEEN]),
+        ("good Good bad GOOD good", ["good", "bad"], [ORDER]),  # one label in three cases
         ("20 300", "20..300", [SEEN]),  # not 3E+2
         ("1 2 no none", "1..2", ["missing: no, none are no numbers", SEEN]),  # half are numbers
         ("1 2 3 4 5 6 7 a b c d e f g", "1..7", ["missing: a, b, c, d, e, f are no numbers", SEEN]),

@@ -24,10 +24,10 @@ from pydantic import BaseModel, ConfigDict, field_validator, model_validator
 from ..errors import numbered, optional, refuse, settings_from
 from .pseudonyms import is_pseudonym, pseudonyms
 from .schema import OR_WITHOUT, RATER_KINDS, Item, Origin, Rating, Record, Validated, letters
-from .table import Misfit, cell, folded, json_rows, rows_as_csv, text_rows
+from .table import Misfit, SheetMarks, cell, folded, json_rows, rows_as_csv, sheet_marks, text_rows
 
 # %% auto #0
-__all__ = ['RATING_FIELDS', 'RATING_COLUMNS', 'UNREAD_LABEL', 'Scale', 'RatingPart', 'descriptions', 'cell_words',
+__all__ = ['RATING_FIELDS', 'RATING_COLUMNS', 'UNREAD_LABEL', 'as_number', 'Scale', 'RatingPart', 'descriptions', 'cell_words',
            'described_rows', 'json_cell', 'RatingTable', 'ratings_of_items', 'matched_files', 'rows_described',
            'read_ratings', 'write_ratings']
 
@@ -35,7 +35,14 @@ __all__ = ['RATING_FIELDS', 'RATING_COLUMNS', 'UNREAD_LABEL', 'Scale', 'RatingPa
 _RATED, _BESIDE, _MISSING, _OUTSIDE = "rated", "beside", "missing", "outside"
 _RANGE = re.compile(r"\s*(-?\d+(?:\.\d+)?)\s*\.\.\s*(-?\d+(?:\.\d+)?)\s*")
 _THOUSANDS = re.compile(r"-?[1-9]\d{0,2}(,\d{3}|[.]000)")  # no rating has them
-_NUMBER = re.compile(r"-?\d+(?:[.,]\d+)?")
+_NUMBER = re.compile(r"[-+\u2212]?\d+(?:[.,]\d+)?")  # U+2212: the minus of typesetters
+
+
+def as_number(text: str) -> float | None:
+    "The number that a cell holds, with a point or a comma; None for anything else, such as 1,000."
+    if not _NUMBER.fullmatch(text) or _THOUSANDS.fullmatch(text):
+        return None
+    return float(text.replace(",", ".").replace("\u2212", "-"))
 
 
 class Scale(Record):
@@ -82,9 +89,8 @@ class Scale(Record):
         if text in self.beside:
             return _BESIDE, text, None
         if self.kind == "numbers":
-            if not _NUMBER.fullmatch(text) or _THOUSANDS.fullmatch(text):
+            if (value := as_number(text)) is None:
                 return "no number", text, None
-            value = float(text.replace(",", "."))
             assert self.low is not None and self.high is not None
             return (_RATED if self.low <= value <= self.high else _OUTSIDE), text, value
         if self.kind == "checks" and set(text.split(" + ")) <= {*self.steps, "(none)"}:
@@ -248,7 +254,37 @@ def cell_words(value: Any) -> str:
     return plain_cell if isinstance(plain_cell, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
-def _sheet_rows(path: Path, sheet: str | None) -> Iterator[tuple[int, Sequence[Any]]]:
+_BESIDE_VALUES = re.compile(rb"<(?:\w+:)?(?:f[ />]|mergeCell )|\shidden=.(?:1|true)")  # of a sheet's XML
+
+
+def _rows_as_shown(
+    rows: Iterable[tuple[int, Sequence[Any]]], marks: SheetMarks, notes: Counter, name: str
+) -> Iterator[tuple[int, Sequence[Any]]]:
+    "Rows with a cell that is merged over several written into each of them; a formula without a value is refused."
+    below: dict[int, list[tuple[int, int]]] = defaultdict(list)  # first row -> (column, last row)
+    for left, first, right, bottom in marks.merged:
+        below[first] += [(left, bottom)] if left == right else []
+    n_merged = sum(map(len, below.values()))
+    notes["cells are formulas; the values stored with them are taken"] += len(marks.formulas)
+    notes["merged cells count for every row that they cover"] += n_merged
+    notes["cells merged over several columns count for the first alone"] += len(marks.merged) - n_merged
+    notes["hidden rows are read like the others"] += len(marks.hidden)
+    open_cells: dict[int, tuple[int, Any]] = {}  # by column: last row, value
+    for line, row in rows:
+        cells = [*row, *[None] * (max(open_cells, default=0) - len(row))]
+        open_cells |= {left: (bottom, cells[left - 1]) for left, bottom in below[line] if left <= len(cells)}
+        for column, (bottom, value) in open_cells.items():
+            cells[column - 1] = value if line <= bottom else cells[column - 1]
+        for column, value in enumerate(cells, 1):
+            if value is None and (formula := marks.formulas.get((line, column))):
+                remedy = "open the workbook, save it, and read it again"
+                refuse(
+                    f"read_ratings: a formula must have a stored value; got {formula!r} ({name}:{line})", remedy=remedy
+                )
+        yield line, cells
+
+
+def _sheet_rows(path: Path, sheet: str | None, notes: Counter) -> Iterator[tuple[int, Sequence[Any]]]:
     with optional("read_ratings", "mhbench[excel]", "save the sheet as CSV"):
         import openpyxl
     workbook = openpyxl.load_workbook(path, read_only=True, data_only=True)
@@ -259,7 +295,10 @@ def _sheet_rows(path: Path, sheet: str | None) -> Iterator[tuple[int, Sequence[A
             refuse(f"read_ratings: sheet must be one of {', '.join(workbook.sheetnames)}; got {actual}", remedy=remedy)
         worksheet = workbook[sheet or workbook.sheetnames[0]]
         worksheet.reset_dimensions()  # what a file says of its own size is not believed
-        yield from enumerate(worksheet.iter_rows(values_only=True), 1)
+        with worksheet._get_source() as source:
+            has_more = _BESIDE_VALUES.search(source.read())
+        rows = enumerate(worksheet.iter_rows(values_only=True), 1)
+        yield from _rows_as_shown(rows, sheet_marks(worksheet), notes, path.name) if has_more else rows
     finally:
         workbook.close()
 
@@ -312,15 +351,15 @@ def _iterate_json_objects(path: Path, part: RatingPart) -> _Rows:
         yield from ((f"{place}:{part.each}[{k}]", parent_fields | element) for k, element in enumerate(elements))
 
 
-def described_rows(path: Path, part: RatingPart) -> _Rows:
-    "The rows of a file, each with its place."
+def described_rows(path: Path, part: RatingPart, notes: Counter | None = None) -> _Rows:
+    "The rows of a file, each with its place; what a workbook shows beside its values is counted in `notes`."
     suffix = path.suffix.lower()
     if suffix in (".json", ".jsonl", ".ndjson"):
         return _iterate_json_objects(path, part)
     if suffix in (".csv", ".tsv", ".txt"):
         return _rows_by_header(path, text_rows(path, part.encoding, part.delimiter), part.skip)
     if suffix in (".xlsx", ".xlsm"):
-        return _rows_by_header(path, _sheet_rows(path, part.sheet), part.skip)
+        return _rows_by_header(path, _sheet_rows(path, part.sheet, Counter() if notes is None else notes), part.skip)
     if suffix == ".parquet":
         with pq.ParquetFile(path) as file:
             rows = list(itertools.chain.from_iterable(b.to_pylist() for b in file.iter_batches(1_000)))
@@ -617,7 +656,7 @@ class _Reading:
         self.read_values: dict[
             tuple[str, str], tuple[int, str, str]
         ] = {}  # place in values or -1, how it counts, label
-        self.missing = {*part.missing, *(f"{float(m):g}" for m in part.missing if _NUMBER.fullmatch(m))}
+        self.missing = {*part.missing, *(f"{x:g}" for m in part.missing if (x := as_number(m)) is not None)}
 
     def kind(self, rater: str, row: _Row) -> str:
         "A rater's kind, of a cell, or of the pattern that fits the name; then `panel` where cells hold means."
@@ -670,9 +709,9 @@ class _Reading:
         if name not in self.of_mean:
             return None
         text = cell_words(self.of_mean[name](row))
-        if not _NUMBER.fullmatch(text):
+        if (value := as_number(text)) is None:
             refuse(f"read_ratings: {name} of a mean must be a number; got {text!r} ({row.place})")
-        return float(text.replace(",", "."))
+        return value
 
     def _read_value(self, criterion: str, text: str) -> tuple[int, str, str]:
         if criterion not in self.scales:
@@ -809,7 +848,7 @@ def _prepared_files(
     files = matched_files(part, folder, away)
     add_partner = _column_joiner(part, folder) if files else None
     for path, name_fields in files:
-        file_rows = described_rows(path, part)
+        file_rows = described_rows(path, part, notes)
         rows = (_prepare_row(part, row, name_fields, add_partner, notes, place) for place, row in file_rows)
         yield path, (row for row in rows if row is not None)
 
@@ -847,6 +886,11 @@ def _refuse_repeated(frame: pd.DataFrame, cells: pd.DataFrame, within: list[str]
     refuse(f"read_ratings: a rating must be given once; got two, {actual}", remedy=remedy)
 
 # %% ../../nbs/records/09_described.ipynb #d5ee6980
+_SUMMARY = re.compile(
+    r"(?i)(?:grand )?(?:mean|average|avg|total|sum|median|sd|stdev|mittelwert|durchschnitt|summe|gesamt|moyenne)[.:]?"
+)
+
+
 def _remarks_on_reading(r: _Reading, n_criteria: int) -> tuple[list[str], list[str]]:
     "What is said of values outside the scale, and what is asked where a code comes in bulk."
     remarks, asks = [], []
@@ -858,9 +902,7 @@ def _remarks_on_reading(r: _Reading, n_criteria: int) -> tuple[list[str], list[s
         remarks.append(f"{len(answers)} times {text!r} lies outside the scale ({scale}) and is left out")
         n_by_answer = Counter(g[:5] for g in answers)
         n_whole_answers = sum(n == n_criteria for n in n_by_answer.values()) if n_criteria > 1 else 0
-        if len(answers) >= 3 and (
-            2 * n_whole_answers >= len(n_by_answer) or re.fullmatch(r"0|-\d+|9{2,}|8{2,}|7{2,}", text)
-        ):
+        if len(answers) >= 3 and (2 * n_whole_answers >= len(n_by_answer) or re.fullmatch(r"0|-\d+|9+|8+|7+", text)):
             whole = f", in all {n_criteria} criteria of an answer at once for {numbered(n_whole_answers, 'answer')}"
             clause = whole if n_whole_answers else ""
             remedy = f"say `missing: [{text}]` if so, or widen the scale"
@@ -905,6 +947,10 @@ def read_ratings(
         remarks, questions = _remarks_on_reading(r, len({c for _, _, c, _ in r.counts}))
         notes += [f"{n} {what}" for what, n in r.notes.items() if n] + remarks
         asks += questions
+    for item in frame["item"].unique():
+        if _SUMMARY.fullmatch(item):
+            place = frame.loc[frame["item"] == item, "place"].iloc[0]
+            asks.append(f"Is {item!r} an item, or a row of means or sums ({place})? If so, take that row out.")
     n_means = int(frame["n"].notna().sum())
     if n_means:
         notes.append(f"{n_means} values are means of several ratings, and are never counted as single ratings")

@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 import yaml
 
 from ..errors import refuse
-from .described import RATING_FIELDS, RatingPart, cell_words, described_rows
+from .described import RATING_FIELDS, RatingPart, as_number, cell_words, described_rows
 from .questions import plain_name
-from .table import file_text
+from .table import file_text, folded
 
 # %% auto #0
 __all__ = ['Guess', 'guess_description', 'guess_long']
@@ -51,10 +51,7 @@ _ABOUT = re.compile(  # what programs write of a response: no ratings
 )
 
 
-_NUMBER = re.compile(r"-?\d+([.,]\d+)?")
-
-
-_CODES = re.compile(r"-\d+|9{2,}|8{2,}|7{2,}|0")
+_CODES = re.compile(r"-\d+|9+|8+|7+|0")
 
 
 _MOST_LABELS = 12
@@ -97,7 +94,7 @@ def _list_column_texts(rows: Sequence[Mapping], column: str) -> list[str]:
 
 def _numbers_of_texts(texts: Sequence[str]) -> list[float]:
     "The numbers among texts of which half or more are such; none of others."
-    numbers = [float(t.replace(",", ".")) for t in texts if _NUMBER.fullmatch(t)]
+    numbers = [x for t in texts if (x := as_number(t)) is not None]
     return numbers if 2 * len(numbers) >= len(texts) else []
 
 # %% ../../nbs/records/13_guessed.ipynb #54d10b05
@@ -107,16 +104,25 @@ def _guess_scale(texts: list[str], asks: list[str]) -> Any:
         median = sorted(numbers)[len(numbers) // 2]
         is_short_scale = 1 < len(set(numbers) - {0.0}) <= 10 and max(numbers) <= 10  # 1 to 5, not 0 to 100
         is_far = lambda x: abs(x) > 10 * max(abs(median), 1) or x < 0 < median or (x == 0 and is_short_scale)
-        codes = sorted({t for t in texts if _CODES.fullmatch(t) and is_far(float(t))})
+        below = max((x for x in numbers if x < 7), default=7.0)  # 7, 8 or 9 far above all others
+        is_apart = lambda x: 7 <= x == int(x) and below + 3 <= min(y for y in numbers if y >= 7) and max(numbers) < 10
+        codes = sorted({t for t in texts if _CODES.fullmatch(t) and (is_far(float(t)) or is_apart(float(t)))})
         if codes:
             asks.append(f"missing: do {', '.join(codes)} mean that nobody rated? If so, missing: [{', '.join(codes)}]")
-        if word_texts := sorted({t for t in texts if not _NUMBER.fullmatch(t)}):
+        largest = f"{max(numbers):g}"
+        if re.fullmatch("9{2,}", largest) and largest not in codes and texts.count(largest) > 2:
+            rule = f"{largest}, the largest, stands {texts.count(largest)} times"
+            asks.append(f"missing: {rule}; if it means that nobody rated, missing: [{largest}]")
+        if word_texts := sorted({t for t in texts if as_number(t) is None}):
             asks.append(f"missing: {', '.join(word_texts[:6])} are no numbers")
         asks.append("scale: the least and the largest value that are seen; say what could be chosen")
         scale_numbers = [x for x in numbers if f"{x:g}" not in codes] or numbers
         low, high = min(scale_numbers), max(scale_numbers)
         return "..".join(f"{Decimal(repr(x)).normalize():f}" for x in (low, high if high > low else low + 1))
-    labels = [label for label, _ in Counter(texts).most_common()]
+    spelling_by_label: dict[str, str] = {}  # of a label in several cases, the most frequent one
+    for label, _ in Counter(texts).most_common():
+        spelling_by_label.setdefault(folded(label), label)
+    labels = [*spelling_by_label.values()]
     if len(labels) > _MOST_LABELS:
         asks.append(f"scale: {len(labels)} different texts: are these ratings?")
     asks.append("scale: if the labels have an order, {steps: [from low to high], beside: [labels that are no step]}")
@@ -146,7 +152,7 @@ def _guess_wide_columns(
         key=len,
         default=[],
     )
-    rated_columns = rated_columns or [c for c, t in texts_by_column.items() if all(map(_NUMBER.fullmatch, t))]
+    rated_columns = rated_columns or [c for c, t in texts_by_column.items() if None not in map(as_number, t)]
     if not rated_columns:
         remedy = "describe it as docs/ratings describes releases of other layouts"
         refuse(

@@ -32,8 +32,8 @@ from .schema import OR_WITHOUT, Record, Validated, letters, validate, write_set_
 # %% auto #0
 __all__ = ['MOST_OF_A_FIELD', 'MOST_OF_A_LIST', 'MOST_COLUMNS', 'MOST_CELLS', 'MOST_CHARACTERS', 'MOST_OF_A_WORKBOOK', 'Rows',
            'file_encoding', 'as_windows_1252', 'is_delimiter', 'text_rows', 'csv_rows', 'Unreadable', 'odd_character',
-           'cell', 'Table', 'file_text', 'json_value', 'json_rows', 'marked_text', 'read_table', 'rows_as_csv',
-           'Misfit', 'cell_value', 'cell_text', 'folded', 'validate_table']
+           'cell', 'Table', 'file_text', 'json_value', 'json_rows', 'marked_text', 'SheetMarks', 'sheet_marks',
+           'read_table', 'rows_as_csv', 'Misfit', 'cell_value', 'cell_text', 'folded', 'validate_table']
 
 # %% ../../nbs/records/02_table.ipynb #949eb3ec
 def file_encoding(path: Path, encoding: str = "utf-8-sig") -> str:
@@ -498,8 +498,10 @@ def marked_text(text: str, *, raised: bool = False, lowered: bool = False, struc
     return "^" * raised + "_" * lowered + (f"~~{text.strip()}~~" if struck else text)
 
 
-class _Marks(NamedTuple):
-    formulas: dict[_Place, str]
+class SheetMarks(NamedTuple):
+    "What the values of a sheet do not show."
+
+    formulas: dict[_Place, str]  # empty where an empty text is stored
     merged: list[tuple[int, int, int, int]]  # first column, first row, last column, last row
     hidden: list[int]  # rows
     rich: dict[_Place, str]  # texts within the sheet whose parts differ in type
@@ -517,16 +519,17 @@ def _inline_text(runs: list) -> str:
     return "".join(marked_parts)
 
 # %% ../../nbs/records/02_table.ipynb #2c2c3a4c
-def _sheet_remarks(sheet) -> _Marks:
+def sheet_marks(sheet: Any) -> SheetMarks:
     "Formulas, merged cells and hidden rows of a sheet."
     from openpyxl.utils import coordinate_to_tuple, range_boundaries
 
-    marks = _Marks({}, [], [], {})
+    marks = SheetMarks({}, [], [], {})
     with sheet._get_source() as sheet_source:
         for _, e in ET.iterparse(sheet_source):
             tag = e.tag.rpartition("}")[2]
             if tag == "c" and (formula := e.find("{*}f")) is not None and e.get("r"):
-                marks.formulas[coordinate_to_tuple(e.get("r"))] = f"={formula.text or ''}"[:80]
+                is_empty_text = e.get("t") == "str" and not e.findtext("{*}v")
+                marks.formulas[coordinate_to_tuple(e.get("r"))] = "" if is_empty_text else f"={formula.text or ''}"[:80]
             elif tag == "c" and (runs := e.findall("{*}is/{*}r")) and e.get("r"):
                 marks.rich[coordinate_to_tuple(e.get("r"))] = _inline_text(runs)
             elif tag == "mergeCell":
@@ -617,7 +620,7 @@ def _refuse_too_many_cells(cells: dict[_Place, Any]) -> None:
         refuse(f"read_table: a sheet must have {MOST_CELLS:,} cells at most; got more; save its questions as CSV")
 
 # %% ../../nbs/records/02_table.ipynb #70bff596
-def _sheet_cells(sheet, marks: _Marks, stored: bool = False) -> dict[_Place, Any]:
+def _sheet_cells(sheet, marks: SheetMarks, stored: bool = False) -> dict[_Place, Any]:
     "The cells of a sheet that show something."
     cells = {}
     for c in _filled_cells(sheet):
@@ -627,7 +630,7 @@ def _sheet_cells(sheet, marks: _Marks, stored: bool = False) -> dict[_Place, Any
             cells[place] = displayed
             _refuse_too_many_cells(cells)
     for place, formula in marks.formulas.items():
-        if place not in cells:
+        if formula and place not in cells:
             cells[place] = Unreadable(formula, "a formula must have a stored value: open the workbook and save it")
     return cells
 
@@ -636,7 +639,7 @@ def _read_excel_table(path: Path, sheet: str | None, stored: bool = False) -> Ta
     try:
         with contextlib.closing(_open_workbook(path)) as book:
             worksheet = book[_choose_sheet(book, sheet, path)]
-            marks = _sheet_remarks(worksheet)
+            marks = sheet_marks(worksheet)
             cells = _sheet_cells(worksheet, marks, stored)
     except Exception as e:  # openpyxl raises whatever the broken part raises
         if (message := str(e)).startswith("read_table: "):
@@ -646,7 +649,7 @@ def _read_excel_table(path: Path, sheet: str | None, stored: bool = False) -> Ta
     return _sheet_table(path.name if sheet is None else f"{path.name}:{sheet}", cells, marks)
 
 # %% ../../nbs/records/02_table.ipynb #56b32376
-def _sheet_table(source_name: str, cells: dict[_Place, Any], marks: _Marks) -> Table:
+def _sheet_table(source_name: str, cells: dict[_Place, Any], marks: SheetMarks) -> Table:
     "The cells of a sheet as a table; the first row that shows something names the columns."
     header_row = min((row for row, _ in cells), default=1)
     last_row = max((row for row, _ in cells), default=1)
