@@ -106,6 +106,24 @@ def test_columns_that_hold_values_are_told_by_what_they_hold(head, columns, valu
     assert (description["item"], description["rater"]) == ("item", "rater")
 
 
+@pytest.mark.parametrize(
+    ("head", "columns", "value", "criterion", "asked"),
+    [
+        ("item,rater,s_a,s_b,s_c", "2 2 2 2", "s_{criterion}", ["a", "b", "c"], []),  # everybody gave the same
+        ("item,rater,s_a,s_b,site", "2 2 2 2", "s_{criterion}", ["a", "b"], ["site"]),
+        ("item,rater,s_a,s_b,s_c", "9 9 9 9", "s_{criterion}", ["a", "b"], []),  # a number that nobody gave
+        ("item,rater,a,b,c", "2 2 2 2", "{criterion}", ["a", "b"], ["c"]),
+        ("item,rater,long,s_b,s_c", "2 2 2 2", "s_b", None, ["s_c"]),
+    ],
+)
+def test_a_column_on_which_all_agree_is_rated_or_asked_about(head, columns, value, criterion, asked, tmp_path):
+    first = " ".join("x" * 61 + str(k) for k in range(4)) if ",long," in head else "1 2 1 2"
+    got = guess(tmp_path, table(head, *ITEM_RATER, first, "1 2 2 1", columns))
+    assert (got.description["value"], got.description.get("criterion")) == (value, criterion)
+    held = "value: {} hold one value each, and are not taken for ratings"
+    assert [a for a in got.asks if a.startswith("value: ")] == [held.format(c) for c in asked]
+
+
 @pytest.mark.parametrize("n", [12, 13])
 def test_a_column_of_many_numbers_is_rated_where_no_column_of_few_is(n, tmp_path):
     rows = [f"q{k},a,t{k},{k % n + 1},{10 * k}" for k in range(26)]

@@ -137,15 +137,37 @@ def _are_similar(a: Sequence[str], b: Sequence[str]) -> bool:
     return not (x or y) and 2 * len(set(a) & set(b)) >= min(len(set(a)), len(set(b)))
 
 # %% ../../nbs/records/13_guessed.ipynb #218ee4f8
+def _columns_of_one_value(
+    rated_columns: list[str], texts_by_column: Mapping[str, list[str]], asks: list[str]
+) -> list[str]:
+    """The columns of one value each that belong to those that are rated: everybody gave the same. Where their names
+    do not say so, they are asked about.
+    """
+    is_rated_value = lambda t: any(_are_similar(t, texts_by_column[c]) for c in rated_columns)
+    constant_columns = [c for c, t in texts_by_column.items() if len(set(t)) == 1 and is_rated_value(t)]
+    start, end = _common_ends(rated_columns)
+    is_named_alike = lambda c: len(rated_columns) > 1 and (start or end) and c.startswith(start) and c.endswith(end)
+    if others := [c for c in constant_columns if not is_named_alike(c)]:
+        asks.append(f"value: {', '.join(others)} hold one value each, and are not taken for ratings")
+    return [c for c in texts_by_column if c in rated_columns or (c in constant_columns and c not in others)]
+
+
+def _common_ends(names: list[str]) -> tuple[str, str]:
+    "What names begin and end with, up to a separator."
+    common_start, common_end = os.path.commonprefix(names), os.path.commonprefix([c[::-1] for c in names])[::-1]
+    if not re.fullmatch(r"[A-Za-z]{1,2}", common_start):  # Q1; else names differ from a separator on
+        common_start = re.sub(r"[A-Za-z]*$", "", common_start)
+    if not re.fullmatch(r"_?[a-z]{4,}", common_end):
+        common_end = re.sub(r"^[A-Za-z0-9]*", "", common_end)
+    return common_start, common_end
+
+
 def _guess_wide_columns(
-    rows: list[dict], candidate_columns: list[str], hole_name: str
+    rows: list[dict], candidate_columns: list[str], hole_name: str, asks: list[str]
 ) -> tuple[list[str], str, dict[str, Any]]:
     "The columns that hold values where none is for them alone; the value of their description, and what goes with it."
-    texts_by_column = {
-        c: t
-        for c in candidate_columns
-        if not _ABOUT.fullmatch(plain_name(c)) and len(set(t := _list_column_texts(rows, c))) > 1
-    }
+    every_text = {c: _list_column_texts(rows, c) for c in candidate_columns if not _ABOUT.fullmatch(plain_name(c))}
+    texts_by_column = {c: t for c, t in every_text.items() if len(set(t)) > 1}
     short_texts = {c: t for c, t in texts_by_column.items() if len(set(t)) <= _MOST_LABELS and max(map(len, t)) <= 60}
     rated_columns = max(
         ([d for d in short_texts if _are_similar(short_texts[c], short_texts[d])] for c in short_texts),
@@ -159,16 +181,10 @@ def _guess_wide_columns(
             f"guess_description: a file must have columns that look like ratings; got {candidate_columns}",
             remedy=remedy,
         )
+    rated_columns = _columns_of_one_value(rated_columns, every_text, asks)
     if len(rated_columns) == 1:
         return rated_columns, rated_columns[0], {}
-    common_start, common_end = (
-        os.path.commonprefix(rated_columns),
-        os.path.commonprefix([c[::-1] for c in rated_columns])[::-1],
-    )
-    if not re.fullmatch(r"[A-Za-z]{1,2}", common_start):  # Q1; else names differ from a separator on
-        common_start = re.sub(r"[A-Za-z]*$", "", common_start)
-    if not re.fullmatch(r"_?[a-z]{4,}", common_end):
-        common_end = re.sub(r"^[A-Za-z0-9]*", "", common_end)
+    common_start, common_end = _common_ends(rated_columns)
     inner_names = [c[len(common_start) : len(c) - len(common_end)] for c in rated_columns]
     return (
         rated_columns,
@@ -212,7 +228,7 @@ def guess_description(path: str | Path, given: Mapping[str, str] | None = None, 
             "item" if "item" not in column_by_field else "rater" if "rater" not in column_by_field else "criterion"
         )
         rated_columns, value_template, criterion_fields = _guess_wide_columns(
-            rows, [c for c in remaining_columns if c not in column_by_field.values()], hole_name
+            rows, [c for c in remaining_columns if c not in column_by_field.values()], hole_name, asks
         )
     if "rater" not in column_by_field and "{rater}" not in value_template:
         asks.append("rater: no column was found; one rater was assumed")
