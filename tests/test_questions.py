@@ -136,6 +136,10 @@ def test_no_separator_is_guessed_where_none_stands_in_every_cell():
         ("x||y|", None, ("b", "an option must not be empty between others: the letters below it would move")),
         ("x|||", None, ("a", "options must be two or more")),
         ("x|X |y|", None, ("a", "options must differ; this one stands twice")),
+        ("x|y|N/A|", None, ("a", "an option must be a text: leave the cell empty where there is none")),
+        ("x|#N/A|y|", None, ("a", "an option must be a text: leave the cell empty where there is none")),
+        ("-|+|0|", None, ("a", "an option must be a text: leave the cell empty where there is none")),
+        ("None|Na|y|", "None Na y", None),  # these are answers
         (
             "x|3. Apr|y|",
             None,
@@ -366,3 +370,10 @@ def test_an_item_has_what_its_row_says(read):
         load_questions(
             table("question|a|b|key", "?|x|y|A"), "s", {"question": "question", "options": ["a", "b"], "key": "key"}
         )
+
+
+@pytest.mark.parametrize("text", ["N/A", "n/a", "#N/A", "-", "–", "?", "TBD", "null"])
+def test_a_sign_that_there_is_no_reference_is_none(text, read):
+    items, aside = read("question|reference", f"?|{text}", "!|Na", "#|None")
+    assert [i.key for i in items] == [["Na"], ["None"]]
+    assert aside == [("reference", "a reference must be an answer, and no sign that there is none")]

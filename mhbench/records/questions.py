@@ -177,6 +177,9 @@ _MONTH = "jan|feb|m[aä]r|mrz|apr|ma[iy]|jun|jul|aug|sep|o[kc]t|nov|de[zc]"
 _DATE = re.compile(rf"\d{{1,2}}[.\-/]?\s?(?:{_MONTH})\w{{0,2}}\.?|(?:{_MONTH})\w{{0,2}}[.-]\d{{2,4}}", re.IGNORECASE)
 
 
+_ABSENT = ("n/a", "#n/a", "nan", "null", "-", "–", "—", ".", "?", "tbd")  # signs that there is no text
+
+
 def _options_of_row(row: dict[str, Any], columns: str | list[str] | None, separator: str | None) -> list[str]:
     if not columns:
         return []
@@ -194,6 +197,8 @@ def _options_of_row(row: dict[str, Any], columns: str | list[str] | None, separa
         raise Misfit(empty_column, "", "an option must not be empty between others: the letters below it would move")
     if len(texts) == 1:
         raise Misfit(first_column, texts[0], "options must be two or more")
+    if absent := [t for t in texts if folded(t) in _ABSENT]:
+        raise Misfit(first_column, absent[0], "an option must be a text: leave the cell empty where there is none")
     if dates := [t for t in texts if _DATE.fullmatch(t)]:
         rule = "an option must not be a date that a spreadsheet made of it, such as 3-4: write text"
         raise Misfit(first_column, dates[0], rule)
@@ -418,6 +423,9 @@ def _key_of_row(
     if not reference:
         column = columns.get("reference") or columns.get("key") or columns["question"]
         raise Misfit(column, "", "a row without options must have a reference answer")
+    if isinstance(reference, str) and folded(reference) in _ABSENT:
+        column = columns.get("reference") or columns["key"]
+        raise Misfit(column, reference, "a reference must be an answer, and no sign that there is none")
     if isinstance(reference, list) or ("options" in columns and re.fullmatch(r"[A-Za-z]|\d{1,2}(\.0+)?", reference)):
         column = columns.get("key") or columns["reference"]
         raise Misfit(column, reference, "options must be there where the key names one")
