@@ -6,7 +6,7 @@ from answering import answering, refuse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mhbench.ask.request import Model
+from mhbench.ask.request import Answer, Model
 from mhbench.records.schema import Item
 from mhbench.steps import contamination as c
 
@@ -150,3 +150,12 @@ def test_a_completion_that_is_given_twice_is_refused_and_an_unread_answer_flags_
         "q2": "everybody answers it without its text",
         "q3": "nobody answers it with its text",
     }
+
+
+def test_tokens_that_a_reply_does_not_count_are_unknown_and_not_0():
+    told = Answer("a", text="x", prompt_tokens=5, completion_tokens=2, cost_usd=0.1)
+    untold = Answer("b", text="x", cost_usd=None)
+    failed = Answer("c", status="error", cost_usd=None)
+    spent = c._statuses_and_spending
+    assert (spent([told, failed])["prompt_tokens"], spent([told])["cost_usd"]) == (5, 0.1)
+    assert all(np.isnan(spent([told, untold])[k]) for k in ("prompt_tokens", "completion_tokens", "cost_usd"))

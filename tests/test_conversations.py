@@ -582,3 +582,14 @@ def test_the_demonstration_is_marked_and_holds_nothing_that_harms():
     assert all("made-up person" in s.persona for s in demo_scenarios())
     one, again = demo_conversation_ratings(2), demo_conversation_ratings(2)
     assert one == again != demo_conversation_ratings(3) and {r.origin for r in one} == {"simulated"}
+
+
+def test_a_limit_of_tokens_holds_where_no_reply_counts_them_and_none_are_exported(tmp_path):
+    silent = lambda n, body: lambda body: (200, completion(body, "some words of a reply") | {"usage": None})
+    with FaultServer(every=silent) as server:
+        (short,) = holds([(played(1), 0)], server, limits=TalkLimits(turns=9, tokens=15))
+    assert (short.ended, len(short.turns)) == ("tokens", 3), "six tokens a turn, by their bytes"
+    assert short.cost_usd is None and [t.completion_tokens for t in short.turns] == [0, 0, 0]
+    files: list[str] = []
+    transcript_logs([short], datetime(2026, 1, 2, tzinfo=UTC), lambda name, raw: files.append(raw) or tmp_path / name)
+    assert json.loads(files[0])["samples"][0]["model_usage"] == {}, "0 would be a number"

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from .budget import Budget
+from .budget import Budget, estimate_tokens
 from .cache import Cache, CacheError
 from .client import STAND_IN, LoopThread, Recorder, ask
 from .request import Answer, Endpoint, Model, Request
@@ -58,6 +58,7 @@ class _Conversation:
         self.turns: list[Turn] = []
         self.ended: Ended | None = None
         self.error: str | None = None
+        self.n_written_tokens = 0  # where a reply does not count them, as many as its bytes suggest
 
     def next(self, name: str) -> tuple[Speaker, Request] | None:
         "Who is asked next, and what; None at the end."
@@ -93,10 +94,12 @@ class _Conversation:
         assert speaker is not None
         fields = {k: getattr(answer, k) for k in Turn.model_fields if hasattr(answer, k)}
         self.turns.append(Turn(role="user" if is_patient else "assistant", **fields, model=speaker[0].name))
+        if answer.finish_reason != STAND_IN:
+            self.n_written_tokens += answer.completion_tokens or estimate_tokens((answer.text or "").encode())
         ending_phrase = self.limits.until.casefold()
         if is_patient and ending_phrase and ending_phrase in (answer.text or "").casefold():
             self.ended = "until"
-        elif self.limits.tokens is not None and sum(t.completion_tokens for t in self.turns) >= self.limits.tokens:
+        elif self.limits.tokens is not None and self.n_written_tokens >= self.limits.tokens:
             self.ended = "tokens"
 
     def transcript(self, why: str) -> Transcript:

@@ -218,11 +218,12 @@ def _checked_completions(
 
 
 def _statuses_and_spending(answers: Sequence[Answer]) -> dict[str, Any]:
-    "Statuses of the requests, and what they cost."
+    "Statuses of the requests, and what they cost; tokens are unknown where a reply does not count them."
+    is_counted = all(a.prompt_tokens or a.status == "error" or a.cost_usd is not None for a in answers)
     return {
         **{f"status {s}": k for s, k in sorted(Counter(a.status for a in answers).items())},
-        "prompt_tokens": sum(a.prompt_tokens for a in answers),
-        "completion_tokens": sum(a.completion_tokens for a in answers),
+        "prompt_tokens": sum(a.prompt_tokens for a in answers) if is_counted else np.nan,
+        "completion_tokens": sum(a.completion_tokens for a in answers) if is_counted else np.nan,
         "cost_usd": sum((np.nan if a.cost_usd is None else a.cost_usd for a in answers), 0.0),
     }
 

@@ -211,6 +211,7 @@ def _spoken(t: Transcript, private: bool) -> dict:
     withheld_text = NO_TEXT.format(t.item_id) if t.protected and not private else None
     messages: list[dict] = []
     usage_by_model: dict[str, dict[str, int]] = {}
+    uncounted_models: set[str] = set()
     for turn in t.turns:
         speaker_fields = {"model": f"mhbench/{turn.model}", "source": "generate"} if turn.model else {}
         messages.append(
@@ -224,6 +225,8 @@ def _spoken(t: Transcript, private: bool) -> dict:
             )
             token_counts = dict(zip(("input_tokens", "output_tokens"), tokens))
             usage_by_model[speaker_fields["model"]] = token_counts | {"total_tokens": sum(tokens)}
+            if not (turn.prompt_tokens and turn.completion_tokens):  # 0 stands for a number that nobody counted
+                uncounted_models.add(speaker_fields["model"])
     assistant_messages = [m for m in messages if m["role"] == "assistant"]
     last_message = assistant_messages[-1] if assistant_messages else {"role": "assistant", "content": ""}
     transcript_facts = {
@@ -245,7 +248,7 @@ def _spoken(t: Transcript, private: bool) -> dict:
         "metadata": {k: v for k, v in transcript_facts.items() if v not in (None, "")},
         "store": {},
         "events": [],
-        "model_usage": usage_by_model,
+        "model_usage": {k: usage for k, usage in usage_by_model.items() if k not in uncounted_models},
     } | ({"error": _failure(t.error or t.ended)} if t.ended in ("failed", "stopped") else {})
 
 # %% ../../nbs/tools/09_export.ipynb #b2ff9cc7
