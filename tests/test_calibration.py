@@ -97,3 +97,32 @@ def test_cases_whose_errors_cancel_make_the_interval_no_narrower():
     pairs = calibration_error(confidence, right, clusters=np.repeat(np.arange(100), 2))
     alone = calibration_error(confidence, right)
     assert pairs.ci_high - pairs.ci_low >= alone.ci_high - alone.ci_low
+
+
+@pytest.mark.parametrize("n", [20, 50, 200])
+@pytest.mark.parametrize(("confidence", "accuracy"), [(0.999, 0.99), (0.99, 0.97), (0.02, 0.05), (1.0, 0.95)])
+def test_the_interval_holds_the_error_of_models_that_are_nearly_certain(n, confidence, accuracy):
+    "Every number of right answers of one bin, weighted by its probability."
+    held = 0.0
+    for k, p in enumerate(stats.binom.pmf(np.arange(n + 1), n, accuracy)):
+        if p > 1e-5:
+            e = calibration_error([confidence] * n, [1] * k + [0] * (n - k))
+            held += p * (e.ci_low <= abs(confidence - accuracy) <= e.ci_high)
+    assert held > 0.94
+
+
+@pytest.mark.parametrize("n", [20, 50, 200])
+def test_a_calibrated_model_that_is_nearly_certain_is_compatible_with_no_error(n):
+    rng = np.random.default_rng(n)
+    above = 0
+    for _ in range(200):
+        c = np.where(rng.random(n) < 0.5, rng.beta(60, 1, n), rng.beta(1, 60, n))
+        above += calibration_error(c, rng.random(n) < c).ci_low > 0
+    assert above <= 12  # 0.06 of 200
+
+
+@pytest.mark.parametrize("verdict", [np.nan, 2.0, -0.5])
+def test_a_verdict_that_is_none_has_no_error(verdict):
+    "It gave an error of 0."
+    with pytest.raises(ValueError, match=r"right must be in \[0, 1\]; got .*leave out units without a verdict"):
+        calibration_error([0.5, 0.6, 0.9], [1, 0, verdict])

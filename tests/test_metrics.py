@@ -223,7 +223,10 @@ def test_bootstrap_of_f1_is_the_bootstrap_by_loops():
         (lambda: calibration.reliability_curve([0.5], [1], bins=0), "bins must be 1 or more"),
         (lambda: calibration.reliability_curve([math.nan], [1]), "confidence must be in [0, 1]"),
         (lambda: tests.adjust_p([1.2]), "p must be in [0, 1]"),
-        (lambda: tests.adjust_within([0.1, 0.2, 0.3], ["a", "b"]), "one name a p-value, shape (3,); got (2,)"),
+        (
+            lambda: tests.adjust_within([0.1, 0.2, 0.3], ["a", "b"]),
+            "families must be one label a unit, shape (3,); got shape (2,)",
+        ),
         (lambda: tests.chi_square([[1, math.nan], [2, 3]]), "counts of 0 or more"),
         (lambda: tests.goodness_of_fit([0, 0], [1, 1]), "one above 0"),
         (lambda: tests.goodness_of_fit([1, math.nan], [1, 1]), "none below 0"),

@@ -49,6 +49,8 @@ SHAPES = {  # of confidences: how they are said, and how often the answer is the
     "at both ends": (lambda rng, n: rng.choice([0.15, 0.35, 0.55, 0.75, 0.95], n),)
     + (lambda said: 0.55 + 0.75 * (said - 0.55),),
     "always sure": (lambda rng, n: rng.uniform(0.9, 1, n), lambda said: 0 * said + 0.75),
+    "nearly certain": (lambda rng, n: rng.beta(50, 0.5, n), lambda said: 0 * said + 0.97),
+    "nearly certain, calibrated": (lambda rng, n: rng.beta(50, 1, n), lambda said: said),
 }
 
 

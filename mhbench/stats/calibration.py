@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import ndtr, stdtrit
+from scipy.special import ndtr, ndtri, stdtrit
 
 from ..errors import refuse
-from .estimate import Estimate
+from .estimate import Estimate, agresti_coull
 from .resample import aligned_numbers, as_result, divide, group_codes, mean, unit_weights
 
 # %% auto #0
@@ -84,6 +84,9 @@ def _assign_bins(confidence, right, function, bins) -> tuple[np.ndarray, ...]:
     values_outside = c[~((c >= 0) & (c <= 1))]
     if len(values_outside):
         refuse(f"{function}: confidence must be in [0, 1]; got {values_outside[0]}; leave out units without one")
+    wrong_values = r[~((r >= 0) & (r <= 1))]
+    if len(wrong_values):
+        refuse(f"{function}: right must be in [0, 1]; got {wrong_values[0]}; leave out units without a verdict")
     if bins < 1:
         refuse(f"{function}: bins must be 1 or more; got {bins}")
     edges = np.linspace(0, 1, bins + 1)
@@ -114,7 +117,7 @@ def expected_calibration_error(confidence: Sequence, right: Sequence, *, bins: i
 # %% ../../nbs/stats/11_calibration.ipynb #3f248b84
 def _folded_excess(gap: np.ndarray, s: np.ndarray) -> np.ndarray:
     "E|gap + e| - gap for gap >= 0 and a normal e with standard deviation s."
-    z = gap / np.maximum(s, 1e-300)
+    z = gap / np.maximum(s, 1e-150)  # whose square is a number
     return s * np.sqrt(2 / np.pi) * np.exp(-(z**2) / 2) - 2 * gap * ndtr(-z)
 
 
@@ -144,14 +147,32 @@ def _error_limits(
     low = crossing(single_pattern, t) if surprise(0, single_pattern) > t else 0.0
     return low, crossing(spread_pattern, -t) if surprise(0, spread_pattern) > -t else observed_error
 
+# %% ../../nbs/stats/11_calibration.ipynb #c0b402d5
+def _accuracy_limits(
+    value: float, accuracy: np.ndarray, confidence: np.ndarray, w: np.ndarray, n: np.ndarray, t: float, level: float
+) -> tuple[float, float]:
+    "Limits of the error from those of each bin's accuracy; n (M,) are effective numbers of units, t a quantile."
+    scale = (ndtri(0.5 + level / 2) / t) ** 2
+    limits = [agresti_coull(float(p), float(scale * size), level) for p, size in zip(np.clip(accuracy, 0, 1), n)]
+    below, above = np.transpose(limits) - confidence  # (M,) each: the range of the true gap
+    gap = np.abs(accuracy - confidence)
+    smallest, largest = np.maximum(0, np.maximum(below, -above)), np.maximum(np.abs(below), np.abs(above))
+    low = max(0.0, float(w @ gap - np.linalg.norm(w * np.maximum(gap - smallest, 0))))
+    high = min(1.0, value + float(np.linalg.norm(w * np.maximum(largest - gap, 0))))
+    noise = np.sqrt(confidence * (1 - confidence) / n)  # of gaps where accuracy is as the confidence says
+    is_noise = w @ gap - w @ noise * np.sqrt(2 / np.pi) <= t * np.sqrt(w**2 @ noise**2 * (1 - 2 / np.pi))
+    return (0.0 if is_noise else low), high
+
 # %% ../../nbs/stats/11_calibration.ipynb #c0b402d6
 def calibration_error(
     confidence: Any, right: Any, *, clusters: Any = None, bins: int = 10, level: float = 0.95
 ) -> Estimate:  # in [0, 1]; arguments as in `reliability_curve`
-    """The expected calibration error, corrected for its bias, with an interval also valid for a calibrated model.
+    """The expected calibration error, corrected for its bias, with an interval also valid for a calibrated model, and
+    where accuracy is near 0 or 1.
 
     Source: Guo et al. 2017 (the error); Bröcker 2012 and Kumar, Liang and Ma 2019 (the bias); Leone, Nelson and
-    Nottingham 1961 (folded normal variables); the interval is ours.
+    Nottingham 1961 (folded normal variables); Agresti and Coull 1998; Zou and Donner 2008 (sums); the interval is ours.
+    Raises: ValueError for a confidence or a verdict outside 0 to 1, NaN among them.
     """
     c, r, _, in_bin = _assign_bins(confidence, right, "calibration_error", bins)
     n = len(c)
@@ -162,7 +183,8 @@ def calibration_error(
     in_bin = in_bin[:, in_bin.any(0)]
     bin_sizes = in_bin.sum(0)
     bin_gaps = in_bin.T @ (r - c) / bin_sizes
-    shrunk_accuracy = (in_bin.T @ r + 4 * (in_bin.T @ c) / bin_sizes) / (bin_sizes + 4)
+    bin_accuracy, bin_confidence = (in_bin.T @ x / bin_sizes for x in (r, c))
+    shrunk_accuracy = (in_bin.T @ r + 4 * bin_confidence) / (bin_sizes + 4)
     w = bin_sizes / n
     s = np.sqrt(shrunk_accuracy * (1 - shrunk_accuracy) / bin_sizes)
     observed_error = float(w @ np.abs(bin_gaps))
@@ -175,5 +197,8 @@ def calibration_error(
     value = max(0.0, observed_error - float(w @ _folded_excess(likely_gaps, s)))
     if k < 2:
         return Estimate.from_limits(value, n=n, n_clusters=k, level=level)
-    limits = _error_limits(observed_error, bin_gaps, w, s, float(stdtrit(k - 1, 0.5 + level / 2)))
+    t = float(stdtrit(k - 1, 0.5 + level / 2))
+    low, high = _accuracy_limits(value, bin_accuracy, bin_confidence, w, bin_sizes / design_effect, t, level)
+    gap_low, gap_high = _error_limits(observed_error, bin_gaps, w, s, t)
+    limits = min(low, gap_low), max(high, gap_high)
     return Estimate.from_limits(value, *limits, n=n, n_clusters=k, level=level, kind="bounds")

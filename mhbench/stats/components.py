@@ -363,7 +363,7 @@ def points_score(points: Sequence[float], met: Sequence[bool | None]) -> float:
     if (values_outside := p[~((-10 <= p) & (p <= 10))]).size:
         refuse(f"points_score: points must lie between -10 and 10; got {values_outside[0]}")
     possible_points = float(p[p > 0].sum())
-    if possible_points == 0 or any(m is None for m in met):
+    if possible_points == 0 or any(pd.isna(m) for m in met):
         return np.nan
     return float(p[np.array([bool(m) for m in met], bool)].sum() / possible_points)
 
@@ -376,5 +376,5 @@ def points_mean(scores: Any, *, clusters: Clusters = None, level: float = 0.95) 
     """
     unit = group_codes("points_mean", clusters, len(scores))
     e = estimate(mean, np.asarray(scores, float), clusters=unit, seed=0, level=level)
-    value, low, high = np.clip([e.estimate, e.ci_low, e.ci_high], 0, 1).tolist()
-    return e._replace(estimate=value, ci_low=low, ci_high=high)
+    limits = np.clip([e.estimate, e.ci_low, e.ci_high], 0, 1)
+    return Estimate.from_limits(*limits, n=e.n, n_clusters=e.n_clusters, level=level, kind=e.kind)

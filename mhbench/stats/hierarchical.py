@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from ..errors import refuse
 from .preference import score_matrix, strongly_connected
-from .resample import draw_weights, percentile_interval
+from .resample import draw_weights, group_codes, percentile_interval
 
 # %% auto #0
 __all__ = ['HierarchicalFit', 'hierarchical_bradley_terry', 'Refits', 'PreferenceRefits', 'bootstrap_preferences']
@@ -121,9 +121,8 @@ def _check_problem(
     if len(x) == 0:
         refuse(f"{function}: scores must not be empty; got no annotation")
     label_arrays = [np.asarray(questions), np.asarray(raters)]
-    for argument, l in zip(("questions", "raters"), label_arrays):
-        if l.shape != (len(x),):
-            refuse(f"{function}: {argument} must be one label an annotation, shape ({len(x)},); got {l.shape}")
+    q, r = (group_codes(function, l, len(x), a, sort=True) for a, l in zip(("questions", "raters"), label_arrays))
+    uq, ur = (np.unique(l) for l in label_arrays)
     if offset not in ("paper", "symmetric"):
         refuse(f"{function}: offset must be 'paper' or 'symmetric'; got {offset!r}")
     if not 0 < slope_bounds[0] <= 1 <= slope_bounds[1] < np.inf:
@@ -132,7 +131,6 @@ def _check_problem(
         refuse(f"{function}: offset_bounds must hold 0; got {offset_bounds}")
     if not 0 <= penalty < np.inf:
         refuse(f"{function}: penalty must be zero or more; got {penalty}")
-    (uq, q), (ur, r) = (np.unique(l, return_inverse=True) for l in label_arrays)
     k = x.shape[1]
     pairs = _comparisons_of_options(x, q, r, offset == "symmetric")
     is_rated = np.zeros((len(uq), k), bool)

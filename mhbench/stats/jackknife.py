@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import stdtr, stdtrit
 
 from ..errors import refuse
-from .agreement import ABSTAIN, METRICS, krippendorff_alpha, label_matrix, mean_pairwise
+from .agreement import ABSTAIN, METRICS, krippendorff_alpha, label_array, label_matrix, mean_pairwise
 from .estimate import Estimate
 from .resample import Clusters, as_scalar, group_codes, without_each
 
@@ -200,7 +200,7 @@ def agreement_estimate(
     """
     if measure not in _MEASURES:
         refuse(f"agreement_estimate: measure must be one of {sorted(_MEASURES)}; got {measure!r}")
-    x = np.asarray(labels)
+    x = label_array(labels)
     if x.ndim == 2 and not x.shape[1]:
         return Estimate.from_limits(np.nan, n=0, level=level)
     statistic: Callable = partial(mean_pairwise, metric=measure, categories=categories, ignore=ignore)

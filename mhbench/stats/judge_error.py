@@ -150,15 +150,14 @@ def split_half_calibration(judge: Any, people: Any, *, clusters: Any = None, see
     """A linear calibration, fitted on one half of the cases and tested on the other. Raises: ValueError for under six
     cases."""
     y, x, has_both = _scored_by_both(judge, people, "split_half_calibration")
-    unit = group_codes("split_half_calibration", clusters, len(has_both), used=has_both)
-    if clusters is not None:  # cases are drawn in the order of their labels, whatever the order of the answers
-        unit = np.unique(np.asarray(clusters)[has_both], return_inverse=True)[1]
-    n_cases = len(set(unit.tolist()))
+    # cases are drawn in the order of their labels, whatever the order of the answers
+    unit = group_codes("split_half_calibration", clusters, len(has_both), used=has_both, sort=True)
+    n_cases = int(unit.max(initial=-1)) + 1
     if n_cases < 6:
         refuse(f"split_half_calibration: judge and people must share six cases or more; got {n_cases}")
     in_first_half = np.random.default_rng(seed).permutation(n_cases) < n_cases // 2
     in_fit, in_test = in_first_half[unit], ~in_first_half[unit]
-    varies = y[in_fit].std() > 0
+    varies = np.ptp(y[in_fit]) > 0
     slope = float(np.cov(y[in_fit], x[in_fit])[0, 1] / y[in_fit].var(ddof=1)) if varies else 0.0
     intercept = float(x[in_fit].mean() - slope * y[in_fit].mean())
     errors_before = np.abs(y[in_test] - x[in_test])

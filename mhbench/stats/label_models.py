@@ -14,7 +14,7 @@ import pandas as pd
 from scipy.special import betainc, softmax, stdtrit
 
 from ..errors import refuse
-from .agreement import ABSTAIN, is_label, label_matrix
+from .agreement import ABSTAIN, is_label, label_array, label_matrix
 from .resample import group_codes, sums_by
 
 # %% auto #0
@@ -86,6 +86,7 @@ def _as_codes(ratings: np.ndarray) -> tuple[np.ndarray, bool]:
 def _standardise(x: np.ndarray) -> np.ndarray:
     "Each rater's numbers, standardised; 0 where all are equal."
     n = np.maximum((~np.isnan(x)).sum(1, keepdims=True), 1)
+    x = x - np.min(x, 1, keepdims=True, initial=np.inf, where=~np.isnan(x))  # the mean of equal numbers is then exact
     deviations = x - np.nansum(x, 1, keepdims=True) / n
     rater_sd = np.sqrt(np.nansum(deviations**2, 1, keepdims=True) / n)
     return deviations / np.where(rater_sd > 0, rater_sd, 1.0)
@@ -130,7 +131,9 @@ def _gave_one_answer(x: np.ndarray, k: int, are_numbers: bool, alpha: float) -> 
     others_ratings = np.delete(x[:, rated_here], k, axis=0)
     if are_numbers:
         return (
-            bool(np.nanstd(others_ratings) > 0) if others_ratings.size and not np.isnan(others_ratings).all() else True
+            bool(np.nanmax(others_ratings) > np.nanmin(others_ratings))
+            if others_ratings.size and not np.isnan(others_ratings).all()
+            else True
         )
     n_rated = (~np.isnan(others_ratings)).sum(0)
     n_same = (others_ratings == x[k][rated_here]).sum(0)
@@ -181,7 +184,7 @@ def rater_flags(
     Source: Dunn 1961 (the correction); Dawid and Skene 1979 (accuracy); Johnson 2005 (one answer throughout).
     Raises: ValueError for ratings that are not one row a rater.
     """
-    labels = np.asarray(ratings)
+    labels = label_array(ratings)
     if labels.ndim != 2 or len(labels) != len(raters):
         refuse(f"rater_flags: ratings must be (R, N) for {len(raters)} raters; got shape {labels.shape}")
     x, are_numbers = _as_codes(labels)

@@ -13,7 +13,7 @@ import pandas as pd
 from scipy.special import ndtri, stdtrit
 
 from ..errors import refuse
-from .agreement import ABSTAIN, is_label
+from .agreement import ABSTAIN, is_label, label_array
 from .components import REST, variance_components
 from .differences import mean_difference
 from .estimate import ESTIMATE_COLUMNS, Estimate, agresti_coull, estimate, fewest_clusters
@@ -205,9 +205,9 @@ def _over_raters_from_jackknife(
 # %% ../../nbs/stats/17_multi_reader.ipynb #c3293553
 def rated_items(ratings: Any, fewest: int = 1) -> np.ndarray:  # (R, N) to (N,) bool
     "The items with at least so many labels; neither an abstention is one nor a blank text."
-    x = np.asarray(ratings)
+    x = label_array(ratings)
     has_rating = is_label(x, "rated_items")
-    return (has_rating & (x != ABSTAIN) if x.dtype.kind in "OUS" else has_rating).sum(0) >= fewest
+    return (has_rating & (x != ABSTAIN) if x.dtype.kind == "O" else has_rating).sum(0) >= fewest
 
 
 def over_raters(
@@ -224,7 +224,7 @@ def over_raters(
 
     Source: Obuchowski and Rockette 1995 (jackknife covariances); Banerjee 1961 (quantiles).
     """
-    x = np.asarray(ratings)
+    x = label_array(ratings)
     is_used = rated_items(x, fewest)
     unit = group_codes("over_raters", clusters, x.shape[1], used=is_used)
     x = x[:, is_used]
@@ -280,6 +280,7 @@ def mean_over_raters(
     intervals for other items, for other raters and for both.
 
     Source: Yates 1934 (unequal numbers); Obuchowski and Rockette 1995; Banerjee 1961; Dean and Pagano 2015 (range).
+    Raises: ValueError for a value outside `within`, or a missing label.
     """
     y = _numbers("mean_over_raters", values)
     item, rater = (
@@ -290,6 +291,9 @@ def mean_over_raters(
     if not has_value.any():
         return _over_raters_from_jackknife(np.full((2, 1), np.nan), 0, 0, within, level)
     y = y[has_value]
+    if y.min() < within[0] or y.max() > within[1]:
+        actual = f"{y.min():g} to {y.max():g}; mend them, or within"
+        refuse(f"mean_over_raters: values must be within {within[0]:g} and {within[1]:g}; got {actual}")
     item, rater, case = (pd.factorize(codes[has_value])[0] for codes in (item, rater, case))
     shape = rater.max() + 1, item.max() + 1
     cell_index = rater * shape[1] + item

@@ -94,8 +94,8 @@ def _estimate_stratum(
 ) -> _Part:
     "People and judge in one stratum; y is NaN where unlabelled."
     is_labelled = ~np.isnan(y)
-    n_cases = len(set(unit[is_labelled].tolist()))
-    is_tuned = power is None and n_cases >= fewest_clusters(settings["level"])
+    n_cases, n_judged_alone = (len(set(unit[part].tolist())) for part in (is_labelled, ~is_labelled))
+    is_tuned = power is None and n_cases >= fewest_clusters(settings["level"]) and n_judged_alone > 1
     fixed_power = 0.0 if power is None or is_labelled.all() else power
     used_power = tuned_power(y[is_labelled], f[is_labelled], f[~is_labelled]) if is_tuned else fixed_power
     residual = (y - used_power * f)[is_labelled]
@@ -212,7 +212,7 @@ def prediction_powered(
         return Powered(people_alone, mean_power, se)
     lowest, highest = (0.0, 1.0) if share else within
     value = float(np.clip(value, lowest, highest))
-    limits = max(lowest, min(low, value)), min(highest, max(high, value))
+    limits = np.clip([min(low, value), max(high, value)], lowest, highest)  # NaN stays NaN
     kind = "prediction-powered" if small_sample else "prediction-powered, many labels"
     return Powered(Estimate.from_limits(value, *limits, **estimate_fields, kind=kind, share=share), mean_power, se)
 

@@ -27,6 +27,7 @@ def _runs_with_sums(scores: Any, function: str) -> tuple[np.ndarray, np.ndarray,
     if y.ndim != 2:
         refuse(f"{function}: scores must have one row an answer and one column a run; got shape {y.shape}")
     has_score = ~np.isnan(y)
+    y = y - np.min(y, initial=np.inf, where=has_score)  # equal scores are then 0, whose mean has no rounding error
     k = has_score.sum(1).astype(float)
     answer_means = np.where(has_score, y, 0).sum(1) / np.maximum(k, 1)
     squares_within = np.where(has_score, (y - answer_means[:, None]) ** 2, 0).sum(1)
@@ -183,6 +184,7 @@ def two_way_intraclass_correlation(scores: Any, of: str = "consistency", *, weig
     is_complete = ~np.isnan(y).any(1)
     w = unit_weights(weights, len(y), "two_way_intraclass_correlation")
     y, w, k = y[is_complete], w[:, is_complete], y.shape[1]
+    y = y - y.min(initial=np.inf)  # equal scores are then 0, whose mean has no rounding error
     n = w.sum(1)
     with np.errstate(invalid="ignore", divide="ignore"):
         rater_means = w @ y / n[:, None]
@@ -190,9 +192,14 @@ def two_way_intraclass_correlation(scores: Any, of: str = "consistency", *, weig
         row_squares = k * (w * (y.mean(1) - grand_mean[:, None]) ** 2).sum(1)
         column_squares = n * ((rater_means - grand_mean[:, None]) ** 2).sum(1)
         total_squares = (w * ((y - grand_mean[:, None, None]) ** 2).sum(2)).sum(1)
+        rest_squares = total_squares - row_squares - column_squares
+        row_squares, rest_squares = (
+            np.where(x > 1e-12 * total_squares, x, 0.0)
+            for x in (row_squares, rest_squares)  # rounding is no variance
+        )
         ms_r = row_squares / (n - 1)
         ms_c = column_squares / (k - 1)
-        ms_e = np.maximum(total_squares - row_squares - column_squares, 0) / ((n - 1) * (k - 1))
+        ms_e = rest_squares / ((n - 1) * (k - 1))
         level_term = k / n * (ms_c - ms_e) if of == "agreement" else 0.0
         icc = (ms_r - ms_e) / (ms_r + (k - 1) * ms_e + level_term)
     return as_result(icc, weights)

@@ -34,6 +34,7 @@ def group_codes(
     name: str = "clusters",
     *,
     used: np.ndarray | None = None,  # (N,) bool: codes of these units alone; None: of all
+    sort: bool = False,  # codes in the order of the labels, not of first appearance
 ) -> np.ndarray:
     """Labels (N,) as codes 0..k-1, in order of first appearance. Raises: ValueError for another shape or a missing
     label."""
@@ -42,11 +43,12 @@ def group_codes(
     labels = np.asarray(labels)
     if labels.shape != (n,):
         refuse(f"{function}: {name} must be one label a unit, shape ({n},); got shape {labels.shape}")
-    codes = pd.factorize(labels)[0]
+    codes = pd.factorize(labels, sort=sort)[0]
     if (codes < 0).any():
         actual = f"none for {int((codes < 0).sum())} of {n}, first unit {int((codes < 0).argmax())}"
-        refuse(f"{function}: {name} must name one for each unit; got {actual}; a unit by itself has a label of its own")
-    return codes if used is None else pd.factorize(codes[used])[0]
+        remedy = "leave these out, or give each a label of its own"
+        refuse(f"{function}: {name} must name one for each unit; got {actual}; {remedy}")
+    return codes if used is None else pd.factorize(codes[used], sort=sort)[0]
 
 # %% ../../nbs/stats/01_resample.ipynb #558e3fe2
 def draw_weights(

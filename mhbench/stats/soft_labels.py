@@ -17,7 +17,7 @@ from .agreement import krippendorff_alpha
 from .estimate import Estimate, estimate, with_width
 from .jackknife import Jackknife, range_limits
 from .preference import score_matrix
-from .resample import Interval, divide, mean
+from .resample import Interval, divide, group_codes, mean
 
 # %% auto #0
 __all__ = ['FEWEST_RATINGS', 'FEWEST_OF_A_QUESTION', 'MOST_CHOICES', 'soft_labels', 'GroupMeans', 'group_means', 'QuestionAlphas',
@@ -70,7 +70,8 @@ def group_means(values: np.ndarray, groups: np.ndarray, *, level: float = 0.95) 
         refuse(f"group_means: groups must be one label a row of values; got shapes {g.shape} and {v.shape}")
     if (values_outside := v[(v < 0) | (v > 100)]).size:
         refuse(f"group_means: values must lie between 0 and 100; got {values_outside[0]:g}")
-    group_names, code, group_sizes = np.unique(g, return_inverse=True, return_counts=True)
+    code = group_codes("group_means", g, len(v), "groups", sort=True)
+    group_names, group_sizes = np.unique(g, return_counts=True)
     in_group = (code == np.arange(len(group_names))[:, None]).astype(float)  # (G, n)
     scaled_values = v.reshape(len(v), -1) / 100
     k = in_group @ ~np.isnan(scaled_values)
@@ -129,10 +130,9 @@ def question_alphas(
     x = score_matrix(scores, "question_alphas")
     g = np.asarray(questions)
     r = np.arange(len(x)) if raters is None else np.asarray(raters)
-    for argument, labels in (("questions", g), ("raters", r)):
-        if labels.shape != (len(x),):
-            refuse(f"question_alphas: {argument} must be one label a row, shape ({len(x)},); got {labels.shape}")
-    question_names, code = np.unique(g, return_inverse=True)
+    code = group_codes("question_alphas", g, len(x), "questions", sort=True)
+    group_codes("question_alphas", r, len(x), "raters")  # as raters must be
+    question_names = np.unique(g)
     alpha, low, high = (np.full(len(question_names), np.nan) for _ in range(3))
     n_raters = np.zeros(len(question_names), int)
     for k, s in enumerate(np.random.SeedSequence(seed).spawn(len(question_names))):
@@ -158,4 +158,5 @@ def question_alphas(
 
 def mean_alpha(alphas: np.ndarray, cases: Any = None) -> Estimate:
     "The mean over questions (Q,), NaN where there is none, with its interval over questions, or over their cases."
-    return estimate(mean, np.asarray(alphas, float), clusters=cases, seed=0)
+    e = estimate(mean, np.asarray(alphas, float), clusters=cases, seed=0)
+    return e._replace(ci_high=float(np.minimum(e.ci_high, 1.0)))

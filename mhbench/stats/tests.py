@@ -11,12 +11,11 @@ from itertools import combinations
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import pandas as pd
 from scipy.special import betainc, chdtrc, stdtr, stdtrit
 
 from ..errors import refuse
 from .differences import mean_difference
-from .estimate import Estimate
+from .estimate import NO_WIDTH, Estimate
 from .metrics import compare_settings
 from .resample import MOST_DRAWS, RandomSeed, divide, group_codes, kinds
 
@@ -45,7 +44,8 @@ def paired_t(a: Sequence, b: Sequence) -> Comparison:
         refuse(f"paired_t: a and b must have one score a unit, two units or more; got {np.shape(a)} and {np.shape(b)}")
     d = np.asarray(a, float) - np.asarray(b, float)
     se = d.std(ddof=1) / np.sqrt(len(d))
-    t = d.mean() / se if se > 0 else np.nan
+    rounding = 1e-12 * max(np.abs(np.asarray(x, float)).max() for x in (a, b))
+    t = d.mean() / se if se > rounding else np.nan
     return Comparison(float(t), len(d) - 1, float(2 * stdtr(len(d) - 1, -abs(t))), len(d))
 
 
@@ -130,11 +130,9 @@ def adjust_within(p: Sequence[float], families: Sequence[Any], method: Adjustmen
     """P-values corrected by `adjust_p` within each family. Raises: ValueError as it, or where families are not one a
     value."""
     raw = np.asarray(p, float)
-    family_of = np.asarray(families, object)
-    if raw.shape != family_of.shape:
-        refuse(f"adjust_within: families must have one name a p-value, shape {raw.shape}; got {family_of.shape}")
+    family_of = group_codes("adjust_within", np.asarray(families, object), len(raw), "families")
     adjusted_p = np.full(len(raw), np.nan)
-    for family in dict.fromkeys(family_of.tolist()):
+    for family in range(int(family_of.max(initial=-1)) + 1):
         adjusted_p[family_of == family] = adjust_p(raw[family_of == family], method)
     return adjusted_p
 
@@ -278,7 +276,7 @@ def stratified_permutation_test(
     times where p is not exact, and more where `tests` share the error rate.
 
     Source: Good 2005, section 3.2; p-value: Phipson and Smyth 2010.
-    Raises: ValueError for arrays of several shapes, or where no stratum has both labels.
+    Raises: ValueError for arrays of several shapes, a score without a stratum, or where no stratum has both labels.
     """
     f = "stratified_permutation_test"
     x = np.asarray(scores, float)
@@ -288,7 +286,7 @@ def stratified_permutation_test(
         actual = f"{x.shape}, {s.shape} ({s.dtype}), {g.shape}"
         refuse(f"{f}: scores, second (bool) and strata must have one entry a score; got shapes {actual}")
     has_score = ~np.isnan(x)
-    code = np.unique(g, return_inverse=True)[1]
+    code = group_codes(f, g, len(x), "strata", sort=True)
     label_counts = np.bincount(code[has_score] * 2 + s[has_score], minlength=2 * (code.max(initial=0) + 1)).reshape(
         -1, 2
     )
@@ -369,6 +367,8 @@ def compare_levels(
     if x.ndim != 1 or q.shape != x.shape or l.shape != x.shape:
         shapes = [x.shape, q.shape, l.shape]
         refuse(f"compare_levels: scores, questions and levels must have one entry a prompt; got shapes {shapes}")
+    group_codes("compare_levels", l, len(x), "levels")  # as levels must be
+    question = group_codes("compare_levels", q, len(x), "questions", sort=True)
     level_names = np.unique(l).tolist()
     if len(level_names) < 2:
         refuse(f"compare_levels: levels must be two or more; got {level_names}")
@@ -377,14 +377,14 @@ def compare_levels(
     for (a, b), s in zip(combinations(level_names, 2), np.random.SeedSequence(seed).spawn(len(level_names) ** 2)):
         is_either = (l == a) | (l == b)
         is_used = is_either & ~np.isnan(x)
-        m, is_single = _paired_strata(x[is_used], l[is_used] == b, np.unique(q[is_used], return_inverse=True)[1])
+        m, is_single = _paired_strata(x[is_used], l[is_used] == b, question[is_used])
         d = m[0] - m[1]
         if len(d) < 2:
             missing_fields = (np.nan, np.nan, 0, np.nan, np.nan)
             rows.append(LevelDifference(str(a), str(b), mean_difference(d), *missing_fields, int(is_either.sum())))
             continue
         test_settings: dict[str, Any] = {"n": permutations, "tests": tests, "seed": s}
-        t = stratified_permutation_test(x[is_either], (l == b)[is_either], q[is_either], **test_settings)
+        t = stratified_permutation_test(x[is_either], (l == b)[is_either], question[is_either], **test_settings)
         single_scores = m[:, is_single].T
         mcnemar_p = (
             mcnemar(single_scores[:, 0], single_scores[:, 1]).p
@@ -408,11 +408,10 @@ def sign_flip_test(
     Raises: ValueError for no difference, NaN, or clusters of another shape.
     """
     d = np.asarray(differences, float)
-    unit = np.arange(len(d)) if clusters is None else np.asarray(clusters)
-    if d.ndim != 1 or not len(d) or np.isnan(d).any() or unit.shape != d.shape:
-        actual = f"shape {d.shape}, {int(np.isnan(d).sum())} NaN, {unit.shape}"
-        refuse(f"sign_flip_test: differences must be numbers, one or more, with a cluster each; got {actual}")
-    cluster_totals = np.bincount(np.unique(unit, return_inverse=True)[1], d)
+    if d.ndim != 1 or not len(d) or np.isnan(d).any():
+        actual = f"shape {d.shape}, {int(np.isnan(d).sum())} NaN"
+        refuse(f"sign_flip_test: differences must be numbers, one or more; got {actual}")
+    cluster_totals = np.bincount(group_codes("sign_flip_test", clusters, len(d), sort=True), d)
     cluster_totals = cluster_totals[np.abs(cluster_totals) > 1e-12]  # 0 is 0 with either sign
     if not len(cluster_totals):
         return 1.0
@@ -470,10 +469,13 @@ def clustered_chi_square(
     """Pearson's chi-square of labels by groups, with a p-value from permutations of whole clusters.
 
     Source: Good 2005, section 3.2; Phipson and Smyth 2010.
-    Raises: ValueError as `chi_square`, and where a cluster lies in two of three groups or more.
+    Raises: ValueError as `chi_square`, for a missing label, and where a cluster lies in two of three groups or more.
     """
-    label, group = (pd.factorize(np.asarray(x, object))[0] for x in (labels, groups))
-    unit = group_codes("clustered_chi_square", None if clusters is None else np.asarray(clusters, object), len(label))
+    named = {"labels": labels, "groups": groups, "clusters": clusters}
+    label, group, unit = (
+        group_codes("clustered_chi_square", None if x is None else np.asarray(x, object), len(labels), name)
+        for name, x in named.items()
+    )
     counts = np.zeros([int(codes.max(initial=-1)) + 1 for codes in (unit, group, label)])
     np.add.at(counts, (unit, group, label), 1)
     if counts.shape[1] > 2 and ((counts.sum(2) > 0).sum(1) > 1).any():
@@ -509,7 +511,7 @@ def detectable_difference(
 
     Source: Cohen 1988, chapter 2; the smallest p-value of n exchanged pairs is 2^(1-n) (Fisher 1935, section 21).
     """
-    if n < 2 or 2.0 ** (1 - n) > alpha / comparisons or not se > 0:
+    if n < 2 or 2.0 ** (1 - n) > alpha / comparisons or not se > NO_WIDTH:
         return np.nan
     difference = float((stdtrit(n - 1, 1 - alpha / (2 * comparisons)) + stdtrit(n - 1, power)) * se)
     return difference if difference <= largest else np.nan

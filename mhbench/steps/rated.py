@@ -397,7 +397,7 @@ def _judge_beside_people(
     people_variance = people_scores.var()
     slope = (
         float(((judge_scores - judge_scores.mean()) * (people_scores - people_scores.mean())).mean() / people_variance)
-        if people_variance > 0
+        if people_scores.max() > people_scores.min()
         else np.nan
     )
     score_pairs = np.column_stack([people_scores, judge_scores])
