@@ -5,15 +5,19 @@ import pandas as pd
 import pytest
 
 from mhbench.stats.agreement import mean_pairwise, percent_agreement
+from mhbench.stats.bias import position_bias, self_enhancement
 from mhbench.stats.components import points_mean, points_score, variance_components
+from mhbench.stats.consensus import best_ensemble, leave_one_out_ceiling
 from mhbench.stats.differences import difference_p, mean_difference
+from mhbench.stats.estimate import estimate
 from mhbench.stats.hierarchical import hierarchical_bradley_terry
 from mhbench.stats.jackknife import agreement_estimate
 from mhbench.stats.judge_error import split_half_calibration
 from mhbench.stats.label_models import rater_flags
 from mhbench.stats.multi_reader import mean_over_raters, over_raters, rated_items, rater_components
 from mhbench.stats.prediction_powered import prediction_powered
-from mhbench.stats.repeatability import intraclass_correlation, two_way_intraclass_correlation
+from mhbench.stats.repeatability import intraclass_correlation, repeated_sd, two_way_intraclass_correlation
+from mhbench.stats.resample import mean
 from mhbench.stats.soft_labels import group_means, mean_alpha, question_alphas
 from mhbench.stats.tests import (
     adjust_within,
@@ -172,3 +176,56 @@ def test_a_judge_who_is_alone_on_one_case_adds_nothing():
     both = prediction_powered(people, judge, clusters=case)
     assert both.power == 0 and both.both == prediction_powered(people[:16], judge[:16], clusters=case[:16]).both
     assert prediction_powered(people, judge, clusters=np.r_[case[:18], [10] * 2]).power > 0
+
+
+# ------------------------------------------------------------------ limits within what a number can be, and no warning
+
+
+def test_equal_ratings_have_components_without_limits():
+    factors = {"item": np.repeat(np.arange(5), 3), "rater": np.tile(np.arange(3), 5)}
+    table = variance_components(np.full(15, 0.1), factors).table
+    assert (table["component"] == 0).all() and table[["ci_low", "ci_high", "share"]].isna().all(axis=None)
+    with pytest.raises(ValueError, match="variance_components: a factor must have two levels or more; got item, rater"):
+        variance_components(np.full(15, np.nan), factors)
+
+
+def test_no_preference_and_no_favour_reaches_further_than_it_can():
+    "Eight cases, of which six or more have an answer: skewness carried limits past the ends."
+    judge = np.array([1.0] * 5 + [0.5])
+    lineages = {"a": "A", "b": "B"}
+    scores = np.stack([np.stack([judge, judge]), np.stack([0 * judge, 0 * judge])])
+    favour = self_enhancement(scores, ["a", "b"], ["a", "b"], lineages, seed=1)[0].difference
+    assert favour.estimate == pytest.approx(11 / 12) and favour.ci_low < favour.estimate < favour.ci_high == 1
+    in_points = self_enhancement(100 * scores, ["a", "b"], ["a", "b"], lineages, seed=1)[0].difference
+    assert in_points.ci_high > 100, "the range of points is not known"
+    verdicts = np.array(["first"] * 11 + ["second"] + ["first"] * 12, dtype=object)
+    first = position_bias(verdicts, np.roll(verdicts, 1), seed=1, clusters=np.arange(24) // 3).first
+    assert -0.5 <= first.ci_low < first.estimate < first.ci_high <= 0.5
+    low = mean_alpha([0.3] * 20 + [-0.9] * 3 + [0.4], [*range(3)] * 8)
+    assert not low.ci_low < -1
+
+
+def test_a_rater_who_cannot_be_compared_has_no_agreement():
+    "Silent, before a tie of the others: an empty sequence had no commonest label."
+    labels = np.full((3, 8), None, dtype=object)
+    labels[1], labels[2] = ["x", "y"] * 4, ["y", "x"] * 4
+    ceiling = leave_one_out_ceiling(labels)
+    assert [e.kind for e in ceiling.per_rater][0] == "none" and np.isnan(ceiling.per_rater[0].estimate)
+    assert ceiling.per_rater[1].estimate == -1
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_nothing_warns_where_nothing_varies():
+    nothing = np.full(6, np.nan)
+    assert np.isnan(estimate(mean, nothing, seed=1, within=(1, 5)).estimate)
+    assert (
+        np.isnan(difference_p(np.full(9, 0.3)))
+        and np.isnan(question_alphas(np.eye(3)[:, [0, 0]], [1, 2, 3]).alpha).all()
+    )
+    one_case_varies = np.ones((40, 2))
+    one_case_varies[0, 0] = 2
+    e = repeated_sd(one_case_varies, clusters=np.arange(40) // 2)
+    assert e.estimate > 0 and np.isnan([e.ci_low, e.ci_high]).all()
+    x = np.array([["x"] * 7 + ["y"]] * 3, dtype=object)
+    best = best_ensemble(x[:1], x, metrics=["cohen_kappa"], n=20, inner=3, seed=1)["cohen_kappa"]
+    assert best.members == (0,) and np.isnan(best.score.ci_low)

@@ -16,15 +16,15 @@ from ..errors import refuse, say
 from .resample import Weights, as_result, as_scalar, divide, unit_weights
 
 # %% auto #0
-__all__ = ['ABSTAIN', 'LEVELS', 'METRICS', 'label_array', 'is_label', 'label_matrix', 'contingency_tables', 'percent_agreement',
-           'cohen_kappa', 'pabak', 'krippendorff_alpha', 'gwet_ac1', 'metric_function', 'mean_defined', 'Pairwise',
-           'pairwise', 'mean_pairwise']
+__all__ = ['ABSTAIN', 'LEVELS', 'METRICS', 'labels_as_array', 'is_label', 'label_matrix', 'contingency_tables',
+           'percent_agreement', 'cohen_kappa', 'pabak', 'krippendorff_alpha', 'gwet_ac1', 'metric_function',
+           'mean_defined', 'Pairwise', 'pairwise', 'mean_pairwise']
 
 # %% ../../nbs/stats/03_agreement.ipynb #ae9b0643
 ABSTAIN = "Abstain"
 
 
-def label_array(labels: Any) -> np.ndarray:
+def labels_as_array(labels: Any) -> np.ndarray:
     'Labels as an array; texts as objects, since an array of texts would hold "nan" in the place of NaN.'
     x = np.asarray(labels)
     return np.asarray(labels, dtype=object) if x.dtype.kind in "US" else x
@@ -32,7 +32,7 @@ def label_array(labels: Any) -> np.ndarray:
 
 def is_label(labels: Any, function: str = "") -> np.ndarray:  # bool, of the labels' shape
     "Where a label was given; a blank text is none, and `function`, if named, tells how many there are."
-    x = label_array(labels)
+    x = labels_as_array(labels)
     if x.dtype.kind != "O":
         return np.asarray(pd.notna(x))
     is_blank = np.vectorize(lambda v: isinstance(v, str) and not v.strip(), otypes=[bool])(x)
@@ -43,7 +43,7 @@ def is_label(labels: Any, function: str = "") -> np.ndarray:  # bool, of the lab
 
 def _encode_labels(labels, ignore=(ABSTAIN,), categories=None, function="agreement") -> tuple[np.ndarray, list]:
     "Labels as codes, -1 where missing or ignored, and the categories."
-    x = label_array(labels)
+    x = labels_as_array(labels)
     if x.dtype.kind == "O":
         x = np.where(is_label(x), x, np.array(None))
         value_types = {type(v) for v in x.ravel()} - {type(None)}

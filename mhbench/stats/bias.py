@@ -77,10 +77,11 @@ class Bias(NamedTuple):
         return {**name_fields, **self.difference.row(), "p_value": p, **count_fields}
 
 # %% ../../nbs/stats/05_bias.ipynb #266a575a
-def _drop_interval_of_few(e: Estimate, values: np.ndarray, units: np.ndarray) -> Estimate:
-    "The estimate, without its interval where too few cases have a difference other than 0."
+def _drop_interval_of_few(e: Estimate, values: np.ndarray, units: np.ndarray, largest: float) -> Estimate:
+    """The estimate, without its interval where too few cases have a difference other than 0; limits within the
+    `largest` possible."""
     if np.isnan(e.ci_low) or len(np.unique(units[np.nan_to_num(values) != 0])) >= fewest_clusters(e.level):
-        return e
+        return e._replace(ci_low=float(np.maximum(e.ci_low, -largest)), ci_high=float(np.minimum(e.ci_high, largest)))
     return e._replace(ci_low=np.nan, ci_high=np.nan, kind="few")
 
 # %% ../../nbs/stats/05_bias.ipynb #25bb7af7
@@ -112,6 +113,7 @@ def _estimate_biases(
     if unscored_pairs:
         refuse(f"{function}: every pair must share at least one scored item with a peer; got none for {unscored_pairs}")
     units = group_codes(function, settings.get("clusters"), x.shape[2])
+    largest = 1.0 if ((x >= 0) & (x <= 1) | np.isnan(x)).all() else np.inf
     test_settings: dict[str, Any] = {"tests": tests or len(differences_of_pairs), "seed": settings["seed"]}
     biases = []
     for a, s, kind, peer_names, difference in differences_of_pairs:
@@ -121,7 +123,7 @@ def _estimate_biases(
             if has_difference.any()
             else np.nan
         )
-        e = _drop_interval_of_few(estimate(mean, difference, n_boot=n, **settings), difference, units)
+        e = _drop_interval_of_few(estimate(mean, difference, n_boot=n, **settings), difference, units, largest)
         biases.append(Bias(a, s, kind, e, peer_names, int((~has_difference).sum()), p))
     return biases
 
@@ -181,5 +183,6 @@ def position_bias(forward: Any, backward: Any, **settings: Any) -> PositionBias:
     first_share = np.where(is_missing, np.nan, a + b)
     consistency = estimate(mean, np.where(is_missing, np.nan, first_share == 1), **settings, share=True)
     units = group_codes("position_bias", settings.get("clusters"), len(x))
-    first_preference = _drop_interval_of_few(estimate(mean, first_share / 2 - 0.5, **settings), first_share - 1, units)
+    preference = estimate(mean, first_share / 2 - 0.5, **settings)
+    first_preference = _drop_interval_of_few(preference, first_share - 1, units, 0.5)
     return PositionBias(consistency, first_preference, int(is_missing.sum()))

@@ -15,7 +15,7 @@ import pandas as pd
 from scipy.special import gammaincinv, ndtri, stdtrit
 
 from ..errors import refuse
-from .estimate import Estimate, estimate
+from .estimate import Estimate, estimate, with_width
 from .resample import Clusters, group_codes, mean
 
 # %% auto #0
@@ -127,7 +127,7 @@ def variance_components(
     limits = np.full((len(source_names), 2), np.nan)
     if n_draws:
         limits = _component_limits(estimates, _simulated_estimates(estimates, groups, solve, n_draws, seed), level)
-    total_variance = np.maximum(estimates, 0).sum()
+    total_variance = np.maximum(estimates, 0).sum() or np.nan
     columns = {"source": source_names, "levels": [int(g.max()) + 1 for g in groups.values()], "component": estimates}
     table = pd.DataFrame(
         columns | {"ci_low": limits[:, 0], "ci_high": limits[:, 1], "share": np.maximum(estimates, 0) / total_variance}
@@ -147,7 +147,7 @@ def _identified_sources(values: Any, factors: Mapping[str, Any], order: int):
             actual = f"shape {labels.shape} of {name} for {y.shape}, or a label that is missing"
             refuse(f"variance_components: factors must have a label for each value; got {actual}")
     y, labels_by_factor = y[has_value], {name: labels[has_value] for name, labels in labels_by_factor.items()}
-    groups, excluded_sources = _source_groups(labels_by_factor, len(y), order)
+    groups, excluded_sources = _source_groups(labels_by_factor, len(y), order) if len(y) else ({}, [])
     if len(groups) < 2:
         refuse(
             f"variance_components: a factor must have two levels or more; got {', '.join(labels_by_factor) or 'none'}"
@@ -187,18 +187,16 @@ def _simulated_estimates(
 def _component_limits(components: np.ndarray, drawn_estimates: np.ndarray, level: float) -> np.ndarray:  # (S, 2)
     "Satterthwaite's limits where an estimate has a degree of freedom or more, else normal ones, which may be negative."
     sd = drawn_estimates.std(0, ddof=1)
-    df = 2 * components**2 / np.maximum(sd, 1e-300) ** 2
+    df = 2 * components**2 / np.maximum(sd, 1e-150) ** 2
     half_df = np.maximum(df, 1) / 2
     low, high = (components * df / (2 * gammaincinv(half_df, p)) for p in (0.5 + level / 2, 0.5 - level / 2))
     normal_half_width = ndtri(0.5 + level / 2) * sd
     is_scaled = (components > 0) & (df >= 1)
-    return np.stack(
-        [
-            np.where(is_scaled, low, components - normal_half_width),
-            np.where(is_scaled, high, components + normal_half_width),
-        ],
-        axis=1,
+    limits = with_width(
+        np.where(is_scaled, low, components - normal_half_width),
+        np.where(is_scaled, high, components + normal_half_width),
     )
+    return np.stack(limits, axis=1)
 
 # %% ../../nbs/stats/21_components.ipynb #54d10d0e
 def replacement_sd(spread: Spread) -> pd.DataFrame:

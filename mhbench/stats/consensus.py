@@ -177,7 +177,8 @@ def _alignment_from_jackknife(
     d = j.at(2)
     is_few = estimate_fields["n"] < FEWEST_COMPARED
     has_both_intervals = not np.isnan([annotator_estimate.ci_low, ceiling_estimate.ci_low]).any()
-    limits = d.limits(level) if has_both_intervals and not is_few else (np.nan, np.nan)
+    largest = 1.0 if metric == "percent_agreement" else 2.0  # of two numbers from 0, or from -1, to 1
+    limits = np.clip(d.limits(level), -largest, largest) if has_both_intervals and not is_few else (np.nan, np.nan)
     difference = Estimate.from_limits(d.value, *limits, **estimate_fields, kind="few" if is_few else "t")
     p = np.nan if np.isnan(difference.ci_low) else d.p_value()
     overlap = (
@@ -472,7 +473,8 @@ def best_ensemble(
             subsets,
             estimate_fields,
         )
-        j = jackknife(lambda _, *, weights, m=m: scores(weights)[m], np.arange(len(pattern_counts)))
+        defined = lambda _, *, weights, m=m: np.where(np.isfinite(v := scores(weights)[m]), v, np.nan)
+        j = jackknife(defined, np.arange(len(pattern_counts)))
         best_alone = coefficient_estimate(j.at(best_index), m, codes[[best_index, -1]], k, cluster, **estimate_fields)
         lowest_possible = lowest_value(m, codes[[best_index, -1]], k)
         results[m] = result._replace(score=_limits_of_the_best(best_alone, j, result.score, lowest_possible, seed))
@@ -484,7 +486,7 @@ def _limits_of_the_best(
 ) -> Estimate:
     "The winner's limits; the lower one allows for the largest error of all candidates."
     is_finite = np.isfinite(j.left_out).all(0)
-    deviations = (j.left_out - j.left_out.mean(0))[:, is_finite]
+    deviations = j.left_out[:, is_finite] - j.left_out[:, is_finite].mean(0)
     deviation_norms = np.sqrt((deviations**2).sum(0))
     varies = deviation_norms > 1e-9
     if np.isnan(unsearched_estimate.ci_low) or not varies.any():
@@ -496,7 +498,7 @@ def _limits_of_the_best(
     max_errors = (
         rng.normal(size=(2000, len(deviations))) @ (deviations[:, varies] / deviation_norms[varies]) / chi_scale
     ).max(1)
-    winner_jackknife = j.at(int(np.argmax(j.value)))
+    winner_jackknife = j.at(int(np.nanargmax(j.value)))
     low, _ = range_limits(
         winner_jackknife.value,
         winner_jackknife.se,

@@ -125,9 +125,9 @@ def difference_p(differences: Any, clusters: Any = None, *, largest: float = np.
     m = cluster_mean(d, group_codes("difference_p", clusters, len(d)), None if np.isinf(largest) else 0.0)
     if np.isinf(largest):
         with np.errstate(invalid="ignore", divide="ignore"):
-            t, a = np.asarray(m.mean) / m.se, np.asarray(m.skewness)
+            t = np.where(np.asarray(m.se) > NO_WIDTH, np.asarray(m.mean) / m.se, np.nan)
+        a = np.asarray(m.skewness)
         p = 2 * stdtr(np.maximum(m.df, 1), -np.abs(t + a * t**2 / 3 + a**2 * t**3 / 27 + a / 6))
-        p = np.where(np.asarray(m.se) > NO_WIDTH, p, np.nan)
     else:
         p = _bounded_p(d, m, largest)
     p = np.where(np.nan_to_num(np.abs(d)).max(0, initial=0) <= NO_WIDTH, 1.0, p)

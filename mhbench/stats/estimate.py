@@ -227,7 +227,8 @@ def _estimate_bounded_mean(
 ) -> Estimate:
     "A mean of values within a range: its limits are those of a share, at its place in the range, and never beyond."
     low, high = value_range
-    if share or not np.isfinite(value_range).all() or not np.nanstd(x[~np.isnan(x)] if len(x) else x) > NO_WIDTH:
+    observed = x[~np.isnan(x)]
+    if share or not np.isfinite(value_range).all() or not len(observed) or not observed.std() > NO_WIDTH:
         return _estimate_mean(x, clusters, level, share)
     if np.nanmin(x) < low or np.nanmax(x) > high:
         actual = f"{np.nanmin(x):g} to {np.nanmax(x):g}"

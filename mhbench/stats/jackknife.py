@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import stdtr, stdtrit
 
 from ..errors import refuse
-from .agreement import ABSTAIN, METRICS, krippendorff_alpha, label_array, label_matrix, mean_pairwise
+from .agreement import ABSTAIN, METRICS, krippendorff_alpha, label_matrix, labels_as_array, mean_pairwise
 from .estimate import Estimate
 from .resample import Clusters, as_scalar, group_codes, without_each
 
@@ -156,9 +156,9 @@ def coefficient_estimate(
     value = float(j.value)
     is_perfect = bool(j.value > 1 - 1e-9)
     lowest_possible = lowest_value(measure, codes, n_categories, distance)
-    n_effective_units = j.n_clusters if measure in ("percent_agreement", "pabak") else _count_mixed_units(codes, unit)
     if np.isnan(value) or j.n_clusters < FEWEST_LEFT_OUT:
         return Estimate.from_limits(value, **about)._replace(kind="none" if np.isnan(value) else "few")
+    n_effective_units = j.n_clusters if measure in ("percent_agreement", "pabak") else _count_mixed_units(codes, unit)
     if n_effective_units < 2 or (np.isnan(j.se) and not is_perfect):
         return Estimate.from_limits(value, **about)._replace(kind="rare")
     t_quantile = stdtrit(np.fmin(j.df, n_effective_units), 0.5 + about["level"] / 2)
@@ -200,7 +200,7 @@ def agreement_estimate(
     """
     if measure not in _MEASURES:
         refuse(f"agreement_estimate: measure must be one of {sorted(_MEASURES)}; got {measure!r}")
-    x = label_array(labels)
+    x = labels_as_array(labels)
     if x.ndim == 2 and not x.shape[1]:
         return Estimate.from_limits(np.nan, n=0, level=level)
     statistic: Callable = partial(mean_pairwise, metric=measure, categories=categories, ignore=ignore)

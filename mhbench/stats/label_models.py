@@ -14,7 +14,7 @@ import pandas as pd
 from scipy.special import betainc, softmax, stdtrit
 
 from ..errors import refuse
-from .agreement import ABSTAIN, is_label, label_array, label_matrix
+from .agreement import ABSTAIN, is_label, label_matrix, labels_as_array
 from .resample import group_codes, sums_by
 
 # %% auto #0
@@ -184,7 +184,7 @@ def rater_flags(
     Source: Dunn 1961 (the correction); Dawid and Skene 1979 (accuracy); Johnson 2005 (one answer throughout).
     Raises: ValueError for ratings that are not one row a rater.
     """
-    labels = label_array(ratings)
+    labels = labels_as_array(ratings)
     if labels.ndim != 2 or len(labels) != len(raters):
         refuse(f"rater_flags: ratings must be (R, N) for {len(raters)} raters; got shape {labels.shape}")
     x, are_numbers = _as_codes(labels)

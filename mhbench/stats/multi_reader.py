@@ -13,7 +13,7 @@ import pandas as pd
 from scipy.special import ndtri, stdtrit
 
 from ..errors import refuse
-from .agreement import ABSTAIN, is_label, label_array
+from .agreement import ABSTAIN, is_label, labels_as_array
 from .components import REST, variance_components
 from .differences import mean_difference
 from .estimate import ESTIMATE_COLUMNS, Estimate, agresti_coull, estimate, fewest_clusters
@@ -205,7 +205,7 @@ def _over_raters_from_jackknife(
 # %% ../../nbs/stats/17_multi_reader.ipynb #c3293553
 def rated_items(ratings: Any, fewest: int = 1) -> np.ndarray:  # (R, N) to (N,) bool
     "The items with at least so many labels; neither an abstention is one nor a blank text."
-    x = label_array(ratings)
+    x = labels_as_array(ratings)
     has_rating = is_label(x, "rated_items")
     return (has_rating & (x != ABSTAIN) if x.dtype.kind == "O" else has_rating).sum(0) >= fewest
 
@@ -224,7 +224,7 @@ def over_raters(
 
     Source: Obuchowski and Rockette 1995 (jackknife covariances); Banerjee 1961 (quantiles).
     """
-    x = label_array(ratings)
+    x = labels_as_array(ratings)
     is_used = rated_items(x, fewest)
     unit = group_codes("over_raters", clusters, x.shape[1], used=is_used)
     x = x[:, is_used]

@@ -63,10 +63,12 @@ def repeated_sd(scores: Any, *, clusters: Clusters = None, level: float = 0.95) 
     if n < FEWEST_ANSWERS or k < 2 or not value > 0:
         e = Estimate.from_limits(value, **estimate_fields)
         return e._replace(kind="few") if n > 1 and value > 0 else e
-    log_jackknife = jackknife(
-        lambda x, weights: np.log(within_item_sd(x, weights=weights)), y[judged_twice], clusters=unit
-    )
-    return Estimate.from_limits(value, *np.exp(log_jackknife.limits(level)), **estimate_fields, kind="jackknife")
+    with np.errstate(divide="ignore", invalid="ignore"):  # without one of the cases nothing may vary: no limits
+        log_jackknife = jackknife(
+            lambda x, weights: np.log(within_item_sd(x, weights=weights)), y[judged_twice], clusters=unit
+        )
+        limits = np.exp(log_jackknife.limits(level))
+    return Estimate.from_limits(value, *limits, **estimate_fields, kind="jackknife")
 
 # %% ../../nbs/stats/15_repeatability.ipynb #2f0728d2
 def flip_rate(passed: Any, *, weights: Weights = None) -> Any:  # with weights (B, N): (B,)

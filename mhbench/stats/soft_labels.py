@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import expit, logit, stdtrit
 
 from ..errors import refuse
-from .agreement import krippendorff_alpha
+from .agreement import krippendorff_alpha, mean_defined
 from .estimate import Estimate, estimate, with_width
 from .jackknife import Jackknife, range_limits
 from .preference import score_matrix
@@ -144,13 +144,13 @@ def question_alphas(
         annotation_weights = np.ones((1, len(question_scores)))
         if n_raters[k] < len(question_scores):
             annotation_weights = _one_annotation_each(rater, np.random.default_rng(s.spawn(1)[0]))
-        alpha[k] = np.nanmean(krippendorff_alpha(question_scores, scale, rater_weights=annotation_weights))
+        alpha[k] = mean_defined(krippendorff_alpha(question_scores, scale, rater_weights=annotation_weights))
         if n_raters[k] >= FEWEST_OF_A_QUESTION:
             alphas_without = [
                 krippendorff_alpha(question_scores, scale, rater_weights=annotation_weights * (rater != r))
                 for r in range(n_raters[k])
             ]
-            j = Jackknife(alpha[k], np.nanmean(alphas_without, axis=1), int(n_raters[k]))
+            j = Jackknife(alpha[k], mean_defined(np.array(alphas_without)), int(n_raters[k]))
             t_quantile = float(stdtrit(j.df, 0.5 + level / 2))
             low[k], high[k] = range_limits(alpha[k], j.se, t_quantile, -1 / (n_raters[k] - 1))
     return QuestionAlphas(question_names, alpha, *with_width(low, high), n_raters)
@@ -159,4 +159,4 @@ def question_alphas(
 def mean_alpha(alphas: np.ndarray, cases: Any = None) -> Estimate:
     "The mean over questions (Q,), NaN where there is none, with its interval over questions, or over their cases."
     e = estimate(mean, np.asarray(alphas, float), clusters=cases, seed=0)
-    return e._replace(ci_high=float(np.minimum(e.ci_high, 1.0)))
+    return e._replace(ci_low=float(np.maximum(e.ci_low, -1.0)), ci_high=float(np.minimum(e.ci_high, 1.0)))
