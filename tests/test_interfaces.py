@@ -413,3 +413,29 @@ def test_what_the_chat_api_had_in_its_cache_has_its_price_too():
     with FaultServer(every=lambda n, body: lambda _: (200, said)) as server:
         [answer] = asked([Request("id", turns())], server, model("chat"))
     assert answer.cost_usd == pytest.approx((36 * 2.0 + 64 * 0.5 + 20 * 10.0) / 1e6)
+
+
+@pytest.mark.parametrize("how", [{"status": "later"}, {"status": None}, {"status": "incomplete"}, {"why": "later"}])
+def test_a_response_that_is_not_known_to_be_whole_is_no_answer(how):
+    said = response("The answer is A, but", **how)
+    with openai(said) as server:
+        (a,) = asked([Request("id", turns(), {"max_tokens": 64})], server, model("responses"))
+    name = how.get("why") or how["status"]
+    assert (a.status, a.text, len(server.asked)) == ("error", None, 1) and f"finish_reason '{name}'" in a.error
+
+
+@pytest.mark.parametrize("api", ["responses", "messages"])
+@pytest.mark.parametrize("usage", [[1], None, {"input_tokens": "many"}, {"input_tokens": 9, "output_tokens": -1}])
+def test_a_broken_count_of_tokens_loses_no_text_and_is_none(api, usage):
+    said = (response if api == "responses" else message)("B") | {"usage": usage}
+    with STANDS_IN[api](said) as server:
+        (a,) = asked([Request("id", turns(), {"max_tokens": 64})], server, model(api))
+    assert (a.status, a.text, a.prompt_tokens, a.completion_tokens) == ("ok", "B", 0, 0)
+
+
+@pytest.mark.parametrize("cached", [-5, "many", 1.5, True])
+def test_a_broken_count_of_what_was_cached_is_no_part_of_a_sum(cached):
+    said = message(usage={"input_tokens": 20, "output_tokens": 3, "cache_read_input_tokens": cached})
+    with claude(said) as server:
+        (a,) = asked([Request("id", turns(), {"max_tokens": 64})], server, model("messages"))
+    assert (a.status, a.prompt_tokens, a.completion_tokens) == ("ok", 0, 0)

@@ -287,3 +287,16 @@ def test_what_answered_is_told_as_the_reply_states_it():
         "7 service tiers: t0 (1), t1 (1), t2 (1), t3 (1), t4 (1) and 2 more"
     )
     assert "and" not in r.describe_serving_differences({k: 1 for k in list(many)[:5]})
+
+
+@pytest.mark.parametrize(
+    ("top", "is_evidence"),
+    [
+        ({"A": 0.0, "B": 0.0}, False),  # each has all of the probability: a stand-in for what was not computed
+        ({"A": -0.1, "B": -0.1}, False),
+        ({"A": -0.6, "B": -0.7}, True),  # 1.045, with rounding
+        ({"B": 0.0}, True),
+    ],
+)
+def test_what_sums_to_more_than_all_is_no_probability(top, is_evidence):
+    assert (letter_logprobs(top.items(), ["A", "B"]) is not None) is is_evidence

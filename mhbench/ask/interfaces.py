@@ -111,7 +111,7 @@ def responses_body(chat: dict[str, Any]) -> dict[str, Any]:
     return out | ({"text": text_settings} if text_settings else {})
 
 # %% ../../nbs/ask/05_interfaces.ipynb #67595858
-_CUT = {"max_output_tokens": "length", "content_filter": "content_filter"}
+_ENDED = {"completed": "stop", "max_output_tokens": "length"}
 
 
 def _usage_as_chat(usage: Any, prompt: Any, details: dict[str, Any]) -> dict[str, Any]:
@@ -126,7 +126,7 @@ def _usage_as_chat(usage: Any, prompt: Any, details: dict[str, Any]) -> dict[str
 
 def response_as_chat(reply: dict[str, Any]) -> dict[str, Any]:
     "A response as the reply to a chat. Raises: ValueError for an image, or where it has not ended."
-    usage = reply.get("usage") or {}
+    usage = reply["usage"] if isinstance(reply.get("usage"), dict) else {}
     out = {**reply, "usage": _usage_as_chat(usage, usage.get("input_tokens"), usage.get("input_tokens_details") or {})}
     if reply.get("error") or reply.get("status") in ("failed", "cancelled", "queued", "in_progress"):
         return out | {"error": reply.get("error") or {"message": f"the response's status is {reply['status']}"}}
@@ -150,7 +150,8 @@ def response_as_chat(reply: dict[str, Any]) -> dict[str, Any]:
     )
     message["thought"] = any(item.get("type") == "reasoning" for item in output_items)
     cut_reason = (reply.get("incomplete_details") or {}).get("reason")
-    choice = {"message": message, "finish_reason": _CUT.get(cut_reason, cut_reason) if cut_reason else "stop"}
+    ending = cut_reason or reply.get("status")  # one that is unknown is passed on, and ends no complete answer
+    choice = {"message": message, "finish_reason": _ENDED.get(str(ending), ending)}
     token_logprobs = list(chain.from_iterable(p.get("logprobs") or [] for p in content_parts))
     return out | {"choices": [choice | ({"logprobs": {"content": token_logprobs}} if token_logprobs else {})]}
 
@@ -195,9 +196,10 @@ def message_as_chat(reply: dict[str, Any]) -> dict[str, Any]:
     "A message as the reply to a chat. Raises: ValueError for an image."
     if reply.get("type") == "error":
         return reply
-    usage = reply.get("usage") or {}
+    usage = reply["usage"] if isinstance(reply.get("usage"), dict) else {}
     blocks = reply["content"]
     stop_reason = reply.get("stop_reason")
+    is_count = lambda n: isinstance(n, int) and not isinstance(n, bool) and n >= 0
     n_cache_read, n_cache_written = (usage.get(f"cache_{k}_input_tokens") or 0 for k in ("read", "creation"))
     cache_details = {"cached_tokens": n_cache_read, "cache_write_tokens": n_cache_written}
     for block in blocks:
@@ -209,7 +211,8 @@ def message_as_chat(reply: dict[str, Any]) -> dict[str, Any]:
         "refusal": _refusal_text(reply, "".join(texts)) if stop_reason == "refusal" else None,
         "thought": any("thinking" in str(block.get("type")) for block in blocks),
     }
-    n_prompt_tokens = usage["input_tokens"] + n_cache_read + n_cache_written if "input_tokens" in usage else None
+    prompt_counts: list[Any] = [usage.get("input_tokens"), n_cache_read, n_cache_written]
+    n_prompt_tokens = sum(prompt_counts) if all(map(is_count, prompt_counts)) else None
     choice = {"message": message, "finish_reason": _STOPPED.get(str(stop_reason), stop_reason)}
     return {**reply, "choices": [choice], "usage": _usage_as_chat(usage, n_prompt_tokens, cache_details)}
 

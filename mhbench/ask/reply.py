@@ -20,13 +20,14 @@ from ..errors import plain
 from ..records.answers import reply_endings
 
 # %% auto #0
-__all__ = ['LEAST_MASS', 'LASTING', 'SERVICE', 'ENDINGS', 'UNFINISHED', 'spellings', 'Letters', 'letter_logprobs', 'Malformed',
-           'listed_tokens', 'answer_position', 'states_letter', 'read_json', 'Complaint', 'complaint_in', 'words',
-           'read_usage', 'is_counted', 'served_by', 'describe_serving_differences', 'read_reply',
+__all__ = ['LEAST_MASS', 'MOST_MASS', 'LASTING', 'SERVICE', 'ENDINGS', 'UNFINISHED', 'spellings', 'Letters', 'letter_logprobs',
+           'Malformed', 'listed_tokens', 'answer_position', 'states_letter', 'read_json', 'Complaint', 'complaint_in',
+           'words', 'read_usage', 'is_counted', 'served_by', 'describe_serving_differences', 'read_reply',
            'classify_finish_reason']
 
 # %% ../../nbs/ask/07_reply.ipynb #56d42730
 LEAST_MASS = 0.5  # of the probability, on the letters together: with less, a position is not that of the answer
+MOST_MASS = 1.05  # of all listed tokens, with rounding: with more, these are no probabilities
 _MARKS_OF_SPACE = str.maketrans({"Ġ": " ", "▁": " ", "Ċ": "\n"})  # how tokenizers write white space
 
 
@@ -64,6 +65,8 @@ def letter_logprobs(
             probability_by_token[token] = max(
                 p, probability_by_token.get(token, 0.0)
             )  # a sampled token may be listed twice
+    if sum(probability_by_token.values()) > MOST_MASS:
+        return None
     letter_by_spelling = _letter_by_spelling(tuple(letters))
     probability_by_letter = dict.fromkeys(letters, 0.0)
     for token, p in probability_by_token.items():
