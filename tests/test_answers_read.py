@@ -396,7 +396,7 @@ def test_a_log_without_texts_or_one_that_is_cut_is_refused(tmp_path):
     ):
         log_rows(tmp_path / "log.json")
     (tmp_path / "log.json").write_text(json.dumps({"other": []}))
-    with pytest.raises(ValueError, match=r"must be a whole log; got KeyError: 'samples' \(log.json\)"):
+    with pytest.raises(ValueError, match=r"must be a log of inspect with samples; got other \(log.json\)"):
         log_rows(tmp_path / "log.json")
     (tmp_path / "x.jsonl").write_text("")
     with pytest.raises(ValueError, match=r"must be a log that is known here; got no line \(x.jsonl\)"):

@@ -294,3 +294,23 @@ def test_a_sample_of_inspect_that_stands_twice_is_refused_and_an_error_of_its_mo
     path.write_text(json.dumps({"samples": [sample(output=sample()["output"] | {"error": "content filter"})]}))
     (got,) = load_answers(path, ITEMS, "m")
     assert (got.status, got.text, got.error) == ("error", None, "content filter")
+
+
+@pytest.mark.parametrize("value", [{"request_states": [], "adapter_spec": {}}, {"samples": None}, [{"input": "x"}]])
+def test_another_json_is_no_log_and_is_named_by_its_fields(value, tmp_path):
+    path = tmp_path / "scenario_state.json"
+    path.write_text(json.dumps(value))
+    with pytest.raises(
+        ValueError, match="a .json must be a log of inspect with samples; got (adapter_spec|samples|list)"
+    ):
+        load_answers(path, ITEMS, "m")
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [("Refused: I cannot", "refused"), ("the model refused: no", "refused"), ("Connection refused", "error")],
+)
+def test_a_connection_that_is_refused_is_no_refusal_of_the_model(error, status, tmp_path):
+    line = {"evaluation_id": "e", "model_id": "m", "evaluation_name": "n", "sample_id": "q1", "error": error}
+    (got,) = load_answers(written(tmp_path, [line | {"output": {"raw": []}}]), ITEMS, "m")
+    assert got.status == status

@@ -464,6 +464,16 @@ def test_a_check_prices_a_letter_by_what_a_study_would_send_and_not_by_what_was_
     assert (report.letters_from, report.tokens["letter"]) == ("text", (40, 2)), str(report)
 
 
+def test_a_check_says_of_what_the_tokens_are_unknown():
+    uncounted = lambda body: (200, completion(body, "B") | {"usage": {"prompt_tokens": 40}})
+    with FaultServer(every=lambda n, b: uncounted) as s:
+        report = check(model(), ep(s.url))
+    unknown = "a thousand like verdict, sentence, letter: unknown, since no reply counts its tokens"
+    assert report.tokens == {} and unknown in str(report).replace(
+        "letter, verdict, sentence", "verdict, sentence, letter"
+    )
+
+
 def test_a_check_asks_anew_and_forgets_what_was_learnt(tmp_path):
     file = tmp_path / "cache.sqlite"
     with FaultServer(every=lambda n, b: openai_thinking) as s:

@@ -89,6 +89,8 @@ class Report:
             usd = self.usd_per_thousand[name]
             price = "price unknown" if usd is None else f"{usd:.4f} USD"
             lines.append(f"  a thousand like {name}: {1000 * prompt} + {1000 * completion} tokens, {price}")
+        if uncounted := [name for name in self.works if name not in self.tokens]:
+            lines.append(f"  a thousand like {', '.join(uncounted)}: unknown, since no reply counts its tokens")
         return "\n".join(lines)
 
 # %% ../../nbs/ask/16_probe.ipynb #89228082

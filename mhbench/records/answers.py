@@ -123,7 +123,12 @@ def _joined_content(content: Any) -> str:
 
 def _inspect_samples(path: Path) -> list[dict]:
     if path.suffix == ".json":
-        return json_value(file_text(path), numbers=False)["samples"]
+        log = json_value(file_text(path), numbers=False)
+        if not isinstance(log, dict) or not isinstance(log.get("samples"), list):
+            fields = ", ".join(sorted(log)[:8]) if isinstance(log, dict) else type(log).__name__
+            remedy = "write a table of item_id and text, or name the log of a run that has ended"
+            refuse(f"load_answers: a .json must be a log of inspect with samples; got {fields} ({path.name}); {remedy}")
+        return log["samples"]
     try:
         with zipfile.ZipFile(path) as z:
             sample_entries = [
@@ -346,7 +351,7 @@ def _answer_fields(line: dict) -> dict[str, Any]:
         "answered_by": metadata.get("answered_by"),
     }
     fields |= {"origin": metadata["origin"]} if metadata.get("origin") in ("simulated", "composed") else {}
-    if error and "status" not in metadata and "refus" in error.casefold():
+    if error and "status" not in metadata and re.match("(?:the model )?refus", error.casefold()):  # no connection was
         fields["status"] = "refused"
     return fields | ({"error": error} if error and fields.get("status") != "ok" else {})
 
