@@ -10,6 +10,7 @@ import json
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from importlib.resources import files
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -32,10 +33,10 @@ from .questions import RELEASE_SETS, load_mentat, load_mentat_set, open_part
 from .readings import both_readings, labels_of, reading_fits
 
 # %% auto #0
-__all__ = ['question_lists', 'evaluation_ids', 'counts_by_list', 'set_counts', 'annotation_counts', 'release_facts',
-           'alphas_by_convention', 'creators_by_convention', 'bootstrap_ends', 'scores_as_recorded_and_read',
-           'notebook_text', 'notebook_averages', 'notebook_accuracies', 'notebook_models', 'wrong_options_of',
-           'wrong_option_facts', 'release_tables', 'mentat_release']
+__all__ = ['EARLIER_NOTEBOOK', 'question_lists', 'evaluation_ids', 'counts_by_list', 'set_counts', 'annotation_counts',
+           'release_facts', 'alphas_by_convention', 'creators_by_convention', 'bootstrap_ends',
+           'scores_as_recorded_and_read', 'notebook_text', 'notebook_averages', 'notebook_accuracies',
+           'notebook_models', 'wrong_options_of', 'wrong_option_facts', 'release_tables', 'mentat_release']
 
 # %% ../../../nbs/studies/mentat/09_release.ipynb #fe203612
 _LEFT_OUT = {"paper": (85, 87, 91, 92), "evaluation sets": (92, 173, 175)}  # ids, as the authors' code has them
@@ -274,6 +275,7 @@ def scores_as_recorded_and_read(
 
 # %% ../../../nbs/studies/mentat/09_release.ipynb #cfbac578
 _NOTEBOOK = "paper_eval_analysis_and_plots"
+EARLIER_NOTEBOOK = Path(str(files("mhbench"))) / "studies" / "mentat" / "facts" / "eval_analysis_7768dd8.txt"
 
 
 def notebook_text(path: str | Path) -> str:
@@ -420,12 +422,14 @@ def release_tables(folder: str | Path, password: str | None = None) -> Iterator[
 
 # %% ../../../nbs/studies/mentat/09_release.ipynb #e06a48c7
 def _read_notebook_tables(folder: Path) -> Iterator[tuple[str, pd.DataFrame]]:
-    files = [folder / f"{_NOTEBOOK}.ipynb", folder / "notebook_outputs" / f"{_NOTEBOOK}.json"]
-    if file := next((f for f in files if f.is_file()), None):
-        printed_text = notebook_text(file)
-        yield "notebook_averages", notebook_averages(printed_text)
-        yield "notebook_accuracies", notebook_accuracies(printed_text)
-        yield "notebook_models", notebook_models(printed_text)
+    notebook_files = [folder / f"{_NOTEBOOK}.ipynb", folder / "notebook_outputs" / f"{_NOTEBOOK}.json"]
+    texts = {"earlier": EARLIER_NOTEBOOK.read_text(encoding="utf-8")}
+    if file := next((f for f in notebook_files if f.is_file()), None):
+        texts["notebook"] = notebook_text(file)
+    for run, printed_text in texts.items():
+        yield f"{run}_averages", notebook_averages(printed_text)
+        yield f"{run}_accuracies", notebook_accuracies(printed_text)
+        yield f"{run}_models", notebook_models(printed_text)
 
 # %% ../../../nbs/studies/mentat/09_release.ipynb #0ac8e66e
 _CAPTIONS = {
@@ -440,6 +444,9 @@ _CAPTIONS = {
     "notebook_averages": "Averages over models, as the authors' executed notebook prints them",
     "notebook_accuracies": "Accuracies of four models, as the authors' executed notebook prints them",
     "notebook_models": "Models that the authors' executed notebook has results of",
+    "earlier_averages": "Averages over models, as the notebook printed them on 27 February 2025",
+    "earlier_accuracies": "Accuracies of four models, as the notebook printed them on 27 February 2025",
+    "earlier_models": "Models that the notebook of 27 February 2025 has results of",
 }
 
 
