@@ -357,6 +357,34 @@ def test_the_count_of_what_no_row_has_is_no_zero_and_missing_cells_do_not_count(
         of_files(tmp_path, {"files": "t.csv"}, [("0", count(model="b"))])
 
 
+def test_a_column_that_one_of_several_files_does_not_have_is_no_zero_and_no_other_mean(tmp_path):
+    (tmp_path / "a.csv").write_text("item,v\n1,1\n2,3\n", encoding="utf-8")
+    table = {"files": {"a": "a.csv", "b": "b.csv"}}
+    ask = lambda call, **where: {
+        "call": call,
+        "of": {"table": "t", "column": "v"} | ({"where": where} if where else {}),
+    }
+    asked = [("2", ask("count", file="b")), ("3", ask("mean")), ("2", ask("mean", file="a"))]
+    (tmp_path / "b.csv").write_text("item,v\n1,4\n2,4\n", encoding="utf-8")
+    assert of_files(tmp_path, table, asked) == [["equal", ""]] * 3
+    (tmp_path / "b.csv").write_text("item,V\n1,4\n2,4\n", encoding="utf-8")
+    for one in asked[:2]:
+        with pytest.raises(ValueError, match="got none of 'v' in the rows of 'b'"):
+            of_files(tmp_path, table, [one])
+    assert of_files(tmp_path, table, asked[2:]) == [["equal", ""]]
+    turned = table | {"pivot": {"index": "item", "columns": "file", "values": "v"}}
+    with pytest.raises(ValueError, match="got none of 'v' in the rows of 'b'"):
+        of_files(tmp_path, turned, [("1", {"where": {"item": 1}, "value": "a"})])
+
+
+def test_a_share_for_a_percentage_is_an_error_and_no_difference(tmp_path):
+    (tmp_path / "t.csv").write_text("v\n1\n0\n0\n", encoding="utf-8")
+    share = {"call": "mean", "of": {"table": "t", "column": "v"}}
+    with pytest.raises(ValueError, match=r"got a share, 0\.3333, for 33%; set `scale: 100`"):
+        of_files(tmp_path, {"files": "t.csv"}, [("33%", share)])
+    assert of_files(tmp_path, {"files": "t.csv"}, [("34%", share), ("0.33", share)]) == [["differs", ""], ["equal", ""]]
+
+
 # ---------------------------------------------------------------- no value is no verdict
 
 

@@ -62,18 +62,15 @@ def test_without_a_release_nothing_is_judged(claims):
 def test_verdicts_on_the_release(claims, find, inventory):
     verdicts = judge_claims(claims, find, inventory).set_index("claim")
     counts = claims_by_verdict(verdicts.reset_index()).set_index("kind")
-    assert counts.loc["stored"].tolist()[1:] == [107, 92, 2, 0, 13], "claims, equal, convention, undecided, differs"
+    assert counts.loc["stored"].tolist()[1:] == [109, 94, 13, 0, 2], "claims, equal, convention, undecided, differs"
     tables = verdicts[verdicts["place"].isin(["Table 1", "Table 2"])]["verdict"].value_counts()
-    assert tables.to_dict() == {"equal": 57, "differs": 9, "convention": 2}
+    assert tables.to_dict() == {"equal": 57, "convention": 11}, "the notebook of 27 February 2025 has all of them"
     differs = verdicts[(verdicts["verdict"] == "differs") & (verdicts["kind"] == "data")]
-    assert differs["value"].round(1).to_dict() == {
-        "Section 3.2/annotations": 658,
-        "Section 3.2/annotations a question": 10.9,
-        "Section 4.1/prompts of a question and gender": 3,
-    }
+    assert differs["value"].to_dict() == {"Section 4.1/prompts of a question and gender": 3}
     assert (verdicts.loc[verdicts["verdict"] == "differs", "note"] != "").all()
     named = verdicts[verdicts["verdict"] == "convention"]["convention"].to_dict()
     assert named["Table 3/o1/triage / accuracy"] == "own_marks"
+    assert named["Section 3.2/annotations"] == named["Section 3.2/annotations a question"] == "creators_counted"
     assert verdicts.loc["Section 3.2/probability of wrong options", "value"] < 0.2
 
 

@@ -87,10 +87,10 @@ def equal_as_printed(
 ) -> bool:
     "Whether our value, rounded to the printed digits, equals the printed number; for a bound, whether it obeys it."
     exact_value = Decimal(f"{ours:.12g}")
-    if printed.bound:
-        return _COMPARISON_BY_BOUND[printed.bound](exact_value, printed.value)
+    if printed.bound and _COMPARISON_BY_BOUND[printed.bound](exact_value, printed.value):
+        return True
     rounded_multiples = {(exact_value / printed.unit).quantize(Decimal(1), mode) for mode in ROUNDINGS[rounding]}
-    return printed.value in {r * printed.unit for r in rounded_multiples}
+    return printed.bound not in ("<", ">") and printed.value in {r * printed.unit for r in rounded_multiples}
 
 # %% ../../nbs/ledger/01_claims.ipynb #da4024c8
 class Paper(Record):

@@ -86,6 +86,16 @@ def _require_column(table_rows: pd.DataFrame, column_name: str, table_name: str)
     return table_rows[column_name]
 
 
+def _require_values_of_each_file(table_rows: pd.DataFrame, column_name: str, table_name: str) -> None:
+    "Refuse a column that a file does not have whose rows are asked for: its rows would drop out of a count or a mean."
+    if "file" in table_rows and column_name in table_rows:
+        is_missing = table_rows[column_name].isna().groupby(table_rows["file"], sort=False).all()
+        for file in is_missing.index[is_missing]:
+            actual = f"none of {column_name!r} in the rows of {file!r}"
+            remedy = "it may have another name there; else say which files have it: `where: {file: ...}`"
+            refuse(f"ledger: each file of the table {table_name} must have values; got {actual}", remedy=remedy)
+
+
 def _rows_under_conditions(table_rows: pd.DataFrame, conditions: Mapping[str, Any], table_name: str) -> pd.DataFrame:
     for column, value in conditions.items():
         table_rows = table_rows[_matches_value(_require_column(table_rows, column, table_name), value).to_numpy()]
@@ -120,6 +130,7 @@ def _pivot_raters(table_rows: pd.DataFrame, table_file: TableFile, table_name: s
     value_columns = [pivot_settings.values] if isinstance(pivot_settings.values, str) else pivot_settings.values
     for column in [*index_columns, pivot_settings.columns, *value_columns]:
         _require_column(table_rows, column, table_name)
+        _require_values_of_each_file(table_rows, column, table_name)
     n_duplicates = int(table_rows.duplicated([*index_columns, pivot_settings.columns]).sum())
     if pivot_settings.aggregate is None and n_duplicates:
         remedy = "say `aggregate: mean`, or another index"
@@ -211,6 +222,12 @@ class _NoRow(ValueError):
     "No row of a table fits."
 
 
+def _columns_of_reference(reference: Mapping[str, Any]) -> list[str]:
+    "The columns that a reference reads."
+    named_columns = [reference.get(k) or [] for k in ("value", "column", "columns")]
+    return [str(c) for names in named_columns for c in ([names] if isinstance(names, str) else names)]
+
+
 def _rests_on_absent_files(frame: pd.DataFrame, reference: Mapping[str, Any]) -> bool:
     "Whether a reference rests on files of a table that are not there."
     if not (absent_names := frame.attrs.get("away")):
@@ -218,10 +235,7 @@ def _rests_on_absent_files(frame: pd.DataFrame, reference: Mapping[str, Any]) ->
     if "file" in frame:
         selected_files = reference.get("where", {}).get("file")
         return selected_files is None or bool(set(absent_names) & set(np.ravel([selected_files]).astype(str)))
-    column_names = np.ravel(
-        [reference.get(k) or [] for k in ("value", "column", "columns") if reference.get(k)]
-    ).astype(str)
-    return any(name.rpartition("/")[2] in absent_names for name in column_names)
+    return any(name.rpartition("/")[2] in absent_names for name in _columns_of_reference(reference))
 
 # %% ../../nbs/ledger/02_verdicts.ipynb #a57ae85c
 @dataclass
@@ -243,6 +257,9 @@ class _Evaluator:
             self.missing_tables.add(reference["table"])
             raise _NoTable
         selected_rows = _rows_under_conditions(frame, conditions, reference["table"])
+        if "away" in frame.attrs:  # of files, and not of a run
+            for column in _columns_of_reference(reference):
+                _require_values_of_each_file(selected_rows, column, reference["table"])
         if conditions and not len(selected_rows):
             actual = f"got 0 for {conditions_in_words(conditions)}"
             refuse(f"ledger: a row of {reference['table']} must match; {actual}", error=_NoRow)
@@ -460,7 +477,12 @@ def _tolerance_checks(
     if claim.random is not None:
         random_half_width = _N_DEVIATIONS * claim.random + float(claim.number.unit) / 2
         random_range = (value - random_half_width, value + random_half_width, "random")
-    yield "", equal_as_printed(value, claim.number, source.rounding), random_range
+    is_equal = equal_as_printed(value, claim.number, source.rounding)
+    if not is_equal and "%" in claim.printed and claim.scale == 1:
+        if equal_as_printed(100 * value, claim.number, source.rounding):
+            actual = f"a share, {value:.4g}, for {claim.printed}"
+            refuse(f"ledger: ours must be in the printed unit; got {actual}", remedy="set `scale: 100`")
+    yield "", is_equal, random_range
     input_range = _range_by_inputs(source, claim, evaluator)
     if input_range is not None:
         yield INPUTS, _range_accepts_number(input_range, claim.number), (*input_range, INPUTS)

@@ -423,13 +423,12 @@ def release_tables(folder: str | Path, password: str | None = None) -> Iterator[
 # %% ../../../nbs/studies/mentat/09_release.ipynb #e06a48c7
 def _read_notebook_tables(folder: Path) -> Iterator[tuple[str, pd.DataFrame]]:
     notebook_files = [folder / f"{_NOTEBOOK}.ipynb", folder / "notebook_outputs" / f"{_NOTEBOOK}.json"]
-    texts = {"earlier": EARLIER_NOTEBOOK.read_text(encoding="utf-8")}
     if file := next((f for f in notebook_files if f.is_file()), None):
-        texts["notebook"] = notebook_text(file)
-    for run, printed_text in texts.items():
-        yield f"{run}_averages", notebook_averages(printed_text)
-        yield f"{run}_accuracies", notebook_accuracies(printed_text)
-        yield f"{run}_models", notebook_models(printed_text)
+        text_by_run = {"notebook": notebook_text(file), "earlier": EARLIER_NOTEBOOK.read_text(encoding="utf-8")}
+        for run, printed_text in text_by_run.items():
+            yield f"{run}_averages", notebook_averages(printed_text)
+            yield f"{run}_accuracies", notebook_accuracies(printed_text)
+            yield f"{run}_models", notebook_models(printed_text)
 
 # %% ../../../nbs/studies/mentat/09_release.ipynb #0ac8e66e
 _CAPTIONS = {
