@@ -608,9 +608,9 @@ def test_codes_for_not_rated_are_no_ratings(forms, tmp_path):
     got = propose("clinic", forms[".csv"], ratings=given, params=ROOT / "params.yaml")
     assert len(got.corpus.ratings) == 16
     assert "1 times '101' lies outside the scale (0 to 100) and is left out" in got.corpus.notes
-    more = "".join(f"w1,x{k},A,999\n" for k in range(4))
+    more = "".join(f"w1,x{k},A,{code}\n" for k in range(4) for code in (999, -99))
     (tmp_path / "ratings.csv").write_text(FILES["ratings.csv"] + more, encoding="utf-8")
-    with pytest.raises(ValueError, match="Does 999 mean that nobody rated"):
+    with pytest.raises(ValueError, match="Does 999 mean that nobody rated.*Does -99 mean"):
         propose("clinic", forms[".csv"], ratings=given | {"not_rated": None}, params=ROOT / "params.yaml")
     for files in ("[ratings.csv, more.csv]", "'{rater}.csv'", "gone.csv"):
         (tmp_path / "r.yaml").write_text(f"{{files: {files}, item: id, value: score, scale: 0..100}}", encoding="utf-8")

@@ -523,9 +523,10 @@ def test_what_a_stage_asked_is_told_when_it_ends(monkeypatch):
         "mhbench: generate s m: done after 0 s, 7 answers (2 cached, 1 failed, 3 refused), cost unknown"
     )
     assert "MHBENCH_LIVE" not in os.environ
-    with pytest.raises(KeyError), process.Live("x", out):
-        raise KeyError
-    assert out.getvalue().splitlines()[-1] == "mhbench: x: ended with an error after 0 s"
+    for error, outcome in ((KeyError, "ended with an error"), (KeyboardInterrupt, "interrupted")):
+        with pytest.raises(error), process.Live("x", out):
+            raise error
+        assert out.getvalue().splitlines()[-1] == f"mhbench: x: {outcome} after 0 s"
     monkeypatch.setenv("CI", "1")
     with process.Live("silent", out):
         assert "MHBENCH_LIVE" not in os.environ

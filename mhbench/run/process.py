@@ -262,7 +262,7 @@ class Live:
         self.thread.join()
         os.environ.pop(LIVE, None)
         os.environ |= {} if self.before is None else {LIVE: self.before}
-        outcome = "done" if error_type is None else "ended with an error"
+        outcome = "interrupted" if error_type is KeyboardInterrupt else "ended with an error" if error_type else "done"
         self._print(f"{self.title}: {outcome} after {time.monotonic() - self.began:.0f} s{self._spent()}")
         self.folder.cleanup()
 

@@ -230,7 +230,8 @@ def _described(ratings: dict[str, Any], path: Path) -> dict[str, Any]:
         description |= {"missing": [str(c) for c in missing_codes]} if missing_codes else {}
     table = read_ratings(description | {"files": ratings_file.name}, ratings_file.parent)
     if table.asks:
-        refuse(f"new_study: codes must be told from ratings; {table.asks[0]}", remedy="say it with --not-rated, too")
+        questions = " ".join(table.asks)
+        refuse(f"new_study: codes must be told from ratings; {questions}", remedy="say it with --not-rated, too")
     relative_path = os.path.relpath(ratings_file.resolve(), path.resolve().parent)
     return {"path": Path(relative_path).as_posix(), "sha256": sha256(ratings_file)} | description
 
