@@ -229,3 +229,14 @@ def test_nothing_warns_where_nothing_varies():
     x = np.array([["x"] * 7 + ["y"]] * 3, dtype=object)
     best = best_ensemble(x[:1], x, metrics=["cohen_kappa"], n=20, inner=3, seed=1)["cohen_kappa"]
     assert best.members == (0,) and np.isnan(best.score.ci_low)
+
+
+@pytest.mark.parametrize(("seed", "n"), [(25, 8), (57, 5)])
+def test_a_corrected_agreement_is_one_and_lies_within_its_limits(seed, n):
+    "On few answers the correction for the search reached 1.07, and below the lower limit."
+    rng = np.random.default_rng(seed)
+    assert rng.choice([5, 6, 8, 12]) == n
+    panel, annotators = rng.choice(np.array(["x", "y"], dtype=object), (2, 3, n), p=[0.6, 0.4])
+    e = best_ensemble(annotators, panel, metrics=["cohen_kappa"], n=100, inner=10, seed=1)["cohen_kappa"].score
+    assert -1 <= e.estimate <= 1
+    assert np.isnan(e.ci_low) or e.ci_low <= e.estimate <= e.ci_high

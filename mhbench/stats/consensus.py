@@ -484,15 +484,14 @@ def best_ensemble(
 def _limits_of_the_best(
     unsearched_estimate: Estimate, j: Jackknife, corrected_estimate: Estimate, lowest_possible: float, seed: int
 ) -> Estimate:
-    "The winner's limits; the lower one allows for the largest error of all candidates."
+    "The winner's limits; the lower one allows for the largest error of all candidates, and both for the correction."
+    value = float(np.clip(corrected_estimate.estimate, lowest_possible, 1.0))  # a correction may reach past the ends
     is_finite = np.isfinite(j.left_out).all(0)
     deviations = j.left_out[:, is_finite] - j.left_out[:, is_finite].mean(0)
     deviation_norms = np.sqrt((deviations**2).sum(0))
     varies = deviation_norms > 1e-9
     if np.isnan(unsearched_estimate.ci_low) or not varies.any():
-        return unsearched_estimate._replace(
-            estimate=corrected_estimate.estimate, undefined=corrected_estimate.undefined
-        )
+        return unsearched_estimate._replace(estimate=value, undefined=corrected_estimate.undefined)
     rng = np.random.default_rng(seed)
     chi_scale = np.sqrt(rng.chisquare(len(deviations) - 1, (2000, 1)) / (len(deviations) - 1))
     max_errors = (
@@ -505,15 +504,13 @@ def _limits_of_the_best(
         float(np.quantile(max_errors, unsearched_estimate.level)),
         lowest_possible,
     )
-    limits = np.fmin(low, unsearched_estimate.ci_low), unsearched_estimate.ci_high
+    limits = np.fmin(low, min(unsearched_estimate.ci_low, value)), max(unsearched_estimate.ci_high, value)
     estimate_fields: dict[str, Any] = {
         "n": unsearched_estimate.n,
         "n_clusters": unsearched_estimate.n_clusters,
         "undefined": corrected_estimate.undefined,
     }
-    return Estimate.from_limits(
-        corrected_estimate.estimate, *limits, **estimate_fields, level=unsearched_estimate.level, kind="search"
-    )
+    return Estimate.from_limits(value, *limits, **estimate_fields, level=unsearched_estimate.level, kind="search")
 
 # %% ../../nbs/stats/04_consensus.ipynb #e1dd7d70
 def _search_result(metric, s, outer_scores, corrected_scores, subsets, estimate_fields) -> Ensemble:
