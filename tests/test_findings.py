@@ -360,7 +360,7 @@ def test_what_a_notebook_says_before_a_table_is_its_prose(tmp_path):
         ("code", 's.table(\n    "two", x, "Two")\ns.table("three", y, "Three")'),
         ("markdown", "More of it."),
         ("code", "s.table('four', x, 'Four'); t.stable('no', x)"),
-        ("markdown", "### Third"),
+        ("markdown", "Look at *all* of four.\n\n### Third"),
         ("code", "s.table('five', x, 'Five')"),
     ]
     nb = {"cells": [{"cell_type": kind, "source": [source]} for kind, source in cells]}
@@ -368,7 +368,7 @@ def test_what_a_notebook_says_before_a_table_is_its_prose(tmp_path):
     prose = tables.stage_prose(tmp_path / "n.ipynb")
     second = "A link, bold, code, p \N{LESS-THAN OR EQUAL TO} 0.05 \N{MULTIPLICATION SIGN} k and n_i."
     expected = {"one": ("Title", "All of it."), "two": ("Second", second), "three": ("Second", second)}
-    assert prose == expected | {"four": ("Second", "More of it."), "five": ("Third", "")}
+    assert prose == expected | {"four": ("Second", "More of it.\n\nLook at all of four."), "five": ("Third", "")}
 
 
 def test_a_table_is_doubted_for_few_items_uneven_ones_and_many_tests():

@@ -249,6 +249,12 @@ def test_a_phone_shows_every_column_without_scrolling_sideways(opened):
     assert browser.execute_script(head) == "Printed"
 
 
+@pytest.mark.parametrize("width", [850, 1200, 1440])
+def test_what_a_number_is_of_can_be_read_beside_it(opened, width):
+    cells = "return [...document.querySelectorAll('#numbers tbody tr:first-child td')].map(c => c.offsetWidth)"
+    assert min(opened(width=width).execute_script(cells)) > 60, "no column is a letter wide"
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1200, 390])
 def test_axe_finds_nothing(opened, axe, width, scheme):  # noqa: F811

@@ -281,12 +281,19 @@ def _repeated_texts(table: pd.DataFrame) -> dict[str, str]:  # column -> its tex
     constant_columns = [c for c in text_columns if len(table) > 3 and table[c].nunique(dropna=False) == 1]
     return {c: str(table[c].iloc[0]) for c in constant_columns if len(str(table[c].iloc[0])) > 40}
 
+
+def _zero_counts(table: pd.DataFrame) -> list[str]:
+    "The counts beside n that are 0 in all rows; one line below the table has them, and the estimate comes into view."
+    return [c for c in map(str, table) if c.startswith("n_") and len(table) > 3 and table[c].eq(0).all()]
+
 # %% ../../nbs/report/07_page.ipynb #a6c6382b
 def _fill_table_view(t: ReportTable, key: str, section: Section, to: _Links) -> dict[str, Any]:
     "A table with all values that the page's template needs."
     displayed_table = readable(t.frame).head(ROWS_SHOWN)
-    shared_texts = _repeated_texts(displayed_table)
-    displayed_table = displayed_table.drop(columns=list(shared_texts))
+    shared_texts, zero_counts = _repeated_texts(displayed_table), _zero_counts(displayed_table)
+    displayed_table = displayed_table.drop(columns=[*shared_texts, *zero_counts])
+    if zero_counts:
+        shared_texts |= {", ".join(zero_counts): "0"}
     displayed_table = displayed_table.assign(
         **{c: displayed_table[c].map(printed_name, na_action="ignore") for c in NAMED if c in displayed_table}
     )

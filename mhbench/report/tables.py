@@ -164,7 +164,7 @@ class Prose(NamedTuple):
     "What a stage's notebook says about one table or figure."
 
     heading: str = ""  # of the notebook's section
-    text: str = ""  # the prose before it
+    text: str = ""  # the prose before it, and that below it
 
 
 def shown_tables(source: str) -> list[str]:
@@ -182,25 +182,38 @@ def _without_tex(formula: str) -> str:
     return re.sub(r"[{}\\]", "", formula_in_words).strip()
 
 # %% ../../nbs/report/01_tables.ipynb #bc315023
-def _heading_and_prose(markdown: str) -> tuple[str, str]:  # the last heading, and the prose
-    headings = re.findall(r"^#+ (.*)$", markdown, flags=re.M)
-    plain_prose = re.sub(r"^#+ .*$", "", markdown, flags=re.M).strip()
-    plain_prose = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", plain_prose)
-    plain_prose = re.sub(r"\$+([^$]+)\$+", lambda m: _without_tex(m[1]), plain_prose)
-    return headings[-1] if headings else "", re.sub(r"[`$]|\*\*", "", plain_prose)
+def _plain_prose(markdown: str) -> str:
+    "Markdown without links, marks and formulas' signs."
+    text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", markdown)
+    text = re.sub(r"\$+([^$]+)\$+", lambda m: _without_tex(m[1]), text)
+    return re.sub(r"[`$]|\*\*|(?<!\w)\*(?=\w)|(?<=\w)\*(?!\w)", "", text).strip()
+
+
+def _prose_and_heading(markdown: str) -> tuple[str, str, str]:  # before the first heading; the last heading; below it
+    before, *parts = re.split(r"^#+ (.*)$", markdown, flags=re.M)
+    return _plain_prose(before), parts[-2] if parts else "", _plain_prose(parts[-1]) if parts else ""
 
 
 def stage_prose(notebook: str | Path) -> dict[str, Prose]:  # by the name of the table
-    "What a stage's notebook says about each table that it makes."
+    """What a stage's notebook says about each table that it makes: the text before it, and what stands below it before
+    the next heading."""
     prose_by_table: dict[str, Prose] = {}
+    shown: list[str] = []
     heading, prose = "", ""
     for cell in json.loads(Path(notebook).read_text(encoding="utf-8"))["cells"]:
         source = "".join(cell["source"])
         if cell["cell_type"] == "markdown":
-            new_heading, new_prose = _heading_and_prose(source)
-            heading, prose = new_heading or heading, new_prose or ("" if new_heading else prose)
-        else:
-            prose_by_table |= dict.fromkeys(shown_tables(source), Prose(heading, prose))
+            before, new_heading, below = _prose_and_heading(source)
+            if not new_heading:
+                prose = before or prose
+                continue
+            for name in shown if before else ():
+                above = prose_by_table[name]
+                prose_by_table[name] = above._replace(text="\n\n".join(filter(None, [above.text, before])))
+            heading, prose, shown = new_heading, below, []
+        elif names := shown_tables(source):
+            shown = names
+            prose_by_table |= dict.fromkeys(names, Prose(heading, prose))
     return prose_by_table
 
 # %% ../../nbs/report/01_tables.ipynb #1f18b902
