@@ -11,6 +11,7 @@ from examples import notebook_functions
 from scipy.special import softmax
 from scipy.stats import spearmanr
 
+from mhbench.annotate.export import ratings_of_file
 from mhbench.corpus.demo import demo_path
 from mhbench.corpus.load import load_corpus
 from mhbench.records.schema import Item, Response
@@ -18,7 +19,13 @@ from mhbench.stats.hierarchical import bootstrap_preferences
 from mhbench.stats.preference import plackett_luce
 from mhbench.steps.between_models import prompt_wordings
 from mhbench.steps.rates import by_category, by_level, inconsistency_and_accuracy
-from mhbench.studies.mentat.annotations import AnnotationArrays, annotation_arrays, load_annotations, reading_note
+from mhbench.studies.mentat.annotations import (
+    AnnotationArrays,
+    annotation_arrays,
+    load_annotations,
+    reading_note,
+    slider_sections,
+)
 from mhbench.studies.mentat.labels import annotation_page, label_tables
 from mhbench.studies.mentat.questions import load_mentat
 from mhbench.studies.mentat.readings import (
@@ -322,3 +329,16 @@ def test_the_page_of_an_annotation():
     a = arrays([[10, 20, 30]], np.array([[2, 0, 1]]))
     page = annotation_page(a, 0)
     assert page["option"].tolist() == ["C", "A", "B"] and page["slider"].tolist() == [30, 10, 20]
+
+
+@pytest.mark.parametrize("code", [999, -99, 100.5])
+def test_a_code_is_no_slider_at_any_door(code, tmp_path):
+    rows = [f"q1,s,r-aaaa,{a},{v}" for a, v in zip("ABC", (80, code, 20))]
+    (tmp_path / "ratings.csv").write_text("\n".join(["item_id,study,rater,target,value", *rows]) + "\n")
+    ratings = ratings_of_file(tmp_path / "ratings.csv")
+    words = (
+        f"a rating of an option must be from 0 to 100; got {code:g} for B (q1, ratings.csv); take codes such as 999 out"
+    )
+    with pytest.raises(ValueError) as e:
+        annotation_arrays(ratings)
+    assert words in str(e.value) and slider_sections(ratings) == ({}, str(e.value))

@@ -231,7 +231,8 @@ def _described(ratings: dict[str, Any], path: Path) -> dict[str, Any]:
     table = read_ratings(description | {"files": ratings_file.name}, ratings_file.parent)
     if table.asks:
         questions = " ".join(table.asks)
-        refuse(f"new_study: codes must be told from ratings; {questions}", remedy="say it with --not-rated, too")
+        remedy = "say it with --not-rated, too" if "mean that nobody rated" in questions else ""
+        refuse(f"new_study: codes must be told from ratings; {questions}", remedy=remedy)
     relative_path = os.path.relpath(ratings_file.resolve(), path.resolve().parent)
     return {"path": Path(relative_path).as_posix(), "sha256": sha256(ratings_file)} | description
 

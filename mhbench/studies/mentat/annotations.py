@@ -229,6 +229,9 @@ def annotation_arrays(ratings: Iterable[Rating], leave_out: Iterable[str] = ()) 
             refuse(f"annotation_arrays: ratings must have a value; got {actual}")
         if r.item_id in left_out:
             continue
+        if not 0 <= r.value <= 100:
+            actual = f"{r.value:g} for {r.target} ({r.item_id}, {r.source}); take codes such as 999 out"
+            refuse(f"annotation_arrays: a rating of an option must be from 0 to 100; got {actual}")
         option_scores = scores_by_annotation.setdefault((r.source, r.item_id, r.rater, r.session), ({}, r))[0]
         if r.target in option_scores:
             place = f"{r.item_id}, {r.source}"
