@@ -314,3 +314,11 @@ def test_a_connection_that_is_refused_is_no_refusal_of_the_model(error, status, 
     line = {"evaluation_id": "e", "model_id": "m", "evaluation_name": "n", "sample_id": "q1", "error": error}
     (got,) = load_answers(written(tmp_path, [line | {"output": {"raw": []}}]), ITEMS, "m")
     assert got.status == status
+
+
+def test_a_status_that_is_not_known_is_named(tmp_path, capsys):
+    rows = [("q1", "A", "timed out"), ("q2", "B", "timed out"), ("q3", "C", "done"), ("q4", "D", "ok")]
+    pd.DataFrame(rows, columns=["item_id", "text", "status"]).to_csv(tmp_path / "a.csv", index=False)
+    assert [r.status for r in load_answers(tmp_path / "a.csv", ITEMS, "m")] == ["ok"] * 4
+    words = "a.csv has statuses that are not known here; such answers count by their text: 'timed out' (2)"
+    assert words in capsys.readouterr().out

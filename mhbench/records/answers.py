@@ -543,13 +543,16 @@ def _parse_logprobs(cell: str, place: str) -> dict[str, float]:
         refuse(f"load_answers: letter_logprobs must be a JSON object of numbers by letter; got {actual}")
 
 
+_WELL = (None, "", "success", "completed", "done")  # what other tools say of an answer that came
+
+
 def _outcome_of_row(row: dict, n: int, place: str) -> dict[str, Any]:
     "What was written, with the log-probabilities of the letters where they are known; or why nothing was."
     status = row.get("status")
     error = row.get("error") or None
     text = _answer_text(row, n, place)
     if status not in STATUSES:  # another tool's words
-        foreign_word = status not in (None, "", "success", "completed", "done")
+        foreign_word = status not in _WELL
         error = error or (f"status {status!r}" if foreign_word and not text else None)
         status = "error" if error and not text else "ok"
     if status == "error":
@@ -738,6 +741,12 @@ def load_answers(
             [] if log_letters is None or not item.right else [(item.item_id, log_letters == sorted(item.right))]
         )
         row_fields.append((place, fields | _outcome_of_row(r, len(item.options), place)))
+    unknown_statuses = Counter(
+        str(r.get("status")) for _, r in answer_rows if r.get("status") not in (*STATUSES, *_WELL)
+    )
+    if unknown_statuses:
+        words = ", ".join(f"{word!r} ({n})" for word, n in unknown_statuses.most_common(5))
+        print(f"{model}: {path.name} has statuses that are not known here; such answers count by their text: {words}")
     if n_unknown_mode := sum(MODE_UNKNOWN in fields["changed"] for _, fields in row_fields):
         print(
             f"{model}: {n_unknown_mode} of {len(row_fields)} answers of {path.name} name no mode and count as zero_shot"
