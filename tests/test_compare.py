@@ -13,7 +13,7 @@ import yaml
 
 from mhbench.run.cli import main
 from mhbench.stats.tests import mcnemar
-from mhbench.tools.compare import compare_respondents, paired_accuracies, results_of
+from mhbench.tools.compare import _changed_numbers, compare_respondents, paired_accuracies, results_of
 
 HEAD = {
     "measure": "accuracy",
@@ -182,3 +182,15 @@ def test_what_answered_stands_beside_the_numbers_of_two_runs(tmp_path, capsys):
     assert main(["compare", str(runs[0]), str(runs[1])]) == 0
     said = capsys.readouterr().out.split("Models that answered")[1]
     assert "m-2026-01" in said and "m-2026-03" in said and "2026-03-01 to 2026-03-02" in said and "not known" in said
+
+
+def test_a_number_that_neither_run_could_compute_has_not_changed():
+    numbers = pd.DataFrame(
+        {
+            "model": list("abcd"),
+            "first": [np.nan, 0.5, 0.5, 0.25],
+            "second": [np.nan, np.nan, 0.5, 0.75],
+            "there": ["both", "both", "both", "second"],
+        }
+    )
+    assert list(_changed_numbers(numbers)["model"]) == ["b"]

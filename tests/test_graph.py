@@ -10,6 +10,7 @@ from pathlib import Path
 import nbformat
 import yaml
 
+from mhbench.run.code import Code, Memory
 from mhbench.run.graph import before, graph, notebook_files, pipeline
 from mhbench.run.inputs import package_code
 from mhbench.run.params import load_params
@@ -136,3 +137,29 @@ def test_a_stage_that_can_fail_for_a_study_is_run_again_for_what_it_lost():
             )
             assert own in stages[name]["deps"], f"{name}: {own}"
     assert stages["outcome"]["deps"] == ["results/report"] and "results/generate" in stages["report"]["deps"]
+
+
+def test_what_a_module_names_is_reached(tmp_path, monkeypatch):
+    "All modules of a package that is imported whole; a folder of texts that a module of its package or another names."
+    files = {
+        "__init__.py": "",
+        "room/__init__.py": "",
+        "room/first.py": 'TEXTS = "texts"\n',
+        "room/second.py": "",
+        "room/texts/a.txt": "a",
+        "far.py": 'NAMES = ["room", "texts"]\n',
+        "farther.py": 'NAMES = ["texts"]\n',
+    }
+    for name, text in files.items():
+        file = tmp_path / "mhbench" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    code = Code(tmp_path / "mhbench", Memory(tmp_path))
+    modules = {f"mhbench.room.{name}" for name in ("first", "second")}
+    assert modules <= set(code.reached(["mhbench.room.*"]))
+    assert not code.reached(["mhbench.far.*"]), "a module that is no package"
+    reads_texts = {
+        name: "mhbench/room/texts/a.txt" in code.reached([f"mhbench.{name}"])
+        for name in ("room.first", "far", "farther")
+    }
+    assert reads_texts == {"room.first": True, "far": True, "farther": False}

@@ -9,6 +9,7 @@ import pytest
 
 from mhbench.records.schema import Item, Judgment, Rating, write_records
 from mhbench.run.cli import main
+from mhbench.tools.panel import _from_table
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -31,6 +32,16 @@ def test_a_pilot_says_what_labels_buy(folder, capsys):
     assert not main(["plan", "--humans", "pilot.csv", "--judged", "1000"])
     told = capsys.readouterr().out
     assert "60 labels of 60 cases" in told and "1000 answers judged" in told and "labels are saved" in told
+
+
+@pytest.mark.parametrize(
+    ("people", "judge", "share"),
+    [("01", "10", True), ("11", "10", True), ("12", "10", False), ("01", "12", False), ("01", ["0.5", "1"], False)],
+)
+def test_a_pilot_of_labels_is_one_of_0_and_1_alone(folder, people, judge, share):
+    pairs = [f"{people[k % 2]},{judge[k // 2 % 2]}" for k in range(40)]
+    (folder / "pilot.csv").write_text("\n".join(["people,judge", *pairs]) + "\n", encoding="utf-8")
+    assert _from_table("pilot.csv").pilot.share is share
 
 
 @pytest.mark.parametrize("card", [["--rates", "0.9,0.7", "--correct", "0.6"], ["--correlation", "0.3"]])

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import subprocess
+import time
 
 import pytest
 import yaml
@@ -14,7 +15,7 @@ from mhbench.run.graph import PARAMETERS, pipeline, write_json
 from mhbench.run.losses import check_outcome, failures_left, named_parts, selected_run
 from mhbench.run.params import load_params
 from mhbench.steps.failures import LOST_ANSWERS, Failure
-from mhbench.tools.manifest import _Hashes, fresh_studies, manifest, publishable_parts, states_in_words
+from mhbench.tools.manifest import _Hashes, _inputs_now, fresh_studies, manifest, publishable_parts, states_in_words
 
 RUN = {"studies": ["mhqa", "mentat"], "models": ["minilm"]}
 LOST = Failure("generate", "mhqa", "minilm", "zero_shot", LOST_ANSWERS, "HTTP 500", 9, 0, 9, "all", "mend it", True)
@@ -66,6 +67,18 @@ def test_what_was_run_is_fresh_until_something_changes(top):
     file = top / "params.yaml"
     file.write_text(file.read_text(encoding="utf-8").replace("seed: 20250107", "seed: 1", 1), encoding="utf-8")
     assert set(states(top).values()) == {"stale seed has changed"} and not publishable_parts(manifest(top))
+
+
+@pytest.mark.parametrize("name", ["params.yaml", "run.yaml"])
+def test_what_the_next_run_would_write_is_worked_out_where_a_file_is_newer_than_the_last_run(top, name):
+    written = top / "results" / "inputs" / "report.json"
+    assert _inputs_now(top) == {}, "nothing was written"
+    write_json({}, written)
+    later = time.time() + 60
+    os.utime(written, (later, later))
+    assert _inputs_now(top) == {}
+    os.utime(top / name, (later + 60, later + 60))
+    assert written in _inputs_now(top)
 
 
 def test_new_answers_make_the_scores_stale_and_a_hand_that_changes_them_too(top):

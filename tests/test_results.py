@@ -4,13 +4,14 @@ import json
 import re
 import shutil
 
+import numpy as np
 import pandas as pd
 import pytest
 import yaml
 from conftest import ROOT
 
 from mhbench.ledger.front import committed_tables, quantities
-from mhbench.run.results import PaperPage, opening, paper_parts
+from mhbench.run.results import PaperPage, PaperPart, _grid, opening, paper_parts
 from mhbench.tools.ledger import front_papers
 
 STUDIES = ("mentat", "psychiatrybench", "medqade", "counselingbench", "mhqa")
@@ -217,3 +218,19 @@ def test_pages_and_figures_have_the_standard_terms():
     found = {str(f.relative_to(ROOT)): old for f in files if (old := old_words(f.read_text(encoding="utf-8")))}
     found |= {f"reports/results/{s}": old for s in STUDIES if (old := old_words(page_of(s)))}
     assert found == {}
+
+
+def test_a_part_that_a_run_has_a_figure_of_alone_is_shown(monkeypatch):
+    page = PaperPage("medqade")
+    page.parts["A figure"] = PaperPart(what="A figure", of="a figure without a printed number", by=["score/ours.svg"])
+    assert page.show("A figure") is None
+    figure = {"source": "data:,", "alt": "a figure of the run", "caption": "Ours"}
+    monkeypatch.setattr(page, "_of_run", lambda names: {"tables": [], "figures": [figure], "label": "In this run"})
+    assert "a figure of the run" in page.show("A figure").data
+
+
+def test_a_column_without_a_value_is_left_out_but_for_an_estimate_and_its_limits():
+    frame = pd.DataFrame({"model": ["a", "b"], "note": None, "estimate": np.nan, "ci_low": np.nan, "ci_high": np.nan})
+    grid = _grid(frame, "A table")
+    assert "estimate" in grid["caption"], "all rows share that there is none"
+    assert "note" not in [*grid["head"], *grid["caption"].split()]

@@ -58,8 +58,8 @@ class Rater:
             "client_ms": None,
         } | more
 
-    async def save(self, *changes, word=None, **headers):
-        body = {"changes": list(changes), "visit": None}
+    async def save(self, *changes, word=None, visit=None, **headers):
+        body = {"changes": list(changes), "visit": visit}
         headers = {"X-CSRF-Token": self.word if word is None else word} | headers
         return await self.client.post(f"{self.prefix}/save", data=json.dumps(body), headers=headers)
 
@@ -672,5 +672,33 @@ def test_a_save_with_odd_numbers_or_headers_is_refused_and_no_failure(tmp_path):
         writer.write(b"POST /save HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 2\r\n")
         writer.write(b"Cookie: " + cookie + b"\r\nX-CSRF-Token: \xff\xe9\r\n\r\n{}")
         assert (await reader.readline()).split()[1] == b"403"
+
+    with_page(tmp_path, ENTRIES["sliders"], check)
+
+
+def test_the_time_on_a_page_is_kept_and_what_is_no_time_loses_no_answer(tmp_path):
+    async def check(client, path, tokens):
+        r = await Rater(client, path, "r1", tokens["r1"]).come_in()
+        page = {"question": r.change("q1", "A", "50")["question"], "occasion": 0}
+        for visit in (
+            *({"visit": "a" * 16, "active_ms": ms} | page for ms in (-1, 1.5, "9", None, 2**53, True)),
+            *({"visit": name, "active_ms": 9} | page for name in ("a" * 15, "A" * 16, 9, None)),
+            {"visit": "a" * 16, "active_ms": 9, "question": "c0", "occasion": 0},
+            {"visit": "a" * 16, "active_ms": 9} | page | {"occasion": 1},
+            "a" * 16,
+        ):
+            assert (await r.save(r.change("q1", "A", "50"), visit=visit)).status == 200
+        assert active_ms(path) == {} and kept_answers(path) == {"A": 50}
+        for name, ms in (("b", 1500), ("c", 10**12)):  # a day at most: a page that was left open
+            await r.save(visit={"visit": name * 16, "active_ms": ms} | page)
+        assert active_ms(path) == {("r1", "q1", 0): 1500 + 24 * 3600 * 1000}
+
+    def active_ms(path):
+        with open_store(path) as store:
+            return store.active_ms()
+
+    def kept_answers(path):
+        with open_store(path) as store:
+            return {t: g.answer.value for of in store.all_answers().values() for t, g in of.items()}
 
     with_page(tmp_path, ENTRIES["sliders"], check)
