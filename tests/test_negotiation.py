@@ -474,6 +474,16 @@ def test_a_check_says_of_what_the_tokens_are_unknown():
     )
 
 
+@pytest.mark.parametrize(("named", "said"), [("m-1", False), ("another", True), (None, False), ("/srv/q4.gguf", False)])
+def test_a_check_says_which_model_answers_where_another_was_asked_for(named, said):
+    reply = lambda body: (200, completion(body, "B") | {"model": named})
+    served = named if named and named.startswith("/") else "m-1"
+    with FaultServer(every=lambda n, b: reply) as s:
+        report = check(model(served=served), ep(s.url))
+    words = "replies are from another, by their own words; m-1 was asked for"
+    assert (report.answers_as, words in str(report)) == (["another"] if said else [], said)
+
+
 def test_a_check_asks_anew_and_forgets_what_was_learnt(tmp_path):
     file = tmp_path / "cache.sqlite"
     with FaultServer(every=lambda n, b: openai_thinking) as s:

@@ -15,6 +15,7 @@ from .cache import Cache
 from .client import ask
 from .learning import describe_term_changes, keep_terms, recall_terms
 from .parse import parse_choice
+from .reply import served_by
 from .request import TEXT_ROOM, Answer, Endpoint, Model, Request, Terms
 
 # %% auto #0
@@ -50,6 +51,7 @@ class Report:
     letters_from: str = "none"  # log-probabilities, text, none
     why: str = ""  # they are read so
     thinks: bool = False
+    answers_as: list[str] = field(default_factory=list)  # the models that replies name, where another was asked for
     tokens: dict[str, tuple[int, int]] = field(default_factory=dict)  # prompt and completion, thought included
     usd_per_thousand: dict[str, float | None] = field(default_factory=dict)  # None: the price is unknown
     model_entry: dict[str, Any] = field(default_factory=dict)  # what to write into params.yaml
@@ -84,6 +86,9 @@ class Report:
         lines = [f"{self.model}: {self.verdict}"]
         lines += [f"  {name}: {outcome}" for name, outcome in self.works.items()]
         lines += [f"  learnt: {x}" for x in self.learnt]
+        if self.answers_as:
+            asked = self.model_entry["served"]
+            lines.append(f"  replies are from {', '.join(self.answers_as)}, by their own words; {asked} was asked for")
         lines += [f"  letters come from: {self.letters_from}; {self.why}"]
         for name, (prompt, completion) in self.tokens.items():
             usd = self.usd_per_thousand[name]
@@ -216,6 +221,8 @@ def check(
             keep_terms(study_cache, endpoint, model, terms)
     report = Report(model.name, {name: _probe_outcome(a) for name, a in answers.items()})
     report.learnt = describe_term_changes(endpoint.terms, terms)
+    names = {name for a in (*answers.values(), long_answer) if (name := a.served.get("model"))}
+    report.answers_as = sorted(names - {model.served, served_by({"model": model.served}).get("model")})
     report.thinks = (
         terms.thinks or model.thinking or any(a.reasoning or a.thinking_tokens for a in (short_answer, long_answer))
     )
