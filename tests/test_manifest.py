@@ -70,7 +70,9 @@ def test_what_was_run_is_fresh_until_something_changes(top):
 
 
 @pytest.mark.parametrize("name", ["params.yaml", "run.yaml"])
-def test_what_the_next_run_would_write_is_worked_out_where_a_file_is_newer_than_the_last_run(top, name):
+def test_what_the_next_run_would_write_is_worked_out_where_a_file_is_newer_than_the_last_run(top, name, monkeypatch):
+    shutil.copytree(ROOT / "nbs" / "studies", top / "nbs" / "studies")
+    monkeypatch.setattr(inputs, "input_files", lambda p, top: {"report.json": {"seed": p["seed"]}})
     written = top / "results" / "inputs" / "report.json"
     assert _inputs_now(top) == {}, "nothing was written"
     write_json({}, written)
