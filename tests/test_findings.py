@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from mhbench.records.schema import Judgment, Rating, Response, StoredRecords, write_records
-from mhbench.report import findings, items, tables
+from mhbench.report import findings, items, page, tables
 
 
 @pytest.fixture
@@ -509,3 +509,11 @@ def test_declared_numbers_come_first_then_accuracies_then_ratings(left):
     alone = findings._rated_front(results, "r", [])
     assert (alone.measure, alone.said, len(alone.rows)) == ("", "8 ratings by 2 people, of 4 questions.", 0)
     assert findings._rated_front(results, "s", ["agreement"]) is None
+
+
+def test_an_accuracy_of_few_items_does_not_lead_the_main_numbers(tmp_path):
+    rows = [("a", "majority", 2, 1.0), ("b", "zero_shot", 24, 0.5), ("a", "zero_shot", 24, 0.75)]
+    main = pd.DataFrame(rows, columns=["model", "mode", "n", "estimate"]).assign(measure="accuracy")
+    (tmp_path / "score" / "s").mkdir(parents=True)
+    main.to_parquet(tmp_path / "score" / "s" / "headline.parquet")
+    assert page.headline(tmp_path, [("score", "s")])["estimate"].tolist() == [0.75, 0.5, 1.0]

@@ -158,7 +158,8 @@ _WHOLE = dict.fromkeys(["n", *COUNTS], "Int64")
 
 def headline(results: str | Path, stages: Iterable[tuple[str, str]]) -> pd.DataFrame:
     """The main numbers of every (stage, study) of a run; for each study first those that the first screen draws, then
-    accuracies: study, stage, measure, model, mode, n, estimate, ci_low, ci_high, level, origin.
+    accuracies, in both those of few items last: study, stage, measure, model, mode, n, estimate, ci_low, ci_high,
+    level, origin.
     """
     main_tables = []
     for stage, study in stages:
@@ -174,6 +175,7 @@ def headline(results: str | Path, stages: Iterable[tuple[str, str]]) -> pd.DataF
     sort_keys = [
         main_numbers["study"].map({s: k for k, s in enumerate(main_numbers["study"].unique())}),
         main_numbers["later"],
+        main_numbers["n"].lt(tables.FEW),
     ]
     sort_keys.append(-main_numbers["estimate"].where(main_numbers["later"] < 2, 0.0))
     main_numbers = main_numbers.iloc[np.lexsort(sort_keys[::-1])]
