@@ -563,3 +563,13 @@ def test_a_row_of_means_is_asked_about(tmp_path):
 )
 def test_what_is_a_number(text, value):
     assert as_number(text) == value
+
+
+def test_a_row_that_is_cut_and_a_file_without_rows_are_named(tmp_path):
+    given = {"files": "*.csv", "item": "item", "rater": "rater", "criterion": ["a", "b"], "value": "{criterion}"}
+    (tmp_path / "one.csv").write_text("item,rater,a,b\nx,r,1,2\ny,r,1\n")
+    (tmp_path / "two.csv").write_text("item,rater,a,b\n")
+    got = read_ratings(given | {"scale": "1..2"}, tmp_path)
+    assert (len(got.frame), got.counts["missing"].sum()) == (3, 1)
+    cut = "1 rows are shorter than their header, and lack what follows"
+    assert got.notes == [cut, "1 files hold no row that counts"]

@@ -303,7 +303,9 @@ def _sheet_rows(path: Path, sheet: str | None, notes: Counter) -> Iterator[tuple
         workbook.close()
 
 # %% ../../nbs/records/09_described.ipynb #b35da2f3
-def _rows_by_header(path: Path, rows: Iterable[tuple[int, Sequence[Any]]], skip: Sequence[int]) -> _Rows:
+def _rows_by_header(
+    path: Path, rows: Iterable[tuple[int, Sequence[Any]]], skip: Sequence[int], notes: Counter
+) -> _Rows:
     "Rows by the names of the first line that is not skipped."
     columns: list[str] = []
     for k, (line, row) in enumerate(rows, 1):
@@ -322,6 +324,9 @@ def _rows_by_header(path: Path, rows: Iterable[tuple[int, Sequence[Any]]], skip:
             actual = f"{counts_in_words} ({path.name}:{line}); look for a comma without quotes"
             refuse(f"read_ratings: a row must have no more cells than its header has names; got {actual}")
         if any(c not in (None, "") for c in row):
+            notes["rows are shorter than their header, and lack what follows"] += len(row) < len(
+                columns
+            ) and path.suffix.lower() not in (".xlsx", ".xlsm")
             yield f"{path.name}:{line}", dict(zip(columns, itertools.chain(row, itertools.repeat(None))))
 
 
@@ -354,12 +359,13 @@ def _iterate_json_objects(path: Path, part: RatingPart) -> _Rows:
 def described_rows(path: Path, part: RatingPart, notes: Counter | None = None) -> _Rows:
     "The rows of a file, each with its place; what a workbook shows beside its values is counted in `notes`."
     suffix = path.suffix.lower()
+    notes = Counter() if notes is None else notes
     if suffix in (".json", ".jsonl", ".ndjson"):
         return _iterate_json_objects(path, part)
     if suffix in (".csv", ".tsv", ".txt"):
-        return _rows_by_header(path, text_rows(path, part.encoding, part.delimiter), part.skip)
+        return _rows_by_header(path, text_rows(path, part.encoding, part.delimiter), part.skip, notes)
     if suffix in (".xlsx", ".xlsm"):
-        return _rows_by_header(path, _sheet_rows(path, part.sheet, Counter() if notes is None else notes), part.skip)
+        return _rows_by_header(path, _sheet_rows(path, part.sheet, notes), part.skip, notes)
     if suffix == ".parquet":
         with pq.ParquetFile(path) as file:
             rows = list(itertools.chain.from_iterable(b.to_pylist() for b in file.iter_batches(1_000)))
@@ -802,6 +808,7 @@ def _read_part(part: RatingPart, folder: Path, away: set[str] | None = None) -> 
     r = _Reading(part)
     for path, rows in _prepared_files(part, folder, away, r.notes):
         columns: list[_Column] | None = None
+        row = None
         for row in rows:
             if columns is None or part.keys or path.suffix.lower() in (".json", ".jsonl", ".ndjson"):
                 columns = _value_columns(part, row)
@@ -816,6 +823,7 @@ def _read_part(part: RatingPart, folder: Path, away: set[str] | None = None) -> 
             for other_names, ticks_by_option in boxes_by_names.items():
                 cells = {**row.cells, "": _ticked_options(ticks_by_option, part, row.place)}
                 _read_cell(r, _Row(cells, {**row.names, **dict(other_names)}, row.place), _Column("", {}, []))
+        r.notes["files hold no row that counts"] += row is None
     return r
 
 # %% ../../nbs/records/09_described.ipynb #3e9af2bd
