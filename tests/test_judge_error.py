@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
+from scipy.sparse.csgraph import connected_components
 from scipy.special import logit
 from scipy.stats import t
 
@@ -53,6 +55,57 @@ def test_the_slope_of_the_bias_is_that_of_the_analysis_of_variance():
     assert found.estimate == pytest.approx(by_hand, abs=1e-9) and found.ci_low < -0.3 < found.ci_high
     naive = np.polyfit((judge + w) / 2, judge - w, 1)[0]
     assert abs(found.estimate + 0.3) < abs(naive + 0.3)
+
+
+def slope_by_least_squares(y, x, case, level):
+    """The slope and its limits from ordinary least squares and loops: panels that share no answer have a rank of their
+    own, and a limit is where the bias left over is as large as its t errors."""
+    rater, answer = np.nonzero(~np.isnan(x))
+    scores = x[rater, answer]
+    design = np.hstack([np.eye(x.shape[1])[answer], np.eye(len(x))[rater]])
+    panel = connected_components(np.isfinite(x) @ np.isfinite(x).T)[1]
+    sums_of_panels = np.hstack([np.zeros((panel.max() + 1, x.shape[1])), np.eye(panel.max() + 1)[:, panel]])
+    effects = np.linalg.lstsq(np.vstack([design, sums_of_panels]), np.r_[scores, np.zeros(panel.max() + 1)])[0]
+    residual, w = scores - design @ effects, effects[: x.shape[1]]
+    n_scores = np.bincount(answer)
+    df = (len(scores) - np.linalg.matrix_rank(design)) / (n_scores - 1).sum()
+
+    def parts(keep):
+        noise = (residual[keep[answer]] ** 2).sum() / ((n_scores[keep] - 1).sum() * df) * (1 / n_scores[keep]).mean()
+        products = np.cov((y - w)[keep], w[keep])
+        return products[0, 1] + noise, products[1, 1] - noise
+
+    top, bottom = parts(np.ones(len(y), bool))
+    without = np.array([parts(case != k) for k in np.unique(case)])
+
+    def excess(slope):
+        rest = without @ [1, -slope]
+        error = (len(rest) - 1) * rest.var()
+        return (top - slope * bottom) ** 2 - t.ppf(0.5 + level / 2, len(rest) - 1) ** 2 * error
+
+    value = top / bottom
+    return value, brentq(excess, -1e4, value, xtol=1e-12), brentq(excess, value, 1e4, xtol=1e-12)
+
+
+@pytest.mark.parametrize("panels", [1, 2, 3])
+@pytest.mark.parametrize("pattern", ["holes", "chain"])
+def test_the_slope_and_its_limits_are_those_of_least_squares(panels, pattern):
+    rng = np.random.default_rng(panels)
+    n, raters = 40, 12
+    true = rng.normal(60, 15, (panels, n))
+    x = np.full((panels, raters, panels, n), np.nan)
+    for p in range(panels):
+        x[p, :, p] = true[p] + rng.normal(0, 8, (raters, 1)) + rng.normal(0, 6, (raters, n))
+        rater, answer = np.indices((raters, n))
+        gap = rng.random((raters, n)) < 0.5 if pattern == "holes" else (answer - rater * 3) % n > 4
+        x[p, :, p][gap] = np.nan
+    x = x.reshape(panels * raters, -1)
+    y = 20 + 0.7 * true.ravel() + rng.normal(0, 5, panels * n)
+    case = rng.integers(0, 25 * panels, panels * n)
+    has_score = ~np.isnan(x).all(0)
+    found = bias_slope(y, x, clusters=case, level=0.9)
+    expected = slope_by_least_squares(y[has_score], x[:, has_score], case[has_score], 0.9)
+    assert (found.estimate, found.ci_low, found.ci_high) == pytest.approx(expected, rel=1e-8)
 
 
 def test_pass_rates_change_sign_where_own_and_others_change_places():

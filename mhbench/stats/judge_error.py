@@ -62,23 +62,21 @@ def bland_altman(judge: Any, people: Any, *, clusters: Any = None, **settings: A
     return Limits(bias, *agreement_limits)
 
 # %% ../../nbs/stats/16_judge_error.ipynb #846b80f4
-def _remove_severity(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    "Answers' effects in an additive model of scores (R, N), adjusted for raters, and the residuals."
+def _remove_severity(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
+    """Answers' effects in an additive model of scores (R, N), each answer with one or more, adjusted for raters, whose
+    severities sum to 0 among those that share answers; the residuals; and their degrees of freedom.
+    """
     has_score = ~np.isnan(x)
-    filled_scores = np.where(has_score, x, 0.0)
-    n_by_rater = has_score.sum(1, keepdims=True)
-    n_by_answer = has_score.sum(0)
-    severity = np.zeros((len(x), 1))
-    for _ in range(200):
-        answer_effects = divide((filled_scores - severity * has_score).sum(0), n_by_answer)
-        new_severity = divide(
-            np.where(has_score, x - np.nan_to_num(answer_effects), 0.0).sum(1, keepdims=True), n_by_rater
-        )
-        new_severity = np.nan_to_num(new_severity - np.nanmean(new_severity))
-        if np.abs(new_severity - severity).max() < 1e-9:
-            break
-        severity = new_severity
-    return answer_effects, np.where(has_score, x - answer_effects - severity, 0.0)
+    h = has_score.astype(float)
+    rater_weights = h / h.sum(0)  # of each rater in an answer's mean
+    answer_means = (np.where(has_score, x, 0.0) * rater_weights).sum(0)
+    deviations = np.where(has_score, x - answer_means, 0.0)
+    normal_matrix = np.diag(h.sum(1)) - h @ rater_weights.T
+    severity = np.linalg.pinv(normal_matrix, hermitian=True, rcond=1e-9) @ deviations.sum(1)
+    mean_severity = severity @ rater_weights
+    n_free_severities = np.linalg.matrix_rank(normal_matrix, hermitian=True, rtol=1e-9)
+    residual_df = int(has_score.sum() - x.shape[1] - n_free_severities)
+    return answer_means - mean_severity, deviations - h * (severity[:, None] - mean_severity), residual_df
 
 
 def _find_fieller_limits(a: np.ndarray, b: np.ndarray, level: float) -> tuple[float, float]:
@@ -115,11 +113,10 @@ def bias_slope(judge: Any, people: Any, *, clusters: Any = None, level: float = 
     n_cases = int(unit.max(initial=-1)) + 1
     y, x = y[is_used], x[:, is_used]
     has_score = ~np.isnan(x)
-    residual_df = has_score.sum() - is_used.sum() - has_score.any(1).sum() + 1
     estimate_fields: dict[str, Any] = {"n": int(is_used.sum()), "n_clusters": n_cases, "level": level}
+    w, residual, residual_df = _remove_severity(x)
     if n_cases < 3 or residual_df < 1:
         return Estimate.from_limits(np.nan, **estimate_fields)
-    w, residual = _remove_severity(x)
     d, r = y - w, has_score.sum(0)
     w, d = w - w.mean(), d - d.mean()
     moment_columns = [np.ones(len(y)), d, w, d * w, w**2, (residual**2).sum(0), r - 1, 1 / r]
