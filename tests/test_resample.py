@@ -11,11 +11,15 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mhbench.stats import differences, judge_error, multi_reader
+from mhbench.stats import components, differences, judge_error, multi_reader, repeatability
 from mhbench.stats.abstention import abstention_by_difficulty, risk_coverage
+from mhbench.stats.anytime import observed
 from mhbench.stats.calibration import calibration_error
 from mhbench.stats.components import points_mean
+from mhbench.stats.estimate import estimate
+from mhbench.stats.jackknife import jackknife
 from mhbench.stats.judge_error import bland_altman
+from mhbench.stats.prediction_powered import prediction_powered
 from mhbench.stats.repeatability import repeated_sd
 from mhbench.stats.resample import (
     Interval,
@@ -31,6 +35,7 @@ from mhbench.stats.resample import (
     sums_by,
     without_each,
 )
+from mhbench.stats.tests import compare_levels
 from mhbench.studies.counselingbench.competency import over_units
 
 
@@ -284,6 +289,47 @@ def test_clusters_are_checked_before_they_are_indexed(function, clusters, reques
     name = request.node.callspec.id.split("-")[-1]
     with pytest.raises(ValueError, match=rf"^{name}: clusters must be one label a unit, shape \(4,\)"):
         function(clusters=clusters)
+
+
+CASE, RATER = np.repeat(np.arange(15), 4), np.tile(np.arange(4), 15)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, table: estimate(mean, x, seed=1, share=True),
+        lambda x, table: estimate(mean, x, seed=1, method="percentile", n_boot=50),
+        lambda x, table: bootstrap(mean, x, seed=1, n=50)[:3],
+        lambda x, table: bootstrap(np.nanmean, x, seed=1, n=50)[:3],
+        lambda x, table: jackknife(mean, x, clusters=CASE).se,
+        lambda x, table: cluster_mean(x, CASE),
+        lambda x, table: mean(x),
+        lambda x, table: differences.mean_difference(x, CASE),
+        lambda x, table: differences.simultaneous_intervals(table, CASE, seed=1),
+        lambda x, table: judge_error.bias_slope(x, table.T),
+        lambda x, table: judge_error.leave_one_rater_out(table.T, x, "abc", seed=1),
+        lambda x, table: judge_error.within_slope(x, RATER, CASE),
+        lambda x, table: repeatability.repeated_sd(table),
+        lambda x, table: repeatability.flip_rate(table),
+        lambda x, table: repeatability.intraclass_correlation(table, seed=1),
+        lambda x, table: repeatability.two_way_intraclass_correlation(table),
+        lambda x, table: components.mean_over_factors(x, {"case": CASE, "rater": RATER}),
+        lambda x, table: points_mean(x, clusters=CASE),
+        lambda x, table: multi_reader.mean_over_raters(x, CASE, RATER).both,
+        lambda x, table: multi_reader.over_raters(lambda y, weights: weights @ np.nanmean(y, 0), table.T).items,
+        lambda x, table: prediction_powered(x, np.ones(60)),
+        lambda x, table: observed(x, CASE).mean.tolist(),
+        lambda x, table: compare_levels(x, CASE, RATER, seed=1),
+    ],
+)
+def test_a_nullable_type_is_as_numbers_with_nan(call):
+    rng = np.random.default_rng(1)
+    numbers = np.where(rng.random((60, 4)) < 0.1, np.nan, rng.random((60, 4)) < 0.6)
+    nullable = pd.DataFrame(numbers).astype("boolean")
+    assert nullable.isna().any().all() and np.asarray(nullable).dtype == object
+    expected, found = (repr(call(x[0], x[[1, 2, 3]])) for x in (pd.DataFrame(numbers), nullable))
+    assert found == expected
+    assert repr(call(np.asarray(nullable[0]), np.asarray(nullable[[1, 2, 3]]))) == expected
 
 
 def test_codes_of_the_units_that_are_used_count_their_clusters_alone():

@@ -15,7 +15,16 @@ from ..errors import refuse
 from .agreement import ABSTAIN, is_label, label_matrix
 from .consensus import interval_column, one_hot
 from .estimate import Estimate
-from .resample import Interval, aligned_numbers, as_result, bootstrap, divide, group_codes, unit_weights
+from mhbench.stats.resample import (
+    Interval,
+    aligned_numbers,
+    as_numbers,
+    as_result,
+    bootstrap,
+    divide,
+    group_codes,
+    unit_weights,
+)
 
 # %% auto #0
 __all__ = ['DIFFICULTY', 'BINS', 'mean_difficulty', 'difficulty_strata', 'Abstention', 'abstention_by_difficulty',
@@ -42,7 +51,7 @@ def mean_difficulty(labels: Any) -> np.ndarray:  # (N,) NaN: nobody rated
 
 def _bin_codes(difficulty: np.ndarray) -> np.ndarray:  # -1: NaN
     "The place in BINS of each item: bins hold their upper limit, except for the last limit, which is in the last bin."
-    d = np.asarray(difficulty, float)
+    d = as_numbers(difficulty)
     bin_below = np.searchsorted([0.5, 1.0, 1.5], d, side="left")
     return np.where(np.isnan(d), -1, np.where(d == 1.5, 3, bin_below))
 
@@ -85,7 +94,7 @@ def abstention_by_difficulty(labels: Any, difficulty: np.ndarray, **kwargs) -> A
     Raises: ValueError for another number of items, or no difficulty at all.
     """
     x = np.atleast_2d(np.asarray(labels, dtype=object))
-    d = np.asarray(difficulty, float)
+    d = as_numbers(difficulty)
     if d.shape != x.shape[1:]:
         refuse(f"abstention_by_difficulty: difficulty must be one number an item, shape ({x.shape[1]},); got {d.shape}")
     if np.isnan(d).all():
@@ -174,7 +183,7 @@ def risk_coverage(confidence: Any, correct: Any, **kwargs) -> RiskCoverage:  # n
     m = np.bincount(group_of_item[is_complete]).astype(float)
     e = np.bincount(group_of_item[is_complete], weights=item_errors[is_complete])
     group_codes("risk_coverage", kwargs.get("clusters"), len(is_complete))  # as clusters must be
-    area = bootstrap(risk_coverage_area, np.asarray(confidence, float), np.asarray(correct, float), **kwargs)
+    area = bootstrap(risk_coverage_area, as_numbers(confidence), as_numbers(correct), **kwargs)
     best_area = _risk_coverage_areas(*np.array([[is_complete.sum() - e.sum(), e.sum()], [0.0, e.sum()]]))
     n_covered = m.cumsum()
     excess = float(area.estimate - best_area)

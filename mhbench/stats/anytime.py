@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..errors import refuse
-from .resample import group_codes, sums_by
+from .resample import as_numbers, group_codes, sums_by
 
 # %% auto #0
 __all__ = ['stakes', 'Observed', 'observed', 'log_wealth', 'wealth_path', 'confidence_sequence', 'closed']
@@ -66,7 +66,7 @@ def observed(
 ) -> Observed:
     """Values in order of arrival, NaN where there is none, ready for bets. Raises: ValueError for one outside low to
     high."""
-    x = np.asarray(values, float)
+    x = as_numbers(values)
     x = x[:, None] if x.ndim == 1 else x
     if (x < low).any() or (x > high).any():
         refuse(f"observed: values must be between {low} and {high}; got {np.nanmin(x)} to {np.nanmax(x)}")

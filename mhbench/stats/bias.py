@@ -15,7 +15,7 @@ import pandas as pd
 from ..errors import refuse
 from .agreement import ABSTAIN, is_label, mean_defined
 from .estimate import Estimate, estimate, fewest_clusters
-from .resample import group_codes, mean
+from .resample import as_numbers, group_codes, mean
 from .tests import sign_flip_test
 
 # %% auto #0
@@ -88,7 +88,7 @@ def _drop_interval_of_few(e: Estimate, values: np.ndarray, units: np.ndarray, la
 def _estimate_biases(
     scores, annotators, students, lineages, kinds, function, *, tests=None, n=1000, **settings
 ) -> list[Bias]:
-    x = np.asarray(scores, float)
+    x = as_numbers(scores)
     if x.shape[:2] != (len(annotators), len(students)) or x.ndim != 3:
         expected_shape = f"here ({len(annotators)}, {len(students)}, n); got {x.shape}"
         refuse(f"{function}: scores must have shape (n_annotators, n_students, n_items), {expected_shape}")

@@ -13,7 +13,7 @@ from scipy.special import ndtr, ndtri, stdtrit
 
 from ..errors import refuse
 from .estimate import Estimate, agresti_coull
-from .resample import aligned_numbers, as_result, divide, group_codes, mean, unit_weights
+from .resample import aligned_numbers, as_numbers, as_result, divide, group_codes, mean, unit_weights
 
 # %% auto #0
 __all__ = ['cross_entropy', 'brier', 'letter_probabilities', 'Reliability', 'reliability_curve', 'expected_calibration_error',
@@ -21,8 +21,8 @@ __all__ = ['cross_entropy', 'brier', 'letter_probabilities', 'Reliability', 'rel
 
 # %% ../../nbs/stats/11_calibration.ipynb #80107717
 def _check_distributions(soft, probs, function) -> tuple[np.ndarray, np.ndarray]:
-    p = np.asarray(soft, float)
-    q = np.asarray(probs, float)
+    p = as_numbers(soft)
+    q = as_numbers(probs)
     if p.shape != q.shape or p.ndim != 2:
         actual = f"{p.shape} and {q.shape}; pad shorter rows with zeros"
         refuse(f"{function}: soft and probs must have one row a unit and one column an option each; got {actual}")
@@ -62,7 +62,7 @@ def brier(soft: np.ndarray, probs: np.ndarray, *, each: bool = False) -> Any:  #
 # %% ../../nbs/stats/11_calibration.ipynb #523e5447
 def letter_probabilities(logprobs: np.ndarray) -> np.ndarray:  # (N, K), rows sum to 1, or NaN without any value
     "Probabilities renormalised over the option letters, from natural logs (N, K), NaN where there is none."
-    x = np.asarray(logprobs, float)
+    x = as_numbers(logprobs)
     max_logprobs = np.max(np.where(np.isnan(x), -np.inf, x), axis=1, keepdims=True, initial=-np.inf)
     with np.errstate(invalid="ignore"):
         e = np.where(np.isnan(x), 0, np.exp(x - np.where(np.isfinite(max_logprobs), max_logprobs, 0)))

@@ -16,7 +16,7 @@ from scipy.special import gammaincinv, ndtri, stdtrit
 
 from ..errors import refuse
 from .estimate import Estimate, estimate, with_width
-from .resample import Clusters, group_codes, mean
+from .resample import Clusters, as_numbers, group_codes, mean
 
 # %% auto #0
 __all__ = ['REST', 'TIMES', 'Spread', 'variance_components', 'replacement_sd', 'OverFactors', 'mean_over_factors',
@@ -139,7 +139,7 @@ def variance_components(
 # %% ../../nbs/stats/21_components.ipynb #674c699e
 def _identified_sources(values: Any, factors: Mapping[str, Any], order: int):
     "Values and labels that are there, the groups of each source that the design tells apart, and the solver."
-    y = np.asarray(values, float)
+    y = as_numbers(values)
     has_value = ~np.isnan(y)
     labels_by_factor = {name: np.asarray(labels, dtype=object) for name, labels in factors.items()}
     for name, labels in labels_by_factor.items():
@@ -300,7 +300,7 @@ def harm_score(best: Any, harm: Any) -> HarmScore:
 
     Raises: ValueError where only one of the two is NaN, or shapes differ.
     """
-    b, h = np.asarray(best, float), np.asarray(harm, float)
+    b, h = as_numbers(best), as_numbers(harm)
     if b.shape != h.shape or (np.isnan(b) != np.isnan(h)).any():
         refuse(
             f"harm_score: best and harm must be of the same ratings; got shapes {b.shape} and {h.shape}, or other NaN"
@@ -373,6 +373,6 @@ def points_mean(scores: Any, *, clusters: Clusters = None, level: float = 0.95) 
     Source: Arora et al. 2025 (HealthBench), whose own spread is that of 1,000 means of draws, each cut likewise.
     """
     unit = group_codes("points_mean", clusters, len(scores))
-    e = estimate(mean, np.asarray(scores, float), clusters=unit, seed=0, level=level)
+    e = estimate(mean, as_numbers(scores), clusters=unit, seed=0, level=level)
     limits = np.clip([e.estimate, e.ci_low, e.ci_high], 0, 1)
     return Estimate.from_limits(*limits, n=e.n, n_clusters=e.n_clusters, level=level, kind=e.kind)

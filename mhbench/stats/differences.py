@@ -16,6 +16,7 @@ from mhbench.stats.resample import (
     ClusterMean,
     Clusters,
     aligned_numbers,
+    as_numbers,
     as_scalar,
     check_binary,
     check_numbers,
@@ -94,7 +95,7 @@ def difference_limits(
     Source: Tango 1998; Korn and Graubard 1998; Bell and McCaffrey 2002; Hall 1992.
     Raises: ValueError for a difference larger than `largest`.
     """
-    d = np.asarray(differences, float)
+    d = as_numbers(differences)
     largest_seen = np.abs(np.nan_to_num(d)).max(initial=0)
     if largest_seen > largest * (1 + 1e-9):
         refuse(f"difference_limits: differences must be within {-largest:g} and {largest:g}; got {largest_seen:g}")
@@ -121,7 +122,7 @@ def difference_p(differences: Any, clusters: Any = None, *, largest: float = np.
 
     Source: Tango 1998 (the score test, McNemar's for single pairs); Hall 1992 (the transformation of t).
     """
-    d = np.asarray(differences, float)
+    d = as_numbers(differences)
     m = cluster_mean(d, group_codes("difference_p", clusters, len(d)), None if np.isinf(largest) else 0.0)
     if np.isinf(largest):
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -243,7 +244,7 @@ def simultaneous_intervals(
     Source: Westfall and Young 1993, section 2.5; Hothorn, Bretz and Westfall 2008; Tango 1998.
     Raises: ValueError for another shape, or a difference larger than `largest`.
     """
-    d = np.asarray(differences, float)
+    d = as_numbers(differences)
     if d.ndim != 2 or not d.size:
         refuse(f"simultaneous_intervals: differences must have a row a question and a column a pair; got {d.shape}")
     unit = group_codes("simultaneous_intervals", clusters, len(d))

@@ -13,7 +13,17 @@ import pandas as pd
 from scipy.special import betaincinv, ndtr, ndtri, stdtrit
 
 from ..errors import refuse
-from .resample import ClusterMean, Interval, RandomSeed, bootstrap, cluster_mean, group_codes, mean
+from mhbench.stats.resample import (
+    ClusterMean,
+    Interval,
+    RandomSeed,
+    as_numbers,
+    bootstrap,
+    cluster_mean,
+    group_codes,
+    mean,
+    plain_array,
+)
 
 # %% auto #0
 __all__ = ['EXACT_BELOW', 'OF_COUNTS', 'NO_WIDTH', 'ESTIMATE_COLUMNS', 'NEEDS_CASES', 'agresti_coull', 'count_limits',
@@ -278,7 +288,7 @@ def estimate(
     Graubard 1998 (shares); Efron 1979, Hesterberg 2015 (other numbers).
     Raises: ValueError for values outside `within`, several numbers, or a level that is not between 0 and 1.
     """
-    arrays = tuple(np.asarray(a) for a in arrays)
+    arrays = tuple(plain_array(a) for a in arrays)
     if arrays and all(a.ndim and a.shape[axis] == 0 for a in arrays):
         return Estimate.from_limits(np.nan, n=0, level=level)
     x = arrays[0]
@@ -338,8 +348,8 @@ def inverse_variance_mean(estimates: Any, se: Any, *, floor: float = 0.0) -> Wei
     Raises: ValueError where a standard error is zero, or one of the numbers not finite.
     """
     f = "inverse_variance_mean"
-    x = np.asarray(estimates, float)
-    s = np.asarray(se, float)
+    x = as_numbers(estimates)
+    s = as_numbers(se)
     if x.ndim != 1 or s.shape != x.shape or len(x) == 0:
         refuse(f"{f}: estimates and se must be of one length, at least 1; got shapes {x.shape} and {s.shape}")
     s = np.maximum(s, floor)

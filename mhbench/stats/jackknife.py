@@ -15,7 +15,7 @@ from scipy.special import stdtr, stdtrit
 from ..errors import refuse
 from .agreement import ABSTAIN, METRICS, krippendorff_alpha, label_matrix, labels_as_array, mean_pairwise
 from .estimate import Estimate
-from .resample import Clusters, as_scalar, group_codes, without_each
+from .resample import Clusters, as_scalar, group_codes, plain_array, without_each
 
 # %% auto #0
 __all__ = ['MOST_LEFT_OUT', 'FEWEST_LEFT_OUT', 'Jackknife', 'jackknife', 'range_limits', 'lowest_agreement', 'lowest_value',
@@ -68,7 +68,7 @@ def jackknife(statistic: Callable, *arrays: np.ndarray, clusters: Clusters = Non
     Source: Tukey 1958; groups of units: Kott 2001.
     Raises: ValueError for fewer than two clusters.
     """
-    arrays = tuple(np.asarray(a) for a in arrays)
+    arrays = tuple(plain_array(a) for a in arrays)
     n = arrays[0].shape[axis]
     unit = group_codes("jackknife", clusters, n)
     k = int(unit.max(initial=-1)) + 1

@@ -14,7 +14,7 @@ from scipy.special import ndtri, stdtrit
 from ..errors import refuse
 from .differences import independent_difference
 from .estimate import Estimate, estimate
-from .resample import aligned_numbers, check_binary, check_numbers, divide, group_codes, mean
+from .resample import aligned_numbers, as_numbers, check_binary, check_numbers, divide, group_codes, mean
 
 # %% auto #0
 __all__ = ['EVEN_DIGITS', 'Limits', 'bland_altman', 'bias_slope', 'Calibrated', 'split_half_calibration', 'pass_rates', 'LeftOut',
@@ -100,8 +100,8 @@ def bias_slope(judge: Any, people: Any, *, clusters: Any = None, level: float = 
 
     Source: Fuller 1987, section 1.2 (errors in variables); Fieller 1954 (interval).
     """
-    y = np.asarray(judge, float)
-    x = np.asarray(people, float)
+    y = as_numbers(judge)
+    x = as_numbers(people)
     if y.ndim != 1:
         refuse(f"bias_slope: judge must have one score an answer; got shape {y.shape}")
     if x.ndim != 2 or x.shape[1] != len(y):
@@ -206,8 +206,8 @@ def leave_one_rater_out(
     Source: after the alternative annotator test of Calderon et al. 2025, with distances and intervals of our own.
     Raises: ValueError for another shape, or one rater.
     """
-    x = np.asarray(scores, float)
-    y = np.asarray(judge, float)
+    x = as_numbers(scores)
+    y = as_numbers(judge)
     if x.ndim != 2 or x.shape != (len(raters), len(y)) or len(raters) < 2:
         rule = "have one row a rater (two or more) and one column an answer"
         actual = f"{x.shape} for {len(raters)} raters and {len(y)} answers"

@@ -24,6 +24,7 @@ from mhbench.stats.resample import (
     divide,
     group_codes,
     mean,
+    plain_array,
     sums_by,
     without_each,
 )
@@ -224,7 +225,7 @@ def over_raters(
 
     Source: Obuchowski and Rockette 1995 (jackknife covariances); Banerjee 1961 (quantiles).
     """
-    x = labels_as_array(ratings)
+    x = plain_array(labels_as_array(ratings))
     is_used = rated_items(x, fewest)
     unit = group_codes("over_raters", clusters, x.shape[1], used=is_used)
     x = x[:, is_used]

@@ -14,7 +14,7 @@ from scipy.special import ndtri
 
 from ..errors import refuse
 from .estimate import NO_WIDTH, Estimate, estimate, fewest_clusters, mean_limits
-from .resample import ClusterMean, cluster_mean, group_codes, mean
+from .resample import ClusterMean, as_numbers, cluster_mean, group_codes, mean
 
 # %% auto #0
 __all__ = ['tuned_power', 'Powered', 'prediction_powered', 'Pilot', 'pilot_moments', 'card_moments', 'planned_width',
@@ -157,8 +157,8 @@ def _mean_limits(
 
 # %% ../../nbs/stats/14_prediction_powered.ipynb #743d07c1
 def _checked_arrays(function: str, people: Any, judge: Any, clusters: Any, strata: Any) -> tuple[np.ndarray, ...]:
-    y = np.asarray(people, float)
-    f = np.asarray(judge, float)
+    y = as_numbers(people)
+    f = as_numbers(judge)
     if y.shape != f.shape or y.ndim != 1 or np.isnan(f).any():
         actual = f"{y.shape} and {f.shape}, {np.isnan(f).sum()} NaN"
         refuse(f"{function}: people and judge must have one number an answer, and judge no NaN; got {actual}")

@@ -15,7 +15,7 @@ from scipy.special import expit, logit, ndtri, softmax, stdtrit
 
 from ..errors import refuse
 from .estimate import Estimate, fewest_clusters
-from .resample import group_codes
+from .resample import as_numbers, group_codes
 
 # %% auto #0
 __all__ = ['MOST_ORDERS', 'score_matrix', 'pairwise_wins', 'pairwise_ties', 'Strengths', 'strongly_connected', 'bradley_terry',
@@ -24,7 +24,7 @@ __all__ = ['MOST_ORDERS', 'score_matrix', 'pairwise_wins', 'pairwise_ties', 'Str
 # %% ../../nbs/stats/07_preference.ipynb #7faf4572
 def score_matrix(scores: Any, function: str) -> np.ndarray:
     "Scores (n, K) as float64, NaN where not rated. Raises: ValueError, of `function`, for another shape or infinity."
-    x = np.asarray(scores, float)
+    x = as_numbers(scores)
     if x.ndim != 2 or x.shape[1] < 2:
         refuse(f"{function}: scores must have shape (n_annotations, n_options), two options or more; got {x.shape}")
     if np.isinf(x).any():

@@ -12,7 +12,7 @@ import numpy as np
 from ..errors import refuse
 from .estimate import Estimate
 from .jackknife import jackknife
-from .resample import Clusters, Weights, as_result, divide, group_codes, sums_by, unit_weights
+from .resample import Clusters, Weights, as_numbers, as_result, divide, group_codes, sums_by, unit_weights
 
 FEWEST_CLUSTERS = 3  # questions or cases, for an interval of a correlation
 
@@ -23,7 +23,7 @@ __all__ = ['FEWEST_CLUSTERS', 'FEWEST_ANSWERS', 'within_item_sd', 'repeated_sd',
 # %% ../../nbs/stats/15_repeatability.ipynb #d2650c68
 def _runs_with_sums(scores: Any, function: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     "Runs with a score (N,), their means (N,) and their sums of squares around them (N,)."
-    y = np.asarray(scores, float)
+    y = as_numbers(scores)
     if y.ndim != 2:
         refuse(f"{function}: scores must have one row an answer and one column a run; got shape {y.shape}")
     has_score = ~np.isnan(y)
@@ -53,7 +53,7 @@ def repeated_sd(scores: Any, *, clusters: Clusters = None, level: float = 0.95) 
     Source: Miller 1974 (the jackknife, of a logarithm).
     """
     n_runs, _, _ = _runs_with_sums(scores, "repeated_sd")
-    y = np.asarray(scores, float)
+    y = as_numbers(scores)
     judged_twice = n_runs > 1
     unit = group_codes("repeated_sd", clusters, len(y), used=judged_twice)
     value = within_item_sd(y)
@@ -74,7 +74,7 @@ def repeated_sd(scores: Any, *, clusters: Clusters = None, level: float = 0.95) 
 def flip_rate(passed: Any, *, weights: Weights = None) -> Any:  # with weights (B, N): (B,)
     """The share of pairs of runs (N, K) of 1 or 0, NaN where missing, that disagree, averaged over answers that were
     judged twice or more; NaN where none was. Raises: ValueError for another value or shape."""
-    x = np.asarray(passed, float)
+    x = as_numbers(passed)
     others = x[~(np.isin(x, (0, 1)) | np.isnan(x))]
     if x.ndim != 2 or len(others):
         actual = f"shape {x.shape}" if x.ndim != 2 else f"{others[0]:g}"
@@ -179,7 +179,7 @@ def two_way_intraclass_correlation(scores: Any, of: str = "consistency", *, weig
 
     Source: McGraw and Wong 1996, table 4; Shrout and Fleiss 1979 call them ICC(3, 1) and ICC(2, 1).
     """
-    y = np.asarray(scores, float)
+    y = as_numbers(scores)
     if of not in ("consistency", "agreement") or y.ndim != 2 or y.shape[1] < 2:
         rule = "have a column a rater, two or more, and `of` be consistency or agreement"
         refuse(f"two_way_intraclass_correlation: scores must {rule}; got shape {y.shape} and {of!r}")

@@ -17,9 +17,9 @@ from ..errors import refuse
 
 # %% auto #0
 __all__ = ['RandomSeed', 'Clusters', 'Weights', 'MOST_DRAWS', 'group_codes', 'draw_weights', 'seed_sequence', 'Interval',
-           'as_scalar', 'unit_weights', 'as_result', 'divide', 'aligned_numbers', 'check_numbers', 'check_binary',
-           'percentile_interval', 'kinds', 'without_each', 'bootstrap', 'mean', 'ClusterMean', 'sums_by',
-           'cluster_mean']
+           'as_scalar', 'unit_weights', 'as_result', 'divide', 'plain_array', 'as_numbers', 'aligned_numbers',
+           'check_numbers', 'check_binary', 'percentile_interval', 'kinds', 'without_each', 'bootstrap', 'mean',
+           'ClusterMean', 'sums_by', 'cluster_mean']
 
 # %% ../../nbs/stats/01_resample.ipynb #e7e96409
 RandomSeed = int | np.random.SeedSequence
@@ -153,9 +153,28 @@ def divide(top: np.ndarray, bottom: np.ndarray) -> np.ndarray:
         return np.where(np.abs(bottom) > 1e-12, top / bottom, np.nan)
 
 # %% ../../nbs/stats/01_resample.ipynb #c2d8a0f2
+def plain_array(values: Any) -> np.ndarray:
+    "An array; pd.NA, of a nullable type of pandas, is NaN among numbers and None among other values."
+    x = np.asarray(values)
+    if x.dtype.kind != "O":
+        return x
+    is_missing = np.asarray(pd.isna(x))
+    if not any(v is pd.NA for v in x[is_missing]):
+        return x
+    has_only_numbers = all(isinstance(v, (bool, np.bool_, int, float, np.number)) for v in x[~is_missing])
+    return (
+        np.where(is_missing, np.nan, x).astype(float) if has_only_numbers else np.where(is_missing, np.array(None), x)
+    )
+
+
+def as_numbers(values: Any) -> np.ndarray:
+    "An array of floats; what is missing, pd.NA too, is NaN."
+    return np.asarray(plain_array(values), float)
+
+
 def aligned_numbers(function: str, unit: str, **columns: Any) -> list[np.ndarray]:
     "Arrays (N,) of numbers, one `unit` each; refused where their shapes differ."
-    arrays = [np.asarray(x, float) for x in columns.values()]
+    arrays = [as_numbers(x) for x in columns.values()]
     shapes = [a.shape for a in arrays]
     if len(set(shapes)) > 1 or arrays[0].ndim != 1:
         actual = " and ".join(map(str, shapes))
@@ -273,7 +292,7 @@ def bootstrap(
     Source: Efron and Tibshirani 1993, chapter 13.
     Raises: ValueError for arrays without a unit, or of different numbers of them, and for a statistic of another shape.
     """
-    arrays = tuple(np.asarray(a) for a in arrays)
+    arrays = tuple(plain_array(a) for a in arrays)
     unit_counts = sorted({a.shape[axis] if a.ndim else 0 for a in arrays})
     if len(unit_counts) != 1 or unit_counts[0] == 0:
         actual = [a.shape for a in arrays]
@@ -300,7 +319,7 @@ def bootstrap(
 # %% ../../nbs/stats/01_resample.ipynb #11291c04
 def mean(x: np.ndarray, *, weights: Weights = None) -> Any:  # a float or (k,); with weights (b,) or (b, k)
     "The mean over units (N,) or (N, k), NaN left out, for every row of weights (b, N)."
-    x = np.asarray(x, float)
+    x = as_numbers(x)
     w = unit_weights(weights, len(x), "mean")
     has_value = ~np.isnan(x)
     return as_result(divide(w @ np.where(has_value, x, 0.0), w @ has_value.astype(float)), weights)
@@ -363,7 +382,7 @@ def cluster_mean(x: np.ndarray, clusters: Clusters = None, likeness: float | Non
 
     Source: Bell and McCaffrey 2002; Imbens and Kolesár 2016.
     """
-    columns = np.asarray(x, float)
+    columns = as_numbers(x)
     columns = columns[:, None] if columns.ndim == 1 else columns
     code = group_codes("cluster_mean", clusters, len(columns))
     has_value = ~np.isnan(columns)

@@ -17,7 +17,7 @@ from .agreement import krippendorff_alpha, mean_defined
 from .estimate import Estimate, estimate, with_width
 from .jackknife import Jackknife, range_limits
 from .preference import score_matrix
-from .resample import Interval, divide, group_codes, mean
+from .resample import Interval, as_numbers, divide, group_codes, mean
 
 # %% auto #0
 __all__ = ['FEWEST_RATINGS', 'FEWEST_OF_A_QUESTION', 'MOST_CHOICES', 'soft_labels', 'GroupMeans', 'group_means', 'QuestionAlphas',
@@ -30,7 +30,7 @@ def soft_labels(probs: np.ndarray, wrong_options: np.ndarray) -> np.ndarray:  # 
     Source: Lamparth, Grabb et al. 2025, section 3.2.
     Raises: ValueError for rows that do not sum to 1, or of which no option with probability is left.
     """
-    p = np.asarray(probs, float)
+    p = as_numbers(probs)
     wrong = np.asarray(wrong_options)
     if wrong.dtype != bool or wrong.shape != p.shape:
         refuse(f"soft_labels: wrong_options must be bool of shape {p.shape}; got {wrong.dtype} of shape {wrong.shape}")
@@ -64,7 +64,7 @@ def group_means(values: np.ndarray, groups: np.ndarray, *, level: float = 0.95) 
     Source: Student 1908; Agresti 2013, section 3.1.5 (the delta method on the logit scale).
     Raises: ValueError for values outside 0 to 100, or groups that are not one a row.
     """
-    v = np.asarray(values, float)
+    v = as_numbers(values)
     g = np.asarray(groups)
     if v.ndim < 1 or g.shape != v.shape[:1] or len(v) == 0:
         refuse(f"group_means: groups must be one label a row of values; got shapes {g.shape} and {v.shape}")
@@ -158,5 +158,5 @@ def question_alphas(
 
 def mean_alpha(alphas: np.ndarray, cases: Any = None) -> Estimate:
     "The mean over questions (Q,), NaN where there is none, with its interval over questions, or over their cases."
-    e = estimate(mean, np.asarray(alphas, float), clusters=cases, seed=0)
+    e = estimate(mean, as_numbers(alphas), clusters=cases, seed=0)
     return e._replace(ci_low=float(np.maximum(e.ci_low, -1.0)), ci_high=float(np.minimum(e.ci_high, 1.0)))

@@ -17,7 +17,7 @@ from ..errors import refuse
 from .differences import mean_difference
 from .estimate import NO_WIDTH, Estimate
 from .metrics import compare_settings
-from .resample import MOST_DRAWS, RandomSeed, divide, group_codes, kinds
+from .resample import MOST_DRAWS, RandomSeed, as_numbers, divide, group_codes, kinds
 
 # %% auto #0
 __all__ = ['Adjustment', 'MOST_PERMUTATIONS', 'Comparison', 'paired_t', 'sign_test', 'mcnemar', 'chi_square', 'goodness_of_fit',
@@ -42,9 +42,9 @@ def paired_t(a: Sequence, b: Sequence) -> Comparison:
     """
     if np.shape(a) != np.shape(b) or np.ndim(a) != 1 or len(a) < 2:
         refuse(f"paired_t: a and b must have one score a unit, two units or more; got {np.shape(a)} and {np.shape(b)}")
-    d = np.asarray(a, float) - np.asarray(b, float)
+    d = as_numbers(a) - as_numbers(b)
     se = d.std(ddof=1) / np.sqrt(len(d))
-    rounding = 1e-12 * max(np.abs(np.asarray(x, float)).max() for x in (a, b))
+    rounding = 1e-12 * max(np.abs(as_numbers(x)).max() for x in (a, b))
     t = d.mean() / se if se > rounding else np.nan
     return Comparison(float(t), len(d) - 1, float(2 * stdtr(len(d) - 1, -abs(t))), len(d))
 
@@ -279,7 +279,7 @@ def stratified_permutation_test(
     Raises: ValueError for arrays of several shapes, a score without a stratum, or where no stratum has both labels.
     """
     f = "stratified_permutation_test"
-    x = np.asarray(scores, float)
+    x = as_numbers(scores)
     s = np.asarray(second)
     g = np.asarray(strata)
     if x.ndim != 1 or s.shape != x.shape or g.shape != x.shape or s.dtype != bool:
@@ -361,7 +361,7 @@ def compare_levels(
     Source: Good 2005, section 3.2.
     Raises: ValueError for arrays of several shapes, or fewer than two levels.
     """
-    x = np.asarray(scores, float)
+    x = as_numbers(scores)
     q = np.asarray(questions)
     l = np.asarray(levels)
     if x.ndim != 1 or q.shape != x.shape or l.shape != x.shape:
@@ -407,7 +407,7 @@ def sign_flip_test(
     Source: Fisher 1935, section 21; p-value of drawn signs: Phipson and Smyth 2010.
     Raises: ValueError for no difference, NaN, or clusters of another shape.
     """
-    d = np.asarray(differences, float)
+    d = as_numbers(differences)
     if d.ndim != 1 or not len(d) or np.isnan(d).any():
         actual = f"shape {d.shape}, {int(np.isnan(d).sum())} NaN"
         refuse(f"sign_flip_test: differences must be numbers, one or more; got {actual}")
