@@ -35,6 +35,7 @@ $(READY):
 	@$(PYTHON) -c 'import sys; sys.exit(0 if (3, 11) <= sys.version_info[:2] <= (3, 13) else "the pinned packages need Python 3.11, 3.12 or 3.13; this is %s. Say make PYTHON=python3.11" % sys.version.split()[0])'
 	@if test -L .venv; then echo "make: .venv must be a folder of this clone; got a link to $$(readlink .venv), whose package would be changed; remove the link" >&2; exit 1; fi
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@echo "some 310 packages, 2.3 GB (6.6 GB with CUDA): pip is silent for some minutes"
 	$(PIP) $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) -r requirements.txt
 	$(PIP) --no-deps --no-build-isolation -e .
 	@echo "$(STAMP)" > $(READY)

@@ -517,3 +517,9 @@ def test_an_accuracy_of_few_items_does_not_lead_the_main_numbers(tmp_path):
     (tmp_path / "score" / "s").mkdir(parents=True)
     main.to_parquet(tmp_path / "score" / "s" / "headline.parquet")
     assert page.headline(tmp_path, [("score", "s")])["estimate"].tolist() == [0.75, 0.5, 1.0]
+
+
+def test_simulated_raters_are_no_examinees(tmp_path):
+    origins = pd.DataFrame({"model": ["simulated raters", "sim-a", "m"], "origin": ["simulated", "simulated", "asked"]})
+    text = findings._describe_simulated(tmp_path, [], {}, origins, pd.DataFrame(columns=["covered"]))
+    assert "1 simulated examinee" in text, text

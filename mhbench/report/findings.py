@@ -689,7 +689,8 @@ def _describe_simulated(
         for s in studies
         if s not in synthetic or s in studies_without_answers or not _read_stage_metrics(results, "prepare", s)
     ]
-    n_simulated = origins.loc[origins["origin"] == "simulated", "model"].nunique()
+    names = set(origins.loc[origins["origin"] == "simulated", "model"])
+    n_simulated = len(names - {"simulated raters"})  # whose agreement stands where models' accuracies do
     phrases = _questions_in_words(studies, synthetic)
     phrases += [f"{n_simulated} simulated examinee{'s' * (n_simulated != 1)}"] if n_simulated else []
     phrases += _ratings_in_words(results, [*studies, *rating_releases])
