@@ -385,7 +385,7 @@ def _require_unicode(text: Any, name: str) -> Any:  # a text or None
         raise Malformed(f"{name} with a lone surrogate, which is no Unicode") from None
     return text
 
-
+# %% ../../nbs/ask/07_reply.ipynb #ccb42a2a
 def _separate_thought(message: dict[str, Any]) -> tuple[str | None, Any]:
     "The reasoning that a message holds in a field of its own (or in parts of its content), and the content."
     content = message.get("content")

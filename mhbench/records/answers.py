@@ -56,7 +56,7 @@ def reply_endings() -> dict[str, str]:
         for r in reasons
     }
 
-
+# %% ../../nbs/records/07_answers.ipynb #aa6f61bd
 def _no_answer(reason: Any) -> dict[str, Any]:
     "Text, status and error where a log holds no answer that can be used."
     return {"text": "", "status": "error", "error": str(reason)[:500]}
@@ -185,7 +185,7 @@ def _read_output(body: dict) -> dict[str, Any]:
     reason = (body.get("incomplete_details") or {}).get("reason") or body.get("status")
     return _outcome_fields("".join(p.get("text") or "" for p in content_parts) if content_parts else None, reason)
 
-
+# %% ../../nbs/records/07_answers.ipynb #896e762c
 def _read_blocks(body: dict) -> dict[str, Any]:
     "Anthropic's messages."
     block_texts = [b.get("text") or "" for b in body["content"] if b.get("type") == "text"]
@@ -221,7 +221,7 @@ def _failed_line(error: Any, body: Any) -> dict[str, Any]:
     is_filtered = reply_endings().get(str(code).casefold()) == "filtered"
     return {"text": "", "error": json.dumps(error)[:500]} | ({"status": "filtered"} if is_filtered else {})
 
-
+# %% ../../nbs/records/07_answers.ipynb #ac3b6892
 def _rows_of_batch(lines: list[dict], name: str) -> Iterator[Logged]:
     for k, line in enumerate(lines, 1):
         place = f"{name}:{k}"

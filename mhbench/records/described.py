@@ -253,10 +253,7 @@ def cell_words(value: Any) -> str:
     plain_cell = cell(value)
     return plain_cell if isinstance(plain_cell, str) else json.dumps(value, ensure_ascii=False, default=str)
 
-
-_BESIDE_VALUES = re.compile(rb"<(?:\w+:)?(?:f[ />]|mergeCell )|\shidden=.(?:1|true)")  # of a sheet's XML
-
-
+# %% ../../nbs/records/09_described.ipynb #a5f7b779
 def _rows_as_shown(
     rows: Iterable[tuple[int, Sequence[Any]]], marks: SheetMarks, notes: Counter, name: str
 ) -> Iterator[tuple[int, Sequence[Any]]]:
@@ -282,6 +279,9 @@ def _rows_as_shown(
                     f"read_ratings: a formula must have a stored value; got {formula!r} ({name}:{line})", remedy=remedy
                 )
         yield line, cells
+
+# %% ../../nbs/records/09_described.ipynb #a5226410
+_BESIDE_VALUES = re.compile(rb"<(?:\w+:)?(?:f[ />]|mergeCell )|\shidden=.(?:1|true)")  # of a sheet's XML
 
 
 def _sheet_rows(path: Path, sheet: str | None, notes: Counter) -> Iterator[tuple[int, Sequence[Any]]]:

@@ -161,7 +161,7 @@ def _common_ends(names: list[str]) -> tuple[str, str]:
         common_end = re.sub(r"^[A-Za-z0-9]*", "", common_end)
     return common_start, common_end
 
-
+# %% ../../nbs/records/13_guessed.ipynb #0a38ed8a
 def _guess_wide_columns(
     rows: list[dict], candidate_columns: list[str], hole_name: str, asks: list[str]
 ) -> tuple[list[str], str, dict[str, Any]]:

@@ -40,7 +40,7 @@ def is_label(labels: Any, function: str = "") -> np.ndarray:  # bool, of the lab
         say(f"{function}: {is_blank.sum()} of {x.size} labels are blank, which is no rating")
     return np.asarray(pd.notna(x)) & ~is_blank
 
-
+# %% ../../nbs/stats/03_agreement.ipynb #c2ea60de
 def _encode_labels(labels, ignore=(ABSTAIN,), categories=None, function="agreement") -> tuple[np.ndarray, list]:
     "Labels as codes, -1 where missing or ignored, and the categories."
     x = labels_as_array(labels)

@@ -240,6 +240,14 @@ def over_raters(
     return _over_raters_from_jackknife(left_out, len(unit), int(unit.max()) + 1, within, level)
 
 # %% ../../nbs/stats/17_multi_reader.ipynb #2f2c5163
+def _rater_item_means(y: np.ndarray, rater: np.ndarray, item: np.ndarray) -> np.ndarray:  # (K,) each to (R, N)
+    "The mean of a rater's ratings of an item; NaN where there is none."
+    shape = rater.max() + 1, item.max() + 1
+    cell_index = rater * shape[1] + item
+    n_cells = shape[0] * shape[1]
+    return divide(np.bincount(cell_index, y, n_cells), np.bincount(cell_index, None, n_cells)).reshape(shape)
+
+
 def _means_without(rater_item_means: np.ndarray, case: np.ndarray) -> np.ndarray:  # (R, N), (N,) to (R + 1, G + 1)
     """The mean of the items, adjusted for raters, of cells that are NaN where a rater did not rate an item, without
     raters and cases.
@@ -296,19 +304,16 @@ def mean_over_raters(
         actual = f"{y.min():g} to {y.max():g}; mend them, or within"
         refuse(f"mean_over_raters: values must be within {within[0]:g} and {within[1]:g}; got {actual}")
     item, rater, case = (pd.factorize(codes[has_value])[0] for codes in (item, rater, case))
-    shape = rater.max() + 1, item.max() + 1
-    cell_index = rater * shape[1] + item
-    rater_item_means = divide(
-        np.bincount(cell_index, y, shape[0] * shape[1]), np.bincount(cell_index, None, shape[0] * shape[1])
-    ).reshape(shape)
-    case_of_item = np.zeros(shape[1], int)
+    rater_item_means = _rater_item_means(y, rater, item)
+    n_items = rater_item_means.shape[1]
+    case_of_item = np.zeros(n_items, int)
     case_of_item[item] = case
     jackknife_means = np.clip(_means_without(rater_item_means, case_of_item), *within)
     items_estimate = None  # by the jackknife, where severities were removed
     if not np.isnan(rater_item_means).any():
         settings: dict[str, Any] = {"share": within == (0, 1), "within": within, "level": level}
         items_estimate = estimate(mean, rater_item_means.mean(0), clusters=case_of_item, seed=0, **settings)
-    return _over_raters_from_jackknife(jackknife_means, shape[1], int(case.max()) + 1, within, level, items_estimate)
+    return _over_raters_from_jackknife(jackknife_means, n_items, int(case.max()) + 1, within, level, items_estimate)
 
 # %% ../../nbs/stats/17_multi_reader.ipynb #f764278d
 def severities(

@@ -48,7 +48,7 @@ def paired_t(a: Sequence, b: Sequence) -> Comparison:
     t = d.mean() / se if se > rounding else np.nan
     return Comparison(float(t), len(d) - 1, float(2 * stdtr(len(d) - 1, -abs(t))), len(d))
 
-
+# %% ../../nbs/stats/12_tests.ipynb #441a96e4
 def sign_test(up: int, down: int) -> float:
     "Two-sided exact p of the sign test: so many units up and so many down, ties left out; 1.0 where there are none."
     fewer, larger = sorted((up, down))

@@ -115,7 +115,7 @@ def _check_one_annotator(sheet_ratings: Sequence[Rating], rows: Sequence[Mapping
         actual = f"two names ({sheet_ratings[0].source} and {other.source}); write one of them in all rows"
         refuse(f"read_error_sheets: rater must be the same person in all rows of a sheet; got {actual}")
 
-
+# %% ../../../nbs/studies/counselingbench/03_rationales.ipynb #ab0e2c65
 @rater_key()
 def read_error_sheets(
     sheets: Sequence[str | Path],
@@ -153,7 +153,7 @@ def read_error_sheets(
         refuse(f"read_error_sheets: the sheets must hold a label; got none in {len(empty_places)} rows; {remedy}")
     return ratings, empty_places
 
-
+# %% ../../../nbs/studies/counselingbench/03_rationales.ipynb #b2738d18
 def write_errors(ratings: Sequence[Rating], to: str | Path) -> None:
     "The labels as a file that `load_counselingbench_errors` reads."
     columns = ["item_id", "model", "rater", "label", "comment", "origin"]
