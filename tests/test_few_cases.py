@@ -100,7 +100,13 @@ def test_single_questions_make_no_column_and_no_best():
 
 
 def test_a_draw_without_an_average_of_somebody_ranks_nobody():
-    "The second model answered one case of eight, and is behind: no draw without that case makes it the first."
-    points = np.column_stack([np.full(8, 60.0), [50.0, *[np.nan] * 7]])
-    table = rank_table(draw_standings({"mcq": Column(np.arange(8), points)}, ["a", "b"], n_boot=200, seed=1))
+    "The second model answered six cases of sixty, and is behind: no draw without these cases makes it the first."
+    points = np.column_stack([np.full(60, 60.0), np.where(np.arange(60) < 6, 50.0, np.nan)])
+    s = draw_standings({"mcq": Column(np.arange(60), points)}, ["a", "b"], n_boot=4000, seed=1)
+    assert np.isnan(s.draws[:, -1, 1]).any()
+    table = rank_table(s)
     assert table[["model", "estimate", "first"]].to_numpy().tolist() == [["a", 1.0, 1.0], ["b", 2.0, 0.0]]
+    few = draw_standings({"mcq": Column(np.arange(60), points[:, :1] + [0, -10])}, ["a", "b"], n_boot=20, seed=1)
+    assert rank_table(few)["first"].tolist() == [1.0, 0.0]
+    few = draw_standings({"mcq": Column(np.arange(5), points[:5])}, ["a", "b"], n_boot=20, seed=1)
+    assert rank_table(few)["first"].isna().all(), "five cases say nothing of who leads"

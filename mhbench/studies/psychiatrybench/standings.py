@@ -16,7 +16,7 @@ from ...ask.request import parameter_count
 from ...errors import numbered, refuse
 from ...ledger.claims import load_claims
 from ...records.schema import Item
-from ...stats.estimate import ESTIMATE_COLUMNS, Estimate, estimate
+from ...stats.estimate import ESTIMATE_COLUMNS, Estimate, estimate, fewest_clusters
 from ...stats.resample import draw_weights, mean
 from ...steps.rates import wide_cells
 from ...steps.score import outcome_counts, where_read
@@ -326,7 +326,8 @@ def results_table(s: Standings) -> pd.DataFrame:  # model, task, mark, n, n_with
 # %% ../../../nbs/studies/psychiatrybench/05_standings.ipynb #561320a0
 def rank_table(s: Standings) -> pd.DataFrame:  # model, n, n_without, ... (rank), first (share of draws in front)
     """The rank of each model by its average, 1 the best, with its bootstrap interval over cases; samples in which some
-    model has no average are left out. `n_without` counts the items without a value of this model.
+    model has no average are left out. `n_without` counts the items without a value of this model; `first` is NaN where
+    too few cases are there for an interval.
     """
     ranked_models = [m for m in range(len(s.models)) if not np.isnan(s.values[-1, m])]
     columns = ["model", *ESTIMATE_COLUMNS[:1], "n_without", *ESTIMATE_COLUMNS[1:], "first"]
@@ -344,11 +345,8 @@ def rank_table(s: Standings) -> pd.DataFrame:  # model, n, n_without, ... (rank)
     for k, m in enumerate(ranked_models):
         e = _estimate_points(float(rank[k]), rank_draws[:, k], s.n[-1, m], n_cases)
         row_head = {"model": s.models[m], "n_without": int(s.n_items[-1] - s.n[-1, m])}
-        rows.append(
-            row_head
-            | e.row()
-            | {"first": float(share_in_front[is_complete_draw, k].mean()) if is_complete_draw.any() else np.nan}
-        )
+        first = float(share_in_front[is_complete_draw, k].mean()) if n_cases >= fewest_clusters() else np.nan
+        rows.append(row_head | e.row() | {"first": first})
     return pd.DataFrame(rows, columns=columns).sort_values("estimate", ignore_index=True)
 
 # %% ../../../nbs/studies/psychiatrybench/05_standings.ipynb #ce6f0a98
