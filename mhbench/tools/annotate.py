@@ -247,6 +247,10 @@ def _make_demo(a: argparse.Namespace) -> None:
         refuse(f"demo: raters must be 1 or more; got {a.raters}")
     study, path = _study(a), answers_file(a)
     with open_store(path, study) as store:
+        simulated_raters = {r.rater for r in Register(store).raters() if r.simulated}
+        if people := {rater for rater, *_ in store.all_answers()} - simulated_raters:
+            actual = f"answers of {numbered(len(people), 'person', 'people')} ({path.name})"
+            refuse(f"demo: people must not have answered; got {actual}", remedy="name another file: --answers FILE")
         tokens = enrol(store, study, [f"sim-{k}" for k in range(1, a.raters + 1)], simulated=True)
     with ThreadPoolExecutor(1) as executor:  # in a notebook an event loop runs already
         n = executor.submit(asyncio.run, _simulated(a, path, tokens)).result()

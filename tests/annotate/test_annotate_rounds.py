@@ -10,8 +10,10 @@ import pytest
 import yaml
 from conftest import ROOT
 
+from mhbench.annotate.assignment import enrol
 from mhbench.annotate.export import ratings_of_file
-from mhbench.annotate.store import Register, open_store
+from mhbench.annotate.store import Change, Register, open_store
+from mhbench.annotate.study import RatedAnswer
 from mhbench.run.cli import main, parser
 from mhbench.run.params import load_params, unread_ratings
 from mhbench.tools.edit import name_ratings
@@ -55,6 +57,21 @@ def with_page(folder) -> None:
     text = (folder / "params.yaml").read_text(encoding="utf-8")
     (folder / "params.yaml").write_text(text.replace("  ward:\n", "  ward:\n" + ANNOTATE), encoding="utf-8")
     assert main(["annotate", "demo", "ward", "--raters", "3"]) == 0
+
+
+def test_simulated_raters_do_not_answer_beside_people(folder, capsys):
+    with_page(folder)
+    file = folder / ".mhbench" / "annotate" / "ward.sqlite"
+    with open_store(file) as store:
+        enrol(store, store.study, ["p-1"])
+    assert main(["annotate", "demo", "ward", "--raters", "1"]) == 0, "invited, and has not answered"
+    with open_store(file) as store:
+        page = Register(store).assigned("p-1")[0]
+        store.save([Change("e", "p-1", *page, "A", RatedAnswer(5.0), "{}", 1, None)], [])
+    capsys.readouterr()
+    assert main(["annotate", "demo", "ward"]) == 1
+    said = capsys.readouterr().err
+    assert "people must not have answered; got answers of 1 person (ward.sqlite); name another file: --answers" in said
 
 
 def test_ratings_that_are_named_are_wired_to_their_stages(folder, capsys):
