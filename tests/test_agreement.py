@@ -245,6 +245,37 @@ def test_alignment_by_its_definition(metric):
         )
 
 
+def limits_within(value, se, times, lowest):
+    "Where a value lies `times` its standard error off, which goes with the root of (x - lowest) (1 - x)."
+    scale = (times * se) ** 2 / ((value - lowest) * (1 - value))
+    return np.sort(np.roots([1 + scale, -2 * value - scale * (1 + lowest), value**2 + scale * lowest]).real)
+
+
+def spread_without(left_out):
+    "The jackknife's standard error and its degrees of freedom, from the kurtosis of the values."
+    g = len(left_out)
+    excess = max(0.0, stats.kurtosis(left_out) + 3 - 3 * (g - 1) / (g + 1))
+    return np.sqrt(g - 1) * np.std(left_out), 1 / (1 / (g - 1) + excess / (2 * g))
+
+
+@pytest.mark.parametrize("metric", list(agreement.METRICS))
+def test_the_limits_of_alignment_are_those_of_leaving_cases_out(metric):
+    x, y, case = people(3, r=4, abstain=0.15), people(4, r=1, skill=0.7, abstain=0.1)[0], np.minimum(np.arange(60), 25)
+    f, others = getattr(agreement, metric), [consensus.majority(np.delete(x, r, 0)) for r in range(4)]
+
+    def difference(kept):
+        common = [kept & (y != "Abstain") & (x[r] != "Abstain") for r in range(4)]
+        return np.mean([f(y[c], o[c]) - f(row[c], o[c]) for c, o, row in zip(common, others, x)])
+
+    found = consensus.alignment(y, x, metric=metric, clusters=case, level=0.9)
+    compared = (y != "Abstain") & ((x != "Abstain") & np.not_equal(np.array(others), None)).any(0)
+    value, without = difference(case >= 0), np.array([difference(case != k) for k in np.unique(case[compared])])
+    se, df = spread_without(without)
+    half = stats.t.ppf(0.95, df) * se
+    close([found.difference.ci_low, found.difference.ci_high], [value - half, value + half])
+    close(found.p_value, 2 * stats.t.sf(abs(value / se), df))
+
+
 def test_a_physician_in_disguise_reaches_the_ceiling():
     """An annotator as good as the panel: the paired difference covers zero about 95% of the time, where both face the
     same opponents.
@@ -320,6 +351,25 @@ def test_the_corrected_score_by_its_definition():
         optimism.append(outer[b].max() - truth)
     once = data.max() - np.mean(optimism)
     close(e.score.estimate, once - np.mean(error))
+
+
+@pytest.mark.parametrize(("metric", "lowest"), [("percent_agreement", 0.0), ("pabak", -1.0)])
+def test_the_limits_of_the_best_allow_for_the_largest_error_of_all(metric, lowest):
+    "The lower one by draws of a multivariate t with the correlations of the candidates; the upper one is its own."
+    x, y, case = people(1, abstain=0), people(2, r=5, skill=0.7, abstain=0.1), np.arange(60) % 23
+    e = consensus.best_ensemble(y, x, metrics=[metric], n=60, inner=5, seed=4, clusters=case, level=0.9)[metric]
+    votes, agreed = [consensus.majority(y[list(m)]) for m in e.candidates], consensus.majority(x)
+    values = lambda kept: np.array([getattr(agreement, metric)(v[kept], agreed[kept]) for v in votes])
+    whole, without = values(case >= 0), np.array([values(case != k) for k in range(23)])
+    best = whole.argmax()
+    largest = stats.multivariate_t(shape=np.corrcoef(without.T), df=22, allow_singular=True)
+    times = np.quantile(largest.rvs(100_000, random_state=1).max(1), 0.9)
+    se, df = spread_without(without[:, best])
+    own = limits_within(whole[best], se, stats.t.ppf(0.95, df), lowest)
+    low = limits_within(whole[best], se, times, lowest)[0]
+    assert low < own[0]
+    assert e.score.ci_low == pytest.approx(low, abs=0.01)  # the function draws 2,000
+    close(e.score.ci_high, own[1])
 
 
 def test_replicates_that_leave_nothing_defined_are_counted():

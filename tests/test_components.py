@@ -1,6 +1,6 @@
 "Components of the variance of ratings: what rests on them, by hand and by brute force."
 
-from itertools import product
+from itertools import combinations, product
 
 import numpy as np
 import pandas as pd
@@ -138,3 +138,50 @@ def test_a_harm_score_has_limits_from_0_to_100_and_none_without_ratings():
     none = harm_score_over([np.nan] * 3, [np.nan] * 3, [1, 2, 3], {"persona": [1, 1, 2]}, level=0.9)
     assert (none.estimate.n, none.estimate.n_clusters, none.estimate.level, none.estimate.kind) == (0, 0, 0.9, "none")
     assert np.isnan([none.df, none.estimate.estimate]).all() and none.fixed == []
+
+
+def test_a_harm_score_varies_by_what_each_rating_moves_it():
+    "Finite differences of the formula, sums over pairs of cells as loops, and the quantile of the stated freedom."
+    rng = np.random.default_rng(4)
+    persona, judge, run, dimension = (i.ravel() for i in np.indices((6, 3, 2, 4)))
+    kept = rng.random(len(persona)) < 0.85
+    persona, judge, run = persona[kept], judge[kept], run[kept]
+    conversation = 2 * persona + run
+    x = np.digitize(rng.normal(0, 1, 6)[persona] + rng.normal(0, 0.4, 3)[judge] + rng.normal(0, 1, len(run)), [-1, 0.2])
+    best, harm = (x == 2).astype(float), (x == 0).astype(float)
+
+    def formula(w):
+        return (50 + 50 * (w @ best) / w.sum()) * (1 - (w @ harm) / w.sum()) ** 2
+
+    whole, step = np.ones(len(x)), 1e-4 * np.eye(len(x))
+    moves = len(x) * np.array([formula(whole + s) - formula(whole - s) for s in step]) / 2e-4
+    cells = sorted(set(zip(persona, judge, conversation)))
+    of_cell = np.array([cells.index(c) for c in zip(persona, judge, conversation)])
+    y = np.bincount(of_cell, moves) * len(cells) / len(x)
+    p, j, c = np.array(cells).T
+    sources = [p, j, c, 10 * p + j, np.arange(len(y))]
+    groups = [np.zeros(len(y)), *sources[:-1]]
+    observed, expected = np.zeros(5), np.zeros((5, 5))
+    for g, grouping in enumerate(groups):
+        for label in set(grouping):
+            members = np.flatnonzero(grouping == label)
+            for a, b in combinations(members, 2):
+                observed[g] += (y[a] - y[b]) ** 2 / len(members)
+                expected[g] += [2 * (s[a] != s[b]) / len(members) for s in sources]
+    components = np.maximum(np.linalg.solve(expected, observed), 0)
+    variance = sum(k * (np.unique(s, return_counts=True)[1] ** 2).sum() for k, s in zip(components, sources))
+    got = harm_score_over(best, harm, conversation, {"persona": persona, "judge": judge}, level=0.9)
+    half = scipy.stats.t.ppf(0.95, got.df) * np.sqrt(variance) / len(y)
+    limits = (got.estimate.ci_low, got.estimate.ci_high)
+    assert limits == pytest.approx((formula(whole) - half, formula(whole) + half), abs=0.01)  # of rounded percentages
+
+
+def test_a_rating_of_no_known_persona_is_no_less_than_a_rating():
+    "It was left out of the interval, and counted beside it."
+    best, persona = np.tile([1.0, 0.0, 1.0], 8), np.repeat(np.arange(8.0), 3)
+    persona[3:6] = np.nan
+    for labels, name in ((persona, "persona"), (np.arange(24), "conversations")):
+        conversations = np.where(np.arange(24) == 7, np.nan, labels) if name == "conversations" else np.arange(24)
+        factors = {"persona": persona if name == "persona" else np.repeat(np.arange(8), 3)}
+        with pytest.raises(ValueError, match=f"harm_score_over: {name} must name one for each unit; got none for"):
+            harm_score_over(best, 1 - best, conversations, factors)

@@ -11,7 +11,7 @@ from scipy import stats
 
 from mhbench.records.schema import Rating
 from mhbench.stats.agreement import mean_pairwise
-from mhbench.stats.multi_reader import mean_over_raters, over_raters, rater_components, severities
+from mhbench.stats.multi_reader import half_widths, mean_over_raters, over_raters, rater_components, severities
 from mhbench.steps.by_raters import number_rows
 from mhbench.studies.mentat.agreement import annotators_as_sample, mean_agreement, question_agreement
 from mhbench.studies.mentat.annotations import annotation_arrays, load_annotations
@@ -136,6 +136,26 @@ def test_the_variance_of_a_mean_is_the_u_statistic(seed):
     both, items = found.both, found.items
     ends = min(items.ci_low, both.estimate - half), max(items.ci_high, both.estimate + half)
     np.testing.assert_allclose([both.ci_low, both.ci_high], ends, rtol=1e-9)
+
+
+@pytest.mark.parametrize("number", [np.mean, np.std, np.median])
+def test_half_widths_are_those_of_covariances_of_raters(number):
+    "Each rater's own number by its pseudo-value; the mean covariance of two raters, by the jackknife over items."
+    rng = np.random.default_rng(5)
+    for r, g in ((2, 30), (5, 12), (8, 3)):
+        y = rng.normal(0, 1, (r, 1)) + rng.normal(0, 1, g) + rng.normal(0, 1, (r, g))
+        without = lambda a, b: np.delete(np.delete(y, a[a > 0] - 1, 0), b[b > 0] - 1, 1)
+        left_out = np.array(
+            [[number(without(np.array([a]), np.array([b]))) for b in range(g + 1)] for a in range(r + 1)]
+        )
+        own = r * left_out[0] - (r - 1) * left_out[1:]  # (R, G + 1)
+        covariance = (g - 1) ** 2 / g * np.cov(own[:, 1:])
+        shared = max(0.0, (covariance.sum() - np.trace(covariance)) / (r * (r - 1)))
+        items = (g - 1) ** 2 / g * left_out[0, 1:].var(ddof=1)
+        raters = own[:, 0].var(ddof=1) / r
+        t = stats.t.ppf(0.95, [r - 1, g - 1]) ** 2
+        expected = np.sqrt([t[1] * items, t[0] * raters, max(t @ [raters, shared], t[1] * items)])
+        np.testing.assert_allclose(half_widths(left_out, 0.9), expected, rtol=1e-9)
 
 
 def by_least_squares(y, item, rater):

@@ -17,6 +17,7 @@ from mhbench.stats.panel_design import (
     Aim,
     assured_width,
     cases_for_width,
+    cautious,
     least_difference,
     mean_width,
     panel_designs,
@@ -60,6 +61,36 @@ def test_the_width_that_is_planned_is_kept_in_four_of_five_studies(raters, items
             planned += 1
             kept += np.diff(of_study(rng, n, 10)[3:5])[0] <= 2.0
     assert planned > 60 and kept / planned > 0.8 - 3 * np.sqrt(0.16 / planned)
+
+
+def test_the_component_of_raters_is_at_most_its_limit_in_four_of_five_pilots():
+    "Drawn mean squares of crossed pilots; and the limit itself, by chi-square quantiles of the mean square."
+    rng = np.random.default_rng(3)
+    for rater, rest, raters, items in ((0.3, 1.5, 6, 20), (1.0, 1.0, 10, 10), (0.05, 2.0, 8, 40)):
+        n = 4000
+        between = (rater + rest / items) * rng.chisquare(raters - 1, n) / (raters - 1)
+        within = rest * rng.chisquare((raters - 1) * (items - 1), n) / ((raters - 1) * (items - 1))
+        pilots = [
+            RaterComponents(1.0, b - w / items, 0.0, w, items, raters, items * raters) for b, w in zip(between, within)
+        ]
+        limits = np.array([cautious(p).rater for p in pilots])
+        assert np.mean(limits >= rater) == pytest.approx(0.8, abs=0.02)  # three standard errors
+        positive = between > within / items
+        by_hand = between * (raters - 1) / scipy.stats.chi2.ppf(0.2, raters - 1) - within / items
+        np.testing.assert_allclose(limits[positive], by_hand[positive], rtol=1e-9)
+
+
+def test_the_assured_width_has_the_quantile_of_two_estimates_of_a_variance():
+    c = RaterComponents(1.0, 0.3, 0.2, 1.3, 40, 8, 320)
+    for n, raters, each, level, studies in ((60, 6, 6, 0.95, 0.8), (30, 10, 3, 0.9, 0.6)):
+        t_raters, t_items = scipy.stats.t.ppf(0.5 + level / 2, [raters - 1, n - 1]) ** 2
+        seen, planned = 1.5 / 40, 1.5 * raters / (n * each)  # noise in a rater's mean: of the pilot, of the study
+        both = scipy.stats.f.ppf(studies, raters - 1, 7) * (0.3 + seen)
+        known = scipy.stats.chi2.ppf(studies, raters - 1) / (raters - 1) * (planned - seen)
+        of_raters = max(both + known, 0.3 + planned) / raters
+        of_items = scipy.stats.f.ppf(studies, n - 1, 39) / n
+        squared = max(t_raters * of_raters + t_items * of_items, t_items * (of_items + planned / raters))
+        assert assured_width(c, n, raters, each, level, studies) == pytest.approx(2 * np.sqrt(squared))
 
 
 def test_the_difference_that_is_planned_is_found_as_often_as_it_says():

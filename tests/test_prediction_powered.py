@@ -344,3 +344,18 @@ def test_a_certificate_says_how_many_labels_people_alone_would_need():
             card_moments(**bad)
     with pytest.raises(ValueError, match="either correlation or rates must be given"):
         card_moments(0.5, rates=(0.5, 0.5))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_labels_that_people_alone_would_need_are_the_fewest_of_a_width(seed):
+    rng = np.random.default_rng(seed)
+    spread, of_judge = (0.24, 0.2) if seed % 2 else rng.uniform(0.5, 3, 2)
+    p = Pilot(0.6, 0.5, spread, of_judge, rng.uniform(0.4, 0.9) * np.sqrt(spread * of_judge), bool(seed % 2), 90, 90)
+    for row in certificate(p, 2000, (20, 60)).itertuples():
+        fewest = next(k for k in range(row.labels, 4000) if planned_width(p, k, 2000, judge=False) <= row.with_judge)
+        assert fewest - 1 <= row.labels / (1 - row.saved) <= fewest and fewest - row.worth in (0, 1)
+
+
+def test_a_judge_without_error_is_worth_as_many_labels_as_it_judged():
+    row = certificate(card_moments(1.0, 2.0), 10**6, (6,)).iloc[0]  # over a thousand times as many as people gave
+    assert row["worth"] == pytest.approx(10**6, rel=0.5) and row["saved"] == pytest.approx(1 - 6 / row["worth"])

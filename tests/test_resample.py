@@ -341,6 +341,13 @@ def test_codes_of_the_units_that_are_used_count_their_clusters_alone():
         group_codes("f", np.array([None, "a", "b", "a", "d"], dtype=object), 5, used=used)
 
 
+def test_nan_in_a_list_is_no_label():
+    for labels in (["a", np.nan, "b", np.nan], ("a", None, "b", pd.NA), [1, 2, 3, np.nan]):
+        with pytest.raises(ValueError, match="f: clusters must name one for each unit; got none for"):
+            group_codes("f", labels, 4)
+    assert group_codes("f", ["b", "a", "b", "c"], 4).tolist() == [0, 1, 0, 2]
+
+
 def test_empty_arrays_have_a_nan_with_no_unit():
     none = np.zeros(0)
     estimates = [

@@ -325,21 +325,25 @@ def harm_score_over(
     neither.
 
     Source: Searle, Casella and McCulloch 1992, section 5.3; Satterthwaite 1946 (the mean of linear parts).
+    Raises: ValueError as `harm_score`, or for a missing label.
     """
     observed_score = harm_score(best, harm)
     if not observed_score.n:
         return OverFactors(Estimate(0, 0, np.nan, np.nan, np.nan, level, "none"), np.nan, [])
-    frame = pd.DataFrame({**factors, "conversation": conversations, "b": best, "h": harm}).dropna(subset=["b"])
+    codes = {
+        name: group_codes("harm_score_over", labels, len(best), name)
+        for name, labels in {**factors, "conversations": conversations}.items()
+    }
+    frame = pd.DataFrame(codes | {"b": as_numbers(best), "h": as_numbers(harm)}).dropna(subset=["b"])
     b, h = (100 * frame[k].mean() for k in "bh")
     slope_of_best, slope_of_harm = (1 - h / 100) ** 2 / 2, -2 * (50 + b / 2) * (1 - h / 100) / 100
     frame["part"] = slope_of_best * (100 * frame["b"] - b) + slope_of_harm * (100 * frame["h"] - h)
-    cell_columns = [*factors, "conversation"]
-    cell_sums = frame.groupby(cell_columns, sort=False, observed=True)["part"].sum().reset_index()
+    cell_sums = frame.groupby(list(codes), sort=False)["part"].sum().reset_index()
     scaled_parts = cell_sums["part"] * len(cell_sums) / observed_score.n
-    labels = {k: cell_sums[k] for k in cell_columns}
+    cell_labels = {k: cell_sums[k] for k in codes}
     fixed_factors = [k for k in factors if frame[k].nunique() < 2]
     try:
-        interval = mean_over_factors(scaled_parts, labels, level=level, seed=seed)
+        interval = mean_over_factors(scaled_parts, cell_labels, level=level, seed=seed)
     except ValueError:  # each conversation is alone in all that it stands within
         interval = OverFactors(
             estimate(mean, scaled_parts.to_numpy(), level=level, seed=seed), len(cell_sums) - 1.0, fixed_factors

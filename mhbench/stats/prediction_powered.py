@@ -373,7 +373,10 @@ def certificate(p: Pilot, judged: int, labels: Sequence[int] = (20, 50, 100, 200
             "How much wider the interval is with k labels and no judge."
             return planned_width(p, k, judged, judge=False) - width_with_judge
 
-        equivalent_labels = brentq(wider, n, 1000 * n) if width_with_judge < width_alone else float(n)
+        upper = 1000 * n
+        while wider(upper) > 0:
+            upper *= 2
+        equivalent_labels = brentq(wider, n, upper) if width_with_judge < width_alone else float(n)
         rows.append(
             (
                 n,

@@ -40,7 +40,7 @@ def group_codes(
     label."""
     if labels is None:
         return np.arange(n if used is None else used.sum())
-    labels = np.asarray(labels)
+    labels = np.asarray(labels, None if hasattr(labels, "dtype") else object)  # in a list NaN becomes no text "nan"
     if labels.shape != (n,):
         refuse(f"{function}: {name} must be one label a unit, shape ({n},); got shape {labels.shape}")
     codes = pd.factorize(labels, sort=sort)[0]
