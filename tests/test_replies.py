@@ -370,6 +370,7 @@ PROMPT = {"prompt_tokens": 50}
         {"prompt_tokens": 10**30, "completion_tokens": 3},
         {"prompt_tokens": 0, "completion_tokens": 3},
         {"input_tokens": 50, "output_tokens": 3},
+        PROMPT | {"completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 51}},
     ],
 )
 def test_a_count_of_tokens_that_lacks_one_of_both_is_none(usage):

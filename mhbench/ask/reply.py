@@ -262,7 +262,9 @@ def _token_count(usage: dict[str, Any], name: str) -> int:
 
 
 def read_usage(reply: dict[str, Any]) -> Tokens:
-    "The tokens of a reply, those of a thought included; 0 where a count cannot be read."
+    """The tokens of a reply, those of a thought included; 0 where a count cannot be read, or where the cache read and
+    wrote more than the prompt, so that the counts are of no known meaning.
+    """
     usage = reply.get("usage")
     usage = usage if isinstance(usage, dict) else {}
     n_prompt, n_completion, n_total = (_token_count(usage, f"{k}_tokens") for k in ("prompt", "completion", "total"))
@@ -270,8 +272,9 @@ def read_usage(reply: dict[str, Any]) -> Tokens:
     n_thought = _token_count(details, "reasoning_tokens") if isinstance(details, dict) else 0
     prompt_details = usage.get("prompt_tokens_details")
     prompt_details = prompt_details if isinstance(prompt_details, dict) else {}
-    n_cached = min(_token_count(prompt_details, "cached_tokens"), n_prompt)
-    n_written = min(_token_count(prompt_details, "cache_write_tokens"), n_prompt - n_cached)
+    n_cached, n_written = (_token_count(prompt_details, f"{k}_tokens") for k in ("cached", "cache_write"))
+    if n_cached + n_written > n_prompt:
+        return Tokens(thought=n_thought)
     n_completion = max(n_completion, n_total - n_prompt if n_total and n_prompt else 0)
     return Tokens(n_prompt, n_completion, n_thought, n_cached, n_written)
 
