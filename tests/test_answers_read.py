@@ -5,7 +5,7 @@ import json
 import pytest
 
 from mhbench.records import answers as a
-from mhbench.records.answers import MODE_UNKNOWN, NO_ANSWER, all_simulated, load_answers, log_rows
+from mhbench.records.answers import MODE_UNKNOWN, NO_ANSWER, NO_ENDING, all_simulated, load_answers, log_rows
 from mhbench.records.schema import Item
 
 OPTIONS = ["wait", "refer", "treat"]
@@ -244,6 +244,10 @@ def test_the_lines_of_a_harness(tmp_path):
     assert fields[6]["text"] == "a" and "sample" not in fields[6]
 
 
+STOP = {"finish_reason": "stop"}
+UNENDED = {"text": "", "status": "error", "error": NO_ENDING}
+
+
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
@@ -261,9 +265,13 @@ def test_the_lines_of_a_harness(tmp_path):
             {"text": "x", "status": "truncated"},
         ),
         (
-            {"response": {"body": {"choices": [{"message": {"content": [{"text": "x"}, {"text": "y"}, "z"]}}]}}},
+            {"response": {"body": {"choices": [{"message": {"content": [{"text": "x"}, {"text": "y"}, "z"]}} | STOP]}}},
             {"text": "xy"},
         ),
+        ({"response": {"body": {"choices": [{"text": "x"}]}}}, UNENDED),
+        ({"response": {"body": {"output": [{"type": "message", "content": [{"text": "x"}]}]}}}, UNENDED),
+        ({"result": {"message": {"content": [{"type": "text", "text": "x"}]}}}, UNENDED),
+        ({"key": "q1", "response": {"candidates": [{"content": {"parts": [{"text": "x"}]}}]}}, UNENDED),
         ({"response": {"body": {"choices": []}}}, {"text": "", "status": "error", "error": NO_ANSWER}),
         (
             {"response": {"body": {"choices": [{"message": {"content": "x"}, "finish_reason": "content_filter"}]}}},
@@ -355,7 +363,7 @@ def sample(k: int, text: str | None, stop: str | None = "stop", **more) -> dict:
     [
         (sample(1, "x"), {"sample": "1", "text": "x", "question": "?"}),
         (sample(1, "x", "max_tokens"), {"sample": "1", "text": "x", "status": "truncated", "question": "?"}),
-        (sample(1, "x", None), {"sample": "1", "text": "x", "question": "?"}),
+        (sample(1, "x", None), {"sample": "1", "question": "?"} | UNENDED),
         (
             sample(1, "", "stop", error={"message": "down"}),
             {"sample": "1", "text": "", "error": "down", "question": "?"},

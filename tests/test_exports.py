@@ -25,7 +25,13 @@ def lines(rows):
 
 
 def batch(name, text):
-    return {"custom_id": name, "response": {"status_code": 200, "body": {"choices": [{"message": {"content": text}}]}}}
+    return {
+        "custom_id": name,
+        "response": {
+            "status_code": 200,
+            "body": {"choices": [{"message": {"content": text}, "finish_reason": "stop"}]},
+        },
+    }
 
 
 LOGS = {
@@ -41,9 +47,8 @@ LOGS = {
     "log.json": json.dumps(
         {
             "samples": [
-                {"id": "q1", "epoch": 1, "output": {"completion": "B"}},
-                {"id": "q2", "epoch": 1, "output": {"completion": "A"}},
-                {"id": "elsewhere", "epoch": 1, "output": {"completion": "A"}},
+                {"id": q, "epoch": 1, "output": {"completion": a, "choices": [{"stop_reason": "stop"}]}}
+                for q, a in (("q1", "B"), ("q2", "A"), ("elsewhere", "A"))
             ]
         }
     ),
@@ -76,6 +81,7 @@ def test_an_archive_of_inspect_is_read_whichever_way_it_is_packed(tmp_path, caps
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as z:
         for name, content in entries.items():
             z.writestr(name, zstandard.ZstdCompressor().compress(content))
+            z.getinfo(name).file_size = len(content)  # unpacked, as an archive's directory has it
     raw = bytearray(packed.read_bytes())
     for mark, at in ((b"PK\x03\x04", 8), (b"PK\x01\x02", 10)):  # the method, in both of a file's headers
         start = raw.find(mark)

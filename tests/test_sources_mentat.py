@@ -19,6 +19,7 @@ import pytest
 from mhbench.records.schema import Item, Rating, read_records, write_records
 from mhbench.stats.agreement import krippendorff_alpha
 from mhbench.studies.mentat.annotations import ANNOTATION_COLUMNS, annotation_arrays, load_annotations
+from mhbench.studies.mentat.load import _reply_fields
 from mhbench.studies.mentat.questions import MENTAT_COLUMNS, decrypt, load_mentat, load_mentat_set, read_archive
 
 
@@ -425,3 +426,13 @@ def test_real_draw_comes_through_the_loader(folder, password, monkeypatch):
     assert all(i.protected and i.base_id for i in corpus.items)
     with pytest.raises(ValueError, match=r"stands as it is: say sets: \[\]"):
         evaluation_set(corpus.items, "D0", seed=1)
+
+
+@pytest.mark.parametrize(
+    ("reason", "status"),
+    [("stop", "ok"), ("length", "truncated"), ("content_filter", "filtered"), (None, "error"), ("odd", "error")],
+)
+def test_a_recorded_reply_is_whole_only_where_its_end_says_so(reason, status):
+    reply = {"choices": [{"message": {"content": "A"}, "finish_reason": reason}]}
+    fields = _reply_fields(reply, "here")
+    assert (fields.get("status", "ok"), fields["finish_reason"]) == (status, reason)

@@ -28,14 +28,17 @@ from .schema import STATUSES, Item, Response, letters, validate
 from .table import csv_rows, file_text, json_rows, json_value
 
 # %% auto #0
-__all__ = ['Logged', 'NO_ANSWER', 'MODE_UNKNOWN', 'NO_TEXT', 'MOST_OF_A_SAMPLE', 'reply_endings', 'log_rows', 'load_answers',
-           'all_simulated', 'modes_in']
+__all__ = ['Logged', 'NO_ANSWER', 'NO_ENDING', 'MODE_UNKNOWN', 'NO_TEXT', 'MOST_OF_A_SAMPLE', 'reply_endings', 'outcome_fields',
+           'log_rows', 'load_answers', 'all_simulated', 'modes_in']
 
 # %% ../../nbs/records/07_answers.ipynb #e3fe7ac6
 Logged = tuple[str, dict[str, Any]]  # (place, fields): item_id, text, sample, error, letter_logprobs, question, target
 
 
 NO_ANSWER = "the log holds no answer"
+
+
+NO_ENDING = "the log does not say how the answer ended (finish_reason, stop_reason)"
 
 
 MODE_UNKNOWN = "mode not known: counted as zero_shot"
@@ -62,16 +65,18 @@ def _no_answer(reason: Any) -> dict[str, Any]:
     return {"text": "", "status": "error", "error": str(reason)[:500]}
 
 
-def _outcome_fields(text: str | None, reason: Any) -> dict[str, Any]:
-    "Status, text and error of an answer with this end reason (None where the log names none)."
-    end_meaning = "complete" if reason is None else reply_endings().get(str(reason).casefold())
+def outcome_fields(text: str | None, reason: Any) -> dict[str, Any]:
+    "Status, text and error of an answer with this end reason; without one (None) nothing says that it is whole."
+    end_meaning = reply_endings().get(str(reason).casefold())
     if end_meaning == "filtered":
         return {"text": text or "", "status": "filtered", "error": f"finish_reason: {reason}"}
     if end_meaning == "refused":
         return {"text": text or "", "status": "refused", "error": f"the model refused: {reason}"}
     has_ended = end_meaning not in (None, "unfinished")
-    if not has_ended or text is None:
-        return _no_answer(NO_ANSWER if has_ended else f"finish_reason {reason!r}")
+    if text is None and (has_ended or reason is None):
+        return _no_answer(NO_ANSWER)
+    if not has_ended:
+        return _no_answer(NO_ENDING if reason is None else f"finish_reason {reason!r}")
     return {"text": text} | ({"status": "truncated"} if end_meaning == "cut" else {})
 
 # %% ../../nbs/records/07_answers.ipynb #f3408381
@@ -85,7 +90,7 @@ def _rows_of_inspect(samples: list[dict], name: str) -> Iterator[Logged]:
         choices = model_output.get("choices") or []
         text = model_output.get("completion") or (_read_first_choice(model_output) if choices else None)
         fields = {"item_id": str(s["id"]), "sample": str(int(s.get("epoch", 1)) - 1)}
-        fields |= _outcome_fields(text, choices[0].get("stop_reason") if choices else None) | _logged_question(
+        fields |= outcome_fields(text, choices[0].get("stop_reason") if choices else None) | _logged_question(
             s, s.get("input")
         )
         if model_output.get("error"):
@@ -172,7 +177,7 @@ def _read_choices(body: dict) -> dict[str, Any]:
     refusals = [message.get("refusal"), *(p.get("refusal") for p in parts if isinstance(p, dict))]
     if refusal := next(filter(None, refusals), None):
         return {"text": "", "status": "refused", "error": f"the model refused: {refusal}"}
-    return _outcome_fields(None if content is None else _joined_content(content), choice.get("finish_reason"))
+    return outcome_fields(None if content is None else _joined_content(content), choice.get("finish_reason"))
 
 
 def _read_output(body: dict) -> dict[str, Any]:
@@ -183,24 +188,24 @@ def _read_output(body: dict) -> dict[str, Any]:
     if refusal:
         return {"text": "", "status": "refused", "error": f"the model refused: {refusal}"}
     reason = (body.get("incomplete_details") or {}).get("reason") or body.get("status")
-    return _outcome_fields("".join(p.get("text") or "" for p in content_parts) if content_parts else None, reason)
+    return outcome_fields("".join(p.get("text") or "" for p in content_parts) if content_parts else None, reason)
 
 # %% ../../nbs/records/07_answers.ipynb #896e762c
 def _read_blocks(body: dict) -> dict[str, Any]:
     "Anthropic's messages."
     block_texts = [b.get("text") or "" for b in body["content"] if b.get("type") == "text"]
-    return _outcome_fields("".join(block_texts) if block_texts else None, body.get("stop_reason"))
+    return outcome_fields("".join(block_texts) if block_texts else None, body.get("stop_reason"))
 
 
 def _read_candidates(body: dict) -> dict[str, Any]:
     "Gemini's candidates."
     if not body.get("candidates"):
-        return _outcome_fields(None, (body.get("promptFeedback") or {}).get("blockReason"))
+        return outcome_fields(None, (body.get("promptFeedback") or {}).get("blockReason"))
     if len(body["candidates"]) > 1:
         return _no_answer(f"{len(body['candidates'])} candidates, of which none is known to be the answer")
     first_candidate = body["candidates"][0]
     content_parts = [p for p in (first_candidate.get("content") or {}).get("parts") or [] if not p.get("thought")]
-    return _outcome_fields(
+    return outcome_fields(
         "".join(p.get("text") or "" for p in content_parts) if content_parts else None,
         first_candidate.get("finishReason"),
     )

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from ...corpus.load import Corpus
 from ...errors import refuse
+from ...records.answers import outcome_fields
 from ...records.schema import Item, Response, validate
 from .annotations import Reading, load_annotations, reading_note
 from .pickled import pickled_table
@@ -56,8 +57,7 @@ def _reply_fields(reply: Any, place: str) -> dict:
     token_counts = {f"{k}_tokens": int(usage.get(f"{k}_tokens") or 0) for k in ("prompt", "completion")}
     if not reply_text:
         return token_counts | {"status": "error", "error": "the file has no text", "finish_reason": finish_reason}
-    status = "truncated" if finish_reason == "length" else "ok"
-    return token_counts | {"text": reply_text, "status": status, "finish_reason": finish_reason}
+    return token_counts | outcome_fields(reply_text, finish_reason) | {"finish_reason": finish_reason}
 
 # %% ../../../nbs/studies/mentat/07_load.ipynb #74998929
 def load_mentat_results(
