@@ -24,7 +24,6 @@ from mhbench.registry import claims_file, study_files
 from mhbench.report.tables import KEY_RESULTS, file_stem
 from mhbench.tools import replicate as command
 from mhbench.tools.aggregates import check_published_files, held_by, written_out
-from mhbench.tools.fetch import fetch_release
 from mhbench.tools.replicate import replicate, replication
 
 COMMITTED = ROOT / "reports" / "replication"
@@ -58,10 +57,7 @@ def made(datasets, tmp_path_factory):
 
     def of(name: str) -> tuple[Path, str, Path]:
         if name not in known:
-            fetch_release(name, released(datasets, name), top / "release" / name)
-            (top / "release" / name / "creators.csv").unlink(missing_ok=True)  # others do not have it
-            source = top / "release" / name
-            options = ("--from", source, "--to", top / name, "--publish", top / "published")
+            options = ("--from", released(datasets, name), "--to", top / name, "--publish", top / "published")
             known[name] = run(BIN / "mhbench", "replicate", name, *options, cwd=top)
         return top / name, known[name], top / "published" / name
 
@@ -208,6 +204,20 @@ def test_what_is_published_rests_on_files_that_others_have():
         command.check_clean("mhqa", {"more.csv": strange})
 
 
+def test_what_others_cannot_have_is_left_out_of_what_is_published(tmp_path, capsys):
+    source = tmp_path / "source" / "deep"
+    source.mkdir(parents=True)
+    (source / "creators.csv").write_text("question,option\n1,A\n")
+    (source / "wrong_options.json").write_text("{}")
+    released = lambda public: command._released(tmp_path / str(public), "mentat", tmp_path / "source", public)
+    assert [*released(False).files] == ["creators.csv", "wrong_options.json"] and not capsys.readouterr().out
+    public = released(True)
+    assert [*public.files] == ["wrong_options.json"] and public.passed_over == 1
+    assert re.search(r"left out, since others do not have it .*: \S+deep/creators\.csv", capsys.readouterr().out)
+    record = json.loads((public.folder / "release.json").read_text())["files"]
+    assert [*command.check_clean("mentat", record)] == ["wrong_options.json"]
+
+
 # ---------------------------------------------------------------- errors
 
 
@@ -317,7 +327,7 @@ def test_slips_in_the_printed_numbers_are_found_on_the_real_run(made, request, n
         request.getfixturevalue("password")
     folder, _, _ = made(name)
     tables = tables_of_run(folder / "results", name)
-    here = inventory_of(name, folder.parent / "release" / name)
+    here = inventory_of(name, folder / ".mhbench" / "release")
     claims, altered = twenty_in(load_claims(claims_file(name)), tables, here)
     assert len(altered) >= 12
     found_slips(claims, tables, altered, here)

@@ -248,6 +248,7 @@ def fetch_release(
     source: str | Path | None = None,  # a folder that has them; None: download them
     to: str | Path | None = None,  # the folder to fill; None: `corpora()`/name
     only: Sequence[str] = (),  # patterns of paths in the repository, beyond what the release brings by itself
+    public: bool = False,  # without files of the source that nobody else can have
 ) -> Fetched:
     """Copy a release into a private folder on this machine, and record its files.
 
@@ -258,6 +259,8 @@ def fetch_release(
     that is no folder; PermissionError where nothing can be written; ConnectionError where a download fails.
     """
     release = release_of(name)
+    if public:
+        release = release.model_copy(update={"derived": {p: d for p, d in release.derived.items() if d.of}})
     folder = (Path(to).expanduser() if to else corpora() / name).resolve()
     wanted_files = {place: (path, file) for place, path, file in release.files(only)}
     n_passed_over = _bring(name, release, wanted_files, source, folder)

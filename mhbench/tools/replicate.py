@@ -193,13 +193,16 @@ def _repository_root(folder: Path) -> Iterator[None]:
             os.environ["MHBENCH_ROOT"] = earlier_root
 
 
-def _released(top: Path, name: str, source: str | Path | None) -> Fetched:
+def _released(top: Path, name: str, source: str | Path | None, public: bool) -> Fetched:
     "A release: fetched, or copied from a folder into the working folder."
     if source is None:
-        return fetch_release(name)
+        return fetch_release(name, public=public)
     folder = top / ".mhbench" / "release"
     shutil.rmtree(folder, ignore_errors=True)  # files of an earlier source that this one lacks
-    return fetch_release(name, source, folder)
+    patterns = [pattern for pattern, derivation in release_of(name).derived.items() if not derivation.of]
+    if public and (ours := sorted(str(f) for pattern in patterns for f in Path(source).expanduser().rglob(pattern))):
+        print(f"left out, since others do not have it and nothing that is published rests on it: {', '.join(ours)}")
+    return fetch_release(name, source, folder, public=public)
 
 
 def _made_of(name: str, release: Fetched) -> dict[str, Any]:
@@ -267,6 +270,7 @@ def replicate(
     name: str,  # of a study
     source: str | Path | None = None,  # a folder that holds the release, at any depth; None: it is fetched
     to: str | Path | None = None,  # the working folder; None: replication/NAME
+    public: bool = False,  # on files that anyone can have alone, as what is published must be
 ) -> Path:  # the working folder
     """Run a study's pipeline on its release, and leave the results in a working folder.
 
@@ -282,7 +286,7 @@ def replicate(
     if not earlier_hashes:
         private_file(top / _MADE_OF).write_text(json.dumps({"study": name}), encoding="utf-8")
     unlock(name)
-    release = _released(top, name, source)
+    release = _released(top, name, source, public)
     current_hashes = _made_of(name, release)
     with _repository_root(top):
         if not _set_up(top, current_hashes, earlier_hashes):
@@ -450,10 +454,14 @@ def publish_replication(top: Path, name: str, to: str | Path) -> list[Path]:  # 
     argument("name", metavar="NAME", help="a study"),
     argument("--from", dest="source", metavar="FOLDER", help="files of the release that you have, at any depth"),
     argument("--to", metavar="FOLDER", help="the working folder; by default replication/NAME"),
-    argument("--publish", metavar="FOLDER", help="write the files that may be published into FOLDER/NAME"),
+    argument(
+        "--publish",
+        metavar="FOLDER",
+        help="write the files that may be published into FOLDER/NAME, from files that others can have",
+    ),
 )
 def _replicate(a: Any) -> None:
-    top = replicate(a.name, a.source, a.to)
+    top = replicate(a.name, a.source, a.to, public=bool(a.publish))
     print(*replication_lines(top, a.name), sep="\n")
     if a.publish:
         print(
