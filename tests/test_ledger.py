@@ -812,3 +812,55 @@ def test_verdicts_of_a_run_are_kept_where_the_printed_number_is_the_same(tmp_pat
     stored.assign(source="run").to_parquet(run)
     assert verdicts.stored_verdicts("s", top)["source"].tolist() == ["run", "run"]
     assert verdicts.stored_verdicts("s", top, runs=False)["source"].tolist() == ["run a", "run b"]
+
+
+def test_a_verdict_of_a_run_is_open_again_once_what_decides_it_has_changed(tmp_path):
+    path = tmp_path / "claims.yaml"
+    text = """paper: {name: P}
+no_release: None.
+conventions: {c: {says: Cut., source: section 1}, random: {says: Two runs., source: measured}}
+notes: {n: {says: Here., doubt: None.}, m: {says: There., doubt: None.}}
+evidence: {score/b: stored}
+claims:
+- {place: T, of: x, id: a, printed: "0.51", ours: {table: score/a, value: v}, note: n}
+- place: T
+  of: x
+  id: b
+  printed: "0.6"
+  ours: {table: score/b, value: v}
+  conventions: {c: {table: score/b, value: w}}
+- {place: U, of: y, id: c, printed: "1.1", ours: {call: sum, of: [{printed: T/a}, {table: score/a, value: v}]}}
+- {place: U, of: y, id: d, printed: "2", scale: 100, random: 0.5, ours: {table: score/d, value: v}, needs: [d.csv]}
+"""
+    cells = {"score/a": 0.5, "score/b": 0.7, "score/d": 0.02}
+    path.write_text(text)
+    stored = judge_claims(load_claims(path), lambda name: pd.DataFrame({"v": [cells[name]], "w": [cells[name]]}))
+    changed_after = lambda old, new: open_claims(path, text, old, new, stored)
+
+    assert changed_after("paper", "paper") == set()
+    assert changed_after("value: v}, note: n", "value: w}, note: n") == {"T/a"}
+    assert changed_after("ours: {table: score/b, value: v}", "ours: {table: score/b, value: v, rounding: down}") == {
+        "T/b"
+    }
+    assert changed_after("value: w}}", "value: w, rounding: down}}") == {"T/b"}
+    assert changed_after("  conventions: {c: {table: score/b, value: w}}\n", "") == {"T/b"}
+    assert changed_after("score/b: stored", "score/a: stored") == {"T/a", "T/b", "U/c"}
+    assert changed_after("random: 0.5", "random: 0.4") == {"U/d"}
+    assert changed_after("scale: 100", "scale: 10") == {"U/d"}
+    assert changed_after("d.csv", "e.csv") == {"U/d"}
+    assert changed_after('"0.51"', '"0.52"') == {"T/a", "U/c"}  # the sum rests on it
+    assert changed_after('"1.1"', '"1.2"') == {"U/c", "U/d"}  # what a tolerance must not accept
+
+    path.write_text(text.replace("note: n}", "note: m}").replace("of: x, id: a", "of: z, id: a"))
+    row = verdicts.merged_verdicts(load_claims(path), stored)[0].iloc[0]
+    assert [row["verdict"], row["note"], row["of"]] == ["differs", "m", "z"]  # words are those of the file
+
+
+def open_claims(path, text, old, new, stored):
+    "The claims whose stored verdict is not kept once a file is edited; the others have it."
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+    merged, n_changed = verdicts.merged_verdicts(load_claims(path), stored)
+    has_stored_value = merged["value"].notna() & (merged["basis"] == stored["basis"])
+    assert n_changed == (~has_stored_value).sum() and set(merged.loc[~has_stored_value, "reason"]) <= {"no_run"}
+    return set(merged.loc[~has_stored_value, "claim"])

@@ -5,6 +5,7 @@
 # %% ../../nbs/ledger/02_verdicts.ipynb #b20d466d
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import json
 import math
@@ -35,12 +36,14 @@ from mhbench.ledger.claims import (
 )
 from .release import NOT_HELD, NOTHING_READS, Inventory
 from ..records.described import RatingPart, read_ratings, rows_described
+from ..records.schema import Record
 
 # %% auto #0
 __all__ = ['Tables', 'PLAIN_FUNCTIONS', 'EVIDENCE_KINDS', 'VERDICTS', 'NO_RUN', 'TYPED', 'MOST_ACCEPTED', 'LEAST_CHANCE',
            'TOLERANCE_COLUMNS', 'VERDICT_COLUMNS', 'NUMBERS', 'tables_of_run', 'no_tables', 'conditions_in_words',
-           'tables_of_files', 'source_value', 'described', 'mappings_in', 'evidence_kind', 'tolerances', 'judge_claims',
-           'check_sources', 'claims_by_verdict', 'claims_by_reason', 'stored_verdicts', 'merged_verdicts']
+           'tables_of_files', 'source_value', 'described', 'mappings_in', 'evidence_kind', 'tolerances', 'claim_basis',
+           'judge_claims', 'check_sources', 'claims_by_verdict', 'claims_by_reason', 'stored_verdicts',
+           'merged_verdicts']
 
 # %% ../../nbs/ledger/02_verdicts.ipynb #f0b3ac1d
 Tables = Callable[[str], pd.DataFrame | None]  # name -> table; None where there is none
@@ -626,6 +629,40 @@ def _undecided_where_loose(verdicts: pd.DataFrame) -> pd.DataFrame:
 
 _VERDICT_BASIS = ["verdict", "convention", "tolerance"]
 
+# %% ../../nbs/ledger/02_verdicts.ipynb #5b21f7c4
+def claim_basis(claim: Claim, claims: Claims) -> str:  # 16 hexadecimal digits
+    "A digest of what decides a verdict: how the number is compared, with what, and the printed numbers that take part."
+    sources = [*claim.conventions.values(), *(s for s in (claim.ours, claim.otherwise) if s)]
+    references = list(mappings_in([s.model_dump() for s in sources]))
+    patterns = [".*".join(map(re.escape, x["printed"].split("*"))) for x in references if "printed" in x]
+    tables = {x["table"] for x in references if isinstance(x.get("table"), str)}
+    is_judged_with_table = bool(patterns or claim.random)  # by a tolerance, which must not fit its other numbers
+    printed_by_claim = {
+        c.id: c.printed
+        for c in claims.claims
+        if any(re.fullmatch(pattern, c.id) for pattern in patterns)
+        or (is_judged_with_table and (c.place, c.of) == (claim.place, claim.of))
+    }
+    fields = ("printed", "scale", "ours", "conventions", "otherwise", "cannot", "needs", "random", "part")
+    decisive = {field: getattr(claim, field) for field in fields} | {"inputs": printed_by_claim}
+    decisive |= {
+        kind: {t: getattr(claims.file, kind).get(t) for t in sorted(tables)} for kind in ("evidence", "tables")
+    }
+    as_plain = lambda x: x.model_dump(exclude_defaults=True) if isinstance(x, Record) else str(x)
+    text = json.dumps(decisive, default=as_plain)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _claim_fields(claim: Claim, claims: Claims, verdict: str) -> dict[str, Any]:
+    "The columns of a verdict that the claims file gives."
+    return {
+        **{"paper": claims.name, "claim": claim.id, "place": claim.place, "of": claim.of},
+        **{"row": claim.row, "column": claim.column, "printed": claim.printed},
+        "note": "" if verdict in ("equal", "cannot") else claim.note or "",
+        "beside": claim.beside or "" if verdict == "cannot" and not claim.cannot else "",
+        "basis": claim_basis(claim, claims),
+    }
+
 # %% ../../nbs/ledger/02_verdicts.ipynb #83065cc6
 VERDICT_COLUMNS = ["paper", "claim", "place", "of", "row", "column", "printed", "value", "difference", "verdict"]
 
@@ -633,7 +670,7 @@ VERDICT_COLUMNS = ["paper", "claim", "place", "of", "row", "column", "printed", 
 VERDICT_COLUMNS += ["kind", "convention", "n_tried", "reason", "files", "beside", "note", "source"]
 
 
-VERDICT_COLUMNS += ["tolerance", "low", "high"]
+VERDICT_COLUMNS += ["tolerance", "low", "high", "basis"]
 
 
 NUMBERS = ("value", "difference", "low", "high")
@@ -659,10 +696,7 @@ def judge_claims(
         except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as e:
             error_by_claim[c.id] = str(e) or type(e).__name__
             continue
-        claim_fields = {"paper": claims.name, "claim": c.id, "place": c.place, "of": c.of}
-        claim_fields |= {"row": c.row, "column": c.column}
-        note_code = "" if judged_fields["verdict"] in ("equal", "cannot") else c.note
-        verdict_rows.append({"n_tried": 0, **claim_fields, "printed": c.printed, "note": note_code, **judged_fields})
+        verdict_rows.append({"n_tried": 0, **judged_fields, **_claim_fields(c, claims, judged_fields["verdict"])})
     if error_by_claim:
         messages = [f"  {claim}: {message}" for claim, message in error_by_claim.items()]
         messages = [*messages[:20], f"  and {len(messages) - 20} more"] if len(messages) > 20 else messages
@@ -740,11 +774,12 @@ def merged_verdicts(
     if stored is None or not {*VERDICT_COLUMNS} <= {*stored}:  # none, or one by an earlier version
         return recomputed, 0 if stored is None else len(recomputed)
     stored_rows = stored.set_index("claim")
-    is_unchanged = recomputed["claim"].isin(stored_rows.index) & (
-        recomputed["printed"] == recomputed["claim"].map(stored_rows["printed"])
-    )
-    kept_verdicts = (
-        stored_rows.loc[recomputed.loc[is_unchanged, "claim"]].reset_index().reindex(columns=VERDICT_COLUMNS)
-    )
+    is_unchanged = recomputed["basis"] == recomputed["claim"].map(stored_rows["basis"])
+    kept_verdicts = stored_rows.reindex(recomputed.loc[is_unchanged, "claim"]).reset_index()
+    claim_by_id = {c.id: c for c in claims.claims}
+    current_fields = [
+        _claim_fields(claim_by_id[i], claims, verdict) for i, verdict in kept_verdicts[["claim", "verdict"]].to_numpy()
+    ]
+    kept_verdicts = kept_verdicts.assign(**pd.DataFrame(current_fields)).reindex(columns=VERDICT_COLUMNS)
     kept_verdicts.index = recomputed.index[is_unchanged]
     return pd.concat([kept_verdicts, recomputed[~is_unchanged]]).sort_index(), int((~is_unchanged).sum())
