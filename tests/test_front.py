@@ -3,6 +3,7 @@
 import html
 import re
 import shutil
+from collections import Counter
 from typing import get_args
 
 import pandas as pd
@@ -104,7 +105,8 @@ def test_headings_and_lists_are_read_aloud(page):
 def test_conclusions_have_one_of_four_verdicts_and_support_is_looked_for():
     papers, _ = front_papers(ROOT)
     verdicts = [c.verdict for p in papers for c in p.claims.file.conclusions.values()]
-    assert set(verdicts) == set(get_args(ConclusionVerdict)) and all(p.claims.file.conclusions for p in papers)
+    assert set(verdicts) <= set(get_args(ConclusionVerdict)) and all(p.claims.file.conclusions for p in papers)
+    assert Counter(verdicts) == {"supported": 4, "supported in part": 14, "cannot be decided here": 9}
 
 
 @pytest.mark.whole

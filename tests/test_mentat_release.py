@@ -5,6 +5,7 @@ import shutil
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from mhbench.corpus.demo import demo_path
@@ -12,7 +13,11 @@ from mhbench.ledger.claims import load_claims, unused_names
 from mhbench.ledger.release import inventory_of
 from mhbench.ledger.verdicts import claims_by_verdict, judge_claims, no_tables
 from mhbench.registry import studies
-from mhbench.studies.mentat.release import bootstrap_ends, evaluation_ids, release_tables
+from mhbench.stats.soft_labels import question_alphas
+from mhbench.studies.mentat.annotations import annotation_arrays, load_annotations
+from mhbench.studies.mentat.labels import with_creators
+from mhbench.studies.mentat.readings import both_readings
+from mhbench.studies.mentat.release import EARLIER_NOTEBOOK, bootstrap_ends, evaluation_ids, release_tables
 from mhbench.tools.fetch import fetch_release
 
 
@@ -62,7 +67,7 @@ def test_without_a_release_nothing_is_judged(claims):
 def test_verdicts_on_the_release(claims, find, inventory):
     verdicts = judge_claims(claims, find, inventory).set_index("claim")
     counts = claims_by_verdict(verdicts.reset_index()).set_index("kind")
-    assert counts.loc["stored"].tolist()[1:] == [109, 94, 13, 0, 2], "claims, equal, convention, undecided, differs"
+    assert counts.loc["stored"].tolist()[1:] == [110, 94, 14, 0, 2], "claims, equal, convention, undecided, differs"
     tables = verdicts[verdicts["place"].isin(["Table 1", "Table 2"])]["verdict"].value_counts()
     assert tables.to_dict() == {"equal": 57, "convention": 11}, "the notebook of 27 February 2025 has all of them"
     differs = verdicts[(verdicts["verdict"] == "differs") & (verdicts["kind"] == "data")]
@@ -141,3 +146,18 @@ def test_a_folder_without_sessions_has_no_tables(tmp_path):
 
 def test_the_split_depends_on_every_question():
     assert evaluation_ids(range(200)) != evaluation_ids([*range(199), 500])
+
+
+def test_the_alphas_that_the_authors_store_are_those_of_their_sessions_and_notebook(datasets):
+    "As their import reads the sliders, with the creators among the raters; their notebook prints counts and means."
+    stored = pd.read_csv(EARLIER_NOTEBOOK.parent / "analysis_results_963c255.csv", comment="#", dtype={"question": str})
+    stored = stored.set_index("question")["alpha"]
+    assert len(stored) == 28 + 33 and (stored < 0).sum() == 3 + 6
+    assert stored.mean() == pytest.approx((28 * 0.09 + 33 * 0.10) / 61, abs=0.005)
+    answers = pd.read_csv(datasets / "mentat" / "creators.csv", dtype=str).set_index("question")["option"]
+    creators = {question: ord(option) - ord("A") for question, option in answers.items()}
+    arrays = annotation_arrays(load_annotations(datasets / "mentat" / "annotated_data").ratings)
+    scores, questions, _ = with_creators(both_readings(arrays)["release"], creators)[True]
+    computed = question_alphas(scores, questions)
+    known = {q: a for q, a in zip(computed.questions, computed.alpha) if q in creators}
+    assert len(known) == 58 and max(abs(stored[q.removeprefix("mentat-")] - a) for q, a in known.items()) < 1e-5

@@ -149,7 +149,14 @@ def test_words_hold_that_hang_on_numbers():
     assert med["ceiling_low"].value < med["gemini_high"].value, "equality is not excluded"
     assert mentat["alpha_triage"].value > mentat["alpha_documentation"].value and mentat["o1_gain"].low > 0
     assert mhqa["gold_distinct"].value < mhqa["gold"].value and mhqa["few_anxiety_most"].value < 0.566
-    assert psych["best"].value > psych["second"].value and psych["specific_points"].value < psych["followup"].value
+    assert psych["best"].value > psych["second"].value
+    claims = next(p.claims for p in papers if p.claims.name == "PsychiatryBench")
+    table = pd.DataFrame([(c.column, float(c.number.value)) for c in claims.claims if c.place == "Table 6"])
+    means = table.groupby(0)[1].mean()
+    other_scales = ["Exams", "MCQ", "EMI", "AVG.", *means.index[means.index.str.contains(r"^Categories|^Specific")]]
+    rated = [*means.drop(other_scales).sort_values().index]
+    assert rated[:4] == ["Treatment Follow-Up", "Treatment", "Management Plan", "Diagnosis"] and len(rated) == 7
+    assert rated[-1] == "Sequential QA" and means["Exams"] < means["Treatment Follow-Up"]
     assert psych["printed_gpt5"].value == pytest.approx(psych["own_deepseek"].value, abs=0.1)
 
 

@@ -34,7 +34,7 @@ from .readings import both_readings, labels_of, reading_fits
 
 # %% auto #0
 __all__ = ['EARLIER_NOTEBOOK', 'question_lists', 'evaluation_ids', 'counts_by_list', 'set_counts', 'annotation_counts',
-           'release_facts', 'alphas_by_convention', 'creators_by_convention', 'bootstrap_ends',
+           'release_facts', 'alphas_by_convention', 'stored_alphas', 'creators_by_convention', 'bootstrap_ends',
            'scores_as_recorded_and_read', 'notebook_text', 'notebook_averages', 'notebook_accuracies',
            'notebook_models', 'wrong_options_of', 'wrong_option_facts', 'release_tables', 'mentat_release']
 
@@ -188,6 +188,16 @@ def alphas_by_convention(readings: Mapping[str, AnnotationArrays], creators: Map
                 )
     return pd.DataFrame(rows, columns=["reading", "creators", "raters", "n", "lowest", "mean", "highest"])
 
+# %% ../../../nbs/studies/mentat/09_release.ipynb #61c0de7a
+_FACTS = Path(str(files("mhbench"))) / "studies" / "mentat" / "facts"  # numbers of the authors' repository
+
+
+def stored_alphas() -> pd.DataFrame:  # n, lowest, mean, highest
+    "The range of alpha over questions that the authors' file of analysis results stores."
+    alphas = pd.read_csv(_FACTS / "analysis_results_963c255.csv", comment="#")["alpha"]
+    row = {"n": len(alphas), "lowest": alphas.min(), "mean": alphas.mean(), "highest": alphas.max()}
+    return pd.DataFrame([row])
+
 # %% ../../../nbs/studies/mentat/09_release.ipynb #a66a844a
 def _fit_each_question(scores: np.ndarray, questions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     "Bradley and Terry's model for each question by itself."
@@ -275,7 +285,7 @@ def scores_as_recorded_and_read(
 
 # %% ../../../nbs/studies/mentat/09_release.ipynb #cfbac578
 _NOTEBOOK = "paper_eval_analysis_and_plots"
-EARLIER_NOTEBOOK = Path(str(files("mhbench"))) / "studies" / "mentat" / "facts" / "eval_analysis_7768dd8.txt"
+EARLIER_NOTEBOOK = _FACTS / "eval_analysis_7768dd8.txt"
 
 
 def notebook_text(path: str | Path) -> str:
@@ -422,6 +432,7 @@ def release_tables(folder: str | Path, password: str | None = None) -> Iterator[
 
 # %% ../../../nbs/studies/mentat/09_release.ipynb #e06a48c7
 def _read_notebook_tables(folder: Path) -> Iterator[tuple[str, pd.DataFrame]]:
+    "What the authors' notebooks print and store; nothing for a folder without the released one, such as the demo's."
     notebook_files = [folder / f"{_NOTEBOOK}.ipynb", folder / "notebook_outputs" / f"{_NOTEBOOK}.json"]
     if file := next((f for f in notebook_files if f.is_file()), None):
         text_by_run = {"notebook": notebook_text(file), "earlier": EARLIER_NOTEBOOK.read_text(encoding="utf-8")}
@@ -429,6 +440,7 @@ def _read_notebook_tables(folder: Path) -> Iterator[tuple[str, pd.DataFrame]]:
             yield f"{run}_averages", notebook_averages(printed_text)
             yield f"{run}_accuracies", notebook_accuracies(printed_text)
             yield f"{run}_models", notebook_models(printed_text)
+        yield "stored_alphas", stored_alphas()
 
 # %% ../../../nbs/studies/mentat/09_release.ipynb #0ac8e66e
 _CAPTIONS = {
@@ -437,6 +449,7 @@ _CAPTIONS = {
     "annotations": "Annotations by list of questions, without the creators and with them",
     "facts": "Categories, options, raters, sessions, ages",
     "alphas": "Krippendorff's alpha over questions, by convention",
+    "stored_alphas": "Krippendorff's alpha over questions, as the authors' file of analysis results stores it",
     "creators": "The creator's answer among the k most preferred options, by convention",
     "marks": "Recorded answers by labels and by who read them; up and down: to the limits of the bootstrap",
     "wrong_options": "Options that the authors call wrong: how many, and what labels give them",
