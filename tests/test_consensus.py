@@ -17,6 +17,7 @@ from mhbench.stats.consensus import (
 )
 from mhbench.stats.estimate import Estimate
 from mhbench.stats.jackknife import jackknife
+from mhbench.stats.multi_reader import two_way_variance
 from mhbench.stats.resample import bootstrap, mean
 
 
@@ -105,6 +106,28 @@ def test_beside_members_is_the_mean_of_pairs_with_an_interval_for_raters_and_cas
     assert (
         agreement_with_members(labels[-1], labels[:6], clusters=np.arange(40) // 8).difference.kind == "few"
     )  # five cases
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_interval_beside_members_is_that_of_each_deletion_computed_anew(seed):
+    "Labels are missing here and there: what pairs have in common differs, and each is left out in turn."
+    rng = np.random.default_rng(seed)
+    labels = rng.choice(list("ab"), (8, 48), p=[0.7, 0.3]).astype(object)
+    labels[rng.random((8, 48)) < 0.25] = None
+    cases = np.arange(48) // 3
+
+    def difference(members, keep):
+        return agreement_with_members(labels[-1][keep], labels[members][:, keep]).difference.estimate
+
+    members = np.arange(7)
+    keeps = [np.ones(48, bool), *(cases != c for c in range(16))]
+    table = np.array([[difference(m, k) for k in keeps] for m in (members, *(np.delete(members, j) for j in members))])
+    between, shared, items = two_way_variance(table)
+    half = scipy.stats.t.ppf(0.975, 6) * np.sqrt(max(between + shared, items))
+    got = agreement_with_members(labels[-1], labels[:-1], clusters=cases)
+    assert (got.between, got.shared) == pytest.approx((between, shared))
+    limits = got.difference.ci_low, got.difference.ci_high
+    assert limits == pytest.approx((table[0, 0] - half, table[0, 0] + half))
 
 
 def test_members_with_ten_common_answers_are_compared_and_others_left_out():

@@ -187,6 +187,9 @@ def test_two_files_joined_and_a_reference_of_its_own(tmp_path):
     assert any("1 rows whose key has no partner in answers.csv" in n for n in got.notes)
     [mean] = [r for r in got.records() if r.kind == "panel"]
     assert (mean.value, mean.n, mean.sd) == (3.25, 4, 0.5)
+    for given in ("n", "sd"):
+        one = {k: v for k, v in means.items() if k in ("files", "item", "rater", "value", "scale", given)}
+        assert read_ratings(one, tmp_path).frame["kind"].tolist() == ["panel"], given
     (tmp_path / "answers.csv").write_text("answer,item,model\na1,i1,m1\na1,i1,m2\n")
     said = pytest.raises(ValueError, read_ratings, judged, tmp_path).value.args[0]
     assert "a key of the joined file must stand once; got 'a1' again (answers.csv:3)" in said

@@ -19,6 +19,7 @@ from scipy.special import softmax
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from mhbench.stats import hierarchical as P
+from mhbench.stats import soft_labels as soft_label_functions
 from mhbench.stats.hierarchical import bootstrap_preferences, hierarchical_bradley_terry
 from mhbench.stats.preference import (
     bradley_terry,
@@ -520,6 +521,18 @@ def test_alphas_equal_the_krippendorff_package():
         [krippendorff.alpha(reliability_data=x[q == k], level_of_measurement="interval") for k in got.questions],
         abs=1e-9,
     )
+
+
+def test_of_too_many_choices_of_one_annotation_each_some_are_drawn(monkeypatch):
+    rng = np.random.default_rng(5)
+    raters = np.repeat(np.arange(4), 7)  # 2,401 choices
+    x = 10.0 * raters[:, None] + rng.integers(0, 101, (28, 4))
+    whole = question_alphas(x, np.zeros(28), raters=raters).alpha[0]
+    monkeypatch.setattr(soft_label_functions, "MOST_CHOICES", 2000)
+    drawn = soft_label_functions._one_annotation_each(raters, rng)
+    assert drawn.shape == (2000, 28) and (drawn.reshape(2000, 4, 7).sum(2) == 1).all()
+    assert np.unique(drawn, axis=0).shape[0] > 1000
+    assert question_alphas(x, np.zeros(28), raters=raters, seed=1).alpha[0] == pytest.approx(whole, abs=0.01)
 
 
 def test_group_means_with_missing_scores():
