@@ -260,7 +260,9 @@ def krippendorff_alpha(
         y = np.where(codes >= 0, (x - x.mean())[codes], 0.0)  # centred: only differences matter
         a = _alpha_from_moments(rater_weight_rows @ has_rating, rater_weight_rows @ y, rater_weight_rows @ y**2, w)
         return as_result(a, weights_given)
-    c = np.tensordot(rater_weight_rows, (codes[:, :, None] == np.arange(len(x))).astype(float), 1)
+    c = np.zeros((len(rater_weight_rows), codes.shape[1], len(x)))
+    for rater_weight, rater_codes in zip(rater_weight_rows.T, codes):
+        c += rater_weight[:, None, None] * (rater_codes[:, None] == np.arange(len(x)))
     a = _ordinal_alpha(c, w) if level == "ordinal" else _alpha_from_counts(c, _squared_distances(x, level), w)
     return as_result(a, weights_given)
 

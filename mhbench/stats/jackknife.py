@@ -203,10 +203,12 @@ def agreement_estimate(
     x = labels_as_array(labels)
     if x.ndim == 2 and not x.shape[1]:
         return Estimate.from_limits(np.nan, n=0, level=level)
+    codes, values = label_matrix(x, ignore, categories, "agreement_estimate")
+    if x.dtype.kind == "O" and scale in ("nominal", "ordinal"):  # texts are compared once, and not without each unit
+        x, ignore, categories = np.where(codes < 0, np.nan, codes), (), categories and range(len(values))
     statistic: Callable = partial(mean_pairwise, metric=measure, categories=categories, ignore=ignore)
     if measure == "krippendorff_alpha":
         statistic = partial(krippendorff_alpha, level=scale, categories=categories, ignore=ignore)
-    codes, values = label_matrix(x, ignore, categories, "agreement_estimate")
     unit = group_codes("agreement_estimate", clusters, x.shape[1])
     has_two_labels = (codes >= 0).sum(0) > 1
     estimate_fields: dict[str, Any] = {
