@@ -374,6 +374,18 @@ def test_a_reply_that_counts_no_tokens_costs_what_was_reserved(cache):
         assert a.cost_usd is None, "unknown, and not nothing"
 
 
+def test_a_request_that_timed_out_may_be_paid_for(cache):
+    budget = Budget(max_tokens=1000)
+    with FaultServer({"question 0": ["stall"]}) as s:
+        (a,) = run([q(0)], s, cache=cache, budget=budget, endpoint=ep(s.url, timeout_s=0.5))
+        (again,) = run([q(0)], s, cache=cache)
+    assert (a.attempts, a.uncounted, a.prompt_tokens, a.cost_usd) == (2, 1, 10, pytest.approx(20e-6))
+    assert budget.tokens > 15, "what was reserved for the first counts too"
+    assert again.cached and again.uncounted == 1
+    with FaultServer() as s:
+        assert run([q(1)], s)[0].uncounted == 0
+
+
 @pytest.mark.parametrize("concurrency", [1, 8, 64])
 def test_a_budget_is_never_crossed_and_nothing_is_lost(cache, concurrency):
     budget = Budget(max_cost_usd=0.001)  # an answer costs 20 millionths
@@ -533,6 +545,7 @@ def test_the_line_is_live_on_a_terminal_and_quiet_in_ci(monkeypatch):
     out = Tty()
     p = Progress("demo", 2, out=out)
     p.add(Answer("a", prompt_tokens=5))
+    assert "at least" not in p.line(p.began + 1)
     p.shown -= 1
     p.tick()
     p.tick(last=True)

@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
@@ -11,15 +12,15 @@ from mhbench.corpus.adjudicate import decide_keys, decided_items, key_agreement,
 from mhbench.corpus.demo import demo_path
 from mhbench.corpus.load import load_corpus
 from mhbench.records.answers import all_simulated, load_answers
-from mhbench.records.schema import Item, Rating, Response, read_records, write_records
+from mhbench.records.schema import Item, Judgment, Rating, Response, frame, read_records, write_records
 from mhbench.report.findings import Front, asked, before_reading
 from mhbench.report.page import collect, html_report
 from mhbench.report.style import introduce
 from mhbench.run.stage import Stage
 from mhbench.steps.between_models import model_pairs
 from mhbench.steps.rates import status_table
-from mhbench.steps.respondents import count_responses
-from mhbench.steps.score import score_responses
+from mhbench.steps.respondents import count_responses, generate_metrics
+from mhbench.steps.score import score_responses, self_consistency, spending
 
 
 def item(name: str, canary: str | None) -> Item:
@@ -222,3 +223,40 @@ def test_tokens_of_some_answers_are_not_those_of_all():
     assert counted(told, failed) == [7]
     assert counted(told, untold) == [pd.NA] == counted(untold, failed)
     assert counted(failed) == [pd.NA] == count_responses(bank, [failed])["prompt_tokens"].tolist(), "both tables alike"
+
+
+@pytest.mark.parametrize("price", [0.0, 0.5, None])
+def test_tokens_that_nobody_counted_are_unknown_whatever_the_price(price):
+    bank = [item("q1", None), item("q2", None)]
+    about = {"study": "mentat", "model": "m", "mode": "zero_shot", "text": "A", "cost_usd": price}
+    told = Response(item_id="q1", prompt_tokens=7, completion_tokens=1, **about)
+    untold = Response(item_id="q2", **about)
+    tokens = ["prompt_tokens", "completion_tokens"]
+    for table in (status_table(score_responses(bank, [told, untold])), count_responses(bank, [told, untold])):
+        assert table[tokens].isna().all(axis=None) and "uncounted" not in table
+    metrics = generate_metrics(bank, [told, untold])
+    assert np.isnan([metrics[c] for c in tokens]).all()
+    assert [generate_metrics(bank, [told])[c] for c in tokens] == [7, 1]
+    encoder = untold.model_copy(update={"attempts": 0, "cost_usd": 0.0})
+    assert generate_metrics(bank, [told, encoder])["prompt_tokens"] == 7, "no request was sent"
+    votes = [r.model_copy(update={"item_id": "q1", "sample": k, "votes": True}) for k, r in enumerate([told, untold])]
+    majority = self_consistency(score_responses(bank, votes), bank)
+    assert status_table(majority)[tokens].isna().all(axis=None)
+
+
+def test_the_tokens_of_a_request_with_several_judgments_are_those_of_the_first():
+    about = {"study": "s", "model": "m", "judge": "j", "kind": "label", "rubric": "r", "label": "ok", "text": "ok"}
+    of_one = [Judgment(item_id="q1", request_key="k", **about) for _ in range(2)]
+    counted = of_one[0].model_copy(update={"prompt_tokens": 7, "completion_tokens": 1})
+    assert spending(frame([counted, of_one[1]], Judgment))["prompt_tokens"] == 7
+    assert np.isnan(spending(frame(of_one, Judgment))["prompt_tokens"])
+
+
+def test_requests_that_may_be_paid_for_stand_beside_the_cost_of_the_others():
+    bank = [item("q1", None), item("q2", None)]
+    about = {"study": "mentat", "mode": "zero_shot", "text": "A", "prompt_tokens": 7, "completion_tokens": 1}
+    late = Response(item_id="q1", model="m", cost_usd=0.5, attempts=3, uncounted=2, **about)
+    others = [Response(item_id=i, model=m, cost_usd=0.5, **about) for i, m in (("q2", "m"), ("q1", "n"))]
+    table = status_table(score_responses(bank, [late, *others])).set_index("model")
+    assert table[["cost_usd", "uncounted"]].to_numpy().tolist() == [[1.0, 2], [0.5, 0]]
+    assert generate_metrics(bank, [late, others[0]])["uncounted"] == 2

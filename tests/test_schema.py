@@ -34,6 +34,7 @@ def test_what_is_not_said_has_a_default():
         "prompt_tokens": 0,
         "completion_tokens": 0,
         "cost_usd": 0.0,
+        "uncounted": 0,
         "votes": False,
         "chosen_by": "language model",
         "numbered": False,
@@ -53,6 +54,7 @@ def test_what_is_not_said_has_a_default():
         "prompt_tokens": 0,
         "completion_tokens": 0,
         "cost_usd": 0.0,
+        "uncounted": 0,
         "repeat": 0,
     }
     rating = Rating(item_id="q1", study="s", rater="r1", target="A", value=2.0, source="x").model_dump()

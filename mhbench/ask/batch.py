@@ -159,7 +159,7 @@ def read_line(
         return replace(unusable_answer, error=answer.error)
     usd = cost(model, answer.tokens)
     if not is_counted(answer):
-        answer.tokens = Tokens()
+        answer.tokens, answer.uncounted = Tokens(), 1
         usd = None if any(model.price.values()) else usd
     answer.cost_usd = None if usd is None else (1 - discount) * usd
     answer.attempts = 1

@@ -49,7 +49,7 @@ class Progress:
         self.out = sys.stderr if out is None else out
         self.live = getattr(self.out, "isatty", lambda: False)()
         self.show = show and not os.environ.get("CI") and (self.live or "ipykernel" not in sys.modules)
-        self.done = self.failed = self.declined = self.cached = self.tokens = 0
+        self.done = self.failed = self.declined = self.cached = self.tokens = self.uncounted = 0
         self.usd = 0.0
         self.unpriced = self.ended = False
         self.began = time.monotonic()
@@ -64,6 +64,7 @@ class Progress:
         self.cached += a.cached
         if not a.cached:
             self.tokens += a.prompt_tokens + a.completion_tokens
+            self.uncounted += a.uncounted
             self.usd += a.cost_usd or 0.0
             self.unpriced |= a.cost_usd is None
 
@@ -72,13 +73,14 @@ class Progress:
         s = max(now - self.began, 1e-9)
         n_asked = self.done - self.cached
         items_per_second = (n_asked or self.done) / s
-        cost_in_words = "cost unknown" if self.unpriced else f"{self.usd:.4f} USD"
+        at_least = "at least " if self.uncounted else ""
+        cost_in_words = "cost unknown" if self.unpriced else f"{at_least}{self.usd:.4f} USD"
         time_left_text = f", {self.left(now):.0f} s left" if self.left(now) is not None else ""
         declined_text = f" {self.declined} refused," if self.declined else ""
         return (
             f"{self.label}: {self.done}{f'/{self.total}' if self.total else ''} done, {self.failed} failed,"
             f"{declined_text} {self.cached} cached, {items_per_second:.3g} items/s,"
-            f" {self.tokens} tokens ({self.tokens / s:.0f}/s), {cost_in_words}{time_left_text}"
+            f" {at_least}{self.tokens} tokens ({self.tokens / s:.0f}/s), {cost_in_words}{time_left_text}"
         )
 
     def left(self, now: float) -> float | None:

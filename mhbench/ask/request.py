@@ -390,6 +390,7 @@ class Answer:
     cost_usd: _Dollars | None = 0.0  # by the price table, when first obtained; None where the price is unknown
     changed: list[str] = field(default_factory=list)  # what was left out of the request or renamed
     served: dict[str, str] = field(default_factory=dict)  # what answered, and when: see `mhbench.ask.reply.served_by`
+    uncounted: _Count = 0  # requests that may be paid for, and are in neither tokens nor cost: nobody counted them
     request_key: str | None = None  # SHA-256 of everything that shaped it
     cached: bool = False  # read from the cache in this run
     thought: bool = field(default=False, compare=False)  # of a reply alone: the model thought before it answered
@@ -431,7 +432,7 @@ _TOKENS = ("prompt_tokens", "completion_tokens", "thinking_tokens", "cached_toke
 _FIELDS = tuple(f.name for f in fields(Answer) if f.compare)
 _SPARSE = (
     *("letter_mass", "letter_position", "changed", "served"),
-    *("thinking_tokens", "cached_tokens", "cache_write_tokens"),
+    *("thinking_tokens", "cached_tokens", "cache_write_tokens", "uncounted"),
 )
 _KEPT = tuple(name for name in _FIELDS if name not in ("id", "request_key", "cached", *_SPARSE))
 _NOTHING = Answer()

@@ -48,7 +48,8 @@ class Job:
     replica: int = 0  # where it was last sent
     held: tuple[float | None, int] = (0.0, 0)  # dollars and tokens set aside for it
     spent: Tokens = Tokens()
-    uncounted: bool = False  # the last reply that was paid for does not count its tokens
+    unknown: bool = False  # the last reply that was paid for does not count its tokens
+    uncounted: int = 0  # requests that may be paid for, and whose tokens nobody counted
     repaired: bool = False  # its body asks once more for JSON
     error: str | None = None  # the last one
     lesson: list[str] | None = None  # what its last refusal would teach, if it is confirmed
@@ -165,7 +166,7 @@ class Failed(Exception):
     status: int = 0  # of HTTP, where there was a reply
     refusal: Refusal | None = None  # the error, where it may teach something
     tokens: tuple[int, int] = (0, 0)  # of a reply that cannot be used
-    billed: bool = False  # the reply had status 200: it is paid for, though it cannot be used
+    billed: bool | None = False  # paid for, though it cannot be used: the reply had status 200; None: no reply came
     unreached: bool = False  # no connection could be made
 
 # %% ../../nbs/ask/08_retry.ipynb #a432e427

@@ -310,6 +310,9 @@ class NextSteps:
     def _handle_failure(self, job: Job, failed: Failed) -> NextStep:
         if failed.billed:
             self._spend(job, Tokens(*failed.tokens))
+        elif failed.billed is None:
+            job.uncounted += 1
+            self.purse.suppose(job)
         job.error = self.transport.secrets.clean_line(failed.words)
         may_teach = failed.status >= 400 and failed.kind in ("refused", "again")
         if may_teach and not self.ending and (next_step := self._learn_from_refusal(job, failed)):
@@ -348,15 +351,17 @@ class NextSteps:
         "The last step: the answer, with the attempts and the cost that it took."
         answer.attempts = job.tries
         answer.changed = list(job.wire.changed)
-        answer.tokens = Tokens() if job.uncounted else job.spent
+        answer.uncounted = job.uncounted
+        answer.tokens = Tokens() if job.unknown else job.spent
         answer.cost_usd = cost(self.asking.model, job.spent)
-        if job.uncounted and any(self.asking.model.price.values()):
+        if job.unknown and any(self.asking.model.price.values()):
             answer.cost_usd = None  # nobody counted its tokens
         answer.error = answer.error and self.transport.secrets.clean_line(answer.error)
         return NextStep(answer, final)
 
     def _spend(self, job: Job, tokens: Tokens):
-        job.uncounted = not tokens.prompt
+        job.unknown = not tokens.prompt
+        job.uncounted += job.unknown
         self.purse.spend(job, tokens)
         self.limiter.correct(job.held[1] - tokens.prompt - tokens.completion if tokens.prompt else 0)
 

@@ -195,11 +195,12 @@ class Transport:
             kind = "refused" if has_stream or e.lasting else "again"
             raise Failed(kind, error_text, tokens=e.tokens, billed=True) from None
         except TimeoutError:
-            raise Failed("again", f"no answer within {self.endpoint.timeout_s:g} s") from None
+            raise Failed("again", f"no answer within {self.endpoint.timeout_s:g} s", billed=None) from None
         except (aiohttp.ClientError, httpx2.HTTPError, OSError) as e:
             unreached = isinstance(e, aiohttp.ClientConnectorError)
             cause = "the endpoint cannot be reached:" if unreached else f"the connection broke: {type(e).__name__}"
-            raise Failed("again", f"{cause} {e}".rstrip(), unreached=unreached) from None
+            billed = False if unreached else None
+            raise Failed("again", f"{cause} {e}".rstrip(), billed=billed, unreached=unreached) from None
 
     async def _read_failure(self, reply: Reply, job: Job, model: Model, base: str) -> Failed:
         kind = verdict(reply.status, reply.raw)

@@ -158,9 +158,10 @@ class Outcome(Record):
     status: Status = "ok"
     attempts: Count = 1  # requests sent for this answer when it was first obtained
     error: str | None = None  # the last error, in the endpoint's own words
-    prompt_tokens: Count = 0
+    prompt_tokens: Count = 0  # this and the next: 0 where nobody counted them
     completion_tokens: Count = 0
     cost_usd: Annotated[float, Field(ge=0)] | None = 0.0  # from the price table; None where the price is unknown
+    uncounted: Count = 0  # requests that may be paid for without a count, as after a time-out: not in tokens and cost
     request_key: str | None = None  # SHA-256 of everything that shaped the answer
     changed: list[str] = []  # what of the request the endpoint does not take, such as "no temperature"
     served: dict[str, str] = {}  # as far as is known: model, fingerprint, provider, tier, date, thought (yes, no)
@@ -340,6 +341,7 @@ class Score(Grouping):
     prompt_tokens: Count
     completion_tokens: Count
     cost_usd: float  # missing where the price is unknown
+    uncounted: Count  # requests that may be paid for, and are not in it
 
 # %% ../../nbs/records/01_schema.ipynb #a4fbf75f
 _KINDS: dict[Any, str] = {int: "int64", float: "float64", bool: "bool"}  # a column of anything else holds objects

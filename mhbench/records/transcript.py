@@ -96,6 +96,7 @@ class Turn(Record):
     prompt_tokens: Count = 0
     completion_tokens: Count = 0
     cost_usd: Annotated[float, Field(ge=0)] | None = 0.0  # None where the price is unknown
+    uncounted: Count = 0  # requests that may be paid for, and are not in it
     request_key: str | None = None  # of the cache
 
 # %% ../../nbs/records/14_transcript.ipynb #f8b3b21d

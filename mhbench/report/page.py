@@ -148,6 +148,7 @@ def across_studies(results: str | Path, stages: Iterable[tuple[str, str]], *name
             if stage == run_stage and file.exists():
                 frames.append(_read_stored(file).rename(columns={"judge": "model"}).assign(study=study, stage=stage))
     combined_table = pd.concat(frames[1:] or frames, ignore_index=True)
+    combined_table = combined_table.fillna({"uncounted": 0})  # a study without has no such column
     first_columns = ["study", "stage"] if len(stages_and_names) > 1 else ["study"]
     return combined_table[[*first_columns, *combined_table.columns.drop(["study", "stage"])]]
 

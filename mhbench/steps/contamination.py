@@ -30,7 +30,7 @@ from .answers import Asked, answer_everything
 from .failures import Failure, failed_calls
 from .generate import step_messages
 from .rates import mean_of
-from .score import score_responses
+from .score import SPENT, score_responses, spending
 
 # %% auto #0
 __all__ = ['halves', 'compare_completions', 'draw_questions', 'complete', 'Checked', 'check_model', 'check_recorded',
@@ -194,9 +194,8 @@ def check_recorded(
         if completion_by_item.setdefault(r["item_id"], r["text"]) != r["text"]:
             actual = f"another one of {r['item_id']!r}"
             refuse(f"check_recorded: a question must have one completion; got {actual}", place=place)
-    return _checked_completions(
-        name, items, [completion_by_item.get(i.item_id) for i in items], _statuses_and_spending([]), **comparing
-    )
+    completions = [completion_by_item.get(i.item_id) for i in items]
+    return _checked_completions(name, items, completions, dict.fromkeys(SPENT[:3], np.nan), **comparing)
 
 
 def _checked_completions(
@@ -218,14 +217,9 @@ def _checked_completions(
 
 
 def _statuses_and_spending(answers: Sequence[Answer]) -> dict[str, Any]:
-    "Statuses of the requests, and what they cost; tokens are unknown where a reply does not count them."
-    is_counted = all(a.prompt_tokens or a.status == "error" or a.cost_usd is not None for a in answers)
-    return {
-        **{f"status {s}": k for s, k in sorted(Counter(a.status for a in answers).items())},
-        "prompt_tokens": sum(a.prompt_tokens for a in answers) if is_counted else np.nan,
-        "completion_tokens": sum(a.completion_tokens for a in answers) if is_counted else np.nan,
-        "cost_usd": sum((np.nan if a.cost_usd is None else a.cost_usd for a in answers), 0.0),
-    }
+    "Statuses of the requests, and what they cost."
+    n_by_status = {f"status {s}": k for s, k in sorted(Counter(a.status for a in answers).items())}
+    return n_by_status | spending(pd.DataFrame({c: [getattr(a, c) for a in answers] for c in SPENT}))
 
 # %% ../../nbs/steps/09_contamination.ipynb #3a74d798
 def failed_completions(study: str, counts: pd.DataFrame, *, asks_again: bool = True) -> list[Failure]:

@@ -33,7 +33,7 @@ from ..tasks.multiple_choice import probabilities, token_agrees
 
 # %% auto #0
 __all__ = ['ANSWERED', 'DECLINED', 'ONLY_BEGUN', 'UNSCORED', 'RUN', 'NONE_READ', 'CUT_OFF', 'READ', 'NOT_READ', 'REFUSED',
-           'FAILED', 'JUDGED', 'reason_without_answer', 'read_answer', 'is_correct', 'read_frame', 'scorable',
+           'FAILED', 'JUDGED', 'SPENT', 'reason_without_answer', 'read_answer', 'is_correct', 'read_frame', 'scorable',
            'score_responses', 'mode_names', 'response_outcomes', 'outcome_counts', 'spending', 'spending_by',
            'describe_reading', 'sources_in_words', 'too_few_read', 'none_read', 'where_read', 'with_soft_labels',
            'self_consistency']
@@ -139,7 +139,7 @@ def _score_columns(i: Item, r: Response) -> dict[str, Any]:
 _SAYS = (  # the fields that decide how it is read
     "status mode text letter_logprobs numbered order chosen_by origin changed".split()
 )
-_COPIED = "model mode sample temperature status attempts prompt_tokens completion_tokens cost_usd".split()
+_COPIED = "model mode sample temperature status attempts prompt_tokens completion_tokens cost_usd uncounted".split()
 
 
 def _hashable(value: Any) -> Any:
@@ -263,23 +263,38 @@ def outcome_counts(scores: pd.DataFrame) -> dict[str, int]:  # n_failed, n_refus
     n_by_outcome = {f"n_{name}": int((outcomes == name).sum()) for name in (FAILED, REFUSED)}
     return n_by_outcome | {"n_truncated": n_cut, "n_unread": int((outcomes == NOT_READ).sum())}
 
-
+# %% ../../nbs/steps/06_score.ipynb #8635a233
 _TOKENS = ["prompt_tokens", "completion_tokens"]
 
 
-def spending(table: pd.DataFrame) -> dict[str, Any]:  # a frame of responses or judgments
-    "What they have cost; the sum is unknown where one price is."
-    return {c: table[c].sum(skipna=False) for c in (*_TOKENS, "cost_usd")}
+SPENT = [*_TOKENS, "cost_usd", "uncounted", "attempts", "status", "request_key"]  # what `spending` reads
+
+
+def spending(table: pd.DataFrame) -> dict[str, Any]:  # a frame of responses, judgments or scores
+    """What they have cost: tokens, unknown where nobody counted those of some answer, or of all requests; the cost,
+    unknown where one price is; and, if there are any, the requests that may have cost more (`uncounted`).
+    """
+    n_tokens = table[_TOKENS].sum(axis=1)
+    if "request_key" in table:  # of the judgments of one request, the first has its tokens
+        n_tokens = n_tokens.groupby(table["request_key"]).transform("sum").fillna(n_tokens)
+    has_failed = table["status"] == "error"
+    may_cost = table["cost_usd"].isna() | (table["uncounted"] > 0) | ((table["attempts"] > 0) & ~has_failed)
+    is_unknown = (n_tokens == 0) & may_cost
+    spent: dict[str, Any] = {c: table[c].sum() for c in _TOKENS}
+    if (is_unknown & ~has_failed).any() or (is_unknown.any() and not sum(spent.values())):
+        spent = dict.fromkeys(_TOKENS, np.nan)
+    n_uncounted = int(table["uncounted"].sum())
+    spent["cost_usd"] = table["cost_usd"].astype(float).sum(skipna=False)
+    return spent | ({"uncounted": n_uncounted} if n_uncounted else {})
 
 
 def spending_by(table: pd.DataFrame, columns: list[str]) -> pd.DataFrame:  # of responses or scores; a row a group
-    "The same by group; tokens are unknown where nobody counted those of some answer, or of all requests."
-    is_uncounted = lambda t: (t[_TOKENS].sum(axis=1) == 0) & t["cost_usd"].isna()
-    groups = table.assign(untold=is_uncounted(table) & (table["status"] != "error")).groupby(columns, sort=True)
-    sums = groups[_TOKENS].sum().astype("Int64")
-    sums["cost_usd"] = groups["cost_usd"].agg(lambda x: x.sum(skipna=False))
-    sums.loc[groups["untold"].any() | is_uncounted(sums), _TOKENS] = pd.NA
-    return sums
+    "The same by group."
+    groups = table.groupby(columns, sort=True)
+    spent_columns = [*_TOKENS, "cost_usd", *["uncounted"] * int(table["uncounted"].any())]
+    sums = pd.DataFrame([spending(g) for _, g in groups], columns=spent_columns, index=groups.size().index)
+    whole_columns = [c for c in spent_columns if c != "cost_usd"]
+    return sums.fillna({"uncounted": 0}).astype(dict.fromkeys(whole_columns, "Int64"))
 
 # %% ../../nbs/steps/06_score.ipynb #277bbdf4
 def describe_reading(scores: pd.DataFrame) -> str:
@@ -381,5 +396,6 @@ def self_consistency(scores: pd.DataFrame, items: Sequence[Item]) -> pd.DataFram
         row |= {"read_from": describe_reading(g), "disagrees": False, "cross_entropy": np.nan, "brier": np.nan}
         row |= {"correct": np.nan} if is_unscored else {"correct": is_correct(by_id[item_id], answer), "status": "ok"}
         row |= {"confidence": majority.votes / max(majority.voters + n_failed, 1), "attempts": g["attempts"].sum()}
-        rows.append(row | spending(g))
+        spent = {"uncounted": 0} | spending(g)
+        rows.append(row | spent | {c: 0 for c in _TOKENS if pd.isna(spent[c])})  # 0: not counted
     return conform(pd.DataFrame(rows, columns=columns(Score)), Score)

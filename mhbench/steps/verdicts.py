@@ -288,7 +288,7 @@ def judgments_of(case: Case, answer: Answer, judge: Model) -> list[Judgment]:
     out = []
     for i, verdict in enumerate(_verdicts_of_answer(case, answer)):
         if i == 1:
-            reply_fields |= {"prompt_tokens": 0, "completion_tokens": 0, "cost_usd": 0.0}
+            reply_fields |= {"prompt_tokens": 0, "completion_tokens": 0, "cost_usd": 0.0, "uncounted": 0}
         judged_response = case.responses[0] if is_pairwise else case.responses[i]
         if is_pairwise:
             judgment_fields |= {"axis": list(case.rubric.axes)[i], "other": case.responses[1].model}

@@ -299,7 +299,8 @@ def _converse(a: argparse.Namespace) -> None:
     for file, words in _write(s, results, rubric, path, to, a.private):
         print(f"{os.path.relpath(file)}: {words}" if "\n" not in words else f"{os.path.relpath(file)}:\n{words}")
     costs = [t.cost_usd for t in results.transcripts]
-    money = "unknown" if None in costs else f"{sum(c for c in costs if c is not None):.4f} USD"
+    at_least = "at least " * any(turn.uncounted for t in results.transcripts for turn in t.turns)
+    money = "unknown" if None in costs else f"{at_least}{sum(c for c in costs if c is not None):.4f} USD"
     endings = pd.Series([t.ended for t in results.transcripts]).value_counts()
     print(f"ended by: {', '.join(f'{n} {why}' for why, n in endings.items())}; cost of the turns: {money}")
     failed = [t.error or "" for t in results.transcripts if t.ended == "failed"]
