@@ -1,5 +1,7 @@
 "What cannot be computed is NaN or refused by name: equal values whose mean is rounded, missing labels, other ranges."
 
+import tracemalloc
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -16,6 +18,7 @@ from mhbench.stats.judge_error import split_half_calibration
 from mhbench.stats.label_models import rater_flags
 from mhbench.stats.multi_reader import mean_over_raters, over_raters, rated_items, rater_components
 from mhbench.stats.prediction_powered import prediction_powered
+from mhbench.stats.preference import worth_estimates
 from mhbench.stats.repeatability import intraclass_correlation, repeated_sd, two_way_intraclass_correlation
 from mhbench.stats.resample import mean
 from mhbench.stats.soft_labels import group_means, mean_alpha, question_alphas
@@ -240,3 +243,23 @@ def test_a_corrected_agreement_is_one_and_lies_within_its_limits(seed, n):
     e = best_ensemble(annotators, panel, metrics=["cohen_kappa"], n=100, inner=10, seed=1)["cohen_kappa"].score
     assert -1 <= e.estimate <= 1
     assert np.isnan(e.ci_low) or e.ci_low <= e.estimate <= e.ci_high
+
+
+DUELS = np.eye(2)[np.arange(10_000) % 2][:, :, None] * [[0, 1], [1, 0]]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda case: group_means(np.full(len(case), 50.0), case),
+        lambda case: worth_estimates(DUELS, 0 * DUELS, clusters=case),
+    ],
+    ids=["group_means", "worth_estimates"],
+)
+def test_no_table_of_cases_by_units_is_held(call):
+    "With ten thousand units in five thousand cases it took 400 MB, with a million in a hundred thousand 800 GB."
+    tracemalloc.start()
+    call(np.arange(10_000) // 2)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 40e6

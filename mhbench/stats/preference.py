@@ -15,7 +15,7 @@ from scipy.special import expit, logit, ndtri, softmax, stdtrit
 
 from ..errors import refuse
 from .estimate import Estimate, fewest_clusters
-from .resample import as_numbers, group_codes
+from .resample import as_numbers, group_codes, sums_by
 
 # %% auto #0
 __all__ = ['MOST_ORDERS', 'score_matrix', 'pairwise_wins', 'pairwise_ties', 'Strengths', 'strongly_connected', 'bradley_terry',
@@ -280,8 +280,8 @@ def worth_estimates(
     comparison_counts = w + w.swapaxes(1, 2) + t
     has_meeting = comparison_counts.any((1, 2))
     n_questions, n_cases = met_in(comparison_counts, unit)
-    case_indicator = (np.unique(unit[has_meeting])[:, None] == unit[has_meeting]).astype(float)
-    w, t = (np.tensordot(case_indicator, z[has_meeting], 1) for z in (w, t))
+    case = np.unique(unit[has_meeting], return_inverse=True)[1]
+    w, t = (sums_by(case, z[has_meeting].reshape(len(case), -1)).reshape(-1, *z.shape[1:]) for z in (w, t))
     probs = np.full(is_connected.sum(), 1 / is_connected.sum())
     half_width = np.full(len(probs), np.nan)
     kinds = ["none"] * len(probs)

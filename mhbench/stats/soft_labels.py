@@ -17,7 +17,7 @@ from .agreement import krippendorff_alpha, mean_defined
 from .estimate import Estimate, estimate, with_width
 from .jackknife import Jackknife, range_limits
 from .preference import score_matrix
-from .resample import Interval, as_numbers, divide, group_codes, mean
+from .resample import Interval, as_numbers, divide, group_codes, mean, sums_by
 
 # %% auto #0
 __all__ = ['FEWEST_RATINGS', 'FEWEST_OF_A_QUESTION', 'MOST_CHOICES', 'soft_labels', 'GroupMeans', 'group_means', 'QuestionAlphas',
@@ -72,11 +72,10 @@ def group_means(values: np.ndarray, groups: np.ndarray, *, level: float = 0.95) 
         refuse(f"group_means: values must lie between 0 and 100; got {values_outside[0]:g}")
     code = group_codes("group_means", g, len(v), "groups", sort=True)
     group_names, group_sizes = np.unique(g, return_counts=True)
-    in_group = (code == np.arange(len(group_names))[:, None]).astype(float)  # (G, n)
     scaled_values = v.reshape(len(v), -1) / 100
-    k = in_group @ ~np.isnan(scaled_values)
-    p = divide(in_group @ np.nan_to_num(scaled_values), k)
-    group_squares = in_group @ np.nan_to_num(scaled_values - p[code]) ** 2
+    k = sums_by(code, ~np.isnan(scaled_values))
+    p = divide(sums_by(code, np.nan_to_num(scaled_values)), k)
+    group_squares = sums_by(code, np.nan_to_num(scaled_values - p[code]) ** 2)
     se = np.sqrt(divide(divide(group_squares, k - 1), k))
     half_width = stdtrit(np.maximum(k - 1, 1), (1 + level) / 2) * divide(se, p * (1 - p))
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -135,9 +134,10 @@ def question_alphas(
     question_names = np.unique(g)
     alpha, low, high = (np.full(len(question_names), np.nan) for _ in range(3))
     n_raters = np.zeros(len(question_names), int)
+    rows_by_question = np.split(np.argsort(code, kind="stable"), np.cumsum(np.bincount(code))[:-1])
     for k, s in enumerate(np.random.SeedSequence(seed).spawn(len(question_names))):
-        question_scores = x[code == k]
-        rater = np.unique(r[code == k], return_inverse=True)[1]
+        question_scores = x[rows_by_question[k]]
+        rater = np.unique(r[rows_by_question[k]], return_inverse=True)[1]
         n_raters[k] = rater.max() + 1
         if n_raters[k] < 2 or len(np.unique(question_scores[~np.isnan(question_scores)])) < 2:
             continue
