@@ -576,7 +576,7 @@ def test_a_dry_run_goes_as_far_as_the_last_cell_that_asks_or_keeps(tmp_path):
 def test_a_replication_runs_the_pipeline_in_its_own_folder(tmp_path, monkeypatch):
     ran, top = [], tmp_path / "top"
     monkeypatch.setattr(replicate, "unlock", lambda name: None)
-    monkeypatch.setattr(replicate, "_released", lambda top, name, source: SimpleNamespace(folder="f", files={}))
+    monkeypatch.setattr(replicate, "_released", lambda top, name, source, public: SimpleNamespace(folder="f", files={}))
     monkeypatch.setattr(replicate, "_made_of", lambda name, release: {"study": name, "x": 1})
     monkeypatch.setattr(replicate, "init", lambda top, update: ran.append(("init", update)))
     monkeypatch.setattr(replicate, "_enter", lambda *a: ran.append(("enter", os.environ["MHBENCH_ROOT"])) or ["line"])
@@ -719,13 +719,13 @@ def test_a_replication_is_told_on_a_screen(tmp_path, monkeypatch, capsys):
         and lines[-1] == f"the ledger: {ledger}"
     )
     assert lines[2].endswith("word ...") and 140 < len(lines[2]) <= 152
-    monkeypatch.setattr(replicate, "replicate", lambda *a: a)
+    monkeypatch.setattr(replicate, "replicate", lambda *a, public: (*a, f"public: {public}"))
     monkeypatch.setattr(replicate, "replication_lines", lambda top, name: [*map(str, top), name])
     monkeypatch.setattr(replicate, "publish_replication", lambda top, name, to: [1, 2, 3])
     for publish in (None, "out"):
         replicate._replicate(SimpleNamespace(name="s", source="from", to="to", publish=publish))
         told = f"for readers: 3 files in {Path('out', 's')}\n" if publish else ""
-        assert capsys.readouterr().out == "s\nfrom\nto\ns\n" + told
+        assert capsys.readouterr().out == f"s\nfrom\nto\npublic: {bool(publish)}\ns\n" + told
 
 
 def test_what_is_published_of_a_replication_is_listed_on_a_page(tmp_path, monkeypatch):
