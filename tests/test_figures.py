@@ -5,6 +5,7 @@ What is drawn in figures of tables made up here is held against fixtures/figures
 
 import re
 from difflib import unified_diff
+from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -96,7 +97,11 @@ def test_a_figure_says_what_it_found_and_can_be_read_on_a_telephone(file):
             else 1
         )
         step = step if file.parent.parent.name != "score" else 1  # a mode of its own models
-        assert first[::step] == sorted(first[::step], reverse=True)
+        first = first[::step]
+        if file.stem == "abstention":  # a row has one value or two; the first follows the number of its items
+            rows = pairwise(t for t, *_ in fig.texts)
+            first = [float(t) for before, t in rows if before.startswith("n = ")]
+        assert first == sorted(first, reverse=True) and len(first) > 1
 
 
 @pytest.mark.parametrize("name", MADE)
