@@ -660,7 +660,6 @@ def _claim_fields(claim: Claim, claims: Claims, verdict: str) -> dict[str, Any]:
         **{"row": claim.row, "column": claim.column, "printed": claim.printed},
         "note": "" if verdict in ("equal", "cannot") else claim.note or "",
         "beside": claim.beside or "" if verdict == "cannot" and not claim.cannot else "",
-        "basis": claim_basis(claim, claims),
     }
 
 # %% ../../nbs/ledger/02_verdicts.ipynb #83065cc6
@@ -696,7 +695,8 @@ def judge_claims(
         except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as e:
             error_by_claim[c.id] = str(e) or type(e).__name__
             continue
-        verdict_rows.append({"n_tried": 0, **judged_fields, **_claim_fields(c, claims, judged_fields["verdict"])})
+        claim_fields = _claim_fields(c, claims, judged_fields["verdict"]) | {"basis": claim_basis(c, claims)}
+        verdict_rows.append({"n_tried": 0, **judged_fields, **claim_fields})
     if error_by_claim:
         messages = [f"  {claim}: {message}" for claim, message in error_by_claim.items()]
         messages = [*messages[:20], f"  and {len(messages) - 20} more"] if len(messages) > 20 else messages

@@ -27,9 +27,9 @@ from .schema import OR_WITHOUT, RATER_KINDS, Item, Origin, Rating, Record, Valid
 from .table import Misfit, SheetMarks, cell, folded, json_rows, rows_as_csv, sheet_marks, text_rows
 
 # %% auto #0
-__all__ = ['RATING_FIELDS', 'RATING_COLUMNS', 'UNREAD_LABEL', 'as_number', 'Scale', 'RatingPart', 'descriptions', 'cell_words',
-           'described_rows', 'json_cell', 'RatingTable', 'ratings_of_items', 'matched_files', 'rows_described',
-           'read_ratings', 'write_ratings']
+__all__ = ['RATING_FIELDS', 'RATING_COLUMNS', 'NOT_RATED_CODE', 'UNREAD_LABEL', 'as_number', 'Scale', 'RatingPart',
+           'descriptions', 'cell_words', 'described_rows', 'json_cell', 'RatingTable', 'ratings_of_items',
+           'matched_files', 'rows_described', 'read_ratings', 'write_ratings']
 
 # %% ../../nbs/records/09_described.ipynb #54d10a06
 _RATED, _BESIDE, _MISSING, _OUTSIDE = "rated", "beside", "missing", "outside"
@@ -894,6 +894,7 @@ def _refuse_repeated(frame: pd.DataFrame, cells: pd.DataFrame, within: list[str]
     refuse(f"read_ratings: a rating must be given once; got two, {actual}", remedy=remedy)
 
 # %% ../../nbs/records/09_described.ipynb #d5ee6980
+NOT_RATED_CODE = re.compile(r"0|-\d+|9+|8+|7+")  # numbers that often mean that nobody rated
 _SUMMARY = re.compile(
     r"(?i)(?:grand )?(?:mean|average|avg|total|sum|median|sd|stdev|mittelwert|durchschnitt|summe|gesamt|moyenne)[.:]?"
 )
@@ -910,7 +911,7 @@ def _remarks_on_reading(r: _Reading, n_criteria: int) -> tuple[list[str], list[s
         remarks.append(f"{len(answers)} times {text!r} lies outside the scale ({scale}) and is left out")
         n_by_answer = Counter(g[:5] for g in answers)
         n_whole_answers = sum(n == n_criteria for n in n_by_answer.values()) if n_criteria > 1 else 0
-        if len(answers) >= 3 and (2 * n_whole_answers >= len(n_by_answer) or re.fullmatch(r"0|-\d+|9+|8+|7+", text)):
+        if len(answers) >= 3 and (2 * n_whole_answers >= len(n_by_answer) or NOT_RATED_CODE.fullmatch(text)):
             whole = f", in all {n_criteria} criteria of an answer at once for {numbered(n_whole_answers, 'answer')}"
             clause = whole if n_whole_answers else ""
             remedy = f"say `missing: [{text}]` if so, or widen the scale"

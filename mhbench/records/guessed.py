@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from ..errors import refuse
-from .described import RATING_FIELDS, RatingPart, as_number, cell_words, described_rows
+from .described import NOT_RATED_CODE, RATING_FIELDS, RatingPart, as_number, cell_words, described_rows
 from .questions import plain_name
 from .table import file_text, folded
 
@@ -49,9 +49,6 @@ _ABOUT = re.compile(  # what programs write of a response: no ratings
     r"location.*|distributionchannel|userlanguage|timestamp|submitdate|lastpage|startlanguage|seed|datestamp|.*id|"
     r"redcap.*|.*complete|comments?|kommentar|bemerkung|name|email|e?mailaddress|consent"
 )
-
-
-_CODES = re.compile(r"-\d+|9+|8+|7+|0")
 
 
 _MOST_LABELS = 12
@@ -106,7 +103,7 @@ def _guess_scale(texts: list[str], asks: list[str]) -> Any:
         is_far = lambda x: abs(x) > 10 * max(abs(median), 1) or x < 0 < median or (x == 0 and is_short_scale)
         below = max((x for x in numbers if x < 7), default=7.0)  # 7, 8 or 9 far above all others
         is_apart = lambda x: 7 <= x == int(x) and below + 3 <= min(y for y in numbers if y >= 7) and max(numbers) < 10
-        codes = sorted({t for t in texts if _CODES.fullmatch(t) and (is_far(float(t)) or is_apart(float(t)))})
+        codes = sorted({t for t in texts if NOT_RATED_CODE.fullmatch(t) and (is_far(float(t)) or is_apart(float(t)))})
         if codes:
             asks.append(f"missing: do {', '.join(codes)} mean that nobody rated? If so, missing: [{', '.join(codes)}]")
         largest = f"{max(numbers):g}"

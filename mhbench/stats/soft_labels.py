@@ -71,7 +71,7 @@ def group_means(values: np.ndarray, groups: np.ndarray, *, level: float = 0.95) 
     if (values_outside := v[(v < 0) | (v > 100)]).size:
         refuse(f"group_means: values must lie between 0 and 100; got {values_outside[0]:g}")
     code = group_codes("group_means", g, len(v), "groups", sort=True)
-    group_names, group_sizes = np.unique(g, return_counts=True)
+    group_names, group_sizes = np.unique(g), np.bincount(code)
     scaled_values = v.reshape(len(v), -1) / 100
     k = sums_by(code, ~np.isnan(scaled_values))
     p = divide(sums_by(code, np.nan_to_num(scaled_values)), k)
