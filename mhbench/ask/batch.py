@@ -91,14 +91,14 @@ def _file_lines(file: Path) -> list[Any]:
     return [json.loads(line) for line in file.read_bytes().split(b"\n") if line]
 
 
-def _write_part(folder: Path, lines: Sequence[bytes], requests: Sequence[Request]) -> dict[str, Any]:
+def _write_part(folder: Path, request_lines: Sequence[bytes], requests: Sequence[Request]) -> dict[str, Any]:
     "Write a request file, named by its SHA-256, and beside it what is needed to read its answers."
-    file_bytes = b"".join(lines)
+    file_bytes = b"".join(request_lines)
     sha = hashlib.sha256(file_bytes).hexdigest()
     (folder / f"{sha[:16]}.jsonl").write_bytes(file_bytes)
     (folder / f"{sha[:16]}.asked.jsonl").write_bytes(_jsonl_bytes(map(asdict, requests)))
-    description = {"file": f"{sha[:16]}.jsonl", "sha256": sha, "lines": len(lines)}
-    return description | {"file_id": None, "batch_id": None, "status": "written", "merged": False}
+    part_entry = {"file": f"{sha[:16]}.jsonl", "sha256": sha, "lines": len(request_lines)}
+    return part_entry | {"file_id": None, "batch_id": None, "status": "written", "merged": False}
 
 
 def write_parts(asked: Iterable[tuple[Request, Wire]], folder: str | Path) -> list[dict[str, Any]]:  # new parts
@@ -189,13 +189,13 @@ class Batches:
         from httpx2 import Client
         from openai import OpenAI
 
-        base = self.endpoint.base_urls[0]
+        base_url = self.endpoint.base_urls[0]
         timeout = self.endpoint.timeout_s
         headers, _ = request_headers(self.endpoint)
         hooks: Any = {"request": [partial(send_only, headers)]}
-        direct = Client(trust_env=not is_loopback(base), timeout=timeout, follow_redirects=False, event_hooks=hooks)
+        direct = Client(trust_env=not is_loopback(base_url), timeout=timeout, follow_redirects=False, event_hooks=hooks)
         options: Any = {"api_key": "in the headers", "default_headers": headers, "http_client": direct}
-        return OpenAI(base_url=base, max_retries=self.endpoint.max_attempts - 1, timeout=timeout, **options)
+        return OpenAI(base_url=base_url, max_retries=self.endpoint.max_attempts - 1, timeout=timeout, **options)
 
     def missing(self, keys: Sequence[str]) -> list[str]:
         "Keys of requests that are neither in the cache nor in a batch under way."
@@ -232,7 +232,7 @@ class Batches:
 
         given_up_ids = [p["batch_id"] for p in self.parts if p.get("given_up")]  # lost, and not taken up again
 
-        def _ours(b) -> bool:
+        def _is_own_batch(b) -> bool:
             has_sha256 = (b.metadata or {}).get("mhbench") == part["sha256"]
             return has_sha256 and b.status not in ENDED[1:] and b.id not in given_up_ids
 
@@ -240,7 +240,7 @@ class Batches:
         listed_batches = self.client.batches.list(limit=100)  # newest first
         try:
             batch = next(
-                filter(_ours, itertools.takewhile(lambda b: b.created_at > earliest_time, listed_batches)), None
+                filter(_is_own_batch, itertools.takewhile(lambda b: b.created_at > earliest_time, listed_batches)), None
             )
         except NotFoundError:
             batch = None
@@ -263,14 +263,14 @@ class Batches:
             part["error"] = str(b.errors.data[0].message)[:300]
         return b.status in ENDED
 
-    def _fetch_from_service(self, part: dict[str, Any], subject: str, call: Callable[[str], Any], id: str) -> Any:
+    def _fetch_from_service(self, part: dict[str, Any], subject_text: str, call: Callable[[str], Any], id: str) -> Any:
         "A batch or a file of it, from the service. Raises: BatchUnreadable where the service no longer has it."
         from openai import NotFoundError
 
         try:
             return call(id)
         except NotFoundError:
-            rule = f"the service must have batch {part['batch_id']}; got 404 for {subject}, deleted or expired"
+            rule = f"the service must have batch {part['batch_id']}; got 404 for {subject_text}, deleted or expired"
             raise BatchUnreadable(f"ask_batch: {rule}; {self._remedy(part)}") from None
 
     def _remedy(self, part: dict[str, Any]) -> str:
@@ -282,19 +282,19 @@ class Batches:
     def merge(self, part: dict[str, Any]):
         "Read the answers of a batch into the cache, and count the missing ones. Raises: BatchUnreadable."
         asked_rows = _file_lines(self.folder / part["file"].replace(".jsonl", ".asked.jsonl"))
-        requests = {r["id"]: Request(**r) for r in asked_rows}  # whether or not this call asks for them
+        request_by_id = {r["id"]: Request(**r) for r in asked_rows}  # whether or not this call asks for them
         secrets = request_headers(self.endpoint)[1]
         error_texts = [part["error"]] if part.get("error") else []
         damaged_line = None
         row_by_key: dict[str, Row] = {}
         contradicted_keys = set()
         for file_id in filter(None, (part.get("output"), part.get("errors"))):
-            content = self._fetch_from_service(part, f"the file {file_id}", self.client.files.content, file_id).content
-            for n, line in enumerate(content.split(b"\n"), 1):
+            data = self._fetch_from_service(part, f"the file {file_id}", self.client.files.content, file_id).content
+            for n, line in enumerate(data.split(b"\n"), 1):
                 if not line.strip():
                     continue
                 try:
-                    answer = read_line(line, requests, self.model, secrets, self.endpoint.batch_discount)
+                    answer = read_line(line, request_by_id, self.model, secrets, self.endpoint.batch_discount)
                 except ValueError as e:
                     line_start = plain(line[:40].decode("utf-8", "replace"))
                     damaged_line = damaged_line or f"line {n} of {file_id} is no JSON ({e!s:.60}): {line_start!r}"
@@ -360,19 +360,19 @@ def ask_batch(
     batches.wait(bool(progress), poll_s)
     if budget is not None:
         answers = [Answer.from_json(row.value) for row in cache.get_many(new_keys).values()]
-        tokens = sum(a.prompt_tokens + a.completion_tokens for a in answers)
-        budget.spend(sum(a.cost_usd or 0.0 for a in answers), tokens)
+        n_tokens = sum(a.prompt_tokens + a.completion_tokens for a in answers)
+        budget.spend(sum(a.cost_usd or 0.0 for a in answers), n_tokens)
     yield from ask(requests, model, endpoint, cache=cache, budget=budget, progress=progress, study=study)
 
 # %% ../../nbs/ask/15_batch.ipynb #962ec2e2
 def _check_batch(new_wires: list[Wire], model: Model, endpoint: Endpoint, budget: Budget) -> None:
     budget.check(model)
-    limits = [w.most for w in new_wires if w.most is not None]
-    if len(limits) < len(new_wires):
+    token_limits = [w.most for w in new_wires if w.most is not None]
+    if len(token_limits) < len(new_wires):
         rule = "sampling must have max_tokens where there is a budget; got none"
         refuse(f"ask_batch: {rule}", remedy="set it in the model's entry")
     n_prompt_tokens = sum(len(w.body) for w in new_wires)  # a token has at least a byte
-    n_completion_tokens = sum(limits)
+    n_completion_tokens = sum(token_limits)
     full_price_usd = cost(model, Tokens(n_prompt_tokens, n_completion_tokens))
     usd = None if full_price_usd is None else (1 - endpoint.batch_discount) * full_price_usd
     if not budget.fits(usd, n_prompt_tokens + n_completion_tokens):

@@ -83,8 +83,8 @@ class Budget:
         self.tokens += tokens
 
     def __repr__(self):
-        usd = f"{self.cost_usd:.4f} of {self.max_cost_usd} USD"
-        limit_texts = [usd] * (self.max_cost_usd is not None)
+        usd_text = f"{self.cost_usd:.4f} of {self.max_cost_usd} USD"
+        limit_texts = [usd_text] * (self.max_cost_usd is not None)
         limit_texts += [f"{self.tokens} of {self.max_tokens} tokens"] * (self.max_tokens is not None)
         return f"Budget({', '.join(limit_texts)})"
 

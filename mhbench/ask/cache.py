@@ -106,10 +106,10 @@ class Runs:
 
     def end(self, owner: str | None = None):
         "Release the lock of one run of ours, or of all, and remove its file."
-        for name in [owner] if owner else list(self.ours):
-            if lock := self.ours.pop(name, None):
+        for file_name in [owner] if owner else list(self.ours):
+            if lock := self.ours.pop(file_name, None):
                 lock.release()
-                self._file(name).unlink(missing_ok=True)
+                self._file(file_name).unlink(missing_ok=True)
 
 # %% ../../nbs/ask/04_cache.ipynb #0980a115
 def foreign(tables: set[str], version: int) -> str:
@@ -178,28 +178,28 @@ class AnswerFile(Database):
 
     def _must_be_ours(self) -> bool:
         "Whether the file is empty; one that is no cache is refused."
-        tables = {r[0] for r in self._db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-        if tables and (description := foreign(tables, self._db.execute("PRAGMA user_version").fetchone()[0])):
+        names = {r[0] for r in self._db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        if names and (reason := foreign(names, self._db.execute("PRAGMA user_version").fetchone()[0])):
             self.close()
-            raise CacheError(f"Cache: {str(self.path)!r} must be a cache of this mhbench; got {description}")
-        return not tables
+            raise CacheError(f"Cache: {str(self.path)!r} must be a cache of this mhbench; got {reason}")
+        return not names
 
     def _trouble(self, error: sqlite3.Error) -> NoReturn:
-        action = "read" if self.readonly else "written"
-        rule = f"{str(self.path)!r} must be a database that can be {action}; got '{error}'"
+        access_in_words = "read" if self.readonly else "written"
+        rule = f"{str(self.path)!r} must be a database that can be {access_in_words}; got '{error}'"
         remedy = "free space, correct the permissions, or set MHBENCH_CACHE to another file"
         raise CacheError(f"Cache: {rule}; what was committed before is still there: {remedy}") from error
 
     def _set_aside(self, error: sqlite3.Error) -> NoReturn:
         self.close()
         actual = f"got a damaged file or none of ours ('{error}'), which is left as it is"
-        save = f"save what can still be read of it (sqlite3 {self.path.name} .recover), or import an export"
-        remedy = f"move it away and put a copy in its place, or {save}; what a new cache does not hold is asked again"
+        saving = f"save what can still be read of it (sqlite3 {self.path.name} .recover), or import an export"
+        remedy = f"move it away and put a copy in its place, or {saving}; what a new cache does not hold is asked again"
         raise CacheError(f"Cache: {str(self.path)!r} must be a cache that is whole; {actual}; {remedy}") from None
 
     def _must_be_there(self):
-        if change := changed_under_us(self.path, self._stat):
-            rule = f"{str(self.path)!r} must stay as it is while it is in use; got one that {change}"
+        if change_in_words := changed_under_us(self.path, self._stat):
+            rule = f"{str(self.path)!r} must stay as it is while it is in use; got one that {change_in_words}"
             remedy = "put that in its place, and run again to ask what is missing"
             raise CacheError(f"Cache: {rule}; what it held is lost, unless somebody has a copy: {remedy}")
 
@@ -212,24 +212,24 @@ class Cache(AnswerFile):
 
     def get_many(self, keys: Sequence[str], failures: bool = False) -> dict[str, Row]:
         "The stored rows of these keys; for a replay failures as well."
-        final = "" if failures else " AND final = 1"
-        sql = f"SELECT {_COLUMNS} FROM answers WHERE key IN ({{}}){final}"
+        final_condition = "" if failures else " AND final = 1"
+        sql = f"SELECT {_COLUMNS} FROM answers WHERE key IN ({{}}){final_condition}"
         rows = self._guard(lambda: [_checked_row(r) for r in self._select_rows(sql, keys)])
         return {row.key: row for row in rows}
 
     def _select_rows(self, sql: str, keys: Sequence[str]) -> list[tuple]:
         rows = []
         for i in range(0, len(keys), 500):
-            batch = [bytes.fromhex(k) for k in keys[i : i + 500]]
-            rows += self._db.execute(sql.format(",".join("?" * len(batch))), batch).fetchall()
+            key_batch = [bytes.fromhex(k) for k in keys[i : i + 500]]
+            rows += self._db.execute(sql.format(",".join("?" * len(key_batch))), key_batch).fetchall()
         return rows
 
     def put_many(self, rows: Sequence[Row]) -> dict[str, Row]:  # rows that another process had stored first
         "Commit rows in one transaction; a final answer that is already stored stays, and is returned."
         if self._guard(self._write_rows, rows) == len(rows):
             return {}
-        new_values = {r.key: r.value for r in rows}
-        return {k: r for k, r in self.get_many(list(new_values)).items() if r.value != new_values[k]}
+        new_value_by_key = {r.key: r.value for r in rows}
+        return {k: r for k, r in self.get_many(list(new_value_by_key)).items() if r.value != new_value_by_key[k]}
 
     def _write_rows(self, rows: Sequence[Row]) -> int:
         "Commit rows, and remove the marks of their keys; the number of rows written."
@@ -280,18 +280,18 @@ class Cache(AnswerFile):
         return self._guard(self._take_keys, keys, owner)
 
     def _take_keys(self, keys: Sequence[str], owner: str) -> tuple[dict[str, Row], set[str]]:
-        cached = self.get_many(keys)
-        missing_keys = [k for k in keys if k not in cached]
-        marked_by_others = self._keys_asked_by_others(missing_keys, owner)
-        if len(marked_by_others) == len(missing_keys):
-            return cached, set()
+        cached_rows = self.get_many(keys)
+        missing_keys = [k for k in keys if k not in cached_rows]
+        other_runs_keys = self._keys_asked_by_others(missing_keys, owner)
+        if len(other_runs_keys) == len(missing_keys):
+            return cached_rows, set()
         self._runs.begin(owner)
         with transaction(self._db):
-            cached |= self.get_many(missing_keys)
-            own_keys = set(missing_keys) - cached.keys() - self._keys_asked_by_others(missing_keys, owner)
-            mark_rows = ((bytes.fromhex(k), owner) for k in own_keys)
+            cached_rows |= self.get_many(missing_keys)
+            claimed_keys = set(missing_keys) - cached_rows.keys() - self._keys_asked_by_others(missing_keys, owner)
+            mark_rows = ((bytes.fromhex(k), owner) for k in claimed_keys)
             self._db.executemany("INSERT OR REPLACE INTO asking VALUES (?, ?, 0)", mark_rows)
-        return cached, own_keys
+        return cached_rows, claimed_keys
 
     def _keys_asked_by_others(self, keys: Sequence[str], owner: str) -> set[str]:
         "The keys that another living run is asking."
@@ -380,13 +380,13 @@ def import_file(cache: Cache, file: str | Path) -> Imported:
     rows = _exported_rows(file)
     existing_rows = cache.get_many([r.key for r in rows])
     differing_keys = sorted(r.key for r in rows if r.key in existing_rows and existing_rows[r.key].value != r.value)
-    stored_terms = cache.get_many([r.key for r in rows if r.status == "terms"], failures=True)
-    cache.put_many([_merge_earlier_terms(r, stored_terms.get(r.key)) for r in rows])
+    stored_term_rows = cache.get_many([r.key for r in rows if r.status == "terms"], failures=True)
+    cache.put_many([_merge_earlier_terms(r, stored_term_rows.get(r.key)) for r in rows])
     return Imported(len(rows) - len(existing_rows), len(existing_rows) - len(differing_keys), differing_keys)
 
 
 @lru_cache(maxsize=8)
-def _read_keys(file: Path, written_ns: int) -> tuple[str, ...]:
+def _read_keys(file: Path, mtime_ns: int) -> tuple[str, ...]:
     return tuple(r.key for r in _exported_rows(file) if r.status != "terms")
 
 

@@ -111,7 +111,7 @@ class Recorder:
         learner = Learner(model, endpoint, store)
         source = learner.begin(requests)
         n = n_cached = 0
-        to_ask: dict[str | int, tuple[int, int | None]] = {}  # by key: tokens of the prompt, limit of the answer
+        tokens_by_key: dict[str | int, tuple[int, int | None]] = {}  # by key: tokens of the prompt, limit of the answer
         try:
             while request_chunk := list(islice(source, 500)):
                 wires = [learner.wire(r) for r in request_chunk]
@@ -124,19 +124,19 @@ class Recorder:
                         yield Answer.from_json(row.value, id=request.id, request_key=request_wire.key, cached=True)
                         continue
                     if cache is None or request_wire.key not in self.seen:
-                        to_ask[request_wire.key if cache is not None else n] = (
+                        tokens_by_key[request_wire.key if cache is not None else n] = (
                             estimate_tokens(request_wire.body),
                             request_wire.most,
                         )
                     yield replace(stand_in(request, request_wire.most), id=request.id, request_key=request_wire.key)
         finally:  # a caller that has all its answers may not ask for another
-            self.seen |= {key for key in to_ask if isinstance(key, str)}
-            n_sent_twice = most_again(tried_again(learner.terms, model, endpoint, store), len(to_ask), endpoint)
-            n_prompt_tokens = sum(tokens for tokens, _ in to_ask.values())
-            token_limits = [max_tokens for _, max_tokens in to_ask.values()]
+            self.seen |= {key for key in tokens_by_key if isinstance(key, str)}
+            n_sent_twice = most_again(tried_again(learner.terms, model, endpoint, store), len(tokens_by_key), endpoint)
+            n_prompt_tokens = sum(tokens for tokens, _ in tokens_by_key.values())
+            token_limits = [max_tokens for _, max_tokens in tokens_by_key.values()]
             n_completion_tokens = sum(max_tokens or 0 for max_tokens in token_limits)
             largest_tokens = (
-                max((tokens for tokens, _ in to_ask.values()), default=0),
+                max((tokens for tokens, _ in tokens_by_key.values()), default=0),
                 max((m or 0 for m in token_limits), default=0),
             )
             usd = cost(
@@ -146,12 +146,12 @@ class Recorder:
                     n_completion_tokens + n_sent_twice * largest_tokens[1],
                 ),
             )
-            n_repeated = n - n_cached - len(to_ask)
+            n_repeated = n - n_cached - len(tokens_by_key)
             plan = Plan(
                 n,
                 n_cached,
                 n_repeated,
-                len(to_ask),
+                len(tokens_by_key),
                 n_prompt_tokens,
                 n_completion_tokens,
                 token_limits.count(None),

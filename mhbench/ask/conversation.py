@@ -92,8 +92,8 @@ class _Conversation:
             return
         speaker = self.talk.patient if is_patient else self.talk.model
         assert speaker is not None
-        fields = {k: getattr(answer, k) for k in Turn.model_fields if hasattr(answer, k)}
-        self.turns.append(Turn(role="user" if is_patient else "assistant", **fields, model=speaker[0].name))
+        turn_fields = {k: getattr(answer, k) for k in Turn.model_fields if hasattr(answer, k)}
+        self.turns.append(Turn(role="user" if is_patient else "assistant", **turn_fields, model=speaker[0].name))
         if answer.finish_reason != STAND_IN:
             self.n_written_tokens += answer.completion_tokens or estimate_tokens((answer.text or "").encode())
         ending_phrase = self.limits.until.casefold()
@@ -108,10 +108,10 @@ class _Conversation:
         scenario_fields = {
             k: getattr(s, k) for k in "item_id study person category variant source protected canary".split()
         }
-        fields = scenario_fields | {"turns": self.turns, "run": talk.run, "model": talk.model[0].name}
+        transcript_fields = scenario_fields | {"turns": self.turns, "run": talk.run, "model": talk.model[0].name}
         patient_name = talk.patient[0].name if talk.patient else "script"
         return Transcript(
-            **fields, patient=patient_name, ended=self.ended or "stopped", error=self.error or why or None
+            **transcript_fields, patient=patient_name, ended=self.ended or "stopped", error=self.error or why or None
         )
 
 # %% ../../nbs/ask/21_conversation.ipynb #d40b8814
@@ -218,8 +218,8 @@ async def _hold_conversations(
         try:
             await line.run()
         except BaseException as e:
-            for other in line_by_model.values():
-                other.scheduler.halt(e)
+            for other_line in line_by_model.values():
+                other_line.scheduler.halt(e)
             raise
 
     line_by_model = {name: _Line(asking, _receive) for name, asking in askings.items()}
@@ -284,6 +284,6 @@ def _dry_run(conversations: Sequence[_Conversation], speakers: dict[str, Speaker
         for name, requests in requests_by_model.items():
             model, endpoint = speakers[name]
             for answer in ask(requests, model, endpoint, cache=cache, study=study):
-                text = f"{answer.id} {answer.text}" if answer.finish_reason == STAND_IN else answer.text
-                conversations[int(answer.id)].take(replace(answer, text=text))  # what others say is another text
+                reply_text = f"{answer.id} {answer.text}" if answer.finish_reason == STAND_IN else answer.text
+                conversations[int(answer.id)].take(replace(answer, text=reply_text))  # what others say is another text
         open_conversations = [(k, h) for k, h in open_conversations if h.ended is None]

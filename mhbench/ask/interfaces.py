@@ -114,10 +114,10 @@ def responses_body(chat: dict[str, Any]) -> dict[str, Any]:
 _ENDED = {"completed": "stop", "max_output_tokens": "length"}
 
 
-def _usage_as_chat(usage: Any, prompt: Any, details: dict[str, Any]) -> dict[str, Any]:
+def _usage_as_chat(usage: Any, n_prompt: Any, details: dict[str, Any]) -> dict[str, Any]:
     "The tokens of a reply, as a chat's reply counts them."
     output_details = usage.get("output_tokens_details") or {}
-    token_counts = {"prompt_tokens": prompt, "completion_tokens": usage.get("output_tokens")}
+    token_counts = {"prompt_tokens": n_prompt, "completion_tokens": usage.get("output_tokens")}
     thinking_details = {
         "reasoning_tokens": output_details.get("reasoning_tokens", output_details.get("thinking_tokens"))
     }

@@ -127,14 +127,14 @@ def remove_quotations(text: str, body: dict[str, Any]) -> str:
             text = re.sub(field_pattern, r"\1…", text)
     prompt_words = [w.casefold() for w in _WORD.findall(_prompt_text(body))]
     n = min(_RUN, len(prompt_words))
-    prompt_runs = {tuple(prompt_words[i : i + n]) for i in range(len(prompt_words) - n + 1)} if n else set()
-    matches = list(_WORD.finditer(text))
-    error_words = [m[0].casefold() for m in matches]
+    prompt_word_runs = {tuple(prompt_words[i : i + n]) for i in range(len(prompt_words) - n + 1)} if n else set()
+    word_matches = list(_WORD.finditer(text))
+    error_words = [m[0].casefold() for m in word_matches]
     characters = list(text)
     for i in range(len(error_words) - n + 1 if n else 0):
-        if tuple(error_words[i : i + n]) in prompt_runs:
-            start = matches[i].start()
-            end = matches[i + n - 1].end()
+        if tuple(error_words[i : i + n]) in prompt_word_runs:
+            start = word_matches[i].start()
+            end = word_matches[i + n - 1].end()
             characters[start:end] = " " * (end - start)
     return re.sub(r"\s{2,}", " … ", "".join(characters))
 
@@ -221,17 +221,17 @@ def learn(refusal: Refusal, terms: Terms, structured: str = "json_schema") -> Te
         if not _INSTEAD.search(refusal_text):
             return _terms_with_renamed(terms, limit_name, LIMITS[1 - LIMITS.index(limit_name)])
     n_logprobs = body.get("top_logprobs", body.get("logprobs"))
-    about_logprobs = param in ("logprobs", "top_logprobs") if param else _LOGPROBS.search(refusal_text)
+    is_about_logprobs = param in ("logprobs", "top_logprobs") if param else _LOGPROBS.search(refusal_text)
     if (
         n_logprobs
-        and about_logprobs
+        and is_about_logprobs
         and (logprobs_limit := _limit_in_text(refusal_text)) is not None
         and logprobs_limit < n_logprobs
     ):
         return replace(terms, top_logprobs=logprobs_limit)
     if not refusal.lasts:
         return None
-    if n_logprobs and about_logprobs:
+    if n_logprobs and is_about_logprobs:
         return _terms_without(terms, "logprobs", structured)
     removable_parameters = [k for k in named_parameters if k not in _NEVER]
     if "cannot both be" in refusal_text.lower():  # Anthropic, of temperature and top_p: the first one stays
@@ -249,12 +249,12 @@ def _terms_for_router(body: dict[str, Any], terms: Terms, structured: str) -> Te
     return None if param is None else _terms_without(terms, param, structured)
 
 
-def _terms_with_renamed(terms: Terms, old: str, new: str) -> Terms | None:
+def _terms_with_renamed(terms: Terms, old_name: str, new_name: str) -> Terms | None:
     "Terms with a parameter under its other name; None where that has been tried."
     new_name_by_old = dict(terms.renamed)
-    if old in new_name_by_old.values():
+    if old_name in new_name_by_old.values():
         return None
-    return replace(terms, renamed=tuple({**new_name_by_old, old: new}.items()))
+    return replace(terms, renamed=tuple({**new_name_by_old, old_name: new_name}.items()))
 
 # %% ../../nbs/ask/11_learning.ipynb #40da627d
 LOOKED_AT = 65_536  # requests of a call whose answers may be there
@@ -275,8 +275,8 @@ def terms_for(
     if len(possible_terms) == 1:
         return current_terms, source
     first_requests = list(islice(source, LOOKED_AT))
-    n_answered = [_count_answers_under(terms, first_requests, model, endpoint, cache) for terms in possible_terms]
-    return possible_terms[n_answered.index(max(n_answered))], chain(first_requests, source)
+    answer_counts = [_count_answers_under(terms, first_requests, model, endpoint, cache) for terms in possible_terms]
+    return possible_terms[answer_counts.index(max(answer_counts))], chain(first_requests, source)
 
 
 def _count_answers_under(
@@ -286,12 +286,12 @@ def _count_answers_under(
     terms_with_less_room = (
         [replace(terms, room=room, thinks=False) for room in (False, True)] if terms.room or terms.thinks else []
     )
-    answered_places = []
+    answered_request_sets = []
     for x in (terms, *terms_with_less_room):
         keys = [wire(r, model, endpoint, x).key for r in requests]
         rows = cache.get_many(keys)
-        answered_places.append({n for n, key in enumerate(keys) if key in rows})
-    return len(set().union(*answered_places)), len(answered_places[0])
+        answered_request_sets.append({n for n, key in enumerate(keys) if key in rows})
+    return len(set().union(*answered_request_sets)), len(answered_request_sets[0])
 
 
 def tried_again(terms: Terms, model: Model, endpoint: Endpoint, cache: Any) -> list[str]:
@@ -360,9 +360,9 @@ class Learner:
                 return shorter_wire
         return present_wire
 
-    def _is_usable(self, stored: str, shorter_wire: Wire, letters: list[str]) -> bool:
+    def _is_usable(self, stored_json: str, shorter_wire: Wire, letters: list[str]) -> bool:
         try:
-            answer = Answer.from_json(stored)
+            answer = Answer.from_json(stored_json)
         except ValueError:
             return False
         is_letter_only = only_a_letter(shorter_wire.most, self.model)
@@ -425,8 +425,8 @@ class Learner:
         is_letter_only = bool(letters) and only_a_letter(job.wire.most, self.model)
         is_first = job.shape not in self.taken  # else others were answered properly: a lack in this one is its own
         if is_first and answer.thought and (is_letter_only or (answer.status == "truncated" and not text)):
-            thinks = not self.model.thinking or self.terms.thinks
-            return replace(self.terms, thinks=thinks), "it began with a thought"
+            may_think = not self.model.thinking or self.terms.thinks
+            return replace(self.terms, thinks=may_think), "it began with a thought"
         if is_first and is_letter_only and not answer.listed and text and b'logprobs"' in job.wire.body:
             return replace(self.terms, top_logprobs=0), "the reply has none"
         if not is_letter_only and (is_first or letters) and self._ran_out(job, answer):

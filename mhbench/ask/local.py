@@ -89,17 +89,17 @@ def _runtime() -> str:
 
 def _identity(settings: dict[str, Any]) -> str:
     "The settings that the answers of a local server depend on."
-    template = hashlib.sha256((settings["template"] or "").encode()).hexdigest()[:12]
+    template_sha256 = hashlib.sha256((settings["template"] or "").encode()).hexdigest()[:12]
     return (
         f"{settings['runtime']}, sha256 {settings['sha256'][:16]}, template"
-        f" {template}, slots {settings['parallel']}, seed {settings['seed']}"
+        f" {template_sha256}, slots {settings['parallel']}, seed {settings['seed']}"
     )
 
 
 def _threads() -> int:
     "The default number of threads: OMP_NUM_THREADS, as in PyTorch, or all cores."
-    value = os.environ.get("OMP_NUM_THREADS", "")
-    return int(value) if value.isdigit() and int(value) else os.cpu_count() or 1
+    threads_text = os.environ.get("OMP_NUM_THREADS", "")
+    return int(threads_text) if threads_text.isdigit() and int(threads_text) else os.cpu_count() or 1
 
 
 def _model_file(gguf: str) -> Path:
@@ -114,11 +114,11 @@ def _model_file(gguf: str) -> Path:
     return path.resolve()
 
 
-def _hash_of(gguf: str, stated: str | None) -> str:
+def _hash_of(gguf: str, stated_sha256: str | None) -> str:
     "The hash of a model's file: as it is known here, as the entry says, or as it is."
-    expected_sha256 = WEIGHTS[gguf].sha256 if gguf in WEIGHTS else stated
-    if stated is not None and stated != expected_sha256:
-        refuse(f"serve: sha256 of {gguf} must be {expected_sha256}, or left out; got {stated}")
+    expected_sha256 = WEIGHTS[gguf].sha256 if gguf in WEIGHTS else stated_sha256
+    if stated_sha256 is not None and stated_sha256 != expected_sha256:
+        refuse(f"serve: sha256 of {gguf} must be {expected_sha256}, or left out; got {stated_sha256}")
     return expected_sha256 or sha256_once(_model_file(gguf))
 
 # %% ../../nbs/ask/17_local.ipynb #df7342cb
@@ -145,15 +145,15 @@ class _Server:
         self.words: Any = None  # the log file of the server
 
     def _spawn(self) -> Any:  # a subprocess.Popen
-        root = str(Path(str(sys.modules[Endpoint.__module__].__file__)).resolve().parents[2])
-        paths = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
+        package_root = str(Path(str(sys.modules[Endpoint.__module__].__file__)).resolve().parents[2])
+        python_path = os.pathsep.join([package_root, *filter(None, [os.environ.get("PYTHONPATH")])])
         child: Any = subprocess.Popen(
             [sys.executable, "-c", "from mhbench.ask.local import _child; _child()"],
             text=True,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.words,
-            env={"GOMP_SPINCOUNT": _SPINS, **os.environ, "PYTHONPATH": paths},
+            env={"GOMP_SPINCOUNT": _SPINS, **os.environ, "PYTHONPATH": python_path},
         )
         with suppress(BrokenPipeError):  # it has ended; `_start_child` says so
             child.stdin.write(json.dumps(self.settings) + "\n")

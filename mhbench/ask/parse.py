@@ -37,9 +37,9 @@ class Parsed(NamedTuple):
 _CJK = "぀-ヿ㐀-鿿가-힯"
 
 
-def _any_word_pattern(words: str) -> str:
+def _any_word_pattern(word_table: str) -> str:
     "A pattern for any of these words, as a whole word if the language separates words."
-    alternatives = " | ".join(line.partition(": ")[2] for line in words.splitlines()).split(" | ")
+    alternatives = " | ".join(line.partition(": ")[2] for line in word_table.splitlines()).split(" | ")
     unbounded_words = [word for word in alternatives if word == "=>" or re.search(f"[{_CJK}฀-๿✅✓✔→⇒∴]", word)]
     bounded_words = [word for word in alternatives if word not in unbounded_words]
     return "(?:" + "|".join([r"(?<!\w)(?:" + "|".join(bounded_words) + r")(?!\w)", *unbounded_words]) + ")"
@@ -110,38 +110,38 @@ class _Options:
     "The words of the options' texts, and the labels that stand for them."
 
     def __init__(self, options: Sequence[str] | int, numbered: bool):
-        texts = [""] * options if isinstance(options, int) else [_in_ascii(o) for o in options]
-        option_names = option_letters(len(texts))
+        option_texts = [""] * options if isinstance(options, int) else [_in_ascii(o) for o in options]
+        option_names = option_letters(len(option_texts))
         self.numbered = numbered
         self.letter_of = (
             {str(k): x for k, x in enumerate(option_names, 1)} if numbered else {x: x for x in option_names}
         )
         self.owners: dict[tuple[str, ...], set[str]] = {}
         self.tails: dict[tuple[str, ...], str] = {}  # characters after the last word, such as a question mark
-        for letter, text in zip(option_names, texts):
+        for letter, text in zip(option_names, option_texts):
             matches = list(_WORD.finditer(text))
             option_words = tuple(m[0].casefold() for m in matches)
             self.owners.setdefault(option_words, set()).add(letter)
             self.tails[option_words] = text[matches[-1].end() :].strip(" .,;:") if matches else ""
-        for option_words, owners in self._short_names(option_names, texts).items():
+        for option_words, owners in self._short_names(option_names, option_texts).items():
             self.owners.setdefault(option_words, owners)
         self.by_first: dict[str, list[tuple[str, ...]]] = {}
         for option_words in sorted(filter(None, self.owners), key=len, reverse=True):
             self.by_first.setdefault(option_words[0], []).append(option_words)
-        self.label = _label_pattern(len(texts), numbered)
+        self.label = _label_pattern(len(option_texts), numbered)
 
     def _short_names(self, names: Sequence[str], texts: Sequence[str]) -> dict[tuple[str, ...], set[str]]:
         "Parts of the texts, and positions in the list, that identify exactly one option."
         owners_by_words: dict[tuple[str, ...], set[str]] = {}
         text_parts = [*map(_named_pattern("part").findall, texts)]
-        phrases = [(x, phrase) for x, pieces in zip(names, text_parts) for phrase in pieces if len(phrase) > 1]
+        phrases = [(x, phrase) for x, parts in zip(names, text_parts) for phrase in parts if len(phrase) > 1]
         phrase_templates = [("the {} option", _ORDINALS), ("the {} one", _ORDINALS)]
         if self.numbered:
             phrase_templates += [("option {}", _CARDINALS), ("number {}", _CARDINALS), ("{} option", _ORDINALS)]
         if len(names) == 2:
             phrase_templates += [("the {}", _TWO), ("the {} option", _TWO)]
-        for form, words in phrase_templates:
-            phrases += [(x, form.format(word)) for x, word in zip(names, words)]
+        for phrase_template, words in phrase_templates:
+            phrases += [(x, phrase_template.format(word)) for x, word in zip(names, words)]
         for letter, phrase in phrases:
             owners_by_words.setdefault(tuple(_casefolded_words(phrase)), set()).add(letter)
         return {
@@ -188,16 +188,16 @@ def _label_pattern(n: int, numbered: bool) -> re.Pattern:
     return re.compile(rf"(?m)(?P<open>{open_brackets})(?P<core>{label_core})(?P<close>{close_brackets})")
 
 # %% ../../nbs/ask/03_parse.ipynb #77009b95
-def _bracket_lengths(opened: str, closed: str) -> tuple[int, int]:
+def _bracket_lengths(opening_brackets: str, closing_brackets: str) -> tuple[int, int]:
     "How many characters before and after a label are matching brackets and quotation marks."
-    opened_end, closed_start = len(opened), 0
+    opening_end, closing_start = len(opening_brackets), 0
     while True:
-        a = opened[:opened_end].rstrip()
-        b = closed[closed_start:].lstrip()
+        a = opening_brackets[:opening_end].rstrip()
+        b = closing_brackets[closing_start:].lstrip()
         if not a or not b or _CLOSE[_OPEN.index(a[-1])] != b[0]:
-            return len(opened) - opened_end, closed_start
-        opened_end = len(a) - 1
-        closed_start = len(closed) - len(b) + 1
+            return len(opening_brackets) - opening_end, closing_start
+        opening_end = len(a) - 1
+        closing_start = len(closing_brackets) - len(b) + 1
 
 # %% ../../nbs/ask/03_parse.ipynb #77e4d880
 _GAP = re.compile(r"[\W_]{1,8}")
@@ -235,11 +235,11 @@ def _labelled_option(
 
 # %% ../../nbs/ask/03_parse.ipynb #80e008c5
 def _text_mention(
-    text: str, o: _Options, labels: dict[int, re.Match], start: int, end: int, owners: set[str]
+    text: str, o: _Options, label_by_start: dict[int, re.Match], start: int, end: int, owners: set[str]
 ) -> _Mention:
     "An option's text, with the label that follows it, if there is one."
     label_lead_in = _named_pattern("behind").match(text, end)
-    label = labels.get(label_lead_in.end()) if label_lead_in else None
+    label = label_by_start.get(label_lead_in.end()) if label_lead_in else None
     letter = o.letter_of[label["core"].upper()] if label else ""
     if label and label_lead_in and (letter in owners or "(" in label_lead_in[0]):
         closing_match = re.compile(r"(?:\s?[)\]])?").match(text, label.end("core"))
@@ -257,21 +257,21 @@ def _text_mention(
 
 # %% ../../nbs/ask/03_parse.ipynb #681fd692
 def _mentions(text: str, o: _Options) -> Iterator[_Mention]:
-    labels = {m.start("core"): m for m in o.label.finditer(text)}
+    label_by_start = {m.start("core"): m for m in o.label.finditer(text)}
     matches = list(_WORD.finditer(text))
     i = 0
     previous_end = 0
     while i < len(matches):
         start = matches[i].start()
-        label = labels.get(start)
+        label = label_by_start.get(start)
         mention, n_words = _labelled_option(text, o, label, matches, i) if label else (None, 0)
         if not mention:
             n, end, owners = o.text_at(text, matches, i)
             if n:
-                mention = _text_mention(text, o, labels, start, end, owners)
+                mention = _text_mention(text, o, label_by_start, start, end, owners)
                 n_words = n
             elif label and not _named_pattern("article").match(text, label.start("core")):
-                letter, (opened, closed) = (
+                letter, (n_opening, n_closing) = (
                     o.letter_of[label["core"].upper()],
                     _bracket_lengths(label["open"], label["close"]),
                 )
@@ -279,7 +279,7 @@ def _mentions(text: str, o: _Options) -> Iterator[_Mention]:
                     letter
                 }  # another option's text, too
                 signs = _sign(_LABEL, letter) + "".join(_sign(_TEXT, x) for x in sorted(text_owners))
-                mention = _Mention(label.start("core") - opened, label.end("core") + closed, signs)
+                mention = _Mention(label.start("core") - n_opening, label.end("core") + n_closing, signs)
                 n_words = 1
         if mention and mention.signs:
             yield mention._replace(start=max(mention.start, previous_end))
@@ -365,10 +365,10 @@ def _letters_of_marks(marks: str) -> list[tuple[str, ...]]:
     "The letters in a list of options: one set, or several where they are alternatives."
     letter_of_sign = lambda sign: chr(65 + (ord(sign) - (_LABEL if ord(sign) < _TEXT else _TEXT)) % 32)
     letter_runs = ["".join(map(letter_of_sign, run)) for run in _SIGNS.findall(marks)]
-    names = list(dict.fromkeys("".join(letter_runs)))
+    distinct_letters = list(dict.fromkeys("".join(letter_runs)))
     if any(len(set(run)) > 1 for run in letter_runs) or _named_pattern("either").search(marks):
-        return [(x,) for x in names]
-    return [tuple(sorted(names))]
+        return [(x,) for x in distinct_letters]
+    return [tuple(sorted(distinct_letters))]
 
 
 def _statement_of(m: re.Match, kind: str) -> _Statement:
@@ -377,9 +377,9 @@ def _statement_of(m: re.Match, kind: str) -> _Statement:
 
 def _whole_statement(m: re.Match, kind: str, sentence_start: int) -> _Statement:
     "A statement with its whole list of options: a form may match from the middle of the list."
-    text, said_at = m.string, m.start("said")
-    list_match = _named_pattern("earlier").search(text, max(sentence_start, said_at - 120), said_at)
-    if not list_match or not _named_pattern("several").match(text, said_at):
+    text, statement_start = m.string, m.start("said")
+    list_match = _named_pattern("earlier").search(text, max(sentence_start, statement_start - 120), statement_start)
+    if not list_match or not _named_pattern("several").match(text, statement_start):
         return _statement_of(m, kind)
     list_start = list_match.start("said")
     return _Statement(kind, min(m.start(), list_start), m.end(), text[list_start : m.end("said")], list_start)
@@ -403,11 +403,11 @@ def _statements_by_form(text: str, sentences: list[tuple[int, int]], is_option_l
         for a, b in sentences:
             for m in form.pattern.finditer(text, a, b):
                 text_before = text[max(a, m.start() - 120) : m.start()]
-                heads_list = (
+                is_list_head = (
                     is_option_list and "\n" in text[m.start() : m.start("said")]
                 )  # "the answers:" and then all of them
                 if not (
-                    heads_list
+                    is_list_head
                     or _named_pattern("before").search(text_before)
                     or _named_pattern("after").match(text, m.end())
                 ):
@@ -433,17 +433,17 @@ def _begins_list(text: str, lines: list[tuple[int, int]]) -> bool:
 def _statements_by_rule(
     text: str, sentences: list[tuple[int, int]], lines: list[tuple[int, int]]
 ) -> Iterator[_Statement]:
-    bare_matches = {a: m for a, b in lines if (m := _named_pattern("alone").fullmatch(text, a, b))}
+    bare_match_by_start = {a: m for a, b in lines if (m := _named_pattern("alone").fullmatch(text, a, b))}
     first_match, last_match = (_named_pattern("alone").fullmatch(text, *sentences[k]) for k in (0, -1))
     is_option_list = _begins_list(text, lines)
-    if is_option_list and lines[1][0] not in bare_matches:
-        bare_matches.pop(lines[0][0], None)
+    if is_option_list and lines[1][0] not in bare_match_by_start:
+        bare_match_by_start.pop(lines[0][0], None)
     if first_match and not is_option_list:
         yield _statement_of(first_match, _kind_of_marks(first_match["said"]))
-    if last_match and _kind_of_marks(last_match["said"]) == "bare" and sentences[-1][0] not in bare_matches:
+    if last_match and _kind_of_marks(last_match["said"]) == "bare" and sentences[-1][0] not in bare_match_by_start:
         yield _statement_of(last_match, "bare")
     for kinds in (("bare",), ("bare", "option")):
-        same_kind_matches = [m for m in bare_matches.values() if _kind_of_marks(m["said"]) in kinds]
+        same_kind_matches = [m for m in bare_match_by_start.values() if _kind_of_marks(m["said"]) in kinds]
         if len({tuple(_letters_of_marks(m["said"])) for m in same_kind_matches}) == 1:
             yield from (_statement_of(m, _kind_of_marks(m["said"])) for m in same_kind_matches)
 
@@ -472,12 +472,12 @@ def _sole_option(text: str, sentences: list[tuple[int, int]]) -> Iterator[_State
 
 
 def _leading_option(
-    text: str, sentences: list[tuple[int, int]], is_option_list: bool, numbered: bool, none_declared: bool
+    text: str, sentences: list[tuple[int, int]], is_option_list: bool, numbered: bool, is_none_declared: bool
 ) -> Iterator[_Statement]:
     "An option at the beginning, followed by an explanation."
     if m := _named_pattern("because").match(text):
         yield _statement_of(m, "leading")
-    if none_declared and not is_option_list and sentences:
+    if is_none_declared and not is_option_list and sentences:
         yield from _sole_option(text, sentences)
     m = _named_pattern("head").match(text)
     if (
@@ -495,7 +495,7 @@ def _leading_option(
             and not _named_pattern("wrong").match(m["rest"])
         ):
             yield _statement_of(m, "leading")
-    elif none_declared and not _named_pattern("rejected").match(m["rest"]):
+    elif is_none_declared and not _named_pattern("rejected").match(m["rest"]):
         if len(_letters_at_starts(text, _named_pattern("labelled"), sentences)) == 1:
             yield _statement_of(m, "option")
 
@@ -566,7 +566,7 @@ def statements(
         *_statements_by_rule(sign_text, sentences, line_spans),
     ]
     text_statements += _leading_option(
-        sign_text, sentences, is_option_list, numbered, none_declared=not text_statements
+        sign_text, sentences, is_option_list, numbered, is_none_declared=not text_statements
     )
     text_statements = _without_decided(_after_correction(sign_text, text_statements))
     n = len(o.letter_of)
@@ -639,7 +639,7 @@ def _judged_options(answer: str, options: Sequence[str] | int, numbered: bool) -
         else:
             letter_verdicts = [(m[1], bool(m[2])) for m in verdict_matches if m] if all(verdict_matches) else []
         verdict_by_letter = dict(letter_verdicts) if len(dict(letter_verdicts)) == len(letter_verdicts) else {}
-    right_letters = [name for name, yes in verdict_by_letter.items() if yes]
+    right_letters = [name for name, is_right in verdict_by_letter.items() if is_right]
     return (
         tuple(sorted(right_letters))
         if 1 < len(verdict_by_letter) and set(verdict_by_letter) <= set(option_names) and right_letters
@@ -695,8 +695,8 @@ def _parse_without_texts(answer: str, n: int, numbered: bool) -> Parsed:
 @lru_cache(maxsize=1024)
 def _first_words(*options: str) -> frozenset[str]:
     texts = [_in_ascii(option) for option in options]
-    parts = chain(texts, *map(_named_pattern("part").findall, texts))
-    return frozenset(words[0] for words in map(_casefolded_words, parts) if words)
+    option_phrases = chain(texts, *map(_named_pattern("part").findall, texts))
+    return frozenset(words[0] for words in map(_casefolded_words, option_phrases) if words)
 
 # %% ../../nbs/ask/03_parse.ipynb #7eaf0835
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")

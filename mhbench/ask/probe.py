@@ -87,13 +87,13 @@ class Report:
         lines += [f"  {name}: {outcome}" for name, outcome in self.works.items()]
         lines += [f"  learnt: {x}" for x in self.learnt]
         if self.answers_as:
-            asked = self.model_entry["served"]
-            lines.append(f"  replies are from {', '.join(self.answers_as)}, by their own words; {asked} was asked for")
+            served = self.model_entry["served"]
+            lines.append(f"  replies are from {', '.join(self.answers_as)}, by their own words; {served} was asked for")
         lines += [f"  letters come from: {self.letters_from}; {self.why}"]
-        for name, (prompt, completion) in self.tokens.items():
+        for name, (n_prompt, n_completion) in self.tokens.items():
             usd = self.usd_per_thousand[name]
-            price = "price unknown" if usd is None else f"{usd:.4f} USD"
-            lines.append(f"  a thousand like {name}: {1000 * prompt} + {1000 * completion} tokens, {price}")
+            price_text = "price unknown" if usd is None else f"{usd:.4f} USD"
+            lines.append(f"  a thousand like {name}: {1000 * n_prompt} + {1000 * n_completion} tokens, {price_text}")
         if uncounted := [name for name in self.works if name not in self.tokens]:
             lines.append(f"  a thousand like {', '.join(uncounted)}: unknown, since no reply counts its tokens")
         return "\n".join(lines)
@@ -114,9 +114,9 @@ def _letters_outcome(short_answer: Answer, long_answer: Answer, terms: Terms, th
     """What came of the letter, where letters will be read from, and why; from the answer with the room that the terms
     give, and the answer with room for a text.
     """
-    short_token, _ = _stated_letters(short_answer)
-    long_token, long_text_letter = _stated_letters(long_answer)
-    if short_token and not terms.room:
+    short_token_letter, _ = _stated_letters(short_answer)
+    long_token_letter, long_text_letter = _stated_letters(long_answer)
+    if short_token_letter and not terms.room:
         comparison_in_words = (
             f"its text states {long_text_letter}"
             if long_text_letter
@@ -125,23 +125,23 @@ def _letters_outcome(short_answer: Answer, long_answer: Answer, terms: Terms, th
         place_in_words = (
             f"token {1 + short_answer.letter_position}" if short_answer.letter_position else "its first token"
         )
-        mass_in_words = f"{short_token}, mass {short_answer.letter_mass:.2f}"
-        why = f"{place_in_words} is a letter ({mass_in_words}), and {comparison_in_words}"
-        return f"ok, {short_token}", "log-probabilities", why
-    difference_in_words = f"its first token states {short_token}, and its text {long_text_letter}"
+        mass_in_words = f"{short_token_letter}, mass {short_answer.letter_mass:.2f}"
+        explanation = f"{place_in_words} is a letter ({mass_in_words}), and {comparison_in_words}"
+        return f"ok, {short_token_letter}", "log-probabilities", explanation
+    difference_in_words = f"its first token states {short_token_letter}, and its text {long_text_letter}"
     start_in_words = (
         difference_in_words
-        if short_token and long_text_letter and short_token != long_text_letter
+        if short_token_letter and long_text_letter and short_token_letter != long_text_letter
         else "its first token is no letter"
     )
     reason_in_words = "it thinks first" if thinks else start_in_words if terms.room else "no log-probabilities come"
-    if long_token:
-        why = f"{reason_in_words}: it is given room, and read at token {1 + (long_answer.letter_position or 0)}"
+    if long_token_letter:
+        explanation = f"{reason_in_words}: it is given room, and read at token {1 + (long_answer.letter_position or 0)}"
         comparison_in_words = f", and the text states {long_text_letter}" if long_text_letter else ""
         return (
-            f"ok, {long_token}",
+            f"ok, {long_token_letter}",
             "log-probabilities",
-            f"{why} (mass {long_answer.letter_mass:.2f}){comparison_in_words}",
+            f"{explanation} (mass {long_answer.letter_mass:.2f}){comparison_in_words}",
         )
     if long_text_letter:
         return f"ok, {long_text_letter} is read from the text", "text", reason_in_words
@@ -221,8 +221,8 @@ def check(
             keep_terms(study_cache, endpoint, model, terms)
     report = Report(model.name, {name: _probe_outcome(a) for name, a in answers.items()})
     report.learnt = describe_term_changes(endpoint.terms, terms)
-    names = {name for a in (*answers.values(), long_answer) if (name := a.served.get("model"))}
-    report.answers_as = sorted(names - {model.served, served_by({"model": model.served}).get("model")})
+    served_names = {name for a in (*answers.values(), long_answer) if (name := a.served.get("model"))}
+    report.answers_as = sorted(served_names - {model.served, served_by({"model": model.served}).get("model")})
     report.thinks = (
         terms.thinks or model.thinking or any(a.reasoning or a.thinking_tokens for a in (short_answer, long_answer))
     )

@@ -73,14 +73,14 @@ class Progress:
         s = max(now - self.began, 1e-9)
         n_asked = self.done - self.cached
         items_per_second = (n_asked or self.done) / s
-        at_least = "at least " if self.uncounted else ""
-        cost_in_words = "cost unknown" if self.unpriced else f"{at_least}{self.usd:.4f} USD"
+        lower_bound_text = "at least " if self.uncounted else ""
+        cost_in_words = "cost unknown" if self.unpriced else f"{lower_bound_text}{self.usd:.4f} USD"
         time_left_text = f", {self.left(now):.0f} s left" if self.left(now) is not None else ""
         declined_text = f" {self.declined} refused," if self.declined else ""
         return (
             f"{self.label}: {self.done}{f'/{self.total}' if self.total else ''} done, {self.failed} failed,"
             f"{declined_text} {self.cached} cached, {items_per_second:.3g} items/s,"
-            f" {at_least}{self.tokens} tokens ({self.tokens / s:.0f}/s), {cost_in_words}{time_left_text}"
+            f" {lower_bound_text}{self.tokens} tokens ({self.tokens / s:.0f}/s), {cost_in_words}{time_left_text}"
         )
 
     def left(self, now: float) -> float | None:
@@ -128,9 +128,9 @@ class Progress:
         if last and self.file:
             _ENDED.append(self)
         now = time.monotonic()
-        too_soon = not last and now - self.shown < (0.2 if self.live else 30)
+        is_too_soon = not last and now - self.shown < (0.2 if self.live else 30)
         is_short_run = last and not self.live and now - self.began < 5
-        if too_soon or is_short_run or not self.show:
+        if is_too_soon or is_short_run or not self.show:
             return
         self.shown = now
         line_start = "\r\x1b[K" if self.live else ""

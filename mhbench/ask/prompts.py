@@ -140,10 +140,8 @@ def load_text(path: Path, allowed: set[str]) -> dict:
 
 def _require_among(allowed: set[str], data: dict, path: Path, rule: str) -> dict:
     if unknown_keys := sorted(set(data) - allowed):
-        unknown_entries = f"{', '.join(unknown_keys)} ({path})"
-        refuse(
-            f"prompts: {rule} among {', '.join(sorted(allowed))}; got {unknown_entries}", remedy="correct the spelling"
-        )
+        unknown_text = f"{', '.join(unknown_keys)} ({path})"
+        refuse(f"prompts: {rule} among {', '.join(sorted(allowed))}; got {unknown_text}", remedy="correct the spelling")
     return data
 
 # %% ../../nbs/ask/01_prompts.ipynb #dc9e72b2
@@ -177,10 +175,10 @@ def _template_names(item: Item, language: str | None) -> list[str]:
     if item.category:
         base_names.insert(0, f"{item.study}/{slug(item.category)}")
     language_tag = (language or item.language).split("-")[0].lower()
-    local_names = [f"{b}.{language_tag}.yaml" for b in base_names] if language_tag != "en" else []
+    localized_names = [f"{b}.{language_tag}.yaml" for b in base_names] if language_tag != "en" else []
     if language and language_tag != "en":
-        return local_names  # asked for by name: nothing else will do
-    return local_names + [f"{b}.yaml" for b in base_names]
+        return localized_names  # asked for by name: nothing else will do
+    return localized_names + [f"{b}.yaml" for b in base_names]
 
 # %% ../../nbs/ask/01_prompts.ipynb #8ebc37fc
 def template(
@@ -211,7 +209,7 @@ def template(
             continue
         prompt_parts = {k: data[k] for k in _PARTS if data.get(k)}
         labels = {slug(k): v for k, v in (data.get("labels") or {}).items()}
-        layout = {k: data.get(k, ours) for k, ours in _LAYOUT.items()}
+        layout = {k: data.get(k, default_text) for k, default_text in _LAYOUT.items()}
         omitted_parts = frozenset(data.get("omit") or ())
         wording = data.get("wording", "ours" if path == bundled_texts().get(name) else "own")
         examples = tuple(data.get("examples") or ())
@@ -261,7 +259,7 @@ def _template_values(item: Item, t: Template, prompt_placeholders: set[str]) -> 
         (field_label(k, t.labels), v) for k, v in context_fields.items() if slug(k) not in placed_fields
     ]
     option_labels = _option_labels(item, t)
-    options = zip(option_labels, item.options)
+    option_pairs = zip(option_labels, item.options)
     values = {
         "question": item.question,
         "context": "\n".join(render(layout["field"], {"label": k, "value": v}) for k, v in remaining_fields),
@@ -269,7 +267,7 @@ def _template_values(item: Item, t: Template, prompt_placeholders: set[str]) -> 
         "category": item.category or "",
         "topic": item.topic or "",
         "language": item.language,
-        "options": "\n".join(render(layout["option"], {"letter": c, "number": c, "text": o}) for c, o in options),
+        "options": "\n".join(render(layout["option"], {"letter": c, "number": c, "text": o}) for c, o in option_pairs),
         "stems": "\n".join(render(layout["stem"], {"number": str(i), "text": s}) for i, s in enumerate(item.stems, 1)),
         "letters": f" {layout['or']} ".join(filter(None, [", ".join(option_labels[:-1]), *option_labels[-1:]])),
         "n_options": str(len(item.options)),
@@ -396,22 +394,22 @@ def demonstrations(
     asked. Raises: ValueError where there are too few."""
     if n < 1:
         refuse(f"demonstrations: n must be at least 1; got {n}")
-    first_choice: list[Item] = []
+    preferred_items: list[Item] = []
     same_case_items: list[Item] = []
     seen_bases, seen_cases = set(), set()
     for i in ordered:
-        if len(first_choice) == n:
+        if len(preferred_items) == n:
             break
-        of_other_task = exclude is not None and (i.study, i.task) != (exclude.study, exclude.task)
-        if (i.study, i.base) in seen_bases or (rationale and not i.rationale) or of_other_task:
+        is_other_task = exclude is not None and (i.study, i.task) != (exclude.study, exclude.task)
+        if (i.study, i.base) in seen_bases or (rationale and not i.rationale) or is_other_task:
             continue
         if exclude is not None and related(i, exclude):
             continue
         seen_bases.add((i.study, i.base))
         case = (i.study, i.cluster)
-        (same_case_items if case in seen_cases else first_choice).append(i)
+        (same_case_items if case in seen_cases else preferred_items).append(i)
         seen_cases.add(case)
-    chosen = (first_choice + same_case_items)[:n]
+    chosen = (preferred_items + same_case_items)[:n]
     if len(chosen) < n:
         fitting_in_words = "that can be shown and have a rationale" if rationale else "that can be shown"
         place = exclude.item_id if exclude else "no item excluded"

@@ -98,9 +98,9 @@ class Malformed(Exception):
 def _token_pairs(listed: Any) -> list[tuple[str, float]]:
     "Listed tokens, in either form, as (token, log-probability), without those that have none."
     entries = listed if isinstance(listed, list) else []
-    pairs = listed.items() if isinstance(listed, dict) else [(x.get("token"), x.get("logprob")) for x in entries]
+    logprobs = listed.items() if isinstance(listed, dict) else [(x.get("token"), x.get("logprob")) for x in entries]
     is_logprob = lambda x: isinstance(x, (int, float)) and not isinstance(x, bool) and x <= 1e-3
-    return [(token, logprob) for token, logprob in pairs if isinstance(token, str) and is_logprob(logprob)]
+    return [(token, logprob) for token, logprob in logprobs if isinstance(token, str) and is_logprob(logprob)]
 
 
 def listed_tokens(choice: dict[str, Any]) -> list[tuple[str, list[tuple[str, float]]]] | None:  # one choice of a reply
@@ -308,11 +308,11 @@ def served_by(reply: dict[str, Any]) -> dict[str, str]:
     "Model, fingerprint, provider and tier as a reply states them; of a path on the server the last part."
     usage = reply.get("usage")
     reply_fields = {**usage, **reply} if isinstance(usage, dict) else reply
-    values = {ours: reply_fields.get(theirs) for ours, (theirs, _) in SERVICE.items()}
-    texts = {k: plain(v[:200]) for k, v in values.items() if isinstance(v, str) and v.strip()}
-    if texts.get("model", "").startswith(("/", "~", "\\")):
-        texts["model"] = re.split(r"[/\\]", texts["model"].rstrip("/\\"))[-1]
-    return texts
+    value_by_field = {field_name: reply_fields.get(reply_name) for field_name, (reply_name, _) in SERVICE.items()}
+    text_by_field = {k: plain(v[:200]) for k, v in value_by_field.items() if isinstance(v, str) and v.strip()}
+    if text_by_field.get("model", "").startswith(("/", "~", "\\")):
+        text_by_field["model"] = re.split(r"[/\\]", text_by_field["model"].rstrip("/\\"))[-1]
+    return text_by_field
 
 
 def describe_serving_differences(counts: Mapping[tuple[str, str], int]) -> str:
@@ -349,8 +349,8 @@ def _first_choice(reply: dict[str, Any]) -> dict[str, Any]:
         raise Malformed(f"an error with status 200: {_error_texts(reply, 4)[0]}")
     choices = reply.get("choices")
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
-        came = f" ({json.dumps(reply)!s:.100})" if "choices" not in reply else ""
-        raise Malformed(f"an empty list of choices{came}")
+        reply_in_words = f" ({json.dumps(reply)!s:.100})" if "choices" not in reply else ""
+        raise Malformed(f"an empty list of choices{reply_in_words}")
     if len(choices) > 1:
         malformed = Malformed(f"{len(choices)} choices where one was asked for, and none is known to be the answer")
         malformed.lasting = True
@@ -396,8 +396,8 @@ def _separate_thought(message: dict[str, Any]) -> tuple[str | None, Any]:
     if isinstance(content, list):  # parts of a thought beside those of type text: Mistral's thinking, others' reasoning
         thought_types = ("thinking", "reasoning")
         are_thoughts = [isinstance(p, dict) and p.get("type") in thought_types for p in content]
-        thoughts = [p.get(p["type"], p.get("text")) for p, apart in zip(content, are_thoughts) if apart]
-        content = [p for p, apart in zip(content, are_thoughts) if not apart]
+        thoughts = [p.get(p["type"], p.get("text")) for p, is_thought in zip(content, are_thoughts) if is_thought]
+        content = [p for p, is_thought in zip(content, are_thoughts) if not is_thought]
         reasoning = reasoning or "".join(_joined_texts(t, "a thought") or "" for t in thoughts) or None
     return _joined_texts(reasoning, "reasoning"), content
 

@@ -58,12 +58,12 @@ def url_fault(url: str) -> str | None:
 SHORTEST = 8  # a prefix of a secret of this many characters is replaced
 
 
-def _without_secret(text, secret, mark):
+def _without_secret(text, secret, replacement):
     "A text (or bytes) with every prefix of a secret that is long enough replaced."
     secret_start, copied_end, out = secret[:SHORTEST], 0, []
     while (i := text.find(secret_start, copied_end)) >= 0:
         common_prefix = os.path.commonprefix([text[i : i + len(secret)], secret])
-        out += [text[copied_end:i], mark]
+        out += [text[copied_end:i], replacement]
         copied_end = i + len(common_prefix)
     return type(text)().join([*out, text[copied_end:]])
 
@@ -255,8 +255,8 @@ class Model(Entry):
             json.dumps(self.sampling, allow_nan=False, default=str)
         except ValueError:
             raise ValueError(f"sampling must hold ordinary numbers; got {self.sampling}") from None
-        if several := [k for k in ("n", "best_of") if self.sampling.get(k, 1) != 1]:
-            rule = f"sampling must ask for one answer a request; got {several[0]}: {self.sampling[several[0]]}"
+        if repeats := [k for k in ("n", "best_of") if self.sampling.get(k, 1) != 1]:
+            rule = f"sampling must ask for one answer a request; got {repeats[0]}: {self.sampling[repeats[0]]}"
             raise ValueError(f"{rule}; leave it out, and set samples of a mode for more")
         for name in self.sampling.keys() - _SAMPLING:  # a misspelt parameter has a close match
             if similar_names := get_close_matches(name, _SAMPLING, n=1, cutoff=0.85):
@@ -281,8 +281,8 @@ _PRESETS = Path(__file__).parent / "providers" if "__file__" in globals() else P
 
 def presets() -> dict[str, Path]:  # kind -> file; a user's own goes before the package's
     "The kinds of endpoints that are known."
-    folder = os.environ.get("MHBENCH_PROVIDERS")
-    user_files = sorted(Path(folder).expanduser().glob("*.yaml")) if folder else []
+    user_folder = os.environ.get("MHBENCH_PROVIDERS")
+    user_files = sorted(Path(user_folder).expanduser().glob("*.yaml")) if user_folder else []
     return {f.stem: f for f in [*sorted(_PRESETS.glob("*.yaml")), *user_files]}
 
 
@@ -290,22 +290,22 @@ def preset(kind: str) -> dict[str, Any]:  # fields of an Endpoint
     "The preset of a kind of endpoint. Raises: ValueError for an unknown kind, or a file that is no preset."
     import yaml
 
-    files = presets()
-    if kind not in files:
-        similar_kinds = get_close_matches(str(kind), files, n=1)
+    file_by_kind = presets()
+    if kind not in file_by_kind:
+        similar_kinds = get_close_matches(str(kind), file_by_kind, n=1)
         remedy = (
             f"did you mean {similar_kinds[0]}?"
             if similar_kinds
             else "any OpenAI-compatible service is openai with its base_urls"
         )
-        refuse(f"endpoint: kind must be among {', '.join(files)}; got {kind!r}", remedy=remedy)
+        refuse(f"endpoint: kind must be among {', '.join(file_by_kind)}; got {kind!r}", remedy=remedy)
     try:
-        fields = yaml.safe_load(files[kind].read_text(encoding="utf-8"))
+        fields = yaml.safe_load(file_by_kind[kind].read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as e:
         fields = str(e)
     if not isinstance(fields, dict) or "name" in fields:
         rule = "the preset must be a YAML file with fields of an endpoint, without its name"
-        refuse(f"endpoint: {rule}; got {fields!r:.200}", place=str(files[kind]))
+        refuse(f"endpoint: {rule}; got {fields!r:.200}", place=str(file_by_kind[kind]))
     return fields
 
 # %% ../../nbs/ask/06_request.ipynb #d76567cc
@@ -542,9 +542,9 @@ def _sampling_parameters(request: Request, model: Model, terms: Terms, k: int) -
     out = {**model.sampling, **request.sampling}
     for limit in LIMITS:
         out.pop(limit, None)
-    name, max_tokens = answer_token_limit(request, model, terms, bool(request.letters) and (terms.room or not k))
+    limit_name, max_tokens = answer_token_limit(request, model, terms, bool(request.letters) and (terms.room or not k))
     if max_tokens is not None:
-        out[name] = max_tokens
+        out[limit_name] = max_tokens
     if out.get("seed") is not None:
         out["seed"] += request.sample
     return out

@@ -220,9 +220,9 @@ class Limiter:
     def start(self, now: float, tokens: int = 0):
         "Count a request that is sent at `now`, and move the clocks on by it and by its tokens."
         self.in_flight += 1
-        for i, cost in enumerate((1, tokens)):
+        for i, amount in enumerate((1, tokens)):
             if self.each[i]:
-                self.due[i] = max(self.due[i], now) + cost * self.each[i]
+                self.due[i] = max(self.due[i], now) + amount * self.each[i]
 
     def correct(self, tokens: int):
         "Correct the token clock by the tokens that were overestimated (negative: underestimated)."
@@ -323,13 +323,13 @@ class Patience:
         self.limiter.pushed_back(now, job.began, retry_after)
         job.since = now if job.since is None else job.since
         patience_s = self.endpoint.patience_s
-        shut_s = now - (
+        seconds_shut = now - (
             now if self.limiter.shut_since is None else self.limiter.shut_since
         )  # with nothing but push-back
-        if shut_s + (retry_after or 0) > patience_s:
-            self.gone = f"nothing but this for {shut_s:.0f} s (patience_s is {patience_s:g}), {job.error}"
+        if seconds_shut + (retry_after or 0) > patience_s:
+            self.gone = f"nothing but this for {seconds_shut:.0f} s (patience_s is {patience_s:g}), {job.error}"
         if self.gone or now + (retry_after or 0) - job.since > patience_s:
             job.error = f"put off for {now - job.since:.0f} s (patience_s is {patience_s:g}), {job.error}"
             return None
-        tries = 1 if retry_after else min(job.tries, 4)  # what the endpoint asks for needs no doubling
-        return now + pause(tries, retry_after, self.draw(), self.endpoint.pause_s)
+        n_tries = 1 if retry_after else min(job.tries, 4)  # what the endpoint asks for needs no doubling
+        return now + pause(n_tries, retry_after, self.draw(), self.endpoint.pause_s)

@@ -139,9 +139,9 @@ def rubric_for(item: Item, kind: str | None = None, dir: str | Path | None = Non
 
     Raises: ValueError where `kind` is not one of KINDS, or no kind is given and the study has no rubric of its own.
     """
-    kinds = ", ".join(KINDS)
+    kinds_text = ", ".join(KINDS)
     if kind is not None and kind not in KINDS:
-        refuse(f"rubric_for: kind must be one of {kinds}; got {kind!r}", place=item.item_id)
+        refuse(f"rubric_for: kind must be one of {kinds_text}; got {kind!r}", place=item.item_id)
     by_category = [f"{item.study}/{slug(item.category)}"] if item.category else []
     names = [*by_category, f"{item.study}/{item.task}", task_of(item).rubric, f"default/{kind}" if kind else None]
     for name in filter(None, names):
@@ -152,4 +152,4 @@ def rubric_for(item: Item, kind: str | None = None, dir: str | Path | None = Non
             return r
     place = f"{item.item_id}, {item.study}"
     rule = "kind must be given where the study has no rubric of its own"
-    refuse(f"rubric_for: {rule}; got None", place=place, remedy=f"name one of {kinds}")
+    refuse(f"rubric_for: {rule}; got None", place=place, remedy=f"name one of {kinds_text}")

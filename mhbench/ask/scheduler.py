@@ -138,10 +138,10 @@ class Ledger:
         cache = self.asking.reads
         assert cache is not None
         if self.asking.shares is not None:
-            stored_rows, own_keys = cache.take(keys, self.owner)
+            stored_rows, claimed_keys = cache.take(keys, self.owner)
         else:
             stored_rows = cache.get_many(keys, failures=True)
-            own_keys = set()
+            claimed_keys = set()
         for key in keys:
             job = self.by_key[key]
             if key in stored_rows and self._serve_from_cache(job, stored_rows[key]):
@@ -152,7 +152,7 @@ class Ledger:
                     "replay: the answer is not in the cache" if key not in stored_rows else "replay: it cannot be used"
                 )
                 self._deliver(job, Answer(status="error", error=reason, request_key=key))
-            elif key in own_keys or key in stored_rows:
+            elif key in claimed_keys or key in stored_rows:
                 self.elsewhere.pop(key, None)
                 self.learner.announce()
                 self.queue.new.append(job)
@@ -197,11 +197,11 @@ class Ledger:
 
     def _deliver(self, job: Job, answer: Answer):
         "Put an answer at its places; at all but the first it counts as cached."
-        for i, (place, name) in enumerate(job.places):
-            placed_answer = replace(answer, id=name, cached=answer.cached or (i > 0 and answer.attempts > 0))
+        for i, (place, request_id) in enumerate(job.places):
+            placed_answer = replace(answer, id=request_id, cached=answer.cached or (i > 0 and answer.attempts > 0))
             self.ready[place] = placed_answer
-            reads = job.request.reads if placed_answer.status == "error" and placed_answer.text else None
-            self.progress.add(placed_answer, bool(reads and reads(placed_answer.text or "")))
+            is_readable_text = job.request.reads if placed_answer.status == "error" and placed_answer.text else None
+            self.progress.add(placed_answer, bool(is_readable_text and is_readable_text(placed_answer.text or "")))
             self.served.update((k, v) for k, v in placed_answer.served.items() if k in SERVICE)
             if (
                 placed_answer.status == "error" and placed_answer.text is None
@@ -285,8 +285,8 @@ class NextSteps:
         answer.text = secrets.clean_answer(answer.text or "")
         answer.reasoning = answer.reasoning and secrets.clean_answer(answer.reasoning)
         error_text = answer.error if answer.status == "error" else None
-        is_readable = job.request.reads
-        needs_json = job.request.schema is not None and not (is_readable and is_readable(answer.text))
+        is_readable_text = job.request.reads
+        needs_json = job.request.schema is not None and not (is_readable_text and is_readable_text(answer.text))
         if error_text and needs_json and not job.repaired and not self.ending:
             job.ask_for_json(answer.text, error_text)
             return NextStep(at=time.monotonic())
@@ -299,8 +299,8 @@ class NextSteps:
         if (lesson := self.learner.from_answer(job, answer)) is None:
             return None
         terms, reason = lesson
-        more_room = terms.room != self.learner.terms.room  # the same question: nothing is lost if it was not needed
-        is_sure = bool(answer.thought) or more_room or self.learner.lasts(job, terms)
+        has_more_room = terms.room != self.learner.terms.room  # the same question: nothing is lost if it was not needed
+        is_sure = bool(answer.thought) or has_more_room or self.learner.lasts(job, terms)
         if not is_sure:
             return NextStep(at=time.monotonic(), alone=True)
         if terms != self.learner.terms:
@@ -393,17 +393,17 @@ class Flight:
 
     async def _send(self, job: Job):
         outcome: Answer | Failed
-        reached = True
+        is_reached = True
         try:
             outcome = await self.transport.ask(job, self.asking.model, self.replicas.urls[job.replica])
         except Failed as e:
-            outcome, reached = e, not e.unreached
-            if not reached and self.asking.endpoint.server is not None:
+            outcome, is_reached = e, not e.unreached
+            if not is_reached and self.asking.endpoint.server is not None:
                 await self._restart_server(e, self.asking.endpoint.server)
         except Exception as e:  # an error in our own code
             self.halt(e)
             outcome = Failed("again", repr(e))
-        self.replicas.give(job.replica, time.monotonic(), reached)
+        self.replicas.give(job.replica, time.monotonic(), is_reached)
         self.settle(job, outcome)
 
     async def _restart_server(self, failed: Failed, server: Any):

@@ -39,12 +39,12 @@ def is_loopback(url: str) -> bool:
 # %% ../../nbs/ask/10_transport.ipynb #38a7b06c
 def _read_secret(variable: str, purpose: str, endpoint: Endpoint) -> str:
     "A secret, from the environment alone."
-    value = os.environ.get(variable, "").strip()
-    if not value or any(ord(c) < 32 for c in value):
-        actual = "a text of several lines" if value else "nothing"
+    secret = os.environ.get(variable, "").strip()
+    if not secret or any(ord(c) < 32 for c in secret):
+        actual = "a text of several lines" if secret else "nothing"
         rule = f"the environment variable {variable} must hold {purpose} endpoint {endpoint.name!r}; got {actual}"
         refuse(f"ask: {rule}; export {variable}=... and run again")
-    return value
+    return secret
 
 
 def request_headers(endpoint: Endpoint, api: str = "chat") -> tuple[dict[str, str], Secrets]:
@@ -102,8 +102,8 @@ def limited_client() -> Any:
                 raise Malformed("a body that is not packed as it says") from None
             finally:
                 await response.aclose()
-            if (packing := response.headers.pop("content-encoding", "identity")) not in _PACKINGS:
-                raise Malformed(f"a packing that was not asked for, {packing[:20]!r}")
+            if (encoding := response.headers.pop("content-encoding", "identity")) not in _PACKINGS:
+                raise Malformed(f"a packing that was not asked for, {encoding[:20]!r}")
             return httpx2.Response(response.status_code, headers=response.headers, content=bytes(body), request=request)
 
     return Limited
@@ -140,12 +140,12 @@ class Transport:
         headers, self.secrets = request_headers(self.endpoint, self.api)
         headers["Accept-Encoding"] = "gzip, deflate"
         timeouts = Timeout(None, connect=min(30.0, self.endpoint.timeout_s))
-        connections = Limits(max_connections=0, keepalive_expiry=15)  # 0: as many as are asked for
+        pool = Limits(max_connections=0, keepalive_expiry=15)  # 0: as many as are asked for
         tls_context = ssl.create_default_context()
         for url in self.endpoint.base_urls:
             is_remote = not is_loopback(url)  # the environment's proxy is used
             http_client = limited_client()(
-                follow_redirects=False, limits=connections, timeout=timeouts, trust_env=is_remote, verify=tls_context
+                follow_redirects=False, limits=pool, timeout=timeouts, trust_env=is_remote, verify=tls_context
             )
             http_client.ours, http_client.most = headers, self.endpoint.max_reply_bytes
             client_options = {
@@ -183,8 +183,8 @@ class Transport:
             reply = await self.post(base, job.wire.path, job.body, request_number)
             echoed_number = reply.headers.get("X-Request-Id", "")
             if echoed_number.startswith("mhb-") and echoed_number != request_number:
-                words = "a malformed reply, an answer to another request"
-                raise Failed("again", words, retry_after(reply.headers))
+                mismatch_text = "a malformed reply, an answer to another request"
+                raise Failed("again", mismatch_text, retry_after(reply.headers))
             if verdict(reply.status, reply.raw) != "answer":
                 raise await self._read_failure(reply, job, model, base)
             return read_reply(reply.raw, job.request, model, job.wire.most)
@@ -197,15 +197,15 @@ class Transport:
         except TimeoutError:
             raise Failed("again", f"no answer within {self.endpoint.timeout_s:g} s", billed=None) from None
         except (aiohttp.ClientError, httpx2.HTTPError, OSError) as e:
-            unreached = isinstance(e, aiohttp.ClientConnectorError)
-            cause = "the endpoint cannot be reached:" if unreached else f"the connection broke: {type(e).__name__}"
-            billed = False if unreached else None
-            raise Failed("again", f"{cause} {e}".rstrip(), billed=billed, unreached=unreached) from None
+            is_unreached = isinstance(e, aiohttp.ClientConnectorError)
+            cause = "the endpoint cannot be reached:" if is_unreached else f"the connection broke: {type(e).__name__}"
+            billed = False if is_unreached else None
+            raise Failed("again", f"{cause} {e}".rstrip(), billed=billed, unreached=is_unreached) from None
 
-    async def _read_failure(self, reply: Reply, job: Job, model: Model, base: str) -> Failed:
+    async def _read_failure(self, reply: Reply, job: Job, model: Model, base_url: str) -> Failed:
         kind = verdict(reply.status, reply.raw)
         complaint = complaint_in(reply.raw)
-        words = await self._explain_failure(reply, complaint.words, base, model.served)
+        explanation = await self._explain_failure(reply, complaint.words, base_url, model.served)
         refusal = None
         if kind == "refused":
             interface = INTERFACES[model.api]
@@ -221,7 +221,7 @@ class Transport:
             )
             if refusal.passes and reply.status not in (401, 403, 404, 413):
                 kind = "again"
-        return Failed(kind, words, retry_after(reply.headers), reply.status, refusal)
+        return Failed(kind, explanation, retry_after(reply.headers), reply.status, refusal)
 
     async def offered(self, base: str) -> list[str]:
         "The models that the endpoint offers; empty where it does not say."
@@ -235,8 +235,8 @@ class Transport:
                 pass  # the list only improves a message
         return self._offered
 
-    async def _explain_failure(self, reply: Reply, words: str, base: str, served: str) -> str:
-        summary = f"{reply.status}: {self.secrets.clean_line(words, 1000 if reply.raw[:1] in b'{[' else 300)}"
+    async def _explain_failure(self, reply: Reply, error_words: str, base_url: str, served_model: str) -> str:
+        summary = f"{reply.status}: {self.secrets.clean_line(error_words, 1000 if reply.raw[:1] in b'{[' else 300)}"
         if 300 <= reply.status < 400:
             redirect_target = self.secrets.clean_line(reply.headers.get("Location", "nowhere"), 200)
             reason = "not followed, so that prompts go where base_urls says and nowhere else"
@@ -246,7 +246,7 @@ class Transport:
             key_variable = self.endpoint.api_key_env
             no_key_text = "no key was sent: name its variable in api_key_env"
             return f"{summary}; {f'the key was read from {key_variable}' if key_variable else no_key_text}"
-        if reply.status == 404 and (models_in_words := offered_in_words(served, await self.offered(base))):
+        if reply.status == 404 and (models_in_words := offered_in_words(served_model, await self.offered(base_url))):
             return f"{summary}; {models_in_words}"
         return summary
 

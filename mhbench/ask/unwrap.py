@@ -128,7 +128,7 @@ def strip_marks(
             _list_pattern("follows", "" if questions else "question"),
             *([] if numbers else [_NEXT_NUMBER]),
         ]
-    end_positions = [m.start() for sign in end_patterns for m in sign.finditer(answer)]
+    end_positions = [m.start() for end_pattern in end_patterns for m in end_pattern.finditer(answer)]
     answer = answer[: min((at for at in end_positions if answer[:at].strip()), default=None)]
     return _list_pattern("citations", "spaced" if numbers else "").sub("", answer)
 
@@ -304,8 +304,8 @@ _JUDGES = re.compile(
 def _replace_table_by_lines(text: str) -> str:
     "A text in which a table of Markdown is a line for each of its rows: `first cell: answer`."
     table_rows = [[c.strip() for c in m[0].strip().strip("|").split("|")] for m in _CELLED.finditer(text)]
-    rule_rows = [k for k, cells in enumerate(table_rows) if all(re.fullmatch(r":?-+:?", c) for c in cells)]
-    if rule_rows != [1] or len({len(cells) for cells in table_rows}) > 1:
+    rule_row_numbers = [k for k, cells in enumerate(table_rows) if all(re.fullmatch(r":?-+:?", c) for c in cells)]
+    if rule_row_numbers != [1] or len({len(cells) for cells in table_rows}) > 1:
         return text
     header, body_rows = table_rows[0], table_rows[2:]
     answer_columns = [k for k, c in enumerate(header) if _HEADER.fullmatch(c)]

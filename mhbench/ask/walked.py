@@ -72,9 +72,9 @@ class WalkedRubric(NamedTuple):
 
     def next_row(self, at: str, leave: bool = False) -> str:
         "The id of the next row's question, or of the next in another dimension; empty where there is none."
-        rows_from_here = dropwhile(lambda q: q.id != at, self.questions.values())
-        dimension = next(rows_from_here).dimension
-        return next((q.id for q in rows_from_here if not leave or q.dimension != dimension), "")
+        questions_from_here = dropwhile(lambda q: q.id != at, self.questions.values())
+        dimension = next(questions_from_here).dimension
+        return next((q.id for q in questions_from_here if not leave or q.dimension != dimension), "")
 
     def after(self, at: str, option: str) -> tuple[str, str]:
         "The id of the question after an answer, empty at the end, and its GOTO."
@@ -88,9 +88,9 @@ class WalkedRubric(NamedTuple):
 
     def most_asked(self) -> dict[str, int]:
         "By question, the most that may be asked from it on; without those from which a walk may come back."
-        n_by_id, n_known = {"": 0}, 0
-        while len(n_by_id) > n_known:
-            n_known = len(n_by_id)
+        n_by_id, n_before = {"": 0}, 0
+        while len(n_by_id) > n_before:
+            n_before = len(n_by_id)
             for at, q in reversed(self.questions.items()):
                 next_ids = [self.after(at, o)[0] for o in q.options]
                 if at not in n_by_id and all(to in n_by_id for to in next_ids):
@@ -124,11 +124,11 @@ def _rubric_question(row: Mapping[str, str], place: str) -> WalkedQuestion:
     for column in ("Dimension", "Question"):
         if not cells[column]:
             _refuse_rubric(f"a question must have a {column}", f"none for {cells['Question ID']!r}", place)
-    automatic = cells.get("Auto Answer", "")
-    if automatic.casefold() not in _AUTOMATIC:
-        _refuse_rubric("Auto Answer must be yes, no or empty", repr(automatic), place)
+    automatic_answer = cells.get("Auto Answer", "")
+    if automatic_answer.casefold() not in _AUTOMATIC:
+        _refuse_rubric("Auto Answer must be yes, no or empty", repr(automatic_answer), place)
     question_fields = (cells["Question ID"], cells["Dimension"], severity, cells["Question"], cells.get("Examples", ""))
-    return WalkedQuestion(*question_fields, cells.get("Risk Type", ""), {}, _AUTOMATIC[automatic.casefold()])
+    return WalkedQuestion(*question_fields, cells.get("Risk Type", ""), {}, _AUTOMATIC[automatic_answer.casefold()])
 
 # %% ../../nbs/ask/20_walked.ipynb #3a1da108
 def walked_questions(rows: Iterable[tuple[str, Mapping[str, str]]]) -> dict[str, WalkedQuestion]:
@@ -204,8 +204,8 @@ _FILES = "rubric_file rubric_prompt_beginning_file question_prompt_file personas
 _TEMPLATES = {"beginning": {"conversation"}, "asking": {"question", "examples_section", "options"}}
 
 
-def _rubric_rows(path: Path, required: Sequence[str]) -> Iterable[tuple[str, dict[str, str]]]:
-    return csv_rows(path, tuple(required), delimiter="\t" if path.suffix.lower() in (".tsv", ".txt") else None)
+def _rubric_rows(path: Path, required_columns: Sequence[str]) -> Iterable[tuple[str, dict[str, str]]]:
+    return csv_rows(path, tuple(required_columns), delimiter="\t" if path.suffix.lower() in (".tsv", ".txt") else None)
 
 
 def read_walked(manifest: str | Path) -> WalkedRubric:
@@ -258,8 +258,8 @@ def read_option(reply: str | None, options: Sequence[str]) -> str | None:
     text, option_by_text = normalise(stated_match[1] if stated_match else text), {normalise(o): o for o in options}
     if text in option_by_text:
         return option_by_text[text]
-    begun_options = [n for n in option_by_text if re.match(rf"{re.escape(n)}\W*(?:[.,;:!\n]|\s[-–—(])", text)]
-    return option_by_text[max(begun_options, key=len)] if begun_options else None
+    leading_options = [n for n in option_by_text if re.match(rf"{re.escape(n)}\W*(?:[.,;:!\n]|\s[-–—(])", text)]
+    return option_by_text[max(leading_options, key=len)] if leading_options else None
 
 
 def option_by_substring(reply: str | None, options: Sequence[str]) -> str:

@@ -84,19 +84,19 @@ def _escape(text: str) -> str:
     return text.replace("{", "{{").replace("}", "}}")
 
 
-def _layout(lines: Sequence[str], texts: Sequence[str]) -> str:  # of an option
+def _layout(option_lines: Sequence[str], option_texts: Sequence[str]) -> str:  # of an option
     "What the lines of the options have in common. Raises: ValueError where they differ in more than the name."
     for placeholder, option_names in (
-        ("{letter}", letters(len(lines))),
-        ("{number}", [str(i + 1) for i in range(len(lines))]),
+        ("{letter}", letters(len(option_lines))),
+        ("{number}", [str(i + 1) for i in range(len(option_lines))]),
     ):
         layouts = {
             _escape(line_text).replace(name, placeholder, 1) if name in line_text else line_text
-            for name, line_text in zip(option_names, lines)
+            for name, line_text in zip(option_names, option_lines)
         }
         if len(layouts) == 1 and placeholder in (layout := layouts.pop()):
             return layout + "{text}"
-    refuse(f"wording: lines of options must be alike but for letter or number; got those of {', '.join(texts)}")
+    refuse(f"wording: lines of options must be alike but for letter or number; got those of {', '.join(option_texts)}")
 
 # %% ../../nbs/ask/19_wording.ipynb #17008a3b
 def as_template(pieces: Pieces, fields: Mapping[str, str], options: Sequence[str] = ()) -> Wording:
