@@ -183,11 +183,11 @@ def _deck_names(db: sqlite3.Connection, tables: set[str], path: Path) -> dict[in
 def _package_notes(path: Path, limit: int = MOST_BYTES) -> Iterator[Note]:
     db, collection_name = _open_collection(path, limit)
     try:
-        tables = {t for (t,) in db.execute("select name from sqlite_master where type = 'table'")}
-        if "notes" not in tables:
-            refuse(f"load_anki: a collection must have a table of notes; got {sorted(tables)} ({path})")
-        deck_by_id = _deck_names(db, tables, path)
-        note_decks = db.execute("select nid, min(did) from cards group by nid") if "cards" in tables else []
+        table_names = {t for (t,) in db.execute("select name from sqlite_master where type = 'table'")}
+        if "notes" not in table_names:
+            refuse(f"load_anki: a collection must have a table of notes; got {sorted(table_names)} ({path})")
+        deck_by_id = _deck_names(db, table_names, path)
+        note_decks = db.execute("select nid, min(did) from cards group by nid") if "cards" in table_names else []
         deck_by_note = {note: deck_by_id.get(deck) for note, deck in note_decks}
         for i, guid, tags, fields in db.execute("select id, guid, tags, flds from notes order by id"):
             if not isinstance(fields, str) or not isinstance(tags, str):
@@ -225,10 +225,10 @@ def _header_and_lines(path: Path) -> tuple[dict[str, str], list[str], int]:
     return header, lines[n:], "".join(lines[:n]).count("\n")
 
 
-def _text_rows(lines: list[str], separator: str, n_header_lines: int, path: Path) -> list[tuple[str, list[str]]]:
+def _text_rows(lines: list[str], delimiter: str, n_header_lines: int, path: Path) -> list[tuple[str, list[str]]]:
     "The place and fields of each note; fields hold pictures at times, so that a field may be as long as a collection."
     old_limit = csv.field_size_limit(MOST_BYTES)
-    reader = csv.reader(io.StringIO("".join(lines)), delimiter=separator)
+    reader = csv.reader(io.StringIO("".join(lines)), delimiter=delimiter)
     try:
         return [(f"{path.name}:{n_header_lines + reader.line_num}", row) for row in reader if row]
     except csv.Error as e:
@@ -245,11 +245,11 @@ def _text_notes(path: Path) -> Iterator[Note]:
         actual = f"{separator!r} ({path}:1)"
         rule = f"one of {sorted(_SEPARATORS)}, or one character that is no quote and ends no line"
         refuse(f"load_anki: #separator must be {rule}; got {actual}")
-    column_numbers = {k: header[f"{k} column"] for k in ("guid", "notetype", "deck", "tags") if f"{k} column" in header}
-    bad_columns = [f"#{k} column:{v}" for k, v in column_numbers.items() if not v.isdecimal() or v == "0"]
-    if bad_columns:
-        refuse(f"load_anki: a column must be a number from 1; got {bad_columns[0]!r} ({path.name}); export it again")
-    column_by_field = {k: int(v) - 1 for k, v in column_numbers.items()}
+    text_by_field = {k: header[f"{k} column"] for k in ("guid", "notetype", "deck", "tags") if f"{k} column" in header}
+    bad_texts = [f"#{k} column:{v}" for k, v in text_by_field.items() if not v.isdecimal() or v == "0"]
+    if bad_texts:
+        refuse(f"load_anki: a column must be a number from 1; got {bad_texts[0]!r} ({path.name}); export it again")
+    column_by_field = {k: int(v) - 1 for k, v in text_by_field.items()}
     is_html = header.get("html", "true").lower() == "true"
     for place, row in _text_rows(lines, separator, n_header_lines, path):
         special_fields = {k: row[c] for k, c in column_by_field.items() if c < len(row)}
@@ -336,7 +336,7 @@ def load_anki(
         refuse(f"load_anki: a deck must have at least one note; got none ({path})")
     rows = []
     exclusion_reasons = []
-    known_pairs = set()
+    seen_pairs = set()
     for note in notes:
         cloze_parts = cloze_question(note)
         if isinstance(cloze_parts, str):
@@ -346,11 +346,11 @@ def load_anki(
         if odd_character(f"{question}{answer}{hint}"):
             exclusion_reasons.append("control_character")
             continue
-        shows_media = media and not keep_media
-        if shows_media or (question, answer) in known_pairs:
-            exclusion_reasons.append("question_has_media" if shows_media else "duplicate")
+        is_media_excluded = media and not keep_media
+        if is_media_excluded or (question, answer) in seen_pairs:
+            exclusion_reasons.append("question_has_media" if is_media_excluded else "duplicate")
             continue
-        known_pairs.add((question, answer))
+        seen_pairs.add((question, answer))
         item_id = _item_id(note, question, answer)
         fields: dict[str, Any] = {"item_id": item_id, "task": "cloze", "question": question, "key": [answer]}
         fields |= {"study": study, "language": language, "protected": protected, "source": note.place}

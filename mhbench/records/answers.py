@@ -54,8 +54,8 @@ def reply_endings() -> dict[str, str]:
     reasons_by_meaning = yaml.safe_load(endings_file.read_text(encoding="utf-8"))["endings"]
     return {
         r: meaning
-        for meaning, by_service in reasons_by_meaning.items()
-        for reasons in by_service.values()
+        for meaning, reasons_by_service in reasons_by_meaning.items()
+        for reasons in reasons_by_service.values()
         for r in reasons
     }
 
@@ -107,8 +107,8 @@ def _logged_question(record: Mapping[str, Any], question: Any) -> dict[str, Any]
         question = next((m.get("content") for m in question[::-1] if m.get("role") == "user"), None)
     choices = record.get("choices")
     choices = choices.get("text") if isinstance(choices, dict) else choices
-    are_plain = isinstance(choices, list) and all(isinstance(c, str | int | float) for c in choices)
-    option_texts = list(map(str, choices)) if are_plain and choices else None
+    are_scalar = isinstance(choices, list) and all(isinstance(c, str | int | float) for c in choices)
+    option_texts = list(map(str, choices)) if are_scalar and choices else None
     repeated_fields = {"question": question if isinstance(question, str) else None, "choices": option_texts}
     return {k: v for k, v in (repeated_fields | {"target": record.get("target")}).items() if v not in (None, "", [])}
 
@@ -130,19 +130,19 @@ def _inspect_samples(path: Path) -> list[dict]:
     if path.suffix == ".json":
         log = json_value(file_text(path), numbers=False)
         if not isinstance(log, dict) or not isinstance(log.get("samples"), list):
-            fields = ", ".join(sorted(log)[:8]) if isinstance(log, dict) else type(log).__name__
+            keys = ", ".join(sorted(log)[:8]) if isinstance(log, dict) else type(log).__name__
             remedy = "write a table of item_id and text, or name the log of a run that has ended"
-            refuse(f"load_answers: a .json must be a log of inspect with samples; got {fields} ({path.name}); {remedy}")
+            refuse(f"load_answers: a .json must be a log of inspect with samples; got {keys} ({path.name}); {remedy}")
         return log["samples"]
     try:
         with zipfile.ZipFile(path) as z:
-            sample_entries = [
+            zip_entries = [
                 i for i in z.infolist() if i.filename.startswith("samples/") and i.filename.endswith(".json")
             ]
-            if too_large := [i.filename for i in sample_entries if i.file_size > MOST_OF_A_SAMPLE]:
-                actual_value = f"more ({path.name}, {too_large[0]}); take it out"
+            if oversized_names := [i.filename for i in zip_entries if i.file_size > MOST_OF_A_SAMPLE]:
+                actual_value = f"more ({path.name}, {oversized_names[0]}); take it out"
                 refuse(f"load_answers: a sample must unpack to {MOST_OF_A_SAMPLE >> 20} MB at most; got {actual_value}")
-            return [json_value(_unpack(z, i).decode(), numbers=False) for i in sample_entries]
+            return [json_value(_unpack(z, i).decode(), numbers=False) for i in zip_entries]
     except (NotImplementedError, zipfile.BadZipFile) as e:
         actual = f"{e} ({path.name}); write it anew with `inspect log convert --to json`"
         refuse(f"load_answers: path must be an archive that can be unpacked; got {actual}")
@@ -273,8 +273,8 @@ def _likeliest_option(logprobs: list[float]) -> dict[str, Any]:
         return _no_answer("its log-likelihoods are no numbers")
     option_letters = letters(len(logprobs))
     likeliest_letters = [a for a, x in zip(option_letters, logprobs) if x == max(logprobs)]
-    letter = likeliest_letters[0] if len(likeliest_letters) == 1 else ""
-    return {"text": letter, "letter_logprobs": dict(zip(option_letters, logprobs))}
+    likeliest_letter = likeliest_letters[0] if len(likeliest_letters) == 1 else ""
+    return {"text": likeliest_letter, "letter_logprobs": dict(zip(option_letters, logprobs))}
 
 
 def _rows_of_harness(lines: list[dict], name: str) -> Iterator[Logged]:
@@ -320,9 +320,9 @@ def _answer_files(path: Path) -> list[Path]:
     "The files of answers of a folder, or of the file of a run; of our own export also the answers that nothing scored."
     if path.is_dir():
         *export, data, study, organization, model = (".",) * 4 + path.absolute().parts
-        unscored = Path(*export, "unscored", study, organization, model) / "answers.jsonl"
+        unscored_file = Path(*export, "unscored", study, organization, model) / "answers.jsonl"
         files = sorted(path.rglob("*_samples.jsonl")) or sorted(path.rglob("*.jsonl"))
-        return files + [f for f in [unscored] if data == "data" and f.is_file()]
+        return files + [f for f in [unscored_file] if data == "data" and f.is_file()]
     if path.suffix == ".jsonl":
         return [path]
     results_entry = json_value(file_text(path), numbers=False).get("detailed_evaluation_results") or {}
@@ -373,11 +373,11 @@ def _refuse_several_runs(lines: list[tuple[str, dict]], path: Path) -> None:
 
 
 def _rows_of_exchange(path: Path) -> Iterator[Logged]:
-    lines = [row for file in _answer_files(path) for row in json_rows(file, numbers=False)]
-    _refuse_several_runs(lines, path)
+    placed_lines = [row for file in _answer_files(path) for row in json_rows(file, numbers=False)]
+    _refuse_several_runs(placed_lines, path)
     n_by_sample_and_metric: Counter[tuple] = Counter()
     run_by_sample: dict[tuple, tuple[str, str]] = {}  # an answer -> the run and the metric that it came with
-    for place, line in lines:
+    for place, line in placed_lines:
         metadata = line.get("metadata") or {}
         metric = line.get("evaluation_result_id") or line["evaluation_name"]
         if metadata.get("answered_by") == "majority":
@@ -557,8 +557,8 @@ def _outcome_of_row(row: dict, n: int, place: str) -> dict[str, Any]:
     error = row.get("error") or None
     text = _answer_text(row, n, place)
     if status not in STATUSES:  # another tool's words
-        foreign_word = status not in _WELL
-        error = error or (f"status {status!r}" if foreign_word and not text else None)
+        is_foreign_status = status not in _WELL
+        error = error or (f"status {status!r}" if is_foreign_status and not text else None)
         status = "error" if error and not text else "ok"
     if status == "error":
         return {"status": status, "error": error or "the table says no more"}
@@ -566,8 +566,8 @@ def _outcome_of_row(row: dict, n: int, place: str) -> dict[str, Any]:
     logprobs = _parse_logprobs(logged_logprobs, place) if isinstance(logged_logprobs, str) else logged_logprobs
     if isinstance(logged_logprobs, dict) and len(logged_logprobs) < n <= 26:
         return _no_answer(f"log-likelihoods of {len(logged_logprobs)} of {numbered(n, 'option')}")
-    if foreign_letters := [a for a, x in (logprobs or {}).items() if a not in letters(min(n, 26)) or not x <= 1e-6]:
-        letter = foreign_letters[0]
+    if invalid_letters := [a for a, x in (logprobs or {}).items() if a not in letters(min(n, 26)) or not x <= 1e-6]:
+        letter = invalid_letters[0]
         actual = f"{letter}: {(logprobs or {})[letter]} for {n} options ({place}); name the log of these options"
         refuse(f"load_answers: letter_logprobs must be of the item's letters, and 0 at most; got {actual}")
     return {"status": status, "error": error, "text": text, "letter_logprobs": logprobs}
@@ -594,20 +594,20 @@ class _ByQuestion:
 
     def asks_the_same(self, item_id: str, question: str) -> bool:
         "Whether a log's text asks what an item asks; True where it is too short to tell."
-        question_there, question_here = _alphanumeric(question), _alphanumeric(self.items[item_id].question)
+        logged_text, item_text = _alphanumeric(question), _alphanumeric(self.items[item_id].question)
         return (
-            len(question_there) < _LEAST_CHARACTERS
-            or len(question_here) < _LEAST_CHARACTERS
-            or question_here in question_there
-            or question_there in self.text_by_id[item_id]
+            len(logged_text) < _LEAST_CHARACTERS
+            or len(item_text) < _LEAST_CHARACTERS
+            or item_text in logged_text
+            or logged_text in self.text_by_id[item_id]
         )
 
     def find_item(self, question: str, choices: Sequence[str] | None) -> str | None:
         "The only item with this question, and with these options where there are several."
-        matches = self.ids_by_question.get(_alphanumeric(question), [])
-        if len(matches) > 1 and choices:
-            matches = [x for x in matches if sorted(self.items[x].options) == sorted(choices)]
-        return matches[0] if len(matches) == 1 else None
+        matching_ids = self.ids_by_question.get(_alphanumeric(question), [])
+        if len(matching_ids) > 1 and choices:
+            matching_ids = [x for x in matching_ids if sorted(self.items[x].options) == sorted(choices)]
+        return matching_ids[0] if len(matching_ids) == 1 else None
 
 # %% ../../nbs/records/07_answers.ipynb #ea4246c2
 def _join_by_question(rows: list[tuple[str, dict]], items: Sequence[Item], name: str) -> list[tuple[str, dict]]:
@@ -644,16 +644,16 @@ def _join_by_question(rows: list[tuple[str, dict]], items: Sequence[Item], name:
 def _target_letters(target: Any, item: Item, order: Sequence[int] | None) -> list[str] | None:
     "A log's key as the item's letters; None where it cannot be read as such."
     n = len(item.options)
-    option_places = list(range(n)) if order is None else list(order)
+    option_order = list(range(n)) if order is None else list(order)
     key_letters = []
-    for entry in target if isinstance(target, list) else [target]:
-        entry_text = str(entry).strip()
+    for target_entry in target if isinstance(target, list) else [target]:
+        entry_text = str(target_entry).strip()
         if entry_text in item.options:
             key_letters.append(letters(n)[item.options.index(entry_text)])
         elif entry_text in letters(n):
-            key_letters.append(letters(n)[option_places[letters(n).index(entry_text)]])
+            key_letters.append(letters(n)[option_order[letters(n).index(entry_text)]])
         elif entry_text.isdecimal() and int(entry_text) < n:
-            key_letters.append(letters(n)[option_places[int(entry_text)]])
+            key_letters.append(letters(n)[option_order[int(entry_text)]])
         else:
             return None
     return sorted(key_letters)
@@ -718,7 +718,7 @@ def load_answers(
         refuse(f"load_answers: path must hold answers; got none ({path.name}); name the log of a run that has ended")
     is_log = not _is_table(path)
     answer_rows = _join_by_question(answer_rows, items, path.name) if is_log else answer_rows
-    key_matches = []  # items of which a log has a key of its own, and whether it is the item's
+    key_agreements = []  # items of which a log has a key of its own, and whether it is the item's
     first_place_by_sample: dict[tuple, str] = {}  # (item, mode, temperature, sample) -> where it stands
     for place, r in _select_asked_rows(answer_rows, path, item_by_id.keys(), other_ids, model):
         item = item_by_id[r["item_id"]]
@@ -741,9 +741,9 @@ def load_answers(
             or _order_of_choices(r.get("choices"), item, place)
         }
         fields |= {"changed": [] if r.get("mode") or ("mode" not in r and not is_log) else [MODE_UNKNOWN]}
-        log_letters = _target_letters(r["target"], item, fields["order"]) if "target" in r and item.options else None
-        key_matches += (
-            [] if log_letters is None or not item.right else [(item.item_id, log_letters == sorted(item.right))]
+        logged_key = _target_letters(r["target"], item, fields["order"]) if "target" in r and item.options else None
+        key_agreements += (
+            [] if logged_key is None or not item.right else [(item.item_id, logged_key == sorted(item.right))]
         )
         row_fields.append((place, fields | _outcome_of_row(r, len(item.options), place)))
     unknown_statuses = Counter(
@@ -756,9 +756,9 @@ def load_answers(
         print(
             f"{model}: {n_unknown_mode} of {len(row_fields)} answers of {path.name} name no mode and count as zero_shot"
         )
-    if differing_ids := [item_id for item_id, same in key_matches if not same]:
+    if differing_ids := [item_id for item_id, is_same in key_agreements if not is_same]:
         print(
-            f"{model}: {len(differing_ids)} of {len(key_matches)} keys of {path.name} "
+            f"{model}: {len(differing_ids)} of {len(key_agreements)} keys of {path.name} "
             f"are not those here, such as {differing_ids[0]}"
         )
     return validate(row_fields, Response).records

@@ -202,8 +202,8 @@ class Database:
     def _set_aside(self, error: sqlite3.Error) -> None:
         "Close a damaged file, give it, its log and its index another name, and say which."
         self.close()
-        name = lambda n: self.path.with_name(f"{self.path.name}.damaged-{n}")
-        damaged_path = next(name(n) for n in range(1, 10_000) if not name(n).exists())
+        damaged_name = lambda n: self.path.with_name(f"{self.path.name}.damaged-{n}")
+        damaged_path = next(damaged_name(n) for n in range(1, 10_000) if not damaged_name(n).exists())
         for suffix in ("", "-wal", "-shm"):
             if (f := self.path.with_name(self.path.name + suffix)).exists():
                 f.rename(damaged_path.with_name(damaged_path.name + suffix))
@@ -218,21 +218,21 @@ SUMS = "SHA256SUMS"
 _OURS = (SUMS, ".gitignore")
 
 
-def _changed_files(folder: Path, sums: dict[str, str]) -> list[str]:  # names of files
+def _changed_files(folder: Path, digest_by_name: dict[str, str]) -> list[str]:  # names of files
     "What of a folder is not as the sums say, or is not among them."
     file_by_name = {f.relative_to(folder).as_posix(): f for f in folder.rglob("*") if f.is_file()}
-    names = sorted((file_by_name.keys() | sums.keys()) - set(_OURS))
-    return [n for n in names if n not in file_by_name or sums.get(n) != sha256_file(file_by_name[n])]
+    names = sorted((file_by_name.keys() | digest_by_name.keys()) - set(_OURS))
+    return [n for n in names if n not in file_by_name or digest_by_name.get(n) != sha256_file(file_by_name[n])]
 
 
 def _refuse_foreign_files(folder: Path, to: str | Path) -> None:
     "Refuse a place in which something lies that no export has written."
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return
-    text = (folder / SUMS).read_text(encoding="utf-8") if (folder / SUMS).is_file() else ""
-    sum_lines = [line.partition("  ") for line in text.split("\n")[:-1]]
-    sums = {name: digest for digest, _, name in sum_lines}
-    foreign = _changed_files(folder, sums) if folder.is_dir() else [folder.name]
+    sums_text = (folder / SUMS).read_text(encoding="utf-8") if (folder / SUMS).is_file() else ""
+    sum_lines = [line.partition("  ") for line in sums_text.split("\n")[:-1]]
+    digest_by_name = {name: digest for digest, _, name in sum_lines}
+    foreign = _changed_files(folder, digest_by_name) if folder.is_dir() else [folder.name]
     if foreign:
         actual = f"{foreign[0]!r} and {len(foreign) - 1} more that no export has left there ({to}); name another folder"
         refuse(f"export: FOLDER must be new, empty or an export; got {actual}", error=FileExistsError)

@@ -70,19 +70,19 @@ class Scale(Record):
             "options": "checks",
             "numbers": "numbers",
         }
-        given_kinds = [k for k in kind_by_word if k in given] if isinstance(given, dict) else []
-        if len(given_kinds) != 1 or set(given) - {*kind_by_word, "beside"}:
+        kind_words = [k for k in kind_by_word if k in given] if isinstance(given, dict) else []
+        if len(kind_words) != 1 or set(given) - {*kind_by_word, "beside"}:
             refuse(f"Scale: {name_in_error} must be one of {allowed_forms}; got {given!r}")
-        beside, steps = list(given.get("beside", [])), given[given_kinds[0]]
-        if given_kinds[0] != "numbers":
-            repeated_labels = sorted(k for k, n in Counter([*steps, *beside]).items() if n > 1)
+        beside_labels, steps = list(given.get("beside", [])), given[kind_words[0]]
+        if kind_words[0] != "numbers":
+            repeated_labels = sorted(k for k, n in Counter([*steps, *beside_labels]).items() if n > 1)
             if not isinstance(steps, list) or len(steps) < 1 or repeated_labels:
                 refuse(f"Scale: {name_in_error} must be a list of different labels; got {repeated_labels or steps!r}")
-            return cls(kind=kind_by_word[given_kinds[0]], steps=list(steps), beside=beside)
+            return cls(kind=kind_by_word[kind_words[0]], steps=list(steps), beside=beside_labels)
         range_match = _RANGE.fullmatch(str(steps))
         if not range_match or not float(range_match[1]) < float(range_match[2]):
             refuse(f"Scale: {name_in_error} must be the least and the largest number, as in 1..6; got {steps!r}")
-        return cls(kind="numbers", low=float(range_match[1]), high=float(range_match[2]), beside=beside)
+        return cls(kind="numbers", low=float(range_match[1]), high=float(range_match[2]), beside=beside_labels)
 
     def read(self, text: str) -> tuple[str, str, float | None]:
         "How a cell counts (rated, beside, or why not), its label, and its number: of a step its place from 1."
@@ -95,11 +95,11 @@ class Scale(Record):
             return (_RATED if self.low <= value <= self.high else _OUTSIDE), text, value
         if self.kind == "checks" and set(text.split(" + ")) <= {*self.steps, "(none)"}:
             return _RATED, text, None
-        step_place = self._places.get(text)
-        if step_place is None:  # another case or spacing is the same label, where only one is meant
-            labels = [s for s in (*self.steps, *self.beside) if " ".join(s.casefold().split()) == text.casefold()]
-            return self.read(labels[0]) if len(labels) == 1 and labels[0] != text else (_OUTSIDE, text, None)
-        return _RATED, text, float(step_place) if self.kind == "ordered" else None
+        step_index = self._places.get(text)
+        if step_index is None:  # another case or spacing is the same label, where only one is meant
+            matches = [s for s in (*self.steps, *self.beside) if " ".join(s.casefold().split()) == text.casefold()]
+            return self.read(matches[0]) if len(matches) == 1 and matches[0] != text else (_OUTSIDE, text, None)
+        return _RATED, text, float(step_index) if self.kind == "ordered" else None
 
     @property
     def ends(self) -> tuple[float, float]:
@@ -129,14 +129,14 @@ class Scale(Record):
 _HOLE = re.compile(r"\{(\w+)(?::([^{}]+))?\}")
 
 
-def _path_pattern(template: str, greedy: bool = False) -> re.Pattern:
-    pattern, end_of_last = "", 0
+def _path_pattern(template: str, is_greedy: bool = False) -> re.Pattern:
+    pattern, last_end = "", 0
     for m in _HOLE.finditer(template):
-        pattern += re.escape(template[end_of_last : m.start()])
+        pattern += re.escape(template[last_end : m.start()])
         is_first_use = f"(?P<{m[1]}>" not in pattern
-        pattern += f"(?P<{m[1]}>{m[2] or ('.+' if greedy else '.+?')})" if is_first_use else f"(?P={m[1]})"
-        end_of_last = m.end()
-    return re.compile(pattern + re.escape(template[end_of_last:]))
+        pattern += f"(?P<{m[1]}>{m[2] or ('.+' if is_greedy else '.+?')})" if is_first_use else f"(?P={m[1]})"
+        last_end = m.end()
+    return re.compile(pattern + re.escape(template[last_end:]))
 
 
 def _match_template(template: str, text: str, place: str = "") -> dict[str, str] | None:
@@ -158,8 +158,8 @@ def _hole_names(template: str) -> list[str]:
     return [m[1] for m in _HOLE.finditer(template)]
 
 
-def _fill_holes(template: str, names: Mapping[str, str]) -> str:
-    return _HOLE.sub(lambda m: names.get(m[1], m[0]), template)
+def _fill_holes(template: str, value_by_hole: Mapping[str, str]) -> str:
+    return _HOLE.sub(lambda m: value_by_hole.get(m[1], m[0]), template)
 
 # %% ../../nbs/records/09_described.ipynb #54d10a0c
 RATING_FIELDS = ("item", "target", "rater", "criterion", "repeat", "session")
@@ -199,8 +199,8 @@ class RatingPart(BaseModel):
 
     @field_validator("missing", "keys", "skip", mode="before")
     @classmethod
-    def _as_list(cls, given: Any) -> Any:
-        return given if isinstance(given, list) else [given]
+    def _as_list(cls, value: Any) -> Any:
+        return value if isinstance(value, list) else [value]
 
     @model_validator(mode="after")
     def _check_whole(self):
@@ -217,11 +217,11 @@ class RatingPart(BaseModel):
 
     def scale_of(self, criterion: str) -> Scale:
         "The scale of a criterion."
-        given = self.scales.get(criterion, self.scale)
-        if given is None:
+        scale_entry = self.scales.get(criterion, self.scale)
+        if scale_entry is None:
             remedy = "declare it in scales, or a scale for all"
             refuse(f"read_ratings: criterion {criterion!r} must have a scale; got none", remedy=remedy)
-        return Scale.of(given, f"scale of {criterion}" if criterion else "scale")
+        return Scale.of(scale_entry, f"scale of {criterion}" if criterion else "scale")
 
 # %% ../../nbs/records/09_described.ipynb #b9558420
 def descriptions(given: str | Path | Mapping[str, Any]) -> list[RatingPart]:
@@ -255,21 +255,21 @@ def cell_words(value: Any) -> str:
 
 # %% ../../nbs/records/09_described.ipynb #a5f7b779
 def _rows_as_shown(
-    rows: Iterable[tuple[int, Sequence[Any]]], marks: SheetMarks, notes: Counter, name: str
+    rows: Iterable[tuple[int, Sequence[Any]]], marks: SheetMarks, note_counts: Counter, name: str
 ) -> Iterator[tuple[int, Sequence[Any]]]:
     "Rows with a cell that is merged over several written into each of them; a formula without a value is refused."
-    below: dict[int, list[tuple[int, int]]] = defaultdict(list)  # first row -> (column, last row)
+    merged_by_row: dict[int, list[tuple[int, int]]] = defaultdict(list)  # first row -> (column, last row)
     for left, first, right, bottom in marks.merged:
-        below[first] += [(left, bottom)] if left == right else []
-    n_merged = sum(map(len, below.values()))
-    notes["cells are formulas; the values stored with them are taken"] += len(marks.formulas)
-    notes["merged cells count for every row that they cover"] += n_merged
-    notes["cells merged over several columns count for the first alone"] += len(marks.merged) - n_merged
-    notes["hidden rows are read like the others"] += len(marks.hidden)
+        merged_by_row[first] += [(left, bottom)] if left == right else []
+    n_merged = sum(map(len, merged_by_row.values()))
+    note_counts["cells are formulas; the values stored with them are taken"] += len(marks.formulas)
+    note_counts["merged cells count for every row that they cover"] += n_merged
+    note_counts["cells merged over several columns count for the first alone"] += len(marks.merged) - n_merged
+    note_counts["hidden rows are read like the others"] += len(marks.hidden)
     open_cells: dict[int, tuple[int, Any]] = {}  # by column: last row, value
     for line, row in rows:
         cells = [*row, *[None] * (max(open_cells, default=0) - len(row))]
-        open_cells |= {left: (bottom, cells[left - 1]) for left, bottom in below[line] if left <= len(cells)}
+        open_cells |= {left: (bottom, cells[left - 1]) for left, bottom in merged_by_row[line] if left <= len(cells)}
         for column, (bottom, value) in open_cells.items():
             cells[column - 1] = value if line <= bottom else cells[column - 1]
         for column, value in enumerate(cells, 1):
@@ -295,21 +295,21 @@ def _sheet_rows(path: Path, sheet: str | None, notes: Counter) -> Iterator[tuple
             refuse(f"read_ratings: sheet must be one of {', '.join(workbook.sheetnames)}; got {actual}", remedy=remedy)
         worksheet = workbook[sheet or workbook.sheetnames[0]]
         worksheet.reset_dimensions()  # what a file says of its own size is not believed
-        with worksheet._get_source() as source:
-            has_more = _BESIDE_VALUES.search(source.read())
+        with worksheet._get_source() as sheet_xml:
+            has_beside_values = _BESIDE_VALUES.search(sheet_xml.read())
         rows = enumerate(worksheet.iter_rows(values_only=True), 1)
-        yield from _rows_as_shown(rows, sheet_marks(worksheet), notes, path.name) if has_more else rows
+        yield from _rows_as_shown(rows, sheet_marks(worksheet), notes, path.name) if has_beside_values else rows
     finally:
         workbook.close()
 
 # %% ../../nbs/records/09_described.ipynb #b35da2f3
 def _rows_by_header(
-    path: Path, rows: Iterable[tuple[int, Sequence[Any]]], skip: Sequence[int], notes: Counter
+    path: Path, rows: Iterable[tuple[int, Sequence[Any]]], skipped_lines: Sequence[int], notes: Counter
 ) -> _Rows:
     "Rows by the names of the first line that is not skipped."
     columns: list[str] = []
     for k, (line, row) in enumerate(rows, 1):
-        if k in skip:
+        if k in skipped_lines:
             continue
         if not columns:
             columns = [cell_words(c) for c in row]
@@ -394,16 +394,16 @@ def _look_up(row: Mapping[str, Any], name: str, place: str, column_role: str = "
     if name in row:
         return row[name]
     value: Any = row
-    remaining_path = name
-    while remaining_path and isinstance(value, Mapping):
-        path_parts = remaining_path.split(".")
+    nested_path = name
+    while nested_path and isinstance(value, Mapping):
+        path_parts = nested_path.split(".")
         matched_key = next(
             (".".join(path_parts[:k]) for k in range(len(path_parts), 0, -1) if ".".join(path_parts[:k]) in value), None
         )
         if matched_key is None:
             break
-        value, remaining_path = value[matched_key], remaining_path[len(matched_key) + 1 :]
-    if remaining_path:
+        value, nested_path = value[matched_key], nested_path[len(matched_key) + 1 :]
+    if nested_path:
         _refuse_column(f"{column_role} must be there", repr(name), name, row, place)
     return value
 
@@ -416,8 +416,8 @@ def _getter(field_source: str, field: str) -> Callable[[_Row], Any]:
     if field_source.startswith("="):
         return lambda row: field_source[1:].strip()
     if " + " in field_source:
-        part_getters = [_getter(p.strip(), field) for p in field_source.split(" + ")]
-        return lambda row: "/".join(cell_words(get(row)) for get in part_getters)
+        summand_getters = [_getter(p.strip(), field) for p in field_source.split(" + ")]
+        return lambda row: "/".join(cell_words(get(row)) for get in summand_getters)
     if _hole_names(field_source):
         return lambda row: _look_up(row.cells, _fill_holes(field_source, row.names), row.place, column_role)
     return lambda row: (
@@ -445,10 +445,10 @@ def json_cell(text: str) -> tuple[dict[str, Any] | None, bool]:
         return _DECODER.raw_decode(text, start)[0], False
     except ValueError:
         pass
-    pairs: dict[str, Any] = {}
+    value_by_key: dict[str, Any] = {}
     for key, value in _PAIR.findall(text.translate(_QUOTES)[start:]):
-        pairs.setdefault(key, json.loads(value.replace("\\'", "'")))
-    return (pairs, True) if pairs else (None, False)
+        value_by_key.setdefault(key, json.loads(value.replace("\\'", "'")))
+    return (value_by_key, True) if value_by_key else (None, False)
 
 # %% ../../nbs/records/09_described.ipynb #54d10a14
 _COUNTED = ("rated", "missing", "outside")
@@ -512,12 +512,12 @@ class RatingTable(NamedTuple):
 def _option_letter(text: str, item: Item) -> str:
     "The letter of an option, by letter or text; anything else as it stands, where the item has no options."
     option_letters = letters(len(item.options))
-    letters_by_text = [name for name, option in zip(option_letters, item.options) if folded(option) == folded(text)]
-    letters_by_name = [text.upper()] if text.upper() in option_letters else []
-    if letters_by_text and letters_by_name and letters_by_text != letters_by_name:
+    text_letters = [name for name, option in zip(option_letters, item.options) if folded(option) == folded(text)]
+    named_letters = [text.upper()] if text.upper() in option_letters else []
+    if text_letters and named_letters and text_letters != named_letters:
         rule = "a target must be an option's letter or its text, not the one's letter and the other's text"
         raise Misfit("target", text, rule)
-    return (letters_by_name or letters_by_text or [text])[0]
+    return (named_letters or text_letters or [text])[0]
 
 
 def ratings_of_items(table: RatingTable, items: Iterable[Item], study: str, *, strict: bool = True) -> Validated:
@@ -555,9 +555,9 @@ class _Column(NamedTuple):
 # %% ../../nbs/records/09_described.ipynb #cc30d465
 def _value_columns(part: RatingPart, row: _Row) -> list[_Column]:
     "The columns of a file that hold values."
-    column_template, arrow, key_template = (x.strip() for x in part.value.partition(">"))
+    column_template, arrow_sign, key_template = (x.strip() for x in part.value.partition(">"))
     listed_criteria = part.criterion if isinstance(part.criterion, list) else []
-    key_criteria = listed_criteria if "{criterion}" in key_template else [""] if arrow else []
+    key_criteria = listed_criteria if "{criterion}" in key_template else [""] if arrow_sign else []
     criterion_keys = [(c, _fill_holes(key_template, {"criterion": c})) for c in key_criteria]
     if not _hole_names(column_template):
         _look_up(row.cells, column_template, row.place, "value's column")
@@ -565,21 +565,21 @@ def _value_columns(part: RatingPart, row: _Row) -> list[_Column]:
     value_columns: list[_Column] = []
     other_columns = {part.item, part.target, part.rater, part.repeat, part.session, *part.within.values(), *part.cells}
     for column in row.cells:
-        captured = _match_template(column_template, str(column)) if column not in other_columns else None
-        if captured is None or any(row.names.get(k, v) != v for k, v in captured.items()):
+        captures = _match_template(column_template, str(column)) if column not in other_columns else None
+        if captures is None or any(row.names.get(k, v) != v for k, v in captures.items()):
             continue
-        if not listed_criteria or captured.get("criterion", listed_criteria[0]) in listed_criteria:
-            value_columns.append(_Column(str(column), captured, criterion_keys))
-    found_criteria = [c.names.get("criterion") for c in value_columns]
+        if not listed_criteria or captures.get("criterion", listed_criteria[0]) in listed_criteria:
+            value_columns.append(_Column(str(column), captures, criterion_keys))
+    column_criteria = [c.names.get("criterion") for c in value_columns]
     missing_criteria = (
-        [c for c in listed_criteria if c not in found_criteria] if "criterion" in _hole_names(column_template) else []
+        [c for c in listed_criteria if c not in column_criteria] if "criterion" in _hole_names(column_template) else []
     )
     if missing_criteria or not value_columns:
-        meant_name = (
+        expected_column = (
             _fill_holes(column_template, {"criterion": missing_criteria[0]}) if missing_criteria else column_template
         )
         actual = f"none for {', '.join(missing_criteria) or column_template}"
-        _refuse_column(f"columns must fit value {part.value!r}", actual, meant_name, row.cells, row.place)
+        _refuse_column(f"columns must fit value {part.value!r}", actual, expected_column, row.cells, row.place)
     return value_columns
 
 # %% ../../nbs/records/09_described.ipynb #afdc2d2f
@@ -611,34 +611,34 @@ def matched_files(part: RatingPart, folder: Path, away: set[str] | None = None) 
             away.add(name)
         for path in found_paths:
             inner_path = "/".join(path.parts[-len(Path(file_pattern).parts) :])
-            captured = _match_template(file_pattern, inner_path, "a file's name") if _hole_names(file_pattern) else {}
-            if captured is None:
+            captures = _match_template(file_pattern, inner_path, "a file's name") if _hole_names(file_pattern) else {}
+            if captures is None:
                 remedy = "move it, or mend the template"
                 refuse(f"read_ratings: a file's name must fit {file_pattern!r}; got {inner_path!r}", remedy=remedy)
-            matches.append((path, captured | ({"file": name} if name else {})))
-    return [(p, captured) for p, captured in matches if captured.get("file") not in (away or ())]
+            matches.append((path, captures | ({"file": name} if name else {})))
+    return [(p, captures) for p, captures in matches if captures.get("file") not in (away or ())]
 
 # %% ../../nbs/records/09_described.ipynb #64b5623d
 def _column_joiner(part: RatingPart, folder: Path) -> Callable[[Mapping[str, Any], str], Mapping[str, Any] | None]:
     "What adds the columns of a second file to a row; None for a key without a partner."
     if not part.join:
         return lambda row, place: row
-    own_key, _, partner_key = (x.strip() for x in part.join["on"].partition("="))
+    key_column, _, partner_column = (x.strip() for x in part.join["on"].partition("="))
     partner_part = part.model_copy(update={"keys": [], "each": "", "skip": [], "files": part.join["file"]})
     partner_by_key: dict[str, Mapping[str, Any]] = {}
     for path, _ in matched_files(partner_part, folder):
         for place, row in described_rows(path, partner_part):
-            key = cell_words(_look_up(row, partner_key or own_key, place, "the key's column"))
+            key = cell_words(_look_up(row, partner_column or key_column, place, "the key's column"))
             if key in partner_by_key:
                 refuse(f"read_ratings: a key of the joined file must stand once; got {key!r} again ({place})")
             partner_by_key[key] = row
 
-    def add(row: Mapping[str, Any], place: str) -> Mapping[str, Any] | None:
+    def add_columns(row: Mapping[str, Any], place: str) -> Mapping[str, Any] | None:
         "A row with its partner's columns, its own first where both have one; None without a partner."
-        partner_row = partner_by_key.get(cell_words(_look_up(row, own_key, place, "the key's column")))
+        partner_row = partner_by_key.get(cell_words(_look_up(row, key_column, place, "the key's column")))
         return None if partner_row is None else {**partner_row, **row}
 
-    return add
+    return add_columns
 
 # %% ../../nbs/records/09_described.ipynb #54d10a18
 class _Reading:
@@ -689,9 +689,9 @@ class _Reading:
         "The values of one cell, by criterion: ratings, or counts of why they are none."
         item, target, rater, _, repeat, session = (cell_words(fields[f]) for f in RATING_FIELDS)
         if not item or not rater:
-            name = "rater" if item else "item"
-            remedy = f"say {name} in the description, or mend the cell"
-            refuse(f"read_ratings: {name} must not be empty; got nothing ({row.place})", remedy=remedy)
+            empty_field = "rater" if item else "item"
+            remedy = f"say {empty_field} in the description, or mend the cell"
+            refuse(f"read_ratings: {empty_field} must not be empty; got nothing ({row.place})", remedy=remedy)
         kind, cell_index = self.kind(rater, row), len(self.cells)
         shared_fields = (item, target or "answer", rater, repeat, session, kind)
         within_values = [cell_words(get(row)) for get in self.within]
@@ -724,11 +724,11 @@ class _Reading:
             self.scales[criterion] = self.part.scale_of(criterion)
         if text in self.missing or not text:
             return -1, "declared missing" if text in self.missing else _MISSING, text
-        how_counted, label, score = self.scales[criterion].read(text)
-        if how_counted not in (_RATED, _BESIDE):
-            return -1, how_counted, label
-        self.values.append((criterion, label, score, how_counted))
-        return len(self.values) - 1, how_counted, label
+        counting_class, label, score = self.scales[criterion].read(text)
+        if counting_class not in (_RATED, _BESIDE):
+            return -1, counting_class, label
+        self.values.append((criterion, label, score, counting_class))
+        return len(self.values) - 1, counting_class, label
 
     def table(self) -> tuple[pd.DataFrame, pd.DataFrame]:
         "The ratings, one a row, with the number of the cell of each; and the cells."
@@ -737,10 +737,10 @@ class _Reading:
         cell_index, value_index = np.array(self.cell_of_rating, int), np.array(self.value_of_rating, int)
         rater_of_cell = cells.groupby(["kind", "rater"], sort=False).ngroup().to_numpy()
         kinds_and_raters = cells[["kind", "rater"]].drop_duplicates().to_numpy()
-        for pair, k in zip(
+        for pair_code, k in zip(
             *np.unique(rater_of_cell[cell_index] * (len(value_table) + 1) + value_index, return_counts=True)
         ):
-            (kind, rater), v = kinds_and_raters[pair // (len(value_table) + 1)], pair % (len(value_table) + 1)
+            (kind, rater), v = kinds_and_raters[pair_code // (len(value_table) + 1)], pair_code % (len(value_table) + 1)
             self.counts[kind, rater, value_table["criterion"][v], value_table["why"][v]] += int(k)
         rating_rows = pd.concat(
             [x.take(k).reset_index(drop=True) for x, k in ((cells, cell_index), (value_table, value_index))], axis=1
@@ -751,12 +751,12 @@ class _Reading:
 # %% ../../nbs/records/09_described.ipynb #54d10a1a
 def _list_elements(values: dict[str, Any], place: str) -> Iterator[dict[str, Any]]:
     "The elements of a value that is a list, with those of the fields that are lists too."
-    lists = {k: v for k, v in values.items() if isinstance(v, list)}
-    lengths = {k: len(v) for k, v in lists.items()}
-    if len(set(lengths.values())) > 1:
-        lengths_in_words = ", ".join(f"{n} of {k}" for k, n in lengths.items())
+    list_by_field = {k: v for k, v in values.items() if isinstance(v, list)}
+    length_by_field = {k: len(v) for k, v in list_by_field.items()}
+    if len(set(length_by_field.values())) > 1:
+        lengths_in_words = ", ".join(f"{n} of {k}" for k, n in length_by_field.items())
         refuse(f"read_ratings: lists of one row must have one length; got {lengths_in_words} ({place})")
-    yield from ({**values, **dict(zip(lists, each))} for each in zip(*lists.values()))
+    yield from ({**values, **dict(zip(list_by_field, elements))} for elements in zip(*list_by_field.values()))
 
 
 def _ticked_options(cells: Mapping[str, str], part: RatingPart, place: str) -> str:
@@ -796,9 +796,9 @@ def _read_cell(r: _Reading, row: _Row, column: _Column) -> None:
         return
     if not column.keys and not criterion_values[0][0]:
         criterion_values = [(cell_words(row_fields["criterion"]), raw_value)]
-    rater = cell_words(row_fields["rater"])
+    rater_name = cell_words(row_fields["rater"])
     for criterion in (c for c, v in criterion_values if v is _NO_KEY):
-        r.counts[r.kind(rater, row), rater, criterion, missing_reason] += 1
+        r.counts[r.kind(rater_name, row), rater_name, criterion, missing_reason] += 1
     if criterion_values := [(c, v) for c, v in criterion_values if v is not _NO_KEY]:
         r.add(row, row_fields, criterion_values)
 
@@ -812,17 +812,17 @@ def _read_part(part: RatingPart, folder: Path, away: set[str] | None = None) -> 
         for row in rows:
             if columns is None or part.keys or path.suffix.lower() in (".json", ".jsonl", ".ndjson"):
                 columns = _value_columns(part, row)
-            boxes_by_names: dict[tuple, dict[str, str]] = {}
+            ticks_by_names: dict[tuple, dict[str, str]] = {}
             for column in columns:
                 if "option" not in column.names:
                     _read_cell(r, row._replace(names={**row.names, **column.names}), column)
                     continue
                 option = re.sub("^_", "-", column.names["option"])  # REDCap writes the option -99 as ____99
-                other_names = tuple((k, v) for k, v in column.names.items() if k != "option")
-                boxes_by_names.setdefault(other_names, {})[option] = cell_words(row.cells.get(column.name))
-            for other_names, ticks_by_option in boxes_by_names.items():
+                names_but_option = tuple((k, v) for k, v in column.names.items() if k != "option")
+                ticks_by_names.setdefault(names_but_option, {})[option] = cell_words(row.cells.get(column.name))
+            for names_but_option, ticks_by_option in ticks_by_names.items():
                 cells = {**row.cells, "": _ticked_options(ticks_by_option, part, row.place)}
-                _read_cell(r, _Row(cells, {**row.names, **dict(other_names)}, row.place), _Column("", {}, []))
+                _read_cell(r, _Row(cells, {**row.names, **dict(names_but_option)}, row.place), _Column("", {}, []))
         r.notes["files hold no row that counts"] += row is None
     return r
 
@@ -835,17 +835,17 @@ def _prepare_row(
     if cells is None:
         notes[f"rows whose key has no partner in {part.join['file']} are left out"] += 1
         return None
-    for column, wanted_values in part.where.items():
-        values = [wanted_values] if isinstance(wanted_values, str) else wanted_values
-        if cell_words(_look_up(cells, column, place)) not in values:
+    for column, allowed in part.where.items():
+        allowed_texts = [allowed] if isinstance(allowed, str) else allowed
+        if cell_words(_look_up(cells, column, place)) not in allowed_texts:
             notes[f"rows are left out, where not {column} as declared"] += 1
             return None
     names = {**name_fields, **{k: cell_words(cells[k]) for k in part.keys}}
     for column, template in part.cells.items():
         text = cell_words(_look_up(cells, column, place))
-        if (captured := _match_template(template, text, f"a cell of {column}")) is None:
+        if (captures := _match_template(template, text, f"a cell of {column}")) is None:
             refuse(f"read_ratings: a cell of {column} must fit {template!r}; got {text!r} ({place})")
-        names |= captured
+        names |= captures
     return _Row(cells, names, place)
 
 
@@ -870,10 +870,10 @@ def rows_described(part: RatingPart, folder: Path, away: set[str] | None = None)
     prepared = itertools.chain.from_iterable(rows for _, rows in _prepared_files(part, folder, away, Counter()))
     frame = pd.DataFrame([{k: v for k, v in row.cells.items() if k} | row.names for row in prepared])
     for column in frame:
-        texts = frame[column].map(lambda v: v if isinstance(v, list | dict) else cell_words(v) or None)
-        given_texts = [t for t in texts if t is not None]
-        is_numeric = given_texts and all(isinstance(t, str) and _PLAIN.fullmatch(t) for t in given_texts)
-        frame[column] = pd.to_numeric(texts) if is_numeric else texts
+        column_texts = frame[column].map(lambda v: v if isinstance(v, list | dict) else cell_words(v) or None)
+        cell_texts = [t for t in column_texts if t is not None]
+        is_numeric = cell_texts and all(isinstance(t, str) and _PLAIN.fullmatch(t) for t in cell_texts)
+        frame[column] = pd.to_numeric(column_texts) if is_numeric else column_texts
     return frame
 
 # %% ../../nbs/records/09_described.ipynb #54d10a1c
@@ -885,11 +885,11 @@ def _refuse_repeated(frame: pd.DataFrame, cells: pd.DataFrame, within: list[str]
     if not is_repeated.any():
         return
     key_columns = [*RATING_FIELDS, *within]
-    second = frame[is_repeated.to_numpy()].iloc[0]
-    first = frame[(frame[key_columns] == second[key_columns]).all(axis=1)].iloc[0]
-    rating_text = ", ".join(f"{k.removeprefix('within.')} {second[k]}" for k in key_columns if second[k])
-    labels_text = "the same" if first["label"] == second["label"] else f"{first['label']!r} and {second['label']!r}"
-    actual = f"{labels_text} at {first['place']} and {second['place']} ({rating_text}); {int(is_repeated.sum())} in all"
+    repeat = frame[is_repeated.to_numpy()].iloc[0]
+    first = frame[(frame[key_columns] == repeat[key_columns]).all(axis=1)].iloc[0]
+    rating_text = ", ".join(f"{k.removeprefix('within.')} {repeat[k]}" for k in key_columns if repeat[k])
+    labels_text = "the same" if first["label"] == repeat["label"] else f"{first['label']!r} and {repeat['label']!r}"
+    actual = f"{labels_text} at {first['place']} and {repeat['place']} ({rating_text}); {int(is_repeated.sum())} in all"
     remedy = "take one away, or name what tells them apart: repeat, session or within"
     refuse(f"read_ratings: a rating must be given once; got two, {actual}", remedy=remedy)
 
@@ -905,7 +905,7 @@ def _remarks_on_reading(r: _Reading, n_criteria: int) -> tuple[list[str], list[s
     remarks, asks = [], []
     answers_by_text: dict[str, list] = defaultdict(list)
     for (criterion, text), answers in r.outside_scale.items():
-        answers_by_text[text] += [(*who, criterion) for who in answers]
+        answers_by_text[text] += [(*rating, criterion) for rating in answers]
     for text, answers in answers_by_text.items():
         scale = r.scales[answers[0][5]].in_words()
         remarks.append(f"{len(answers)} times {text!r} lies outside the scale ({scale}) and is left out")
@@ -954,7 +954,7 @@ def read_ratings(
     notes, asks = [], []
     for r in readings:
         remarks, questions = _remarks_on_reading(r, len({c for _, _, c, _ in r.counts}))
-        notes += [f"{n} {what}" for what, n in r.notes.items() if n] + remarks
+        notes += [f"{n} {remark_text}" for remark_text, n in r.notes.items() if n] + remarks
         asks += questions
     for item in frame["item"].unique():
         if _SUMMARY.fullmatch(item):
@@ -969,14 +969,14 @@ def read_ratings(
     return RatingTable(parts[0].release, study, scales, frame, counts, notes, asks, parts[0].origin)
 
 # %% ../../nbs/records/09_described.ipynb #a20938e9
-def _reading_counts(read: Sequence[_Reading]) -> pd.DataFrame:
+def _reading_counts(readings: Sequence[_Reading]) -> pd.DataFrame:
     "Rated, missing and outside by rater and criterion, with the reasons."
     counts_by_rater: dict[tuple, Counter] = defaultdict(Counter)
-    for r in read:
+    for r in readings:
         for (kind, rater, criterion, why), n in r.counts.items():
             counts_by_rater[kind, rater, criterion].update({why: n, _WHY.get(why, why): n})
-    reasons = [w for w in _WHY if any(w in c for c in counts_by_rater.values())]
-    count_rows = [[*key, *(c[w] for w in (*_COUNTED, *reasons))] for key, c in counts_by_rater.items()]
+    reasons = [w for w in _WHY if any(w in counts for counts in counts_by_rater.values())]
+    count_rows = [[*key, *(counts[w] for w in (*_COUNTED, *reasons))] for key, counts in counts_by_rater.items()]
     return pd.DataFrame(count_rows, columns=["kind", "rater", "criterion", *_COUNTED, *reasons])
 
 # %% ../../nbs/records/09_described.ipynb #93ad1af0

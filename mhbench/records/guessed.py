@@ -67,9 +67,9 @@ class Guess(NamedTuple):
         return "".join(f"# {line}\n" for line in header_lines) + yaml.safe_dump(self.description, width=110, **options)
 
 # %% ../../nbs/records/13_guessed.ipynb #a7cb55bc
-def _match_column_names(columns: list[str], names: Mapping[str, str], asks: list[str]) -> dict[str, str]:
+def _match_column_names(columns: list[str], words_by_field: Mapping[str, str], asks: list[str]) -> dict[str, str]:
     column_by_field: dict[str, str] = {}
-    for field, words in names.items():
+    for field, words in words_by_field.items():
         fitting_columns = [
             c
             for w in words.split()
@@ -106,12 +106,12 @@ def _guess_scale(texts: list[str], asks: list[str]) -> Any:
         codes = sorted({t for t in texts if NOT_RATED_CODE.fullmatch(t) and (is_far(float(t)) or is_apart(float(t)))})
         if codes:
             asks.append(f"missing: do {', '.join(codes)} mean that nobody rated? If so, missing: [{', '.join(codes)}]")
-        largest = f"{max(numbers):g}"
-        if re.fullmatch("9{2,}", largest) and largest not in codes and texts.count(largest) > 2:
-            rule = f"{largest}, the largest, stands {texts.count(largest)} times"
-            asks.append(f"missing: {rule}; if it means that nobody rated, missing: [{largest}]")
-        if word_texts := sorted({t for t in texts if as_number(t) is None}):
-            asks.append(f"missing: {', '.join(word_texts[:6])} are no numbers")
+        largest_text = f"{max(numbers):g}"
+        if re.fullmatch("9{2,}", largest_text) and largest_text not in codes and texts.count(largest_text) > 2:
+            rule = f"{largest_text}, the largest, stands {texts.count(largest_text)} times"
+            asks.append(f"missing: {rule}; if it means that nobody rated, missing: [{largest_text}]")
+        if non_numbers := sorted({t for t in texts if as_number(t) is None}):
+            asks.append(f"missing: {', '.join(non_numbers[:6])} are no numbers")
         asks.append("scale: the least and the largest value that are seen; say what could be chosen")
         scale_numbers = [x for x in numbers if f"{x:g}" not in codes] or numbers
         low, high = min(scale_numbers), max(scale_numbers)
@@ -144,9 +144,9 @@ def _columns_of_one_value(
     constant_columns = [c for c, t in texts_by_column.items() if len(set(t)) == 1 and is_rated_value(t)]
     start, end = _common_ends(rated_columns)
     is_named_alike = lambda c: len(rated_columns) > 1 and (start or end) and c.startswith(start) and c.endswith(end)
-    if others := [c for c in constant_columns if not is_named_alike(c)]:
-        asks.append(f"value: {', '.join(others)} hold one value each, and are not taken for ratings")
-    return [c for c in texts_by_column if c in rated_columns or (c in constant_columns and c not in others)]
+    if other_columns := [c for c in constant_columns if not is_named_alike(c)]:
+        asks.append(f"value: {', '.join(other_columns)} hold one value each, and are not taken for ratings")
+    return [c for c in texts_by_column if c in rated_columns or (c in constant_columns and c not in other_columns)]
 
 
 def _common_ends(names: list[str]) -> tuple[str, str]:

@@ -44,17 +44,17 @@ def labelling_config(n_answers: int, *, language: str = "en") -> str:
         refuse(f"labelling_config: n_answers must be at least 1; got {n_answers}")
     if language not in WORDS:
         refuse(f"labelling_config: language must be one of {sorted(WORDS)}; got {language!r}; add its words to WORDS")
-    words = WORDS[language]
+    labels = WORDS[language]
 
     def header(name: str, number: str = "") -> str:
         "A heading in the language's words."
-        return f"  <Header value={quoteattr(words[name] + number)}/>"
+        return f"  <Header value={quoteattr(labels[name] + number)}/>"
 
-    def choices(name: str, to: str, values: Sequence[str]) -> str:
+    def choices(name: str, control: str, values: Sequence[str]) -> str:
         "A required choice of one value, in the language's words; what comes back is the value."
-        choice_tags = "".join(f"<Choice value={quoteattr(words.get(v, v))} alias={quoteattr(v)}/>" for v in values)
+        choice_tags = "".join(f"<Choice value={quoteattr(labels.get(v, v))} alias={quoteattr(v)}/>" for v in values)
         attributes = 'choice="single" showInline="true" required="true"'
-        return f'  <Choices name="{name}" toName="{to}" {attributes}>{choice_tags}</Choices>'
+        return f'  <Choices name="{name}" toName="{control}" {attributes}>{choice_tags}</Choices>'
 
     lines = ["<View>", header("Question"), '  <Text name="question" value="$question"/>']
     lines += [header("Reference"), '  <Text name="reference" value="$reference"/>']
@@ -127,11 +127,11 @@ def label_studio_tasks(
     return Tasks(labelling_config(len(models), language=language), tasks_by_rater, models_by_item)
 
 # %% ../../nbs/records/06_labelstudio.ipynb #16dc7cd5
-def _page_data(item: Item, answers: Sequence[str]) -> dict[str, str]:
+def _page_data(item: Item, answer_texts: Sequence[str]) -> dict[str, str]:
     "What a rater sees of an item, under the names of the labelling configuration."
     page_fields = {"item_id": item.item_id, "study": item.study, "reference": "; ".join(task_of(item).key_texts(item))}
     page_fields["question"] = "\n\n".join([*item.context.values(), task_of(item).for_people(item)])
-    return page_fields | {f"answer_{k}": text for k, text in enumerate(answers, 1)}
+    return page_fields | {f"answer_{k}": text for k, text in enumerate(answer_texts, 1)}
 
 # %% ../../nbs/records/06_labelstudio.ipynb #ff8586df
 def write_tasks(tasks: Tasks, folder: str | Path) -> list[Path]:
@@ -265,8 +265,8 @@ def load_label_studio(
     path = Path(path)
     tasks = exported_tasks(path)
     if raters is None:
-        names = dict.fromkeys(account(a) for t in tasks for a in t["annotations"])
-        raters = {name: name if isinstance(name, str) else f"label-studio-{name}" for name in names}
+        account_names = dict.fromkeys(account(a) for t in tasks for a in t["annotations"])
+        raters = {name: name if isinstance(name, str) else f"label-studio-{name}" for name in account_names}
     accounts = {account(a) for t in tasks for a in t["annotations"] if not a.get("was_cancelled")} - {None}
     if isinstance(raters, str) and len(accounts) > 1:
         remedy = "name each: a mapping of user ids to raters (raters.json)"
@@ -274,7 +274,7 @@ def load_label_studio(
             f"load_label_studio: one rater must have made all annotations; got {len(accounts)} ({path.name}); {remedy}"
         )
     pseudonym_of = pseudonyms([raters] if isinstance(raters, str) else raters.values())
-    counts = Counter(tasks=len(tasks), annotations=0, unlabelled=0, cancelled=0, superseded=0, missing=0)
+    n_by_event = Counter(tasks=len(tasks), annotations=0, unlabelled=0, cancelled=0, superseded=0, missing=0)
     latest_annotations: dict[tuple, tuple] = {}  # (item, rater) -> its latest annotation: (when, what, study, place)
     for t in tasks:
         item_id = t["data"].get("item_id")
@@ -282,17 +282,17 @@ def load_label_studio(
         if item_id not in key:
             actual = f"none for {item_id!r} ({place}); pass the key that was made with these tasks"
             refuse(f"load_label_studio: key must hold every item of the export; got {actual}")
-        counts["unlabelled"] += not t["annotations"]
-        counts["annotations"] += len(t["annotations"])
+        n_by_event["unlabelled"] += not t["annotations"]
+        n_by_event["annotations"] += len(t["annotations"])
         for a in t["annotations"]:
             if a.get("was_cancelled"):
-                counts["cancelled"] += 1
+                n_by_event["cancelled"] += 1
                 continue
             rater = pseudonym_of[_annotator_name(a, raters, place)]
             saved_at = _annotation_time(a, place)
-            earlier = latest_annotations.get((item_id, rater))
-            counts["superseded"] += earlier is not None
-            if not earlier or saved_at >= earlier[0]:
+            earlier_annotation = latest_annotations.get((item_id, rater))
+            n_by_event["superseded"] += earlier_annotation is not None
+            if not earlier_annotation or saved_at >= earlier_annotation[0]:
                 latest_annotations[item_id, rater] = (
                     saved_at,
                     a,
@@ -304,7 +304,7 @@ def load_label_studio(
         controls = {f"correctness_{k}": (model, LABELS) for k, model in enumerate(key[item_id], 1)}
         controls["difficulty"] = ("difficulty", DIFFICULTIES)
         labels, comment = _annotation_labels(a, controls, place)
-        counts["missing"] += len(controls) - len(labels)
+        n_by_event["missing"] += len(controls) - len(labels)
         rating_fields = {
             "item_id": item_id,
             "study": study,
@@ -315,7 +315,7 @@ def load_label_studio(
         rows += [
             (place, rating_fields | {"target": target, "label": label, "source": place}) for target, label in labels
         ]
-    return Annotated(validate(rows, Rating, remedy="export the project again").records, dict(counts))
+    return Annotated(validate(rows, Rating, remedy="export the project again").records, dict(n_by_event))
 
 # %% ../../nbs/records/06_labelstudio.ipynb #0e6d1171
 def _annotation_labels(
@@ -324,15 +324,15 @@ def _annotation_labels(
     """What one annotation says: what is rated and its label, for each control that was set, and the comment; controls
     by name: what each rates, and its labels."""
     controls_set = {r["from_name"]: value_of(r, place) for r in annotation.get("result", [])}
-    if unknown := sorted(set(controls_set) - set(controls) - {"comment"}):
-        actual = f"{unknown} ({place}); the key is of another round"
+    if unknown_controls := sorted(set(controls_set) - set(controls) - {"comment"}):
+        actual = f"{unknown_controls} ({place}); the key is of another round"
         refuse(f"load_label_studio: results must be of the controls {sorted(controls)}; got {actual}")
     labels = []
-    for control_name, (target, allowed) in controls.items():
+    for control_name, (target, allowed_labels) in controls.items():
         label = controls_set.get(control_name)
-        if label is not None and label not in allowed:
+        if label is not None and label not in allowed_labels:
             actual_label = f"{label!r} for {control_name} ({place}); keep the aliases of the labelling configuration"
-            refuse(f"load_label_studio: label must be one of {list(allowed)}; got {actual_label}")
+            refuse(f"load_label_studio: label must be one of {list(allowed_labels)}; got {actual_label}")
         if label is not None:
             labels.append((target, label))
     return labels, controls_set.get("comment")

@@ -63,11 +63,11 @@ class RaterKey:
         if "" in name_by_rater.values():
             refuse("pseudonyms: a rater must have a name; got an empty one; fill it in")
         used_names = {p.casefold() for p in (*self.known.values(), *taken)}
-        pseudonyms_given = [name for name in name_by_rater.values() if is_pseudonym(name)]
-        for name in pseudonyms_given:
+        rater_pseudonyms = [name for name in name_by_rater.values() if is_pseudonym(name)]
+        for name in rater_pseudonyms:
             if _NUMBERED.fullmatch(name) and name.casefold() not in used_names:
                 self.known[name] = name
-        used_names |= {name.casefold() for name in pseudonyms_given}
+        used_names |= {name.casefold() for name in rater_pseudonyms}
         free_pseudonyms = (p for k in count(1) if (p := f"rater-{k}") not in used_names)
         for name in name_by_rater.values():
             if not is_pseudonym(name) and name not in self.known:

@@ -91,23 +91,23 @@ def guess_columns(
     assigned = set[str]().union(*([v] if isinstance(v, str) else v for v in columns_by_field.values()))
     remaining_columns = [c for c in columns if c not in assigned]
     for field, stem in NUMBERED.items():
-        if field not in given and (matches := _numbered_columns(remaining_columns, stem)):
+        if field not in given and (matching_columns := _numbered_columns(remaining_columns, stem)):
             common_names = _plain_names(NAMES.get(field, ""))
-            in_one_cell = [c for c in remaining_columns if c not in matches and plain_name(c) in common_names]
+            in_one_cell = [c for c in remaining_columns if c not in matching_columns and plain_name(c) in common_names]
             # a column for all options in one cell may stand beside one for each
-            columns_by_field[field] = [*matches, *in_one_cell[:1]]
+            columns_by_field[field] = [*matching_columns, *in_one_cell[:1]]
             remaining_columns = [c for c in remaining_columns if c not in columns_by_field[field]]
     for field, words in NAMES.items():
         if field in given or field in columns_by_field:
             continue
-        matches = [c for c in remaining_columns if plain_name(c) in _plain_names(words)]
-        if field == "key" and (by_letter := [c for c in matches if plain_name(c) == "answeridx"]):
-            matches = by_letter  # beside it, MedQA has the text of the answer
-        if len(matches) > 1 and field != "context":
-            actual = f"{', '.join(matches)}; say --column '{field}={matches[0]}'"
+        matching_columns = [c for c in remaining_columns if plain_name(c) in _plain_names(words)]
+        if field == "key" and (letter_columns := [c for c in matching_columns if plain_name(c) == "answeridx"]):
+            matching_columns = letter_columns  # beside it, MedQA has the text of the answer
+        if len(matching_columns) > 1 and field != "context":
+            actual = f"{', '.join(matching_columns)}; say --column '{field}={matching_columns[0]}'"
             refuse(f"guess_columns: the column for {field} must be named where several fit; got {actual}")
-        if matches:
-            columns_by_field[field] = matches if field == "context" else matches[0]
+        if matching_columns:
+            columns_by_field[field] = matching_columns if field == "context" else matching_columns[0]
     return {f: ([v] if f == "context" and isinstance(v, str) else v) for f, v in columns_by_field.items()}
 
 # %% ../../nbs/records/08_questions.ipynb #8eebc0e9
@@ -197,11 +197,11 @@ def _options_of_row(row: dict[str, Any], columns: str | list[str] | None, separa
         raise Misfit(empty_column, "", "an option must not be empty between others: the letters below it would move")
     if len(texts) == 1:
         raise Misfit(first_column, texts[0], "options must be two or more")
-    if absent := [t for t in texts if folded(t) in _ABSENT]:
-        raise Misfit(first_column, absent[0], "an option must be a text: leave the cell empty where there is none")
-    if dates := [t for t in texts if _DATE.fullmatch(t)]:
+    if blanks := [t for t in texts if folded(t) in _ABSENT]:
+        raise Misfit(first_column, blanks[0], "an option must be a text: leave the cell empty where there is none")
+    if date_texts := [t for t in texts if _DATE.fullmatch(t)]:
         rule = "an option must not be a date that a spreadsheet made of it, such as 3-4: write text"
-        raise Misfit(first_column, dates[0], rule)
+        raise Misfit(first_column, date_texts[0], rule)
     repeated_options = [t for t, n in Counter(map(folded, texts)).items() if n > 1]
     if repeated_options:
         raise Misfit(first_column, repeated_options[0], "options must differ; this one stands twice")
@@ -257,8 +257,8 @@ def _key_form(rows: list[tuple[str, Any, list[str]]]) -> str | None:  # (place, 
         refuse(f"guess_layout: key must name an option by letter, number or text; got {actual}")
     for (place, value, options), *readings in zip(rows, *(readings_by_form[f] for f in best_forms)):
         if any(r != readings[0] for r in readings):
-            texts = ["no option" if r is None else repr(", ".join(options[k] for k in r)) for r in readings]
-            readings_in_words = " or ".join(f"{text} (--key {form})" for form, text in zip(best_forms, texts))
+            reading_texts = ["no option" if r is None else repr(", ".join(options[k] for k in r)) for r in readings]
+            readings_in_words = " or ".join(f"{text} (--key {form})" for form, text in zip(best_forms, reading_texts))
             actual = f"{value!r}, which can name {readings_in_words} ({place}); give --key, with the form that is right"
             refuse(f"guess_layout: the form of keys must be given where several fit; got {actual}")
     return best_forms[0]
@@ -353,7 +353,7 @@ def guess_layout(
     if key is None and "key" in fields and "options" in fields:
         key = _key_form(_keyed_rows(table, fields, separator))
     heading = plain_name(str(fields["question"]))
-    column_language = next((tag for begins, tag in _SPOKEN.items() if heading.startswith(begins)), "en")
+    column_language = next((tag for prefix, tag in _SPOKEN.items() if heading.startswith(prefix)), "en")
     layout = {"columns": fields, "key": key, "separator": separator, "language": language or column_language}
     return {k: v for k, v in layout.items() if v is not None}
 
@@ -362,13 +362,13 @@ def _keyed_rows(table: Table, columns: dict, separator: str | None) -> list[tupl
     "Place, key and options of the rows that have both."
     keyed_rows = []
     for place, row in table.rows:
-        value = row[columns["key"]]
+        key_value = row[columns["key"]]
         try:
             options = _options_of_row(row, columns["options"], separator)
         except Misfit:
             continue
-        if options and value and not isinstance(value, Unreadable):
-            keyed_rows.append((place, value, options))
+        if options and key_value and not isinstance(key_value, Unreadable):
+            keyed_rows.append((place, key_value, options))
     return keyed_rows
 
 # %% ../../nbs/records/08_questions.ipynb #fc48ecc6
@@ -386,11 +386,11 @@ def _row_shares(row: dict[str, Any], columns: list[str] | None, options: list[st
         return None
     if any(texts[len(options) :]) or "" in texts[: len(options)] or len(texts) < len(options):
         raise Misfit(columns[0], ", ".join(texts), f"there must be one share an option ({len(options)})")
-    values = [_parse_share(t, c) for t, c in zip(texts, columns[: len(options)])]
-    total = sum(values)
+    shares = [_parse_share(t, c) for t, c in zip(texts, columns[: len(options)])]
+    total = sum(shares)
     if not (abs(total - 1) <= 0.015 or abs(total - 100) <= 1.5):
         raise Misfit(columns[0], ", ".join(texts), f"shares must sum to 1 or 100; these sum to {total:g}")
-    return [v / total for v in values]
+    return [v / total for v in shares]
 
 # %% ../../nbs/records/08_questions.ipynb #bc3b15cc
 def _row_task(row: dict[str, Any], column: str | None, options: list[str]) -> str:
@@ -412,13 +412,13 @@ def _key_of_row(
             raise Misfit(columns["key"], value, "key must name an option; the cell is empty")
         if value and key is None:
             raise Misfit(columns["key"], value, f"the form of keys must be said: {', '.join(KEYS)}")
-        positions = _key_positions(value, key, options, task.ordered) if value and key else []
-        if positions is None:
+        key_positions = _key_positions(value, key, options, task.ordered) if value and key else []
+        if key_positions is None:
             raise Misfit(columns["key"], value, f"key must name one of the {numbered(len(options), 'option')} by {key}")
         if task.lettered and len(options) > 26:
             rule = "options must be 26 at most, unless a column task says multi_label"
             raise Misfit(columns["key"], value, rule)
-        return [letters(len(options))[k] if task.lettered else options[k] for k in positions]
+        return [letters(len(options))[k] if task.lettered else options[k] for k in key_positions]
     reference = cell_text(row, columns.get("reference")) or ("" if "reference" in columns else value)
     if not reference:
         column = columns.get("reference") or columns.get("key") or columns["question"]
@@ -443,15 +443,15 @@ def _item_fields_of_row(
     if not question:
         raise Misfit(columns["question"], "", "question must not be empty")
     options = _options_of_row(row, columns.get("options"), separator)
-    contexts = {c: cell_text(row, c) for c in columns.get("context", [])}
-    context = {c: t for c, t in contexts.items() if folded(t) not in _NO_CASE}
+    text_by_column = {c: cell_text(row, c) for c in columns.get("context", [])}
+    case_texts = {c: t for c, t in text_by_column.items() if folded(t) not in _NO_CASE}
     task = _row_task(row, columns.get("task"), options)
     soft_labels = _row_shares(row, columns.get("soft_labels"), options) if options else None
     canary = cell_text(row, columns.get("canary")) or None
     language_tag = cell_text(row, columns.get("language")) or language
     if not _LANGUAGE.fullmatch(language_tag):
         raise Misfit(columns["language"], language_tag, "language must be a tag such as en, de or pt-BR")
-    digest = fingerprint([question, options, context])[:12]
+    digest = fingerprint([question, options, case_texts])[:12]
     optional_fields = {f: cell_text(row, columns.get(f)) or None for f in ("rationale", "category", "topic")}
     return {
         "item_id": re.sub(r"\s+", "-", cell_text(row, columns.get("id"))) or f"{study}-{digest}",
@@ -461,7 +461,7 @@ def _item_fields_of_row(
         "options": options,
         "key": _key_of_row(row, columns, key, options, soft_labels, task_named(task)),
         "soft_labels": soft_labels,
-        "context": context,
+        "context": case_texts,
         **optional_fields,
         "group_id": cell_text(row, columns.get("group")) or None,
         "language": language_tag,

@@ -137,9 +137,9 @@ class Item(Record):
             raise ValueError(f"soft_labels must have one entry an option ({n}); got {len(soft_labels)}")
         if soft_labels is not None and abs(math.fsum(soft_labels) - 1) > 1e-6:
             raise ValueError(f"soft_labels must sum to 1; got {math.fsum(soft_labels):.6f}")
-        for end, bounds in (("low", self.soft_labels_low), ("high", self.soft_labels_high)):
+        for bound_name, bounds in (("low", self.soft_labels_low), ("high", self.soft_labels_high)):
             if bounds is not None and (soft_labels is None or len(bounds) != n):
-                raise ValueError(f"soft_labels_{end} must have one entry an option ({n}), beside soft_labels")
+                raise ValueError(f"soft_labels_{bound_name} must have one entry an option ({n}), beside soft_labels")
         if not (self.question or self.stems):
             raise ValueError("question must not be empty")
         return self
@@ -290,7 +290,7 @@ def origin_banner(origins: Mapping[str, str]) -> str:  # name -> origin
     "One sentence on whom a run did not ask; empty where it asked everybody."
     clauses = []
     for origin in reversed(ORIGINS[1:]):
-        if names := [name for name, from_where in origins.items() if from_where == origin]:
+        if names := [name for name, name_origin in origins.items() if name_origin == origin]:
             further_in_words = f" and {len(names) - 6} more" if len(names) > 6 else ""
             clauses.append(f"{origin}: {', '.join(names[:6])}{further_in_words}")
     sentence = "; ".join(clauses)
@@ -551,14 +551,14 @@ class StoredRecords(Sequence, Generic[R]):
     def __iter__(self) -> Iterator[R]:
         for path in self.paths:
             file = _open_records(path, self.record)
-            start = 0
+            n_read = 0
             for batch in file.iter_batches(batch_size=ROW_GROUP):
                 rows = batch.to_pylist()
                 for row in rows:
                     row |= {name: json.loads(row[name]) for name in self._dicts if row.get(name) is not None}
-                places = (f"{path}:row {k}" for k in range(start, start + len(rows)))
+                places = (f"{path}:row {k}" for k in range(n_read, n_read + len(rows)))
                 yield from validate(zip(places, rows), self.record).records
-                start += len(rows)
+                n_read += len(rows)
 
     def column(self, name: str) -> np.ndarray:  # (N,) of objects; equal values are one object
         "A field of all records."

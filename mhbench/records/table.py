@@ -160,9 +160,9 @@ def csv_rows(
     header_line, header = next(records, (1, []))
     missing_columns = [c for c in required if c not in header]
     if missing_columns:
-        as_written = {c.strip().casefold(): c for c in header}
-        renamed = [f"{as_written[c.casefold()]!r} to {c!r}" for c in missing_columns if c.casefold() in as_written]
-        remedy = f"rename {', '.join(renamed)}" if renamed else "give the file with the header that it came with"
+        by_folded = {c.strip().casefold(): c for c in header}
+        renamings = [f"{by_folded[c.casefold()]!r} to {c!r}" for c in missing_columns if c.casefold() in by_folded]
+        remedy = f"rename {', '.join(renamings)}" if renamings else "give the file with the header that it came with"
         actual = f"{header} ({path.name}:{header_line})"
         refuse(f"csv_rows: columns must include {missing_columns}; got {actual}; {remedy}")
     if repeated_columns := [c for c, n in Counter(header).items() if n > 1 and c and (not required or c in required)]:
@@ -280,11 +280,11 @@ _FEW = 40  # rows that show whether the first one names the columns
 
 def _refuse_unnamed(named_columns: set[int], rows_below: Iterable[tuple[int, set[int]]], name: str, line: int) -> None:
     "Refuse a table whose first row leaves several columns without a name, though there is something in them."
-    rows = list(rows_below)
-    unnamed_columns = set[int]().union(*(filled for _, filled in rows)) - named_columns
+    filled_rows = list(rows_below)
+    unnamed_columns = set[int]().union(*(filled for _, filled in filled_rows)) - named_columns
     if len(unnamed_columns) < 2:
         return
-    full_line = next((n for n, filled in rows if filled >= unnamed_columns and len(named_columns) == 1), None)
+    full_line = next((n for n, filled in filled_rows if filled >= unnamed_columns and len(named_columns) == 1), None)
     remedy = "write all names into one row"
     if full_line:
         remedy = f"take the lines above line {full_line} away, where the names seem to stand"
@@ -324,7 +324,7 @@ def _convert_cells(rows: Iterable[tuple[str, dict]], name: Callable[[str], str] 
 
 # %% ../../nbs/records/02_table.ipynb #d571da8d
 def _clean_table(
-    columns: list[str], rows: Iterable[tuple[str, dict]], notes: Sequence[str] = (), n_empty: int = 0
+    columns: list[str], rows: Iterable[tuple[str, dict]], notes: Sequence[str] = (), n_empty_rows: int = 0
 ) -> Table:
     "A table without its empty rows and unnamed columns, which are counted."
     column_names = [c for c in columns if c]
@@ -333,11 +333,11 @@ def _clean_table(
     for place, row in rows:
         unnamed_value = row.pop("", "")
         if unnamed_value == "" and all(v == "" for v in row.values()):
-            n_empty += 1
+            n_empty_rows += 1
             continue
         n_with_unnamed += unnamed_value != ""
         filled_rows.append((place, row))
-    n_by_note = {"empty rows are left out": n_empty}
+    n_by_note = {"empty rows are left out": n_empty_rows}
     n_by_note |= {"rows have something in a column without a name, which is not read": n_with_unnamed}
     return Table(
         column_names, filled_rows, [*notes, *(f"{n} {description}" for description, n in n_by_note.items() if n)]
@@ -354,18 +354,18 @@ _OTHER_FORMATS = {  # how a text begins that is no table -> what to do
 
 
 def _read_csv_table(path: Path, encoding: str, delimiter: str | None) -> Table:
-    best_delimiters = [delimiter or "\t"]
+    delimiters = [delimiter or "\t"]
     if not delimiter and (path.suffix.lower() != ".tsv" or _declared_delimiter(path, encoding)):
-        best_delimiters = _best_delimiters(path, encoding)
-    if len(best_delimiters) > 1:
-        actual = f"{best_delimiters} ({path.name}:1)"
+        delimiters = _best_delimiters(path, encoding)
+    if len(delimiters) > 1:
+        actual = f"{delimiters} ({path.name}:1)"
         refuse(
             f"read_table: delimiter must be named where a header can be cut in two ways; got {actual};"
             " say it with --option delimiter=CHARACTER"
         )
-    delimiter = best_delimiters[0]
+    delimiter = delimiters[0]
     (line, header), *first_rows = chain(islice(_csv_records(path, encoding, delimiter), _FEW), [(1, [])])
-    if remedy := next((hint for start, hint in _OTHER_FORMATS.items() if "".join(header).startswith(start)), ""):
+    if remedy := next((hint for prefix, hint in _OTHER_FORMATS.items() if "".join(header).startswith(prefix)), ""):
         refuse(
             f"read_table: the first row must name the columns; got {header[0][:40]!r} ({path.name}:{line})",
             remedy=remedy,
@@ -384,17 +384,17 @@ def file_text(path: Path, encoding: str = "utf-8-sig") -> str:
         _refuse_encoding("json_rows", path, encoding)
 
 
-def _unique_fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_fields(name_value_pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     "An object whose names each stand once."
-    fields = dict(pairs)
-    if len(fields) < len(pairs):
-        name, _ = Counter(name for name, _ in pairs).most_common(1)[0]
+    fields = dict(name_value_pairs)
+    if len(fields) < len(name_value_pairs):
+        name, _ = Counter(name for name, _ in name_value_pairs).most_common(1)[0]
         raise ValueError(f"the name {name!r} more than once in an object")
     return fields
 
 
-def _refuse_nan(word: str) -> Any:
-    raise ValueError(f"{word}, which is no number")
+def _refuse_nan(constant: str) -> Any:
+    raise ValueError(f"{constant}, which is no number")
 
 
 def json_value(text: str, *, numbers: bool = True) -> Any:
@@ -512,10 +512,10 @@ def _inline_text(runs: list) -> str:
     marked_parts = []
     for run in runs:
         raised, lowered = (run.find(f"{{*}}rPr/{{*}}vertAlign[@val='{w}script']") is not None for w in ("super", "sub"))
-        struck = (strike_element := run.find("{*}rPr/{*}strike")) is not None and strike_element.get(
+        is_struck = (strike_element := run.find("{*}rPr/{*}strike")) is not None and strike_element.get(
             "val", "1"
         ) not in ("0", "false")
-        marked_parts.append(marked_text(run.findtext("{*}t", ""), raised=raised, lowered=lowered, struck=struck))
+        marked_parts.append(marked_text(run.findtext("{*}t", ""), raised=raised, lowered=lowered, struck=is_struck))
     return "".join(marked_parts)
 
 # %% ../../nbs/records/02_table.ipynb #2c2c3a4c
@@ -555,11 +555,11 @@ def _choose_sheet(book, sheet: str | None, path: Path) -> str:
     return sheet
 
 
-def _number_as_shown(value: float, code: str) -> str | None:
+def _number_as_shown(value: float, format_code: str) -> str | None:
     'A number as a cell shows it whose format is General, or like "0.00", "#,##0" or "0%"; None for another format.'
-    if code.lower() in ("general", "@"):
+    if format_code.lower() in ("general", "@"):
         return str(int(value)) if float(value).is_integer() and abs(value) < 1e15 else str(value)
-    m = re.fullmatch(r"(#,##)?0(?:\.(0+))?(%?)", code)
+    m = re.fullmatch(r"(#,##)?0(?:\.(0+))?(%?)", format_code)
     if m is None:
         return None
     with localcontext(rounding=ROUND_HALF_UP):
@@ -579,7 +579,7 @@ def _rich_text(value) -> str:
     return "".join(marked_text(text, **_font_marks(font)) for text, font in texts_and_fonts)
 
 # %% ../../nbs/records/02_table.ipynb #91a32669
-def _excel_cell(c, stored: bool = False) -> str | list | Unreadable:
+def _excel_cell(c, is_stored: bool = False) -> str | list | Unreadable:
     "A cell as it is shown; `stored`: a number as it is kept, where its format rounds it or parts its thousands."
     if isinstance(c.value, list):
         return cell(_rich_text(c.value))
@@ -590,11 +590,11 @@ def _excel_cell(c, stored: bool = False) -> str | list | Unreadable:
     if isinstance(c.value, (str, bool)):
         return cell(c.value)
     format_code = str(c.number_format)
-    displayed = _number_as_shown(c.value, format_code) if isinstance(c.value, (int, float)) else None
-    if stored and displayed is not None and "%" not in format_code:
+    displayed_text = _number_as_shown(c.value, format_code) if isinstance(c.value, (int, float)) else None
+    if is_stored and displayed_text is not None and "%" not in format_code:
         return str(_number_as_shown(c.value, "general"))
     rule = f"a cell must be text, or a number in a plain format, not {c.number_format!r}: make it text"
-    return Unreadable(str(c.value), rule) if displayed is None else displayed
+    return Unreadable(str(c.value), rule) if displayed_text is None else displayed_text
 
 # %% ../../nbs/records/02_table.ipynb #9de6ed26
 def _fill_merged(
@@ -620,14 +620,14 @@ def _refuse_too_many_cells(cells: dict[_Place, Any]) -> None:
         refuse(f"read_table: a sheet must have {MOST_CELLS:,} cells at most; got more; save its questions as CSV")
 
 # %% ../../nbs/records/02_table.ipynb #70bff596
-def _sheet_cells(sheet, marks: SheetMarks, stored: bool = False) -> dict[_Place, Any]:
+def _sheet_cells(sheet, marks: SheetMarks, is_stored: bool = False) -> dict[_Place, Any]:
     "The cells of a sheet that show something."
     cells = {}
     for c in _filled_cells(sheet):
         place = (c.row, c.column)
-        displayed = cell(marks.rich[place]) if place in marks.rich else _excel_cell(c, stored)
-        if displayed != "":
-            cells[place] = displayed
+        displayed_text = cell(marks.rich[place]) if place in marks.rich else _excel_cell(c, is_stored)
+        if displayed_text != "":
+            cells[place] = displayed_text
             _refuse_too_many_cells(cells)
     for place, formula in marks.formulas.items():
         if formula and place not in cells:
@@ -635,12 +635,12 @@ def _sheet_cells(sheet, marks: SheetMarks, stored: bool = False) -> dict[_Place,
     return cells
 
 
-def _read_excel_table(path: Path, sheet: str | None, stored: bool = False) -> Table:
+def _read_excel_table(path: Path, sheet: str | None, is_stored: bool = False) -> Table:
     try:
         with contextlib.closing(_open_workbook(path)) as book:
             worksheet = book[_choose_sheet(book, sheet, path)]
             marks = sheet_marks(worksheet)
-            cells = _sheet_cells(worksheet, marks, stored)
+            cells = _sheet_cells(worksheet, marks, is_stored)
     except Exception as e:  # openpyxl raises whatever the broken part raises
         if (message := str(e)).startswith("read_table: "):
             raise ValueError(message if path.name in message else f"{message} ({path.name})") from None
@@ -710,8 +710,8 @@ def read_table(
         return _read_json_table(path, encoding)
     if suffix == ".parquet":
         return _read_parquet_table(path)
-    forms = ".csv, .tsv, .xlsx, .json, .jsonl or .parquet"
-    refuse(f"read_table: path must end in {forms}; got {path.name!r}; save the table in one of these forms")
+    suffixes = ".csv, .tsv, .xlsx, .json, .jsonl or .parquet"
+    refuse(f"read_table: path must end in {suffixes}; got {path.name!r}; save the table in one of these forms")
 
 # %% ../../nbs/records/02_table.ipynb #01a1ce49
 def rows_as_csv(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = (), **options: Any) -> str:
@@ -782,7 +782,7 @@ def validate_table(
             misfits.append({"place": place, "column": e.column, "value": value, "rule": e.rule, "row": row})
     validated = validate(together(rows), record, strict=strict, set_aside=set_aside, unique=unique)
     row_of_place = {place: k for k, (place, _) in enumerate(table.rows)}
-    all_set_aside = sorted([*misfits, *validated.set_aside], key=lambda bad: row_of_place[bad["place"]])
+    all_set_aside = sorted([*misfits, *validated.set_aside], key=lambda misfit: row_of_place[misfit["place"]])
     if set_aside is not None:
         write_set_aside(all_set_aside, set_aside)
     return Validated(validated.records, all_set_aside)

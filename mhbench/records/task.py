@@ -110,12 +110,12 @@ class Task(ABC):
     def reference(self, item: Item) -> str:
         "What is right, as a judge reads it."
         text_by_letter = dict(zip(_key_letters(item), item.options)) if self.lettered else {}
-        right_texts = [f"{k}: {text_by_letter[k]}" if k in text_by_letter else k for k in item.key]
+        key_texts = [f"{k}: {text_by_letter[k]}" if k in text_by_letter else k for k in item.key]
         if self.per_stem:
-            return self.written(item, right_texts)
+            return self.written(item, key_texts)
         if self.one_reference:
-            return right_texts[0] + (f" (also: {'; '.join(right_texts[1:])})" if right_texts[1:] else "")
-        return "; ".join(right_texts) or NOTHING
+            return key_texts[0] + (f" (also: {'; '.join(key_texts[1:])})" if key_texts[1:] else "")
+        return "; ".join(key_texts) or NOTHING
 
     def key_texts(self, item: Item) -> list[str]:
         "What is right, as people read it."

@@ -164,6 +164,6 @@ def read_transcripts(path: str | Path) -> list[Transcript]:
             transcripts.append(Transcript.model_validate_json(json.dumps(row)))
         except ValidationError as e:
             first_error = e.errors()[0]
-            field = ".".join(map(str, first_error["loc"]))
-            refuse(f"read_transcripts: {field or 'a transcript'} must fit; got {first_error['msg']}", place=place)
+            field_path = ".".join(map(str, first_error["loc"]))
+            refuse(f"read_transcripts: {field_path or 'a transcript'} must fit; got {first_error['msg']}", place=place)
     return transcripts

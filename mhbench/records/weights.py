@@ -23,7 +23,7 @@ __all__ = ['WEIGHTS', 'MODEL_SHA256', 'sha256_once', 'weights_at', 'fingerprint_
 
 # %% ../../nbs/records/12_weights.ipynb #ac5b1baf
 @lru_cache(maxsize=8)
-def _sha256(path: Path, size: int, written_ns: int) -> str:
+def _sha256(path: Path, size: int, mtime_ns: int) -> str:
     return sha256_file(path)
 
 
@@ -146,7 +146,7 @@ def weights_file(name: str, folder: str | Path | None = None) -> Path:  # a name
     if (digest := sha256_file(joined_file.name)) != weights.sha256:
         os.unlink(joined_file.name)
         rule = f"the joined parts must have SHA-256 {weights.sha256}; got {digest}"
-        packages = " ".join(package for package, _ in weights.parts)
-        refuse(f"weights_file: {rule}", remedy=f"install {packages} again", error=RuntimeError)
+        package_names = " ".join(package for package, _ in weights.parts)
+        refuse(f"weights_file: {rule}", remedy=f"install {package_names} again", error=RuntimeError)
     os.replace(joined_file.name, path)
     return path
