@@ -92,7 +92,7 @@ _FEW = 10  # names that may be kinds of questions
 def about(table: pd.DataFrame, protected: Protected) -> set[str]:
     "The items that a table is about: those named in it, or numbered in a column of names."
     ids_by_column = [set(map(str, table[c].dropna())) for c in table if _ID.fullmatch(str(c).casefold())]
-    return protected.about_items(written_out(table)).union(*(names for names in ids_by_column if len(names) > _FEW))
+    return protected.about_items(written_out(table)).union(*(ids for ids in ids_by_column if len(ids) > _FEW))
 
 # %% ../../nbs/tools/10_aggregates.ipynb #12ae94b9
 _KEPT_BACK = "Not shown here: it has a row or a mark for each question. Whoever holds the release finds it in {}."

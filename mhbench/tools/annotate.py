@@ -120,21 +120,21 @@ def names_of(a: argparse.Namespace) -> RaterKey:
 
 def print_links(a: argparse.Namespace, tokens: dict[str, str]) -> None:
     "Print each rater's link; a rater who was named is shown with name and pseudonym, to whoever holds the key."
-    names = names_of(a).names
+    name_by_rater = names_of(a).names
     host = socket.gethostname() if a.host in ("0.0.0.0", "::", "") else a.host
     base_url = a.public_url.rstrip("/") or f"http://{f'[{host}]' if ':' in host else host}:{a.port}"
     for rater, token in tokens.items():
-        rater_label = f"{names[rater]} ({rater})" if rater in names else rater
+        rater_label = f"{name_by_rater[rater]} ({rater})" if rater in name_by_rater else rater
         print(f"  {rater_label}: {base_url}/in/{token}")
 
 
-def _command(action: str, a: argparse.Namespace, *more: str, of_page: bool = False) -> str:
+def _command(action: str, a: argparse.Namespace, *arguments: str, is_of_page: bool = False) -> str:
     "A command on the same study, with the options that were given for this one."
-    usual = {"params": "params.yaml", "host": "127.0.0.1", "port": PORT}
-    names = ("answers", "params", "file", *(("host", "port", "public_url") if of_page else ()))
-    given = ((name, getattr(a, name, None)) for name in names)
-    options = [f"--{n.replace('_', '-')} {shlex.quote(str(v))}" for n, v in given if v and v != usual.get(n)]
-    return " ".join([f"mhbench annotate {action} {a.study}", *more, *options])
+    defaults = {"params": "params.yaml", "host": "127.0.0.1", "port": PORT}
+    option_names = ("answers", "params", "file", *(("host", "port", "public_url") if is_of_page else ()))
+    settings = ((name, getattr(a, name, None)) for name in option_names)
+    options = [f"--{n.replace('_', '-')} {shlex.quote(str(v))}" for n, v in settings if v and v != defaults.get(n)]
+    return " ".join([f"mhbench annotate {action} {a.study}", *arguments, *options])
 
 # %% ../../nbs/tools/04_annotate.ipynb #e5ef5b3c
 def _enrolled(
@@ -145,10 +145,10 @@ def _enrolled(
     earlier_raters = [r.rater for r in Register(store).raters()]
     name_key = names_of(a)
     new_people = [p for p in (*people, *resolvers) if p not in earlier_raters]
-    pseudonyms = name_key.of(new_people, taken=earlier_raters)
+    pseudonym_by_name = name_key.of(new_people, taken=earlier_raters)
     raters_by_role = {
-        role: list(dict.fromkeys(pseudonyms.get(p, p) for p in named))
-        for role, named in (("rater", people), ("resolver", resolvers))
+        role: list(dict.fromkeys(pseudonym_by_name.get(p, p) for p in role_names))
+        for role, role_names in (("rater", people), ("resolver", resolvers))
     }
     check_roles(store, raters_by_role)
     name_key.save()
@@ -171,10 +171,10 @@ def _prepare(a: argparse.Namespace) -> Path:
     if study.omitted:
         print(f"answers that nobody is shown, by status: {dict(study.omitted)}")
     if tokens:
-        print(f"Links, shown this once (a new one: {_command('invite', a, 'RATER', of_page=True)}):")
+        print(f"Links, shown this once (a new one: {_command('invite', a, 'RATER', is_of_page=True)}):")
         print_links(a, tokens)
     else:
-        print(f"Everybody has been invited already; a new link: {_command('invite', a, 'RATER', of_page=True)}")
+        print(f"Everybody has been invited already; a new link: {_command('invite', a, 'RATER', is_of_page=True)}")
     print("Dashboard:")
     print_links(a, owner_tokens)
     return answers_path
@@ -426,8 +426,8 @@ def _asks(texts: list[str], kind: str) -> dict[str, str]:
         name for name, equals, words in named_questions if not (equals and words.strip() and name.isidentifier())
     ]:
         refuse(f"annotate new: --ask must be NAME=QUESTION with a word as NAME; got {bad_names[0]!r}")
-    if twice := [name for name, n in Counter(name for name, *_ in named_questions).items() if n > 1]:
-        refuse(f"annotate new: --ask must have each NAME once; got {twice[0]!r} more than once; rename one")
+    if repeated_names := [name for name, n in Counter(name for name, *_ in named_questions).items() if n > 1]:
+        refuse(f"annotate new: --ask must have each NAME once; got {repeated_names[0]!r} more than once; rename one")
     return {name: words.strip() for name, _, words in named_questions}
 
 
@@ -441,12 +441,12 @@ def page_entry(a: argparse.Namespace, items: list[Item]) -> dict[str, Any]:
     entry |= {"assignment": assignment_rule | {"repeats": a.repeats}}
     if a.kind == "sliders" and (rated_ids := _one_width(items, a.n_options)):
         entry["item_ids"] = rated_ids
-    asks = QUESTION_KINDS[a.kind].needs == "asks"
-    for name, given, used in (("--ask", a.ask, asks), ("--labels", a.labels, a.kind == "conversation")):
-        if given and not used:
+    has_questions = QUESTION_KINDS[a.kind].needs == "asks"
+    for name, value, is_used in (("--ask", a.ask, has_questions), ("--labels", a.labels, a.kind == "conversation")):
+        if value and not is_used:
             remedy = "leave it out, or say another --kind"
             refuse(f"annotate new: {name} must fit --kind; got it with {a.kind}, which does not use it", remedy=remedy)
-    if asks:
+    if has_questions:
         entry["asks"] = _asks(a.ask, a.kind)
     if a.kind == "conversation":
         entry["labels"] = a.labels or ["not met", "met"]
@@ -468,7 +468,7 @@ def page_entry(a: argparse.Namespace, items: list[Item]) -> dict[str, Any]:
         "--kind",
         choices=list(ROUND_KINDS),
         default="sliders",
-        help="; ".join(f"{kind}: {says}" for kind, says in ROUND_KINDS.items()),
+        help="; ".join(f"{kind}: {description}" for kind, description in ROUND_KINDS.items()),
     ),
     several("--ask", "NAME=QUESTION", "yes_no, conversation: what is asked of each item"),
     argument(
@@ -516,9 +516,9 @@ def new_round(a: argparse.Namespace, ask: Callable[[str], str] = input) -> None:
     write_study(proposal, params, select=False, texts_in_report=texts_place == "here")
     print(f"written to {a.params}; answers will be in {stored_answers_path}")
     print(describe_text_visibility(proposal.corpus.items, texts_place))
-    print(f"Links, one a rater, shown this once (a new one: {_command('invite', a, 'RATER', of_page=True)}):")
+    print(f"Links, one a rater, shown this once (a new one: {_command('invite', a, 'RATER', is_of_page=True)}):")
     print_links(a, tokens)
-    print(f"Serve the page, then look, then end the round:\n  {_command('serve', a, of_page=True)}")
+    print(f"Serve the page, then look, then end the round:\n  {_command('serve', a, is_of_page=True)}")
     print(f"  {_command('status', a)}\n  {_command('close', a)}")
 
 # %% ../../nbs/tools/04_annotate.ipynb #a89e2c69

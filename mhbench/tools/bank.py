@@ -135,8 +135,8 @@ def _card(a: argparse.Namespace) -> None:
     if any(i.origin.get("key") == "simulated readers" for i in items):
         facts["labels"] = "Keys were decided by simulated readers, as they were declared: no person has read them."
     if a.of == "labelled":
-        outcomes = pd.read_parquet(place(a.results, "keys", a.study) / "labels.parquet")["outcome"].value_counts()
-        counts_text = "; ".join(f"{outcome}: {n}" for outcome, n in outcomes.items())
+        n_by_outcome = pd.read_parquet(place(a.results, "keys", a.study) / "labels.parquet")["outcome"].value_counts()
+        counts_text = "; ".join(f"{outcome}: {n}" for outcome, n in n_by_outcome.items())
         rule = "A model compares keys with reference passages near the question, and changes what these contradict"
         facts["labels"] = f"{rule}; of {len(items)} keys, {counts_text}."
     languages = sorted({i.language for i in items})

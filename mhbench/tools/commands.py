@@ -101,8 +101,8 @@ def selection(p: dict) -> list[str]:  # one a line
     for stage in [s for s in ASKED_IN if run.get(s)]:
         for study in run[stage]:
             models_by_role = asked_by(p, stage, study)
-            roles = [f"{k} {', '.join(v) or 'nobody'}" for k, v in models_by_role.items() if v is not None]
-            out.append(f"{stage} of {study}: {'; '.join(roles) or 'the models of the run'}")
+            role_texts = [f"{k} {', '.join(v) or 'nobody'}" for k, v in models_by_role.items() if v is not None]
+            out.append(f"{stage} of {study}: {'; '.join(role_texts) or 'the models of the run'}")
     stages_by_reason: dict[str, list[str]] = {}
     for (stage, study), why in not_run(p).items():
         stages_by_reason.setdefault(why, []).append(f"{stage} of {study}")
@@ -295,7 +295,7 @@ def verify(
         refuse(
             f"verify: study must be prepared; got {study!r}, which is not; run `mhbench run prepare --study {study}`"
         )
-    values = stage_parameters(p, "generate", study, name)
+    stage_values = stage_parameters(p, "generate", study, name)
     option_names = (
         "n_demonstrations",
         "seed",
@@ -304,11 +304,11 @@ def verify(
         "max_tokens_answer",
         "prompts_dir",
     )
-    options = {k: values[k] for k in option_names}
+    options = {k: stage_values[k] for k in option_names}
     modes = {"zero_shot": {"n_items": n_items}}
     answers_by_replay = {}
     with (
-        open_model(values["entries"][name], name, values["endpoints"], modes) as asked_model,
+        open_model(stage_values["entries"][name], name, stage_values["endpoints"], modes) as asked_model,
         tempfile.TemporaryDirectory() as folder,
     ):
         for replay in ("only", "off"):

@@ -57,7 +57,7 @@ def _run_of_folder(text_of: Callable[[str], str]) -> Ran | None:
     node_suffixes = {
         study: [study, *(f"{study}-{m}" for m in selection.get("models") or [])] for study in selection["studies"]
     }
-    study_by_suffix = {end: study for study, names in node_suffixes.items() for end in names}
+    study_by_suffix = {end: study for study, node_ends in node_suffixes.items() for end in node_ends}
     stages = {}
     for name, entry in ((lock or {}).get("stages") or {}).items():
         stage, _, suffix = name.partition("@")
@@ -196,12 +196,12 @@ def _copy_tables(files: Any, study: str, to: Path) -> bool:  # False: no cache h
     return True
 
 # %% ../../nbs/tools/07_compare.ipynb #what-ran1
-def _leaf_values(values: Any, *at: str) -> Iterator[tuple[str, str]]:
+def _leaf_values(values: Any, *address: str) -> Iterator[tuple[str, str]]:
     if isinstance(values, dict) and values:
         for name, value in values.items():
-            yield from _leaf_values(value, *at, str(name))
+            yield from _leaf_values(value, *address, str(name))
     else:
-        yield ".".join(at), json.dumps(values, ensure_ascii=False, default=str)
+        yield ".".join(address), json.dumps(values, ensure_ascii=False, default=str)
 
 
 def _parameters(ran: Ran, stages: Iterable[str], models_of_both: Iterable[str]) -> dict[str, str]:
@@ -327,8 +327,8 @@ def _paired_interval(row: Any, paired: pd.DataFrame) -> tuple[float, float]:
     "The interval of a difference in accuracy, if both runs scored the same items."
     if (row.stage, row.measure) != ("score", "accuracy") or row.n_first != row.n_second:
         return np.nan, np.nan
-    same_model = (paired["study"] == row.study) & (paired["model"] == row.model) & (paired["asked"] == row.mode)
-    same_rows = paired[same_model & (paired["n"] == row.n_first)]
+    is_same_model = (paired["study"] == row.study) & (paired["model"] == row.model) & (paired["asked"] == row.mode)
+    same_rows = paired[is_same_model & (paired["n"] == row.n_first)]
     same_rows = same_rows[np.isclose(same_rows["estimate"], row.estimate, atol=1e-9)]
     return (same_rows["ci_low"].iloc[0], same_rows["ci_high"].iloc[0]) if len(same_rows) else (np.nan, np.nan)
 

@@ -105,8 +105,8 @@ class ConversationFile(Record):
 
     def asked_criteria(self) -> list[Criterion]:
         "The criteria as a judge is asked them."
-        described = {name: AskedCriterion(text=c) if isinstance(c, str) else c for name, c in self.criteria.items()}
-        return [Criterion(name, c.text, tuple(c.options or self.options), c.points) for name, c in described.items()]
+        criteria = {name: AskedCriterion(text=c) if isinstance(c, str) else c for name, c in self.criteria.items()}
+        return [Criterion(name, c.text, tuple(c.options or self.options), c.points) for name, c in criteria.items()]
 
 # %% ../../nbs/tools/18_conversations.ipynb #9fc6e037
 def scenarios_of(s: ConversationFile, folder: Path, rubric: WalkedRubric | None = None) -> list[Scenario]:
@@ -195,15 +195,13 @@ def conversation_scores(ratings: Sequence[Rating], criteria: Sequence[Criterion]
             rows.append({"model": model, "judge": "all", "measure": "score", **interval.estimate.row()})
             rows[-1] |= {"fixed": ", ".join(interval.fixed)}
     elif all(len(c.options) == 2 for c in criteria):
-        met_labels = {(c.name, c.options[1]) for c in criteria}
-        f["met"] = [pair in met_labels for pair in zip(f["criterion"], f["label"])]
+        positive_labels = {(c.name, c.options[1]) for c in criteria}
+        f["met"] = [pair in positive_labels for pair in zip(f["criterion"], f["label"])]
         for (model, judge), g in f.groupby(["model", "judge"]):
-            met_by_criterion = g.pivot(index=["persona", "conversation", "repeat"], columns="criterion", values="met")
-            met_by_criterion = met_by_criterion.reindex(columns=[c.name for c in criteria]).astype(object)
-            met_rows = met_by_criterion.where(met_by_criterion.notna(), None).to_numpy().tolist()
-            points = pd.Series(
-                [points_score([c.points for c in criteria], v) for v in met_rows], met_by_criterion.index
-            )
+            is_met_table = g.pivot(index=["persona", "conversation", "repeat"], columns="criterion", values="met")
+            is_met_table = is_met_table.reindex(columns=[c.name for c in criteria]).astype(object)
+            is_met_rows = is_met_table.where(is_met_table.notna(), None).to_numpy().tolist()
+            points = pd.Series([points_score([c.points for c in criteria], v) for v in is_met_rows], is_met_table.index)
             points_by_conversation = points.groupby(level=["persona", "conversation"]).mean()
             e = points_mean(
                 points_by_conversation.to_numpy(),
@@ -288,25 +286,25 @@ def _converse(a: argparse.Namespace) -> None:
         entries = _models_of_file(p, [*s.models, *s.patients, *s.judges], stack, path.name)
         options: dict[str, Any] = {"cache": cache_path(root())}
         if a.plan:
-            with Recorder() as counted:
+            with Recorder() as recorder:
                 results = hold_and_grade(s, scenarios, entries, rubric, **options)
-            t = _planned(s, counted.calls, results.n_held)
+            t = _planned(s, recorder.calls, results.n_held)
             print(f"{len(results.transcripts)} conversations", requests_table(t), *plan_notes(t, a.params), sep="\n")
             return print("Turns and replies that are not there yet count at their longest.")
         budget = Budget(**s.budget.model_dump()) if s.budget else None
         results = hold_and_grade(s, scenarios, entries, rubric, stopped, budget=budget, **options)
     to = private_folder(Path(a.to).expanduser() if a.to else path.with_suffix(""), ignored=True)
-    for file, words in _write(s, results, rubric, path, to, a.private):
-        print(f"{os.path.relpath(file)}: {words}" if "\n" not in words else f"{os.path.relpath(file)}:\n{words}")
+    for file, text in _write(s, results, rubric, path, to, a.private):
+        print(f"{os.path.relpath(file)}: {text}" if "\n" not in text else f"{os.path.relpath(file)}:\n{text}")
     costs = [t.cost_usd for t in results.transcripts]
-    at_least = "at least " * any(turn.uncounted for t in results.transcripts for turn in t.turns)
-    money = "unknown" if None in costs else f"{at_least}{sum(c for c in costs if c is not None):.4f} USD"
+    lower_bound_text = "at least " * any(turn.uncounted for t in results.transcripts for turn in t.turns)
+    cost_text = "unknown" if None in costs else f"{lower_bound_text}{sum(c for c in costs if c is not None):.4f} USD"
     endings = pd.Series([t.ended for t in results.transcripts]).value_counts()
-    print(f"ended by: {', '.join(f'{n} {why}' for why, n in endings.items())}; cost of the turns: {money}")
-    failed = [t.error or "" for t in results.transcripts if t.ended == "failed"]
-    unasked = [] if results.graded is None else results.graded.unread.query("status != 'ok'")["reply"].tolist()
-    if stopped or failed or unasked:
-        actual = [*stopped, *failed, *unasked]
+    print(f"ended by: {', '.join(f'{n} {ending}' for ending, n in endings.items())}; cost of the turns: {cost_text}")
+    error_texts = [t.error or "" for t in results.transcripts if t.ended == "failed"]
+    failed_replies = [] if results.graded is None else results.graded.unread.query("status != 'ok'")["reply"].tolist()
+    if stopped or error_texts or failed_replies:
+        actual = [*stopped, *error_texts, *failed_replies]
         raise RuntimeError(
             f"{numbered(len(actual), 'request')} had no answer, the first: {actual[0]}; the same command goes on"
         )

@@ -62,32 +62,32 @@ def _found_entry(text: str, entry: Place) -> tuple[Any, tuple[Any, Any] | None]:
     parent: Any = yaml.compose(text, Loader=yaml.SafeLoader)
     for key_name in parent_keys:
         parent = next(value for key, value in parent.value if key.value == key_name)
-    return parent, next((pair for pair in parent.value if pair[0].value == name), None)
+    return parent, next((node_pair for node_pair in parent.value if node_pair[0].value == name), None)
 
 
 def replaced(text: str, entry: Place, value: Any) -> str:
     "A file with another value of one entry, and every other character as it was."
-    parent, pair = _found_entry(text, entry)
+    parent, node_pair = _found_entry(text, entry)
     value_yaml = yaml.safe_dump(value, default_flow_style=True, width=10**6, allow_unicode=True, sort_keys=False)
     value_text = " " + value_yaml.removesuffix("...\n").strip()
     if value is None and not parent.flow_style:
         value_text = ""
-    if pair:
-        key, old_value = pair
-        after_colon = key.end_mark.index + 1
-        text_between = text[after_colon : old_value.start_mark.index].rstrip()
-        return text[:after_colon] + value_text + text_between + text[_end(text, old_value) :]
+    if node_pair:
+        key, old_value = node_pair
+        key_end = key.end_mark.index + 1
+        text_between = text[key_end : old_value.start_mark.index].rstrip()
+        return text[:key_end] + value_text + text_between + text[_end(text, old_value) :]
     line_end = f"{text}\n".index("\n", _end(text, parent))
     return f"{text[:line_end]}\n{' ' * parent.value[0][0].start_mark.column}{entry[-1]}:{value_text}{text[line_end:]}"
 
 # %% ../../nbs/tools/02_edit.ipynb #de614a67
 def study_entry(text: str, study: str, file: str) -> tuple[int, int]:
     "The first character of a study's lines, and the one after its last; the end of all of them for a new study."
-    parent, pair = _found_entry(text, ("studies", study))
+    parent, node_pair = _found_entry(text, ("studies", study))
     if parent.flow_style:
         refuse("edit: studies must be entries on lines of their own; got one line of braces", place=file)
-    entry_end = f"{text}\n".index("\n", _end(text, pair[1] if pair else parent))
-    return (text.rfind("\n", 0, pair[0].start_mark.index) + 1 if pair else entry_end), entry_end
+    entry_end = f"{text}\n".index("\n", _end(text, node_pair[1] if node_pair else parent))
+    return (text.rfind("\n", 0, node_pair[0].start_mark.index) + 1 if node_pair else entry_end), entry_end
 
 
 def study_lines(study: str, entry: dict) -> str:
@@ -181,12 +181,12 @@ def _as_before(run: dict, role: str, models: list[str], selected: list[str] | No
 
 def _chosen_names(p: dict, kind: str, names: list[str], option: str) -> list[str]:
     "Names of `studies` or `models`, in the order in which they are entered."
-    entered_names = list(p[kind])
-    names = entered_names if names == ["all"] else names
+    available_names = list(p[kind])
+    names = available_names if names == ["all"] else names
     for n in names:
-        if n not in entered_names:
-            refuse(f"select: {kind} must be among {', '.join(entered_names)}; got {n!r}", place=option)
-    return [n for n in entered_names if n in names]
+        if n not in available_names:
+            refuse(f"select: {kind} must be among {', '.join(available_names)}; got {n!r}", place=option)
+    return [n for n in available_names if n in names]
 
 
 def _following(
@@ -360,9 +360,9 @@ def _imported_entry(entry: dict, settings: dict[str, dict], top: Path) -> dict:
     demo_answers = [
         n for n, file in answers.items() if Path(file).is_relative_to(demo_path) or all_simulated(top / file)
     ]
-    own_answers = {name: file for name, file in answers.items() if name not in demo_answers}
+    real_answers = {name: file for name, file in answers.items() if name not in demo_answers}
     stage_settings = {stage: section for stage, section in settings.items() if stage in entry}
-    return _merged_mappings(entry | {"prepare": entry["prepare"] | {"answers": own_answers}}, stage_settings)
+    return _merged_mappings(entry | {"prepare": entry["prepare"] | {"answers": real_answers}}, stage_settings)
 
 # %% ../../nbs/tools/02_edit.ipynb #27658824
 def _remove_results(study: str, top: Path) -> None:
@@ -450,12 +450,12 @@ def name_ratings(study: str, file: str | Path, *, params: str | Path = "params.y
     studies = {name: s for name, s in load_params(params, lists=False)["studies"].items() if "prepare" in s}
     if study not in studies:
         refuse(f"name_ratings: study must be among {', '.join(studies)}; got {study!r}", place=f"{params}")
-    collected = ratings_of_file(path)
-    stage_sections, why_unread = rated_sections(collected)
+    file_ratings = ratings_of_file(path)
+    stage_sections, why_unread = rated_sections(file_ratings)
     new_stages = [stage for stage in stage_sections if stage not in studies[study]]
     changes: dict[Place, Any] = {("studies", study, stage): stage_sections[stage] for stage in new_stages}
     entry = edit(params, changes | {("studies", study, "prepare", "ratings"): stored_path})["studies"][study]
-    stages_in_words = ", ".join(stage for stage in FOR_RATINGS if stage in entry and collected)
+    stages_in_words = ", ".join(stage for stage in FOR_RATINGS if stage in entry and file_ratings)
     no_stage_text = f"no stage: {why_unread or 'there is no complete answer yet, or none of a kind that a stage reads'}"
     sentences = [
         f"{study}: ratings are those of {stored_path} from now on; they go through {stages_in_words or no_stage_text}"

@@ -63,28 +63,28 @@ def _date(rows: pd.DataFrame) -> datetime:
 def scored(results: Path, study: str, models: Sequence[str], core: str | None = None) -> Scored | None:
     "The results of a study's stages, without rows if people alone rated; None if nothing was scored or rated."
     file = results / "score" / study / "scores.parquet"
-    text = results / "text"
+    text_folder = results / "text"
     all_items = records_left(results, "prepare", study, Item) + records_left(results, "approach", study, Item)
-    items = {i.item_id: i for i in all_items}
+    item_by_id = {i.item_id: i for i in all_items}
     ratings = records_left(results, "prepare", study, Rating)
     if not file.exists():
-        no_rows = pd.DataFrame(columns=[*_ONE, *_SAID, "became", "when"])
-        return Scored(study, no_rows, pd.DataFrame(), items, ratings, core, no_rows, {}) if ratings else None
-    response_files = [text / "generate" / study / m / "responses.parquet" for m in models]
-    files = [f for f in (text / "prepare" / study / "recorded.parquet", *response_files) if f.exists()]
-    stored_responses = StoredRecords(files, Response)
+        empty_rows = pd.DataFrame(columns=[*_ONE, *_SAID, "became", "when"])
+        return Scored(study, empty_rows, pd.DataFrame(), item_by_id, ratings, core, empty_rows, {}) if ratings else None
+    response_files = [text_folder / "generate" / study / m / "responses.parquet" for m in models]
+    existing_files = [f for f in (text_folder / "prepare" / study / "recorded.parquet", *response_files) if f.exists()]
+    stored_responses = StoredRecords(existing_files, Response)
     response_columns = pd.DataFrame({c: stored_responses.column(c) for c in [*_ONE, *_SAID]})
     rows = pd.read_parquet(file).reset_index(drop=True)
     rows = rows.merge(response_columns.astype({"temperature": float, "sample": "int64"}), how="left", on=_ONE)
     rows = rows.assign(became=response_outcomes(rows), when=file.stat().st_mtime)
     accuracy = pd.read_parquet(results / "score" / study / "accuracy.parquet")
     unmatched_rows = rows[(rows["answered_by"] != "majority") & rows["served"].isna()]
-    unknown_ids = set(rows["item_id"]) - items.keys()
+    unknown_ids = set(rows["item_id"]) - item_by_id.keys()
     if len(unmatched_rows) or unknown_ids:
         actual = f"scores of {len(unmatched_rows)} answers and {len(unknown_ids)} items that are not there"
         remedy = "run `dvc repro`; scores alone, as `dvc pull` brings them, are not enough"
         refuse(f"export: the answers of {study} must be those that were scored; got {actual}", remedy=remedy)
-    return Scored(study, rows, accuracy, items, ratings, core, *_judge_means(results, study))
+    return Scored(study, rows, accuracy, item_by_id, ratings, core, *_judge_means(results, study))
 
 
 def _judge_means(results: Path, study: str) -> tuple[pd.DataFrame, dict[str, list[str]]]:
@@ -92,8 +92,8 @@ def _judge_means(results: Path, study: str) -> tuple[pd.DataFrame, dict[str, lis
     file = results / "text/judge" / study / "judgments.parquet"
     if not means_file.exists() or not file.exists():
         return pd.DataFrame(columns=["model", "by", "estimate"]), {}
-    stored = StoredRecords([file], Judgment)
-    used_rubrics = pd.DataFrame({c: stored.column(c) for c in ("judge", "rubric")})
+    stored_judgments = StoredRecords([file], Judgment)
+    used_rubrics = pd.DataFrame({c: stored_judgments.column(c) for c in ("judge", "rubric")})
     return pd.read_parquet(means_file), {str(j): sorted(set(r)) for j, r in used_rubrics.groupby("judge")["rubric"]}
 
 # %% ../../nbs/tools/12_eee.ipynb #387eb9ec
@@ -105,8 +105,8 @@ def _uncertainty(row: Any, rows: pd.DataFrame | None = None) -> dict[str, Any]:
     "The interval of a row, if it has one, and the standard error, if its answers are known individually."
     if pd.isna(row.ci_low):
         return {}
-    limits = {"lower": row.ci_low, "upper": row.ci_high, "confidence_level": row.level, "method": row.interval}
-    out: dict[str, Any] = {"confidence_interval": limits, "num_samples": int(row.n)}
+    interval_entry = {"lower": row.ci_low, "upper": row.ci_high, "confidence_level": row.level, "method": row.interval}
+    out: dict[str, Any] = {"confidence_interval": interval_entry, "num_samples": int(row.n)}
     if rows is None:
         return out
     by_item = rows[rows["correct"].notna()].groupby("item_id", sort=False)
@@ -173,9 +173,9 @@ def _as_shown(item: Item, order: Sequence[int] | None) -> tuple[list[str], dict[
     return [item.options[k] for k in order], {names[k]: shown_letter for shown_letter, k in zip(names, order)}
 
 
-def _input(item: Item, order: Sequence[int] | None, free: bool) -> dict[str, Any]:
+def _input(item: Item, order: Sequence[int] | None, is_public: bool) -> dict[str, Any]:
     question_text = asked_text(item.context, item.stems, item.question)
-    if not free:
+    if not is_public:
         return {"raw": f"sha256:{fingerprint([question_text, item.options])}", "reference": [], "choices": None}
     options, letter_map = _as_shown(item, order)
     return {"raw": question_text, "reference": [letter_map.get(a, a) for a in item.right], "choices": options or None}
@@ -185,14 +185,14 @@ _TOLD = {c: c for c in ("mode", "answered_by", "status", "origin", "task", "cate
 _TOLD |= {"case": "cluster", "question": "base_id", "request_key": "request_key"}
 
 
-def _metadata(row: Any, free: bool) -> dict[str, str]:
+def _metadata(row: Any, is_public: bool) -> dict[str, str]:
     out = {name: str(v) for name, c in _TOLD.items() if (v := getattr(row, c, None)) is not None}
     out |= {"sample": str(row.sample)} | ({"numbered": "yes"} if row.numbered else {})
     out |= {f"served_{k}": str(v) for k, v in (row.served or {}).items()}
     out |= {} if pd.isna(row.temperature) else {"temperature": f"{row.temperature:g}"}
-    if free and row.letter_logprobs:
+    if is_public and row.letter_logprobs:
         out["letter_logprobs"] = json.dumps(row.letter_logprobs)
-    return out if free else out | {"withheld": "texts of a protected corpus"}
+    return out if is_public else out | {"withheld": "texts of a protected corpus"}
 
 
 def _attribution(row: Any, item: Item) -> list[dict[str, Any]]:
@@ -204,13 +204,13 @@ def _attribution(row: Any, item: Item) -> list[dict[str, Any]]:
     return [turn | {"extracted_value": extracted}]
 
 # %% ../../nbs/tools/12_eee.ipynb #19519592
-def _instance_line(row: Any, item: Item, run: Mapping[str, str], free: bool) -> dict[str, Any]:
-    question = _input(item, row.order, free)
-    reasoning_trace = [row.reasoning] if free and row.reasoning else None
-    tokens = {"input_tokens": int(row.prompt_tokens or 0), "output_tokens": int(row.completion_tokens or 0)}
-    has_token_counts = all(tokens.values())  # 0 stands for a number that nobody told
+def _instance_line(row: Any, item: Item, run: Mapping[str, str], is_public: bool) -> dict[str, Any]:
+    question = _input(item, row.order, is_public)
+    reasoning_trace = [row.reasoning] if is_public and row.reasoning else None
+    token_counts = {"input_tokens": int(row.prompt_tokens or 0), "output_tokens": int(row.completion_tokens or 0)}
+    has_token_counts = all(token_counts.values())  # 0 stands for a number that nobody told
     fault = None if row.became in (READ, JUDGED) else row.became
-    error = f"{fault}: {row.error}" if fault and row.error and free else fault
+    error = f"{fault}: {row.error}" if fault and row.error and is_public else fault
     return {
         "schema_version": _VERSION,
         **run,
@@ -218,12 +218,12 @@ def _instance_line(row: Any, item: Item, run: Mapping[str, str], free: bool) -> 
         "sample_hash": hashlib.sha256("".join([question["raw"], *question["reference"]]).encode()).hexdigest(),
         "interaction_type": "single_turn",
         "input": question,
-        "output": {"raw": [row.text] if free and row.text is not None else [], "reasoning_trace": reasoning_trace},
-        "answer_attribution": _attribution(row, item) if free else [],
+        "output": {"raw": [row.text] if is_public and row.text is not None else [], "reasoning_trace": reasoning_trace},
+        "answer_attribution": _attribution(row, item) if is_public else [],
         "evaluation": None if row.correct is None else {"score": float(row.correct), "is_correct": row.correct == 1},
-        "token_usage": tokens | {"total_tokens": sum(tokens.values())} if has_token_counts else None,
+        "token_usage": token_counts | {"total_tokens": sum(token_counts.values())} if has_token_counts else None,
         "error": error,
-        "metadata": _metadata(row, free),
+        "metadata": _metadata(row, is_public),
     }
 
 # %% ../../nbs/tools/12_eee.ipynb #c7833c47
@@ -236,17 +236,17 @@ def _model_info(model: str, p: Mapping[str, Any], origin: str) -> dict[str, Any]
     "The facts of a model's entry; for recorded answers, that they were recorded."
     entry = p["models"].get(model) or {}
     endpoint = p["endpoints"].get(entry.get("endpoint")) or {}
-    served = str(entry.get("served") or "")
+    served_name = str(entry.get("served") or "")
     kind = endpoint.get("kind", "unknown")
-    hub_match = re.fullmatch(r"[A-Za-z0-9][\w.-]*/[\w.-]+", served)
+    hub_match = re.fullmatch(r"[A-Za-z0-9][\w.-]*/[\w.-]+", served_name)
     developer = re.sub(r"[^A-Za-z0-9._-]+", "-", str(entry.get("provider") or origin)).strip("-") or "unknown"
     availability = _AVAILABLE.get(entry.get("open", ""), "unknown")
     other_deployment = "externally_managed" if availability == "closed_weights" else "unknown"
     details = {"deployment_type": "self_deployed" if kind in _LOCAL else other_deployment}
     details |= {"model_availability": availability, "origin": origin}
     details |= {k: str(entry[k]) for k in _DETAILS if entry.get(k) is not None}
-    details |= {"served": served} if served and not Path(served).is_absolute() else {}
-    out = {"name": model, "id": served if hub_match else f"{developer}/{model}", "additional_details": details}
+    details |= {"served": served_name} if served_name and not Path(served_name).is_absolute() else {}
+    out = {"name": model, "id": served_name if hub_match else f"{developer}/{model}", "additional_details": details}
     return out | ({"developer": str(entry["provider"])} if entry.get("provider") else {})
 
 
@@ -254,8 +254,8 @@ def _generation(entry: Mapping[str, Any]) -> dict[str, Any]:
     sampling = entry.get("sampling") or {}
     token_limit = entry.get("max_tokens")
     args = {k: sampling[k] for k in ("temperature", "top_p", "top_k") if k in sampling}
-    tokens = token_limit.get("answer") if isinstance(token_limit, dict) else token_limit
-    args |= {"max_tokens": int(tokens)} if tokens else {}
+    answer_limit = token_limit.get("answer") if isinstance(token_limit, dict) else token_limit
+    args |= {"max_tokens": int(answer_limit)} if answer_limit else {}
     return {"args": args, "thinks": bool(entry.get("thinking"))}
 
 
@@ -317,9 +317,9 @@ def _json_bytes(content: dict) -> bytes:
 
 def _check_means(lines: Sequence[dict], results: Sequence[dict]) -> None:
     "Check that the lines of a result are its answers: their number, and their mean over items."
-    evaluated = [x for x in lines if x["evaluation"] is not None]
+    evaluated_lines = [x for x in lines if x["evaluation"] is not None]
     scores = pd.DataFrame(
-        [(x.get("evaluation_result_id"), x["sample_id"], x["evaluation"]["score"]) for x in evaluated],
+        [(x.get("evaluation_result_id"), x["sample_id"], x["evaluation"]["score"]) for x in evaluated_lines],
         columns=[0, 1, 2],
     )
     means = scores.groupby([0, 1])[2].mean().groupby(level=0).agg(["mean", "size"])
@@ -346,14 +346,14 @@ def _of_model(model: str, s: Scored, p: Mapping[str, Any], private: bool) -> tup
     accuracy_rows = s.accuracy[(s.accuracy["model"] == model) & s.accuracy["estimate"].notna()]
     results = [_accuracy_result(r, _rows_of(r, rows, s.core), s.study, generation) for r in accuracy_rows.itertuples()]
     results += _of_judges(model, s, p)
-    names = {r["evaluation_result_id"] for r in results}
+    result_ids = {r["evaluation_result_id"] for r in results}
     run = {"evaluation_id": f"{s.study}/{info['id']}/{timestamp}/{model}", "model_id": info["id"]}
     lines = []
     for row in rows.astype(object).where(rows.notna(), None).itertuples():
         item = s.items[row.item_id]
         group = "all/all" if s.core is None or row.set == s.core else f"set/{row.set}"
         name = f"{s.study}/{_name(row)}/{group}"  # the result that the answer belongs to
-        accuracy_rows = {"evaluation_result_id": name} if row.correct is not None and name in names else {}
+        accuracy_rows = {"evaluation_result_id": name} if row.correct is not None and name in result_ids else {}
         lines.append(
             _instance_line(row, item, run | {"evaluation_name": s.study} | accuracy_rows, private or not item.protected)
         )
@@ -403,14 +403,14 @@ def write_eee(
             run, lines = _of_model(model, s, p, private)
             unscored = [{k: v for k, v in x.items() if k != "evaluation"} for x in lines if x["evaluation"] is None]
             lines = [x for x in lines if x["evaluation"] is not None]
-            of_model = f"{s.study}/{run['model_info']['id']}"
+            model_path = f"{s.study}/{run['model_info']['id']}"
             if unscored:  # the schema has no place for an answer without a score
-                out.append(write(f"unscored/{of_model}/answers.jsonl", _strict_jsonl(unscored)))
+                out.append(write(f"unscored/{model_path}/answers.jsonl", _strict_jsonl(unscored)))
             if not lines:  # nor for a run without one
                 continue
             content = _strict_jsonl(lines)
             name = str(uuid.UUID(bytes=hashlib.sha256(content).digest()[:16], version=4))
-            folder = f"data/{of_model}"
+            folder = f"data/{model_path}"
             file = f"{folder}/{name}_samples.jsonl"
             samples_entry: dict[str, Any] = {"format": "jsonl", "file_path": file, "hash_algorithm": "sha256"}
             samples_entry |= {"checksum": hashlib.sha256(content).hexdigest(), "total_rows": len(lines)}

@@ -143,13 +143,13 @@ def _inspect_sample(row: Any, item: dict, recorded: dict) -> dict:
 
 # %% ../../nbs/tools/09_export.ipynb #4e00ac47
 def _log(
-    name: Sequence[str], created: str, samples: list[dict], metadata: dict, scores: list[dict]
+    log_names: Sequence[str], created: str, samples: list[dict], metadata: dict, scores: list[dict]
 ) -> tuple[str, bytes]:
     "The file name and the content of a log: a study, what stands after it in the task's name, and the model."
-    study, kind, model = name[:3]
+    study, kind, model = log_names[:3]
     sample_ids = list(dict.fromkeys(s["id"] for s in samples))
-    task = f"mhbench/{study}/{kind}".replace(" ", "_")
-    log_id = hashlib.sha256("/".join((study, model, kind, *name[3:])).encode()).hexdigest()[:22]
+    task_name = f"mhbench/{study}/{kind}".replace(" ", "_")
+    log_id = hashlib.sha256("/".join((study, model, kind, *log_names[3:])).encode()).hexdigest()[:22]
     n_failed = sum("error" in s for s in samples)
     error_entry = {"error": _failure(f"{n_failed} of {len(samples)} requests failed")} if n_failed else {}
     log = {
@@ -160,7 +160,7 @@ def _log(
             "run_id": log_id,
             "task_id": log_id,
             "created": created,
-            "task": task,
+            "task": task_name,
             "task_version": 0,
             "dataset": {"name": study, "samples": len(sample_ids), "sample_ids": sample_ids, "shuffled": False},
             "model": f"mhbench/{model}",
@@ -173,7 +173,7 @@ def _log(
         "stats": {"started_at": created, "completed_at": created, "model_usage": {}},
         "samples": samples,
     } | error_entry
-    file = f"{created.replace(':', '-')}_{task.replace('/', '-')}-{model}_{log_id}.json"
+    file = f"{created.replace(':', '-')}_{task_name.replace('/', '-')}-{model}_{log_id}.json"
     return file, json.dumps(log, ensure_ascii=False, indent=1).encode()
 
 # %% ../../nbs/tools/09_export.ipynb #3c494e2f
@@ -306,20 +306,20 @@ def _contents(tables: Mapping[str, pd.DataFrame]) -> Iterator[str]:
     "What the rows of each table are."
     joined = lambda name, column: ", ".join(map(str, tables[name][column].unique()))
     if "answers" in tables:
-        whose = f"{joined('answers', 'model')} to items of {joined('answers', 'study')}"
+        answers_text = f"{joined('answers', 'model')} to items of {joined('answers', 'study')}"
         yield (
-            f"{numbered(len(tables['answers']), 'answer')} of {whose}. One row of `answers` is one "
+            f"{numbered(len(tables['answers']), 'answer')} of {answers_text}. One row of `answers` is one "
             "answer: `correct` is 1, 0 or a"
         )
         yield "share, and empty where nothing was scored; `what` gives its status."
     if "ratings" in tables:
         n_raters = tables["ratings"]["rater_id"].nunique()
-        whose = (
+        answers_text = (
             f"{numbered(n_raters, 'rater')} ({joined('ratings', 'rater_kind')}) of "
             f"{joined('ratings', 'evaluation_name')}"
         )
         yield (
-            f"{numbered(len(tables['ratings']), 'rating')} by {whose}. One row of `ratings` is one "
+            f"{numbered(len(tables['ratings']), 'rating')} by {answers_text}. One row of `ratings` is one "
             "rating, under a pseudonym,"
         )
         yield "without its comment."
@@ -345,8 +345,8 @@ def dataset_folder(
     rating_rows = pd.DataFrame(ratings)
     if len(rating_rows):
         rating_rows = rating_rows.assign(shown=rating_rows["shown"].map(json.dumps))
-    withheld = "Of items of a protected corpus there are ids and scores, no text and no rating."
-    text_note = "Texts of protected items are here: do not publish this folder." if private else withheld
+    withheld_text = "Of items of a protected corpus there are ids and scores, no text and no rating."
+    text_note = "Texts of protected items are here: do not publish this folder." if private else withheld_text
     tables = {"answers": rows, "ratings": rating_rows, "headline": main}
     tables = {name: table for name, table in tables.items() if len(table)}
     card = _CARD.read_text(encoding="utf-8").format(
@@ -467,14 +467,14 @@ def _export_run(a):
         else:
             written_files = _by_study(a, p | {"run": run}, results, write)
         if not written_files:
-            what = "scored answers" if a.kind == "inspect" else "scored answers, or ratings of items that may leave"
+            content = "scored answers" if a.kind == "inspect" else "scored answers, or ratings of items that may leave"
             n_protected = 0 if a.private else len(_ratings_of(results, fresh_names, private=True))
             actual = f"none of {', '.join(fresh_names) or 'any study'}"
             actual += f", and {n_protected} ratings of protected items" if n_protected and a.kind != "inspect" else ""
             remedy = "`mhbench summary` says what is absent"
             remedy += "; a log is of models' answers, and eee and hf have people's ratings" * (a.kind == "inspect")
             remedy += "; --private writes them, for those who may read them" * bool(n_protected and a.kind != "inspect")
-            refuse(f"export {a.kind}: the run must have {what}; got {actual}", remedy=remedy)
+            refuse(f"export {a.kind}: the run must have {content}; got {actual}", remedy=remedy)
     if protected_line := _protected_line(results, fresh_names, a.kind, private=a.private):
         say(f"export {a.kind}: {protected_line}")
     print(*written_files[:20], *([f"and {len(written_files) - 20} more"] if len(written_files) > 20 else []), sep="\n")

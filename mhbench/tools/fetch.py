@@ -107,10 +107,10 @@ def _files_by_path(
 ) -> tuple[dict[str, dict[str, Path]], int]:
     "For each local path the files that match it, by hash; and the number of files that match none."
     places_by_digest: dict[str | None, list[str]] = defaultdict(list)  # places: two files may be the same
-    for place_of, file in files_by_local_path.items():
-        places_by_digest[file.digest].append(place_of)
+    for target, file in files_by_local_path.items():
+        places_by_digest[file.digest].append(target)
     place_by_name = {
-        PurePosixPath(place_of).name: place_of for place_of, file in files_by_local_path.items() if file.digest is None
+        PurePosixPath(target).name: target for target, file in files_by_local_path.items() if file.digest is None
     }
     needs_sha256 = any(file.sha256 and not file.blob for file in files_by_local_path.values())
     registered_blobs = set(release.tree.paths_of) if release.tree else set()
@@ -118,13 +118,13 @@ def _files_by_path(
     n_passed_over = 0
     for path in (path for path in _files(source) if not path.with_name(path.name + ".aes").exists()):
         digests = [blob_id(path), *([sha256_file(path)] if needs_sha256 else [])]
-        places = [(place, digest) for digest in digests for place in places_by_digest.get(digest, [])]
+        place_digests = [(place, digest) for digest in digests for place in places_by_digest.get(digest, [])]
         fitting_place = _path_fits(release, PurePosixPath(path.as_posix())) or place_by_name.get(path.name)
-        if not places and fitting_place and digests[0] not in registered_blobs:
+        if not place_digests and fitting_place and digests[0] not in registered_blobs:
             uses_blob = fitting_place in files_by_local_path and not files_by_local_path[fitting_place].sha256
-            places = [(fitting_place, digests[0] if uses_blob else digests[-1])]
-        n_passed_over += not places
-        for place, digest in places:
+            place_digests = [(fitting_place, digests[0] if uses_blob else digests[-1])]
+        n_passed_over += not place_digests
+        for place, digest in place_digests:
             files_by_place[place].setdefault(digest, path)
     return files_by_place, n_passed_over
 
@@ -138,8 +138,8 @@ def _chosen_file(place: str, files: Mapping[str, Path], expected_digest: str | N
         remedy = "it was changed, or is of another commit: remove it from the folder, or fetch it from its authors"
         _refuse_hash(path.name, digest, expected_digest, str(path), remedy)
     if len(files) > 1:
-        paths = ", ".join(map(str, files.values()))
-        refuse(f"fetch: {place} must be one file; got {len(files)} that differ ({paths}); leave one of them")
+        paths_text = ", ".join(map(str, files.values()))
+        refuse(f"fetch: {place} must be one file; got {len(files)} that differ ({paths_text}); leave one of them")
     return digest, path
 
 # %% ../../nbs/tools/17_fetch.ipynb #d709db56
@@ -152,9 +152,9 @@ def _take(
         refuse(f"fetch: --from must {rule}; got {str(source)!r}", error=FileNotFoundError)
     files_by_place, n_passed_over = _files_by_path(release, source, files_by_local_path)
     if not files_by_place:
-        names = ", ".join(sorted({g.there for g in release.groups}))
-        refuse(f"fetch: --from must hold files of {name}; got {str(source)!r} with none of {names}")
-    digest_by_place = {place_of: file.digest for place_of, file in files_by_local_path.items()}
+        groups_text = ", ".join(sorted({g.there for g in release.groups}))
+        refuse(f"fetch: --from must hold files of {name}; got {str(source)!r} with none of {groups_text}")
+    digest_by_place = {target: file.digest for target, file in files_by_local_path.items()}
     file_by_place = {
         place: _chosen_file(place, files, digest_by_place.get(place)) for place, files in files_by_place.items()
     }
@@ -222,8 +222,8 @@ def _bring(
     if source is None:
         _download(name, release, wanted_files, folder)
         return 0
-    files = {place: file for place, (_, file) in wanted_files.items()}
-    return _take(name, release, Path(source).expanduser().resolve(), folder, files)
+    file_by_place = {place: file for place, (_, file) in wanted_files.items()}
+    return _take(name, release, Path(source).expanduser().resolve(), folder, file_by_place)
 
 # %% ../../nbs/tools/17_fetch.ipynb #97a3cb46
 def _writable(folder: Path) -> None:
@@ -270,8 +270,8 @@ def fetch_release(
     unregistered_or_derived = [
         p for p in files if p not in all_files or all_files[p].digest not in (blobs[p], files[p])
     ]
-    find_derivation = {p: derivation.how for p in unregistered_or_derived if (derivation := release.find_derivation(p))}
-    unregistered = [p for p in unregistered_or_derived if p not in find_derivation]
+    derivations = {p: derivation.how for p in unregistered_or_derived if (derivation := release.find_derivation(p))}
+    unregistered = [p for p in unregistered_or_derived if p not in derivations]
     facts_by_file = {
         p: {"sha256": files[p], "blob": blobs[p], "registered": p not in unregistered_or_derived} for p in files
     }
@@ -286,7 +286,7 @@ def fetch_release(
     n_unasked = len(all_files) - sum(place in files for place in all_files) - len(missing_files)
     options = dict(release.imported.get("options", {}))
     return Fetched(
-        name, folder, corpus, options, files, unregistered, find_derivation, missing_files, n_passed_over, n_unasked
+        name, folder, corpus, options, files, unregistered, derivations, missing_files, n_passed_over, n_unasked
     )
 
 # %% ../../nbs/tools/17_fetch.ipynb #4d0c1964
@@ -392,13 +392,13 @@ def citations(p: Mapping[str, Any]) -> str:  # a BibTeX file
     entries = []
     for study in p["run"]["studies"]:
         entries.append(paper_by_study.get(study, f"% {study}: no paper is recorded"))
-        prepare = p["studies"][study]["prepare"]
-        if study in all_releases and prepare.get("sha256"):
-            commit = recorded(root() / Path(prepare["path"]).expanduser()).get("commit")
+        prepare_section = p["studies"][study]["prepare"]
+        if study in all_releases and prepare_section.get("sha256"):
+            commit = recorded(root() / Path(prepare_section["path"]).expanduser()).get("commit")
             entries.append(_release(study, all_releases[study], paper_by_study.get(study, ""), commit))
-    models_named = [f"{m} ({p['models'][m].get('provider') or 'provider not stated'})" for m in p["run"]["models"]]
-    models_text = f"Models of the run, whose papers mhbench does not know: {', '.join(models_named)}."
-    models_note = models_text if models_named else "No model is run."
+    model_texts = [f"{m} ({p['models'][m].get('provider') or 'provider not stated'})" for m in p["run"]["models"]]
+    models_text = f"Models of the run, whose papers mhbench does not know: {', '.join(model_texts)}."
+    models_note = models_text if model_texts else "No model is run."
     comment = textwrap.fill(models_note, 110, initial_indent="% ", subsequent_indent="% ")
     return "\n\n".join([software(), *entries, comment]) + "\n"
 

@@ -58,11 +58,11 @@ def check_claims(
     lines.append(
         f"{claims.name}: {n_claims} claims, {n_claims - n_named - n_impossible} with what gives them, {remainder_text}"
     )
-    sourced = verdicts[verdicts["claim"].isin({c.id for c in claims.claims if c.ours or c.conventions})]
-    other_reasons = claims_by_reason(sourced)
+    sourced_verdicts = verdicts[verdicts["claim"].isin({c.id for c in claims.claims if c.ours or c.conventions})]
+    other_reasons = claims_by_reason(sourced_verdicts)
     reasons_text = "".join(f", {r.claims} not: {r.reason.replace('_', ' ')}" for r in other_reasons.itertuples())
     lines.append(
-        f"of those with what gives them, {len(sourced) - other_reasons['claims'].sum()} were computed "
+        f"of those with what gives them, {len(sourced_verdicts) - other_reasons['claims'].sum()} were computed "
         f"here{reasons_text}"
     )
     lines += [f"declared and never used: {name}" for name in unused_names(claims)]
@@ -90,10 +90,10 @@ def verdict_summary(verdicts: pd.DataFrame) -> str:
         lines += [f"  {reasons['claims'].sum()} without a value here: {reasons_text}"] if len(reasons) else []
     for r in tolerances(verdicts).query("not decides").itertuples():
         worst_error_share = max(x for x in (r.across, r.along, 0) if x == x)
-        why = f"accepts {worst_error_share:.0%} of wrong numbers"
+        error_text = f"accepts {worst_error_share:.0%} of wrong numbers"
         if worst_error_share <= MOST_ACCEPTED and r.p < LEAST_CHANCE:
-            why = f"stands beside differences {r.spread:.1f} times as wide as between two runs"
-        lines.append(f"  {r.paper}, {r.place}: {r.tolerance} {why}, and decides nothing")
+            error_text = f"stands beside differences {r.spread:.1f} times as wide as between two runs"
+        lines.append(f"  {r.paper}, {r.place}: {r.tolerance} {error_text}, and decides nothing")
     differing_numbers = verdicts[verdicts["verdict"] == "differs"]
     if len(differing_numbers):
         listed_differences = differing_numbers.head(_MOST)[["paper", "claim", "kind", "printed", "value", "difference"]]
@@ -112,14 +112,14 @@ def all_verdicts_on_papers(
     verdict_tables, claims_files, notes = [], [], []
     for study, file in study_files("claims.yaml").items():
         claims = load_claims(file)
-        stored = stored_verdicts(study, top, runs)
-        verdicts, n_changed = merged_verdicts(claims, stored, inventory_of(study))
+        earlier_verdicts = stored_verdicts(study, top, runs)
+        verdicts, n_changed = merged_verdicts(claims, earlier_verdicts, inventory_of(study))
         verdict_tables.append(verdicts)
         claims_files.append(claims)
         command = f"`mhbench replicate {study}`"
         if n_changed:
             notes.append(f"{claims.name}: {n_changed} claims were changed since its run: {command}")
-        if stored is None and verdicts["reason"].isin(["no_run", "not_fetched"]).any():
+        if earlier_verdicts is None and verdicts["reason"].isin(["no_run", "not_fetched"]).any():
             notes.append(f"{claims.name}: no run here: `mhbench fetch {study}`, then {command}")
     return pd.concat(verdict_tables, ignore_index=True), claims_files, notes
 
@@ -175,8 +175,8 @@ def _committed(claims: Claims, verdicts: pd.DataFrame) -> Tables | None:
     "The tables of a paper's replication in this clone; None outside of one."
     clone = _here()
     folder = clone / "reports" / "replication" if clone else None
-    of_paper = verdicts[verdicts["paper"] == claims.name]
-    return committed_tables(folder, claims.path.parent.name, of_paper) if folder and folder.is_dir() else None
+    paper_verdicts = verdicts[verdicts["paper"] == claims.name]
+    return committed_tables(folder, claims.path.parent.name, paper_verdicts) if folder and folder.is_dir() else None
 
 # %% ../../nbs/tools/15_ledger.ipynb #66b55ce7
 def _write_verdicts(
@@ -227,14 +227,14 @@ def _ledger(a: argparse.Namespace) -> None:
     notes: list[str] = []
     if a.file is None:
         verdicts, claims, notes = all_verdicts_on_papers(_here())
-        files = [_released_files(file, _here()) for file in claims]
+        release_files = [_released_files(file, _here()) for file in claims]
         tables = [_committed(file, verdicts) for file in claims]
     else:
         claims = [load_claims(a.file)]
         folder = Path(a.folder) if a.folder else claims[0].path.parent
         tables_of_file = tables_of_files(claims[0], folder)
         tables, verdicts = [tables_of_file], judge_claims(claims[0], tables_of_file)
-        files = [_declared_files(claims[0], folder)]
+        release_files = [_declared_files(claims[0], folder)]
     print("\n".join([verdict_summary(verdicts), *notes]))
     if a.to:
-        _write_verdicts(verdicts, claims, files, tables, Path(a.to))
+        _write_verdicts(verdicts, claims, release_files, tables, Path(a.to))

@@ -100,9 +100,9 @@ _MEANS = {
 def _files_of_others(top: Path) -> Iterator[Path]:
     "What the last run read besides code and parameters, such as corpora and answers; a folder, and all in it."
     file = top / PARAMETERS
-    names = json.loads(file.read_text(encoding="utf-8")).get("files", []) if file.exists() else []
-    names += [f"{name}-wal" for name in names if name.endswith(".sqlite")]  # what SQLite has not yet written into it
-    for path in filter(Path.exists, (top / Path(name).expanduser() for name in names)):
+    paths = json.loads(file.read_text(encoding="utf-8")).get("files", []) if file.exists() else []
+    paths += [f"{name}-wal" for name in paths if name.endswith(".sqlite")]  # what SQLite has not yet written into it
+    for path in filter(Path.exists, (top / Path(name).expanduser() for name in paths)):
         yield path
         yield from path.rglob("*") if path.is_dir() else ()
 
@@ -127,11 +127,11 @@ def _inputs_now(top: Path) -> dict[Path, str]:  # file -> MD5
     from mhbench.run.inputs import input_files
     from mhbench.run.params import load_params
 
-    contents = input_files(load_params(top / "params.yaml", lists=False), top)
+    content_by_name = input_files(load_params(top / "params.yaml", lists=False), top)
     options: dict[str, Any] = {"indent": 1, "ensure_ascii": False, "sort_keys": True}
-    texts = {name: json.dumps(content, **options) + "\n" for name, content in contents.items()}
-    hashes = {name: hashlib.md5(text.encode(), usedforsecurity=False).hexdigest() for name, text in texts.items()}
-    return {top / "results" / "inputs" / name: digest for name, digest in hashes.items()}
+    texts = {name: json.dumps(content, **options) + "\n" for name, content in content_by_name.items()}
+    hash_by_name = {name: hashlib.md5(text.encode(), usedforsecurity=False).hexdigest() for name, text in texts.items()}
+    return {top / "results" / "inputs" / name: digest for name, digest in hash_by_name.items()}
 
 # %% ../../nbs/tools/05_manifest.ipynb #1821e912
 class _Lock:

@@ -146,8 +146,8 @@ def understood(items: list[Item], layout: dict) -> pd.DataFrame:  # field, colum
     columns, rows = layout["columns"], []
     for field, (form, n) in _forms(items, layout).items():
         column = columns.get(field) or (columns.get("key") if field == "reference" else None) or "–"
-        names = [column] if isinstance(column, str) else column
-        column_text = f"{names[0]} … {names[-1]}" if len(names) > 2 else ", ".join(names)
+        column_names = [column] if isinstance(column, str) else column
+        column_text = f"{column_names[0]} … {column_names[-1]}" if len(column_names) > 2 else ", ".join(column_names)
         rows.append({"field": field, "column": column_text, "form": form, "items": n})
     return pd.DataFrame(rows, columns=["field", "column", "form", "items"])
 
@@ -161,10 +161,10 @@ def _kind_of_item(item: Item) -> str:
 
 def kinds_of_rows(items: list[Item]) -> dict[str, list[Item]]:
     "Items by how their rows were read, the commonest kind first."
-    by_kind: dict[str, list[Item]] = {}
+    items_by_kind: dict[str, list[Item]] = {}
     for item in items:
-        by_kind.setdefault(_kind_of_item(item), []).append(item)
-    return dict(sorted(by_kind.items(), key=lambda kind: -len(kind[1])))
+        items_by_kind.setdefault(_kind_of_item(item), []).append(item)
+    return dict(sorted(items_by_kind.items(), key=lambda kind: -len(kind[1])))
 
 
 def example(item: Item, limit: int = 90) -> str:  # characters of a text
@@ -213,11 +213,11 @@ def _described(ratings: dict[str, Any], path: Path) -> dict[str, Any]:
     columns, scale, missing_codes = (ratings.get(k) for k in ("columns", "scale", "not_rated"))
     if ratings_file.suffix in (".yaml", ".yml"):
         description = yaml.load(ratings_file.read_text("utf-8"), yaml.BaseLoader)
-        described_file, named = ratings_file, description.pop("files", None)
-        ratings_file = described_file.parent / (named if isinstance(named, str) else "")
+        described_file, declared_files = ratings_file, description.pop("files", None)
+        ratings_file = described_file.parent / (declared_files if isinstance(declared_files, str) else "")
         if not ratings_file.is_file():
             remedy = f"`mhbench ratings {described_file} --to FILE.csv` makes one table of several files"
-            refuse(f"new_study: --ratings must describe one file that is there; got {named}", remedy=remedy)
+            refuse(f"new_study: --ratings must describe one file that is there; got {declared_files}", remedy=remedy)
     else:
         file_options = {k: ratings[k] for k in ("sheet", "encoding") if k in ratings}
         guess = guess_long(ratings_file, columns, **file_options)
@@ -387,13 +387,13 @@ def describe_ratings(table: RatingTable) -> str:
     criteria_by_scale: dict[str, list[str]] = {}
     for c, scale in table.scales.items():
         criteria_by_scale.setdefault(scale.in_words(), []).append(c or "all")
-    sentences += [f"scale of {', '.join(criteria)}: {words}" for words, criteria in criteria_by_scale.items()]
+    sentences += [f"scale of {', '.join(criteria)}: {scale_text}" for scale_text, criteria in criteria_by_scale.items()]
     sentences += [table.counts.to_string(index=False), *table.notes]
     sentences += [line for line in third_ratings(table)["says"] if line]
     agreement = agreement_by_criterion(table).query("measure in ['raw', 'alpha, nominal', 'alpha, interval', 'AC1']")
     columns = ["criterion", "beside", "measure", "n", "n_clusters", "estimate", "ci_low", "ci_high", "for"]
-    none = "agreement: none, since fewer than two persons rated"
-    return "\n".join([*sentences, agreement[columns].round(3).to_string(index=False) if len(agreement) else none])
+    none_text = "agreement: none, since fewer than two persons rated"
+    return "\n".join([*sentences, agreement[columns].round(3).to_string(index=False) if len(agreement) else none_text])
 
 # %% ../../nbs/tools/03_new_study.ipynb #54d10c04
 @subcommand(
@@ -413,15 +413,15 @@ def _ratings(a: argparse.Namespace) -> None:
     if not path.is_file():
         refuse(f"ratings: FILE must be there; got {a.file!r}", error=FileNotFoundError)
     if path.suffix not in (".yaml", ".yml"):
-        how = {k: v for k, v in (("sheet", a.sheet), ("encoding", a.encoding)) if v}
-        text = guess_description(path, dict(c.partition("=")[::2] for c in a.column), **how).text()
+        reading_options = {k: v for k, v in (("sheet", a.sheet), ("encoding", a.encoding)) if v}
+        text = guess_description(path, dict(c.partition("=")[::2] for c in a.column), **reading_options).text()
         if a.to and Path(a.to).exists():
             remedy = "name another file, or move it away: it may have been corrected"
             refuse(f"ratings: --to must not be there yet; got {a.to}", remedy=remedy, error=FileExistsError)
         if a.to:
             Path(a.to).write_text(text, encoding="utf-8")
-        beside = not a.to or path.resolve().is_relative_to(Path(a.to).resolve().parent)
-        folder_text = "" if beside else f"; its file is elsewhere: read it with --from {path.resolve().parent}"
+        is_beside = not a.to or path.resolve().is_relative_to(Path(a.to).resolve().parent)
+        folder_text = "" if is_beside else f"; its file is elsewhere: read it with --from {path.resolve().parent}"
         return print(f"written: {a.to}{folder_text}" if a.to else text)
     table = read_ratings(path, a.folder)
     print(describe_ratings(table))

@@ -129,30 +129,28 @@ def _panel_design(a: argparse.Namespace) -> None:
     minutes = a.minutes or measured_minutes or design.MINUTES
     if a.each:
         return _print_each(pilot, a.width, minutes)
-    of_mean = design.pilot_components(pilot)
-    of_pair = design.pilot_components(pilot, difference=True) if a.difference is not None else None
+    spread = design.pilot_components(pilot)
+    pair_spread = design.pilot_components(pilot, difference=True) if a.difference is not None else None
     counted_text = f'; counted: "{label}"' if label else ""
-    print(
-        f"{of_mean.n_ratings} ratings of a target by {of_mean.n_raters} raters of {of_mean.n_items} items{counted_text}"
-    )
-    print("variance: " + ", ".join(f"{k.replace('_', ' ')} {v:.0%}" for k, v in of_mean.shares().items()))
-    if what_pilot_lacks := design.pilot_lacks(of_mean):
-        return print(what_pilot_lacks)
+    print(f"{spread.n_ratings} ratings of a target by {spread.n_raters} raters of {spread.n_items} items{counted_text}")
+    print("variance: " + ", ".join(f"{k.replace('_', ' ')} {v:.0%}" for k, v in spread.shares().items()))
+    if lacking_text := design.pilot_lacks(spread):
+        return print(lacking_text)
     designs = design.with_more(
-        design.panel_designs(of_mean, aim, pair=of_pair, minutes=minutes, max_raters=a.max_raters),
+        design.panel_designs(spread, aim, pair=pair_spread, minutes=minutes, max_raters=a.max_raters),
         pilot,
     )
     if len(designs):
         print(designs.round(3).to_string(index=False))
         print("more: ratings still to be made, beside those of the pilot that the design can use")
     print(design.design_sentence(designs, aim, a.max_raters))
-    n_items_each = design.same_raters(of_mean, aim, of_mean.n_raters, pair=of_pair)
+    n_items_each = design.same_raters(spread, aim, spread.n_raters, pair=pair_spread)
     print(
-        f"The same {of_mean.n_raters} raters: "
+        f"The same {spread.n_raters} raters: "
         f"{f'{n_items_each} items each' if n_items_each else 'no number of items is enough'}."
     )
     print(
-        f"The width allows for what {of_mean.n_raters} raters of {of_mean.n_items} items leave open about other raters."
+        f"The width allows for what {spread.n_raters} raters of {spread.n_items} items leave open about other raters."
     )
 
 # %% ../../nbs/tools/06_panel.ipynb #9fa82a79
@@ -247,8 +245,8 @@ def _pilot_lines(source: _Known, labels: list[int]) -> list[str]:
     out = [f"{source.name}: {labels_text}correlation {p.correlation:.2f}; {numbered(n_judged, 'answer')} judged"]
     table = certificate(p, n_judged, labels)
     if not len(table):
-        sizes = ", ".join(map(str, labels))
-        return [*out, f"no number of labels among {sizes} is of six cases or more, and below {n_judged}"]
+        sizes_text = ", ".join(map(str, labels))
+        return [*out, f"no number of labels among {sizes_text} is of six cases or more, and below {n_judged}"]
     percentages = table.assign(
         **{c: (100 * table[c]).round().astype(int).astype(str) + "%" for c in ("narrower", "saved")}
     )

@@ -175,8 +175,8 @@ _COLUMNS |= {"completion_tokens": "answer tokens at most", "cost_usd": "USD, est
 def requests_table(t: pd.DataFrame) -> str:  # PLAN_COLUMNS
     "The requests by stage, study and model, and all of them; money whose price is not known is unknown."
     usd = pd.to_numeric(t["cost_usd"])
-    prices = usd.map("{:.4f}".format).where(usd.notna(), "unknown")
-    displayed = t.assign(cost_usd=prices).rename(columns=_COLUMNS)[["stage", "study", "model", *_COLUMNS.values()]]
+    price_texts = usd.map("{:.4f}".format).where(usd.notna(), "unknown")
+    displayed = t.assign(cost_usd=price_texts).rename(columns=_COLUMNS)[["stage", "study", "model", *_COLUMNS.values()]]
     total_row = {c: displayed[c].sum() for c in list(_COLUMNS.values())[:-1]}
     money_text = f"{usd.sum():.4f}" if usd.notna().any() or not len(usd) else ""
     money_text += (" and what is " if money_text else "") + "unknown" if usd.isna().any() else ""
@@ -188,13 +188,13 @@ def plan_notes(t: pd.DataFrame, params: str) -> list[str]:  # of the same table
     "What the numbers leave out."
     out = []
     if n := t["again"].sum():
-        names = ", ".join(t.loc[t["again"] > 0, "model"].unique())
-        sent_text = f"Up to {n} requests to {names} are sent twice, and count in the cost"
+        names_text = ", ".join(t.loc[t["again"] > 0, "model"].unique())
+        sent_text = f"Up to {n} requests to {names_text} are sent twice, and count in the cost"
         out.append(f"{sent_text}: what was learnt is tried again.")
     if n := t["unlimited"].sum():
-        names = ", ".join(t.loc[t["unlimited"] > 0, "model"].unique())
+        names_text = ", ".join(t.loc[t["unlimited"] > 0, "model"].unique())
         out.append(f"{n} of the requests to ask have no max_tokens, so that their answers are not in the bounds; ")
-        out[-1] += f"set it in the sampling of {names}"
+        out[-1] += f"set it in the sampling of {names_text}"
     if unpriced_models := t.loc[pd.to_numeric(t["cost_usd"]).isna(), "model"].unique().tolist():
         entry = f"enter it as models.{unpriced_models[0]}.price ({params})."
         out.append(f"The price of {', '.join(unpriced_models)} is not known; {entry}")

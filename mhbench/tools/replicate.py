@@ -113,7 +113,7 @@ def init(folder: str | Path, *, update: bool = False) -> list[str]:  # the files
     content_by_name = {name: file.read_bytes() for name, file in pipeline_files().items()}
     if update:
         content_by_name = {
-            name: text for name, text in content_by_name.items() if name not in ("params.yaml", "run.yaml")
+            name: content for name, content in content_by_name.items() if name not in ("params.yaml", "run.yaml")
         }
     else:
         content_by_name |= {f"data/{name}": file.read_bytes() for name, file in demo_files().items()}
@@ -128,9 +128,9 @@ def init(folder: str | Path, *, update: bool = False) -> list[str]:  # the files
             making_files = [f for f in sorted((PACKAGE / recipe_folder).iterdir()) if f.is_file()]
             content_by_name |= {f"{place}/{f.name}": f.read_bytes() for f in making_files}
         content_by_name["params.yaml"] = params_text.encode()
-    for name, text in content_by_name.items():
+    for name, content in content_by_name.items():
         (top / name).parent.mkdir(parents=True, exist_ok=True)
-        (top / name).write_bytes(text)
+        (top / name).write_bytes(content)
     _under_dvc(top)
     return list(content_by_name)
 
@@ -200,8 +200,8 @@ def _released(top: Path, name: str, source: str | Path | None, public: bool) -> 
     folder = top / ".mhbench" / "release"
     shutil.rmtree(folder, ignore_errors=True)  # files of an earlier source that this one lacks
     patterns = [pattern for pattern, derivation in release_of(name).derived.items() if not derivation.of]
-    if public and (ours := sorted(str(f) for pattern in patterns for f in Path(source).expanduser().rglob(pattern))):
-        print(f"left out, since others do not have it and nothing that is published rests on it: {', '.join(ours)}")
+    if public and (omitted := sorted(str(f) for pattern in patterns for f in Path(source).expanduser().rglob(pattern))):
+        print(f"left out, since others do not have it and nothing that is published rests on it: {', '.join(omitted)}")
     return fetch_release(name, source, folder, public=public)
 
 
@@ -246,7 +246,7 @@ def _enter(
 ) -> list[str]:  # a summary of the corpus
     "Point a working folder's study at a release, and write the settings of its replication."
     params = top / "params.yaml"
-    _, corpus_lines = bring_in(name, release.corpus, release.options | settings_of_replication.options, params=params)
+    _, summary_lines = bring_in(name, release.corpus, release.options | settings_of_replication.options, params=params)
     entry = load_params(params, lists=False)["studies"][name]
     settings_by_stage = {
         stage: settings
@@ -263,7 +263,7 @@ def _enter(
         entry["ledger"] = {"release": str(release.folder)} | entry["ledger"]
     edit(params, {}, {name: study_lines(name, entry)})
     select(studies=[name], models=[], items=0, params=params)
-    return corpus_lines
+    return summary_lines
 
 # %% ../../nbs/tools/16_replicate.ipynb #fc8a0004
 def replicate(
@@ -290,8 +290,8 @@ def replicate(
     current_hashes = _made_of(name, release)
     with _repository_root(top):
         if not _set_up(top, current_hashes, earlier_hashes):
-            corpus_lines = _enter(top, name, release, settings)
-            (top / _READ).write_text("\n".join(corpus_lines) + "\n", encoding="utf-8")
+            summary_lines = _enter(top, name, release, settings)
+            (top / _READ).write_text("\n".join(summary_lines) + "\n", encoding="utf-8")
             (top / _MADE_OF).write_text(json.dumps(current_hashes, indent=1) + "\n", encoding="utf-8")
         repro_process = subprocess.run(
             [sys.executable, "-m", "dvc", "repro", "--quiet"], cwd=top, stdout=subprocess.DEVNULL
@@ -320,9 +320,9 @@ def _headline_in_words(top: Path) -> list[str]:
 
 def replication_lines(top: Path, name: str) -> list[str]:  # one a line, at most a screen
     "A summary of a replication's results, with the paths of the page and the ledger."
-    corpus_lines = (top / _READ).read_text(encoding="utf-8").rstrip("\n").split("\n")
-    answer_lines = [line for line in corpus_lines if line.startswith("  recorded: ")]
-    other_lines = [line for line in corpus_lines[1:] if line not in answer_lines][:4]
+    summary_lines = (top / _READ).read_text(encoding="utf-8").rstrip("\n").split("\n")
+    answer_lines = [line for line in summary_lines if line.startswith("  recorded: ")]
+    other_lines = [line for line in summary_lines[1:] if line not in answer_lines][:4]
     shortened_lines = [f"  {shorten(line, 150, placeholder=' ...')}" for line in other_lines]
     recorded_runs_text = (
         f"  recorded: {len(answer_lines)} run{'s' * (len(answer_lines) != 1)} of models; nobody is asked"
@@ -333,7 +333,7 @@ def replication_lines(top: Path, name: str) -> list[str]:  # one a line, at most
     place_lines = ["", f"the page: {top / 'results' / 'report.html'}"]
     place_lines += [f"the ledger: {ledger_file}"] if ledger_file.exists() else []
     return [
-        corpus_lines[0],
+        summary_lines[0],
         recorded_runs_text,
         *shortened_lines,
         *_verdict_numbers(top, name),
@@ -359,7 +359,7 @@ def _captions(top: Path, name: str) -> dict[str, str]:  # "stage-table" -> capti
     return captions
 
 # %% ../../nbs/tools/16_replicate.ipynb #50b7e431
-def _index(top: Path, name: str, published: Sequence[Path]) -> str:
+def _index(top: Path, name: str, published_files: Sequence[Path]) -> str:
     "The page that lists the published notebooks and tables."
     release_facts = release_of(name)
     recorded_files = recorded(json.loads((top / _MADE_OF).read_text(encoding="utf-8"))["folder"])
@@ -369,12 +369,12 @@ def _index(top: Path, name: str, published: Sequence[Path]) -> str:
         f"`{place}`: {derivation}" for place, derivation in check_clean(name, recorded_files["files"]).items()
     )
     caption_by_table = _captions(top, name)
-    csv_files = [f for f in published if f.suffix == ".csv"]
+    csv_files = [f for f in published_files if f.suffix == ".csv"]
     table_rows = [
         (f"[{f.stem}]({f.name})", caption_by_table.get(f.stem, caption_by_table.get(f"ledger-{f.stem}", "")))
         for f in csv_files
     ]
-    notebook_links = [f"[{f.stem}]({f.name})" for f in published if f.suffix == ".ipynb"]
+    notebook_links = [f"[{f.stem}]({f.name})" for f in published_files if f.suffix == ".ipynb"]
     return _INDEX.read_text(encoding="utf-8").format(
         title=release_facts.title,
         name=name,

@@ -86,11 +86,11 @@ def brief(main: pd.DataFrame, lines: int = 34, chance: Mapping[str, float] | Non
 # %% ../../nbs/tools/11_summary.ipynb #5a11a009
 def _of(main: pd.DataFrame, column: str, name: str | None) -> pd.DataFrame:
     "The main numbers of one study or stage; None: of all."
-    values = list(dict.fromkeys(main[column]))
-    if name is not None and name not in values:
-        close_matches = get_close_matches(name, values)
+    names = list(dict.fromkeys(main[column]))
+    if name is not None and name not in names:
+        close_matches = get_close_matches(name, names)
         remedy = f"did you mean {close_matches[0]}?" if close_matches else "`mhbench summary --csv` prints all"
-        refuse(f"summary: --{column} must be one of {', '.join(values)}; got {name!r}; {remedy}")
+        refuse(f"summary: --{column} must be one of {', '.join(names)}; got {name!r}; {remedy}")
     return main if name is None else main[main[column] == name]
 
 
@@ -99,7 +99,7 @@ def _chance(results: Path) -> dict[str, float]:
     chance_by_study: dict[str, float] = {}
     for file in (results / "score").glob("*/contents.json"):
         lines = json.loads(file.read_text(encoding="utf-8")).get("lines", {})
-        chance_by_study |= {file.parent.name: at for name, at in lines.items() if name.startswith("chance")}
+        chance_by_study |= {file.parent.name: chance for name, chance in lines.items() if name.startswith("chance")}
     return chance_by_study
 
 # %% ../../nbs/tools/11_summary.ipynb #5a11a00c
@@ -134,9 +134,9 @@ def print_summary(a: Any) -> None:
     for file in files if a.everything and is_fresh else ():
         print(f"\n# {file.stem}\n\n{markdown_table(readable(pd.read_csv(file)))}", end="")
     if not a.everything:
-        lines = 30 if len(chosen_numbers) == len(main_numbers) else 2 * len(chosen_numbers)
+        n_lines = 30 if len(chosen_numbers) == len(main_numbers) else 2 * len(chosen_numbers)
         name_format = "\033[1m{}\033[0m" if sys.stdout.isatty() else "{}"  # names of studies, on a terminal
-        for line in brief(chosen_numbers, lines, _chance(top / "results")):
+        for line in brief(chosen_numbers, n_lines, _chance(top / "results")):
             print(line if line.startswith(" ") else name_format.format(line))
         print("\ndrawn from 0 to 1: o the estimate, - its 95% interval, | the accuracy of guessing")
         print("`mhbench summary --study NAME` prints all of a study, `--all` everything, `--csv` for a program")
@@ -197,25 +197,25 @@ _ROOM = 8  # lines for what failed
 def _how_it_went(results: Path, run: dict, parts: Sequence[RunPart]) -> list[str]:
     "The studies that ran, the models that were asked, what failed, what is out of date, and what went wrong."
     releases = run.get("ratings", [])
-    asked = run["models"] if run["studies"] else []  # a release of ratings asks no model
+    asked_models = run["models"] if run["studies"] else []  # a release of ratings asks no model
     ran_studies = ", ".join([*run["studies"], *releases])
-    out = [_shortened_line(f"ran: {ran_studies}; asked: {', '.join(asked) or 'nobody'}")]
+    out = [_shortened_line(f"ran: {ran_studies}; asked: {', '.join(asked_models) or 'nobody'}")]
     out += [_shortened_line(line) for line in _rating_lines(results, run["studies"], releases)]
-    finished = [(p.stage, p.study, p.model) for p in parts if p.study and p.state in ("fresh", "failed")]
-    lost = lost_rows(failures_left(results, finished))
-    for row in lost[:_ROOM]:
-        words = f': "{row["said"]}"' if row["said"] else ""
-        out.append(_shortened_line(f"failed: {row['who']}: {row['what']}{words}"))
+    finished_parts = [(p.stage, p.study, p.model) for p in parts if p.study and p.state in ("fresh", "failed")]
+    losses = lost_rows(failures_left(results, finished_parts))
+    for row in losses[:_ROOM]:
+        quotation = f': "{row["said"]}"' if row["said"] else ""
+        out.append(_shortened_line(f"failed: {row['who']}: {row['what']}{quotation}"))
         details = [f"{name}: {row[key]}" for name, key in (("withheld", "withheld"), ("to mend", "remedy")) if row[key]]
         if details:  # at length, since a remedy is there to be followed
             out.append(_shortened_line(f"        {'; '.join(details)}", 240))
-    out += [f"        and {len(lost) - _ROOM} more, on the page"] if len(lost) > _ROOM else []
+    out += [f"        and {len(losses) - _ROOM} more, on the page"] if len(losses) > _ROOM else []
     out += [_shortened_line(line, 160) for line in states_in_words(parts)[:_ROOM]]
     file = results / "report" / "wrong.json"
     if parts[-1].state == "fresh" and file.exists():
-        wrong = json.loads(file.read_text(encoding="utf-8"))
-        out.append(_shortened_line(f"what went wrong: {[*wrong, 'nothing else' if lost else 'nothing'][0]}"))
-        out += [f"  and {len(wrong) - 1} more notes on the page"] if len(wrong) > 1 else []
+        failure = json.loads(file.read_text(encoding="utf-8"))
+        out.append(_shortened_line(f"what went wrong: {[*failure, 'nothing else' if losses else 'nothing'][0]}"))
+        out += [f"  and {len(failure) - 1} more notes on the page"] if len(failure) > 1 else []
     return out
 
 # %% ../../nbs/tools/11_summary.ipynb #7aa37156

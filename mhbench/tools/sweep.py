@@ -38,10 +38,10 @@ __all__ = ['grid', 'sweep', 'moved']
 # %% ../../nbs/tools/08_sweep.ipynb #ca7bfd05
 def grid(axes: Sequence[str]) -> list[tuple[str, ...]]:  # NAME=VALUE of each axis
     "Every combination of the values, in order. Raises: ValueError for an axis that is not NAME=V1,V2."
-    if wrong := [axis for axis in axes if not re.fullmatch("[^=]+=.+", axis)]:
-        refuse(f"sweep: an axis must be NAME=V1,V2; got {', '.join(wrong)}")
-    parts = [axis.partition("=") for axis in axes]
-    return [*itertools.product(*([f"{name}={value}" for value in values.split(",")] for name, _, values in parts))]
+    if malformed_axes := [axis for axis in axes if not re.fullmatch("[^=]+=.+", axis)]:
+        refuse(f"sweep: an axis must be NAME=V1,V2; got {', '.join(malformed_axes)}")
+    axis_parts = [axis.partition("=") for axis in axes]
+    return [*itertools.product(*([f"{name}={value}" for value in values.split(",")] for name, _, values in axis_parts))]
 
 # %% ../../nbs/tools/08_sweep.ipynb #cff15fdd
 def _git(top: Path, *words: str) -> str:
@@ -60,20 +60,20 @@ def _copy_to(copy: Path, top: Path) -> None:
 
     if not (top / ".git").exists() or not _git(top, "for-each-ref", "--count=1"):
         refuse(f"sweep: the folder must have a commit; got none in {top}; git add -A && git commit -m Start")
-    lost = _git(top, "ls-files", "-o", "--exclude-standard", "mhbench", "nbs").splitlines()
+    untracked_files = _git(top, "ls-files", "-o", "--exclude-standard", "mhbench", "nbs").splitlines()
     for study, path in _sources(top):
-        tracked = [path, *(f"{folder}.dvc" for folder in (Path(path), *Path(path).parents))]
-        if not path.startswith(("/", "~", "results/")) and not _git(top, "ls-files", *tracked):
-            lost.append(f"{path} (studies.{study})")
-    if lost:
+        tracked_paths = [path, *(f"{folder}.dvc" for folder in (Path(path), *Path(path).parents))]
+        if not path.startswith(("/", "~", "results/")) and not _git(top, "ls-files", *tracked_paths):
+            untracked_files.append(f"{path} (studies.{study})")
+    if untracked_files:
         remedy = "git add it; or write the whole path, /.../answers.csv, of a file that must not be in git"
-        refuse(f"sweep: every file must be one that git knows; got {', '.join(lost)}", remedy=remedy)
+        refuse(f"sweep: every file must be one that git knows; got {', '.join(untracked_files)}", remedy=remedy)
     # a commit of the changes, which alters nothing
-    changed = _git(top, "-c", "user.name=m", "-c", "user.email=m@localhost", "stash", "create")
+    stash_commit = _git(top, "-c", "user.name=m", "-c", "user.email=m@localhost", "stash", "create")
     _git(top, "clone", "-q", "--shared", "--no-checkout", str(top), str(copy))
-    _git(copy, "checkout", "-q", "--detach", changed or "HEAD")
-    cache = f"[cache]\ndir = {Repo(top).cache.local_cache_dir}\n"
-    (copy / ".dvc" / "config.local").write_text(cache, encoding="utf-8")
+    _git(copy, "checkout", "-q", "--detach", stash_commit or "HEAD")
+    cache_config = f"[cache]\ndir = {Repo(top).cache.local_cache_dir}\n"
+    (copy / ".dvc" / "config.local").write_text(cache_config, encoding="utf-8")
 
 # %% ../../nbs/tools/08_sweep.ipynb #74041d8b
 def _refuse_unknown(axes: Sequence[str], targets: Sequence[str], top: Path) -> None:
@@ -83,8 +83,8 @@ def _refuse_unknown(axes: Sequence[str], targets: Sequence[str], top: Path) -> N
         value = read_tree(top / (file or "params.yaml")).content
         for part in name.split("."):
             if not isinstance(value, dict) or part not in value:
-                names = ", ".join(map(str, value)) if isinstance(value, dict) else "nothing below a value"
-                remedy = "entries of the run are run.yaml:run.NAME" if part == "run" else f"there is {names}"
+                names_text = ", ".join(map(str, value)) if isinstance(value, dict) else "nothing below a value"
+                remedy = "entries of the run are run.yaml:run.NAME" if part == "run" else f"there is {names_text}"
                 refuse(f"sweep: NAME must be an entry of {file or 'params.yaml'}; got {name!r}", remedy=remedy)
             value = value[part]
     stages = {*pipeline(top), *(address(*part) for part in named_parts(selected_run(top), top))}
@@ -115,26 +115,26 @@ def sweep(axes: Sequence[str], targets: Sequence[str]) -> Iterator[tuple[str, pd
     env = os.environ | {"MHBENCH_ROOT": "", ROWS: "stop"}  # a point with losses is not done
     with tempfile.TemporaryDirectory(dir=private_folder(top / ".mhbench" / "sweep")) as folder:
         _copy_to(copy := Path(folder) / top.name, top)
-        tree, outside = _git(copy, "rev-parse", "HEAD^{tree}"), _outside(top)
+        tree, hashes = _git(copy, "rev-parse", "HEAD^{tree}"), _outside(top)
         # for targets, DVC brings no data but what is named
         stages = [*targets, *_git(copy, "ls-files", "*.dvc").split()] if targets else []
         for point in points:
-            text = ", ".join(point)
-            name = "sweep-" + hashlib.sha256(f"{tree} {text} {targets}{outside or ''}".encode()).hexdigest()[:12]
-            done = bool(_git(top, "for-each-ref", f"refs/exps/*/*/{name}"))
-            print(text + ": there already" * done, flush=True)
-            if not done:
+            point_text = ", ".join(point)
+            name = "sweep-" + hashlib.sha256(f"{tree} {point_text} {targets}{hashes or ''}".encode()).hexdigest()[:12]
+            is_done = bool(_git(top, "for-each-ref", f"refs/exps/*/*/{name}"))
+            print(point_text + ": there already" * is_done, flush=True)
+            if not is_done:
                 _write_values(copy, point)
-                done = not subprocess.call([*run, "-n", name, *stages], cwd=copy, env=env)
+                is_done = not subprocess.call([*run, "-n", name, *stages], cwd=copy, env=env)
             _git(top, "fetch", "-q", str(copy), "refs/exps/*:refs/exps/*")
-            yield text, results_of(name).main.assign(point=text, experiment=name) if done else None
+            yield point_text, results_of(name).main.assign(point=point_text, experiment=name) if is_done else None
 
 # %% ../../nbs/tools/08_sweep.ipynb #abebc7c3
 def moved(table: pd.DataFrame) -> pd.DataFrame:  # a row a number, a column a point
     "The main numbers that are not the same at all points; one that a point lacks is not the same there."
-    named = table.fillna(dict.fromkeys(NUMBER, "")).drop_duplicates([*NUMBER, "point"], keep=False)
-    wide = named.set_index([*NUMBER, "point"])["estimate"].unstack("point", sort=False)
-    return wide[wide.nunique(axis=1, dropna=False) > 1]
+    unique_numbers = table.fillna(dict.fromkeys(NUMBER, "")).drop_duplicates([*NUMBER, "point"], keep=False)
+    wide_table = unique_numbers.set_index([*NUMBER, "point"])["estimate"].unstack("point", sort=False)
+    return wide_table[wide_table.nunique(axis=1, dropna=False) > 1]
 
 # %% ../../nbs/tools/08_sweep.ipynb #d3960a5a
 @subcommand(
@@ -145,16 +145,16 @@ def moved(table: pd.DataFrame) -> pd.DataFrame:  # a row a number, a column a po
 )
 def _sweep(a):
     points = dict(sweep(a.axes, a.target))
-    failed = [point for point, main in points.items() if main is None]
-    if len(failed) < len(points):
+    failed_points = [point for point, main in points.items() if main is None]
+    if len(failed_points) < len(points):
         table = pd.concat(points.values())  # which leaves out None
         table.to_csv(private_folder(root() / "results") / "sweep.csv", index=False)
-        differing = moved(table)
+        moved_numbers = moved(table)
         n_numbers = len(table.drop_duplicates(NUMBER))
-        print("", counted(len(differing), n_numbers, "main numbers differ between the points"), sep="\n")
+        print("", counted(len(moved_numbers), n_numbers, "main numbers differ between the points"), sep="\n")
         note = "estimates alone: results/sweep.csv has n and the interval of every main number at every point"
-        print(differing.to_string(na_rep="–"), note, sep="\n\n")
-    if failed:
-        alone = f"`{' '.join(['dvc repro', *a.target])}` with the values of the first"
-        again = f"the same command runs them again; where nothing above says why, {alone} in the files does"
-        raise RuntimeError(f"sweep: {len(failed)} points failed: {'; '.join(failed)}; {again}")
+        print(moved_numbers.to_string(na_rep="–"), note, sep="\n\n")
+    if failed_points:
+        command = f"`{' '.join(['dvc repro', *a.target])}` with the values of the first"
+        again_text = f"the same command runs them again; where nothing above says why, {command} in the files does"
+        raise RuntimeError(f"sweep: {len(failed_points)} points failed: {'; '.join(failed_points)}; {again_text}")
