@@ -33,20 +33,22 @@ def breakdowns(
     "Rates of the core set, and by set; `all_items` are those of `scorable`. Raises: ValueError for an empty core set."
     core_items = all_items if all_items is None or core is None else all_items[all_items["set"] == core]
 
-    def rates(value: str, rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+    def rates(value_column: str, rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
         "The rates of a value; beside the core set's rows the core set's items."
-        return rate_table(rows, value, by, all_items=all_items if rows is scores else core_items, **settings)
+        return rate_table(rows, value_column, by, all_items=all_items if rows is scores else core_items, **settings)
 
-    values = ("correct", "cross_entropy", "brier")
-    return {value: _core_and_sets(scores, by, core, partial(rates, value)) for value in values}
+    value_columns = ("correct", "cross_entropy", "brier")
+    return {
+        value_column: _core_and_sets(scores, by, core, partial(rates, value_column)) for value_column in value_columns
+    }
 
 
-def _core_and_sets(scores: pd.DataFrame, by: Sequence[str], core: str | None, table: Callable) -> pd.DataFrame:
-    "`table(rows, by)` of the core set; and by set, where there is one."
-    parts = [table(on_core(scores, core), [b for b in by if not (core and b == "set")])]
+def _core_and_sets(scores: pd.DataFrame, by: Sequence[str], core: str | None, make_table: Callable) -> pd.DataFrame:
+    "`make_table(rows, by)` of the core set; and by set, where there is one."
+    rate_tables = [make_table(on_core(scores, core), [b for b in by if not (core and b == "set")])]
     if core and "set" in by:
-        parts.append(table(scores, ["set"]).query("by == 'set'"))
-    return pd.concat(parts, ignore_index=True)
+        rate_tables.append(make_table(scores, ["set"]).query("by == 'set'"))
+    return pd.concat(rate_tables, ignore_index=True)
 
 # %% ../../nbs/steps/11_accuracy.ipynb #40dc86cd
 def average_breakdowns(scores: pd.DataFrame, by: Sequence[str], *, core: str | None = None, **settings) -> pd.DataFrame:
@@ -86,18 +88,18 @@ def influential_cases(
         case_totals = g.groupby("cluster", sort=False).agg(right=("correct", "sum"), n=("correct", "size"))
         means_without_case = (g["correct"].sum() - case_totals["right"]) / (len(g) - case_totals["n"])
         if len(case_totals) > 1 and (means_without_case - m.mean).abs().max() > m.se * (1 + 1e-9):
-            most_influential = (means_without_case - m.mean).abs().idxmax()
+            most_influential_case = (means_without_case - m.mean).abs().idxmax()
             mean_columns = {
                 "n": m.n,
                 "n_clusters": m.n_clusters,
                 "estimate": m.mean,
-                "without": means_without_case[most_influential],
+                "without": means_without_case[most_influential_case],
             }
-            first_item_id = g.loc[g["cluster"] == most_influential, "item_id"].iloc[0]
+            first_item_id = g.loc[g["cluster"] == most_influential_case, "item_id"].iloc[0]
             rows.append(
                 dict(zip(RUN, run))
                 | mean_columns
-                | {"n_of_case": case_totals.loc[most_influential, "n"], "item_id": first_item_id}
+                | {"n_of_case": case_totals.loc[most_influential_case, "n"], "item_id": first_item_id}
             )
     columns = [*RUN, "n", "n_clusters", "estimate", "without", "n_of_case", "item_id"]
     return pd.DataFrame(rows, columns=columns)
@@ -114,9 +116,9 @@ def matching_table(scores: pd.DataFrame, *, core: str | None = None) -> pd.DataF
     """
     cloze_scores = on_core(scores, core)
     cloze_scores = cloze_scores[cloze_scores["task"].isin(tasks_with("term")) & (cloze_scores["mode"] != "free_form")]
-    value_by_measure = {"the same term": "correct", "the same string": "correct_strict"}
+    column_by_measure = {"the same term": "correct", "the same string": "correct_strict"}
     rate_tables = [
-        rate_table(cloze_scores, value, []).assign(measure=measure) for measure, value in value_by_measure.items()
+        rate_table(cloze_scores, column, []).assign(measure=measure) for measure, column in column_by_measure.items()
     ]
     return pd.concat(rate_tables, ignore_index=True)[_MEASURES].sort_values(RUN, kind="stable", ignore_index=True)
 
@@ -133,13 +135,15 @@ def measures_table(
         task_scores = core_scores[(core_scores["task"] == task.name) & (core_scores["mode"] != "free_form")]
         scored_items = [by_id[item_id] for item_id in task_scores["item_id"]]
         for name, measure in (task.measures if len(task_scores) else {}).items():
-            x = pd.Series(
+            measured_values = pd.Series(
                 [measure.of(i, answer) for i, answer in zip(scored_items, task_scores["answer"])], task_scores.index
             )
-            x = x.where(task_scores["correct"].notna())
-            chance = pd.Series([measure.chance(i) for i in scored_items], task_scores.index).where(x.notna())
+            measured_values = measured_values.where(task_scores["correct"].notna())
+            chance = pd.Series([measure.chance(i) for i in scored_items], task_scores.index).where(
+                measured_values.notna()
+            )
             chance_by_run = chance.groupby([task_scores[c] for c in RUN]).mean().rename("chance").reset_index()
-            rates = rate_table(task_scores.assign(measured=x), "measured", [], share=measure.share)
+            rates = rate_table(task_scores.assign(measured=measured_values), "measured", [], share=measure.share)
             measure_tables.append(rates.merge(chance_by_run, on=RUN).assign(measure=name)[columns])
     return pd.concat(measure_tables if len(measure_tables) == 1 else measure_tables[1:], ignore_index=True)
 
@@ -186,18 +190,18 @@ def simultaneous_accuracy(
     "The accuracy of every model and way of answering on all questions; the intervals hold for all of them."
     plain_scores = scores[scores["answered_by"] == "plain"]
     n_runs = plain_scores.groupby(RUN).ngroups
-    overall = rate_table(plain_scores, "correct", [], level=1 - 0.05 / n_runs)
+    overall_rates = rate_table(plain_scores, "correct", [], level=1 - 0.05 / n_runs)
     columns = ["model", "mode", "n", "n_clusters", "n_unread", "estimate", "ci_low", "ci_high", "interval", "level"]
-    above_and_below = {m: [overall["ci_low"] > mark, overall["ci_high"] < mark] for m, mark in marks.items()}
-    position_by_mark = {m: np.select(side, ["above", "below"], "open") for m, side in above_and_below.items()}
-    return overall[columns].assign(n_comparisons=n_runs, **position_by_mark)
+    masks_by_mark = {m: [overall_rates["ci_low"] > mark, overall_rates["ci_high"] < mark] for m, mark in marks.items()}
+    position_by_mark = {m: np.select(masks, ["above", "below"], "open") for m, masks in masks_by_mark.items()}
+    return overall_rates[columns].assign(n_comparisons=n_runs, **position_by_mark)
 
 # %% ../../nbs/steps/11_accuracy.ipynb #c5a6d016
 def from_the_best(accuracy: pd.DataFrame) -> pd.DataFrame:
     "All items first, then every group, with the most accurate model at the top of each."
     rank_by_breakdown = {by: k for k, by in enumerate(["all", *dict.fromkeys(accuracy["by"])][::-1])}
-    ordered = models_in_order(accuracy, best_first(accuracy)).sort_values("group", kind="stable")
-    return ordered.sort_values("by", key=lambda x: -x.map(rank_by_breakdown), kind="stable").reset_index(drop=True)
+    ordered_rows = models_in_order(accuracy, best_first(accuracy)).sort_values("group", kind="stable")
+    return ordered_rows.sort_values("by", key=lambda x: -x.map(rank_by_breakdown), kind="stable").reset_index(drop=True)
 
 
 def below_chance(
@@ -207,22 +211,22 @@ def below_chance(
     chance_by_item = {i.item_id: task_of(i).chance(i) for i in items}
     scored_rows = scores[scores["correct"].notna()].assign(all="all")
     scored_rows = scored_rows.assign(chance=scored_rows["item_id"].map(chance_by_item))
-    parts_with_chance = []
+    breakdown_tables = []
     for by, rows in accuracy.groupby("by", sort=False):
         compared_scores = scored_rows if by == "set" else on_core(scored_rows, core)
-        chance = compared_scores.groupby([*RUN, by])["chance"].mean().rename_axis([*RUN, "group"]).reset_index()
-        parts_with_chance.append(rows.merge(chance, on=[*RUN, "group"], how="left"))
+        chance_table = compared_scores.groupby([*RUN, by])["chance"].mean().rename_axis([*RUN, "group"]).reset_index()
+        breakdown_tables.append(rows.merge(chance_table, on=[*RUN, "group"], how="left"))
     accuracy_with_chance = (
-        pd.concat(parts_with_chance, ignore_index=True) if parts_with_chance else accuracy.assign(chance=np.nan)
+        pd.concat(breakdown_tables, ignore_index=True) if breakdown_tables else accuracy.assign(chance=np.nan)
     )
     shares_with_chance = accuracy_with_chance[
         (accuracy_with_chance["chance"] > 0) & accuracy_with_chance["ci_high"].notna()
     ]
-    shares_below = shares_with_chance[shares_with_chance["ci_high"] < shares_with_chance["chance"]].reset_index(
+    shares_below_chance = shares_with_chance[shares_with_chance["ci_high"] < shares_with_chance["chance"]].reset_index(
         drop=True
     )
-    shares_below.attrs["looked_at"] = len(shares_with_chance)
-    return shares_below
+    shares_below_chance.attrs["looked_at"] = len(shares_with_chance)
+    return shares_below_chance
 
 # %% ../../nbs/steps/11_accuracy.ipynb #aaadaec3
 _OF_WORDS = ["measure", "n", "n_clusters", "estimate", "ci_low", "ci_high", "interval", "level", "chance"]
@@ -250,8 +254,10 @@ def words_table(items: Sequence[Item], core: str | None = None) -> pd.DataFrame:
 # %% ../../nbs/steps/11_accuracy.ipynb #afeaa754
 def _answers_with_confidence(plain_scores: pd.DataFrame) -> pd.DataFrame:
     "Answers with a confidence that are right or wrong."
-    with_confidence = plain_scores.dropna(subset=["confidence", "correct"])
-    return with_confidence[(with_confidence["mode"] != "free_form") & with_confidence["correct"].isin([0, 1])]
+    answers_with_confidence = plain_scores.dropna(subset=["confidence", "correct"])
+    return answers_with_confidence[
+        (answers_with_confidence["mode"] != "free_form") & answers_with_confidence["correct"].isin([0, 1])
+    ]
 
 
 def calibration_table(plain: pd.DataFrame, *, core: str | None = None) -> pd.DataFrame:
@@ -260,30 +266,36 @@ def calibration_table(plain: pd.DataFrame, *, core: str | None = None) -> pd.Dat
 
     Columns: model, mode, answered_by, n_votes, by, group, the columns of an estimate, plain.
     """
-    with_confidence = _answers_with_confidence(plain)
+    answers_with_confidence = _answers_with_confidence(plain)
     answers_by_group = [
-        ("all", "all", with_confidence if core is None else with_confidence[with_confidence["set"] == core])
+        (
+            "all",
+            "all",
+            answers_with_confidence
+            if core is None
+            else answers_with_confidence[answers_with_confidence["set"] == core],
+        )
     ]
     if core:
-        answers_by_group += [("set", name, g) for name, g in with_confidence.groupby("set")]
+        answers_by_group += [("set", group_name, g) for group_name, g in answers_with_confidence.groupby("set")]
     rows = []
-    for by, name, subset in answers_by_group:
+    for by, group_name, subset in answers_by_group:
         for run, g in subset.groupby(RUN):
             confidence, correct, cluster = (g[c].to_numpy() for c in ("confidence", "correct", "cluster"))
             e = calibration_error(confidence, correct, clusters=cluster)
-            plain_error = expected_calibration_error(confidence, correct)
-            rows.append(dict(zip(RUN, run)) | {"by": by, "group": name, **e.row(), "plain": plain_error})
+            uncorrected_error = expected_calibration_error(confidence, correct)
+            rows.append(dict(zip(RUN, run)) | {"by": by, "group": group_name, **e.row(), "plain": uncorrected_error})
     estimate_columns = ["n", "n_clusters", "estimate", "ci_low", "ci_high", "interval", "level", "plain"]
     return pd.DataFrame(rows, columns=[*RUN, "by", "group", *estimate_columns])
 
 # %% ../../nbs/steps/11_accuracy.ipynb #88679c4b
-def _bin_limits(with_confidence: pd.DataFrame, bin_edges: np.ndarray) -> pd.DataFrame:  # ci_low, ci_high
+def _bin_limits(answers_with_confidence: pd.DataFrame, bin_edges: np.ndarray) -> pd.DataFrame:  # ci_low, ci_high
     "The interval of each bin's accuracy."
     bin_of_answer = np.clip(
-        np.searchsorted(bin_edges, with_confidence["confidence"], side="left") - 1, 0, len(bin_edges) - 2
+        np.searchsorted(bin_edges, answers_with_confidence["confidence"], side="left") - 1, 0, len(bin_edges) - 2
     )
     bin_accuracies = [
-        mean_of(with_confidence[bin_of_answer == k], "correct", share=True) for k in range(len(bin_edges) - 1)
+        mean_of(answers_with_confidence[bin_of_answer == k], "correct", share=True) for k in range(len(bin_edges) - 1)
     ]
     return pd.DataFrame([e.row() for e in bin_accuracies])[["ci_low", "ci_high"]]
 
@@ -292,10 +304,12 @@ def reliability_curves(
     plain: pd.DataFrame, *, core: str | None = None
 ) -> pd.DataFrame:  # model (and mode), confidence, accuracy, n, ci_low, ci_high
     "Accuracy by bin of confidence, of the core set, with its interval."
-    with_confidence = _answers_with_confidence(plain if core is None else plain[plain["set"] == core])
+    answers_with_confidence = _answers_with_confidence(plain if core is None else plain[plain["set"] == core])
     curve_tables = [pd.DataFrame(columns=["model", "confidence", "accuracy", "n"])]
-    is_one_way = with_confidence["mode"].nunique() == 1 and with_confidence["answered_by"].nunique() == 1
-    for run, g in with_run(with_confidence).groupby("model" if is_one_way else "run"):
+    has_single_setting = (
+        answers_with_confidence["mode"].nunique() == 1 and answers_with_confidence["answered_by"].nunique() == 1
+    )
+    for run, g in with_run(answers_with_confidence).groupby("model" if has_single_setting else "run"):
         curve = reliability_curve(g["confidence"], g["correct"])
         curve_columns = {"confidence": curve.confidence, "accuracy": curve.accuracy, "n": curve.count}
         curve_tables.append(pd.DataFrame({"model": run, **curve_columns, **_bin_limits(g, curve.edges)}))

@@ -51,7 +51,7 @@ def _encoder_texts(item: Item) -> tuple[list[str], list[str]] | str:
 
 def _cut_texts(encoder: Any, texts: Sequence[str]) -> set[str]:
     "The texts of which an encoder saw the beginning only."
-    return {t for t, cut in zip(texts, encoder.cut(texts)) if cut} if texts and hasattr(encoder, "cut") else set()
+    return {t for t, is_cut in zip(texts, encoder.cut(texts)) if is_cut} if texts and hasattr(encoder, "cut") else set()
 
 
 def nearest_option(
@@ -60,21 +60,21 @@ def nearest_option(
     "The baseline that answers with what is nearest to the question. Raises: ValueError for a scale of 0 or less."
     if not scale > 0:
         refuse(f"nearest_option: scale must be above 0; got {scale}; 20 is common")
-    out = []
+    responses = []
     for start in range(0, len(items), chunk):
         items_with_texts = [(i, _encoder_texts(i)) for i in items[start : start + chunk]]
         text_lists = chain.from_iterable(
-            p for _, p in items_with_texts if not isinstance(p, str)
+            item_texts for _, item_texts in items_with_texts if not isinstance(item_texts, str)
         )  # queries, candidates, queries, ...
         distinct_texts = list(dict.fromkeys(chain.from_iterable(text_lists)))
         row_by_text = {t: k for k, t in enumerate(distinct_texts)}
         vectors = encoder.sentences(distinct_texts) if distinct_texts else np.zeros((0, 1), np.float32)
         cut_texts = _cut_texts(encoder, distinct_texts)
-        for i, p in items_with_texts:
-            response = _respond_with_nearest(i, p, vectors, row_by_text, model, scale)
-            is_cut = not isinstance(p, str) and not cut_texts.isdisjoint(chain(*p))
-            out.append(response.model_copy(update={"changed": [ONLY_BEGUN]}) if is_cut else response)
-    return out
+        for i, item_texts in items_with_texts:
+            response = _respond_with_nearest(i, item_texts, vectors, row_by_text, model, scale)
+            is_cut = not isinstance(item_texts, str) and not cut_texts.isdisjoint(chain(*item_texts))
+            responses.append(response.model_copy(update={"changed": [ONLY_BEGUN]}) if is_cut else response)
+    return responses
 
 # %% ../../nbs/steps/10_answers.ipynb #bee16373
 def _respond_with_nearest(
@@ -91,9 +91,9 @@ def _respond_with_nearest(
     queries, candidates = (vectors[list(map(row_by_text.__getitem__, texts))] for texts in encoder_texts)
     z = scale * six_decimals(cosines(queries, candidates))  # (Q, K)
     log_probabilities = z - np.logaddexp.reduce(z, axis=1, keepdims=True)
-    probabilities = dict(zip(option_names, log_probabilities[0].tolist())) if task.choice else None
+    logprob_by_option = dict(zip(option_names, log_probabilities[0].tolist())) if task.choice else None
     text = task.written(item, [option_names[b] for b in task.nearest(log_probabilities)])
-    return Response(**common_fields, text=text, letter_logprobs=probabilities)
+    return Response(**common_fields, text=text, letter_logprobs=logprob_by_option)
 
 # %% ../../nbs/steps/10_answers.ipynb #0eb9d0af
 SIMILARITY = "similarity"  # the rubric of verdicts that are a cosine
@@ -124,13 +124,13 @@ def judge_by_similarity(
     row_by_text = {t: k for k, t in enumerate(distinct_texts)}
     text_vectors = np.asarray(encoder.sentences(distinct_texts), np.float64) if distinct_texts else np.zeros((0, 1))
     cut_texts = _cut_texts(encoder, distinct_texts)
-    out = []
+    judgments = []
     rubric = f"{SIMILARITY} {threshold:g}" if kind == "label" else SIMILARITY
     judgment_fields: dict[str, Any] = dict(judge=judge, kind=kind, rubric=rubric)
     for r, s, item_references in zip(responses, answer_texts, reference_texts):
         verdict = by_rule(r, kind)
         if not s or verdict:
-            out.append(unasked_judgment(r, verdict, **judgment_fields))
+            judgments.append(unasked_judgment(r, verdict, **judgment_fields))
             continue
         similarity = float(
             six_decimals(max(text_vectors[row_by_text[k]] @ text_vectors[row_by_text[s]] for k in item_references))
@@ -140,8 +140,8 @@ def judge_by_similarity(
             confidence = float(six_decimals(expit(20 * abs(similarity - threshold))))  # a half at the threshold itself
             verdict = {"label": "Correct" if similarity >= threshold else "Incorrect", "confidence": confidence}
         changed = [] if cut_texts.isdisjoint([s, *item_references]) else [ONLY_BEGUN]
-        out.append(Judgment(**r.about, attempts=0, changed=changed, **judgment_fields, **verdict))
-    return out
+        judgments.append(Judgment(**r.about, attempts=0, changed=changed, **judgment_fields, **verdict))
+    return judgments
 
 # %% ../../nbs/steps/10_answers.ipynb #18727f1e
 class Asked(NamedTuple):
@@ -189,9 +189,11 @@ def split_unasked(responses: Sequence[Response], examinee: Asked) -> tuple[list[
     Gives the responses to what can be asked, and a table of the others: why, n.
     """
     is_unreadable = [examinee.model is None and r.text is None for r in responses]
-    answerable = [r for r, unread in zip(responses, is_unreadable) if not unread]
+    answerable_responses = [r for r, unread in zip(responses, is_unreadable) if not unread]
     unread_reasons = [str(r.error).partition(": ")[2] for r, unread in zip(responses, is_unreadable) if unread]
-    return answerable, pd.Series(unread_reasons, name="why", dtype=object).value_counts().rename("n").reset_index()
+    return answerable_responses, pd.Series(unread_reasons, name="why", dtype=object).value_counts().rename(
+        "n"
+    ).reset_index()
 
 
 def judge_everything(

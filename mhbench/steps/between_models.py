@@ -33,24 +33,24 @@ _PAIRS += ["detectable", "n_left_out"]
 def _standard_error(differences: np.ndarray, clusters: np.ndarray) -> float:
     "Of the mean of d, over clusters; NaN for fewer than two."
     cluster_codes = np.unique(clusters, return_inverse=True)[1]
-    n = int(cluster_codes.max(initial=-1)) + 1
-    if n < 2:
+    n_clusters = int(cluster_codes.max(initial=-1)) + 1
+    if n_clusters < 2:
         return np.nan
-    cluster_residuals = np.bincount(cluster_codes, differences - differences.mean(), n) / len(differences)
-    return float(np.sqrt(n / (n - 1) * (cluster_residuals**2).sum()))
+    cluster_residuals = np.bincount(cluster_codes, differences - differences.mean(), n_clusters) / len(differences)
+    return float(np.sqrt(n_clusters / (n_clusters - 1) * (cluster_residuals**2).sum()))
 
 
-def _pair_row(paired: pd.DataFrame, first: str, second: str, level: float) -> dict:
-    "One pair of models; `paired` has a column each, and cluster."
-    differences = (paired[first] - paired[second]).to_numpy(float)
-    cluster = paired["cluster"].to_numpy()
+def _pair_row(paired_scores: pd.DataFrame, first: str, second: str, level: float) -> dict:
+    "One pair of models; `paired_scores` has a column each, and cluster."
+    differences = (paired_scores[first] - paired_scores[second]).to_numpy(float)
+    cluster = paired_scores["cluster"].to_numpy()
     row = mean_difference(differences, cluster, largest=1, level=level).row()
     row |= {"only_first": int((differences > 0).sum()), "only_second": int((differences < 0).sum())}
     row |= dict.fromkeys(["p", "p_mcnemar", "se"], np.nan)
     if len(differences) > 1:
         row |= {"p": difference_p(differences, cluster, largest=1), "se": _standard_error(differences, cluster)}
-        if len(set(cluster)) == len(cluster) and paired[[first, second]].isin([0, 1]).all(axis=None):
-            row["p_mcnemar"] = mcnemar(paired[first].to_numpy() == 1, paired[second].to_numpy() == 1).p
+        if len(set(cluster)) == len(cluster) and paired_scores[[first, second]].isin([0, 1]).all(axis=None):
+            row["p_mcnemar"] = mcnemar(paired_scores[first].to_numpy() == 1, paired_scores[second].to_numpy() == 1).p
     return row
 
 # %% ../../nbs/steps/18_between_models.ipynb #efb9950e
@@ -84,10 +84,10 @@ def model_pairs(
         )
         correct_by_model = correct_by_model.reset_index("cluster")
         for first, second in combinations(sorted(set(g["model"])), 2):
-            paired = correct_by_model[["cluster", first, second]].dropna()
-            n_left_out = int(correct_by_model[[first, second]].notna().any(axis=1).sum()) - len(paired)
-            pair_columns = {"mode": mode, "answered_by": answered_by, "first": first, "second": second}
-            rows.append(pair_columns | _pair_row(paired, first, second, level) | {"n_left_out": n_left_out})
+            paired_scores = correct_by_model[["cluster", first, second]].dropna()
+            n_left_out = int(correct_by_model[[first, second]].notna().any(axis=1).sum()) - len(paired_scores)
+            row_head = {"mode": mode, "answered_by": answered_by, "first": first, "second": second}
+            rows.append(row_head | _pair_row(paired_scores, first, second, level) | {"n_left_out": n_left_out})
     out = pd.DataFrame(rows, columns=[*_PAIRS, "se"])
     has_simulated = out["first"].isin(simulated) | out["second"].isin(simulated)
     out["p_adjusted"] = adjust_within(out["p"].tolist(), has_simulated, method)
@@ -105,10 +105,12 @@ def model_pairs(
 # %% ../../nbs/steps/18_between_models.ipynb #297edcc6
 def _detectable_differences(pairs: pd.DataFrame, level: float, n_tests: int) -> list[float]:
     "The smallest difference that each test can find where so many share the error (Bonferroni); NaN where none."
-    smallest_difference = partial(detectable_difference, alpha=1 - level, comparisons=n_tests, largest=1.0)
+    find_smallest_difference = partial(detectable_difference, alpha=1 - level, comparisons=n_tests, largest=1.0)
     rows = pairs[["n", "n_clusters", "se"]].itertuples(index=False)
     alpha = (1 - level) / n_tests
-    return [smallest_difference(int(k), se=se) if least_p(int(n), int(k)) <= alpha else np.nan for n, k, se in rows]
+    return [
+        find_smallest_difference(int(k), se=se) if least_p(int(n), int(k)) <= alpha else np.nan for n, k, se in rows
+    ]
 
 # %% ../../nbs/steps/18_between_models.ipynb #0ec4a43b
 def leader_pairs(
@@ -234,12 +236,12 @@ def run_to_run(scores: pd.DataFrame) -> pd.DataFrame:
             sample=repeated_answers.groupby("item_id")["sample"].rank(method="first").astype(int)
         )
         n_by_outcome = {c: outcome_counts(g)[c] for c in _LOST}
-        run_columns = dict(zip(_RUNS, run)) | {"n_runs": int(repeated_answers.groupby("item_id").size().max())}
+        row_head = dict(zip(_RUNS, run)) | {"n_runs": int(repeated_answers.groupby("item_id").size().max())}
         if repeated_answers["read"].any():
-            rows += [run_columns | r | n_by_outcome for r in _run_rows(repeated_answers)]
+            rows += [row_head | r | n_by_outcome for r in _run_rows(repeated_answers)]
         else:
             empty_estimate = Estimate.from_limits(np.nan, n=repeated_answers["item_id"].nunique())
-            rows.append(run_columns | {"measure": "same answer"} | empty_estimate.row() | n_by_outcome)
+            rows.append(row_head | {"measure": "same answer"} | empty_estimate.row() | n_by_outcome)
     return pd.DataFrame(rows, columns=_RUNS)
 
 # %% ../../nbs/steps/18_between_models.ipynb #cf60a009
@@ -260,12 +262,12 @@ def prompt_wordings(scores: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     paired_means = pd.concat(dict(zip(scores, item_means, strict=True)), axis=1).dropna().reset_index()
     if not len(paired_means):
         refuse("prompt_wordings: scores must hold answers of a model to one item under both wordings; got none")
-    a, b = scores
+    first_wording, second_wording = scores
     rows = []
     for model, g in paired_means.groupby("model", sort=True):
         estimate_by_wording = {w: mean_of(g, w, share=True) for w in scores}
-        estimate_by_wording[f"{a} - {b}"] = mean_difference(
-            (g[a] - g[b]).to_numpy(), g["cluster"].to_numpy(), largest=1
+        estimate_by_wording[f"{first_wording} - {second_wording}"] = mean_difference(
+            (g[first_wording] - g[second_wording]).to_numpy(), g["cluster"].to_numpy(), largest=1
         )
         model_scores = pd.concat([t[t["model"] == model] for t in scores.values()])
         rows += [

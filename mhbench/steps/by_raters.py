@@ -34,10 +34,12 @@ FEW_RATERS = 8  # with fewer, one of them may decide a number: its range without
 
 def _estimate_rows(row_head: dict[str, Any], over_rater_estimates: OverRaters) -> list[dict[str, Any]]:
     n = len(over_rater_estimates.without)
-    low, high = over_rater_estimates.range_without() if n < FEW_RATERS else (np.nan, np.nan)
-    row_by_random = {"items": over_rater_estimates.items.row(), "items and raters": over_rater_estimates.both.row()}
-    row_by_random["items and raters"] |= {"without_low": low, "without_high": high}
-    return [{**row_head, "random": random, "n_raters": n, **row} for random, row in row_by_random.items()]
+    lowest_without, highest_without = over_rater_estimates.range_without() if n < FEW_RATERS else (np.nan, np.nan)
+    row_by_factors = {"items": over_rater_estimates.items.row(), "items and raters": over_rater_estimates.both.row()}
+    row_by_factors["items and raters"] |= {"without_low": lowest_without, "without_high": highest_without}
+    return [
+        {**row_head, "random": random_factors, "n_raters": n, **row} for random_factors, row in row_by_factors.items()
+    ]
 
 
 def mean_rows(
@@ -63,8 +65,8 @@ def number_rows(
     within: tuple[float, float] = (-np.inf, np.inf),  # the range of the number
 ) -> list[dict[str, Any]]:  # two rows; n counts the items that enter
     "Any number of a table of ratings, over items, and over items and raters."
-    is_used = rated_items(ratings, least)
-    ratings = ratings[np.asarray(pd.notna(ratings[:, is_used])).any(1)]
+    is_rated_item = rated_items(ratings, least)
+    ratings = ratings[np.asarray(pd.notna(ratings[:, is_rated_item])).any(1)]
     return _estimate_rows(head, over_raters(statistic, ratings, clusters=cases, fewest=least, within=within))
 
 # %% ../../nbs/steps/15_by_raters.ipynb #a7500c69
@@ -74,19 +76,19 @@ def option_votes(items: Iterable[Item], ratings: Iterable[Rating]) -> pd.DataFra
 
     Columns: question (a base id), rater, option, vote (0 to 1, adding up to 1 over the options).
     """
-    n_options = {i.base: len(i.options) for i in items if task_of(i).choice}
+    n_options_by_base = {i.base: len(i.options) for i in items if task_of(i).choice}
     rows = []
     for r in ratings:
-        if r.value is not None and not r.by_model and r.target in letters(n_options.get(r.item_id, 0)):
+        if r.value is not None and not r.by_model and r.target in letters(n_options_by_base.get(r.item_id, 0)):
             rows.append((r.item_id, r.rater, r.target, f"{r.source} {r.session}", r.value))
     rating_rows = pd.DataFrame(rows, columns=["question", "rater", "option", "occasion", "value"])
     annotation_values = rating_rows.groupby(["question", "rater", "occasion"])["value"]
-    is_complete = annotation_values.transform("size") == rating_rows["question"].map(n_options)
+    is_complete = annotation_values.transform("size") == rating_rows["question"].map(n_options_by_base)
     is_preferred = (rating_rows["value"] == annotation_values.transform("max")).astype(float)
-    vote = is_preferred / is_preferred.groupby([rating_rows[c] for c in ("question", "rater", "occasion")]).transform(
-        "sum"
-    )
-    complete_votes = rating_rows.assign(vote=vote)[is_complete]
+    vote_shares = is_preferred / is_preferred.groupby(
+        [rating_rows[c] for c in ("question", "rater", "occasion")]
+    ).transform("sum")
+    complete_votes = rating_rows.assign(vote=vote_shares)[is_complete]
     if n_incomplete := rating_rows[~is_complete].groupby(["question", "rater", "occasion"]).ngroups:
         say(f"{n_incomplete} annotations do not rate every option of their question, and give no vote")
     return complete_votes.groupby(["question", "rater", "option"], as_index=False)["vote"].mean()
@@ -104,10 +106,12 @@ def _base_places(item: Item) -> np.ndarray:
 
 
 def _first_answers(responses: Sequence[Response]) -> dict[tuple, Response]:  # (item_id, model, mode) -> how it was put
-    key_fields = ("item_id", "model", "mode", "sample", "letter_logprobs", "order")
-    field_rows = zip(*(column_of(responses, name) for name in key_fields)) if len(responses) else []
+    response_fields = ("item_id", "model", "mode", "sample", "letter_logprobs", "order")
+    response_rows = zip(*(column_of(responses, name) for name in response_fields)) if len(responses) else []
     prompt_fields = ("letter_logprobs", "order")
-    return {key[:3]: Response.model_construct(**dict(zip(prompt_fields, key[4:]))) for key in field_rows if key[3] == 0}
+    return {
+        row[:3]: Response.model_construct(**dict(zip(prompt_fields, row[4:]))) for row in response_rows if row[3] == 0
+    }
 
 # %% ../../nbs/steps/15_by_raters.ipynb #28f03c0e
 def values_by_rater(
@@ -132,12 +136,12 @@ def values_by_rater(
         response = first_answers.get((s.item_id, s.model, s.mode)) if s.answered_by == "plain" else None
         letter_probabilities = None if response is None else probabilities(response, len(option_letters))
         for rater in raters_by_question[s.base_id]:
-            vote = votes_by_rater[s.base_id, rater][: len(option_letters)]
-            vote_for_answer = float(vote[chosen_places[0]]) if len(chosen_places) == 1 else 0.0
+            rater_votes = votes_by_rater[s.base_id, rater][: len(option_letters)]
+            vote_for_answer = float(rater_votes[chosen_places[0]]) if len(chosen_places) == 1 else 0.0
             rater_cross_entropy = (
                 np.nan
                 if letter_probabilities is None
-                else float(cross_entropy(vote[base_places][None], letter_probabilities[None], floor=_LEAST))
+                else float(cross_entropy(rater_votes[base_places][None], letter_probabilities[None], floor=_LEAST))
             )
             run_values = (s.model, s.mode, s.answered_by, s.n_votes)
             rows.append((*run_values, s.item_id, s.cluster, rater, vote_for_answer, rater_cross_entropy))
@@ -184,19 +188,19 @@ def rater_sample_rows(values: pd.DataFrame, *, alone: Collection[str] = ()) -> p
 # %% ../../nbs/steps/15_by_raters.ipynb #aa65d3a8
 def people_duels(ratings: Iterable[Rating]) -> pd.DataFrame:
     "Every duel that people decided, as shown: axis, item, rater, first, second, outcome (or tie)."
-    rows, n_unknown = [], 0
+    rows, n_unknown_labels = [], 0
     for r in ratings:
         duel_sides = [r.variant.get("first"), r.variant.get("second")]
         if None in duel_sides or r.by_model:
             continue
         if r.label not in (*duel_sides, "tie"):
-            n_unknown += r.label is not None
+            n_unknown_labels += r.label is not None
             continue
         winning_side = "first" if r.label == duel_sides[0] else "second"
         outcome = "tie" if r.label == "tie" else winning_side
         rows.append((r.target, r.item_id, r.rater, *duel_sides, outcome))
-    if n_unknown:
-        say(f"{n_unknown} duels have a label that is neither a side nor a tie, and are left out")
+    if n_unknown_labels:
+        say(f"{n_unknown_labels} duels have a label that is neither a side nor a tie, and are left out")
     return pd.DataFrame(rows, columns=["axis", "item", "rater", "first", "second", "outcome"])
 
 
@@ -229,14 +233,14 @@ def _worth_rows(g: pd.DataFrame, models: list[str], head: dict, penalty: float) 
     n_meetings = _wins_by_rater(g, models).sum(0)
     n_meetings = n_meetings + n_meetings.swapaxes(1, 2)
     n_items_met, _ = met_in(n_meetings, np.arange(len(n_meetings)))
-    met_often = n_items_met >= min(2, len(n_meetings))
-    is_connected = connected_set(n_meetings.sum(0) * np.outer(met_often, met_often))
+    is_often_met = n_items_met >= min(2, len(n_meetings))
+    is_connected = connected_set(n_meetings.sum(0) * np.outer(is_often_met, is_often_met))
     connected_models = [m for m, is_kept in zip(models, is_connected) if is_kept]
     g = g[g["first"].isin(connected_models) & g["second"].isin(connected_models)]
     wins_by_rater = _wins_by_rater(g, connected_models) if len(g) else np.zeros((0, 0, 0, 0))
     rater_codes = np.repeat(np.arange(len(wins_by_rater))[:, None], wins_by_rater.shape[1], axis=1)
     case_by_item = g.groupby("item", sort=True)["case"].first().to_numpy()
-    for model, n, has_met_often in zip(models, n_items_met, met_often):
+    for model, n, has_met_often in zip(models, n_items_met, is_often_met):
         row_head = {**head, "model": model, "against": ""}
         if model not in connected_models:
             empty_estimate = Estimate.from_limits(np.nan, n=int(n))._replace(
@@ -247,16 +251,16 @@ def _worth_rows(g: pd.DataFrame, models: list[str], head: dict, penalty: float) 
             )
             continue
         model_duels = g[(g["first"] == model) | (g["second"] == model)]
-        counts = {
+        n_by_column = {
             "n": model_duels["item"].nunique(),
             "n_clusters": model_duels["case"].nunique(),
             "n_raters": model_duels["rater"].nunique(),
         }
         statistic = partial(_contestant_worth, wins=wins_by_rater, k=connected_models.index(model), penalty=penalty)
         for row in number_rows(statistic, rater_codes, case_by_item, row_head, within=(0, 1)):
-            if counts["n_clusters"] < fewest_clusters():
+            if n_by_column["n_clusters"] < fewest_clusters():
                 row |= {"ci_low": np.nan, "ci_high": np.nan, "interval": "few"}
-            rows.append(row | counts)
+            rows.append(row | n_by_column)
     return rows
 
 # %% ../../nbs/steps/15_by_raters.ipynb #79f8e89a

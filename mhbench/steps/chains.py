@@ -187,9 +187,11 @@ MAIN_SCORES = ("faithfulness", "informativeness_step", "missing_step", "reasonin
 def chain_table(items: Sequence[Item], chains: Chains, values: pd.DataFrame) -> pd.DataFrame:
     "One row a chain: what became of its answer, whether it was right or cut, how many steps it has, its scores."
     columns = ["item_id", "cluster", "category", "model", "mode", "sample", "outcome", "correct", "truncated"]
-    about = score_responses(items, chains.responses).reset_index(drop=True)
-    about = about.assign(outcome=response_outcomes(about), truncated=about["status"] == "truncated")[columns]
-    return pd.concat([about.assign(n_steps=[len(c) for c in chains.steps]), values], axis=1)
+    chain_rows = score_responses(items, chains.responses).reset_index(drop=True)
+    chain_rows = chain_rows.assign(
+        outcome=response_outcomes(chain_rows), truncated=chain_rows["status"] == "truncated"
+    )[columns]
+    return pd.concat([chain_rows.assign(n_steps=[len(c) for c in chains.steps]), values], axis=1)
 
 # %% ../../nbs/steps/16_chains.ipynb #bb0fdcad
 def mean_scores(items: Sequence[Item], chains: Chains, values: pd.DataFrame) -> pd.DataFrame:
@@ -199,16 +201,16 @@ def mean_scores(items: Sequence[Item], chains: Chains, values: pd.DataFrame) -> 
 
     Columns: score, model, mode, n, n_clusters, n_not_asked, n_missing, n_refused, estimate, ci_low, ci_high.
     """
-    scored = score_responses(items, [*chains.responses, *chains.others]).reset_index(drop=True)
-    scored = scored.assign(mode=mode_names(scored))
+    scored_responses = score_responses(items, [*chains.responses, *chains.others]).reset_index(drop=True)
+    scored_responses = scored_responses.assign(mode=mode_names(scored_responses))
     all_items = pd.DataFrame({"item_id": [i.item_id for i in items if i.rationale]})
-    parts = [pd.DataFrame(columns=_MEANS)]
+    mean_tables = [pd.DataFrame(columns=_MEANS)]
     for name in values.columns if len(values) else ():
-        with_score = scored.assign(**{name: values[name].reset_index(drop=True)})  # none for the others
-        table = rate_table(with_score, name, [], all_items=all_items)
-        missing = len(all_items) - table["n_not_asked"] - table["n"]
-        parts.append(table.assign(score=name, n_missing=missing)[_MEANS])
-    return pd.concat(parts[1:] or parts, ignore_index=True)
+        score_rows = scored_responses.assign(**{name: values[name].reset_index(drop=True)})  # none for the others
+        table = rate_table(score_rows, name, [], all_items=all_items)
+        n_missing = len(all_items) - table["n_not_asked"] - table["n"]
+        mean_tables.append(table.assign(score=name, n_missing=n_missing)[_MEANS])
+    return pd.concat(mean_tables[1:] or mean_tables, ignore_index=True)
 
 
 def main_scores(means: pd.DataFrame) -> pd.DataFrame:
@@ -218,12 +220,18 @@ def main_scores(means: pd.DataFrame) -> pd.DataFrame:
 # %% ../../nbs/steps/16_chains.ipynb #fc31cc5b
 def convention_differences(items: Sequence[Item], chains: Chains, measures: Measures) -> pd.DataFrame:
     "Mean ROSCOE scores by convention, where they differ: score, model, mode, convention, n, ..., the mean."
-    roscoe_of = partial(roscoe, *chains.texts, **measures.roscoe_arguments)
-    suites = {c: roscoe_of(convention=c).reset_index(drop=True) for c in CONVENTIONS}
-    parts = []
+    score_chains = partial(roscoe, *chains.texts, **measures.roscoe_arguments)
+    scores_by_convention = {c: score_chains(convention=c).reset_index(drop=True) for c in CONVENTIONS}
+    differing_scores = []
     for name in SCORES:
-        first, *remaining = [suite[name] for suite in suites.values() if name in suite] or [None]
-        if len(remaining) == len(suites) - 1 and not all(np.allclose(first, x, equal_nan=True) for x in remaining):
-            parts.append(name)
-    means = [mean_scores(items, chains, s[parts]).assign(convention=c) for c, s in suites.items()]
-    return pd.concat(means, ignore_index=True)
+        first_values, *other_values = [suite[name] for suite in scores_by_convention.values() if name in suite] or [
+            None
+        ]
+        if len(other_values) == len(scores_by_convention) - 1 and not all(
+            np.allclose(first_values, x, equal_nan=True) for x in other_values
+        ):
+            differing_scores.append(name)
+    mean_tables = [
+        mean_scores(items, chains, s[differing_scores]).assign(convention=c) for c, s in scores_by_convention.items()
+    ]
+    return pd.concat(mean_tables, ignore_index=True)

@@ -63,13 +63,13 @@ def _similarity_ranks(
     return {"": own_similarity, "_other": other_similarities.mean(axis=1), "_rank": share_below.mean(axis=1)}
 
 
-def _cosines_of(encoder: Any, first: list[str], second: list[str]) -> np.ndarray:  # (n,)
+def _cosines_of(encoder: Any, first_texts: list[str], second_texts: list[str]) -> np.ndarray:  # (n,)
     "The cosine of each text of one list with the text of the other; each distinct text is encoded once."
-    row_by_text = {t: k for k, t in enumerate(dict.fromkeys([*first, *second]))}
-    v = np.asarray(encoder.sentences(list(row_by_text)), float)
-    a = v[[row_by_text[t] for t in first]]
-    b = v[[row_by_text[t] for t in second]]
-    return np.asarray(six_decimals(np.einsum("nd,nd->n", a, b)))
+    row_by_text = {t: k for k, t in enumerate(dict.fromkeys([*first_texts, *second_texts]))}
+    text_vectors = np.asarray(encoder.sentences(list(row_by_text)), float)
+    first_vectors = text_vectors[[row_by_text[t] for t in first_texts]]
+    second_vectors = text_vectors[[row_by_text[t] for t in second_texts]]
+    return np.asarray(six_decimals(np.einsum("nd,nd->n", first_vectors, second_vectors)))
 
 # %% ../../nbs/steps/09_contamination.ipynb #5b6588b2
 def compare_completions(
@@ -113,9 +113,9 @@ def compare_completions(
             for i, t in question_half_pairs
         ]
         true_halves = [distinct_halves[t] for _, t in question_half_pairs]
-        own_half = slice(None, None, len(offsets))
+        own_half_slice = slice(None, None, len(offsets))
         table.loc[compared_questions, "distance"] = [
-            Levenshtein.distance(t, w) for t, w in zip(true_halves[own_half], cut_completions[own_half])
+            Levenshtein.distance(t, w) for t, w in zip(true_halves[own_half_slice], cut_completions[own_half_slice])
         ]
         for name in measures:
             if name == "levenshtein":
@@ -124,8 +124,8 @@ def compare_completions(
                 )
             else:
                 pair_similarities = _cosines_of(encoder, cut_completions, true_halves)
-            x = np.reshape(pair_similarities, (len(compared_questions), len(offsets)))
-            for suffix, values in _similarity_ranks(x[:, 0], x[:, 1:]).items():
+            similarity_matrix = np.reshape(pair_similarities, (len(compared_questions), len(offsets)))
+            for suffix, values in _similarity_ranks(similarity_matrix[:, 0], similarity_matrix[:, 1:]).items():
                 table.loc[compared_questions, name + suffix] = values
     n_by_reason = {
         "too short": len(seconds) - len(half_by_question),
@@ -202,7 +202,7 @@ def _checked_completions(
     name: str,
     items: Sequence[Item],
     completions: Sequence[str | None],
-    spent: dict,
+    request_totals: dict,
     *,
     bank: Sequence[Item] = (),
     **comparison_settings,
@@ -212,7 +212,7 @@ def _checked_completions(
     )
     item_columns = pd.DataFrame([(name, i.item_id, i.cluster) for i in items], columns=["model", "item_id", "cluster"])
     return Checked(
-        item_columns.join(similarity_rows), {"model": name, "questions": len(items), **n_by_outcome, **spent}
+        item_columns.join(similarity_rows), {"model": name, "questions": len(items), **n_by_outcome, **request_totals}
     )
 
 
@@ -295,10 +295,13 @@ def closed_and_open(items: Sequence[Item], texts: Mapping[str, str], examinee: A
     open_book_items = [
         i.model_copy(update={"context": i.context | {"abstract": texts[str(i.group_id)]}}) for i in items
     ]
-    closed, opened = (_correct_by_item(x, examinee, **settings) for x in (items, open_book_items))
-    answered_items = [i for i in items if i.item_id in closed]  # an entry may allow fewer
+    correct_closed_book, correct_open_book = (
+        _correct_by_item(x, examinee, **settings) for x in (items, open_book_items)
+    )
+    answered_items = [i for i in items if i.item_id in correct_closed_book]  # an entry may allow fewer
     rows = [
-        (i.item_id, i.cluster, examinee.name, closed[i.item_id], opened.get(i.item_id, np.nan)) for i in answered_items
+        (i.item_id, i.cluster, examinee.name, correct_closed_book[i.item_id], correct_open_book.get(i.item_id, np.nan))
+        for i in answered_items
     ]
     return pd.DataFrame(rows, columns=_COLUMNS)
 
@@ -343,5 +346,5 @@ def book_flags(answers: pd.DataFrame) -> pd.DataFrame:  # item_id, n_examinees, 
     flag_texts = np.select(
         flag_conditions, ["nobody answers it with its text", "everybody answers it without its text"], ""
     )
-    flagged = answers_by_item.size().rename("n_examinees").reset_index().assign(flag=flag_texts)
-    return flagged[flagged["flag"] != ""].reset_index(drop=True)
+    flagged_items = answers_by_item.size().rename("n_examinees").reset_index().assign(flag=flag_texts)
+    return flagged_items[flagged_items["flag"] != ""].reset_index(drop=True)

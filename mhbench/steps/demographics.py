@@ -153,10 +153,10 @@ def _pair_differences(pairs: pd.DataFrame, scores: pd.DataFrame, value: str) -> 
 
 
 def _pair_verdicts(
-    pairs: pd.DataFrame, differences: np.ndarray, method: str, margin: float, **intervals: Any
+    pairs: pd.DataFrame, differences: np.ndarray, method: str, margin: float, **interval_settings: Any
 ) -> np.ndarray:
     "The verdict on each pair of one family: its levels differ, are equivalent, or neither is shown."
-    equivalence_limits = simultaneous_intervals(differences, level=1 - 2 * ALPHA, **intervals)
+    equivalence_limits = simultaneous_intervals(differences, level=1 - 2 * ALPHA, **interval_settings)
     is_different = pairs[f"p_{method}"].to_numpy(float) < ALPHA
     is_within_margin = (equivalence_limits.ci_low > -margin) & (equivalence_limits.ci_high < margin)
     verdict_texts = [f"differ, by less than {margin:g}", f"equivalent within {margin:g}", "differ"]
@@ -177,12 +177,12 @@ def _pairs_of(g: pd.DataFrame, value: str, **settings: Any) -> list[dict]:
 
 def _detectable_together(pairs: pd.DataFrame, largest: float) -> list[float]:
     "The smallest detectable difference of each tested pair, where all of them share the error."
-    smallest_difference = partial(
+    find_smallest_difference = partial(
         detectable_difference, comparisons=max(int(pairs["p"].notna().sum()), 1), largest=largest
     )
     is_tested = pairs[["p", "detectable"]].notna().all(axis=1)
     return [
-        smallest_difference(n, se=sd / np.sqrt(n)) if k else np.nan
+        find_smallest_difference(n, se=sd / np.sqrt(n)) if k else np.nan
         for k, n, sd in zip(is_tested, pairs["n"], pairs["sd"])
     ]
 

@@ -59,8 +59,8 @@ def meeting(
     scores = score_responses(items, answers)
     wrong_scores = scores[scores["correct"] == 0]
     wrong_keys = set(zip(wrong_scores["item_id"], wrong_scores["model"]))
-    faulty_items = [i for i in items if i.item_id in set(wrong_scores["item_id"])] if n_errors != 0 else []
-    error_item_ids = {i.item_id for i in draw_items(faulty_items, n_errors or None, seed=seed)}
+    wrongly_answered_items = [i for i in items if i.item_id in set(wrong_scores["item_id"])] if n_errors != 0 else []
+    error_item_ids = {i.item_id for i in draw_items(wrongly_answered_items, n_errors or None, seed=seed)}
     drawn_ids = {i.item_id for i in drawn_items}
     duelling_rationales = [r for r in written_rationales if r.item_id in drawn_ids]
     wrong_rationales = [
@@ -178,8 +178,8 @@ def compare_and_name(
 # %% ../../nbs/steps/08_duels.ipynb #b330fa98
 def n_pairs(duelling: Iterable[Response]) -> int:  # 0 or more
     "The number of pairs of rationales: k (k - 1) / 2 for a question with k rationales."
-    k = Counter(r.item_id for r in duelling)
-    return sum(comb(n, 2) for n in k.values())
+    n_by_item = Counter(r.item_id for r in duelling)
+    return sum(comb(n, 2) for n in n_by_item.values())
 
 # %% ../../nbs/steps/08_duels.ipynb #672474b5
 def outcome_shares(
@@ -230,9 +230,9 @@ def declared_duels(items: Sequence[Item], *, seed: int) -> list[Judgment]:
     Source: Bradley and Terry 1952.
     """
     rng = np.random.default_rng(seed)
-    out = []
+    judgments = []
     for item, (a, b) in product(items, combinations(WORTHS, 2)):
-        first_wins = rng.random() < WORTHS[a] / (WORTHS[a] + WORTHS[b])
+        is_first_winner = rng.random() < WORTHS[a] / (WORTHS[a] + WORTHS[b])
         judgment_fields: dict[str, Any] = {
             "item_id": item.item_id,
             "study": item.study,
@@ -240,9 +240,9 @@ def declared_duels(items: Sequence[Item], *, seed: int) -> list[Judgment]:
             "kind": "pairwise",
         }
         judgment_fields |= {"rubric": "declared worths", "axis": "declared", "origin": "simulated"}
-        out.append(Judgment(model=a, other=b, label="first" if first_wins else "second", **judgment_fields))
-        out.append(Judgment(model=b, other=a, label="second" if first_wins else "first", **judgment_fields))
-    return out
+        judgments.append(Judgment(model=a, other=b, label="first" if is_first_winner else "second", **judgment_fields))
+        judgments.append(Judgment(model=b, other=a, label="second" if is_first_winner else "first", **judgment_fields))
+    return judgments
 
 
 def duel_truth(strengths: pd.DataFrame) -> pd.DataFrame:

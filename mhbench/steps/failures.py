@@ -63,24 +63,28 @@ _AGAIN = "run again: these are asked, and nothing else"
 
 
 def _failure_row(
-    key_fields: tuple[str, str, str, str], g: pd.DataFrame, is_lost: pd.Series, loss: str, **details: Any
+    failure_key: tuple[str, str, str, str], g: pd.DataFrame, is_lost: pd.Series, loss: str, **details: Any
 ) -> Failure:
     n_answered = int((g["status"] != "error").sum())
-    return Failure(*key_fields, loss, n_asked=len(g), n_answered=n_answered, n_lost=int(is_lost.sum()), **details)
+    return Failure(*failure_key, loss, n_asked=len(g), n_answered=n_answered, n_lost=int(is_lost.sum()), **details)
 
 
 def _unanswered_failure(
-    key_fields: tuple[str, str, str, str],
+    failure_key: tuple[str, str, str, str],
     loss: str,
     errors: Sequence[Any],
     n_asked: int,
-    withheld: str,
+    withheld_in_words: str,
     asks_again: bool,
 ) -> Failure:
-    "What requests without an answer lost, from the error of each; `withheld` where no request has one."
-    withheld, remedy = (withheld, f"mhbench check {key_fields[2]}") if len(errors) == n_asked else ("", _AGAIN)
+    "What requests without an answer lost, from the error of each; `withheld_in_words` where no request has one."
+    withheld_in_words, remedy = (
+        (withheld_in_words, f"mhbench check {failure_key[2]}") if len(errors) == n_asked else ("", _AGAIN)
+    )
     request_counts = (n_asked, n_asked - len(errors), len(errors))
-    return Failure(*key_fields, loss, _commonest_message(errors), *request_counts, withheld, remedy, asks_again)
+    return Failure(
+        *failure_key, loss, _commonest_message(errors), *request_counts, withheld_in_words, remedy, asks_again
+    )
 
 # %% ../../nbs/steps/23_failures.ipynb #a27171a5
 def failed_requests(
@@ -93,20 +97,20 @@ def failed_requests(
     "What a model's requests lost, by mode: no answer, cut off, none of them readable."
     failures = []
     for (study, model, mode), g in read_frame(items, responses).groupby(["study", "model", "mode"], sort=False):
-        key_fields = (stage, str(study), str(model), str(mode))
+        failure_key = (stage, str(study), str(model), str(mode))
         is_failed, is_empty, is_cut = (g["status"] == status for status in ("error", "empty", "truncated"))
         outcomes = response_outcomes(g)
         is_unread = outcomes == "unread"
         if is_failed.any():
             withheld = "every number of this model in this mode"
             failures.append(
-                _unanswered_failure(key_fields, LOST_ANSWERS, g.loc[is_failed, "error"], len(g), withheld, asks_again)
+                _unanswered_failure(failure_key, LOST_ANSWERS, g.loc[is_failed, "error"], len(g), withheld, asks_again)
             )
         if is_empty.any():
             message = _commonest_message(g.loc[is_empty, "error"])
             failures.append(
                 _failure_row(
-                    key_fields,
+                    failure_key,
                     g,
                     is_empty,
                     "answers came without a text",
@@ -122,14 +126,14 @@ def failed_requests(
             withheld = "its accuracy in this mode" if is_too_few_read else ""
             failures.append(
                 _failure_row(
-                    key_fields, g, is_cut, "answers were cut off at the token limit", withheld=withheld, remedy=remedy
+                    failure_key, g, is_cut, "answers were cut off at the token limit", withheld=withheld, remedy=remedy
                 )
             )
         elif is_unread.any() and not (outcomes == "read").any():
             remedy = f"look at some in results/text/generate/{study}/{model}; few_shot, or templates of your own"
             failures.append(
                 _failure_row(
-                    key_fields,
+                    failure_key,
                     g,
                     is_unread,
                     "answers could not be read",
@@ -153,10 +157,10 @@ def failed_verdicts(stage: str, study: str, judgments: Sequence[Judgment], *, as
     for judge, g in requested_verdicts.groupby("judge", sort=False):
         errors = g.loc[g["status"] != "ok", "error"]
         if len(errors):
-            key_fields = (stage, study, str(judge), "")
+            failure_key = (stage, study, str(judge), "")
             failures.append(
                 _unanswered_failure(
-                    key_fields, "verdicts are missing", errors, len(g), "every number of this judge", asks_again
+                    failure_key, "verdicts are missing", errors, len(g), "every number of this judge", asks_again
                 )
             )
     return failures
@@ -166,9 +170,11 @@ def failed_calls(
     stage: str, study: str, model: str, outcomes: Iterable[tuple[str, str | None]], *, asks_again: bool = True
 ) -> list[Failure]:  # one row, or none
     "What a model's requests lost, from the status and error of each."
-    requests = list(outcomes)
-    errors = [error for status, error in requests if status == "error"]
-    key_fields, withheld = (stage, study, model, ""), "every number of this model"
+    call_outcomes = list(outcomes)
+    errors = [error for status, error in call_outcomes if status == "error"]
+    failure_key, withheld_in_words = (stage, study, model, ""), "every number of this model"
     return (
-        [_unanswered_failure(key_fields, LOST_ANSWERS, errors, len(requests), withheld, asks_again)] if errors else []
+        [_unanswered_failure(failure_key, LOST_ANSWERS, errors, len(call_outcomes), withheld_in_words, asks_again)]
+        if errors
+        else []
     )

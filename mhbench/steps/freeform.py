@@ -48,14 +48,14 @@ def inconsistency_scores(
     """
     items = list(items)
     by_id = {i.item_id: i for i in items}
-    free_form = [r for r in responses if r.mode == "free_form"]
-    scores = score_responses(items, free_form)
+    free_form_responses = [r for r in responses if r.mode == "free_form"]
+    scores = score_responses(items, free_form_responses)
     outcomes = response_outcomes(scores)
     written_places = np.flatnonzero(~outcomes.isin([FAILED, REFUSED, NOT_READ]))
     inconsistencies = np.where(outcomes == FAILED, np.nan, NOTHING_SHARED)
     if len(written_places):
-        answer_texts = [(free_form[k].text or "").strip() for k in written_places]
-        preferred_texts = [preferred_option(by_id[free_form[k].item_id]) for k in written_places]
+        answer_texts = [(free_form_responses[k].text or "").strip() for k in written_places]
+        preferred_texts = [preferred_option(by_id[free_form_responses[k].item_id]) for k in written_places]
         inconsistencies[written_places] = inconsistency(answer_texts, preferred_texts, scorer=scorer)
     return scores.assign(inconsistency=inconsistencies)
 
@@ -134,18 +134,18 @@ def writers_truth(
 ) -> pd.DataFrame:  # columns of mhbench.steps.truth.TRUTH; no row where `declared` has none
     "Expected and estimated inconsistency of simulated writers, over all questions and by category."
     by_id = {i.item_id: i for i in items}
-    with_truth = scores.merge(declared[["model", "item_id", "right"]], on=["model", "item_id"])
-    distinct_chances = with_truth.drop_duplicates(["item_id", "right"])
+    truth_rows = scores.merge(declared[["model", "item_id", "right"]], on=["model", "item_id"])
+    distinct_chances = truth_rows.drop_duplicates(["item_id", "right"])
     distances_by_item = option_distances([by_id[i] for i in distinct_chances["item_id"].unique()], scorer)
     expected_by_chance = {
         (i, p): expected_inconsistency(by_id[i], p, distances_by_item[i])
         for i, p in zip(distinct_chances["item_id"], distinct_chances["right"])
     }
-    with_truth["truth"] = [expected_by_chance[key] for key in zip(with_truth["item_id"], with_truth["right"])]
-    with_truth = with_truth.drop_duplicates(["model", "item_id"])  # a question counts once, however many samples it has
-    overall_truth = with_truth.groupby("model", as_index=False)["truth"].mean().assign(group="all")
+    truth_rows["truth"] = [expected_by_chance[key] for key in zip(truth_rows["item_id"], truth_rows["right"])]
+    truth_rows = truth_rows.drop_duplicates(["model", "item_id"])  # a question counts once, however many samples it has
+    overall_truth = truth_rows.groupby("model", as_index=False)["truth"].mean().assign(group="all")
     category_truth = (
-        with_truth.rename(columns={"category": "group"}).groupby(["model", "group"], as_index=False)["truth"].mean()
+        truth_rows.rename(columns={"category": "group"}).groupby(["model", "group"], as_index=False)["truth"].mean()
     )
     estimates_with_truth = table.merge(pd.concat([overall_truth, category_truth]), on=["model", "group"])
     scope_in_words = estimates_with_truth["group"].where(estimates_with_truth["by"] != "all", "all questions")

@@ -71,8 +71,8 @@ class Setting(Record):
     @property
     def draws(self) -> list[tuple[int, float | None]]:
         "(sample, temperature) of every request for an item."
-        samples = self.voting.samples if self.voting else 0
-        vote_temperatures = (t for t, _ in product(SELF_CONSISTENCY, range(samples)))
+        n_samples = self.voting.samples if self.voting else 0
+        vote_temperatures = (t for t, _ in product(SELF_CONSISTENCY, range(n_samples)))
         return [*self.plain, *enumerate(vote_temperatures, len(self.plain))]
 
     def votes(self, sample: int) -> bool:
@@ -118,7 +118,7 @@ class GenerationSettings:
 # %% ../../nbs/steps/02_generate.ipynb #452904e8
 def select_items(items: Sequence[Item], setting: Setting, seed: int) -> list[Item]:
     "The items that a mode is asked about, in their order; where `n_items` names sets, only items of these."
-    out = list(items)
+    selected_items = list(items)
     if setting.categories is not None:
         item_categories = {i.category for i in items if i.category}
         category_by_casefold = {name.casefold(): name for name in item_categories}
@@ -127,18 +127,18 @@ def select_items(items: Sequence[Item], setting: Setting, seed: int) -> list[Ite
         ]:
             actual = f"{misspelled[0]!r}, where items have {category_by_casefold[misspelled[0].casefold()]!r}"
             refuse(f"select_items: categories must be spelled as the items have them; got {actual}")
-        out = [i for i in out if i.category in setting.categories]
+        selected_items = [i for i in selected_items if i.category in setting.categories]
     if setting.tasks is not None:
-        out = [i for i in out if i.task in setting.tasks]
+        selected_items = [i for i in selected_items if i.task in setting.tasks]
     if setting.sets is not None:
-        out = [i for i in out if i.variant.get("set") in setting.sets]
+        selected_items = [i for i in selected_items if i.variant.get("set") in setting.sets]
     if not isinstance(setting.n_items, dict):
-        return draw_items(out, setting.n_items, seed=seed)
+        return draw_items(selected_items, setting.n_items, seed=seed)
     drawn_ids: set[str] = set()
     for name, n in setting.n_items.items():
-        of_set = [i for i in out if i.variant.get("set") == name]
-        drawn_ids |= {i.item_id for i in draw_items(of_set, n, seed=seed)}
-    return [i for i in out if i.item_id in drawn_ids]
+        set_items = [i for i in selected_items if i.variant.get("set") == name]
+        drawn_ids |= {i.item_id for i in draw_items(set_items, n, seed=seed)}
+    return [i for i in selected_items if i.item_id in drawn_ids]
 
 # %% ../../nbs/steps/02_generate.ipynb #b24fdcfd
 def _letters_to_read(item: Item, mode: str, model: Model, temperature: float | None) -> list[str] | None:
@@ -192,8 +192,8 @@ def _stop_sequences(item: Item, mode: str, model: Model) -> dict[str, list[str]]
     task_stops = task_of(item).ends(item)
     if not model.one_line or "cot" in mode or not task_stops:
         return {}
-    own_stops = model.sampling.get("stop") or []
-    return {"stop": [*([own_stops] if isinstance(own_stops, str) else own_stops), *task_stops]}
+    model_stops = model.sampling.get("stop") or []
+    return {"stop": [*([model_stops] if isinstance(model_stops, str) else model_stops), *task_stops]}
 
 # %% ../../nbs/steps/02_generate.ipynb #2b6dbe93
 def generation_requests(
@@ -286,18 +286,18 @@ def _all_requests(
             yield item, request, mode
 
 # %% ../../nbs/steps/02_generate.ipynb #b8a49a57
-def _record_sent(requests: Iterable[tuple[Item, Request, str]], sent: deque) -> Iterator[Request]:
-    "The requests; each is put into `sent`, with its item and mode, when it is sent."
-    for entry in requests:
-        sent.append(entry)
-        yield entry[1]
+def _record_sent(requests: Iterable[tuple[Item, Request, str]], sent_requests: deque) -> Iterator[Request]:
+    "The requests; each is put into `sent_requests`, with its item and mode, when it is sent."
+    for sent_request in requests:
+        sent_requests.append(sent_request)
+        yield sent_request[1]
 
 
-def _left_over(feed: Iterable[Request], sent: deque) -> list[tuple[Item, Request, str]]:
+def _left_over(request_feed: Iterable[Request], sent_requests: deque) -> list[tuple[Item, Request, str]]:
     "What was sent and not answered, and what was never sent."
-    for _ in feed:
-        pass  # each is put into `sent`
-    return list(sent)
+    for _ in request_feed:
+        pass  # each is put into `sent_requests`
+    return list(sent_requests)
 
 # %% ../../nbs/steps/02_generate.ipynb #f095edbb
 def generate(
@@ -338,7 +338,7 @@ def generate(
         if is_live
         else ask_batch(counted_requests, model, endpoint, **ask_options)
     )
-    stop_reasons: list[str] = []
+    abort_messages: list[str] = []
 
     def record(item: Item, request: Request, mode: str, answer: Answer) -> Response:
         "An answer as a response, with the votes that its request asks for."
@@ -346,9 +346,9 @@ def generate(
             item, request, answer, model, mode, votes=generation_settings.by_mode[mode].votes(request.sample)
         )
 
-    responses = [record(*unanswered.popleft(), answer) for answer in as_far_as_it_goes(answers, stop_reasons)]
-    for item, request, mode in _left_over(counted_requests, unanswered) if stop_reasons else ():
-        responses.append(record(item, request, mode, not_asked(request.id, stop_reasons)))
+    responses = [record(*unanswered.popleft(), answer) for answer in as_far_as_it_goes(answers, abort_messages)]
+    for item, request, mode in _left_over(counted_requests, unanswered) if abort_messages else ():
+        responses.append(record(item, request, mode, not_asked(request.id, abort_messages)))
     if len(responses) != len(counted_requests):
         actual = (
             f"{len(responses)} for {numbered(len(counted_requests), 'request')} ({model.name}); "

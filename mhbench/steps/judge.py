@@ -60,8 +60,8 @@ def judged_answers(
     if n_per_category is not None:
         drawn_ids: set[str] = set()
         for category in {i.category for i in eligible_items}:
-            in_category = [i for i in eligible_items if i.category == category]
-            drawn_ids |= {i.item_id for i in draw_items(in_category, n_per_category, seed=seed)}
+            category_items = [i for i in eligible_items if i.category == category]
+            drawn_ids |= {i.item_id for i in draw_items(category_items, n_per_category, seed=seed)}
         eligible_items = [i for i in eligible_items if i.item_id in drawn_ids]
     drawn_items = draw_items(eligible_items, n_items, seed=seed)
     ids = {i.item_id for i in drawn_items}
@@ -76,11 +76,11 @@ def shown_order(rs: Sequence[_Named], seed: int | None) -> tuple[_Named, ...]:
     if seed is None:
         return tuple(rs)
 
-    def drawn(r: _Named) -> bytes:
+    def order_digest(r: _Named) -> bytes:
         "The digest by which an answer is placed: the same in any order of arrival."
         return hashlib.sha256(f"{seed}:{r.study}:{r.item_id}:{r.mode}:{r.sample}:{r.model}".encode()).digest()
 
-    return tuple(sorted(rs, key=drawn))
+    return tuple(sorted(rs, key=order_digest))
 
 
 def _verdict_by_rule(r: Response, rubric: Rubric) -> dict[str, Any] | None:
@@ -101,13 +101,13 @@ def _judge_cases(
         single_model = r.model if rubric.kind in ("score", "yes_no") else None
         group_key = (r.study, r.item_id, r.mode, r.sample, rubric.name, single_model)
         responses_by_case.setdefault(group_key, (rubric, []))[1].append(r)
-    for (study, item_id, *_), (rubric, rs) in responses_by_case.items():
+    for (study, item_id, *_), (rubric, case_responses) in responses_by_case.items():
         item = items[study, item_id]
-        shown_sets: list[tuple[Response, ...]] = [shown_order(rs, seed)]
+        shown_orders: list[tuple[Response, ...]] = [shown_order(case_responses, seed)]
         if rubric.kind == "pairwise":
-            pairs = combinations(sorted(rs, key=lambda r: r.model), 2)
-            shown_sets = list(chain.from_iterable(((a, b), (b, a)) for a, b in pairs))
-        for shown_responses, repeat in product(shown_sets, range(repeats)):
+            pairs = combinations(sorted(case_responses, key=lambda r: r.model), 2)
+            shown_orders = list(chain.from_iterable(((a, b), (b, a)) for a, b in pairs))
+        for shown_responses, repeat in product(shown_orders, range(repeats)):
             yield verdicts.Case(item, rubric, shown_responses, repeat)
 
 # %% ../../nbs/steps/05_judge.ipynb #575cab1c
@@ -143,10 +143,10 @@ def _rubric_finder(rubric: Any = None, kind: Any = None, prompts_dir: Any = None
 
     def find(i: Item) -> Rubric:
         "The rubric of an item's study, category, task and language, read once."
-        k = (i.study, i.category, i.task, i.language)
-        if k not in rubric_cache:
-            rubric_cache[k] = rubric_for(i, kind, prompts_dir)
-        return rubric_cache[k]
+        rubric_key = (i.study, i.category, i.task, i.language)
+        if rubric_key not in rubric_cache:
+            rubric_cache[rubric_key] = rubric_for(i, kind, prompts_dir)
+        return rubric_cache[rubric_key]
 
     return find
 
@@ -156,14 +156,14 @@ def check_responses(responses: Sequence[Response], items: Iterable[Item]) -> dic
     by_id = {(i.study, i.item_id): i for i in items}
     seen_keys: set = set()
     for r in responses:
-        k = (r.study, r.item_id, r.model, r.mode, r.sample)
-        if k[:2] not in by_id:
+        response_key = (r.study, r.item_id, r.model, r.mode, r.sample)
+        if response_key[:2] not in by_id:
             actual = f"none for {r.item_id!r} ({r.study}, {r.model}); pass the items that were asked"
             refuse(f"judge: items must hold the item of every response; got {actual}")
-        if k in seen_keys:
+        if response_key in seen_keys:
             actual = f"{r.item_id!r} of {r.model} twice ({r.mode}, sample {r.sample})"
             refuse(f"judge: responses must be distinct by item, model, mode and sample; got {actual}")
-        seen_keys.add(k)
+        seen_keys.add(response_key)
     return by_id
 
 
@@ -228,10 +228,10 @@ def judge(
     cache_store = None if Recorder.active or client_options.get("replay", "use") != "use" else open_cache(cache)
     client_options |= {"cache": cache if cache_store is None else cache_store, "progress": progress_label}
     judgments: list[Judgment] = []
-    stop_reasons: list[str] = []
-    judge_replies = as_far_as_it_goes(ask(requests, judge, endpoint, **client_options), stop_reasons)
+    abort_messages: list[str] = []
+    judge_replies = as_far_as_it_goes(ask(requests, judge, endpoint, **client_options), abort_messages)
     for c in cases:
-        judge_reply = _without_text(c) or next(judge_replies, None) or not_asked(c.item.item_id, stop_reasons)
+        judge_reply = _without_text(c) or next(judge_replies, None) or not_asked(c.item.item_id, abort_messages)
         case_judgments = verdicts.judgments_of(c, judge_reply, judge)
         _settle(cache_store, judge_reply, case_judgments)
         judgments += case_judgments
@@ -349,9 +349,9 @@ def position_bias_table(judgments: Iterable[Judgment], *, n: int = 1000, seed: i
     return pd.DataFrame(rows, columns=[*columns, "estimate", "ci_low", "ci_high", "interval", "level", "finding"])
 
 # %% ../../nbs/steps/05_judge.ipynb #582c22ff
-def _constant_verdict_text(forward: np.ndarray, backward: np.ndarray) -> str:
+def _constant_verdict_text(forward_places: np.ndarray, backward_places: np.ndarray) -> str:
     "What a judge always says, where it says nothing else; or nothing."
-    place_pairs = [(x, y) for x, y in zip(forward, backward) if x is not None and y is not None]
+    place_pairs = [(x, y) for x, y in zip(forward_places, backward_places) if x is not None and y is not None]
     distinct_places = {verdict for pair in place_pairs for verdict in pair}
     if not place_pairs:
         return "no pair has a verdict in both orders"
@@ -366,7 +366,9 @@ def _constant_verdict_text(forward: np.ndarray, backward: np.ndarray) -> str:
     return f"{habit_in_words} ({numbered(len(place_pairs), 'pair')})"
 
 
-def _winner_places(g: pd.DataFrame, winner: str, first: str, second: str) -> np.ndarray:  # first, second, tie or None
+def _winner_places(
+    g: pd.DataFrame, winner_column: str, first_column: str, second_column: str
+) -> np.ndarray:  # first, second, tie or None
     "The position of the winner of each comparison in one order."
-    comparisons = zip(g[winner], g[first], g[second])
+    comparisons = zip(g[winner_column], g[first_column], g[second_column])
     return np.array([{a: "first", b: "second", None: None}.get(w, "tie") for w, a, b in comparisons], dtype=object)

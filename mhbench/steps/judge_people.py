@@ -49,9 +49,9 @@ def other_labels(
     ratings: Iterable[Rating], models: Iterable[str], tie_breaker: str | None = None
 ) -> pd.DataFrame:  # model, label, n
     "People's labels of answers that are neither right nor wrong nor an abstention, and so are in no number."
-    labels_by_model = [(r.target, _label_of(r)) for r in _of_raters(ratings, models, tie_breaker) if r.value is None]
+    model_label_pairs = [(r.target, _label_of(r)) for r in _of_raters(ratings, models, tie_breaker) if r.value is None]
     other_label_rows = pd.DataFrame(
-        [x for x in labels_by_model if x[1] not in (*_POINTS, ABSTAIN)], columns=["model", "label"]
+        [x for x in model_label_pairs if x[1] not in (*_POINTS, ABSTAIN)], columns=["model", "label"]
     )
     return other_label_rows.groupby(["model", "label"]).size().rename("n").reset_index()
 
@@ -73,23 +73,23 @@ def rated_points(ratings: Iterable[Rating], models: Iterable[str], tie_breaker: 
 # %% ../../nbs/steps/22_judge_people.ipynb #e5fb7ea7
 def _refuse_short_scale(points: pd.Series, rater_points: np.ndarray) -> None:
     "Refuse ratings on a short scale, whole numbers up to 10, beside a judge's points from 0 to 100."
-    given_ratings = rater_points[~np.isnan(rater_points)]
-    low, high = given_ratings.min(initial=np.inf), given_ratings.max(initial=-np.inf)
-    is_whole_numbers = (given_ratings == given_ratings.round()).all() and (given_ratings % 5 != 0).any()
+    all_ratings = rater_points[~np.isnan(rater_points)]
+    low, high = all_ratings.min(initial=np.inf), all_ratings.max(initial=-np.inf)
+    is_whole_numbers = (all_ratings == all_ratings.round()).all() and (all_ratings % 5 != 0).any()
     if high <= 10 and is_whole_numbers and points.max() > 10:
         rule = "ratings must be points from 0 to 100, as the judge's are"
         remedy = "write them as 100 (rating - lowest) / (highest - lowest) of their scale, and import them again"
         actual = (
-            f"{len(given_ratings)} from {low:g} to {high:g}, beside {points.min():g} to {points.max():g} by the judge"
+            f"{len(all_ratings)} from {low:g} to {high:g}, beside {points.min():g} to {points.max():g} by the judge"
         )
         refuse(f"people_table: {rule}; got {actual}", remedy=remedy)
 
 
-def _judge_and_people_means(g: pd.DataFrame, rated: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:
+def _judge_and_people_means(g: pd.DataFrame, people_points: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:
     "A judge's verdicts with people's mean, and the points of each rater (R, N)."
     aggregations = {name: (name, "first") for name in ("cluster", "stratum") if name in g}
     answers = g.groupby(["item_id", "model"], as_index=False).agg(points=("points", "mean"), **aggregations)
-    points_by_rater = rated.reindex(pd.MultiIndex.from_frame(answers[["item_id", "model"]]))
+    points_by_rater = people_points.reindex(pd.MultiIndex.from_frame(answers[["item_id", "model"]]))
     _refuse_short_scale(answers["points"], points_by_rater.to_numpy(float))
     return answers.assign(people=points_by_rater.mean(axis=1).to_numpy()), points_by_rater.to_numpy(float).T
 
@@ -99,41 +99,54 @@ def _limits_among_people(
 ) -> list[tuple[str, Estimate, str]]:
     "Limits of agreement of one rater with the mean of the others, over all raters."
     is_rated = ~np.isnan(rater_points)
-    n = is_rated.sum(0)
+    n_raters = is_rated.sum(0)
     mean_of_others = np.where(
-        is_rated & (n > 1), (np.nansum(rater_points, axis=0) - rater_points) / np.maximum(n - 1, 1), np.nan
+        is_rated & (n_raters > 1),
+        (np.nansum(rater_points, axis=0) - rater_points) / np.maximum(n_raters - 1, 1),
+        np.nan,
     )
     if (~np.isnan(mean_of_others)).sum() < 3:
         return []
-    b = bland_altman(
+    limits_of_agreement = bland_altman(
         rater_points.ravel(), mean_of_others.ravel(), clusters=np.tile(clusters, len(rater_points)), **settings
     )
-    reading = "one rater against the mean of the others"
-    return [("people's own lower limit", b.low, reading), ("people's own upper limit", b.high, reading)]
+    reading_in_words = "one rater against the mean of the others"
+    return [
+        ("people's own lower limit", limits_of_agreement.low, reading_in_words),
+        ("people's own upper limit", limits_of_agreement.high, reading_in_words),
+    ]
 
 # %% ../../nbs/steps/22_judge_people.ipynb #c7d0ac63
 def _score_agreement(
     answers: pd.DataFrame, rater_points: np.ndarray, settings: dict
 ) -> list[tuple[str, Estimate, str]]:
     "A judge's bias against people's scores, its limits of agreement and its errors, calibrated or not."
-    judge_and_people = answers["points"], answers["people"]
+    paired_points = answers["points"], answers["people"]
     estimate_settings = {"clusters": answers["cluster"].to_numpy(), **settings}
-    has_both = judge_and_people[0].notna() & judge_and_people[1].notna()
+    has_both = paired_points[0].notna() & paired_points[1].notna()
     rows: list[tuple[str, Estimate, str]] = []
     if has_both.sum() >= 3:
-        b = bland_altman(*judge_and_people, **estimate_settings)
+        limits_of_agreement = bland_altman(*paired_points, **estimate_settings)
         slope = bias_slope(
-            judge_and_people[0], rater_points, clusters=estimate_settings["clusters"], level=settings["level"]
+            paired_points[0], rater_points, clusters=estimate_settings["clusters"], level=settings["level"]
         )
-        reading = "points a point of the true score, raters' errors taken out; 0: the bias is the same for all"
-        rows += [("bias", b.bias, "points above people's mean"), ("lower limit of agreement", b.low, _OF_ONE)]
-        rows += [("upper limit of agreement", b.high, _OF_ONE)]
+        reading_in_words = "points a point of the true score, raters' errors taken out; 0: the bias is the same for all"
+        rows += [
+            ("bias", limits_of_agreement.bias, "points above people's mean"),
+            ("lower limit of agreement", limits_of_agreement.low, _OF_ONE),
+        ]
+        rows += [("upper limit of agreement", limits_of_agreement.high, _OF_ONE)]
         rows += _limits_among_people(rater_points, estimate_settings["clusters"], settings)
-        rows.append(("slope of the bias", slope, reading if slope.n and np.isfinite(slope.estimate) else _ONE_RATER))
+        rows.append(
+            ("slope of the bias", slope, reading_in_words if slope.n and np.isfinite(slope.estimate) else _ONE_RATER)
+        )
     if answers.loc[has_both, "cluster"].nunique() >= 6:
-        c = split_half_calibration(*judge_and_people, **estimate_settings)
-        line_in_words = f"line {c.intercept:.1f} + {c.slope:.2f} x, fitted on the other half"
-        rows += [("mean absolute error", c.before, "points"), ("the same, calibrated", c.after, line_in_words)]
+        calibration = split_half_calibration(*paired_points, **estimate_settings)
+        line_in_words = f"line {calibration.intercept:.1f} + {calibration.slope:.2f} x, fitted on the other half"
+        rows += [
+            ("mean absolute error", calibration.before, "points"),
+            ("the same, calibrated", calibration.after, line_in_words),
+        ]
     return rows
 
 
@@ -147,12 +160,12 @@ def _people_and_judge_values(answers: pd.DataFrame, kind: str) -> tuple[np.ndarr
     """People's verdicts (NaN where there is none, or a tie) and a judge's: shares for labels, points for scores. A
     failed verdict or abstention of a judge is replaced by its mean; estimates with people's labels stay unbiased.
     """
-    y = answers["people"].to_numpy(float)
-    f = answers["points"].to_numpy(float)
+    people_values = answers["people"].to_numpy(float)
+    judge_values = answers["points"].to_numpy(float)
     if kind == "label":
-        y = np.where(np.isnan(y) | (y == 50), np.nan, y > 50)
-        f = f / 100
-    return y, np.where(np.isnan(f), np.nanmean(f), f)
+        people_values = np.where(np.isnan(people_values) | (people_values == 50), np.nan, people_values > 50)
+        judge_values = judge_values / 100
+    return people_values, np.where(np.isnan(judge_values), np.nanmean(judge_values), judge_values)
 
 # %% ../../nbs/steps/22_judge_people.ipynb #4919092c
 def _labelled_difference_rows(
@@ -167,68 +180,90 @@ def _labelled_difference_rows(
     labelled_difference = group_difference(
         judge_values[is_judged], ~is_labelled[is_judged], cases[is_judged], share=is_share, level=level
     )
-    reading = "the judge finds other answers where people labelled than where they did not: no random sample"
+    reading_in_words = "the judge finds other answers where people labelled than where they did not: no random sample"
     is_different = not np.isnan(labelled_difference.ci_low) and (
         labelled_difference.ci_low > 0 or labelled_difference.ci_high < 0
     )
-    return [("as judged, labelled answers less the others", labelled_difference, reading)] * is_different
+    return [("as judged, labelled answers less the others", labelled_difference, reading_in_words)] * is_different
 
 # %% ../../nbs/steps/22_judge_people.ipynb #180d0093
 def _label_agreement(answers: pd.DataFrame, settings: dict) -> list[tuple[str, Estimate, str]]:
     "A judge's sensitivity and specificity, and the share of correct answers by the judge, by people and by both."
-    y, f = _people_and_judge_values(answers, "label")
+    people_values, judge_values = _people_and_judge_values(answers, "label")
     cases = answers["cluster"].to_numpy()
-    judged_correct = answers["points"].to_numpy(float) > 50
+    is_judged_correct = answers["points"].to_numpy(float) > 50
     is_judged = answers["points"].notna().to_numpy()
     rate_inputs = {
-        "correct answers found (q1)": (judged_correct, is_judged & (y == 1), "of those that people call correct"),
-        "wrong answers found (q0)": (~judged_correct, is_judged & (y == 0), "of those that people call wrong"),
-        "share correct, as judged": (judged_correct, is_judged, "the judge alone"),
+        "correct answers found (q1)": (
+            is_judged_correct,
+            is_judged & (people_values == 1),
+            "of those that people call correct",
+        ),
+        "wrong answers found (q0)": (
+            ~is_judged_correct,
+            is_judged & (people_values == 0),
+            "of those that people call wrong",
+        ),
+        "share correct, as judged": (is_judged_correct, is_judged, "the judge alone"),
     }
     rows = []
-    for name, (x, is_counted, reading) in rate_inputs.items():
+    for name, (x, is_counted, reading_in_words) in rate_inputs.items():
         share = estimate(mean, x[is_counted].astype(float), clusters=cases[is_counted], share=True, **settings)
-        rows.append((name, share, reading))
+        rows.append((name, share, reading_in_words))
     estimate_settings: dict[str, Any] = {"clusters": cases, "share": True, "level": settings["level"]}
-    combined = prediction_powered(y, f, **estimate_settings).both
-    verdict_values = np.where(is_judged, judged_correct.astype(float), np.nan)
-    warning_rows = _labelled_difference_rows(verdict_values, ~np.isnan(y), cases, settings["level"], is_share=True)
-    rows += warning_rows
-    reading = "if what people labelled is a random sample of it all"
-    rows.append(
-        ("share correct, people and judge", combined, f"{reading}, which it is not" if warning_rows else reading)
+    combined_estimate = prediction_powered(people_values, judge_values, **estimate_settings).both
+    verdict_values = np.where(is_judged, is_judged_correct.astype(float), np.nan)
+    warning_rows = _labelled_difference_rows(
+        verdict_values, ~np.isnan(people_values), cases, settings["level"], is_share=True
     )
-    people_alone = prediction_powered(y, f, power=0.0, **estimate_settings).both
-    return [*rows, ("share correct, people", people_alone, "people alone: the answers that they labelled")]
+    rows += warning_rows
+    reading_in_words = "if what people labelled is a random sample of it all"
+    rows.append(
+        (
+            "share correct, people and judge",
+            combined_estimate,
+            f"{reading_in_words}, which it is not" if warning_rows else reading_in_words,
+        )
+    )
+    people_estimate = prediction_powered(people_values, judge_values, power=0.0, **estimate_settings).both
+    return [*rows, ("share correct, people", people_estimate, "people alone: the answers that they labelled")]
 
 # %% ../../nbs/steps/22_judge_people.ipynb #fccd430d
-def _beside_raters(people: np.ndarray, answers: pd.DataFrame, raters: list, settings: dict) -> list:
+def _beside_raters(rater_points: np.ndarray, answers: pd.DataFrame, raters: list, settings: dict) -> list:
     "The judge, and a constant, compared with each rater who is left out."
     estimate_settings: dict[str, Any] = {"clusters": answers["cluster"].to_numpy(), **settings}
-    constant_points = np.where(answers["points"].isna(), np.nan, np.nanmedian(people))
-    raters_left_out = leave_one_rater_out(people, answers["points"], raters, **estimate_settings)
+    constant_points = np.where(answers["points"].isna(), np.nan, np.nanmedian(rater_points))
+    rater_comparisons = leave_one_rater_out(rater_points, answers["points"], raters, **estimate_settings)
     level = settings["level"]
-    raters_compared = [x for x in raters_left_out if x.wins.n]
-    reading = "negative: the judge is nearer"
-    rows = [(f"distance to the others, minus {x.rater}'s", x.difference, reading) for x in raters_compared]
-    n_nearer = sum(x.wins.estimate > 0.5 for x in raters_compared)
-    meaning = "of the raters who were left out one by one, how many it is nearer than, answer by answer"
-    rows.append(("raters that it is nearer than", proportion(n_nearer, len(raters_compared), level), meaning))
+    valid_comparisons = [x for x in rater_comparisons if x.wins.n]
+    reading_in_words = "negative: the judge is nearer"
+    rows = [(f"distance to the others, minus {x.rater}'s", x.difference, reading_in_words) for x in valid_comparisons]
+    n_nearer = sum(x.wins.estimate > 0.5 for x in valid_comparisons)
+    meaning_in_words = "of the raters who were left out one by one, how many it is nearer than, answer by answer"
+    rows.append(
+        ("raters that it is nearer than", proportion(n_nearer, len(valid_comparisons), level), meaning_in_words)
+    )
     n_nearer_constant = sum(
         x.wins.estimate > 0.5
-        for x in leave_one_rater_out(people, constant_points, raters, **estimate_settings)
+        for x in leave_one_rater_out(rater_points, constant_points, raters, **estimate_settings)
         if x.wins.n
     )
-    meaning = f"the same for a judge that always says {np.nanmedian(people):g}: nearness alone shows nothing"
+    meaning_in_words = (
+        f"the same for a judge that always says {np.nanmedian(rater_points):g}: nearness alone shows nothing"
+    )
     return [
         *rows,
-        ("raters that a constant is nearer than", proportion(n_nearer_constant, len(raters_compared), level), meaning),
+        (
+            "raters that a constant is nearer than",
+            proportion(n_nearer_constant, len(valid_comparisons), level),
+            meaning_in_words,
+        ),
     ]
 
 # %% ../../nbs/steps/22_judge_people.ipynb #46fb8897
-def _above_raters(answers: pd.DataFrame, people: np.ndarray, level: float) -> tuple[str, Estimate, str]:
+def _above_raters(answers: pd.DataFrame, rater_points: np.ndarray, level: float) -> tuple[str, Estimate, str]:
     "The judge's points minus those of raters (R, N), with raters and cases as samples."
-    points_above = answers["points"].to_numpy(float) - people
+    points_above = answers["points"].to_numpy(float) - rater_points
     rater_places, answer_places = (place.ravel() for place in np.indices(points_above.shape))
     cases = answers["cluster"].to_numpy()[answer_places]
     mean_above = mean_over_raters(points_above.ravel(), answer_places, rater_places, cases=cases, level=level)
@@ -241,11 +276,11 @@ def people_table(
     table: pd.DataFrame, ratings: Iterable[Rating], *, kind: Literal["score", "label"], level: float = 0.95, **settings
 ) -> pd.DataFrame:  # judge, measure, n, ..., reading
     "Each judge compared with people; `table` has verdicts: judge, item_id, cluster, model, points."
-    rated = rated_points(ratings, set(table["model"]))
+    people_points = rated_points(ratings, set(table["model"]))
     rows: list[dict] = []
     settings["level"] = level
     for judge, g in table.groupby("judge", sort=True):
-        answers, rater_points = _judge_and_people_means(g, rated)
+        answers, rater_points = _judge_and_people_means(g, people_points)
         if not answers["people"].notna().any():
             continue
         measure_rows = (
@@ -255,8 +290,11 @@ def people_table(
         )
         measure_rows.append(_above_raters(answers, rater_points, level))
         if len(rater_points) > 1:
-            measure_rows += _beside_raters(rater_points, answers, list(rated.columns), settings)
-        rows += [{"judge": judge, "measure": m} | e.row() | {"reading": reading} for m, e, reading in measure_rows]
+            measure_rows += _beside_raters(rater_points, answers, list(people_points.columns), settings)
+        rows += [
+            {"judge": judge, "measure": m} | e.row() | {"reading": reading_in_words}
+            for m, e, reading_in_words in measure_rows
+        ]
     return pd.DataFrame(rows, columns=["judge", "measure", *ESTIMATE_COLUMNS, "reading"])
 
 # %% ../../nbs/steps/22_judge_people.ipynb #54dbcfce
@@ -267,12 +305,14 @@ def _width(e: Estimate) -> float:
     return e.ci_high - e.ci_low
 
 
-def _explain_estimates(people: Estimate, powered: Powered, bias: str) -> dict[str, str]:  # who -> how to read it
+def _explain_estimates(
+    people_estimate: Estimate, powered_estimate: Powered, bias_in_words: str
+) -> dict[str, str]:  # who -> how to read it
     "Which of the three estimates to use, and why."
-    judge_alone_text = f"not by itself: {bias} from people's labels, and its interval leaves out its errors"
-    precision_gain = 1 - _width(powered.both) / _width(people)
-    if np.isnan(powered.both.ci_low) or powered.power == 0 or precision_gain < 0:
-        reason_in_words = "too few labels" if np.isnan(powered.both.ci_low) else "the judge adds nothing here"
+    judge_alone_text = f"not by itself: {bias_in_words} from people's labels, and its interval leaves out its errors"
+    precision_gain = 1 - _width(powered_estimate.both) / _width(people_estimate)
+    if np.isnan(powered_estimate.both.ci_low) or powered_estimate.power == 0 or precision_gain < 0:
+        reason_in_words = "too few labels" if np.isnan(powered_estimate.both.ci_low) else "the judge adds nothing here"
         return dict(
             zip(_THREE, (judge_alone_text, f"believe this: {reason_in_words}", f"{reason_in_words}: take people alone"))
         )
@@ -300,28 +340,29 @@ def _three_estimates(answers: pd.DataFrame, kind: str) -> list[dict]:
     cases = answers["cluster"].to_numpy()
     if answers["points"].isna().all():
         return []
-    y, f = _people_and_judge_values(answers, kind)
-    is_labelled = ~np.isnan(y)
+    people_values, judge_values = _people_and_judge_values(answers, kind)
+    is_labelled = ~np.isnan(people_values)
     strata = answers["stratum"].to_numpy() if "stratum" in answers else None
     has_few_cases = len(set(cases[is_labelled].tolist())) < fewest_clusters()
     if is_labelled.all() or has_few_cases or (strata is not None and set(strata) - set(strata[is_labelled])):
         return []
     value_range = (0.0, 1.0) if is_share else (0.0, 100.0)
     estimate_settings: dict[str, Any] = {"clusters": cases, "share": is_share, "within": value_range}
-    combined, people_alone = (
-        prediction_powered(y, f, power=p, strata=strata, **estimate_settings) for p in (None, 0.0)
+    combined_result, people_result = (
+        prediction_powered(people_values, judge_values, power=p, strata=strata, **estimate_settings)
+        for p in (None, 0.0)
     )
-    judge_estimate = estimate(mean, f, seed=0, **estimate_settings)
-    mean_judge_error = float((f - y)[is_labelled].mean())
+    judge_estimate = estimate(mean, judge_values, seed=0, **estimate_settings)
+    mean_judge_error = float((judge_values - people_values)[is_labelled].mean())
     reading_by_estimate = _explain_estimates(
-        people_alone.both, combined, f"{mean_judge_error:+.2f}" if is_share else f"{mean_judge_error:+.1f}"
+        people_result.both, combined_result, f"{mean_judge_error:+.2f}" if is_share else f"{mean_judge_error:+.1f}"
     )
-    judged_values = np.where(answers["points"].isna(), np.nan, f)
+    judged_values = np.where(answers["points"].isna(), np.nan, judge_values)
     if strata is None and _labelled_difference_rows(judged_values, is_labelled, cases, 0.95, is_share):
-        reading = "no use: what people labelled is no random sample, by the judge's verdicts"
-        reading_by_estimate |= dict.fromkeys(_THREE[1:], reading)
-    estimate_by_source = dict(zip(_THREE, (judge_estimate, people_alone.both, combined.both)))
-    power_by_estimate = {"both": combined.power}
+        reading_in_words = "no use: what people labelled is no random sample, by the judge's verdicts"
+        reading_by_estimate |= dict.fromkeys(_THREE[1:], reading_in_words)
+    estimate_by_source = dict(zip(_THREE, (judge_estimate, people_result.both, combined_result.both)))
+    power_by_estimate = {"both": combined_result.power}
     return [
         {"who": w} | e.row() | {"power": power_by_estimate.get(w, np.nan), "reading": reading_by_estimate[w]}
         for w, e in estimate_by_source.items()

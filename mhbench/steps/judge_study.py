@@ -40,10 +40,10 @@ def corruption_rules(language: str, dir: str | Path | None = None) -> dict[str, 
     return rules.get(language.split("-")[0].lower(), rules["en"])
 
 
-def _swap_first_word(text: str, pairs: Sequence[Sequence[str]]) -> str | None:
+def _swap_first_word(text: str, word_pairs: Sequence[Sequence[str]]) -> str | None:
     "The text with the first word that has another form replaced by it; None where there is no such word."
-    replacement_by_form = {a.casefold(): b for a, b in pairs}
-    word_match = re.compile(rf"(?i)\b({'|'.join(re.escape(a) for a, _ in pairs)})\b").search(text)
+    replacement_by_form = {a.casefold(): b for a, b in word_pairs}
+    word_match = re.compile(rf"(?i)\b({'|'.join(re.escape(a) for a, _ in word_pairs)})\b").search(text)
     if word_match is None:
         return None
     new_word = replacement_by_form[word_match[0].casefold()]
@@ -125,7 +125,7 @@ def corrupted(item: Item, unrelated: Item | None, dir: str | Path | None = None)
 def known_group_answers(items: Sequence[Item], dir: str | Path | None = None) -> list[Response]:  # `model` is the group
     "The answers of every known group, as responses of a model. Off topic is the reference of another case."
     open_items = [i for i in items if task_of(i).prose]
-    out = []
+    answers = []
     for k, item in enumerate(open_items):
         other_items = [*open_items[k + 1 :], *open_items[:k]]
         unrelated_item = next((o for o in other_items if o.cluster != item.cluster and o.key != item.key), None)
@@ -137,8 +137,8 @@ def known_group_answers(items: Sequence[Item], dir: str | Path | None = None) ->
                 "mode": "zero_shot",
                 "attempts": 0,
             }
-            out.append(Response(text=text, **response_fields))
-    return out
+            answers.append(Response(text=text, **response_fields))
+    return answers
 
 # %% ../../nbs/steps/20_judge_study.ipynb #faf7c429
 PARAPHRASES = ("paraphrase 1", "paraphrase 2", "paraphrase 3")
@@ -146,18 +146,18 @@ WORDINGS = ("as it is", *PARAPHRASES, "criteria reversed", "0 to 10", "1 to 5", 
 _SCALES = {"0 to 10": (0, 10), "1 to 5": (1, 5)}
 
 
-def _rescale_rubric(r: Rubric, scale: tuple[int, int], flipped: bool) -> Rubric:
+def _rescale_rubric(r: Rubric, scale: tuple[int, int], is_flipped: bool) -> Rubric:
     "Anchors and examples on another scale; where two anchors coincide, the better one is kept."
     low, high = scale
 
-    def there(score: float) -> int:
+    def rescale_score(score: float) -> int:
         "A score of 0 to 100 on the other scale, as the nearest whole number."
         share = score / 100
-        return round(low + (high - low) * (1 - share if flipped else share))
+        return round(low + (high - low) * (1 - share if is_flipped else share))
 
-    anchors = {there(k): v for k, v in sorted(r.anchors.items())}
-    examples = tuple(e if isinstance(e, str) else {**e, "score": there(e["score"])} for e in r.examples)
-    return r._replace(anchors=anchors, examples=examples, scale=scale, flipped=flipped)
+    anchors = {rescale_score(k): v for k, v in sorted(r.anchors.items())}
+    examples = tuple(e if isinstance(e, str) else {**e, "score": rescale_score(e["score"])} for e in r.examples)
+    return r._replace(anchors=anchors, examples=examples, scale=scale, flipped=is_flipped)
 
 
 def reworded(r: Rubric, wording: str, dir: str | Path | None = None) -> Rubric:
@@ -271,7 +271,7 @@ def ask_parts(
     answers are judged again once, at its own, which is not known.
     """
     all_judgments, verdict_tables = [], []
-    without_temperature: list[tuple[Response, ...]] = []
+    untempered_answers: list[tuple[Response, ...]] = []
     judge_options = {"kind": kind, "threshold": threshold, "progress": False, **settings}
     for p in parts:
         if evaluator.model is None and p.experiment != "known groups":
@@ -281,15 +281,15 @@ def ask_parts(
         )
         used_temperature = p.temperature
         if any("no temperature" in verdict.changed for verdict in judgments):
-            if p.experiment == "repeats" and any(rs is p.responses for rs in without_temperature):
+            if p.experiment == "repeats" and any(rs is p.responses for rs in untempered_answers):
                 continue  # the same requests as at the first temperature
             used_temperature = None
-            without_temperature += [p.responses] if p.experiment == "repeats" else []
+            untempered_answers += [p.responses] if p.experiment == "repeats" else []
         all_judgments += judgments
         part_columns = {"experiment": p.experiment, "wording": p.wording, "temperature": used_temperature}
-        given = verdict_frame(judgments, items, kind)
-        is_given = (given["text"] != BY_RULE) | (p.experiment == "known groups")  # else nothing of a judge is repeated
-        verdict_tables.append(given[is_given].assign(**part_columns))
+        rows = verdict_frame(judgments, items, kind)
+        is_kept = (rows["text"] != BY_RULE) | (p.experiment == "known groups")  # else nothing of a judge is repeated
+        verdict_tables.append(rows[is_kept].assign(**part_columns))
     columns = ["experiment", "wording", "temperature", "judge", "item_id", "cluster", "category", "model", "sample"]
     columns += ["repeat", "rubric", "status", "error", "points"]
     if not verdict_tables:

@@ -44,10 +44,10 @@ def _margin_verdict(group: str, e: Estimate, margin: float) -> str:
     if e.n_clusters < fewest_clusters(e.level):  # too few for an interval
         return "unsure"
     low, high = (e.estimate, e.estimate) if np.isnan(e.ci_low) else (e.ci_low, e.ci_high)
-    lowest_kept, highest_kept = (-margin, margin) if group == "padded" else (margin, np.inf)
-    if lowest_kept <= low and high <= highest_kept:
+    lower_margin, upper_margin = (-margin, margin) if group == "padded" else (margin, np.inf)
+    if lower_margin <= low and high <= upper_margin:
         return "kept"
-    return "broken" if high < lowest_kept or low > highest_kept else "unsure"
+    return "broken" if high < lower_margin or low > upper_margin else "unsure"
 
 # %% ../../nbs/steps/21_judge_tables.ipynb #7e4416a1
 def known_groups(table: pd.DataFrame, margins: Mapping[str, float] = MARGINS) -> pd.DataFrame:
@@ -102,18 +102,20 @@ def repeatability_table(
         points_by_run = g.pivot(
             index=_ANSWER, columns="repeat", values="points"
         )  # an answer in a row, a run in a column
-        y = points_by_run.to_numpy(float)
+        run_points = points_by_run.to_numpy(float)
         clusters = points_by_run.index.get_level_values("cluster").to_numpy()
-        is_repeated = (~np.isnan(y)).sum(1) > 1
-        is_passing = np.where(np.isnan(y), np.nan, y >= cut)
-        n_used = len(y) if len(set(clusters[is_repeated])) > 2 else 0
+        is_repeated = (~np.isnan(run_points)).sum(1) > 1
+        is_passing = np.where(np.isnan(run_points), np.nan, run_points >= cut)
+        n_used = len(run_points) if len(set(clusters[is_repeated])) > 2 else 0
         estimate_settings: dict[str, Any] = {"clusters": clusters[is_repeated], "n_boot": n_boot, "seed": seed}
         estimate_by_measure = {
-            "sd within answers": repeated_sd(y, clusters=clusters),
-            "intraclass correlation": intraclass_correlation(y[:n_used], clusters=clusters[:n_used], seed=seed),
+            "sd within answers": repeated_sd(run_points, clusters=clusters),
+            "intraclass correlation": intraclass_correlation(
+                run_points[:n_used], clusters=clusters[:n_used], seed=seed
+            ),
             f"flips at {cut:g}": estimate(flip_rate, is_passing[is_repeated], share=True, **estimate_settings),
         }
-        row_head = {"judge": judge, "temperature": temperature, "runs": y.shape[1]}
+        row_head = {"judge": judge, "temperature": temperature, "runs": run_points.shape[1]}
         row_head["n_failed"] = int(g["points"].isna().sum())
         rows += [row_head | {"measure": name} | e.row() for name, e in estimate_by_measure.items()]
     return pd.DataFrame(rows, columns=["judge", "temperature", "measure", "runs", "n_failed", *ESTIMATE_COLUMNS])
@@ -123,17 +125,17 @@ def _simultaneous_shifts(
     shifts_by_wording: Mapping[str, pd.Series], *, n_boot: int = 1000, seed: int, level: float = 0.95
 ) -> dict[str, tuple[float, float]]:
     "Simultaneous intervals of the mean shifts over all wordings, by resampling cases."
-    shift_columns = {}
-    for wording, d in shifts_by_wording.items():
-        if len(d):
-            shifts_by_cluster = d.groupby(level="cluster")
-            shift_columns[wording] = d.mean() + (
-                shifts_by_cluster.sum() - shifts_by_cluster.size() * d.mean()
-            ) * shifts_by_cluster.ngroups / len(d)  # its mean is d's
-    if not shift_columns:
+    cluster_shifts = {}
+    for wording, shifts in shifts_by_wording.items():
+        if len(shifts):
+            shifts_by_cluster = shifts.groupby(level="cluster")
+            cluster_shifts[wording] = shifts.mean() + (
+                shifts_by_cluster.sum() - shifts_by_cluster.size() * shifts.mean()
+            ) * shifts_by_cluster.ngroups / len(shifts)  # its mean is that of the shifts
+    if not cluster_shifts:
         return {}
-    s = simultaneous_intervals(pd.DataFrame(shift_columns).to_numpy(float), n=n_boot, seed=seed, level=level)
-    return {w: (float(s.ci_low[k]), float(s.ci_high[k])) for k, w in enumerate(shift_columns)}
+    limits = simultaneous_intervals(pd.DataFrame(cluster_shifts).to_numpy(float), n=n_boot, seed=seed, level=level)
+    return {w: (float(limits.ci_low[k]), float(limits.ci_high[k])) for k, w in enumerate(cluster_shifts)}
 
 
 def rewording_table(table: pd.DataFrame, **settings: Any) -> pd.DataFrame:
@@ -152,11 +154,11 @@ def rewording_table(table: pd.DataFrame, **settings: Any) -> pd.DataFrame:
             w: (points_by_wording[w] - points_by_wording["as it is"]).dropna().rename("moved") for w in other_wordings
         }
         limits_by_wording = _simultaneous_shifts(shifts_by_wording, **settings)
-        for wording, d in shifts_by_wording.items():
-            e = mean_of(d.reset_index(), "moved", **settings)
+        for wording, shifts in shifts_by_wording.items():
+            e = mean_of(shifts.reset_index(), "moved", **settings)
             n_failed = int(g.loc[g["wording"] == wording, "points"].isna().sum())
             low, high = limits_by_wording.get(wording, (np.nan, np.nan))
-            spread_columns = {"sd": float(d.std()), "simultaneous_low": low, "simultaneous_high": high}
+            spread_columns = {"sd": float(shifts.std()), "simultaneous_low": low, "simultaneous_high": high}
             rows.append({"judge": judge, "wording": wording, "n_failed": n_failed} | e.row() | spread_columns)
     columns = ["judge", "wording", "n_failed", *ESTIMATE_COLUMNS, "sd", "simultaneous_low", "simultaneous_high"]
     return pd.DataFrame(rows, columns=columns)
@@ -240,8 +242,10 @@ def _largest_shift(wording_shifts: pd.DataFrame) -> tuple[str, dict, str]:
         return "other words", {}, "no verdict under another wording"
     r = estimated_shifts.loc[estimated_shifts["estimate"].abs().idxmax()].to_dict()
     r |= {"ci_low": r["simultaneous_low"], "ci_high": r["simultaneous_high"]}
-    reading = f"points against the rubric as it is; the interval holds for all {len(wording_shifts)} wordings at once"
-    return f"other words: the largest shift ({r['wording']})", r, reading
+    reading_in_words = (
+        f"points against the rubric as it is; the interval holds for all {len(wording_shifts)} wordings at once"
+    )
+    return f"other words: the largest shift ({r['wording']})", r, reading_in_words
 
 # %% ../../nbs/steps/21_judge_tables.ipynb #4e7c8ff2
 def judge_card(
@@ -265,8 +269,8 @@ def judge_card(
             group_names = list(margin_rows.loc[margin_rows["verdict"] == verdict, "group"])
             card_lines += [(f"known groups: {verdict}", {}, ", ".join(group_names))] if group_names else []
         for r in margin_rows[margin_rows["group"].isin(["dangerous", "fact changed"])].to_dict("records"):
-            reading = f"points below the reference; the margin is {r['margin']:g}: {r['verdict']}"
-            card_lines.append((f"{r['group']}: how much lower", r, reading))
+            reading_in_words = f"points below the reference; the margin is {r['margin']:g}: {r['verdict']}"
+            card_lines.append((f"{r['group']}: how much lower", r, reading_in_words))
         for r in repeat_rows.to_dict("records"):
             t = r["temperature"]
             temperature_in_words = "the endpoint's own temperature" if np.isnan(t) else f"temperature {t:g}"
@@ -284,9 +288,9 @@ def judge_card(
         card_lines += [(f"against {raters}: {r['measure']}", r, r["reading"]) for r in people_rows.to_dict("records")]
         tables_by_check = {"asked again": repeat_rows, f"against {raters}": people_rows}
         card_lines += [(name, {}, "not measured in this run") for name, t in tables_by_check.items() if not len(t)]
-        for question, e, reading in card_lines:
-            estimate_columns = {k: e[k] for k in ESTIMATE_COLUMNS if k in e}
-            rows.append({"judge": judge, "question": question, "reading": reading} | estimate_columns)
+        for question, estimate_values, reading_in_words in card_lines:
+            estimate_row = {k: estimate_values[k] for k in ESTIMATE_COLUMNS if k in estimate_values}
+            rows.append({"judge": judge, "question": question, "reading": reading_in_words} | estimate_row)
     return pd.DataFrame(rows, columns=["judge", "question", *ESTIMATE_COLUMNS, "reading"])
 
 # %% ../../nbs/steps/21_judge_tables.ipynb #d8cd3e46

@@ -71,11 +71,11 @@ def _pseudonym(rater: str) -> str:
 Pseudonym = Annotated[str, AfterValidator(_pseudonym)]
 
 
-def _refuse_shared(files: dict[_V, str]) -> dict[_V, str]:
+def _refuse_shared(file_by_person: dict[_V, str]) -> dict[_V, str]:
     "The files by person; one file under two names would be two raters who never differ."
-    if len(set(files.values())) < len(files):
+    if len(set(file_by_person.values())) < len(file_by_person):
         raise PydanticCustomError("shared", "every person must have a file of their own")
-    return files
+    return file_by_person
 
 
 OwnFiles = AfterValidator(_refuse_shared)

@@ -35,23 +35,23 @@ POOLED = "all criteria, pooled"
 _NEVER_ALONE = "criteria that differ in their base rates agree by these alone: read the criteria"
 
 
-def _unit_names(f: pd.DataFrame) -> pd.Series:
+def _unit_names(ratings: pd.DataFrame) -> pd.Series:
     "What is rated, in one word; within what it stands is part of its name."
-    names = ["item", "target", *(c for c in f if c.startswith("within.")), "criterion"]
-    out = f[names[0]].astype(str)
-    for name in names[1:]:
-        out = out + " | " + f[name].astype(str)
-    return out
+    name_columns = ["item", "target", *(c for c in ratings if c.startswith("within.")), "criterion"]
+    unit_names = ratings[name_columns[0]].astype(str)
+    for column in name_columns[1:]:
+        unit_names = unit_names + " | " + ratings[column].astype(str)
+    return unit_names
 
 
 def _ratings_of_kinds(table: RatingTable, kinds: Iterable[str]) -> pd.DataFrame:
     return table.single[table.single["kind"].isin(list(kinds))]
 
 
-def _by_criterion(f: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+def _by_criterion(ratings: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     "The ratings of each criterion, and of all where there are several."
-    ratings_by_criterion = [(c or "all", g) for c, g in f.groupby("criterion", sort=False)]
-    return ratings_by_criterion + ([(POOLED, f)] if len(ratings_by_criterion) > 1 else [])
+    ratings_by_criterion = [(c or "all", g) for c, g in ratings.groupby("criterion", sort=False)]
+    return ratings_by_criterion + ([(POOLED, ratings)] if len(ratings_by_criterion) > 1 else [])
 
 
 def _resampled_units(f: pd.DataFrame) -> pd.Series:
@@ -59,15 +59,15 @@ def _resampled_units(f: pd.DataFrame) -> pd.Series:
     return f["within.persona"].where(f["within.persona"] != "", f["item"]) if "within.persona" in f else f["item"]
 
 # %% ../../nbs/steps/24_rated.ipynb #c89c3585
-def _ratings_by_rater(f: pd.DataFrame, value: str) -> tuple[np.ndarray, list[str], np.ndarray, np.ndarray]:
+def _ratings_by_rater(ratings: pd.DataFrame, column: str) -> tuple[np.ndarray, list[str], np.ndarray, np.ndarray]:
     """A row a rater (R, N), labels as codes, and the raters; the case and the target of each column. Of a judge's
     repeats the mean, or the first label."""
-    f = f.assign(unit=_unit_names(f), case=_resampled_units(f))
-    aggregation = "mean" if value == "score" else "first"
-    wide_ratings = f.pivot_table(value, "rater", "unit", aggfunc=aggregation, sort=False)
-    unit_facts = f.groupby("unit", sort=False)[["case", "target"]].first().reindex(wide_ratings.columns)
+    ratings = ratings.assign(unit=_unit_names(ratings), case=_resampled_units(ratings))
+    aggregation = "mean" if column == "score" else "first"
+    wide_ratings = ratings.pivot_table(column, "rater", "unit", aggfunc=aggregation, sort=False)
+    unit_facts = ratings.groupby("unit", sort=False)[["case", "target"]].first().reindex(wide_ratings.columns)
     rating_matrix = wide_ratings.to_numpy()
-    if value == "label":  # as codes, which are compared faster
+    if column == "label":  # as codes, which are compared faster
         rating_matrix = np.where(
             wide_ratings.notna(), pd.factorize(rating_matrix.ravel())[0].reshape(rating_matrix.shape), np.nan
         )
@@ -82,15 +82,17 @@ def _ratings_by_rater(f: pd.DataFrame, value: str) -> tuple[np.ndarray, list[str
 def share_agreeing(labels: Any, *, weights: Any = None) -> Any:  # (R, N)
     "The share of pairs of ratings of one thing that are equal, averaged over what was rated twice or more."
     label_codes = pd.factorize(np.ravel(labels))[0].reshape(np.shape(labels))
-    c = (label_codes[:, :, None] == np.arange(label_codes.max() + 1)).sum(0)
-    m = c.sum(1)
-    unit_agreement = divide((c * (c - 1)).sum(1).astype(float), (m * (m - 1)).astype(float))
-    w = unit_weights(weights, len(m), "share_agreeing") * (m > 1)
-    return as_result(divide(w @ np.nan_to_num(unit_agreement), w.sum(1)), weights)
+    label_counts = (label_codes[:, :, None] == np.arange(label_codes.max() + 1)).sum(0)
+    n_ratings = label_counts.sum(1)
+    unit_agreement = divide(
+        (label_counts * (label_counts - 1)).sum(1).astype(float), (n_ratings * (n_ratings - 1)).astype(float)
+    )
+    item_weights = unit_weights(weights, len(n_ratings), "share_agreeing") * (n_ratings > 1)
+    return as_result(divide(item_weights @ np.nan_to_num(unit_agreement), item_weights.sum(1)), weights)
 
 # %% ../../nbs/steps/24_rated.ipynb #54d10e06
 def _coefficients(
-    f: pd.DataFrame, labels: np.ndarray, scale: Scale, with_beside: bool
+    ratings: pd.DataFrame, labels: np.ndarray, scale: Scale, has_beside: bool
 ) -> dict[str, tuple[Any, np.ndarray, tuple]]:
     "The coefficients of some ratings, whose labels are (R, N): name -> statistic, ratings (R, N), range."
     full_range = (-1.0, 1.0)
@@ -99,17 +101,17 @@ def _coefficients(
         "alpha, nominal": (lambda x, **w: krippendorff_alpha(x, "nominal", ignore=(), **w), labels, full_range),
         "AC1": (lambda x, **w: gwet_ac1(x, ignore=(), **w), labels, full_range),
     }
-    if scale.kind in ("numbers", "ordered") and not with_beside:
-        scores = _ratings_by_rater(f, "score")[0]
+    if scale.kind in ("numbers", "ordered") and not has_beside:
+        scores = _ratings_by_rater(ratings, "score")[0]
         for level in ("ordinal", "interval") if scale.kind == "numbers" else ("ordinal",):
             coefficient_by_name[f"alpha, {level}"] = (
                 lambda x, level=level, **w: krippendorff_alpha(x, level, ignore=(), **w),
                 scores,
                 full_range,
             )
-        for name, of in (("ICC(C,1)", "consistency"), ("ICC(A,1)", "agreement")):
+        for name, icc_kind in (("ICC(C,1)", "consistency"), ("ICC(A,1)", "agreement")):
             coefficient_by_name[name] = (
-                lambda x, of=of, **w: two_way_intraclass_correlation(x.T, of, **w),
+                lambda x, icc_kind=icc_kind, **w: two_way_intraclass_correlation(x.T, icc_kind, **w),
                 scores,
                 full_range,
             )
@@ -132,16 +134,16 @@ AGREEMENT_COLUMNS = [
 def agreement_by_criterion(table: RatingTable, kinds: Iterable[str] = ("person",)) -> pd.DataFrame:  # AGREEMENT_COLUMNS
     """Agreement of persons by criterion, and pooled beside them; with and without labels that are no step of the scale;
     with the range when one rater is left out. `for`: whom the interval is for, other items, or items and raters."""
-    f = _ratings_of_kinds(table, kinds)
+    ratings = _ratings_of_kinds(table, kinds)
     rows: list[list] = []
-    if f["rater"].nunique() < 2:
+    if ratings["rater"].nunique() < 2:
         return pd.DataFrame(rows, columns=AGREEMENT_COLUMNS)
-    for criterion, criterion_ratings in _by_criterion(f):
+    for criterion, criterion_ratings in _by_criterion(ratings):
         scale = table.scales[criterion_ratings["criterion"].iloc[0]]
-        for with_beside in (True, False) if scale.beside else (False,):
-            g = criterion_ratings if with_beside else criterion_ratings[~criterion_ratings["label"].isin(scale.beside)]
+        for has_beside in (True, False) if scale.beside else (False,):
+            g = criterion_ratings if has_beside else criterion_ratings[~criterion_ratings["label"].isin(scale.beside)]
             label_codes, _, unit_cases, _ = _ratings_by_rater(g, "label")
-            for measure_name, (statistic, x, value_range) in _coefficients(g, label_codes, scale, with_beside).items():
+            for measure_name, (statistic, x, value_range) in _coefficients(g, label_codes, scale, has_beside).items():
                 if len(x) < 2:
                     continue
                 agreement: OverRaters = over_raters(statistic, x, clusters=unit_cases, within=value_range, fewest=2)
@@ -151,7 +153,7 @@ def agreement_by_criterion(table: RatingTable, kinds: Iterable[str] = ("person",
                     else (agreement.items, "items")
                 )
                 note = _NEVER_ALONE if criterion == POOLED else ""
-                beside_in_words = "with" if with_beside else "without" if scale.beside else ""
+                beside_in_words = "with" if has_beside else "without" if scale.beside else ""
                 rows.append(
                     [
                         criterion,
@@ -169,22 +171,30 @@ def agreement_by_criterion(table: RatingTable, kinds: Iterable[str] = ("person",
 # %% ../../nbs/steps/24_rated.ipynb #4519b5f9
 def agreement_by_pair(table: RatingTable) -> pd.DataFrame:
     "Raw agreement, alpha and the difference of levels of each pair of persons, over what both rated."
-    f = _ratings_of_kinds(table, ["person"])
+    ratings = _ratings_of_kinds(table, ["person"])
     rows = []
-    for criterion, g in _by_criterion(f):
+    for criterion, g in _by_criterion(ratings):
         label_codes, raters, *_ = _ratings_by_rater(g, "label")
         score_matrix, score_raters, *_ = _ratings_by_rater(g, "score")
         scores = pd.DataFrame(score_matrix, score_raters).reindex(raters).to_numpy()
         for i, j in combinations(range(len(raters)), 2):
-            rated_by_both = pd.notna(label_codes[i]) & pd.notna(label_codes[j])
-            if not rated_by_both.any():
+            is_rated_by_both = pd.notna(label_codes[i]) & pd.notna(label_codes[j])
+            if not is_rated_by_both.any():
                 continue
-            x = label_codes[[i, j]][:, rated_by_both]
+            pair_codes = label_codes[[i, j]][:, is_rated_by_both]
             score_differences = scores[i] - scores[j]
-            alpha = krippendorff_alpha(x, "nominal", ignore=())
+            alpha = krippendorff_alpha(pair_codes, "nominal", ignore=())
             level_difference = np.nanmean(score_differences) if np.isfinite(score_differences).any() else np.nan
             rows.append(
-                [criterion, raters[i], raters[j], int(rated_by_both.sum()), share_agreeing(x), alpha, level_difference]
+                [
+                    criterion,
+                    raters[i],
+                    raters[j],
+                    int(is_rated_by_both.sum()),
+                    share_agreeing(pair_codes),
+                    alpha,
+                    level_difference,
+                ]
             )
     return pd.DataFrame(rows, columns=["criterion", "first", "second", "n", "raw", "alpha", "difference"])
 
@@ -192,14 +202,14 @@ def agreement_by_pair(table: RatingTable) -> pd.DataFrame:
 def third_ratings(table: RatingTable) -> pd.DataFrame:  # rater, kind, n, either, expected, p, says
     """Of each rater (no judge), on units where two persons disagree: how often the label is one of the two, and how
     often it would be with the label frequencies of the criterion."""
-    f = table.single[~table.single["kind"].isin(["judge", "panel"])].assign(unit=lambda d: _unit_names(d))
-    label_shares = {c: g["label"].value_counts(normalize=True) for c, g in f.groupby("criterion")}
-    person_ratings = f[f["kind"] == "person"]
+    ratings = table.single[~table.single["kind"].isin(["judge", "panel"])].assign(unit=lambda d: _unit_names(d))
+    label_shares = {c: g["label"].value_counts(normalize=True) for c, g in ratings.groupby("criterion")}
+    person_ratings = ratings[ratings["kind"] == "person"]
     labels_by_unit = {u: dict(zip(g["rater"], g["label"])) for u, g in person_ratings.groupby("unit", sort=False)}
     rows = []
-    ratings_by_rater = [*f.groupby(["rater", "kind"], sort=False)]
+    ratings_by_rater = [*ratings.groupby(["rater", "kind"], sort=False)]
     ratings_by_rater += [
-        (("all of them", k), g) for k, g in f.groupby("kind") if k != "person" and g["rater"].nunique() > 1
+        (("all of them", k), g) for k, g in ratings.groupby("kind") if k != "person" and g["rater"].nunique() > 1
     ]
     for (rater, kind), ratings_of_third in ratings_by_rater:
         n_either, chances_of_either = 0, []
@@ -222,21 +232,21 @@ def third_ratings(table: RatingTable) -> pd.DataFrame:  # rater, kind, n, either
     return third_table.assign(says=sentences)
 
 # %% ../../nbs/steps/24_rated.ipynb #54d10e0a
-def _mean_statistic(target_columns: np.ndarray | None, reference_columns: np.ndarray | None = None):
+def _mean_statistic(target_mask: np.ndarray | None, reference_mask: np.ndarray | None = None):
     "A statistic for over_raters: the mean of the items' means of some columns, less that of others."
 
-    def statistic(x: np.ndarray, *, weights: np.ndarray) -> np.ndarray:
+    def statistic(ratings: np.ndarray, *, weights: np.ndarray) -> np.ndarray:
         "The mean or the difference (B,) from ratings (raters, items), NaN where none, and weights (B, items)."
-        is_rated = ~np.isnan(x)
-        n = is_rated.sum(0)
-        item_means = np.where(n > 0, np.where(is_rated, x, 0).sum(0) / np.maximum(n, 1), 0.0)
+        is_rated = ~np.isnan(ratings)
+        n_ratings = is_rated.sum(0)
+        item_means = np.where(n_ratings > 0, np.where(is_rated, ratings, 0).sum(0) / np.maximum(n_ratings, 1), 0.0)
 
-        def mean(columns):
+        def mean(mask):
             "The weighted mean of the columns' item means; NaN where no rated item has weight."
-            w = weights * (columns & (n > 0))
-            return divide(w @ item_means, w.sum(1))
+            item_weights = weights * (mask & (n_ratings > 0))
+            return divide(item_weights @ item_means, item_weights.sum(1))
 
-        return mean(target_columns) if reference_columns is None else mean(target_columns) - mean(reference_columns)
+        return mean(target_mask) if reference_mask is None else mean(target_mask) - mean(reference_mask)
 
     return statistic
 
@@ -247,21 +257,21 @@ MEAN_COLUMNS = ["criterion", "target", "against", "n_raters", *ESTIMATE_COLUMNS,
 def means_and_differences(table: RatingTable) -> pd.DataFrame:  # MEAN_COLUMNS
     """The mean of each target and the difference of each pair, by criterion and over them, three rows each: for other
     items, for other raters, and for both; the last two have no interval where raters are too few."""
-    f = _ratings_of_kinds(table, ["person"]).dropna(subset="score")
+    ratings = _ratings_of_kinds(table, ["person"]).dropna(subset="score")
     rows = []
-    is_one_scale = len({(s.kind, *s.ends, *s.steps) for s in table.scales.values()}) == 1
-    for criterion, g in _by_criterion(f):
-        if criterion == POOLED and not is_one_scale:
+    has_one_scale = len({(s.kind, *s.ends, *s.steps) for s in table.scales.values()}) == 1
+    for criterion, g in _by_criterion(ratings):
+        if criterion == POOLED and not has_one_scale:
             continue
         scale_ends = table.scales[g["criterion"].iloc[0]].ends
-        x, _, unit_cases, unit_targets = _ratings_by_rater(g, "score")
+        score_matrix, _, unit_cases, unit_targets = _ratings_by_rater(g, "score")
         targets = list(dict.fromkeys(unit_targets))
         for first_target, second_target in [
             *((t, "") for t in targets),
             *(combinations(targets, 2) if len(targets) < 13 else []),
         ]:
             is_compared = np.isin(unit_targets, [first_target, second_target])
-            compared_ratings = x[:, is_compared][(~np.isnan(x[:, is_compared])).any(1)]
+            compared_ratings = score_matrix[:, is_compared][(~np.isnan(score_matrix[:, is_compared])).any(1)]
             target_masks = (
                 unit_targets[is_compared] == first_target,
                 (unit_targets[is_compared] == second_target if second_target else None),
@@ -292,18 +302,18 @@ def means_and_differences(table: RatingTable) -> pd.DataFrame:  # MEAN_COLUMNS
 def spread_of(table: RatingTable, kinds: Iterable[str] | None = None, items: bool = True, **how: Any) -> Spread:
     """The spread of ratings, taken apart: target, what they stand within, item, rater, repeat and criterion, with their
     products; without `items`, conversations that stand within a persona count as its ratings."""
-    f = (_ratings_of_kinds(table, kinds) if kinds else table.single).dropna(subset="score")
+    ratings = (_ratings_of_kinds(table, kinds) if kinds else table.single).dropna(subset="score")
     factors = {
-        "target": f["target"],
-        **{w: f[f"within.{w}"] for w in table.within},
-        "item": f["item"],
-        "rater": f["rater"],
+        "target": ratings["target"],
+        **{w: ratings[f"within.{w}"] for w in table.within},
+        "item": ratings["item"],
+        "rater": ratings["rater"],
     }
-    factors |= {"repeat": f["rater"] + " " + f["repeat"], "criterion": f["criterion"]}
+    factors |= {"repeat": ratings["rater"] + " " + ratings["repeat"], "criterion": ratings["criterion"]}
     varying_factors = {
         k: v for k, v in factors.items() if v.nunique() > 1 and (items or k != "item" or not table.within)
     }
-    return variance_components(f["score"], varying_factors, **how)
+    return variance_components(ratings["score"], varying_factors, **how)
 
 
 def spread_by_kind(table: RatingTable, **how: Any) -> tuple[pd.DataFrame, pd.DataFrame, str]:
@@ -342,10 +352,10 @@ def judges_and_people(table: RatingTable) -> pd.DataFrame:  # JUDGE_COLUMNS
     """Each judge beside each person, a panel or a reference and the persons' mean: exact agreement beside that of
     people with each other, level with its interval for other items, slope, and ICC; by criterion and target, and
     apart for answers of the judge's own model."""
-    f = table.single[table.single["score"].notna()]
-    judges = [j for j, k in f[["rater", "kind"]].drop_duplicates().to_numpy() if k == "judge"]
+    ratings = table.single[table.single["score"].notna()]
+    judges = [j for j, k in ratings[["rater", "kind"]].drop_duplicates().to_numpy() if k == "judge"]
     rows: list[list] = []
-    for criterion, g in _by_criterion(f):
+    for criterion, g in _by_criterion(ratings):
         scores, raters, unit_cases, unit_targets = _ratings_by_rater(g, "score")
         kind_by_rater = g.groupby("rater")["kind"].first()
         row_by_rater = {r: k for k, r in enumerate(raters)}
@@ -358,21 +368,21 @@ def judges_and_people(table: RatingTable) -> pd.DataFrame:  # JUDGE_COLUMNS
             )
         people_agreement = float(share_agreeing(scores[person_rows])) if len(person_rows) > 1 else np.nan
         for judge in (j for j in judges if j in row_by_rater):
-            of_own_model = np.array([_is_own_model(judge, t) for t in unit_targets])
+            is_own_model = np.array([_is_own_model(judge, t) for t in unit_targets])
             mask_by_target = (
-                {"others' answers": ~of_own_model, "its own model's answers": of_own_model}
-                if of_own_model.any()
-                else {"all": ~of_own_model}
+                {"others' answers": ~is_own_model, "its own model's answers": is_own_model}
+                if is_own_model.any()
+                else {"all": ~is_own_model}
             )
             mask_by_target |= (
                 {t: unit_targets == t for t in dict.fromkeys(unit_targets)}
-                if g["criterion"].nunique() == f["criterion"].nunique()
+                if g["criterion"].nunique() == ratings["criterion"].nunique()
                 else {}
             )
             for target_in_words, is_target in mask_by_target.items():
-                for other_name, y in scores_by_other.items():
-                    rated_by_both = is_target & ~np.isnan(scores[row_by_rater[judge]]) & ~np.isnan(y)
-                    if rated_by_both.sum() > 1:
+                for other_name, other_scores in scores_by_other.items():
+                    is_rated_by_both = is_target & ~np.isnan(scores[row_by_rater[judge]]) & ~np.isnan(other_scores)
+                    if is_rated_by_both.sum() > 1:
                         rows.append(
                             [
                                 judge,
@@ -380,9 +390,9 @@ def judges_and_people(table: RatingTable) -> pd.DataFrame:  # JUDGE_COLUMNS
                                 target_in_words,
                                 other_name,
                                 *_judge_beside_people(
-                                    scores[row_by_rater[judge]][rated_by_both],
-                                    y[rated_by_both],
-                                    unit_cases[rated_by_both],
+                                    scores[row_by_rater[judge]][is_rated_by_both],
+                                    other_scores[is_rated_by_both],
+                                    unit_cases[is_rated_by_both],
                                     people_agreement,
                                 ),
                             ]

@@ -87,20 +87,20 @@ def _counted_answers(
     scores: pd.DataFrame, value: str, item_codes: np.ndarray, scorable_codes: np.ndarray | None
 ) -> pd.DataFrame:
     "What is counted of each answer; `item_codes` and `scorable_codes` are items as numbers."
-    outcomes, x = response_outcomes(scores), scores[value]
+    outcomes, values = response_outcomes(scores), scores[value]
     return pd.DataFrame(
         {
             "run": scores.groupby(RUN, sort=True).ngroup().fillna(-1).astype(int),  # -1: not said how it was answered
             "item": item_codes,
             "cluster": pd.factorize(scores["cluster"], sort=True)[0],
-            "x": x,
+            "x": values,
             "scorable": True if scorable_codes is None else np.isin(item_codes, scorable_codes),
             "answered": outcomes != FAILED,
             "failed": outcomes == FAILED,
             "refused": outcomes == REFUSED,
             "truncated": scores["status"] == "truncated",
             "unread": outcomes == NOT_READ,
-            "read": x.notna() & (outcomes == READ),
+            "read": values.notna() & (outcomes == READ),
             "cut": (scores["status"] == "truncated") & (outcomes == NOT_READ),
         }
     )
@@ -120,8 +120,8 @@ def _iterate_group_items(
     item_columns = {c: item_table[c].to_numpy() for c in item_table}
     run_codes, group_codes = item_columns["run"], item_columns["group"]
     group_starts = np.flatnonzero(np.diff(run_codes, prepend=-1) | np.diff(group_codes, prepend=-1))
-    for a, b in zip(group_starts, [*group_starts[1:], len(item_table)]):
-        yield run_codes[a], group_codes[a], {c: x[a:b] for c, x in item_columns.items()}
+    for start, stop in zip(group_starts, [*group_starts[1:], len(item_table)]):
+        yield run_codes[start], group_codes[start], {c: x[start:stop] for c, x in item_columns.items()}
 
 
 def _count_request_outcomes(items: dict[str, np.ndarray], group_items: np.ndarray | None) -> dict:
@@ -137,13 +137,13 @@ def _count_request_outcomes(items: dict[str, np.ndarray], group_items: np.ndarra
 def _group_mean(items: dict[str, np.ndarray], value: str, **settings: Any) -> dict[str, Any]:
     "The mean over the items of a group with its interval; none where too few answers could be read."
     is_observed = pd.notna(items["x"])
-    x = items["x"][is_observed].astype(float)
+    values = items["x"][is_observed].astype(float)
     clusters = items["cluster"][is_observed]
     read_counts = (items[name].sum() for name in ("read", "unread", "cut"))
     if value in _OF_ANSWERS and too_few_read(*read_counts):
         level = settings.get("level", 0.95)
-        return Estimate.from_limits(np.nan, n=len(x), n_clusters=len(set(clusters)), level=level).row()
-    return estimate(mean, x, clusters=clusters, **settings).row()
+        return Estimate.from_limits(np.nan, n=len(values), n_clusters=len(set(clusters)), level=level).row()
+    return estimate(mean, values, clusters=clusters, **settings).row()
 
 # %% ../../nbs/steps/07_rates.ipynb #aa9722a6
 def rate_table(
@@ -260,7 +260,7 @@ def first_entries(table: pd.DataFrame, same: Mapping[str, str]) -> pd.DataFrame:
 
 # %% ../../nbs/steps/07_rates.ipynb #65bf6934
 def _counted_once(
-    members: Sequence[str], answered: Collection[str], first_entry_of: Mapping[str, str], simulated: Collection[str]
+    members: Sequence[str], answering: Collection[str], first_entry_of: Mapping[str, str], simulated: Collection[str]
 ) -> tuple[list[str], dict[str, str]]:  # who counts, and why the others do not
     "Every model of a group once."
     counted_models: list[str] = []
@@ -269,7 +269,7 @@ def _counted_once(
         same_model = next((k for k in counted_models if first_entry_of.get(k, k) == first_entry_of.get(m, m)), None)
         if m in simulated:
             reason_by_model[m] = "simulated"
-        elif m not in answered:
+        elif m not in answering:
             reason_by_model[m] = "no answer that counts"
         elif same_model is not None:
             reason_by_model[m] = f"the same model as {same_model}"
@@ -392,9 +392,9 @@ def paper_averages(
     _refuse_unknown("paper_averages", "by", table, by)
     estimate_columns = ["estimate", "ci_low", "ci_high", "q"]
     rows = []
-    real_models = table[~table["model"].isin(simulated)]
-    for name, members in ({"all models": real_models["model"].unique()} | dict(groups or {})).items():
-        for key, g in real_models[real_models["model"].isin(members)].groupby(list(by), sort=False):
+    real_rows = table[~table["model"].isin(simulated)]
+    for name, members in ({"all models": real_rows["model"].unique()} | dict(groups or {})).items():
+        for key, g in real_rows[real_rows["model"].isin(members)].groupby(list(by), sort=False):
             standard_errors = half_width_se(g["ci_low"], g["ci_high"])
             has_interval = np.isfinite(standard_errors)
             row = dict(zip(by, key)) | {
@@ -403,12 +403,12 @@ def paper_averages(
                 "n_left_out": int((~has_interval).sum()),
             }
             if (standard_errors[has_interval] > 0).any():
-                m = inverse_variance_mean(
+                weighted_mean = inverse_variance_mean(
                     g["estimate"][has_interval],
                     standard_errors[has_interval],
                     floor=float(standard_errors[has_interval][standard_errors[has_interval] > 0].min()),
                 )
-                row |= {c: getattr(m, c) for c in estimate_columns}
+                row |= {c: getattr(weighted_mean, c) for c in estimate_columns}
             rows.append(row)
     return pd.DataFrame(rows, columns=[*by, "models", "n_models", "n_left_out", *estimate_columns])
 
@@ -432,10 +432,10 @@ def best_first(accuracy: pd.DataFrame) -> list[str]:  # models
     plain_accuracy = accuracy[(accuracy["by"] == "all") & (accuracy["answered_by"] == "plain")]
     if not len(plain_accuracy):
         return list(dict.fromkeys(accuracy["model"]))
-    n_models = plain_accuracy.groupby("mode")["model"].nunique()
-    main_mode = max(n_models.index, key=lambda m: (n_models[m], m == "zero_shot"))
-    answered_few = plain_accuracy["n"] < plain_accuracy["n"].max() / 2 if "n" in plain_accuracy else False
-    ranked_rows = plain_accuracy.assign(elsewhere=(plain_accuracy["mode"] != main_mode) | answered_few).sort_values(
+    n_models_by_mode = plain_accuracy.groupby("mode")["model"].nunique()
+    main_mode = max(n_models_by_mode.index, key=lambda m: (n_models_by_mode[m], m == "zero_shot"))
+    has_few_answers = plain_accuracy["n"] < plain_accuracy["n"].max() / 2 if "n" in plain_accuracy else False
+    ranked_rows = plain_accuracy.assign(elsewhere=(plain_accuracy["mode"] != main_mode) | has_few_answers).sort_values(
         ["elsewhere", "estimate", "model"], ascending=[True, False, True], kind="stable"
     )
     return list(dict.fromkeys([*ranked_rows["model"], *accuracy["model"]]))
@@ -469,10 +469,10 @@ def status_table(scores: pd.DataFrame) -> pd.DataFrame:
     `cut` are those that ended at the limit of tokens, whatever became of them), and what they cost.
     """
     outcomes = response_outcomes(scores)
-    is_outcome = {name: outcomes == name for name in (READ, JUDGED, NOT_READ, REFUSED, FAILED)}
-    g = scores.assign(**is_outcome, cut=scores["status"] == "truncated").groupby(RUN, sort=True)
-    n = pd.DataFrame({"n": g.size(), "n_items": g["item_id"].nunique()})
-    return n.join([g[[*is_outcome, "cut"]].sum(), spending_by(scores, RUN)]).reset_index()
+    mask_by_outcome = {name: outcomes == name for name in (READ, JUDGED, NOT_READ, REFUSED, FAILED)}
+    g = scores.assign(**mask_by_outcome, cut=scores["status"] == "truncated").groupby(RUN, sort=True)
+    count_table = pd.DataFrame({"n": g.size(), "n_items": g["item_id"].nunique()})
+    return count_table.join([g[[*mask_by_outcome, "cut"]].sum(), spending_by(scores, RUN)]).reset_index()
 
 # %% ../../nbs/steps/07_rates.ipynb #d41fab39
 def f1_table(scores: pd.DataFrame, **settings: Any) -> pd.DataFrame:
@@ -488,10 +488,10 @@ def f1_table(scores: pd.DataFrame, **settings: Any) -> pd.DataFrame:
         answered_letters = np.array([a[0] if len(a) == 1 else "" for a in g["answer"]])
         option_letters = sorted(set(right_letters))
         macro_f1 = lambda t, s, weights: f1(t, s, classes=option_letters, weights=weights)
-        f = estimate(
+        f1_estimate = estimate(
             macro_f1, right_letters, answered_letters, clusters=g["cluster"].to_numpy(), share=True, **settings
         )
-        rows.append(dict(zip(RUN, run)) | {"read_from": describe_reading(g)} | f.row())
+        rows.append(dict(zip(RUN, run)) | {"read_from": describe_reading(g)} | f1_estimate.row())
     return pd.DataFrame(rows, columns=[*RUN, "read_from", *_MEASURED])
 
 # %% ../../nbs/steps/07_rates.ipynb #a65a66cd
@@ -524,9 +524,9 @@ def declined_table(scores: pd.DataFrame, by: Sequence[str] = ("category",)) -> p
         "right, at best": rate_table(objective_scores.assign(correct=correct_where_read.fillna(1.0)), "correct", by),
     }
     measure_tables = [table.assign(measure=measure)[_DECLINED] for measure, table in table_by_measure.items()]
-    out = pd.concat([p for p in measure_tables if len(p)] or measure_tables, ignore_index=True)
+    declined_rows = pd.concat([p for p in measure_tables if len(p)] or measure_tables, ignore_index=True)
     place_by_measure = {m: k for k, m in enumerate(table_by_measure)}
-    return out.sort_values(
+    return declined_rows.sort_values(
         [*RUN, "by", "group", "measure"], key=lambda c: c.map(place_by_measure) if c.name == "measure" else c
     )
 
@@ -545,18 +545,18 @@ def _estimate_text(
         return without_estimate
     low, high = factor * r.ci_low, factor * r.ci_high
     x = factor * r.estimate
-    interval = interval_format.format(
+    interval_text = interval_format.format(
         low=low, high=high, half=(high - low) / 2, up=high - x, down=x - low, digits=digits
     )
-    return f"{x:.{digits}f}" + (interval if np.isfinite([low, high]).all() else without_interval)
+    return f"{x:.{digits}f}" + (interval_text if np.isfinite([low, high]).all() else without_interval)
 
 # %% ../../nbs/steps/07_rates.ipynb #6086f37a
 def _cell(r: Any, digits: int, factor: float) -> str:
     "An estimate with its interval, where it has one, and n, where the table has it."
-    n = f" (n = {r.n:.0f})" if hasattr(r, "n") and np.isfinite(r.n) else ""
+    n_in_words = f" (n = {r.n:.0f})" if hasattr(r, "n") and np.isfinite(r.n) else ""
     return (
         _estimate_text(r, " [{low:.{digits}f}, {high:.{digits}f}]", without_estimate="–", digits=digits, factor=factor)
-        + n
+        + n_in_words
     )
 
 
@@ -575,8 +575,11 @@ def wide_cells(
 # %% ../../nbs/steps/07_rates.ipynb #e3a6ec44
 def _averages_by_column(averages: pd.DataFrame, index: list[str], as_published: bool) -> pd.DataFrame:
     "A column a group, its most models in the heading; as published, with half the interval's width."
-    n = averages.groupby("models", sort=False)["n_models"].max()
-    heading_by_group = {m: f"{m} ({n[m]} {'model' if n[m] == 1 else 'models'})" for m in n.index}
+    n_models_by_group = averages.groupby("models", sort=False)["n_models"].max()
+    heading_by_group = {
+        m: f"{m} ({n_models_by_group[m]} {'model' if n_models_by_group[m] == 1 else 'models'})"
+        for m in n_models_by_group.index
+    }
     interval_format, without_interval = (
         (" ± {half:.2f}", "") if as_published else (" [{low:.2f}, {high:.2f}]", ", no interval")
     )

@@ -38,8 +38,8 @@ def _answer_facts(items: Sequence[Item], records: Sequence[Outcome], record: typ
     answer_rows["changed"] = [", ".join(sorted(changed)) for changed in answer_rows["changed"]]
     for name in (*SERVICE, "thought", "date"):
         answer_rows[f"served_{name}"] = [service.get(name, NOT_SAID) for service in answer_rows["served"]]
-    computed_here = (answer_rows["origin"] == "asked") & answer_rows["request_key"].isna()
-    answer_rows.loc[computed_here, "served_model"] = "computed here"
+    is_computed_here = (answer_rows["origin"] == "asked") & answer_rows["request_key"].isna()
+    answer_rows.loc[is_computed_here, "served_model"] = "computed here"
     return answer_rows.drop(columns="served")
 
 
@@ -112,8 +112,8 @@ def count_responses(items: Sequence[Item], responses: Sequence[Response]) -> pd.
     table = table.assign(changed=table["changed"].map(", ".join))
     group_columns = ["mode", "status", "changed"]
     g = table.groupby(group_columns)
-    n = pd.DataFrame({"n": g.size(), "items": g["item_id"].nunique()})
-    return n.join([g[["unread", "refused"]].sum(), spending_by(table, group_columns)]).reset_index()
+    count_table = pd.DataFrame({"n": g.size(), "items": g["item_id"].nunique()})
+    return count_table.join([g[["unread", "refused"]].sum(), spending_by(table, group_columns)]).reset_index()
 
 # %% ../../nbs/steps/27_respondents.ipynb #6d40dfcd
 _LOOK = (
@@ -129,8 +129,10 @@ def about_gaps(items: Sequence[Item], responses: Sequence[Response]) -> list[str
         errors = g.loc[g["status"] == "error", "error"].tolist()
         if errors:
             error_in_words = f"the first: {errors[0]}" if len(errors) > 1 else errors[0]
-            n = f"{len(errors)} of {numbered(len(g), 'request')}"
-            sentences.append(f"{mode}: {n} have no answer ({error_in_words}); run again to ask them again")
+            missing_in_words = f"{len(errors)} of {numbered(len(g), 'request')}"
+            sentences.append(
+                f"{mode}: {missing_in_words} have no answer ({error_in_words}); run again to ask them again"
+            )
         if n_unread := int(g["unread"].sum()):
             sentences.append(f"{mode}: {n_unread} of {int(g['scored'].sum())} answers cannot be read; {_LOOK}")
     return sentences

@@ -75,9 +75,9 @@ def is_correct(item: Item, answer: Sequence[str]) -> float:  # 0 to 1; NaN where
 def read_frame(items: Iterable[Item], responses: Sequence[Response]) -> pd.DataFrame:
     "The responses with how each was read: `how`, and whether an answer was found, `read`."
     by_id = {i.item_id: i for i in items}
-    answers_found = [read_answer(by_id[r.item_id], r) for r in responses]
+    read_answers = [read_answer(by_id[r.item_id], r) for r in responses]
     return frame(responses, Response).assign(
-        read=[bool(answer) for answer, _ in answers_found], how=[how for _, how in answers_found]
+        read=[bool(answer) for answer, _ in read_answers], how=[how for _, how in read_answers]
     )
 
 # %% ../../nbs/steps/06_score.ipynb #70372b35
@@ -124,16 +124,16 @@ def _score_columns(i: Item, r: Response) -> dict[str, Any]:
     "The columns that depend on the item and the response together."
     answer, method = read_answer(i, r)
     is_answered = r.status != "error" and r.mode != "free_form"
-    out = {
+    score_row = {
         "how": method,
         "answer": answer if i.options else [],
         "key": i.right if i.options else [],
         "read": bool(answer),
     }
-    out |= {"read_from": _answer_source(r, answer, method), "disagrees": token_agrees(i, r) is False}
-    out["correct"] = is_correct(i, answer) if is_answered else np.nan
-    out["correct_strict"] = task_of(i).strictly(i, answer) if is_answered else np.nan
-    return out | _score_probabilities(i, r)
+    score_row |= {"read_from": _answer_source(r, answer, method), "disagrees": token_agrees(i, r) is False}
+    score_row["correct"] = is_correct(i, answer) if is_answered else np.nan
+    score_row["correct_strict"] = task_of(i).strictly(i, answer) if is_answered else np.nan
+    return score_row | _score_probabilities(i, r)
 
 # %% ../../nbs/steps/06_score.ipynb #458c2cea
 _SAYS = (  # the fields that decide how it is read
@@ -152,22 +152,22 @@ def _read_once(
     items: Sequence[Item], item_places: np.ndarray, field_columns: list[np.ndarray]
 ) -> tuple[list[dict], np.ndarray]:
     "The scored columns of each distinct response to an item, and for every response its place among these."
-    scored: list[dict] = []
+    scored_rows: list[dict] = []
     scored_places = np.empty(len(item_places), int)
     current_item = -1
-    place_of: dict[tuple, int] = {}  # for one item: distinct response -> its place in `scored`
+    place_by_response: dict[tuple, int] = {}  # for one item: distinct response -> its place in `scored_rows`
     for k in np.argsort(item_places, kind="stable"):
         if item_places[k] != current_item:
-            current_item, place_of = item_places[k], {}
+            current_item, place_by_response = item_places[k], {}
         field_values = [column[k] for column in field_columns]
         response_key = tuple(map(_hashable, field_values))
-        if response_key not in place_of:
-            place_of[response_key] = len(scored)
-            scored.append(
+        if response_key not in place_by_response:
+            place_by_response[response_key] = len(scored_rows)
+            scored_rows.append(
                 _score_columns(items[current_item], Response.model_construct(**dict(zip(_SAYS, field_values))))
             )
-        scored_places[k] = place_of[response_key]
-    return scored, scored_places
+        scored_places[k] = place_by_response[response_key]
+    return scored_rows, scored_places
 
 
 def _refuse_strangers(item_places: np.ndarray, responses: Sequence[Response]) -> None:
@@ -280,21 +280,23 @@ def spending(table: pd.DataFrame) -> dict[str, Any]:  # a frame of responses, ju
     has_failed = table["status"] == "error"
     may_cost = table["cost_usd"].isna() | (table["uncounted"] > 0) | ((table["attempts"] > 0) & ~has_failed)
     is_unknown = (n_tokens == 0) & may_cost
-    spent: dict[str, Any] = {c: table[c].sum() for c in _TOKENS}
-    if (is_unknown & ~has_failed).any() or (is_unknown.any() and not sum(spent.values())):
-        spent = dict.fromkeys(_TOKENS, np.nan)
+    spending_totals: dict[str, Any] = {c: table[c].sum() for c in _TOKENS}
+    if (is_unknown & ~has_failed).any() or (is_unknown.any() and not sum(spending_totals.values())):
+        spending_totals = dict.fromkeys(_TOKENS, np.nan)
     n_uncounted = int(table["uncounted"].sum())
-    spent["cost_usd"] = table["cost_usd"].astype(float).sum(skipna=False)
-    return spent | ({"uncounted": n_uncounted} if n_uncounted else {})
+    spending_totals["cost_usd"] = table["cost_usd"].astype(float).sum(skipna=False)
+    return spending_totals | ({"uncounted": n_uncounted} if n_uncounted else {})
 
 
 def spending_by(table: pd.DataFrame, columns: list[str]) -> pd.DataFrame:  # of responses or scores; a row a group
     "The same by group."
-    groups = table.groupby(columns, sort=True)
-    spent_columns = [*_TOKENS, "cost_usd", *["uncounted"] * int(table["uncounted"].any())]
-    sums = pd.DataFrame([spending(g) for _, g in groups], columns=spent_columns, index=groups.size().index)
-    whole_columns = [c for c in spent_columns if c != "cost_usd"]
-    return sums.fillna({"uncounted": 0}).astype(dict.fromkeys(whole_columns, "Int64"))
+    grouped_rows = table.groupby(columns, sort=True)
+    spending_columns = [*_TOKENS, "cost_usd", *["uncounted"] * int(table["uncounted"].any())]
+    sums = pd.DataFrame(
+        [spending(g) for _, g in grouped_rows], columns=spending_columns, index=grouped_rows.size().index
+    )
+    integer_columns = [c for c in spending_columns if c != "cost_usd"]
+    return sums.fillna({"uncounted": 0}).astype(dict.fromkeys(integer_columns, "Int64"))
 
 # %% ../../nbs/steps/06_score.ipynb #277bbdf4
 def describe_reading(scores: pd.DataFrame) -> str:
@@ -353,11 +355,11 @@ def with_soft_labels(items: Sequence[Item], labels: pd.DataFrame) -> list[Item]:
     Raises: ValueError where the labels of a question do not fit its options.
     """
     probabilities_by_question = {q: g.set_index("option")["probability"] for q, g in labels.groupby("question")}
-    out = []
+    labelled_items = []
     for i in items:
         p = probabilities_by_question.get(i.base)
         if p is None or not task_of(i).choice:
-            out.append(i)
+            labelled_items.append(i)
             continue
         if sorted(p.index) != letters(len(i.options)):
             actual = f"options {sorted(p.index)} for {len(i.options)} options ({i.item_id})"
@@ -366,8 +368,10 @@ def with_soft_labels(items: Sequence[Item], labels: pd.DataFrame) -> list[Item]:
         option_places = range(len(i.options)) if i.order is None else i.order
         soft_labels = np.array([p[letters(len(i.options))[k]] for k in option_places], float)
         soft_labels = (soft_labels / soft_labels.sum()).tolist()
-        out.append(i.model_copy(update={"soft_labels": soft_labels, "key": most_probable(soft_labels) or i.key}))
-    return out
+        labelled_items.append(
+            i.model_copy(update={"soft_labels": soft_labels, "key": most_probable(soft_labels) or i.key})
+        )
+    return labelled_items
 
 # %% ../../nbs/steps/06_score.ipynb #af045bb9
 def self_consistency(scores: pd.DataFrame, items: Sequence[Item]) -> pd.DataFrame:
@@ -388,14 +392,14 @@ def self_consistency(scores: pd.DataFrame, items: Sequence[Item]) -> pd.DataFram
         answer = [] if is_declined else list(majority.answer or ())
         is_unscored = g["correct"].isna().all()
         n_failed = int((outcomes == FAILED).sum())
-        how_decided = "majority: tie" if majority.tied else "majority"
-        how_decided += f" ({len(g) - n_failed} of {len(g)} votes came)" if n_failed else ""
+        decision_method = "majority: tie" if majority.tied else "majority"
+        decision_method += f" ({len(g) - n_failed} of {len(g)} votes came)" if n_failed else ""
         row = g.iloc[0].to_dict()
         row |= {"answered_by": "majority", "n_votes": len(g), "sample": 0, "temperature": np.nan}
-        row |= {"how": REFUSED if is_declined else how_decided, "answer": answer, "read": bool(answer)}
+        row |= {"how": REFUSED if is_declined else decision_method, "answer": answer, "read": bool(answer)}
         row |= {"read_from": describe_reading(g), "disagrees": False, "cross_entropy": np.nan, "brier": np.nan}
         row |= {"correct": np.nan} if is_unscored else {"correct": is_correct(by_id[item_id], answer), "status": "ok"}
         row |= {"confidence": majority.votes / max(majority.voters + n_failed, 1), "attempts": g["attempts"].sum()}
-        spent = {"uncounted": 0} | spending(g)
-        rows.append(row | spent | {c: 0 for c in _TOKENS if pd.isna(spent[c])})  # 0: not counted
+        spending_totals = {"uncounted": 0} | spending(g)
+        rows.append(row | spending_totals | {c: 0 for c in _TOKENS if pd.isna(spending_totals[c])})  # 0: not counted
     return conform(pd.DataFrame(rows, columns=columns(Score)), Score)

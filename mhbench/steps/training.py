@@ -76,8 +76,8 @@ def training_parts(
         n_shared_by_kind = [
             int((removed_by_part[part_name]["kind"] == kind).sum()) for kind in ("question", "abstract")
         ]
-        not_drawn = len(items_by_part[part_name]) - len(removed_by_part[part_name]) - len(kept_items)
-        rows.append((part_name, len(items_by_part[part_name]), *n_shared_by_kind, not_drawn, len(kept_items)))
+        n_not_drawn = len(items_by_part[part_name]) - len(removed_by_part[part_name]) - len(kept_items)
+        rows.append((part_name, len(items_by_part[part_name]), *n_shared_by_kind, n_not_drawn, len(kept_items)))
     columns = ["part", "items", "same_question", "same_abstract", "not_drawn", "kept"]
     return TrainingParts(train_items, validation_items, test_items, pd.DataFrame(rows, columns=columns))
 
@@ -124,7 +124,7 @@ def train_runs(
     finished_runs = []
     for name, entry in entries.items():
         build_data = partial(TrainingData, entry["served"], parts.train, parts.validation)
-        data_by_variant = {
+        data_by_options_only = {
             is_options_only: build_data(without_question=is_options_only) for is_options_only in (False, True)
         }
         variants = [
@@ -134,7 +134,7 @@ def train_runs(
         ]
         for variant, run_settings, variant_seeds in variants:
             for seed in variant_seeds:
-                trained = finetune(data_by_variant[variant == OPTIONS_ONLY], run_settings, seed=seed, runs=runs)
+                trained = finetune(data_by_options_only[variant == OPTIONS_ONLY], run_settings, seed=seed, runs=runs)
                 finished_runs.append(
                     Run(name, variant, seed, trained, run_settings, _option_scores(trained, variant, parts.test))
                 )

@@ -36,12 +36,12 @@ def join_true_values(estimates: pd.DataFrame) -> pd.DataFrame:  # columns TRUTH
     return _add_coverage(estimates.dropna(subset=["truth", "estimate"]).to_dict("records"))
 
 
-def _declared_answers(scores: pd.DataFrame, declared: pd.DataFrame) -> pd.DataFrame:
+def _declared_answers(scores: pd.DataFrame, declared_table: pd.DataFrame) -> pd.DataFrame:
     "The plain answers of those who declared something, each with what was declared."
     plain_scores = scores[
         (scores["answered_by"] == "plain") & (scores["mode"] != "free_form")
     ]  # that has a table of its own
-    return plain_scores.merge(declared, on=["model", "item_id"])
+    return plain_scores.merge(declared_table, on=["model", "item_id"])
 
 
 def _truth_row(model: str, quantity: str, truth: float, estimate: Mapping) -> dict:
@@ -50,9 +50,9 @@ def _truth_row(model: str, quantity: str, truth: float, estimate: Mapping) -> di
     return row | {k: estimate[k] for k in ("n", "estimate", "ci_low", "ci_high")}
 
 # %% ../../nbs/steps/13_truth.ipynb #e17c381e
-def _one_chance(declared: pd.Series) -> float:
+def _one_chance(declared_chances: pd.Series) -> float:
     "What was declared of every answer alike; NaN where it differs."
-    declared_values = declared.dropna()
+    declared_values = declared_chances.dropna()
     return (
         float(declared_values.iloc[0])
         if len(declared_values) and declared_values.max() - declared_values.min() < 1e-6
@@ -62,9 +62,11 @@ def _one_chance(declared: pd.Series) -> float:
 
 def accuracy_truth(accuracy: pd.DataFrame, scores: pd.DataFrame, declared: pd.DataFrame) -> pd.DataFrame:
     "Declared and estimated accuracy, of all items and by category. Columns: TRUTH."
-    rows, with_truth = [], _declared_answers(scores, declared)
+    rows, answers_with_truth = [], _declared_answers(scores, declared)
     for r in accuracy[accuracy["by"].isin(["all", "category"])].to_dict("records"):
-        model_rows = with_truth[(with_truth["model"] == r["model"]) & (with_truth["mode"] == r["mode"])]
+        model_rows = answers_with_truth[
+            (answers_with_truth["model"] == r["model"]) & (answers_with_truth["mode"] == r["mode"])
+        ]
         group_rows = model_rows if r["by"] == "all" else model_rows[model_rows["category"].astype(str) == r["group"]]
         truth = _one_chance(group_rows["right"])
         if r["by"] == "all" and len(group_rows) or abs(truth - model_rows["right"].mean()) > APART:

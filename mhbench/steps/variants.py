@@ -55,8 +55,8 @@ def fill(text: str, age: int | None = None, ethnicity: str | None = None) -> str
             continue
         if value is None:
             refuse(f"fill: {name} must be given where the text has {placeholder}; got None; pass {name}=...")
-        n = "n" if re.match(r"(8\d?|11|18)-|[AEIO]", value) else ""
-        fill_match = lambda m: f"{m[1]}{n}{m[2]}{value}"
+        article_suffix = "n" if re.match(r"(8\d?|11|18)-|[AEIO]", value) else ""
+        fill_match = lambda m: f"{m[1]}{article_suffix}{m[2]}{value}"
         text = re.sub(r"\b([Aa])n?( \(?)" + placeholder, fill_match, text).replace(placeholder, value)
     return text
 
@@ -103,11 +103,11 @@ def split_items(items: Iterable[Item], *, seed: int, test: float = 0.9) -> list[
     items = list(items)
     if all(i.split is not None for i in items):
         return items
-    one_split = next((i.item_id for i in items if i.split is not None), None)
-    if one_split is not None:
+    split_id = next((i.item_id for i in items if i.split is not None), None)
+    if split_id is not None:
         remedy = "give every item one, or take it away"
         refuse(
-            f"split_items: items must all have a split or none; got one with and others without ({one_split}); {remedy}"
+            f"split_items: items must all have a split or none; got one with and others without ({split_id}); {remedy}"
         )
     shuffled_ids = shuffled(sorted({i.base for i in items}), seed, "split")
     test_bases = set(shuffled_ids[: int(test * len(shuffled_ids) + 0.5)])
@@ -121,10 +121,10 @@ def _prompt_wordings(item: Item) -> dict[str, str]:
     return {g: item.variant[f"text_{g}"] for g in GENDERS if f"text_{g}" in item.variant}
 
 
-def _drawn_value(values: Sequence, name: str, axis: str, k: int, *key: object):
+def _drawn_value(values: Sequence, set_name: str, axis: str, k: int, *key: object):
     "What prompt `k` gets of one attribute: by design, or by a draw of its own."
-    if name == axis:
-        return shuffled(values, *key, axis)[k] if name == "D_A" else values[k]
+    if set_name == axis:
+        return shuffled(values, *key, axis)[k] if set_name == "D_A" else values[k]
     return shuffled(values, *key, axis, k)[0]
 
 
@@ -176,8 +176,8 @@ def evaluation_set(
             rule = f"items must be base questions of multiple choice; got {actual}"
             refuse(f"evaluation_set: {rule}; {'pass what the loader returned' if i.base_id is None else remedy}")
     wanted_split = "few_shot" if name == "few_shot" else "test"
-    split_chosen = [i for i in split_items(items, seed=seed, test=test) if i.split == wanted_split]
-    return [_prompt_of_set(i, name, k, seed) for i, k in product(split_chosen, range(SETS[name]))]
+    chosen_items = [i for i in split_items(items, seed=seed, test=test) if i.split == wanted_split]
+    return [_prompt_of_set(i, name, k, seed) for i, k in product(chosen_items, range(SETS[name]))]
 
 # %% ../../nbs/steps/01_variants.ipynb #3d56714d
 def option_orders(n_options: int, n_orders: int, *, seed: int) -> list[tuple[int, ...]]:

@@ -81,11 +81,11 @@ def verdict_frame(judgments: Iterable[Judgment], items: Iterable[Item], kind: st
     _refuse_unknown_kind("verdict_frame", kind)
     table = frame(judgments, Judgment)
     item_rows = [(i.item_id, i.category, i.cluster) for i in items]
-    about_items = pd.DataFrame(item_rows, columns=["item_id", "category", "cluster"])
-    missing_item_ids = sorted(set(table["item_id"]) - set(about_items["item_id"]))
+    item_table = pd.DataFrame(item_rows, columns=["item_id", "category", "cluster"])
+    missing_item_ids = sorted(set(table["item_id"]) - set(item_table["item_id"]))
     if missing_item_ids:
         refuse(f"verdict_frame: items must hold every item that was judged; got none for {missing_item_ids[0]!r}")
-    verdicts_with_items = table.merge(about_items, on="item_id")
+    verdicts_with_items = table.merge(item_table, on="item_id")
     verdict_values = (
         verdicts_with_items["score"].astype(float) / 100
         if kind == "score"
@@ -181,19 +181,17 @@ def judges_compared(table: pd.DataFrame, kind: str, **settings: Any) -> pd.DataF
     verdicts_by_run = _verdicts_by_run(table[table["text"] != BY_RULE], kind)
     rows = []
     for first, second in combinations(verdicts_by_run.columns, 2):
-        judged_by_both = verdicts_by_run[[first, second]].dropna()
-        without_abstentions = judged_by_both[(judged_by_both != ABSTAIN).all(axis=1)]
-        verdict_vectors = [
-            without_abstentions[c].to_numpy(float if kind == "score" else object) for c in (first, second)
-        ]
-        clusters = without_abstentions.index.get_level_values("cluster").to_numpy()
+        common_verdicts = verdicts_by_run[[first, second]].dropna()
+        decided_verdicts = common_verdicts[(common_verdicts != ABSTAIN).all(axis=1)]
+        verdict_vectors = [decided_verdicts[c].to_numpy(float if kind == "score" else object) for c in (first, second)]
+        clusters = decided_verdicts.index.get_level_values("cluster").to_numpy()
         for name, measure in _COMPARISONS[kind].items():
             if kind == "label":
                 level = settings.get("level", 0.95)
                 e = agreement_estimate(np.stack(verdict_vectors), measure, clusters=clusters, level=level)
             else:
                 e = estimate(measure, *verdict_vectors, clusters=clusters, share=name in _SHARES, **settings)
-            rows.append({"first": first, "second": second, "measure": name, "outputs": len(judged_by_both)} | e.row())
+            rows.append({"first": first, "second": second, "measure": name, "outputs": len(common_verdicts)} | e.row())
     return pd.DataFrame(rows, columns=["first", "second", "measure", "outputs", *ESTIMATE_COLUMNS])
 
 # %% ../../nbs/steps/12_verdict_tables.ipynb #d2ff7e0f
@@ -203,10 +201,10 @@ def one_value(table: pd.DataFrame) -> dict[str, str]:  # of verdict_frame; judge
     verdict_values = judged_rows["label"].where(judged_rows["label"].notna(), judged_rows["score"])
     answer_ids = judged_rows["item_id"] + "/" + judged_rows["model"] + "/" + judged_rows["sample"].astype(str)
     sentence_by_judge = {}
-    for judge, values in verdict_values.groupby(judged_rows["judge"]):
-        n = answer_ids[values.index].nunique()
-        if n > 1 and values.nunique() == 1:
-            only_value = values.iloc[0]
+    for judge, judge_values in verdict_values.groupby(judged_rows["judge"]):
+        n = answer_ids[judge_values.index].nunique()
+        if n > 1 and judge_values.nunique() == 1:
+            only_value = judge_values.iloc[0]
             sentence_by_judge[str(judge)] = (
                 f"{only_value if isinstance(only_value, str) else format(only_value, 'g')} for "
                 f"each of {numbered(n, 'answer')}"
@@ -238,7 +236,7 @@ def judge_in_styles(
     "A judge's verdicts in every style; linked questions are judged once, in the first."
     linked_item_ids = {i.item_id for i in items if task_of(i).linked}
     place_by_answer: dict[tuple, int] = {(r.item_id, r.model, r.mode, r.sample): n for n, r in enumerate(responses)}
-    out: list[tuple[str, Judgment]] = []
+    styled_judgments: list[tuple[str, Judgment]] = []
     for k, style in enumerate(styles if evaluator.model else styles[:1]):
         rubric_by_study = {i.study: style_rubric(i.study, style, prompts_dir) for i in items if kind == "score"}
         responses_by_rubric: dict[str | None, list[Response]] = {}
@@ -248,12 +246,12 @@ def judge_in_styles(
                     None if r.item_id in linked_item_ids else rubric_by_study.get(r.study), []
                 ).append(r)
         judgments: list[Judgment] = []
-        for rubric_name, rs in responses_by_rubric.items():
+        for rubric_name, rubric_responses in responses_by_rubric.items():
             judge_options = settings | {"prompts_dir": prompts_dir} | ({"rubric": rubric_name} if rubric_name else {})
-            judgments += judge_everything(rs, items, evaluator, kind=kind, **judge_options)
+            judgments += judge_everything(rubric_responses, items, evaluator, kind=kind, **judge_options)
         judgments.sort(key=lambda j: place_by_answer[j.item_id, j.model, j.mode, j.sample])
-        out += [(style, j) for j in judgments]
-    return out
+        styled_judgments += [(style, j) for j in judgments]
+    return styled_judgments
 
 # %% ../../nbs/steps/12_verdict_tables.ipynb #d84f955a
 def styles_to_ask(styles: Sequence[str], judges: Sequence[str], kind: str) -> list[str]:
@@ -274,11 +272,14 @@ def alike_by_style(verdicts: Sequence[tuple[str, Judgment]], items: Sequence[Ite
         table = verdict_frame([j for s, j in verdicts if s == style and j.repeat == 0], items, "score")
         scores_by_run = _verdicts_by_run(table[table["text"] != BY_RULE], "score")
         for a, b in combinations(scores_by_run.columns, 2):
-            scored_by_both = scores_by_run[[a, b]].dropna()
-            x, y = scored_by_both.to_numpy(float).T
-            clusters = scored_by_both.index.get_level_values("cluster").to_numpy()
-            e = estimate(same_score, x, y, clusters=clusters, **settings, share=True)
-            agreement_counts = {"alike": int((x == y).sum()), "apart": np.abs(x - y).mean() if len(x) else np.nan}
+            common_scores = scores_by_run[[a, b]].dropna()
+            first_scores, second_scores = common_scores.to_numpy(float).T
+            clusters = common_scores.index.get_level_values("cluster").to_numpy()
+            e = estimate(same_score, first_scores, second_scores, clusters=clusters, **settings, share=True)
+            agreement_counts = {
+                "alike": int((first_scores == second_scores).sum()),
+                "apart": np.abs(first_scores - second_scores).mean() if len(first_scores) else np.nan,
+            }
             rows.append({"style": style, "first": a, "second": b} | agreement_counts | e.row())
     return pd.DataFrame(rows, columns=["style", "first", "second", "alike", *ESTIMATE_COLUMNS, "apart"])
 

@@ -28,7 +28,7 @@ __all__ = ['BY_RULE', 'schema', 'split_parts', 'answer_text', 'messages', 'verdi
 def schema(rubric: Rubric, n: int = 1) -> dict:  # a JSON schema
     "The JSON schema of a judge's verdict on `n` answers at once (label), or on so many linked questions (score)."
 
-    def one_of(values):
+    def enum_schema(values):
         "The schema of one of some values, as the rubric words them."
         return {"type": "string", "enum": [rubric.show(v) for v in values]}
 
@@ -38,12 +38,12 @@ def schema(rubric: Rubric, n: int = 1) -> dict:  # a JSON schema
         is_single = n == 1 and "part" not in rubric.text
         field_schemas = {"score": number_schema} if is_single else {f"Q{i}": number_schema for i in range(1, n + 1)}
     elif rubric.kind == "label":
-        field_schemas = {f"answer_{i}": one_of(rubric.labels) for i in range(1, n + 1)}
+        field_schemas = {f"answer_{i}": enum_schema(rubric.labels) for i in range(1, n + 1)}
     elif rubric.kind == "pairwise":
-        field_schemas = {a: one_of(("first", "second", "tie")) for a in rubric.axes}
+        field_schemas = {a: enum_schema(("first", "second", "tie")) for a in rubric.axes}
     else:
-        field_schemas = {"answer": one_of(("yes", "no"))}
-    field_schemas |= {k: one_of(v) for k, v in rubric.extra.items()}
+        field_schemas = {"answer": enum_schema(("yes", "no"))}
+    field_schemas |= {k: enum_schema(v) for k, v in rubric.extra.items()}
     return {
         "type": "object",
         "properties": field_schemas,
@@ -57,12 +57,12 @@ def split_parts(text: str, n: int) -> list[str] | None:  # one text a question; 
     number_pattern = (
         r"(?m)^[ \t]*[*_#]*[ \t]*(?:Q(?:uestion)?|Frage|A(?:nswer)?)?[ \t]*(\d+)[*_]*[ \t]*[:.)\]-][*_]*[ \t]*"
     )
-    number_marks = list(re.finditer(number_pattern, text))
+    number_matches = list(re.finditer(number_pattern, text))
     question_starts: list[re.Match] = []
-    for m in number_marks:
+    for m in number_matches:
         if int(m[1]) == len(question_starts) + 1:
             question_starts.append(m)
-    if len(question_starts) != n or sum(int(m[1]) == 1 for m in number_marks) > 1:
+    if len(question_starts) != n or sum(int(m[1]) == 1 for m in number_matches) > 1:
         return None
     question_ends = [m.start() for m in question_starts[1:]] + [len(text)]
     return [text[m.end() : e].strip() for m, e in zip(question_starts, question_ends)]
@@ -72,7 +72,7 @@ def _rubric_fields(r: Rubric) -> dict[str, str]:
     "The fields that a rubric fills by itself."
     flipped_note = [f"On this scale {r.scale[0]} is the best and {r.scale[1]} the worst."] if r.flipped else []
 
-    def example(e):
+    def example_text(e):
         "An example as it stands, or from its reference, answer and score."
         if isinstance(e, str):
             return e
@@ -85,7 +85,7 @@ def _rubric_fields(r: Rubric) -> dict[str, str]:
         "high": str(r.scale[1]),
         "labels": "\n".join(f"{r.show(k)}: {v}" for k, v in r.labels.items()),
         "axes": "\n".join(f"- {k}: {v}" for k, v in r.axes.items()),
-        "examples": "\n\n".join(map(example, r.examples)),
+        "examples": "\n\n".join(map(example_text, r.examples)),
     }
 
 # %% ../../nbs/steps/04_verdicts.ipynb #1a39eb01
@@ -214,9 +214,9 @@ def _verdicts_of_answer(case: Case, judge_reply: Answer) -> list[dict[str, Any]]
         ] * n
     field_schemas = schema(r, verdicts_asked(r, case.item, case.responses))["properties"]
     field_names = [f for f in field_schemas if f not in r.extra]
-    verdict_values, what_is_wrong = verdict_fields(judge_reply.text, field_names)
-    if what_is_wrong:
-        return [failed_verdict(what_is_wrong)] * n
+    verdict_values, problem_in_words = verdict_fields(judge_reply.text, field_names)
+    if problem_in_words:
+        return [failed_verdict(problem_in_words)] * n
     if r.kind == "score":
         return [_verdict_score(verdict_values, field_names, r)]
     allowed_labels = {"label": tuple(r.labels), "pairwise": ("first", "second", "tie")}.get(r.kind, ("yes", "no"))
@@ -227,10 +227,12 @@ def is_read(case: Case, text: str) -> bool:
     "Whether a judge's text states a verdict on every response, and all else that the rubric asks for."
     extra_fields = case.rubric.extra
     extra_values, _ = verdict_fields(text, list(extra_fields)) if extra_fields else ({}, None)
-    extras_valid = all(
+    has_valid_extras = all(
         label_in(extra_values.get(field), allowed, case.rubric) for field, allowed in extra_fields.items()
     )
-    return extras_valid and not any("error" in v for v in _verdicts_of_answer(case, Answer("", status="ok", text=text)))
+    return has_valid_extras and not any(
+        "error" in v for v in _verdicts_of_answer(case, Answer("", status="ok", text=text))
+    )
 
 
 def label_in(value: Any, allowed: Iterable[str], rubric: Rubric) -> str | None:
@@ -285,15 +287,15 @@ def judgments_of(case: Case, answer: Answer, judge: Model) -> list[Judgment]:
     judgment_fields: dict[str, Any] = dict(
         judge=judge.name, kind=case.rubric.kind, rubric=case.rubric.name, repeat=case.repeat
     )
-    out = []
+    judgments = []
     for i, verdict in enumerate(_verdicts_of_answer(case, answer)):
         if i == 1:
             reply_fields |= {"prompt_tokens": 0, "completion_tokens": 0, "cost_usd": 0.0, "uncounted": 0}
         judged_response = case.responses[0] if is_pairwise else case.responses[i]
         if is_pairwise:
             judgment_fields |= {"axis": list(case.rubric.axes)[i], "other": case.responses[1].model}
-        out.append(Judgment(**judged_response.about, **judgment_fields, **(reply_fields | verdict)))
-    return out
+        judgments.append(Judgment(**judged_response.about, **judgment_fields, **(reply_fields | verdict)))
+    return judgments
 
 # %% ../../nbs/steps/04_verdicts.ipynb #ace4b0dd
 BY_RULE = "by rule: the answer is empty or a refusal"  # in place of what a judge wrote
