@@ -109,6 +109,7 @@ def test_cells_leave_what_a_kernel_would_leave_and_prose_and_blank_cells_end_not
         "print('gone')\nsys.stdout.flush()\nclear_output()\nprint('kept')",
         "Out, In[1:2], __name__",
         "import pandas as pd\npd.get_option('display.max_columns'), pd.get_option('display.max_colwidth')",
+        "pd.DataFrame({'n': [40.0, None], 'p': [0.08326, 5.08e-10], 'alpha': [1.0, 1.1e-16]})",
     ]
     with pd.option_context("display.max_columns", 3, "display.max_colwidth", 4):
         left = run(cells, tmp_path)
@@ -120,7 +121,9 @@ def test_cells_leave_what_a_kernel_would_leave_and_prose_and_blank_cells_end_not
     assert outputs[6] == [("stream", "stdout", "kept\n")]
     assert outputs[7] == [("execute_result", "({}, ['x = 2\\nx + 1'], '__main__')", None)]
     assert outputs[8] == [("execute_result", "(20, 120)", None)]
-    assert [c.get("execution_count") for c in left] == [None, 1, None, 2, 3, 4, 5, 6, 7]
+    numbers = outputs[9][0][1].split("\n")
+    assert [line.split()[1:] for line in numbers[1:]] == [["40", "0.083", "1.000"], ["NaN", "5.1e-10", "0.000"]]
+    assert [c.get("execution_count") for c in left] == [None, 1, None, 2, 3, 4, 5, 6, 7, 8]
 
 
 def test_the_shell_that_was_there_is_there_again(tmp_path):

@@ -21,6 +21,7 @@ from mhbench.steps.between_models import model_pairs
 from mhbench.steps.rates import status_table
 from mhbench.steps.respondents import count_responses, generate_metrics
 from mhbench.steps.score import score_responses, self_consistency, spending
+from mhbench.studies.medqade.load import load_students
 
 
 def item(name: str, canary: str | None) -> Item:
@@ -260,3 +261,15 @@ def test_requests_that_may_be_paid_for_stand_beside_the_cost_of_the_others():
     table = status_table(score_responses(bank, [late, *others])).set_index("model")
     assert table[["cost_usd", "uncounted"]].to_numpy().tolist() == [[1.0, 2], [0.5, 0]]
     assert generate_metrics(bank, [late, others[0]])["uncounted"] == 2
+
+
+def test_what_nobody_asked_here_was_sent_in_no_request_and_has_no_known_cost():
+    about = {"item_id": "q1", "study": "s", "model": "m", "mode": "zero_shot"}
+    label = {"judge": "j", "kind": "label", "rubric": "r", "label": "Correct"}
+    for origin in ("recorded", "composed", "simulated"):
+        for record in (Response(text="A", origin=origin, **about), Judgment(origin=origin, **about, **label)):
+            assert (record.cost_usd, record.attempts) == (None, 0)
+    assert Response(text="A", origin="recorded", cost_usd=0.1, attempts=2, **about).cost_usd == 0.1, "as stated"
+    assert (Response(text="A", **about).cost_usd, Judgment(**about, **label).attempts) == (0.0, 1)
+    students = load_students(demo_path("medqade") / "simulated_students.csv")
+    assert {(r.cost_usd, r.attempts) for r in students} == {(None, 0)}

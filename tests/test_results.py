@@ -11,7 +11,7 @@ import yaml
 from conftest import ROOT
 
 from mhbench.ledger.front import committed_tables, quantities
-from mhbench.run.results import PaperPage, PaperPart, _grid, opening, paper_parts
+from mhbench.run.results import PaperPage, PaperPart, _grid, _part_of, opening, paper_parts
 from mhbench.tools.ledger import front_papers
 
 STUDIES = ("mentat", "psychiatrybench", "medqade", "counselingbench", "mhqa")
@@ -241,3 +241,50 @@ def test_a_column_without_a_value_is_left_out_but_for_an_estimate_and_its_limits
     grid = _grid(frame, "A table")
     assert "estimate" in grid["caption"], "all rows share that there is none"
     assert "note" not in [*grid["head"], *grid["caption"].split()]
+
+
+def test_a_level_in_words_stays_and_a_level_of_confidence_stands_in_the_heading():
+    limits = {"estimate": [0.5, 0.6], "ci_low": [0.4, 0.5], "ci_high": [0.6, 0.7]}
+    words = _grid(pd.DataFrame({"set": "D_G", "level": ["male", "female"]} | limits), "A table")
+    assert words["head"] == ["level", "estimate [95% interval]"] and [row[0] for row in words["rows"]] == [
+        "male",
+        "female",
+    ]
+    of_90 = _grid(pd.DataFrame({"model": ["a", "b"], "level": 0.9} | limits), "A table")
+    assert of_90["head"] == ["model", "estimate [90% interval]"]
+
+
+def test_a_result_that_all_rows_share_stays_in_the_table():
+    wide = {
+        "judge": "j",
+        "model": ["a", "b"],
+        "1": "0.500 [0.100, 0.900] (n = 9)",
+        "2": "0.75, no interval",
+        "p_holm": 1.0,
+    }
+    grid = _grid(pd.DataFrame(wide), "A table")
+    assert (grid["head"], grid["caption"]) == (["model", "1", "2", "p holm"], "A table (judge: j)")
+
+
+@pytest.mark.parametrize(
+    ("part", "rows", "heads"),
+    [
+        ({"rows": {"set": "G"}}, [["a", "G", 1, 2]], ["model", "set", "age: 1", "kin: 2"]),
+        ({"rows": {"task": "x"}, "columns": "age"}, [["a", 1], ["b", 3]], ["model", "age: 1"]),
+        ({"rows": {"set": "none"}}, [], ["model", "set", "age: 1", "kin: 2"]),
+    ],
+)
+def test_a_part_of_a_paper_has_its_rows_and_columns_of_a_table(part, rows, heads):
+    frame = pd.DataFrame({"model": ["a", "b"], "set": ["G", "A"], "age: 1": [1, 3], "kin: 2": [2, 4]})
+    left = _part_of(frame, PaperPart(what="Table 1", of="a table", **part))
+    assert [list(left), left.to_numpy().tolist()] == [heads, rows]
+
+
+@pytest.mark.parametrize("study", STUDIES)
+def test_rows_and_columns_of_a_part_are_those_of_the_demo(study):
+    "A misspelt column or value would leave the whole table, or none of it."
+    for part in paper_parts(study).values():
+        golden = "".join((ROOT / "tests" / "golden" / f"{m.split('/')[0]}.txt").read_text() for m in part.by)
+        words = {word for line in golden.splitlines() for word in line.split(",")}
+        assert {*part.rows, *part.rows.values()} <= words, part.what
+        assert not part.columns or any(word.startswith(part.columns) for word in words), part.what

@@ -511,9 +511,11 @@ def test_what_a_stage_asked_is_told_when_it_ends(monkeypatch):
     out = io.StringIO()
     with process.Live("generate s m", out) as live:
         assert os.environ["MHBENCH_LIVE"] == str(live.file)
-        counts = {"done": 7, "cached": 2, "failed": 1, "declined": 0, "usd": 0.5}
+        counts = {"done": 7, "cached": 2, "failed": 1, "declined": 0, "uncounted": 0, "usd": 0.5}
         live.file.write_text(json.dumps({"line": "l", "so_far": counts}), encoding="utf-8")
         assert live._spent() == ", 7 answers (2 cached, 1 failed), 0.5000 USD"
+        live.file.write_text(json.dumps({"line": "l", "so_far": counts | {"uncounted": 1}}), encoding="utf-8")
+        assert live._spent() == ", 7 answers (2 cached, 1 failed), at least 0.5000 USD"
         live.file.write_text(
             json.dumps({"line": "l", "so_far": counts | {"declined": 3, "usd": None}}), encoding="utf-8"
         )

@@ -104,7 +104,9 @@ class Progress:
         runs = {r for r in [*_ENDED, self] if r.file == self.file and not isinstance(r, Steps)}
         if not runs:
             return None
-        sum_by_count = {k: sum(getattr(r, k) for r in runs) for k in ("done", "failed", "declined", "cached")}
+        sum_by_count = {
+            k: sum(getattr(r, k) for r in runs) for k in ("done", "failed", "declined", "cached", "uncounted")
+        }
         return sum_by_count | {"usd": None if any(r.unpriced for r in runs) else sum(r.usd for r in runs)}
 
     def tell(self, now: float, last: bool):

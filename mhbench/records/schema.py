@@ -166,6 +166,13 @@ class Outcome(Record):
     changed: list[str] = []  # what of the request the endpoint does not take, such as "no temperature"
     served: dict[str, str] = {}  # as far as is known: model, fingerprint, provider, tier, date, thought (yes, no)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _without_request(cls, fields: Any) -> Any:
+        "Where nothing was asked, no request was sent and the cost is not known, unless stated."
+        is_asked = not isinstance(fields, dict) or fields.get("origin", "asked") == "asked"
+        return fields if is_asked else {"attempts": 0, "cost_usd": None} | fields
+
     @property
     def about(self) -> dict[str, Any]:
         "Whose answer to what this is: item_id, study, model, mode, sample."

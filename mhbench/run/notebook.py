@@ -193,6 +193,13 @@ def _run_cell(source: str, shell: ZMQInteractiveShell, outputs_of_cell: CellOutp
     return errors[0]
 
 # %% ../../nbs/run/09_notebook.ipynb #03b22b8c
+def _displayed_number(x: float) -> str:
+    "A number of a table that a cell ends with: whole, with three decimals, or small, as a p-value is, with two digits."
+    if x.is_integer() and abs(x) > 1:
+        return f"{x:.0f}"
+    return f"{x:.3f}" if abs(x) >= 5e-4 or abs(x) < 1e-12 else f"{x:.1e}"
+
+
 class Here(Engine):
     "Runs a notebook in this process."
 
@@ -202,6 +209,7 @@ class Here(Engine):
         os.environ.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")  # as a kernel has it
         pd.set_option("display.max_columns", 20)  # pandas may have taken a terminal's width before there was a shell
         pd.set_option("display.max_colwidth", 120)  # a cell may hold two numbers, each with its interval and n
+        pd.set_option("display.float_format", _displayed_number)
         outputs = CellOutputs()
         with _shell(outputs) as shell:
             for index, cell in enumerate(nb_man.nb.cells):

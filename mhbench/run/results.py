@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +54,8 @@ class PaperPart(Record):
     caption: str = ""  # what is measured, and how
     printed: list[str] = []  # places of claims, if not `what`
     released: list[str] = []  # committed tables, if not those of `by`
+    rows: dict[str, str] = {}  # column -> value of the rows that belong here, in tables of `by` with that column
+    columns: str = ""  # what headings of a wide table begin with that belong here, beside its first column
     picture: bool = False  # the figure of the study's replication belongs here
 
 
@@ -72,7 +73,7 @@ def paper_parts(study: str) -> dict[str, PaperPart]:  # by `what`, in the order 
 _ROWS = 12  # of a table that stand on the page
 
 
-_ASIDE = ("origin", "level", "interval", "undefined", "printed")
+_ASIDE = ("origin", "interval", "undefined", "printed")
 
 
 _COUNTS = ("n", "n_clusters", "n_unread")  # that are shown
@@ -93,13 +94,22 @@ def _shortened_table(
     return {"head": column_heads, "rows": shown_rows, "right": right, "caption": caption, "file": file, "more": n_more}
 
 
+_RESULT = re.compile(r"\[|\(n = |no interval")  # in the text of an estimate
+
+
+def _is_shared(column: pd.Series) -> bool:
+    "Whether all rows have one value, which describes them: no p-value, and no estimate of a wide table."
+    is_result = re.fullmatch(r"p(_\w+)?", str(column.name)) or _RESULT.search(str(column.iloc[0]))
+    return len(column) > 1 and column.nunique() == 1 and column.notna().all() and not is_result
+
+
 def _grid(frame: pd.DataFrame, caption: str, file: str = "") -> dict[str, Any]:
     "A table of estimates: names as papers print them, intervals folded; what all rows share stands in the caption."
     hidden_counts = [c for c in frame if str(c).startswith("n_") and (c not in _COUNTS or not frame[c].any())]
     empty_columns = [c for c in frame if frame[c].isna().all() and c not in ("estimate", "ci_low", "ci_high")]
     table = frame.drop(columns={*hidden_counts, *empty_columns, *_ASIDE} & {*frame})
     table = readable(table.assign(**{c: table[c].map(printed_name, na_action="ignore") for c in NAMED if c in table}))
-    shared_columns = [c for c in table if len(table) > 1 and table[c].nunique() == 1 and table[c].notna().all()]
+    shared_columns = [c for c in table if _is_shared(table[c])]
     if shared_columns and len(shared_columns) < table.shape[1]:
         caption += f" ({', '.join(f'{spaced(c)}: {number(table[c].iloc[0])}' for c in shared_columns)})"
         table = table.drop(columns=shared_columns)
@@ -147,6 +157,14 @@ class PageHtml:
         return f"{len(self.data)} characters of HTML"
 
 
+def _part_of(frame: pd.DataFrame, part: PaperPart) -> pd.DataFrame:
+    "Rows and columns of a run's table that belong to a part of the paper."
+    for column in part.rows.keys() & {*frame}:
+        frame = frame[frame[column] == part.rows[column]]
+    kept_columns = [c for k, c in enumerate(frame) if not k or str(c).startswith(part.columns)]
+    return frame[kept_columns] if len(kept_columns) > 1 else frame
+
+
 _DEMO = "On the demo: synthetic questions, so these numbers say nothing about the models"
 
 
@@ -187,10 +205,10 @@ class PaperPage:
         table_link = f"../replication/{committed_file(self.study, name)}"
         return _grid(frame, f"From the released files, {name}", table_link)
 
-    def _of_run(self, output_names: Iterable[str]) -> dict[str, Any]:
+    def _of_run(self, part: PaperPart) -> dict[str, Any]:
         "What stages of the run left."
         run_outputs: dict[str, Any] = {"tables": [], "figures": [], "label": _DEMO if self.synthetic else "In this run"}
-        for stage, name in (m.split("/") for m in output_names):
+        for stage, name in (m.split("/") for m in part.by):
             folder = place(self.results, stage, self.study) if self.results else None
             if folder is None or not (folder / "contents.json").exists():
                 continue
@@ -202,9 +220,10 @@ class PaperPage:
                 source = f"data:image/png;base64,{as_saved(file)}"
                 run_outputs["figures"].append({"source": source, "alt": f["alt"], "caption": f["caption"]})
             elif t := tables.get(name):
-                frame = pd.read_parquet(folder / f"{name}.parquet")
-                grid = _grid(frame.drop(columns=t["hide"]), t["caption"])
-                run_outputs["tables"].append(grid | {"said": in_a_sentence(frame)})
+                frame = _part_of(pd.read_parquet(folder / f"{name}.parquet"), part)
+                if len(frame):
+                    grid = _grid(frame.drop(columns=t["hide"]), t["caption"])
+                    run_outputs["tables"].append(grid | {"said": in_a_sentence(frame)})
         return run_outputs
 
     def show(self, what: str) -> PageHtml | None:  # None: there is nothing to show
@@ -221,7 +240,7 @@ class PaperPage:
         )
         released_names = part.released or [m for m in part.by if not m.endswith(".svg")]
         released_tables = [t for t in (self._released(name) for name in released_names) if t]
-        run_outputs = self._of_run(part.by) | {"open": not (printed_tables or released_tables)}
+        run_outputs = self._of_run(part) | {"open": not (printed_tables or released_tables)}
         maker_links = [{"name": m, "link": f"../../nbs/stages/{m.split('/')[0]}.ipynb"} for m in part.by]
         maker_links += [{"name": Path(s).stem, "link": f"../../{s}"} for s in part.see]
         alt_text = filled_text(part.finding, self.known) if finding else part.of

@@ -96,7 +96,7 @@ def error_sample(scores: pd.DataFrame, n: int = 100, *, mode: str = "cot", seed:
 # %% ../../nbs/steps/08_duels.ipynb #996bdf2b
 def expert_responses(items: Iterable[Item], *, mode: Mode = "cot") -> list[Response]:
     "The experts' rationales as if they were a model's, for the items that have one."
-    response_fields: dict[str, Any] = {"model": "expert", "origin": "recorded", "mode": mode, "attempts": 0}
+    response_fields: dict[str, Any] = {"model": "expert", "origin": "recorded", "mode": mode}
     items_with_rationale = [i for i in items if (i.rationale or "").strip()]
     return [
         Response(item_id=i.item_id, study=i.study, text=i.rationale, **response_fields) for i in items_with_rationale

@@ -131,12 +131,7 @@ def known_group_answers(items: Sequence[Item], dir: str | Path | None = None) ->
         unrelated_item = next((o for o in other_items if o.cluster != item.cluster and o.key != item.key), None)
         for sample, (group, text) in enumerate(corrupted(item, unrelated_item, dir).items()):
             response_fields: dict[str, Any] = {"item_id": item.item_id, "study": item.study, "sample": sample}
-            response_fields |= {
-                "model": group.replace(" ", "-"),
-                "origin": "composed",
-                "mode": "zero_shot",
-                "attempts": 0,
-            }
+            response_fields |= {"model": group.replace(" ", "-"), "origin": "composed", "mode": "zero_shot"}
             answers.append(Response(text=text, **response_fields))
     return answers
 

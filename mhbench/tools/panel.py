@@ -200,8 +200,9 @@ def _recorded_labels(ratings: list[Rating]) -> list[Judgment]:
         "model": r.target,
         "judge": r.rater,
         "label": r.label,
+        "origin": r.origin,
     }
-    common_fields: dict[str, Any] = {"kind": "label", "rubric": "recorded", "attempts": 0}
+    common_fields: dict[str, Any] = {"kind": "label", "rubric": "recorded"}
     return [Judgment(**fields_of_rating(r), **common_fields) for r in ratings if r.by_model and r.label is not None]
 
 

@@ -48,7 +48,7 @@ def recorded_verdicts(ratings: Iterable[Rating]) -> list[Judgment]:
         if r.by_model and r.target != "difficulty":
             fields: dict[str, Any] = {"item_id": r.item_id, "study": r.study, "model": r.target, "judge": r.rater}
             fields |= {"rubric": f"{r.study}/recorded", "label": r.label, "origin": r.origin}
-            out.append(Judgment(kind="label", attempts=0, **fields))
+            out.append(Judgment(kind="label", **fields))
     return out
 
 # %% ../../../nbs/studies/medqade/06_judges.ipynb #78f72ee5

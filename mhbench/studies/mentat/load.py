@@ -107,7 +107,7 @@ def load_mentat_results(
                 prompt_rows.append((place, item))
                 n_prompts[set_name, base_id] += 1
                 item_id_by_prompt[prompt] = item["item_id"]
-            response_fields: dict[str, Any] = {"origin": "recorded", "attempts": 0, "cost_usd": None, "model": model}
+            response_fields: dict[str, Any] = {"origin": "recorded", "model": model}
             response_fields |= {"item_id": item_id_by_prompt[prompt], "study": "mentat", "mode": "zero_shot"}
             placed_replies.append((place, response_fields | _reply_fields(row["model_response"], place)))
     return validate(prompt_rows, Item, unique="item_id").records, validate(placed_replies, Response).records

@@ -220,9 +220,7 @@ def load_mhqa_results(csv: str | Path, items: Iterable[Item]) -> tuple[list[Resp
         error_fields = {"status": "error", "error": f"the file's prediction is {row['predictions'][:80]!r}"}
         answer_fields = {"text": letters(4)[int(number_match[1]) - 1]} if number_match else error_fields
         response_fields: dict[str, Any] = {"item_id": item.item_id, "study": "mhqa", "model": model, "mode": mode}
-        placed_responses.append(
-            (place, response_fields | {"origin": "recorded", "attempts": 0, "cost_usd": None} | answer_fields)
-        )
+        placed_responses.append((place, response_fields | {"origin": "recorded"} | answer_fields))
     return validate(placed_responses, Response).records, unmatched_places
 
 # %% ../../../nbs/studies/mhqa/01_load.ipynb #0c8fb071
