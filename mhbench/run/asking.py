@@ -45,22 +45,22 @@ def capped(entry: dict, modes: dict) -> tuple[dict, dict]:
     out = {mode: dict(settings or {}) for mode, settings in modes.items()}
     for settings in out.values() if limit is not None else ():
         n = settings.get("n_items")
-        fewer = {k: min(limit, v) for k, v in n.items()} if isinstance(n, dict) else min(limit, n or limit)
-        settings["n_items"] = fewer
+        n_limited = {k: min(limit, v) for k, v in n.items()} if isinstance(n, dict) else min(limit, n or limit)
+        settings["n_items"] = n_limited
     return entry, out
 
 # %% ../../nbs/run/06_asking.ipynb #e1c78303
 @contextmanager
 def asking(entry: dict, name: str, endpoints: dict) -> Iterator[tuple]:
     "The model and endpoint of an entry, ready to be asked."
-    settings = dict(endpoints[entry["endpoint"]])
-    kind = settings.pop("kind", None)
+    endpoint_settings = dict(endpoints[entry["endpoint"]])
+    kind = endpoint_settings.pop("kind", None)
     model = Model(name=name, **entry)
     if kind == "local":
         from mhbench.ask.local import serve
 
         log = clone_of(root()) / ".mhbench" / f"{entry['endpoint']}.log"  # of the latest server
-        server_settings = {"name": entry["endpoint"], "served": model.served, "log": log, **settings}
+        server_settings = {"name": entry["endpoint"], "served": model.served, "log": log, **endpoint_settings}
         with serve(start=False, **server_settings) as endpoint:
             yield model, endpoint
     elif kind in HERE:
@@ -68,7 +68,7 @@ def asking(entry: dict, name: str, endpoints: dict) -> Iterator[tuple]:
         actual = f"{kind!r} (models.{name}); such a model chooses among options, and writes nothing"
         refuse(f"asking: endpoints.{entry['endpoint']}.kind must be {rule}; got {actual}")
     else:
-        yield model, endpoint_of(entry["endpoint"], kind, **settings)
+        yield model, endpoint_of(entry["endpoint"], kind, **endpoint_settings)
 
 # %% ../../nbs/run/06_asking.ipynb #44cf1b2f
 def trained_classifier(entry: Mapping, name: str, results: Path) -> MultipleChoice:
@@ -77,8 +77,8 @@ def trained_classifier(entry: Mapping, name: str, results: Path) -> MultipleChoi
     if study is None:
         return load_multiple_choice(entry["served"])
     file = Path(results) / "finetune" / study / "models.json"
-    trained = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-    folder = clone_of(root()) / trained[name]["folder"] / "model" if name in trained else None
+    record_by_model = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    folder = clone_of(root()) / record_by_model[name]["folder"] / "model" if name in record_by_model else None
     if folder is None or not folder.exists():
         actual = f"no model in {file.name}" if folder is None else f"no folder {folder}"
         remedy = f"name it in studies.{study}.finetune.asked, and run `dvc repro -f finetune@{study}`"

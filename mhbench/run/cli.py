@@ -82,8 +82,8 @@ def _run_stage_command(a):
         return
     print(f"{label}: {os.path.relpath(notebook)}")
     if os.environ.get(ROWS) == "stop" and a.study:
-        if lost := [f for f in failures_left(root() / "results", [(a.stage, a.study, a.model)]) if f["again"]]:
-            actual = "{what}: {said}".format_map(lost_in_words(lost[0]))
+        if losses := [f for f in failures_left(root() / "results", [(a.stage, a.study, a.model)]) if f["again"]]:
+            actual = "{what}: {said}".format_map(lost_in_words(losses[0]))
             refuse(f"run: nothing may be lost where {ROWS} is stop; got {actual}", place=label, error=RuntimeError)
 
 # %% ../../nbs/run/08_cli.ipynb #ed51b9ce
@@ -106,8 +106,11 @@ def _inputs(a):
 def _trained(a):
     from mhbench.run.inputs import record_trained
 
-    runs = {model: record["run"] for model, record in record_trained(a.params).items() if record}
-    print(", ".join(f"{model}: run {run}" for model, run in runs.items()) or "no model of the run was trained here")
+    run_by_model = {model: record["run"] for model, record in record_trained(a.params).items() if record}
+    print(
+        ", ".join(f"{model}: run {run}" for model, run in run_by_model.items())
+        or "no model of the run was trained here"
+    )
 
 
 @subcommand("outcome", "say what failed in the run, and end with 1 where a stage broke or a model gave no answer")
@@ -155,23 +158,25 @@ def declaring() -> dict[str, tuple[str, set[str]]]:  # word -> its help, and the
     "Where the commands are declared, in the order of the alphabet; nothing is imported."
     commands: dict[str, tuple[str, set[str]]] = {}
     home = Path(str(mhbench.__file__)).parent
-    files = {f: f"mhbench.{folder}.{f.stem}" for folder in ("run", "tools") for f in (home / folder).glob("*.py")}
+    module_by_file = {
+        f: f"mhbench.{folder}.{f.stem}" for folder in ("run", "tools") for f in (home / folder).glob("*.py")
+    }
     user_folders = filter(None, os.environ.get("MHBENCH_STUDIES", "").split(os.pathsep))
     for folder in (home / "studies", *map(Path, user_folders)):
-        files |= {file: "" for file in folder.glob("*/*.py")}  # "": by mhbench.registry
-    for file, module in files.items():
+        module_by_file |= {file: "" for file in folder.glob("*/*.py")}  # "": by mhbench.registry
+    for file, module in module_by_file.items():
         for words, text in declarations(file).items():
             word, _, subcommand = words.partition(" ")
-            help_so_far, modules = commands.get(word, ("", set()))
-            commands[word] = (help_so_far or text * (not subcommand), modules | {module})
+            help_text, modules = commands.get(word, ("", set()))
+            commands[word] = (help_text or text * (not subcommand), modules | {module})
     return dict(sorted(commands.items()))
 
 
 def parser(words: Sequence[str] = ()) -> argparse.ArgumentParser:
     "The parser of a command line: it has the commands of the first word, of the others the names; without words, all."
     all_commands = declaring()
-    chosen = [words[0]] if words and words[0] != "completion" else [*all_commands]
-    modules = set().union(*(all_commands[word][1] for word in chosen if word in all_commands))
+    chosen_words = [words[0]] if words and words[0] != "completion" else [*all_commands]
+    modules = set().union(*(all_commands[word][1] for word in chosen_words if word in all_commands))
     for module in sorted(modules - {""}):
         importlib.import_module(module)
     if "" in modules:

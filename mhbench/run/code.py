@@ -79,16 +79,16 @@ def _imports(tree: ast.AST, package: str = "") -> Iterator[str]:
         else:
             called_function = getattr(node, "func", None)
             if "import_module" in (getattr(called_function, "attr", ""), getattr(called_function, "id", "")):
-                names = [a.value for a in getattr(node, "args", [])[:1] if isinstance(a, ast.Constant)]
-                yield from (f"{name}{suffix}" for name in names if isinstance(name, str) for suffix in ("", ".*"))
+                literals = [a.value for a in getattr(node, "args", [])[:1] if isinstance(a, ast.Constant)]
+                yield from (f"{name}{suffix}" for name in literals if isinstance(name, str) for suffix in ("", ".*"))
             yield from _imports(node, package)
 
 
 def module_facts(source: str, package: str = "") -> tuple[str, list[str]]:  # SHA-256; what it imports of mhbench
     "What a module does, and what it needs."
     tree = ast.parse(source)
-    names = {name for name in _imports(tree, package) if name.split(".")[0] == "mhbench"}
-    return hashlib.sha256(_canonical(tree).encode()).hexdigest()[:16], sorted(names)
+    module_names = {name for name in _imports(tree, package) if name.split(".")[0] == "mhbench"}
+    return hashlib.sha256(_canonical(tree).encode()).hexdigest()[:16], sorted(module_names)
 
 # %% ../../nbs/run/12_code.ipynb #13de613f
 PAPER_FILES = ("claims.yaml", "front.yaml", "results.yaml")  # in the folder of a study: what its paper prints
@@ -205,13 +205,13 @@ class Code:
         names: set[str] = set()
         for notebook in notebooks:
             names |= set(self.memory.of(notebook, imports_of_notebook))
-        tables = references("tables", stage, owner(study)) if study else []
-        named_references = [*tables, *(r for loader in loaders for r in references("loaders", loader))]
+        table_references = references("tables", stage, owner(study)) if study else []
+        named_references = [*table_references, *(r for loader in loaders for r in references("loaders", loader))]
         names |= {reference.partition(":")[0] for reference in named_references}
         study_folder = self.home / "studies" / str(study)
         folders = [study_folder] if study_folder.is_dir() else [s.folder for s in studies() if s.name == study]
         hash_of_study = {f"studies/{study}": self._hash(folder) for folder in folders}
-        return self.reached(names) | {table: self._text_of(table) for table in tables} | hash_of_study
+        return self.reached(names) | {table: self._text_of(table) for table in table_references} | hash_of_study
 
     def _text_of(self, reference: str) -> str:
         "The docstring of a function, which a page shows."

@@ -122,9 +122,9 @@ def _check_modules(
 # %% ../../nbs/run/05_execute.ipynb #9079b258
 def _parameters(top: Path, params: str | Path, stage: str, study: str | None, model: str | None) -> dict[str, Any]:
     "As DVC's stage `inputs` has checked and written them, which is quicker; else as the files have them."
-    recorded = recorded_parameters(top) if params == "params.yaml" else {}
-    if (part := part_name(stage, study, model)) in recorded:
-        return recorded[part]
+    values_by_part = recorded_parameters(top) if params == "params.yaml" else {}
+    if (part := part_name(stage, study, model)) in values_by_part:
+        return values_by_part[part]
     from mhbench.run.params import load_params, stage_parameters
 
     return stage_parameters(load_params(top / params), stage, study, model)
@@ -166,12 +166,12 @@ def run_stage(
         refuse(f"run_stage: every parameter that the notebook declares must be given; got {actual}")
     if place(values["results"], "text") == place("results", "text"):  # a trial in another folder leaves nothing here
         keep_private(top)
-    out = place(values["results"], stage, study, model)
-    out.mkdir(parents=True, exist_ok=True)
-    failed_notebook = out / "notebook.failed.ipynb"
+    out_folder = place(values["results"], stage, study, model)
+    out_folder.mkdir(parents=True, exist_ok=True)
+    failed_notebook = out_folder / "notebook.failed.ipynb"
     failed_notebook.unlink(missing_ok=True)
     if dry:
-        notebook = _asking_part(notebook, out / "asking.ipynb")
+        notebook = _asking_part(notebook, out_folder / "asking.ipynb")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     papermill_options = {"engine_name": "here", "kernel_name": "python3", "cwd": str(top), "progress_bar": False}
     if study and owner(study):
@@ -180,16 +180,16 @@ def run_stage(
     try:
         nb = papermill.execute_notebook(str(notebook), str(failed_notebook), parameters=values, **papermill_options)
     except papermill.PapermillExecutionError as e:
-        name = " ".join(x for x in (stage, study, model) if x)
+        part_label = " ".join(x for x in (stage, study, model) if x)
         message = e.evalue if len(e.evalue) <= 4000 else f"{e.evalue[:4000]} ..."
-        cell_place = f"{name} ended in cell {e.cell_index} of {stage}.ipynb"
+        cell_place = f"{part_label} ended in cell {e.cell_index} of {stage}.ipynb"
         raise RuntimeError(
             f"run_stage: {cell_place}: {e.ename}: {message}\n(the whole is in {failed_notebook})"
         ) from None
     _check_modules(set(sys.modules) - modules_before, notebook, stage, study, values)
     nbformat.write(_normalise(_as_page(nb) if stage == "results" else nb), failed_notebook)
-    executed = failed_notebook.replace(out / "notebook.ipynb")
-    return executed
+    executed_notebook = failed_notebook.replace(out_folder / "notebook.ipynb")
+    return executed_notebook
 
 # %% ../../nbs/run/05_execute.ipynb #968c1e95
 ROWS = "MHBENCH_FAILURES"  # the environment variable by which `dvc.yaml` asks for rows in place of errors
@@ -200,11 +200,11 @@ _FROM = re.compile(r"got none, since (\w+) of (\S+) failed")
 
 def _outputs(stage: str, study: str, model: str | None) -> list[Path]:
     "What DVC expects of a stage: folders, and its file of main results."
-    top, names = root(), {"${item.study}": study, "${item.model}": str(model)}
+    top, value_by_placeholder = root(), {"${item.study}": study, "${item.model}": str(model)}
     out = []
     for entry in pipeline(top)[stage]["outs"]:
         path = entry if isinstance(entry, str) else next(iter(entry))
-        for name, value in names.items():
+        for name, value in value_by_placeholder.items():
             path = path.replace(name, value)
         out.append(top / path)
     return out
@@ -223,8 +223,8 @@ def failure_of(stage: str, study: str, model: str | None, error: BaseException) 
         "withheld": "everything of this stage",
     }
     if cause := _FROM.search(message):
-        follows = f"{cause[1]}, {cause[2]}"
-        return Failure(**failure_fields, what=STAGE_FOLLOWS, said=in_one_line(message), follows=follows, broke=True)
+        cause_text = f"{cause[1]}, {cause[2]}"
+        return Failure(**failure_fields, what=STAGE_FOLLOWS, said=in_one_line(message), follows=cause_text, broke=True)
     remedy = "; ".join(message.split("; ")[2:]) or (f"mhbench check {model}" if model else "mend the cause")
     failure_details: dict[str, Any] = {"remedy": in_one_line(f"{remedy}, and run again"), "again": True, "broke": True}
     return Failure(**failure_fields, what=STAGE_BROKE, said=in_one_line(message, 400), **failure_details)
@@ -236,8 +236,8 @@ def leave_failure(stage: str, study: str, model: str | None, error: BaseExceptio
     stage_folder = place("results", stage, study, model)
     failed_notebook = stage_folder / "notebook.failed.ipynb"
     if failed_notebook.exists():
-        name = "-".join(filter(None, (stage, study, model)))
-        failed_notebook.replace(private_file(root() / ".mhbench" / "failed" / f"{name}.ipynb"))
+        part_label = "-".join(filter(None, (stage, study, model)))
+        failed_notebook.replace(private_file(root() / ".mhbench" / "failed" / f"{part_label}.ipynb"))
     for out in _outputs(stage, study, model):
         if out.suffix == ".json":
             write_json({}, out)

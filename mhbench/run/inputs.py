@@ -52,8 +52,8 @@ def deciding_endpoint(entry: Mapping) -> dict[str, Any]:
 
 def _deciding_entries(entries: Mapping[str, Mapping], endpoints: Mapping[str, Mapping]) -> dict[str, dict[str, Any]]:
     "The same of models that a stage asks, and of their endpoints."
-    models = {name: deciding(entry_classes()[1], entry) for name, entry in entries.items()}
-    return {"entries": models, "endpoints": {name: deciding_endpoint(e) for name, e in endpoints.items()}}
+    settings_by_model = {name: deciding(entry_classes()[1], entry) for name, entry in entries.items()}
+    return {"entries": settings_by_model, "endpoints": {name: deciding_endpoint(e) for name, e in endpoints.items()}}
 
 # %% ../../nbs/run/07_inputs.ipynb #16cf0468
 def _file_hashes(paths: list[str], top: Path, memory: Memory) -> dict[str, str]:
@@ -70,11 +70,11 @@ def _file_hashes(paths: list[str], top: Path, memory: Memory) -> dict[str, str]:
 
 def _corpus_files(p: dict, study: str) -> dict[str, str | None]:
     "What a study's corpus is made of besides its path: a file of ratings beside it, and people's answers."
-    prepare = p["studies"][study].get("prepare") or {}
-    options = prepare.get("options") or {}
+    prepare_section = p["studies"][study].get("prepare") or {}
+    options = prepare_section.get("options") or {}
     ratings_path = options["ratings"].get("path") if isinstance(options.get("ratings"), dict) else None
-    ratings_file = str(Path(prepare["path"]).expanduser().parent / ratings_path) if ratings_path else None
-    return {"ratings": ratings_file, "people": prepare.get("ratings")}
+    ratings_file = str(Path(prepare_section["path"]).expanduser().parent / ratings_path) if ratings_path else None
+    return {"ratings": ratings_file, "people": prepare_section.get("ratings")}
 
 
 def _replication_paths(study: str) -> list[str]:

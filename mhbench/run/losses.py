@@ -52,9 +52,9 @@ def selected_run(top: str | Path) -> dict[str, Any]:
 def lost_in_words(f: Mapping[str, Any]) -> dict[str, str]:  # who, what, said, withheld, remedy
     "A failure for a page or a screen."
     place = ", ".join(filter(None, (f["study"], f["stage"], f["mode"].replace("_", " "))))
-    loss = f"{f['n_lost']} of {f['n_asked']} {f['what']}" if f["n_asked"] else f["what"]
-    subject = f"{f['model']} ({place})" if f["model"] else place
-    return {"who": subject, "what": loss} | {name: f[name] for name in ("said", "withheld", "remedy")}
+    loss_text = f"{f['n_lost']} of {f['n_asked']} {f['what']}" if f["n_asked"] else f["what"]
+    subject_text = f"{f['model']} ({place})" if f["model"] else place
+    return {"who": subject_text, "what": loss_text} | {name: f[name] for name in ("said", "withheld", "remedy")}
 
 
 def lost_rows(failures: Iterable[Mapping[str, Any]]) -> list[dict[str, str]]:
@@ -92,10 +92,10 @@ def faults(failures: Iterable[Mapping[str, Any]]) -> list[str]:
         if f["n_asked"] and not f["n_answered"] and f["again"]:
             failures_by_model.setdefault((f["stage"], f["model"]), []).append(f)
     for (stage, model), lost_parts in failures_by_model.items():
-        studies = ", ".join(dict.fromkeys(f["study"] for f in lost_parts))
+        studies_text = ", ".join(dict.fromkeys(f["study"] for f in lost_parts))
         n = sum(f["n_asked"] for f in lost_parts)
         out.append(
-            f"{model} ({stage}, {studies}): none of {n} requests was answered: "
+            f"{model} ({stage}, {studies_text}): none of {n} requests was answered: "
             f"{lost_parts[0]['said']}; {lost_parts[0]['remedy']}"
         )
     return out

@@ -78,14 +78,14 @@ class CellOutputs(Session):
         content_sent = message["content"] = json_unpacker(
             json_packer(message["content"])
         )  # as it would come through a wire
-        name = content_sent.get("transient", {}).get("display_id")
+        display_id = content_sent.get("transient", {}).get("display_id")
         if message["msg_type"] == "update_display_data":
-            self.displays[name].update(data=content_sent["data"], metadata=content_sent["metadata"])
+            self.displays[display_id].update(data=content_sent["data"], metadata=content_sent["metadata"])
         elif message["msg_type"] == "clear_output":
             self.outputs.clear()
         else:
             self.outputs.append(output_from_msg(message))
-            self.displays[name] = self.outputs[-1]
+            self.displays[display_id] = self.outputs[-1]
 
 # %% ../../nbs/run/09_notebook.ipynb #50392832
 class _Forgets(dict):
@@ -151,8 +151,8 @@ def _formatted(error: BaseException, frames: traceback.StackSummary) -> list[str
 
 def _error_place(frames: traceback.StackSummary) -> str:
     "The last place in code that is neither Python's nor another package's."
-    in_project = lambda parts: "mhbench" in parts or not {"site-packages", "lib"} & set(parts)
-    frame = next((f for f in reversed(frames) if in_project(Path(f.filename).parts)), None)
+    is_in_project = lambda parts: "mhbench" in parts or not {"site-packages", "lib"} & set(parts)
+    frame = next((f for f in reversed(frames) if is_in_project(Path(f.filename).parts)), None)
     if frame is None or frame.filename.startswith("<ipython"):
         return f"line {frame.lineno} of the cell" if frame else "in no code that is known"
     return f"{'/'.join(Path(frame.filename).parts[-3:])}:{frame.lineno}, in {frame.name}"

@@ -60,10 +60,10 @@ def _sections(p: dict) -> Iterator[tuple[tuple, dict]]:
             yield (stage,), _map(section)
 
 # %% ../../nbs/run/03_params.ipynb #75d2cb06
-def _unknown_names(path: tuple, names: Any, allowed: Collection[str], rule: str, otherwise: str) -> Iterator[Fault]:
+def _unknown_names(path: tuple, names: Any, allowed: Collection[str], rule: str, hint: str) -> Iterator[Fault]:
     "Names that are not among the known ones."
     for name in [n for n in _texts_of_list(names) if n not in allowed]:
-        yield Fault(path, f"{rule} ({listed(allowed) or 'none'})", short_repr(name), nearest(name, allowed, otherwise))
+        yield Fault(path, f"{rule} ({listed(allowed) or 'none'})", short_repr(name), nearest(name, allowed, hint))
 
 
 def _entries_named(p: dict) -> Iterator[Fault]:
@@ -76,15 +76,15 @@ def _entries_named(p: dict) -> Iterator[Fault]:
     for path, section in _sections(p):
         named_entries += [((*path, field), section.get(field), "models") for field in WHOM]
     for path, names, kind in named_entries:
-        otherwise = f"add it to {kind}, or take it out"
-        yield from _unknown_names(path, names, _map(p.get(kind)), f"name entries of {kind}", otherwise)
+        hint = f"add it to {kind}, or take it out"
+        yield from _unknown_names(path, names, _map(p.get(kind)), f"name entries of {kind}", hint)
     for name, entry in _map(p.get("studies")).items():
         if isinstance(entry, dict) and not entry.keys() & {"prepare", "ratings"}:
             yield Fault(("studies", name), "have a section prepare, or ratings", listed(entry) or "none", "add one")
     for kind, needed_section in (("studies", "prepare"), ("ratings", "ratings")):
         known_studies = [s for s, entry in _map(p.get("studies")).items() if needed_section in _map(entry)]
-        otherwise = f"give it a section {needed_section}, or take it out"
-        yield from _unknown_names(("run", kind), run.get(kind), known_studies, "name entries of studies", otherwise)
+        hint = f"give it a section {needed_section}, or take it out"
+        yield from _unknown_names(("run", kind), run.get(kind), known_studies, "name entries of studies", hint)
 
 # %% ../../nbs/run/03_params.ipynb #b8e0bd01
 _KEY = re.compile(r"(?i)(sk|pk|rk|gsk|hf|ghp|xai|xox[a-z])[-_][a-z0-9_-]{16,}|AIza[\w-]{20,}|eyJ[\w-]+\.[\w.-]{20,}")
@@ -202,19 +202,19 @@ def asked_by(p: dict, stage: str, study: str) -> dict[str, list[str] | None]:
     settings = dict(p.get(stage) or {}) | dict(p["studies"][study].get(stage) or {})
     run = p["run"]
     models_by_parameter = {k: settings[k] for k in ASKED_IN.get(stage, ()) if k in settings}
-    models_of_run = {"judges": run.get("judges"), "contestants": run.get("subjects"), "asked": run.get("subjects")}
+    models_by_role = {"judges": run.get("judges"), "contestants": run.get("subjects"), "asked": run.get("subjects")}
     limit_by_parameter = {k: len(v or []) if stage in _NOBODY else None for k, v in models_by_parameter.items()}
     named_models = settings.get("asked") or []
     sorting_encoders = [
         m for m in named_models if stage == "profile" and m in (run.get("models") or []) and kind_of(p, m) == "encoder"
     ]
     models_by_parameter |= {
-        k: list(models_of_run[k])[: limit_by_parameter[k]]
+        k: list(models_by_role[k])[: limit_by_parameter[k]]
         for k in models_by_parameter
-        if models_of_run.get(k) is not None
+        if models_by_role.get(k) is not None
     }
     if (
-        models_of_run["asked"] is not None and "asked" in models_by_parameter
+        models_by_role["asked"] is not None and "asked" in models_by_parameter
     ):  # an encoder of the run sorts, whichever others are asked
         models_by_parameter["asked"] = list(dict.fromkeys([*(models_by_parameter["asked"] or []), *sorting_encoders]))
     silent_kinds = HERE[1:] if stage in ("judge", "judge_study", "profile") else HERE
@@ -246,8 +246,8 @@ def somebody_writes(p: dict, study: str, modes: Collection[str] = ()) -> bool:
 
 def trained_by(p: dict) -> list[str]:
     "The models that the stage finetune may train: those that the run names, else those that answer."
-    trained = p["run"].get("trained")
-    return list(p["run"]["models"] if trained is None else trained)
+    trained_models = p["run"].get("trained")
+    return list(p["run"]["models"] if trained_models is None else trained_models)
 
 
 def goes_through(p: dict, stage: str) -> list[str]:
@@ -308,8 +308,8 @@ def _ungiven(p: dict, stages: Mapping[str, Node]) -> Iterator[Fault]:
             if not ("study" in node.parameters and is_in_run):
                 continue
             study_section = p["studies"][study].get(stage) or {}
-            given_names = {*(p.get(stage) or {}), *study_section, *GIVEN, "lineages", "tie_breaker"}
-            for name in (n for n in node.parameters if n not in given_names):
+            names_with_value = {*(p.get(stage) or {}), *study_section, *GIVEN, "lineages", "tie_breaker"}
+            for name in (n for n in node.parameters if n not in names_with_value):
                 yield Fault(("studies", study, stage, name), "be given", "nothing", f"add it there, or to {stage}")
 
 # %% ../../nbs/run/03_params.ipynb #72a0fea0
@@ -349,17 +349,17 @@ def load_params(path: str | Path = "params.yaml", *, lists: bool = True) -> dict
 
 @lru_cache(maxsize=4)
 def _params_of_files(path: Path, state: tuple, stages: int, lists: bool) -> dict:  # by which files, and which dvc.yaml
-    p, lines, faults = read_tree(path)
+    p, line_by_path, faults = read_tree(path)
     selection_file = path.with_name(RUN_FILE)
     if not selection_file.exists():
-        check_params(p, path.name, lines=lines, key_faults=faults, lists=lists)
+        check_params(p, path.name, lines=line_by_path, key_faults=faults, lists=lists)
         return p
-    run_content, lines_of_run, faults_of_run = read_tree(selection_file)
+    run_content, run_line_by_path, faults_of_run = read_tree(selection_file)
     if "run" in p or set(run_content) != {"run"}:
         actual = "one in params.yaml too" if "run" in p else f"the entries {listed(run_content)}"
         remedy = f"the user's settings belong in {path.name}, the selection here"
         refuse(f"load_params: {selection_file.name} must hold the entry run, and it alone; got {actual}", remedy=remedy)
-    all_lines = {**lines, **lines_of_run}
+    all_lines = {**line_by_path, **run_line_by_path}
     check_params(
         p | run_content,
         path.name,
@@ -374,11 +374,11 @@ def _params_of_files(path: Path, state: tuple, stages: int, lists: bool) -> dict
 def _asked_entries(p: dict, stage: str, study: str | None, model: str | None, settings: dict) -> dict:
     "The entries of the models that a stage asks, and their endpoints."
     listed_models = sum((settings.get(k) or [] for k in ("judges", "asked", "examinees")), [])
-    names = list(dict.fromkeys([model] if model else listed_models))
-    if unknown_models := [m for m in names if m not in p["models"]]:
+    model_names = list(dict.fromkeys([model] if model else listed_models))
+    if unknown_models := [m for m in model_names if m not in p["models"]]:
         rule = f"name entries of models ({', '.join(p['models'])})"
         refuse(f"stage_parameters: judges and asked must {rule}; got {unknown_models} (studies.{study}.{stage})")
-    entries = {m: dict(p["models"][m]) for m in names}
+    entries = {m: dict(p["models"][m]) for m in model_names}
     endpoints = sorted({e["endpoint"] for e in entries.values()})
     return {"entries": entries, "endpoints": {e: dict(p["endpoints"][e]) for e in endpoints}}
 
@@ -387,7 +387,7 @@ def _lineages_of_models(p: dict, study: str | None, settings: dict) -> dict[str,
     "The families of the models that a stage may meet: those of the run, the judges, and those of tables of answers."
     answers = (p["studies"][study].get("prepare") or {}).get("answers") or {} if study else {}
     judges = (asked_by(p, "judge", study).get("judges") or []) if study else []
-    met_models = [
+    involved_models = [
         *p["run"]["models"],
         *judges,
         *(settings.get("judges") or []),
@@ -395,7 +395,7 @@ def _lineages_of_models(p: dict, study: str | None, settings: dict) -> dict[str,
         *answers,
     ]
     family_by_model = {
-        m: p["models"][m]["lineage"] for m in p["models"] if m in met_models and p["models"][m].get("lineage")
+        m: p["models"][m]["lineage"] for m in p["models"] if m in involved_models and p["models"][m].get("lineage")
     }
     for section in (p["studies"][study] if study else {}).values():
         family_by_model |= _map(_map(section).get("lineages"))
@@ -404,8 +404,8 @@ def _lineages_of_models(p: dict, study: str | None, settings: dict) -> dict[str,
 
 def _tie_breaker_of_panel(p: dict, study: str | None) -> str | None:
     "Who breaks ties, as the study's section panel names them, for stages in which people stand beside a judge."
-    of_study = _map(p["studies"][study].get("panel")).get("tie_breaker") if study else None
-    return of_study or _map(p.get("panel")).get("tie_breaker")
+    study_tie_breaker = _map(p["studies"][study].get("panel")).get("tie_breaker") if study else None
+    return study_tie_breaker or _map(p.get("panel")).get("tie_breaker")
 
 # %% ../../nbs/run/03_params.ipynb #a90f9f7c
 def _same_model(p: dict, study: str | None) -> dict[str, str]:
@@ -436,44 +436,44 @@ _FACTS = list(marked(Model, Role.FACT))  # of a model's entry, for tables
 # %% ../../nbs/run/03_params.ipynb #c071af7a
 def stage_parameters(p: dict, stage: str, study: str | None = None, model: str | None = None) -> dict:
     "The parameters of one run of one stage."
-    notebooks = {name: node.parameters for name, node in graph().items() if node.parameters}
-    if stage not in notebooks:
-        spelling_hint = nearest(stage, notebooks, "name one")
-        refuse(f"stage_parameters: stage must be one of {', '.join(notebooks)}; got {stage!r}; {spelling_hint}")
-    taken_names = notebooks[stage]
+    names_by_stage = {name: node.parameters for name, node in graph().items() if node.parameters}
+    if stage not in names_by_stage:
+        spelling_hint = nearest(stage, names_by_stage, "name one")
+        refuse(f"stage_parameters: stage must be one of {', '.join(names_by_stage)}; got {stage!r}; {spelling_hint}")
+    taken_names = names_by_stage[stage]
     for name, value, kind in (("study", study, "studies"), ("model", model, "models")):
         if name in taken_names and value not in p[kind]:
             refuse(f"stage_parameters: {name} must be one of {kind} ({', '.join(p[kind])}); got {value!r}", place=stage)
         if name not in taken_names and value is not None:
             refuse(f"stage_parameters: {name} must be left out; got {value!r} ({stage} is not run by {name})")
-    values_given = dict(p.get(stage) or {})
+    settings_given = dict(p.get(stage) or {})
     if study:
-        values_given |= (p["studies"][study].get(stage) or {}) | asked_by(p, stage, study)
+        settings_given |= (p["studies"][study].get(stage) or {}) | asked_by(p, stage, study)
     if study and stage == "prepare" and (missing_names := simulated_left_out(p, study)):
-        values_given["answers"] = {
-            name: file for name, file in values_given["answers"].items() if name not in missing_names
+        settings_given["answers"] = {
+            name: file for name, file in settings_given["answers"].items() if name not in missing_names
         }
     item_limit = p["run"].get("items")
     if item_limit is not None and stage == "prepare":
-        values_given["n_items"] = item_limit or None
+        settings_given["n_items"] = item_limit or None
     if item_limit is not None and stage == "generate":  # the run's number replaces the limits of modes
         unlimited = lambda settings: settings and {k: v for k, v in settings.items() if k != "n_items"}
-        values_given["modes"] = {mode: unlimited(settings) for mode, settings in values_given["modes"].items()}
+        settings_given["modes"] = {mode: unlimited(settings) for mode, settings in settings_given["modes"].items()}
     facts = lambda m: {k: p["models"][m].get(k) for k in _FACTS}
-    of_stage = {"judge": _judged_models, "judge_study": _judged_models, "finetune": trained_by}
+    chooser_by_stage = {"judge": _judged_models, "judge_study": _judged_models, "finetune": trained_by}
     run_values = {
         "seed": p["seed"],
         "results": "results",
         "study": study,
         "model": model,
-        "models": of_stage.get(stage, lambda p: list(p["run"]["models"]))(p),
-        "lineages": _lineages_of_models(p, study, values_given),
-        "tie_breaker": values_given.get("tie_breaker") or _tie_breaker_of_panel(p, study),
+        "models": chooser_by_stage.get(stage, lambda p: list(p["run"]["models"]))(p),
+        "lineages": _lineages_of_models(p, study, settings_given),
+        "tie_breaker": settings_given.get("tie_breaker") or _tie_breaker_of_panel(p, study),
         "executor": dict(p.get("executor") or {}),
         "run": dict(p["run"]),
         "registry": {m: facts(m) for m in p["run"]["models"]},
         "same_model": _same_model(p, study),
     }
     if "entries" in taken_names:
-        run_values |= _asked_entries(p, stage, study, model, values_given)
-    return values_given | {k: v for k, v in run_values.items() if k in taken_names}
+        run_values |= _asked_entries(p, stage, study, model, settings_given)
+    return settings_given | {k: v for k, v in run_values.items() if k in taken_names}

@@ -46,7 +46,7 @@ def run_in_child_process(words: list[str]) -> int:  # the exit status
     "Run a command in a process of its own, and wait for it."
     interpreter = [sys.executable, *([] if {"", os.getcwd()} & set(sys.path) else ["-P"]), "-c"]  # imports as this one
     environment = {**os.environ, "PYTHONHASHSEED": "0"}
-    stdin, caller = os.pipe()  # a pipe from this process, which ends with it, however that ends
+    stdin, caller_fd = os.pipe()  # a pipe from this process, which ends with it, however that ends
     _hold_interrupts(True)
     child = _copy_template(interpreter, words, environment, stdin) or subprocess.Popen(
         [*interpreter, _STAGE, *words], stdin=stdin, env=environment
@@ -55,7 +55,7 @@ def run_in_child_process(words: list[str]) -> int:  # the exit status
     earlier_handler = signal.signal(signal.SIGINT, lambda *_: child.send_signal(signal.SIGINT))
     _hold_interrupts(False)
     exit_status = child.wait()
-    os.close(caller)
+    os.close(caller_fd)
     signal.signal(
         signal.SIGINT, signal.SIG_IGN if exit_status == 130 else earlier_handler
     )  # nothing is left to interrupt

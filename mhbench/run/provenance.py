@@ -73,12 +73,12 @@ def commit_of(top: str | Path) -> str:
 
     try:
         head = _git("rev-parse", "--short=12", "HEAD")
-        changed = head and _git("status", "--porcelain", "--untracked-files=no", "--", *_CODE)
+        changes_text = head and _git("status", "--porcelain", "--untracked-files=no", "--", *_CODE)
     except (OSError, subprocess.TimeoutExpired):
-        head, changed = "", ""
+        head, changes_text = "", ""
     if not head:
         return "none yet" if (Path(top) / ".git").exists() else "not a git repository"
-    return f"{head}, with changes that are not committed" if changed else head
+    return f"{head}, with changes that are not committed" if changes_text else head
 
 
 def _version(package: str) -> str:

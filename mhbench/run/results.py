@@ -63,11 +63,11 @@ def paper_parts(study: str) -> dict[str, PaperPart]:  # by `what`, in the order 
     "The tables and figures of a study's paper. Raises: ValueError for an entry that does not fit, or is there twice."
     file = study_files("results.yaml").get(study)
     parts = [PaperPart(**e) for e in yaml.load(file.read_text(encoding="utf-8"), SAFE_LOADER)] if file else []
-    by_name = {p.what: p for p in parts}
-    if not parts or len(by_name) < len(parts):
+    part_by_name = {p.what: p for p in parts}
+    if not parts or len(part_by_name) < len(parts):
         actual = "one twice" if parts else "none"
         refuse(f"paper_parts: results.yaml must list each table and figure of the paper once; got {actual} ({study})")
-    return by_name
+    return part_by_name
 
 # %% ../../nbs/run/11_results.ipynb #e4a8e162
 _ROWS = 12  # of a table that stand on the page
@@ -217,8 +217,8 @@ class PaperPage:
             if f := figures.get(name.removesuffix(".svg")) if name.endswith(".svg") else None:
                 figures_root = self.top if self.results == self.top / "results" else folder.parents[1]
                 file = figures_root / "figures" / stage / self.study / f"{f['name']}.png"
-                source = f"data:image/png;base64,{as_saved(file)}"
-                run_outputs["figures"].append({"source": source, "alt": f["alt"], "caption": f["caption"]})
+                image_url = f"data:image/png;base64,{as_saved(file)}"
+                run_outputs["figures"].append({"source": image_url, "alt": f["alt"], "caption": f["caption"]})
             elif t := tables.get(name):
                 frame = _part_of(pd.read_parquet(folder / f"{name}.parquet"), part)
                 if len(frame):
@@ -230,9 +230,9 @@ class PaperPage:
         "A table or figure of the paper: the finding first, then printed and released numbers, then the run's."
         part = self.parts[what]
         places = part.printed or [what]
-        own_verdicts = self.verdicts[self.verdicts["place"].isin(places)]
+        part_verdicts = self.verdicts[self.verdicts["place"].isin(places)]
         finding = filled_html(part.finding, self.known) if part.finding and self.known else ""
-        verdict_groups = [g for _, g in own_verdicts.groupby(["place", "of"], sort=False)]
+        verdict_groups = [g for _, g in part_verdicts.groupby(["place", "of"], sort=False)]
         single_groups = [g for g in verdict_groups if len(g) == 1]
         printed_tables = [_printed_beside_ours(g, f"In print: {g['of'].iloc[0]}") for g in verdict_groups if len(g) > 1]
         printed_tables += (
@@ -250,7 +250,7 @@ class PaperPage:
         if not (printed_tables or released_tables or run_outputs["tables"] or run_outputs["figures"] or finding):
             return None
         self.shown.append(what)
-        counts_text = f"{_verdict_counts(own_verdicts)} {_KEY}" if len(own_verdicts) else ""
+        counts_text = f"{_verdict_counts(part_verdicts)} {_KEY}" if len(part_verdicts) else ""
         return PageHtml(
             filled_template(
                 "paper.html",

@@ -138,7 +138,7 @@ def params_model(stages: tuple[str, ...], lists: tuple[str, ...]) -> type[Closed
     annotate_field = (dict[str, Any] | None, field(None, "the page where people answer"))
     study_class = create_model("Study", __base__=Closed, **(sections | {"annotate": annotate_field}))
     run_class = section(Selection, (), **{k: (Names, []) for k in lists if k not in Selection.model_fields})
-    top_level: dict[str, Any] = {
+    fields_by_entry: dict[str, Any] = {
         "seed": (Seed, ...),
         "run": (run_class, None),
         "endpoints": (dict[EntryName, entry_classes()[0]], ...),  # type: ignore[misc]
@@ -147,7 +147,7 @@ def params_model(stages: tuple[str, ...], lists: tuple[str, ...]) -> type[Closed
         "executor": (section(Executor) | None, None),
         "store": (section(StoreSettings) | None, None),
     }
-    return create_model("Params", __base__=Closed, **(top_level | sections))
+    return create_model("Params", __base__=Closed, **(fields_by_entry | sections))
 
 # %% ../../nbs/run/02_shape.ipynb #ae9916e5
 def model_of(top: str | Path | None = None) -> type[Closed]:
@@ -283,7 +283,7 @@ def _entries_of_node(node: yaml.Node | None, path: tuple = ()) -> Iterator[tuple
 
 def _keys(node: yaml.Node | None) -> tuple[dict[tuple, int], list[Fault]]:
     "The line of every entry, and the keys that are wrong by themselves."
-    lines: dict[tuple, int] = {}
+    line_by_path: dict[tuple, int] = {}
     faults = []
     for path, line, key in _entries_of_node(node):
         key_tag = "" if key is None else key.tag.removeprefix("tag:yaml.org,2002:")
@@ -291,13 +291,13 @@ def _keys(node: yaml.Node | None) -> tuple[dict[tuple, int], list[Fault]]:
             continue
         if key_tag not in ("", "str"):
             faults.append(Fault(path, TEXT_KEY, f"{path[-1]}", f'put it in quotes: "{path[-1]}"'))
-        elif key_tag and path in lines:
-            repetition = f"it again, first in line {lines[path]}"
+        elif key_tag and path in line_by_path:
+            repetition = f"it again, first in line {line_by_path[path]}"
             faults.append(Fault(path, "stand once", repetition, "take one of the two out"))
-        lines[path] = line
-        if len(lines) > _MOST_ENTRIES:
+        line_by_path[path] = line
+        if len(line_by_path) > _MOST_ENTRIES:
             raise OverflowError
-    return lines, faults
+    return line_by_path, faults
 
 # %% ../../nbs/run/02_shape.ipynb #73f4278b
 def _loader_of(text: str) -> Any:
@@ -317,8 +317,8 @@ def _read_yaml(path: Path, text: str) -> Written:
     try:
         loader = _loader_of(text)(text)
         root_node: Any = loader.get_single_node()
-        lines, faults = _keys(root_node)
-        return Written(root_node and loader.construct_document(root_node), lines, faults)
+        line_by_path, faults = _keys(root_node)
+        return Written(root_node and loader.construct_document(root_node), line_by_path, faults)
     except yaml.MarkedYAMLError as e:
         line = 0 if e.problem_mark is None else e.problem_mark.line
         has_tab = any("\t" in t for t in text.split("\n")[line : line + 1])
@@ -335,13 +335,13 @@ def _read_yaml(path: Path, text: str) -> Written:
 
 def read_tree(path: Path) -> Written:
     "The content of a YAML file and the lines of its entries; tags that would run code are refused."
-    written = _read_yaml(path, _file_text(path))
-    if not isinstance(written.content, dict):
-        actual = {type(None): "nothing", list: "a list"}.get(type(written.content), "a text")
+    content = _read_yaml(path, _file_text(path))
+    if not isinstance(content.content, dict):
+        actual = {type(None): "nothing", list: "a list"}.get(type(content.content), "a text")
         is_run_file = path.name == RUN_FILE
         rule = "hold the entry run" if is_run_file else "hold the entries seed, run, studies, models, endpoints"
         _unreadable(path, rule, actual, f"compare it with `git diff {path.name}`")
-    return written._replace(content=copy.deepcopy(written.content))
+    return content._replace(content=copy.deepcopy(content.content))
 
 # %% ../../nbs/run/02_shape.ipynb #f233cd9a
 _RULES = {  # pydantic's type of a finding -> what continues "must"
@@ -508,16 +508,16 @@ def _declared_schema(schema: dict, path: tuple) -> dict[str, Any]:
     return properties
 
 # %% ../../nbs/run/02_shape.ipynb #00686028
-def _entry_faults(part: str, name: str, entry: dict, kind: str) -> Iterator[Fault]:
+def _entry_faults(section_name: str, name: str, entry: dict, kind: str) -> Iterator[Fault]:
     "Mistakes that only the class of a model or an endpoint can find: fields that do not fit each other."
-    entry_path = (part, name)
-    computes_here = kind in HERE
+    entry_path = (section_name, name)
+    is_local = kind in HERE
     try:
-        if part == "models" and not computes_here:
+        if section_name == "models" and not is_local:
             Model(name=name, **{k: v for k, v in entry.items() if k not in ("n_items", "scale")})
-        elif part == "endpoints" and kind != "local" and not computes_here:
+        elif section_name == "endpoints" and kind != "local" and not is_local:
             endpoint(name, **entry)
-        elif part == "endpoints":
+        elif section_name == "endpoints":
             allowed_fields = list(LocalServer.model_fields) if kind == "local" else []
             if extra_fields := sorted(set(entry) - {"kind", *allowed_fields}):
                 fault_text = (
