@@ -114,7 +114,7 @@ def against_lines(results: str | Path, studies: Sequence[str], parts: Parts) -> 
     """The accuracy of each model and mode, highest first, compared with chance and the reference values; with the
     paper's number if a study of the run has a ledger.
     """
-    with_ledger = {study for stage, study in parts if stage == "ledger"}
+    ledger_studies = {study for stage, study in parts if stage == "ledger"}
     standings = [pd.DataFrame(columns=_STANDINGS)]
     for study in studies:
         accuracy_table = _read_stage_table(results, "score", study, "accuracy")
@@ -123,18 +123,18 @@ def against_lines(results: str | Path, studies: Sequence[str], parts: Parts) -> 
         overall_rows = accuracy_table[accuracy_table["by"] == "all"].sort_values(
             "estimate", ascending=False, kind="stable"
         )
-        if study in with_ledger:
+        if study in ledger_studies:
             overall_rows = join_printed_numbers(
                 overall_rows, "score/accuracy", _read_stage_table(results, "ledger", study, "verdicts")
             )
         reference_lines = _read_stage_contents(results, "score", study).get("lines", {})
         lines_text = ", ".join(f"{spaced(k)} {v:.2f}" for k, v in reference_lines.items()) or "–"
-        readings = [
+        standing_texts = [
             "no answer counts" if pd.isna(x) else standing(x, low, high, reference_lines)
             for x, low, high in zip(overall_rows["estimate"], overall_rows["ci_low"], overall_rows["ci_high"])
         ]
         modes = mode_names(overall_rows)
-        standings.append(overall_rows.assign(study=study, lines=lines_text, reading=readings, mode=modes))
+        standings.append(overall_rows.assign(study=study, lines=lines_text, reading=standing_texts, mode=modes))
     all_standings = pd.concat(standings[1:] or standings, ignore_index=True)
     return all_standings.reindex(columns=[c for c in _STANDINGS if c != "printed" or c in all_standings])
 
@@ -176,10 +176,10 @@ def _accuracy_failures(accuracy: pd.DataFrame, study: str) -> list[tuple]:
     if "n_not_asked" in overall_rows:
         n_asked = overall_rows["n_not_asked"] + overall_rows["n"] + overall_rows["n_missing"]
         n_not_asked = overall_rows["n_not_asked"]
-        partial = pd.DataFrame({"name": model_and_mode, "k": n_not_asked, "n": n_asked})[n_not_asked > 0]
-        texts = [f"{r.name} {r.k} of {r.n}" for r in partial.itertuples(index=False)]
+        partial_rows = pd.DataFrame({"name": model_and_mode, "k": n_not_asked, "n": n_asked})[n_not_asked > 0]
+        partial_texts = [f"{r.name} {r.k} of {r.n}" for r in partial_rows.itertuples(index=False)]
         failure_text = "questions to a model in a mode were not asked; they are in no accuracy"
-        failure_rows.append((study, failure_text, n_not_asked.sum(), n_asked.sum(), "; ".join(texts)))
+        failure_rows.append((study, failure_text, n_not_asked.sum(), n_asked.sum(), "; ".join(partial_texts)))
     return failure_rows
 
 # %% ../../nbs/report/05_findings.ipynb #6e47b909
@@ -216,11 +216,11 @@ _NOTED = {  # stage -> of its metrics, how many and of how many; what they are, 
 }
 
 
-def _noted_failures(noted: dict, study: str, stage: str) -> list[tuple]:
+def _noted_failures(stage_metrics: dict, study: str, stage: str) -> list[tuple]:
     "What a stage notes as lost; nothing is known of it without the note."
     count_name, total_name, failure_text = _NOTED[stage]
-    k = noted.get(count_name, np.nan)
-    return [(study, failure_text, sum(k.values()) if isinstance(k, dict) else k, noted.get(total_name), "")]
+    k = stage_metrics.get(count_name, np.nan)
+    return [(study, failure_text, sum(k.values()) if isinstance(k, dict) else k, stage_metrics.get(total_name), "")]
 
 # %% ../../nbs/report/05_findings.ipynb #0b2f1e46
 def _has_or_excuses_table(results: str | Path, stage: str, study: str, table_name: str) -> bool:
@@ -318,8 +318,8 @@ def truths(results: str | Path, stages: Parts) -> pd.DataFrame:
     """The declared values of simulated examinees beside their estimates, over all stages: study, stage, model,
     quantity, truth, n, estimate, ci_low, ci_high, level, covered; no row if nothing was declared.
     """
-    tables = [(stage, study, _read_stage_table(results, stage, study, "truth")) for stage, study in stages]
-    truth_tables = [t.assign(study=study, stage=stage) for stage, study, t in tables if len(t)]
+    stage_tables = [(stage, study, _read_stage_table(results, stage, study, "truth")) for stage, study in stages]
+    truth_tables = [t.assign(study=study, stage=stage) for stage, study, t in stage_tables if len(t)]
     if not truth_tables:
         return pd.DataFrame()
     all_truths = pd.concat(truth_tables, ignore_index=True)
@@ -377,8 +377,8 @@ def _declared_front(results: str | Path, stage: str, study: str, place_by_model:
         return Front(study, "", f"The main numbers of the stage {stage} are not here.", pd.DataFrame())
     measure, sentence = declared_measure["measure"], declared_measure["said"]
     measure_rows = main_numbers[(main_numbers["measure"] == measure) & main_numbers["ci_low"].notna()]
-    places = measure_rows["model"].map(place_by_model).fillna(len(place_by_model))
-    measure_rows = measure_rows.assign(truth=np.nan, place=places)
+    model_places = measure_rows["model"].map(place_by_model).fillna(len(place_by_model))
+    measure_rows = measure_rows.assign(truth=np.nan, place=model_places)
     measure_rows = measure_rows.sort_values(["place", "estimate"], ascending=[True, False], ignore_index=True)
     return Front(study, measure, sentence, measure_rows, _read_stage_contents(results, stage, study)["lines"])
 
@@ -590,16 +590,16 @@ def answered_by_words(tables: Mapping[str, pd.DataFrame]) -> list[str]:  # study
         return []
     sentences, other_studies = [], []
     rows = pd.concat([t.assign(study=study) for study, t in tables.items()], ignore_index=True)
-    at_once = for_all(rows[rows["ci_low"].notna()])
-    corrected_text = f"; corrected for {len(at_once)} intervals" if len(at_once) > 1 else ""
-    for study, by_words in tables.items():
-        if (at_once["ci_low"] > at_once["chance"])[at_once["study"] == study].any():
+    shared_intervals = for_all(rows[rows["ci_low"].notna()])
+    corrected_text = f"; corrected for {len(shared_intervals)} intervals" if len(shared_intervals) > 1 else ""
+    for study, word_rows in tables.items():
+        if (shared_intervals["ci_low"] > shared_intervals["chance"])[shared_intervals["study"] == study].any():
             count_texts = [
-                f"{round(r.estimate * r.n):,} of {int(r.n):,} from {r.measure}" for r in by_words.itertuples()
+                f"{round(r.estimate * r.n):,} of {int(r.n):,} from {r.measure}" for r in word_rows.itertuples()
             ]
             sentences.append(
                 f"{study} has a flaw: words alone answer {', '.join(count_texts)} "
-                f"(chance {by_words['chance'].iloc[0]:.2f}{corrected_text}), "
+                f"(chance {word_rows['chance'].iloc[0]:.2f}{corrected_text}), "
                 "so that part of every accuracy may rest on how its options are written."
             )
         else:
@@ -615,9 +615,9 @@ _ASKED = {"asked": "put to", "recorded": "with recorded answers of", "composed":
 _ASKED |= {_UNKNOWN: "with answers of unknown origin of"}
 
 
-def _name_studies(said: str, studies: Sequence[str]) -> str:
+def _name_studies(phrase: str, studies: Sequence[str]) -> str:
     "A phrase where something is not known of some studies."
-    return f"{said} {', '.join(studies)}" if studies else ""
+    return f"{phrase} {', '.join(studies)}" if studies else ""
 
 # %% ../../nbs/report/05_findings.ipynb #0344d46b
 def _describe_questions_asked(
@@ -689,8 +689,8 @@ def _describe_simulated(
         for s in studies
         if s not in synthetic or s in studies_without_answers or not _read_stage_metrics(results, "prepare", s)
     ]
-    names = set(origins.loc[origins["origin"] == "simulated", "model"])
-    n_simulated = len(names - {"simulated raters"})  # whose agreement stands where models' accuracies do
+    simulated_names = set(origins.loc[origins["origin"] == "simulated", "model"])
+    n_simulated = len(simulated_names - {"simulated raters"})  # whose agreement stands where models' accuracies do
     phrases = _questions_in_words(studies, synthetic)
     phrases += [f"{n_simulated} simulated examinee{'s' * (n_simulated != 1)}"] if n_simulated else []
     phrases += _ratings_in_words(results, [*studies, *rating_releases])
@@ -763,8 +763,8 @@ def before_reading(
     drawn_rows = pd.concat([pd.DataFrame(columns=["model", "n", "n_clusters", "origin"]), *(f.rows for f in shown)])
     answering_rows = [f.rows for f in shown if f.study in studies]  # rows of a release name criteria
     models_left_out = dict.fromkeys(chain.from_iterable(f.left_out for f in shown))
-    words_by_study = {study: _read_stage_table(results, "score", study, "words") for study in studies}
-    bank_sentences = answered_by_words({study: table for study, table in words_by_study.items() if len(table)})
+    word_table_by_study = {study: _read_stage_table(results, "score", study, "words") for study in studies}
+    bank_sentences = answered_by_words({study: table for study, table in word_table_by_study.items() if len(table)})
     untested_studies = _studies_without_scores(results, studies, parts, "pairs")
     doubts_text = _describe_doubts(drawn_rows, models_left_out, adjusted_p, untested_studies)
     return {

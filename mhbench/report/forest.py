@@ -155,11 +155,11 @@ def _column_positions(rows: Sequence[ChartRow], width: float, brief: bool, digit
     estimate_width = max(wide(_number_text(m.estimate, digits)) for m in all_marks)
     interval_width = 0 if brief else max(wide(_interval_text(m, digits)) for m in all_marks) + 5
     track_right = width - _EDGE - estimate_width - interval_width - _GAP
-    names_above = track_right - (_EDGE + name_width + _GAP) < _LEAST_TRACK
+    is_name_above = track_right - (_EDGE + name_width + _GAP) < _LEAST_TRACK
     return _ColumnPlaces(
-        _EDGE + 6 if names_above else _EDGE + name_width + _GAP,
+        _EDGE + 6 if is_name_above else _EDGE + name_width + _GAP,
         track_right,
-        names_above,
+        is_name_above,
         track_right + _GAP + estimate_width,
         width,
     )
@@ -195,13 +195,13 @@ def _draw_head(pen: _Pen | None, y: float, width: float, legend: Sequence[Sign],
     return y
 
 
-def _place_reference_names(refs: Sequence[tuple[str, float]], at: Any, width: float) -> list[tuple[str, float, int]]:
+def _place_reference_names(refs: Sequence[tuple[str, float]], x_of: Any, width: float) -> list[tuple[str, float, int]]:
     "Each reference with the place of its name, and how many lines it stands above the plot."
     placed_names: list[tuple[str, float, int]] = []
     right_ends: list[float] = []  # right ends, by tier
     for name, value in sorted(refs, key=lambda r: r[1]):
         half_width = wide(name) / 2
-        x = float(np.clip(at(value), _EDGE + half_width, width - _EDGE - half_width))
+        x = float(np.clip(x_of(value), _EDGE + half_width, width - _EDGE - half_width))
         name_tier = next((k for k, end in enumerate(right_ends) if end + 6 < x - half_width), len(right_ends))
         right_ends[name_tier : name_tier + 1] = [x + half_width]
         placed_names.append((name, x, name_tier))
@@ -360,13 +360,13 @@ def enough(table: pd.DataFrame) -> pd.DataFrame:
     return table[table["estimate"].notna() & ~(table["n"] < FEW)]
 
 # %% ../../nbs/report/03_forest.ipynb #8d2a8452
-def _ordered_values(table: pd.DataFrame, column: str, upwards: bool) -> list:
+def _ordered_values(table: pd.DataFrame, column: str, is_ascending: bool) -> list:
     "The values of a column: in their own order where it has one, otherwise by the first estimate, the best first."
     if isinstance(table[column].dtype, pd.CategoricalDtype):
         return list(table[column].cat.remove_unused_categories().cat.categories)
     first_estimates = table.groupby(column, sort=False)["estimate"].first()
     return sorted(
-        first_estimates.index, key=lambda x: (first_estimates[x] if upwards else -first_estimates[x], natural(x))
+        first_estimates.index, key=lambda x: (first_estimates[x] if is_ascending else -first_estimates[x], natural(x))
     )
 
 # %% ../../nbs/report/03_forest.ipynb #87a3d6da
@@ -374,11 +374,11 @@ def _chart_rows(
     table: pd.DataFrame,
     group: str,
     hue: str | None,
-    marked: dict[Any, tuple[Look | None, bool]],
+    look_by_hue: dict[Any, tuple[Look | None, bool]],
     reference_column: str,
     harm: str,
     *,
-    upwards: bool,
+    is_ascending: bool,
     n: int,
 ) -> list[ChartRow]:
     "The rows of a chart in their order."
@@ -399,16 +399,16 @@ def _chart_rows(
         )
 
     chart_rows = []
-    for group_value in _ordered_values(table, group, upwards):
+    for group_value in _ordered_values(table, group, is_ascending):
         rows_of_value = table[table[group] == group_value]
         rows_of_value = (
-            rows_of_value.sort_values(hue, key=lambda x: x.astype(object).map(list(marked).index), kind="stable")
-            if marked
+            rows_of_value.sort_values(hue, key=lambda x: x.astype(object).map(list(look_by_hue).index), kind="stable")
+            if look_by_hue
             else rows_of_value
         )
-        if marked or not hue:
+        if look_by_hue or not hue:
             rows_and_looks = [
-                (r, *marked.get(getattr(r, hue or group), (None, False))) for r in rows_of_value.itertuples()
+                (r, *look_by_hue.get(getattr(r, hue or group), (None, False))) for r in rows_of_value.itertuples()
             ]
             marks = [
                 _mark(r, look or _look_in_column(group, group_value), hollow) for r, look, hollow in rows_and_looks
@@ -416,7 +416,7 @@ def _chart_rows(
             chart_rows.append(ChartRow(printed_name(group_value), marks, _small(rows_of_value)))
         else:
             chart_rows.append(ChartRow(printed_name(group_value)))
-            for hue_value in _ordered_values(rows_of_value, hue, upwards):
+            for hue_value in _ordered_values(rows_of_value, hue, is_ascending):
                 rows_of_label = rows_of_value[rows_of_value[hue] == hue_value]
                 marks = [_mark(r, _look_in_column(hue, hue_value)) for r in rows_of_label.itertuples()]
                 chart_rows.append(ChartRow(printed_name(hue_value), marks, _small(rows_of_label)))
@@ -462,7 +462,7 @@ def intervals(
         legend = [Sign(PLAIN, printed_name(v), k > 0) for k, v in enumerate(hue_values)] if len(hue_values) > 1 else []
     n = _shared_n(drawn_rows)
     chart_rows = _chart_rows(
-        drawn_rows, group, hue, look_by_hue, reference_column, harm[0], upwards=better == "lower", n=n
+        drawn_rows, group, hue, look_by_hue, reference_column, harm[0], is_ascending=better == "lower", n=n
     )
     cut_text = (
         f" {_MOST_ROWS} of {numbered(len(chart_rows), 'row')}, evenly spaced." if len(chart_rows) > _MOST_ROWS else ""

@@ -89,10 +89,10 @@ _ONE = ["item_id", "model", "mode", "sample"]  # what makes an answer one of its
 
 
 def _response_places(
-    scores: pd.DataFrame, stored: StoredRecords[Response]
+    scores: pd.DataFrame, stored_responses: StoredRecords[Response]
 ) -> np.ndarray:  # (rows,) -1 where there is none
     "Which stored response each row of the scores is of."
-    stored_keys = pd.DataFrame({name: stored.column(name) for name in _ONE}).astype({"sample": int})
+    stored_keys = pd.DataFrame({name: stored_responses.column(name) for name in _ONE}).astype({"sample": int})
     stored_keys = stored_keys.assign(_at=np.arange(len(stored_keys))).drop_duplicates(_ONE, keep="last")
     return scores[_ONE].merge(stored_keys, how="left", on=_ONE)["_at"].fillna(-1).to_numpy(int)
 
@@ -119,7 +119,7 @@ def _read_study_part(results: Path, study: str, models: Iterable[str], private: 
     is_shown = scores["item_id"].isin(open_ids)
     is_plain = scores["answered_by"] == "plain"
     answer_keys = scores[_ONE].itertuples(index=False, name=None)
-    judgments_of = [judgments_by_answer.get(k, []) if p else [] for k, p in zip(answer_keys, is_plain)]
+    judgments_by_row = [judgments_by_answer.get(k, []) if p else [] for k, p in zip(answer_keys, is_plain)]
     answer_rows = scores.assign(
         study=study,
         mode=mode_names(scores),
@@ -128,26 +128,26 @@ def _read_study_part(results: Path, study: str, models: Iterable[str], private: 
         answer=_joined_letters(scores["answer"]).where(is_shown),
         key=_joined_letters(scores["key"]).where(is_shown),
         confidence=scores["confidence"].round(3),
-        judged=list(map(_verdict_texts, judgments_of)),
-        judges=[_judges_disagree(js) for js in judgments_of],
+        judged=list(map(_verdict_texts, judgments_by_row)),
+        judges=[_judges_disagree(row_judgments) for row_judgments in judgments_by_row],
     )
-    open_and_scored = open_ids & set(scores["item_id"])
-    item_texts = {f"{study}/{k}": _item_texts(items[k]) for k in sorted(open_and_scored)}
-    for summary in _rating_summaries(texts_folder, study, open_and_scored).itertuples():
+    open_scored_ids = open_ids & set(scores["item_id"])
+    item_texts = {f"{study}/{k}": _item_texts(items[k]) for k in sorted(open_scored_ids)}
+    for summary in _rating_summaries(texts_folder, study, open_scored_ids).itertuples():
         summary_line = (
             f"{summary.target}: {summary.value} ({summary.n} {summary.who if summary.n > 1 else summary.who[:-1]})"
         )
         item_texts[f"{study}/{summary.item_id}"].setdefault("rated", []).append(summary_line)
     response_files = [texts_folder / "prepare" / study / "recorded.parquet"]
     response_files += [texts_folder / "generate" / study / m / "responses.parquet" for m in models]
-    stored = StoredRecords([f for f in response_files if f.exists()], Response)
-    _check_selection(set(scores["model"]), set(stored.column("model")), study)
+    stored_responses = StoredRecords([f for f in response_files if f.exists()], Response)
+    _check_selection(set(scores["model"]), set(stored_responses.column("model")), study)
     return _StudyPart(
         answer_rows[ROW_COLUMNS],
         item_texts,
-        np.where(is_shown & is_plain, _response_places(scores, stored), -1),
-        stored,
-        judgments_of,
+        np.where(is_shown & is_plain, _response_places(scores, stored_responses), -1),
+        stored_responses,
+        judgments_by_row,
     )
 
 # %% ../../nbs/report/06_items.ipynb #87b75f4a
@@ -172,13 +172,13 @@ def _item_texts(i: Item) -> dict[str, Any]:
 _WRITTEN = ("text", "reasoning", "error")
 
 
-def _answer_words(written: Mapping[str, Any], judgments: Sequence[Judgment]) -> dict[str, Any]:
+def _answer_words(written_fields: Mapping[str, Any], judgments: Sequence[Judgment]) -> dict[str, Any]:
     "What an answer says: its text, the thought before it, what went wrong, and the judges' words."
     verdict_records = [
         {"judge": j.judge, "verdict": _verdict_text(j), "text": (j.text or j.error or "")[:2000]} for j in judgments
     ]
-    answer_fields = {c: written[c] for c in _WRITTEN} | {
-        "text": (written["text"] or "").strip(),
+    answer_fields = {c: written_fields[c] for c in _WRITTEN} | {
+        "text": (written_fields["text"] or "").strip(),
         "verdicts": verdict_records,
     }
     return {k: v for k, v in answer_fields.items() if v}
@@ -207,8 +207,8 @@ def _answer_texts(
     all_words = pd.concat([_answers_written(p, start) for p, start in zip(study_parts, first_rows)], ignore_index=True)
     kept_words = all_words
     if most_characters is not None and all_words["length"].sum() > most_characters:
-        wrong_first = all_words.sort_values("right", kind="stable")
-        kept_words = wrong_first[wrong_first["length"].cumsum() <= most_characters].sort_index()
+        words_wrong_first = all_words.sort_values("right", kind="stable")
+        kept_words = words_wrong_first[words_wrong_first["length"].cumsum() <= most_characters].sort_index()
     return {str(r["row"]): _answer_words(r, r["judged"]) for r in kept_words.to_dict("records")}, len(all_words) - len(
         kept_words
     )
@@ -217,9 +217,9 @@ def _answer_texts(
 def _rating_summaries(texts_folder: Path, study: str, item_ids: set) -> pd.DataFrame:  # item_id, target, who, value, n
     "What raters, and apart from them models, said of each target: the mean score, or the labels with their counts."
     ratings_file = texts_folder / "prepare" / study / "ratings.parquet"
-    stored = StoredRecords([ratings_file] if ratings_file.exists() else [], Rating)
-    names = ("item_id", "target", "value", "label", "rater", "origin", "variant")
-    ratings = pd.DataFrame({name: stored.column(name) for name in names})
+    stored_ratings = StoredRecords([ratings_file] if ratings_file.exists() else [], Rating)
+    column_names = ("item_id", "target", "value", "label", "rater", "origin", "variant")
+    ratings = pd.DataFrame({name: stored_ratings.column(name) for name in column_names})
     is_by_model = [v.get("annotator") == "model" for v in ratings["variant"]]
     origin_prefix = np.where(ratings["origin"] == "simulated", "simulated ", "")
     ratings = ratings.assign(who=origin_prefix + np.where(is_by_model, "models", "raters").astype(object))

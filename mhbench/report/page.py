@@ -87,13 +87,13 @@ def _read_section(
         if t["show"]:
             table_name = t["name"]
             stored_table = _read_stored(folder / f"{table_name}.parquet").drop(columns=t["hide"])
-            own_prose = t.get("about")  # a study that adds a table says it itself
+            table_about = t.get("about")  # a study that adds a table says it itself
             table_prose = (
-                Prose(own_prose["heading"], own_prose["text"]) if own_prose else prose.get(table_name, Prose())
+                Prose(table_about["heading"], table_about["text"]) if table_about else prose.get(table_name, Prose())
             )
-            with_printed = tables.join_printed_numbers(stored_table, f"{stage}/{table_name}", verdicts)
+            table_with_printed = tables.join_printed_numbers(stored_table, f"{stage}/{table_name}", verdicts)
             report_tables.append(
-                ReportTable(t["caption"], with_printed, table_prose, study, t.get("card", ""), table_name)
+                ReportTable(t["caption"], table_with_printed, table_prose, study, t.get("card", ""), table_name)
             )
     figures_folder = figures / stage / study
     pictures = [
@@ -267,13 +267,13 @@ def _table_view(table: pd.DataFrame) -> dict[str, Any]:
     return {"head": [spaced(c) for c in table.columns], "right": tables.numeric(table), "rows": rows}
 
 
-def _card_pages(t: ReportTable, to: _Links) -> list[dict[str, Any]]:
+def _card_pages(t: ReportTable, links: _Links) -> list[dict[str, Any]]:
     card_views = []
     for judge, judge_rows in t.frame.groupby(t.card, sort=False) if t.card else ():
         columns_kept = judge_rows.drop(columns=[t.card]).drop(columns=_NOT_ON_A_CARD, errors="ignore")
-        displayed = readable(columns_kept.astype({"n": "Int64"}) if "n" in columns_kept else columns_kept)
+        displayed_table = readable(columns_kept.astype({"n": "Int64"}) if "n" in columns_kept else columns_kept)
         card_views.append(
-            _table_view(displayed) | {"id": to.cards[str(t.study), str(judge)], "who": judge, "study": t.study}
+            _table_view(displayed_table) | {"id": links.cards[str(t.study), str(judge)], "who": judge, "study": t.study}
         )
     return card_views
 
@@ -290,7 +290,7 @@ def _zero_counts(table: pd.DataFrame) -> list[str]:
     return [c for c in map(str, table) if c.startswith("n_") and len(table) > 3 and table[c].eq(0).all()]
 
 # %% ../../nbs/report/07_page.ipynb #a6c6382b
-def _fill_table_view(t: ReportTable, key: str, section: Section, to: _Links) -> dict[str, Any]:
+def _fill_table_view(t: ReportTable, key: str, section: Section, links: _Links) -> dict[str, Any]:
     "A table with all values that the page's template needs."
     displayed_table = readable(t.frame).head(ROWS_SHOWN)
     shared_texts, zero_counts = _repeated_texts(displayed_table), _zero_counts(displayed_table)
@@ -302,15 +302,15 @@ def _fill_table_view(t: ReportTable, key: str, section: Section, to: _Links) -> 
     )
     table_view = _table_view(displayed_table)
     column_position = {c: k for k, c in enumerate(displayed_table.columns)}
-    template_rows = []
+    row_views = []
     for cell_texts, row in zip(table_view["rows"], t.frame.head(ROWS_SHOWN).to_dict("records")):
-        template_rows.append({"cells": cell_texts, "link": to.answers(row, t.study), "card": to.card(row, t.study)})
+        row_views.append({"cells": cell_texts, "link": links.answers(row, t.study), "card": links.card(row, t.study)})
     return table_view | {
         "id": key,
         "caption": t.caption,
-        "rows": template_rows,
+        "rows": row_views,
         "card_at": column_position.get("judge", column_position.get("measure", -1)),
-        "cards": _card_pages(t, to),
+        "cards": _card_pages(t, links),
         "n_at": column_position.get("n", -1),
         "n": len(t.frame),
         "cut": len(t.frame) > ROWS_SHOWN,
@@ -347,7 +347,7 @@ def _embed_picture(p: Picture, title: str) -> dict:
     return {"caption": p.caption, "alt": p.alt or p.caption, "source": f"data:image/svg+xml,{data}"}
 
 # %% ../../nbs/report/07_page.ipynb #c474adc9
-def _build_entry(t: ReportTable, key: str, picture: Picture | None, section: Section, to: _Links) -> dict[str, Any]:
+def _build_entry(t: ReportTable, key: str, picture: Picture | None, section: Section, links: _Links) -> dict[str, Any]:
     "A table below its sentence, with the figure of the same name."
     first_sentence = t.about.text.split(". ")[0].replace("\n", " ").rstrip(".")
     sentence = tables.in_a_sentence(t.frame) or (f"{first_sentence}." if first_sentence[:1].isupper() else "")
@@ -357,12 +357,12 @@ def _build_entry(t: ReportTable, key: str, picture: Picture | None, section: Sec
         "caption": t.caption,
         "said": sentence,
         "figure": embedded_figure,
-        "table": _fill_table_view(t, key, section, to),
+        "table": _fill_table_view(t, key, section, links),
     }
 
 
 def _entries_by_question(
-    section: Section, key: str, to: _Links
+    section: Section, key: str, links: _Links
 ) -> list[tuple[str, dict]]:  # (question, entry), in order
     "The output of one stage for one study, by question."
     table_names = {t.name for t in section.all_tables if t.name}
@@ -373,7 +373,7 @@ def _entries_by_question(
         figure_entry = {"id": f"{key}f{k}", "caption": p.caption, "said": "", "table": None}
         named_entries.append((name, figure_entry | {"figure": _embed_picture(p, section.title)}))
     for k, t in enumerate(section.all_tables, 1):
-        named_entries.append((t.name, _build_entry(t, f"{key}t{k}", picture_by_name.get(t.name), section, to)))
+        named_entries.append((t.name, _build_entry(t, f"{key}t{k}", picture_by_name.get(t.name), section, links)))
     return [(question_of(section.stage, name) if section.study else "", entry) for name, entry in named_entries]
 
 
@@ -385,7 +385,7 @@ def _counts_in_words(entries: Sequence[Mapping]) -> str:  # "8 tables, 1 figure"
     return ", ".join(count_texts)
 
 # %% ../../nbs/report/07_page.ipynb #d4fe0cd4
-def _sections_by_study(sections: Sequence[Section], to: _Links) -> list[dict]:
+def _sections_by_study(sections: Sequence[Section], links: _Links) -> list[dict]:
     "The sections by study, each with its questions in the order of `questions.yaml`."
     parts_by_study: dict[str, dict[str, dict]] = {}  # study -> question -> what answers it
     question_order = {question: k for k, question in enumerate(tables.QUESTIONS)}
@@ -393,7 +393,7 @@ def _sections_by_study(sections: Sequence[Section], to: _Links) -> list[dict]:
         parts_by_question = parts_by_study.setdefault(
             s.study or s.title, defaultdict(lambda: {"texts": [], "entries": []})
         )
-        for question, entry in _entries_by_question(s, f"s{k}", to):
+        for question, entry in _entries_by_question(s, f"s{k}", links):
             parts_by_question[question]["entries"].append(entry)
         if section_texts := [*filter(None, [s.text]), *s.findings]:
             parts_by_question[question_of(s.stage) if s.study else ""]["texts"] += section_texts
@@ -447,15 +447,15 @@ def _reference_lines(lines: Mapping[str, float], scale: tuple[float, float]) -> 
     return placed_lines
 
 # %% ../../nbs/report/07_page.ipynb #2943e211
-def _study_plot(f: Front, studies: int, to: str) -> dict[str, Any]:
+def _study_plot(f: Front, studies: int, anchor: str) -> dict[str, Any]:
     "The figure of a study for the template; the more studies, the fewer rows each shows on the first screen."
     scale = _plot_scale(f)
     plot_rows = []
-    best_first = f.rows
+    ranked_rows = f.rows
     if len(f.rows):  # a study without an accuracy has no row
         sortable_rows = f.rows.assign(drawn=f.rows["origin"] == "simulated", below=-f.rows["estimate"])
-        best_first = sortable_rows.sort_values(["drawn", "below"], kind="stable")
-    for r in best_first.to_dict("records"):
+        ranked_rows = sortable_rows.sort_values(["drawn", "below"], kind="stable")
+    for r in ranked_rows.to_dict("records"):
         low_percent = _percent_of_width(r["ci_low"], scale)
         name = printed_name(r["model"])
         if r["origin"] == "simulated" and "simulated" not in name and not name.startswith("sim-"):
@@ -475,7 +475,7 @@ def _study_plot(f: Front, studies: int, to: str) -> dict[str, Any]:
         "n_at_once": f.n_at_once,
         "said": f.said,
         "notes": f.notes,
-        "to": to,
+        "to": anchor,
         "rows": plot_rows,
         "lines": _reference_lines(f.lines, scale),
         "scale": [number(x, 1) for x in (scale[0], sum(scale) / 2, scale[1])],

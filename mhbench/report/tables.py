@@ -41,9 +41,9 @@ _P_VALUE = re.compile(r"(least_)?p(_\w+)?")  # the name of a column
 
 def cell_texts(table: pd.DataFrame) -> list[list[str]]:
     "The cells of a table for reading, row by row."
-    holds_p = [bool(_P_VALUE.fullmatch(str(c))) for c in table]
+    is_p_column = [bool(_P_VALUE.fullmatch(str(c))) for c in table]
     return [
-        ["<0.001" if is_p and isinstance(x, float) and x < 0.001 else number(x) for is_p, x in zip(holds_p, row)]
+        ["<0.001" if is_p and isinstance(x, float) and x < 0.001 else number(x) for is_p, x in zip(is_p_column, row)]
         for row in table.itertuples(index=False)
     ]
 
@@ -136,7 +136,7 @@ def by_reason(absent: Iterable[Mapping[str, str]]) -> str:  # of name and why
     for entry in absent:
         names_by_reason.setdefault(entry["why"], []).append(entry["name"])
     return "; ".join(
-        f"{', '.join(dict.fromkeys(of_reason))} ({reason})" for reason, of_reason in names_by_reason.items()
+        f"{', '.join(dict.fromkeys(reason_names))} ({reason})" for reason, reason_names in names_by_reason.items()
     )
 
 # %% ../../nbs/report/01_tables.ipynb #327799e8
@@ -190,29 +190,29 @@ def _plain_prose(markdown: str) -> str:
 
 
 def _prose_and_heading(markdown: str) -> tuple[str, str, str]:  # before the first heading; the last heading; below it
-    before, *parts = re.split(r"^#+ (.*)$", markdown, flags=re.M)
-    return _plain_prose(before), parts[-2] if parts else "", _plain_prose(parts[-1]) if parts else ""
+    text_before, *parts = re.split(r"^#+ (.*)$", markdown, flags=re.M)
+    return _plain_prose(text_before), parts[-2] if parts else "", _plain_prose(parts[-1]) if parts else ""
 
 
 def stage_prose(notebook: str | Path) -> dict[str, Prose]:  # by the name of the table
     """What a stage's notebook says about each table that it makes: the text before it, and what stands below it before
     the next heading."""
     prose_by_table: dict[str, Prose] = {}
-    shown: list[str] = []
+    shown_names: list[str] = []
     heading, prose = "", ""
     for cell in json.loads(Path(notebook).read_text(encoding="utf-8"))["cells"]:
         source = "".join(cell["source"])
         if cell["cell_type"] == "markdown":
-            before, new_heading, below = _prose_and_heading(source)
+            text_before, new_heading, text_below = _prose_and_heading(source)
             if not new_heading:
-                prose = before or prose
+                prose = text_before or prose
                 continue
-            for name in shown if before else ():
-                above = prose_by_table[name]
-                prose_by_table[name] = above._replace(text="\n\n".join(filter(None, [above.text, before])))
-            heading, prose, shown = new_heading, below, []
+            for name in shown_names if text_before else ():
+                old_prose = prose_by_table[name]
+                prose_by_table[name] = old_prose._replace(text="\n\n".join(filter(None, [old_prose.text, text_before])))
+            heading, prose, shown_names = new_heading, text_below, []
         elif names := shown_tables(source):
-            shown = names
+            shown_names = names
             prose_by_table |= dict.fromkeys(names, Prose(heading, prose))
     return prose_by_table
 
@@ -266,8 +266,8 @@ def _rests_on_raters(table: pd.DataFrame) -> bool:
 def _explain_p_values(table: pd.DataFrame) -> list[str]:
     "A sentence where an interval of a difference of two excludes 0 and the test beside it does not."
     p = next((table[c] for c in ("p", "p_value") if c in table), None)
-    of_two = {"first", "second"} <= set(table) or {"annotator", "student"} <= set(table)
-    if p is None or not of_two or not _INTERVAL <= set(table):
+    is_of_two = {"first", "second"} <= set(table) or {"annotator", "student"} <= set(table)
+    if p is None or not is_of_two or not _INTERVAL <= set(table):
         return []
     n = int((((table["ci_low"] > 0) | (table["ci_high"] < 0)) & (p >= 0.05)).sum())
     sentence = f"{n} of {numbered(len(table), 'interval')} exclude 0 although p is not below 0.05: the test decides"
@@ -370,12 +370,12 @@ def sampled(table: pd.DataFrame) -> str:  # sentences; empty where a table has n
     if _rests_on_raters(table):
         sampled_units = "the annotations of a question"
     interval_kinds = interval_rows["interval"].astype(str) if "interval" in interval_rows else pd.Series([""])
-    with_raters = interval_kinds.str.contains("rater")
+    is_over_raters = interval_kinds.str.contains("rater")
     fixed_factors = [word for word, names in _GIVEN.items() if names & set(table)]
-    if with_raters.any():
+    if is_over_raters.any():
         sampled_units = (
             f"raters and {sampled_units}"
-            if with_raters.all()
+            if is_over_raters.all()
             else f"{sampled_units}, and of raters in rows that say so"
         )
         fixed_factors = [word for word in fixed_factors if word != "raters"]
@@ -386,7 +386,7 @@ def sampled(table: pd.DataFrame) -> str:  # sentences; empty where a table has n
     applies_by_limit = {
         "cases": len(n_clusters) > 0 and n_clusters.min() > 1,
         "missing": has_missing,
-        "raters": with_raters.any(),
+        "raters": is_over_raters.any(),
     }
     applies_by_limit["labels"] = interval_kinds.str.contains("prediction-powered").any()
     measures = interval_rows.get("measure", interval_rows.get("question", pd.Series(dtype=str))).astype(str)
@@ -506,8 +506,8 @@ def ends_in_words(low: float, high: float, lines: Mapping[str, float] = MappingP
     "The ends of an interval, with more than two digits where these would put one on a reference value beside it."
 
     def _end(x: float) -> str:
-        on_a_line = [d for d in (2, 3) if any(x != at and f"{x:.{d}f}" == f"{at:.{d}f}" for at in lines.values())]
-        return f"{x:.{max(on_a_line, default=1) + 1}f}"
+        tied_digits = [d for d in (2, 3) if any(x != at and f"{x:.{d}f}" == f"{at:.{d}f}" for at in lines.values())]
+        return f"{x:.{max(tied_digits, default=1) + 1}f}"
 
     return f"[{_end(low)}, {_end(high)}]"
 
