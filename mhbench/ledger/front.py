@@ -429,13 +429,13 @@ def _list_origins(nested_texts: Any) -> list[dict[str, str]]:  # said, file, row
     "The numbers of a section in the order in which they appear, each origin once."
     text_by_origin: dict[str, str] = {}
     for text in _iterate_texts(nested_texts):
-        for origin, said in _NUMBER_TAG.findall(text):
-            text_by_origin.setdefault(html.unescape(origin), said)
+        for origin, number_text in _NUMBER_TAG.findall(text):
+            text_by_origin.setdefault(html.unescape(origin), number_text)
     origin_rows = []
-    for origin, said in text_by_origin.items():
+    for origin, number_text in text_by_origin.items():
         file, _, row = origin.partition(": ")
         link = f"replication/{file}" if re.fullmatch(r"\w+/[\w-]+\.csv", file) else ""
-        origin_rows.append({"said": said, "file": file, "row": row, "link": link})
+        origin_rows.append({"said": number_text, "file": file, "row": row, "link": link})
     return origin_rows
 
 # %% ../../nbs/ledger/05_front.ipynb #849fb176

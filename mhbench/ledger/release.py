@@ -223,13 +223,13 @@ class Release(BaseModel):
 
     def files(self, only: Sequence[str] = ()) -> Iterator[tuple[str, str, ReleasedFile]]:  # here, there, file
         "The files of the groups, then those of the tree whose paths fit a pattern, each once."
-        given_paths = set()
+        yielded_paths = set()
         for group in self.groups:
             for path, file in self._files_of_group(group):
-                given_paths.add(path)
+                yielded_paths.add(path)
                 yield group.here(PurePosixPath(path).name), path, file
         for path in dict.fromkeys(p for pattern in only for p in (self.tree.matching(pattern) if self.tree else [])):
-            if path not in given_paths:
+            if path not in yielded_paths:
                 yield path, path, self._file_of_tree(path)
 
     def _file_of_tree(self, path: str) -> ReleasedFile:

@@ -429,13 +429,13 @@ def mappings_in(argument: Any) -> Iterator[Mapping]:
 
 def evidence_kind(source: Source, file: ClaimsFile) -> str:  # of EVIDENCE_KINDS; "": nothing but typed constants
     "What a source is made of: of several things the weakest."
-    kinds_found = set()
+    source_kinds = set()
     for x in mappings_in(source.model_dump(exclude_defaults=True)):
         if "printed" in x:
-            kinds_found.add("paper")
+            source_kinds.add("paper")
         elif isinstance(x.get("table"), str):
-            kinds_found.add(file.evidence.get(x["table"], "data"))
-    return next((kind for kind in reversed(EVIDENCE_KINDS) if kind in kinds_found), "")
+            source_kinds.add(file.evidence.get(x["table"], "data"))
+    return next((kind for kind in reversed(EVIDENCE_KINDS) if kind in source_kinds), "")
 
 # %% ../../nbs/ledger/02_verdicts.ipynb #bb2df4cd
 VERDICTS = ("equal", "convention", "undecided", "differs", "cannot")
@@ -533,11 +533,11 @@ def _judge_claim(
         n_tried += bool(convention)
         reading_fields = {"value": value, "difference": value - float(claim.number.value), "source": described(source)}
         reading_fields |= {"kind": kind, "convention": convention, "files": absence_verdict.get("files", "")}
-        for tolerance_name, fits, accepted_range in _tolerance_checks(value, source, claim, evaluator):
+        for tolerance_name, is_fitting, accepted_range in _tolerance_checks(value, source, claim, evaluator):
             n_tried += bool(tolerance_name)
             reading_fields |= dict(zip(("low", "high", "tolerance"), accepted_range))
             conventions_text = ", ".join(x for x in (convention, tolerance_name) if x)
-            if fits:
+            if is_fitting:
                 verdict = "undecided" if claim.part else "convention" if conventions_text else "equal"
                 return reading_fields | {"verdict": verdict, "convention": conventions_text, "n_tried": n_tried}
         differing_readings.append(reading_fields)
@@ -602,12 +602,12 @@ def tolerances(verdicts: pd.DataFrame) -> pd.DataFrame:  # TOLERANCE_COLUMNS; ac
             random_spread, p_value = (
                 _random_spread_and_p(rows_of_tolerance) if tolerance_name == "random" else (np.nan, np.nan)
             )
-            decides = (
+            is_decisive = (
                 not is_loose and (n_across + n_along > 0 or tolerance_name == INPUTS) and not p_value < LEAST_CHANCE
             )
             n_with_range = int(rows_of_tolerance["low"].notna().sum())
             range_fields = (n_with_range, share_across, share_along, n_across + n_along, random_spread, p_value)
-            tolerance_rows.append((paper, place, table_title, tolerance_name, *range_fields, decides))
+            tolerance_rows.append((paper, place, table_title, tolerance_name, *range_fields, is_decisive))
     return pd.DataFrame(tolerance_rows, columns=TOLERANCE_COLUMNS)
 
 # %% ../../nbs/ledger/02_verdicts.ipynb #0446ee06
@@ -635,7 +635,7 @@ def claim_basis(claim: Claim, claims: Claims) -> str:  # 16 hexadecimal digits
     sources = [*claim.conventions.values(), *(s for s in (claim.ours, claim.otherwise) if s)]
     references = list(mappings_in([s.model_dump() for s in sources]))
     patterns = [".*".join(map(re.escape, x["printed"].split("*"))) for x in references if "printed" in x]
-    tables = {x["table"] for x in references if isinstance(x.get("table"), str)}
+    table_names = {x["table"] for x in references if isinstance(x.get("table"), str)}
     is_judged_with_table = bool(patterns or claim.random)  # by a tolerance, which must not fit its other numbers
     printed_by_claim = {
         c.id: c.printed
@@ -643,13 +643,13 @@ def claim_basis(claim: Claim, claims: Claims) -> str:  # 16 hexadecimal digits
         if any(re.fullmatch(pattern, c.id) for pattern in patterns)
         or (is_judged_with_table and (c.place, c.of) == (claim.place, claim.of))
     }
-    fields = ("printed", "scale", "ours", "conventions", "otherwise", "cannot", "needs", "random", "part")
-    decisive = {field: getattr(claim, field) for field in fields} | {"inputs": printed_by_claim}
-    decisive |= {
-        kind: {t: getattr(claims.file, kind).get(t) for t in sorted(tables)} for kind in ("evidence", "tables")
+    field_names = ("printed", "scale", "ours", "conventions", "otherwise", "cannot", "needs", "random", "part")
+    basis_fields = {field: getattr(claim, field) for field in field_names} | {"inputs": printed_by_claim}
+    basis_fields |= {
+        kind: {t: getattr(claims.file, kind).get(t) for t in sorted(table_names)} for kind in ("evidence", "tables")
     }
     as_plain = lambda x: x.model_dump(exclude_defaults=True) if isinstance(x, Record) else str(x)
-    text = json.dumps(decisive, default=as_plain)
+    text = json.dumps(basis_fields, default=as_plain)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -770,16 +770,16 @@ def merged_verdicts(
     claims: Claims, stored: pd.DataFrame | None, inventory: Inventory | None = None
 ) -> tuple[pd.DataFrame, int]:
     "The verdicts of a run, else those that need no run; and the number of claims that have changed since the run."
-    recomputed = judge_claims(claims, no_tables, inventory)
+    recomputed_verdicts = judge_claims(claims, no_tables, inventory)
     if stored is None or not {*VERDICT_COLUMNS} <= {*stored}:  # none, or one by an earlier version
-        return recomputed, 0 if stored is None else len(recomputed)
+        return recomputed_verdicts, 0 if stored is None else len(recomputed_verdicts)
     stored_rows = stored.set_index("claim")
-    is_unchanged = recomputed["basis"] == recomputed["claim"].map(stored_rows["basis"])
-    kept_verdicts = stored_rows.reindex(recomputed.loc[is_unchanged, "claim"]).reset_index()
+    is_unchanged = recomputed_verdicts["basis"] == recomputed_verdicts["claim"].map(stored_rows["basis"])
+    kept_verdicts = stored_rows.reindex(recomputed_verdicts.loc[is_unchanged, "claim"]).reset_index()
     claim_by_id = {c.id: c for c in claims.claims}
     current_fields = [
         _claim_fields(claim_by_id[i], claims, verdict) for i, verdict in kept_verdicts[["claim", "verdict"]].to_numpy()
     ]
     kept_verdicts = kept_verdicts.assign(**pd.DataFrame(current_fields)).reindex(columns=VERDICT_COLUMNS)
-    kept_verdicts.index = recomputed.index[is_unchanged]
-    return pd.concat([kept_verdicts, recomputed[~is_unchanged]]).sort_index(), int((~is_unchanged).sum())
+    kept_verdicts.index = recomputed_verdicts.index[is_unchanged]
+    return pd.concat([kept_verdicts, recomputed_verdicts[~is_unchanged]]).sort_index(), int((~is_unchanged).sum())
