@@ -60,20 +60,20 @@ def _rater_row(
     register = Register(store)
     assigned_pages = [(rater.rater, *p) for p in register.assigned(rater.rater)]
     inactive_state = "finished" if rater.rater in register.finished else "withdrawn"
-    own_complete_pages = [p for p in assigned_pages if p in complete_pages]
-    checks_answered = [(q, complete_pages.get((rater.rater, q.question_id, 0))) for q in study.of_role("check")]
-    check_outcomes = [passed(q, answers) for q, answers in checks_answered if answers is not None]
+    completed_pages = [p for p in assigned_pages if p in complete_pages]
+    check_answers = [(q, complete_pages.get((rater.rater, q.question_id, 0))) for q in study.of_role("check")]
+    check_outcomes = [passed(q, answers) for q, answers in check_answers if answers is not None]
     check_passes = [c for c in check_outcomes if c is not None]  # None: nothing is expected
-    seconds_on_pages = [ms_by_page[p] / 1000 for p in own_complete_pages if ms_by_page.get(p)]
+    seconds_on_pages = [ms_by_page[p] / 1000 for p in completed_pages if ms_by_page.get(p)]
     stored_answers = chain.from_iterable(stored_by_page.get(p, {}).values() for p in assigned_pages)
     return {
         "rater": rater.rater,
         "role": rater.role,
         "marks": [inactive_state] * (not rater.active) + ["simulated"] * rater.simulated,
         "assigned": len(assigned_pages),
-        "complete": len(own_complete_pages),
+        "complete": len(completed_pages),
         "started": sum(p in stored_by_page and p not in complete_pages for p in assigned_pages),
-        "share": f"{100 * len(own_complete_pages) / len(assigned_pages):.0f}%" if assigned_pages else "–",
+        "share": f"{100 * len(completed_pages) / len(assigned_pages):.0f}%" if assigned_pages else "–",
         "seconds": f"{median(seconds_on_pages):.0f}" if seconds_on_pages else "–",
         "checks": f"{sum(c is True for c in check_passes)}/{len(check_passes)}" if check_passes else "–",
         "again": again({page: verdicts(study, answers) for page, answers in complete_pages.items()}, rater.rater),

@@ -302,11 +302,11 @@ def _read_label_studio(path: Path) -> Rated:
     if not key_file.exists():
         actual = f"none ({path.name}); copy it from the folder of tasks"
         refuse(f"ratings_of_file: key.json must lie beside Label Studio's export; got {actual}")
-    annotated = load_label_studio(path, json.loads(key_file.read_text(encoding="utf-8")), raters=None)
-    n = annotated.counts
-    gone_text = f"{n['cancelled']} were cancelled, {n['superseded']} replaced by a later one of the same rater"
-    annotations_text = f"of {n['annotations']} annotations {gone_text}; the others leave {n['missing']} labels open"
-    return Rated(annotated.ratings, [annotations_text, f"{n['unlabelled']} of {n['tasks']} tasks have no annotation"])
+    project = load_label_studio(path, json.loads(key_file.read_text(encoding="utf-8")), raters=None)
+    n = project.counts
+    removed_text = f"{n['cancelled']} were cancelled, {n['superseded']} replaced by a later one of the same rater"
+    annotations_text = f"of {n['annotations']} annotations {removed_text}; the others leave {n['missing']} labels open"
+    return Rated(project.ratings, [annotations_text, f"{n['unlabelled']} of {n['tasks']} tasks have no annotation"])
 
 # %% ../../nbs/annotate/07_export.ipynb #4c2cce3b
 _READER_BY_SUFFIX: dict[str, Callable[[Path], Rated]] = {
@@ -389,9 +389,9 @@ def study_ratings(
         return _replace_names(corpus_ratings, [])
     path = Path(top) / Path(file).expanduser()
     file_ratings, left_out_notes = _read_ratings(path, items)
-    asked_by_item = {i.item_id: question_fingerprint(i) for i in items}
+    hash_by_item = {i.item_id: question_fingerprint(i) for i in items}
     changed_ids = [
-        r.item_id for r in file_ratings if r.variant.get("asked", asked_by_item[r.item_id]) != asked_by_item[r.item_id]
+        r.item_id for r in file_ratings if r.variant.get("asked", hash_by_item[r.item_id]) != hash_by_item[r.item_id]
     ]
     if changed_ids:
         actual = f"other words or options for {changed_ids[0]!r} and {len(set(changed_ids)) - 1} more ({path.name})"

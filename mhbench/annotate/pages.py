@@ -218,8 +218,8 @@ def listed_fields(view: Mapping[str, Any]) -> list[dict[str, Any]]:
 def _open_fields(view: Mapping[str, Any], t: Callable[..., str]) -> list[dict[str, Any]]:
     "The fields that a rater has to answer or to change; the boxes of the types of error are one, under its legend."
     flags = view.get("flags", [])
-    group = {"at": flags[0]["at"], "words": t("errors.kinds")} if flags else {}
-    return [f | (group if f in flags else {}) for f in listed_fields(view) if f["missing"]]
+    kinds_field = {"at": flags[0]["at"], "words": t("errors.kinds")} if flags else {}
+    return [f | (kinds_field if f in flags else {}) for f in listed_fields(view) if f["missing"]]
 
 
 def question_view(

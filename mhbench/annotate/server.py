@@ -342,11 +342,11 @@ class Visitor:
 
     def nth(self) -> tuple[int, QuestionPage, int]:
         "The number of the page in the address, the page, and the number of pages."
-        own_pages = self.pages()
+        rater_pages = self.pages()
         n = int(self.request.match_info["n"])
-        if not 1 <= n <= len(own_pages):
+        if not 1 <= n <= len(rater_pages):
             raise web.HTTPNotFound
-        return n, own_pages[n - 1], len(own_pages)
+        return n, rater_pages[n - 1], len(rater_pages)
 
 # %% ../../nbs/annotate/06_server.ipynb #4b5ffa5f
 @web.middleware
@@ -360,9 +360,9 @@ async def guard(request: web.Request, handler: Callable) -> web.StreamResponse:
         else:
             response = await handler(request)
     except web.HTTPException as e:
-        key = {404: "lost", 405: "lost", 403: "outdated", 409: "outdated"}.get(e.status, "failed")
-        links = [visitor.link("/go", "nav.continue")] if key == "outdated" and visitor.rater else []
-        response = visitor.message_page(key, status=e.status, links=links)
+        message_key = {404: "lost", 405: "lost", 403: "outdated", 409: "outdated"}.get(e.status, "failed")
+        links = [visitor.link("/go", "nav.continue")] if message_key == "outdated" and visitor.rater else []
+        response = visitor.message_page(message_key, status=e.status, links=links)
     except Exception:
         route_resource = request.match_info.route.resource  # its pattern: the address itself may hold a token
         LOG.exception(

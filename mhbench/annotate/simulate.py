@@ -31,16 +31,16 @@ def opinion(study: Study, question: Question, rater: str, seed: int) -> dict[str
         draw_words = (seed, study.name, question.question_id, f.target)
         expected_answer = question.expected.get(f.target)
         common_draw = draw(*draw_words)
-        own_draw = draw(*draw_words, rater)
+        rater_draw = draw(*draw_words, rater)
         if f.form == "number":
             value = (
                 (expected_answer[0] + expected_answer[1]) // 2
                 if isinstance(expected_answer, list)
-                else common_draw % 81 + own_draw % 21
+                else common_draw % 81 + rater_draw % 21
             )
             answer_by_target[f.target] = RatedAnswer(value=float(value))
         elif f.form == "choice" and f.target != "main":
-            choice_draw = common_draw if own_draw % 4 else own_draw // 4  # the common choice in three of four cases
+            choice_draw = common_draw if rater_draw % 4 else rater_draw // 4  # the common choice in three of four cases
             expected_label = expected_answer if isinstance(expected_answer, str) else None
             answer_by_target[f.target] = RatedAnswer(label=expected_label or f.choices[choice_draw % len(f.choices)])
     if study.settings.kind == "errors":

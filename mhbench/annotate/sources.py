@@ -88,13 +88,13 @@ def responses_of(entry: dict[str, Any], corpus: Corpus, folder: Path) -> list[Re
 
     Raises: FileNotFoundError; ValueError where modes are mixed, or right answers would be shown as wrong.
     """
-    answers = entry.get("answers")
+    answers_source = entry.get("answers")
     mode = entry.get("mode")
     study_name = corpus.items[0].study if corpus.items else "none"
-    if isinstance(answers, list):
-        responses = [Response(study=study_name, mode=mode or "zero_shot", **a) for a in answers]
+    if isinstance(answers_source, list):
+        responses = [Response(study=study_name, mode=mode or "zero_shot", **a) for a in answers_source]
     else:
-        responses = corpus.responses if answers is None else _responses_of_pattern(answers, folder)
+        responses = corpus.responses if answers_source is None else _responses_of_pattern(answers_source, folder)
     modes = sorted({r.mode for r in responses})
     if mode is None and len(modes) > 1:
         remedy = "say mode: MODE in the entry"
@@ -102,7 +102,7 @@ def responses_of(entry: dict[str, Any], corpus: Corpus, folder: Path) -> list[Re
     responses = [r for r in responses if r.sample == 0 and mode in (None, r.mode)]
     if "scores" in entry and modes:
         return _wrong_answers(responses, entry, mode or modes[0], folder)
-    if entry.get("kind") == "errors" and not isinstance(answers, list) and responses:
+    if entry.get("kind") == "errors" and not isinstance(answers_source, list) and responses:
         actual = "none (kind errors); say scores: results/score/NAME/scores.parquet in the entry"
         refuse(f"study_of: scores must name the table that says which answers are wrong; got {actual}")
     return responses

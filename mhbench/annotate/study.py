@@ -438,8 +438,8 @@ def verdicts(study: Study, answers: Mapping[str, RatedAnswer]) -> dict[str, Rate
     "What a complete page says: of kinds of error the main one; neither comment nor mark; nothing where it was skipped."
     if study.settings.kind == "errors":
         return {"main kind of error": RatedAnswer(label=main_error(study, answers))}
-    given_answers = {} if "skip" in answers else answers
-    return {t: a for t, a in given_answers.items() if t != "comment" and not is_mark(study, t)}
+    counted_answers = {} if "skip" in answers else answers
+    return {t: a for t, a in counted_answers.items() if t != "comment" and not is_mark(study, t)}
 
 # %% ../../nbs/annotate/01_study.ipynb #b3008709
 def fits(want: str | list[float], answer: RatedAnswer) -> bool:
@@ -453,7 +453,7 @@ def passed(question: Question, answers: Mapping[str, RatedAnswer]) -> bool | Non
     "Whether the answers are the expected ones; None where nothing is expected, or an expected one is not there."
     if not question.expected or any(answers.get(t, RatedAnswer()).empty for t in question.expected):
         return None
-    return all(fits(want, answers[t]) for t, want in question.expected.items())
+    return all(fits(expected_answer, answers[t]) for t, expected_answer in question.expected.items())
 
 # %% ../../nbs/annotate/01_study.ipynb #2187f2c9
 class Assigned(NamedTuple):
