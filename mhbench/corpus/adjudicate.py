@@ -31,8 +31,8 @@ __all__ = ['READER_ERRS', 'key_sheet', 'read_key_sheet', 'key_page', 'key_tasks'
 # %% ../../nbs/corpus/05_adjudicate.ipynb #df9f6f87
 def _order_of_reader(items: Sequence[Item], rater: str, seed: int) -> list[Item]:
     "The items in the order in which this reader sees them."
-    order = np.random.default_rng([seed, *rater.encode()]).permutation(len(items))
-    return [items[k] for k in order]
+    item_order = np.random.default_rng([seed, *rater.encode()]).permutation(len(items))
+    return [items[k] for k in item_order]
 
 
 def key_sheet(items: Sequence[Item], rater: str, *, seed: int) -> pd.DataFrame:
@@ -219,9 +219,9 @@ def key_agreement(decisions: Sequence[Decision]) -> pd.DataFrame:  # measure, an
     for reader, reader_agrees in zip(("first", "second"), agrees_with_key):
         estimate_row = proportion(int(reader_agrees.sum()), len(reader_agrees)).row()
         rows.append({"measure": f"{reader} reader agrees with the key"} | estimate_row)
-    for compared_answers, x in (("letter", chosen_letters), ("agree or disagree", agrees_with_key)):
+    for comparison_name, x in (("letter", chosen_letters), ("agree or disagree", agrees_with_key)):
         for measure, statistic in (("agreement", "percent_agreement"), ("kappa", "cohen_kappa")):
-            rows.append({"measure": f"{measure}, {compared_answers}"} | agreement_estimate(x, statistic).row())
+            rows.append({"measure": f"{measure}, {comparison_name}"} | agreement_estimate(x, statistic).row())
     return pd.DataFrame(rows)
 
 
@@ -264,9 +264,9 @@ def simulate_readers(
     letters_by_reader: dict[str, dict[str, str]] = {"first": {}, "second": {}, "resolver": {}}
     has_error = systematic(np.full(len(questions), 2 * READER_ERRS), rng.random())  # one of the two errs
     n_errors = 0
-    for (item_id, composed_key, right_letter), one_errs in zip(questions, has_error):
+    for (item_id, composed_key, right_letter), is_error in zip(questions, has_error):
         letters_by_reader["first"][item_id] = letters_by_reader["second"][item_id] = right_letter
-        if one_errs:
+        if is_error:
             wrong_letters = [a for a in "ABCD" if a != right_letter]
             wrong_letter = composed_key if composed_key != right_letter else str(rng.choice(wrong_letters))
             letters_by_reader[("first", "second")[n_errors % 2]][item_id] = wrong_letter

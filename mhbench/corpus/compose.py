@@ -193,8 +193,8 @@ def read_composed(
         if answer.finish_reason == STAND_IN:
             candidates.append(_stand_in_candidate(c, answer, recipe))
         elif answer.status != "ok":
-            what = "the request failed: error" if answer.status == "error" else f"the answer was {answer.status}"
-            candidates.append(c.rejected("composing", what))
+            failure = "the request failed: error" if answer.status == "error" else f"the answer was {answer.status}"
+            candidates.append(c.rejected("composing", failure))
         elif question is None:
             candidates.append(c.rejected("composing", "no answer for this abstract"))
         elif question.get("valid") is not True:

@@ -117,9 +117,9 @@ def nearest_passages(
             top_places[has_ties] = np.argsort(-similarity_rows[has_ties], axis=1, kind="stable")[:, :n_kept]
             merged_cosines = np.hstack([best_cosines[has_nearer], np.take_along_axis(similarity_rows, top_places, 1)])
             merged_places = np.hstack([best_places[has_nearer], top_places + b])
-            best_first = np.lexsort((merged_places, -merged_cosines), axis=1)[:, :k]
+            sort_order = np.lexsort((merged_places, -merged_cosines), axis=1)[:, :k]
             best_cosines[has_nearer], best_places[has_nearer] = (
-                np.take_along_axis(x, best_first, 1) for x in (merged_cosines, merged_places)
+                np.take_along_axis(x, sort_order, 1) for x in (merged_cosines, merged_places)
             )
     return places, np.where(places < 0, np.nan, cosines)
 

@@ -382,7 +382,7 @@ def collect_files(
 ) -> tuple[dict[str, list[Abstract]], dict[str, int]]:  # topic -> records; counts: entry_not_said, year_not_known
     "The articles of PubMed's XML files that contain a topic's keywords. Raises: ValueError where a file is cut."
     filter_by_topic = {topic: keyword_filter(words) for topic, words in keywords.items()}
-    by_topic: dict[str, list[Abstract]] = {topic: [] for topic in keywords}
+    articles_by_topic: dict[str, list[Abstract]] = {topic: [] for topic in keywords}
     pmids_without_entry, pmids_without_year = set[str](), set[str]()
     for a in chain.from_iterable(map(read_pubmed, files)):
         year = int(a.entered[:4]) if a.entered else a.year
@@ -392,8 +392,8 @@ def collect_files(
         elif matching_topics and (year is None or (first_year or 0) <= year <= (last_year or 9999)):
             pmids_without_entry |= set() if a.entered else {a.pmid}
             for topic in matching_topics:
-                by_topic[topic].append(a)
-    return by_topic, {"entry_not_said": len(pmids_without_entry)} | (
+                articles_by_topic[topic].append(a)
+    return articles_by_topic, {"entry_not_said": len(pmids_without_entry)} | (
         {"year_not_known": len(pmids_without_year)} if pmids_without_year else {}
     )
 
