@@ -31,9 +31,9 @@ def refuse(
 
     What was being handled is not shown beside it: the sentence is the whole message.
     """
-    where = f" ({place})" if place else ""
-    then = f"; {remedy}" if remedy else ""
-    raise error(f"{sentence}{where}{then}") from None
+    place_text = f" ({place})" if place else ""
+    remedy_text = f"; {remedy}" if remedy else ""
+    raise error(f"{sentence}{place_text}{remedy_text}") from None
 
 # %% ../nbs/00_errors.ipynb #152cb6de
 M = TypeVar("M", bound="BaseModel")
@@ -52,12 +52,12 @@ def settings_from(
     try:
         return record(**given)
     except ValidationError as e:
-        first = e.errors()[0]
-    argument = ".".join(map(str, [*filter(None, [inside]), *first["loc"]]))
+        first_error = e.errors()[0]
+    argument = ".".join(map(str, [*filter(None, [inside]), *first_error["loc"]]))
     remedy = f"its entries are {', '.join(record.model_fields)}{also}"
-    value = first.get("input")
-    shown = reprlib.repr(value)[:200] if isinstance(value, list | dict) else repr(value)  # aliases may have no end
-    return refuse(f"{function}: {argument} must fit ({first['msg']}); got {shown}", remedy=remedy)
+    value = first_error.get("input")
+    value_text = reprlib.repr(value)[:200] if isinstance(value, list | dict) else repr(value)  # aliases may have no end
+    return refuse(f"{function}: {argument} must fit ({first_error['msg']}); got {value_text}", remedy=remedy)
 
 # %% ../nbs/00_errors.ipynb #0130da3b
 @contextmanager
@@ -85,8 +85,8 @@ _SYSTEM = {
 
 def system_remedy(message: str) -> str:  # "; ...", or nothing
     "What helps where the system refused, by the number of its error in a message."
-    number = re.search(r"\[errno (\d+)\]", message, re.IGNORECASE)
-    remedy = _SYSTEM.get(int(number[1])) if number else None
+    number_match = re.search(r"\[errno (\d+)\]", message, re.IGNORECASE)
+    remedy = _SYSTEM.get(int(number_match[1])) if number_match else None
     return f"; {remedy}" if remedy else ""
 
 # %% ../nbs/00_errors.ipynb #0bdcfd2c

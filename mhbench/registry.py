@@ -146,26 +146,26 @@ def references(
     of: str = "",  # only what this study adds
 ) -> list[str]:  # "module:name", each module with its package
     "What studies add under one name, by reference."
-    adding = [registered_study(study) for study in _folders() if of in ("", study)]
-    selected = [(study, getattr(study, kind)[name]) for study in adding if name in getattr(study, kind)]
-    return [f"{_PACKAGE.__name__}.{study.name}.{reference}" for study, reference in selected]
+    adding_studies = [registered_study(study) for study in _folders() if of in ("", study)]
+    study_references = [(study, getattr(study, kind)[name]) for study in adding_studies if name in getattr(study, kind)]
+    return [f"{_PACKAGE.__name__}.{study.name}.{reference}" for study, reference in study_references]
 
 
 def added(kind: str, name: str, of: str = "") -> list[Any]:  # functions or classes
     "What studies add under one name; the arguments are those of `references`."
-    named = [reference.split(":") for reference in references(kind, name, of)]
-    return [getattr(importlib.import_module(module), name) for module, name in named]
+    address_parts = [reference.split(":") for reference in references(kind, name, of)]
+    return [getattr(importlib.import_module(module), name) for module, name in address_parts]
 
 
 def rated_sections(
     ratings: Sequence[Rating],
 ) -> tuple[dict[str, dict], str | None]:  # stage -> its section; why there are none although there are ratings
     "The stages that people's verdicts go through, as the studies say which they can take."
-    whys = []
+    reasons = []
     for study in studies() if ratings else []:
         if study.sections:
-            sections, why = study.find(study.sections)(ratings)
+            sections, reason = study.find(study.sections)(ratings)
             if sections:
                 return sections, None
-            whys += [why] if why else []
-    return {}, "; ".join(whys) or None
+            reasons += [reason] if reason else []
+    return {}, "; ".join(reasons) or None

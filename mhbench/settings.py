@@ -50,9 +50,9 @@ def _decisive(annotation: Any, value: Any) -> Any:
 
 def deciding(record: type[BaseModel], values: Mapping[str, Any]) -> dict[str, Any]:
     "The settings that decide a result, by name: those that are not marked `Machine` or `Fact`, in nested classes too."
-    ignored = marked(record, Role.MACHINE) | marked(record, Role.FACT)
-    types = {name: field.annotation for name, field in record.model_fields.items()}
-    return {k: _decisive(types.get(k), v) for k, v in sorted(values.items()) if k not in ignored}
+    ignored_fields = marked(record, Role.MACHINE) | marked(record, Role.FACT)
+    type_by_field = {name: field.annotation for name, field in record.model_fields.items()}
+    return {k: _decisive(type_by_field.get(k), v) for k, v in sorted(values.items()) if k not in ignored_fields}
 
 # %% ../nbs/03_settings.ipynb #e9ab9c88
 def _paths(value: Any) -> Iterator[str]:
@@ -69,5 +69,5 @@ def _paths(value: Any) -> Iterator[str]:
 
 def input_paths(record: type[BaseModel], values: Mapping[str, Any]) -> list[str]:  # each once
     "What the marked fields name: files, folders, and names of models."
-    names = [name for name in marked(record, Role.INPUT) if name in values]
-    return list(dict.fromkeys(path for name in names for path in _paths(values[name])))
+    marked_names = [name for name in marked(record, Role.INPUT) if name in values]
+    return list(dict.fromkeys(path for name in marked_names for path in _paths(values[name])))

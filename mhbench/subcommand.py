@@ -73,19 +73,19 @@ class CommandParser(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         "What argparse gives; what the chosen command does not know is its own error, not that of the whole program."
-        namespace, unknown = super().parse_known_args(args, namespace)
-        if unknown:
-            self.error(f"unrecognized argument: {unknown[0]!r}")
-        return namespace, unknown
+        namespace, unknown_arguments = super().parse_known_args(args, namespace)
+        if unknown_arguments:
+            self.error(f"unrecognized argument: {unknown_arguments[0]!r}")
+        return namespace, unknown_arguments
 
     def error(self, message: str) -> NoReturn:
         "One line with the nearest word, and status 2."
         sentence, _, choices = message.partition(" (choose from ")
-        unknown = re.search(r"'([^']*)'$", sentence)
-        if unknown:
-            words = re.findall(r"'([^']*)'", choices) or re.findall(r"--[\w-]+", self.format_help())
-            near = get_close_matches(unknown[1].partition("=")[0], words, n=1, cutoff=0.5)
-            sentence += f" (did you mean {near[0]}?)" if near else ""
+        unknown_match = re.search(r"'([^']*)'$", sentence)
+        if unknown_match:
+            known_words = re.findall(r"'([^']*)'", choices) or re.findall(r"--[\w-]+", self.format_help())
+            near_words = get_close_matches(unknown_match[1].partition("=")[0], known_words, n=1, cutoff=0.5)
+            sentence += f" (did you mean {near_words[0]}?)" if near_words else ""
         self.exit(2, f"{self.prog}: {sentence}; `{self.prog} --help` says what there is\n")
 
 # %% ../nbs/01_subcommand.ipynb #e3eea973
@@ -100,15 +100,15 @@ def add_subcommands(parser: argparse.ArgumentParser, others: Mapping[str, str] =
     """Give a parser every command that has been declared, and others by word and help alone; the function that was
     chosen is left in `function`.
     """
-    groups = {"": parser.add_subparsers(dest="command", required=True, metavar="COMMAND")}
+    group_by_name = {"": parser.add_subparsers(dest="command", required=True, metavar="COMMAND")}
     for word in [word for word in others if word not in SUBCOMMANDS]:
-        groups[""].add_parser(word, help=others[word])
+        group_by_name[""].add_parser(word, help=others[word])
     for words, command in SUBCOMMANDS.items():
         group, _, name = words.rpartition(" ")
-        p = groups[group].add_parser(name, help=command.text, description=command.text)
+        p = group_by_name[group].add_parser(name, help=command.text, description=command.text)
         for flags, options in command.arguments:
             p.add_argument(*flags, **options)
         if command.function is None:
-            groups[words] = p.add_subparsers(dest="action", required=True, metavar="ACTION")
+            group_by_name[words] = p.add_subparsers(dest="action", required=True, metavar="ACTION")
         else:
             p.set_defaults(function=command.function)
