@@ -84,8 +84,8 @@ class Runs:
         self.ours: dict[str, FileLock] = {}
 
     def _file(self, owner: str) -> Path:
-        name = hashlib.sha256(owner.encode()).hexdigest()[:32]
-        return self.path.with_name(f"{self.path.name}.asking-{name}")
+        file_name = hashlib.sha256(owner.encode()).hexdigest()[:32]
+        return self.path.with_name(f"{self.path.name}.asking-{file_name}")
 
     def begin(self, owner: str):
         "Take the lock of a run of ours, which shows other processes that it is alive."

@@ -679,7 +679,7 @@ def _parse_option(answer: str, options: Sequence[str] | int, numbered: bool) -> 
     if len({x for _, x, _ in option_statements}) > 1 and (judged_letters := _judged_options(answer, options, numbered)):
         return Parsed(judged_letters, "marked", answer.strip(), evidence)
     if len({x for _, x, _ in option_statements}) > 1:
-        return Parsed((), "conflict", " | ".join(dict.fromkeys(words for _, _, words in option_statements)), evidence)
+        return Parsed((), "conflict", " | ".join(dict.fromkeys(text for _, _, text in option_statements)), evidence)
     return Parsed(option_statements[0][1], option_statements[0][0], option_statements[0][2], evidence)
 
 # %% ../../nbs/ask/03_parse.ipynb #ffa81249
@@ -694,8 +694,8 @@ def _parse_without_texts(answer: str, n: int, numbered: bool) -> Parsed:
 
 @lru_cache(maxsize=1024)
 def _first_words(*options: str) -> frozenset[str]:
-    texts = [_in_ascii(option) for option in options]
-    option_phrases = chain(texts, *map(_named_pattern("part").findall, texts))
+    option_texts = [_in_ascii(option) for option in options]
+    option_phrases = chain(option_texts, *map(_named_pattern("part").findall, option_texts))
     return frozenset(words[0] for words in map(_casefolded_words, option_phrases) if words)
 
 # %% ../../nbs/ask/03_parse.ipynb #7eaf0835

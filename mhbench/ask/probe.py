@@ -78,8 +78,8 @@ class Report:
         "The entries for params.yaml, as YAML: `models:` and `endpoints:`."
         import yaml
 
-        name = self.model_entry["endpoint"]
-        entries = {"endpoints": {name: self.endpoint_entry}, "models": {self.model: self.model_entry}}
+        endpoint_name = self.model_entry["endpoint"]
+        entries = {"endpoints": {endpoint_name: self.endpoint_entry}, "models": {self.model: self.model_entry}}
         return yaml.safe_dump(entries, sort_keys=False, allow_unicode=True)
 
     def __str__(self):

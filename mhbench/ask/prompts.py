@@ -198,31 +198,31 @@ def template(
         path = find(name, dir)
         if path is None:
             continue
-        data = load_text(path, _ENTRIES)
-        modes = data.get("modes") or {}
+        entries = load_text(path, _ENTRIES)
+        modes = entries.get("modes") or {}
         if base_mode != "zero_shot" and base_mode not in modes:
             continue
-        data = data | _require_among(
+        entries = entries | _require_among(
             _ENTRIES - {"modes"}, modes.get(base_mode) or {}, path, f"modes.{base_mode} must hold entries"
         )
-        if not data.get("user"):
+        if not entries.get("user"):
             continue
-        prompt_parts = {k: data[k] for k in _PARTS if data.get(k)}
-        labels = {slug(k): v for k, v in (data.get("labels") or {}).items()}
-        layout = {k: data.get(k, default_text) for k, default_text in _LAYOUT.items()}
-        omitted_parts = frozenset(data.get("omit") or ())
-        wording = data.get("wording", "ours" if path == bundled_texts().get(name) else "own")
-        examples = tuple(data.get("examples") or ())
+        prompt_parts = {k: entries[k] for k in _PARTS if entries.get(k)}
+        label_by_field = {slug(k): v for k, v in (entries.get("labels") or {}).items()}
+        layout = {k: entries.get(k, default_text) for k, default_text in _LAYOUT.items()}
+        omitted_parts = frozenset(entries.get("omit") or ())
+        wording = entries.get("wording", "ours" if path == bundled_texts().get(name) else "own")
+        examples = tuple(entries.get("examples") or ())
         return Template(
             name,
             path,
             prompt_parts,
             layout,
-            labels,
+            label_by_field,
             omitted_parts,
             examples,
-            bool(data.get("inline")),
-            data.get("prefill") or "",
+            bool(entries.get("inline")),
+            entries.get("prefill") or "",
             wording,
         )
     actual = f"got none in {', '.join(_template_names(item, language))} ({item.item_id})"
@@ -260,7 +260,7 @@ def _template_values(item: Item, t: Template, prompt_placeholders: set[str]) -> 
     ]
     option_labels = _option_labels(item, t)
     option_pairs = zip(option_labels, item.options)
-    values = {
+    value_by_name = {
         "question": item.question,
         "context": "\n".join(render(layout["field"], {"label": k, "value": v}) for k, v in remaining_fields),
         "study": item.study,
@@ -274,7 +274,7 @@ def _template_values(item: Item, t: Template, prompt_placeholders: set[str]) -> 
         "n_stems": str(len(item.stems)),
     }
     return (
-        values
+        value_by_name
         | {f"context.{k}": "" for k in placed_fields}
         | {f"context.{slug(k)}": v for k, v in context_fields.items()}
     )

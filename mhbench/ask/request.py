@@ -446,13 +446,13 @@ def completion_prompt(messages: list[dict[str, str]], template: str | None = Non
     "Chat messages as one text for a completions endpoint, by a template with {system} and {prompt}."
     template = template or COMPLETION_TEMPLATE
     system = "".join(m["content"] + "\n\n" for m in messages if m["role"] == "system")
-    parts: list[str] = []
+    prompt_parts: list[str] = []
     for m in messages:
         if m["role"] == "user":
-            parts.append(template.format(system="" if parts else system, prompt=m["content"]))
+            prompt_parts.append(template.format(system="" if prompt_parts else system, prompt=m["content"]))
         elif m["role"] == "assistant":
-            parts.append(" " + m["content"].strip() + "\n\n")
-    return "".join(parts)
+            prompt_parts.append(" " + m["content"].strip() + "\n\n")
+    return "".join(prompt_parts)
 
 # %% ../../nbs/ask/06_request.ipynb #ec775232
 class Wire(NamedTuple):

@@ -153,7 +153,7 @@ def verdict(status: int, raw: bytes) -> str:  # answer, wait, again, refused, fi
         return "wait"
     if status in (408, 409, 425) or status >= 500:
         return "again"
-    return "filtered" if any(words in raw for words in _FILTERS.get(status, ())) else "refused"
+    return "filtered" if any(filter_words in raw for filter_words in _FILTERS.get(status, ())) else "refused"
 
 # %% ../../nbs/ask/08_retry.ipynb #19ca9ab7
 @dataclass(eq=False)

@@ -118,11 +118,11 @@ def rubric(name: str, dir: str | Path | None = None, *, language: str | None = N
 # %% ../../nbs/ask/02_rubrics.ipynb #6805f77a
 def rubrics(dir: str | Path | None = None) -> list[str]:
     "The names of all rubrics, the user's and the package's."
-    files = {n.removeprefix("rubrics/") for n in bundled_texts() if n.startswith("rubrics/")}
+    rubric_names = {n.removeprefix("rubrics/") for n in bundled_texts() if n.startswith("rubrics/")}
     if dir is not None:
         folder = Path(dir) / "rubrics"
-        files |= {p.relative_to(folder).as_posix() for p in folder.rglob("*.yaml")}
-    return sorted(name.removesuffix(".yaml") for name in files if name.count(".") == 1)  # in English
+        rubric_names |= {p.relative_to(folder).as_posix() for p in folder.rglob("*.yaml")}
+    return sorted(name.removesuffix(".yaml") for name in rubric_names if name.count(".") == 1)  # in English
 
 
 @lru_cache

@@ -211,12 +211,12 @@ class Ledger:
 
     def take(self) -> list[Answer]:
         "The answers that are next in order."
-        out = []
+        ready_answers = []
         while self.handed_on in self.ready:
-            out.append(self.ready.pop(self.handed_on))
+            ready_answers.append(self.ready.pop(self.handed_on))
             self.handed_on += 1
         self.progress.tick()
-        return out
+        return ready_answers
 
     def end(self):
         "Finish the call. Raises: TooManyFailed where every request failed, and one had to be answered."

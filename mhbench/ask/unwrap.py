@@ -107,10 +107,10 @@ def split_thinking(text: str) -> tuple[str | None, str]:
 
 # %% ../../nbs/ask/18_unwrap.ipynb #6ab769cf
 @lru_cache
-def _list_pattern(name: str, excluded_flag: str = "") -> re.Pattern:
+def _list_pattern(list_name: str, excluded_flag: str = "") -> re.Pattern:
     "All patterns of a list of the table, as one, without those of which a fact holds."
-    patterns = [e["pattern"] for e in _REPLIES[name].values() if not e.get(excluded_flag)]
-    return re.compile(f"(?im){'|'.join(patterns)}" if name != "begun" else rf"(?i)\A(?:{'|'.join(patterns)})+")
+    patterns = [e["pattern"] for e in _REPLIES[list_name].values() if not e.get(excluded_flag)]
+    return re.compile(f"(?im){'|'.join(patterns)}" if list_name != "begun" else rf"(?i)\A(?:{'|'.join(patterns)})+")
 
 
 def strip_marks(
@@ -136,9 +136,9 @@ def strip_marks(
 _NEXT_NUMBER = re.compile(r"(?m)^\s{0,9}\d{1,3}[.)]\s[^\n]{0,300}\?[^\S\n]*$")
 
 # %% ../../nbs/ask/18_unwrap.ipynb #9482209a
-def _require_unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    out = dict(pairs)
-    if len(out) < len(pairs):
+def _require_unique(name_value_pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    out = dict(name_value_pairs)
+    if len(out) < len(name_value_pairs):
         raise _Twice
     return out
 

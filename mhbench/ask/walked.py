@@ -91,10 +91,10 @@ class WalkedRubric(NamedTuple):
         n_by_id, n_before = {"": 0}, 0
         while len(n_by_id) > n_before:
             n_before = len(n_by_id)
-            for at, q in reversed(self.questions.items()):
-                next_ids = [self.after(at, o)[0] for o in q.options]
-                if at not in n_by_id and all(to in n_by_id for to in next_ids):
-                    n_by_id[at] = max(n_by_id[to] for to in next_ids) + (not q.automatic)
+            for question_id, q in reversed(self.questions.items()):
+                next_ids = [self.after(question_id, o)[0] for o in q.options]
+                if question_id not in n_by_id and all(next_id in n_by_id for next_id in next_ids):
+                    n_by_id[question_id] = max(n_by_id[next_id] for next_id in next_ids) + (not q.automatic)
         return n_by_id
 
     def reachable(self, at: str) -> tuple[set[str], set[str]]:
@@ -106,7 +106,7 @@ class WalkedRubric(NamedTuple):
                 continue
             reachable_ids.add(question_id)
             next_steps = [self.after(question_id, o) for o in self.questions[question_id].options]
-            waiting_ids += [to for to, _ in next_steps]
+            waiting_ids += [next_id for next_id, _ in next_steps]
             end_words |= {target for _, target in next_steps if target in (END, ASSIGN_END)}
         return reachable_ids, end_words
 
@@ -196,7 +196,7 @@ def _find_cycle(rubric: WalkedRubric) -> list[str]:
     walked_ids = [at for at in rubric.questions if at not in ending_ids][:1]
     while walked_ids and walked_ids[-1] not in walked_ids[:-1]:
         next_ids = [rubric.after(walked_ids[-1], o)[0] for o in rubric.questions[walked_ids[-1]].options]
-        walked_ids.append(next(to for to in next_ids if to not in ending_ids))
+        walked_ids.append(next(next_id for next_id in next_ids if next_id not in ending_ids))
     return walked_ids[walked_ids.index(walked_ids[-1]) :] if walked_ids else []
 
 # %% ../../nbs/ask/20_walked.ipynb #5a1aad89

@@ -162,14 +162,14 @@ def write_prompts(recipe: Mapping[str, Any], source: str | Path, to: str | Path)
                 mode_recipe.get("fields", {}),
                 mode_recipe.get("options", ()),
             )
-            entry: dict[str, Any] = {"user": wording.user} | ({"option": wording.option} if wording.option else {})
+            mode_entry: dict[str, Any] = {"user": wording.user} | ({"option": wording.option} if wording.option else {})
             if "system" in mode_recipe:
-                entry["system"] = as_template(_read_prompt(Path(source), mode_recipe["system"]), {}).user
-            entry |= {k: mode_recipe[k] for k in ("omit", "inline") if k in mode_recipe}
+                mode_entry["system"] = as_template(_read_prompt(Path(source), mode_recipe["system"]), {}).user
+            mode_entry |= {k: mode_recipe[k] for k in ("omit", "inline") if k in mode_recipe}
             if mode == "zero_shot":
-                template |= entry
+                template |= mode_entry
             else:
-                template.setdefault("modes", {})[mode] = entry
+                template.setdefault("modes", {})[mode] = mode_entry
         file = Path(to) / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(yaml.safe_dump(template, sort_keys=False, allow_unicode=True, width=10_000), encoding="utf-8")
