@@ -80,10 +80,12 @@ def outcome_fields(text: str | None, reason: Any) -> dict[str, Any]:
     return {"text": text} | ({"status": "truncated"} if end_meaning == "cut" else {})
 
 # %% ../../nbs/records/07_answers.ipynb #f3408381
-def _rows_of_inspect(samples: list[dict], name: str) -> Iterator[Logged]:
+def _rows_of_inspect(samples: list[dict], log_name: str) -> Iterator[Logged]:
     if any(s.get("input") == NO_TEXT.format(s["id"]) for s in samples):
         remedy = "export it with --private where you may read them"
-        refuse(f"load_answers: a log must hold texts; got none in the place of a protected corpus's ({name}); {remedy}")
+        refuse(
+            f"load_answers: a log must hold texts; got none in the place of a protected corpus's ({log_name}); {remedy}"
+        )
     for s in samples:
         model_output = s.get("output") or {}
         error = s.get("error")
@@ -98,7 +100,7 @@ def _rows_of_inspect(samples: list[dict], name: str) -> Iterator[Logged]:
         if error:
             error_text = str(error.get("message", error) if isinstance(error, dict) else error)
             fields = {k: v for k, v in fields.items() if k != "status"} | {"error": error_text}
-        yield f"{name}, sample {s['id']}", fields
+        yield f"{log_name}, sample {s['id']}", fields
 
 
 def _logged_question(record: Mapping[str, Any], question: Any) -> dict[str, Any]:
@@ -130,9 +132,11 @@ def _inspect_samples(path: Path) -> list[dict]:
     if path.suffix == ".json":
         log = json_value(file_text(path), numbers=False)
         if not isinstance(log, dict) or not isinstance(log.get("samples"), list):
-            keys = ", ".join(sorted(log)[:8]) if isinstance(log, dict) else type(log).__name__
+            keys_text = ", ".join(sorted(log)[:8]) if isinstance(log, dict) else type(log).__name__
             remedy = "write a table of item_id and text, or name the log of a run that has ended"
-            refuse(f"load_answers: a .json must be a log of inspect with samples; got {keys} ({path.name}); {remedy}")
+            refuse(
+                f"load_answers: a .json must be a log of inspect with samples; got {keys_text} ({path.name}); {remedy}"
+            )
         return log["samples"]
     try:
         with zipfile.ZipFile(path) as z:
@@ -227,9 +231,9 @@ def _failed_line(error: Any, body: Any) -> dict[str, Any]:
     return {"text": "", "error": json.dumps(error)[:500]} | ({"status": "filtered"} if is_filtered else {})
 
 # %% ../../nbs/records/07_answers.ipynb #ac3b6892
-def _rows_of_batch(lines: list[dict], name: str) -> Iterator[Logged]:
+def _rows_of_batch(lines: list[dict], log_name: str) -> Iterator[Logged]:
     for k, line in enumerate(lines, 1):
-        place = f"{name}:{k}"
+        place = f"{log_name}:{k}"
         response = line.get("response") or line.get("result") or {}
         error = line.get("error") or response.get("error")
         has_succeeded = (
@@ -277,7 +281,7 @@ def _likeliest_option(logprobs: list[float]) -> dict[str, Any]:
     return {"text": likeliest_letter, "letter_logprobs": dict(zip(option_letters, logprobs))}
 
 
-def _rows_of_harness(lines: list[dict], name: str) -> Iterator[Logged]:
+def _rows_of_harness(lines: list[dict], log_name: str) -> Iterator[Logged]:
     first_filter = lines[0].get("filter")
     for k, line in enumerate(lines, 1):
         if line.get("filter") != first_filter:
@@ -295,12 +299,12 @@ def _rows_of_harness(lines: list[dict], name: str) -> Iterator[Logged]:
             isinstance(r, (list, tuple)) and _is_number(next(iter(r), None)) for r in first_replies
         ):
             logprobs = [float(r[0]) for r in first_replies]
-            yield f"{name}:{k}", fields | _likeliest_option(logprobs)
+            yield f"{log_name}:{k}", fields | _likeliest_option(logprobs)
             continue
         sample_texts = responses[0] if responses and isinstance(responses[0], list) else responses
         for sample, text in enumerate(sample_texts or [None]):
             answer = {"text": text} if isinstance(text, str) else _no_answer(NO_ANSWER if text is None else f"{text!r}")
-            yield f"{name}:{k}", fields | answer | ({"sample": str(sample)} if len(sample_texts) > 1 else {})
+            yield f"{log_name}:{k}", fields | answer | ({"sample": str(sample)} if len(sample_texts) > 1 else {})
 
 # %% ../../nbs/records/07_answers.ipynb #ef38f25e
 def _is_number(x: Any) -> bool:
@@ -610,7 +614,7 @@ class _ByQuestion:
         return matching_ids[0] if len(matching_ids) == 1 else None
 
 # %% ../../nbs/records/07_answers.ipynb #ea4246c2
-def _join_by_question(rows: list[tuple[str, dict]], items: Sequence[Item], name: str) -> list[tuple[str, dict]]:
+def _join_by_question(rows: list[tuple[str, dict]], items: Sequence[Item], source: str) -> list[tuple[str, dict]]:
     "The rows of a log with the id of the item whose question they repeat; a row's number is the id of none."
     question_index = _ByQuestion(items)
     joined_rows, n_joined_by_question, n_unmatched, n_without_id = [], 0, 0, 0
@@ -627,15 +631,15 @@ def _join_by_question(rows: list[tuple[str, dict]], items: Sequence[Item], name:
             joined_rows.append((place, r | {"item_id": matched_id or item_id}))
     if n_joined_by_question:
         print(
-            f"{name}: {n_joined_by_question} of {len(rows)} answers are joined by their question, and not by their id"
+            f"{source}: {n_joined_by_question} of {len(rows)} answers are joined by their question, and not by their id"
         )
     if n_unmatched or n_without_id:
         print(
-            f"{name}: {n_unmatched + n_without_id} of {numbered(len(rows), 'answer')} are left "
+            f"{source}: {n_unmatched + n_without_id} of {numbered(len(rows), 'answer')} are left "
             "out: their question is no item's"
         )
     if rows and not joined_rows:
-        actual = f"{len(rows)} whose question is that of no item ({name})"
+        actual = f"{len(rows)} whose question is that of no item ({source})"
         remedy = "name the log of this corpus, or give its documents the items' ids (item_id)"
         refuse(f"load_answers: a log must answer the items of this run; got {actual}; {remedy}")
     return joined_rows

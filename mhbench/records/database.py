@@ -221,11 +221,11 @@ _OURS = (SUMS, ".gitignore")
 def _changed_files(folder: Path, digest_by_name: dict[str, str]) -> list[str]:  # names of files
     "What of a folder is not as the sums say, or is not among them."
     file_by_name = {f.relative_to(folder).as_posix(): f for f in folder.rglob("*") if f.is_file()}
-    names = sorted((file_by_name.keys() | digest_by_name.keys()) - set(_OURS))
-    return [n for n in names if n not in file_by_name or digest_by_name.get(n) != sha256_file(file_by_name[n])]
+    file_names = sorted((file_by_name.keys() | digest_by_name.keys()) - set(_OURS))
+    return [n for n in file_names if n not in file_by_name or digest_by_name.get(n) != sha256_file(file_by_name[n])]
 
 
-def _refuse_foreign_files(folder: Path, to: str | Path) -> None:
+def _refuse_foreign_files(folder: Path, path: str | Path) -> None:
     "Refuse a place in which something lies that no export has written."
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return
@@ -234,7 +234,9 @@ def _refuse_foreign_files(folder: Path, to: str | Path) -> None:
     digest_by_name = {name: digest for digest, _, name in sum_lines}
     foreign = _changed_files(folder, digest_by_name) if folder.is_dir() else [folder.name]
     if foreign:
-        actual = f"{foreign[0]!r} and {len(foreign) - 1} more that no export has left there ({to}); name another folder"
+        actual = (
+            f"{foreign[0]!r} and {len(foreign) - 1} more that no export has left there ({path}); name another folder"
+        )
         refuse(f"export: FOLDER must be new, empty or an export; got {actual}", error=FileExistsError)
 
 # %% ../../nbs/records/04_database.ipynb #be465103

@@ -259,8 +259,8 @@ def _rows_as_shown(
 ) -> Iterator[tuple[int, Sequence[Any]]]:
     "Rows with a cell that is merged over several written into each of them; a formula without a value is refused."
     merged_by_row: dict[int, list[tuple[int, int]]] = defaultdict(list)  # first row -> (column, last row)
-    for left, first, right, bottom in marks.merged:
-        merged_by_row[first] += [(left, bottom)] if left == right else []
+    for left, first_row, right, bottom in marks.merged:
+        merged_by_row[first_row] += [(left, bottom)] if left == right else []
     n_merged = sum(map(len, merged_by_row.values()))
     note_counts["cells are formulas; the values stored with them are taken"] += len(marks.formulas)
     note_counts["merged cells count for every row that they cover"] += n_merged
@@ -381,20 +381,20 @@ class _Row(NamedTuple):
     place: str
 
 
-def _refuse_column(rule: str, actual: str, name: str, row: Mapping[str, Any], place: str) -> NoReturn:
+def _refuse_column(rule: str, actual: str, column_name: str, row: Mapping[str, Any], place: str) -> NoReturn:
     "Refuse a name that no column has, with the nearest one."
-    near_names = get_close_matches(name, map(str, row), n=1)
+    near_names = get_close_matches(column_name, map(str, row), n=1)
     suggestion = f", nearest to it {near_names[0]!r}" if near_names else ""
     remedy = f"it has {', '.join(map(str, itertools.islice(row, 12)))}"
     refuse(f"read_ratings: {rule}; got {actual}{suggestion}", place=place, remedy=remedy)
 
 
-def _look_up(row: Mapping[str, Any], name: str, place: str, column_role: str = "column") -> Any:
+def _look_up(row: Mapping[str, Any], column_path: str, place: str, column_role: str = "column") -> Any:
     "A column, or a dotted path within one."
-    if name in row:
-        return row[name]
+    if column_path in row:
+        return row[column_path]
     value: Any = row
-    nested_path = name
+    nested_path = column_path
     while nested_path and isinstance(value, Mapping):
         path_parts = nested_path.split(".")
         matched_key = next(
@@ -404,7 +404,7 @@ def _look_up(row: Mapping[str, Any], name: str, place: str, column_role: str = "
             break
         value, nested_path = value[matched_key], nested_path[len(matched_key) + 1 :]
     if nested_path:
-        _refuse_column(f"{column_role} must be there", repr(name), name, row, place)
+        _refuse_column(f"{column_role} must be there", repr(column_path), column_path, row, place)
     return value
 
 # %% ../../nbs/records/09_described.ipynb #d32c205d
@@ -590,7 +590,11 @@ def matched_files(part: RatingPart, folder: Path, away: set[str] | None = None) 
     """The files of a part, with what their names capture; the names of those that are not there are added to `away`,
     and refused without it."""
     patterns_by_name = part.files if isinstance(part.files, dict) else {"": part.files}
-    named_patterns = [(name, f) for name, fs in patterns_by_name.items() for f in ([fs] if isinstance(fs, str) else fs)]
+    named_patterns = [
+        (name, f)
+        for name, patterns in patterns_by_name.items()
+        for f in ([patterns] if isinstance(patterns, str) else patterns)
+    ]
     matches: list[tuple[Path, dict[str, str]]] = []
     for name, file_pattern in named_patterns:
         glob_pattern = _HOLE.sub("*", file_pattern)
@@ -598,18 +602,16 @@ def matched_files(part: RatingPart, folder: Path, away: set[str] | None = None) 
             refuse(f"read_ratings: files must lie in the folder of the release; got {file_pattern!r}")
         if Path(glob_pattern).suffix.lower() not in _READ:
             refuse(f"read_ratings: files must end in {', '.join(_READ)}; got {file_pattern!r}")
-        found_paths = sorted(folder.glob(glob_pattern)) or sorted(folder.rglob(glob_pattern))
-        if len(found_paths) > 1 and glob_pattern == file_pattern and "*" not in file_pattern:
-            refuse(
-                f"read_ratings: {file_pattern} must be one file in the folder; got {', '.join(map(str, found_paths))}"
-            )
-        if not found_paths:
+        paths = sorted(folder.glob(glob_pattern)) or sorted(folder.rglob(glob_pattern))
+        if len(paths) > 1 and glob_pattern == file_pattern and "*" not in file_pattern:
+            refuse(f"read_ratings: {file_pattern} must be one file in the folder; got {', '.join(map(str, paths))}")
+        if not paths:
             if away is None:
                 remedy = "correct files, put the description beside it, or name its folder (mhbench ratings --from)"
                 actual = f"{file_pattern!r} in {folder.resolve()}"
                 refuse(f"read_ratings: a file must be there; got {actual}", remedy=remedy, error=FileNotFoundError)
             away.add(name)
-        for path in found_paths:
+        for path in paths:
             inner_path = "/".join(path.parts[-len(Path(file_pattern).parts) :])
             captures = _match_template(file_pattern, inner_path, "a file's name") if _hole_names(file_pattern) else {}
             if captures is None:
@@ -711,12 +713,12 @@ class _Reading:
             if read_value[1] == _OUTSIDE:
                 self.outside_scale[criterion, read_value[2]].append(shared_fields[:5])
 
-    def _mean_of(self, name: str, row: _Row) -> float | None:
-        if name not in self.of_mean:
+    def _mean_of(self, mean_field: str, row: _Row) -> float | None:
+        if mean_field not in self.of_mean:
             return None
-        text = cell_words(self.of_mean[name](row))
+        text = cell_words(self.of_mean[mean_field](row))
         if (value := as_number(text)) is None:
-            refuse(f"read_ratings: {name} of a mean must be a number; got {text!r} ({row.place})")
+            refuse(f"read_ratings: {mean_field} of a mean must be a number; got {text!r} ({row.place})")
         return value
 
     def _read_value(self, criterion: str, text: str) -> tuple[int, str, str]:
@@ -973,8 +975,8 @@ def _reading_counts(readings: Sequence[_Reading]) -> pd.DataFrame:
     "Rated, missing and outside by rater and criterion, with the reasons."
     counts_by_rater: dict[tuple, Counter] = defaultdict(Counter)
     for r in readings:
-        for (kind, rater, criterion, why), n in r.counts.items():
-            counts_by_rater[kind, rater, criterion].update({why: n, _WHY.get(why, why): n})
+        for (kind, rater, criterion, reason), n in r.counts.items():
+            counts_by_rater[kind, rater, criterion].update({reason: n, _WHY.get(reason, reason): n})
     reasons = [w for w in _WHY if any(w in counts for counts in counts_by_rater.values())]
     count_rows = [[*key, *(counts[w] for w in (*_COUNTED, *reasons))] for key, counts in counts_by_rater.items()]
     return pd.DataFrame(count_rows, columns=["kind", "rater", "criterion", *_COUNTED, *reasons])

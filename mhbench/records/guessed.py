@@ -253,14 +253,14 @@ def guess_long(path: str | Path, given: Mapping[str, str] | None = None, **how: 
     Raises: ValueError for another layout, whose description is to be looked at first.
     """
     guess = guess_description(path, given, **how)
-    d, name = guess.description, Path(path).name
+    d, file_name = guess.description, Path(path).name
     missing_fields = [f for f in ("item", "rater", "target") if f not in d or d[f].startswith("=")]
     if missing_fields or "{" in d["value"]:
         layout_in_words = (
             f"value: {d['value']}"
             + (f", and no column for {', '.join(missing_fields)}" if missing_fields else "")
-            + f" ({name})"
+            + f" ({file_name})"
         )
-        remedy = f"mhbench ratings {name} --to ratings.yaml; correct ratings.yaml, and give that in its place"
+        remedy = f"mhbench ratings {file_name} --to ratings.yaml; correct ratings.yaml, and give that in its place"
         refuse(f"guess_long: a table of ratings must have a row for each rating; got {layout_in_words}", remedy=remedy)
     return guess

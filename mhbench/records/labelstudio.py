@@ -44,15 +44,15 @@ def labelling_config(n_answers: int, *, language: str = "en") -> str:
         refuse(f"labelling_config: n_answers must be at least 1; got {n_answers}")
     if language not in WORDS:
         refuse(f"labelling_config: language must be one of {sorted(WORDS)}; got {language!r}; add its words to WORDS")
-    labels = WORDS[language]
+    vocabulary = WORDS[language]
 
     def header(name: str, number: str = "") -> str:
         "A heading in the language's words."
-        return f"  <Header value={quoteattr(labels[name] + number)}/>"
+        return f"  <Header value={quoteattr(vocabulary[name] + number)}/>"
 
     def choices(name: str, control: str, values: Sequence[str]) -> str:
         "A required choice of one value, in the language's words; what comes back is the value."
-        choice_tags = "".join(f"<Choice value={quoteattr(labels.get(v, v))} alias={quoteattr(v)}/>" for v in values)
+        choice_tags = "".join(f"<Choice value={quoteattr(vocabulary.get(v, v))} alias={quoteattr(v)}/>" for v in values)
         attributes = 'choice="single" showInline="true" required="true"'
         return f'  <Choices name="{name}" toName="{control}" {attributes}>{choice_tags}</Choices>'
 
@@ -327,12 +327,12 @@ def _annotation_labels(
     if unknown_controls := sorted(set(controls_set) - set(controls) - {"comment"}):
         actual = f"{unknown_controls} ({place}); the key is of another round"
         refuse(f"load_label_studio: results must be of the controls {sorted(controls)}; got {actual}")
-    labels = []
+    target_labels = []
     for control_name, (target, allowed_labels) in controls.items():
         label = controls_set.get(control_name)
         if label is not None and label not in allowed_labels:
             actual_label = f"{label!r} for {control_name} ({place}); keep the aliases of the labelling configuration"
             refuse(f"load_label_studio: label must be one of {list(allowed_labels)}; got {actual_label}")
         if label is not None:
-            labels.append((target, label))
-    return labels, controls_set.get("comment")
+            target_labels.append((target, label))
+    return target_labels, controls_set.get("comment")

@@ -184,28 +184,28 @@ def _options_of_row(row: dict[str, Any], columns: str | list[str] | None, separa
     if not columns:
         return []
     if isinstance(columns, str):
-        texts = _cell_parts(cell_value(row, columns), separator)
+        option_texts = _cell_parts(cell_value(row, columns), separator)
     else:
-        texts = _options_in_columns([cell_text(row, c) for c in columns])
+        option_texts = _options_in_columns([cell_text(row, c) for c in columns])
         joint_column = columns[-1] if plain_name(columns[-1]) in _plain_names(NAMES["options"]) else None
         if joint_column and cell_text(row, joint_column) and any(cell_text(row, c) for c in columns[:-1]):
             rule = "options must stand in one cell or each in its own, not in both"
             raise Misfit(joint_column, cell_text(row, joint_column), rule)
     first_column = columns if isinstance(columns, str) else columns[0]
-    if "" in texts:
-        empty_column = first_column if isinstance(columns, str) else columns[texts.index("")]
+    if "" in option_texts:
+        empty_column = first_column if isinstance(columns, str) else columns[option_texts.index("")]
         raise Misfit(empty_column, "", "an option must not be empty between others: the letters below it would move")
-    if len(texts) == 1:
-        raise Misfit(first_column, texts[0], "options must be two or more")
-    if blanks := [t for t in texts if folded(t) in _ABSENT]:
+    if len(option_texts) == 1:
+        raise Misfit(first_column, option_texts[0], "options must be two or more")
+    if blanks := [t for t in option_texts if folded(t) in _ABSENT]:
         raise Misfit(first_column, blanks[0], "an option must be a text: leave the cell empty where there is none")
-    if date_texts := [t for t in texts if _DATE.fullmatch(t)]:
+    if date_texts := [t for t in option_texts if _DATE.fullmatch(t)]:
         rule = "an option must not be a date that a spreadsheet made of it, such as 3-4: write text"
         raise Misfit(first_column, date_texts[0], rule)
-    repeated_options = [t for t, n in Counter(map(folded, texts)).items() if n > 1]
+    repeated_options = [t for t, n in Counter(map(folded, option_texts)).items() if n > 1]
     if repeated_options:
         raise Misfit(first_column, repeated_options[0], "options must differ; this one stands twice")
-    return _remove_labels(texts)
+    return _remove_labels(option_texts)
 
 # %% ../../nbs/records/08_questions.ipynb #b4abc1bb
 KEYS = ("letter", "number", "number0", "text")  # number counts from 1, number0 from 0
@@ -235,9 +235,9 @@ def _key_entries(value: str | list[str], form: str, options: list[str], ranked: 
 
 def _key_positions(value: str | list[str], form: str, options: list[str], ranked: bool = True) -> list[int] | None:
     "The positions that a key names; None where an entry names no option, or one is named twice."
-    entries = _key_entries(value, form, options, ranked)
-    option_positions = [k for e in entries if (k := _key_position(e, form, options)) is not None]
-    if not option_positions or len(set(option_positions)) != len(entries):
+    key_entries = _key_entries(value, form, options, ranked)
+    option_positions = [k for e in key_entries if (k := _key_position(e, form, options)) is not None]
+    if not option_positions or len(set(option_positions)) != len(key_entries):
         return None
     return option_positions if ranked else sorted(option_positions)
 
@@ -342,9 +342,9 @@ def guess_layout(
         actual = f"marks of the options ({', '.join(mark_columns)}), as Moodle writes them"
         refuse(f"guess_layout: the table must have a key; got {actual}", remedy=remedy)
     if "question" not in fields:
-        names = ", ".join(table.columns)
+        columns_text = ", ".join(table.columns)
         actual = "no name that is known; say --column question=NAME"
-        refuse(f"guess_layout: the column for question must be one of {names}; got {actual}")
+        refuse(f"guess_layout: the column for question must be one of {columns_text}; got {actual}")
     if not {"key", "reference", "soft_labels", "options"} & set(fields):
         remedy = "say --column options=NAME (once a column) and key=NAME, or reference=NAME"
         actual = f"columns {', '.join(table.columns)}; {remedy}"
@@ -381,15 +381,15 @@ def _parse_share(text: str, column: str) -> float:
 
 def _row_shares(row: dict[str, Any], columns: list[str] | None, options: list[str]) -> list[float] | None:
     "The soft labels of a row; shares rounded to a sum near 1 (or 100) are divided by it."
-    texts = [cell_text(row, c) for c in columns or []]
-    if not columns or not any(texts):
+    share_texts = [cell_text(row, c) for c in columns or []]
+    if not columns or not any(share_texts):
         return None
-    if any(texts[len(options) :]) or "" in texts[: len(options)] or len(texts) < len(options):
-        raise Misfit(columns[0], ", ".join(texts), f"there must be one share an option ({len(options)})")
-    shares = [_parse_share(t, c) for t, c in zip(texts, columns[: len(options)])]
+    if any(share_texts[len(options) :]) or "" in share_texts[: len(options)] or len(share_texts) < len(options):
+        raise Misfit(columns[0], ", ".join(share_texts), f"there must be one share an option ({len(options)})")
+    shares = [_parse_share(t, c) for t, c in zip(share_texts, columns[: len(options)])]
     total = sum(shares)
     if not (abs(total - 1) <= 0.015 or abs(total - 100) <= 1.5):
-        raise Misfit(columns[0], ", ".join(texts), f"shares must sum to 1 or 100; these sum to {total:g}")
+        raise Misfit(columns[0], ", ".join(share_texts), f"shares must sum to 1 or 100; these sum to {total:g}")
     return [v / total for v in shares]
 
 # %% ../../nbs/records/08_questions.ipynb #bc3b15cc

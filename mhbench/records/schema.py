@@ -514,9 +514,9 @@ def _open_records(path: Path, record: type[Record]) -> pq.ParquetFile:
     return parquet_file
 
 
-def _check_values(values: list, record: type[Record], name: str, path: Path) -> None:
+def _check_values(values: list, record: type[Record], field_name: str, path: Path) -> None:
     "Refuse a value that the field does not take."
-    model_field = record.model_fields[name]
+    model_field = record.model_fields[field_name]
     value_type: Any = (
         Annotated[tuple([model_field.annotation, *model_field.metadata])]
         if model_field.metadata
@@ -528,7 +528,7 @@ def _check_values(values: list, record: type[Record], name: str, path: Path) -> 
         first_error = e.errors()[0]
         actual = f"{values[int(first_error['loc'][0])]!r:.200} ({first_error['msg']})"
         remedy = "run the stage that writes it again"
-        refuse(f"StoredRecords: {record.__name__}.{name} must hold what fits; got {actual} ({path}); {remedy}")
+        refuse(f"StoredRecords: {record.__name__}.{field_name} must hold what fits; got {actual} ({path}); {remedy}")
 
 # %% ../../nbs/records/01_schema.ipynb #18e2dfbd
 def _object_array(values: Iterable) -> np.ndarray:
@@ -571,19 +571,19 @@ class StoredRecords(Sequence, Generic[R]):
         "A field of all records."
         return np.concatenate([np.empty(0, object), *(self._read_column(path, name) for path in self.paths)])
 
-    def _read_column(self, path: Path, name: str) -> np.ndarray:
+    def _read_column(self, path: Path, field_name: str) -> np.ndarray:
         file = _open_records(path, self.record)
-        if name not in file.schema_arrow.names:  # a file from before the field
-            return _object_array([self.record.model_fields[name].default] * file.metadata.num_rows)
-        column = file.read(columns=[name]).column(0).combine_chunks()
+        if field_name not in file.schema_arrow.names:  # a file from before the field
+            return _object_array([self.record.model_fields[field_name].default] * file.metadata.num_rows)
+        column = file.read(columns=[field_name]).column(0).combine_chunks()
         if pa.types.is_list(column.type) or pa.types.is_boolean(column.type):
             return _object_array(column.to_pylist())
         encoded_column = column.dictionary_encode()
         values = encoded_column.dictionary.to_pylist()
-        if name in self._dicts:
+        if field_name in self._dicts:
             values = [json.loads(v) for v in values]
         values += [None] if column.null_count else []
-        _check_values(values, self.record, name, path)
+        _check_values(values, self.record, field_name, path)
         return _object_array(values)[encoded_column.indices.fill_null(len(values) - 1).to_numpy(zero_copy_only=False)]
 
 # %% ../../nbs/records/01_schema.ipynb #fd7edb21

@@ -303,9 +303,9 @@ def _rows_within_limit(rows: Iterable[tuple[str, dict]]) -> Iterator[tuple[str, 
         n_cells += len(row) + 3  # a row costs what some three cells do
         n_characters += sum(len(v) for v in row.values() if isinstance(v, str))
         if n_cells > MOST_CELLS or n_characters > MOST_CHARACTERS:
-            limit = f"{MOST_CELLS:,} cells and {MOST_CHARACTERS >> 20} million characters at most"
+            limit_text = f"{MOST_CELLS:,} cells and {MOST_CHARACTERS >> 20} million characters at most"
             actual = f"more ({place}); split it, or write a loader that reads it row by row"
-            refuse(f"read_table: a table must have {limit}, since it is held in memory; got {actual}")
+            refuse(f"read_table: a table must have {limit_text}, since it is held in memory; got {actual}")
         yield place, row
 
 
@@ -317,10 +317,10 @@ def _flat_row(row: dict) -> dict:
     return row | {"question": question["stem"], "choices": question["choices"]}
 
 
-def _convert_cells(rows: Iterable[tuple[str, dict]], name: Callable[[str], str] = str) -> Iterator[tuple[str, dict]]:
+def _convert_cells(rows: Iterable[tuple[str, dict]], rename: Callable[[str], str] = str) -> Iterator[tuple[str, dict]]:
     "Rows of cells, up to the size that a table may have."
     for place, row in _rows_within_limit(rows):
-        yield place, {name(c): cell(v) for c, v in _flat_row(row).items()}
+        yield place, {rename(c): cell(v) for c, v in _flat_row(row).items()}
 
 # %% ../../nbs/records/02_table.ipynb #d571da8d
 def _clean_table(
@@ -602,14 +602,14 @@ def _fill_merged(
 ) -> int:
     "Merged cells written into every row that they cover, up to the last that has something; the number of ranges."
     n = 0
-    for left, first, right, bottom in merged:
+    for left, first_row, right, bottom in merged:
         if bottom <= header_row:
             continue
         n += 1
-        value = cells.get((first, left), "")
+        value = cells.get((first_row, left), "")
         if left != right:
-            value = Unreadable(f"{first}:{bottom}", "a cell must not be merged over several columns")
-        for place in product(range(first, min(bottom, last_row) + 1), range(left, right + 1)):
+            value = Unreadable(f"{first_row}:{bottom}", "a cell must not be merged over several columns")
+        for place in product(range(first_row, min(bottom, last_row) + 1), range(left, right + 1)):
             cells[place] = value
         _refuse_too_many_cells(cells)
     return n
