@@ -126,9 +126,9 @@ def _items_of_output(output: Mapping[str, Any], protected: Protected) -> set[str
     }
 
 
-def _made_by(source: str) -> str:
+def _made_by(cell_source: str) -> str:
     "The name of the table that a cell shows."
-    return "".join(shown_tables(source)[:1])
+    return "".join(shown_tables(cell_source)[:1])
 
 # %% ../../nbs/tools/10_aggregates.ipynb #b34afb53
 @dataclass(frozen=True)

@@ -74,8 +74,8 @@ BANKS = {"composed": ("compose", "items"), "gold": ("keys", "gold"), "labelled":
 
 def bank_items(study: str, kind: str, results: str | Path = "results") -> list[Item]:
     "The questions of one version of a bank, a key of BANKS."
-    stage, name = BANKS[kind]
-    file = place(results, "text", stage) / study / f"{name}.parquet"
+    stage, table_name = BANKS[kind]
+    file = place(results, "text", stage) / study / f"{table_name}.parquet"
     if not file.exists():
         remedy = f"run `mhbench corpus {stage} --study {study}`"
         refuse(f"bank_items: the {kind} questions must be there; got no {file}", remedy=remedy, error=FileNotFoundError)

@@ -116,14 +116,14 @@ def selection(p: dict) -> list[str]:  # one a line
     return out
 
 # %% ../../nbs/tools/13_commands.ipynb #3aabf426
-def _bring_in(study: str, source: str | Path, options: dict, params: str) -> None:
+def _bring_in(study: str, corpus_path: str | Path, options: dict, params: str) -> None:
     "Import a corpus, and print its contents, the rows that are left out, and the stages that it goes through."
     params_path = root() / params
     if load_params(params_path)["studies"].get(study, {}).get("prepare", {}).get("loader") == "table":
         remedy = f"run `mhbench new-study {study} FILE --replace`"
         refuse(f"import: study must not be a table with a layout of its own; got {study!r}", remedy=remedy)
-    is_new_entry, lines = edit.bring_in(study, source, options, params=params_path)
-    print(*lines, sep="\n")
+    is_new_entry, summary_lines = edit.bring_in(study, corpus_path, options, params=params_path)
+    print(*summary_lines, sep="\n")
     stages_through = [
         stage for stage in load_params(params_path)["studies"][study] if stage not in ("prepare", "annotate")
     ]
@@ -187,8 +187,8 @@ def _fetch_release(a):
         return print("`generate: {wording: paper}` in the study's entry of params.yaml sends them")
     fetched = fetch.fetch_release(a.name, a.source, a.to, ["**"] if a.every else a.only)
     print(*fetched.summary_lines(), sep="\n")
-    options = " ".join(f"--option {name}={value}" for name, value in fetched.options.items())
-    command = f"mhbench import {a.name} {fetched.corpus} {options}".rstrip()
+    options_text = " ".join(f"--option {name}={value}" for name, value in fetched.options.items())
+    command = f"mhbench import {a.name} {fetched.corpus} {options_text}".rstrip()
     if a.no_import or not (root() / a.params).is_file():
         return print(f"`{command}` points the study at it")
     fetch.unlock(a.name)

@@ -94,7 +94,7 @@ def _of_the_run(top: Path, ran: Ran | None) -> tuple[Callable[[str, str], bool],
 
 def _read_run(
     folder: Path,
-    name: str,
+    run_name: str,
     ran: Ran | None,
     is_selected: Callable[[str, str], bool],  # a stage and a study
     left_out: tuple[str, ...],
@@ -106,13 +106,13 @@ def _read_run(
     score_tables = [pd.read_parquet(f, columns=_OF_SCORES) for f in score_files]
     if not headlines:
         remedy = "run `dvc repro` there; of a commit in a folder of its own: `git worktree add`"
-        actual = "; ".join([f"none in {name!r}", *left_out[:2]])
+        actual = "; ".join([f"none in {run_name!r}", *left_out[:2]])
         refuse(f"compare: a run must hold main numbers; got {actual}", remedy=remedy, error=FileNotFoundError)
     scores = pd.concat(score_tables, ignore_index=True) if score_tables else pd.DataFrame(columns=_OF_SCORES)
     served_files = selected_files(folder.glob("score/*/served.parquet"))
     served_by_study = {file.parts[-2]: pd.read_parquet(file) for file in served_files}
     return Results(
-        name, pd.concat(headlines, ignore_index=True), scores, _served_models(served_by_study), ran, left_out
+        run_name, pd.concat(headlines, ignore_index=True), scores, _served_models(served_by_study), ran, left_out
     )
 
 # %% ../../nbs/tools/07_compare.ipynb #b3099a14
@@ -128,8 +128,8 @@ def results_of(run: str) -> Results:
     from dvc.api import DVCFileSystem
 
     try:
-        files = DVCFileSystem(str(root()), rev=run)
-        folders = files.ls("results", detail=False)
+        storage = DVCFileSystem(str(root()), rev=run)
+        folders = storage.ls("results", detail=False)
     except Exception as e:  # DVC's and git's own errors have no common base
         remedy = "`git log` has the commits, `dvc exp show` the experiments; before the first commit name the folder, ."
         refuse(
@@ -137,13 +137,13 @@ def results_of(run: str) -> Results:
             place=str(e)[:200],
             remedy=remedy,
         )
-    ran = _run_of_folder(lambda name: files.cat_file(name).decode() if files.exists(name) else "")
+    ran = _run_of_folder(lambda name: storage.cat_file(name).decode() if storage.exists(name) else "")
     is_selected = ran.has if ran else lambda stage, study: True
     with tempfile.TemporaryDirectory() as d:
         uncached_studies = []
-        for stage in (f for f in folders if f not in _OF_NO_STUDY and files.isdir(f)):
-            studies = [f for f in files.ls(stage, detail=False) if files.isdir(f)]
-            uncached = [f for f in studies if is_selected(*f.split("/")[-2:]) and not _copy_tables(files, f, Path(d))]
+        for stage in (f for f in folders if f not in _OF_NO_STUDY and storage.isdir(f)):
+            studies = [f for f in storage.ls(stage, detail=False) if storage.isdir(f)]
+            uncached = [f for f in studies if is_selected(*f.split("/")[-2:]) and not _copy_tables(storage, f, Path(d))]
             uncached_studies += [study.removeprefix("results/") for study in uncached]
         lost_in_words = (
             f"{', '.join(uncached_studies)} (in no cache here: `dvc metrics diff {run}` compares what git keeps)"
@@ -183,13 +183,13 @@ def compare_respondents(first: Results, second: Results) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["study", "model", "first", "first_days", "second", "second_days"])
 
 # %% ../../nbs/tools/07_compare.ipynb #fea82219
-def _copy_tables(files: Any, study: str, to: Path) -> bool:  # False: no cache has them
+def _copy_tables(storage: Any, study: str, to: Path) -> bool:  # False: no cache has them
     "Copy the tables of one stage and study that a comparison reads."
     from dvc_data.index import DataIndexDirError
 
     try:
-        for name in {Path(f).name for f in files.ls(study, detail=False)} & _READ:
-            files.get_file(f"{study}/{name}", str(to / study / name))
+        for name in {Path(f).name for f in storage.ls(study, detail=False)} & _READ:
+            storage.get_file(f"{study}/{name}", str(to / study / name))
     except (OSError, DataIndexDirError):  # what DVC raises for a file that no storage has
         shutil.rmtree(to / study, ignore_errors=True)
         return False

@@ -237,7 +237,7 @@ def _planned(s: ConversationFile, calls: Sequence, n_held: int) -> pd.DataFrame:
 
 # %% ../../nbs/tools/18_conversations.ipynb #686ee3d3
 def _write(
-    s: ConversationFile, results: Conversations, rubric: WalkedRubric | None, source: Path, to: Path, private: bool
+    s: ConversationFile, results: Conversations, rubric: WalkedRubric | None, file: Path, to: Path, private: bool
 ):
     "Write what there is; the files, and a sentence for the terminal each."
     spoken_transcripts = [t for t in results.transcripts if t.turns]
@@ -250,7 +250,7 @@ def _write(
         return
     criteria = s.asked_criteria()
     scales = {c.name: c.scale for c in criteria} or dict.fromkeys(rubric.dimensions if rubric else [], HARM_SCALE)
-    people = people_ratings(ratings_of_file(source.parent / s.people), spoken_transcripts) if s.people else []
+    people = people_ratings(ratings_of_file(file.parent / s.people), spoken_transcripts) if s.people else []
     people = [r for r in people if r.criterion in scales]
     ratings = [*with_unread(results.graded, spoken_transcripts, list(scales)), *people]
     description = write_ratings(ratings, scales, to, f"{s.study}, conversations")

@@ -179,14 +179,14 @@ def _as_before(run: dict, role: str, models: list[str], selected: list[str] | No
     )
 
 
-def _chosen_names(p: dict, kind: str, names: list[str], option: str) -> list[str]:
+def _chosen_names(p: dict, kind: str, chosen_names: list[str], option: str) -> list[str]:
     "Names of `studies` or `models`, in the order in which they are entered."
     available_names = list(p[kind])
-    names = available_names if names == ["all"] else names
-    for n in names:
+    chosen_names = available_names if chosen_names == ["all"] else chosen_names
+    for n in chosen_names:
         if n not in available_names:
             refuse(f"select: {kind} must be among {', '.join(available_names)}; got {n!r}", place=option)
-    return [n for n in available_names if n in names]
+    return [n for n in available_names if n in chosen_names]
 
 
 def _following(

@@ -127,7 +127,7 @@ def _rows_of(row: Any, rows: pd.DataFrame, core: str | None) -> pd.DataFrame:
 _BOUNDS = {"lower_is_better": False, "score_type": "continuous", "min_score": 0, "max_score": 1}
 
 
-def _result(row: Any, study: str, name: str, metric: dict, uncertainty: dict) -> dict[str, Any]:
+def _result(row: Any, study: str, result_name: str, metric: dict, uncertainty: dict) -> dict[str, Any]:
     "A row of a table as a result, without how its answers were made."
     counts_as_text = {c: str(int(getattr(row, c))) for c in _COUNTED if pd.notna(getattr(row, c, None))}
     subset_text = "all items" if row.by == "all" else f"{row.by} {row.group}"
@@ -135,7 +135,7 @@ def _result(row: Any, study: str, name: str, metric: dict, uncertainty: dict) ->
     details = counts_as_text | {"interval": row.interval, "origin": str(getattr(row, "origin", "asked"))}
     score = {"score": row.estimate, "details": details}
     return {
-        "evaluation_result_id": f"{study}/{name}/{row.by}/{row.group}",
+        "evaluation_result_id": f"{study}/{result_name}/{row.by}/{row.group}",
         "evaluation_name": study,
         "source_data": {"dataset_name": study, "source_type": "other"},
         "metric_config": {"evaluation_description": description} | metric | _BOUNDS,
@@ -169,8 +169,10 @@ def _as_shown(item: Item, order: Sequence[int] | None) -> tuple[list[str], dict[
     "The options as they were shown, and the letters that the item's options had."
     if order is None:
         return item.options, {}
-    names = letters(len(item.options))
-    return [item.options[k] for k in order], {names[k]: shown_letter for shown_letter, k in zip(names, order)}
+    option_letters = letters(len(item.options))
+    return [item.options[k] for k in order], {
+        option_letters[k]: shown_letter for shown_letter, k in zip(option_letters, order)
+    }
 
 
 def _input(item: Item, order: Sequence[int] | None, is_public: bool) -> dict[str, Any]:
@@ -339,21 +341,21 @@ def _check_means(lines: Sequence[dict], results: Sequence[dict]) -> None:
 def _of_model(model: str, s: Scored, p: Mapping[str, Any], private: bool) -> tuple[dict[str, Any], list[dict]]:
     "A model's run without its organisation and library, and its lines."
     rows = s.rows[s.rows["model"] == model]
-    info = _model_info(model, p, str(rows["origin"].iloc[0] if "origin" in rows else "asked"))
+    model_info = _model_info(model, p, str(rows["origin"].iloc[0] if "origin" in rows else "asked"))
     run_date = _date(rows)
     timestamp = str(int(run_date.timestamp()))
     generation = _generation(p["models"].get(model) or {})
     accuracy_rows = s.accuracy[(s.accuracy["model"] == model) & s.accuracy["estimate"].notna()]
     results = [_accuracy_result(r, _rows_of(r, rows, s.core), s.study, generation) for r in accuracy_rows.itertuples()]
     results += _of_judges(model, s, p)
-    result_ids = {r["evaluation_result_id"] for r in results}
-    run = {"evaluation_id": f"{s.study}/{info['id']}/{timestamp}/{model}", "model_id": info["id"]}
+    all_ids = {r["evaluation_result_id"] for r in results}
+    run = {"evaluation_id": f"{s.study}/{model_info['id']}/{timestamp}/{model}", "model_id": model_info["id"]}
     lines = []
     for row in rows.astype(object).where(rows.notna(), None).itertuples():
         item = s.items[row.item_id]
-        group = "all/all" if s.core is None or row.set == s.core else f"set/{row.set}"
-        name = f"{s.study}/{_name(row)}/{group}"  # the result that the answer belongs to
-        accuracy_rows = {"evaluation_result_id": name} if row.correct is not None and name in result_ids else {}
+        result_group = "all/all" if s.core is None or row.set == s.core else f"set/{row.set}"
+        result_id = f"{s.study}/{_name(row)}/{result_group}"  # the result that the answer belongs to
+        accuracy_rows = {"evaluation_result_id": result_id} if row.correct is not None and result_id in all_ids else {}
         lines.append(
             _instance_line(row, item, run | {"evaluation_name": s.study} | accuracy_rows, private or not item.protected)
         )
@@ -363,7 +365,7 @@ def _of_model(model: str, s: Scored, p: Mapping[str, Any], private: bool) -> tup
         "evaluation_timestamp": run_date.isoformat(),
         "retrieved_timestamp": timestamp,
     }
-    return run_head | {"model_info": info, "evaluation_results": results}, lines
+    return run_head | {"model_info": model_info, "evaluation_results": results}, lines
 
 # %% ../../nbs/tools/12_eee.ipynb #552e1fed
 def write_eee(
@@ -409,14 +411,14 @@ def write_eee(
             if not lines:  # nor for a run without one
                 continue
             content = _strict_jsonl(lines)
-            name = str(uuid.UUID(bytes=hashlib.sha256(content).digest()[:16], version=4))
+            run_uuid = str(uuid.UUID(bytes=hashlib.sha256(content).digest()[:16], version=4))
             folder = f"data/{model_path}"
-            file = f"{folder}/{name}_samples.jsonl"
+            file = f"{folder}/{run_uuid}_samples.jsonl"
             samples_entry: dict[str, Any] = {"format": "jsonl", "file_path": file, "hash_algorithm": "sha256"}
             samples_entry |= {"checksum": hashlib.sha256(content).hexdigest(), "total_rows": len(lines)}
             record = {"schema_version": _VERSION} | run | {"source_metadata": source, "eval_library": library}
             out.append(
-                write(f"{folder}/{name}.json", _json_bytes(record | {"detailed_evaluation_results": samples_entry}))
+                write(f"{folder}/{run_uuid}.json", _json_bytes(record | {"detailed_evaluation_results": samples_entry}))
             )
             out.append(write(file, content))
     if any(f.parent.name == "ratings" for f in out):

@@ -296,10 +296,10 @@ _BANKS = "**Questions.** `cards/` has a page for each demonstration bank: its it
 _SHOWN = ["study", "measure", "model", "mode", "n", *_COUNTS, "estimate", "ci_low", "ci_high"]
 
 
-def _configs(names: Sequence[str]) -> Iterator[str]:
+def _configs(table_names: Sequence[str]) -> Iterator[str]:
     "The head's lines on the tables; the first is what a reader gets who names none."
-    for k, name in enumerate(names):
-        yield f"- config_name: {name}" + "\n  default: true" * (k == 0) + f"\n  data_files: {name}.parquet"
+    for k, table_name in enumerate(table_names):
+        yield f"- config_name: {table_name}" + "\n  default: true" * (k == 0) + f"\n  data_files: {table_name}.parquet"
 
 
 def _contents(tables: Mapping[str, pd.DataFrame]) -> Iterator[str]:
@@ -358,9 +358,9 @@ def dataset_folder(
         version=__version__,
         numbers=markdown_table(readable(main.reindex(columns=_SHOWN).rename(columns=_COUNTS))),
     )
-    files = {"README.md": card.encode()}
-    files |= {f"{name}.parquet": table.to_parquet(None, index=False) for name, table in tables.items()}
-    return [write(name, content) for name, content in files.items()]
+    bytes_by_name = {"README.md": card.encode()}
+    bytes_by_name |= {f"{name}.parquet": table.to_parquet(None, index=False) for name, table in tables.items()}
+    return [write(name, content) for name, content in bytes_by_name.items()]
 
 # %% ../../nbs/tools/09_export.ipynb #1bbf6436
 def bank_cards(results: str | Path, studies: Iterable[str], write: Write) -> list[Path]:
@@ -467,14 +467,14 @@ def _export_run(a):
         else:
             written_files = _by_study(a, p | {"run": run}, results, write)
         if not written_files:
-            content = "scored answers" if a.kind == "inspect" else "scored answers, or ratings of items that may leave"
+            exported = "scored answers" if a.kind == "inspect" else "scored answers, or ratings of items that may leave"
             n_protected = 0 if a.private else len(_ratings_of(results, fresh_names, private=True))
             actual = f"none of {', '.join(fresh_names) or 'any study'}"
             actual += f", and {n_protected} ratings of protected items" if n_protected and a.kind != "inspect" else ""
             remedy = "`mhbench summary` says what is absent"
             remedy += "; a log is of models' answers, and eee and hf have people's ratings" * (a.kind == "inspect")
             remedy += "; --private writes them, for those who may read them" * bool(n_protected and a.kind != "inspect")
-            refuse(f"export {a.kind}: the run must have {content}; got {actual}", remedy=remedy)
+            refuse(f"export {a.kind}: the run must have {exported}; got {actual}", remedy=remedy)
     if protected_line := _protected_line(results, fresh_names, a.kind, private=a.private):
         say(f"export {a.kind}: {protected_line}")
     print(*written_files[:20], *([f"and {len(written_files) - 20} more"] if len(written_files) > 20 else []), sep="\n")

@@ -144,7 +144,7 @@ def _chosen_file(place: str, files: Mapping[str, Path], expected_digest: str | N
 
 # %% ../../nbs/tools/17_fetch.ipynb #d709db56
 def _take(
-    name: str, release: Release, source: Path, folder: Path, files_by_local_path: Mapping[str, ReleasedFile]
+    release_name: str, release: Release, source: Path, folder: Path, files_by_local_path: Mapping[str, ReleasedFile]
 ) -> int:
     "Check the files of a release in a folder, then copy them; return the number that was passed over."
     if not source.is_dir():
@@ -153,7 +153,7 @@ def _take(
     files_by_place, n_passed_over = _files_by_path(release, source, files_by_local_path)
     if not files_by_place:
         groups_text = ", ".join(sorted({g.there for g in release.groups}))
-        refuse(f"fetch: --from must hold files of {name}; got {str(source)!r} with none of {groups_text}")
+        refuse(f"fetch: --from must hold files of {release_name}; got {str(source)!r} with none of {groups_text}")
     digest_by_place = {target: file.digest for target, file in files_by_local_path.items()}
     file_by_place = {
         place: _chosen_file(place, files, digest_by_place.get(place)) for place, files in files_by_place.items()
@@ -211,7 +211,7 @@ def _download(name: str, release: Release, wanted_files: Mapping[str, tuple[str,
 
 # %% ../../nbs/tools/17_fetch.ipynb #909d81c0
 def _bring(
-    name: str,
+    release_name: str,
     release: Release,
     wanted_files: Mapping[str, tuple[str, ReleasedFile]],
     source: str | Path | None,  # a folder; None: the authors' repository
@@ -220,10 +220,10 @@ def _bring(
     "Bring files to their places in a folder."
     _writable(folder)
     if source is None:
-        _download(name, release, wanted_files, folder)
+        _download(release_name, release, wanted_files, folder)
         return 0
     file_by_place = {place: file for place, (_, file) in wanted_files.items()}
-    return _take(name, release, Path(source).expanduser().resolve(), folder, file_by_place)
+    return _take(release_name, release, Path(source).expanduser().resolve(), folder, file_by_place)
 
 # %% ../../nbs/tools/17_fetch.ipynb #97a3cb46
 def _writable(folder: Path) -> None:
@@ -264,29 +264,29 @@ def fetch_release(
     folder = (Path(to).expanduser() if to else corpora() / name).resolve()
     wanted_files = {place: (path, file) for place, path, file in release.files(only)}
     n_passed_over = _bring(name, release, wanted_files, source, folder)
-    files = _folder_files(folder)
+    hashes = _folder_files(folder)
     all_files = {place: file for place, _, file in release.files(["**"])}
-    blobs = {place: blob_id(folder / place) for place in files}
+    blobs = {place: blob_id(folder / place) for place in hashes}
     unregistered_or_derived = [
-        p for p in files if p not in all_files or all_files[p].digest not in (blobs[p], files[p])
+        p for p in hashes if p not in all_files or all_files[p].digest not in (blobs[p], hashes[p])
     ]
     derivations = {p: derivation.how for p in unregistered_or_derived if (derivation := release.find_derivation(p))}
     unregistered = [p for p in unregistered_or_derived if p not in derivations]
     facts_by_file = {
-        p: {"sha256": files[p], "blob": blobs[p], "registered": p not in unregistered_or_derived} for p in files
+        p: {"sha256": hashes[p], "blob": blobs[p], "registered": p not in unregistered_or_derived} for p in hashes
     }
     record = {"release": name, "repository": release.repository, "commit": release.commit, "files": facts_by_file}
     (folder / RECORD).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    make_private([folder / place for place in [*files, RECORD]])
-    for place in files:
+    make_private([folder / place for place in [*hashes, RECORD]])
+    for place in hashes:
         for inner_folder in PurePosixPath(place).parents:
             (folder / inner_folder).chmod(0o700)
     corpus = folder / release.imported.get("path", "")
-    missing_files = [place for place in wanted_files if place not in files]
-    n_unasked = len(all_files) - sum(place in files for place in all_files) - len(missing_files)
+    missing_files = [place for place in wanted_files if place not in hashes]
+    n_unasked = len(all_files) - sum(place in hashes for place in all_files) - len(missing_files)
     options = dict(release.imported.get("options", {}))
     return Fetched(
-        name, folder, corpus, options, files, unregistered, derivations, missing_files, n_passed_over, n_unasked
+        name, folder, corpus, options, hashes, unregistered, derivations, missing_files, n_passed_over, n_unasked
     )
 
 # %% ../../nbs/tools/17_fetch.ipynb #4d0c1964

@@ -58,9 +58,9 @@ def _yaml_content(file: Path) -> Any:
     return loader(file.read_text(encoding="utf-8")).get_single_data() if file.exists() else {}
 
 
-def _value_at(values: Any, key: str) -> Any:  # key: studies.mhqa.score
+def _value_at(values: Any, address: str) -> Any:  # key: studies.mhqa.score
     "The value of a parameter by its address."
-    for name in key.split("."):
+    for name in address.split("."):
         if not isinstance(values, dict):
             return None
         values = values.get(name)

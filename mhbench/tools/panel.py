@@ -240,13 +240,13 @@ def _sentence(row: Any) -> str:
     return f"{n} labels beside the judge are worth {n_worth} of people alone: {row.saved:.0%} of the labels are saved."
 
 
-def _pilot_lines(source: _Known, labels: list[int]) -> list[str]:
+def _pilot_lines(source: _Known, label_counts: list[int]) -> list[str]:
     p, n_judged = source.pilot, source.judged
     labels_text = f"{p.n} labels of {numbered(p.n_clusters, 'case')} beside the judge's; " if p.n else ""
     out = [f"{source.name}: {labels_text}correlation {p.correlation:.2f}; {numbered(n_judged, 'answer')} judged"]
-    table = certificate(p, n_judged, labels)
+    table = certificate(p, n_judged, label_counts)
     if not len(table):
-        sizes_text = ", ".join(map(str, labels))
+        sizes_text = ", ".join(map(str, label_counts))
         return [*out, f"no number of labels among {sizes_text} is of six cases or more, and below {n_judged}"]
     percentages = table.assign(
         **{c: (100 * table[c]).round().astype(int).astype(str) + "%" for c in ("narrower", "saved")}
@@ -286,7 +286,7 @@ def _numbers_of_option(text: str, option: str, kind: type) -> list:
 
 def plan_humans(a: argparse.Namespace, studies: list[str]) -> list[str]:  # lines
     "The precision of n labels, with a judge and without. Raises: ValueError without a pilot, a card and labels."
-    labels = _numbers_of_option(a.labels, "--labels", int)
+    label_counts = _numbers_of_option(a.labels, "--labels", int)
     if a.correlation is not None or a.rates is not None:
         rates = _numbers_of_option(a.rates, "--rates", float) if a.rates else None
         if rates is not None and len(rates) != 2:
@@ -302,7 +302,7 @@ def plan_humans(a: argparse.Namespace, studies: list[str]) -> list[str]:  # line
         refuse(f"plan --humans: {rule}", remedy=remedy)
     out = []
     for k in sources:
-        out += [*_pilot_lines(k._replace(judged=a.judged or k.judged), labels), ""]
+        out += [*_pilot_lines(k._replace(judged=a.judged or k.judged), label_counts), ""]
     return out[:-1]
 
 # %% ../../nbs/tools/06_panel.ipynb #39eb3440
@@ -312,8 +312,8 @@ def run_answers(
     results: str | Path = "results",
 ) -> tuple[list[Item], list[Response]]:
     "A study's items, the answers recorded with it, and those of some models, from the files of the stages."
-    texts = place(results, "text/prepare", study)
-    files = [texts / "items.parquet", texts / "recorded.parquet"]
+    texts_folder = place(results, "text/prepare", study)
+    files = [texts_folder / "items.parquet", texts_folder / "recorded.parquet"]
     if models is None:
         files += sorted(place(results, "text/generate", study).glob("*/responses.parquet"))
     else:

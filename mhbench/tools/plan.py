@@ -38,10 +38,10 @@ def run_with(notebook: Path) -> dict:
     return {node.targets[0].id: ast.literal_eval(node.value) for node in ast.parse(cell.source).body}
 
 
-def _link_results(stage: str, study: str | None, model: str | None, values: dict, folder: Path) -> bool:
+def _link_results(stage: str, study: str | None, model: str | None, stage_values: dict, folder: Path) -> bool:
     "Link a stage's results into another folder; False where there are none, or other parameters made them."
     notebook = place("results", stage, study, model) / "notebook.ipynb"
-    if not notebook.exists() or run_with(notebook) != values:
+    if not notebook.exists() or run_with(notebook) != stage_values:
         return False
     for section in (stage, f"text/{stage}"):
         target, link = (place(results, section, study, model) for results in ("results", folder))
@@ -108,10 +108,10 @@ def plan_of(model: str, calls: Iterable[Call]) -> Plan:
     return Plan._make(None if None in counts else sum(counts) for counts in zip(*plans))
 
 
-def _who_is_asked(values: dict) -> list[str]:
+def _who_is_asked(stage_values: dict) -> list[str]:
     "The models behind an endpoint that a stage asks."
-    entries = values.get("entries", {}) if "replay" in values else {}
-    return [name for name, entry in entries.items() if values["endpoints"][entry["endpoint"]]["kind"] not in HERE]
+    entries = stage_values.get("entries", {}) if "replay" in stage_values else {}
+    return [name for name, entry in entries.items() if stage_values["endpoints"][entry["endpoint"]]["kind"] not in HERE]
 
 # %% ../../nbs/tools/01_plan.ipynb #7103ecdf
 PLAN_COLUMNS = ["stage", "study", "model", *Plan._fields]
@@ -196,6 +196,6 @@ def plan_notes(t: pd.DataFrame, params: str) -> list[str]:  # of the same table
         out.append(f"{n} of the requests to ask have no max_tokens, so that their answers are not in the bounds; ")
         out[-1] += f"set it in the sampling of {names_text}"
     if unpriced_models := t.loc[pd.to_numeric(t["cost_usd"]).isna(), "model"].unique().tolist():
-        entry = f"enter it as models.{unpriced_models[0]}.price ({params})."
-        out.append(f"The price of {', '.join(unpriced_models)} is not known; {entry}")
+        entry_text = f"enter it as models.{unpriced_models[0]}.price ({params})."
+        out.append(f"The price of {', '.join(unpriced_models)} is not known; {entry_text}")
     return out
