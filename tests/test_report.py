@@ -14,7 +14,7 @@ from annotate.conftest import axe, chromium, no_script  # noqa: F401 (the browse
 from mhbench.records.schema import Item, Response, write_records
 from mhbench.report.findings import Front, _request_failures
 from mhbench.report.items import ROW_COLUMNS, Answers, answers_of
-from mhbench.report.page import ReportTable, Section, _reference_lines, _shrink_svg, html_report
+from mhbench.report.page import ROWS_SHOWN, ReportTable, Section, _reference_lines, _shrink_svg, html_report
 from mhbench.report.tables import QUESTIONS, Prose, csv_text, doubts, in_a_sentence, without
 from mhbench.stats.differences import mean_difference
 from mhbench.stats.tests import sign_flip_test
@@ -437,3 +437,10 @@ def test_requests_that_failed_are_counted_by_model_in_the_order_of_the_table():
     rows = {what: (k, n, who) for _, what, k, n, who in _request_failures(counts, "s")}
     assert (6, 40, "b 4, a 2") in rows.values() and len(rows) == 4
     assert list(rows.values()).count((0, 0, "")) == 3, "columns that are not there count nothing"
+
+
+def test_a_count_that_is_0_in_the_shown_rows_alone_stays_a_column():
+    frame = pd.DataFrame({"model": [f"m{k}" for k in range(ROWS_SHOWN + 5)], "n": 9, "n_failed": 0, "n_unread": 0})
+    frame.loc[ROWS_SHOWN + 1, "n_failed"] = 4
+    text = html_report("r", [], [Section("s: score", tables=[ReportTable("Counts", frame)])])
+    assert "n unread: 0" in text and "n failed: 0" not in text

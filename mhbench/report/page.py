@@ -293,7 +293,7 @@ def _zero_counts(table: pd.DataFrame) -> list[str]:
 def _fill_table_view(t: ReportTable, key: str, section: Section, links: _Links) -> dict[str, Any]:
     "A table with all values that the page's template needs."
     displayed_table = readable(t.frame).head(ROWS_SHOWN)
-    shared_texts, zero_counts = _repeated_texts(displayed_table), _zero_counts(displayed_table)
+    shared_texts, zero_counts = _repeated_texts(t.frame), _zero_counts(t.frame)  # of all rows, shown or not
     displayed_table = displayed_table.drop(columns=[*shared_texts, *zero_counts])
     if zero_counts:
         shared_texts |= {", ".join(zero_counts): "0"}
