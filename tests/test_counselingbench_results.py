@@ -118,7 +118,7 @@ def test_chains_that_are_missing_count_as_0_in_the_table_of_means(tables, verdic
 
 
 def test_annotated_errors_are_counted_and_decide_nothing(tables, verdicts):
-    errors = tables["ledger/errors"].set_index(["what", "group"])["n"]
+    errors = tables["ledger/errors"].set_index(["what", "group"])["value"]
     assert errors["kind"][["logical", "context", "knowledge"]].tolist() == [74, 28, 33]
     assert errors["competency", "agreed"] == 56 and errors["competency", "kappa"] == pytest.approx(0.453, abs=5e-4)
     found = verdicts[verdicts.index.str.startswith("Section 7.2.1/Llama-3-70B/")]

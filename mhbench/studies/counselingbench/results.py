@@ -267,7 +267,7 @@ def stored_chain_scores(
     return pd.DataFrame(rows, columns=columns)
 
 # %% ../../../nbs/studies/counselingbench/08_results.ipynb #fa9803f1
-def annotated_errors(csv: str | Path) -> pd.DataFrame:  # what, group, n
+def annotated_errors(csv: str | Path) -> pd.DataFrame:  # what, group, value (a count, or kappa)
     """The annotated wrong answers by kind of error, and how far two annotators' competencies agree.
 
     Source: Nguyen et al. 2025, section 7; the files of their release.
@@ -287,7 +287,7 @@ def annotated_errors(csv: str | Path) -> pd.DataFrame:  # what, group, n
         *(pd.Categorical(labelled_rows[c], sorted(set(labelled_rows.stack()))).codes for c in labelled_rows)
     )
     rows.append(("competency", "kappa", float(kappa)))
-    return pd.DataFrame(rows, columns=["what", "group", "n"]).astype({"n": float})
+    return pd.DataFrame(rows, columns=["what", "group", "value"]).astype({"value": float})
 
 
 def bank_counts(csv: str | Path) -> pd.DataFrame:  # of, group, n
