@@ -102,22 +102,29 @@ def abstention_by_difficulty(labels: Any, difficulty: np.ndarray, **kwargs) -> A
     bin_codes = _bin_codes(d)
     n_asked = is_label(x).sum(0).astype(float)
     n_abstained = (x == ABSTAIN).sum(0).astype(float)
-    z = one_hot(bin_codes, len(BINS))
+    bin_indicators = one_hot(bin_codes, len(BINS))
     d0 = np.where(bin_codes < 0, 0.0, d)
     a = n_asked * (bin_codes >= 0)
     g = n_abstained * (bin_codes >= 0)
 
     def statistic(columns, *, weights):
         "The rates of the bins and the slope (B, bins + 1); NaN where nobody was asked, or difficulties are equal."
-        rate = divide(weights @ (z * n_abstained[:, None]), weights @ (z * n_asked[:, None]))
+        rate = divide(weights @ (bin_indicators * n_abstained[:, None]), weights @ (bin_indicators * n_asked[:, None]))
         n, sx, sy, sxx, sxy = (weights @ np.column_stack([a, a * d0, g, a * d0**2, g * d0])).T
         return np.column_stack([rate, divide(n * sxy - sx * sy, n * sxx - sx**2)])  # least squares, one point a rating
 
     unit = group_codes("abstention_by_difficulty", kwargs.get("clusters"), len(d))
-    i = bootstrap(statistic, np.arange(len(d)), **kwargs)
+    interval = bootstrap(statistic, np.arange(len(d)), **kwargs)
     n_clusters = np.array([len(np.unique(unit[(bin_codes == k) & (n_asked > 0)])) for k in range(len(BINS))])
-    rate, slope = (interval_column(i, k) for k in (slice(0, len(BINS)), len(BINS)))
-    return Abstention(rate, z.T @ (n_asked > 0), n_clusters, z.T @ n_asked, slope, int((bin_codes < 0).sum()))
+    rate, slope = (interval_column(interval, k) for k in (slice(0, len(BINS)), len(BINS)))
+    return Abstention(
+        rate,
+        bin_indicators.T @ (n_asked > 0),
+        n_clusters,
+        bin_indicators.T @ n_asked,
+        slope,
+        int((bin_codes < 0).sum()),
+    )
 
 # %% ../../nbs/stats/06_abstention.ipynb #06f32bad
 def _risk_coverage_areas(m: np.ndarray, e: np.ndarray) -> np.ndarray:
@@ -154,12 +161,12 @@ def risk_coverage_area(confidence: Any, correct: Any, *, weights: Any = None) ->
     """
     item_errors, group_of_item, _, is_complete = _confidence_ties(confidence, correct, "risk_coverage_area")
     w = unit_weights(weights, len(group_of_item), "risk_coverage_area")
-    by_confidence = np.flatnonzero(is_complete)[np.argsort(group_of_item[is_complete], kind="stable")]
-    tie_starts = np.flatnonzero(np.diff(group_of_item[by_confidence], prepend=-1))
-    chunk_rows = max(1, 4_000_000 // len(by_confidence))  # weights that are sorted at once
-    weight_chunks = [w[s : s + chunk_rows, by_confidence] for s in range(0, len(w), chunk_rows)]
+    confidence_order = np.flatnonzero(is_complete)[np.argsort(group_of_item[is_complete], kind="stable")]
+    tie_starts = np.flatnonzero(np.diff(group_of_item[confidence_order], prepend=-1))
+    chunk_rows = max(1, 4_000_000 // len(confidence_order))  # weights that are sorted at once
+    weight_chunks = [w[s : s + chunk_rows, confidence_order] for s in range(0, len(w), chunk_rows)]
     tie_counts = [np.add.reduceat(x, tie_starts, axis=1) for x in weight_chunks]
-    tie_errors = [np.add.reduceat(x * item_errors[by_confidence], tie_starts, axis=1) for x in weight_chunks]
+    tie_errors = [np.add.reduceat(x * item_errors[confidence_order], tie_starts, axis=1) for x in weight_chunks]
     return as_result(np.concatenate([_risk_coverage_areas(m, e) for m, e in zip(tie_counts, tie_errors)]), weights)
 
 
@@ -180,13 +187,20 @@ def risk_coverage(confidence: Any, correct: Any, **kwargs) -> RiskCoverage:  # n
     Source: El-Yaniv and Wiener 2010; excess: Geifman, Uziel and El-Yaniv 2019.
     """
     item_errors, group_of_item, thresholds, is_complete = _confidence_ties(confidence, correct, "risk_coverage")
-    m = np.bincount(group_of_item[is_complete]).astype(float)
-    e = np.bincount(group_of_item[is_complete], weights=item_errors[is_complete])
+    tie_counts = np.bincount(group_of_item[is_complete]).astype(float)
+    tie_errors = np.bincount(group_of_item[is_complete], weights=item_errors[is_complete])
     group_codes("risk_coverage", kwargs.get("clusters"), len(is_complete))  # as clusters must be
     area = bootstrap(risk_coverage_area, as_numbers(confidence), as_numbers(correct), **kwargs)
-    best_area = _risk_coverage_areas(*np.array([[is_complete.sum() - e.sum(), e.sum()], [0.0, e.sum()]]))
-    n_covered = m.cumsum()
+    best_area = _risk_coverage_areas(
+        *np.array([[is_complete.sum() - tie_errors.sum(), tie_errors.sum()], [0.0, tie_errors.sum()]])
+    )
+    n_covered = tie_counts.cumsum()
     excess = float(area.estimate - best_area)
     return RiskCoverage(
-        n_covered / is_complete.sum(), e.cumsum() / n_covered, thresholds, area, excess, int((~is_complete).sum())
+        n_covered / is_complete.sum(),
+        tie_errors.cumsum() / n_covered,
+        thresholds,
+        area,
+        excess,
+        int((~is_complete).sum()),
     )

@@ -47,8 +47,8 @@ def _encode_labels(labels, ignore=(ABSTAIN,), categories=None, function="agreeme
     if x.dtype.kind == "O":
         x = np.where(is_label(x), x, np.array(None))
         value_types = {type(v) for v in x.ravel()} - {type(None)}
-        kinds: tuple = str, (int, float, np.number, np.bool_)
-        if len(value_types) > 1 and not any(all(issubclass(t, kind) for t in value_types) for kind in kinds):
+        type_groups: tuple = str, (int, float, np.number, np.bool_)
+        if len(value_types) > 1 and not any(all(issubclass(t, group) for t in value_types) for group in type_groups):
             refuse(f"{function}: labels must be of one kind, strings or numbers; got {sorted(map(repr, value_types))}")
         x = np.where(np.isin(x, np.array(list(ignore), dtype=object)), np.array(None), x) if len(ignore) else x
     elif ignored_numbers := [v for v in ignore if isinstance(v, (int, float, np.number))]:
@@ -71,8 +71,8 @@ def _contingency_of_two(a, b, ignore, categories, weights, function) -> tuple[np
     a = np.asarray(a, dtype=object)
     b = np.asarray(b, dtype=object)
     if a.shape != b.shape or a.ndim != 1 or len(a) == 0:
-        shapes = f"{a.shape} and {b.shape}"
-        refuse(f"{function}: a and b must be one label an item each, same shape (n_items,); got {shapes}")
+        actual = f"{a.shape} and {b.shape}"
+        refuse(f"{function}: a and b must be one label an item each, same shape (n_items,); got {actual}")
     codes, values = _encode_labels(np.stack([a, b]), ignore, categories, function)
     w = unit_weights(weights, len(a), function)
     return contingency_tables(codes[:1], codes[1:], max(len(values), 1), w)[:, 0], values
@@ -236,35 +236,35 @@ def krippendorff_alpha(
 
     Raises: ValueError for an unknown level, strings at interval or ratio level, and both kinds of weights.
     """
-    f = "krippendorff_alpha"
+    function = "krippendorff_alpha"
     if level not in LEVELS:
-        refuse(f"{f}: level must be one of {LEVELS}; got {level!r}")
+        refuse(f"{function}: level must be one of {LEVELS}; got {level!r}")
     if weights is not None and rater_weights is not None:
-        raise ValueError(f"{f}: give weights or rater_weights, not both")
-    codes, label_values = label_matrix(ratings, ignore, categories, f)
-    w = unit_weights(weights, codes.shape[1], f)
+        raise ValueError(f"{function}: give weights or rater_weights, not both")
+    codes, label_values = label_matrix(ratings, ignore, categories, function)
+    w = unit_weights(weights, codes.shape[1], function)
     if level in ("interval", "ratio") and any(isinstance(v, str) for v in label_values):
         actual = f"{label_values[:5]}; use ordinal with categories, or map them to numbers"
-        refuse(f"{f}: ratings must be numbers at level {level}; got {actual}")
+        refuse(f"{function}: ratings must be numbers at level {level}; got {actual}")
     rater_weight_rows = (
-        np.ones((1, len(codes))) if rater_weights is None else unit_weights(rater_weights, len(codes), f)
+        np.ones((1, len(codes))) if rater_weights is None else unit_weights(rater_weights, len(codes), function)
     )
-    weights_given = weights if rater_weights is None else rater_weights
+    replicate_weights = weights if rater_weights is None else rater_weights
     if not label_values:
-        return as_result(np.full(max(len(w), len(rater_weight_rows)), np.nan), weights_given)
+        return as_result(np.full(max(len(w), len(rater_weight_rows)), np.nan), replicate_weights)
     x = np.asarray(label_values, float) if level in ("interval", "ratio") else np.arange(len(label_values), dtype=float)
     if level == "ratio" and x.min() < 0:
-        refuse(f"{f}: ratings must not be negative at level ratio; got {x.min()}; use interval")
+        refuse(f"{function}: ratings must not be negative at level ratio; got {x.min()}; use interval")
     if level == "interval":
         has_rating = (codes >= 0).astype(float)
         y = np.where(codes >= 0, (x - x.mean())[codes], 0.0)  # centred: only differences matter
         a = _alpha_from_moments(rater_weight_rows @ has_rating, rater_weight_rows @ y, rater_weight_rows @ y**2, w)
-        return as_result(a, weights_given)
+        return as_result(a, replicate_weights)
     c = np.zeros((len(rater_weight_rows), codes.shape[1], len(x)))
     for rater_weight, rater_codes in zip(rater_weight_rows.T, codes):
         c += rater_weight[:, None, None] * (rater_codes[:, None] == np.arange(len(x)))
     a = _ordinal_alpha(c, w) if level == "ordinal" else _alpha_from_counts(c, _squared_distances(x, level), w)
-    return as_result(a, weights_given)
+    return as_result(a, replicate_weights)
 
 # %% ../../nbs/stats/03_agreement.ipynb #d6c9118f
 def gwet_ac1(

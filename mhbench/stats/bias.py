@@ -53,9 +53,13 @@ def _lineage(name: str, lineages: Mapping[str, str], function: str) -> str:
 # %% ../../nbs/stats/05_bias.ipynb #7b2750ba
 def shared_lineage(judges: Sequence[str], students: Sequence[str], lineages: Mapping[str, str]) -> list[Shared]:
     "Every pair of a judge and a student that share a lineage. Raises: ValueError for a model without one."
-    lineage_of = {m: _lineage(m, lineages, "shared_lineage") for m in [*judges, *students]}
+    lineage_by_model = {m: _lineage(m, lineages, "shared_lineage") for m in [*judges, *students]}
     judge_student_pairs = product(judges, students)
-    return [Shared(j, s, lineage_of[j], j == s) for j, s in judge_student_pairs if lineage_of[j] == lineage_of[s]]
+    return [
+        Shared(j, s, lineage_by_model[j], j == s)
+        for j, s in judge_student_pairs
+        if lineage_by_model[j] == lineage_by_model[s]
+    ]
 
 # %% ../../nbs/stats/05_bias.ipynb #b81a7d2a
 class Bias(NamedTuple):
@@ -77,11 +81,11 @@ class Bias(NamedTuple):
         return {**name_fields, **self.difference.row(), "p_value": p, **count_fields}
 
 # %% ../../nbs/stats/05_bias.ipynb #266a575a
-def _drop_interval_of_few(e: Estimate, values: np.ndarray, units: np.ndarray, largest: float) -> Estimate:
+def _drop_interval_of_few(e: Estimate, values: np.ndarray, units: np.ndarray, bound: float) -> Estimate:
     """The estimate, without its interval where too few cases have a difference other than 0; limits within the
-    `largest` possible."""
+    `bound` of what is possible."""
     if np.isnan(e.ci_low) or len(np.unique(units[np.nan_to_num(values) != 0])) >= fewest_clusters(e.level):
-        return e._replace(ci_low=float(np.maximum(e.ci_low, -largest)), ci_high=float(np.minimum(e.ci_high, largest)))
+        return e._replace(ci_low=float(np.maximum(e.ci_low, -bound)), ci_high=float(np.minimum(e.ci_high, bound)))
     return e._replace(ci_low=np.nan, ci_high=np.nan, kind="few")
 
 # %% ../../nbs/stats/05_bias.ipynb #25bb7af7
@@ -95,16 +99,16 @@ def _estimate_biases(
     for argument, names in (("annotators", annotators), ("students", students)):
         if len(set(names)) != len(names):
             refuse(f"{function}: {argument} must be different names; got {list(names)}")
-    lineage_of = {m: _lineage(m, lineages, function) for m in [*annotators, *students]}
+    lineage_by_model = {m: _lineage(m, lineages, function) for m in [*annotators, *students]}
     differences_of_pairs = []
     for (i, a), (k, s) in product(enumerate(annotators), enumerate(students)):
-        kind = "family" if lineage_of[s] == lineage_of[a] else "other"
+        kind = "family" if lineage_by_model[s] == lineage_by_model[a] else "other"
         kind = "self" if s == a else kind
         if kind not in kinds:
             continue
-        peer_rows = [j for j, p in enumerate(annotators) if lineage_of[p] != lineage_of[a]]
+        peer_rows = [j for j, p in enumerate(annotators) if lineage_by_model[p] != lineage_by_model[a]]
         if not peer_rows:
-            actual = f"{a!r} ({lineage_of[a]}); got {list(annotators)}"
+            actual = f"{a!r} ({lineage_by_model[a]}); got {list(annotators)}"
             refuse(f"{function}: annotators must include peers of another lineage than {actual}")
         differences_of_pairs.append(
             (a, s, kind, tuple(annotators[j] for j in peer_rows), x[i, k] - mean_defined(x[peer_rows, k].T))
@@ -113,7 +117,7 @@ def _estimate_biases(
     if unscored_pairs:
         refuse(f"{function}: every pair must share at least one scored item with a peer; got none for {unscored_pairs}")
     units = group_codes(function, settings.get("clusters"), x.shape[2])
-    largest = 1.0 if ((x >= 0) & (x <= 1) | np.isnan(x)).all() else np.inf
+    bound = 1.0 if ((x >= 0) & (x <= 1) | np.isnan(x)).all() else np.inf
     test_settings: dict[str, Any] = {"tests": tests or len(differences_of_pairs), "seed": settings["seed"]}
     biases = []
     for a, s, kind, peer_names, difference in differences_of_pairs:
@@ -123,7 +127,7 @@ def _estimate_biases(
             if has_difference.any()
             else np.nan
         )
-        e = _drop_interval_of_few(estimate(mean, difference, n_boot=n, **settings), difference, units, largest)
+        e = _drop_interval_of_few(estimate(mean, difference, n_boot=n, **settings), difference, units, bound)
         biases.append(Bias(a, s, kind, e, peer_names, int((~has_difference).sum()), p))
     return biases
 
@@ -176,11 +180,11 @@ def position_bias(forward: Any, backward: Any, **settings: Any) -> PositionBias:
     unknown_verdicts = sorted({str(v) for v in [*x, *y] if not pd.isna(v)} - set(score_by_verdict))
     if unknown_verdicts:
         refuse(f"position_bias: verdicts must be 'first', 'second', 'tie' or None; got {unknown_verdicts}")
-    a, b = (pd.Series(z).map(score_by_verdict).to_numpy(float) for z in (x, y))
-    is_missing = np.isnan(a + b)
+    forward_scores, backward_scores = (pd.Series(z).map(score_by_verdict).to_numpy(float) for z in (x, y))
+    is_missing = np.isnan(forward_scores + backward_scores)
     if is_missing.all():
         refuse("position_bias: at least one pair must have a verdict in both orders; got none")
-    first_share = np.where(is_missing, np.nan, a + b)
+    first_share = np.where(is_missing, np.nan, forward_scores + backward_scores)
     consistency = estimate(mean, np.where(is_missing, np.nan, first_share == 1), **settings, share=True)
     units = group_codes("position_bias", settings.get("clusters"), len(x))
     preference = estimate(mean, first_share / 2 - 0.5, **settings)

@@ -84,9 +84,9 @@ def _assign_bins(confidence, right, function, bins) -> tuple[np.ndarray, ...]:
     values_outside = c[~((c >= 0) & (c <= 1))]
     if len(values_outside):
         refuse(f"{function}: confidence must be in [0, 1]; got {values_outside[0]}; leave out units without one")
-    wrong_values = r[~((r >= 0) & (r <= 1))]
-    if len(wrong_values):
-        refuse(f"{function}: right must be in [0, 1]; got {wrong_values[0]}; leave out units without a verdict")
+    invalid_values = r[~((r >= 0) & (r <= 1))]
+    if len(invalid_values):
+        refuse(f"{function}: right must be in [0, 1]; got {invalid_values[0]}; leave out units without a verdict")
     if bins < 1:
         refuse(f"{function}: bins must be 1 or more; got {bins}")
     edges = np.linspace(0, 1, bins + 1)
@@ -154,13 +154,16 @@ def _accuracy_limits(
     "Limits of the error from those of each bin's accuracy; n (M,) are effective numbers of units, t a quantile."
     scale = (ndtri(0.5 + level / 2) / t) ** 2
     limits = [agresti_coull(float(p), float(scale * size), level) for p, size in zip(np.clip(accuracy, 0, 1), n)]
-    below, above = np.transpose(limits) - confidence  # (M,) each: the range of the true gap
+    lower_gaps, upper_gaps = np.transpose(limits) - confidence  # (M,) each: the range of the true gap
     gap = np.abs(accuracy - confidence)
-    smallest, largest = np.maximum(0, np.maximum(below, -above)), np.maximum(np.abs(below), np.abs(above))
-    low = max(0.0, float(w @ gap - np.linalg.norm(w * np.maximum(gap - smallest, 0))))
-    high = min(1.0, value + float(np.linalg.norm(w * np.maximum(largest - gap, 0))))
-    noise = np.sqrt(confidence * (1 - confidence) / n)  # of gaps where accuracy is as the confidence says
-    is_noise = w @ gap - w @ noise * np.sqrt(2 / np.pi) <= t * np.sqrt(w**2 @ noise**2 * (1 - 2 / np.pi))
+    smallest_gaps, largest_gaps = (
+        np.maximum(0, np.maximum(lower_gaps, -upper_gaps)),
+        np.maximum(np.abs(lower_gaps), np.abs(upper_gaps)),
+    )
+    low = max(0.0, float(w @ gap - np.linalg.norm(w * np.maximum(gap - smallest_gaps, 0))))
+    high = min(1.0, value + float(np.linalg.norm(w * np.maximum(largest_gaps - gap, 0))))
+    gap_noise = np.sqrt(confidence * (1 - confidence) / n)  # of gaps where accuracy is as the confidence says
+    is_noise = w @ gap - w @ gap_noise * np.sqrt(2 / np.pi) <= t * np.sqrt(w**2 @ gap_noise**2 * (1 - 2 / np.pi))
     return (0.0 if is_noise else low), high
 
 # %% ../../nbs/stats/11_calibration.ipynb #c0b402d6

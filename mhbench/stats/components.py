@@ -202,16 +202,16 @@ def _component_limits(components: np.ndarray, drawn_estimates: np.ndarray, level
 def replacement_sd(spread: Spread) -> pd.DataFrame:
     """By factor, the standard deviation of the difference that other levels of it would have made, to a single rating
     and to the mean over the design, with limits from those of the components (limits of the sum, at most as narrow)."""
-    n = spread.n_levels
+    n_levels = spread.n_levels
     rows = []
-    for factor in n:
+    for factor in n_levels:
         rows_of_factor = spread.table[[factor in s.split(TIMES) for s in spread.table["source"]]]
         if not len(rows_of_factor):
             continue
-        n_cells = np.array([np.prod([n[f] for f in s.split(TIMES)]) for s in rows_of_factor["source"]])
+        n_cells = np.array([np.prod([n_levels[f] for f in s.split(TIMES)]) for s in rows_of_factor["source"]])
         c, low, high = (np.maximum(rows_of_factor[k].to_numpy(), 0) for k in ("component", "ci_low", "ci_high"))
-        of_single = np.sqrt(2 * np.array([c.sum(), low.sum(), high.sum()]))
-        rows.append([factor, n[factor], *of_single, float(np.sqrt(2 * (c / n_cells).sum()))])
+        single_sds = np.sqrt(2 * np.array([c.sum(), low.sum(), high.sum()]))
+        rows.append([factor, n_levels[factor], *single_sds, float(np.sqrt(2 * (c / n_cells).sum()))])
     return pd.DataFrame(rows, columns=["factor", "levels", "estimate", "ci_low", "ci_high", "of_mean"])
 
 # %% ../../nbs/stats/21_components.ipynb #98d873f2
@@ -247,7 +247,7 @@ def mean_over_factors(
     half_width = float(stdtrit(df, 0.5 + level / 2)) * variance_estimate**0.5
     value, n_units = float(y.mean()), min(int(g.max()) + 1 for g in groups.values())
     e = Estimate.from_limits(value, value - half_width, value + half_width, n=len(y), level=level, kind="all factors")
-    fixed_factors = [name for name, given in labels.items() if len(pd.unique(given)) < 2]
+    fixed_factors = [name for name, factor_labels in labels.items() if len(pd.unique(factor_labels)) < 2]
     return OverFactors(e._replace(n_clusters=n_units), df, fixed_factors)
 
 # %% ../../nbs/stats/21_components.ipynb #54d10d11

@@ -125,14 +125,14 @@ def _has_pair(pairs: np.ndarray) -> np.ndarray:
 
 def _n_pairs_and_units(pairs: np.ndarray, unit: np.ndarray) -> dict[str, Any]:
     "Their number, and that of their units."
-    comparable = _has_pair(pairs)
-    return {"n": int(comparable.sum()), "n_clusters": len(np.unique(unit[comparable]))}
+    is_comparable = _has_pair(pairs)
+    return {"n": int(is_comparable.sum()), "n_clusters": len(np.unique(unit[is_comparable]))}
 
 
 def _compared_items(pairs: np.ndarray, unit: np.ndarray) -> np.ndarray:
     "Those items; all of them where they belong to fewer than two units."
-    comparable = _has_pair(pairs)
-    return comparable if len(np.unique(unit[comparable])) > 1 else np.ones_like(comparable)
+    is_comparable = _has_pair(pairs)
+    return is_comparable if len(np.unique(unit[is_comparable])) > 1 else np.ones_like(is_comparable)
 
 
 def _stack_comparisons(pairs: np.ndarray, k: int, unit: np.ndarray) -> tuple[np.ndarray, int, np.ndarray]:
@@ -177,8 +177,8 @@ def _alignment_from_jackknife(
     d = j.at(2)
     is_few = estimate_fields["n"] < FEWEST_COMPARED
     has_both_intervals = not np.isnan([annotator_estimate.ci_low, ceiling_estimate.ci_low]).any()
-    largest = 1.0 if metric == "percent_agreement" else 2.0  # of two numbers from 0, or from -1, to 1
-    limits = np.clip(d.limits(level), -largest, largest) if has_both_intervals and not is_few else (np.nan, np.nan)
+    bound = 1.0 if metric == "percent_agreement" else 2.0  # of two numbers from 0, or from -1, to 1
+    limits = np.clip(d.limits(level), -bound, bound) if has_both_intervals and not is_few else (np.nan, np.nan)
     difference = Estimate.from_limits(d.value, *limits, **estimate_fields, kind="few" if is_few else "t")
     p = np.nan if np.isnan(difference.ci_low) else d.p_value()
     overlap = (
@@ -281,11 +281,11 @@ def _mean_agreements(n_same: np.ndarray, n_common: np.ndarray) -> np.ndarray:  #
     agreement_shares = np.where(
         np.eye(n_same.shape[-2], n_same.shape[-1], dtype=bool), np.nan, divide(n_same, n_common)
     )
-    with_members, among_members = (
+    annotator_agreements, member_agreements = (
         agreement_shares[..., -1, :],
         agreement_shares[..., :-1, :].reshape(*agreement_shares.shape[:-2], -1),
     )
-    return np.stack([mean_defined(with_members), mean_defined(among_members)], -1)
+    return np.stack([mean_defined(annotator_agreements), mean_defined(member_agreements)], -1)
 
 
 def _agreement_counts(
@@ -340,8 +340,8 @@ def agreement_with_members(
     )  # without each group of cases
     member_masks = [np.ones(r, bool), *(np.arange(r) != k for k in range(r))]
     agreement_of_all, agreements_without = [], []
-    for members_used in member_masks:
-        table_index = np.ix_(np.append(members_used, True), members_used)
+    for member_mask in member_masks:
+        table_index = np.ix_(np.append(member_mask, True), member_mask)
         agreement_of_all.append(_mean_agreements(total_counts[0][table_index], total_counts[1][table_index]))
         agreements_without.append(
             _mean_agreements(
@@ -359,8 +359,8 @@ def agreement_with_members(
         limits = max(-1.0, theta[0] - half_width), min(1.0, theta[0] + half_width)
     e = Estimate.from_limits(theta[0], *limits, **estimate_fields, kind=kind)
     e = e._replace(kind=kind) if np.isnan(e.ci_low) and kind in ("raters", "few") else e
-    with_members, among_members = map(float, agreements[0][0])
-    return Members(with_members, among_members, e, r, n_abstained, rater_variance, shared_variance, theta[1:])
+    annotator_agreement, member_agreement = map(float, agreements[0][0])
+    return Members(annotator_agreement, member_agreement, e, r, n_abstained, rater_variance, shared_variance, theta[1:])
 
 # %% ../../nbs/stats/04_consensus.ipynb #1bd07023
 class Ensemble(NamedTuple):
@@ -425,8 +425,8 @@ def best_ensemble(
     panel = np.asarray(labels, dtype=object)
     annotator_labels = np.asarray(annotators, dtype=object)
     if annotator_labels.ndim != 2 or panel.ndim != 2 or annotator_labels.shape[1] != panel.shape[1]:
-        shapes = f"{annotator_labels.shape} for labels {panel.shape}"
-        refuse(f"{f}: annotators must have shape (n_annotators, n_items) with the items of labels; got {shapes}")
+        actual = f"{annotator_labels.shape} for labels {panel.shape}"
+        refuse(f"{f}: annotators must have shape (n_annotators, n_items) with the items of labels; got {actual}")
     if len(annotator_labels) > 15:
         refuse(
             f"{f}: annotators must be at most 15 (16,384 ensembles); got {len(annotator_labels)}; leave out the weakest"
@@ -438,12 +438,12 @@ def best_ensemble(
     cluster = group_codes("best_ensemble", clusters, x.shape[1])
     codes, distinct_patterns, pattern_counts = _verdict_patterns(x[: len(panel)], x[len(panel) :], subsets, k, cluster)
 
-    def scores(w):
+    def score_all(w):
         "By metric, each candidate's agreement (B, M) under weights (B, C) of clusters; -inf where undefined."
         t = contingency_tables(distinct_patterns[:-1], distinct_patterns[-1:], k, w @ pattern_counts)
         return {m: np.nan_to_num(g(t), nan=-np.inf) for m, g in formulas.items()}
 
-    s = {m: y[0] for m, y in scores(np.ones((1, len(pattern_counts)))).items()}
+    s = {m: y[0] for m, y in score_all(np.ones((1, len(pattern_counts)))).items()}
     if any(not np.isfinite(y).any() for y in s.values()):
         refuse(f"{f}: no ensemble has a defined agreement; check that labels have a consensus with more than one label")
     rng = np.random.default_rng(seed_sequence(seed).spawn(2)[1])
@@ -451,8 +451,8 @@ def best_ensemble(
     corrected_by_metric: dict[str, list[np.ndarray]] = {m: [] for m in metrics}
     chunk_rows = 8_000_000 // (len(subsets) * k * k * inner)
     for w in draw_weights(len(pattern_counts), n, seed=seed, chunk=max(1, chunk_rows) * len(pattern_counts)):
-        outer_scores = scores(w)
-        scores_within = scores(_inner_replicates(rng, w, inner))
+        outer_scores = score_all(w)
+        scores_within = score_all(_inner_replicates(rng, w, inner))
         for m in metrics:
             inner_scores = scores_within[m].reshape(len(w), inner, -1)
             best_inner = inner_scores.max(2)
@@ -473,11 +473,11 @@ def best_ensemble(
             subsets,
             estimate_fields,
         )
-        defined = lambda _, *, weights, m=m: np.where(np.isfinite(v := scores(weights)[m]), v, np.nan)
+        defined = lambda _, *, weights, m=m: np.where(np.isfinite(v := score_all(weights)[m]), v, np.nan)
         j = jackknife(defined, np.arange(len(pattern_counts)))
-        best_alone = coefficient_estimate(j.at(best_index), m, codes[[best_index, -1]], k, cluster, **estimate_fields)
+        unsearched = coefficient_estimate(j.at(best_index), m, codes[[best_index, -1]], k, cluster, **estimate_fields)
         lowest_possible = lowest_value(m, codes[[best_index, -1]], k)
-        results[m] = result._replace(score=_limits_of_the_best(best_alone, j, result.score, lowest_possible, seed))
+        results[m] = result._replace(score=_limits_of_the_best(unsearched, j, result.score, lowest_possible, seed))
     return results
 
 # %% ../../nbs/stats/04_consensus.ipynb #b7d20c51

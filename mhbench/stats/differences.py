@@ -96,9 +96,9 @@ def difference_limits(
     Raises: ValueError for a difference larger than `largest`.
     """
     d = as_numbers(differences)
-    largest_seen = np.abs(np.nan_to_num(d)).max(initial=0)
-    if largest_seen > largest * (1 + 1e-9):
-        refuse(f"difference_limits: differences must be within {-largest:g} and {largest:g}; got {largest_seen:g}")
+    largest_observed = np.abs(np.nan_to_num(d)).max(initial=0)
+    if largest_observed > largest * (1 + 1e-9):
+        refuse(f"difference_limits: differences must be within {-largest:g} and {largest:g}; got {largest_observed:g}")
     z = float(ndtri((1 + level) / 2)) if critical is None else critical
     m = cluster_mean(d, group_codes("difference_limits", clusters, len(d)), None if np.isinf(largest) else 0.0)
     if np.isinf(largest):

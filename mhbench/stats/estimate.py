@@ -237,8 +237,8 @@ def _estimate_bounded_mean(
 ) -> Estimate:
     "A mean of values within a range: its limits are those of a share, at its place in the range, and never beyond."
     low, high = value_range
-    observed = x[~np.isnan(x)]
-    if share or not np.isfinite(value_range).all() or not len(observed) or not observed.std() > NO_WIDTH:
+    observed_values = x[~np.isnan(x)]
+    if share or not np.isfinite(value_range).all() or not len(observed_values) or not observed_values.std() > NO_WIDTH:
         return _estimate_mean(x, clusters, level, share)
     if np.nanmin(x) < low or np.nanmax(x) > high:
         actual = f"{np.nanmin(x):g} to {np.nanmax(x):g}"
@@ -301,14 +301,14 @@ def estimate(
         "seed": seed,
         "level": level,
     }
-    i = bootstrap(statistic, *arrays, **bootstrap_settings, axis=axis)
-    if np.ndim(i.estimate):
-        actual = f"shape {np.shape(i.estimate)}; take bootstrap and Estimate.from_interval"
+    interval = bootstrap(statistic, *arrays, **bootstrap_settings, axis=axis)
+    if np.ndim(interval.estimate):
+        actual = f"shape {np.shape(interval.estimate)}; take bootstrap and Estimate.from_interval"
         refuse(f"estimate: statistic must give one number; got {actual}")
     has_value = np.logical_and.reduce([_has_value(a, axis) for a in arrays])
     unit = group_codes("estimate", clusters, len(has_value), used=has_value)
     n_clusters = int(unit.max(initial=-1)) + 1
-    return Estimate.from_interval(i, n=int(has_value.sum()), n_clusters=n_clusters, share=share)
+    return Estimate.from_interval(interval, n=int(has_value.sum()), n_clusters=n_clusters, share=share)
 
 # %% ../../nbs/stats/02_estimate.ipynb #d6434b27
 def proportion(k: int, n: int, level: float = 0.95) -> Estimate:
@@ -347,15 +347,15 @@ def inverse_variance_mean(estimates: Any, se: Any, *, floor: float = 0.0) -> Wei
 
     Raises: ValueError where a standard error is zero, or one of the numbers not finite.
     """
-    f = "inverse_variance_mean"
+    function = "inverse_variance_mean"
     x = as_numbers(estimates)
     s = as_numbers(se)
     if x.ndim != 1 or s.shape != x.shape or len(x) == 0:
-        refuse(f"{f}: estimates and se must be of one length, at least 1; got shapes {x.shape} and {s.shape}")
+        refuse(f"{function}: estimates and se must be of one length, at least 1; got shapes {x.shape} and {s.shape}")
     s = np.maximum(s, floor)
     if not (np.isfinite(x).all() and np.isfinite(s).all() and (s > 0).all()):
         actual = f"se {s.tolist()}; give floor, e.g. 0.01, where a score did not vary"
-        refuse(f"{f}: estimates must be finite and se above zero; got {actual}")
+        refuse(f"{function}: estimates must be finite and se above zero; got {actual}")
     w = 1 / s**2
     m = float(w @ x / w.sum())
     se_m = float(w.sum() ** -0.5)

@@ -121,8 +121,10 @@ def _check_problem(
     if len(x) == 0:
         refuse(f"{function}: scores must not be empty; got no annotation")
     label_arrays = [np.asarray(questions), np.asarray(raters)]
-    q, r = (group_codes(function, l, len(x), a, sort=True) for a, l in zip(("questions", "raters"), label_arrays))
-    uq, ur = (np.unique(l) for l in label_arrays)
+    q, r = (
+        group_codes(function, labels, len(x), a, sort=True) for a, labels in zip(("questions", "raters"), label_arrays)
+    )
+    question_names, rater_names = (np.unique(labels) for labels in label_arrays)
     if offset not in ("paper", "symmetric"):
         refuse(f"{function}: offset must be 'paper' or 'symmetric'; got {offset!r}")
     if not 0 < slope_bounds[0] <= 1 <= slope_bounds[1] < np.inf:
@@ -133,15 +135,17 @@ def _check_problem(
         refuse(f"{function}: penalty must be zero or more; got {penalty}")
     k = x.shape[1]
     pairs = _comparisons_of_options(x, q, r, offset == "symmetric")
-    is_rated = np.zeros((len(uq), k), bool)
+    is_rated = np.zeros((len(question_names), k), bool)
     np.logical_or.at(is_rated, q, ~np.isnan(x))
     beats = np.zeros((is_rated.size, k), bool)
     beats[pairs.first, pairs.second % k] = True
-    t = pairs.tie == 1
-    beats[pairs.second[t], pairs.first[t] % k] = True
+    is_tie = pairs.tie == 1
+    beats[pairs.second[is_tie], pairs.first[is_tie] % k] = True
     is_finite = strongly_connected(beats.reshape(-1, k, k), is_rated)
-    bounds = np.repeat(np.array([slope_bounds, offset_bounds], dtype=float), len(ur), axis=0).T
-    return _Problem(pairs, uq, ur, q, r, is_rated, is_finite, offset == "symmetric", bounds, penalty)
+    bounds = np.repeat(np.array([slope_bounds, offset_bounds], dtype=float), len(rater_names), axis=0).T
+    return _Problem(
+        pairs, question_names, rater_names, q, r, is_rated, is_finite, offset == "symmetric", bounds, penalty
+    )
 
 # %% ../../nbs/stats/08_hierarchical.ipynb #c2b4ca46
 def _hessian(x: np.ndarray, p: _Problem, pairs: _Pairs, weight: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -160,18 +164,21 @@ def _hessian(x: np.ndarray, p: _Problem, pairs: _Pairs, weight: np.ndarray) -> t
     pair_curvatures = pair_curvatures + pair_curvatures.transpose(0, 2, 1)
     blocks = pair_curvatures.sum(2)[:, :, None] * np.eye(k) - pair_curvatures
 
-    def to_raters(by):
+    def border_sums(by):
         "Sums (Q * K, A) over comparisons, plus for the first option and minus for the second."
         signed_sums = [np.bincount(at * n_raters + r, weight * by, n_betas * n_raters) for at in (i, j)]
         return (signed_sums[0] - signed_sums[1]).reshape(n_betas, n_raters)
 
-    def of_raters(by, penalty=0.0):
+    def rater_diagonal(by, penalty=0.0):
         "Sums over each rater's comparisons, and twice the penalty, as a diagonal matrix (A, A)."
         return np.diag(np.bincount(r, weight * by, n_raters) + 2 * penalty)
 
-    mixed_corner = of_raters(worth_difference * uo)
-    corner = [[of_raters(worth_difference**2 * uu, p.penalty), mixed_corner], [mixed_corner, of_raters(oo, p.penalty)]]
-    border = np.hstack([to_raters(by_u + a * worth_difference * uu), to_raters(a * uo)])
+    mixed_corner = rater_diagonal(worth_difference * uo)
+    corner = [
+        [rater_diagonal(worth_difference**2 * uu, p.penalty), mixed_corner],
+        [mixed_corner, rater_diagonal(oo, p.penalty)],
+    ]
+    border = np.hstack([border_sums(by_u + a * worth_difference * uu), border_sums(a * uo)])
     return blocks, border, np.block(corner)
 
 # %% ../../nbs/stats/08_hierarchical.ipynb #01e4ee08
@@ -211,14 +218,14 @@ def _minimise(p: _Problem, weights: np.ndarray | None = None) -> tuple[np.ndarra
     pairs = _Pairs(*(v[pair_weights > 0] for v in p.pairs))
     pair_weights = pair_weights[pair_weights > 0]
 
-    def moved(x, step):
+    def apply_step(x, step):
         "The parameters after a step, slopes and offsets within their bounds."
         return np.r_[x[:n_betas] + step[:n_betas], np.clip(x[n_betas:] + step[n_betas:], *p.bounds)]
 
-    def better(x, f, g, step):
+    def line_search(x, f, g, step):
         "The end of the first of several shrinking steps that improves enough, or up to rounding; else None."
         for step_share in (1, 0.5, 0.25, 0.125):
-            candidate = moved(x, step_share * step)
+            candidate = apply_step(x, step_share * step)
             objective = _objective(candidate, p, pairs, pair_weights)
             if objective[0] <= f + 1e-4 * g @ (candidate - x) or abs(objective[0] - f) <= 1e-12 * max(1, abs(f)):
                 return candidate, *objective
@@ -226,26 +233,26 @@ def _minimise(p: _Problem, weights: np.ndarray | None = None) -> tuple[np.ndarra
 
     x = np.r_[np.zeros(n_betas), np.ones(n_raters), np.zeros(n_raters)]
     is_slope = np.arange(2 * n_raters) < n_raters
-    convex, damping = True, 0.0  # convex: slopes are still fixed at 1
+    is_convex, damping = True, 0.0  # is_convex: slopes are still fixed at 1
     f, g = _objective(x, p, pairs, pair_weights)
     for _ in range(200):
         rater_parameters, rater_gradient = x[n_betas:], g[n_betas:]
         projected_gradient = np.r_[
             g[:n_betas], np.clip(rater_parameters - rater_gradient, *p.bounds) - rater_parameters
         ]
-        if convex and np.abs(np.delete(projected_gradient, n_betas + np.flatnonzero(is_slope))).max() < 0.1:
-            convex = False
-        if not convex and np.abs(projected_gradient).max() < 1e-6:
+        if is_convex and np.abs(np.delete(projected_gradient, n_betas + np.flatnonzero(is_slope))).max() < 0.1:
+            is_convex = False
+        if not is_convex and np.abs(projected_gradient).max() < 1e-6:
             return x, f, True
         points_outwards = (rater_parameters <= p.bounds[0]) & (rater_gradient > 0) | (
             rater_parameters >= p.bounds[1]
         ) & (rater_gradient < 0)
-        is_free = ~points_outwards & ~(convex & is_slope)
+        is_free = ~points_outwards & ~(is_convex & is_slope)
         h = _hessian(x, p, pairs, pair_weights)
         candidate = None
         while candidate is None and damping < 1e8:
             step = _newton_step(h, g, is_free, damping)
-            candidate = None if step is None else better(x, f, g, step)
+            candidate = None if step is None else line_search(x, f, g, step)
             if candidate is None:
                 damping = max(4 * damping, 1e-3)
         if candidate is None:
@@ -282,11 +289,11 @@ def hierarchical_bradley_terry(
     Source: Lamparth, Grabb et al. 2025, equations 2 and 3; ties: Davidson 1970.
     Raises: ValueError for other shapes, a question without a rated option, or bounds and a penalty that do not fit.
     """
-    f = "hierarchical_bradley_terry"
-    problem = _check_problem(scores, questions, raters, f, offset, slope_bounds, offset_bounds, penalty)
+    function = "hierarchical_bradley_terry"
+    problem = _check_problem(scores, questions, raters, function, offset, slope_bounds, offset_bounds, penalty)
     if not problem.rated.any(1).all():
         question = problem.questions[~problem.rated.any(1)][0]
-        refuse(f"{f}: every question must have a rated option; got none ({question}); leave it out")
+        refuse(f"{function}: every question must have a rated option; got none ({question}); leave it out")
     with threadpool_limits(1, user_api="blas"):
         return _fit(problem)
 
@@ -341,11 +348,13 @@ def bootstrap_preferences(
     with threadpool_limits(1, user_api="blas"):  # many small products are faster without threads
         fit, *fits = [_fit(problem, w) for w in (None, *weights)]
 
-    def spread(name):
+    def refit_range(name):
         "A field of the fit with its range over refits."
         r = np.array([getattr(f, name) for f in fits])
         return Refits(getattr(fit, name), *percentile_interval(r, level), r)
 
     n_unconverged = sum(not f.converged for f in fits)
     bounds = [tuple(problem.bounds[:, at].tolist()) for at in (0, -1)]
-    return PreferenceRefits(fit, spread("probs"), spread("slopes"), spread("offsets"), n_unconverged, *bounds)
+    return PreferenceRefits(
+        fit, refit_range("probs"), refit_range("slopes"), refit_range("offsets"), n_unconverged, *bounds
+    )

@@ -178,14 +178,14 @@ def pass_rates(passed: Any, good: Any, is_own: Any, clusters: Any, **settings: A
     check_binary("pass_rates", "answer", passed=x, good=is_good, is_own=is_own_answer)
     unit = group_codes("pass_rates", clusters, len(x))
     difference_by_label = {}
-    for name, with_label in (("wrong", is_good == 0), ("right", is_good == 1)):
-        own_and_others = [with_label & (is_own_answer == 1), with_label & (is_own_answer == 0)]
-        a, b = (estimate(mean, x[s], clusters=unit[s], share=True, **settings) for s in own_and_others)
-        r = 0.0
-        if a.n and b.n:  # the contribution of each case to the error of either rate
-            u, v = (np.bincount(unit[s], x[s] - x[s].mean(), unit.max() + 1) / s.sum() for s in own_and_others)
-            r = float(np.nan_to_num(divide(u @ v, np.sqrt((u @ u) * (v @ v)))))
-        difference = independent_difference(a, b, r)
+    for name, has_label in (("wrong", is_good == 0), ("right", is_good == 1)):
+        own_other_masks = [has_label & (is_own_answer == 1), has_label & (is_own_answer == 0)]
+        own_rate, other_rate = (estimate(mean, x[s], clusters=unit[s], share=True, **settings) for s in own_other_masks)
+        correlation = 0.0
+        if own_rate.n and other_rate.n:  # the contribution of each case to the error of either rate
+            u, v = (np.bincount(unit[s], x[s] - x[s].mean(), unit.max() + 1) / s.sum() for s in own_other_masks)
+            correlation = float(np.nan_to_num(divide(u @ v, np.sqrt((u @ u) * (v @ v)))))
+        difference = independent_difference(own_rate, other_rate, correlation)
         difference_by_label[name] = difference._replace(kind="MOVER" if difference.kind == "mover" else "none")
     return difference_by_label
 
@@ -215,9 +215,9 @@ def leave_one_rater_out(
     check_numbers("leave_one_rater_out", "answer", scores=x, judge=y)
     results = []
     for r, name in enumerate(raters):
-        other_raters = np.delete(x, r, axis=0)
-        has_score = ~np.isnan(other_raters)
-        others_mean = np.where(has_score, other_raters, 0).sum(0) / np.maximum(has_score.sum(0), 1)
+        other_scores = np.delete(x, r, axis=0)
+        has_score = ~np.isnan(other_scores)
+        others_mean = np.where(has_score, other_scores, 0).sum(0) / np.maximum(has_score.sum(0), 1)
         is_used = has_score.any(0) & ~np.isnan(x[r]) & ~np.isnan(y)
         rater_distance = np.abs(x[r] - others_mean)[is_used]
         judge_distance = np.abs(y - others_mean)[is_used]
@@ -270,11 +270,11 @@ def within_slope(scores: Any, x: Any, items: Any, *, level: float = 0.95) -> Est
     unit = group_codes("within_slope", items, len(y), "items", used=is_complete)
     y, x = y[is_complete], x[is_complete]
     unit_sizes = np.bincount(unit)
-    x_, y_ = (v - (divide(np.bincount(unit, v), unit_sizes))[unit] for v in (x, y))
-    squares_by_unit = np.bincount(unit, x_**2)
+    centred_x, centred_y = (v - (divide(np.bincount(unit, v), unit_sizes))[unit] for v in (x, y))
+    squares_by_unit = np.bincount(unit, centred_x**2)
     x_varies = squares_by_unit > 1e-12
     squares_by_unit = squares_by_unit[x_varies]
-    products_by_unit = np.bincount(unit, x_ * y_)[x_varies]
+    products_by_unit = np.bincount(unit, centred_x * centred_y)[x_varies]
     k = int(x_varies.sum())
     if not k:
         return Estimate.from_limits(np.nan, n=0, level=level)
@@ -294,7 +294,7 @@ def within_slope(scores: Any, x: Any, items: Any, *, level: float = 0.95) -> Est
 # %% ../../nbs/stats/16_judge_error.ipynb #225e935d
 def length_effect(scores: Any, words: Any, items: Any, *, level: float = 0.95) -> Estimate:
     "The slope of the score on log2 of the number of words, within items; empty answers are left out."
-    y, n = aligned_numbers("length_effect", "number an answer", scores=scores, words=words)
-    check_numbers("length_effect", "answer", scores=y, words=n)
+    y, n_words = aligned_numbers("length_effect", "number an answer", scores=scores, words=words)
+    check_numbers("length_effect", "answer", scores=y, words=n_words)
     item = group_codes("length_effect", items, len(y), "items")
-    return within_slope(y, np.where(n >= 1, np.log2(np.maximum(n, 1)), np.nan), item, level=level)
+    return within_slope(y, np.where(n_words >= 1, np.log2(np.maximum(n_words, 1)), np.nan), item, level=level)

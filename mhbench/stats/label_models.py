@@ -125,10 +125,10 @@ SLIPS = 0.05  # rate at which attentive raters miss attention checks, or leave p
 
 
 def _gave_one_answer(x: np.ndarray, k: int, are_numbers: bool, alpha: float) -> bool:
-    rated_here = ~np.isnan(x[k])
-    if rated_here.sum() < FEWEST_ALIKE or len(np.unique(x[k][rated_here])) > 1:
+    is_rated = ~np.isnan(x[k])
+    if is_rated.sum() < FEWEST_ALIKE or len(np.unique(x[k][is_rated])) > 1:
         return False
-    others_ratings = np.delete(x[:, rated_here], k, axis=0)
+    others_ratings = np.delete(x[:, is_rated], k, axis=0)
     if are_numbers:
         return (
             bool(np.nanmax(others_ratings) > np.nanmin(others_ratings))
@@ -136,7 +136,7 @@ def _gave_one_answer(x: np.ndarray, k: int, are_numbers: bool, alpha: float) -> 
             else True
         )
     n_rated = (~np.isnan(others_ratings)).sum(0)
-    n_same = (others_ratings == x[k][rated_here]).sum(0)
+    n_same = (others_ratings == x[k][is_rated]).sum(0)
     return bool(((n_same + 0.5) / (n_rated + 0.5)).prod() < alpha)
 
 
@@ -164,11 +164,11 @@ class Slips(NamedTuple):
 
     def reasons(self, alpha: float) -> list[str]:
         "Reasons for a flag."
-        reasons_found = [f"missed {self.missed} of {self.checks} attention checks"] * too_many(
+        flag_reasons = [f"missed {self.missed} of {self.checks} attention checks"] * too_many(
             self.missed, self.checks, alpha
         )
         is_hasty = self.hasty > 2 and too_many(self.hasty, self.pages, alpha)
-        return reasons_found + [f"{self.hasty} of {self.pages} pages faster than they can be read"] * is_hasty
+        return flag_reasons + [f"{self.hasty} of {self.pages} pages faster than they can be read"] * is_hasty
 
 # %% ../../nbs/stats/19_label_models.ipynb #6aaacb23
 def rater_flags(

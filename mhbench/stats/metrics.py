@@ -24,8 +24,8 @@ def _is_missing(x: Any) -> bool:
     return (isinstance(x, str) and not x.strip()) or bool(pd.api.types.is_scalar(x) and pd.isna(x))
 
 
-def _codes_of_labels(labels: Sequence, code_of: dict[Hashable, int]) -> np.ndarray:
-    return np.array([-1 if _is_missing(x) else code_of.get(x, -1) for x in labels], dtype=int)
+def _codes_of_labels(labels: Sequence, code_by_class: dict[Hashable, int]) -> np.ndarray:
+    return np.array([-1 if _is_missing(x) else code_by_class.get(x, -1) for x in labels], dtype=int)
 
 # %% ../../nbs/stats/10_metrics.ipynb #14c1804e
 def _coded_pair(truth, answers, function, classes=None) -> tuple[np.ndarray, np.ndarray, list]:
@@ -43,8 +43,8 @@ def _coded_pair(truth, answers, function, classes=None) -> tuple[np.ndarray, np.
     unknown_classes = set(truth) - set(class_names)
     if unknown_classes:
         refuse(f"{function}: classes must include every true class; got none for {sorted(map(str, unknown_classes))}")
-    code_of = {x: i for i, x in enumerate(class_names)}
-    return _codes_of_labels(truth, code_of), _codes_of_labels(answers, code_of), class_names
+    code_by_class = {x: i for i, x in enumerate(class_names)}
+    return _codes_of_labels(truth, code_by_class), _codes_of_labels(answers, code_by_class), class_names
 
 # %% ../../nbs/stats/10_metrics.ipynb #a52d6e9b
 def accuracy(truth: Sequence, answers: Sequence, *, weights: Weights = None) -> Any:  # in [0, 1]
@@ -124,9 +124,9 @@ def compare_settings(first: Any, second: Any, *, weights: Weights = None) -> Set
     Raises: ValueError for values other than 0 and 1, NaN among them.
     """
     f, s = aligned_numbers("compare_settings", "entry a unit", first=first, second=second)
-    is_wrong = ~np.isin([f, s], (0, 1)).all(0)
-    if is_wrong.any():
-        unit = int(is_wrong.argmax())
+    is_invalid = ~np.isin([f, s], (0, 1)).all(0)
+    if is_invalid.any():
+        unit = int(is_invalid.argmax())
         actual = f"{f[unit]:g} and {s[unit]:g} (unit {unit}); compare on the units that both settings have"
         refuse(f"compare_settings: first and second must be right or wrong, 1 or 0; got {actual}")
     w = unit_weights(weights, len(f), "compare_settings")
@@ -146,11 +146,11 @@ def indicator(units: Sequence[Sequence], labels: Sequence) -> tuple[np.ndarray, 
     if len(column_of_label) != len(labels):
         refuse("indicator: labels must differ from one another; got a repeated one")
     label_table = np.zeros((len(units), len(labels)), bool)
-    for i, names in enumerate(units):
-        if isinstance(names, str):
-            refuse(f"indicator: units must hold a list of labels each; got the text {names!r} (unit {i})")
-        label_table[i, [column_of_label[name] for name in set(names) if name in column_of_label]] = True
-    return label_table, np.array([len(set(names) - set(column_of_label)) for names in units], int)
+    for i, unit_labels in enumerate(units):
+        if isinstance(unit_labels, str):
+            refuse(f"indicator: units must hold a list of labels each; got the text {unit_labels!r} (unit {i})")
+        label_table[i, [column_of_label[name] for name in set(unit_labels) if name in column_of_label]] = True
+    return label_table, np.array([len(set(unit_labels) - set(column_of_label)) for unit_labels in units], int)
 
 # %% ../../nbs/stats/10_metrics.ipynb #417e8efc
 class Vote(NamedTuple):

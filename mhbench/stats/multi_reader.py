@@ -189,19 +189,21 @@ def _over_raters_from_jackknife(
     rater_variance, shared_variance, _ = two_way_variance(left_out)
     few_reason = "none" if n_units < 2 else "few" if n_units < fewest_clusters(level) else ""
     missing_kind = "raters" if len(left_out) <= FEWEST_RATERS else few_reason
-    raters = both = Estimate(n, n_units, value, np.nan, np.nan, level, missing_kind)
+    raters_estimate = both_estimate = Estimate(n, n_units, value, np.nan, np.nan, level, missing_kind)
     if not missing_kind:
         limits, both_limits = (
             _limits_within_range(value, half, value_range, level) for half in interval_half_widths[1:]
         )
-        raters = Estimate.from_limits(value, *limits, **estimate_fields, kind="other raters")
+        raters_estimate = Estimate.from_limits(value, *limits, **estimate_fields, kind="other raters")
         if not np.isnan(both_limits[0]):
             both_limits = (
                 float(np.fmin(items_estimate.ci_low, both_limits[0])),
                 float(np.fmax(items_estimate.ci_high, both_limits[1])),
             )
-        both = Estimate.from_limits(value, *both_limits, **estimate_fields, kind="items and raters")
-    return OverRaters(items_estimate, raters, both, left_out[1:, 0].copy(), rater_variance, shared_variance)
+        both_estimate = Estimate.from_limits(value, *both_limits, **estimate_fields, kind="items and raters")
+    return OverRaters(
+        items_estimate, raters_estimate, both_estimate, left_out[1:, 0].copy(), rater_variance, shared_variance
+    )
 
 # %% ../../nbs/stats/17_multi_reader.ipynb #c3293553
 def rated_items(ratings: Any, fewest: int = 1) -> np.ndarray:  # (R, N) to (N,) bool
@@ -264,13 +266,13 @@ def _means_without(rater_item_means: np.ndarray, case: np.ndarray) -> np.ndarray
         weights = h / np.maximum(n, 1)  # of each rater in an item's mean
         item_deviations = y - h * item_means
         inverse = np.linalg.pinv(np.diag(h.sum(1)) - h @ weights.T, hermitian=True, rcond=1e-9)
-        b = inverse @ item_deviations.sum(1)
-        residual_deviations = item_deviations - h * (b[:, None] - weights.T @ b)
-        severities_without = b[:, None] - inverse @ sums_by(case, residual_deviations.T, n_cases).T
+        severity = inverse @ item_deviations.sum(1)
+        residual_deviations = item_deviations - h * (severity[:, None] - weights.T @ severity)
+        severities_without = severity[:, None] - inverse @ sums_by(case, residual_deviations.T, n_cases).T
         case_totals, case_counts, case_weights = (
             sums_by(case, x, n_cases) for x in (item_means[:, None], (n > 0)[:, None], weights.T)
         )
-        means[r, 0] = divide(case_totals.sum() - case_weights.sum(0) @ b, case_counts.sum())
+        means[r, 0] = divide(case_totals.sum() - case_weights.sum(0) @ severity, case_counts.sum())
         adjustment = ((case_weights.sum(0) - case_weights) * severities_without.T).sum(1)
         means[r, 1:] = divide(case_totals.sum() - case_totals[:, 0] - adjustment, case_counts.sum() - case_counts[:, 0])
     return means
@@ -329,16 +331,18 @@ def severities(
     """How far each rater lies below the mean of the others on the same items, with an interval over cases; NaN without
     any such item."""
     y = _numbers("severities", values)
-    labels = {"item": items, "rater": raters, "case": items if cases is None else cases}
-    for name, x in labels.items():
+    labels_by_column = {"item": items, "rater": raters, "case": items if cases is None else cases}
+    for name, x in labels_by_column.items():
         _label_codes("severities", x, len(y), f"{name}s")
-    long = pd.DataFrame({"value": y} | {name: np.asarray(x) for name, x in labels.items()}).dropna(subset=["value"])
-    wide = long.pivot_table("value", "rater", "item", sort=False)
-    case_of_item = long.groupby("item", sort=False)["case"].first().reindex(wide.columns).to_numpy()
-    is_reference = wide.index.isin(list(wide.index if reference is None else reference))
-    cell_ratings = wide.to_numpy()
+    long_ratings = pd.DataFrame({"value": y} | {name: np.asarray(x) for name, x in labels_by_column.items()}).dropna(
+        subset=["value"]
+    )
+    wide_ratings = long_ratings.pivot_table("value", "rater", "item", sort=False)
+    case_of_item = long_ratings.groupby("item", sort=False)["case"].first().reindex(wide_ratings.columns).to_numpy()
+    is_reference = wide_ratings.index.isin(list(wide_ratings.index if reference is None else reference))
+    cell_ratings = wide_ratings.to_numpy()
     rows = []
-    for k, name in enumerate(wide.index):
+    for k, name in enumerate(wide_ratings.index):
         others_ratings = cell_ratings[is_reference & (np.arange(len(cell_ratings)) != k)]
         n_others = (~np.isnan(others_ratings)).sum(0)
         gap_below_others = (

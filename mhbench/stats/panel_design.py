@@ -70,8 +70,8 @@ def pilot_components(pilot: pd.DataFrame, *, difference: bool = False) -> RaterC
     """Variance components of a pilot's ratings (item, rater, target, value), averaged over targets, or, for a
     difference, over pairs of them. Raises: ValueError where no target or pair identifies them.
     """
-    wide = pilot.pivot_table(index=["item", "rater"], columns="target", values="value", sort=False)
-    target_values = [wide[t] for t in wide]
+    wide_values = pilot.pivot_table(index=["item", "rater"], columns="target", values="value", sort=False)
+    target_values = [wide_values[t] for t in wide_values]
     if difference:
         target_values = [a - b for a, b in combinations(target_values, 2)]
     estimates = []
@@ -197,11 +197,11 @@ class Aim(NamedTuple):
         return least_difference(cautious(pair), *design, power=self.power, level=self.level) <= self.difference
 
 
-def _fewest_items(aim: Aim, mean, pair, raters: int, raters_per_item: int, max_items: int) -> int | None:
+def _fewest_items(aim: Aim, mean, pair, n_raters: int, raters_per_item: int, max_items: int) -> int | None:
     "By bisection; None where `max_items` are not enough."
-    if not aim.reached(mean, pair, (max_items, raters, raters_per_item)):
+    if not aim.reached(mean, pair, (max_items, n_raters, raters_per_item)):
         return None
-    reaches_aim = lambda n: aim.reached(mean, pair, (n, raters, raters_per_item))
+    reaches_aim = lambda n: aim.reached(mean, pair, (n, n_raters, raters_per_item))
     return 2 + bisect_left(range(2, max_items), True, key=reaches_aim)
 
 # %% ../../nbs/stats/23_panel_design.ipynb #5ef90031
@@ -220,19 +220,19 @@ def panel_designs(
     if aim.difference is not None and pair is None:
         refuse("panel_designs: a difference must have the components of pairs; got none; rate two models in the pilot")
     rows = []
-    for raters in range(FEWEST_RATERS, max_raters + 1):
-        for raters_per_item in range(1, raters + 1):
-            n = _fewest_items(aim, mean, pair, raters, raters_per_item, max_items)
-            if n is None:
+    for n_raters in range(FEWEST_RATERS, max_raters + 1):
+        for raters_per_item in range(1, n_raters + 1):
+            n_items = _fewest_items(aim, mean, pair, n_raters, raters_per_item, max_items)
+            if n_items is None:
                 continue
-            n = max(n, -(-raters // raters_per_item))  # everybody has an item
-            design_kind = {raters: "crossed", 1: "nested"}.get(raters_per_item, "k of n")
-            design = (n, raters, raters_per_item)
+            n_items = max(n_items, -(-n_raters // raters_per_item))  # everybody has an item
+            design_kind = {n_raters: "crossed", 1: "nested"}.get(raters_per_item, "k of n")
+            design = (n_items, n_raters, raters_per_item)
             detectable = least_difference(cautious(pair), *design, power=aim.power) if pair else np.nan
             width = assured_width(mean, *design, aim.level)
-            ratings = n * raters_per_item
-            count_columns = [raters, n, raters_per_item, ratings, -(-ratings // raters)]
-            rows.append([design_kind, *count_columns, width, detectable, ratings * minutes])
+            n_ratings = n_items * raters_per_item
+            count_values = [n_raters, n_items, raters_per_item, n_ratings, -(-n_ratings // n_raters)]
+            rows.append([design_kind, *count_values, width, detectable, n_ratings * minutes])
     table = pd.DataFrame(rows, columns=DESIGN_COLUMNS).sort_values(["minutes", "raters"], kind="stable")
     return table.groupby("design", sort=False).head(2).reset_index(drop=True)
 
@@ -276,8 +276,8 @@ def design_sentence(designs: pd.DataFrame, aim: Aim, max_raters: int, max_items:
         return f"For {goal}, {max_raters} raters are too few, even with {max_items} items: more people, or a wider aim."
     overlapping_designs = designs[designs["per_item"] > 1]
     d = overlapping_designs.iloc[0] if len(overlapping_designs) else designs.iloc[0]
-    raters_of_item = "all of them" if d["per_item"] == d["raters"] else f"{d['per_item']} of them"
-    panel = f"{d['raters']} raters and {d['items']} items, each rated by {raters_of_item}"
+    raters_in_words = "all of them" if d["per_item"] == d["raters"] else f"{d['per_item']} of them"
+    panel = f"{d['raters']} raters and {d['items']} items, each rated by {raters_in_words}"
     return f"For {goal}: {panel}: {d['ratings']} ratings, {d['each']} a rater, {d['minutes'] / 60:.1f} hours in all."
 
 # %% ../../nbs/stats/23_panel_design.ipynb #a9add03d

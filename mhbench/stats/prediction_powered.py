@@ -66,20 +66,22 @@ def _with_pairs(m: ClusterMean, spread: float, power: float, n_added_pairs: floa
     return float(centre), float(design_effect * sum_of_squares / total_count**2)
 
 # %% ../../nbs/stats/14_prediction_powered.ipynb #1b0f846a
-def _combined_mean(m, spread, unlabelled, covariance, power, n_added_pairs=0.0, fit_factor=1.0) -> _Part:
+def _combined_mean(m, spread, unlabelled_mean, covariance, power, n_added_pairs=0.0, fit_factor=1.0) -> _Part:
     """Means m of y - power f over labelled answers, with their variance `spread`, and of f over the others, with the
     `covariance` of the two; `n_added_pairs` of each pair of labels are added for a share, and a fitted lambda makes the
     variance `fit_factor` times as large.
     """
-    judge_part = power * unlabelled.mean if power > 0 else 0.0
-    judge_se = power * unlabelled.se if power > 0 else 0.0
+    judge_part = power * unlabelled_mean.mean if power > 0 else 0.0
+    judge_se = power * unlabelled_mean.se if power > 0 else 0.0
     centre, labelled_variance = (
         _with_pairs(m, spread, power, n_added_pairs) if n_added_pairs else (m.mean, m.se**2 * fit_factor)
     )
     variance_sum = labelled_variance + judge_se**2 + 2 * power * covariance
     variance = max(variance_sum, (np.sqrt(labelled_variance) - judge_se) ** 2)
-    df_parts = labelled_variance**2 / max(m.df, 1.0) + (judge_se**4 / max(unlabelled.df, 1.0) if power > 0 else 0.0)
-    third_moment = m.skewness * labelled_variance**1.5 + (unlabelled.skewness * judge_se**3 if power > 0 else 0.0)
+    df_parts = labelled_variance**2 / max(m.df, 1.0) + (
+        judge_se**4 / max(unlabelled_mean.df, 1.0) if power > 0 else 0.0
+    )
+    third_moment = m.skewness * labelled_variance**1.5 + (unlabelled_mean.skewness * judge_se**3 if power > 0 else 0.0)
     df = (labelled_variance + judge_se**2) ** 2 / df_parts if df_parts > 0 else 1.0
     return _Part(m.mean + judge_part, centre + judge_part, labelled_variance, variance, df, third_moment, power)
 
@@ -100,21 +102,21 @@ def _estimate_stratum(
     used_power = tuned_power(y[is_labelled], f[is_labelled], f[~is_labelled]) if is_tuned else fixed_power
     residual = (y - used_power * f)[is_labelled]
     m = cluster_mean(residual, unit[is_labelled])
-    unlabelled = cluster_mean(f[~is_labelled], unit[~is_labelled])
+    unlabelled_mean = cluster_mean(f[~is_labelled], unit[~is_labelled])
     n_places = int(unit.max()) + 1
     labelled_sums = np.bincount(unit[is_labelled], residual - residual.mean(), n_places)
     unlabelled_sums = (
-        np.bincount(unit[~is_labelled], f[~is_labelled] - unlabelled.mean, n_places)
+        np.bincount(unit[~is_labelled], f[~is_labelled] - unlabelled_mean.mean, n_places)
         if used_power > 0
         else 0 * labelled_sums
     )
-    covariance = float(labelled_sums @ unlabelled_sums) / (m.n * max(unlabelled.n, 1))
+    covariance = float(labelled_sums @ unlabelled_sums) / (m.n * max(unlabelled_mean.n, 1))
     spread = float(residual.var(ddof=1)) if m.n > 1 else np.nan
     if not settings["small_sample"]:  # variances by n, as the paper has them
-        m, unlabelled = (
-            x._replace(se=x.se * np.sqrt(1 - 1 / max(x.n, 1)), df=np.inf, skewness=0.0) for x in (m, unlabelled)
+        m, unlabelled_mean = (
+            x._replace(se=x.se * np.sqrt(1 - 1 / max(x.n, 1)), df=np.inf, skewness=0.0) for x in (m, unlabelled_mean)
         )
-        return _combined_mean(m, spread, unlabelled, covariance, used_power)
+        return _combined_mean(m, spread, unlabelled_mean, covariance, used_power)
     n_added_pairs = (
         ndtri(0.5 + settings["level"] / 2) ** 2 / 4 * is_labelled.sum() / settings["labels"]
         if settings["share"]
@@ -123,7 +125,7 @@ def _estimate_stratum(
     return _combined_mean(
         m,
         spread,
-        unlabelled,
+        unlabelled_mean,
         covariance,
         used_power,
         n_added_pairs,
@@ -185,31 +187,31 @@ def prediction_powered(
     (strata); Cochran 1977, sections 7.7 and 12.5; Agresti and Coull 1998, Bonett and Price 2012 (shares).
     Raises: ValueError for two shapes, or an answer without a verdict.
     """
-    y, f, unit, group = _checked_arrays("prediction_powered", people, judge, clusters, strata)
+    y, f, unit, stratum_codes = _checked_arrays("prediction_powered", people, judge, clusters, strata)
     is_labelled = ~np.isnan(y)
     estimate_fields: dict[str, Any] = {
         "n": int(is_labelled.sum()),
         "n_clusters": len(set(unit[is_labelled].tolist())),
         "level": level,
     }
-    if not len(y) or (np.bincount(group, is_labelled) == 0).any():
+    if not len(y) or (np.bincount(stratum_codes, is_labelled) == 0).any():
         return Powered(Estimate.from_limits(np.nan, **estimate_fields), 0.0, np.nan)
     settings = {"share": share, "small_sample": small_sample, "level": level, "labels": estimate_fields["n"]}
     stratum_parts = [
-        _estimate_stratum(y[group == g], f[group == g], unit[group == g], power, settings)
-        for g in range(int(group.max()) + 1)
+        _estimate_stratum(y[stratum_codes == g], f[stratum_codes == g], unit[stratum_codes == g], power, settings)
+        for g in range(int(stratum_codes.max()) + 1)
     ]
-    stratum_weights = np.bincount(group) / len(group)
+    stratum_weights = np.bincount(stratum_codes) / len(stratum_codes)
     mean_power = float(stratum_weights @ [p.power for p in stratum_parts])
     value = float(stratum_weights @ [p.value for p in stratum_parts])
     is_count = estimate_fields["n_clusters"] == estimate_fields["n"] and share
     low, high, se = _mean_limits(stratum_parts, stratum_weights, is_count or not small_sample, level)
     if len(stratum_parts) == 1 and mean_power == 0 and small_sample:
         value_range = (0.0, 1.0) if share else within
-        people_alone = estimate(
+        people_estimate = estimate(
             mean, y[is_labelled], clusters=unit[is_labelled], share=share, within=value_range, seed=0, level=level
         )
-        return Powered(people_alone, mean_power, se)
+        return Powered(people_estimate, mean_power, se)
     lowest, highest = (0.0, 1.0) if share else within
     value = float(np.clip(value, lowest, highest))
     limits = np.clip([min(low, value), max(high, value)], lowest, highest)  # NaN stays NaN
@@ -369,14 +371,14 @@ def certificate(p: Pilot, judged: int, labels: Sequence[int] = (20, 50, 100, 200
         width_alone = planned_width(p, n, judged, judge=False)
         width_with_judge = planned_width(p, n, judged)
 
-        def wider(k: float, width_with_judge: float = width_with_judge) -> float:
+        def excess_width(k: float, width_with_judge: float = width_with_judge) -> float:
             "How much wider the interval is with k labels and no judge."
             return planned_width(p, k, judged, judge=False) - width_with_judge
 
-        upper = 1000 * n
-        while wider(upper) > 0:
-            upper *= 2
-        equivalent_labels = brentq(wider, n, upper) if width_with_judge < width_alone else float(n)
+        upper_bound = 1000 * n
+        while excess_width(upper_bound) > 0:
+            upper_bound *= 2
+        equivalent_labels = brentq(excess_width, n, upper_bound) if width_with_judge < width_alone else float(n)
         rows.append(
             (
                 n,

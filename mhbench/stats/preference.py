@@ -70,9 +70,9 @@ def _refuse_infinite(beats: np.ndarray, penalty: float, function: str) -> None:
     if penalty < 0 or not np.isfinite(penalty):
         refuse(f"{function}: penalty must be zero or more; got {penalty}")
     if penalty == 0 and not strongly_connected(beats, np.ones(len(beats), bool)):
-        never_lost, never_won = (np.flatnonzero(~x.any(1)).tolist() for x in (beats.T, beats))
+        unbeaten_options, winless_options = (np.flatnonzero(~x.any(1)).tolist() for x in (beats.T, beats))
         rule = "the comparisons must connect all options both ways for a finite estimate"
-        actual = f"options {never_lost} that never lost and {never_won} that never won"
+        actual = f"options {unbeaten_options} that never lost and {winless_options} that never won"
         refuse(f"{function}: {rule}; got {actual}; pass penalty, e.g. 0.1")
 
 # %% ../../nbs/stats/07_preference.ipynb #bbad3231
@@ -129,7 +129,7 @@ def _newton_maxima(x, n, ridge, sum_penalty, function) -> tuple[np.ndarray, np.n
     gradient_tolerance = 1e-10 * np.maximum(1.0, n.sum((1, 2)))
     b = np.zeros((len(n), x.shape[2]))
 
-    def value(b):
+    def objective(b):
         "The penalised negative log-likelihoods (T,) of coefficients (T, F)."
         z = np.tensordot(b, x, (1, 2))
         likelihood = (n * (z - np.logaddexp.reduce(z, 2, keepdims=True))).sum((1, 2))
@@ -139,11 +139,11 @@ def _newton_maxima(x, n, ridge, sum_penalty, function) -> tuple[np.ndarray, np.n
         q = softmax(np.tensordot(b, x, (1, 2)), 2)
         g = np.tensordot(pair_totals * q - n, x, 2) + b @ ridge
         if (np.abs(g).max(1) < gradient_tolerance).all():
-            return b, value(b)
+            return b, objective(b)
         step = np.linalg.solve(_curvature(x, pair_totals, q) + ridge + sum_penalty, g[:, :, None])[:, :, 0]
-        current_value = value(b)
+        current_value = objective(b)
         for _ in range(40):
-            is_worse = value(b - step) > current_value + 1e-12 * np.abs(current_value)
+            is_worse = objective(b - step) > current_value + 1e-12 * np.abs(current_value)
             if not is_worse.any():
                 break
             step[is_worse] /= 2
@@ -160,24 +160,26 @@ def bradley_terry(wins: np.ndarray, ties: np.ndarray | None = None, *, penalty: 
 
     Raises: ValueError where the estimate is not finite; RuntimeError where Newton's method does not converge.
     """
-    f = "bradley_terry"
+    function = "bradley_terry"
     w = np.asarray(wins, float)
     models_ties = int(ties is not None)
     t = np.asarray(ties, float) if models_ties else np.zeros_like(w)
     if w.ndim != 2 or w.shape[0] != w.shape[1] or len(w) < 2 or t.shape != w.shape:
-        refuse(f"{f}: wins and ties must be square and of one size; got {w.shape} and {t.shape}; see pairwise_wins")
-    is_wrong = ~(np.isfinite(w + t) & (w >= 0) & (t >= 0) & (t == t.T))
-    if is_wrong.any():
-        first, second = np.argwhere(is_wrong)[0].tolist()
+        refuse(
+            f"{function}: wins and ties must be square and of one size; got {w.shape} and {t.shape}; see pairwise_wins"
+        )
+    is_invalid = ~(np.isfinite(w + t) & (w >= 0) & (t >= 0) & (t == t.T))
+    if is_invalid.any():
+        first, second = np.argwhere(is_invalid)[0].tolist()
         actual = f"{w[first, second]:g} wins, {t[first, second]:g} and {t[second, first]:g} ties"
-        refuse(f"{f}: wins and ties must be counts, ties symmetric; got {actual} (options {first} and {second})")
+        refuse(f"{function}: wins and ties must be counts, ties symmetric; got {actual} (options {first} and {second})")
     k, off_diagonal = len(w), ~np.eye(len(w), dtype=bool)
-    _refuse_infinite((w + t > 0) & off_diagonal, penalty, f)
+    _refuse_infinite((w + t > 0) & off_diagonal, penalty, function)
     if models_ties:
-        _refuse_runaway_ties((w > 0) & off_diagonal, (t > 0) & off_diagonal, penalty, f)
+        _refuse_runaway_ties((w > 0) & off_diagonal, (t > 0) & off_diagonal, penalty, function)
     x, i, j = _outcome_features(k, models_ties)
     outcome_counts = np.stack([w[i, j], w[j, i], t[i, j]][: 2 + models_ties], 1)
-    (b,), (nll,) = _newton_maxima(x, outcome_counts[None], *_penalties(k, models_ties, penalty), f)
+    (b,), (nll,) = _newton_maxima(x, outcome_counts[None], *_penalties(k, models_ties, penalty), function)
     betas = b[:k] - b[:k].mean()
     return Strengths(softmax(betas), betas, float(nll), float(b[k]) if models_ties else None)
 
@@ -189,14 +191,14 @@ def bradley_terry_batch(wins: np.ndarray, *, penalty: float) -> tuple[np.ndarray
     Source: Bradley and Terry 1952.
     Raises: ValueError for another shape or penalty; RuntimeError where Newton's method does not converge.
     """
-    f = "bradley_terry_batch"
+    function = "bradley_terry_batch"
     w = np.asarray(wins, float)
     if w.ndim != 3 or w.shape[1] != w.shape[2]:
-        refuse(f"{f}: wins must have shape (N, K, K); got {w.shape}")
+        refuse(f"{function}: wins must have shape (N, K, K); got {w.shape}")
     if not 0 < penalty < np.inf:
-        refuse(f"{f}: penalty must be above 0, so that each estimate is finite; got {penalty}")
+        refuse(f"{function}: penalty must be above 0, so that each estimate is finite; got {penalty}")
     x, i, j = _outcome_features(w.shape[1], 0)
-    b, nll = _newton_maxima(x, np.stack([w[:, i, j], w[:, j, i]], 2), *_penalties(w.shape[1], 0, penalty), f)
+    b, nll = _newton_maxima(x, np.stack([w[:, i, j], w[:, j, i]], 2), *_penalties(w.shape[1], 0, penalty), function)
     return softmax(b, axis=1), nll
 
 # %% ../../nbs/stats/07_preference.ipynb #2128b192
@@ -268,10 +270,10 @@ def worth_estimates(
     unit = group_codes("worth_estimates", clusters, len(w))
     n_questions, n_cases = met_in(comparison_counts, unit)
     n_all_cases = len(np.unique(unit[comparison_counts.any((1, 2))]))
-    met_often = n_cases >= min(2, n_all_cases)
-    is_connected = connected_set(comparison_counts.sum(0) * np.outer(met_often, met_often))
+    is_often_met = n_cases >= min(2, n_all_cases)
+    is_connected = connected_set(comparison_counts.sum(0) * np.outer(is_often_met, is_often_met))
     estimates = []
-    for n, k, is_often in zip(n_questions, n_cases, met_often):
+    for n, k, is_often in zip(n_questions, n_cases, is_often_met):
         missing_kind = "unconnected" if is_often else "few"
         estimates.append(Estimate(int(n), int(k), np.nan, np.nan, np.nan, level, missing_kind if n else "none"))
     if not is_connected.any():
@@ -313,8 +315,8 @@ def _orders(row: np.ndarray) -> tuple[list[list[int]], int, int]:
     n = prod(factorial(len(g)) for g in tie_groups[:-1])
     if n > MOST_ORDERS:
         refuse(f"plackett_luce: scores must leave at most {MOST_ORDERS} orders open; got {n}; use bradley_terry")
-    unranked = tie_groups[-1] + np.flatnonzero(np.isnan(row)).tolist()
-    orders = [[*chain(*placed), *unranked] for placed in product(*map(permutations, tie_groups[:-1]))]
+    unranked_options = tie_groups[-1] + np.flatnonzero(np.isnan(row)).tolist()
+    orders = [[*chain(*placed), *unranked_options] for placed in product(*map(permutations, tie_groups[:-1]))]
     return orders, len(rated_options) - len(tie_groups[-1]), len(rated_options)
 
 # %% ../../nbs/stats/07_preference.ipynb #1fa0c825
@@ -357,8 +359,8 @@ def plackett_luce(scores: np.ndarray, *, penalty: float = 0.0) -> Strengths:
         return -row_log_likelihoods.sum() + penalty * b @ b, g + 2 * penalty * b
 
     optimiser_options = {"maxiter": 2000, "ftol": 1e-15, "gtol": 1e-8}
-    o = minimize(objective, np.zeros(k), jac=True, method="L-BFGS-B", options=optimiser_options)
-    if np.abs(objective(o.x)[1]).max() > 1e-4 * max(1, len(rankings)):
-        refuse(f"plackett_luce: the optimiser must converge; got {o.message}; raise penalty", error=RuntimeError)
-    betas = o.x - o.x.mean()
-    return Strengths(softmax(betas), betas, float(o.fun))
+    optimum = minimize(objective, np.zeros(k), jac=True, method="L-BFGS-B", options=optimiser_options)
+    if np.abs(objective(optimum.x)[1]).max() > 1e-4 * max(1, len(rankings)):
+        refuse(f"plackett_luce: the optimiser must converge; got {optimum.message}; raise penalty", error=RuntimeError)
+    betas = optimum.x - optimum.x.mean()
+    return Strengths(softmax(betas), betas, float(optimum.fun))

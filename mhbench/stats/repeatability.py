@@ -55,10 +55,10 @@ def repeated_sd(scores: Any, *, clusters: Clusters = None, level: float = 0.95) 
     """
     n_runs, _, _ = _runs_with_sums(scores, "repeated_sd")
     y = as_numbers(scores)
-    judged_twice = n_runs > 1
-    unit = group_codes("repeated_sd", clusters, len(y), used=judged_twice)
+    is_judged_twice = n_runs > 1
+    unit = group_codes("repeated_sd", clusters, len(y), used=is_judged_twice)
     value = within_item_sd(y)
-    n = int(judged_twice.sum())
+    n = int(is_judged_twice.sum())
     k = int(unit.max(initial=-1)) + 1
     estimate_fields: dict[str, Any] = {"n": n, "n_clusters": k, "level": level}
     if n < FEWEST_ANSWERS or k < 2 or not value > 0:
@@ -66,7 +66,7 @@ def repeated_sd(scores: Any, *, clusters: Clusters = None, level: float = 0.95) 
         return e._replace(kind="few") if n > 1 and value > 0 else e
     with np.errstate(divide="ignore", invalid="ignore"):  # without one of the cases nothing may vary: no limits
         log_jackknife = jackknife(
-            lambda x, weights: np.log(within_item_sd(x, weights=weights)), y[judged_twice], clusters=unit
+            lambda x, weights: np.log(within_item_sd(x, weights=weights)), y[is_judged_twice], clusters=unit
         )
         limits = np.exp(log_jackknife.limits(level))
     return Estimate.from_limits(value, *limits, **estimate_fields, kind="jackknife")
@@ -76,17 +76,17 @@ def flip_rate(passed: Any, *, weights: Weights = None) -> Any:  # with weights (
     """The share of pairs of runs (N, K) of 1 or 0, NaN where missing, that disagree, averaged over answers that were
     judged twice or more; NaN where none was. Raises: ValueError for another value or shape."""
     x = as_numbers(passed)
-    others = x[~(np.isin(x, (0, 1)) | np.isnan(x))]
-    if x.ndim != 2 or len(others):
-        actual = f"shape {x.shape}" if x.ndim != 2 else f"{others[0]:g}"
+    invalid_values = x[~(np.isin(x, (0, 1)) | np.isnan(x))]
+    if x.ndim != 2 or len(invalid_values):
+        actual = f"shape {x.shape}" if x.ndim != 2 else f"{invalid_values[0]:g}"
         refuse(f"flip_rate: passed must be a table of 1 and 0, one row an answer; got {actual}")
     k = (~np.isnan(x)).sum(1)
     n_passed = np.nansum(x, axis=1)
-    judged_twice = (k > 1).astype(float)
+    is_judged_twice = (k > 1).astype(float)
     n_pairs = np.maximum(k * (k - 1) / 2, 1)
-    flip_shares = n_passed * (k - n_passed) / n_pairs * judged_twice
+    flip_shares = n_passed * (k - n_passed) / n_pairs * is_judged_twice
     w = unit_weights(weights, len(k), "flip_rate")
-    return as_result(divide(w @ flip_shares, w @ judged_twice), weights)
+    return as_result(divide(w @ flip_shares, w @ is_judged_twice), weights)
 
 # %% ../../nbs/stats/15_repeatability.ipynb #ba1da475
 def _effective_df(squares: np.ndarray, df: np.ndarray) -> float:
@@ -150,10 +150,10 @@ def intraclass_correlation(
     Source: Shrout and Fleiss 1979 (case 1); Weerahandi 1993 (interval); Satterthwaite 1946 (degrees of freedom).
     """
     k, answer_means, squares_within = _runs_with_sums(scores, "intraclass_correlation")
-    judged_twice = k > 1
-    unit = group_codes("intraclass_correlation", clusters, len(k), used=judged_twice)
-    n = int(judged_twice.sum())
-    k, answer_means, squares_within = k[judged_twice], answer_means[judged_twice], squares_within[judged_twice]
+    is_judged_twice = k > 1
+    unit = group_codes("intraclass_correlation", clusters, len(k), used=is_judged_twice)
+    n = int(is_judged_twice.sum())
+    k, answer_means, squares_within = k[is_judged_twice], answer_means[is_judged_twice], squares_within[is_judged_twice]
     n_units = int(unit.max(initial=-1)) + 1
     estimate_fields: dict[str, Any] = {"n": n, "n_clusters": n_units, "level": level}
     if n < 2:

@@ -187,20 +187,20 @@ def check_numbers(function: str, unit: str, *, complete: bool = False, **columns
     rule = "finite" if complete else "finite, or NaN where missing"
     remedy = f"leave out {unit}s without one" if complete else f"mend the value, or leave out the {unit}"
     for name, x in columns.items():
-        is_wrong = ~np.isfinite(x) if complete else np.isinf(x)
-        if is_wrong.any():
-            place = f"{unit} {np.nonzero(is_wrong)[-1][0]}"
-            refuse(f"{function}: {name} must be {rule}; got {x[is_wrong][0]}", place=place, remedy=remedy)
+        is_invalid = ~np.isfinite(x) if complete else np.isinf(x)
+        if is_invalid.any():
+            place = f"{unit} {np.nonzero(is_invalid)[-1][0]}"
+            refuse(f"{function}: {name} must be {rule}; got {x[is_invalid][0]}", place=place, remedy=remedy)
 
 
 def check_binary(function: str, unit: str, **columns: np.ndarray) -> None:
     "Refuse values of arrays (N,) that are not 1 or 0, NaN among them."
     for name, x in columns.items():
-        is_wrong = ~np.isin(x, (0, 1))
-        if is_wrong.any():
-            place = f"{unit} {is_wrong.argmax()}"
+        is_invalid = ~np.isin(x, (0, 1))
+        if is_invalid.any():
+            place = f"{unit} {is_invalid.argmax()}"
             remedy = f"leave out {unit}s without one"
-            refuse(f"{function}: {name} must be 1 or 0; got {x[is_wrong][0]:g}", place=place, remedy=remedy)
+            refuse(f"{function}: {name} must be 1 or 0; got {x[is_invalid][0]:g}", place=place, remedy=remedy)
 
 # %% ../../nbs/stats/01_resample.ipynb #0ec9acec
 def percentile_interval(replicates: np.ndarray, level: float = 0.95) -> tuple[Any, Any]:  # shape (...) each
@@ -235,10 +235,10 @@ def kinds(arrays: tuple[np.ndarray, ...], axis: int = 0) -> np.ndarray | None:  
     return kind_codes
 
 
-def _draw_kinds(code: np.ndarray, n: int, seed: RandomSeed) -> np.ndarray:
+def _draw_kinds(kind_codes: np.ndarray, n: int, seed: RandomSeed) -> np.ndarray:
     "How many units of each kind are in each replicate, (n, k) float64; every row sums to the number of units."
-    share = np.bincount(code) / len(code)
-    return np.random.default_rng(seed_sequence(seed)).multinomial(len(code), share, size=n).astype(float)
+    kind_shares = np.bincount(kind_codes) / len(kind_codes)
+    return np.random.default_rng(seed_sequence(seed)).multinomial(len(kind_codes), kind_shares, size=n).astype(float)
 
 # %% ../../nbs/stats/01_resample.ipynb #0b1f3978
 def _evaluator(statistic: Callable, arrays: tuple, axis: int) -> Callable[[np.ndarray], np.ndarray]:

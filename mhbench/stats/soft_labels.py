@@ -38,12 +38,12 @@ def soft_labels(probs: np.ndarray, wrong_options: np.ndarray) -> np.ndarray:  # 
         sums = np.nansum(p, -1)
         actual = f"sums from {sums.min():.6f} to {sums.max():.6f}"
         refuse(f"soft_labels: probs must be probabilities that sum to 1 in each row; got {actual}")
-    admissible = np.where(wrong, 0.0, np.nan_to_num(p))
-    row_totals = admissible.sum(-1, keepdims=True)
+    admissible_probabilities = np.where(wrong, 0.0, np.nan_to_num(p))
+    row_totals = admissible_probabilities.sum(-1, keepdims=True)
     if (row_totals <= 0).any():
         actual = f"none (row {int(np.argmin(row_totals))}); look at wrong_options"
         refuse(f"soft_labels: an option with probability must be left in every question; got {actual}")
-    return admissible / row_totals
+    return admissible_probabilities / row_totals
 
 # %% ../../nbs/stats/09_soft_labels.ipynb #6dac6b41
 class GroupMeans(NamedTuple):

@@ -109,31 +109,31 @@ def adjust_p(p: Sequence[float], method: Adjustment = "holm") -> np.ndarray:  # 
     Source: Holm 1979; Benjamini and Hochberg 1995.
     Raises: ValueError for p outside 0 to 1, or another method.
     """
-    raw = np.asarray(p, float)
-    if ((raw < 0) | (raw > 1)).any():
-        refuse(f"adjust_p: p must be in [0, 1]; got {raw.tolist()}")
+    raw_p = np.asarray(p, float)
+    if ((raw_p < 0) | (raw_p > 1)).any():
+        refuse(f"adjust_p: p must be in [0, 1]; got {raw_p.tolist()}")
     if method not in ("holm", "bh", "bonferroni"):
         refuse(f"adjust_p: method must be holm, bh or bonferroni; got {method!r}")
-    by_p = np.argsort(raw, kind="stable")[: int((~np.isnan(raw)).sum())]
-    m, adjusted_p = len(by_p), raw.copy()
+    ascending_order = np.argsort(raw_p, kind="stable")[: int((~np.isnan(raw_p)).sum())]
+    m, adjusted_p = len(ascending_order), raw_p.copy()
     if method == "bonferroni":
-        return np.minimum(raw * m, 1)
+        return np.minimum(raw_p * m, 1)
     if method == "holm":
-        adjusted = np.maximum.accumulate(raw[by_p] * (m - np.arange(m)))
+        sorted_adjusted = np.maximum.accumulate(raw_p[ascending_order] * (m - np.arange(m)))
     else:
-        adjusted = np.minimum.accumulate((raw[by_p] * m / np.arange(1, m + 1))[::-1])[::-1]
-    adjusted_p[by_p] = np.minimum(adjusted, 1)
+        sorted_adjusted = np.minimum.accumulate((raw_p[ascending_order] * m / np.arange(1, m + 1))[::-1])[::-1]
+    adjusted_p[ascending_order] = np.minimum(sorted_adjusted, 1)
     return adjusted_p
 
 
 def adjust_within(p: Sequence[float], families: Sequence[Any], method: Adjustment = "holm") -> np.ndarray:  # (M,)
     """P-values corrected by `adjust_p` within each family. Raises: ValueError as it, or where families are not one a
     value."""
-    raw = np.asarray(p, float)
-    family_of = group_codes("adjust_within", np.asarray(families, object), len(raw), "families")
-    adjusted_p = np.full(len(raw), np.nan)
-    for family in range(int(family_of.max(initial=-1)) + 1):
-        adjusted_p[family_of == family] = adjust_p(raw[family_of == family], method)
+    raw_p = np.asarray(p, float)
+    family_codes = group_codes("adjust_within", np.asarray(families, object), len(raw_p), "families")
+    adjusted_p = np.full(len(raw_p), np.nan)
+    for family in range(int(family_codes.max(initial=-1)) + 1):
+        adjusted_p[family_codes == family] = adjust_p(raw_p[family_codes == family], method)
     return adjusted_p
 
 # %% ../../nbs/stats/12_tests.ipynb #dd801d4e
@@ -148,8 +148,12 @@ def draws_for(tests: int, n: int = 10_000) -> int:
     n_needed = max(n, int(np.ceil(20 * tests / _ALPHA)))
     max_draws = max(n, MOST_PERMUTATIONS)
     if tests / (max_draws + 1) > _ALPHA:
-        p = f"the smallest p possible is {1 / (max_draws + 1):.1g}, {min(tests / (max_draws + 1), 1):.2g} after Holm"
-        warnings.warn(f"{tests} tests share the error rate: with {max_draws} draws {p}; none is decided", stacklevel=2)
+        p_in_words = (
+            f"the smallest p possible is {1 / (max_draws + 1):.1g}, {min(tests / (max_draws + 1), 1):.2g} after Holm"
+        )
+        warnings.warn(
+            f"{tests} tests share the error rate: with {max_draws} draws {p_in_words}; none is decided", stacklevel=2
+        )
     return min(n_needed, max_draws)
 
 
@@ -238,7 +242,8 @@ def _permutation_terms(x, s, code, limit_kinds) -> list[tuple[np.ndarray, np.nda
     for k, q in enumerate(np.unique(stratum_kind, return_index=True)[1]):
         a, b = stratum_sizes[q] - n_second[q], n_second[q]
         values, n_ways = np.unique(
-            [sum(dealt) for dealt in combinations(stratum_rows[q, : stratum_sizes[q]], b)], return_counts=True
+            [sum(dealt_values) for dealt_values in combinations(stratum_rows[q, : stratum_sizes[q]], b)],
+            return_counts=True,
         )
         terms.append((values * (1 / a + 1 / b), n_ways / n_ways.sum(), int((stratum_kind == k).sum())))
     return terms
@@ -293,8 +298,8 @@ def stratified_permutation_test(
     is_used = has_score & (label_counts[code] > 0).all(1)
     if not is_used.any():
         refuse(f"{f}: some stratum must have both labels; got none of {len(label_counts)}")
-    by_stratum = np.flatnonzero(is_used)[np.argsort(code[is_used], kind="stable")]
-    x, s, code = x[by_stratum], s[by_stratum], np.unique(code[by_stratum], return_inverse=True)[1]
+    stratum_order = np.flatnonzero(is_used)[np.argsort(code[is_used], kind="stable")]
+    x, s, code = x[stratum_order], s[stratum_order], np.unique(code[stratum_order], return_inverse=True)[1]
     n_strata = int(code[-1]) + 1
     label_counts = np.stack([np.bincount(code[~s]), np.bincount(code[s])])
     # T = sum_i x_i (z_i / n_qb - (1 - z_i) / n_qa) / Q, linear in the labels z
@@ -311,7 +316,7 @@ def stratified_permutation_test(
             return PermutationTest(float(observed), p, n_strata, n_left_out)
     kind_terms = _permutation_terms(x, s, code, True) if n * len(x) > MOST_DRAWS else None
 
-    def as_large(n: int) -> int:
+    def count_large(n: int) -> int:
         "How many of n permutations give a difference as large in size."
         if kind_terms is None:
             t = _permute_labels(s, code, rng.random((n, len(x)))) @ label_gains - base_difference
@@ -320,7 +325,7 @@ def stratified_permutation_test(
         return int((np.abs(t) >= abs(observed) - 1e-12).sum())
 
     chunk_rows = max(1, 200_000 // len(x)) if kind_terms is None else MOST_PERMUTATIONS
-    return PermutationTest(float(observed), _p_of_draws(as_large, n, tests, chunk_rows), n_strata, n_left_out)
+    return PermutationTest(float(observed), _p_of_draws(count_large, n, tests, chunk_rows), n_strata, n_left_out)
 
 # %% ../../nbs/stats/12_tests.ipynb #82701820
 class LevelDifference(NamedTuple):
@@ -373,7 +378,7 @@ def compare_levels(
     if len(level_names) < 2:
         refuse(f"compare_levels: levels must be two or more; got {level_names}")
     tests = len(level_names) * (len(level_names) - 1) // 2 if tests is None else tests
-    rows: list[LevelDifference] = []
+    comparisons: list[LevelDifference] = []
     for (a, b), s in zip(combinations(level_names, 2), np.random.SeedSequence(seed).spawn(len(level_names) ** 2)):
         is_either = (l == a) | (l == b)
         is_used = is_either & ~np.isnan(x)
@@ -381,7 +386,9 @@ def compare_levels(
         d = m[0] - m[1]
         if len(d) < 2:
             missing_fields = (np.nan, np.nan, 0, np.nan, np.nan)
-            rows.append(LevelDifference(str(a), str(b), mean_difference(d), *missing_fields, int(is_either.sum())))
+            comparisons.append(
+                LevelDifference(str(a), str(b), mean_difference(d), *missing_fields, int(is_either.sum()))
+            )
             continue
         test_settings: dict[str, Any] = {"n": permutations, "tests": tests, "seed": s}
         t = stratified_permutation_test(x[is_either], (l == b)[is_either], question[is_either], **test_settings)
@@ -394,8 +401,8 @@ def compare_levels(
         sd = float(d.std(ddof=1))
         detectable = detectable_difference(len(d), se=sd / np.sqrt(len(d)), largest=largest)
         test_fields = (t.p, mcnemar_p, len(single_scores), sd, detectable, t.n_left_out)
-        rows.append(LevelDifference(str(a), str(b), mean_difference(d, largest=largest), *test_fields))
-    return rows
+        comparisons.append(LevelDifference(str(a), str(b), mean_difference(d, largest=largest), *test_fields))
+    return comparisons
 
 # %% ../../nbs/stats/12_tests.ipynb #e57f18e8
 def sign_flip_test(
@@ -430,7 +437,7 @@ def sign_flip_test(
     rng = np.random.default_rng(seed)
     kind_codes = kinds((total_sizes,)) if n * len(cluster_totals) > MOST_DRAWS else None
 
-    def as_large(n: int) -> int:
+    def count_large(n: int) -> int:
         "How many of n draws of signs give a sum as large in size."
         if kind_codes is None:
             sums = (1 - 2 * rng.integers(0, 2, (n, len(cluster_totals)), dtype=np.int8)) @ cluster_totals
@@ -441,22 +448,22 @@ def sign_flip_test(
         return int((np.abs(sums) >= observed).sum())
 
     return _p_of_draws(
-        as_large, n, tests, max(1, 4_000_000 // len(cluster_totals)) if kind_codes is None else MOST_PERMUTATIONS
+        count_large, n, tests, max(1, 4_000_000 // len(cluster_totals)) if kind_codes is None else MOST_PERMUTATIONS
     )
 
 # %% ../../nbs/stats/12_tests.ipynb #ccad8aee
-def _draw_permuted_tables(counts: np.ndarray, draws: int, rng: np.random.Generator) -> np.ndarray:  # (draws, G, L)
+def _draw_permuted_tables(counts: np.ndarray, n_draws: int, rng: np.random.Generator) -> np.ndarray:  # (n_draws, G, L)
     "Counts of labels by group, with the groups of clusters permuted."
     has_labels = counts.sum(2) > 0
     spans_groups = has_labels.sum(1) > 1
     group_of_cluster = has_labels[~spans_groups].argmax(1)
     cluster_counts = counts[~spans_groups].sum(1)
-    permuted_groups = rng.permuted(np.tile(group_of_cluster, (draws, 1)), axis=1)
+    permuted_groups = rng.permuted(np.tile(group_of_cluster, (n_draws, 1)), axis=1)
     tables = np.stack([(permuted_groups == g) @ cluster_counts for g in range(counts.shape[1])], 1) + counts[
         spans_groups
     ].sum(0)
     if spans_groups.any():
-        moved_counts = (rng.random((draws, int(spans_groups.sum()))) < 0.5) @ (
+        moved_counts = (rng.random((n_draws, int(spans_groups.sum()))) < 0.5) @ (
             counts[spans_groups, 1] - counts[spans_groups, 0]
         )
         tables += np.stack([moved_counts, -moved_counts], 1)
@@ -471,10 +478,10 @@ def clustered_chi_square(
     Source: Good 2005, section 3.2; Phipson and Smyth 2010.
     Raises: ValueError as `chi_square`, for a missing label, and where a cluster lies in two of three groups or more.
     """
-    named = {"labels": labels, "groups": groups, "clusters": clusters}
+    labels_by_argument = {"labels": labels, "groups": groups, "clusters": clusters}
     label, group, unit = (
         group_codes("clustered_chi_square", None if x is None else np.asarray(x, object), len(labels), name)
-        for name, x in named.items()
+        for name, x in labels_by_argument.items()
     )
     counts = np.zeros([int(codes.max(initial=-1)) + 1 for codes in (unit, group, label)])
     np.add.at(counts, (unit, group, label), 1)
@@ -488,7 +495,7 @@ def clustered_chi_square(
 
     rng = np.random.default_rng(seed)
 
-    def as_large(n: int) -> int:
+    def count_large(n: int) -> int:
         "How many of n permutations give a statistic as large."
         t = _draw_permuted_tables(counts, n, rng)
         expected_counts = t.sum(1, keepdims=True) * t.sum(2, keepdims=True) / len(label)
@@ -498,7 +505,7 @@ def clustered_chi_square(
             ).sum()
         )
 
-    p = _p_of_draws(as_large, n, tests, max(1, 2_000_000 // len(counts)))
+    p = _p_of_draws(count_large, n, tests, max(1, 2_000_000 // len(counts)))
     return unclustered._replace(p=p), float(expected.min())
 
 # %% ../../nbs/stats/12_tests.ipynb #8b1a9ee7
