@@ -68,14 +68,16 @@ def _errors_collect(a: argparse.Namespace) -> None:
         table_file = new_file(Path(a.to))
     write_errors(ratings, table_file)
     n_by_rater = Counter(r.rater for r in ratings)
-    places = f" ({', '.join(empty_places[:5])}{' ...' if len(empty_places) > 5 else ''})" if empty_places else ""
+    places_in_words = (
+        f" ({', '.join(empty_places[:5])}{' ...' if len(empty_places) > 5 else ''})" if empty_places else ""
+    )
     print(
         f"{numbered(len(ratings), 'label')} by {numbered(len(n_by_rater), 'annotator')}: {a.to}; "
-        f"{numbered(len(empty_places), 'row')} without a label{places}"
+        f"{numbered(len(empty_places), 'row')} without a label{places_in_words}"
     )
     print(", ".join(f"{rater}: {n}" for rater, n in n_by_rater.items()) + f"; from {numbered(len(a.sheets), 'sheet')}")
     n_by_count = Counter(Counter((r.item_id, r.target) for r in ratings).values())
-    counts = [f"{n} with {numbered(k, 'label')}" for k, n in sorted(n_by_count.items(), reverse=True)]
-    print(f"rationales: {', '.join(counts)}")
+    counts_in_words = [f"{n} with {numbered(k, 'label')}" for k, n in sorted(n_by_count.items(), reverse=True)]
+    print(f"rationales: {', '.join(counts_in_words)}")
     corpus_path = load_params(root() / a.params)["studies"][a.study]["prepare"]["path"]
     print(f"put it beside the corpus ({corpus_path}), its name holding `errors`; the competency stage counts it")

@@ -198,10 +198,10 @@ def _item_means(scores: pd.DataFrame, mode: str) -> pd.DataFrame:
 
 def _robust_p(estimate: float, deviations: np.ndarray, clusters: np.ndarray, df: int) -> float:
     "Two-sided p of the cluster-robust t-test; NaN where nothing varies or there are too few clusters."
-    u = pd.Series(deviations).groupby(clusters).sum().to_numpy()
-    if len(u) < 2 or df < 1:
+    cluster_sums = pd.Series(deviations).groupby(clusters).sum().to_numpy()
+    if len(cluster_sums) < 2 or df < 1:
         return np.nan
-    standard_error = np.sqrt(len(u) / (len(u) - 1) * (u**2).sum())
+    standard_error = np.sqrt(len(cluster_sums) / (len(cluster_sums) - 1) * (cluster_sums**2).sum())
     return float(2 * stdtr(df, -abs(estimate / standard_error))) if standard_error > 1e-12 else np.nan
 
 
@@ -319,9 +319,11 @@ def _select_same_models(item_means: pd.DataFrame, a: str, b: str) -> tuple[np.nd
     complete_rows = (
         pair_rows.loc[:, (share_answered >= 0.5).all()].dropna() if len(share_answered) == 2 else pair_rows.iloc[:0]
     )
-    x = complete_rows.mean(axis=1)
-    case_ids, groups = (x.index.get_level_values(level_name).to_numpy() for level_name in ("case", "group"))
-    return x.to_numpy(float), case_ids, groups, complete_rows.shape[1]
+    question_means = complete_rows.mean(axis=1)
+    case_ids, groups = (
+        question_means.index.get_level_values(level_name).to_numpy() for level_name in ("case", "group")
+    )
+    return question_means.to_numpy(float), case_ids, groups, complete_rows.shape[1]
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #93a029ec
 def competency_differences(
@@ -368,7 +370,7 @@ def count_cases(
     Source: Nguyen et al. 2025, section 3, tables A1 and A2.
     """
 
-    def value(i):
+    def property_value(i):
         "The property of an item; `(none)` where it has none."
         if by == "publisher":
             return i.item_id.removeprefix("counselingbench-").split("-")[0]
@@ -376,7 +378,7 @@ def count_cases(
             return i.variant.get("conditions", "").partition(" ")[0] or "(none)"
         return (i.category if by == "category" else i.variant.get(by)) or "(none)"
 
-    values_and_cases = pd.DataFrame({by: map(value, items), "case": [i.group_id for i in items]})
+    values_and_cases = pd.DataFrame({by: map(property_value, items), "case": [i.group_id for i in items]})
     count_table = values_and_cases.groupby(by)["case"].agg(n_questions="size", n_cases="nunique")
     count_table = count_table.assign(share=count_table["n_questions"] / max(len(items), 1))
     return count_table.sort_values(["n_questions", "n_cases"], ascending=False)
@@ -429,8 +431,10 @@ def standings(accuracy: pd.DataFrame, choice: pd.DataFrame, marks: Mapping[str, 
     Source: Nguyen et al. 2025, section 5.
     """
     overall_rows = against_marks(accuracy[accuracy["by"] == "all"], marks)
-    n_tied = choice[choice["how"] == "majority: tie"].groupby(["model", "mode"]).size().rename("n_tied").reset_index()
-    out = overall_rows.merge(n_tied, how="left", on=["model", "mode"]).fillna({"n_tied": 0}).astype({"n_tied": int})
+    tie_counts = (
+        choice[choice["how"] == "majority: tie"].groupby(["model", "mode"]).size().rename("n_tied").reset_index()
+    )
+    out = overall_rows.merge(tie_counts, how="left", on=["model", "mode"]).fillna({"n_tied": 0}).astype({"n_tied": int})
     return out[[c for c in (*_STANDING, *marks) if c in out]]
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #e5d77efc
@@ -484,8 +488,8 @@ def model_table(registry: Mapping[str, Mapping[str, Any]], pairs: Mapping[str, s
 
 def question_counts(accuracy: pd.DataFrame) -> pd.DataFrame:  # one row, a column a competency
     "The number of questions of each competency: the most that any setting was asked."
-    n = accuracy[accuracy["by"] != "all"].groupby("group")["n"].max()
-    return n.reindex(SHORT).rename("questions").to_frame().T
+    n_by_competency = accuracy[accuracy["by"] != "all"].groupby("group")["n"].max()
+    return n_by_competency.reindex(SHORT).rename("questions").to_frame().T
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #3f177f0b
 def interval_rows(accuracy: pd.DataFrame, mode: str) -> pd.DataFrame:

@@ -49,16 +49,16 @@ def parse_demographics(text: str) -> dict[str, str]:
     text = INSTRUCTION_LINE.sub("", plain_text(text))
     number_match = LEADING_NUMBER.match(text)
     _, *labels_and_values = _LABEL.split(text)
-    out = {"case": number_match[1]} if number_match else {}
+    demographics = {"case": number_match[1]} if number_match else {}
     for label, value in zip(labels_and_values[::2], labels_and_values[1::2]):
         if value := value.strip(" ,;\n"):
-            out.setdefault(_LABELS[label.casefold()], value)
-    if (gender_and_orientation := out.pop("gender_and_orientation", None)) is not None:
+            demographics.setdefault(_LABELS[label.casefold()], value)
+    if (gender_and_orientation := demographics.pop("gender_and_orientation", None)) is not None:
         gender, _, orientation = gender_and_orientation.partition(",")
-        out.setdefault("gender", gender.strip())
+        demographics.setdefault("gender", gender.strip())
         if orientation.strip():
-            out.setdefault("sexual_orientation", orientation.strip())
-    return out
+            demographics.setdefault("sexual_orientation", orientation.strip())
+    return demographics
 
 # %% ../../../nbs/studies/counselingbench/01_fields.ipynb #c1265f5c
 _ETHNIC = {

@@ -231,24 +231,26 @@ def load_counselingbench_responses(
 
     Raises: ValueError where the file has no answers, or its name does not give the model.
     """
-    run_of_name = ("", "") if model and mode else model_and_mode(csv)
+    named_run = ("", "") if model and mode else model_and_mode(csv)
     run_fields = {
         "study": "counselingbench",
-        "model": model or run_of_name[0],
-        "mode": mode or run_of_name[1],
+        "model": model or named_run[0],
+        "mode": mode or named_run[1],
         "temperature": 0.0,
     }
-    placed_responses, parsed_by_item = [], {}
+    responses_with_places, parsed_by_item = [], {}
     for place, row, raw_row in question_rows(csv):
         if "raw_pred" not in raw_row:
             actual = f"{list(raw_row)} ({place}); this file holds questions alone"
             refuse(f"load_counselingbench_responses: columns must include 'raw_pred'; got {actual}")
         if (question_row := _question_row(place, row, strict)) is None:
             continue
-        placed_responses.append((place, run_fields | {"item_id": question_row.item_id, "text": raw_row["raw_pred"]}))
+        responses_with_places.append(
+            (place, run_fields | {"item_id": question_row.item_id, "text": raw_row["raw_pred"]})
+        )
         if raw_row.get("parsed_pred"):
             parsed_by_item[question_row.item_id] = raw_row["parsed_pred"]
-    return validate(placed_responses, Response, unique="item_id").records, parsed_by_item
+    return validate(responses_with_places, Response, unique="item_id").records, parsed_by_item
 
 # %% ../../../nbs/studies/counselingbench/02_load.ipynb #be300115
 def load_counselingbench_labels(csv: str | Path, *, strict: bool = True) -> list[Rating]:
@@ -258,7 +260,7 @@ def load_counselingbench_labels(csv: str | Path, *, strict: bool = True) -> list
     of `break_ties` where it has none.
     Raises: ValueError where the file has no labels.
     """
-    placed_ratings = []
+    ratings_with_places = []
     for place, row, raw_row in question_rows(csv):
         if not {"label", "label_h", "label_s"} & set(raw_row):
             rule = "columns must include 'label', or 'label_h' and 'label_s'"
@@ -268,12 +270,12 @@ def load_counselingbench_labels(csv: str | Path, *, strict: bool = True) -> list
         label_by_rater = {"h": r.label_h, "s": r.label_s, "third": r.label_third, "resolved": r.resolved[0]}
         constant_fields: dict[str, Any] = {"item_id": r.item_id, "study": "counselingbench", "target": "competency"}
         constant_fields |= {"origin": r.label_origin, "source": place}
-        placed_ratings += [
+        ratings_with_places += [
             (place, constant_fields | {"rater": k, "label": competency(label)})
             for k, label in label_by_rater.items()
             if label
         ]
-    return validate(placed_ratings, Rating).records
+    return validate(ratings_with_places, Rating).records
 
 # %% ../../../nbs/studies/counselingbench/02_load.ipynb #195630bb
 ERRORS = ("knowledge", "context", "logical")
@@ -321,17 +323,17 @@ def load_counselingbench_errors(
         if unlabelled == "refuse" or "label" in row:
             rows.append((place, row))
     error_rows = validate(rows, ErrorRow, unique="annotation", remedy="mend the row").records
-    known_ids = None if items is None else {i.item_id for i in items}
+    corpus_ids = None if items is None else {i.item_id for i in items}
     pseudonym_by_name = pseudonyms(r.rater for r in error_rows if r.origin != "simulated")
-    out = []
+    ratings = []
     for (place, _), r in zip(rows, error_rows):
-        if known_ids is not None and r.item_id not in known_ids:
+        if corpus_ids is not None and r.item_id not in corpus_ids:
             actual = f"{r.item_id!r} ({place}); take the ids from results/text/prepare/counselingbench/items.parquet"
             refuse(f"load_counselingbench_errors: item_id must name a question of the corpus; got {actual}")
         copied_fields = r.model_dump(include={"item_id", "label", "origin", "comment"})
         rater = pseudonym_by_name.get(r.rater, r.rater)
-        out.append(Rating(**copied_fields, rater=rater, target=r.model, study="counselingbench", source=place))
-    return out
+        ratings.append(Rating(**copied_fields, rater=rater, target=r.model, study="counselingbench", source=place))
+    return ratings
 
 # %% ../../../nbs/studies/counselingbench/02_load.ipynb #d4b5bd88
 _HOW = {
@@ -410,8 +412,8 @@ def load(
     release_files.sort(key=lambda f: not _LABELS & columns_by_file[f])  # questions with competencies first
     corpus = corpus_of(load_counselingbench(*release_files, **options))
     item_ids = {i.item_id for i in corpus.items}
-    files_not_taken = [f.name for f in csv_files if f not in release_files]
-    corpus.notes += [f"{name}: not taken, because it is not in a layout of the release" for name in files_not_taken]
+    skipped_files = [f.name for f in csv_files if f not in release_files]
+    corpus.notes += [f"{name}: not taken, because it is not in a layout of the release" for name in skipped_files]
     for f in [f for f in release_files if _LABELS & columns_by_file[f]]:
         corpus.notes += _explain_tie_breaks(f, strict)
         corpus.ratings += [r for r in load_counselingbench_labels(f, strict=strict) if r.item_id in item_ids]

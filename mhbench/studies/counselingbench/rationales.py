@@ -73,13 +73,11 @@ def _majority_labels(
         label_by_rater[r.rater, r.item_id, r.target] = r.label
     if not label_by_rater:
         return pd.DataFrame(columns=["item_id", "model", "label"], dtype=object)
-    labels_by_rater = (
+    label_table = (
         pd.Series(label_by_rater, dtype=object).rename_axis(["rater", "item_id", "model"]).unstack(["item_id", "model"])
     )
-    majority_labels = majority(labels_by_rater.where(labels_by_rater.notna(), None).to_numpy(object), alone=False)
-    return labels_by_rater.columns.to_frame(index=False).assign(
-        label=[None if pd.isna(x) else x for x in majority_labels]
-    )
+    majority_labels = majority(label_table.where(label_table.notna(), None).to_numpy(object), alone=False)
+    return label_table.columns.to_frame(index=False).assign(label=[None if pd.isna(x) else x for x in majority_labels])
 
 
 _INTERVAL = ["estimate", "ci_low", "ci_high", "interval", "level"]
@@ -110,9 +108,9 @@ def _check_one_annotator(sheet_ratings: Sequence[Rating], rows: Sequence[Mapping
     "A sheet with the rationales is one annotator's; a file of collected labels has none, and may have several."
     if not rows or "rationale" not in rows[0]:
         return
-    other = next((r for r in sheet_ratings if r.rater != sheet_ratings[0].rater), None)
-    if other is not None:
-        actual = f"two names ({sheet_ratings[0].source} and {other.source}); write one of them in all rows"
+    other_rating = next((r for r in sheet_ratings if r.rater != sheet_ratings[0].rater), None)
+    if other_rating is not None:
+        actual = f"two names ({sheet_ratings[0].source} and {other_rating.source}); write one of them in all rows"
         refuse(f"read_error_sheets: rater must be the same person in all rows of a sheet; got {actual}")
 
 # %% ../../../nbs/studies/counselingbench/03_rationales.ipynb #ab0e2c65
@@ -128,7 +126,7 @@ def read_error_sheets(
     of several annotators, an answer that an annotator labelled twice, or no label at all.
     """
     items = None if items is None else list(items)
-    answered = None if answers is None else {(r.item_id, r.model) for r in answers}
+    answered_keys = None if answers is None else {(r.item_id, r.model) for r in answers}
     ratings: list[Rating] = []
     empty_places: list[str] = []
     for sheet in sheets:
@@ -139,9 +137,11 @@ def read_error_sheets(
         ratings += sheet_ratings
     place_by_answer: dict[tuple, str] = {}
     for r in ratings:
-        if answered is not None and (r.item_id, r.target) not in answered:
-            models = ", ".join(sorted({model for item_id, model in answered if item_id == r.item_id})) or "no model"
-            actual = f"{r.target!r} ({r.source}); answers are there of {models}"
+        if answered_keys is not None and (r.item_id, r.target) not in answered_keys:
+            models_in_words = (
+                ", ".join(sorted({model for item_id, model in answered_keys if item_id == r.item_id})) or "no model"
+            )
+            actual = f"{r.target!r} ({r.source}); answers are there of {models_in_words}"
             refuse(f"read_error_sheets: model must be one that answered {r.item_id}; got {actual}")
         answer_and_rater = (r.item_id, r.target, r.rater)
         if answer_and_rater in place_by_answer:
@@ -176,10 +176,15 @@ def compare_errors(ratings: Iterable[Rating], cases: Mapping[str, str] | None = 
         row = {"first": a, "second": b, "n_first": int((models == a).sum()), "n_second": int((models == b).sum())}
         if pair_rows["label"].nunique() > 1:
             case_ids = _case_of(pair_rows["item_id"], cases)
-            c, smallest_expected = clustered_chi_square(
+            chi_square_test, smallest_expected = clustered_chi_square(
                 pair_rows["label"].to_numpy(), models, case_ids, tests=len(model_pairs), seed=seed
             )
-            row |= {"chi2": c.statistic, "df": c.df, "p": c.p, "smallest_expected": smallest_expected}
+            row |= {
+                "chi2": chi_square_test.statistic,
+                "df": chi_square_test.df,
+                "p": chi_square_test.p,
+                "smallest_expected": smallest_expected,
+            }
         rows.append(row)
     columns = ["first", "second", "n_first", "n_second", "chi2", "df", "p", "smallest_expected"]
     out = pd.DataFrame(rows).reindex(columns=columns)
@@ -256,17 +261,19 @@ PAPER_SCORES = {  # column of the paper's table 4 -> our score
 
 def reasoning_layout(means: pd.DataFrame) -> pd.DataFrame:  # a row a model and mode, scores as text
     "Mean scores with their intervals, one row a model and mode. Source: Nguyen et al. 2025, table 4."
-    is_turned = means["score"] == "repetition_step"
+    is_reversed = means["score"] == "repetition_step"
     limit_columns = ["estimate", "ci_low", "ci_high"]
     score_rows = means.assign(column=means["score"].map({score: c for c, score in PAPER_SCORES.items()}))
-    score_rows.loc[is_turned, limit_columns] = 1 - score_rows.loc[
-        is_turned, ["estimate", "ci_high", "ci_low"]
+    score_rows.loc[is_reversed, limit_columns] = 1 - score_rows.loc[
+        is_reversed, ["estimate", "ci_high", "ci_low"]
     ].to_numpy(float)
     run_columns = ["model", "mode"]
     cell_table = wide_cells(score_rows.dropna(subset=["column"]).drop(columns="n"), run_columns, "column", 3)
-    n = means.groupby(run_columns, sort=False)["n"].max().astype(int).reset_index()
+    n_by_run = means.groupby(run_columns, sort=False)["n"].max().astype(int).reset_index()
     return (
-        n.merge(cell_table, on=run_columns, how="left").reindex(columns=[*run_columns, "n", *PAPER_SCORES]).fillna("–")
+        n_by_run.merge(cell_table, on=run_columns, how="left")
+        .reindex(columns=[*run_columns, "n", *PAPER_SCORES])
+        .fillna("–")
     )
 
 # %% ../../../nbs/studies/counselingbench/03_rationales.ipynb #65da4910
@@ -277,8 +284,8 @@ def _competency_means(scores: pd.DataFrame, value_column: str, measure: str) -> 
     "Means of items by model and competency, whole cases drawn."
     rows = []
     for (model, category), g in scores.dropna(subset=[value_column, "category"]).groupby(["model", "category"]):
-        x = g.groupby("item_id", sort=True).agg(x=(value_column, "mean"), cluster=("cluster", "first"))
-        e = mean_of(x, "x", share=value_column == "correct")
+        item_means = g.groupby("item_id", sort=True).agg(x=(value_column, "mean"), cluster=("cluster", "first"))
+        e = mean_of(item_means, "x", share=value_column == "correct")
         row_head = {"model": model, "measure": measure, "group": COMPETENCIES.get(category, category)}
         rows.append(row_head | {"read_from": describe_reading(g) if value_column == "correct" else None} | e.row())
     return rows

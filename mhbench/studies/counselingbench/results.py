@@ -152,12 +152,12 @@ def zero_shot_accuracies(results: pd.DataFrame) -> pd.DataFrame:  # a row a mode
 
 def all_pair_tests(accuracies: Mapping[str, pd.DataFrame]) -> pd.DataFrame:  # of pair_tests, and whose
     "The tests for every declared set of pairs and every source of accuracies that has all their models."
-    tables = []
+    test_tables = []
     for (accuracy_source, accuracy_table), (pairs_name, pairs) in product(accuracies.items(), PAIRS.items()):
         if {*pairs, *pairs.values()} <= set(accuracy_table.index):
             test_table = pair_tests(accuracy_table, pairs, with_overall=pairs_name == "notebook")
-            tables.append(test_table.assign(pairs=pairs_name, accuracies=accuracy_source))
-    return pd.concat(tables, ignore_index=True)
+            test_tables.append(test_table.assign(pairs=pairs_name, accuracies=accuracy_source))
+    return pd.concat(test_tables, ignore_index=True)
 
 # %% ../../../nbs/studies/counselingbench/08_results.ipynb #4098eebe
 _MEDICAL = re.compile("med|bio|camel|asclepius|mentallama", re.IGNORECASE)  # in the names of medical models
@@ -319,10 +319,10 @@ def join_released_results(accuracy: pd.DataFrame, results: pd.DataFrame, claims:
     setting_by_mode = {"zero_shot": "zero-shot_None_0", "few_shot": "few-shot_None_2"}
     printed_values = _printed_numbers(claims).query("place == 'Table 2'").set_index(["model", "column"])["value"]
     file_results = results[(results["group"] == "Overall") & (results["measure"] == "accuracy")].set_index("run")
-    own_accuracy = accuracy[
+    run_accuracy = accuracy[
         (accuracy["by"] == "all") & (accuracy["answered_by"] == "plain") & accuracy["mode"].isin(column_by_mode)
     ]
-    compared_rows = own_accuracy[["model", "mode", "n", "estimate", "ci_low", "ci_high"]].reset_index(drop=True)
+    compared_rows = run_accuracy[["model", "mode", "n", "estimate", "ci_low", "ci_high"]].reset_index(drop=True)
     compared_rows["printed"] = [
         printed_values.get((r.model, column_by_mode[r.mode]), np.nan) for r in compared_rows.itertuples()
     ]
@@ -401,14 +401,14 @@ def authors_results(stage: Any, *, release: Path | None, **unused: Any) -> Itera
 # %% ../../../nbs/studies/counselingbench/08_results.ipynb #82b64061
 def _chain_and_annotator_tables(stage: Any, release: Path | None) -> Iterator[Any]:
     "Tables of the scores of chains, of the annotated errors and of the whole bank, where their files are there."
-    path_and_reader = {
+    reader_by_name = {
         "scores": ("old_scores/scores_Llama_2_70b_hf_counselingqa.tsv", lambda f: stored_chain_scores(f.parent)),
         "errors": ("errors_general_annotated.csv", annotated_errors),
         "bank": ("data/counselingbench.csv", bank_counts),
     }
     caption_by_name = {"scores": "Scores of chains of thought: with missing chains left out, and as 0"}
     caption_by_name |= {"errors": "Annotated wrong answers of one model", "bank": "The whole bank of questions"}
-    for name, (path, reader) in path_and_reader.items():
+    for name, (path, reader) in reader_by_name.items():
         files = _find_files(release, path) if release else []
         table = reader(files[0]).assign(origin="recorded") if files else pd.DataFrame()
         yield stage.table(name, table, caption_by_name[name], absent="its file is not here", show=name != "scores")

@@ -88,8 +88,8 @@ def _panel_draw(a: argparse.Namespace) -> None:
     print(f"{answered_in_words}; left out: {sum(n_by_reason.values())}")
     for reason, n in n_by_reason.items():
         print(f"  {n}: {reason}")
-    n_drawn = round_facts["drawn"]
-    print(f"drawn: {n_drawn['without']} without a lexical match, {n_drawn['with a match']} with one")
+    n_by_match = round_facts["drawn"]
+    print(f"drawn: {n_by_match['without']} without a lexical match, {n_by_match['with a match']} with one")
     print(f"{a.core} items go to all {numbered(len(round_facts['raters']), 'rater')}, the others to {a.per_item}")
     print("tasks by rater: " + ", ".join(f"{rater} {n}" for rater, n in round_facts["loads"].items()))
     print(f"{a.to}: config.xml is the page, tasks-RATER.json a project each; key.json is for you alone")
@@ -156,8 +156,8 @@ def _panel_collect(a: argparse.Namespace) -> None:
         table_file = new_file(Path(a.to))
     has_panel = (Path(a.round) / "round.json").exists() and any(r.kind == "person" for r in exports.ratings)
     if has_panel and (n_new := len(rounds.new_ties(a.round))):
-        new_items = numbered(n_new, "item is", "items are")
-        print(f"{new_items} for the tie-breaker and not on the list: run `mhbench panel ties {a.round}` again")
+        count_in_words = numbered(n_new, "item is", "items are")
+        print(f"{count_in_words} for the tie-breaker and not on the list: run `mhbench panel ties {a.round}` again")
     label_sheet.to_csv(table_file, index=False, lineterminator="\n")
     n_raters, n_items = label_sheet["rater"].nunique(), label_sheet["item_id"].nunique()
     print(

@@ -43,13 +43,13 @@ __all__ = ['JURY', 'CONFIDENCES', 'recorded_verdicts', 'all_verdicts', 'abstenti
 # %% ../../../nbs/studies/medqade/06_judges.ipynb #316fbd75
 def recorded_verdicts(ratings: Iterable[Rating]) -> list[Judgment]:
     "The labels of answers that came with the corpus from models, as judgments."
-    out = []
+    judgments = []
     for r in ratings:
         if r.by_model and r.target != "difficulty":
             fields: dict[str, Any] = {"item_id": r.item_id, "study": r.study, "model": r.target, "judge": r.rater}
             fields |= {"rubric": f"{r.study}/recorded", "label": r.label, "origin": r.origin}
-            out.append(Judgment(kind="label", **fields))
-    return out
+            judgments.append(Judgment(kind="label", **fields))
+    return judgments
 
 # %% ../../../nbs/studies/medqade/06_judges.ipynb #78f72ee5
 def all_verdicts(judgments: Iterable[Judgment]) -> tuple[JudgeLabels, list[str]]:  # and the students, as in its labels
@@ -221,18 +221,18 @@ def why_no_self_preference(verdicts: JudgeLabels, students: Sequence[str], linea
     related_pairs = lineage_pairs(verdicts.judges, students, lineages)[["judge", "student"]].to_numpy().tolist()
     if not related_pairs or not all(lineages.get(judge) for judge in verdicts.judges):  # who is a peer is not known
         return about_lineages(verdicts.judges, students, lineages)
-    pair_names = ", ".join(f"{j} with {s}" for j, s in related_pairs[:4]) + (
+    pairs_in_words = ", ".join(f"{j} with {s}" for j, s in related_pairs[:4]) + (
         f" and {len(related_pairs) - 4} more" if len(related_pairs) > 4 else ""
     )
-    shared_lineages = f"judges share a lineage with a student ({pair_names})"
-    return f"{shared_lineages}, and none of another has labelled two of the same answers"
+    shared_in_words = f"judges share a lineage with a student ({pairs_in_words})"
+    return f"{shared_in_words}, and none of another has labelled two of the same answers"
 
 
 def with_pair(bias: pd.DataFrame) -> pd.DataFrame:  # of self_preference_table
     "The rows of relatives, and a column `pair` that says who judged whom."
     related_rows = bias[bias["kind"] != "other"]
-    whose_answers = related_rows["student"].where(related_rows["kind"] == "family", "its own answers")
-    return related_rows.assign(pair=related_rows["annotator"] + ", on " + whose_answers)
+    answer_owners = related_rows["student"].where(related_rows["kind"] == "family", "its own answers")
+    return related_rows.assign(pair=related_rows["annotator"] + ", on " + answer_owners)
 
 # %% ../../../nbs/studies/medqade/06_judges.ipynb #4fc3c8a8
 JURY = "jury"
@@ -271,8 +271,8 @@ def judge_confidences(
     for judge, g in judgment_rows.groupby("judge"):
         if g["confidence"].notna().any():
             judge_rows = first_rows[first_rows["judge"] == judge]
-            own_confidence = judge_rows["confidence"].where(judge_rows["passed"].notna())
-            confidence_tables.append(judge_rows.assign(confidence_is="its own", confidence=own_confidence))
+            stated_confidence = judge_rows["confidence"].where(judge_rows["passed"].notna())
+            confidence_tables.append(judge_rows.assign(confidence_is="its own", confidence=stated_confidence))
         elif g["repeat"].max() > 0:
             confidence_tables.append(_vote_majorities(g, str(judge), "share of repetitions", 2))
     if first_rows["judge"].nunique() > 1:
@@ -304,8 +304,11 @@ def judge_risk_coverage(
             continue
         is_right = (judge_rows["label"] == judge_rows["people"]).astype(float)
         curve = risk_coverage(judge_rows["confidence"], is_right, clusters=judge_rows["item_id"].to_numpy(), **settings)
-        n = {"n": int(has_confidence.sum()), "n_clusters": judge_rows.loc[has_confidence, "item_id"].nunique()}
-        area_estimate = Estimate.from_interval(curve.area, share=True, **n)
+        unit_counts = {
+            "n": int(has_confidence.sum()),
+            "n_clusters": judge_rows.loc[has_confidence, "item_id"].nunique(),
+        }
+        area_estimate = Estimate.from_interval(curve.area, share=True, **unit_counts)
         row_head = {"judge": judge, "confidence_is": judge_rows["confidence_is"].iloc[0]}
         other_columns = {"risk": curve.risk[-1], "excess": curve.excess, "left_out": curve.left_out}
         area_rows.append(row_head | area_estimate.row() | other_columns)

@@ -38,24 +38,24 @@ def load_panel(
 
     Raises: FileNotFoundError; ValueError for a label that is not one of the three, or a rater who labels an item twice.
     """
-    placed_ratings: list[tuple[str, dict[str, Any]]] = []
-    first_places: dict[tuple[str, str], str] = {}  # item and rater, and where they were first
-    placed_rows = list(csv_rows(csv, ("item_id", "rater", "difficulty")))
-    rater_names = [] if models else [row["rater"] for _, row in placed_rows if row.get("origin") != "simulated"]
+    ratings_with_places: list[tuple[str, dict[str, Any]]] = []
+    place_by_rating: dict[tuple[str, str], str] = {}  # item and rater, and where they were first
+    rows_with_places = list(csv_rows(csv, ("item_id", "rater", "difficulty")))
+    rater_names = [] if models else [row["rater"] for _, row in rows_with_places if row.get("origin") != "simulated"]
     pseudonym_by_name = pseudonyms(filter(str.strip, rater_names))
-    for place, row in placed_rows:
+    for place, row in rows_with_places:
         students = [c for c in row if c not in _NOT_STUDENTS]
         if not students:
             refuse(f"load_panel: columns must name a student or more; got {', '.join(row)}", place=place)
         rater = pseudonym_by_name.get(row["rater"], row["rater"])
         item_and_rater = (row["item_id"], rater)
         place_and_item = f"{place}, {row['item_id']}"
-        if item_and_rater in first_places:
+        if item_and_rater in place_by_rating:
             actual = (
-                f"{rater!r} again, first at {first_places[item_and_rater]} ({place_and_item}); keep one of the rows"
+                f"{rater!r} again, first at {place_by_rating[item_and_rater]} ({place_and_item}); keep one of the rows"
             )
             refuse(f"load_panel: a rater must label an item once; got {actual}")
-        first_places[item_and_rater] = place
+        place_by_rating[item_and_rater] = place
         constant_fields: dict[str, Any] = {
             "item_id": row["item_id"],
             "study": "medqade",
@@ -73,8 +73,8 @@ def load_panel(
                 actual = f"{row[target]!r} ({place_and_item}); mend the cell"
                 refuse(f"load_panel: {target} must be one of {', '.join(allowed_labels)}, or empty; got {actual}")
             if row[target]:
-                placed_ratings.append((place, constant_fields | {"target": target, "label": row[target]}))
-    return validate(placed_ratings, Rating).records
+                ratings_with_places.append((place, constant_fields | {"target": target, "label": row[target]}))
+    return validate(ratings_with_places, Rating).records
 
 # %% ../../../nbs/studies/medqade/01_load.ipynb #3745e699
 def panel_sections(ratings: Sequence[Rating]) -> tuple[dict[str, dict], str]:
@@ -100,7 +100,7 @@ def load_students(csv: str | Path) -> list[Response]:
 
     Raises: FileNotFoundError; ValueError for an empty answer.
     """
-    placed_responses: list[tuple[str, dict[str, Any]]] = []
+    responses_with_places: list[tuple[str, dict[str, Any]]] = []
     for place, row in csv_rows(csv, ("item_id",)):
         constant_fields: dict[str, Any] = {"item_id": row["item_id"], "origin": row.get("origin") or "recorded"}
         constant_fields |= {"study": "medqade", "mode": "zero_shot", "temperature": 0.2}
@@ -108,8 +108,8 @@ def load_students(csv: str | Path) -> list[Response]:
             if not row[student].strip():
                 actual = f"{row[student]!r} ({place}, {row['item_id']}, {student}); fill it in, or drop the student"
                 refuse(f"load_students: an answer must not be empty; got {actual}")
-            placed_responses.append((place, constant_fields | {"model": student, "text": row[student]}))
-    return validate(placed_responses, Response).records
+            responses_with_places.append((place, constant_fields | {"model": student, "text": row[student]}))
+    return validate(responses_with_places, Response).records
 
 # %% ../../../nbs/studies/medqade/01_load.ipynb #7ad7d126
 _DECKS = (".apkg", ".colpkg", ".txt")  # a deck may be called export, too
@@ -151,7 +151,7 @@ def load_exports(folder: str | Path) -> Annotated:  # ratings, and counts over a
     named_raters = json.loads(raters_file.read_text(encoding="utf-8")) if raters_file.exists() else None
     tie_breaker = _tie_breaker_of(folder)
     ratings, n_by_outcome = [], Counter[str]()
-    first_exports: dict[tuple, str] = {}
+    export_by_rating: dict[tuple, str] = {}
     for file in files:
         rater = file.stem.removeprefix("export").lstrip("-_")
         if not rater and named_raters is None:
@@ -171,11 +171,11 @@ def load_exports(folder: str | Path) -> Annotated:  # ratings, and counts over a
         ]
         for r in file_ratings:
             rating_key = (r.item_id, r.rater, r.target)
-            if rating_key in first_exports:
-                actual = f"{r.rater} twice on {r.target} ({export_name} and {first_exports[rating_key]})"
+            if rating_key in export_by_rating:
+                actual = f"{r.rater} twice on {r.target} ({export_name} and {export_by_rating[rating_key]})"
                 actual += "; keep one of the files"
                 refuse(f"load_exports: a rater must rate a thing once; got {actual}")
-            first_exports[rating_key] = export_name
+            export_by_rating[rating_key] = export_name
         ratings += file_ratings
     return Annotated(ratings, dict(n_by_outcome))
 

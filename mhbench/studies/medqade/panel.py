@@ -102,18 +102,18 @@ def label_array(
     Raises: ValueError for two ratings of one cell, or a rating outside the axes.
     """
     rater_index, target_index, item_index = (dict(zip(axis, range(len(axis)))) for axis in (raters, targets, item_ids))
-    out = np.full((len(raters), len(targets), len(item_ids)), None, dtype=object)
+    labels = np.full((len(raters), len(targets), len(item_ids)), None, dtype=object)
     for x in ratings:
         try:
             cell = rater_index[x.rater], target_index[x.target], item_index[x.item_id]
         except KeyError as e:
             actual = f"{e.args[0]!r} ({x.item_id}, {x.source}); add it, or leave the rating out"
             refuse(f"label_array: raters, targets and item_ids must hold every rating; got {actual}")
-        if out[cell] is not None:
+        if labels[cell] is not None:
             actual = f"two of {x.rater} on {x.target} ({x.item_id}, {x.source})"
             refuse(f"label_array: ratings must be one a rater, target and item; got {actual}")
-        out[cell] = x.label if x.label is not None else x.value
-    return out
+        labels[cell] = x.label if x.label is not None else x.value
+    return labels
 
 # %% ../../../nbs/studies/medqade/02_panel.ipynb #5b8ba2d8
 def tied(labels: np.ndarray) -> np.ndarray:  # (R, ...) of labels to (...) bool

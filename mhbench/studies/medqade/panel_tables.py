@@ -40,11 +40,11 @@ __all__ = ['RATED_BY_ALL', 'FEWEST_LABELS', 'in_order', 'majorities', 'Panel', '
 def in_order(names: Iterable[str]) -> list[str]:
     "Names in natural order: p1, p2, p10."
 
-    def parts(name: str) -> list[tuple]:
+    def sort_key(name: str) -> list[tuple]:
         "A name's runs of digits, as numbers, and of other characters; numbers come first."
         return [(not x.isdigit(), int(x) if x.isdigit() else x) for x in re.split(r"(\d+)", name) if x]
 
-    return sorted(set(names), key=parts)
+    return sorted(set(names), key=sort_key)
 
 
 def majorities(labels: np.ndarray) -> np.ndarray:  # (R, S, N) to (S * N,)
@@ -85,8 +85,8 @@ def tie_breaker_of(ratings: Iterable[Rating], tie_breaker: str | None = None) ->
     Raises: ValueError where ratings of another one are an adjudicator's.
     """
     adjudicators = in_order(r.rater for r in ratings if r.kind == "adjudicator")
-    if others := [r for r in adjudicators if r != (tie_breaker or adjudicators[0])]:
-        actual = f"{tie_breaker or adjudicators[0]!r}, and ratings of {', '.join(others)}"
+    if other_adjudicators := [r for r in adjudicators if r != (tie_breaker or adjudicators[0])]:
+        actual = f"{tie_breaker or adjudicators[0]!r}, and ratings of {', '.join(other_adjudicators)}"
         remedy = "mend panel.tie_breaker in params.yaml, or the column kind"
         refuse(f"tie_breaker_of: tie_breaker must be the only adjudicator; got {actual}", remedy=remedy)
     return tie_breaker or next(iter(adjudicators), None)
@@ -458,8 +458,8 @@ def people_as_sample(panel: Panel, verdicts: JudgeLabels) -> pd.DataFrame:
         is_used = np.asarray(pd.notna(judge_labels)) & (judge_labels != ABSTAIN)  # also where raters have no majority
         if is_used.sum() >= FEWEST_LABELS:
             row_head = {"measure": "Cohen's kappa with a rater", "who": judge}
-            judge_kappa = partial(_kappa_with_people, annotator=judge_labels[is_used])
-            rows += number_rows(judge_kappa, panel.flat[:, is_used], panel.item[is_used], row_head, within=(-1, 1))
+            measure_kappa = partial(_kappa_with_people, annotator=judge_labels[is_used])
+            rows += number_rows(measure_kappa, panel.flat[:, is_used], panel.item[is_used], row_head, within=(-1, 1))
     return pd.DataFrame(rows, columns=["measure", "who", *RANDOM_COLUMNS])
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #368aa7fc

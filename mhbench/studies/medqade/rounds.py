@@ -55,11 +55,13 @@ def population(
     items = [i for i in items if task_of(i).term]
     plain_responses = [r for r in responses if r.mode == "zero_shot" and r.sample == 0 and not r.votes]
     answer_by_key = {(r.model, r.item_id): _answer_as_shown(r) for r in plain_responses if r.status != "error"}
-    who_answered = sorted({model for model, _ in answer_by_key})
-    student_names = list(students) if students is not None else who_answered
-    silent_students = [s for s in student_names if s not in who_answered]
+    answering_models = sorted({model for model, _ in answer_by_key})
+    student_names = list(students) if students is not None else answering_models
+    silent_students = [s for s in student_names if s not in answering_models]
     if silent_students or not student_names:
-        refuse(f"population: students must have answered (there are {who_answered}); got {silent_students or 'nobody'}")
+        refuse(
+            f"population: students must have answered (there are {answering_models}); got {silent_students or 'nobody'}"
+        )
     n_by_reason: Counter[str] = Counter()
     complete_items = []
     for i in items:
@@ -130,17 +132,19 @@ def draw_round(
     if share_match is None:
         share_match = float(np.mean(list(match_by_item.values())))
     draw = stratified_draw(list(match_by_item), list(match_by_item.values()), n, share_match=share_match, seed=seed)
-    a = assign(draw.item_ids, raters, n_core=n_core, per_item=per_item, seed=seed)
-    drawn_items = pd.DataFrame({"item_id": a.item_ids}).assign(match=[match_by_item[i] for i in a.item_ids])
+    assignment = assign(draw.item_ids, raters, n_core=n_core, per_item=per_item, seed=seed)
+    drawn_items = pd.DataFrame({"item_id": assignment.item_ids}).assign(
+        match=[match_by_item[i] for i in assignment.item_ids]
+    )
     drawn_items["core"] = drawn_items.index < n_core
-    tasks = label_studio_tasks(population.items, population.answers, a.by_rater(), seed=seed)
+    tasks = label_studio_tasks(population.items, population.answers, assignment.by_rater(), seed=seed)
     round_facts: dict = {"seed": seed, "n": n, "n_core": n_core, "per_item": per_item, "share_match": share_match}
     for count_name in ("population", "drawn"):
         n_by_match = getattr(draw, count_name)
         round_facts[count_name] = {"with a match": n_by_match[True], "without": n_by_match[False]}
     round_facts |= {"left_out": population.left_out, "students": population.students, "raters": list(raters)}
-    round_facts |= {"tie_breaker": tie_breaker, "loads": a.loads()}
-    return Round(drawn_items, a, tasks, round_facts)
+    round_facts |= {"tie_breaker": tie_breaker, "loads": assignment.loads()}
+    return Round(drawn_items, assignment, tasks, round_facts)
 
 # %% ../../../nbs/studies/medqade/07_rounds.ipynb #e25d70a5
 def require_no_round(folder: str | Path) -> Path:
@@ -156,8 +160,10 @@ def write_round(round_: Round, folder: str | Path) -> list[Path]:
     folder = require_no_round(folder)
     task_files = write_tasks(round_.tasks, folder)
     round_.drawn.to_csv(folder / "draw.csv", index=False, lineterminator="\n")
-    a = round_.assignment
-    assignment_table = pd.DataFrame(a.matrix.T.astype(int), pd.Index(a.item_ids, name="item_id"), a.raters)
+    assignment = round_.assignment
+    assignment_table = pd.DataFrame(
+        assignment.matrix.T.astype(int), pd.Index(assignment.item_ids, name="item_id"), assignment.raters
+    )
     assignment_table.to_csv(folder / "assignment.csv", lineterminator="\n")
     facts_text = json.dumps(round_.about, ensure_ascii=False, indent=1) + "\n"
     (folder / "round.json").write_text(facts_text, encoding="utf-8")
@@ -277,17 +283,17 @@ def came_back(folder: str | Path, ratings: Iterable[Rating]) -> pd.DataFrame:  #
     Raises: FileNotFoundError outside of a round.
     """
     round_facts, _, assignment_table = _read_round(Path(folder))
-    labelled_targets: dict[str, dict[str, set[str]]] = {}
+    targets_by_rater: dict[str, dict[str, set[str]]] = {}
     for r in ratings:
-        labelled_targets.setdefault(r.rater, {}).setdefault(r.item_id, set()).add(r.target)
+        targets_by_rater.setdefault(r.rater, {}).setdefault(r.item_id, set()).add(r.target)
     assigned_ids = {r: set(assignment_table.loc[assignment_table[r] == 1, "item_id"]) for r in round_facts["raters"]}
     if round_facts["tie_breaker"] is not None and (Path(folder) / "ties.csv").exists():
         assigned_ids[round_facts["tie_breaker"]] = set(pd.read_csv(Path(folder) / "ties.csv")["item_id"])
     targets = {*round_facts["students"], "difficulty"}
     rows = []
-    for rater in dict.fromkeys([*assigned_ids, *labelled_targets]):
+    for rater in dict.fromkeys([*assigned_ids, *targets_by_rater]):
         rater_pages = assigned_ids.get(rater, set())
-        rater_labels = labelled_targets.get(rater, {})
+        rater_labels = targets_by_rater.get(rater, {})
         n_complete = sum(targets <= rater_labels.get(i, set()) for i in rater_pages)
         rows.append((rater, len(rater_pages), n_complete, sum(i in rater_labels for i in rater_pages) - n_complete))
     return pd.DataFrame(rows, columns=["rater", "pages", "complete", "begun"])

@@ -75,9 +75,9 @@ def simulate_panel(
     if len({j.name for j in judges}) != len(judges):
         refuse(f"simulate_panel: judges must have different names; got {[j.name for j in judges]}")
     rng = np.random.default_rng(seed)
-    d = rng.normal(size=n_items)
+    item_difficulty = rng.normal(size=n_items)
     abilities = np.array([s.ability for s in students])
-    drawn_right = rng.random((len(students), n_items)) < _sigmoid(abilities[:, None] - d)
+    drawn_right = rng.random((len(students), n_items)) < _sigmoid(abilities[:, None] - item_difficulty)
     right = drawn_right if right is None else np.asarray(right, bool)
     if right.shape != drawn_right.shape:
         refuse(
@@ -91,13 +91,13 @@ def simulate_panel(
         lean_by_student = np.array([j.leans(s) for s in students])
         says_correct |= rng.random(right.shape) < lean_by_student[:, None]
         labels[a] = np.where(says_correct, "Correct", "Incorrect")
-        labels[a][rng.random(right.shape) < np.minimum(1, 2 * j.abstains * _sigmoid(d))] = ABSTAIN
-    perceived_difficulty = d + rng.normal(size=(len(judges), n_items))
+        labels[a][rng.random(right.shape) < np.minimum(1, 2 * j.abstains * _sigmoid(item_difficulty))] = ABSTAIN
+    perceived_difficulty = item_difficulty + rng.normal(size=(len(judges), n_items))
     difficulty_cuts = np.array([-0.4307, 0.4307]) * np.sqrt(2)  # thirds of a normal distribution
     difficulty = np.array(["Easy", "Medium", "Hard"], dtype=object)[
         np.searchsorted(difficulty_cuts, perceived_difficulty)
     ]
-    return SimulatedPanel(right, labels, difficulty, d)
+    return SimulatedPanel(right, labels, difficulty, item_difficulty)
 
 # %% ../../../nbs/studies/medqade/03_simulate.ipynb #4507c603
 def simulated_ratings(
@@ -113,19 +113,21 @@ def simulated_ratings(
     position_by_item = {i: n for n, i in enumerate(item_ids)}
     judge_names = [j.name for j in judges]
     constant_fields: dict[str, Any] = {"study": study, "origin": "simulated", "source": "simulated panel, not people"}
-    out: list[Rating] = []
+    ratings: list[Rating] = []
     for rater, rater_items in assignment.by_rater().items():
         if rater not in judge_names:
             refuse(f"simulated_ratings: assignment must have raters among the judges {judge_names}; got {rater!r}")
-        a = judge_names.index(rater)
+        judge_index = judge_names.index(rater)
         for i in rater_items:
-            label_by_target = {s.name: panel.labels[a, k, position_by_item[i]] for k, s in enumerate(students)}
-            label_by_target["difficulty"] = panel.difficulty[a, position_by_item[i]]
-            out += [
+            label_by_target = {
+                s.name: panel.labels[judge_index, k, position_by_item[i]] for k, s in enumerate(students)
+            }
+            label_by_target["difficulty"] = panel.difficulty[judge_index, position_by_item[i]]
+            ratings += [
                 Rating(item_id=i, rater=rater, target=t, label=label, **constant_fields)
                 for t, label in label_by_target.items()
             ]
-    return out
+    return ratings
 
 # %% ../../../nbs/studies/medqade/03_simulate.ipynb #cfedefd1
 def expected_bias(
@@ -191,6 +193,6 @@ def planted_truth(
         expected_bias(judge_by_name[a], judge_by_name[m], np.array(right_by_student[m]), SIMULATED_JUDGES)
         for a, m in judged_pairs
     ]
-    bias_names = "self-preference towards " + related_rows["student"]
-    bias_rows = related_rows.assign(model=related_rows["annotator"], truth=true_biases, quantity=bias_names)
+    quantity_names = "self-preference towards " + related_rows["student"]
+    bias_rows = related_rows.assign(model=related_rows["annotator"], truth=true_biases, quantity=quantity_names)
     return join_true_values(pd.concat([share_rows, bias_rows], ignore_index=True))

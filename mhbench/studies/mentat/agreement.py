@@ -43,8 +43,8 @@ def question_agreement(
 
     Raises: ValueError where an annotation lacks an option, or there is none.
     """
-    a = annotation_arrays(ratings)
-    alphas = question_alphas(a.scores, a.questions, raters=a.raters, scale=scale, seed=seed)
+    arrays = annotation_arrays(ratings)
+    alphas = question_alphas(arrays.scores, arrays.questions, raters=arrays.raters, scale=scale, seed=seed)
     rows = []
     for q, n, alpha, low, high in zip(
         alphas.questions, alphas.n, alphas.alpha, alphas.ci_low, alphas.ci_high, strict=True
@@ -80,16 +80,16 @@ def rater_again(
 
     Source: Bland and Altman 1996, Measurement error (the standard deviation within raters).
     """
-    a = annotation_arrays(ratings)
-    line_pairs = pairs_again(a)
+    arrays = annotation_arrays(ratings)
+    line_pairs = pairs_again(arrays)
     if not line_pairs:
         return pd.DataFrame(columns=["measure"])
-    first_scores, second_scores = (a.scores[list(side)] for side in zip(*line_pairs))
-    is_top = [x == x.max(1, keepdims=True) for x in (first_scores, second_scores)]
-    same_top = (is_top[0] & is_top[1]).any(1)
+    first_scores, second_scores = (arrays.scores[list(side)] for side in zip(*line_pairs))
+    top_masks = [x == x.max(1, keepdims=True) for x in (first_scores, second_scores)]
+    has_same_top = (top_masks[0] & top_masks[1]).any(1)
     pair_variances = ((first_scores - second_scores) ** 2 / 2).mean(1)
     estimate_settings: dict[str, Any] = {
-        "clusters": cases_of(a.questions[[i for i, _ in line_pairs]], cases),
+        "clusters": cases_of(arrays.questions[[i for i, _ in line_pairs]], cases),
         "n_boot": n_boot,
         "seed": seed,
     }
@@ -97,7 +97,7 @@ def rater_again(
         lambda x, weights=None: np.sqrt(mean(x, weights=weights)), pair_variances, **estimate_settings
     )
     estimate_by_measure = {
-        "same most preferred option": estimate(mean, same_top.astype(float), share=True, **estimate_settings),
+        "same most preferred option": estimate(mean, has_same_top.astype(float), share=True, **estimate_settings),
         "standard deviation of a score, 0 to 100": score_deviation,
     }
     return pd.DataFrame(
@@ -113,18 +113,18 @@ def annotators_as_sample(
     seed: int,
 ) -> pd.DataFrame:  # measure, random (items; items and raters), n_raters, n (questions), ..., interval
     "The mean alpha over questions, for other questions, and for other questions and annotators."
-    a = annotation_arrays(ratings)
-    rater_names = np.unique(a.raters)
-    all_alphas = question_alphas(a.scores, a.questions, raters=a.raters, scale=scale, seed=seed)
+    arrays = annotation_arrays(ratings)
+    rater_names = np.unique(arrays.raters)
+    all_alphas = question_alphas(arrays.scores, arrays.questions, raters=arrays.raters, scale=scale, seed=seed)
     questions = np.sort(
         np.array(all_alphas.questions)[~np.isnan(all_alphas.alpha)]
     )  # with an alpha: the others are in no mean
 
-    def of_questions(raters: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    def mean_question_alpha(raters: np.ndarray, weights: np.ndarray) -> np.ndarray:
         "The mean alpha (B,) of these annotators under weights (B, questions); undefined alphas are left out."
-        is_used = np.isin(a.raters, raters[:, 0])
+        is_used = np.isin(arrays.raters, raters[:, 0])
         question_results = question_alphas(
-            a.scores[is_used], a.questions[is_used], raters=a.raters[is_used], scale=scale, seed=seed
+            arrays.scores[is_used], arrays.questions[is_used], raters=arrays.raters[is_used], scale=scale, seed=seed
         )
         alphas = pd.Series(question_results.alpha, question_results.questions).reindex(questions).to_numpy()
         is_defined = ~np.isnan(alphas)
@@ -132,7 +132,7 @@ def annotators_as_sample(
 
     rater_of_cell = np.repeat(rater_names[:, None], len(questions), axis=1)
     row_head = {"measure": "Krippendorff's alpha, mean over questions"}
-    rows = number_rows(of_questions, rater_of_cell, cases_of(questions, cases), row_head, within=(-1, 1))
+    rows = number_rows(mean_question_alpha, rater_of_cell, cases_of(questions, cases), row_head, within=(-1, 1))
     return pd.DataFrame(rows, columns=["measure", *RANDOM_COLUMNS])
 
 

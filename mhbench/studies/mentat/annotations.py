@@ -69,43 +69,43 @@ def sliders_from_scores(
 def _read_annotation(row: dict[str, str], place: str, mapping: Reading) -> tuple[list[float], list[int], str]:
     "Scores by option, the permutation, and the comment of one annotation."
 
-    def broken(column, rule):
+    def refuse_column(column, rule):
         "Refuse the row. Raises: ValueError."
         refuse(f"load_annotations: {column} must {rule}; got {row[column][:200]!r} ({place}); export the session again")
 
     try:
         page_response = json.loads(row["response"])
     except ValueError:
-        broken("response", "be JSON")
+        refuse_column("response", "be JSON")
     try:
         option_order = json.loads(row["question_order"])
     except ValueError:
-        broken("question_order", "be a list")
+        refuse_column("question_order", "be a list")
     n = len(option_order) if isinstance(option_order, list) else 0
     if n < 2 or any(type(o) is not int for o in option_order) or sorted(option_order) != list(range(n)):
-        broken("question_order", "be a permutation of 0, 1, ...")
+        refuse_column("question_order", "be a permutation of 0, 1, ...")
     if not isinstance(page_response, dict) or set(page_response) - {"comment"} != {f"Q{i}" for i in range(n)}:
-        broken("response", f"hold Q0 to Q{n - 1} and comment")
+        refuse_column("response", f"hold Q0 to Q{n - 1} and comment")
     slider_values = [page_response[f"Q{i}"] for i in range(n)]
     if any(type(s) not in (int, float) or not 0 <= s <= 100 for s in slider_values):
-        broken("response", "hold sliders between 0 and 100")
+        refuse_column("response", "hold sliders between 0 and 100")
     if not re.fullmatch(r"\d+", row["q_no"]):
-        broken("q_no", "be a question's number")
+        refuse_column("q_no", "be a question's number")
     if row["q_key"] not in _WORDINGS:
-        broken("q_key", f"be one of {', '.join(_WORDINGS)}")
+        refuse_column("q_key", f"be one of {', '.join(_WORDINGS)}")
     scores = scores_from_sliders(np.array(slider_values, float), np.array(option_order), mapping)
     return scores.tolist(), option_order, str(page_response.get("comment") or "").strip()
 
 # %% ../../../nbs/studies/mentat/02_annotations.ipynb #4bf7560b
-def _reason_left_out(row: dict[str, str], n: int, last: bool) -> str:
+def _reason_left_out(row: dict[str, str], row_number: int, is_last: bool) -> str:
     "Why a row is no annotation."
     if row["rater_id"] or row["participant_name"]:
         return "page that asks who is rating"
     if row["trial_type"] != "html-keyboard-response":
         return f"trial of type {row['trial_type'] or 'none'}"
-    if n == 0:
+    if row_number == 0:
         return "welcome page"
-    return "closing page" if last else "page of instructions"
+    return "closing page" if is_last else "page of instructions"
 
 # %% ../../../nbs/studies/mentat/02_annotations.ipynb #f86ca6a9
 @rater_key()
@@ -123,7 +123,7 @@ def load_annotations(folder: str | Path, mapping: Reading = "shown") -> Annotati
     if not files:
         rule = "load_annotations: folder must hold CSV files exported by jsPsych"
         refuse(f"{rule}; got none", place=folder.name, remedy="name the folder of sessions", error=FileNotFoundError)
-    rating_fields, left_out_rows = [], []
+    ratings_with_places, left_out_rows = [], []
     n_rows = 0
     for file in files:
         file_rows = list(
@@ -150,10 +150,10 @@ def load_annotations(folder: str | Path, mapping: Reading = "shown") -> Annotati
                 "mapping": mapping,
                 "trial": row["trial_index"],
             }
-            rating_fields += [
+            ratings_with_places += [
                 (place, constant_fields | {"target": a, "value": s}) for a, s in zip(letters(len(scores)), scores)
             ]
-    ratings = validate(rating_fields, Rating).records
+    ratings = validate(ratings_with_places, Rating).records
     return Annotations(
         ratings, n_rows - len(left_out_rows), n_rows, Counter(reason for _, reason in left_out_rows), left_out_rows
     )
@@ -272,11 +272,11 @@ def score_rows(arrays: AnnotationArrays) -> pd.DataFrame:  # question, option, r
 
 def pairs_again(arrays: AnnotationArrays) -> list[tuple[int, int]]:  # two lines each, the earlier first
     "The pairs of annotations of one question by one rater."
-    question_and_rater = list(zip(arrays.questions, arrays.raters))
+    question_rater_pairs = list(zip(arrays.questions, arrays.raters))
     return [
         (i, j)
-        for i, j in combinations(range(len(question_and_rater)), 2)
-        if question_and_rater[i] == question_and_rater[j]
+        for i, j in combinations(range(len(question_rater_pairs)), 2)
+        if question_rater_pairs[i] == question_rater_pairs[j]
     ]
 
 # %% ../../../nbs/studies/mentat/02_annotations.ipynb #58f4b0d0

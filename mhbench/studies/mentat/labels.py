@@ -87,19 +87,19 @@ def wording_distances(
         usable_questions = np.array(list(rows_by_question.groups))[
             (rows_by_question["wording"].nunique() == 2) & (rows_by_question["sum"].min() > 0)
         ]
-        m = has_either & np.isin(g, usable_questions)
-        if not m.any():
+        is_used = has_either & np.isin(g, usable_questions)
+        if not is_used.any():
             continue
-        sort_order = np.argsort(g[m], kind="stable")
-        sorted_scores = x[m][sort_order]
-        question_codes = np.unique(g[m][sort_order], return_inverse=True)[1]
-        is_second = (w[m] == b)[sort_order]
+        sort_order = np.argsort(g[is_used], kind="stable")
+        sorted_scores = x[is_used][sort_order]
+        question_codes = np.unique(g[is_used][sort_order], return_inverse=True)[1]
+        is_second = (w[is_used] == b)[sort_order]
         observed_distance = _mean_distance(sorted_scores, question_codes, is_second[None], len(usable_questions))[0]
         rng = np.random.default_rng(s)
         distance_parts = []
-        n_a_part = max(1, 2_000_000 // len(sorted_scores))
-        for start in range(0, n, n_a_part):  # shuffle within questions: sort by question, then at random
-            shuffle = np.argsort(question_codes + rng.random((min(n_a_part, n - start), len(sorted_scores))), 1)
+        part_size = max(1, 2_000_000 // len(sorted_scores))
+        for start in range(0, n, part_size):  # shuffle within questions: sort by question, then at random
+            shuffle = np.argsort(question_codes + rng.random((min(part_size, n - start), len(sorted_scores))), 1)
             distance_parts.append(
                 _mean_distance(sorted_scores, question_codes, is_second[shuffle], len(usable_questions))
             )
@@ -120,7 +120,7 @@ def with_creators(arrays: AnnotationArrays, answers: Mapping[str, int] | None) -
     Raises: ValueError where a rater has that name already, or an answer is no option.
     """
     x, q, raters = arrays.scores, arrays.questions, arrays.raters
-    data: dict[bool, tuple] = {False: (x, q, raters)}
+    data_by_creators: dict[bool, tuple] = {False: (x, q, raters)}
     if answers:
         if "crtr" in raters.tolist():
             refuse("with_creators: raters must not be called as the creators are; got 'crtr'; rename that rater")
@@ -130,12 +130,12 @@ def with_creators(arrays: AnnotationArrays, answers: Mapping[str, int] | None) -
             refuse(f"with_creators: answers must be options 0 to {x.shape[1] - 1}; got {actual}")
         creator_scores = 100 * np.eye(x.shape[1])[[answers[k] for k in answered_questions]]
         creator_names = np.full(len(answered_questions), "crtr")
-        data[True] = (
+        data_by_creators[True] = (
             np.concatenate([x, creator_scores]),
             np.append(q, answered_questions),
             np.append(raters, creator_names),
         )
-    return data
+    return data_by_creators
 
 # %% ../../../nbs/studies/mentat/03_labels.ipynb #83e59b61
 def top_k(
@@ -207,9 +207,9 @@ def _plackett_luce_labels(
     return np.array(probs), np.array(nlls)
 
 # %% ../../../nbs/studies/mentat/03_labels.ipynb #fae05a7b
-def _labels_by_question(model: str, data: tuple, ridge: float, n_boot: int, seed: int) -> _Labels:
+def _labels_by_question(model: str, arrays: tuple, ridge: float, n_boot: int, seed: int) -> _Labels:
     "Labels of each question by itself."
-    scores, questions, _ = data
+    scores, questions, _ = arrays
     question_names, question_codes = np.unique(questions, return_inverse=True)
     weight_chunks = draw_weights(len(scores), n_boot, seed=seed, strata=question_codes) if n_boot else ()
     weights = np.concatenate([np.ones((1, len(scores))), *weight_chunks])
@@ -227,13 +227,13 @@ def _labels_by_question(model: str, data: tuple, ridge: float, n_boot: int, seed
     return _Labels(question_names, probs[0], probs[1:], model_facts)
 
 
-def _hierarchical_labels(model: str, data: tuple, penalty: float, n_boot: int, seed: int) -> _Labels:
+def _hierarchical_labels(model: str, arrays: tuple, penalty: float, n_boot: int, seed: int) -> _Labels:
     "Labels of all questions by the hierarchical model."
     offset = cast(Literal["paper", "symmetric"], model.split(", ")[1])
-    refits = bootstrap_preferences(*data, n=n_boot, seed=seed, offset=offset, penalty=penalty)
+    refits = bootstrap_preferences(*arrays, n=n_boot, seed=seed, offset=offset, penalty=penalty)
     f = refits.fit
     model_facts: dict = dict(
-        n_pairs=f.n_pairs, n_ties=int(pairwise_ties(data[0]).sum() / 2), n_ties_used=f.n_ties, nll=f.nll
+        n_pairs=f.n_pairs, n_ties=int(pairwise_ties(arrays[0]).sum() / 2), n_ties_used=f.n_ties, nll=f.nll
     )
     model_facts |= dict(nll_of="all pairs, penalised" if offset == "symmetric" else "pairs with a winner, penalised")
     return _Labels(

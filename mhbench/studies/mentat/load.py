@@ -72,7 +72,7 @@ def load_mentat_results(
     """
     item_by_id = {i.item_id: i for i in questions}
     files = result_files(Path(folder).expanduser())
-    prompt_rows, placed_replies = [], []
+    prompt_rows, responses_with_places = [], []
     n_prompts = Counter[tuple[str, str]]()
     item_id_by_prompt: dict[tuple[str, str], str] = {}  # set and prompt -> item
     for set_name in sets:
@@ -109,8 +109,8 @@ def load_mentat_results(
                 item_id_by_prompt[prompt] = item["item_id"]
             response_fields: dict[str, Any] = {"origin": "recorded", "model": model}
             response_fields |= {"item_id": item_id_by_prompt[prompt], "study": "mentat", "mode": "zero_shot"}
-            placed_replies.append((place, response_fields | _reply_fields(row["model_response"], place)))
-    return validate(prompt_rows, Item, unique="item_id").records, validate(placed_replies, Response).records
+            responses_with_places.append((place, response_fields | _reply_fields(row["model_response"], place)))
+    return validate(prompt_rows, Item, unique="item_id").records, validate(responses_with_places, Response).records
 
 # %% ../../../nbs/studies/mentat/07_load.ipynb #5cd236bd
 def _questions_or_prompts(
@@ -120,9 +120,9 @@ def _questions_or_prompts(
     recorded_sets = [name for name in sets if name in RESULT_SETS]
     files = result_files(path) if path.is_dir() else {}
     for name in dict.fromkeys(name for _, name in files.values() if name not in recorded_sets):
-        model_names = ", ".join(model for model, held_set in files.values() if held_set == name)
+        models_in_words = ", ".join(model for model, recorded_set in files.values() if recorded_set == name)
         notes.append(
-            f"answers of {model_names} are not taken: they are to prompts of their own, --option sets=[{name}]"
+            f"answers of {models_in_words} are not taken: they are to prompts of their own, --option sets=[{name}]"
         )
     release_sets = [name for name in sets if name not in RESULT_SETS]
     items = load_mentat(path, password, sets=release_sets) if release_sets or not sets else []
@@ -155,16 +155,16 @@ def load(
 
     Raises: what `load_mentat`, `load_mentat_results` and `load_annotations` raise.
     """
-    settled_options = {}
+    option_settings = {}
     if sets == "recorded":
         sets = list(dict.fromkeys(name for _, name in result_files(path).values())) if path.is_dir() else []
-        settled_options = {"options": {"sets": sets}}
+        option_settings = {"options": {"sets": sets}}
     if isinstance(sets, str):
         refuse(f"load_mentat: sets must be a list of names; got {sets!r}; write [{sets}]")
     notes: list[str] = []
     items, responses = _questions_or_prompts(path, os.environ.get("MHBENCH_MENTAT_PASSWORD"), list(sets), notes)
     corpus = Corpus(items, responses=responses, notes=notes, settings=_mentat_settings(path, list(sets)))
-    corpus.settings["prepare"] |= settled_options
+    corpus.settings["prepare"] |= option_settings
     folder = path / "annotated_data"
     if not folder.is_dir():
         corpus.notes.append("there is no folder annotated_data, so there are no ratings")

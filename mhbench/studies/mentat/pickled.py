@@ -224,14 +224,14 @@ def _build_table(table_note: Any) -> pa.Table:
     ):
         raise ValueError(f"it is {table_note.name if isinstance(table_note, Described) else type(table_note).__name__}")
     [blocks, axes] = table_note.state["_mgr"].args
-    names = [str(x) for x in _read_array(axes[0].args[1]["data"])]
+    column_names = [str(x) for x in _read_array(axes[0].args[1]["data"])]
     columns: dict[int, np.ndarray] = {}
     for block in blocks:
         value_note, column_note, _ = block.args
         if block.name != "pandas._libs.internals._unpickle_block":
             raise ValueError(f"it has {block.name} in place of a block of columns")
-        columns |= dict(zip(_block_columns(column_note, len(names)), _read_array(value_note), strict=True))
-    return pa.table({name: [_as_parquet_value(v) for v in columns[k].tolist()] for k, name in enumerate(names)})
+        columns |= dict(zip(_block_columns(column_note, len(column_names)), _read_array(value_note), strict=True))
+    return pa.table({name: [_as_parquet_value(v) for v in columns[k].tolist()] for k, name in enumerate(column_names)})
 
 # %% ../../../nbs/studies/mentat/11_pickled.ipynb #db9c07ff
 _LIMITS = {"RLIMIT_AS": 2 << 30, "RLIMIT_CPU": 120, "RLIMIT_FSIZE": 0, "RLIMIT_NOFILE": 0}  # the last two: no file

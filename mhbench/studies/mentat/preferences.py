@@ -43,11 +43,11 @@ def _say_bounds(estimate: np.ndarray, low: np.ndarray, high: np.ndarray, bounds:
     "Whether each parameter, or an end of its refits, lies at a bound of the search; empty where none does."
     bound_texts = []
     for e, *limits in zip(estimate, low, high):
-        bounds_hit = [f"{x:g}" for x in bounds if abs(e - x) < 1e-6]
+        hit_bounds = [f"{x:g}" for x in bounds if abs(e - x) < 1e-6]
         bounds_of_refits = [f"{x:g}" for end, x in zip(limits, bounds) if abs(end - x) < 1e-6]
         bound_texts.append(
-            f"at its bound {bounds_hit[0]}"
-            if bounds_hit
+            f"at its bound {hit_bounds[0]}"
+            if hit_bounds
             else f"refits end at the bound {' and '.join(bounds_of_refits)}" * bool(bounds_of_refits)
         )
     return bound_texts
@@ -67,24 +67,27 @@ def rater_table(arrays: AnnotationArrays, fits: Mapping[str, PreferenceRefits]) 
     spread, since values beyond were not tried.
     """
     rater_means = group_means(arrays.scores.mean(axis=1), arrays.raters)
-    i = rater_means.mean
+    mean_interval = rater_means.mean
     columns = {
         "rater": rater_means.groups,
         "n": rater_means.n,
-        "estimate": i.estimate,
-        "ci_low": i.ci_low,
-        "ci_high": i.ci_high,
+        "estimate": mean_interval.estimate,
+        "ci_low": mean_interval.ci_low,
+        "ci_high": mean_interval.ci_high,
     }
-    interval_kinds = np.where(np.isnan(i.ci_low), "none", i.method)
+    interval_kinds = np.where(np.isnan(mean_interval.ci_low), "none", mean_interval.method)
     rater_tables = [pd.DataFrame(columns).assign(quantity="mean score", model="all", interval=interval_kinds)]
-    for offset, refitted in fits.items():
-        third_parameter = THIRD[offset], refitted.offsets, refitted.offset_bounds
-        for quantity, refits, bounds in (("slope", refitted.slopes, refitted.slope_bounds), third_parameter):
+    for offset, preference_refits in fits.items():
+        third_parameter = THIRD[offset], preference_refits.offsets, preference_refits.offset_bounds
+        for quantity, refits, bounds in (
+            ("slope", preference_refits.slopes, preference_refits.slope_bounds),
+            third_parameter,
+        ):
             bound_texts = _say_bounds(refits.estimate, refits.low, refits.high, bounds)
             is_at_bound = np.array([x.startswith("at") for x in bound_texts])
             low, high = (np.where(is_at_bound, np.nan, limit) for limit in (refits.low, refits.high))
             columns = {"estimate": refits.estimate, "refits_low": low, "refits_high": high, "bound": bound_texts}
-            table = pd.DataFrame({"rater": refitted.fit.raters, "n": rater_means.n, **columns})
+            table = pd.DataFrame({"rater": preference_refits.fit.raters, "n": rater_means.n, **columns})
             rater_tables.append(table.assign(quantity=quantity, model=offset, interval="refits"))
     return pd.concat(rater_tables, ignore_index=True).reindex(columns=_OF_RATERS).fillna({"bound": ""})
 
@@ -146,8 +149,8 @@ def keep_rated_questions(entries: Mapping[str, T], rated: Collection[str], sourc
     "The entries for rated questions; a printed note counts and names the others."
     unrated_questions = sorted(set(entries) - set(rated))
     if unrated_questions:
-        n = f"{len(unrated_questions)} of {len(entries)}"
-        print(f"note: {n} questions of {source} have no rating and are passed over: {unrated_questions}")
+        unrated_in_words = f"{len(unrated_questions)} of {len(entries)}"
+        print(f"note: {unrated_in_words} questions of {source} have no rating and are passed over: {unrated_questions}")
     return {q: entry for q, entry in entries.items() if q in rated}
 
 
@@ -299,8 +302,8 @@ def left_out_raters(arrays: AnnotationArrays, *, penalty: float = 5.0, ridge: fl
     predicted: dict[str, list[np.ndarray]] = {}
     for rater in np.unique(arrays.raters):
         is_held_out = arrays.raters == rater
-        others_ratings = arrays.scores[~is_held_out], arrays.questions[~is_held_out], arrays.raters[~is_held_out]
-        labelled_questions, labels_by_kind = labels_of_every_kind(*others_ratings, penalty=penalty, ridge=ridge)
+        other_arrays = arrays.scores[~is_held_out], arrays.questions[~is_held_out], arrays.raters[~is_held_out]
+        labelled_questions, labels_by_kind = labels_of_every_kind(*other_arrays, penalty=penalty, ridge=ridge)
         for q in np.intersect1d(arrays.questions[is_held_out], labelled_questions):
             held_out_rows.append((q, rater, top_shares(arrays.scores[is_held_out & (arrays.questions == q)]).mean(0)))
             for kind, probs in labels_by_kind.items():

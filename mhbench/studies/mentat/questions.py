@@ -46,17 +46,17 @@ def decrypt(data: bytes, password: str | None, name: str = "data") -> bytes:  # 
     if data[:4] != b"AES\x02":
         actual = f"one that starts with {data[:4]!r} ({name}); download it again"
         refuse(f"decrypt: file must be in AES Crypt format 2; got {actual}")
-    decrypted = io.BytesIO()
+    output_buffer = io.BytesIO()
     buffer_size = 16 * (len(data) // 16 + 1)  # at once: pyAesCrypt 6.1.1 leaves the padding on where a read ends there
     try:
-        pyAesCrypt.decryptStream(io.BytesIO(data), decrypted, password, buffer_size)
+        pyAesCrypt.decryptStream(io.BytesIO(data), output_buffer, password, buffer_size)
     except (ValueError, IndexError) as e:
         if "password" in str(e).lower():
             actual = f"one that does not open it ({name}); see the authors' README"
             refuse(f"decrypt: password must be that of the release; got {actual}")
         actual = f"{len(data)} bytes that are cut short or changed ({name}: {str(e) or type(e).__name__})"
         refuse(f"decrypt: file must be whole; got {actual}; download it again")
-    return decrypted.getvalue()
+    return output_buffer.getvalue()
 
 # %% ../../../nbs/studies/mentat/01_questions.ipynb #7090b27c
 def read_archive(
@@ -156,40 +156,40 @@ def checked_rows(
 def _item_fields(place: str, row: dict[str, str]) -> dict:
     "One row of the questions as the fields of an Item."
 
-    def broken(column, rule):
+    def refuse_column(column, rule):
         "Refuse the row. Raises: ValueError."
         actual = f"{row[column][:200]!r} ({place}, q_id {row['q_id']!r}); mend the row"
         refuse(f"load_mentat: {column} must {rule}; got {actual}")
 
     if not re.fullmatch(r"\d+", row["q_id"]):
-        broken("q_id", "be a whole number")
+        refuse_column("q_id", "be a whole number")
     if row["category"] not in MENTAT_CATEGORIES:
-        broken("category", f"be one of {', '.join(MENTAT_CATEGORIES)}")
+        refuse_column("category", f"be one of {', '.join(MENTAT_CATEGORIES)}")
     options = [row[f"answer_{c}"] for c in "abcde"]
     for c in "abcde":
         if not row[f"answer_{c}"].strip():
-            broken(f"answer_{c}", "not be empty")
+            refuse_column(f"answer_{c}", "not be empty")
     try:
         creator_probs = [float(x) for x in json.loads(row["creator_truth"])]
     except (ValueError, TypeError):
-        broken("creator_truth", "be a list of five numbers")
+        refuse_column("creator_truth", "be a list of five numbers")
     if (
         len(creator_probs) != 5
         or not np.isfinite(creator_probs).all()
         or min(creator_probs) < 0
         or abs(sum(creator_probs) - 1) > 1e-6
     ):
-        broken("creator_truth", "be five probabilities that sum to 1")
+        refuse_column("creator_truth", "be five probabilities that sum to 1")
     text_by_wording = {f"text_{g}": row[f"text_{g}"] for g in GENDERS if row[f"text_{g}"].strip()}
     if not text_by_wording:
-        broken("text_male", "not be empty where the other wordings are too")
+        refuse_column("text_male", "not be empty where the other wordings are too")
     try:
         modifiers = list(ast.literal_eval(row["possible_modifiers"] or "[]"))
     except (ValueError, SyntaxError, TypeError):
-        broken("possible_modifiers", "be a list")
+        refuse_column("possible_modifiers", "be a list")
     for column, text in text_by_wording.items():
         if [m for m, p in PLACEHOLDERS.items() if p in text] != sorted(modifiers):
-            broken("possible_modifiers", f"name the placeholders of {column}")
+            refuse_column("possible_modifiers", f"name the placeholders of {column}")
     question = text_by_wording.get("text_nonbinary") or next(iter(text_by_wording.values()))
     fields: dict[str, Any] = {"item_id": f"mentat-{row['q_id']}", "study": "mentat", "task": "multiple_choice"}
     fields |= {"category": row["category"], "question": question, "options": options, "source": place}
@@ -243,8 +243,8 @@ def without_prompt(row: dict, place: str) -> tuple[str, list[str]]:
         rule = "prompt_freeform must be 'Question: ... Answer'"
         refuse(f"load_mentat_set: {rule}; got another form", place=place, remedy=_KNOWN)
     prompt_head = f"Question: {free_form_match[1]}\n\n"
-    pattern = r"A: (.*)\nB: (.*)\nC: (.*)\nD: (.*)\nE: (.*)\n\nAnswer[^\n]*"
-    option_match = re.fullmatch(pattern, row["prompt_mcq"].removeprefix(prompt_head), re.DOTALL)
+    option_pattern = r"A: (.*)\nB: (.*)\nC: (.*)\nD: (.*)\nE: (.*)\n\nAnswer[^\n]*"
+    option_match = re.fullmatch(option_pattern, row["prompt_mcq"].removeprefix(prompt_head), re.DOTALL)
     if not row["prompt_mcq"].startswith(prompt_head) or option_match is None:
         rule = "prompt_mcq must hold the question and options A to E"
         refuse(f"load_mentat_set: {rule}; got another form", place=place, remedy=_KNOWN)
@@ -253,7 +253,7 @@ def without_prompt(row: dict, place: str) -> tuple[str, list[str]]:
 # %% ../../../nbs/studies/mentat/01_questions.ipynb #7e7fad81
 def prompt_item(place: str, row: dict, name: str, k: int, order: list[int]) -> dict:
     "One prompt of an evaluation set as the fields of an Item; `k` counts the prompts of its question."
-    q = f"mentat-{row['q_id']}"
+    base_id = f"mentat-{row['q_id']}"
     label_probs = [float(x) for x in row["labels"]]
     question_text, options = without_prompt(row, place)
     variant = {"set": name, "gender": row["gender"].removeprefix("text_")}
@@ -261,7 +261,12 @@ def prompt_item(place: str, row: dict, name: str, k: int, order: list[int]) -> d
         variant["age"] = str(int(row["age"]))
     if row["nat"] is not None:
         variant["ethnicity"] = row["nat"]
-    fields: dict[str, Any] = {"item_id": f"{q}.{name}.{k}", "base_id": q, "group_id": q, "study": "mentat"}
+    fields: dict[str, Any] = {
+        "item_id": f"{base_id}.{name}.{k}",
+        "base_id": base_id,
+        "group_id": base_id,
+        "study": "mentat",
+    }
     fields |= {"task": "multiple_choice", "category": row["category"], "split": row["split"], "variant": variant}
     fields |= {"question": question_text, "options": options, "order": order}
     fields |= {"key": most_probable(label_probs), "soft_labels": label_probs}

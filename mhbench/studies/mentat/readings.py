@@ -155,19 +155,19 @@ def _session_means(values: np.ndarray, sessions: np.ndarray) -> tuple[np.ndarray
     return np.array([np.nanmean(values[sessions == s]) for s in session_names]), session_names
 
 
-def _count_signs(test: str, unit: str, as_shown: np.ndarray, as_released: np.ndarray) -> dict:
+def _count_signs(test: str, unit: str, shown_values: np.ndarray, released_values: np.ndarray) -> dict:
     "The number of units that do better under each reading, and the sign test's p-value."
-    d = (as_shown - as_released)[~np.isnan(as_shown - as_released)]
-    n_shown_better = int((d > 1e-9).sum())
-    n_release_better = int((d < -1e-9).sum())
+    differences = (shown_values - released_values)[~np.isnan(shown_values - released_values)]
+    n_shown_better = int((differences > 1e-9).sum())
+    n_release_better = int((differences < -1e-9).sum())
     p = sign_test(n_shown_better, n_release_better) if n_shown_better + n_release_better else np.nan
     return dict(
         test=test,
         unit=unit,
-        n=len(d),
+        n=len(differences),
         shown=n_shown_better,
         release=n_release_better,
-        even=len(d) - n_shown_better - n_release_better,
+        even=len(differences) - n_shown_better - n_release_better,
         p_value=p,
     )
 
@@ -218,8 +218,10 @@ def reading_fits(
 ) -> dict[tuple[str, str, bool], HierarchicalFit]:  # keys: reading, offset, with creators
     "Both hierarchical fits of either reading. Likelihoods of two readings are of two data sets."
     fits = {}
-    for reading, a in readings.items():
-        for (creators_rate, rating_data), offset in product(with_creators(a, creators).items(), ("paper", "symmetric")):
+    for reading, arrays in readings.items():
+        for (creators_rate, rating_data), offset in product(
+            with_creators(arrays, creators).items(), ("paper", "symmetric")
+        ):
             fits[reading, offset, creators_rate] = hierarchical_bradley_terry(
                 *rating_data, offset=offset, penalty=penalty
             )
@@ -348,12 +350,12 @@ def score_by_labels(
     for (model, mode), g in correct_table.groupby(["model", "mode"], sort=True):
         for name, group in [("all", g), *g.groupby("category", sort=True)]:
             for column in sorted(correct_table.columns[2:], key=lambda name: labels.get(name, "") is not None):
-                x = group[column].to_numpy(float)
+                column_values = group[column].to_numpy(float)
                 clusters = group["cluster"].to_numpy()
                 row = dict(model=model, mode=mode, category=name, labels=column, n_clusters=len(set(clusters)))
-                bounds = {"share": True} if column in correct_by_set else {"within": (-1.0, 1.0)}
-                accuracy = estimate(mean, x, clusters=clusters, **bounds, seed=0)
-                rows.append(row | accuracy.row())
+                range_settings = {"share": True} if column in correct_by_set else {"within": (-1.0, 1.0)}
+                accuracy_estimate = estimate(mean, column_values, clusters=clusters, **range_settings, seed=0)
+                rows.append(row | accuracy_estimate.row())
     return pd.DataFrame(rows, columns=["model", "mode", "category", "labels", "n_clusters", *_ROW])
 
 # %% ../../../nbs/studies/mentat/05_readings.ipynb #92be262a

@@ -85,20 +85,20 @@ def _list_ages(prompts: Iterable[Item]) -> list[int]:
     return [int(i.variant["age"]) for i in prompts if "age" in i.variant]
 
 
-def _count_set(set_name: str, prompts: Sequence[Item], splits: Mapping[str, set[int]]) -> dict[str, Any]:
-    question_and_gender = [(_question_number(i.base), i.variant.get("gender")) for i in prompts]
-    prompt_table = pd.DataFrame(question_and_gender, columns=["question", "gender"])
+def _count_set(set_name: str, prompts: Sequence[Item], ids_by_list: Mapping[str, set[int]]) -> dict[str, Any]:
+    question_gender_pairs = [(_question_number(i.base), i.variant.get("gender")) for i in prompts]
+    prompt_table = pd.DataFrame(question_gender_pairs, columns=["question", "gender"])
     ages = _list_ages(prompts)
     genders_by_question = prompt_table.groupby("question")["gender"]
     n_prompts = genders_by_question.size()
-    matching_splits = [split for split, ids in splits.items() if ids == set(prompt_table["question"])]
+    matching_splits = [split for split, ids in ids_by_list.items() if ids == set(prompt_table["question"])]
     return {
         "set": set_name,
         "prompts": len(prompt_table),
         "questions": len(n_prompts),
         "a_question": int(n_prompts.max()),  # prompts
         "split_of": " and ".join(matching_splits),
-        "prompts_of_paper": len(splits["paper"]) * int(n_prompts.max()),
+        "prompts_of_paper": len(ids_by_list["paper"]) * int(n_prompts.max()),
         "same_gender": int(
             genders_by_question.value_counts().max()
         ),  # the most prompts of one question that have one gender
@@ -116,8 +116,8 @@ def set_counts(sets: Mapping[str, Sequence[Item]], lists: Mapping[str, set[int]]
 
     Source: Lamparth, Grabb et al. 2025, section 4.1.
     """
-    splits = {name: evaluation_ids(ids) for name, ids in lists.items()}
-    return pd.DataFrame([_count_set(name, prompts, splits) for name, prompts in sets.items()])
+    ids_by_list = {name: evaluation_ids(ids) for name, ids in lists.items()}
+    return pd.DataFrame([_count_set(name, prompts, ids_by_list) for name, prompts in sets.items()])
 
 # %% ../../../nbs/studies/mentat/09_release.ipynb #572a32bb
 def annotation_counts(
@@ -170,8 +170,8 @@ def release_facts(
 def alphas_by_convention(readings: Mapping[str, AnnotationArrays], creators: Mapping[str, int]) -> pd.DataFrame:
     "The range of alpha over questions, by convention. Source: Lamparth, Grabb et al. 2025, section 3.2, figure 16."
     rows = []
-    for reading, a in readings.items():
-        for creators_rate, (scores, questions, raters) in with_creators(a, creators).items():
+    for reading, arrays in readings.items():
+        for creators_rate, (scores, questions, raters) in with_creators(arrays, creators).items():
             for rater_convention, rater_ids in (("each annotation", None), ("each person", raters)):
                 alphas = question_alphas(scores, questions, raters=rater_ids).alpha
                 n = int((~np.isnan(alphas)).sum())
@@ -218,8 +218,8 @@ def creators_by_convention(
     labels_by_convention = {
         (f"hierarchical, {offset}", m, c): (f.questions, f.probs) for (m, offset, c), f in fits.items()
     }
-    for reading, a in readings.items():
-        for creators_rate, (scores, questions, _) in with_creators(a, creators).items():
+    for reading, arrays in readings.items():
+        for creators_rate, (scores, questions, _) in with_creators(arrays, creators).items():
             labels_by_convention["Bradley-Terry", reading, creators_rate] = _fit_each_question(scores, questions)
     rows = []
     for (model, reading, creators_rate), (questions, probs) in sorted(labels_by_convention.items()):
@@ -247,8 +247,10 @@ def _share_with_distances(n_right: int, n: int) -> dict[str, Any]:
     return {"n": n, "right": n_right, "estimate": share, "up": high - share, "down": share - low}
 
 # %% ../../../nbs/studies/mentat/09_release.ipynb #12abfb54
-def _mark_categories(marks: pd.DataFrame, **row_head: str) -> list[dict[str, Any]]:  # columns category, correct
-    marks_by_category = {"all": marks, **dict(iter(marks.groupby("category", sort=True)))}
+def _mark_categories(
+    marked_answers: pd.DataFrame, **row_head: str
+) -> list[dict[str, Any]]:  # columns category, correct
+    marks_by_category = {"all": marked_answers, **dict(iter(marked_answers.groupby("category", sort=True)))}
     return [
         row_head | {"category": c} | _share_with_distances(int(group["correct"].sum()), len(group))
         for c, group in marks_by_category.items()
@@ -350,7 +352,7 @@ def wrong_option_facts(
 
     Source: Lamparth, Grabb et al. 2025, section 3.2.
     """
-    n_wrong = pd.Series([len(is_wrong) for is_wrong in wrong_options.values()])
+    n_wrong = pd.Series([len(wrong_letters) for wrong_letters in wrong_options.values()])
     is_one_or_two = n_wrong.between(1, 2)
     fewest_and_most = (1, 2) if is_one_or_two.mean() > 0.5 else (n_wrong.min(), n_wrong.max())
     facts: dict[str, float] = {

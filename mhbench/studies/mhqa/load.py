@@ -153,7 +153,7 @@ def load_mhqa(
     path = Path(csv)
     n_by_base: Counter[str] = Counter()
 
-    def item(place: str, r: MHQARow) -> dict[str, Any]:
+    def item_fields(place: str, r: MHQARow) -> dict[str, Any]:
         "The fields of a row's item; a question that occurs again has the number of its occurrence in its id."
         text_digest = hashlib.sha256("\n".join([r.question, *r.options]).encode()).hexdigest()[:8]
         base_id = f"mhqa-{r.id}-{text_digest}"
@@ -176,7 +176,7 @@ def load_mhqa(
             canary=r.canary,
         )
 
-    return items_of_rows(_csv_rows(path), _RULES[key], item, strict=strict, set_aside=set_aside)
+    return items_of_rows(_csv_rows(path), _RULES[key], item_fields, strict=strict, set_aside=set_aside)
 
 # %% ../../../nbs/studies/mhqa/01_load.ipynb #fd951584
 _MODES = {"_zeroshot": "zero_shot", "_fewshot": "few_shot_cot"}  # end of a file's name -> how the model was asked
@@ -204,24 +204,24 @@ def load_mhqa_results(csv: str | Path, items: Iterable[Item]) -> tuple[list[Resp
     Raises: ValueError for a missing column.
     """
     path = Path(csv)
-    open_items: dict[str, list[Item]] = {}
+    items_by_question: dict[str, list[Item]] = {}
     for i in items:
-        open_items.setdefault(compared_text(i.question), []).append(i)
+        items_by_question.setdefault(compared_text(i.question), []).append(i)
     model, mode = _model_and_mode(path)
-    placed_responses, unmatched_places = [], []
+    responses_with_places, unmatched_places = [], []
     for place, row in csv_rows(path, ("question", *_OPTIONS, "predictions")):
-        candidates = open_items.get(compared_text(row["question"]), [])
+        candidates = items_by_question.get(compared_text(row["question"]), [])
         item = _find_answered_item(row, candidates)
         if item is None:
             unmatched_places.append(place)
             continue
-        open_items[compared_text(row["question"])] = [i for i in candidates if i.options != item.options]
+        items_by_question[compared_text(row["question"])] = [i for i in candidates if i.options != item.options]
         number_match = re.fullmatch(r"([1-4])(\.0+)?", row["predictions"].strip())
         error_fields = {"status": "error", "error": f"the file's prediction is {row['predictions'][:80]!r}"}
         answer_fields = {"text": letters(4)[int(number_match[1]) - 1]} if number_match else error_fields
         response_fields: dict[str, Any] = {"item_id": item.item_id, "study": "mhqa", "model": model, "mode": mode}
-        placed_responses.append((place, response_fields | {"origin": "recorded"} | answer_fields))
-    return validate(placed_responses, Response).records, unmatched_places
+        responses_with_places.append((place, response_fields | {"origin": "recorded"} | answer_fields))
+    return validate(responses_with_places, Response).records, unmatched_places
 
 # %% ../../../nbs/studies/mhqa/01_load.ipynb #0c8fb071
 def _find_gold_files(folder: Path) -> tuple[Path, list[Path], list[Path]]:
@@ -240,10 +240,10 @@ def _mhqa_settings(questions: Path) -> dict[str, dict]:
         f"MHQA-B {split}": questions.with_name(f"mhqa_b_{split}.csv") for split in ("train", "val", "test")
     }
     shared_settings = {"loader": "mhqa", "options": {"key": "number"}, "judged": False}
-    banks = {
+    source_by_bank = {
         name: shared_settings | {"path": str(file.resolve())} for name, file in file_by_split.items() if file.is_file()
     }
-    return {"profile": {"beside": banks}} if banks and _bank_name(questions) == "gold" else {}
+    return {"profile": {"beside": source_by_bank}} if source_by_bank and _bank_name(questions) == "gold" else {}
 
 
 def load(
@@ -262,9 +262,9 @@ def load(
         responses, unmatched_places = load_mhqa_results(file, corpus.items)
         corpus.responses += responses
         if unmatched_places:
-            n = f"{len(unmatched_places)} of its {len(responses) + len(unmatched_places)} rows"
+            rows_text = f"{len(unmatched_places)} of its {len(responses) + len(unmatched_places)} rows"
             corpus.notes.append(
-                f"{file.name}: {n} are to no question of {question_file.name}, the first: {unmatched_places[0]}"
+                f"{file.name}: {rows_text} are to no question of {question_file.name}, the first: {unmatched_places[0]}"
             )
     return corpus
 
@@ -272,16 +272,16 @@ def load(
 _MEDMCQA_OPTIONS = ("opa", "opb", "opc", "opd")
 
 
-def _find_first_option(rows: list[dict[str, Any]], first: int | None) -> int:
+def _find_first_option(rows: list[dict[str, Any]], first_number: int | None) -> int:
     "The number of the first option: 0 or 1."
     key_numbers = {int(float(r["cop"])) for r in rows if str(r["cop"]) not in ("", "-1")}
-    possible_firsts = [k for k in (0, 1) if first in (None, k) and key_numbers <= set(range(k, k + 4))]
-    if len(possible_firsts) != 1:
+    possible_numbers = [k for k in (0, 1) if first_number in (None, k) and key_numbers <= set(range(k, k + 4))]
+    if len(possible_numbers) != 1:
         remedy = "pass first=0 (files of the hub) or first=1 (original files)"
         refuse(
             f"load_medmcqa: cop must say whether options count from 0 or from 1; got {sorted(key_numbers)}; {remedy}"
         )
-    return possible_firsts[0]
+    return possible_numbers[0]
 
 # %% ../../../nbs/studies/mhqa/01_load.ipynb #58bd93d8
 def load_medmcqa(
@@ -302,12 +302,12 @@ def load_medmcqa(
         refuse(f"load_medmcqa: columns must hold {', '.join(columns)}; got none called {missing_columns}")
     subject_rows = [(place, row) for place, row in table.rows if subject is None or row.get("subject_name") == subject]
     first_number = _find_first_option([row for _, row in subject_rows], first)
-    placed_items: list[tuple[str, dict[str, Any]]] = []
+    items_with_places: list[tuple[str, dict[str, Any]]] = []
     for place, r in subject_rows:
         if str(r["cop"]) in ("", "-1") or str(r.get("choice_type")) == "multi":
             continue
         item_fields = dict(
-            item_id=f"{study}-{r.get('id') or len(placed_items) + 1}",
+            item_id=f"{study}-{r.get('id') or len(items_with_places) + 1}",
             study=study,
             task="multiple_choice",
             question=str(r["question"]).strip(),
@@ -318,8 +318,8 @@ def load_medmcqa(
             topic=str(r.get("subject_name") or "") or None,
             source=place,
         )
-        placed_items.append((place, item_fields))
-    corpus = corpus_of(validate(placed_items, Item, unique="item_id"))
-    if n_left_out := len(subject_rows) - len(placed_items):
+        items_with_places.append((place, item_fields))
+    corpus = corpus_of(validate(items_with_places, Item, unique="item_id"))
+    if n_left_out := len(subject_rows) - len(items_with_places):
         corpus.notes.append(f"{n_left_out} questions have no key, or several, and are left out")
     return corpus

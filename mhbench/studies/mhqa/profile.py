@@ -47,8 +47,8 @@ def counts_by_part(counts: pd.DataFrame) -> pd.DataFrame:  # topic, type, and a 
     """
     counts = counts.fillna({"topic": "(none)", "type": "(none)"})
     topic_totals = counts.assign(type="Total")
-    with_totals = pd.concat([counts, topic_totals, topic_totals.assign(topic="All")])
-    count_table = with_totals.pivot_table(
+    counts_with_totals = pd.concat([counts, topic_totals, topic_totals.assign(topic="All")])
+    count_table = counts_with_totals.pivot_table(
         index=["topic", "type"], columns="part", values="n", aggfunc="sum", fill_value=0
     )
     type_order = [*TYPES, *(t for t in _names_in_order(counts["type"], TYPES) if t not in TYPES), "Total"]
@@ -77,10 +77,13 @@ def _select_letter_answers(scores: pd.DataFrame) -> pd.DataFrame:
     return plain_answers.assign(truth=plain_answers["key"].map(lambda k: k[0]), said=answer_letters)
 
 
-def _split_groups(run: pd.DataFrame, by: str) -> list[tuple[str, pd.DataFrame]]:
+def _split_groups(run_rows: pd.DataFrame, by: str) -> list[tuple[str, pd.DataFrame]]:
     "The parts of a table in the paper's order, and all of it."
-    group_names = run[by].astype(str)
-    return [*((g, run[group_names == g]) for g in _names_in_order(group_names, _GROUPS.get(by, ()))), ("Overall", run)]
+    group_names = run_rows[by].astype(str)
+    return [
+        *((g, run_rows[group_names == g]) for g in _names_in_order(group_names, _GROUPS.get(by, ()))),
+        ("Overall", run_rows),
+    ]
 
 
 def _accuracy_and_averages(
@@ -112,8 +115,8 @@ def accuracy_and_f1(
     "Accuracy and both averages of F1 in each group and overall, with bootstrap intervals over abstracts."
     rows = []
     asked_ids = scores.groupby(["model", "mode"])["item_id"].unique()
-    for (model, mode), run in _select_letter_answers(scores).groupby(["model", "mode"], sort=True):
-        for group, group_rows in _split_groups(run, by):
+    for (model, mode), run_scores in _select_letter_answers(scores).groupby(["model", "mode"], sort=True):
+        for group, group_rows in _split_groups(run_scores, by):
             clusters, truth, answer = (group_rows[c].to_numpy(object) for c in ("cluster", "truth", "said"))
             if none_read(group_rows):
                 no_estimate = Estimate.from_limits(np.nan, n=len(group_rows), n_clusters=len(set(clusters)))
@@ -139,12 +142,12 @@ def wide_table(measures: pd.DataFrame) -> pd.DataFrame:  # model, mode, measure,
     shown_rows = measures[measures["measure"] != "macro F1"]
     if not len(shown_rows):
         return pd.DataFrame()
-    n = shown_rows.groupby("group")["n"].agg(lambda x: x.iloc[0] if x.nunique() == 1 else np.nan)
-    heading_by_group = {g: f"{g} (n = {int(k)})" if k == k else g for g, k in n.items()}
+    n_by_group = shown_rows.groupby("group")["n"].agg(lambda x: x.iloc[0] if x.nunique() == 1 else np.nan)
+    heading_by_group = {g: f"{g} (n = {int(k)})" if k == k else g for g, k in n_by_group.items()}
     shown_rows = shown_rows.assign(
         column=shown_rows["group"].map(heading_by_group),
         measure=shown_rows["measure"].replace({"weighted F1": "F1"}),
-        n=shown_rows["n"].where(shown_rows["group"].map(n).isna()),
+        n=shown_rows["n"].where(shown_rows["group"].map(n_by_group).isna()),
     )
     cell_table = wide_cells(shown_rows, ["model", "mode", "measure"], "column", 1, times=100)
     marked_cells = cell_table.replace(r"^– \(n", f"{NONE_READ} (n", regex=True)  # no value though there are answers
@@ -161,16 +164,18 @@ def trained_measures(runs: Sequence[Run], items: Sequence[Item], **settings: Any
     for model, variant in product(dict.fromkeys(r.model for r in runs), _SETTINGS):
         seed_scores = [r.scores for r in runs if (r.model, r.variant) == (model, variant)]
         finite_runs = [x for x in seed_scores if all(np.isfinite(z).all() for z in x.values())]
-        seeds = f"{len(finite_runs)} seed{'s' * (len(finite_runs) > 1)}"
+        seeds_text = f"{len(finite_runs)} seed{'s' * (len(finite_runs) > 1)}"
         if len(finite_runs) < len(seed_scores):
-            seeds = f"{len(finite_runs)} of {len(seed_scores)} seeds, {len(seed_scores) - len(finite_runs)} diverged"
+            seeds_text = (
+                f"{len(finite_runs)} of {len(seed_scores)} seeds, {len(seed_scores) - len(finite_runs)} diverged"
+            )
         scored_ids = set.intersection(*map(set, finite_runs)) if finite_runs else set()  # by every run
         shared_items = [i for i in items if i.item_id in scored_ids]
         item_rows = [(i.item_id, i.cluster, i.category, i.topic, i.key[0]) for i in shared_items]
         answer_table = pd.DataFrame(item_rows, columns=["item_id", "cluster", "category", "topic", "truth"])
         for k, scores in enumerate(finite_runs):
             answer_table[k] = [letters(len(scores[i.item_id]))[int(scores[i.item_id].argmax())] for i in shared_items]
-        row_head = {"model": model, "mode": f"{_SETTINGS[variant]} ({seeds})"}
+        row_head = {"model": model, "mode": f"{_SETTINGS[variant]} ({seeds_text})"}
         if seed_scores and not finite_runs:
             no_estimate = Estimate.from_limits(np.nan, n=0)._replace(kind="diverged").row()
             for by, measure in product(_GROUPS, _MEASURES):
@@ -223,18 +228,18 @@ def flip_table(scores: pd.DataFrame, first: str = "zero_shot", second: str = "fe
     rows: list[dict] = []
     for model, g in _select_letter_answers(where_read(scores, ["model", "mode"])).groupby("model", sort=True):
         g = g.set_index("item_id").astype({"correct": float})
-        a, b = (g.loc[g["mode"] == mode, "correct"] for mode in (first, second))
-        a, b = a.align(b, join="inner")
+        first_correct, second_correct = (g.loc[g["mode"] == mode, "correct"] for mode in (first, second))
+        first_correct, second_correct = first_correct.align(second_correct, join="inner")
         case_by_item = g.loc[g["mode"] == first, "cluster"]
-        if not len(a):
+        if not len(first_correct):
             continue
-        p = sign_flip_test(b - a, case_by_item[a.index], seed=0)
+        p = sign_flip_test(second_correct - first_correct, case_by_item[first_correct.index], seed=0)
         eligible_by_change = {
-            f"wrong in {first}, right in {second}": a == 0,
-            f"right in {first}, wrong in {second}": a == 1,
+            f"wrong in {first}, right in {second}": first_correct == 0,
+            f"right in {first}, wrong in {second}": first_correct == 1,
         }
         for change, is_eligible in eligible_by_change.items():
-            is_changed = (a != b)[is_eligible].astype(float)
+            is_changed = (first_correct != second_correct)[is_eligible].astype(float)
             e = estimate(mean, is_changed, clusters=case_by_item[is_changed.index], seed=0, share=True)
             rows.append({"model": model, "change": change, "k": int(is_changed.sum())} | e.row() | {"p": p})
     table = pd.DataFrame(rows)
@@ -273,7 +278,7 @@ def sorted_banks(
 
 def cases_of_questions(sorted_by: Mapping[str, Mapping[str, Sequence[Item]]]) -> dict[str, str]:  # item_id -> its case
     "The case of every question that is labelled."
-    item_lists = chain.from_iterable(by_bank.values() for by_bank in sorted_by.values())
+    item_lists = chain.from_iterable(items_by_bank.values() for items_by_bank in sorted_by.values())
     return {i.item_id: i.cluster for i in chain.from_iterable(item_lists)}
 
 

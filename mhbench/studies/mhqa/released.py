@@ -76,13 +76,13 @@ def agreement_on_keys(verdicts: pd.DataFrame) -> pd.DataFrame:  # questions, of 
     for question_set, set_verdicts in (("MHQA-gold", verdicts[verdicts["gold"]]), ("all in the file", verdicts)):
         agreement_words = set_verdicts[["first_agrees", "second_agrees"]].replace({True: "agrees", False: "another"})
         agreement_words = agreement_words.set_axis(["first", "second"], axis=1).assign(key="agrees")
-        for basis_name, said_table in (
+        for basis_name, answer_table in (
             ("agreeing", agreement_words),
             ("letter", set_verdicts.dropna(subset=["first", "second"])),
         ):
-            said_rows = said_table[["key", "first", "second"]].to_numpy(object)
+            answer_rows = answer_table[["key", "first", "second"]].to_numpy(object)
             measure_table = key_agreement(
-                [Decision("", key, first, second, None, None, "") for key, first, second in said_rows]
+                [Decision("", key, first, second, None, None, "") for key, first, second in answer_rows]
             )
             agreement_rows = measure_table[~measure_table["measure"].str.endswith("agree or disagree")]
             measure_names = agreement_rows["measure"].str.removesuffix(", letter")
@@ -126,8 +126,8 @@ def counted_questions(parts: Mapping[str, Sequence[Item]]) -> pd.DataFrame:  # n
 def _load_mhqa_b(release: Path) -> list[Item]:
     "The questions of MHQA-B, where all of its files are there."
     split_files = [release / f"mhqa_b_{split}.csv" for split in ("train", "val", "test")]
-    are_complete = all(f.is_file() for f in split_files)
-    return list(chain.from_iterable(load_mhqa(f, key="number").records for f in split_files)) if are_complete else []
+    is_complete = all(f.is_file() for f in split_files)
+    return list(chain.from_iterable(load_mhqa(f, key="number").records for f in split_files)) if is_complete else []
 
 # %% ../../../nbs/studies/mhqa/05_released.ipynb #367a90d6
 def release_contents(stage: Any, *, release: Path | None, seed: int, **unused: Any) -> Iterator[Any]:

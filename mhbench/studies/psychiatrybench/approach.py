@@ -62,11 +62,13 @@ def _build_requests(
         }
         for i in items
     )
-    out = []
+    requests = []
     for i, prompt in zip(items, step_messages("approach_question", prompts_dir, prompt_values)):
         messages = with_system(prompt, asker.system)
-        out.append(Request(f"{i.study}/{i.item_id}/question/{attempt}", messages, sampling, attempt, room=token_limit))
-    return out
+        requests.append(
+            Request(f"{i.study}/{i.item_id}/question/{attempt}", messages, sampling, attempt, room=token_limit)
+        )
+    return requests
 
 # %% ../../../nbs/studies/psychiatrybench/02_approach.ipynb #f0ff94c5
 def write_questions(
@@ -193,19 +195,19 @@ class Decided(NamedTuple):
 def decide_questions(items: Sequence[Item], tries: Tries, people: Sequence[Check] = ()) -> list[Decided]:
     "Which question each item is asked with. Raises: ValueError where people wrote different questions for one item."
     last_try_by_item = _last_try_by_item(tries)
-    n = Counter(q.item_id for q in tries.questions)
-    return [_decide_question(*last_try_by_item[i.item_id], n[i.item_id], people) for i in items]
+    n_tries_by_item = Counter(q.item_id for q in tries.questions)
+    return [_decide_question(*last_try_by_item[i.item_id], n_tries_by_item[i.item_id], people) for i in items]
 
 
-def _decide_question(question: Response, check: Judgment, n_tries: int, people: Sequence[Check]) -> Decided:
-    people = [p for p in people if p.item_id == question.item_id]
-    questions_instead = sorted({p.instead for p in people if p.instead})
+def _decide_question(question: Response, check: Judgment, n_tries: int, people_checks: Sequence[Check]) -> Decided:
+    people_checks = [p for p in people_checks if p.item_id == question.item_id]
+    questions_instead = sorted({p.instead for p in people_checks if p.instead})
     if len(questions_instead) > 1:
         actual = f"{questions_instead} ({question.item_id}); have them agree on one, and leave it in one sheet"
         refuse(f"decide_questions: question_instead must be one question; got {actual}")
     if questions_instead:
         return Decided(question.item_id, questions_instead[0], n_tries, "people's own question", "")
-    vote_balance = sum(1 if p.relevant else -1 for p in people)
+    vote_balance = sum(1 if p.relevant else -1 for p in people_checks)
     question_text, reason = _question_text(question), ""
     if vote_balance < 0:
         reason = "people do not find the question relevant"
@@ -224,13 +226,13 @@ def asked_items(items: Sequence[Item], outcomes: Sequence[Decided]) -> list[Item
     "The items as models are asked them."
     question_by_item = {o.item_id: o.question for o in outcomes}
     written_variant = {"question": "written"}
-    out = []
+    question_items = []
     for i in items:
         if i.item_id not in question_by_item:
-            out.append(i)
+            question_items.append(i)
         elif question := question_by_item[i.item_id]:
-            out.append(i.model_copy(update={"question": question, "variant": i.variant | written_variant}))
-    return out
+            question_items.append(i.model_copy(update={"question": question, "variant": i.variant | written_variant}))
+    return question_items
 
 # %% ../../../nbs/studies/psychiatrybench/02_approach.ipynb #38787804
 def outcome_table(outcomes: Sequence[Decided]) -> pd.DataFrame:  # outcome, decided by, items, tries

@@ -110,10 +110,10 @@ def classification_table(scores: pd.DataFrame, items: Sequence[Item], *, n_boot:
         run_facts["n_not_asked"] = n_items[row_head["task"]] - len(g) - n_by_outcome["n_failed"]
         if not len(g) or none_read(g):
             no_estimate = Estimate.from_limits(np.nan, n=len(g), n_clusters=g["cluster"].nunique())
-            estimates = dict.fromkeys(_list_measures(labels), no_estimate)
+            estimate_by_measure = dict.fromkeys(_list_measures(labels), no_estimate)
         else:
-            estimates = _bootstrap_measures(g, labels, n_boot, seed)
-        rows += [run_facts | {"measure": measure} | e.row() for measure, e in estimates.items()]
+            estimate_by_measure = _bootstrap_measures(g, labels, n_boot, seed)
+        rows += [run_facts | {"measure": measure} | e.row() for measure, e in estimate_by_measure.items()]
     count_columns = ["n_not_asked", "n_missing", "n_refused", "n_unread"]
     return pd.DataFrame(rows, columns=[*_RUN, "measure", *ESTIMATE_COLUMNS, *count_columns])
 
@@ -131,17 +131,17 @@ def _bootstrap_measures(g: pd.DataFrame, labels: list[str], n_boot: int, seed: i
     compute_measures = partial(label_measures, normal=normal_column)
     intervals = bootstrap(compute_measures, truth, answer, n_unknown, clusters=clusters, n=n_boot, seed=seed)
     healthy_clusters = clusters[truth[:, normal_column]] if normal_column is not None else clusters[:0]
-    out = {}
+    estimate_by_measure = {}
     for measure, measure_value, replicates in zip(LABEL_MEASURES, intervals.estimate, intervals.replicates.T):
         measure_clusters = healthy_clusters if measure == "healthy called ill" else clusters
-        out[measure] = Estimate.from_replicates(
+        estimate_by_measure[measure] = Estimate.from_replicates(
             measure_value,
             replicates,
             n=len(measure_clusters),
             n_clusters=len(set(measure_clusters)),
             share=measure != LABEL_MEASURES[-1],
         )
-    return {measure: out[measure] for measure in _list_measures(labels)}
+    return {measure: estimate_by_measure[measure] for measure in _list_measures(labels)}
 
 # %% ../../../nbs/studies/psychiatrybench/03_classification.ipynb #64245054
 def label_scores(scores: pd.DataFrame, items: Sequence[Item], *, n_boot: int = 1000, seed: int) -> pd.DataFrame:

@@ -62,8 +62,8 @@ def _describe_difference(full_item: Item | None, separated_items: Sequence[Item]
     "How the two forms of a set differ; empty where they do not."
     if full_item is None or not separated_items:
         return "only separated" if full_item is None else "only as a set"
-    numbers = [i.origin.get("number") for i in separated_items]
-    if numbers != [str(n) for n in range(1, len(full_item.stems) + 1)]:
+    question_numbers = [i.origin.get("number") for i in separated_items]
+    if question_numbers != [str(n) for n in range(1, len(full_item.stems) + 1)]:
         return "other questions"
     if any(_fold_texts(i.options) != _fold_texts(full_item.options) for i in separated_items):
         return "other options"
@@ -124,16 +124,25 @@ def format_counts(units: pd.DataFrame) -> pd.DataFrame:  # a row a model and mod
     """
     rows = []
     for (model, mode), g in units.groupby(["model", "mode"], sort=True):
-        u = _shared_sub_questions(g)
-        if not len(u):
+        shared_rows = _shared_sub_questions(g)
+        if not len(shared_rows):
             continue
-        n_sets = u["set"].nunique()
-        c = compare_settings(u["full"], u["separated"])
-        right_counts = [c.right_first, c.right_second, c.both, c.neither]
-        wrong_counts = [c.n - c.right_first, c.n - c.right_second, c.only_first, c.only_second]
-        p = sign_flip_test((u["full"] - u["separated"]).to_numpy(float), u["set"].to_numpy(), seed=0)
+        n_sets = shared_rows["set"].nunique()
+        comparison = compare_settings(shared_rows["full"], shared_rows["separated"])
+        right_counts = [comparison.right_first, comparison.right_second, comparison.both, comparison.neither]
+        wrong_counts = [
+            comparison.n - comparison.right_first,
+            comparison.n - comparison.right_second,
+            comparison.only_first,
+            comparison.only_second,
+        ]
+        p = sign_flip_test(
+            (shared_rows["full"] - shared_rows["separated"]).to_numpy(float), shared_rows["set"].to_numpy(), seed=0
+        )
         n_sets_missing = int(g.loc[g["shared"], "set"].nunique() - n_sets)
-        rows.append((model, mode, n_sets, len(u), *map(int, [*right_counts, *wrong_counts]), p, n_sets_missing))
+        rows.append(
+            (model, mode, n_sets, len(shared_rows), *map(int, [*right_counts, *wrong_counts]), p, n_sets_missing)
+        )
     columns = ["model", "mode", "sets", "n", "right_full", "right_separated", "both", "neither"]
     columns += ["wrong_full", "wrong_separated", "only_full", "only_separated", "p", "sets_without_answer"]
     return pd.DataFrame(rows, columns=columns)
@@ -174,17 +183,17 @@ def format_rates(units: pd.DataFrame, *, n_boot: int = 1000, seed: int) -> pd.Da
             ("all sets", g[g["full"].notna()], RATES[0]),
             ("all sets", g[g["separated"].notna()], RATES[1]),
         ]
-        for scope, u, rate_name in [
+        for scope, unit_rows, rate_name in [
             *all_set_parts,
             *(("shared sets", _shared_sub_questions(g), rate_name) for rate_name in RATES),
         ]:
-            if not len(u):
+            if not len(unit_rows):
                 continue
-            set_size = u.groupby("set")["number"].transform("size").to_numpy(float)
-            right_full, right_separated = (u[c].fillna(0).to_numpy(float) for c in ("full", "separated"))
-            rate_arrays = right_full, right_separated, set_size, u["same_letter"].to_numpy(float)
+            set_size = unit_rows.groupby("set")["number"].transform("size").to_numpy(float)
+            right_full, right_separated = (unit_rows[c].fillna(0).to_numpy(float) for c in ("full", "separated"))
+            rate_arrays = right_full, right_separated, set_size, unit_rows["same_letter"].to_numpy(float)
             estimate_settings: dict[str, Any] = {
-                "clusters": u["set"].to_numpy(),
+                "clusters": unit_rows["set"].to_numpy(),
                 "n_boot": n_boot,
                 "seed": seed,
                 "share": True,

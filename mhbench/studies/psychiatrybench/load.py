@@ -210,10 +210,10 @@ class _Separated(_Choices):
 
     def items(self, labels):
         "One question of a set, which it names where the row does."
-        place_in_set = {} if self.number is None else {"number": str(self.number)}
+        origin_fields = {} if self.number is None else {"number": str(self.number)}
         question = f"{self.header}. {self.required}\n{self.question}"
         key = [self.answer.upper()]
-        return [self._choice_fields("separated", question, key, of_set=True, origin=place_in_set, set_id=self.set)]
+        return [self._choice_fields("separated", question, key, of_set=True, origin=origin_fields, set_id=self.set)]
 
 
 class ExamMCQ(_MCQ):
@@ -267,18 +267,18 @@ def label_lists(path: Path | None = None) -> dict[str, Any]:  # categories, diso
         label_names: list = raw_names if isinstance(raw_names, list) else []
         if label_names and list_name == "disorders":
             label_names = label_names + file_content.get("after_the_print", [])
-        are_texts = all(isinstance(n, str) and n.strip() for n in label_names)
-        if not are_texts or len(label_names) < 2 or len(set(label_names)) < len(label_names):
+        has_only_texts = all(isinstance(n, str) and n.strip() for n in label_names)
+        if not has_only_texts or len(label_names) < 2 or len(set(label_names)) < len(label_names):
             rule = f"{list_name} must be a list of two or more different names"
             refuse(f"load_psychiatrybench: {rule}; got {str(raw_names)[:80]}", place=path.name, remedy="mend the list")
         out[list_name] = [n for n in label_names if n != NORMAL]
-    known_names = {*out["categories"], *out["disorders"], NORMAL}
+    listed_names = {*out["categories"], *out["disorders"], NORMAL}
     aliases = file_content.get("aliases", json.loads(file_text(FACTS / "labels.json"))["aliases"])
-    if "aliases" in file_content and (unlisted_aliases := {a: n for a, n in aliases.items() if n not in known_names}):
+    if "aliases" in file_content and (unlisted_aliases := {a: n for a, n in aliases.items() if n not in listed_names}):
         refuse(
             f"load_psychiatrybench: aliases must stand for names of the lists; got {unlisted_aliases}", place=path.name
         )
-    return out | {"aliases": {a: n for a, n in aliases.items() if n in known_names and a not in known_names}}
+    return out | {"aliases": {a: n for a, n in aliases.items() if n in listed_names and a not in listed_names}}
 
 # %% ../../../nbs/studies/psychiatrybench/01_load.ipynb #c85302b7
 def _list_tasks(folder: Path) -> list[str]:  # those with a file of their own, in the order of the tasks
@@ -325,21 +325,21 @@ def load_psychiatrybench(
     if not strict and set_aside is None:
         remedy = "name a file for the rows that do not fit"
         refuse("load_psychiatrybench: set_aside must be a path where strict=False; got None", remedy=remedy)
-    own_label_file = folder / "labels.json" if (folder / "labels.json").exists() else None
-    known_labels = label_lists(own_label_file) if "classification" in tasks else {}
+    label_file = folder / "labels.json" if (folder / "labels.json").exists() else None
+    labels = label_lists(label_file) if "classification" in tasks else {}
     has_separated_file = "emi_separated" in tasks  # its questions replace those that the sets would be split into
     good_items, bad_rows = [], []
-    first_places: dict[str, str] = {}  # item ids, and where each was first
+    place_by_item: dict[str, str] = {}  # item ids, and where each was first
     for task in tasks:
         for place, row in json_rows(folder / f"{task}.jsonl"):
             try:
-                row_items = _build_items(place, row, task, known_labels, emi, protected, has_separated_file)
-                if repeated_id := next((i.item_id for i in row_items if i.item_id in first_places), None):
-                    actual = f"{repeated_id!r} again, first at {first_places[repeated_id]}"
+                row_items = _build_items(place, row, task, labels, emi, protected, has_separated_file)
+                if repeated_id := next((i.item_id for i in row_items if i.item_id in place_by_item), None):
+                    actual = f"{repeated_id!r} again, first at {place_by_item[repeated_id]}"
                     remedy = "give the row an id of its own"
                     refuse(f"load_psychiatrybench: item_id must be unique; got {actual}", place=place, remedy=remedy)
                 good_items += row_items
-                first_places |= {i.item_id: place for i in row_items}
+                place_by_item |= {i.item_id: place for i in row_items}
             except ValueError as e:
                 if strict:
                     raise
@@ -367,7 +367,7 @@ def _build_items(
         field_sets = r.items(labels)
     except ValueError as e:
         raise ValueError(f"load_psychiatrybench: {e} ({place}); mend the row or the list") from None
-    out = []
+    items_with_places = []
     for fields in field_sets:
         if _is_unwanted(fields, task, emi, has_separated_file):
             continue
@@ -387,8 +387,8 @@ def _build_items(
             canary=r.canary,
             protected=not r.synthetic if protected is None else protected,
         )
-        out.append((place, common_fields | fields))
-    return validate(out, Item).records
+        items_with_places.append((place, common_fields | fields))
+    return validate(items_with_places, Item).records
 
 # %% ../../../nbs/studies/psychiatrybench/01_load.ipynb #ccb3e2e0
 def _convert_mhqa_item(item: Item, protected: bool | None) -> Item:

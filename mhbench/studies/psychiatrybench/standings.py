@@ -81,12 +81,12 @@ def tasks_by_book(items: Sequence[Item]) -> pd.DataFrame:  # book, then a column
 def item_counts(items: Sequence[Item]) -> pd.DataFrame:  # task, items, books, cases, published
     "Items of each task, the books and cases that they come from, and the number of items in the paper."
     rows = []
-    for task, n in published_counts().items():
+    for task, n_published in published_counts().items():
         categories = ("classification categories", "classification specific") if task == "classification" else (task,)
         task_items = [i for i in items if i.category in categories]
         n_rows = sum(i.category == categories[0] for i in task_items)  # a row of the classification makes two items
         books = {i.origin["book"] for i in task_items if "book" in i.origin}
-        rows.append((task, n_rows, len(books), len({i.cluster for i in task_items}), n))
+        rows.append((task, n_rows, len(books), len({i.cluster for i in task_items}), n_published))
     return pd.DataFrame(rows, columns=["task", "items", "books", "cases", "published"])
 
 # %% ../../../nbs/studies/psychiatrybench/05_standings.ipynb #6e0424a1
@@ -117,7 +117,7 @@ def result_columns(
         (scores["sample"] == 0) & (scores["answered_by"] == "plain") & (scores["mode"] == "zero_shot")
     ]
     options_by_item = {i.item_id: i.options for i in items if i.task == "multi_label"}
-    out: dict[str, Column] = {}
+    column_by_name: dict[str, Column] = {}
     for column_name in RESULT_COLUMNS:
         answer_rows = None  # the answers, where no judge scores them
         if column_name in _LABELS:
@@ -139,10 +139,10 @@ def result_columns(
                 if column_name in _LABELS
                 else _build_item_points_column(scored_rows, models)
             )
-            out[column_name] = (
+            column_by_name[column_name] = (
                 column if answer_rows is None else column._replace(counts=_count_answers(answer_rows, models))
             )
-    return out
+    return column_by_name
 
 # %% ../../../nbs/studies/psychiatrybench/05_standings.ipynb #e13996c2
 def _count_answers(answer_rows: pd.DataFrame, models: Sequence[str]) -> pd.DataFrame:  # (M, 3)
@@ -242,14 +242,14 @@ def draw_standings(columns: Mapping[str, Column], models: Sequence[str], *, n_bo
     weight_chunks = [
         w.astype(float) for w in draw_weights(len(clusters), n_boot, seed=seed, clusters=cluster_codes, strata=strata)
     ]
-    n = np.stack([c.has.sum(1) if c.counts is None else c.counts["n"].to_numpy() for c in all_columns])
+    n_answers = np.stack([c.has.sum(1) if c.counts is None else c.counts["n"].to_numpy() for c in all_columns])
     n_cases = np.stack(
         [_n_cases(c, cluster_codes[column_slice]) for c, column_slice in zip(all_columns, column_slices)]
     )
     values = compute_table(np.ones((1, len(clusters))))[0]
     draws = compute_table(np.concatenate(weight_chunks))
     standings_counts = (
-        np.vstack([n, n.sum(0)]),
+        np.vstack([n_answers, n_answers.sum(0)]),
         np.vstack([n_cases, n_cases.min(0)]),
         np.append(column_sizes, column_sizes.sum()),
     )
@@ -290,13 +290,13 @@ def _rank_marks(values: np.ndarray) -> list[str]:  # (M,), NaN where there is no
     observed_values = values[~np.isnan(values)]
     if len(observed_values) < 3 or np.ptp(observed_values) < 1e-9:
         return [""] * len(values)
-    out = []
+    marks = []
     for x in values:
         n_above, n_below = int((observed_values > x + 1e-9).sum()), int((observed_values < x - 1e-9).sum())
         tied_suffix = ", tied" if (np.abs(observed_values - x) <= 1e-9).sum() > 1 else ""
         mark = {0: "best", 1: "second"}.get(n_above, "" if n_below else "lowest")
-        out.append("" if np.isnan(x) or not mark else mark + tied_suffix)
-    return out
+        marks.append("" if np.isnan(x) or not mark else mark + tied_suffix)
+    return marks
 
 
 def results_table(s: Standings) -> pd.DataFrame:  # model, task, mark, n, n_without, ..., points
@@ -329,21 +329,21 @@ def rank_table(s: Standings) -> pd.DataFrame:  # model, n, n_without, ... (rank)
     model has no average are left out. `n_without` counts the items without a value of this model; `first` is NaN where
     too few cases are there for an interval.
     """
-    ranked_models = [m for m in range(len(s.models)) if not np.isnan(s.values[-1, m])]
+    ranked_indices = [m for m in range(len(s.models)) if not np.isnan(s.values[-1, m])]
     columns = ["model", *ESTIMATE_COLUMNS[:1], "n_without", *ESTIMATE_COLUMNS[1:], "first"]
-    if len(ranked_models) < 2:
+    if len(ranked_indices) < 2:
         return pd.DataFrame(columns=columns)
-    rank = rankdata(-s.values[-1, ranked_models])
-    rank_draws = rankdata(-s.draws[:, -1, ranked_models], axis=1)
-    share_in_front = rankdata(-s.draws[:, -1, ranked_models], axis=1, method="min") == 1
+    ranks = rankdata(-s.values[-1, ranked_indices])
+    rank_draws = rankdata(-s.draws[:, -1, ranked_indices], axis=1)
+    share_in_front = rankdata(-s.draws[:, -1, ranked_indices], axis=1, method="min") == 1
     share_in_front = share_in_front / np.maximum(
         share_in_front.sum(1, keepdims=True), 1
     )  # a shared first place counts in equal parts
     is_complete_draw = ~np.isnan(rank_draws).any(1)  # in the other draws some model has no average, and none has a rank
-    n_cases = s.n_clusters[-1, ranked_models].min()  # of the model that answered the fewest
+    n_cases = s.n_clusters[-1, ranked_indices].min()  # of the model that answered the fewest
     rows = []
-    for k, m in enumerate(ranked_models):
-        e = _estimate_points(float(rank[k]), rank_draws[:, k], s.n[-1, m], n_cases)
+    for k, m in enumerate(ranked_indices):
+        e = _estimate_points(float(ranks[k]), rank_draws[:, k], s.n[-1, m], n_cases)
         row_head = {"model": s.models[m], "n_without": int(s.n_items[-1] - s.n[-1, m])}
         first = float(share_in_front[is_complete_draw, k].mean()) if n_cases >= fewest_clusters() else np.nan
         rows.append(row_head | e.row() | {"first": first})
@@ -379,23 +379,23 @@ def paired_table(
             refuse(
                 f"paired_table: thinking must name models of the run ({', '.join(model_order)}); got {missing_names}"
             )
-        common_columns = {
+        common_by_task = {
             task: _restrict_to_common(c, [model_order.index(model), model_order.index(reference_model)])
             for task, c in columns.items()
         }
-        nonempty_columns = {task: c for task, c in common_columns.items() if len(c.cluster)}
+        nonempty_by_task = {task: c for task, c in common_by_task.items() if len(c.cluster)}
         difference_by_task = {}
-        if nonempty_columns:
-            s = draw_standings(nonempty_columns, [model, reference_model], n_boot=n_boot, seed=seed)
-            d, difference_draws = (x[..., 0] - x[..., 1] for x in (s.values, s.draws))
+        if nonempty_by_task:
+            s = draw_standings(nonempty_by_task, [model, reference_model], n_boot=n_boot, seed=seed)
+            differences, difference_draws = (x[..., 0] - x[..., 1] for x in (s.values, s.draws))
             for c, task in enumerate(s.columns):
                 difference_by_task[task] = _estimate_points(
-                    d[c], difference_draws[:, c], s.n[c, 0], s.n_clusters[c].min()
+                    differences[c], difference_draws[:, c], s.n[c, 0], s.n_clusters[c].min()
                 )
-        if len(nonempty_columns) < len(common_columns):
-            missing_names = [*(common_columns.keys() - nonempty_columns), "average"]
+        if len(nonempty_by_task) < len(common_by_task):
+            missing_names = [*(common_by_task.keys() - nonempty_by_task), "average"]
             difference_by_task |= dict.fromkeys(missing_names, Estimate.from_limits(np.nan, n=0))
-        n_left_out = {task: len(columns[task].cluster) - len(c.cluster) for task, c in common_columns.items()}
+        n_left_out = {task: len(columns[task].cluster) - len(c.cluster) for task, c in common_by_task.items()}
         n_left_out["average"] = sum(n_left_out.values())
         for task in [k for k in n_left_out if k in difference_by_task]:
             row_head = {"model": model, "against": reference_model, "task": task, "n_left_out": n_left_out[task]}
