@@ -51,7 +51,7 @@ def _bracketed_remarks(text: str) -> set[str]:
 def _contradicts(text: str, name: str) -> bool:
     "Whether a text and a name have different codes, or different remarks in brackets."
     fact_pairs = [(_codes_in_text(text), _codes_in_text(name)), (_bracketed_remarks(text), _bracketed_remarks(name))]
-    return any(of_text and of_name and of_text.isdisjoint(of_name) for of_text, of_name in fact_pairs)
+    return any(text_facts and name_facts and text_facts.isdisjoint(name_facts) for text_facts, name_facts in fact_pairs)
 
 
 _DENIED = re.compile(
@@ -88,7 +88,9 @@ def _known_labels(names: tuple[str, ...], aliases: tuple[tuple[str, str], ...]) 
         name_by_key.setdefault(_label_key(alias), n)
     spelling_pairs = [*zip(names, names), *aliases]
     for n in names:
-        spelling_pairs += [(aside, n) for aside in re.findall(r"\(([^()]{4,})\)", n)]  # Trichotillomania (Hair-Pulling)
+        spelling_pairs += [
+            (remark, n) for remark in re.findall(r"\(([^()]{4,})\)", n)
+        ]  # Trichotillomania (Hair-Pulling)
     names_by_loose_key: dict[str, set[str]] = {}
     for spelling, n in spelling_pairs:
         for key in _loose_keys(spelling):
@@ -120,15 +122,15 @@ def _look_up_labels(text: str, name_by_key: Mapping[str, str]) -> list[tuple[str
     piece_ends = [*(m.start() for m in _SEPARATOR.finditer(text)), len(text)]
     piece_spans = [(start, end) for start, end in zip(piece_starts, piece_ends) if text[start:end].strip()]
     most_pieces = max((len(re.split(_SEPARATOR, n)) for n in name_by_key.values()), default=1)
-    out, i = [], 0
+    label_pairs, i = [], 0
     while i < len(piece_spans):
         for j in range(min(len(piece_spans), i + most_pieces), i, -1):  # a name may hold commas, and the word `and`
             span_text = text[piece_spans[i][0] : piece_spans[j - 1][1]]
             if (name := _name_of_text(span_text, name_by_key)) is not None:
                 break
-        out.append((name, text[slice(*piece_spans[i])] if name is None else span_text))
+        label_pairs.append((name, text[slice(*piece_spans[i])] if name is None else span_text))
         i = i + 1 if name is None else j
-    return out
+    return label_pairs
 
 # %% ../../nbs/tasks/03_multi_label.ipynb #23aee480
 _MARKED = re.compile(
@@ -187,9 +189,9 @@ def _json_parts(data: Any) -> list[str]:
     if (names := _judged_names(data)) is not None:
         return names
     if isinstance(data, dict):
-        lists = [v for v in data.values() if isinstance(v, list)]
-        data = [x for v in lists for x in v] if lists else list(data.values())
-    out = []
+        list_values = [v for v in data.values() if isinstance(v, list)]
+        data = [x for v in list_values for x in v] if list_values else list(data.values())
+    present_labels = []
     for x in data if isinstance(data, list) else [data]:
         if isinstance(x, dict):
             affirming_values = [v for k, v in x.items() if _APPLIES.search(k)]
@@ -197,8 +199,8 @@ def _json_parts(data: Any) -> list[str]:
             if not all(map(_says_yes, affirming_values)) or any(map(_says_yes, denying_values)):
                 continue
             x = next((x[k] for k in _FIELDS if k in x), x)
-        out.append(str(x))
-    return out
+        present_labels.append(str(x))
+    return present_labels
 
 # %% ../../nbs/tasks/03_multi_label.ipynb #d03cdbed
 def _line_parts(answer: str) -> Iterator[str]:
@@ -240,14 +242,14 @@ def parse_labels(text: str | None, names: Sequence[str], *, aliases: Mapping[str
     data = json_in(answer)
     method = "lines" if data is None else "json"
     if data is not None:
-        parts = _json_parts(data)
+        text_parts = _json_parts(data)
     else:
         answer = undecorated(answer)
         marked_parts = _MARKED.findall(answer)
         method = "marked" if marked_parts else method
-        parts = marked_parts or [*_line_parts(answer)]
+        text_parts = marked_parts or [*_line_parts(answer)]
     label_pairs: list[tuple[str | None, str]] = []
-    for text_part in filter(str.strip, parts):
+    for text_part in filter(str.strip, text_parts):
         text_part = text_part.strip().strip("*_`\"'“”. ")
         if (present_text := _without_verdict(text_part, name_by_key)) is not None:
             label_pairs += [
@@ -278,10 +280,14 @@ class MultiLabelTask(Task):
 
     def read(self, item: Item, response: Response) -> tuple[list[str], str]:
         "Names of the options, then others, each after UNKNOWN; [NOTHING] where the text says that none applies."
-        parsed = parse_labels(response.text, item.options, aliases=item.aliases)
-        if not parsed.labels and parsed.unknown and all(u.strip(" .").casefold() in _NOTHING for u in parsed.unknown):
-            return [NOTHING], parsed.how
-        return [*parsed.labels, *(f"{UNKNOWN}{u}" for u in parsed.unknown)], parsed.how
+        parsed_labels = parse_labels(response.text, item.options, aliases=item.aliases)
+        if (
+            not parsed_labels.labels
+            and parsed_labels.unknown
+            and all(u.strip(" .").casefold() in _NOTHING for u in parsed_labels.unknown)
+        ):
+            return [NOTHING], parsed_labels.how
+        return [*parsed_labels.labels, *(f"{UNKNOWN}{u}" for u in parsed_labels.unknown)], parsed_labels.how
 
     def correct(self, key: Sequence[str], answer: Sequence[str]) -> float:
         "1.0 where exactly the key's names are given, in any order, else 0.0; an empty key is [NOTHING]."

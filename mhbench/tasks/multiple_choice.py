@@ -83,8 +83,8 @@ class MultipleChoiceTask(Task):
             top_places = np.flatnonzero(p == p.max())
             return ([letters(len(p))[top_places[0]]], "logprobs") if len(top_places) == 1 else ([], "logprobs: tie")
         parse = parse_choices if has_several else parse_choice
-        parsed = parse(response.text, as_shown(item, response), numbered=response.numbered)
-        return as_in_item(parsed.letters, response), parsed.how
+        parsed_choice = parse(response.text, as_shown(item, response), numbered=response.numbered)
+        return as_in_item(parsed_choice.letters, response), parsed_choice.how
 
     def correct(self, key: Sequence[str], answer: Sequence[str]) -> float:
         "1.0 where exactly the key's letters are given, in any order, else 0.0."
@@ -162,8 +162,8 @@ def _entries_text(value: Any) -> str:
 def _read_json_pairs(data: Any, n_stems: int) -> list[tuple[int, str]]:
     "The number of each scenario and what JSON says of it."
     if isinstance(data, dict):
-        key_numbers = [(re.search(r"\d+", str(k)), v) for k, v in data.items()]
-        pairs = [(int(m[0]), _entries_text(v)) for m, v in key_numbers if m]
+        number_matches = [(re.search(r"\d+", str(k)), v) for k, v in data.items()]
+        pairs = [(int(m[0]), _entries_text(v)) for m, v in number_matches if m]
         return pairs if pairs or n_stems > 1 else [(1, _entries_text(data))]
     if not all(isinstance(x, dict) for x in data):
         return list(enumerate(map(str, data), 1)) if len(data) == n_stems else []
@@ -175,22 +175,22 @@ def _read_json_pairs(data: Any, n_stems: int) -> list[tuple[int, str]]:
 # %% ../../nbs/tasks/01_multiple_choice.ipynb #104ae40f
 def _read_scenario_answers(answer: str, n_stems: int, numbered: bool) -> list[tuple[int, str]]:
     "The number of each scenario, and what the answer says of it."
-    unwrapped = unwrap(answer, several=n_stems > 1)
-    values = json_values(unwrapped)
-    data = answer_field(json_in(unwrapped))
-    if data is None and len(values) > 1 and all(isinstance(v, dict) for v in values):
-        data = values  # an object a line
+    unwrapped_text = unwrap(answer, several=n_stems > 1)
+    json_objects = json_values(unwrapped_text)
+    data = answer_field(json_in(unwrapped_text))
+    if data is None and len(json_objects) > 1 and all(isinstance(v, dict) for v in json_objects):
+        data = json_objects  # an object a line
     if isinstance(data, dict | list):
         return _read_json_pairs(data, n_stems)
-    unwrapped = data if isinstance(data, str) else unwrapped
-    pairs = [pair for line in unwrapped.splitlines() for pair in _read_line_pairs(line, numbered)]
-    list_text = led_in(undecorated(unwrapped))
+    unwrapped_text = data if isinstance(data, str) else unwrapped_text
+    pairs = [pair for line in unwrapped_text.splitlines() for pair in _read_line_pairs(line, numbered)]
+    list_text = led_in(undecorated(unwrapped_text))
     if not pairs and re.fullmatch(r"\W*[A-Za-z](?:[\s,;/]+[A-Za-z]){%d}\W*" % (n_stems - 1), list_text):
         return list(enumerate(re.findall(r"[A-Za-z]", list_text), 1))
     letter_run = list_text.strip(" .*")
     if not pairs and 1 < len(letter_run) == n_stems and re.fullmatch("[A-Z]+", letter_run) and not numbered:
         return list(enumerate(letter_run, 1))
-    return pairs or ([(1, unwrapped)] if n_stems == 1 else [])
+    return pairs or ([(1, unwrapped_text)] if n_stems == 1 else [])
 
 # %% ../../nbs/tasks/01_multiple_choice.ipynb #ed3b000d
 def parse_extended_matching(
@@ -204,16 +204,16 @@ def parse_extended_matching(
     if n_stems < 1:
         refuse(f"parse_extended_matching: n_stems must be 1 or more; got {n_stems}")
     pairs = _read_scenario_answers(answer_part(text, numbered=True, questions=False), n_stems, numbered)
-    out = []
+    choices = []
     for stem_number in range(1, n_stems + 1):
         stem_texts = [t for number, t in pairs if number == stem_number]
         stem_answers = [parse_choice(t, options, numbered=numbered) for t in stem_texts]
         stated_answers = [p for p in stem_answers if p.letters]
         if any(p.how == "conflict" for p in stem_answers) or len({p.letters for p in stated_answers}) > 1:
-            out.append(Parsed((), "conflict", " | ".join(stem_texts)))
+            choices.append(Parsed((), "conflict", " | ".join(stem_texts)))
         else:
-            out.append(stated_answers[0] if stated_answers else Parsed((), "none"))
-    return out
+            choices.append(stated_answers[0] if stated_answers else Parsed((), "none"))
+    return choices
 
 # %% ../../nbs/tasks/01_multiple_choice.ipynb #f30827ea
 class ExtendedMatchingTask(Task):
@@ -226,9 +226,11 @@ class ExtendedMatchingTask(Task):
 
     def read(self, item: Item, response: Response) -> tuple[list[str], str]:
         "One letter a stem, empty where the text has none for it; an empty list where it has none at all."
-        parsed = parse_extended_matching(response.text, len(item.stems), item.options, numbered=response.numbered)
-        answer = [choice.letter or "" for choice in parsed]
-        return (answer if any(answer) else []), ", ".join(dict.fromkeys(choice.how for choice in parsed))
+        parsed_choices = parse_extended_matching(
+            response.text, len(item.stems), item.options, numbered=response.numbered
+        )
+        answer = [choice.letter or "" for choice in parsed_choices]
+        return (answer if any(answer) else []), ", ".join(dict.fromkeys(choice.how for choice in parsed_choices))
 
     def correct(self, key: Sequence[str], answer: Sequence[str]) -> float:
         "The share of stems with the right letter; 0.0 where there is not one answer a stem."

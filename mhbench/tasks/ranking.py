@@ -164,24 +164,26 @@ def _is_reversed(text: str) -> bool | None:  # None: it cannot be told
         rf"(?i)(?:{_ASCENDING.pattern[4:]})[^.\n]{{0,40}}:\W*$", lines[0]
     )
     is_heading = len(lines) == 1 or bool(heads_list)
-    are_marked = all(_MARKED.match(lines[k]) or _ASIDE.search(lines[k]) for k in announcing_lines)
-    return None if _DESCENDING.search(text) or not (is_heading or are_marked) else True
+    is_marked = all(_MARKED.match(lines[k]) or _ASIDE.search(lines[k]) for k in announcing_lines)
+    return None if _DESCENDING.search(text) or not (is_heading or is_marked) else True
 
 # %% ../../nbs/tasks/02_ranking.ipynb #c99571dd
 def parse_ranking(text: str | None, options: Sequence[str], *, numbered: bool = False) -> Ranked:
     "The order in which a text ranks the options, which the prompt lettered, or `numbered` from 1."
     answer = answer_part(text, numbered=True)  # numbered lines are places here, not the start of another question
-    unwrapped = unwrap(answer)
+    unwrapped_text = unwrap(answer)
 
-    def entry(text_part: str) -> str:
+    def read_entry(text_part: str) -> str:
         "The letter of the option that a part names; else the part, after UNKNOWN."
         return parse_choice(text_part, options, numbered=numbered).letter or f"{UNKNOWN}{text_part.strip()}"
 
-    json_entries = _json_entries(json_in(unwrapped))
+    json_entries = _json_entries(json_in(unwrapped_text))
     rankings = []
-    for parts, method in _candidate_rankings(unwrapped) if json_entries is None else [(json_entries, "json")]:
-        parts = parts if (placed_options := _options_naming_places(parts)) is None else placed_options
-        entries = [entry(text_part) for text_part in parts]
+    for entry_texts, method in (
+        _candidate_rankings(unwrapped_text) if json_entries is None else [(json_entries, "json")]
+    ):
+        entry_texts = entry_texts if (placed_options := _options_naming_places(entry_texts)) is None else placed_options
+        entries = [read_entry(text_part) for text_part in entry_texts]
         option_entries = [x for x in entries if not x.startswith(UNKNOWN)]
         if option_entries and (method != "line" or option_entries == entries):
             rankings.append((entries, option_entries, method))
@@ -189,7 +191,7 @@ def parse_ranking(text: str | None, options: Sequence[str], *, numbered: bool = 
         return Ranked((), "none")
     entries, option_entries, method = rankings[-1]
     is_reversed = _is_reversed(answer)
-    if is_reversed is False and "<" in unwrapped and ">" not in unwrapped and method in ("line", "marked"):
+    if is_reversed is False and "<" in unwrapped_text and ">" not in unwrapped_text and method in ("line", "marked"):
         is_reversed = None  # nothing says which end is the best
     if (
         len(set(option_entries)) < len(option_entries)
@@ -243,8 +245,8 @@ class RankingTask(Task):
 
     def read(self, item: Item, response: Response) -> tuple[list[str], str]:
         "Letters of the item's options, the best first, and what names no option, after UNKNOWN."
-        parsed = parse_ranking(response.text, as_shown(item, response), numbered=response.numbered)
-        return as_in_item(parsed.entries, response), parsed.how
+        parsed_ranking = parse_ranking(response.text, as_shown(item, response), numbered=response.numbered)
+        return as_in_item(parsed_ranking.entries, response), parsed_ranking.how
 
     def correct(self, key: Sequence[str], answer: Sequence[str]) -> float:
         "1.0 where the first place is right, else 0.0; the others count in `measures`."

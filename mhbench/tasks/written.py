@@ -59,16 +59,16 @@ _EXPLAINED = re.compile(r"\A([^\n]{1,80})\n\s*\n(?=[^\n]*\w+ \w+ \w+ \w+)")
 
 def term_readings(text: str | None) -> Iterator[str]:
     "The possible readings of a short answer as normalised terms, the whole text first; reasoning is removed."
-    unwrapped = unwrap(strip_marks(text))
-    json_answer = answer_field(json_in(unwrapped))
-    unwrapped = str(
+    unwrapped_text = unwrap(strip_marks(text))
+    json_answer = answer_field(json_in(unwrapped_text))
+    unwrapped_text = str(
         json_answer[0]
         if isinstance(json_answer, list) and len(json_answer) == 1
-        else unwrapped
+        else unwrapped_text
         if json_answer is None
         else json_answer
     )
-    answer = unicodedata.normalize("NFKC", _mark_powers(undecorated(unwrapped)))
+    answer = unicodedata.normalize("NFKC", _mark_powers(undecorated(unwrapped_text)))
     answer = _MARKDOWN.sub("", answer).strip()
     stated_terms = _LEAD_IN.findall(answer)[-1:] or _EXPLAINED.findall(answer)
     for stated_term in [answer, *stated_terms]:
