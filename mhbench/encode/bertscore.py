@@ -111,8 +111,8 @@ def load_scorer(
     """
     model_name = "minilm" if name is None else str(name)
     arguments: dict[str, Any] = {"name": model_name, "layer": layer, "device": device}
-    model_names = {"name": base_folder(model_name)}
-    return PackageScorer._from_loader(load_scorer, _load_scorer, model_names, packages=["bert_score"], **arguments)
+    name_by_argument = {"name": base_folder(model_name)}
+    return PackageScorer._from_loader(load_scorer, _load_scorer, name_by_argument, packages=["bert_score"], **arguments)
 
 # %% ../../nbs/encode/05_bertscore.ipynb #7f237d96
 class Baseline(NamedTuple):
@@ -133,8 +133,10 @@ def rescale(
     """
     if not all(np.isfinite(b) and b < 1 for b in baseline):
         refuse(f"rescale: baseline must hold three numbers below 1; got {tuple(baseline)}")
-    rescaled = [(np.asarray(x, dtype=float) - b) / (1 - b) for x, b in zip(scores, baseline)]  # (x - b) / (1 - b)
-    return BERTScore(*(x if floor is None else np.maximum(x, floor) for x in rescaled))
+    rescaled_scores = [
+        (np.asarray(x, dtype=float) - b) / (1 - b) for x, b in zip(scores, baseline)
+    ]  # (x - b) / (1 - b)
+    return BERTScore(*(x if floor is None else np.maximum(x, floor) for x in rescaled_scores))
 
 # %% ../../nbs/encode/05_bertscore.ipynb #b8ac08d9
 def published_baseline(model: str, layer: int) -> Baseline:

@@ -39,10 +39,10 @@ def _class_index(
         if not 0 <= given_index < n:
             refuse(f"{function}: the class must be between 0 and {n - 1}; got {given_index}")
         return given_index
-    matching_indices = [i for i, l in enumerate(class_labels) if l.startswith(label_starts)]
+    matching_indices = [i for i, label in enumerate(class_labels) if label.startswith(label_starts)]
     if len(matching_indices) == 1:
         return matching_indices[0]
-    if default_index < n and all(l.startswith("label_") for l in class_labels):
+    if default_index < n and all(label.startswith("label_") for label in class_labels):
         return default_index
     actual = f"{class_labels}; name the class by its number"
     refuse(f"{function}: the model must have one label that starts with {' or '.join(label_starts)}; got {actual}")
@@ -360,12 +360,14 @@ def _folds(items: Sequence[Item]) -> Iterator[Fold]:
     has_split = is_training.any() and not is_training.all()
     if has_split:
         test_places = np.flatnonzero(~is_training)
-        may_train = is_training & ~np.isin(case_of_item, case_of_item[test_places])
-        yield np.flatnonzero(may_train), test_places
+        is_eligible = is_training & ~np.isin(case_of_item, case_of_item[test_places])
+        yield np.flatnonzero(is_eligible), test_places
     candidate_places = np.flatnonzero(is_training) if has_split else np.arange(len(items))
-    n = min(5, len(set(case_of_item[candidate_places])))
-    if n > 1:
-        for train_index, test_index in GroupKFold(n).split(candidate_places, groups=case_of_item[candidate_places]):
+    n_folds = min(5, len(set(case_of_item[candidate_places])))
+    if n_folds > 1:
+        for train_index, test_index in GroupKFold(n_folds).split(
+            candidate_places, groups=case_of_item[candidate_places]
+        ):
             yield candidate_places[train_index], candidate_places[test_index]
 
 # %% ../../nbs/encode/03_classifiers.ipynb #eaa9bc28
@@ -428,12 +430,12 @@ class WordModel:
         """Natural log (options,) by item_id, to six decimals; items for which nothing could be learnt are left out.
         They are stored by the content of the whole bank, since each item may teach for the others.
         """
-        bank = tuple(
+        bank_content = tuple(
             (i.item_id, i.cluster, i.split, _question_and_context(i), tuple(i.options), tuple(i.right)) for i in items
         )
         identity = {"with_question": self.with_question, "scikit-learn": version("scikit-learn")}
         compute = lambda _: [self._compute_log_probabilities(items)]
-        [log_probs] = recalled(identity, "words", [bank], compute, code=["mhbench.encode.classifiers"])
+        [log_probs] = recalled(identity, "words", [bank_content], compute, code=["mhbench.encode.classifiers"])
         log_probs_by_item = np.split(log_probs, np.cumsum([len(i.options) for i in items])[:-1])
         return {i.item_id: x for i, x in zip(items, log_probs_by_item) if np.isfinite(x).all()}
 

@@ -45,10 +45,10 @@ def padded_rows(rows: list[list[int]], pad: int, width: int = 0):
     "Ids and mask of rows of ids: two (rows, width) tensors, as wide as the longest row at least."
     import torch
 
-    n = torch.tensor([len(r) for r in rows])
-    padded_width = max(width, int(n.max()))
+    row_lengths = torch.tensor([len(r) for r in rows])
+    padded_width = max(width, int(row_lengths.max()))
     padded_ids = torch.tensor([[*r, *[pad] * (padded_width - len(r))] for r in rows])
-    return padded_ids, (torch.arange(padded_width)[None, :] < n[:, None]).long()
+    return padded_ids, (torch.arange(padded_width)[None, :] < row_lengths[:, None]).long()
 
 
 @lru_cache(maxsize=8)
@@ -70,23 +70,23 @@ class LazyModel:
         cls,
         loader: Callable,
         load_function: Callable,
-        names: Mapping,
+        name_by_argument: Mapping,
         executor: Executor | None = None,
         packages=(),
-        **given: Any,
+        **arguments: Any,
     ) -> Any:
         "A loader's model, loaded now; or, where a store may hold its numbers, when the first one is missing."
         loading.need_packages(loader.__name__, "torch", "transformers", *packages)
-        given["device"] = loading.device_for(loader.__name__, given["device"])
-        place_by_argument = {argument: weights_at(name) for argument, name in names.items()}
+        arguments["device"] = loading.device_for(loader.__name__, arguments["device"])
+        place_by_argument = {argument: weights_at(name) for argument, name in name_by_argument.items()}
         if opened() is None or None in place_by_argument.values():
-            model = load_function(**given)
+            model = load_function(**arguments)
         else:
             model = object.__new__(cls)
-            model.__dict__ |= {"name": given["name"], "_load": partial(load_function, **given)}
+            model.__dict__ |= {"name": arguments["name"], "_load": partial(load_function, **arguments)}
         model._places = place_by_argument
         model.executor = executor
-        model.loaded_from = (loader, tuple(given.items()))
+        model.loaded_from = (loader, tuple(arguments.items()))
         return model
 
     def __getattr__(self, attribute: str) -> Any:
@@ -229,12 +229,12 @@ class Encoder(LazyModel):
         )
         distinct_texts = [k if widths is None else k[0] for k in distinct_keys]
         token_ids = _token_ids(self.token_tokenizer, distinct_texts, self.max_tokens)
-        n = np.asarray([len(i) for i in token_ids], dtype=np.int64)
+        token_counts = np.asarray([len(i) for i in token_ids], dtype=np.int64)
         # without a mask the model sees the padding, so that a width is kept to the token
         padded_widths = (
-            loading.padded_widths(n, self.max_tokens)
+            loading.padded_widths(token_counts, self.max_tokens)
             if widths is None
-            else np.maximum(n, [k[1] for k in distinct_keys])
+            else np.maximum(token_counts, [k[1] for k in distinct_keys])
         )
         batches = []
         for w in np.unique(padded_widths):
@@ -345,7 +345,7 @@ def load_encoder(
     model_name = "minilm" if name is None else str(name)
     if pooling is None and any(k in Path(model_name).name.lower() for k in ("simcse", "roscoe")):
         pooling = "pooler"
-    model_names = {"name": base_folder(model_name)} | ({} if tokens is None else {"tokens": tokens})
+    name_by_argument = {"name": base_folder(model_name)} | ({} if tokens is None else {"tokens": tokens})
     arguments = {
         "name": model_name,
         "tokens": tokens,
@@ -355,7 +355,7 @@ def load_encoder(
         "device": device,
     }
     return Encoder._from_loader(
-        load_encoder, _load_encoder, model_names, executor, ["sentence_transformers"], **arguments
+        load_encoder, _load_encoder, name_by_argument, executor, ["sentence_transformers"], **arguments
     )
 
 # %% ../../nbs/encode/02_embeddings.ipynb #51e18e57

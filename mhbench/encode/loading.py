@@ -46,17 +46,17 @@ def length_batches(lengths: Sequence[int] | np.ndarray, budget: int = 1024) -> l
     if budget < 1:
         refuse(f"length_batches: budget must be at least 1; got {budget}; 1024 suits a small encoder on a CPU")
     widths = padded_widths(lengths)
-    places_by_width = np.argsort(widths, kind="stable")
+    width_order = np.argsort(widths, kind="stable")
     batches = []
     start = 0
-    for stop in range(1, len(places_by_width) + 1):
-        batch_width = widths[places_by_width[start]]
+    for stop in range(1, len(width_order) + 1):
+        batch_width = widths[width_order[start]]
         if (
-            stop == len(places_by_width)
-            or widths[places_by_width[stop]] != batch_width
+            stop == len(width_order)
+            or widths[width_order[stop]] != batch_width
             or (stop - start + 1) * batch_width > budget
         ):
-            batches.append(places_by_width[start:stop])
+            batches.append(width_order[start:stop])
             start = stop
     return batches
 

@@ -225,17 +225,17 @@ def _check_chains(name: str, chains: Sequence[Sequence[str]], n: int | None = No
 def _chain_blocks(contexts: list[tuple[str, ...]], size: int) -> list[list[int]]:
     "Chains in blocks of `size`, chains that share a context next to each other."
     _, context_index = distinct_values(contexts)
-    by_context = np.argsort(context_index, kind="stable")
-    return [by_context[i : i + size].tolist() for i in range(0, len(by_context), size)]
+    context_order = np.argsort(context_index, kind="stable")
+    return [context_order[i : i + size].tolist() for i in range(0, len(context_order), size)]
 
 
 def _flattened(parts: Iterable[Iterable]) -> list:
     return list(chain.from_iterable(parts))
 
 
-def _split_like(flat: Iterable, parts: Iterable[Sized]) -> list[list]:
+def _split_like(flat_values: Iterable, parts: Iterable[Sized]) -> list[list]:
     "A list cut into lists as long as these."
-    remaining_values = iter(flat)
+    remaining_values = iter(flat_values)
     return [list(islice(remaining_values, len(piece))) for piece in parts]
 
 # %% ../../nbs/encode/06_roscoe.ipynb #c5e6ea94
@@ -270,9 +270,11 @@ class _ChainVectors:
     def tokens(self, chains: list[tuple[str, ...]]) -> list[list[np.ndarray]]:
         "Token vectors (t, d) of each sentence of each chain; where `padded`, all of a chain as wide as its longest."
         all_steps = _flattened(chains)
-        n = self.encoder.lengths(all_steps).tolist() if self.padded and all_steps else [0] * len(all_steps)
+        step_lengths = self.encoder.lengths(all_steps).tolist() if self.padded and all_steps else [0] * len(all_steps)
         widths = _flattened(
-            [max(chain_lengths)] * len(chain_lengths) for chain_lengths in _split_like(n, chains) if chain_lengths
+            [max(chain_lengths)] * len(chain_lengths)
+            for chain_lengths in _split_like(step_lengths, chains)
+            if chain_lengths
         )  # of the longest beside it
         return _split_like(_compute_once(self._token_vectors, list(zip(all_steps, widths))), chains)
 
@@ -330,10 +332,10 @@ def _other_scores(h, s, models: Mapping[str, Any], convention: str) -> list[dict
         score_pairs = _flattened(p.values() for p in pairs_by_score)
         probabilities = _compute_once(nli.contradiction, _flattened(score_pairs))
         remaining_probabilities = iter(_split_like(probabilities, score_pairs))
-        value_if_empty = {"discourse_representation": np.nan, "coherence_step_vs_step": 1.0}
-        for row, scores_of_chain in zip(score_rows, pairs_by_score):
-            probabilities_by_score = zip(scores_of_chain, remaining_probabilities)
-            row |= {name: 1 - float(max(x)) if x else value_if_empty[name] for name, x in probabilities_by_score}
+        empty_scores = {"discourse_representation": np.nan, "coherence_step_vs_step": 1.0}
+        for row, chain_pairs in zip(score_rows, pairs_by_score):
+            probabilities_by_score = zip(chain_pairs, remaining_probabilities)
+            row |= {name: 1 - float(max(x)) if x else empty_scores[name] for name, x in probabilities_by_score}
     if lm := models.get("lm"):
         texts = _flattened(h) + [" ".join(steps) for steps in h]  # all in one call, so that batches are of like length
         perplexity_and_n = _compute_once(lambda distinct: np.column_stack(lm.perplexity(distinct)), texts)

@@ -105,8 +105,8 @@ def keep_results(settings: StoreSettings, path: Path | None = None) -> ResultSto
     file cannot be written, which is said."""
     if previous_store := opened():
         previous_store.close()
-    begin = lambda: ResultStore(path or store_path(), max_bytes=int(settings.max_gb * 1e9))
-    _current["store"] = _try_or_none(begin) if settings.max_gb else None
+    open_store = lambda: ResultStore(path or store_path(), max_bytes=int(settings.max_gb * 1e9))
+    _current["store"] = _try_or_none(open_store) if settings.max_gb else None
     return opened()
 
 
