@@ -68,9 +68,9 @@ def _row_as_stored(row: Row) -> tuple:
     return bytes.fromhex(row.key), *row[1:4], int(row.final), *row[5:], digest(row.value)
 
 
-def _checked_row(stored: tuple) -> Row:
+def _checked_row(stored_fields: tuple) -> Row:
     "A stored row. Raises: sqlite3.DatabaseError where its digest does not match its value."
-    key, model, endpoint, status, final, created, value, study, stored_digest = stored
+    key, model, endpoint, status, final, created, value, study, stored_digest = stored_fields
     if digest(value) != stored_digest:
         raise sqlite3.DatabaseError(f"row {key.hex()} does not match its digest")
     return Row(key.hex(), model, endpoint, status, bool(final), created, value, study)
@@ -345,17 +345,17 @@ class Imported(NamedTuple):
     kept: list[str]  # keys whose stored answer differs from the file's, and stays
 
 # %% ../../nbs/ask/04_cache.ipynb #48b32d1a
-def _merge_earlier_terms(row: Row, stored: Row | None) -> Row:
+def _merge_earlier_terms(row: Row, stored_row: Row | None) -> Row:
     "A row of terms with those that are stored already behind its own; any other row as it is."
-    if row.status != "terms" or stored is None:
+    if row.status != "terms" or stored_row is None:
         return row
     imported_terms, stored_terms = (
-        value if isinstance(value, list) else [] for value in map(json.loads, (row.value, stored.value))
+        value if isinstance(value, list) else [] for value in map(json.loads, (row.value, stored_row.value))
     )
     return (
         row._replace(value=json.dumps(imported_terms + [x for x in stored_terms if x not in imported_terms]))
         if imported_terms
-        else stored
+        else stored_row
     )
 
 

@@ -273,7 +273,7 @@ def converse(
     return [h.transcript("" if run_error is None else f"not asked any more: {run_error}") for h in conversations]
 
 # %% ../../nbs/ask/21_conversation.ipynb #55276304
-def _dry_run(conversations: Sequence[_Conversation], speakers: dict[str, Speaker], cache, study: str) -> None:
+def _dry_run(conversations: Sequence[_Conversation], speaker_by_name: dict[str, Speaker], cache, study: str) -> None:
     "A dry run: one call for each model and turn."
     open_conversations = list(enumerate(conversations))
     while open_conversations:
@@ -282,7 +282,7 @@ def _dry_run(conversations: Sequence[_Conversation], speakers: dict[str, Speaker
             if (next_request := h.next(str(k))) is not None:
                 requests_by_model.setdefault(next_request[0][0].name, []).append(next_request[1])
         for name, requests in requests_by_model.items():
-            model, endpoint = speakers[name]
+            model, endpoint = speaker_by_name[name]
             for answer in ask(requests, model, endpoint, cache=cache, study=study):
                 reply_text = f"{answer.id} {answer.text}" if answer.finish_reason == STAND_IN else answer.text
                 conversations[int(answer.id)].take(replace(answer, text=reply_text))  # what others say is another text

@@ -68,9 +68,9 @@ def learnt_terms(cache: Any, endpoint: Any, model: Any) -> list[tuple[float, Ter
     entry_terms = endpoint.terms
     out = []
     for learnt_at, terms in stored_terms:
-        renamed = tuple((dict(entry_terms.renamed) | dict(terms.renamed)).items())
-        dropped = tuple(dict.fromkeys((*entry_terms.dropped, *terms.dropped)))
-        out.append((learnt_at, replace(terms, renamed=renamed, dropped=dropped)))
+        renamed_parameters = tuple((dict(entry_terms.renamed) | dict(terms.renamed)).items())
+        dropped_parameters = tuple(dict.fromkeys((*entry_terms.dropped, *terms.dropped)))
+        out.append((learnt_at, replace(terms, renamed=renamed_parameters, dropped=dropped_parameters)))
     return out
 
 

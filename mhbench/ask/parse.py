@@ -649,12 +649,12 @@ def _judged_options(answer: str, options: Sequence[str] | int, numbered: bool) -
 # %% ../../nbs/ask/03_parse.ipynb #404a4c1f
 def _parse_wrapped_or_listed(answer: str, options: Sequence[str] | int, numbered: bool) -> Parsed:
     "What a wrapper holds, or a list each of whose lines is one option and nothing else."
-    unwrapped = unwrap(answer)
-    json_answer = answer_field(json_in(unwrapped))
+    unwrapped_text = unwrap(answer)
+    json_answer = answer_field(json_in(unwrapped_text))
     if isinstance(json_answer, str) or (isinstance(json_answer, list) and all(isinstance(x, str) for x in json_answer)):
-        unwrapped = json_answer if isinstance(json_answer, str) else ", ".join(json_answer)
-    if unwrapped.strip() and unwrapped != answer:
-        parsed = _parse_option(unwrapped, options, numbered)
+        unwrapped_text = json_answer if isinstance(json_answer, str) else ", ".join(json_answer)
+    if unwrapped_text.strip() and unwrapped_text != answer:
+        parsed = _parse_option(unwrapped_text, options, numbered)
         return parsed._replace(how="marked") if parsed.letters else parsed
     if judged_letters := _judged_options(answer, options, numbered):
         return Parsed(judged_letters, "marked", answer.strip())

@@ -352,9 +352,9 @@ def _first_choice(reply: dict[str, Any]) -> dict[str, Any]:
         reply_in_words = f" ({json.dumps(reply)!s:.100})" if "choices" not in reply else ""
         raise Malformed(f"an empty list of choices{reply_in_words}")
     if len(choices) > 1:
-        malformed = Malformed(f"{len(choices)} choices where one was asked for, and none is known to be the answer")
-        malformed.lasting = True
-        raise malformed
+        error = Malformed(f"{len(choices)} choices where one was asked for, and none is known to be the answer")
+        error.lasting = True
+        raise error
     if choices[0].get("error"):
         raise Malformed(f"an error in the choice: {_error_texts(choices[0], 4)[0]}")
     return choices[0]
@@ -413,11 +413,11 @@ def classify_finish_reason(finish_reason: Any) -> str:  # complete, cut, filtere
     reason = finish_reason if finish_reason is None else str(finish_reason).lower()
     if reason in ENDINGS:
         return ENDINGS[reason]
-    malformed = Malformed(f"finish_reason {plain(str(finish_reason))!r:.60}, which ends no complete answer")
+    error = Malformed(f"finish_reason {plain(str(finish_reason))!r:.60}, which ends no complete answer")
     if reason not in UNFINISHED:
-        malformed = Malformed(f"{malformed} that is known; {_UNKNOWN}")
-        malformed.lasting = True
-    raise malformed
+        error = Malformed(f"{error} that is known; {_UNKNOWN}")
+        error.lasting = True
+    raise error
 
 
 def _choice_message(choice: dict[str, Any], model: Model) -> dict[str, Any]:

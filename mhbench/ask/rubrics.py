@@ -70,7 +70,7 @@ def _read_shown_texts(file: Path) -> dict[str, str]:
     return dict(load_text(file, _ENTRIES).get("shown") or {})
 
 # %% ../../nbs/ask/02_rubrics.ipynb #9ceb0c43
-def _read_chain(name: str, dir: str | Path | None, language: str | None, visited: tuple = ()) -> list[Path]:
+def _read_chain(name: str, dir: str | Path | None, language: str | None, visited_names: tuple = ()) -> list[Path]:
     language_tag = (language or "en").split("-")[0].lower()
     path = (find(f"rubrics/{name}.{language_tag}.yaml", dir) if language_tag != "en" else None) or find(
         f"rubrics/{name}.yaml", dir
@@ -78,10 +78,10 @@ def _read_chain(name: str, dir: str | Path | None, language: str | None, visited
     if path is None:
         rule = f"name must be one of {', '.join(rubrics(dir))}; got {name!r}"
         refuse(f"rubric: {rule}; add rubrics/{name}.yaml to your prompts folder")
-    if path in visited:
+    if path in visited_names:
         refuse(f"rubric: extends must not come back to where it began; got {name!r} again ({path})")
     data = load_text(path, _ENTRIES)
-    return [*(_read_chain(data["extends"], dir, language, (*visited, path)) if data.get("extends") else []), path]
+    return [*(_read_chain(data["extends"], dir, language, (*visited_names, path)) if data.get("extends") else []), path]
 
 # %% ../../nbs/ask/02_rubrics.ipynb #bbb288d8
 def rubric(name: str, dir: str | Path | None = None, *, language: str | None = None) -> Rubric:

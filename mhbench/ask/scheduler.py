@@ -307,33 +307,33 @@ class NextSteps:
             self.learner.adopt(terms, reason)
         return NextStep(anew=True) if self.learner.outdated(job) else None
 
-    def _handle_failure(self, job: Job, failed: Failed) -> NextStep:
-        if failed.billed:
-            self._spend(job, Tokens(*failed.tokens))
-        elif failed.billed is None:
+    def _handle_failure(self, job: Job, failure: Failed) -> NextStep:
+        if failure.billed:
+            self._spend(job, Tokens(*failure.tokens))
+        elif failure.billed is None:
             job.uncounted += 1
             self.purse.suppose(job)
-        job.error = self.transport.secrets.clean_line(failed.words)
-        may_teach = failed.status >= 400 and failed.kind in ("refused", "again")
-        if may_teach and not self.ending and (next_step := self._learn_from_refusal(job, failed)):
+        job.error = self.transport.secrets.clean_line(failure.words)
+        may_teach = failure.status >= 400 and failure.kind in ("refused", "again")
+        if may_teach and not self.ending and (next_step := self._learn_from_refusal(job, failure)):
             return next_step
-        retry_at = self.patience.next_try(job, failed, time.monotonic())
+        retry_at = self.patience.next_try(job, failure, time.monotonic())
         if retry_at is not None:
             return NextStep(at=retry_at)
-        is_filtered = failed.kind == "filtered"  # what the endpoint turned away is no answer
+        is_filtered = failure.kind == "filtered"  # what the endpoint turned away is no answer
         return self.end(job, Answer(status="filtered" if is_filtered else "error", error=job.error), final=is_filtered)
 
-    def _learn_from_refusal(self, job: Job, failed: Failed) -> NextStep | None:
+    def _learn_from_refusal(self, job: Job, failure: Failed) -> NextStep | None:
         "The next step where a refusal may teach new terms; None where it does not."
         if self.learner.outdated(job, refused=True):
             return NextStep(anew=True)
-        if failed.refusal is None or (new_terms := self.learner.lesson(failed.refusal)) is None:
+        if failure.refusal is None or (new_terms := self.learner.lesson(failure.refusal)) is None:
             job.lesson = None  # another refusal came between: nothing has been refused twice in the same way
             return None
         is_lasting = self.learner.lasts(job, new_terms)
         would_mix = self.learner.mixes(new_terms)
         if is_lasting and not would_mix:
-            reason = self.transport.secrets.clean_line(f"{failed.status}: {failed.refusal.words}", 300)
+            reason = self.transport.secrets.clean_line(f"{failure.status}: {failure.refusal.words}", 300)
             self.learner.adopt(new_terms, reason)
             return NextStep(anew=True) if self.learner.outdated(job, refused=True) else None
         job.faults += 1
@@ -406,13 +406,13 @@ class Flight:
         self.replicas.give(job.replica, time.monotonic(), is_reached)
         self.settle(job, outcome)
 
-    async def _restart_server(self, failed: Failed, server: Any):
+    async def _restart_server(self, failure: Failed, server: Any):
         "Start our own server again, once for all requests that did not reach it."
         if self.mending is None:
             self.mending = asyncio.ensure_future(asyncio.to_thread(server.see_to))
         try:
             await asyncio.shield(self.mending)
-            self.mending, failed.unreached = None, False
+            self.mending, failure.unreached = None, False
         except RuntimeError as e:
             self.halt(e)
 

@@ -199,8 +199,8 @@ class Transport:
         except (aiohttp.ClientError, httpx2.HTTPError, OSError) as e:
             is_unreached = isinstance(e, aiohttp.ClientConnectorError)
             cause = "the endpoint cannot be reached:" if is_unreached else f"the connection broke: {type(e).__name__}"
-            billed = False if is_unreached else None
-            raise Failed("again", f"{cause} {e}".rstrip(), billed=billed, unreached=is_unreached) from None
+            is_billed = False if is_unreached else None
+            raise Failed("again", f"{cause} {e}".rstrip(), billed=is_billed, unreached=is_unreached) from None
 
     async def _read_failure(self, reply: Reply, job: Job, model: Model, base_url: str) -> Failed:
         kind = verdict(reply.status, reply.raw)
