@@ -342,11 +342,11 @@ def load_anki(
         if isinstance(cloze_parts, str):
             exclusion_reasons.append(cloze_parts)
             continue
-        question, answer, hint, media = cloze_parts
+        question, answer, hint, has_media = cloze_parts
         if odd_character(f"{question}{answer}{hint}"):
             exclusion_reasons.append("control_character")
             continue
-        is_media_excluded = media and not keep_media
+        is_media_excluded = has_media and not keep_media
         if is_media_excluded or (question, answer) in seen_pairs:
             exclusion_reasons.append("question_has_media" if is_media_excluded else "duplicate")
             continue

@@ -57,7 +57,7 @@ class Scale(Record):
     @classmethod
     def of(cls, given: Any, name_in_error: str = "scale") -> Scale:
         "A scale as a description states it: `1..6`, a list, or `steps` or `options` with `beside`."
-        allowed_forms = (
+        forms_text = (
             "1..6, [labels], {steps: [from low to high]} or {options: [of a check list]}, with beside: [labels]"
         )
         if isinstance(given, list):
@@ -72,7 +72,7 @@ class Scale(Record):
         }
         kind_words = [k for k in kind_by_word if k in given] if isinstance(given, dict) else []
         if len(kind_words) != 1 or set(given) - {*kind_by_word, "beside"}:
-            refuse(f"Scale: {name_in_error} must be one of {allowed_forms}; got {given!r}")
+            refuse(f"Scale: {name_in_error} must be one of {forms_text}; got {given!r}")
         beside_labels, steps = list(given.get("beside", [])), given[kind_words[0]]
         if kind_words[0] != "numbers":
             repeated_labels = sorted(k for k, n in Counter([*steps, *beside_labels]).items() if n > 1)
@@ -122,8 +122,8 @@ class Scale(Record):
         "The scale in words."
         if self.kind == "numbers":
             return f"{self.low:g} to {self.high:g}"
-        joined = {"ordered": " < ", "nominal": ", ", "checks": " + "}[self.kind].join(self.steps)
-        return joined + (f"; beside: {', '.join(self.beside)}" if self.beside else "")
+        steps_text = {"ordered": " < ", "nominal": ", ", "checks": " + "}[self.kind].join(self.steps)
+        return steps_text + (f"; beside: {', '.join(self.beside)}" if self.beside else "")
 
 # %% ../../nbs/records/09_described.ipynb #54d10a09
 _HOLE = re.compile(r"\{(\w+)(?::([^{}]+))?\}")
@@ -763,14 +763,14 @@ def _list_elements(values: dict[str, Any], place: str) -> Iterator[dict[str, Any
 
 def _ticked_options(cells: Mapping[str, str], part: RatingPart, place: str) -> str:
     "The ticked options of a check list, joined; a code that is declared missing stands alone."
-    ticked = []
+    ticked_options = []
     for option, text in cells.items():
         if text not in ("", "0", "1", "true", "false"):
             refuse(f"read_ratings: a box must be 1 or 0; got {text!r} for option {option} ({place})")
-        ticked += [option] if text in ("1", "true") else []
-    if any(t in part.missing for t in ticked):
-        return next(t for t in ticked if t in part.missing)
-    return " + ".join(ticked) if ticked else "(none)" if any(cells.values()) else ""
+        ticked_options += [option] if text in ("1", "true") else []
+    if any(t in part.missing for t in ticked_options):
+        return next(t for t in ticked_options if t in part.missing)
+    return " + ".join(ticked_options) if ticked_options else "(none)" if any(cells.values()) else ""
 
 # %% ../../nbs/records/09_described.ipynb #28863fbc
 _NO_KEY = object()  # the value of a key that is not there
@@ -837,8 +837,8 @@ def _prepare_row(
     if cells is None:
         notes[f"rows whose key has no partner in {part.join['file']} are left out"] += 1
         return None
-    for column, allowed in part.where.items():
-        allowed_texts = [allowed] if isinstance(allowed, str) else allowed
+    for column, allowed_value in part.where.items():
+        allowed_texts = [allowed_value] if isinstance(allowed_value, str) else allowed_value
         if cell_words(_look_up(cells, column, place)) not in allowed_texts:
             notes[f"rows are left out, where not {column} as declared"] += 1
             return None
@@ -869,8 +869,8 @@ _PLAIN = re.compile(r"-?(?:0|[1-9]\d{0,14})(?:\.\d+)?(?:[eE][-+]?\d+)?")
 def rows_described(part: RatingPart, folder: Path, away: set[str] | None = None) -> pd.DataFrame:
     """The rows of a part as they stand, with what is captured in columns of its own; columns of numbers as numbers, but
     for ids that no number holds."""
-    prepared = itertools.chain.from_iterable(rows for _, rows in _prepared_files(part, folder, away, Counter()))
-    frame = pd.DataFrame([{k: v for k, v in row.cells.items() if k} | row.names for row in prepared])
+    prepared_rows = itertools.chain.from_iterable(rows for _, rows in _prepared_files(part, folder, away, Counter()))
+    frame = pd.DataFrame([{k: v for k, v in row.cells.items() if k} | row.names for row in prepared_rows])
     for column in frame:
         column_texts = frame[column].map(lambda v: v if isinstance(v, list | dict) else cell_words(v) or None)
         cell_texts = [t for t in column_texts if t is not None]

@@ -323,16 +323,16 @@ def _annotation_labels(
 ) -> tuple[list[tuple[str, str]], str | None]:
     """What one annotation says: what is rated and its label, for each control that was set, and the comment; controls
     by name: what each rates, and its labels."""
-    controls_set = {r["from_name"]: value_of(r, place) for r in annotation.get("result", [])}
-    if unknown_controls := sorted(set(controls_set) - set(controls) - {"comment"}):
+    value_by_control = {r["from_name"]: value_of(r, place) for r in annotation.get("result", [])}
+    if unknown_controls := sorted(set(value_by_control) - set(controls) - {"comment"}):
         actual = f"{unknown_controls} ({place}); the key is of another round"
         refuse(f"load_label_studio: results must be of the controls {sorted(controls)}; got {actual}")
     target_labels = []
     for control_name, (target, allowed_labels) in controls.items():
-        label = controls_set.get(control_name)
+        label = value_by_control.get(control_name)
         if label is not None and label not in allowed_labels:
             actual_label = f"{label!r} for {control_name} ({place}); keep the aliases of the labelling configuration"
             refuse(f"load_label_studio: label must be one of {list(allowed_labels)}; got {actual_label}")
         if label is not None:
             target_labels.append((target, label))
-    return target_labels, controls_set.get("comment")
+    return target_labels, value_by_control.get("comment")

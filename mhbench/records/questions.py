@@ -88,8 +88,8 @@ def guess_columns(
     for field, columns_of_field in given.items():
         _require_known(field, columns_of_field, columns)
     columns_by_field = {f: c for f, c in given.items() if c}
-    assigned = set[str]().union(*([v] if isinstance(v, str) else v for v in columns_by_field.values()))
-    remaining_columns = [c for c in columns if c not in assigned]
+    assigned_columns = set[str]().union(*([v] if isinstance(v, str) else v for v in columns_by_field.values()))
+    remaining_columns = [c for c in columns if c not in assigned_columns]
     for field, stem in NUMBERED.items():
         if field not in given and (matching_columns := _numbered_columns(remaining_columns, stem)):
             common_names = _plain_names(NAMES.get(field, ""))

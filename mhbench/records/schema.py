@@ -413,16 +413,16 @@ def validate(
         rule = "must be a path where strict=False; got None; name a file for the rows that do not fit"
         refuse(f"validate: set_aside {rule}")
     valid_records, misfits = [], []
-    first_place: dict[Any, str] = {}  # value of `unique` -> its place
+    first_place_by_value: dict[Any, str] = {}  # value of `unique` -> its place
     for place, row in rows:
         u = row.get(unique)
         try:
             r = record(**row)
             if unique is not None:
                 u = getattr(r, unique)
-                if u in first_place:
-                    raise ValueError(f"{unique} must be unique; got {u!r} again, first at {first_place[u]}")
-                first_place[u] = place
+                if u in first_place_by_value:
+                    raise ValueError(f"{unique} must be unique; got {u!r} again, first at {first_place_by_value[u]}")
+                first_place_by_value[u] = place
             valid_records.append(r)
         except (ValidationError, ValueError, TypeError) as e:
             column, value, rule = unique or "row", repr(u)[:200], str(e)

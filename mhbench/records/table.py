@@ -56,13 +56,13 @@ def file_encoding(path: Path, encoding: str = "utf-8-sig") -> str:
 # %% ../../nbs/records/02_table.ipynb #3883290b
 def as_windows_1252(path: Path, encoding: str = "utf-8-sig") -> tuple[int, str] | None:
     "Number and text of the first line that does not fit an encoding, as Windows-1252 has it; None where all fit."
-    detected = file_encoding(path, encoding)
-    if detected.startswith("utf-16"):
+    detected_encoding = file_encoding(path, encoding)
+    if detected_encoding.startswith("utf-16"):
         return None
     with path.open("rb") as f:
         for number, line in enumerate(f, 1):
             try:
-                line.decode(detected)
+                line.decode(detected_encoding)
             except UnicodeDecodeError:
                 return number, line.decode("cp1252", errors="replace").strip()
     return None
@@ -127,8 +127,8 @@ def _csv_records(path: Path, encoding: str, delimiter: str) -> Iterator[tuple[in
 # %% ../../nbs/records/02_table.ipynb #54200e7c
 def _best_delimiters(path: Path, encoding: str) -> list[str]:
     "The character that the file names, or those that cut the header into the most columns, the comma first."
-    if declared := _declared_delimiter(path, encoding):
-        return [declared]
+    if declared_delimiter := _declared_delimiter(path, encoding):
+        return [declared_delimiter]
     n_columns_by_delimiter = {}
     for d in ",;\t":  # a name in quotes is no name for a delimiter that does not follow it
         with contextlib.suppress(ValueError):
@@ -598,25 +598,25 @@ def _excel_cell(c, is_stored: bool = False) -> str | list | Unreadable:
 
 # %% ../../nbs/records/02_table.ipynb #9de6ed26
 def _fill_merged(
-    merged: list[tuple[int, int, int, int]], header_row: int, last_row: int, cells: dict[_Place, Any]
+    merged_ranges: list[tuple[int, int, int, int]], header_row: int, last_row: int, cell_by_place: dict[_Place, Any]
 ) -> int:
     "Merged cells written into every row that they cover, up to the last that has something; the number of ranges."
     n = 0
-    for left, first_row, right, bottom in merged:
+    for left, first_row, right, bottom in merged_ranges:
         if bottom <= header_row:
             continue
         n += 1
-        value = cells.get((first_row, left), "")
+        value = cell_by_place.get((first_row, left), "")
         if left != right:
             value = Unreadable(f"{first_row}:{bottom}", "a cell must not be merged over several columns")
         for place in product(range(first_row, min(bottom, last_row) + 1), range(left, right + 1)):
-            cells[place] = value
-        _refuse_too_many_cells(cells)
+            cell_by_place[place] = value
+        _refuse_too_many_cells(cell_by_place)
     return n
 
 
-def _refuse_too_many_cells(cells: dict[_Place, Any]) -> None:
-    if len(cells) > MOST_CELLS:
+def _refuse_too_many_cells(cell_by_place: dict[_Place, Any]) -> None:
+    if len(cell_by_place) > MOST_CELLS:
         refuse(f"read_table: a sheet must have {MOST_CELLS:,} cells at most; got more; save its questions as CSV")
 
 # %% ../../nbs/records/02_table.ipynb #70bff596
