@@ -258,11 +258,11 @@ def check_published_files(folder: str | Path, protected: Protected, declared: Co
     "Check published files. Raises: ValueError for a text of the corpus, an item, or a path of a machine."
     for file in sorted(f for f in Path(folder).rglob("*") if f.suffix in (".csv", ".ipynb", ".md", ".html", ".json")):
         text = _readable(file)
-        violations = {
+        n_by_violation = {
             "no text of the corpus": len(protected.quoted_in(text)),
             "no item beside what is declared as shown": len(_items_in_file(file, protected, declared)),
             "no path of a machine": len(_OF_A_MACHINE.findall(text)),
         }
-        for rule, n in violations.items():
+        for rule, n in n_by_violation.items():
             if n:
                 refuse(f"publish: a file must hold {rule}; got {n} ({file.name}); publish nothing of it")

@@ -152,11 +152,11 @@ def _enrolled(
     }
     check_roles(store, raters_by_role)
     name_key.save()
-    tokens: dict[str, str] = {}
+    token_by_rater: dict[str, str] = {}
     for role, raters in raters_by_role.items():
         invited_raters = [r for r in raters if renew or r not in earlier_raters]
-        tokens |= enrol(store, store.study, invited_raters, role=role)
-    return tokens
+        token_by_rater |= enrol(store, store.study, invited_raters, role=role)
+    return token_by_rater
 
 
 def _prepare(a: argparse.Namespace) -> Path:
@@ -221,7 +221,7 @@ def _serve(a: argparse.Namespace) -> None:
         refuse(f"annotate serve: --host and --port must be free; got {a.host}:{a.port} ({e.strerror})", remedy=remedy)
 
 # %% ../../nbs/tools/04_annotate.ipynb #3f4a674d
-async def _simulated(a: argparse.Namespace, path: Path, tokens: dict[str, str]) -> int:
+async def _simulated(a: argparse.Namespace, path: Path, token_by_rater: dict[str, str]) -> int:
     from aiohttp import web
 
     from mhbench.annotate.server import make_app
@@ -230,7 +230,7 @@ async def _simulated(a: argparse.Namespace, path: Path, tokens: dict[str, str]) 
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     try:
-        return await simulate(f"http://127.0.0.1:{runner.addresses[0][1]}/", path, tokens, a.seed)
+        return await simulate(f"http://127.0.0.1:{runner.addresses[0][1]}/", path, token_by_rater, a.seed)
     finally:
         await runner.cleanup()
 

@@ -42,11 +42,11 @@ _TO = argument("--to", required=True, help="a new folder")
 def printed_tables(folder: Path, names: tuple[str, ...]) -> str:
     "Tables of a stage by name, each under its caption; then the tables that could not be made, with the reason."
     contents = json.loads((folder / "contents.json").read_text(encoding="utf-8"))
-    captions = {t["name"]: t["caption"] for t in contents["tables"]}
+    caption_by_table = {t["name"]: t["caption"] for t in contents["tables"]}
     table_texts = []
-    for name in (n for n in names if n in captions):
+    for name in (n for n in names if n in caption_by_table):
         table = pd.read_parquet(folder / f"{name}.parquet")
-        table_texts.append(f"{captions[name]}\n{readable(table).map(number).to_string(index=False)}\n")
+        table_texts.append(f"{caption_by_table[name]}\n{readable(table).map(number).to_string(index=False)}\n")
     table_texts += [f"not there: {a['name']} ({a['why']})" for a in contents["absent"]]
     return "\n".join(table_texts)
 

@@ -159,10 +159,10 @@ def _import(a):
     release = fetch.releases().get(a.study)
     if release is None or not release.is_clone_root(Path(a.path)):
         return _bring_in(a.study, a.path, options, a.params)
-    fetched = fetch.fetch_release(a.study, a.path)
-    print(*fetched.summary_lines(), sep="\n")
+    fetched_release = fetch.fetch_release(a.study, a.path)
+    print(*fetched_release.summary_lines(), sep="\n")
     fetch.unlock(a.study)
-    _bring_in(a.study, fetched.corpus, fetched.options | options, a.params)
+    _bring_in(a.study, fetched_release.corpus, fetched_release.options | options, a.params)
 
 # %% ../../nbs/tools/13_commands.ipynb #cef42271
 @subcommand(
@@ -185,14 +185,14 @@ def _fetch_release(a):
     if a.prompts:
         print(*fetch.fetch_prompts(a.name, a.source), sep="\n")
         return print("`generate: {wording: paper}` in the study's entry of params.yaml sends them")
-    fetched = fetch.fetch_release(a.name, a.source, a.to, ["**"] if a.every else a.only)
-    print(*fetched.summary_lines(), sep="\n")
-    options_text = " ".join(f"--option {name}={value}" for name, value in fetched.options.items())
-    command = f"mhbench import {a.name} {fetched.corpus} {options_text}".rstrip()
+    fetched_release = fetch.fetch_release(a.name, a.source, a.to, ["**"] if a.every else a.only)
+    print(*fetched_release.summary_lines(), sep="\n")
+    options_text = " ".join(f"--option {name}={value}" for name, value in fetched_release.options.items())
+    command = f"mhbench import {a.name} {fetched_release.corpus} {options_text}".rstrip()
     if a.no_import or not (root() / a.params).is_file():
         return print(f"`{command}` points the study at it")
     fetch.unlock(a.name)
-    _bring_in(a.name, fetched.corpus, dict(fetched.options), a.params)
+    _bring_in(a.name, fetched_release.corpus, dict(fetched_release.options), a.params)
 
 # %% ../../nbs/tools/13_commands.ipynb #65afaa4e
 def _interval_widths(cases: Mapping[str, tuple[int, int]]) -> list[str]:

@@ -338,10 +338,10 @@ def main_numbers(a: Results, b: Results, paired: pd.DataFrame) -> pd.DataFrame:
     the same items, `there` in which runs the number is.
     """
     merge_options: dict[str, Any] = {"on": NUMBER, "how": "outer", "suffixes": ("_first", "_second"), "sort": False}
-    merged = _unique_numbers(a.main).merge(_unique_numbers(b.main), indicator="there", **merge_options)
-    merged["estimate"] = merged["estimate_second"] - merged["estimate_first"]
-    merged[["ci_low", "ci_high"]] = [_paired_interval(row, paired) for row in merged.itertuples()]
-    renamed_numbers = merged.rename(columns={"estimate_first": "first", "estimate_second": "second"})
+    merged_numbers = _unique_numbers(a.main).merge(_unique_numbers(b.main), indicator="there", **merge_options)
+    merged_numbers["estimate"] = merged_numbers["estimate_second"] - merged_numbers["estimate_first"]
+    merged_numbers[["ci_low", "ci_high"]] = [_paired_interval(row, paired) for row in merged_numbers.itertuples()]
+    renamed_numbers = merged_numbers.rename(columns={"estimate_first": "first", "estimate_second": "second"})
     renamed_numbers["there"] = (
         renamed_numbers["there"].astype(str).map({"both": "both", "left_only": "first", "right_only": "second"})
     )

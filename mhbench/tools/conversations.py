@@ -281,7 +281,7 @@ def _converse(a: argparse.Namespace) -> None:
     p = load_params(root() / a.params)
     rubric = read_walked(path.parent / Path(s.rubric).expanduser()) if s.rubric else None
     scenarios = scenarios_of(s, path.parent, rubric)
-    stopped: list[str] = []
+    abort_reasons: list[str] = []
     with ExitStack() as stack:
         entries = _models_of_file(p, [*s.models, *s.patients, *s.judges], stack, path.name)
         options: dict[str, Any] = {"cache": cache_path(root())}
@@ -292,7 +292,7 @@ def _converse(a: argparse.Namespace) -> None:
             print(f"{len(results.transcripts)} conversations", requests_table(t), *plan_notes(t, a.params), sep="\n")
             return print("Turns and replies that are not there yet count at their longest.")
         budget = Budget(**s.budget.model_dump()) if s.budget else None
-        results = hold_and_grade(s, scenarios, entries, rubric, stopped, budget=budget, **options)
+        results = hold_and_grade(s, scenarios, entries, rubric, abort_reasons, budget=budget, **options)
     to = private_folder(Path(a.to).expanduser() if a.to else path.with_suffix(""), ignored=True)
     for file, text in _write(s, results, rubric, path, to, a.private):
         print(f"{os.path.relpath(file)}: {text}" if "\n" not in text else f"{os.path.relpath(file)}:\n{text}")
@@ -303,8 +303,8 @@ def _converse(a: argparse.Namespace) -> None:
     print(f"ended by: {', '.join(f'{n} {ending}' for ending, n in endings.items())}; cost of the turns: {cost_text}")
     error_texts = [t.error or "" for t in results.transcripts if t.ended == "failed"]
     failed_replies = [] if results.graded is None else results.graded.unread.query("status != 'ok'")["reply"].tolist()
-    if stopped or error_texts or failed_replies:
-        actual = [*stopped, *error_texts, *failed_replies]
+    if abort_reasons or error_texts or failed_replies:
+        actual = [*abort_reasons, *error_texts, *failed_replies]
         raise RuntimeError(
             f"{numbered(len(actual), 'request')} had no answer, the first: {actual[0]}; the same command goes on"
         )

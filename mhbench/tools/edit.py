@@ -150,7 +150,7 @@ def replace_file(file: Path, text: str) -> None:
         new_file.unlink(missing_ok=True)
 
 
-def _changed(file: Path, changes: Mapping[Place, Any], entries: Mapping[str, str], expected: dict) -> str:
+def _changed(file: Path, changes: Mapping[Place, Any], entries: Mapping[str, str], expected_params: dict) -> str:
     "The new text of a file, which holds the wanted parameters."
     old_text = text = file.read_text(encoding="utf-8")
     for study, lines in entries.items():
@@ -160,7 +160,7 @@ def _changed(file: Path, changes: Mapping[Place, Any], entries: Mapping[str, str
     for (*parent_keys, name), value in changes.items():
         if reduce(dict.__getitem__, parent_keys, old_values).get(name, ...) != value:
             text = replaced(text, (*parent_keys, name), value)
-    if text != old_text and yaml.safe_load(text) != expected:
+    if text != old_text and yaml.safe_load(text) != expected_params:
         actual = "entries that refer to each other"
         refuse(f"edit: {file.name} must be without aliases and merged keys; got {actual}; write them out")
     return text
@@ -169,13 +169,13 @@ def _changed(file: Path, changes: Mapping[Place, Any], entries: Mapping[str, str
 _WRITING = ("duels", "contamination", "approach", "compose", "keys", "profile")  # stages whose models have to write
 
 
-def _as_before(run: dict, role: str, models: list[str], selected: list[str] | None) -> list[str] | None:
+def _as_before(run: dict, role: str, models: list[str], selected_models: list[str] | None) -> list[str] | None:
     "Models that had a part come first if they are still selected; new ones follow."
     earlier_models = [m for m in run.get(role) or [] if m in models]
     return (
-        [*earlier_models, *(m for m in selected if m not in earlier_models)]
-        if earlier_models and selected is not None
-        else selected
+        [*earlier_models, *(m for m in selected_models if m not in earlier_models)]
+        if earlier_models and selected_models is not None
+        else selected_models
     )
 
 
@@ -386,16 +386,16 @@ def import_corpus(
     """
     path = Path(path).resolve()
     params_file = Path(params)
-    studies = {name: s for name, s in load_params(params_file, lists=False)["studies"].items() if "prepare" in s}
-    if study not in studies:
-        refuse(f"import_corpus: study must be among {', '.join(studies)}; got {study!r}", place=f"{params}")
+    study_entries = {name: s for name, s in load_params(params_file, lists=False)["studies"].items() if "prepare" in s}
+    if study not in study_entries:
+        refuse(f"import_corpus: study must be among {', '.join(study_entries)}; got {study!r}", place=f"{params}")
     top = params_file.resolve().parent
-    entry = _imported_entry(studies[study], settings or {}, top)
+    entry = _imported_entry(study_entries[study], settings or {}, top)
     settled_options = (settings or {}).get("prepare", {}).get("options", {})  # options as the loader understood them
     entry["prepare"] |= {"path": str(path), "sha256": sha256(path), "options": (options or {}) | settled_options}
     params_text = params_file.read_text(encoding="utf-8")
     entry_slice = slice(*study_entry(params_text, study, params_file.name))
-    is_first_import = not studies[study]["prepare"].get("sha256")
+    is_first_import = not study_entries[study]["prepare"].get("sha256")
     backup_file = _before_import(study, params_file)
     if is_first_import:
         private_file(backup_file).write_text(params_text[entry_slice] + "\n", encoding="utf-8")
@@ -447,12 +447,12 @@ def name_ratings(study: str, file: str | Path, *, params: str | Path = "params.y
         rule = f"ratings must be a file of people's answers; got {str(file)!r}, which does not exist"
         refuse(f"name_ratings: {rule}", error=FileNotFoundError)
     stored_path = path_from(path, Path(params).resolve().parent)
-    studies = {name: s for name, s in load_params(params, lists=False)["studies"].items() if "prepare" in s}
-    if study not in studies:
-        refuse(f"name_ratings: study must be among {', '.join(studies)}; got {study!r}", place=f"{params}")
+    study_entries = {name: s for name, s in load_params(params, lists=False)["studies"].items() if "prepare" in s}
+    if study not in study_entries:
+        refuse(f"name_ratings: study must be among {', '.join(study_entries)}; got {study!r}", place=f"{params}")
     file_ratings = ratings_of_file(path)
     stage_sections, why_unread = rated_sections(file_ratings)
-    new_stages = [stage for stage in stage_sections if stage not in studies[study]]
+    new_stages = [stage for stage in stage_sections if stage not in study_entries[study]]
     changes: dict[Place, Any] = {("studies", study, stage): stage_sections[stage] for stage in new_stages}
     entry = edit(params, changes | {("studies", study, "prepare", "ratings"): stored_path})["studies"][study]
     stages_in_words = ", ".join(stage for stage in FOR_RATINGS if stage in entry and file_ratings)

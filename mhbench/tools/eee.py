@@ -201,9 +201,9 @@ def _attribution(row: Any, item: Item) -> list[dict[str, Any]]:
     if row.became != READ:
         return []
     letter_map = _as_shown(item, row.order)[1]
-    extracted = " ".join(letter_map.get(a, a) for a in row.answer) or row.text or ""
+    extracted_text = " ".join(letter_map.get(a, a) for a in row.answer) or row.text or ""
     turn = {"turn_idx": 0, "source": "output.raw", "extraction_method": row.how, "is_terminal": True}
-    return [turn | {"extracted_value": extracted}]
+    return [turn | {"extracted_value": extracted_text}]
 
 # %% ../../nbs/tools/12_eee.ipynb #19519592
 def _instance_line(row: Any, item: Item, run: Mapping[str, str], is_public: bool) -> dict[str, Any]:

@@ -112,10 +112,10 @@ def _failure(message: str) -> dict:
     return {"message": message, "traceback": "", "traceback_ansi": ""}
 
 
-def _inspect_sample(row: Any, item: dict, recorded: dict) -> dict:
+def _inspect_sample(row: Any, item: dict, recorded_answer: dict) -> dict:
     "A scored answer as a sample of an inspect log."
     prompt = asked_text(item.get("context", {}), item.get("stems", []), item.get("question", ""))
-    text = recorded.get("text") or row.answer or ""
+    text = recorded_answer.get("text") or row.answer or ""
     model = str(row.model)
     message = {"role": "assistant", "content": text, "source": "generate"}
     output_choice = {
@@ -143,7 +143,7 @@ def _inspect_sample(row: Any, item: dict, recorded: dict) -> dict:
 
 # %% ../../nbs/tools/09_export.ipynb #4e00ac47
 def _log(
-    log_names: Sequence[str], created: str, samples: list[dict], metadata: dict, scores: list[dict]
+    log_names: Sequence[str], created_at: str, samples: list[dict], metadata: dict, scores: list[dict]
 ) -> tuple[str, bytes]:
     "The file name and the content of a log: a study, what stands after it in the task's name, and the model."
     study, kind, model = log_names[:3]
@@ -159,7 +159,7 @@ def _log(
             "eval_id": log_id,
             "run_id": log_id,
             "task_id": log_id,
-            "created": created,
+            "created": created_at,
             "task": task_name,
             "task_version": 0,
             "dataset": {"name": study, "samples": len(sample_ids), "sample_ids": sample_ids, "shuffled": False},
@@ -170,10 +170,10 @@ def _log(
         },
         "plan": {"name": "plan", "steps": [], "config": {}},
         "results": {"total_samples": len(samples), "completed_samples": len(samples) - n_failed, "scores": scores},
-        "stats": {"started_at": created, "completed_at": created, "model_usage": {}},
+        "stats": {"started_at": created_at, "completed_at": created_at, "model_usage": {}},
         "samples": samples,
     } | error_entry
-    file = f"{created.replace(':', '-')}_{task_name.replace('/', '-')}-{model}_{log_id}.json"
+    file = f"{created_at.replace(':', '-')}_{task_name.replace('/', '-')}-{model}_{log_id}.json"
     return file, json.dumps(log, ensure_ascii=False, indent=1).encode()
 
 # %% ../../nbs/tools/09_export.ipynb #3c494e2f
@@ -201,8 +201,8 @@ def inspect_logs(answers: Answers, dates: Mapping[tuple[str, str], datetime], wr
         counts = {"scored_samples": len(scored_rows), "unscored_samples": len(samples) - len(scored_rows)}
         metrics = _accuracies(scored_rows)
         score = {"name": "mhbench", "scorer": "mhbench", **counts, "params": {}, "metrics": metrics}
-        created = dates[str(study), str(model)].isoformat()
-        out.append(write(*_log((str(study), str(mode), str(model)), created, samples, {"mode": str(mode)}, [score])))
+        created_at = dates[str(study), str(model)].isoformat()
+        out.append(write(*_log((str(study), str(mode), str(model)), created_at, samples, {"mode": str(mode)}, [score])))
     return out
 
 # %% ../../nbs/tools/09_export.ipynb #96136fd4

@@ -207,10 +207,10 @@ def _besides(entry: dict[str, Any]) -> dict[str, Any]:
     return kept_stages | ({"ratings": ratings_file} if ratings_file else {})
 
 # %% ../../nbs/tools/03_new_study.ipynb #203f7555
-def _described(ratings: dict[str, Any], path: Path) -> dict[str, Any]:
+def _described(ratings_settings: dict[str, Any], path: Path) -> dict[str, Any]:
     "The description of a second table, as it is given or guessed, with its place and hash."
-    ratings_file = Path(ratings["path"]).expanduser()
-    columns, scale, missing_codes = (ratings.get(k) for k in ("columns", "scale", "not_rated"))
+    ratings_file = Path(ratings_settings["path"]).expanduser()
+    columns, scale, missing_codes = (ratings_settings.get(k) for k in ("columns", "scale", "not_rated"))
     if ratings_file.suffix in (".yaml", ".yml"):
         description = yaml.load(ratings_file.read_text("utf-8"), yaml.BaseLoader)
         described_file, declared_files = ratings_file, description.pop("files", None)
@@ -219,7 +219,7 @@ def _described(ratings: dict[str, Any], path: Path) -> dict[str, Any]:
             remedy = f"`mhbench ratings {described_file} --to FILE.csv` makes one table of several files"
             refuse(f"new_study: --ratings must describe one file that is there; got {declared_files}", remedy=remedy)
     else:
-        file_options = {k: ratings[k] for k in ("sheet", "encoding") if k in ratings}
+        file_options = {k: ratings_settings[k] for k in ("sheet", "encoding") if k in ratings_settings}
         guess = guess_long(ratings_file, columns, **file_options)
         description = {k: v for k, v in guess.description.items() if k not in ("release", "files")} | file_options
         if isinstance(description["scale"], str) and scale is None:

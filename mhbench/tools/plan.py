@@ -164,8 +164,8 @@ def plan_run(params: str | Path = "params.yaml") -> PlannedRun:
                 dry_run.run(node, study, model)
             except RuntimeError as e:
                 raise RuntimeError(_with_what_is_left(str(e), Path(folder))) from None
-        cases = {study: _study_size(Path(folder), study) for study in p["run"]["studies"]}
-    return PlannedRun(pd.DataFrame(dry_run.rows, columns=PLAN_COLUMNS), cases)
+        size_by_study = {study: _study_size(Path(folder), study) for study in p["run"]["studies"]}
+    return PlannedRun(pd.DataFrame(dry_run.rows, columns=PLAN_COLUMNS), size_by_study)
 
 # %% ../../nbs/tools/01_plan.ipynb #643bb7ce
 _COLUMNS = {"requests": "requests", "cached": "cached", "to_ask": "to ask", "prompt_tokens": "prompt tokens"}

@@ -352,11 +352,11 @@ _INDEX = resources.files("mhbench.report") / "templates" / "replication.md"
 
 
 def _captions(top: Path, name: str) -> dict[str, str]:  # "stage-table" -> caption
-    captions: dict[str, str] = {}
+    caption_by_table: dict[str, str] = {}
     for file in sorted((top / "results").glob(f"*/{name}/contents.json")):
         contents = json.loads(file.read_text(encoding="utf-8"))
-        captions |= {f"{contents['stage']}-{table['name']}": table["caption"] for table in contents["tables"]}
-    return captions
+        caption_by_table |= {f"{contents['stage']}-{table['name']}": table["caption"] for table in contents["tables"]}
+    return caption_by_table
 
 # %% ../../nbs/tools/16_replicate.ipynb #50b7e431
 def _index(top: Path, name: str, published_files: Sequence[Path]) -> str:
