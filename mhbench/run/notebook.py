@@ -142,9 +142,9 @@ def _frames(error: BaseException) -> traceback.StackSummary:
 def _formatted(error: BaseException, frames: traceback.StackSummary) -> list[str]:
     "The traceback, with those of its causes, by Python's own means."
     try:
-        formatted = traceback.TracebackException.from_exception(error)
-        formatted.stack = frames
-        return list(formatted.format())
+        traceback_exception = traceback.TracebackException.from_exception(error)
+        traceback_exception.stack = frames
+        return list(traceback_exception.format())
     except Exception:  # an exception that cannot be asked for its text, cause or notes
         return [*frames.format(), f"{type(error).__name__}: {_error_in_words(error)}"]
 

@@ -37,9 +37,9 @@ __all__ = ['EVERY_S', 'run_in_child_process', 'serve_copies', 'stage_by_command'
 _STAGE = "from mhbench.run.cli import main; raise SystemExit(main(in_process=True))"
 
 
-def _hold_interrupts(blocked: bool) -> None:
+def _hold_interrupts(is_blocked: bool) -> None:
     "Block interrupts, or unblock them: one that arrived meanwhile is delivered then."
-    signal.pthread_sigmask(signal.SIG_BLOCK if blocked else signal.SIG_UNBLOCK, {signal.SIGINT})
+    signal.pthread_sigmask(signal.SIG_BLOCK if is_blocked else signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def run_in_child_process(words: list[str]) -> int:  # the exit status

@@ -117,9 +117,9 @@ def _grid(frame: pd.DataFrame, caption: str, file: str = "") -> dict[str, Any]:
     return _shortened_table([spaced(c) for c in table.columns], rows, numeric(table), caption, file)
 
 
-def _ours(printed: str, value: float) -> str:
+def _ours(printed_number: str, value: float) -> str:
     "A value with one decimal more than the printed number has."
-    n_decimals = len(re.sub(r"\D", "", printed.partition(".")[2]))
+    n_decimals = len(re.sub(r"\D", "", printed_number.partition(".")[2]))
     return f"{value:,.{n_decimals + 1}f}" if n_decimals else f"{value:,.1f}".removesuffix(".0")
 
 # %% ../../nbs/run/11_results.ipynb #07042b3c
