@@ -145,10 +145,10 @@ def sliders(page: pd.DataFrame, description: str = "") -> Figure | None:  # None
 
     Source: Lamparth, Grabb et al. 2025, figure 19.
     """
-    rounded = drawable("sliders", page, ["place", "option", "slider"])
-    if rounded is None:
+    rounded_table = drawable("sliders", page, ["place", "option", "slider"])
+    if rounded_table is None:
         return None
-    by_place = rounded.sort_values("place")
+    by_place = rounded_table.sort_values("place")
     highest_options, lowest_options = (
         sorted(by_place.loc[by_place["slider"] == slider_end, "option"])
         for slider_end in (by_place["slider"].max(), by_place["slider"].min())
@@ -169,10 +169,10 @@ def leader_differences(
     table: pd.DataFrame, leader: str
 ) -> Figure | None:  # None with fewer than three others, or without intervals
     "Differences of a leader from the others, in points: model, n, n_clusters, estimate, ci_low, ci_high as shares."
-    rounded = drawable("leader_differences", table, ["model", "n", "n_clusters", "estimate", "ci_low", "ci_high"])
-    if rounded is None or len(rounded := rounded.dropna(subset=["ci_low"])) < 3:
+    rounded_table = drawable("leader_differences", table, ["model", "n", "n_clusters", "estimate", "ci_low", "ci_high"])
+    if rounded_table is None or len(rounded_table := rounded_table.dropna(subset=["ci_low"])) < 3:
         return None
-    ordered_rows = rounded.sort_values("estimate")
+    ordered_rows = rounded_table.sort_values("estimate")
     unclear_models = ordered_rows.loc[ordered_rows["ci_low"] <= 0, "model"]
     chart_rows = []
     for r in ordered_rows.itertuples():

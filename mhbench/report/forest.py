@@ -445,9 +445,9 @@ def intervals(
     """
     reference_column, reference_text = against or ("", "")
     used_columns = [group, *filter(None, [hue, reference_column, harm[0]]), "estimate", "ci_low", "ci_high", "n"]
-    rounded = drawable("intervals", table, used_columns)
-    drawn_rows = None if rounded is None else enough(rounded)
-    if rounded is None or drawn_rows is None or not len(drawn_rows):
+    rounded_table = drawable("intervals", table, used_columns)
+    drawn_rows = None if rounded_table is None else enough(rounded_table)
+    if rounded_table is None or drawn_rows is None or not len(drawn_rows):
         return None
     hue_values = _ordered_values(drawn_rows, hue, better == "lower") if hue else []
     models_with_look = [v for v in hue_values if hue in PEOPLE and model_look(v) != PLAIN]
@@ -477,7 +477,7 @@ def intervals(
         chart_rows,
         title=spaced(title),
         legend=legend,
-        key=_compose_key(rounded, drawn_rows, chart_rows, key, reference_text, level, n, harm[1]) + cut_text,
+        key=_compose_key(rounded_table, drawn_rows, chart_rows, key, reference_text, level, n, harm[1]) + cut_text,
         xlabel=spaced(xlabel) + (f": {direction_text}" if direction_text else ""),
         limits=limits,
         refs={
@@ -488,7 +488,7 @@ def intervals(
 
 # %% ../../nbs/report/03_forest.ipynb #4e1ab568
 def _compose_key(
-    rounded: pd.DataFrame,
+    rounded_table: pd.DataFrame,
     drawn: pd.DataFrame,
     rows: Sequence[ChartRow],
     key: str,
@@ -500,8 +500,8 @@ def _compose_key(
     "What dots and lines are, n, and what is left out."
     has_interval = drawn["ci_low"].notna() & drawn["ci_high"].notna()
     n_small, n_without_estimate = (
-        int((rounded["estimate"].notna() & (rounded["n"] < FEW)).sum()),
-        int(rounded["estimate"].isna().sum()),
+        int((rounded_table["estimate"].notna() & (rounded_table["n"] < FEW)).sum()),
+        int(rounded_table["estimate"].isna().sum()),
     )
     drawn_looks = {m.look for row in rows for m in row.marks}
     left_out_texts = [f"{n_small} with n < {FEW}"] * bool(n_small) + [

@@ -257,8 +257,8 @@ def answers_of(
     most: int | None = MOST_WORDS,  # characters of answers, those that were not right first; None: all
 ) -> Answers:
     "All answers of a run; ValueError where the scores are those of another selection of models."
-    studies_found = [_read_study_part(Path(results), study, models, study in private) for study in studies]
-    study_parts = [p for p in studies_found if p is not None and len(p.rows)]
+    parts_of_studies = [_read_study_part(Path(results), study, models, study in private) for study in studies]
+    study_parts = [p for p in parts_of_studies if p is not None and len(p.rows)]
     if not study_parts:
         return Answers(pd.DataFrame(columns=ROW_COLUMNS), {}, {})
     item_texts = dict(chain.from_iterable(p.items.items() for p in study_parts))

@@ -124,10 +124,10 @@ def collect(
     stages = list(stages)
     notebook_by_stage = {stage: Path(notebooks) / f"{stage}.ipynb" for stage, _ in stages} if notebooks else {}
     prose_by_stage = {stage: tables.stage_prose(file) for stage, file in notebook_by_stage.items() if file.exists()}
-    verdict_files = {
+    file_by_study = {
         study: Path(results, "ledger", study, "verdicts.parquet") for stage, study in stages if stage == "ledger"
     }
-    verdicts_by_study = {study: _read_stored(file) for study, file in verdict_files.items() if file.exists()}
+    verdicts_by_study = {study: _read_stored(file) for study, file in file_by_study.items() if file.exists()}
     return [
         _read_section(
             Path(results), Path(figures), stage, study, prose_by_stage.get(stage, {}), verdicts_by_study.get(study)
@@ -301,7 +301,7 @@ def _fill_table_view(t: ReportTable, key: str, section: Section, links: _Links) 
         **{c: displayed_table[c].map(printed_name, na_action="ignore") for c in NAMED if c in displayed_table}
     )
     table_view = _table_view(displayed_table)
-    column_position = {c: k for k, c in enumerate(displayed_table.columns)}
+    position_by_column = {c: k for k, c in enumerate(displayed_table.columns)}
     row_views = []
     for cell_texts, row in zip(table_view["rows"], t.frame.head(ROWS_SHOWN).to_dict("records")):
         row_views.append({"cells": cell_texts, "link": links.answers(row, t.study), "card": links.card(row, t.study)})
@@ -309,9 +309,9 @@ def _fill_table_view(t: ReportTable, key: str, section: Section, links: _Links) 
         "id": key,
         "caption": t.caption,
         "rows": row_views,
-        "card_at": column_position.get("judge", column_position.get("measure", -1)),
+        "card_at": position_by_column.get("judge", position_by_column.get("measure", -1)),
         "cards": _card_pages(t, links),
-        "n_at": column_position.get("n", -1),
+        "n_at": position_by_column.get("n", -1),
         "n": len(t.frame),
         "cut": len(t.frame) > ROWS_SHOWN,
         "doubts": tables.doubts(t.frame),
