@@ -182,10 +182,10 @@ class ServedStudy:
         question_id = self.by_code.get(question_code) if isinstance(question_code, str) else None
         if question_id is None or not _is_ms(occasion):
             raise Refused("there is no such question")
-        assigned = Assigned(question_id, occasion)
-        if not self.register.has(rater, assigned):
+        assigned_page = Assigned(question_id, occasion)
+        if not self.register.has(rater, assigned_page):
             raise Refused("this question is not on your list any more")
-        return self.page(rater, assigned)
+        return self.page(rater, assigned_page)
 
     def change(self, rater: str, sent: dict[str, Any]) -> Change:
         "A change that a browser sent, checked. Raises: Refused where it is no change of a page of this rater."
@@ -207,10 +207,10 @@ class ServedStudy:
         if not isinstance(sent, dict) or not _is_hex_name(sent.get("visit")) or not _is_ms(sent.get("active_ms")):
             return []
         try:
-            assigned = self.named_page(rater, sent).assigned
+            assigned_page = self.named_page(rater, sent).assigned
         except Refused:
             return []
-        return [Visit(rater, *assigned, sent["visit"], min(sent["active_ms"], 24 * 3600 * 1000))]
+        return [Visit(rater, *assigned_page, sent["visit"], min(sent["active_ms"], 24 * 3600 * 1000))]
 
     def form_changes(self, page: QuestionPage, form: dict[str, str]) -> tuple[list[Change], bool]:
         """The changes in a posted form, and whether any of its fields could not be read. A change differs from what the
@@ -395,12 +395,12 @@ async def come_in(request: web.Request) -> web.Response:
     "Exchange the token of an invitation for a cookie; on to the dashboard (owner) or the first open page."
     visitor = Visitor(request)
     token = request.match_info["token"]
-    served = visitor.served
-    rater = served.register.rater_of_token(token)
+    served_study = visitor.served
+    rater = served_study.register.rater_of_token(token)
     if rater is None:
         return visitor.closed()
     response = visitor.to("/dashboard" if rater.role == "owner" else "/")
-    served.set_cookie(request, response, served.cookie(rater.role), token, COOKIE_S)
+    served_study.set_cookie(request, response, served_study.cookie(rater.role), token, COOKIE_S)
     return response
 
 
@@ -500,17 +500,17 @@ async def language(request: web.Request) -> web.Response:
     "Choose a language, and return to the page."
     chosen_language = request.match_info["code"]
     return_address = request.query.get("to", "")
-    served = request.app[SERVED]
+    served_study = request.app[SERVED]
     if chosen_language not in pages.LANGUAGES:
         raise web.HTTPNotFound
-    base_address = f"{served.prefix}/"
+    base_address = f"{served_study.prefix}/"
     is_local_address = (
         re.fullmatch(r"/[\w/-]*(\?[\w=&]*)?", return_address, re.ASCII)
         and not return_address.startswith("//")
         and return_address.startswith(base_address)
     )
     response = web.Response(status=303, headers={"Location": return_address if is_local_address else base_address})
-    served.set_cookie(request, response, "mhbench_language", chosen_language, None)
+    served_study.set_cookie(request, response, "mhbench_language", chosen_language, None)
     return response
 
 
@@ -558,8 +558,8 @@ def _has_feedback(page: QuestionPage) -> bool:
 @for_raters
 async def question(v: Visitor) -> web.Response:
     "One page of the list; parameters of the address add notes, feedback, or the names of what is missing."
-    served, (n, page, n_pages) = v.served, v.nth()
-    answers = served.answers(page)
+    served_study, (n, page, n_pages) = v.served, v.nth()
+    answers = served_study.answers(page)
     view = pages.question_view(page, answers, v.language, insist="missing" in v.query)
     is_checked = "checked" in v.query
     view["notes"] += [
@@ -575,9 +575,9 @@ async def question(v: Visitor) -> web.Response:
         done=sum(v.complete()),
         heading=heading,
         title=heading,
-        owner=code(served.secret, "owner", v.name),
-        now=served.store.clock(),
-        code=served.code(page.question.question_id),
+        owner=code(served_study.secret, "owner", v.name),
+        now=served_study.store.clock(),
+        code=served_study.code(page.question.question_id),
         occasion=page.occasion,
         seen="?seen=1" if is_checked or "again" in v.query else "",
         checking=_has_feedback(page) and not is_checked,
