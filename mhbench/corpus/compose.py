@@ -216,12 +216,12 @@ def _fill_or_reject(c: Candidate, question_fields: Mapping[str, Any], recipe: Ma
         "question": str(question_fields["question"]).strip(),
         "options": [option_texts[k] for k in option_order],
     }
-    key_and_kind = {
+    key_fields = {
         "key": letters(4)[option_order.index(right_index)],
         "topic": question_fields["topic"],
         "category": question_fields["type"],
     }
-    filled_candidate = c.model_copy(update=text_fields | key_and_kind)
+    filled_candidate = c.model_copy(update=text_fields | key_fields)
     fault = wording_fault(filled_candidate.question, filled_candidate.options)
     return filled_candidate.rejected("wording", fault) if fault else filled_candidate
 
