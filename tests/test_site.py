@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 import yaml
+from annotate.conftest import chromium  # noqa: F401 (the browser of the annotation page)
 from conftest import ENV, ROOT
 
 sys.path.insert(0, str(ROOT / "docs"))
@@ -262,6 +263,54 @@ def test_the_reference_says_shapes_and_errors_and_formulas_are_set(site):
     text = (site / "api" / "mhbench.stats.agreement.html").read_text(encoding="utf-8")
     assert "krippendorff_alpha" in text and "NaN" in text and "Raises" in text
     assert "MathJax" in (site / "nbs" / "stats" / "03_agreement.html").read_text(encoding="utf-8")
+
+
+def test_every_equation_between_lines_is_set_as_one(site):
+    "One within a paragraph too: else it is set as a part of the line, and a dollar of it may begin one of prose."
+    for notebook in sorted((ROOT / "nbs").rglob("*.ipynb")):
+        page = site / notebook.relative_to(ROOT).with_suffix(".html")
+        if page.exists() and ".ipynb_checkpoints" not in notebook.parts:
+            cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+            written = sum("".join(c["source"]).count("$$") for c in cells if c["cell_type"] == "markdown") // 2
+            assert page.read_text(encoding="utf-8").count('<div class="math ') == written, notebook.name
+
+
+WIDER = """
+const held = [...document.querySelectorAll(".bd-article-container, .prev-next-area a")];
+return held.filter((e) => e.scrollWidth > e.clientWidth + 1).map((e) => e.className);
+"""
+
+
+@pytest.mark.parametrize("page", ["reports/replication/mentat/README", "api/mhbench.stats.agreement", "howto-raters"])
+def test_no_page_scrolls_sideways_on_a_phone(site, chromium, page):  # noqa: F811
+    size = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
+    chromium.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    chromium.get((site / f"{page}.html").as_uri())
+    assert chromium.execute_script(WIDER) == []
+
+
+PAST_THE_EDGE = """
+const edge = document.querySelector("article").getBoundingClientRect().right + 1;
+const equations = [...document.querySelectorAll("div.math")], past = (c) => c.getBoundingClientRect().right > edge;
+if (!equations.every((e) => e.querySelector("mjx-container"))) return null;
+return equations.filter((e) => [...e.querySelectorAll("mjx-math *")].some(past)).map((e) => e.textContent);
+"""
+
+
+def test_no_equation_is_cut_on_a_screen_of_1280_pixels(site, chromium):  # noqa: F811
+    "It scrolls, but what is past the edge is not seen: long ones stand in two lines."
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    size = {"width": 1280, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    chromium.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    cut = {}
+    for page in sorted(site.glob("nbs/**/*.html")):
+        if '<div class="math ' in page.read_text(encoding="utf-8"):
+            chromium.get(page.as_uri())
+            WebDriverWait(chromium, 30).until(lambda d: d.execute_script(PAST_THE_EDGE) is not None)
+            if texts := chromium.execute_script(PAST_THE_EDGE):
+                cut[page.name] = texts
+    assert cut == {}
 
 
 def test_links_of_markdown_lead_somewhere():
