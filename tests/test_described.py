@@ -331,6 +331,9 @@ def test_the_command_guesses_reads_and_writes(tmp_path, capsys):
     assert "must not be there yet" in capsys.readouterr().err
     Path(told).unlink()
     assert main(["ratings", str(tmp_path / "r.csv"), "--to", told]) == 0
+    source = (tmp_path / "r.csv").read_text()  # what the description reads is no place for what it gives
+    assert main(["ratings", told, "--to", str(tmp_path / "r.csv")]) != 0 and (tmp_path / "r.csv").read_text() == source
+    assert "must not be there yet" in capsys.readouterr().err
     assert main(["ratings", told, "--to", str(tmp_path / "r.html")]) != 0
     assert "mhbench new-study NAME DESCRIPTION" in capsys.readouterr().err and capsys.readouterr()
     (tmp_path / "else").mkdir()
@@ -342,6 +345,8 @@ def test_the_command_guesses_reads_and_writes(tmp_path, capsys):
     assert main(["panel", "design", told, "--width", "3"]) == 0
     assert "the cheapest first" in capsys.readouterr().out
     assert main(["ratings", str(tmp_path / "none.csv")]) != 0
+    with pytest.raises(FileNotFoundError, match="read_ratings: description must be a file; got .*none.yaml"):
+        read_ratings(tmp_path / "none.yaml")
 
 
 def test_a_sheet_and_an_encoding_are_named_once_and_kept(tmp_path, capsys):

@@ -230,6 +230,11 @@ def descriptions(given: str | Path | Mapping[str, Any]) -> list[RatingPart]:
     if not isinstance(given, Mapping):
         path = Path(given) if isinstance(given, Path) or "\n" not in given else None
         source_name = path.name if path else source_name
+        if path and not path.is_file():
+            refuse(
+                f"read_ratings: description must be a file; got {str(path)!r}, which is not there",
+                error=FileNotFoundError,
+            )
         try:
             given = yaml.load(path.read_text("utf-8") if path else str(given), yaml.BaseLoader)
         except yaml.YAMLError as e:

@@ -412,12 +412,12 @@ def _ratings(a: argparse.Namespace) -> None:
     path = Path(a.file).expanduser()
     if not path.is_file():
         refuse(f"ratings: FILE must be there; got {a.file!r}", error=FileNotFoundError)
+    if a.to and Path(a.to).exists():
+        remedy = "name another file, or move it away: it may have been corrected, or be what the description reads"
+        refuse(f"ratings: --to must not be there yet; got {a.to}", remedy=remedy, error=FileExistsError)
     if path.suffix not in (".yaml", ".yml"):
         reading_options = {k: v for k, v in (("sheet", a.sheet), ("encoding", a.encoding)) if v}
         text = guess_description(path, dict(c.partition("=")[::2] for c in a.column), **reading_options).text()
-        if a.to and Path(a.to).exists():
-            remedy = "name another file, or move it away: it may have been corrected"
-            refuse(f"ratings: --to must not be there yet; got {a.to}", remedy=remedy, error=FileExistsError)
         if a.to:
             Path(a.to).write_text(text, encoding="utf-8")
         is_beside = not a.to or path.resolve().is_relative_to(Path(a.to).resolve().parent)
