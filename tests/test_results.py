@@ -65,6 +65,7 @@ def test_results_come_before_code_and_nothing_only_says_what_is_absent(study):
     ]
     shown = [k for k, c in enumerate(cells) if html_of(c)]
     assert shown[0] == 1 and setup and min(setup) > max(shown)
+    assert not any("`" in html_of(c) for c in cells), "HTML, in which code is an element"
     for before, cell in zip(cells, cells[1:]):
         if "".join(before["source"]).startswith("## ") and "Not on this page" not in "".join(before["source"]):
             assert re.search(r"<t(able|d)|<img", html_of(cell)) or "<strong>" in html_of(cell), before["source"]

@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 import yaml
-from markupsafe import escape
+from markupsafe import Markup, escape
 
 from ..corpus.demo import synthetic
 from ..errors import refuse
@@ -165,6 +165,11 @@ def _part_of(frame: pd.DataFrame, part: PaperPart) -> pd.DataFrame:
     return frame[kept_columns] if len(kept_columns) > 1 else frame
 
 
+def _note_html(note: str) -> Markup:
+    "A note as HTML: what stands between backticks is code."
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(note))))
+
+
 _DEMO = "On the demo: synthetic questions, so these numbers say nothing about the models"
 
 
@@ -264,7 +269,7 @@ class PaperPage:
                 released=released_tables,
                 run=run_outputs,
                 makers=maker_links,
-                note=part.note.rstrip("."),
+                note=_note_html(part.note.rstrip(".")),
             )
         )
 
@@ -291,4 +296,4 @@ def rest(page: PaperPage) -> PageHtml:
         write_json(contents, folder / "contents.json")
         metrics = {"shown": len(page.shown), "not shown": len(parts_not_shown)}
         write_metrics(metrics, page.results / "metrics" / "results" / f"{page.study}.json")
-    return PageHtml(f"<p><small>{escape('Not on this page: ' + absent_text + '.') if absent_text else ''}</small></p>")
+    return PageHtml(f"<p><small>{_note_html(f'Not on this page: {absent_text}.') if absent_text else ''}</small></p>")
