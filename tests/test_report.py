@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from annotate.conftest import axe, chromium, no_script  # noqa: F401 (the browser of the annotation page)
+from conftest import ROOT
 
 from mhbench.records.schema import Item, Response, write_records
 from mhbench.report.findings import Front, _request_failures
@@ -306,6 +307,18 @@ const within = (b) => b.height && b.top < innerHeight;
 const seen = (e) => e.checkVisibility() && within(e.getBoundingClientRect());
 return [...document.querySelectorAll(arguments[0])].filter(seen).map((e) => e.innerText.trim());
 """
+
+
+def test_what_failed_keeps_its_heads_where_columns_are_rows():
+    "A phone shows no head of the table: each cell has its own; and a banner is no markdown."
+    page = (ROOT / "reports" / "report.html").read_text(encoding="utf-8")
+    tables = re.findall(r'(?s)<table class="lost">.*?</table>', page)
+    assert tables and ".lost td::before { content: attr(data-label)" in page
+    for table in tables:
+        heads = re.findall(r'<th scope="col">(.*?)</th>', table)[1:]
+        labels = re.findall(r'<td data-label="(.*?)">', table)
+        assert heads and labels == heads * (len(labels) // len(heads)) and len(labels) == table.count("<td")
+    assert not any("`" in banner for banner in re.findall(r'(?s)<p class="doubt">(.*?)</p>', page))
 
 
 @pytest.mark.parametrize(("width", "height", "studies"), [(1400, 900, 5), (390, 844, 4)])
