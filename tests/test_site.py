@@ -277,11 +277,15 @@ def test_every_equation_between_lines_is_set_as_one(site):
 
 WIDER = """
 const held = [...document.querySelectorAll(".bd-article-container, .prev-next-area a")];
-return held.filter((e) => e.scrollWidth > e.clientWidth + 1).map((e) => e.className);
+const captions = [...document.querySelectorAll(".bd-article caption")];  // they stand above what scrolls
+return held.filter((e) => e.scrollWidth > e.clientWidth + 1).map((e) => e.className)
+  .concat(captions.filter((e) => e.getBoundingClientRect().right > innerWidth).map((e) => e.textContent));
 """
 
 
-@pytest.mark.parametrize("page", ["reports/replication/mentat/README", "api/mhbench.stats.agreement", "howto-raters"])
+@pytest.mark.parametrize(
+    "page", ["reports/replication/mentat/README", "api/mhbench.stats.agreement", "howto-raters", "studies/mentat"]
+)
 def test_no_page_scrolls_sideways_on_a_phone(site, chromium, page):  # noqa: F811
     size = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
     chromium.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
