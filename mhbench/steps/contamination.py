@@ -54,13 +54,13 @@ def _second_halves(items: Sequence[Item]) -> list[str | None]:
 
 # %% ../../nbs/steps/09_contamination.ipynb #df47227d
 def _similarity_ranks(
-    own_similarity: np.ndarray, other_similarities: np.ndarray
+    true_similarity: np.ndarray, other_similarities: np.ndarray
 ) -> dict[str, Any]:  # of (n,) and (n, K); by suffix
     "Each completion's similarity with its own second half, the mean with K others, and the share of these below it."
     if not other_similarities.shape[1]:
-        return {"": own_similarity, "_other": math.nan, "_rank": math.nan}
-    share_below = (other_similarities < own_similarity[:, None]) + (other_similarities == own_similarity[:, None]) / 2
-    return {"": own_similarity, "_other": other_similarities.mean(axis=1), "_rank": share_below.mean(axis=1)}
+        return {"": true_similarity, "_other": math.nan, "_rank": math.nan}
+    share_below = (other_similarities < true_similarity[:, None]) + (other_similarities == true_similarity[:, None]) / 2
+    return {"": true_similarity, "_other": other_similarities.mean(axis=1), "_rank": share_below.mean(axis=1)}
 
 
 def _cosines_of(encoder: Any, first_texts: list[str], second_texts: list[str]) -> np.ndarray:  # (n,)
@@ -113,9 +113,9 @@ def compare_completions(
             for i, t in question_half_pairs
         ]
         true_halves = [distinct_halves[t] for _, t in question_half_pairs]
-        own_half_slice = slice(None, None, len(offsets))
+        true_half_slice = slice(None, None, len(offsets))
         table.loc[compared_questions, "distance"] = [
-            Levenshtein.distance(t, w) for t, w in zip(true_halves[own_half_slice], cut_completions[own_half_slice])
+            Levenshtein.distance(t, w) for t, w in zip(true_halves[true_half_slice], cut_completions[true_half_slice])
         ]
         for name in measures:
             if name == "levenshtein":

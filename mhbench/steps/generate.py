@@ -280,9 +280,9 @@ def _all_requests(
     "The requests of all modes, with their item and mode."
     design = design if design.pool is not None else replace(design, pool=items)
     for mode, setting in design.by_mode.items():
-        selected = select_items(items, setting, design.seed)
+        selected_items = select_items(items, setting, design.seed)
         voting_ids = _voting_item_ids(items, setting, design.seed)
-        for item, request in _mode_requests(selected, model, mode, setting, voting_ids, design):
+        for item, request in _mode_requests(selected_items, model, mode, setting, voting_ids, design):
             yield item, request, mode
 
 # %% ../../nbs/steps/02_generate.ipynb #b8a49a57

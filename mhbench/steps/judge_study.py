@@ -227,14 +227,14 @@ def study_parts(
     answered_ids = {r.item_id for r in written_answers}
     answered_items = [i for i in unlinked_items if i.item_id in answered_ids]
     _, answers_to_rejudge = judged_answers(answered_items, written_answers, kind=kind, n_items=n_items, seed=seed)
-    known_answers = known_group_answers(unlinked_items, prompts_dir)
-    known_items, _ = judged_answers(unlinked_items, known_answers, kind=kind, n_items=n_known, seed=seed)
-    known_ids = {i.item_id for i in known_items}
-    known_answers = [r for r in known_answers if r.item_id in known_ids]
+    group_answers = known_group_answers(unlinked_items, prompts_dir)
+    known_group_items, _ = judged_answers(unlinked_items, group_answers, kind=kind, n_items=n_known, seed=seed)
+    known_group_ids = {i.item_id for i in known_group_items}
+    group_answers = [r for r in group_answers if r.item_id in known_group_ids]
     rubric_options: dict[str, Any] = {"name": rubric_name, "kind": kind, "dir": prompts_dir}
     parts = [
         Part("known groups", "as it is", 0.0, 1, r, rs)
-        for r, rs in _answers_by_rubric(known_answers, items, **rubric_options)
+        for r, rs in _answers_by_rubric(group_answers, items, **rubric_options)
     ]
     for r, rs in _answers_by_rubric(answers_to_rejudge, items, **rubric_options):
         if repeats > 1:

@@ -214,7 +214,7 @@ def third_ratings(table: RatingTable) -> pd.DataFrame:  # rater, kind, n, either
     for (rater, kind), ratings_of_third in ratings_by_rater:
         n_either, chances_of_either = 0, []
         for unit, criterion, label in ratings_of_third[["unit", "criterion", "label"]].to_numpy():
-            person_labels = {x for who, x in labels_by_unit.get(unit, {}).items() if who != rater}
+            person_labels = {x for other_rater, x in labels_by_unit.get(unit, {}).items() if other_rater != rater}
             if len(person_labels) == 2:
                 n_either += label in person_labels
                 chances_of_either.append(float(label_shares[criterion].reindex(list(person_labels)).sum()))

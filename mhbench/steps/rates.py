@@ -260,7 +260,7 @@ def first_entries(table: pd.DataFrame, same: Mapping[str, str]) -> pd.DataFrame:
 
 # %% ../../nbs/steps/07_rates.ipynb #65bf6934
 def _counted_once(
-    members: Sequence[str], answering: Collection[str], first_entry_of: Mapping[str, str], simulated: Collection[str]
+    members: Sequence[str], responders: Collection[str], first_entry_of: Mapping[str, str], simulated: Collection[str]
 ) -> tuple[list[str], dict[str, str]]:  # who counts, and why the others do not
     "Every model of a group once."
     counted_models: list[str] = []
@@ -269,7 +269,7 @@ def _counted_once(
         same_model = next((k for k in counted_models if first_entry_of.get(k, k) == first_entry_of.get(m, m)), None)
         if m in simulated:
             reason_by_model[m] = "simulated"
-        elif m not in answering:
+        elif m not in responders:
             reason_by_model[m] = "no answer that counts"
         elif same_model is not None:
             reason_by_model[m] = f"the same model as {same_model}"
@@ -513,15 +513,15 @@ def declined_table(scores: pd.DataFrame, by: Sequence[str] = ("category",)) -> p
         (outcomes == FAILED) & ~eligible_scores["task"].isin(tasks_with("judged"))
     )
     needs_no_judge &= eligible_scores["mode"] != "free_form"  # right or wrong by themselves, or would have been
-    objective_scores = eligible_scores[needs_no_judge]
-    correct_where_read = objective_scores["correct"].where(~is_lost[needs_no_judge])
+    unjudged_scores = eligible_scores[needs_no_judge]
+    correct_where_read = unjudged_scores["correct"].where(~is_lost[needs_no_judge])
     is_declined = (outcomes == REFUSED).astype(float).where(outcomes != FAILED)
     table_by_measure = {
         "declined": rate_table(eligible_scores.assign(declined=is_declined), "declined", by),
-        "right": rate_table(objective_scores, "correct", by),
-        "right, of those read": rate_table(objective_scores.assign(correct=correct_where_read), "correct", by),
-        "right, at worst": rate_table(objective_scores.assign(correct=correct_where_read.fillna(0.0)), "correct", by),
-        "right, at best": rate_table(objective_scores.assign(correct=correct_where_read.fillna(1.0)), "correct", by),
+        "right": rate_table(unjudged_scores, "correct", by),
+        "right, of those read": rate_table(unjudged_scores.assign(correct=correct_where_read), "correct", by),
+        "right, at worst": rate_table(unjudged_scores.assign(correct=correct_where_read.fillna(0.0)), "correct", by),
+        "right, at best": rate_table(unjudged_scores.assign(correct=correct_where_read.fillna(1.0)), "correct", by),
     }
     measure_tables = [table.assign(measure=measure)[_DECLINED] for measure, table in table_by_measure.items()]
     declined_rows = pd.concat([p for p in measure_tables if len(p)] or measure_tables, ignore_index=True)

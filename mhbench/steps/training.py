@@ -98,11 +98,11 @@ class Run(NamedTuple):
     scores: dict[str, np.ndarray]  # item_id -> (options,) log-probabilities; without items that are too long
 
 
-def _option_scores(trained: Trained, variant: str, items: Sequence[Item]) -> dict[str, np.ndarray]:
+def _option_scores(training_result: Trained, variant: str, items: Sequence[Item]) -> dict[str, np.ndarray]:
     "Log-probabilities of options, from the store; the model is loaded for those that are not there."
     if variant == OPTIONS_ONLY:
         items = [i.model_copy(update={"question": "", "context": {}}) for i in items]
-    return load_multiple_choice(trained.folder / "model").log_probabilities(items)
+    return load_multiple_choice(training_result.folder / "model").log_probabilities(items)
 
 # %% ../../nbs/steps/19_training.ipynb #68cdd6af
 def train_runs(
