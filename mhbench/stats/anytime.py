@@ -99,15 +99,15 @@ def wealth_path(a: Observed, null: float) -> np.ndarray:  # (T, P) log of the e-
     if a.cases is None:
         log_gains = _log_gain(y, a, null)
     else:
-        by_case = np.argsort(a.cases, kind="stable")
-        running_sums = np.cumsum(y[by_case], 0)
-        is_first_of_case = np.r_[True, np.diff(a.cases[by_case]) > 0]
-        sum_before_case = np.where(is_first_of_case[:, None], running_sums - y[by_case], 0.0)
+        case_order = np.argsort(a.cases, kind="stable")
+        running_sums = np.cumsum(y[case_order], 0)
+        is_first_of_case = np.r_[True, np.diff(a.cases[case_order]) > 0]
+        sum_before_case = np.where(is_first_of_case[:, None], running_sums - y[case_order], 0.0)
         case_start_sums = sum_before_case[
             np.maximum.accumulate(np.where(is_first_of_case, np.arange(len(is_first_of_case)), 0))
         ]
         running_case_sums = np.empty_like(y)
-        running_case_sums[by_case] = running_sums - case_start_sums
+        running_case_sums[case_order] = running_sums - case_start_sums
         log_gains = _log_gain(running_case_sums, a, null) - _log_gain(running_case_sums - y, a, null)
     return np.logaddexp.reduce(np.cumsum(log_gains, 0), -1) - np.log(len(a.stake))
 

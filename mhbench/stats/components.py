@@ -79,7 +79,7 @@ def _source_groups(factors: Mapping[str, Any], n: int, order: int) -> tuple[dict
     "The groups of each source, coarse ones first; those that coincide with others are named and left out."
     codes = {name: pd.factorize(np.asarray(labels, dtype=object))[0] for name, labels in factors.items()}
     groups_by_source: dict[str, np.ndarray] = {}
-    exclusions: list[str] = []
+    exclusion_reasons: list[str] = []
     row_index = np.arange(n)
     combinations_of_factors = [c for k in range(1, order + 1) for c in combinations(codes, k)]
     for factor_names in combinations_of_factors:
@@ -88,7 +88,7 @@ def _source_groups(factors: Mapping[str, Any], n: int, order: int) -> tuple[dict
             cell_codes = pd.factorize(cell_codes * (codes[name].max() + 1) + codes[name])[0]
         source, k = TIMES.join(factor_names), cell_codes.max() + 1
         if k < 2:
-            exclusions += [f"{source}: it has one level"] if len(factor_names) == 1 else []
+            exclusion_reasons += [f"{source}: it has one level"] if len(factor_names) == 1 else []
             continue
         coinciding_source = next(
             (s for s, g in groups_by_source.items() if g.max() + 1 == k and len(pd.unique(g * k + cell_codes)) == k),
@@ -96,14 +96,14 @@ def _source_groups(factors: Mapping[str, Any], n: int, order: int) -> tuple[dict
         )
         if coinciding_source or k == n:
             equal_source = coinciding_source or REST
-            exclusions += (
+            exclusion_reasons += (
                 [f"{source}: the same groups as {equal_source}"]
                 if len(factor_names) == 1 or not coinciding_source
                 else []
             )
             continue
         groups_by_source[source] = cell_codes
-    return {**groups_by_source, REST: row_index}, exclusions
+    return {**groups_by_source, REST: row_index}, exclusion_reasons
 
 # %% ../../nbs/stats/21_components.ipynb #54d10d07
 def variance_components(
@@ -121,7 +121,7 @@ def variance_components(
     Source: Henderson 1953, method 1; Searle, Casella and McCulloch 1992, section 5.3; Satterthwaite 1946.
     Raises: ValueError where there are fewer than two levels of every factor.
     """
-    y, labels_by_factor, groups, exclusions, solve = _identified_sources(values, factors, order)
+    y, labels_by_factor, groups, exclusion_reasons, solve = _identified_sources(values, factors, order)
     source_names = list(groups)
     estimates = solve(y)
     limits = np.full((len(source_names), 2), np.nan)
@@ -133,7 +133,7 @@ def variance_components(
         columns | {"ci_low": limits[:, 0], "ci_high": limits[:, 1], "share": np.maximum(estimates, 0) / total_variance}
     )
     return Spread(
-        table, exclusions, len(y), {name: len(pd.unique(labels)) for name, labels in labels_by_factor.items()}
+        table, exclusion_reasons, len(y), {name: len(pd.unique(labels)) for name, labels in labels_by_factor.items()}
     )
 
 # %% ../../nbs/stats/21_components.ipynb #674c699e
@@ -147,7 +147,7 @@ def _identified_sources(values: Any, factors: Mapping[str, Any], order: int):
             actual = f"shape {labels.shape} of {name} for {y.shape}, or a label that is missing"
             refuse(f"variance_components: factors must have a label for each value; got {actual}")
     y, labels_by_factor = y[has_value], {name: labels[has_value] for name, labels in labels_by_factor.items()}
-    groups, excluded_sources = _source_groups(labels_by_factor, len(y), order) if len(y) else ({}, [])
+    groups, exclusion_reasons = _source_groups(labels_by_factor, len(y), order) if len(y) else ({}, [])
     if len(groups) < 2:
         refuse(
             f"variance_components: a factor must have two levels or more; got {', '.join(labels_by_factor) or 'none'}"
@@ -159,10 +159,10 @@ def _identified_sources(values: Any, factors: Mapping[str, Any], order: int):
         if np.linalg.cond(expected_squares) < 1e8 or len(source_names) == 2:
             break
         confounded_source = _find_confounded_source(expected_squares, source_names)
-        excluded_sources.append(f"{confounded_source}: this design does not tell it apart from the others")
+        exclusion_reasons.append(f"{confounded_source}: this design does not tell it apart from the others")
         del groups[confounded_source]
     solve = lambda v: np.linalg.solve(expected_squares, [_squares_within(v - v.mean(), g) for g in inner_groups])
-    return y, labels_by_factor, groups, excluded_sources, solve
+    return y, labels_by_factor, groups, exclusion_reasons, solve
 
 # %% ../../nbs/stats/21_components.ipynb #102765c7
 def _find_confounded_source(matrix: np.ndarray, names: Sequence[str]) -> str:

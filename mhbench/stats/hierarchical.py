@@ -106,11 +106,11 @@ def _objective(x: np.ndarray, p: _Problem, pairs: _Pairs, weight: np.ndarray) ->
     worth_difference = betas[i] - betas[j]
     a = slopes[r]
     losses, by_u, by_o = (weight * y for y in _losses(a * worth_difference, offsets[r], pairs.tie, p.symmetric)[:3])
-    by_beta = np.bincount(i, by_u * a, len(betas)) - np.bincount(j, by_u * a, len(betas))
-    by_slope = np.bincount(r, by_u * worth_difference, len(slopes)) - 2 * p.penalty * (1 - slopes)
-    by_offset = np.bincount(r, by_o, len(slopes)) + 2 * p.penalty * offsets
+    beta_gradient = np.bincount(i, by_u * a, len(betas)) - np.bincount(j, by_u * a, len(betas))
+    slope_gradient = np.bincount(r, by_u * worth_difference, len(slopes)) - 2 * p.penalty * (1 - slopes)
+    offset_gradient = np.bincount(r, by_o, len(slopes)) + 2 * p.penalty * offsets
     objective = losses.sum() + p.penalty * (offsets @ offsets + (1 - slopes) @ (1 - slopes))
-    return float(objective), np.concatenate([by_beta, by_slope, by_offset])
+    return float(objective), np.concatenate([beta_gradient, slope_gradient, offset_gradient])
 
 # %% ../../nbs/stats/08_hierarchical.ipynb #9b1adb0a
 def _check_problem(

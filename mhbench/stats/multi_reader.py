@@ -124,8 +124,8 @@ class OverRaters(NamedTuple):
 
     def range_without(self) -> tuple[float, float]:
         "The lowest and the highest value when one rater is left out."
-        defined = self.without[np.isfinite(self.without)]
-        return (float(defined.min()), float(defined.max())) if len(defined) else (np.nan, np.nan)
+        defined_values = self.without[np.isfinite(self.without)]
+        return (float(defined_values.min()), float(defined_values.max())) if len(defined_values) else (np.nan, np.nan)
 
 
 def two_way_variance(left_out: np.ndarray) -> tuple[float, float, float]:

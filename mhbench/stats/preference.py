@@ -316,7 +316,9 @@ def _orders(row: np.ndarray) -> tuple[list[list[int]], int, int]:
     if n > MOST_ORDERS:
         refuse(f"plackett_luce: scores must leave at most {MOST_ORDERS} orders open; got {n}; use bradley_terry")
     unranked_options = tie_groups[-1] + np.flatnonzero(np.isnan(row)).tolist()
-    orders = [[*chain(*placed), *unranked_options] for placed in product(*map(permutations, tie_groups[:-1]))]
+    orders = [
+        [*chain(*group_orders), *unranked_options] for group_orders in product(*map(permutations, tie_groups[:-1]))
+    ]
     return orders, len(rated_options) - len(tie_groups[-1]), len(rated_options)
 
 # %% ../../nbs/stats/07_preference.ipynb #1fa0c825
