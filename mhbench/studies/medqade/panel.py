@@ -81,10 +81,10 @@ def stratified_draw(
     for s in (False, True):
         if n_wanted[s] > n_available[s]:
             actual = f"{n_available[s]} for the {n_wanted[s]} that n={n} and share_match={share_match} need"
-            with_or_without = "with" if s else "without"
+            match_in_words = "with" if s else "without"
             remedy = "draw fewer, or "
             remedy += f"another share (there are {n_available[True]} with a match and {n_available[False]} without)"
-            refuse(f"stratified_draw: n must leave enough items {with_or_without} a match; got {actual}; {remedy}")
+            refuse(f"stratified_draw: n must leave enough items {match_in_words} a match; got {actual}; {remedy}")
         chosen_positions |= set(
             rng.choice(sorted_positions[m[sorted_positions] == s], n_wanted[s], replace=False).tolist()
         )

@@ -219,7 +219,7 @@ def annotation_arrays(ratings: Iterable[Rating], leave_out: Iterable[str] = ()) 
 
     Raises: ValueError for an annotation that lacks an option, or two ratings of one option.
     """
-    left_out = set(leave_out)
+    left_out_ids = set(leave_out)
     scores_by_annotation: dict[
         tuple, tuple[dict[str, float], Rating]
     ] = {}  # annotation -> its scores, and its first rating
@@ -227,7 +227,7 @@ def annotation_arrays(ratings: Iterable[Rating], leave_out: Iterable[str] = ()) 
         if r.value is None:
             actual = f"label {r.label!r} ({r.item_id}, {r.source}); pass ratings of options"
             refuse(f"annotation_arrays: ratings must have a value; got {actual}")
-        if r.item_id in left_out:
+        if r.item_id in left_out_ids:
             continue
         if not 0 <= r.value <= 100:
             actual = f"{r.value:g} for {r.target} ({r.item_id}, {r.source}); take codes such as 999 out"

@@ -299,7 +299,7 @@ class HeldOut(NamedTuple):
 def left_out_raters(arrays: AnnotationArrays, *, penalty: float = 5.0, ridge: float = 0.1) -> HeldOut:
     "Labels made without each rater in turn, and the preferences of this rater."
     held_out_rows: list[tuple[str, str, np.ndarray]] = []
-    predicted: dict[str, list[np.ndarray]] = {}
+    predictions_by_kind: dict[str, list[np.ndarray]] = {}
     for rater in np.unique(arrays.raters):
         is_held_out = arrays.raters == rater
         other_arrays = arrays.scores[~is_held_out], arrays.questions[~is_held_out], arrays.raters[~is_held_out]
@@ -307,9 +307,9 @@ def left_out_raters(arrays: AnnotationArrays, *, penalty: float = 5.0, ridge: fl
         for q in np.intersect1d(arrays.questions[is_held_out], labelled_questions):
             held_out_rows.append((q, rater, top_shares(arrays.scores[is_held_out & (arrays.questions == q)]).mean(0)))
             for kind, probs in labels_by_kind.items():
-                predicted.setdefault(kind, []).append(probs[np.searchsorted(labelled_questions, q)])
+                predictions_by_kind.setdefault(kind, []).append(probs[np.searchsorted(labelled_questions, q)])
     questions, raters, chosen = (np.array(column) for column in zip(*held_out_rows, strict=True))
-    return HeldOut(questions, raters, chosen, {kind: np.array(rows) for kind, rows in predicted.items()})
+    return HeldOut(questions, raters, chosen, {kind: np.array(rows) for kind, rows in predictions_by_kind.items()})
 
 # %% ../../../nbs/studies/mentat/08_preferences.ipynb #71c30487
 FLOOR = 0.001  # of a probability in the log score
