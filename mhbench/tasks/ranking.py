@@ -207,9 +207,9 @@ def among_first(item: Item, answer: Sequence[str], k: int) -> float:  # NaN wher
     return float(item.key[0] in answer[:k]) if k < len(item.options) else float("nan")
 
 
-def _option_places(item: Item, ranked: Sequence[str]) -> np.ndarray:  # (n,) one an option
+def _option_places(item: Item, ranked_entries: Sequence[str]) -> np.ndarray:  # (n,) one an option
     "The place of each option in a list; omitted options share the last one."
-    ranked_letters = [x for x in ranked if not x.startswith(UNKNOWN)]
+    ranked_letters = [x for x in ranked_entries if not x.startswith(UNKNOWN)]
     return np.array(
         [ranked_letters.index(a) if a in ranked_letters else len(ranked_letters) for a in letters(len(item.options))]
     )
