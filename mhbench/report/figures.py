@@ -5,7 +5,8 @@
 # %% ../../nbs/report/04_figures.ipynb #7bdbe228
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -57,6 +58,12 @@ def value(x: float, digits: int = 2) -> str:
     return f"{x:.{digits}f}".replace("-", "\N{MINUS SIGN}")
 
 # %% ../../nbs/report/04_figures.ipynb #48ff1f03
+def _condition_of_order(highest: Mapping[Hashable, Any], lowest: Mapping[Hashable, Any]) -> str:
+    "What a title adds where the intervals of two rows do not show which is higher."
+    gap = highest["ci_low"] - lowest["ci_high"]
+    return "" if gap > 0 else "; no interval of both" if np.isnan(gap) else "; their intervals overlap"
+
+
 def describe_best(table: pd.DataFrame, marks: Mapping[str, float], *, of: str = "model", adjective: str = "") -> str:
     "Who has the highest estimate, and where its interval for all rows at once lies; or, without marks, the lowest too."
     shown_rows = select_figure_rows(table, of)
@@ -78,25 +85,26 @@ def describe_best(table: pd.DataFrame, marks: Mapping[str, float], *, of: str = 
             first_clause
             if is_alone
             else f"{first_clause}, {printed_name(last_row[of])} lowest ({value(last_row['estimate'])})"
+            + _condition_of_order(best, last_row)
         )
     reference_lines = {"chance" if label.startswith("chance") else spaced(label): at for label, at in marks.items()}
     return f"{first_clause}: {standing(best['estimate'], best['ci_low'], best['ci_high'], reference_lines)}"
 
 # %% ../../nbs/report/04_figures.ipynb #d13cfab9
 def describe_extremes(table: pd.DataFrame, of: str, most: str, least: str, digits: int = 2) -> str:
-    "The highest and the lowest row, each with what it is and its estimate: `r6 is strictest (9.4), r3 mildest (0.1)`."
+    """The highest and the lowest row, each with what it is and its estimate: `r6 is strictest (9.4), r3 mildest (0.1)`.
+    Where their intervals overlap, or one has none, it says so.
+    """
     ordered_rows = enough(table).sort_values("estimate", ascending=False, kind="stable")
     if not len(ordered_rows):
         return ""
-    highest_text, lowest_text = (
-        f"({value(x, digits)})" for x in (ordered_rows["estimate"].iloc[0], ordered_rows["estimate"].iloc[-1])
-    )
-    first_clause = f"{printed_name(ordered_rows[of].iloc[0])} {most} {highest_text}"
-    return (
-        first_clause
-        if len(ordered_rows) == 1
-        else f"{first_clause}, {printed_name(ordered_rows[of].iloc[-1])} {least} {lowest_text}"
-    )
+    row_records = ordered_rows.to_dict("records")
+    highest, lowest = row_records[0], row_records[-1]
+    highest_text, lowest_text = (f"({value(row['estimate'], digits)})" for row in (highest, lowest))
+    first_clause = f"{printed_name(highest[of])} {most} {highest_text}"
+    if len(ordered_rows) == 1:
+        return first_clause
+    return f"{first_clause}, {printed_name(lowest[of])} {least} {lowest_text}{_condition_of_order(highest, lowest)}"
 
 
 def number_above(table: pd.DataFrame, at: float) -> tuple[int, int]:  # and of how many
