@@ -79,7 +79,7 @@ def studies() -> list[RegisteredStudy]:  # by name
     "The studies that are installed here."
     return [registered_study(name) for name in _folders()]
 
-
+# %% ../nbs/02_registry.ipynb #2b2650e8
 class _Once(yaml.SafeLoader):
     "A loader to which a name that stands twice in a mapping is an error, and no second value."
 
@@ -127,7 +127,7 @@ def claims_file(study: str) -> Path:
         refuse(f"{rule}; got {actual}", remedy=remedy, error=FileNotFoundError)
     return files[study]
 
-
+# %% ../nbs/02_registry.ipynb #60b82c15
 def declare_commands() -> None:
     "Have every study declare its commands."
     for study in studies():

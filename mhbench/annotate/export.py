@@ -52,7 +52,7 @@ class Exported(NamedTuple):
     checks: list[dict]  # attention checks and practice: rater, question, role, passed
     incomplete: list[dict]  # pages begun and not finished, or skipped: rater, item_id, occasion, n_answers
 
-
+# %% ../../nbs/annotate/07_export.ipynb #7cfd6f83
 def _rating_variant(
     study: Study, q: Question, shown_draw: dict, target: str, answer_by_target: dict[str, RatedAnswer]
 ) -> dict[str, str]:
@@ -98,7 +98,7 @@ def pseudonym_by_rater(store: Store) -> dict[str, str]:
     simulated_names = {r.rater: r.rater for r in rater_by_name.values() if r.simulated}
     return simulated_names | pseudonyms(name for name in rater_names if name not in simulated_names)
 
-
+# %% ../../nbs/annotate/07_export.ipynb #36f9b979
 def ratings(store: Store) -> Exported:
     "The complete answers of a file as ratings under pseudonyms, with everything else listed."
     study = store.study
@@ -340,7 +340,7 @@ def _read_ratings(path: str | Path, items: Sequence[Item] | None) -> Rated:
             refuse(f"ratings_of_file: item_id must name an item of the study; got {actual}")
     return Rated(corrected_ratings, notes)
 
-
+# %% ../../nbs/annotate/07_export.ipynb #b47445f2
 def ratings_of_file(path: str | Path, items: Sequence[Item] | None = None) -> list[Rating]:
     """People's answers as ratings, from .sqlite, .parquet, .csv, or Label Studio's .json.
 

@@ -176,7 +176,7 @@ def _build_errors_view(v: View) -> dict[str, Any]:
         "main": main_field,
     }
 
-
+# %% ../../nbs/annotate/04_pages.ipynb #84087886
 def _build_duel_view(v: View) -> dict[str, Any]:
     q, (first_author, second_author) = v.question, v.shown.sides
     text_by_choice = {
@@ -221,7 +221,7 @@ def _open_fields(view: Mapping[str, Any], t: Callable[..., str]) -> list[dict[st
     kinds_field = {"at": flags[0]["at"], "words": t("errors.kinds")} if flags else {}
     return [f | (kinds_field if f in flags else {}) for f in listed_fields(view) if f["missing"]]
 
-
+# %% ../../nbs/annotate/04_pages.ipynb #8753bb99
 def question_view(
     page: QuestionPage, answers: Mapping[str, RatedAnswer], language: str, *, insist: bool = False
 ) -> dict[str, Any]:

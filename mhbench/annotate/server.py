@@ -371,7 +371,7 @@ async def guard(request: web.Request, handler: Callable) -> web.StreamResponse:
         response = visitor.message_page("failed", status=503)
     return protect(response)
 
-
+# %% ../../nbs/annotate/06_server.ipynb #bcb9df8d
 def for_raters(handler: Callable) -> Callable:
     "A handler for raters who were invited and have consented."
 
@@ -421,7 +421,7 @@ async def consent(request: web.Request) -> web.Response:
     paragraphs += [v.t("consent.conversation")] if settings.kind == "conversation" else []
     return v.message_page("consent", paragraphs, forms=[consent_form])
 
-
+# %% ../../nbs/annotate/06_server.ipynb #33caf5f6
 @ROUTES.get("/instructions")
 @for_raters
 async def instructions(v: Visitor) -> web.Response:
@@ -465,7 +465,7 @@ async def review(v: Visitor) -> web.Response:
     page_words: dict[str, Any] = {"title": v.t("review.title"), "paragraphs": [v.t("review.text")]}
     return v.render("review.html", **page_words, links=[v.link("/go", "nav.again")], rows=review_rows)
 
-
+# %% ../../nbs/annotate/06_server.ipynb #f065ac2b
 @ROUTES.get("/pause")
 @for_raters
 async def pause_page(v: Visitor) -> web.Response:
@@ -553,7 +553,7 @@ def _has_feedback(page: QuestionPage) -> bool:
     q = page.question
     return q.role == "practice" and bool(q.expected or q.feedback)
 
-
+# %% ../../nbs/annotate/06_server.ipynb #43c22d20
 @ROUTES.get(r"/q/{n:\d{1,6}}")
 @for_raters
 async def question(v: Visitor) -> web.Response:
@@ -712,7 +712,7 @@ class _RefusingProtocol(asyncio.Protocol):
         "Close the connection before anything is read from it."
         transport.close()
 
-
+# %% ../../nbs/annotate/06_server.ipynb #bafd3bf0
 class Connections:
     "The open connections, and those of them that are handling a request."
 

@@ -82,7 +82,7 @@ async def answer_all(url: str, pages: list[QuestionPage], token: str, seed: int)
                 n += 1
     return n
 
-
+# %% ../../nbs/annotate/09_simulate.ipynb #fd46e1b1
 def _build_changes(page: QuestionPage, seed: int) -> Iterator[dict[str, Any]]:
     "A rater's opinions of one question, as the page's script sends them."
     opinion_by_target = opinion(page.study, page.question, page.rater, seed)

@@ -462,7 +462,7 @@ class Assigned(NamedTuple):
     question_id: str
     occasion: int = 0
 
-
+# %% ../../nbs/annotate/01_study.ipynb #def73a5e
 class QuestionPage(NamedTuple):
     "One question for one rater, with the codes of its form."
 

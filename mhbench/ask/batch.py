@@ -100,7 +100,7 @@ def _write_part(folder: Path, request_lines: Sequence[bytes], requests: Sequence
     part_entry = {"file": f"{sha[:16]}.jsonl", "sha256": sha, "lines": len(request_lines)}
     return part_entry | {"file_id": None, "batch_id": None, "status": "written", "merged": False}
 
-
+# %% ../../nbs/ask/15_batch.ipynb #782c918e
 def write_parts(asked: Iterable[tuple[Request, Wire]], folder: str | Path) -> list[dict[str, Any]]:  # new parts
     "Write request files."
     folder = Path(folder)
@@ -126,7 +126,7 @@ ENDED = ("completed", "failed", "expired", "cancelled")
 class BatchUnreadable(RuntimeError):
     "The output of a batch cannot be read; the answers that could be read are kept."
 
-
+# %% ../../nbs/ask/15_batch.ipynb #2aa86033
 def read_line(
     line: bytes, requests: Mapping[str, Request], model: Model, secrets: Secrets, discount: float = 0.0
 ) -> Answer:

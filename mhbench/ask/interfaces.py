@@ -123,7 +123,7 @@ def _usage_as_chat(usage: Any, n_prompt: Any, details: dict[str, Any]) -> dict[s
     }
     return usage | token_counts | {"completion_tokens_details": thinking_details, "prompt_tokens_details": details}
 
-
+# %% ../../nbs/ask/05_interfaces.ipynb #2298fc8a
 def response_as_chat(reply: dict[str, Any]) -> dict[str, Any]:
     "A response as the reply to a chat. Raises: ValueError for an image, or where it has not ended."
     usage = reply["usage"] if isinstance(reply.get("usage"), dict) else {}
@@ -191,7 +191,7 @@ def _refusal_text(reply: dict[str, Any], text: str) -> str:
         filter(None, ["stop_reason: refusal", stop_details.get("category"), text])
     )
 
-
+# %% ../../nbs/ask/05_interfaces.ipynb #cbc441f7
 def message_as_chat(reply: dict[str, Any]) -> dict[str, Any]:
     "A message as the reply to a chat. Raises: ValueError for an image."
     if reply.get("type") == "error":

@@ -79,7 +79,7 @@ def recall_terms(cache: Any, endpoint: Any, model: Any) -> Terms:
     newest_terms = learnt_terms(cache, endpoint, model)[:1]
     return next((terms for at, terms in newest_terms if time.time() - at <= FORGET_DAYS * 86400), endpoint.terms)
 
-
+# %% ../../nbs/ask/11_learning.ipynb #821bfd0f
 def keep_terms(cache: Any, endpoint: Any, model: Any, terms: Terms) -> None:
     "Store what was learnt for the next run, before what was learnt earlier."
     created = time.time()
@@ -138,7 +138,7 @@ def remove_quotations(text: str, body: dict[str, Any]) -> str:
             characters[start:end] = " " * (end - start)
     return re.sub(r"\s{2,}", " … ", "".join(characters))
 
-
+# %% ../../nbs/ask/11_learning.ipynb #84e056e1
 def _names_parameter(text: str, param: str, prompt: str) -> bool:
     "Whether an error names a parameter; one whose name is a word of the prompt has to be named as a parameter."
     spellings = [param, re.sub(r"_(\w)", lambda m: m[1].upper(), param)]  # xAI's spelling
@@ -293,7 +293,7 @@ def _count_answers_under(
         answered_request_sets.append({n for n, key in enumerate(keys) if key in rows})
     return len(set().union(*answered_request_sets)), len(answered_request_sets[0])
 
-
+# %% ../../nbs/ask/11_learning.ipynb #b21c2f8a
 def tried_again(terms: Terms, model: Model, endpoint: Endpoint, cache: Any) -> list[str]:
     "What was learnt more than a day ago, in words, where a call begins without it."
     latest_terms = next((x for _, x in learnt_terms(cache, endpoint, model)), endpoint.terms)

@@ -113,7 +113,7 @@ def _model_file(gguf: str) -> Path:
         refuse(f"serve: {rule}", remedy=remedy, error=FileNotFoundError)
     return path.resolve()
 
-
+# %% ../../nbs/ask/17_local.ipynb #8ea2aa61
 def _hash_of(gguf: str, stated_sha256: str | None) -> str:
     "The hash of a model's file: as it is known here, as the entry says, or as it is."
     expected_sha256 = WEIGHTS[gguf].sha256 if gguf in WEIGHTS else stated_sha256

@@ -163,7 +163,7 @@ class _Options:
                 return len(option_words), tail_match.end() if tail_match else end, self.owners[option_words]
         return 0, 0, set()
 
-
+# %% ../../nbs/ask/03_parse.ipynb #118b3e2c
 _options = lru_cache(maxsize=1024)(_Options)
 
 # %% ../../nbs/ask/03_parse.ipynb #d9a3d8d8
@@ -470,7 +470,7 @@ def _sole_option(text: str, sentences: list[tuple[int, int]]) -> Iterator[_State
         ):
             yield _Statement("declared", a, b, match[group_name], a + mention_start)
 
-
+# %% ../../nbs/ask/03_parse.ipynb #94038efd
 def _leading_option(
     text: str, sentences: list[tuple[int, int]], is_option_list: bool, numbered: bool, is_none_declared: bool
 ) -> Iterator[_Statement]:
@@ -670,7 +670,7 @@ def _parse_wrapped_or_listed(answer: str, options: Sequence[str] | int, numbered
         return Parsed((), "none")
     return Parsed(tuple(sorted(line_letters)), "bare", answer.strip(), tuple(f"bare: {x}" for x in line_letters))
 
-
+# %% ../../nbs/ask/03_parse.ipynb #7190a2ee
 def _parse_option(answer: str, options: Sequence[str] | int, numbered: bool) -> Parsed:
     option_statements = statements(answer, options, numbered)
     evidence = tuple(f"{kind}: {''.join(x)}" for kind, x, _ in option_statements)

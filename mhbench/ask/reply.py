@@ -284,7 +284,7 @@ def is_counted(answer: Answer) -> bool:
     tokens = answer.tokens
     return bool(tokens.prompt and (tokens.completion or not (answer.text or answer.reasoning)))
 
-
+# %% ../../nbs/ask/07_reply.ipynb #a9aa0b70
 def _body_as_json(raw: bytes) -> dict[str, Any]:
     try:
         body = raw[: raw.rindex(b"data:")] if raw.rstrip().endswith(b"[DONE]") else raw  # it ends like a stream

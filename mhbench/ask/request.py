@@ -529,7 +529,7 @@ def answer_token_limit(
         max_tokens = entry_limit if entry_limit is not None and entry_limit > LETTER else TEXT_ROOM
     return limit_name, max_tokens
 
-
+# %% ../../nbs/ask/06_request.ipynb #19dc61db
 def _n_logprobs(request: Request, model: Model, endpoint: Endpoint, terms: Terms) -> int:
     "How many log-probabilities are asked for: none of a model that thinks first, whose first token is its thought's."
     if not request.letters or model.thinking or terms.thinks or "logprobs" in INTERFACES[model.api].absent:

@@ -58,7 +58,7 @@ class Rubric(NamedTuple):
         label_by_name = {v.get(label, label).casefold(): label for v in vocabularies for label in labels}
         return label_by_name | {label.casefold(): label for label in labels}
 
-
+# %% ../../nbs/ask/02_rubrics.ipynb #2edb280f
 def _language_files(file: Path) -> list[Path]:
     "A rubric's file and those of its other languages: cloze.yaml, cloze.de.yaml."
     stem = file.name.partition(".")[0]

@@ -80,7 +80,7 @@ def send_only(headers: Iterable[str], request: Any) -> None:
     for name in request.headers.keys() - _SENT - {h.lower() for h in headers}:
         del request.headers[name]
 
-
+# %% ../../nbs/ask/10_transport.ipynb #1523f631
 @cache
 def limited_client() -> Any:
     "An HTTP client over aiohttp that sends the headers `ours`, and reads `most` bytes."

@@ -58,7 +58,7 @@ def begins_thought(text: str) -> bool:
     "Whether a text begins with a whole mark of a thought, or with a channel."
     return bool(_OPENS.match(text)) or text.lstrip().startswith("<|channel|>")
 
-
+# %% ../../nbs/ask/18_unwrap.ipynb #49a1fe16
 def opens_thought(text: str, cut: bool = False) -> bool:
     "Whether a text begins with the mark of a thought, which may be incomplete where the text was cut."
     text_start = text.strip().lower()

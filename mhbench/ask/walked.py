@@ -207,7 +207,7 @@ _TEMPLATES = {"beginning": {"conversation"}, "asking": {"question", "examples_se
 def _rubric_rows(path: Path, required_columns: Sequence[str]) -> Iterable[tuple[str, dict[str, str]]]:
     return csv_rows(path, tuple(required_columns), delimiter="\t" if path.suffix.lower() in (".tsv", ".txt") else None)
 
-
+# %% ../../nbs/ask/20_walked.ipynb #ff9b95eb
 def read_walked(manifest: str | Path) -> WalkedRubric:
     """A rubric from its bundle: the folder's `manifest.json`, or its path.
 

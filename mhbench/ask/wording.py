@@ -54,7 +54,7 @@ def _strings(node: ast.expr, name: str) -> Iterator[tuple[str, Pieces]]:
             if isinstance(key, ast.Constant):
                 yield from _strings(value, f"{name}.{key.value!s}")
 
-
+# %% ../../nbs/ask/19_wording.ipynb #2edb376c
 def program_strings(source: str) -> dict[str, Pieces]:
     "The strings that a Python program assigns, by function and name; the first of several. The program is not run."
     pieces_by_name: dict[str, Pieces] = {}

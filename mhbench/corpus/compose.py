@@ -93,7 +93,7 @@ def whole_object(**properties: Any) -> dict[str, Any]:
     "The JSON schema of an object that has all of these properties."
     return {"type": "object", "properties": properties, "required": list(properties)}
 
-
+# %% ../../nbs/corpus/03_compose.ipynb #458039f4
 def compose_requests(
     articles: Sequence[Abstract],
     recipe: Mapping[str, Any],  # with topics, types and abstract
@@ -170,7 +170,7 @@ def _stand_in_candidate(c: Candidate, answer: Answer, recipe: Mapping[str, Any])
     }
     return c.model_copy(update=stand_in_fields | {"topic": recipe["topics"][0], "category": recipe["types"][0]})
 
-
+# %% ../../nbs/corpus/03_compose.ipynb #57c72c4a
 def read_composed(
     group: Sequence[Abstract], answer: Answer, request: Request, recipe: Mapping[str, Any], *, composer: str, seed: int
 ) -> list[Candidate]:  # one an abstract
@@ -236,7 +236,7 @@ def snippet_stands(snippet: str, text: str) -> bool:
     comparable_abstract = _comparable_text(text)
     return bool(passages) and all(p.rstrip(".") in comparable_abstract for p in passages)
 
-
+# %% ../../nbs/corpus/03_compose.ipynb #b50d0a40
 def reading_requests(
     candidates: Sequence[Candidate],
     articles: Mapping[str, Abstract],  # by PubMed id

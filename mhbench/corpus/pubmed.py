@@ -67,7 +67,7 @@ def _publication_year(article: Any) -> int | None:
             return int(year_match[0])
     return None
 
-
+# %% ../../nbs/corpus/02_pubmed.ipynb #9360a8da
 def _iso_date(date_node: Any) -> str | None:
     if date_node is None:
         return None

@@ -377,7 +377,7 @@ WORD_INPUTS = ("question and options", "options alone")  # what of an item is re
 def _question_and_context(item: Item) -> str:
     return " ".join([*map(str, item.context.values()), item.question])
 
-
+# %% ../../nbs/encode/03_classifiers.ipynb #57dd1f83
 class _OptionFeatures:
     "Options as rows of numbers, by the words of the items that teach."
 
@@ -465,7 +465,7 @@ class WordModel:
         )
         return [six_decimals(log_softmax(s + _tie_breakers(i))) for i, s in zip(test_items, item_scores)]
 
-
+# %% ../../nbs/encode/03_classifiers.ipynb #8ff1fdd6
 def _tie_breakers(item: Item) -> np.ndarray:
     "Millionths that decide between options that no word tells apart, by a hash."
     option_hashes = [hashlib.sha256(f"{item.item_id}:{option}".encode()).digest() for option in item.options]

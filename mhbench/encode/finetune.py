@@ -208,7 +208,7 @@ def _history_table(log_entries: Sequence[dict]) -> pd.DataFrame:
     ]
     return pd.DataFrame(rows, columns=["part", "epoch", "step", "loss", "accuracy"])
 
-
+# %% ../../nbs/encode/07_finetune.ipynb #6943c88a
 @contextmanager
 def _training_lock(folder: Path) -> Iterator[None]:
     "A run is trained by one process at a time; the system gives the lock back when that process ends, however it ends."

@@ -89,7 +89,7 @@ def held(*models: Any) -> Iterator[None]:  # loaded models, or None
                 stack.callback(_kept_stacks.pop, executor_key)
         yield
 
-
+# %% ../../nbs/encode/01_loading.ipynb #4f8a40f2
 @contextlib.contextmanager
 def dask_client(executor: Executor):
     """A client of the executor's cluster; a cluster on this machine lasts as long as the block, or the block of `held`
@@ -154,7 +154,7 @@ def _run_on_one_core(function: Callable[[Any], Any], executor: Executor, batch: 
     with _product_precision(executor) if executor.kind == "dask" else contextlib.nullcontext():  # one for all threads
         return function(batch)
 
-
+# %% ../../nbs/encode/01_loading.ipynb #a03d53f5
 def run_batches(function: Callable[[Any], Any], batches: Sequence, executor: Executor | None = None) -> list:
     """Batches of a PyTorch model, each on one core: by default on as many threads as PyTorch may use; on Dask the
     function travels to the workers."""

@@ -163,7 +163,7 @@ class Block(_SourceFields):
     rows: list[str] | None = None
     columns: list[str | list[str]] | None = None
 
-
+# %% ../../nbs/ledger/01_claims.ipynb #3b60391d
 class ClaimEntry(_SourceFields):
     "A table, or a single number, as it is printed."
 
@@ -316,7 +316,7 @@ def _label_placeholders(row: str, column: str, name_by_label: Mapping[str, Any])
         }
     return label_by_placeholder
 
-
+# %% ../../nbs/ledger/01_claims.ipynb #0891e5d3
 def _fill_entry(entry_part: Any, label_by_placeholder: Mapping[str, Any], place: str) -> Any:
     "A part of an entry with its placeholders replaced."
     if isinstance(entry_part, Record):
@@ -449,7 +449,7 @@ def _entry_lines(yaml_node: yaml.Node, path_in_file: tuple = ()) -> dict[tuple, 
             line_by_path |= _entry_lines(child_node, (*path_in_file, k))
     return line_by_path
 
-
+# %% ../../nbs/ledger/01_claims.ipynb #4743dd56
 # those in C where libyaml is there: ten times as fast
 SAFE_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -493,7 +493,7 @@ def _refuse_misfit(validation_error: ValidationError, path: Path, line_by_path: 
         remedy=remedy,
     )
 
-
+# %% ../../nbs/ledger/01_claims.ipynb #ebb700cd
 _FILE_RECORDS = (
     ClaimsFile,
     Paper,

@@ -129,7 +129,7 @@ def quantity(
     )  # nothing else is behind it
     return Quantity(value, low, high, origin, is_printed)
 
-
+# %% ../../nbs/ledger/05_front.ipynb #88a8418b
 def quantities(claims: Claims, tables: Tables) -> dict[str, Quantity]:
     "Every named value of a claims file."
     return {name: quantity(source, claims, tables) for name, source in claims.file.values.items()}
@@ -248,7 +248,7 @@ class FrontPage(Record):
     answers: dict[str, str] = {}  # a question that a visitor may have -> the answer
     links: dict[str, str] = {}  # words -> a page, from the folder of the first page
 
-
+# %% ../../nbs/ledger/05_front.ipynb #65ceb555
 class FrontPaper(NamedTuple):
     "A paper on the page."
 

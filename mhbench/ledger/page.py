@@ -107,7 +107,7 @@ def _build_claim_view(paper: _Paper, claim_number: int, verdict_row: Mapping[str
         or (SAID[verdict_code] if verdict_code == "undecided" else ""),
     }
 
-
+# %% ../../nbs/ledger/03_page.ipynb #1467d667
 def _build_papers(verdicts: pd.DataFrame, claims: Sequence[Claims]) -> list[_Paper]:
     "The papers in the order of their claims files."
     papers = [_Paper(file, number) for number, file in enumerate(claims, 1)]
@@ -259,7 +259,7 @@ def _convention_totals(papers: Sequence[_Paper], unequal_claim_rows: Sequence[Ma
         "held": sum(row["verdict"] == "convention" for row in unequal_claim_rows),
     }
 
-
+# %% ../../nbs/ledger/03_page.ipynb #5bbfceb4
 def _verdicts_in_words(papers: Sequence[_Paper]) -> list[dict[str, Any]]:
     "By paper and kind the verdicts in words; a kind without a number has none."
     paper_rows = []

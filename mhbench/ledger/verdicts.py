@@ -186,7 +186,7 @@ def _flatten_numbers(values: tuple) -> list[float]:
         refuse(f"ledger: a function of numbers must be given numbers; got text ({e})", remedy=remedy)
     return flat_values[~np.isnan(flat_values)].tolist()
 
-
+# %% ../../nbs/ledger/02_verdicts.ipynb #a7fd369d
 PLAIN_FUNCTIONS: dict[str, Callable[..., float]] = {
     "sum": lambda *values: sum(_flatten_numbers(values)),
     "product": lambda *values: math.prod(_flatten_numbers(values)),
@@ -471,7 +471,7 @@ def _range_accepts_number(accepted_range: tuple[float, float], printed_number: P
         return any(equal_as_printed(end, printed_number) for end in accepted_range)
     return accepted_range[0] <= float(printed_number.value) <= accepted_range[1]
 
-
+# %% ../../nbs/ledger/02_verdicts.ipynb #f950713e
 def _tolerance_checks(
     value: float, source: Source, claim: Claim, evaluator: _Evaluator
 ) -> Iterator[tuple[str, bool, tuple]]:  # name, whether it fits, what it accepts

@@ -139,7 +139,7 @@ def _decompress(data: bytes, limit: int, path: Path) -> bytes:
     except zstandard.ZstdError as e:
         refuse(f"load_anki: {path.name} must hold an intact collection; got {e}; export it again")
 
-
+# %% ../../nbs/records/05_anki.ipynb #d7529a55
 def _open_collection(path: Path, limit: int) -> tuple[sqlite3.Connection, str]:
     "The newest collection of a package, opened in memory."
     try:
@@ -302,7 +302,7 @@ def cloze_question(note: Note) -> tuple[str, str, str | None, int] | str:
         return "empty_question"
     return question, answer, field_text(d.hint or "", note.is_html)[0] or None, n_media
 
-
+# %% ../../nbs/records/05_anki.ipynb #1a4b34f4
 def _item_id(note: Note, question: str, answer: str) -> str:
     "From the note's own identifier, which survives edits; from its text where the file has none."
     if note.guid and re.fullmatch(r"[A-Za-z0-9_-]+", note.guid):

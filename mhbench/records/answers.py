@@ -102,7 +102,7 @@ def _rows_of_inspect(samples: list[dict], log_name: str) -> Iterator[Logged]:
             fields = {k: v for k, v in fields.items() if k != "status"} | {"error": error_text}
         yield f"{log_name}, sample {s['id']}", fields
 
-
+# %% ../../nbs/records/07_answers.ipynb #0a59d961
 def _logged_question(record: Mapping[str, Any], question: Any) -> dict[str, Any]:
     "The question, the options and the key as a log repeats them, where it does."
     if isinstance(question, list):  # messages
@@ -280,7 +280,7 @@ def _likeliest_option(logprobs: list[float]) -> dict[str, Any]:
     likeliest_letter = likeliest_letters[0] if len(likeliest_letters) == 1 else ""
     return {"text": likeliest_letter, "letter_logprobs": dict(zip(option_letters, logprobs))}
 
-
+# %% ../../nbs/records/07_answers.ipynb #e543670e
 def _rows_of_harness(lines: list[dict], log_name: str) -> Iterator[Logged]:
     first_filter = lines[0].get("filter")
     for k, line in enumerate(lines, 1):
@@ -341,7 +341,7 @@ def _answer_files(path: Path) -> list[Path]:
         refuse(f"load_answers: {rule}; got another hash ({answer_file.name}); export the run again")
     return [answer_file]
 
-
+# %% ../../nbs/records/07_answers.ipynb #c538962c
 _COPIED = ("mode", "status", "numbered", "temperature", "letter_logprobs")  # of what our own export tells
 
 
@@ -416,7 +416,7 @@ def log_rows(path: str | Path) -> list[Logged] | None:  # None: it is no log tha
         refuse(f"load_answers: path must be a whole log; got {error} ({place}); export it again, or take that one out")
     return rows
 
-
+# %% ../../nbs/records/07_answers.ipynb #73183b13
 def _rows_of_log(path: Path) -> Iterator[Logged]:
     if path.is_dir() or (path.suffix != ".eval" and _is_exchange_file(path)):
         return _rows_of_exchange(path)
@@ -438,7 +438,7 @@ _TEXT_TABLES = (".csv", ".tsv", ".txt")
 def _is_table(path: Path) -> bool:
     return path.suffix.lower() in (".parquet", *_TEXT_TABLES)
 
-
+# %% ../../nbs/records/07_answers.ipynb #814debeb
 def _answer_rows(path: Path) -> list[tuple[str, dict]]:  # (place, fields)
     "The rows of a table of answers."
     try:
@@ -533,7 +533,7 @@ def _parse_numbered(cell: str | bool | None, place: str) -> bool:
         refuse(f"load_answers: numbered must be yes or no; got {cell!r} ({place}); yes where options had numbers")
     return is_numbered
 
-
+# %% ../../nbs/records/07_answers.ipynb #cd9ee861
 def _parse_temperature(cell: str | None, place: str) -> float | None:
     try:
         if cell in (None, "") or math.isfinite(float(cell)):

@@ -58,7 +58,7 @@ def _ignore(file: Path) -> None:
         line_end = "" if gitignore_text.endswith("\n") or not gitignore_text else "\n"
         gitignore.write_text(f"{gitignore_text}{line_end}/{file.name}\n", encoding="utf-8")
 
-
+# %% ../../nbs/records/04_database.ipynb #56cecb11
 def make_private(files: Iterable[Path], *, ignored: bool = False) -> None:
     "Shut files to all but their owner; `ignored`: git leaves them alone, in a folder that was there before as well."
     for file in files:

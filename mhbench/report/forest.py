@@ -96,7 +96,7 @@ def _alternative_text(title: str, rows: Sequence[ChartRow], n_digits: int, brief
     ]
     return ". ".join(filter(None, [title.rstrip("."), "; ".join(estimate_texts) + "."]))
 
-
+# %% ../../nbs/report/03_forest.ipynb #59e5dd74
 class _Pen:
     "Writes and draws in pixels from the upper left corner."
 
@@ -146,7 +146,7 @@ class _ColumnPlaces(NamedTuple):
             return _LINE + 9
         return max(7 + _MARK * len(row.marks), 24) + _LINE * len(self.lines(row)) * self.above
 
-
+# %% ../../nbs/report/03_forest.ipynb #a4bda335
 def _column_positions(rows: Sequence[ChartRow], width: float, brief: bool, digits: int) -> _ColumnPlaces:
     all_marks = [m for row in rows for m in row.marks]
     name_width = max(

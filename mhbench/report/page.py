@@ -73,7 +73,7 @@ def _read_stored(file: Path) -> pd.DataFrame:
     "A stored table, read without threads, whose start would take most of the time for hundreds of small files."
     return ParquetFile(file).read(use_threads=False).to_pandas(use_threads=False)
 
-
+# %% ../../nbs/report/07_page.ipynb #4b5ca9a8
 def _read_section(
     results: Path, figures: Path, stage: str, study: str, prose: Mapping[str, Prose], verdicts: pd.DataFrame | None
 ) -> Section:
@@ -152,7 +152,7 @@ def across_studies(results: str | Path, stages: Iterable[tuple[str, str]], *name
     first_columns = ["study", "stage"] if len(stages_and_names) > 1 else ["study"]
     return combined_table[[*first_columns, *combined_table.columns.drop(["study", "stage"])]]
 
-
+# %% ../../nbs/report/07_page.ipynb #4a8e9aef
 _MAIN = ["study", "stage", "measure", "model", "mode", "n", *COUNTS, "estimate", "ci_low", "ci_high", "level", "origin"]
 _WHOLE = dict.fromkeys(["n", *COUNTS], "Int64")
 
@@ -376,7 +376,7 @@ def _entries_by_question(
         named_entries.append((t.name, _build_entry(t, f"{key}t{k}", picture_by_name.get(t.name), section, links)))
     return [(question_of(section.stage, name) if section.study else "", entry) for name, entry in named_entries]
 
-
+# %% ../../nbs/report/07_page.ipynb #f83d077a
 def _counts_in_words(entries: Sequence[Mapping]) -> str:  # "8 tables, 1 figure"
     count_texts = []
     for kind_name in ("table", "figure"):

@@ -88,7 +88,7 @@ def with_interval(table: pd.DataFrame) -> pd.DataFrame:
         .assign(**{interval_heading: interval_texts})
     )
 
-
+# %% ../../nbs/report/01_tables.ipynb #e082b94c
 def readable(table: pd.DataFrame) -> pd.DataFrame:
     "A table as a page shows it: its interval folded, where it has one."
     return with_interval(table) if {"estimate", "ci_low", "ci_high"} <= set(table.columns) else table
@@ -463,7 +463,7 @@ def ratings_in_words(metrics: Mapping[str, Any]) -> list[str]:  # metrics of the
     phrases += [f"{n_by_origin['by_models']} ratings by models"] if n_by_origin["by_models"] else []
     return phrases + ([f"{n_by_origin['simulated']} simulated ratings"] if n_by_origin["simulated"] else [])
 
-
+# %% ../../nbs/report/01_tables.ipynb #550921d1
 def flagged_in_words(flags: pd.DataFrame, n: int | None = None) -> str:  # rater, flag; n: of how many raters
     "Which raters are flagged, each with the reasons."
     flagged_rows = flags[flags["flag"].fillna("") != ""]
@@ -511,7 +511,7 @@ def ends_in_words(low: float, high: float, lines: Mapping[str, float] = MappingP
 
     return f"[{_end(low)}, {_end(high)}]"
 
-
+# %% ../../nbs/report/01_tables.ipynb #c39c5a0c
 def estimate_in_words(row: Mapping[str, Any], lines: Mapping[str, float] = MappingProxyType({})) -> str:
     'An estimate with its interval: "0.81 [0.79, 0.83]", "0.81 (no interval)".'
     has_interval = np.isfinite([row["ci_low"], row["ci_high"]]).all()

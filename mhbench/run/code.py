@@ -83,7 +83,7 @@ def _imports(tree: ast.AST, package: str = "") -> Iterator[str]:
                 yield from (f"{name}{suffix}" for name in literals if isinstance(name, str) for suffix in ("", ".*"))
             yield from _imports(node, package)
 
-
+# %% ../../nbs/run/12_code.ipynb #9c8df115
 def module_facts(source: str, package: str = "") -> tuple[str, list[str]]:  # SHA-256; what it imports of mhbench
     "What a module does, and what it needs."
     tree = ast.parse(source)

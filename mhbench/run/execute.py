@@ -65,7 +65,7 @@ def _as_page(nb: Any) -> Any:
     ] + setup_cells
     return nb
 
-
+# %% ../../nbs/run/05_execute.ipynb #02524b47
 def _asking_part(notebook: Path, to: Path) -> Path:  # the file written
     "A stage's notebook as far as it asks a model or keeps records that a later stage reads."
     import nbformat

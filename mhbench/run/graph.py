@@ -135,7 +135,7 @@ def unchecked(top: str | Path) -> dict[str, Any]:
     contents = [loader(file.read_text(encoding="utf-8")).get_single_data() or {} for file in files]
     return {k: v for content in contents for k, v in content.items()}
 
-
+# %% ../../nbs/run/01_graph.ipynb #0e7251a7
 @lru_cache(maxsize=8)
 def _graph(top: Path, modification_times: tuple[int, ...]) -> dict[str, Node]:
     stages = pipeline(top)

@@ -93,7 +93,7 @@ def source_files(p: dict, study: str) -> list[str]:
             source_paths += [str(f.relative_to(top) if f.is_relative_to(top) else f) for f in files]
     return [path for path in dict.fromkeys(source_paths) if (top / Path(path).expanduser()).exists()]
 
-
+# %% ../../nbs/run/07_inputs.ipynb #96c9c7d5
 def _hashes_of_sources(p: dict, study: str, top: Path) -> dict[str, str]:
     "Hashes of a corpus, and of what it is made of besides."
     sources = _corpus_files(p, study)

@@ -100,7 +100,7 @@ def faults(failures: Iterable[Mapping[str, Any]]) -> list[str]:
         )
     return out
 
-
+# %% ../../nbs/run/14_losses.ipynb #6e78f860
 def check_outcome(top: str | Path | None = None) -> str:
     "What the run came to. Raises: RuntimeError where a stage broke, or a model gave no answer."
     top = Path(top) if top is not None else root()

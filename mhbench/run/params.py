@@ -141,7 +141,7 @@ def _settings_notes(p: dict) -> Iterator[Fault]:
                 (*path, *entry_path), names, answering_models, rule, "add its entry, or take it out"
             )
 
-
+# %% ../../nbs/run/03_params.ipynb #9bc77b97
 def _sets(p: dict) -> Iterator[Fault]:
     "Evaluation sets that a stage names and the stage prepare does not make."
     for study, sections in _map(p.get("studies")).items():
@@ -401,7 +401,7 @@ def _lineages_of_models(p: dict, study: str | None, settings: dict) -> dict[str,
         family_by_model |= _map(_map(section).get("lineages"))
     return family_by_model | dict(settings.get("lineages") or {})
 
-
+# %% ../../nbs/run/03_params.ipynb #fde619b2
 def _tie_breaker_of_panel(p: dict, study: str | None) -> str | None:
     "Who breaks ties, as the study's section panel names them, for stages in which people stand beside a judge."
     study_tie_breaker = _map(p["studies"][study].get("panel")).get("tie_breaker") if study else None

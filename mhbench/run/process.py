@@ -152,7 +152,7 @@ def serve_copies() -> None:
     os.close(pipeline)
     _become_command(connection)
 
-
+# %% ../../nbs/run/10_process.ipynb #c4bb350e
 def _become_command(connection: socket.socket) -> None:
     "Become the command that is described at the other end of a connection, in a copy that another one waits for."
     _refuse_other_users(connection)

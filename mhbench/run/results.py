@@ -116,7 +116,7 @@ def _grid(frame: pd.DataFrame, caption: str, file: str = "") -> dict[str, Any]:
     rows = cell_texts(table)
     return _shortened_table([spaced(c) for c in table.columns], rows, numeric(table), caption, file)
 
-
+# %% ../../nbs/run/11_results.ipynb #ccdeb060
 def _ours(printed_number: str, value: float) -> str:
     "A value with one decimal more than the printed number has."
     n_decimals = len(re.sub(r"\D", "", printed_number.partition(".")[2]))

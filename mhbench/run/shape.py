@@ -250,7 +250,7 @@ def _unreadable(path: Path, rule: str, actual: str, remedy: str, place: str = ""
     demo_hint = ", or say `mhbench select --demo`, which writes it anew" if path.name == RUN_FILE else ""
     refuse(f"load_params: {path.name} must {rule}; got {actual}", place=place, remedy=remedy + demo_hint)
 
-
+# %% ../../nbs/run/02_shape.ipynb #f2ac294b
 def _file_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8-sig")
@@ -332,7 +332,7 @@ def _read_yaml(path: Path, text: str) -> Written:
         actual = "aliases of aliases, or entries in entries without end"
         _unreadable(path, "be of a size that can be read", actual, "write the entries out")
 
-
+# %% ../../nbs/run/02_shape.ipynb #96174123
 def read_tree(path: Path) -> Written:
     "The content of a YAML file and the lines of its entries; tags that would run code are refused."
     content = _read_yaml(path, _file_text(path))
@@ -377,7 +377,7 @@ def short_repr(value: Any, name: str = "") -> str:
     text = plain(repr(value) if isinstance(value, str) else str(value))
     return text if len(text) <= 60 else f"{text[:60]} ..."
 
-
+# %% ../../nbs/run/02_shape.ipynb #8b81b87b
 def nearest(word: Any, words: Any, otherwise: str) -> str:
     "The most similar of some words, as a question; `otherwise` where none is similar."
     close_matches = difflib.get_close_matches(str(word), [str(w) for w in words if w is not None])

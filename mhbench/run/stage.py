@@ -131,7 +131,7 @@ def recorded_origins(results: str | Path, studies: Iterable[str]) -> dict[str, s
         name: origin for name, origin in dict(origins_by_weight).items() if origin != "asked"
     }  # the weightiest of each
 
-
+# %% ../../nbs/run/04_stage.ipynb #0dc74ff3
 def origin_column(frame: pd.DataFrame, origins: Mapping[str, str]) -> list[str]:  # one a row
     "Where each row of a table comes from: the weightiest origin of the names in it, and of those that head columns."
     heading_origins = [origins[c] for c in frame.columns if c in origins]

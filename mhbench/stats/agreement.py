@@ -127,7 +127,7 @@ def _cohen_kappa(t: np.ndarray, weighting: str | None = None, category_values: n
     expected_disagreement = divide(((row_totals @ v) * column_totals).sum(-1), n)  # sum v n_k. n_.l / n
     return 1 - divide((t * v).sum((-2, -1)), expected_disagreement)
 
-
+# %% ../../nbs/stats/03_agreement.ipynb #17a52c90
 def cohen_kappa(
     a: Sequence,
     b: Sequence,

@@ -85,7 +85,7 @@ def _bounded_limits(d: np.ndarray, m: ClusterMean, largest: float, z: float) -> 
     t = -stdtrit(np.maximum(m.df, 1), ndtr(-z))
     return score_limits(b, c, np.maximum(n, 1e-9), np.where(is_count, z, t))
 
-
+# %% ../../nbs/stats/18_differences.ipynb #d9995cc1
 def difference_limits(
     differences: Any, clusters: Any = None, *, largest: float = np.inf, level: float = 0.95, critical: Any = None
 ) -> tuple[ClusterMean, Any, Any]:  # low and high are NaN where there is no interval
@@ -143,7 +143,7 @@ def least_p(n: int, n_clusters: int) -> float:
         return 1.0
     return float(2 * ndtr(-np.sqrt(n))) if n == n_clusters else 0.0
 
-
+# %% ../../nbs/stats/18_differences.ipynb #c6b82c9c
 def mean_difference(
     differences: np.ndarray, clusters: Clusters = None, *, largest: float = np.inf, level: float = 0.95
 ) -> Estimate:  # kind score or hall; few for too few cases

@@ -247,7 +247,7 @@ def _estimate_bounded_mean(
     rescaled_mean, rescaled_low, rescaled_high = (low + (high - low) * x for x in (e.estimate, e.ci_low, e.ci_high))
     return e._replace(estimate=rescaled_mean, ci_low=rescaled_low, ci_high=rescaled_high)
 
-
+# %% ../../nbs/stats/02_estimate.ipynb #c0d29746
 def _estimate_mean(x: np.ndarray, clusters: np.ndarray | None, level: float, share: bool) -> Estimate:
     "A mean with its interval over cases, by the formulas above."
     is_observed = ~np.isnan(x)

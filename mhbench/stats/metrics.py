@@ -92,7 +92,7 @@ def recall(truth: Sequence, answers: Sequence, **options: Any) -> Any:  # averag
     "Of the units that belong to a class, the share answered with it, averaged over classes."
     return _average_measure("recall", truth, answers, **options)
 
-
+# %% ../../nbs/stats/10_metrics.ipynb #28b6e117
 def f1(
     truth: Any, answers: Any, *, average: Average = "macro", classes: Sequence | None = None, weights: Any = None
 ) -> Any:  # a float in [0, 1]; with weights (B,)

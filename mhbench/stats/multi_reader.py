@@ -212,7 +212,7 @@ def rated_items(ratings: Any, fewest: int = 1) -> np.ndarray:  # (R, N) to (N,) 
     has_rating = is_label(x, "rated_items")
     return (has_rating & (x != ABSTAIN) if x.dtype.kind == "O" else has_rating).sum(0) >= fewest
 
-
+# %% ../../nbs/stats/17_multi_reader.ipynb #5e83f48d
 def over_raters(
     statistic: Callable,  # of ratings (R, N) and weights=(B, N) of items: (B,) numbers
     ratings: Any,  # (R, N)
@@ -249,7 +249,7 @@ def _rater_item_means(y: np.ndarray, rater: np.ndarray, item: np.ndarray) -> np.
     n_cells = shape[0] * shape[1]
     return divide(np.bincount(cell_index, y, n_cells), np.bincount(cell_index, None, n_cells)).reshape(shape)
 
-
+# %% ../../nbs/stats/17_multi_reader.ipynb #7cc25eaa
 def _means_without(rater_item_means: np.ndarray, case: np.ndarray) -> np.ndarray:  # (R, N), (N,) to (R + 1, G + 1)
     """The mean of the items, adjusted for raters, of cells that are NaN where a rater did not rate an item, without
     raters and cases.

@@ -265,7 +265,7 @@ def pilot_lacks(pilot: RaterComponents) -> str:  # empty where it has enough
         f" have {PILOT[0]} raters who share {PILOT[1]} items, or more."
     )
 
-
+# %% ../../nbs/stats/23_panel_design.ipynb #77ea99eb
 def design_sentence(designs: pd.DataFrame, aim: Aim, max_raters: int, max_items: int = 2000) -> str:
     "The answer to how many clinicians are needed."
     aims_in_words = [f"an interval no wider than {aim.width:g} in 80% of studies"] if aim.width is not None else []

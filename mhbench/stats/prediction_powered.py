@@ -261,7 +261,7 @@ def _design_effect(x: np.ndarray, unit: np.ndarray) -> float:
         else 1.0
     )
 
-
+# %% ../../nbs/stats/14_prediction_powered.ipynb #0b510a57
 def pilot_moments(people: Any, judge: Any, *, clusters: Any = None, share: bool = False) -> Pilot:
     "The moments of a pilot: six answers (n,) or more that both have labelled. Raises: ValueError for fewer, or a NaN."
     y, f, unit, _ = _checked_arrays("pilot_moments", people, judge, clusters, None)

@@ -181,7 +181,7 @@ def aligned_numbers(function: str, unit: str, **columns: Any) -> list[np.ndarray
         refuse(f"{function}: {' and '.join(columns)} must have one {unit} each, same shape; got shapes {actual}")
     return arrays
 
-
+# %% ../../nbs/stats/01_resample.ipynb #40daf619
 def check_numbers(function: str, unit: str, *, complete: bool = False, **columns: np.ndarray) -> None:
     "Refuse infinite values of arrays (..., N), one `unit` a column, and NaN where they must be `complete`."
     rule = "finite" if complete else "finite, or NaN where missing"

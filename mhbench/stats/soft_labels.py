@@ -155,7 +155,7 @@ def question_alphas(
             low[k], high[k] = range_limits(alpha[k], j.se, t_quantile, -1 / (n_raters[k] - 1))
     return QuestionAlphas(question_names, alpha, *with_width(low, high), n_raters)
 
-
+# %% ../../nbs/stats/09_soft_labels.ipynb #3c8b4ca9
 def mean_alpha(alphas: np.ndarray, cases: Any = None) -> Estimate:
     "The mean over questions (Q,), NaN where there is none, with its interval over questions, or over their cases."
     e = estimate(mean, as_numbers(alphas), clusters=cases, seed=0)

@@ -259,7 +259,7 @@ def _answers_with_confidence(plain_scores: pd.DataFrame) -> pd.DataFrame:
         (answers_with_confidence["mode"] != "free_form") & answers_with_confidence["correct"].isin([0, 1])
     ]
 
-
+# %% ../../nbs/steps/11_accuracy.ipynb #01fb01f3
 def calibration_table(plain: pd.DataFrame, *, core: str | None = None) -> pd.DataFrame:
     """The expected calibration error by model and way of answering, of the core set and of every set. `plain` is what
     papers report, from which the gaps that chance makes are not subtracted.

@@ -53,7 +53,7 @@ def _cut_texts(encoder: Any, texts: Sequence[str]) -> set[str]:
     "The texts of which an encoder saw the beginning only."
     return {t for t, is_cut in zip(texts, encoder.cut(texts)) if is_cut} if texts and hasattr(encoder, "cut") else set()
 
-
+# %% ../../nbs/steps/10_answers.ipynb #462059b8
 def nearest_option(
     items: Sequence[Item], encoder: Any, *, model: str = "minilm", scale: float = 20.0, chunk: int = 512
 ) -> list[Response]:  # one an item, mode zero_shot
@@ -163,7 +163,7 @@ class Asked(NamedTuple):
             refuse(f"{whose} must be models that write; got {self.name}, {examinee_kind}", remedy=remedy)
         return self.model, self.endpoint
 
-
+# %% ../../nbs/steps/10_answers.ipynb #51c597da
 def answer_everything(
     items: Sequence[Item],
     examinee: Asked,

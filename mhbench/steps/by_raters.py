@@ -212,7 +212,7 @@ def _contestant_worth(raters: np.ndarray, weights: np.ndarray, wins: np.ndarray,
     total_wins = np.tensordot(weights, wins[raters[:, 0]].sum(0), 1)
     return bradley_terry_batch(total_wins, penalty=penalty)[0][:, k]
 
-
+# %% ../../nbs/steps/15_by_raters.ipynb #ffa5fa37
 def _wins_by_rater(g: pd.DataFrame, models: list[str]) -> np.ndarray:  # (R, U, K, K)
     "By rater and item, how often one beat another; a tie is half a win of both."
     rater_codes, item_codes = (pd.factorize(g[name], sort=True)[0] for name in ("rater", "item"))

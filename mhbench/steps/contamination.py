@@ -215,7 +215,7 @@ def _checked_completions(
         item_columns.join(similarity_rows), {"model": name, "questions": len(items), **n_by_outcome, **request_totals}
     )
 
-
+# %% ../../nbs/steps/09_contamination.ipynb #9d606e16
 def _statuses_and_spending(answers: Sequence[Answer]) -> dict[str, Any]:
     "Statuses of the requests, and what they cost."
     n_by_status = {f"status {s}": k for s, k in sorted(Counter(a.status for a in answers).items())}

@@ -101,7 +101,7 @@ def _levels_in_order(averages: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFra
     )
     return averages.loc[averages_with_places.sort_values(["_group", "set", "_at"]).index].reset_index(drop=True)
 
-
+# %% ../../nbs/steps/14_demographics.ipynb #ad4de257
 def level_averages(
     scores: pd.DataFrame, groups: Mapping[str, Sequence[str]], value: str = "correct", **settings: Any
 ) -> pd.DataFrame:
@@ -174,7 +174,7 @@ def _pairs_of(g: pd.DataFrame, value: str, **settings: Any) -> list[dict]:
     test_fields = ("first", "second", *_TESTED)
     return [{k: getattr(d, k) for k in test_fields} | d.difference.row() | {"left_out": d.n_left_out} for d in pairs]
 
-
+# %% ../../nbs/steps/14_demographics.ipynb #cbcbc246
 def _detectable_together(pairs: pd.DataFrame, largest: float) -> list[float]:
     "The smallest detectable difference of each tested pair, where all of them share the error."
     find_smallest_difference = partial(

@@ -128,7 +128,7 @@ def expected_inconsistency(item: Item, chance: float, far: np.ndarray) -> float:
     preferred_place = item.options.index(preferred_option(item))
     return float(chance * far[preferred_place] + (1 - chance) * np.delete(far, preferred_place).mean())
 
-
+# %% ../../nbs/steps/17_freeform.ipynb #05e510cf
 def writers_truth(
     table: pd.DataFrame, scores: pd.DataFrame, declared: pd.DataFrame, items: Iterable[Item], scorer: _Scorer = None
 ) -> pd.DataFrame:  # columns of mhbench.steps.truth.TRUTH; no row where `declared` has none

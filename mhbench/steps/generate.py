@@ -173,7 +173,7 @@ def step_texts(name: str, dir: str | Path | None, *keys: str) -> dict[str, Any]:
     assert prompts_path is not None, f"steps/{name}.yaml lies in the package"
     return prompts.load_text(prompts_path, {"about", *keys})
 
-
+# %% ../../nbs/steps/02_generate.ipynb #e470fb8b
 def step_messages(
     name: str, dir: str | Path | None, rows: Iterable[Mapping[str, str]]
 ) -> Iterator[list[dict[str, str]]]:  # a row's values fill the placeholders

@@ -184,7 +184,7 @@ def _answers_or_not_asked(
     for r in requests:
         yield next(answers, None) or not_asked(r.id, abort_messages)
 
-
+# %% ../../nbs/steps/25_graded.ipynb #67abc563
 def _require_distinct(function: str, transcripts: Sequence[Transcript], repeats: int) -> None:
     transcript_keys = [(t.id, *sorted(t.variant.items())) for t in transcripts]
     if repeated_keys := [n for n in transcript_keys if transcript_keys.count(n) > 1]:

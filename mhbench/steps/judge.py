@@ -88,7 +88,7 @@ def _verdict_by_rule(r: Response, rubric: Rubric) -> dict[str, Any] | None:
     judges_correctness = rubric.target != "item" and (rubric.kind == "score" or "Incorrect" in rubric.labels)
     return verdicts.by_rule(r, rubric.kind) if judges_correctness else None
 
-
+# %% ../../nbs/steps/05_judge.ipynb #7b6451fd
 def _judge_cases(
     responses: Sequence[Response], items: Mapping, find_rubric: Callable[[Item], Rubric], repeats: int, seed: int | None
 ) -> Iterator[verdicts.Case]:
@@ -133,7 +133,7 @@ def _build_request(case: verdicts.Case, judge: Model, temperature: float | None,
         reads=reads_verdict,
     )
 
-
+# %% ../../nbs/steps/05_judge.ipynb #6abc20c0
 def _rubric_finder(rubric: Any = None, kind: Any = None, prompts_dir: Any = None) -> Callable:
     "From an item to its rubric."
     if rubric is not None:

@@ -55,7 +55,7 @@ def other_labels(
     )
     return other_label_rows.groupby(["model", "label"]).size().rename("n").reset_index()
 
-
+# %% ../../nbs/steps/22_judge_people.ipynb #da216914
 def rated_points(ratings: Iterable[Rating], models: Iterable[str], tie_breaker: str | None = None) -> pd.DataFrame:
     """People's verdicts on answers in points: scores unchanged, Correct as 100, Incorrect as 0, in the words of any
     language of the rubrics; models', an adjudicator's and the tie-breaker's are left out.
@@ -149,7 +149,7 @@ def _score_agreement(
         ]
     return rows
 
-
+# %% ../../nbs/steps/22_judge_people.ipynb #d48e5d2e
 _OF_ONE = "of one answer, where differences are about normal"
 
 
@@ -271,7 +271,7 @@ def _above_raters(answers: pd.DataFrame, rater_points: np.ndarray, level: float)
     range_in_words = f"; {low:.1f} to {high:.1f} without one rater" if 1 < len(mean_above.without) < FEW_RATERS else ""
     return "above a rater, raters a sample", mean_above.both, f"points, other raters too{range_in_words}"
 
-
+# %% ../../nbs/steps/22_judge_people.ipynb #b048e66d
 def people_table(
     table: pd.DataFrame, ratings: Iterable[Rating], *, kind: Literal["score", "label"], level: float = 0.95, **settings
 ) -> pd.DataFrame:  # judge, measure, n, ..., reading

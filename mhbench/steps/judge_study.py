@@ -50,7 +50,7 @@ def _swap_first_word(text: str, word_pairs: Sequence[Sequence[str]]) -> str | No
     new_word = new_word[0].upper() + new_word[1:] if word_match[0][0].isupper() else new_word
     return text[: word_match.start()] + new_word + text[word_match.end() :]
 
-
+# %% ../../nbs/steps/20_judge_study.ipynb #54e4c912
 _NAMING = re.compile(  # words whose number is a part of a name
     r"(?i)\b(?:DSM|ICD|CYP|HT|type|typ|axis|achse|stage|stadium|grade?|phase|bipolar|cluster|level|question|frage|step"
     r"|schritt|criterion|criteria|kriterium|item|figure|table|tabelle|chapter|kapitel|section|abschnitt)[ -]?$"
@@ -252,7 +252,7 @@ def _as_distinct_samples(responses: Sequence[Response]) -> list[Response]:
     "The answers as distinct samples, so that each is judged by itself even by a rubric of labels."
     return [r.model_copy(update={"sample": k}) for k, r in enumerate(responses)]
 
-
+# %% ../../nbs/steps/20_judge_study.ipynb #926c4e70
 def ask_parts(
     parts: Sequence[Part],
     items: Sequence[Item],

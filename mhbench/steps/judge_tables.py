@@ -137,7 +137,7 @@ def _simultaneous_shifts(
     limits = simultaneous_intervals(pd.DataFrame(cluster_shifts).to_numpy(float), n=n_boot, seed=seed, level=level)
     return {w: (float(limits.ci_low[k]), float(limits.ci_high[k])) for k, w in enumerate(cluster_shifts)}
 
-
+# %% ../../nbs/steps/21_judge_tables.ipynb #293e58eb
 def rewording_table(table: pd.DataFrame, **settings: Any) -> pd.DataFrame:
     """The effect of other words, another order or another scale on the scores of the same answers.
 
@@ -202,7 +202,7 @@ def _round_number_shares(g: pd.DataFrame, settings: dict[str, Any]) -> dict[str,
         f"share of the commonest score ({score_heaping.commonest:g})": (score_heaping.share_of_commonest, np.nan)
     }
 
-
+# %% ../../nbs/steps/21_judge_tables.ipynb #a87e31ef
 LENGTH = "points a doubling of length"
 _NOT_HELD = "nothing else is held constant: where longer answers are better, a fair judge is above 0; see padded"
 

@@ -315,7 +315,7 @@ def spread_of(table: RatingTable, kinds: Iterable[str] | None = None, items: boo
     }
     return variance_components(ratings["score"], varying_factors, **how)
 
-
+# %% ../../nbs/steps/24_rated.ipynb #38c31654
 def spread_by_kind(table: RatingTable, **how: Any) -> tuple[pd.DataFrame, pd.DataFrame, str]:
     """The spread of persons' and of judges' ratings, what another level of each factor would have changed, and why a
     kind has neither: what is wrong with its design.

@@ -75,7 +75,7 @@ def _group_codes(
     codes, names = pd.factorize(column, sort=True)
     return codes, [str(x) for x in names]
 
-
+# %% ../../nbs/steps/07_rates.ipynb #2d68a471
 def _iterate_breakdowns(table: pd.DataFrame, by: Sequence[str]) -> Iterator[tuple[str, np.ndarray, list[str]]]:
     "All rows as one group, then the groups of each breakdown: its name, the place of each row's group, the groups."
     yield "all", np.zeros(len(table), int), ["all"]
@@ -133,7 +133,7 @@ def _count_request_outcomes(items: dict[str, np.ndarray], group_items: np.ndarra
         **{f"n_{k}": int(items[k][is_scorable].sum()) for k in ("failed", "refused", "truncated", "unread")},
     }
 
-
+# %% ../../nbs/steps/07_rates.ipynb #774225de
 def _group_mean(items: dict[str, np.ndarray], value: str, **settings: Any) -> dict[str, Any]:
     "The mean over the items of a group with its interval; none where too few answers could be read."
     is_observed = pd.notna(items["x"])
@@ -236,7 +236,7 @@ def _rates_by_model(sums: np.ndarray, counts: np.ndarray, *, weights: np.ndarray
     with np.errstate(invalid="ignore", divide="ignore"):
         return (weights @ sums) / (weights @ counts)
 
-
+# %% ../../nbs/steps/07_rates.ipynb #1bc31ab6
 def _spread_between(
     rates: np.ndarray, replicates: np.ndarray, n_clusters: int
 ) -> dict[str, float]:  # of (M,), (B, M), and clusters

@@ -71,7 +71,7 @@ def respondents_table(
         n_terms=respondent_rows[name_column].map(n_terms(answers, name_column, _ALIKE[record])).astype("int64")
     )
 
-
+# %% ../../nbs/steps/27_respondents.ipynb #9d7439cb
 def describe_respondents(table: pd.DataFrame) -> list[str]:  # sentences
     "Whose answers are not all of one model, or not all under the same parameters."
     sentences: list[str] = []

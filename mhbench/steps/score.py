@@ -119,7 +119,7 @@ def _answer_source(r: Response, answer: Sequence[str], method: str) -> str:
         return r.chosen_by + (", from the beginning of the text alone" if ONLY_BEGUN in r.changed else "")
     return ("" if r.origin == "asked" else "recorded ") + ("log-probabilities" if method == "logprobs" else "text")
 
-
+# %% ../../nbs/steps/06_score.ipynb #5b8fd09d
 def _score_columns(i: Item, r: Response) -> dict[str, Any]:
     "The columns that depend on the item and the response together."
     answer, method = read_answer(i, r)
@@ -169,7 +169,7 @@ def _read_once(
         scored_places[k] = place_by_response[response_key]
     return scored_rows, scored_places
 
-
+# %% ../../nbs/steps/06_score.ipynb #0dec3f86
 def _refuse_strangers(item_places: np.ndarray, responses: Sequence[Response]) -> None:
     if len(item_places) and item_places.min() < 0:
         k = int(np.argmin(item_places >= 0))

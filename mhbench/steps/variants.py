@@ -127,7 +127,7 @@ def _drawn_value(values: Sequence, set_name: str, axis: str, k: int, *key: objec
         return shuffled(values, *key, axis)[k] if set_name == "D_A" else values[k]
     return shuffled(values, *key, axis, k)[0]
 
-
+# %% ../../nbs/steps/01_variants.ipynb #6207f50e
 def _prompt_of_set(item: Item, name: str, k: int, seed: int) -> Item:
     "Prompt `k` of one question in one set."
     seed_key = (seed, name, item.item_id)

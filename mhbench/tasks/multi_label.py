@@ -53,7 +53,7 @@ def _contradicts(text: str, name: str) -> bool:
     fact_pairs = [(_codes_in_text(text), _codes_in_text(name)), (_bracketed_remarks(text), _bracketed_remarks(name))]
     return any(text_facts and name_facts and text_facts.isdisjoint(name_facts) for text_facts, name_facts in fact_pairs)
 
-
+# %% ../../nbs/tasks/03_multi_label.ipynb #4e58c8bd
 _DENIED = re.compile(
     r"(?i)\brul(?:ed?|ing)[ -]out\b|\br/o\b|\bexclu(?:ded?|sions?)\b|\breject(?:ed|s)?\b|\bunlikely\b|\babsent\b"
     r"|\b(?:is|are|was|were|does|do|did) not\b|\bnot (?:present|applicable|met|supported|indicated|diagnosed|likely)\b"
@@ -99,7 +99,7 @@ def _known_labels(names: tuple[str, ...], aliases: tuple[tuple[str, str], ...]) 
         key: fitting_names.pop() for key, fitting_names in names_by_loose_key.items() if len(fitting_names) == 1
     } | name_by_key
 
-
+# %% ../../nbs/tasks/03_multi_label.ipynb #1ec3ed55
 def _name_of_text(text: str, name_by_key: Mapping[str, str]) -> str | None:
     "The name that a text means: literally, else in a looser form, or by its code alone."
     name = name_by_key.get(_label_key(text))

@@ -153,7 +153,7 @@ def _options_naming_places(parts: list[str]) -> list[str] | None:
         return None
     return _in_places([int(m[2]) for m in matches], [m[1] for m in matches])
 
-
+# %% ../../nbs/tasks/02_ranking.ipynb #8156bdc8
 def _is_reversed(text: str) -> bool | None:  # None: it cannot be told
     "Whether a text says that its ranking begins with the worst."
     if not _ASCENDING.search(text):

@@ -253,7 +253,7 @@ def _items_in_file(file: Path, protected: Protected, declared: Collection[str]) 
             item_ids |= withheld_for(_items_of_output(output, protected), _heads(output), is_declared)
     return item_ids
 
-
+# %% ../../nbs/tools/10_aggregates.ipynb #39b66450
 def check_published_files(folder: str | Path, protected: Protected, declared: Collection[str]) -> None:
     "Check published files. Raises: ValueError for a text of the corpus, an item, or a path of a machine."
     for file in sorted(f for f in Path(folder).rglob("*") if f.suffix in (".csv", ".ipynb", ".md", ".html", ".json")):

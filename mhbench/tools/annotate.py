@@ -101,7 +101,7 @@ def _root_or_here() -> Path:
     except FileNotFoundError:
         return Path()
 
-
+# %% ../../nbs/tools/04_annotate.ipynb #090d173c
 def answers_file(a: argparse.Namespace) -> Path:
     "The study's file of answers: --answers, else a file in `.mhbench/annotate`."
     return Path(a.answers) if a.answers else _root_or_here() / ".mhbench" / "annotate" / f"{a.study}.sqlite"
@@ -158,7 +158,7 @@ def _enrolled(
         token_by_rater |= enrol(store, store.study, invited_raters, role=role)
     return token_by_rater
 
-
+# %% ../../nbs/tools/04_annotate.ipynb #524beea3
 def _prepare(a: argparse.Namespace) -> Path:
     "Invite everybody, print the links, and return the file of answers."
     study, answers_path = _study(a), answers_file(a)
@@ -234,7 +234,7 @@ async def _simulated(a: argparse.Namespace, path: Path, token_by_rater: dict[str
     finally:
         await runner.cleanup()
 
-
+# %% ../../nbs/tools/04_annotate.ipynb #dc431802
 @subcommand(
     "annotate demo",
     "fill a study with simulated raters, over HTTP",
@@ -293,7 +293,7 @@ def _withdraw(a: argparse.Namespace) -> None:
         leave(store, store.study, rater)
     print(f"{_without_name(rater)}: the link is closed, the answers stay, and what was not begun is handed on")
 
-
+# %% ../../nbs/tools/04_annotate.ipynb #cf157b48
 @subcommand("annotate forget", "delete all that is known of a rater", *STUDY, _RATER)
 def _forget(a: argparse.Namespace) -> None:
     with open_store(answers_file(a)) as store:
@@ -358,7 +358,7 @@ def _status(a: argparse.Namespace) -> None:
     with open_store(answers_file(a)) as store, rater_key(names_file(_root_or_here()), a.study):
         print_overview(store, store.study)
 
-
+# %% ../../nbs/tools/04_annotate.ipynb #8564588d
 @subcommand("annotate check", "compare the answers with their log", *STUDY)
 def _check_answers_file(a: argparse.Namespace) -> None:
     with open_store(answers_file(a)) as store:
@@ -430,7 +430,7 @@ def _asks(texts: list[str], kind: str) -> dict[str, str]:
         refuse(f"annotate new: --ask must have each NAME once; got {repeated_names[0]!r} more than once; rename one")
     return {name: words.strip() for name, _, words in named_questions}
 
-
+# %% ../../nbs/tools/04_annotate.ipynb #91ff8701
 def page_entry(a: argparse.Namespace, items: list[Item]) -> dict[str, Any]:
     "The section `annotate`, from the command line. Raises: ValueError for values that do not fit."
     item_languages = {i.language for i in items if i.language in LANGUAGES}

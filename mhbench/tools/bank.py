@@ -89,7 +89,7 @@ def _new_folder(name: str) -> Path:
         refuse(f"corpus: --to must be a new folder, or an empty one; got {name}", remedy=remedy, error=FileExistsError)
     return folder
 
-
+# %% ../../nbs/tools/14_bank.ipynb #f9df6861
 _FOR_READERS = "sheets and Label Studio's tasks for two readers and a resolver"
 
 

@@ -269,7 +269,7 @@ def record(params: str | Path = "params.yaml", only: str = "") -> Iterator[str]:
         counts_text = ", ".join(f"{name} {n}" for name, n in n_by_model.items())
         yield f"{node.name} {study or ''} {model or ''}: {counts_text}"
 
-
+# %% ../../nbs/tools/13_commands.ipynb #ab41197b
 def write_recorded(file_of_answers: Path, models: Mapping[str, Path]) -> dict[str, int]:  # rows by model
     "Write the answers of models that a cache holds to their files; a model without answers leaves its file as it is."
     n_by_model = {}
@@ -386,7 +386,7 @@ def _verify(a: argparse.Namespace) -> None:
     same_text = f"{n['letters']} equal to the record, {n['log_probabilities']} with the same log-probabilities"
     print(f"{a.model}: {n['asked']} letters of {a.study} asked here and now, {same_text}")
 
-
+# %% ../../nbs/tools/13_commands.ipynb #1eb8443e
 @subcommand("cache clear", "delete what models here have computed; it can be computed again", _CACHE)
 def _clear_cache(a: argparse.Namespace) -> None:
     _, computed_file = _result_files(a)

@@ -65,7 +65,7 @@ def _run_of_folder(text_of: Callable[[str], str]) -> Ran | None:
             stages[name] = entry
     return folder_run._replace(stages=stages)
 
-
+# %% ../../nbs/tools/07_compare.ipynb #f5e0b94b
 class Results(NamedTuple):
     "The numbers of a run."
 
@@ -91,7 +91,7 @@ def _of_the_run(top: Path, ran: Ran | None) -> tuple[Callable[[str, str], bool],
     fresh_parts = set(publishable_parts(parts))
     return lambda stage, study: (stage, study) in fresh_parts, tuple(states_in_words(p for p in parts if p.study))
 
-
+# %% ../../nbs/tools/07_compare.ipynb #7a11f863
 def _read_run(
     folder: Path,
     run_name: str,
@@ -150,7 +150,7 @@ def results_of(run: str) -> Results:
         )
         return _read_run(Path(d) / "results", run, ran, is_selected, (lost_in_words,) if uncached_studies else ())
 
-
+# %% ../../nbs/tools/07_compare.ipynb #5c0e68a4
 _READ = {"headline.parquet", "scores.parquet", "served.parquet"}
 _OF_NO_STUDY = [f"results/{name}" for name in ("text", "metrics", "inputs", "trained", "report")]
 
@@ -225,7 +225,7 @@ def _sections_of(ran: Ran, stage: str) -> dict[str, Any]:
     study_section = ((ran.params.get("studies") or {}).get(study) or {}).get(name)
     return {name: ran.params.get(name), f"studies.{study}.{name}": study_section} if study else {}
 
-
+# %% ../../nbs/tools/07_compare.ipynb #a2a05c40
 def _hashes(ran: Ran, stages: Iterable[str], kind: str) -> dict[str, str]:
     "The hashes of the notebooks, or of the files from outside, that stages were run with: by path."
     hash_by_path = {dep["path"]: dep.get("md5", "") for stage in stages for dep in ran.stages[stage].get("deps", [])}

@@ -149,7 +149,7 @@ def replace_file(file: Path, text: str) -> None:
     finally:
         new_file.unlink(missing_ok=True)
 
-
+# %% ../../nbs/tools/02_edit.ipynb #2c04639b
 def _changed(file: Path, changes: Mapping[Place, Any], entries: Mapping[str, str], expected_params: dict) -> str:
     "The new text of a file, which holds the wanted parameters."
     old_text = text = file.read_text(encoding="utf-8")
@@ -188,7 +188,7 @@ def _chosen_names(p: dict, kind: str, chosen_names: list[str], option: str) -> l
             refuse(f"select: {kind} must be among {', '.join(available_names)}; got {n!r}", place=option)
     return [n for n in available_names if n in chosen_names]
 
-
+# %% ../../nbs/tools/02_edit.ipynb #a4a864ba
 def _following(
     p: dict, stages: tuple[str, ...], role_keys: tuple[str, ...], silent_kinds: tuple[str, ...]
 ) -> list[str] | None:
@@ -439,7 +439,7 @@ def path_from(path: Path, top: Path) -> str:
     path = path.expanduser().resolve()
     return path.relative_to(top).as_posix() if path.is_relative_to(top) else str(path)
 
-
+# %% ../../nbs/tools/02_edit.ipynb #58b7c800
 def name_ratings(study: str, file: str | Path, *, params: str | Path = "params.yaml") -> list[str]:
     "Replace a study's own ratings by a file of people's ratings, and add the stages that read them."
     path = Path(file).expanduser()

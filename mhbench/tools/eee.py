@@ -86,7 +86,7 @@ def scored(results: Path, study: str, models: Sequence[str], core: str | None = 
         refuse(f"export: the answers of {study} must be those that were scored; got {actual}", remedy=remedy)
     return Scored(study, rows, accuracy, item_by_id, ratings, core, *_judge_means(results, study))
 
-
+# %% ../../nbs/tools/12_eee.ipynb #0204fd5f
 def _judge_means(results: Path, study: str) -> tuple[pd.DataFrame, dict[str, list[str]]]:
     means_file = results / "judge" / study / "means.parquet"
     file = results / "text/judge" / study / "judgments.parquet"
@@ -142,7 +142,7 @@ def _result(row: Any, study: str, result_name: str, metric: dict, uncertainty: d
         "score_details": score | ({"uncertainty": uncertainty} if uncertainty else {}),
     }
 
-
+# %% ../../nbs/tools/12_eee.ipynb #476c2829
 _ACCURACY = {"metric_id": "accuracy", "metric_name": "Share of right answers", "metric_kind": "accuracy"}
 _ACCURACY |= {"metric_unit": "proportion"}
 
@@ -260,7 +260,7 @@ def _generation(entry: Mapping[str, Any]) -> dict[str, Any]:
     args |= {"max_tokens": int(answer_limit)} if answer_limit else {}
     return {"args": args, "thinks": bool(entry.get("thinking"))}
 
-
+# %% ../../nbs/tools/12_eee.ipynb #f9931b4f
 def _of_judges(model: str, s: Scored, p: Mapping[str, Any]) -> list[dict[str, Any]]:
     "Each judge's results for all answers of a model."
     out = []
@@ -294,7 +294,7 @@ class HumanRating(BaseModel):
     session: str | None = Field(description="Tells repeated ratings of one rater apart")
     repeat: str | None = Field(description="Of a model: its run or seed")
 
-
+# %% ../../nbs/tools/12_eee.ipynb #6c25526e
 def human_ratings(items: Iterable[Item], ratings: Iterable[Rating], private: bool) -> Iterator[dict[str, Any]]:
     "The ratings of a study's items in the extension's format; of protected items only with `private`."
     readable_items = [i for i in items if private or not i.protected]

@@ -111,7 +111,7 @@ def _stop(status: str | None, reason: str | None) -> str:
 def _failure(message: str) -> dict:
     return {"message": message, "traceback": "", "traceback_ansi": ""}
 
-
+# %% ../../nbs/tools/09_export.ipynb #704ed6b2
 def _inspect_sample(row: Any, item: dict, recorded_answer: dict) -> dict:
     "A scored answer as a sample of an inspect log."
     prompt = asked_text(item.get("context", {}), item.get("stems", []), item.get("question", ""))
@@ -325,7 +325,7 @@ def _contents(tables: Mapping[str, pd.DataFrame]) -> Iterator[str]:
         yield "without its comment."
     yield "One row of `headline` is a main result with its interval."
 
-
+# %% ../../nbs/tools/09_export.ipynb #1ddcfc3e
 def dataset_folder(
     answers: Answers,
     main: pd.DataFrame,

@@ -49,7 +49,7 @@ def release_of(name: str) -> Release:
 def _files_in_words(n: int) -> str:
     return numbered(n, "file")
 
-
+# %% ../../nbs/tools/17_fetch.ipynb #2f407892
 class Fetched(NamedTuple):
     "The content of a release's folder."
 

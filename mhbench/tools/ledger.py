@@ -170,7 +170,7 @@ def _declared_files(claims: Claims, folder: Path) -> ReleaseFiles:
                 hash_by_path[path.relative_to(folder).as_posix()] = sha256_file(path)
     return ReleaseFiles(claims.name, "", "", hash_by_path)
 
-
+# %% ../../nbs/tools/15_ledger.ipynb #b2e48f62
 def _committed(claims: Claims, verdicts: pd.DataFrame) -> Tables | None:
     "The tables of a paper's replication in this clone; None outside of one."
     clone = _here()

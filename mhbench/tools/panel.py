@@ -205,7 +205,7 @@ def _recorded_labels(ratings: list[Rating]) -> list[Judgment]:
     common_fields: dict[str, Any] = {"kind": "label", "rubric": "recorded"}
     return [Judgment(**fields_of_rating(r), **common_fields) for r in ratings if r.by_model and r.label is not None]
 
-
+# %% ../../nbs/tools/06_panel.ipynb #afb76abc
 def _from_run(results: Path, studies: list[str]) -> Iterator[_Known]:
     "A pilot for every judge of a study with people's labels."
     for study in studies:
@@ -283,7 +283,7 @@ def _numbers_of_option(text: str, option: str, kind: type) -> list:
     except ValueError:
         refuse(f"plan --humans: {option} must be numbers, comma-separated; got {text!r}")
 
-
+# %% ../../nbs/tools/06_panel.ipynb #d03b4bf7
 def plan_humans(a: argparse.Namespace, studies: list[str]) -> list[str]:  # lines
     "The precision of n labels, with a judge and without. Raises: ValueError without a pilot, a card and labels."
     label_counts = _numbers_of_option(a.labels, "--labels", int)

@@ -150,7 +150,7 @@ def _study_size(results: Path, study: str) -> tuple[int, int]:
     items = records_left(results, "prepare", study, Item)
     return len(items), len({i.cluster for i in items})
 
-
+# %% ../../nbs/tools/01_plan.ipynb #e179c879
 def plan_run(params: str | Path = "params.yaml") -> PlannedRun:
     """Count the requests that the stages of a run would send: one row for each stage, study and model.
 

@@ -204,7 +204,7 @@ def _released(top: Path, name: str, source: str | Path | None, public: bool) -> 
         print(f"left out, since others do not have it and nothing that is published rests on it: {', '.join(omitted)}")
     return fetch_release(name, source, folder, public=public)
 
-
+# %% ../../nbs/tools/16_replicate.ipynb #0aafe566
 def _made_of(name: str, release: Fetched) -> dict[str, Any]:
     "The release, code and pipeline on which the parameters of a working folder depend."
     package_identity = package_code(PACKAGE).identity()
@@ -317,7 +317,7 @@ def _headline_in_words(top: Path) -> list[str]:
     main_numbers = headline(top / "results", runs(load_params(top / "params.yaml")["run"]))
     return ["", "main numbers [95% interval]:", *brief(main_numbers, _MOST + 1)]
 
-
+# %% ../../nbs/tools/16_replicate.ipynb #cbbd63eb
 def replication_lines(top: Path, name: str) -> list[str]:  # one a line, at most a screen
     "A summary of a replication's results, with the paths of the page and the ledger."
     summary_lines = (top / _READ).read_text(encoding="utf-8").rstrip("\n").split("\n")

@@ -190,7 +190,7 @@ def _rating_lines(results: Path, studies: Sequence[str], releases: Sequence[str]
         lines.append(f"rated: {name}, {counts_text}")
     return lines
 
-
+# %% ../../nbs/tools/11_summary.ipynb #7a8d8440
 _ROOM = 8  # lines for what failed
 
 

@@ -106,7 +106,7 @@ def _write_values(copy: Path, point: Sequence[str]) -> None:
         path = copy / (file or "params.yaml")
         replace_file(path, replaced(path.read_text(encoding="utf-8"), tuple(name.split(".")), value))
 
-
+# %% ../../nbs/tools/08_sweep.ipynb #388cfa51
 def sweep(axes: Sequence[str], targets: Sequence[str]) -> Iterator[tuple[str, pd.DataFrame | None]]:
     "Run the points of a grid that have no result: each point with its main numbers, None where it failed."
     top, points = root(), grid(axes)

@@ -143,7 +143,7 @@ def _runs_by_group(choice_rows: pd.DataFrame, by: Sequence[str]) -> Iterator[tup
         for _, g in run_scores.groupby(breakdown, sort=True):
             yield (*run, breakdown), g
 
-
+# %% ../../../nbs/studies/counselingbench/04_competency.ipynb #f8a340ca
 def _group_measures(g: pd.DataFrame, interval: str, n_boot: int, seed: int, level: float) -> list[dict]:
     "The four measures of one group, each with the kind of interval that it could be given."
     key, answer = _key_and_answer(g)

@@ -302,7 +302,7 @@ def label_rows(csv: str | Path) -> Iterator[tuple[str, dict[str, str]]]:
     for number, (place, row) in enumerate(csv_rows(csv, ("item_id", "model", "rater", "label")), 2):
         yield (place if place.endswith(f":{number}") else f"{place}, row {number} of the table"), row
 
-
+# %% ../../../nbs/studies/counselingbench/02_load.ipynb #1e0a5939
 def load_counselingbench_errors(
     csv: str | Path,  # columns item_id, model, rater, label; comment where given
     items: Iterable[Item] | None = None,  # the questions; None: any item_id is taken

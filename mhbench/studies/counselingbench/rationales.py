@@ -86,7 +86,7 @@ _INTERVAL = ["estimate", "ci_low", "ci_high", "interval", "level"]
 def _case_of(items: Iterable[str], cases: Mapping[str, str] | None) -> np.ndarray:
     return np.array([(cases or {}).get(i, i) for i in items], object)
 
-
+# %% ../../../nbs/studies/counselingbench/03_rationales.ipynb #d504049d
 def error_table(ratings: Iterable[Rating], cases: Mapping[str, str] | None = None) -> pd.DataFrame:
     """The share of each kind among a model's errors, by the majority of the annotators, with intervals over cases; n
     rationales have a majority, n_open none.

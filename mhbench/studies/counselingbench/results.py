@@ -289,7 +289,7 @@ def annotated_errors(csv: str | Path) -> pd.DataFrame:  # what, group, value (a 
     rows.append(("competency", "kappa", float(kappa)))
     return pd.DataFrame(rows, columns=["what", "group", "value"]).astype({"value": float})
 
-
+# %% ../../../nbs/studies/counselingbench/08_results.ipynb #0aab9541
 def bank_counts(csv: str | Path) -> pd.DataFrame:  # of, group, n
     "The questions of a file by source, by competency, and by whether two annotators agreed, for the columns it has."
     question_rows = pd.read_csv(csv)

@@ -252,7 +252,7 @@ def _vote_majorities(verdict_rows: pd.DataFrame, judge: str, confidence_meaning:
         confidence=majority_share.where(majority_share > 0.5),
     )
 
-
+# %% ../../../nbs/studies/medqade/06_judges.ipynb #6dd6360c
 def judge_confidences(
     judgments: Iterable[Judgment],  # of kind label
     quorum: int = 2,  # verdicts on an answer, for a share of them
@@ -285,7 +285,7 @@ def people_say(panel: Panel, labels: np.ndarray) -> pd.DataFrame:  # item_id, ta
     labelled_answers = panel.answers.rename(columns={"student": "target"}).assign(people=majorities(labels))
     return labelled_answers.dropna(subset=["people"]).reset_index(drop=True)
 
-
+# %% ../../../nbs/studies/medqade/06_judges.ipynb #d402f4f8
 def judge_risk_coverage(
     sure: pd.DataFrame,  # of `judge_confidences`
     people: pd.DataFrame,  # of `people_say`

@@ -91,7 +91,7 @@ def tie_breaker_of(ratings: Iterable[Rating], tie_breaker: str | None = None) ->
         refuse(f"tie_breaker_of: tie_breaker must be the only adjudicator; got {actual}", remedy=remedy)
     return tie_breaker or next(iter(adjudicators), None)
 
-
+# %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #b6f8fea2
 def build_panel(ratings: Iterable[Rating], tie_breaker: str | None = None) -> Panel:
     """Ratings as arrays.
 
@@ -141,7 +141,7 @@ def core_items(panel: Panel, core: str | Sequence[str] | None) -> list[str]:  # 
         refuse(f"core_items: core must hold an item; got none of {len(panel.item_ids)}", remedy=remedy)
     return core_ids
 
-
+# %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #2842787e
 def panel_subset(panel: Panel, item_ids: Sequence[str]) -> Panel:
     "The panel on some of its items."
     item_positions = np.flatnonzero([i in set(item_ids) for i in panel.item_ids])
@@ -197,7 +197,7 @@ def majority_table(panel: Panel, core: Sequence[str]) -> pd.DataFrame:  # items,
     out = pd.DataFrame(rows, columns=["items", "labels", "n_items", "n_answers", "without"])
     return out.assign(share=out["without"] / out["n_answers"])
 
-
+# %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #e8392b71
 def labels_of_one_in_words(panel: Panel) -> str:
     "On how many answers the majority is one rater's label, as in a round that is not complete; empty for none."
     n_raters = np.asarray(pd.notna(panel.flat)).sum(axis=0)
@@ -358,7 +358,7 @@ def labels_by_judge(judgments: Iterable[Judgment], students: Sequence[str], item
         is_requested[cell] = True
     return JudgeLabels(judges, labels, is_requested)
 
-
+# %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #5417eb05
 def judge_labels(judgments: Iterable[Judgment], panel: Panel) -> JudgeLabels:
     "The judges' first labels of the panel's answers."
     return labels_by_judge(judgments, panel.students, panel.item_ids)
@@ -405,7 +405,7 @@ def _build_metric_rows(
     }
     return [{"annotator": judge, "metric": m, **e.row(), **counts} for m, e in estimate_by_metric.items()]
 
-
+# %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #1f2160ba
 _CEILING = ["ceiling", "ceiling_low", "ceiling_high", "difference", "difference_low", "difference_high"]
 _CEILING += ["p_value", "overlap", "n_left_out", "n_abstained"]
 

@@ -135,7 +135,7 @@ def annotators_as_sample(
     rows = number_rows(mean_question_alpha, rater_of_cell, cases_of(questions, cases), row_head, within=(-1, 1))
     return pd.DataFrame(rows, columns=["measure", *RANDOM_COLUMNS])
 
-
+# %% ../../../nbs/studies/mentat/06_agreement.ipynb #f85abda8
 def annotator_flags(
     ratings: Iterable[Rating],
     cases: Mapping[str, str] | None = None,  # question -> its case

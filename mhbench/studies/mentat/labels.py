@@ -274,7 +274,7 @@ def _top_k_rows(
         rows.append(dict(k=k, n=len(answered_indices), estimate=e.estimate, ci_low=limits[0], ci_high=limits[1]))
     return rows
 
-
+# %% ../../../nbs/studies/mentat/03_labels.ipynb #ba71e98d
 def label_frame(questions: Sequence[str] | np.ndarray, **values: np.ndarray) -> pd.DataFrame:
     "Values (Q, K) of options as columns, one row an option: question, option, and each by its name."
     n, k = next(iter(values.values())).shape

@@ -58,7 +58,7 @@ class Described:
     args: tuple | None = None  # None: not called
     state: Any = None
 
-
+# %% ../../../nbs/studies/mentat/11_pickled.ipynb #7bb9cba3
 def _describe_class(module: str, name: str) -> Described:
     full_name = f"{module}.{name}".replace("numpy._core.", "numpy.core.")
     if full_name in _NAMES or module.split(".")[0] == "openai":
@@ -175,7 +175,7 @@ def _read_dtype(dtype_note: Described) -> np.dtype:
         raise ValueError(f"it has an array of type {str(type_code)[:20]!r}, which no table needs")
     return np.dtype(type_code if type_code in ("b1", "O8") else byte_order.replace("|", "=") + type_code)
 
-
+# %% ../../../nbs/studies/mentat/11_pickled.ipynb #8d7fed06
 def _read_array(array_note: Described) -> np.ndarray:
     "An array, whose values are bytes of numbers or a list."
     if array_note.name == "numpy.core.numeric._frombuffer":

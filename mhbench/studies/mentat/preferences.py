@@ -144,7 +144,7 @@ def _read_literal_mapping(node: ast.Dict) -> dict | None:
     )
     return mapping if is_option_mapping else None
 
-
+# %% ../../../nbs/studies/mentat/08_preferences.ipynb #fba66cc2
 def keep_rated_questions(entries: Mapping[str, T], rated: Collection[str], source: str) -> dict[str, T]:
     "The entries for rated questions; a printed note counts and names the others."
     unrated_questions = sorted(set(entries) - set(rated))
@@ -212,7 +212,7 @@ def best_predicting(held_out: pd.DataFrame, reading: str | None) -> str:
     log_score_rows = held_out[is_comparable & (held_out["measure"] == "log score")]
     return log_score_rows.loc[log_score_rows["estimate"].idxmin(), "labels"]
 
-
+# %% ../../../nbs/studies/mentat/08_preferences.ipynb #769f4bd3
 def chosen_labels(
     labels: pd.DataFrame,  # of label_tables
     model: str,  # of LABEL_MODELS; predictive: `best`
@@ -363,7 +363,7 @@ def _prediction_rows(held_out: HeldOut, cases: Mapping[str, str] | None) -> list
             )
     return rows
 
-
+# %% ../../../nbs/studies/mentat/08_preferences.ipynb #42215076
 def predicting_raters(
     readings: Mapping[str, AnnotationArrays],  # what both_readings returned, or one set under any name
     *,

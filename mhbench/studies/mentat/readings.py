@@ -117,7 +117,7 @@ def _test_values(
         "pair of wordings": _wording_distances(arrays),
     }
 
-
+# %% ../../../nbs/studies/mentat/05_readings.ipynb #e1d805b5
 class ReadingTests(NamedTuple):
     "The four tests of the two readings."
 
@@ -154,7 +154,7 @@ def _session_means(values: np.ndarray, sessions: np.ndarray) -> tuple[np.ndarray
     session_names = np.unique(sessions[~np.isnan(values)])
     return np.array([np.nanmean(values[sessions == s]) for s in session_names]), session_names
 
-
+# %% ../../../nbs/studies/mentat/05_readings.ipynb #b155e672
 def _count_signs(test: str, unit: str, shown_values: np.ndarray, released_values: np.ndarray) -> dict:
     "The number of units that do better under each reading, and the sign test's p-value."
     differences = (shown_values - released_values)[~np.isnan(shown_values - released_values)]
@@ -184,7 +184,7 @@ def _reading_measures(arrays: AnnotationArrays, creators: Mapping[str, int]) -> 
     measures = ["Krippendorff's alpha", "share with the commonest top option", "creator's answer has the highest mean"]
     return pd.DataFrame(rows, columns=["question", *measures]).set_index("question")
 
-
+# %% ../../../nbs/studies/mentat/05_readings.ipynb #81dd744d
 def agreement_by_reading(
     readings: Mapping[str, AnnotationArrays],  # what both_readings returned
     *,

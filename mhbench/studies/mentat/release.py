@@ -110,7 +110,7 @@ def _count_set(set_name: str, prompts: Sequence[Item], ids_by_list: Mapping[str,
         "without_age": len(prompt_table) - len(ages),
     }
 
-
+# %% ../../../nbs/studies/mentat/09_release.ipynb #5fc945b1
 def set_counts(sets: Mapping[str, Sequence[Item]], lists: Mapping[str, set[int]]) -> pd.DataFrame:  # one row a set
     """Prompts and questions of each set, the list whose split it is, and what it varies.
 
@@ -256,7 +256,7 @@ def _mark_categories(
         for c, group in marks_by_category.items()
     ]
 
-
+# %% ../../../nbs/studies/mentat/09_release.ipynb #9d5b616c
 def scores_as_recorded_and_read(
     folder: Path,  # of the release
     password: str | None,
@@ -315,7 +315,7 @@ def notebook_averages(text: str) -> pd.DataFrame:  # models, group, mean, error
     table = pd.DataFrame(rows, columns=["models", "group", "mean", "error"])
     return table[table["group"] != "all Combined"].reset_index(drop=True)
 
-
+# %% ../../../nbs/studies/mentat/09_release.ipynb #302c1c28
 def notebook_accuracies(text: str) -> pd.DataFrame:  # model, category, estimate, down, up
     "The accuracies of single models, with the distances to their limits."
     rows, model = [], ""

@@ -197,7 +197,7 @@ def _find_answered_item(row: Mapping[str, str], items: Sequence[Item]) -> Item |
             return item
     return None
 
-
+# %% ../../../nbs/studies/mhqa/01_load.ipynb #efc9e737
 def load_mhqa_results(csv: str | Path, items: Iterable[Item]) -> tuple[list[Response], list[str]]:
     """A model's recorded answers: a row is joined to the first question with its text and its options.
 
@@ -245,7 +245,7 @@ def _mhqa_settings(questions: Path) -> dict[str, dict]:
     }
     return {"profile": {"beside": source_by_bank}} if source_by_bank and _bank_name(questions) == "gold" else {}
 
-
+# %% ../../../nbs/studies/mhqa/01_load.ipynb #ad894eba
 def load(
     path: Path,  # a CSV file of the release, or a folder with one file of questions, or with MHQA-gold among others
     **options,  # of load_mhqa

@@ -85,7 +85,7 @@ def _split_groups(run_rows: pd.DataFrame, by: str) -> list[tuple[str, pd.DataFra
         ("Overall", run_rows),
     ]
 
-
+# %% ../../../nbs/studies/mhqa/03_profile.ipynb #96999f32
 def _accuracy_and_averages(
     truth: np.ndarray,  # (n,) letters
     answer: np.ndarray,  # (n, S) letters: S runs of one model; the measure is their mean
@@ -281,7 +281,7 @@ def cases_of_questions(sorted_by: Mapping[str, Mapping[str, Sequence[Item]]]) ->
     item_lists = chain.from_iterable(items_by_bank.values() for items_by_bank in sorted_by.values())
     return {i.item_id: i.cluster for i in chain.from_iterable(item_lists)}
 
-
+# %% ../../../nbs/studies/mhqa/03_profile.ipynb #d6a934b0
 def banks_counted(banks: Mapping[str, Mapping[str, Any]], top: str | Path = ".") -> pd.DataFrame:
     "Counts of the banks that are not labelled, such as the files of MHQA-B."
     unjudged_banks = {bank: bank_source for bank, bank_source in banks.items() if not bank_source.get("judged", True)}
@@ -334,7 +334,7 @@ def judged_shares(
                 rows.append(row_head | {"n_failed": len(judge_rows) - len(labelled_rows)} | e.row())
     return pd.DataFrame(rows)
 
-
+# %% ../../../nbs/studies/mhqa/03_profile.ipynb #e3a30749
 def label_test(
     verdicts: Mapping[str, Sequence[Judgment]],  # as for judged_shares
     cases: Mapping[str, str] | None = None,

@@ -45,7 +45,7 @@ def _read_letter(row: Mapping[str, str], annotator_words: str, key: str) -> str 
     ]
     return matching_letters[0] if matching_letters else None
 
-
+# %% ../../../nbs/studies/mhqa/05_released.ipynb #ebe3a451
 def annotated_keys(
     csv: str | Path,  # a file of `final_results` that holds the annotators' columns
     questions: Sequence[str],  # of MHQA-gold

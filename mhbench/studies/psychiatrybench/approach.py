@@ -198,7 +198,7 @@ def decide_questions(items: Sequence[Item], tries: Tries, people: Sequence[Check
     n_tries_by_item = Counter(q.item_id for q in tries.questions)
     return [_decide_question(*last_try_by_item[i.item_id], n_tries_by_item[i.item_id], people) for i in items]
 
-
+# %% ../../../nbs/studies/psychiatrybench/02_approach.ipynb #7b4aaf09
 def _decide_question(question: Response, check: Judgment, n_tries: int, people_checks: Sequence[Check]) -> Decided:
     people_checks = [p for p in people_checks if p.item_id == question.item_id]
     questions_instead = sorted({p.instead for p in people_checks if p.instead})

@@ -57,7 +57,7 @@ def set_structures(items: Sequence[Item]) -> pd.DataFrame:  # set, n_full, n_sep
         )
     return pd.DataFrame(rows, columns=["set", "n_full", "n_separated", "shared", "why"])
 
-
+# %% ../../../nbs/studies/psychiatrybench/04_formats.ipynb #31121170
 def _describe_difference(full_item: Item | None, separated_items: Sequence[Item]) -> str:
     "How the two forms of a set differ; empty where they do not."
     if full_item is None or not separated_items:
@@ -116,7 +116,7 @@ def _shared_sub_questions(g: pd.DataFrame) -> pd.DataFrame:
     is_complete_set = (is_answered | ~g["shared"]).groupby(g["set"]).transform("all")
     return g[is_answered & is_complete_set]
 
-
+# %% ../../../nbs/studies/psychiatrybench/04_formats.ipynb #3e65f48c
 def format_counts(units: pd.DataFrame) -> pd.DataFrame:  # a row a model and mode, with p and sets_without_answer
     """How many sub-questions of the shared sets are right in each format; `p` is of a sign-flip test over whole sets.
 

@@ -223,7 +223,7 @@ class ExamMCQ(_MCQ):
 class ExamEMI(_EMI):
     format: Literal["emi"]
 
-
+# %% ../../../nbs/studies/psychiatrybench/01_load.ipynb #790b8fde
 NORMAL = "Normal"  # the label, and the answer, of a healthy patient
 PSYCHIATRY_TASKS: dict[str, type[TaskRow]] = {
     "diagnosis": _Open,

@@ -298,7 +298,7 @@ def _rank_marks(values: np.ndarray) -> list[str]:  # (M,), NaN where there is no
         marks.append("" if np.isnan(x) or not mark else mark + tied_suffix)
     return marks
 
-
+# %% ../../../nbs/studies/psychiatrybench/05_standings.ipynb #2c12b7d6
 def results_table(s: Standings) -> pd.DataFrame:  # model, task, mark, n, n_without, ..., points
     """Every column of every model, and the average; the best, second and lowest are marked among models with two cases
     or more. `n_without` counts the items without an answer of this model; `n_refused` and `n_unread` are empty for
