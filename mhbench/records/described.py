@@ -568,9 +568,17 @@ def _value_columns(part: RatingPart, row: _Row) -> list[_Column]:
         _look_up(row.cells, column_template, row.place, "value's column")
         return [_Column(column_template, {}, criterion_keys)]
     value_columns: list[_Column] = []
-    other_columns = {part.item, part.target, part.rater, part.repeat, part.session, *part.within.values(), *part.cells}
+    columns_of_other_parts = {
+        part.item,
+        part.target,
+        part.rater,
+        part.repeat,
+        part.session,
+        *part.within.values(),
+        *part.cells,
+    }
     for column in row.cells:
-        captures = _match_template(column_template, str(column)) if column not in other_columns else None
+        captures = _match_template(column_template, str(column)) if column not in columns_of_other_parts else None
         if captures is None or any(row.names.get(k, v) != v for k, v in captures.items()):
             continue
         if not listed_criteria or captures.get("criterion", listed_criteria[0]) in listed_criteria:

@@ -451,15 +451,15 @@ def best_ensemble(
     corrected_by_metric: dict[str, list[np.ndarray]] = {m: [] for m in metrics}
     chunk_rows = 8_000_000 // (len(subsets) * k * k * inner)
     for w in draw_weights(len(pattern_counts), n, seed=seed, chunk=max(1, chunk_rows) * len(pattern_counts)):
-        outer_scores = score_all(w)
+        scores_of_draws = score_all(w)
         scores_within = score_all(_inner_replicates(rng, w, inner))
         for m in metrics:
             inner_scores = scores_within[m].reshape(len(w), inner, -1)
             best_inner = inner_scores.max(2)
             best_inner[~np.isfinite(best_inner)] = np.nan  # an inner replicate may leave nothing defined
-            selection_gain = best_inner - np.take_along_axis(outer_scores[m], inner_scores.argmax(2), 1)
-            corrected_by_metric[m].append(outer_scores[m].max(1) - mean_defined(selection_gain))
-            outer_by_metric[m].append(outer_scores[m])
+            selection_gain = best_inner - np.take_along_axis(scores_of_draws[m], inner_scores.argmax(2), 1)
+            corrected_by_metric[m].append(scores_of_draws[m].max(1) - mean_defined(selection_gain))
+            outer_by_metric[m].append(scores_of_draws[m])
 
     results = {}
     for m in metrics:

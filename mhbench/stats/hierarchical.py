@@ -141,10 +141,10 @@ def _check_problem(
     beats[pairs.first, pairs.second % k] = True
     is_tie = pairs.tie == 1
     beats[pairs.second[is_tie], pairs.first[is_tie] % k] = True
-    is_finite = strongly_connected(beats.reshape(-1, k, k), is_rated)
+    has_finite_maximum = strongly_connected(beats.reshape(-1, k, k), is_rated)
     bounds = np.repeat(np.array([slope_bounds, offset_bounds], dtype=float), len(rater_names), axis=0).T
     return _Problem(
-        pairs, question_names, rater_names, q, r, is_rated, is_finite, offset == "symmetric", bounds, penalty
+        pairs, question_names, rater_names, q, r, is_rated, has_finite_maximum, offset == "symmetric", bounds, penalty
     )
 
 # %% ../../nbs/stats/08_hierarchical.ipynb #c2b4ca46

@@ -223,8 +223,8 @@ def _logit_half_widths(
     pair_totals = outcome_counts.sum(2, keepdims=True)
     inverse_curvature = np.linalg.inv(_curvature(x, pair_totals.sum(0), q) + sum(_penalties(k, models_ties, penalty)))
     logit_map = _logit_derivatives(fit.probs, models_ties) @ inverse_curvature
-    logit_scores = np.einsum("gpo,pof->gf", outcome_counts - pair_totals * q, x) @ logit_map.T
-    sandwich_variance = n_all_cases / (n_all_cases - 1) * (logit_scores**2).sum(0)
+    score_contributions = np.einsum("gpo,pof->gf", outcome_counts - pair_totals * q, x) @ logit_map.T
+    sandwich_variance = n_all_cases / (n_all_cases - 1) * (score_contributions**2).sum(0)
     model_variance = (logit_map * _logit_derivatives(fit.probs, models_ties)).sum(1)
     return np.maximum(
         ndtri(tail) * np.sqrt(model_variance), stdtrit(np.maximum(n_cases - 1, 1), tail) * np.sqrt(sandwich_variance)

@@ -108,8 +108,8 @@ def level_averages(
     "Means over models of each level: set, level, and the columns of `average_models`."
     average_tables = [average_models(scores[:0], value, ["level"], **settings).assign(set="")]
     for name, g in scores.groupby("set"):
-        present_groups = {k: v for k, v in groups.items() if set(v) & set(g["model"])}
-        level_means = average_models(g, value, ["level"], present_groups, **settings)
+        present_model_groups = {k: v for k, v in groups.items() if set(v) & set(g["model"])}
+        level_means = average_models(g, value, ["level"], present_model_groups, **settings)
         average_tables.append(level_means[level_means["by"] == "level"].assign(set=name))
     all_averages = (
         pd.concat(average_tables[1:] or average_tables, ignore_index=True)

@@ -83,8 +83,10 @@ def describe_respondents(table: pd.DataFrame) -> list[str]:  # sentences
         if difference_in_words := describe_serving_differences(n_by_service):
             sentences.append(f"{name}: {difference_in_words}.")
         if (g["n_terms"] > 1).any():
-            n_by_terms = g.groupby("changed")["n"].sum()
-            terms_in_words = "; ".join(f"{changed or 'all that was asked'}: {n}" for changed, n in n_by_terms.items())
+            n_by_changed_terms = g.groupby("changed")["n"].sum()
+            terms_in_words = "; ".join(
+                f"{changed or 'all that was asked'}: {n}" for changed, n in n_by_changed_terms.items()
+            )
             message = "answers were made with different parameters: the endpoint did not accept the same ones"
             sentences.append(f"{name}: {message} throughout ({terms_in_words}).")
     return sentences
