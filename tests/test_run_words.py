@@ -449,8 +449,12 @@ def test_ratings_are_described_or_written_one_a_row(monkeypatch, capsys, tmp_pat
     assert (tmp_path / "d.yaml").read_text(encoding="utf-8") == "guess: ä\n" and len(guessed) == 2
     for name in ("r.yaml", "r.yml"):
         head = f"told of {(name, 'f')}\n"
-        assert told(name) == head and told(name, "o.csv") == f"{head}written: {tmp_path / 'o.csv'}\n"
-        assert (tmp_path / "o.csv").read_text(encoding="utf-8") == str((name, "f")) and len(guessed) == 2
+        out = f"{name}.csv"
+        assert told(name) == head and told(name, out) == f"{head}written: {tmp_path / out}\n"
+        assert (tmp_path / out).read_text(encoding="utf-8") == str((name, "f")) and len(guessed) == 2
+        with pytest.raises(FileExistsError, match="ratings: --to must not be there yet"):
+            told(name, out)
+        capsys.readouterr()
         with pytest.raises(ValueError, match="ratings: --to must end in .csv; got .*o.txt"):
             told(name, "o.txt")
         capsys.readouterr()
