@@ -308,6 +308,17 @@ def test_a_reply_that_is_no_verdict_is_missing_in_the_ratings_and_no_request_is_
     assert set(unread["reply"]) == {"I cannot say."} and len(unread) == 4
 
 
+def test_requests_that_failed_make_the_cost_a_lower_bound(top, capsys):
+    folder, _, _ = top
+    server_error = FaultServer(every=lambda number, body: lambda _: (400, {"error": {"message": "no such model"}}))
+    with server_error as server:
+        params = yaml.safe_load((folder / "params.yaml").read_text())
+        params["endpoints"]["loop"]["base_urls"] = [server.url]
+        (folder / "params.yaml").write_text(yaml.safe_dump(params, sort_keys=False))
+        assert main(["converse", "talks.yaml"]) == 1
+    assert "cost of the turns: at least 0.0000 USD" in capsys.readouterr().out
+
+
 def test_a_file_that_does_not_fit_is_refused_before_anything_is_asked(top, capsys):
     folder, server, file = top
     for change, words in (

@@ -297,7 +297,8 @@ def _converse(a: argparse.Namespace) -> None:
     for file, text in _write(s, results, rubric, path, to, a.private):
         print(f"{os.path.relpath(file)}: {text}" if "\n" not in text else f"{os.path.relpath(file)}:\n{text}")
     costs = [t.cost_usd for t in results.transcripts]
-    lower_bound_text = "at least " * any(turn.uncounted for t in results.transcripts for turn in t.turns)
+    is_partly_uncounted = [t.ended == "failed" or any(turn.uncounted for turn in t.turns) for t in results.transcripts]
+    lower_bound_text = "at least " * any(is_partly_uncounted)
     cost_text = "unknown" if None in costs else f"{lower_bound_text}{sum(c for c in costs if c is not None):.4f} USD"
     endings = pd.Series([t.ended for t in results.transcripts]).value_counts()
     print(f"ended by: {', '.join(f'{n} {ending}' for ending, n in endings.items())}; cost of the turns: {cost_text}")
