@@ -150,9 +150,10 @@ def run_stage(
     _home()
     with optional("run_stage", "mhbench[pipeline]"):
         import nbformat
+        import pandas as pd
         import papermill
 
-        import mhbench.run.notebook  # noqa: F401  the engine
+        from mhbench.run.notebook import displayed_number  # the module registers the engine
     top = root()
     values = _parameters(top, params, stage, study, model) | (overrides or {})
     [notebook] = notebook_files(top, stage, study or "*")
@@ -178,7 +179,8 @@ def run_stage(
         registered_study(study)  # what it declares for all stages is no part of this one
     modules_before = set(sys.modules)
     try:
-        nb = papermill.execute_notebook(str(notebook), str(failed_notebook), parameters=values, **papermill_options)
+        with pd.option_context("display.float_format", displayed_number):
+            nb = papermill.execute_notebook(str(notebook), str(failed_notebook), parameters=values, **papermill_options)
     except papermill.PapermillExecutionError as e:
         part_label = " ".join(x for x in (stage, study, model) if x)
         message = e.evalue if len(e.evalue) <= 4000 else f"{e.evalue[:4000]} ..."

@@ -24,7 +24,7 @@ from papermill.engines import Engine, papermill_engines
 from traitlets.config import Config
 
 # %% auto #0
-__all__ = ['PRINTED', 'Printed', 'CellOutputs', 'error_output', 'Here']
+__all__ = ['PRINTED', 'Printed', 'CellOutputs', 'error_output', 'displayed_number', 'Here']
 
 # %% ../../nbs/run/09_notebook.ipynb #b2d6002e
 PRINTED = 1_000_000  # characters a cell, of each stream
@@ -193,8 +193,8 @@ def _run_cell(source: str, shell: ZMQInteractiveShell, outputs_of_cell: CellOutp
     return errors[0]
 
 # %% ../../nbs/run/09_notebook.ipynb #03b22b8c
-def _displayed_number(x: float) -> str:
-    "A number of a table that a cell ends with: whole, with three decimals, or small, as a p-value is, with two digits."
+def displayed_number(x: float) -> str:
+    "A number of a stage's table: whole, with three decimals, or, if small as a p-value is, with two digits."
     if x.is_integer() and abs(x) > 1:
         return f"{x:.0f}"
     return f"{x:.3f}" if abs(x) >= 5e-4 or abs(x) < 1e-12 else f"{x:.1e}"
@@ -209,7 +209,6 @@ class Here(Engine):
         os.environ.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")  # as a kernel has it
         pd.set_option("display.max_columns", 20)  # pandas may have taken a terminal's width before there was a shell
         pd.set_option("display.max_colwidth", 120)  # a cell may hold two numbers, each with its interval and n
-        pd.set_option("display.float_format", _displayed_number)
         outputs = CellOutputs()
         with _shell(outputs) as shell:
             for index, cell in enumerate(nb_man.nb.cells):
