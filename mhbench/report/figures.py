@@ -61,7 +61,7 @@ def value(x: float, digits: int = 2) -> str:
 def _condition_of_order(highest: Mapping[Hashable, Any], lowest: Mapping[Hashable, Any]) -> str:
     "What a title adds where the intervals of two rows do not show which is higher."
     gap = highest["ci_low"] - lowest["ci_high"]
-    return "" if gap > 0 else "; no interval of both" if np.isnan(gap) else "; their intervals overlap"
+    return "" if gap > 0 else "; no interval of both" if np.isnan(gap) else "; intervals overlap"
 
 
 def describe_best(table: pd.DataFrame, marks: Mapping[str, float], *, of: str = "model", adjective: str = "") -> str:

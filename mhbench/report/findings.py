@@ -393,8 +393,8 @@ def unseparated_models(best: str, others: Iterable[str], pairs: pd.DataFrame) ->
     return [m for m in others if m not in beaten_models]
 
 # %% ../../nbs/report/05_findings.ipynb #c286f008
-def _describe_other_modes(rows_in_mode: pd.DataFrame, other_mode_rows: pd.DataFrame) -> str:
-    "How many models answered in other modes alone, and the highest accuracy there if it is above all `rows_in_mode`."
+def _describe_other_modes(rows_in_mode: pd.DataFrame, other_mode_rows: pd.DataFrame, measure: str) -> str:
+    "How many models answered in other modes alone, and the highest measure there if it is above all `rows_in_mode`."
     if not len(other_mode_rows):
         return ""
     other_mode_models = set(other_mode_rows["model"]) - set(rows_in_mode["model"])
@@ -405,7 +405,7 @@ def _describe_other_modes(rows_in_mode: pd.DataFrame, other_mode_rows: pd.DataFr
     highest_text = (
         f"{printed_name(highest_row['model'])}, {spaced(highest_row['mode'])}, {estimate_in_words(highest_row)}"
     )
-    return f"{sentence} The highest accuracy in another mode: {highest_text}."
+    return f"{sentence} The highest {measure} in another mode: {highest_text}."
 
 
 def _n_hidden(asked_rows: pd.DataFrame, other_mode_rows: pd.DataFrame, n_unranked: int) -> int:
@@ -419,6 +419,7 @@ def best_in_words(
     elsewhere: pd.DataFrame | None = None,
     pairs: pd.DataFrame | None = None,
     unranked: int = 0,
+    measure: str = "accuracy",  # or "exact match"
 ) -> str:
     """The model with the highest accuracy in one mode, against the reference values, for all models at once: by
     intervals whose level they share, and as the most accurate one only where every other is shown to be worse in the
@@ -427,7 +428,7 @@ def best_in_words(
     """
     asked_rows = rows[rows["origin"] != "simulated"]
     other_mode_rows = pd.DataFrame() if elsewhere is None else elsewhere
-    added_text = _describe_other_modes(asked_rows, other_mode_rows)
+    added_text = _describe_other_modes(asked_rows, other_mode_rows, measure)
     added_text += f" {unranked} more {'has' if unranked == 1 else 'have'} no interval." if unranked else ""
     if not len(asked_rows):
         return f"No model that was asked has an interval in this mode.{added_text}"
@@ -441,15 +442,15 @@ def best_in_words(
     if len(asked_rows) == 1:
         questions_text = f"on {int(first_best['n'])} questions{mode_text}"
         at_once_text = f" for all {n_hidden + 1} models at once" if n_hidden else ""
-        accuracy_text = (
-            f"Accuracy of {best_names} {questions_text}: {estimate_in_words(first_best, lines)}{at_once_text}"
-        )
-        return f"{accuracy_text}, {standing_text}.{added_text}"
-    verb_phrase, alike_text = "have the highest accuracy", ""
+        whose_text = f"{measure.capitalize()} of {best_names} {questions_text}"
+        estimate_text = f"{estimate_in_words(first_best, lines)}{at_once_text}"
+        return f"{whose_text}: {estimate_text}, {standing_text}.{added_text}"
+    verb_phrase, alike_text = f"have the highest {measure}", ""
     if len(best_rows) == 1:
         other_models = asked_rows["model"].drop(best_rows.index)
         alike_models = unseparated_models(first_best["model"], other_models, pd.DataFrame() if pairs is None else pairs)
-        verb_phrase = "has the highest accuracy" if alike_models or unranked else "is the most accurate"
+        is_undecided = alike_models or unranked or measure != "accuracy"
+        verb_phrase = f"has the highest {measure}" if is_undecided else "is the most accurate"
         alike_names = (
             list(map(printed_name, alike_models)) if len(alike_models) < 4 else [f"{len(alike_models)} others"]
         )
@@ -474,7 +475,9 @@ def _scored_front(
     models_left_out = tuple(
         m for m in dict.fromkeys(all_rows["model"]) if m not in set(_rows_to_draw(all_rows)["model"])
     )  # in whatever mode
-    measure_text = f"accuracy, {spaced(rows['mode'].iloc[0])}" if len(rows) else "accuracy"
+    main_rows = _read_stage_table(results, "score", study, "headline")
+    measure = main_rows["measure"].iloc[0] if len(main_rows) else "accuracy"
+    measure_text = f"{measure}, {spaced(rows['mode'].iloc[0])}" if len(rows) else measure
     asked_rows = _rows_to_draw(all_rows)[_rows_to_draw(all_rows)["origin"] != "simulated"]
     model_pairs = _read_stage_table(results, "score", study, "pairs")
     main_mode = rows["mode"].iloc[0] if len(rows) else ""
@@ -487,7 +490,7 @@ def _scored_front(
     asked_models = set(model_origins.loc[model_origins["origin"] != "simulated", "model"])
     other_mode_rows = asked_rows[asked_rows["mode"] != main_mode]
     n_unranked = len(asked_models - set(asked_rows["model"]))
-    best_sentence = best_in_words(rows, reference_lines, other_mode_rows, model_pairs, n_unranked)
+    best_sentence = best_in_words(rows, reference_lines, other_mode_rows, model_pairs, n_unranked, measure)
     drawn_rows = select_model_rows(rows)
     n_hidden = _n_hidden(drawn_rows, other_mode_rows, n_unranked)
     if has_asked_models := bool((drawn_rows["origin"] != "simulated").any()):

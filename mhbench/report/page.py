@@ -167,7 +167,7 @@ def headline(results: str | Path, stages: Iterable[tuple[str, str]]) -> pd.DataF
         file = Path(results) / stage / study / "headline.parquet"
         if file.exists():
             main_rows = pd.read_parquet(file).assign(study=study, stage=stage)
-            is_accuracy = (main_rows["measure"] == "accuracy") & (stage == "score")
+            is_accuracy = main_rows["measure"].isin(["accuracy", "exact match"]) & (stage == "score")
             is_drawn = main_rows["measure"] == first_screen(results, stage, study).get("measure")
             main_tables.append(main_rows.assign(later=2 - is_accuracy - 2 * is_drawn))
     if not main_tables:

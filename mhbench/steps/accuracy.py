@@ -23,8 +23,9 @@ from .score import RUN, mode_names, score_responses
 
 # %% auto #0
 __all__ = ['breakdowns', 'average_breakdowns', 'by_case_size', 'influential_cases', 'matching_table', 'measures_table',
-           'probability_scores', 'with_run', 'models_in_order', 'figure_rows', 'chance_level', 'simultaneous_accuracy',
-           'from_the_best', 'below_chance', 'words_table', 'calibration_table', 'reliability_curves']
+           'probability_scores', 'with_run', 'models_in_order', 'figure_rows', 'main_measure', 'chance_level',
+           'simultaneous_accuracy', 'from_the_best', 'below_chance', 'words_table', 'calibration_table',
+           'reliability_curves']
 
 # %% ../../nbs/steps/11_accuracy.ipynb #72ec80fd
 def breakdowns(
@@ -175,6 +176,12 @@ def figure_rows(table: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(
         setting=pd.Categorical(mode_labels, sorted(set(mode_labels), key=lambda x: (x != "zero shot", x)))
     )
+
+
+def main_measure(items: Sequence[Item]) -> str:
+    "What the share of right answers is: of terms alone, which people may call right in other words, the exact match."
+    scored_tasks = {i.task for i in items if not task_of(i).judged}
+    return "exact match" if scored_tasks and scored_tasks <= {*tasks_with("term")} else "accuracy"
 
 
 def chance_level(items: Sequence[Item]) -> dict[str, float]:  # label -> the share that guessing gets right
