@@ -16,7 +16,7 @@ from conftest import ROOT
 from scipy.stats import chi2
 
 from mhbench.ledger import verdicts
-from mhbench.ledger.claims import CellOf, ClaimEntry, ClaimsFile, load_claims, read_printed
+from mhbench.ledger.claims import Block, CellOf, ClaimEntry, ClaimsFile, load_claims, read_printed
 from mhbench.ledger.release import Blob, Inventory, Tree, inventory_of
 from mhbench.ledger.verdicts import (
     VERDICT_COLUMNS,
@@ -195,6 +195,20 @@ def written(folder, text=CLAIMS):
 def table_of(**values):
     frame = pd.DataFrame({"of": list(values), "v": list(values.values())})
     return {"t/x": frame}.get
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        {"ours": {"table": "t/x", "value": "v"}},
+        {"conventions": {"c": {"table": "t/x", "value": "v"}}},
+        {"needs": ["f"]},
+    ],
+)
+def test_a_reason_without_a_value_stands_without_a_source(source):
+    assert Block(cannot="a reason").says and Block(**source).says and not Block().says
+    with pytest.raises(ValueError, match="cannot must stand alone"):
+        Block(cannot="a reason", **source)
 
 
 def test_a_convention_that_a_claim_does_not_name_is_never_tried(tmp_path):

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import zipfile
 from collections import Counter
+from contextlib import nullcontext
 
 import numpy as np
 import pyAesCrypt
@@ -333,6 +334,13 @@ def test_an_archive_that_leaves_its_folder_is_refused(name, tmp_path):
 def test_a_bomb_and_a_damaged_archive_are_refused():
     with pytest.raises(ValueError, match="unpack to at most"):
         read_archive(zipped(a=bytes(10_000_000)), (".arrow",), max_bytes=1_000_000)
+    for n_bytes, is_refused in ((512 * 1024**2, False), (512 * 1024**2 + 1, True)):  # as its directory states
+        buffer = io.BytesIO()
+        with zipfile.ZipFile(buffer, "w") as archive:
+            archive.writestr("b.txt", "x")
+            archive.filelist[0].file_size = n_bytes
+        with pytest.raises(ValueError, match="unpack to at most 536870912 bytes") if is_refused else nullcontext():
+            assert read_archive(buffer.getvalue(), (".arrow",)) == {}
     whole = bytearray(zipped(**{"a.arrow": os.urandom(5000)}))
     whole[2000] ^= 255
     with pytest.raises(ValueError, match="members must be whole"):
