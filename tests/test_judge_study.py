@@ -150,7 +150,7 @@ def test_its_bias_under_another_wording_is_found_and_scales_are_read_back(studie
     assert abs(found.loc["flipped", "estimate"]) < 1e-9, "0 for the best is read back as 100"
     assert abs(found.loc["0 to 10", "estimate"]) <= 5, "coarser, and not elsewhere"
     at_80 = rewording_table(studied[1], n_boot=500, seed=1, level=0.8).set_index("wording")
-    width = lambda t: t.loc["paraphrase 1", "simultaneous_high"] - t.loc["paraphrase 1", "simultaneous_low"]
+    width = lambda t: t.loc["0 to 10", "simultaneous_high"] - t.loc["0 to 10", "simultaneous_low"]
     assert width(at_80) < width(found) and set(at_80["level"]) == {0.8}
 
 
