@@ -41,3 +41,9 @@ def test_flips_are_of_a_table_of_ones_and_noughts():
         flip_rate([[1, 0], [0.5, np.nan]])
     with pytest.raises(ValueError, match=r"repeated_sd: scores must have one row an answer .* got shape \(3,\)"):
         repeated_sd([1, 2, 3])
+
+
+def test_why_a_standard_deviation_has_no_interval():
+    "Too few answers that vary; none of them varies; one answer."
+    scores = [[[1, 2], [3, 3]], [[1, 1], [3, 3]], [[1, 2]]]
+    assert [repeated_sd(x).kind for x in scores] == ["few", "none", "none"]
