@@ -8,6 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from mhbench.encode import bertscore, finetune, loading, perplexity, roscoe
+from mhbench.encode.embeddings import padded_rows
 from mhbench.encode.finetune import TrainingSettings
 from mhbench.encode.loading import Executor, map_batches, most_tokens
 from mhbench.encode.store import StoreSettings
@@ -188,6 +189,16 @@ def test_an_unknown_convention_is_refused_by_every_function_that_takes_one(name,
 def test_a_model_reads_what_its_tokenizer_declares_and_its_positions_allow(declared, positions, family, tokens):
     config = SimpleNamespace(max_position_embeddings=positions, model_type=family, pad_token_id=1)
     assert most_tokens(SimpleNamespace(model_max_length=declared), config) == tokens
+    if family == "roberta":
+        for pad in (None, 0):
+            config = SimpleNamespace(max_position_embeddings=positions, model_type=family, pad_token_id=pad)
+            assert most_tokens(SimpleNamespace(model_max_length=600), config) == positions - 1
+
+
+def test_rows_of_ids_are_as_wide_as_the_longest():
+    ids, mask = padded_rows([[5], [1, 2, 3]], pad=9)
+    assert (ids.tolist(), mask.tolist()) == ([[5, 9, 9], [1, 2, 3]], [[1, 0, 0], [1, 1, 1]])
+    assert padded_rows([[5]], pad=9, width=2)[0].tolist() == [[5, 9]]
 
 
 @pytest.mark.parametrize("settings", [TrainingSettings, Executor, StoreSettings])

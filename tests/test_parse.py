@@ -581,3 +581,8 @@ def test_a_label_is_known_without_the_word_disorder_from_four_letters_on():
     assert parse_labels("Tic", names)[:2] == ((), ("Tic",))
     hows = {'["Tic disorder"]': "json", "Tic disorder\nMood disorder": "lines", "Labels: Tic disorder": "marked"}
     assert {text: parse_labels(text, names).how for text in hows} == hows
+
+
+def test_both_of_two_options_are_a_statement_and_all_of_three_are_their_list():
+    assert parse_choice("Answer: A\nAnswer: A and B", ["Yes", "No"])[:2] == ((), "conflict")
+    assert parse_choice("Answer: A\nAnswer: A, B and C", ["Yes", "No", "Unknown"])[:2] == (("A",), "declared")
