@@ -149,12 +149,14 @@ def test_a_model_is_beaten_where_a_corrected_pair_says_so():
 def test_a_higher_accuracy_in_another_mode_is_named_and_an_equal_one_is_not():
     row = lambda model, mode, x: (model, mode, x, x - 0.1, x + 0.1, 100, "asked")
     here = standing_rows(row("m", "cot", 0.5))
-    words = lambda *rows: findings._describe_other_modes(here, standing_rows(*rows))
+    words = lambda *rows: findings._describe_other_modes(here, standing_rows(*rows), "accuracy")
     assert words() == "" and words(row("m", "zero_shot", 0.5)) == ""
     assert words(row("n", "zero_shot", 0.5), row("o", "zero_shot", 0.4)) == " 2 more answered in other modes only."
     told = words(row("m", "zero_shot", 0.51))
     assert told.startswith(" The highest accuracy in another mode: m, zero shot, 0.51") and told.endswith(".")
-    nobody = findings._describe_other_modes(here.iloc[:0], standing_rows(row("n", "zero_shot", 0.2)))
+    of_terms = findings._describe_other_modes(here, standing_rows(row("m", "zero_shot", 0.6)), "exact match")
+    assert of_terms.startswith(" The highest exact match in another mode: ")
+    nobody = findings._describe_other_modes(here.iloc[:0], standing_rows(row("n", "zero_shot", 0.2)), "accuracy")
     assert nobody.startswith(" 1 more answered in other modes only. The highest accuracy")
     assert findings._n_hidden(here, standing_rows(row("m", "x", 0.1), row("n", "x", 0.1)), 2) == 3
 
