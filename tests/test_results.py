@@ -267,6 +267,11 @@ def test_a_result_that_all_rows_share_stays_in_the_table():
     assert (grid["head"], grid["caption"]) == (["model", "1", "2", "p holm"], "A table (judge: j)")
 
 
+def test_a_table_without_a_row_keeps_its_heads():
+    grid = _grid(pd.DataFrame(columns=["model", "estimate", "ci_low", "ci_high"], dtype=float), "A table")
+    assert (grid["head"], grid["rows"]) == (["estimate [95% interval]"], [])
+
+
 @pytest.mark.parametrize(
     ("part", "rows", "heads"),
     [

@@ -20,11 +20,11 @@ import yaml
 from ..errors import numbered, refuse
 
 # %% auto #0
-__all__ = ['KEY_RESULTS', 'FEW', 'SMALL', 'NO_INTERVAL', 'UNSEEN', 'QUESTIONS', 'number', 'cell_texts', 'with_interval',
-           'readable', 'numeric', 'markdown_table', 'spaced', 'file_stem', 'by_reason', 'csv_text', 'as_typed', 'Prose',
-           'shown_tables', 'stage_prose', 'doubts', 'without', 'sampled', 'standing', 'for_all', 'counted',
-           'ratings_in_words', 'flagged_in_words', 'covered_in_words', 'differences_in_words', 'ends_in_words',
-           'estimate_in_words', 'in_a_sentence', 'question_of', 'join_printed_numbers']
+__all__ = ['KEY_RESULTS', 'FEW', 'SMALL', 'NO_INTERVAL', 'UNSEEN', 'QUESTIONS', 'number', 'is_p_value', 'cell_texts',
+           'with_interval', 'readable', 'numeric', 'markdown_table', 'spaced', 'file_stem', 'by_reason', 'csv_text',
+           'as_typed', 'Prose', 'shown_tables', 'stage_prose', 'doubts', 'without', 'sampled', 'standing', 'for_all',
+           'counted', 'ratings_in_words', 'flagged_in_words', 'covered_in_words', 'differences_in_words',
+           'ends_in_words', 'estimate_in_words', 'in_a_sentence', 'question_of', 'join_printed_numbers']
 
 # %% ../../nbs/report/01_tables.ipynb #586e06ed
 def number(x: Any, digits: int = 3) -> str:
@@ -36,12 +36,14 @@ def number(x: Any, digits: int = 3) -> str:
     return f"{x:.{digits}f}" if isinstance(x, (float, np.floating)) else str(x)
 
 
-_P_VALUE = re.compile(r"(least_)?p(_\w+)?")  # the name of a column
+def is_p_value(column: object) -> bool:
+    "Whether a column is named as those of p-values are."
+    return bool(re.fullmatch(r"(least_)?p(_\w+)?", str(column)))
 
 
 def cell_texts(table: pd.DataFrame) -> list[list[str]]:
     "The cells of a table for reading, row by row."
-    is_p_column = [bool(_P_VALUE.fullmatch(str(c))) for c in table]
+    is_p_column = [is_p_value(c) for c in table]
     return [
         ["<0.001" if is_p and isinstance(x, float) and x < 0.001 else number(x) for is_p, x in zip(is_p_column, row)]
         for row in table.itertuples(index=False)

@@ -32,7 +32,7 @@ from ..ledger.verdicts import merged_verdicts, stored_verdicts
 from ..records.schema import Record
 from ..registry import study_files
 from ..report.style import NAMED, printed_name
-from ..report.tables import cell_texts, in_a_sentence, number, numeric, readable, spaced
+from ..report.tables import cell_texts, in_a_sentence, is_p_value, number, numeric, readable, spaced
 from ..report.template import filled_template
 from .graph import place, root, write_json
 from .stage import as_saved, write_metrics
@@ -99,8 +99,8 @@ _RESULT = re.compile(r"\[|\(n = |no interval")  # in the text of an estimate
 
 def _is_shared(column: pd.Series) -> bool:
     "Whether all rows have one value, which describes them: no p-value, and no estimate of a wide table."
-    is_result = re.fullmatch(r"p(_\w+)?", str(column.name)) or _RESULT.search(str(column.iloc[0]))
-    return len(column) > 1 and column.nunique() == 1 and column.notna().all() and not is_result
+    has_one_value = len(column) > 1 and column.nunique() == 1 and column.notna().all()
+    return has_one_value and not is_p_value(column.name) and not _RESULT.search(str(column.iloc[0]))
 
 
 def _grid(frame: pd.DataFrame, caption: str, file: str = "") -> dict[str, Any]:
