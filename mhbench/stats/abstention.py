@@ -52,8 +52,8 @@ def mean_difficulty(labels: Any) -> np.ndarray:  # (N,) NaN: nobody rated
 def _bin_codes(difficulty: np.ndarray) -> np.ndarray:  # -1: NaN
     "The place in BINS of each item: bins hold their upper limit, except for the last limit, which is in the last bin."
     d = as_numbers(difficulty)
-    bin_below = np.searchsorted([0.5, 1.0, 1.5], d, side="left")
-    return np.where(np.isnan(d), -1, np.where(d == 1.5, 3, bin_below))
+    upper_inclusive_bin = np.searchsorted([0.5, 1.0, 1.5], d, side="left")
+    return np.where(np.isnan(d), -1, np.where(d == 1.5, 3, upper_inclusive_bin))
 
 # %% ../../nbs/stats/06_abstention.ipynb #a40a35fe
 def difficulty_strata(difficulty: np.ndarray) -> pd.Categorical:
@@ -146,10 +146,10 @@ def _confidence_ties(
     is_complete = ~np.isnan(c + y)
     if not is_complete.any():
         refuse(f"{function}: at least one item must have a confidence and a verdict; got none")
-    thresholds, tie_group = np.unique(-c[is_complete], return_inverse=True)
-    group_of_item = np.full(len(c), -1)
-    group_of_item[is_complete] = tie_group
-    return np.where(is_complete, 1 - y, 0.0), group_of_item, -thresholds, is_complete
+    thresholds, tie_codes = np.unique(-c[is_complete], return_inverse=True)
+    tie_code_of_item = np.full(len(c), -1)
+    tie_code_of_item[is_complete] = tie_codes
+    return np.where(is_complete, 1 - y, 0.0), tie_code_of_item, -thresholds, is_complete
 
 # %% ../../nbs/stats/06_abstention.ipynb #373ab504
 def risk_coverage_area(confidence: Any, correct: Any, *, weights: Any = None) -> Any:  # in [0, 1]; (B,)
@@ -159,12 +159,12 @@ def risk_coverage_area(confidence: Any, correct: Any, *, weights: Any = None) ->
     Source: Geifman and El-Yaniv 2017; El-Yaniv and Wiener 2010.
     Raises: ValueError for `correct` outside 0 to 1, or no item with both.
     """
-    item_errors, group_of_item, _, is_complete = _confidence_ties(confidence, correct, "risk_coverage_area")
-    w = unit_weights(weights, len(group_of_item), "risk_coverage_area")
-    confidence_order = np.flatnonzero(is_complete)[np.argsort(group_of_item[is_complete], kind="stable")]
-    tie_starts = np.flatnonzero(np.diff(group_of_item[confidence_order], prepend=-1))
-    chunk_rows = max(1, 4_000_000 // len(confidence_order))  # weights that are sorted at once
-    weight_chunks = [w[s : s + chunk_rows, confidence_order] for s in range(0, len(w), chunk_rows)]
+    item_errors, tie_code_of_item, _, is_complete = _confidence_ties(confidence, correct, "risk_coverage_area")
+    w = unit_weights(weights, len(tie_code_of_item), "risk_coverage_area")
+    confidence_order = np.flatnonzero(is_complete)[np.argsort(tie_code_of_item[is_complete], kind="stable")]
+    tie_starts = np.flatnonzero(np.diff(tie_code_of_item[confidence_order], prepend=-1))
+    rows_per_chunk = max(1, 4_000_000 // len(confidence_order))  # weights that are sorted at once
+    weight_chunks = [w[s : s + rows_per_chunk, confidence_order] for s in range(0, len(w), rows_per_chunk)]
     tie_counts = [np.add.reduceat(x, tie_starts, axis=1) for x in weight_chunks]
     tie_errors = [np.add.reduceat(x * item_errors[confidence_order], tie_starts, axis=1) for x in weight_chunks]
     return as_result(np.concatenate([_risk_coverage_areas(m, e) for m, e in zip(tie_counts, tie_errors)]), weights)
@@ -186,16 +186,16 @@ def risk_coverage(confidence: Any, correct: Any, **kwargs) -> RiskCoverage:  # n
 
     Source: El-Yaniv and Wiener 2010; excess: Geifman, Uziel and El-Yaniv 2019.
     """
-    item_errors, group_of_item, thresholds, is_complete = _confidence_ties(confidence, correct, "risk_coverage")
-    tie_counts = np.bincount(group_of_item[is_complete]).astype(float)
-    tie_errors = np.bincount(group_of_item[is_complete], weights=item_errors[is_complete])
+    item_errors, tie_code_of_item, thresholds, is_complete = _confidence_ties(confidence, correct, "risk_coverage")
+    tie_counts = np.bincount(tie_code_of_item[is_complete]).astype(float)
+    tie_errors = np.bincount(tie_code_of_item[is_complete], weights=item_errors[is_complete])
     group_codes("risk_coverage", kwargs.get("clusters"), len(is_complete))  # as clusters must be
     area = bootstrap(risk_coverage_area, as_numbers(confidence), as_numbers(correct), **kwargs)
-    best_area = _risk_coverage_areas(
+    optimal_area = _risk_coverage_areas(
         *np.array([[is_complete.sum() - tie_errors.sum(), tie_errors.sum()], [0.0, tie_errors.sum()]])
     )
     n_covered = tie_counts.cumsum()
-    excess = float(area.estimate - best_area)
+    excess = float(area.estimate - optimal_area)
     return RiskCoverage(
         n_covered / is_complete.sum(),
         tie_errors.cumsum() / n_covered,

@@ -71,8 +71,8 @@ def observed(
     if (x < low).any() or (x > high).any():
         refuse(f"observed: values must be between {low} and {high}; got {np.nanmin(x)} to {np.nanmax(x)}")
     unit = None if cases is None else group_codes("observed", cases, len(x), "cases")
-    longest_case = 1 if unit is None else longest or int(np.bincount(unit, minlength=1).max())
-    return Observed(x, unit, low, high, longest_case, stakes(n_largest or max(len(x), 1)))
+    largest_case_size = 1 if unit is None else longest or int(np.bincount(unit, minlength=1).max())
+    return Observed(x, unit, low, high, largest_case_size, stakes(n_largest or max(len(x), 1)))
 
 # %% ../../nbs/stats/13_anytime.ipynb #11bcd5a5
 def _log_gain(sums: np.ndarray, a: Observed, null: np.ndarray | float) -> np.ndarray:
@@ -142,8 +142,8 @@ def closed(e: np.ndarray) -> np.ndarray:  # (P,) each
     Source: Vovk and Wang 2021, algorithm 1.
     """
     e = np.asarray(e, float)
-    adjusted_values = np.empty(len(e))
+    adjusted_e_values = np.empty(len(e))
     for k, value in enumerate(e):
-        other_values = np.sort(np.delete(e, k))
-        adjusted_values[k] = ((value + np.r_[0.0, np.cumsum(other_values)]) / np.arange(1, len(e) + 1)).min()
-    return adjusted_values
+        other_e_values = np.sort(np.delete(e, k))
+        adjusted_e_values[k] = ((value + np.r_[0.0, np.cumsum(other_e_values)]) / np.arange(1, len(e) + 1)).min()
+    return adjusted_e_values

@@ -94,8 +94,8 @@ def _estimate_biases(
 ) -> list[Bias]:
     x = as_numbers(scores)
     if x.shape[:2] != (len(annotators), len(students)) or x.ndim != 3:
-        expected_shape = f"here ({len(annotators)}, {len(students)}, n); got {x.shape}"
-        refuse(f"{function}: scores must have shape (n_annotators, n_students, n_items), {expected_shape}")
+        expected_shape_text = f"here ({len(annotators)}, {len(students)}, n); got {x.shape}"
+        refuse(f"{function}: scores must have shape (n_annotators, n_students, n_items), {expected_shape_text}")
     for argument, names in (("annotators", annotators), ("students", students)):
         if len(set(names)) != len(names):
             refuse(f"{function}: {argument} must be different names; got {list(names)}")
@@ -106,12 +106,12 @@ def _estimate_biases(
         kind = "self" if s == a else kind
         if kind not in kinds:
             continue
-        peer_rows = [j for j, p in enumerate(annotators) if lineage_by_model[p] != lineage_by_model[a]]
-        if not peer_rows:
+        peer_indices = [j for j, p in enumerate(annotators) if lineage_by_model[p] != lineage_by_model[a]]
+        if not peer_indices:
             actual = f"{a!r} ({lineage_by_model[a]}); got {list(annotators)}"
             refuse(f"{function}: annotators must include peers of another lineage than {actual}")
         differences_of_pairs.append(
-            (a, s, kind, tuple(annotators[j] for j in peer_rows), x[i, k] - mean_defined(x[peer_rows, k].T))
+            (a, s, kind, tuple(annotators[j] for j in peer_indices), x[i, k] - mean_defined(x[peer_indices, k].T))
         )
     unscored_pairs = [f[:2] for f in differences_of_pairs if np.isnan(f[4]).all() and f[2] != "other"]
     if unscored_pairs:
@@ -187,6 +187,6 @@ def position_bias(forward: Any, backward: Any, **settings: Any) -> PositionBias:
     first_share = np.where(is_missing, np.nan, forward_scores + backward_scores)
     consistency = estimate(mean, np.where(is_missing, np.nan, first_share == 1), **settings, share=True)
     units = group_codes("position_bias", settings.get("clusters"), len(x))
-    preference = estimate(mean, first_share / 2 - 0.5, **settings)
-    first_preference = _drop_interval_of_few(preference, first_share - 1, units, 0.5)
-    return PositionBias(consistency, first_preference, int(is_missing.sum()))
+    preference_estimate = estimate(mean, first_share / 2 - 0.5, **settings)
+    first_position_preference = _drop_interval_of_few(preference_estimate, first_share - 1, units, 0.5)
+    return PositionBias(consistency, first_position_preference, int(is_missing.sum()))

@@ -133,7 +133,7 @@ def _error_limits(
         sd = np.sqrt(w**2 @ np.maximum(true_gaps**2 + s**2 - expected_gaps**2, 0))
         return float(observed_error - w @ expected_gaps) / max(float(sd), 1e-300)
 
-    def crossing(pattern: np.ndarray, level: float) -> float:
+    def find_crossing(pattern: np.ndarray, level: float) -> float:
         "The error in [0, 1] at which `surprise`, which decreases with it, is down to `level`; by bisection."
         low = 0.0
         high = 1.0
@@ -142,10 +142,10 @@ def _error_limits(
             low, high = (middle, high) if surprise(middle, pattern) > level else (low, middle)
         return high
 
-    spread_pattern = np.abs(gap) if observed_error > 0 else np.ones_like(gap)
-    single_pattern = (np.arange(len(gap)) == np.argmax(w * np.abs(gap) / np.maximum(s, 1e-300))).astype(float)
-    low = crossing(single_pattern, t) if surprise(0, single_pattern) > t else 0.0
-    return low, crossing(spread_pattern, -t) if surprise(0, spread_pattern) > -t else observed_error
+    proportional_pattern = np.abs(gap) if observed_error > 0 else np.ones_like(gap)
+    one_bin_pattern = (np.arange(len(gap)) == np.argmax(w * np.abs(gap) / np.maximum(s, 1e-300))).astype(float)
+    low = find_crossing(one_bin_pattern, t) if surprise(0, one_bin_pattern) > t else 0.0
+    return low, find_crossing(proportional_pattern, -t) if surprise(0, proportional_pattern) > -t else observed_error
 
 # %% ../../nbs/stats/11_calibration.ipynb #c0b402d5
 def _accuracy_limits(
@@ -162,9 +162,9 @@ def _accuracy_limits(
     )
     low = max(0.0, float(w @ gap - np.linalg.norm(w * np.maximum(gap - smallest_gaps, 0))))
     high = min(1.0, value + float(np.linalg.norm(w * np.maximum(largest_gaps - gap, 0))))
-    gap_noise = np.sqrt(confidence * (1 - confidence) / n)  # of gaps where accuracy is as the confidence says
-    is_noise = w @ gap - w @ gap_noise * np.sqrt(2 / np.pi) <= t * np.sqrt(w**2 @ gap_noise**2 * (1 - 2 / np.pi))
-    return (0.0 if is_noise else low), high
+    gap_sd = np.sqrt(confidence * (1 - confidence) / n)  # of gaps where accuracy is as the confidence says
+    is_within_noise = w @ gap - w @ gap_sd * np.sqrt(2 / np.pi) <= t * np.sqrt(w**2 @ gap_sd**2 * (1 - 2 / np.pi))
+    return (0.0 if is_within_noise else low), high
 
 # %% ../../nbs/stats/11_calibration.ipynb #c0b402d6
 def calibration_error(
@@ -196,12 +196,12 @@ def calibration_error(
     cluster_variance = k / max(k - 1, 1) * float(residual_sums @ residual_sums)
     design_effect = max(1.0, cluster_variance / independent_variance) if independent_variance > 0 and k < n else 1.0
     s = s * np.sqrt(design_effect)
-    likely_gaps = np.sqrt(np.maximum(0, bin_gaps**2 - s**2))
-    value = max(0.0, observed_error - float(w @ _folded_excess(likely_gaps, s)))
+    noise_corrected_gaps = np.sqrt(np.maximum(0, bin_gaps**2 - s**2))
+    value = max(0.0, observed_error - float(w @ _folded_excess(noise_corrected_gaps, s)))
     if k < 2:
         return Estimate.from_limits(value, n=n, n_clusters=k, level=level)
     t = float(stdtrit(k - 1, 0.5 + level / 2))
     low, high = _accuracy_limits(value, bin_accuracy, bin_confidence, w, bin_sizes / design_effect, t, level)
-    gap_low, gap_high = _error_limits(observed_error, bin_gaps, w, s, t)
-    limits = min(low, gap_low), max(high, gap_high)
+    error_low_by_gaps, error_high_by_gaps = _error_limits(observed_error, bin_gaps, w, s, t)
+    limits = min(low, error_low_by_gaps), max(high, error_high_by_gaps)
     return Estimate.from_limits(value, *limits, n=n, n_clusters=k, level=level, kind="bounds")

@@ -54,8 +54,8 @@ class Spread(NamedTuple):
 
     def component(self, source: str) -> float:
         "One component, a negative estimate as it is; 0 for a source that is not in the table."
-        matches = self.table.loc[self.table["source"] == source, "component"]
-        return float(matches.iloc[0]) if len(matches) else 0.0
+        matching_components = self.table.loc[self.table["source"] == source, "component"]
+        return float(matching_components.iloc[0]) if len(matching_components) else 0.0
 
     def variance_of_mean(
         self, levels: Mapping[str, Any], fixed: Iterable[str] = ()
@@ -80,7 +80,7 @@ def _source_groups(factors: Mapping[str, Any], n: int, order: int) -> tuple[dict
     codes = {name: pd.factorize(np.asarray(labels, dtype=object))[0] for name, labels in factors.items()}
     groups_by_source: dict[str, np.ndarray] = {}
     exclusion_reasons: list[str] = []
-    row_index = np.arange(n)
+    row_indices = np.arange(n)
     combinations_of_factors = [c for k in range(1, order + 1) for c in combinations(codes, k)]
     for factor_names in combinations_of_factors:
         cell_codes = codes[factor_names[0]]
@@ -103,7 +103,7 @@ def _source_groups(factors: Mapping[str, Any], n: int, order: int) -> tuple[dict
             )
             continue
         groups_by_source[source] = cell_codes
-    return {**groups_by_source, REST: row_index}, exclusion_reasons
+    return {**groups_by_source, REST: row_indices}, exclusion_reasons
 
 # %% ../../nbs/stats/21_components.ipynb #54d10d07
 def variance_components(
@@ -121,12 +121,14 @@ def variance_components(
     Source: Henderson 1953, method 1; Searle, Casella and McCulloch 1992, section 5.3; Satterthwaite 1946.
     Raises: ValueError where there are fewer than two levels of every factor.
     """
-    y, labels_by_factor, groups, exclusion_reasons, solve = _identified_sources(values, factors, order)
+    y, labels_by_factor, groups, exclusion_reasons, estimate_components = _identified_sources(values, factors, order)
     source_names = list(groups)
-    estimates = solve(y)
+    estimates = estimate_components(y)
     limits = np.full((len(source_names), 2), np.nan)
     if n_draws:
-        limits = _component_limits(estimates, _simulated_estimates(estimates, groups, solve, n_draws, seed), level)
+        limits = _component_limits(
+            estimates, _simulated_estimates(estimates, groups, estimate_components, n_draws, seed), level
+        )
     total_variance = np.maximum(estimates, 0).sum() or np.nan
     columns = {"source": source_names, "levels": [int(g.max()) + 1 for g in groups.values()], "component": estimates}
     table = pd.DataFrame(
@@ -161,8 +163,10 @@ def _identified_sources(values: Any, factors: Mapping[str, Any], order: int):
         confounded_source = _find_confounded_source(expected_squares, source_names)
         exclusion_reasons.append(f"{confounded_source}: this design does not tell it apart from the others")
         del groups[confounded_source]
-    solve = lambda v: np.linalg.solve(expected_squares, [_squares_within(v - v.mean(), g) for g in inner_groups])
-    return y, labels_by_factor, groups, exclusion_reasons, solve
+    estimate_components = lambda v: np.linalg.solve(
+        expected_squares, [_squares_within(v - v.mean(), g) for g in inner_groups]
+    )
+    return y, labels_by_factor, groups, exclusion_reasons, estimate_components
 
 # %% ../../nbs/stats/21_components.ipynb #102765c7
 def _find_confounded_source(matrix: np.ndarray, names: Sequence[str]) -> str:
@@ -175,13 +179,15 @@ def _find_confounded_source(matrix: np.ndarray, names: Sequence[str]) -> str:
 
 
 def _simulated_estimates(
-    components: np.ndarray, groups: Mapping[str, np.ndarray], solve, n: int, seed: int
+    components: np.ndarray, groups: Mapping[str, np.ndarray], estimate_components, n: int, seed: int
 ) -> np.ndarray:  # (n, S)
     "Estimates from data drawn with these components, negative ones as 0."
     rng = np.random.default_rng(seed)
     sd = np.sqrt(np.maximum(components, 0))
     sd_and_groups = list(zip(sd, groups.values()))
-    return np.stack([solve(sum(s * rng.standard_normal(g.max() + 1)[g] for s, g in sd_and_groups)) for _ in range(n)])
+    return np.stack(
+        [estimate_components(sum(s * rng.standard_normal(g.max() + 1)[g] for s, g in sd_and_groups)) for _ in range(n)]
+    )
 
 
 def _component_limits(components: np.ndarray, drawn_estimates: np.ndarray, level: float) -> np.ndarray:  # (S, 2)
@@ -210,8 +216,8 @@ def replacement_sd(spread: Spread) -> pd.DataFrame:
             continue
         n_cells = np.array([np.prod([n_levels[f] for f in s.split(TIMES)]) for s in rows_of_factor["source"]])
         c, low, high = (np.maximum(rows_of_factor[k].to_numpy(), 0) for k in ("component", "ci_low", "ci_high"))
-        single_sds = np.sqrt(2 * np.array([c.sum(), low.sum(), high.sum()]))
-        rows.append([factor, n_levels[factor], *single_sds, float(np.sqrt(2 * (c / n_cells).sum()))])
+        replacement_sds = np.sqrt(2 * np.array([c.sum(), low.sum(), high.sum()]))
+        rows.append([factor, n_levels[factor], *replacement_sds, float(np.sqrt(2 * (c / n_cells).sum()))])
     return pd.DataFrame(rows, columns=["factor", "levels", "estimate", "ci_low", "ci_high", "of_mean"])
 
 # %% ../../nbs/stats/21_components.ipynb #98d873f2
@@ -235,12 +241,12 @@ def mean_over_factors(
     Source: Searle, Casella and McCulloch 1992, section 5.3; Satterthwaite 1946.
     Raises: ValueError as `variance_components`.
     """
-    y, labels, groups, _, solve = _identified_sources(values, factors, 2)
+    y, labels, groups, _, estimate_components = _identified_sources(values, factors, 2)
     shares = np.array([((np.bincount(g) / len(y)) ** 2).sum() for g in groups.values()])
     variance = lambda components: np.maximum(components, 0) @ shares
-    components = solve(y)
+    components = estimate_components(y)
     variance_estimate = float(variance(components))
-    drawn_components = _simulated_estimates(components, groups, solve, 200, seed)
+    drawn_components = _simulated_estimates(components, groups, estimate_components, 200, seed)
     df = max(
         1.0, 2 * variance_estimate**2 / max(float(np.var([variance(d) for d in drawn_components], ddof=1)), 1e-300)
     )
@@ -268,15 +274,15 @@ def spread_designs(
         for f, m in max_levels.items()
         if f not in fixed
     }
-    all_designs = pd.DataFrame(
+    candidate_designs = pd.DataFrame(
         {f: k.ravel() for f, k in zip(levels_by_factor, np.meshgrid(*levels_by_factor.values(), indexing="ij"))}
     )
-    design_levels = {f: all_designs[f].to_numpy() for f in levels_by_factor}
+    design_levels = {f: candidate_designs[f].to_numpy() for f in levels_by_factor}
     n_ratings = prod(design_levels.values())
     expected_width = 2 * float(ndtri(0.975)) * np.sqrt(spread.variance_of_mean(design_levels, fixed))
-    all_designs = all_designs.assign(ratings=n_ratings, width=expected_width)
+    candidate_designs = candidate_designs.assign(ratings=n_ratings, width=expected_width)
     return (
-        all_designs[all_designs["width"] <= width]
+        candidate_designs[candidate_designs["width"] <= width]
         .sort_values(["ratings", "width"], kind="stable", ignore_index=True)
         .head(5)
     )
@@ -336,17 +342,17 @@ def harm_score_over(
     }
     frame = pd.DataFrame(codes | {"b": as_numbers(best), "h": as_numbers(harm)}).dropna(subset=["b"])
     b, h = (100 * frame[k].mean() for k in "bh")
-    slope_of_best, slope_of_harm = (1 - h / 100) ** 2 / 2, -2 * (50 + b / 2) * (1 - h / 100) / 100
-    frame["part"] = slope_of_best * (100 * frame["b"] - b) + slope_of_harm * (100 * frame["h"] - h)
+    derivative_by_best, derivative_by_harm = (1 - h / 100) ** 2 / 2, -2 * (50 + b / 2) * (1 - h / 100) / 100
+    frame["part"] = derivative_by_best * (100 * frame["b"] - b) + derivative_by_harm * (100 * frame["h"] - h)
     cell_sums = frame.groupby(list(codes), sort=False)["part"].sum().reset_index()
-    scaled_parts = cell_sums["part"] * len(cell_sums) / observed_score.n
+    cell_contributions = cell_sums["part"] * len(cell_sums) / observed_score.n
     cell_labels = {k: cell_sums[k] for k in codes}
     fixed_factors = [k for k in factors if frame[k].nunique() < 2]
     try:
-        interval = mean_over_factors(scaled_parts, cell_labels, level=level, seed=seed)
+        interval = mean_over_factors(cell_contributions, cell_labels, level=level, seed=seed)
     except ValueError:  # each conversation is alone in all that it stands within
         interval = OverFactors(
-            estimate(mean, scaled_parts.to_numpy(), level=level, seed=seed), len(cell_sums) - 1.0, fixed_factors
+            estimate(mean, cell_contributions.to_numpy(), level=level, seed=seed), len(cell_sums) - 1.0, fixed_factors
         )
     e = interval.estimate
     limits = np.clip([observed_score.score + e.ci_low, observed_score.score + e.ci_high], 0, 100)

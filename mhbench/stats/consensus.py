@@ -276,10 +276,12 @@ class Members(NamedTuple):
         return f"undecided, for want of {'answers' if self.needed(margin) is None else 'raters'}"
 
 # %% ../../nbs/stats/04_consensus.ipynb #b93b994c
-def _mean_agreements(n_same: np.ndarray, n_common: np.ndarray) -> np.ndarray:  # (..., R + 1, R) to (..., 2)
+def _mean_agreements(n_equal: np.ndarray, n_common: np.ndarray) -> np.ndarray:  # (..., R + 1, R) to (..., 2)
     "Mean agreement of the annotator (the last row) with members, and of members with others."
     agreement_shares = np.where(
-        np.eye(n_same.shape[-2], n_same.shape[-1], dtype=bool), np.nan, divide(n_same, n_common)
+        np.eye(n_equal.shape[-2], n_equal.shape[-1], dtype=bool),
+        np.nan,
+        divide(n_equal, n_common),
     )
     annotator_agreements, member_agreements = (
         agreement_shares[..., -1, :],
@@ -293,13 +295,13 @@ def _agreement_counts(
 ) -> tuple[np.ndarray, np.ndarray]:
     "By group of cases, the answers (G, R + 1, R) on which a row gave a member's label, and was asked for it."
     n_groups = int(group.max(initial=-1)) + 1
-    n_same, n_common = np.zeros((2, n_groups, len(x), len(x) - 1))
+    n_equal, n_common = np.zeros((2, n_groups, len(x), len(x) - 1))
     for s in range(len(x) - 1):
         is_used = was_asked & has_label[s]
         for r in range(len(x)):
             n_common[:, r, s] = np.bincount(group, is_used[r], n_groups)
-            n_same[:, r, s] = np.bincount(group, is_used[r] & (x[r] == x[s]), n_groups)
-    return n_same, n_common
+            n_equal[:, r, s] = np.bincount(group, is_used[r] & (x[r] == x[s]), n_groups)
+    return n_equal, n_common
 
 # %% ../../nbs/stats/04_consensus.ipynb #b6memc01
 def agreement_with_members(
@@ -320,9 +322,9 @@ def agreement_with_members(
     x, _ = label_matrix(all_labels, (ABSTAIN,), None, f)
     has_label = x >= 0
     unit = group_codes("agreement_with_members", clusters, x.shape[1])
-    has_enough = (has_label[:-1] & was_asked[-1]).sum(1) >= 10
-    used_rows = np.append(has_enough, True)
-    x, has_label, was_asked = x[used_rows], has_label[used_rows], was_asked[used_rows]
+    has_enough_labels = (has_label[:-1] & was_asked[-1]).sum(1) >= 10
+    is_row_used = np.append(has_enough_labels, True)
+    x, has_label, was_asked = x[is_row_used], has_label[is_row_used], was_asked[is_row_used]
     is_used = was_asked[-1] & has_label[:-1].any(0)
     n_cases = len(np.unique(unit[is_used]))
     r = len(x) - 1
@@ -333,25 +335,25 @@ def agreement_with_members(
         return Members(np.nan, np.nan, no_estimate, r, n_abstained, np.nan, np.nan, np.full(r, np.nan))
     case_group = pd.factorize(unit[is_used])[0]
     case_group = case_group if n_cases <= 200 else np.random.default_rng(0).permutation(n_cases)[case_group] % 200
-    n_same, n_common = _agreement_counts(x[:, is_used], has_label[:, is_used], was_asked[:, is_used], case_group)
-    total_counts = n_same.sum(0), n_common.sum(0)
+    n_equal, n_common = _agreement_counts(x[:, is_used], has_label[:, is_used], was_asked[:, is_used], case_group)
+    total_counts = n_equal.sum(0), n_common.sum(0)
     counts_without_group = np.stack(
-        [total_counts[0] - n_same, total_counts[1] - n_common], 0
+        [total_counts[0] - n_equal, total_counts[1] - n_common], 0
     )  # without each group of cases
     member_masks = [np.ones(r, bool), *(np.arange(r) != k for k in range(r))]
-    agreement_of_all, agreements_without = [], []
+    agreements_of_all, agreements_without = [], []
     for member_mask in member_masks:
         table_index = np.ix_(np.append(member_mask, True), member_mask)
-        agreement_of_all.append(_mean_agreements(total_counts[0][table_index], total_counts[1][table_index]))
+        agreements_of_all.append(_mean_agreements(total_counts[0][table_index], total_counts[1][table_index]))
         agreements_without.append(
             _mean_agreements(
                 counts_without_group[0][:, table_index[0], table_index[1]],
                 counts_without_group[1][:, table_index[0], table_index[1]],
             )
         )
-    agreements = np.stack(agreement_of_all), np.stack(agreements_without)
-    theta, differences_without = (y[..., 0] - y[..., 1] for y in agreements)
-    kind = "raters" if r < FEWEST_RATERS else "few" if len(n_same) < fewest_clusters(level) else "items and raters"
+    stacked_agreements = np.stack(agreements_of_all), np.stack(agreements_without)
+    theta, differences_without = (y[..., 0] - y[..., 1] for y in stacked_agreements)
+    kind = "raters" if r < FEWEST_RATERS else "few" if len(n_equal) < fewest_clusters(level) else "items and raters"
     jackknife_table = np.column_stack([theta, differences_without])  # without each member, and each group of cases
     limits, (rater_variance, shared_variance, case_variance) = (np.nan, np.nan), two_way_variance(jackknife_table)
     if kind == "items and raters" and not np.isnan(jackknife_table).any():
@@ -359,7 +361,7 @@ def agreement_with_members(
         limits = max(-1.0, theta[0] - half_width), min(1.0, theta[0] + half_width)
     e = Estimate.from_limits(theta[0], *limits, **estimate_fields, kind=kind)
     e = e._replace(kind=kind) if np.isnan(e.ci_low) and kind in ("raters", "few") else e
-    annotator_agreement, member_agreement = map(float, agreements[0][0])
+    annotator_agreement, member_agreement = map(float, stacked_agreements[0][0])
     return Members(annotator_agreement, member_agreement, e, r, n_abstained, rater_variance, shared_variance, theta[1:])
 
 # %% ../../nbs/stats/04_consensus.ipynb #1bd07023
@@ -391,8 +393,8 @@ def _verdict_patterns(panel, annotators, subsets, k, cluster) -> tuple[np.ndarra
     """Verdicts of all candidates with the consensus last, as codes of all items (M + 1, N) and of the distinct
     patterns (M + 1, U), and how often each pattern occurs in each cluster (C, U).
     """
-    membership = np.array([np.isin(range(len(annotators)), m) for m in subsets], float)
-    verdict = _majority_codes(np.tensordot(membership, one_hot(annotators, k), 1))
+    is_member = np.array([np.isin(range(len(annotators)), m) for m in subsets], float)
+    verdict = _majority_codes(np.tensordot(is_member, one_hot(annotators, k), 1))
     consensus = _majority_codes(one_hot(panel, k).sum(0))
     verdict[:, consensus < 0] = -1  # no consensus, no comparison: one pattern
     codes = np.vstack([verdict, consensus])
@@ -438,12 +440,12 @@ def best_ensemble(
     cluster = group_codes("best_ensemble", clusters, x.shape[1])
     codes, distinct_patterns, pattern_counts = _verdict_patterns(x[: len(panel)], x[len(panel) :], subsets, k, cluster)
 
-    def score_all(w):
+    def score_subsets(w):
         "By metric, each candidate's agreement (B, M) under weights (B, C) of clusters; -inf where undefined."
         t = contingency_tables(distinct_patterns[:-1], distinct_patterns[-1:], k, w @ pattern_counts)
         return {m: np.nan_to_num(g(t), nan=-np.inf) for m, g in formulas.items()}
 
-    s = {m: y[0] for m, y in score_all(np.ones((1, len(pattern_counts)))).items()}
+    s = {m: y[0] for m, y in score_subsets(np.ones((1, len(pattern_counts)))).items()}
     if any(not np.isfinite(y).any() for y in s.values()):
         refuse(f"{f}: no ensemble has a defined agreement; check that labels have a consensus with more than one label")
     rng = np.random.default_rng(seed_sequence(seed).spawn(2)[1])
@@ -451,15 +453,15 @@ def best_ensemble(
     corrected_by_metric: dict[str, list[np.ndarray]] = {m: [] for m in metrics}
     chunk_rows = 8_000_000 // (len(subsets) * k * k * inner)
     for w in draw_weights(len(pattern_counts), n, seed=seed, chunk=max(1, chunk_rows) * len(pattern_counts)):
-        scores_of_draws = score_all(w)
-        scores_within = score_all(_inner_replicates(rng, w, inner))
+        scores_by_metric = score_subsets(w)
+        inner_scores_by_metric = score_subsets(_inner_replicates(rng, w, inner))
         for m in metrics:
-            inner_scores = scores_within[m].reshape(len(w), inner, -1)
+            inner_scores = inner_scores_by_metric[m].reshape(len(w), inner, -1)
             best_inner = inner_scores.max(2)
             best_inner[~np.isfinite(best_inner)] = np.nan  # an inner replicate may leave nothing defined
-            selection_gain = best_inner - np.take_along_axis(scores_of_draws[m], inner_scores.argmax(2), 1)
-            corrected_by_metric[m].append(scores_of_draws[m].max(1) - mean_defined(selection_gain))
-            outer_by_metric[m].append(scores_of_draws[m])
+            selection_gain = best_inner - np.take_along_axis(scores_by_metric[m], inner_scores.argmax(2), 1)
+            corrected_by_metric[m].append(scores_by_metric[m].max(1) - mean_defined(selection_gain))
+            outer_by_metric[m].append(scores_by_metric[m])
 
     results = {}
     for m in metrics:
@@ -473,25 +475,35 @@ def best_ensemble(
             subsets,
             estimate_fields,
         )
-        defined = lambda _, *, weights, m=m: np.where(np.isfinite(v := score_all(weights)[m]), v, np.nan)
+        defined = lambda _, *, weights, m=m: np.where(np.isfinite(v := score_subsets(weights)[m]), v, np.nan)
         j = jackknife(defined, np.arange(len(pattern_counts)))
-        unsearched = coefficient_estimate(j.at(best_index), m, codes[[best_index, -1]], k, cluster, **estimate_fields)
-        lowest_possible = lowest_value(m, codes[[best_index, -1]], k)
-        results[m] = result._replace(score=_limits_of_the_best(unsearched, j, result.score, lowest_possible, seed))
+        estimate_without_search = coefficient_estimate(
+            j.at(best_index), m, codes[[best_index, -1]], k, cluster, **estimate_fields
+        )
+        lowest_possible_value = lowest_value(m, codes[[best_index, -1]], k)
+        results[m] = result._replace(
+            score=_limits_of_the_best(estimate_without_search, j, result.score, lowest_possible_value, seed)
+        )
     return results
 
 # %% ../../nbs/stats/04_consensus.ipynb #b7d20c51
 def _limits_of_the_best(
-    unsearched_estimate: Estimate, j: Jackknife, corrected_estimate: Estimate, lowest_possible: float, seed: int
+    estimate_without_search: Estimate,
+    j: Jackknife,
+    search_corrected_estimate: Estimate,
+    lowest_possible_value: float,
+    seed: int,
 ) -> Estimate:
     "The winner's limits; the lower one allows for the largest error of all candidates, and both for the correction."
-    value = float(np.clip(corrected_estimate.estimate, lowest_possible, 1.0))  # a correction may reach past the ends
+    value = float(
+        np.clip(search_corrected_estimate.estimate, lowest_possible_value, 1.0)
+    )  # a correction may reach past the ends
     is_finite = np.isfinite(j.left_out).all(0)
     deviations = j.left_out[:, is_finite] - j.left_out[:, is_finite].mean(0)
     deviation_norms = np.sqrt((deviations**2).sum(0))
     varies = deviation_norms > 1e-9
-    if np.isnan(unsearched_estimate.ci_low) or not varies.any():
-        return unsearched_estimate._replace(estimate=value, undefined=corrected_estimate.undefined)
+    if np.isnan(estimate_without_search.ci_low) or not varies.any():
+        return estimate_without_search._replace(estimate=value, undefined=search_corrected_estimate.undefined)
     rng = np.random.default_rng(seed)
     chi_scale = np.sqrt(rng.chisquare(len(deviations) - 1, (2000, 1)) / (len(deviations) - 1))
     max_errors = (
@@ -501,24 +513,24 @@ def _limits_of_the_best(
     low, _ = range_limits(
         winner_jackknife.value,
         winner_jackknife.se,
-        float(np.quantile(max_errors, unsearched_estimate.level)),
-        lowest_possible,
+        float(np.quantile(max_errors, estimate_without_search.level)),
+        lowest_possible_value,
     )
-    limits = np.fmin(low, min(unsearched_estimate.ci_low, value)), max(unsearched_estimate.ci_high, value)
+    limits = np.fmin(low, min(estimate_without_search.ci_low, value)), max(estimate_without_search.ci_high, value)
     estimate_fields: dict[str, Any] = {
-        "n": unsearched_estimate.n,
-        "n_clusters": unsearched_estimate.n_clusters,
-        "undefined": corrected_estimate.undefined,
+        "n": estimate_without_search.n,
+        "n_clusters": estimate_without_search.n_clusters,
+        "undefined": search_corrected_estimate.undefined,
     }
-    return Estimate.from_limits(value, *limits, **estimate_fields, level=unsearched_estimate.level, kind="search")
+    return Estimate.from_limits(value, *limits, **estimate_fields, level=estimate_without_search.level, kind="search")
 
 # %% ../../nbs/stats/04_consensus.ipynb #e1dd7d70
 def _search_result(metric, s, outer_scores, corrected_scores, subsets, estimate_fields) -> Ensemble:
-    best_index, winner_index = int(s.argmax()), outer_scores.argmax(1)
+    best_index, winner_indices = int(s.argmax()), outer_scores.argmax(1)
     is_defined = np.isfinite(outer_scores.max(1)) & np.isfinite(corrected_scores)
     if not is_defined.any():
         refuse(f"best_ensemble: some replicate must have a defined {metric}; got none; items with a consensus are few")
-    winner_scores = s[winner_index][is_defined]  # what each replicate's winner scores on the data
+    winner_scores = s[winner_indices][is_defined]  # what each replicate's winner scores on the data
     optimism = float((outer_scores.max(1)[is_defined] - winner_scores).mean())
     mean_error = float((corrected_scores[is_defined] - winner_scores).mean())
     score = Estimate.from_limits(
@@ -528,5 +540,5 @@ def _search_result(metric, s, outer_scores, corrected_scores, subsets, estimate_
     undefined, level = int(np.isnan(best_replicates).sum()), estimate_fields["level"]
     limits = percentile_interval(best_replicates, level)
     apparent = Interval(float(s[best_index]), *limits, estimate_fields["n_clusters"], best_replicates, undefined, level)
-    win_share = float((winner_index == best_index)[is_defined].mean())
+    win_share = float((winner_indices == best_index)[is_defined].mean())
     return Ensemble(subsets[best_index], score, apparent, optimism, win_share, subsets, s)

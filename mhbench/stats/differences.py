@@ -67,7 +67,7 @@ def score_limits(
 def _effective_counts(d: np.ndarray, m: ClusterMean, largest: float) -> tuple[np.ndarray, ...]:
     "Effective numbers of pairs won by the first, by the second, and of all, in `largest`; and which are counts."
     relative_sizes = np.abs(np.nan_to_num(d)) / largest
-    is_count = (np.asarray(m.n_clusters) == m.n) & np.isin(relative_sizes, (0, 1)).all(
+    are_plain_counts = (np.asarray(m.n_clusters) == m.n) & np.isin(relative_sizes, (0, 1)).all(
         0
     )  # independent pairs, right or wrong
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -75,15 +75,15 @@ def _effective_counts(d: np.ndarray, m: ClusterMean, largest: float) -> tuple[np
         simple_variance = b + c - (m.mean / largest) ** 2
         variance = (m.se / largest) ** 2
         n = np.where((simple_variance > 1e-12) & (variance > 1e-15), simple_variance / variance, m.n_clusters)
-    n = np.where(is_count, m.n, n)
-    return *(np.nan_to_num(x) for x in (b * n, c * n, n)), is_count
+    n = np.where(are_plain_counts, m.n, n)
+    return *(np.nan_to_num(x) for x in (b * n, c * n, n)), are_plain_counts
 
 
 def _bounded_limits(d: np.ndarray, m: ClusterMean, largest: float, z: float) -> tuple[np.ndarray, np.ndarray]:
     "Score limits with effective numbers of pairs, in units of `largest`."
-    b, c, n, is_count = _effective_counts(d, m, largest)
+    b, c, n, are_plain_counts = _effective_counts(d, m, largest)
     t = -stdtrit(np.maximum(m.df, 1), ndtr(-z))
-    return score_limits(b, c, np.maximum(n, 1e-9), np.where(is_count, z, t))
+    return score_limits(b, c, np.maximum(n, 1e-9), np.where(are_plain_counts, z, t))
 
 # %% ../../nbs/stats/18_differences.ipynb #d9995cc1
 def difference_limits(
@@ -111,9 +111,9 @@ def difference_limits(
 # %% ../../nbs/stats/18_differences.ipynb #328b389d
 def _bounded_p(d: np.ndarray, m: ClusterMean, largest: float) -> np.ndarray:
     "The p-value at which a score limit is 0."
-    b, c, n, is_count = _effective_counts(d, m, largest)
+    b, c, n, are_plain_counts = _effective_counts(d, m, largest)
     z = np.abs(_score_statistic(np.zeros(np.shape(n)), b, c, np.maximum(n, 1e-9)))
-    return 2 * np.where(is_count, ndtr(-z), stdtr(np.maximum(m.df, 1), -z))
+    return 2 * np.where(are_plain_counts, ndtr(-z), stdtr(np.maximum(m.df, 1), -z))
 
 
 def difference_p(differences: Any, clusters: Any = None, *, largest: float = np.inf) -> Any:
@@ -165,13 +165,15 @@ def independent_difference(first: Estimate, second: Estimate, correlation: float
     if first.level != second.level:
         refuse(f"independent_difference: both must have one level; got {first.level} and {second.level}")
 
-    def arm(first_arm: float, second_arm: float) -> float:
+    def limit_distance(first_distance: float, second_distance: float) -> float:
         "How far a limit of the difference lies from it, given how far those of the two estimates lie from them."
-        return float(np.sqrt(max(first_arm**2 - 2 * correlation * first_arm * second_arm + second_arm**2, 0)))
+        return float(
+            np.sqrt(max(first_distance**2 - 2 * correlation * first_distance * second_distance + second_distance**2, 0))
+        )
 
     value = first.estimate - second.estimate
-    low = value - arm(first.estimate - first.ci_low, second.ci_high - second.estimate)
-    high = value + arm(first.ci_high - first.estimate, second.estimate - second.ci_low)
+    low = value - limit_distance(first.estimate - first.ci_low, second.ci_high - second.estimate)
+    high = value + limit_distance(first.ci_high - first.estimate, second.estimate - second.ci_low)
     k = min(first.n_clusters, second.n_clusters)
     kind = "few" if "few" in (first.kind, second.kind) else "mover"
     return Estimate.from_limits(value, low, high, n=first.n + second.n, n_clusters=k, level=first.level, kind=kind)
@@ -189,18 +191,18 @@ def group_difference(
     check_binary("group_difference", "unit", second=is_second)
     second = is_second == 1
     unit = group_codes("group_difference", clusters, len(x))
-    arm_estimates = [
+    group_estimates = [
         estimate(mean, x[group], clusters=unit[group], seed=0, share=share, level=level) for group in (~second, second)
     ]
     if len(set(unit)) < 2:
         return Estimate.from_limits(
-            arm_estimates[0].estimate - arm_estimates[1].estimate, n=len(x), n_clusters=len(set(unit)), level=level
+            group_estimates[0].estimate - group_estimates[1].estimate, n=len(x), n_clusters=len(set(unit)), level=level
         )
-    residuals = x - np.where(second, arm_estimates[1].estimate, arm_estimates[0].estimate)
+    residuals = x - np.where(second, group_estimates[1].estimate, group_estimates[0].estimate)
     u, v = (np.bincount(unit[group], residuals[group], unit.max() + 1) for group in (~second, second))
     norm_product = float(np.sqrt((u @ u) * (v @ v)))
     return independent_difference(
-        arm_estimates[0], arm_estimates[1], float(u @ v) / norm_product if norm_product > 0 else 0.0
+        group_estimates[0], group_estimates[1], float(u @ v) / norm_product if norm_product > 0 else 0.0
     )
 
 # %% ../../nbs/stats/18_differences.ipynb #3d35c48a
@@ -224,12 +226,13 @@ def _max_t_quantile(d: np.ndarray, unit: np.ndarray, n: int, seed: int, level: f
         return single_quantile
     d = d[:, varies]
     pair_means = m.mean[varies]
-    standard_scale = (m.n * m.se)[varies]
-    cluster_sums = sums_by(unit, np.where(np.isnan(d), 0, d - pair_means) / standard_scale)
+    standardising_scale = (m.n * m.se)[varies]
+    cluster_sums = sums_by(unit, np.where(np.isnan(d), 0, d - pair_means) / standardising_scale)
     rng = np.random.default_rng(seed)
-    chunk_rows = max(1, 4_000_000 // d.shape[1])
+    rows_per_chunk = max(1, 4_000_000 // d.shape[1])
     draw_chunks = [
-        rng.normal(size=(min(chunk_rows, n - at), len(cluster_sums))) @ cluster_sums for at in range(0, n, chunk_rows)
+        rng.normal(size=(min(rows_per_chunk, n - at), len(cluster_sums))) @ cluster_sums
+        for at in range(0, n, rows_per_chunk)
     ]
     max_deviations = np.concatenate([np.abs(batch).max(axis=1) for batch in draw_chunks])
     return max(single_quantile, float(np.quantile(max_deviations, level)))

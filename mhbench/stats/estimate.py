@@ -108,8 +108,10 @@ def _share_limits(x: np.ndarray, unit: np.ndarray, level: float) -> tuple[float,
     )
     if n_cases < n:
         m = cluster_mean(x, unit, 1.0)
-        has_rarer = np.bincount(unit, x if p < 0.5 else 1 - x) > NO_WIDTH
-        df = max(1.0, min(m.df, has_rarer.sum() + 1.0))  # with the two cases that Agresti and Coull add of each outcome
+        has_rarer_value = np.bincount(unit, x if p < 0.5 else 1 - x) > NO_WIDTH
+        df = max(
+            1.0, min(m.df, has_rarer_value.sum() + 1.0)
+        )  # with the two cases that Agresti and Coull add of each outcome
         variance_part += stdtrit(df, tail) ** 2 * max(0.0, m.se**2 - independent_variance)
         case_sizes = np.bincount(unit)
         variance_of_whole_cases = (

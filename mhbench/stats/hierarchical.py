@@ -51,9 +51,9 @@ def _comparisons_of_options(x: np.ndarray, question: np.ndarray, rater: np.ndarr
     d = x[:, i] - x[:, j]
     unit, p = np.nonzero(~np.isnan(d) if ties else ~np.isnan(d) & (d != 0))
     d = d[unit, p]
-    question_start = question[unit] * x.shape[1]
-    first = question_start + np.where(d >= 0, i[p], j[p])
-    second = question_start + np.where(d >= 0, j[p], i[p])
+    question_offset = question[unit] * x.shape[1]
+    first = question_offset + np.where(d >= 0, i[p], j[p])
+    second = question_offset + np.where(d >= 0, j[p], i[p])
     return _Pairs(first, second, rater[unit], unit, (d == 0).astype(float))
 
 # %% ../../nbs/stats/08_hierarchical.ipynb #0d7467df
@@ -120,11 +120,12 @@ def _check_problem(
     x = score_matrix(scores, function)
     if len(x) == 0:
         refuse(f"{function}: scores must not be empty; got no annotation")
-    label_arrays = [np.asarray(questions), np.asarray(raters)]
+    question_and_rater_labels = [np.asarray(questions), np.asarray(raters)]
     q, r = (
-        group_codes(function, labels, len(x), a, sort=True) for a, labels in zip(("questions", "raters"), label_arrays)
+        group_codes(function, labels, len(x), a, sort=True)
+        for a, labels in zip(("questions", "raters"), question_and_rater_labels)
     )
-    question_names, rater_names = (np.unique(labels) for labels in label_arrays)
+    question_names, rater_names = (np.unique(labels) for labels in question_and_rater_labels)
     if offset not in ("paper", "symmetric"):
         refuse(f"{function}: offset must be 'paper' or 'symmetric'; got {offset!r}")
     if not 0 < slope_bounds[0] <= 1 <= slope_bounds[1] < np.inf:
@@ -158,27 +159,29 @@ def _hessian(x: np.ndarray, p: _Problem, pairs: _Pairs, weight: np.ndarray) -> t
     i, j, r = pairs[:3]
     worth_difference = betas[i] - betas[j]
     a = slopes[r]
-    by_u, _, uu, uo, oo = _losses(a * worth_difference, offsets[r], pairs.tie, p.symmetric)[1:]
+    by_u, _, curvature_uu, curvature_uo, curvature_oo = _losses(
+        a * worth_difference, offsets[r], pairs.tie, p.symmetric
+    )[1:]
 
-    pair_curvatures = np.bincount(i * k + j % k, weight * a**2 * uu, n_betas * k).reshape(-1, k, k)
+    pair_curvatures = np.bincount(i * k + j % k, weight * a**2 * curvature_uu, n_betas * k).reshape(-1, k, k)
     pair_curvatures = pair_curvatures + pair_curvatures.transpose(0, 2, 1)
     blocks = pair_curvatures.sum(2)[:, :, None] * np.eye(k) - pair_curvatures
 
-    def border_sums(by):
+    def sum_to_border(by):
         "Sums (Q * K, A) over comparisons, plus for the first option and minus for the second."
-        signed_sums = [np.bincount(at * n_raters + r, weight * by, n_betas * n_raters) for at in (i, j)]
-        return (signed_sums[0] - signed_sums[1]).reshape(n_betas, n_raters)
+        sums_by_rater = [np.bincount(at * n_raters + r, weight * by, n_betas * n_raters) for at in (i, j)]
+        return (sums_by_rater[0] - sums_by_rater[1]).reshape(n_betas, n_raters)
 
-    def rater_diagonal(by, penalty=0.0):
+    def sum_to_diagonal(by, penalty=0.0):
         "Sums over each rater's comparisons, and twice the penalty, as a diagonal matrix (A, A)."
         return np.diag(np.bincount(r, weight * by, n_raters) + 2 * penalty)
 
-    mixed_corner = rater_diagonal(worth_difference * uo)
+    mixed_corner = sum_to_diagonal(worth_difference * curvature_uo)
     corner = [
-        [rater_diagonal(worth_difference**2 * uu, p.penalty), mixed_corner],
-        [mixed_corner, rater_diagonal(oo, p.penalty)],
+        [sum_to_diagonal(worth_difference**2 * curvature_uu, p.penalty), mixed_corner],
+        [mixed_corner, sum_to_diagonal(curvature_oo, p.penalty)],
     ]
-    border = np.hstack([border_sums(by_u + a * worth_difference * uu), border_sums(a * uo)])
+    border = np.hstack([sum_to_border(by_u + a * worth_difference * curvature_uu), sum_to_border(a * curvature_uo)])
     return blocks, border, np.block(corner)
 
 # %% ../../nbs/stats/08_hierarchical.ipynb #01e4ee08
@@ -270,8 +273,8 @@ def _fit(p: _Problem, weights: np.ndarray | None = None) -> HierarchicalFit:
     worth = np.exp(betas - np.nanmax(betas, 1, keepdims=True))
     probs = worth / np.nansum(worth, 1, keepdims=True)
     n_ties = int(p.pairs.tie.sum())
-    rater_fields = p.questions, p.raters, slopes, offsets
-    return HierarchicalFit(probs, betas, *rater_fields, nll, converged, p.finite, len(p.pairs.unit) - n_ties, n_ties)
+    rater_arguments = p.questions, p.raters, slopes, offsets
+    return HierarchicalFit(probs, betas, *rater_arguments, nll, converged, p.finite, len(p.pairs.unit) - n_ties, n_ties)
 
 # %% ../../nbs/stats/08_hierarchical.ipynb #e926a8bb
 def hierarchical_bradley_terry(
@@ -348,7 +351,7 @@ def bootstrap_preferences(
     with threadpool_limits(1, user_api="blas"):  # many small products are faster without threads
         fit, *fits = [_fit(problem, w) for w in (None, *weights)]
 
-    def refit_range(name):
+    def estimate_with_range(name):
         "A field of the fit with its range over refits."
         r = np.array([getattr(f, name) for f in fits])
         return Refits(getattr(fit, name), *percentile_interval(r, level), r)
@@ -356,5 +359,10 @@ def bootstrap_preferences(
     n_unconverged = sum(not f.converged for f in fits)
     bounds = [tuple(problem.bounds[:, at].tolist()) for at in (0, -1)]
     return PreferenceRefits(
-        fit, refit_range("probs"), refit_range("slopes"), refit_range("offsets"), n_unconverged, *bounds
+        fit,
+        estimate_with_range("probs"),
+        estimate_with_range("slopes"),
+        estimate_with_range("offsets"),
+        n_unconverged,
+        *bounds,
     )

@@ -88,8 +88,8 @@ def range_limits(value: float, se: float, times: float, lowest: float = -1.0) ->
     s = se / (1 - lowest)
     if not (p < 1 - 1e-9 and s > 1e-9):
         return np.nan, np.nan
-    squared_half = (times * s) ** 2  # t^2 p(1 - p) / m
-    shrinkage = squared_half / (p * (1 - p) + squared_half)  # t^2 / (m + t^2)
+    squared_half_width = (times * s) ** 2  # t^2 p(1 - p) / m
+    shrinkage = squared_half_width / (p * (1 - p) + squared_half_width)  # t^2 / (m + t^2)
     centre = p + shrinkage * (0.5 - p)
     half_width = np.sqrt(shrinkage * (1 - shrinkage) * p * (1 - p) + shrinkage**2 / 4)
     low, high = (float(lowest + (1 - lowest) * x) for x in (centre - half_width, centre + half_width))
@@ -112,14 +112,16 @@ def lowest_agreement(codes: np.ndarray, n_categories: int, distance: np.ndarray 
         chance_disagreement = 1 - (p**2).sum()
         max_disagreement = min(1.0, 2 * (1 - p.max()))
     else:  # the smallest labels of one rater paired with the largest of the other
-        sums_upwards, sums_downwards = np.cumsum(p), np.cumsum(p[::-1])
-        joint_cuts = np.unique(np.concatenate([[0.0], sums_upwards, sums_downwards]).clip(0, 1))
-        midpoints = (joint_cuts[1:] + joint_cuts[:-1]) / 2
+        ascending_cumulative, descending_cumulative = np.cumsum(p), np.cumsum(p[::-1])
+        joint_cumulative_shares = np.unique(
+            np.concatenate([[0.0], ascending_cumulative, descending_cumulative]).clip(0, 1)
+        )
+        midpoints = (joint_cumulative_shares[1:] + joint_cumulative_shares[:-1]) / 2
         first_rater, second_rater = (
-            np.searchsorted(x, midpoints).clip(max=len(p) - 1) for x in (sums_upwards, sums_downwards)
+            np.searchsorted(x, midpoints).clip(max=len(p) - 1) for x in (ascending_cumulative, descending_cumulative)
         )
         chance_disagreement = p @ distance @ p
-        max_disagreement = np.diff(joint_cuts) @ distance[first_rater, len(p) - 1 - second_rater]
+        max_disagreement = np.diff(joint_cumulative_shares) @ distance[first_rater, len(p) - 1 - second_rater]
     return float(max(-1 / (labels_per_item - 1), 1 - max_disagreement / chance_disagreement, -1.0))
 
 # %% ../../nbs/stats/20_jackknife.ipynb #5147e5a7
@@ -138,8 +140,8 @@ def _count_mixed_units(codes: np.ndarray, unit: np.ndarray) -> int:
     "The number of units with an item for which at least half of the labels are not the commonest one."
     has_label = codes >= 0
     commonest_code = np.bincount(codes[has_label]).argmax()
-    n_uncommon = ((codes != commonest_code) & has_label).sum(0)
-    return len(np.unique(unit[(2 * n_uncommon >= has_label.sum(0)) & (n_uncommon > 0)]))
+    n_other_labels = ((codes != commonest_code) & has_label).sum(0)
+    return len(np.unique(unit[(2 * n_other_labels >= has_label.sum(0)) & (n_other_labels > 0)]))
 
 # %% ../../nbs/stats/20_jackknife.ipynb #9df79087
 def coefficient_estimate(

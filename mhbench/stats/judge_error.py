@@ -25,8 +25,8 @@ def _scored_by_both(judge: Any, people: Any, function: str) -> tuple[np.ndarray,
     "Scores of answers that both have scored, and which these are."
     y, x = aligned_numbers(function, "score an answer", judge=judge, people=people)
     check_numbers(function, "answer", judge=y, people=x)
-    has_both = ~(np.isnan(y) | np.isnan(x))
-    return y[has_both], x[has_both], has_both
+    is_scored_by_both = ~(np.isnan(y) | np.isnan(x))
+    return y[is_scored_by_both], x[is_scored_by_both], is_scored_by_both
 
 # %% ../../nbs/stats/16_judge_error.ipynb #595d0af7
 class Limits(NamedTuple):
@@ -43,10 +43,10 @@ def bland_altman(judge: Any, people: Any, *, clusters: Any = None, **settings: A
     Source: Bland and Altman 1986; 2007 (several answers to a case).
     Raises: ValueError for two shapes, or fewer than three answers that both have scored.
     """
-    y, x, has_both = _scored_by_both(judge, people, "bland_altman")
+    y, x, is_scored_by_both = _scored_by_both(judge, people, "bland_altman")
     if len(y) < 3:
         refuse(f"bland_altman: judge and people must share three answers or more; got {len(y)}")
-    unit = group_codes("bland_altman", clusters, len(has_both), used=has_both)
+    unit = group_codes("bland_altman", clusters, len(is_scored_by_both), used=is_scored_by_both)
     d = y - x
     bias = estimate(mean, d, clusters=unit, **settings)
     k = bias.n_clusters
@@ -146,9 +146,9 @@ class Calibrated(NamedTuple):
 def split_half_calibration(judge: Any, people: Any, *, clusters: Any = None, seed: int, **settings: Any) -> Calibrated:
     """A linear calibration, fitted on one half of the cases and tested on the other. Raises: ValueError for under six
     cases."""
-    y, x, has_both = _scored_by_both(judge, people, "split_half_calibration")
+    y, x, is_scored_by_both = _scored_by_both(judge, people, "split_half_calibration")
     # cases are drawn in the order of their labels, whatever the order of the answers
-    unit = group_codes("split_half_calibration", clusters, len(has_both), used=has_both, sort=True)
+    unit = group_codes("split_half_calibration", clusters, len(is_scored_by_both), used=is_scored_by_both, sort=True)
     n_cases = int(unit.max(initial=-1)) + 1
     if n_cases < 6:
         refuse(f"split_half_calibration: judge and people must share six cases or more; got {n_cases}")
@@ -249,10 +249,10 @@ def heaping(scores: Any, *, clusters: Any = None, **settings: Any) -> Heaping:  
     has_score = ~np.isnan(y)
     settings |= dict(clusters=group_codes("heaping", clusters, len(y), used=has_score), share=True)
     y = y[has_score]
-    is_multiple = {step: (np.abs(y - step * np.round(y / step)) < 1e-9).astype(float) for step in EVEN_DIGITS}
+    is_multiple_by_step = {step: (np.abs(y - step * np.round(y / step)) < 1e-9).astype(float) for step in EVEN_DIGITS}
     distinct_scores, counts = np.unique(y, return_counts=True)
     commonest = float(distinct_scores[counts.argmax()]) if len(distinct_scores) else np.nan
-    shares = {step: estimate(mean, x, **settings) for step, x in is_multiple.items()}
+    shares = {step: estimate(mean, x, **settings) for step, x in is_multiple_by_step.items()}
     return Heaping(shares, len(distinct_scores), commonest, estimate(mean, (y == commonest).astype(float), **settings))
 
 # %% ../../nbs/stats/16_judge_error.ipynb #f43a9b81

@@ -52,18 +52,18 @@ def dawid_skene(labels: Any, *, smoothing: float = 10.0, max_rounds: int = 5000)
     if k < 2:
         refuse(f"dawid_skene: labels must be of two kinds or more; got {classes}; there is nothing to decide")
     rater, item = np.nonzero(codes >= 0)
-    error_cell = rater * k + codes[rater, item]
+    confusion_cells = rater * k + codes[rater, item]
     votes = (codes[:, :, None] == np.arange(k)).sum(0).astype(float)
     has_label = votes.sum(1, keepdims=True) > 0
     p = np.where(has_label, votes / np.maximum(votes.sum(1, keepdims=True), 1), votes.sum(0) / votes.sum())
     for _ in range(max_rounds):
         shares = np.maximum((has_label * p).sum(0) / has_label.sum(), _TINY)
-        label_counts = sums_by(error_cell, p[item], n_raters * k).reshape(n_raters, k, k)
+        label_counts = sums_by(confusion_cells, p[item], n_raters * k).reshape(n_raters, k, k)
         pooled_counts = label_counts.sum(0) + 1 / k
         errors = np.maximum(label_counts + smoothing * pooled_counts / pooled_counts.sum(0), _TINY)
         errors /= errors.sum(1, keepdims=True)
         previous_p = p
-        p = softmax(np.log(shares) + sums_by(item, np.log(errors).reshape(-1, k)[error_cell], n), axis=1)
+        p = softmax(np.log(shares) + sums_by(item, np.log(errors).reshape(-1, k)[confusion_cells], n), axis=1)
         if np.abs(p - previous_p).max() < 1e-8:
             break
     else:
@@ -142,9 +142,9 @@ def _gave_one_answer(x: np.ndarray, k: int, are_numbers: bool, alpha: float) -> 
 
 def _flat_pages(x: np.ndarray, page: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (R,) (R,)
     "The number of pages of three numbers or more that are all equal, and of such pages in total."
-    page_ranges = pd.DataFrame(x.T).groupby(page).agg(["count", "min", "max"])
+    page_statistics = pd.DataFrame(x.T).groupby(page).agg(["count", "min", "max"])
     count, low, high = (
-        page_ranges.xs(statistic, axis=1, level=1).to_numpy().T for statistic in ("count", "min", "max")
+        page_statistics.xs(statistic, axis=1, level=1).to_numpy().T for statistic in ("count", "min", "max")
     )
     return ((count > 2) & (low == high)).sum(1), (count > 2).sum(1)
 
@@ -202,13 +202,13 @@ def rater_flags(
     n_flat_pages, n_pages = _flat_pages(x, case) if are_numbers else (np.zeros(len(x), int), np.zeros(len(x), int))
     rows = []
     for k, name in enumerate(raters):
-        mean_gap, is_different = _difference_from_others((similarity - others_agreement)[k], case, 1 - rater_alpha / 2)
+        mean_gap, is_deviating = _difference_from_others((similarity - others_agreement)[k], case, 1 - rater_alpha / 2)
         others_accuracies = np.delete(accuracy, k)[~np.isnan(np.delete(accuracy, k))]
         is_among_best = bool(len(others_accuracies) and accuracy[k] >= np.median(others_accuracies))
-        reasons = ["differs from the others"] * bool(is_different and not is_among_best)
+        reasons = ["differs from the others"] * bool(is_deviating and not is_among_best)
         reasons += ["one answer throughout"] * _gave_one_answer(x, k, are_numbers, rater_alpha)
-        is_rare_elsewhere = n_flat_pages.sum() - n_flat_pages[k] < 0.1 * max(n_pages.sum() - n_pages[k], 1)
-        is_straight_lining = n_pages[k] >= FEWEST_PAGES and 2 * n_flat_pages[k] >= n_pages[k] and is_rare_elsewhere
+        is_flatness_rare = n_flat_pages.sum() - n_flat_pages[k] < 0.1 * max(n_pages.sum() - n_pages[k], 1)
+        is_straight_lining = n_pages[k] >= FEWEST_PAGES and 2 * n_flat_pages[k] >= n_pages[k] and is_flatness_rare
         reasons += [f"one number for all on {n_flat_pages[k]} of {n_pages[k]} pages"] * bool(is_straight_lining)
         reasons += (slips or {})[name].reasons(rater_alpha) if name in (slips or {}) else []
         agreement = np.nan if np.isnan(similarity[k]).all() else np.nanmean(similarity[k])

@@ -65,9 +65,9 @@ class RaterComponents(NamedTuple):
 
     def shares(self) -> dict[str, float]:
         "Each component's share of their sum, negative ones set to 0."
-        nonnegative = dict(zip(self._fields, np.maximum(self[:4], 0.0).tolist()))
-        total = sum(nonnegative.values())
-        return {name: value / total if total > 0 else np.nan for name, value in nonnegative.items()}
+        nonnegative_components = dict(zip(self._fields, np.maximum(self[:4], 0.0).tolist()))
+        total = sum(nonnegative_components.values())
+        return {name: value / total if total > 0 else np.nan for name, value in nonnegative_components.items()}
 
     def standard_error(self, n_items: float, n_raters: float, ratings_per_item: float | None = None) -> float:
         """The standard error of the mean over n_items new items, each rated by ratings_per_item (or all) of n_raters.
@@ -103,10 +103,10 @@ def rater_components(values: Any, items: Any, raters: Any) -> RaterComponents:
     if expected_sources != spread.table["source"].tolist():
         remedy = "let raters share items, and each rate several"
         refuse(f"rater_components: ratings must tell {', '.join(expected_sources)} apart; these do not; {remedy}")
-    item_part, rater_part, crossed_part, rest_part = (
+    item_component, rater_component, interaction_component, residual_component = (
         spread.component(s) for s in ("item", "rater", "item x rater", REST)
     )
-    return RaterComponents(item_part, rater_part, crossed_part, rest_part, *n_levels)
+    return RaterComponents(item_component, rater_component, interaction_component, residual_component, *n_levels)
 
 # %% ../../nbs/stats/17_multi_reader.ipynb #bec95d34
 FEWEST_RATERS = fewest_clusters()  # the rule for cases: fewer may all lie on one side of the middle of raters
@@ -152,9 +152,11 @@ def half_widths(left_out: np.ndarray, level: float = 0.95) -> tuple[float, float
     """
     rater_variance, shared_variance, item_variance = two_way_variance(left_out)
     t_raters, t_items = (stdtrit(max(k - 2, 1), 0.5 + level / 2) for k in left_out.shape)
-    items_alone = t_items**2 * item_variance
-    both_half_width = np.sqrt(np.maximum(t_raters**2 * rater_variance + t_items**2 * shared_variance, items_alone))
-    return float(np.sqrt(items_alone)), float(t_raters * np.sqrt(rater_variance)), float(both_half_width)
+    squared_items_half_width = t_items**2 * item_variance
+    both_half_width = np.sqrt(
+        np.maximum(t_raters**2 * rater_variance + t_items**2 * shared_variance, squared_items_half_width)
+    )
+    return float(np.sqrt(squared_items_half_width)), float(t_raters * np.sqrt(rater_variance)), float(both_half_width)
 
 
 def _limits_within_range(
@@ -273,8 +275,10 @@ def _means_without(rater_item_means: np.ndarray, case: np.ndarray) -> np.ndarray
             sums_by(case, x, n_cases) for x in (item_means[:, None], (n > 0)[:, None], weights.T)
         )
         means[r, 0] = divide(case_totals.sum() - case_weights.sum(0) @ severity, case_counts.sum())
-        adjustment = ((case_weights.sum(0) - case_weights) * severities_without.T).sum(1)
-        means[r, 1:] = divide(case_totals.sum() - case_totals[:, 0] - adjustment, case_counts.sum() - case_counts[:, 0])
+        rater_adjustment = ((case_weights.sum(0) - case_weights) * severities_without.T).sum(1)
+        means[r, 1:] = divide(
+            case_totals.sum() - case_totals[:, 0] - rater_adjustment, case_counts.sum() - case_counts[:, 0]
+        )
     return means
 
 # %% ../../nbs/stats/17_multi_reader.ipynb #cd88fae5
@@ -339,11 +343,11 @@ def severities(
     )
     wide_ratings = long_ratings.pivot_table("value", "rater", "item", sort=False)
     case_of_item = long_ratings.groupby("item", sort=False)["case"].first().reindex(wide_ratings.columns).to_numpy()
-    is_reference = wide_ratings.index.isin(list(wide_ratings.index if reference is None else reference))
+    is_reference_rater = wide_ratings.index.isin(list(wide_ratings.index if reference is None else reference))
     cell_ratings = wide_ratings.to_numpy()
     rows = []
     for k, name in enumerate(wide_ratings.index):
-        others_ratings = cell_ratings[is_reference & (np.arange(len(cell_ratings)) != k)]
+        others_ratings = cell_ratings[is_reference_rater & (np.arange(len(cell_ratings)) != k)]
         n_others = (~np.isnan(others_ratings)).sum(0)
         gap_below_others = (
             np.where(n_others > 0, np.nansum(others_ratings, 0) / np.maximum(n_others, 1), np.nan) - cell_ratings[k]

@@ -41,18 +41,18 @@ def pilot_table(ratings: Iterable[Rating], label: str | None = None) -> tuple[pd
     if len(criteria := {r.criterion or "" for r in people_ratings}) > 1:
         remedy = "take the rows of one, or `mhbench ratings FILE --to pilot.yaml` and design by that"
         refuse(f"pilot_table: ratings must be by one criterion; got {', '.join(sorted(criteria))}", remedy=remedy)
-    number_ratings = [r for r in people_ratings if r.value is not None]
+    numeric_ratings = [r for r in people_ratings if r.value is not None]
     n_labels = sum(r.label is not None and r.value is None for r in people_ratings)
-    mixed_targets = {r.target for r in number_ratings} & {
+    mixed_targets = {r.target for r in numeric_ratings} & {
         r.target for r in people_ratings if r.value is None and r.label is not None
     }
     if mixed_targets and label is None:
-        actual = f"both for {min(mixed_targets)!r}: {len(number_ratings)} numbers, {n_labels} labels in all"
+        actual = f"both for {min(mixed_targets)!r}: {len(numeric_ratings)} numbers, {n_labels} labels in all"
         refuse(
             f"pilot_table: ratings of a target must be numbers or labels; got {actual}; give label, or one kind alone"
         )
-    if number_ratings and label is None and len(number_ratings) >= n_labels:
-        rows = [(r.item_id, r.rater, r.target, r.value) for r in number_ratings]
+    if numeric_ratings and label is None and len(numeric_ratings) >= n_labels:
+        rows = [(r.item_id, r.rater, r.target, r.value) for r in numeric_ratings]
         return pd.DataFrame(rows, columns=["item", "rater", "target", "value"]), ""
     label_ratings = [r for r in people_ratings if (r.label or "").strip() not in ("", ABSTAIN)]
     n_by_label = Counter(str(r.label) for r in label_ratings)
@@ -95,8 +95,8 @@ def _variance_parts(
 ) -> tuple[float, float, float]:
     "The variance of a mean between raters, shared by them, and over items for these raters."
     item, rater, crossed, residual = np.maximum(c[:4], 0.0)
-    single_variance = (crossed + residual) / (n_items * raters_per_item)
-    return rater / n_raters + single_variance, item / n_items, item / n_items + single_variance
+    rating_variance = (crossed + residual) / (n_items * raters_per_item)
+    return rater / n_raters + rating_variance, item / n_items, item / n_items + rating_variance
 
 
 def mean_width(
@@ -110,21 +110,24 @@ def mean_width(
     """
     if n_raters < 2 or n_items < 2:
         refuse(f"mean_width: raters and items must be two or more; got {n_raters} and {n_items}")
-    rater_variance, shared_variance, items_alone = _variance_parts(components, n_items, n_raters, per_item or n_raters)
+    rater_variance, shared_variance, var_items = _variance_parts(components, n_items, n_raters, per_item or n_raters)
     squared_t_raters, squared_t_items = (float(stdtrit(k - 1, 0.5 + level / 2)) ** 2 for k in (n_raters, n_items))
     return float(
         2
         * np.sqrt(
-            max(squared_t_raters * rater_variance + squared_t_items * shared_variance, squared_t_items * items_alone)
+            max(
+                squared_t_raters * rater_variance + squared_t_items * shared_variance,
+                squared_t_items * var_items,
+            )
         )
     )
 
 
-def _upper_variance_ratio(df: float, df_pilot: float, probability: float) -> float:
+def _upper_variance_ratio(df: float, pilot_df: float, probability: float) -> float:
     "How many times its estimate from a pilot a variance is at most estimated, in this part of studies."
-    if df_pilot < 1:  # the variance is known
+    if pilot_df < 1:  # the variance is known
         return float(2 * gammaincinv(df / 2, probability) / df)
-    return float(fdtri(df, df_pilot, probability))
+    return float(fdtri(df, pilot_df, probability))
 
 # %% ../../nbs/stats/23_panel_design.ipynb #1b9d1924
 def assured_width(
@@ -151,12 +154,15 @@ def assured_width(
     )
     rater_variance = max(assured_rater_part, rater + rater_noise) / n_raters
     shared_variance = item * _upper_variance_ratio(n_items - 1, pilot.n_items - 1, studies) / n_items
-    items_alone = shared_variance + rater_noise / n_raters
+    var_items = shared_variance + rater_noise / n_raters
     squared_t_raters, squared_t_items = (float(stdtrit(k - 1, 0.5 + level / 2)) ** 2 for k in (n_raters, n_items))
     return float(
         2
         * np.sqrt(
-            max(squared_t_raters * rater_variance + squared_t_items * shared_variance, squared_t_items * items_alone)
+            max(
+                squared_t_raters * rater_variance + squared_t_items * shared_variance,
+                squared_t_items * var_items,
+            )
         )
     )
 
@@ -169,8 +175,8 @@ def least_difference(
     Source: Hillis, Obuchowski and Berbaum 2011 (power of studies with several readers).
     """
     half_width = mean_width(components, n_items, n_raters, per_item, level) / 2
-    rater_variance, shared_variance, items_alone = _variance_parts(components, n_items, n_raters, per_item or n_raters)
-    variance = max(rater_variance + shared_variance, items_alone)
+    rater_variance, shared_variance, var_items = _variance_parts(components, n_items, n_raters, per_item or n_raters)
+    variance = max(rater_variance + shared_variance, var_items)
     df_denominator = rater_variance**2 / (n_raters - 1) + shared_variance**2 / (n_items - 1)
     df = variance**2 / df_denominator if df_denominator > 0 else np.inf
     return float(half_width + stdtrit(df, power) * np.sqrt(variance))
@@ -228,11 +234,11 @@ def panel_designs(
             n_items = max(n_items, -(-n_raters // raters_per_item))  # everybody has an item
             design_kind = {n_raters: "crossed", 1: "nested"}.get(raters_per_item, "k of n")
             design = (n_items, n_raters, raters_per_item)
-            detectable = least_difference(cautious(pair), *design, power=aim.power) if pair else np.nan
+            detectable_difference = least_difference(cautious(pair), *design, power=aim.power) if pair else np.nan
             width = assured_width(mean, *design, aim.level)
             n_ratings = n_items * raters_per_item
-            count_values = [n_raters, n_items, raters_per_item, n_ratings, -(-n_ratings // n_raters)]
-            rows.append([design_kind, *count_values, width, detectable, n_ratings * minutes])
+            design_counts = [n_raters, n_items, raters_per_item, n_ratings, -(-n_ratings // n_raters)]
+            rows.append([design_kind, *design_counts, width, detectable_difference, n_ratings * minutes])
     table = pd.DataFrame(rows, columns=DESIGN_COLUMNS).sort_values(["minutes", "raters"], kind="stable")
     return table.groupby("design", sort=False).head(2).reset_index(drop=True)
 

@@ -96,17 +96,17 @@ def _estimate_stratum(
 ) -> _Part:
     "People and judge in one stratum; y is NaN where unlabelled."
     is_labelled = ~np.isnan(y)
-    n_cases, n_judged_alone = (len(set(unit[part].tolist())) for part in (is_labelled, ~is_labelled))
-    is_tuned = power is None and n_cases >= fewest_clusters(settings["level"]) and n_judged_alone > 1
+    n_cases, n_unlabelled_cases = (len(set(unit[part].tolist())) for part in (is_labelled, ~is_labelled))
+    is_tuned = power is None and n_cases >= fewest_clusters(settings["level"]) and n_unlabelled_cases > 1
     fixed_power = 0.0 if power is None or is_labelled.all() else power
     used_power = tuned_power(y[is_labelled], f[is_labelled], f[~is_labelled]) if is_tuned else fixed_power
     residual = (y - used_power * f)[is_labelled]
     m = cluster_mean(residual, unit[is_labelled])
     unlabelled_mean = cluster_mean(f[~is_labelled], unit[~is_labelled])
-    n_places = int(unit.max()) + 1
-    labelled_sums = np.bincount(unit[is_labelled], residual - residual.mean(), n_places)
+    n_cluster_codes = int(unit.max()) + 1
+    labelled_sums = np.bincount(unit[is_labelled], residual - residual.mean(), n_cluster_codes)
     unlabelled_sums = (
-        np.bincount(unit[~is_labelled], f[~is_labelled] - unlabelled_mean.mean, n_places)
+        np.bincount(unit[~is_labelled], f[~is_labelled] - unlabelled_mean.mean, n_cluster_codes)
         if used_power > 0
         else 0 * labelled_sums
     )
@@ -197,16 +197,16 @@ def prediction_powered(
     if not len(y) or (np.bincount(stratum_codes, is_labelled) == 0).any():
         return Powered(Estimate.from_limits(np.nan, **estimate_fields), 0.0, np.nan)
     settings = {"share": share, "small_sample": small_sample, "level": level, "labels": estimate_fields["n"]}
-    stratum_parts = [
+    stratum_estimates = [
         _estimate_stratum(y[stratum_codes == g], f[stratum_codes == g], unit[stratum_codes == g], power, settings)
         for g in range(int(stratum_codes.max()) + 1)
     ]
     stratum_weights = np.bincount(stratum_codes) / len(stratum_codes)
-    mean_power = float(stratum_weights @ [p.power for p in stratum_parts])
-    value = float(stratum_weights @ [p.value for p in stratum_parts])
+    mean_power = float(stratum_weights @ [p.power for p in stratum_estimates])
+    value = float(stratum_weights @ [p.value for p in stratum_estimates])
     is_count = estimate_fields["n_clusters"] == estimate_fields["n"] and share
-    low, high, se = _mean_limits(stratum_parts, stratum_weights, is_count or not small_sample, level)
-    if len(stratum_parts) == 1 and mean_power == 0 and small_sample:
+    low, high, se = _mean_limits(stratum_estimates, stratum_weights, is_count or not small_sample, level)
+    if len(stratum_estimates) == 1 and mean_power == 0 and small_sample:
         value_range = (0.0, 1.0) if share else within
         people_estimate = estimate(
             mean, y[is_labelled], clusters=unit[is_labelled], share=share, within=value_range, seed=0, level=level
@@ -273,8 +273,10 @@ def pilot_moments(people: Any, judge: Any, *, clusters: Any = None, share: bool 
         )
     (a, c), (_, b) = np.cov(y, f)
     squared_correlation = c**2 / (a * b) if a * b > 1e-12 else 0.0
-    adjusted_square = max(0.0, 1 - (1 - squared_correlation) * (len(y) - 1) / (len(y) - 2))
-    adjusted_covariance = c * np.sqrt(adjusted_square / squared_correlation) if squared_correlation > 0 else 0.0
+    adjusted_squared_correlation = max(0.0, 1 - (1 - squared_correlation) * (len(y) - 1) / (len(y) - 2))
+    adjusted_covariance = (
+        c * np.sqrt(adjusted_squared_correlation / squared_correlation) if squared_correlation > 0 else 0.0
+    )
     residual = y - (max(0.0, c) / b if b > 1e-12 else 0.0) * f
     n, n_cases = len(y), len(set(unit.tolist()))
     skewness = [cluster_mean(x, unit).skewness * np.sqrt(n_cases) for x in (y, residual)]
@@ -346,7 +348,7 @@ def planned_width(p: Pilot, labels: float, judged: float, *, judge: bool = True,
         0.0,
     )
     n_added_pairs = ndtri(0.5 + level / 2) ** 2 / 4 if p.share else 0.0
-    combined_part = _combined_mean(
+    combined_mean = _combined_mean(
         m,
         residual_variance,
         unlabelled_mean,
@@ -355,7 +357,7 @@ def planned_width(p: Pilot, labels: float, judged: float, *, judge: bool = True,
         n_added_pairs,
         _fit_variance_factor(n_cases) if power > 0 else 1.0,
     )
-    low, high, _ = _mean_limits([combined_part], np.ones(1), p.share and answers_per_case == 1, level)
+    low, high, _ = _mean_limits([combined_mean], np.ones(1), p.share and answers_per_case == 1, level)
     return min(1.0, high) - max(0.0, low) if p.share else high - low
 
 # %% ../../nbs/stats/14_prediction_powered.ipynb #8e1b9f5b
@@ -368,23 +370,23 @@ def certificate(p: Pilot, judged: int, labels: Sequence[int] = (20, 50, 100, 200
     rows = []
     fewest_labels = fewest_clusters() * (p.n / p.n_clusters if p.n_clusters else 1.0)  # labels: fewer make no interval
     for n in (k for k in labels if fewest_labels <= k < judged):
-        width_alone = planned_width(p, n, judged, judge=False)
+        width_without_judge = planned_width(p, n, judged, judge=False)
         width_with_judge = planned_width(p, n, judged)
 
-        def excess_width(k: float, width_with_judge: float = width_with_judge) -> float:
+        def width_excess(k: float, width_with_judge: float = width_with_judge) -> float:
             "How much wider the interval is with k labels and no judge."
             return planned_width(p, k, judged, judge=False) - width_with_judge
 
         upper_bound = 1000 * n
-        while excess_width(upper_bound) > 0:
+        while width_excess(upper_bound) > 0:
             upper_bound *= 2
-        equivalent_labels = brentq(excess_width, n, upper_bound) if width_with_judge < width_alone else float(n)
+        equivalent_labels = brentq(width_excess, n, upper_bound) if width_with_judge < width_without_judge else float(n)
         rows.append(
             (
                 n,
-                width_alone,
+                width_without_judge,
                 width_with_judge,
-                1 - width_with_judge / width_alone,
+                1 - width_with_judge / width_without_judge,
                 round(equivalent_labels),
                 1 - n / equivalent_labels,
             )

@@ -96,22 +96,22 @@ def _refuse_runaway_ties(wins: np.ndarray, ties: np.ndarray, penalty: float, fun
     refuse(f"{function}: with ties, {rule}: {actual}; pass penalty, e.g. 0.1")
 
 # %% ../../nbs/stats/07_preference.ipynb #95d2a1af
-def _outcome_features(k: int, models_ties: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _outcome_features(k: int, n_tie_parameters: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     "Features (P, O, F) of each pair's outcomes (i wins, j wins, and a tie where modelled), and the pairs' options."
     i, j = np.triu_indices(k, 1)
-    x = np.zeros((len(i), 2 + models_ties, k + models_ties))
+    x = np.zeros((len(i), 2 + n_tie_parameters, k + n_tie_parameters))
     p = np.arange(len(i))
     x[p, 0, i] = x[p, 1, j] = 0.5
     x[p, 0, j] = x[p, 1, i] = -0.5
-    if models_ties:
+    if n_tie_parameters:
         x[p, 2, k] = 1
     return x, i, j
 
 
-def _penalties(k: int, models_ties: int, penalty: float) -> tuple[np.ndarray, np.ndarray]:
+def _penalties(k: int, n_tie_parameters: int, penalty: float) -> tuple[np.ndarray, np.ndarray]:
     "The ridge on log worths, and the matrix that fixes their sum; (F, F) each."
-    beta_mask = np.diag(np.r_[np.ones(k), np.zeros(models_ties)])
-    return 2 * penalty * beta_mask, beta_mask @ np.ones((k + models_ties,) * 2) @ beta_mask / k
+    beta_mask = np.diag(np.r_[np.ones(k), np.zeros(n_tie_parameters)])
+    return 2 * penalty * beta_mask, beta_mask @ np.ones((k + n_tie_parameters,) * 2) @ beta_mask / k
 
 
 def _curvature(x: np.ndarray, pair_totals: np.ndarray, q: np.ndarray) -> np.ndarray:
@@ -141,9 +141,9 @@ def _newton_maxima(x, n, ridge, sum_penalty, function) -> tuple[np.ndarray, np.n
         if (np.abs(g).max(1) < gradient_tolerance).all():
             return b, objective(b)
         step = np.linalg.solve(_curvature(x, pair_totals, q) + ridge + sum_penalty, g[:, :, None])[:, :, 0]
-        current_value = objective(b)
+        current_objective = objective(b)
         for _ in range(40):
-            is_worse = objective(b - step) > current_value + 1e-12 * np.abs(current_value)
+            is_worse = objective(b - step) > current_objective + 1e-12 * np.abs(current_objective)
             if not is_worse.any():
                 break
             step[is_worse] /= 2
@@ -162,8 +162,8 @@ def bradley_terry(wins: np.ndarray, ties: np.ndarray | None = None, *, penalty: 
     """
     function = "bradley_terry"
     w = np.asarray(wins, float)
-    models_ties = int(ties is not None)
-    t = np.asarray(ties, float) if models_ties else np.zeros_like(w)
+    n_tie_parameters = int(ties is not None)
+    t = np.asarray(ties, float) if n_tie_parameters else np.zeros_like(w)
     if w.ndim != 2 or w.shape[0] != w.shape[1] or len(w) < 2 or t.shape != w.shape:
         refuse(
             f"{function}: wins and ties must be square and of one size; got {w.shape} and {t.shape}; see pairwise_wins"
@@ -175,13 +175,13 @@ def bradley_terry(wins: np.ndarray, ties: np.ndarray | None = None, *, penalty: 
         refuse(f"{function}: wins and ties must be counts, ties symmetric; got {actual} (options {first} and {second})")
     k, off_diagonal = len(w), ~np.eye(len(w), dtype=bool)
     _refuse_infinite((w + t > 0) & off_diagonal, penalty, function)
-    if models_ties:
+    if n_tie_parameters:
         _refuse_runaway_ties((w > 0) & off_diagonal, (t > 0) & off_diagonal, penalty, function)
-    x, i, j = _outcome_features(k, models_ties)
-    outcome_counts = np.stack([w[i, j], w[j, i], t[i, j]][: 2 + models_ties], 1)
-    (b,), (nll,) = _newton_maxima(x, outcome_counts[None], *_penalties(k, models_ties, penalty), function)
+    x, i, j = _outcome_features(k, n_tie_parameters)
+    outcome_counts = np.stack([w[i, j], w[j, i], t[i, j]][: 2 + n_tie_parameters], 1)
+    (b,), (nll,) = _newton_maxima(x, outcome_counts[None], *_penalties(k, n_tie_parameters, penalty), function)
     betas = b[:k] - b[:k].mean()
-    return Strengths(softmax(betas), betas, float(nll), float(b[k]) if models_ties else None)
+    return Strengths(softmax(betas), betas, float(nll), float(b[k]) if n_tie_parameters else None)
 
 # %% ../../nbs/stats/07_preference.ipynb #5ffc88e2
 def bradley_terry_batch(wins: np.ndarray, *, penalty: float) -> tuple[np.ndarray, np.ndarray]:
@@ -202,11 +202,11 @@ def bradley_terry_batch(wins: np.ndarray, *, penalty: float) -> tuple[np.ndarray
     return softmax(b, axis=1), nll
 
 # %% ../../nbs/stats/07_preference.ipynb #2128b192
-def _logit_derivatives(probs: np.ndarray, n_further: int) -> np.ndarray:
+def _logit_derivatives(probs: np.ndarray, n_tie_parameters: int) -> np.ndarray:
     "Derivatives of the logit of each probability by the log worths, and by any further parameters."
     k = len(probs)
     other_derivatives = np.where(np.eye(k, dtype=bool), 0.0, probs) / (1 - probs)[:, None]
-    return np.hstack([np.eye(k) - other_derivatives, np.zeros((k, n_further))])
+    return np.hstack([np.eye(k) - other_derivatives, np.zeros((k, n_tie_parameters))])
 
 
 def _logit_half_widths(
@@ -214,18 +214,20 @@ def _logit_half_widths(
 ) -> np.ndarray:
     "Half-widths of the intervals of logit probabilities; wins and ties (G, K, K) by case, own (K,) cases of each."
     k = wins.shape[1]
-    models_ties = int(fit.tie is not None)
+    n_tie_parameters = int(fit.tie is not None)
     n_all_cases = len(wins)
     tail = 0.5 + level / 2
-    x, i, j = _outcome_features(k, models_ties)
-    q = softmax(x @ np.r_[fit.betas, [fit.tie] * models_ties], axis=1)
-    outcome_counts = np.stack([wins[:, i, j], wins[:, j, i], ties[:, i, j]][: 2 + models_ties], 2)  # (G, P, O)
+    x, i, j = _outcome_features(k, n_tie_parameters)
+    q = softmax(x @ np.r_[fit.betas, [fit.tie] * n_tie_parameters], axis=1)
+    outcome_counts = np.stack([wins[:, i, j], wins[:, j, i], ties[:, i, j]][: 2 + n_tie_parameters], 2)  # (G, P, O)
     pair_totals = outcome_counts.sum(2, keepdims=True)
-    inverse_curvature = np.linalg.inv(_curvature(x, pair_totals.sum(0), q) + sum(_penalties(k, models_ties, penalty)))
-    logit_map = _logit_derivatives(fit.probs, models_ties) @ inverse_curvature
+    inverse_curvature = np.linalg.inv(
+        _curvature(x, pair_totals.sum(0), q) + sum(_penalties(k, n_tie_parameters, penalty))
+    )
+    logit_map = _logit_derivatives(fit.probs, n_tie_parameters) @ inverse_curvature
     score_contributions = np.einsum("gpo,pof->gf", outcome_counts - pair_totals * q, x) @ logit_map.T
     sandwich_variance = n_all_cases / (n_all_cases - 1) * (score_contributions**2).sum(0)
-    model_variance = (logit_map * _logit_derivatives(fit.probs, models_ties)).sum(1)
+    model_variance = (logit_map * _logit_derivatives(fit.probs, n_tie_parameters)).sum(1)
     return np.maximum(
         ndtri(tail) * np.sqrt(model_variance), stdtrit(np.maximum(n_cases - 1, 1), tail) * np.sqrt(sandwich_variance)
     )
@@ -273,8 +275,8 @@ def worth_estimates(
     is_often_met = n_cases >= min(2, n_all_cases)
     is_connected = connected_set(comparison_counts.sum(0) * np.outer(is_often_met, is_often_met))
     estimates = []
-    for n, k, is_often in zip(n_questions, n_cases, is_often_met):
-        missing_kind = "unconnected" if is_often else "few"
+    for n, k, has_enough_meetings in zip(n_questions, n_cases, is_often_met):
+        missing_kind = "unconnected" if has_enough_meetings else "few"
         estimates.append(Estimate(int(n), int(k), np.nan, np.nan, np.nan, level, missing_kind if n else "none"))
     if not is_connected.any():
         return estimates
@@ -293,7 +295,7 @@ def worth_estimates(
         has_enough = n_cases >= fewest_clusters(level)
         if has_enough.any():
             half_width = np.where(has_enough, _logit_half_widths(w, t, fit, penalty, level, n_cases), np.nan)
-        kinds = ["sandwich" if is_often else "few" for is_often in has_enough]
+        kinds = ["sandwich" if has_enough_meetings else "few" for has_enough_meetings in has_enough]
     low = expit(logit(probs) - half_width)
     high = expit(logit(probs) + half_width)
     for option, *limits, n, k, kind in zip(np.flatnonzero(is_connected), probs, low, high, n_questions, n_cases, kinds):
@@ -337,27 +339,27 @@ def plackett_luce(scores: np.ndarray, *, penalty: float = 0.0) -> Strengths:
     k = x.shape[1]
     if not rankings:
         return Strengths(np.full(k, 1 / k), np.zeros(k), 0.0)
-    order_rows = np.concatenate([orders for orders, _, _ in rankings])
+    ordered_options = np.concatenate([orders for orders, _, _ in rankings])
     n_orders = np.array([len(r[0]) for r in rankings])
     places = np.arange(k)
-    first_orders = np.r_[0, np.cumsum(n_orders)[:-1]]
+    first_order_indices = np.r_[0, np.cumsum(n_orders)[:-1]]
     is_choice = places < np.repeat([r[1] for r in rankings], n_orders)[:, None]  # places that are a choice
     is_rated = places < np.repeat([r[2] for r in rankings], n_orders)[:, None]
 
     def objective(b):
         "The penalised negative log-likelihood of log worths (K,), and its gradient."
-        u = np.where(is_rated, b[order_rows], -np.inf)
+        u = np.where(is_rated, b[ordered_options], -np.inf)
         log_remaining = np.logaddexp.accumulate(u[:, ::-1], 1)[:, ::-1]  # log-sum of what is left at each place
         log_remaining = np.where(is_rated, log_remaining, 0.0)
         log_choice = ((np.where(is_rated, u, 0.0) - log_remaining) * is_choice).sum(1)
-        row_log_likelihoods = np.logaddexp.reduceat(log_choice, first_orders)
-        order_shares = np.exp(log_choice - np.repeat(row_log_likelihoods, n_orders))[
+        row_log_likelihoods = np.logaddexp.reduceat(log_choice, first_order_indices)
+        order_probabilities = np.exp(log_choice - np.repeat(row_log_likelihoods, n_orders))[
             :, None
         ]  # of each order in its row
         # option at place t is among what is left at every chosen place s <= t
         is_remaining = is_choice[:, :, None] & (places[:, None] <= places)
         expected_choices = np.exp(np.where(is_remaining, u[:, None, :] - log_remaining[:, :, None], -np.inf)).sum(1)
-        g = np.bincount(order_rows.ravel(), (order_shares * (expected_choices - is_choice)).ravel(), k)
+        g = np.bincount(ordered_options.ravel(), (order_probabilities * (expected_choices - is_choice)).ravel(), k)
         return -row_log_likelihoods.sum() + penalty * b @ b, g + 2 * penalty * b
 
     optimiser_options = {"maxiter": 2000, "ftol": 1e-15, "gtol": 1e-8}

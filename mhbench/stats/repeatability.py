@@ -197,14 +197,14 @@ def two_way_intraclass_correlation(scores: Any, of: str = "consistency", *, weig
         row_squares = k * (w * (y.mean(1) - grand_mean[:, None]) ** 2).sum(1)
         column_squares = n * ((rater_means - grand_mean[:, None]) ** 2).sum(1)
         total_squares = (w * ((y - grand_mean[:, None, None]) ** 2).sum(2)).sum(1)
-        rest_squares = total_squares - row_squares - column_squares
-        row_squares, rest_squares = (
+        residual_squares = total_squares - row_squares - column_squares
+        row_squares, residual_squares = (
             np.where(x > 1e-12 * total_squares, x, 0.0)
-            for x in (row_squares, rest_squares)  # rounding is no variance
+            for x in (row_squares, residual_squares)  # rounding is no variance
         )
         ms_r = row_squares / (n - 1)
         ms_c = column_squares / (k - 1)
-        ms_e = rest_squares / ((n - 1) * (k - 1))
-        level_term = k / n * (ms_c - ms_e) if of == "agreement" else 0.0
-        icc = (ms_r - ms_e) / (ms_r + (k - 1) * ms_e + level_term)
+        ms_e = residual_squares / ((n - 1) * (k - 1))
+        rater_level_term = k / n * (ms_c - ms_e) if of == "agreement" else 0.0
+        icc = (ms_r - ms_e) / (ms_r + (k - 1) * ms_e + rater_level_term)
     return as_result(icc, weights)

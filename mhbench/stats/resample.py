@@ -72,10 +72,10 @@ def draw_weights(
         refuse("draw_weights: clusters must each lie within one stratum; got one that spans two; join these strata")
     clusters_by_stratum = [np.flatnonzero(stratum_of_cluster == s) for s in range(int(stratum.max()) + 1)]
     rngs = [np.random.default_rng(s) for s in seed_sequence(seed).spawn(len(clusters_by_stratum))]
-    chunk_rows = max(1, min(n, chunk // n_units))
+    rows_per_chunk = max(1, min(n, chunk // n_units))
     n_drawn = 0
     while n_drawn < n:
-        counts = np.empty((min(chunk_rows, n - n_drawn), k))
+        counts = np.empty((min(rows_per_chunk, n - n_drawn), k))
         for rng, m in zip(rngs, clusters_by_stratum):
             _draw_counts(rng, m, counts)
         yield counts if clusters is None else counts[:, cluster]
@@ -86,12 +86,12 @@ def _draw_counts(rng: np.random.Generator, members: np.ndarray, counts: np.ndarr
     "Fill the columns `members` of `counts`, a few rows at a time: data that fit the cache are counted twice as fast."
     n = len(members)
     filled_columns = slice(None) if n == counts.shape[1] else members
-    chunk_rows = max(1, 100_000 // n)
-    row_offsets = np.arange(chunk_rows)[:, None] * n
-    for s in range(0, len(counts), chunk_rows):
-        i = rng.integers(0, n, (min(chunk_rows, len(counts) - s), n))
+    rows_per_chunk = max(1, 100_000 // n)
+    row_offsets = np.arange(rows_per_chunk)[:, None] * n
+    for s in range(0, len(counts), rows_per_chunk):
+        i = rng.integers(0, n, (min(rows_per_chunk, len(counts) - s), n))
         i += row_offsets[: len(i)]
-        counts[s : s + chunk_rows, filled_columns] = np.bincount(i.ravel(), minlength=i.size).reshape(i.shape)
+        counts[s : s + rows_per_chunk, filled_columns] = np.bincount(i.ravel(), minlength=i.size).reshape(i.shape)
 
 
 def seed_sequence(seed: RandomSeed) -> np.random.SeedSequence:
@@ -212,9 +212,9 @@ def percentile_interval(replicates: np.ndarray, level: float = 0.95) -> tuple[An
     if not 0 < level < 1:
         refuse(f"percentile_interval: level must be between 0 and 1; got {level}; 0.95 for a 95% interval")
     r = np.asarray(replicates, float)
-    quantile = np.nanquantile if np.isnan(r).any() else np.quantile  # the first is slow with many columns
+    quantile_function = np.nanquantile if np.isnan(r).any() else np.quantile  # the first is slow with many columns
     with warnings.catch_warnings(action="ignore"):  # all of a column are NaN: so are its ends
-        low, high = quantile(r, [(1 - level) / 2, (1 + level) / 2], axis=0)
+        low, high = quantile_function(r, [(1 - level) / 2, (1 + level) / 2], axis=0)
     return as_scalar(low), as_scalar(high)
 
 # %% ../../nbs/stats/01_resample.ipynb #c83d6006
@@ -272,9 +272,9 @@ def without_each(unit: np.ndarray, max_groups: int) -> Iterator[np.ndarray]:
     k = int(unit.max()) + 1
     n_groups = min(k, max_groups)
     group_of_unit = unit if k == n_groups else np.random.default_rng(0).permutation(k)[unit] % n_groups
-    chunk_rows = max(1, 4_000_000 // len(unit))
-    for start in range(0, n_groups, chunk_rows):
-        yield (np.arange(start, min(start + chunk_rows, n_groups))[:, None] != group_of_unit).astype(float)
+    rows_per_chunk = max(1, 4_000_000 // len(unit))
+    for start in range(0, n_groups, rows_per_chunk):
+        yield (np.arange(start, min(start + rows_per_chunk, n_groups))[:, None] != group_of_unit).astype(float)
 
 # %% ../../nbs/stats/01_resample.ipynb #515b1b69
 def bootstrap(

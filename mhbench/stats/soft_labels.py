@@ -80,12 +80,12 @@ def group_means(values: np.ndarray, groups: np.ndarray, *, level: float = 0.95) 
     half_width = stdtrit(np.maximum(k - 1, 1), (1 + level) / 2) * divide(se, p * (1 - p))
     with np.errstate(divide="ignore", invalid="ignore"):
         share_limits = expit(logit(p) - half_width), expit(logit(p) + half_width)
-    point_values = [(100 * x).reshape(-1, *v.shape[1:]) for x in (p, *share_limits)]
-    is_few = (k < FEWEST_RATINGS).reshape(point_values[0].shape)
-    low, high = (np.where(is_few, np.nan, end) for end in with_width(*point_values[1:]))
-    no_replicates = np.empty((0, *point_values[0].shape))
+    values_in_points = [(100 * x).reshape(-1, *v.shape[1:]) for x in (p, *share_limits)]
+    is_few = (k < FEWEST_RATINGS).reshape(values_in_points[0].shape)
+    low, high = (np.where(is_few, np.nan, end) for end in with_width(*values_in_points[1:]))
+    empty_replicates = np.empty((0, *values_in_points[0].shape))
     return GroupMeans(
-        group_names, Interval(point_values[0], low, high, len(v), no_replicates, 0, level, "t"), group_sizes
+        group_names, Interval(values_in_points[0], low, high, len(v), empty_replicates, 0, level, "t"), group_sizes
     )
 
 # %% ../../nbs/stats/09_soft_labels.ipynb #06280fdc

@@ -51,8 +51,8 @@ def paired_t(a: Sequence, b: Sequence) -> Comparison:
 # %% ../../nbs/stats/12_tests.ipynb #441a96e4
 def sign_test(up: int, down: int) -> float:
     "Two-sided exact p of the sign test: so many units up and so many down, ties left out; 1.0 where there are none."
-    fewer, larger = sorted((up, down))
-    return min(1.0, 2 * float(betainc(larger, fewer + 1, 0.5))) if larger else 1.0
+    fewer, larger_count = sorted((up, down))
+    return min(1.0, 2 * float(betainc(larger_count, fewer + 1, 0.5))) if larger_count else 1.0
 
 
 def mcnemar(a: Sequence | np.ndarray, b: Sequence | np.ndarray) -> Comparison:
@@ -157,18 +157,18 @@ def draws_for(tests: int, n: int = 10_000) -> int:
     return min(n_needed, max_draws)
 
 
-def _p_of_draws(count_as_large: Callable[[int], int], n: int, tests: int, chunk_rows: int) -> float:
-    "(as large + 1) / (draws + 1), of n draws, `chunk_rows` of them at once, and of more where these do not decide."
+def _p_of_draws(count_as_large: Callable[[int], int], n: int, tests: int, rows_per_chunk: int) -> float:
+    "(as large + 1) / (draws + 1), of n draws, `rows_per_chunk` of them at once, and of more where these do not decide."
 
     def n_as_large(n: int) -> int:
         "How many of n draws are as large as the observed."
-        return sum(count_as_large(min(chunk_rows, n - n_done)) for n_done in range(0, n, chunk_rows))
+        return sum(count_as_large(min(rows_per_chunk, n - n_done)) for n_done in range(0, n, rows_per_chunk))
 
-    n_first = n_as_large(n)
+    n_as_large_at_first = n_as_large(n)
     n_draws = draws_for(tests, n)
-    if n_first >= _OPEN or n_draws == n:
-        return (n_first + 1) / (n + 1)
-    return (n_first + n_as_large(n_draws - n) + 1) / (n_draws + 1)
+    if n_as_large_at_first >= _OPEN or n_draws == n:
+        return (n_as_large_at_first + 1) / (n + 1)
+    return (n_as_large_at_first + n_as_large(n_draws - n) + 1) / (n_draws + 1)
 
 # %% ../../nbs/stats/12_tests.ipynb #96a23e27
 def _sum_distribution(values: np.ndarray, probabilities: np.ndarray, n_terms: int) -> np.ndarray:
@@ -176,11 +176,13 @@ def _sum_distribution(values: np.ndarray, probabilities: np.ndarray, n_terms: in
     if len(values) == 2:
         p = probabilities[values.argmax()]
         k = np.arange(n_terms)
-        ratios = (n_terms - k) / (k + 1) * (p / (1 - p))  # of each binomial probability to the one before
+        successive_ratios = (n_terms - k) / (k + 1) * (p / (1 - p))  # of each binomial probability to the one before
         mode = min(int((n_terms + 1) * p), n_terms)
-        sum_law = np.concatenate([np.cumprod(1 / ratios[:mode][::-1])[::-1], [1.0], np.cumprod(ratios[mode:])])
+        sum_probabilities = np.concatenate(
+            [np.cumprod(1 / successive_ratios[:mode][::-1])[::-1], [1.0], np.cumprod(successive_ratios[mode:])]
+        )
         distribution = np.zeros(n_terms * int(values.max()) + 1)
-        distribution[:: int(values.max())] = sum_law / sum_law.sum()
+        distribution[:: int(values.max())] = sum_probabilities / sum_probabilities.sum()
         return distribution
     power_distribution = np.bincount(values, probabilities)
     distribution = np.ones(1)
@@ -205,25 +207,27 @@ def exact_p(
         return 1.0
     value_gaps = np.concatenate([v - v.min() for v, _, _ in varying_terms])
     gap_ratios = value_gaps / value_gaps[value_gaps > 1e-9].min()
-    denominator = next((k for k in range(1, 121) if np.abs(gap_ratios * k - np.round(gap_ratios * k)).max() < 1e-6), 0)
-    if not denominator:
-        return np.nan
-    step_size = value_gaps[value_gaps > 1e-9].min() / denominator
-    whole_values = [np.round((v - v.min()) / step_size).astype(int) for v, _, _ in varying_terms]
-    max_steps = sum(
-        int(term_values.max()) * m for term_values, (_, _, m) in zip(whole_values, varying_terms, strict=True)
+    common_denominator = next(
+        (k for k in range(1, 121) if np.abs(gap_ratios * k - np.round(gap_ratios * k)).max() < 1e-6), 0
     )
-    if max_steps > (_WIDEST if len(varying_terms) > 1 or len(whole_values[0]) > 2 else 50 * _WIDEST):
+    if not common_denominator:
         return np.nan
-    sum_law = np.ones(1)
-    for term_values, (_, p, m) in zip(whole_values, varying_terms, strict=True):
-        sum_law = np.convolve(sum_law, _sum_distribution(term_values, np.asarray(p, float), m))
-    possible_sums = lowest_sum + step_size * np.arange(len(sum_law))
-    tail_probability = sum_law[np.abs(possible_sums) >= abs(observed) - step_size / 4].sum()
+    step_size = value_gaps[value_gaps > 1e-9].min() / common_denominator
+    integer_values = [np.round((v - v.min()) / step_size).astype(int) for v, _, _ in varying_terms]
+    max_steps = sum(
+        int(term_values.max()) * m for term_values, (_, _, m) in zip(integer_values, varying_terms, strict=True)
+    )
+    if max_steps > (_WIDEST if len(varying_terms) > 1 or len(integer_values[0]) > 2 else 50 * _WIDEST):
+        return np.nan
+    sum_probabilities = np.ones(1)
+    for term_values, (_, p, m) in zip(integer_values, varying_terms, strict=True):
+        sum_probabilities = np.convolve(sum_probabilities, _sum_distribution(term_values, np.asarray(p, float), m))
+    possible_sums = lowest_sum + step_size * np.arange(len(sum_probabilities))
+    tail_probability = sum_probabilities[np.abs(possible_sums) >= abs(observed) - step_size / 4].sum()
     return float(np.clip(tail_probability, np.finfo(float).tiny, 1))  # not 0 where it underflows
 
 # %% ../../nbs/stats/12_tests.ipynb #e023f9a5
-def _permutation_terms(x, s, code, limit_kinds) -> list[tuple[np.ndarray, np.ndarray, int]] | None:
+def _permutation_terms(x, s, code, limits_n_kinds) -> list[tuple[np.ndarray, np.ndarray, int]] | None:
     "For each kind of stratum: the values that permutations give, their probabilities, and the number of strata."
     stratum_sizes = np.bincount(code)
     n_second = np.bincount(code[s], minlength=code[-1] + 1)
@@ -234,7 +238,7 @@ def _permutation_terms(x, s, code, limit_kinds) -> list[tuple[np.ndarray, np.nda
     stratum_rows[code, place_in_stratum] = x[np.lexsort((x, code))]
     stratum_rows[:, -1] = n_second
     stratum_kind = (
-        kinds((stratum_rows,)) if limit_kinds else np.unique(stratum_rows, axis=0, return_inverse=True)[1].ravel()
+        kinds((stratum_rows,)) if limits_n_kinds else np.unique(stratum_rows, axis=0, return_inverse=True)[1].ravel()
     )
     if stratum_kind is None or stratum_kind.max() >= 1000:
         return None
@@ -324,8 +328,8 @@ def stratified_permutation_test(
             t = sum(rng.multinomial(m, p, size=n) @ values for values, p, m in kind_terms) / n_strata - base_difference
         return int((np.abs(t) >= abs(observed) - 1e-12).sum())
 
-    chunk_rows = max(1, 200_000 // len(x)) if kind_terms is None else MOST_PERMUTATIONS
-    return PermutationTest(float(observed), _p_of_draws(count_large, n, tests, chunk_rows), n_strata, n_left_out)
+    rows_per_chunk = max(1, 200_000 // len(x)) if kind_terms is None else MOST_PERMUTATIONS
+    return PermutationTest(float(observed), _p_of_draws(count_large, n, tests, rows_per_chunk), n_strata, n_left_out)
 
 # %% ../../nbs/stats/12_tests.ipynb #82701820
 class LevelDifference(NamedTuple):
@@ -382,26 +386,26 @@ def compare_levels(
     for (a, b), s in zip(combinations(level_names, 2), np.random.SeedSequence(seed).spawn(len(level_names) ** 2)):
         is_either = (l == a) | (l == b)
         is_used = is_either & ~np.isnan(x)
-        m, is_single = _paired_strata(x[is_used], l[is_used] == b, question[is_used])
+        m, is_single_score = _paired_strata(x[is_used], l[is_used] == b, question[is_used])
         d = m[0] - m[1]
         if len(d) < 2:
-            missing_fields = (np.nan, np.nan, 0, np.nan, np.nan)
+            missing_test_values = (np.nan, np.nan, 0, np.nan, np.nan)
             comparisons.append(
-                LevelDifference(str(a), str(b), mean_difference(d), *missing_fields, int(is_either.sum()))
+                LevelDifference(str(a), str(b), mean_difference(d), *missing_test_values, int(is_either.sum()))
             )
             continue
         test_settings: dict[str, Any] = {"n": permutations, "tests": tests, "seed": s}
         t = stratified_permutation_test(x[is_either], (l == b)[is_either], question[is_either], **test_settings)
-        single_scores = m[:, is_single].T
+        single_scores = m[:, is_single_score].T
         mcnemar_p = (
             mcnemar(single_scores[:, 0], single_scores[:, 1]).p
             if len(single_scores) and np.isin(single_scores, (0, 1)).all()
             else np.nan
         )
         sd = float(d.std(ddof=1))
-        detectable = detectable_difference(len(d), se=sd / np.sqrt(len(d)), largest=largest)
-        test_fields = (t.p, mcnemar_p, len(single_scores), sd, detectable, t.n_left_out)
-        comparisons.append(LevelDifference(str(a), str(b), mean_difference(d, largest=largest), *test_fields))
+        smallest_detectable = detectable_difference(len(d), se=sd / np.sqrt(len(d)), largest=largest)
+        test_values = (t.p, mcnemar_p, len(single_scores), sd, smallest_detectable, t.n_left_out)
+        comparisons.append(LevelDifference(str(a), str(b), mean_difference(d, largest=largest), *test_values))
     return comparisons
 
 # %% ../../nbs/stats/12_tests.ipynb #e57f18e8
@@ -426,16 +430,16 @@ def sign_flip_test(
     if 2 ** len(cluster_totals) <= max(n, 2):
         signs = 1 - 2 * ((np.arange(2 ** len(cluster_totals))[:, None] >> np.arange(len(cluster_totals))) & 1)
         return float((np.abs(signs @ cluster_totals) >= observed).mean())
-    total_sizes = np.abs(cluster_totals)
-    distinct_sizes, size_counts = np.unique(np.round(total_sizes, 9), return_counts=True)
-    exact_probability = exact_p(
+    absolute_totals = np.abs(cluster_totals)
+    distinct_sizes, size_counts = np.unique(np.round(absolute_totals, 9), return_counts=True)
+    exact_p_value = exact_p(
         [(np.array([-s, s]), np.array([0.5, 0.5]), int(m)) for s, m in zip(distinct_sizes, size_counts)],
         cluster_totals.sum(),
     )
-    if not np.isnan(exact_probability):
-        return exact_probability
+    if not np.isnan(exact_p_value):
+        return exact_p_value
     rng = np.random.default_rng(seed)
-    kind_codes = kinds((total_sizes,)) if n * len(cluster_totals) > MOST_DRAWS else None
+    kind_codes = kinds((absolute_totals,)) if n * len(cluster_totals) > MOST_DRAWS else None
 
     def count_large(n: int) -> int:
         "How many of n draws of signs give a sum as large in size."
@@ -443,7 +447,7 @@ def sign_flip_test(
             sums = (1 - 2 * rng.integers(0, 2, (n, len(cluster_totals)), dtype=np.int8)) @ cluster_totals
         else:  # how many of each size stay positive is binomial
             size_counts = np.bincount(kind_codes)
-            distinct_sizes = total_sizes[np.unique(kind_codes, return_index=True)[1]]
+            distinct_sizes = absolute_totals[np.unique(kind_codes, return_index=True)[1]]
             sums = (2 * rng.binomial(size_counts, 0.5, (n, len(size_counts))) - size_counts) @ distinct_sizes
         return int((np.abs(sums) >= observed).sum())
 
@@ -488,10 +492,10 @@ def clustered_chi_square(
     if counts.shape[1] > 2 and ((counts.sum(2) > 0).sum(1) > 1).any():
         refuse("clustered_chi_square: of three groups or more, each cluster must lie in one; compare them two by two")
     table = counts.sum(0)
-    unclustered = chi_square(table)
+    unclustered_test = chi_square(table)
     expected = table.sum(0) * table.sum(1, keepdims=True) / table.sum()
     if len(counts) == len(label) and expected.min() >= 5:
-        return unclustered, float(expected.min())
+        return unclustered_test, float(expected.min())
 
     rng = np.random.default_rng(seed)
 
@@ -501,12 +505,13 @@ def clustered_chi_square(
         expected_counts = t.sum(1, keepdims=True) * t.sum(2, keepdims=True) / len(label)
         return int(
             (
-                np.nansum(divide((t - expected_counts) ** 2, expected_counts), (1, 2)) >= unclustered.statistic - 1e-9
+                np.nansum(divide((t - expected_counts) ** 2, expected_counts), (1, 2))
+                >= unclustered_test.statistic - 1e-9
             ).sum()
         )
 
     p = _p_of_draws(count_large, n, tests, max(1, 2_000_000 // len(counts)))
-    return unclustered._replace(p=p), float(expected.min())
+    return unclustered_test._replace(p=p), float(expected.min())
 
 # %% ../../nbs/stats/12_tests.ipynb #8b1a9ee7
 def detectable_difference(
