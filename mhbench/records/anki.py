@@ -227,7 +227,7 @@ def _header_and_lines(path: Path) -> tuple[dict[str, str], list[str], int]:
 
 def _text_rows(lines: list[str], delimiter: str, n_header_lines: int, path: Path) -> list[tuple[str, list[str]]]:
     "The place and fields of each note; fields hold pictures at times, so that a field may be as long as a collection."
-    old_limit = csv.field_size_limit(MOST_BYTES)
+    old_field_size_limit = csv.field_size_limit(MOST_BYTES)
     reader = csv.reader(io.StringIO("".join(lines)), delimiter=delimiter)
     try:
         return [(f"{path.name}:{n_header_lines + reader.line_num}", row) for row in reader if row]
@@ -235,7 +235,7 @@ def _text_rows(lines: list[str], delimiter: str, n_header_lines: int, path: Path
         actual = f"{e} ({path}:{n_header_lines + reader.line_num})"
         refuse(f"load_anki: a text export must be one note a line, as Anki writes it; got {actual}")
     finally:
-        csv.field_size_limit(old_limit)
+        csv.field_size_limit(old_field_size_limit)
 
 # %% ../../nbs/records/05_anki.ipynb #4e2e1849
 def _text_notes(path: Path) -> Iterator[Note]:
@@ -246,19 +246,21 @@ def _text_notes(path: Path) -> Iterator[Note]:
         rule = f"one of {sorted(_SEPARATORS)}, or one character that is no quote and ends no line"
         refuse(f"load_anki: #separator must be {rule}; got {actual}")
     text_by_field = {k: header[f"{k} column"] for k in ("guid", "notetype", "deck", "tags") if f"{k} column" in header}
-    bad_texts = [f"#{k} column:{v}" for k, v in text_by_field.items() if not v.isdecimal() or v == "0"]
-    if bad_texts:
-        refuse(f"load_anki: a column must be a number from 1; got {bad_texts[0]!r} ({path.name}); export it again")
+    invalid_directives = [f"#{k} column:{v}" for k, v in text_by_field.items() if not v.isdecimal() or v == "0"]
+    if invalid_directives:
+        refuse(
+            f"load_anki: a column must be a number from 1; got {invalid_directives[0]!r} ({path.name}); export it again"
+        )
     column_by_field = {k: int(v) - 1 for k, v in text_by_field.items()}
     is_html = header.get("html", "true").lower() == "true"
     for place, row in _text_rows(lines, separator, n_header_lines, path):
-        special_fields = {k: row[c] for k, c in column_by_field.items() if c < len(row)}
+        text_by_special_field = {k: row[c] for k, c in column_by_field.items() if c < len(row)}
         fields = [f for k, f in enumerate(row) if k not in column_by_field.values()]
-        tags = special_fields.get("tags") or header.get("tags") or ""
+        tags = text_by_special_field.get("tags") or header.get("tags") or ""
         yield Note(
-            special_fields.get("guid"),
+            text_by_special_field.get("guid"),
             fields,
-            special_fields.get("deck") or header.get("deck"),
+            text_by_special_field.get("deck") or header.get("deck"),
             tags.split(),
             place,
             is_html,

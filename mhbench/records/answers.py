@@ -109,10 +109,10 @@ def _logged_question(record: Mapping[str, Any], question: Any) -> dict[str, Any]
         question = next((m.get("content") for m in question[::-1] if m.get("role") == "user"), None)
     choices = record.get("choices")
     choices = choices.get("text") if isinstance(choices, dict) else choices
-    are_scalar = isinstance(choices, list) and all(isinstance(c, str | int | float) for c in choices)
-    option_texts = list(map(str, choices)) if are_scalar and choices else None
-    repeated_fields = {"question": question if isinstance(question, str) else None, "choices": option_texts}
-    return {k: v for k, v in (repeated_fields | {"target": record.get("target")}).items() if v not in (None, "", [])}
+    are_choices_scalar = isinstance(choices, list) and all(isinstance(c, str | int | float) for c in choices)
+    option_texts = list(map(str, choices)) if are_choices_scalar and choices else None
+    logged_fields = {"question": question if isinstance(question, str) else None, "choices": option_texts}
+    return {k: v for k, v in (logged_fields | {"target": record.get("target")}).items() if v not in (None, "", [])}
 
 
 def _read_first_choice(body: dict) -> str:
@@ -329,11 +329,11 @@ def _answer_files(path: Path) -> list[Path]:
         return files + [f for f in [unscored_file] if data == "data" and f.is_file()]
     if path.suffix == ".jsonl":
         return [path]
-    results_entry = json_value(file_text(path), numbers=False).get("detailed_evaluation_results") or {}
-    answer_file = path.with_name(Path(results_entry.get("file_path") or "none").name)
+    detailed_results = json_value(file_text(path), numbers=False).get("detailed_evaluation_results") or {}
+    answer_file = path.with_name(Path(detailed_results.get("file_path") or "none").name)
     if not answer_file.is_file():
         refuse(f"load_answers: a run must have its file of answers beside it; got no {answer_file.name} ({path.name})")
-    if results_entry.get("hash_algorithm") == "sha256" and results_entry.get("checksum") not in (
+    if detailed_results.get("hash_algorithm") == "sha256" and detailed_results.get("checksum") not in (
         None,
         sha256_file(answer_file),
     ):
@@ -377,11 +377,11 @@ def _refuse_several_runs(lines: list[tuple[str, dict]], path: Path) -> None:
 
 
 def _rows_of_exchange(path: Path) -> Iterator[Logged]:
-    placed_lines = [row for file in _answer_files(path) for row in json_rows(file, numbers=False)]
-    _refuse_several_runs(placed_lines, path)
+    lines_with_places = [row for file in _answer_files(path) for row in json_rows(file, numbers=False)]
+    _refuse_several_runs(lines_with_places, path)
     n_by_sample_and_metric: Counter[tuple] = Counter()
-    run_by_sample: dict[tuple, tuple[str, str]] = {}  # an answer -> the run and the metric that it came with
-    for place, line in placed_lines:
+    run_and_metric_by_sample: dict[tuple, tuple[str, str]] = {}  # an answer -> the run and the metric that it came with
+    for place, line in lines_with_places:
         metadata = line.get("metadata") or {}
         metric = line.get("evaluation_result_id") or line["evaluation_name"]
         if metadata.get("answered_by") == "majority":
@@ -389,10 +389,10 @@ def _rows_of_exchange(path: Path) -> Iterator[Logged]:
         n_by_sample_and_metric[line["sample_id"], metric] += 1
         sample = metadata.get("sample", str(n_by_sample_and_metric[line["sample_id"], metric] - 1))
         sample_key = (line["sample_id"], metadata.get("mode"), metadata.get("temperature"), sample)
-        first_run, first_metric = run_by_sample.setdefault(sample_key, (line["evaluation_id"], metric))
-        if first_run != line["evaluation_id"]:
+        earlier_run, earlier_metric = run_and_metric_by_sample.setdefault(sample_key, (line["evaluation_id"], metric))
+        if earlier_run != line["evaluation_id"]:
             refuse(f"load_answers: a model must answer a sample in one run; got two of {sample_key[0]!r} ({place})")
-        if first_metric == metric:
+        if earlier_metric == metric:
             yield place, _answer_fields(line) | {"sample": sample}
 
 # %% ../../nbs/records/07_answers.ipynb #77776083
@@ -688,9 +688,9 @@ def _select_asked_rows(
     if len(unknown_ids) < len(other_ids_in_rows):
         print(f"{model}: {len(other_ids_in_rows) - len(unknown_ids)} {count_text} are to items that are not asked here")
     if unknown_ids and 2 * len(unknown_ids) < len(asked_rows) + len(unknown_ids):
-        distinct_unknown = sorted(set(unknown_ids))
-        first_unknown = ", ".join(distinct_unknown[:10] + ["..."] * (len(distinct_unknown) > 10))
-        print(f"{model}: {len(unknown_ids)} {count_text} name no item and are left out: {first_unknown}")
+        distinct_unknown_ids = sorted(set(unknown_ids))
+        first_unknown_text = ", ".join(distinct_unknown_ids[:10] + ["..."] * (len(distinct_unknown_ids) > 10))
+        print(f"{model}: {len(unknown_ids)} {count_text} name no item and are left out: {first_unknown_text}")
     elif unknown_ids:
         actual = f"{len(unknown_ids)} that do not, the first {unknown_ids[0]!r} ({path.name})"
         remedy = "take ids from results/text/prepare/.../items.parquet, which prepare leaves without this file"
@@ -716,13 +716,13 @@ def load_answers(
         actual = f"{str(path)!r}, which is not there"
         refuse(f"load_answers: path must be a CSV or Parquet file; got {actual}", error=FileNotFoundError)
     item_by_id = {i.item_id: i for i in items}
-    row_fields: list[tuple[str, dict[str, Any]]] = []
+    places_and_fields: list[tuple[str, dict[str, Any]]] = []
     answer_rows = _answer_rows(path)
     if not answer_rows:
         refuse(f"load_answers: path must hold answers; got none ({path.name}); name the log of a run that has ended")
     is_log = not _is_table(path)
     answer_rows = _join_by_question(answer_rows, items, path.name) if is_log else answer_rows
-    key_agreements = []  # items of which a log has a key of its own, and whether it is the item's
+    ids_and_key_agreement = []  # items of which a log has a key of its own, and whether it is the item's
     first_place_by_sample: dict[tuple, str] = {}  # (item, mode, temperature, sample) -> where it stands
     for place, r in _select_asked_rows(answer_rows, path, item_by_id.keys(), other_ids, model):
         item = item_by_id[r["item_id"]]
@@ -734,9 +734,9 @@ def load_answers(
             "temperature": _parse_temperature(r.get("temperature"), place),
         }
         sample_key = (item.item_id, fields["mode"], fields["temperature"], fields["sample"])
-        if first_place := first_place_by_sample.get(sample_key):
+        if earlier_place := first_place_by_sample.get(sample_key):
             remedy = "take one out, or number the samples in a column sample"
-            actual = f"{item.item_id!r} again, first in {first_place} ({place}); {remedy}"
+            actual = f"{item.item_id!r} again, first in {earlier_place} ({place}); {remedy}"
             refuse(f"load_answers: an item must be answered once a mode and sample; got {actual}")
         first_place_by_sample[sample_key] = place
         fields |= {"origin": r.get("origin") or "recorded", "numbered": _parse_numbered(r.get("numbered"), place)}
@@ -746,26 +746,27 @@ def load_answers(
         }
         fields |= {"changed": [] if r.get("mode") or ("mode" not in r and not is_log) else [MODE_UNKNOWN]}
         logged_key = _target_letters(r["target"], item, fields["order"]) if "target" in r and item.options else None
-        key_agreements += (
+        ids_and_key_agreement += (
             [] if logged_key is None or not item.right else [(item.item_id, logged_key == sorted(item.right))]
         )
-        row_fields.append((place, fields | _outcome_of_row(r, len(item.options), place)))
+        places_and_fields.append((place, fields | _outcome_of_row(r, len(item.options), place)))
     unknown_statuses = Counter(
         str(r.get("status")) for _, r in answer_rows if r.get("status") not in (*STATUSES, *_WELL)
     )
     if unknown_statuses:
         words = ", ".join(f"{word!r} ({n})" for word, n in unknown_statuses.most_common(5))
         print(f"{model}: {path.name} has statuses that are not known here; such answers count by their text: {words}")
-    if n_unknown_mode := sum(MODE_UNKNOWN in fields["changed"] for _, fields in row_fields):
+    if n_unknown_mode := sum(MODE_UNKNOWN in fields["changed"] for _, fields in places_and_fields):
         print(
-            f"{model}: {n_unknown_mode} of {len(row_fields)} answers of {path.name} name no mode and count as zero_shot"
+            f"{model}: {n_unknown_mode} of {len(places_and_fields)} answers of {path.name} name no mode and count as "
+            "zero_shot"
         )
-    if differing_ids := [item_id for item_id, is_same in key_agreements if not is_same]:
+    if differing_ids := [item_id for item_id, is_key_same in ids_and_key_agreement if not is_key_same]:
         print(
-            f"{model}: {len(differing_ids)} of {len(key_agreements)} keys of {path.name} "
+            f"{model}: {len(differing_ids)} of {len(ids_and_key_agreement)} keys of {path.name} "
             f"are not those here, such as {differing_ids[0]}"
         )
-    return validate(row_fields, Response).records
+    return validate(places_and_fields, Response).records
 
 # %% ../../nbs/records/07_answers.ipynb #1a4a9134
 def all_simulated(path: str | Path) -> bool:

@@ -91,8 +91,8 @@ def cache_path(start: str | Path | None = None) -> Path:  # where to look from; 
     if os.environ.get("MHBENCH_CACHE"):
         return Path(os.environ["MHBENCH_CACHE"]).expanduser()
     folder = Path(start or ".").resolve()
-    is_root = lambda p: any((p / mark).exists() for mark in ("dvc.yaml", ".git", ".dvc"))
-    root_folder = next(filter(is_root, (folder, *folder.parents)), folder)
+    is_project_root = lambda p: any((p / mark).exists() for mark in ("dvc.yaml", ".git", ".dvc"))
+    root_folder = next(filter(is_project_root, (folder, *folder.parents)), folder)
     return clone_of(root_folder) / ".mhbench" / "cache.sqlite"
 
 # %% ../../nbs/records/04_database.ipynb #9154e749
@@ -100,8 +100,8 @@ def damaged(error: sqlite3.Error) -> bool:
     "Whether an error of SQLite means a damaged file, as against a full disk, a lock or another program's tables."
     if isinstance(error, sqlite3.OperationalError):
         return "malformed" in str(error)
-    usage_errors = (sqlite3.IntegrityError, sqlite3.ProgrammingError)
-    return isinstance(error, sqlite3.DatabaseError) and not isinstance(error, usage_errors)
+    usage_error_types = (sqlite3.IntegrityError, sqlite3.ProgrammingError)
+    return isinstance(error, sqlite3.DatabaseError) and not isinstance(error, usage_error_types)
 
 
 @contextmanager
@@ -202,8 +202,8 @@ class Database:
     def _set_aside(self, error: sqlite3.Error) -> None:
         "Close a damaged file, give it, its log and its index another name, and say which."
         self.close()
-        damaged_name = lambda n: self.path.with_name(f"{self.path.name}.damaged-{n}")
-        damaged_path = next(damaged_name(n) for n in range(1, 10_000) if not damaged_name(n).exists())
+        numbered_path = lambda n: self.path.with_name(f"{self.path.name}.damaged-{n}")
+        damaged_path = next(numbered_path(n) for n in range(1, 10_000) if not numbered_path(n).exists())
         for suffix in ("", "-wal", "-shm"):
             if (f := self.path.with_name(self.path.name + suffix)).exists():
                 f.rename(damaged_path.with_name(damaged_path.name + suffix))
@@ -232,10 +232,11 @@ def _refuse_foreign_files(folder: Path, path: str | Path) -> None:
     sums_text = (folder / SUMS).read_text(encoding="utf-8") if (folder / SUMS).is_file() else ""
     sum_lines = [line.partition("  ") for line in sums_text.split("\n")[:-1]]
     digest_by_name = {name: digest for digest, _, name in sum_lines}
-    foreign = _changed_files(folder, digest_by_name) if folder.is_dir() else [folder.name]
-    if foreign:
+    foreign_files = _changed_files(folder, digest_by_name) if folder.is_dir() else [folder.name]
+    if foreign_files:
         actual = (
-            f"{foreign[0]!r} and {len(foreign) - 1} more that no export has left there ({path}); name another folder"
+            f"{foreign_files[0]!r} and {len(foreign_files) - 1} more that no export has left there ({path}); "
+            "name another folder"
         )
         refuse(f"export: FOLDER must be new, empty or an export; got {actual}", error=FileExistsError)
 
@@ -246,7 +247,7 @@ def staged_folder(to: str | Path) -> Iterator[Callable[[str, bytes], Path]]:  # 
     FileExistsError where the folder holds somebody's work; RuntimeError where the disk holds other bytes."""
     folder = Path(to).expanduser().absolute()
     _refuse_foreign_files(folder, to)
-    partial_folder, old_folder = (folder.with_name(f".{folder.name}.{end}") for end in ("partial", "old"))
+    partial_folder, replaced_folder = (folder.with_name(f".{folder.name}.{end}") for end in ("partial", "old"))
     shutil.rmtree(partial_folder, ignore_errors=True)  # of a process that was killed
     private_folder(partial_folder, ignored=True)
     digest_by_name: dict[str, str] = {}
@@ -266,9 +267,9 @@ def staged_folder(to: str | Path) -> Iterator[Callable[[str, bytes], Path]]:  # 
             actual = f"another {altered_files[0]!r}"
             refuse(f"export: files must be on the disk as they were written; got {actual}", error=RuntimeError)
         if folder.exists():
-            shutil.rmtree(old_folder, ignore_errors=True)
-            folder.rename(old_folder)
+            shutil.rmtree(replaced_folder, ignore_errors=True)
+            folder.rename(replaced_folder)
         partial_folder.rename(folder)
-        shutil.rmtree(old_folder, ignore_errors=True)
+        shutil.rmtree(replaced_folder, ignore_errors=True)
     finally:
         shutil.rmtree(partial_folder, ignore_errors=True)

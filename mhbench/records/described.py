@@ -57,7 +57,7 @@ class Scale(Record):
     @classmethod
     def of(cls, given: Any, name_in_error: str = "scale") -> Scale:
         "A scale as a description states it: `1..6`, a list, or `steps` or `options` with `beside`."
-        forms_text = (
+        allowed_forms_text = (
             "1..6, [labels], {steps: [from low to high]} or {options: [of a check list]}, with beside: [labels]"
         )
         if isinstance(given, list):
@@ -72,7 +72,7 @@ class Scale(Record):
         }
         kind_words = [k for k in kind_by_word if k in given] if isinstance(given, dict) else []
         if len(kind_words) != 1 or set(given) - {*kind_by_word, "beside"}:
-            refuse(f"Scale: {name_in_error} must be one of {forms_text}; got {given!r}")
+            refuse(f"Scale: {name_in_error} must be one of {allowed_forms_text}; got {given!r}")
         beside_labels, steps = list(given.get("beside", [])), given[kind_words[0]]
         if kind_words[0] != "numbers":
             repeated_labels = sorted(k for k, n in Counter([*steps, *beside_labels]).items() if n > 1)
@@ -264,18 +264,20 @@ def _rows_as_shown(
 ) -> Iterator[tuple[int, Sequence[Any]]]:
     "Rows with a cell that is merged over several written into each of them; a formula without a value is refused."
     merged_by_row: dict[int, list[tuple[int, int]]] = defaultdict(list)  # first row -> (column, last row)
-    for left, first_row, right, bottom in marks.merged:
-        merged_by_row[first_row] += [(left, bottom)] if left == right else []
+    for left, top_row, right, bottom in marks.merged:
+        merged_by_row[top_row] += [(left, bottom)] if left == right else []
     n_merged = sum(map(len, merged_by_row.values()))
     note_counts["cells are formulas; the values stored with them are taken"] += len(marks.formulas)
     note_counts["merged cells count for every row that they cover"] += n_merged
     note_counts["cells merged over several columns count for the first alone"] += len(marks.merged) - n_merged
     note_counts["hidden rows are read like the others"] += len(marks.hidden)
-    open_cells: dict[int, tuple[int, Any]] = {}  # by column: last row, value
+    merge_by_column: dict[int, tuple[int, Any]] = {}  # by column: last row, value
     for line, row in rows:
-        cells = [*row, *[None] * (max(open_cells, default=0) - len(row))]
-        open_cells |= {left: (bottom, cells[left - 1]) for left, bottom in merged_by_row[line] if left <= len(cells)}
-        for column, (bottom, value) in open_cells.items():
+        cells = [*row, *[None] * (max(merge_by_column, default=0) - len(row))]
+        merge_by_column |= {
+            left: (bottom, cells[left - 1]) for left, bottom in merged_by_row[line] if left <= len(cells)
+        }
+        for column, (bottom, value) in merge_by_column.items():
             cells[column - 1] = value if line <= bottom else cells[column - 1]
         for column, value in enumerate(cells, 1):
             if value is None and (formula := marks.formulas.get((line, column))):
@@ -301,9 +303,9 @@ def _sheet_rows(path: Path, sheet: str | None, notes: Counter) -> Iterator[tuple
         worksheet = workbook[sheet or workbook.sheetnames[0]]
         worksheet.reset_dimensions()  # what a file says of its own size is not believed
         with worksheet._get_source() as sheet_xml:
-            has_beside_values = _BESIDE_VALUES.search(sheet_xml.read())
+            has_special_cells = _BESIDE_VALUES.search(sheet_xml.read())
         rows = enumerate(worksheet.iter_rows(values_only=True), 1)
-        yield from _rows_as_shown(rows, sheet_marks(worksheet), notes, path.name) if has_beside_values else rows
+        yield from _rows_as_shown(rows, sheet_marks(worksheet), notes, path.name) if has_special_cells else rows
     finally:
         workbook.close()
 
@@ -563,12 +565,12 @@ def _value_columns(part: RatingPart, row: _Row) -> list[_Column]:
     column_template, arrow_sign, key_template = (x.strip() for x in part.value.partition(">"))
     listed_criteria = part.criterion if isinstance(part.criterion, list) else []
     key_criteria = listed_criteria if "{criterion}" in key_template else [""] if arrow_sign else []
-    criterion_keys = [(c, _fill_holes(key_template, {"criterion": c})) for c in key_criteria]
+    criteria_and_keys = [(c, _fill_holes(key_template, {"criterion": c})) for c in key_criteria]
     if not _hole_names(column_template):
         _look_up(row.cells, column_template, row.place, "value's column")
-        return [_Column(column_template, {}, criterion_keys)]
+        return [_Column(column_template, {}, criteria_and_keys)]
     value_columns: list[_Column] = []
-    columns_of_other_parts = {
+    columns_of_other_fields = {
         part.item,
         part.target,
         part.rater,
@@ -578,11 +580,11 @@ def _value_columns(part: RatingPart, row: _Row) -> list[_Column]:
         *part.cells,
     }
     for column in row.cells:
-        captures = _match_template(column_template, str(column)) if column not in columns_of_other_parts else None
+        captures = _match_template(column_template, str(column)) if column not in columns_of_other_fields else None
         if captures is None or any(row.names.get(k, v) != v for k, v in captures.items()):
             continue
         if not listed_criteria or captures.get("criterion", listed_criteria[0]) in listed_criteria:
-            value_columns.append(_Column(str(column), captures, criterion_keys))
+            value_columns.append(_Column(str(column), captures, criteria_and_keys))
     column_criteria = [c.names.get("criterion") for c in value_columns]
     missing_criteria = (
         [c for c in listed_criteria if c not in column_criteria] if "criterion" in _hole_names(column_template) else []
@@ -715,16 +717,16 @@ class _Reading:
         )
         for criterion, raw_value in values:
             text = raw_value if type(raw_value) is str else cell_words(raw_value)
-            read_value = self.read_values.get((criterion, text))
-            if read_value is None:
-                read_value = self.read_values[criterion, text] = self._read_value(criterion, text.strip())
-            if read_value[0] >= 0:
+            known_reading = self.read_values.get((criterion, text))
+            if known_reading is None:
+                known_reading = self.read_values[criterion, text] = self._read_value(criterion, text.strip())
+            if known_reading[0] >= 0:
                 self.cell_of_rating.append(cell_index)
-                self.value_of_rating.append(read_value[0])
+                self.value_of_rating.append(known_reading[0])
                 continue
-            self.counts[kind, rater, criterion, read_value[1]] += 1
-            if read_value[1] == _OUTSIDE:
-                self.outside_scale[criterion, read_value[2]].append(shared_fields[:5])
+            self.counts[kind, rater, criterion, known_reading[1]] += 1
+            if known_reading[1] == _OUTSIDE:
+                self.outside_scale[criterion, known_reading[2]].append(shared_fields[:5])
 
     def _mean_of(self, mean_field: str, row: _Row) -> float | None:
         if mean_field not in self.of_mean:
@@ -833,17 +835,17 @@ def _read_part(part: RatingPart, folder: Path, away: set[str] | None = None) -> 
                     _read_cell(r, row._replace(names={**row.names, **column.names}), column)
                     continue
                 option = re.sub("^_", "-", column.names["option"])  # REDCap writes the option -99 as ____99
-                names_but_option = tuple((k, v) for k, v in column.names.items() if k != "option")
-                ticks_by_names.setdefault(names_but_option, {})[option] = cell_words(row.cells.get(column.name))
-            for names_but_option, ticks_by_option in ticks_by_names.items():
-                cells = {**row.cells, "": _ticked_options(ticks_by_option, part, row.place)}
-                _read_cell(r, _Row(cells, {**row.names, **dict(names_but_option)}, row.place), _Column("", {}, []))
+                captured_but_option = tuple((k, v) for k, v in column.names.items() if k != "option")
+                ticks_by_names.setdefault(captured_but_option, {})[option] = cell_words(row.cells.get(column.name))
+            for captured_but_option, tick_by_option in ticks_by_names.items():
+                cells = {**row.cells, "": _ticked_options(tick_by_option, part, row.place)}
+                _read_cell(r, _Row(cells, {**row.names, **dict(captured_but_option)}, row.place), _Column("", {}, []))
         r.notes["files hold no row that counts"] += row is None
     return r
 
 # %% ../../nbs/records/09_described.ipynb #3e9af2bd
 def _prepare_row(
-    part: RatingPart, file_row, name_fields: dict[str, str], add_partner, notes: Counter, place: str
+    part: RatingPart, file_row, captured_fields: dict[str, str], add_partner, notes: Counter, place: str
 ) -> _Row | None:
     "A row with what is joined to it, and all that is captured; None for a row that does not count."
     cells = add_partner(file_row, place)
@@ -855,7 +857,7 @@ def _prepare_row(
         if cell_words(_look_up(cells, column, place)) not in allowed_texts:
             notes[f"rows are left out, where not {column} as declared"] += 1
             return None
-    names = {**name_fields, **{k: cell_words(cells[k]) for k in part.keys}}
+    names = {**captured_fields, **{k: cell_words(cells[k]) for k in part.keys}}
     for column, template in part.cells.items():
         text = cell_words(_look_up(cells, column, place))
         if (captures := _match_template(template, text, f"a cell of {column}")) is None:
@@ -870,9 +872,9 @@ def _prepared_files(
     "The files of a part with their rows that count; what is joined to them is read once."
     files = matched_files(part, folder, away)
     add_partner = _column_joiner(part, folder) if files else None
-    for path, name_fields in files:
+    for path, captured_fields in files:
         file_rows = described_rows(path, part, notes)
-        rows = (_prepare_row(part, row, name_fields, add_partner, notes, place) for place, row in file_rows)
+        rows = (_prepare_row(part, row, captured_fields, add_partner, notes, place) for place, row in file_rows)
         yield path, (row for row in rows if row is not None)
 
 # %% ../../nbs/records/09_described.ipynb #5cf0e62e
@@ -959,10 +961,10 @@ def read_ratings(
     frame = pd.concat([f.assign(cell=f["cell"] + n) for f, n in zip(frames, cell_offsets)], ignore_index=True)
     within_columns = [c for c in frame if c.startswith("within.")]
     frame[within_columns] = frame[within_columns].fillna("")
-    scales: dict[str, Scale] = {}
+    scale_by_criterion: dict[str, Scale] = {}
     for r in readings:
         for criterion, scale in r.scales.items():
-            if scales.setdefault(criterion, scale) != scale:
+            if scale_by_criterion.setdefault(criterion, scale) != scale:
                 refuse(f"read_ratings: a criterion must have one scale; got two for {criterion or 'all'!r}")
     _refuse_repeated(frame, pd.concat(cells, ignore_index=True), within_columns)
     frame = frame.drop(columns="cell")
@@ -975,13 +977,13 @@ def read_ratings(
         if _SUMMARY.fullmatch(item):
             place = frame.loc[frame["item"] == item, "place"].iloc[0]
             asks.append(f"Is {item!r} an item, or a row of means or sums ({place})? If so, take that row out.")
-    n_means = int(frame["n"].notna().sum())
-    if n_means:
-        notes.append(f"{n_means} values are means of several ratings, and are never counted as single ratings")
+    n_mean_ratings = int(frame["n"].notna().sum())
+    if n_mean_ratings:
+        notes.append(f"{n_mean_ratings} values are means of several ratings, and are never counted as single ratings")
     counts = _reading_counts(readings)
     release_slug = re.sub(r"[^a-z0-9]+", "-", parts[0].release.casefold().partition(",")[0]).strip("-")
     study = parts[0].study or release_slug or "ratings"
-    return RatingTable(parts[0].release, study, scales, frame, counts, notes, asks, parts[0].origin)
+    return RatingTable(parts[0].release, study, scale_by_criterion, frame, counts, notes, asks, parts[0].origin)
 
 # %% ../../nbs/records/09_described.ipynb #a20938e9
 def _reading_counts(readings: Sequence[_Reading]) -> pd.DataFrame:

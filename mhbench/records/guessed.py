@@ -100,10 +100,20 @@ def _guess_scale(texts: list[str], asks: list[str]) -> Any:
     if numbers := _numbers_of_texts(texts):
         median = sorted(numbers)[len(numbers) // 2]
         is_short_scale = 1 < len(set(numbers) - {0.0}) <= 10 and max(numbers) <= 10  # 1 to 5, not 0 to 100
-        is_far = lambda x: abs(x) > 10 * max(abs(median), 1) or x < 0 < median or (x == 0 and is_short_scale)
+        is_far_from_median = lambda x: (
+            abs(x) > 10 * max(abs(median), 1) or x < 0 < median or (x == 0 and is_short_scale)
+        )
         below = max((x for x in numbers if x < 7), default=7.0)  # 7, 8 or 9 far above all others
-        is_apart = lambda x: 7 <= x == int(x) and below + 3 <= min(y for y in numbers if y >= 7) and max(numbers) < 10
-        codes = sorted({t for t in texts if NOT_RATED_CODE.fullmatch(t) and (is_far(float(t)) or is_apart(float(t)))})
+        is_code_above_scale = lambda x: (
+            7 <= x == int(x) and below + 3 <= min(y for y in numbers if y >= 7) and max(numbers) < 10
+        )
+        codes = sorted(
+            {
+                t
+                for t in texts
+                if NOT_RATED_CODE.fullmatch(t) and (is_far_from_median(float(t)) or is_code_above_scale(float(t)))
+            }
+        )
         if codes:
             asks.append(f"missing: do {', '.join(codes)} mean that nobody rated? If so, missing: [{', '.join(codes)}]")
         largest_text = f"{max(numbers):g}"
@@ -163,8 +173,10 @@ def _guess_wide_columns(
     rows: list[dict], candidate_columns: list[str], hole_name: str, asks: list[str]
 ) -> tuple[list[str], str, dict[str, Any]]:
     "The columns that hold values where none is for them alone; the value of their description, and what goes with it."
-    every_text = {c: _list_column_texts(rows, c) for c in candidate_columns if not _ABOUT.fullmatch(plain_name(c))}
-    texts_by_column = {c: t for c, t in every_text.items() if len(set(t)) > 1}
+    texts_by_candidate = {
+        c: _list_column_texts(rows, c) for c in candidate_columns if not _ABOUT.fullmatch(plain_name(c))
+    }
+    texts_by_column = {c: t for c, t in texts_by_candidate.items() if len(set(t)) > 1}
     short_texts = {c: t for c, t in texts_by_column.items() if len(set(t)) <= _MOST_LABELS and max(map(len, t)) <= 60}
     rated_columns = max(
         ([d for d in short_texts if _are_similar(short_texts[c], short_texts[d])] for c in short_texts),
@@ -178,7 +190,7 @@ def _guess_wide_columns(
             f"guess_description: a file must have columns that look like ratings; got {candidate_columns}",
             remedy=remedy,
         )
-    rated_columns = _columns_of_one_value(rated_columns, every_text, asks)
+    rated_columns = _columns_of_one_value(rated_columns, texts_by_candidate, asks)
     if len(rated_columns) == 1:
         return rated_columns, rated_columns[0], {}
     common_start, common_end = _common_ends(rated_columns)
@@ -208,9 +220,9 @@ def guess_description(path: str | Path, given: Mapping[str, str] | None = None, 
         layout["skip"], rows = [2, 3], rows[2:]
     columns = list(dict.fromkeys(str(c) for row in rows for c in row if c))
     given = {k: v for k, v in (given or {}).items() if v}
-    if missing_columns := [f"{k}={v}" for k, v in given.items() if v not in columns]:
+    if missing_arguments := [f"{k}={v}" for k, v in given.items() if v not in columns]:
         remedy = f"it has {', '.join(columns)[:300]}"
-        refuse(f"guess_description: a column must be there; got {', '.join(missing_columns)}", remedy=remedy)
+        refuse(f"guess_description: a column must be there; got {', '.join(missing_arguments)}", remedy=remedy)
     remaining_columns = [c for c in columns if c not in given.values()]
     column_by_field = (
         _match_column_names(remaining_columns, {k: v for k, v in _CALLED.items() if k not in given}, asks) | given

@@ -105,7 +105,7 @@ def label_studio_tasks(
     models = sorted(set[str]().union(*texts_by_item.values()))
     if not models:
         refuse(f"{f}: responses must hold at least one answer; got none")
-    models_by_item, page_by_item = {}, {}
+    models_by_item, page_data_by_item = {}, {}
     for item_id in sorted(set[str]().union(*assignment.values())):
         if item_id not in item_by_id:
             refuse(f"{f}: assignment must name items that are there; got {item_id!r}")
@@ -115,14 +115,16 @@ def label_studio_tasks(
                 f"{f}: every assigned item must have an answer of every model; got none of {missing_models} ({item_id})"
             )
         models_by_item[item_id] = random.Random(f"{seed}:{item_id}").sample(models, len(models))
-        page_by_item[item_id] = {
+        page_data_by_item[item_id] = {
             "data": _page_data(item_by_id[item_id], [texts_by_item[item_id][m] for m in models_by_item[item_id]])
         }
     tasks_by_rater = {}
     for rater, ids in assignment.items():
         if len(set(ids)) != len(ids):
             refuse(f"{f}: assignment must name each item once a rater; got an item twice for {rater!r}")
-        tasks_by_rater[rater] = [page_by_item[i] for i in random.Random(f"{seed}:{rater}").sample(list(ids), len(ids))]
+        tasks_by_rater[rater] = [
+            page_data_by_item[i] for i in random.Random(f"{seed}:{rater}").sample(list(ids), len(ids))
+        ]
     language = language or (items[0].language.split("-")[0] if items else "en")
     return Tasks(labelling_config(len(models), language=language), tasks_by_rater, models_by_item)
 

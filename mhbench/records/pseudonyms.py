@@ -62,13 +62,13 @@ class RaterKey:
         name_by_rater = {rater: _normalise_name(rater) for rater in raters}
         if "" in name_by_rater.values():
             refuse("pseudonyms: a rater must have a name; got an empty one; fill it in")
-        used_names = {p.casefold() for p in (*self.known.values(), *taken)}
+        used_pseudonyms = {p.casefold() for p in (*self.known.values(), *taken)}
         rater_pseudonyms = [name for name in name_by_rater.values() if is_pseudonym(name)]
         for name in rater_pseudonyms:
-            if _NUMBERED.fullmatch(name) and name.casefold() not in used_names:
+            if _NUMBERED.fullmatch(name) and name.casefold() not in used_pseudonyms:
                 self.known[name] = name
-        used_names |= {name.casefold() for name in rater_pseudonyms}
-        free_pseudonyms = (p for k in count(1) if (p := f"rater-{k}") not in used_names)
+        used_pseudonyms |= {name.casefold() for name in rater_pseudonyms}
+        free_pseudonyms = (p for k in count(1) if (p := f"rater-{k}") not in used_pseudonyms)
         for name in name_by_rater.values():
             if not is_pseudonym(name) and name not in self.known:
                 self.known[name] = next(free_pseudonyms)

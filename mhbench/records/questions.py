@@ -53,8 +53,8 @@ _UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
 
 def plain_name(name: str) -> str:
     "A name by its letters and digits alone, in lower case, without accents."
-    ascii_name = unicodedata.normalize("NFKD", name.casefold().translate(_UMLAUTS))
-    return re.sub(r"[^a-z0-9]", "", ascii_name)
+    decomposed_name = unicodedata.normalize("NFKD", name.casefold().translate(_UMLAUTS))
+    return re.sub(r"[^a-z0-9]", "", decomposed_name)
 
 # %% ../../nbs/records/08_questions.ipynb #276e4634
 def _numbered_columns(columns: list[str], stem: str) -> list[str]:
@@ -93,9 +93,11 @@ def guess_columns(
     for field, stem in NUMBERED.items():
         if field not in given and (matching_columns := _numbered_columns(remaining_columns, stem)):
             common_names = _plain_names(NAMES.get(field, ""))
-            in_one_cell = [c for c in remaining_columns if c not in matching_columns and plain_name(c) in common_names]
+            joint_columns = [
+                c for c in remaining_columns if c not in matching_columns and plain_name(c) in common_names
+            ]
             # a column for all options in one cell may stand beside one for each
-            columns_by_field[field] = [*matching_columns, *in_one_cell[:1]]
+            columns_by_field[field] = [*matching_columns, *joint_columns[:1]]
             remaining_columns = [c for c in remaining_columns if c not in columns_by_field[field]]
     for field, words in NAMES.items():
         if field in given or field in columns_by_field:
@@ -311,8 +313,8 @@ def _group_by_case_ids(columns: dict[str, Any], table: Table, given_columns: Map
     "Columns by field, with a column of cases that only numbers them as the group."
     if "group" in columns or "context" in given_columns or "context" not in columns:
         return columns
-    is_number = lambda c: all(re.fullmatch(r"[A-Za-z]{0,6}[-_ ]?\d{1,6}|", str(row[c])) for _, row in table.rows)
-    number_columns = [c for c in columns["context"] if is_number(c) and any(row[c] for _, row in table.rows)]
+    holds_numbers = lambda c: all(re.fullmatch(r"[A-Za-z]{0,6}[-_ ]?\d{1,6}|", str(row[c])) for _, row in table.rows)
+    number_columns = [c for c in columns["context"] if holds_numbers(c) and any(row[c] for _, row in table.rows)]
     if len(number_columns) != 1:
         return columns
     other_contexts = [c for c in columns["context"] if c not in number_columns]
@@ -335,11 +337,11 @@ def guess_layout(
         refuse(f"guess_layout: language must be a tag such as en, de or pt-BR; got {language!r}")
     table = _remove_tags(table)
     fields = _group_by_case_ids(guess_columns(table.columns, columns), table, columns or {})
-    if "key" not in fields and (mark_columns := _numbered_columns(table.columns, "fraction|grade")):
+    if "key" not in fields and (grade_columns := _numbered_columns(table.columns, "fraction|grade")):
         remedy = (
             "write a column answer with the letters of the options that are right, and name it with --column key=answer"
         )
-        actual = f"marks of the options ({', '.join(mark_columns)}), as Moodle writes them"
+        actual = f"marks of the options ({', '.join(grade_columns)}), as Moodle writes them"
         refuse(f"guess_layout: the table must have a key; got {actual}", remedy=remedy)
     if "question" not in fields:
         columns_text = ", ".join(table.columns)

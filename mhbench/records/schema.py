@@ -465,8 +465,8 @@ def write_records(records: Iterable[Record], path: str | Path, record: type[Reco
     "Write records of one kind as Parquet, a row group at a time; the same records give the same bytes."
     remaining_records = iter(records)
     row_groups = iter(lambda: list(itertools.islice(remaining_records, ROW_GROUP)), [])
-    first_group = next(row_groups, [])
-    record = record or (type(first_group[0]) if first_group else None)
+    first_row_group = next(row_groups, [])
+    record = record or (type(first_row_group[0]) if first_row_group else None)
     if record is None:
         refuse(f"write_records: record must be given where records is empty; got None ({path})")
     path = Path(path)
@@ -475,7 +475,7 @@ def write_records(records: Iterable[Record], path: str | Path, record: type[Reco
     path.parent.mkdir(parents=True, exist_ok=True)
     partial_path = path.with_name(f"{path.name}.part")  # so that half a file is never taken for a whole one
     with pq.ParquetWriter(partial_path, schema, compression="zstd") as writer:
-        for group in itertools.chain([first_group], row_groups):
+        for group in itertools.chain([first_row_group], row_groups):
             rows = []
             for r in group:
                 if not isinstance(r, record):

@@ -105,23 +105,24 @@ def _csv_records(path: Path, encoding: str, delimiter: str) -> Iterator[tuple[in
     if not is_delimiter(delimiter):
         actual = f"{delimiter!r} ({path.name}); name it in a first line such as sep=;"
         refuse(f"csv_rows: delimiter must be one character that is no quote and ends no line; got {actual}")
-    n_above = 1 if _declared_delimiter(path, encoding) else 0
+    n_lines_above = 1 if _declared_delimiter(path, encoding) else 0
     with path.open(newline="", encoding=file_encoding(path, encoding)) as f:
-        if n_above:
+        if n_lines_above:
             f.readline()
         csv_reader = csv.reader(f, strict=True, delimiter=delimiter)
-        start_line = 1 + n_above
+        start_line = 1 + n_lines_above
         try:
             for row in csv_reader:
                 if row:
                     yield start_line, row
-                start_line = csv_reader.line_num + 1 + n_above
+                start_line = csv_reader.line_num + 1 + n_lines_above
         except UnicodeDecodeError:
             _refuse_encoding("csv_rows", path, encoding)
         except csv.Error as e:
             remedy = "take the long field into a file of its own" if "field larger" in str(e) else "look for a quote"
             refuse(
-                f"csv_rows: path must be a CSV file; got {e} ({path.name}:{csv_reader.line_num + n_above}); {remedy}"
+                f"csv_rows: path must be a CSV file; got {e} ({path.name}:{csv_reader.line_num + n_lines_above}); "
+                f"{remedy}"
             )
 
 # %% ../../nbs/records/02_table.ipynb #54200e7c
@@ -160,8 +161,12 @@ def csv_rows(
     header_line, header = next(records, (1, []))
     missing_columns = [c for c in required if c not in header]
     if missing_columns:
-        by_folded = {c.strip().casefold(): c for c in header}
-        renamings = [f"{by_folded[c.casefold()]!r} to {c!r}" for c in missing_columns if c.casefold() in by_folded]
+        column_by_folded_name = {c.strip().casefold(): c for c in header}
+        renamings = [
+            f"{column_by_folded_name[c.casefold()]!r} to {c!r}"
+            for c in missing_columns
+            if c.casefold() in column_by_folded_name
+        ]
         remedy = f"rename {', '.join(renamings)}" if renamings else "give the file with the header that it came with"
         actual = f"{header} ({path.name}:{header_line})"
         refuse(f"csv_rows: columns must include {missing_columns}; got {actual}; {remedy}")
@@ -217,8 +222,8 @@ def _labelled_options(value: Any) -> list | None:
         return None
     n = len(texts)
     label_texts = [str(x).upper() for x in labels] if isinstance(labels, list) else []
-    is_counted = 1 < n <= 26 and label_texts in (letters(n), [str(k + 1) for k in range(n)])
-    return texts if is_counted and all(isinstance(t, str | int | float) for t in texts) else None
+    are_labels_in_order = 1 < n <= 26 and label_texts in (letters(n), [str(k + 1) for k in range(n)])
+    return texts if are_labels_in_order and all(isinstance(t, str | int | float) for t in texts) else None
 
 # %% ../../nbs/records/02_table.ipynb #2ad2de2d
 def cell(value: Any) -> str | list | Unreadable:
@@ -246,9 +251,11 @@ def cell(value: Any) -> str | list | Unreadable:
             rule = f"a cell must hold {MOST_OF_A_LIST} values at most, not {len(value)}"
             return Unreadable(str(value[:3])[:80], rule)
         cells = [cell(v) for v in value]
-        unreadable = [p if isinstance(p, Unreadable) else None for p in cells if not isinstance(p, str)]
+        unreadable_parts = [p if isinstance(p, Unreadable) else None for p in cells if not isinstance(p, str)]
         return (
-            unreadable[0] or Unreadable(str(value)[:80], "a list must hold texts or numbers") if unreadable else cells
+            unreadable_parts[0] or Unreadable(str(value)[:80], "a list must hold texts or numbers")
+            if unreadable_parts
+            else cells
         )
     return Unreadable(str(value)[:80], f"a cell must be text, a number or a list, not {type(value).__name__}")
 
@@ -284,10 +291,12 @@ def _refuse_unnamed(named_columns: set[int], rows_below: Iterable[tuple[int, set
     unnamed_columns = set[int]().union(*(filled for _, filled in filled_rows)) - named_columns
     if len(unnamed_columns) < 2:
         return
-    full_line = next((n for n, filled in filled_rows if filled >= unnamed_columns and len(named_columns) == 1), None)
+    first_full_line = next(
+        (n for n, filled in filled_rows if filled >= unnamed_columns and len(named_columns) == 1), None
+    )
     remedy = "write all names into one row"
-    if full_line:
-        remedy = f"take the lines above line {full_line} away, where the names seem to stand"
+    if first_full_line:
+        remedy = f"take the lines above line {first_full_line} away, where the names seem to stand"
     actual = f"no name for {len(unnamed_columns)} of {len(unnamed_columns | named_columns)} columns ({name}:{line})"
     refuse(f"read_table: the first row must name the columns; got {actual}", remedy=remedy)
 
@@ -317,10 +326,12 @@ def _flat_row(row: dict) -> dict:
     return row | {"question": question["stem"], "choices": question["choices"]}
 
 
-def _convert_cells(rows: Iterable[tuple[str, dict]], rename: Callable[[str], str] = str) -> Iterator[tuple[str, dict]]:
+def _convert_cells(
+    rows: Iterable[tuple[str, dict]], rename_column: Callable[[str], str] = str
+) -> Iterator[tuple[str, dict]]:
     "Rows of cells, up to the size that a table may have."
     for place, row in _rows_within_limit(rows):
-        yield place, {rename(c): cell(v) for c, v in _flat_row(row).items()}
+        yield place, {rename_column(c): cell(v) for c, v in _flat_row(row).items()}
 
 # %% ../../nbs/records/02_table.ipynb #d571da8d
 def _clean_table(
@@ -331,11 +342,11 @@ def _clean_table(
     filled_rows = []
     n_with_unnamed = 0
     for place, row in rows:
-        unnamed_value = row.pop("", "")
-        if unnamed_value == "" and all(v == "" for v in row.values()):
+        unnamed_cells = row.pop("", "")
+        if unnamed_cells == "" and all(v == "" for v in row.values()):
             n_empty_rows += 1
             continue
-        n_with_unnamed += unnamed_value != ""
+        n_with_unnamed += unnamed_cells != ""
         filled_rows.append((place, row))
     n_by_note = {"empty rows are left out": n_empty_rows}
     n_by_note |= {"rows have something in a column without a name, which is not read": n_with_unnamed}
@@ -511,11 +522,15 @@ def _inline_text(runs: list) -> str:
     "The text of an inline string with parts, as `marked_text` writes it."
     marked_parts = []
     for run in runs:
-        raised, lowered = (run.find(f"{{*}}rPr/{{*}}vertAlign[@val='{w}script']") is not None for w in ("super", "sub"))
+        is_superscript, is_subscript = (
+            run.find(f"{{*}}rPr/{{*}}vertAlign[@val='{w}script']") is not None for w in ("super", "sub")
+        )
         is_struck = (strike_element := run.find("{*}rPr/{*}strike")) is not None and strike_element.get(
             "val", "1"
         ) not in ("0", "false")
-        marked_parts.append(marked_text(run.findtext("{*}t", ""), raised=raised, lowered=lowered, struck=is_struck))
+        marked_parts.append(
+            marked_text(run.findtext("{*}t", ""), raised=is_superscript, lowered=is_subscript, struck=is_struck)
+        )
     return "".join(marked_parts)
 
 # %% ../../nbs/records/02_table.ipynb #2c2c3a4c
@@ -569,8 +584,8 @@ def _number_as_shown(value: float, format_code: str) -> str | None:
 def _font_marks(font) -> dict[str, bool]:
     if font is None:
         return {}
-    raised, lowered = (font.vertAlign == f"{position}script" for position in ("super", "sub"))
-    return {"raised": raised, "lowered": lowered, "struck": bool(font.strike)}
+    is_superscript, is_subscript = (font.vertAlign == f"{position}script" for position in ("super", "sub"))
+    return {"raised": is_superscript, "lowered": is_subscript, "struck": bool(font.strike)}
 
 
 def _rich_text(value) -> str:
@@ -579,7 +594,7 @@ def _rich_text(value) -> str:
     return "".join(marked_text(text, **_font_marks(font)) for text, font in texts_and_fonts)
 
 # %% ../../nbs/records/02_table.ipynb #91a32669
-def _excel_cell(c, is_stored: bool = False) -> str | list | Unreadable:
+def _excel_cell(c, numbers_as_stored: bool = False) -> str | list | Unreadable:
     "A cell as it is shown; `stored`: a number as it is kept, where its format rounds it or parts its thousands."
     if isinstance(c.value, list):
         return cell(_rich_text(c.value))
@@ -591,25 +606,28 @@ def _excel_cell(c, is_stored: bool = False) -> str | list | Unreadable:
         return cell(c.value)
     format_code = str(c.number_format)
     displayed_text = _number_as_shown(c.value, format_code) if isinstance(c.value, (int, float)) else None
-    if is_stored and displayed_text is not None and "%" not in format_code:
+    if numbers_as_stored and displayed_text is not None and "%" not in format_code:
         return str(_number_as_shown(c.value, "general"))
     rule = f"a cell must be text, or a number in a plain format, not {c.number_format!r}: make it text"
     return Unreadable(str(c.value), rule) if displayed_text is None else displayed_text
 
 # %% ../../nbs/records/02_table.ipynb #9de6ed26
 def _fill_merged(
-    merged_ranges: list[tuple[int, int, int, int]], header_row: int, last_row: int, cell_by_place: dict[_Place, Any]
+    merged_ranges: list[tuple[int, int, int, int]],
+    header_row_number: int,
+    last_row_number: int,
+    cell_by_place: dict[_Place, Any],
 ) -> int:
     "Merged cells written into every row that they cover, up to the last that has something; the number of ranges."
     n = 0
-    for left, first_row, right, bottom in merged_ranges:
-        if bottom <= header_row:
+    for left, top_row, right, bottom in merged_ranges:
+        if bottom <= header_row_number:
             continue
         n += 1
-        value = cell_by_place.get((first_row, left), "")
+        value = cell_by_place.get((top_row, left), "")
         if left != right:
-            value = Unreadable(f"{first_row}:{bottom}", "a cell must not be merged over several columns")
-        for place in product(range(first_row, min(bottom, last_row) + 1), range(left, right + 1)):
+            value = Unreadable(f"{top_row}:{bottom}", "a cell must not be merged over several columns")
+        for place in product(range(top_row, min(bottom, last_row_number) + 1), range(left, right + 1)):
             cell_by_place[place] = value
         _refuse_too_many_cells(cell_by_place)
     return n
@@ -620,12 +638,12 @@ def _refuse_too_many_cells(cell_by_place: dict[_Place, Any]) -> None:
         refuse(f"read_table: a sheet must have {MOST_CELLS:,} cells at most; got more; save its questions as CSV")
 
 # %% ../../nbs/records/02_table.ipynb #70bff596
-def _sheet_cells(sheet, marks: SheetMarks, is_stored: bool = False) -> dict[_Place, Any]:
+def _sheet_cells(sheet, marks: SheetMarks, numbers_as_stored: bool = False) -> dict[_Place, Any]:
     "The cells of a sheet that show something."
     cells = {}
     for c in _filled_cells(sheet):
         place = (c.row, c.column)
-        displayed_text = cell(marks.rich[place]) if place in marks.rich else _excel_cell(c, is_stored)
+        displayed_text = cell(marks.rich[place]) if place in marks.rich else _excel_cell(c, numbers_as_stored)
         if displayed_text != "":
             cells[place] = displayed_text
             _refuse_too_many_cells(cells)
@@ -635,12 +653,12 @@ def _sheet_cells(sheet, marks: SheetMarks, is_stored: bool = False) -> dict[_Pla
     return cells
 
 
-def _read_excel_table(path: Path, sheet: str | None, is_stored: bool = False) -> Table:
+def _read_excel_table(path: Path, sheet: str | None, numbers_as_stored: bool = False) -> Table:
     try:
         with contextlib.closing(_open_workbook(path)) as book:
             worksheet = book[_choose_sheet(book, sheet, path)]
             marks = sheet_marks(worksheet)
-            cells = _sheet_cells(worksheet, marks, is_stored)
+            cells = _sheet_cells(worksheet, marks, numbers_as_stored)
     except Exception as e:  # openpyxl raises whatever the broken part raises
         if (message := str(e)).startswith("read_table: "):
             raise ValueError(message if path.name in message else f"{message} ({path.name})") from None
@@ -651,36 +669,42 @@ def _read_excel_table(path: Path, sheet: str | None, is_stored: bool = False) ->
 # %% ../../nbs/records/02_table.ipynb #56b32376
 def _sheet_table(source_name: str, cells: dict[_Place, Any], marks: SheetMarks) -> Table:
     "The cells of a sheet as a table; the first row that shows something names the columns."
-    header_row = min((row for row, _ in cells), default=1)
-    last_row = max((row for row, _ in cells), default=1)
+    header_row_number = min((row for row, _ in cells), default=1)
+    last_row_number = max((row for row, _ in cells), default=1)
     n_by_note = {
-        "cells are formulas; the values stored with them are taken": sum(row > header_row for row, _ in marks.formulas),
-        "merged cells count for every row that they cover": _fill_merged(marks.merged, header_row, last_row, cells),
-        "hidden rows are read like the others": sum(row > header_row for row in marks.hidden),
+        "cells are formulas; the values stored with them are taken": sum(
+            row > header_row_number for row, _ in marks.formulas
+        ),
+        "merged cells count for every row that they cover": _fill_merged(
+            marks.merged, header_row_number, last_row_number, cells
+        ),
+        "hidden rows are read like the others": sum(row > header_row_number for row in marks.hidden),
     }
     if merged_widths := [
-        right - left + 1 for left, _, right, bottom in marks.merged if bottom <= header_row and left != right
+        right - left + 1 for left, _, right, bottom in marks.merged if bottom <= header_row_number and left != right
     ]:
-        actual = f"one cell over {merged_widths[0]} columns ({source_name}:{header_row}); write a name into each"
+        actual = f"one cell over {merged_widths[0]} columns ({source_name}:{header_row_number}); write a name into each"
         refuse(f"read_table: the first row must name each column; got {actual}")
     name_by_column = {
-        k: v.value if isinstance(v, Unreadable) else str(v) for (row, k), v in cells.items() if row == header_row
+        k: v.value if isinstance(v, Unreadable) else str(v) for (row, k), v in cells.items() if row == header_row_number
     }
     columns = _column_names(
-        [name_by_column[k] for k in sorted(name_by_column)], f"{source_name.partition(':')[0]}:{header_row}"
+        [name_by_column[k] for k in sorted(name_by_column)], f"{source_name.partition(':')[0]}:{header_row_number}"
     )
     columns_by_row: dict[int, set[int]] = {}
     for row, k in sorted(cells):
-        if header_row < row <= header_row + _FEW:
+        if header_row_number < row <= header_row_number + _FEW:
             columns_by_row.setdefault(row, set()).add(k)
-    _refuse_unnamed(set(name_by_column), columns_by_row.items(), source_name, header_row)
-    rows: dict[int, dict[str, Any]] = {row: dict.fromkeys(columns, "") for row, _ in sorted(cells) if row > header_row}
+    _refuse_unnamed(set(name_by_column), columns_by_row.items(), source_name, header_row_number)
+    rows: dict[int, dict[str, Any]] = {
+        row: dict.fromkeys(columns, "") for row, _ in sorted(cells) if row > header_row_number
+    }
     for (row, k), value in cells.items():
-        if row > header_row:
+        if row > header_row_number:
             rows[row][name_by_column.get(k, "")] = value
     notes = [f"{n} {description}" for description, n in n_by_note.items() if n]
-    placed_rows = _rows_within_limit((f"{source_name}:{row}", cells_of_row) for row, cells_of_row in rows.items())
-    return _clean_table(columns, placed_rows, notes, last_row - header_row - len(rows))
+    placed_rows = _rows_within_limit((f"{source_name}:{row}", row_cells) for row, row_cells in rows.items())
+    return _clean_table(columns, placed_rows, notes, last_row_number - header_row_number - len(rows))
 
 # %% ../../nbs/records/02_table.ipynb #4102bcd6
 def read_table(
@@ -780,9 +804,9 @@ def validate_table(
                 actual = f"{value} ({place}); {OR_WITHOUT}"
                 refuse(f"validate: column {e.column} must hold what fits: {e.rule}; got {actual}")
             misfits.append({"place": place, "column": e.column, "value": value, "rule": e.rule, "row": row})
-    validated = validate(together(rows), record, strict=strict, set_aside=set_aside, unique=unique)
+    validation = validate(together(rows), record, strict=strict, set_aside=set_aside, unique=unique)
     row_of_place = {place: k for k, (place, _) in enumerate(table.rows)}
-    all_set_aside = sorted([*misfits, *validated.set_aside], key=lambda misfit: row_of_place[misfit["place"]])
+    all_misfits = sorted([*misfits, *validation.set_aside], key=lambda misfit: row_of_place[misfit["place"]])
     if set_aside is not None:
-        write_set_aside(all_set_aside, set_aside)
-    return Validated(validated.records, all_set_aside)
+        write_set_aside(all_misfits, set_aside)
+    return Validated(validation.records, all_misfits)

@@ -132,8 +132,8 @@ class Transcript(Record):
     @property
     def rated(self) -> dict[str, Any]:
         "The fields that all ratings of it share."
-        identity_fields = {"item_id": self.item_id, "study": self.study, "target": self.model}
-        return identity_fields | {"within": self.within, "origin": self.origin}
+        shared_rating_fields = {"item_id": self.item_id, "study": self.study, "target": self.model}
+        return shared_rating_fields | {"within": self.within, "origin": self.origin}
 
     @property
     def cost_usd(self) -> float | None:
@@ -143,8 +143,8 @@ class Transcript(Record):
 
     def text(self, names: tuple[str, str] = ("User", "Chatbot")) -> str:
         "The conversation as a judge or a person reads it, turns numbered."
-        speakers = dict(zip(("user", "assistant"), names))
-        return "\n\n".join(f"[{n}] {speakers[t.role]}: {t.text}" for n, t in enumerate(self.turns, 1))
+        name_by_role = dict(zip(("user", "assistant"), names))
+        return "\n\n".join(f"[{n}] {name_by_role[t.role]}: {t.text}" for n, t in enumerate(self.turns, 1))
 
 # %% ../../nbs/records/14_transcript.ipynb #72072b78
 def write_transcripts(transcripts: Iterable[Transcript], path: str | Path) -> Path:

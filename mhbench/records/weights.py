@@ -34,8 +34,8 @@ def sha256_once(path: Path) -> str:
 
 # %% ../../nbs/records/12_weights.ipynb #df561113
 def _model_files(place: Path) -> list[Path]:
-    file_by_name = [place] if place.is_file() else sorted(place.rglob("*"))
-    return [f for f in file_by_name if f.is_file() and not any(p.startswith(".") for p in f.relative_to(place).parts)]
+    model_files = [place] if place.is_file() else sorted(place.rglob("*"))
+    return [f for f in model_files if f.is_file() and not any(p.startswith(".") for p in f.relative_to(place).parts)]
 
 
 def weights_at(name: str | Path) -> Path | None:
