@@ -86,13 +86,13 @@ def _known_labels(names: tuple[str, ...], aliases: tuple[tuple[str, str], ...]) 
         if n not in names:
             refuse(f"parse_labels: aliases must stand for a name of the list; got {alias!r} for {n!r}")
         name_by_key.setdefault(_label_key(alias), n)
-    spelling_pairs = [*zip(names, names), *aliases]
+    spellings_and_names = [*zip(names, names), *aliases]
     for n in names:
-        spelling_pairs += [
+        spellings_and_names += [
             (remark, n) for remark in re.findall(r"\(([^()]{4,})\)", n)
         ]  # Trichotillomania (Hair-Pulling)
     names_by_loose_key: dict[str, set[str]] = {}
-    for spelling, n in spelling_pairs:
+    for spelling, n in spellings_and_names:
         for key in _loose_keys(spelling):
             names_by_loose_key.setdefault(key, set()).add(n)
     return {
@@ -122,15 +122,15 @@ def _look_up_labels(text: str, name_by_key: Mapping[str, str]) -> list[tuple[str
     piece_ends = [*(m.start() for m in _SEPARATOR.finditer(text)), len(text)]
     piece_spans = [(start, end) for start, end in zip(piece_starts, piece_ends) if text[start:end].strip()]
     most_pieces = max((len(re.split(_SEPARATOR, n)) for n in name_by_key.values()), default=1)
-    label_pairs, i = [], 0
+    names_and_texts, i = [], 0
     while i < len(piece_spans):
         for j in range(min(len(piece_spans), i + most_pieces), i, -1):  # a name may hold commas, and the word `and`
             span_text = text[piece_spans[i][0] : piece_spans[j - 1][1]]
             if (name := _name_of_text(span_text, name_by_key)) is not None:
                 break
-        label_pairs.append((name, text[slice(*piece_spans[i])] if name is None else span_text))
+        names_and_texts.append((name, text[slice(*piece_spans[i])] if name is None else span_text))
         i = i + 1 if name is None else j
-    return label_pairs
+    return names_and_texts
 
 # %% ../../nbs/tasks/03_multi_label.ipynb #23aee480
 _MARKED = re.compile(
@@ -189,8 +189,8 @@ def _json_parts(data: Any) -> list[str]:
     if (names := _judged_names(data)) is not None:
         return names
     if isinstance(data, dict):
-        list_values = [v for v in data.values() if isinstance(v, list)]
-        data = [x for v in list_values for x in v] if list_values else list(data.values())
+        listed_values = [v for v in data.values() if isinstance(v, list)]
+        data = [x for v in listed_values for x in v] if listed_values else list(data.values())
     present_labels = []
     for x in data if isinstance(data, list) else [data]:
         if isinstance(x, dict):
@@ -248,18 +248,18 @@ def parse_labels(text: str | None, names: Sequence[str], *, aliases: Mapping[str
         marked_parts = _MARKED.findall(answer)
         method = "marked" if marked_parts else method
         text_parts = marked_parts or [*_line_parts(answer)]
-    label_pairs: list[tuple[str | None, str]] = []
+    names_and_texts: list[tuple[str | None, str]] = []
     for text_part in filter(str.strip, text_parts):
         text_part = text_part.strip().strip("*_`\"'“”. ")
         if (present_text := _without_verdict(text_part, name_by_key)) is not None:
-            label_pairs += [
+            names_and_texts += [
                 (n, p)
                 for n, p in _look_up_labels(present_text, name_by_key)
                 if n is not None or _without_verdict(p, name_by_key) is not None
             ]
-    labels = tuple(dict.fromkeys(n for n, _ in label_pairs if n is not None))
-    unknown_parts = tuple(dict.fromkeys(p.strip() for n, p in label_pairs if n is None))
-    return Labels(labels, unknown_parts, method if label_pairs else "none")
+    labels = tuple(dict.fromkeys(n for n, _ in names_and_texts if n is not None))
+    unknown_parts = tuple(dict.fromkeys(p.strip() for n, p in names_and_texts if n is None))
+    return Labels(labels, unknown_parts, method if names_and_texts else "none")
 
 # %% ../../nbs/tasks/03_multi_label.ipynb #c6d3fb81
 _NOTHING = {NOTHING, "none", "none of them", "none of the above", "nothing", "normal", "no disorder", "keine", "nichts"}

@@ -77,12 +77,12 @@ class MultipleChoiceTask(Task):
 
     def read(self, item: Item, response: Response) -> tuple[list[str], str]:
         "The likeliest letter (none in a tie) where log-probabilities came for a key of one; else the text's letters."
-        has_several = len(item.key) > 1
-        p = None if has_several else probabilities(response, len(item.options))
+        has_several_keys = len(item.key) > 1
+        p = None if has_several_keys else probabilities(response, len(item.options))
         if p is not None:
             top_places = np.flatnonzero(p == p.max())
             return ([letters(len(p))[top_places[0]]], "logprobs") if len(top_places) == 1 else ([], "logprobs: tie")
-        parse = parse_choices if has_several else parse_choice
+        parse = parse_choices if has_several_keys else parse_choice
         parsed_choice = parse(response.text, as_shown(item, response), numbered=response.numbered)
         return as_in_item(parsed_choice.letters, response), parsed_choice.how
 

@@ -131,15 +131,15 @@ def _line_entries(line: str) -> list[str]:
 def _candidate_rankings(text: str) -> list[tuple[list[str], str]]:
     "The lists of entries that may be the answer, and their forms."
     lines = [line for line in undecorated(text).splitlines() if line.strip()]
-    marked_entries = [_line_entries(_MARKED.sub("", line)) for line in lines if _MARKED.match(line)]
-    if marked_entries:
-        return [(marked_entries[-1], "marked")]
+    bulleted_entries = [_line_entries(_MARKED.sub("", line)) for line in lines if _MARKED.match(line)]
+    if bulleted_entries:
+        return [(bulleted_entries[-1], "marked")]
     number_matches = [m for line in lines if (m := _NUMBERED.match(line))]
     ascending_numbers = [*range(1, len(number_matches) + 1)]
     if len(number_matches) > 1 and [int(m[1]) for m in number_matches] in (ascending_numbers, ascending_numbers[::-1]):
         return [([m[2] for m in sorted(number_matches, key=lambda m: int(m[1]))], "list")]
-    if (placed_options := _options_naming_places(lines)) is not None:
-        return [(placed_options, "list")]
+    if (options_by_named_place := _options_naming_places(lines)) is not None:
+        return [(options_by_named_place, "list")]
     return [(_line_entries(line), "line") for line in lines]
 
 
@@ -164,8 +164,8 @@ def _is_reversed(text: str) -> bool | None:  # None: it cannot be told
         rf"(?i)(?:{_ASCENDING.pattern[4:]})[^.\n]{{0,40}}:\W*$", lines[0]
     )
     is_heading = len(lines) == 1 or bool(heads_list)
-    is_marked = all(_MARKED.match(lines[k]) or _ASIDE.search(lines[k]) for k in announcing_lines)
-    return None if _DESCENDING.search(text) or not (is_heading or is_marked) else True
+    are_bulleted_or_asides = all(_MARKED.match(lines[k]) or _ASIDE.search(lines[k]) for k in announcing_lines)
+    return None if _DESCENDING.search(text) or not (is_heading or are_bulleted_or_asides) else True
 
 # %% ../../nbs/tasks/02_ranking.ipynb #c99571dd
 def parse_ranking(text: str | None, options: Sequence[str], *, numbered: bool = False) -> Ranked:
@@ -182,7 +182,11 @@ def parse_ranking(text: str | None, options: Sequence[str], *, numbered: bool = 
     for entry_texts, method in (
         _candidate_rankings(unwrapped_text) if json_entries is None else [(json_entries, "json")]
     ):
-        entry_texts = entry_texts if (placed_options := _options_naming_places(entry_texts)) is None else placed_options
+        entry_texts = (
+            entry_texts
+            if (options_by_named_place := _options_naming_places(entry_texts)) is None
+            else options_by_named_place
+        )
         entries = [read_entry(text_part) for text_part in entry_texts]
         option_entries = [x for x in entries if not x.startswith(UNKNOWN)]
         if option_entries and (method != "line" or option_entries == entries):
@@ -268,8 +272,8 @@ class RankingTask(Task):
         "The key, or, where `right` is False first, the key after a random other first place."
         if right[0]:
             return item.key
-        wrong_first = str(rng.choice([a for a in letters(len(item.options)) if a != item.key[0]]))
-        return [wrong_first, *(k for k in item.key if k != wrong_first)]
+        wrong_first_letter = str(rng.choice([a for a in letters(len(item.options)) if a != item.key[0]]))
+        return [wrong_first_letter, *(k for k in item.key if k != wrong_first_letter)]
 
     def nearest(self, near: np.ndarray) -> list[int]:
         "All candidates, the nearest to the first query first."
