@@ -263,12 +263,14 @@ class Batches:
             part["error"] = str(b.errors.data[0].message)[:300]
         return b.status in ENDED
 
-    def _fetch_from_service(self, part: dict[str, Any], subject_text: str, call: Callable[[str], Any], id: str) -> Any:
+    def _fetch_from_service(
+        self, part: dict[str, Any], subject_text: str, call: Callable[[str], Any], service_id: str
+    ) -> Any:
         "A batch or a file of it, from the service. Raises: BatchUnreadable where the service no longer has it."
         from openai import NotFoundError
 
         try:
-            return call(id)
+            return call(service_id)
         except NotFoundError:
             rule = f"the service must have batch {part['batch_id']}; got 404 for {subject_text}, deleted or expired"
             raise BatchUnreadable(f"ask_batch: {rule}; {self._remedy(part)}") from None
@@ -296,8 +298,8 @@ class Batches:
                 try:
                     answer = read_line(line, request_by_id, self.model, secrets, self.endpoint.batch_discount)
                 except ValueError as e:
-                    line_start = plain(line[:40].decode("utf-8", "replace"))
-                    damaged_line = damaged_line or f"line {n} of {file_id} is no JSON ({e!s:.60}): {line_start!r}"
+                    line_excerpt = plain(line[:40].decode("utf-8", "replace"))
+                    damaged_line = damaged_line or f"line {n} of {file_id} is no JSON ({e!s:.60}): {line_excerpt!r}"
                     continue
                 if answer.status == "error":
                     error_texts.append(answer.error)
@@ -350,16 +352,16 @@ def ask_batch(
     batches = Batches(model, endpoint, cache, batch_folder(model, endpoint, cache), study)
     terms, _ = terms_for(requests, model, endpoint, cache)
     wires = [wire(r, model, endpoint, terms) for r in requests]
-    pair_by_key = {w.key: (r, w) for r, w in zip(requests, wires)}
-    new_keys = batches.missing(list(pair_by_key))
-    if new_keys:
+    request_and_wire_by_key = {w.key: (r, w) for r, w in zip(requests, wires)}
+    keys_to_ask = batches.missing(list(request_and_wire_by_key))
+    if keys_to_ask:
         if budget is not None:
-            _check_batch([pair_by_key[k][1] for k in new_keys], model, endpoint, budget)
-        batches.parts += write_parts([pair_by_key[k] for k in new_keys], batches.folder)
+            _check_batch([request_and_wire_by_key[k][1] for k in keys_to_ask], model, endpoint, budget)
+        batches.parts += write_parts([request_and_wire_by_key[k] for k in keys_to_ask], batches.folder)
         save_state(batches.folder, batches.parts)
     batches.wait(bool(progress), poll_s)
     if budget is not None:
-        answers = [Answer.from_json(row.value) for row in cache.get_many(new_keys).values()]
+        answers = [Answer.from_json(row.value) for row in cache.get_many(keys_to_ask).values()]
         n_tokens = sum(a.prompt_tokens + a.completion_tokens for a in answers)
         budget.spend(sum(a.cost_usd or 0.0 for a in answers), n_tokens)
     yield from ask(requests, model, endpoint, cache=cache, budget=budget, progress=progress, study=study)

@@ -118,8 +118,10 @@ def foreign(tables: set[str], version: int) -> str:
         return f"another program's database (its tables: {', '.join(sorted(tables)[:5])}): name another file"
     if version == VERSION:
         return ""
-    age_in_words, remedy = ("a later", "update mhbench") if version > VERSION else ("an earlier", "name another file")
-    return f"one of {age_in_words} mhbench (version {version}; this one knows {VERSION}): {remedy}"
+    version_age_in_words, remedy = (
+        ("a later", "update mhbench") if version > VERSION else ("an earlier", "name another file")
+    )
+    return f"one of {version_age_in_words} mhbench (version {version}; this one knows {VERSION}): {remedy}"
 
 
 def changed_under_us(path: Path, before: os.stat_result) -> str:
@@ -193,8 +195,11 @@ class AnswerFile(Database):
     def _set_aside(self, error: sqlite3.Error) -> NoReturn:
         self.close()
         actual = f"got a damaged file or none of ours ('{error}'), which is left as it is"
-        saving = f"save what can still be read of it (sqlite3 {self.path.name} .recover), or import an export"
-        remedy = f"move it away and put a copy in its place, or {saving}; what a new cache does not hold is asked again"
+        recovery_advice = f"save what can still be read of it (sqlite3 {self.path.name} .recover), or import an export"
+        remedy = (
+            f"move it away and put a copy in its place, or {recovery_advice}; what a new cache does not hold is "
+            "asked again"
+        )
         raise CacheError(f"Cache: {str(self.path)!r} must be a cache that is whole; {actual}; {remedy}") from None
 
     def _must_be_there(self):

@@ -56,9 +56,9 @@ def schema_example(schema: dict[str, Any], marks: str = "?") -> Any:  # what its
         return schema["const"]
     if "enum" in schema:
         return schema["enum"][0]
-    for union_name in ("anyOf", "oneOf"):
-        if union_name in schema:
-            return schema_example(schema[union_name][0], marks)
+    for union_keyword in ("anyOf", "oneOf"):
+        if union_keyword in schema:
+            return schema_example(schema[union_keyword][0], marks)
     type_name = schema.get("type", "object")
     if type_name == "object":
         return {name: schema_example(field, marks) for name, field in schema.get("properties", {}).items()}
@@ -135,15 +135,15 @@ class Recorder:
             n_prompt_tokens = sum(tokens for tokens, _ in tokens_by_key.values())
             token_limits = [max_tokens for _, max_tokens in tokens_by_key.values()]
             n_completion_tokens = sum(max_tokens or 0 for max_tokens in token_limits)
-            largest_tokens = (
+            largest_tokens_and_limit = (
                 max((tokens for tokens, _ in tokens_by_key.values()), default=0),
                 max((m or 0 for m in token_limits), default=0),
             )
             usd = cost(
                 model,
                 Tokens(
-                    n_prompt_tokens + n_sent_twice * largest_tokens[0],
-                    n_completion_tokens + n_sent_twice * largest_tokens[1],
+                    n_prompt_tokens + n_sent_twice * largest_tokens_and_limit[0],
+                    n_completion_tokens + n_sent_twice * largest_tokens_and_limit[1],
                 ),
             )
             n_repeated = n - n_cached - len(tokens_by_key)

@@ -135,9 +135,9 @@ class _OpenLedger(Ledger):
         requests, self.inbox = self.inbox, []
         if requests:
             requests = requests if self.taken_in else list(self.learner.begin(requests))
-            first_place = self.taken_in
+            first_new_place = self.taken_in
             self.taken_in += len(requests)
-            self.admit([self.learner.job(request, place) for place, request in enumerate(requests, first_place)])
+            self.admit([self.learner.job(request, place) for place, request in enumerate(requests, first_new_place)])
 
     def _deliver(self, job: Job, answer: Answer):
         super()._deliver(job, answer)
@@ -193,7 +193,7 @@ def _models_by_name(speakers: Iterable[Speaker]) -> dict[str, Speaker]:
 
 # %% ../../nbs/ask/21_conversation.ipynb #24d41845
 async def _hold_conversations(
-    conversations: Sequence[_Conversation], askings: dict[str, Asking]
+    conversations: Sequence[_Conversation], asking_by_model: dict[str, Asking]
 ) -> BaseException | None:
     "Hold all conversations; what ended the run before they were through."
     n_open = len(conversations)
@@ -214,7 +214,7 @@ async def _hold_conversations(
         conversations[int(answer.id)].take(answer)
         _advance(int(answer.id))
 
-    async def _ran(line: _Line):
+    async def _run_line(line: _Line):
         try:
             await line.run()
         except BaseException as e:
@@ -222,10 +222,10 @@ async def _hold_conversations(
                 other_line.scheduler.halt(e)
             raise
 
-    line_by_model = {name: _Line(asking, _receive) for name, asking in askings.items()}
+    line_by_model = {name: _Line(asking, _receive) for name, asking in asking_by_model.items()}
     for k in range(len(conversations)):
         _advance(k)
-    line_errors = await asyncio.gather(*map(_ran, line_by_model.values()), return_exceptions=True)
+    line_errors = await asyncio.gather(*map(_run_line, line_by_model.values()), return_exceptions=True)
     return next((e for e in line_errors if e is not None), None)
 
 # %% ../../nbs/ask/21_conversation.ipynb #b53fb59f
@@ -253,15 +253,17 @@ def converse(
     if limits.turns < 1:
         refuse(f"converse: limits.turns must be 1 or more; got {limits.turns}")
     conversations = [_Conversation(t, limits) for t in talks]
-    speakers = _models_by_name(s for t in talks for s in (t.model, t.patient) if s is not None)
+    speaker_by_name = _models_by_name(s for t in talks for s in (t.model, t.patient) if s is not None)
     if Recorder.active:
-        _dry_run(conversations, speakers, cache, study)
+        _dry_run(conversations, speaker_by_name, cache, study)
         return [h.transcript("") for h in conversations]
     shared_settings = cache, budget, replay, progress, study
-    askings = {name: Asking(model, endpoint, *shared_settings) for name, (model, endpoint) in speakers.items()}
+    asking_by_model = {
+        name: Asking(model, endpoint, *shared_settings) for name, (model, endpoint) in speaker_by_name.items()
+    }
     thread = LoopThread("conversations")
     try:
-        run_error = thread.wait(_hold_conversations(conversations, askings)) if conversations else None
+        run_error = thread.wait(_hold_conversations(conversations, asking_by_model)) if conversations else None
     finally:
         thread.close()
     if run_error is not None and (

@@ -150,8 +150,8 @@ def response_as_chat(reply: dict[str, Any]) -> dict[str, Any]:
     )
     message["thought"] = any(item.get("type") == "reasoning" for item in output_items)
     cut_reason = (reply.get("incomplete_details") or {}).get("reason")
-    ending = cut_reason or reply.get("status")  # one that is unknown is passed on, and ends no complete answer
-    choice = {"message": message, "finish_reason": _ENDED.get(str(ending), ending)}
+    end_reason = cut_reason or reply.get("status")  # one that is unknown is passed on, and ends no complete answer
+    choice = {"message": message, "finish_reason": _ENDED.get(str(end_reason), end_reason)}
     token_logprobs = list(chain.from_iterable(p.get("logprobs") or [] for p in content_parts))
     return out | {"choices": [choice | ({"logprobs": {"content": token_logprobs}} if token_logprobs else {})]}
 

@@ -169,8 +169,8 @@ def _terms_without(terms: Terms, param: str, structured: str) -> Terms:
     if param in ("logprobs", "top_logprobs"):
         return replace(terms, top_logprobs=0)
     if param in ("response_format", "json_schema"):
-        next_structured = STRUCTURED[min(STRUCTURED.index(structured) + 1, 2)]
-        return replace(terms, structured=next_structured)
+        next_structured_form = STRUCTURED[min(STRUCTURED.index(structured) + 1, 2)]
+        return replace(terms, structured=next_structured_form)
     return replace(terms, dropped=(*terms.dropped, param))
 
 # %% ../../nbs/ask/11_learning.ipynb #ce12085c

@@ -198,8 +198,12 @@ class _Server:
             if self.child is None:
                 if self.log is not None:
                     Path(self.log).parent.mkdir(parents=True, exist_ok=True)
-                text_options: dict[str, Any] = {"mode": "w+", "encoding": "utf-8"}
-                self.words = open(self.log, **text_options) if self.log else tempfile.NamedTemporaryFile(**text_options)
+                text_file_options: dict[str, Any] = {"mode": "w+", "encoding": "utf-8"}
+                self.words = (
+                    open(self.log, **text_file_options)
+                    if self.log
+                    else tempfile.NamedTemporaryFile(**text_file_options)
+                )
                 return self._start_child()
             if self.child.poll() is None:
                 return None

@@ -49,8 +49,8 @@ _SIGN = "Ⓐ-Ⓩ🄰-🅉🅐-🅩"
 
 
 def _named_part(name: str) -> str:
-    pattern_parts = {"SIGN": _SIGN, "CJK": _CJK} | answer_table("forms")["parts"]
-    return "".join(pattern_parts[name]) if name in pattern_parts else _any_word_pattern(answer_table("words")[name])
+    pattern_by_name = {"SIGN": _SIGN, "CJK": _CJK} | answer_table("forms")["parts"]
+    return "".join(pattern_by_name[name]) if name in pattern_by_name else _any_word_pattern(answer_table("words")[name])
 
 
 def _form_pattern(form: str | list[str]) -> re.Pattern:
@@ -134,15 +134,17 @@ class _Options:
         "Parts of the texts, and positions in the list, that identify exactly one option."
         owners_by_words: dict[tuple[str, ...], set[str]] = {}
         text_parts = [*map(_named_pattern("part").findall, texts)]
-        phrases = [(x, phrase) for x, parts in zip(names, text_parts) for phrase in parts if len(phrase) > 1]
+        options_and_phrases = [
+            (x, phrase) for x, parts in zip(names, text_parts) for phrase in parts if len(phrase) > 1
+        ]
         phrase_templates = [("the {} option", _ORDINALS), ("the {} one", _ORDINALS)]
         if self.numbered:
             phrase_templates += [("option {}", _CARDINALS), ("number {}", _CARDINALS), ("{} option", _ORDINALS)]
         if len(names) == 2:
             phrase_templates += [("the {}", _TWO), ("the {} option", _TWO)]
         for phrase_template, words in phrase_templates:
-            phrases += [(x, phrase_template.format(word)) for x, word in zip(names, words)]
-        for letter, phrase in phrases:
+            options_and_phrases += [(x, phrase_template.format(word)) for x, word in zip(names, words)]
+        for letter, phrase in options_and_phrases:
             owners_by_words.setdefault(tuple(_casefolded_words(phrase)), set()).add(letter)
         return {
             words: owners for words, owners in owners_by_words.items() if len(owners) == 1 and len("".join(words)) > 1
@@ -246,9 +248,9 @@ def _text_mention(
         is_same_option = letter in owners
         signs = _sign(_BOTH, letter) if is_same_option else _sign(_TEXT, min(owners)) + _sign(_LABEL, letter)
         return _Mention(start, closing_match.end() if closing_match else end, signs)
-    continuation = re.compile(r"\s?[,–—-](?=\s)").match(text, end)
-    if continuation and not text[:start].strip() and text[start:end].casefold() in _YES_NO:  # a whole sentence
-        return _Mention(start, continuation.end(), _sign(_TEXT, min(owners)) + ".")
+    continuation_match = re.compile(r"\s?[,–—-](?=\s)").match(text, end)
+    if continuation_match and not text[:start].strip() and text[start:end].casefold() in _YES_NO:  # a whole sentence
+        return _Mention(start, continuation_match.end(), _sign(_TEXT, min(owners)) + ".")
     is_quoted = text[:start].endswith(tuple(_OPEN_QUOTES))
     article = _named_pattern("determiner").search(text, max(0, start - 5), start)
     start = article.start() if article else start

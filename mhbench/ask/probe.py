@@ -94,8 +94,8 @@ class Report:
             usd = self.usd_per_thousand[name]
             price_text = "price unknown" if usd is None else f"{usd:.4f} USD"
             lines.append(f"  a thousand like {name}: {1000 * n_prompt} + {1000 * n_completion} tokens, {price_text}")
-        if uncounted := [name for name in self.works if name not in self.tokens]:
-            lines.append(f"  a thousand like {', '.join(uncounted)}: unknown, since no reply counts its tokens")
+        if uncounted_checks := [name for name in self.works if name not in self.tokens]:
+            lines.append(f"  a thousand like {', '.join(uncounted_checks)}: unknown, since no reply counts its tokens")
         return "\n".join(lines)
 
 # %% ../../nbs/ask/16_probe.ipynb #89228082
@@ -129,12 +129,12 @@ def _letters_outcome(short_answer: Answer, long_answer: Answer, terms: Terms, th
         explanation = f"{place_in_words} is a letter ({mass_in_words}), and {comparison_in_words}"
         return f"ok, {short_token_letter}", "log-probabilities", explanation
     difference_in_words = f"its first token states {short_token_letter}, and its text {long_text_letter}"
-    start_in_words = (
+    first_token_reason = (
         difference_in_words
         if short_token_letter and long_text_letter and short_token_letter != long_text_letter
         else "its first token is no letter"
     )
-    reason_in_words = "it thinks first" if thinks else start_in_words if terms.room else "no log-probabilities come"
+    reason_in_words = "it thinks first" if thinks else first_token_reason if terms.room else "no log-probabilities come"
     if long_token_letter:
         explanation = f"{reason_in_words}: it is given room, and read at token {1 + (long_answer.letter_position or 0)}"
         comparison_in_words = f", and the text states {long_text_letter}" if long_text_letter else ""

@@ -253,10 +253,10 @@ def _key_text(item: Item, t: Template) -> str:
 # %% ../../nbs/ask/01_prompts.ipynb #2ceb2c2c
 def _template_values(item: Item, t: Template, prompt_placeholders: set[str]) -> dict[str, str]:
     layout = t.layout
-    placed_fields = {n.split(".", 1)[1] for n in prompt_placeholders if n.startswith("context.")}
+    placed_context_fields = {n.split(".", 1)[1] for n in prompt_placeholders if n.startswith("context.")}
     context_fields = {k: v for k, v in item.context.items() if v.strip()}
     remaining_fields = [
-        (field_label(k, t.labels), v) for k, v in context_fields.items() if slug(k) not in placed_fields
+        (field_label(k, t.labels), v) for k, v in context_fields.items() if slug(k) not in placed_context_fields
     ]
     option_labels = _option_labels(item, t)
     option_pairs = zip(option_labels, item.options)
@@ -275,7 +275,7 @@ def _template_values(item: Item, t: Template, prompt_placeholders: set[str]) -> 
     }
     return (
         value_by_name
-        | {f"context.{k}": "" for k in placed_fields}
+        | {f"context.{k}": "" for k in placed_context_fields}
         | {f"context.{slug(k)}": v for k, v in context_fields.items()}
     )
 

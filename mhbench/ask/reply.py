@@ -269,14 +269,16 @@ def read_usage(reply: dict[str, Any]) -> Tokens:
     usage = usage if isinstance(usage, dict) else {}
     n_prompt, n_completion, n_total = (_token_count(usage, f"{k}_tokens") for k in ("prompt", "completion", "total"))
     details = usage.get("completion_tokens_details")
-    n_thought = _token_count(details, "reasoning_tokens") if isinstance(details, dict) else 0
+    n_thought_tokens = _token_count(details, "reasoning_tokens") if isinstance(details, dict) else 0
     prompt_details = usage.get("prompt_tokens_details")
     prompt_details = prompt_details if isinstance(prompt_details, dict) else {}
-    n_cached, n_written = (_token_count(prompt_details, f"{k}_tokens") for k in ("cached", "cache_write"))
-    if n_cached + n_written > n_prompt:
-        return Tokens(thought=n_thought)
+    n_cached_tokens, n_cache_written_tokens = (
+        _token_count(prompt_details, f"{k}_tokens") for k in ("cached", "cache_write")
+    )
+    if n_cached_tokens + n_cache_written_tokens > n_prompt:
+        return Tokens(thought=n_thought_tokens)
     n_completion = max(n_completion, n_total - n_prompt if n_total and n_prompt else 0)
-    return Tokens(n_prompt, n_completion, n_thought, n_cached, n_written)
+    return Tokens(n_prompt, n_completion, n_thought_tokens, n_cached_tokens, n_cache_written_tokens)
 
 
 def is_counted(answer: Answer) -> bool:
@@ -435,10 +437,10 @@ def _read_answer(reply: dict[str, Any], request: Request, model: Model, limit: i
     finish_reason = choice.get("finish_reason")
     if finish_reason is None and message.get("content") is None:
         raise Malformed("a choice with neither a content nor a finish_reason")
-    ending = classify_finish_reason(finish_reason)
+    ending_kind = classify_finish_reason(finish_reason)
     reasoning, content = _separate_thought(message)
     text = _joined_texts(content, "content")
-    opens_with_thought = opens_thought(text or "", cut=ending == "cut")
+    opens_with_thought = opens_thought(text or "", cut=ending_kind == "cut")
     if begins_thought(text or "") or (reasoning is None and model.thinking):  # else a thought stands at the head alone
         thought, text = split_thinking(text or "")
         reasoning = reasoning or thought
@@ -453,7 +455,7 @@ def _read_answer(reply: dict[str, Any], request: Request, model: Model, limit: i
     max_tokens = answer_token_limit(request, model)[1] if limit is None else limit
     is_only_letter = only_a_letter(max_tokens, model) and _is_letter(text, request.letters or [])
     has_letter = bool(request.letters) and (is_only_letter or answer.letter_logprobs is not None)
-    answer = _set_status(answer, ending, _refusal(message), request, has_letter)
+    answer = _set_status(answer, ending_kind, _refusal(message), request, has_letter)
     if answer.status == "ok" and not (answer.text or "").strip() and not has_letter:
         answer.status, answer.error = "empty", _describe_empty_message(message, answer)
     return answer
@@ -486,15 +488,15 @@ def _add_letters(answer: Answer, choice: dict[str, Any], letters: list[str]) -> 
         answer.letter_position = answer_place
 
 # %% ../../nbs/ask/07_reply.ipynb #7cf4fdfb
-def _set_status(answer: Answer, ending: str, refusal: str | None, request: Request, has_letter: bool) -> Answer:
+def _set_status(answer: Answer, ending_kind: str, refusal: str | None, request: Request, has_letter: bool) -> Answer:
     "An answer with its status, and its data where a schema was given; `has_letter`: a letter was wanted, and is there."
-    if ending == "filtered":
+    if ending_kind == "filtered":
         answer.status = "filtered"
         answer.error = f"finish_reason: {answer.finish_reason}"
-    elif refusal or ending == "refused":
+    elif refusal or ending_kind == "refused":
         answer.status = "refused"
         answer.error = f"the model refused: {_require_unicode(refusal or answer.finish_reason, 'refusal')}"
-    elif ending == "cut" and not has_letter:
+    elif ending_kind == "cut" and not has_letter:
         answer.status = "truncated"
     elif request.schema is not None:
         answer.data, json_fault = read_json(answer.text or "", request.schema)

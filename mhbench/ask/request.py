@@ -316,10 +316,13 @@ def endpoint(name: str, kind: str, **settings: Any) -> Endpoint:
 
     Raises: ValueError for an unknown kind; pydantic's ValidationError for fields that do not fit.
     """
-    defaults = preset(kind)
-    if "base_urls" in defaults and settings.get("base_urls", defaults["base_urls"]) != defaults["base_urls"]:
-        defaults = {k: v for k, v in defaults.items() if k not in ("api_key_env", "batch_discount")}
-    fields = defaults | settings
+    preset_defaults = preset(kind)
+    if (
+        "base_urls" in preset_defaults
+        and settings.get("base_urls", preset_defaults["base_urls"]) != preset_defaults["base_urls"]
+    ):
+        preset_defaults = {k: v for k, v in preset_defaults.items() if k not in ("api_key_env", "batch_discount")}
+    fields = preset_defaults | settings
     if "base_urls" not in fields:
         rule = f"base_urls must be given for kind {kind}; got none (endpoints.{name})"
         refuse(f"endpoint: {rule}; see {presets()[kind].name}")
@@ -589,8 +592,8 @@ def build_request(request: Request, model: Model, endpoint: Endpoint, terms: Ter
         body["messages"] = messages
         body |= {"logprobs": True, "top_logprobs": k} if k else {}
     else:
-        answer_start = f" {request.prefill}" if request.prefill else ""
-        body["prompt"] = completion_prompt(messages, model.template) + answer_start
+        prefill_text = f" {request.prefill}" if request.prefill else ""
+        body["prompt"] = completion_prompt(messages, model.template) + prefill_text
         body |= {"logprobs": k} if k else {}
         if schema and structured == "json_schema":
             body["json_schema"] = schema  # llama.cpp; vLLM reads response_format here too
@@ -658,8 +661,8 @@ def wire(request: Request, model: Model, endpoint: Endpoint, terms: Terms | None
         key_body = canonical_json({k: v for k, v in wire_fields.items() if k != "stream"})  # which changes no answer
         key = hashlib.sha256(canonical_json(key_parts) + key_body).hexdigest()  # what shapes an answer besides, too
     except UnicodeEncodeError as e:
-        surrogate = f"got the lone surrogate {e.object[e.start]!r}"
-        refuse(f"wire: messages must be Unicode; {surrogate}", place=request.id, remedy="correct the text")
+        surrogate_text = f"got the lone surrogate {e.object[e.start]!r}"
+        refuse(f"wire: messages must be Unicode; {surrogate_text}", place=request.id, remedy="correct the text")
     except ValueError as e:
         raise ValueError(f"wire: {e} ({request.id})") from None
     token_limit = next((wire_fields[k] for k in (*LIMITS, "max_output_tokens") if k in wire_fields), None)

@@ -142,8 +142,13 @@ def rubric_for(item: Item, kind: str | None = None, dir: str | Path | None = Non
     kinds_text = ", ".join(KINDS)
     if kind is not None and kind not in KINDS:
         refuse(f"rubric_for: kind must be one of {kinds_text}; got {kind!r}", place=item.item_id)
-    by_category = [f"{item.study}/{slug(item.category)}"] if item.category else []
-    names = [*by_category, f"{item.study}/{item.task}", task_of(item).rubric, f"default/{kind}" if kind else None]
+    category_rubric_names = [f"{item.study}/{slug(item.category)}"] if item.category else []
+    names = [
+        *category_rubric_names,
+        f"{item.study}/{item.task}",
+        task_of(item).rubric,
+        f"default/{kind}" if kind else None,
+    ]
     for name in filter(None, names):
         if find(f"rubrics/{name}.yaml", dir) is None:
             continue

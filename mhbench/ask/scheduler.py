@@ -115,9 +115,9 @@ class Ledger:
                 self.source = self.learner.begin(self.source)
             chunk = list(islice(self.source, 256))
             self.more = len(chunk) == 256
-            first_place = self.taken_in
+            first_new_place = self.taken_in
             self.taken_in += len(chunk)
-            self.admit([self.learner.job(request, place) for place, request in enumerate(chunk, first_place)])
+            self.admit([self.learner.job(request, place) for place, request in enumerate(chunk, first_new_place)])
 
     def admit(self, jobs: list[Job]):
         "Look jobs up; the same request twice becomes one job."
@@ -179,14 +179,14 @@ class Ledger:
 
     def commit(self, settled: list[tuple[Job, Answer, bool]]):
         "Store and deliver answers (with whether each is final); one that another run has stored first replaces ours."
-        earlier_rows, now = {}, time.time()
+        earlier_row_by_key, now = {}, time.time()
         if self.asking.reads is not None:
-            earlier_rows = self.asking.reads.put_many([self._row(*settled_job, now) for settled_job in settled])
+            earlier_row_by_key = self.asking.reads.put_many([self._row(*settled_job, now) for settled_job in settled])
         for job, answer, _ in settled:
             self.by_key.pop(job.wire.key, None)
             answer.request_key = job.wire.key
             created = now
-            if row := earlier_rows.get(job.wire.key):
+            if row := earlier_row_by_key.get(job.wire.key):
                 answer = Answer.from_json(row.value, request_key=row.key, cached=True)
                 created = row.created
             self._deliver(job, dated(answer, created))
@@ -200,8 +200,8 @@ class Ledger:
         for i, (place, request_id) in enumerate(job.places):
             placed_answer = replace(answer, id=request_id, cached=answer.cached or (i > 0 and answer.attempts > 0))
             self.ready[place] = placed_answer
-            is_readable_text = job.request.reads if placed_answer.status == "error" and placed_answer.text else None
-            self.progress.add(placed_answer, bool(is_readable_text and is_readable_text(placed_answer.text or "")))
+            readability_check = job.request.reads if placed_answer.status == "error" and placed_answer.text else None
+            self.progress.add(placed_answer, bool(readability_check and readability_check(placed_answer.text or "")))
             self.served.update((k, v) for k, v in placed_answer.served.items() if k in SERVICE)
             if (
                 placed_answer.status == "error" and placed_answer.text is None
@@ -285,8 +285,8 @@ class NextSteps:
         answer.text = secrets.clean_answer(answer.text or "")
         answer.reasoning = answer.reasoning and secrets.clean_answer(answer.reasoning)
         error_text = answer.error if answer.status == "error" else None
-        is_readable_text = job.request.reads
-        needs_json = job.request.schema is not None and not (is_readable_text and is_readable_text(answer.text))
+        readability_check = job.request.reads
+        needs_json = job.request.schema is not None and not (readability_check and readability_check(answer.text))
         if error_text and needs_json and not job.repaired and not self.ending:
             job.ask_for_json(answer.text, error_text)
             return NextStep(at=time.monotonic())
@@ -452,7 +452,7 @@ class Scheduler:
     def _call_later(self, name: str, seconds: float, callback: Callable[[], Any]):
         "Call a function from the event loop; an error in it ends the run."
 
-        def _safely():
+        def _call_safely():
             try:
                 callback()
             except Exception as e:
@@ -460,7 +460,7 @@ class Scheduler:
 
         if name in self.timers:
             self.timers[name].cancel()
-        self.timers[name] = asyncio.get_running_loop().call_later(seconds, _safely)
+        self.timers[name] = asyncio.get_running_loop().call_later(seconds, _call_safely)
 
     # -- sending
 

@@ -198,9 +198,11 @@ class Transport:
             raise Failed("again", f"no answer within {self.endpoint.timeout_s:g} s", billed=None) from None
         except (aiohttp.ClientError, httpx2.HTTPError, OSError) as e:
             is_unreached = isinstance(e, aiohttp.ClientConnectorError)
-            cause = "the endpoint cannot be reached:" if is_unreached else f"the connection broke: {type(e).__name__}"
+            cause_text = (
+                "the endpoint cannot be reached:" if is_unreached else f"the connection broke: {type(e).__name__}"
+            )
             is_billed = False if is_unreached else None
-            raise Failed("again", f"{cause} {e}".rstrip(), billed=is_billed, unreached=is_unreached) from None
+            raise Failed("again", f"{cause_text} {e}".rstrip(), billed=is_billed, unreached=is_unreached) from None
 
     async def _read_failure(self, reply: Reply, job: Job, model: Model, base_url: str) -> Failed:
         kind = verdict(reply.status, reply.raw)

@@ -85,23 +85,23 @@ def split_thinking(text: str) -> tuple[str | None, str]:
     if channel_texts:
         thought_text = "\n".join(t.strip() for name, t in channel_texts if name != "final")
         return thought_text or None, "\n".join(t.strip() for name, t in channel_texts if name == "final")
-    if bare_channels := _BARE_CHANNELS.fullmatch(text):
-        return bare_channels[1].strip(), bare_channels[2].strip()
+    if bare_channels_match := _BARE_CHANNELS.fullmatch(text):
+        return bare_channels_match[1].strip(), bare_channels_match[2].strip()
     if not _ANY_MARK.search(text):
         return None, _AROUND.sub(" ", text).strip()
     thoughts: list[str] = []
     remainder = text
 
-    def _take(m):
+    def _take_thought(m):
         thoughts.append(m.group(1).strip())
         return "\n"
 
     for family in _FAMILIES:
         if re.search(family.ends, remainder, re.I):
-            remainder = re.sub(f"(?is){family.begins}(.*?)(?:{family.ends})", _take, remainder)
+            remainder = re.sub(f"(?is){family.begins}(.*?)(?:{family.ends})", _take_thought, remainder)
             if family.in_prompt:
-                remainder = re.sub(f"(?is)^(.*)(?:{family.ends})", _take, remainder)
-        remainder = re.sub(f"(?is){family.begins}(.*)$", _take, remainder)  # never closed
+                remainder = re.sub(f"(?is)^(.*)(?:{family.ends})", _take_thought, remainder)
+        remainder = re.sub(f"(?is){family.begins}(.*)$", _take_thought, remainder)  # never closed
     reasoning = "\n".join(filter(None, thoughts)) if thoughts else None
     return reasoning, _AROUND.sub(" ", remainder).strip()
 

@@ -88,14 +88,16 @@ class WalkedRubric(NamedTuple):
 
     def most_asked(self) -> dict[str, int]:
         "By question, the most that may be asked from it on; without those from which a walk may come back."
-        n_by_id, n_before = {"": 0}, 0
-        while len(n_by_id) > n_before:
-            n_before = len(n_by_id)
+        n_questions_by_id, n_ids_before = {"": 0}, 0
+        while len(n_questions_by_id) > n_ids_before:
+            n_ids_before = len(n_questions_by_id)
             for question_id, q in reversed(self.questions.items()):
                 next_ids = [self.after(question_id, o)[0] for o in q.options]
-                if question_id not in n_by_id and all(next_id in n_by_id for next_id in next_ids):
-                    n_by_id[question_id] = max(n_by_id[next_id] for next_id in next_ids) + (not q.automatic)
-        return n_by_id
+                if question_id not in n_questions_by_id and all(next_id in n_questions_by_id for next_id in next_ids):
+                    n_questions_by_id[question_id] = max(n_questions_by_id[next_id] for next_id in next_ids) + (
+                        not q.automatic
+                    )
+        return n_questions_by_id
 
     def reachable(self, at: str) -> tuple[set[str], set[str]]:
         "The questions that may be asked from one on, itself included, and the words that end a walk among them."
@@ -223,15 +225,15 @@ def read_walked(manifest: str | Path) -> WalkedRubric:
     lacking_names = [k for k in _FILES if not isinstance(manifest_entries.get(k), str) or not manifest_entries[k]]
     if lacking_names:
         _refuse_rubric(f"manifest must name {', '.join(_FILES)}", f"no {', '.join(lacking_names)}", path.name)
-    file_by_name = {k: (path.parent / manifest_files[k]).resolve() for k in _FILES}
-    for k, file in file_by_name.items():
+    file_by_role = {k: (path.parent / manifest_files[k]).resolve() for k in _FILES}
+    for k, file in file_by_role.items():
         if not file.is_relative_to(path.parent.resolve()):
             _refuse_rubric(f"{k} must be a path within the bundle", repr(manifest_files[k]), path.name)
         if not file.is_file():
             refuse(
                 f"read_walked: {k} must be there; got {manifest_files[k]!r}", place=path.name, error=FileNotFoundError
             )
-    rubric_file, beginning_file, asking_file, personas_file, template_file = file_by_name.values()
+    rubric_file, beginning_file, asking_file, personas_file, template_file = file_by_role.values()
     persona_rows = tuple({k: v for k, v in row.items() if k} for _, row in _rubric_rows(personas_file, ()))
     out = WalkedRubric(
         walked_questions(_rubric_rows(rubric_file, _COLUMNS)),

@@ -139,10 +139,10 @@ def _read_prompt(folder: Path, source: Mapping[str, str]) -> Pieces:
     text = file.read_text(encoding="utf-8")
     if "name" not in source:
         return [(text, None)]
-    strings = program_strings(text)
-    if source["name"] not in strings:
-        refuse(f"wording: {source['file']} must assign a string to {source['name']}; got {', '.join(strings)}")
-    return strings[source["name"]]
+    pieces_by_name = program_strings(text)
+    if source["name"] not in pieces_by_name:
+        refuse(f"wording: {source['file']} must assign a string to {source['name']}; got {', '.join(pieces_by_name)}")
+    return pieces_by_name[source["name"]]
 
 
 def prompt_files(recipe: Mapping[str, Any]) -> list[str]:
