@@ -75,8 +75,8 @@ class PackageScorer(LazyModel):
         for pairs in pairs_of_calls:
             candidates, references = map(list, zip(*pairs))
             scores = np.array([x.double().numpy() for x in self.scorer.score(candidates, references, batch_size=64)])
-            is_same = [c == r for c, r in pairs]
-            scores[:, is_same] = scores[:, is_same].round()  # 1, or 0 where there is no token, but for rounding
+            are_same = [c == r for c, r in pairs]
+            scores[:, are_same] = scores[:, are_same].round()  # 1, or 0 where there is no token, but for rounding
             yield six_decimals(np.minimum(scores, 1))
 
 # %% ../../nbs/encode/05_bertscore.ipynb #082165fe

@@ -201,13 +201,13 @@ def prepare_choices(
     option_texts = list(chain.from_iterable(i.options for i in items))
     n_options = np.array([len(i.options) for i in items], dtype=np.int64)
     first_option = np.cumsum(n_options) - n_options
-    longest_options = (
+    longest_option_lengths = (
         np.maximum.reduceat(_count_tokens(tokenizer, option_texts), first_option) if items else np.zeros(0, np.int64)
     )
-    longest_options = longest_options + tokenizer.num_special_tokens_to_add(pair=True)
+    longest_option_lengths = longest_option_lengths + tokenizer.num_special_tokens_to_add(pair=True)
     question_lengths = _count_tokens(tokenizer, ["" if without_question else i.question for i in items])
-    is_truncated = _count_tokens(tokenizer, question_texts) + longest_options > max_length
-    is_fitting = question_lengths + longest_options <= max_length
+    is_truncated = _count_tokens(tokenizer, question_texts) + longest_option_lengths > max_length
+    is_fitting = question_lengths + longest_option_lengths <= max_length
     fitting_places = np.flatnonzero(is_fitting).tolist()
     paired_questions = list(np.repeat(np.array(question_texts, dtype=object), n_options * is_fitting))
     paired_options = list(chain.from_iterable(items[k].options for k in fitting_places))
@@ -398,11 +398,13 @@ class _OptionFeatures:
         n_options = np.bincount(item_of_option)
         n_words = np.array([len(t.split()) for t in option_texts], float)
         mean_n_words = np.bincount(item_of_option, n_words) / n_options
-        membership = csr_matrix((np.ones(len(item_of_option)), (item_of_option, np.arange(len(item_of_option)))))
-        other_options = (membership @ x)[item_of_option] - x
-        other_norms = np.sqrt(np.asarray(other_options.multiply(other_options).sum(axis=1)).ravel())
-        similarity = np.asarray(x.multiply(other_options).sum(axis=1)).ravel() / np.where(
-            other_norms > 0, other_norms, 1
+        option_membership = csr_matrix((np.ones(len(item_of_option)), (item_of_option, np.arange(len(item_of_option)))))
+        other_option_vectors = (option_membership @ x)[item_of_option] - x
+        other_option_norms = np.sqrt(
+            np.asarray(other_option_vectors.multiply(other_option_vectors).sum(axis=1)).ravel()
+        )
+        similarity = np.asarray(x.multiply(other_option_vectors).sum(axis=1)).ravel() / np.where(
+            other_option_norms > 0, other_option_norms, 1
         )
         dense_columns = [n_words / np.where(mean_n_words > 0, mean_n_words, 1)[item_of_option], similarity]
         column_blocks = [x]

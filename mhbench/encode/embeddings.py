@@ -78,13 +78,13 @@ class LazyModel:
         "A loader's model, loaded now; or, where a store may hold its numbers, when the first one is missing."
         loading.need_packages(loader.__name__, "torch", "transformers", *packages)
         arguments["device"] = loading.device_for(loader.__name__, arguments["device"])
-        place_by_argument = {argument: weights_at(name) for argument, name in name_by_argument.items()}
-        if opened() is None or None in place_by_argument.values():
+        weights_path_by_argument = {argument: weights_at(name) for argument, name in name_by_argument.items()}
+        if opened() is None or None in weights_path_by_argument.values():
             model = load_function(**arguments)
         else:
             model = object.__new__(cls)
             model.__dict__ |= {"name": arguments["name"], "_load": partial(load_function, **arguments)}
-        model._places = place_by_argument
+        model._places = weights_path_by_argument
         model.executor = executor
         model.loaded_from = (loader, tuple(arguments.items()))
         return model
@@ -224,17 +224,17 @@ class Encoder(LazyModel):
         """One vector for each token of each text but the special ones; with `widths` (n,) each text is padded to so
         many tokens, and the model sees them."""
         check_texts("Encoder.tokens", texts)
-        distinct_keys, place_of_text = loading.distinct_values(
+        distinct_text_keys, place_of_text = loading.distinct_values(
             texts if widths is None else zip(texts, map(int, widths))
         )
-        distinct_texts = [k if widths is None else k[0] for k in distinct_keys]
+        distinct_texts = [k if widths is None else k[0] for k in distinct_text_keys]
         token_ids = _token_ids(self.token_tokenizer, distinct_texts, self.max_tokens)
         token_counts = np.asarray([len(i) for i in token_ids], dtype=np.int64)
         # without a mask the model sees the padding, so that a width is kept to the token
         padded_widths = (
             loading.padded_widths(token_counts, self.max_tokens)
             if widths is None
-            else np.maximum(token_counts, [k[1] for k in distinct_keys])
+            else np.maximum(token_counts, [k[1] for k in distinct_text_keys])
         )
         batches = []
         for w in np.unique(padded_widths):

@@ -261,17 +261,17 @@ def finetune(
 def _progress_callback(label: str, n_steps: int) -> Any:  # a callback of transformers
     from transformers import TrainerCallback
 
-    progress_line = Steps(label, n_steps)
+    progress_steps = Steps(label, n_steps)
 
     class ProgressCallback(TrainerCallback):
         def on_train_begin(self, args, state, control, **_):
             "Count the steps of a run that was stopped, and goes on, as done before."
-            progress_line.cached = state.global_step
+            progress_steps.cached = state.global_step
 
         def on_step_end(self, args, state, control, **_):
             "Show that a step is done."
-            progress_line.done = state.global_step
-            progress_line.tick()
+            progress_steps.done = state.global_step
+            progress_steps.tick()
 
     return ProgressCallback()
 

@@ -114,10 +114,10 @@ def _map_on_dask(function: Callable[[Any], Any], batches: Sequence, executor: Ex
     futures: deque[Any] = deque()
     results = []
     with dask_client(executor) as client:
-        max_pending = max(4, 4 * len(client.scheduler_info()["workers"]))
+        max_pending_batches = max(4, 4 * len(client.scheduler_info()["workers"]))
         for batch in batches:
             futures.append(client.submit(function, batch, pure=False, retries=executor.retries))
-            if len(futures) == max_pending:
+            if len(futures) == max_pending_batches:
                 results.append(futures.popleft().result())
         return results + [f.result() for f in futures]
 
@@ -197,12 +197,12 @@ def quiet_loading() -> Iterator[None]:
     "Loading without progress bars."
     from transformers.utils import logging
 
-    was_enabled = logging.is_progress_bar_enabled()
+    was_progress_bar_enabled = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     try:
         yield
     finally:
-        if was_enabled:
+        if was_progress_bar_enabled:
             logging.enable_progress_bar()
 
 
@@ -241,8 +241,8 @@ def packed_layers(model, largest: int = 2**26):
     has_gelu = lambda block: type(getattr(block, "intermediate_act_fn", None)).__name__ == "GELUActivation"
     block_by_layer = {block.dense: block for block in model.modules() if has_gelu(block) and hasattr(block, "dense")}
     for layer in (m for m in model.modules() if type(m) is torch.nn.Linear):
-        is_plain = layer.weight.device.type == "cpu" and layer.weight.dtype == torch.float32
-        if is_plain and layer.weight.numel() <= largest:
+        is_cpu_float32 = layer.weight.device.type == "cpu" and layer.weight.dtype == torch.float32
+        if is_cpu_float32 and layer.weight.numel() <= largest:
             w = pack_weights(layer.weight.detach(), None)
             b = None if layer.bias is None else layer.bias.detach()
             activation: tuple[str, list, str] = ("none", [], "")

@@ -86,11 +86,11 @@ class LanguageModel(LazyModel):
             vocabulary_logprobs = torch.log_softmax(logits[row, first - 1 : end - 1].double(), -1)
             return vocabulary_logprobs.gather(1, ids[row, first:end][:, None])[:, 0]
 
-        def window_logprobs(row: int, first: int, end: int) -> np.ndarray:
+        def logprobs_of_window(row: int, first: int, end: int) -> np.ndarray:
             "The same on the CPU, some tokens at a time: a copy of all logits in 64 bits is large."
             return torch.cat([token_logprobs(row, a, min(a + 16, end)) for a in range(first, end, 16)]).cpu().numpy()
 
-        return [window_logprobs(row, first, len(p)) for row, (p, first) in enumerate(ids_of_windows)]
+        return [logprobs_of_window(row, first, len(p)) for row, (p, first) in enumerate(ids_of_windows)]
 
     def perplexity(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:  # (n,) both
         "Perplexity, at least 1, and number of tokens of each text; NaN and 0 for one without a token."

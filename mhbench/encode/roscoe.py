@@ -224,8 +224,8 @@ def _check_chains(name: str, chains: Sequence[Sequence[str]], n: int | None = No
 
 def _chain_blocks(contexts: list[tuple[str, ...]], size: int) -> list[list[int]]:
     "Chains in blocks of `size`, chains that share a context next to each other."
-    _, context_index = distinct_values(contexts)
-    context_order = np.argsort(context_index, kind="stable")
+    _, context_codes = distinct_values(contexts)
+    context_order = np.argsort(context_codes, kind="stable")
     return [context_order[i : i + size].tolist() for i in range(0, len(context_order), size)]
 
 
@@ -302,7 +302,7 @@ def _embedding_scores(h, s, r, vectors: _ChainVectors, convention: str) -> list[
     all_chains = h + s + (r or [])
     sentence_vectors, chain_vectors = vectors.sentences(all_chains)
     n, score_rows = len(h), []
-    scores_of_tokens = vectors.token_scores(
+    token_score_rows = vectors.token_scores(
         h, s, [align(sentence_vectors[i], sentence_vectors[n + i]) for i in range(n)]
     )
     for i in range(n):
@@ -313,7 +313,7 @@ def _embedding_scores(h, s, r, vectors: _ChainVectors, convention: str) -> list[
                 sentence_vectors[2 * n + i] if r else None,
                 convention=convention,
             )
-            | scores_of_tokens[i]
+            | token_score_rows[i]
         )
         chain_scores["informativeness_chain"] = chain_score(chain_vectors[i], chain_vectors[n + i], convention)
         if r:
@@ -328,14 +328,14 @@ def _other_scores(h, s, models: Mapping[str, Any], convention: str) -> list[dict
     "The seven scores of a block of chains that need an entailment model, a language model or a grammar classifier."
     score_rows: list[dict] = [{} for _ in h]
     if nli := models.get("nli"):
-        pairs_by_score = [inference_pairs(a, b, convention) for a, b in zip(h, s)]
-        score_pairs = _flattened(p.values() for p in pairs_by_score)
+        chain_pair_maps = [inference_pairs(a, b, convention) for a, b in zip(h, s)]
+        score_pairs = _flattened(p.values() for p in chain_pair_maps)
         probabilities = _compute_once(nli.contradiction, _flattened(score_pairs))
         remaining_probabilities = iter(_split_like(probabilities, score_pairs))
         empty_scores = {"discourse_representation": np.nan, "coherence_step_vs_step": 1.0}
-        for row, chain_pairs in zip(score_rows, pairs_by_score):
-            probabilities_by_score = zip(chain_pairs, remaining_probabilities)
-            row |= {name: 1 - float(max(x)) if x else empty_scores[name] for name, x in probabilities_by_score}
+        for row, pairs_by_score in zip(score_rows, chain_pair_maps):
+            scores_and_probabilities = zip(pairs_by_score, remaining_probabilities)
+            row |= {name: 1 - float(max(x)) if x else empty_scores[name] for name, x in scores_and_probabilities}
     if lm := models.get("lm"):
         texts = _flattened(h) + [" ".join(steps) for steps in h]  # all in one call, so that batches are of like length
         perplexity_and_n = _compute_once(lambda distinct: np.column_stack(lm.perplexity(distinct)), texts)
@@ -400,7 +400,7 @@ def roscoe(
     model_by_argument: dict[str, Any] = {
         k: loader_by_argument[k](name) for k, name in model_arguments.items() if name is not None
     }
-    absent_scores = _absence_reasons([*model_by_argument, *(["references"] if r is not None else [])])
+    reason_by_absent_score = _absence_reasons([*model_by_argument, *(["references"] if r is not None else [])])
     chain_vectors = _ChainVectors(model_by_argument["encoder"], convention) if "encoder" in model_by_argument else None
     scores = np.full((len(h), len(SCORES)), np.nan)
     with held(*model_by_argument.values()):
@@ -424,8 +424,8 @@ def roscoe(
                 ]
             for i, chain_scores in zip(block_chains, block_scores):
                 scores[i] = [chain_scores.get(m, np.nan) for m in SCORES]
-    score_table = pd.DataFrame(six_decimals(scores), columns=list(SCORES)).drop(columns=list(absent_scores))
-    score_table.attrs |= {"convention": convention, "absent": absent_scores}
+    score_table = pd.DataFrame(six_decimals(scores), columns=list(SCORES)).drop(columns=list(reason_by_absent_score))
+    score_table.attrs |= {"convention": convention, "absent": reason_by_absent_score}
     return score_table
 
 # %% ../../nbs/encode/06_roscoe.ipynb #fd514a8b
