@@ -52,18 +52,18 @@ def read_key_sheet(sheet: pd.DataFrame, items: Sequence[Item]) -> dict[str, str]
     Raises: ValueError for an item that is not known or stands twice, or an answer that is no option.
     """
     numbered_rows = enumerate(sheet.fillna({"answer": ""}).to_dict("records"), 2)
-    placed_answers = ((f"row {n}", str(row["item_id"]), str(row["answer"]).strip()) for n, row in numbered_rows)
-    return _read_letters(placed_answers, items, "read_key_sheet")
+    answers_with_places = ((f"row {n}", str(row["item_id"]), str(row["answer"]).strip()) for n, row in numbered_rows)
+    return _read_letters(answers_with_places, items, "read_key_sheet")
 
 
 def _read_letters(
-    placed_answers: Iterable[tuple[str, str, str]], items: Sequence[Item], function: str
+    answers_with_places: Iterable[tuple[str, str, str]], items: Sequence[Item], function: str
 ) -> dict[str, str]:
     "The letters that place, item_id and answer give; an empty answer is open."
     item_by_id = {i.item_id: i for i in items}
     letter_by_item: dict[str, str] = {}
     seen_ids: set[str] = set()
-    for place, item_id, answer in placed_answers:
+    for place, item_id, answer in answers_with_places:
         if item_id not in item_by_id or item_id in seen_ids:
             actual = f"{item_id!r}" + (" twice" if item_id in seen_ids else "")
             refuse(f"{function}: item_id must be an item of the bank, once; got {actual} ({place})")
@@ -80,18 +80,18 @@ def _read_letters(
 def key_page(n_options: int) -> str:  # XML
     "The labelling configuration of a page with one question, its options and its proposed key."
     option_letters = letters(n_options)
-    option_texts = "\n".join(f'  <Text name="option_{a}" value="$option_{a}"/>' for a in option_letters)
-    option_choices = "".join(f"<Choice value={quoteattr(a)} alias={quoteattr(a)}/>" for a in option_letters)
-    agree_choice = '<Choice value="I agree with the proposed answer" alias="agree"/>'
+    option_text_tags = "\n".join(f'  <Text name="option_{a}" value="$option_{a}"/>' for a in option_letters)
+    option_choice_tags = "".join(f"<Choice value={quoteattr(a)} alias={quoteattr(a)}/>" for a in option_letters)
+    agree_tag = '<Choice value="I agree with the proposed answer" alias="agree"/>'
     return f"""<View>
   <Header value="Question"/>
   <Text name="question" value="$question"/>
   <Header value="Options"/>
-{option_texts}
+{option_text_tags}
   <Header value="Proposed answer"/>
   <Text name="proposed" value="$proposed"/>
   <Header value="Is it right? If not, which option is?"/>
-  <Choices name="answer" toName="question" choice="single" required="true">{agree_choice}{option_choices}</Choices>
+  <Choices name="answer" toName="question" choice="single" required="true">{agree_tag}{option_choice_tags}</Choices>
   <Header value="Comment (optional)"/>
   <TextArea name="comment" toName="question" maxSubmissions="1" rows="2"/>
 </View>
@@ -121,7 +121,7 @@ def read_key_tasks(path: str | Path, items: Sequence[Item]) -> dict[str, str]:  
     path = Path(path)
     recency = lambda a: (a.get("updated_at") or a.get("created_at") or "", a.get("id") or 0)
     annotators: set[str] = set()
-    placed_answers = []
+    answers_with_places = []
     for n, task in enumerate(exported_tasks(path), 1):
         place = f"{path.name}, task {n}"
         annotations = [a for a in task["annotations"] if not a.get("was_cancelled")]
@@ -131,8 +131,8 @@ def read_key_tasks(path: str | Path, items: Sequence[Item]) -> dict[str, str]:  
             refuse(f"read_key_tasks: an export must hold one reader's annotations; got {actual}")
         latest_annotation: dict[str, Any] = max(annotations, key=recency, default={})
         answer = {r["from_name"]: value_of(r, place) for r in latest_annotation.get("result", [])}.get("answer")
-        placed_answers.append((place, task["data"]["item_id"], answer or ""))
-    return _read_letters(placed_answers, items, "read_key_tasks")
+        answers_with_places.append((place, task["data"]["item_id"], answer or ""))
+    return _read_letters(answers_with_places, items, "read_key_tasks")
 
 # %% ../../nbs/corpus/05_adjudicate.ipynb #680f352b
 def read_keys(path: str | Path, items: Sequence[Item]) -> dict[str, str]:  # item_id -> letter
@@ -216,8 +216,8 @@ def key_agreement(decisions: Sequence[Decision]) -> pd.DataFrame:  # measure, an
         [d for d in decisions if d.first is not None and d.second is not None]
     )
     rows = []
-    for reader, reader_agrees in zip(("first", "second"), agrees_with_key):
-        estimate_row = proportion(int(reader_agrees.sum()), len(reader_agrees)).row()
+    for reader, reader_agreement in zip(("first", "second"), agrees_with_key):
+        estimate_row = proportion(int(reader_agreement.sum()), len(reader_agreement)).row()
         rows.append({"measure": f"{reader} reader agrees with the key"} | estimate_row)
     for comparison_name, x in (("letter", chosen_letters), ("agree or disagree", agrees_with_key)):
         for measure, statistic in (("agreement", "percent_agreement"), ("kappa", "cohen_kappa")):

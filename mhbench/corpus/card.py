@@ -41,8 +41,8 @@ class BankDescription(Record):
 
 def collection_in_words(recipe: Mapping[str, Any]) -> str:
     "The literature of a bank, for its card: where it comes from, its years, and the queries."
-    origin_names = {"eutils": "PubMed, by E-utilities", "files": "Files in PubMed's form"}
-    origin = origin_names.get(recipe["origin"], recipe["origin"])
+    name_by_origin = {"eutils": "PubMed, by E-utilities", "files": "Files in PubMed's form"}
+    origin = name_by_origin.get(recipe["origin"], recipe["origin"])
     query_lines = "\n".join(f"- {topic}: `{query}`" for topic, query in recipe["queries"].items())
     articles_in_words = f"{recipe['articles']} articles of {recipe['first']} to {recipe['last']}"
     return f"{origin}: {articles_in_words}, found by these queries:\n\n{query_lines}"

@@ -193,8 +193,10 @@ def read_composed(
         if answer.finish_reason == STAND_IN:
             candidates.append(_stand_in_candidate(c, answer, recipe))
         elif answer.status != "ok":
-            failure = "the request failed: error" if answer.status == "error" else f"the answer was {answer.status}"
-            candidates.append(c.rejected("composing", failure))
+            failure_text = (
+                "the request failed: error" if answer.status == "error" else f"the answer was {answer.status}"
+            )
+            candidates.append(c.rejected("composing", failure_text))
         elif question is None:
             candidates.append(c.rejected("composing", "no answer for this abstract"))
         elif question.get("valid") is not True:
@@ -414,12 +416,12 @@ def candidate_table(candidates: Sequence[Candidate]) -> pd.DataFrame:  # lineage
 def funnel_counts(table: pd.DataFrame) -> tuple[dict[str, int], str]:  # what is left after each step; in a sentence
     "Candidates after every check, and what took most of them."
     steps = ["abstracts", *STEPS]
-    n_left = table.groupby("step")["left"].min().reindex(steps).ffill().astype(int).tolist()
+    n_left_by_step = table.groupby("step")["left"].min().reindex(steps).ffill().astype(int).tolist()
     n_rejected_by_step = table[table["step"].isin(STEPS)].groupby("step", sort=False)["rejected"].sum()
-    summary = f"{n_left[-1]} of {n_left[0]} abstracts yielded an accepted question"
-    summary += (
+    summary_text = f"{n_left_by_step[-1]} of {n_left_by_step[0]} abstracts yielded an accepted question"
+    summary_text += (
         f"; most rejections by {n_rejected_by_step.idxmax()} ({n_rejected_by_step.max()})"
         if len(n_rejected_by_step) and n_rejected_by_step.max()
         else ""
     )
-    return dict(zip(["asked about", *(f"after {s}" for s in STEPS)], n_left)), summary
+    return dict(zip(["asked about", *(f"after {s}" for s in STEPS)], n_left_by_step)), summary_text

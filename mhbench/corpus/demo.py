@@ -126,11 +126,11 @@ DEMO_SCALES = {"support": Scale(kind="numbers", low=0, high=100)}
 
 def demo_scenarios(n: int = 24) -> list[Scenario]:
     "Synthetic personas, at most 24, as a model would be told to play them."
-    work_and_trouble = [(w, x) for w in _WORK for x in _TROUBLE]
-    if not 0 < n <= len(work_and_trouble):
-        refuse(f"demo_scenarios: n must be between 1 and {len(work_and_trouble)}; got {n}")
+    works_and_troubles = [(w, x) for w in _WORK for x in _TROUBLE]
+    if not 0 < n <= len(works_and_troubles):
+        refuse(f"demo_scenarios: n must be between 1 and {len(works_and_troubles)}; got {n}")
     scenarios = []
-    for k, (work, trouble) in enumerate(work_and_trouble[:n], 1):
+    for k, (work, trouble) in enumerate(works_and_troubles[:n], 1):
         persona = f"You play a made-up person who {work} and {trouble}. Write one or two short sentences at a time."
         scenario_fields: dict[str, Any] = {"item_id": f"persona-{k:02}", "study": "demo", "person": f"persona-{k:02}"}
         scenarios.append(

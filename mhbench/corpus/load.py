@@ -69,8 +69,8 @@ def items_of_rows(
     validated = validate(rows, record, **options)
     refused_places = {b["place"] for b in validated.set_aside}
     valid_places = [place for place, _ in rows if place not in refused_places]
-    placed_fields = [(place, item(place, r)) for place, r in zip(valid_places, validated.records, strict=True)]
-    return validated._replace(records=validate(placed_fields, Item, unique="item_id").records)
+    fields_with_places = [(place, item(place, r)) for place, r in zip(valid_places, validated.records, strict=True)]
+    return validated._replace(records=validate(fields_with_places, Item, unique="item_id").records)
 
 # %% ../../nbs/corpus/07_load.ipynb #4d141012
 def one_file(path: Path, pattern: str) -> Path:
@@ -124,22 +124,22 @@ def load_table(
 
     Raises: ValueError at the first row that does not fit, if `strict`; what `read_table` refuses.
     """
-    check_options: dict[str, Any] = {"strict": strict, "set_aside": set_aside}
+    validation_options: dict[str, Any] = {"strict": strict, "set_aside": set_aside}
     table = read_table(path, sheet=sheet, encoding=encoding, delimiter=delimiter)
-    validated_questions = load_questions(table, study, columns, **layout, **check_options)
+    validated_questions = load_questions(table, study, columns, **layout, **validation_options)
     validated_ratings = Validated([], [])
     notes = list(table.notes)
     if ratings:
         rating_table = _read_described_ratings(path, ratings)
         validated_ratings = ratings_of_items(rating_table, validated_questions.records, study, strict=strict)
         notes += rating_table.notes + rating_table.asks
-    all_set_aside = [*validated_questions.set_aside, *validated_ratings.set_aside]
+    all_misfits = [*validated_questions.set_aside, *validated_ratings.set_aside]
     if set_aside is not None:
-        write_set_aside(all_set_aside, set_aside)
+        write_set_aside(all_misfits, set_aside)
     return Corpus(
         validated_questions.records,
         validated_ratings.records,
-        notes=[*notes, *corpus_of(Validated([], all_set_aside)).notes],
+        notes=[*notes, *corpus_of(Validated([], all_misfits)).notes],
     )
 
 # %% ../../nbs/corpus/07_load.ipynb #3c934f05

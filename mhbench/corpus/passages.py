@@ -49,12 +49,12 @@ def chunk_text(text: str, *, words: int = 120, overlap: int = 20) -> list[str]:
 def _read_passage_rows(file: Path) -> list[dict[str, str]]:
     if file.suffix == ".txt":
         return [{"passage_id": file.stem, "source": file.name, "text": file.read_text(encoding="utf-8")}]
-    placed_rows = list(json_rows(file))
-    for place, row in placed_rows:
+    rows_with_places = list(json_rows(file))
+    for place, row in rows_with_places:
         if not {"passage_id", "source", "text"} <= set(row):
             rule = "be JSON lines of passage_id, source and text"
             refuse(f"read_passages: a file must {rule}; got {sorted(row)} ({place})")
-    return [row for _, row in placed_rows]
+    return [row for _, row in rows_with_places]
 
 # %% ../../nbs/corpus/04_passages.ipynb #59833410
 def read_passages(
