@@ -274,7 +274,7 @@ def calibration_table(plain: pd.DataFrame, *, core: str | None = None) -> pd.Dat
     Columns: model, mode, answered_by, n_votes, by, group, the columns of an estimate, plain.
     """
     answers_with_confidence = _answers_with_confidence(plain)
-    answers_by_group = [
+    grouped_answers = [
         (
             "all",
             "all",
@@ -284,9 +284,9 @@ def calibration_table(plain: pd.DataFrame, *, core: str | None = None) -> pd.Dat
         )
     ]
     if core:
-        answers_by_group += [("set", group_name, g) for group_name, g in answers_with_confidence.groupby("set")]
+        grouped_answers += [("set", group_name, g) for group_name, g in answers_with_confidence.groupby("set")]
     rows = []
-    for by, group_name, subset in answers_by_group:
+    for by, group_name, subset in grouped_answers:
         for run, g in subset.groupby(RUN):
             confidence, correct, cluster = (g[c].to_numpy() for c in ("confidence", "correct", "cluster"))
             e = calibration_error(confidence, correct, clusters=cluster)

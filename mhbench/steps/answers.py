@@ -51,7 +51,11 @@ def _encoder_texts(item: Item) -> tuple[list[str], list[str]] | str:
 
 def _cut_texts(encoder: Any, texts: Sequence[str]) -> set[str]:
     "The texts of which an encoder saw the beginning only."
-    return {t for t, is_cut in zip(texts, encoder.cut(texts)) if is_cut} if texts and hasattr(encoder, "cut") else set()
+    return (
+        {t for t, is_truncated in zip(texts, encoder.cut(texts)) if is_truncated}
+        if texts and hasattr(encoder, "cut")
+        else set()
+    )
 
 # %% ../../nbs/steps/10_answers.ipynb #462059b8
 def nearest_option(
@@ -69,11 +73,11 @@ def nearest_option(
         distinct_texts = list(dict.fromkeys(chain.from_iterable(text_lists)))
         row_by_text = {t: k for k, t in enumerate(distinct_texts)}
         vectors = encoder.sentences(distinct_texts) if distinct_texts else np.zeros((0, 1), np.float32)
-        cut_texts = _cut_texts(encoder, distinct_texts)
+        truncated_texts = _cut_texts(encoder, distinct_texts)
         for i, item_texts in items_with_texts:
             response = _respond_with_nearest(i, item_texts, vectors, row_by_text, model, scale)
-            is_cut = not isinstance(item_texts, str) and not cut_texts.isdisjoint(chain(*item_texts))
-            responses.append(response.model_copy(update={"changed": [ONLY_BEGUN]}) if is_cut else response)
+            is_truncated = not isinstance(item_texts, str) and not truncated_texts.isdisjoint(chain(*item_texts))
+            responses.append(response.model_copy(update={"changed": [ONLY_BEGUN]}) if is_truncated else response)
     return responses
 
 # %% ../../nbs/steps/10_answers.ipynb #bee16373
@@ -123,7 +127,7 @@ def judge_by_similarity(
     )
     row_by_text = {t: k for k, t in enumerate(distinct_texts)}
     text_vectors = np.asarray(encoder.sentences(distinct_texts), np.float64) if distinct_texts else np.zeros((0, 1))
-    cut_texts = _cut_texts(encoder, distinct_texts)
+    truncated_texts = _cut_texts(encoder, distinct_texts)
     judgments = []
     rubric = f"{SIMILARITY} {threshold:g}" if kind == "label" else SIMILARITY
     judgment_fields: dict[str, Any] = dict(judge=judge, kind=kind, rubric=rubric)
@@ -139,7 +143,7 @@ def judge_by_similarity(
         if kind == "label":
             confidence = float(six_decimals(expit(20 * abs(similarity - threshold))))  # a half at the threshold itself
             verdict = {"label": "Correct" if similarity >= threshold else "Incorrect", "confidence": confidence}
-        changed = [] if cut_texts.isdisjoint([s, *item_references]) else [ONLY_BEGUN]
+        changed = [] if truncated_texts.isdisjoint([s, *item_references]) else [ONLY_BEGUN]
         judgments.append(Judgment(**r.about, attempts=0, changed=changed, **judgment_fields, **verdict))
     return judgments
 

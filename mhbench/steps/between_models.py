@@ -74,11 +74,13 @@ def model_pairs(
     Source: Tango 1998; McNemar 1947; Holm 1979.
     """
     rows = []
-    readable = where_read(scores, RUN)
-    readable = readable[(readable["answered_by"] != "sample") & readable["correct"].notna()]
-    codes_by_column = {c: pd.factorize(readable[c], sort=True)[0] for c in ("item_id", "cluster")}  # fast to group
-    readable = readable.assign(**codes_by_column)
-    for (mode, answered_by), g in readable.groupby(["mode", "answered_by"], sort=True):
+    readable_scores = where_read(scores, RUN)
+    readable_scores = readable_scores[(readable_scores["answered_by"] != "sample") & readable_scores["correct"].notna()]
+    codes_by_column = {
+        c: pd.factorize(readable_scores[c], sort=True)[0] for c in ("item_id", "cluster")
+    }  # fast to group
+    readable_scores = readable_scores.assign(**codes_by_column)
+    for (mode, answered_by), g in readable_scores.groupby(["mode", "answered_by"], sort=True):
         correct_by_model = g.pivot_table(
             index=["item_id", "cluster"], columns="model", values="correct", aggfunc="mean"
         )
@@ -127,10 +129,16 @@ def leader_pairs(
 
     Source: Hothorn, Bretz and Westfall 2008.
     """
-    readable = where_read(scores, RUN)
-    is_compared = (readable["mode"] == mode) & (readable["answered_by"] == "plain") & ~readable["model"].isin(simulated)
-    readable = readable[is_compared & readable["correct"].notna()]
-    by_model = readable.pivot_table(index=["item_id", "cluster"], columns="model", values="correct", aggfunc="mean")
+    readable_scores = where_read(scores, RUN)
+    is_compared = (
+        (readable_scores["mode"] == mode)
+        & (readable_scores["answered_by"] == "plain")
+        & ~readable_scores["model"].isin(simulated)
+    )
+    readable_scores = readable_scores[is_compared & readable_scores["correct"].notna()]
+    by_model = readable_scores.pivot_table(
+        index=["item_id", "cluster"], columns="model", values="correct", aggfunc="mean"
+    )
     pairs = list(combinations(by_model.columns, 2))
     columns = ["model", "n", "n_clusters", "estimate", "ci_low", "ci_high"]
     if leader not in by_model or not pairs:
@@ -190,8 +198,8 @@ def spread_over_runs(right: np.ndarray, level: float = 0.95) -> Estimate:
     sd = float(right.mean(axis=0).std(ddof=1))
     chi_square = 2 * gammaincinv((n_runs - 1) / 2, [(1 + level) / 2, (1 - level) / 2])
     sd_limits = sd * np.sqrt((n_runs - 1) / chi_square)
-    largest_sd = np.sqrt(n_runs / (n_runs - 1)) / 2  # half of the runs right everywhere, the others nowhere
-    return Estimate.from_limits(sd, *np.minimum(sd_limits, largest_sd), **estimate_fields, kind="chi-square")
+    largest_possible_sd = np.sqrt(n_runs / (n_runs - 1)) / 2  # half of the runs right everywhere, the others nowhere
+    return Estimate.from_limits(sd, *np.minimum(sd_limits, largest_possible_sd), **estimate_fields, kind="chi-square")
 
 # %% ../../nbs/steps/18_between_models.ipynb #6dab0fac
 def _run_rows(g: pd.DataFrame) -> list[dict]:

@@ -51,8 +51,8 @@ def mean_rows(
     rated_rows = ratings.dropna(subset=["value"])
     if not len(rated_rows):
         return []
-    rating_columns = [rated_rows[name].to_numpy() for name in ("value", "item", "rater")]
-    return _estimate_rows(head, mean_over_raters(*rating_columns, cases=rated_rows["case"].to_numpy(), within=within))
+    rating_arrays = [rated_rows[name].to_numpy() for name in ("value", "item", "rater")]
+    return _estimate_rows(head, mean_over_raters(*rating_arrays, cases=rated_rows["case"].to_numpy(), within=within))
 
 # %% ../../nbs/steps/15_by_raters.ipynb #e809e08f
 def number_rows(
@@ -143,8 +143,8 @@ def values_by_rater(
                 if letter_probabilities is None
                 else float(cross_entropy(rater_votes[base_places][None], letter_probabilities[None], floor=_LEAST))
             )
-            run_values = (s.model, s.mode, s.answered_by, s.n_votes)
-            rows.append((*run_values, s.item_id, s.cluster, rater, vote_for_answer, rater_cross_entropy))
+            run_fields = (s.model, s.mode, s.answered_by, s.n_votes)
+            rows.append((*run_fields, s.item_id, s.cluster, rater, vote_for_answer, rater_cross_entropy))
     return pd.DataFrame(rows, columns=[*RUN, *_VALUES])
 
 # %% ../../nbs/steps/15_by_raters.ipynb #89fdbbe7
@@ -190,15 +190,15 @@ def people_duels(ratings: Iterable[Rating]) -> pd.DataFrame:
     "Every duel that people decided, as shown: axis, item, rater, first, second, outcome (or tie)."
     rows, n_unknown_labels = [], 0
     for r in ratings:
-        duel_sides = [r.variant.get("first"), r.variant.get("second")]
-        if None in duel_sides or r.by_model:
+        duelling_models = [r.variant.get("first"), r.variant.get("second")]
+        if None in duelling_models or r.by_model:
             continue
-        if r.label not in (*duel_sides, "tie"):
+        if r.label not in (*duelling_models, "tie"):
             n_unknown_labels += r.label is not None
             continue
-        winning_side = "first" if r.label == duel_sides[0] else "second"
+        winning_side = "first" if r.label == duelling_models[0] else "second"
         outcome = "tie" if r.label == "tie" else winning_side
-        rows.append((r.target, r.item_id, r.rater, *duel_sides, outcome))
+        rows.append((r.target, r.item_id, r.rater, *duelling_models, outcome))
     if n_unknown_labels:
         say(f"{n_unknown_labels} duels have a label that is neither a side nor a tie, and are left out")
     return pd.DataFrame(rows, columns=["axis", "item", "rater", "first", "second", "outcome"])
@@ -229,13 +229,13 @@ def _wins_by_rater(g: pd.DataFrame, models: list[str]) -> np.ndarray:  # (R, U, 
 def _worth_rows(g: pd.DataFrame, models: list[str], head: dict, penalty: float) -> list[dict]:
     "The worths of contestants on one axis, over items, and over items and raters."
     rows: list[dict] = []
-    no_values = np.zeros(0)
+    empty_values = np.zeros(0)
     n_meetings = _wins_by_rater(g, models).sum(0)
     n_meetings = n_meetings + n_meetings.swapaxes(1, 2)
     n_items_met, _ = met_in(n_meetings, np.arange(len(n_meetings)))
     is_often_met = n_items_met >= min(2, len(n_meetings))
     is_connected = connected_set(n_meetings.sum(0) * np.outer(is_often_met, is_often_met))
-    connected_models = [m for m, is_kept in zip(models, is_connected) if is_kept]
+    connected_models = [m for m, is_model_connected in zip(models, is_connected) if is_model_connected]
     g = g[g["first"].isin(connected_models) & g["second"].isin(connected_models)]
     wins_by_rater = _wins_by_rater(g, connected_models) if len(g) else np.zeros((0, 0, 0, 0))
     rater_codes = np.repeat(np.arange(len(wins_by_rater))[:, None], wins_by_rater.shape[1], axis=1)
@@ -247,7 +247,7 @@ def _worth_rows(g: pd.DataFrame, models: list[str], head: dict, penalty: float) 
                 kind="unconnected" if has_met_often else "few"
             )
             rows += _estimate_rows(
-                row_head, OverRaters(empty_estimate, empty_estimate, empty_estimate, no_values, np.nan, np.nan)
+                row_head, OverRaters(empty_estimate, empty_estimate, empty_estimate, empty_values, np.nan, np.nan)
             )
             continue
         model_duels = g[(g["first"] == model) | (g["second"] == model)]

@@ -78,8 +78,8 @@ def reasoning_chains(items: Iterable[Item], responses: Iterable[Response]) -> Ch
         if r.mode not in CHAIN_MODES:
             continue
         item = by_id[r.item_id]
-        if reason_left_out := _reason_no_chain(item, r):
-            chains.left_out[reason_left_out] = chains.left_out.get(reason_left_out, 0) + 1
+        if exclusion_reason := _reason_no_chain(item, r):
+            chains.left_out[exclusion_reason] = chains.left_out.get(exclusion_reason, 0) + 1
             if item.rationale:
                 chains.others.append(r)
             continue

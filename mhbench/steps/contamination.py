@@ -112,18 +112,19 @@ def compare_completions(
             " ".join(completion_by_question[i].split()[: len(distinct_halves[t].split())])
             for i, t in question_half_pairs
         ]
-        true_halves = [distinct_halves[t] for _, t in question_half_pairs]
+        compared_halves = [distinct_halves[t] for _, t in question_half_pairs]
         true_half_slice = slice(None, None, len(offsets))
         table.loc[compared_questions, "distance"] = [
-            Levenshtein.distance(t, w) for t, w in zip(true_halves[true_half_slice], cut_completions[true_half_slice])
+            Levenshtein.distance(t, w)
+            for t, w in zip(compared_halves[true_half_slice], cut_completions[true_half_slice])
         ]
         for name in measures:
             if name == "levenshtein":
                 pair_similarities = np.array(
-                    [Levenshtein.normalized_similarity(w, t) for w, t in zip(cut_completions, true_halves)]
+                    [Levenshtein.normalized_similarity(w, t) for w, t in zip(cut_completions, compared_halves)]
                 )
             else:
-                pair_similarities = _cosines_of(encoder, cut_completions, true_halves)
+                pair_similarities = _cosines_of(encoder, cut_completions, compared_halves)
             similarity_matrix = np.reshape(pair_similarities, (len(compared_questions), len(offsets)))
             for suffix, values in _similarity_ranks(similarity_matrix[:, 0], similarity_matrix[:, 1:]).items():
                 table.loc[compared_questions, name + suffix] = values
@@ -227,8 +228,8 @@ def failed_completions(study: str, counts: pd.DataFrame, *, asks_again: bool = T
     failures = []
     for row in counts.to_dict("records"):
         n_by_status = {k.removeprefix("status "): n for k, n in row.items() if k.startswith("status ") and n == n}
-        call_outcomes = [(status, None) for status, n in n_by_status.items() for _ in range(int(n))]
-        failures += failed_calls("contamination", study, row["model"], call_outcomes, asks_again=asks_again)
+        statuses_and_errors = [(status, None) for status, n in n_by_status.items() for _ in range(int(n))]
+        failures += failed_calls("contamination", study, row["model"], statuses_and_errors, asks_again=asks_again)
     return failures
 
 # %% ../../nbs/steps/09_contamination.ipynb #3b49e103

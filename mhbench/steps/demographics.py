@@ -116,10 +116,10 @@ def level_averages(
         .drop(columns="level")
         .rename(columns={"group": "level"})
     )
-    first_columns = ["set", "level", "models", "n_models"]
+    leading_columns = ["set", "level", "models", "n_models"]
     dropped_columns = ["mode", "answered_by", "n_votes", "by"]
     return _levels_in_order(
-        all_averages[[*first_columns, *(c for c in all_averages if c not in [*first_columns, *dropped_columns])]],
+        all_averages[[*leading_columns, *(c for c in all_averages if c not in [*leading_columns, *dropped_columns])]],
         scores,
     )
 
@@ -271,14 +271,14 @@ def pairs_excluding_zero(pairs: pd.DataFrame, attributes: Mapping[str, str] | No
         for c, d in (("first", "second"), ("second", "first"))
     )
     low, high = significant_pairs["simultaneous_low"], significant_pairs["simultaneous_high"]
-    turned_estimates = {
+    oriented_columns = {
         "ci_low": low.where(~is_negative, -high),
         "ci_high": high.where(~is_negative, -low),
         "estimate": significant_pairs["estimate"].abs(),
     }
     attribute_names = significant_pairs["set"].replace(dict(attributes or {}))
     return significant_pairs.assign(
-        pair=attribute_names + ": " + first + " minus " + second, shown=True, **turned_estimates
+        pair=attribute_names + ": " + first + " minus " + second, shown=True, **oriented_columns
     )
 
 # %% ../../nbs/steps/14_demographics.ipynb #dc9baf20
@@ -291,13 +291,15 @@ def demographics_headline(pairs: pd.DataFrame, method: str = "holm") -> pd.DataF
     rows = []
     for (name, model), g in tested_pairs(pairs).groupby(["set", "model"]):
         pair = g.loc[g["estimate"].abs().idxmax()]
-        contrast = "all means are equal"
+        contrast_in_words = "all means are equal"
         if pair["estimate"] != 0:
-            contrast = f"{pair['first']} minus {pair['second']}, interval simultaneous over all sets and models"
-        measure = f"{name}: largest difference of two levels; {contrast}"
+            contrast_in_words = (
+                f"{pair['first']} minus {pair['second']}, interval simultaneous over all sets and models"
+            )
+        measure = f"{name}: largest difference of two levels; {contrast_in_words}"
         interval_ends = (pair["simultaneous_low"], pair["simultaneous_high"])
         rows.append((measure, model, pair["n"], pair["estimate"], *interval_ends))
         correction_in_words = f"p-values corrected ({method}) over all sets and models"
-        measure_of_count = f"{name}: pairs of levels that differ, of {len(g)}; {correction_in_words}"
-        rows.append((measure_of_count, model, pair["n"], float((g[f"p_{method}"] < ALPHA).sum()), np.nan, np.nan))
+        count_measure_name = f"{name}: pairs of levels that differ, of {len(g)}; {correction_in_words}"
+        rows.append((count_measure_name, model, pair["n"], float((g[f"p_{method}"] < ALPHA).sum()), np.nan, np.nan))
     return pd.DataFrame(rows, columns=["measure", "model", "n", "estimate", "ci_low", "ci_high"])

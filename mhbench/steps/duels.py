@@ -58,7 +58,7 @@ def meeting(
     drawn_items = draw_items(items_with_several, n_items, seed=seed)
     scores = score_responses(items, answers)
     wrong_scores = scores[scores["correct"] == 0]
-    wrong_keys = set(zip(wrong_scores["item_id"], wrong_scores["model"]))
+    wrong_item_model_pairs = set(zip(wrong_scores["item_id"], wrong_scores["model"]))
     wrongly_answered_items = [i for i in items if i.item_id in set(wrong_scores["item_id"])] if n_errors != 0 else []
     error_item_ids = {i.item_id for i in draw_items(wrongly_answered_items, n_errors or None, seed=seed)}
     drawn_ids = {i.item_id for i in drawn_items}
@@ -66,7 +66,7 @@ def meeting(
     wrong_rationales = [
         r
         for r in answers
-        if r.item_id in error_item_ids and (r.item_id, r.model) in wrong_keys and (r.text or "").strip()
+        if r.item_id in error_item_ids and (r.item_id, r.model) in wrong_item_model_pairs and (r.text or "").strip()
     ]
     return Matched(drawn_items, duelling_rationales, wrong_rationales, len(items_with_several))
 
@@ -147,19 +147,21 @@ def duel_strengths(
                 ties[u, [a, b], [b, a]] += 1
             else:
                 wins[u, place_by_contestant[w], b if place_by_contestant[w] == a else a] += 1
-        drawn_clusters = np.array(
+        question_clusters = np.array(
             [u if cases is None else str(cases[u.partition("/")[2]]) for u in question_names], object
         )
         n_decided_duels = wins.sum((0, 2)) + wins.sum((0, 1))
         n_duels = n_decided_duels + ties.sum((0, 2))
-        finding = "" if wins.any() or not len(g) else f"none of {len(g)} duels was decided: each is tied or split"
-        for k, worth_estimate in enumerate(worth_estimates(wins, ties, clusters=drawn_clusters, penalty=penalty)):
+        finding_text = "" if wins.any() or not len(g) else f"none of {len(g)} duels was decided: each is tied or split"
+        for k, worth_estimate in enumerate(worth_estimates(wins, ties, clusters=question_clusters, penalty=penalty)):
             reported_worth = (
-                worth_estimate._replace(estimate=np.nan, ci_low=np.nan, ci_high=np.nan) if finding else worth_estimate
+                worth_estimate._replace(estimate=np.nan, ci_low=np.nan, ci_high=np.nan)
+                if finding_text
+                else worth_estimate
             )
             row_head = {"judge": judge_id, "axis": axis, "model": contestants[k]}
             row_head |= {"n_duels": int(n_duels[k]), "n_decided": int(n_decided_duels[k])}
-            rows.append(row_head | reported_worth.row() | {"finding": finding})
+            rows.append(row_head | reported_worth.row() | {"finding": finding_text})
     columns = ["judge", "axis", "model", "n", "n_clusters", "n_duels", "n_decided"]
     return pd.DataFrame(rows, columns=[*columns, "estimate", "ci_low", "ci_high", "interval", "level", "finding"])
 
@@ -216,8 +218,8 @@ def outcome_shares(
 def strength_headline(strengths: pd.DataFrame) -> pd.DataFrame:  # of duel_strengths; measure, model, n, estimate, ...
     "The worths that are known, for the first page of the report."
     decided_worths = strengths[strengths["estimate"].notna() & (strengths["n_decided"] > 0)]
-    axis_in_words = decided_worths["axis"].str.replace("_", " ") if len(decided_worths) else decided_worths["axis"]
-    return decided_worths.assign(measure="worth in duels, " + axis_in_words + ", by " + decided_worths["judge"])
+    axes_in_words = decided_worths["axis"].str.replace("_", " ") if len(decided_worths) else decided_worths["axis"]
+    return decided_worths.assign(measure="worth in duels, " + axes_in_words + ", by " + decided_worths["judge"])
 
 # %% ../../nbs/steps/08_duels.ipynb #61348451
 WORTHS = {"sim-strong": 0.6, "sim-middle": 0.3, "sim-weak": 0.1}  # worths of simulated contestants

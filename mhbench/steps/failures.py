@@ -126,7 +126,12 @@ def failed_requests(
             withheld = "its accuracy in this mode" if is_too_few_read else ""
             failures.append(
                 _failure_row(
-                    failure_key, g, is_cut, "answers were cut off at the token limit", withheld=withheld, remedy=remedy
+                    failure_key,
+                    g,
+                    is_cut,
+                    "answers were cut off at the token limit",
+                    withheld=withheld,
+                    remedy=remedy,
                 )
             )
         elif is_unread.any() and not (outcomes == "read").any():
@@ -170,11 +175,15 @@ def failed_calls(
     stage: str, study: str, model: str, outcomes: Iterable[tuple[str, str | None]], *, asks_again: bool = True
 ) -> list[Failure]:  # one row, or none
     "What a model's requests lost, from the status and error of each."
-    call_outcomes = list(outcomes)
-    errors = [error for status, error in call_outcomes if status == "error"]
+    statuses_and_errors = list(outcomes)
+    errors = [error for status, error in statuses_and_errors if status == "error"]
     failure_key, withheld_in_words = (stage, study, model, ""), "every number of this model"
     return (
-        [_unanswered_failure(failure_key, LOST_ANSWERS, errors, len(call_outcomes), withheld_in_words, asks_again)]
+        [
+            _unanswered_failure(
+                failure_key, LOST_ANSWERS, errors, len(statuses_and_errors), withheld_in_words, asks_again
+            )
+        ]
         if errors
         else []
     )

@@ -122,10 +122,13 @@ def select_items(items: Sequence[Item], setting: Setting, seed: int) -> list[Ite
     if setting.categories is not None:
         item_categories = {i.category for i in items if i.category}
         category_by_casefold = {name.casefold(): name for name in item_categories}
-        if misspelled := [
+        if misspelled_categories := [
             c for c in setting.categories if c not in item_categories and c.casefold() in category_by_casefold
         ]:
-            actual = f"{misspelled[0]!r}, where items have {category_by_casefold[misspelled[0].casefold()]!r}"
+            actual = (
+                f"{misspelled_categories[0]!r}, where items have "
+                f"{category_by_casefold[misspelled_categories[0].casefold()]!r}"
+            )
             refuse(f"select_items: categories must be spelled as the items have them; got {actual}")
         selected_items = [i for i in selected_items if i.category in setting.categories]
     if setting.tasks is not None:

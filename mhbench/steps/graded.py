@@ -260,16 +260,18 @@ def grade_walks(
     for judge in judges:
         walks = [(t, k, Walk(rubric)) for t in transcripts for k in range(repeats)]
         failed_answer_by_walk: dict[int, Answer] = {}
-        while waiting_places := [
+        while waiting_walk_indices := [
             n for n, (_, _, w) in enumerate(walks) if w.question is not None and n not in failed_answer_by_walk
         ]:
             requests = []
-            for n in waiting_places:
+            for n in waiting_walk_indices:
                 t, k, w = walks[n]
                 assert w.question is not None
                 prompt_text = walked_prompt(rubric, w.question, t.text())
                 requests.append(Request(str(n), [_user_message(prompt_text)], sample=k, room=max_tokens))
-            for n, answer in zip(waiting_places, _answers_or_not_asked(requests, judge, {"cache": cache, **options})):
+            for n, answer in zip(
+                waiting_walk_indices, _answers_or_not_asked(requests, judge, {"cache": cache, **options})
+            ):
                 w = walks[n][2]
                 if answer.text is None:
                     failed_answer_by_walk[n] = answer
@@ -386,11 +388,11 @@ def degraded_conversations(t: Transcript) -> dict[str, Transcript]:  # by KNOWN
 CARD_COLUMNS = ["judge", "check", "criterion", *ESTIMATE_COLUMNS]
 
 
-def _rating_steps(ratings: Iterable[Rating], scales: Mapping[str, Scale]) -> dict[tuple, float]:
+def _rating_steps(ratings: Iterable[Rating], scale_by_criterion: Mapping[str, Scale]) -> dict[tuple, float]:
     "The step of each rating, by what is rated, judge and repeat."
     step_by_rating = {}
     for r in ratings:
-        step = scales[r.criterion or ""].read(r.label or "")[2]
+        step = scale_by_criterion[r.criterion or ""].read(r.label or "")[2]
         if step is not None:
             step_by_rating[r.within["conversation"], r.criterion, r.rater, r.repeat] = step
     return step_by_rating
@@ -407,17 +409,17 @@ def _judge_comparisons(
         )
     comparisons = []
     for (judge, criterion), step_pairs in sorted(pairs_by_judge.items()):
-        persons, a, b = zip(*sorted(step_pairs))
-        comparisons.append([judge, criterion, statistic(np.array(a), np.array(b), np.array(persons))])
+        person_ids, a, b = zip(*sorted(step_pairs))
+        comparisons.append([judge, criterion, statistic(np.array(a), np.array(b), np.array(person_ids))])
     return comparisons
 
 
-def _share_equal(a: np.ndarray, b: np.ndarray, persons: np.ndarray) -> Estimate:
-    return estimate(mean, (a == b).astype(float), clusters=persons, seed=0, share=True)
+def _share_equal(a: np.ndarray, b: np.ndarray, person_ids: np.ndarray) -> Estimate:
+    return estimate(mean, (a == b).astype(float), clusters=person_ids, seed=0, share=True)
 
 
-def _mean_decrease(a: np.ndarray, b: np.ndarray, persons: np.ndarray) -> Estimate:
-    return mean_difference(b - a, persons)
+def _mean_decrease(a: np.ndarray, b: np.ndarray, person_ids: np.ndarray) -> Estimate:
+    return mean_difference(b - a, person_ids)
 
 # %% ../../nbs/steps/25_graded.ipynb #b8376594
 def conversation_card(
@@ -433,24 +435,26 @@ def conversation_card(
     repeats, in another wording and in another order of criteria, and by how many steps a rating changes where a
     conversation was made worse by rule, below 0 where the judge sees it; `people` has agreement with persons by
     criterion, and `unread_rows` what was not read."""
-    scales = {c.name: c.scale for c in criteria}
+    scale_by_criterion = {c.name: c.scale for c in criteria}
     person_by_conversation = {t.id: t.person or t.item_id for t in transcripts}
     grade_again = lambda subset, **kwargs: grade(subset, criteria, judges, **{"cache": cache, **options, **kwargs})
     plain_graded = grade_again(transcripts, repeats=2)
     graded_by_version = {"another wording": grade_again(transcripts, wording="reworded")}
     graded_by_version["another order of criteria"] = grade_again(transcripts, order=1, how="together")
     graded_together = grade_again(transcripts, how="together")
-    all_steps, rows = _rating_steps(plain_graded.ratings, scales), []
-    first_steps = {k: v for k, v in all_steps.items() if k[3] == "0"}
-    repeat_steps = {(*k[:3], "0"): v for k, v in all_steps.items() if k[3] == "1"}
+    step_by_rating, rows = _rating_steps(plain_graded.ratings, scale_by_criterion), []
+    first_steps = {k: v for k, v in step_by_rating.items() if k[3] == "0"}
+    repeat_steps = {(*k[:3], "0"): v for k, v in step_by_rating.items() if k[3] == "1"}
     rows += [
         [j, "a repeat: equal", c, e]
-        for j, c, e in _judge_comparisons(all_steps, repeat_steps, person_by_conversation, _share_equal)
+        for j, c, e in _judge_comparisons(step_by_rating, repeat_steps, person_by_conversation, _share_equal)
     ]
-    for check, graded in graded_by_version.items():
-        reference_steps = _rating_steps(graded_together.ratings, scales) if "order" in check else first_steps
+    for check, regraded in graded_by_version.items():
+        reference_steps = (
+            _rating_steps(graded_together.ratings, scale_by_criterion) if "order" in check else first_steps
+        )
         comparisons = _judge_comparisons(
-            reference_steps, _rating_steps(graded.ratings, scales), person_by_conversation, _share_equal
+            reference_steps, _rating_steps(regraded.ratings, scale_by_criterion), person_by_conversation, _share_equal
         )
         rows += [[j, f"{check}: equal", c, e] for j, c, e in comparisons]
     all_graded = [plain_graded, graded_together, *graded_by_version.values()]
@@ -458,13 +462,13 @@ def conversation_card(
         graded_worse = grade_again([k[name] for t in transcripts if name in (k := degraded_conversations(t))])
         all_graded.append(graded_worse)
         comparisons = _judge_comparisons(
-            first_steps, _rating_steps(graded_worse.ratings, scales), person_by_conversation, _mean_decrease
+            first_steps, _rating_steps(graded_worse.ratings, scale_by_criterion), person_by_conversation, _mean_decrease
         )
         rows += [[j, f"{name}: change", c, e] for j, c, e in comparisons]
     check_table = pd.DataFrame([[*r[:3], *r[3].row().values()] for r in rows], columns=CARD_COLUMNS)
     ratings_of_people = list(people)
     people_agreement = (
-        judges_and_people(rating_table([*plain_graded.ratings, *ratings_of_people], scales))
+        judges_and_people(rating_table([*plain_graded.ratings, *ratings_of_people], scale_by_criterion))
         if ratings_of_people
         else pd.DataFrame()
     )

@@ -54,8 +54,8 @@ def judged_answers(
     for r in first_answers:
         ids_by_model[r.model] |= {r.item_id} & judgeable_ids
     n_wanted = min(n_items or len(judgeable_ids), len(judgeable_ids))
-    large_id_sets = [ids for ids in ids_by_model.values() if len(ids) >= n_wanted] or [*ids_by_model.values()]
-    common_ids = set.intersection(*large_id_sets) if large_id_sets else set()
+    sufficient_id_sets = [ids for ids in ids_by_model.values() if len(ids) >= n_wanted] or [*ids_by_model.values()]
+    common_ids = set.intersection(*sufficient_id_sets) if sufficient_id_sets else set()
     eligible_items = [i for i in items if i.item_id in common_ids]
     if n_per_category is not None:
         drawn_ids: set[str] = set()

@@ -283,8 +283,10 @@ def ask_parts(
         all_judgments += judgments
         part_columns = {"experiment": p.experiment, "wording": p.wording, "temperature": used_temperature}
         rows = verdict_frame(judgments, items, kind)
-        is_kept = (rows["text"] != BY_RULE) | (p.experiment == "known groups")  # else nothing of a judge is repeated
-        verdict_tables.append(rows[is_kept].assign(**part_columns))
+        is_row_kept = (rows["text"] != BY_RULE) | (
+            p.experiment == "known groups"
+        )  # else nothing of a judge is repeated
+        verdict_tables.append(rows[is_row_kept].assign(**part_columns))
     columns = ["experiment", "wording", "temperature", "judge", "item_id", "cluster", "category", "model", "sample"]
     columns += ["repeat", "rubric", "status", "error", "points"]
     if not verdict_tables:

@@ -95,11 +95,11 @@ def _coefficients(
     ratings: pd.DataFrame, labels: np.ndarray, scale: Scale, has_beside: bool
 ) -> dict[str, tuple[Any, np.ndarray, tuple]]:
     "The coefficients of some ratings, whose labels are (R, N): name -> statistic, ratings (R, N), range."
-    full_range = (-1.0, 1.0)
+    coefficient_range = (-1.0, 1.0)
     coefficient_by_name: dict[str, tuple[Any, np.ndarray, tuple]] = {
         "raw": (share_agreeing, labels, (0.0, 1.0)),
-        "alpha, nominal": (lambda x, **w: krippendorff_alpha(x, "nominal", ignore=(), **w), labels, full_range),
-        "AC1": (lambda x, **w: gwet_ac1(x, ignore=(), **w), labels, full_range),
+        "alpha, nominal": (lambda x, **w: krippendorff_alpha(x, "nominal", ignore=(), **w), labels, coefficient_range),
+        "AC1": (lambda x, **w: gwet_ac1(x, ignore=(), **w), labels, coefficient_range),
     }
     if scale.kind in ("numbers", "ordered") and not has_beside:
         scores = _ratings_by_rater(ratings, "score")[0]
@@ -107,13 +107,13 @@ def _coefficients(
             coefficient_by_name[f"alpha, {level}"] = (
                 lambda x, level=level, **w: krippendorff_alpha(x, level, ignore=(), **w),
                 scores,
-                full_range,
+                coefficient_range,
             )
         for name, icc_kind in (("ICC(C,1)", "consistency"), ("ICC(A,1)", "agreement")):
             coefficient_by_name[name] = (
                 lambda x, icc_kind=icc_kind, **w: two_way_intraclass_correlation(x.T, icc_kind, **w),
                 scores,
-                full_range,
+                coefficient_range,
             )
     return coefficient_by_name
 
@@ -212,15 +212,15 @@ def third_ratings(table: RatingTable) -> pd.DataFrame:  # rater, kind, n, either
         (("all of them", k), g) for k, g in ratings.groupby("kind") if k != "person" and g["rater"].nunique() > 1
     ]
     for (rater, kind), ratings_of_third in ratings_by_rater:
-        n_either, chances_of_either = 0, []
+        n_matching_either, chances_of_either = 0, []
         for unit, criterion, label in ratings_of_third[["unit", "criterion", "label"]].to_numpy():
             person_labels = {x for other_rater, x in labels_by_unit.get(unit, {}).items() if other_rater != rater}
             if len(person_labels) == 2:
-                n_either += label in person_labels
+                n_matching_either += label in person_labels
                 chances_of_either.append(float(label_shares[criterion].reindex(list(person_labels)).sum()))
         if chances_of_either:
-            p = float(binom.sf(n_either - 1, len(chances_of_either), min(np.mean(chances_of_either), 1.0)))
-            rows.append([rater, kind, len(chances_of_either), n_either, float(np.sum(chances_of_either)), p])
+            p = float(binom.sf(n_matching_either - 1, len(chances_of_either), min(np.mean(chances_of_either), 1.0)))
+            rows.append([rater, kind, len(chances_of_either), n_matching_either, float(np.sum(chances_of_either)), p])
     third_table = pd.DataFrame(rows, columns=["rater", "kind", "n", "either", "expected", "p"])
     sentences = [
         f"{r.rater} says one of two labels that disagree in {r.either} of {r.n} cases, where {r.expected:.0f} would be "
@@ -320,20 +320,20 @@ def spread_by_kind(table: RatingTable, **how: Any) -> tuple[pd.DataFrame, pd.Dat
     """The spread of persons' and of judges' ratings, what another level of each factor would have changed, and why a
     kind has neither: what is wrong with its design.
     """
-    spread_of_kind, failure_texts = {}, []
+    spread_by_rater_kind, failure_texts = {}, []
     for kind in [k for k in ("person", "judge") if (table.single["kind"] == k).any()]:
         try:
-            spread_of_kind[kind] = spread_of(table, [kind], **how)
+            spread_by_rater_kind[kind] = spread_of(table, [kind], **how)
         except ValueError as e:  # a design that tells nothing apart
             failure_texts.append(f"{kind}: {str(e).partition(': ')[2] or e}")
-    spread_tables = [s.table.assign(kind=kind) for kind, s in spread_of_kind.items()]
-    change_tables = [replacement_sd(s).assign(kind=kind, n=s.n) for kind, s in spread_of_kind.items()]
+    spread_tables = [s.table.assign(kind=kind) for kind, s in spread_by_rater_kind.items()]
+    replacement_tables = [replacement_sd(s).assign(kind=kind, n=s.n) for kind, s in spread_by_rater_kind.items()]
     largest_difference = max((s.ends[1] - s.ends[0] for s in table.scales.values()), default=0.0)
-    change_tables = [
-        c.assign(ci_high=c["ci_high"].clip(upper=largest_difference)) for c in change_tables
+    replacement_tables = [
+        c.assign(ci_high=c["ci_high"].clip(upper=largest_difference)) for c in replacement_tables
     ]  # no two ratings differ by more
     spread_table, change_table = (
-        pd.concat(t, ignore_index=True) if t else pd.DataFrame() for t in (spread_tables, change_tables)
+        pd.concat(t, ignore_index=True) if t else pd.DataFrame() for t in (spread_tables, replacement_tables)
     )
     return spread_table, change_table, "; ".join(failure_texts)
 
@@ -360,10 +360,10 @@ def judges_and_people(table: RatingTable) -> pd.DataFrame:  # JUDGE_COLUMNS
         kind_by_rater = g.groupby("rater")["kind"].first()
         row_by_rater = {r: k for k, r in enumerate(raters)}
         person_rows = [row_by_rater[r] for r in raters if kind_by_rater[r] == "person"]
-        scores_by_other = {r: scores[row_by_rater[r]] for r in raters if kind_by_rater[r] != "judge"}
+        scores_by_rater = {r: scores[row_by_rater[r]] for r in raters if kind_by_rater[r] != "judge"}
         if len(person_rows) > 1:
             n_ratings = (~np.isnan(scores[person_rows])).sum(0)
-            scores_by_other["people's mean"] = np.where(
+            scores_by_rater["people's mean"] = np.where(
                 n_ratings > 0, np.nansum(scores[person_rows], 0) / np.maximum(n_ratings, 1), np.nan
             )
         people_agreement = float(share_agreeing(scores[person_rows])) if len(person_rows) > 1 else np.nan
@@ -380,7 +380,7 @@ def judges_and_people(table: RatingTable) -> pd.DataFrame:  # JUDGE_COLUMNS
                 else {}
             )
             for target_in_words, is_target in mask_by_target.items():
-                for other_name, other_scores in scores_by_other.items():
+                for other_rater_name, other_scores in scores_by_rater.items():
                     is_rated_by_both = is_target & ~np.isnan(scores[row_by_rater[judge]]) & ~np.isnan(other_scores)
                     if is_rated_by_both.sum() > 1:
                         rows.append(
@@ -388,7 +388,7 @@ def judges_and_people(table: RatingTable) -> pd.DataFrame:  # JUDGE_COLUMNS
                                 judge,
                                 criterion,
                                 target_in_words,
-                                other_name,
+                                other_rater_name,
                                 *_judge_beside_people(
                                     scores[row_by_rater[judge]][is_rated_by_both],
                                     other_scores[is_rated_by_both],

@@ -172,8 +172,8 @@ def rate_table(
     asked_codes = item_codes[: len(scores)]
     scorable_codes = item_codes[len(scores) :]
     codes_by_group: dict[tuple[str, str], np.ndarray] = {}
-    for breakdown, group_places, group_names in [] if all_items is None else _iterate_breakdowns(all_items, by):
-        codes_by_group |= {(breakdown, name): scorable_codes[group_places == k] for k, name in enumerate(group_names)}
+    for breakdown, group_codes, group_names in [] if all_items is None else _iterate_breakdowns(all_items, by):
+        codes_by_group |= {(breakdown, name): scorable_codes[group_codes == k] for k, name in enumerate(group_names)}
     counted_answers = _counted_answers(scores, value, asked_codes, None if all_items is None else scorable_codes)
     run_index = scores.groupby(RUN, sort=True).size().index
     settings = (
@@ -181,11 +181,11 @@ def rate_table(
     )
     rows = []
     shows_source = value in _READ and "read_from" in scores
-    for breakdown, group_places, group_names in _iterate_breakdowns(scores, by):
+    for breakdown, group_codes, group_names in _iterate_breakdowns(scores, by):
         source_by_group = (
-            _sources_by_group(scores, counted_answers["run"].to_numpy(), group_places) if shows_source else {}
+            _sources_by_group(scores, counted_answers["run"].to_numpy(), group_codes) if shows_source else {}
         )
-        for run, group, items in _iterate_group_items(counted_answers, group_places):
+        for run, group, items in _iterate_group_items(counted_answers, group_codes):
             if pd.isna(items["x"]).all():
                 continue
             group_items = (
@@ -206,11 +206,13 @@ def _sources_by_group(scores: pd.DataFrame, *keys: np.ndarray) -> dict[tuple, st
     "How the answers of each group were read."
     key_columns = [pd.Series(k, scores.index) for k in keys]
     source_counts = scores["read_from"].groupby(key_columns).value_counts()
-    n_disagreeing = scores["disagrees"].astype(bool).groupby(key_columns).sum()
+    n_disagreeing_answers = scores["disagrees"].astype(bool).groupby(key_columns).sum()
     counts_by_group: dict[tuple, dict[str, int]] = {}
     for (*group, name), n in source_counts.items():
         counts_by_group.setdefault(tuple(group), {})[name] = n
-    return {group: sources_in_words(counts_by_group[group], int(n_disagreeing[group])) for group in counts_by_group}
+    return {
+        group: sources_in_words(counts_by_group[group], int(n_disagreeing_answers[group])) for group in counts_by_group
+    }
 
 # %% ../../nbs/steps/07_rates.ipynb #e44d4fb1
 _BETWEEN = ["sd_models", "lowest", "highest", "q"]
@@ -223,9 +225,9 @@ def _sums_by_cluster(g: pd.DataFrame, value: str) -> tuple[list, np.ndarray, np.
     model_codes, model_names = pd.factorize(item_means["model"], sort=True)
     cluster_codes, cluster_names = pd.factorize(item_means["cluster"], sort=True)
     matrix_shape = len(cluster_names), len(model_names)
-    cell_places = cluster_codes * len(model_names) + model_codes
+    cell_indices = cluster_codes * len(model_names) + model_codes
     sums, counts = (
-        np.bincount(cell_places, w, len(cluster_names) * len(model_names)).reshape(matrix_shape)
+        np.bincount(cell_indices, w, len(cluster_names) * len(model_names)).reshape(matrix_shape)
         for w in (item_means[value], None)
     )
     return list(model_names), sums, counts
@@ -260,13 +262,18 @@ def first_entries(table: pd.DataFrame, same: Mapping[str, str]) -> pd.DataFrame:
 
 # %% ../../nbs/steps/07_rates.ipynb #65bf6934
 def _counted_once(
-    members: Sequence[str], responders: Collection[str], first_entry_of: Mapping[str, str], simulated: Collection[str]
+    members: Sequence[str],
+    responders: Collection[str],
+    first_entry_by_model: Mapping[str, str],
+    simulated: Collection[str],
 ) -> tuple[list[str], dict[str, str]]:  # who counts, and why the others do not
     "Every model of a group once."
     counted_models: list[str] = []
     reason_by_model: dict[str, str] = {}
     for m in members:
-        same_model = next((k for k in counted_models if first_entry_of.get(k, k) == first_entry_of.get(m, m)), None)
+        same_model = next(
+            (k for k in counted_models if first_entry_by_model.get(k, k) == first_entry_by_model.get(m, m)), None
+        )
         if m in simulated:
             reason_by_model[m] = "simulated"
         elif m not in responders:
@@ -301,22 +308,22 @@ def average_models(
     _refuse_unknown("average_models", "value and by", scores, [value, *by])
     models = list(dict.fromkeys(scores["model"]))
     same = dict(same or {})
-    named_groups = {"all models": models, **(groups or {})}
-    for name, members in named_groups.items():
+    models_by_group = {"all models": models, **(groups or {})}
+    for name, members in models_by_group.items():
         if models and not set(members) & set(models):
             actual = f"{list(members)} ({name}) for {sorted(models, key=lambda m: m in same)}"
             remedy = "mend groups in params.yaml"
             refuse(f"average_models: a group must name models of the table; got {actual}", remedy=remedy)
-        named_groups[name] = sorted(members, key=lambda m: m in same)  # the first wording counts, not another one
+        models_by_group[name] = sorted(members, key=lambda m: m in same)  # the first wording counts, not another one
     rows = []
     for run, run_scores in scores.groupby(RUN[1:], sort=True):
         present_models = set(run_scores["model"])
         members_by_group = {
-            group: list(filter(present_models.__contains__, members)) for group, members in named_groups.items()
+            group: list(filter(present_models.__contains__, members)) for group, members in models_by_group.items()
         }
-        for breakdown, group_places, group_names in _iterate_breakdowns(run_scores, by):
+        for breakdown, group_codes, group_names in _iterate_breakdowns(run_scores, by):
             for k, name in enumerate(group_names):
-                readable_scores = where_read(run_scores[group_places == k], ["model"])
+                readable_scores = where_read(run_scores[group_codes == k], ["model"])
                 row_head = dict(zip(RUN[1:], run)) | {"by": breakdown, "group": name}
                 rows += [
                     row_head | r
@@ -329,7 +336,7 @@ def _average_rows(
     g: pd.DataFrame,
     value: str,
     groups: Mapping,
-    first_entry_of: Mapping,
+    first_entry_by_model: Mapping,
     simulated: Collection,
     *,
     n_boot=1000,
@@ -348,15 +355,15 @@ def _average_rows(
     place_by_model = {m: k for k, m in enumerate(models)}
     rows = []
     for name, members in groups.items():
-        averaged_models, reason_by_model = _counted_once(members, place_by_model, first_entry_of, simulated)
+        averaged_models, reason_by_model = _counted_once(members, place_by_model, first_entry_by_model, simulated)
         if not averaged_models:
             continue
         model_places = [place_by_model[m] for m in averaged_models]
         n = cluster_counts[:, model_places]
-        estimate_sizes: dict[str, Any] = {"n": int(n.sum(0).min()), "n_clusters": int((n > 0).sum(0).min())}
+        size_fields: dict[str, Any] = {"n": int(n.sum(0).min()), "n_clusters": int((n > 0).sum(0).min())}
         mean_replicates = replicates[:, model_places].mean(axis=1)
         e = Estimate.from_replicates(
-            float(rates[model_places].mean()), mean_replicates, **estimate_sizes, level=level, share=value == "correct"
+            float(rates[model_places].mean()), mean_replicates, **size_fields, level=level, share=value == "correct"
         )
         left_out_in_words = "; ".join(f"{m}: {reason}" for m, reason in reason_by_model.items())
         row = {
@@ -367,9 +374,7 @@ def _average_rows(
         }
         row["read_from"] = describe_reading(g[g["model"].isin(averaged_models)])
         rows.append(
-            row
-            | e.row()
-            | _spread_between(rates[model_places], replicates[:, model_places], estimate_sizes["n_clusters"])
+            row | e.row() | _spread_between(rates[model_places], replicates[:, model_places], size_fields["n_clusters"])
         )
     return rows
 
@@ -392,9 +397,9 @@ def paper_averages(
     _refuse_unknown("paper_averages", "by", table, by)
     estimate_columns = ["estimate", "ci_low", "ci_high", "q"]
     rows = []
-    real_rows = table[~table["model"].isin(simulated)]
-    for name, members in ({"all models": real_rows["model"].unique()} | dict(groups or {})).items():
-        for key, g in real_rows[real_rows["model"].isin(members)].groupby(list(by), sort=False):
+    unsimulated_rows = table[~table["model"].isin(simulated)]
+    for name, members in ({"all models": unsimulated_rows["model"].unique()} | dict(groups or {})).items():
+        for key, g in unsimulated_rows[unsimulated_rows["model"].isin(members)].groupby(list(by), sort=False):
             standard_errors = half_width_se(g["ci_low"], g["ci_high"])
             has_interval = np.isfinite(standard_errors)
             row = dict(zip(by, key)) | {
@@ -535,27 +540,29 @@ def _estimate_text(
     r: Any,
     interval_format: str,
     *,
-    without_interval: str = "",
-    without_estimate: str = "-",
+    text_without_interval: str = "",
+    text_without_estimate: str = "-",
     digits: int = 2,
     factor: float = 1.0,
 ) -> str:
-    "An estimate with its interval as `interval_format` has it, or `without_interval`; else `without_estimate`."
+    "An estimate with its interval by `interval_format`, or `text_without_interval`; else `text_without_estimate`."
     if not np.isfinite(r.estimate):
-        return without_estimate
+        return text_without_estimate
     low, high = factor * r.ci_low, factor * r.ci_high
     x = factor * r.estimate
     interval_text = interval_format.format(
         low=low, high=high, half=(high - low) / 2, up=high - x, down=x - low, digits=digits
     )
-    return f"{x:.{digits}f}" + (interval_text if np.isfinite([low, high]).all() else without_interval)
+    return f"{x:.{digits}f}" + (interval_text if np.isfinite([low, high]).all() else text_without_interval)
 
 # %% ../../nbs/steps/07_rates.ipynb #6086f37a
 def _cell(r: Any, digits: int, factor: float) -> str:
     "An estimate with its interval, where it has one, and n, where the table has it."
     n_in_words = f" (n = {r.n:.0f})" if hasattr(r, "n") and np.isfinite(r.n) else ""
     return (
-        _estimate_text(r, " [{low:.{digits}f}, {high:.{digits}f}]", without_estimate="–", digits=digits, factor=factor)
+        _estimate_text(
+            r, " [{low:.{digits}f}, {high:.{digits}f}]", text_without_estimate="–", digits=digits, factor=factor
+        )
         + n_in_words
     )
 
@@ -580,11 +587,11 @@ def _averages_by_column(averages: pd.DataFrame, index: list[str], as_published: 
         m: f"{m} ({n_models_by_group[m]} {'model' if n_models_by_group[m] == 1 else 'models'})"
         for m in n_models_by_group.index
     }
-    interval_format, without_interval = (
+    interval_format, text_without_interval = (
         (" ± {half:.2f}", "") if as_published else (" [{low:.2f}, {high:.2f}]", ", no interval")
     )
     estimate_texts = [
-        _estimate_text(r, interval_format, without_interval=without_interval) for r in averages.itertuples()
+        _estimate_text(r, interval_format, text_without_interval=text_without_interval) for r in averages.itertuples()
     ]
     averages_with_cells = averages.assign(cell=estimate_texts, models=averages["models"].map(heading_by_group))
     return averages_with_cells.pivot(index=index, columns="models", values="cell")[

@@ -46,9 +46,9 @@ def _answer_facts(items: Sequence[Item], records: Sequence[Outcome], record: typ
 def n_terms(answers: pd.DataFrame, by: str, alike: Sequence[str]) -> pd.Series:  # by name
     "Under how many sets of parameters requests that are alike were made, at most."
     n_parameter_sets = answers.groupby([by, "task", *alike], dropna=False)["changed"].nunique().groupby(level=0).max()
-    marked_answers = answers.assign(cool=["no temperature" in changed for changed in answers["changed"]])
+    flagged_answers = answers.assign(cool=["no temperature" in changed for changed in answers["changed"]])
     return n_parameter_sets.combine(
-        marked_answers.groupby([by, "task", alike[0]])["cool"].nunique().groupby(level=0).max(), max
+        flagged_answers.groupby([by, "task", alike[0]])["cool"].nunique().groupby(level=0).max(), max
     )
 
 # %% ../../nbs/steps/27_respondents.ipynb #5ef06c9f

@@ -207,10 +207,10 @@ def score_responses(items: Iterable[Item], responses: Sequence[Response]) -> pd.
     item_columns = pd.DataFrame([_item_columns(items[k]) for k in used_places]).take(item_places)
     scored_columns = pd.DataFrame(distinct_scores).take(places_in_distinct)
     response_columns["answered_by"] = np.where(column_of(responses, "votes").astype(bool), "sample", "plain")
-    column_groups = [
+    column_blocks = [
         x.reset_index(drop=True) for x in (item_columns, response_columns.assign(n_votes=1), scored_columns)
     ]
-    return conform(pd.concat(column_groups, axis=1), Score)
+    return conform(pd.concat(column_blocks, axis=1), Score)
 
 # %% ../../nbs/steps/06_score.ipynb #3ebb20ef
 RUN = ["model", "mode", "answered_by", "n_votes"]  # reported separately: one way of answering, of one model
@@ -387,19 +387,22 @@ def self_consistency(scores: pd.DataFrame, items: Sequence[Item]) -> pd.DataFram
         g = g.sort_values("sample", kind="stable")
         outcomes = response_outcomes(g)
         sample_votes = [DECLINED if o == REFUSED else tuple(a) or None for o, a in zip(outcomes, g["answer"])]
-        majority = majority_vote(sample_votes)
-        is_declined = majority.answer == DECLINED
-        answer = [] if is_declined else list(majority.answer or ())
+        majority_result = majority_vote(sample_votes)
+        is_declined = majority_result.answer == DECLINED
+        answer = [] if is_declined else list(majority_result.answer or ())
         is_unscored = g["correct"].isna().all()
         n_failed = int((outcomes == FAILED).sum())
-        decision_method = "majority: tie" if majority.tied else "majority"
+        decision_method = "majority: tie" if majority_result.tied else "majority"
         decision_method += f" ({len(g) - n_failed} of {len(g)} votes came)" if n_failed else ""
         row = g.iloc[0].to_dict()
         row |= {"answered_by": "majority", "n_votes": len(g), "sample": 0, "temperature": np.nan}
         row |= {"how": REFUSED if is_declined else decision_method, "answer": answer, "read": bool(answer)}
         row |= {"read_from": describe_reading(g), "disagrees": False, "cross_entropy": np.nan, "brier": np.nan}
         row |= {"correct": np.nan} if is_unscored else {"correct": is_correct(by_id[item_id], answer), "status": "ok"}
-        row |= {"confidence": majority.votes / max(majority.voters + n_failed, 1), "attempts": g["attempts"].sum()}
+        row |= {
+            "confidence": majority_result.votes / max(majority_result.voters + n_failed, 1),
+            "attempts": g["attempts"].sum(),
+        }
         spending_totals = {"uncounted": 0} | spending(g)
         rows.append(row | spending_totals | {c: 0 for c in _TOKENS if pd.isna(spending_totals[c])})  # 0: not counted
     return conform(pd.DataFrame(rows, columns=columns(Score)), Score)

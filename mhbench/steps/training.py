@@ -144,8 +144,8 @@ def train_runs(
 def _accuracy_row(items: Sequence[Item], answers: Mapping[str, str]) -> dict[str, Any]:
     "Accuracy with its interval, and the share of the most frequent letter."
     answered_items = [i for i in items if i.item_id in answers]
-    right_rows = [(answers[i.item_id] == i.key[0], i.cluster) for i in answered_items]
-    e = mean_of(pd.DataFrame(right_rows, columns=["right", "cluster"]), "right", share=True)
+    rights_and_clusters = [(answers[i.item_id] == i.key[0], i.cluster) for i in answered_items]
+    e = mean_of(pd.DataFrame(rights_and_clusters, columns=["right", "cluster"]), "right", share=True)
     letter_counts = pd.Series(list(answers.values()), dtype=object).value_counts()
     modal_share = float(letter_counts.iloc[0] / letter_counts.sum()) if len(letter_counts) else np.nan
     return e.row() | {"most_said": modal_share, "n_missing": len(items) - len(answered_items)}

@@ -37,8 +37,8 @@ _T = TypeVar("_T")
 def shuffled(values: Sequence[_T], *key: object) -> list[_T]:
     "The values in an order that depends on the key alone; all orders are equally likely."
     key_text = "\x1f".join(map(str, key))
-    hash_by_place = [hashlib.sha256(f"{key_text}\x1f{k}".encode()).digest() for k in range(len(values))]
-    return [values[k] for k in sorted(range(len(values)), key=hash_by_place.__getitem__)]
+    hashes = [hashlib.sha256(f"{key_text}\x1f{k}".encode()).digest() for k in range(len(values))]
+    return [values[k] for k in sorted(range(len(values)), key=hashes.__getitem__)]
 
 # %% ../../nbs/steps/01_variants.ipynb #e8b707ca
 GENDERS = ("male", "female", "nonbinary")

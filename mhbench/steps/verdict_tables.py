@@ -109,10 +109,10 @@ def bounded_mean(
     **settings: Any,  # of mhbench.steps.rates.mean_of
 ) -> dict[str, Any]:
     "The row of a mean and its bounds, low and high; without the number where it is read otherwise at one of them."
-    filled_rows = (rows.assign(**{column: rows[column].mask(missing, v)}) for v in (np.nan, 0.0, top))
-    e, low, high = (mean_of(p, column, **settings) for p in filled_rows)
-    is_within = e.ci_low <= low.estimate and high.estimate <= e.ci_high
-    is_same_reading = is_within and high.ci_low <= e.estimate <= low.ci_high
+    filled_tables = (rows.assign(**{column: rows[column].mask(missing, v)}) for v in (np.nan, 0.0, top))
+    e, low, high = (mean_of(p, column, **settings) for p in filled_tables)
+    is_within_interval = e.ci_low <= low.estimate and high.estimate <= e.ci_high
+    is_same_reading = is_within_interval and high.ci_low <= e.estimate <= low.ci_high
     has_judged_value = (rows[column].notna() & ~missing & ~ruled).any()
     if not has_judged_value or (missing.any() and not is_same_reading):
         e = e._replace(estimate=np.nan, ci_low=np.nan, ci_high=np.nan)
@@ -236,7 +236,7 @@ def judge_in_styles(
     "A judge's verdicts in every style; linked questions are judged once, in the first."
     linked_item_ids = {i.item_id for i in items if task_of(i).linked}
     place_by_answer: dict[tuple, int] = {(r.item_id, r.model, r.mode, r.sample): n for n, r in enumerate(responses)}
-    styled_judgments: list[tuple[str, Judgment]] = []
+    styles_and_judgments: list[tuple[str, Judgment]] = []
     for k, style in enumerate(styles if evaluator.model else styles[:1]):
         rubric_by_study = {i.study: style_rubric(i.study, style, prompts_dir) for i in items if kind == "score"}
         responses_by_rubric: dict[str | None, list[Response]] = {}
@@ -250,8 +250,8 @@ def judge_in_styles(
             judge_options = settings | {"prompts_dir": prompts_dir} | ({"rubric": rubric_name} if rubric_name else {})
             judgments += judge_everything(rubric_responses, items, evaluator, kind=kind, **judge_options)
         judgments.sort(key=lambda j: place_by_answer[j.item_id, j.model, j.mode, j.sample])
-        styled_judgments += [(style, j) for j in judgments]
-    return styled_judgments
+        styles_and_judgments += [(style, j) for j in judgments]
+    return styles_and_judgments
 
 # %% ../../nbs/steps/12_verdict_tables.ipynb #d84f955a
 def styles_to_ask(styles: Sequence[str], judges: Sequence[str], kind: str) -> list[str]:

@@ -70,7 +70,7 @@ def split_parts(text: str, n: int) -> list[str] | None:  # one text a question; 
 # %% ../../nbs/steps/04_verdicts.ipynb #d4d2311d
 def _rubric_fields(r: Rubric) -> dict[str, str]:
     "The fields that a rubric fills by itself."
-    flipped_note = [f"On this scale {r.scale[0]} is the best and {r.scale[1]} the worst."] if r.flipped else []
+    flipped_notes = [f"On this scale {r.scale[0]} is the best and {r.scale[1]} the worst."] if r.flipped else []
 
     def example_text(e):
         "An example as it stands, or from its reference, answer and score."
@@ -80,7 +80,7 @@ def _rubric_fields(r: Rubric) -> dict[str, str]:
 
     return {
         "criteria": "\n".join(f"- {c}" for c in r.criteria),
-        "anchors": "\n".join([f"{k}: {v}" for k, v in sorted(r.anchors.items())] + flipped_note),
+        "anchors": "\n".join([f"{k}: {v}" for k, v in sorted(r.anchors.items())] + flipped_notes),
         "low": str(r.scale[0]),
         "high": str(r.scale[1]),
         "labels": "\n".join(f"{r.show(k)}: {v}" for k, v in r.labels.items()),
