@@ -64,16 +64,18 @@ def _errors_draw(a: argparse.Namespace) -> None:
 def _errors_collect(a: argparse.Namespace) -> None:
     items, responses = run_answers(a.study, None, a.results)
     with rater_key(names_file(root()), a.study):  # names are saved at its end: where something is refused, none is
-        ratings, empty_places = read_error_sheets(a.sheets, items, responses)
+        ratings, unlabelled_places = read_error_sheets(a.sheets, items, responses)
         table_file = new_file(Path(a.to))
     write_errors(ratings, table_file)
     n_by_rater = Counter(r.rater for r in ratings)
     places_in_words = (
-        f" ({', '.join(empty_places[:5])}{' ...' if len(empty_places) > 5 else ''})" if empty_places else ""
+        f" ({', '.join(unlabelled_places[:5])}{' ...' if len(unlabelled_places) > 5 else ''})"
+        if unlabelled_places
+        else ""
     )
     print(
         f"{numbered(len(ratings), 'label')} by {numbered(len(n_by_rater), 'annotator')}: {a.to}; "
-        f"{numbered(len(empty_places), 'row')} without a label{places_in_words}"
+        f"{numbered(len(unlabelled_places), 'row')} without a label{places_in_words}"
     )
     print(", ".join(f"{rater}: {n}" for rater, n in n_by_rater.items()) + f"; from {numbered(len(a.sheets), 'sheet')}")
     n_by_count = Counter(Counter((r.item_id, r.target) for r in ratings).values())

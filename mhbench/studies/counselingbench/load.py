@@ -314,12 +314,12 @@ def load_counselingbench_errors(
     Source: Nguyen et al. 2025, section 7.1, table A11.
     Raises: ValueError for a missing column, another label, a label given twice, or a question that is not there.
     """
-    label_spellings = {x.casefold(): x for x in (*ERRORS, "Abstain")}
+    label_by_folded_text = {x.casefold(): x for x in (*ERRORS, "Abstain")}
     rows = []
     for place, raw_row in label_rows(csv):
         row = {k: v.strip() for k, v in raw_row.items() if k in ErrorRow.model_fields and v.strip()}
         if "label" in row:
-            row["label"] = label_spellings.get(row["label"].casefold(), row["label"])
+            row["label"] = label_by_folded_text.get(row["label"].casefold(), row["label"])
         if unlabelled == "refuse" or "label" in row:
             rows.append((place, row))
     error_rows = validate(rows, ErrorRow, unique="annotation", remedy="mend the row").records

@@ -97,9 +97,9 @@ def error_table(ratings: Iterable[Rating], cases: Mapping[str, str] | None = Non
     rows = []
     for (model, g), kind in product(_majority_labels(ratings).groupby("model", sort=True), ERRORS):
         decided_rows = g.dropna()
-        is_kind = (decided_rows["label"] == kind).to_numpy(float)
-        e = estimate(mean, is_kind, clusters=_case_of(decided_rows["item_id"], cases), seed=0, share=True)
-        error_counts = {"count": int(is_kind.sum()), "n_open": len(g) - len(decided_rows)}
+        is_of_kind = (decided_rows["label"] == kind).to_numpy(float)
+        e = estimate(mean, is_of_kind, clusters=_case_of(decided_rows["item_id"], cases), seed=0, share=True)
+        error_counts = {"count": int(is_of_kind.sum()), "n_open": len(g) - len(decided_rows)}
         rows.append({"model": model, "kind": kind} | error_counts | e.row())
     return pd.DataFrame(rows, columns=["model", "kind", "count", "n", "n_clusters", "n_open", *_INTERVAL])
 
@@ -128,11 +128,11 @@ def read_error_sheets(
     items = None if items is None else list(items)
     answered_keys = None if answers is None else {(r.item_id, r.model) for r in answers}
     ratings: list[Rating] = []
-    empty_places: list[str] = []
+    unlabelled_places: list[str] = []
     for sheet in sheets:
         sheet_ratings = load_counselingbench_errors(sheet, items, unlabelled="skip")
         rows = list(label_rows(sheet))
-        empty_places += [place for place, row in rows if not row["label"].strip()]
+        unlabelled_places += [place for place, row in rows if not row["label"].strip()]
         _check_one_annotator(sheet_ratings, [row for _, row in rows])
         ratings += sheet_ratings
     place_by_answer: dict[tuple, str] = {}
@@ -150,8 +150,8 @@ def read_error_sheets(
         place_by_answer[answer_and_rater] = r.source
     if not ratings:
         remedy = "fill in the column label"
-        refuse(f"read_error_sheets: the sheets must hold a label; got none in {len(empty_places)} rows; {remedy}")
-    return ratings, empty_places
+        refuse(f"read_error_sheets: the sheets must hold a label; got none in {len(unlabelled_places)} rows; {remedy}")
+    return ratings, unlabelled_places
 
 # %% ../../../nbs/studies/counselingbench/03_rationales.ipynb #b2738d18
 def write_errors(ratings: Sequence[Rating], to: str | Path) -> None:
@@ -238,9 +238,9 @@ def proposed_errors(stage: Any, *, proposals: Sequence[Judgment], students: Sequ
     people_labels = error_labels(stage.ratings, students)
     agreement_table = judge_agreement(proposals if people_labels else [], people_labels)
     print(f"{numbered(len(people_labels), 'label')} of errors")
-    no_overlap = "no error was labelled both by people and by a judge"
+    no_overlap_text = "no error was labelled both by people and by a judge"
     caption = "Agreement of the judge's kinds of error with those that people named; higher is better"
-    yield stage.table("agreement", agreement_table, caption, absent=no_overlap, rated=True)
+    yield stage.table("agreement", agreement_table, caption, absent=no_overlap_text, rated=True)
 
 # %% ../../../nbs/studies/counselingbench/03_rationales.ipynb #0d77ca30
 PAPER_SCORES = {  # column of the paper's table 4 -> our score
@@ -305,8 +305,8 @@ def accuracy_and_bertscore(
     Raises: ValueError for a model that is named and has not both.
     """
     columns = ["model", "measure", "group", "n", "read_from", "estimate", "ci_low", "ci_high"]
-    zero_shot = score_responses(items, [r for r in responses if r.mode == "zero_shot" and not r.votes])
-    complete_models = [m for m in zero_shot["model"].unique() if m in set(chains["model"])]
+    zero_shot_scores = score_responses(items, [r for r in responses if r.mode == "zero_shot" and not r.votes])
+    complete_models = [m for m in zero_shot_scores["model"].unique() if m in set(chains["model"])]
     if missing_models := [m for m in models or [] if m not in complete_models]:
         refuse(
             f"reasoning: charted must name models that answered and reasoned; got {missing_models}"
@@ -315,10 +315,12 @@ def accuracy_and_bertscore(
     if not complete_models:
         return pd.DataFrame(columns=columns)
     if models is None:
-        accuracy_by_model = zero_shot[zero_shot["model"].isin(complete_models)].groupby("model")["correct"].mean()
+        accuracy_by_model = (
+            zero_shot_scores[zero_shot_scores["model"].isin(complete_models)].groupby("model")["correct"].mean()
+        )
         models = accuracy_by_model.sort_values(ascending=False, kind="stable").index[:n_models].tolist()
-    zero_shot, chain_rows = (t[t["model"].isin(models)] for t in (zero_shot, chains))
-    rows = _competency_means(where_read(zero_shot, ["model", "category"]), "correct", "accuracy")
+    zero_shot_scores, chain_rows = (t[t["model"].isin(models)] for t in (zero_shot_scores, chains))
+    rows = _competency_means(where_read(zero_shot_scores, ["model", "category"]), "correct", "accuracy")
     rows += _competency_means(chain_rows, "bertscore_f1", "BERTScore")
     mean_table = pd.DataFrame(rows, columns=columns)
     full_grid = pd.DataFrame(product(models, _MEASURES, SHORT), columns=columns[:3])

@@ -132,9 +132,11 @@ def _printed_numbers(claims: Claims) -> pd.DataFrame:  # place, row, column, mod
     "The printed numbers of the tables, with the model and the group of those that a result file gives."
     rows = []
     for c in claims.claims:
-        where_query = getattr(c.ours, "where", {})
-        model, _, setting = str(where_query.get("run", "")).partition("_")
-        rows.append((c.place, c.row, c.column, model, setting, where_query.get("group", ""), float(c.number.value)))
+        where_conditions = getattr(c.ours, "where", {})
+        model, _, setting = str(where_conditions.get("run", "")).partition("_")
+        rows.append(
+            (c.place, c.row, c.column, model, setting, where_conditions.get("group", ""), float(c.number.value))
+        )
     return pd.DataFrame(rows, columns=["place", "row", "column", "model", "setting", "group", "value"])
 
 
@@ -180,25 +182,29 @@ def printed_facts(claims: Claims, tests: pd.DataFrame) -> pd.DataFrame:  # fact,
         values_by_table.get_group(f"Table {k}").pivot(index="row", columns="column", values="value") for k in (2, 3, 4)
     )
     zero_shot_table, competency_table, score_table = printed_tables
-    zero_shot = zero_shot_table["ZS"]
-    is_medical = zero_shot.index.str.contains(_MEDICAL)
-    passing_models = zero_shot.index[zero_shot >= _PASS]
+    zero_shot_accuracy = zero_shot_table["ZS"]
+    is_medical = zero_shot_accuracy.index.str.contains(_MEDICAL)
+    passing_models = zero_shot_accuracy.index[zero_shot_accuracy >= _PASS]
     best_open_models = competency_table.drop(index="gpt4o").idxmax()
     best_by_score = score_table.assign(**{"rep.": -score_table["rep."]}).idxmax()
     cosine_by_model = score_table["cosSim"]
     facts = {
         "medical models of table 2": is_medical.sum(),
-        "families of medical models of table 2": len({_family(m) for m in zero_shot.index[is_medical]}),
+        "families of medical models of table 2": len({_family(m) for m in zero_shot_accuracy.index[is_medical]}),
         "general models of table 2": (~is_medical).sum() - 1,  # without GPT-4o
         "models of table 2 that pass": len(passing_models),
         "large models of table 2 that pass": sum(m == "gpt4o" or "70B" in m for m in passing_models),
-        "reduction from gpt4o to Llama-3-70B-in": -_relative_excess(zero_shot["Llama-3-70B-in"], zero_shot["gpt4o"]),
-        "the same, relative to the smaller": _relative_excess(zero_shot["gpt4o"], zero_shot["Llama-3-70B-in"]),
+        "reduction from gpt4o to Llama-3-70B-in": -_relative_excess(
+            zero_shot_accuracy["Llama-3-70B-in"], zero_shot_accuracy["gpt4o"]
+        ),
+        "the same, relative to the smaller": _relative_excess(
+            zero_shot_accuracy["gpt4o"], zero_shot_accuracy["Llama-3-70B-in"]
+        ),
         "gain from Llama-2-7B-in to Llama-2-70B-in": _relative_excess(
-            zero_shot["Llama-2-70B-in"], zero_shot["Llama-2-7B-in"]
+            zero_shot_accuracy["Llama-2-70B-in"], zero_shot_accuracy["Llama-2-7B-in"]
         ),
         "gain from Llama-3-8B-in to Llama-3-70B-in": _relative_excess(
-            zero_shot["Llama-3-70B-in"], zero_shot["Llama-3-8B-in"]
+            zero_shot_accuracy["Llama-3-70B-in"], zero_shot_accuracy["Llama-3-8B-in"]
         ),
         "competencies in which Llama-3-70B-in is the best open model": (best_open_models == "Llama-3-70B-in").sum(),
         "scores of table 4 in which a medical model is the best": best_by_score.str.contains(_MEDICAL).sum(),
@@ -329,8 +335,10 @@ def join_released_results(accuracy: pd.DataFrame, results: pd.DataFrame, claims:
     compared_rows["result_file"] = (compared_rows["model"] + "_" + compared_rows["mode"].map(setting_by_mode)).map(
         file_results["middle"]
     )
-    is_inside = compared_rows["printed"].between(compared_rows["ci_low"], compared_rows["ci_high"]).astype(object)
-    return compared_rows.assign(inside=is_inside.where(compared_rows["printed"].notna(), None))
+    is_inside_interval = (
+        compared_rows["printed"].between(compared_rows["ci_low"], compared_rows["ci_high"]).astype(object)
+    )
+    return compared_rows.assign(inside=is_inside_interval.where(compared_rows["printed"].notna(), None))
 
 # %% ../../../nbs/studies/counselingbench/08_results.ipynb #f2efca22
 def _find_files(release: Path, name: str) -> list[Path]:
@@ -401,14 +409,14 @@ def authors_results(stage: Any, *, release: Path | None, **unused: Any) -> Itera
 # %% ../../../nbs/studies/counselingbench/08_results.ipynb #82b64061
 def _chain_and_annotator_tables(stage: Any, release: Path | None) -> Iterator[Any]:
     "Tables of the scores of chains, of the annotated errors and of the whole bank, where their files are there."
-    reader_by_name = {
+    file_and_reader_by_name = {
         "scores": ("old_scores/scores_Llama_2_70b_hf_counselingqa.tsv", lambda f: stored_chain_scores(f.parent)),
         "errors": ("errors_general_annotated.csv", annotated_errors),
         "bank": ("data/counselingbench.csv", bank_counts),
     }
     caption_by_name = {"scores": "Scores of chains of thought: with missing chains left out, and as 0"}
     caption_by_name |= {"errors": "Annotated wrong answers of one model", "bank": "The whole bank of questions"}
-    for name, (path, reader) in reader_by_name.items():
+    for name, (path, reader) in file_and_reader_by_name.items():
         files = _find_files(release, path) if release else []
         table = reader(files[0]).assign(origin="recorded") if files else pd.DataFrame()
         yield stage.table(name, table, caption_by_name[name], absent="its file is not here", show=name != "scores")

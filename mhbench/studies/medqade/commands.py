@@ -144,38 +144,38 @@ def _refuse_silent_raters(a: argparse.Namespace, ratings: list[Rating]) -> None:
 )
 def _panel_collect(a: argparse.Namespace) -> None:
     with _open_round_key(a.round):  # names are saved at its end: where something is refused, none is
-        exports = load_exports(a.round)
-        if not exports.ratings:
+        exported_annotation = load_exports(a.round)
+        if not exported_annotation.ratings:
             remedy = "save them as export-RATER.json"
             refuse("collect: the round must have exports; got none", place=a.round, remedy=remedy)
         if a.study and (changed_answers := rounds.changed_answers(a.round, named_answers(a)[2])):
             actual = f"{len(changed_answers)} others, first {changed_answers[0]} ({a.round})"
             refuse(f"collect: the run's answers must be those that the panel read; got {actual}")
-        _refuse_silent_raters(a, exports.ratings)
-        label_sheet = rounds.panel_sheet(exports.ratings)
+        _refuse_silent_raters(a, exported_annotation.ratings)
+        label_sheet = rounds.panel_sheet(exported_annotation.ratings)
         table_file = new_file(Path(a.to))
-    has_panel = (Path(a.round) / "round.json").exists() and any(r.kind == "person" for r in exports.ratings)
-    if has_panel and (n_new := len(rounds.new_ties(a.round))):
-        count_in_words = numbered(n_new, "item is", "items are")
+    has_panel = (Path(a.round) / "round.json").exists() and any(r.kind == "person" for r in exported_annotation.ratings)
+    if has_panel and (n_new_ties := len(rounds.new_ties(a.round))):
+        count_in_words = numbered(n_new_ties, "item is", "items are")
         print(f"{count_in_words} for the tie-breaker and not on the list: run `mhbench panel ties {a.round}` again")
     label_sheet.to_csv(table_file, index=False, lineterminator="\n")
     n_raters, n_items = label_sheet["rater"].nunique(), label_sheet["item_id"].nunique()
     print(
-        f"{numbered(len(exports.ratings), 'rating')} by {numbered(n_raters, 'rater')} of "
+        f"{numbered(len(exported_annotation.ratings), 'rating')} by {numbered(n_raters, 'rater')} of "
         f"{numbered(n_items, 'item')}: {a.to}"
     )
-    for outcome, n in exports.counts.items():
+    for outcome, n in exported_annotation.counts.items():
         if n and outcome not in ("tasks", "annotations"):
             print(f"  {n} {outcome}")
     if (Path(a.round) / "round.json").exists():
-        n_complete, n_core = rounds.core_rated_by_all(a.round, exports.ratings)
+        n_complete_items, n_core = rounds.core_rated_by_all(a.round, exported_annotation.ratings)
         print(
-            f"  {n_complete} of the {numbered(n_core, 'item')} of the core have labels of the "
+            f"  {n_complete_items} of the {numbered(n_core, 'item')} of the core have labels of the "
             "whole panel; agreement rests on these"
         )
-    for tie_breaker in sorted({r.rater for r in exports.ratings if r.kind == "adjudicator"}):
+    for tie_breaker in sorted({r.rater for r in exported_annotation.ratings if r.kind == "adjudicator"}):
         print(f"  {tie_breaker} breaks ties: an adjudicator in the column kind, and no member of the panel")
-    if n_comments := len({(r.item_id, r.rater) for r in exports.ratings if r.comment}):
+    if n_comments := len({(r.item_id, r.rater) for r in exported_annotation.ratings if r.comment}):
         pages_text = numbered(n_comments, "page has a comment", "pages have a comment")
         print(f"  {pages_text}, which stays in the exports, and is not in the table")
     print("put it beside the deck, its name holding `panel`, and run `mhbench import`")

@@ -114,9 +114,9 @@ def ensemble_table(panel: Panel, verdicts: JudgeLabels, *, n_boot: int = 200, se
     """
     if len(verdicts.judges) < 2:
         return pd.DataFrame()
-    best_by_metric = best_ensemble(verdicts.flat, panel.flat, n=n_boot, inner=10, seed=seed, clusters=panel.item)
+    ensemble_by_metric = best_ensemble(verdicts.flat, panel.flat, n=n_boot, inner=10, seed=seed, clusters=panel.item)
     rows = []
-    for metric, e in best_by_metric.items():
+    for metric, e in ensemble_by_metric.items():
         member_names = " + ".join(verdicts.judges[k] for k in e.members)
         row = {"metric": metric, "members": member_names, "candidates": len(e.candidates)} | e.score.row()
         rows.append(row | {"apparent": e.apparent.estimate, "optimism": e.optimism, "share of replicates won": e.won})

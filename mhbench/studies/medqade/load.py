@@ -138,12 +138,12 @@ def load_exports(folder: str | Path) -> Annotated:  # ratings, and counts over a
     or what `load_label_studio` refuses.
     """
     folder = Path(folder)
-    has_key = (folder / "key.json").exists()
-    is_export = _is_export if has_key else lambda f: f.suffix == ".json"
+    has_key_file = (folder / "key.json").exists()
+    is_export = _is_export if has_key_file else lambda f: f.suffix == ".json"
     files = sorted(f for f in folder.glob("export*") if f.is_file() and is_export(f))
     if not files:
         return Annotated([], {})
-    if not has_key:
+    if not has_key_file:
         remedy = "copy the key.json of the round beside them"
         refuse("load_exports: exports must have their key.json; got none", place=str(folder), remedy=remedy)
     round_key = json.loads((folder / "key.json").read_text(encoding="utf-8"))

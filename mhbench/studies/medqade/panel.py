@@ -101,11 +101,13 @@ def label_array(
 
     Raises: ValueError for two ratings of one cell, or a rating outside the axes.
     """
-    rater_index, target_index, item_index = (dict(zip(axis, range(len(axis)))) for axis in (raters, targets, item_ids))
+    index_by_rater, index_by_target, index_by_item = (
+        dict(zip(axis, range(len(axis)))) for axis in (raters, targets, item_ids)
+    )
     labels = np.full((len(raters), len(targets), len(item_ids)), None, dtype=object)
     for x in ratings:
         try:
-            cell = rater_index[x.rater], target_index[x.target], item_index[x.item_id]
+            cell = index_by_rater[x.rater], index_by_target[x.target], index_by_item[x.item_id]
         except KeyError as e:
             actual = f"{e.args[0]!r} ({x.item_id}, {x.source}); add it, or leave the rating out"
             refuse(f"label_array: raters, targets and item_ids must hold every rating; got {actual}")

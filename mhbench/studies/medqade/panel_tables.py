@@ -145,7 +145,7 @@ def core_items(panel: Panel, core: str | Sequence[str] | None) -> list[str]:  # 
 def panel_subset(panel: Panel, item_ids: Sequence[str]) -> Panel:
     "The panel on some of its items."
     item_positions = np.flatnonzero([i in set(item_ids) for i in panel.item_ids])
-    breaking_labels = None if panel.breaking is None else panel.breaking[:, item_positions]
+    tie_breaker_labels = None if panel.breaking is None else panel.breaking[:, item_positions]
     kept_ids = [panel.item_ids[k] for k in item_positions]
     return Panel(
         panel.raters,
@@ -153,7 +153,7 @@ def panel_subset(panel: Panel, item_ids: Sequence[str]) -> Panel:
         kept_ids,
         panel.labels[:, :, item_positions],
         panel.difficulty[:, item_positions],
-        breaking_labels,
+        tie_breaker_labels,
     )
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #439eef67
@@ -166,9 +166,9 @@ def resolved_labels(panel: Panel, core: Sequence[str] = ()) -> np.ndarray:  # (R
     if panel.breaking is None:
         return panel.labels
     is_outside_core = np.array([i not in set(core) for i in panel.item_ids])
-    breaking_labels = panel.breaking.copy()
-    breaking_labels[~(tied(panel.labels) & is_outside_core)] = None
-    return np.concatenate([panel.labels, breaking_labels[None]])
+    tie_breaker_labels = panel.breaking.copy()
+    tie_breaker_labels[~(tied(panel.labels) & is_outside_core)] = None
+    return np.concatenate([panel.labels, tie_breaker_labels[None]])
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #46dfaadf
 def majority_table(panel: Panel, core: Sequence[str]) -> pd.DataFrame:  # items, answers, n_items, without, share
@@ -181,14 +181,14 @@ def majority_table(panel: Panel, core: Sequence[str]) -> pd.DataFrame:  # items,
     item_groups = [("core", panel_wording, is_core), ("others", panel_wording, ~is_core)]
     item_groups += [("others", resolved_wording, ~is_core)] if panel.breaking is not None else []
     rows = []
-    for group_name, labelled_by, is_in_group in [*item_groups, ("all", resolved_wording, is_core | ~is_core)]:
+    for group_name, label_source_wording, is_in_group in [*item_groups, ("all", resolved_wording, is_core | ~is_core)]:
         if is_in_group.any():
-            labels = panel.labels if labelled_by == panel_wording else resolved_labels(panel, core)
+            labels = panel.labels if label_source_wording == panel_wording else resolved_labels(panel, core)
             majority_labels = majorities(labels[:, :, is_in_group])
             rows.append(
                 (
                     group_name,
-                    labelled_by,
+                    label_source_wording,
                     int(is_in_group.sum()),
                     len(majority_labels),
                     int(pd.isna(majority_labels).sum()),
@@ -201,11 +201,12 @@ def majority_table(panel: Panel, core: Sequence[str]) -> pd.DataFrame:  # items,
 def labels_of_one_in_words(panel: Panel) -> str:
     "On how many answers the majority is one rater's label, as in a round that is not complete; empty for none."
     n_raters = np.asarray(pd.notna(panel.flat)).sum(axis=0)
-    n_alone = int((n_raters == 1).sum())
-    if not n_alone:
+    n_single_rater_answers = int((n_raters == 1).sum())
+    if not n_single_rater_answers:
         return ""
     return (
-        f"{n_alone} of {(n_raters > 0).sum()} answers have a label of one rater alone, which counts as their majority"
+        f"{n_single_rater_answers} of {(n_raters > 0).sum()} answers have a label of one rater alone, "
+        "which counts as their majority"
     )
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #55dbf85f
@@ -284,7 +285,7 @@ def weighted_to_bank(
         if not len(g) or g[["estimate", "ci_low", "ci_high"]].isna().any(axis=None):
             continue
         weighted_share = float(stratum_weights @ g["estimate"])
-        lower_width, upper_width = (
+        lower_half_width, upper_half_width = (
             float(np.sqrt((stratum_weights**2) @ (g[end] - g["estimate"]) ** 2)) for end in ("ci_low", "ci_high")
         )
         estimate_facts: dict[str, Any] = {
@@ -293,7 +294,11 @@ def weighted_to_bank(
             "level": g["level"].iloc[0],
         }
         e = Estimate.from_limits(
-            weighted_share, weighted_share - lower_width, weighted_share + upper_width, **estimate_facts, kind="MOVER"
+            weighted_share,
+            weighted_share - lower_half_width,
+            weighted_share + upper_half_width,
+            **estimate_facts,
+            kind="MOVER",
         )
         row_head = {"by": "the whole bank", "stratum": "weighted", "student": student}
         rows.append(row_head | e.row() | {"left_out": g["left_out"].sum()})
@@ -343,9 +348,9 @@ def labels_by_judge(judgments: Iterable[Judgment], students: Sequence[str], item
     rule is no judge's: of such an answer none was asked. Where answers in several modes were judged, those of the mode
     with most verdicts count (of equally many the first by name).
     """
-    student_index, item_index = (dict(zip(axis, range(len(axis)))) for axis in (students, item_ids))
+    index_by_student, index_by_item = (dict(zip(axis, range(len(axis)))) for axis in (students, item_ids))
     first_judgments = [g for g in judgments if g.kind == "label" and g.repeat == 0 and g.text != BY_RULE]
-    selected_judgments = [g for g in first_judgments if g.model in student_index and g.item_id in item_index]
+    selected_judgments = [g for g in first_judgments if g.model in index_by_student and g.item_id in index_by_item]
     n_by_mode = Counter(str(g.mode) for g in selected_judgments)
     chosen_mode = min(n_by_mode, key=lambda m: (-n_by_mode[m], m), default="")
     selected_judgments = [g for g in selected_judgments if str(g.mode) == chosen_mode]
@@ -353,7 +358,7 @@ def labels_by_judge(judgments: Iterable[Judgment], students: Sequence[str], item
     labels = np.full((len(judges), len(students), len(item_ids)), None, dtype=object)
     is_requested = np.zeros(labels.shape, bool)
     for g in selected_judgments:
-        cell = judges.index(g.judge), student_index[g.model], item_index[g.item_id]
+        cell = judges.index(g.judge), index_by_student[g.model], index_by_item[g.item_id]
         labels[cell] = g.label
         is_requested[cell] = True
     return JudgeLabels(judges, labels, is_requested)

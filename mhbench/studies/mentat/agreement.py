@@ -81,24 +81,24 @@ def rater_again(
     Source: Bland and Altman 1996, Measurement error (the standard deviation within raters).
     """
     arrays = annotation_arrays(ratings)
-    line_pairs = pairs_again(arrays)
-    if not line_pairs:
+    annotation_pairs = pairs_again(arrays)
+    if not annotation_pairs:
         return pd.DataFrame(columns=["measure"])
-    first_scores, second_scores = (arrays.scores[list(side)] for side in zip(*line_pairs))
+    first_scores, second_scores = (arrays.scores[list(side)] for side in zip(*annotation_pairs))
     top_masks = [x == x.max(1, keepdims=True) for x in (first_scores, second_scores)]
     has_same_top = (top_masks[0] & top_masks[1]).any(1)
     pair_variances = ((first_scores - second_scores) ** 2 / 2).mean(1)
     estimate_settings: dict[str, Any] = {
-        "clusters": cases_of(arrays.questions[[i for i, _ in line_pairs]], cases),
+        "clusters": cases_of(arrays.questions[[i for i, _ in annotation_pairs]], cases),
         "n_boot": n_boot,
         "seed": seed,
     }
-    score_deviation = estimate(
+    score_sd_estimate = estimate(
         lambda x, weights=None: np.sqrt(mean(x, weights=weights)), pair_variances, **estimate_settings
     )
     estimate_by_measure = {
         "same most preferred option": estimate(mean, has_same_top.astype(float), share=True, **estimate_settings),
-        "standard deviation of a score, 0 to 100": score_deviation,
+        "standard deviation of a score, 0 to 100": score_sd_estimate,
     }
     return pd.DataFrame(
         [{"measure": f"a rater again: {measure}"} | e.row() for measure, e in estimate_by_measure.items()]

@@ -96,14 +96,16 @@ def wording_distances(
         is_second = (w[is_used] == b)[sort_order]
         observed_distance = _mean_distance(sorted_scores, question_codes, is_second[None], len(usable_questions))[0]
         rng = np.random.default_rng(s)
-        distance_parts = []
-        part_size = max(1, 2_000_000 // len(sorted_scores))
-        for start in range(0, n, part_size):  # shuffle within questions: sort by question, then at random
-            shuffle = np.argsort(question_codes + rng.random((min(part_size, n - start), len(sorted_scores))), 1)
-            distance_parts.append(
+        distance_chunks = []
+        permutations_per_chunk = max(1, 2_000_000 // len(sorted_scores))
+        for start in range(0, n, permutations_per_chunk):  # shuffle within questions: sort by question, then at random
+            shuffle = np.argsort(
+                question_codes + rng.random((min(permutations_per_chunk, n - start), len(sorted_scores))), 1
+            )
+            distance_chunks.append(
                 _mean_distance(sorted_scores, question_codes, is_second[shuffle], len(usable_questions))
             )
-        permuted_distances = np.concatenate(distance_parts)
+        permuted_distances = np.concatenate(distance_chunks)
         p_value = float(((permuted_distances >= observed_distance - 1e-12).sum() + 1) / (n + 1))
         n_left_out = len(np.unique(g[w != ""])) - len(usable_questions)
         rows.append((a, b, observed_distance, permuted_distances.mean(), p_value, len(usable_questions), n_left_out))
@@ -155,10 +157,12 @@ def top_k(
     if not np.issubdtype(a.dtype, np.integer) or a.min() < 0 or a.max() >= p.shape[1]:
         refuse(f"top_k: answers must be whole numbers from 0 to {p.shape[1] - 1}; got {a.min()} to {a.max()}")
     answer_probs = p[np.arange(len(p)), a][:, None]
-    n_above, n_alike = (p > answer_probs).sum(1), (p == answer_probs).sum(1)
-    if (n_alike == 0).any():
-        refuse(f"top_k: the answer must have a probability; got NaN (row {int((n_alike == 0).argmax())})")
-    share_within = np.clip((np.arange(1, p.shape[1] + 1) - n_above[:, None]) / n_alike[:, None], 0, 1)  # (Q, K)
+    n_more_probable, n_equally_probable = (p > answer_probs).sum(1), (p == answer_probs).sum(1)
+    if (n_equally_probable == 0).any():
+        refuse(f"top_k: the answer must have a probability; got NaN (row {int((n_equally_probable == 0).argmax())})")
+    share_within = np.clip(
+        (np.arange(1, p.shape[1] + 1) - n_more_probable[:, None]) / n_equally_probable[:, None], 0, 1
+    )  # (Q, K)
     w = unit_weights(weights, len(p), "top_k")
     return as_result(w @ share_within / w.sum(1, keepdims=True), weights)
 
@@ -187,9 +191,9 @@ def _bradley_terry_labels(
     scores: np.ndarray, question_codes: np.ndarray, weights: np.ndarray, ridge: float
 ) -> tuple[np.ndarray, np.ndarray]:
     "Bradley and Terry's labels of each question under each row of weights, all at once."
-    is_above = (scores[:, :, None] > scores[:, None, :]).astype(float)
+    is_preferred = (scores[:, :, None] > scores[:, None, :]).astype(float)
     question_masks = [question_codes == k for k in range(question_codes.max() + 1)]
-    wins = np.stack([np.tensordot(weights[:, m], is_above[m], 1) for m in question_masks], axis=1)  # (B, Q, K, K)
+    wins = np.stack([np.tensordot(weights[:, m], is_preferred[m], 1) for m in question_masks], axis=1)  # (B, Q, K, K)
     probs, nll = bradley_terry_batch(wins.reshape(-1, *wins.shape[2:]), penalty=ridge)
     return probs.reshape(wins.shape[:3]), nll.reshape(wins.shape[:2])
 
@@ -311,7 +315,7 @@ def label_tables(
     """
     if unknown_models := sorted(set(models) - set(LABEL_MODELS)):
         refuse(f"label_tables: models must be among {', '.join(LABEL_MODELS)}; got {unknown_models}")
-    label_parts, fact_rows, top_k_rows = [], [], []
+    label_frames, fact_rows, top_k_rows = [], [], []
     fit_by_offset: dict[str, PreferenceRefits] = {}
     for model, (creators_rate, rating_data) in product(models, with_creators(arrays, creators).items()):
         fit_labels, penalty_weight = (
@@ -328,12 +332,12 @@ def label_tables(
             fitted_labels.questions, probability=probs, refits_low=low, refits_high=high, wrong=is_wrong
         )
         row_head = {"model": model, "creators": creators_rate}
-        label_parts.append(pd.DataFrame(row_head | dict(option_rows.round(12))))  # a worth of 1e-30 is 0 to any reader
+        label_frames.append(pd.DataFrame(row_head | dict(option_rows.round(12))))  # a worth of 1e-30 is 0 to any reader
         fact_rows.append(row_head | {"n": len(rating_data[0]), "n_boot": n_refits} | fitted_labels.facts)
         model_label = f"{model} ({'creators among the raters' if creators_rate else 'without creators'})"
         row_head |= {"in_sample": creators_rate, "label": model_label}
         top_k_rows += [row_head | r for r in _top_k_rows(fitted_labels, probs, creators or {}, cases)]
-    label_rows = pd.concat(label_parts, ignore_index=True).merge(
+    label_rows = pd.concat(label_frames, ignore_index=True).merge(
         _mean_scores(arrays), on=["question", "option"], how="left"
     )
     columns = ["model", "creators", "in_sample", "label", "k", "n", "estimate", "ci_low", "ci_high"]

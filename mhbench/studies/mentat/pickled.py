@@ -109,33 +109,33 @@ class _Machine:
 
     def run(self, op: str, arg: Any) -> None:
         "One instruction."
-        push = self.stack.append
+        push_value = self.stack.append
         if op in _CONSTANTS:
-            push(_CONSTANTS[op])
+            push_value(_CONSTANTS[op])
         elif op in _EMPTY:
-            push(_EMPTY[op]())
+            push_value(_EMPTY[op]())
         elif op in _TEXTS | _VALUES:
-            push(arg)
+            push_value(arg)
         elif op == "MARK":
             self.marks.append(len(self.stack))
         elif op == "MEMOIZE":
             self.memo[len(self.memo)] = self.stack[-1]
         elif op in ("BINGET", "LONG_BINGET"):
-            push(self.memo[arg])
+            push_value(self.memo[arg])
         elif op in ("TUPLE1", "TUPLE2", "TUPLE3"):
-            push(tuple(self.take(int(op[-1]))))
+            push_value(tuple(self.take(int(op[-1]))))
         elif op == "TUPLE":
-            push(tuple(self.since_mark()))
+            push_value(tuple(self.since_mark()))
         elif op in ("APPEND", "SETITEM"):
             self.add(*((list, self.take(1)) if op == "APPEND" else (dict, self.take(2))))
         elif op in ("APPENDS", "SETITEMS", "ADDITEMS"):
             self.add({"APPENDS": list, "SETITEMS": dict, "ADDITEMS": set}[op], self.since_mark())
         elif op == "STACK_GLOBAL":
-            push(_describe_class(*map(str, self.take(2))))
+            push_value(_describe_class(*map(str, self.take(2))))
         elif op == "GLOBAL":
-            push(_describe_class(*arg.split(" ")))
+            push_value(_describe_class(*arg.split(" ")))
         elif op in ("REDUCE", "NEWOBJ"):
-            push(_describe_call(*self.take(2)))
+            push_value(_describe_call(*self.take(2)))
         elif op == "BUILD":
             [state] = self.take(1)
             if not isinstance(self.stack[-1], Described):
@@ -151,11 +151,11 @@ def pickled_values(data: bytes) -> Any:
     Raises: ValueError, or what a damaged file makes of plain values.
     """
     machine = _Machine()
-    for op, arg, _ in pickletools.genops(data):
-        if op.name == "STOP":
+    for opcode, arg, _ in pickletools.genops(data):
+        if opcode.name == "STOP":
             [value] = machine.stack
             return value
-        machine.run(op.name, arg)
+        machine.run(opcode.name, arg)
     raise ValueError("it has no end")
 
 # %% ../../../nbs/studies/mentat/11_pickled.ipynb #e1e763c7
@@ -167,24 +167,24 @@ _DTYPES = {
 _DTYPES |= {"b1", "O8"}
 
 
-def _read_dtype(dtype_note: Described) -> np.dtype:
+def _read_dtype(described_dtype: Described) -> np.dtype:
     "A listed type of number, or that of values of Python."
-    type_code = dtype_note.args[0] if dtype_note.args else None
-    byte_order = dtype_note.state[1] if dtype_note.state else "="
-    if dtype_note.name != "numpy.dtype" or type_code not in _DTYPES or byte_order not in tuple("<>|="):
+    type_code = described_dtype.args[0] if described_dtype.args else None
+    byte_order = described_dtype.state[1] if described_dtype.state else "="
+    if described_dtype.name != "numpy.dtype" or type_code not in _DTYPES or byte_order not in tuple("<>|="):
         raise ValueError(f"it has an array of type {str(type_code)[:20]!r}, which no table needs")
     return np.dtype(type_code if type_code in ("b1", "O8") else byte_order.replace("|", "=") + type_code)
 
 # %% ../../../nbs/studies/mentat/11_pickled.ipynb #8d7fed06
-def _read_array(array_note: Described) -> np.ndarray:
+def _read_array(described_array: Described) -> np.ndarray:
     "An array, whose values are bytes of numbers or a list."
-    if array_note.name == "numpy.core.numeric._frombuffer":
-        array_data, dtype, shape, memory_order = array_note.args or ()
-    elif array_note.name == "numpy.core.multiarray._reconstruct":
-        _, shape, dtype, is_by_columns, array_data = array_note.state
+    if described_array.name == "numpy.core.numeric._frombuffer":
+        array_data, dtype, shape, memory_order = described_array.args or ()
+    elif described_array.name == "numpy.core.multiarray._reconstruct":
+        _, shape, dtype, is_by_columns, array_data = described_array.state
         memory_order = "F" if is_by_columns else "C"
     else:
-        raise ValueError(f"it has {array_note.name} in place of an array")
+        raise ValueError(f"it has {described_array.name} in place of an array")
     dtype = _read_dtype(dtype)
     if dtype.kind != "O":
         values = np.frombuffer(bytes(array_data) if isinstance(array_data, bytes | bytearray) else b"", dtype)
@@ -199,11 +199,11 @@ def _read_array(array_note: Described) -> np.ndarray:
     return values.reshape(shape, order=memory_order if memory_order in ("C", "F") else "C")
 
 # %% ../../../nbs/studies/mentat/11_pickled.ipynb #39116a6e
-def _block_columns(column_note: Described, n_columns: int) -> list[int]:
+def _block_columns(described_columns: Described, n_columns: int) -> list[int]:
     "Which of n columns a block holds."
-    if column_note.name == "builtins.slice":
-        return list(range(n_columns))[slice(*column_note.args or ())]
-    return [int(k) for k in _read_array(column_note)]
+    if described_columns.name == "builtins.slice":
+        return list(range(n_columns))[slice(*described_columns.args or ())]
+    return [int(k) for k in _read_array(described_columns)]
 
 
 def _as_parquet_value(value: Any) -> Any:
@@ -217,20 +217,25 @@ def _as_parquet_value(value: Any) -> Any:
     return value
 
 
-def _build_table(table_note: Any) -> pa.Table:
-    if not isinstance(table_note, Described) or table_note.name not in (
+def _build_table(described_table: Any) -> pa.Table:
+    if not isinstance(described_table, Described) or described_table.name not in (
         "pandas.DataFrame",
         "pandas.core.frame.DataFrame",
     ):
-        raise ValueError(f"it is {table_note.name if isinstance(table_note, Described) else type(table_note).__name__}")
-    [blocks, axes] = table_note.state["_mgr"].args
+        raise ValueError(
+            "it is "
+            f"{described_table.name if isinstance(described_table, Described) else type(described_table).__name__}"
+        )
+    [blocks, axes] = described_table.state["_mgr"].args
     column_names = [str(x) for x in _read_array(axes[0].args[1]["data"])]
     columns: dict[int, np.ndarray] = {}
     for block in blocks:
-        value_note, column_note, _ = block.args
+        described_values, described_columns, _ = block.args
         if block.name != "pandas._libs.internals._unpickle_block":
             raise ValueError(f"it has {block.name} in place of a block of columns")
-        columns |= dict(zip(_block_columns(column_note, len(column_names)), _read_array(value_note), strict=True))
+        columns |= dict(
+            zip(_block_columns(described_columns, len(column_names)), _read_array(described_values), strict=True)
+        )
     return pa.table({name: [_as_parquet_value(v) for v in columns[k].tolist()] for k, name in enumerate(column_names)})
 
 # %% ../../../nbs/studies/mentat/11_pickled.ipynb #db9c07ff
@@ -248,9 +253,9 @@ def convert() -> None:
     import resource
 
     pq.write_table(pa.table({"loads": ["what is needed"]}), pa.BufferOutputStream())
-    for limit, max_value in _LIMITS.items():
+    for limit, limit_value in _LIMITS.items():
         with contextlib.suppress(ValueError):  # a system that does not bound this
-            resource.setrlimit(getattr(resource, limit), (max_value, max_value))
+            resource.setrlimit(getattr(resource, limit), (limit_value, limit_value))
     try:
         parquet_buffer = pa.BufferOutputStream()
         pq.write_table(_build_table(pickled_values(sys.stdin.buffer.read())), parquet_buffer)

@@ -194,11 +194,11 @@ def same_as_source(labels: pd.DataFrame, sources: Mapping[str, int]) -> pd.DataF
     comparable_labels = labels[labels["question"].isin(sources)]
     if not len(comparable_labels):
         return pd.DataFrame(columns=["measure"])
-    shares_same = []
+    same_top_shares = []
     for q, g in comparable_labels.groupby("question"):
         top_options = g.loc[g["probability"] >= g["probability"].max() - 1e-9, "option"]
-        shares_same.append(float(letters(26)[sources[q]] in set(top_options)) / max(len(top_options), 1))
-    e = estimate(mean, np.array(shares_same), seed=0, share=True)
+        same_top_shares.append(float(letters(26)[sources[q]] in set(top_options)) / max(len(top_options), 1))
+    e = estimate(mean, np.array(same_top_shares), seed=0, share=True)
     return pd.DataFrame([{"measure": "the source's own labels prefer the same option"} | e.row()])
 
 # %% ../../../nbs/studies/mentat/08_preferences.ipynb #7695f536
@@ -234,12 +234,14 @@ def chosen_labels(
     if model not in labels_by_model:
         remedy = "name a file of their answers in preferences.creators"
         refuse("preferences: creators_rate must be true where the creators' answers are known; got none", remedy=remedy)
-    model_beside = best if model == PAPER_MODEL else PAPER_MODEL
-    labels_beside = labels_by_model[model_beside].rename(
+    comparison_model = best if model == PAPER_MODEL else PAPER_MODEL
+    comparison_labels = labels_by_model[comparison_model].rename(
         columns={"model": "beside", "probability": "beside_probability"}
     )
     key_columns = ["question", "option"]
-    return labels_by_model[model].merge(labels_beside[[*key_columns, "beside", "beside_probability"]], on=key_columns)
+    return labels_by_model[model].merge(
+        comparison_labels[[*key_columns, "beside", "beside_probability"]], on=key_columns
+    )
 
 # %% ../../../nbs/studies/mentat/08_preferences.ipynb #e74c53ea
 def top_shares(scores: np.ndarray) -> np.ndarray:  # (n, K), rows sum to 1

@@ -76,8 +76,8 @@ def read_archive(
         refuse(f"read_archive: file must be a whole zip archive; got {actual}")
     with archive:
         for m in archive.infolist():
-            path_steps = m.orig_filename.replace("\\", "/").split("/")
-            if not path_steps[0] or ":" in path_steps[0] or ".." in path_steps or stat.S_ISLNK(m.external_attr >> 16):
+            path_parts = m.orig_filename.replace("\\", "/").split("/")
+            if not path_parts[0] or ":" in path_parts[0] or ".." in path_parts or stat.S_ISLNK(m.external_attr >> 16):
                 actual = f"{m.orig_filename!r} ({name}); somebody changed it: download it again from its authors"
                 refuse(f"read_archive: members must lie inside the archive; got {actual}")
         n_bytes = sum(m.file_size for m in archive.infolist())
@@ -107,8 +107,8 @@ def _find_release_file(path: str | Path, stem: str, suffix: str, caller: str) ->
     if not path.is_dir():
         actual = f"{path.name!r}, which is not there; clone the authors' repository"
         refuse(f"{caller}: path must be the release's folder or a file of it; got {actual}", error=FileNotFoundError)
-    typed_files = [f for f in sorted(path.iterdir()) if f.name.lower().endswith((suffix, suffix + ".aes"))]
-    matching_files = [f for f in typed_files if stem in f.name.lower()]
+    files_of_type = [f for f in sorted(path.iterdir()) if f.name.lower().endswith((suffix, suffix + ".aes"))]
+    matching_files = [f for f in files_of_type if stem in f.name.lower()]
     if len(matching_files) != 1:
         rule = f"hold one {suffix} or {suffix}.aes file with {stem!r} in its name"
         refuse(
@@ -131,8 +131,8 @@ def checked_rows(
         file_text = data.decode("utf-8-sig")
     except UnicodeDecodeError as e:
         refuse(f"{caller}: file must be UTF-8; got byte {e.start} that is not ({name}); save it as UTF-8")
-    csv_rows = csv.reader(io.StringIO(file_text, newline=""), strict=True)
-    header = next(csv_rows, [])
+    csv_reader = csv.reader(io.StringIO(file_text, newline=""), strict=True)
+    header = next(csv_reader, [])
     missing_columns = [c for c in columns if c not in header]
     unknown_columns = [c for c in header if c not in columns + optional]
     if missing_columns or unknown_columns:
@@ -140,15 +140,15 @@ def checked_rows(
         remedy = "rename them back, or use a release that this loader knows"
         refuse(f"{caller}: columns must be {', '.join(columns)}; got {actual}; {remedy}")
     remedy = "look for a quote that is not closed, or a file that was cut"
-    first_line = csv_rows.line_num + 1
+    first_line = csv_reader.line_num + 1
     try:
-        for row in csv_rows:
+        for row in csv_reader:
             if len(row) != len(header):
                 refuse(
                     f"{caller}: a row must have {len(header)} fields; got {len(row)} ({name}:{first_line}); {remedy}"
                 )
             yield f"{name}:{first_line}", dict(zip(header, row))
-            first_line = csv_rows.line_num + 1
+            first_line = csv_reader.line_num + 1
     except csv.Error as e:
         refuse(f"{caller}: file must be CSV; got {e} ({name}:{first_line}); {remedy}")
 

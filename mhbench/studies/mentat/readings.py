@@ -77,10 +77,10 @@ def _correlation_with_others(arrays: AnnotationArrays, is_selected: np.ndarray, 
 def _same_rater_tops(arrays: AnnotationArrays, has_two_readings: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     "Whether a rater's two annotations of a question have the same top option, for each such pair, and the question."
     has_single_top = has_two_readings & ((arrays.scores == arrays.scores.max(1, keepdims=True)).sum(1) == 1)
-    line_pairs = [(i, j) for i, j in pairs_again(arrays) if has_single_top[i] and has_single_top[j]]
+    annotation_pairs = [(i, j) for i, j in pairs_again(arrays) if has_single_top[i] and has_single_top[j]]
     top_options = arrays.scores.argmax(1)
-    return np.array([float(top_options[i] == top_options[j]) for i, j in line_pairs]), np.array(
-        [arrays.questions[i] for i, _ in line_pairs]
+    return np.array([float(top_options[i] == top_options[j]) for i, j in annotation_pairs]), np.array(
+        [arrays.questions[i] for i, _ in annotation_pairs]
     )
 
 # %% ../../../nbs/studies/mentat/05_readings.ipynb #b329b27b
@@ -343,9 +343,9 @@ def score_by_labels(
             where_read(scored_answers, ["model", "mode"]).groupby(answer_columns, sort=True)["correct"].mean()
         )
     correct_table = item_facts.assign(**correct_by_set).dropna(subset=list(correct_by_set))
-    first_set, *other_sets = correct_by_set
-    for name in other_sets:
-        correct_table[f"{first_set} - {name}"] = correct_table[first_set] - correct_table[name]
+    first_set_name, *other_set_names = correct_by_set
+    for name in other_set_names:
+        correct_table[f"{first_set_name} - {name}"] = correct_table[first_set_name] - correct_table[name]
     rows = []
     for (model, mode), g in correct_table.groupby(["model", "mode"], sort=True):
         for name, group in [("all", g), *g.groupby("category", sort=True)]:

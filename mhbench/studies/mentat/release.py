@@ -226,8 +226,8 @@ def creators_by_convention(
         answered_indices = [k for k, q in enumerate(questions) if q in creators]
         top_k_shares = top_k(probs[answered_indices], np.array([creators[questions[k]] for k in answered_indices]))
         row_head = {"model": model, "reading": reading, "creators": creators_rate, "n": len(answered_indices)}
-        k_of_all = {"all_within": int(np.argmax(top_k_shares > 1 - 1e-9)) + 1}
-        rows.append(row_head | k_of_all | {f"top_{k}": float(s) for k, s in enumerate(top_k_shares, 1)})
+        all_within_field = {"all_within": int(np.argmax(top_k_shares > 1 - 1e-9)) + 1}
+        rows.append(row_head | all_within_field | {f"top_{k}": float(s) for k, s in enumerate(top_k_shares, 1)})
     return pd.DataFrame(rows)
 
 # %% ../../../nbs/studies/mentat/09_release.ipynb #4e775146
@@ -352,12 +352,12 @@ def wrong_option_facts(
 
     Source: Lamparth, Grabb et al. 2025, section 3.2.
     """
-    n_wrong = pd.Series([len(wrong_letters) for wrong_letters in wrong_options.values()])
-    is_one_or_two = n_wrong.between(1, 2)
-    fewest_and_most = (1, 2) if is_one_or_two.mean() > 0.5 else (n_wrong.min(), n_wrong.max())
+    n_wrong_by_question = pd.Series([len(wrong_letters) for wrong_letters in wrong_options.values()])
+    is_one_or_two = n_wrong_by_question.between(1, 2)
+    fewest_and_most = (1, 2) if is_one_or_two.mean() > 0.5 else (n_wrong_by_question.min(), n_wrong_by_question.max())
     facts: dict[str, float] = {
-        "questions": len(n_wrong),
-        "options": n_wrong.sum(),
+        "questions": len(n_wrong_by_question),
+        "options": n_wrong_by_question.sum(),
         "questions with one or two": is_one_or_two.sum(),
     }
     facts |= {"fewest of most questions": fewest_and_most[0], "most of most questions": fewest_and_most[1]}

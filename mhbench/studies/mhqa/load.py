@@ -272,16 +272,18 @@ def load(
 _MEDMCQA_OPTIONS = ("opa", "opb", "opc", "opd")
 
 
-def _find_first_option(rows: list[dict[str, Any]], first_number: int | None) -> int:
+def _find_first_option(rows: list[dict[str, Any]], first_option_number: int | None) -> int:
     "The number of the first option: 0 or 1."
     key_numbers = {int(float(r["cop"])) for r in rows if str(r["cop"]) not in ("", "-1")}
-    possible_numbers = [k for k in (0, 1) if first_number in (None, k) and key_numbers <= set(range(k, k + 4))]
-    if len(possible_numbers) != 1:
+    possible_first_numbers = [
+        k for k in (0, 1) if first_option_number in (None, k) and key_numbers <= set(range(k, k + 4))
+    ]
+    if len(possible_first_numbers) != 1:
         remedy = "pass first=0 (files of the hub) or first=1 (original files)"
         refuse(
             f"load_medmcqa: cop must say whether options count from 0 or from 1; got {sorted(key_numbers)}; {remedy}"
         )
-    return possible_numbers[0]
+    return possible_first_numbers[0]
 
 # %% ../../../nbs/studies/mhqa/01_load.ipynb #58bd93d8
 def load_medmcqa(
@@ -301,7 +303,7 @@ def load_medmcqa(
     if missing_columns := [c for c in columns if c not in table.columns]:
         refuse(f"load_medmcqa: columns must hold {', '.join(columns)}; got none called {missing_columns}")
     subject_rows = [(place, row) for place, row in table.rows if subject is None or row.get("subject_name") == subject]
-    first_number = _find_first_option([row for _, row in subject_rows], first)
+    first_option_number = _find_first_option([row for _, row in subject_rows], first)
     items_with_places: list[tuple[str, dict[str, Any]]] = []
     for place, r in subject_rows:
         if str(r["cop"]) in ("", "-1") or str(r.get("choice_type")) == "multi":
@@ -312,7 +314,7 @@ def load_medmcqa(
             task="multiple_choice",
             question=str(r["question"]).strip(),
             options=[str(r[o]).strip() for o in _MEDMCQA_OPTIONS],
-            key=[letters(4)[int(float(r["cop"])) - first_number]],
+            key=[letters(4)[int(float(r["cop"])) - first_option_number]],
             rationale=str(r["exp"]).strip() if r.get("exp") else None,
             category=str(r.get("topic_name") or "") or None,
             topic=str(r.get("subject_name") or "") or None,

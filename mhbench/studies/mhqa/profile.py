@@ -234,11 +234,11 @@ def flip_table(scores: pd.DataFrame, first: str = "zero_shot", second: str = "fe
         if not len(first_correct):
             continue
         p = sign_flip_test(second_correct - first_correct, case_by_item[first_correct.index], seed=0)
-        eligible_by_change = {
+        is_eligible_by_change = {
             f"wrong in {first}, right in {second}": first_correct == 0,
             f"right in {first}, wrong in {second}": first_correct == 1,
         }
-        for change, is_eligible in eligible_by_change.items():
+        for change, is_eligible in is_eligible_by_change.items():
             is_changed = (first_correct != second_correct)[is_eligible].astype(float)
             e = estimate(mean, is_changed, clusters=case_by_item[is_changed.index], seed=0, share=True)
             rows.append({"model": model, "change": change, "k": int(is_changed.sum())} | e.row() | {"p": p})

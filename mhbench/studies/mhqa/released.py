@@ -36,12 +36,12 @@ def _annotator_columns(column_names: list[str], place: str) -> tuple[str, str]:
     return columns[0], columns[2]
 
 
-def _read_letter(row: Mapping[str, str], annotator_words: str, key: str) -> str | None:
+def _read_letter(row: Mapping[str, str], annotator_text: str, key: str) -> str | None:
     "The option that an annotator's words name; None where they name none."
-    if annotator_words == _AGREES:
+    if annotator_text == _AGREES:
         return key
     matching_letters = [
-        a for a, o in zip(letters(4), _OPTIONS) if compared_text(row[o]) == compared_text(annotator_words)
+        a for a, o in zip(letters(4), _OPTIONS) if compared_text(row[o]) == compared_text(annotator_text)
     ]
     return matching_letters[0] if matching_letters else None
 
@@ -59,11 +59,11 @@ def annotated_keys(
     gold_questions = {compared_text(q) for q in questions}
     rows = []
     for _, row in csv_rows(path, ("question", *_OPTIONS, "correct_option_text", "correct_option")):
-        annotator_words = [row[c].strip() for c in _annotator_columns(list(row), path.name)]
+        annotator_texts = [row[c].strip() for c in _annotator_columns(list(row), path.name)]
         key_letter = letters(4)[int(float(row["correct_option"])) - 1]
-        agreements = [words == _AGREES for words in annotator_words]
-        named_letters = [_read_letter(row, words, key_letter) for words in annotator_words]
-        rows.append((compared_text(row["question"]) in gold_questions, key_letter, *agreements, *named_letters))
+        is_agreeing = [words == _AGREES for words in annotator_texts]
+        named_letters = [_read_letter(row, words, key_letter) for words in annotator_texts]
+        rows.append((compared_text(row["question"]) in gold_questions, key_letter, *is_agreeing, *named_letters))
     return pd.DataFrame(rows, columns=["gold", "key", "first_agrees", "second_agrees", "first", "second"])
 
 # %% ../../../nbs/studies/mhqa/05_released.ipynb #c725321c
@@ -74,10 +74,10 @@ def agreement_on_keys(verdicts: pd.DataFrame) -> pd.DataFrame:  # questions, of 
     """
     agreement_tables = []
     for question_set, set_verdicts in (("MHQA-gold", verdicts[verdicts["gold"]]), ("all in the file", verdicts)):
-        agreement_words = set_verdicts[["first_agrees", "second_agrees"]].replace({True: "agrees", False: "another"})
-        agreement_words = agreement_words.set_axis(["first", "second"], axis=1).assign(key="agrees")
+        agreement_labels = set_verdicts[["first_agrees", "second_agrees"]].replace({True: "agrees", False: "another"})
+        agreement_labels = agreement_labels.set_axis(["first", "second"], axis=1).assign(key="agrees")
         for basis_name, answer_table in (
-            ("agreeing", agreement_words),
+            ("agreeing", agreement_labels),
             ("letter", set_verdicts.dropna(subset=["first", "second"])),
         ):
             answer_rows = answer_table[["key", "first", "second"]].to_numpy(object)

@@ -161,7 +161,7 @@ def read_question_sheet(
     last_try_by_item = _last_try_by_item(tries)
     check_by_item: dict[str, Check] = {}
     for place, row in csv_rows(path, ("item_id", "question", "relevant", "question_instead")):
-        item_id, question_instead = row["item_id"].strip(), row["question_instead"].strip()
+        item_id, replacement_question = row["item_id"].strip(), row["question_instead"].strip()
         verdict = row["relevant"].strip().casefold()
         if item_id not in last_try_by_item or item_id in check_by_item:
             actual = f"{item_id!r} twice" if item_id in check_by_item else repr(item_id)
@@ -169,11 +169,11 @@ def read_question_sheet(
         if row["question"].strip() != _question_text(last_try_by_item[item_id][0]):
             remedy = "use the sheet of this run: the questions have changed since"
             refuse(f"read_question_sheet: question must be the one that was written; got {item_id} ({place}); {remedy}")
-        if verdict not in ("yes", "no", "") or (question_instead and not verdict):
+        if verdict not in ("yes", "no", "") or (replacement_question and not verdict):
             rule = "relevant must be yes or no, or empty in an open row"
             refuse(f"read_question_sheet: {rule}; got {verdict!r}", place=place)
         if verdict:
-            check_by_item[item_id] = Check(item_id, rater, verdict == "yes", question_instead)
+            check_by_item[item_id] = Check(item_id, rater, verdict == "yes", replacement_question)
     return list(check_by_item.values())
 
 
@@ -201,12 +201,12 @@ def decide_questions(items: Sequence[Item], tries: Tries, people: Sequence[Check
 # %% ../../../nbs/studies/psychiatrybench/02_approach.ipynb #7b4aaf09
 def _decide_question(question: Response, check: Judgment, n_tries: int, people_checks: Sequence[Check]) -> Decided:
     people_checks = [p for p in people_checks if p.item_id == question.item_id]
-    questions_instead = sorted({p.instead for p in people_checks if p.instead})
-    if len(questions_instead) > 1:
-        actual = f"{questions_instead} ({question.item_id}); have them agree on one, and leave it in one sheet"
+    replacement_questions = sorted({p.instead for p in people_checks if p.instead})
+    if len(replacement_questions) > 1:
+        actual = f"{replacement_questions} ({question.item_id}); have them agree on one, and leave it in one sheet"
         refuse(f"decide_questions: question_instead must be one question; got {actual}")
-    if questions_instead:
-        return Decided(question.item_id, questions_instead[0], n_tries, "people's own question", "")
+    if replacement_questions:
+        return Decided(question.item_id, replacement_questions[0], n_tries, "people's own question", "")
     vote_balance = sum(1 if p.relevant else -1 for p in people_checks)
     question_text, reason = _question_text(question), ""
     if vote_balance < 0:

@@ -126,11 +126,11 @@ def _list_measures(labels: list[str]) -> list[str]:
 def _bootstrap_measures(g: pd.DataFrame, labels: list[str], n_boot: int, seed: int) -> dict[str, Estimate]:
     "Every measure, with its interval over cases; that of healthy patients rests on those alone."
     truth, answer, n_unknown = key_and_answer(g["answer"], g["key"], labels)
-    normal_column = labels.index(NORMAL) if NORMAL in labels else None
+    normal_index = labels.index(NORMAL) if NORMAL in labels else None
     clusters = g["cluster"].to_numpy()
-    compute_measures = partial(label_measures, normal=normal_column)
+    compute_measures = partial(label_measures, normal=normal_index)
     intervals = bootstrap(compute_measures, truth, answer, n_unknown, clusters=clusters, n=n_boot, seed=seed)
-    healthy_clusters = clusters[truth[:, normal_column]] if normal_column is not None else clusters[:0]
+    healthy_clusters = clusters[truth[:, normal_index]] if normal_index is not None else clusters[:0]
     estimate_by_measure = {}
     for measure, measure_value, replicates in zip(LABEL_MEASURES, intervals.estimate, intervals.replicates.T):
         measure_clusters = healthy_clusters if measure == "healthy called ill" else clusters

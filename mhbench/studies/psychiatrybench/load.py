@@ -345,9 +345,9 @@ def load_psychiatrybench(
                     raise
                 bad_rows.append({"place": place, "rule": str(e), "row": {"task": task, **row}})
     if (folder / "mcq.csv").exists():
-        loaded_mcq = load_mhqa(folder / "mcq.csv", key=mcq_key, strict=strict, set_aside=set_aside)
-        good_items += [_convert_mhqa_item(i, protected) for i in loaded_mcq.records]
-        bad_rows += loaded_mcq.set_aside
+        mcq_corpus = load_mhqa(folder / "mcq.csv", key=mcq_key, strict=strict, set_aside=set_aside)
+        good_items += [_convert_mhqa_item(i, protected) for i in mcq_corpus.records]
+        bad_rows += mcq_corpus.set_aside
     if set_aside is not None:
         write_set_aside(bad_rows, set_aside)
     return good_items
@@ -364,11 +364,11 @@ def _build_items(
     (r,) = validate([(place, row)], row_class).records
     base_id = f"psychiatrybench-{r.id}"
     try:
-        field_sets = r.items(labels)
+        item_field_sets = r.items(labels)
     except ValueError as e:
         raise ValueError(f"load_psychiatrybench: {e} ({place}); mend the row or the list") from None
     items_with_places = []
-    for fields in field_sets:
+    for fields in item_field_sets:
         if _is_unwanted(fields, task, emi, has_separated_file):
             continue
         is_of_set = fields.pop("of_set", False)

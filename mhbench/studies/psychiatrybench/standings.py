@@ -190,11 +190,11 @@ def _weigh_column(column: Column, w: np.ndarray) -> np.ndarray:  # (B, M)
         if column.points is not None:
             has_value = ~np.isnan(column.points)
             return (w @ np.where(has_value, column.points, 0)) / (w @ has_value.astype(float))
-        used_labels = np.flatnonzero(column.truth.any(0))  # a label that no case has weighs nothing
-        y = column.truth[:, used_labels].astype(float)
+        used_label_indices = np.flatnonzero(column.truth.any(0))  # a label that no case has weighs nothing
+        y = column.truth[:, used_label_indices].astype(float)
         model_values = []
         support_of_all = w @ y
-        for answer, has_answer in zip(column.answer[:, :, used_labels], column.answered):
+        for answer, has_answer in zip(column.answer[:, :, used_label_indices], column.answered):
             p = answer * has_answer[:, None].astype(float)
             n_hits = w @ (y * p)
             n_answered = w @ p
@@ -255,9 +255,9 @@ def draw_standings(columns: Mapping[str, Column], models: Sequence[str], *, n_bo
     )
     lost_counts = {}
     for outcome in ("n_refused", "n_unread"):
-        no_counts = np.full(len(models), np.nan)
+        missing_counts = np.full(len(models), np.nan)
         stacked_columns = np.stack(
-            [no_counts if c.counts is None else c.counts[outcome].to_numpy(float) for c in all_columns]
+            [missing_counts if c.counts is None else c.counts[outcome].to_numpy(float) for c in all_columns]
         )
         is_counted = ~np.isnan(stacked_columns).all(axis=0)
         lost_counts[outcome] = np.vstack(
@@ -292,9 +292,9 @@ def _rank_marks(values: np.ndarray) -> list[str]:  # (M,), NaN where there is no
         return [""] * len(values)
     marks = []
     for x in values:
-        n_above, n_below = int((observed_values > x + 1e-9).sum()), int((observed_values < x - 1e-9).sum())
+        n_larger, n_smaller = int((observed_values > x + 1e-9).sum()), int((observed_values < x - 1e-9).sum())
         tied_suffix = ", tied" if (np.abs(observed_values - x) <= 1e-9).sum() > 1 else ""
-        mark = {0: "best", 1: "second"}.get(n_above, "" if n_below else "lowest")
+        mark = {0: "best", 1: "second"}.get(n_larger, "" if n_smaller else "lowest")
         marks.append("" if np.isnan(x) or not mark else mark + tied_suffix)
     return marks
 
