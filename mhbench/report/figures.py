@@ -35,8 +35,8 @@ MOST_NAMES = 3  # of a clause; more are counted
 def select_figure_rows(table: pd.DataFrame, of: str) -> pd.DataFrame:
     "The rows that a figure shows, the highest first; simulated models only if there is no other row."
     drawable_rows = enough(table).sort_values("estimate", ascending=False, kind="stable")
-    asked_rows = drawable_rows[[not simulated(x) for x in drawable_rows[of]]]
-    return asked_rows if len(asked_rows) else drawable_rows
+    unsimulated_rows = drawable_rows[[not simulated(x) for x in drawable_rows[of]]]
+    return unsimulated_rows if len(unsimulated_rows) else drawable_rows
 
 
 def names_in_words(names: Iterable[object], of_all: int = 0) -> str:
@@ -71,19 +71,19 @@ def describe_best(table: pd.DataFrame, marks: Mapping[str, float], *, of: str = 
         return ""
     if marks:
         rows_with_interval = shown_rows.dropna(subset=["ci_low", "ci_high"])
-        shared_intervals = for_all(rows_with_interval, len(shown_rows) - len(rows_with_interval))
-        shown_rows = shown_rows.assign(ci_low=shared_intervals["ci_low"], ci_high=shared_intervals["ci_high"])
+        joint_intervals = for_all(rows_with_interval, len(shown_rows) - len(rows_with_interval))
+        shown_rows = shown_rows.assign(ci_low=joint_intervals["ci_low"], ci_high=joint_intervals["ci_high"])
     row_records = shown_rows.to_dict("records")
     best, last_row = row_records[0], row_records[-1]
-    is_alone, has_simulated = len(row_records) == 1, len(row_records) < len(enough(table))
+    is_only_row, has_simulated = len(row_records) == 1, len(row_records) < len(enough(table))
     leading_verb = f"is {adjective}" if adjective else "leads"  # which no interval of its own shows to be better
-    verb = leading_verb if has_simulated or not is_alone else "scores"
+    verb = leading_verb if has_simulated or not is_only_row else "scores"
     first_clause = f"{printed_name(best[of])} {'(asked) ' if has_simulated else ''}{verb} "
     first_clause += value(best["estimate"]) if verb == "scores" else f"({value(best['estimate'])})"
     if not marks:
         return (
             first_clause
-            if is_alone
+            if is_only_row
             else f"{first_clause}, {printed_name(last_row[of])} lowest ({value(last_row['estimate'])})"
             + _condition_of_order(best, last_row)
         )
@@ -156,18 +156,18 @@ def sliders(page: pd.DataFrame, description: str = "") -> Figure | None:  # None
     rounded_table = drawable("sliders", page, ["place", "option", "slider"])
     if rounded_table is None:
         return None
-    by_place = rounded_table.sort_values("place")
+    rows_by_place = rounded_table.sort_values("place")
     highest_options, lowest_options = (
-        sorted(by_place.loc[by_place["slider"] == slider_end, "option"])
-        for slider_end in (by_place["slider"].max(), by_place["slider"].min())
+        sorted(rows_by_place.loc[rows_by_place["slider"] == slider_value, "option"])
+        for slider_value in (rows_by_place["slider"].max(), rows_by_place["slider"].min())
     )
     top_text, low_text = (
         f"{'options' if len(x) > 1 else 'option'} {names_in_words(x)}" for x in (highest_options, lowest_options)
     )
     return counts(
-        {f"place {r.place}: option {r.option}": r.slider for r in by_place.itertuples()},
-        title=f"One rater put {top_text} highest ({by_place['slider'].max():g}) "
-        f"and {low_text} lowest ({by_place['slider'].min():g})",
+        {f"place {r.place}: option {r.option}": r.slider for r in rows_by_place.itertuples()},
+        title=f"One rater put {top_text} highest ({rows_by_place['slider'].max():g}) "
+        f"and {low_text} lowest ({rows_by_place['slider'].min():g})",
         key=f"One page, places from the top. {description}".strip(),
         xlabel="slider, 0 to 100",
     )
@@ -181,31 +181,31 @@ def leader_differences(
     if rounded_table is None or len(rounded_table := rounded_table.dropna(subset=["ci_low"])) < 3:
         return None
     ordered_rows = rounded_table.sort_values("estimate")
-    unclear_models = ordered_rows.loc[ordered_rows["ci_low"] <= 0, "model"]
+    undecided_models = ordered_rows.loc[ordered_rows["ci_low"] <= 0, "model"]
     chart_rows = []
     for r in ordered_rows.itertuples():
-        is_shown = r.ci_low > 0
-        look = GENERAL_LOOK if is_shown else PLAIN
-        mark = Mark(100 * r.estimate, 100 * r.ci_low, 100 * r.ci_high, look, hollow=not is_shown)
+        is_difference_shown = r.ci_low > 0
+        look = GENERAL_LOOK if is_difference_shown else PLAIN
+        mark = Mark(100 * r.estimate, 100 * r.ci_low, 100 * r.ci_high, look, hollow=not is_difference_shown)
         chart_rows.append(ChartRow(printed_name(r.model), [mark]))
     n_models = len(ordered_rows)
     title = (
-        f"{printed_name(leader)} is more accurate than {n_models - len(unclear_models)} of "
+        f"{printed_name(leader)} is more accurate than {n_models - len(undecided_models)} of "
         f"{numbered(n_models, 'model')}"
     )
-    if len(unclear_models) == n_models:
+    if len(undecided_models) == n_models:
         title = f"{printed_name(leader)} is not shown to be more accurate than any of {numbered(n_models, 'model')}"
-    elif len(unclear_models):
-        unclear_text = printed_name(unclear_models.iloc[0]) if len(unclear_models) == 1 else len(unclear_models)
-        title += f"; against {unclear_text} no difference is shown"
-    fewest_n, largest_n = int(ordered_rows["n"].min()), int(ordered_rows["n"].max())
+    elif len(undecided_models):
+        undecided_text = printed_name(undecided_models.iloc[0]) if len(undecided_models) == 1 else len(undecided_models)
+        title += f"; against {undecided_text} no difference is shown"
+    smallest_n, largest_n = int(ordered_rows["n"].min()), int(ordered_rows["n"].max())
     cases_text = (
         f" from {ordered_rows['n_clusters'].max():.0f} cases" if ordered_rows["n_clusters"].max() < largest_n else ""
     )
     return chart(
         chart_rows,
         title=title,
-        key=f"The same {f'{fewest_n} to ' * (fewest_n < largest_n)}{largest_n} questions{cases_text}. "
+        key=f"The same {f'{smallest_n} to ' * (smallest_n < largest_n)}{largest_n} questions{cases_text}. "
         "Lines: 95% intervals that hold for all pairs of models at once (max-t). Hollow: the interval contains 0.",
         xlabel=f"percentage points by which {printed_name(leader)} is more accurate",
         refs={"no difference": 0},

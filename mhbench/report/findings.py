@@ -152,13 +152,13 @@ _COLUMNS = ["study", "what", "k", "n", "who"]
 
 def _request_failures(counts: pd.DataFrame, study: str) -> list[tuple]:
     failure_rows = []
-    for count_column, failure in _FAILURES.items():
+    for count_column, failure_text in _FAILURES.items():
         n_by_model = (
             counts.groupby("model", sort=False)[count_column].sum() if count_column in counts else pd.Series(dtype=int)
         )
         models_text = ", ".join(f"{model} {n}" for model, n in n_by_model[n_by_model > 0].items())
         failure_rows.append(
-            (study, failure, n_by_model.sum(), counts["n"].sum() if len(n_by_model) else 0, models_text)
+            (study, failure_text, n_by_model.sum(), counts["n"].sum() if len(n_by_model) else 0, models_text)
         )
     return failure_rows
 
@@ -299,8 +299,10 @@ def went_wrong(results: str | Path, studies: Sequence[str], parts: Parts) -> lis
     sentences = []
     for study in studies:
         for stage, name in [table.split("/") for table in WHO_ANSWERED]:
-            who_answered = _read_stage_table(results, stage, study, name) if (stage, study) in parts else pd.DataFrame()
-            sentences += [f"{study}, {stage}: {x}" for x in describe_respondents(who_answered)]
+            respondent_rows = (
+                _read_stage_table(results, stage, study, name) if (stage, study) in parts else pd.DataFrame()
+            )
+            sentences += [f"{study}, {stage}: {x}" for x in describe_respondents(respondent_rows)]
         for r in failures_of_studies(results, [study], parts).itertuples():
             sentences.append(f"{study}: {failure_in_words(r.what, r.k, r.n, r.who)}.")
         for stage, (verb_phrase, sentence) in _OF_ONE_FAMILY.items():
@@ -408,9 +410,9 @@ def _describe_other_modes(rows_in_mode: pd.DataFrame, other_mode_rows: pd.DataFr
     return f"{sentence} The highest {measure} in another mode: {highest_text}."
 
 
-def _n_hidden(asked_rows: pd.DataFrame, other_mode_rows: pd.DataFrame, n_unranked: int) -> int:
+def _n_hidden(unsimulated_rows: pd.DataFrame, other_mode_rows: pd.DataFrame, n_unranked: int) -> int:
     "How many models of the run are not among these rows: those of other modes only, and those without an interval."
-    return len(set(other_mode_rows.get("model", ())) - set(asked_rows["model"])) + n_unranked
+    return len(set(other_mode_rows.get("model", ())) - set(unsimulated_rows["model"])) + n_unranked
 
 # %% ../../nbs/report/05_findings.ipynb #5177253a
 def best_in_words(
@@ -426,37 +428,37 @@ def best_in_words(
     corrected `pairs` (of `model_pairs`). `elsewhere`: rows of other modes, of which a higher accuracy is named;
     `unranked`: models without an interval.
     """
-    asked_rows = rows[rows["origin"] != "simulated"]
+    unsimulated_rows = rows[rows["origin"] != "simulated"]
     other_mode_rows = pd.DataFrame() if elsewhere is None else elsewhere
-    added_text = _describe_other_modes(asked_rows, other_mode_rows, measure)
+    added_text = _describe_other_modes(unsimulated_rows, other_mode_rows, measure)
     added_text += f" {unranked} more {'has' if unranked == 1 else 'have'} no interval." if unranked else ""
-    if not len(asked_rows):
+    if not len(unsimulated_rows):
         return f"No model that was asked has an interval in this mode.{added_text}"
-    mode_text = f" ({spaced(asked_rows['mode'].iloc[0])})" if len(other_mode_rows) else ""
-    n_hidden = _n_hidden(asked_rows, other_mode_rows, unranked)
-    asked_rows = for_all(asked_rows, n_hidden)
-    best_rows = asked_rows[asked_rows["estimate"] == asked_rows["estimate"].max()]
-    first_best = best_rows.iloc[0]
-    standing_text = standing(first_best["estimate"], best_rows["ci_low"].min(), best_rows["ci_high"].max(), lines)
+    mode_text = f" ({spaced(unsimulated_rows['mode'].iloc[0])})" if len(other_mode_rows) else ""
+    n_hidden = _n_hidden(unsimulated_rows, other_mode_rows, unranked)
+    unsimulated_rows = for_all(unsimulated_rows, n_hidden)
+    best_rows = unsimulated_rows[unsimulated_rows["estimate"] == unsimulated_rows["estimate"].max()]
+    best_row = best_rows.iloc[0]
+    standing_text = standing(best_row["estimate"], best_rows["ci_low"].min(), best_rows["ci_high"].max(), lines)
     best_names = " and ".join(map(printed_name, best_rows["model"]))
-    if len(asked_rows) == 1:
-        questions_text = f"on {int(first_best['n'])} questions{mode_text}"
-        at_once_text = f" for all {n_hidden + 1} models at once" if n_hidden else ""
-        whose_text = f"{measure.capitalize()} of {best_names} {questions_text}"
-        estimate_text = f"{estimate_in_words(first_best, lines)}{at_once_text}"
-        return f"{whose_text}: {estimate_text}, {standing_text}.{added_text}"
+    if len(unsimulated_rows) == 1:
+        questions_text = f"on {int(best_row['n'])} questions{mode_text}"
+        simultaneity_text = f" for all {n_hidden + 1} models at once" if n_hidden else ""
+        measure_and_models_text = f"{measure.capitalize()} of {best_names} {questions_text}"
+        estimate_text = f"{estimate_in_words(best_row, lines)}{simultaneity_text}"
+        return f"{measure_and_models_text}: {estimate_text}, {standing_text}.{added_text}"
     verb_phrase, alike_text = f"have the highest {measure}", ""
     if len(best_rows) == 1:
-        other_models = asked_rows["model"].drop(best_rows.index)
-        alike_models = unseparated_models(first_best["model"], other_models, pd.DataFrame() if pairs is None else pairs)
+        other_models = unsimulated_rows["model"].drop(best_rows.index)
+        alike_models = unseparated_models(best_row["model"], other_models, pd.DataFrame() if pairs is None else pairs)
         is_undecided = alike_models or unranked or measure != "accuracy"
         verb_phrase = f"has the highest {measure}" if is_undecided else "is the most accurate"
         alike_names = (
             list(map(printed_name, alike_models)) if len(alike_models) < 4 else [f"{len(alike_models)} others"]
         )
         alike_text = f"; not shown to be better than {' and '.join(alike_names)}" if alike_models else ""
-    claim_text = f"{best_names} {verb_phrase} of {numbered(len(asked_rows), 'model')}{mode_text}"
-    claim_text += f", {estimate_in_words(first_best, lines)} for all at once"
+    claim_text = f"{best_names} {verb_phrase} of {numbered(len(unsimulated_rows), 'model')}{mode_text}"
+    claim_text += f", {estimate_in_words(best_row, lines)} for all at once"
     return f"{claim_text}: {standing_text}{alike_text}.{added_text}"
 
 # %% ../../nbs/report/05_findings.ipynb #b0977ee6
@@ -478,27 +480,27 @@ def _scored_front(
     main_rows = _read_stage_table(results, "score", study, "headline")
     measure = main_rows["measure"].iloc[0] if len(main_rows) else "accuracy"
     measure_text = f"{measure}, {spaced(rows['mode'].iloc[0])}" if len(rows) else measure
-    asked_rows = _rows_to_draw(all_rows)[_rows_to_draw(all_rows)["origin"] != "simulated"]
+    unsimulated_rows = _rows_to_draw(all_rows)[_rows_to_draw(all_rows)["origin"] != "simulated"]
     model_pairs = _read_stage_table(results, "score", study, "pairs")
     main_mode = rows["mode"].iloc[0] if len(rows) else ""
     if len(model_pairs):
-        way_suffix = model_pairs["answered_by"].map({"plain": "", "majority": ", majority"})
-        model_pairs = model_pairs[model_pairs["mode"] + way_suffix == re.sub(r" of \d+$", "", main_mode)]
+        way_suffixes = model_pairs["answered_by"].map({"plain": "", "majority": ", majority"})
+        model_pairs = model_pairs[model_pairs["mode"] + way_suffixes == re.sub(r" of \d+$", "", main_mode)]
     model_origins = pd.concat(
         [all_rows, where_from(_read_stage_table(results, "score", study, "scores"))]
     )  # who failed throughout has no row
-    asked_models = set(model_origins.loc[model_origins["origin"] != "simulated", "model"])
-    other_mode_rows = asked_rows[asked_rows["mode"] != main_mode]
-    n_unranked = len(asked_models - set(asked_rows["model"]))
+    unsimulated_models = set(model_origins.loc[model_origins["origin"] != "simulated", "model"])
+    other_mode_rows = unsimulated_rows[unsimulated_rows["mode"] != main_mode]
+    n_unranked = len(unsimulated_models - set(unsimulated_rows["model"]))
     best_sentence = best_in_words(rows, reference_lines, other_mode_rows, model_pairs, n_unranked, measure)
     drawn_rows = select_model_rows(rows)
     n_hidden = _n_hidden(drawn_rows, other_mode_rows, n_unranked)
-    if has_asked_models := bool((drawn_rows["origin"] != "simulated").any()):
+    if has_unsimulated_models := bool((drawn_rows["origin"] != "simulated").any()):
         drawn_rows = for_all(drawn_rows, n_hidden)
-    n_at_once = len(drawn_rows) + n_hidden if has_asked_models else 1
+    n_simultaneous = len(drawn_rows) + n_hidden if has_unsimulated_models else 1
     drawn_rows = drawn_rows.sort_values("place", ignore_index=True)
     return Front(
-        study, measure_text, best_sentence, drawn_rows, dict(reference_lines), models_left_out, n_at_once=n_at_once
+        study, measure_text, best_sentence, drawn_rows, dict(reference_lines), models_left_out, n_at_once=n_simultaneous
     )
 
 # %% ../../nbs/report/05_findings.ipynb #0508edd1
@@ -569,19 +571,21 @@ def fronts(results: str | Path, standings: pd.DataFrame, studies: Sequence[str],
     study_fronts = []
     for study in studies:
         stages_of_study = [stage for stage, s in parts if s == study]
-        front = next(
+        study_front = next(
             filter(None, (_declared_front(results, stage, study, place_by_model) for stage in stages_of_study)), None
         )
-        if front is None and study in drawn_by_study:
-            front = _scored_front(results, study, rows_by_study[study], drawn_by_study[study], place_by_model)
-        if front is None:
-            front = _rated_front(results, study, stages_of_study)
-        if front is None:
-            front = Front(study, "", "No accuracy and no main number of this study has an interval.", pd.DataFrame())
+        if study_front is None and study in drawn_by_study:
+            study_front = _scored_front(results, study, rows_by_study[study], drawn_by_study[study], place_by_model)
+        if study_front is None:
+            study_front = _rated_front(results, study, stages_of_study)
+        if study_front is None:
+            study_front = Front(
+                study, "", "No accuracy and no main number of this study has an interval.", pd.DataFrame()
+            )
         stage_notes = chain.from_iterable(
             _read_stage_contents(results, stage, study).get("notes", []) for stage in stages_of_study
         )
-        study_fronts.append(front._replace(notes=tuple(stage_notes)))
+        study_fronts.append(study_front._replace(notes=tuple(stage_notes)))
     return study_fronts
 
 # %% ../../nbs/report/05_findings.ipynb #d75a9282
@@ -593,10 +597,10 @@ def answered_by_words(tables: Mapping[str, pd.DataFrame]) -> list[str]:  # study
         return []
     sentences, other_studies = [], []
     rows = pd.concat([t.assign(study=study) for study, t in tables.items()], ignore_index=True)
-    shared_intervals = for_all(rows[rows["ci_low"].notna()])
-    corrected_text = f"; corrected for {len(shared_intervals)} intervals" if len(shared_intervals) > 1 else ""
+    joint_intervals = for_all(rows[rows["ci_low"].notna()])
+    corrected_text = f"; corrected for {len(joint_intervals)} intervals" if len(joint_intervals) > 1 else ""
     for study, word_rows in tables.items():
-        if (shared_intervals["ci_low"] > shared_intervals["chance"])[shared_intervals["study"] == study].any():
+        if (joint_intervals["ci_low"] > joint_intervals["chance"])[joint_intervals["study"] == study].any():
             count_texts = [
                 f"{round(r.estimate * r.n):,} of {int(r.n):,} from {r.measure}" for r in word_rows.itertuples()
             ]
@@ -728,13 +732,13 @@ def _describe_doubts(
     adjusted_p: pd.Series,
     untested_studies: Sequence[str] = (),
 ) -> str:
-    asked_rows = drawn_rows[drawn_rows["origin"] != "simulated"]
-    n_cases = asked_rows[["n", "n_clusters"]].astype(float).min(axis=1)
-    n_small, n_unknown = int((n_cases < SMALL).sum()), int(n_cases.isna().sum())
+    unsimulated_rows = drawn_rows[drawn_rows["origin"] != "simulated"]
+    n_cases = unsimulated_rows[["n", "n_clusters"]].astype(float).min(axis=1)
+    n_few_cases, n_unknown = int((n_cases < SMALL).sum()), int(n_cases.isna().sum())
     sentences = []
-    if n_small or n_unknown:
-        small_phrase = f"numbers drawn rest on fewer than {SMALL} independent cases"
-        sentences.append(f"{counted(n_small, len(n_cases), small_phrase, n_unknown, 'on an unknown number')}.")
+    if n_few_cases or n_unknown:
+        few_cases_phrase = f"numbers drawn rest on fewer than {SMALL} independent cases"
+        sentences.append(f"{counted(n_few_cases, len(n_cases), few_cases_phrase, n_unknown, 'on an unknown number')}.")
     if len(adjusted_p) or untested_studies:
         added_text = f"{_name_studies(', unknown of', untested_studies)}; where none is shown, models may still differ"
         sentences.append(f"Between models, {differences_in_words(adjusted_p)}{added_text}.")

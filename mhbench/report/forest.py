@@ -166,11 +166,11 @@ def _column_positions(rows: Sequence[ChartRow], width: float, brief: bool, digit
 
 # %% ../../nbs/report/03_forest.ipynb #4697a8bb
 def _axis_range(
-    rows: Sequence[ChartRow], refs: Sequence[float], limits: tuple[float, float] | None
+    rows: Sequence[ChartRow], references: Sequence[float], limits: tuple[float, float] | None
 ) -> tuple[float, float]:
     "The ends of the axis: the data and the reference values with a margin, within the limits."
     marks = [m for row in rows for m in row.marks]
-    axis_values = np.array([x for m in marks for x in (m.estimate, m.low, m.high, m.tick)] + list(refs), float)
+    axis_values = np.array([x for m in marks for x in (m.estimate, m.low, m.high, m.tick)] + list(references), float)
     low, high = np.nanmin(axis_values), np.nanmax(axis_values)
     margin = 0.05 * (high - low) or 0.5
     lowest, highest = limits or (-np.inf, np.inf)
@@ -181,12 +181,12 @@ def _draw_head(pen: _Pen | None, y: float, width: float, legend: Sequence[Sign],
     "The legend, and below it the key; without a pen nothing is drawn."
     x: float = _EDGE
     for k, sign in enumerate(legend):
-        sign_width = 14 + wide(sign.text)
-        if k and x + sign_width > width - _EDGE:
+        sign_entry_width = 14 + wide(sign.text)
+        if k and x + sign_entry_width > width - _EDGE:
             x, y = _EDGE, y + _LINE + 2
         if pen:
             pen.sign(sign, x, y + _LINE / 2)
-        x += sign_width + 14
+        x += sign_entry_width + 14
     y += (_LINE + 4) * bool(legend)
     for line in wrapped(key, width - 2 * _EDGE):
         if pen:
@@ -195,17 +195,19 @@ def _draw_head(pen: _Pen | None, y: float, width: float, legend: Sequence[Sign],
     return y
 
 
-def _place_reference_names(refs: Sequence[tuple[str, float]], x_of: Any, width: float) -> list[tuple[str, float, int]]:
+def _place_reference_names(
+    references: Sequence[tuple[str, float]], pixel_of_value: Any, width: float
+) -> list[tuple[str, float, int]]:
     "Each reference with the place of its name, and how many lines it stands above the plot."
-    placed_names: list[tuple[str, float, int]] = []
+    names_with_positions: list[tuple[str, float, int]] = []
     right_ends: list[float] = []  # right ends, by tier
-    for name, value in sorted(refs, key=lambda r: r[1]):
+    for name, value in sorted(references, key=lambda r: r[1]):
         half_width = wide(name) / 2
-        x = float(np.clip(x_of(value), _EDGE + half_width, width - _EDGE - half_width))
-        name_tier = next((k for k, end in enumerate(right_ends) if end + 6 < x - half_width), len(right_ends))
-        right_ends[name_tier : name_tier + 1] = [x + half_width]
-        placed_names.append((name, x, name_tier))
-    return placed_names
+        x = float(np.clip(pixel_of_value(value), _EDGE + half_width, width - _EDGE - half_width))
+        name_line = next((k for k, end in enumerate(right_ends) if end + 6 < x - half_width), len(right_ends))
+        right_ends[name_line : name_line + 1] = [x + half_width]
+        names_with_positions.append((name, x, name_line))
+    return names_with_positions
 
 # %% ../../nbs/report/03_forest.ipynb #a6a37825
 def chart(
@@ -226,15 +228,15 @@ def chart(
     reference_lines = list((refs or {}).items())
     column_places = _column_positions(rows, width, brief, digits)
     axis_low, axis_high = _axis_range(rows, [v for _, v in reference_lines], limits)
-    x_of = lambda v: (
+    pixel_of_value = lambda v: (
         column_places.left + (v - axis_low) / (axis_high - axis_low) * (column_places.right - column_places.left)
     )
-    placed_names = _place_reference_names(reference_lines, x_of, width)
+    names_with_positions = _place_reference_names(reference_lines, pixel_of_value, width)
     title_lines = wrapped(title, width - 2 * _EDGE, HEAD, True)
     head_top = _EDGE + 17 * len(title_lines) + 3
     track_top = (
         _draw_head(None, head_top, width, legend, key)
-        + _LINE * (1 + max((t for *_, t in placed_names), default=-1))
+        + _LINE * (1 + max((t for *_, t in names_with_positions), default=-1))
         + 9
     )
     track_bottom = track_top + sum(map(column_places.height, rows))
@@ -255,15 +257,15 @@ def chart(
         fig.suptitle("\n".join(title_lines), x=_EDGE / width, y=1 - (_EDGE - 2) / height, **title_style)
         pen = _Pen(fig, width, height)
         _draw_head(pen, head_top, width, legend, key)
-        for name, x, tier in placed_names:
+        for name, x, tier in names_with_positions:
             pen.write(name, x, track_top - 5 - _LINE * (tier + 0.5), ha="center")
         for _, value in reference_lines:
-            pen.line([x_of(value)] * 2, [track_top - 3, track_bottom], ls=(0, (3, 2)), lw=1.5)
+            pen.line([pixel_of_value(value)] * 2, [track_top - 3, track_bottom], ls=(0, (3, 2)), lw=1.5)
         y = track_top
         for row in rows:
-            _draw_row(pen, row, y, column_places, x_of, brief, digits)
+            _draw_row(pen, row, y, column_places, pixel_of_value, brief, digits)
             y += column_places.height(row)
-        _draw_axis(pen, track_bottom, (axis_low, axis_high), column_places, x_of)
+        _draw_axis(pen, track_bottom, (axis_low, axis_high), column_places, pixel_of_value)
         for k, line in enumerate(xlabel_lines):
             half_width = wide(line) / 2
             x = float(
@@ -274,7 +276,7 @@ def chart(
 
 # %% ../../nbs/report/03_forest.ipynb #cf09c89f
 def _draw_row(
-    pen: _Pen, row: ChartRow, y: float, column_places: _ColumnPlaces, x_of: Any, brief: bool, digits: int
+    pen: _Pen, row: ChartRow, y: float, column_places: _ColumnPlaces, pixel_of_value: Any, brief: bool, digits: int
 ) -> None:
     if not row.marks:
         pen.write(row.label, _EDGE, y + 5 + _LINE / 2, INK, fontweight="bold")
@@ -303,32 +305,34 @@ def _draw_row(
     for k, m in enumerate(row.marks):
         mark_y = first_mark_y + k * _MARK
         if m.sure:
-            pen.line([x_of(m.low), x_of(m.high)], [mark_y] * 2, m.look.color, lw=3)
+            pen.line([pixel_of_value(m.low), pixel_of_value(m.high)], [mark_y] * 2, m.look.color, lw=3)
         if np.isfinite(m.tick):
-            pen.line([x_of(m.tick)] * 2, [mark_y - 8, mark_y + 8], INK, lw=2)
-        pen.dot(x_of(m.estimate), mark_y, m.look, m.hollow)
+            pen.line([pixel_of_value(m.tick)] * 2, [mark_y - 8, mark_y + 8], INK, lw=2)
+        pen.dot(pixel_of_value(m.estimate), mark_y, m.look, m.hollow)
         pen.write(_number_text(m.estimate, digits), column_places.numbers, mark_y, INK, ha="right")
         if not brief:
             pen.write(_interval_text(m, digits), column_places.numbers + 5, mark_y)
         if m.note:
             interval_low, row_height = (m.low, m.high) if m.sure else (m.estimate, m.estimate)
-            has_room_right = x_of(row_height) + 9 + wide(m.note) <= column_places.right
+            has_room_right = pixel_of_value(row_height) + 9 + wide(m.note) <= column_places.right
             pen.write(
                 m.note,
-                x_of(row_height) + 9 if has_room_right else x_of(interval_low) - 9,
+                pixel_of_value(row_height) + 9 if has_room_right else pixel_of_value(interval_low) - 9,
                 mark_y,
                 ha="left" if has_room_right else "right",
                 bbox=_GROUND,
             )
 
 # %% ../../nbs/report/03_forest.ipynb #30710455
-def _draw_axis(pen: _Pen, y: float, axis_ends: tuple[float, float], column_places: _ColumnPlaces, x_of: Any) -> None:
+def _draw_axis(
+    pen: _Pen, y: float, axis_ends: tuple[float, float], column_places: _ColumnPlaces, pixel_of_value: Any
+) -> None:
     pen.line([column_places.left, column_places.right], [y, y], SOFT)
     max_ticks = max(2, int((column_places.right - column_places.left) / 50))
     tick_values = MaxNLocator(nbins=min(max_ticks, 6), steps=[1, 2, 2.5, 5, 10]).tick_values(*axis_ends)
     for t in tick_values[(tick_values >= axis_ends[0] - 1e-9) & (tick_values <= axis_ends[1] + 1e-9)]:
-        pen.line([x_of(t)] * 2, [y, y + 4], SOFT)
-        pen.write(f"{round(t, 9) + 0:g}".replace("-", "\N{MINUS SIGN}"), x_of(t), y + 13, ha="center")
+        pen.line([pixel_of_value(t)] * 2, [y, y + 4], SOFT)
+        pen.write(f"{round(t, 9) + 0:g}".replace("-", "\N{MINUS SIGN}"), pixel_of_value(t), y + 13, ha="center")
 
 # %% ../../nbs/report/03_forest.ipynb #5a8777c0
 PEOPLE = ("model", "run", "judge", "student", "who", "annotator", "answered_by", "pair")  # columns of names
@@ -376,7 +380,7 @@ def _chart_rows(
     hue: str | None,
     look_by_hue: dict[Any, tuple[Look | None, bool]],
     reference_column: str,
-    harm: str,
+    harm_column: str,
     *,
     is_ascending: bool,
     n: int,
@@ -384,11 +388,11 @@ def _chart_rows(
     "The rows of a chart in their order."
 
     def _mark(row: Any, look: Look, hollow: bool = False) -> Mark:
-        color = HARM if harm and getattr(row, harm) else look.color
+        color = HARM if harm_column and getattr(row, harm_column) else look.color
         tick = getattr(row, reference_column) if reference_column else float("nan")
         return Mark(row.estimate, row.ci_low, row.ci_high, look._replace(color=color), hollow, tick=tick)
 
-    def _small(rows_of_label: pd.DataFrame) -> str:
+    def _small_text(rows_of_label: pd.DataFrame) -> str:
         rows_and_looks = (
             ""
             if n or rows_of_label["n"].isna().any()
@@ -413,13 +417,13 @@ def _chart_rows(
             marks = [
                 _mark(r, look or _look_in_column(group, group_value), hollow) for r, look, hollow in rows_and_looks
             ]
-            chart_rows.append(ChartRow(printed_name(group_value), marks, _small(rows_of_value)))
+            chart_rows.append(ChartRow(printed_name(group_value), marks, _small_text(rows_of_value)))
         else:
             chart_rows.append(ChartRow(printed_name(group_value)))
             for hue_value in _ordered_values(rows_of_value, hue, is_ascending):
                 rows_of_label = rows_of_value[rows_of_value[hue] == hue_value]
                 marks = [_mark(r, _look_in_column(hue, hue_value)) for r in rows_of_label.itertuples()]
-                chart_rows.append(ChartRow(printed_name(hue_value), marks, _small(rows_of_label)))
+                chart_rows.append(ChartRow(printed_name(hue_value), marks, _small_text(rows_of_label)))
     return chart_rows
 
 # %% ../../nbs/report/03_forest.ipynb #f46ca0c9
@@ -495,7 +499,7 @@ def _compose_key(
     reference_text: str,
     level: float,
     n: int,
-    harm: str,
+    harm_text: str,
 ) -> str:
     "What dots and lines are, n, and what is left out."
     has_interval = drawn["ci_low"].notna() & drawn["ci_high"].notna()
@@ -514,7 +518,7 @@ def _compose_key(
         if has_interval.any()
         else f"n = {n}." * bool(n),
         f"Upright line: {reference_text}." if reference_text else "",
-        f"Red: {harm}." if harm else "",
+        f"Red: {harm_text}." if harm_text else "",
         "Unparseable answers count as incorrect." if any(_lost_in_words(r) for r in drawn.itertuples()) else "",
         f"No interval: {no_interval_reason}." if no_interval_reason else "",
         "Diamond: simulated." if SIMULATED_LOOK in drawn_looks else "",

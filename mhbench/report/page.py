@@ -149,8 +149,8 @@ def across_studies(results: str | Path, stages: Iterable[tuple[str, str]], *name
                 frames.append(_read_stored(file).rename(columns={"judge": "model"}).assign(study=study, stage=stage))
     combined_table = pd.concat(frames[1:] or frames, ignore_index=True)
     combined_table = combined_table.fillna({"uncounted": 0})  # a study without has no such column
-    first_columns = ["study", "stage"] if len(stages_and_names) > 1 else ["study"]
-    return combined_table[[*first_columns, *combined_table.columns.drop(["study", "stage"])]]
+    leading_columns = ["study", "stage"] if len(stages_and_names) > 1 else ["study"]
+    return combined_table[[*leading_columns, *combined_table.columns.drop(["study", "stage"])]]
 
 # %% ../../nbs/report/07_page.ipynb #4a8e9aef
 _MAIN = ["study", "stage", "measure", "model", "mode", "n", *COUNTS, "estimate", "ci_low", "ci_high", "level", "origin"]
@@ -193,9 +193,9 @@ def write_tables(sections: Sequence[Section], folder: str | Path) -> list[Path]:
             candidate_stems = (
                 f"{stem}-{n}" if n > 1 else stem for n in count(1)
             )  # captions may be alike where they are cut
-            free_stem = next(x for x in candidate_stems if x not in file_by_stem)
-            file_by_stem[free_stem] = Path(folder, f"{free_stem}.csv")
-            file_by_stem[free_stem].write_text(csv_text(t.frame), encoding="utf-8")
+            unused_stem = next(x for x in candidate_stems if x not in file_by_stem)
+            file_by_stem[unused_stem] = Path(folder, f"{unused_stem}.csv")
+            file_by_stem[unused_stem].write_text(csv_text(t.frame), encoding="utf-8")
     return list(file_by_stem.values())
 
 # %% ../../nbs/report/07_page.ipynb #231f83af
@@ -270,8 +270,8 @@ def _table_view(table: pd.DataFrame) -> dict[str, Any]:
 def _card_pages(t: ReportTable, links: _Links) -> list[dict[str, Any]]:
     card_views = []
     for judge, judge_rows in t.frame.groupby(t.card, sort=False) if t.card else ():
-        columns_kept = judge_rows.drop(columns=[t.card]).drop(columns=_NOT_ON_A_CARD, errors="ignore")
-        displayed_table = readable(columns_kept.astype({"n": "Int64"}) if "n" in columns_kept else columns_kept)
+        card_table = judge_rows.drop(columns=[t.card]).drop(columns=_NOT_ON_A_CARD, errors="ignore")
+        displayed_table = readable(card_table.astype({"n": "Int64"}) if "n" in card_table else card_table)
         card_views.append(
             _table_view(displayed_table) | {"id": links.cards[str(t.study), str(judge)], "who": judge, "study": t.study}
         )

@@ -96,12 +96,12 @@ def introduce(
     global _cast
     all_names = list(dict.fromkeys([*names, *best_first]))
     simulated_names, medical_names = frozenset(simulated), set(medical)
-    asked_models = [name for name in all_names if name not in simulated_names]
+    unsimulated_models = [name for name in all_names if name not in simulated_names]
     look_by_model = dict.fromkeys(simulated_names, SIMULATED_LOOK)
-    if len(asked_models) > len(LOOKS):
-        look_by_model |= {name: MEDICAL_LOOK if name in medical_names else GENERAL_LOOK for name in asked_models}
+    if len(unsimulated_models) > len(LOOKS):
+        look_by_model |= {name: MEDICAL_LOOK if name in medical_names else GENERAL_LOOK for name in unsimulated_models}
     else:
-        look_by_model |= dict(zip(asked_models, LOOKS))
+        look_by_model |= dict(zip(unsimulated_models, LOOKS))
     _cast = Cast(
         look_by_model, simulated_names, {name: k for k, name in enumerate(dict.fromkeys([*best_first, *all_names]))}
     )

@@ -45,7 +45,10 @@ def cell_texts(table: pd.DataFrame) -> list[list[str]]:
     "The cells of a table for reading, row by row."
     is_p_column = [is_p_value(c) for c in table]
     return [
-        ["<0.001" if is_p and isinstance(x, float) and x < 0.001 else number(x) for is_p, x in zip(is_p_column, row)]
+        [
+            "<0.001" if is_p_cell and isinstance(x, float) and x < 0.001 else number(x)
+            for is_p_cell, x in zip(is_p_column, row)
+        ]
         for row in table.itertuples(index=False)
     ]
 
@@ -145,7 +148,7 @@ def by_reason(absent: Iterable[Mapping[str, str]]) -> str:  # of name and why
 def csv_text(table: pd.DataFrame) -> str:
     "A DataFrame as CSV, the index left out; a text that a spreadsheet would run begins with an apostrophe."
 
-    def _safe(value: Any) -> Any:
+    def _safe_cell(value: Any) -> Any:
         if not isinstance(value, str):
             return value
         text = value.replace("\r", " ")  # it would begin a line
@@ -153,8 +156,8 @@ def csv_text(table: pd.DataFrame) -> str:
 
     safe_table = table.copy(deep=False)
     for k in [k for k, is_number in enumerate(numeric(table)) if not is_number]:
-        safe_table.isetitem(k, [_safe(v) for v in table.iloc[:, k]])
-    return safe_table.rename(columns=_safe).to_csv(index=False)
+        safe_table.isetitem(k, [_safe_cell(v) for v in table.iloc[:, k]])
+    return safe_table.rename(columns=_safe_cell).to_csv(index=False)
 
 
 def as_typed(text: str) -> str:
@@ -268,8 +271,8 @@ def _rests_on_raters(table: pd.DataFrame) -> bool:
 def _explain_p_values(table: pd.DataFrame) -> list[str]:
     "A sentence where an interval of a difference of two excludes 0 and the test beside it does not."
     p = next((table[c] for c in ("p", "p_value") if c in table), None)
-    is_of_two = {"first", "second"} <= set(table) or {"annotator", "student"} <= set(table)
-    if p is None or not is_of_two or not _INTERVAL <= set(table):
+    compares_two = {"first", "second"} <= set(table) or {"annotator", "student"} <= set(table)
+    if p is None or not compares_two or not _INTERVAL <= set(table):
         return []
     n = int((((table["ci_low"] > 0) | (table["ci_high"] < 0)) & (p >= 0.05)).sum())
     sentence = f"{n} of {numbered(len(table), 'interval')} exclude 0 although p is not below 0.05: the test decides"
@@ -425,18 +428,18 @@ def for_all(rows: pd.DataFrame, n_hidden: int = 0) -> pd.DataFrame:
 
     if not len(rows) or len(rows) + n_hidden < 2:
         return rows
-    shared_intervals = []
+    joint_intervals = []
     for r in rows.itertuples():
         if pd.isna(r.ci_low):
-            shared_intervals.append((np.nan, np.nan))
+            joint_intervals.append((np.nan, np.nan))
             continue
         level = getattr(r, "level", 0.95)
         level = 0.95 if pd.isna(level) else level
         z = ndtri(0.5 + level / 2)
         middle = np.clip((r.ci_low + r.ci_high) / 2, 1e-3, 1 - 1e-3)
         n = z**2 * middle * (1 - middle) / ((r.ci_high - r.ci_low) / 2) ** 2 - z**2
-        shared_intervals.append(agresti_coull(r.estimate, max(float(n), 1.0), 1 - (1 - level) / (len(rows) + n_hidden)))
-    low, high = zip(*shared_intervals)
+        joint_intervals.append(agresti_coull(r.estimate, max(float(n), 1.0), 1 - (1 - level) / (len(rows) + n_hidden)))
+    low, high = zip(*joint_intervals)
     return rows.assign(ci_low=np.minimum(low, rows["ci_low"]), ci_high=np.maximum(high, rows["ci_high"]))
 
 # %% ../../nbs/report/01_tables.ipynb #7c52a806
@@ -469,8 +472,10 @@ def ratings_in_words(metrics: Mapping[str, Any]) -> list[str]:  # metrics of the
 def flagged_in_words(flags: pd.DataFrame, n: int | None = None) -> str:  # rater, flag; n: of how many raters
     "Which raters are flagged, each with the reasons."
     flagged_rows = flags[flags["flag"].fillna("") != ""]
-    joined = lambda flags: ", ".join(dict.fromkeys("; ".join(flags).split("; ")))  # one reason may be in two tables
-    reasons_by_rater = flagged_rows.groupby("rater", sort=False)["flag"].agg(joined)
+    join_reasons = lambda flags: ", ".join(
+        dict.fromkeys("; ".join(flags).split("; "))
+    )  # one reason may be in two tables
+    reasons_by_rater = flagged_rows.groupby("rater", sort=False)["flag"].agg(join_reasons)
     n = len(flags) if n is None else n
     count_text = counted(len(reasons_by_rater), n, "raters") if n else f"{numbered(len(reasons_by_rater), 'rater')}"
     reasons_text = "; ".join(f"{rater}: {text}" for rater, text in reasons_by_rater.items())
@@ -481,8 +486,8 @@ def covered_in_words(covered: pd.Series) -> str:  # yes, no, or another word whe
     "In how many intervals the true value lies."
     n_covered, n_missed = (int((covered == covered_value).sum()) for covered_value in ("yes", "no"))
     n_unbounded = len(covered) - n_covered - n_missed
-    n_in_all = n_covered + n_missed
-    return f"the true value lies in {counted(n_covered, n_in_all, 'intervals', n_unbounded, 'without an interval')}"
+    n_bounded = n_covered + n_missed
+    return f"the true value lies in {counted(n_covered, n_bounded, 'intervals', n_unbounded, 'without an interval')}"
 
 
 def differences_in_words(p: pd.Series, least: pd.Series | None = None, cases: pd.Series | None = None) -> str:
@@ -490,10 +495,10 @@ def differences_in_words(p: pd.Series, least: pd.Series | None = None, cases: pd
     many could not, by the least p-value that their numbers of cases can give.
     """
     n_significant, n_tested = int((p < 0.05).sum()), int(p.notna().sum())
-    n_unable = 0 if least is None else int((least.astype(float) >= 0.05).sum())
-    if not n_tested and len(p) and not n_unable:
+    n_underpowered = 0 if least is None else int((least.astype(float) >= 0.05).sum())
+    if not n_tested and len(p) and not n_underpowered:
         return f"none of {len(p)} comparisons could be tested"
-    if n_unable and n_unable == len(p):
+    if n_underpowered and n_underpowered == len(p):
         cases_text = (
             "" if cases is None else f": {int(cases.max())} cases cannot show one" if cases.notna().all() else ""
         )
@@ -501,17 +506,17 @@ def differences_in_words(p: pd.Series, least: pd.Series | None = None, cases: pd
     count_text = counted(
         n_significant, len(p), "comparisons show a difference (adjusted p < 0.05)", len(p) - n_tested, "not tested"
     )
-    return count_text + (f"; {n_unable} with too few cases to show one" if n_unable else "")
+    return count_text + (f"; {n_underpowered} with too few cases to show one" if n_underpowered else "")
 
 
 def ends_in_words(low: float, high: float, lines: Mapping[str, float] = MappingProxyType({})) -> str:  # "[0.79, 0.83]"
     "The ends of an interval, with more than two digits where these would put one on a reference value beside it."
 
-    def _end(x: float) -> str:
+    def _end_text(x: float) -> str:
         tied_digits = [d for d in (2, 3) if any(x != at and f"{x:.{d}f}" == f"{at:.{d}f}" for at in lines.values())]
         return f"{x:.{max(tied_digits, default=1) + 1}f}"
 
-    return f"[{_end(low)}, {_end(high)}]"
+    return f"[{_end_text(low)}, {_end_text(high)}]"
 
 # %% ../../nbs/report/01_tables.ipynb #c39c5a0c
 def estimate_in_words(row: Mapping[str, Any], lines: Mapping[str, float] = MappingProxyType({})) -> str:
