@@ -264,8 +264,8 @@ def load_front(path: str | Path) -> FrontPage:
 class _Section:
     "A paper on the page: its words, and the quantities that its sentences and figures name."
 
-    def __init__(self, claims: Claims, page_words: FrontPage, tables: Tables):
-        self.claims, self.page_words, self.tables = claims, page_words, tables
+    def __init__(self, claims: Claims, page_texts: FrontPage, tables: Tables):
+        self.claims, self.page_words, self.tables = claims, page_texts, tables
         self.quantity_by_name = quantities(claims, tables)
 
     def fill_html(self, sentence: str) -> Any:

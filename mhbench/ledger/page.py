@@ -84,13 +84,13 @@ def _build_claim_view(paper: _Paper, claim_number: int, verdict_row: Mapping[str
     verdict_code = verdict_row["verdict"]
     label_parts = [verdict_row["of"], *(verdict_row[c] for c in ("row", "column") if verdict_row[c])]
     conventions = [c for c in verdict_row["convention"].split(", ") if c]
-    reason_links = [{"to": paper.html_id("c", c), "name": _without_underscores(c)} for c in conventions]
+    convention_links = [{"to": paper.html_id("c", c), "name": _without_underscores(c)} for c in conventions]
     if verdict_code == "cannot":
-        reason_links.append(
+        convention_links.append(
             {"to": paper.html_id("r", verdict_row["reason"]), "name": _without_underscores(verdict_row["reason"])}
         )
     if verdict_row["note"]:
-        reason_links.append({"to": paper.html_id("n", verdict_row["note"]), "name": "evidence"})
+        convention_links.append({"to": paper.html_id("n", verdict_row["note"]), "name": "evidence"})
     return {
         **verdict_row,
         "id": paper.html_id("k", claim_number),
@@ -101,7 +101,7 @@ def _build_claim_view(paper: _Paper, claim_number: int, verdict_row: Mapping[str
         else "",
         "said": SAID[verdict_code],
         "made_of": EVIDENCE_KINDS.get(verdict_row["kind"], ""),
-        "why": reason_links,
+        "why": convention_links,
         "conventions": conventions,
         "named": ", ".join(_without_underscores(c) for c in conventions)
         or (SAID[verdict_code] if verdict_code == "undecided" else ""),
@@ -212,9 +212,9 @@ def _list_conventions(paper: _Paper) -> list[dict[str, Any]]:
 def _list_searches(paper: _Paper, unequal_claim_rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     "What was searched for, and what lies beside it, with the number of claims."
     n_by_search = Counter((row["files"], row["beside"]) for row in unequal_claim_rows)
-    reason_texts = paper.claims.file.reasons
+    text_by_reason = paper.claims.file.reasons
     return [
-        {"files": files, "beside": reason_texts.get(file_beside, "").strip(), "n": k}
+        {"files": files, "beside": text_by_reason.get(file_beside, "").strip(), "n": k}
         for (files, file_beside), k in n_by_search.items()
         if files
     ]
@@ -305,10 +305,10 @@ def _tolerance_rows(verdicts: pd.DataFrame) -> list[dict[str, Any]]:
     as_percent = lambda x: "" if pd.isna(x) else f"{x:.0%}"
     tolerance_rows = []
     for r in tolerances(verdicts).to_dict("records"):
-        runs_text = (
+        run_spread_text = (
             "" if pd.isna(r["p"]) else f"{r['spread']:.2f} (p {'< .001' if r['p'] < 0.001 else format(r['p'], '.3f')})"
         )
-        text_by_column = {"across": as_percent(r["across"]), "along": as_percent(r["along"]), "runs": runs_text}
+        text_by_column = {"across": as_percent(r["across"]), "along": as_percent(r["along"]), "runs": run_spread_text}
         tolerance_rows.append(
             {**r, **text_by_column, "name": _without_underscores(r["tolerance"]), "what": f"{r['place']}: {r['of']}"}
         )

@@ -135,10 +135,10 @@ class Inventory:
         released_paths = [path for matches in paths_by_pattern.values() for path in matches]
         absent_paths = [path for path in released_paths if self.tree.files[path].id not in self.here]
         path_labels = [f"{path} (blob {self.tree.files[path].id[:10]})" for path in absent_paths or released_paths]
-        remainder_text = [f"and {len(path_labels) - 3} more"] if len(path_labels) > 4 else []
+        remainder_texts = [f"and {len(path_labels) - 3} more"] if len(path_labels) > 4 else []
         return Search(
             NOT_FETCHED if absent_paths else "",
-            "; ".join([*path_labels[: 3 if remainder_text else 4], *remainder_text]),
+            "; ".join([*path_labels[: 3 if remainder_texts else 4], *remainder_texts]),
         )
 
 # %% ../../nbs/ledger/04_release.ipynb #04308ced

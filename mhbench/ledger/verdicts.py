@@ -106,15 +106,15 @@ def _rows_under_conditions(table_rows: pd.DataFrame, conditions: Mapping[str, An
 
 # %% ../../nbs/ledger/02_verdicts.ipynb #1babf1bd
 def _read_declared_table(
-    table_file: TableFile, folder: Path, claims_folder: Path
+    table_declaration: TableFile, folder: Path, claims_folder: Path
 ) -> tuple[pd.DataFrame | None, set[str]]:
     "A table of a release, and the names whose files are not all there; None where none of it is."
     absent_names: set[str] = set()
-    if table_file.ratings is None:
-        file_layout = table_file.model_dump(include={"files", "sheet", "each", "keys", "skip", "cells", "join"})
+    if table_declaration.ratings is None:
+        file_layout = table_declaration.model_dump(include={"files", "sheet", "each", "keys", "skip", "cells", "join"})
         table_rows = rows_described(RatingPart(**file_layout, value="-", scale="0..1"), folder, absent_names)
     else:
-        ratings_description = table_file.ratings
+        ratings_description = table_declaration.ratings
         described_ratings = read_ratings(
             claims_folder / ratings_description if isinstance(ratings_description, str) else ratings_description,
             folder,
@@ -124,9 +124,9 @@ def _read_declared_table(
     return (table_rows if len(table_rows) else None), absent_names
 
 # %% ../../nbs/ledger/02_verdicts.ipynb #f0754bbe
-def _pivot_raters(table_rows: pd.DataFrame, table_file: TableFile, table_name: str) -> pd.DataFrame:
+def _pivot_raters(table_rows: pd.DataFrame, table_declaration: TableFile, table_name: str) -> pd.DataFrame:
     "A table with one column per rater; several values give columns `value/rater`."
-    pivot_settings = table_file.pivot
+    pivot_settings = table_declaration.pivot
     if pivot_settings is None:
         return table_rows
     index_columns = [pivot_settings.index] if isinstance(pivot_settings.index, str) else pivot_settings.index
@@ -160,12 +160,14 @@ def tables_of_files(claims: Claims, folder: str | Path) -> Tables:
         if name not in claims.file.tables:
             actual = f"{name!r}{nearest_name(name, claims.file.tables)}"
             refuse(f"ledger: table must be declared in `tables`; got {actual}")
-        table_file = claims.file.tables[name]
-        frame, absent_names = _read_declared_table(table_file, Path(folder), claims.path.parent)
-        group_columns = table_file.means_by
+        table_declaration = claims.file.tables[name]
+        frame, absent_names = _read_declared_table(table_declaration, Path(folder), claims.path.parent)
+        group_columns = table_declaration.means_by
         if frame is None or (group_columns and absent_names):
             return None
-        pivoted_table = _pivot_raters(_rows_under_conditions(frame, table_file.where, name), table_file, name)
+        pivoted_table = _pivot_raters(
+            _rows_under_conditions(frame, table_declaration.where, name), table_declaration, name
+        )
         averaged_table = (
             pivoted_table.dropna().groupby(group_columns, sort=False).mean(numeric_only=True).reset_index()
             if group_columns
@@ -548,8 +550,8 @@ def _judge_claim(
             "source": described(next(_claim_readings(claim))[1]),
         }
         return verdict_without_value | {"files": absence_verdict.get("files", ""), "beside": claim.beside}
-    nearest_fields = min(differing_readings, key=lambda reading: abs(reading["difference"]))
-    return nearest_fields | {"verdict": "undecided" if has_untried_source else "differs", "n_tried": n_tried}
+    nearest_reading = min(differing_readings, key=lambda reading: abs(reading["difference"]))
+    return nearest_reading | {"verdict": "undecided" if has_untried_source else "differs", "n_tried": n_tried}
 
 # %% ../../nbs/ledger/02_verdicts.ipynb #5614b4c5
 MOST_ACCEPTED = 0.1  # of numbers that must not fit, for a tolerance to decide anything
