@@ -45,8 +45,8 @@ def capped(entry: dict, modes: dict) -> tuple[dict, dict]:
     out = {mode: dict(settings or {}) for mode, settings in modes.items()}
     for settings in out.values() if limit is not None else ():
         n = settings.get("n_items")
-        n_limited = {k: min(limit, v) for k, v in n.items()} if isinstance(n, dict) else min(limit, n or limit)
-        settings["n_items"] = n_limited
+        limited_n_items = {k: min(limit, v) for k, v in n.items()} if isinstance(n, dict) else min(limit, n or limit)
+        settings["n_items"] = limited_n_items
     return entry, out
 
 # %% ../../nbs/run/06_asking.ipynb #e1c78303

@@ -38,8 +38,8 @@ def _run_all(a: argparse.Namespace) -> None:
         refuse(f"run: --params must be left out with --all; got {a.params!r}; dvc.yaml names params.yaml")
     load_params(root() / a.params)
     status = subprocess.run([sys.executable, "-m", "dvc", "repro", "--quiet"], cwd=root()).returncode
-    summary = parser(["summary"]).parse_args(["summary"])
-    summary.function(summary)
+    summary_arguments = parser(["summary"]).parse_args(["summary"])
+    summary_arguments.function(summary_arguments)
     if status:
         actual = "the error above, or one of DVC's own, which `dvc repro` prints"
         refuse(f"run: every stage must end; got {actual}; answers that were received are kept", error=RuntimeError)

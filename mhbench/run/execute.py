@@ -224,8 +224,8 @@ def failure_of(stage: str, study: str, model: str | None, error: BaseException) 
         "mode": "",
         "withheld": "everything of this stage",
     }
-    if cause := _FROM.search(message):
-        cause_text = f"{cause[1]}, {cause[2]}"
+    if cause_match := _FROM.search(message):
+        cause_text = f"{cause_match[1]}, {cause_match[2]}"
         return Failure(**failure_fields, what=STAGE_FOLLOWS, said=in_one_line(message), follows=cause_text, broke=True)
     remedy = "; ".join(message.split("; ")[2:]) or (f"mhbench check {model}" if model else "mend the cause")
     failure_details: dict[str, Any] = {"remedy": in_one_line(f"{remedy}, and run again"), "again": True, "broke": True}

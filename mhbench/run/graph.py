@@ -110,9 +110,11 @@ def declared(notebook: Path) -> tuple[str, ...]:
 # %% ../../nbs/run/01_graph.ipynb #c6a3d6ef
 def notebook_files(top: str | Path, stage: str = "*", study: str = "*") -> list[Path]:
     "The notebooks of a stage: one in nbs/stages, or, of `results`, one in the folder of each study."
-    nbs = Path(top) / "nbs"
-    study_notebooks = sorted(nbs.glob(f"studies/{study}/results.ipynb")) if stage in ("*", "results") else []
-    return [*sorted(nbs.glob(f"stages/{stage}.ipynb")), *study_notebooks]
+    notebooks_folder = Path(top) / "nbs"
+    study_notebooks = (
+        sorted(notebooks_folder.glob(f"studies/{study}/results.ipynb")) if stage in ("*", "results") else []
+    )
+    return [*sorted(notebooks_folder.glob(f"stages/{stage}.ipynb")), *study_notebooks]
 
 
 def graph(top: str | Path | None = None) -> dict[str, Node]:  # in the order of dvc.yaml
@@ -144,11 +146,13 @@ def _graph(top: Path, modification_times: tuple[int, ...]) -> dict[str, Node]:
         matrix = s.get("matrix", {})
         study_list = re.fullmatch(r"\$\{run\.(\w+)\}", matrix.get("study", ""))  # ${run.judge}
         dependencies = [re.match(r"results/(?:text/)?(\w+)", d) for d in s.get("deps", [])]
-        reads = dict.fromkeys(m[1] for m in dependencies if m and m[1] in stages)
+        stages_read = dict.fromkeys(m[1] for m in dependencies if m and m[1] in stages)
         notebooks = notebook_files(top, name)
         parameters = declared(notebooks[0]) if notebooks else ()
         draws_figures = any("figures/" in str(x) for x in s.get("outs", []))
-        out[name] = Node(name, study_list and study_list[1], "model" in matrix, tuple(reads), parameters, draws_figures)
+        out[name] = Node(
+            name, study_list and study_list[1], "model" in matrix, tuple(stages_read), parameters, draws_figures
+        )
     return out
 
 # %% ../../nbs/run/01_graph.ipynb #5de2fb7f

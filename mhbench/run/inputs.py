@@ -142,8 +142,8 @@ def _record_again(p: dict, folder: Path, top: Path) -> None:
     "Count one more time for each part of the run whose last output has something pending."
     for stage, study, model in named_parts(p["run"], top):
         file = folder.joinpath(stage, *[study, f"{model}.json"] if model else [f"{study}.json"])
-        n_times = json.loads(file.read_text(encoding="utf-8"))["times"] if file.exists() else 0
-        write_json({"times": n_times + is_pending(left_by(top / "results", stage, study, model))}, file)
+        n_repetitions = json.loads(file.read_text(encoding="utf-8"))["times"] if file.exists() else 0
+        write_json({"times": n_repetitions + is_pending(left_by(top / "results", stage, study, model))}, file)
 
 # %% ../../nbs/run/07_inputs.ipynb #e7f89091
 def _make_places(top: Path, p: dict) -> None:

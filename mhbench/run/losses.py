@@ -63,7 +63,7 @@ def lost_rows(failures: Iterable[Mapping[str, Any]]) -> list[dict[str, str]]:
     out = [lost_in_words(f) for f in failures if not f["follows"]]
     if dependent_stages := [f"{f['study']} {f['stage']}" for f in failures if f["follows"]]:
         dependent_text = ", ".join(dict.fromkeys(dependent_stages))
-        consequence = (
+        consequence_text = (
             "rests on what failed, and has no table"
             if len(dependent_stages) == 1
             else "rest on what failed, and have no table"
@@ -71,7 +71,7 @@ def lost_rows(failures: Iterable[Mapping[str, Any]]) -> list[dict[str, str]]:
         out.append(
             {
                 "who": dependent_text,
-                "what": consequence,
+                "what": consequence_text,
                 "said": "",
                 "withheld": "everything of these stages",
                 "remedy": "",
@@ -91,12 +91,12 @@ def faults(failures: Iterable[Mapping[str, Any]]) -> list[str]:
     for f in failures:
         if f["n_asked"] and not f["n_answered"] and f["again"]:
             failures_by_model.setdefault((f["stage"], f["model"]), []).append(f)
-    for (stage, model), lost_parts in failures_by_model.items():
-        studies_text = ", ".join(dict.fromkeys(f["study"] for f in lost_parts))
-        n = sum(f["n_asked"] for f in lost_parts)
+    for (stage, model), model_failures in failures_by_model.items():
+        studies_text = ", ".join(dict.fromkeys(f["study"] for f in model_failures))
+        n = sum(f["n_asked"] for f in model_failures)
         out.append(
             f"{model} ({stage}, {studies_text}): none of {n} requests was answered: "
-            f"{lost_parts[0]['said']}; {lost_parts[0]['remedy']}"
+            f"{model_failures[0]['said']}; {model_failures[0]['remedy']}"
         )
     return out
 

@@ -418,8 +418,8 @@ def _same_model(p: dict, study: str | None) -> dict[str, str]:
         entry = p["models"][m]
         if entry.get("trained_on") or p["endpoints"][entry["endpoint"]].get("kind") == "classifier":
             continue
-        original = first_by_served.setdefault((entry["endpoint"], entry.get("served") or m), m)
-        original_by_model |= {m: original} if original != m else {}
+        original_model = first_by_served.setdefault((entry["endpoint"], entry.get("served") or m), m)
+        original_by_model |= {m: original_model} if original_model != m else {}
     score_section = _map(p["studies"][study].get("score")) if study else {}
     prompt_pairs = score_section.get("prompt_pairs") or _map(p.get("score")).get("prompt_pairs") or {}
     return original_by_model | {k: original_by_model.get(v, v) for k, v in prompt_pairs.items()}
@@ -457,8 +457,10 @@ def stage_parameters(p: dict, stage: str, study: str | None = None, model: str |
     if item_limit is not None and stage == "prepare":
         settings_given["n_items"] = item_limit or None
     if item_limit is not None and stage == "generate":  # the run's number replaces the limits of modes
-        unlimited = lambda settings: settings and {k: v for k, v in settings.items() if k != "n_items"}
-        settings_given["modes"] = {mode: unlimited(settings) for mode, settings in settings_given["modes"].items()}
+        without_item_limit = lambda settings: settings and {k: v for k, v in settings.items() if k != "n_items"}
+        settings_given["modes"] = {
+            mode: without_item_limit(settings) for mode, settings in settings_given["modes"].items()
+        }
     facts = lambda m: {k: p["models"][m].get(k) for k in _FACTS}
     chooser_by_stage = {"judge": _judged_models, "judge_study": _judged_models, "finetune": trained_by}
     run_values = {

@@ -284,9 +284,9 @@ class Live:
             return ""
         refused_text = f", {totals['declined']} refused" if totals["declined"] else ""
         counts_text = f"{totals['done']} answers ({totals['cached']} cached, {totals['failed']} failed{refused_text})"
-        at_least = "at least " if totals["uncounted"] else ""
+        at_least_text = "at least " if totals["uncounted"] else ""
         return f", {counts_text}, " + (
-            "cost unknown" if totals["usd"] is None else f"{at_least}{totals['usd']:.4f} USD"
+            "cost unknown" if totals["usd"] is None else f"{at_least_text}{totals['usd']:.4f} USD"
         )
 
     def _watch(self):

@@ -105,9 +105,9 @@ def _is_shared(column: pd.Series) -> bool:
 
 def _grid(frame: pd.DataFrame, caption: str, file: str = "") -> dict[str, Any]:
     "A table of estimates: names as papers print them, intervals folded; what all rows share stands in the caption."
-    hidden_counts = [c for c in frame if str(c).startswith("n_") and (c not in _COUNTS or not frame[c].any())]
+    hidden_count_columns = [c for c in frame if str(c).startswith("n_") and (c not in _COUNTS or not frame[c].any())]
     empty_columns = [c for c in frame if frame[c].isna().all() and c not in ("estimate", "ci_low", "ci_high")]
-    table = frame.drop(columns={*hidden_counts, *empty_columns, *_ASIDE} & {*frame})
+    table = frame.drop(columns={*hidden_count_columns, *empty_columns, *_ASIDE} & {*frame})
     table = readable(table.assign(**{c: table[c].map(printed_name, na_action="ignore") for c in NAMED if c in table}))
     shared_columns = [c for c in table if _is_shared(table[c])]
     if shared_columns and len(shared_columns) < table.shape[1]:
@@ -127,8 +127,8 @@ def _printed_beside_ours(verdicts: pd.DataFrame, caption: str) -> dict[str, Any]
     "Printed numbers in the form of the paper's table, ours beside each that has a value."
     cells_by_row: dict[str, dict[str, Any]] = {}
     for c in verdicts.itertuples():
-        our_value = "" if pd.isna(c.value) else _ours(str(c.printed), c.value)
-        cell = {"printed": c.printed, "ours": our_value, "sign": _SIGNS.get(c.verdict, "")}
+        our_text = "" if pd.isna(c.value) else _ours(str(c.printed), c.value)
+        cell = {"printed": c.printed, "ours": our_text, "sign": _SIGNS.get(c.verdict, "")}
         cells_by_row.setdefault(c.row or c.of, {})[c.column or "number"] = cell
     columns = list(dict.fromkeys(column for row in cells_by_row.values() for column in row))
     rows = [[name, *(row.get(c, "") for c in columns)] for name, row in cells_by_row.items()]
@@ -173,12 +173,12 @@ def _note_html(note: str) -> Markup:
 _DEMO = "On the demo: synthetic questions, so these numbers say nothing about the models"
 
 
-def _replication_picture(folder: Path, study: str, alt: str) -> dict[str, str]:
+def _replication_picture(folder: Path, study: str, alternative_text: str) -> dict[str, str]:
     "The figure of a replication, for a wide and for a narrow page."
     file_by_width = {"wide": folder / f"{study}.png", "narrow": folder / f"{study}_390.png"}
     if not all(f.exists() for f in file_by_width.values()):
         return {}
-    return {k: f"data:image/png;base64,{as_saved(f)}" for k, f in file_by_width.items()} | {"alt": alt}
+    return {k: f"data:image/png;base64,{as_saved(f)}" for k, f in file_by_width.items()} | {"alt": alternative_text}
 
 # %% ../../nbs/run/11_results.ipynb #67863a43
 class PaperPage:
@@ -199,8 +199,8 @@ class PaperPage:
         self.tables = committed_tables(self.committed, study, self.verdicts)
         has_reports = self.committed.is_dir()  # of a folder without it, sentences that rest on it are left out
         self.known: dict[str, Quantity] = quantities(claims, self.tables) if has_reports else {}
-        n_synthetic = synthetic(self.results, [study]).get(study, (0, 0)) if self.results else (0, 0)
-        self.synthetic = n_synthetic[0] > 0
+        n_synthetic_and_all = synthetic(self.results, [study]).get(study, (0, 0)) if self.results else (0, 0)
+        self.synthetic = n_synthetic_and_all[0] > 0
         self.shown: list[str] = []
 
     def _released(self, name: str) -> dict[str, Any] | None:
@@ -236,7 +236,7 @@ class PaperPage:
         part = self.parts[what]
         places = part.printed or [what]
         part_verdicts = self.verdicts[self.verdicts["place"].isin(places)]
-        finding = filled_html(part.finding, self.known) if part.finding and self.known else ""
+        finding_html = filled_html(part.finding, self.known) if part.finding and self.known else ""
         verdict_groups = [g for _, g in part_verdicts.groupby(["place", "of"], sort=False)]
         single_groups = [g for g in verdict_groups if len(g) == 1]
         printed_tables = [_printed_beside_ours(g, f"In print: {g['of'].iloc[0]}") for g in verdict_groups if len(g) > 1]
@@ -248,11 +248,11 @@ class PaperPage:
         run_outputs = self._of_run(part) | {"open": not (printed_tables or released_tables)}
         maker_links = [{"name": m, "link": f"../../nbs/stages/{m.split('/')[0]}.ipynb"} for m in part.by]
         maker_links += [{"name": Path(s).stem, "link": f"../../{s}"} for s in part.see]
-        alt_text = filled_text(part.finding, self.known) if finding else part.of
+        alt_text = filled_text(part.finding, self.known) if finding_html else part.of
         picture_parts = (
             _replication_picture(self.top / "figures" / "replication", self.study, alt_text) if part.picture else {}
         )
-        if not (printed_tables or released_tables or run_outputs["tables"] or run_outputs["figures"] or finding):
+        if not (printed_tables or released_tables or run_outputs["tables"] or run_outputs["figures"] or finding_html):
             return None
         self.shown.append(what)
         counts_text = f"{_verdict_counts(part_verdicts)} {_KEY}" if len(part_verdicts) else ""
@@ -261,7 +261,7 @@ class PaperPage:
                 "paper.html",
                 styles=(),
                 scripts=(),
-                finding=finding,
+                finding=finding_html,
                 caption=part.caption,
                 picture=picture_parts,
                 beside=printed_tables,

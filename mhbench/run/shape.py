@@ -292,8 +292,8 @@ def _keys(node: yaml.Node | None) -> tuple[dict[tuple, int], list[Fault]]:
         if key_tag not in ("", "str"):
             faults.append(Fault(path, TEXT_KEY, f"{path[-1]}", f'put it in quotes: "{path[-1]}"'))
         elif key_tag and path in line_by_path:
-            repetition = f"it again, first in line {line_by_path[path]}"
-            faults.append(Fault(path, "stand once", repetition, "take one of the two out"))
+            repetition_text = f"it again, first in line {line_by_path[path]}"
+            faults.append(Fault(path, "stand once", repetition_text, "take one of the two out"))
         line_by_path[path] = line
         if len(line_by_path) > _MOST_ENTRIES:
             raise OverflowError

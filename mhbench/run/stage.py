@@ -113,22 +113,22 @@ def recorded_origins(results: str | Path, studies: Iterable[str]) -> dict[str, s
     """The origins of answers that the run did not ask for: of models whose answers or labels came in a file, and of
     everybody simulated. People's ratings always come in a file, and are left out unless they were simulated.
     """
-    name_origins: list[tuple[str, str]] = []
+    names_and_origins: list[tuple[str, str]] = []
     for study in studies:
         prepared_folder = Path(results) / "text" / "prepare" / study
         if (prepared_folder / "recorded.parquet").exists():
             answers = StoredRecords([prepared_folder / "recorded.parquet"], Response)
-            name_origins += zip(answers.column("model"), answers.column("origin"))
+            names_and_origins += zip(answers.column("model"), answers.column("origin"))
         if (prepared_folder / "ratings.parquet").exists():
             ratings = StoredRecords([prepared_folder / "ratings.parquet"], Rating)
             is_by_model = [v.get("annotator") == "model" for v in ratings.column("variant")]
             rating_origins = zip(ratings.column("rater"), ratings.column("origin"), is_by_model)
-            name_origins += [
+            names_and_origins += [
                 (rater, origin) for rater, origin, model in rating_origins if model or origin == "simulated"
             ]
-    origins_by_weight = sorted(dict.fromkeys(name_origins), key=lambda pair: ORIGINS.index(pair[1]))
+    sorted_names_and_origins = sorted(dict.fromkeys(names_and_origins), key=lambda pair: ORIGINS.index(pair[1]))
     return {
-        name: origin for name, origin in dict(origins_by_weight).items() if origin != "asked"
+        name: origin for name, origin in dict(sorted_names_and_origins).items() if origin != "asked"
     }  # the weightiest of each
 
 # %% ../../nbs/run/04_stage.ipynb #0dc74ff3
@@ -175,8 +175,8 @@ def _let_figures_show() -> None:
     if png_formatter is not None and not (
         matplotlib_module and matplotlib_module.Figure in png_formatter.type_printers
     ):
-        saved_picture = lambda figure: as_saved(figure.saved_as) if hasattr(figure, "saved_as") else None
-        png_formatter.for_type_by_name("matplotlib.figure", "Figure", saved_picture)
+        saved_png = lambda figure: as_saved(figure.saved_as) if hasattr(figure, "saved_as") else None
+        png_formatter.for_type_by_name("matplotlib.figure", "Figure", saved_png)
 
 # %% ../../nbs/run/04_stage.ipynb #b8e4f8d2
 class Stage:
@@ -207,8 +207,8 @@ class Stage:
         demo_models = self.models or [model or "minilm"]
         demo_studies = [study] if study else studies
         self.results = _demo_results(name, demo_studies, demo_models, n_items) if self.alone else root() / results
-        is_home = self.results == root() / "results"
-        self.figures = (root() if is_home else self.results).joinpath("figures", *self._where)
+        is_default_folder = self.results == root() / "results"
+        self.figures = (root() if is_default_folder else self.results).joinpath("figures", *self._where)
         self.out.mkdir(parents=True, exist_ok=True)
         self._tables: list[dict] = []
         self._figures: list[dict] = []
