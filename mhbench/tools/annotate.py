@@ -271,8 +271,8 @@ def _invite(a: argparse.Namespace) -> None:
         resolvers = {r.rater for r in Register(store).raters() if r.role == "resolver"}
         name_key = names_of(a)
         are_resolvers = all(p in resolvers or name_key.called(p) in resolvers for p in a.rater)
-        people, resolvers_named = ([], a.rater) if are_resolvers else (a.rater, [])
-        print_links(a, _enrolled(a, store, people, resolvers_named, renew=True))
+        people, named_resolvers = ([], a.rater) if are_resolvers else (a.rater, [])
+        print_links(a, _enrolled(a, store, people, named_resolvers, renew=True))
 
 
 def _in_file(a: argparse.Namespace, store: Store) -> str:
@@ -364,10 +364,11 @@ def _check_answers_file(a: argparse.Namespace) -> None:
     with open_store(answers_file(a)) as store:
         answer_differences = differences(store)
         n = store.db.execute("SELECT count(*) FROM events").fetchone()[0]
-        integrity = store.db.execute("PRAGMA integrity_check").fetchone()[0]
-    if answer_differences or integrity != "ok":
+        integrity_result = store.db.execute("PRAGMA integrity_check").fetchone()[0]
+    if answer_differences or integrity_result != "ok":
         rule = (
-            f"check: answers must be what the log replays to; got {len(answer_differences)} that are not ({integrity})"
+            f"check: answers must be what the log replays to; got {len(answer_differences)} that are not "
+            f"({integrity_result})"
         )
         refuse(rule, place="; ".join(answer_differences[:3]), remedy="keep a copy of the file before anything else")
     print(f"{numbered(n, 'event replays', 'events replay')} to the answers; the file is whole")
@@ -442,8 +443,11 @@ def page_entry(a: argparse.Namespace, items: list[Item]) -> dict[str, Any]:
     if a.kind == "sliders" and (rated_ids := _one_width(items, a.n_options)):
         entry["item_ids"] = rated_ids
     has_questions = QUESTION_KINDS[a.kind].needs == "asks"
-    for name, value, is_used in (("--ask", a.ask, has_questions), ("--labels", a.labels, a.kind == "conversation")):
-        if value and not is_used:
+    for name, value, is_option_used in (
+        ("--ask", a.ask, has_questions),
+        ("--labels", a.labels, a.kind == "conversation"),
+    ):
+        if value and not is_option_used:
             remedy = "leave it out, or say another --kind"
             refuse(f"annotate new: {name} must fit --kind; got it with {a.kind}, which does not use it", remedy=remedy)
     if has_questions:
@@ -500,10 +504,10 @@ def new_round(a: argparse.Namespace, ask: Callable[[str], str] = input) -> None:
         a.loader = "transcripts"
     reading_options = {"loader": a.loader, "replace": a.replace, "params": params}
     study_stages: dict[str, Any] = {stage: {} for stage in QUESTION_KINDS[a.kind].stages}
-    first_reading = propose(a.study, a.path, besides=study_stages, options=asked_options(a), **reading_options)
-    print(summary(first_reading), end="\n\n")
-    page, people = page_entry(a, first_reading.corpus.items), a.raters
-    study = build_study(a.study, page, first_reading.corpus.items)
+    first_proposal = propose(a.study, a.path, besides=study_stages, options=asked_options(a), **reading_options)
+    print(summary(first_proposal), end="\n\n")
+    page, people = page_entry(a, first_proposal.corpus.items), a.raters
+    study = build_study(a.study, page, first_proposal.corpus.items)
     first_rater, *_ = raters = list(names_of(a).of(people).values())  # nothing is saved yet
     print(f"\nA page as {first_rater} will see it:\n{'-' * 78}\n{page_text(study, first_rater)}\n{'-' * 78}")
     texts_place = where_texts_may_stand(a, ask)
@@ -563,8 +567,8 @@ def close_round(a: argparse.Namespace, ask: Callable[[str], str] = input) -> Non
             return print("the round goes on")
         pseudonym_of_rater = pseudonym_by_rater(store)
         closed_raters = [pseudonym_of_rater[r] for r in Register(store).end()]
-    invite = _command("invite", a, "RATER")
-    print(f"closed: {', '.join(closed_raters) or 'nobody was active'}; `{invite}` opens a link again")
+    invite_command = _command("invite", a, "RATER")
+    print(f"closed: {', '.join(closed_raters) or 'nobody was active'}; `{invite_command}` opens a link again")
     print(
         *left_out(exported_answers),
         *name_ratings(a.study, path, params=params),

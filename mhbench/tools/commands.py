@@ -357,9 +357,9 @@ def _export_answers(a: argparse.Namespace) -> None:
 @subcommand("cache import", "read such a file in", _CACHE, _FILE)
 def _import_answers(a: argparse.Namespace) -> None:
     with _answers_cache(a, readonly=False) as c:
-        imported = cache.import_file(c, a.file)
-    differing_text = f"{len(imported.kept)} differ from the stored ones, which stay"
-    print(f"{imported.added} answers added, {imported.already} were there already, {differing_text}")
+        import_result = cache.import_file(c, a.file)
+    differing_text = f"{len(import_result.kept)} differ from the stored ones, which stay"
+    print(f"{import_result.added} answers added, {import_result.already} were there already, {differing_text}")
 
 
 @subcommand(

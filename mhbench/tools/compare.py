@@ -46,10 +46,10 @@ class Ran(NamedTuple):
         return study in (self.run.get(stage, self.run.get("studies")) or [])
 
 
-def _run_of_folder(text_of: Callable[[str], str]) -> Ran | None:
+def _run_of_folder(read_text: Callable[[str], str]) -> Ran | None:
     "What was run, by files of its folder; an empty text where one is not there."
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    params, run, lock = (loader(text_of(f)).get_single_data() or {} for f in ("params.yaml", RUN_FILE, "dvc.lock"))
+    params, run, lock = (loader(read_text(f)).get_single_data() or {} for f in ("params.yaml", RUN_FILE, "dvc.lock"))
     selection = (run or params).get("run")
     if not selection:
         return None
@@ -57,7 +57,7 @@ def _run_of_folder(text_of: Callable[[str], str]) -> Ran | None:
     node_suffixes = {
         study: [study, *(f"{study}-{m}" for m in selection.get("models") or [])] for study in selection["studies"]
     }
-    study_by_suffix = {end: study for study, node_ends in node_suffixes.items() for end in node_ends}
+    study_by_suffix = {end: study for study, suffixes in node_suffixes.items() for end in suffixes}
     stages = {}
     for name, entry in ((lock or {}).get("stages") or {}).items():
         stage, _, suffix = name.partition("@")
@@ -143,8 +143,10 @@ def results_of(run: str) -> Results:
         uncached_studies = []
         for stage in (f for f in folders if f not in _OF_NO_STUDY and storage.isdir(f)):
             studies = [f for f in storage.ls(stage, detail=False) if storage.isdir(f)]
-            uncached = [f for f in studies if is_selected(*f.split("/")[-2:]) and not _copy_tables(storage, f, Path(d))]
-            uncached_studies += [study.removeprefix("results/") for study in uncached]
+            uncached_folders = [
+                f for f in studies if is_selected(*f.split("/")[-2:]) and not _copy_tables(storage, f, Path(d))
+            ]
+            uncached_studies += [study.removeprefix("results/") for study in uncached_folders]
         lost_in_words = (
             f"{', '.join(uncached_studies)} (in no cache here: `dvc metrics diff {run}` compares what git keeps)"
         )

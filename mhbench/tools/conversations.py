@@ -162,20 +162,22 @@ def hold_and_grade(
         for run in range(s.runs)
     ]
     transcripts = converse(talks, limits=s.limits, stopped=stopped, **options)
-    n_held = len(Recorder.active[-1].calls) if Recorder.active else 0
+    n_conversation_calls = len(Recorder.active[-1].calls) if Recorder.active else 0
     complete_transcripts = [t for t in transcripts if t.ended not in ("failed", "stopped")]
     judges = [entries[name] for name in s.judges]
     if stopped or not complete_transcripts or not judges:
-        return Conversations(transcripts, None, {}, n_held)
+        return Conversations(transcripts, None, {}, n_conversation_calls)
     settings: dict[str, Any] = {"repeats": s.repeats, "max_tokens": s.max_tokens, **options}
     if rubric is not None:
-        return Conversations(transcripts, grade_walks(complete_transcripts, rubric, judges, **settings), {}, n_held)
+        return Conversations(
+            transcripts, grade_walks(complete_transcripts, rubric, judges, **settings), {}, n_conversation_calls
+        )
     criteria = s.asked_criteria()
-    graded = grade(complete_transcripts, criteria, judges, how=s.grading, **settings)
+    grading_result = grade(complete_transcripts, criteria, judges, how=s.grading, **settings)
     card = (
         conversation_card(complete_transcripts, criteria, judges, max_tokens=s.max_tokens, **options) if s.card else {}
     )
-    return Conversations(transcripts, graded, card, n_held)
+    return Conversations(transcripts, grading_result, card, n_conversation_calls)
 
 # %% ../../nbs/tools/18_conversations.ipynb #5d4edda4
 def conversation_scores(ratings: Sequence[Rating], criteria: Sequence[Criterion] = ()) -> pd.DataFrame:
@@ -226,8 +228,11 @@ def _models_of_file(
     return speaker_by_model
 
 
-def _planned(s: ConversationFile, calls: Sequence, n_held: int) -> pd.DataFrame:  # PLAN_COLUMNS
-    calls_by_stage = {"converse": (calls[:n_held], [*s.models, *s.patients]), "grade": (calls[n_held:], s.judges)}
+def _planned(s: ConversationFile, calls: Sequence, n_conversation_calls: int) -> pd.DataFrame:  # PLAN_COLUMNS
+    calls_by_stage = {
+        "converse": (calls[:n_conversation_calls], [*s.models, *s.patients]),
+        "grade": (calls[n_conversation_calls:], s.judges),
+    }
     rows = [
         (stage, s.study, name, *plan_of(name, stage_calls))
         for stage, (stage_calls, names) in calls_by_stage.items()
@@ -249,11 +254,13 @@ def _write(
     if results.graded is None:
         return
     criteria = s.asked_criteria()
-    scales = {c.name: c.scale for c in criteria} or dict.fromkeys(rubric.dimensions if rubric else [], HARM_SCALE)
+    scale_by_criterion = {c.name: c.scale for c in criteria} or dict.fromkeys(
+        rubric.dimensions if rubric else [], HARM_SCALE
+    )
     people = people_ratings(ratings_of_file(file.parent / s.people), spoken_transcripts) if s.people else []
-    people = [r for r in people if r.criterion in scales]
-    ratings = [*with_unread(results.graded, spoken_transcripts, list(scales)), *people]
-    description = write_ratings(ratings, scales, to, f"{s.study}, conversations")
+    people = [r for r in people if r.criterion in scale_by_criterion]
+    ratings = [*with_unread(results.graded, spoken_transcripts, list(scale_by_criterion)), *people]
+    description = write_ratings(ratings, scale_by_criterion, to, f"{s.study}, conversations")
     yield description, f"{numbered(len(results.graded.ratings), 'rating')} by judges, {len(people)} by people"
     tables = {"unread": results.graded.unread, "card": results.card.get("checks")}
     tables["scores"] = conversation_scores(results.graded.ratings, criteria) if results.graded.ratings else None
@@ -300,8 +307,10 @@ def _converse(a: argparse.Namespace) -> None:
     is_partly_uncounted = [t.ended == "failed" or any(turn.uncounted for turn in t.turns) for t in results.transcripts]
     lower_bound_text = "at least " * any(is_partly_uncounted)
     cost_text = "unknown" if None in costs else f"{lower_bound_text}{sum(c for c in costs if c is not None):.4f} USD"
-    endings = pd.Series([t.ended for t in results.transcripts]).value_counts()
-    print(f"ended by: {', '.join(f'{n} {ending}' for ending, n in endings.items())}; cost of the turns: {cost_text}")
+    n_by_ending = pd.Series([t.ended for t in results.transcripts]).value_counts()
+    print(
+        f"ended by: {', '.join(f'{n} {ending}' for ending, n in n_by_ending.items())}; cost of the turns: {cost_text}"
+    )
     error_texts = [t.error or "" for t in results.transcripts if t.ended == "failed"]
     failed_replies = [] if results.graded is None else results.graded.unread.query("status != 'ok'")["reply"].tolist()
     if abort_reasons or error_texts or failed_replies:

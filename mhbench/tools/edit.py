@@ -62,18 +62,20 @@ def _found_entry(text: str, entry: Place) -> tuple[Any, tuple[Any, Any] | None]:
     parent: Any = yaml.compose(text, Loader=yaml.SafeLoader)
     for key_name in parent_keys:
         parent = next(value for key, value in parent.value if key.value == key_name)
-    return parent, next((node_pair for node_pair in parent.value if node_pair[0].value == name), None)
+    return parent, next(
+        (key_and_value_nodes for key_and_value_nodes in parent.value if key_and_value_nodes[0].value == name), None
+    )
 
 
 def replaced(text: str, entry: Place, value: Any) -> str:
     "A file with another value of one entry, and every other character as it was."
-    parent, node_pair = _found_entry(text, entry)
+    parent, key_and_value_nodes = _found_entry(text, entry)
     value_yaml = yaml.safe_dump(value, default_flow_style=True, width=10**6, allow_unicode=True, sort_keys=False)
     value_text = " " + value_yaml.removesuffix("...\n").strip()
     if value is None and not parent.flow_style:
         value_text = ""
-    if node_pair:
-        key, old_value = node_pair
+    if key_and_value_nodes:
+        key, old_value = key_and_value_nodes
         key_end = key.end_mark.index + 1
         text_between = text[key_end : old_value.start_mark.index].rstrip()
         return text[:key_end] + value_text + text_between + text[_end(text, old_value) :]
@@ -83,11 +85,13 @@ def replaced(text: str, entry: Place, value: Any) -> str:
 # %% ../../nbs/tools/02_edit.ipynb #de614a67
 def study_entry(text: str, study: str, file: str) -> tuple[int, int]:
     "The first character of a study's lines, and the one after its last; the end of all of them for a new study."
-    parent, node_pair = _found_entry(text, ("studies", study))
+    parent, key_and_value_nodes = _found_entry(text, ("studies", study))
     if parent.flow_style:
         refuse("edit: studies must be entries on lines of their own; got one line of braces", place=file)
-    entry_end = f"{text}\n".index("\n", _end(text, node_pair[1] if node_pair else parent))
-    return (text.rfind("\n", 0, node_pair[0].start_mark.index) + 1 if node_pair else entry_end), entry_end
+    entry_end = f"{text}\n".index("\n", _end(text, key_and_value_nodes[1] if key_and_value_nodes else parent))
+    return (
+        text.rfind("\n", 0, key_and_value_nodes[0].start_mark.index) + 1 if key_and_value_nodes else entry_end
+    ), entry_end
 
 
 def study_lines(study: str, entry: dict) -> str:
@@ -286,9 +290,9 @@ def read_corpus(loader: str, path: str | Path, study: str, options: Mapping[str,
     if options.get("strict") is not False:
         return load_corpus(loader, path, study=study, **options), []
     with tempfile.TemporaryDirectory() as d:
-        aside_file = Path(d) / "set_aside.jsonl"
-        corpus = load_corpus(loader, path, study=study, **options, set_aside=str(aside_file))
-        lines = aside_file.read_text(encoding="utf-8").split("\n") if aside_file.exists() else []
+        set_aside_file = Path(d) / "set_aside.jsonl"
+        corpus = load_corpus(loader, path, study=study, **options, set_aside=str(set_aside_file))
+        lines = set_aside_file.read_text(encoding="utf-8").split("\n") if set_aside_file.exists() else []
     return corpus, [json.loads(line) for line in lines if line]
 
 

@@ -403,11 +403,13 @@ def write_eee(
         library = {"name": "mhbench", "version": __version__, "additional_details": versions}
         for model in dict.fromkeys(s.rows["model"]):
             run, lines = _of_model(model, s, p, private)
-            unscored = [{k: v for k, v in x.items() if k != "evaluation"} for x in lines if x["evaluation"] is None]
+            unscored_lines = [
+                {k: v for k, v in x.items() if k != "evaluation"} for x in lines if x["evaluation"] is None
+            ]
             lines = [x for x in lines if x["evaluation"] is not None]
             model_path = f"{s.study}/{run['model_info']['id']}"
-            if unscored:  # the schema has no place for an answer without a score
-                out.append(write(f"unscored/{model_path}/answers.jsonl", _strict_jsonl(unscored)))
+            if unscored_lines:  # the schema has no place for an answer without a score
+                out.append(write(f"unscored/{model_path}/answers.jsonl", _strict_jsonl(unscored_lines)))
             if not lines:  # nor for a run without one
                 continue
             content = _strict_jsonl(lines)

@@ -179,8 +179,10 @@ def _log(
 # %% ../../nbs/tools/09_export.ipynb #3c494e2f
 def _accuracies(scored_rows: pd.DataFrame) -> dict[str, dict]:
     "The accuracy of a log; of each set by itself where variants of a question were asked, as in mhbench's tables."
-    by_set = dict(iter(scored_rows.groupby("set")))
-    rows_by_name = {"accuracy": scored_rows} if len(by_set) < 2 else {f"accuracy_{k}": g for k, g in by_set.items()}
+    rows_by_set = dict(iter(scored_rows.groupby("set")))
+    rows_by_name = (
+        {"accuracy": scored_rows} if len(rows_by_set) < 2 else {f"accuracy_{k}": g for k, g in rows_by_set.items()}
+    )
     return {
         name: {"name": name, "value": g["correct"].astype(float).mean(), "params": {}}
         for name, g in rows_by_name.items()
@@ -304,9 +306,9 @@ def _configs(table_names: Sequence[str]) -> Iterator[str]:
 
 def _contents(tables: Mapping[str, pd.DataFrame]) -> Iterator[str]:
     "What the rows of each table are."
-    joined = lambda name, column: ", ".join(map(str, tables[name][column].unique()))
+    join_values = lambda name, column: ", ".join(map(str, tables[name][column].unique()))
     if "answers" in tables:
-        answers_text = f"{joined('answers', 'model')} to items of {joined('answers', 'study')}"
+        answers_text = f"{join_values('answers', 'model')} to items of {join_values('answers', 'study')}"
         yield (
             f"{numbered(len(tables['answers']), 'answer')} of {answers_text}. One row of `answers` is one "
             "answer: `correct` is 1, 0 or a"
@@ -315,8 +317,8 @@ def _contents(tables: Mapping[str, pd.DataFrame]) -> Iterator[str]:
     if "ratings" in tables:
         n_raters = tables["ratings"]["rater_id"].nunique()
         answers_text = (
-            f"{numbered(n_raters, 'rater')} ({joined('ratings', 'rater_kind')}) of "
-            f"{joined('ratings', 'evaluation_name')}"
+            f"{numbered(n_raters, 'rater')} ({join_values('ratings', 'rater_kind')}) of "
+            f"{join_values('ratings', 'evaluation_name')}"
         )
         yield (
             f"{numbered(len(tables['ratings']), 'rating')} by {answers_text}. One row of `ratings` is one "
@@ -389,8 +391,12 @@ def _by_study(a: Any, p: Mapping[str, Any], results: Path, write: Write) -> list
     results_by_study = (scored(results, study, run["models"], core_set_of(study)) for study in run["studies"])
     studies = [s for s in results_by_study if s is not None]
     if a.kind == "eee":
-        statements = {"licence": a.license or "unknown", "consent": a.consent, "organization": a.organization}
-        return write_eee(studies, p, results, write, private=a.private, **statements)
+        publication_statements = {
+            "licence": a.license or "unknown",
+            "consent": a.consent,
+            "organization": a.organization,
+        }
+        return write_eee(studies, p, results, write, private=a.private, **publication_statements)
     studies_with_texts = run["studies"] if a.private else ()
     answers = answers_of(results, run["studies"], run["models"], private=studies_with_texts, most=None)
     date_by_model: dict[tuple[str, str], datetime] = {}
@@ -452,7 +458,7 @@ def _export_run(a):
         if a.kind == "hf":
             studies_with_texts = run["studies"] if a.private else ()
             answers = answers_of(results, run["studies"], run["models"], private=studies_with_texts, most=None)
-            pages_of_banks = bank_cards(results, run["studies"], write)
+            card_files = bank_cards(results, run["studies"], write)
             written_files = dataset_folder(
                 answers,
                 headline(results, [x for x in runs(run) if x[1] in fresh_names]),
@@ -460,9 +466,9 @@ def _export_run(a):
                 a.license,
                 ratings=_ratings_of(results, fresh_names, private=a.private),
                 private=a.private,
-                cards=bool(pages_of_banks),
+                cards=bool(card_files),
             )
-            written_files += pages_of_banks
+            written_files += card_files
             written_files = written_files if any(f.suffix == ".parquet" for f in written_files) else []
         else:
             written_files = _by_study(a, p | {"run": run}, results, write)

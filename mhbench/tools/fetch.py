@@ -266,14 +266,15 @@ def fetch_release(
     n_passed_over = _bring(name, release, wanted_files, source, folder)
     hashes = _folder_files(folder)
     all_files = {place: file for place, _, file in release.files(["**"])}
-    blobs = {place: blob_id(folder / place) for place in hashes}
+    blob_by_place = {place: blob_id(folder / place) for place in hashes}
     unregistered_or_derived = [
-        p for p in hashes if p not in all_files or all_files[p].digest not in (blobs[p], hashes[p])
+        p for p in hashes if p not in all_files or all_files[p].digest not in (blob_by_place[p], hashes[p])
     ]
     derivations = {p: derivation.how for p in unregistered_or_derived if (derivation := release.find_derivation(p))}
     unregistered = [p for p in unregistered_or_derived if p not in derivations]
     facts_by_file = {
-        p: {"sha256": hashes[p], "blob": blobs[p], "registered": p not in unregistered_or_derived} for p in hashes
+        p: {"sha256": hashes[p], "blob": blob_by_place[p], "registered": p not in unregistered_or_derived}
+        for p in hashes
     }
     record = {"release": name, "repository": release.repository, "commit": release.commit, "files": facts_by_file}
     (folder / RECORD).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")

@@ -52,11 +52,12 @@ def check_claims(
     verdicts = judge_claims(claims, tables)
     lines = [claims_by_place(claims).to_string(index=False)]
     n_claims = len(claims.claims)
-    n_named = sum(bool(c.needs) and not (c.ours or c.conventions) for c in claims.claims)
+    n_with_named_files = sum(bool(c.needs) and not (c.ours or c.conventions) for c in claims.claims)
     n_impossible = sum(c.cannot is not None for c in claims.claims)
-    remainder_text = f"{n_named} whose files alone are named, {n_impossible} that no file holds"
+    remainder_text = f"{n_with_named_files} whose files alone are named, {n_impossible} that no file holds"
     lines.append(
-        f"{claims.name}: {n_claims} claims, {n_claims - n_named - n_impossible} with what gives them, {remainder_text}"
+        f"{claims.name}: {n_claims} claims, {n_claims - n_with_named_files - n_impossible} with what gives them, "
+        f"{remainder_text}"
     )
     sourced_verdicts = verdicts[verdicts["claim"].isin({c.id for c in claims.claims if c.ours or c.conventions})]
     other_reasons = claims_by_reason(sourced_verdicts)
@@ -173,8 +174,8 @@ def _declared_files(claims: Claims, folder: Path) -> ReleaseFiles:
 # %% ../../nbs/tools/15_ledger.ipynb #b2e48f62
 def _committed(claims: Claims, verdicts: pd.DataFrame) -> Tables | None:
     "The tables of a paper's replication in this clone; None outside of one."
-    clone = _here()
-    folder = clone / "reports" / "replication" if clone else None
+    clone_root = _here()
+    folder = clone_root / "reports" / "replication" if clone_root else None
     paper_verdicts = verdicts[verdicts["paper"] == claims.name]
     return committed_tables(folder, claims.path.parent.name, paper_verdicts) if folder and folder.is_dir() else None
 
@@ -189,8 +190,8 @@ def _write_verdicts(
     if to.suffix == ".csv":
         verdicts.to_csv(to, index=False, float_format="%.10g")
     elif to.suffix == ".html":
-        conclusions = {c.name: conclusions_html(c, quantities(c, t)) for c, t in zip(claims, tables) if t}
-        to.write_text(ledger_page(verdicts, claims, [f for f in files if f], conclusions), encoding="utf-8")
+        conclusions_by_paper = {c.name: conclusions_html(c, quantities(c, t)) for c, t in zip(claims, tables) if t}
+        to.write_text(ledger_page(verdicts, claims, [f for f in files if f], conclusions_by_paper), encoding="utf-8")
     else:
         refuse(f"ledger: --to must end in .csv or .html; got {to.name!r}")
     print(f"written: {to}")

@@ -83,8 +83,8 @@ def _same_value(a: Any, b: Any) -> bool:
 
 def _why(path: str) -> str:
     "What a changed dependency means."
-    for path_start, why in _MEANS.items():
-        if path.startswith(path_start):
+    for path_prefix, why in _MEANS.items():
+        if path.startswith(path_prefix):
             return why
     path_parts = [x for x in path.split("/")[1:] if x != "text"]
     return f"{' of '.join(path_parts[:2])} has new results" if path.startswith("results/") else f"{path} has changed"
@@ -231,8 +231,10 @@ def _with_what_follows(parts: list[RunPart], top: Path) -> list[RunPart]:  # in 
     outdated_parts: dict[tuple[str, str], str] = {}  # stage, study -> the first of its parts that is out of date
     out = []
     for p in parts:
-        parts_below = outdated_parts if p.stage == "report" else [(stage, p.study) for stage in stages[p.stage].reads]
-        first_outdated = next((outdated_parts[x] for x in parts_below if x in outdated_parts), "")
+        required_parts = (
+            outdated_parts if p.stage == "report" else [(stage, p.study) for stage in stages[p.stage].reads]
+        )
+        first_outdated = next((outdated_parts[x] for x in required_parts if x in outdated_parts), "")
         if first_outdated and p.state in ("fresh", "failed"):
             p = p._replace(state="stale", cause=f"{first_outdated} is out of date", remedy=REPRO)
         if p.state in ("stale", "absent"):

@@ -237,13 +237,17 @@ def _described(ratings_settings: dict[str, Any], path: Path) -> dict[str, Any]:
     return {"path": Path(relative_path).as_posix(), "sha256": sha256(ratings_file)} | description
 
 # %% ../../nbs/tools/03_new_study.ipynb #a2ff1f3b
-def _table_options(path: Path, requested: dict[str, Any], ratings: dict[str, Any] | None) -> tuple[dict, list[str]]:
+def _table_options(
+    path: Path, requested_options: dict[str, Any], ratings: dict[str, Any] | None
+) -> tuple[dict, list[str]]:
     "The options of the loader `table`, with everything that was guessed, and the columns that are not read."
-    requested = {k: v for k, v in requested.items() if v is not None}
-    reading_options = {k: requested.pop(k) for k in ("sheet", "encoding", "delimiter") if k in requested}
-    guess_options = {k: requested.pop(k, None) for k in ("columns", "key", "separator", "language")}
+    requested_options = {k: v for k, v in requested_options.items() if v is not None}
+    reading_options = {
+        k: requested_options.pop(k) for k in ("sheet", "encoding", "delimiter") if k in requested_options
+    }
+    guess_options = {k: requested_options.pop(k, None) for k in ("columns", "key", "separator", "language")}
     table = read_table(path, **reading_options)
-    options = guess_layout(table, guess_options.pop("columns"), **guess_options) | reading_options | requested
+    options = guess_layout(table, guess_options.pop("columns"), **guess_options) | reading_options | requested_options
     if ratings:
         options["ratings"] = _described(ratings, path)
     used_columns = set[str]().union(*({c} if isinstance(c, str) else c for c in options["columns"].values()))
@@ -326,9 +330,10 @@ def summary(proposal: Proposal) -> str:
     if proposal.table is not None:
         out += ["", proposal.table.to_string(index=False), "", "rows, by how they were read (the first of each):"]
         out += [f"  {len(kind):>5}  {name} ({kind[0].source})" for name, kind in kinds_of_rows(corpus.items).items()]
-    if n_several := sum(i.task == "multiple_choice" and len(i.key) > 1 for i in corpus.items):
+    if n_with_several_keys := sum(i.task == "multiple_choice" and len(i.key) > 1 for i in corpus.items):
         out.append(
-            f"{n_several} of {len(corpus.items)} questions have several right options, where the prompt asks for one "
+            f"{n_with_several_keys} of {len(corpus.items)} questions have several right options, where the prompt "
+            "asks for one "
             "letter: every answer to them would count as incorrect; say multi_label in a column task, or let a "
             "template of your own ask for several (generate.prompts_dir)"
         )
@@ -420,8 +425,8 @@ def _ratings(a: argparse.Namespace) -> None:
         text = guess_description(path, dict(c.partition("=")[::2] for c in a.column), **reading_options).text()
         if a.to:
             Path(a.to).write_text(text, encoding="utf-8")
-        is_beside = not a.to or path.resolve().is_relative_to(Path(a.to).resolve().parent)
-        folder_text = "" if is_beside else f"; its file is elsewhere: read it with --from {path.resolve().parent}"
+        is_same_folder = not a.to or path.resolve().is_relative_to(Path(a.to).resolve().parent)
+        folder_text = "" if is_same_folder else f"; its file is elsewhere: read it with --from {path.resolve().parent}"
         return print(f"written: {a.to}{folder_text}" if a.to else text)
     table = read_ratings(path, a.folder)
     print(describe_ratings(table))
@@ -488,10 +493,10 @@ def where_texts_may_stand(a: argparse.Namespace, ask: Callable[[str], str] = inp
     "As the command says; else what the user answers, once, if there is a terminal to ask at; else closed."
     if a.texts or a.yes or not sys.stdin.isatty() or "licence" in options_by_name(a.option, "new_study: --option"):
         return a.texts or "closed"
-    is_agreed = lambda question: ask(f"{question} [y/N] ").strip().casefold() in _YES
-    if is_agreed("May these texts stand in what you share: the report, exports, published pages?"):
+    confirm = lambda question: ask(f"{question} [y/N] ").strip().casefold() in _YES
+    if confirm("May these texts stand in what you share: the report, exports, published pages?"):
         return "shared"
-    return "here" if is_agreed("May they stand in a report that stays on this machine?") else "closed"
+    return "here" if confirm("May they stand in a report that stays on this machine?") else "closed"
 
 
 def describe_text_visibility(items: Sequence[Item], texts: str) -> str:

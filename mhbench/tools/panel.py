@@ -233,11 +233,14 @@ _WORTH = 0.05  # narrower by less: no precision is bought
 
 
 def _sentence(row: Any) -> str:
-    n, n_worth = int(row.labels), int(row.worth)
+    n, n_equivalent_labels = int(row.labels), int(row.worth)
     if row.narrower < _WORTH:
         narrower_text = f"{numbered(n, 'label')}: the interval becomes {max(0.0, row.narrower):.0%} narrower"
         return f"{narrower_text}. The judge buys correction, not precision: hire for the width that people alone give."
-    return f"{n} labels beside the judge are worth {n_worth} of people alone: {row.saved:.0%} of the labels are saved."
+    return (
+        f"{n} labels beside the judge are worth {n_equivalent_labels} of people alone: "
+        f"{row.saved:.0%} of the labels are saved."
+    )
 
 
 def _pilot_lines(source: _Known, label_counts: list[int]) -> list[str]:
@@ -255,9 +258,12 @@ def _pilot_lines(source: _Known, label_counts: list[int]) -> list[str]:
     row = table.iloc[(table["labels"] - 100).abs().argmin()]
     out.append(_sentence(row))
     if p.n:
-        low_pilot = p.cautious()
-        low_sentence = _sentence(certificate(low_pilot, n_judged, [int(row.labels)]).iloc[0])
-        out.append(f"With the pilot's correlation at its lower 80% limit, {low_pilot.correlation:.2f}: {low_sentence}")
+        cautious_pilot = p.cautious()
+        cautious_sentence = _sentence(certificate(cautious_pilot, n_judged, [int(row.labels)]).iloc[0])
+        out.append(
+            f"With the pilot's correlation at its lower 80% limit, {cautious_pilot.correlation:.2f}: "
+            f"{cautious_sentence}"
+        )
     return out
 
 # %% ../../nbs/tools/06_panel.ipynb #3844227c

@@ -176,12 +176,14 @@ def requests_table(t: pd.DataFrame) -> str:  # PLAN_COLUMNS
     "The requests by stage, study and model, and all of them; money whose price is not known is unknown."
     usd = pd.to_numeric(t["cost_usd"])
     price_texts = usd.map("{:.4f}".format).where(usd.notna(), "unknown")
-    displayed = t.assign(cost_usd=price_texts).rename(columns=_COLUMNS)[["stage", "study", "model", *_COLUMNS.values()]]
-    total_row = {c: displayed[c].sum() for c in list(_COLUMNS.values())[:-1]}
+    displayed_table = t.assign(cost_usd=price_texts).rename(columns=_COLUMNS)[
+        ["stage", "study", "model", *_COLUMNS.values()]
+    ]
+    total_row = {c: displayed_table[c].sum() for c in list(_COLUMNS.values())[:-1]}
     money_text = f"{usd.sum():.4f}" if usd.notna().any() or not len(usd) else ""
     money_text += (" and what is " if money_text else "") + "unknown" if usd.isna().any() else ""
     total_row |= {"stage": "all", "study": "", "model": "", _COLUMNS["cost_usd"]: money_text}
-    return pd.concat([displayed, pd.DataFrame([total_row])]).to_string(index=False)
+    return pd.concat([displayed_table, pd.DataFrame([total_row])]).to_string(index=False)
 
 
 def plan_notes(t: pd.DataFrame, params: str) -> list[str]:  # of the same table

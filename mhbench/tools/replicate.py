@@ -230,9 +230,11 @@ def _check_free(top: Path, name: str) -> dict[str, Any]:  # what it was made of;
     return earlier_hashes
 
 # %% ../../nbs/tools/16_replicate.ipynb #12c1af2d
-def _set_up(top: Path, made_of: dict[str, Any], earlier_hashes: dict[str, Any]) -> bool:  # whether it was up to date
+def _set_up(
+    top: Path, current_hashes: dict[str, Any], earlier_hashes: dict[str, Any]
+) -> bool:  # whether it was up to date
     "Set up a folder with this version's pipeline and the demo's parameters, unless it is up to date."
-    if earlier_hashes == made_of:
+    if earlier_hashes == current_hashes:
         return True
     has_parameters = (top / "params.yaml").exists()
     init(top, update=has_parameters)

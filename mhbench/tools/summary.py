@@ -60,9 +60,9 @@ def _number_line(row: Mapping[str, Any], chance: float | None = None) -> str:
     n = f"n {int(row['n'])}" if pd.notna(row["n"]) else ""
     chance_level = chance if row["stage"] == "score" and row["measure"] == "accuracy" else None
     line_head = f"  {number(row['estimate']):>6} {interval_text:<16} {_bar(row, chance_level)} {n:<6} "
-    n_left = 100 - len(line_head)
-    if len(label) > n_left:  # measures differ in their last words, too
-        label = f"{label[: n_left - n_left // 3 - 3]}...{label[-(n_left // 3) :]}"
+    n_characters_left = 100 - len(line_head)
+    if len(label) > n_characters_left:  # measures differ in their last words, too
+        label = f"{label[: n_characters_left - n_characters_left // 3 - 3]}...{label[-(n_characters_left // 3) :]}"
     return line_head + label
 
 # %% ../../nbs/tools/11_summary.ipynb #ae34006a
@@ -198,8 +198,8 @@ def _how_it_went(results: Path, run: dict, parts: Sequence[RunPart]) -> list[str
     "The studies that ran, the models that were asked, what failed, what is out of date, and what went wrong."
     releases = run.get("ratings", [])
     asked_models = run["models"] if run["studies"] else []  # a release of ratings asks no model
-    ran_studies = ", ".join([*run["studies"], *releases])
-    out = [_shortened_line(f"ran: {ran_studies}; asked: {', '.join(asked_models) or 'nobody'}")]
+    ran_studies_text = ", ".join([*run["studies"], *releases])
+    out = [_shortened_line(f"ran: {ran_studies_text}; asked: {', '.join(asked_models) or 'nobody'}")]
     out += [_shortened_line(line) for line in _rating_lines(results, run["studies"], releases)]
     finished_parts = [(p.stage, p.study, p.model) for p in parts if p.study and p.state in ("fresh", "failed")]
     losses = lost_rows(failures_left(results, finished_parts))
