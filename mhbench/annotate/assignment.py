@@ -119,9 +119,9 @@ def reassign(
 # %% ../../nbs/annotate/03_assignment.ipynb #40ffdc73
 def rater_list(study: Study, rater: str, ids: Sequence[str]) -> list[Assigned]:
     "The pages of a rater who answers these items, in order."
-    draw_words = (study.settings.seed, study.name, rater)
-    ordered_items = sorted(ids, key=lambda i: draw(*draw_words, "place", i))
-    repeated_items = sorted(ordered_items, key=lambda i: draw(*draw_words, "again", i))[
+    seed_words = (study.settings.seed, study.name, rater)
+    ordered_items = sorted(ids, key=lambda i: draw(*seed_words, "place", i))
+    repeated_items = sorted(ordered_items, key=lambda i: draw(*seed_words, "again", i))[
         : study.settings.assignment.repeats
     ]
     check_ids = [q.question_id for q in study.of_role("check")]

@@ -63,7 +63,7 @@ def _rater_row(
     completed_pages = [p for p in assigned_pages if p in complete_pages]
     check_answers = [(q, complete_pages.get((rater.rater, q.question_id, 0))) for q in study.of_role("check")]
     check_outcomes = [passed(q, answers) for q, answers in check_answers if answers is not None]
-    check_passes = [c for c in check_outcomes if c is not None]  # None: nothing is expected
+    check_results = [c for c in check_outcomes if c is not None]  # None: nothing is expected
     seconds_on_pages = [ms_by_page[p] / 1000 for p in completed_pages if ms_by_page.get(p)]
     stored_answers = chain.from_iterable(stored_by_page.get(p, {}).values() for p in assigned_pages)
     return {
@@ -75,7 +75,7 @@ def _rater_row(
         "started": sum(p in stored_by_page and p not in complete_pages for p in assigned_pages),
         "share": f"{100 * len(completed_pages) / len(assigned_pages):.0f}%" if assigned_pages else "–",
         "seconds": f"{median(seconds_on_pages):.0f}" if seconds_on_pages else "–",
-        "checks": f"{sum(c is True for c in check_passes)}/{len(check_passes)}" if check_passes else "–",
+        "checks": f"{sum(c is True for c in check_results)}/{len(check_results)}" if check_results else "–",
         "again": again({page: verdicts(study, answers) for page, answers in complete_pages.items()}, rater.rater),
         "last": when(max((g.server_ms for g in stored_answers), default=None)),
     }
@@ -130,7 +130,7 @@ def _agreement_within_questions(verdict_rows: pd.DataFrame) -> Estimate:
         index=["question", "rater"], columns="place", values="verdict"
     )
     page_questions, page_raters = (
-        verdicts_by_page.index.get_level_values(level_name).to_numpy() for level_name in verdicts_by_page.index.names
+        verdicts_by_page.index.get_level_values(index_level).to_numpy() for index_level in verdicts_by_page.index.names
     )
     a = question_alphas(verdicts_by_page.to_numpy(float), page_questions, raters=page_raters)
     case_of_question = verdict_rows.drop_duplicates("question").set_index("question")["case"]

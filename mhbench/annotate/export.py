@@ -302,11 +302,13 @@ def _read_label_studio(path: Path) -> Rated:
     if not key_file.exists():
         actual = f"none ({path.name}); copy it from the folder of tasks"
         refuse(f"ratings_of_file: key.json must lie beside Label Studio's export; got {actual}")
-    project = load_label_studio(path, json.loads(key_file.read_text(encoding="utf-8")), raters=None)
-    n = project.counts
+    loaded_project = load_label_studio(path, json.loads(key_file.read_text(encoding="utf-8")), raters=None)
+    n = loaded_project.counts
     removed_text = f"{n['cancelled']} were cancelled, {n['superseded']} replaced by a later one of the same rater"
     annotations_text = f"of {n['annotations']} annotations {removed_text}; the others leave {n['missing']} labels open"
-    return Rated(project.ratings, [annotations_text, f"{n['unlabelled']} of {n['tasks']} tasks have no annotation"])
+    return Rated(
+        loaded_project.ratings, [annotations_text, f"{n['unlabelled']} of {n['tasks']} tasks have no annotation"]
+    )
 
 # %% ../../nbs/annotate/07_export.ipynb #4c2cce3b
 _READER_BY_SUFFIX: dict[str, Callable[[Path], Rated]] = {
@@ -410,10 +412,10 @@ def study_ratings(
         f"{numbered(len(file_ratings), 'rating')} by {len(is_simulated_by_rater)} {raters_text} "
         f"from {path.name}{replacement_text}"
     ]
-    n_unrecorded = sum("asked" not in r.variant for r in file_ratings)
-    if n_unrecorded:
+    n_without_question_hash = sum("asked" not in r.variant for r in file_ratings)
+    if n_without_question_hash:
         notes.append(
-            f"{n_unrecorded} of {len(file_ratings)} ratings do not record what was asked: "
+            f"{n_without_question_hash} of {len(file_ratings)} ratings do not record what was asked: "
             "nothing compared it with the items"
         )
     return _replace_names(file_ratings, [*notes, *left_out_notes])

@@ -70,12 +70,12 @@ class RateLimit:
     def allow(self, visitor: str, clock: float | None = None) -> bool:
         "Whether a visitor's request may pass, which takes a token; `clock` in seconds, None for now."
         clock = time.monotonic() if clock is None else clock
-        n_left, last_seen = self.left.get(visitor, (float(self.burst), clock))
-        n_left = min(self.burst, n_left + (clock - last_seen) * self.rate)
+        n_tokens_left, last_seen = self.left.get(visitor, (float(self.burst), clock))
+        n_tokens_left = min(self.burst, n_tokens_left + (clock - last_seen) * self.rate)
         if visitor not in self.left and len(self.left) >= 10_000:
             self.left.clear()  # bounds the memory
-        self.left[visitor] = (max(n_left - 1, 0) if n_left >= 1 else n_left, clock)
-        return n_left >= 1
+        self.left[visitor] = (max(n_tokens_left - 1, 0) if n_tokens_left >= 1 else n_tokens_left, clock)
+        return n_tokens_left >= 1
 
 # %% ../../nbs/annotate/06_server.ipynb #ea1807a2
 class GroupCommit:
@@ -444,8 +444,8 @@ async def go_on(v: Visitor) -> web.Response:
     writer = v.served.writer
     if v.resolving:
         await writer.run(share_conflicts, writer.store, v.served.study)
-    complete_flags = v.complete()
-    return v.to(f"/q/{complete_flags.index(False) + 1}" if False in complete_flags else "/thanks")
+    is_page_complete = v.complete()
+    return v.to(f"/q/{is_page_complete.index(False) + 1}" if False in is_page_complete else "/thanks")
 
 
 @ROUTES.get("/review")
@@ -462,8 +462,8 @@ async def review(v: Visitor) -> web.Response:
         review_rows.append(
             {"n": n, "text": page.question.texts[page.shown.wording], "state": page_state, "answers": answer_texts}
         )
-    page_words: dict[str, Any] = {"title": v.t("review.title"), "paragraphs": [v.t("review.text")]}
-    return v.render("review.html", **page_words, links=[v.link("/go", "nav.again")], rows=review_rows)
+    page_texts: dict[str, Any] = {"title": v.t("review.title"), "paragraphs": [v.t("review.text")]}
+    return v.render("review.html", **page_texts, links=[v.link("/go", "nav.again")], rows=review_rows)
 
 # %% ../../nbs/annotate/06_server.ipynb #f065ac2b
 @ROUTES.get("/pause")

@@ -28,10 +28,10 @@ def opinion(study: Study, question: Question, rater: str, seed: int) -> dict[str
     "The rater's answers: the expected ones, else drawn."
     answer_by_target = {}
     for f in fields(study, question):
-        draw_words = (seed, study.name, question.question_id, f.target)
+        seed_words = (seed, study.name, question.question_id, f.target)
         expected_answer = question.expected.get(f.target)
-        common_draw = draw(*draw_words)
-        rater_draw = draw(*draw_words, rater)
+        common_draw = draw(*seed_words)
+        rater_draw = draw(*seed_words, rater)
         if f.form == "number":
             value = (
                 (expected_answer[0] + expected_answer[1]) // 2

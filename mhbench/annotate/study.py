@@ -319,15 +319,15 @@ class Shown(NamedTuple):
 
 def present(study: Study, question: Question, rater: str, occasion: int = 0) -> Shown:
     "The draw for this rater and question."
-    draw_words = (study.settings.seed, study.name, rater, question.question_id, occasion)
+    seed_words = (study.settings.seed, study.name, rater, question.question_id, occasion)
     question_kind = QUESTION_KINDS[study.settings.kind]
     targets = list(question.targets)
     wordings = sorted(question.texts)
     return Shown(
-        wordings[draw(*draw_words, "wording") % len(wordings)],
-        sorted(targets, key=lambda t: draw(*draw_words, "order", t)) if question_kind.shuffled else targets,
-        {t: draw(*draw_words, "start", t) % 101 for t in targets} if question_kind.numbers else {},
-        sorted(question.sides, key=lambda s: draw(*draw_words, "side", s)) if question_kind.two_sides else [],
+        wordings[draw(*seed_words, "wording") % len(wordings)],
+        sorted(targets, key=lambda t: draw(*seed_words, "order", t)) if question_kind.shuffled else targets,
+        {t: draw(*seed_words, "start", t) % 101 for t in targets} if question_kind.numbers else {},
+        sorted(question.sides, key=lambda s: draw(*seed_words, "side", s)) if question_kind.two_sides else [],
     )
 
 # %% ../../nbs/annotate/01_study.ipynb #24cf87a3
