@@ -47,8 +47,10 @@ def _encode_labels(labels, ignore=(ABSTAIN,), categories=None, function="agreeme
     if x.dtype.kind == "O":
         x = np.where(is_label(x), x, np.array(None))
         value_types = {type(v) for v in x.ravel()} - {type(None)}
-        type_groups: tuple = str, (int, float, np.number, np.bool_)
-        if len(value_types) > 1 and not any(all(issubclass(t, group) for t in value_types) for group in type_groups):
+        types_treated_alike: tuple = str, (int, float, np.number, np.bool_)
+        if len(value_types) > 1 and not any(
+            all(issubclass(t, group) for t in value_types) for group in types_treated_alike
+        ):
             refuse(f"{function}: labels must be of one kind, strings or numbers; got {sorted(map(repr, value_types))}")
         x = np.where(np.isin(x, np.array(list(ignore), dtype=object)), np.array(None), x) if len(ignore) else x
     elif ignored_numbers := [v for v in ignore if isinstance(v, (int, float, np.number))]:

@@ -333,9 +333,9 @@ def agreement_with_members(
     if not is_used.any():
         no_estimate = Estimate.from_limits(np.nan, **estimate_fields)
         return Members(np.nan, np.nan, no_estimate, r, n_abstained, np.nan, np.nan, np.full(r, np.nan))
-    case_group = pd.factorize(unit[is_used])[0]
-    case_group = case_group if n_cases <= 200 else np.random.default_rng(0).permutation(n_cases)[case_group] % 200
-    n_equal, n_common = _agreement_counts(x[:, is_used], has_label[:, is_used], was_asked[:, is_used], case_group)
+    case_codes = pd.factorize(unit[is_used])[0]
+    case_codes = case_codes if n_cases <= 200 else np.random.default_rng(0).permutation(n_cases)[case_codes] % 200
+    n_equal, n_common = _agreement_counts(x[:, is_used], has_label[:, is_used], was_asked[:, is_used], case_codes)
     total_counts = n_equal.sum(0), n_common.sum(0)
     counts_without_group = np.stack(
         [total_counts[0] - n_equal, total_counts[1] - n_common], 0
@@ -457,9 +457,9 @@ def best_ensemble(
         inner_scores_by_metric = score_subsets(_inner_replicates(rng, w, inner))
         for m in metrics:
             inner_scores = inner_scores_by_metric[m].reshape(len(w), inner, -1)
-            best_inner = inner_scores.max(2)
-            best_inner[~np.isfinite(best_inner)] = np.nan  # an inner replicate may leave nothing defined
-            selection_gain = best_inner - np.take_along_axis(scores_by_metric[m], inner_scores.argmax(2), 1)
+            best_inner_scores = inner_scores.max(2)
+            best_inner_scores[~np.isfinite(best_inner_scores)] = np.nan  # an inner replicate may leave nothing defined
+            selection_gain = best_inner_scores - np.take_along_axis(scores_by_metric[m], inner_scores.argmax(2), 1)
             corrected_by_metric[m].append(scores_by_metric[m].max(1) - mean_defined(selection_gain))
             outer_by_metric[m].append(scores_by_metric[m])
 
@@ -505,9 +505,11 @@ def _limits_of_the_best(
     if np.isnan(estimate_without_search.ci_low) or not varies.any():
         return estimate_without_search._replace(estimate=value, undefined=search_corrected_estimate.undefined)
     rng = np.random.default_rng(seed)
-    chi_scale = np.sqrt(rng.chisquare(len(deviations) - 1, (2000, 1)) / (len(deviations) - 1))
+    studentising_scale = np.sqrt(rng.chisquare(len(deviations) - 1, (2000, 1)) / (len(deviations) - 1))
     max_errors = (
-        rng.normal(size=(2000, len(deviations))) @ (deviations[:, varies] / deviation_norms[varies]) / chi_scale
+        rng.normal(size=(2000, len(deviations)))
+        @ (deviations[:, varies] / deviation_norms[varies])
+        / studentising_scale
     ).max(1)
     winner_jackknife = j.at(int(np.nanargmax(j.value)))
     low, _ = range_limits(

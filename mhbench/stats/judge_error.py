@@ -272,14 +272,14 @@ def within_slope(scores: Any, x: Any, items: Any, *, level: float = 0.95) -> Est
     unit_sizes = np.bincount(unit)
     centred_x, centred_y = (v - (divide(np.bincount(unit, v), unit_sizes))[unit] for v in (x, y))
     squares_by_unit = np.bincount(unit, centred_x**2)
-    x_varies = squares_by_unit > 1e-12
-    squares_by_unit = squares_by_unit[x_varies]
-    products_by_unit = np.bincount(unit, centred_x * centred_y)[x_varies]
-    k = int(x_varies.sum())
+    has_varying_x = squares_by_unit > 1e-12
+    squares_by_unit = squares_by_unit[has_varying_x]
+    products_by_unit = np.bincount(unit, centred_x * centred_y)[has_varying_x]
+    k = int(has_varying_x.sum())
     if not k:
         return Estimate.from_limits(np.nan, n=0, level=level)
     estimate_fields: dict[str, Any] = {
-        "n": int(unit_sizes[np.flatnonzero(x_varies)].sum()),
+        "n": int(unit_sizes[np.flatnonzero(has_varying_x)].sum()),
         "n_clusters": k,
         "level": level,
     }

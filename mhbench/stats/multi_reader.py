@@ -151,12 +151,18 @@ def half_widths(left_out: np.ndarray, level: float = 0.95) -> tuple[float, float
     Source: Banerjee 1961 (each variance with its own quantile of Student's t).
     """
     rater_variance, shared_variance, item_variance = two_way_variance(left_out)
-    t_raters, t_items = (stdtrit(max(k - 2, 1), 0.5 + level / 2) for k in left_out.shape)
-    squared_items_half_width = t_items**2 * item_variance
+    t_quantile_raters, t_quantile_items = (stdtrit(max(k - 2, 1), 0.5 + level / 2) for k in left_out.shape)
+    squared_items_half_width = t_quantile_items**2 * item_variance
     both_half_width = np.sqrt(
-        np.maximum(t_raters**2 * rater_variance + t_items**2 * shared_variance, squared_items_half_width)
+        np.maximum(
+            t_quantile_raters**2 * rater_variance + t_quantile_items**2 * shared_variance, squared_items_half_width
+        )
     )
-    return float(np.sqrt(squared_items_half_width)), float(t_raters * np.sqrt(rater_variance)), float(both_half_width)
+    return (
+        float(np.sqrt(squared_items_half_width)),
+        float(t_quantile_raters * np.sqrt(rater_variance)),
+        float(both_half_width),
+    )
 
 
 def _limits_within_range(
@@ -189,8 +195,8 @@ def _over_raters_from_jackknife(
         limits = _limits_within_range(value, interval_half_widths[0], value_range, level)
         items_estimate = Estimate.from_limits(value, *limits, **estimate_fields, kind="jackknife")
     rater_variance, shared_variance, _ = two_way_variance(left_out)
-    few_reason = "none" if n_units < 2 else "few" if n_units < fewest_clusters(level) else ""
-    missing_kind = "raters" if len(left_out) <= FEWEST_RATERS else few_reason
+    kind_if_few = "none" if n_units < 2 else "few" if n_units < fewest_clusters(level) else ""
+    missing_kind = "raters" if len(left_out) <= FEWEST_RATERS else kind_if_few
     raters_estimate = both_estimate = Estimate(n, n_units, value, np.nan, np.nan, level, missing_kind)
     if not missing_kind:
         limits, both_limits = (

@@ -145,16 +145,18 @@ def assured_width(
     """
     raters_per_item = per_item or n_raters
     item, rater, crossed, residual = np.maximum(pilot[:4], 0.0)
-    rating_noise = crossed + residual
-    pilot_noise = rating_noise * pilot.n_raters / max(pilot.n_ratings, 1)  # in a rater's mean in the pilot
-    rater_noise = rating_noise * n_raters / (n_items * raters_per_item)
+    rating_error_variance = crossed + residual
+    pilot_error_variance = (
+        rating_error_variance * pilot.n_raters / max(pilot.n_ratings, 1)
+    )  # in a rater's mean in the pilot
+    rater_error_variance = rating_error_variance * n_raters / (n_items * raters_per_item)
     variance_ratio = _upper_variance_ratio(n_raters - 1, pilot.n_raters - 1, studies)
-    assured_rater_part = variance_ratio * (rater + pilot_noise) + _upper_variance_ratio(n_raters - 1, 0, studies) * (
-        rater_noise - pilot_noise
-    )
-    rater_variance = max(assured_rater_part, rater + rater_noise) / n_raters
+    assured_rater_part = variance_ratio * (rater + pilot_error_variance) + _upper_variance_ratio(
+        n_raters - 1, 0, studies
+    ) * (rater_error_variance - pilot_error_variance)
+    rater_variance = max(assured_rater_part, rater + rater_error_variance) / n_raters
     shared_variance = item * _upper_variance_ratio(n_items - 1, pilot.n_items - 1, studies) / n_items
-    var_items = shared_variance + rater_noise / n_raters
+    var_items = shared_variance + rater_error_variance / n_raters
     squared_t_raters, squared_t_items = (float(stdtrit(k - 1, 0.5 + level / 2)) ** 2 for k in (n_raters, n_items))
     return float(
         2
@@ -250,12 +252,16 @@ def cautious(components: RaterComponents, confidence: float = 0.8) -> RaterCompo
     """
     _, rater, crossed, residual = np.maximum(components[:4], 0.0)
     ratings_per_rater = components.n_ratings / components.n_raters
-    rating_noise = (crossed + residual) / ratings_per_rater  # what a rater's mean varies by without any severity
+    rating_error_variance = (
+        crossed + residual
+    ) / ratings_per_rater  # what a rater's mean varies by without any severity
     df = components.n_raters - 1
     if df < 1:  # the components are known
         return components
-    upper_factor = df / (2 * gammaincinv(df / 2, 1 - confidence))  # a quantile of chi-square
-    return components._replace(rater=float(max(0.0, (rater + rating_noise) * upper_factor - rating_noise)))
+    upper_limit_factor = df / (2 * gammaincinv(df / 2, 1 - confidence))  # a quantile of chi-square
+    return components._replace(
+        rater=float(max(0.0, (rater + rating_error_variance) * upper_limit_factor - rating_error_variance))
+    )
 
 
 PILOT = (4, 20)  # raters and items of a pilot, at least
@@ -292,8 +298,8 @@ def with_more(designs: pd.DataFrame, pilot: pd.DataFrame) -> pd.DataFrame:  # wi
     n_by_target_item = pilot.groupby(["target", "item"]).size()
     target = n_by_target_item.groupby("target").sum().idxmax()
     n_ratings = np.sort(n_by_target_item[target].to_numpy())[::-1]
-    n_used = [np.minimum(n_ratings[:n], k).sum() for n, k in zip(designs["items"], designs["per_item"])]
-    return designs.assign(more=designs["ratings"] - np.array(n_used, dtype=int))
+    n_ratings_used = [np.minimum(n_ratings[:n], k).sum() for n, k in zip(designs["items"], designs["per_item"])]
+    return designs.assign(more=designs["ratings"] - np.array(n_ratings_used, dtype=int))
 
 
 def same_raters(

@@ -66,23 +66,23 @@ def _with_pairs(m: ClusterMean, spread: float, power: float, n_added_pairs: floa
     return float(centre), float(design_effect * sum_of_squares / total_count**2)
 
 # %% ../../nbs/stats/14_prediction_powered.ipynb #1b0f846a
-def _combined_mean(m, spread, unlabelled_mean, covariance, power, n_added_pairs=0.0, fit_factor=1.0) -> _Part:
+def _combined_mean(m, spread, unlabelled_mean, covariance, power, n_added_pairs=0.0, fit_variance_factor=1.0) -> _Part:
     """Means m of y - power f over labelled answers, with their variance `spread`, and of f over the others, with the
     `covariance` of the two; `n_added_pairs` of each pair of labels are added for a share, and a fitted lambda makes the
-    variance `fit_factor` times as large.
+    variance `fit_variance_factor` times as large.
     """
     judge_part = power * unlabelled_mean.mean if power > 0 else 0.0
     judge_se = power * unlabelled_mean.se if power > 0 else 0.0
     centre, labelled_variance = (
-        _with_pairs(m, spread, power, n_added_pairs) if n_added_pairs else (m.mean, m.se**2 * fit_factor)
+        _with_pairs(m, spread, power, n_added_pairs) if n_added_pairs else (m.mean, m.se**2 * fit_variance_factor)
     )
     variance_sum = labelled_variance + judge_se**2 + 2 * power * covariance
     variance = max(variance_sum, (np.sqrt(labelled_variance) - judge_se) ** 2)
-    df_parts = labelled_variance**2 / max(m.df, 1.0) + (
+    df_denominator = labelled_variance**2 / max(m.df, 1.0) + (
         judge_se**4 / max(unlabelled_mean.df, 1.0) if power > 0 else 0.0
     )
     third_moment = m.skewness * labelled_variance**1.5 + (unlabelled_mean.skewness * judge_se**3 if power > 0 else 0.0)
-    df = (labelled_variance + judge_se**2) ** 2 / df_parts if df_parts > 0 else 1.0
+    df = (labelled_variance + judge_se**2) ** 2 / df_denominator if df_denominator > 0 else 1.0
     return _Part(m.mean + judge_part, centre + judge_part, labelled_variance, variance, df, third_moment, power)
 
 
@@ -142,7 +142,7 @@ class Powered(NamedTuple):
 
 
 def _mean_limits(
-    parts: list[_Part], stratum_weights: np.ndarray, is_normal: bool, level: float
+    parts: list[_Part], stratum_weights: np.ndarray, uses_normal_limits: bool, level: float
 ) -> tuple[float, float, float]:
     "Limits and standard error of the strata's mean."
     variance = float(stratum_weights**2 @ [p.variance for p in parts])
@@ -152,7 +152,7 @@ def _mean_limits(
         return np.nan, np.nan, float(se)
     df = variance**2 / float(stratum_weights**4 @ [p.variance**2 / p.df for p in parts])
     skewness = float(stratum_weights**3 @ [p.third for p in parts]) / se**3
-    if is_normal:
+    if uses_normal_limits:
         return centre - ndtri(0.5 + level / 2) * se, centre + ndtri(0.5 + level / 2) * se, float(se)
     low, high = mean_limits(ClusterMean(centre, se, df, 0, 0, skewness), 0.5 - level / 2)
     return float(low), float(high), float(se)
@@ -325,8 +325,10 @@ def planned_width(p: Pilot, labels: float, judged: float, *, judge: bool = True,
     "The expected width of the interval, from labels by people among answers judged, or from people alone."
     n_unlabelled = max(judged - labels, 0.0)
     answers_per_case = p.n / p.n_clusters if p.n_clusters else 1.0
-    raw_power = p.together / ((1 + labels / n_unlabelled) * p.of_judge) if n_unlabelled and p.of_judge > 1e-12 else 0.0
-    power = float(np.clip(raw_power, 0, 1)) if judge else 0.0
+    unbounded_power = (
+        p.together / ((1 + labels / n_unlabelled) * p.of_judge) if n_unlabelled and p.of_judge > 1e-12 else 0.0
+    )
+    power = float(np.clip(unbounded_power, 0, 1)) if judge else 0.0
     residual_variance = p.spread - 2 * power * p.together + power**2 * p.of_judge
     residual_variance *= (labels - 2) / (labels - 1) if power > 0 else 1.0  # of residuals, where lambda is fitted
     design_effect = p.effect_rest if power > 0 else p.effect

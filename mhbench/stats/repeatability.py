@@ -125,18 +125,18 @@ def _split_by_cluster(y: np.ndarray, unit: np.ndarray) -> _Strata:  # y: (N,) or
     squares_between = cluster_sizes * ((cluster_means - y.mean(0)) ** 2).sum(1)
     df_per_unit = max(y.shape[1] - 1, 1)  # rows of crossed effects sum to zero
     df_between = np.full(k, (k - 1) / k * df_per_unit)
-    effective_size = (n - (cluster_sizes**2).sum() / n) / (k - 1)
+    effective_cluster_size = (n - (cluster_sizes**2).sum() / n) / (k - 1)
     if n == k:
         return _Strata(
             squares_between.sum() / ((k - 1) * df_per_unit),
             np.nan,
-            effective_size,
+            effective_cluster_size,
             _effective_df(squares_between, df_between),
             0.0,
         )
     df_within = _effective_df(squares_within, (cluster_sizes - 1) * df_per_unit)
     mean_squares = squares_between.sum() / ((k - 1) * df_per_unit), squares_within.sum() / ((n - k) * df_per_unit)
-    return _Strata(*mean_squares, effective_size, _effective_df(squares_between, df_between), df_within)
+    return _Strata(*mean_squares, effective_cluster_size, _effective_df(squares_between, df_between), df_within)
 
 # %% ../../nbs/stats/15_repeatability.ipynb #e5a17c90
 def intraclass_correlation(

@@ -162,7 +162,9 @@ def _p_of_draws(count_as_large: Callable[[int], int], n: int, tests: int, rows_p
 
     def n_as_large(n: int) -> int:
         "How many of n draws are as large as the observed."
-        return sum(count_as_large(min(rows_per_chunk, n - n_done)) for n_done in range(0, n, rows_per_chunk))
+        return sum(
+            count_as_large(min(rows_per_chunk, n - n_draws_done)) for n_draws_done in range(0, n, rows_per_chunk)
+        )
 
     n_as_large_at_first = n_as_large(n)
     n_draws = draws_for(tests, n)
@@ -307,9 +309,9 @@ def stratified_permutation_test(
     n_strata = int(code[-1]) + 1
     label_counts = np.stack([np.bincount(code[~s]), np.bincount(code[s])])
     # T = sum_i x_i (z_i / n_qb - (1 - z_i) / n_qa) / Q, linear in the labels z
-    label_gains = x * (1 / label_counts[0] + 1 / label_counts[1])[code] / n_strata
+    label_contributions = x * (1 / label_counts[0] + 1 / label_counts[1])[code] / n_strata
     base_difference = (x / label_counts[0][code]).sum() / n_strata
-    observed = label_gains[s].sum() - base_difference
+    observed = label_contributions[s].sum() - base_difference
     rng = np.random.default_rng(seed)
     n_left_out = int(len(has_score) - len(x))
     terms = _permutation_terms(x, s, code, False)  # of the sum over strata, shifted by the first label's part
@@ -323,7 +325,7 @@ def stratified_permutation_test(
     def count_large(n: int) -> int:
         "How many of n permutations give a difference as large in size."
         if kind_terms is None:
-            t = _permute_labels(s, code, rng.random((n, len(x)))) @ label_gains - base_difference
+            t = _permute_labels(s, code, rng.random((n, len(x)))) @ label_contributions - base_difference
         else:
             t = sum(rng.multinomial(m, p, size=n) @ values for values, p, m in kind_terms) / n_strata - base_difference
         return int((np.abs(t) >= abs(observed) - 1e-12).sum())
