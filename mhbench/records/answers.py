@@ -286,11 +286,14 @@ def _rows_of_harness(lines: list[dict], log_name: str) -> Iterator[Logged]:
     for k, line in enumerate(lines, 1):
         if line.get("filter") != first_filter:
             continue
-        document = line.get("doc") or {}
-        fields: dict[str, Any] = {"item_id": document.get("item_id", document.get("id")), "row": line.get("doc_id")}
+        log_document = line.get("doc") or {}
+        fields: dict[str, Any] = {
+            "item_id": log_document.get("item_id", log_document.get("id")),
+            "row": line.get("doc_id"),
+        }
         fields |= _logged_question(
-            document | {"target": line.get("target")},
-            next((document[f] for f in _QUESTION_FIELDS if document.get(f)), None),
+            log_document | {"target": line.get("target")},
+            next((log_document[f] for f in _QUESTION_FIELDS if log_document.get(f)), None),
         )
         fields["item_id"] = None if fields["item_id"] is None else str(fields["item_id"])
         responses = line.get("resps") or []
@@ -350,13 +353,13 @@ def _answer_fields(line: dict) -> dict[str, Any]:
     metadata = line.get("metadata") or {}
     error = line.get("error")
     assistant_texts = [m.get("content") or "" for m in line.get("messages") or [] if m.get("role") == "assistant"]
-    written_texts = (line.get("output") or {}).get("raw") or assistant_texts[-1:]
+    raw_texts = (line.get("output") or {}).get("raw") or assistant_texts[-1:]
     extracted_values = [a["extracted_value"] for a in line.get("answer_attribution") or [] if a.get("is_terminal")]
     fields = {k: metadata[k] for k in _COPIED if k in metadata}
     fields |= {"item_id": str(line["sample_id"]), "choices": (line.get("input") or {}).get("choices")}
     extracted_text = None if "letter_logprobs" in fields else "".join(extracted_values[-1:])
     fields |= {
-        "text": written_texts[0] if written_texts else extracted_text,
+        "text": raw_texts[0] if raw_texts else extracted_text,
         "answered_by": metadata.get("answered_by"),
     }
     fields |= {"origin": metadata["origin"]} if metadata.get("origin") in ("simulated", "composed") else {}

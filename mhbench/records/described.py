@@ -415,22 +415,22 @@ def _look_up(row: Mapping[str, Any], column_path: str, place: str, column_role: 
     return value
 
 # %% ../../nbs/records/09_described.ipynb #d32c205d
-def _getter(field_source: str, field: str) -> Callable[[_Row], Any]:
+def _getter(field_declaration: str, field: str) -> Callable[[_Row], Any]:
     "What gives a field of a row: a constant, a sum, a captured name, or a column."
     column_role = f"{field}'s column"
-    if not field_source:
+    if not field_declaration:
         return lambda row: row.names.get(field, "")
-    if field_source.startswith("="):
-        return lambda row: field_source[1:].strip()
-    if " + " in field_source:
-        summand_getters = [_getter(p.strip(), field) for p in field_source.split(" + ")]
+    if field_declaration.startswith("="):
+        return lambda row: field_declaration[1:].strip()
+    if " + " in field_declaration:
+        summand_getters = [_getter(p.strip(), field) for p in field_declaration.split(" + ")]
         return lambda row: "/".join(cell_words(get(row)) for get in summand_getters)
-    if _hole_names(field_source):
-        return lambda row: _look_up(row.cells, _fill_holes(field_source, row.names), row.place, column_role)
+    if _hole_names(field_declaration):
+        return lambda row: _look_up(row.cells, _fill_holes(field_declaration, row.names), row.place, column_role)
     return lambda row: (
-        row.names[field_source]
-        if field_source in row.names
-        else _look_up(row.cells, field_source, row.place, column_role)
+        row.names[field_declaration]
+        if field_declaration in row.names
+        else _look_up(row.cells, field_declaration, row.place, column_role)
     )
 
 # %% ../../nbs/records/09_described.ipynb #54d10a11
@@ -580,11 +580,11 @@ def _value_columns(part: RatingPart, row: _Row) -> list[_Column]:
         *part.cells,
     }
     for column in row.cells:
-        captures = _match_template(column_template, str(column)) if column not in columns_of_other_fields else None
-        if captures is None or any(row.names.get(k, v) != v for k, v in captures.items()):
+        text_by_hole = _match_template(column_template, str(column)) if column not in columns_of_other_fields else None
+        if text_by_hole is None or any(row.names.get(k, v) != v for k, v in text_by_hole.items()):
             continue
-        if not listed_criteria or captures.get("criterion", listed_criteria[0]) in listed_criteria:
-            value_columns.append(_Column(str(column), captures, criteria_and_keys))
+        if not listed_criteria or text_by_hole.get("criterion", listed_criteria[0]) in listed_criteria:
+            value_columns.append(_Column(str(column), text_by_hole, criteria_and_keys))
     column_criteria = [c.names.get("criterion") for c in value_columns]
     missing_criteria = (
         [c for c in listed_criteria if c not in column_criteria] if "criterion" in _hole_names(column_template) else []
@@ -628,12 +628,14 @@ def matched_files(part: RatingPart, folder: Path, away: set[str] | None = None) 
             away.add(name)
         for path in paths:
             inner_path = "/".join(path.parts[-len(Path(file_pattern).parts) :])
-            captures = _match_template(file_pattern, inner_path, "a file's name") if _hole_names(file_pattern) else {}
-            if captures is None:
+            text_by_hole = (
+                _match_template(file_pattern, inner_path, "a file's name") if _hole_names(file_pattern) else {}
+            )
+            if text_by_hole is None:
                 remedy = "move it, or mend the template"
                 refuse(f"read_ratings: a file's name must fit {file_pattern!r}; got {inner_path!r}", remedy=remedy)
-            matches.append((path, captures | ({"file": name} if name else {})))
-    return [(p, captures) for p, captures in matches if captures.get("file") not in (away or ())]
+            matches.append((path, text_by_hole | ({"file": name} if name else {})))
+    return [(p, text_by_hole) for p, text_by_hole in matches if text_by_hole.get("file") not in (away or ())]
 
 # %% ../../nbs/records/09_described.ipynb #64b5623d
 def _column_joiner(part: RatingPart, folder: Path) -> Callable[[Mapping[str, Any], str], Mapping[str, Any] | None]:
@@ -683,17 +685,17 @@ class _Reading:
 
     def kind(self, rater: str, row: _Row) -> str:
         "A rater's kind, of a cell, or of the pattern that fits the name; then `panel` where cells hold means."
-        kind_source = self.part.kind
-        if isinstance(kind_source, str) and kind_source not in RATER_KINDS:
-            cell_kind = cell_words(_getter(kind_source, "kind")(row))
-            if cell_kind not in RATER_KINDS:
-                refuse(f"read_ratings: kind must be of {', '.join(RATER_KINDS)}; got {cell_kind!r} ({row.place})")
-            return cell_kind
+        kind_declaration = self.part.kind
+        if isinstance(kind_declaration, str) and kind_declaration not in RATER_KINDS:
+            kind_in_cell = cell_words(_getter(kind_declaration, "kind")(row))
+            if kind_in_cell not in RATER_KINDS:
+                refuse(f"read_ratings: kind must be of {', '.join(RATER_KINDS)}; got {kind_in_cell!r} ({row.place})")
+            return kind_in_cell
         if rater not in self.kinds:
             fitting_kinds = (
-                [kind_source]
-                if isinstance(kind_source, str)
-                else [k for k, p in kind_source.items() if re.fullmatch(p, rater)]
+                [kind_declaration]
+                if isinstance(kind_declaration, str)
+                else [k for k, p in kind_declaration.items() if re.fullmatch(p, rater)]
             )
             if len(fitting_kinds) != 1:
                 rule = "kind must have one pattern that fits each rater"
@@ -741,11 +743,11 @@ class _Reading:
             self.scales[criterion] = self.part.scale_of(criterion)
         if text in self.missing or not text:
             return -1, "declared missing" if text in self.missing else _MISSING, text
-        counting_class, label, score = self.scales[criterion].read(text)
-        if counting_class not in (_RATED, _BESIDE):
-            return -1, counting_class, label
-        self.values.append((criterion, label, score, counting_class))
-        return len(self.values) - 1, counting_class, label
+        reading_class, label, score = self.scales[criterion].read(text)
+        if reading_class not in (_RATED, _BESIDE):
+            return -1, reading_class, label
+        self.values.append((criterion, label, score, reading_class))
+        return len(self.values) - 1, reading_class, label
 
     def table(self) -> tuple[pd.DataFrame, pd.DataFrame]:
         "The ratings, one a row, with the number of the cell of each; and the cells."
@@ -860,9 +862,9 @@ def _prepare_row(
     names = {**captured_fields, **{k: cell_words(cells[k]) for k in part.keys}}
     for column, template in part.cells.items():
         text = cell_words(_look_up(cells, column, place))
-        if (captures := _match_template(template, text, f"a cell of {column}")) is None:
+        if (text_by_hole := _match_template(template, text, f"a cell of {column}")) is None:
             refuse(f"read_ratings: a cell of {column} must fit {template!r}; got {text!r} ({place})")
-        names |= captures
+        names |= text_by_hole
     return _Row(cells, names, place)
 
 
@@ -930,10 +932,11 @@ def _remarks_on_reading(r: _Reading, n_criteria: int) -> tuple[list[str], list[s
         n_whole_answers = sum(n == n_criteria for n in n_by_answer.values()) if n_criteria > 1 else 0
         if len(answers) >= 3 and (2 * n_whole_answers >= len(n_by_answer) or NOT_RATED_CODE.fullmatch(text)):
             whole = f", in all {n_criteria} criteria of an answer at once for {numbered(n_whole_answers, 'answer')}"
-            clause = whole if n_whole_answers else ""
+            clause_text = whole if n_whole_answers else ""
             remedy = f"say `missing: [{text}]` if so, or widen the scale"
             asks.append(
-                f"Does {text} mean that nobody rated? It stands {len(answers)} times outside {scale}{clause}: {remedy}."
+                f"Does {text} mean that nobody rated? It stands {len(answers)} times outside {scale}{clause_text}: "
+                f"{remedy}."
             )
     return remarks, asks
 

@@ -35,8 +35,8 @@ def draw_items(items: Sequence[Item], n_items: int | None, *, seed: int) -> list
 def systematic(chances: np.ndarray, start: float) -> np.ndarray:  # (n,) bool
     """A draw by chances (n,) in [0, 1] and a start in [0, 1) that has, in every run of neighbours, as many hits as
     their chances sum to, to the nearest one."""
-    n_passed = np.floor(np.concatenate([[start], start + np.cumsum(chances)]) + 1e-9)
-    return np.diff(n_passed) > 0
+    n_drawn_so_far = np.floor(np.concatenate([[start], start + np.cumsum(chances)]) + 1e-9)
+    return np.diff(n_drawn_so_far) > 0
 
 # %% ../../nbs/records/03_draw.ipynb #761a45ab
 class Assignment(NamedTuple):

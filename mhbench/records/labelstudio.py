@@ -139,9 +139,9 @@ def _page_data(item: Item, answer_texts: Sequence[str]) -> dict[str, str]:
 def write_tasks(tasks: Tasks, folder: str | Path) -> list[Path]:
     "Write the files of a round: config.xml and tasks-RATER.json for Label Studio; key.json for you alone."
     folder = private_folder(folder, ignored=True)
-    content_by_name = {"key": tasks.key, **{f"tasks-{rater}": pages for rater, pages in tasks.tasks.items()}}
+    content_by_stem = {"key": tasks.key, **{f"tasks-{rater}": pages for rater, pages in tasks.tasks.items()}}
     text_by_file = {
-        f"{name}.json": json.dumps(v, ensure_ascii=False, indent=1) + "\n" for name, v in content_by_name.items()
+        f"{name}.json": json.dumps(v, ensure_ascii=False, indent=1) + "\n" for name, v in content_by_stem.items()
     }
     files = []
     for name, text in {"config.xml": tasks.config, **text_by_file}.items():

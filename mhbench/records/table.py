@@ -110,12 +110,12 @@ def _csv_records(path: Path, encoding: str, delimiter: str) -> Iterator[tuple[in
         if n_lines_above:
             f.readline()
         csv_reader = csv.reader(f, strict=True, delimiter=delimiter)
-        start_line = 1 + n_lines_above
+        first_line_number = 1 + n_lines_above
         try:
             for row in csv_reader:
                 if row:
-                    yield start_line, row
-                start_line = csv_reader.line_num + 1 + n_lines_above
+                    yield first_line_number, row
+                first_line_number = csv_reader.line_num + 1 + n_lines_above
         except UnicodeDecodeError:
             _refuse_encoding("csv_rows", path, encoding)
         except csv.Error as e:
@@ -231,8 +231,8 @@ def cell(value: Any) -> str | list | Unreadable:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     if isinstance(value, str):
-        if odd_mark := odd_character(value):
-            return Unreadable(ascii(value)[:80], f"a cell must have no control character; this has {odd_mark}")
+        if strange_character := odd_character(value):
+            return Unreadable(ascii(value)[:80], f"a cell must have no control character; this has {strange_character}")
         return unicodedata.normalize("NFC", _INVISIBLE.sub("", value)).strip()
     if isinstance(value, float) and math.isinf(value):
         return Unreadable(str(value), "a number must be finite")
@@ -348,10 +348,10 @@ def _clean_table(
             continue
         n_with_unnamed += unnamed_cells != ""
         filled_rows.append((place, row))
-    n_by_note = {"empty rows are left out": n_empty_rows}
-    n_by_note |= {"rows have something in a column without a name, which is not read": n_with_unnamed}
+    n_rows_by_note = {"empty rows are left out": n_empty_rows}
+    n_rows_by_note |= {"rows have something in a column without a name, which is not read": n_with_unnamed}
     return Table(
-        column_names, filled_rows, [*notes, *(f"{n} {description}" for description, n in n_by_note.items() if n)]
+        column_names, filled_rows, [*notes, *(f"{n} {note_text}" for note_text, n in n_rows_by_note.items() if n)]
     )
 
 # %% ../../nbs/records/02_table.ipynb #095bfceb
@@ -365,16 +365,16 @@ _OTHER_FORMATS = {  # how a text begins that is no table -> what to do
 
 
 def _read_csv_table(path: Path, encoding: str, delimiter: str | None) -> Table:
-    delimiters = [delimiter or "\t"]
+    candidate_delimiters = [delimiter or "\t"]
     if not delimiter and (path.suffix.lower() != ".tsv" or _declared_delimiter(path, encoding)):
-        delimiters = _best_delimiters(path, encoding)
-    if len(delimiters) > 1:
-        actual = f"{delimiters} ({path.name}:1)"
+        candidate_delimiters = _best_delimiters(path, encoding)
+    if len(candidate_delimiters) > 1:
+        actual = f"{candidate_delimiters} ({path.name}:1)"
         refuse(
             f"read_table: delimiter must be named where a header can be cut in two ways; got {actual};"
             " say it with --option delimiter=CHARACTER"
         )
-    delimiter = delimiters[0]
+    delimiter = candidate_delimiters[0]
     (line, header), *first_rows = chain(islice(_csv_records(path, encoding, delimiter), _FEW), [(1, [])])
     if remedy := next((hint for prefix, hint in _OTHER_FORMATS.items() if "".join(header).startswith(prefix)), ""):
         refuse(
@@ -671,7 +671,7 @@ def _sheet_table(source_name: str, cells: dict[_Place, Any], marks: SheetMarks) 
     "The cells of a sheet as a table; the first row that shows something names the columns."
     header_row_number = min((row for row, _ in cells), default=1)
     last_row_number = max((row for row, _ in cells), default=1)
-    n_by_note = {
+    n_rows_by_note = {
         "cells are formulas; the values stored with them are taken": sum(
             row > header_row_number for row, _ in marks.formulas
         ),
@@ -702,7 +702,7 @@ def _sheet_table(source_name: str, cells: dict[_Place, Any], marks: SheetMarks) 
     for (row, k), value in cells.items():
         if row > header_row_number:
             rows[row][name_by_column.get(k, "")] = value
-    notes = [f"{n} {description}" for description, n in n_by_note.items() if n]
+    notes = [f"{n} {note_text}" for note_text, n in n_rows_by_note.items() if n]
     placed_rows = _rows_within_limit((f"{source_name}:{row}", row_cells) for row, row_cells in rows.items())
     return _clean_table(columns, placed_rows, notes, last_row_number - header_row_number - len(rows))
 
@@ -741,11 +741,11 @@ def read_table(
 def rows_as_csv(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = (), **options: Any) -> str:
     """One or more rows as CSV, lines ended by a line feed alone; all have the columns of the first, in that order where
     no other is given. `options`: of csv.DictWriter."""
-    buffer = io.StringIO(newline="")
-    writer = csv.DictWriter(buffer, list(columns or rows[0]), lineterminator="\n", **options)
+    csv_buffer = io.StringIO(newline="")
+    writer = csv.DictWriter(csv_buffer, list(columns or rows[0]), lineterminator="\n", **options)
     writer.writeheader()
     writer.writerows(rows)
-    return buffer.getvalue()
+    return csv_buffer.getvalue()
 
 # %% ../../nbs/records/02_table.ipynb #2baede37
 class Misfit(ValueError):

@@ -103,8 +103,8 @@ class Task(ABC):
 
     def written(self, item: Item, answer: Sequence[str]) -> str:
         "An answer of these parts, as a model would write it and `read` reads it."
-        question_sign = "Q" if self.judged else ""
-        lines = [f"{question_sign}{n}: {text}" for n, text in enumerate(answer, 1)]
+        question_prefix = "Q" if self.judged else ""
+        lines = [f"{question_prefix}{n}: {text}" for n, text in enumerate(answer, 1)]
         return "\n".join(lines) if self.per_stem else self.between.join(answer)
 
     def reference(self, item: Item) -> str:
