@@ -89,7 +89,7 @@ def _known_labels(names: tuple[str, ...], aliases: tuple[tuple[str, str], ...]) 
     spellings_and_names = [*zip(names, names), *aliases]
     for n in names:
         spellings_and_names += [
-            (remark, n) for remark in re.findall(r"\(([^()]{4,})\)", n)
+            (bracketed_remark, n) for bracketed_remark in re.findall(r"\(([^()]{4,})\)", n)
         ]  # Trichotillomania (Hair-Pulling)
     names_by_loose_key: dict[str, set[str]] = {}
     for spelling, n in spellings_and_names:
@@ -121,10 +121,10 @@ def _look_up_labels(text: str, name_by_key: Mapping[str, str]) -> list[tuple[str
     piece_starts = [0, *(m.end() for m in _SEPARATOR.finditer(text))]
     piece_ends = [*(m.start() for m in _SEPARATOR.finditer(text)), len(text)]
     piece_spans = [(start, end) for start, end in zip(piece_starts, piece_ends) if text[start:end].strip()]
-    most_pieces = max((len(re.split(_SEPARATOR, n)) for n in name_by_key.values()), default=1)
+    max_pieces = max((len(re.split(_SEPARATOR, n)) for n in name_by_key.values()), default=1)
     names_and_texts, i = [], 0
     while i < len(piece_spans):
-        for j in range(min(len(piece_spans), i + most_pieces), i, -1):  # a name may hold commas, and the word `and`
+        for j in range(min(len(piece_spans), i + max_pieces), i, -1):  # a name may hold commas, and the word `and`
             span_text = text[piece_spans[i][0] : piece_spans[j - 1][1]]
             if (name := _name_of_text(span_text, name_by_key)) is not None:
                 break
@@ -213,9 +213,9 @@ def _line_parts(answer: str) -> Iterator[str]:
             if is_denied or _ONLY_NOUN.fullmatch(title):
                 continue
         is_denied = is_denied and bool(line.strip())
-        name, colon, remark = line.partition(":")
-        if not is_denied and not (colon and remark.strip() and _DENIED.search(name)):
-            line = remark if remark.strip() and _PRIMARY.fullmatch(name) else line
+        name, colon, text_after_colon = line.partition(":")
+        if not is_denied and not (colon and text_after_colon.strip() and _DENIED.search(name)):
+            line = text_after_colon if text_after_colon.strip() and _PRIMARY.fullmatch(name) else line
             yield re.sub(r"^[\s*•>#-]*(?:\[[xX✓✔]\]\s*|[✓✔✅☑]\s*)?(?:\d{1,2}[.)]\s+)?", "", line)
 
 
