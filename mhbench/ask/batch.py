@@ -192,8 +192,10 @@ class Batches:
         base_url = self.endpoint.base_urls[0]
         timeout = self.endpoint.timeout_s
         headers, _ = request_headers(self.endpoint)
-        hooks: Any = {"request": [partial(send_only, headers)]}
-        direct = Client(trust_env=not is_loopback(base_url), timeout=timeout, follow_redirects=False, event_hooks=hooks)
+        event_hooks: Any = {"request": [partial(send_only, headers)]}
+        direct = Client(
+            trust_env=not is_loopback(base_url), timeout=timeout, follow_redirects=False, event_hooks=event_hooks
+        )
         options: Any = {"api_key": "in the headers", "default_headers": headers, "http_client": direct}
         return OpenAI(base_url=base_url, max_retries=self.endpoint.max_attempts - 1, timeout=timeout, **options)
 

@@ -294,17 +294,17 @@ class Cache(AnswerFile):
         with transaction(self._db):
             cached_rows |= self.get_many(missing_keys)
             claimed_keys = set(missing_keys) - cached_rows.keys() - self._keys_asked_by_others(missing_keys, owner)
-            mark_rows = ((bytes.fromhex(k), owner) for k in claimed_keys)
-            self._db.executemany("INSERT OR REPLACE INTO asking VALUES (?, ?, 0)", mark_rows)
+            asking_mark_rows = ((bytes.fromhex(k), owner) for k in claimed_keys)
+            self._db.executemany("INSERT OR REPLACE INTO asking VALUES (?, ?, 0)", asking_mark_rows)
         return cached_rows, claimed_keys
 
     def _keys_asked_by_others(self, keys: Sequence[str], owner: str) -> set[str]:
         "The keys that another living run is asking."
-        mark_rows = [
+        asking_mark_rows = [
             r for r in self._select_rows("SELECT key, owner FROM asking WHERE key IN ({})", keys) if r[1] != owner
         ]
-        living_owners = set(filter(self._runs.lives, {owner_of_mark for _, owner_of_mark in mark_rows}))
-        return {key.hex() for key, owner_of_mark in mark_rows if owner_of_mark in living_owners}
+        living_owners = set(filter(self._runs.lives, {owner_of_mark for _, owner_of_mark in asking_mark_rows}))
+        return {key.hex() for key, owner_of_mark in asking_mark_rows if owner_of_mark in living_owners}
 
     def release(self, owner: str, keys: Sequence[str] | None = None):
         "Remove the marks of a run: all of them at its end, or those of some keys."

@@ -39,9 +39,9 @@ _CJK = "぀-ヿ㐀-鿿가-힯"
 
 def _any_word_pattern(word_table: str) -> str:
     "A pattern for any of these words, as a whole word if the language separates words."
-    alternatives = " | ".join(line.partition(": ")[2] for line in word_table.splitlines()).split(" | ")
-    unbounded_words = [word for word in alternatives if word == "=>" or re.search(f"[{_CJK}฀-๿✅✓✔→⇒∴]", word)]
-    bounded_words = [word for word in alternatives if word not in unbounded_words]
+    alternative_words = " | ".join(line.partition(": ")[2] for line in word_table.splitlines()).split(" | ")
+    unbounded_words = [word for word in alternative_words if word == "=>" or re.search(f"[{_CJK}฀-๿✅✓✔→⇒∴]", word)]
+    bounded_words = [word for word in alternative_words if word not in unbounded_words]
     return "(?:" + "|".join([r"(?<!\w)(?:" + "|".join(bounded_words) + r")(?!\w)", *unbounded_words]) + ")"
 
 # %% ../../nbs/ask/03_parse.ipynb #7d0b3fb1
@@ -303,13 +303,13 @@ def _replace_options_by_signs(answer: str, o: _Options) -> tuple[str, list[int]]
     positions: list[int] = []
     previous_end = 0
     for m in [*_mentions(text, o), _Mention(len(text), len(text), "")]:
-        for text_run in _RUN.finditer(text, previous_end, m.start):
-            signs = text_run[0]
+        for run_match in _RUN.finditer(text, previous_end, m.start):
+            signs = run_match[0]
             if signs.isspace():
                 signs = "\n" if "\n" in signs else " "
             if signs != "\n" or (out and out[-1] != "\n"):
                 out += signs
-                positions += range(text_run.start(), text_run.start() + len(signs))
+                positions += range(run_match.start(), run_match.start() + len(signs))
         out += m.signs
         positions += [max(m.start, previous_end)] * len(m.signs)
         previous_end = m.end
@@ -556,21 +556,21 @@ def statements(
     o = _options(options if isinstance(options, int) else tuple(options), numbered)
     if not numbered and len(letter_run := _run_of_letters(text, o)) > 1:
         return [("bare", tuple(sorted(letter_run)), text.strip())]
-    sign_text, positions = _replace_options_by_signs(text, o)
-    if not _SIGNS.search(sign_text):
+    text_with_signs, positions = _replace_options_by_signs(text, o)
+    if not _SIGNS.search(text_with_signs):
         return []
-    line_spans = [m.span() for m in re.finditer(r"[^\n]+", sign_text)]
-    sentences = _sentence_spans(sign_text)
-    is_option_list = len(_letters_at_starts(sign_text, _named_pattern("head"), line_spans)) > 1
-    option_sentences = [(a, b) for a, b in sentences if _SIGNS.search(sign_text, a, b)]
+    line_spans = [m.span() for m in re.finditer(r"[^\n]+", text_with_signs)]
+    sentences = _sentence_spans(text_with_signs)
+    is_option_list = len(_letters_at_starts(text_with_signs, _named_pattern("head"), line_spans)) > 1
+    option_sentences = [(a, b) for a, b in sentences if _SIGNS.search(text_with_signs, a, b)]
     text_statements = [
-        *_statements_by_form(sign_text, option_sentences, is_option_list),
-        *_statements_by_rule(sign_text, sentences, line_spans),
+        *_statements_by_form(text_with_signs, option_sentences, is_option_list),
+        *_statements_by_rule(text_with_signs, sentences, line_spans),
     ]
     text_statements += _leading_option(
-        sign_text, sentences, is_option_list, numbered, is_none_declared=not text_statements
+        text_with_signs, sentences, is_option_list, numbered, is_none_declared=not text_statements
     )
-    text_statements = _without_decided(_after_correction(sign_text, text_statements))
+    text_statements = _without_decided(_after_correction(text_with_signs, text_statements))
     n = len(o.letter_of)
     if n > 2 and any(len(s.said) < n for s in text_statements):  # a list of all the options is none
         text_statements = [s for s in text_statements if len(_letters_of_marks(s.said)[0]) < n]
@@ -715,7 +715,8 @@ def is_refusal(text: str | None) -> bool:  # what the model wrote; reasoning is 
     refusal_match = next((m for form in forms("refusals") if (m := form.pattern.search(opening))), None)
     if refusal_match is None:
         return False
-    remainder = " ".join([opening[refusal_match.end() :], *sentences[2:]])
+    text_after_refusal = " ".join([opening[refusal_match.end() :], *sentences[2:]])
     return all(
-        _named_pattern("offer").match(remainder[turn.end() :]) for turn in _named_pattern("turn").finditer(remainder)
+        _named_pattern("offer").match(text_after_refusal[turn.end() :])
+        for turn in _named_pattern("turn").finditer(text_after_refusal)
     )

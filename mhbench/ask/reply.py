@@ -151,10 +151,10 @@ def answer_position(
             or (letter_by_spelling.get(token) or letter_by_spelling.get(token.strip("*\"'` "))) is None
         ):
             continue
-        is_stated = _ANNOUNCED.fullmatch(joined_tokens[answer_start : max(start, answer_start)]) and _ENDED.match(
+        states_answer = _ANNOUNCED.fullmatch(joined_tokens[answer_start : max(start, answer_start)]) and _ENDED.match(
             joined_tokens, end
         )
-        return place if is_stated else None
+        return place if states_answer else None
     return None
 
 # %% ../../nbs/ask/07_reply.ipynb #0be8eda0
@@ -212,8 +212,8 @@ def complaint_in(raw: bytes) -> Complaint:  # the body of an error
         has_error = isinstance(first_error, dict) and isinstance(first_error.get("error"), dict)
         return Complaint(words or "an empty body", param, code=code[1] if code else None, error=has_error)
     except (ValueError, RecursionError):
-        page_text = raw[:100_000].decode("utf-8", "replace").strip()
-        return Complaint(page_text or "an empty body", of_api=not page_text.startswith("<"))
+        error_page_text = raw[:100_000].decode("utf-8", "replace").strip()
+        return Complaint(error_page_text or "an empty body", of_api=not error_page_text.startswith("<"))
 
 
 LASTING = ("unsupported_parameter", "unsupported_value", "unknown_parameter", "extra_forbidden")  # OpenAI's, pydantic's
@@ -339,11 +339,11 @@ def read_reply(raw: bytes, request: Request, model: Model, limit: int | None = N
         answer.served["thought"] = "yes" if answer.thought else "not seen"
         return answer
     except Malformed as e:
-        malformed = e
+        malformed_error = e
     except (AttributeError, KeyError, IndexError, TypeError, ValueError, OverflowError, RecursionError) as e:
-        malformed = Malformed(f"a reply in an unknown form: {type(e).__name__} {e!s:.80}")
-    malformed.tokens = tokens[:2]
-    raise malformed
+        malformed_error = Malformed(f"a reply in an unknown form: {type(e).__name__} {e!s:.80}")
+    malformed_error.tokens = tokens[:2]
+    raise malformed_error
 
 
 def _first_choice(reply: dict[str, Any]) -> dict[str, Any]:

@@ -220,9 +220,9 @@ class Limiter:
     def start(self, now: float, tokens: int = 0):
         "Count a request that is sent at `now`, and move the clocks on by it and by its tokens."
         self.in_flight += 1
-        for i, amount in enumerate((1, tokens)):
+        for i, spent_amount in enumerate((1, tokens)):
             if self.each[i]:
-                self.due[i] = max(self.due[i], now) + amount * self.each[i]
+                self.due[i] = max(self.due[i], now) + spent_amount * self.each[i]
 
     def correct(self, tokens: int):
         "Correct the token clock by the tokens that were overestimated (negative: underestimated)."

@@ -278,8 +278,8 @@ class NextSteps:
     def _handle_answer(self, job: Job, answer: Answer) -> NextStep:
         self.patience.answered()
         self._spend(job, answer.tokens if is_counted(answer) else Tokens())
-        if not self.ending and (step_again := self._learn_from_answer(job, answer)):
-            return step_again
+        if not self.ending and (retry_step := self._learn_from_answer(job, answer)):
+            return retry_step
         self.learner.takes(job)
         secrets = self.transport.secrets
         answer.text = secrets.clean_answer(answer.text or "")

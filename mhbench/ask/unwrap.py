@@ -44,8 +44,8 @@ def _tag_families() -> list[_Family]:
     for family in _REPLIES["thoughts"].values():
         family_patterns = family["begins"], family["ends"], family["example"]
         for tag in family.get("each", [""]):
-            begins, ends, example = (pattern.replace("{TAG}", tag) for pattern in family_patterns)
-            out.append(_Family(begins, ends, example, family.get("in_prompt", True)))
+            begins, ends, mark_example = (pattern.replace("{TAG}", tag) for pattern in family_patterns)
+            out.append(_Family(begins, ends, mark_example, family.get("in_prompt", True)))
     return out
 
 
@@ -90,20 +90,22 @@ def split_thinking(text: str) -> tuple[str | None, str]:
     if not _ANY_MARK.search(text):
         return None, _AROUND.sub(" ", text).strip()
     thoughts: list[str] = []
-    remainder = text
+    text_without_thought = text
 
     def _take_thought(m):
         thoughts.append(m.group(1).strip())
         return "\n"
 
     for family in _FAMILIES:
-        if re.search(family.ends, remainder, re.I):
-            remainder = re.sub(f"(?is){family.begins}(.*?)(?:{family.ends})", _take_thought, remainder)
+        if re.search(family.ends, text_without_thought, re.I):
+            text_without_thought = re.sub(
+                f"(?is){family.begins}(.*?)(?:{family.ends})", _take_thought, text_without_thought
+            )
             if family.in_prompt:
-                remainder = re.sub(f"(?is)^(.*)(?:{family.ends})", _take_thought, remainder)
-        remainder = re.sub(f"(?is){family.begins}(.*)$", _take_thought, remainder)  # never closed
+                text_without_thought = re.sub(f"(?is)^(.*)(?:{family.ends})", _take_thought, text_without_thought)
+        text_without_thought = re.sub(f"(?is){family.begins}(.*)$", _take_thought, text_without_thought)  # never closed
     reasoning = "\n".join(filter(None, thoughts)) if thoughts else None
-    return reasoning, _AROUND.sub(" ", remainder).strip()
+    return reasoning, _AROUND.sub(" ", text_without_thought).strip()
 
 # %% ../../nbs/ask/18_unwrap.ipynb #6ab769cf
 @lru_cache
@@ -243,9 +245,9 @@ def _find_closing(text: str, inside_start: int, ends: str) -> tuple[int, int]:
 def _wrapper_spans(text: str) -> list[_Span]:
     "The outermost wrappers in a text."
     spans = []
-    for wrapper in _REPLIES["wrappers"].values():
-        for m in re.finditer(f"(?im){wrapper['begins']}", text):
-            spans.append(_Span(m.start(), m.end(), *_find_closing(text, m.end(), wrapper["ends"])))
+    for wrapper_definition in _REPLIES["wrappers"].values():
+        for m in re.finditer(f"(?im){wrapper_definition['begins']}", text):
+            spans.append(_Span(m.start(), m.end(), *_find_closing(text, m.end(), wrapper_definition["ends"])))
     outermost_spans: list[_Span] = []
     for span in sorted(spans):
         if not outermost_spans or span.start >= outermost_spans[-1].stop:

@@ -78,10 +78,10 @@ class WalkedRubric(NamedTuple):
 
     def after(self, at: str, option: str) -> tuple[str, str]:
         "The id of the question after an answer, empty at the end, and its GOTO."
-        goto = self.questions[at].goto
-        if not goto:
+        goto_target = self.questions[at].goto
+        if not goto_target:
             return self.next_row(at, leave=option == "Yes"), ""
-        target = goto[option]
+        target = goto_target[option]
         if target in (END, ASSIGN_END):
             return "", target
         return (target.removeprefix(_ASIDE) if target else self.next_row(at)), target
@@ -107,9 +107,9 @@ class WalkedRubric(NamedTuple):
             if question_id in reachable_ids or not question_id:
                 continue
             reachable_ids.add(question_id)
-            next_steps = [self.after(question_id, o) for o in self.questions[question_id].options]
-            waiting_ids += [next_id for next_id, _ in next_steps]
-            end_words |= {target for _, target in next_steps if target in (END, ASSIGN_END)}
+            next_ids_and_targets = [self.after(question_id, o) for o in self.questions[question_id].options]
+            waiting_ids += [next_id for next_id, _ in next_ids_and_targets]
+            end_words |= {target for _, target in next_ids_and_targets if target in (END, ASSIGN_END)}
         return reachable_ids, end_words
 
 # %% ../../nbs/ask/20_walked.ipynb #fffeda1b
@@ -144,7 +144,7 @@ def walked_questions(rows: Iterable[tuple[str, Mapping[str, str]]]) -> dict[str,
     place_by_id: dict[str, str] = {}
     current_question: WalkedQuestion | None = None
     for place, row in rows:
-        question_id, answer, goto = (str(row[c]).strip() for c in ("Question ID", "Answer", "GOTO"))
+        question_id, answer, goto_target = (str(row[c]).strip() for c in ("Question ID", "Answer", "GOTO"))
         if question_id:
             if question_id in questions:
                 _refuse_rubric(
@@ -154,8 +154,8 @@ def walked_questions(rows: Iterable[tuple[str, Mapping[str, str]]]) -> dict[str,
                 )
             current_question = questions[question_id] = _rubric_question(row, place)
             place_by_id[question_id] = place
-        if not answer and goto:
-            _refuse_rubric("GOTO must stand beside an answer", f"{goto!r} beside none", place)
+        if not answer and goto_target:
+            _refuse_rubric("GOTO must stand beside an answer", f"{goto_target!r} beside none", place)
         if not answer:
             continue
         if current_question is None:
@@ -163,11 +163,11 @@ def walked_questions(rows: Iterable[tuple[str, Mapping[str, str]]]) -> dict[str,
             continue
         if answer.casefold() in map(str.casefold, current_question.goto):
             _refuse_rubric("an answer must stand once", f"{answer!r} again for {current_question.id}", place)
-        if goto == ASSIGN_END and answer.casefold() != "yes":
+        if goto_target == ASSIGN_END and answer.casefold() != "yes":
             _refuse_rubric(
                 "ASSIGN_END must stand beside the answer Yes", f"it beside {answer!r} of {current_question.id}", place
             )
-        current_question.goto["Yes" if answer.casefold() == "yes" else answer] = goto
+        current_question.goto["Yes" if answer.casefold() == "yes" else answer] = goto_target
     _check_rubric(questions, place_by_id)
     return questions
 
@@ -188,8 +188,8 @@ def _check_rubric(questions: dict[str, WalkedQuestion], places: Mapping[str, str
                 _refuse_rubric(
                     "GOTO must be END, ASSIGN_END, NOT_RELEVANT>>ID or an id of the table", goto_in_words, places[q.id]
                 )
-    if cycle := _find_cycle(rubric):
-        _refuse_rubric("a walk must come to an end", f"the cycle {' > '.join(cycle)}", places[cycle[0]])
+    if cycle_ids := _find_cycle(rubric):
+        _refuse_rubric("a walk must come to an end", f"the cycle {' > '.join(cycle_ids)}", places[cycle_ids[0]])
 
 
 def _find_cycle(rubric: WalkedRubric) -> list[str]:
@@ -233,12 +233,12 @@ def read_walked(manifest: str | Path) -> WalkedRubric:
             refuse(
                 f"read_walked: {k} must be there; got {manifest_files[k]!r}", place=path.name, error=FileNotFoundError
             )
-    rubric_file, beginning_file, asking_file, personas_file, template_file = file_by_role.values()
+    rubric_file, opening_prompt_file, asking_prompt_file, personas_file, template_file = file_by_role.values()
     persona_rows = tuple({k: v for k, v in row.items() if k} for _, row in _rubric_rows(personas_file, ()))
     out = WalkedRubric(
         walked_questions(_rubric_rows(rubric_file, _COLUMNS)),
-        file_text(beginning_file),
-        file_text(asking_file),
+        file_text(opening_prompt_file),
+        file_text(asking_prompt_file),
         persona_rows,
         file_text(template_file),
     )
