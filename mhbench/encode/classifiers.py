@@ -457,13 +457,14 @@ class WordModel:
     def _fit_and_answer(self, train_items: list[Item], test_items: list[Item]) -> list[np.ndarray]:
         from sklearn.linear_model import LogisticRegression
 
-        features = _OptionFeatures(train_items, self.with_question)
+        option_features = _OptionFeatures(train_items, self.with_question)
         is_right = np.array([letter in i.right for i in train_items for letter in letters(len(i.options))])
-        regression = LogisticRegression(C=1.0, class_weight="balanced", max_iter=2000).fit(
-            features(train_items), is_right
+        regression_model = LogisticRegression(C=1.0, class_weight="balanced", max_iter=2000).fit(
+            option_features(train_items), is_right
         )
         item_scores = np.split(
-            regression.decision_function(features(test_items)), np.cumsum([len(i.options) for i in test_items])[:-1]
+            regression_model.decision_function(option_features(test_items)),
+            np.cumsum([len(i.options) for i in test_items])[:-1],
         )
         return [six_decimals(log_softmax(s + _tie_breakers(i))) for i, s in zip(test_items, item_scores)]
 

@@ -94,8 +94,8 @@ class TrainingData:
     @cached_property
     def identity(self) -> list[Any]:
         "What shapes every run on these questions: the base, and both parts as they are read."
-        as_texts = lambda items: [(question_text(i, self.without_question), i.options, i.key) for i in items]
-        parts_json = [json.dumps(as_texts(items)) for items in (self.train, self.validation)]
+        texts_for_identity = lambda items: [(question_text(i, self.without_question), i.options, i.key) for i in items]
+        parts_json = [json.dumps(texts_for_identity(items)) for items in (self.train, self.validation)]
         part_digests = [hashlib.sha256(p.encode()).hexdigest() for p in parts_json]
         return [base_identity(self.base), self._pairs_version, *part_digests]
 

@@ -245,11 +245,13 @@ def packed_layers(model, largest: int = 2**26):
         if is_cpu_float32 and layer.weight.numel() <= largest:
             w = pack_weights(layer.weight.detach(), None)
             b = None if layer.bias is None else layer.bias.detach()
-            activation: tuple[str, list, str] = ("none", [], "")
+            activation_arguments: tuple[str, list, str] = ("none", [], "")
             if layer in block_by_layer:
-                activation = ("gelu", [], "none")
+                activation_arguments = ("gelu", [], "none")
                 block_by_layer[layer].intermediate_act_fn = torch.nn.Identity()
-            layer.forward = lambda x, w=w, b=b, activation=activation: apply_layer(x, w, b, *activation)
+            layer.forward = lambda x, w=w, b=b, activation_arguments=activation_arguments: apply_layer(
+                x, w, b, *activation_arguments
+            )
     return model
 
 # %% ../../nbs/encode/01_loading.ipynb #b8505b57

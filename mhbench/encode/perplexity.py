@@ -26,10 +26,16 @@ __all__ = ['LanguageModel', 'load_lm']
 def _windows(n: int, length: int) -> list[tuple[int, int, int]]:  # begin, end, and the first position to score
     "Windows over positions 0 to n - 1 that move by half a window; position 0 is the start token and is not scored."
     half_window = length // 2
-    windows = [(0, min(n, length), 1)]
-    while windows[-1][1] < n:
-        windows.append((windows[-1][1] - half_window, min(n, windows[-1][1] + half_window), windows[-1][1]))
-    return windows
+    position_windows = [(0, min(n, length), 1)]
+    while position_windows[-1][1] < n:
+        position_windows.append(
+            (
+                position_windows[-1][1] - half_window,
+                min(n, position_windows[-1][1] + half_window),
+                position_windows[-1][1],
+            )
+        )
+    return position_windows
 
 # %% ../../nbs/encode/04_perplexity.ipynb #a81db9b6
 class LanguageModel(LazyModel):

@@ -32,8 +32,8 @@ def _digest_of_parts(*parts: bytes) -> bytes:
 
 
 def _row_to_store(key: bytes, result: np.ndarray) -> tuple[bytes, bytes, bytes]:
-    np.save(buffer := io.BytesIO(), result, allow_pickle=False)
-    return key, buffer.getvalue(), _digest_of_parts(key, buffer.getvalue())
+    np.save(npy_buffer := io.BytesIO(), result, allow_pickle=False)
+    return key, npy_buffer.getvalue(), _digest_of_parts(key, npy_buffer.getvalue())
 
 # %% ../../nbs/encode/08_store.ipynb #be9d5cae
 class StoreSettings(Record):
@@ -110,10 +110,10 @@ def keep_results(settings: StoreSettings, path: Path | None = None) -> ResultSto
     return opened()
 
 
-def _try_or_none(action: Callable, *args: Any) -> Any:
+def _try_or_none(store_action: Callable, *args: Any) -> Any:
     "A step of the store; what goes wrong with it is said, and stops nobody."
     try:
-        return action(*args)
+        return store_action(*args)
     except (OSError, sqlite3.Error) as e:
         _current["store"] = None
         say(f"what is computed is not kept from here on: {e}")
