@@ -119,7 +119,7 @@ def read_key_tasks(path: str | Path, items: Sequence[Item]) -> dict[str, str]:  
     answer that is no option, or annotations of several people.
     """
     path = Path(path)
-    recency = lambda a: (a.get("updated_at") or a.get("created_at") or "", a.get("id") or 0)
+    recency_key = lambda a: (a.get("updated_at") or a.get("created_at") or "", a.get("id") or 0)
     annotators: set[str] = set()
     answers_with_places = []
     for n, task in enumerate(exported_tasks(path), 1):
@@ -129,7 +129,7 @@ def read_key_tasks(path: str | Path, items: Sequence[Item]) -> dict[str, str]:  
         if len(annotators) > 1:
             actual = f"{len(annotators)} people's ({place}); give each reader a project of their own"
             refuse(f"read_key_tasks: an export must hold one reader's annotations; got {actual}")
-        latest_annotation: dict[str, Any] = max(annotations, key=recency, default={})
+        latest_annotation: dict[str, Any] = max(annotations, key=recency_key, default={})
         answer = {r["from_name"]: value_of(r, place) for r in latest_annotation.get("result", [])}.get("answer")
         answers_with_places.append((place, task["data"]["item_id"], answer or ""))
     return _read_letters(answers_with_places, items, "read_key_tasks")
@@ -152,9 +152,9 @@ def write_key_files(items: Sequence[Item], folder: str | Path, *, seed: int) -> 
     "The files for the readers: a page for Label Studio, and a sheet and tasks for each."
     out_folder = Path(folder)
     out_folder.mkdir(parents=True, exist_ok=True)
-    page_file = out_folder / "config.xml"
-    page_file.write_text(key_page(max((len(i.options) for i in items), default=1)), encoding="utf-8")
-    written_files = [page_file]
+    config_file = out_folder / "config.xml"
+    config_file.write_text(key_page(max((len(i.options) for i in items), default=1)), encoding="utf-8")
+    written_files = [config_file]
     for reader in ("first", "second", "resolver"):
         sheet_file = out_folder / f"{reader}.csv"
         tasks_file = out_folder / f"{reader}.tasks.json"

@@ -104,19 +104,21 @@ def nearest_passages(
         best_places = places[a : a + block]
         for b in range(0, m, width):
             similarity = questions[a : a + block] @ passages[b : b + width].T
-            n_kept = min(k, similarity.shape[1])
+            n_nearest = min(k, similarity.shape[1])
             has_nearer = similarity.max(axis=1) > best_cosines[:, -1]  # others keep what they have
             if not has_nearer.any():
                 continue
             similarity_rows = similarity[has_nearer]
-            top_places = np.argpartition(-similarity_rows, n_kept - 1, axis=1)[:, :n_kept]
-            lowest_kept = np.take_along_axis(similarity_rows, top_places, 1).min(axis=1, keepdims=True)
+            nearest_places = np.argpartition(-similarity_rows, n_nearest - 1, axis=1)[:, :n_nearest]
+            lowest_kept = np.take_along_axis(similarity_rows, nearest_places, 1).min(axis=1, keepdims=True)
             has_ties = (similarity_rows >= lowest_kept).sum(
                 axis=1
-            ) > n_kept  # more are as near as the last: the earlier ones count
-            top_places[has_ties] = np.argsort(-similarity_rows[has_ties], axis=1, kind="stable")[:, :n_kept]
-            merged_cosines = np.hstack([best_cosines[has_nearer], np.take_along_axis(similarity_rows, top_places, 1)])
-            merged_places = np.hstack([best_places[has_nearer], top_places + b])
+            ) > n_nearest  # more are as near as the last: the earlier ones count
+            nearest_places[has_ties] = np.argsort(-similarity_rows[has_ties], axis=1, kind="stable")[:, :n_nearest]
+            merged_cosines = np.hstack(
+                [best_cosines[has_nearer], np.take_along_axis(similarity_rows, nearest_places, 1)]
+            )
+            merged_places = np.hstack([best_places[has_nearer], nearest_places + b])
             sort_order = np.lexsort((merged_places, -merged_cosines), axis=1)[:, :k]
             best_cosines[has_nearer], best_places[has_nearer] = (
                 np.take_along_axis(x, sort_order, 1) for x in (merged_cosines, merged_places)
@@ -201,13 +203,13 @@ def pseudo_labels(
 def pseudo_label_table(items: Sequence[Item], outcomes: Sequence[str]) -> pd.DataFrame:  # by, group, outcome, n, ...
     "The share of every outcome, in all and by topic and type."
     rows = []
-    for grouping in ("all", "topic", "category"):
-        group_of_item = ["all" if grouping == "all" else getattr(i, grouping) for i in items]
+    for grouping_column in ("all", "topic", "category"):
+        group_of_item = ["all" if grouping_column == "all" else getattr(i, grouping_column) for i in items]
         for group in dict.fromkeys(group_of_item):
             group_outcomes = [o for o, g in zip(outcomes, group_of_item) if g == group]
             for outcome in (NOT_NEAR, UNANSWERED, CONFIRMED, CHANGED, UNREAD, NOT_ASKED):
                 e = proportion(group_outcomes.count(outcome), len(group_outcomes))
-                rows.append({"by": grouping, "group": group, "outcome": outcome} | e.row())
+                rows.append({"by": grouping_column, "group": group, "outcome": outcome} | e.row())
     return pd.DataFrame(rows)
 
 

@@ -191,8 +191,8 @@ def keyword_query(keywords: Sequence[str]) -> str:
 def keyword_filter(keywords: Sequence[str]) -> Callable[[Abstract], bool]:
     "The same as a filter of records: whole words, ignoring case, with any hyphen or space between them."
     escaped_words = [map(re.escape, re.split(_BETWEEN, k.strip())) for k in keywords]
-    alternatives = "|".join(map(_BETWEEN.join, escaped_words))
-    pattern = re.compile(rf"(?<!\w)(?:{alternatives})(?!\w)", re.IGNORECASE)
+    keyword_pattern = "|".join(map(_BETWEEN.join, escaped_words))
+    pattern = re.compile(rf"(?<!\w)(?:{keyword_pattern})(?!\w)", re.IGNORECASE)
     return lambda a: bool(pattern.search(a.title) or pattern.search(a.text))
 
 # %% ../../nbs/corpus/02_pubmed.ipynb #24cfd6fd
@@ -260,8 +260,10 @@ class Eutils:
             except (OSError, HTTPException) as e:  # no connection, or a reply that is cut
                 message = f"{type(e).__name__}: {e}"
                 retry_s = None
-        detail = self.secrets.clean(plain(message))
-        refuse(f"Eutils: the service must answer {name}; got {detail}; run it again: it goes on", error=RuntimeError)
+        error_detail = self.secrets.clean(plain(message))
+        refuse(
+            f"Eutils: the service must answer {name}; got {error_detail}; run it again: it goes on", error=RuntimeError
+        )
 
 # %% ../../nbs/corpus/02_pubmed.ipynb #b0b470f8
 def search(client: Eutils, query: str, first: datetime.date, last: datetime.date) -> tuple[int, dict[str, str]]:
@@ -278,8 +280,8 @@ def search(client: Eutils, query: str, first: datetime.date, last: datetime.date
             }
         except (ValueError, KeyError, TypeError):
             continue
-    excerpt = client.secrets.clean(plain(raw_reply[:200].decode("utf-8", "replace")))
-    refuse(f"search: the reply must hold a count; got {excerpt}; look at the query", error=RuntimeError)
+    reply_excerpt = client.secrets.clean(plain(raw_reply[:200].decode("utf-8", "replace")))
+    refuse(f"search: the reply must hold a count; got {reply_excerpt}; look at the query", error=RuntimeError)
 
 # %% ../../nbs/corpus/02_pubmed.ipynb #8e5a61d4
 MOST = 9_999  # records of one ESearch; what lies beyond is never given
