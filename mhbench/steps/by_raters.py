@@ -131,8 +131,8 @@ def values_by_rater(
     for s in first_scores.drop_duplicates(["item_id", *RUN]).itertuples():
         item = by_id[s.item_id]
         option_letters = letters(len(item.options))
-        base_places = _base_places(item)
-        chosen_places = [base_places[option_letters.index(a)] for a in s.answer if a in option_letters]
+        base_option_places = _base_places(item)
+        chosen_places = [base_option_places[option_letters.index(a)] for a in s.answer if a in option_letters]
         response = first_answers.get((s.item_id, s.model, s.mode)) if s.answered_by == "plain" else None
         letter_probabilities = None if response is None else probabilities(response, len(option_letters))
         for rater in raters_by_question[s.base_id]:
@@ -141,7 +141,9 @@ def values_by_rater(
             rater_cross_entropy = (
                 np.nan
                 if letter_probabilities is None
-                else float(cross_entropy(rater_votes[base_places][None], letter_probabilities[None], floor=_LEAST))
+                else float(
+                    cross_entropy(rater_votes[base_option_places][None], letter_probabilities[None], floor=_LEAST)
+                )
             )
             run_fields = (s.model, s.mode, s.answered_by, s.n_votes)
             rows.append((*run_fields, s.item_id, s.cluster, rater, vote_for_answer, rater_cross_entropy))

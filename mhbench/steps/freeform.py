@@ -118,8 +118,8 @@ def option_distances(items: Sequence[Item], scorer: _Scorer = None) -> dict[str,
     option_texts = [o for i in items for o in i.options]
     preferred_texts = [preferred_option(i) for i in items for _ in i.options]
     option_inconsistencies = inconsistency(option_texts, preferred_texts, scorer=scorer)
-    option_ends = np.cumsum([len(i.options) for i in items])
-    return dict(zip((i.item_id for i in items), np.split(option_inconsistencies, option_ends[:-1])))
+    option_end_indices = np.cumsum([len(i.options) for i in items])
+    return dict(zip((i.item_id for i in items), np.split(option_inconsistencies, option_end_indices[:-1])))
 
 
 def expected_inconsistency(item: Item, chance: float, far: np.ndarray) -> float:
@@ -148,7 +148,5 @@ def writers_truth(
         truth_rows.rename(columns={"category": "group"}).groupby(["model", "group"], as_index=False)["truth"].mean()
     )
     estimates_with_truth = table.merge(pd.concat([overall_truth, category_truth]), on=["model", "group"])
-    scope_in_words = estimates_with_truth["group"].where(estimates_with_truth["by"] != "all", "all questions")
-    return join_true_values(
-        estimates_with_truth.assign(quantity="free-form inconsistency, " + scope_in_words.astype(str))
-    )
+    scope_names = estimates_with_truth["group"].where(estimates_with_truth["by"] != "all", "all questions")
+    return join_true_values(estimates_with_truth.assign(quantity="free-form inconsistency, " + scope_names.astype(str)))

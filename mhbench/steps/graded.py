@@ -212,21 +212,21 @@ def grade(
         refuse(f"grade: criteria must have names of their own; got {[c.name for c in criteria]}")
     ratings, unread_rows = [], []
     for judge in judges:
-        request_cases = []
+        transcripts_and_criteria = []
         for t in transcripts:
             ordered_criteria = list(criteria)
             if order is not None:
                 random.Random(hashlib.sha256(f"{order}:{t.id}".encode()).digest()).shuffle(ordered_criteria)
             for criteria_asked in [ordered_criteria] if how == "together" else [[c] for c in ordered_criteria]:
-                request_cases += [(t, criteria_asked, k) for k in range(repeats)]
+                transcripts_and_criteria += [(t, criteria_asked, k) for k in range(repeats)]
         requests = [
             Request(
                 f"{t.id}/{k}", [_user_message(grading_prompt(t, criteria_asked, wording))], sample=k, room=max_tokens
             )
-            for t, criteria_asked, k in request_cases
+            for t, criteria_asked, k in transcripts_and_criteria
         ]
         for (t, criteria_asked, k), answer in zip(
-            request_cases, _answers_or_not_asked(requests, judge, {"cache": cache, **options})
+            transcripts_and_criteria, _answers_or_not_asked(requests, judge, {"cache": cache, **options})
         ):
             asked_variant = {"wording": wording, "asked": how, "order": "" if order is None else f"drawn by {order}"}
             for c, label in zip(criteria_asked, graded_options(answer.text, criteria_asked)):

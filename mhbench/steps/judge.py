@@ -99,8 +99,8 @@ def _judge_cases(
         if rubric.kind != "pairwise" and (r.text is None or _verdict_by_rule(r, rubric)):
             continue
         single_model = r.model if rubric.kind in ("score", "yes_no") else None
-        group_key = (r.study, r.item_id, r.mode, r.sample, rubric.name, single_model)
-        responses_by_case.setdefault(group_key, (rubric, []))[1].append(r)
+        case_key = (r.study, r.item_id, r.mode, r.sample, rubric.name, single_model)
+        responses_by_case.setdefault(case_key, (rubric, []))[1].append(r)
     for (study, item_id, *_), (rubric, case_responses) in responses_by_case.items():
         item = items[study, item_id]
         shown_orders: list[tuple[Response, ...]] = [shown_order(case_responses, seed)]
@@ -341,9 +341,9 @@ def position_bias_table(judgments: Iterable[Judgment], *, n: int = 1000, seed: i
             )
             estimate_by_measure = {"consistency": order_bias.consistency, "first": order_bias.first}
         row_head = dict(zip(key_columns, key)) | {"n_pairs": len(g), "n_failed": n_failed, "n_ties": n_ties}
-        finding_column = {"finding": _constant_verdict_text(winner_places, places_in_other_order)}
+        finding_field = {"finding": _constant_verdict_text(winner_places, places_in_other_order)}
         rows += [
-            row_head | {"measure": measure} | e.row() | finding_column for measure, e in estimate_by_measure.items()
+            row_head | {"measure": measure} | e.row() | finding_field for measure, e in estimate_by_measure.items()
         ]
     columns = [*key_columns, "measure", "n_pairs", "n_failed", "n_ties", "n", "n_clusters"]
     return pd.DataFrame(rows, columns=[*columns, "estimate", "ci_low", "ci_high", "interval", "level", "finding"])

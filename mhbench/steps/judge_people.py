@@ -193,7 +193,7 @@ def _label_agreement(answers: pd.DataFrame, settings: dict) -> list[tuple[str, E
     cases = answers["cluster"].to_numpy()
     is_judged_correct = answers["points"].to_numpy(float) > 50
     is_judged = answers["points"].notna().to_numpy()
-    rate_inputs = {
+    inputs_by_rate = {
         "correct answers found (q1)": (
             is_judged_correct,
             is_judged & (people_values == 1),
@@ -207,7 +207,7 @@ def _label_agreement(answers: pd.DataFrame, settings: dict) -> list[tuple[str, E
         "share correct, as judged": (is_judged_correct, is_judged, "the judge alone"),
     }
     rows = []
-    for name, (x, is_counted, reading_in_words) in rate_inputs.items():
+    for name, (x, is_counted, reading_in_words) in inputs_by_rate.items():
         share = estimate(mean, x[is_counted].astype(float), clusters=cases[is_counted], share=True, **settings)
         rows.append((name, share, reading_in_words))
     estimate_settings: dict[str, Any] = {"clusters": cases, "share": True, "level": settings["level"]}

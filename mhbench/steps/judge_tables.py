@@ -97,8 +97,8 @@ def repeatability_table(
     runs on different sides of `cut` points are a flip. Below three questions or cases there is no correlation.
     """
     rows: list[dict] = []
-    repeat_rows = table[table["experiment"] == "repeats"]
-    for (judge, temperature), g in repeat_rows.groupby(["judge", "temperature"], dropna=False):
+    repeatability_rows = table[table["experiment"] == "repeats"]
+    for (judge, temperature), g in repeatability_rows.groupby(["judge", "temperature"], dropna=False):
         points_by_run = g.pivot(
             index=_ANSWER, columns="repeat", values="points"
         )  # an answer in a row, a run in a column
@@ -262,7 +262,7 @@ def judge_card(
     rows = []
     for judge in judges:
         tables = (t[t["judge"] == judge] if len(t) else t for t in (groups, repeats, wordings, habits, people))
-        margin_rows, repeat_rows, wording_shifts, habit_rows, people_rows = tables
+        margin_rows, repeatability_rows, wording_shifts, habit_rows, people_rows = tables
         card_lines: list[tuple[str, Mapping, str]] = []  # question, numbers, reading
         card_lines += [("one value", {}, f"{alike[judge]}: it tells no answers apart")] if judge in alike else []
         for verdict in ("broken", "unsure", "kept"):
@@ -271,7 +271,7 @@ def judge_card(
         for r in margin_rows[margin_rows["group"].isin(["dangerous", "fact changed"])].to_dict("records"):
             reading_in_words = f"points below the reference; the margin is {r['margin']:g}: {r['verdict']}"
             card_lines.append((f"{r['group']}: how much lower", r, reading_in_words))
-        for r in repeat_rows.to_dict("records"):
+        for r in repeatability_rows.to_dict("records"):
             t = r["temperature"]
             temperature_in_words = "the endpoint's own temperature" if np.isnan(t) else f"temperature {t:g}"
             card_lines.append(
@@ -286,7 +286,7 @@ def judge_card(
             expected_in_words = "" if np.isnan(r["expected"]) else f"{r['expected']:.2f} if it had no such habit"
             card_lines.append((r["measure"], r, _NOT_HELD if r["measure"] == LENGTH else expected_in_words))
         card_lines += [(f"against {raters}: {r['measure']}", r, r["reading"]) for r in people_rows.to_dict("records")]
-        tables_by_check = {"asked again": repeat_rows, f"against {raters}": people_rows}
+        tables_by_check = {"asked again": repeatability_rows, f"against {raters}": people_rows}
         card_lines += [(name, {}, "not measured in this run") for name, t in tables_by_check.items() if not len(t)]
         for question, estimate_values, reading_in_words in card_lines:
             estimate_row = {k: estimate_values[k] for k in ESTIMATE_COLUMNS if k in estimate_values}

@@ -65,7 +65,9 @@ def _ratings_by_rater(ratings: pd.DataFrame, column: str) -> tuple[np.ndarray, l
     ratings = ratings.assign(unit=_unit_names(ratings), case=_resampled_units(ratings))
     aggregation = "mean" if column == "score" else "first"
     wide_ratings = ratings.pivot_table(column, "rater", "unit", aggfunc=aggregation, sort=False)
-    unit_facts = ratings.groupby("unit", sort=False)[["case", "target"]].first().reindex(wide_ratings.columns)
+    case_and_target_by_unit = (
+        ratings.groupby("unit", sort=False)[["case", "target"]].first().reindex(wide_ratings.columns)
+    )
     rating_matrix = wide_ratings.to_numpy()
     if column == "label":  # as codes, which are compared faster
         rating_matrix = np.where(
@@ -74,8 +76,8 @@ def _ratings_by_rater(ratings: pd.DataFrame, column: str) -> tuple[np.ndarray, l
     return (
         rating_matrix,
         [str(r) for r in wide_ratings.index],
-        unit_facts["case"].to_numpy(),
-        unit_facts["target"].to_numpy(),
+        case_and_target_by_unit["case"].to_numpy(),
+        case_and_target_by_unit["target"].to_numpy(),
     )
 
 

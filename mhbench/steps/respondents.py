@@ -37,7 +37,7 @@ def _answer_facts(items: Sequence[Item], records: Sequence[Outcome], record: typ
     answer_rows["task"] = answer_rows["item_id"].map({i.item_id: i.task for i in items})
     answer_rows["changed"] = [", ".join(sorted(changed)) for changed in answer_rows["changed"]]
     for name in (*SERVICE, "thought", "date"):
-        answer_rows[f"served_{name}"] = [service.get(name, NOT_SAID) for service in answer_rows["served"]]
+        answer_rows[f"served_{name}"] = [service_fields.get(name, NOT_SAID) for service_fields in answer_rows["served"]]
     is_computed_here = (answer_rows["origin"] == "asked") & answer_rows["request_key"].isna()
     answer_rows.loc[is_computed_here, "served_model"] = "computed here"
     return answer_rows.drop(columns="served")
