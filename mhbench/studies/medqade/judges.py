@@ -175,8 +175,8 @@ def self_preference_table(
     out = out[out["annotator"].isin(out.loc[out["kind"] != "other", "annotator"])]
     is_related = out["kind"] != "other"
     out.loc[is_related, "p_adjusted"] = adjust_p(out.loc[is_related, "p_value"].tolist(), "holm")
-    kind_order = {"self": 0, "family": 1, "other": 2}
-    return out.sort_values("kind", key=lambda kind: kind.map(kind_order), kind="stable", ignore_index=True)
+    rank_by_kind = {"self": 0, "family": 1, "other": 2}
+    return out.sort_values("kind", key=lambda kind: kind.map(rank_by_kind), kind="stable", ignore_index=True)
 
 # %% ../../../nbs/studies/medqade/06_judges.ipynb #f83fb433
 def favour_by_label(

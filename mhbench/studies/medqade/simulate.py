@@ -76,8 +76,8 @@ def simulate_panel(
         refuse(f"simulate_panel: judges must have different names; got {[j.name for j in judges]}")
     rng = np.random.default_rng(seed)
     item_difficulty = rng.normal(size=n_items)
-    abilities = np.array([s.ability for s in students])
-    drawn_right = rng.random((len(students), n_items)) < _sigmoid(abilities[:, None] - item_difficulty)
+    student_abilities = np.array([s.ability for s in students])
+    drawn_right = rng.random((len(students), n_items)) < _sigmoid(student_abilities[:, None] - item_difficulty)
     right = drawn_right if right is None else np.asarray(right, bool)
     if right.shape != drawn_right.shape:
         refuse(

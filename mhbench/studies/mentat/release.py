@@ -272,9 +272,9 @@ def scores_as_recorded_and_read(
     for path, (model, set_name) in result_files(folder).items():
         table = pickled_table(open_part(path, password), path.name)
         if "is_correct" in table:
-            answer_marks = table.assign(correct=table["is_correct"].astype(bool))
+            answer_correctness = table.assign(correct=table["is_correct"].astype(bool))
             rows += _mark_categories(
-                answer_marks, model=model, set=set_name, read_by="its authors", labels="results file"
+                answer_correctness, model=model, set=set_name, read_by="its authors", labels="results file"
             )
     for label_source, label_table in labels.items():
         scored_answers = score_responses(
@@ -354,13 +354,13 @@ def wrong_option_facts(
     """
     n_wrong_by_question = pd.Series([len(wrong_letters) for wrong_letters in wrong_options.values()])
     is_one_or_two = n_wrong_by_question.between(1, 2)
-    fewest_and_most = (1, 2) if is_one_or_two.mean() > 0.5 else (n_wrong_by_question.min(), n_wrong_by_question.max())
+    n_wrong_range = (1, 2) if is_one_or_two.mean() > 0.5 else (n_wrong_by_question.min(), n_wrong_by_question.max())
     facts: dict[str, float] = {
         "questions": len(n_wrong_by_question),
         "options": n_wrong_by_question.sum(),
         "questions with one or two": is_one_or_two.sum(),
     }
-    facts |= {"fewest of most questions": fewest_and_most[0], "most of most questions": fewest_and_most[1]}
+    facts |= {"fewest of most questions": n_wrong_range[0], "most of most questions": n_wrong_range[1]}
     labels_by_source: dict[str, tuple[Any, np.ndarray]] = {}
     labels_by_source |= {
         reading: (f.questions, f.probs)

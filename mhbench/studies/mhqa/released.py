@@ -73,7 +73,7 @@ def agreement_on_keys(verdicts: pd.DataFrame) -> pd.DataFrame:  # questions, of 
     Source: Racha et al. 2025, section 3.4, which does not say on what its kappa is computed.
     """
     agreement_tables = []
-    for question_set, set_verdicts in (("MHQA-gold", verdicts[verdicts["gold"]]), ("all in the file", verdicts)):
+    for question_set_name, set_verdicts in (("MHQA-gold", verdicts[verdicts["gold"]]), ("all in the file", verdicts)):
         agreement_labels = set_verdicts[["first_agrees", "second_agrees"]].replace({True: "agrees", False: "another"})
         agreement_labels = agreement_labels.set_axis(["first", "second"], axis=1).assign(key="agrees")
         for basis_name, answer_table in (
@@ -86,7 +86,9 @@ def agreement_on_keys(verdicts: pd.DataFrame) -> pd.DataFrame:  # questions, of 
             )
             agreement_rows = measure_table[~measure_table["measure"].str.endswith("agree or disagree")]
             measure_names = agreement_rows["measure"].str.removesuffix(", letter")
-            agreement_tables.append(agreement_rows.assign(questions=question_set, of=basis_name, measure=measure_names))
+            agreement_tables.append(
+                agreement_rows.assign(questions=question_set_name, of=basis_name, measure=measure_names)
+            )
     columns = ["questions", "of", *[c for c in agreement_tables[0] if c not in ("questions", "of")]]
     return pd.concat(agreement_tables, ignore_index=True)[columns]
 

@@ -128,13 +128,18 @@ def format_counts(units: pd.DataFrame) -> pd.DataFrame:  # a row a model and mod
         if not len(shared_rows):
             continue
         n_sets = shared_rows["set"].nunique()
-        comparison = compare_settings(shared_rows["full"], shared_rows["separated"])
-        right_counts = [comparison.right_first, comparison.right_second, comparison.both, comparison.neither]
+        format_comparison = compare_settings(shared_rows["full"], shared_rows["separated"])
+        right_counts = [
+            format_comparison.right_first,
+            format_comparison.right_second,
+            format_comparison.both,
+            format_comparison.neither,
+        ]
         wrong_counts = [
-            comparison.n - comparison.right_first,
-            comparison.n - comparison.right_second,
-            comparison.only_first,
-            comparison.only_second,
+            format_comparison.n - format_comparison.right_first,
+            format_comparison.n - format_comparison.right_second,
+            format_comparison.only_first,
+            format_comparison.only_second,
         ]
         p = sign_flip_test(
             (shared_rows["full"] - shared_rows["separated"]).to_numpy(float), shared_rows["set"].to_numpy(), seed=0

@@ -253,17 +253,17 @@ def draw_standings(columns: Mapping[str, Column], models: Sequence[str], *, n_bo
         np.vstack([n_cases, n_cases.min(0)]),
         np.append(column_sizes, column_sizes.sum()),
     )
-    lost_counts = {}
+    n_lost_by_reason = {}
     for outcome in ("n_refused", "n_unread"):
         missing_counts = np.full(len(models), np.nan)
         stacked_columns = np.stack(
             [missing_counts if c.counts is None else c.counts[outcome].to_numpy(float) for c in all_columns]
         )
         is_counted = ~np.isnan(stacked_columns).all(axis=0)
-        lost_counts[outcome] = np.vstack(
+        n_lost_by_reason[outcome] = np.vstack(
             [stacked_columns, np.where(is_counted, np.nansum(stacked_columns, axis=0), np.nan)]
         )
-    return Standings(tuple(models), (*columns, "average"), values, draws, *standings_counts, lost_counts)
+    return Standings(tuple(models), (*columns, "average"), values, draws, *standings_counts, n_lost_by_reason)
 
 # %% ../../../nbs/studies/psychiatrybench/05_standings.ipynb #4289054f
 def _strata_by_columns(cluster_codes: np.ndarray, column_slices: Sequence[slice]) -> np.ndarray:
@@ -316,9 +316,9 @@ def results_table(s: Standings) -> pd.DataFrame:  # model, task, mark, n, n_with
             elif column_name != "average" and mark and n_without:
                 mark = f"{mark}, on {s.n[c, m]} of {s.n_items[c]} items"
             e = _estimate_points(s.values[c, m], s.draws[:, c, m], s.n[c, m], s.n_clusters[c, m], column_name in _RIGHT)
-            lost_counts = {k: x[c, m] for k, x in s.lost.items()}
+            n_lost_by_reason = {k: x[c, m] for k, x in s.lost.items()}
             rows.append(
-                {"model": model, "task": column_name, "mark": mark, "n_without": n_without} | lost_counts | e.row()
+                {"model": model, "task": column_name, "mark": mark, "n_without": n_without} | n_lost_by_reason | e.row()
             )
     columns = ["model", "task", "mark", *ESTIMATE_COLUMNS[:1], "n_without", *s.lost, *ESTIMATE_COLUMNS[1:]]
     return pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(s.lost, "Int64"))
@@ -411,8 +411,10 @@ def subset_table(columns: Mapping[str, Column], models: Sequence[str]) -> pd.Dat
     rows = []
     for task in (c for c in _LABELS if c in columns):
         c = columns[task]
-        for model, is_exact, is_answered in zip(models, (c.answer == c.truth).all(axis=2).astype(float), c.answered):
-            e = estimate(mean, is_exact[is_answered], clusters=c.cluster[is_answered], share=True, seed=0)
+        for model, is_exact_match, is_answered in zip(
+            models, (c.answer == c.truth).all(axis=2).astype(float), c.answered
+        ):
+            e = estimate(mean, is_exact_match[is_answered], clusters=c.cluster[is_answered], share=True, seed=0)
             rows.append({"model": model, "task": task} | e.row())
     return pd.DataFrame(rows, columns=["model", "task", *ESTIMATE_COLUMNS])
 
