@@ -430,10 +430,10 @@ def best_in_words(
     """
     unsimulated_rows = rows[rows["origin"] != "simulated"]
     other_mode_rows = pd.DataFrame() if elsewhere is None else elsewhere
-    added_text = _describe_other_modes(unsimulated_rows, other_mode_rows, measure)
-    added_text += f" {unranked} more {'has' if unranked == 1 else 'have'} no interval." if unranked else ""
+    other_modes_text = _describe_other_modes(unsimulated_rows, other_mode_rows, measure)
+    other_modes_text += f" {unranked} more {'has' if unranked == 1 else 'have'} no interval." if unranked else ""
     if not len(unsimulated_rows):
-        return f"No model that was asked has an interval in this mode.{added_text}"
+        return f"No model that was asked has an interval in this mode.{other_modes_text}"
     mode_text = f" ({spaced(unsimulated_rows['mode'].iloc[0])})" if len(other_mode_rows) else ""
     n_hidden = _n_hidden(unsimulated_rows, other_mode_rows, unranked)
     unsimulated_rows = for_all(unsimulated_rows, n_hidden)
@@ -446,7 +446,7 @@ def best_in_words(
         simultaneity_text = f" for all {n_hidden + 1} models at once" if n_hidden else ""
         measure_and_models_text = f"{measure.capitalize()} of {best_names} {questions_text}"
         estimate_text = f"{estimate_in_words(best_row, lines)}{simultaneity_text}"
-        return f"{measure_and_models_text}: {estimate_text}, {standing_text}.{added_text}"
+        return f"{measure_and_models_text}: {estimate_text}, {standing_text}.{other_modes_text}"
     verb_phrase, alike_text = f"have the highest {measure}", ""
     if len(best_rows) == 1:
         other_models = unsimulated_rows["model"].drop(best_rows.index)
@@ -459,7 +459,7 @@ def best_in_words(
         alike_text = f"; not shown to be better than {' and '.join(alike_names)}" if alike_models else ""
     claim_text = f"{best_names} {verb_phrase} of {numbered(len(unsimulated_rows), 'model')}{mode_text}"
     claim_text += f", {estimate_in_words(best_row, lines)} for all at once"
-    return f"{claim_text}: {standing_text}{alike_text}.{added_text}"
+    return f"{claim_text}: {standing_text}{alike_text}.{other_modes_text}"
 
 # %% ../../nbs/report/05_findings.ipynb #b0977ee6
 def _scored_front(
@@ -740,8 +740,10 @@ def _describe_doubts(
         few_cases_phrase = f"numbers drawn rest on fewer than {SMALL} independent cases"
         sentences.append(f"{counted(n_few_cases, len(n_cases), few_cases_phrase, n_unknown, 'on an unknown number')}.")
     if len(adjusted_p) or untested_studies:
-        added_text = f"{_name_studies(', unknown of', untested_studies)}; where none is shown, models may still differ"
-        sentences.append(f"Between models, {differences_in_words(adjusted_p)}{added_text}.")
+        untested_text = (
+            f"{_name_studies(', unknown of', untested_studies)}; where none is shown, models may still differ"
+        )
+        sentences.append(f"Between models, {differences_in_words(adjusted_p)}{untested_text}.")
     if models_left_out:
         sentences.append(f"Not drawn, without an interval or {FEW} answers: {', '.join(models_left_out)}.")
     return " ".join([*sentences, "Nothing here is clinical advice."])

@@ -389,8 +389,8 @@ def _chart_rows(
 
     def _mark(row: Any, look: Look, hollow: bool = False) -> Mark:
         color = HARM if harm_column and getattr(row, harm_column) else look.color
-        tick = getattr(row, reference_column) if reference_column else float("nan")
-        return Mark(row.estimate, row.ci_low, row.ci_high, look._replace(color=color), hollow, tick=tick)
+        tick_value = getattr(row, reference_column) if reference_column else float("nan")
+        return Mark(row.estimate, row.ci_low, row.ci_high, look._replace(color=color), hollow, tick=tick_value)
 
     def _small_text(rows_of_label: pd.DataFrame) -> str:
         rows_and_looks = (

@@ -406,10 +406,10 @@ def _sections_by_study(sections: Sequence[Section], links: _Links) -> list[dict]
         ]
         questions = [contents | {"id": f"g{g}q{k}"} for k, contents in enumerate(counted_questions, 1)]
         sections_of_study = [s for s in sections if (s.study or s.title) == name]
-        banner = origin_banner({k: v for s in sections_of_study if s.study for k, v in s.origins.items()})
+        banner_text = origin_banner({k: v for s in sections_of_study if s.study for k, v in s.origins.items()})
         absent_text = by_reason(chain.from_iterable(s.absent for s in sections_of_study))
         study_sections.append(
-            {"id": f"g{g}", "name": name, "banner": banner, "questions": questions, "absent": absent_text}
+            {"id": f"g{g}", "name": name, "banner": banner_text, "questions": questions, "absent": absent_text}
         )
     return study_sections
 
@@ -447,7 +447,7 @@ def _reference_lines(lines: Mapping[str, float], scale: tuple[float, float]) -> 
     return placed_lines
 
 # %% ../../nbs/report/07_page.ipynb #2943e211
-def _study_plot(f: Front, studies: int, anchor: str) -> dict[str, Any]:
+def _study_plot(f: Front, studies: int, section_anchor: str) -> dict[str, Any]:
     "The figure of a study for the template; the more studies, the fewer rows each shows on the first screen."
     scale = _plot_scale(f)
     plot_rows = []
@@ -475,7 +475,7 @@ def _study_plot(f: Front, studies: int, anchor: str) -> dict[str, Any]:
         "n_at_once": f.n_at_once,
         "said": f.said,
         "notes": f.notes,
-        "to": anchor,
+        "to": section_anchor,
         "rows": plot_rows,
         "lines": _reference_lines(f.lines, scale),
         "scale": [number(x, 1) for x in (scale[0], sum(scale) / 2, scale[1])],
