@@ -650,8 +650,8 @@ def claim_basis(claim: Claim, claims: Claims) -> str:  # 16 hexadecimal digits
     basis_fields |= {
         kind: {t: getattr(claims.file, kind).get(t) for t in sorted(table_names)} for kind in ("evidence", "tables")
     }
-    as_plain = lambda x: x.model_dump(exclude_defaults=True) if isinstance(x, Record) else str(x)
-    text = json.dumps(basis_fields, default=as_plain)
+    plain_value = lambda x: x.model_dump(exclude_defaults=True) if isinstance(x, Record) else str(x)
+    text = json.dumps(basis_fields, default=plain_value)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
