@@ -79,8 +79,10 @@ def _imports(tree: ast.AST, package: str = "") -> Iterator[str]:
         else:
             called_function = getattr(node, "func", None)
             if "import_module" in (getattr(called_function, "attr", ""), getattr(called_function, "id", "")):
-                literals = [a.value for a in getattr(node, "args", [])[:1] if isinstance(a, ast.Constant)]
-                yield from (f"{name}{suffix}" for name in literals if isinstance(name, str) for suffix in ("", ".*"))
+                literal_arguments = [a.value for a in getattr(node, "args", [])[:1] if isinstance(a, ast.Constant)]
+                yield from (
+                    f"{name}{suffix}" for name in literal_arguments if isinstance(name, str) for suffix in ("", ".*")
+                )
             yield from _imports(node, package)
 
 # %% ../../nbs/run/12_code.ipynb #9c8df115

@@ -217,8 +217,8 @@ def asked_by(p: dict, stage: str, study: str) -> dict[str, list[str] | None]:
         models_by_role["asked"] is not None and "asked" in models_by_parameter
     ):  # an encoder of the run sorts, whichever others are asked
         models_by_parameter["asked"] = list(dict.fromkeys([*(models_by_parameter["asked"] or []), *sorting_encoders]))
-    silent_kinds = HERE[1:] if stage in ("judge", "judge_study", "profile") else HERE
-    can_take_part = lambda m: m not in p["models"] or kind_of(p, m) not in silent_kinds
+    unaskable_kinds = HERE[1:] if stage in ("judge", "judge_study", "profile") else HERE
+    can_take_part = lambda m: m not in p["models"] or kind_of(p, m) not in unaskable_kinds
     models_by_parameter = {k: v and [*filter(can_take_part, v)] for k, v in models_by_parameter.items()}
     if named_models := settings.get("examinees"):
         examinee_candidates = dict.fromkeys(
@@ -440,26 +440,26 @@ def stage_parameters(p: dict, stage: str, study: str | None = None, model: str |
     if stage not in names_by_stage:
         spelling_hint = nearest(stage, names_by_stage, "name one")
         refuse(f"stage_parameters: stage must be one of {', '.join(names_by_stage)}; got {stage!r}; {spelling_hint}")
-    taken_names = names_by_stage[stage]
+    parameter_names = names_by_stage[stage]
     for name, value, kind in (("study", study, "studies"), ("model", model, "models")):
-        if name in taken_names and value not in p[kind]:
+        if name in parameter_names and value not in p[kind]:
             refuse(f"stage_parameters: {name} must be one of {kind} ({', '.join(p[kind])}); got {value!r}", place=stage)
-        if name not in taken_names and value is not None:
+        if name not in parameter_names and value is not None:
             refuse(f"stage_parameters: {name} must be left out; got {value!r} ({stage} is not run by {name})")
-    settings_given = dict(p.get(stage) or {})
+    given_settings = dict(p.get(stage) or {})
     if study:
-        settings_given |= (p["studies"][study].get(stage) or {}) | asked_by(p, stage, study)
+        given_settings |= (p["studies"][study].get(stage) or {}) | asked_by(p, stage, study)
     if study and stage == "prepare" and (missing_names := simulated_left_out(p, study)):
-        settings_given["answers"] = {
-            name: file for name, file in settings_given["answers"].items() if name not in missing_names
+        given_settings["answers"] = {
+            name: file for name, file in given_settings["answers"].items() if name not in missing_names
         }
     item_limit = p["run"].get("items")
     if item_limit is not None and stage == "prepare":
-        settings_given["n_items"] = item_limit or None
+        given_settings["n_items"] = item_limit or None
     if item_limit is not None and stage == "generate":  # the run's number replaces the limits of modes
         without_item_limit = lambda settings: settings and {k: v for k, v in settings.items() if k != "n_items"}
-        settings_given["modes"] = {
-            mode: without_item_limit(settings) for mode, settings in settings_given["modes"].items()
+        given_settings["modes"] = {
+            mode: without_item_limit(settings) for mode, settings in given_settings["modes"].items()
         }
     facts = lambda m: {k: p["models"][m].get(k) for k in _FACTS}
     chooser_by_stage = {"judge": _judged_models, "judge_study": _judged_models, "finetune": trained_by}
@@ -469,13 +469,13 @@ def stage_parameters(p: dict, stage: str, study: str | None = None, model: str |
         "study": study,
         "model": model,
         "models": chooser_by_stage.get(stage, lambda p: list(p["run"]["models"]))(p),
-        "lineages": _lineages_of_models(p, study, settings_given),
-        "tie_breaker": settings_given.get("tie_breaker") or _tie_breaker_of_panel(p, study),
+        "lineages": _lineages_of_models(p, study, given_settings),
+        "tie_breaker": given_settings.get("tie_breaker") or _tie_breaker_of_panel(p, study),
         "executor": dict(p.get("executor") or {}),
         "run": dict(p["run"]),
         "registry": {m: facts(m) for m in p["run"]["models"]},
         "same_model": _same_model(p, study),
     }
-    if "entries" in taken_names:
-        run_values |= _asked_entries(p, stage, study, model, settings_given)
-    return settings_given | {k: v for k, v in run_values.items() if k in taken_names}
+    if "entries" in parameter_names:
+        run_values |= _asked_entries(p, stage, study, model, given_settings)
+    return given_settings | {k: v for k, v in run_values.items() if k in parameter_names}

@@ -156,15 +156,15 @@ def serve_copies() -> None:
 def _become_command(connection: socket.socket) -> None:
     "Become the command that is described at the other end of a connection, in a copy that another one waits for."
     _refuse_other_users(connection)
-    _, descriptors, *_ = socket.recv_fds(connection, 1, 3)
+    _, file_descriptors, *_ = socket.recv_fds(connection, 1, 3)
     command = json.loads(b"".join(iter(lambda: connection.recv(65536), b"")))
     if pid := os.fork():
         connection.sendall(f"{pid}\n".encode())
-        os.close(descriptors[0])
+        os.close(file_descriptors[0])
         connection.sendall(f"{os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])}\n".encode())
         os._exit(0)
     connection.close()
-    for target, descriptor in enumerate(descriptors):
+    for target, descriptor in enumerate(file_descriptors):
         os.dup2(descriptor, target)
         os.close(descriptor)
     os.chdir(command["folder"])

@@ -238,10 +238,12 @@ class PaperPage:
         part_verdicts = self.verdicts[self.verdicts["place"].isin(places)]
         finding_html = filled_html(part.finding, self.known) if part.finding and self.known else ""
         verdict_groups = [g for _, g in part_verdicts.groupby(["place", "of"], sort=False)]
-        single_groups = [g for g in verdict_groups if len(g) == 1]
+        one_number_groups = [g for g in verdict_groups if len(g) == 1]
         printed_tables = [_printed_beside_ours(g, f"In print: {g['of'].iloc[0]}") for g in verdict_groups if len(g) > 1]
         printed_tables += (
-            [_printed_beside_ours(pd.concat(single_groups), "In print, single numbers")] if single_groups else []
+            [_printed_beside_ours(pd.concat(one_number_groups), "In print, single numbers")]
+            if one_number_groups
+            else []
         )
         released_names = part.released or [m for m in part.by if not m.endswith(".svg")]
         released_tables = [t for t in (self._released(name) for name in released_names) if t]

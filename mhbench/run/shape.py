@@ -205,8 +205,8 @@ def stale_cells(top: str | Path | None = None) -> dict[Path, dict[str, Any]]:  #
     for stage, parameters, notebook in notebooks:
         notebook_content = json.loads(notebook.read_text(encoding="utf-8"))
         cell = next(c for c in notebook_content["cells"] if "parameters" in c["metadata"].get("tags", []))
-        defaults = {"study": notebook.parent.name} if stage == "results" else {}
-        declared_cell = parameters_cell(parameters, defaults).splitlines(keepends=True)
+        default_values = {"study": notebook.parent.name} if stage == "results" else {}
+        declared_cell = parameters_cell(parameters, default_values).splitlines(keepends=True)
         if cell["source"] != declared_cell:
             cell["source"] = declared_cell
             notebook_by_path[notebook] = notebook_content
