@@ -128,20 +128,22 @@ def print_links(a: argparse.Namespace, tokens: dict[str, str]) -> None:
         print(f"  {rater_label}: {base_url}/in/{token}")
 
 
-def _command(action: str, a: argparse.Namespace, *arguments: str, is_of_page: bool = False) -> str:
+def _command(subcommand_text: str, a: argparse.Namespace, *arguments: str, is_of_page: bool = False) -> str:
     "A command on the same study, with the options that were given for this one."
-    defaults = {"params": "params.yaml", "host": "127.0.0.1", "port": PORT}
+    default_by_option = {"params": "params.yaml", "host": "127.0.0.1", "port": PORT}
     option_names = ("answers", "params", "file", *(("host", "port", "public_url") if is_of_page else ()))
     settings = ((name, getattr(a, name, None)) for name in option_names)
-    options = [f"--{n.replace('_', '-')} {shlex.quote(str(v))}" for n, v in settings if v and v != defaults.get(n)]
-    return " ".join([f"mhbench annotate {action} {a.study}", *arguments, *options])
+    options = [
+        f"--{n.replace('_', '-')} {shlex.quote(str(v))}" for n, v in settings if v and v != default_by_option.get(n)
+    ]
+    return " ".join([f"mhbench annotate {subcommand_text} {a.study}", *arguments, *options])
 
 # %% ../../nbs/tools/04_annotate.ipynb #e5ef5b3c
 def _enrolled(
-    a: argparse.Namespace, store: Store, people: list[str], resolvers: list[str], renew: bool = False
+    a: argparse.Namespace, store: Store, people: list[str], resolvers: list[str], renews_tokens: bool = False
 ) -> dict[str, str]:
-    """The tokens of people by pseudonym, of those invited before only with `renew`; whoever is in the file of answers
-    stays. New names are saved in the key once it is sure that nobody is refused."""
+    """The tokens of people by pseudonym, of those invited before only with `renews_tokens`; whoever is in the file of
+    answers stays. New names are saved in the key once it is sure that nobody is refused."""
     earlier_raters = [r.rater for r in Register(store).raters()]
     name_key = names_of(a)
     new_people = [p for p in (*people, *resolvers) if p not in earlier_raters]
@@ -154,7 +156,7 @@ def _enrolled(
     name_key.save()
     token_by_rater: dict[str, str] = {}
     for role, raters in raters_by_role.items():
-        invited_raters = [r for r in raters if renew or r not in earlier_raters]
+        invited_raters = [r for r in raters if renews_tokens or r not in earlier_raters]
         token_by_rater |= enrol(store, store.study, invited_raters, role=role)
     return token_by_rater
 
@@ -272,7 +274,7 @@ def _invite(a: argparse.Namespace) -> None:
         name_key = names_of(a)
         are_resolvers = all(p in resolvers or name_key.called(p) in resolvers for p in a.rater)
         people, named_resolvers = ([], a.rater) if are_resolvers else (a.rater, [])
-        print_links(a, _enrolled(a, store, people, named_resolvers, renew=True))
+        print_links(a, _enrolled(a, store, people, named_resolvers, renews_tokens=True))
 
 
 def _in_file(a: argparse.Namespace, store: Store) -> str:

@@ -128,8 +128,8 @@ def results_of(run: str) -> Results:
     from dvc.api import DVCFileSystem
 
     try:
-        storage = DVCFileSystem(str(root()), rev=run)
-        folders = storage.ls("results", detail=False)
+        file_system = DVCFileSystem(str(root()), rev=run)
+        folders = file_system.ls("results", detail=False)
     except Exception as e:  # DVC's and git's own errors have no common base
         remedy = "`git log` has the commits, `dvc exp show` the experiments; before the first commit name the folder, ."
         refuse(
@@ -137,14 +137,14 @@ def results_of(run: str) -> Results:
             place=str(e)[:200],
             remedy=remedy,
         )
-    ran = _run_of_folder(lambda name: storage.cat_file(name).decode() if storage.exists(name) else "")
+    ran = _run_of_folder(lambda name: file_system.cat_file(name).decode() if file_system.exists(name) else "")
     is_selected = ran.has if ran else lambda stage, study: True
     with tempfile.TemporaryDirectory() as d:
         uncached_studies = []
-        for stage in (f for f in folders if f not in _OF_NO_STUDY and storage.isdir(f)):
-            studies = [f for f in storage.ls(stage, detail=False) if storage.isdir(f)]
+        for stage in (f for f in folders if f not in _OF_NO_STUDY and file_system.isdir(f)):
+            studies = [f for f in file_system.ls(stage, detail=False) if file_system.isdir(f)]
             uncached_folders = [
-                f for f in studies if is_selected(*f.split("/")[-2:]) and not _copy_tables(storage, f, Path(d))
+                f for f in studies if is_selected(*f.split("/")[-2:]) and not _copy_tables(file_system, f, Path(d))
             ]
             uncached_studies += [study.removeprefix("results/") for study in uncached_folders]
         lost_in_words = (
@@ -185,13 +185,13 @@ def compare_respondents(first: Results, second: Results) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["study", "model", "first", "first_days", "second", "second_days"])
 
 # %% ../../nbs/tools/07_compare.ipynb #fea82219
-def _copy_tables(storage: Any, study: str, to: Path) -> bool:  # False: no cache has them
+def _copy_tables(file_system: Any, study: str, to: Path) -> bool:  # False: no cache has them
     "Copy the tables of one stage and study that a comparison reads."
     from dvc_data.index import DataIndexDirError
 
     try:
-        for name in {Path(f).name for f in storage.ls(study, detail=False)} & _READ:
-            storage.get_file(f"{study}/{name}", str(to / study / name))
+        for name in {Path(f).name for f in file_system.ls(study, detail=False)} & _READ:
+            file_system.get_file(f"{study}/{name}", str(to / study / name))
     except (OSError, DataIndexDirError):  # what DVC raises for a file that no storage has
         shutil.rmtree(to / study, ignore_errors=True)
         return False
@@ -230,7 +230,11 @@ def _sections_of(ran: Ran, stage: str) -> dict[str, Any]:
 # %% ../../nbs/tools/07_compare.ipynb #a2a05c40
 def _hashes(ran: Ran, stages: Iterable[str], kind: str) -> dict[str, str]:
     "The hashes of the notebooks, or of the files from outside, that stages were run with: by path."
-    hash_by_path = {dep["path"]: dep.get("md5", "") for stage in stages for dep in ran.stages[stage].get("deps", [])}
+    hash_by_path = {
+        dependency["path"]: dependency.get("md5", "")
+        for stage in stages
+        for dependency in ran.stages[stage].get("deps", [])
+    }
     if kind == "code":
         return {path: md5 for path, md5 in hash_by_path.items() if path.startswith("nbs/")}
     hashes = {path: md5 for path, md5 in hash_by_path.items() if path.startswith("data")}
@@ -368,8 +372,8 @@ def _changed_numbers(main: pd.DataFrame) -> pd.DataFrame:  # of main_numbers
 def _in_one(first: Results, second: Results, main: pd.DataFrame) -> list[str]:  # sentences
     "How many numbers only one run has, of which stages, and how many have a name that is not their own."
     sentences = []
-    for run, presence in ((first, "first"), (second, "second")):
-        numbers_in_one = main[main["there"] == presence]
+    for run, presence_mark in ((first, "first"), (second, "second")):
+        numbers_in_one = main[main["there"] == presence_mark]
         stages_in_words = ", ".join(dict.fromkeys(f"{r.stage} of {r.study}" for r in numbers_in_one.itertuples()))
         sentences += (
             [f"{len(numbers_in_one)} are in {run.name} alone: {stages_in_words}"] if len(numbers_in_one) else []

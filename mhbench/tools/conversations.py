@@ -116,9 +116,10 @@ def scenarios_of(s: ConversationFile, folder: Path, rubric: WalkedRubric | None 
         return [c.model_copy(update={"protected": s.protected}) for c in cases]
     prompt_by_persona = dict(s.personas)
     if not prompt_by_persona and rubric is not None:
-        name_of = lambda row: next((text for column, text in row.items() if column.casefold() == "name"), "")
+        persona_name_of = lambda row: next((text for column, text in row.items() if column.casefold() == "name"), "")
         prompt_by_persona = {
-            name_of(row) or f"persona {k}": persona_prompt(rubric, row) for k, row in enumerate(rubric.personas, 1)
+            persona_name_of(row) or f"persona {k}": persona_prompt(rubric, row)
+            for k, row in enumerate(rubric.personas, 1)
         }
     if not prompt_by_persona or (
         rubric is not None and not s.personas and len(prompt_by_persona) < len(rubric.personas)

@@ -194,7 +194,7 @@ def _chosen_names(p: dict, kind: str, chosen_names: list[str], option: str) -> l
 
 # %% ../../nbs/tools/02_edit.ipynb #a4a864ba
 def _following(
-    p: dict, stages: tuple[str, ...], role_keys: tuple[str, ...], silent_kinds: tuple[str, ...]
+    p: dict, stages: tuple[str, ...], role_keys: tuple[str, ...], unaskable_kinds: tuple[str, ...]
 ) -> list[str] | None:
     """The models of the run that take a part in place of those that the studies name: None if all of those are
     selected, else the selected ones among them, or all models of the run.
@@ -203,9 +203,9 @@ def _following(
     for study, stage, key in product(p["run"]["studies"], stages, role_keys):
         named_models += (p["studies"][study].get(stage) or {}).get(key) or []
     candidate_models = dict.fromkeys(
-        m for m in named_models if m not in p["models"] or kind_of(p, m) not in silent_kinds
+        m for m in named_models if m not in p["models"] or kind_of(p, m) not in unaskable_kinds
     )
-    writing_models = [m for m in p["run"]["models"] if kind_of(p, m) not in silent_kinds]
+    writing_models = [m for m in p["run"]["models"] if kind_of(p, m) not in unaskable_kinds]
     if candidate_models.keys() <= set(writing_models):
         return None
     return [m for m in candidate_models if m in writing_models] or writing_models
@@ -274,8 +274,10 @@ def select(
         }
     if models is not None:
         run |= {"models": _chosen_names(p, "models", models, str(params)), "trained": None}
-        judge_names = _following(p, ("judge", "judge_study", "approach", "duels"), ("judges",), silent_kinds=HERE[1:])
-        subject_names = _following(p, _WRITING, ("contestants", "asked"), silent_kinds=HERE)
+        judge_names = _following(
+            p, ("judge", "judge_study", "approach", "duels"), ("judges",), unaskable_kinds=HERE[1:]
+        )
+        subject_names = _following(p, _WRITING, ("contestants", "asked"), unaskable_kinds=HERE)
         run["judges"] = _as_before(run, "judges", run["models"], judge_names)
         run["subjects"] = _as_before(run, "subjects", run["models"], subject_names)
     if judges is not None:
@@ -395,8 +397,8 @@ def import_corpus(
         refuse(f"import_corpus: study must be among {', '.join(study_entries)}; got {study!r}", place=f"{params}")
     top = params_file.resolve().parent
     entry = _imported_entry(study_entries[study], settings or {}, top)
-    settled_options = (settings or {}).get("prepare", {}).get("options", {})  # options as the loader understood them
-    entry["prepare"] |= {"path": str(path), "sha256": sha256(path), "options": (options or {}) | settled_options}
+    declared_options = (settings or {}).get("prepare", {}).get("options", {})  # options as the loader understood them
+    entry["prepare"] |= {"path": str(path), "sha256": sha256(path), "options": (options or {}) | declared_options}
     params_text = params_file.read_text(encoding="utf-8")
     entry_slice = slice(*study_entry(params_text, study, params_file.name))
     is_first_import = not study_entries[study]["prepare"].get("sha256")

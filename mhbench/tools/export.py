@@ -348,14 +348,14 @@ def dataset_folder(
     if len(rating_rows):
         rating_rows = rating_rows.assign(shown=rating_rows["shown"].map(json.dumps))
     withheld_text = "Of items of a protected corpus there are ids and scores, no text and no rating."
-    text_note = "Texts of protected items are here: do not publish this folder." if private else withheld_text
+    text_notice = "Texts of protected items are here: do not publish this folder." if private else withheld_text
     tables = {"answers": rows, "ratings": rating_rows, "headline": main}
     tables = {name: table for name, table in tables.items() if len(table)}
     card = _CARD.read_text(encoding="utf-8").format(
         licence=json.dumps(licence),
         configs="\n".join(_configs(list(tables))),
         contents=" ".join(_contents(tables)),
-        texts=text_note,
+        texts=text_notice,
         questions=_BANKS * cards,
         version=__version__,
         numbers=markdown_table(readable(main.reindex(columns=_SHOWN).rename(columns=_COUNTS))),

@@ -379,10 +379,15 @@ def _release(name: str, release: Release, paper: str, commit: str | None) -> str
 def software() -> str:
     "The entry of this package."
     try:
-        summary = metadata("mhbench")["Summary"] or ""
+        package_summary = metadata("mhbench")["Summary"] or ""
     except PackageNotFoundError:
-        summary = ""
-    fields = {"title": "mhbench", "author": "{The mhbench maintainers}", "version": __version__, "note": summary}
+        package_summary = ""
+    fields = {
+        "title": "mhbench",
+        "author": "{The mhbench maintainers}",
+        "version": __version__,
+        "note": package_summary,
+    }
     return bibtex("mhbench", {k: v for k, v in fields.items() if v})
 
 # %% ../../nbs/tools/17_fetch.ipynb #2d309193

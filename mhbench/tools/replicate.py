@@ -330,17 +330,17 @@ def replication_lines(top: Path, name: str) -> list[str]:  # one a line, at most
         f"  recorded: {len(answer_lines)} run{'s' * (len(answer_lines) != 1)} of models; nobody is asked"
     )
     with _repository_root(top):
-        main_lines = _headline_in_words(top)
+        main_number_lines = _headline_in_words(top)
     ledger_file = top / "results" / "ledger" / name / "verdicts.parquet"
-    place_lines = ["", f"the page: {top / 'results' / 'report.html'}"]
-    place_lines += [f"the ledger: {ledger_file}"] if ledger_file.exists() else []
+    page_and_table_lines = ["", f"the page: {top / 'results' / 'report.html'}"]
+    page_and_table_lines += [f"the ledger: {ledger_file}"] if ledger_file.exists() else []
     return [
         summary_lines[0],
         recorded_runs_text,
         *shortened_lines,
         *_verdict_numbers(top, name),
-        *main_lines,
-        *place_lines,
+        *main_number_lines,
+        *page_and_table_lines,
     ]
 
 # %% ../../nbs/tools/16_replicate.ipynb #5c3e7c60

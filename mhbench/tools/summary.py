@@ -204,8 +204,8 @@ def _how_it_went(results: Path, run: dict, parts: Sequence[RunPart]) -> list[str
     finished_parts = [(p.stage, p.study, p.model) for p in parts if p.study and p.state in ("fresh", "failed")]
     losses = lost_rows(failures_left(results, finished_parts))
     for row in losses[:_ROOM]:
-        quotation = f': "{row["said"]}"' if row["said"] else ""
-        out.append(_shortened_line(f"failed: {row['who']}: {row['what']}{quotation}"))
+        quoted_text = f': "{row["said"]}"' if row["said"] else ""
+        out.append(_shortened_line(f"failed: {row['who']}: {row['what']}{quoted_text}"))
         details = [f"{name}: {row[key]}" for name, key in (("withheld", "withheld"), ("to mend", "remedy")) if row[key]]
         if details:  # at length, since a remedy is there to be followed
             out.append(_shortened_line(f"        {'; '.join(details)}", 240))
