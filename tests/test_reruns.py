@@ -13,7 +13,7 @@ import pytest
 import yaml
 from conftest import BIN, ENV
 
-from mhbench.run import execute
+from mhbench.run import execute, process
 from mhbench.run.code import imports_of_notebook
 from mhbench.run.graph import graph, jobs, notebook_files, part_name, pipeline, recorded_parameters
 from mhbench.run.inputs import package_code, record_inputs, record_trained
@@ -369,6 +369,16 @@ def test_a_module_that_no_import_leads_to_ends_the_stage(root):
     execute._check_modules({"mhbench.steps.score", "json"}, notebook, "score", "mhqa", {})
     with pytest.raises(RuntimeError, match="reach every module that it loads .*; got mhbench.annotate.server .score"):
         execute._check_modules({"mhbench.annotate.server"}, notebook, "score", "mhqa", {})
+
+
+def test_every_stage_reaches_what_the_template_of_stages_has_loaded_for_it(root):
+    "The others of what is loaded there run the notebook, and are no part of a stage."
+    assert set(process._MODULES) - {"mhbench.run.execute", "mhbench.run.notebook"} == {"mhbench.run.stage"}
+    code = package_code(root)
+    given = code.reached(["mhbench.run.stage"])
+    for notebook in notebook_files(root):
+        reached = code.reached(imports_of_notebook(notebook))
+        assert not (unseen := sorted(given.keys() - reached)), (notebook.parent.name, notebook.stem, unseen)
 
 
 def test_a_stage_that_dvc_runs_takes_the_parameters_that_were_checked_for_this_run(folder, monkeypatch):

@@ -70,6 +70,7 @@ _PACKAGES = (
     *("pyarrow.acero", "pyarrow.dataset", "pyarrow.parquet", "pydantic.json_schema", "pydantic.main"),
     *("pydantic.type_adapter", "scipy.linalg", "scipy.sparse", "scipy.special", "yaml"),
 )
+_MODULES = ("mhbench.run.execute", "mhbench.run.notebook", "mhbench.run.stage")
 _TEMPLATE = "from mhbench.run.process import serve_copies; serve_copies(); "
 _IDLE_S = 60.0
 _OF_A_STAGE = {"DVC_STAGE"}
@@ -130,13 +131,25 @@ def _copy_template(interpreter: list[str], words: list[str], environment: dict[s
     return None
 
 # %% ../../nbs/run/10_process.ipynb #e633aba0
+def _load_shared() -> None:
+    "Import what every stage needs; whatever is missing or broken is the stage's to report."
+    for name in (*_PACKAGES, *_MODULES):
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+    with contextlib.suppress(Exception):
+        import nbformat
+
+        from mhbench.registry import studies
+
+        studies()
+        nbformat.validate(nbformat.v4.new_notebook())  # compiles the schema
+
+
 def serve_copies() -> None:
     "Copy this process for each command that asks for it; returns in the copies alone."
     with socket.socket(fileno=int(sys.argv[1])) as listener:
         pipeline = os.pidfd_open(int(os.environ["MHBENCH_DVC"]))  # readable when that process ends
-        for name in _PACKAGES:
-            with contextlib.suppress(ImportError):
-                importlib.import_module(name)
+        _load_shared()
         gc.freeze()
         socket_number = listener.fileno()
         while select.select([socket_number, pipeline], [], [], _IDLE_S)[0] == [socket_number]:
