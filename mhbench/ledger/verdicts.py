@@ -639,11 +639,11 @@ def claim_basis(claim: Claim, claims: Claims) -> str:  # 16 hexadecimal digits
     patterns = [".*".join(map(re.escape, x["printed"].split("*"))) for x in references if "printed" in x]
     table_names = {x["table"] for x in references if isinstance(x.get("table"), str)}
     is_judged_with_table = bool(patterns or claim.random)  # by a tolerance, which must not fit its other numbers
+    is_named = re.compile("|".join(patterns)).fullmatch
     printed_by_claim = {
         c.id: c.printed
-        for c in claims.claims
-        if any(re.fullmatch(pattern, c.id) for pattern in patterns)
-        or (is_judged_with_table and (c.place, c.of) == (claim.place, claim.of))
+        for c in (claims.claims if is_judged_with_table else ())
+        if (c.place, c.of) == (claim.place, claim.of) or (patterns and is_named(c.id))
     }
     field_names = ("printed", "scale", "ours", "conventions", "otherwise", "cannot", "needs", "random", "part")
     basis_fields = {field: getattr(claim, field) for field in field_names} | {"inputs": printed_by_claim}
