@@ -71,6 +71,7 @@ _PACKAGES = (
     *("pydantic.type_adapter", "scipy.linalg", "scipy.sparse", "scipy.special", "yaml"),
 )
 _MODULES = ("mhbench.run.execute", "mhbench.run.notebook", "mhbench.run.stage")
+_COMPUTED = {"mhbench.registry": "studies", "mhbench.ask.parse": "forms"}  # what these modules keep, once called
 _TEMPLATE = "from mhbench.run.process import serve_copies; serve_copies(); "
 _IDLE_S = 60.0
 _OF_A_STAGE = {"DVC_STAGE"}
@@ -137,11 +138,9 @@ def _load_shared() -> None:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
     with contextlib.suppress(Exception):
-        import nbformat
-
-        from mhbench.registry import studies
-
-        studies()
+        for module, function in _COMPUTED.items():
+            getattr(importlib.import_module(module), function)()
+        nbformat = importlib.import_module("nbformat")
         nbformat.validate(nbformat.v4.new_notebook())  # compiles the schema
 
 
