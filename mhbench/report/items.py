@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
@@ -224,16 +225,15 @@ def _rating_summaries(texts_folder: Path, study: str, item_ids: set) -> pd.DataF
     origin_prefix = np.where(ratings["origin"] == "simulated", "simulated ", "")
     ratings = ratings.assign(who=origin_prefix + np.where(is_by_model, "models", "raters").astype(object))
     ratings = ratings[ratings["item_id"].isin(item_ids)].astype({"value": float})
-    groups = ratings.groupby(["item_id", "target", "who"], sort=True)
-    summaries = pd.DataFrame({"value": groups["value"].mean(), "n": groups["rater"].nunique()}).astype(
-        {"value": object}
-    )
-    has_score = summaries["value"].notna()
-    summaries.loc[has_score, "value"] = [f"mean {x:.1f}" for x in summaries.loc[has_score, "value"]]
-    for target in summaries.index[~has_score]:
-        n_by_label = groups.get_group(target)["label"].value_counts()
-        summaries.at[target, "value"] = ", ".join(f"{label} {n}" for label, n in n_by_label.items())
-    return summaries.reset_index()
+    rated = ["item_id", "target", "who"]
+    labels: dict[tuple, Counter] = defaultdict(Counter)
+    for *target, label in ratings.loc[ratings["label"].notna(), [*rated, "label"]].itertuples(index=False):
+        labels[tuple(target)][label] += 1
+    groups = ratings.groupby(rated, sort=True)
+    summaries = pd.DataFrame({"value": groups["value"].mean(), "n": groups["rater"].nunique()})
+    label_texts = [", ".join(f"{label} {n}" for label, n in labels[t].most_common()) for t in summaries.index]
+    value_texts = [t if np.isnan(x) else f"mean {x:.1f}" for x, t in zip(summaries["value"], label_texts)]
+    return summaries.assign(value=value_texts).reset_index()
 
 
 def protected_ids(results: str | Path, studies: Iterable[str]) -> set[str]:  # "study/item"
