@@ -76,20 +76,20 @@ def as_rows(frame: pd.DataFrame) -> Table:
     return [list(map(str, frame.columns)), *([cell(v) for v in row] for row in frame.itertuples(index=False))]
 
 
-def tables(results: Path, left_out: set[str] = LEFT_OUT) -> dict[str, dict[str, Table]]:  # stage -> study/table -> rows
-    "Every table that the stages of a run left, and their metrics."
+def tables(results: Path, left_out: set[str] = LEFT_OUT, stage: str = "*") -> dict[str, dict[str, Table]]:
+    "Stage -> study/table -> rows: every table that the stages of a run left, or one of them, and their metrics."
     out: dict[str, dict[str, Table]] = {}
-    for file in sorted(results.glob("*/**/*.parquet")):
-        stage, *rest = file.relative_to(results).with_suffix("").parts
-        if stage not in left_out:
+    for file in sorted(results.glob(f"{stage}/**/*.parquet")):
+        of, *rest = file.relative_to(results).with_suffix("").parts
+        if of not in left_out:
             frame = pd.read_parquet(file)
-            out.setdefault(stage, {})[f"{'/'.join(rest)}: {len(frame)} rows"] = as_rows(frame)
-    for file in sorted((results / "metrics").glob("*/**/*.json")):
-        stage, *rest = file.relative_to(results / "metrics").with_suffix("").parts
-        if stage not in left_out:
+            out.setdefault(of, {})[f"{'/'.join(rest)}: {len(frame)} rows"] = as_rows(frame)
+    for file in sorted((results / "metrics").glob(f"{stage}/**/*.json")):
+        of, *rest = file.relative_to(results / "metrics").with_suffix("").parts
+        if of not in left_out:
             flat = pd.json_normalize(json.loads(file.read_text(encoding="utf-8")))
             rows = [["metric", "value"], *([str(k), cell(flat.at[0, k])] for k in flat)]
-            out.setdefault(stage, {})[f"{'/'.join(rest)}: metrics"] = rows
+            out.setdefault(of, {})[f"{'/'.join(rest)}: metrics"] = rows
     return out
 
 

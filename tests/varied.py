@@ -308,7 +308,7 @@ def left_by(key: str, results: Path, given: dict) -> dict[str, dict[str, Table]]
             return {
                 stage: {f"{known}{name}": x for name, x in of_report(trial / "report", trial / "report.html").items()}
             }
-        left = tables(trial, {"inputs"}).get(stage, {})
+        left = tables(trial, {"inputs"}, stage).get(stage, {})
         left = {
             k: rows for k, rows in left.items() if k.startswith(study) and k.split("/")[-1].split(":")[0] not in DATED
         }
