@@ -119,8 +119,8 @@ def leave_one_out_ceiling(
 # %% ../../nbs/stats/04_consensus.ipynb #e57c6562
 def _has_pair(pairs: np.ndarray) -> np.ndarray:
     "The items (last axis) at which a pair (first axis) has both labels."
-    has_both = np.all(pairs >= 0, axis=0)
-    return np.any(has_both.reshape(-1, pairs.shape[-1]), axis=0)
+    has_both_labels = np.all(pairs >= 0, axis=0)
+    return np.any(has_both_labels.reshape(-1, pairs.shape[-1]), axis=0)
 
 
 def _n_pairs_and_units(pairs: np.ndarray, unit: np.ndarray) -> dict[str, Any]:

@@ -219,11 +219,11 @@ class Simultaneous(NamedTuple):
 
 def _max_t_quantile(d: np.ndarray, unit: np.ndarray, n: int, seed: int, level: float) -> float:
     "The `level` quantile of the largest standardised mean over pairs."
-    single_quantile = float(ndtri((1 + level) / 2))  # the least, for a single pair
+    normal_quantile = float(ndtri((1 + level) / 2))  # the least, for a single pair
     m = cluster_mean(d, unit)
     varies = np.nan_to_num(m.se) > NO_WIDTH
     if not varies.any():
-        return single_quantile
+        return normal_quantile
     d = d[:, varies]
     pair_means = m.mean[varies]
     standardising_scale = (m.n * m.se)[varies]
@@ -235,7 +235,7 @@ def _max_t_quantile(d: np.ndarray, unit: np.ndarray, n: int, seed: int, level: f
         for at in range(0, n, rows_per_chunk)
     ]
     max_deviations = np.concatenate([np.abs(batch).max(axis=1) for batch in draw_chunks])
-    return max(single_quantile, float(np.quantile(max_deviations, level)))
+    return max(normal_quantile, float(np.quantile(max_deviations, level)))
 
 # %% ../../nbs/stats/18_differences.ipynb #38194781
 def simultaneous_intervals(

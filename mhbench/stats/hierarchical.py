@@ -250,11 +250,11 @@ def _minimise(p: _Problem, weights: np.ndarray | None = None) -> tuple[np.ndarra
         points_outwards = (rater_parameters <= p.bounds[0]) & (rater_gradient > 0) | (
             rater_parameters >= p.bounds[1]
         ) & (rater_gradient < 0)
-        is_free = ~points_outwards & ~(is_convex & is_slope)
+        is_parameter_free = ~points_outwards & ~(is_convex & is_slope)
         h = _hessian(x, p, pairs, pair_weights)
         candidate = None
         while candidate is None and damping < 1e8:
-            step = _newton_step(h, g, is_free, damping)
+            step = _newton_step(h, g, is_parameter_free, damping)
             candidate = None if step is None else line_search(x, f, g, step)
             if candidate is None:
                 damping = max(4 * damping, 1e-3)

@@ -68,16 +68,17 @@ def _average_measure(measure: str, truth, answers, average="macro", classes=None
     w = unit_weights(weights, len(t), measure)
     is_true, is_answer = ((x[:, None] == np.arange(len(class_names))).astype(float) for x in (t, a))
     n_hits, n_answered, support = w @ (is_true * is_answer), w @ is_answer, w @ is_true  # (B, K) each
-    denominators = {"precision": n_answered, "recall": support, "f1": (n_answered + support) / 2}[measure]
+    denominator_by_measure = {"precision": n_answered, "recall": support, "f1": (n_answered + support) / 2}[measure]
     if average == "micro":
-        pooled_value = np.nan_to_num(divide(n_hits.sum(1), denominators.sum(1)))
+        pooled_value = np.nan_to_num(divide(n_hits.sum(1), denominator_by_measure.sum(1)))
         return as_result(np.where(w.sum(1) > 0, pooled_value, np.nan), weights)
     # of given classes, one that has members counts in a replicate in which one of them was drawn
     is_present = n_answered + support > 0 if classes is None else (support > 0) | ~is_true.any(0)
     class_weights = support if average == "weighted" else is_present
     return as_result(
         divide(
-            (np.nan_to_num(divide(n_hits, denominators)) * class_weights).sum(1), class_weights.sum(1).astype(float)
+            (np.nan_to_num(divide(n_hits, denominator_by_measure)) * class_weights).sum(1),
+            class_weights.sum(1).astype(float),
         ),
         weights,
     )

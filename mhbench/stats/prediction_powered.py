@@ -204,8 +204,8 @@ def prediction_powered(
     stratum_weights = np.bincount(stratum_codes) / len(stratum_codes)
     mean_power = float(stratum_weights @ [p.power for p in stratum_estimates])
     value = float(stratum_weights @ [p.value for p in stratum_estimates])
-    is_count = estimate_fields["n_clusters"] == estimate_fields["n"] and share
-    low, high, se = _mean_limits(stratum_estimates, stratum_weights, is_count or not small_sample, level)
+    is_plain_count = estimate_fields["n_clusters"] == estimate_fields["n"] and share
+    low, high, se = _mean_limits(stratum_estimates, stratum_weights, is_plain_count or not small_sample, level)
     if len(stratum_estimates) == 1 and mean_power == 0 and small_sample:
         value_range = (0.0, 1.0) if share else within
         people_estimate = estimate(

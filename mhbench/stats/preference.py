@@ -62,8 +62,8 @@ def strongly_connected(beats: np.ndarray, rated: np.ndarray) -> np.ndarray:  # (
     is_reachable = beats | np.eye(k, dtype=bool)
     for _ in range(max(1, int(np.ceil(np.log2(k))))):
         is_reachable = (is_reachable.astype(np.int64) @ is_reachable.astype(np.int64)) > 0
-    both_rated = rated[..., :, None] & rated[..., None, :]
-    return (is_reachable | ~both_rated).all((-1, -2))
+    are_both_rated = rated[..., :, None] & rated[..., None, :]
+    return (is_reachable | ~are_both_rated).all((-1, -2))
 
 
 def _refuse_infinite(beats: np.ndarray, penalty: float, function: str) -> None:

@@ -108,11 +108,11 @@ class _Strata(NamedTuple):
 
     def drawn(self, rng: np.random.Generator, n_draws: int) -> tuple[np.ndarray, np.ndarray]:
         "The expected mean square of the clusters, and of one unit of a new cluster, drawn."
-        drawn_between = self.between * self.df_between / rng.chisquare(self.df_between, n_draws)
+        drawn_squares_between = self.between * self.df_between / rng.chisquare(self.df_between, n_draws)
         if np.isnan(self.within):
-            return drawn_between, drawn_between
-        drawn_within = self.within * self.df_within / rng.chisquare(self.df_within, n_draws)
-        return drawn_between, drawn_within + (drawn_between - drawn_within) / self.size
+            return drawn_squares_between, drawn_squares_between
+        drawn_squares_within = self.within * self.df_within / rng.chisquare(self.df_within, n_draws)
+        return drawn_squares_between, drawn_squares_within + (drawn_squares_between - drawn_squares_within) / self.size
 
 # %% ../../nbs/stats/15_repeatability.ipynb #acb96f7d
 def _split_by_cluster(y: np.ndarray, unit: np.ndarray) -> _Strata:  # y: (N,) or (N, W), effects of units

@@ -73,13 +73,13 @@ def draw_weights(
     clusters_by_stratum = [np.flatnonzero(stratum_of_cluster == s) for s in range(int(stratum.max()) + 1)]
     rngs = [np.random.default_rng(s) for s in seed_sequence(seed).spawn(len(clusters_by_stratum))]
     rows_per_chunk = max(1, min(n, chunk // n_units))
-    n_drawn = 0
-    while n_drawn < n:
-        counts = np.empty((min(rows_per_chunk, n - n_drawn), k))
+    n_replicates_drawn = 0
+    while n_replicates_drawn < n:
+        counts = np.empty((min(rows_per_chunk, n - n_replicates_drawn), k))
         for rng, m in zip(rngs, clusters_by_stratum):
             _draw_counts(rng, m, counts)
         yield counts if clusters is None else counts[:, cluster]
-        n_drawn += len(counts)
+        n_replicates_drawn += len(counts)
 
 # %% ../../nbs/stats/01_resample.ipynb #6a8d0075
 def _draw_counts(rng: np.random.Generator, members: np.ndarray, counts: np.ndarray) -> None:

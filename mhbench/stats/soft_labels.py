@@ -112,8 +112,8 @@ def _one_annotation_each(
         choices = np.array(list(product(*annotations_by_rater)))
         return (choices[:, :, None] == np.arange(len(rater))).any(1).astype(float)
     random_keys = rng.random((MOST_CHOICES, len(rater)))
-    smallest_keys = np.stack([random_keys[:, rater == r].min(1) for r in range(rater.max() + 1)], axis=1)
-    return (random_keys == smallest_keys[:, rater]).astype(float)
+    smallest_random_keys = np.stack([random_keys[:, rater == r].min(1) for r in range(rater.max() + 1)], axis=1)
+    return (random_keys == smallest_random_keys[:, rater]).astype(float)
 
 # %% ../../nbs/stats/09_soft_labels.ipynb #ec936354
 def question_alphas(

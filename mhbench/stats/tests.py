@@ -247,11 +247,11 @@ def _permutation_terms(x, s, code, limits_n_kinds) -> list[tuple[np.ndarray, np.
     terms = []
     for k, q in enumerate(np.unique(stratum_kind, return_index=True)[1]):
         a, b = stratum_sizes[q] - n_second[q], n_second[q]
-        values, n_ways = np.unique(
+        values, n_arrangements = np.unique(
             [sum(dealt_values) for dealt_values in combinations(stratum_rows[q, : stratum_sizes[q]], b)],
             return_counts=True,
         )
-        terms.append((values * (1 / a + 1 / b), n_ways / n_ways.sum(), int((stratum_kind == k).sum())))
+        terms.append((values * (1 / a + 1 / b), n_arrangements / n_arrangements.sum(), int((stratum_kind == k).sum())))
     return terms
 
 # %% ../../nbs/stats/12_tests.ipynb #dec92188
@@ -352,9 +352,9 @@ def _paired_strata(x: np.ndarray, second: np.ndarray, code: np.ndarray) -> tuple
     "Means of both labels (2, Q) in strata that have both, and whether they (Q,) are single scores."
     n = int(code.max(initial=-1)) + 1
     counts = np.stack([np.bincount(code[has_label], minlength=n) for has_label in (~second, second)])
-    has_both = (counts > 0).all(0)
+    has_both_labels = (counts > 0).all(0)
     sums = np.stack([np.bincount(code[has_label], x[has_label], n) for has_label in (~second, second)])
-    return sums[:, has_both] / counts[:, has_both], (counts[:, has_both] == 1).all(0)
+    return sums[:, has_both_labels] / counts[:, has_both_labels], (counts[:, has_both_labels] == 1).all(0)
 
 # %% ../../nbs/stats/12_tests.ipynb #12c7d3b4
 def compare_levels(
@@ -386,18 +386,20 @@ def compare_levels(
     tests = len(level_names) * (len(level_names) - 1) // 2 if tests is None else tests
     comparisons: list[LevelDifference] = []
     for (a, b), s in zip(combinations(level_names, 2), np.random.SeedSequence(seed).spawn(len(level_names) ** 2)):
-        is_either = (l == a) | (l == b)
-        is_used = is_either & ~np.isnan(x)
+        has_either_level = (l == a) | (l == b)
+        is_used = has_either_level & ~np.isnan(x)
         m, is_single_score = _paired_strata(x[is_used], l[is_used] == b, question[is_used])
         d = m[0] - m[1]
         if len(d) < 2:
             missing_test_values = (np.nan, np.nan, 0, np.nan, np.nan)
             comparisons.append(
-                LevelDifference(str(a), str(b), mean_difference(d), *missing_test_values, int(is_either.sum()))
+                LevelDifference(str(a), str(b), mean_difference(d), *missing_test_values, int(has_either_level.sum()))
             )
             continue
         test_settings: dict[str, Any] = {"n": permutations, "tests": tests, "seed": s}
-        t = stratified_permutation_test(x[is_either], (l == b)[is_either], question[is_either], **test_settings)
+        t = stratified_permutation_test(
+            x[has_either_level], (l == b)[has_either_level], question[has_either_level], **test_settings
+        )
         single_scores = m[:, is_single_score].T
         mcnemar_p = (
             mcnemar(single_scores[:, 0], single_scores[:, 1]).p
