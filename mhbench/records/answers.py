@@ -282,9 +282,9 @@ def _likeliest_option(logprobs: list[float]) -> dict[str, Any]:
 
 # %% ../../nbs/records/07_answers.ipynb #e543670e
 def _rows_of_harness(lines: list[dict], log_name: str) -> Iterator[Logged]:
-    first_filter = lines[0].get("filter")
+    filter_name = lines[0].get("filter")
     for k, line in enumerate(lines, 1):
-        if line.get("filter") != first_filter:
+        if line.get("filter") != filter_name:
             continue
         log_document = line.get("doc") or {}
         fields: dict[str, Any] = {
@@ -620,7 +620,7 @@ class _ByQuestion:
 def _join_by_question(rows: list[tuple[str, dict]], items: Sequence[Item], source: str) -> list[tuple[str, dict]]:
     "The rows of a log with the id of the item whose question they repeat; a row's number is the id of none."
     question_index = _ByQuestion(items)
-    joined_rows, n_joined_by_question, n_unmatched, n_without_id = [], 0, 0, 0
+    joined_rows, n_joined_by_question, n_unmatched_rows, n_without_id = [], 0, 0, 0
     for place, r in rows:
         item_id, question = r["item_id"], r.get("question")
         if item_id in question_index.items and (question is None or question_index.asks_the_same(item_id, question)):
@@ -628,7 +628,7 @@ def _join_by_question(rows: list[tuple[str, dict]], items: Sequence[Item], sourc
             continue
         matched_id = question_index.find_item(question, r.get("choices")) if question else None
         n_joined_by_question += matched_id is not None
-        n_unmatched += matched_id is None and item_id in question_index.items
+        n_unmatched_rows += matched_id is None and item_id in question_index.items
         n_without_id += matched_id is None and item_id is None
         if matched_id is not None or (item_id is not None and item_id not in question_index.items):
             joined_rows.append((place, r | {"item_id": matched_id or item_id}))
@@ -636,9 +636,9 @@ def _join_by_question(rows: list[tuple[str, dict]], items: Sequence[Item], sourc
         print(
             f"{source}: {n_joined_by_question} of {len(rows)} answers are joined by their question, and not by their id"
         )
-    if n_unmatched or n_without_id:
+    if n_unmatched_rows or n_without_id:
         print(
-            f"{source}: {n_unmatched + n_without_id} of {numbered(len(rows), 'answer')} are left "
+            f"{source}: {n_unmatched_rows + n_without_id} of {numbered(len(rows), 'answer')} are left "
             "out: their question is no item's"
         )
     if rows and not joined_rows:
@@ -723,8 +723,8 @@ def load_answers(
     answer_rows = _answer_rows(path)
     if not answer_rows:
         refuse(f"load_answers: path must hold answers; got none ({path.name}); name the log of a run that has ended")
-    is_log = not _is_table(path)
-    answer_rows = _join_by_question(answer_rows, items, path.name) if is_log else answer_rows
+    is_evaluation_log = not _is_table(path)
+    answer_rows = _join_by_question(answer_rows, items, path.name) if is_evaluation_log else answer_rows
     ids_and_key_agreement = []  # items of which a log has a key of its own, and whether it is the item's
     first_place_by_sample: dict[tuple, str] = {}  # (item, mode, temperature, sample) -> where it stands
     for place, r in _select_asked_rows(answer_rows, path, item_by_id.keys(), other_ids, model):
@@ -747,7 +747,7 @@ def load_answers(
             "order": _parse_order(r.get("order"), len(item.options), place)
             or _order_of_choices(r.get("choices"), item, place)
         }
-        fields |= {"changed": [] if r.get("mode") or ("mode" not in r and not is_log) else [MODE_UNKNOWN]}
+        fields |= {"changed": [] if r.get("mode") or ("mode" not in r and not is_evaluation_log) else [MODE_UNKNOWN]}
         logged_key = _target_letters(r["target"], item, fields["order"]) if "target" in r and item.options else None
         ids_and_key_agreement += (
             [] if logged_key is None or not item.right else [(item.item_id, logged_key == sorted(item.right))]

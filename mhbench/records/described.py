@@ -266,10 +266,10 @@ def _rows_as_shown(
     merged_by_row: dict[int, list[tuple[int, int]]] = defaultdict(list)  # first row -> (column, last row)
     for left, top_row, right, bottom in marks.merged:
         merged_by_row[top_row] += [(left, bottom)] if left == right else []
-    n_merged = sum(map(len, merged_by_row.values()))
+    n_merged_ranges = sum(map(len, merged_by_row.values()))
     note_counts["cells are formulas; the values stored with them are taken"] += len(marks.formulas)
-    note_counts["merged cells count for every row that they cover"] += n_merged
-    note_counts["cells merged over several columns count for the first alone"] += len(marks.merged) - n_merged
+    note_counts["merged cells count for every row that they cover"] += n_merged_ranges
+    note_counts["cells merged over several columns count for the first alone"] += len(marks.merged) - n_merged_ranges
     note_counts["hidden rows are read like the others"] += len(marks.hidden)
     merge_by_column: dict[int, tuple[int, Any]] = {}  # by column: last row, value
     for line, row in rows:
@@ -699,8 +699,8 @@ class _Reading:
             )
             if len(fitting_kinds) != 1:
                 rule = "kind must have one pattern that fits each rater"
-                shown_rater = repr(rater) if is_pseudonym(rater) else "a name that is not shown"
-                refuse(f"read_ratings: {rule}; got {len(fitting_kinds)} for {shown_rater} ({row.place})")
+                rater_in_words = repr(rater) if is_pseudonym(rater) else "a name that is not shown"
+                refuse(f"read_ratings: {rule}; got {len(fitting_kinds)} for {rater_in_words} ({row.place})")
             self.kinds[rater] = "panel" if self.part.n or self.part.sd else fitting_kinds[0]
         return self.kinds[rater]
 

@@ -73,9 +73,9 @@ def assign(item_ids: Sequence[str], raters: Sequence[str], *, n_core: int, per_i
     matrix = np.zeros((r, n), bool)
     matrix[:, :n_core] = True
     j = np.arange(n - n_core)
-    round_step = 1 + (j // r) % max(r - 1, 1)  # 1, ..., R-1, by round
+    offset_step = 1 + (j // r) % max(r - 1, 1)  # 1, ..., R-1, by round
     for k in range(per_item):
-        shift = k if per_item > 2 else k * round_step  # pairs: a growing offset; more raters: neighbours
+        shift = k if per_item > 2 else k * offset_step  # pairs: a growing offset; more raters: neighbours
         matrix[(j + shift) % r, n_core + j] = True
     raters_per_item = matrix[:, n_core:].sum(0)
     items_per_rater = matrix.sum(1)

@@ -199,8 +199,10 @@ def _options_of_row(row: dict[str, Any], columns: str | list[str] | None, separa
         raise Misfit(empty_column, "", "an option must not be empty between others: the letters below it would move")
     if len(option_texts) == 1:
         raise Misfit(first_column, option_texts[0], "options must be two or more")
-    if blanks := [t for t in option_texts if folded(t) in _ABSENT]:
-        raise Misfit(first_column, blanks[0], "an option must be a text: leave the cell empty where there is none")
+    if absence_words := [t for t in option_texts if folded(t) in _ABSENT]:
+        raise Misfit(
+            first_column, absence_words[0], "an option must be a text: leave the cell empty where there is none"
+        )
     if date_texts := [t for t in option_texts if _DATE.fullmatch(t)]:
         rule = "an option must not be a date that a spreadsheet made of it, such as 3-4: write text"
         raise Misfit(first_column, date_texts[0], rule)
@@ -290,23 +292,23 @@ _TAG = re.compile(
 
 def _remove_tags(table: Table) -> Table:
     "A table whose cells hold no tags of HTML; a note counts those that did."
-    n_tagged = 0
+    n_cells_with_tags = 0
 
     def plain(value: Any) -> Any:
         "A cell's text, or that of each entry of a list; Unreadable where it holds a picture or sound."
-        nonlocal n_tagged
+        nonlocal n_cells_with_tags
         if isinstance(value, list):
             return [plain(v) for v in value]
         if not isinstance(value, str) or not _TAG.search(value):
             return value
-        n_tagged += 1
+        n_cells_with_tags += 1
         text, n_media = field_text(value)
         return Unreadable(value[:80], "a cell must be text, without pictures and sounds") if n_media else text
 
     rows = [(place, {c: plain(v) for c, v in row.items()}) for place, row in table.rows]
-    if not n_tagged:
+    if not n_cells_with_tags:
         return table
-    return Table(table.columns, rows, [*table.notes, f"{n_tagged} cells hold HTML; its text is read"])
+    return Table(table.columns, rows, [*table.notes, f"{n_cells_with_tags} cells hold HTML; its text is read"])
 
 # %% ../../nbs/records/08_questions.ipynb #e3ae5b2a
 def _group_by_case_ids(columns: dict[str, Any], table: Table, given_columns: Mapping[str, Any]) -> dict[str, Any]:

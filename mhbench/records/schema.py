@@ -558,14 +558,14 @@ class StoredRecords(Sequence, Generic[R]):
     def __iter__(self) -> Iterator[R]:
         for path in self.paths:
             file = _open_records(path, self.record)
-            n_read = 0
+            n_rows_read = 0
             for batch in file.iter_batches(batch_size=ROW_GROUP):
                 rows = batch.to_pylist()
                 for row in rows:
                     row |= {name: json.loads(row[name]) for name in self._dicts if row.get(name) is not None}
-                places = (f"{path}:row {k}" for k in range(n_read, n_read + len(rows)))
+                places = (f"{path}:row {k}" for k in range(n_rows_read, n_rows_read + len(rows)))
                 yield from validate(zip(places, rows), self.record).records
-                n_read += len(rows)
+                n_rows_read += len(rows)
 
     def column(self, name: str) -> np.ndarray:  # (N,) of objects; equal values are one object
         "A field of all records."

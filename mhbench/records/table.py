@@ -162,12 +162,16 @@ def csv_rows(
     missing_columns = [c for c in required if c not in header]
     if missing_columns:
         column_by_folded_name = {c.strip().casefold(): c for c in header}
-        renamings = [
+        renaming_texts = [
             f"{column_by_folded_name[c.casefold()]!r} to {c!r}"
             for c in missing_columns
             if c.casefold() in column_by_folded_name
         ]
-        remedy = f"rename {', '.join(renamings)}" if renamings else "give the file with the header that it came with"
+        remedy = (
+            f"rename {', '.join(renaming_texts)}"
+            if renaming_texts
+            else "give the file with the header that it came with"
+        )
         actual = f"{header} ({path.name}:{header_line})"
         refuse(f"csv_rows: columns must include {missing_columns}; got {actual}; {remedy}")
     if repeated_columns := [c for c, n in Counter(header).items() if n > 1 and c and (not required or c in required)]:
@@ -584,7 +588,9 @@ def _number_as_shown(value: float, format_code: str) -> str | None:
 def _font_marks(font) -> dict[str, bool]:
     if font is None:
         return {}
-    is_superscript, is_subscript = (font.vertAlign == f"{position}script" for position in ("super", "sub"))
+    is_superscript, is_subscript = (
+        font.vertAlign == f"{script_position}script" for script_position in ("super", "sub")
+    )
     return {"raised": is_superscript, "lowered": is_subscript, "struck": bool(font.strike)}
 
 
