@@ -79,9 +79,9 @@ def _known_labels(names: tuple[str, ...], aliases: tuple[tuple[str, str], ...]) 
     "From a key to its name: names, aliases, then looser forms that fit only one name."
     name_by_key: dict[str, str] = {}
     for n in names:
-        first_name = name_by_key.setdefault(_label_key(n), n)
-        if first_name != n:
-            refuse(f"parse_labels: names must differ by more than case and punctuation; got {first_name!r} and {n!r}")
+        earlier_name = name_by_key.setdefault(_label_key(n), n)
+        if earlier_name != n:
+            refuse(f"parse_labels: names must differ by more than case and punctuation; got {earlier_name!r} and {n!r}")
     for alias, n in aliases:
         if n not in names:
             refuse(f"parse_labels: aliases must stand for a name of the list; got {alias!r} for {n!r}")
