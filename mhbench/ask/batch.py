@@ -71,12 +71,12 @@ def load_state(folder: str | Path) -> list[dict[str, Any]]:  # the parts, oldest
 
 def save_state(folder: str | Path, parts: list[dict[str, Any]]) -> None:
     "Replace the state, whole."
-    new_file = Path(folder) / "state.json.new"
-    with open(new_file, "w", encoding="utf-8") as f:
+    temporary_file = Path(folder) / "state.json.new"
+    with open(temporary_file, "w", encoding="utf-8") as f:
         json.dump(parts, f, indent=1)
         f.flush()
         os.fsync(f.fileno())
-    os.replace(new_file, Path(folder) / "state.json")
+    os.replace(temporary_file, Path(folder) / "state.json")
 
 # %% ../../nbs/ask/15_batch.ipynb #d21fbe5d
 PART_LINES = 50_000  # of a part

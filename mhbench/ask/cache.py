@@ -243,9 +243,9 @@ class Cache(AnswerFile):
         with transaction(self._db):
             n_changes_before = self._db.total_changes
             self._db.executemany(_PUT, map(_row_as_stored, rows))
-            n_written = self._db.total_changes - n_changes_before
+            n_rows_written = self._db.total_changes - n_changes_before
             self._db.executemany("DELETE FROM asking WHERE key = ?", ((bytes.fromhex(r.key),) for r in rows))
-        return n_written
+        return n_rows_written
 
     def put_aside(self, key: str, why: str):
         "Move an answer that cannot be used to the table `aside`, with the reason."

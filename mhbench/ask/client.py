@@ -82,8 +82,10 @@ def stand_in(request: Request, max_tokens: int | None) -> Answer:
     if request.schema is None:
         return Answer(request.id, text=_question_marks(n), finish_reason=STAND_IN)
     shortest_json = json.dumps(schema_example(request.schema))
-    n_texts = shortest_json.count('"?"')
-    data = schema_example(request.schema, _question_marks(1 + max(0, n - len(shortest_json)) // max(1, n_texts)))
+    n_text_placeholders = shortest_json.count('"?"')
+    data = schema_example(
+        request.schema, _question_marks(1 + max(0, n - len(shortest_json)) // max(1, n_text_placeholders))
+    )
     return Answer(request.id, text=json.dumps(data), data=data, finish_reason=STAND_IN)
 
 # %% ../../nbs/ask/14_client.ipynb #047904e1

@@ -199,7 +199,7 @@ def message_as_chat(reply: dict[str, Any]) -> dict[str, Any]:
     usage = reply["usage"] if isinstance(reply.get("usage"), dict) else {}
     blocks = reply["content"]
     stop_reason = reply.get("stop_reason")
-    is_count = lambda n: isinstance(n, int) and not isinstance(n, bool) and n >= 0
+    is_nonnegative_integer = lambda n: isinstance(n, int) and not isinstance(n, bool) and n >= 0
     n_cache_read, n_cache_written = (usage.get(f"cache_{k}_input_tokens") or 0 for k in ("read", "creation"))
     cache_details = {"cached_tokens": n_cache_read, "cache_write_tokens": n_cache_written}
     for block in blocks:
@@ -212,7 +212,7 @@ def message_as_chat(reply: dict[str, Any]) -> dict[str, Any]:
         "thought": any("thinking" in str(block.get("type")) for block in blocks),
     }
     prompt_counts: list[Any] = [usage.get("input_tokens"), n_cache_read, n_cache_written]
-    n_prompt_tokens = sum(prompt_counts) if all(map(is_count, prompt_counts)) else None
+    n_prompt_tokens = sum(prompt_counts) if all(map(is_nonnegative_integer, prompt_counts)) else None
     choice = {"message": message, "finish_reason": _STOPPED.get(str(stop_reason), stop_reason)}
     return {**reply, "choices": [choice], "usage": _usage_as_chat(usage, n_prompt_tokens, cache_details)}
 

@@ -423,13 +423,15 @@ class Learner:
         text = (answer.text or "").strip()
         letters = job.request.letters or []
         is_letter_only = bool(letters) and only_a_letter(job.wire.most, self.model)
-        is_first = job.shape not in self.taken  # else others were answered properly: a lack in this one is its own
-        if is_first and answer.thought and (is_letter_only or (answer.status == "truncated" and not text)):
+        is_first_of_shape = (
+            job.shape not in self.taken
+        )  # else others were answered properly: a lack in this one is its own
+        if is_first_of_shape and answer.thought and (is_letter_only or (answer.status == "truncated" and not text)):
             may_think = not self.model.thinking or self.terms.thinks
             return replace(self.terms, thinks=may_think), "it began with a thought"
-        if is_first and is_letter_only and not answer.listed and text and b'logprobs"' in job.wire.body:
+        if is_first_of_shape and is_letter_only and not answer.listed and text and b'logprobs"' in job.wire.body:
             return replace(self.terms, top_logprobs=0), "the reply has none"
-        if not is_letter_only and (is_first or letters) and self._ran_out(job, answer):
+        if not is_letter_only and (is_first_of_shape or letters) and self._ran_out(job, answer):
             return replace(self.terms, thinks=True), f"{job.wire.most} tokens were used up before an answer"
         if self.wants_room(job, answer):
             return replace(self.terms, room=True), f"it began {text[:20]!r}"

@@ -114,9 +114,9 @@ class Progress:
         if self.file and (last or now - self.told >= 0.2):
             self.told = now
             with contextlib.suppress(OSError):
-                new_file = Path(f"{self.file}.new")
-                new_file.write_text(json.dumps(self.state(now)), encoding="utf-8")
-                new_file.replace(self.file)
+                temporary_file = Path(f"{self.file}.new")
+                temporary_file.write_text(json.dumps(self.state(now)), encoding="utf-8")
+                temporary_file.replace(self.file)
 
     def tick(self, last: bool = False):
         """Write the state, and show the line if it is due: every 0.2 s in a terminal, else every 30 s, once at the end.

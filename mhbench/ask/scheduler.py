@@ -300,8 +300,8 @@ class NextSteps:
             return None
         terms, reason = lesson
         has_more_room = terms.room != self.learner.terms.room  # the same question: nothing is lost if it was not needed
-        is_sure = bool(answer.thought) or has_more_room or self.learner.lasts(job, terms)
-        if not is_sure:
+        is_certain = bool(answer.thought) or has_more_room or self.learner.lasts(job, terms)
+        if not is_certain:
             return NextStep(at=time.monotonic(), alone=True)
         if terms != self.learner.terms:
             self.learner.adopt(terms, reason)

@@ -238,7 +238,9 @@ class Transport:
         return self._offered
 
     async def _explain_failure(self, reply: Reply, error_words: str, base_url: str, served_model: str) -> str:
-        summary = f"{reply.status}: {self.secrets.clean_line(error_words, 1000 if reply.raw[:1] in b'{[' else 300)}"
+        failure_summary = (
+            f"{reply.status}: {self.secrets.clean_line(error_words, 1000 if reply.raw[:1] in b'{[' else 300)}"
+        )
         if 300 <= reply.status < 400:
             redirect_target = self.secrets.clean_line(reply.headers.get("Location", "nowhere"), 200)
             reason = "not followed, so that prompts go where base_urls says and nowhere else"
@@ -247,10 +249,10 @@ class Transport:
         if reply.status in (401, 403):
             key_variable = self.endpoint.api_key_env
             no_key_text = "no key was sent: name its variable in api_key_env"
-            return f"{summary}; {f'the key was read from {key_variable}' if key_variable else no_key_text}"
+            return f"{failure_summary}; {f'the key was read from {key_variable}' if key_variable else no_key_text}"
         if reply.status == 404 and (models_in_words := offered_in_words(served_model, await self.offered(base_url))):
-            return f"{summary}; {models_in_words}"
-        return summary
+            return f"{failure_summary}; {models_in_words}"
+        return failure_summary
 
     async def close(self):
         "Close the connections to all base URLs."

@@ -208,10 +208,10 @@ def answer_field(data: Any) -> Any:
     answer_keys = [k for k in candidate_fields if _HOLDS.search(k)]
     if len(answer_keys) > 1:
         answer_keys = [k for k in answer_keys if re.search("(?i)final", k)] or answer_keys
-    are_numbered = len({re.sub(r"\d", "", k) for k in answer_keys}) < len(answer_keys)
+    are_keys_numbered = len({re.sub(r"\d", "", k) for k in answer_keys}) < len(answer_keys)
     if (
         answer_keys
-        and not are_numbered
+        and not are_keys_numbered
         and all(candidate_fields[k] == candidate_fields[answer_keys[0]] for k in answer_keys)
     ):
         return answer_field(candidate_fields[answer_keys[0]])
