@@ -167,11 +167,13 @@ def unrelated_baseline(
     if len(distinct_texts) < 2:
         refuse(f"unrelated_baseline: texts must hold two different ones at least; got {len(distinct_texts)}")
     rng = np.random.default_rng(seed)
-    first_places = rng.integers(0, len(distinct_texts), n_pairs)
-    second_places = (first_places + rng.integers(1, len(distinct_texts), n_pairs)) % len(
+    first_text_indices = rng.integers(0, len(distinct_texts), n_pairs)
+    second_text_indices = (first_text_indices + rng.integers(1, len(distinct_texts), n_pairs)) % len(
         distinct_texts
     )  # never the same text
-    scores = load_scorer(scorer)([distinct_texts[i] for i in first_places], [distinct_texts[i] for i in second_places])
+    scores = load_scorer(scorer)(
+        [distinct_texts[i] for i in first_text_indices], [distinct_texts[i] for i in second_text_indices]
+    )
     return Baseline(*(float(np.mean(x)) for x in scores))
 
 # %% ../../nbs/encode/05_bertscore.ipynb #8569ff66

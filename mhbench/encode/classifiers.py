@@ -200,9 +200,11 @@ def prepare_choices(
     question_texts = [question_text(i, without_question) for i in items]
     option_texts = list(chain.from_iterable(i.options for i in items))
     n_options = np.array([len(i.options) for i in items], dtype=np.int64)
-    first_option = np.cumsum(n_options) - n_options
+    first_option_indices = np.cumsum(n_options) - n_options
     longest_option_lengths = (
-        np.maximum.reduceat(_count_tokens(tokenizer, option_texts), first_option) if items else np.zeros(0, np.int64)
+        np.maximum.reduceat(_count_tokens(tokenizer, option_texts), first_option_indices)
+        if items
+        else np.zeros(0, np.int64)
     )
     longest_option_lengths = longest_option_lengths + tokenizer.num_special_tokens_to_add(pair=True)
     question_lengths = _count_tokens(tokenizer, ["" if without_question else i.question for i in items])
