@@ -389,8 +389,8 @@ def usable_articles(articles: Sequence[Abstract]) -> list[Abstract]:
 def without_duplicates(candidates: Sequence[Candidate], threshold: float = 0.7) -> list[Candidate]:
     "The candidates, those that nearly repeat an earlier kept one rejected."
     duplicate_ids = set(near_duplicates(candidate_items(candidates, "x"), threshold)["item_id"])
-    reject = lambda c: c.rejected("duplicates", "nearly an earlier question")
-    return [reject(c) if c.is_kept and f"x-{c.candidate_id}" in duplicate_ids else c for c in candidates]
+    reject_as_duplicate = lambda c: c.rejected("duplicates", "nearly an earlier question")
+    return [reject_as_duplicate(c) if c.is_kept and f"x-{c.candidate_id}" in duplicate_ids else c for c in candidates]
 
 # %% ../../nbs/corpus/03_compose.ipynb #ad0c42f5
 STEPS = ("composing", "form", "wording", "reading", "duplicates")

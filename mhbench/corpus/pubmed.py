@@ -357,8 +357,8 @@ def collect_literature(
         if plan_state.get("asked") != slice_request:
             new_slices = date_slices(lambda a, b, q=query: search(client, q, a, b)[0], first, last, limit)  # type: ignore[misc]
             plan_state = {"asked": slice_request, "slices": [[str(a), str(b), n] for a, b, n in new_slices]}
-            for old_file in topic_folder.glob("*.parquet"):
-                old_file.unlink()
+            for existing_slice_file in topic_folder.glob("*.parquet"):
+                existing_slice_file.unlink()
             plan_file.with_suffix(".part").write_text(json.dumps(plan_state), encoding="utf-8")
             os.replace(plan_file.with_suffix(".part"), plan_file)
         articles_by_topic[topic] = []
