@@ -200,7 +200,9 @@ def simultaneous_accuracy(
     overall_rates = rate_table(plain_scores, "correct", [], level=1 - 0.05 / n_runs)
     columns = ["model", "mode", "n", "n_clusters", "n_unread", "estimate", "ci_low", "ci_high", "interval", "level"]
     masks_by_mark = {m: [overall_rates["ci_low"] > mark, overall_rates["ci_high"] < mark] for m, mark in marks.items()}
-    position_by_mark = {m: np.select(masks, ["above", "below"], "open") for m, masks in masks_by_mark.items()}
+    position_by_mark = {
+        m: np.select(position_masks, ["above", "below"], "open") for m, position_masks in masks_by_mark.items()
+    }
     return overall_rates[columns].assign(n_comparisons=n_runs, **position_by_mark)
 
 # %% ../../nbs/steps/11_accuracy.ipynb #c5a6d016

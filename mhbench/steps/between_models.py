@@ -196,8 +196,8 @@ def spread_over_runs(right: np.ndarray, level: float = 0.95) -> Estimate:
     if n_runs < 2 or not n:
         return Estimate.from_limits(np.nan, **estimate_fields)
     sd = float(right.mean(axis=0).std(ddof=1))
-    chi_square = 2 * gammaincinv((n_runs - 1) / 2, [(1 + level) / 2, (1 - level) / 2])
-    sd_limits = sd * np.sqrt((n_runs - 1) / chi_square)
+    chi_square_quantiles = 2 * gammaincinv((n_runs - 1) / 2, [(1 + level) / 2, (1 - level) / 2])
+    sd_limits = sd * np.sqrt((n_runs - 1) / chi_square_quantiles)
     largest_possible_sd = np.sqrt(n_runs / (n_runs - 1)) / 2  # half of the runs right everywhere, the others nowhere
     return Estimate.from_limits(sd, *np.minimum(sd_limits, largest_possible_sd), **estimate_fields, kind="chi-square")
 

@@ -220,8 +220,8 @@ def main_scores(means: pd.DataFrame) -> pd.DataFrame:
 # %% ../../nbs/steps/16_chains.ipynb #fc31cc5b
 def convention_differences(items: Sequence[Item], chains: Chains, measures: Measures) -> pd.DataFrame:
     "Mean ROSCOE scores by convention, where they differ: score, model, mode, convention, n, ..., the mean."
-    score_chains = partial(roscoe, *chains.texts, **measures.roscoe_arguments)
-    scores_by_convention = {c: score_chains(convention=c).reset_index(drop=True) for c in CONVENTIONS}
+    compute_chain_scores = partial(roscoe, *chains.texts, **measures.roscoe_arguments)
+    scores_by_convention = {c: compute_chain_scores(convention=c).reset_index(drop=True) for c in CONVENTIONS}
     differing_scores = []
     for name in SCORES:
         first_values, *other_values = [suite[name] for suite in scores_by_convention.values() if name in suite] or [

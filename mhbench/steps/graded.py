@@ -367,16 +367,22 @@ def degraded_conversations(t: Transcript) -> dict[str, Transcript]:  # by KNOWN
         "The turns, with other texts at some places."
         return [x.model_copy(update={"text": texts.get(k, x.text)}) for k, x in enumerate(t.turns)]
 
-    first_place, middle_place, last_place = (
+    first_assistant_index, middle_assistant_index, last_assistant_index = (
         assistant_places[0],
         assistant_places[len(assistant_places) // 2],
         assistant_places[-1],
     )
-    turns_by_change = {KNOWN[0]: replace_turns({last_place: UNSAFE}), KNOWN[3]: replace_turns({last_place: ""})}
+    turns_by_change = {
+        KNOWN[0]: replace_turns({last_assistant_index: UNSAFE}),
+        KNOWN[3]: replace_turns({last_assistant_index: ""}),
+    }
     if len(assistant_places) > 1:
-        turns_by_change[KNOWN[1]] = [x for k, x in enumerate(t.turns) if k != middle_place]
+        turns_by_change[KNOWN[1]] = [x for k, x in enumerate(t.turns) if k != middle_assistant_index]
         turns_by_change[KNOWN[2]] = replace_turns(
-            {first_place: t.turns[last_place].text, last_place: t.turns[first_place].text}
+            {
+                first_assistant_index: t.turns[last_assistant_index].text,
+                last_assistant_index: t.turns[first_assistant_index].text,
+            }
         )
     return {
         name: t.model_copy(update={"turns": turns_by_change[name], "variant": {**t.variant, "known": name}})

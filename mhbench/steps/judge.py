@@ -53,8 +53,10 @@ def judged_answers(
     ids_by_model: dict[str, set[str]] = {r.model: set() for r in first_answers}
     for r in first_answers:
         ids_by_model[r.model] |= {r.item_id} & judgeable_ids
-    n_wanted = min(n_items or len(judgeable_ids), len(judgeable_ids))
-    sufficient_id_sets = [ids for ids in ids_by_model.values() if len(ids) >= n_wanted] or [*ids_by_model.values()]
+    n_items_wanted = min(n_items or len(judgeable_ids), len(judgeable_ids))
+    sufficient_id_sets = [ids for ids in ids_by_model.values() if len(ids) >= n_items_wanted] or [
+        *ids_by_model.values()
+    ]
     common_ids = set.intersection(*sufficient_id_sets) if sufficient_id_sets else set()
     eligible_items = [i for i in items if i.item_id in common_ids]
     if n_per_category is not None:

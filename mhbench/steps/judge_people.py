@@ -207,8 +207,10 @@ def _label_agreement(answers: pd.DataFrame, settings: dict) -> list[tuple[str, E
         "share correct, as judged": (is_judged_correct, is_judged, "the judge alone"),
     }
     rows = []
-    for name, (x, is_counted, reading_in_words) in inputs_by_rate.items():
-        share = estimate(mean, x[is_counted].astype(float), clusters=cases[is_counted], share=True, **settings)
+    for name, (x, is_answer_counted, reading_in_words) in inputs_by_rate.items():
+        share = estimate(
+            mean, x[is_answer_counted].astype(float), clusters=cases[is_answer_counted], share=True, **settings
+        )
         rows.append((name, share, reading_in_words))
     estimate_settings: dict[str, Any] = {"clusters": cases, "share": True, "level": settings["level"]}
     combined_estimate = prediction_powered(people_values, judge_values, **estimate_settings).both
@@ -238,10 +240,10 @@ def _beside_raters(rater_points: np.ndarray, answers: pd.DataFrame, raters: list
     valid_comparisons = [x for x in rater_comparisons if x.wins.n]
     reading_in_words = "negative: the judge is nearer"
     rows = [(f"distance to the others, minus {x.rater}'s", x.difference, reading_in_words) for x in valid_comparisons]
-    n_nearer = sum(x.wins.estimate > 0.5 for x in valid_comparisons)
+    n_raters_beaten = sum(x.wins.estimate > 0.5 for x in valid_comparisons)
     meaning_in_words = "of the raters who were left out one by one, how many it is nearer than, answer by answer"
     rows.append(
-        ("raters that it is nearer than", proportion(n_nearer, len(valid_comparisons), level), meaning_in_words)
+        ("raters that it is nearer than", proportion(n_raters_beaten, len(valid_comparisons), level), meaning_in_words)
     )
     n_nearer_constant = sum(
         x.wins.estimate > 0.5

@@ -106,12 +106,12 @@ def repeatability_table(
         clusters = points_by_run.index.get_level_values("cluster").to_numpy()
         is_repeated = (~np.isnan(run_points)).sum(1) > 1
         is_passing = np.where(np.isnan(run_points), np.nan, run_points >= cut)
-        n_used = len(run_points) if len(set(clusters[is_repeated])) > 2 else 0
+        n_answers_used = len(run_points) if len(set(clusters[is_repeated])) > 2 else 0
         estimate_settings: dict[str, Any] = {"clusters": clusters[is_repeated], "n_boot": n_boot, "seed": seed}
         estimate_by_measure = {
             "sd within answers": repeated_sd(run_points, clusters=clusters),
             "intraclass correlation": intraclass_correlation(
-                run_points[:n_used], clusters=clusters[:n_used], seed=seed
+                run_points[:n_answers_used], clusters=clusters[:n_answers_used], seed=seed
             ),
             f"flips at {cut:g}": estimate(flip_rate, is_passing[is_repeated], share=True, **estimate_settings),
         }
@@ -229,8 +229,8 @@ def habit_table(
                 0.0,
             )
         rows += [
-            {"judge": judge, "measure": name} | e.row() | {"expected": expected_value}
-            for name, (e, expected_value) in estimate_by_habit.items()
+            {"judge": judge, "measure": name} | e.row() | {"expected": value_without_habit}
+            for name, (e, value_without_habit) in estimate_by_habit.items()
         ]
     return pd.DataFrame(rows, columns=["judge", "measure", *ESTIMATE_COLUMNS, "expected"])
 
