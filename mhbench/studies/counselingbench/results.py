@@ -155,10 +155,10 @@ def zero_shot_accuracies(results: pd.DataFrame) -> pd.DataFrame:  # a row a mode
 def all_pair_tests(accuracies: Mapping[str, pd.DataFrame]) -> pd.DataFrame:  # of pair_tests, and whose
     "The tests for every declared set of pairs and every source of accuracies that has all their models."
     test_tables = []
-    for (accuracy_source, accuracy_table), (pairs_name, pairs) in product(accuracies.items(), PAIRS.items()):
+    for (accuracy_source, accuracy_table), (pair_set_name, pairs) in product(accuracies.items(), PAIRS.items()):
         if {*pairs, *pairs.values()} <= set(accuracy_table.index):
-            test_table = pair_tests(accuracy_table, pairs, with_overall=pairs_name == "notebook")
-            test_tables.append(test_table.assign(pairs=pairs_name, accuracies=accuracy_source))
+            test_table = pair_tests(accuracy_table, pairs, with_overall=pair_set_name == "notebook")
+            test_tables.append(test_table.assign(pairs=pair_set_name, accuracies=accuracy_source))
     return pd.concat(test_tables, ignore_index=True)
 
 # %% ../../../nbs/studies/counselingbench/08_results.ipynb #4098eebe
@@ -216,9 +216,9 @@ def printed_facts(claims: Claims, tests: pd.DataFrame) -> pd.DataFrame:  # fact,
         ),
     }
     competency_tests = tests[(tests["accuracies"] == "printed") & (tests["group"] != "Overall")]
-    for pairs_name, g in competency_tests.groupby("pairs"):
-        p = g["p" if pairs_name == "table A4" else "p_adjusted"]
-        facts[f"competencies with p < .05, {pairs_name}"] = (p < 0.05).sum()
+    for pair_set_name, g in competency_tests.groupby("pairs"):
+        p = g["p" if pair_set_name == "table A4" else "p_adjusted"]
+        facts[f"competencies with p < .05, {pair_set_name}"] = (p < 0.05).sum()
     return pd.DataFrame({"fact": list(facts), "value": [float(v) for v in facts.values()]})
 
 # %% ../../../nbs/studies/counselingbench/08_results.ipynb #dba23927

@@ -217,11 +217,11 @@ def load(
         x: sorted(path.glob(f"*{x}*.csv")) if path.is_dir() else [] for x in ("panel", "judges", "students")
     }
     panel_ratings = list(chain.from_iterable(load_panel(f) for f in files_by_kind["panel"]))
-    exports = load_exports(path) if path.is_dir() else Annotated([], {})
+    exported_annotation = load_exports(path) if path.is_dir() else Annotated([], {})
     n_by_reason = sum((Counter(deck.excluded) for deck in loaded_decks), Counter[str]())
     items = list(chain.from_iterable(deck.items for deck in loaded_decks))
     judge_ratings = chain.from_iterable(load_panel(f, models=True) for f in files_by_kind["judges"])
     student_responses = list(chain.from_iterable(load_students(f) for f in files_by_kind["students"]))
     notes = [f"{n} notes are left out: {reason}" for reason, n in sorted(n_by_reason.items())]
-    notes += [f"Label Studio: {n} {outcome}" for outcome, n in exports.counts.items() if n]
-    return Corpus(items, [*panel_ratings, *exports.ratings, *judge_ratings], student_responses, notes)
+    notes += [f"Label Studio: {n} {outcome}" for outcome, n in exported_annotation.counts.items() if n]
+    return Corpus(items, [*panel_ratings, *exported_annotation.ratings, *judge_ratings], student_responses, notes)

@@ -294,8 +294,10 @@ def came_back(folder: str | Path, ratings: Iterable[Rating]) -> pd.DataFrame:  #
     for rater in dict.fromkeys([*assigned_ids, *targets_by_rater]):
         rater_pages = assigned_ids.get(rater, set())
         rater_labels = targets_by_rater.get(rater, {})
-        n_complete = sum(targets <= rater_labels.get(i, set()) for i in rater_pages)
-        rows.append((rater, len(rater_pages), n_complete, sum(i in rater_labels for i in rater_pages) - n_complete))
+        n_complete_pages = sum(targets <= rater_labels.get(i, set()) for i in rater_pages)
+        rows.append(
+            (rater, len(rater_pages), n_complete_pages, sum(i in rater_labels for i in rater_pages) - n_complete_pages)
+        )
     return pd.DataFrame(rows, columns=["rater", "pages", "complete", "begun"])
 
 

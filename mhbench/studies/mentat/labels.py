@@ -82,12 +82,14 @@ def wording_distances(
     wording_names = np.unique(w[w != ""])
     rows = []
     for (a, b), s in zip(combinations(wording_names, 2), np.random.SeedSequence(seed).spawn(len(wording_names) ** 2)):
-        has_either = (w == a) | (w == b)
-        rows_by_question = pd.DataFrame({"wording": w[has_either], "sum": x[has_either].sum(1)}).groupby(g[has_either])
+        has_either_wording = (w == a) | (w == b)
+        rows_by_question = pd.DataFrame(
+            {"wording": w[has_either_wording], "sum": x[has_either_wording].sum(1)}
+        ).groupby(g[has_either_wording])
         usable_questions = np.array(list(rows_by_question.groups))[
             (rows_by_question["wording"].nunique() == 2) & (rows_by_question["sum"].min() > 0)
         ]
-        is_used = has_either & np.isin(g, usable_questions)
+        is_used = has_either_wording & np.isin(g, usable_questions)
         if not is_used.any():
             continue
         sort_order = np.argsort(g[is_used], kind="stable")

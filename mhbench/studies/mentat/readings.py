@@ -106,13 +106,16 @@ _UNITS = {  # test -> its units
 
 
 def _test_values(
-    arrays: AnnotationArrays, has_one_order: np.ndarray
+    arrays: AnnotationArrays, is_same_in_both_readings: np.ndarray
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:  # by unit
     "The values of each test under one reading, and their clusters."
-    all_annotations = np.ones(len(has_one_order), bool)
+    all_annotations = np.ones(len(is_same_in_both_readings), bool)
     return {
-        "annotation": (_correlation_with_others(arrays, ~has_one_order, has_one_order), arrays.questions),
-        "pair of annotations": _same_rater_tops(arrays, ~has_one_order),
+        "annotation": (
+            _correlation_with_others(arrays, ~is_same_in_both_readings, is_same_in_both_readings),
+            arrays.questions,
+        ),
+        "pair of annotations": _same_rater_tops(arrays, ~is_same_in_both_readings),
         "session": _session_means(_correlation_with_others(arrays, all_annotations, all_annotations), arrays.sessions),
         "pair of wordings": _wording_distances(arrays),
     }
@@ -133,10 +136,10 @@ def reading_tests(readings: Mapping[str, AnnotationArrays]) -> ReadingTests:
     Raises: ValueError where no annotation has two readings.
     """
     orders = readings["shown"].orders
-    if orders is None or (has_one_order := has_one_reading(orders)).all():
+    if orders is None or (is_same_in_both_readings := has_one_reading(orders)).all():
         actual = "no orders of the page" if orders is None else "orders that are their own inverses"
         refuse(f"reading_tests: annotations must have two readings somewhere; got {actual}; see can_be_tested")
-    values_by_reading = {m: _test_values(a, has_one_order) for m, a in readings.items()}
+    values_by_reading = {m: _test_values(a, is_same_in_both_readings) for m, a in readings.items()}
     rows, sign_rows = [], []
     for test, unit in _UNITS.items():
         for m, values_by_unit in values_by_reading.items():
@@ -155,9 +158,9 @@ def _session_means(values: np.ndarray, sessions: np.ndarray) -> tuple[np.ndarray
     return np.array([np.nanmean(values[sessions == s]) for s in session_names]), session_names
 
 # %% ../../../nbs/studies/mentat/05_readings.ipynb #b155e672
-def _count_signs(test: str, unit: str, shown_values: np.ndarray, released_values: np.ndarray) -> dict:
+def _count_signs(test: str, unit: str, values_as_shown: np.ndarray, values_as_released: np.ndarray) -> dict:
     "The number of units that do better under each reading, and the sign test's p-value."
-    differences = (shown_values - released_values)[~np.isnan(shown_values - released_values)]
+    differences = (values_as_shown - values_as_released)[~np.isnan(values_as_shown - values_as_released)]
     n_shown_better = int((differences > 1e-9).sum())
     n_release_better = int((differences < -1e-9).sum())
     p = sign_test(n_shown_better, n_release_better) if n_shown_better + n_release_better else np.nan

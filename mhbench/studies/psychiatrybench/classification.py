@@ -78,17 +78,17 @@ def label_measures(
         is_healthy = y[:, normal]
         is_called_normal = p[:, normal]
         is_called_ill = (np.delete(answer, normal, axis=1).any(1) | (unknown > 0)).astype(float)
-    n_names = p.sum(1) + unknown
+    n_answered_names = p.sum(1) + unknown
     measure_columns = [
         divide(n_exact, n),  # equation 11
         divide((f * support).sum(1), support.sum(1)),  # equation 13
         divide((f * (support > 0)).sum(1), (support > 0).sum(1)),
         divide(2 * n_hits.sum(1), (n_answered + support).sum(1)),
-        divide(w @ unknown.astype(float), w @ n_names),
+        divide(w @ unknown.astype(float), w @ n_answered_names),
         divide(w @ is_called_normal, n) if normal is not None else np.full(len(w), np.nan),
         divide(w @ (is_healthy * is_called_ill), w @ is_healthy),
-        divide(n_hits.sum(1), w @ n_names),
-        divide(w @ n_names, n),
+        divide(n_hits.sum(1), w @ n_answered_names),
+        divide(w @ n_answered_names, n),
     ]
     return as_result(np.column_stack(measure_columns), weights)
 

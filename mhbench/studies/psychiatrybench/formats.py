@@ -84,8 +84,8 @@ def format_units(scores: pd.DataFrame, items: Sequence[Item]) -> pd.DataFrame:  
         is_answered = not np.isnan(r.correct)
         answer_letters = list(r.answer) if len(r.answer) == len(item.key) else [""] * len(item.key)
         format_name = "full" if item.stems else "separated"
-        first_number = 1 if item.stems else int(item.origin.get("number", 0))
-        for number, (letter, key) in enumerate(zip(answer_letters, item.key), first_number):
+        first_question_number = 1 if item.stems else int(item.origin.get("number", 0))
+        for number, (letter, key) in enumerate(zip(answer_letters, item.key), first_question_number):
             unit = unit_by_key.setdefault((r.model, r.mode, item.cluster, number), {})
             unit[format_name] = float(letter.casefold() == key.casefold()) if is_answered else np.nan
             unit[f"{format_name}_letter"] = letter
@@ -188,7 +188,7 @@ def format_rates(units: pd.DataFrame, *, n_boot: int = 1000, seed: int) -> pd.Da
             ("all sets", g[g["full"].notna()], RATES[0]),
             ("all sets", g[g["separated"].notna()], RATES[1]),
         ]
-        for scope, unit_rows, rate_name in [
+        for set_scope, unit_rows, rate_name in [
             *all_set_parts,
             *(("shared sets", _shared_sub_questions(g), rate_name) for rate_name in RATES),
         ]:
@@ -207,7 +207,7 @@ def format_rates(units: pd.DataFrame, *, n_boot: int = 1000, seed: int) -> pd.Da
                 rate_estimate = mean_difference(right_full - right_separated, estimate_settings["clusters"], largest=1)
             else:
                 rate_estimate = estimate(partial(_compute_rate, rate_name=rate_name), *rate_arrays, **estimate_settings)
-            rows.append({"model": model, "mode": mode, "measure": rate_name, "on": scope} | rate_estimate.row())
+            rows.append({"model": model, "mode": mode, "measure": rate_name, "on": set_scope} | rate_estimate.row())
     return pd.DataFrame(rows, columns=["model", "mode", "measure", "on", *ESTIMATE_COLUMNS])
 
 # %% ../../../nbs/studies/psychiatrybench/04_formats.ipynb #e08c4f8f
