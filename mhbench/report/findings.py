@@ -410,9 +410,9 @@ def _describe_other_modes(rows_in_mode: pd.DataFrame, other_mode_rows: pd.DataFr
     return f"{sentence} The highest {measure} in another mode: {highest_text}."
 
 
-def _n_hidden(unsimulated_rows: pd.DataFrame, other_mode_rows: pd.DataFrame, n_unranked: int) -> int:
+def _n_hidden(unsimulated_rows: pd.DataFrame, other_mode_rows: pd.DataFrame, n_unranked_models: int) -> int:
     "How many models of the run are not among these rows: those of other modes only, and those without an interval."
-    return len(set(other_mode_rows.get("model", ())) - set(unsimulated_rows["model"])) + n_unranked
+    return len(set(other_mode_rows.get("model", ())) - set(unsimulated_rows["model"])) + n_unranked_models
 
 # %% ../../nbs/report/05_findings.ipynb #5177253a
 def best_in_words(
@@ -435,15 +435,15 @@ def best_in_words(
     if not len(unsimulated_rows):
         return f"No model that was asked has an interval in this mode.{other_modes_text}"
     mode_text = f" ({spaced(unsimulated_rows['mode'].iloc[0])})" if len(other_mode_rows) else ""
-    n_hidden = _n_hidden(unsimulated_rows, other_mode_rows, unranked)
-    unsimulated_rows = for_all(unsimulated_rows, n_hidden)
+    n_hidden_models = _n_hidden(unsimulated_rows, other_mode_rows, unranked)
+    unsimulated_rows = for_all(unsimulated_rows, n_hidden_models)
     best_rows = unsimulated_rows[unsimulated_rows["estimate"] == unsimulated_rows["estimate"].max()]
     best_row = best_rows.iloc[0]
     standing_text = standing(best_row["estimate"], best_rows["ci_low"].min(), best_rows["ci_high"].max(), lines)
     best_names = " and ".join(map(printed_name, best_rows["model"]))
     if len(unsimulated_rows) == 1:
         questions_text = f"on {int(best_row['n'])} questions{mode_text}"
-        simultaneity_text = f" for all {n_hidden + 1} models at once" if n_hidden else ""
+        simultaneity_text = f" for all {n_hidden_models + 1} models at once" if n_hidden_models else ""
         measure_and_models_text = f"{measure.capitalize()} of {best_names} {questions_text}"
         estimate_text = f"{estimate_in_words(best_row, lines)}{simultaneity_text}"
         return f"{measure_and_models_text}: {estimate_text}, {standing_text}.{other_modes_text}"
@@ -491,13 +491,13 @@ def _scored_front(
     )  # who failed throughout has no row
     unsimulated_models = set(model_origins.loc[model_origins["origin"] != "simulated", "model"])
     other_mode_rows = unsimulated_rows[unsimulated_rows["mode"] != main_mode]
-    n_unranked = len(unsimulated_models - set(unsimulated_rows["model"]))
-    best_sentence = best_in_words(rows, reference_lines, other_mode_rows, model_pairs, n_unranked, measure)
+    n_unranked_models = len(unsimulated_models - set(unsimulated_rows["model"]))
+    best_sentence = best_in_words(rows, reference_lines, other_mode_rows, model_pairs, n_unranked_models, measure)
     drawn_rows = select_model_rows(rows)
-    n_hidden = _n_hidden(drawn_rows, other_mode_rows, n_unranked)
+    n_hidden_models = _n_hidden(drawn_rows, other_mode_rows, n_unranked_models)
     if has_unsimulated_models := bool((drawn_rows["origin"] != "simulated").any()):
-        drawn_rows = for_all(drawn_rows, n_hidden)
-    n_simultaneous = len(drawn_rows) + n_hidden if has_unsimulated_models else 1
+        drawn_rows = for_all(drawn_rows, n_hidden_models)
+    n_simultaneous = len(drawn_rows) + n_hidden_models if has_unsimulated_models else 1
     drawn_rows = drawn_rows.sort_values("place", ignore_index=True)
     return Front(
         study, measure_text, best_sentence, drawn_rows, dict(reference_lines), models_left_out, n_at_once=n_simultaneous
@@ -514,10 +514,10 @@ def _describe_labels(results: str | Path, study: str) -> str:
         return ""
     top_shares = soft_labels.groupby("question")["probability"].max()
     range_text = f", from {top_shares.min():.2f} to {top_shares.max():.2f}" if len(top_shares) > 1 else ""
-    n_certain = int((top_shares >= _CERTAIN).sum())
+    n_certain_questions = int((top_shares >= _CERTAIN).sum())
     range_text += (
-        f"; {counted(n_certain, len(top_shares), 'questions')} have {_CERTAIN} or more, which is no soft label"
-        * (n_certain > 0)
+        f"; {counted(n_certain_questions, len(top_shares), 'questions')} have {_CERTAIN} or more, which is no soft "
+        "label" * (n_certain_questions > 0)
     )
     return f": the preferred option has a probability of {top_shares.median():.2f} in the median question{range_text}"
 
@@ -552,9 +552,9 @@ def _rated_front(results: str | Path, study: str, stages: Sequence[str]) -> Fron
             sentences.append(f"{measure}: {estimate_in_words(agreement_row.iloc[0])}")
             drawn_rows = agreement_row.dropna(subset=["ci_low", "n"]).assign(truth=np.nan)
             break
-    n_labelled = _read_stage_metrics(results, "preferences", study).get("n_questions")
-    if n_labelled and "preferences" in stages:
-        labels_text = counted(n_labelled, metrics["n_items"], "questions")
+    n_labelled_questions = _read_stage_metrics(results, "preferences", study).get("n_questions")
+    if n_labelled_questions and "preferences" in stages:
+        labels_text = counted(n_labelled_questions, metrics["n_items"], "questions")
         sentences.append(f"Soft labels of {labels_text}{_describe_labels(results, study)}")
     sentences += _describe_flags(results, study, stages)
     return Front(study, measure if len(drawn_rows) else "", f"{'. '.join(sentences)}.", drawn_rows)
@@ -635,8 +635,8 @@ def _describe_questions_asked(
 ) -> str:
     known_counts = [n for n in n_items_by_study if n is not None]
     studies_text = f"{len(known_counts)} {'study' if len(known_counts) == 1 else 'studies'}"
-    if n_unknown := len(n_items_by_study) - len(known_counts):
-        studies_text = counted(len(known_counts), len(n_items_by_study), "studies", n_unknown)
+    if n_unknown_studies := len(n_items_by_study) - len(known_counts):
+        studies_text = counted(len(known_counts), len(n_items_by_study), "studies", n_unknown_studies)
     phrases = [
         f"{sum(known_counts)} questions from {studies_text}"
         if known_counts
@@ -734,11 +734,13 @@ def _describe_doubts(
 ) -> str:
     unsimulated_rows = drawn_rows[drawn_rows["origin"] != "simulated"]
     n_cases = unsimulated_rows[["n", "n_clusters"]].astype(float).min(axis=1)
-    n_few_cases, n_unknown = int((n_cases < SMALL).sum()), int(n_cases.isna().sum())
+    n_few_cases, n_unknown_cases = int((n_cases < SMALL).sum()), int(n_cases.isna().sum())
     sentences = []
-    if n_few_cases or n_unknown:
+    if n_few_cases or n_unknown_cases:
         few_cases_phrase = f"numbers drawn rest on fewer than {SMALL} independent cases"
-        sentences.append(f"{counted(n_few_cases, len(n_cases), few_cases_phrase, n_unknown, 'on an unknown number')}.")
+        sentences.append(
+            f"{counted(n_few_cases, len(n_cases), few_cases_phrase, n_unknown_cases, 'on an unknown number')}."
+        )
     if len(adjusted_p) or untested_studies:
         untested_text = (
             f"{_name_studies(', unknown of', untested_studies)}; where none is shown, models may still differ"

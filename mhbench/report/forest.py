@@ -503,12 +503,12 @@ def _compose_key(
 ) -> str:
     "What dots and lines are, n, and what is left out."
     has_interval = drawn["ci_low"].notna() & drawn["ci_high"].notna()
-    n_small, n_without_estimate = (
+    n_small_estimates, n_without_estimate = (
         int((rounded_table["estimate"].notna() & (rounded_table["n"] < FEW)).sum()),
         int(rounded_table["estimate"].isna().sum()),
     )
     drawn_looks = {m.look for row in rows for m in row.marks}
-    left_out_texts = [f"{n_small} with n < {FEW}"] * bool(n_small) + [
+    left_out_texts = [f"{n_small_estimates} with n < {FEW}"] * bool(n_small_estimates) + [
         f"{n_without_estimate} without an estimate"
     ] * bool(n_without_estimate)
     no_interval_reason = "; or ".join(without(drawn[~has_interval]).unique())

@@ -156,9 +156,9 @@ def _check_selection(scored: set[str], answered: set[str], study: str) -> None:
     "Refuse scores that were made for another selection of models than that of the run whose page this is."
     if not answered or scored == answered:  # without texts, as where only numbers were pulled, nothing can be said
         return
-    surplus, missing = (", ".join(sorted(names)) for names in (scored - answered, answered - scored))
+    surplus_models, missing = (", ".join(sorted(names)) for names in (scored - answered, answered - scored))
     actual = "; ".join(
-        [f"scores of {surplus}, not of the run"] * bool(surplus) + [f"none of {missing}"] * bool(missing)
+        [f"scores of {surplus_models}, not of the run"] * bool(surplus_models) + [f"none of {missing}"] * bool(missing)
     )
     remedy = f"run `dvc repro`, or `dvc repro score@{study}` and the report"
     refuse(f"answers_of: the scores of {study} must be those of the models of the run; got {actual}", remedy=remedy)

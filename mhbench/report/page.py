@@ -252,8 +252,8 @@ class _Links:
     def card(self, row: dict, study: str | None) -> str:
         "The card of the judge that a row names, in `judge` or at the end of its `measure`."
         for (card_study, judge), place in self.cards.items():
-            is_named = row.get("judge") == judge or str(row.get("measure", "")).endswith(f" by {judge}")
-            if card_study == row.get("study", study) and is_named:
+            is_judge_named = row.get("judge") == judge or str(row.get("measure", "")).endswith(f" by {judge}")
+            if card_study == row.get("study", study) and is_judge_named:
                 return f"#{place}"
         return ""
 
@@ -332,8 +332,8 @@ def _shrink_svg(svg: str) -> str:
     svg = re.sub(r'<g id="[^"]*"', "<g", svg)
     svg = re.sub(r' transform="rotate\(-?0 [^)]*\)"', "", svg)
     svg = re.sub(r'style="[^"]*"', lambda m: re.sub(r"([;:]) ", r"\1", m[0]), svg)
-    coordinates = re.compile(r'(?<=\s)(?:d|x|y)="[^"]*"')
-    svg = coordinates.sub(lambda m: re.sub(r"(\.\d\d)\d+", r"\1", m[0]).replace("\n", " "), svg)
+    coordinate_pattern = re.compile(r'(?<=\s)(?:d|x|y)="[^"]*"')
+    svg = coordinate_pattern.sub(lambda m: re.sub(r"(\.\d\d)\d+", r"\1", m[0]).replace("\n", " "), svg)
     svg = re.sub(r'(?<= d=")[^"]*', lambda m: re.sub(r" *([MLCQZ]) *", r"\1", m[0]).strip(), svg)
     return re.sub(r">\s+<", "><", svg)
 
@@ -432,7 +432,7 @@ def _reference_lines(lines: Mapping[str, float], scale: tuple[float, float]) -> 
     placed_lines: list[dict[str, Any]] = []
     for name, line_value in sorted(lines.items(), key=lambda x: x[1]):
         line_percent = _percent_of_width(line_value, scale)
-        is_lower = (
+        is_label_lowered = (
             bool(placed_lines)
             and line_percent - placed_lines[-1]["at"] < _APART
             and "low" not in placed_lines[-1]["side"]
@@ -442,7 +442,7 @@ def _reference_lines(lines: Mapping[str, float], scale: tuple[float, float]) -> 
         )  # half a name is as wide on the narrowest plot
         line_label = name if any(c.isdigit() for c in name) else f"{name} {line_value:.2f}"
         placed_lines.append(
-            {"name": spaced(line_label), "at": line_percent, "side": side_class + (" low" if is_lower else "")}
+            {"name": spaced(line_label), "at": line_percent, "side": side_class + (" low" if is_label_lowered else "")}
         )
     return placed_lines
 

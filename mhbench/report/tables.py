@@ -238,10 +238,10 @@ def doubts(table: pd.DataFrame) -> list[str]:  # sentences; none if there is no 
         if _rests_on_raters(table):
             unit_name = "raters"
         for least_n, verdict in ((FEW, "inconclusive"), (SMALL, "imprecise")):
-            n_below = int((n_units < least_n).sum())
-            if n_below:
+            n_rows_below = int((n_units < least_n).sum())
+            if n_rows_below:
                 sentences.append(
-                    f"{n_below} of {len(n)} rows rest on fewer than {least_n} {unit_name}: treat as {verdict}"
+                    f"{n_rows_below} of {len(n)} rows rest on fewer than {least_n} {unit_name}: treat as {verdict}"
                 )
                 break
         if len(np.unique(n[~np.isnan(n)])) > 1:
@@ -297,8 +297,8 @@ def _explain_uneven_n(rows: pd.DataFrame) -> list[str]:
         return []
     setting_columns = [c for c in rows if c not in _ASIDE and not pd.api.types.is_numeric_dtype(rows[c])]
     n_by_setting = rows.groupby(setting_columns or (lambda _: "all"), dropna=False)["n"]
-    n_ranges = n_by_setting.agg(["min", "max"])
-    uneven_ranges = n_ranges[n_ranges["min"] < n_ranges["max"]]
+    ranges_of_n = n_by_setting.agg(["min", "max"])
+    uneven_ranges = ranges_of_n[ranges_of_n["min"] < ranges_of_n["max"]]
     if not len(uneven_ranges):
         return []
     range_text = f"n from {int(uneven_ranges['min'].min())} to {int(uneven_ranges['max'].max())}"
