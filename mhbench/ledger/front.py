@@ -323,9 +323,11 @@ def _rows_with_quantities(
                 x: Quantity(r[x], np.nan, np.nan, f"{row_origin}: {x}", False) for x in ("estimate", "n", "n_unread")
             }
             q = replace(quantity_by_column["estimate"], low=r["ci_low"], high=r["ci_high"])
-            unread_tag, n_tag = (number_tag(f"{r[x]:.0f}", quantity_by_column[x]) for x in ("n_unread", "n"))
+            n_unread_tag, n_answers_tag = (number_tag(f"{r[x]:.0f}", quantity_by_column[x]) for x in ("n_unread", "n"))
             has_many_unread = r["n_unread"] > _SHOWN_UNREAD_SHARE * r["n"]
-            small_text = Markup(f"{unread_tag} of {n_tag} answers could not be parsed") if has_many_unread else ""
+            small_text = (
+                Markup(f"{n_unread_tag} of {n_answers_tag} answers could not be parsed") if has_many_unread else ""
+            )
             named_quantities.append((r["model"], q, small_text))
     for name in rows_of.names if rows_of.printed else ():
         printed_reference = {"printed": rows_of.printed.replace("{row}", name)}

@@ -425,8 +425,8 @@ def mappings_in(argument: Any) -> Iterator[Mapping]:
         yield argument
         argument = [v for k, v in argument.items() if k != "where"]
     if isinstance(argument, list):
-        for element in argument:
-            yield from mappings_in(element)
+        for argument_element in argument:
+            yield from mappings_in(argument_element)
 
 
 def evidence_kind(source: Source, file: ClaimsFile) -> str:  # of EVIDENCE_KINDS; "": nothing but typed constants
@@ -563,12 +563,14 @@ LEAST_CHANCE = 0.001  # of a table's differences between two runs, for the same
 TOLERANCE_COLUMNS = ["paper", "place", "of", "tolerance", "n", "across", "along", "n_wrong", "spread", "p", "decides"]
 
 
-def _share_of_wrong_accepted(rows_of_tolerance: pd.DataFrame, shared_label: str, other_label: str) -> tuple[float, int]:
+def _share_of_wrong_accepted(
+    rows_of_tolerance: pd.DataFrame, shared_label: str, differing_label: str
+) -> tuple[float, int]:
     "How many printed numbers with the same label, in another place, lie within what each row accepts; of how many."
     number_pairs = rows_of_tolerance.dropna(subset=["low"]).merge(
-        rows_of_tolerance[[shared_label, other_label, "number"]], on=shared_label, suffixes=("", "_wrong")
+        rows_of_tolerance[[shared_label, differing_label, "number"]], on=shared_label, suffixes=("", "_wrong")
     )
-    number_pairs = number_pairs[number_pairs[other_label] != number_pairs[f"{other_label}_wrong"]]
+    number_pairs = number_pairs[number_pairs[differing_label] != number_pairs[f"{differing_label}_wrong"]]
     return number_pairs["number_wrong"].between(number_pairs["low"], number_pairs["high"]).mean(), len(number_pairs)
 
 
@@ -599,17 +601,26 @@ def tolerances(verdicts: pd.DataFrame) -> pd.DataFrame:  # TOLERANCE_COLUMNS; ac
                 _share_of_wrong_accepted(rows_of_tolerance, *labels)
                 for labels in (("row", "column"), ("column", "row"))
             ]
-            (share_across, n_across), (share_along, n_along) = shares
-            is_loose = any(share > MOST_ACCEPTED for share in (share_across, share_along))
+            (wrong_share_across, n_pairs_across), (wrong_share_along, n_pairs_along) = shares
+            is_tolerance_loose = any(share > MOST_ACCEPTED for share in (wrong_share_across, wrong_share_along))
             random_spread, p_value = (
                 _random_spread_and_p(rows_of_tolerance) if tolerance_name == "random" else (np.nan, np.nan)
             )
-            is_decisive = (
-                not is_loose and (n_across + n_along > 0 or tolerance_name == INPUTS) and not p_value < LEAST_CHANCE
+            is_tolerance_decisive = (
+                not is_tolerance_loose
+                and (n_pairs_across + n_pairs_along > 0 or tolerance_name == INPUTS)
+                and not p_value < LEAST_CHANCE
             )
             n_with_range = int(rows_of_tolerance["low"].notna().sum())
-            range_fields = (n_with_range, share_across, share_along, n_across + n_along, random_spread, p_value)
-            tolerance_rows.append((paper, place, table_title, tolerance_name, *range_fields, is_decisive))
+            range_fields = (
+                n_with_range,
+                wrong_share_across,
+                wrong_share_along,
+                n_pairs_across + n_pairs_along,
+                random_spread,
+                p_value,
+            )
+            tolerance_rows.append((paper, place, table_title, tolerance_name, *range_fields, is_tolerance_decisive))
     return pd.DataFrame(tolerance_rows, columns=TOLERANCE_COLUMNS)
 
 # %% ../../nbs/ledger/02_verdicts.ipynb #0446ee06
