@@ -82,8 +82,10 @@ def _run_stage_command(a):
         return
     print(f"{label}: {os.path.relpath(notebook)}")
     if os.environ.get(ROWS) == "stop" and a.study:
-        if losses := [f for f in failures_left(root() / "results", [(a.stage, a.study, a.model)]) if f["again"]]:
-            actual = "{what}: {said}".format_map(lost_in_words(losses[0]))
+        if repeatable_losses := [
+            f for f in failures_left(root() / "results", [(a.stage, a.study, a.model)]) if f["again"]
+        ]:
+            actual = "{what}: {said}".format_map(lost_in_words(repeatable_losses[0]))
             refuse(f"run: nothing may be lost where {ROWS} is stop; got {actual}", place=label, error=RuntimeError)
 
 # %% ../../nbs/run/08_cli.ipynb #ed51b9ce

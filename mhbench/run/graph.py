@@ -145,8 +145,8 @@ def _graph(top: Path, modification_times: tuple[int, ...]) -> dict[str, Node]:
     for name, s in stages.items():
         matrix = s.get("matrix", {})
         study_list = re.fullmatch(r"\$\{run\.(\w+)\}", matrix.get("study", ""))  # ${run.judge}
-        dependencies = [re.match(r"results/(?:text/)?(\w+)", d) for d in s.get("deps", [])]
-        stages_read = dict.fromkeys(m[1] for m in dependencies if m and m[1] in stages)
+        dependency_matches = [re.match(r"results/(?:text/)?(\w+)", d) for d in s.get("deps", [])]
+        stages_read = dict.fromkeys(m[1] for m in dependency_matches if m and m[1] in stages)
         notebooks = notebook_files(top, name)
         parameters = declared(notebooks[0]) if notebooks else ()
         draws_figures = any("figures/" in str(x) for x in s.get("outs", []))

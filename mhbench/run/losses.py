@@ -114,7 +114,7 @@ def check_outcome(top: str | Path | None = None) -> str:
             ]
         )
         refuse(f"outcome: {message}", error=RuntimeError)
-    n_losses = sum(bool(left_by(top / "results", *part).get("failures")) for part in parts)
+    n_parts_with_losses = sum(bool(left_by(top / "results", *part).get("failures")) for part in parts)
     return f"{len(parts)} parts ended well" + (
-        f", {n_losses} of them with losses that the report lists" if n_losses else ""
+        f", {n_parts_with_losses} of them with losses that the report lists" if n_parts_with_losses else ""
     )

@@ -133,10 +133,10 @@ def _error_in_words(error: BaseException, depth: int = 3) -> str:
 def _frames(error: BaseException) -> traceback.StackSummary:
     "The frames of an error from the cell on; none of a cell that is no Python."
     all_frames = traceback.extract_tb(object.__getattribute__(error, "__traceback__"))
-    first_of_cell = next(
+    first_cell_frame_index = next(
         (k for k, frame in enumerate(all_frames) if frame.filename.startswith("<ipython")), len(all_frames)
     )
-    return traceback.StackSummary.from_list(all_frames[first_of_cell:])
+    return traceback.StackSummary.from_list(all_frames[first_cell_frame_index:])
 
 
 def _formatted(error: BaseException, frames: traceback.StackSummary) -> list[str]:

@@ -44,12 +44,16 @@ def _hold_interrupts(is_blocked: bool) -> None:
 
 def run_in_child_process(words: list[str]) -> int:  # the exit status
     "Run a command in a process of its own, and wait for it."
-    interpreter = [sys.executable, *([] if {"", os.getcwd()} & set(sys.path) else ["-P"]), "-c"]  # imports as this one
+    interpreter_command = [
+        sys.executable,
+        *([] if {"", os.getcwd()} & set(sys.path) else ["-P"]),
+        "-c",
+    ]  # imports as this one
     environment = {**os.environ, "PYTHONHASHSEED": "0"}
     stdin, caller_fd = os.pipe()  # a pipe from this process, which ends with it, however that ends
     _hold_interrupts(True)
-    child = _copy_template(interpreter, words, environment, stdin) or subprocess.Popen(
-        [*interpreter, _STAGE, *words], stdin=stdin, env=environment
+    child = _copy_template(interpreter_command, words, environment, stdin) or subprocess.Popen(
+        [*interpreter_command, _STAGE, *words], stdin=stdin, env=environment
     )
     os.close(stdin)
     earlier_handler = signal.signal(signal.SIGINT, lambda *_: child.send_signal(signal.SIGINT))
@@ -77,10 +81,10 @@ _IDLE_S = 60.0
 _OF_A_STAGE = {"DVC_STAGE"}
 
 
-def _socket_address(interpreter: list[str], environment: dict[str, str]) -> str:
+def _socket_address(interpreter_command: list[str], environment: dict[str, str]) -> str:
     "The address of the template for an interpreter and an environment."
     shared_variables = {k: v for k, v in environment.items() if k not in _OF_A_STAGE}
-    identity = json.dumps([interpreter, shared_variables], sort_keys=True)
+    identity = json.dumps([interpreter_command, shared_variables], sort_keys=True)
     return f"\0mhbench-{hashlib.sha256(identity.encode()).hexdigest()}"
 
 
@@ -105,16 +109,18 @@ class _Copy:
         return int(self.lines.readline() or -signal.SIGKILL)
 
 # %% ../../nbs/run/10_process.ipynb #aa6f3937
-def _copy_template(interpreter: list[str], words: list[str], environment: dict[str, str], stdin: int) -> _Copy | None:
+def _copy_template(
+    interpreter_command: list[str], words: list[str], environment: dict[str, str], stdin: int
+) -> _Copy | None:
     "Run a command in a copy of the pipeline's template; None where there is none, or no pipeline."
     if sys.platform != "linux" or not {"DVC_STAGE", "MHBENCH_DVC"} <= environment.keys():
         return None
-    address = _socket_address(interpreter, environment)
+    address = _socket_address(interpreter_command, environment)
     with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as listener:  # an error: there is one
         listener.bind(address)
         listener.listen()
         subprocess.Popen(
-            [*interpreter, _TEMPLATE + _STAGE, str(listener.fileno())],
+            [*interpreter_command, _TEMPLATE + _STAGE, str(listener.fileno())],
             pass_fds=[listener.fileno()],
             env=environment,
             stdin=subprocess.DEVNULL,

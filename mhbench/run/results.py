@@ -278,12 +278,14 @@ class PaperPage:
 # %% ../../nbs/run/11_results.ipynb #0957b434
 def opening(page: PaperPage) -> PageHtml:
     "What the paper found, and what of it holds, in the words of the first page."
-    front = load_front(study_files("front.yaml")[page.study])
+    front_texts = load_front(study_files("front.yaml")[page.study])
     texts_by_name = {
-        name: filled_html(getattr(front, name), page.known) if page.known else "" for name in ("found", "holds")
+        name: filled_html(getattr(front_texts, name), page.known) if page.known else "" for name in ("found", "holds")
     }
     return PageHtml(
-        filled_template("paper_opening.html", styles=(), scripts=(), study=page.study, front=front, **texts_by_name)
+        filled_template(
+            "paper_opening.html", styles=(), scripts=(), study=page.study, front=front_texts, **texts_by_name
+        )
     )
 
 

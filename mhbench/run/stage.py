@@ -99,8 +99,8 @@ def _demo_results(name: str, studies: Sequence[str], models: Sequence[str], n_it
             )  # nobody: it has something to say all the same
             is_for_others = named_models and not set(named_models) & set(models)
             # the report and the ledger of so small a run have what every study has
-            is_chosen = node.name in sections_by_study[study] and name not in ("report", "ledger")
-            if not is_for_others and (node.studies == "studies" or is_chosen):
+            has_section = node.name in sections_by_study[study] and name not in ("report", "ledger")
+            if not is_for_others and (node.studies == "studies" or has_section):
                 for model in models if node.models else [None]:
                     stage_by_command(node.name, study, model, overrides)
     return folder
