@@ -583,5 +583,5 @@ def close_round(a: argparse.Namespace, ask: Callable[[str], str] = input) -> Non
     if not a.run:
         return print("Labels, agreement, figures and the report:\n  mhbench run --all")
     if importlib.import_module("mhbench.run.cli").main(["run", "--all"]):
-        reassurance = "the round is closed and its answers are kept"
-        raise RuntimeError(f"close: a stage did not end well, as told above; {reassurance}")
+        reassurance_text = "the round is closed and its answers are kept"
+        raise RuntimeError(f"close: a stage did not end well, as told above; {reassurance_text}")

@@ -101,10 +101,10 @@ def _read_run(
 ) -> Results:
     selected_files = lambda headline_files: [f for f in sorted(headline_files) if is_selected(f.parts[-3], f.parts[-2])]
     headline_files = selected_files(folder.glob("*/*/headline.parquet"))
-    headlines = [pd.read_parquet(f).assign(stage=f.parts[-3], study=f.parts[-2]) for f in headline_files]
+    headline_tables = [pd.read_parquet(f).assign(stage=f.parts[-3], study=f.parts[-2]) for f in headline_files]
     score_files = selected_files(folder.glob("score/*/scores.parquet"))
     score_tables = [pd.read_parquet(f, columns=_OF_SCORES) for f in score_files]
-    if not headlines:
+    if not headline_tables:
         remedy = "run `dvc repro` there; of a commit in a folder of its own: `git worktree add`"
         actual = "; ".join([f"none in {run_name!r}", *left_out[:2]])
         refuse(f"compare: a run must hold main numbers; got {actual}", remedy=remedy, error=FileNotFoundError)
@@ -112,7 +112,7 @@ def _read_run(
     served_files = selected_files(folder.glob("score/*/served.parquet"))
     served_by_study = {file.parts[-2]: pd.read_parquet(file) for file in served_files}
     return Results(
-        run_name, pd.concat(headlines, ignore_index=True), scores, _served_models(served_by_study), ran, left_out
+        run_name, pd.concat(headline_tables, ignore_index=True), scores, _served_models(served_by_study), ran, left_out
     )
 
 # %% ../../nbs/tools/07_compare.ipynb #b3099a14

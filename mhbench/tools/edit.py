@@ -144,14 +144,14 @@ def replace_file(file: Path, text: str) -> None:
     "Replace a file as a whole: whoever reads it, at whatever moment, finds the old text or the new one."
     if file.exists() and file.read_text(encoding="utf-8") == text:
         return
-    new_file = file.with_name(f".{file.name}.new")
+    temporary_file = file.with_name(f".{file.name}.new")
     try:
-        new_file.write_text(text, encoding="utf-8")
+        temporary_file.write_text(text, encoding="utf-8")
         if file.exists():
-            shutil.copymode(file, new_file)
-        new_file.replace(file)
+            shutil.copymode(file, temporary_file)
+        temporary_file.replace(file)
     finally:
-        new_file.unlink(missing_ok=True)
+        temporary_file.unlink(missing_ok=True)
 
 # %% ../../nbs/tools/02_edit.ipynb #2c04639b
 def _changed(file: Path, changes: Mapping[Place, Any], entries: Mapping[str, str], expected_params: dict) -> str:
@@ -160,9 +160,9 @@ def _changed(file: Path, changes: Mapping[Place, Any], entries: Mapping[str, str
     for study, lines in entries.items():
         entry_start, entry_end = study_entry(text, study, file.name)
         text = text[:entry_start] + ("\n" if entry_start == entry_end else "") + lines + text[entry_end:]
-    old_values = yaml.safe_load(text)
+    old_params = yaml.safe_load(text)
     for (*parent_keys, name), value in changes.items():
-        if reduce(dict.__getitem__, parent_keys, old_values).get(name, ...) != value:
+        if reduce(dict.__getitem__, parent_keys, old_params).get(name, ...) != value:
             text = replaced(text, (*parent_keys, name), value)
     if text != old_text and yaml.safe_load(text) != expected_params:
         actual = "entries that refer to each other"

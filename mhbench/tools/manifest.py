@@ -121,8 +121,10 @@ def _inputs_now(top: Path) -> dict[Path, str]:  # file -> MD5
     if not written_file.exists():
         return {}
     written = written_file.stat().st_mtime
-    is_newer = any(f.stat().st_mtime > written for f in sources)
-    if not is_newer and not any(f.stat().st_ctime > written for f in _files_of_others(top)):  # of a copy, when it came
+    are_inputs_newer = any(f.stat().st_mtime > written for f in sources)
+    if not are_inputs_newer and not any(
+        f.stat().st_ctime > written for f in _files_of_others(top)
+    ):  # of a copy, when it came
         return {}
     from mhbench.run.inputs import input_files
     from mhbench.run.params import load_params

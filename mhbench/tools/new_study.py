@@ -154,8 +154,8 @@ def understood(items: list[Item], layout: dict) -> pd.DataFrame:  # field, colum
 # %% ../../nbs/tools/03_new_study.ipynb #6361eb38
 def _kind_of_item(item: Item) -> str:
     options_text = f", {numbered(len(item.options), 'option')}" if item.options else ""
-    soft_text = "soft labels" if item.soft_labels is not None else "no key"
-    key_text = f"{len(item.key)} right" if item.key else soft_text
+    keyless_text = "soft labels" if item.soft_labels is not None else "no key"
+    key_text = f"{len(item.key)} right" if item.key else keyless_text
     return f"{item.task}{options_text}, {key_text if item.options or not item.key else 'a reference answer'}"
 
 

@@ -251,10 +251,10 @@ def _pilot_lines(source: _Known, label_counts: list[int]) -> list[str]:
     if not len(table):
         sizes_text = ", ".join(map(str, label_counts))
         return [*out, f"no number of labels among {sizes_text} is of six cases or more, and below {n_judged}"]
-    percentages = table.assign(
+    percentage_table = table.assign(
         **{c: (100 * table[c]).round().astype(int).astype(str) + "%" for c in ("narrower", "saved")}
     )
-    out.append(percentages.round(3).to_string(index=False))
+    out.append(percentage_table.round(3).to_string(index=False))
     row = table.iloc[(table["labels"] - 100).abs().argmin()]
     out.append(_sentence(row))
     if p.n:

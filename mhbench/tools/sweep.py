@@ -156,5 +156,5 @@ def _sweep(a):
         print(moved_numbers.to_string(na_rep="–"), note, sep="\n\n")
     if failed_points:
         command = f"`{' '.join(['dvc repro', *a.target])}` with the values of the first"
-        again_text = f"the same command runs them again; where nothing above says why, {command} in the files does"
-        raise RuntimeError(f"sweep: {len(failed_points)} points failed: {'; '.join(failed_points)}; {again_text}")
+        rerun_text = f"the same command runs them again; where nothing above says why, {command} in the files does"
+        raise RuntimeError(f"sweep: {len(failed_points)} points failed: {'; '.join(failed_points)}; {rerun_text}")
