@@ -70,8 +70,8 @@ class RateLimit:
     def allow(self, visitor: str, clock: float | None = None) -> bool:
         "Whether a visitor's request may pass, which takes a token; `clock` in seconds, None for now."
         clock = time.monotonic() if clock is None else clock
-        n_tokens_left, last_seen = self.left.get(visitor, (float(self.burst), clock))
-        n_tokens_left = min(self.burst, n_tokens_left + (clock - last_seen) * self.rate)
+        n_tokens_left, last_request_time = self.left.get(visitor, (float(self.burst), clock))
+        n_tokens_left = min(self.burst, n_tokens_left + (clock - last_request_time) * self.rate)
         if visitor not in self.left and len(self.left) >= 10_000:
             self.left.clear()  # bounds the memory
         self.left[visitor] = (max(n_tokens_left - 1, 0) if n_tokens_left >= 1 else n_tokens_left, clock)

@@ -162,7 +162,7 @@ class Store:
 
     def save(self, changes: Iterable[Change], visits: Iterable[Visit] = ()) -> int:  # changes that were new
         "Log every new change and update the answers, in one transaction."
-        n_new = 0
+        n_new_changes = 0
         with transaction(self.db):
             server_ms = self.clock()
             for arrival_ms, c in enumerate(changes, server_ms):
@@ -175,14 +175,14 @@ class Store:
                     (c.event, *answer_key, *stored_fields, c.client_ms, server_ms),
                 ).rowcount
                 if is_new:
-                    n_new += 1
+                    n_new_changes += 1
                     self.db.execute(_UPSERT_ANSWER_SQL, (*answer_key, *stored_fields, c.event, server_ms))
             self.db.executemany(
                 "INSERT INTO visits VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
                 " active_ms = max(active_ms, excluded.active_ms), server_ms = excluded.server_ms",
                 [(*v, server_ms) for v in visits],
             )
-        return n_new
+        return n_new_changes
 
     def all_answers(self, *page: str | int) -> dict[Page, dict[str, StoredAnswer]]:
         "Page -> target -> answer: of all pages, of one rater's, or of one rater's question and occasion."
@@ -357,7 +357,8 @@ def differences(store: Store) -> list[str]:  # empty where there are none
         tuple(k): (v, x) for *k, v, x in store.db.execute(f"SELECT {ANSWER_KEY}, value, label FROM answers")
     }
     differing_keys = [k for k in {*logged_answers, *stored_answers} if logged_answers.get(k) != stored_answers.get(k)]
-    shown_key = lambda rater, *page: " ".join(map(str, (rater if is_pseudonym(rater) else "a rater", *page)))
+    key_text_of = lambda rater, *page: " ".join(map(str, (rater if is_pseudonym(rater) else "a rater", *page)))
     return [
-        f"{shown_key(*k)}: answers {stored_answers.get(k)}, log {logged_answers.get(k)}" for k in sorted(differing_keys)
+        f"{key_text_of(*k)}: answers {stored_answers.get(k)}, log {logged_answers.get(k)}"
+        for k in sorted(differing_keys)
     ]
