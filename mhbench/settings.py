@@ -43,8 +43,8 @@ def _decisive(annotation: Any, value: Any) -> Any:
         return deciding(annotation, value)
     if get_origin(annotation) is dict:
         return {name: _decisive(get_args(annotation)[1], entry) for name, entry in value.items()}
-    for alternative in get_args(annotation):  # of a union, or of Annotated
-        value = _decisive(alternative, value)
+    for union_member in get_args(annotation):  # of a union, or of Annotated
+        value = _decisive(union_member, value)
     return value
 
 
