@@ -283,9 +283,8 @@ def ask_parts(
         all_judgments += judgments
         part_columns = {"experiment": p.experiment, "wording": p.wording, "temperature": used_temperature}
         rows = verdict_frame(judgments, items, kind)
-        is_row_kept = (rows["text"] != BY_RULE) | (
-            p.experiment == "known groups"
-        )  # else nothing of a judge is repeated
+        # a verdict by rule repeats nothing of a judge
+        is_row_kept = (rows["text"] != BY_RULE) | (p.experiment == "known groups")
         verdict_tables.append(rows[is_row_kept].assign(**part_columns))
     columns = ["experiment", "wording", "temperature", "judge", "item_id", "cluster", "category", "model", "sample"]
     columns += ["repeat", "rubric", "status", "error", "points"]
