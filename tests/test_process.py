@@ -169,9 +169,10 @@ print(os.getpid())
 """
 LOADED = """
 import sys
+from mhbench.records.task import tasks
 from mhbench.registry import studies
 from mhbench.run import execute, notebook, stage
-studies()
+studies(), tasks()
 print(sorted(m for m in sys.modules if m.startswith("mhbench.st")))
 """
 TELL = """

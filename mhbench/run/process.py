@@ -75,7 +75,12 @@ _PACKAGES = (
     *("pydantic.type_adapter", "scipy.linalg", "scipy.sparse", "scipy.special", "yaml"),
 )
 _MODULES = ("mhbench.run.execute", "mhbench.run.notebook", "mhbench.run.stage")
-_COMPUTED = {"mhbench.registry": "studies", "mhbench.ask.parse": "forms"}  # what these modules keep, once called
+_COMPUTED = (  # what these modules keep once they have been called: module, function, arguments
+    ("mhbench.registry", "studies"),
+    ("mhbench.records.task", "tasks"),
+    ("mhbench.ask.parse", "parse_choice", "The answer is not B, but C.", 4),  # compiles the forms of answers
+    ("mhbench.ask.parse", "is_refusal", "It depends."),
+)
 _TEMPLATE = "from mhbench.run.process import serve_copies; serve_copies(); "
 _IDLE_S = 60.0
 _OF_A_STAGE = {"DVC_STAGE"}
@@ -144,8 +149,8 @@ def _load_shared() -> None:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
     with contextlib.suppress(Exception):
-        for module, function in _COMPUTED.items():
-            getattr(importlib.import_module(module), function)()
+        for module, function, *arguments in _COMPUTED:
+            getattr(importlib.import_module(module), function)(*arguments)
         nbformat = importlib.import_module("nbformat")
         nbformat.validate(nbformat.v4.new_notebook())  # compiles the schema
 
