@@ -91,6 +91,12 @@ def test_all_pairs_are_corrected_as_statsmodels_does(method, theirs):
     assert all(t.difference.n == 50 and t.detectable > 0 for t in got)
 
 
+@pytest.mark.parametrize("questions, levels", [([1, 1, 2], ["f", "m"]), ([1, 1], ["f", "m", "f"])])
+def test_levels_of_another_length_are_refused(questions, levels):
+    with pytest.raises(ValueError, match=r"compare_levels: .* one entry a prompt; got shapes"):
+        compare_levels([1, 0, 1] if len(levels) == 2 else [1, 0], questions, levels, seed=1)
+
+
 def test_several_prompts_of_a_level_count_as_one_mean():
     x, q, l = np.array([1, 0, 1, 1, 0, 0]), np.array([1, 1, 1, 2, 2, 2]), np.array(["f", "f", "m", "f", "m", "m"])
     t = compare_levels(x, q, l, seed=1, permutations=99)[0]

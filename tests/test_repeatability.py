@@ -10,6 +10,8 @@ from mhbench.stats.resample import bootstrap, mean
 def test_a_correlation_needs_two_answers_and_some_variance():
     one = intraclass_correlation([[50.0, 60.0], [70.0, np.nan]], seed=1)
     assert (one.n, np.isnan(one.estimate)) == (1, True)
+    none = intraclass_correlation([[50.0, np.nan]], seed=1)
+    assert (none.n, none.n_clusters, np.isnan(none.estimate)) == (0, 0, True)
     same = intraclass_correlation([[50.0, 50.0], [50.0, 50.0]], seed=1)
     assert (same.n, np.isnan(same.estimate)) == (2, True)
     apart = intraclass_correlation([[50.0, 50.0], [60.0, 60.0]], seed=1)

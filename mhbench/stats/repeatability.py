@@ -12,7 +12,7 @@ import numpy as np
 from ..errors import refuse
 from .estimate import Estimate
 from .jackknife import jackknife
-from .resample import Clusters, Weights, as_numbers, as_result, divide, group_codes, sums_by, unit_weights
+from .resample import Clusters, Weights, as_numbers, as_result, divide, group_codes, unit_weights
 
 FEWEST_CLUSTERS = 3  # questions or cases, for an interval of a correlation
 
@@ -115,27 +115,25 @@ class _Strata(NamedTuple):
         return drawn_squares_between, drawn_squares_within + (drawn_squares_between - drawn_squares_within) / self.size
 
 # %% ../../nbs/stats/15_repeatability.ipynb #acb96f7d
-def _split_by_cluster(y: np.ndarray, unit: np.ndarray) -> _Strata:  # y: (N,) or (N, W), effects of units
+def _split_by_cluster(y: np.ndarray, unit: np.ndarray) -> _Strata:  # (N,) each
     "Sums of squares around the mean, split by cluster."
-    y = y.reshape(len(y), -1)
     cluster_sizes = np.bincount(unit).astype(float)
     n, k = len(y), len(cluster_sizes)
-    cluster_means = sums_by(unit, y) / cluster_sizes[:, None]
-    squares_within = np.bincount(unit, ((y - cluster_means[unit]) ** 2).sum(1))
-    squares_between = cluster_sizes * ((cluster_means - y.mean(0)) ** 2).sum(1)
-    df_per_unit = max(y.shape[1] - 1, 1)  # rows of crossed effects sum to zero
-    df_between = np.full(k, (k - 1) / k * df_per_unit)
+    cluster_means = np.bincount(unit, y) / cluster_sizes
+    squares_within = np.bincount(unit, (y - cluster_means[unit]) ** 2)
+    squares_between = cluster_sizes * (cluster_means - y.mean()) ** 2
+    df_between = np.full(k, (k - 1) / k)
     effective_cluster_size = (n - (cluster_sizes**2).sum() / n) / (k - 1)
     if n == k:
         return _Strata(
-            squares_between.sum() / ((k - 1) * df_per_unit),
+            squares_between.sum() / (k - 1),
             np.nan,
             effective_cluster_size,
             _effective_df(squares_between, df_between),
             0.0,
         )
-    df_within = _effective_df(squares_within, (cluster_sizes - 1) * df_per_unit)
-    mean_squares = squares_between.sum() / ((k - 1) * df_per_unit), squares_within.sum() / ((n - k) * df_per_unit)
+    df_within = _effective_df(squares_within, cluster_sizes - 1)
+    mean_squares = squares_between.sum() / (k - 1), squares_within.sum() / (n - k)
     return _Strata(*mean_squares, effective_cluster_size, _effective_df(squares_between, df_between), df_within)
 
 # %% ../../nbs/stats/15_repeatability.ipynb #e5a17c90
