@@ -142,6 +142,20 @@ def test_a_round_with_the_run_s_own_models_as_students(results, tmp_path, capsys
         assert drawn_panel.raters == ["p1", "p2", "p3"] and pd.notna(drawn_panel.breaking).any()
 
 
+def test_a_round_of_the_answers_that_wait_for_people_has_no_larger_core(results, tmp_path, capsys):
+    items = read_records(results / "text" / "prepare" / "medqade" / "items.parquet", Item)
+    waiting = [{"item_id": i.item_id, "target": "model-one", "judge": "j"} for i in items[5:8]]
+    pd.DataFrame(waiting).to_csv(tmp_path / "for_people.csv", index=False)
+    draw = ["draw", "--to", str(tmp_path / "round"), "--raters", "p1,p2", "--models", "model-one,model-two"]
+    assert panel(*draw, "--only", str(tmp_path / "for_people.csv"), results=results) == 0
+    assert "3 items go to all 2 raters" in capsys.readouterr().out
+    drawn = pd.read_csv(tmp_path / "round" / "draw.csv")
+    assert set(drawn["item_id"]) == {w["item_id"] for w in waiting} and drawn["core"].all()
+    assert {
+        k for p in json.loads((tmp_path / "round" / "tasks-p1.json").read_text()) for k in p["data"] if "answer_" in k
+    } == {"answer_1"}, "the listed students' answers alone"
+
+
 def test_what_became_a_tie_after_the_list_was_written_is_announced(results, tmp_path, capsys):
     folder = tmp_path / "round"
     draw = ["draw", "--to", str(folder), "--raters", "p1,p2", "--tie-breaker", "p4", "--models", "model-one,model-two"]
