@@ -192,6 +192,12 @@ def written(folder, text=CLAIMS):
     return load_claims(folder / "claims.yaml")
 
 
+@pytest.mark.parametrize("text, kind", [("- 1\n", "list"), ("", "NoneType"), ("claims\n", "str")])
+def test_a_claims_file_that_is_no_mapping_is_refused(text, kind, tmp_path):
+    with pytest.raises(ValueError, match=f"load_claims: a claims file must be a mapping; got {kind}.*claims.yaml"):
+        written(tmp_path, text)
+
+
 def table_of(**values):
     frame = pd.DataFrame({"of": list(values), "v": list(values.values())})
     return {"t/x": frame}.get
