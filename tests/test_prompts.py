@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mhbench.ask.prompts import build, bundled_texts, demonstrations, names, ordered_pool, related, render, template
 from mhbench.ask.rubrics import rubric, rubric_for, rubrics
-from mhbench.ask.wording import write_prompts
+from mhbench.ask.wording import program_strings, write_prompts
 from mhbench.records.schema import MODES, Item
 from mhbench.records.task import tasks
 
@@ -274,6 +274,23 @@ def test_a_users_file_takes_the_place_of_ours_and_only_that(tmp_path):
     )
     (tmp_path / "default/cloze.yaml").write_text("user: |\n  MINE, CHANGED {question} {context}\n", encoding="utf-8")
     assert text_of(build(cloze, dir=tmp_path)).startswith("MINE, CHANGED")
+
+
+def test_a_users_file_without_a_question_leaves_it_to_the_more_general_one(tmp_path):
+    item = an_item("cloze", category="Mood disorders")
+    (tmp_path / "any").mkdir()
+    (tmp_path / "any/mood_disorders.yaml").write_text("system: Be brief.\n", encoding="utf-8")
+    assert build(item, dir=tmp_path) == build(item)
+    (tmp_path / "any/cloze.yaml").write_text("user: |\n  MINE {question} {context}\n", encoding="utf-8")
+    assert text_of(build(item, dir=tmp_path)).startswith("MINE")
+
+
+def test_what_is_no_text_in_a_program_is_no_prompt():
+    program = "N = 3\nSAME = None\ndef ask():\n    parts = ['a {x}', 4, b'b']\n    p = {'user': f'{x} b', 'n': 5}\n"
+    assert program_strings(program) == {
+        "ask.parts[0]": [("a {x}", None)],
+        "ask.p.user": [("", "x"), (" b", None)],
+    }
 
 
 @pytest.mark.parametrize(
