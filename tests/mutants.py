@@ -482,7 +482,7 @@ class _Watch:
 def _pytest(nodes: list[str], *plugins) -> int:
     import pytest
 
-    words = ["-q", "-n0", "-p", "no:cacheprovider", "--no-header"]
+    words = ["-q", "-n0", "--no-header"]
     return int(pytest.main([*words, *([] if plugins else ["-x"]), *nodes], plugins=list(plugins)))
 
 
