@@ -136,6 +136,7 @@ def test_the_report_loads_nothing_and_holds_every_figure(small, command):
     assert len(said.splitlines()) <= 40 < len(everything.splitlines())
     assert "\nran: " in said and "; asked: " in said and "\nwhat went wrong: " in said
     assert max(map(len, said.splitlines())) <= 100 and re.search(r"\n +0\.\d{3} \[.*\] +[.-]*[|o][.|o-]* n \d+", said)
+    assert ", the first " not in command("summary", "--study", "mentat", cwd=small), "one study is printed whole"
     of_one = pd.read_csv(io.StringIO(command("summary", "--study", "mentat", "--stage", "score", "--csv", cwd=small)))
     assert set(of_one["model"]) == {"minilm"} and set(of_one["stage"]) == {"score"}, "no simulated examinee"
     assert "minilm, zero shot" in command("summary", "--stage", "score", cwd=small)
