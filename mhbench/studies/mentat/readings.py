@@ -20,7 +20,7 @@ from ...stats.hierarchical import HierarchicalFit, hierarchical_bradley_terry
 from ...stats.resample import mean
 from ...stats.soft_labels import question_alphas
 from ...stats.tests import sign_test
-from ...steps.score import is_correct, score_responses, where_read, with_soft_labels
+from ...steps.score import score_responses, where_read, with_soft_labels
 from mhbench.studies.mentat.annotations import (
     MAPPINGS,
     AnnotationArrays,
@@ -335,19 +335,15 @@ def score_by_labels(
         rule = "answer questions that every set of labels holds"
         refuse(f"score_by_labels: responses must {rule}; got none; look at the ids of labels and items")
     answer_columns = ["model", "mode", "item_id"]
-    scored_answers = score_responses(labelled_items, answers)  # how they are read does not depend on the labels
-    has_arrived = scored_answers["status"] != "error"
-    item_facts = scored_answers.groupby(answer_columns, sort=True).agg(
-        category=("category", "first"), cluster=("cluster", "first")
-    )
     correct_by_set = {}
     for name, set_labels in labels.items():
         relabelled_items = labelled_items if set_labels is None else with_soft_labels(labelled_items, set_labels)
-        item_by_id = {i.item_id: i for i in relabelled_items}
-        correct = [is_correct(item_by_id[i], a) for i, a in zip(scored_answers["item_id"], scored_answers["answer"])]
-        relabelled_answers = scored_answers.assign(correct=np.where(has_arrived, correct, np.nan))
+        scored_answers = score_responses(relabelled_items, answers)
+        item_facts = scored_answers.groupby(answer_columns, sort=True).agg(
+            category=("category", "first"), cluster=("cluster", "first")
+        )
         correct_by_set[name] = (
-            where_read(relabelled_answers, ["model", "mode"]).groupby(answer_columns, sort=True)["correct"].mean()
+            where_read(scored_answers, ["model", "mode"]).groupby(answer_columns, sort=True)["correct"].mean()
         )
     correct_table = item_facts.assign(**correct_by_set).dropna(subset=list(correct_by_set))
     first_set_name, *other_set_names = correct_by_set
