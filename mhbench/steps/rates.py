@@ -181,7 +181,7 @@ def rate_table(
     )
     rows = []
     shows_source = value in _READ and "read_from" in scores
-    for breakdown, group_codes, group_names in _iterate_breakdowns(scores, by) if scores[value].notna().any() else ():
+    for breakdown, group_codes, group_names in _iterate_breakdowns(scores, by):
         source_by_group = (
             _sources_by_group(scores, counted_answers["run"].to_numpy(), group_codes) if shows_source else {}
         )
