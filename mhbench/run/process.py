@@ -68,18 +68,11 @@ def run_in_child_process(words: list[str]) -> int:  # the exit status
     return exit_status
 
 # %% ../../nbs/run/10_process.ipynb #363cb7f9
-_PACKAGES = (
-    *("IPython", "PIL.PngImagePlugin", "filelock", "ipykernel.zmqshell", "jinja2", "matplotlib.backends.backend_agg"),
-    *("matplotlib.backends.backend_svg", "matplotlib.figure", "nbformat", "numpy", "pandas", "papermill"),
-    *("pyarrow.acero", "pyarrow.dataset", "pyarrow.parquet", "pydantic.json_schema", "pydantic.main"),
-    *("pydantic.type_adapter", "scipy.linalg", "scipy.sparse", "scipy.special", "yaml"),
-)
-_MODULES = ("mhbench.run.execute", "mhbench.run.notebook", "mhbench.run.stage")
-_COMPUTED = (  # what these modules keep once they have been called: module, function, arguments
-    ("mhbench.registry", "studies"),
-    ("mhbench.records.task", "tasks"),
-    ("mhbench.ask.parse", "parse_choice", "The answer is not B, but C.", 4),  # compiles the forms of answers
-    ("mhbench.ask.parse", "is_refusal", "It depends."),
+_SHARED = (
+    *("mhbench.run.execute", "mhbench.run.notebook", "mhbench.run.stage"),  # with the packages that they import
+    *("PIL.PngImagePlugin", "filelock", "jinja2", "matplotlib.backends.backend_agg", "matplotlib.figure"),
+    *("matplotlib.backends.backend_svg", "pyarrow.acero", "pyarrow.dataset"),
+    *("scipy.linalg", "scipy.sparse", "scipy.special"),
 )
 _TEMPLATE = "from mhbench.run.process import serve_copies; serve_copies(); "
 _IDLE_S = 60.0
@@ -143,23 +136,13 @@ def _copy_template(
     return None
 
 # %% ../../nbs/run/10_process.ipynb #e633aba0
-def _load_shared() -> None:
-    "Import what every stage needs; whatever is missing or broken is the stage's to report."
-    for name in (*_PACKAGES, *_MODULES):
-        with contextlib.suppress(ImportError):
-            importlib.import_module(name)
-    with contextlib.suppress(Exception):
-        for module, function, *arguments in _COMPUTED:
-            getattr(importlib.import_module(module), function)(*arguments)
-        nbformat = importlib.import_module("nbformat")
-        nbformat.validate(nbformat.v4.new_notebook())  # compiles the schema
-
-
 def serve_copies() -> None:
     "Copy this process for each command that asks for it; returns in the copies alone."
     with socket.socket(fileno=int(sys.argv[1])) as listener:
         pipeline = os.pidfd_open(int(os.environ["MHBENCH_DVC"]))  # readable when that process ends
-        _load_shared()
+        for name in _SHARED:
+            with contextlib.suppress(ImportError):
+                importlib.import_module(name)
         gc.freeze()
         socket_number = listener.fileno()
         while select.select([socket_number, pipeline], [], [], _IDLE_S)[0] == [socket_number]:
