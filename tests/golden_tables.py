@@ -80,16 +80,16 @@ def tables(results: Path, left_out: set[str] = LEFT_OUT, stage: str = "*") -> di
     "Stage -> study/table -> rows: every table that the stages of a run left, or one of them, and their metrics."
     out: dict[str, dict[str, Table]] = {}
     for file in sorted(results.glob(f"{stage}/**/*.parquet")):
-        of, *rest = file.relative_to(results).with_suffix("").parts
-        if of not in left_out:
+        made_by, *rest = file.relative_to(results).with_suffix("").parts
+        if made_by not in left_out:
             frame = pd.read_parquet(file)
-            out.setdefault(of, {})[f"{'/'.join(rest)}: {len(frame)} rows"] = as_rows(frame)
+            out.setdefault(made_by, {})[f"{'/'.join(rest)}: {len(frame)} rows"] = as_rows(frame)
     for file in sorted((results / "metrics").glob(f"{stage}/**/*.json")):
-        of, *rest = file.relative_to(results / "metrics").with_suffix("").parts
-        if of not in left_out:
+        made_by, *rest = file.relative_to(results / "metrics").with_suffix("").parts
+        if made_by not in left_out:
             flat = pd.json_normalize(json.loads(file.read_text(encoding="utf-8")))
             rows = [["metric", "value"], *([str(k), cell(flat.at[0, k])] for k in flat)]
-            out.setdefault(of, {})[f"{'/'.join(rest)}: metrics"] = rows
+            out.setdefault(made_by, {})[f"{'/'.join(rest)}: metrics"] = rows
     return out
 
 

@@ -91,10 +91,12 @@ def test_all_pairs_are_corrected_as_statsmodels_does(method, theirs):
     assert all(t.difference.n == 50 and t.detectable > 0 for t in got)
 
 
-@pytest.mark.parametrize("questions, levels", [([1, 1, 2], ["f", "m"]), ([1, 1], ["f", "m", "f"])])
-def test_levels_of_another_length_are_refused(questions, levels):
+@pytest.mark.parametrize(
+    "scores, questions, levels", [([1, 0, 1], [1, 1, 2], ["f", "m"]), ([1, 0], [1, 1], ["f", "m", "f"])]
+)
+def test_levels_of_another_length_are_refused(scores, questions, levels):
     with pytest.raises(ValueError, match=r"compare_levels: .* one entry a prompt; got shapes"):
-        compare_levels([1, 0, 1] if len(levels) == 2 else [1, 0], questions, levels, seed=1)
+        compare_levels(scores, questions, levels, seed=1)
 
 
 def test_several_prompts_of_a_level_count_as_one_mean():
