@@ -224,8 +224,8 @@ def _check_chains(name: str, chains: Sequence[Sequence[str]], n: int | None = No
 
 def _chain_blocks(contexts: list[tuple[str, ...]], size: int) -> list[list[int]]:
     "Chains in blocks of `size`, chains that share a context next to each other."
-    _, context_codes = distinct_values(contexts)
-    context_order = np.argsort(context_codes, kind="stable")
+    _, context_number_by_chain = distinct_values(contexts)
+    context_order = np.argsort(context_number_by_chain, kind="stable")
     return [context_order[i : i + size].tolist() for i in range(0, len(context_order), size)]
 
 

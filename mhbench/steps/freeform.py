@@ -137,11 +137,11 @@ def writers_truth(
     truth_rows = scores.merge(declared[["model", "item_id", "right"]], on=["model", "item_id"])
     distinct_item_chances = truth_rows.drop_duplicates(["item_id", "right"])
     distances_by_item = option_distances([by_id[i] for i in distinct_item_chances["item_id"].unique()], scorer)
-    expected_by_item_and_chance = {
+    expected_inconsistency_by_item_and_p = {
         (i, p): expected_inconsistency(by_id[i], p, distances_by_item[i])
         for i, p in zip(distinct_item_chances["item_id"], distinct_item_chances["right"])
     }
-    truth_rows["truth"] = [expected_by_item_and_chance[key] for key in zip(truth_rows["item_id"], truth_rows["right"])]
+    truth_rows["truth"] = [expected_inconsistency_by_item_and_p[key] for key in zip(truth_rows["item_id"], truth_rows["right"])]
     truth_rows = truth_rows.drop_duplicates(["model", "item_id"])  # a question counts once, however many samples it has
     overall_truth = truth_rows.groupby("model", as_index=False)["truth"].mean().assign(group="all")
     category_truth = (

@@ -120,10 +120,10 @@ def select_items(items: Sequence[Item], setting: Setting, seed: int) -> list[Ite
     "The items that a mode is asked about, in their order; where `n_items` names sets, only items of these."
     selected_items = list(items)
     if setting.categories is not None:
-        item_categories = {i.category for i in items if i.category}
-        category_by_casefold = {name.casefold(): name for name in item_categories}
+        categories_present = {i.category for i in items if i.category}
+        category_by_casefold = {name.casefold(): name for name in categories_present}
         if misspelled_categories := [
-            c for c in setting.categories if c not in item_categories and c.casefold() in category_by_casefold
+            c for c in setting.categories if c not in categories_present and c.casefold() in category_by_casefold
         ]:
             actual = (
                 f"{misspelled_categories[0]!r}, where items have "

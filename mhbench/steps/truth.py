@@ -50,9 +50,9 @@ def _truth_row(model: str, quantity: str, truth: float, estimate: Mapping) -> di
     return row | {k: estimate[k] for k in ("n", "estimate", "ci_low", "ci_high")}
 
 # %% ../../nbs/steps/13_truth.ipynb #e17c381e
-def _one_chance(declared_chances: pd.Series) -> float:
+def _one_chance(declared_p_correct: pd.Series) -> float:
     "What was declared of every answer alike; NaN where it differs."
-    declared_values = declared_chances.dropna()
+    declared_values = declared_p_correct.dropna()
     return (
         float(declared_values.iloc[0])
         if len(declared_values) and declared_values.max() - declared_values.min() < 1e-6

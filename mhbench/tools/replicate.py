@@ -94,8 +94,8 @@ def _under_dvc(folder: Path) -> None:
         *dvc_command, "init", "--quiet", *scm_option, working_folder=folder
     ):
         _quietly(*dvc_command, "init", "--quiet", working_folder=folder)  # the folder is the repository's top
-    for config_name in ("core.analytics", "core.check_update", "core.autostage"):
-        _quietly(*dvc_command, "config", config_name, "false", working_folder=folder)
+    for dvc_option in ("core.analytics", "core.check_update", "core.autostage"):
+        _quietly(*dvc_command, "config", dvc_option, "false", working_folder=folder)
 
 # %% ../../nbs/tools/16_replicate.ipynb #5dd19585
 def init(folder: str | Path, *, update: bool = False) -> list[str]:  # the files written, relative to the folder
