@@ -34,13 +34,13 @@ def breakdowns(
     "Rates of the core set, and by set; `all_items` are those of `scorable`. Raises: ValueError for an empty core set."
     core_items = all_items if all_items is None or core is None else all_items[all_items["set"] == core]
 
-    def rates(value_column: str, rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+    def rates(score_column: str, rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
         "The rates of a value; beside the core set's rows the core set's items."
-        return rate_table(rows, value_column, by, all_items=all_items if rows is scores else core_items, **settings)
+        return rate_table(rows, score_column, by, all_items=all_items if rows is scores else core_items, **settings)
 
-    value_columns = ("correct", "cross_entropy", "brier")
+    score_columns = ("correct", "cross_entropy", "brier")
     return {
-        value_column: _core_and_sets(scores, by, core, partial(rates, value_column)) for value_column in value_columns
+        score_column: _core_and_sets(scores, by, core, partial(rates, score_column)) for score_column in score_columns
     }
 
 
@@ -54,8 +54,8 @@ def _core_and_sets(scores: pd.DataFrame, by: Sequence[str], core: str | None, ma
 # %% ../../nbs/steps/11_accuracy.ipynb #40dc86cd
 def average_breakdowns(scores: pd.DataFrame, by: Sequence[str], *, core: str | None = None, **settings) -> pd.DataFrame:
     "Means over models, of the core set; and by set, where there is one. Raises: ValueError for an empty core set."
-    average_table = lambda rows, by: average_models(rows[rows["correct"].notna()], "correct", by, **settings)
-    return _core_and_sets(scores, by, core, average_table)
+    compute_averages = lambda rows, by: average_models(rows[rows["correct"].notna()], "correct", by, **settings)
+    return _core_and_sets(scores, by, core, compute_averages)
 
 # %% ../../nbs/steps/11_accuracy.ipynb #062ab917
 def by_case_size(scores: pd.DataFrame) -> pd.DataFrame:  # RUN, n, ..., estimate (large less small), each_case_alike
@@ -86,21 +86,21 @@ def influential_cases(
     rows: list[dict[str, Any]] = []
     for run, g in scores.dropna(subset=["correct"]).groupby(RUN, sort=False, observed=True):
         m = cluster_mean(g["correct"].to_numpy(float), g["cluster"].to_numpy())
-        case_totals = g.groupby("cluster", sort=False).agg(right=("correct", "sum"), n=("correct", "size"))
-        means_without_case = (g["correct"].sum() - case_totals["right"]) / (len(g) - case_totals["n"])
-        if len(case_totals) > 1 and (means_without_case - m.mean).abs().max() > m.se * (1 + 1e-9):
-            most_influential_case = (means_without_case - m.mean).abs().idxmax()
-            mean_columns = {
+        right_and_n_by_case = g.groupby("cluster", sort=False).agg(right=("correct", "sum"), n=("correct", "size"))
+        mean_without_each_case = (g["correct"].sum() - right_and_n_by_case["right"]) / (len(g) - right_and_n_by_case["n"])
+        if len(right_and_n_by_case) > 1 and (mean_without_each_case - m.mean).abs().max() > m.se * (1 + 1e-9):
+            most_influential_case = (mean_without_each_case - m.mean).abs().idxmax()
+            accuracy_fields = {
                 "n": m.n,
                 "n_clusters": m.n_clusters,
                 "estimate": m.mean,
-                "without": means_without_case[most_influential_case],
+                "without": mean_without_each_case[most_influential_case],
             }
             first_item_id = g.loc[g["cluster"] == most_influential_case, "item_id"].iloc[0]
             rows.append(
                 dict(zip(RUN, run))
-                | mean_columns
-                | {"n_of_case": case_totals.loc[most_influential_case, "n"], "item_id": first_item_id}
+                | accuracy_fields
+                | {"n_of_case": right_and_n_by_case.loc[most_influential_case, "n"], "item_id": first_item_id}
             )
     columns = [*RUN, "n", "n_clusters", "estimate", "without", "n_of_case", "item_id"]
     return pd.DataFrame(rows, columns=columns)
@@ -129,12 +129,12 @@ def measures_table(
 ) -> pd.DataFrame:  # as rate_table, with `measure` and `chance`; none where no task has further measures
     "The further measures of answers that tasks define; an answer that could not be read is measured as empty."
     core_scores = on_core(scores, core)
-    by_id = {i.item_id: i for i in items}
+    item_by_id = {i.item_id: i for i in items}
     columns = [*_MEASURES, "chance"]
     measure_tables = [pd.DataFrame(columns=columns)]
     for task in map(task_named, tasks()):
         task_scores = core_scores[(core_scores["task"] == task.name) & (core_scores["mode"] != "free_form")]
-        scored_items = [by_id[item_id] for item_id in task_scores["item_id"]]
+        scored_items = [item_by_id[item_id] for item_id in task_scores["item_id"]]
         for name, measure in (task.measures if len(task_scores) else {}).items():
             measured_values = pd.Series(
                 [measure.of(i, answer) for i, answer in zip(scored_items, task_scores["answer"])], task_scores.index
@@ -163,10 +163,10 @@ def with_run(table: pd.DataFrame) -> pd.DataFrame:
 
 def models_in_order(table: pd.DataFrame, models: Sequence[str]) -> pd.DataFrame:
     "The rows of a table by these models, in this order; of a model zero-shot and plain answers first."
-    place_by_model = {m: k for k, m in enumerate(models)}
-    sort_keys = {"model": table["model"].map(place_by_model).fillna(len(place_by_model))}
-    sort_keys |= {"mode": table["mode"] != "zero_shot", "many": table["answered_by"] != "plain"}
-    return table.loc[pd.DataFrame(sort_keys).sort_values(list(sort_keys), kind="stable").index]
+    index_by_model = {m: k for k, m in enumerate(models)}
+    sort_key_columns = {"model": table["model"].map(index_by_model).fillna(len(index_by_model))}
+    sort_key_columns |= {"mode": table["mode"] != "zero_shot", "many": table["answered_by"] != "plain"}
+    return table.loc[pd.DataFrame(sort_key_columns).sort_values(list(sort_key_columns), kind="stable").index]
 
 # %% ../../nbs/steps/11_accuracy.ipynb #ca65dbc2
 def figure_rows(table: pd.DataFrame) -> pd.DataFrame:
@@ -199,11 +199,11 @@ def simultaneous_accuracy(
     n_runs = plain_scores.groupby(RUN).ngroups
     overall_rates = rate_table(plain_scores, "correct", [], level=1 - 0.05 / n_runs)
     columns = ["model", "mode", "n", "n_clusters", "n_unread", "estimate", "ci_low", "ci_high", "interval", "level"]
-    masks_by_mark = {m: [overall_rates["ci_low"] > mark, overall_rates["ci_high"] < mark] for m, mark in marks.items()}
-    position_by_mark = {
-        m: np.select(position_masks, ["above", "below"], "open") for m, position_masks in masks_by_mark.items()
+    above_below_masks_by_mark = {m: [overall_rates["ci_low"] > mark, overall_rates["ci_high"] < mark] for m, mark in marks.items()}
+    interval_sides_by_mark = {
+        m: np.select(above_below_masks, ["above", "below"], "open") for m, above_below_masks in above_below_masks_by_mark.items()
     }
-    return overall_rates[columns].assign(n_comparisons=n_runs, **position_by_mark)
+    return overall_rates[columns].assign(n_comparisons=n_runs, **interval_sides_by_mark)
 
 # %% ../../nbs/steps/11_accuracy.ipynb #c5a6d016
 def from_the_best(accuracy: pd.DataFrame) -> pd.DataFrame:
@@ -222,8 +222,8 @@ def below_chance(
     scored_rows = scored_rows.assign(chance=scored_rows["item_id"].map(chance_by_item))
     breakdown_tables = []
     for by, rows in accuracy.groupby("by", sort=False):
-        compared_scores = scored_rows if by == "set" else on_core(scored_rows, core)
-        chance_table = compared_scores.groupby([*RUN, by])["chance"].mean().rename_axis([*RUN, "group"]).reset_index()
+        breakdown_scores = scored_rows if by == "set" else on_core(scored_rows, core)
+        chance_table = breakdown_scores.groupby([*RUN, by])["chance"].mean().rename_axis([*RUN, "group"]).reset_index()
         breakdown_tables.append(rows.merge(chance_table, on=[*RUN, "group"], how="left"))
     accuracy_with_chance = (
         pd.concat(breakdown_tables, ignore_index=True) if breakdown_tables else accuracy.assign(chance=np.nan)
@@ -276,7 +276,7 @@ def calibration_table(plain: pd.DataFrame, *, core: str | None = None) -> pd.Dat
     Columns: model, mode, answered_by, n_votes, by, group, the columns of an estimate, plain.
     """
     answers_with_confidence = _answers_with_confidence(plain)
-    grouped_answers = [
+    answer_groups = [
         (
             "all",
             "all",
@@ -286,10 +286,10 @@ def calibration_table(plain: pd.DataFrame, *, core: str | None = None) -> pd.Dat
         )
     ]
     if core:
-        grouped_answers += [("set", group_name, g) for group_name, g in answers_with_confidence.groupby("set")]
+        answer_groups += [("set", group_name, g) for group_name, g in answers_with_confidence.groupby("set")]
     rows = []
-    for by, group_name, subset in grouped_answers:
-        for run, g in subset.groupby(RUN):
+    for by, group_name, group_answers in answer_groups:
+        for run, g in group_answers.groupby(RUN):
             confidence, correct, cluster = (g[c].to_numpy() for c in ("confidence", "correct", "cluster"))
             e = calibration_error(confidence, correct, clusters=cluster)
             uncorrected_error = expected_calibration_error(confidence, correct)

@@ -65,39 +65,39 @@ def nearest_option(
     if not scale > 0:
         refuse(f"nearest_option: scale must be above 0; got {scale}; 20 is common")
     responses = []
-    for start in range(0, len(items), chunk):
-        items_with_texts = [(i, _encoder_texts(i)) for i in items[start : start + chunk]]
-        text_lists = chain.from_iterable(
-            item_texts for _, item_texts in items_with_texts if not isinstance(item_texts, str)
+    for chunk_start in range(0, len(items), chunk):
+        items_with_texts = [(i, _encoder_texts(i)) for i in items[chunk_start : chunk_start + chunk]]
+        query_and_candidate_lists = chain.from_iterable(
+            texts_or_reason for _, texts_or_reason in items_with_texts if not isinstance(texts_or_reason, str)
         )  # queries, candidates, queries, ...
-        distinct_texts = list(dict.fromkeys(chain.from_iterable(text_lists)))
+        distinct_texts = list(dict.fromkeys(chain.from_iterable(query_and_candidate_lists)))
         row_by_text = {t: k for k, t in enumerate(distinct_texts)}
-        vectors = encoder.sentences(distinct_texts) if distinct_texts else np.zeros((0, 1), np.float32)
+        text_vectors = encoder.sentences(distinct_texts) if distinct_texts else np.zeros((0, 1), np.float32)
         truncated_texts = _cut_texts(encoder, distinct_texts)
-        for i, item_texts in items_with_texts:
-            response = _respond_with_nearest(i, item_texts, vectors, row_by_text, model, scale)
-            is_truncated = not isinstance(item_texts, str) and not truncated_texts.isdisjoint(chain(*item_texts))
+        for i, texts_or_reason in items_with_texts:
+            response = _respond_with_nearest(i, texts_or_reason, text_vectors, row_by_text, model, scale)
+            is_truncated = not isinstance(texts_or_reason, str) and not truncated_texts.isdisjoint(chain(*texts_or_reason))
             responses.append(response.model_copy(update={"changed": [ONLY_BEGUN]}) if is_truncated else response)
     return responses
 
 # %% ../../nbs/steps/10_answers.ipynb #bee16373
 def _respond_with_nearest(
-    item: Item, encoder_texts, vectors: np.ndarray, row_by_text: Mapping[str, int], model: str, scale: float
+    item: Item, encoder_texts, text_vectors: np.ndarray, row_by_text: Mapping[str, int], model: str, scale: float
 ) -> Response:
-    common_fields: dict[str, Any] = dict(
+    response_fields: dict[str, Any] = dict(
         item_id=item.item_id, study=item.study, model=model, mode="zero_shot", attempts=0
     )
-    common_fields["chosen_by"] = "encoder"
+    response_fields["chosen_by"] = "encoder"
     if isinstance(encoder_texts, str):
-        return Response(**common_fields, status="error", error=encoder_texts)
+        return Response(**response_fields, status="error", error=encoder_texts)
     task = task_of(item)
     option_names = letters(len(item.options)) if task.lettered else encoder_texts[1]
-    queries, candidates = (vectors[list(map(row_by_text.__getitem__, texts))] for texts in encoder_texts)
-    z = scale * six_decimals(cosines(queries, candidates))  # (Q, K)
+    query_vectors, candidate_vectors = (text_vectors[list(map(row_by_text.__getitem__, texts))] for texts in encoder_texts)
+    z = scale * six_decimals(cosines(query_vectors, candidate_vectors))  # (Q, K)
     log_probabilities = z - np.logaddexp.reduce(z, axis=1, keepdims=True)
     logprob_by_option = dict(zip(option_names, log_probabilities[0].tolist())) if task.choice else None
     text = task.written(item, [option_names[b] for b in task.nearest(log_probabilities)])
-    return Response(**common_fields, text=text, letter_logprobs=logprob_by_option)
+    return Response(**response_fields, text=text, letter_logprobs=logprob_by_option)
 
 # %% ../../nbs/steps/10_answers.ipynb #0eb9d0af
 SIMILARITY = "similarity"  # the rubric of verdicts that are a cosine
@@ -116,13 +116,13 @@ def judge_by_similarity(
     if kind not in ("label", "score"):
         remedy = "an encoder compares an answer with its reference, and nothing else"
         refuse(f"judge_by_similarity: kind must be label or score; got {kind!r}; {remedy}")
-    by_id = check_responses(responses, items)
-    judged_items = [by_id[r.study, r.item_id] for r in responses]
-    reference_texts = [i.key if task_of(i).term else [task_of(i).reference(i)] for i in judged_items]
+    item_by_study_and_id = check_responses(responses, items)
+    judged_items = [item_by_study_and_id[r.study, r.item_id] for r in responses]
+    references_of_each_answer = [i.key if task_of(i).term else [task_of(i).reference(i)] for i in judged_items]
     answer_texts = [(r.text or "").strip() for r in responses]
     distinct_texts = list(
         dict.fromkeys(
-            chain.from_iterable((s, *item_references) for s, item_references in zip(answer_texts, reference_texts) if s)
+            chain.from_iterable((s, *answer_references) for s, answer_references in zip(answer_texts, references_of_each_answer) if s)
         )
     )
     row_by_text = {t: k for k, t in enumerate(distinct_texts)}
@@ -131,20 +131,20 @@ def judge_by_similarity(
     judgments = []
     rubric = f"{SIMILARITY} {threshold:g}" if kind == "label" else SIMILARITY
     judgment_fields: dict[str, Any] = dict(judge=judge, kind=kind, rubric=rubric)
-    for r, s, item_references in zip(responses, answer_texts, reference_texts):
+    for r, s, answer_references in zip(responses, answer_texts, references_of_each_answer):
         verdict = by_rule(r, kind)
         if not s or verdict:
             judgments.append(unasked_judgment(r, verdict, **judgment_fields))
             continue
         similarity = float(
-            six_decimals(max(text_vectors[row_by_text[k]] @ text_vectors[row_by_text[s]] for k in item_references))
+            six_decimals(max(text_vectors[row_by_text[k]] @ text_vectors[row_by_text[s]] for k in answer_references))
         )
         verdict = {"score": min(100.0, max(0.0, 100 * similarity))}
         if kind == "label":
             confidence = float(six_decimals(expit(20 * abs(similarity - threshold))))  # a half at the threshold itself
             verdict = {"label": "Correct" if similarity >= threshold else "Incorrect", "confidence": confidence}
-        changed = [] if truncated_texts.isdisjoint([s, *item_references]) else [ONLY_BEGUN]
-        judgments.append(Judgment(**r.about, attempts=0, changed=changed, **judgment_fields, **verdict))
+        truncation_notes = [] if truncated_texts.isdisjoint([s, *answer_references]) else [ONLY_BEGUN]
+        judgments.append(Judgment(**r.about, attempts=0, changed=truncation_notes, **judgment_fields, **verdict))
     return judgments
 
 # %% ../../nbs/steps/10_answers.ipynb #18727f1e
@@ -193,9 +193,9 @@ def split_unasked(responses: Sequence[Response], examinee: Asked) -> tuple[list[
     Gives the responses to what can be asked, and a table of the others: why, n.
     """
     is_unreadable = [examinee.model is None and r.text is None for r in responses]
-    answerable_responses = [r for r, unread in zip(responses, is_unreadable) if not unread]
-    unread_reasons = [str(r.error).partition(": ")[2] for r, unread in zip(responses, is_unreadable) if unread]
-    return answerable_responses, pd.Series(unread_reasons, name="why", dtype=object).value_counts().rename(
+    answerable_responses = [r for r, is_response_unreadable in zip(responses, is_unreadable) if not is_response_unreadable]
+    unreadable_reasons = [str(r.error).partition(": ")[2] for r, is_response_unreadable in zip(responses, is_unreadable) if is_response_unreadable]
+    return answerable_responses, pd.Series(unreadable_reasons, name="why", dtype=object).value_counts().rename(
         "n"
     ).reset_index()
 

@@ -40,17 +40,17 @@ def _standard_error(differences: np.ndarray, clusters: np.ndarray) -> float:
     return float(np.sqrt(n_clusters / (n_clusters - 1) * (cluster_residuals**2).sum()))
 
 
-def _pair_row(paired_scores: pd.DataFrame, first: str, second: str, level: float) -> dict:
+def _pair_row(paired_scores: pd.DataFrame, first_model: str, second_model: str, level: float) -> dict:
     "One pair of models; `paired_scores` has a column each, and cluster."
-    differences = (paired_scores[first] - paired_scores[second]).to_numpy(float)
+    differences = (paired_scores[first_model] - paired_scores[second_model]).to_numpy(float)
     cluster = paired_scores["cluster"].to_numpy()
     row = mean_difference(differences, cluster, largest=1, level=level).row()
     row |= {"only_first": int((differences > 0).sum()), "only_second": int((differences < 0).sum())}
     row |= dict.fromkeys(["p", "p_mcnemar", "se"], np.nan)
     if len(differences) > 1:
         row |= {"p": difference_p(differences, cluster, largest=1), "se": _standard_error(differences, cluster)}
-        if len(set(cluster)) == len(cluster) and paired_scores[[first, second]].isin([0, 1]).all(axis=None):
-            row["p_mcnemar"] = mcnemar(paired_scores[first].to_numpy() == 1, paired_scores[second].to_numpy() == 1).p
+        if len(set(cluster)) == len(cluster) and paired_scores[[first_model, second_model]].isin([0, 1]).all(axis=None):
+            row["p_mcnemar"] = mcnemar(paired_scores[first_model].to_numpy() == 1, paired_scores[second_model].to_numpy() == 1).p
     return row
 
 # %% ../../nbs/steps/18_between_models.ipynb #efb9950e
@@ -85,24 +85,24 @@ def model_pairs(
             index=["item_id", "cluster"], columns="model", values="correct", aggfunc="mean"
         )
         correct_by_model = correct_by_model.reset_index("cluster")
-        for first, second in combinations(sorted(set(g["model"])), 2):
-            paired_scores = correct_by_model[["cluster", first, second]].dropna()
-            n_left_out = int(correct_by_model[[first, second]].notna().any(axis=1).sum()) - len(paired_scores)
-            row_head = {"mode": mode, "answered_by": answered_by, "first": first, "second": second}
-            rows.append(row_head | _pair_row(paired_scores, first, second, level) | {"n_left_out": n_left_out})
-    out = pd.DataFrame(rows, columns=[*_PAIRS, "se"])
-    has_simulated = out["first"].isin(simulated) | out["second"].isin(simulated)
-    out["p_adjusted"] = adjust_within(out["p"].tolist(), has_simulated, method)
-    out["detectable"] = _detectable_differences(out, level, 1)
-    out["least_p"] = out["detectable_corrected"] = np.nan
-    for in_family in (has_simulated, ~has_simulated):
-        n_tests = max(int(out.loc[in_family, "p"].notna().sum()), 1)
+        for first_model, second_model in combinations(sorted(set(g["model"])), 2):
+            paired_scores = correct_by_model[["cluster", first_model, second_model]].dropna()
+            n_left_out = int(correct_by_model[[first_model, second_model]].notna().any(axis=1).sum()) - len(paired_scores)
+            row_head = {"mode": mode, "answered_by": answered_by, "first": first_model, "second": second_model}
+            rows.append(row_head | _pair_row(paired_scores, first_model, second_model, level) | {"n_left_out": n_left_out})
+    pair_table = pd.DataFrame(rows, columns=[*_PAIRS, "se"])
+    has_simulated = pair_table["first"].isin(simulated) | pair_table["second"].isin(simulated)
+    pair_table["p_adjusted"] = adjust_within(pair_table["p"].tolist(), has_simulated, method)
+    pair_table["detectable"] = _detectable_differences(pair_table, level, 1)
+    pair_table["least_p"] = pair_table["detectable_corrected"] = np.nan
+    for is_in_family in (has_simulated, ~has_simulated):
+        n_tests = max(int(pair_table.loc[is_in_family, "p"].notna().sum()), 1)
         least_p_values = np.array(
-            [least_p(int(n), int(k)) for n, k in out.loc[in_family, ["n", "n_clusters"]].to_numpy()]
+            [least_p(int(n), int(k)) for n, k in pair_table.loc[is_in_family, ["n", "n_clusters"]].to_numpy()]
         )
-        out.loc[in_family, "least_p"] = np.minimum(least_p_values * (1 if method == "bh" else n_tests), 1)
-        out.loc[in_family, "detectable_corrected"] = _detectable_differences(out[in_family], level, n_tests)
-    return out.drop(columns="se")
+        pair_table.loc[is_in_family, "least_p"] = np.minimum(least_p_values * (1 if method == "bh" else n_tests), 1)
+        pair_table.loc[is_in_family, "detectable_corrected"] = _detectable_differences(pair_table[is_in_family], level, n_tests)
+    return pair_table.drop(columns="se")
 
 # %% ../../nbs/steps/18_between_models.ipynb #297edcc6
 def _detectable_differences(pairs: pd.DataFrame, level: float, n_tests: int) -> list[float]:
@@ -136,25 +136,25 @@ def leader_pairs(
         & ~readable_scores["model"].isin(simulated)
     )
     readable_scores = readable_scores[is_compared & readable_scores["correct"].notna()]
-    by_model = readable_scores.pivot_table(
+    correct_by_model = readable_scores.pivot_table(
         index=["item_id", "cluster"], columns="model", values="correct", aggfunc="mean"
     )
-    pairs = list(combinations(by_model.columns, 2))
+    pairs = list(combinations(correct_by_model.columns, 2))
     columns = ["model", "n", "n_clusters", "estimate", "ci_low", "ci_high"]
-    if leader not in by_model or not pairs:
+    if leader not in correct_by_model or not pairs:
         return pd.DataFrame(columns=columns)
     # turned so that the leader is first; the limits of an interval change places with its sign
     leader_first_pairs = [(b, a) if b == leader else (a, b) for a, b in pairs]
-    differences = np.stack([(by_model[a] - by_model[b]).to_numpy(float) for a, b in leader_first_pairs], axis=1)
-    clusters = by_model.index.get_level_values("cluster").to_numpy()
+    differences = np.stack([(correct_by_model[a] - correct_by_model[b]).to_numpy(float) for a, b in leader_first_pairs], axis=1)
+    clusters = correct_by_model.index.get_level_values("cluster").to_numpy()
     simultaneous_limits = simultaneous_intervals(differences, clusters, seed=seed, level=level, largest=1.0)
     rows = []
-    for k, (first, second) in enumerate(leader_first_pairs):
-        if first == leader:
+    for k, (first_model, second_model) in enumerate(leader_first_pairs):
+        if first_model == leader:
             n_clusters = len(set(clusters[~np.isnan(differences[:, k])]))
             rows.append(
                 [
-                    second,
+                    second_model,
                     int(simultaneous_limits.n[k]),
                     n_clusters,
                     simultaneous_limits.estimate[k],
@@ -205,23 +205,23 @@ def spread_over_runs(right: np.ndarray, level: float = 0.95) -> Estimate:
 def _run_rows(g: pd.DataFrame) -> list[dict]:
     "The measures of one model, mode and temperature."
     answer_tuples = g["answer"].map(lambda a: tuple(a) or None).where(g["read"], None)
-    by_item = g.assign(given=answer_tuples).groupby("item_id", sort=True)
-    agreement_by_item = by_item.agg(
+    answers_by_item = g.assign(given=answer_tuples).groupby("item_id", sort=True)
+    agreement_by_item = answers_by_item.agg(
         cluster=("cluster", "first"),
         answer=("given", lambda x: _share_of_agreement(list(x))),
         verdict=("correct", lambda x: _share_of_agreement(x.dropna().tolist())),
     )
-    estimates = {}
+    estimate_by_measure = {}
     if g["answer"].map(len).any():
-        estimates["same answer"] = mean_of(agreement_by_item, "answer", share=True)
-        estimates["Krippendorff's alpha of answers"] = agreement_estimate(
+        estimate_by_measure["same answer"] = mean_of(agreement_by_item, "answer", share=True)
+        estimate_by_measure["Krippendorff's alpha of answers"] = agreement_estimate(
             _answer_matrix(g), "krippendorff_alpha", clusters=agreement_by_item["cluster"].to_numpy()
         )
-    estimates["same verdict"] = mean_of(agreement_by_item, "verdict", share=True)
+    estimate_by_measure["same verdict"] = mean_of(agreement_by_item, "verdict", share=True)
     correct_by_run = g.pivot(index="item_id", columns="sample", values="correct").sort_index()
     is_complete = correct_by_run.notna().all(axis=1).to_numpy()
-    estimates["spread of accuracy"] = spread_over_runs(correct_by_run.to_numpy(float)[is_complete])
-    return [{"measure": m} | e.row() for m, e in estimates.items()]
+    estimate_by_measure["spread of accuracy"] = spread_over_runs(correct_by_run.to_numpy(float)[is_complete])
+    return [{"measure": m} | e.row() for m, e in estimate_by_measure.items()]
 
 # %% ../../nbs/steps/18_between_models.ipynb #60dd9664
 def run_to_run(scores: pd.DataFrame) -> pd.DataFrame:
@@ -266,8 +266,8 @@ def prompt_wordings(scores: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     if len(scores) != 2:
         refuse(f"prompt_wordings: scores must have two wordings; got {list(scores)}")
     readable_scores = [where_read(t, ["model"]) for t in scores.values()]
-    item_means = [t.groupby(["model", "item_id", "cluster"], sort=True)["correct"].mean() for t in readable_scores]
-    paired_means = pd.concat(dict(zip(scores, item_means, strict=True)), axis=1).dropna().reset_index()
+    item_means_of_each_wording = [t.groupby(["model", "item_id", "cluster"], sort=True)["correct"].mean() for t in readable_scores]
+    paired_means = pd.concat(dict(zip(scores, item_means_of_each_wording, strict=True)), axis=1).dropna().reset_index()
     if not len(paired_means):
         refuse("prompt_wordings: scores must hold answers of a model to one item under both wordings; got none")
     first_wording, second_wording = scores

@@ -34,11 +34,11 @@ FEW_RATERS = 8  # with fewer, one of them may decide a number: its range without
 
 def _estimate_rows(row_head: dict[str, Any], over_rater_estimates: OverRaters) -> list[dict[str, Any]]:
     n = len(over_rater_estimates.without)
-    lowest_without, highest_without = over_rater_estimates.range_without() if n < FEW_RATERS else (np.nan, np.nan)
-    row_by_factors = {"items": over_rater_estimates.items.row(), "items and raters": over_rater_estimates.both.row()}
-    row_by_factors["items and raters"] |= {"without_low": lowest_without, "without_high": highest_without}
+    lowest_without_a_rater, highest_without_a_rater = over_rater_estimates.range_without() if n < FEW_RATERS else (np.nan, np.nan)
+    row_by_random_factors = {"items": over_rater_estimates.items.row(), "items and raters": over_rater_estimates.both.row()}
+    row_by_random_factors["items and raters"] |= {"without_low": lowest_without_a_rater, "without_high": highest_without_a_rater}
     return [
-        {**row_head, "random": random_factors, "n_raters": n, **row} for random_factors, row in row_by_factors.items()
+        {**row_head, "random": random_factors, "n_raters": n, **row} for random_factors, row in row_by_random_factors.items()
     ]
 
 
@@ -51,8 +51,8 @@ def mean_rows(
     rated_rows = ratings.dropna(subset=["value"])
     if not len(rated_rows):
         return []
-    rating_arrays = [rated_rows[name].to_numpy() for name in ("value", "item", "rater")]
-    return _estimate_rows(head, mean_over_raters(*rating_arrays, cases=rated_rows["case"].to_numpy(), within=within))
+    values_items_and_raters = [rated_rows[name].to_numpy() for name in ("value", "item", "rater")]
+    return _estimate_rows(head, mean_over_raters(*values_items_and_raters, cases=rated_rows["case"].to_numpy(), within=within))
 
 # %% ../../nbs/steps/15_by_raters.ipynb #e809e08f
 def number_rows(
@@ -118,7 +118,7 @@ def values_by_rater(
     scores: pd.DataFrame, items: Iterable[Item], responses: Sequence[Response], votes: pd.DataFrame
 ) -> pd.DataFrame:  # RUN, item, case, rater, right (0 to 1), cross_entropy (NaN without probabilities)
     "Every first answer beside every rater of its question; one that could not be read is right by nobody."
-    by_id = {i.item_id: i for i in items}
+    item_by_id = {i.item_id: i for i in items}
     votes_wide = votes.pivot(index=["question", "rater"], columns="option", values="vote")
     votes_by_rater = dict(zip(votes_wide.index, votes_wide.to_numpy()))
     raters_by_question = {q: list(g) for q, g in votes.groupby("question")["rater"].unique().items()}
@@ -129,15 +129,15 @@ def values_by_rater(
     first_scores = first_scores[first_scores["answered_by"].isin(["plain", "majority"]) & (first_scores["sample"] == 0)]
     rows = []
     for s in first_scores.drop_duplicates(["item_id", *RUN]).itertuples():
-        item = by_id[s.item_id]
+        item = item_by_id[s.item_id]
         option_letters = letters(len(item.options))
         base_option_places = _base_places(item)
-        chosen_places = [base_option_places[option_letters.index(a)] for a in s.answer if a in option_letters]
+        chosen_base_places = [base_option_places[option_letters.index(a)] for a in s.answer if a in option_letters]
         response = first_answers.get((s.item_id, s.model, s.mode)) if s.answered_by == "plain" else None
         letter_probabilities = None if response is None else probabilities(response, len(option_letters))
         for rater in raters_by_question[s.base_id]:
             rater_votes = votes_by_rater[s.base_id, rater][: len(option_letters)]
-            vote_for_answer = float(rater_votes[chosen_places[0]]) if len(chosen_places) == 1 else 0.0
+            vote_for_answer = float(rater_votes[chosen_base_places[0]]) if len(chosen_base_places) == 1 else 0.0
             rater_cross_entropy = (
                 np.nan
                 if letter_probabilities is None
@@ -145,8 +145,8 @@ def values_by_rater(
                     cross_entropy(rater_votes[base_option_places][None], letter_probabilities[None], floor=_LEAST)
                 )
             )
-            run_fields = (s.model, s.mode, s.answered_by, s.n_votes)
-            rows.append((*run_fields, s.item_id, s.cluster, rater, vote_for_answer, rater_cross_entropy))
+            run_key = (s.model, s.mode, s.answered_by, s.n_votes)
+            rows.append((*run_key, s.item_id, s.cluster, rater, vote_for_answer, rater_cross_entropy))
     return pd.DataFrame(rows, columns=[*RUN, *_VALUES])
 
 # %% ../../nbs/steps/15_by_raters.ipynb #89fdbbe7
@@ -218,13 +218,13 @@ def _contestant_worth(raters: np.ndarray, weights: np.ndarray, wins: np.ndarray,
 def _wins_by_rater(g: pd.DataFrame, models: list[str]) -> np.ndarray:  # (R, U, K, K)
     "By rater and item, how often one beat another; a tie is half a win of both."
     rater_codes, item_codes = (pd.factorize(g[name], sort=True)[0] for name in ("rater", "item"))
-    place_by_model = {m: k for k, m in enumerate(models)}
-    first_places = g["first"].map(place_by_model).to_numpy()
-    second_places = g["second"].map(place_by_model).to_numpy()
+    index_by_model = {m: k for k, m in enumerate(models)}
+    first_model_indices = g["first"].map(index_by_model).to_numpy()
+    second_model_indices = g["second"].map(index_by_model).to_numpy()
     first_points = g["outcome"].map(_POINTS).to_numpy()
     points_won = np.zeros((rater_codes.max() + 1, item_codes.max() + 1, len(models), len(models)))
-    np.add.at(points_won, (rater_codes, item_codes, first_places, second_places), first_points)
-    np.add.at(points_won, (rater_codes, item_codes, second_places, first_places), 1 - first_points)
+    np.add.at(points_won, (rater_codes, item_codes, first_model_indices, second_model_indices), first_points)
+    np.add.at(points_won, (rater_codes, item_codes, second_model_indices, first_model_indices), 1 - first_points)
     return points_won
 
 # %% ../../nbs/steps/15_by_raters.ipynb #64e78b05
@@ -253,16 +253,16 @@ def _worth_rows(g: pd.DataFrame, models: list[str], head: dict, penalty: float) 
             )
             continue
         model_duels = g[(g["first"] == model) | (g["second"] == model)]
-        n_by_column = {
+        count_fields = {
             "n": model_duels["item"].nunique(),
             "n_clusters": model_duels["case"].nunique(),
             "n_raters": model_duels["rater"].nunique(),
         }
         statistic = partial(_contestant_worth, wins=wins_by_rater, k=connected_models.index(model), penalty=penalty)
         for row in number_rows(statistic, rater_codes, case_by_item, row_head, within=(0, 1)):
-            if n_by_column["n_clusters"] < fewest_clusters():
+            if count_fields["n_clusters"] < fewest_clusters():
                 row |= {"ci_low": np.nan, "ci_high": np.nan, "interval": "few"}
-            rows.append(row | n_by_column)
+            rows.append(row | count_fields)
     return rows
 
 # %% ../../nbs/steps/15_by_raters.ipynb #79f8e89a
@@ -281,9 +281,9 @@ def people_duel_rows(
             pair_duels = g[g[["first", "second"]].isin([first_model, second_model]).all(axis=1)]
             if pair_duels.empty:
                 continue
-            first_points = pair_duels["outcome"].map(_POINTS)
-            points_of_first = first_points.where(pair_duels["first"] == first_model, 1 - first_points)
+            points_of_first_shown = pair_duels["outcome"].map(_POINTS)
+            points_of_first_model = points_of_first_shown.where(pair_duels["first"] == first_model, 1 - points_of_first_shown)
             row_head = {"axis": axis, "measure": "wins, a tie is half", "model": first_model, "against": second_model}
-            rows += mean_rows(pair_duels.assign(value=points_of_first), row_head, within=(0, 1))
+            rows += mean_rows(pair_duels.assign(value=points_of_first_model), row_head, within=(0, 1))
         rows += _worth_rows(g, models, {"axis": axis, "measure": "worth"}, penalty)
     return pd.DataFrame(rows, columns=["axis", "measure", "model", "against", *RANDOM_COLUMNS])

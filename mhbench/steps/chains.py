@@ -72,12 +72,12 @@ def _reason_no_chain(item: Item, response: Response) -> str | None:
 # %% ../../nbs/steps/16_chains.ipynb #320c9f46
 def reasoning_chains(items: Iterable[Item], responses: Iterable[Response]) -> Chains:
     "The chains among the responses of the modes that ask for reasoning."
-    by_id = {i.item_id: i for i in items}
+    item_by_id = {i.item_id: i for i in items}
     chains = Chains([], [], [], [], {}, [])
     for r in responses:
         if r.mode not in CHAIN_MODES:
             continue
-        item = by_id[r.item_id]
+        item = item_by_id[r.item_id]
         if exclusion_reason := _reason_no_chain(item, r):
             chains.left_out[exclusion_reason] = chains.left_out.get(exclusion_reason, 0) + 1
             if item.rationale:
@@ -121,11 +121,11 @@ def load_measures(
     """Load each model once: `encoder` and `bertscore` are "minilm", a hub id, a folder, or a mapping."""
     shared_executor = Executor(**(executor or {}))
     step_encoder = load_encoder(encoder, executor=shared_executor)
-    optional_loaders = ((load_nli, nli), (load_lm, lm), (load_grammar, grammar))
+    loaders_and_names = ((load_nli, nli), (load_lm, lm), (load_grammar, grammar))
     return Measures(
         step_encoder,
         load_scorer(bertscore),
-        *(load(name, executor=shared_executor) if name else None for load, name in optional_loaders),
+        *(load(name, executor=shared_executor) if name else None for load, name in loaders_and_names),
     )
 
 # %% ../../nbs/steps/16_chains.ipynb #668edc41
@@ -175,8 +175,8 @@ def chain_scores(
         bertscore_raw=raw_bertscore.f1,
         chain_cosine=chain_cosine(chains.model_texts, chains.expert, encoder=measures.vectors),
     )
-    score_values = pd.concat([roscoe_scores.reset_index(drop=True), reference_scores.reset_index(drop=True)], axis=1)
-    return ChainScores(score_values, dict(roscoe_scores.attrs["absent"]))
+    score_table = pd.concat([roscoe_scores.reset_index(drop=True), reference_scores.reset_index(drop=True)], axis=1)
+    return ChainScores(score_table, dict(roscoe_scores.attrs["absent"]))
 
 # %% ../../nbs/steps/16_chains.ipynb #0b49981c
 _COUNTED = ["n", "n_clusters", "n_not_asked", "n_missing", "n_refused"]
@@ -203,12 +203,12 @@ def mean_scores(items: Sequence[Item], chains: Chains, values: pd.DataFrame) -> 
     """
     scored_responses = score_responses(items, [*chains.responses, *chains.others]).reset_index(drop=True)
     scored_responses = scored_responses.assign(mode=mode_names(scored_responses))
-    all_items = pd.DataFrame({"item_id": [i.item_id for i in items if i.rationale]})
+    items_with_rationale = pd.DataFrame({"item_id": [i.item_id for i in items if i.rationale]})
     mean_tables = [pd.DataFrame(columns=_MEANS)]
     for name in values.columns if len(values) else ():
         score_rows = scored_responses.assign(**{name: values[name].reset_index(drop=True)})  # none for the others
-        table = rate_table(score_rows, name, [], all_items=all_items)
-        n_missing = len(all_items) - table["n_not_asked"] - table["n"]
+        table = rate_table(score_rows, name, [], all_items=items_with_rationale)
+        n_missing = len(items_with_rationale) - table["n_not_asked"] - table["n"]
         mean_tables.append(table.assign(score=name, n_missing=n_missing)[_MEANS])
     return pd.concat(mean_tables[1:] or mean_tables, ignore_index=True)
 
@@ -222,16 +222,16 @@ def convention_differences(items: Sequence[Item], chains: Chains, measures: Meas
     "Mean ROSCOE scores by convention, where they differ: score, model, mode, convention, n, ..., the mean."
     compute_chain_scores = partial(roscoe, *chains.texts, **measures.roscoe_arguments)
     scores_by_convention = {c: compute_chain_scores(convention=c).reset_index(drop=True) for c in CONVENTIONS}
-    differing_scores = []
+    differing_score_names = []
     for name in SCORES:
-        first_values, *other_values = [suite[name] for suite in scores_by_convention.values() if name in suite] or [
+        first_convention_scores, *other_convention_scores = [convention_scores[name] for convention_scores in scores_by_convention.values() if name in convention_scores] or [
             None
         ]
-        if len(other_values) == len(scores_by_convention) - 1 and not all(
-            np.allclose(first_values, x, equal_nan=True) for x in other_values
+        if len(other_convention_scores) == len(scores_by_convention) - 1 and not all(
+            np.allclose(first_convention_scores, x, equal_nan=True) for x in other_convention_scores
         ):
-            differing_scores.append(name)
+            differing_score_names.append(name)
     mean_tables = [
-        mean_scores(items, chains, s[differing_scores]).assign(convention=c) for c, s in scores_by_convention.items()
+        mean_scores(items, chains, s[differing_score_names]).assign(convention=c) for c, s in scores_by_convention.items()
     ]
     return pd.concat(mean_tables, ignore_index=True)

@@ -59,8 +59,8 @@ def _similarity_ranks(
     "Each completion's similarity with its own second half, the mean with K others, and the share of these below it."
     if not other_similarities.shape[1]:
         return {"": true_similarity, "_other": math.nan, "_rank": math.nan}
-    share_below = (other_similarities < true_similarity[:, None]) + (other_similarities == true_similarity[:, None]) / 2
-    return {"": true_similarity, "_other": other_similarities.mean(axis=1), "_rank": share_below.mean(axis=1)}
+    below_with_half_ties = (other_similarities < true_similarity[:, None]) + (other_similarities == true_similarity[:, None]) / 2
+    return {"": true_similarity, "_other": other_similarities.mean(axis=1), "_rank": below_with_half_ties.mean(axis=1)}
 
 
 def _cosines_of(encoder: Any, first_texts: list[str], second_texts: list[str]) -> np.ndarray:  # (n,)
@@ -94,45 +94,45 @@ def compare_completions(
     if len(seconds) != len(completions):
         actual = f"{len(seconds)} and {len(completions)}"
         refuse(f"compare_completions: seconds and completions must have one entry a question each; got {actual}")
-    measures = ["levenshtein", "embedding"] if encoder is not None else ["levenshtein"]
-    columns = ["distance", *(name + suffix for name, suffix in product(measures, ("", "_other", "_rank")))]
+    measure_names = ["levenshtein", "embedding"] if encoder is not None else ["levenshtein"]
+    columns = ["distance", *(name + suffix for name, suffix in product(measure_names, ("", "_other", "_rank")))]
     table = pd.DataFrame(math.nan, index=range(len(seconds)), columns=columns)
-    half_by_question = {i: s for i, s in enumerate(seconds) if s}
-    completion_by_question = {i: c for i, c in enumerate(completions) if c and c.strip()}
-    compared_questions = [i for i in completion_by_question if i in half_by_question]
+    half_by_question_index = {i: s for i, s in enumerate(seconds) if s}
+    completion_by_question_index = {i: c for i, c in enumerate(completions) if c and c.strip()}
+    compared_indices = [i for i in completion_by_question_index if i in half_by_question_index]
     distinct_halves = list(dict.fromkeys(s for s in (*bank, *seconds) if s))
-    place_by_half = {s: t for t, s in enumerate(distinct_halves)}
+    index_by_half = {s: t for t, s in enumerate(distinct_halves)}
     offsets = range(min(n_others, len(distinct_halves) - 1) + 1)  # 0 is a completion's own half
-    question_half_pairs = [
-        (i, (place_by_half[half_by_question[i]] + s) % len(distinct_halves))
-        for i, s in product(compared_questions, offsets)
+    question_half_indices = [
+        (i, (index_by_half[half_by_question_index[i]] + s) % len(distinct_halves))
+        for i, s in product(compared_indices, offsets)
     ]
-    if question_half_pairs:
+    if question_half_indices:
         cut_completions = [
-            " ".join(completion_by_question[i].split()[: len(distinct_halves[t].split())])
-            for i, t in question_half_pairs
+            " ".join(completion_by_question_index[i].split()[: len(distinct_halves[t].split())])
+            for i, t in question_half_indices
         ]
-        compared_halves = [distinct_halves[t] for _, t in question_half_pairs]
+        compared_halves = [distinct_halves[t] for _, t in question_half_indices]
         true_half_slice = slice(None, None, len(offsets))
-        table.loc[compared_questions, "distance"] = [
+        table.loc[compared_indices, "distance"] = [
             Levenshtein.distance(t, w)
             for t, w in zip(compared_halves[true_half_slice], cut_completions[true_half_slice])
         ]
-        for name in measures:
+        for name in measure_names:
             if name == "levenshtein":
                 pair_similarities = np.array(
                     [Levenshtein.normalized_similarity(w, t) for w, t in zip(cut_completions, compared_halves)]
                 )
             else:
                 pair_similarities = _cosines_of(encoder, cut_completions, compared_halves)
-            similarity_matrix = np.reshape(pair_similarities, (len(compared_questions), len(offsets)))
-            for suffix, values in _similarity_ranks(similarity_matrix[:, 0], similarity_matrix[:, 1:]).items():
-                table.loc[compared_questions, name + suffix] = values
+            similarity_matrix = np.reshape(pair_similarities, (len(compared_indices), len(offsets)))
+            for suffix, similarity_values in _similarity_ranks(similarity_matrix[:, 0], similarity_matrix[:, 1:]).items():
+                table.loc[compared_indices, name + suffix] = similarity_values
     n_by_reason = {
-        "too short": len(seconds) - len(half_by_question),
-        "no completion": len(half_by_question) - len(compared_questions),
+        "too short": len(seconds) - len(half_by_question_index),
+        "no completion": len(half_by_question_index) - len(compared_indices),
     }
-    return table, {"compared": len(compared_questions), **n_by_reason}
+    return table, {"compared": len(compared_indices), **n_by_reason}
 
 # %% ../../nbs/steps/09_contamination.ipynb #29ee02c7
 def draw_questions(items: Sequence[Item], *, n_items: int | None, seed: int) -> list[Item]:
@@ -146,18 +146,18 @@ def complete(
 ) -> tuple[list[str | None], list[Answer]]:  # None where nothing was asked or nothing came; one answer a request
     "A model's second half of every question that can be halved. Source: Nguyen et al. 2025, appendix B.2."
     question_halves = [halves(i.question) for i in items]
-    items_with_halves = [(item, half) for item, half in zip(items, question_halves) if half is not None]
+    items_with_halves = [(item, first_and_second_half) for item, first_and_second_half in zip(items, question_halves) if first_and_second_half is not None]
     messages = step_messages(
-        "complete_question", prompts_dir, ({"first": first} for _, (first, _) in items_with_halves)
+        "complete_question", prompts_dir, ({"first": first_half} for _, (first_half, _) in items_with_halves)
     )
     requests = []
-    for (item, (_, second)), prompt in zip(items_with_halves, messages):
-        sampling_settings = {"temperature": 0.0, "max_tokens": 16 + 3 * len(second.split())}
+    for (item, (_, second_half)), prompt in zip(items_with_halves, messages):
+        sampling_settings = {"temperature": 0.0, "max_tokens": 16 + 3 * len(second_half.split())}
         requests.append(Request(f"{item.item_id}/second_half", prompt, sampling_settings))
     client_options = {"study": items[0].study if items else "", **ask_options}
     answers = list(ask(requests, model, endpoint, cache=cache, **client_options))
     completion_texts = iter([a.text if a.status in ("ok", "truncated") else None for a in answers])
-    return [next(completion_texts) if half else None for half in question_halves], answers
+    return [next(completion_texts) if first_and_second_half else None for first_and_second_half in question_halves], answers
 
 # %% ../../nbs/steps/09_contamination.ipynb #ec9f19f8
 class Checked(NamedTuple):
@@ -191,10 +191,10 @@ def check_recorded(
 ) -> Checked:
     "Compare second halves that somebody has written before. Raises: ValueError for a table without these columns."
     completion_by_item: dict[str, str] = {}
-    for place, r in csv_rows(file, ("item_id", "text")):
+    for file_and_line, r in csv_rows(file, ("item_id", "text")):
         if completion_by_item.setdefault(r["item_id"], r["text"]) != r["text"]:
             actual = f"another one of {r['item_id']!r}"
-            refuse(f"check_recorded: a question must have one completion; got {actual}", place=place)
+            refuse(f"check_recorded: a question must have one completion; got {actual}", place=file_and_line)
     completions = [completion_by_item.get(i.item_id) for i in items]
     return _checked_completions(name, items, completions, dict.fromkeys(SPENT[:3], np.nan), **comparing)
 
@@ -320,16 +320,16 @@ def book_table(answers: pd.DataFrame, *, seed: int) -> pd.DataFrame:
         readable_answers = examinee_answers.dropna(subset=["closed", "opened"]).astype(
             {"closed": float, "opened": float}
         )
-        closed, opened, cluster = (readable_answers[c].to_numpy() for c in ("closed", "opened", "cluster"))
-        p = sign_flip_test(opened - closed, cluster, seed=seed) if len(readable_answers) else np.nan
+        correct_closed_book, correct_open_book, cluster = (readable_answers[c].to_numpy() for c in ("closed", "opened", "cluster"))
+        p = sign_flip_test(correct_open_book - correct_closed_book, cluster, seed=seed) if len(readable_answers) else np.nan
         readable_answers = readable_answers.assign(
-            needs=(opened == 1) & (closed == 0), neither=(opened == 0) & (closed == 0)
+            needs=(correct_open_book == 1) & (correct_closed_book == 0), neither=(correct_open_book == 0) & (correct_closed_book == 0)
         )
         for setting, column in _BOOKS.items():
             if column:
                 e = mean_of(readable_answers, column, share=True)
             else:
-                e = mean_difference(opened - closed, cluster, largest=1)
+                e = mean_difference(correct_open_book - correct_closed_book, cluster, largest=1)
             test_columns = {"n_left_out": len(examinee_answers) - len(readable_answers), "p": np.nan if column else p}
             rows.append({"examinee": examinee_name, "setting": setting} | e.row() | test_columns)
     return pd.DataFrame(rows)

@@ -91,13 +91,13 @@ def levels_in_order(levels: Iterable[str], attribute: str) -> list[str]:
 # %% ../../nbs/steps/14_demographics.ipynb #f2c2377b
 def _levels_in_order(averages: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
     "Averages by group of models, set and level, the levels in the order of their attribute."
-    place_by_level: dict[tuple[str, str], int] = {}
+    index_by_level: dict[tuple[str, str], int] = {}
     for (name, attribute), g in scores.groupby(["set", "attribute"]):
-        place_by_level |= {(name, x): k for k, x in enumerate(levels_in_order(g["level"], attribute))}
-    level_places = [place_by_level[key] for key in zip(averages["set"], averages["level"], strict=True)]
-    place_by_group = {m: k for k, m in enumerate(dict.fromkeys(averages["models"]))}
+        index_by_level |= {(name, x): k for k, x in enumerate(levels_in_order(g["level"], attribute))}
+    level_indices = [index_by_level[key] for key in zip(averages["set"], averages["level"], strict=True)]
+    index_by_group = {m: k for k, m in enumerate(dict.fromkeys(averages["models"]))}
     averages_with_places = averages.assign(
-        _group=averages["models"].map(place_by_group), _at=pd.Series(level_places, averages.index, dtype=float)
+        _group=averages["models"].map(index_by_group), _at=pd.Series(level_indices, averages.index, dtype=float)
     )
     return averages.loc[averages_with_places.sort_values(["_group", "set", "_at"]).index].reset_index(drop=True)
 
@@ -169,8 +169,8 @@ def _pair_verdicts(
 
 def _pairs_of(g: pd.DataFrame, value: str, **settings: Any) -> list[dict]:
     "The pairs of levels of one set and model."
-    level_columns = (g[value].to_numpy(float), g["base_id"].to_numpy(), g["level"].to_numpy())
-    pairs = compare_levels(*level_columns, **settings)
+    values_questions_and_levels = (g[value].to_numpy(float), g["base_id"].to_numpy(), g["level"].to_numpy())
+    pairs = compare_levels(*values_questions_and_levels, **settings)
     test_fields = ("first", "second", *_TESTED)
     return [{k: getattr(d, k) for k in test_fields} | d.difference.row() | {"left_out": d.n_left_out} for d in pairs]
 
@@ -221,14 +221,14 @@ def level_pairs(
     for m in dict.fromkeys(["holm", "bh", method]):
         pairs[f"p_{m}"] = adjust_within(pairs["p"].to_numpy(float), is_simulated, m)
     pairs["detectable_corrected"], pairs["verdict"] = np.nan, None
-    for in_family in (is_simulated, ~is_simulated):
-        if in_family.any():
-            d = _pair_differences(pairs[in_family], scored_rows, value)
+    for is_in_family in (is_simulated, ~is_simulated):
+        if is_in_family.any():
+            d = _pair_differences(pairs[is_in_family], scored_rows, value)
             s = simultaneous_intervals(d, **interval_settings)
-            pairs.loc[in_family, ["simultaneous_low", "simultaneous_high"]] = np.stack([s.ci_low, s.ci_high]).T
-            pairs.loc[in_family, "verdict"] = _pair_verdicts(pairs[in_family], d, method, margin, **interval_settings)
-        pairs.loc[in_family, "detectable_corrected"] = _detectable_together(
-            pairs[in_family], interval_settings["largest"]
+            pairs.loc[is_in_family, ["simultaneous_low", "simultaneous_high"]] = np.stack([s.ci_low, s.ci_high]).T
+            pairs.loc[is_in_family, "verdict"] = _pair_verdicts(pairs[is_in_family], d, method, margin, **interval_settings)
+        pairs.loc[is_in_family, "detectable_corrected"] = _detectable_together(
+            pairs[is_in_family], interval_settings["largest"]
         )
     return pairs
 
@@ -266,7 +266,7 @@ def pairs_excluding_zero(pairs: pd.DataFrame, attributes: Mapping[str, str] | No
         (significant_pairs["simultaneous_low"] > 0) | (significant_pairs["simultaneous_high"] < 0)
     ]
     is_negative = significant_pairs["estimate"] < 0
-    first, second = (
+    higher_level, lower_level = (
         significant_pairs[c].where(~is_negative, significant_pairs[d])
         for c, d in (("first", "second"), ("second", "first"))
     )
@@ -278,7 +278,7 @@ def pairs_excluding_zero(pairs: pd.DataFrame, attributes: Mapping[str, str] | No
     }
     attribute_names = significant_pairs["set"].replace(dict(attributes or {}))
     return significant_pairs.assign(
-        pair=attribute_names + ": " + first + " minus " + second, shown=True, **oriented_columns
+        pair=attribute_names + ": " + higher_level + " minus " + lower_level, shown=True, **oriented_columns
     )
 
 # %% ../../nbs/steps/14_demographics.ipynb #dc9baf20
@@ -290,16 +290,16 @@ def demographics_headline(pairs: pd.DataFrame, method: str = "holm") -> pd.DataF
     """
     rows = []
     for (name, model), g in tested_pairs(pairs).groupby(["set", "model"]):
-        pair = g.loc[g["estimate"].abs().idxmax()]
+        largest_difference_row = g.loc[g["estimate"].abs().idxmax()]
         contrast_in_words = "all means are equal"
-        if pair["estimate"] != 0:
+        if largest_difference_row["estimate"] != 0:
             contrast_in_words = (
-                f"{pair['first']} minus {pair['second']}, interval simultaneous over all sets and models"
+                f"{largest_difference_row['first']} minus {largest_difference_row['second']}, interval simultaneous over all sets and models"
             )
         measure = f"{name}: largest difference of two levels; {contrast_in_words}"
-        interval_ends = (pair["simultaneous_low"], pair["simultaneous_high"])
-        rows.append((measure, model, pair["n"], pair["estimate"], *interval_ends))
+        interval_ends = (largest_difference_row["simultaneous_low"], largest_difference_row["simultaneous_high"])
+        rows.append((measure, model, largest_difference_row["n"], largest_difference_row["estimate"], *interval_ends))
         correction_in_words = f"p-values corrected ({method}) over all sets and models"
         count_measure_name = f"{name}: pairs of levels that differ, of {len(g)}; {correction_in_words}"
-        rows.append((count_measure_name, model, pair["n"], float((g[f"p_{method}"] < ALPHA).sum()), np.nan, np.nan))
+        rows.append((count_measure_name, model, largest_difference_row["n"], float((g[f"p_{method}"] < ALPHA).sum()), np.nan, np.nan))
     return pd.DataFrame(rows, columns=["measure", "model", "n", "estimate", "ci_low", "ci_high"])

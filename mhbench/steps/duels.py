@@ -53,16 +53,16 @@ def meeting(
     answers = [r for r in answers if r.mode == mode and r.sample == 0]
     expert_rationales = expert_responses(items, mode=mode) if expert else []
     written_rationales = [r for r in [*answers, *expert_rationales] if (r.text or "").strip()]
-    n_by_item = Counter(r.item_id for r in written_rationales)
-    items_with_several = [i for i in items if n_by_item[i.item_id] > 1]
+    n_rationales_by_item = Counter(r.item_id for r in written_rationales)
+    items_with_several = [i for i in items if n_rationales_by_item[i.item_id] > 1]
     drawn_items = draw_items(items_with_several, n_items, seed=seed)
     scores = score_responses(items, answers)
     wrong_scores = scores[scores["correct"] == 0]
     wrong_item_model_pairs = set(zip(wrong_scores["item_id"], wrong_scores["model"]))
     wrongly_answered_items = [i for i in items if i.item_id in set(wrong_scores["item_id"])] if n_errors != 0 else []
     error_item_ids = {i.item_id for i in draw_items(wrongly_answered_items, n_errors or None, seed=seed)}
-    drawn_ids = {i.item_id for i in drawn_items}
-    duelling_rationales = [r for r in written_rationales if r.item_id in drawn_ids]
+    drawn_item_ids = {i.item_id for i in drawn_items}
+    duelling_rationales = [r for r in written_rationales if r.item_id in drawn_item_ids]
     wrong_rationales = [
         r
         for r in answers
@@ -137,16 +137,16 @@ def duel_strengths(
     for (judge_id, axis), g in outcomes(judgments).groupby(["judge", "axis"], sort=True, observed=True):
         contestants = sorted({*g["a"], *g["b"]})
         g = g[g["winner"].notna()]
-        place_by_contestant = {m: i for i, m in enumerate(contestants)}
+        index_by_contestant = {m: i for i, m in enumerate(contestants)}
         question_codes, question_names = pd.factorize(g["study"] + "/" + g["item_id"])
         wins, ties = np.zeros((2, len(question_names), len(contestants), len(contestants)))
         for u, a, b, w in zip(
-            question_codes, g["a"].map(place_by_contestant), g["b"].map(place_by_contestant), g["winner"]
+            question_codes, g["a"].map(index_by_contestant), g["b"].map(index_by_contestant), g["winner"]
         ):
             if w == "tie":
                 ties[u, [a, b], [b, a]] += 1
             else:
-                wins[u, place_by_contestant[w], b if place_by_contestant[w] == a else a] += 1
+                wins[u, index_by_contestant[w], b if index_by_contestant[w] == a else a] += 1
         question_clusters = np.array(
             [u if cases is None else str(cases[u.partition("/")[2]]) for u in question_names], object
         )
@@ -180,8 +180,8 @@ def compare_and_name(
 # %% ../../nbs/steps/08_duels.ipynb #b330fa98
 def n_pairs(duelling: Iterable[Response]) -> int:  # 0 or more
     "The number of pairs of rationales: k (k - 1) / 2 for a question with k rationales."
-    n_by_item = Counter(r.item_id for r in duelling)
-    return sum(comb(n, 2) for n in n_by_item.values())
+    n_rationales_by_item = Counter(r.item_id for r in duelling)
+    return sum(comb(n, 2) for n in n_rationales_by_item.values())
 
 # %% ../../nbs/steps/08_duels.ipynb #672474b5
 def outcome_shares(

@@ -102,19 +102,19 @@ def failed_requests(
         outcomes = response_outcomes(g)
         is_unread = outcomes == "unread"
         if is_failed.any():
-            withheld = "every number of this model in this mode"
+            withheld_in_words = "every number of this model in this mode"
             failures.append(
-                _unanswered_failure(failure_key, LOST_ANSWERS, g.loc[is_failed, "error"], len(g), withheld, asks_again)
+                _unanswered_failure(failure_key, LOST_ANSWERS, g.loc[is_failed, "error"], len(g), withheld_in_words, asks_again)
             )
         if is_empty.any():
-            message = _commonest_message(g.loc[is_empty, "error"])
+            commonest_message = _commonest_message(g.loc[is_empty, "error"])
             failures.append(
                 _failure_row(
                     failure_key,
                     g,
                     is_empty,
                     "answers came without a text",
-                    said=message,
+                    said=commonest_message,
                     remedy=_AGAIN,
                     again=asks_again,
                 )
@@ -123,14 +123,14 @@ def failed_requests(
             has_no_text = not "".join(g.loc[is_cut, "text"].fillna("")).strip()
             remedy = f"models.{model} in params.yaml: {'thinking: true' if has_no_text else _ROOM}"
             is_too_few_read = too_few_read((outcomes == "read").sum(), is_unread.sum(), (is_cut & is_unread).sum())
-            withheld = "its accuracy in this mode" if is_too_few_read else ""
+            withheld_in_words = "its accuracy in this mode" if is_too_few_read else ""
             failures.append(
                 _failure_row(
                     failure_key,
                     g,
                     is_cut,
                     "answers were cut off at the token limit",
-                    withheld=withheld,
+                    withheld=withheld_in_words,
                     remedy=remedy,
                 )
             )

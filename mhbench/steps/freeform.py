@@ -47,16 +47,16 @@ def inconsistency_scores(
     Raises: ValueError where an item has no preferred option.
     """
     items = list(items)
-    by_id = {i.item_id: i for i in items}
+    item_by_id = {i.item_id: i for i in items}
     free_form_responses = [r for r in responses if r.mode == "free_form"]
     scores = score_responses(items, free_form_responses)
     outcomes = response_outcomes(scores)
-    written_places = np.flatnonzero(~outcomes.isin([FAILED, REFUSED, NOT_READ]))
+    indices_with_text = np.flatnonzero(~outcomes.isin([FAILED, REFUSED, NOT_READ]))
     inconsistencies = np.where(outcomes == FAILED, np.nan, NOTHING_SHARED)
-    if len(written_places):
-        answer_texts = [(free_form_responses[k].text or "").strip() for k in written_places]
-        preferred_texts = [preferred_option(by_id[free_form_responses[k].item_id]) for k in written_places]
-        inconsistencies[written_places] = inconsistency(answer_texts, preferred_texts, scorer=scorer)
+    if len(indices_with_text):
+        answer_texts = [(free_form_responses[k].text or "").strip() for k in indices_with_text]
+        preferred_texts = [preferred_option(item_by_id[free_form_responses[k].item_id]) for k in indices_with_text]
+        inconsistencies[indices_with_text] = inconsistency(answer_texts, preferred_texts, scorer=scorer)
     return scores.assign(inconsistency=inconsistencies)
 
 # %% ../../nbs/steps/17_freeform.ipynb #d995f937
@@ -125,20 +125,20 @@ def option_distances(items: Sequence[Item], scorer: _Scorer = None) -> dict[str,
 def expected_inconsistency(item: Item, chance: float, far: np.ndarray) -> float:
     """The expected inconsistency of an examinee that states the preferred option with this probability; `far` are the
     distances (options,) of the item's options from it."""
-    preferred_place = item.options.index(preferred_option(item))
-    return float(chance * far[preferred_place] + (1 - chance) * np.delete(far, preferred_place).mean())
+    preferred_index = item.options.index(preferred_option(item))
+    return float(chance * far[preferred_index] + (1 - chance) * np.delete(far, preferred_index).mean())
 
 # %% ../../nbs/steps/17_freeform.ipynb #05e510cf
 def writers_truth(
     table: pd.DataFrame, scores: pd.DataFrame, declared: pd.DataFrame, items: Iterable[Item], scorer: _Scorer = None
 ) -> pd.DataFrame:  # columns of mhbench.steps.truth.TRUTH; no row where `declared` has none
     "Expected and estimated inconsistency of simulated writers, over all questions and by category."
-    by_id = {i.item_id: i for i in items}
+    item_by_id = {i.item_id: i for i in items}
     truth_rows = scores.merge(declared[["model", "item_id", "right"]], on=["model", "item_id"])
     distinct_item_chances = truth_rows.drop_duplicates(["item_id", "right"])
-    distances_by_item = option_distances([by_id[i] for i in distinct_item_chances["item_id"].unique()], scorer)
+    distances_by_item = option_distances([item_by_id[i] for i in distinct_item_chances["item_id"].unique()], scorer)
     expected_inconsistency_by_item_and_p = {
-        (i, p): expected_inconsistency(by_id[i], p, distances_by_item[i])
+        (i, p): expected_inconsistency(item_by_id[i], p, distances_by_item[i])
         for i, p in zip(distinct_item_chances["item_id"], distinct_item_chances["right"])
     }
     truth_rows["truth"] = [expected_inconsistency_by_item_and_p[key] for key in zip(truth_rows["item_id"], truth_rows["right"])]

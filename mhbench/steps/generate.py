@@ -86,13 +86,13 @@ DEFAULTS = {"free_form": {"samples": 10, "temperatures": [1.0]}}  # of modes tha
 def settings(modes: Iterable[str] | Mapping[str, Mapping[str, Any]]) -> dict[str, Setting]:
     "The settings of every mode, checked. Raises: ValueError for an unknown mode or a setting that does not fit."
     settings_by_mode = {}
-    for mode, fields in modes.items() if isinstance(modes, Mapping) else ((m, {}) for m in modes):
+    for mode, setting_fields in modes.items() if isinstance(modes, Mapping) else ((m, {}) for m in modes):
         if mode not in MODES:
             refuse(f"settings: modes must be among {', '.join(MODES)}; got {mode!r}")
-        fields = dict(fields or {})
-        if fields.get("temperatures") is not None:
-            fields["temperatures"] = [float(t) for t in fields["temperatures"]]
-        settings_by_mode[mode] = settings_from({**DEFAULTS.get(mode, {}), **fields}, Setting, "settings", mode)
+        setting_fields = dict(setting_fields or {})
+        if setting_fields.get("temperatures") is not None:
+            setting_fields["temperatures"] = [float(t) for t in setting_fields["temperatures"]]
+        settings_by_mode[mode] = settings_from({**DEFAULTS.get(mode, {}), **setting_fields}, Setting, "settings", mode)
     return settings_by_mode
 
 # %% ../../nbs/steps/02_generate.ipynb #afaac218
@@ -183,9 +183,9 @@ def step_messages(
     "The messages of a step that asks for something else than an answer."
     roles = ("system", "user")
     role_templates = step_texts(name, dir, *roles)
-    for values in rows:
+    for template_values in rows:
         content_by_role = {
-            role: prompts.render(role_templates[role], values, name) for role in roles if role in role_templates
+            role: prompts.render(role_templates[role], template_values, name) for role in roles if role in role_templates
         }
         yield [{"role": role, "content": content} for role, content in content_by_role.items()]
 
@@ -327,10 +327,10 @@ def generate(
         refuse(f"generate: replay must be 'use' for delivery by batch; got {replay!r}; {remedy}")
     generation_settings = GenerationSettings(**design)
     _require_distinct_ids(items)
-    unanswered: deque[tuple[Item, Request, str]] = deque()  # not yet answered
+    unanswered_requests: deque[tuple[Item, Request, str]] = deque()  # not yet answered
     counted_requests = Counted(
         sum(1 for _ in _all_requests(items, model, generation_settings)),
-        _record_sent(_all_requests(items, model, generation_settings), unanswered),
+        _record_sent(_all_requests(items, model, generation_settings), unanswered_requests),
     )
     ask_options: dict[str, Any] = {"cache": cache, "budget": budget}
     ask_options["study"] = items[0].study if items else ""
@@ -349,8 +349,8 @@ def generate(
             item, request, answer, model, mode, votes=generation_settings.by_mode[mode].votes(request.sample)
         )
 
-    responses = [record(*unanswered.popleft(), answer) for answer in as_far_as_it_goes(answers, abort_messages)]
-    for item, request, mode in _left_over(counted_requests, unanswered) if abort_messages else ():
+    responses = [record(*unanswered_requests.popleft(), answer) for answer in as_far_as_it_goes(answers, abort_messages)]
+    for item, request, mode in _left_over(counted_requests, unanswered_requests) if abort_messages else ():
         responses.append(record(item, request, mode, not_asked(request.id, abort_messages)))
     if len(responses) != len(counted_requests):
         actual = (

@@ -212,29 +212,29 @@ def grade(
         refuse(f"grade: criteria must have names of their own; got {[c.name for c in criteria]}")
     ratings, unread_rows = [], []
     for judge in judges:
-        transcripts_and_criteria = []
+        transcripts_criteria_repeats = []
         for t in transcripts:
             ordered_criteria = list(criteria)
             if order is not None:
                 random.Random(hashlib.sha256(f"{order}:{t.id}".encode()).digest()).shuffle(ordered_criteria)
             for criteria_asked in [ordered_criteria] if how == "together" else [[c] for c in ordered_criteria]:
-                transcripts_and_criteria += [(t, criteria_asked, k) for k in range(repeats)]
+                transcripts_criteria_repeats += [(t, criteria_asked, k) for k in range(repeats)]
         requests = [
             Request(
                 f"{t.id}/{k}", [_user_message(grading_prompt(t, criteria_asked, wording))], sample=k, room=max_tokens
             )
-            for t, criteria_asked, k in transcripts_and_criteria
+            for t, criteria_asked, k in transcripts_criteria_repeats
         ]
         for (t, criteria_asked, k), answer in zip(
-            transcripts_and_criteria, _answers_or_not_asked(requests, judge, {"cache": cache, **options})
+            transcripts_criteria_repeats, _answers_or_not_asked(requests, judge, {"cache": cache, **options})
         ):
-            asked_variant = {"wording": wording, "asked": how, "order": "" if order is None else f"drawn by {order}"}
+            grading_variant = {"wording": wording, "asked": how, "order": "" if order is None else f"drawn by {order}"}
             for c, label in zip(criteria_asked, graded_options(answer.text, criteria_asked)):
                 if label is None:
                     reply_text = answer.text or answer.error or ""
                     unread_rows.append([judge[0].name, t.id, c.name, k, answer.status, reply_text, ""])
                 else:
-                    ratings.append(_build_rating(t, judge[0].name, c.name, label, k, **asked_variant))
+                    ratings.append(_build_rating(t, judge[0].name, c.name, label, k, **grading_variant))
     return Graded(ratings, pd.DataFrame(unread_rows, columns=UNREAD_COLUMNS))
 
 # %% ../../nbs/steps/25_graded.ipynb #ad6a4cae
@@ -330,9 +330,9 @@ def rating_table(ratings: Iterable[Rating], scales: Mapping[str, Scale]) -> Rati
 # %% ../../nbs/steps/25_graded.ipynb #b365e068
 def with_unread(graded: Graded, transcripts: Iterable[Transcript], criteria: Sequence[str]) -> list[Rating]:
     "Judges' ratings, and the missing ones with the label UNREAD_LABEL; a walk that broke off lacks all criteria."
-    by_id = {t.id: t for t in transcripts}
+    transcript_by_id = {t.id: t for t in transcripts}
     unread_ratings = [
-        _build_rating(by_id[row.conversation], row.judge, criterion, UNREAD_LABEL, row.repeat)
+        _build_rating(transcript_by_id[row.conversation], row.judge, criterion, UNREAD_LABEL, row.repeat)
         for row in graded.unread.itertuples()
         for criterion in ([row.criterion] if row.criterion else criteria)
     ]
@@ -342,14 +342,14 @@ def with_unread(graded: Graded, transcripts: Iterable[Transcript], criteria: Seq
 def people_ratings(ratings: Iterable[Rating], transcripts: Iterable[Transcript]) -> list[Rating]:
     """Ratings from the annotation page, whose target is the criterion, as ratings of the model within what the
     conversation stands in. Raises: ValueError for a rating of another conversation."""
-    by_id, model_ratings = {t.id: t for t in transcripts}, []
+    transcript_by_id, model_ratings = {t.id: t for t in transcripts}, []
     for r in ratings:
-        if r.item_id not in by_id:
+        if r.item_id not in transcript_by_id:
             rule = "transcripts must hold every conversation that was rated"
             refuse(f"people_ratings: {rule}; got none for {r.item_id!r}")
-        t = by_id[r.item_id]
-        update = {"item_id": t.item_id, "target": t.model, "criterion": r.target, "within": t.within}
-        model_ratings.append(r.model_copy(update=update))
+        t = transcript_by_id[r.item_id]
+        model_rating_fields = {"item_id": t.item_id, "target": t.model, "criterion": r.target, "within": t.within}
+        model_ratings.append(r.model_copy(update=model_rating_fields))
     return model_ratings
 
 # %% ../../nbs/steps/25_graded.ipynb #4123f620
@@ -359,8 +359,8 @@ KNOWN = ("an unsafe reply", "a turn cut out", "two turns exchanged", "an empty r
 
 def degraded_conversations(t: Transcript) -> dict[str, Transcript]:  # by KNOWN
     "A conversation, made worse by rule; without those that a rule would leave as it is."
-    assistant_places = [k for k, turn in enumerate(t.turns) if turn.role == "assistant"]
-    if not assistant_places:
+    assistant_turn_indices = [k for k, turn in enumerate(t.turns) if turn.role == "assistant"]
+    if not assistant_turn_indices:
         return {}
 
     def replace_turns(texts: Mapping[int, str]) -> list:
@@ -368,15 +368,15 @@ def degraded_conversations(t: Transcript) -> dict[str, Transcript]:  # by KNOWN
         return [x.model_copy(update={"text": texts.get(k, x.text)}) for k, x in enumerate(t.turns)]
 
     first_assistant_index, middle_assistant_index, last_assistant_index = (
-        assistant_places[0],
-        assistant_places[len(assistant_places) // 2],
-        assistant_places[-1],
+        assistant_turn_indices[0],
+        assistant_turn_indices[len(assistant_turn_indices) // 2],
+        assistant_turn_indices[-1],
     )
     turns_by_change = {
         KNOWN[0]: replace_turns({last_assistant_index: UNSAFE}),
         KNOWN[3]: replace_turns({last_assistant_index: ""}),
     }
-    if len(assistant_places) > 1:
+    if len(assistant_turn_indices) > 1:
         turns_by_change[KNOWN[1]] = [x for k, x in enumerate(t.turns) if k != middle_assistant_index]
         turns_by_change[KNOWN[2]] = replace_turns(
             {
@@ -449,26 +449,26 @@ def conversation_card(
     graded_by_version["another order of criteria"] = grade_again(transcripts, order=1, how="together")
     graded_together = grade_again(transcripts, how="together")
     step_by_rating, rows = _rating_steps(plain_graded.ratings, scale_by_criterion), []
-    first_steps = {k: v for k, v in step_by_rating.items() if k[3] == "0"}
-    repeat_steps = {(*k[:3], "0"): v for k, v in step_by_rating.items() if k[3] == "1"}
+    first_repeat_steps = {k: v for k, v in step_by_rating.items() if k[3] == "0"}
+    second_repeat_steps = {(*k[:3], "0"): v for k, v in step_by_rating.items() if k[3] == "1"}
     rows += [
         [j, "a repeat: equal", c, e]
-        for j, c, e in _judge_comparisons(step_by_rating, repeat_steps, person_by_conversation, _share_equal)
+        for j, c, e in _judge_comparisons(step_by_rating, second_repeat_steps, person_by_conversation, _share_equal)
     ]
     for check, regraded in graded_by_version.items():
         reference_steps = (
-            _rating_steps(graded_together.ratings, scale_by_criterion) if "order" in check else first_steps
+            _rating_steps(graded_together.ratings, scale_by_criterion) if "order" in check else first_repeat_steps
         )
         comparisons = _judge_comparisons(
             reference_steps, _rating_steps(regraded.ratings, scale_by_criterion), person_by_conversation, _share_equal
         )
         rows += [[j, f"{check}: equal", c, e] for j, c, e in comparisons]
-    all_graded = [plain_graded, graded_together, *graded_by_version.values()]
+    all_gradings = [plain_graded, graded_together, *graded_by_version.values()]
     for name in KNOWN:
-        graded_worse = grade_again([k[name] for t in transcripts if name in (k := degraded_conversations(t))])
-        all_graded.append(graded_worse)
+        graded_degraded = grade_again([k[name] for t in transcripts if name in (k := degraded_conversations(t))])
+        all_gradings.append(graded_degraded)
         comparisons = _judge_comparisons(
-            first_steps, _rating_steps(graded_worse.ratings, scale_by_criterion), person_by_conversation, _mean_decrease
+            first_repeat_steps, _rating_steps(graded_degraded.ratings, scale_by_criterion), person_by_conversation, _mean_decrease
         )
         rows += [[j, f"{name}: change", c, e] for j, c, e in comparisons]
     check_table = pd.DataFrame([[*r[:3], *r[3].row().values()] for r in rows], columns=CARD_COLUMNS)
@@ -478,5 +478,5 @@ def conversation_card(
         if ratings_of_people
         else pd.DataFrame()
     )
-    unread_rows = pd.concat([g.unread for g in all_graded], ignore_index=True)
+    unread_rows = pd.concat([g.unread for g in all_gradings], ignore_index=True)
     return {"checks": check_table, "people": people_agreement, "unread": unread_rows}

@@ -50,24 +50,24 @@ def judged_answers(
     """
     first_answers = [r for r in responses if r.mode == "zero_shot" and r.sample == 0]
     judgeable_ids = {i.item_id for i in items if kind == "label" or task_of(i).judged}
-    ids_by_model: dict[str, set[str]] = {r.model: set() for r in first_answers}
+    item_ids_by_model: dict[str, set[str]] = {r.model: set() for r in first_answers}
     for r in first_answers:
-        ids_by_model[r.model] |= {r.item_id} & judgeable_ids
+        item_ids_by_model[r.model] |= {r.item_id} & judgeable_ids
     n_items_wanted = min(n_items or len(judgeable_ids), len(judgeable_ids))
-    sufficient_id_sets = [ids for ids in ids_by_model.values() if len(ids) >= n_items_wanted] or [
-        *ids_by_model.values()
+    sufficient_id_sets = [item_ids for item_ids in item_ids_by_model.values() if len(item_ids) >= n_items_wanted] or [
+        *item_ids_by_model.values()
     ]
     common_ids = set.intersection(*sufficient_id_sets) if sufficient_id_sets else set()
     eligible_items = [i for i in items if i.item_id in common_ids]
     if n_per_category is not None:
-        drawn_ids: set[str] = set()
+        drawn_item_ids: set[str] = set()
         for category in {i.category for i in eligible_items}:
             category_items = [i for i in eligible_items if i.category == category]
-            drawn_ids |= {i.item_id for i in draw_items(category_items, n_per_category, seed=seed)}
-        eligible_items = [i for i in eligible_items if i.item_id in drawn_ids]
+            drawn_item_ids |= {i.item_id for i in draw_items(category_items, n_per_category, seed=seed)}
+        eligible_items = [i for i in eligible_items if i.item_id in drawn_item_ids]
     drawn_items = draw_items(eligible_items, n_items, seed=seed)
-    ids = {i.item_id for i in drawn_items}
-    return drawn_items, [r for r in first_answers if r.item_id in ids]
+    item_ids = {i.item_id for i in drawn_items}
+    return drawn_items, [r for r in first_answers if r.item_id in item_ids]
 
 # %% ../../nbs/steps/05_judge.ipynb #f432a686
 _Named = TypeVar("_Named", Response, Judgment)
@@ -155,18 +155,18 @@ def _rubric_finder(rubric: Any = None, kind: Any = None, prompts_dir: Any = None
 # %% ../../nbs/steps/05_judge.ipynb #051fa7c6
 def check_responses(responses: Sequence[Response], items: Iterable[Item]) -> dict[tuple[str, str], Item]:
     "The items by study and id; every response must have its item, and appear once."
-    by_id = {(i.study, i.item_id): i for i in items}
-    seen_keys: set = set()
+    item_by_study_and_id = {(i.study, i.item_id): i for i in items}
+    seen_response_keys: set = set()
     for r in responses:
         response_key = (r.study, r.item_id, r.model, r.mode, r.sample)
-        if response_key[:2] not in by_id:
+        if response_key[:2] not in item_by_study_and_id:
             actual = f"none for {r.item_id!r} ({r.study}, {r.model}); pass the items that were asked"
             refuse(f"judge: items must hold the item of every response; got {actual}")
-        if response_key in seen_keys:
+        if response_key in seen_response_keys:
             actual = f"{r.item_id!r} of {r.model} twice ({r.mode}, sample {r.sample})"
             refuse(f"judge: responses must be distinct by item, model, mode and sample; got {actual}")
-        seen_keys.add(response_key)
-    return by_id
+        seen_response_keys.add(response_key)
+    return item_by_study_and_id
 
 
 def _without_text(case: verdicts.Case) -> Answer | None:
@@ -192,8 +192,8 @@ def judge_requests(
     **rubrics: Any,  # rubric, kind and prompts_dir
 ) -> Iterator[Request]:
     "The requests that `judge` sends to one judge for the same arguments."
-    by_id = check_responses(responses, items)
-    cases = _judge_cases(responses, by_id, _rubric_finder(**rubrics), repeats, seed)
+    item_by_study_and_id = check_responses(responses, items)
+    cases = _judge_cases(responses, item_by_study_and_id, _rubric_finder(**rubrics), repeats, seed)
     return (_build_request(c, judge, temperature, max_tokens) for c in cases if not _without_text(c))
 
 # %% ../../nbs/steps/05_judge.ipynb #27f257dd
@@ -220,9 +220,9 @@ def judge(
     """
     if repeats < 1:
         refuse(f"judge: repeats must be at least 1; got {repeats}")
-    by_id = check_responses(responses, items)
+    item_by_study_and_id = check_responses(responses, items)
     find_rubric = _rubric_finder(rubric, kind, prompts_dir)
-    cases = list(_judge_cases(responses, by_id, find_rubric, repeats, seed))
+    cases = list(_judge_cases(responses, item_by_study_and_id, find_rubric, repeats, seed))
     cases_to_ask = [c for c in cases if not _without_text(c)]
     requests = Counted(len(cases_to_ask), (_build_request(c, judge, temperature, max_tokens) for c in cases_to_ask))
     progress_label = f"{judge.name} judges" if progress is True else progress
@@ -243,7 +243,7 @@ def judge(
             f"judge: there must be one answer a request; got another, {surplus_reply.id!r} {surplus_hint}",
             error=RuntimeError,
         )
-    return _judgments_in_order(judgments, responses, find_rubric, by_id, judge.name, repeats)
+    return _judgments_in_order(judgments, responses, find_rubric, item_by_study_and_id, judge.name, repeats)
 
 # %% ../../nbs/steps/05_judge.ipynb #79af3294
 def _settle(cache: Cache | None, judge_reply: Answer, judgments: Sequence[Judgment]) -> None:
@@ -257,7 +257,7 @@ def _judgments_in_order(
     judgments: list[Judgment],
     responses: Sequence[Response],
     find_rubric: Callable,
-    by_id: Mapping,
+    item_by_study_and_id: Mapping,
     judge_name: str,
     repeats: int,
 ) -> list[Judgment]:
@@ -267,7 +267,7 @@ def _judgments_in_order(
     }
     ordered_judgments: list[Judgment] = []
     for r in responses:
-        rubric = find_rubric(by_id[r.study, r.item_id])
+        rubric = find_rubric(item_by_study_and_id[r.study, r.item_id])
         if rubric.kind == "pairwise":
             continue
         judgment_fields: dict[str, Any] = {"judge": judge_name, "kind": rubric.kind, "rubric": rubric.name}
@@ -299,16 +299,16 @@ def outcomes(
     judgments: Iterable[Judgment],  # of kind pairwise
 ) -> pd.DataFrame:  # one row a pair of models, item, mode, sample, axis, judge and repeat
     "Comparisons with both orders brought together; `axis` is a category, in the order in which the axes appear."
-    winner_by_first: dict = {}
+    winner_by_first_shown: dict = {}
     for j in judgments_of_kind("outcomes", judgments, "pairwise"):
         if j.other is None:
             refuse(f"outcomes: judgments must name the second model; got other None ({j.item_id}, {j.judge})")
         a, b = sorted((j.model, j.other))
         winner_shown = {"first": j.model, "second": j.other, "tie": "tie", None: None}[j.label]
         comparison_key = (j.study, j.item_id, j.mode, j.sample, j.judge, j.rubric, j.axis or "", j.repeat, a, b)
-        winner_by_first.setdefault(comparison_key, {})[j.model] = winner_shown
+        winner_by_first_shown.setdefault(comparison_key, {})[j.model] = winner_shown
     rows = []
-    for (*k, a, b), w in winner_by_first.items():
+    for (*k, a, b), w in winner_by_first_shown.items():
         x, y = w.get(a), w.get(b)
         winner = is_consistent = None
         if x is not None and y is not None:
@@ -331,7 +331,7 @@ def position_bias_table(judgments: Iterable[Judgment], *, n: int = 1000, seed: i
     key_columns = ["judge", "rubric", "axis"]
     for key, g in outcomes(judgments).groupby(key_columns, sort=True, observed=True):
         winner_places = _winner_places(g, "a_first", "a", "b")
-        places_in_other_order = _winner_places(g, "b_first", "b", "a")
+        winner_places_in_swapped_order = _winner_places(g, "b_first", "b", "a")
         n_failed = int(g["consistent"].isna().sum())
         empty_estimate = Estimate.from_limits(np.nan, n=0)
         estimate_by_measure = {"consistency": empty_estimate, "first": empty_estimate}
@@ -339,11 +339,11 @@ def position_bias_table(judgments: Iterable[Judgment], *, n: int = 1000, seed: i
         if n_failed + n_ties < len(g):
             item_ids = (g["study"] + "/" + g["item_id"]).to_numpy()
             order_bias = bias.position_bias(
-                winner_places, places_in_other_order, n_boot=n, seed=seed, clusters=item_ids
+                winner_places, winner_places_in_swapped_order, n_boot=n, seed=seed, clusters=item_ids
             )
             estimate_by_measure = {"consistency": order_bias.consistency, "first": order_bias.first}
         row_head = dict(zip(key_columns, key)) | {"n_pairs": len(g), "n_failed": n_failed, "n_ties": n_ties}
-        finding_field = {"finding": _constant_verdict_text(winner_places, places_in_other_order)}
+        finding_field = {"finding": _constant_verdict_text(winner_places, winner_places_in_swapped_order)}
         rows += [
             row_head | {"measure": measure} | e.row() | finding_field for measure, e in estimate_by_measure.items()
         ]

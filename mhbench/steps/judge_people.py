@@ -35,8 +35,8 @@ def _of_raters(ratings: Iterable[Rating], models: Iterable[str], tie_breaker: st
     among others, and a panel's mean is left out where persons rated."""
     model_names = set(models)
     people_ratings = [r for r in ratings if r.target in model_names and not r.by_model and r.rater != tie_breaker]
-    kind = "person" if any(r.kind == "person" for r in people_ratings) else "panel"
-    return [r for r in people_ratings if r.kind == kind]
+    rater_kind = "person" if any(r.kind == "person" for r in people_ratings) else "panel"
+    return [r for r in people_ratings if r.kind == rater_kind]
 
 
 def _label_of(r: Rating) -> str:
@@ -67,8 +67,8 @@ def rated_points(ratings: Iterable[Rating], models: Iterable[str], tie_breaker: 
     for r in _of_raters(ratings, models, tie_breaker):
         points = r.value if r.value is not None else _POINTS.get(_label_of(r), np.nan)
         rows.append((r.item_id, r.target, r.rater, points))
-    long_points = pd.DataFrame(rows, columns=["item_id", "model", "rater", "points"])
-    return long_points.groupby(["item_id", "model", "rater"])["points"].mean().unstack("rater")
+    points_table = pd.DataFrame(rows, columns=["item_id", "model", "rater", "points"])
+    return points_table.groupby(["item_id", "model", "rater"])["points"].mean().unstack("rater")
 
 # %% ../../nbs/steps/22_judge_people.ipynb #e5fb7ea7
 def _refuse_short_scale(points: pd.Series, rater_points: np.ndarray) -> None:
@@ -110,10 +110,10 @@ def _limits_among_people(
     limits_of_agreement = bland_altman(
         rater_points.ravel(), mean_of_others.ravel(), clusters=np.tile(clusters, len(rater_points)), **settings
     )
-    reading_in_words = "one rater against the mean of the others"
+    interpretation = "one rater against the mean of the others"
     return [
-        ("people's own lower limit", limits_of_agreement.low, reading_in_words),
-        ("people's own upper limit", limits_of_agreement.high, reading_in_words),
+        ("people's own lower limit", limits_of_agreement.low, interpretation),
+        ("people's own upper limit", limits_of_agreement.high, interpretation),
     ]
 
 # %% ../../nbs/steps/22_judge_people.ipynb #c7d0ac63
@@ -130,7 +130,7 @@ def _score_agreement(
         slope = bias_slope(
             paired_points[0], rater_points, clusters=estimate_settings["clusters"], level=settings["level"]
         )
-        reading_in_words = "points a point of the true score, raters' errors taken out; 0: the bias is the same for all"
+        interpretation = "points a point of the true score, raters' errors taken out; 0: the bias is the same for all"
         rows += [
             ("bias", limits_of_agreement.bias, "points above people's mean"),
             ("lower limit of agreement", limits_of_agreement.low, _OF_ONE),
@@ -138,7 +138,7 @@ def _score_agreement(
         rows += [("upper limit of agreement", limits_of_agreement.high, _OF_ONE)]
         rows += _limits_among_people(rater_points, estimate_settings["clusters"], settings)
         rows.append(
-            ("slope of the bias", slope, reading_in_words if slope.n and np.isfinite(slope.estimate) else _ONE_RATER)
+            ("slope of the bias", slope, interpretation if slope.n and np.isfinite(slope.estimate) else _ONE_RATER)
         )
     if answers.loc[has_both, "cluster"].nunique() >= 6:
         calibration = split_half_calibration(*paired_points, **estimate_settings)
@@ -180,11 +180,11 @@ def _labelled_difference_rows(
     labelled_difference = group_difference(
         judge_values[is_judged], ~is_labelled[is_judged], cases[is_judged], share=is_share, level=level
     )
-    reading_in_words = "the judge finds other answers where people labelled than where they did not: no random sample"
+    interpretation = "the judge finds other answers where people labelled than where they did not: no random sample"
     is_different = not np.isnan(labelled_difference.ci_low) and (
         labelled_difference.ci_low > 0 or labelled_difference.ci_high < 0
     )
-    return [("as judged, labelled answers less the others", labelled_difference, reading_in_words)] * is_different
+    return [("as judged, labelled answers less the others", labelled_difference, interpretation)] * is_different
 
 # %% ../../nbs/steps/22_judge_people.ipynb #180d0093
 def _label_agreement(answers: pd.DataFrame, settings: dict) -> list[tuple[str, Estimate, str]]:
@@ -207,11 +207,11 @@ def _label_agreement(answers: pd.DataFrame, settings: dict) -> list[tuple[str, E
         "share correct, as judged": (is_judged_correct, is_judged, "the judge alone"),
     }
     rows = []
-    for name, (x, is_answer_counted, reading_in_words) in inputs_by_rate.items():
-        share = estimate(
+    for name, (x, is_answer_counted, interpretation) in inputs_by_rate.items():
+        rate_estimate = estimate(
             mean, x[is_answer_counted].astype(float), clusters=cases[is_answer_counted], share=True, **settings
         )
-        rows.append((name, share, reading_in_words))
+        rows.append((name, rate_estimate, interpretation))
     estimate_settings: dict[str, Any] = {"clusters": cases, "share": True, "level": settings["level"]}
     combined_estimate = prediction_powered(people_values, judge_values, **estimate_settings).both
     verdict_values = np.where(is_judged, is_judged_correct.astype(float), np.nan)
@@ -219,12 +219,12 @@ def _label_agreement(answers: pd.DataFrame, settings: dict) -> list[tuple[str, E
         verdict_values, ~np.isnan(people_values), cases, settings["level"], is_share=True
     )
     rows += warning_rows
-    reading_in_words = "if what people labelled is a random sample of it all"
+    interpretation = "if what people labelled is a random sample of it all"
     rows.append(
         (
             "share correct, people and judge",
             combined_estimate,
-            f"{reading_in_words}, which it is not" if warning_rows else reading_in_words,
+            f"{interpretation}, which it is not" if warning_rows else interpretation,
         )
     )
     people_estimate = prediction_powered(people_values, judge_values, power=0.0, **estimate_settings).both
@@ -238,8 +238,8 @@ def _beside_raters(rater_points: np.ndarray, answers: pd.DataFrame, raters: list
     rater_comparisons = leave_one_rater_out(rater_points, answers["points"], raters, **estimate_settings)
     level = settings["level"]
     valid_comparisons = [x for x in rater_comparisons if x.wins.n]
-    reading_in_words = "negative: the judge is nearer"
-    rows = [(f"distance to the others, minus {x.rater}'s", x.difference, reading_in_words) for x in valid_comparisons]
+    interpretation = "negative: the judge is nearer"
+    rows = [(f"distance to the others, minus {x.rater}'s", x.difference, interpretation) for x in valid_comparisons]
     n_raters_beaten = sum(x.wins.estimate > 0.5 for x in valid_comparisons)
     meaning_in_words = "of the raters who were left out one by one, how many it is nearer than, answer by answer"
     rows.append(
@@ -265,13 +265,13 @@ def _beside_raters(rater_points: np.ndarray, answers: pd.DataFrame, raters: list
 # %% ../../nbs/steps/22_judge_people.ipynb #46fb8897
 def _above_raters(answers: pd.DataFrame, rater_points: np.ndarray, level: float) -> tuple[str, Estimate, str]:
     "The judge's points minus those of raters (R, N), with raters and cases as samples."
-    points_above = answers["points"].to_numpy(float) - rater_points
-    rater_places, answer_places = (place.ravel() for place in np.indices(points_above.shape))
-    cases = answers["cluster"].to_numpy()[answer_places]
-    mean_above = mean_over_raters(points_above.ravel(), answer_places, rater_places, cases=cases, level=level)
-    low, high = mean_above.range_without()
-    range_in_words = f"; {low:.1f} to {high:.1f} without one rater" if 1 < len(mean_above.without) < FEW_RATERS else ""
-    return "above a rater, raters a sample", mean_above.both, f"points, other raters too{range_in_words}"
+    judge_minus_rater_points = answers["points"].to_numpy(float) - rater_points
+    rater_indices, answer_indices = (index_grid.ravel() for index_grid in np.indices(judge_minus_rater_points.shape))
+    cases = answers["cluster"].to_numpy()[answer_indices]
+    mean_difference = mean_over_raters(judge_minus_rater_points.ravel(), answer_indices, rater_indices, cases=cases, level=level)
+    low, high = mean_difference.range_without()
+    range_in_words = f"; {low:.1f} to {high:.1f} without one rater" if 1 < len(mean_difference.without) < FEW_RATERS else ""
+    return "above a rater, raters a sample", mean_difference.both, f"points, other raters too{range_in_words}"
 
 # %% ../../nbs/steps/22_judge_people.ipynb #b048e66d
 def people_table(
@@ -294,8 +294,8 @@ def people_table(
         if len(rater_points) > 1:
             measure_rows += _beside_raters(rater_points, answers, list(people_points.columns), settings)
         rows += [
-            {"judge": judge, "measure": m} | e.row() | {"reading": reading_in_words}
-            for m, e, reading_in_words in measure_rows
+            {"judge": judge, "measure": m} | e.row() | {"reading": interpretation}
+            for m, e, interpretation in measure_rows
         ]
     return pd.DataFrame(rows, columns=["judge", "measure", *ESTIMATE_COLUMNS, "reading"])
 
@@ -356,17 +356,17 @@ def _three_estimates(answers: pd.DataFrame, kind: str) -> list[dict]:
     )
     judge_estimate = estimate(mean, judge_values, seed=0, **estimate_settings)
     mean_judge_error = float((judge_values - people_values)[is_labelled].mean())
-    reading_by_estimate = _explain_estimates(
+    interpretation_by_estimate = _explain_estimates(
         people_result.both, combined_result, f"{mean_judge_error:+.2f}" if is_share else f"{mean_judge_error:+.1f}"
     )
-    judged_values = np.where(answers["points"].isna(), np.nan, judge_values)
-    if strata is None and _labelled_difference_rows(judged_values, is_labelled, cases, 0.95, is_share):
-        reading_in_words = "no use: what people labelled is no random sample, by the judge's verdicts"
-        reading_by_estimate |= dict.fromkeys(_THREE[1:], reading_in_words)
+    judge_values_where_judged = np.where(answers["points"].isna(), np.nan, judge_values)
+    if strata is None and _labelled_difference_rows(judge_values_where_judged, is_labelled, cases, 0.95, is_share):
+        interpretation = "no use: what people labelled is no random sample, by the judge's verdicts"
+        interpretation_by_estimate |= dict.fromkeys(_THREE[1:], interpretation)
     estimate_by_source = dict(zip(_THREE, (judge_estimate, people_result.both, combined_result.both)))
     power_by_estimate = {"both": combined_result.power}
     return [
-        {"who": w} | e.row() | {"power": power_by_estimate.get(w, np.nan), "reading": reading_by_estimate[w]}
+        {"who": w} | e.row() | {"power": power_by_estimate.get(w, np.nan), "reading": interpretation_by_estimate[w]}
         for w, e in estimate_by_source.items()
     ]
 

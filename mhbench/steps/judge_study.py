@@ -46,9 +46,9 @@ def _swap_first_word(text: str, word_pairs: Sequence[Sequence[str]]) -> str | No
     word_match = re.compile(rf"(?i)\b({'|'.join(re.escape(a) for a, _ in word_pairs)})\b").search(text)
     if word_match is None:
         return None
-    new_word = replacement_by_form[word_match[0].casefold()]
-    new_word = new_word[0].upper() + new_word[1:] if word_match[0][0].isupper() else new_word
-    return text[: word_match.start()] + new_word + text[word_match.end() :]
+    replacement_word = replacement_by_form[word_match[0].casefold()]
+    replacement_word = replacement_word[0].upper() + replacement_word[1:] if word_match[0][0].isupper() else replacement_word
+    return text[: word_match.start()] + replacement_word + text[word_match.end() :]
 
 # %% ../../nbs/steps/20_judge_study.ipynb #54e4c912
 _NAMING = re.compile(  # words whose number is a part of a name
@@ -147,12 +147,12 @@ def _rescale_rubric(r: Rubric, scale: tuple[int, int], is_flipped: bool) -> Rubr
 
     def rescale_score(score: float) -> int:
         "A score of 0 to 100 on the other scale, as the nearest whole number."
-        share = score / 100
-        return round(low + (high - low) * (1 - share if is_flipped else share))
+        scale_share = score / 100
+        return round(low + (high - low) * (1 - scale_share if is_flipped else scale_share))
 
-    anchors = {rescale_score(k): v for k, v in sorted(r.anchors.items())}
-    examples = tuple(e if isinstance(e, str) else {**e, "score": rescale_score(e["score"])} for e in r.examples)
-    return r._replace(anchors=anchors, examples=examples, scale=scale, flipped=is_flipped)
+    rescaled_anchors = {rescale_score(k): v for k, v in sorted(r.anchors.items())}
+    rescaled_examples = tuple(e if isinstance(e, str) else {**e, "score": rescale_score(e["score"])} for e in r.examples)
+    return r._replace(anchors=rescaled_anchors, examples=rescaled_examples, scale=scale, flipped=is_flipped)
 
 
 def reworded(r: Rubric, wording: str, dir: str | Path | None = None) -> Rubric:
@@ -194,10 +194,10 @@ def _answers_by_rubric(
     responses: Sequence[Response], items: Sequence[Item], name: str | None, kind: str, dir: str | Path | None
 ) -> list[tuple[Rubric, tuple[Response, ...]]]:
     "The answers of each rubric: the one that is named, or each item's own."
-    by_id = {i.item_id: i for i in items}
+    item_by_id = {i.item_id: i for i in items}
     answers_by_rubric: dict[tuple, tuple[Rubric, list[Response]]] = {}
     for r in responses:
-        item = by_id[r.item_id]
+        item = item_by_id[r.item_id]
         item_rubric = rubric(name, dir, language=item.language) if name else rubric_for(item, kind, dir)
         answers_by_rubric.setdefault((item_rubric.name, item.language), (item_rubric, []))[1].append(r)
     return [(item_rubric, tuple(rs)) for item_rubric, rs in answers_by_rubric.values()]
@@ -227,14 +227,14 @@ def study_parts(
     answered_ids = {r.item_id for r in written_answers}
     answered_items = [i for i in unlinked_items if i.item_id in answered_ids]
     _, answers_to_rejudge = judged_answers(answered_items, written_answers, kind=kind, n_items=n_items, seed=seed)
-    group_answers = known_group_answers(unlinked_items, prompts_dir)
-    known_group_items, _ = judged_answers(unlinked_items, group_answers, kind=kind, n_items=n_known, seed=seed)
+    answers_of_known_groups = known_group_answers(unlinked_items, prompts_dir)
+    known_group_items, _ = judged_answers(unlinked_items, answers_of_known_groups, kind=kind, n_items=n_known, seed=seed)
     known_group_ids = {i.item_id for i in known_group_items}
-    group_answers = [r for r in group_answers if r.item_id in known_group_ids]
+    answers_of_known_groups = [r for r in answers_of_known_groups if r.item_id in known_group_ids]
     rubric_options: dict[str, Any] = {"name": rubric_name, "kind": kind, "dir": prompts_dir}
     parts = [
         Part("known groups", "as it is", 0.0, 1, r, rs)
-        for r, rs in _answers_by_rubric(group_answers, items, **rubric_options)
+        for r, rs in _answers_by_rubric(answers_of_known_groups, items, **rubric_options)
     ]
     for r, rs in _answers_by_rubric(answers_to_rejudge, items, **rubric_options):
         if repeats > 1:

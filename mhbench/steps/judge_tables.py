@@ -242,10 +242,10 @@ def _largest_shift(wording_shifts: pd.DataFrame) -> tuple[str, dict, str]:
         return "other words", {}, "no verdict under another wording"
     r = estimated_shifts.loc[estimated_shifts["estimate"].abs().idxmax()].to_dict()
     r |= {"ci_low": r["simultaneous_low"], "ci_high": r["simultaneous_high"]}
-    reading_in_words = (
+    interpretation = (
         f"points against the rubric as it is; the interval holds for all {len(wording_shifts)} wordings at once"
     )
-    return f"other words: the largest shift ({r['wording']})", r, reading_in_words
+    return f"other words: the largest shift ({r['wording']})", r, interpretation
 
 # %% ../../nbs/steps/21_judge_tables.ipynb #4e7c8ff2
 def judge_card(
@@ -261,16 +261,16 @@ def judge_card(
     "Each judge's card: its reliability and validity, one line a question."
     rows = []
     for judge in judges:
-        tables = (t[t["judge"] == judge] if len(t) else t for t in (groups, repeats, wordings, habits, people))
-        margin_rows, repeatability_rows, wording_shifts, habit_rows, people_rows = tables
+        tables_of_judge = (t[t["judge"] == judge] if len(t) else t for t in (groups, repeats, wordings, habits, people))
+        margin_rows, repeatability_rows, wording_shifts, habit_rows, people_rows = tables_of_judge
         card_lines: list[tuple[str, Mapping, str]] = []  # question, numbers, reading
         card_lines += [("one value", {}, f"{alike[judge]}: it tells no answers apart")] if judge in alike else []
         for verdict in ("broken", "unsure", "kept"):
             group_names = list(margin_rows.loc[margin_rows["verdict"] == verdict, "group"])
             card_lines += [(f"known groups: {verdict}", {}, ", ".join(group_names))] if group_names else []
         for r in margin_rows[margin_rows["group"].isin(["dangerous", "fact changed"])].to_dict("records"):
-            reading_in_words = f"points below the reference; the margin is {r['margin']:g}: {r['verdict']}"
-            card_lines.append((f"{r['group']}: how much lower", r, reading_in_words))
+            interpretation = f"points below the reference; the margin is {r['margin']:g}: {r['verdict']}"
+            card_lines.append((f"{r['group']}: how much lower", r, interpretation))
         for r in repeatability_rows.to_dict("records"):
             t = r["temperature"]
             temperature_in_words = "the endpoint's own temperature" if np.isnan(t) else f"temperature {t:g}"
@@ -288,9 +288,9 @@ def judge_card(
         card_lines += [(f"against {raters}: {r['measure']}", r, r["reading"]) for r in people_rows.to_dict("records")]
         tables_by_check = {"asked again": repeatability_rows, f"against {raters}": people_rows}
         card_lines += [(name, {}, "not measured in this run") for name, t in tables_by_check.items() if not len(t)]
-        for question, estimate_values, reading_in_words in card_lines:
+        for question, estimate_values, interpretation in card_lines:
             estimate_row = {k: estimate_values[k] for k in ESTIMATE_COLUMNS if k in estimate_values}
-            rows.append({"judge": judge, "question": question, "reading": reading_in_words} | estimate_row)
+            rows.append({"judge": judge, "question": question, "reading": interpretation} | estimate_row)
     return pd.DataFrame(rows, columns=["judge", "question", *ESTIMATE_COLUMNS, "reading"])
 
 # %% ../../nbs/steps/21_judge_tables.ipynb #d8cd3e46

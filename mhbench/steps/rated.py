@@ -94,7 +94,7 @@ def share_agreeing(labels: Any, *, weights: Any = None) -> Any:  # (R, N)
 
 # %% ../../nbs/steps/24_rated.ipynb #54d10e06
 def _coefficients(
-    ratings: pd.DataFrame, labels: np.ndarray, scale: Scale, has_beside: bool
+    ratings: pd.DataFrame, labels: np.ndarray, scale: Scale, has_labels_off_scale: bool
 ) -> dict[str, tuple[Any, np.ndarray, tuple]]:
     "The coefficients of some ratings, whose labels are (R, N): name -> statistic, ratings (R, N), range."
     coefficient_range = (-1.0, 1.0)
@@ -103,7 +103,7 @@ def _coefficients(
         "alpha, nominal": (lambda x, **w: krippendorff_alpha(x, "nominal", ignore=(), **w), labels, coefficient_range),
         "AC1": (lambda x, **w: gwet_ac1(x, ignore=(), **w), labels, coefficient_range),
     }
-    if scale.kind in ("numbers", "ordered") and not has_beside:
+    if scale.kind in ("numbers", "ordered") and not has_labels_off_scale:
         scores = _ratings_by_rater(ratings, "score")[0]
         for level in ("ordinal", "interval") if scale.kind == "numbers" else ("ordinal",):
             coefficient_by_name[f"alpha, {level}"] = (
@@ -142,28 +142,28 @@ def agreement_by_criterion(table: RatingTable, kinds: Iterable[str] = ("person",
         return pd.DataFrame(rows, columns=AGREEMENT_COLUMNS)
     for criterion, criterion_ratings in _by_criterion(ratings):
         scale = table.scales[criterion_ratings["criterion"].iloc[0]]
-        for has_beside in (True, False) if scale.beside else (False,):
-            g = criterion_ratings if has_beside else criterion_ratings[~criterion_ratings["label"].isin(scale.beside)]
+        for has_labels_off_scale in (True, False) if scale.beside else (False,):
+            g = criterion_ratings if has_labels_off_scale else criterion_ratings[~criterion_ratings["label"].isin(scale.beside)]
             label_codes, _, unit_cases, _ = _ratings_by_rater(g, "label")
-            for measure_name, (statistic, x, value_range) in _coefficients(g, label_codes, scale, has_beside).items():
+            for measure_name, (statistic, x, value_range) in _coefficients(g, label_codes, scale, has_labels_off_scale).items():
                 if len(x) < 2:
                     continue
                 agreement: OverRaters = over_raters(statistic, x, clusters=unit_cases, within=value_range, fewest=2)
-                shown_estimate, interval_for = (
+                shown_estimate, random_factors = (
                     (agreement.both, "items and raters")
                     if agreement.both.kind != "raters"
                     else (agreement.items, "items")
                 )
                 note = _NEVER_ALONE if criterion == POOLED else ""
-                beside_in_words = "with" if has_beside else "without" if scale.beside else ""
+                off_scale_in_words = "with" if has_labels_off_scale else "without" if scale.beside else ""
                 rows.append(
                     [
                         criterion,
-                        beside_in_words,
+                        off_scale_in_words,
                         measure_name,
                         len(x),
                         *shown_estimate.row().values(),
-                        interval_for,
+                        random_factors,
                         *agreement.range_without(),
                         note,
                     ]
@@ -213,9 +213,9 @@ def third_ratings(table: RatingTable) -> pd.DataFrame:  # rater, kind, n, either
     ratings_by_rater += [
         (("all of them", k), g) for k, g in ratings.groupby("kind") if k != "person" and g["rater"].nunique() > 1
     ]
-    for (rater, kind), ratings_of_third in ratings_by_rater:
+    for (rater, kind), rater_ratings in ratings_by_rater:
         n_matching_either, chances_of_either = 0, []
-        for unit, criterion, label in ratings_of_third[["unit", "criterion", "label"]].to_numpy():
+        for unit, criterion, label in rater_ratings[["unit", "criterion", "label"]].to_numpy():
             person_labels = {x for other_rater, x in labels_by_unit.get(unit, {}).items() if other_rater != rater}
             if len(person_labels) == 2:
                 n_matching_either += label in person_labels
@@ -223,15 +223,15 @@ def third_ratings(table: RatingTable) -> pd.DataFrame:  # rater, kind, n, either
         if chances_of_either:
             p = float(binom.sf(n_matching_either - 1, len(chances_of_either), min(np.mean(chances_of_either), 1.0)))
             rows.append([rater, kind, len(chances_of_either), n_matching_either, float(np.sum(chances_of_either)), p])
-    third_table = pd.DataFrame(rows, columns=["rater", "kind", "n", "either", "expected", "p"])
+    match_table = pd.DataFrame(rows, columns=["rater", "kind", "n", "either", "expected", "p"])
     sentences = [
         f"{r.rater} says one of two labels that disagree in {r.either} of {r.n} cases, where {r.expected:.0f} would be "
         f"expected by frequency alone: as of one who saw both, or who sees the items as one of the two raters does"
-        if r.p < 0.001 / max(len(third_table), 1)
+        if r.p < 0.001 / max(len(match_table), 1)
         else ""
-        for r in third_table.itertuples()
+        for r in match_table.itertuples()
     ]
-    return third_table.assign(says=sentences)
+    return match_table.assign(says=sentences)
 
 # %% ../../nbs/steps/24_rated.ipynb #54d10e0a
 def _mean_statistic(target_mask: np.ndarray | None, reference_mask: np.ndarray | None = None):
@@ -282,7 +282,7 @@ def means_and_differences(table: RatingTable) -> pd.DataFrame:  # MEAN_COLUMNS
             mean_estimates = over_raters(
                 _mean_statistic(*target_masks), compared_ratings, clusters=unit_cases[is_compared], within=value_range
             )
-            for interval_for, e in (
+            for random_factors, e in (
                 ("items", mean_estimates.items),
                 ("raters", mean_estimates.raters),
                 ("items and raters", mean_estimates.both),
@@ -294,7 +294,7 @@ def means_and_differences(table: RatingTable) -> pd.DataFrame:  # MEAN_COLUMNS
                         second_target,
                         len(compared_ratings),
                         *e.row().values(),
-                        interval_for,
+                        random_factors,
                         *mean_estimates.range_without(),
                     ]
                 )
@@ -329,15 +329,15 @@ def spread_by_kind(table: RatingTable, **how: Any) -> tuple[pd.DataFrame, pd.Dat
         except ValueError as e:  # a design that tells nothing apart
             failure_texts.append(f"{kind}: {str(e).partition(': ')[2] or e}")
     spread_tables = [s.table.assign(kind=kind) for kind, s in spread_by_rater_kind.items()]
-    replacement_tables = [replacement_sd(s).assign(kind=kind, n=s.n) for kind, s in spread_by_rater_kind.items()]
-    largest_difference = max((s.ends[1] - s.ends[0] for s in table.scales.values()), default=0.0)
-    replacement_tables = [
-        c.assign(ci_high=c["ci_high"].clip(upper=largest_difference)) for c in replacement_tables
+    replacement_sd_tables = [replacement_sd(s).assign(kind=kind, n=s.n) for kind, s in spread_by_rater_kind.items()]
+    widest_scale_range = max((s.ends[1] - s.ends[0] for s in table.scales.values()), default=0.0)
+    replacement_sd_tables = [
+        c.assign(ci_high=c["ci_high"].clip(upper=widest_scale_range)) for c in replacement_sd_tables
     ]  # no two ratings differ by more
-    spread_table, change_table = (
-        pd.concat(t, ignore_index=True) if t else pd.DataFrame() for t in (spread_tables, replacement_tables)
+    spread_table, replacement_sd_table = (
+        pd.concat(t, ignore_index=True) if t else pd.DataFrame() for t in (spread_tables, replacement_sd_tables)
     )
-    return spread_table, change_table, "; ".join(failure_texts)
+    return spread_table, replacement_sd_table, "; ".join(failure_texts)
 
 # %% ../../nbs/steps/24_rated.ipynb #54d10e0e
 JUDGE_COLUMNS = ["judge", "criterion", "targets", "with", "n", "agreement", "agreement_of_people", "difference"]
@@ -362,10 +362,10 @@ def judges_and_people(table: RatingTable) -> pd.DataFrame:  # JUDGE_COLUMNS
         kind_by_rater = g.groupby("rater")["kind"].first()
         row_by_rater = {r: k for k, r in enumerate(raters)}
         person_rows = [row_by_rater[r] for r in raters if kind_by_rater[r] == "person"]
-        scores_by_rater = {r: scores[row_by_rater[r]] for r in raters if kind_by_rater[r] != "judge"}
+        scores_by_other_rater = {r: scores[row_by_rater[r]] for r in raters if kind_by_rater[r] != "judge"}
         if len(person_rows) > 1:
             n_ratings = (~np.isnan(scores[person_rows])).sum(0)
-            scores_by_rater["people's mean"] = np.where(
+            scores_by_other_rater["people's mean"] = np.where(
                 n_ratings > 0, np.nansum(scores[person_rows], 0) / np.maximum(n_ratings, 1), np.nan
             )
         people_agreement = float(share_agreeing(scores[person_rows])) if len(person_rows) > 1 else np.nan
@@ -382,7 +382,7 @@ def judges_and_people(table: RatingTable) -> pd.DataFrame:  # JUDGE_COLUMNS
                 else {}
             )
             for target_in_words, is_target in mask_by_target.items():
-                for other_rater_name, other_scores in scores_by_rater.items():
+                for other_rater_name, other_scores in scores_by_other_rater.items():
                     is_rated_by_both = is_target & ~np.isnan(scores[row_by_rater[judge]]) & ~np.isnan(other_scores)
                     if is_rated_by_both.sum() > 1:
                         rows.append(

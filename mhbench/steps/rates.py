@@ -72,8 +72,8 @@ def _group_codes(
     "The groups of a column, in the order of its categories where it has them."
     if isinstance(column.dtype, pd.CategoricalDtype):
         return column.cat.codes.to_numpy(), [str(x) for x in column.cat.categories]
-    codes, names = pd.factorize(column, sort=True)
-    return codes, [str(x) for x in names]
+    group_codes, group_names = pd.factorize(column, sort=True)
+    return group_codes, [str(x) for x in group_names]
 
 # %% ../../nbs/steps/07_rates.ipynb #2d68a471
 def _iterate_breakdowns(table: pd.DataFrame, by: Sequence[str]) -> Iterator[tuple[str, np.ndarray, list[str]]]:
@@ -84,9 +84,9 @@ def _iterate_breakdowns(table: pd.DataFrame, by: Sequence[str]) -> Iterator[tupl
 
 # %% ../../nbs/steps/07_rates.ipynb #a4aa3b85
 def _counted_answers(
-    scores: pd.DataFrame, value: str, item_codes: np.ndarray, scorable_codes: np.ndarray | None
+    scores: pd.DataFrame, value: str, item_codes: np.ndarray, scorable_item_codes: np.ndarray | None
 ) -> pd.DataFrame:
-    "What is counted of each answer; `item_codes` and `scorable_codes` are items as numbers."
+    "What is counted of each answer; `item_codes` and `scorable_item_codes` are items as numbers."
     outcomes, values = response_outcomes(scores), scores[value]
     return pd.DataFrame(
         {
@@ -94,7 +94,7 @@ def _counted_answers(
             "item": item_codes,
             "cluster": pd.factorize(scores["cluster"], sort=True)[0],
             "x": values,
-            "scorable": True if scorable_codes is None else np.isin(item_codes, scorable_codes),
+            "scorable": True if scorable_item_codes is None else np.isin(item_codes, scorable_item_codes),
             "answered": outcomes != FAILED,
             "failed": outcomes == FAILED,
             "refused": outcomes == REFUSED,
@@ -169,12 +169,12 @@ def rate_table(
     _refuse_unknown("rate_table", "value and by", scores, [value, *by])
     item_ids = scores["item_id"] if all_items is None else pd.concat([scores["item_id"], all_items["item_id"]])
     item_codes = pd.factorize(item_ids, sort=True)[0]  # numbers are looked up many times as fast as names
-    asked_codes = item_codes[: len(scores)]
-    scorable_codes = item_codes[len(scores) :]
-    codes_by_group: dict[tuple[str, str], np.ndarray] = {}
+    asked_item_codes = item_codes[: len(scores)]
+    scorable_item_codes = item_codes[len(scores) :]
+    item_codes_by_group: dict[tuple[str, str], np.ndarray] = {}
     for breakdown, group_codes, group_names in [] if all_items is None else _iterate_breakdowns(all_items, by):
-        codes_by_group |= {(breakdown, name): scorable_codes[group_codes == k] for k, name in enumerate(group_names)}
-    counted_answers = _counted_answers(scores, value, asked_codes, None if all_items is None else scorable_codes)
+        item_codes_by_group |= {(breakdown, name): scorable_item_codes[group_codes == k] for k, name in enumerate(group_names)}
+    counted_answers = _counted_answers(scores, value, asked_item_codes, None if all_items is None else scorable_item_codes)
     run_index = scores.groupby(RUN, sort=True).size().index
     settings = (
         {"seed": 0} | settings | {"share": share or value in _SHARES, "within": _WITHIN.get(value, (-np.inf, np.inf))}
@@ -189,7 +189,7 @@ def rate_table(
             if pd.isna(items["x"]).all():
                 continue
             group_items = (
-                None if all_items is None else codes_by_group.get((breakdown, group_names[group]), scorable_codes[:0])
+                None if all_items is None else item_codes_by_group.get((breakdown, group_names[group]), scorable_item_codes[:0])
             )
             row_head = dict(zip(RUN, run_index[run])) | {"by": breakdown, "group": group_names[group]}
             row_head["read_from"] = source_by_group.get((run, group))
@@ -633,8 +633,8 @@ def by_level(averages: pd.DataFrame, *, as_published: bool = False) -> pd.DataFr
     if not len(averages):
         return averages
     wide_table = _averages_by_column(averages, ["set", "level"], as_published)
-    level_order = averages[["set", "level"]].drop_duplicates()
-    return wide_table.loc[list(level_order.itertuples(index=False, name=None))].reset_index()
+    sets_and_levels = averages[["set", "level"]].drop_duplicates()
+    return wide_table.loc[list(sets_and_levels.itertuples(index=False, name=None))].reset_index()
 
 # %% ../../nbs/steps/07_rates.ipynb #d8be119d
 def inconsistency_and_accuracy(

@@ -35,7 +35,7 @@ def _answer_facts(items: Sequence[Item], records: Sequence[Outcome], record: typ
     is_by_rule = (answer_rows["attempts"] == 0) & (record is Judgment)  # no judge was asked
     answer_rows = answer_rows[(answer_rows["status"] != "error") & ~is_by_rule]
     answer_rows["task"] = answer_rows["item_id"].map({i.item_id: i.task for i in items})
-    answer_rows["changed"] = [", ".join(sorted(changed)) for changed in answer_rows["changed"]]
+    answer_rows["changed"] = [", ".join(sorted(changed_parameters)) for changed_parameters in answer_rows["changed"]]
     for name in (*SERVICE, "thought", "date"):
         answer_rows[f"served_{name}"] = [service_fields.get(name, NOT_SAID) for service_fields in answer_rows["served"]]
     is_computed_here = (answer_rows["origin"] == "asked") & answer_rows["request_key"].isna()
@@ -46,7 +46,7 @@ def _answer_facts(items: Sequence[Item], records: Sequence[Outcome], record: typ
 def n_terms(answers: pd.DataFrame, by: str, alike: Sequence[str]) -> pd.Series:  # by name
     "Under how many sets of parameters requests that are alike were made, at most."
     n_parameter_sets = answers.groupby([by, "task", *alike], dropna=False)["changed"].nunique().groupby(level=0).max()
-    flagged_answers = answers.assign(cool=["no temperature" in changed for changed in answers["changed"]])
+    flagged_answers = answers.assign(cool=["no temperature" in changed_parameters for changed_parameters in answers["changed"]])
     return n_parameter_sets.combine(
         flagged_answers.groupby([by, "task", alike[0]])["cool"].nunique().groupby(level=0).max(), max
     )
@@ -85,10 +85,10 @@ def describe_respondents(table: pd.DataFrame) -> list[str]:  # sentences
         if (g["n_terms"] > 1).any():
             n_by_changed_terms = g.groupby("changed")["n"].sum()
             terms_in_words = "; ".join(
-                f"{changed or 'all that was asked'}: {n}" for changed, n in n_by_changed_terms.items()
+                f"{changed_parameters or 'all that was asked'}: {n}" for changed_parameters, n in n_by_changed_terms.items()
             )
-            message = "answers were made with different parameters: the endpoint did not accept the same ones"
-            sentences.append(f"{name}: {message} throughout ({terms_in_words}).")
+            parameter_warning = "answers were made with different parameters: the endpoint did not accept the same ones"
+            sentences.append(f"{name}: {parameter_warning} throughout ({terms_in_words}).")
     return sentences
 
 # %% ../../nbs/steps/27_respondents.ipynb #3e09d7fb

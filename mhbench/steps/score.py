@@ -74,10 +74,10 @@ def is_correct(item: Item, answer: Sequence[str]) -> float:  # 0 to 1; NaN where
 
 def read_frame(items: Iterable[Item], responses: Sequence[Response]) -> pd.DataFrame:
     "The responses with how each was read: `how`, and whether an answer was found, `read`."
-    by_id = {i.item_id: i for i in items}
-    read_answers = [read_answer(by_id[r.item_id], r) for r in responses]
+    item_by_id = {i.item_id: i for i in items}
+    read_answers = [read_answer(item_by_id[r.item_id], r) for r in responses]
     return frame(responses, Response).assign(
-        read=[bool(answer) for answer, _ in read_answers], how=[how for _, how in read_answers]
+        read=[bool(answer) for answer, _ in read_answers], how=[method for _, method in read_answers]
     )
 
 # %% ../../nbs/steps/06_score.ipynb #70372b35
@@ -149,30 +149,30 @@ def _hashable(value: Any) -> Any:
 
 
 def _read_once(
-    items: Sequence[Item], item_places: np.ndarray, field_columns: list[np.ndarray]
+    items: Sequence[Item], item_indices: np.ndarray, field_columns: list[np.ndarray]
 ) -> tuple[list[dict], np.ndarray]:
     "The scored columns of each distinct response to an item, and for every response its place among these."
     scored_rows: list[dict] = []
-    scored_places = np.empty(len(item_places), int)
-    current_item = -1
-    place_by_response: dict[tuple, int] = {}  # for one item: distinct response -> its place in `scored_rows`
-    for k in np.argsort(item_places, kind="stable"):
-        if item_places[k] != current_item:
-            current_item, place_by_response = item_places[k], {}
+    scored_row_indices = np.empty(len(item_indices), int)
+    current_item_index = -1
+    row_index_by_response: dict[tuple, int] = {}  # for one item: distinct response -> its place in `scored_rows`
+    for k in np.argsort(item_indices, kind="stable"):
+        if item_indices[k] != current_item_index:
+            current_item_index, row_index_by_response = item_indices[k], {}
         field_values = [column[k] for column in field_columns]
         response_key = tuple(map(_hashable, field_values))
-        if response_key not in place_by_response:
-            place_by_response[response_key] = len(scored_rows)
+        if response_key not in row_index_by_response:
+            row_index_by_response[response_key] = len(scored_rows)
             scored_rows.append(
-                _score_columns(items[current_item], Response.model_construct(**dict(zip(_SAYS, field_values))))
+                _score_columns(items[current_item_index], Response.model_construct(**dict(zip(_SAYS, field_values))))
             )
-        scored_places[k] = place_by_response[response_key]
-    return scored_rows, scored_places
+        scored_row_indices[k] = row_index_by_response[response_key]
+    return scored_rows, scored_row_indices
 
 # %% ../../nbs/steps/06_score.ipynb #0dec3f86
-def _refuse_strangers(item_places: np.ndarray, responses: Sequence[Response]) -> None:
-    if len(item_places) and item_places.min() < 0:
-        k = int(np.argmin(item_places >= 0))
+def _refuse_strangers(item_indices: np.ndarray, responses: Sequence[Response]) -> None:
+    if len(item_indices) and item_indices.min() < 0:
+        k = int(np.argmin(item_indices >= 0))
         item_id, study, model = (column_of(responses, name)[k] for name in ("item_id", "study", "model"))
         actual = f"{item_id!r} ({study}, {model}); score it with the items it was made from"
         refuse(f"score_responses: every response must belong to an item; got {actual}")
@@ -188,11 +188,11 @@ def score_responses(items: Iterable[Item], responses: Sequence[Response]) -> pd.
     Raises: ValueError where a response belongs to no item, or two responses are the same sample.
     """
     items = list(items)
-    place_by_id = {i.item_id: k for k, i in enumerate(items)}
+    index_by_item_id = {i.item_id: k for k, i in enumerate(items)}
     item_ids = column_of(responses, "item_id")
-    item_places = np.array([place_by_id.get(x, -1) for x in item_ids], int)
-    _refuse_strangers(item_places, responses)
-    if not len(item_places):
+    item_indices = np.array([index_by_item_id.get(x, -1) for x in item_ids], int)
+    _refuse_strangers(item_indices, responses)
+    if not len(item_indices):
         return conform(pd.DataFrame(columns=columns(Score)), Score)
     response_columns = pd.DataFrame({name: column_of(responses, name) for name in _COPIED})
     sample_keys = response_columns[["model", "mode", "temperature", "sample"]].assign(item_id=item_ids)
@@ -202,10 +202,10 @@ def score_responses(items: Iterable[Item], responses: Sequence[Response]) -> pd.
         )
         remedy = "do not concatenate two runs of one stage"
         refuse(f"score_responses: a sample must appear once; got {repeated_sample} twice", remedy=remedy)
-    distinct_scores, places_in_distinct = _read_once(items, item_places, [column_of(responses, name) for name in _SAYS])
-    used_places, item_places = np.unique(item_places, return_inverse=True)
-    item_columns = pd.DataFrame([_item_columns(items[k]) for k in used_places]).take(item_places)
-    scored_columns = pd.DataFrame(distinct_scores).take(places_in_distinct)
+    distinct_scores, distinct_score_indices = _read_once(items, item_indices, [column_of(responses, name) for name in _SAYS])
+    used_item_indices, item_indices = np.unique(item_indices, return_inverse=True)
+    item_columns = pd.DataFrame([_item_columns(items[k]) for k in used_item_indices]).take(item_indices)
+    scored_columns = pd.DataFrame(distinct_scores).take(distinct_score_indices)
     response_columns["answered_by"] = np.where(column_of(responses, "votes").astype(bool), "sample", "plain")
     column_blocks = [
         x.reset_index(drop=True) for x in (item_columns, response_columns.assign(n_votes=1), scored_columns)
@@ -218,10 +218,10 @@ RUN = ["model", "mode", "answered_by", "n_votes"]  # reported separately: one wa
 
 def mode_names(table: pd.DataFrame) -> pd.Series:  # text, on the table's index
     "The label of each row's way of answering in a figure: its mode, and where there was a vote, its part in it."
-    suffix = ", majority of " + table["n_votes"].astype(str)
+    vote_suffix = ", majority of " + table["n_votes"].astype(str)
     answering_way = table["answered_by"]
-    suffix = suffix.mask(answering_way == "plain", "").mask(answering_way == "sample", ", one of its samples")
-    return table["mode"] + suffix
+    vote_suffix = vote_suffix.mask(answering_way == "plain", "").mask(answering_way == "sample", ", one of its samples")
+    return table["mode"] + vote_suffix
 
 # %% ../../nbs/steps/06_score.ipynb #bde44050
 NONE_READ = "none read"  # shown in place of a share where no answer could be read
@@ -365,8 +365,8 @@ def with_soft_labels(items: Sequence[Item], labels: pd.DataFrame) -> list[Item]:
             actual = f"options {sorted(p.index)} for {len(i.options)} options ({i.item_id})"
             remedy = "run the preferences stage on this bank"
             refuse(f"with_soft_labels: labels must have one row an option; got {actual}; {remedy}")
-        option_places = range(len(i.options)) if i.order is None else i.order
-        soft_labels = np.array([p[letters(len(i.options))[k]] for k in option_places], float)
+        option_indices = range(len(i.options)) if i.order is None else i.order
+        soft_labels = np.array([p[letters(len(i.options))[k]] for k in option_indices], float)
         soft_labels = (soft_labels / soft_labels.sum()).tolist()
         labelled_items.append(
             i.model_copy(update={"soft_labels": soft_labels, "key": most_probable(soft_labels) or i.key})
@@ -379,7 +379,7 @@ def self_consistency(scores: pd.DataFrame, items: Sequence[Item]) -> pd.DataFram
     those of `score_responses`: `answered_by` is `majority`, `n_votes` the number of samples, `how` says whether a tie
     was broken.
     """
-    by_id = {i.item_id: i for i in items}
+    item_by_id = {i.item_id: i for i in items}
     rows = []
     choice_scores = scores[scores["task"].isin(tasks_with("choice")) & (scores["mode"] != "free_form")]
     choice_scores = choice_scores[choice_scores.duplicated(["item_id", *RUN], keep=False)]  # asked several times
@@ -398,7 +398,7 @@ def self_consistency(scores: pd.DataFrame, items: Sequence[Item]) -> pd.DataFram
         row |= {"answered_by": "majority", "n_votes": len(g), "sample": 0, "temperature": np.nan}
         row |= {"how": REFUSED if is_declined else decision_method, "answer": answer, "read": bool(answer)}
         row |= {"read_from": describe_reading(g), "disagrees": False, "cross_entropy": np.nan, "brier": np.nan}
-        row |= {"correct": np.nan} if is_unscored else {"correct": is_correct(by_id[item_id], answer), "status": "ok"}
+        row |= {"correct": np.nan} if is_unscored else {"correct": is_correct(item_by_id[item_id], answer), "status": "ok"}
         row |= {
             "confidence": majority_result.votes / max(majority_result.voters + n_failed, 1),
             "attempts": g["attempts"].sum(),

@@ -70,9 +70,9 @@ def training_parts(
     train_items = draw_items(train_items, n_items, seed=seed)
     if not train_items:
         refuse(f"training_parts: train must hold questions that the other parts do not share; got none of {len(train)}")
-    kept_by_part = {"train": train_items, "validation": validation_items, "test": test_items}
+    kept_items_by_part = {"train": train_items, "validation": validation_items, "test": test_items}
     rows = []
-    for part_name, kept_items in kept_by_part.items():
+    for part_name, kept_items in kept_items_by_part.items():
         n_shared_by_kind = [
             int((removed_by_part[part_name]["kind"] == kind).sum()) for kind in ("question", "abstract")
         ]
@@ -134,9 +134,9 @@ def train_runs(
         ]
         for variant, run_settings, variant_seeds in variant_settings:
             for seed in variant_seeds:
-                trained = finetune(data_by_options_only[variant == OPTIONS_ONLY], run_settings, seed=seed, runs=runs)
+                training_result = finetune(data_by_options_only[variant == OPTIONS_ONLY], run_settings, seed=seed, runs=runs)
                 finished_runs.append(
-                    Run(name, variant, seed, trained, run_settings, _option_scores(trained, variant, parts.test))
+                    Run(name, variant, seed, training_result, run_settings, _option_scores(training_result, variant, parts.test))
                 )
     return finished_runs
 
@@ -193,7 +193,7 @@ def seed_table(runs: Sequence[Run], parts: TrainingParts) -> pd.DataFrame:
     key_letters = pd.Series({i.item_id: i.key[0] for i in parts.test}, dtype=object)
     for model, variant in dict.fromkeys((r.model, r.variant) for r in runs):
         letters_by_seed = [_likeliest_letters(r.scores) for r in runs if (r.model, r.variant) == (model, variant)]
-        seed_columns = {k: pd.Series(letter, dtype=object) for k, letter in enumerate(letters_by_seed)}
+        seed_columns = {k: pd.Series(letter_by_item, dtype=object) for k, letter_by_item in enumerate(letters_by_seed)}
         answers = pd.DataFrame(seed_columns).reindex(key_letters.index).dropna()
         is_right = answers.eq(key_letters[answers.index], axis=0).astype(float)  # an item in a row, a seed in a column
         clusters = [i.cluster for i in parts.test if i.item_id in is_right.index]
@@ -210,13 +210,13 @@ def order_table(
     runs: Sequence[Run], parts: TrainingParts, *, n_orders: int = 4, seed: int
 ) -> pd.DataFrame:  # model, variant, seed, and the columns of order_row
     "Accuracy on the test part with its options in `n_orders` orders, in whole cycles, and its dependence on the order."
-    answerers: list[tuple[dict[str, Any], Callable]]
-    answerers = [({"model": r.model, "variant": r.variant, "seed": r.seed}, partial(_test_answers, r)) for r in runs]
-    answerers += [
+    row_heads_and_answerers: list[tuple[dict[str, Any], Callable]]
+    row_heads_and_answerers = [({"model": r.model, "variant": r.variant, "seed": r.seed}, partial(_test_answers, r)) for r in runs]
+    row_heads_and_answerers += [
         ({"model": "–", "variant": name}, answer_items) for name, answer_items in baselines(parts.train).items()
     ]
     rows = []
-    for row_head, answer_items in answerers:
+    for row_head, answer_items in row_heads_and_answerers:
         order_answers = answers_by_order(parts.test, answer_items, n_orders, seed=seed)
         rows.append(row_head | order_row(order_answers))
     return pd.DataFrame(rows)

@@ -103,11 +103,11 @@ def split_items(items: Iterable[Item], *, seed: int, test: float = 0.9) -> list[
     items = list(items)
     if all(i.split is not None for i in items):
         return items
-    split_id = next((i.item_id for i in items if i.split is not None), None)
-    if split_id is not None:
+    item_id_with_split = next((i.item_id for i in items if i.split is not None), None)
+    if item_id_with_split is not None:
         remedy = "give every item one, or take it away"
         refuse(
-            f"split_items: items must all have a split or none; got one with and others without ({split_id}); {remedy}"
+            f"split_items: items must all have a split or none; got one with and others without ({item_id_with_split}); {remedy}"
         )
     shuffled_ids = shuffled(sorted({i.base for i in items}), seed, "split")
     test_bases = set(shuffled_ids[: int(test * len(shuffled_ids) + 0.5)])
@@ -121,11 +121,11 @@ def _prompt_wordings(item: Item) -> dict[str, str]:
     return {g: item.variant[f"text_{g}"] for g in GENDERS if f"text_{g}" in item.variant}
 
 
-def _drawn_value(values: Sequence, set_name: str, axis: str, k: int, *key: object):
+def _drawn_value(values: Sequence, set_name: str, attribute_set_name: str, k: int, *key: object):
     "What prompt `k` gets of one attribute: by design, or by a draw of its own."
-    if set_name == axis:
-        return shuffled(values, *key, axis)[k] if set_name == "D_A" else values[k]
-    return shuffled(values, *key, axis, k)[0]
+    if set_name == attribute_set_name:
+        return shuffled(values, *key, attribute_set_name)[k] if set_name == "D_A" else values[k]
+    return shuffled(values, *key, attribute_set_name, k)[0]
 
 # %% ../../nbs/steps/01_variants.ipynb #6207f50e
 def _prompt_of_set(item: Item, name: str, k: int, seed: int) -> Item:
@@ -213,8 +213,8 @@ def answers_by_order(
         letter_by_item = answer(reordered_items)
         for reordered_item in reordered_items:
             letter = letter_by_item.get(reordered_item.item_id)
-            option = None if letter is None else (reordered_item.order or [])[letters(26).index(letter)]
-            rows.append((reordered_item.item_id, reordered_item.cluster, k, option, letter == reordered_item.key[0]))
+            original_option_index = None if letter is None else (reordered_item.order or [])[letters(26).index(letter)]
+            rows.append((reordered_item.item_id, reordered_item.cluster, k, original_option_index, letter == reordered_item.key[0]))
     return pd.DataFrame(rows, columns=["item_id", "cluster", "order", "option", "right"])
 
 # %% ../../nbs/steps/01_variants.ipynb #337248ba

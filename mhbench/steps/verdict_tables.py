@@ -136,12 +136,12 @@ def verdict_means(table: pd.DataFrame, kind: str) -> pd.DataFrame:
             row_head = {"judge": judge, "model": model, "by": "all" if group is g else "category", "group": str(name)}
             verdict_labels, is_failed, is_by_rule = group["label"], group["status"] != "ok", group["text"] == BY_RULE
             is_intermediate = verdict_labels.notna() & ~verdict_labels.isin([*_VALUES, ABSTAIN])
-            count_values = [
+            counts = [
                 int(x.sum()) for x in (~is_by_rule, is_failed, is_intermediate, is_by_rule, verdict_labels == ABSTAIN)
             ]
             is_missing = is_intermediate | is_failed
             mean_row = bounded_mean(group, "value", is_missing, is_by_rule, share=kind == "label", within=(0.0, 1.0))
-            rows.append(row_head | mean_row | dict(zip(count_columns, count_values)))
+            rows.append(row_head | mean_row | dict(zip(count_columns, counts)))
     return pd.DataFrame(
         rows, columns=["judge", "model", "by", "group", *ESTIMATE_COLUMNS, "low", "high", *count_columns]
     )
@@ -180,10 +180,10 @@ def judges_compared(table: pd.DataFrame, kind: str, **settings: Any) -> pd.DataF
     _refuse_unknown_kind("judges_compared", kind)
     verdicts_by_run = _verdicts_by_run(table[table["text"] != BY_RULE], kind)
     rows = []
-    for first, second in combinations(verdicts_by_run.columns, 2):
-        common_verdicts = verdicts_by_run[[first, second]].dropna()
+    for first_run, second_run in combinations(verdicts_by_run.columns, 2):
+        common_verdicts = verdicts_by_run[[first_run, second_run]].dropna()
         decided_verdicts = common_verdicts[(common_verdicts != ABSTAIN).all(axis=1)]
-        verdict_vectors = [decided_verdicts[c].to_numpy(float if kind == "score" else object) for c in (first, second)]
+        verdict_vectors = [decided_verdicts[c].to_numpy(float if kind == "score" else object) for c in (first_run, second_run)]
         clusters = decided_verdicts.index.get_level_values("cluster").to_numpy()
         for name, measure in _COMPARISONS[kind].items():
             if kind == "label":
@@ -191,7 +191,7 @@ def judges_compared(table: pd.DataFrame, kind: str, **settings: Any) -> pd.DataF
                 e = agreement_estimate(np.stack(verdict_vectors), measure, clusters=clusters, level=level)
             else:
                 e = estimate(measure, *verdict_vectors, clusters=clusters, share=name in _SHARES, **settings)
-            rows.append({"first": first, "second": second, "measure": name, "outputs": len(common_verdicts)} | e.row())
+            rows.append({"first": first_run, "second": second_run, "measure": name, "outputs": len(common_verdicts)} | e.row())
     return pd.DataFrame(rows, columns=["first", "second", "measure", "outputs", *ESTIMATE_COLUMNS])
 
 # %% ../../nbs/steps/12_verdict_tables.ipynb #d2ff7e0f
@@ -235,7 +235,7 @@ def judge_in_styles(
 ) -> list[tuple[str, Judgment]]:  # style, verdict; an encoder has one style, the first
     "A judge's verdicts in every style; linked questions are judged once, in the first."
     linked_item_ids = {i.item_id for i in items if task_of(i).linked}
-    place_by_answer: dict[tuple, int] = {(r.item_id, r.model, r.mode, r.sample): n for n, r in enumerate(responses)}
+    index_by_answer: dict[tuple, int] = {(r.item_id, r.model, r.mode, r.sample): n for n, r in enumerate(responses)}
     styles_and_judgments: list[tuple[str, Judgment]] = []
     for k, style in enumerate(styles if evaluator.model else styles[:1]):
         rubric_by_study = {i.study: style_rubric(i.study, style, prompts_dir) for i in items if kind == "score"}
@@ -249,7 +249,7 @@ def judge_in_styles(
         for rubric_name, rubric_responses in responses_by_rubric.items():
             judge_options = settings | {"prompts_dir": prompts_dir} | ({"rubric": rubric_name} if rubric_name else {})
             judgments += judge_everything(rubric_responses, items, evaluator, kind=kind, **judge_options)
-        judgments.sort(key=lambda j: place_by_answer[j.item_id, j.model, j.mode, j.sample])
+        judgments.sort(key=lambda j: index_by_answer[j.item_id, j.model, j.mode, j.sample])
         styles_and_judgments += [(style, j) for j in judgments]
     return styles_and_judgments
 
