@@ -106,14 +106,14 @@ def classification_table(scores: pd.DataFrame, items: Sequence[Item], *, n_boot:
     n_items = Counter(i.category for i in items if i.task == "multi_label")
     rows = []
     for row_head, g, labels, n_by_outcome in _split_runs(scores, items):
-        run_facts = row_head | n_by_outcome | {"n_missing": n_by_outcome["n_failed"]}
-        run_facts["n_not_asked"] = n_items[row_head["task"]] - len(g) - n_by_outcome["n_failed"]
+        run_fields = row_head | n_by_outcome | {"n_missing": n_by_outcome["n_failed"]}
+        run_fields["n_not_asked"] = n_items[row_head["task"]] - len(g) - n_by_outcome["n_failed"]
         if not len(g) or none_read(g):
             no_estimate = Estimate.from_limits(np.nan, n=len(g), n_clusters=g["cluster"].nunique())
             estimate_by_measure = dict.fromkeys(_list_measures(labels), no_estimate)
         else:
             estimate_by_measure = _bootstrap_measures(g, labels, n_boot, seed)
-        rows += [run_facts | {"measure": measure} | e.row() for measure, e in estimate_by_measure.items()]
+        rows += [run_fields | {"measure": measure} | e.row() for measure, e in estimate_by_measure.items()]
     count_columns = ["n_not_asked", "n_missing", "n_refused", "n_unread"]
     return pd.DataFrame(rows, columns=[*_RUN, "measure", *ESTIMATE_COLUMNS, *count_columns])
 
@@ -156,10 +156,10 @@ def label_scores(scores: pd.DataFrame, items: Sequence[Item], *, n_boot: int = 1
         p = answer[:, occurring_labels].astype(float)
         clusters = g["cluster"].to_numpy()
         intervals = bootstrap(_f1_each, y, p, clusters=clusters, n=n_boot, seed=seed)
-        unit_counts: dict[str, Any] = {"n": len(g), "n_clusters": len(set(clusters)), "share": True}
+        count_fields: dict[str, Any] = {"n": len(g), "n_clusters": len(set(clusters)), "share": True}
         for k, (f1, replicates) in enumerate(zip(intervals.estimate, intervals.replicates.T)):
             label_counts = {"n_true": y[:, k].sum(), "n_answered": p[:, k].sum(), "n_both": y[:, k] @ p[:, k]}
-            e = Estimate.from_replicates(f1, replicates, **unit_counts)
+            e = Estimate.from_replicates(f1, replicates, **count_fields)
             rows.append(
                 row_head
                 | {"label": labels[occurring_labels[k]]}

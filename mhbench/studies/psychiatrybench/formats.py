@@ -36,21 +36,21 @@ def set_structures(items: Sequence[Item]) -> pd.DataFrame:  # set, n_full, n_sep
 
     Source: PsychiatryBench, appendix 1.1.
     """
-    full_by_set = {i.item_id: i for i in items if task_of(i).per_stem and i.category == "emi"}
-    separated_by_set: dict[str, list[Item]] = {}
+    item_in_full_format_by_set = {i.item_id: i for i in items if task_of(i).per_stem and i.category == "emi"}
+    separated_items_by_set: dict[str, list[Item]] = {}
     for i in items:
         if task_of(i).choice and i.topic == "separated" and i.category == "emi separated":
-            separated_by_set.setdefault(i.cluster, []).append(i)
+            separated_items_by_set.setdefault(i.cluster, []).append(i)
     rows = []
-    for set_id in full_by_set | separated_by_set:
-        full_item = full_by_set.get(set_id)
-        separated_items = sorted(separated_by_set.get(set_id, []), key=lambda i: int(i.origin.get("number", 0)))
-        difference_in_words = _describe_difference(full_item, separated_items)
+    for set_id in item_in_full_format_by_set | separated_items_by_set:
+        item_in_full_format = item_in_full_format_by_set.get(set_id)
+        items_in_separated_format = sorted(separated_items_by_set.get(set_id, []), key=lambda i: int(i.origin.get("number", 0)))
+        difference_in_words = _describe_difference(item_in_full_format, items_in_separated_format)
         rows.append(
             (
                 set_id,
-                len(full_item.stems) if full_item else 0,
-                len(separated_items),
+                len(item_in_full_format.stems) if item_in_full_format else 0,
+                len(items_in_separated_format),
                 not difference_in_words,
                 difference_in_words,
             )
@@ -58,16 +58,16 @@ def set_structures(items: Sequence[Item]) -> pd.DataFrame:  # set, n_full, n_sep
     return pd.DataFrame(rows, columns=["set", "n_full", "n_separated", "shared", "why"])
 
 # %% ../../../nbs/studies/psychiatrybench/04_formats.ipynb #31121170
-def _describe_difference(full_item: Item | None, separated_items: Sequence[Item]) -> str:
+def _describe_difference(item_in_full_format: Item | None, items_in_separated_format: Sequence[Item]) -> str:
     "How the two forms of a set differ; empty where they do not."
-    if full_item is None or not separated_items:
-        return "only separated" if full_item is None else "only as a set"
-    question_numbers = [i.origin.get("number") for i in separated_items]
-    if question_numbers != [str(n) for n in range(1, len(full_item.stems) + 1)]:
+    if item_in_full_format is None or not items_in_separated_format:
+        return "only separated" if item_in_full_format is None else "only as a set"
+    question_numbers = [i.origin.get("number") for i in items_in_separated_format]
+    if question_numbers != [str(n) for n in range(1, len(item_in_full_format.stems) + 1)]:
         return "other questions"
-    if any(_fold_texts(i.options) != _fold_texts(full_item.options) for i in separated_items):
+    if any(_fold_texts(i.options) != _fold_texts(item_in_full_format.options) for i in items_in_separated_format):
         return "other options"
-    if _fold_texts(["".join(i.key) for i in separated_items]) != _fold_texts(full_item.key):
+    if _fold_texts(["".join(i.key) for i in items_in_separated_format]) != _fold_texts(item_in_full_format.key):
         return "other keys"
     return ""
 
@@ -78,19 +78,19 @@ def format_units(scores: pd.DataFrame, items: Sequence[Item]) -> pd.DataFrame:  
     item_by_id = {i.item_id: i for i in items}
     plain_rows = scores[(scores["sample"] == 0) & (scores["answered_by"] == "plain")]
     plain_rows = where_read(plain_rows, ["model", "mode", "category"])
-    unit_by_key: dict[tuple, dict] = {}
+    sub_question_by_key: dict[tuple, dict] = {}
     for r in plain_rows[plain_rows["category"].isin(["emi", "emi separated"])].itertuples():
         item = item_by_id[r.item_id]
         is_answered = not np.isnan(r.correct)
         answer_letters = list(r.answer) if len(r.answer) == len(item.key) else [""] * len(item.key)
         format_name = "full" if item.stems else "separated"
         first_question_number = 1 if item.stems else int(item.origin.get("number", 0))
-        for number, (letter, key) in enumerate(zip(answer_letters, item.key), first_question_number):
-            unit = unit_by_key.setdefault((r.model, r.mode, item.cluster, number), {})
-            unit[format_name] = float(letter.casefold() == key.casefold()) if is_answered else np.nan
-            unit[f"{format_name}_letter"] = letter
+        for question_number, (letter, key) in enumerate(zip(answer_letters, item.key), first_question_number):
+            sub_question_fields = sub_question_by_key.setdefault((r.model, r.mode, item.cluster, question_number), {})
+            sub_question_fields[format_name] = float(letter.casefold() == key.casefold()) if is_answered else np.nan
+            sub_question_fields[f"{format_name}_letter"] = letter
     key_columns = ["model", "mode", "set", "number"]
-    table = pd.DataFrame([dict(zip(key_columns, k)) | v for k, v in unit_by_key.items()])
+    table = pd.DataFrame([dict(zip(key_columns, k)) | v for k, v in sub_question_by_key.items()])
     table = table.reindex(columns=[*key_columns, "full", "separated", "full_letter", "separated_letter"])
     is_same_letter = (table["full_letter"] == table["separated_letter"]) & table["full_letter"].fillna("").ne("")
     is_shared = table["set"].map(is_shared_by_set).fillna(False).astype(bool)
@@ -154,15 +154,15 @@ def format_counts(units: pd.DataFrame) -> pd.DataFrame:  # a row a model and mod
 
 # %% ../../../nbs/studies/psychiatrybench/04_formats.ipynb #1c417012
 def _compute_rate(
-    right_full, right_separated, set_size, same_letter, *, weights: np.ndarray, rate_name: str
+    is_right_in_full, is_right_in_separated, set_size, same_letter, *, weights: np.ndarray, rate_name: str
 ) -> np.ndarray:  # (B,)
     if rate_name.startswith("partial credit"):
         return np.asarray(
-            partial_credit(right_full if rate_name.endswith("full") else right_separated, set_size, weights=weights)
+            partial_credit(is_right_in_full if rate_name.endswith("full") else is_right_in_separated, set_size, weights=weights)
         )
     if rate_name in ("consistency", "agreement", "divergence"):
-        return np.asarray(getattr(compare_settings(right_full, right_separated, weights=weights), rate_name))
-    return (weights @ (same_letter if rate_name == "same letter" else right_separated)) / weights.sum(1)
+        return np.asarray(getattr(compare_settings(is_right_in_full, is_right_in_separated, weights=weights), rate_name))
+    return (weights @ (same_letter if rate_name == "same letter" else is_right_in_separated)) / weights.sum(1)
 
 # %% ../../../nbs/studies/psychiatrybench/04_formats.ipynb #7a1708c8
 RATES = (
@@ -184,19 +184,19 @@ def format_rates(units: pd.DataFrame, *, n_boot: int = 1000, seed: int) -> pd.Da
     """
     rows = []
     for (model, mode), g in units.groupby(["model", "mode"], sort=True):
-        all_set_parts = [
+        scopes_of_all_sets = [
             ("all sets", g[g["full"].notna()], RATES[0]),
             ("all sets", g[g["separated"].notna()], RATES[1]),
         ]
         for set_scope, unit_rows, rate_name in [
-            *all_set_parts,
+            *scopes_of_all_sets,
             *(("shared sets", _shared_sub_questions(g), rate_name) for rate_name in RATES),
         ]:
             if not len(unit_rows):
                 continue
             set_size = unit_rows.groupby("set")["number"].transform("size").to_numpy(float)
-            right_full, right_separated = (unit_rows[c].fillna(0).to_numpy(float) for c in ("full", "separated"))
-            rate_arrays = right_full, right_separated, set_size, unit_rows["same_letter"].to_numpy(float)
+            is_right_in_full, is_right_in_separated = (unit_rows[c].fillna(0).to_numpy(float) for c in ("full", "separated"))
+            rate_arrays = is_right_in_full, is_right_in_separated, set_size, unit_rows["same_letter"].to_numpy(float)
             estimate_settings: dict[str, Any] = {
                 "clusters": unit_rows["set"].to_numpy(),
                 "n_boot": n_boot,
@@ -204,7 +204,7 @@ def format_rates(units: pd.DataFrame, *, n_boot: int = 1000, seed: int) -> pd.Da
                 "share": True,
             }
             if rate_name == "full minus separated":
-                rate_estimate = mean_difference(right_full - right_separated, estimate_settings["clusters"], largest=1)
+                rate_estimate = mean_difference(is_right_in_full - is_right_in_separated, estimate_settings["clusters"], largest=1)
             else:
                 rate_estimate = estimate(partial(_compute_rate, rate_name=rate_name), *rate_arrays, **estimate_settings)
             rows.append({"model": model, "mode": mode, "measure": rate_name, "on": set_scope} | rate_estimate.row())

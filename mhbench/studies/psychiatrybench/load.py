@@ -109,15 +109,15 @@ class _Classification(TaskRow):
 
     def items(self, labels):
         "Two lists to choose from: the categories, and the disorders; an empty key is Normal."
-        out = []
+        item_field_sets = []
         for list_name, task_name in (("categories", "categories"), ("disorders", "specific")):
             options = [*labels[list_name], NORMAL]
             aliases = {a: n for a, n in labels["aliases"].items() if n in options}
             key = _parse_row_labels(getattr(self, list_name), list_name, options, aliases)
             question = f"Which of the listed {list_name} does this history show?"
             item = dict(task="multi_label", question=question, options=options, aliases=aliases, key=key)
-            out.append(item | dict(suffix=f"-{list_name}", category=f"classification {task_name}", topic=list_name))
-        return out
+            item_field_sets.append(item | dict(suffix=f"-{list_name}", category=f"classification {task_name}", topic=list_name))
+        return item_field_sets
 
 
 def _parse_row_labels(
@@ -187,11 +187,11 @@ class _EMI(_Choices):
         "The set as one item, and each of its questions as one."
         instruction = f"{self.header}. {self.required}"
         key = [a.upper() for a in self.answers]
-        out = [self._choice_fields("set", instruction, key) | dict(task="extended_matching", stems=self.questions)]
+        item_field_sets = [self._choice_fields("set", instruction, key) | dict(task="extended_matching", stems=self.questions)]
         for n, (question, letter) in enumerate(zip(self.questions, key), 1):
-            fields = dict(suffix=f"-{n}", of_set=True, origin={"number": str(n)})
-            out.append(self._choice_fields("separated", f"{instruction}\n{question}", [letter], **fields))
-        return out
+            question_fields = dict(suffix=f"-{n}", of_set=True, origin={"number": str(n)})
+            item_field_sets.append(self._choice_fields("separated", f"{instruction}\n{question}", [letter], **question_fields))
+        return item_field_sets
 
 # %% ../../../nbs/studies/psychiatrybench/01_load.ipynb #99932db5
 class _Separated(_Choices):
@@ -261,7 +261,7 @@ def label_lists(path: Path | None = None) -> dict[str, Any]:  # categories, diso
         refuse(f"{rule}; got {e.msg} ({path.name}:{e.lineno})")
     if not isinstance(file_content, dict):
         refuse(f"{rule}; got {type(file_content).__name__} ({path.name})")
-    out: dict[str, Any] = {}
+    names_by_list: dict[str, Any] = {}
     for list_name in ("categories", "disorders"):
         raw_names = file_content.get(list_name)
         label_names: list = raw_names if isinstance(raw_names, list) else []
@@ -271,14 +271,14 @@ def label_lists(path: Path | None = None) -> dict[str, Any]:  # categories, diso
         if not has_only_texts or len(label_names) < 2 or len(set(label_names)) < len(label_names):
             rule = f"{list_name} must be a list of two or more different names"
             refuse(f"load_psychiatrybench: {rule}; got {str(raw_names)[:80]}", place=path.name, remedy="mend the list")
-        out[list_name] = [n for n in label_names if n != NORMAL]
-    listed_names = {*out["categories"], *out["disorders"], NORMAL}
+        names_by_list[list_name] = [n for n in label_names if n != NORMAL]
+    listed_names = {*names_by_list["categories"], *names_by_list["disorders"], NORMAL}
     aliases = file_content.get("aliases", json.loads(file_text(FACTS / "labels.json"))["aliases"])
     if "aliases" in file_content and (unlisted_aliases := {a: n for a, n in aliases.items() if n not in listed_names}):
         refuse(
             f"load_psychiatrybench: aliases must stand for names of the lists; got {unlisted_aliases}", place=path.name
         )
-    return out | {"aliases": {a: n for a, n in aliases.items() if n in listed_names and a not in listed_names}}
+    return names_by_list | {"aliases": {a: n for a, n in aliases.items() if n in listed_names and a not in listed_names}}
 
 # %% ../../../nbs/studies/psychiatrybench/01_load.ipynb #c85302b7
 def _list_tasks(folder: Path) -> list[str]:  # those with a file of their own, in the order of the tasks
@@ -328,66 +328,66 @@ def load_psychiatrybench(
     label_file = folder / "labels.json" if (folder / "labels.json").exists() else None
     labels = label_lists(label_file) if "classification" in tasks else {}
     has_separated_file = "emi_separated" in tasks  # its questions replace those that the sets would be split into
-    good_items, bad_rows = [], []
-    place_by_item: dict[str, str] = {}  # item ids, and where each was first
+    valid_items, refused_rows = [], []
+    file_and_line_by_item: dict[str, str] = {}  # item ids, and where each was first
     for task in tasks:
-        for place, row in json_rows(folder / f"{task}.jsonl"):
+        for file_and_line, row in json_rows(folder / f"{task}.jsonl"):
             try:
-                row_items = _build_items(place, row, task, labels, emi, protected, has_separated_file)
-                if repeated_id := next((i.item_id for i in row_items if i.item_id in place_by_item), None):
-                    actual = f"{repeated_id!r} again, first at {place_by_item[repeated_id]}"
+                row_items = _build_items(file_and_line, row, task, labels, emi, protected, has_separated_file)
+                if repeated_id := next((i.item_id for i in row_items if i.item_id in file_and_line_by_item), None):
+                    actual = f"{repeated_id!r} again, first at {file_and_line_by_item[repeated_id]}"
                     remedy = "give the row an id of its own"
-                    refuse(f"load_psychiatrybench: item_id must be unique; got {actual}", place=place, remedy=remedy)
-                good_items += row_items
-                place_by_item |= {i.item_id: place for i in row_items}
+                    refuse(f"load_psychiatrybench: item_id must be unique; got {actual}", place=file_and_line, remedy=remedy)
+                valid_items += row_items
+                file_and_line_by_item |= {i.item_id: file_and_line for i in row_items}
             except ValueError as e:
                 if strict:
                     raise
-                bad_rows.append({"place": place, "rule": str(e), "row": {"task": task, **row}})
+                refused_rows.append({"place": file_and_line, "rule": str(e), "row": {"task": task, **row}})
     if (folder / "mcq.csv").exists():
         mcq_corpus = load_mhqa(folder / "mcq.csv", key=mcq_key, strict=strict, set_aside=set_aside)
-        good_items += [_convert_mhqa_item(i, protected) for i in mcq_corpus.records]
-        bad_rows += mcq_corpus.set_aside
+        valid_items += [_convert_mhqa_item(i, protected) for i in mcq_corpus.records]
+        refused_rows += mcq_corpus.set_aside
     if set_aside is not None:
-        write_set_aside(bad_rows, set_aside)
-    return good_items
+        write_set_aside(refused_rows, set_aside)
+    return valid_items
 
 # %% ../../../nbs/studies/psychiatrybench/01_load.ipynb #15c4699e
 def _build_items(
-    place: str, row: dict, task: str, labels: Mapping, emi: str, protected: bool | None, has_separated_file: bool
+    file_and_line: str, row: dict, task: str, labels: Mapping, emi: str, protected: bool | None, has_separated_file: bool
 ) -> list[Item]:
     "The items of one row."
     row_class = EXAM_FORMS.get(row.get("format", "")) if task == "exams" else PSYCHIATRY_TASKS[task]
     if row_class is None:
-        actual = f"{row.get('format')!r} ({place}); say which form the row has"
+        actual = f"{row.get('format')!r} ({file_and_line}); say which form the row has"
         refuse(f"load_psychiatrybench: format must be mcq or emi; got {actual}")
-    (r,) = validate([(place, row)], row_class).records
+    (r,) = validate([(file_and_line, row)], row_class).records
     base_id = f"psychiatrybench-{r.id}"
     try:
         item_field_sets = r.items(labels)
     except ValueError as e:
-        raise ValueError(f"load_psychiatrybench: {e} ({place}); mend the row or the list") from None
+        raise ValueError(f"load_psychiatrybench: {e} ({file_and_line}); mend the row or the list") from None
     items_with_places = []
-    for fields in item_field_sets:
-        if _is_unwanted(fields, task, emi, has_separated_file):
+    for item_fields in item_field_sets:
+        if _is_unwanted(item_fields, task, emi, has_separated_file):
             continue
-        is_of_set = fields.pop("of_set", False)
-        set_id = fields.pop("set_id", None)
+        is_question_of_set = item_fields.pop("of_set", False)
+        set_id = item_fields.pop("set_id", None)
         set_id_or_base = f"psychiatrybench-{set_id}" if set_id else base_id
-        is_separated = is_of_set and task.startswith("emi")
+        is_separated = is_question_of_set and task.startswith("emi")
         common_fields = dict(
-            item_id=base_id + fields.pop("suffix", ""),
+            item_id=base_id + item_fields.pop("suffix", ""),
             study="psychiatrybench",
             category="emi separated" if is_separated else task.replace("_", " "),
             context=r.context(),
-            group_id=set_id_or_base if is_of_set or fields["task"] == "extended_matching" else r.cluster(),
+            group_id=set_id_or_base if is_question_of_set or item_fields["task"] == "extended_matching" else r.cluster(),
             base_id=set_id_or_base if is_separated and emi == "both" else None,
-            origin=r.origin() | fields.pop("origin", {}),
-            source=r.source or place,
+            origin=r.origin() | item_fields.pop("origin", {}),
+            source=r.source or file_and_line,
             canary=r.canary,
             protected=not r.synthetic if protected is None else protected,
         )
-        items_with_places.append((place, common_fields | fields))
+        items_with_places.append((file_and_line, common_fields | item_fields))
     return validate(items_with_places, Item).records
 
 # %% ../../../nbs/studies/psychiatrybench/01_load.ipynb #ccb3e2e0
@@ -401,11 +401,11 @@ def _convert_mhqa_item(item: Item, protected: bool | None) -> Item:
     return item.model_copy(update=field_changes)
 
 
-def _is_unwanted(fields: Mapping[str, Any], task: str, emi: str, has_separated_file: bool) -> bool:
+def _is_unwanted(item_fields: Mapping[str, Any], task: str, emi: str, has_separated_file: bool) -> bool:
     "Whether an item's form is not wanted; the sets of an exam are split, unless sets alone are asked for."
-    if fields["task"] == "extended_matching":
+    if item_fields["task"] == "extended_matching":
         return emi == "separated" or (task == "exams" and emi == "both")
-    return bool(fields.get("of_set")) and (emi == "sets" or (task == "emi" and has_separated_file))
+    return bool(item_fields.get("of_set")) and (emi == "sets" or (task == "emi" and has_separated_file))
 
 # %% ../../../nbs/studies/psychiatrybench/01_load.ipynb #321e2714
 def load(path: Path, **options) -> Corpus:
@@ -415,8 +415,8 @@ def load(path: Path, **options) -> Corpus:
     rows_set_aside = (
         [row for _, row in json_rows(set_aside_file)] if set_aside_file and Path(set_aside_file).exists() else []
     )
-    first_in_words = "".join(f", the first: {b['place']}: {b['rule']}" for b in rows_set_aside[:1])
+    first_refusal_in_words = "".join(f", the first: {b['place']}: {b['rule']}" for b in rows_set_aside[:1])
     return Corpus(
         items,
-        notes=[f"{len(rows_set_aside)} rows do not fit and are set aside{first_in_words}"] if rows_set_aside else [],
+        notes=[f"{len(rows_set_aside)} rows do not fit and are set aside{first_refusal_in_words}"] if rows_set_aside else [],
     )

@@ -84,9 +84,9 @@ def item_counts(items: Sequence[Item]) -> pd.DataFrame:  # task, items, books, c
     for task, n_published in published_counts().items():
         categories = ("classification categories", "classification specific") if task == "classification" else (task,)
         task_items = [i for i in items if i.category in categories]
-        n_rows = sum(i.category == categories[0] for i in task_items)  # a row of the classification makes two items
+        n_source_rows = sum(i.category == categories[0] for i in task_items)  # a row of the classification makes two items
         books = {i.origin["book"] for i in task_items if "book" in i.origin}
-        rows.append((task, n_rows, len(books), len({i.cluster for i in task_items}), n_published))
+        rows.append((task, n_source_rows, len(books), len({i.cluster for i in task_items}), n_published))
     return pd.DataFrame(rows, columns=["task", "items", "books", "cases", "published"])
 
 # %% ../../../nbs/studies/psychiatrybench/05_standings.ipynb #6e0424a1
@@ -247,7 +247,7 @@ def draw_standings(columns: Mapping[str, Column], models: Sequence[str], *, n_bo
         [_n_cases(c, cluster_codes[column_slice]) for c, column_slice in zip(all_columns, column_slices)]
     )
     values = compute_table(np.ones((1, len(clusters))))[0]
-    draws = compute_table(np.concatenate(weight_chunks))
+    bootstrap_values = compute_table(np.concatenate(weight_chunks))
     standings_counts = (
         np.vstack([n_answers, n_answers.sum(0)]),
         np.vstack([n_cases, n_cases.min(0)]),
@@ -263,7 +263,7 @@ def draw_standings(columns: Mapping[str, Column], models: Sequence[str], *, n_bo
         n_lost_by_reason[outcome] = np.vstack(
             [stacked_columns, np.where(is_counted, np.nansum(stacked_columns, axis=0), np.nan)]
         )
-    return Standings(tuple(models), (*columns, "average"), values, draws, *standings_counts, n_lost_by_reason)
+    return Standings(tuple(models), (*columns, "average"), values, bootstrap_values, *standings_counts, n_lost_by_reason)
 
 # %% ../../../nbs/studies/psychiatrybench/05_standings.ipynb #4289054f
 def _strata_by_columns(cluster_codes: np.ndarray, column_slices: Sequence[slice]) -> np.ndarray:
@@ -335,9 +335,9 @@ def rank_table(s: Standings) -> pd.DataFrame:  # model, n, n_without, ... (rank)
         return pd.DataFrame(columns=columns)
     ranks = rankdata(-s.values[-1, ranked_indices])
     rank_draws = rankdata(-s.draws[:, -1, ranked_indices], axis=1)
-    share_in_front = rankdata(-s.draws[:, -1, ranked_indices], axis=1, method="min") == 1
-    share_in_front = share_in_front / np.maximum(
-        share_in_front.sum(1, keepdims=True), 1
+    is_in_front = rankdata(-s.draws[:, -1, ranked_indices], axis=1, method="min") == 1
+    is_in_front = is_in_front / np.maximum(
+        is_in_front.sum(1, keepdims=True), 1
     )  # a shared first place counts in equal parts
     is_complete_draw = ~np.isnan(rank_draws).any(1)  # in the other draws some model has no average, and none has a rank
     n_cases = s.n_clusters[-1, ranked_indices].min()  # of the model that answered the fewest
@@ -345,8 +345,8 @@ def rank_table(s: Standings) -> pd.DataFrame:  # model, n, n_without, ... (rank)
     for k, m in enumerate(ranked_indices):
         e = _estimate_points(float(ranks[k]), rank_draws[:, k], s.n[-1, m], n_cases)
         row_head = {"model": s.models[m], "n_without": int(s.n_items[-1] - s.n[-1, m])}
-        first = float(share_in_front[is_complete_draw, k].mean()) if n_cases >= fewest_clusters() else np.nan
-        rows.append(row_head | e.row() | {"first": first})
+        share_of_draws_first = float(is_in_front[is_complete_draw, k].mean()) if n_cases >= fewest_clusters() else np.nan
+        rows.append(row_head | e.row() | {"first": share_of_draws_first})
     return pd.DataFrame(rows, columns=columns).sort_values("estimate", ignore_index=True)
 
 # %% ../../../nbs/studies/psychiatrybench/05_standings.ipynb #ce6f0a98
@@ -395,10 +395,10 @@ def paired_table(
         if len(nonempty_by_task) < len(common_by_task):
             missing_names = [*(common_by_task.keys() - nonempty_by_task), "average"]
             difference_by_task |= dict.fromkeys(missing_names, Estimate.from_limits(np.nan, n=0))
-        n_left_out = {task: len(columns[task].cluster) - len(c.cluster) for task, c in common_by_task.items()}
-        n_left_out["average"] = sum(n_left_out.values())
-        for task in [k for k in n_left_out if k in difference_by_task]:
-            row_head = {"model": model, "against": reference_model, "task": task, "n_left_out": n_left_out[task]}
+        n_left_out_by_task = {task: len(columns[task].cluster) - len(c.cluster) for task, c in common_by_task.items()}
+        n_left_out_by_task["average"] = sum(n_left_out_by_task.values())
+        for task in [k for k in n_left_out_by_task if k in difference_by_task]:
+            row_head = {"model": model, "against": reference_model, "task": task, "n_left_out": n_left_out_by_task[task]}
             rows.append(row_head | difference_by_task[task].row())
     return pd.DataFrame(rows, columns=["model", "against", "task", "n_left_out", *ESTIMATE_COLUMNS])
 
@@ -425,16 +425,16 @@ def results_layout(table: pd.DataFrame, subset: pd.DataFrame) -> pd.DataFrame:  
 
     Source: PsychiatryBench, table 6.
     """
-    cells = wide_cells(table, "model", "task", 1)
+    points_cells = wide_cells(table, "model", "task", 1)
     f1_cells = wide_cells(table[table["task"].isin(_LABELS)].drop(columns="n"), "model", "task", 2, times=0.01)
-    counted_subset = subset.drop(columns="n").merge(table[["model", "task", "n"]], on=["model", "task"])
-    exact_cells = wide_cells(counted_subset, "model", "task", 1, times=100)
-    for task in [c for c in _LABELS if c in cells and c in exact_cells]:
-        cells[task] = f1_cells[task] + " / " + exact_cells[task]
-    marks = table.pivot(index="model", columns="task", values="mark").reindex(cells["model"])
+    subset_accuracy_and_n = subset.drop(columns="n").merge(table[["model", "task", "n"]], on=["model", "task"])
+    subset_accuracy_cells = wide_cells(subset_accuracy_and_n, "model", "task", 1, times=100)
+    for task in [c for c in _LABELS if c in points_cells and c in subset_accuracy_cells]:
+        points_cells[task] = f1_cells[task] + " / " + subset_accuracy_cells[task]
+    marks = table.pivot(index="model", columns="task", values="mark").reindex(points_cells["model"])
     for task in marks:
-        cells[task] += [f", {mark}" if mark else "" for mark in marks[task]]
-    return cells.reindex(columns=["model", *RESULT_COLUMNS, "average"]).fillna("–")
+        points_cells[task] += [f", {mark}" if mark else "" for mark in marks[task]]
+    return points_cells.reindex(columns=["model", *RESULT_COLUMNS, "average"]).fillna("–")
 
 # %% ../../../nbs/studies/psychiatrybench/05_standings.ipynb #9a3c9316
 _KINDS = {True: "medical", False: "general", None: "not stated"}
