@@ -100,7 +100,7 @@ def _panel_draw(a: argparse.Namespace) -> None:
 def _panel_ties(a: argparse.Namespace) -> None:
     with _open_round_key(a.round):
         ties = rounds.find_ties(a.round)
-    files = rounds.write_ties(ties, a.round)
+    tie_files = rounds.write_ties(ties, a.round)
     n_by_reason = ties.items["why"].value_counts()
     print(
         f"{numbered(len(ties.items), 'item')} for the tie-breaker: "
@@ -108,7 +108,7 @@ def _panel_ties(a: argparse.Namespace) -> None:
     )
     if ties.n_open:
         print(f"{ties.n_open} items do not have all their ratings yet and may become ties: run this again then")
-    print(*files, sep="\n")
+    print(*tie_files, sep="\n")
 
 # %% ../../../nbs/studies/medqade/08_commands.ipynb #6d7b5fbe
 def _refuse_silent_raters(a: argparse.Namespace, ratings: list[Rating]) -> None:
@@ -118,8 +118,8 @@ def _refuse_silent_raters(a: argparse.Namespace, ratings: list[Rating]) -> None:
         return
     returned_pages = rounds.came_back(a.round, ratings)
     for r in returned_pages.itertuples():
-        stranger_note = "" if r.pages else "; nothing was assigned to this rater"
-        print(f"{r.rater}: {r.complete} of {r.pages} pages, {r.begun} more begun{stranger_note}")
+        unassigned_note = "" if r.pages else "; nothing was assigned to this rater"
+        print(f"{r.rater}: {r.complete} of {r.pages} pages, {r.begun} more begun{unassigned_note}")
     silent_raters = returned_pages[
         (returned_pages["pages"] > 0) & (returned_pages["complete"] + returned_pages["begun"] == 0)
     ]
@@ -156,8 +156,8 @@ def _panel_collect(a: argparse.Namespace) -> None:
         table_file = new_file(Path(a.to))
     has_panel = (Path(a.round) / "round.json").exists() and any(r.kind == "person" for r in exported_annotation.ratings)
     if has_panel and (n_new_ties := len(rounds.new_ties(a.round))):
-        count_in_words = numbered(n_new_ties, "item is", "items are")
-        print(f"{count_in_words} for the tie-breaker and not on the list: run `mhbench panel ties {a.round}` again")
+        new_ties_in_words = numbered(n_new_ties, "item is", "items are")
+        print(f"{new_ties_in_words} for the tie-breaker and not on the list: run `mhbench panel ties {a.round}` again")
     label_sheet.to_csv(table_file, index=False, lineterminator="\n")
     n_raters, n_items = label_sheet["rater"].nunique(), label_sheet["item_id"].nunique()
     print(
@@ -176,6 +176,6 @@ def _panel_collect(a: argparse.Namespace) -> None:
     for tie_breaker in sorted({r.rater for r in exported_annotation.ratings if r.kind == "adjudicator"}):
         print(f"  {tie_breaker} breaks ties: an adjudicator in the column kind, and no member of the panel")
     if n_comments := len({(r.item_id, r.rater) for r in exported_annotation.ratings if r.comment}):
-        pages_text = numbered(n_comments, "page has a comment", "pages have a comment")
-        print(f"  {pages_text}, which stays in the exports, and is not in the table")
+        comments_in_words = numbered(n_comments, "page has a comment", "pages have a comment")
+        print(f"  {comments_in_words}, which stays in the exports, and is not in the table")
     print("put it beside the deck, its name holding `panel`, and run `mhbench import`")

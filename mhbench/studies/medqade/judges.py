@@ -46,9 +46,9 @@ def recorded_verdicts(ratings: Iterable[Rating]) -> list[Judgment]:
     judgments = []
     for r in ratings:
         if r.by_model and r.target != "difficulty":
-            fields: dict[str, Any] = {"item_id": r.item_id, "study": r.study, "model": r.target, "judge": r.rater}
-            fields |= {"rubric": f"{r.study}/recorded", "label": r.label, "origin": r.origin}
-            judgments.append(Judgment(kind="label", **fields))
+            judgment_fields: dict[str, Any] = {"item_id": r.item_id, "study": r.study, "model": r.target, "judge": r.rater}
+            judgment_fields |= {"rubric": f"{r.study}/recorded", "label": r.label, "origin": r.origin}
+            judgments.append(Judgment(kind="label", **judgment_fields))
     return judgments
 
 # %% ../../../nbs/studies/medqade/06_judges.ipynb #78f72ee5
@@ -171,12 +171,12 @@ def self_preference_table(
             *bias_arguments, others=True, **bootstrap_settings
         )
         rows += [b.row() | {"n_peers": len(peer_indices)} for b in biases if b.annotator == judge]
-    out = pd.DataFrame(rows, columns=_BIAS)
-    out = out[out["annotator"].isin(out.loc[out["kind"] != "other", "annotator"])]
-    is_related = out["kind"] != "other"
-    out.loc[is_related, "p_adjusted"] = adjust_p(out.loc[is_related, "p_value"].tolist(), "holm")
+    bias_table = pd.DataFrame(rows, columns=_BIAS)
+    bias_table = bias_table[bias_table["annotator"].isin(bias_table.loc[bias_table["kind"] != "other", "annotator"])]
+    is_related = bias_table["kind"] != "other"
+    bias_table.loc[is_related, "p_adjusted"] = adjust_p(bias_table.loc[is_related, "p_value"].tolist(), "holm")
     rank_by_kind = {"self": 0, "family": 1, "other": 2}
-    return out.sort_values("kind", key=lambda kind: kind.map(rank_by_kind), kind="stable", ignore_index=True)
+    return bias_table.sort_values("kind", key=lambda kind: kind.map(rank_by_kind), kind="stable", ignore_index=True)
 
 # %% ../../../nbs/studies/medqade/06_judges.ipynb #f83fb433
 def favour_by_label(
@@ -259,24 +259,24 @@ def judge_confidences(
 ) -> pd.DataFrame:  # CONFIDENCES; a row a judge and answer, whether people labelled it or not
     "Every judge's label of every answer that it was asked about, with its confidence; and those of the jury."
     label_judgments = [g for g in judgments if g.kind == "label" and g.text != BY_RULE]
-    judgment_fields = [(g.judge, g.item_id, g.model, g.repeat, g.label, g.confidence) for g in label_judgments]
+    judgment_tuples = [(g.judge, g.item_id, g.model, g.repeat, g.label, g.confidence) for g in label_judgments]
     judgment_rows = pd.DataFrame(
-        judgment_fields, columns=["judge", "item_id", "target", "repeat", "label", "confidence"]
+        judgment_tuples, columns=["judge", "item_id", "target", "repeat", "label", "confidence"]
     )
     judgment_rows = judgment_rows.assign(
         passed=as_scores(judgment_rows["label"].to_numpy(object)), confidence=judgment_rows["confidence"].astype(float)
     )
-    first_rows = judgment_rows[judgment_rows["repeat"] == 0]
+    first_repeat_rows = judgment_rows[judgment_rows["repeat"] == 0]
     confidence_tables = [pd.DataFrame(columns=CONFIDENCES)]
     for judge, g in judgment_rows.groupby("judge"):
         if g["confidence"].notna().any():
-            judge_rows = first_rows[first_rows["judge"] == judge]
+            judge_rows = first_repeat_rows[first_repeat_rows["judge"] == judge]
             stated_confidence = judge_rows["confidence"].where(judge_rows["passed"].notna())
             confidence_tables.append(judge_rows.assign(confidence_is="its own", confidence=stated_confidence))
         elif g["repeat"].max() > 0:
             confidence_tables.append(_vote_majorities(g, str(judge), "share of repetitions", 2))
-    if first_rows["judge"].nunique() > 1:
-        confidence_tables.append(_vote_majorities(first_rows, JURY, "share of judges", quorum))
+    if first_repeat_rows["judge"].nunique() > 1:
+        confidence_tables.append(_vote_majorities(first_repeat_rows, JURY, "share of judges", quorum))
     return pd.concat([f[CONFIDENCES] for f in confidence_tables if len(f)] or confidence_tables, ignore_index=True)
 
 # %% ../../../nbs/studies/medqade/06_judges.ipynb #36b5250f
@@ -304,16 +304,16 @@ def judge_risk_coverage(
             continue
         is_right = (judge_rows["label"] == judge_rows["people"]).astype(float)
         curve = risk_coverage(judge_rows["confidence"], is_right, clusters=judge_rows["item_id"].to_numpy(), **settings)
-        unit_counts = {
+        count_fields = {
             "n": int(has_confidence.sum()),
             "n_clusters": judge_rows.loc[has_confidence, "item_id"].nunique(),
         }
-        area_estimate = Estimate.from_interval(curve.area, share=True, **unit_counts)
+        area_estimate = Estimate.from_interval(curve.area, share=True, **count_fields)
         row_head = {"judge": judge, "confidence_is": judge_rows["confidence_is"].iloc[0]}
-        other_columns = {"risk": curve.risk[-1], "excess": curve.excess, "left_out": curve.left_out}
-        area_rows.append(row_head | area_estimate.row() | other_columns)
-        curve_points = {"threshold": curve.threshold, "coverage": curve.coverage, "risk": curve.risk}
-        curve_tables.append(pd.DataFrame({"judge": judge} | curve_points))
+        risk_fields = {"risk": curve.risk[-1], "excess": curve.excess, "left_out": curve.left_out}
+        area_rows.append(row_head | area_estimate.row() | risk_fields)
+        curve_columns = {"threshold": curve.threshold, "coverage": curve.coverage, "risk": curve.risk}
+        curve_tables.append(pd.DataFrame({"judge": judge} | curve_columns))
     return pd.DataFrame(area_rows), pd.concat(curve_tables, ignore_index=True) if curve_tables else pd.DataFrame()
 
 # %% ../../../nbs/studies/medqade/06_judges.ipynb #3818a1d4
@@ -324,5 +324,5 @@ def answers_for_people(
     "The answers of each judge that people have not labelled."
     is_labelled = sure.merge(people, how="left", on=["item_id", "target"])["people"].notna().to_numpy()
     columns = ["judge", "item_id", "target", "label", "confidence"]
-    out = sure.loc[~is_labelled, columns]
-    return out.sort_values(["judge", "confidence"], kind="stable", na_position="first", ignore_index=True)
+    unlabelled_answers = sure.loc[~is_labelled, columns]
+    return unlabelled_answers.sort_values(["judge", "confidence"], kind="stable", na_position="first", ignore_index=True)

@@ -71,24 +71,24 @@ def stratified_draw(
     if not 0 <= share_match <= 1:
         refuse(f"stratified_draw: share_match must be between 0 and 1; got {share_match}")
     n_with_match = round(n * share_match)
-    n_wanted = {True: n_with_match, False: n - n_with_match}
-    n_available = {False: int((~m).sum()), True: int(m.sum())}
+    n_wanted_by_match = {True: n_with_match, False: n - n_with_match}
+    n_available_by_match = {False: int((~m).sum()), True: int(m.sum())}
     rng = np.random.default_rng(seed)
     sorted_positions = np.array(
         sorted(range(len(m)), key=lambda i: item_ids[i]), int
     )  # whatever the order of the input
     chosen_positions = set()
     for s in (False, True):
-        if n_wanted[s] > n_available[s]:
-            actual = f"{n_available[s]} for the {n_wanted[s]} that n={n} and share_match={share_match} need"
+        if n_wanted_by_match[s] > n_available_by_match[s]:
+            actual = f"{n_available_by_match[s]} for the {n_wanted_by_match[s]} that n={n} and share_match={share_match} need"
             match_in_words = "with" if s else "without"
             remedy = "draw fewer, or "
-            remedy += f"another share (there are {n_available[True]} with a match and {n_available[False]} without)"
+            remedy += f"another share (there are {n_available_by_match[True]} with a match and {n_available_by_match[False]} without)"
             refuse(f"stratified_draw: n must leave enough items {match_in_words} a match; got {actual}; {remedy}")
         chosen_positions |= set(
-            rng.choice(sorted_positions[m[sorted_positions] == s], n_wanted[s], replace=False).tolist()
+            rng.choice(sorted_positions[m[sorted_positions] == s], n_wanted_by_match[s], replace=False).tolist()
         )
-    return Draw([x for i, x in enumerate(item_ids) if i in chosen_positions], n_wanted, n_available)
+    return Draw([x for i, x in enumerate(item_ids) if i in chosen_positions], n_wanted_by_match, n_available_by_match)
 
 # %% ../../../nbs/studies/medqade/02_panel.ipynb #a0cac1bf
 def label_array(
@@ -102,19 +102,19 @@ def label_array(
     Raises: ValueError for two ratings of one cell, or a rating outside the axes.
     """
     index_by_rater, index_by_target, index_by_item = (
-        dict(zip(axis, range(len(axis)))) for axis in (raters, targets, item_ids)
+        dict(zip(axis_names, range(len(axis_names)))) for axis_names in (raters, targets, item_ids)
     )
     labels = np.full((len(raters), len(targets), len(item_ids)), None, dtype=object)
     for x in ratings:
         try:
-            cell = index_by_rater[x.rater], index_by_target[x.target], index_by_item[x.item_id]
+            cell_index = index_by_rater[x.rater], index_by_target[x.target], index_by_item[x.item_id]
         except KeyError as e:
             actual = f"{e.args[0]!r} ({x.item_id}, {x.source}); add it, or leave the rating out"
             refuse(f"label_array: raters, targets and item_ids must hold every rating; got {actual}")
-        if labels[cell] is not None:
+        if labels[cell_index] is not None:
             actual = f"two of {x.rater} on {x.target} ({x.item_id}, {x.source})"
             refuse(f"label_array: ratings must be one a rater, target and item; got {actual}")
-        labels[cell] = x.label if x.label is not None else x.value
+        labels[cell_index] = x.label if x.label is not None else x.value
     return labels
 
 # %% ../../../nbs/studies/medqade/02_panel.ipynb #5b8ba2d8
@@ -178,8 +178,8 @@ def student_accuracy(
             share_right = estimate(mean, stratum_scores[~np.isnan(stratum_scores)], seed=0, share=True)
             row_head = {"student": student, "stratum": stratum}
             rows.append(row_head | share_right.row() | {"left_out": int(np.isnan(stratum_scores).sum())})
-    out = pd.DataFrame(rows)
-    return out.assign(stratum=pd.Categorical(out["stratum"], categories=item_strata.categories, ordered=True))
+    accuracy_table = pd.DataFrame(rows)
+    return accuracy_table.assign(stratum=pd.Categorical(accuracy_table["stratum"], categories=item_strata.categories, ordered=True))
 
 # %% ../../../nbs/studies/medqade/02_panel.ipynb #5c425991
 def abstention_rates(
@@ -201,10 +201,10 @@ def abstention_rates(
         is_missing = pd.isna(annotator_labels)
         abstention_scores = np.where(is_missing, np.nan, annotator_labels == ABSTAIN).astype(float).ravel()
         row = {"annotator": annotator} | estimate(mean, abstention_scores, clusters=clusters, seed=0, share=True).row()
-        label_masks = {
+        mask_by_count_name = {
             "n_labels": ~is_missing,
             "n_failed": is_missing & annotator_requested,
             "n_not_asked": is_missing & ~annotator_requested,
         }
-        rows.append(row | {k: int(x.sum()) for k, x in label_masks.items()})
+        rows.append(row | {k: int(x.sum()) for k, x in mask_by_count_name.items()})
     return pd.DataFrame(rows)

@@ -146,11 +146,11 @@ def panel_subset(panel: Panel, item_ids: Sequence[str]) -> Panel:
     "The panel on some of its items."
     item_positions = np.flatnonzero([i in set(item_ids) for i in panel.item_ids])
     tie_breaker_labels = None if panel.breaking is None else panel.breaking[:, item_positions]
-    kept_ids = [panel.item_ids[k] for k in item_positions]
+    subset_item_ids = [panel.item_ids[k] for k in item_positions]
     return Panel(
         panel.raters,
         panel.students,
-        kept_ids,
+        subset_item_ids,
         panel.labels[:, :, item_positions],
         panel.difficulty[:, item_positions],
         tie_breaker_labels,
@@ -194,8 +194,8 @@ def majority_table(panel: Panel, core: Sequence[str]) -> pd.DataFrame:  # items,
                     int(pd.isna(majority_labels).sum()),
                 )
             )
-    out = pd.DataFrame(rows, columns=["items", "labels", "n_items", "n_answers", "without"])
-    return out.assign(share=out["without"] / out["n_answers"])
+    missing_majority_table = pd.DataFrame(rows, columns=["items", "labels", "n_items", "n_answers", "without"])
+    return missing_majority_table.assign(share=missing_majority_table["without"] / missing_majority_table["n_answers"])
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #e8392b71
 def labels_of_one_in_words(panel: Panel) -> str:
@@ -286,7 +286,7 @@ def weighted_to_bank(
             continue
         weighted_share = float(stratum_weights @ g["estimate"])
         lower_half_width, upper_half_width = (
-            float(np.sqrt((stratum_weights**2) @ (g[end] - g["estimate"]) ** 2)) for end in ("ci_low", "ci_high")
+            float(np.sqrt((stratum_weights**2) @ (g[limit_column] - g["estimate"]) ** 2)) for limit_column in ("ci_low", "ci_high")
         )
         estimate_facts: dict[str, Any] = {
             "n": g["n"].sum(),
@@ -317,11 +317,11 @@ def student_table(
     Source: MedQADE, section 4.4.2 and figures 4 and 5.
     """
     labels = resolved_labels(panel, core)
-    shares_by_strata = {by: student_accuracy(labels, panel.students, stratum) for by, stratum in strata.items()}
+    shares_by_strata = {by: student_accuracy(labels, panel.students, stratum_of_items) for by, stratum_of_items in strata.items()}
     share_tables = {by: t.astype({"stratum": object}) for by, t in shares_by_strata.items()}
-    out = pd.concat(share_tables, names=["by"]).reset_index("by").reset_index(drop=True)
-    out.insert(1, "stratum", out.pop("stratum"))
-    return pd.concat([out, weighted_to_bank(out, bank)], ignore_index=True) if bank else out
+    accuracy_table = pd.concat(share_tables, names=["by"]).reset_index("by").reset_index(drop=True)
+    accuracy_table.insert(1, "stratum", accuracy_table.pop("stratum"))
+    return pd.concat([accuracy_table, weighted_to_bank(accuracy_table, bank)], ignore_index=True) if bank else accuracy_table
 
 
 def with_group(students: pd.DataFrame) -> pd.DataFrame:  # of student_table
@@ -348,7 +348,7 @@ def labels_by_judge(judgments: Iterable[Judgment], students: Sequence[str], item
     rule is no judge's: of such an answer none was asked. Where answers in several modes were judged, those of the mode
     with most verdicts count (of equally many the first by name).
     """
-    index_by_student, index_by_item = (dict(zip(axis, range(len(axis)))) for axis in (students, item_ids))
+    index_by_student, index_by_item = (dict(zip(axis_names, range(len(axis_names)))) for axis_names in (students, item_ids))
     first_judgments = [g for g in judgments if g.kind == "label" and g.repeat == 0 and g.text != BY_RULE]
     selected_judgments = [g for g in first_judgments if g.model in index_by_student and g.item_id in index_by_item]
     n_by_mode = Counter(str(g.mode) for g in selected_judgments)
@@ -358,9 +358,9 @@ def labels_by_judge(judgments: Iterable[Judgment], students: Sequence[str], item
     labels = np.full((len(judges), len(students), len(item_ids)), None, dtype=object)
     is_requested = np.zeros(labels.shape, bool)
     for g in selected_judgments:
-        cell = judges.index(g.judge), index_by_student[g.model], index_by_item[g.item_id]
-        labels[cell] = g.label
-        is_requested[cell] = True
+        cell_index = judges.index(g.judge), index_by_student[g.model], index_by_item[g.item_id]
+        labels[cell_index] = g.label
+        is_requested[cell_index] = True
     return JudgeLabels(judges, labels, is_requested)
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #5417eb05
@@ -450,7 +450,7 @@ def _kappa_with_people(
 def people_as_sample(panel: Panel, verdicts: JudgeLabels) -> pd.DataFrame:
     "Students, pairs of people and judges by single raters' labels: intervals over items, and over items and raters."
     rows: list[dict[str, Any]] = []
-    rater_of_cell, item_of_cell = (place.ravel() for place in np.indices(panel.labels[:, 0].shape))
+    rater_of_cell, item_of_cell = (index_grid.ravel() for index_grid in np.indices(panel.labels[:, 0].shape))
     for k, student in enumerate(panel.students):
         label_scores = as_scores(panel.labels[:, k]).ravel()
         long_table = pd.DataFrame(
@@ -491,8 +491,8 @@ def members_table(
     rows = []
     is_requested = np.asarray(pd.notna(verdicts.labels)) if verdicts.requested is None else verdicts.requested
     for judge, judge_labels, judge_requested in zip(verdicts.judges, verdicts.labels, is_requested, strict=True):
-        filled_labels = np.where(judge_requested & np.asarray(pd.isna(judge_labels)), ABSTAIN, judge_labels).ravel()
-        m = agreement_with_members(filled_labels, panel.flat, clusters=panel.item)
+        labels_with_abstentions = np.where(judge_requested & np.asarray(pd.isna(judge_labels)), ABSTAIN, judge_labels).ravel()
+        m = agreement_with_members(labels_with_abstentions, panel.flat, clusters=panel.item)
         row_facts: dict[str, Any] = {"agreement": m.agreement, "of_members": m.members, "n_raters": m.n_raters}
         if 1 < m.n_raters < FEW_RATERS:
             row_facts |= {"without_low": m.without.min(), "without_high": m.without.max()}
@@ -518,7 +518,7 @@ def noninferior_count(table: pd.DataFrame) -> str:  # of members_table
         return "no judge"
     n_by_verdict = table["verdict"].value_counts()
     undecided_verdicts = [k for k in n_by_verdict.index if k.startswith("undecided")]
-    counts_in_words = [f"{n_by_verdict.get(kind, 0)} {kind}" for kind in ("inferior", *sorted(undecided_verdicts))]
+    counts_in_words = [f"{n_by_verdict.get(verdict, 0)} {verdict}" for verdict in ("inferior", *sorted(undecided_verdicts))]
     raters_needed = table["raters_needed"].dropna()
     needed_in_words = (
         f" ({int(raters_needed.min())} to {int(raters_needed.max())} raters would do)" if len(raters_needed) else ""

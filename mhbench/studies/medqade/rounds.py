@@ -54,8 +54,8 @@ def population(
     """
     items = [i for i in items if task_of(i).term]
     plain_responses = [r for r in responses if r.mode == "zero_shot" and r.sample == 0 and not r.votes]
-    answer_by_key = {(r.model, r.item_id): _answer_as_shown(r) for r in plain_responses if r.status != "error"}
-    answering_models = sorted({model for model, _ in answer_by_key})
+    answer_by_model_and_item = {(r.model, r.item_id): _answer_as_shown(r) for r in plain_responses if r.status != "error"}
+    answering_models = sorted({model for model, _ in answer_by_model_and_item})
     student_names = list(students) if students is not None else answering_models
     silent_students = [s for s in student_names if s not in answering_models]
     if silent_students or not student_names:
@@ -63,18 +63,18 @@ def population(
             f"population: students must have answered (there are {answering_models}); got {silent_students or 'nobody'}"
         )
     n_by_reason: Counter[str] = Counter()
-    complete_items = []
+    items_answered_by_all = []
     for i in items:
-        missing_students = [s for s in student_names if (s, i.item_id) not in answer_by_key]
+        missing_students = [s for s in student_names if (s, i.item_id) not in answer_by_model_and_item]
         if missing_students:
             n_by_reason["no answer of " + ", ".join(missing_students)] += 1
         else:
-            complete_items.append(i)
-    if not complete_items:
+            items_answered_by_all.append(i)
+    if not items_answered_by_all:
         refuse(f"population: items must have an answer of every student; got none of {len(items)}: {dict(n_by_reason)}")
     return Population(
-        complete_items,
-        [answer_by_key[s, i.item_id] for i in complete_items for s in student_names],
+        items_answered_by_all,
+        [answer_by_model_and_item[s, i.item_id] for i in items_answered_by_all for s in student_names],
         student_names,
         dict(n_by_reason),
     )
@@ -283,20 +283,20 @@ def came_back(folder: str | Path, ratings: Iterable[Rating]) -> pd.DataFrame:  #
     Raises: FileNotFoundError outside of a round.
     """
     round_facts, _, assignment_table = _read_round(Path(folder))
-    targets_by_rater: dict[str, dict[str, set[str]]] = {}
+    rated_targets_by_rater: dict[str, dict[str, set[str]]] = {}
     for r in ratings:
-        targets_by_rater.setdefault(r.rater, {}).setdefault(r.item_id, set()).add(r.target)
-    assigned_ids = {r: set(assignment_table.loc[assignment_table[r] == 1, "item_id"]) for r in round_facts["raters"]}
+        rated_targets_by_rater.setdefault(r.rater, {}).setdefault(r.item_id, set()).add(r.target)
+    assigned_item_ids_by_rater = {r: set(assignment_table.loc[assignment_table[r] == 1, "item_id"]) for r in round_facts["raters"]}
     if round_facts["tie_breaker"] is not None and (Path(folder) / "ties.csv").exists():
-        assigned_ids[round_facts["tie_breaker"]] = set(pd.read_csv(Path(folder) / "ties.csv")["item_id"])
+        assigned_item_ids_by_rater[round_facts["tie_breaker"]] = set(pd.read_csv(Path(folder) / "ties.csv")["item_id"])
     targets = {*round_facts["students"], "difficulty"}
     rows = []
-    for rater in dict.fromkeys([*assigned_ids, *targets_by_rater]):
-        rater_pages = assigned_ids.get(rater, set())
-        rater_labels = targets_by_rater.get(rater, {})
-        n_complete_pages = sum(targets <= rater_labels.get(i, set()) for i in rater_pages)
+    for rater in dict.fromkeys([*assigned_item_ids_by_rater, *rated_targets_by_rater]):
+        assigned_item_ids = assigned_item_ids_by_rater.get(rater, set())
+        rated_targets_by_item = rated_targets_by_rater.get(rater, {})
+        n_complete_pages = sum(targets <= rated_targets_by_item.get(i, set()) for i in assigned_item_ids)
         rows.append(
-            (rater, len(rater_pages), n_complete_pages, sum(i in rater_labels for i in rater_pages) - n_complete_pages)
+            (rater, len(assigned_item_ids), n_complete_pages, sum(i in rated_targets_by_item for i in assigned_item_ids) - n_complete_pages)
         )
     return pd.DataFrame(rows, columns=["rater", "pages", "complete", "begun"])
 
