@@ -66,12 +66,12 @@ def sliders_from_scores(
     return scores_from_sliders(scores, np.argsort(orders, -1), mapping)
 
 # %% ../../../nbs/studies/mentat/02_annotations.ipynb #a7392d1b
-def _read_annotation(row: dict[str, str], place: str, mapping: Reading) -> tuple[list[float], list[int], str]:
+def _read_annotation(row: dict[str, str], file_and_line: str, mapping: Reading) -> tuple[list[float], list[int], str]:
     "Scores by option, the permutation, and the comment of one annotation."
 
     def refuse_column(column, rule):
         "Refuse the row. Raises: ValueError."
-        refuse(f"load_annotations: {column} must {rule}; got {row[column][:200]!r} ({place}); export the session again")
+        refuse(f"load_annotations: {column} must {rule}; got {row[column][:200]!r} ({file_and_line}); export the session again")
 
     try:
         page_response = json.loads(row["response"])
@@ -137,13 +137,13 @@ def load_annotations(folder: str | Path, mapping: Reading = "shown") -> Annotati
         rater = next(iter(rater_ids))
         if any(row["trial_type"] == "survey-slider" and row.get("origin") != "simulated" for _, row in file_rows):
             rater = pseudonyms([rater])[rater]
-        for n, (place, row) in enumerate(file_rows):
+        for n, (file_and_line, row) in enumerate(file_rows):
             if row["trial_type"] != "survey-slider":
-                left_out_rows.append((place, _reason_left_out(row, n, n == len(file_rows) - 1)))
+                left_out_rows.append((file_and_line, _reason_left_out(row, n, n == len(file_rows) - 1)))
                 continue
-            scores, order, comment = _read_annotation(row, place, mapping)
+            scores, order, comment = _read_annotation(row, file_and_line, mapping)
             constant_fields: dict[str, Any] = {"item_id": f"mentat-{row['q_no']}", "study": "mentat", "rater": rater}
-            constant_fields |= {"source": place, "origin": row.get("origin") or "recorded", "session": file.stem}
+            constant_fields |= {"source": file_and_line, "origin": row.get("origin") or "recorded", "session": file.stem}
             constant_fields |= {"comment": comment or None, "order": order}
             constant_fields["variant"] = {
                 "gender": _WORDINGS[row["q_key"]],
@@ -151,7 +151,7 @@ def load_annotations(folder: str | Path, mapping: Reading = "shown") -> Annotati
                 "trial": row["trial_index"],
             }
             ratings_with_places += [
-                (place, constant_fields | {"target": a, "value": s}) for a, s in zip(letters(len(scores)), scores)
+                (file_and_line, constant_fields | {"target": a, "value": s}) for a, s in zip(letters(len(scores)), scores)
             ]
     ratings = validate(ratings_with_places, Rating).records
     return Annotations(
@@ -200,16 +200,16 @@ class AnnotationArrays(NamedTuple):
     mapping: Reading | None = None  # how the orders were read: shown or release; None if not recorded
 
 
-def _common_reading(first_ratings: list[Rating], n: int) -> tuple[np.ndarray | None, Reading | None]:
+def _common_reading(one_rating_per_annotation: list[Rating], n: int) -> tuple[np.ndarray | None, Reading | None]:
     "The orders of annotations and their common reading; (None, None) where some annotation does not record both."
-    if not all(r.order is not None and "mapping" in r.variant for r in first_ratings):
+    if not all(r.order is not None and "mapping" in r.variant for r in one_rating_per_annotation):
         return None, None
-    mapping_names = sorted({r.variant["mapping"] for r in first_ratings})
+    mapping_names = sorted({r.variant["mapping"] for r in one_rating_per_annotation})
     if len(mapping_names) > 1:
         actual = f"{', '.join(mapping_names)}; import all sessions with one mapping"
         refuse(f"annotation_arrays: ratings must come from one reading of question_order; got {actual}")
-    orders = np.array([r.order for r in first_ratings])
-    if orders.shape != (len(first_ratings), n):
+    orders = np.array([r.order for r in one_rating_per_annotation])
+    if orders.shape != (len(one_rating_per_annotation), n):
         refuse(f"annotation_arrays: orders must name {n} options each; got shape {orders.shape}")
     return orders, cast(Reading, mapping_names[0])
 
@@ -245,17 +245,17 @@ def annotation_arrays(ratings: Iterable[Rating], leave_out: Iterable[str] = ()) 
         if sorted(option_scores) != letters(n):
             actual = f"{', '.join(sorted(option_scores))} ({r.item_id}, {r.source})"
             refuse(f"annotation_arrays: an annotation must rate options {', '.join(letters(n))}; got {actual}")
-    first_ratings = [r for _, r in scores_by_annotation.values()]
+    one_rating_per_annotation = [r for _, r in scores_by_annotation.values()]
     return AnnotationArrays(
         np.ascontiguousarray(
             pd.DataFrame([option_scores for option_scores, _ in scores_by_annotation.values()])[letters(n)], float
         ),
-        np.array([r.item_id for r in first_ratings]),
-        np.array([r.rater for r in first_ratings]),
-        np.array([r.variant.get("gender", "") for r in first_ratings]),
-        np.array([r.source for r in first_ratings]),
-        np.array([r.session or "" for r in first_ratings]),
-        *_common_reading(first_ratings, n),
+        np.array([r.item_id for r in one_rating_per_annotation]),
+        np.array([r.rater for r in one_rating_per_annotation]),
+        np.array([r.variant.get("gender", "") for r in one_rating_per_annotation]),
+        np.array([r.source for r in one_rating_per_annotation]),
+        np.array([r.session or "" for r in one_rating_per_annotation]),
+        *_common_reading(one_rating_per_annotation, n),
     )
 
 # %% ../../../nbs/studies/mentat/02_annotations.ipynb #caa42548

@@ -101,11 +101,11 @@ def wording_distances(
         distance_chunks = []
         permutations_per_chunk = max(1, 2_000_000 // len(sorted_scores))
         for start in range(0, n, permutations_per_chunk):  # shuffle within questions: sort by question, then at random
-            shuffle = np.argsort(
+            permuted_order = np.argsort(
                 question_codes + rng.random((min(permutations_per_chunk, n - start), len(sorted_scores))), 1
             )
             distance_chunks.append(
-                _mean_distance(sorted_scores, question_codes, is_second[shuffle], len(usable_questions))
+                _mean_distance(sorted_scores, question_codes, is_second[permuted_order], len(usable_questions))
             )
         permuted_distances = np.concatenate(distance_chunks)
         p_value = float(((permuted_distances >= observed_distance - 1e-12).sum() + 1) / (n + 1))
@@ -124,7 +124,7 @@ def with_creators(arrays: AnnotationArrays, answers: Mapping[str, int] | None) -
     Raises: ValueError where a rater has that name already, or an answer is no option.
     """
     x, q, raters = arrays.scores, arrays.questions, arrays.raters
-    data_by_creators: dict[bool, tuple] = {False: (x, q, raters)}
+    rating_data_by_creators_rate: dict[bool, tuple] = {False: (x, q, raters)}
     if answers:
         if "crtr" in raters.tolist():
             refuse("with_creators: raters must not be called as the creators are; got 'crtr'; rename that rater")
@@ -134,12 +134,12 @@ def with_creators(arrays: AnnotationArrays, answers: Mapping[str, int] | None) -
             refuse(f"with_creators: answers must be options 0 to {x.shape[1] - 1}; got {actual}")
         creator_scores = 100 * np.eye(x.shape[1])[[answers[k] for k in answered_questions]]
         creator_names = np.full(len(answered_questions), "crtr")
-        data_by_creators[True] = (
+        rating_data_by_creators_rate[True] = (
             np.concatenate([x, creator_scores]),
             np.append(q, answered_questions),
             np.append(raters, creator_names),
         )
-    return data_by_creators
+    return rating_data_by_creators_rate
 
 # %% ../../../nbs/studies/mentat/03_labels.ipynb #83e59b61
 def top_k(
@@ -194,8 +194,8 @@ def _bradley_terry_labels(
 ) -> tuple[np.ndarray, np.ndarray]:
     "Bradley and Terry's labels of each question under each row of weights, all at once."
     is_preferred = (scores[:, :, None] > scores[:, None, :]).astype(float)
-    question_masks = [question_codes == k for k in range(question_codes.max() + 1)]
-    wins = np.stack([np.tensordot(weights[:, m], is_preferred[m], 1) for m in question_masks], axis=1)  # (B, Q, K, K)
+    row_mask_of_each_question = [question_codes == k for k in range(question_codes.max() + 1)]
+    wins = np.stack([np.tensordot(weights[:, m], is_preferred[m], 1) for m in row_mask_of_each_question], axis=1)  # (B, Q, K, K)
     probs, nll = bradley_terry_batch(wins.reshape(-1, *wins.shape[2:]), penalty=ridge)
     return probs.reshape(wins.shape[:3]), nll.reshape(wins.shape[:2])
 
@@ -205,9 +205,9 @@ def _plackett_luce_labels(
 ) -> tuple[np.ndarray, np.ndarray]:
     "Plackett and Luce's labels, one fit after the other."
     probs, nlls = [], []
-    question_masks = [question_codes == k for k in range(question_codes.max() + 1)]
+    row_mask_of_each_question = [question_codes == k for k in range(question_codes.max() + 1)]
     for w in weights.astype(int):
-        fits = [plackett_luce(np.repeat(scores[m], w[m], axis=0), penalty=ridge) for m in question_masks]
+        fits = [plackett_luce(np.repeat(scores[m], w[m], axis=0), penalty=ridge) for m in row_mask_of_each_question]
         probs.append([f.probs for f in fits])
         nlls.append([f.nll for f in fits])
     return np.array(probs), np.array(nlls)
@@ -317,7 +317,7 @@ def label_tables(
     """
     if unknown_models := sorted(set(models) - set(LABEL_MODELS)):
         refuse(f"label_tables: models must be among {', '.join(LABEL_MODELS)}; got {unknown_models}")
-    label_frames, fact_rows, top_k_rows = [], [], []
+    label_frames, model_fact_rows, top_k_rows = [], [], []
     fit_by_offset: dict[str, PreferenceRefits] = {}
     for model, (creators_rate, rating_data) in product(models, with_creators(arrays, creators).items()):
         fit_labels, penalty_weight = (
@@ -335,7 +335,7 @@ def label_tables(
         )
         row_head = {"model": model, "creators": creators_rate}
         label_frames.append(pd.DataFrame(row_head | dict(option_rows.round(12))))  # a worth of 1e-30 is 0 to any reader
-        fact_rows.append(row_head | {"n": len(rating_data[0]), "n_boot": n_refits} | fitted_labels.facts)
+        model_fact_rows.append(row_head | {"n": len(rating_data[0]), "n_boot": n_refits} | fitted_labels.facts)
         model_label = f"{model} ({'creators among the raters' if creators_rate else 'without creators'})"
         row_head |= {"in_sample": creators_rate, "label": model_label}
         top_k_rows += [row_head | r for r in _top_k_rows(fitted_labels, probs, creators or {}, cases)]
@@ -343,7 +343,7 @@ def label_tables(
         _mean_scores(arrays), on=["question", "option"], how="left"
     )
     columns = ["model", "creators", "in_sample", "label", "k", "n", "estimate", "ci_low", "ci_high"]
-    return LabelTables(label_rows, pd.DataFrame(fact_rows), pd.DataFrame(top_k_rows, columns=columns), fit_by_offset)
+    return LabelTables(label_rows, pd.DataFrame(model_fact_rows), pd.DataFrame(top_k_rows, columns=columns), fit_by_offset)
 
 # %% ../../../nbs/studies/mentat/03_labels.ipynb #5083aef5
 def annotation_page(arrays: AnnotationArrays, line: int) -> pd.DataFrame:  # place (from 1, the top), option, slider
@@ -354,6 +354,6 @@ def annotation_page(arrays: AnnotationArrays, line: int) -> pd.DataFrame:  # pla
     if arrays.orders is None or arrays.mapping is None:
         refuse("annotation_page: annotations must record the order of the page; got none; import them again")
     option_order = arrays.orders[line]
-    options = np.array(letters(len(option_order)))[option_order]
-    sliders = sliders_from_scores(arrays.scores[line], option_order, arrays.mapping)
-    return pd.DataFrame({"place": np.arange(1, len(option_order) + 1), "option": options, "slider": sliders})
+    option_letters = np.array(letters(len(option_order)))[option_order]
+    slider_values = sliders_from_scores(arrays.scores[line], option_order, arrays.mapping)
+    return pd.DataFrame({"place": np.arange(1, len(option_order) + 1), "option": option_letters, "slider": slider_values})

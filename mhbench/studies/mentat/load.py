@@ -43,18 +43,18 @@ def result_files(folder: Path) -> dict[Path, tuple[str, str]]:  # file -> the mo
     return {f: (m[1], set_by_stem[m[2]]) for f, m in match_by_file.items() if m and m[2] in set_by_stem}
 
 
-def _reply_fields(reply: Any, place: str) -> dict:
+def _reply_fields(reply: Any, file_and_line: str) -> dict:
     "A reply as fields of a Response."
     if isinstance(reply, str):
         return {"text": reply}
     try:
-        choice = reply["choices"][0]
-        usage = reply.get("usage") or {}
-        reply_text, finish_reason = choice["message"]["content"], choice["finish_reason"]
+        reply_choice = reply["choices"][0]
+        token_usage = reply.get("usage") or {}
+        reply_text, finish_reason = reply_choice["message"]["content"], reply_choice["finish_reason"]
     except (AttributeError, IndexError, KeyError, TypeError):
         rule = f"be a text or the reply of a chat endpoint; got {type(reply).__name__}"
-        refuse(f"load_mentat_results: model_response must {rule}", place=place)
-    token_counts = {f"{k}_tokens": int(usage.get(f"{k}_tokens") or 0) for k in ("prompt", "completion")}
+        refuse(f"load_mentat_results: model_response must {rule}", place=file_and_line)
+    token_counts = {f"{k}_tokens": int(token_usage.get(f"{k}_tokens") or 0) for k in ("prompt", "completion")}
     if not reply_text:
         return token_counts | {"status": "error", "error": "the file has no text", "finish_reason": finish_reason}
     return token_counts | outcome_fields(reply_text, finish_reason) | {"finish_reason": finish_reason}
@@ -91,25 +91,25 @@ def load_mentat_results(
             )
         result_rows = result_rows.astype(object).where(result_rows.notna(), None)
         for n, row in enumerate(result_rows.to_dict("records")):
-            place = f"{file.name}:row {n}"
+            file_and_line = f"{file.name}:row {n}"
             base_id = f"mentat-{row['q_id']}"
-            prompt = (set_name, row["prompt_mcq"])
-            if prompt not in item_id_by_prompt:
-                options = without_prompt(row, place)[1]
+            set_and_prompt_text = (set_name, row["prompt_mcq"])
+            if set_and_prompt_text not in item_id_by_prompt:
+                options = without_prompt(row, file_and_line)[1]
                 options_of_base = item_by_id[base_id].options if base_id in item_by_id else []
                 if sorted(options_of_base) != sorted(options):
                     rule = "have the options of its question in the question file"
                     actual = "others" if options_of_base else "no such question"
-                    refuse(f"load_mentat_results: a prompt must {rule}; got {actual}", place=place)
+                    refuse(f"load_mentat_results: a prompt must {rule}; got {actual}", place=file_and_line)
                 item = prompt_item(
-                    place, row, set_name, n_prompts[set_name, base_id], [options_of_base.index(o) for o in options]
+                    file_and_line, row, set_name, n_prompts[set_name, base_id], [options_of_base.index(o) for o in options]
                 )
-                prompt_rows.append((place, item))
+                prompt_rows.append((file_and_line, item))
                 n_prompts[set_name, base_id] += 1
-                item_id_by_prompt[prompt] = item["item_id"]
+                item_id_by_prompt[set_and_prompt_text] = item["item_id"]
             response_fields: dict[str, Any] = {"origin": "recorded", "model": model}
-            response_fields |= {"item_id": item_id_by_prompt[prompt], "study": "mentat", "mode": "zero_shot"}
-            responses_with_places.append((place, response_fields | _reply_fields(row["model_response"], place)))
+            response_fields |= {"item_id": item_id_by_prompt[set_and_prompt_text], "study": "mentat", "mode": "zero_shot"}
+            responses_with_places.append((file_and_line, response_fields | _reply_fields(row["model_response"], file_and_line)))
     return validate(prompt_rows, Item, unique="item_id").records, validate(responses_with_places, Response).records
 
 # %% ../../../nbs/studies/mentat/07_load.ipynb #5cd236bd
@@ -172,9 +172,9 @@ def load(
     annotations = load_annotations(folder, mapping=mapping)
     rows_in_words = "rows of the annotation files are no annotations"
     left_out_notes = [f"{n} {rows_in_words}: {reason}" for reason, n in sorted(annotations.left_out.items())]
-    category_by_question = {i.base: {"category": i.category} for i in items if i.category}
+    category_field_by_question = {i.base: {"category": i.category} for i in items if i.category}
     corpus.ratings = [
-        r.model_copy(update={"variant": r.variant | category_by_question.get(r.item_id, {})})
+        r.model_copy(update={"variant": r.variant | category_field_by_question.get(r.item_id, {})})
         for r in annotations.ratings
     ]
     corpus.notes = [*notes, reading_note(mapping), *left_out_notes]

@@ -43,11 +43,11 @@ def _say_bounds(estimate: np.ndarray, low: np.ndarray, high: np.ndarray, bounds:
     "Whether each parameter, or an end of its refits, lies at a bound of the search; empty where none does."
     bound_texts = []
     for e, *limits in zip(estimate, low, high):
-        hit_bounds = [f"{x:g}" for x in bounds if abs(e - x) < 1e-6]
-        bounds_of_refits = [f"{x:g}" for end, x in zip(limits, bounds) if abs(end - x) < 1e-6]
+        bounds_of_estimate = [f"{x:g}" for x in bounds if abs(e - x) < 1e-6]
+        bounds_of_refits = [f"{x:g}" for limit, x in zip(limits, bounds) if abs(limit - x) < 1e-6]
         bound_texts.append(
-            f"at its bound {hit_bounds[0]}"
-            if hit_bounds
+            f"at its bound {bounds_of_estimate[0]}"
+            if bounds_of_estimate
             else f"refits end at the bound {' and '.join(bounds_of_refits)}" * bool(bounds_of_refits)
         )
     return bound_texts
@@ -125,7 +125,7 @@ def read_wrong_options(file: str | Path) -> dict[str, list[str]]:  # question ->
     ]
     if not mappings:
         refuse("read_wrong_options: file must map questions to numbers of options; got none", place=path.name)
-    return {f"mentat-{int(q)}": ["ABCDE"[k] for k in sorted(wrong)] for q, wrong in max(mappings, key=len).items()}
+    return {f"mentat-{int(q)}": ["ABCDE"[k] for k in sorted(wrong_indices)] for q, wrong_indices in max(mappings, key=len).items()}
 
 
 def named_wrong_options(options: Mapping[str, Sequence[str]] | str, top: Path) -> Mapping[str, Sequence[str]]:
@@ -271,19 +271,19 @@ def labels_of_every_kind(
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:  # questions (Q,), and kind -> (Q, K)
     "Soft labels of every question by every kind that is made from scores."
     question_names = np.unique(questions)
-    question_masks = [questions == q for q in question_names]
+    row_mask_of_each_question = [questions == q for q in question_names]
     labels_by_kind = {}
     for offset in ("paper", "symmetric"):
         fit = hierarchical_bradley_terry(scores, questions, raters, offset=offset, penalty=penalty)
         labels_by_kind[f"hierarchical, {offset}"] = fit.probs
-    make_by_kind = {
+    label_maker_by_kind = {
         "Bradley-Terry": lambda x, _: bradley_terry(pairwise_wins(x), penalty=ridge).probs,
         "Plackett-Luce": lambda x, _: plackett_luce(x, penalty=ridge).probs,
         "mean scores": lambda x, _: _mean_scores_as_labels(x),
         "votes": _vote_shares,
     }
-    for kind, make_labels in make_by_kind.items():
-        labels_by_kind[kind] = np.array([make_labels(scores[m], raters[m]) for m in question_masks])
+    for kind, make_labels in label_maker_by_kind.items():
+        labels_by_kind[kind] = np.array([make_labels(scores[m], raters[m]) for m in row_mask_of_each_question])
     return question_names, labels_by_kind | {
         "even": np.full((len(question_names), scores.shape[1]), 1 / scores.shape[1])
     }
@@ -304,8 +304,8 @@ def left_out_raters(arrays: AnnotationArrays, *, penalty: float = 5.0, ridge: fl
     predictions_by_kind: dict[str, list[np.ndarray]] = {}
     for rater in np.unique(arrays.raters):
         is_held_out = arrays.raters == rater
-        other_arrays = arrays.scores[~is_held_out], arrays.questions[~is_held_out], arrays.raters[~is_held_out]
-        labelled_questions, labels_by_kind = labels_of_every_kind(*other_arrays, penalty=penalty, ridge=ridge)
+        arrays_of_other_raters = arrays.scores[~is_held_out], arrays.questions[~is_held_out], arrays.raters[~is_held_out]
+        labelled_questions, labels_by_kind = labels_of_every_kind(*arrays_of_other_raters, penalty=penalty, ridge=ridge)
         for q in np.intersect1d(arrays.questions[is_held_out], labelled_questions):
             held_out_rows.append((q, rater, top_shares(arrays.scores[is_held_out & (arrays.questions == q)]).mean(0)))
             for kind, probs in labels_by_kind.items():
@@ -330,13 +330,13 @@ def tempered(held_out: HeldOut, kind: str) -> np.ndarray:  # (N, K)
     """
     probs = held_out.predicted[kind]
     tempered_probs = np.empty_like(probs)
-    scores_by_temperature = np.array(
+    cross_entropies_by_temperature = np.array(
         [cross_entropy(held_out.chosen, _apply_temperature(probs, t), floor=FLOOR, each=True) for t in _TEMPERATURES]
     )
     for rater in np.unique(held_out.raters):
         is_held_out = held_out.raters == rater
         tempered_probs[is_held_out] = _apply_temperature(
-            probs[is_held_out], _TEMPERATURES[scores_by_temperature[:, ~is_held_out].mean(1).argmin()]
+            probs[is_held_out], _TEMPERATURES[cross_entropies_by_temperature[:, ~is_held_out].mean(1).argmin()]
         )
     return tempered_probs
 
@@ -346,15 +346,15 @@ _TEMPERED = ("hierarchical, paper", "hierarchical, symmetric", "mean scores")
 
 def _prediction_rows(held_out: HeldOut, cases: Mapping[str, str] | None) -> list[dict[str, Any]]:
     probs_by_kind = held_out.predicted | {f"{kind}, tempered": tempered(held_out, kind) for kind in _TEMPERED}
-    estimate_by_case = partial(estimate, mean, clusters=cases_of(held_out.questions, cases), seed=0)
+    estimate_over_cases = partial(estimate, mean, clusters=cases_of(held_out.questions, cases), seed=0)
     rows = []
     for measure, score_function in (("log score", partial(cross_entropy, floor=FLOOR)), ("Brier score", brier)):
         scores_by_kind = {
             kind: score_function(held_out.chosen, probs, each=True) for kind, probs in probs_by_kind.items()
         }
         for kind in sorted(scores_by_kind, key=lambda k: scores_by_kind[k].mean()):
-            row = {"measure": measure, "labels": kind} | estimate_by_case(scores_by_kind[kind]).row()
-            difference_estimate = estimate_by_case(scores_by_kind[kind] - scores_by_kind[PAPER_MODEL])
+            row = {"measure": measure, "labels": kind} | estimate_over_cases(scores_by_kind[kind]).row()
+            difference_estimate = estimate_over_cases(scores_by_kind[kind] - scores_by_kind[PAPER_MODEL])
             rows.append(
                 row
                 | {

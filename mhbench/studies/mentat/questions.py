@@ -140,25 +140,25 @@ def checked_rows(
         remedy = "rename them back, or use a release that this loader knows"
         refuse(f"{caller}: columns must be {', '.join(columns)}; got {actual}; {remedy}")
     remedy = "look for a quote that is not closed, or a file that was cut"
-    first_line = csv_reader.line_num + 1
+    first_line_of_row = csv_reader.line_num + 1
     try:
         for row in csv_reader:
             if len(row) != len(header):
                 refuse(
-                    f"{caller}: a row must have {len(header)} fields; got {len(row)} ({name}:{first_line}); {remedy}"
+                    f"{caller}: a row must have {len(header)} fields; got {len(row)} ({name}:{first_line_of_row}); {remedy}"
                 )
-            yield f"{name}:{first_line}", dict(zip(header, row))
-            first_line = csv_reader.line_num + 1
+            yield f"{name}:{first_line_of_row}", dict(zip(header, row))
+            first_line_of_row = csv_reader.line_num + 1
     except csv.Error as e:
-        refuse(f"{caller}: file must be CSV; got {e} ({name}:{first_line}); {remedy}")
+        refuse(f"{caller}: file must be CSV; got {e} ({name}:{first_line_of_row}); {remedy}")
 
 # %% ../../../nbs/studies/mentat/01_questions.ipynb #2cdb6924
-def _item_fields(place: str, row: dict[str, str]) -> dict:
+def _item_fields(file_and_line: str, row: dict[str, str]) -> dict:
     "One row of the questions as the fields of an Item."
 
     def refuse_column(column, rule):
         "Refuse the row. Raises: ValueError."
-        actual = f"{row[column][:200]!r} ({place}, q_id {row['q_id']!r}); mend the row"
+        actual = f"{row[column][:200]!r} ({file_and_line}, q_id {row['q_id']!r}); mend the row"
         refuse(f"load_mentat: {column} must {rule}; got {actual}")
 
     if not re.fullmatch(r"\d+", row["q_id"]):
@@ -191,10 +191,10 @@ def _item_fields(place: str, row: dict[str, str]) -> dict:
         if [m for m, p in PLACEHOLDERS.items() if p in text] != sorted(modifiers):
             refuse_column("possible_modifiers", f"name the placeholders of {column}")
     question = text_by_wording.get("text_nonbinary") or next(iter(text_by_wording.values()))
-    fields: dict[str, Any] = {"item_id": f"mentat-{row['q_id']}", "study": "mentat", "task": "multiple_choice"}
-    fields |= {"category": row["category"], "question": question, "options": options, "source": place}
-    fields |= {"key": most_probable(creator_probs), "soft_labels": creator_probs, "variant": text_by_wording}
-    return fields | {"canary": row.get("canary") or None, "protected": not row.get("canary")}
+    item_fields: dict[str, Any] = {"item_id": f"mentat-{row['q_id']}", "study": "mentat", "task": "multiple_choice"}
+    item_fields |= {"category": row["category"], "question": question, "options": options, "source": file_and_line}
+    item_fields |= {"key": most_probable(creator_probs), "soft_labels": creator_probs, "variant": text_by_wording}
+    return item_fields | {"canary": row.get("canary") or None, "protected": not row.get("canary")}
 
 # %% ../../../nbs/studies/mentat/01_questions.ipynb #0f339edc
 def load_mentat(
@@ -217,7 +217,7 @@ def load_mentat(
     rows = checked_rows(
         open_part(question_file, password), MENTAT_COLUMNS, optional_columns, question_file.name, "load_mentat"
     )
-    items = validate(((place, _item_fields(place, row)) for place, row in rows), Item, unique="item_id").records
+    items = validate(((file_and_line, _item_fields(file_and_line, row)) for file_and_line, row in rows), Item, unique="item_id").records
     if not items:
         refuse(f"load_mentat: file must hold questions; got none ({question_file.name}); download it again")
     return items
@@ -261,19 +261,19 @@ def prompt_item(place: str, row: dict, name: str, k: int, order: list[int]) -> d
         variant["age"] = str(int(row["age"]))
     if row["nat"] is not None:
         variant["ethnicity"] = row["nat"]
-    fields: dict[str, Any] = {
+    item_fields: dict[str, Any] = {
         "item_id": f"{base_id}.{name}.{k}",
         "base_id": base_id,
         "group_id": base_id,
         "study": "mentat",
     }
-    fields |= {"task": "multiple_choice", "category": row["category"], "split": row["split"], "variant": variant}
-    fields |= {"question": question_text, "options": options, "order": order}
-    fields |= {"key": most_probable(label_probs), "soft_labels": label_probs}
-    fields["soft_labels_low"] = [float(x) for x in row["labels_lower_bound"]]
-    fields["soft_labels_high"] = [float(x) for x in row["labels_upper_bound"]]
-    fields["origin"] = {"labels": "results file" if name.endswith("_results") else "evaluation sets"}
-    return fields | {"source": place, "protected": True}
+    item_fields |= {"task": "multiple_choice", "category": row["category"], "split": row["split"], "variant": variant}
+    item_fields |= {"question": question_text, "options": options, "order": order}
+    item_fields |= {"key": most_probable(label_probs), "soft_labels": label_probs}
+    item_fields["soft_labels_low"] = [float(x) for x in row["labels_lower_bound"]]
+    item_fields["soft_labels_high"] = [float(x) for x in row["labels_upper_bound"]]
+    item_fields["origin"] = {"labels": "results file" if name.endswith("_results") else "evaluation sets"}
+    return item_fields | {"source": place, "protected": True}
 
 # %% ../../../nbs/studies/mentat/01_questions.ipynb #f7c48cb8
 def load_mentat_set(
@@ -306,8 +306,8 @@ def load_mentat_set(
             actual = f"{', '.join(prompt_table.column_names)} ({zip_file.name}:{member}); {_KNOWN}"
             refuse(f"load_mentat_set: columns must be {', '.join(PROMPT_COLUMNS)}, random_order; got {actual}")
         for n, row in enumerate(prompt_table.to_pylist()):
-            place = f"{zip_file.name}:{member}:row {n}"
+            file_and_line = f"{zip_file.name}:{member}:row {n}"
             order = [int(k) for k in row["random_order"]]
-            rows.append((place, prompt_item(place, row, name, n_prompts[row["q_id"]], order)))
+            rows.append((file_and_line, prompt_item(file_and_line, row, name, n_prompts[row["q_id"]], order)))
             n_prompts[row["q_id"]] += 1
     return validate(rows, Item, unique="item_id").records

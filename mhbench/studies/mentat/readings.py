@@ -109,14 +109,14 @@ def _test_values(
     arrays: AnnotationArrays, is_same_in_both_readings: np.ndarray
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:  # by unit
     "The values of each test under one reading, and their clusters."
-    all_annotations = np.ones(len(is_same_in_both_readings), bool)
+    mask_of_all_annotations = np.ones(len(is_same_in_both_readings), bool)
     return {
         "annotation": (
             _correlation_with_others(arrays, ~is_same_in_both_readings, is_same_in_both_readings),
             arrays.questions,
         ),
         "pair of annotations": _same_rater_tops(arrays, ~is_same_in_both_readings),
-        "session": _session_means(_correlation_with_others(arrays, all_annotations, all_annotations), arrays.sessions),
+        "session": _session_means(_correlation_with_others(arrays, mask_of_all_annotations, mask_of_all_annotations), arrays.sessions),
         "pair of wordings": _wording_distances(arrays),
     }
 
@@ -184,8 +184,8 @@ def _reading_measures(arrays: AnnotationArrays, creators: Mapping[str, int]) -> 
         mean_scores = scores.mean(0)
         is_creator_top = float(mean_scores.argmax() == creators[q]) if q in creators else np.nan
         rows.append((q, alpha, top_shares(scores).mean(0).max(), is_creator_top))
-    measures = ["Krippendorff's alpha", "share with the commonest top option", "creator's answer has the highest mean"]
-    return pd.DataFrame(rows, columns=["question", *measures]).set_index("question")
+    measure_names = ["Krippendorff's alpha", "share with the commonest top option", "creator's answer has the highest mean"]
+    return pd.DataFrame(rows, columns=["question", *measure_names]).set_index("question")
 
 # %% ../../../nbs/studies/mentat/05_readings.ipynb #81dd744d
 def agreement_by_reading(
@@ -243,11 +243,11 @@ def labels_by_reading(
     symmetric_fits = {
         (reading, creators_rate): fit for (reading, offset, creators_rate), fit in fits.items() if offset == "symmetric"
     }
-    label_parts = [
+    label_tables = [
         labels_of(f).assign(reading=reading, creators=creators_rate)
         for (reading, creators_rate), f in symmetric_fits.items()
     ]
-    return pd.concat(label_parts, ignore_index=True)
+    return pd.concat(label_tables, ignore_index=True)
 
 
 def label_set_name(items: Iterable[Item]) -> str:
@@ -269,11 +269,11 @@ def reading_labels(
     item_ids = {i.item_id for i in labelled_items}
     if not any(r.item_id in item_ids and r.mode != "free_form" for r in responses):
         return {}
-    tables_by_name: dict[str, pd.DataFrame | None] = {}
+    label_table_by_name: dict[str, pd.DataFrame | None] = {}
     for (reading, creators_rate), g in sorted(table.groupby(["reading", "creators"]), key=lambda x: x[0][0] != "shown"):
         label_name = _CALLED[reading] + (", creators among the raters" if creators_rate else "")
-        tables_by_name[label_name] = g.drop(columns=["reading", "creators"])
-    return tables_by_name | {label_set_name(labelled_items): None}
+        label_table_by_name[label_name] = g.drop(columns=["reading", "creators"])
+    return label_table_by_name | {label_set_name(labelled_items): None}
 
 # %% ../../../nbs/studies/mentat/05_readings.ipynb #a86766bd
 def compare_with_published(
@@ -375,8 +375,8 @@ def by_labels(stage: Any, *, core: str | None, **unused: Any) -> Iterator[Any]:
     if stage.has("preferences", "labels_by_reading"):
         labels_by_name = reading_labels(stage.read("preferences", "labels_by_reading"), items, stage.responses)
     if labels_by_name:
-        other_labels = stage.read("preferences", "labels")[["question", "option", "beside", "beside_probability"]]
-        labels_by_name[other_labels["beside"].iloc[0]] = other_labels.rename(
+        comparison_labels = stage.read("preferences", "labels")[["question", "option", "beside", "beside_probability"]]
+        labels_by_name[comparison_labels["beside"].iloc[0]] = comparison_labels.rename(
             columns={"beside_probability": "probability"}
         )
     table = score_by_labels(items, stage.responses, labels_by_name) if labels_by_name else pd.DataFrame()

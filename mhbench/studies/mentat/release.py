@@ -48,11 +48,11 @@ def _question_number(question: str) -> int:
 
 def question_lists(items: Iterable[Item], rated: Iterable[str]) -> dict[str, set[int]]:  # list -> ids
     "The three lists of questions, by the number of each question."
-    file_numbers = {_question_number(i.base) for i in items}
-    annotated_numbers = {_question_number(q) for q in rated}
-    paper_numbers = file_numbers - set(_LEFT_OUT["paper"])
-    set_numbers = (file_numbers | annotated_numbers) - set(_LEFT_OUT["evaluation sets"])
-    return {"question file": file_numbers, "paper": paper_numbers, "evaluation sets": set_numbers}
+    question_numbers_in_file = {_question_number(i.base) for i in items}
+    annotated_question_numbers = {_question_number(q) for q in rated}
+    paper_question_numbers = question_numbers_in_file - set(_LEFT_OUT["paper"])
+    set_question_numbers = (question_numbers_in_file | annotated_question_numbers) - set(_LEFT_OUT["evaluation sets"])
+    return {"question file": question_numbers_in_file, "paper": paper_question_numbers, "evaluation sets": set_question_numbers}
 
 
 def evaluation_ids(ids: Iterable[int]) -> set[int]:
@@ -248,12 +248,12 @@ def _share_with_distances(n_right: int, n: int) -> dict[str, Any]:
 
 # %% ../../../nbs/studies/mentat/09_release.ipynb #12abfb54
 def _mark_categories(
-    marked_answers: pd.DataFrame, **row_head: str
+    graded_answers: pd.DataFrame, **row_head: str
 ) -> list[dict[str, Any]]:  # columns category, correct
-    marks_by_category = {"all": marked_answers, **dict(iter(marked_answers.groupby("category", sort=True)))}
+    graded_answers_by_category = {"all": graded_answers, **dict(iter(graded_answers.groupby("category", sort=True)))}
     return [
         row_head | {"category": c} | _share_with_distances(int(group["correct"].sum()), len(group))
-        for c, group in marks_by_category.items()
+        for c, group in graded_answers_by_category.items()
     ]
 
 # %% ../../../nbs/studies/mentat/09_release.ipynb #9d5b616c
@@ -272,9 +272,9 @@ def scores_as_recorded_and_read(
     for path, (model, set_name) in result_files(folder).items():
         table = pickled_table(open_part(path, password), path.name)
         if "is_correct" in table:
-            answer_correctness = table.assign(correct=table["is_correct"].astype(bool))
+            recorded_answers = table.assign(correct=table["is_correct"].astype(bool))
             rows += _mark_categories(
-                answer_correctness, model=model, set=set_name, read_by="its authors", labels="results file"
+                recorded_answers, model=model, set=set_name, read_by="its authors", labels="results file"
             )
     for label_source, label_table in labels.items():
         scored_answers = score_responses(
