@@ -64,22 +64,22 @@ def _errors_draw(a: argparse.Namespace) -> None:
 def _errors_collect(a: argparse.Namespace) -> None:
     items, responses = run_answers(a.study, None, a.results)
     with rater_key(names_file(root()), a.study):  # names are saved at its end: where something is refused, none is
-        ratings, unlabelled_places = read_error_sheets(a.sheets, items, responses)
+        ratings, unlabelled_file_lines = read_error_sheets(a.sheets, items, responses)
         table_file = new_file(Path(a.to))
     write_errors(ratings, table_file)
     n_by_rater = Counter(r.rater for r in ratings)
-    places_in_words = (
-        f" ({', '.join(unlabelled_places[:5])}{' ...' if len(unlabelled_places) > 5 else ''})"
-        if unlabelled_places
+    unlabelled_in_words = (
+        f" ({', '.join(unlabelled_file_lines[:5])}{' ...' if len(unlabelled_file_lines) > 5 else ''})"
+        if unlabelled_file_lines
         else ""
     )
     print(
         f"{numbered(len(ratings), 'label')} by {numbered(len(n_by_rater), 'annotator')}: {a.to}; "
-        f"{numbered(len(unlabelled_places), 'row')} without a label{places_in_words}"
+        f"{numbered(len(unlabelled_file_lines), 'row')} without a label{unlabelled_in_words}"
     )
     print(", ".join(f"{rater}: {n}" for rater, n in n_by_rater.items()) + f"; from {numbered(len(a.sheets), 'sheet')}")
-    n_by_count = Counter(Counter((r.item_id, r.target) for r in ratings).values())
-    counts_in_words = [f"{n} with {numbered(k, 'label')}" for k, n in sorted(n_by_count.items(), reverse=True)]
+    n_rationales_by_n_labels = Counter(Counter((r.item_id, r.target) for r in ratings).values())
+    counts_in_words = [f"{n} with {numbered(k, 'label')}" for k, n in sorted(n_rationales_by_n_labels.items(), reverse=True)]
     print(f"rationales: {', '.join(counts_in_words)}")
     corpus_path = load_params(root() / a.params)["studies"][a.study]["prepare"]["path"]
     print(f"put it beside the corpus ({corpus_path}), its name holding `errors`; the competency stage counts it")

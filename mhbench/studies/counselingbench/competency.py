@@ -117,18 +117,18 @@ def competency_table(
         scored_rows = g.dropna(subset=["correct"]).sort_values(["item_id", "sample"], kind="stable")
         if scored_rows.empty:
             continue
-        unit_counts = {"n": scored_rows["item_id"].nunique(), "n_clusters": scored_rows["cluster"].nunique()}
+        count_fields = {"n": scored_rows["item_id"].nunique(), "n_clusters": scored_rows["cluster"].nunique()}
         group_name, n_by_outcome = str(g[breakdown].iloc[0]), outcome_counts(g)
         short_name = COMPETENCIES.get(group_name, group_name)
         row_head = (
-            dict(zip(RUN, run)) | {"by": breakdown, "group": short_name, "level": level} | unit_counts | n_by_outcome
+            dict(zip(RUN, run)) | {"by": breakdown, "group": short_name, "level": level} | count_fields | n_by_outcome
         )
         row_head |= {"n_missing": n_by_outcome["n_failed"], "read_from": describe_reading(g)}
         if all_items is not None:
             group_items = of_group(all_items[all_items["task"].isin(tasks_with("choice"))], breakdown, group_name)
             row_head["n_not_asked"] = len(set(group_items["item_id"]) - set(g["item_id"]))
         if none_read(scored_rows):
-            no_estimate = Estimate.from_limits(np.nan, **unit_counts, level=level).row()
+            no_estimate = Estimate.from_limits(np.nan, **count_fields, level=level).row()
             rows += [no_estimate | {"measure": m} | row_head for m in MEASURES]
         else:
             rows += [r | row_head for r in _group_measures(scored_rows, interval, n_boot, seed, level)]
@@ -157,14 +157,14 @@ def _group_measures(g: pd.DataFrame, interval: str, n_boot: int, seed: int, leve
         measure_intervals = bootstrap(
             compute_measures, key, answer, clusters=cluster_ids, n=n_boot, seed=seed, level=level
         )
-    unit_counts = {"n": g["item_id"].nunique(), "n_clusters": len(set(cluster_ids))}
+    count_fields = {"n": g["item_id"].nunique(), "n_clusters": len(set(cluster_ids))}
     estimates = [
-        Estimate.from_interval(interval_column(measure_intervals, k), share=True, **unit_counts) for k in range(4)
+        Estimate.from_interval(interval_column(measure_intervals, k), share=True, **count_fields) for k in range(4)
     ]
     if interval != "paper":
         is_right = (key == answer).astype(float)
         estimates[0] = estimate(mean, is_right, clusters=cluster_ids, seed=seed, level=level, share=True)._replace(
-            n=unit_counts["n"]
+            n=count_fields["n"]
         )
     interval_names = dict.fromkeys(["bootstrap", "paper"], interval)
     if estimates[0].estimate not in (0, 1):
@@ -179,9 +179,9 @@ def against_marks(table: pd.DataFrame, marks: Mapping[str, float] = MARKS) -> pd
 
     Source: Nguyen et al. 2025, section 5 (the marks; the rule is ours).
     """
-    conditions_by_mark = {m: [table["ci_low"] >= mark, table["ci_high"] < mark] for m, mark in marks.items()}
+    above_below_masks_by_mark = {m: [table["ci_low"] >= mark, table["ci_high"] < mark] for m, mark in marks.items()}
     return table.assign(
-        **{m: np.select(conditions, ["above", "below"], "open") for m, conditions in conditions_by_mark.items()}
+        **{m: np.select(above_below_masks, ["above", "below"], "open") for m, above_below_masks in above_below_masks_by_mark.items()}
     )
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #311ff33d
@@ -255,9 +255,9 @@ def medical_models(
             rows.append(row)
     columns = ["medical", "general", "group", "n", "n_clusters", "n_left_out", "estimate", "ci_low", "ci_high"]
     columns += ["interval", "level", "t", "df", "p", "p_case", "p_adjusted", "p_every_two"]
-    out = pd.DataFrame(rows, columns=columns)
+    difference_table = pd.DataFrame(rows, columns=columns)
     return (
-        _adjust_in_families(out, "p_case", method).assign(group=out["group"].replace(COMPETENCIES))
+        _adjust_in_families(difference_table, "p_case", method).assign(group=difference_table["group"].replace(COMPETENCIES))
         if rows
         else pd.DataFrame()
     )
@@ -291,8 +291,8 @@ def over_units(
     """
     unit = group_codes("over_units", clusters, len(differences))
     rows = [{"group": c} | _test_over_clusters(x.to_numpy(float), unit) for c, x in differences.items()]
-    out = pd.DataFrame(rows).reindex(columns=["group", *_TESTED])
-    return _adjust_in_families(out, "p", method)
+    difference_table = pd.DataFrame(rows).reindex(columns=["group", *_TESTED])
+    return _adjust_in_families(difference_table, "p", method)
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #a7dfa7b1
 def compare_competencies(accuracies: pd.DataFrame, *, method: Adjustment = "holm") -> pd.DataFrame:  # a row a pair
@@ -308,8 +308,8 @@ def compare_competencies(accuracies: pd.DataFrame, *, method: Adjustment = "holm
     for a, b in combinations(accuracies, 2):
         d = accuracies[a] - accuracies[b]
         rows.append({"first": a, "second": b} | _test_over_clusters(d.to_numpy(float), model_indices))
-    out = pd.DataFrame(rows).reindex(columns=["first", "second", *_TESTED])
-    return out.assign(p_adjusted=adjust_p(out["p"], method))
+    difference_table = pd.DataFrame(rows).reindex(columns=["first", "second", *_TESTED])
+    return difference_table.assign(p_adjusted=adjust_p(difference_table["p"], method))
 
 
 def _select_same_models(item_means: pd.DataFrame, a: str, b: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
@@ -342,23 +342,23 @@ def competency_differences(
     rows = []
     for a, b in combinations(group_names, 2):
         x, case_ids, groups, n_models = _select_same_models(item_means, a, b)
-        is_first, is_second = groups == a, groups == b
-        n = int(is_first.sum()), int(is_second.sum())
+        is_first_competency, is_second_competency = groups == a, groups == b
+        n = int(is_first_competency.sum()), int(is_second_competency.sum())
         a, b = COMPETENCIES.get(a, a), COMPETENCIES.get(b, b)
         row = {"first": a, "second": b, "n_first": n[0], "n_second": n[1], "n_models": n_models}
         if not all(n) or not n_models:
             no_estimate = Estimate.from_limits(np.nan, n=0)._replace(kind="unconnected").row()
             rows.append(row | {"n_first": 0, "n_second": 0} | no_estimate | {"p": np.nan})
             continue
-        difference = group_difference(x, is_second, case_ids, share=True)
-        influences = is_first * (x - x[is_first].mean()) / n[0] - is_second * (x - x[is_second].mean()) / n[1]
-        n_cases = len(set(case_ids[is_first])), len(set(case_ids[is_second]))
+        difference = group_difference(x, is_second_competency, case_ids, share=True)
+        influences = is_first_competency * (x - x[is_first_competency].mean()) / n[0] - is_second_competency * (x - x[is_second_competency].mean()) / n[1]
+        n_cases = len(set(case_ids[is_first_competency])), len(set(case_ids[is_second_competency]))
         p = _robust_p(difference.estimate, influences, case_ids, min(n_cases) - 1)
         rows.append(row | {"cases_first": n_cases[0], "cases_second": n_cases[1]} | difference.row() | {"p": p})
-    out = pd.DataFrame(rows)
-    if not rows or out["estimate"].isna().all():
-        return out[:0]
-    return out.assign(p_adjusted=adjust_p(out["p"], method))
+    difference_table = pd.DataFrame(rows)
+    if not rows or difference_table["estimate"].isna().all():
+        return difference_table[:0]
+    return difference_table.assign(p_adjusted=adjust_p(difference_table["p"], method))
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #34b83231
 def count_cases(
@@ -434,8 +434,8 @@ def standings(accuracy: pd.DataFrame, choice: pd.DataFrame, marks: Mapping[str, 
     tie_counts = (
         choice[choice["how"] == "majority: tie"].groupby(["model", "mode"]).size().rename("n_tied").reset_index()
     )
-    out = overall_rows.merge(tie_counts, how="left", on=["model", "mode"]).fillna({"n_tied": 0}).astype({"n_tied": int})
-    return out[[c for c in (*_STANDING, *marks) if c in out]]
+    standings_table = overall_rows.merge(tie_counts, how="left", on=["model", "mode"]).fillna({"n_tied": 0}).astype({"n_tied": int})
+    return standings_table[[c for c in (*_STANDING, *marks) if c in standings_table]]
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #e5d77efc
 _MODES_OF_PAPER = ("zero_shot", "few_shot", "few_shot_cot", "cot")
@@ -539,12 +539,12 @@ def over_pairs(medical: pd.DataFrame, *, method: Adjustment) -> pd.DataFrame:
         return pd.DataFrame()
     difference_table = medical.pivot(index=["medical", "general"], columns="group", values="estimate")
     general_models = difference_table.index.get_level_values("general")
-    out = over_units(
+    mean_difference_table = over_units(
         difference_table[[g for g in ("all", *SHORT) if g in difference_table]], clusters=general_models, method=method
     )
-    n_general = medical.dropna(subset=["estimate"]).groupby("group")["general"].nunique()
-    out.insert(2, "n_general", out["group"].map(n_general).fillna(0).astype(int))
-    return out
+    n_general_models_by_group = medical.dropna(subset=["estimate"]).groupby("group")["general"].nunique()
+    mean_difference_table.insert(2, "n_general", mean_difference_table["group"].map(n_general_models_by_group).fillna(0).astype(int))
+    return mean_difference_table
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #d7ff936e
 ANNOTATORS = ("h", "s")  # as the released file names them
@@ -582,8 +582,8 @@ def labelled_errors(ratings: Iterable[Rating], choice: pd.DataFrame) -> ErrorLab
     "The labels of errors that belong to a wrong answer of this run."
     label_ratings = error_labels(ratings, set(choice["model"]))
     wrong_answers = choice[choice["correct"] == 0]
-    wrong_keys = set(zip(wrong_answers["item_id"], wrong_answers["model"], strict=True))
-    matched_ratings = [r for r in label_ratings if (r.item_id, r.target) in wrong_keys]
+    wrong_item_model_pairs = set(zip(wrong_answers["item_id"], wrong_answers["model"], strict=True))
+    matched_ratings = [r for r in label_ratings if (r.item_id, r.target) in wrong_item_model_pairs]
     return ErrorLabels(matched_ratings, len(label_ratings) - len(matched_ratings))
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #cba029b0

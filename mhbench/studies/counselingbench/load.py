@@ -133,25 +133,25 @@ _Asked.__name__ = "CounselingRow"  # what an error calls it
 
 def question_rows(path) -> Iterator[tuple[str, dict, dict]]:
     "Of each row of a released file its place, its fields under our names, and the row as it was read."
-    for place, raw_row in csv_rows(path, _REQUIRED):
+    for file_and_line, raw_row in csv_rows(path, _REQUIRED):
         row_fields: dict[str, str | None] = {field: raw_row[c] for c, field in _COLUMNS.items() if c in raw_row}
         for field in ("correct_answer_letter", "label", "label_h", "label_s", "label_third"):
             row_fields[field] = (row_fields.get(field) or "").strip() or None
         row_fields["label_origin"] = row_fields.get("label_origin") or "recorded"
-        yield place, row_fields, raw_row
+        yield file_and_line, row_fields, raw_row
 
 
-def _question_row(place: str, row: dict, strict: bool) -> CounselingRow | None:
+def _question_row(file_and_line: str, row: dict, strict: bool) -> CounselingRow | None:
     "One row, or None where it does not fit and need not."
     try:
         return CounselingRow(**row)
     except ValueError:
         if not strict:
             return None
-        return validate([(place, row)], CounselingRow).records[0]  # refuses it, with its place
+        return validate([(file_and_line, row)], CounselingRow).records[0]  # refuses it, with its place
 
 # %% ../../../nbs/studies/counselingbench/02_load.ipynb #75e426f9
-def _item_of_row(place: str, r: CounselingRow) -> dict[str, Any]:
+def _item_of_row(file_and_line: str, r: CounselingRow) -> dict[str, Any]:
     demographics = fields.parse_demographics(r.demographic)
     icd_codes = fields.icd_blocks(demographics.get("diagnosis", "")) or fields.icd_blocks(r.problem)
     variant_fields = demographics | {"ethnicity_group": fields.ethnicity_group(demographics.get("ethnicity"))}
@@ -176,7 +176,7 @@ def _item_of_row(place: str, r: CounselingRow) -> dict[str, Any]:
         variant={k: v for k, v in variant_fields.items() if v},
         group_id=r.group_id,
         split="test",
-        source=place,
+        source=file_and_line,
         canary=r.canary,
     )
 
@@ -191,17 +191,17 @@ def load_counselingbench(
     Source: Nguyen et al. 2025, section 3; the files of their release.
     Raises: ValueError at the first row that does not fit, if `strict`.
     """
-    new_rows, earlier_ids = [], set()
+    rows_of_new_questions, item_ids_of_earlier_files = [], set()
     for file in csv:
-        file_ids = set()
-        for place, row, _ in question_rows(file):
-            question_row = _question_row(place, row, strict=False)
-            item_id = question_row.item_id if question_row else place
-            file_ids.add(item_id)
-            if item_id not in earlier_ids:
-                new_rows.append((place, row))
-        earlier_ids |= file_ids
-    return items_of_rows(new_rows, _Asked, _item_of_row, strict=strict, set_aside=set_aside, unique="item_id")
+        item_ids_of_file = set()
+        for file_and_line, row, _ in question_rows(file):
+            question_row = _question_row(file_and_line, row, strict=False)
+            item_id = question_row.item_id if question_row else file_and_line
+            item_ids_of_file.add(item_id)
+            if item_id not in item_ids_of_earlier_files:
+                rows_of_new_questions.append((file_and_line, row))
+        item_ids_of_earlier_files |= item_ids_of_file
+    return items_of_rows(rows_of_new_questions, _Asked, _item_of_row, strict=strict, set_aside=set_aside, unique="item_id")
 
 # %% ../../../nbs/studies/counselingbench/02_load.ipynb #cf3a8d87
 _MODES = {"zero-shot": "zero_shot", "few-shot": "few_shot", "zero-shot-cot": "cot", "few-shot-cot": "few_shot_cot"}
@@ -239,14 +239,14 @@ def load_counselingbench_responses(
         "temperature": 0.0,
     }
     responses_with_places, parsed_by_item = [], {}
-    for place, row, raw_row in question_rows(csv):
+    for file_and_line, row, raw_row in question_rows(csv):
         if "raw_pred" not in raw_row:
-            actual = f"{list(raw_row)} ({place}); this file holds questions alone"
+            actual = f"{list(raw_row)} ({file_and_line}); this file holds questions alone"
             refuse(f"load_counselingbench_responses: columns must include 'raw_pred'; got {actual}")
-        if (question_row := _question_row(place, row, strict)) is None:
+        if (question_row := _question_row(file_and_line, row, strict)) is None:
             continue
         responses_with_places.append(
-            (place, run_fields | {"item_id": question_row.item_id, "text": raw_row["raw_pred"]})
+            (file_and_line, run_fields | {"item_id": question_row.item_id, "text": raw_row["raw_pred"]})
         )
         if raw_row.get("parsed_pred"):
             parsed_by_item[question_row.item_id] = raw_row["parsed_pred"]
@@ -261,17 +261,17 @@ def load_counselingbench_labels(csv: str | Path, *, strict: bool = True) -> list
     Raises: ValueError where the file has no labels.
     """
     ratings_with_places = []
-    for place, row, raw_row in question_rows(csv):
+    for file_and_line, row, raw_row in question_rows(csv):
         if not {"label", "label_h", "label_s"} & set(raw_row):
             rule = "columns must include 'label', or 'label_h' and 'label_s'"
-            refuse(f"load_counselingbench_labels: {rule}; got {list(raw_row)} ({place}); this file has no competencies")
-        if (r := _question_row(place, row, strict)) is None:
+            refuse(f"load_counselingbench_labels: {rule}; got {list(raw_row)} ({file_and_line}); this file has no competencies")
+        if (r := _question_row(file_and_line, row, strict)) is None:
             continue
         label_by_rater = {"h": r.label_h, "s": r.label_s, "third": r.label_third, "resolved": r.resolved[0]}
         constant_fields: dict[str, Any] = {"item_id": r.item_id, "study": "counselingbench", "target": "competency"}
-        constant_fields |= {"origin": r.label_origin, "source": place}
+        constant_fields |= {"origin": r.label_origin, "source": file_and_line}
         ratings_with_places += [
-            (place, constant_fields | {"rater": k, "label": competency(label)})
+            (file_and_line, constant_fields | {"rater": k, "label": competency(label)})
             for k, label in label_by_rater.items()
             if label
         ]
@@ -299,8 +299,8 @@ class ErrorRow(Record):
 # %% ../../../nbs/studies/counselingbench/02_load.ipynb #bfbc8d7a
 def label_rows(csv: str | Path) -> Iterator[tuple[str, dict[str, str]]]:
     "Rows of a table of labels with their places, below a text of several lines also by the number in a spreadsheet."
-    for number, (place, row) in enumerate(csv_rows(csv, ("item_id", "model", "rater", "label")), 2):
-        yield (place if place.endswith(f":{number}") else f"{place}, row {number} of the table"), row
+    for row_number, (file_and_line, row) in enumerate(csv_rows(csv, ("item_id", "model", "rater", "label")), 2):
+        yield (file_and_line if file_and_line.endswith(f":{row_number}") else f"{file_and_line}, row {row_number} of the table"), row
 
 # %% ../../../nbs/studies/counselingbench/02_load.ipynb #1e0a5939
 def load_counselingbench_errors(
@@ -316,23 +316,23 @@ def load_counselingbench_errors(
     """
     label_by_folded_text = {x.casefold(): x for x in (*ERRORS, "Abstain")}
     rows = []
-    for place, raw_row in label_rows(csv):
+    for file_and_line, raw_row in label_rows(csv):
         row = {k: v.strip() for k, v in raw_row.items() if k in ErrorRow.model_fields and v.strip()}
         if "label" in row:
             row["label"] = label_by_folded_text.get(row["label"].casefold(), row["label"])
         if unlabelled == "refuse" or "label" in row:
-            rows.append((place, row))
+            rows.append((file_and_line, row))
     error_rows = validate(rows, ErrorRow, unique="annotation", remedy="mend the row").records
     corpus_ids = None if items is None else {i.item_id for i in items}
     pseudonym_by_name = pseudonyms(r.rater for r in error_rows if r.origin != "simulated")
     ratings = []
-    for (place, _), r in zip(rows, error_rows):
+    for (file_and_line, _), r in zip(rows, error_rows):
         if corpus_ids is not None and r.item_id not in corpus_ids:
-            actual = f"{r.item_id!r} ({place}); take the ids from results/text/prepare/counselingbench/items.parquet"
+            actual = f"{r.item_id!r} ({file_and_line}); take the ids from results/text/prepare/counselingbench/items.parquet"
             refuse(f"load_counselingbench_errors: item_id must name a question of the corpus; got {actual}")
         copied_fields = r.model_dump(include={"item_id", "label", "origin", "comment"})
         rater = pseudonym_by_name.get(r.rater, r.rater)
-        ratings.append(Rating(**copied_fields, rater=rater, target=r.model, study="counselingbench", source=place))
+        ratings.append(Rating(**copied_fields, rater=rater, target=r.model, study="counselingbench", source=file_and_line))
     return ratings
 
 # %% ../../../nbs/studies/counselingbench/02_load.ipynb #d4b5bd88
@@ -346,7 +346,7 @@ _HOW = {
 
 def _explain_tie_breaks(csv: Path, strict: bool) -> list[str]:
     "Notes on the competencies of a file with annotators and no final label, by how they were decided."
-    labelled_rows = [_question_row(place, row, strict) for place, row, _ in question_rows(csv)]
+    labelled_rows = [_question_row(file_and_line, row, strict) for file_and_line, row, _ in question_rows(csv)]
     n_by_decision = Counter(r.resolved[1] for r in labelled_rows if r is not None)
     return [
         f"{n_by_decision[k]} competencies without a final label: {text}" for k, text in _HOW.items() if n_by_decision[k]

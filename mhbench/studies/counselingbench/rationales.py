@@ -126,32 +126,32 @@ def read_error_sheets(
     of several annotators, an answer that an annotator labelled twice, or no label at all.
     """
     items = None if items is None else list(items)
-    answered_keys = None if answers is None else {(r.item_id, r.model) for r in answers}
+    answered_item_model_pairs = None if answers is None else {(r.item_id, r.model) for r in answers}
     ratings: list[Rating] = []
-    unlabelled_places: list[str] = []
+    unlabelled_file_lines: list[str] = []
     for sheet in sheets:
         sheet_ratings = load_counselingbench_errors(sheet, items, unlabelled="skip")
         rows = list(label_rows(sheet))
-        unlabelled_places += [place for place, row in rows if not row["label"].strip()]
+        unlabelled_file_lines += [file_and_line for file_and_line, row in rows if not row["label"].strip()]
         _check_one_annotator(sheet_ratings, [row for _, row in rows])
         ratings += sheet_ratings
-    place_by_answer: dict[tuple, str] = {}
+    file_and_line_by_label: dict[tuple, str] = {}
     for r in ratings:
-        if answered_keys is not None and (r.item_id, r.target) not in answered_keys:
+        if answered_item_model_pairs is not None and (r.item_id, r.target) not in answered_item_model_pairs:
             models_in_words = (
-                ", ".join(sorted({model for item_id, model in answered_keys if item_id == r.item_id})) or "no model"
+                ", ".join(sorted({model for item_id, model in answered_item_model_pairs if item_id == r.item_id})) or "no model"
             )
             actual = f"{r.target!r} ({r.source}); answers are there of {models_in_words}"
             refuse(f"read_error_sheets: model must be one that answered {r.item_id}; got {actual}")
         answer_and_rater = (r.item_id, r.target, r.rater)
-        if answer_and_rater in place_by_answer:
-            actual = f"{r.rater}: {r.item_id}, {r.target} ({r.source} and {place_by_answer[answer_and_rater]})"
+        if answer_and_rater in file_and_line_by_label:
+            actual = f"{r.rater}: {r.item_id}, {r.target} ({r.source} and {file_and_line_by_label[answer_and_rater]})"
             refuse(f"read_error_sheets: an annotator must label a rationale once; got {actual}; keep one of the two")
-        place_by_answer[answer_and_rater] = r.source
+        file_and_line_by_label[answer_and_rater] = r.source
     if not ratings:
         remedy = "fill in the column label"
-        refuse(f"read_error_sheets: the sheets must hold a label; got none in {len(unlabelled_places)} rows; {remedy}")
-    return ratings, unlabelled_places
+        refuse(f"read_error_sheets: the sheets must hold a label; got none in {len(unlabelled_file_lines)} rows; {remedy}")
+    return ratings, unlabelled_file_lines
 
 # %% ../../../nbs/studies/counselingbench/03_rationales.ipynb #b2738d18
 def write_errors(ratings: Sequence[Rating], to: str | Path) -> None:
@@ -187,8 +187,8 @@ def compare_errors(ratings: Iterable[Rating], cases: Mapping[str, str] | None = 
             }
         rows.append(row)
     columns = ["first", "second", "n_first", "n_second", "chi2", "df", "p", "smallest_expected"]
-    out = pd.DataFrame(rows).reindex(columns=columns)
-    return out.assign(p_adjusted=adjust_p(out["p"].astype(float)))
+    test_table = pd.DataFrame(rows).reindex(columns=columns)
+    return test_table.assign(p_adjusted=adjust_p(test_table["p"].astype(float)))
 
 # %% ../../../nbs/studies/counselingbench/03_rationales.ipynb #522e2e6d
 AGREEMENT = {"percent agreement": "percent_agreement", "Cohen's kappa": "cohen_kappa"}
@@ -262,9 +262,9 @@ PAPER_SCORES = {  # column of the paper's table 4 -> our score
 def reasoning_layout(means: pd.DataFrame) -> pd.DataFrame:  # a row a model and mode, scores as text
     "Mean scores with their intervals, one row a model and mode. Source: Nguyen et al. 2025, table 4."
     is_reversed = means["score"] == "repetition_step"
-    limit_columns = ["estimate", "ci_low", "ci_high"]
+    estimate_columns = ["estimate", "ci_low", "ci_high"]
     score_rows = means.assign(column=means["score"].map({score: c for c, score in PAPER_SCORES.items()}))
-    score_rows.loc[is_reversed, limit_columns] = 1 - score_rows.loc[
+    score_rows.loc[is_reversed, estimate_columns] = 1 - score_rows.loc[
         is_reversed, ["estimate", "ci_high", "ci_low"]
     ].to_numpy(float)
     run_columns = ["model", "mode"]
@@ -323,9 +323,9 @@ def accuracy_and_bertscore(
     rows = _competency_means(where_read(zero_shot_scores, ["model", "category"]), "correct", "accuracy")
     rows += _competency_means(chain_rows, "bertscore_f1", "BERTScore")
     mean_table = pd.DataFrame(rows, columns=columns)
-    full_grid = pd.DataFrame(product(models, _MEASURES, SHORT), columns=columns[:3])
-    out = full_grid.merge(mean_table, how="outer").fillna({"n": 0}).astype({"n": int})
-    return in_paper_order(out, *columns[:3]).reset_index(drop=True)
+    all_combinations = pd.DataFrame(product(models, _MEASURES, SHORT), columns=columns[:3])
+    means_with_gaps = all_combinations.merge(mean_table, how="outer").fillna({"n": 0}).astype({"n": int})
+    return in_paper_order(means_with_gaps, *columns[:3]).reset_index(drop=True)
 
 # %% ../../../nbs/studies/counselingbench/03_rationales.ipynb #8f33217a
 def as_published(

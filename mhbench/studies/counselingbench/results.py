@@ -117,15 +117,15 @@ def pair_tests(
     rows = []
     for group in accuracies:
         general_accuracy, medical_accuracy = (
-            accuracies.loc[list(names), group].to_numpy(float) for names in (pairs.values(), pairs)
+            accuracies.loc[list(model_names), group].to_numpy(float) for model_names in (pairs.values(), pairs)
         )
         d = (general_accuracy - medical_accuracy).round(12)
         t_test = paired_t(general_accuracy, medical_accuracy)
         rows.append((group, len(d), int((d > 0).sum()), d.mean(), d.max(), d.min(), t_test.statistic, t_test.p))
     columns = ["group", "n", "general_leads", "mean", "largest", "smallest", "t", "p"]
-    out = pd.DataFrame(rows, columns=columns)
-    is_in_family = (out["group"] != "Overall") | with_overall
-    return out.assign(p_adjusted=out["p"].where(~is_in_family, adjust_p(out["p"].where(is_in_family), "bh")))
+    test_table = pd.DataFrame(rows, columns=columns)
+    is_in_family = (test_table["group"] != "Overall") | with_overall
+    return test_table.assign(p_adjusted=test_table["p"].where(~is_in_family, adjust_p(test_table["p"].where(is_in_family), "bh")))
 
 # %% ../../../nbs/studies/counselingbench/08_results.ipynb #ba0ba512
 def _printed_numbers(claims: Claims) -> pd.DataFrame:  # place, row, column, model, group, value
@@ -259,14 +259,14 @@ def stored_chain_scores(
         model = re.sub(r"_counselingqa$", "", file.stem.removeprefix("scores_")).replace("_", "-")
         score_table = pd.read_csv(file, sep=r"\s+").drop(columns="ID")
         for measure, chain_values in score_table.items():
-            mean_of_others = chain_values[chain_values != 1].mean() if measure == "repetition_step" else np.nan
+            mean_without_ones = chain_values[chain_values != 1].mean() if measure == "repetition_step" else np.nan
             score_statistics = (
                 len(chain_values),
                 int(chain_values.isna().sum()),
                 chain_values.mean(),
                 chain_values.fillna(0).mean(),
                 int((chain_values == 1).sum()),
-                mean_of_others,
+                mean_without_ones,
             )
             rows.append((model, measure, *score_statistics))
     columns = ["model", "measure", "n", "n_missing", "present", "with_zeros", "n_one", "several"]
@@ -345,8 +345,8 @@ def _find_files(release: Path, name: str) -> list[Path]:
     "Files of a name's pattern in a release, or in the folders around it that hold results."
     paths = set(release.rglob(name))
     folder_names = (".", "metrics", "results/metrics", "statistical_analysis", "reasoning_benchmarking")
-    for outer_folder, folder in product(release.parents[:3], folder_names):
-        paths |= set((outer_folder / folder).glob(name))
+    for ancestor_folder, folder in product(release.parents[:3], folder_names):
+        paths |= set((ancestor_folder / folder).glob(name))
     return sorted(paths)
 
 
@@ -388,10 +388,10 @@ def authors_results(stage: Any, *, release: Path | None, **unused: Any) -> Itera
     answer_files = _answer_files(release) if release else []
     source_counts = source_questions(answer_files[0]) if answer_files else pd.DataFrame()
     yield stage.table("rows", source_counts, "Questions of the released answers", absent=why_absent)
-    is_of_files = test_table["accuracies"] == "result files"
-    yield stage.table("pairs", test_table[~is_of_files], "General minus medical models, by the pairs that are taken")
+    is_from_result_files = test_table["accuracies"] == "result files"
+    yield stage.table("pairs", test_table[~is_from_result_files], "General minus medical models, by the pairs that are taken")
     caption = "The same of the authors' result files"
-    yield stage.table("pairs_of_files", test_table[is_of_files], caption, absent=why_absent, show=False)
+    yield stage.table("pairs_of_files", test_table[is_from_result_files], caption, absent=why_absent, show=False)
     yield stage.table("competencies", competency_tests, "Competencies compared over the models of table 3")
     yield stage.table("facts", printed_facts(claims, test_table), "What printed tables say of the paper's sentences")
     yield from _chain_and_annotator_tables(stage, release)
