@@ -119,13 +119,13 @@ _RULES = {"agree": _Agreeing, "number": MHQARow, "text": _Named}
 
 
 def _csv_rows(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
-    for place, row in csv_rows(path, ("topic", "type", "question", *_OPTIONS)):
+    for file_and_line, row in csv_rows(path, ("topic", "type", "question", *_OPTIONS)):
         if "id" not in row:
             actual = "a file of recorded answers" if "predictions" in row else "another file"
             remedy = "recorded answers come with the folder of MHQA-gold, in its folder final_results"
             refuse(f"load_mhqa: columns must include id, the PubMed id; got {actual}", place=path.name, remedy=remedy)
         row = {_ALIASES.get(k, k): v for k, v in row.items()}
-        yield place, {k: v for k, v in row.items() if k and not k.startswith("Unnamed:")}
+        yield file_and_line, {k: v for k, v in row.items() if k and not k.startswith("Unnamed:")}
 
 # %% ../../../nbs/studies/mhqa/01_load.ipynb #26c1653a
 def _bank_name(path: Path) -> str:
@@ -208,20 +208,20 @@ def load_mhqa_results(csv: str | Path, items: Iterable[Item]) -> tuple[list[Resp
     for i in items:
         items_by_question.setdefault(compared_text(i.question), []).append(i)
     model, mode = _model_and_mode(path)
-    responses_with_places, unmatched_places = [], []
-    for place, row in csv_rows(path, ("question", *_OPTIONS, "predictions")):
-        candidates = items_by_question.get(compared_text(row["question"]), [])
-        item = _find_answered_item(row, candidates)
+    responses_with_places, unmatched_file_lines = [], []
+    for file_and_line, row in csv_rows(path, ("question", *_OPTIONS, "predictions")):
+        items_with_same_question = items_by_question.get(compared_text(row["question"]), [])
+        item = _find_answered_item(row, items_with_same_question)
         if item is None:
-            unmatched_places.append(place)
+            unmatched_file_lines.append(file_and_line)
             continue
-        items_by_question[compared_text(row["question"])] = [i for i in candidates if i.options != item.options]
+        items_by_question[compared_text(row["question"])] = [i for i in items_with_same_question if i.options != item.options]
         number_match = re.fullmatch(r"([1-4])(\.0+)?", row["predictions"].strip())
         error_fields = {"status": "error", "error": f"the file's prediction is {row['predictions'][:80]!r}"}
         answer_fields = {"text": letters(4)[int(number_match[1]) - 1]} if number_match else error_fields
         response_fields: dict[str, Any] = {"item_id": item.item_id, "study": "mhqa", "model": model, "mode": mode}
-        responses_with_places.append((place, response_fields | {"origin": "recorded"} | answer_fields))
-    return validate(responses_with_places, Response).records, unmatched_places
+        responses_with_places.append((file_and_line, response_fields | {"origin": "recorded"} | answer_fields))
+    return validate(responses_with_places, Response).records, unmatched_file_lines
 
 # %% ../../../nbs/studies/mhqa/01_load.ipynb #0c8fb071
 def _find_gold_files(folder: Path) -> tuple[Path, list[Path], list[Path]]:
@@ -240,10 +240,10 @@ def _mhqa_settings(questions: Path) -> dict[str, dict]:
         f"MHQA-B {split}": questions.with_name(f"mhqa_b_{split}.csv") for split in ("train", "val", "test")
     }
     shared_settings = {"loader": "mhqa", "options": {"key": "number"}, "judged": False}
-    source_by_bank = {
+    settings_by_bank = {
         name: shared_settings | {"path": str(file.resolve())} for name, file in file_by_split.items() if file.is_file()
     }
-    return {"profile": {"beside": source_by_bank}} if source_by_bank and _bank_name(questions) == "gold" else {}
+    return {"profile": {"beside": settings_by_bank}} if settings_by_bank and _bank_name(questions) == "gold" else {}
 
 # %% ../../../nbs/studies/mhqa/01_load.ipynb #ad894eba
 def load(
@@ -259,12 +259,12 @@ def load(
         if not {"question", *_OPTIONS, "predictions"} <= set(next(csv_rows(file), ("", {}))[1]):
             corpus.notes.append(f"{file.name}: its answers are not taken, because it is not in a layout of the release")
             continue
-        responses, unmatched_places = load_mhqa_results(file, corpus.items)
+        responses, unmatched_file_lines = load_mhqa_results(file, corpus.items)
         corpus.responses += responses
-        if unmatched_places:
-            rows_text = f"{len(unmatched_places)} of its {len(responses) + len(unmatched_places)} rows"
+        if unmatched_file_lines:
+            unmatched_rows_in_words = f"{len(unmatched_file_lines)} of its {len(responses) + len(unmatched_file_lines)} rows"
             corpus.notes.append(
-                f"{file.name}: {rows_text} are to no question of {question_file.name}, the first: {unmatched_places[0]}"
+                f"{file.name}: {unmatched_rows_in_words} are to no question of {question_file.name}, the first: {unmatched_file_lines[0]}"
             )
     return corpus
 
@@ -302,10 +302,10 @@ def load_medmcqa(
     columns = ("question", "cop", *_MEDMCQA_OPTIONS)
     if missing_columns := [c for c in columns if c not in table.columns]:
         refuse(f"load_medmcqa: columns must hold {', '.join(columns)}; got none called {missing_columns}")
-    subject_rows = [(place, row) for place, row in table.rows if subject is None or row.get("subject_name") == subject]
+    subject_rows = [(file_and_line, row) for file_and_line, row in table.rows if subject is None or row.get("subject_name") == subject]
     first_option_number = _find_first_option([row for _, row in subject_rows], first)
     items_with_places: list[tuple[str, dict[str, Any]]] = []
-    for place, r in subject_rows:
+    for file_and_line, r in subject_rows:
         if str(r["cop"]) in ("", "-1") or str(r.get("choice_type")) == "multi":
             continue
         item_fields = dict(
@@ -318,9 +318,9 @@ def load_medmcqa(
             rationale=str(r["exp"]).strip() if r.get("exp") else None,
             category=str(r.get("topic_name") or "") or None,
             topic=str(r.get("subject_name") or "") or None,
-            source=place,
+            source=file_and_line,
         )
-        items_with_places.append((place, item_fields))
+        items_with_places.append((file_and_line, item_fields))
     corpus = corpus_of(validate(items_with_places, Item, unique="item_id"))
     if n_left_out := len(subject_rows) - len(items_with_places):
         corpus.notes.append(f"{n_left_out} questions have no key, or several, and are left out")

@@ -163,27 +163,27 @@ def trained_measures(runs: Sequence[Run], items: Sequence[Item], **settings: Any
     rows: list[dict[str, Any]] = []
     for model, variant in product(dict.fromkeys(r.model for r in runs), _SETTINGS):
         seed_scores = [r.scores for r in runs if (r.model, r.variant) == (model, variant)]
-        finite_runs = [x for x in seed_scores if all(np.isfinite(z).all() for z in x.values())]
-        seeds_text = f"{len(finite_runs)} seed{'s' * (len(finite_runs) > 1)}"
-        if len(finite_runs) < len(seed_scores):
+        finite_seed_scores = [x for x in seed_scores if all(np.isfinite(z).all() for z in x.values())]
+        seeds_text = f"{len(finite_seed_scores)} seed{'s' * (len(finite_seed_scores) > 1)}"
+        if len(finite_seed_scores) < len(seed_scores):
             seeds_text = (
-                f"{len(finite_runs)} of {len(seed_scores)} seeds, {len(seed_scores) - len(finite_runs)} diverged"
+                f"{len(finite_seed_scores)} of {len(seed_scores)} seeds, {len(seed_scores) - len(finite_seed_scores)} diverged"
             )
-        scored_ids = set.intersection(*map(set, finite_runs)) if finite_runs else set()  # by every run
+        scored_ids = set.intersection(*map(set, finite_seed_scores)) if finite_seed_scores else set()  # by every run
         shared_items = [i for i in items if i.item_id in scored_ids]
         item_rows = [(i.item_id, i.cluster, i.category, i.topic, i.key[0]) for i in shared_items]
         answer_table = pd.DataFrame(item_rows, columns=["item_id", "cluster", "category", "topic", "truth"])
-        for k, scores in enumerate(finite_runs):
+        for k, scores in enumerate(finite_seed_scores):
             answer_table[k] = [letters(len(scores[i.item_id]))[int(scores[i.item_id].argmax())] for i in shared_items]
         row_head = {"model": model, "mode": f"{_SETTINGS[variant]} ({seeds_text})"}
-        if seed_scores and not finite_runs:
+        if seed_scores and not finite_seed_scores:
             no_estimate = Estimate.from_limits(np.nan, n=0)._replace(kind="diverged").row()
             for by, measure in product(_GROUPS, _MEASURES):
                 rows.append({"by": by} | row_head | {"group": "Overall", "measure": measure} | no_estimate)
         for by in _GROUPS if shared_items else ():
             for group, group_rows in _split_groups(answer_table, by):
                 clusters, truth = (group_rows[c].to_numpy(object) for c in ("cluster", "truth"))
-                answer = group_rows[range(len(finite_runs))].to_numpy(object)
+                answer = group_rows[range(len(finite_seed_scores))].to_numpy(object)
                 share_right = (answer == truth[:, None]).mean(axis=1)
                 estimate_by_measure = _accuracy_and_averages(truth, answer, share_right, clusters=clusters, **settings)
                 rows += [
@@ -253,9 +253,9 @@ BY_DIFFICULTY = "mhqa/difficulty"
 BY_KIND = "mhqa/kind"
 
 
-def _load_bank(source: Mapping[str, Any], top: str | Path) -> list[Item]:
+def _load_bank(bank_settings: Mapping[str, Any], top: str | Path) -> list[Item]:
     "The questions of another bank."
-    return load_corpus(source["loader"], Path(top) / source["path"], **source.get("options", {})).items
+    return load_corpus(bank_settings["loader"], Path(top) / bank_settings["path"], **bank_settings.get("options", {})).items
 
 
 def sorted_banks(
@@ -269,9 +269,9 @@ def sorted_banks(
 ) -> dict[str, dict[str, list[Item]]]:  # rubric -> bank -> the questions that are sorted by it
     "The questions for the judges: the study's under both rubrics, those of other banks under difficulty only."
     study_items = {study: draw_items(items, n_items, seed=seed)}
-    judged_banks = {bank: bank_source for bank, bank_source in banks.items() if bank_source.get("judged", True)}
+    judged_banks = {bank: bank_settings for bank, bank_settings in banks.items() if bank_settings.get("judged", True)}
     other_items = {
-        bank: draw_items(_load_bank(bank_source, top), n_items, seed=seed) for bank, bank_source in judged_banks.items()
+        bank: draw_items(_load_bank(bank_settings, top), n_items, seed=seed) for bank, bank_settings in judged_banks.items()
     }
     return {BY_DIFFICULTY: study_items | other_items, BY_KIND: study_items}
 
@@ -284,9 +284,9 @@ def cases_of_questions(sorted_by: Mapping[str, Mapping[str, Sequence[Item]]]) ->
 # %% ../../../nbs/studies/mhqa/03_profile.ipynb #d6a934b0
 def banks_counted(banks: Mapping[str, Mapping[str, Any]], top: str | Path = ".") -> pd.DataFrame:
     "Counts of the banks that are not labelled, such as the files of MHQA-B."
-    unjudged_banks = {bank: bank_source for bank, bank_source in banks.items() if not bank_source.get("judged", True)}
+    unjudged_banks = {bank: bank_settings for bank, bank_settings in banks.items() if not bank_settings.get("judged", True)}
     bank_counts = [
-        topic_counts(_load_bank(bank_source, top)).assign(part=bank) for bank, bank_source in unjudged_banks.items()
+        topic_counts(_load_bank(bank_settings, top)).assign(part=bank) for bank, bank_settings in unjudged_banks.items()
     ]
     return pd.concat(bank_counts, ignore_index=True) if bank_counts else topic_counts([])
 
@@ -324,13 +324,13 @@ def judged_shares(
 ) -> pd.DataFrame:  # source, judge, label, k, n_failed, and the columns of an estimate
     "The share of every label, by bank and judge; cases are a sample."
     rows = []
-    for source, judgments in verdicts.items():
+    for bank, judgments in verdicts.items():
         for judge, judge_rows in _first_verdict_table(judgments).groupby("judge", sort=False):
             labelled_rows = judge_rows.dropna()
             for label in labels:
                 has_label = (labelled_rows["label"] == label).to_numpy(float)
                 e = estimate(mean, has_label, clusters=_case_codes(labelled_rows["item_id"], cases), seed=0, share=True)
-                row_head = {"source": source, "judge": judge, "label": label, "k": int(has_label.sum())}
+                row_head = {"source": bank, "judge": judge, "label": label, "k": int(has_label.sum())}
                 rows.append(row_head | {"n_failed": len(judge_rows) - len(labelled_rows)} | e.row())
     return pd.DataFrame(rows)
 
@@ -365,10 +365,10 @@ def repeat_agreement(judgments: Sequence[Judgment], cases: Mapping[str, str] | N
             labels = pd.factorize(repeat_pair.to_numpy(object).T.ravel())[0].reshape(2, -1)
             row_head = {"judge": judge, "repeats": f"{a + 1} and {b + 1}"}
             case_codes = _case_codes(repeat_pair.index, cases)
-            share_same = estimate(mean, (labels[0] == labels[1]).astype(float), clusters=case_codes, seed=0, share=True)
+            share_same_label = estimate(mean, (labels[0] == labels[1]).astype(float), clusters=case_codes, seed=0, share=True)
             kappa = agreement_estimate(labels.astype(float), "cohen_kappa", clusters=case_codes)
             rows += [
-                row_head | {"measure": "agreement"} | share_same.row(),
+                row_head | {"measure": "agreement"} | share_same_label.row(),
                 row_head | {"measure": "kappa"} | kappa.row(),
             ]
     return pd.DataFrame(rows)

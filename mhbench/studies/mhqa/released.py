@@ -82,7 +82,7 @@ def agreement_on_keys(verdicts: pd.DataFrame) -> pd.DataFrame:  # questions, of 
         ):
             answer_rows = answer_table[["key", "first", "second"]].to_numpy(object)
             measure_table = key_agreement(
-                [Decision("", key, first, second, None, None, "") for key, first, second in answer_rows]
+                [Decision("", key, first_verdict, second_verdict, None, None, "") for key, first_verdict, second_verdict in answer_rows]
             )
             agreement_rows = measure_table[~measure_table["measure"].str.endswith("agree or disagree")]
             measure_names = agreement_rows["measure"].str.removesuffix(", letter")
@@ -119,9 +119,9 @@ def counted_questions(parts: Mapping[str, Sequence[Item]]) -> pd.DataFrame:  # n
     counted_rows = pd.concat([counted_rows, counted_rows.assign(type="Total")])
     counted_rows = pd.concat([counted_rows, counted_rows.assign(topic="All")])
     count_table = counted_rows.groupby(["part", "topic", "type"])["first"].agg(n="size", n_distinct="sum")
-    level_order = [list(parts), [*TOPICS, "All"], [*TYPES, "Total"]]
+    orders_of_levels = [list(parts), [*TOPICS, "All"], [*TYPES, "Total"]]
     return count_table.reindex(
-        pd.MultiIndex.from_product(level_order, names=count_table.index.names), fill_value=0
+        pd.MultiIndex.from_product(orders_of_levels, names=count_table.index.names), fill_value=0
     ).reset_index()
 
 
