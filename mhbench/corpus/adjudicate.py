@@ -52,18 +52,18 @@ def read_key_sheet(sheet: pd.DataFrame, items: Sequence[Item]) -> dict[str, str]
     Raises: ValueError for an item that is not known or stands twice, or an answer that is no option.
     """
     numbered_rows = enumerate(sheet.fillna({"answer": ""}).to_dict("records"), 2)
-    answers_with_places = ((f"row {n}", str(row["item_id"]), str(row["answer"]).strip()) for n, row in numbered_rows)
-    return _read_letters(answers_with_places, items, "read_key_sheet")
+    places_item_ids_and_answers = ((f"row {n}", str(row["item_id"]), str(row["answer"]).strip()) for n, row in numbered_rows)
+    return _read_letters(places_item_ids_and_answers, items, "read_key_sheet")
 
 
 def _read_letters(
-    answers_with_places: Iterable[tuple[str, str, str]], items: Sequence[Item], function: str
+    places_item_ids_and_answers: Iterable[tuple[str, str, str]], items: Sequence[Item], function: str
 ) -> dict[str, str]:
     "The letters that place, item_id and answer give; an empty answer is open."
     item_by_id = {i.item_id: i for i in items}
     letter_by_item: dict[str, str] = {}
     seen_ids: set[str] = set()
-    for place, item_id, answer in answers_with_places:
+    for place, item_id, answer in places_item_ids_and_answers:
         if item_id not in item_by_id or item_id in seen_ids:
             actual = f"{item_id!r}" + (" twice" if item_id in seen_ids else "")
             refuse(f"{function}: item_id must be an item of the bank, once; got {actual} ({place})")
@@ -121,7 +121,7 @@ def read_key_tasks(path: str | Path, items: Sequence[Item]) -> dict[str, str]:  
     path = Path(path)
     recency_key = lambda a: (a.get("updated_at") or a.get("created_at") or "", a.get("id") or 0)
     annotators: set[str] = set()
-    answers_with_places = []
+    places_item_ids_and_answers = []
     for n, task in enumerate(exported_tasks(path), 1):
         place = f"{path.name}, task {n}"
         annotations = [a for a in task["annotations"] if not a.get("was_cancelled")]
@@ -131,8 +131,8 @@ def read_key_tasks(path: str | Path, items: Sequence[Item]) -> dict[str, str]:  
             refuse(f"read_key_tasks: an export must hold one reader's annotations; got {actual}")
         latest_annotation: dict[str, Any] = max(annotations, key=recency_key, default={})
         answer = {r["from_name"]: value_of(r, place) for r in latest_annotation.get("result", [])}.get("answer")
-        answers_with_places.append((place, task["data"]["item_id"], answer or ""))
-    return _read_letters(answers_with_places, items, "read_key_tasks")
+        places_item_ids_and_answers.append((place, task["data"]["item_id"], answer or ""))
+    return _read_letters(places_item_ids_and_answers, items, "read_key_tasks")
 
 # %% ../../nbs/corpus/05_adjudicate.ipynb #680f352b
 def read_keys(path: str | Path, items: Sequence[Item]) -> dict[str, str]:  # item_id -> letter

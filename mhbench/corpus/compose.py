@@ -103,12 +103,12 @@ def compose_requests(
 ) -> Iterator[tuple[list[Abstract], Request]]:
     "One request for every few abstracts; those without a text are not asked about."
     string_schema = {"type": "string"}
-    kind_schemas = {"topic": {"enum": [*recipe["topics"], ""]}, "type": {"enum": [*recipe["types"], ""]}}
+    topic_and_type_schemas = {"topic": {"enum": [*recipe["topics"], ""]}, "type": {"enum": [*recipe["types"], ""]}}
     options_schema = {"type": "array", "items": string_schema}
     question_schema = whole_object(
         id=string_schema,
         valid={"type": "boolean"},
-        **kind_schemas,
+        **topic_and_type_schemas,
         question=string_schema,
         options=options_schema,
         correct=string_schema,
@@ -255,14 +255,14 @@ def reading_requests(
     for c in candidates:
         if c.is_kept:
             template_values = {"options": "; ".join(c.options), "correct": c.options[ord(c.key) - 65], "id": c.pmid}
-            pair_text = _filled_template(
+            question_and_abstract_text = _filled_template(
                 recipe["pair"], **template_values, question=c.question, text=articles[c.pmid].text
             )
             yield (
                 c,
                 Request(
                     f"validate/{c.candidate_id}",
-                    recipe_messages(recipe, pairs=pair_text),
+                    recipe_messages(recipe, pairs=question_and_abstract_text),
                     token_limit,
                     schema=reply_schema,
                 ),
@@ -409,8 +409,8 @@ def funnel_table(candidates: Sequence[Candidate], n_articles: int) -> pd.DataFra
 def candidate_table(candidates: Sequence[Candidate]) -> pd.DataFrame:  # lineage and outcome, no text
     "Where each candidate came from and what became of it; its raw answer as a hash."
     rows = [c.model_dump() | {"raw_sha256": hashlib.sha256(c.raw.encode()).hexdigest()} for c in candidates]
-    lineage_columns = ["candidate_id", "pmid", "composer", "origin", "prompt", "seed", "raw_sha256"]
-    return pd.DataFrame(rows, columns=[*lineage_columns, "reader", "decision", "step", "reason"])
+    provenance_columns = ["candidate_id", "pmid", "composer", "origin", "prompt", "seed", "raw_sha256"]
+    return pd.DataFrame(rows, columns=[*provenance_columns, "reader", "decision", "step", "reason"])
 
 # %% ../../nbs/corpus/03_compose.ipynb #2dc956c3
 def funnel_counts(table: pd.DataFrame) -> tuple[dict[str, int], str]:  # what is left after each step; in a sentence

@@ -126,12 +126,12 @@ DEMO_SCALES = {"support": Scale(kind="numbers", low=0, high=100)}
 
 def demo_scenarios(n: int = 24) -> list[Scenario]:
     "Synthetic personas, at most 24, as a model would be told to play them."
-    works_and_troubles = [(w, x) for w in _WORK for x in _TROUBLE]
-    if not 0 < n <= len(works_and_troubles):
-        refuse(f"demo_scenarios: n must be between 1 and {len(works_and_troubles)}; got {n}")
+    works_and_complaints = [(w, x) for w in _WORK for x in _TROUBLE]
+    if not 0 < n <= len(works_and_complaints):
+        refuse(f"demo_scenarios: n must be between 1 and {len(works_and_complaints)}; got {n}")
     scenarios = []
-    for k, (work, trouble) in enumerate(works_and_troubles[:n], 1):
-        persona = f"You play a made-up person who {work} and {trouble}. Write one or two short sentences at a time."
+    for k, (work, complaint) in enumerate(works_and_complaints[:n], 1):
+        persona = f"You play a made-up person who {work} and {complaint}. Write one or two short sentences at a time."
         scenario_fields: dict[str, Any] = {"item_id": f"persona-{k:02}", "study": "demo", "person": f"persona-{k:02}"}
         scenarios.append(
             Scenario(**scenario_fields, persona=persona, source="synthetic", protected=False, canary=demo_canary())
@@ -162,7 +162,7 @@ def demo_conversation_ratings(seed: int, *, n: int = 24, runs: int = 3, raters: 
     persona_index = np.repeat(np.arange(n), runs)
     ratings = []
     for kind, sd_by_source in DEMO_SPREAD.items():
-        shape = len(transcripts), raters
+        score_shape = len(transcripts), raters
         scores = (
             50
             + rng.normal(0, sd_by_source["persona"], n)[persona_index, None]
@@ -173,7 +173,7 @@ def demo_conversation_ratings(seed: int, *, n: int = 24, runs: int = 3, raters: 
             + rng.normal(0, sd_by_source["rater"], raters)
             + rng.normal(0, sd_by_source["persona x rater"], (n, raters))[persona_index]
         )
-        scores = np.clip(scores + rng.normal(0, sd_by_source["rest"], shape), 0, 100)
+        scores = np.clip(scores + rng.normal(0, sd_by_source["rest"], score_shape), 0, 100)
         for t, transcript_scores in zip(transcripts, scores.tolist()):
             rating_fields: dict[str, Any] = t.rated | {
                 "kind": kind,

@@ -68,8 +68,8 @@ def items_of_rows(
     rows = list(rows)
     validated = validate(rows, record, **options)
     refused_places = {b["place"] for b in validated.set_aside}
-    valid_places = [place for place, _ in rows if place not in refused_places]
-    fields_with_places = [(place, item(place, r)) for place, r in zip(valid_places, validated.records, strict=True)]
+    valid_places = [file_and_line for file_and_line, _ in rows if file_and_line not in refused_places]
+    fields_with_places = [(file_and_line, item(file_and_line, r)) for file_and_line, r in zip(valid_places, validated.records, strict=True)]
     return validated._replace(records=validate(fields_with_places, Item, unique="item_id").records)
 
 # %% ../../nbs/corpus/07_load.ipynb #4d141012
@@ -148,8 +148,8 @@ def registered_loaders() -> dict[str, Callable[[], Callable[..., Corpus]]]:  # n
     loaders: dict[str, Callable[[], Callable[..., Corpus]]]
     loaders = {"table": lambda: load_table, "items": lambda: load_items, "transcripts": lambda: load_transcripts}
     for study in studies():
-        if taken_names := sorted(set(study.loaders) & set(loaders)):
-            actual = f"{taken_names[0]!r} again in study {study.name}; rename it"
+        if duplicate_names := sorted(set(study.loaders) & set(loaders)):
+            actual = f"{duplicate_names[0]!r} again in study {study.name}; rename it"
             refuse(f"registered_loaders: a loader's name must be its own; got {actual}")
         loaders |= {name: partial(study.find, loader_address) for name, loader_address in study.loaders.items()}
     return loaders
@@ -181,11 +181,11 @@ _READER_ERRORS = (  # what a broken file makes Python's own readers raise
 def _refuse_source(loader: str, path: Path, error: Exception) -> NoReturn:
     "Refuse a source that is not what its loader reads; where in the loader that was seen is for who mends it."
     loader_frames = [f for f in traceback.extract_tb(error.__traceback__) if "site-packages" not in f.filename]
-    place_in_loader = (
+    file_and_line_in_loader = (
         f"{Path(loader_frames[-1].filename).name}:{loader_frames[-1].lineno}" if loader_frames else "the loader"
     )
     actual = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
-    remedy = f"export it again, name its encoding, or report this with the place in the loader ({place_in_loader})"
+    remedy = f"export it again, name its encoding, or report this with the place in the loader ({file_and_line_in_loader})"
     refuse(f"load_corpus: the source must be what loader {loader} reads; got {actual}", place=path.name, remedy=remedy)
 
 # %% ../../nbs/corpus/07_load.ipynb #755194be

@@ -50,10 +50,10 @@ def _read_passage_rows(file: Path) -> list[dict[str, str]]:
     if file.suffix == ".txt":
         return [{"passage_id": file.stem, "source": file.name, "text": file.read_text(encoding="utf-8")}]
     rows_with_places = list(json_rows(file))
-    for place, row in rows_with_places:
+    for file_and_line, row in rows_with_places:
         if not {"passage_id", "source", "text"} <= set(row):
             rule = "be JSON lines of passage_id, source and text"
-            refuse(f"read_passages: a file must {rule}; got {sorted(row)} ({place})")
+            refuse(f"read_passages: a file must {rule}; got {sorted(row)} ({file_and_line})")
     return [row for _, row in rows_with_places]
 
 # %% ../../nbs/corpus/04_passages.ipynb #59833410
@@ -97,33 +97,33 @@ def nearest_passages(
 ) -> tuple[np.ndarray, np.ndarray]:  # (n, k) places, best first (-1 where there are fewer), and (n, k) cosines
     "The k nearest passages of every question, exactly; of equal ones the earlier."
     n, m = len(questions), len(passages)
-    places = np.full((n, k), -1, np.int64)
+    passage_indices = np.full((n, k), -1, np.int64)
     cosines = np.full((n, k), -np.inf, np.float32)
     for a in range(0, n, block):
         best_cosines = cosines[a : a + block]
-        best_places = places[a : a + block]
+        best_passage_indices = passage_indices[a : a + block]
         for b in range(0, m, width):
             similarity = questions[a : a + block] @ passages[b : b + width].T
             n_nearest = min(k, similarity.shape[1])
-            has_nearer = similarity.max(axis=1) > best_cosines[:, -1]  # others keep what they have
-            if not has_nearer.any():
+            has_nearer_passage = similarity.max(axis=1) > best_cosines[:, -1]  # others keep what they have
+            if not has_nearer_passage.any():
                 continue
-            similarity_rows = similarity[has_nearer]
-            nearest_places = np.argpartition(-similarity_rows, n_nearest - 1, axis=1)[:, :n_nearest]
-            lowest_kept = np.take_along_axis(similarity_rows, nearest_places, 1).min(axis=1, keepdims=True)
-            has_ties = (similarity_rows >= lowest_kept).sum(
+            similarity_rows = similarity[has_nearer_passage]
+            nearest_passage_indices = np.argpartition(-similarity_rows, n_nearest - 1, axis=1)[:, :n_nearest]
+            lowest_nearest_cosine = np.take_along_axis(similarity_rows, nearest_passage_indices, 1).min(axis=1, keepdims=True)
+            has_ties = (similarity_rows >= lowest_nearest_cosine).sum(
                 axis=1
             ) > n_nearest  # more are as near as the last: the earlier ones count
-            nearest_places[has_ties] = np.argsort(-similarity_rows[has_ties], axis=1, kind="stable")[:, :n_nearest]
+            nearest_passage_indices[has_ties] = np.argsort(-similarity_rows[has_ties], axis=1, kind="stable")[:, :n_nearest]
             merged_cosines = np.hstack(
-                [best_cosines[has_nearer], np.take_along_axis(similarity_rows, nearest_places, 1)]
+                [best_cosines[has_nearer_passage], np.take_along_axis(similarity_rows, nearest_passage_indices, 1)]
             )
-            merged_places = np.hstack([best_places[has_nearer], nearest_places + b])
-            sort_order = np.lexsort((merged_places, -merged_cosines), axis=1)[:, :k]
-            best_cosines[has_nearer], best_places[has_nearer] = (
-                np.take_along_axis(x, sort_order, 1) for x in (merged_cosines, merged_places)
+            merged_passage_indices = np.hstack([best_passage_indices[has_nearer_passage], nearest_passage_indices + b])
+            sort_order = np.lexsort((merged_passage_indices, -merged_cosines), axis=1)[:, :k]
+            best_cosines[has_nearer_passage], best_passage_indices[has_nearer_passage] = (
+                np.take_along_axis(x, sort_order, 1) for x in (merged_cosines, merged_passage_indices)
             )
-    return places, np.where(places < 0, np.nan, cosines)
+    return passage_indices, np.where(passage_indices < 0, np.nan, cosines)
 
 # %% ../../nbs/corpus/04_passages.ipynb #23d79cd6
 def near_table(
@@ -131,9 +131,9 @@ def near_table(
 ) -> pd.DataFrame:  # item_id, passage_id, cosine; best first
     "The nearest passages of each question, by id."
     rows = []
-    for i, passage_places, passage_cosines in zip(items, places, cosines):
+    for i, passage_indices, passage_cosines in zip(items, places, cosines):
         rows += [
-            (i.item_id, passages[j].passage_id, float(c)) for j, c in zip(passage_places, passage_cosines) if j >= 0
+            (i.item_id, passages[j].passage_id, float(c)) for j, c in zip(passage_indices, passage_cosines) if j >= 0
         ]
     return pd.DataFrame(rows, columns=["item_id", "passage_id", "cosine"])
 
@@ -149,8 +149,8 @@ def passage_requests(
     max_tokens: int | None = None,
 ) -> Iterator[tuple[Item, list[Passage], Request | None]]:  # no request where no passage is near
     "What is asked about each item, and the passages that it is asked with."
-    for item, passage_places, passage_cosines in zip(items, places, cosines):
-        near_passages = [passages[j] for j, c in zip(passage_places, passage_cosines) if j >= 0 and c >= threshold]
+    for item, passage_indices, passage_cosines in zip(items, places, cosines):
+        near_passages = [passages[j] for j, c in zip(passage_indices, passage_cosines) if j >= 0 and c >= threshold]
         if not near_passages:
             yield item, [], None
             continue
@@ -215,11 +215,11 @@ def pseudo_label_table(items: Sequence[Item], outcomes: Sequence[str]) -> pd.Dat
 
 def audit_table(before: Sequence[str], after: Sequence[str], gold: Sequence[str]) -> pd.DataFrame:  # keys, n, ...
     "How often keys before and after pseudo-labelling equal those set by people (gold)."
-    changed_places = [k for k, (a, b) in enumerate(zip(before, after)) if a != b]
+    changed_indices = [k for k, (a, b) in enumerate(zip(before, after)) if a != b]
     matches_by_row = {
         "before": [a == g for a, g in zip(before, gold)],
         "after": [b == g for b, g in zip(after, gold)],
-        "changed, and right now": [after[k] == gold[k] for k in changed_places],
-        "changed, and right before": [before[k] == gold[k] for k in changed_places],
+        "changed, and right now": [after[k] == gold[k] for k in changed_indices],
+        "changed, and right before": [before[k] == gold[k] for k in changed_indices],
     }
     return pd.DataFrame([{"keys": name} | proportion(sum(v), len(v)).row() for name, v in matches_by_row.items()])

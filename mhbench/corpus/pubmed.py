@@ -238,7 +238,7 @@ class Eutils:
     def get(self, name: str, **parameters: Any) -> bytes:
         "A reply of status 200. Raises: RuntimeError after as many tries as are allowed, in the service's own words."
         request_body = urllib.parse.urlencode(self.same | {k: str(v) for k, v in parameters.items()}).encode()
-        message, retry_s = "", None
+        error_message, retry_s = "", None
         for n in range(self.tries):
             if n:
                 time.sleep(pause(n, retry_s, random.random(), first=self.first_pause))
@@ -253,14 +253,14 @@ class Eutils:
                     return self._read_body(reply)
             except urllib.error.HTTPError as e:
                 error_body = e.read(1 << 16)
-                message = f"{e.code}: {error_body[:300].decode('utf-8', 'replace')}"
+                error_message = f"{e.code}: {error_body[:300].decode('utf-8', 'replace')}"
                 retry_s = retry_after(e.headers)
                 if verdict(e.code, error_body) == "refused":
                     break
             except (OSError, HTTPException) as e:  # no connection, or a reply that is cut
-                message = f"{type(e).__name__}: {e}"
+                error_message = f"{type(e).__name__}: {e}"
                 retry_s = None
-        error_detail = self.secrets.clean(plain(message))
+        error_detail = self.secrets.clean(plain(error_message))
         refuse(
             f"Eutils: the service must answer {name}; got {error_detail}; run it again: it goes on", error=RuntimeError
         )
@@ -301,9 +301,9 @@ def date_slices(
         return
     if first == last:
         refuse(f"date_slices: a day must have {limit} records at most; got {n} ({first}); narrow the query")
-    middle = first + (last - first) // 2
-    yield from date_slices(count, first, middle, limit)
-    yield from date_slices(count, middle + datetime.timedelta(days=1), last, limit)
+    middle_date = first + (last - first) // 2
+    yield from date_slices(count, first, middle_date, limit)
+    yield from date_slices(count, middle_date + datetime.timedelta(days=1), last, limit)
 
 # %% ../../nbs/corpus/02_pubmed.ipynb #8ef17c7d
 def fetch(
@@ -353,16 +353,16 @@ def collect_literature(
         plan_file = topic_folder / "slices.json"
         slice_request = {"query": query, "first": str(first), "last": str(last), "most": limit}
         slice_request["fields"] = [*Abstract.model_fields]
-        plan_state = json.loads(plan_file.read_text(encoding="utf-8")) if plan_file.exists() else {}
-        if plan_state.get("asked") != slice_request:
+        stored_plan = json.loads(plan_file.read_text(encoding="utf-8")) if plan_file.exists() else {}
+        if stored_plan.get("asked") != slice_request:
             new_slices = date_slices(lambda a, b, q=query: search(client, q, a, b)[0], first, last, limit)  # type: ignore[misc]
-            plan_state = {"asked": slice_request, "slices": [[str(a), str(b), n] for a, b, n in new_slices]}
+            stored_plan = {"asked": slice_request, "slices": [[str(a), str(b), n] for a, b, n in new_slices]}
             for existing_slice_file in topic_folder.glob("*.parquet"):
                 existing_slice_file.unlink()
-            plan_file.with_suffix(".part").write_text(json.dumps(plan_state), encoding="utf-8")
+            plan_file.with_suffix(".part").write_text(json.dumps(stored_plan), encoding="utf-8")
             os.replace(plan_file.with_suffix(".part"), plan_file)
         articles_by_topic[topic] = []
-        for a, b, _ in plan_state["slices"]:
+        for a, b, _ in stored_plan["slices"]:
             slice_file = topic_folder / f"{a}_{b}.parquet"
             if not slice_file.exists():
                 first_day, last_day = map(datetime.date.fromisoformat, (a, b))

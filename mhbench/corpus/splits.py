@@ -30,23 +30,23 @@ def shared_items(test: Sequence[Item], train: Sequence[Item]) -> pd.DataFrame:  
     """Items of `test` that ask what an item of `train` asks of the same case (question), that are about a case of
     `train` (case), or made from an abstract of it (abstract, by `group_id`); one row an item."""
     case_text_of = lambda i: " ".join(sorted(filter(None, map(folded, i.context.values()))))
-    ids_by_question: dict[tuple[str, str], list[str]] = {}
-    ids_by_case: dict[str, list[str]] = {}
-    ids_by_group: dict[str | None, list[str]] = {}
+    train_ids_by_question: dict[tuple[str, str], list[str]] = {}
+    train_ids_by_case: dict[str, list[str]] = {}
+    train_ids_by_group: dict[str | None, list[str]] = {}
     for i in train:
-        ids_by_question.setdefault((folded(i.question), case_text_of(i)), []).append(i.item_id)
-        ids_by_case.setdefault(case_text_of(i), []).append(i.item_id)
-        ids_by_group.setdefault(i.group_id, []).append(i.item_id)
-    ids_by_group.pop(None, None)
-    ids_by_case.pop("", None)
+        train_ids_by_question.setdefault((folded(i.question), case_text_of(i)), []).append(i.item_id)
+        train_ids_by_case.setdefault(case_text_of(i), []).append(i.item_id)
+        train_ids_by_group.setdefault(i.group_id, []).append(i.item_id)
+    train_ids_by_group.pop(None, None)
+    train_ids_by_case.pop("", None)
     rows = []
     for i in test:
-        if same_question_ids := ids_by_question.get((folded(i.question), case_text_of(i))):
+        if same_question_ids := train_ids_by_question.get((folded(i.question), case_text_of(i))):
             rows.append((i.item_id, "question", same_question_ids))
-        elif case_text_of(i) in ids_by_case:
-            rows.append((i.item_id, "case", ids_by_case[case_text_of(i)]))
-        elif i.group_id in ids_by_group:
-            rows.append((i.item_id, "abstract", ids_by_group[i.group_id]))
+        elif case_text_of(i) in train_ids_by_case:
+            rows.append((i.item_id, "case", train_ids_by_case[case_text_of(i)]))
+        elif i.group_id in train_ids_by_group:
+            rows.append((i.item_id, "abstract", train_ids_by_group[i.group_id]))
     return pd.DataFrame(rows, columns=["item_id", "kind", "also"])
 
 
@@ -143,8 +143,8 @@ def near_duplicates(items: Sequence[Item], threshold: float = 0.7) -> pd.DataFra
         minhash = MinHash(num_perm=128, seed=1)
         minhash.update_batch([s.encode() for s in item_shingles])
         similarities_and_ids = [
-            (len(item_shingles & shingles_by_item[earlier]) / len(item_shingles | shingles_by_item[earlier]), earlier)
-            for earlier in lsh_index.query(minhash)
+            (len(item_shingles & shingles_by_item[earlier_id]) / len(item_shingles | shingles_by_item[earlier_id]), earlier_id)
+            for earlier_id in lsh_index.query(minhash)
         ]
         similarity, nearest_id = max(similarities_and_ids, default=(0, ""))
         if similarities_and_ids and similarity >= threshold:

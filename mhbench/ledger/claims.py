@@ -64,8 +64,8 @@ def read_printed(
     plain_text = text.strip().replace("\u2212", "-").replace("\u2013", "-").replace("\u00a0", " ")
     number_match = _PRINTED_PATTERN.fullmatch(plain_text)
     if not number_match or not re.search(r"\d", number_match["number"]):
-        message = f"read_printed: a claim must be one number, such as 0.70, 1,353, 12.5% or <0.001; got {text!r}"
-        refuse(message, place=place, remedy="give each number of a cell a column of its own")
+        error_message = f"read_printed: a claim must be one number, such as 0.70, 1,353, 12.5% or <0.001; got {text!r}"
+        refuse(error_message, place=place, remedy="give each number of a cell a column of its own")
     power_of_ten = Decimal(1).scaleb(int(number_match["power"] or 0))
     value = Decimal(number_match["number"].replace(",", ""))
     significant_value = value.normalize() if number_match["about"] and value else value
@@ -406,8 +406,8 @@ def _expand_entry(entry: ClaimEntry, claims_file: ClaimsFile, file_place: str) -
         block = _find_block(entry, row, column)
         if block is None or not block.says:
             remedy = "say `ours`, `conventions`, `needs` or `cannot` in a block that matches it"
-            message = f"load_claims: a printed number must say how it is had; got nothing for {claim_id!r}"
-            refuse(message, place=place, remedy=remedy)
+            error_message = f"load_claims: a printed number must say how it is had; got nothing for {claim_id!r}"
+            refuse(error_message, place=place, remedy=remedy)
         label_by_placeholder = _label_placeholders(row, column, entry.names)
         filled_sources = {
             k: _fill_entry(getattr(block, k), label_by_placeholder, claim_id)
@@ -554,13 +554,13 @@ def claims_by_place(claims: Claims) -> pd.DataFrame:  # place, claims, computed,
 
 def unused_names(claims: Claims) -> list[str]:  # "reasons: x"
     "Names that a file declares and no claim refers to; a discovery may stand alone."
-    used_by_kind: dict[str, set] = {"reasons": set(), "conventions": {INPUTS}, "notes": set()}
-    used_by_kind["notes"] |= {name for name, evidence in claims.file.notes.items() if evidence.discovery}
+    used_names_by_kind: dict[str, set] = {"reasons": set(), "conventions": {INPUTS}, "notes": set()}
+    used_names_by_kind["notes"] |= {name for name, evidence in claims.file.notes.items() if evidence.discovery}
     for c in claims.claims:
-        used_by_kind["reasons"] |= {c.cannot, c.beside}
-        used_by_kind["conventions"] |= {*c.conventions, "random" if c.random else ""}
-        used_by_kind["notes"].add(c.note)
+        used_names_by_kind["reasons"] |= {c.cannot, c.beside}
+        used_names_by_kind["conventions"] |= {*c.conventions, "random" if c.random else ""}
+        used_names_by_kind["notes"].add(c.note)
     unused_texts = []
-    for kind, used_names in used_by_kind.items():
+    for kind, used_names in used_names_by_kind.items():
         unused_texts += [f"{kind}: {name}" for name in getattr(claims.file, kind) if name not in used_names]
     return unused_texts

@@ -335,9 +335,9 @@ def _rows_with_quantities(
             quantity(CallOf(call=f, of=printed_reference), section.claims, section.tables, rows_of.scales.get(name, 1))
             for f in ("mean", "min", "max")
         ]
-        mean, low, high = mean_min_max
+        mean_quantity, low, high = mean_min_max
         named_quantities.append(
-            (name, Quantity(mean.value, low.value, high.value, mean.origin, True), rows_of.smalls.get(name, ""))
+            (name, Quantity(mean_quantity.value, low.value, high.value, mean_quantity.origin, True), rows_of.smalls.get(name, ""))
         )
     return sorted(named_quantities, key=lambda row: -row[1].value)
 
@@ -346,16 +346,16 @@ def _build_plot(section: _Section, plot: Plot) -> dict[str, Any]:
     "A figure as the template reads it."
     plot_rows: list[dict[str, Any]] = []
     for declared_row in plot.rows:
-        dot_values = [(section.find_quantity(d.of), d) for d in declared_row.dots]
+        quantities_and_dots = [(section.find_quantity(d.of), d) for d in declared_row.dots]
         quantities_with_ends = [
             Quantity(
                 q.value, section.find_quantity(d.low).value, section.find_quantity(d.high).value, q.origin, q.printed
             )
             if d.low
             else q
-            for q, d in dot_values
+            for q, d in quantities_and_dots
         ]
-        dot_fields = [section.build_dot(q, d.kind, plot) for q, (_, d) in zip(quantities_with_ends, dot_values)]
+        dot_fields = [section.build_dot(q, d.kind, plot) for q, (_, d) in zip(quantities_with_ends, quantities_and_dots)]
         numbers_html = " ".join(section.number_html(q, plot) for q in quantities_with_ends)
         plot_rows.append(
             {
@@ -366,11 +366,11 @@ def _build_plot(section: _Section, plot: Plot) -> dict[str, Any]:
             }
         )
     if plot.rows_of:
-        for name, q, small in _rows_with_quantities(section, plot.rows_of):
+        for name, q, small_text in _rows_with_quantities(section, plot.rows_of):
             dot_kind = "medical" if name in plot.rows_of.medical else "general"
             plot_row = {
                 "name": plot.rows_of.names.get(name) or printed_name(name),
-                "small": small,
+                "small": small_text,
                 "dots": [section.build_dot(q, dot_kind, plot)],
             }
             plot_rows.append(plot_row | {"says": section.number_html(q, plot, as_spread=bool(plot.rows_of.printed))})

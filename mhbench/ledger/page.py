@@ -47,12 +47,12 @@ def format_value(value: float, printed: PrintedNumber, signed: bool = False) -> 
     return text.replace("-", "\N{MINUS SIGN}")
 
 
-def _without_underscores(code: str) -> str:
-    return code.replace("_", " ")
+def _without_underscores(name: str) -> str:
+    return name.replace("_", " ")
 
 
-def _capitalized_code(code: str) -> str:
-    return _without_underscores(code)[:1].upper() + _without_underscores(code)[1:]
+def _capitalized_code(name: str) -> str:
+    return _without_underscores(name)[:1].upper() + _without_underscores(name)[1:]
 
 # %% ../../nbs/ledger/03_page.ipynb #2f35ae20
 @dataclass
@@ -61,7 +61,7 @@ class _Paper:
 
     claims: Claims
     paper_number: int  # of the paper, for ids
-    unequal_claim_rows: list[dict[str, Any]] = field(default_factory=list)
+    claim_rows: list[dict[str, Any]] = field(default_factory=list)
     title_by_note: dict[str, str] = field(default_factory=dict)  # the notes printed so far: code -> title
 
     @property
@@ -75,7 +75,7 @@ class _Paper:
 
     def rows_with(self, **values: str) -> list[dict[str, Any]]:
         "The claims with these values in these columns."
-        return [row for row in self.unequal_claim_rows if values.items() <= row.items()]
+        return [claim_row for claim_row in self.claim_rows if values.items() <= claim_row.items()]
 
 # %% ../../nbs/ledger/03_page.ipynb #b9ac879a
 def _build_claim_view(paper: _Paper, claim_number: int, verdict_row: Mapping[str, Any]) -> dict[str, Any]:
@@ -110,26 +110,26 @@ def _build_claim_view(paper: _Paper, claim_number: int, verdict_row: Mapping[str
 # %% ../../nbs/ledger/03_page.ipynb #1467d667
 def _build_papers(verdicts: pd.DataFrame, claims: Sequence[Claims]) -> list[_Paper]:
     "The papers in the order of their claims files."
-    papers = [_Paper(file, number) for number, file in enumerate(claims, 1)]
+    papers = [_Paper(paper_claims, paper_number) for paper_number, paper_claims in enumerate(claims, 1)]
     for paper in papers:
         verdict_rows = verdicts[verdicts["paper"] == paper.name].to_dict("records")
-        paper.unequal_claim_rows = [_build_claim_view(paper, n, v) for n, v in enumerate(verdict_rows, 1)]
+        paper.claim_rows = [_build_claim_view(paper, n, v) for n, v in enumerate(verdict_rows, 1)]
     return papers
 
 # %% ../../nbs/ledger/03_page.ipynb #e66134a5
 def _note_or_reference(
-    paper: _Paper, code: str, unequal_claim_rows: list[dict[str, Any]], fallback_title: str = ""
+    paper: _Paper, note_name: str, claim_rows: list[dict[str, Any]], fallback_title: str = ""
 ) -> dict[str, Any]:
     "A note for the template, or a reference to it if it was printed before."
-    note = paper.claims.file.notes.get(code)
-    title = (note and note.title) or fallback_title or _capitalized_code(code)
-    note_heading = {"paper": paper.name, "title": title, "rows": unequal_claim_rows, "id": "", "again": ""}
+    note = paper.claims.file.notes.get(note_name)
+    title = (note and note.title) or fallback_title or _capitalized_code(note_name)
+    note_heading = {"paper": paper.name, "title": title, "rows": claim_rows, "id": "", "again": ""}
     if note is None:
         return note_heading | {"says": "We have no explanation for it.", "doubt": "", "notebook": "", "link": ""}
-    note_id = paper.html_id("n", code)
-    if code in paper.title_by_note:
-        return note_heading | {"again": note_id, "title": paper.title_by_note[code]}
-    paper.title_by_note[code] = title
+    note_id = paper.html_id("n", note_name)
+    if note_name in paper.title_by_note:
+        return note_heading | {"again": note_id, "title": paper.title_by_note[note_name]}
+    paper.title_by_note[note_name] = title
     notebook_link = f"../{note.notebook}" if note.notebook.startswith(("nbs/", "reports/")) else ""
     notebook_link = note.notebook if note.notebook.startswith("https://") else notebook_link
     note_texts = {
@@ -151,12 +151,12 @@ def _entries_by_paper(
 def _list_discoveries(paper: _Paper) -> list[dict[str, Any]]:
     "The notes that are discoveries, in the order of the file."
     discovery_notes = []
-    for code, note in paper.claims.file.notes.items():
+    for note_name, note in paper.claims.file.notes.items():
         if note.discovery:
             unequal_claim_rows = [
-                row for row in paper.rows_with(note=code) if row["verdict"] in ("differs", "convention", "undecided")
+                row for row in paper.rows_with(note=note_name) if row["verdict"] in ("differs", "convention", "undecided")
             ]
-            discovery_notes.append(_note_or_reference(paper, code, unequal_claim_rows))
+            discovery_notes.append(_note_or_reference(paper, note_name, unequal_claim_rows))
     return discovery_notes
 
 
@@ -165,13 +165,13 @@ def _differences_by_note(paper: _Paper) -> list[dict[str, Any]]:
     difference_notes = []
     differing_rows = [
         r
-        for r in paper.unequal_claim_rows
+        for r in paper.claim_rows
         if r["verdict"] == "differs" or (r["verdict"] == "undecided" and not r["conventions"])
     ]
-    for code in dict.fromkeys(r["note"] for r in differing_rows):
-        rows_of_note = [r for r in differing_rows if r["note"] == code]
+    for note_name in dict.fromkeys(r["note"] for r in differing_rows):
+        rows_of_note = [r for r in differing_rows if r["note"] == note_name]
         difference_notes.append(
-            _note_or_reference(paper, code, rows_of_note, ", ".join(dict.fromkeys(r["place"] for r in rows_of_note)))
+            _note_or_reference(paper, note_name, rows_of_note, ", ".join(dict.fromkeys(r["place"] for r in rows_of_note)))
         )
     return difference_notes
 
@@ -179,24 +179,24 @@ def _differences_by_note(paper: _Paper) -> list[dict[str, Any]]:
 def _list_conventions(paper: _Paper) -> list[dict[str, Any]]:
     "The declared conventions, each with its source and the numbers that are equal under it."
     convention_entries = []
-    for code, convention in paper.claims.file.conventions.items():
+    for convention_name, convention in paper.claims.file.conventions.items():
         rows_under_convention = [
             r
-            for r in paper.unequal_claim_rows
-            if code in r["conventions"] and r["verdict"] in ("convention", "undecided")
+            for r in paper.claim_rows
+            if convention_name in r["conventions"] and r["verdict"] in ("convention", "undecided")
         ]
-        if code == INPUTS and not rows_under_convention:
+        if convention_name == INPUTS and not rows_under_convention:
             continue
-        claim_ids = {c.id for c in paper.claims.claims if code in c.conventions or (code == "random" and c.random)}
-        note_codes = dict.fromkeys(r["note"] for r in rows_under_convention if r["note"])
-        convention_notes = [_note_or_reference(paper, c, []) for c in note_codes]
+        claim_ids = {c.id for c in paper.claims.claims if convention_name in c.conventions or (convention_name == "random" and c.random)}
+        note_names = dict.fromkeys(r["note"] for r in rows_under_convention if r["note"])
+        convention_notes = [_note_or_reference(paper, c, []) for c in note_names]
         n_without_value = sum(row["claim"] in claim_ids for row in paper.rows_with(verdict="cannot"))
         convention_fields: dict[str, Any] = {
-            "id": paper.html_id("c", code),
-            "name": _capitalized_code(code),
+            "id": paper.html_id("c", convention_name),
+            "name": _capitalized_code(convention_name),
             "says": convention.says.strip(),
         }
-        convention_fields |= {"source": convention.source.strip(), "inputs": code == INPUTS}
+        convention_fields |= {"source": convention.source.strip(), "inputs": convention_name == INPUTS}
         n_undecided = sum(r["verdict"] == "undecided" for r in rows_under_convention)
         convention_fields |= {
             "rows": rows_under_convention,
@@ -209,9 +209,9 @@ def _list_conventions(paper: _Paper) -> list[dict[str, Any]]:
     return convention_entries
 
 # %% ../../nbs/ledger/03_page.ipynb #f3f151d3
-def _list_searches(paper: _Paper, unequal_claim_rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _list_searches(paper: _Paper, claim_rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     "What was searched for, and what lies beside it, with the number of claims."
-    n_by_search = Counter((row["files"], row["beside"]) for row in unequal_claim_rows)
+    n_by_search = Counter((row["files"], row["beside"]) for row in claim_rows)
     text_by_reason = paper.claims.file.reasons
     return [
         {"files": files, "beside": text_by_reason.get(file_beside, "").strip(), "n": k}
@@ -223,15 +223,15 @@ def _list_searches(paper: _Paper, unequal_claim_rows: Sequence[Mapping[str, Any]
 def _list_missing_value_reasons(paper: _Paper) -> list[dict[str, Any]]:
     "Why numbers have no value here, with counts, and the files that were searched for."
     text_by_reason = WITHOUT_VALUE | {
-        code: reason_text.strip() for code, reason_text in paper.claims.file.reasons.items()
+        reason_name: reason_text.strip() for reason_name, reason_text in paper.claims.file.reasons.items()
     }
     reason_entries = []
-    for code, reason_text in text_by_reason.items():
-        rows_of_reason = paper.rows_with(verdict="cannot", reason=code)
+    for reason_name, reason_text in text_by_reason.items():
+        rows_of_reason = paper.rows_with(verdict="cannot", reason=reason_name)
         if rows_of_reason:
             reason_entries.append(
                 {
-                    "id": paper.html_id("r", code),
+                    "id": paper.html_id("r", reason_name),
                     "n": len(rows_of_reason),
                     "says": reason_text,
                     "of": _list_searches(paper, rows_of_reason),
@@ -250,13 +250,13 @@ def _page_title(papers: Sequence[_Paper]) -> str:
     return f"What {number_word} papers print, and what their released files give"
 
 
-def _convention_totals(papers: Sequence[_Paper], unequal_claim_rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _convention_totals(papers: Sequence[_Paper], claim_rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     "The conventions declared and tried."
     return {
         "declared": sum(len(set(paper.claims.file.conventions) - {INPUTS}) for paper in papers),
-        "attempts": sum(row["n_tried"] for row in unequal_claim_rows),
-        "tried": sum(row["n_tried"] > 0 for row in unequal_claim_rows),
-        "held": sum(row["verdict"] == "convention" for row in unequal_claim_rows),
+        "attempts": sum(row["n_tried"] for row in claim_rows),
+        "tried": sum(row["n_tried"] > 0 for row in claim_rows),
+        "held": sum(row["verdict"] == "convention" for row in claim_rows),
     }
 
 # %% ../../nbs/ledger/03_page.ipynb #5bbfceb4
@@ -264,7 +264,7 @@ def _verdicts_in_words(papers: Sequence[_Paper]) -> list[dict[str, Any]]:
     "By paper and kind the verdicts in words; a kind without a number has none."
     paper_rows = []
     for paper in papers:
-        n_by_kind_and_verdict = Counter((row["kind"], row["verdict"]) for row in paper.unequal_claim_rows)
+        n_by_kind_and_verdict = Counter((row["kind"], row["verdict"]) for row in paper.claim_rows)
         kind_counts: list[dict[str, Any]] = []
         for kind, kind_name in EVIDENCE_KINDS.items():
             verdict_counts = [
@@ -277,13 +277,13 @@ def _verdicts_in_words(papers: Sequence[_Paper]) -> list[dict[str, Any]]:
             )
         n_by_reason = Counter(row["reason"] for row in paper.rows_with(verdict="cannot"))
         reason_links = [
-            {"to": paper.html_id("r", code), "name": _without_underscores(code), "n": k}
-            for code, k in n_by_reason.most_common()
+            {"to": paper.html_id("r", reason_name), "name": _without_underscores(reason_name), "n": k}
+            for reason_name, k in n_by_reason.most_common()
         ]
         paper_fields = {
             "paper": paper.name,
             "url": paper.claims.file.paper.url,
-            "claims": len(paper.unequal_claim_rows),
+            "claims": len(paper.claim_rows),
         }
         paper_rows.append(
             paper_fields | {"kinds": kind_counts, "reasons": reason_links, "without": sum(n_by_reason.values())}
@@ -324,16 +324,16 @@ def ledger_page(
     "The verdicts on papers as one self-contained page, to be put in a folder beside `nbs`."
     verdicts = pd.concat([verdicts[verdicts["paper"] == c.name] for c in claims], ignore_index=True)
     papers = _build_papers(verdicts, claims)
-    unequal_claim_rows = list(chain.from_iterable(paper.unequal_claim_rows for paper in papers))
+    claim_rows = list(chain.from_iterable(paper.claim_rows for paper in papers))
     absence_by_paper = {paper.name: paper.claims.file.no_release for paper in papers}
-    papers_and_places = dict.fromkeys((row["paper"], row["place"]) for row in unequal_claim_rows)
+    papers_and_places = dict.fromkeys((row["paper"], row["place"]) for row in claim_rows)
     return filled_template(
         "ledger.html",
         styles=("report.css", "ledger.css"),
         scripts=("tables.js", "ledger.js"),
         private=False,
         title=_page_title(papers),
-        totals=_convention_totals(papers, unequal_claim_rows),
+        totals=_convention_totals(papers, claim_rows),
         counts=_verdicts_in_words(papers),
         kinds=[{"code": code, "name": name} for code, name in EVIDENCE_KINDS.items()],
         tolerances=_tolerance_rows(verdicts),
@@ -349,7 +349,7 @@ def ledger_page(
         searched=bool(verdicts["reason"].isin([*ABSENCES]).any()),  # in a list of all files of a repository
         papers=[paper.name for paper in papers],
         places=[{"paper": paper, "place": place} for paper, place in papers_and_places],
-        rows=unequal_claim_rows,
+        rows=claim_rows,
         csv=base64.b64encode(verdicts.to_csv(index=False, float_format="%.10g").encode()).decode(),
         files=files,
     )

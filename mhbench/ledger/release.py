@@ -287,9 +287,9 @@ def inventory_of(name: str, folder: str | Path | None = None) -> Inventory | Non
         return None
     recorded_files = recorded(folder).get("files", {}) if folder else {}
     repeated_paths = (
-        derivation.of for place in recorded_files if (derivation := release.find_derivation(place)) and derivation.of
+        derivation.of for local_path in recorded_files if (derivation := release.find_derivation(local_path)) and derivation.of
     )
     repeated_blobs = {release.tree.files[path].id for path in repeated_paths if path in release.tree.files}
     return Inventory(
-        release.tree, {facts["blob"] for facts in recorded_files.values() if "blob" in facts} | repeated_blobs
+        release.tree, {recorded_facts["blob"] for recorded_facts in recorded_files.values() if "blob" in recorded_facts} | repeated_blobs
     )

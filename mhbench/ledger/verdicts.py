@@ -464,13 +464,13 @@ def _range_by_inputs(source: Source, claim: Claim, evaluator: _Evaluator) -> tup
     value_range = evaluator.value_range(source)
     if value_range is None:
         return None
-    lowest_value, highest_value = sorted(end * claim.scale for end in value_range)
+    lowest_value, highest_value = sorted(range_end * claim.scale for range_end in value_range)
     return lowest_value - _rounding_half_width(claim.number), highest_value + _rounding_half_width(claim.number)
 
 
 def _range_accepts_number(accepted_range: tuple[float, float], printed_number: PrintedNumber) -> bool:
     if printed_number.bound:
-        return any(equal_as_printed(end, printed_number) for end in accepted_range)
+        return any(equal_as_printed(range_end, printed_number) for range_end in accepted_range)
     return accepted_range[0] <= float(printed_number.value) <= accepted_range[1]
 
 # %% ../../nbs/ledger/02_verdicts.ipynb #f950713e
@@ -597,11 +597,11 @@ def tolerances(verdicts: pd.DataFrame) -> pd.DataFrame:  # TOLERANCE_COLUMNS; ac
             rows_of_tolerance = table_verdicts.assign(
                 low=table_verdicts["low"].where(table_verdicts["tolerance"] == tolerance_name)
             )
-            shares = [
+            shares_and_n_pairs = [
                 _share_of_wrong_accepted(rows_of_tolerance, *labels)
                 for labels in (("row", "column"), ("column", "row"))
             ]
-            (wrong_share_across, n_pairs_across), (wrong_share_along, n_pairs_along) = shares
+            (wrong_share_across, n_pairs_across), (wrong_share_along, n_pairs_along) = shares_and_n_pairs
             is_tolerance_loose = any(share > MOST_ACCEPTED for share in (wrong_share_across, wrong_share_along))
             random_spread, p_value = (
                 _random_spread_and_p(rows_of_tolerance) if tolerance_name == "random" else (np.nan, np.nan)
@@ -711,9 +711,9 @@ def judge_claims(
         claim_fields = _claim_fields(c, claims, judged_fields["verdict"]) | {"basis": claim_basis(c, claims)}
         verdict_rows.append({"n_tried": 0, **judged_fields, **claim_fields})
     if error_by_claim:
-        messages = [f"  {claim}: {message}" for claim, message in error_by_claim.items()]
-        messages = [*messages[:20], f"  and {len(messages) - 20} more"] if len(messages) > 20 else messages
-        actual = "\n".join([f"none for {len(error_by_claim)} in {claims.path}:", *messages])
+        message_lines = [f"  {claim}: {message}" for claim, message in error_by_claim.items()]
+        message_lines = [*message_lines[:20], f"  and {len(message_lines) - 20} more"] if len(message_lines) > 20 else message_lines
+        actual = "\n".join([f"none for {len(error_by_claim)} in {claims.path}:", *message_lines])
         refuse(f"judge_claims: every claim must have one value; got {actual}")
     verdict_table = pd.DataFrame(verdict_rows).reindex(columns=VERDICT_COLUMNS)
     verdict_table[list(_TEXT_COLUMNS)] = verdict_table[list(_TEXT_COLUMNS)].astype(object).fillna("")
@@ -788,11 +788,11 @@ def merged_verdicts(
         return recomputed_verdicts, 0 if stored is None else len(recomputed_verdicts)
     stored_rows = stored.set_index("claim")
     is_unchanged = recomputed_verdicts["basis"] == recomputed_verdicts["claim"].map(stored_rows["basis"])
-    kept_verdicts = stored_rows.reindex(recomputed_verdicts.loc[is_unchanged, "claim"]).reset_index()
+    unchanged_verdicts = stored_rows.reindex(recomputed_verdicts.loc[is_unchanged, "claim"]).reset_index()
     claim_by_id = {c.id: c for c in claims.claims}
     current_fields = [
-        _claim_fields(claim_by_id[i], claims, verdict) for i, verdict in kept_verdicts[["claim", "verdict"]].to_numpy()
+        _claim_fields(claim_by_id[i], claims, verdict) for i, verdict in unchanged_verdicts[["claim", "verdict"]].to_numpy()
     ]
-    kept_verdicts = kept_verdicts.assign(**pd.DataFrame(current_fields)).reindex(columns=VERDICT_COLUMNS)
-    kept_verdicts.index = recomputed_verdicts.index[is_unchanged]
-    return pd.concat([kept_verdicts, recomputed_verdicts[~is_unchanged]]).sort_index(), int((~is_unchanged).sum())
+    unchanged_verdicts = unchanged_verdicts.assign(**pd.DataFrame(current_fields)).reindex(columns=VERDICT_COLUMNS)
+    unchanged_verdicts.index = recomputed_verdicts.index[is_unchanged]
+    return pd.concat([unchanged_verdicts, recomputed_verdicts[~is_unchanged]]).sort_index(), int((~is_unchanged).sum())

@@ -58,9 +58,9 @@ def value(x: float, digits: int = 2) -> str:
     return f"{x:.{digits}f}".replace("-", "\N{MINUS SIGN}")
 
 # %% ../../nbs/report/04_figures.ipynb #48ff1f03
-def _condition_of_order(highest: Mapping[Hashable, Any], lowest: Mapping[Hashable, Any]) -> str:
+def _condition_of_order(highest_row: Mapping[Hashable, Any], lowest_row: Mapping[Hashable, Any]) -> str:
     "What a title adds where the intervals of two rows do not show which is higher."
-    gap = highest["ci_low"] - lowest["ci_high"]
+    gap = highest_row["ci_low"] - lowest_row["ci_high"]
     return "" if gap > 0 else "; no interval of both" if np.isnan(gap) else "; intervals overlap"
 
 
@@ -74,21 +74,21 @@ def describe_best(table: pd.DataFrame, marks: Mapping[str, float], *, of: str = 
         joint_intervals = for_all(rows_with_interval, len(shown_rows) - len(rows_with_interval))
         shown_rows = shown_rows.assign(ci_low=joint_intervals["ci_low"], ci_high=joint_intervals["ci_high"])
     row_records = shown_rows.to_dict("records")
-    best, last_row = row_records[0], row_records[-1]
+    best_row, last_row = row_records[0], row_records[-1]
     is_only_row, has_simulated = len(row_records) == 1, len(row_records) < len(enough(table))
     leading_verb = f"is {adjective}" if adjective else "leads"  # which no interval of its own shows to be better
     verb = leading_verb if has_simulated or not is_only_row else "scores"
-    first_clause = f"{printed_name(best[of])} {'(asked) ' if has_simulated else ''}{verb} "
-    first_clause += value(best["estimate"]) if verb == "scores" else f"({value(best['estimate'])})"
+    first_clause = f"{printed_name(best_row[of])} {'(asked) ' if has_simulated else ''}{verb} "
+    first_clause += value(best_row["estimate"]) if verb == "scores" else f"({value(best_row['estimate'])})"
     if not marks:
         return (
             first_clause
             if is_only_row
             else f"{first_clause}, {printed_name(last_row[of])} lowest ({value(last_row['estimate'])})"
-            + _condition_of_order(best, last_row)
+            + _condition_of_order(best_row, last_row)
         )
     reference_lines = {"chance" if label.startswith("chance") else spaced(label): at for label, at in marks.items()}
-    return f"{first_clause}: {standing(best['estimate'], best['ci_low'], best['ci_high'], reference_lines)}"
+    return f"{first_clause}: {standing(best_row['estimate'], best_row['ci_low'], best_row['ci_high'], reference_lines)}"
 
 # %% ../../nbs/report/04_figures.ipynb #d13cfab9
 def describe_extremes(table: pd.DataFrame, of: str, most: str, least: str, digits: int = 2) -> str:
@@ -99,12 +99,12 @@ def describe_extremes(table: pd.DataFrame, of: str, most: str, least: str, digit
     if not len(ordered_rows):
         return ""
     row_records = ordered_rows.to_dict("records")
-    highest, lowest = row_records[0], row_records[-1]
-    highest_text, lowest_text = (f"({value(row['estimate'], digits)})" for row in (highest, lowest))
-    first_clause = f"{printed_name(highest[of])} {most} {highest_text}"
+    highest_row, lowest_row = row_records[0], row_records[-1]
+    highest_text, lowest_text = (f"({value(row['estimate'], digits)})" for row in (highest_row, lowest_row))
+    first_clause = f"{printed_name(highest_row[of])} {most} {highest_text}"
     if len(ordered_rows) == 1:
         return first_clause
-    return f"{first_clause}, {printed_name(lowest[of])} {least} {lowest_text}{_condition_of_order(highest, lowest)}"
+    return f"{first_clause}, {printed_name(lowest_row[of])} {least} {lowest_text}{_condition_of_order(highest_row, lowest_row)}"
 
 
 def number_above(table: pd.DataFrame, at: float) -> tuple[int, int]:  # and of how many
@@ -119,10 +119,10 @@ def reliability_diagram(
     """Accuracy by bin of confidence; the 95% interval of a count where the table has none. ValueError where a
     column is missing.
     """
-    rounded = drawable("reliability_diagram", table, ["confidence", "accuracy", "n", "model"])
-    if rounded is None or len(enough(rounded.assign(estimate=rounded["accuracy"]))) < len(rounded):
+    rounded_table = drawable("reliability_diagram", table, ["confidence", "accuracy", "n", "model"])
+    if rounded_table is None or len(enough(rounded_table.assign(estimate=rounded_table["accuracy"]))) < len(rounded_table):
         return None
-    table = rounded.sort_values("confidence", ascending=False)
+    table = rounded_table.sort_values("confidence", ascending=False)
     if not {"ci_low", "ci_high"} <= set(table):
         count_intervals = np.array([count_limits(a * n, int(n))[:2] for a, n in zip(table["accuracy"], table["n"])])
         table = table.assign(ci_low=count_intervals[:, 0], ci_high=count_intervals[:, 1])
@@ -161,13 +161,13 @@ def sliders(page: pd.DataFrame, description: str = "") -> Figure | None:  # None
         sorted(rows_by_place.loc[rows_by_place["slider"] == slider_value, "option"])
         for slider_value in (rows_by_place["slider"].max(), rows_by_place["slider"].min())
     )
-    top_text, low_text = (
+    highest_options_text, lowest_options_text = (
         f"{'options' if len(x) > 1 else 'option'} {names_in_words(x)}" for x in (highest_options, lowest_options)
     )
     return counts(
         {f"place {r.place}: option {r.option}": r.slider for r in rows_by_place.itertuples()},
-        title=f"One rater put {top_text} highest ({rows_by_place['slider'].max():g}) "
-        f"and {low_text} lowest ({rows_by_place['slider'].min():g})",
+        title=f"One rater put {highest_options_text} highest ({rows_by_place['slider'].max():g}) "
+        f"and {lowest_options_text} lowest ({rows_by_place['slider'].min():g})",
         key=f"One page, places from the top. {description}".strip(),
         xlabel="slider, 0 to 100",
     )
@@ -223,9 +223,9 @@ def averages_by_release(table: pd.DataFrame) -> Figure | None:  # None where few
         look = model_look(r.model)
         mark = Mark(r.estimate, r.ci_low, r.ci_high, GENERAL_LOOK if look == PLAIN else look)
         chart_rows.append(ChartRow(printed_name(r.model), [mark], f"{r.released}{size_text}"))
-    best = table.loc[table["estimate"].idxmax()]
+    best_row = table.loc[table["estimate"].idxmax()]
     title = (
-        f"{printed_name(best['model'])}, released {best['released']}, has the highest average ({best['estimate']:.1f})"
+        f"{printed_name(best_row['model'])}, released {best_row['released']}, has the highest average ({best_row['estimate']:.1f})"
     )
     key_text = "The newest first, with parameters where they are known."
     rows_without_interval = table[table["ci_low"].isna()]

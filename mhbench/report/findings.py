@@ -78,8 +78,8 @@ def where_from(scores: pd.DataFrame) -> pd.DataFrame:  # model, origin, items
     if not len(scores):
         return pd.DataFrame(columns=["model", "origin", "items"])
     origin_of_row = scores["origin"].fillna(_UNKNOWN) if "origin" in scores else "asked"
-    groups_by_origin = scores.assign(origin=origin_of_row).groupby(["model", "origin"], sort=False)
-    return groups_by_origin["item_id"].nunique().rename("items").reset_index()
+    rows_by_model_and_origin = scores.assign(origin=origin_of_row).groupby(["model", "origin"], sort=False)
+    return rows_by_model_and_origin["item_id"].nunique().rename("items").reset_index()
 
 # %% ../../nbs/report/05_findings.ipynb #bb4bd964
 _WHOM = {"asked": "asked of", "recorded": "recorded answers of", "simulated": "simulated answers of"}
@@ -90,9 +90,9 @@ def asked(results: str | Path, studies: Sequence[str]) -> pd.DataFrame:  # study
     "One row for each study: how many questions, who answered them, how many ratings by people."
     rows = []
     for study in studies:
-        metrics = _read_stage_metrics(results, "prepare", study)
+        prepare_metrics = _read_stage_metrics(results, "prepare", study)
         n_by_kind = {
-            x: metrics.get(f"n_{x}", pd.NA) for x in ("items", "ratings", "simulated", "by_models", "set_aside")
+            x: prepare_metrics.get(f"n_{x}", pd.NA) for x in ("items", "ratings", "simulated", "by_models", "set_aside")
         }
         row = {"study": study, "items": n_by_kind["items"]}
         origins = where_from(_read_stage_table(results, "score", study, "scores"))
@@ -369,18 +369,18 @@ def _place_models(rows_by_study: Iterable[pd.DataFrame]) -> dict[str, int]:  # m
     return {model: k for k, model in enumerate(ordered_models["model"])}
 
 # %% ../../nbs/report/05_findings.ipynb #47e2763f
-def _declared_front(results: str | Path, stage: str, study: str, place_by_model: Mapping[str, int]) -> Front | None:
+def _declared_front(results: str | Path, stage: str, study: str, index_by_model: Mapping[str, int]) -> Front | None:
     "The main numbers that a stage declares to be what its study asks."
-    declared_measure = first_screen(results, stage, study)
-    if not declared_measure:
+    declared_headline = first_screen(results, stage, study)
+    if not declared_headline:
         return None
-    main_numbers = _read_stage_table(results, stage, study, "headline")
-    if not len(main_numbers):
+    headline_rows = _read_stage_table(results, stage, study, "headline")
+    if not len(headline_rows):
         return Front(study, "", f"The main numbers of the stage {stage} are not here.", pd.DataFrame())
-    measure, sentence = declared_measure["measure"], declared_measure["said"]
-    measure_rows = main_numbers[(main_numbers["measure"] == measure) & main_numbers["ci_low"].notna()]
-    model_places = measure_rows["model"].map(place_by_model).fillna(len(place_by_model))
-    measure_rows = measure_rows.assign(truth=np.nan, place=model_places)
+    measure, sentence = declared_headline["measure"], declared_headline["said"]
+    measure_rows = headline_rows[(headline_rows["measure"] == measure) & headline_rows["ci_low"].notna()]
+    model_indices = measure_rows["model"].map(index_by_model).fillna(len(index_by_model))
+    measure_rows = measure_rows.assign(truth=np.nan, place=model_indices)
     measure_rows = measure_rows.sort_values(["place", "estimate"], ascending=[True, False], ignore_index=True)
     return Front(study, measure, sentence, measure_rows, _read_stage_contents(results, stage, study)["lines"])
 
@@ -463,7 +463,7 @@ def best_in_words(
 
 # %% ../../nbs/report/05_findings.ipynb #b0977ee6
 def _scored_front(
-    results: str | Path, study: str, all_rows: pd.DataFrame, rows: pd.DataFrame, place_by_model: dict
+    results: str | Path, study: str, all_rows: pd.DataFrame, rows: pd.DataFrame, index_by_model: dict
 ) -> Front:
     "A study whose accuracies are drawn, from all its rows and those that are drawn."
     reference_lines = _read_stage_contents(results, "score", study).get("lines", {})
@@ -473,19 +473,19 @@ def _scored_front(
         if len(declared_truths)
         else {}
     )
-    rows = rows.assign(truth=rows["model"].map(dict(declared_values)), place=rows["model"].map(place_by_model))
+    rows = rows.assign(truth=rows["model"].map(dict(declared_values)), place=rows["model"].map(index_by_model))
     models_left_out = tuple(
         m for m in dict.fromkeys(all_rows["model"]) if m not in set(_rows_to_draw(all_rows)["model"])
     )  # in whatever mode
-    main_rows = _read_stage_table(results, "score", study, "headline")
-    measure = main_rows["measure"].iloc[0] if len(main_rows) else "accuracy"
+    headline_rows = _read_stage_table(results, "score", study, "headline")
+    measure = headline_rows["measure"].iloc[0] if len(headline_rows) else "accuracy"
     measure_text = f"{measure}, {spaced(rows['mode'].iloc[0])}" if len(rows) else measure
     unsimulated_rows = _rows_to_draw(all_rows)[_rows_to_draw(all_rows)["origin"] != "simulated"]
     model_pairs = _read_stage_table(results, "score", study, "pairs")
     main_mode = rows["mode"].iloc[0] if len(rows) else ""
     if len(model_pairs):
-        way_suffixes = model_pairs["answered_by"].map({"plain": "", "majority": ", majority"})
-        model_pairs = model_pairs[model_pairs["mode"] + way_suffixes == re.sub(r" of \d+$", "", main_mode)]
+        vote_suffixes = model_pairs["answered_by"].map({"plain": "", "majority": ", majority"})
+        model_pairs = model_pairs[model_pairs["mode"] + vote_suffixes == re.sub(r" of \d+$", "", main_mode)]
     model_origins = pd.concat(
         [all_rows, where_from(_read_stage_table(results, "score", study, "scores"))]
     )  # who failed throughout has no row
@@ -512,14 +512,14 @@ def _describe_labels(results: str | Path, study: str) -> str:
     soft_labels = _read_stage_table(results, "preferences", study, "labels")
     if not len(soft_labels):
         return ""
-    top_shares = soft_labels.groupby("question")["probability"].max()
-    range_text = f", from {top_shares.min():.2f} to {top_shares.max():.2f}" if len(top_shares) > 1 else ""
-    n_certain_questions = int((top_shares >= _CERTAIN).sum())
+    top_probabilities = soft_labels.groupby("question")["probability"].max()
+    range_text = f", from {top_probabilities.min():.2f} to {top_probabilities.max():.2f}" if len(top_probabilities) > 1 else ""
+    n_certain_questions = int((top_probabilities >= _CERTAIN).sum())
     range_text += (
-        f"; {counted(n_certain_questions, len(top_shares), 'questions')} have {_CERTAIN} or more, which is no soft "
+        f"; {counted(n_certain_questions, len(top_probabilities), 'questions')} have {_CERTAIN} or more, which is no soft "
         "label" * (n_certain_questions > 0)
     )
-    return f": the preferred option has a probability of {top_shares.median():.2f} in the median question{range_text}"
+    return f": the preferred option has a probability of {top_probabilities.median():.2f} in the median question{range_text}"
 
 
 def _describe_flags(results: str | Path, study: str, stages: Sequence[str]) -> list[str]:  # a sentence, or none
@@ -539,22 +539,22 @@ _OF_RATERS = ("agreement", "panel")  # stages whose first main number is the agr
 
 def _rated_front(results: str | Path, study: str, stages: Sequence[str]) -> Front | None:
     "What raters did in a study without an accuracy: their ratings, how far they agree, the labels that follow."
-    metrics = _read_stage_metrics(results, "prepare", study)
-    if not (rating_texts := ratings_in_words(metrics)):
+    prepare_metrics = _read_stage_metrics(results, "prepare", study)
+    if not (rating_texts := ratings_in_words(prepare_metrics)):
         return None
-    sentences = [f"{' and '.join(rating_texts)}, of {numbered(metrics['n_items'], 'question')}"]
+    sentences = [f"{' and '.join(rating_texts)}, of {numbered(prepare_metrics['n_items'], 'question')}"]
     measure, drawn_rows = "", pd.DataFrame()
     for stage in [stage for stage in _OF_RATERS if stage in stages]:
-        main_numbers = _read_stage_table(results, stage, study, "headline")
-        if len(main_numbers) and main_numbers["estimate"].notna().any():
-            agreement_row = main_numbers[main_numbers["estimate"].notna()].iloc[:1]
+        headline_rows = _read_stage_table(results, stage, study, "headline")
+        if len(headline_rows) and headline_rows["estimate"].notna().any():
+            agreement_row = headline_rows[headline_rows["estimate"].notna()].iloc[:1]
             measure = agreement_row["measure"].iloc[0]
             sentences.append(f"{measure}: {estimate_in_words(agreement_row.iloc[0])}")
             drawn_rows = agreement_row.dropna(subset=["ci_low", "n"]).assign(truth=np.nan)
             break
     n_labelled_questions = _read_stage_metrics(results, "preferences", study).get("n_questions")
     if n_labelled_questions and "preferences" in stages:
-        labels_text = counted(n_labelled_questions, metrics["n_items"], "questions")
+        labels_text = counted(n_labelled_questions, prepare_metrics["n_items"], "questions")
         sentences.append(f"Soft labels of {labels_text}{_describe_labels(results, study)}")
     sentences += _describe_flags(results, study, stages)
     return Front(study, measure if len(drawn_rows) else "", f"{'. '.join(sentences)}.", drawn_rows)
@@ -567,15 +567,15 @@ def fronts(results: str | Path, standings: pd.DataFrame, studies: Sequence[str],
         study: rows for study, rows in standings.assign(simulated=is_simulated).groupby("study", sort=False)
     }
     drawn_by_study = {study: _rows_of_main_mode(rows) for study, rows in rows_by_study.items()}
-    place_by_model = _place_models(drawn_by_study.values())
+    index_by_model = _place_models(drawn_by_study.values())
     study_fronts = []
     for study in studies:
         stages_of_study = [stage for stage, s in parts if s == study]
         study_front = next(
-            filter(None, (_declared_front(results, stage, study, place_by_model) for stage in stages_of_study)), None
+            filter(None, (_declared_front(results, stage, study, index_by_model) for stage in stages_of_study)), None
         )
         if study_front is None and study in drawn_by_study:
-            study_front = _scored_front(results, study, rows_by_study[study], drawn_by_study[study], place_by_model)
+            study_front = _scored_front(results, study, rows_by_study[study], drawn_by_study[study], index_by_model)
         if study_front is None:
             study_front = _rated_front(results, study, stages_of_study)
         if study_front is None:
@@ -595,7 +595,7 @@ def answered_by_words(tables: Mapping[str, pd.DataFrame]) -> list[str]:  # study
     """
     if not tables:
         return []
-    sentences, other_studies = [], []
+    sentences, studies_not_above_chance = [], []
     rows = pd.concat([t.assign(study=study) for study, t in tables.items()], ignore_index=True)
     joint_intervals = for_all(rows[rows["ci_low"].notna()])
     corrected_text = f"; corrected for {len(joint_intervals)} intervals" if len(joint_intervals) > 1 else ""
@@ -610,9 +610,9 @@ def answered_by_words(tables: Mapping[str, pd.DataFrame]) -> list[str]:  # study
                 "so that part of every accuracy may rest on how its options are written."
             )
         else:
-            other_studies.append(study)
-    if other_studies:
-        sentences.append(f"Words alone are not shown to answer more than chance in {', '.join(other_studies)}.")
+            studies_not_above_chance.append(study)
+    if studies_not_above_chance:
+        sentences.append(f"Words alone are not shown to answer more than chance in {', '.join(studies_not_above_chance)}.")
     return sentences
 
 # %% ../../nbs/report/05_findings.ipynb #6528202e
@@ -628,20 +628,20 @@ def _name_studies(phrase: str, studies: Sequence[str]) -> str:
 
 # %% ../../nbs/report/05_findings.ipynb #0344d46b
 def _describe_questions_asked(
-    n_items_by_study: Sequence[int | None],  # of each study
+    n_items_of_each_study: Sequence[int | None],  # of each study
     origins: pd.DataFrame,  # of `where_from`
     studies_without_answers: Sequence[str] = (),  # studies whose answers are not there
     n_ratings: int = 0,  # ratings by people
 ) -> str:
-    known_counts = [n for n in n_items_by_study if n is not None]
+    known_counts = [n for n in n_items_of_each_study if n is not None]
     studies_text = f"{len(known_counts)} {'study' if len(known_counts) == 1 else 'studies'}"
-    if n_unknown_studies := len(n_items_by_study) - len(known_counts):
-        studies_text = counted(len(known_counts), len(n_items_by_study), "studies", n_unknown_studies)
+    if n_unknown_studies := len(n_items_of_each_study) - len(known_counts):
+        studies_text = counted(len(known_counts), len(n_items_of_each_study), "studies", n_unknown_studies)
     phrases = [
         f"{sum(known_counts)} questions from {studies_text}"
         if known_counts
         else "An unknown number of questions"
-        if n_items_by_study
+        if n_items_of_each_study
         else "No question"
     ]
     n_origins_by_model = origins.drop_duplicates(["model", "origin"])["model"].value_counts()
@@ -658,7 +658,7 @@ def _describe_questions_asked(
             if model_names
             else []
         )
-    phrases += ["put to no model"] if n_items_by_study and not len(origins) and not studies_without_answers else []
+    phrases += ["put to no model"] if n_items_of_each_study and not len(origins) and not studies_without_answers else []
     phrases += [f"with {numbered(n_ratings, 'rating')} by people"] if n_ratings else []
     return f"{', '.join(phrases)}{_name_studies('; unknown who answered', studies_without_answers)}."
 
@@ -762,7 +762,7 @@ def before_reading(
     "What every reader should know first, by heading."
     studies_without_answers = _studies_without_scores(results, studies, parts, "scores")
     rating_releases = [study for stage, study in parts if stage == "ratings"]
-    n_items_by_study = [_read_stage_metrics(results, "prepare", study).get("n_items") for study in studies]
+    n_items_of_each_study = [_read_stage_metrics(results, "prepare", study).get("n_items") for study in studies]
     rating_metrics = [_read_rating_metrics(results, study) for study in [*studies, *rating_releases]]
     n_ratings = sum(m.get("n_ratings", 0) - m.get("n_simulated", 0) - m.get("n_by_models", 0) for m in rating_metrics)
     pair_tables = [_read_stage_table(results, "score", study, "pairs") for study in studies]
@@ -780,7 +780,7 @@ def before_reading(
     doubts_text = _describe_doubts(drawn_rows, models_left_out, adjusted_p, untested_studies)
     return {
         "What was asked?": _describe_questions_asked(
-            n_items_by_study, model_origins, studies_without_answers, n_ratings
+            n_items_of_each_study, model_origins, studies_without_answers, n_ratings
         ),
         "What is simulated?": _describe_simulated(
             results,

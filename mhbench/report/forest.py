@@ -313,11 +313,11 @@ def _draw_row(
         if not brief:
             pen.write(_interval_text(m, digits), column_places.numbers + 5, mark_y)
         if m.note:
-            interval_low, row_height = (m.low, m.high) if m.sure else (m.estimate, m.estimate)
-            has_room_right = pixel_of_value(row_height) + 9 + wide(m.note) <= column_places.right
+            interval_low, interval_high = (m.low, m.high) if m.sure else (m.estimate, m.estimate)
+            has_room_right = pixel_of_value(interval_high) + 9 + wide(m.note) <= column_places.right
             pen.write(
                 m.note,
-                pixel_of_value(row_height) + 9 if has_room_right else pixel_of_value(interval_low) - 9,
+                pixel_of_value(interval_high) + 9 if has_room_right else pixel_of_value(interval_low) - 9,
                 mark_y,
                 ha="left" if has_room_right else "right",
                 bbox=_GROUND,
@@ -393,13 +393,13 @@ def _chart_rows(
         return Mark(row.estimate, row.ci_low, row.ci_high, look._replace(color=color), hollow, tick=tick_value)
 
     def _small_text(rows_of_label: pd.DataFrame) -> str:
-        rows_and_looks = (
+        n_text = (
             ""
             if n or rows_of_label["n"].isna().any()
             else f"n = {'/'.join(f'{int(k)}' for k in dict.fromkeys(rows_of_label['n']))}"
         )
         return ", ".join(
-            filter(None, dict.fromkeys([rows_and_looks, *map(_lost_in_words, rows_of_label.itertuples())]))
+            filter(None, dict.fromkeys([n_text, *map(_lost_in_words, rows_of_label.itertuples())]))
         )
 
     chart_rows = []

@@ -116,8 +116,8 @@ def _read_study_part(results: Path, study: str, models: Iterable[str], private: 
     judgments_by_answer: dict[tuple, list[Judgment]] = {}
     for j in _read_records_if_any(texts_folder / "judge" / study / "judgments.parquet", Judgment):
         judgments_by_answer.setdefault((j.item_id, j.model, j.mode, j.sample), []).append(j)
-    open_ids = {k for k, i in items.items() if private or not i.protected}
-    is_shown = scores["item_id"].isin(open_ids)
+    unprotected_item_ids = {k for k, i in items.items() if private or not i.protected}
+    is_shown = scores["item_id"].isin(unprotected_item_ids)
     is_plain = scores["answered_by"] == "plain"
     answer_keys = scores[_ONE].itertuples(index=False, name=None)
     judgments_by_row = [judgments_by_answer.get(k, []) if p else [] for k, p in zip(answer_keys, is_plain)]
@@ -132,9 +132,9 @@ def _read_study_part(results: Path, study: str, models: Iterable[str], private: 
         judged=list(map(_verdict_texts, judgments_by_row)),
         judges=[_judges_disagree(row_judgments) for row_judgments in judgments_by_row],
     )
-    open_scored_ids = open_ids & set(scores["item_id"])
-    item_texts = {f"{study}/{k}": _item_texts(items[k]) for k in sorted(open_scored_ids)}
-    for summary in _rating_summaries(texts_folder, study, open_scored_ids).itertuples():
+    unprotected_scored_ids = unprotected_item_ids & set(scores["item_id"])
+    item_texts = {f"{study}/{k}": _item_texts(items[k]) for k in sorted(unprotected_scored_ids)}
+    for summary in _rating_summaries(texts_folder, study, unprotected_scored_ids).itertuples():
         summary_line = (
             f"{summary.target}: {summary.value} ({summary.n} {summary.who if summary.n > 1 else summary.who[:-1]})"
         )
@@ -156,18 +156,18 @@ def _check_selection(scored: set[str], answered: set[str], study: str) -> None:
     "Refuse scores that were made for another selection of models than that of the run whose page this is."
     if not answered or scored == answered:  # without texts, as where only numbers were pulled, nothing can be said
         return
-    surplus_models, missing = (", ".join(sorted(names)) for names in (scored - answered, answered - scored))
+    surplus_models, missing_models = (", ".join(sorted(model_names)) for model_names in (scored - answered, answered - scored))
     actual = "; ".join(
-        [f"scores of {surplus_models}, not of the run"] * bool(surplus_models) + [f"none of {missing}"] * bool(missing)
+        [f"scores of {surplus_models}, not of the run"] * bool(surplus_models) + [f"none of {missing_models}"] * bool(missing_models)
     )
     remedy = f"run `dvc repro`, or `dvc repro score@{study}` and the report"
     refuse(f"answers_of: the scores of {study} must be those of the models of the run; got {actual}", remedy=remedy)
 
 
 def _item_texts(i: Item) -> dict[str, Any]:
-    texts: dict[str, Any] = {"question": i.question, "options": i.options, "stems": i.stems, "context": i.context}
-    texts |= {"key": i.key, "rationale": i.rationale, "soft": i.soft_labels}
-    return {k: v for k, v in texts.items() if v}
+    text_by_field: dict[str, Any] = {"question": i.question, "options": i.options, "stems": i.stems, "context": i.context}
+    text_by_field |= {"key": i.key, "rationale": i.rationale, "soft": i.soft_labels}
+    return {k: v for k, v in text_by_field.items() if v}
 
 
 _WRITTEN = ("text", "reasoning", "error")
@@ -186,9 +186,9 @@ def _answer_words(written_fields: Mapping[str, Any], judgments: Sequence[Judgmen
 
 # %% ../../nbs/report/06_items.ipynb #54197dfa
 def _answers_written(
-    study_part: _StudyPart, start: int
+    study_part: _StudyPart, first_row: int
 ) -> pd.DataFrame:  # row, text, reasoning, error, judged, right, length
-    "The words of the answers of a study, whose rows begin at `start` on the page."
+    "The words of the answers of a study, whose rows begin at `first_row` on the page."
     row_numbers = np.flatnonzero(study_part.place >= 0)
     answer_words = pd.DataFrame(
         {c: study_part.stored.column(c)[study_part.place[row_numbers]] for c in _WRITTEN}, dtype=object
@@ -196,7 +196,7 @@ def _answers_written(
     text_length = answer_words.map(lambda text: len(text or "")).sum(axis=1)
     is_right = study_part.rows["what"].to_numpy()[row_numbers] == "right"
     return answer_words.assign(
-        row=start + row_numbers, judged=[study_part.judged[k] for k in row_numbers], right=is_right, length=text_length
+        row=first_row + row_numbers, judged=[study_part.judged[k] for k in row_numbers], right=is_right, length=text_length
     )
 
 
@@ -204,14 +204,14 @@ def _answer_texts(
     study_parts: Sequence[_StudyPart], most_characters: int | None
 ) -> tuple[dict[str, dict], int]:  # by row; how many are left out
     "The words of the answers, first of those that were not right, as long as there is room."
-    first_rows = np.cumsum([0, *(len(p.rows) for p in study_parts)])
-    all_words = pd.concat([_answers_written(p, start) for p, start in zip(study_parts, first_rows)], ignore_index=True)
-    kept_words = all_words
-    if most_characters is not None and all_words["length"].sum() > most_characters:
-        words_wrong_first = all_words.sort_values("right", kind="stable")
-        kept_words = words_wrong_first[words_wrong_first["length"].cumsum() <= most_characters].sort_index()
-    return {str(r["row"]): _answer_words(r, r["judged"]) for r in kept_words.to_dict("records")}, len(all_words) - len(
-        kept_words
+    first_row_of_each_part = np.cumsum([0, *(len(p.rows) for p in study_parts)])
+    all_answer_words = pd.concat([_answers_written(p, first_row) for p, first_row in zip(study_parts, first_row_of_each_part)], ignore_index=True)
+    answer_words_that_fit = all_answer_words
+    if most_characters is not None and all_answer_words["length"].sum() > most_characters:
+        words_wrong_first = all_answer_words.sort_values("right", kind="stable")
+        answer_words_that_fit = words_wrong_first[words_wrong_first["length"].cumsum() <= most_characters].sort_index()
+    return {str(r["row"]): _answer_words(r, r["judged"]) for r in answer_words_that_fit.to_dict("records")}, len(all_answer_words) - len(
+        answer_words_that_fit
     )
 
 # %% ../../nbs/report/06_items.ipynb #8f3eca8f
@@ -225,11 +225,11 @@ def _rating_summaries(texts_folder: Path, study: str, item_ids: set) -> pd.DataF
     origin_prefix = np.where(ratings["origin"] == "simulated", "simulated ", "")
     ratings = ratings.assign(who=origin_prefix + np.where(is_by_model, "models", "raters").astype(object))
     ratings = ratings[ratings["item_id"].isin(item_ids)].astype({"value": float})
-    rated = ["item_id", "target", "who"]
+    group_columns = ["item_id", "target", "who"]
     labels: dict[tuple, Counter] = defaultdict(Counter)
-    for *target, label in ratings.loc[ratings["label"].notna(), [*rated, "label"]].itertuples(index=False):
-        labels[tuple(target)][label] += 1
-    groups = ratings.groupby(rated, sort=True)
+    for *group_key, label in ratings.loc[ratings["label"].notna(), [*group_columns, "label"]].itertuples(index=False):
+        labels[tuple(group_key)][label] += 1
+    groups = ratings.groupby(group_columns, sort=True)
     summaries = pd.DataFrame({"value": groups["value"].mean(), "n": groups["rater"].nunique()})
     label_texts = [", ".join(f"{label} {n}" for label, n in labels[t].most_common()) for t in summaries.index]
     value_texts = [t if np.isnan(x) else f"mean {x:.1f}" for x, t in zip(summaries["value"], label_texts)]

@@ -251,10 +251,10 @@ class _Links:
 
     def card(self, row: dict, study: str | None) -> str:
         "The card of the judge that a row names, in `judge` or at the end of its `measure`."
-        for (card_study, judge), place in self.cards.items():
+        for (card_study, judge), anchor in self.cards.items():
             is_judge_named = row.get("judge") == judge or str(row.get("measure", "")).endswith(f" by {judge}")
             if card_study == row.get("study", study) and is_judge_named:
-                return f"#{place}"
+                return f"#{anchor}"
         return ""
 
 # %% ../../nbs/report/07_page.ipynb #7d0b3a6a
@@ -343,8 +343,8 @@ def _embed_picture(p: Picture, title: str) -> dict:
     if not file.exists():
         actual = f"{str(p.file)!r} ({title}); run the stage that draws it"
         refuse(f"html_report: figures must exist; got {actual}", error=FileNotFoundError)
-    data = quote(_shrink_svg(file.read_text(encoding="utf-8")), safe=' <>="/:;,.()!*+?@-_~[]{}|^$')
-    return {"caption": p.caption, "alt": p.alt or p.caption, "source": f"data:image/svg+xml,{data}"}
+    quoted_svg = quote(_shrink_svg(file.read_text(encoding="utf-8")), safe=' <>="/:;,.()!*+?@-_~[]{}|^$')
+    return {"caption": p.caption, "alt": p.alt or p.caption, "source": f"data:image/svg+xml,{quoted_svg}"}
 
 # %% ../../nbs/report/07_page.ipynb #c474adc9
 def _build_entry(t: ReportTable, key: str, picture: Picture | None, section: Section, links: _Links) -> dict[str, Any]:
@@ -387,10 +387,10 @@ def _counts_in_words(entries: Sequence[Mapping]) -> str:  # "8 tables, 1 figure"
 # %% ../../nbs/report/07_page.ipynb #d4fe0cd4
 def _sections_by_study(sections: Sequence[Section], links: _Links) -> list[dict]:
     "The sections by study, each with its questions in the order of `questions.yaml`."
-    parts_by_study: dict[str, dict[str, dict]] = {}  # study -> question -> what answers it
+    question_parts_by_study: dict[str, dict[str, dict]] = {}  # study -> question -> what answers it
     question_order = {question: k for k, question in enumerate(tables.QUESTIONS)}
     for k, s in enumerate(sections, 1):
-        parts_by_question = parts_by_study.setdefault(
+        parts_by_question = question_parts_by_study.setdefault(
             s.study or s.title, defaultdict(lambda: {"texts": [], "entries": []})
         )
         for question, entry in _entries_by_question(s, f"s{k}", links):
@@ -398,13 +398,13 @@ def _sections_by_study(sections: Sequence[Section], links: _Links) -> list[dict]
         if section_texts := [*filter(None, [s.text]), *s.findings]:
             parts_by_question[question_of(s.stage) if s.study else ""]["texts"] += section_texts
     study_sections = []
-    for g, (name, parts_by_question) in enumerate(parts_by_study.items(), 1):
+    for g, (name, parts_by_question) in enumerate(question_parts_by_study.items(), 1):
         ordered_parts = sorted(parts_by_question.items(), key=lambda x: question_order.get(x[0], len(question_order)))
         counted_questions = [
-            {"name": question, "count": _counts_in_words(contents["entries"]), **contents}
-            for question, contents in ordered_parts
+            {"name": question, "count": _counts_in_words(question_contents["entries"]), **question_contents}
+            for question, question_contents in ordered_parts
         ]
-        questions = [contents | {"id": f"g{g}q{k}"} for k, contents in enumerate(counted_questions, 1)]
+        questions = [question_contents | {"id": f"g{g}q{k}"} for k, question_contents in enumerate(counted_questions, 1)]
         sections_of_study = [s for s in sections if (s.study or s.title) == name]
         banner_text = origin_banner({k: v for s in sections_of_study if s.study for k, v in s.origins.items()})
         absent_text = by_reason(chain.from_iterable(s.absent for s in sections_of_study))
@@ -554,10 +554,10 @@ def headline_metrics(main: pd.DataFrame) -> dict:  # study -> stage -> "measure,
     usable_rows = usable_rows[~usable_rows["measure"].str.contains(";")]
     rows_by_size = usable_rows.sort_values("n", ascending=False, kind="stable")
     score_rows = rows_by_size[rows_by_size["stage"] == "score"].drop_duplicates(["study", "model"]).sort_index()
-    other_stages = rows_by_size[rows_by_size["stage"] != "score"].drop_duplicates(["study", "stage", "model"])
-    other_stages = other_stages.groupby(["study", "stage"], sort=False).head(2).sort_index()
+    rows_of_other_stages = rows_by_size[rows_by_size["stage"] != "score"].drop_duplicates(["study", "stage", "model"])
+    rows_of_other_stages = rows_of_other_stages.groupby(["study", "stage"], sort=False).head(2).sort_index()
     estimate_by_name: dict = {}
-    for r in pd.concat([score_rows, other_stages]).to_dict("records"):
+    for r in pd.concat([score_rows, rows_of_other_stages]).to_dict("records"):
         name_parts = [r[c] for c in ("measure", "model", "mode") if isinstance(r[c], str) and r[c]]
         number_name = ", ".join(name_parts).replace(".", " ")
         estimate_by_name.setdefault(r["study"], {}).setdefault(r["stage"], {})[number_name] = float(r["estimate"])

@@ -195,8 +195,8 @@ def _plain_prose(markdown: str) -> str:
 
 
 def _prose_and_heading(markdown: str) -> tuple[str, str, str]:  # before the first heading; the last heading; below it
-    text_before, *parts = re.split(r"^#+ (.*)$", markdown, flags=re.M)
-    return _plain_prose(text_before), parts[-2] if parts else "", _plain_prose(parts[-1]) if parts else ""
+    text_before, *headings_and_texts = re.split(r"^#+ (.*)$", markdown, flags=re.M)
+    return _plain_prose(text_before), headings_and_texts[-2] if headings_and_texts else "", _plain_prose(headings_and_texts[-1]) if headings_and_texts else ""
 
 
 def stage_prose(notebook: str | Path) -> dict[str, Prose]:  # by the name of the table
@@ -208,14 +208,14 @@ def stage_prose(notebook: str | Path) -> dict[str, Prose]:  # by the name of the
     for cell in json.loads(Path(notebook).read_text(encoding="utf-8"))["cells"]:
         source = "".join(cell["source"])
         if cell["cell_type"] == "markdown":
-            text_before, new_heading, text_below = _prose_and_heading(source)
-            if not new_heading:
+            text_before, next_heading, text_below = _prose_and_heading(source)
+            if not next_heading:
                 prose = text_before or prose
                 continue
             for name in shown_names if text_before else ():
-                old_prose = prose_by_table[name]
-                prose_by_table[name] = old_prose._replace(text="\n\n".join(filter(None, [old_prose.text, text_before])))
-            heading, prose, shown_names = new_heading, text_below, []
+                earlier_prose = prose_by_table[name]
+                prose_by_table[name] = earlier_prose._replace(text="\n\n".join(filter(None, [earlier_prose.text, text_before])))
+            heading, prose, shown_names = next_heading, text_below, []
         elif names := shown_tables(source):
             shown_names = names
             prose_by_table |= dict.fromkeys(names, Prose(heading, prose))
@@ -396,8 +396,8 @@ def sampled(table: pd.DataFrame) -> str:  # sentences; empty where a table has n
     applies_by_limit["labels"] = interval_kinds.str.contains("prediction-powered").any()
     measures = interval_rows.get("measure", interval_rows.get("question", pd.Series(dtype=str))).astype(str)
     applies_by_limit["repeats"] = measures.str.contains("intraclass correlation|sd within answers").any()
-    fewest_clusters = f"{n_clusters.min():.0f}" if len(n_clusters) else ""
-    limit_sentences = [text.format(fewest_clusters) for name, text in UNSEEN.items() if applies_by_limit[name]]
+    fewest_clusters_text = f"{n_clusters.min():.0f}" if len(n_clusters) else ""
+    limit_sentences = [text.format(fewest_clusters_text) for name, text in UNSEEN.items() if applies_by_limit[name]]
     return " ".join(
         [f"The intervals reflect the sampling of {sampled_units}. Treated as fixed: {fixed_text}.", *limit_sentences]
     )
@@ -436,8 +436,8 @@ def for_all(rows: pd.DataFrame, n_hidden: int = 0) -> pd.DataFrame:
         level = getattr(r, "level", 0.95)
         level = 0.95 if pd.isna(level) else level
         z = ndtri(0.5 + level / 2)
-        middle = np.clip((r.ci_low + r.ci_high) / 2, 1e-3, 1 - 1e-3)
-        n = z**2 * middle * (1 - middle) / ((r.ci_high - r.ci_low) / 2) ** 2 - z**2
+        interval_middle = np.clip((r.ci_low + r.ci_high) / 2, 1e-3, 1 - 1e-3)
+        n = z**2 * interval_middle * (1 - interval_middle) / ((r.ci_high - r.ci_low) / 2) ** 2 - z**2
         joint_intervals.append(agresti_coull(r.estimate, max(float(n), 1.0), 1 - (1 - level) / (len(rows) + n_hidden)))
     low, high = zip(*joint_intervals)
     return rows.assign(ci_low=np.minimum(low, rows["ci_low"]), ci_high=np.maximum(high, rows["ci_high"]))

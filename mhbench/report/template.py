@@ -19,9 +19,9 @@ __all__ = ['filled_template']
 @cache
 def _templates() -> jinja2.Environment:
     "The templates of the package, each compiled once in a process."
-    options: dict[str, Any] = {"autoescape": True, "trim_blocks": True, "lstrip_blocks": True}
+    environment_options: dict[str, Any] = {"autoescape": True, "trim_blocks": True, "lstrip_blocks": True}
     loader = jinja2.PackageLoader("mhbench.report", "templates")
-    return jinja2.Environment(loader=loader, undefined=jinja2.StrictUndefined, **options)
+    return jinja2.Environment(loader=loader, undefined=jinja2.StrictUndefined, **environment_options)
 
 
 def filled_template(
@@ -32,7 +32,7 @@ def filled_template(
     **values: Any,
 ) -> str:
     "A self-contained page: a template with its values, and the styles and scripts in it."
-    static = resources.files("mhbench.report") / "static"
-    style = "".join((static / f).read_text(encoding="utf-8") for f in styles)
-    script = "".join((static / f).read_text(encoding="utf-8") for f in scripts)
+    static_folder = resources.files("mhbench.report") / "static"
+    style = "".join((static_folder / f).read_text(encoding="utf-8") for f in styles)
+    script = "".join((static_folder / f).read_text(encoding="utf-8") for f in scripts)
     return _templates().get_template(template).render(style=style, script=script, **values)
