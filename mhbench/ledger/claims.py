@@ -396,9 +396,9 @@ def _check_names(entry: ClaimEntry, claims_file: ClaimsFile, place: str) -> None
                 refuse(f"{rule}; got {source.rounding!r}", place=place)
 
 # %% ../../nbs/ledger/01_claims.ipynb #5b76e6a7
-def _expand_entry(entry: ClaimEntry, claims_file: ClaimsFile, file_place: str) -> list[Claim]:
+def _expand_entry(entry: ClaimEntry, claims_file: ClaimsFile, file_and_line: str) -> list[Claim]:
     "The claims of an entry, one per printed number."
-    place = f"{file_place}, {entry.place}"
+    place = f"{file_and_line}, {entry.place}"
     _check_names(entry, claims_file, place)
     entry_claims = []
     for row, column, printed_text in _list_printed_cells(entry, place):
@@ -416,7 +416,7 @@ def _expand_entry(entry: ClaimEntry, claims_file: ClaimsFile, file_place: str) -
         needs = block.needs if block.needs is not None else entry.needs if block.ours or block.conventions else None
         filled_sources["needs"] = tuple(_fill_entry(needs or [], label_by_placeholder, claim_id))
         copied_fields = {k: getattr(block, k) for k in ("cannot", "note", "random", "beside", "part")}
-        number = read_printed(printed_text, f"{file_place}, {claim_id}")
+        number = read_printed(printed_text, f"{file_and_line}, {claim_id}")
         number = number if entry.scale == 1 else replace(number, exact=False)  # a percentage is rounded, a count is not
         entry_claims.append(
             Claim(

@@ -347,7 +347,7 @@ def _build_plot(section: _Section, plot: Plot) -> dict[str, Any]:
     plot_rows: list[dict[str, Any]] = []
     for declared_row in plot.rows:
         quantities_and_dots = [(section.find_quantity(d.of), d) for d in declared_row.dots]
-        quantities_with_ends = [
+        quantities_with_intervals = [
             Quantity(
                 q.value, section.find_quantity(d.low).value, section.find_quantity(d.high).value, q.origin, q.printed
             )
@@ -355,8 +355,8 @@ def _build_plot(section: _Section, plot: Plot) -> dict[str, Any]:
             else q
             for q, d in quantities_and_dots
         ]
-        dot_fields = [section.build_dot(q, d.kind, plot) for q, (_, d) in zip(quantities_with_ends, quantities_and_dots)]
-        numbers_html = " ".join(section.number_html(q, plot) for q in quantities_with_ends)
+        dot_fields = [section.build_dot(q, d.kind, plot) for q, (_, d) in zip(quantities_with_intervals, quantities_and_dots)]
+        numbers_html = " ".join(section.number_html(q, plot) for q in quantities_with_intervals)
         plot_rows.append(
             {
                 "name": declared_row.name,

@@ -182,11 +182,11 @@ def tables_of_files(claims: Claims, folder: str | Path) -> Tables:
 def _flatten_numbers(values: tuple) -> list[float]:
     "The numbers in numbers, lists and columns, without missing ones."
     try:
-        flat_values = np.concatenate([np.ravel(np.asarray(v, float)) for v in values]) if values else np.array([])
+        flat_numbers = np.concatenate([np.ravel(np.asarray(v, float)) for v in values]) if values else np.array([])
     except ValueError as e:
         remedy = "name a column of numbers; `count` and `share` take words"
         refuse(f"ledger: a function of numbers must be given numbers; got text ({e})", remedy=remedy)
-    return flat_values[~np.isnan(flat_values)].tolist()
+    return flat_numbers[~np.isnan(flat_numbers)].tolist()
 
 # %% ../../nbs/ledger/02_verdicts.ipynb #a7fd369d
 PLAIN_FUNCTIONS: dict[str, Callable[..., float]] = {
@@ -564,13 +564,13 @@ TOLERANCE_COLUMNS = ["paper", "place", "of", "tolerance", "n", "across", "along"
 
 
 def _share_of_wrong_accepted(
-    rows_of_tolerance: pd.DataFrame, shared_label: str, differing_label: str
+    rows_of_tolerance: pd.DataFrame, shared_label_column: str, differing_label_column: str
 ) -> tuple[float, int]:
     "How many printed numbers with the same label, in another place, lie within what each row accepts; of how many."
     number_pairs = rows_of_tolerance.dropna(subset=["low"]).merge(
-        rows_of_tolerance[[shared_label, differing_label, "number"]], on=shared_label, suffixes=("", "_wrong")
+        rows_of_tolerance[[shared_label_column, differing_label_column, "number"]], on=shared_label_column, suffixes=("", "_wrong")
     )
-    number_pairs = number_pairs[number_pairs[differing_label] != number_pairs[f"{differing_label}_wrong"]]
+    number_pairs = number_pairs[number_pairs[differing_label_column] != number_pairs[f"{differing_label_column}_wrong"]]
     return number_pairs["number_wrong"].between(number_pairs["low"], number_pairs["high"]).mean(), len(number_pairs)
 
 
@@ -598,8 +598,8 @@ def tolerances(verdicts: pd.DataFrame) -> pd.DataFrame:  # TOLERANCE_COLUMNS; ac
                 low=table_verdicts["low"].where(table_verdicts["tolerance"] == tolerance_name)
             )
             shares_and_n_pairs = [
-                _share_of_wrong_accepted(rows_of_tolerance, *labels)
-                for labels in (("row", "column"), ("column", "row"))
+                _share_of_wrong_accepted(rows_of_tolerance, *label_columns)
+                for label_columns in (("row", "column"), ("column", "row"))
             ]
             (wrong_share_across, n_pairs_across), (wrong_share_along, n_pairs_along) = shares_and_n_pairs
             is_tolerance_loose = any(share > MOST_ACCEPTED for share in (wrong_share_across, wrong_share_along))

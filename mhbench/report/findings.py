@@ -468,12 +468,12 @@ def _scored_front(
     "A study whose accuracies are drawn, from all its rows and those that are drawn."
     reference_lines = _read_stage_contents(results, "score", study).get("lines", {})
     declared_truths = _read_stage_table(results, "score", study, "truth")
-    declared_values = (
+    declared_accuracy_by_model = (
         declared_truths[declared_truths["quantity"] == "accuracy"].set_index("model")["truth"]
         if len(declared_truths)
         else {}
     )
-    rows = rows.assign(truth=rows["model"].map(dict(declared_values)), place=rows["model"].map(index_by_model))
+    rows = rows.assign(truth=rows["model"].map(dict(declared_accuracy_by_model)), place=rows["model"].map(index_by_model))
     models_left_out = tuple(
         m for m in dict.fromkeys(all_rows["model"]) if m not in set(_rows_to_draw(all_rows)["model"])
     )  # in whatever mode

@@ -285,20 +285,20 @@ def _draw_row(
     for k, line in enumerate(label_lines):
         small_text = row.small if k == len(label_lines) - 1 else ""
         line_y = y + _LINE * (k + 0.5) + 2 if column_places.above else y + row_height / 2
-        label_end = (
+        label_right_x = (
             _EDGE + wide(line)
             if column_places.above
             else column_places.left - _GAP - wide(f" {small_text}") * bool(small_text)
         )
         pen.write(
             line,
-            _EDGE if column_places.above else label_end,
+            _EDGE if column_places.above else label_right_x,
             line_y,
             INK,
             ha="left" if column_places.above else "right",
             bbox=_GROUND,
         )
-        pen.write(small_text, label_end + wide(" "), line_y, bbox=_GROUND)
+        pen.write(small_text, label_right_x + wide(" "), line_y, bbox=_GROUND)
     first_mark_y = (
         y + row_height / 2 + _LINE * len(label_lines) / 2 * column_places.above - (len(row.marks) - 1) * _MARK / 2
     )
@@ -325,12 +325,12 @@ def _draw_row(
 
 # %% ../../nbs/report/03_forest.ipynb #30710455
 def _draw_axis(
-    pen: _Pen, y: float, axis_ends: tuple[float, float], column_places: _ColumnPlaces, pixel_of_value: Any
+    pen: _Pen, y: float, axis_limits: tuple[float, float], column_places: _ColumnPlaces, pixel_of_value: Any
 ) -> None:
     pen.line([column_places.left, column_places.right], [y, y], SOFT)
     max_ticks = max(2, int((column_places.right - column_places.left) / 50))
-    tick_values = MaxNLocator(nbins=min(max_ticks, 6), steps=[1, 2, 2.5, 5, 10]).tick_values(*axis_ends)
-    for t in tick_values[(tick_values >= axis_ends[0] - 1e-9) & (tick_values <= axis_ends[1] + 1e-9)]:
+    tick_values = MaxNLocator(nbins=min(max_ticks, 6), steps=[1, 2, 2.5, 5, 10]).tick_values(*axis_limits)
+    for t in tick_values[(tick_values >= axis_limits[0] - 1e-9) & (tick_values <= axis_limits[1] + 1e-9)]:
         pen.line([pixel_of_value(t)] * 2, [y, y + 4], SOFT)
         pen.write(f"{round(t, 9) + 0:g}".replace("-", "\N{MINUS SIGN}"), pixel_of_value(t), y + 13, ha="center")
 

@@ -173,13 +173,13 @@ def headline(results: str | Path, stages: Iterable[tuple[str, str]]) -> pd.DataF
     if not main_tables:
         return pd.DataFrame(columns=_MAIN)
     main_numbers = pd.concat(main_tables, ignore_index=True)
-    sort_keys = [
+    sort_columns = [
         main_numbers["study"].map({s: k for k, s in enumerate(main_numbers["study"].unique())}),
         main_numbers["later"],
         main_numbers["n"].lt(tables.FEW),
     ]
-    sort_keys.append(-main_numbers["estimate"].where(main_numbers["later"] < 2, 0.0))
-    main_numbers = main_numbers.iloc[np.lexsort(sort_keys[::-1])]
+    sort_columns.append(-main_numbers["estimate"].where(main_numbers["later"] < 2, 0.0))
+    main_numbers = main_numbers.iloc[np.lexsort(sort_columns[::-1])]
     return main_numbers.reindex(columns=_MAIN).astype(_WHOLE)
 
 # %% ../../nbs/report/07_page.ipynb #a5eedbf7

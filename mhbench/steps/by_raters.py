@@ -82,9 +82,9 @@ def option_votes(items: Iterable[Item], ratings: Iterable[Rating]) -> pd.DataFra
         if r.value is not None and not r.by_model and r.target in letters(n_options_by_base.get(r.item_id, 0)):
             rows.append((r.item_id, r.rater, r.target, f"{r.source} {r.session}", r.value))
     rating_rows = pd.DataFrame(rows, columns=["question", "rater", "option", "occasion", "value"])
-    annotation_values = rating_rows.groupby(["question", "rater", "occasion"])["value"]
-    is_complete = annotation_values.transform("size") == rating_rows["question"].map(n_options_by_base)
-    is_preferred = (rating_rows["value"] == annotation_values.transform("max")).astype(float)
+    values_by_annotation = rating_rows.groupby(["question", "rater", "occasion"])["value"]
+    is_complete = values_by_annotation.transform("size") == rating_rows["question"].map(n_options_by_base)
+    is_preferred = (rating_rows["value"] == values_by_annotation.transform("max")).astype(float)
     vote_shares = is_preferred / is_preferred.groupby(
         [rating_rows[c] for c in ("question", "rater", "occasion")]
     ).transform("sum")
@@ -131,18 +131,18 @@ def values_by_rater(
     for s in first_scores.drop_duplicates(["item_id", *RUN]).itertuples():
         item = item_by_id[s.item_id]
         option_letters = letters(len(item.options))
-        base_option_places = _base_places(item)
-        chosen_base_places = [base_option_places[option_letters.index(a)] for a in s.answer if a in option_letters]
+        base_index_of_each_option = _base_places(item)
+        chosen_base_indices = [base_index_of_each_option[option_letters.index(a)] for a in s.answer if a in option_letters]
         response = first_answers.get((s.item_id, s.model, s.mode)) if s.answered_by == "plain" else None
         letter_probabilities = None if response is None else probabilities(response, len(option_letters))
         for rater in raters_by_question[s.base_id]:
             rater_votes = votes_by_rater[s.base_id, rater][: len(option_letters)]
-            vote_for_answer = float(rater_votes[chosen_base_places[0]]) if len(chosen_base_places) == 1 else 0.0
+            vote_for_answer = float(rater_votes[chosen_base_indices[0]]) if len(chosen_base_indices) == 1 else 0.0
             rater_cross_entropy = (
                 np.nan
                 if letter_probabilities is None
                 else float(
-                    cross_entropy(rater_votes[base_option_places][None], letter_probabilities[None], floor=_LEAST)
+                    cross_entropy(rater_votes[base_index_of_each_option][None], letter_probabilities[None], floor=_LEAST)
                 )
             )
             run_key = (s.model, s.mode, s.answered_by, s.n_votes)
@@ -169,8 +169,8 @@ def rater_sample_rows(values: pd.DataFrame, *, alone: Collection[str] = ()) -> p
             )
         for answering_way, g in valued_rows[~valued_rows["model"].isin(list(alone))].groupby(RUN[1:], sort=False):
             for first_model, second_model in combinations(dict.fromkeys(g["model"]), 2):
-                paired_values = [g[g["model"] == m].set_index(["item", "rater"]) for m in (first_model, second_model)]
-                value_differences = paired_values[0]["value"] - paired_values[1]["value"]
+                values_of_both_models = [g[g["model"] == m].set_index(["item", "rater"]) for m in (first_model, second_model)]
+                value_differences = values_of_both_models[0]["value"] - values_of_both_models[1]["value"]
                 paired_differences = (
                     value_differences.rename("value")
                     .reset_index()

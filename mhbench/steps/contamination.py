@@ -253,8 +253,8 @@ def flag_table(table: pd.DataFrame, thresholds: Sequence[float]) -> pd.DataFrame
     rows = []
     columns = [c for c in similarity_columns(table) if "_" not in c]
     for (model, g), column, threshold in product(table.groupby("model", sort=False), columns, thresholds):
-        observed_rows = g.dropna(subset=[column])
-        flagged_rows = observed_rows.assign(flag=(observed_rows[column] > threshold).astype(float))
+        rows_with_value = g.dropna(subset=[column])
+        flagged_rows = rows_with_value.assign(flag=(rows_with_value[column] > threshold).astype(float))
         row_head = {
             "model": model,
             "similarity": column,

@@ -297,8 +297,8 @@ def demographics_headline(pairs: pd.DataFrame, method: str = "holm") -> pd.DataF
                 f"{largest_difference_row['first']} minus {largest_difference_row['second']}, interval simultaneous over all sets and models"
             )
         measure = f"{name}: largest difference of two levels; {contrast_in_words}"
-        interval_ends = (largest_difference_row["simultaneous_low"], largest_difference_row["simultaneous_high"])
-        rows.append((measure, model, largest_difference_row["n"], largest_difference_row["estimate"], *interval_ends))
+        simultaneous_limits = (largest_difference_row["simultaneous_low"], largest_difference_row["simultaneous_high"])
+        rows.append((measure, model, largest_difference_row["n"], largest_difference_row["estimate"], *simultaneous_limits))
         correction_in_words = f"p-values corrected ({method}) over all sets and models"
         count_measure_name = f"{name}: pairs of levels that differ, of {len(g)}; {correction_in_words}"
         rows.append((count_measure_name, model, largest_difference_row["n"], float((g[f"p_{method}"] < ALPHA).sum()), np.nan, np.nan))

@@ -85,8 +85,8 @@ def error_sample(scores: pd.DataFrame, n: int = 100, *, mode: str = "cot", seed:
     wrong_answers = wrong_answers[response_outcomes(wrong_answers) == READ]
     for model, g in wrong_answers.groupby("model", sort=True):
         g = g.sort_values(["item_id", "sample"]).drop_duplicates("item_id")
-        drawn_places = np.random.default_rng([seed, zlib.crc32(str(model).encode())]).permutation(len(g))[:n]
-        sample_tables.append(g.iloc[np.sort(drawn_places)][["model", "item_id", "sample"]])
+        drawn_indices = np.random.default_rng([seed, zlib.crc32(str(model).encode())]).permutation(len(g))[:n]
+        sample_tables.append(g.iloc[np.sort(drawn_indices)][["model", "item_id", "sample"]])
     return (
         pd.concat(sample_tables, ignore_index=True)
         if sample_tables

@@ -160,25 +160,25 @@ def _people_and_judge_values(answers: pd.DataFrame, kind: str) -> tuple[np.ndarr
     """People's verdicts (NaN where there is none, or a tie) and a judge's: shares for labels, points for scores. A
     failed verdict or abstention of a judge is replaced by its mean; estimates with people's labels stay unbiased.
     """
-    people_values = answers["people"].to_numpy(float)
-    judge_values = answers["points"].to_numpy(float)
+    people_verdicts = answers["people"].to_numpy(float)
+    judge_verdicts = answers["points"].to_numpy(float)
     if kind == "label":
-        people_values = np.where(np.isnan(people_values) | (people_values == 50), np.nan, people_values > 50)
-        judge_values = judge_values / 100
-    return people_values, np.where(np.isnan(judge_values), np.nanmean(judge_values), judge_values)
+        people_verdicts = np.where(np.isnan(people_verdicts) | (people_verdicts == 50), np.nan, people_verdicts > 50)
+        judge_verdicts = judge_verdicts / 100
+    return people_verdicts, np.where(np.isnan(judge_verdicts), np.nanmean(judge_verdicts), judge_verdicts)
 
 # %% ../../nbs/steps/22_judge_people.ipynb #4919092c
 def _labelled_difference_rows(
-    judge_values: np.ndarray, is_labelled: np.ndarray, cases: np.ndarray, level: float, is_share: bool
+    judge_verdicts: np.ndarray, is_labelled: np.ndarray, cases: np.ndarray, level: float, is_share: bool
 ) -> list:
     """A judge's mean on the answers that people labelled less that on the others, where the two are shown to differ;
     people's labels are then no random sample, and nothing is said of the rest by means of them.
     """
-    is_judged = ~np.isnan(judge_values)
+    is_judged = ~np.isnan(judge_verdicts)
     if not (is_labelled & is_judged).any() or not (~is_labelled & is_judged).any():
         return []
     labelled_difference = group_difference(
-        judge_values[is_judged], ~is_labelled[is_judged], cases[is_judged], share=is_share, level=level
+        judge_verdicts[is_judged], ~is_labelled[is_judged], cases[is_judged], share=is_share, level=level
     )
     interpretation = "the judge finds other answers where people labelled than where they did not: no random sample"
     is_different = not np.isnan(labelled_difference.ci_low) and (
@@ -189,19 +189,19 @@ def _labelled_difference_rows(
 # %% ../../nbs/steps/22_judge_people.ipynb #180d0093
 def _label_agreement(answers: pd.DataFrame, settings: dict) -> list[tuple[str, Estimate, str]]:
     "A judge's sensitivity and specificity, and the share of correct answers by the judge, by people and by both."
-    people_values, judge_values = _people_and_judge_values(answers, "label")
+    people_verdicts, judge_verdicts = _people_and_judge_values(answers, "label")
     cases = answers["cluster"].to_numpy()
     is_judged_correct = answers["points"].to_numpy(float) > 50
     is_judged = answers["points"].notna().to_numpy()
     inputs_by_rate = {
         "correct answers found (q1)": (
             is_judged_correct,
-            is_judged & (people_values == 1),
+            is_judged & (people_verdicts == 1),
             "of those that people call correct",
         ),
         "wrong answers found (q0)": (
             ~is_judged_correct,
-            is_judged & (people_values == 0),
+            is_judged & (people_verdicts == 0),
             "of those that people call wrong",
         ),
         "share correct, as judged": (is_judged_correct, is_judged, "the judge alone"),
@@ -213,10 +213,10 @@ def _label_agreement(answers: pd.DataFrame, settings: dict) -> list[tuple[str, E
         )
         rows.append((name, rate_estimate, interpretation))
     estimate_settings: dict[str, Any] = {"clusters": cases, "share": True, "level": settings["level"]}
-    combined_estimate = prediction_powered(people_values, judge_values, **estimate_settings).both
-    verdict_values = np.where(is_judged, is_judged_correct.astype(float), np.nan)
+    combined_estimate = prediction_powered(people_verdicts, judge_verdicts, **estimate_settings).both
+    judged_correct_or_nan = np.where(is_judged, is_judged_correct.astype(float), np.nan)
     warning_rows = _labelled_difference_rows(
-        verdict_values, ~np.isnan(people_values), cases, settings["level"], is_share=True
+        judged_correct_or_nan, ~np.isnan(people_verdicts), cases, settings["level"], is_share=True
     )
     rows += warning_rows
     interpretation = "if what people labelled is a random sample of it all"
@@ -227,7 +227,7 @@ def _label_agreement(answers: pd.DataFrame, settings: dict) -> list[tuple[str, E
             f"{interpretation}, which it is not" if warning_rows else interpretation,
         )
     )
-    people_estimate = prediction_powered(people_values, judge_values, power=0.0, **estimate_settings).both
+    people_estimate = prediction_powered(people_verdicts, judge_verdicts, power=0.0, **estimate_settings).both
     return [*rows, ("share correct, people", people_estimate, "people alone: the answers that they labelled")]
 
 # %% ../../nbs/steps/22_judge_people.ipynb #fccd430d
@@ -342,8 +342,8 @@ def _three_estimates(answers: pd.DataFrame, kind: str) -> list[dict]:
     cases = answers["cluster"].to_numpy()
     if answers["points"].isna().all():
         return []
-    people_values, judge_values = _people_and_judge_values(answers, kind)
-    is_labelled = ~np.isnan(people_values)
+    people_verdicts, judge_verdicts = _people_and_judge_values(answers, kind)
+    is_labelled = ~np.isnan(people_verdicts)
     strata = answers["stratum"].to_numpy() if "stratum" in answers else None
     has_few_cases = len(set(cases[is_labelled].tolist())) < fewest_clusters()
     if is_labelled.all() or has_few_cases or (strata is not None and set(strata) - set(strata[is_labelled])):
@@ -351,16 +351,16 @@ def _three_estimates(answers: pd.DataFrame, kind: str) -> list[dict]:
     value_range = (0.0, 1.0) if is_share else (0.0, 100.0)
     estimate_settings: dict[str, Any] = {"clusters": cases, "share": is_share, "within": value_range}
     combined_result, people_result = (
-        prediction_powered(people_values, judge_values, power=p, strata=strata, **estimate_settings)
+        prediction_powered(people_verdicts, judge_verdicts, power=p, strata=strata, **estimate_settings)
         for p in (None, 0.0)
     )
-    judge_estimate = estimate(mean, judge_values, seed=0, **estimate_settings)
-    mean_judge_error = float((judge_values - people_values)[is_labelled].mean())
+    judge_estimate = estimate(mean, judge_verdicts, seed=0, **estimate_settings)
+    mean_judge_error = float((judge_verdicts - people_verdicts)[is_labelled].mean())
     interpretation_by_estimate = _explain_estimates(
         people_result.both, combined_result, f"{mean_judge_error:+.2f}" if is_share else f"{mean_judge_error:+.1f}"
     )
-    judge_values_where_judged = np.where(answers["points"].isna(), np.nan, judge_values)
-    if strata is None and _labelled_difference_rows(judge_values_where_judged, is_labelled, cases, 0.95, is_share):
+    judge_verdicts_where_judged = np.where(answers["points"].isna(), np.nan, judge_verdicts)
+    if strata is None and _labelled_difference_rows(judge_verdicts_where_judged, is_labelled, cases, 0.95, is_share):
         interpretation = "no use: what people labelled is no random sample, by the judge's verdicts"
         interpretation_by_estimate |= dict.fromkeys(_THREE[1:], interpretation)
     estimate_by_source = dict(zip(_THREE, (judge_estimate, people_result.both, combined_result.both)))

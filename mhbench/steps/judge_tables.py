@@ -288,8 +288,8 @@ def judge_card(
         card_lines += [(f"against {raters}: {r['measure']}", r, r["reading"]) for r in people_rows.to_dict("records")]
         tables_by_check = {"asked again": repeatability_rows, f"against {raters}": people_rows}
         card_lines += [(name, {}, "not measured in this run") for name, t in tables_by_check.items() if not len(t)]
-        for question, estimate_values, interpretation in card_lines:
-            estimate_row = {k: estimate_values[k] for k in ESTIMATE_COLUMNS if k in estimate_values}
+        for question, estimate_fields, interpretation in card_lines:
+            estimate_row = {k: estimate_fields[k] for k in ESTIMATE_COLUMNS if k in estimate_fields}
             rows.append({"judge": judge, "question": question, "reading": interpretation} | estimate_row)
     return pd.DataFrame(rows, columns=["judge", "question", *ESTIMATE_COLUMNS, "reading"])
 

@@ -51,8 +51,8 @@ def mean_of(table: pd.DataFrame, column: str, *, seed: int = 0, **settings: Any)
     """The mean of a column with its interval over cases, named in the column `cluster`; rows without a value are left
     out. `settings` are those of `estimate`: share, within, level; a mean's interval is a formula and draws nothing.
     """
-    observed_rows = table.dropna(subset=[column])
-    values, clusters = observed_rows[column].to_numpy(float), observed_rows["cluster"].to_numpy()
+    rows_with_value = table.dropna(subset=[column])
+    values, clusters = rows_with_value[column].to_numpy(float), rows_with_value["cluster"].to_numpy()
     return estimate(mean, values, clusters=clusters, seed=seed, **settings)
 
 
@@ -352,18 +352,18 @@ def _average_rows(
     )
     rates = np.atleast_1d(bootstrap_result.estimate)
     replicates = bootstrap_result.replicates.reshape(n_boot, -1)
-    place_by_model = {m: k for k, m in enumerate(models)}
+    index_by_model = {m: k for k, m in enumerate(models)}
     rows = []
     for name, members in groups.items():
-        averaged_models, reason_by_model = _counted_once(members, place_by_model, first_entry_by_model, simulated)
+        averaged_models, reason_by_model = _counted_once(members, index_by_model, first_entry_by_model, simulated)
         if not averaged_models:
             continue
-        model_places = [place_by_model[m] for m in averaged_models]
-        n = cluster_counts[:, model_places]
+        model_indices = [index_by_model[m] for m in averaged_models]
+        n = cluster_counts[:, model_indices]
         size_fields: dict[str, Any] = {"n": int(n.sum(0).min()), "n_clusters": int((n > 0).sum(0).min())}
-        mean_replicates = replicates[:, model_places].mean(axis=1)
+        mean_replicates = replicates[:, model_indices].mean(axis=1)
         e = Estimate.from_replicates(
-            float(rates[model_places].mean()), mean_replicates, **size_fields, level=level, share=value == "correct"
+            float(rates[model_indices].mean()), mean_replicates, **size_fields, level=level, share=value == "correct"
         )
         left_out_in_words = "; ".join(f"{m}: {reason}" for m, reason in reason_by_model.items())
         row = {
@@ -374,7 +374,7 @@ def _average_rows(
         }
         row["read_from"] = describe_reading(g[g["model"].isin(averaged_models)])
         rows.append(
-            row | e.row() | _spread_between(rates[model_places], replicates[:, model_places], size_fields["n_clusters"])
+            row | e.row() | _spread_between(rates[model_indices], replicates[:, model_indices], size_fields["n_clusters"])
         )
     return rows
 
@@ -530,9 +530,9 @@ def declined_table(scores: pd.DataFrame, by: Sequence[str] = ("category",)) -> p
     }
     measure_tables = [table.assign(measure=measure)[_DECLINED] for measure, table in table_by_measure.items()]
     declined_rows = pd.concat([p for p in measure_tables if len(p)] or measure_tables, ignore_index=True)
-    place_by_measure = {m: k for k, m in enumerate(table_by_measure)}
+    index_by_measure = {m: k for k, m in enumerate(table_by_measure)}
     return declined_rows.sort_values(
-        [*RUN, "by", "group", "measure"], key=lambda c: c.map(place_by_measure) if c.name == "measure" else c
+        [*RUN, "by", "group", "measure"], key=lambda c: c.map(index_by_measure) if c.name == "measure" else c
     )
 
 # %% ../../nbs/steps/07_rates.ipynb #a104b573

@@ -127,12 +127,12 @@ def train_runs(
         data_by_options_only = {
             is_options_only: build_data(without_question=is_options_only) for is_options_only in (False, True)
         }
-        variant_settings = [
+        variants_settings_and_seeds = [
             (TUNED, tuned_settings, seeds),
             (UNTRAINED, untrained_settings, seeds),
             (OPTIONS_ONLY, tuned_settings, baseline_seeds),
         ]
-        for variant, run_settings, variant_seeds in variant_settings:
+        for variant, run_settings, variant_seeds in variants_settings_and_seeds:
             for seed in variant_seeds:
                 training_result = finetune(data_by_options_only[variant == OPTIONS_ONLY], run_settings, seed=seed, runs=runs)
                 finished_runs.append(

@@ -93,10 +93,10 @@ def levels_truth(
         for r in pairs[(pairs["set"] == name) & (pairs["model"] == model)].to_dict("records"):
             declared_difference = (declared_by_level[r["first"]] - declared_by_level[r["second"]]).mean()
             if abs(declared_difference) > APART:
-                interval_ends = {"ci_low": r["simultaneous_low"], "ci_high": r["simultaneous_high"]}
+                interval_limits = {"ci_low": r["simultaneous_low"], "ci_high": r["simultaneous_high"]}
                 rows.append(
                     _truth_row(
-                        model, f"{r['first']} minus {r['second']} patients", declared_difference, r | interval_ends
+                        model, f"{r['first']} minus {r['second']} patients", declared_difference, r | interval_limits
                     )
                 )
     return _add_coverage(rows)

@@ -86,12 +86,12 @@ def verdict_frame(judgments: Iterable[Judgment], items: Iterable[Item], kind: st
     if missing_item_ids:
         refuse(f"verdict_frame: items must hold every item that was judged; got none for {missing_item_ids[0]!r}")
     verdicts_with_items = table.merge(item_table, on="item_id")
-    verdict_values = (
+    verdicts_from_0_to_1 = (
         verdicts_with_items["score"].astype(float) / 100
         if kind == "score"
         else verdicts_with_items["label"].map(_VALUES).astype(float)
     )
-    return verdicts_with_items.assign(value=verdict_values)
+    return verdicts_with_items.assign(value=verdicts_from_0_to_1)
 
 
 def count_verdicts(table: pd.DataFrame, by: Sequence[str] = ("judge", "model")) -> pd.DataFrame:  # by, status, n
@@ -198,13 +198,13 @@ def judges_compared(table: pd.DataFrame, kind: str, **settings: Any) -> pd.DataF
 def one_value(table: pd.DataFrame) -> dict[str, str]:  # of verdict_frame; judge -> a sentence
     "The judges that gave one value to every answer, which tells no answers apart."
     judged_rows = table[(table["status"] == "ok") & (table["text"] != BY_RULE)]
-    verdict_values = judged_rows["label"].where(judged_rows["label"].notna(), judged_rows["score"])
+    labels_or_scores = judged_rows["label"].where(judged_rows["label"].notna(), judged_rows["score"])
     answer_ids = judged_rows["item_id"] + "/" + judged_rows["model"] + "/" + judged_rows["sample"].astype(str)
     sentence_by_judge = {}
-    for judge, judge_values in verdict_values.groupby(judged_rows["judge"]):
-        n = answer_ids[judge_values.index].nunique()
-        if n > 1 and judge_values.nunique() == 1:
-            only_value = judge_values.iloc[0]
+    for judge, labels_or_scores_of_judge in labels_or_scores.groupby(judged_rows["judge"]):
+        n = answer_ids[labels_or_scores_of_judge.index].nunique()
+        if n > 1 and labels_or_scores_of_judge.nunique() == 1:
+            only_value = labels_or_scores_of_judge.iloc[0]
             sentence_by_judge[str(judge)] = (
                 f"{only_value if isinstance(only_value, str) else format(only_value, 'g')} for "
                 f"each of {numbered(n, 'answer')}"

@@ -183,8 +183,8 @@ def verdict_fields(text: str | None, fields: Sequence[str]) -> tuple[Mapping[str
     actual = f"got {plain(' '.join(judge_text.split()))[:60]!r}"
     if any([o.get(f) for f in fields] != [verdict_objects[0].get(f) for f in fields] for o in verdict_objects[1:]):
         return {}, f"there must be one verdict; {actual}"
-    if verdict_values := verdict_objects[0] if verdict_objects else _fields_in_lines(unwrap(judge_text), fields):
-        return verdict_values, None
+    if value_by_field := verdict_objects[0] if verdict_objects else _fields_in_lines(unwrap(judge_text), fields):
+        return value_by_field, None
     return {}, f"not the JSON asked for, one object with {fields[0]} once; {actual}"
 
 # %% ../../nbs/steps/04_verdicts.ipynb #425aaa4b
@@ -214,21 +214,21 @@ def _verdicts_of_answer(case: Case, judge_reply: Answer) -> list[dict[str, Any]]
         ] * n
     field_schemas = schema(r, verdicts_asked(r, case.item, case.responses))["properties"]
     field_names = [f for f in field_schemas if f not in r.extra]
-    verdict_values, problem_in_words = verdict_fields(judge_reply.text, field_names)
+    value_by_field, problem_in_words = verdict_fields(judge_reply.text, field_names)
     if problem_in_words:
         return [failed_verdict(problem_in_words)] * n
     if r.kind == "score":
-        return [_verdict_score(verdict_values, field_names, r)]
+        return [_verdict_score(value_by_field, field_names, r)]
     allowed_labels = {"label": tuple(r.labels), "pairwise": ("first", "second", "tie")}.get(r.kind, ("yes", "no"))
-    return [_read_label(verdict_values, field, allowed_labels, r) for field in field_names]
+    return [_read_label(value_by_field, field, allowed_labels, r) for field in field_names]
 
 # %% ../../nbs/steps/04_verdicts.ipynb #455ccc8b
 def is_read(case: Case, text: str) -> bool:
     "Whether a judge's text states a verdict on every response, and all else that the rubric asks for."
     extra_fields = case.rubric.extra
-    extra_values, _ = verdict_fields(text, list(extra_fields)) if extra_fields else ({}, None)
+    extra_value_by_field, _ = verdict_fields(text, list(extra_fields)) if extra_fields else ({}, None)
     has_valid_extras = all(
-        label_in(extra_values.get(field), allowed, case.rubric) for field, allowed in extra_fields.items()
+        label_in(extra_value_by_field.get(field), allowed, case.rubric) for field, allowed in extra_fields.items()
     )
     return has_valid_extras and not any(
         "error" in v for v in _verdicts_of_answer(case, Answer("", status="ok", text=text))
@@ -240,9 +240,9 @@ def label_in(value: Any, allowed: Iterable[str], rubric: Rubric) -> str | None:
     return rubric.names(allowed).get(value.strip(" \t\n.*_`'\"").casefold()) if isinstance(value, str) else None
 
 
-def _read_label(verdict_values: Mapping, field: str, allowed_labels: Sequence[str], rubric: Rubric) -> dict[str, Any]:
+def _read_label(value_by_field: Mapping, field: str, allowed_labels: Sequence[str], rubric: Rubric) -> dict[str, Any]:
     "One of the allowed labels, by its own name, whatever the judge calls it."
-    stated_value = verdict_values.get(field)
+    stated_value = value_by_field.get(field)
     if (label := label_in(stated_value, allowed_labels, rubric)) is not None:
         return {"label": label}
     choices_in_words = ", ".join(sorted(rubric.show(k) for k in allowed_labels))
@@ -260,17 +260,17 @@ def number_in(value: Any, high: int = 100) -> float | None:
     return value if is_number else None
 
 
-def _verdict_score(verdict_values: Mapping, fields: Sequence[str], rubric: Rubric) -> dict[str, Any]:
+def _verdict_score(value_by_field: Mapping, fields: Sequence[str], rubric: Rubric) -> dict[str, Any]:
     "One score, or the mean over linked questions, in points from 0 to 100."
     low, high = rubric.scale
     is_integer_scale = rubric.scale != (0, 100)
     field_scores: list[float] = []
     for f in fields:
-        v = number_in(verdict_values.get(f), high)
+        v = number_in(value_by_field.get(f), high)
         if v is None or not low <= v <= high or (is_integer_scale and v != int(v)):
             number_kind = "whole number" if is_integer_scale else "number"
             return failed_verdict(
-                f"{f} must be a {number_kind} from {low} to {high}; got {verdict_values.get(f)!r:.60}"
+                f"{f} must be a {number_kind} from {low} to {high}; got {value_by_field.get(f)!r:.60}"
             )
         field_scores.append(v)
     mean_score = math.fsum(field_scores) / len(field_scores)

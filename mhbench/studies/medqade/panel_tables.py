@@ -288,7 +288,7 @@ def weighted_to_bank(
         lower_half_width, upper_half_width = (
             float(np.sqrt((stratum_weights**2) @ (g[limit_column] - g["estimate"]) ** 2)) for limit_column in ("ci_low", "ci_high")
         )
-        estimate_facts: dict[str, Any] = {
+        count_fields: dict[str, Any] = {
             "n": g["n"].sum(),
             "n_clusters": g["n_clusters"].sum(),
             "level": g["level"].iloc[0],
@@ -297,7 +297,7 @@ def weighted_to_bank(
             weighted_share,
             weighted_share - lower_half_width,
             weighted_share + upper_half_width,
-            **estimate_facts,
+            **count_fields,
             kind="MOVER",
         )
         row_head = {"by": "the whole bank", "stratum": "weighted", "student": student}
@@ -453,10 +453,10 @@ def people_as_sample(panel: Panel, verdicts: JudgeLabels) -> pd.DataFrame:
     rater_of_cell, item_of_cell = (index_grid.ravel() for index_grid in np.indices(panel.labels[:, 0].shape))
     for k, student in enumerate(panel.students):
         label_scores = as_scores(panel.labels[:, k]).ravel()
-        long_table = pd.DataFrame(
+        rating_table = pd.DataFrame(
             {"value": label_scores, "item": item_of_cell, "rater": rater_of_cell, "case": item_of_cell}
         )
-        rows += mean_rows(long_table, {"measure": "called correct by a rater", "who": student}, within=(0, 1))
+        rows += mean_rows(rating_table, {"measure": "called correct by a rater", "who": student}, within=(0, 1))
     pair_head = {"measure": "Cohen's kappa of two raters", "who": "people"}
     rows += number_rows(_kappa_with_people, panel.flat, panel.item, pair_head, least=2, within=(-1, 1))
     for judge, judge_labels in zip(verdicts.judges, verdicts.flat, strict=True):
@@ -493,12 +493,12 @@ def members_table(
     for judge, judge_labels, judge_requested in zip(verdicts.judges, verdicts.labels, is_requested, strict=True):
         labels_with_abstentions = np.where(judge_requested & np.asarray(pd.isna(judge_labels)), ABSTAIN, judge_labels).ravel()
         m = agreement_with_members(labels_with_abstentions, panel.flat, clusters=panel.item)
-        row_facts: dict[str, Any] = {"agreement": m.agreement, "of_members": m.members, "n_raters": m.n_raters}
+        agreement_fields: dict[str, Any] = {"agreement": m.agreement, "of_members": m.members, "n_raters": m.n_raters}
         if 1 < m.n_raters < FEW_RATERS:
-            row_facts |= {"without_low": m.without.min(), "without_high": m.without.max()}
-        row_facts |= {"n_abstained": m.n_abstained, "margin": margin, "verdict": m.verdict(margin)}
-        row_facts["raters_needed"] = m.needed(margin) if row_facts["verdict"].endswith("raters") else None
-        rows.append({"annotator": judge, **m.difference.row(), **row_facts})
+            agreement_fields |= {"without_low": m.without.min(), "without_high": m.without.max()}
+        agreement_fields |= {"n_abstained": m.n_abstained, "margin": margin, "verdict": m.verdict(margin)}
+        agreement_fields["raters_needed"] = m.needed(margin) if agreement_fields["verdict"].endswith("raters") else None
+        rows.append({"annotator": judge, **m.difference.row(), **agreement_fields})
     return pd.DataFrame(rows, columns=[*_MEMBERS, "raters_needed"]).astype({"raters_needed": "Int64"})
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #97822ad9

@@ -78,8 +78,8 @@ def _same_rater_tops(arrays: AnnotationArrays, has_two_readings: np.ndarray) -> 
     "Whether a rater's two annotations of a question have the same top option, for each such pair, and the question."
     has_single_top = has_two_readings & ((arrays.scores == arrays.scores.max(1, keepdims=True)).sum(1) == 1)
     annotation_pairs = [(i, j) for i, j in pairs_again(arrays) if has_single_top[i] and has_single_top[j]]
-    top_options = arrays.scores.argmax(1)
-    return np.array([float(top_options[i] == top_options[j]) for i, j in annotation_pairs]), np.array(
+    top_option_indices = arrays.scores.argmax(1)
+    return np.array([float(top_option_indices[i] == top_option_indices[j]) for i, j in annotation_pairs]), np.array(
         [arrays.questions[i] for i, _ in annotation_pairs]
     )
 
@@ -339,13 +339,13 @@ def score_by_labels(
     for name, set_labels in labels.items():
         relabelled_items = labelled_items if set_labels is None else with_soft_labels(labelled_items, set_labels)
         scored_answers = score_responses(relabelled_items, answers)
-        item_facts = scored_answers.groupby(answer_columns, sort=True).agg(
+        category_and_case_by_item = scored_answers.groupby(answer_columns, sort=True).agg(
             category=("category", "first"), cluster=("cluster", "first")
         )
         correct_by_set[name] = (
             where_read(scored_answers, ["model", "mode"]).groupby(answer_columns, sort=True)["correct"].mean()
         )
-    correct_table = item_facts.assign(**correct_by_set).dropna(subset=list(correct_by_set))
+    correct_table = category_and_case_by_item.assign(**correct_by_set).dropna(subset=list(correct_by_set))
     first_set_name, *other_set_names = correct_by_set
     for name in other_set_names:
         correct_table[f"{first_set_name} - {name}"] = correct_table[first_set_name] - correct_table[name]

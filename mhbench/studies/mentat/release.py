@@ -373,12 +373,12 @@ def wrong_option_facts(
     for label_source, (questions, probs) in labels_by_source.items():
         is_wrong = np.array([[letter in wrong_options.get(q, ()) for letter in "ABCDE"] for q in questions])
         wrong_probs, is_best_wrong = probs[is_wrong], is_wrong[np.arange(len(is_wrong)), probs.argmax(1)]
-        wrong_facts = {"options": len(wrong_probs), "median probability": np.median(wrong_probs)}
-        wrong_facts |= {
+        wrong_option_statistics = {"options": len(wrong_probs), "median probability": np.median(wrong_probs)}
+        wrong_option_statistics |= {
             "at most 0.2": (wrong_probs <= 0.2).mean(),
             "most probable but called wrong": is_best_wrong.sum(),
         }
-        facts |= {f"{name}, {label_source}": value for name, value in wrong_facts.items()}
+        facts |= {f"{name}, {label_source}": value for name, value in wrong_option_statistics.items()}
     return pd.DataFrame({"fact": list(facts), "value": [float(v) for v in facts.values()]})
 
 # %% ../../../nbs/studies/mentat/09_release.ipynb #aaa15b3a

@@ -219,8 +219,8 @@ def learnt_from(
 def with_trained(measures: pd.DataFrame, trained: pd.DataFrame, by: str) -> pd.DataFrame:  # trained encoders once
     "Measures with those of encoders trained here over all their seeds, in place of the first seed's answers."
     trained_rows = trained[trained["by"] == by].drop(columns="by")
-    other_rows = measures[~measures["model"].isin(trained_rows["model"])]
-    return pd.concat([trained_rows, other_rows], ignore_index=True) if len(trained_rows) else other_rows
+    rows_of_other_models = measures[~measures["model"].isin(trained_rows["model"])]
+    return pd.concat([trained_rows, rows_of_other_models], ignore_index=True) if len(trained_rows) else rows_of_other_models
 
 # %% ../../../nbs/studies/mhqa/03_profile.ipynb #9ae7e049
 def flip_table(scores: pd.DataFrame, first: str = "zero_shot", second: str = "few_shot_cot") -> pd.DataFrame:
@@ -270,10 +270,10 @@ def sorted_banks(
     "The questions for the judges: the study's under both rubrics, those of other banks under difficulty only."
     study_items = {study: draw_items(items, n_items, seed=seed)}
     judged_banks = {bank: bank_settings for bank, bank_settings in banks.items() if bank_settings.get("judged", True)}
-    other_items = {
+    items_by_other_bank = {
         bank: draw_items(_load_bank(bank_settings, top), n_items, seed=seed) for bank, bank_settings in judged_banks.items()
     }
-    return {BY_DIFFICULTY: study_items | other_items, BY_KIND: study_items}
+    return {BY_DIFFICULTY: study_items | items_by_other_bank, BY_KIND: study_items}
 
 
 def cases_of_questions(sorted_by: Mapping[str, Mapping[str, Sequence[Item]]]) -> dict[str, str]:  # item_id -> its case

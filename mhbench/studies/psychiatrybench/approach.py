@@ -54,7 +54,7 @@ def _build_requests(
     is_later_try = attempt > 0 and not asker.sampling.get("temperature", 1.0)
     sampling = {"temperature": _LATER} if is_later_try else {}
     token_limit = asker.max_tokens.get("answer") or max_tokens  # a limit in the model's entry goes before the stage's
-    prompt_values = (
+    template_values_of_items = (
         {
             "context": "\n".join(f"{prompts.field_label(k, {})}: {v}" for k, v in i.context.items()),
             "reference": task_of(i).reference(i),
@@ -63,7 +63,7 @@ def _build_requests(
         for i in items
     )
     requests = []
-    for i, prompt in zip(items, step_messages("approach_question", prompts_dir, prompt_values)):
+    for i, prompt in zip(items, step_messages("approach_question", prompts_dir, template_values_of_items)):
         messages = with_system(prompt, asker.system)
         requests.append(
             Request(f"{i.study}/{i.item_id}/question/{attempt}", messages, sampling, attempt, room=token_limit)

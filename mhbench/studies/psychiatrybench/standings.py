@@ -233,10 +233,10 @@ def draw_standings(columns: Mapping[str, Column], models: Sequence[str], *, n_bo
 
     def compute_table(w: np.ndarray) -> np.ndarray:
         "Points (B, C + 1, M) under weights (B, N) of all columns' units side by side; the average last."
-        stacked_columns = np.stack(
+        column_values = np.stack(
             [_weigh_column(c, w[:, column_slice]) for c, column_slice in zip(all_columns, column_slices)], axis=1
         )
-        return np.concatenate([stacked_columns, stacked_columns.mean(axis=1, keepdims=True)], axis=1)
+        return np.concatenate([column_values, column_values.mean(axis=1, keepdims=True)], axis=1)
 
     strata = _strata_by_columns(cluster_codes, column_slices)
     weight_chunks = [
@@ -256,12 +256,12 @@ def draw_standings(columns: Mapping[str, Column], models: Sequence[str], *, n_bo
     n_lost_by_reason = {}
     for outcome in ("n_refused", "n_unread"):
         missing_counts = np.full(len(models), np.nan)
-        stacked_columns = np.stack(
+        lost_counts = np.stack(
             [missing_counts if c.counts is None else c.counts[outcome].to_numpy(float) for c in all_columns]
         )
-        is_counted = ~np.isnan(stacked_columns).all(axis=0)
+        is_counted = ~np.isnan(lost_counts).all(axis=0)
         n_lost_by_reason[outcome] = np.vstack(
-            [stacked_columns, np.where(is_counted, np.nansum(stacked_columns, axis=0), np.nan)]
+            [lost_counts, np.where(is_counted, np.nansum(lost_counts, axis=0), np.nan)]
         )
     return Standings(tuple(models), (*columns, "average"), values, bootstrap_values, *standings_counts, n_lost_by_reason)
 
@@ -335,9 +335,9 @@ def rank_table(s: Standings) -> pd.DataFrame:  # model, n, n_without, ... (rank)
         return pd.DataFrame(columns=columns)
     ranks = rankdata(-s.values[-1, ranked_indices])
     rank_draws = rankdata(-s.draws[:, -1, ranked_indices], axis=1)
-    is_in_front = rankdata(-s.draws[:, -1, ranked_indices], axis=1, method="min") == 1
-    is_in_front = is_in_front / np.maximum(
-        is_in_front.sum(1, keepdims=True), 1
+    share_in_front = rankdata(-s.draws[:, -1, ranked_indices], axis=1, method="min") == 1
+    share_in_front = share_in_front / np.maximum(
+        share_in_front.sum(1, keepdims=True), 1
     )  # a shared first place counts in equal parts
     is_complete_draw = ~np.isnan(rank_draws).any(1)  # in the other draws some model has no average, and none has a rank
     n_cases = s.n_clusters[-1, ranked_indices].min()  # of the model that answered the fewest
@@ -345,7 +345,7 @@ def rank_table(s: Standings) -> pd.DataFrame:  # model, n, n_without, ... (rank)
     for k, m in enumerate(ranked_indices):
         e = _estimate_points(float(ranks[k]), rank_draws[:, k], s.n[-1, m], n_cases)
         row_head = {"model": s.models[m], "n_without": int(s.n_items[-1] - s.n[-1, m])}
-        share_of_draws_first = float(is_in_front[is_complete_draw, k].mean()) if n_cases >= fewest_clusters() else np.nan
+        share_of_draws_first = float(share_in_front[is_complete_draw, k].mean()) if n_cases >= fewest_clusters() else np.nan
         rows.append(row_head | e.row() | {"first": share_of_draws_first})
     return pd.DataFrame(rows, columns=columns).sort_values("estimate", ignore_index=True)
 
@@ -379,23 +379,23 @@ def paired_table(
             refuse(
                 f"paired_table: thinking must name models of the run ({', '.join(model_order)}); got {missing_names}"
             )
-        common_by_task = {
+        common_column_by_task = {
             task: _restrict_to_common(c, [model_order.index(model), model_order.index(reference_model)])
             for task, c in columns.items()
         }
-        nonempty_by_task = {task: c for task, c in common_by_task.items() if len(c.cluster)}
+        nonempty_column_by_task = {task: c for task, c in common_column_by_task.items() if len(c.cluster)}
         difference_by_task = {}
-        if nonempty_by_task:
-            s = draw_standings(nonempty_by_task, [model, reference_model], n_boot=n_boot, seed=seed)
+        if nonempty_column_by_task:
+            s = draw_standings(nonempty_column_by_task, [model, reference_model], n_boot=n_boot, seed=seed)
             differences, difference_draws = (x[..., 0] - x[..., 1] for x in (s.values, s.draws))
             for c, task in enumerate(s.columns):
                 difference_by_task[task] = _estimate_points(
                     differences[c], difference_draws[:, c], s.n[c, 0], s.n_clusters[c].min()
                 )
-        if len(nonempty_by_task) < len(common_by_task):
-            missing_names = [*(common_by_task.keys() - nonempty_by_task), "average"]
+        if len(nonempty_column_by_task) < len(common_column_by_task):
+            missing_names = [*(common_column_by_task.keys() - nonempty_column_by_task), "average"]
             difference_by_task |= dict.fromkeys(missing_names, Estimate.from_limits(np.nan, n=0))
-        n_left_out_by_task = {task: len(columns[task].cluster) - len(c.cluster) for task, c in common_by_task.items()}
+        n_left_out_by_task = {task: len(columns[task].cluster) - len(c.cluster) for task, c in common_column_by_task.items()}
         n_left_out_by_task["average"] = sum(n_left_out_by_task.values())
         for task in [k for k in n_left_out_by_task if k in difference_by_task]:
             row_head = {"model": model, "against": reference_model, "task": task, "n_left_out": n_left_out_by_task[task]}
