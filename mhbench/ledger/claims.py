@@ -560,7 +560,7 @@ def unused_names(claims: Claims) -> list[str]:  # "reasons: x"
         used_names_by_kind["reasons"] |= {c.cannot, c.beside}
         used_names_by_kind["conventions"] |= {*c.conventions, "random" if c.random else ""}
         used_names_by_kind["notes"].add(c.note)
-    unused_texts = []
+    unused_in_words = []
     for kind, used_names in used_names_by_kind.items():
-        unused_texts += [f"{kind}: {name}" for name in getattr(claims.file, kind) if name not in used_names]
-    return unused_texts
+        unused_in_words += [f"{kind}: {name}" for name in getattr(claims.file, kind) if name not in used_names]
+    return unused_in_words

@@ -403,8 +403,8 @@ def printed_counts(verdicts: pd.DataFrame) -> dict[str, Any]:
     kind_counts = []
     for row in claims_by_verdict(verdicts).to_dict("records"):
         if row["claims"]:
-            verdict_texts = ", ".join(f"{row[v]} {_VERDICT_WORDS[v]}" for v in VERDICTS[:-1] if row[v])
-            kind_counts.append({"n": row["claims"], "name": EVIDENCE_KINDS[row["kind"]], "of": verdict_texts})
+            verdict_counts_in_words = ", ".join(f"{row[v]} {_VERDICT_WORDS[v]}" for v in VERDICTS[:-1] if row[v])
+            kind_counts.append({"n": row["claims"], "name": EVIDENCE_KINDS[row["kind"]], "of": verdict_counts_in_words})
     reason_table = claims_by_reason(verdicts)
     n_by_reason = (
         reason_table.groupby(reason_table["reason"].map(_ABSENCE_WORDS).fillna(_OTHER_ABSENCES))["claims"]

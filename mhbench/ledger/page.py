@@ -132,13 +132,13 @@ def _note_or_reference(
     paper.title_by_note[note_name] = title
     notebook_link = f"../{note.notebook}" if note.notebook.startswith(("nbs/", "reports/")) else ""
     notebook_link = note.notebook if note.notebook.startswith("https://") else notebook_link
-    note_texts = {
+    note_fields = {
         "says": note.says.strip(),
         "doubt": note.doubt.strip(),
         "notebook": note.notebook,
         "link": notebook_link,
     }
-    return note_heading | {"id": note_id} | note_texts
+    return note_heading | {"id": note_id} | note_fields
 
 # %% ../../nbs/ledger/03_page.ipynb #83c23534
 def _entries_by_paper(

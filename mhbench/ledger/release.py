@@ -128,9 +128,9 @@ class Inventory:
         if unmatched_patterns := [
             pattern for pattern, released_paths in paths_by_pattern.items() if not released_paths
         ]:
-            release_text = f"of {self.tree.repository} at {self.tree.commit[:7]}"
+            release_in_words = f"of {self.tree.repository} at {self.tree.commit[:7]}"
             return Search(
-                NOT_IN_RELEASE, f"no path of {len(self.tree.files)} {release_text} fits {', '.join(unmatched_patterns)}"
+                NOT_IN_RELEASE, f"no path of {len(self.tree.files)} {release_in_words} fits {', '.join(unmatched_patterns)}"
             )
         released_paths = [path for matches in paths_by_pattern.values() for path in matches]
         absent_paths = [path for path in released_paths if self.tree.files[path].id not in self.here]

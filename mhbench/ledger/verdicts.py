@@ -627,7 +627,7 @@ def tolerances(verdicts: pd.DataFrame) -> pd.DataFrame:  # TOLERANCE_COLUMNS; ac
 def _undecided_where_loose(verdicts: pd.DataFrame) -> pd.DataFrame:
     "Verdicts, undecided where only a tolerance that accepts too much makes a number equal."
     loose_tolerances = {(r.place, r.of, r.tolerance) for r in tolerances(verdicts).itertuples() if not r.decides}
-    equal_by_tolerance = [
+    is_equal_by_tolerance = [
         v == "convention" and c.split(", ")[-1] == t for v, c, t in verdicts[_VERDICT_BASIS].to_numpy()
     ]
     has_loose_tolerance = [
@@ -635,7 +635,7 @@ def _undecided_where_loose(verdicts: pd.DataFrame) -> pd.DataFrame:
     ]
     return verdicts.assign(
         verdict=verdicts["verdict"].mask(
-            np.array(equal_by_tolerance, bool) & np.array(has_loose_tolerance, bool), "undecided"
+            np.array(is_equal_by_tolerance, bool) & np.array(has_loose_tolerance, bool), "undecided"
         )
     )
 

@@ -44,10 +44,10 @@ def names_in_words(names: Iterable[object], of_all: int = 0) -> str:
     distinct_names = list(dict.fromkeys(map(printed_name, names)))
     separator = "; " if any("," in x for x in distinct_names) else ", "
     if len(distinct_names) > MOST_NAMES:
-        share_text = (
+        n_of_total_in_words = (
             f"{len(distinct_names)} of {of_all}" if of_all > len(distinct_names) else f"all {len(distinct_names)}"
         )
-        return f"{share_text if of_all else len(distinct_names)} models"
+        return f"{n_of_total_in_words if of_all else len(distinct_names)} models"
     return (
         " and ".join(filter(None, [separator.join(distinct_names[:-1]), distinct_names[-1]])) if distinct_names else ""
     )
@@ -156,18 +156,18 @@ def sliders(page: pd.DataFrame, description: str = "") -> Figure | None:  # None
     rounded_table = drawable("sliders", page, ["place", "option", "slider"])
     if rounded_table is None:
         return None
-    rows_by_place = rounded_table.sort_values("place")
+    rows_in_order_of_place = rounded_table.sort_values("place")
     highest_options, lowest_options = (
-        sorted(rows_by_place.loc[rows_by_place["slider"] == slider_value, "option"])
-        for slider_value in (rows_by_place["slider"].max(), rows_by_place["slider"].min())
+        sorted(rows_in_order_of_place.loc[rows_in_order_of_place["slider"] == slider_value, "option"])
+        for slider_value in (rows_in_order_of_place["slider"].max(), rows_in_order_of_place["slider"].min())
     )
     highest_options_text, lowest_options_text = (
         f"{'options' if len(x) > 1 else 'option'} {names_in_words(x)}" for x in (highest_options, lowest_options)
     )
     return counts(
-        {f"place {r.place}: option {r.option}": r.slider for r in rows_by_place.itertuples()},
-        title=f"One rater put {highest_options_text} highest ({rows_by_place['slider'].max():g}) "
-        f"and {lowest_options_text} lowest ({rows_by_place['slider'].min():g})",
+        {f"place {r.place}: option {r.option}": r.slider for r in rows_in_order_of_place.itertuples()},
+        title=f"One rater put {highest_options_text} highest ({rows_in_order_of_place['slider'].max():g}) "
+        f"and {lowest_options_text} lowest ({rows_in_order_of_place['slider'].min():g})",
         key=f"One page, places from the top. {description}".strip(),
         xlabel="slider, 0 to 100",
     )
@@ -196,16 +196,16 @@ def leader_differences(
     if len(undecided_models) == n_models:
         title = f"{printed_name(leader)} is not shown to be more accurate than any of {numbered(n_models, 'model')}"
     elif len(undecided_models):
-        undecided_text = printed_name(undecided_models.iloc[0]) if len(undecided_models) == 1 else len(undecided_models)
-        title += f"; against {undecided_text} no difference is shown"
+        undecided_in_words = printed_name(undecided_models.iloc[0]) if len(undecided_models) == 1 else len(undecided_models)
+        title += f"; against {undecided_in_words} no difference is shown"
     smallest_n, largest_n = int(ordered_rows["n"].min()), int(ordered_rows["n"].max())
-    cases_text = (
+    n_cases_in_words = (
         f" from {ordered_rows['n_clusters'].max():.0f} cases" if ordered_rows["n_clusters"].max() < largest_n else ""
     )
     return chart(
         chart_rows,
         title=title,
-        key=f"The same {f'{smallest_n} to ' * (smallest_n < largest_n)}{largest_n} questions{cases_text}. "
+        key=f"The same {f'{smallest_n} to ' * (smallest_n < largest_n)}{largest_n} questions{n_cases_in_words}. "
         "Lines: 95% intervals that hold for all pairs of models at once (max-t). Hollow: the interval contains 0.",
         xlabel=f"percentage points by which {printed_name(leader)} is more accurate",
         refs={"no difference": 0},
@@ -219,18 +219,18 @@ def averages_by_release(table: pd.DataFrame) -> Figure | None:  # None where few
         return None
     chart_rows = []
     for r in table.sort_values(["released", "model"], ascending=[False, True]).itertuples():
-        size_text = f", {r.parameters:g}B" if pd.notna(r.parameters) else ""
+        parameters_in_words = f", {r.parameters:g}B" if pd.notna(r.parameters) else ""
         look = model_look(r.model)
         mark = Mark(r.estimate, r.ci_low, r.ci_high, GENERAL_LOOK if look == PLAIN else look)
-        chart_rows.append(ChartRow(printed_name(r.model), [mark], f"{r.released}{size_text}"))
+        chart_rows.append(ChartRow(printed_name(r.model), [mark], f"{r.released}{parameters_in_words}"))
     best_row = table.loc[table["estimate"].idxmax()]
     title = (
         f"{printed_name(best_row['model'])}, released {best_row['released']}, has the highest average ({best_row['estimate']:.1f})"
     )
-    key_text = "The newest first, with parameters where they are known."
+    chart_key = "The newest first, with parameters where they are known."
     rows_without_interval = table[table["ci_low"].isna()]
-    key_text += " Lines: 95% confidence intervals." * (len(rows_without_interval) < len(table))
-    key_text += f" No interval: {'; or '.join(without(rows_without_interval).unique())}." * (
+    chart_key += " Lines: 95% confidence intervals." * (len(rows_without_interval) < len(table))
+    chart_key += f" No interval: {'; or '.join(without(rows_without_interval).unique())}." * (
         len(rows_without_interval) > 0
     )
-    return chart(chart_rows, title=title, key=key_text, xlabel="average, points: higher is better", digits=1)
+    return chart(chart_rows, title=title, key=chart_key, xlabel="average, points: higher is better", digits=1)

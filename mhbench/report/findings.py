@@ -128,13 +128,13 @@ def against_lines(results: str | Path, studies: Sequence[str], parts: Parts) -> 
                 overall_rows, "score/accuracy", _read_stage_table(results, "ledger", study, "verdicts")
             )
         reference_lines = _read_stage_contents(results, "score", study).get("lines", {})
-        lines_text = ", ".join(f"{spaced(k)} {v:.2f}" for k, v in reference_lines.items()) or "–"
-        standing_texts = [
+        reference_lines_in_words = ", ".join(f"{spaced(k)} {v:.2f}" for k, v in reference_lines.items()) or "–"
+        standings_in_words = [
             "no answer counts" if pd.isna(x) else standing(x, low, high, reference_lines)
             for x, low, high in zip(overall_rows["estimate"], overall_rows["ci_low"], overall_rows["ci_high"])
         ]
         modes = mode_names(overall_rows)
-        standings.append(overall_rows.assign(study=study, lines=lines_text, reading=standing_texts, mode=modes))
+        standings.append(overall_rows.assign(study=study, lines=reference_lines_in_words, reading=standings_in_words, mode=modes))
     all_standings = pd.concat(standings[1:] or standings, ignore_index=True)
     return all_standings.reindex(columns=[c for c in _STANDINGS if c != "printed" or c in all_standings])
 
@@ -156,9 +156,9 @@ def _request_failures(counts: pd.DataFrame, study: str) -> list[tuple]:
         n_by_model = (
             counts.groupby("model", sort=False)[count_column].sum() if count_column in counts else pd.Series(dtype=int)
         )
-        models_text = ", ".join(f"{model} {n}" for model, n in n_by_model[n_by_model > 0].items())
+        models_in_words = ", ".join(f"{model} {n}" for model, n in n_by_model[n_by_model > 0].items())
         failure_rows.append(
-            (study, failure_text, n_by_model.sum(), counts["n"].sum() if len(n_by_model) else 0, models_text)
+            (study, failure_text, n_by_model.sum(), counts["n"].sum() if len(n_by_model) else 0, models_in_words)
         )
     return failure_rows
 
@@ -170,16 +170,16 @@ def _accuracy_failures(accuracy: pd.DataFrame, study: str) -> list[tuple]:
     overall_rows = accuracy[accuracy["by"] == "all"]
     model_and_mode = overall_rows["model"] + ", " + mode_names(overall_rows).map(spaced)
     has_no_accuracy = overall_rows["estimate"].isna()
-    pairs_text = "pairs of model and mode without an accuracy"
-    models_text = "; ".join(model_and_mode[has_no_accuracy])
-    failure_rows = [(study, pairs_text, has_no_accuracy.sum(), len(overall_rows), models_text)]
+    no_accuracy_failure = "pairs of model and mode without an accuracy"
+    models_in_words = "; ".join(model_and_mode[has_no_accuracy])
+    failure_rows = [(study, no_accuracy_failure, has_no_accuracy.sum(), len(overall_rows), models_in_words)]
     if "n_not_asked" in overall_rows:
         n_asked = overall_rows["n_not_asked"] + overall_rows["n"] + overall_rows["n_missing"]
         n_not_asked = overall_rows["n_not_asked"]
         partial_rows = pd.DataFrame({"name": model_and_mode, "k": n_not_asked, "n": n_asked})[n_not_asked > 0]
         partial_texts = [f"{r.name} {r.k} of {r.n}" for r in partial_rows.itertuples(index=False)]
-        failure_text = "questions to a model in a mode were not asked; they are in no accuracy"
-        failure_rows.append((study, failure_text, n_not_asked.sum(), n_asked.sum(), "; ".join(partial_texts)))
+        not_asked_failure = "questions to a model in a mode were not asked; they are in no accuracy"
+        failure_rows.append((study, not_asked_failure, n_not_asked.sum(), n_asked.sum(), "; ".join(partial_texts)))
     return failure_rows
 
 # %% ../../nbs/report/05_findings.ipynb #6e47b909
@@ -196,9 +196,9 @@ def _completion_failures(counts: pd.DataFrame, study: str, stage: str) -> list[t
     if not {"no completion", "questions"} <= set(counts):
         return []
     rows_without_completion = counts[counts["no completion"] > 0]
-    models_text = ", ".join(f"{r['model']} {r['no completion']}" for r in rows_without_completion.to_dict("records"))
+    models_in_words = ", ".join(f"{r['model']} {r['no completion']}" for r in rows_without_completion.to_dict("records"))
     failure_text = f"questions of the stage {stage} got no completion"
-    return [(study, failure_text, counts["no completion"].sum(), counts["questions"].sum(), models_text)]
+    return [(study, failure_text, counts["no completion"].sum(), counts["questions"].sum(), models_in_words)]
 
 
 _COUNTING = {
@@ -309,10 +309,10 @@ def went_wrong(results: str | Path, studies: Sequence[str], parts: Parts) -> lis
             family_pairs = (
                 _read_stage_table(results, stage, study, "guard") if (stage, study) in parts else pd.DataFrame()
             )
-            pairs_text = ", ".join(
+            pairs_in_words = ", ".join(
                 f" {verb_phrase} ".join(map(str, r[:2])) for r in family_pairs.itertuples(index=False)
             )
-            sentences += [f"{study}: {sentence} ({pairs_text})."] if pairs_text else []
+            sentences += [f"{study}: {sentence} ({pairs_in_words})."] if pairs_in_words else []
     return sentences
 
 # %% ../../nbs/report/05_findings.ipynb #346f7f60
@@ -434,7 +434,7 @@ def best_in_words(
     other_modes_text += f" {unranked} more {'has' if unranked == 1 else 'have'} no interval." if unranked else ""
     if not len(unsimulated_rows):
         return f"No model that was asked has an interval in this mode.{other_modes_text}"
-    mode_text = f" ({spaced(unsimulated_rows['mode'].iloc[0])})" if len(other_mode_rows) else ""
+    mode_in_words = f" ({spaced(unsimulated_rows['mode'].iloc[0])})" if len(other_mode_rows) else ""
     n_hidden_models = _n_hidden(unsimulated_rows, other_mode_rows, unranked)
     unsimulated_rows = for_all(unsimulated_rows, n_hidden_models)
     best_rows = unsimulated_rows[unsimulated_rows["estimate"] == unsimulated_rows["estimate"].max()]
@@ -442,9 +442,9 @@ def best_in_words(
     standing_text = standing(best_row["estimate"], best_rows["ci_low"].min(), best_rows["ci_high"].max(), lines)
     best_names = " and ".join(map(printed_name, best_rows["model"]))
     if len(unsimulated_rows) == 1:
-        questions_text = f"on {int(best_row['n'])} questions{mode_text}"
+        n_questions_in_words = f"on {int(best_row['n'])} questions{mode_in_words}"
         simultaneity_text = f" for all {n_hidden_models + 1} models at once" if n_hidden_models else ""
-        measure_and_models_text = f"{measure.capitalize()} of {best_names} {questions_text}"
+        measure_and_models_text = f"{measure.capitalize()} of {best_names} {n_questions_in_words}"
         estimate_text = f"{estimate_in_words(best_row, lines)}{simultaneity_text}"
         return f"{measure_and_models_text}: {estimate_text}, {standing_text}.{other_modes_text}"
     verb_phrase, alike_text = f"have the highest {measure}", ""
@@ -457,7 +457,7 @@ def best_in_words(
             list(map(printed_name, alike_models)) if len(alike_models) < 4 else [f"{len(alike_models)} others"]
         )
         alike_text = f"; not shown to be better than {' and '.join(alike_names)}" if alike_models else ""
-    claim_text = f"{best_names} {verb_phrase} of {numbered(len(unsimulated_rows), 'model')}{mode_text}"
+    claim_text = f"{best_names} {verb_phrase} of {numbered(len(unsimulated_rows), 'model')}{mode_in_words}"
     claim_text += f", {estimate_in_words(best_row, lines)} for all at once"
     return f"{claim_text}: {standing_text}{alike_text}.{other_modes_text}"
 
@@ -513,13 +513,13 @@ def _describe_labels(results: str | Path, study: str) -> str:
     if not len(soft_labels):
         return ""
     top_probabilities = soft_labels.groupby("question")["probability"].max()
-    range_text = f", from {top_probabilities.min():.2f} to {top_probabilities.max():.2f}" if len(top_probabilities) > 1 else ""
+    range_in_words = f", from {top_probabilities.min():.2f} to {top_probabilities.max():.2f}" if len(top_probabilities) > 1 else ""
     n_certain_questions = int((top_probabilities >= _CERTAIN).sum())
-    range_text += (
+    range_in_words += (
         f"; {counted(n_certain_questions, len(top_probabilities), 'questions')} have {_CERTAIN} or more, which is no soft "
         "label" * (n_certain_questions > 0)
     )
-    return f": the preferred option has a probability of {top_probabilities.median():.2f} in the median question{range_text}"
+    return f": the preferred option has a probability of {top_probabilities.median():.2f} in the median question{range_in_words}"
 
 
 def _describe_flags(results: str | Path, study: str, stages: Sequence[str]) -> list[str]:  # a sentence, or none
@@ -554,8 +554,8 @@ def _rated_front(results: str | Path, study: str, stages: Sequence[str]) -> Fron
             break
     n_labelled_questions = _read_stage_metrics(results, "preferences", study).get("n_questions")
     if n_labelled_questions and "preferences" in stages:
-        labels_text = counted(n_labelled_questions, prepare_metrics["n_items"], "questions")
-        sentences.append(f"Soft labels of {labels_text}{_describe_labels(results, study)}")
+        n_labelled_in_words = counted(n_labelled_questions, prepare_metrics["n_items"], "questions")
+        sentences.append(f"Soft labels of {n_labelled_in_words}{_describe_labels(results, study)}")
     sentences += _describe_flags(results, study, stages)
     return Front(study, measure if len(drawn_rows) else "", f"{'. '.join(sentences)}.", drawn_rows)
 
@@ -598,15 +598,15 @@ def answered_by_words(tables: Mapping[str, pd.DataFrame]) -> list[str]:  # study
     sentences, studies_not_above_chance = [], []
     rows = pd.concat([t.assign(study=study) for study, t in tables.items()], ignore_index=True)
     joint_intervals = for_all(rows[rows["ci_low"].notna()])
-    corrected_text = f"; corrected for {len(joint_intervals)} intervals" if len(joint_intervals) > 1 else ""
+    correction_in_words = f"; corrected for {len(joint_intervals)} intervals" if len(joint_intervals) > 1 else ""
     for study, word_rows in tables.items():
         if (joint_intervals["ci_low"] > joint_intervals["chance"])[joint_intervals["study"] == study].any():
-            count_texts = [
+            right_counts_in_words = [
                 f"{round(r.estimate * r.n):,} of {int(r.n):,} from {r.measure}" for r in word_rows.itertuples()
             ]
             sentences.append(
-                f"{study} has a flaw: words alone answer {', '.join(count_texts)} "
-                f"(chance {word_rows['chance'].iloc[0]:.2f}{corrected_text}), "
+                f"{study} has a flaw: words alone answer {', '.join(right_counts_in_words)} "
+                f"(chance {word_rows['chance'].iloc[0]:.2f}{correction_in_words}), "
                 "so that part of every accuracy may rest on how its options are written."
             )
         else:
@@ -634,11 +634,11 @@ def _describe_questions_asked(
     n_ratings: int = 0,  # ratings by people
 ) -> str:
     known_counts = [n for n in n_items_of_each_study if n is not None]
-    studies_text = f"{len(known_counts)} {'study' if len(known_counts) == 1 else 'studies'}"
+    n_studies_in_words = f"{len(known_counts)} {'study' if len(known_counts) == 1 else 'studies'}"
     if n_unknown_studies := len(n_items_of_each_study) - len(known_counts):
-        studies_text = counted(len(known_counts), len(n_items_of_each_study), "studies", n_unknown_studies)
+        n_studies_in_words = counted(len(known_counts), len(n_items_of_each_study), "studies", n_unknown_studies)
     phrases = [
-        f"{sum(known_counts)} questions from {studies_text}"
+        f"{sum(known_counts)} questions from {n_studies_in_words}"
         if known_counts
         else "An unknown number of questions"
         if n_items_of_each_study
@@ -719,10 +719,10 @@ def _describe_failures(failures: pd.DataFrame) -> str:
     counts_by_failure = failures.dropna(subset=["k"]).groupby("what", sort=False)
     counts_by_failure = counts_by_failure.agg(k=("k", "sum"), n=("n", lambda n: n.sum(skipna=False)))
     failure_texts = [failure_in_words(r.Index.split(";")[0], r.k, r.n) for r in counts_by_failure.itertuples()]
-    uncounted_text = ", ".join(
+    uncounted_in_words = ", ".join(
         dict.fromkeys(f"{r.study}{f': {r.who}' if r.who else ''}" for r in uncounted_failures.itertuples())
     )
-    failure_texts += [f"unknown where counts are not there ({uncounted_text})"] if uncounted_text else []
+    failure_texts += [f"unknown where counts are not there ({uncounted_in_words})"] if uncounted_in_words else []
     return f"{'; '.join(failure_texts)}."
 
 # %% ../../nbs/report/05_findings.ipynb #f7edce3c

@@ -468,12 +468,12 @@ def intervals(
     chart_rows = _chart_rows(
         drawn_rows, group, hue, look_by_hue, reference_column, harm[0], is_ascending=better == "lower", n=n
     )
-    cut_text = (
+    n_rows_shown_in_words = (
         f" {_MOST_ROWS} of {numbered(len(chart_rows), 'row')}, evenly spaced." if len(chart_rows) > _MOST_ROWS else ""
     )
     chart_rows = (
         [chart_rows[k] for k in np.linspace(0, len(chart_rows) - 1, _MOST_ROWS).round().astype(int)]
-        if cut_text
+        if n_rows_shown_in_words
         else chart_rows
     )
     direction_text = _BETTER.get(better or "", better)
@@ -481,7 +481,7 @@ def intervals(
         chart_rows,
         title=spaced(title),
         legend=legend,
-        key=_compose_key(rounded_table, drawn_rows, chart_rows, key, reference_text, level, n, harm[1]) + cut_text,
+        key=_compose_key(rounded_table, drawn_rows, chart_rows, key, reference_text, level, n, harm[1]) + n_rows_shown_in_words,
         xlabel=spaced(xlabel) + (f": {direction_text}" if direction_text else ""),
         limits=limits,
         refs={

@@ -100,8 +100,8 @@ def _response_places(
 
 def _joined_letters(lists: pd.Series) -> pd.Series:  # of text; missing where a list is empty
     "Letters or labels of each row, with spaces between them."
-    joined_text = pc.binary_join(pa.array(lists, pa.list_(pa.string())), " ").to_numpy(zero_copy_only=False)
-    return pd.Series(joined_text, lists.index).where(lambda s: s != "", None)
+    joined_texts = pc.binary_join(pa.array(lists, pa.list_(pa.string())), " ").to_numpy(zero_copy_only=False)
+    return pd.Series(joined_texts, lists.index).where(lambda s: s != "", None)
 
 # %% ../../nbs/report/06_items.ipynb #d2806a5c
 def _read_study_part(results: Path, study: str, models: Iterable[str], private: bool) -> _StudyPart | None:
@@ -120,7 +120,7 @@ def _read_study_part(results: Path, study: str, models: Iterable[str], private: 
     is_shown = scores["item_id"].isin(unprotected_item_ids)
     is_plain = scores["answered_by"] == "plain"
     answer_keys = scores[_ONE].itertuples(index=False, name=None)
-    judgments_by_row = [judgments_by_answer.get(k, []) if p else [] for k, p in zip(answer_keys, is_plain)]
+    judgments_of_each_row = [judgments_by_answer.get(k, []) if p else [] for k, p in zip(answer_keys, is_plain)]
     answer_rows = scores.assign(
         study=study,
         mode=mode_names(scores),
@@ -129,26 +129,26 @@ def _read_study_part(results: Path, study: str, models: Iterable[str], private: 
         answer=_joined_letters(scores["answer"]).where(is_shown),
         key=_joined_letters(scores["key"]).where(is_shown),
         confidence=scores["confidence"].round(3),
-        judged=list(map(_verdict_texts, judgments_by_row)),
-        judges=[_judges_disagree(row_judgments) for row_judgments in judgments_by_row],
+        judged=list(map(_verdict_texts, judgments_of_each_row)),
+        judges=[_judges_disagree(row_judgments) for row_judgments in judgments_of_each_row],
     )
     unprotected_scored_ids = unprotected_item_ids & set(scores["item_id"])
-    item_texts = {f"{study}/{k}": _item_texts(items[k]) for k in sorted(unprotected_scored_ids)}
+    texts_by_item = {f"{study}/{k}": _item_texts(items[k]) for k in sorted(unprotected_scored_ids)}
     for summary in _rating_summaries(texts_folder, study, unprotected_scored_ids).itertuples():
         summary_line = (
             f"{summary.target}: {summary.value} ({summary.n} {summary.who if summary.n > 1 else summary.who[:-1]})"
         )
-        item_texts[f"{study}/{summary.item_id}"].setdefault("rated", []).append(summary_line)
+        texts_by_item[f"{study}/{summary.item_id}"].setdefault("rated", []).append(summary_line)
     response_files = [texts_folder / "prepare" / study / "recorded.parquet"]
     response_files += [texts_folder / "generate" / study / m / "responses.parquet" for m in models]
     stored_responses = StoredRecords([f for f in response_files if f.exists()], Response)
     _check_selection(set(scores["model"]), set(stored_responses.column("model")), study)
     return _StudyPart(
         answer_rows[ROW_COLUMNS],
-        item_texts,
+        texts_by_item,
         np.where(is_shown & is_plain, _response_places(scores, stored_responses), -1),
         stored_responses,
-        judgments_by_row,
+        judgments_of_each_row,
     )
 
 # %% ../../nbs/report/06_items.ipynb #87b75f4a
@@ -231,9 +231,9 @@ def _rating_summaries(texts_folder: Path, study: str, item_ids: set) -> pd.DataF
         labels[tuple(group_key)][label] += 1
     groups = ratings.groupby(group_columns, sort=True)
     summaries = pd.DataFrame({"value": groups["value"].mean(), "n": groups["rater"].nunique()})
-    label_texts = [", ".join(f"{label} {n}" for label, n in labels[t].most_common()) for t in summaries.index]
-    value_texts = [t if np.isnan(x) else f"mean {x:.1f}" for x, t in zip(summaries["value"], label_texts)]
-    return summaries.assign(value=value_texts).reset_index()
+    label_counts_in_words = [", ".join(f"{label} {n}" for label, n in labels[t].most_common()) for t in summaries.index]
+    values_in_words = [t if np.isnan(x) else f"mean {x:.1f}" for x, t in zip(summaries["value"], label_counts_in_words)]
+    return summaries.assign(value=values_in_words).reset_index()
 
 
 def protected_ids(results: str | Path, studies: Iterable[str]) -> set[str]:  # "study/item"
@@ -261,9 +261,9 @@ def answers_of(
     study_parts = [p for p in parts_of_studies if p is not None and len(p.rows)]
     if not study_parts:
         return Answers(pd.DataFrame(columns=ROW_COLUMNS), {}, {})
-    item_texts = dict(chain.from_iterable(p.items.items() for p in study_parts))
+    texts_by_item = dict(chain.from_iterable(p.items.items() for p in study_parts))
     return Answers(
-        pd.concat([p.rows for p in study_parts], ignore_index=True), item_texts, *_answer_texts(study_parts, most)
+        pd.concat([p.rows for p in study_parts], ignore_index=True), texts_by_item, *_answer_texts(study_parts, most)
     )
 
 # %% ../../nbs/report/06_items.ipynb #0db8a077

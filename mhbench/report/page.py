@@ -378,11 +378,11 @@ def _entries_by_question(
 
 # %% ../../nbs/report/07_page.ipynb #f83d077a
 def _counts_in_words(entries: Sequence[Mapping]) -> str:  # "8 tables, 1 figure"
-    count_texts = []
+    counts_of_kinds = []
     for kind_name in ("table", "figure"):
         n = sum(bool(e[kind_name]) for e in entries)
-        count_texts += [f"{n} {kind_name}{'s' * (n != 1)}"] if n else []
-    return ", ".join(count_texts)
+        counts_of_kinds += [f"{n} {kind_name}{'s' * (n != 1)}"] if n else []
+    return ", ".join(counts_of_kinds)
 
 # %% ../../nbs/report/07_page.ipynb #d4fe0cd4
 def _sections_by_study(sections: Sequence[Section], links: _Links) -> list[dict]:
@@ -407,9 +407,9 @@ def _sections_by_study(sections: Sequence[Section], links: _Links) -> list[dict]
         questions = [question_contents | {"id": f"g{g}q{k}"} for k, question_contents in enumerate(counted_questions, 1)]
         sections_of_study = [s for s in sections if (s.study or s.title) == name]
         banner_text = origin_banner({k: v for s in sections_of_study if s.study for k, v in s.origins.items()})
-        absent_text = by_reason(chain.from_iterable(s.absent for s in sections_of_study))
+        absences_by_reason = by_reason(chain.from_iterable(s.absent for s in sections_of_study))
         study_sections.append(
-            {"id": f"g{g}", "name": name, "banner": banner_text, "questions": questions, "absent": absent_text}
+            {"id": f"g{g}", "name": name, "banner": banner_text, "questions": questions, "absent": absences_by_reason}
         )
     return study_sections
 
@@ -552,9 +552,9 @@ def headline_metrics(main: pd.DataFrame) -> dict:  # study -> stage -> "measure,
     """
     usable_rows = main[main["estimate"].notna() & (main["n"] > 2) & (main["origin"] != "simulated")]
     usable_rows = usable_rows[~usable_rows["measure"].str.contains(";")]
-    rows_by_size = usable_rows.sort_values("n", ascending=False, kind="stable")
-    score_rows = rows_by_size[rows_by_size["stage"] == "score"].drop_duplicates(["study", "model"]).sort_index()
-    rows_of_other_stages = rows_by_size[rows_by_size["stage"] != "score"].drop_duplicates(["study", "stage", "model"])
+    rows_most_items_first = usable_rows.sort_values("n", ascending=False, kind="stable")
+    score_rows = rows_most_items_first[rows_most_items_first["stage"] == "score"].drop_duplicates(["study", "model"]).sort_index()
+    rows_of_other_stages = rows_most_items_first[rows_most_items_first["stage"] != "score"].drop_duplicates(["study", "stage", "model"])
     rows_of_other_stages = rows_of_other_stages.groupby(["study", "stage"], sort=False).head(2).sort_index()
     estimate_by_name: dict = {}
     for r in pd.concat([score_rows, rows_of_other_stages]).to_dict("records"):

@@ -76,9 +76,9 @@ def with_interval(table: pd.DataFrame) -> pd.DataFrame:
         table[["estimate", "ci_low", "ci_high"]].astype(float).to_numpy(), n_unread, is_mostly_cut
     ):
         estimate, low, high = map(number, row)
-        ends_text = f" [{low}, {high}]" if np.isfinite(row[1:]).all() else ""
+        limits_text = f" [{low}, {high}]" if np.isfinite(row[1:]).all() else ""
         absence_text = (CUT_OFF if is_cut_off else NONE_READ) if k > 0 else number(None)
-        interval_texts.append(absence_text if np.isnan(row[0]) else f"{estimate}{ends_text}")
+        interval_texts.append(absence_text if np.isnan(row[0]) else f"{estimate}{limits_text}")
     has_level = "level" in table and pd.api.types.is_float_dtype(
         table["level"]
     )  # a column of words has another meaning
@@ -301,9 +301,9 @@ def _explain_uneven_n(rows: pd.DataFrame) -> list[str]:
     uneven_ranges = ranges_of_n[ranges_of_n["min"] < ranges_of_n["max"]]
     if not len(uneven_ranges):
         return []
-    range_text = f"n from {int(uneven_ranges['min'].min())} to {int(uneven_ranges['max'].max())}"
+    n_range_in_words = f"n from {int(uneven_ranges['min'].min())} to {int(uneven_ranges['max'].max())}"
     remedy_text = "compare them in the tables of pairs, which use the items that both answered"
-    return [f"the models answered different items ({range_text}): {remedy_text}"]
+    return [f"the models answered different items ({n_range_in_words}): {remedy_text}"]
 
 # %% ../../nbs/report/01_tables.ipynb #158ffa33
 NO_INTERVAL = {  # kind of an estimate without an interval -> why it has none
@@ -384,7 +384,7 @@ def sampled(table: pd.DataFrame) -> str:  # sentences; empty where a table has n
             else f"{sampled_units}, and of raters in rows that say so"
         )
         fixed_factors = [word for word in fixed_factors if word != "raters"]
-    fixed_text = ", ".join([*fixed_factors, "the answers of this run"])
+    fixed_factors_in_words = ", ".join([*fixed_factors, "the answers of this run"])
     has_missing = any(
         (_numbers_of_column(interval_rows[name]) > 0).any() for name in _NO_VALUE if name in interval_rows
     )
@@ -399,7 +399,7 @@ def sampled(table: pd.DataFrame) -> str:  # sentences; empty where a table has n
     fewest_clusters_text = f"{n_clusters.min():.0f}" if len(n_clusters) else ""
     limit_sentences = [text.format(fewest_clusters_text) for name, text in UNSEEN.items() if applies_by_limit[name]]
     return " ".join(
-        [f"The intervals reflect the sampling of {sampled_units}. Treated as fixed: {fixed_text}.", *limit_sentences]
+        [f"The intervals reflect the sampling of {sampled_units}. Treated as fixed: {fixed_factors_in_words}.", *limit_sentences]
     )
 
 # %% ../../nbs/report/01_tables.ipynb #1beb5d87
@@ -448,9 +448,9 @@ def counted(k: float | None, n: float | None, what: str, unknown: int = 0, apart
     that counts is made here; a missing k is said to be unknown.
     """
     k, n = (None if x is None or np.isnan(x) else int(x) for x in (k, n))
-    total_text = "" if n is None else f" of {n}"
-    unknown_text = f", {unknown} {apart}" if unknown else ""
-    return f"{'an unknown number' if k is None else k}{total_text or ' of' * (k is None)} {what}{unknown_text}"
+    of_total_in_words = "" if n is None else f" of {n}"
+    unknown_count_in_words = f", {unknown} {apart}" if unknown else ""
+    return f"{'an unknown number' if k is None else k}{of_total_in_words or ' of' * (k is None)} {what}{unknown_count_in_words}"
 
 
 def ratings_in_words(metrics: Mapping[str, Any]) -> list[str]:  # metrics of the stage prepare
@@ -477,9 +477,9 @@ def flagged_in_words(flags: pd.DataFrame, n: int | None = None) -> str:  # rater
     )  # one reason may be in two tables
     reasons_by_rater = flagged_rows.groupby("rater", sort=False)["flag"].agg(join_reasons)
     n = len(flags) if n is None else n
-    count_text = counted(len(reasons_by_rater), n, "raters") if n else f"{numbered(len(reasons_by_rater), 'rater')}"
-    reasons_text = "; ".join(f"{rater}: {text}" for rater, text in reasons_by_rater.items())
-    return f"Flagged, and not removed: {count_text}{f' ({reasons_text})' if reasons_text else ''}"
+    n_flagged_in_words = counted(len(reasons_by_rater), n, "raters") if n else f"{numbered(len(reasons_by_rater), 'rater')}"
+    reasons_in_words = "; ".join(f"{rater}: {text}" for rater, text in reasons_by_rater.items())
+    return f"Flagged, and not removed: {n_flagged_in_words}{f' ({reasons_in_words})' if reasons_in_words else ''}"
 
 # %% ../../nbs/report/01_tables.ipynb #bf9f74ad
 def covered_in_words(covered: pd.Series) -> str:  # yes, no, or another word where there is no interval
@@ -499,14 +499,14 @@ def differences_in_words(p: pd.Series, least: pd.Series | None = None, cases: pd
     if not n_tested and len(p) and not n_underpowered:
         return f"none of {len(p)} comparisons could be tested"
     if n_underpowered and n_underpowered == len(p):
-        cases_text = (
+        n_cases_in_words = (
             "" if cases is None else f": {int(cases.max())} cases cannot show one" if cases.notna().all() else ""
         )
-        return f"none of {len(p)} comparisons can show a difference{cases_text}"
-    count_text = counted(
+        return f"none of {len(p)} comparisons can show a difference{n_cases_in_words}"
+    n_significant_in_words = counted(
         n_significant, len(p), "comparisons show a difference (adjusted p < 0.05)", len(p) - n_tested, "not tested"
     )
-    return count_text + (f"; {n_underpowered} with too few cases to show one" if n_underpowered else "")
+    return n_significant_in_words + (f"; {n_underpowered} with too few cases to show one" if n_underpowered else "")
 
 
 def ends_in_words(low: float, high: float, lines: Mapping[str, float] = MappingProxyType({})) -> str:  # "[0.79, 0.83]"
@@ -566,10 +566,10 @@ def join_printed_numbers(frame: pd.DataFrame, table: str, verdicts: pd.DataFrame
         if not set(conditions) <= set(frame):
             continue
         row_fits = np.all([frame[k].astype(str) == value for k, value in conditions.items()], axis=0)
-        verdict_texts = {"convention": f"equal, {c.convention}", "undecided": "not decided", "cannot": "not judged"}
+        words_by_verdict = {"convention": f"equal, {c.convention}", "undecided": "not decided", "cannot": "not judged"}
         for row_index in frame.index[row_fits]:
             printed_by_row.setdefault(row_index, []).append(
-                f"{c.printed} ({c.place}: {verdict_texts.get(c.verdict, c.verdict)})"
+                f"{c.printed} ({c.place}: {words_by_verdict.get(c.verdict, c.verdict)})"
             )
     if not printed_by_row:
         return frame

@@ -344,8 +344,8 @@ def book_flags(answers: pd.DataFrame) -> pd.DataFrame:  # item_id, n_examinees, 
         is_complete["opened"] & (answers_by_item["opened"].max() == 0),
         is_complete["closed"] & (answers_by_item["closed"].min() == 1),
     ]
-    flag_texts = np.select(
+    flags = np.select(
         flag_conditions, ["nobody answers it with its text", "everybody answers it without its text"], ""
     )
-    flagged_items = answers_by_item.size().rename("n_examinees").reset_index().assign(flag=flag_texts)
+    flagged_items = answers_by_item.size().rename("n_examinees").reset_index().assign(flag=flags)
     return flagged_items[flagged_items["flag"] != ""].reset_index(drop=True)

@@ -152,16 +152,16 @@ def duel_strengths(
         )
         n_decided_duels = wins.sum((0, 2)) + wins.sum((0, 1))
         n_duels = n_decided_duels + ties.sum((0, 2))
-        finding_text = "" if wins.any() or not len(g) else f"none of {len(g)} duels was decided: each is tied or split"
+        why_no_worths = "" if wins.any() or not len(g) else f"none of {len(g)} duels was decided: each is tied or split"
         for k, worth_estimate in enumerate(worth_estimates(wins, ties, clusters=question_clusters, penalty=penalty)):
             reported_worth = (
                 worth_estimate._replace(estimate=np.nan, ci_low=np.nan, ci_high=np.nan)
-                if finding_text
+                if why_no_worths
                 else worth_estimate
             )
             row_head = {"judge": judge_id, "axis": axis, "model": contestants[k]}
             row_head |= {"n_duels": int(n_duels[k]), "n_decided": int(n_decided_duels[k])}
-            rows.append(row_head | reported_worth.row() | {"finding": finding_text})
+            rows.append(row_head | reported_worth.row() | {"finding": why_no_worths})
     columns = ["judge", "axis", "model", "n", "n_clusters", "n_duels", "n_decided"]
     return pd.DataFrame(rows, columns=[*columns, "estimate", "ci_low", "ci_high", "interval", "level", "finding"])
 

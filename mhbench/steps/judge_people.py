@@ -311,23 +311,23 @@ def _explain_estimates(
     people_estimate: Estimate, powered_estimate: Powered, bias_in_words: str
 ) -> dict[str, str]:  # who -> how to read it
     "Which of the three estimates to use, and why."
-    judge_alone_text = f"not by itself: {bias_in_words} from people's labels, and its interval leaves out its errors"
+    judge_alone_advice = f"not by itself: {bias_in_words} from people's labels, and its interval leaves out its errors"
     precision_gain = 1 - _width(powered_estimate.both) / _width(people_estimate)
     if np.isnan(powered_estimate.both.ci_low) or powered_estimate.power == 0 or precision_gain < 0:
         reason_in_words = "too few labels" if np.isnan(powered_estimate.both.ci_low) else "the judge adds nothing here"
         return dict(
-            zip(_THREE, (judge_alone_text, f"believe this: {reason_in_words}", f"{reason_in_words}: take people alone"))
+            zip(_THREE, (judge_alone_advice, f"believe this: {reason_in_words}", f"{reason_in_words}: take people alone"))
         )
-    corrected_text = f"corrected for the judge's error, {precision_gain:.0%} narrower than people alone"
+    combined_advice = f"corrected for the judge's error, {precision_gain:.0%} narrower than people alone"
     if precision_gain < _WORTH:
-        corrected_text = f"{precision_gain:.0%} narrower than people: the judge buys correction, not precision"
+        combined_advice = f"{precision_gain:.0%} narrower than people: the judge buys correction, not precision"
     return dict(
         zip(
             _THREE,
             (
-                judge_alone_text,
+                judge_alone_advice,
                 "right, and wider",
-                f"believe this{',' if precision_gain < _WORTH else ':'} {corrected_text}",
+                f"believe this{',' if precision_gain < _WORTH else ':'} {combined_advice}",
             ),
         )
     )

@@ -50,8 +50,8 @@ def _ratings_of_kinds(table: RatingTable, kinds: Iterable[str]) -> pd.DataFrame:
 
 def _by_criterion(ratings: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     "The ratings of each criterion, and of all where there are several."
-    ratings_by_criterion = [(c or "all", g) for c, g in ratings.groupby("criterion", sort=False)]
-    return ratings_by_criterion + ([(POOLED, ratings)] if len(ratings_by_criterion) > 1 else [])
+    criteria_and_ratings = [(c or "all", g) for c, g in ratings.groupby("criterion", sort=False)]
+    return criteria_and_ratings + ([(POOLED, ratings)] if len(criteria_and_ratings) > 1 else [])
 
 
 def _resampled_units(f: pd.DataFrame) -> pd.Series:
@@ -209,11 +209,11 @@ def third_ratings(table: RatingTable) -> pd.DataFrame:  # rater, kind, n, either
     person_ratings = ratings[ratings["kind"] == "person"]
     labels_by_unit = {u: dict(zip(g["rater"], g["label"])) for u, g in person_ratings.groupby("unit", sort=False)}
     rows = []
-    ratings_by_rater = [*ratings.groupby(["rater", "kind"], sort=False)]
-    ratings_by_rater += [
+    raters_and_ratings = [*ratings.groupby(["rater", "kind"], sort=False)]
+    raters_and_ratings += [
         (("all of them", k), g) for k, g in ratings.groupby("kind") if k != "person" and g["rater"].nunique() > 1
     ]
-    for (rater, kind), rater_ratings in ratings_by_rater:
+    for (rater, kind), rater_ratings in raters_and_ratings:
         n_matching_either, chances_of_either = 0, []
         for unit, criterion, label in rater_ratings[["unit", "criterion", "label"]].to_numpy():
             person_labels = {x for other_rater, x in labels_by_unit.get(unit, {}).items() if other_rater != rater}

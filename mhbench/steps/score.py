@@ -311,8 +311,8 @@ def sources_in_words(counts: Mapping[str, int], apart: int) -> str:  # by `read_
     n_by_source = {name: n for name, n in counts.items() if name and n}
     if not n_by_source:
         return "nothing was read"
-    source_texts = [*n_by_source] if len(n_by_source) == 1 else [f"{name} ({n})" for name, n in n_by_source.items()]
-    return ", ".join(source_texts) + (f"; the text states another letter in {apart}" if apart else "")
+    sources_with_counts = [*n_by_source] if len(n_by_source) == 1 else [f"{name} ({n})" for name, n in n_by_source.items()]
+    return ", ".join(sources_with_counts) + (f"; the text states another letter in {apart}" if apart else "")
 
 
 def too_few_read(n_read: Any, n_unread: Any, n_cut: Any) -> Any:  # numbers, or arrays of them

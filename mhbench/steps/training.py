@@ -73,11 +73,11 @@ def training_parts(
     kept_items_by_part = {"train": train_items, "validation": validation_items, "test": test_items}
     rows = []
     for part_name, kept_items in kept_items_by_part.items():
-        n_shared_by_kind = [
+        n_shared_of_each_kind = [
             int((removed_by_part[part_name]["kind"] == kind).sum()) for kind in ("question", "abstract")
         ]
         n_not_drawn = len(items_by_part[part_name]) - len(removed_by_part[part_name]) - len(kept_items)
-        rows.append((part_name, len(items_by_part[part_name]), *n_shared_by_kind, n_not_drawn, len(kept_items)))
+        rows.append((part_name, len(items_by_part[part_name]), *n_shared_of_each_kind, n_not_drawn, len(kept_items)))
     columns = ["part", "items", "same_question", "same_abstract", "not_drawn", "kept"]
     return TrainingParts(train_items, validation_items, test_items, pd.DataFrame(rows, columns=columns))
 
@@ -192,15 +192,15 @@ def seed_table(runs: Sequence[Run], parts: TrainingParts) -> pd.DataFrame:
     rows = []
     key_letters = pd.Series({i.item_id: i.key[0] for i in parts.test}, dtype=object)
     for model, variant in dict.fromkeys((r.model, r.variant) for r in runs):
-        letters_by_seed = [_likeliest_letters(r.scores) for r in runs if (r.model, r.variant) == (model, variant)]
-        seed_columns = {k: pd.Series(letter_by_item, dtype=object) for k, letter_by_item in enumerate(letters_by_seed)}
+        letters_of_each_seed = [_likeliest_letters(r.scores) for r in runs if (r.model, r.variant) == (model, variant)]
+        seed_columns = {k: pd.Series(letter_by_item, dtype=object) for k, letter_by_item in enumerate(letters_of_each_seed)}
         answers = pd.DataFrame(seed_columns).reindex(key_letters.index).dropna()
         is_right = answers.eq(key_letters[answers.index], axis=0).astype(float)  # an item in a row, a seed in a column
         clusters = [i.cluster for i in parts.test if i.item_id in is_right.index]
         e = mean_of(pd.DataFrame({"right": is_right.mean(axis=1), "cluster": clusters}), "right", share=True)
         sd_over_seeds = is_right.mean().std(ddof=1)
         rows.append(
-            {"model": model, "variant": variant, "seeds": len(letters_by_seed), "sd_seeds": sd_over_seeds} | e.row()
+            {"model": model, "variant": variant, "seeds": len(letters_of_each_seed), "sd_seeds": sd_over_seeds} | e.row()
         )
     estimate_columns = ["n", "n_clusters", "estimate", "ci_low", "ci_high", "interval", "level"]
     return pd.DataFrame(rows, columns=["model", "variant", "seeds", "sd_seeds", *estimate_columns])

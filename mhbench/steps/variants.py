@@ -36,8 +36,8 @@ _T = TypeVar("_T")
 
 def shuffled(values: Sequence[_T], *key: object) -> list[_T]:
     "The values in an order that depends on the key alone; all orders are equally likely."
-    key_text = "\x1f".join(map(str, key))
-    hashes = [hashlib.sha256(f"{key_text}\x1f{k}".encode()).digest() for k in range(len(values))]
+    joined_key = "\x1f".join(map(str, key))
+    hashes = [hashlib.sha256(f"{joined_key}\x1f{k}".encode()).digest() for k in range(len(values))]
     return [values[k] for k in sorted(range(len(values)), key=hashes.__getitem__)]
 
 # %% ../../nbs/steps/01_variants.ipynb #e8b707ca
@@ -248,8 +248,8 @@ def draw_and_vary(
 ) -> tuple[list[Item], list[Item]]:  # what was drawn, and what will be asked
     "Draw questions by seed, and make their evaluation sets; where none is named, every item is asked as it stands."
     drawn_items = draw_items(items, n_items, seed=seed)
-    prompts_by_set = (evaluation_set(drawn_items, name, seed=seed) for name in sets)
-    return drawn_items, list(chain.from_iterable(prompts_by_set)) if sets else drawn_items
+    prompts_of_each_set = (evaluation_set(drawn_items, name, seed=seed) for name in sets)
+    return drawn_items, list(chain.from_iterable(prompts_of_each_set)) if sets else drawn_items
 
 
 def recorded_answers(

@@ -178,12 +178,12 @@ def _fields_in_lines(text: str, fields: Sequence[str]) -> dict[str, str] | None:
 
 def verdict_fields(text: str | None, fields: Sequence[str]) -> tuple[Mapping[str, Any], str | None]:
     "The fields of a verdict that a judge wrote, or {} and what is wrong with it."
-    judge_text = split_thinking(text or "")[1]
-    verdict_objects = [o for value in json_values(judge_text) for o in _objects_with(value, fields)]
-    actual = f"got {plain(' '.join(judge_text.split()))[:60]!r}"
+    reply_after_thinking = split_thinking(text or "")[1]
+    verdict_objects = [o for value in json_values(reply_after_thinking) for o in _objects_with(value, fields)]
+    actual = f"got {plain(' '.join(reply_after_thinking.split()))[:60]!r}"
     if any([o.get(f) for f in fields] != [verdict_objects[0].get(f) for f in fields] for o in verdict_objects[1:]):
         return {}, f"there must be one verdict; {actual}"
-    if value_by_field := verdict_objects[0] if verdict_objects else _fields_in_lines(unwrap(judge_text), fields):
+    if value_by_field := verdict_objects[0] if verdict_objects else _fields_in_lines(unwrap(reply_after_thinking), fields):
         return value_by_field, None
     return {}, f"not the JSON asked for, one object with {fields[0]} once; {actual}"
 

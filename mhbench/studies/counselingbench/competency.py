@@ -496,8 +496,8 @@ def interval_rows(accuracy: pd.DataFrame, mode: str) -> pd.DataFrame:
     "The accuracies of one mode, all questions first, then the competencies in the paper's order."
     mode_rows = accuracy[accuracy["mode"] == mode]
     overall_rows = mode_rows[mode_rows["group"] == "all"].sort_values("estimate", ascending=False, kind="stable")
-    models_by_accuracy = pd.concat([overall_rows, mode_rows])["model"].unique()  # the most accurate first
-    return in_paper_order(mode_rows.assign(model=pd.Categorical(mode_rows["model"], models_by_accuracy)), "group")
+    models_best_first = pd.concat([overall_rows, mode_rows])["model"].unique()  # the most accurate first
+    return in_paper_order(mode_rows.assign(model=pd.Categorical(mode_rows["model"], models_best_first)), "group")
 
 
 def level_of_rows(rows: pd.DataFrame) -> float:  # 0.95 where there is no row

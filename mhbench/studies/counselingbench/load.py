@@ -63,8 +63,8 @@ class CounselingRow(Record):
     @property
     def right(self) -> str:
         "The letter of the choice with the right answer's text; empty where none has it, or several."
-        answer_text = plain_text(self.correct_answer)
-        return letters(4)[self.choices.index(answer_text)] if self.choices.count(answer_text) == 1 else ""
+        right_answer_text = plain_text(self.correct_answer)
+        return letters(4)[self.choices.index(right_answer_text)] if self.choices.count(right_answer_text) == 1 else ""
 
     @model_validator(mode="after")
     def _check_consistent(self):

@@ -186,7 +186,7 @@ def printed_facts(claims: Claims, tests: pd.DataFrame) -> pd.DataFrame:  # fact,
     is_medical = zero_shot_accuracy.index.str.contains(_MEDICAL)
     passing_models = zero_shot_accuracy.index[zero_shot_accuracy >= _PASS]
     best_open_models = competency_table.drop(index="gpt4o").idxmax()
-    best_by_score = score_table.assign(**{"rep.": -score_table["rep."]}).idxmax()
+    best_model_by_score = score_table.assign(**{"rep.": -score_table["rep."]}).idxmax()
     cosine_by_model = score_table["cosSim"]
     facts = {
         "medical models of table 2": is_medical.sum(),
@@ -207,7 +207,7 @@ def printed_facts(claims: Claims, tests: pd.DataFrame) -> pd.DataFrame:  # fact,
             zero_shot_accuracy["Llama-3-70B-in"], zero_shot_accuracy["Llama-3-8B-in"]
         ),
         "competencies in which Llama-3-70B-in is the best open model": (best_open_models == "Llama-3-70B-in").sum(),
-        "scores of table 4 in which a medical model is the best": best_by_score.str.contains(_MEDICAL).sum(),
+        "scores of table 4 in which a medical model is the best": best_model_by_score.str.contains(_MEDICAL).sum(),
         "cosine of Llama-3-70B-in above Llama-3-8B-in": _relative_excess(
             cosine_by_model["Llama3-70B-in"], cosine_by_model["Llama3-8B-in"]
         ),
@@ -353,8 +353,8 @@ def _find_files(release: Path, name: str) -> list[Path]:
 def _answer_files(release: Path) -> list[Path]:
     "Files of zero-shot answers in the folder of a release that has most of them."
     files = sorted(release.rglob("*_zero-shot_None_0.csv"))
-    folder_counts = Counter(f.parent for f in files).most_common(1)
-    return [f for f in files if f.parent == folder_counts[0][0]]
+    commonest_folder_and_count = Counter(f.parent for f in files).most_common(1)
+    return [f for f in files if f.parent == commonest_folder_and_count[0][0]]
 
 
 def released_results(release: str | Path) -> tuple[pd.DataFrame, pd.DataFrame]:  # as of result_table

@@ -443,8 +443,8 @@ def _kappa_with_people(
     "Kappa of one annotator with a rater, on average over raters; without `annotator` of two raters."
     if annotator is None:
         return np.asarray(mean_pairwise(labels, "cohen_kappa", weights=weights))
-    kappa_by_rater = [cohen_kappa(list(annotator), list(x), weights=weights) for x in labels]
-    return as_scalar(mean_defined(np.stack(kappa_by_rater, -1)))  # over the raters with whom it is defined
+    kappa_of_each_rater = [cohen_kappa(list(annotator), list(x), weights=weights) for x in labels]
+    return as_scalar(mean_defined(np.stack(kappa_of_each_rater, -1)))  # over the raters with whom it is defined
 
 
 def people_as_sample(panel: Panel, verdicts: JudgeLabels) -> pd.DataFrame:

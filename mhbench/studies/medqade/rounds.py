@@ -165,8 +165,8 @@ def write_round(round_: Round, folder: str | Path) -> list[Path]:
         assignment.matrix.T.astype(int), pd.Index(assignment.item_ids, name="item_id"), assignment.raters
     )
     assignment_table.to_csv(folder / "assignment.csv", lineterminator="\n")
-    facts_text = json.dumps(round_.about, ensure_ascii=False, indent=1) + "\n"
-    (folder / "round.json").write_text(facts_text, encoding="utf-8")
+    round_facts_json = json.dumps(round_.about, ensure_ascii=False, indent=1) + "\n"
+    (folder / "round.json").write_text(round_facts_json, encoding="utf-8")
     return [*task_files, *(folder / n for n in ("draw.csv", "assignment.csv", "round.json"))]
 
 # %% ../../../nbs/studies/medqade/07_rounds.ipynb #3379b5c3
@@ -232,8 +232,8 @@ def write_ties(ties: Ties, folder: str | Path) -> list[Path]:
     "Write the tie-breaker's tasks, and the list of items with the reason for each."
     folder = Path(folder)
     tie_breaker = _read_round(folder)[0]["tie_breaker"]
-    tasks_text = json.dumps(ties.tasks, ensure_ascii=False, indent=1) + "\n"
-    (folder / f"tasks-{tie_breaker}.json").write_text(tasks_text, encoding="utf-8")
+    tasks_json = json.dumps(ties.tasks, ensure_ascii=False, indent=1) + "\n"
+    (folder / f"tasks-{tie_breaker}.json").write_text(tasks_json, encoding="utf-8")
     ties.items.to_csv(folder / "ties.csv", index=False, lineterminator="\n")
     return [folder / f"tasks-{tie_breaker}.json", folder / "ties.csv"]
 
@@ -263,17 +263,17 @@ def changed_answers(folder: str | Path, responses: Iterable[Response]) -> list[s
     "The answers whose text differs from the one that the panel read, and those that are not there."
     folder = Path(folder)
     models_by_item = json.loads((folder / "key.json").read_text(encoding="utf-8"))
-    displayed_texts: dict[tuple[str, str], str] = {}
+    displayed_text_by_answer: dict[tuple[str, str], str] = {}
     for item_id, page in _read_pages(folder, _read_round(folder)[0]["raters"]).items():
-        displayed_texts |= {
+        displayed_text_by_answer |= {
             (model, item_id): page["data"][f"answer_{k}"] for k, model in enumerate(models_by_item[item_id], 1)
         }
-    current_texts = {(r.model, r.item_id): _answer_as_shown(r).text for r in responses if r.sample == 0 and not r.votes}
-    remark_by_answer = {k: "" if k in current_texts else " (no answer)" for k in displayed_texts}
+    current_text_by_answer = {(r.model, r.item_id): _answer_as_shown(r).text for r in responses if r.sample == 0 and not r.votes}
+    remark_by_answer = {k: "" if k in current_text_by_answer else " (no answer)" for k in displayed_text_by_answer}
     return [
         f"{m}, {i}{remark_by_answer[m, i]}"
-        for (m, i), text in displayed_texts.items()
-        if current_texts.get((m, i)) != text
+        for (m, i), text in displayed_text_by_answer.items()
+        if current_text_by_answer.get((m, i)) != text
     ]
 
 # %% ../../../nbs/studies/medqade/07_rounds.ipynb #38f8ebf8

@@ -88,8 +88,8 @@ def simulate_panel(
         says_correct = np.where(
             right, rng.random(right.shape) < j.sensitivity, rng.random(right.shape) >= j.specificity
         )
-        lean_by_student = np.array([j.leans(s) for s in students])
-        says_correct |= rng.random(right.shape) < lean_by_student[:, None]
+        lean_of_each_student = np.array([j.leans(s) for s in students])
+        says_correct |= rng.random(right.shape) < lean_of_each_student[:, None]
         labels[a] = np.where(says_correct, "Correct", "Incorrect")
         labels[a][rng.random(right.shape) < np.minimum(1, 2 * j.abstains * _sigmoid(item_difficulty))] = ABSTAIN
     perceived_difficulty = item_difficulty + rng.normal(size=(len(judges), n_items))

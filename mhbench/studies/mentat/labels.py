@@ -52,8 +52,8 @@ def _mean_distance(scores: np.ndarray, question: np.ndarray, is_second: np.ndarr
     question_and_wording = question + n_questions * is_second  # (P, n)
     p, k = len(is_second), scores.shape[1]
     flat_index = (question_and_wording + 2 * n_questions * np.arange(p)[:, None]).ravel()
-    sums_by_option = [np.bincount(flat_index, np.tile(scores[:, c], p), 2 * n_questions * p) for c in range(k)]
-    score_sums = np.stack(sums_by_option, -1).reshape(p, 2, n_questions, k)
+    sums_of_each_option = [np.bincount(flat_index, np.tile(scores[:, c], p), 2 * n_questions * p) for c in range(k)]
+    score_sums = np.stack(sums_of_each_option, -1).reshape(p, 2, n_questions, k)
     return np.nanmean(jensen_shannon(score_sums[:, 0], score_sums[:, 1]), -1)  # the mean's denominator cancels
 
 # %% ../../../nbs/studies/mentat/03_labels.ipynb #3e62626c
@@ -269,12 +269,12 @@ def _top_k_rows(
     if not answered_indices:
         return []
     creator_options = np.array([creators[fitted_labels.questions[k]] for k in answered_indices])
-    shares_by_question = top_k(
+    shares_of_each_question = top_k(
         probs[answered_indices], creator_options, weights=np.eye(len(answered_indices))
     )  # of every question alone
     clusters = cases_of([fitted_labels.questions[k] for k in answered_indices], cases)
     rows = []
-    for k, within_top_k in enumerate(shares_by_question.T, 1):
+    for k, within_top_k in enumerate(shares_of_each_question.T, 1):
         e = estimate(mean, within_top_k, clusters=clusters, seed=0, share=True)
         limits = (e.ci_low, e.ci_high) if k < probs.shape[1] else (np.nan, np.nan)
         rows.append(dict(k=k, n=len(answered_indices), estimate=e.estimate, ci_low=limits[0], ci_high=limits[1]))

@@ -252,8 +252,8 @@ def top_shares(scores: np.ndarray) -> np.ndarray:  # (n, K), rows sum to 1
 
 def _vote_shares(scores: np.ndarray, raters: np.ndarray) -> np.ndarray:
     "The share of one question's raters who put each option on top, with one vote more for all options together."
-    shares_by_rater = np.array([top_shares(scores[raters == r]).mean(0) for r in np.unique(raters)])
-    return (shares_by_rater.sum(0) + 1 / scores.shape[1]) / (len(shares_by_rater) + 1)
+    shares_of_each_rater = np.array([top_shares(scores[raters == r]).mean(0) for r in np.unique(raters)])
+    return (shares_of_each_rater.sum(0) + 1 / scores.shape[1]) / (len(shares_of_each_rater) + 1)
 
 
 def _mean_scores_as_labels(scores: np.ndarray) -> np.ndarray:

@@ -89,8 +89,8 @@ def _wording_distances(arrays: AnnotationArrays) -> tuple[np.ndarray, np.ndarray
     distances, pair_questions = [], []
     for q in np.unique(arrays.questions):
         scores, genders = arrays.scores[arrays.questions == q], arrays.genders[arrays.questions == q]
-        mean_by_wording = [scores[genders == g].mean(0) for g in np.unique(genders) if g]
-        for a, b in combinations(mean_by_wording, 2):
+        mean_of_each_wording = [scores[genders == g].mean(0) for g in np.unique(genders) if g]
+        for a, b in combinations(mean_of_each_wording, 2):
             if a.sum() > 0 and b.sum() > 0:
                 distances.append(jensen_shannon(a, b))
                 pair_questions.append(q)

@@ -164,9 +164,9 @@ def trained_measures(runs: Sequence[Run], items: Sequence[Item], **settings: Any
     for model, variant in product(dict.fromkeys(r.model for r in runs), _SETTINGS):
         seed_scores = [r.scores for r in runs if (r.model, r.variant) == (model, variant)]
         finite_seed_scores = [x for x in seed_scores if all(np.isfinite(z).all() for z in x.values())]
-        seeds_text = f"{len(finite_seed_scores)} seed{'s' * (len(finite_seed_scores) > 1)}"
+        seeds_in_words = f"{len(finite_seed_scores)} seed{'s' * (len(finite_seed_scores) > 1)}"
         if len(finite_seed_scores) < len(seed_scores):
-            seeds_text = (
+            seeds_in_words = (
                 f"{len(finite_seed_scores)} of {len(seed_scores)} seeds, {len(seed_scores) - len(finite_seed_scores)} diverged"
             )
         scored_ids = set.intersection(*map(set, finite_seed_scores)) if finite_seed_scores else set()  # by every run
@@ -175,7 +175,7 @@ def trained_measures(runs: Sequence[Run], items: Sequence[Item], **settings: Any
         answer_table = pd.DataFrame(item_rows, columns=["item_id", "cluster", "category", "topic", "truth"])
         for k, scores in enumerate(finite_seed_scores):
             answer_table[k] = [letters(len(scores[i.item_id]))[int(scores[i.item_id].argmax())] for i in shared_items]
-        row_head = {"model": model, "mode": f"{_SETTINGS[variant]} ({seeds_text})"}
+        row_head = {"model": model, "mode": f"{_SETTINGS[variant]} ({seeds_in_words})"}
         if seed_scores and not finite_seed_scores:
             no_estimate = Estimate.from_limits(np.nan, n=0)._replace(kind="diverged").row()
             for by, measure in product(_GROUPS, _MEASURES):

@@ -290,14 +290,14 @@ def _list_tasks(folder: Path) -> list[str]:  # those with a file of their own, i
             error=FileNotFoundError,
         )
     file_stems = {f.stem for f in folder.glob("*.jsonl")}
-    has_csv = (folder / "mcq.csv").exists()
-    if has_csv and "mcq" in file_stems:
+    has_mcq_csv = (folder / "mcq.csv").exists()
+    if has_mcq_csv and "mcq" in file_stems:
         refuse("load_psychiatrybench: files must be one a task; got mcq.jsonl and mcq.csv", place=folder.name)
     task_names = ", ".join(PSYCHIATRY_TASKS)
     if unknown_stems := sorted(file_stems - set(PSYCHIATRY_TASKS)):
         actual = f"{unknown_stems} ({folder.name}); rename them"
         refuse(f"load_psychiatrybench: files must be named after the tasks ({task_names}); got {actual}")
-    if not file_stems and not has_csv:
+    if not file_stems and not has_mcq_csv:
         rule = f"hold at least one of {task_names} as .jsonl"
         refuse(f"load_psychiatrybench: folder must {rule}; got none", place=folder.name, error=FileNotFoundError)
     return [t for t in PSYCHIATRY_TASKS if t in file_stems]
