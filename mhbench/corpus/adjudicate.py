@@ -52,7 +52,9 @@ def read_key_sheet(sheet: pd.DataFrame, items: Sequence[Item]) -> dict[str, str]
     Raises: ValueError for an item that is not known or stands twice, or an answer that is no option.
     """
     numbered_rows = enumerate(sheet.fillna({"answer": ""}).to_dict("records"), 2)
-    places_item_ids_and_answers = ((f"row {n}", str(row["item_id"]), str(row["answer"]).strip()) for n, row in numbered_rows)
+    places_item_ids_and_answers = (
+        (f"row {n}", str(row["item_id"]), str(row["answer"]).strip()) for n, row in numbered_rows
+    )
     return _read_letters(places_item_ids_and_answers, items, "read_key_sheet")
 
 

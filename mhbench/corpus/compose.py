@@ -81,7 +81,10 @@ def _filled_template(template: str, /, **values: Any) -> str:
 def recipe_messages(recipe: Mapping[str, Any], **values: Any) -> list[dict[str, str]]:
     "A recipe's system and user message, the fields of the latter filled in, white space cut at both ends."
     user_message_text = _filled_template(recipe["user"], **values)
-    return [{"role": "system", "content": recipe["system"].strip()}, {"role": "user", "content": user_message_text.strip()}]
+    return [
+        {"role": "system", "content": recipe["system"].strip()},
+        {"role": "user", "content": user_message_text.strip()},
+    ]
 
 
 def prompt_hash(messages: Sequence[Mapping[str, str]]) -> str:  # SHA-256

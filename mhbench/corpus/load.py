@@ -69,7 +69,10 @@ def items_of_rows(
     validated = validate(rows, record, **options)
     refused_places = {b["place"] for b in validated.set_aside}
     valid_places = [file_and_line for file_and_line, _ in rows if file_and_line not in refused_places]
-    fields_with_places = [(file_and_line, item(file_and_line, r)) for file_and_line, r in zip(valid_places, validated.records, strict=True)]
+    fields_with_places = [
+        (file_and_line, item(file_and_line, r))
+        for file_and_line, r in zip(valid_places, validated.records, strict=True)
+    ]
     return validated._replace(records=validate(fields_with_places, Item, unique="item_id").records)
 
 # %% ../../nbs/corpus/07_load.ipynb #4d141012
@@ -185,7 +188,9 @@ def _refuse_source(loader: str, path: Path, error: Exception) -> NoReturn:
         f"{Path(loader_frames[-1].filename).name}:{loader_frames[-1].lineno}" if loader_frames else "the loader"
     )
     actual = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
-    remedy = f"export it again, name its encoding, or report this with the place in the loader ({file_and_line_in_loader})"
+    remedy = (
+        f"export it again, name its encoding, or report this with the place in the loader ({file_and_line_in_loader})"
+    )
     refuse(f"load_corpus: the source must be what loader {loader} reads; got {actual}", place=path.name, remedy=remedy)
 
 # %% ../../nbs/corpus/07_load.ipynb #755194be

@@ -110,11 +110,15 @@ def nearest_passages(
                 continue
             similarity_rows = similarity[has_nearer_passage]
             nearest_passage_indices = np.argpartition(-similarity_rows, n_nearest - 1, axis=1)[:, :n_nearest]
-            lowest_nearest_cosine = np.take_along_axis(similarity_rows, nearest_passage_indices, 1).min(axis=1, keepdims=True)
+            lowest_nearest_cosine = np.take_along_axis(similarity_rows, nearest_passage_indices, 1).min(
+                axis=1, keepdims=True
+            )
             has_ties = (similarity_rows >= lowest_nearest_cosine).sum(
                 axis=1
             ) > n_nearest  # more are as near as the last: the earlier ones count
-            nearest_passage_indices[has_ties] = np.argsort(-similarity_rows[has_ties], axis=1, kind="stable")[:, :n_nearest]
+            nearest_passage_indices[has_ties] = np.argsort(-similarity_rows[has_ties], axis=1, kind="stable")[
+                :, :n_nearest
+            ]
             merged_cosines = np.hstack(
                 [best_cosines[has_nearer_passage], np.take_along_axis(similarity_rows, nearest_passage_indices, 1)]
             )

@@ -143,7 +143,10 @@ def near_duplicates(items: Sequence[Item], threshold: float = 0.7) -> pd.DataFra
         minhash = MinHash(num_perm=128, seed=1)
         minhash.update_batch([s.encode() for s in item_shingles])
         similarities_and_ids = [
-            (len(item_shingles & shingles_by_item[earlier_id]) / len(item_shingles | shingles_by_item[earlier_id]), earlier_id)
+            (
+                len(item_shingles & shingles_by_item[earlier_id]) / len(item_shingles | shingles_by_item[earlier_id]),
+                earlier_id,
+            )
             for earlier_id in lsh_index.query(minhash)
         ]
         similarity, nearest_id = max(similarities_and_ids, default=(0, ""))

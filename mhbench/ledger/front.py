@@ -337,7 +337,11 @@ def _rows_with_quantities(
         ]
         mean_quantity, low, high = mean_min_max
         named_quantities.append(
-            (name, Quantity(mean_quantity.value, low.value, high.value, mean_quantity.origin, True), rows_of.smalls.get(name, ""))
+            (
+                name,
+                Quantity(mean_quantity.value, low.value, high.value, mean_quantity.origin, True),
+                rows_of.smalls.get(name, ""),
+            )
         )
     return sorted(named_quantities, key=lambda row: -row[1].value)
 
@@ -355,7 +359,9 @@ def _build_plot(section: _Section, plot: Plot) -> dict[str, Any]:
             else q
             for q, d in quantities_and_dots
         ]
-        dot_fields = [section.build_dot(q, d.kind, plot) for q, (_, d) in zip(quantities_with_intervals, quantities_and_dots)]
+        dot_fields = [
+            section.build_dot(q, d.kind, plot) for q, (_, d) in zip(quantities_with_intervals, quantities_and_dots)
+        ]
         numbers_html = " ".join(section.number_html(q, plot) for q in quantities_with_intervals)
         plot_rows.append(
             {

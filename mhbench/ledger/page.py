@@ -154,7 +154,9 @@ def _list_discoveries(paper: _Paper) -> list[dict[str, Any]]:
     for note_name, note in paper.claims.file.notes.items():
         if note.discovery:
             unequal_claim_rows = [
-                row for row in paper.rows_with(note=note_name) if row["verdict"] in ("differs", "convention", "undecided")
+                row
+                for row in paper.rows_with(note=note_name)
+                if row["verdict"] in ("differs", "convention", "undecided")
             ]
             discovery_notes.append(_note_or_reference(paper, note_name, unequal_claim_rows))
     return discovery_notes
@@ -171,7 +173,9 @@ def _differences_by_note(paper: _Paper) -> list[dict[str, Any]]:
     for note_name in dict.fromkeys(r["note"] for r in differing_rows):
         rows_of_note = [r for r in differing_rows if r["note"] == note_name]
         difference_notes.append(
-            _note_or_reference(paper, note_name, rows_of_note, ", ".join(dict.fromkeys(r["place"] for r in rows_of_note)))
+            _note_or_reference(
+                paper, note_name, rows_of_note, ", ".join(dict.fromkeys(r["place"] for r in rows_of_note))
+            )
         )
     return difference_notes
 
@@ -187,7 +191,11 @@ def _list_conventions(paper: _Paper) -> list[dict[str, Any]]:
         ]
         if convention_name == INPUTS and not rows_under_convention:
             continue
-        claim_ids = {c.id for c in paper.claims.claims if convention_name in c.conventions or (convention_name == "random" and c.random)}
+        claim_ids = {
+            c.id
+            for c in paper.claims.claims
+            if convention_name in c.conventions or (convention_name == "random" and c.random)
+        }
         note_names = dict.fromkeys(r["note"] for r in rows_under_convention if r["note"])
         convention_notes = [_note_or_reference(paper, c, []) for c in note_names]
         n_without_value = sum(row["claim"] in claim_ids for row in paper.rows_with(verdict="cannot"))

@@ -130,7 +130,8 @@ class Inventory:
         ]:
             release_in_words = f"of {self.tree.repository} at {self.tree.commit[:7]}"
             return Search(
-                NOT_IN_RELEASE, f"no path of {len(self.tree.files)} {release_in_words} fits {', '.join(unmatched_patterns)}"
+                NOT_IN_RELEASE,
+                f"no path of {len(self.tree.files)} {release_in_words} fits {', '.join(unmatched_patterns)}",
             )
         released_paths = [path for matches in paths_by_pattern.values() for path in matches]
         absent_paths = [path for path in released_paths if self.tree.files[path].id not in self.here]
@@ -287,9 +288,13 @@ def inventory_of(name: str, folder: str | Path | None = None) -> Inventory | Non
         return None
     recorded_files = recorded(folder).get("files", {}) if folder else {}
     repeated_paths = (
-        derivation.of for local_path in recorded_files if (derivation := release.find_derivation(local_path)) and derivation.of
+        derivation.of
+        for local_path in recorded_files
+        if (derivation := release.find_derivation(local_path)) and derivation.of
     )
     repeated_blobs = {release.tree.files[path].id for path in repeated_paths if path in release.tree.files}
     return Inventory(
-        release.tree, {recorded_facts["blob"] for recorded_facts in recorded_files.values() if "blob" in recorded_facts} | repeated_blobs
+        release.tree,
+        {recorded_facts["blob"] for recorded_facts in recorded_files.values() if "blob" in recorded_facts}
+        | repeated_blobs,
     )

@@ -568,7 +568,9 @@ def _share_of_wrong_accepted(
 ) -> tuple[float, int]:
     "How many printed numbers with the same label, in another place, lie within what each row accepts; of how many."
     number_pairs = rows_of_tolerance.dropna(subset=["low"]).merge(
-        rows_of_tolerance[[shared_label_column, differing_label_column, "number"]], on=shared_label_column, suffixes=("", "_wrong")
+        rows_of_tolerance[[shared_label_column, differing_label_column, "number"]],
+        on=shared_label_column,
+        suffixes=("", "_wrong"),
     )
     number_pairs = number_pairs[number_pairs[differing_label_column] != number_pairs[f"{differing_label_column}_wrong"]]
     return number_pairs["number_wrong"].between(number_pairs["low"], number_pairs["high"]).mean(), len(number_pairs)
@@ -712,7 +714,9 @@ def judge_claims(
         verdict_rows.append({"n_tried": 0, **judged_fields, **claim_fields})
     if error_by_claim:
         message_lines = [f"  {claim}: {message}" for claim, message in error_by_claim.items()]
-        message_lines = [*message_lines[:20], f"  and {len(message_lines) - 20} more"] if len(message_lines) > 20 else message_lines
+        message_lines = (
+            [*message_lines[:20], f"  and {len(message_lines) - 20} more"] if len(message_lines) > 20 else message_lines
+        )
         actual = "\n".join([f"none for {len(error_by_claim)} in {claims.path}:", *message_lines])
         refuse(f"judge_claims: every claim must have one value; got {actual}")
     verdict_table = pd.DataFrame(verdict_rows).reindex(columns=VERDICT_COLUMNS)
@@ -791,7 +795,8 @@ def merged_verdicts(
     unchanged_verdicts = stored_rows.reindex(recomputed_verdicts.loc[is_unchanged, "claim"]).reset_index()
     claim_by_id = {c.id: c for c in claims.claims}
     current_fields = [
-        _claim_fields(claim_by_id[i], claims, verdict) for i, verdict in unchanged_verdicts[["claim", "verdict"]].to_numpy()
+        _claim_fields(claim_by_id[i], claims, verdict)
+        for i, verdict in unchanged_verdicts[["claim", "verdict"]].to_numpy()
     ]
     unchanged_verdicts = unchanged_verdicts.assign(**pd.DataFrame(current_fields)).reindex(columns=VERDICT_COLUMNS)
     unchanged_verdicts.index = recomputed_verdicts.index[is_unchanged]

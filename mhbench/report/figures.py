@@ -99,12 +99,12 @@ def describe_extremes(table: pd.DataFrame, of: str, most: str, least: str, digit
     if not len(ordered_rows):
         return ""
     row_records = ordered_rows.to_dict("records")
-    highest_row, lowest_row = row_records[0], row_records[-1]
-    highest_text, lowest_text = (f"({value(row['estimate'], digits)})" for row in (highest_row, lowest_row))
-    first_clause = f"{printed_name(highest_row[of])} {most} {highest_text}"
+    top_row, last_row = row_records[0], row_records[-1]
+    highest_text, lowest_text = (f"({value(row['estimate'], digits)})" for row in (top_row, last_row))
+    first_clause = f"{printed_name(top_row[of])} {most} {highest_text}"
     if len(ordered_rows) == 1:
         return first_clause
-    return f"{first_clause}, {printed_name(lowest_row[of])} {least} {lowest_text}{_condition_of_order(highest_row, lowest_row)}"
+    return f"{first_clause}, {printed_name(last_row[of])} {least} {lowest_text}{_condition_of_order(top_row, last_row)}"
 
 
 def number_above(table: pd.DataFrame, at: float) -> tuple[int, int]:  # and of how many
@@ -120,7 +120,9 @@ def reliability_diagram(
     column is missing.
     """
     rounded_table = drawable("reliability_diagram", table, ["confidence", "accuracy", "n", "model"])
-    if rounded_table is None or len(enough(rounded_table.assign(estimate=rounded_table["accuracy"]))) < len(rounded_table):
+    if rounded_table is None or len(enough(rounded_table.assign(estimate=rounded_table["accuracy"]))) < len(
+        rounded_table
+    ):
         return None
     table = rounded_table.sort_values("confidence", ascending=False)
     if not {"ci_low", "ci_high"} <= set(table):
@@ -196,7 +198,9 @@ def leader_differences(
     if len(undecided_models) == n_models:
         title = f"{printed_name(leader)} is not shown to be more accurate than any of {numbered(n_models, 'model')}"
     elif len(undecided_models):
-        undecided_in_words = printed_name(undecided_models.iloc[0]) if len(undecided_models) == 1 else len(undecided_models)
+        undecided_in_words = (
+            printed_name(undecided_models.iloc[0]) if len(undecided_models) == 1 else len(undecided_models)
+        )
         title += f"; against {undecided_in_words} no difference is shown"
     smallest_n, largest_n = int(ordered_rows["n"].min()), int(ordered_rows["n"].max())
     n_cases_in_words = (
@@ -223,9 +227,9 @@ def averages_by_release(table: pd.DataFrame) -> Figure | None:  # None where few
         look = model_look(r.model)
         mark = Mark(r.estimate, r.ci_low, r.ci_high, GENERAL_LOOK if look == PLAIN else look)
         chart_rows.append(ChartRow(printed_name(r.model), [mark], f"{r.released}{parameters_in_words}"))
-    best_row = table.loc[table["estimate"].idxmax()]
+    best = table.loc[table["estimate"].idxmax()]
     title = (
-        f"{printed_name(best_row['model'])}, released {best_row['released']}, has the highest average ({best_row['estimate']:.1f})"
+        f"{printed_name(best['model'])}, released {best['released']}, has the highest average ({best['estimate']:.1f})"
     )
     chart_key = "The newest first, with parameters where they are known."
     rows_without_interval = table[table["ci_low"].isna()]

@@ -134,7 +134,9 @@ def against_lines(results: str | Path, studies: Sequence[str], parts: Parts) -> 
             for x, low, high in zip(overall_rows["estimate"], overall_rows["ci_low"], overall_rows["ci_high"])
         ]
         modes = mode_names(overall_rows)
-        standings.append(overall_rows.assign(study=study, lines=reference_lines_in_words, reading=standings_in_words, mode=modes))
+        standings.append(
+            overall_rows.assign(study=study, lines=reference_lines_in_words, reading=standings_in_words, mode=modes)
+        )
     all_standings = pd.concat(standings[1:] or standings, ignore_index=True)
     return all_standings.reindex(columns=[c for c in _STANDINGS if c != "printed" or c in all_standings])
 
@@ -196,7 +198,9 @@ def _completion_failures(counts: pd.DataFrame, study: str, stage: str) -> list[t
     if not {"no completion", "questions"} <= set(counts):
         return []
     rows_without_completion = counts[counts["no completion"] > 0]
-    models_in_words = ", ".join(f"{r['model']} {r['no completion']}" for r in rows_without_completion.to_dict("records"))
+    models_in_words = ", ".join(
+        f"{r['model']} {r['no completion']}" for r in rows_without_completion.to_dict("records")
+    )
     failure_text = f"questions of the stage {stage} got no completion"
     return [(study, failure_text, counts["no completion"].sum(), counts["questions"].sum(), models_in_words)]
 
@@ -473,7 +477,9 @@ def _scored_front(
         if len(declared_truths)
         else {}
     )
-    rows = rows.assign(truth=rows["model"].map(dict(declared_accuracy_by_model)), place=rows["model"].map(index_by_model))
+    rows = rows.assign(
+        truth=rows["model"].map(dict(declared_accuracy_by_model)), place=rows["model"].map(index_by_model)
+    )
     models_left_out = tuple(
         m for m in dict.fromkeys(all_rows["model"]) if m not in set(_rows_to_draw(all_rows)["model"])
     )  # in whatever mode
@@ -512,14 +518,14 @@ def _describe_labels(results: str | Path, study: str) -> str:
     soft_labels = _read_stage_table(results, "preferences", study, "labels")
     if not len(soft_labels):
         return ""
-    top_probabilities = soft_labels.groupby("question")["probability"].max()
-    range_in_words = f", from {top_probabilities.min():.2f} to {top_probabilities.max():.2f}" if len(top_probabilities) > 1 else ""
-    n_certain_questions = int((top_probabilities >= _CERTAIN).sum())
-    range_in_words += (
-        f"; {counted(n_certain_questions, len(top_probabilities), 'questions')} have {_CERTAIN} or more, which is no soft "
+    max_probs = soft_labels.groupby("question")["probability"].max()
+    range_text = f", from {max_probs.min():.2f} to {max_probs.max():.2f}" if len(max_probs) > 1 else ""
+    n_certain_questions = int((max_probs >= _CERTAIN).sum())
+    range_text += (
+        f"; {counted(n_certain_questions, len(max_probs), 'questions')} have {_CERTAIN} or more, which is no soft "
         "label" * (n_certain_questions > 0)
     )
-    return f": the preferred option has a probability of {top_probabilities.median():.2f} in the median question{range_in_words}"
+    return f": the preferred option has a probability of {max_probs.median():.2f} in the median question{range_text}"
 
 
 def _describe_flags(results: str | Path, study: str, stages: Sequence[str]) -> list[str]:  # a sentence, or none
@@ -612,7 +618,9 @@ def answered_by_words(tables: Mapping[str, pd.DataFrame]) -> list[str]:  # study
         else:
             studies_not_above_chance.append(study)
     if studies_not_above_chance:
-        sentences.append(f"Words alone are not shown to answer more than chance in {', '.join(studies_not_above_chance)}.")
+        sentences.append(
+            f"Words alone are not shown to answer more than chance in {', '.join(studies_not_above_chance)}."
+        )
     return sentences
 
 # %% ../../nbs/report/05_findings.ipynb #6528202e

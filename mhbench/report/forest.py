@@ -398,9 +398,7 @@ def _chart_rows(
             if n or rows_of_label["n"].isna().any()
             else f"n = {'/'.join(f'{int(k)}' for k in dict.fromkeys(rows_of_label['n']))}"
         )
-        return ", ".join(
-            filter(None, dict.fromkeys([n_text, *map(_lost_in_words, rows_of_label.itertuples())]))
-        )
+        return ", ".join(filter(None, dict.fromkeys([n_text, *map(_lost_in_words, rows_of_label.itertuples())])))
 
     chart_rows = []
     for group_value in _ordered_values(table, group, is_ascending):
@@ -481,7 +479,8 @@ def intervals(
         chart_rows,
         title=spaced(title),
         legend=legend,
-        key=_compose_key(rounded_table, drawn_rows, chart_rows, key, reference_text, level, n, harm[1]) + n_rows_shown_in_words,
+        key=_compose_key(rounded_table, drawn_rows, chart_rows, key, reference_text, level, n, harm[1])
+        + n_rows_shown_in_words,
         xlabel=spaced(xlabel) + (f": {direction_text}" if direction_text else ""),
         limits=limits,
         refs={

@@ -156,16 +156,24 @@ def _check_selection(scored: set[str], answered: set[str], study: str) -> None:
     "Refuse scores that were made for another selection of models than that of the run whose page this is."
     if not answered or scored == answered:  # without texts, as where only numbers were pulled, nothing can be said
         return
-    surplus_models, missing_models = (", ".join(sorted(model_names)) for model_names in (scored - answered, answered - scored))
+    surplus_models, missing_models = (
+        ", ".join(sorted(model_names)) for model_names in (scored - answered, answered - scored)
+    )
     actual = "; ".join(
-        [f"scores of {surplus_models}, not of the run"] * bool(surplus_models) + [f"none of {missing_models}"] * bool(missing_models)
+        [f"scores of {surplus_models}, not of the run"] * bool(surplus_models)
+        + [f"none of {missing_models}"] * bool(missing_models)
     )
     remedy = f"run `dvc repro`, or `dvc repro score@{study}` and the report"
     refuse(f"answers_of: the scores of {study} must be those of the models of the run; got {actual}", remedy=remedy)
 
 
 def _item_texts(i: Item) -> dict[str, Any]:
-    text_by_field: dict[str, Any] = {"question": i.question, "options": i.options, "stems": i.stems, "context": i.context}
+    text_by_field: dict[str, Any] = {
+        "question": i.question,
+        "options": i.options,
+        "stems": i.stems,
+        "context": i.context,
+    }
     text_by_field |= {"key": i.key, "rationale": i.rationale, "soft": i.soft_labels}
     return {k: v for k, v in text_by_field.items() if v}
 
@@ -196,7 +204,10 @@ def _answers_written(
     text_length = answer_words.map(lambda text: len(text or "")).sum(axis=1)
     is_right = study_part.rows["what"].to_numpy()[row_numbers] == "right"
     return answer_words.assign(
-        row=first_row + row_numbers, judged=[study_part.judged[k] for k in row_numbers], right=is_right, length=text_length
+        row=first_row + row_numbers,
+        judged=[study_part.judged[k] for k in row_numbers],
+        right=is_right,
+        length=text_length,
     )
 
 
@@ -205,14 +216,16 @@ def _answer_texts(
 ) -> tuple[dict[str, dict], int]:  # by row; how many are left out
     "The words of the answers, first of those that were not right, as long as there is room."
     first_row_of_each_part = np.cumsum([0, *(len(p.rows) for p in study_parts)])
-    all_answer_words = pd.concat([_answers_written(p, first_row) for p, first_row in zip(study_parts, first_row_of_each_part)], ignore_index=True)
+    all_answer_words = pd.concat(
+        [_answers_written(p, first_row) for p, first_row in zip(study_parts, first_row_of_each_part)], ignore_index=True
+    )
     answer_words_that_fit = all_answer_words
     if most_characters is not None and all_answer_words["length"].sum() > most_characters:
         words_wrong_first = all_answer_words.sort_values("right", kind="stable")
         answer_words_that_fit = words_wrong_first[words_wrong_first["length"].cumsum() <= most_characters].sort_index()
-    return {str(r["row"]): _answer_words(r, r["judged"]) for r in answer_words_that_fit.to_dict("records")}, len(all_answer_words) - len(
-        answer_words_that_fit
-    )
+    return {str(r["row"]): _answer_words(r, r["judged"]) for r in answer_words_that_fit.to_dict("records")}, len(
+        all_answer_words
+    ) - len(answer_words_that_fit)
 
 # %% ../../nbs/report/06_items.ipynb #8f3eca8f
 def _rating_summaries(texts_folder: Path, study: str, item_ids: set) -> pd.DataFrame:  # item_id, target, who, value, n

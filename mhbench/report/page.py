@@ -404,7 +404,9 @@ def _sections_by_study(sections: Sequence[Section], links: _Links) -> list[dict]
             {"name": question, "count": _counts_in_words(question_contents["entries"]), **question_contents}
             for question, question_contents in ordered_parts
         ]
-        questions = [question_contents | {"id": f"g{g}q{k}"} for k, question_contents in enumerate(counted_questions, 1)]
+        questions = [
+            question_contents | {"id": f"g{g}q{k}"} for k, question_contents in enumerate(counted_questions, 1)
+        ]
         sections_of_study = [s for s in sections if (s.study or s.title) == name]
         banner_text = origin_banner({k: v for s in sections_of_study if s.study for k, v in s.origins.items()})
         absences_by_reason = by_reason(chain.from_iterable(s.absent for s in sections_of_study))
@@ -553,8 +555,14 @@ def headline_metrics(main: pd.DataFrame) -> dict:  # study -> stage -> "measure,
     usable_rows = main[main["estimate"].notna() & (main["n"] > 2) & (main["origin"] != "simulated")]
     usable_rows = usable_rows[~usable_rows["measure"].str.contains(";")]
     rows_most_items_first = usable_rows.sort_values("n", ascending=False, kind="stable")
-    score_rows = rows_most_items_first[rows_most_items_first["stage"] == "score"].drop_duplicates(["study", "model"]).sort_index()
-    rows_of_other_stages = rows_most_items_first[rows_most_items_first["stage"] != "score"].drop_duplicates(["study", "stage", "model"])
+    score_rows = (
+        rows_most_items_first[rows_most_items_first["stage"] == "score"]
+        .drop_duplicates(["study", "model"])
+        .sort_index()
+    )
+    rows_of_other_stages = rows_most_items_first[rows_most_items_first["stage"] != "score"].drop_duplicates(
+        ["study", "stage", "model"]
+    )
     rows_of_other_stages = rows_of_other_stages.groupby(["study", "stage"], sort=False).head(2).sort_index()
     estimate_by_name: dict = {}
     for r in pd.concat([score_rows, rows_of_other_stages]).to_dict("records"):

@@ -196,7 +196,11 @@ def _plain_prose(markdown: str) -> str:
 
 def _prose_and_heading(markdown: str) -> tuple[str, str, str]:  # before the first heading; the last heading; below it
     text_before, *headings_and_texts = re.split(r"^#+ (.*)$", markdown, flags=re.M)
-    return _plain_prose(text_before), headings_and_texts[-2] if headings_and_texts else "", _plain_prose(headings_and_texts[-1]) if headings_and_texts else ""
+    return (
+        _plain_prose(text_before),
+        headings_and_texts[-2] if headings_and_texts else "",
+        _plain_prose(headings_and_texts[-1]) if headings_and_texts else "",
+    )
 
 
 def stage_prose(notebook: str | Path) -> dict[str, Prose]:  # by the name of the table
@@ -214,7 +218,9 @@ def stage_prose(notebook: str | Path) -> dict[str, Prose]:  # by the name of the
                 continue
             for name in shown_names if text_before else ():
                 earlier_prose = prose_by_table[name]
-                prose_by_table[name] = earlier_prose._replace(text="\n\n".join(filter(None, [earlier_prose.text, text_before])))
+                prose_by_table[name] = earlier_prose._replace(
+                    text="\n\n".join(filter(None, [earlier_prose.text, text_before]))
+                )
             heading, prose, shown_names = next_heading, text_below, []
         elif names := shown_tables(source):
             shown_names = names
@@ -399,7 +405,10 @@ def sampled(table: pd.DataFrame) -> str:  # sentences; empty where a table has n
     fewest_clusters_text = f"{n_clusters.min():.0f}" if len(n_clusters) else ""
     limit_sentences = [text.format(fewest_clusters_text) for name, text in UNSEEN.items() if applies_by_limit[name]]
     return " ".join(
-        [f"The intervals reflect the sampling of {sampled_units}. Treated as fixed: {fixed_factors_in_words}.", *limit_sentences]
+        [
+            f"The intervals reflect the sampling of {sampled_units}. Treated as fixed: {fixed_factors_in_words}.",
+            *limit_sentences,
+        ]
     )
 
 # %% ../../nbs/report/01_tables.ipynb #1beb5d87
@@ -448,9 +457,9 @@ def counted(k: float | None, n: float | None, what: str, unknown: int = 0, apart
     that counts is made here; a missing k is said to be unknown.
     """
     k, n = (None if x is None or np.isnan(x) else int(x) for x in (k, n))
-    of_total_in_words = "" if n is None else f" of {n}"
-    unknown_count_in_words = f", {unknown} {apart}" if unknown else ""
-    return f"{'an unknown number' if k is None else k}{of_total_in_words or ' of' * (k is None)} {what}{unknown_count_in_words}"
+    of_total = "" if n is None else f" of {n}"
+    n_unknown_text = f", {unknown} {apart}" if unknown else ""
+    return f"{'an unknown number' if k is None else k}{of_total or ' of' * (k is None)} {what}{n_unknown_text}"
 
 
 def ratings_in_words(metrics: Mapping[str, Any]) -> list[str]:  # metrics of the stage prepare
@@ -477,7 +486,9 @@ def flagged_in_words(flags: pd.DataFrame, n: int | None = None) -> str:  # rater
     )  # one reason may be in two tables
     reasons_by_rater = flagged_rows.groupby("rater", sort=False)["flag"].agg(join_reasons)
     n = len(flags) if n is None else n
-    n_flagged_in_words = counted(len(reasons_by_rater), n, "raters") if n else f"{numbered(len(reasons_by_rater), 'rater')}"
+    n_flagged_in_words = (
+        counted(len(reasons_by_rater), n, "raters") if n else f"{numbered(len(reasons_by_rater), 'rater')}"
+    )
     reasons_in_words = "; ".join(f"{rater}: {text}" for rater, text in reasons_by_rater.items())
     return f"Flagged, and not removed: {n_flagged_in_words}{f' ({reasons_in_words})' if reasons_in_words else ''}"
 

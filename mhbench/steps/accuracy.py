@@ -87,7 +87,9 @@ def influential_cases(
     for run, g in scores.dropna(subset=["correct"]).groupby(RUN, sort=False, observed=True):
         m = cluster_mean(g["correct"].to_numpy(float), g["cluster"].to_numpy())
         right_and_n_by_case = g.groupby("cluster", sort=False).agg(right=("correct", "sum"), n=("correct", "size"))
-        mean_without_each_case = (g["correct"].sum() - right_and_n_by_case["right"]) / (len(g) - right_and_n_by_case["n"])
+        mean_without_each_case = (g["correct"].sum() - right_and_n_by_case["right"]) / (
+            len(g) - right_and_n_by_case["n"]
+        )
         if len(right_and_n_by_case) > 1 and (mean_without_each_case - m.mean).abs().max() > m.se * (1 + 1e-9):
             most_influential_case = (mean_without_each_case - m.mean).abs().idxmax()
             accuracy_fields = {
@@ -199,9 +201,12 @@ def simultaneous_accuracy(
     n_runs = plain_scores.groupby(RUN).ngroups
     overall_rates = rate_table(plain_scores, "correct", [], level=1 - 0.05 / n_runs)
     columns = ["model", "mode", "n", "n_clusters", "n_unread", "estimate", "ci_low", "ci_high", "interval", "level"]
-    above_below_masks_by_mark = {m: [overall_rates["ci_low"] > mark, overall_rates["ci_high"] < mark] for m, mark in marks.items()}
+    above_below_masks_by_mark = {
+        m: [overall_rates["ci_low"] > mark, overall_rates["ci_high"] < mark] for m, mark in marks.items()
+    }
     interval_sides_by_mark = {
-        m: np.select(above_below_masks, ["above", "below"], "open") for m, above_below_masks in above_below_masks_by_mark.items()
+        m: np.select(above_below_masks, ["above", "below"], "open")
+        for m, above_below_masks in above_below_masks_by_mark.items()
     }
     return overall_rates[columns].assign(n_comparisons=n_runs, **interval_sides_by_mark)
 

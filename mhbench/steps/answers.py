@@ -76,7 +76,9 @@ def nearest_option(
         truncated_texts = _cut_texts(encoder, distinct_texts)
         for i, texts_or_reason in items_with_texts:
             response = _respond_with_nearest(i, texts_or_reason, text_vectors, row_by_text, model, scale)
-            is_truncated = not isinstance(texts_or_reason, str) and not truncated_texts.isdisjoint(chain(*texts_or_reason))
+            is_truncated = not isinstance(texts_or_reason, str) and not truncated_texts.isdisjoint(
+                chain(*texts_or_reason)
+            )
             responses.append(response.model_copy(update={"changed": [ONLY_BEGUN]}) if is_truncated else response)
     return responses
 
@@ -92,7 +94,9 @@ def _respond_with_nearest(
         return Response(**response_fields, status="error", error=encoder_texts)
     task = task_of(item)
     option_names = letters(len(item.options)) if task.lettered else encoder_texts[1]
-    query_vectors, candidate_vectors = (text_vectors[list(map(row_by_text.__getitem__, texts))] for texts in encoder_texts)
+    query_vectors, candidate_vectors = (
+        text_vectors[list(map(row_by_text.__getitem__, texts))] for texts in encoder_texts
+    )
     z = scale * six_decimals(cosines(query_vectors, candidate_vectors))  # (Q, K)
     log_probabilities = z - np.logaddexp.reduce(z, axis=1, keepdims=True)
     logprob_by_option = dict(zip(option_names, log_probabilities[0].tolist())) if task.choice else None
@@ -122,7 +126,9 @@ def judge_by_similarity(
     answer_texts = [(r.text or "").strip() for r in responses]
     distinct_texts = list(
         dict.fromkeys(
-            chain.from_iterable((s, *answer_references) for s, answer_references in zip(answer_texts, references_of_each_answer) if s)
+            chain.from_iterable(
+                (s, *answer_references) for s, answer_references in zip(answer_texts, references_of_each_answer) if s
+            )
         )
     )
     row_by_text = {t: k for k, t in enumerate(distinct_texts)}
@@ -193,8 +199,14 @@ def split_unasked(responses: Sequence[Response], examinee: Asked) -> tuple[list[
     Gives the responses to what can be asked, and a table of the others: why, n.
     """
     is_unreadable = [examinee.model is None and r.text is None for r in responses]
-    answerable_responses = [r for r, is_response_unreadable in zip(responses, is_unreadable) if not is_response_unreadable]
-    unreadable_reasons = [str(r.error).partition(": ")[2] for r, is_response_unreadable in zip(responses, is_unreadable) if is_response_unreadable]
+    answerable_responses = [
+        r for r, is_response_unreadable in zip(responses, is_unreadable) if not is_response_unreadable
+    ]
+    unreadable_reasons = [
+        str(r.error).partition(": ")[2]
+        for r, is_response_unreadable in zip(responses, is_unreadable)
+        if is_response_unreadable
+    ]
     return answerable_responses, pd.Series(unreadable_reasons, name="why", dtype=object).value_counts().rename(
         "n"
     ).reset_index()

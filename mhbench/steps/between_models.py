@@ -50,7 +50,9 @@ def _pair_row(paired_scores: pd.DataFrame, first_model: str, second_model: str, 
     if len(differences) > 1:
         row |= {"p": difference_p(differences, cluster, largest=1), "se": _standard_error(differences, cluster)}
         if len(set(cluster)) == len(cluster) and paired_scores[[first_model, second_model]].isin([0, 1]).all(axis=None):
-            row["p_mcnemar"] = mcnemar(paired_scores[first_model].to_numpy() == 1, paired_scores[second_model].to_numpy() == 1).p
+            row["p_mcnemar"] = mcnemar(
+                paired_scores[first_model].to_numpy() == 1, paired_scores[second_model].to_numpy() == 1
+            ).p
     return row
 
 # %% ../../nbs/steps/18_between_models.ipynb #efb9950e
@@ -87,9 +89,13 @@ def model_pairs(
         correct_by_model = correct_by_model.reset_index("cluster")
         for first_model, second_model in combinations(sorted(set(g["model"])), 2):
             paired_scores = correct_by_model[["cluster", first_model, second_model]].dropna()
-            n_left_out = int(correct_by_model[[first_model, second_model]].notna().any(axis=1).sum()) - len(paired_scores)
+            n_left_out = int(correct_by_model[[first_model, second_model]].notna().any(axis=1).sum()) - len(
+                paired_scores
+            )
             row_head = {"mode": mode, "answered_by": answered_by, "first": first_model, "second": second_model}
-            rows.append(row_head | _pair_row(paired_scores, first_model, second_model, level) | {"n_left_out": n_left_out})
+            rows.append(
+                row_head | _pair_row(paired_scores, first_model, second_model, level) | {"n_left_out": n_left_out}
+            )
     pair_table = pd.DataFrame(rows, columns=[*_PAIRS, "se"])
     has_simulated = pair_table["first"].isin(simulated) | pair_table["second"].isin(simulated)
     pair_table["p_adjusted"] = adjust_within(pair_table["p"].tolist(), has_simulated, method)
@@ -101,7 +107,9 @@ def model_pairs(
             [least_p(int(n), int(k)) for n, k in pair_table.loc[is_in_family, ["n", "n_clusters"]].to_numpy()]
         )
         pair_table.loc[is_in_family, "least_p"] = np.minimum(least_p_values * (1 if method == "bh" else n_tests), 1)
-        pair_table.loc[is_in_family, "detectable_corrected"] = _detectable_differences(pair_table[is_in_family], level, n_tests)
+        pair_table.loc[is_in_family, "detectable_corrected"] = _detectable_differences(
+            pair_table[is_in_family], level, n_tests
+        )
     return pair_table.drop(columns="se")
 
 # %% ../../nbs/steps/18_between_models.ipynb #297edcc6
@@ -145,7 +153,9 @@ def leader_pairs(
         return pd.DataFrame(columns=columns)
     # turned so that the leader is first; the limits of an interval change places with its sign
     leader_first_pairs = [(b, a) if b == leader else (a, b) for a, b in pairs]
-    differences = np.stack([(correct_by_model[a] - correct_by_model[b]).to_numpy(float) for a, b in leader_first_pairs], axis=1)
+    differences = np.stack(
+        [(correct_by_model[a] - correct_by_model[b]).to_numpy(float) for a, b in leader_first_pairs], axis=1
+    )
     clusters = correct_by_model.index.get_level_values("cluster").to_numpy()
     simultaneous_limits = simultaneous_intervals(differences, clusters, seed=seed, level=level, largest=1.0)
     rows = []
@@ -266,7 +276,9 @@ def prompt_wordings(scores: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     if len(scores) != 2:
         refuse(f"prompt_wordings: scores must have two wordings; got {list(scores)}")
     readable_scores = [where_read(t, ["model"]) for t in scores.values()]
-    item_means_of_each_wording = [t.groupby(["model", "item_id", "cluster"], sort=True)["correct"].mean() for t in readable_scores]
+    item_means_of_each_wording = [
+        t.groupby(["model", "item_id", "cluster"], sort=True)["correct"].mean() for t in readable_scores
+    ]
     paired_means = pd.concat(dict(zip(scores, item_means_of_each_wording, strict=True)), axis=1).dropna().reset_index()
     if not len(paired_means):
         refuse("prompt_wordings: scores must hold answers of a model to one item under both wordings; got none")

@@ -34,11 +34,20 @@ FEW_RATERS = 8  # with fewer, one of them may decide a number: its range without
 
 def _estimate_rows(row_head: dict[str, Any], over_rater_estimates: OverRaters) -> list[dict[str, Any]]:
     n = len(over_rater_estimates.without)
-    lowest_without_a_rater, highest_without_a_rater = over_rater_estimates.range_without() if n < FEW_RATERS else (np.nan, np.nan)
-    row_by_random_factors = {"items": over_rater_estimates.items.row(), "items and raters": over_rater_estimates.both.row()}
-    row_by_random_factors["items and raters"] |= {"without_low": lowest_without_a_rater, "without_high": highest_without_a_rater}
+    lowest_without_a_rater, highest_without_a_rater = (
+        over_rater_estimates.range_without() if n < FEW_RATERS else (np.nan, np.nan)
+    )
+    row_by_random_factors = {
+        "items": over_rater_estimates.items.row(),
+        "items and raters": over_rater_estimates.both.row(),
+    }
+    row_by_random_factors["items and raters"] |= {
+        "without_low": lowest_without_a_rater,
+        "without_high": highest_without_a_rater,
+    }
     return [
-        {**row_head, "random": random_factors, "n_raters": n, **row} for random_factors, row in row_by_random_factors.items()
+        {**row_head, "random": random_factors, "n_raters": n, **row}
+        for random_factors, row in row_by_random_factors.items()
     ]
 
 
@@ -52,7 +61,9 @@ def mean_rows(
     if not len(rated_rows):
         return []
     values_items_and_raters = [rated_rows[name].to_numpy() for name in ("value", "item", "rater")]
-    return _estimate_rows(head, mean_over_raters(*values_items_and_raters, cases=rated_rows["case"].to_numpy(), within=within))
+    return _estimate_rows(
+        head, mean_over_raters(*values_items_and_raters, cases=rated_rows["case"].to_numpy(), within=within)
+    )
 
 # %% ../../nbs/steps/15_by_raters.ipynb #e809e08f
 def number_rows(
@@ -132,7 +143,9 @@ def values_by_rater(
         item = item_by_id[s.item_id]
         option_letters = letters(len(item.options))
         base_index_of_each_option = _base_places(item)
-        chosen_base_indices = [base_index_of_each_option[option_letters.index(a)] for a in s.answer if a in option_letters]
+        chosen_base_indices = [
+            base_index_of_each_option[option_letters.index(a)] for a in s.answer if a in option_letters
+        ]
         response = first_answers.get((s.item_id, s.model, s.mode)) if s.answered_by == "plain" else None
         letter_probabilities = None if response is None else probabilities(response, len(option_letters))
         for rater in raters_by_question[s.base_id]:
@@ -142,7 +155,9 @@ def values_by_rater(
                 np.nan
                 if letter_probabilities is None
                 else float(
-                    cross_entropy(rater_votes[base_index_of_each_option][None], letter_probabilities[None], floor=_LEAST)
+                    cross_entropy(
+                        rater_votes[base_index_of_each_option][None], letter_probabilities[None], floor=_LEAST
+                    )
                 )
             )
             run_key = (s.model, s.mode, s.answered_by, s.n_votes)
@@ -169,7 +184,9 @@ def rater_sample_rows(values: pd.DataFrame, *, alone: Collection[str] = ()) -> p
             )
         for answering_way, g in valued_rows[~valued_rows["model"].isin(list(alone))].groupby(RUN[1:], sort=False):
             for first_model, second_model in combinations(dict.fromkeys(g["model"]), 2):
-                values_of_both_models = [g[g["model"] == m].set_index(["item", "rater"]) for m in (first_model, second_model)]
+                values_of_both_models = [
+                    g[g["model"] == m].set_index(["item", "rater"]) for m in (first_model, second_model)
+                ]
                 value_differences = values_of_both_models[0]["value"] - values_of_both_models[1]["value"]
                 paired_differences = (
                     value_differences.rename("value")
@@ -282,7 +299,9 @@ def people_duel_rows(
             if pair_duels.empty:
                 continue
             points_of_first_shown = pair_duels["outcome"].map(_POINTS)
-            points_of_first_model = points_of_first_shown.where(pair_duels["first"] == first_model, 1 - points_of_first_shown)
+            points_of_first_model = points_of_first_shown.where(
+                pair_duels["first"] == first_model, 1 - points_of_first_shown
+            )
             row_head = {"axis": axis, "measure": "wins, a tie is half", "model": first_model, "against": second_model}
             rows += mean_rows(pair_duels.assign(value=points_of_first_model), row_head, within=(0, 1))
         rows += _worth_rows(g, models, {"axis": axis, "measure": "worth"}, penalty)

@@ -224,14 +224,15 @@ def convention_differences(items: Sequence[Item], chains: Chains, measures: Meas
     scores_by_convention = {c: compute_chain_scores(convention=c).reset_index(drop=True) for c in CONVENTIONS}
     differing_score_names = []
     for name in SCORES:
-        first_convention_scores, *other_convention_scores = [convention_scores[name] for convention_scores in scores_by_convention.values() if name in convention_scores] or [
-            None
-        ]
+        first_convention_scores, *other_convention_scores = [
+            convention_scores[name] for convention_scores in scores_by_convention.values() if name in convention_scores
+        ] or [None]
         if len(other_convention_scores) == len(scores_by_convention) - 1 and not all(
             np.allclose(first_convention_scores, x, equal_nan=True) for x in other_convention_scores
         ):
             differing_score_names.append(name)
     mean_tables = [
-        mean_scores(items, chains, s[differing_score_names]).assign(convention=c) for c, s in scores_by_convention.items()
+        mean_scores(items, chains, s[differing_score_names]).assign(convention=c)
+        for c, s in scores_by_convention.items()
     ]
     return pd.concat(mean_tables, ignore_index=True)

@@ -59,7 +59,9 @@ def _similarity_ranks(
     "Each completion's similarity with its own second half, the mean with K others, and the share of these below it."
     if not other_similarities.shape[1]:
         return {"": true_similarity, "_other": math.nan, "_rank": math.nan}
-    below_with_half_ties = (other_similarities < true_similarity[:, None]) + (other_similarities == true_similarity[:, None]) / 2
+    below_with_half_ties = (other_similarities < true_similarity[:, None]) + (
+        other_similarities == true_similarity[:, None]
+    ) / 2
     return {"": true_similarity, "_other": other_similarities.mean(axis=1), "_rank": below_with_half_ties.mean(axis=1)}
 
 
@@ -126,7 +128,9 @@ def compare_completions(
             else:
                 pair_similarities = _cosines_of(encoder, cut_completions, compared_halves)
             similarity_matrix = np.reshape(pair_similarities, (len(compared_indices), len(offsets)))
-            for suffix, similarity_values in _similarity_ranks(similarity_matrix[:, 0], similarity_matrix[:, 1:]).items():
+            for suffix, similarity_values in _similarity_ranks(
+                similarity_matrix[:, 0], similarity_matrix[:, 1:]
+            ).items():
                 table.loc[compared_indices, name + suffix] = similarity_values
     n_by_reason = {
         "too short": len(seconds) - len(half_by_question_index),
@@ -146,7 +150,11 @@ def complete(
 ) -> tuple[list[str | None], list[Answer]]:  # None where nothing was asked or nothing came; one answer a request
     "A model's second half of every question that can be halved. Source: Nguyen et al. 2025, appendix B.2."
     question_halves = [halves(i.question) for i in items]
-    items_with_halves = [(item, first_and_second_half) for item, first_and_second_half in zip(items, question_halves) if first_and_second_half is not None]
+    items_with_halves = [
+        (item, first_and_second_half)
+        for item, first_and_second_half in zip(items, question_halves)
+        if first_and_second_half is not None
+    ]
     messages = step_messages(
         "complete_question", prompts_dir, ({"first": first_half} for _, (first_half, _) in items_with_halves)
     )
@@ -157,7 +165,9 @@ def complete(
     client_options = {"study": items[0].study if items else "", **ask_options}
     answers = list(ask(requests, model, endpoint, cache=cache, **client_options))
     completion_texts = iter([a.text if a.status in ("ok", "truncated") else None for a in answers])
-    return [next(completion_texts) if first_and_second_half else None for first_and_second_half in question_halves], answers
+    return [
+        next(completion_texts) if first_and_second_half else None for first_and_second_half in question_halves
+    ], answers
 
 # %% ../../nbs/steps/09_contamination.ipynb #ec9f19f8
 class Checked(NamedTuple):
@@ -320,10 +330,17 @@ def book_table(answers: pd.DataFrame, *, seed: int) -> pd.DataFrame:
         readable_answers = examinee_answers.dropna(subset=["closed", "opened"]).astype(
             {"closed": float, "opened": float}
         )
-        correct_closed_book, correct_open_book, cluster = (readable_answers[c].to_numpy() for c in ("closed", "opened", "cluster"))
-        p = sign_flip_test(correct_open_book - correct_closed_book, cluster, seed=seed) if len(readable_answers) else np.nan
+        correct_closed_book, correct_open_book, cluster = (
+            readable_answers[c].to_numpy() for c in ("closed", "opened", "cluster")
+        )
+        p = (
+            sign_flip_test(correct_open_book - correct_closed_book, cluster, seed=seed)
+            if len(readable_answers)
+            else np.nan
+        )
         readable_answers = readable_answers.assign(
-            needs=(correct_open_book == 1) & (correct_closed_book == 0), neither=(correct_open_book == 0) & (correct_closed_book == 0)
+            needs=(correct_open_book == 1) & (correct_closed_book == 0),
+            neither=(correct_open_book == 0) & (correct_closed_book == 0),
         )
         for setting, column in _BOOKS.items():
             if column:
@@ -344,8 +361,6 @@ def book_flags(answers: pd.DataFrame) -> pd.DataFrame:  # item_id, n_examinees, 
         is_complete["opened"] & (answers_by_item["opened"].max() == 0),
         is_complete["closed"] & (answers_by_item["closed"].min() == 1),
     ]
-    flags = np.select(
-        flag_conditions, ["nobody answers it with its text", "everybody answers it without its text"], ""
-    )
+    flags = np.select(flag_conditions, ["nobody answers it with its text", "everybody answers it without its text"], "")
     flagged_items = answers_by_item.size().rename("n_examinees").reset_index().assign(flag=flags)
     return flagged_items[flagged_items["flag"] != ""].reset_index(drop=True)

@@ -226,7 +226,9 @@ def level_pairs(
             d = _pair_differences(pairs[is_in_family], scored_rows, value)
             s = simultaneous_intervals(d, **interval_settings)
             pairs.loc[is_in_family, ["simultaneous_low", "simultaneous_high"]] = np.stack([s.ci_low, s.ci_high]).T
-            pairs.loc[is_in_family, "verdict"] = _pair_verdicts(pairs[is_in_family], d, method, margin, **interval_settings)
+            pairs.loc[is_in_family, "verdict"] = _pair_verdicts(
+                pairs[is_in_family], d, method, margin, **interval_settings
+            )
         pairs.loc[is_in_family, "detectable_corrected"] = _detectable_together(
             pairs[is_in_family], interval_settings["largest"]
         )
@@ -290,16 +292,25 @@ def demographics_headline(pairs: pd.DataFrame, method: str = "holm") -> pd.DataF
     """
     rows = []
     for (name, model), g in tested_pairs(pairs).groupby(["set", "model"]):
-        largest_difference_row = g.loc[g["estimate"].abs().idxmax()]
+        pair = g.loc[g["estimate"].abs().idxmax()]
         contrast_in_words = "all means are equal"
-        if largest_difference_row["estimate"] != 0:
+        if pair["estimate"] != 0:
             contrast_in_words = (
-                f"{largest_difference_row['first']} minus {largest_difference_row['second']}, interval simultaneous over all sets and models"
+                f"{pair['first']} minus {pair['second']}, interval simultaneous over all sets and models"
             )
         measure = f"{name}: largest difference of two levels; {contrast_in_words}"
-        simultaneous_limits = (largest_difference_row["simultaneous_low"], largest_difference_row["simultaneous_high"])
-        rows.append((measure, model, largest_difference_row["n"], largest_difference_row["estimate"], *simultaneous_limits))
+        simultaneous_limits = (pair["simultaneous_low"], pair["simultaneous_high"])
+        rows.append((measure, model, pair["n"], pair["estimate"], *simultaneous_limits))
         correction_in_words = f"p-values corrected ({method}) over all sets and models"
         count_measure_name = f"{name}: pairs of levels that differ, of {len(g)}; {correction_in_words}"
-        rows.append((count_measure_name, model, largest_difference_row["n"], float((g[f"p_{method}"] < ALPHA).sum()), np.nan, np.nan))
+        rows.append(
+            (
+                count_measure_name,
+                model,
+                pair["n"],
+                float((g[f"p_{method}"] < ALPHA).sum()),
+                np.nan,
+                np.nan,
+            )
+        )
     return pd.DataFrame(rows, columns=["measure", "model", "n", "estimate", "ci_low", "ci_high"])

@@ -104,7 +104,9 @@ def failed_requests(
         if is_failed.any():
             withheld_in_words = "every number of this model in this mode"
             failures.append(
-                _unanswered_failure(failure_key, LOST_ANSWERS, g.loc[is_failed, "error"], len(g), withheld_in_words, asks_again)
+                _unanswered_failure(
+                    failure_key, LOST_ANSWERS, g.loc[is_failed, "error"], len(g), withheld_in_words, asks_again
+                )
             )
         if is_empty.any():
             commonest_message = _commonest_message(g.loc[is_empty, "error"])

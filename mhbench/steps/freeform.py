@@ -141,7 +141,9 @@ def writers_truth(
         (i, p): expected_inconsistency(item_by_id[i], p, distances_by_item[i])
         for i, p in zip(distinct_item_chances["item_id"], distinct_item_chances["right"])
     }
-    truth_rows["truth"] = [expected_inconsistency_by_item_and_p[key] for key in zip(truth_rows["item_id"], truth_rows["right"])]
+    truth_rows["truth"] = [
+        expected_inconsistency_by_item_and_p[key] for key in zip(truth_rows["item_id"], truth_rows["right"])
+    ]
     truth_rows = truth_rows.drop_duplicates(["model", "item_id"])  # a question counts once, however many samples it has
     overall_truth = truth_rows.groupby("model", as_index=False)["truth"].mean().assign(group="all")
     category_truth = (

@@ -185,7 +185,9 @@ def step_messages(
     role_templates = step_texts(name, dir, *roles)
     for template_values in rows:
         content_by_role = {
-            role: prompts.render(role_templates[role], template_values, name) for role in roles if role in role_templates
+            role: prompts.render(role_templates[role], template_values, name)
+            for role in roles
+            if role in role_templates
         }
         yield [{"role": role, "content": content} for role, content in content_by_role.items()]
 
@@ -349,7 +351,9 @@ def generate(
             item, request, answer, model, mode, votes=generation_settings.by_mode[mode].votes(request.sample)
         )
 
-    responses = [record(*unanswered_requests.popleft(), answer) for answer in as_far_as_it_goes(answers, abort_messages)]
+    responses = [
+        record(*unanswered_requests.popleft(), answer) for answer in as_far_as_it_goes(answers, abort_messages)
+    ]
     for item, request, mode in _left_over(counted_requests, unanswered_requests) if abort_messages else ():
         responses.append(record(item, request, mode, not_asked(request.id, abort_messages)))
     if len(responses) != len(counted_requests):

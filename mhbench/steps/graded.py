@@ -468,7 +468,10 @@ def conversation_card(
         graded_degraded = grade_again([k[name] for t in transcripts if name in (k := degraded_conversations(t))])
         all_gradings.append(graded_degraded)
         comparisons = _judge_comparisons(
-            first_repeat_steps, _rating_steps(graded_degraded.ratings, scale_by_criterion), person_by_conversation, _mean_decrease
+            first_repeat_steps,
+            _rating_steps(graded_degraded.ratings, scale_by_criterion),
+            person_by_conversation,
+            _mean_decrease,
         )
         rows += [[j, f"{name}: change", c, e] for j, c, e in comparisons]
     check_table = pd.DataFrame([[*r[:3], *r[3].row().values()] for r in rows], columns=CARD_COLUMNS)

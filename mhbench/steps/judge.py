@@ -353,7 +353,9 @@ def position_bias_table(judgments: Iterable[Judgment], *, n: int = 1000, seed: i
 # %% ../../nbs/steps/05_judge.ipynb #582c22ff
 def _constant_verdict_text(winners_in_given_order: np.ndarray, winners_in_swapped_order: np.ndarray) -> str:
     "What a judge always says, where it says nothing else; or nothing."
-    place_pairs = [(x, y) for x, y in zip(winners_in_given_order, winners_in_swapped_order) if x is not None and y is not None]
+    place_pairs = [
+        (x, y) for x, y in zip(winners_in_given_order, winners_in_swapped_order) if x is not None and y is not None
+    ]
     distinct_places = {verdict for pair in place_pairs for verdict in pair}
     if not place_pairs:
         return "no pair has a verdict in both orders"

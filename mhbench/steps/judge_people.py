@@ -268,9 +268,13 @@ def _above_raters(answers: pd.DataFrame, rater_points: np.ndarray, level: float)
     judge_minus_rater_points = answers["points"].to_numpy(float) - rater_points
     rater_indices, answer_indices = (index_grid.ravel() for index_grid in np.indices(judge_minus_rater_points.shape))
     cases = answers["cluster"].to_numpy()[answer_indices]
-    mean_difference = mean_over_raters(judge_minus_rater_points.ravel(), answer_indices, rater_indices, cases=cases, level=level)
+    mean_difference = mean_over_raters(
+        judge_minus_rater_points.ravel(), answer_indices, rater_indices, cases=cases, level=level
+    )
     low, high = mean_difference.range_without()
-    range_in_words = f"; {low:.1f} to {high:.1f} without one rater" if 1 < len(mean_difference.without) < FEW_RATERS else ""
+    range_in_words = (
+        f"; {low:.1f} to {high:.1f} without one rater" if 1 < len(mean_difference.without) < FEW_RATERS else ""
+    )
     return "above a rater, raters a sample", mean_difference.both, f"points, other raters too{range_in_words}"
 
 # %% ../../nbs/steps/22_judge_people.ipynb #b048e66d
@@ -316,7 +320,10 @@ def _explain_estimates(
     if np.isnan(powered_estimate.both.ci_low) or powered_estimate.power == 0 or precision_gain < 0:
         reason_in_words = "too few labels" if np.isnan(powered_estimate.both.ci_low) else "the judge adds nothing here"
         return dict(
-            zip(_THREE, (judge_alone_advice, f"believe this: {reason_in_words}", f"{reason_in_words}: take people alone"))
+            zip(
+                _THREE,
+                (judge_alone_advice, f"believe this: {reason_in_words}", f"{reason_in_words}: take people alone"),
+            )
         )
     combined_advice = f"corrected for the judge's error, {precision_gain:.0%} narrower than people alone"
     if precision_gain < _WORTH:

@@ -47,7 +47,9 @@ def _swap_first_word(text: str, word_pairs: Sequence[Sequence[str]]) -> str | No
     if word_match is None:
         return None
     replacement_word = replacement_by_form[word_match[0].casefold()]
-    replacement_word = replacement_word[0].upper() + replacement_word[1:] if word_match[0][0].isupper() else replacement_word
+    replacement_word = (
+        replacement_word[0].upper() + replacement_word[1:] if word_match[0][0].isupper() else replacement_word
+    )
     return text[: word_match.start()] + replacement_word + text[word_match.end() :]
 
 # %% ../../nbs/steps/20_judge_study.ipynb #54e4c912
@@ -151,7 +153,9 @@ def _rescale_rubric(r: Rubric, scale: tuple[int, int], is_flipped: bool) -> Rubr
         return round(low + (high - low) * (1 - scale_share if is_flipped else scale_share))
 
     rescaled_anchors = {rescale_score(k): v for k, v in sorted(r.anchors.items())}
-    rescaled_examples = tuple(e if isinstance(e, str) else {**e, "score": rescale_score(e["score"])} for e in r.examples)
+    rescaled_examples = tuple(
+        e if isinstance(e, str) else {**e, "score": rescale_score(e["score"])} for e in r.examples
+    )
     return r._replace(anchors=rescaled_anchors, examples=rescaled_examples, scale=scale, flipped=is_flipped)
 
 
@@ -228,7 +232,9 @@ def study_parts(
     answered_items = [i for i in unlinked_items if i.item_id in answered_ids]
     _, answers_to_rejudge = judged_answers(answered_items, written_answers, kind=kind, n_items=n_items, seed=seed)
     answers_of_known_groups = known_group_answers(unlinked_items, prompts_dir)
-    known_group_items, _ = judged_answers(unlinked_items, answers_of_known_groups, kind=kind, n_items=n_known, seed=seed)
+    known_group_items, _ = judged_answers(
+        unlinked_items, answers_of_known_groups, kind=kind, n_items=n_known, seed=seed
+    )
     known_group_ids = {i.item_id for i in known_group_items}
     answers_of_known_groups = [r for r in answers_of_known_groups if r.item_id in known_group_ids]
     rubric_options: dict[str, Any] = {"name": rubric_name, "kind": kind, "dir": prompts_dir}

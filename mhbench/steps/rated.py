@@ -143,9 +143,15 @@ def agreement_by_criterion(table: RatingTable, kinds: Iterable[str] = ("person",
     for criterion, criterion_ratings in _by_criterion(ratings):
         scale = table.scales[criterion_ratings["criterion"].iloc[0]]
         for has_labels_off_scale in (True, False) if scale.beside else (False,):
-            g = criterion_ratings if has_labels_off_scale else criterion_ratings[~criterion_ratings["label"].isin(scale.beside)]
+            g = (
+                criterion_ratings
+                if has_labels_off_scale
+                else criterion_ratings[~criterion_ratings["label"].isin(scale.beside)]
+            )
             label_codes, _, unit_cases, _ = _ratings_by_rater(g, "label")
-            for measure_name, (statistic, x, value_range) in _coefficients(g, label_codes, scale, has_labels_off_scale).items():
+            for measure_name, (statistic, x, value_range) in _coefficients(
+                g, label_codes, scale, has_labels_off_scale
+            ).items():
                 if len(x) < 2:
                     continue
                 agreement: OverRaters = over_raters(statistic, x, clusters=unit_cases, within=value_range, fewest=2)

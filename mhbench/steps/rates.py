@@ -173,8 +173,12 @@ def rate_table(
     scorable_item_codes = item_codes[len(scores) :]
     item_codes_by_group: dict[tuple[str, str], np.ndarray] = {}
     for breakdown, group_codes, group_names in [] if all_items is None else _iterate_breakdowns(all_items, by):
-        item_codes_by_group |= {(breakdown, name): scorable_item_codes[group_codes == k] for k, name in enumerate(group_names)}
-    counted_answers = _counted_answers(scores, value, asked_item_codes, None if all_items is None else scorable_item_codes)
+        item_codes_by_group |= {
+            (breakdown, name): scorable_item_codes[group_codes == k] for k, name in enumerate(group_names)
+        }
+    counted_answers = _counted_answers(
+        scores, value, asked_item_codes, None if all_items is None else scorable_item_codes
+    )
     run_index = scores.groupby(RUN, sort=True).size().index
     settings = (
         {"seed": 0} | settings | {"share": share or value in _SHARES, "within": _WITHIN.get(value, (-np.inf, np.inf))}
@@ -189,7 +193,9 @@ def rate_table(
             if pd.isna(items["x"]).all():
                 continue
             group_items = (
-                None if all_items is None else item_codes_by_group.get((breakdown, group_names[group]), scorable_item_codes[:0])
+                None
+                if all_items is None
+                else item_codes_by_group.get((breakdown, group_names[group]), scorable_item_codes[:0])
             )
             row_head = dict(zip(RUN, run_index[run])) | {"by": breakdown, "group": group_names[group]}
             row_head["read_from"] = source_by_group.get((run, group))
@@ -374,7 +380,9 @@ def _average_rows(
         }
         row["read_from"] = describe_reading(g[g["model"].isin(averaged_models)])
         rows.append(
-            row | e.row() | _spread_between(rates[model_indices], replicates[:, model_indices], size_fields["n_clusters"])
+            row
+            | e.row()
+            | _spread_between(rates[model_indices], replicates[:, model_indices], size_fields["n_clusters"])
         )
     return rows
 

@@ -46,7 +46,9 @@ def _answer_facts(items: Sequence[Item], records: Sequence[Outcome], record: typ
 def n_terms(answers: pd.DataFrame, by: str, alike: Sequence[str]) -> pd.Series:  # by name
     "Under how many sets of parameters requests that are alike were made, at most."
     n_parameter_sets = answers.groupby([by, "task", *alike], dropna=False)["changed"].nunique().groupby(level=0).max()
-    flagged_answers = answers.assign(cool=["no temperature" in changed_parameters for changed_parameters in answers["changed"]])
+    flagged_answers = answers.assign(
+        cool=["no temperature" in changed_parameters for changed_parameters in answers["changed"]]
+    )
     return n_parameter_sets.combine(
         flagged_answers.groupby([by, "task", alike[0]])["cool"].nunique().groupby(level=0).max(), max
     )
@@ -85,7 +87,8 @@ def describe_respondents(table: pd.DataFrame) -> list[str]:  # sentences
         if (g["n_terms"] > 1).any():
             n_by_changed_terms = g.groupby("changed")["n"].sum()
             terms_in_words = "; ".join(
-                f"{changed_parameters or 'all that was asked'}: {n}" for changed_parameters, n in n_by_changed_terms.items()
+                f"{changed_parameters or 'all that was asked'}: {n}"
+                for changed_parameters, n in n_by_changed_terms.items()
             )
             parameter_warning = "answers were made with different parameters: the endpoint did not accept the same ones"
             sentences.append(f"{name}: {parameter_warning} throughout ({terms_in_words}).")

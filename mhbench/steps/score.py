@@ -202,7 +202,9 @@ def score_responses(items: Iterable[Item], responses: Sequence[Response]) -> pd.
         )
         remedy = "do not concatenate two runs of one stage"
         refuse(f"score_responses: a sample must appear once; got {repeated_sample} twice", remedy=remedy)
-    distinct_scores, distinct_score_indices = _read_once(items, item_indices, [column_of(responses, name) for name in _SAYS])
+    distinct_scores, distinct_score_indices = _read_once(
+        items, item_indices, [column_of(responses, name) for name in _SAYS]
+    )
     used_item_indices, item_indices = np.unique(item_indices, return_inverse=True)
     item_columns = pd.DataFrame([_item_columns(items[k]) for k in used_item_indices]).take(item_indices)
     scored_columns = pd.DataFrame(distinct_scores).take(distinct_score_indices)
@@ -311,7 +313,9 @@ def sources_in_words(counts: Mapping[str, int], apart: int) -> str:  # by `read_
     n_by_source = {name: n for name, n in counts.items() if name and n}
     if not n_by_source:
         return "nothing was read"
-    sources_with_counts = [*n_by_source] if len(n_by_source) == 1 else [f"{name} ({n})" for name, n in n_by_source.items()]
+    sources_with_counts = (
+        [*n_by_source] if len(n_by_source) == 1 else [f"{name} ({n})" for name, n in n_by_source.items()]
+    )
     return ", ".join(sources_with_counts) + (f"; the text states another letter in {apart}" if apart else "")
 
 
@@ -398,7 +402,9 @@ def self_consistency(scores: pd.DataFrame, items: Sequence[Item]) -> pd.DataFram
         row |= {"answered_by": "majority", "n_votes": len(g), "sample": 0, "temperature": np.nan}
         row |= {"how": REFUSED if is_declined else decision_method, "answer": answer, "read": bool(answer)}
         row |= {"read_from": describe_reading(g), "disagrees": False, "cross_entropy": np.nan, "brier": np.nan}
-        row |= {"correct": np.nan} if is_unscored else {"correct": is_correct(item_by_id[item_id], answer), "status": "ok"}
+        row |= (
+            {"correct": np.nan} if is_unscored else {"correct": is_correct(item_by_id[item_id], answer), "status": "ok"}
+        )
         row |= {
             "confidence": majority_result.votes / max(majority_result.voters + n_failed, 1),
             "attempts": g["attempts"].sum(),

@@ -134,9 +134,18 @@ def train_runs(
         ]
         for variant, run_settings, variant_seeds in variants_settings_and_seeds:
             for seed in variant_seeds:
-                training_result = finetune(data_by_options_only[variant == OPTIONS_ONLY], run_settings, seed=seed, runs=runs)
+                training_result = finetune(
+                    data_by_options_only[variant == OPTIONS_ONLY], run_settings, seed=seed, runs=runs
+                )
                 finished_runs.append(
-                    Run(name, variant, seed, training_result, run_settings, _option_scores(training_result, variant, parts.test))
+                    Run(
+                        name,
+                        variant,
+                        seed,
+                        training_result,
+                        run_settings,
+                        _option_scores(training_result, variant, parts.test),
+                    )
                 )
     return finished_runs
 
@@ -193,14 +202,17 @@ def seed_table(runs: Sequence[Run], parts: TrainingParts) -> pd.DataFrame:
     key_letters = pd.Series({i.item_id: i.key[0] for i in parts.test}, dtype=object)
     for model, variant in dict.fromkeys((r.model, r.variant) for r in runs):
         letters_of_each_seed = [_likeliest_letters(r.scores) for r in runs if (r.model, r.variant) == (model, variant)]
-        seed_columns = {k: pd.Series(letter_by_item, dtype=object) for k, letter_by_item in enumerate(letters_of_each_seed)}
+        seed_columns = {
+            k: pd.Series(letter_by_item, dtype=object) for k, letter_by_item in enumerate(letters_of_each_seed)
+        }
         answers = pd.DataFrame(seed_columns).reindex(key_letters.index).dropna()
         is_right = answers.eq(key_letters[answers.index], axis=0).astype(float)  # an item in a row, a seed in a column
         clusters = [i.cluster for i in parts.test if i.item_id in is_right.index]
         e = mean_of(pd.DataFrame({"right": is_right.mean(axis=1), "cluster": clusters}), "right", share=True)
         sd_over_seeds = is_right.mean().std(ddof=1)
         rows.append(
-            {"model": model, "variant": variant, "seeds": len(letters_of_each_seed), "sd_seeds": sd_over_seeds} | e.row()
+            {"model": model, "variant": variant, "seeds": len(letters_of_each_seed), "sd_seeds": sd_over_seeds}
+            | e.row()
         )
     estimate_columns = ["n", "n_clusters", "estimate", "ci_low", "ci_high", "interval", "level"]
     return pd.DataFrame(rows, columns=["model", "variant", "seeds", "sd_seeds", *estimate_columns])
@@ -211,7 +223,9 @@ def order_table(
 ) -> pd.DataFrame:  # model, variant, seed, and the columns of order_row
     "Accuracy on the test part with its options in `n_orders` orders, in whole cycles, and its dependence on the order."
     row_heads_and_answerers: list[tuple[dict[str, Any], Callable]]
-    row_heads_and_answerers = [({"model": r.model, "variant": r.variant, "seed": r.seed}, partial(_test_answers, r)) for r in runs]
+    row_heads_and_answerers = [
+        ({"model": r.model, "variant": r.variant, "seed": r.seed}, partial(_test_answers, r)) for r in runs
+    ]
     row_heads_and_answerers += [
         ({"model": "–", "variant": name}, answer_items) for name, answer_items in baselines(parts.train).items()
     ]

@@ -103,11 +103,11 @@ def split_items(items: Iterable[Item], *, seed: int, test: float = 0.9) -> list[
     items = list(items)
     if all(i.split is not None for i in items):
         return items
-    item_id_with_split = next((i.item_id for i in items if i.split is not None), None)
-    if item_id_with_split is not None:
+    split_id = next((i.item_id for i in items if i.split is not None), None)
+    if split_id is not None:
         remedy = "give every item one, or take it away"
         refuse(
-            f"split_items: items must all have a split or none; got one with and others without ({item_id_with_split}); {remedy}"
+            f"split_items: items must all have a split or none; got one with and others without ({split_id}); {remedy}"
         )
     shuffled_ids = shuffled(sorted({i.base for i in items}), seed, "split")
     test_bases = set(shuffled_ids[: int(test * len(shuffled_ids) + 0.5)])
@@ -214,7 +214,15 @@ def answers_by_order(
         for reordered_item in reordered_items:
             letter = letter_by_item.get(reordered_item.item_id)
             original_option_index = None if letter is None else (reordered_item.order or [])[letters(26).index(letter)]
-            rows.append((reordered_item.item_id, reordered_item.cluster, k, original_option_index, letter == reordered_item.key[0]))
+            rows.append(
+                (
+                    reordered_item.item_id,
+                    reordered_item.cluster,
+                    k,
+                    original_option_index,
+                    letter == reordered_item.key[0],
+                )
+            )
     return pd.DataFrame(rows, columns=["item_id", "cluster", "order", "option", "right"])
 
 # %% ../../nbs/steps/01_variants.ipynb #337248ba

@@ -183,7 +183,9 @@ def judges_compared(table: pd.DataFrame, kind: str, **settings: Any) -> pd.DataF
     for first_run, second_run in combinations(verdicts_by_run.columns, 2):
         common_verdicts = verdicts_by_run[[first_run, second_run]].dropna()
         decided_verdicts = common_verdicts[(common_verdicts != ABSTAIN).all(axis=1)]
-        verdict_vectors = [decided_verdicts[c].to_numpy(float if kind == "score" else object) for c in (first_run, second_run)]
+        verdict_vectors = [
+            decided_verdicts[c].to_numpy(float if kind == "score" else object) for c in (first_run, second_run)
+        ]
         clusters = decided_verdicts.index.get_level_values("cluster").to_numpy()
         for name, measure in _COMPARISONS[kind].items():
             if kind == "label":
@@ -191,7 +193,9 @@ def judges_compared(table: pd.DataFrame, kind: str, **settings: Any) -> pd.DataF
                 e = agreement_estimate(np.stack(verdict_vectors), measure, clusters=clusters, level=level)
             else:
                 e = estimate(measure, *verdict_vectors, clusters=clusters, share=name in _SHARES, **settings)
-            rows.append({"first": first_run, "second": second_run, "measure": name, "outputs": len(common_verdicts)} | e.row())
+            rows.append(
+                {"first": first_run, "second": second_run, "measure": name, "outputs": len(common_verdicts)} | e.row()
+            )
     return pd.DataFrame(rows, columns=["first", "second", "measure", "outputs", *ESTIMATE_COLUMNS])
 
 # %% ../../nbs/steps/12_verdict_tables.ipynb #d2ff7e0f

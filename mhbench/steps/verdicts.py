@@ -183,7 +183,11 @@ def verdict_fields(text: str | None, fields: Sequence[str]) -> tuple[Mapping[str
     actual = f"got {plain(' '.join(reply_after_thinking.split()))[:60]!r}"
     if any([o.get(f) for f in fields] != [verdict_objects[0].get(f) for f in fields] for o in verdict_objects[1:]):
         return {}, f"there must be one verdict; {actual}"
-    if value_by_field := verdict_objects[0] if verdict_objects else _fields_in_lines(unwrap(reply_after_thinking), fields):
+    if (
+        value_by_field := verdict_objects[0]
+        if verdict_objects
+        else _fields_in_lines(unwrap(reply_after_thinking), fields)
+    ):
         return value_by_field, None
     return {}, f"not the JSON asked for, one object with {fields[0]} once; {actual}"
 

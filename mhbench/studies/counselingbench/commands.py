@@ -79,7 +79,9 @@ def _errors_collect(a: argparse.Namespace) -> None:
     )
     print(", ".join(f"{rater}: {n}" for rater, n in n_by_rater.items()) + f"; from {numbered(len(a.sheets), 'sheet')}")
     n_rationales_by_n_labels = Counter(Counter((r.item_id, r.target) for r in ratings).values())
-    counts_in_words = [f"{n} with {numbered(k, 'label')}" for k, n in sorted(n_rationales_by_n_labels.items(), reverse=True)]
+    counts_in_words = [
+        f"{n} with {numbered(k, 'label')}" for k, n in sorted(n_rationales_by_n_labels.items(), reverse=True)
+    ]
     print(f"rationales: {', '.join(counts_in_words)}")
     corpus_path = load_params(root() / a.params)["studies"][a.study]["prepare"]["path"]
     print(f"put it beside the corpus ({corpus_path}), its name holding `errors`; the competency stage counts it")

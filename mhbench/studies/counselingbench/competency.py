@@ -181,7 +181,10 @@ def against_marks(table: pd.DataFrame, marks: Mapping[str, float] = MARKS) -> pd
     """
     above_below_masks_by_mark = {m: [table["ci_low"] >= mark, table["ci_high"] < mark] for m, mark in marks.items()}
     return table.assign(
-        **{m: np.select(above_below_masks, ["above", "below"], "open") for m, above_below_masks in above_below_masks_by_mark.items()}
+        **{
+            m: np.select(above_below_masks, ["above", "below"], "open")
+            for m, above_below_masks in above_below_masks_by_mark.items()
+        }
     )
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #311ff33d
@@ -257,7 +260,9 @@ def medical_models(
     columns += ["interval", "level", "t", "df", "p", "p_case", "p_adjusted", "p_every_two"]
     difference_table = pd.DataFrame(rows, columns=columns)
     return (
-        _adjust_in_families(difference_table, "p_case", method).assign(group=difference_table["group"].replace(COMPETENCIES))
+        _adjust_in_families(difference_table, "p_case", method).assign(
+            group=difference_table["group"].replace(COMPETENCIES)
+        )
         if rows
         else pd.DataFrame()
     )
@@ -351,7 +356,10 @@ def competency_differences(
             rows.append(row | {"n_first": 0, "n_second": 0} | no_estimate | {"p": np.nan})
             continue
         difference = group_difference(x, is_second_competency, case_ids, share=True)
-        influences = is_first_competency * (x - x[is_first_competency].mean()) / n[0] - is_second_competency * (x - x[is_second_competency].mean()) / n[1]
+        influences = (
+            is_first_competency * (x - x[is_first_competency].mean()) / n[0]
+            - is_second_competency * (x - x[is_second_competency].mean()) / n[1]
+        )
         n_cases = len(set(case_ids[is_first_competency])), len(set(case_ids[is_second_competency]))
         p = _robust_p(difference.estimate, influences, case_ids, min(n_cases) - 1)
         rows.append(row | {"cases_first": n_cases[0], "cases_second": n_cases[1]} | difference.row() | {"p": p})
@@ -434,7 +442,9 @@ def standings(accuracy: pd.DataFrame, choice: pd.DataFrame, marks: Mapping[str, 
     tie_counts = (
         choice[choice["how"] == "majority: tie"].groupby(["model", "mode"]).size().rename("n_tied").reset_index()
     )
-    standings_table = overall_rows.merge(tie_counts, how="left", on=["model", "mode"]).fillna({"n_tied": 0}).astype({"n_tied": int})
+    standings_table = (
+        overall_rows.merge(tie_counts, how="left", on=["model", "mode"]).fillna({"n_tied": 0}).astype({"n_tied": int})
+    )
     return standings_table[[c for c in (*_STANDING, *marks) if c in standings_table]]
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #e5d77efc
@@ -543,7 +553,9 @@ def over_pairs(medical: pd.DataFrame, *, method: Adjustment) -> pd.DataFrame:
         difference_table[[g for g in ("all", *SHORT) if g in difference_table]], clusters=general_models, method=method
     )
     n_general_models_by_group = medical.dropna(subset=["estimate"]).groupby("group")["general"].nunique()
-    mean_difference_table.insert(2, "n_general", mean_difference_table["group"].map(n_general_models_by_group).fillna(0).astype(int))
+    mean_difference_table.insert(
+        2, "n_general", mean_difference_table["group"].map(n_general_models_by_group).fillna(0).astype(int)
+    )
     return mean_difference_table
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #d7ff936e

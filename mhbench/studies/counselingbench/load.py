@@ -201,7 +201,9 @@ def load_counselingbench(
             if item_id not in item_ids_of_earlier_files:
                 rows_of_new_questions.append((file_and_line, row))
         item_ids_of_earlier_files |= item_ids_of_file
-    return items_of_rows(rows_of_new_questions, _Asked, _item_of_row, strict=strict, set_aside=set_aside, unique="item_id")
+    return items_of_rows(
+        rows_of_new_questions, _Asked, _item_of_row, strict=strict, set_aside=set_aside, unique="item_id"
+    )
 
 # %% ../../../nbs/studies/counselingbench/02_load.ipynb #cf3a8d87
 _MODES = {"zero-shot": "zero_shot", "few-shot": "few_shot", "zero-shot-cot": "cot", "few-shot-cot": "few_shot_cot"}
@@ -261,17 +263,19 @@ def load_counselingbench_labels(csv: str | Path, *, strict: bool = True) -> list
     Raises: ValueError where the file has no labels.
     """
     ratings_with_places = []
-    for file_and_line, row, raw_row in question_rows(csv):
+    for file_line, row, raw_row in question_rows(csv):
         if not {"label", "label_h", "label_s"} & set(raw_row):
             rule = "columns must include 'label', or 'label_h' and 'label_s'"
-            refuse(f"load_counselingbench_labels: {rule}; got {list(raw_row)} ({file_and_line}); this file has no competencies")
-        if (r := _question_row(file_and_line, row, strict)) is None:
+            refuse(
+                f"load_counselingbench_labels: {rule}; got {list(raw_row)} ({file_line}); this file has no competencies"
+            )
+        if (r := _question_row(file_line, row, strict)) is None:
             continue
         label_by_rater = {"h": r.label_h, "s": r.label_s, "third": r.label_third, "resolved": r.resolved[0]}
         constant_fields: dict[str, Any] = {"item_id": r.item_id, "study": "counselingbench", "target": "competency"}
-        constant_fields |= {"origin": r.label_origin, "source": file_and_line}
+        constant_fields |= {"origin": r.label_origin, "source": file_line}
         ratings_with_places += [
-            (file_and_line, constant_fields | {"rater": k, "label": competency(label)})
+            (file_line, constant_fields | {"rater": k, "label": competency(label)})
             for k, label in label_by_rater.items()
             if label
         ]
@@ -300,7 +304,14 @@ class ErrorRow(Record):
 def label_rows(csv: str | Path) -> Iterator[tuple[str, dict[str, str]]]:
     "Rows of a table of labels with their places, below a text of several lines also by the number in a spreadsheet."
     for row_number, (file_and_line, row) in enumerate(csv_rows(csv, ("item_id", "model", "rater", "label")), 2):
-        yield (file_and_line if file_and_line.endswith(f":{row_number}") else f"{file_and_line}, row {row_number} of the table"), row
+        yield (
+            (
+                file_and_line
+                if file_and_line.endswith(f":{row_number}")
+                else f"{file_and_line}, row {row_number} of the table"
+            ),
+            row,
+        )
 
 # %% ../../../nbs/studies/counselingbench/02_load.ipynb #1e0a5939
 def load_counselingbench_errors(
@@ -328,11 +339,15 @@ def load_counselingbench_errors(
     ratings = []
     for (file_and_line, _), r in zip(rows, error_rows):
         if corpus_ids is not None and r.item_id not in corpus_ids:
-            actual = f"{r.item_id!r} ({file_and_line}); take the ids from results/text/prepare/counselingbench/items.parquet"
+            actual = (
+                f"{r.item_id!r} ({file_and_line}); take the ids from results/text/prepare/counselingbench/items.parquet"
+            )
             refuse(f"load_counselingbench_errors: item_id must name a question of the corpus; got {actual}")
         copied_fields = r.model_dump(include={"item_id", "label", "origin", "comment"})
         rater = pseudonym_by_name.get(r.rater, r.rater)
-        ratings.append(Rating(**copied_fields, rater=rater, target=r.model, study="counselingbench", source=file_and_line))
+        ratings.append(
+            Rating(**copied_fields, rater=rater, target=r.model, study="counselingbench", source=file_and_line)
+        )
     return ratings
 
 # %% ../../../nbs/studies/counselingbench/02_load.ipynb #d4b5bd88

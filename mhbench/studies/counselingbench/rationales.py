@@ -139,7 +139,8 @@ def read_error_sheets(
     for r in ratings:
         if answered_item_model_pairs is not None and (r.item_id, r.target) not in answered_item_model_pairs:
             models_in_words = (
-                ", ".join(sorted({model for item_id, model in answered_item_model_pairs if item_id == r.item_id})) or "no model"
+                ", ".join(sorted({model for item_id, model in answered_item_model_pairs if item_id == r.item_id}))
+                or "no model"
             )
             actual = f"{r.target!r} ({r.source}); answers are there of {models_in_words}"
             refuse(f"read_error_sheets: model must be one that answered {r.item_id}; got {actual}")
@@ -150,7 +151,9 @@ def read_error_sheets(
         file_and_line_by_label[answer_and_rater] = r.source
     if not ratings:
         remedy = "fill in the column label"
-        refuse(f"read_error_sheets: the sheets must hold a label; got none in {len(unlabelled_file_lines)} rows; {remedy}")
+        refuse(
+            f"read_error_sheets: the sheets must hold a label; got none in {len(unlabelled_file_lines)} rows; {remedy}"
+        )
     return ratings, unlabelled_file_lines
 
 # %% ../../../nbs/studies/counselingbench/03_rationales.ipynb #b2738d18

@@ -125,7 +125,9 @@ def pair_tests(
     columns = ["group", "n", "general_leads", "mean", "largest", "smallest", "t", "p"]
     test_table = pd.DataFrame(rows, columns=columns)
     is_in_family = (test_table["group"] != "Overall") | with_overall
-    return test_table.assign(p_adjusted=test_table["p"].where(~is_in_family, adjust_p(test_table["p"].where(is_in_family), "bh")))
+    return test_table.assign(
+        p_adjusted=test_table["p"].where(~is_in_family, adjust_p(test_table["p"].where(is_in_family), "bh"))
+    )
 
 # %% ../../../nbs/studies/counselingbench/08_results.ipynb #ba0ba512
 def _printed_numbers(claims: Claims) -> pd.DataFrame:  # place, row, column, model, group, value
@@ -389,7 +391,9 @@ def authors_results(stage: Any, *, release: Path | None, **unused: Any) -> Itera
     source_counts = source_questions(answer_files[0]) if answer_files else pd.DataFrame()
     yield stage.table("rows", source_counts, "Questions of the released answers", absent=why_absent)
     is_from_result_files = test_table["accuracies"] == "result files"
-    yield stage.table("pairs", test_table[~is_from_result_files], "General minus medical models, by the pairs that are taken")
+    yield stage.table(
+        "pairs", test_table[~is_from_result_files], "General minus medical models, by the pairs that are taken"
+    )
     caption = "The same of the authors' result files"
     yield stage.table("pairs_of_files", test_table[is_from_result_files], caption, absent=why_absent, show=False)
     yield stage.table("competencies", competency_tests, "Competencies compared over the models of table 3")

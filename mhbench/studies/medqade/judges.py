@@ -46,7 +46,12 @@ def recorded_verdicts(ratings: Iterable[Rating]) -> list[Judgment]:
     judgments = []
     for r in ratings:
         if r.by_model and r.target != "difficulty":
-            judgment_fields: dict[str, Any] = {"item_id": r.item_id, "study": r.study, "model": r.target, "judge": r.rater}
+            judgment_fields: dict[str, Any] = {
+                "item_id": r.item_id,
+                "study": r.study,
+                "model": r.target,
+                "judge": r.rater,
+            }
             judgment_fields |= {"rubric": f"{r.study}/recorded", "label": r.label, "origin": r.origin}
             judgments.append(Judgment(kind="label", **judgment_fields))
     return judgments
@@ -325,4 +330,6 @@ def answers_for_people(
     is_labelled = sure.merge(people, how="left", on=["item_id", "target"])["people"].notna().to_numpy()
     columns = ["judge", "item_id", "target", "label", "confidence"]
     unlabelled_answers = sure.loc[~is_labelled, columns]
-    return unlabelled_answers.sort_values(["judge", "confidence"], kind="stable", na_position="first", ignore_index=True)
+    return unlabelled_answers.sort_values(
+        ["judge", "confidence"], kind="stable", na_position="first", ignore_index=True
+    )

@@ -39,7 +39,7 @@ def load_panel(
     Raises: FileNotFoundError; ValueError for a label that is not one of the three, or a rater who labels an item twice.
     """
     ratings_with_places: list[tuple[str, dict[str, Any]]] = []
-    file_and_line_by_rating: dict[tuple[str, str], str] = {}  # item and rater, and where they were first
+    source_by_rating: dict[tuple[str, str], str] = {}  # item and rater, and where they were first
     rows_with_places = list(csv_rows(csv, ("item_id", "rater", "difficulty")))
     rater_names = [] if models else [row["rater"] for _, row in rows_with_places if row.get("origin") != "simulated"]
     pseudonym_by_name = pseudonyms(filter(str.strip, rater_names))
@@ -48,14 +48,12 @@ def load_panel(
         if not students:
             refuse(f"load_panel: columns must name a student or more; got {', '.join(row)}", place=file_and_line)
         rater = pseudonym_by_name.get(row["rater"], row["rater"])
-        item_and_rater = (row["item_id"], rater)
-        file_line_and_item = f"{file_and_line}, {row['item_id']}"
-        if item_and_rater in file_and_line_by_rating:
-            actual = (
-                f"{rater!r} again, first at {file_and_line_by_rating[item_and_rater]} ({file_line_and_item}); keep one of the rows"
-            )
+        rating_key = (row["item_id"], rater)
+        item_place = f"{file_and_line}, {row['item_id']}"
+        if rating_key in source_by_rating:
+            actual = f"{rater!r} again, first at {source_by_rating[rating_key]} ({item_place}); keep one of the rows"
             refuse(f"load_panel: a rater must label an item once; got {actual}")
-        file_and_line_by_rating[item_and_rater] = file_and_line
+        source_by_rating[rating_key] = file_and_line
         constant_fields: dict[str, Any] = {
             "item_id": row["item_id"],
             "study": "medqade",
@@ -70,7 +68,7 @@ def load_panel(
         for target in (*students, "difficulty"):
             allowed_labels = PANEL_DIFFICULTIES if target == "difficulty" else PANEL_LABELS
             if row[target] and row[target] not in allowed_labels:
-                actual = f"{row[target]!r} ({file_line_and_item}); mend the cell"
+                actual = f"{row[target]!r} ({item_place}); mend the cell"
                 refuse(f"load_panel: {target} must be one of {', '.join(allowed_labels)}, or empty; got {actual}")
             if row[target]:
                 ratings_with_places.append((file_and_line, constant_fields | {"target": target, "label": row[target]}))
@@ -106,7 +104,9 @@ def load_students(csv: str | Path) -> list[Response]:
         constant_fields |= {"study": "medqade", "mode": "zero_shot", "temperature": 0.2}
         for student in (c for c in row if c not in _NOT_STUDENTS):
             if not row[student].strip():
-                actual = f"{row[student]!r} ({file_and_line}, {row['item_id']}, {student}); fill it in, or drop the student"
+                actual = (
+                    f"{row[student]!r} ({file_and_line}, {row['item_id']}, {student}); fill it in, or drop the student"
+                )
                 refuse(f"load_students: an answer must not be empty; got {actual}")
             responses_with_places.append((file_and_line, constant_fields | {"model": student, "text": row[student]}))
     return validate(responses_with_places, Response).records

@@ -72,23 +72,23 @@ def stratified_draw(
         refuse(f"stratified_draw: share_match must be between 0 and 1; got {share_match}")
     n_with_match = round(n * share_match)
     n_wanted_by_match = {True: n_with_match, False: n - n_with_match}
-    n_available_by_match = {False: int((~m).sum()), True: int(m.sum())}
+    n_available = {False: int((~m).sum()), True: int(m.sum())}
     rng = np.random.default_rng(seed)
     sorted_positions = np.array(
         sorted(range(len(m)), key=lambda i: item_ids[i]), int
     )  # whatever the order of the input
     chosen_positions = set()
     for s in (False, True):
-        if n_wanted_by_match[s] > n_available_by_match[s]:
-            actual = f"{n_available_by_match[s]} for the {n_wanted_by_match[s]} that n={n} and share_match={share_match} need"
+        if n_wanted_by_match[s] > n_available[s]:
+            actual = f"{n_available[s]} for the {n_wanted_by_match[s]} that n={n} and share_match={share_match} need"
             match_in_words = "with" if s else "without"
             remedy = "draw fewer, or "
-            remedy += f"another share (there are {n_available_by_match[True]} with a match and {n_available_by_match[False]} without)"
+            remedy += f"another share (there are {n_available[True]} with a match and {n_available[False]} without)"
             refuse(f"stratified_draw: n must leave enough items {match_in_words} a match; got {actual}; {remedy}")
         chosen_positions |= set(
             rng.choice(sorted_positions[m[sorted_positions] == s], n_wanted_by_match[s], replace=False).tolist()
         )
-    return Draw([x for i, x in enumerate(item_ids) if i in chosen_positions], n_wanted_by_match, n_available_by_match)
+    return Draw([x for i, x in enumerate(item_ids) if i in chosen_positions], n_wanted_by_match, n_available)
 
 # %% ../../../nbs/studies/medqade/02_panel.ipynb #a0cac1bf
 def label_array(
@@ -179,7 +179,9 @@ def student_accuracy(
             row_head = {"student": student, "stratum": stratum}
             rows.append(row_head | share_right.row() | {"left_out": int(np.isnan(stratum_scores).sum())})
     accuracy_table = pd.DataFrame(rows)
-    return accuracy_table.assign(stratum=pd.Categorical(accuracy_table["stratum"], categories=item_strata.categories, ordered=True))
+    return accuracy_table.assign(
+        stratum=pd.Categorical(accuracy_table["stratum"], categories=item_strata.categories, ordered=True)
+    )
 
 # %% ../../../nbs/studies/medqade/02_panel.ipynb #5c425991
 def abstention_rates(

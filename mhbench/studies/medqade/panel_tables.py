@@ -286,7 +286,8 @@ def weighted_to_bank(
             continue
         weighted_share = float(stratum_weights @ g["estimate"])
         lower_half_width, upper_half_width = (
-            float(np.sqrt((stratum_weights**2) @ (g[limit_column] - g["estimate"]) ** 2)) for limit_column in ("ci_low", "ci_high")
+            float(np.sqrt((stratum_weights**2) @ (g[limit_column] - g["estimate"]) ** 2))
+            for limit_column in ("ci_low", "ci_high")
         )
         count_fields: dict[str, Any] = {
             "n": g["n"].sum(),
@@ -317,11 +318,17 @@ def student_table(
     Source: MedQADE, section 4.4.2 and figures 4 and 5.
     """
     labels = resolved_labels(panel, core)
-    shares_by_strata = {by: student_accuracy(labels, panel.students, stratum_of_items) for by, stratum_of_items in strata.items()}
+    shares_by_strata = {
+        by: student_accuracy(labels, panel.students, stratum_of_items) for by, stratum_of_items in strata.items()
+    }
     share_tables = {by: t.astype({"stratum": object}) for by, t in shares_by_strata.items()}
     accuracy_table = pd.concat(share_tables, names=["by"]).reset_index("by").reset_index(drop=True)
     accuracy_table.insert(1, "stratum", accuracy_table.pop("stratum"))
-    return pd.concat([accuracy_table, weighted_to_bank(accuracy_table, bank)], ignore_index=True) if bank else accuracy_table
+    return (
+        pd.concat([accuracy_table, weighted_to_bank(accuracy_table, bank)], ignore_index=True)
+        if bank
+        else accuracy_table
+    )
 
 
 def with_group(students: pd.DataFrame) -> pd.DataFrame:  # of student_table
@@ -348,7 +355,9 @@ def labels_by_judge(judgments: Iterable[Judgment], students: Sequence[str], item
     rule is no judge's: of such an answer none was asked. Where answers in several modes were judged, those of the mode
     with most verdicts count (of equally many the first by name).
     """
-    index_by_student, index_by_item = (dict(zip(axis_names, range(len(axis_names)))) for axis_names in (students, item_ids))
+    index_by_student, index_by_item = (
+        dict(zip(axis_names, range(len(axis_names)))) for axis_names in (students, item_ids)
+    )
     first_judgments = [g for g in judgments if g.kind == "label" and g.repeat == 0 and g.text != BY_RULE]
     selected_judgments = [g for g in first_judgments if g.model in index_by_student and g.item_id in index_by_item]
     n_by_mode = Counter(str(g.mode) for g in selected_judgments)
@@ -491,7 +500,9 @@ def members_table(
     rows = []
     is_requested = np.asarray(pd.notna(verdicts.labels)) if verdicts.requested is None else verdicts.requested
     for judge, judge_labels, judge_requested in zip(verdicts.judges, verdicts.labels, is_requested, strict=True):
-        labels_with_abstentions = np.where(judge_requested & np.asarray(pd.isna(judge_labels)), ABSTAIN, judge_labels).ravel()
+        labels_with_abstentions = np.where(
+            judge_requested & np.asarray(pd.isna(judge_labels)), ABSTAIN, judge_labels
+        ).ravel()
         m = agreement_with_members(labels_with_abstentions, panel.flat, clusters=panel.item)
         agreement_fields: dict[str, Any] = {"agreement": m.agreement, "of_members": m.members, "n_raters": m.n_raters}
         if 1 < m.n_raters < FEW_RATERS:
@@ -518,7 +529,9 @@ def noninferior_count(table: pd.DataFrame) -> str:  # of members_table
         return "no judge"
     n_by_verdict = table["verdict"].value_counts()
     undecided_verdicts = [k for k in n_by_verdict.index if k.startswith("undecided")]
-    counts_in_words = [f"{n_by_verdict.get(verdict, 0)} {verdict}" for verdict in ("inferior", *sorted(undecided_verdicts))]
+    counts_in_words = [
+        f"{n_by_verdict.get(verdict, 0)} {verdict}" for verdict in ("inferior", *sorted(undecided_verdicts))
+    ]
     raters_needed = table["raters_needed"].dropna()
     needed_in_words = (
         f" ({int(raters_needed.min())} to {int(raters_needed.max())} raters would do)" if len(raters_needed) else ""

@@ -54,7 +54,9 @@ def population(
     """
     items = [i for i in items if task_of(i).term]
     plain_responses = [r for r in responses if r.mode == "zero_shot" and r.sample == 0 and not r.votes]
-    answer_by_model_and_item = {(r.model, r.item_id): _answer_as_shown(r) for r in plain_responses if r.status != "error"}
+    answer_by_model_and_item = {
+        (r.model, r.item_id): _answer_as_shown(r) for r in plain_responses if r.status != "error"
+    }
     answering_models = sorted({model for model, _ in answer_by_model_and_item})
     student_names = list(students) if students is not None else answering_models
     silent_students = [s for s in student_names if s not in answering_models]
@@ -268,7 +270,9 @@ def changed_answers(folder: str | Path, responses: Iterable[Response]) -> list[s
         displayed_text_by_answer |= {
             (model, item_id): page["data"][f"answer_{k}"] for k, model in enumerate(models_by_item[item_id], 1)
         }
-    current_text_by_answer = {(r.model, r.item_id): _answer_as_shown(r).text for r in responses if r.sample == 0 and not r.votes}
+    current_text_by_answer = {
+        (r.model, r.item_id): _answer_as_shown(r).text for r in responses if r.sample == 0 and not r.votes
+    }
     remark_by_answer = {k: "" if k in current_text_by_answer else " (no answer)" for k in displayed_text_by_answer}
     return [
         f"{m}, {i}{remark_by_answer[m, i]}"
@@ -286,7 +290,9 @@ def came_back(folder: str | Path, ratings: Iterable[Rating]) -> pd.DataFrame:  #
     rated_targets_by_rater: dict[str, dict[str, set[str]]] = {}
     for r in ratings:
         rated_targets_by_rater.setdefault(r.rater, {}).setdefault(r.item_id, set()).add(r.target)
-    assigned_item_ids_by_rater = {r: set(assignment_table.loc[assignment_table[r] == 1, "item_id"]) for r in round_facts["raters"]}
+    assigned_item_ids_by_rater = {
+        r: set(assignment_table.loc[assignment_table[r] == 1, "item_id"]) for r in round_facts["raters"]
+    }
     if round_facts["tie_breaker"] is not None and (Path(folder) / "ties.csv").exists():
         assigned_item_ids_by_rater[round_facts["tie_breaker"]] = set(pd.read_csv(Path(folder) / "ties.csv")["item_id"])
     targets = {*round_facts["students"], "difficulty"}
@@ -296,7 +302,12 @@ def came_back(folder: str | Path, ratings: Iterable[Rating]) -> pd.DataFrame:  #
         rated_targets_by_item = rated_targets_by_rater.get(rater, {})
         n_complete_pages = sum(targets <= rated_targets_by_item.get(i, set()) for i in assigned_item_ids)
         rows.append(
-            (rater, len(assigned_item_ids), n_complete_pages, sum(i in rated_targets_by_item for i in assigned_item_ids) - n_complete_pages)
+            (
+                rater,
+                len(assigned_item_ids),
+                n_complete_pages,
+                sum(i in rated_targets_by_item for i in assigned_item_ids) - n_complete_pages,
+            )
         )
     return pd.DataFrame(rows, columns=["rater", "pages", "complete", "begun"])
 

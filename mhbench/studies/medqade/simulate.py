@@ -138,10 +138,13 @@ def expected_bias(
 ) -> float:
     "The expectation of self_enhancement or family_bias on these answers, where nobody abstains."
     compute_share_called_correct = lambda j: right * j.sensitivity + (1 - right) * (1 - j.specificity)
-    share_with_lean = compute_share_called_correct(judge) + judge.leans(student) * (1 - compute_share_called_correct(judge))
+    share_with_lean = compute_share_called_correct(judge) + judge.leans(student) * (
+        1 - compute_share_called_correct(judge)
+    )
     return float(
         np.mean(
-            share_with_lean - np.mean([compute_share_called_correct(j) for j in judges if j.lineage != judge.lineage], axis=0)
+            share_with_lean
+            - np.mean([compute_share_called_correct(j) for j in judges if j.lineage != judge.lineage], axis=0)
         )
     )
 
@@ -160,7 +163,9 @@ def answer_pool(path: str | Path) -> list[dict[str, str]]:
     rows = []
     for file_and_line, row in csv_rows(path, ("item_id", "key", "accepted", "wrong_1", "wrong_2", "hardness")):
         if row["hardness"] not in ("0", "1", "2"):
-            refuse(f"answer_pool: hardness must be 0, 1 or 2; got {row['hardness']!r} ({file_and_line}, {row['item_id']})")
+            refuse(
+                f"answer_pool: hardness must be 0, 1 or 2; got {row['hardness']!r} ({file_and_line}, {row['item_id']})"
+            )
         rows.append(row)
     return rows
 

@@ -84,7 +84,9 @@ def rater_again(
     annotation_pairs = pairs_again(arrays)
     if not annotation_pairs:
         return pd.DataFrame(columns=["measure"])
-    first_scores, second_scores = (arrays.scores[list(annotation_indices)] for annotation_indices in zip(*annotation_pairs))
+    first_scores, second_scores = (
+        arrays.scores[list(annotation_indices)] for annotation_indices in zip(*annotation_pairs)
+    )
     top_masks = [x == x.max(1, keepdims=True) for x in (first_scores, second_scores)]
     has_same_top = (top_masks[0] & top_masks[1]).any(1)
     pair_variances = ((first_scores - second_scores) ** 2 / 2).mean(1)

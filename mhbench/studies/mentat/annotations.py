@@ -66,12 +66,14 @@ def sliders_from_scores(
     return scores_from_sliders(scores, np.argsort(orders, -1), mapping)
 
 # %% ../../../nbs/studies/mentat/02_annotations.ipynb #a7392d1b
-def _read_annotation(row: dict[str, str], file_and_line: str, mapping: Reading) -> tuple[list[float], list[int], str]:
+def _read_annotation(row: dict[str, str], file_line: str, mapping: Reading) -> tuple[list[float], list[int], str]:
     "Scores by option, the permutation, and the comment of one annotation."
 
     def refuse_column(column, rule):
         "Refuse the row. Raises: ValueError."
-        refuse(f"load_annotations: {column} must {rule}; got {row[column][:200]!r} ({file_and_line}); export the session again")
+        refuse(
+            f"load_annotations: {column} must {rule}; got {row[column][:200]!r} ({file_line}); export the session again"
+        )
 
     try:
         page_response = json.loads(row["response"])
@@ -143,7 +145,11 @@ def load_annotations(folder: str | Path, mapping: Reading = "shown") -> Annotati
                 continue
             scores, order, comment = _read_annotation(row, file_and_line, mapping)
             constant_fields: dict[str, Any] = {"item_id": f"mentat-{row['q_no']}", "study": "mentat", "rater": rater}
-            constant_fields |= {"source": file_and_line, "origin": row.get("origin") or "recorded", "session": file.stem}
+            constant_fields |= {
+                "source": file_and_line,
+                "origin": row.get("origin") or "recorded",
+                "session": file.stem,
+            }
             constant_fields |= {"comment": comment or None, "order": order}
             constant_fields["variant"] = {
                 "gender": _WORDINGS[row["q_key"]],
@@ -151,7 +157,8 @@ def load_annotations(folder: str | Path, mapping: Reading = "shown") -> Annotati
                 "trial": row["trial_index"],
             }
             ratings_with_places += [
-                (file_and_line, constant_fields | {"target": a, "value": s}) for a, s in zip(letters(len(scores)), scores)
+                (file_and_line, constant_fields | {"target": a, "value": s})
+                for a, s in zip(letters(len(scores)), scores)
             ]
     ratings = validate(ratings_with_places, Rating).records
     return Annotations(

@@ -195,7 +195,9 @@ def _bradley_terry_labels(
     "Bradley and Terry's labels of each question under each row of weights, all at once."
     is_preferred = (scores[:, :, None] > scores[:, None, :]).astype(float)
     row_mask_of_each_question = [question_codes == k for k in range(question_codes.max() + 1)]
-    wins = np.stack([np.tensordot(weights[:, m], is_preferred[m], 1) for m in row_mask_of_each_question], axis=1)  # (B, Q, K, K)
+    wins = np.stack(
+        [np.tensordot(weights[:, m], is_preferred[m], 1) for m in row_mask_of_each_question], axis=1
+    )  # (B, Q, K, K)
     probs, nll = bradley_terry_batch(wins.reshape(-1, *wins.shape[2:]), penalty=ridge)
     return probs.reshape(wins.shape[:3]), nll.reshape(wins.shape[:2])
 
@@ -343,7 +345,9 @@ def label_tables(
         _mean_scores(arrays), on=["question", "option"], how="left"
     )
     columns = ["model", "creators", "in_sample", "label", "k", "n", "estimate", "ci_low", "ci_high"]
-    return LabelTables(label_rows, pd.DataFrame(model_fact_rows), pd.DataFrame(top_k_rows, columns=columns), fit_by_offset)
+    return LabelTables(
+        label_rows, pd.DataFrame(model_fact_rows), pd.DataFrame(top_k_rows, columns=columns), fit_by_offset
+    )
 
 # %% ../../../nbs/studies/mentat/03_labels.ipynb #5083aef5
 def annotation_page(arrays: AnnotationArrays, line: int) -> pd.DataFrame:  # place (from 1, the top), option, slider
@@ -356,4 +360,6 @@ def annotation_page(arrays: AnnotationArrays, line: int) -> pd.DataFrame:  # pla
     option_order = arrays.orders[line]
     option_letters = np.array(letters(len(option_order)))[option_order]
     slider_values = sliders_from_scores(arrays.scores[line], option_order, arrays.mapping)
-    return pd.DataFrame({"place": np.arange(1, len(option_order) + 1), "option": option_letters, "slider": slider_values})
+    return pd.DataFrame(
+        {"place": np.arange(1, len(option_order) + 1), "option": option_letters, "slider": slider_values}
+    )

@@ -102,14 +102,24 @@ def load_mentat_results(
                     actual = "others" if options_of_base else "no such question"
                     refuse(f"load_mentat_results: a prompt must {rule}; got {actual}", place=file_and_line)
                 item = prompt_item(
-                    file_and_line, row, set_name, n_prompts[set_name, base_id], [options_of_base.index(o) for o in options]
+                    file_and_line,
+                    row,
+                    set_name,
+                    n_prompts[set_name, base_id],
+                    [options_of_base.index(o) for o in options],
                 )
                 prompt_rows.append((file_and_line, item))
                 n_prompts[set_name, base_id] += 1
                 item_id_by_prompt[set_and_prompt_text] = item["item_id"]
             response_fields: dict[str, Any] = {"origin": "recorded", "model": model}
-            response_fields |= {"item_id": item_id_by_prompt[set_and_prompt_text], "study": "mentat", "mode": "zero_shot"}
-            responses_with_places.append((file_and_line, response_fields | _reply_fields(row["model_response"], file_and_line)))
+            response_fields |= {
+                "item_id": item_id_by_prompt[set_and_prompt_text],
+                "study": "mentat",
+                "mode": "zero_shot",
+            }
+            responses_with_places.append(
+                (file_and_line, response_fields | _reply_fields(row["model_response"], file_and_line))
+            )
     return validate(prompt_rows, Item, unique="item_id").records, validate(responses_with_places, Response).records
 
 # %% ../../../nbs/studies/mentat/07_load.ipynb #5cd236bd

@@ -125,7 +125,10 @@ def read_wrong_options(file: str | Path) -> dict[str, list[str]]:  # question ->
     ]
     if not mappings:
         refuse("read_wrong_options: file must map questions to numbers of options; got none", place=path.name)
-    return {f"mentat-{int(q)}": ["ABCDE"[k] for k in sorted(wrong_indices)] for q, wrong_indices in max(mappings, key=len).items()}
+    return {
+        f"mentat-{int(q)}": ["ABCDE"[k] for k in sorted(wrong_indices)]
+        for q, wrong_indices in max(mappings, key=len).items()
+    }
 
 
 def named_wrong_options(options: Mapping[str, Sequence[str]] | str, top: Path) -> Mapping[str, Sequence[str]]:
@@ -304,7 +307,11 @@ def left_out_raters(arrays: AnnotationArrays, *, penalty: float = 5.0, ridge: fl
     predictions_by_kind: dict[str, list[np.ndarray]] = {}
     for rater in np.unique(arrays.raters):
         is_held_out = arrays.raters == rater
-        arrays_of_other_raters = arrays.scores[~is_held_out], arrays.questions[~is_held_out], arrays.raters[~is_held_out]
+        arrays_of_other_raters = (
+            arrays.scores[~is_held_out],
+            arrays.questions[~is_held_out],
+            arrays.raters[~is_held_out],
+        )
         labelled_questions, labels_by_kind = labels_of_every_kind(*arrays_of_other_raters, penalty=penalty, ridge=ridge)
         for q in np.intersect1d(arrays.questions[is_held_out], labelled_questions):
             held_out_rows.append((q, rater, top_shares(arrays.scores[is_held_out & (arrays.questions == q)]).mean(0)))

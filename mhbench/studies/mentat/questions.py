@@ -140,17 +140,17 @@ def checked_rows(
         remedy = "rename them back, or use a release that this loader knows"
         refuse(f"{caller}: columns must be {', '.join(columns)}; got {actual}; {remedy}")
     remedy = "look for a quote that is not closed, or a file that was cut"
-    first_line_of_row = csv_reader.line_num + 1
+    first_line = csv_reader.line_num + 1
     try:
         for row in csv_reader:
             if len(row) != len(header):
                 refuse(
-                    f"{caller}: a row must have {len(header)} fields; got {len(row)} ({name}:{first_line_of_row}); {remedy}"
+                    f"{caller}: a row must have {len(header)} fields; got {len(row)} ({name}:{first_line}); {remedy}"
                 )
-            yield f"{name}:{first_line_of_row}", dict(zip(header, row))
-            first_line_of_row = csv_reader.line_num + 1
+            yield f"{name}:{first_line}", dict(zip(header, row))
+            first_line = csv_reader.line_num + 1
     except csv.Error as e:
-        refuse(f"{caller}: file must be CSV; got {e} ({name}:{first_line_of_row}); {remedy}")
+        refuse(f"{caller}: file must be CSV; got {e} ({name}:{first_line}); {remedy}")
 
 # %% ../../../nbs/studies/mentat/01_questions.ipynb #2cdb6924
 def _item_fields(file_and_line: str, row: dict[str, str]) -> dict:
@@ -217,7 +217,9 @@ def load_mentat(
     rows = checked_rows(
         open_part(question_file, password), MENTAT_COLUMNS, optional_columns, question_file.name, "load_mentat"
     )
-    items = validate(((file_and_line, _item_fields(file_and_line, row)) for file_and_line, row in rows), Item, unique="item_id").records
+    items = validate(
+        ((file_and_line, _item_fields(file_and_line, row)) for file_and_line, row in rows), Item, unique="item_id"
+    ).records
     if not items:
         refuse(f"load_mentat: file must hold questions; got none ({question_file.name}); download it again")
     return items

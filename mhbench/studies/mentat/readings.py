@@ -116,7 +116,9 @@ def _test_values(
             arrays.questions,
         ),
         "pair of annotations": _same_rater_tops(arrays, ~is_same_in_both_readings),
-        "session": _session_means(_correlation_with_others(arrays, mask_of_all_annotations, mask_of_all_annotations), arrays.sessions),
+        "session": _session_means(
+            _correlation_with_others(arrays, mask_of_all_annotations, mask_of_all_annotations), arrays.sessions
+        ),
         "pair of wordings": _wording_distances(arrays),
     }
 
@@ -184,7 +186,11 @@ def _reading_measures(arrays: AnnotationArrays, creators: Mapping[str, int]) -> 
         mean_scores = scores.mean(0)
         is_creator_top = float(mean_scores.argmax() == creators[q]) if q in creators else np.nan
         rows.append((q, alpha, top_shares(scores).mean(0).max(), is_creator_top))
-    measure_names = ["Krippendorff's alpha", "share with the commonest top option", "creator's answer has the highest mean"]
+    measure_names = [
+        "Krippendorff's alpha",
+        "share with the commonest top option",
+        "creator's answer has the highest mean",
+    ]
     return pd.DataFrame(rows, columns=["question", *measure_names]).set_index("question")
 
 # %% ../../../nbs/studies/mentat/05_readings.ipynb #81dd744d

@@ -52,7 +52,11 @@ def question_lists(items: Iterable[Item], rated: Iterable[str]) -> dict[str, set
     annotated_question_numbers = {_question_number(q) for q in rated}
     paper_question_numbers = question_numbers_in_file - set(_LEFT_OUT["paper"])
     set_question_numbers = (question_numbers_in_file | annotated_question_numbers) - set(_LEFT_OUT["evaluation sets"])
-    return {"question file": question_numbers_in_file, "paper": paper_question_numbers, "evaluation sets": set_question_numbers}
+    return {
+        "question file": question_numbers_in_file,
+        "paper": paper_question_numbers,
+        "evaluation sets": set_question_numbers,
+    }
 
 
 def evaluation_ids(ids: Iterable[int]) -> set[int]:

@@ -215,7 +215,9 @@ def load_mhqa_results(csv: str | Path, items: Iterable[Item]) -> tuple[list[Resp
         if item is None:
             unmatched_file_lines.append(file_and_line)
             continue
-        items_by_question[compared_text(row["question"])] = [i for i in items_with_same_question if i.options != item.options]
+        items_by_question[compared_text(row["question"])] = [
+            i for i in items_with_same_question if i.options != item.options
+        ]
         number_match = re.fullmatch(r"([1-4])(\.0+)?", row["predictions"].strip())
         error_fields = {"status": "error", "error": f"the file's prediction is {row['predictions'][:80]!r}"}
         answer_fields = {"text": letters(4)[int(number_match[1]) - 1]} if number_match else error_fields
@@ -259,12 +261,12 @@ def load(
         if not {"question", *_OPTIONS, "predictions"} <= set(next(csv_rows(file), ("", {}))[1]):
             corpus.notes.append(f"{file.name}: its answers are not taken, because it is not in a layout of the release")
             continue
-        responses, unmatched_file_lines = load_mhqa_results(file, corpus.items)
+        responses, unmatched_lines = load_mhqa_results(file, corpus.items)
         corpus.responses += responses
-        if unmatched_file_lines:
-            unmatched_rows_in_words = f"{len(unmatched_file_lines)} of its {len(responses) + len(unmatched_file_lines)} rows"
+        if unmatched_lines:
+            rows_text = f"{len(unmatched_lines)} of its {len(responses) + len(unmatched_lines)} rows"
             corpus.notes.append(
-                f"{file.name}: {unmatched_rows_in_words} are to no question of {question_file.name}, the first: {unmatched_file_lines[0]}"
+                f"{file.name}: {rows_text} are to no question of {question_file.name}, the first: {unmatched_lines[0]}"
             )
     return corpus
 
@@ -302,7 +304,11 @@ def load_medmcqa(
     columns = ("question", "cop", *_MEDMCQA_OPTIONS)
     if missing_columns := [c for c in columns if c not in table.columns]:
         refuse(f"load_medmcqa: columns must hold {', '.join(columns)}; got none called {missing_columns}")
-    subject_rows = [(file_and_line, row) for file_and_line, row in table.rows if subject is None or row.get("subject_name") == subject]
+    subject_rows = [
+        (file_and_line, row)
+        for file_and_line, row in table.rows
+        if subject is None or row.get("subject_name") == subject
+    ]
     first_option_number = _find_first_option([row for _, row in subject_rows], first)
     items_with_places: list[tuple[str, dict[str, Any]]] = []
     for file_and_line, r in subject_rows:

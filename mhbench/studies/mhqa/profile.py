@@ -163,27 +163,27 @@ def trained_measures(runs: Sequence[Run], items: Sequence[Item], **settings: Any
     rows: list[dict[str, Any]] = []
     for model, variant in product(dict.fromkeys(r.model for r in runs), _SETTINGS):
         seed_scores = [r.scores for r in runs if (r.model, r.variant) == (model, variant)]
-        finite_seed_scores = [x for x in seed_scores if all(np.isfinite(z).all() for z in x.values())]
-        seeds_in_words = f"{len(finite_seed_scores)} seed{'s' * (len(finite_seed_scores) > 1)}"
-        if len(finite_seed_scores) < len(seed_scores):
-            seeds_in_words = (
-                f"{len(finite_seed_scores)} of {len(seed_scores)} seeds, {len(seed_scores) - len(finite_seed_scores)} diverged"
+        finite_scores = [x for x in seed_scores if all(np.isfinite(z).all() for z in x.values())]
+        seeds_text = f"{len(finite_scores)} seed{'s' * (len(finite_scores) > 1)}"
+        if len(finite_scores) < len(seed_scores):
+            seeds_text = (
+                f"{len(finite_scores)} of {len(seed_scores)} seeds, {len(seed_scores) - len(finite_scores)} diverged"
             )
-        scored_ids = set.intersection(*map(set, finite_seed_scores)) if finite_seed_scores else set()  # by every run
+        scored_ids = set.intersection(*map(set, finite_scores)) if finite_scores else set()  # by every run
         shared_items = [i for i in items if i.item_id in scored_ids]
         item_rows = [(i.item_id, i.cluster, i.category, i.topic, i.key[0]) for i in shared_items]
         answer_table = pd.DataFrame(item_rows, columns=["item_id", "cluster", "category", "topic", "truth"])
-        for k, scores in enumerate(finite_seed_scores):
+        for k, scores in enumerate(finite_scores):
             answer_table[k] = [letters(len(scores[i.item_id]))[int(scores[i.item_id].argmax())] for i in shared_items]
-        row_head = {"model": model, "mode": f"{_SETTINGS[variant]} ({seeds_in_words})"}
-        if seed_scores and not finite_seed_scores:
+        row_head = {"model": model, "mode": f"{_SETTINGS[variant]} ({seeds_text})"}
+        if seed_scores and not finite_scores:
             no_estimate = Estimate.from_limits(np.nan, n=0)._replace(kind="diverged").row()
             for by, measure in product(_GROUPS, _MEASURES):
                 rows.append({"by": by} | row_head | {"group": "Overall", "measure": measure} | no_estimate)
         for by in _GROUPS if shared_items else ():
             for group, group_rows in _split_groups(answer_table, by):
                 clusters, truth = (group_rows[c].to_numpy(object) for c in ("cluster", "truth"))
-                answer = group_rows[range(len(finite_seed_scores))].to_numpy(object)
+                answer = group_rows[range(len(finite_scores))].to_numpy(object)
                 share_right = (answer == truth[:, None]).mean(axis=1)
                 estimate_by_measure = _accuracy_and_averages(truth, answer, share_right, clusters=clusters, **settings)
                 rows += [
@@ -220,7 +220,11 @@ def with_trained(measures: pd.DataFrame, trained: pd.DataFrame, by: str) -> pd.D
     "Measures with those of encoders trained here over all their seeds, in place of the first seed's answers."
     trained_rows = trained[trained["by"] == by].drop(columns="by")
     rows_of_other_models = measures[~measures["model"].isin(trained_rows["model"])]
-    return pd.concat([trained_rows, rows_of_other_models], ignore_index=True) if len(trained_rows) else rows_of_other_models
+    return (
+        pd.concat([trained_rows, rows_of_other_models], ignore_index=True)
+        if len(trained_rows)
+        else rows_of_other_models
+    )
 
 # %% ../../../nbs/studies/mhqa/03_profile.ipynb #9ae7e049
 def flip_table(scores: pd.DataFrame, first: str = "zero_shot", second: str = "few_shot_cot") -> pd.DataFrame:
@@ -255,7 +259,9 @@ BY_KIND = "mhqa/kind"
 
 def _load_bank(bank_settings: Mapping[str, Any], top: str | Path) -> list[Item]:
     "The questions of another bank."
-    return load_corpus(bank_settings["loader"], Path(top) / bank_settings["path"], **bank_settings.get("options", {})).items
+    return load_corpus(
+        bank_settings["loader"], Path(top) / bank_settings["path"], **bank_settings.get("options", {})
+    ).items
 
 
 def sorted_banks(
@@ -271,7 +277,8 @@ def sorted_banks(
     study_items = {study: draw_items(items, n_items, seed=seed)}
     judged_banks = {bank: bank_settings for bank, bank_settings in banks.items() if bank_settings.get("judged", True)}
     items_by_other_bank = {
-        bank: draw_items(_load_bank(bank_settings, top), n_items, seed=seed) for bank, bank_settings in judged_banks.items()
+        bank: draw_items(_load_bank(bank_settings, top), n_items, seed=seed)
+        for bank, bank_settings in judged_banks.items()
     }
     return {BY_DIFFICULTY: study_items | items_by_other_bank, BY_KIND: study_items}
 
@@ -284,7 +291,9 @@ def cases_of_questions(sorted_by: Mapping[str, Mapping[str, Sequence[Item]]]) ->
 # %% ../../../nbs/studies/mhqa/03_profile.ipynb #d6a934b0
 def banks_counted(banks: Mapping[str, Mapping[str, Any]], top: str | Path = ".") -> pd.DataFrame:
     "Counts of the banks that are not labelled, such as the files of MHQA-B."
-    unjudged_banks = {bank: bank_settings for bank, bank_settings in banks.items() if not bank_settings.get("judged", True)}
+    unjudged_banks = {
+        bank: bank_settings for bank, bank_settings in banks.items() if not bank_settings.get("judged", True)
+    }
     bank_counts = [
         topic_counts(_load_bank(bank_settings, top)).assign(part=bank) for bank, bank_settings in unjudged_banks.items()
     ]
@@ -365,7 +374,9 @@ def repeat_agreement(judgments: Sequence[Judgment], cases: Mapping[str, str] | N
             labels = pd.factorize(repeat_pair.to_numpy(object).T.ravel())[0].reshape(2, -1)
             row_head = {"judge": judge, "repeats": f"{a + 1} and {b + 1}"}
             case_codes = _case_codes(repeat_pair.index, cases)
-            share_same_label = estimate(mean, (labels[0] == labels[1]).astype(float), clusters=case_codes, seed=0, share=True)
+            share_same_label = estimate(
+                mean, (labels[0] == labels[1]).astype(float), clusters=case_codes, seed=0, share=True
+            )
             kappa = agreement_estimate(labels.astype(float), "cohen_kappa", clusters=case_codes)
             rows += [
                 row_head | {"measure": "agreement"} | share_same_label.row(),

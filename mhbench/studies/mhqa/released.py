@@ -82,7 +82,10 @@ def agreement_on_keys(verdicts: pd.DataFrame) -> pd.DataFrame:  # questions, of 
         ):
             answer_rows = answer_table[["key", "first", "second"]].to_numpy(object)
             measure_table = key_agreement(
-                [Decision("", key, first_verdict, second_verdict, None, None, "") for key, first_verdict, second_verdict in answer_rows]
+                [
+                    Decision("", key, first_verdict, second_verdict, None, None, "")
+                    for key, first_verdict, second_verdict in answer_rows
+                ]
             )
             agreement_rows = measure_table[~measure_table["measure"].str.endswith("agree or disagree")]
             measure_names = agreement_rows["measure"].str.removesuffix(", letter")

@@ -160,18 +160,23 @@ def read_question_sheet(
     """
     last_try_by_item = _last_try_by_item(tries)
     check_by_item: dict[str, Check] = {}
-    for file_and_line, row in csv_rows(path, ("item_id", "question", "relevant", "question_instead")):
+    for file_line, row in csv_rows(path, ("item_id", "question", "relevant", "question_instead")):
         item_id, replacement_question = row["item_id"].strip(), row["question_instead"].strip()
         verdict = row["relevant"].strip().casefold()
         if item_id not in last_try_by_item or item_id in check_by_item:
             actual = f"{item_id!r} twice" if item_id in check_by_item else repr(item_id)
-            refuse(f"read_question_sheet: item_id must be an item that got a question, once; got {actual}", place=file_and_line)
+            refuse(
+                f"read_question_sheet: item_id must be an item that got a question, once; got {actual}",
+                place=file_line,
+            )
         if row["question"].strip() != _question_text(last_try_by_item[item_id][0]):
             remedy = "use the sheet of this run: the questions have changed since"
-            refuse(f"read_question_sheet: question must be the one that was written; got {item_id} ({file_and_line}); {remedy}")
+            refuse(
+                f"read_question_sheet: question must be the one that was written; got {item_id} ({file_line}); {remedy}"
+            )
         if verdict not in ("yes", "no", "") or (replacement_question and not verdict):
             rule = "relevant must be yes or no, or empty in an open row"
-            refuse(f"read_question_sheet: {rule}; got {verdict!r}", place=file_and_line)
+            refuse(f"read_question_sheet: {rule}; got {verdict!r}", place=file_line)
         if verdict:
             check_by_item[item_id] = Check(item_id, rater, verdict == "yes", replacement_question)
     return list(check_by_item.values())
@@ -231,7 +236,9 @@ def asked_items(items: Sequence[Item], outcomes: Sequence[Decided]) -> list[Item
         if i.item_id not in question_by_item:
             question_items.append(i)
         elif question := question_by_item[i.item_id]:
-            question_items.append(i.model_copy(update={"question": question, "variant": i.variant | written_question_variant}))
+            question_items.append(
+                i.model_copy(update={"question": question, "variant": i.variant | written_question_variant})
+            )
     return question_items
 
 # %% ../../../nbs/studies/psychiatrybench/02_approach.ipynb #38787804
@@ -250,8 +257,13 @@ def checked_table(tries: Tries, people: Sequence[Check], **settings: Any) -> pd.
         verdict_pairs = [
             (last_try_by_item[p.item_id][1].label, "yes" if p.relevant else "no") for p in people if p.rater == rater
         ]
-        model_and_person_verdicts = np.array([(a, b) for a, b in verdict_pairs if a is not None], dtype=object).reshape(-1, 2).T
+        model_and_person_verdicts = (
+            np.array([(a, b) for a, b in verdict_pairs if a is not None], dtype=object).reshape(-1, 2).T
+        )
         share_same_verdict = estimate(same_score, *model_and_person_verdicts, share=True, **settings)
         rows.append({"rater": rater, "measure": "share of the same verdicts"} | share_same_verdict.row())
-        rows.append({"rater": rater, "measure": "Cohen's kappa"} | agreement_estimate(model_and_person_verdicts, "cohen_kappa").row())
+        rows.append(
+            {"rater": rater, "measure": "Cohen's kappa"}
+            | agreement_estimate(model_and_person_verdicts, "cohen_kappa").row()
+        )
     return pd.DataFrame(rows, columns=["rater", "measure", *ESTIMATE_COLUMNS])

@@ -44,7 +44,9 @@ def set_structures(items: Sequence[Item]) -> pd.DataFrame:  # set, n_full, n_sep
     rows = []
     for set_id in item_in_full_format_by_set | separated_items_by_set:
         item_in_full_format = item_in_full_format_by_set.get(set_id)
-        items_in_separated_format = sorted(separated_items_by_set.get(set_id, []), key=lambda i: int(i.origin.get("number", 0)))
+        items_in_separated_format = sorted(
+            separated_items_by_set.get(set_id, []), key=lambda i: int(i.origin.get("number", 0))
+        )
         difference_in_words = _describe_difference(item_in_full_format, items_in_separated_format)
         rows.append(
             (
@@ -158,10 +160,14 @@ def _compute_rate(
 ) -> np.ndarray:  # (B,)
     if rate_name.startswith("partial credit"):
         return np.asarray(
-            partial_credit(is_right_in_full if rate_name.endswith("full") else is_right_in_separated, set_size, weights=weights)
+            partial_credit(
+                is_right_in_full if rate_name.endswith("full") else is_right_in_separated, set_size, weights=weights
+            )
         )
     if rate_name in ("consistency", "agreement", "divergence"):
-        return np.asarray(getattr(compare_settings(is_right_in_full, is_right_in_separated, weights=weights), rate_name))
+        return np.asarray(
+            getattr(compare_settings(is_right_in_full, is_right_in_separated, weights=weights), rate_name)
+        )
     return (weights @ (same_letter if rate_name == "same letter" else is_right_in_separated)) / weights.sum(1)
 
 # %% ../../../nbs/studies/psychiatrybench/04_formats.ipynb #7a1708c8
@@ -195,7 +201,9 @@ def format_rates(units: pd.DataFrame, *, n_boot: int = 1000, seed: int) -> pd.Da
             if not len(unit_rows):
                 continue
             set_size = unit_rows.groupby("set")["number"].transform("size").to_numpy(float)
-            is_right_in_full, is_right_in_separated = (unit_rows[c].fillna(0).to_numpy(float) for c in ("full", "separated"))
+            is_right_in_full, is_right_in_separated = (
+                unit_rows[c].fillna(0).to_numpy(float) for c in ("full", "separated")
+            )
             rate_arrays = is_right_in_full, is_right_in_separated, set_size, unit_rows["same_letter"].to_numpy(float)
             estimate_settings: dict[str, Any] = {
                 "clusters": unit_rows["set"].to_numpy(),
@@ -204,7 +212,9 @@ def format_rates(units: pd.DataFrame, *, n_boot: int = 1000, seed: int) -> pd.Da
                 "share": True,
             }
             if rate_name == "full minus separated":
-                rate_estimate = mean_difference(is_right_in_full - is_right_in_separated, estimate_settings["clusters"], largest=1)
+                rate_estimate = mean_difference(
+                    is_right_in_full - is_right_in_separated, estimate_settings["clusters"], largest=1
+                )
             else:
                 rate_estimate = estimate(partial(_compute_rate, rate_name=rate_name), *rate_arrays, **estimate_settings)
             rows.append({"model": model, "mode": mode, "measure": rate_name, "on": set_scope} | rate_estimate.row())

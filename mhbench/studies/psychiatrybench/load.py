@@ -116,7 +116,9 @@ class _Classification(TaskRow):
             key = _parse_row_labels(getattr(self, list_name), list_name, options, aliases)
             question = f"Which of the listed {list_name} does this history show?"
             item = dict(task="multi_label", question=question, options=options, aliases=aliases, key=key)
-            item_field_sets.append(item | dict(suffix=f"-{list_name}", category=f"classification {task_name}", topic=list_name))
+            item_field_sets.append(
+                item | dict(suffix=f"-{list_name}", category=f"classification {task_name}", topic=list_name)
+            )
         return item_field_sets
 
 
@@ -187,10 +189,14 @@ class _EMI(_Choices):
         "The set as one item, and each of its questions as one."
         instruction = f"{self.header}. {self.required}"
         key = [a.upper() for a in self.answers]
-        item_field_sets = [self._choice_fields("set", instruction, key) | dict(task="extended_matching", stems=self.questions)]
+        item_field_sets = [
+            self._choice_fields("set", instruction, key) | dict(task="extended_matching", stems=self.questions)
+        ]
         for n, (question, letter) in enumerate(zip(self.questions, key), 1):
             question_fields = dict(suffix=f"-{n}", of_set=True, origin={"number": str(n)})
-            item_field_sets.append(self._choice_fields("separated", f"{instruction}\n{question}", [letter], **question_fields))
+            item_field_sets.append(
+                self._choice_fields("separated", f"{instruction}\n{question}", [letter], **question_fields)
+            )
         return item_field_sets
 
 # %% ../../../nbs/studies/psychiatrybench/01_load.ipynb #99932db5
@@ -278,7 +284,9 @@ def label_lists(path: Path | None = None) -> dict[str, Any]:  # categories, diso
         refuse(
             f"load_psychiatrybench: aliases must stand for names of the lists; got {unlisted_aliases}", place=path.name
         )
-    return names_by_list | {"aliases": {a: n for a, n in aliases.items() if n in listed_names and a not in listed_names}}
+    return names_by_list | {
+        "aliases": {a: n for a, n in aliases.items() if n in listed_names and a not in listed_names}
+    }
 
 # %% ../../../nbs/studies/psychiatrybench/01_load.ipynb #c85302b7
 def _list_tasks(folder: Path) -> list[str]:  # those with a file of their own, in the order of the tasks
@@ -337,7 +345,11 @@ def load_psychiatrybench(
                 if repeated_id := next((i.item_id for i in row_items if i.item_id in file_and_line_by_item), None):
                     actual = f"{repeated_id!r} again, first at {file_and_line_by_item[repeated_id]}"
                     remedy = "give the row an id of its own"
-                    refuse(f"load_psychiatrybench: item_id must be unique; got {actual}", place=file_and_line, remedy=remedy)
+                    refuse(
+                        f"load_psychiatrybench: item_id must be unique; got {actual}",
+                        place=file_and_line,
+                        remedy=remedy,
+                    )
                 valid_items += row_items
                 file_and_line_by_item |= {i.item_id: file_and_line for i in row_items}
             except ValueError as e:
@@ -354,7 +366,13 @@ def load_psychiatrybench(
 
 # %% ../../../nbs/studies/psychiatrybench/01_load.ipynb #15c4699e
 def _build_items(
-    file_and_line: str, row: dict, task: str, labels: Mapping, emi: str, protected: bool | None, has_separated_file: bool
+    file_and_line: str,
+    row: dict,
+    task: str,
+    labels: Mapping,
+    emi: str,
+    protected: bool | None,
+    has_separated_file: bool,
 ) -> list[Item]:
     "The items of one row."
     row_class = EXAM_FORMS.get(row.get("format", "")) if task == "exams" else PSYCHIATRY_TASKS[task]
@@ -380,7 +398,9 @@ def _build_items(
             study="psychiatrybench",
             category="emi separated" if is_separated else task.replace("_", " "),
             context=r.context(),
-            group_id=set_id_or_base if is_question_of_set or item_fields["task"] == "extended_matching" else r.cluster(),
+            group_id=set_id_or_base
+            if is_question_of_set or item_fields["task"] == "extended_matching"
+            else r.cluster(),
             base_id=set_id_or_base if is_separated and emi == "both" else None,
             origin=r.origin() | item_fields.pop("origin", {}),
             source=r.source or file_and_line,
@@ -418,5 +438,7 @@ def load(path: Path, **options) -> Corpus:
     first_refusal_in_words = "".join(f", the first: {b['place']}: {b['rule']}" for b in rows_set_aside[:1])
     return Corpus(
         items,
-        notes=[f"{len(rows_set_aside)} rows do not fit and are set aside{first_refusal_in_words}"] if rows_set_aside else [],
+        notes=[f"{len(rows_set_aside)} rows do not fit and are set aside{first_refusal_in_words}"]
+        if rows_set_aside
+        else [],
     )

@@ -84,7 +84,9 @@ def item_counts(items: Sequence[Item]) -> pd.DataFrame:  # task, items, books, c
     for task, n_published in published_counts().items():
         categories = ("classification categories", "classification specific") if task == "classification" else (task,)
         task_items = [i for i in items if i.category in categories]
-        n_source_rows = sum(i.category == categories[0] for i in task_items)  # a row of the classification makes two items
+        n_source_rows = sum(
+            i.category == categories[0] for i in task_items
+        )  # a row of the classification makes two items
         books = {i.origin["book"] for i in task_items if "book" in i.origin}
         rows.append((task, n_source_rows, len(books), len({i.cluster for i in task_items}), n_published))
     return pd.DataFrame(rows, columns=["task", "items", "books", "cases", "published"])
@@ -263,7 +265,9 @@ def draw_standings(columns: Mapping[str, Column], models: Sequence[str], *, n_bo
         n_lost_by_reason[outcome] = np.vstack(
             [lost_counts, np.where(is_counted, np.nansum(lost_counts, axis=0), np.nan)]
         )
-    return Standings(tuple(models), (*columns, "average"), values, bootstrap_values, *standings_counts, n_lost_by_reason)
+    return Standings(
+        tuple(models), (*columns, "average"), values, bootstrap_values, *standings_counts, n_lost_by_reason
+    )
 
 # %% ../../../nbs/studies/psychiatrybench/05_standings.ipynb #4289054f
 def _strata_by_columns(cluster_codes: np.ndarray, column_slices: Sequence[slice]) -> np.ndarray:
@@ -345,7 +349,9 @@ def rank_table(s: Standings) -> pd.DataFrame:  # model, n, n_without, ... (rank)
     for k, m in enumerate(ranked_indices):
         e = _estimate_points(float(ranks[k]), rank_draws[:, k], s.n[-1, m], n_cases)
         row_head = {"model": s.models[m], "n_without": int(s.n_items[-1] - s.n[-1, m])}
-        share_of_draws_first = float(share_in_front[is_complete_draw, k].mean()) if n_cases >= fewest_clusters() else np.nan
+        share_of_draws_first = (
+            float(share_in_front[is_complete_draw, k].mean()) if n_cases >= fewest_clusters() else np.nan
+        )
         rows.append(row_head | e.row() | {"first": share_of_draws_first})
     return pd.DataFrame(rows, columns=columns).sort_values("estimate", ignore_index=True)
 
@@ -395,10 +401,17 @@ def paired_table(
         if len(nonempty_column_by_task) < len(common_column_by_task):
             missing_names = [*(common_column_by_task.keys() - nonempty_column_by_task), "average"]
             difference_by_task |= dict.fromkeys(missing_names, Estimate.from_limits(np.nan, n=0))
-        n_left_out_by_task = {task: len(columns[task].cluster) - len(c.cluster) for task, c in common_column_by_task.items()}
+        n_left_out_by_task = {
+            task: len(columns[task].cluster) - len(c.cluster) for task, c in common_column_by_task.items()
+        }
         n_left_out_by_task["average"] = sum(n_left_out_by_task.values())
         for task in [k for k in n_left_out_by_task if k in difference_by_task]:
-            row_head = {"model": model, "against": reference_model, "task": task, "n_left_out": n_left_out_by_task[task]}
+            row_head = {
+                "model": model,
+                "against": reference_model,
+                "task": task,
+                "n_left_out": n_left_out_by_task[task],
+            }
             rows.append(row_head | difference_by_task[task].row())
     return pd.DataFrame(rows, columns=["model", "against", "task", "n_left_out", *ESTIMATE_COLUMNS])
 
