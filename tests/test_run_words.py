@@ -120,6 +120,17 @@ def test_a_wrong_entry_is_told_with_its_rule_and_its_remedy(known, place, value,
     assert shape.misshapen(known) == []
 
 
+def test_a_cell_that_is_out_of_step_is_written_anew_and_the_notebook_as_it_is_stored(tmp_path, monkeypatch):
+    stored = graph.root() / "nbs" / "stages" / "score.ipynb"
+    in_another_order = dict(reversed(json.loads(stored.read_text(encoding="utf-8")).items()))
+    changed = tmp_path / "score.ipynb"
+    changed.write_text(json.dumps(in_another_order).replace("n_boot = 1000", "n_boot = 10"), encoding="utf-8")
+    monkeypatch.setattr(shape, "notebook_files", lambda top, stage: [changed] if stage == "score" else [])
+    shape.write_schema(tmp_path / "schema.json")
+    assert changed.read_bytes() == stored.read_bytes()
+    assert (tmp_path / "schema.json").read_bytes() == (graph.root() / "params.schema.json").read_bytes()
+
+
 def test_all_mistakes_are_told_in_the_order_of_the_file():
     at = {("a",): 9, ("b",): 2}
     with pytest.raises(ValueError) as e:
@@ -174,6 +185,21 @@ def test_the_selection_is_told_in_words(known):
     assert told[1] == "models: nobody is asked; recorded answers are scored" and told[-1] == "items: all"
     p["run"]["items"] = None
     assert not commands.selection(p)[-1].startswith("items")
+
+
+def test_recording_runs_each_stage_that_asks_into_results_and_a_cache_of_its_own(monkeypatch):
+    ran = []
+    monkeypatch.delenv("MHBENCH_CACHE", raising=False)
+    monkeypatch.setattr(commands.execute, "run_stage", lambda *part, params, overrides: ran.append((part, overrides)))
+    monkeypatch.setattr(commands, "write_recorded", lambda answers, models: dict.fromkeys(models, 2))
+    folder = graph.root() / ".mhbench" / "recording"
+    assert [*commands.record(only="approach")] == ["approach psychiatrybench : gemma 2, qwen-0.5b 2, qwen-1.5b 2"]
+    kept = {"results": str(folder / "results"), "cache": str(folder / "cache.sqlite")}
+    assert ran == [(("approach", "psychiatrybench", None), kept)]
+    said = [*commands.record()]
+    assert len(said) == len(ran) - 1 and {part[0] for part, _ in ran[1:]} >= {"prepare", "generate", "judge", "duels"}
+    assert {given["results"] for _, given in ran} == {kept["results"]}
+    assert {part[0] for part, given in ran if "cache" not in given} <= {"prepare", "collect", "score"}
 
 
 TEXT = "a: 1  # one\nb:\n  c: [x, y]\n  d:\n    - p\n    - q\n# end\ne: {f: 2}\n"

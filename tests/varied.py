@@ -68,14 +68,21 @@ def drawn(n: int, *words: object) -> int:
     return int(hashlib.sha256(" ".join(map(str, words)).encode()).hexdigest(), 16) % n
 
 
-def relabelled(results: Path, table: str, where: dict, to: dict, cases: int = 0) -> None:
-    "A table that an earlier stage left, with copies of some rows under other names, or of some items as other cases."
+def relabelled(results: Path, table: str, where: dict, to: dict, cases: int = 0, in_place: bool = False) -> None:
+    """A table that an earlier stage left, with copies of some rows under other names, or of some items as other cases;
+    `in_place` the rows themselves have the other names.
+    """
     file = results / f"{table}.parquet"
     frame = pd.read_parquet(file)
-    rows = frame[(frame[list(where)] == pd.Series(where)).all(axis=1)].assign(**to)
+    is_named = (frame[list(where)] == pd.Series(where)).all(axis=1)
+    rows = frame[is_named].assign(**to)
     copies = [rows] if not cases else []
     for k in range(cases):
-        copies.append(rows.assign(**{name: rows[name] + f" {k}" for name in ("item_id", "base_id", "cluster")}))
+        names = [name for name in ("item_id", "base_id", "cluster") if name in rows]
+        copies.append(rows.assign(**{name: rows[name] + f"-{k}" for name in names}))
+    if in_place:
+        frame.loc[is_named, list(to)] = list(to.values())
+        copies = []
     pd.concat([frame, *copies], ignore_index=True).to_parquet(file)
 
 
@@ -118,6 +125,16 @@ def one_sheet(items: Path, folder: Path) -> Path:
     answers = pd.DataFrame({"item_id": ids, "answer": ["ABCD"[drawn(4, i)] for i in ids]})
     answers.to_csv(folder / "first.csv", index=False)
     return folder / "first.csv"
+
+
+def filled_sheets(sheet: Path, raters: list[str], folder: Path) -> dict[str, str]:  # rater -> file
+    "The sheet of a stage as some people filled it in: each says yes or no of most questions, and leaves the others."
+    rows = pd.read_csv(sheet, dtype=str, keep_default_na=False)
+    files = {rater: str(folder / f"{rater}.csv") for rater in raters}
+    for rater, file in files.items():
+        verdicts = [("yes", "no", "yes", "no", "")[drawn(5, rater, item_id)] for item_id in rows["item_id"]]
+        rows.assign(relevant=verdicts).to_csv(file, index=False)
+    return files
 
 
 def page_of_answers(items: Path, study: str, folder: Path) -> Path:
@@ -207,7 +224,7 @@ def settled_parameters(given: dict, folder: Path, url: str) -> dict:
         given = given | {"prompts_dir": str(changed_prompts(folder / "prompts"))}
     if "criteria" in given:
         given = given | {"description": str(release(folder, given["criteria"]))}
-    return {k: v for k, v in given.items() if k not in ("relabel", "rated", "entry", "criteria")}
+    return {k: v for k, v in given.items() if k not in ("relabel", "one_case", "rated", "entry", "criteria")}
 
 
 def normal(text: str) -> str:
@@ -240,11 +257,12 @@ def files_left(folder: Path) -> Table:
 
 
 def contents_left(file: Path) -> Table:
-    "How the page shows what a stage left: what of a table, which lines, what is absent."
+    "How the page shows what a stage left: what of a table, which lines, its first sentence, what is absent."
     made = json.loads(file.read_text(encoding="utf-8"))
     rows = [[t["name"], cell(t["show"]), " ".join(t["hide"]), t.get("card", "")] for t in made["tables"]]
     rows += [["absent", str(len(made["absent"])), "", ""]]
     rows += [[name, cell(x), "", ""] for name, x in made.get("lines", {}).items()]
+    rows += [[cell(x) for x in ("first", made["first"]["measure"], made["first"]["said"], "")]] if made["first"] else []
     rows += [[origin, str(n), "", ""] for origin, n in Counter(made.get("origins", {}).values()).items()]
     return [["name", "shown", "hidden", "card"], *rows]
 
@@ -287,6 +305,9 @@ def left_by(key: str, results: Path, given: dict) -> dict[str, dict[str, Table]]
             shutil.copytree(results.parent / "figures", trial / "figures")
         for change in given.get("relabel", ()):
             relabelled(trial, **change)
+        for question, case in given.get("one_case", {}).items():
+            items = f"text/prepare/{study}/items"
+            relabelled(trial, items, {"base_id": question}, {"group_id": case}, in_place=True)
         if given.get("ratings") == "page":
             items = results / "text" / "prepare" / study / "items.parquet"
             given = given | {"ratings": str(page_of_answers(items, study, Path(folder)))}
@@ -295,10 +316,15 @@ def left_by(key: str, results: Path, given: dict) -> dict[str, dict[str, Table]]
             given = given | {"sheets": {"first": str(one_sheet(items, Path(folder)))}}
         for kind, of in given.get("rated", {}).items():
             rated(trial, study, of, kind)
+        people = given["sheets"] if isinstance(given.get("sheets"), list) else []
+        given = given | {"sheets": {}} if people else given
         overrides = settled_parameters(given, Path(folder), server.url) | {"results": str(trial)}
         try:
             with contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
                 run_stage(*place.split("/"), overrides=overrides, in_process=True)
+                if people:  # who fill in what it left
+                    sheets = filled_sheets(trial / "text" / stage / study / "sheet.csv", people, Path(folder))
+                    run_stage(*place.split("/"), overrides=overrides | {"sheets": sheets}, in_process=True)
         except RuntimeError as e:
             if not variant.startswith("refused"):
                 raise

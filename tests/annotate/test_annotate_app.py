@@ -121,7 +121,7 @@ def test_the_token_moves_from_the_address_to_a_cookie(tmp_path):
         assert reply.status == 303
         assert reply.headers["Location"] == "/study/"
         cookie = reply.headers["Set-Cookie"]
-        for word in ("HttpOnly", "SameSite=Lax", "Secure", "Path=/study"):
+        for word in ("HttpOnly", "SameSite=Lax", "Secure", "Path=/study", f"Max-Age={180 * 24 * 3600}"):
             assert word in cookie
 
     with_page(tmp_path, ENTRIES["sliders"], check, prefix="/study", secure=True)
