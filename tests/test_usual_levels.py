@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from mhbench import stats
+from mhbench.corpus import compose, passages, splits
 from mhbench.stats import (
     components,
     consensus,
@@ -20,8 +21,35 @@ from mhbench.stats import (
     repeatability,
     resample,
 )
+from mhbench.steps import (
+    answers,
+    between_models,
+    by_raters,
+    contamination,
+    demographics,
+    duels,
+    graded,
+    judge,
+    judge_people,
+    judge_study,
+    judge_tables,
+    parameters,
+    rates,
+    training,
+    verdict_tables,
+)
+from mhbench.studies.counselingbench import competency
+from mhbench.studies.medqade import judges, panel, panel_tables, rounds
+from mhbench.studies.medqade.study import PanelParameters
+from mhbench.studies.mentat import agreement, labels, preferences, readings
+from mhbench.studies.mentat.study import PreferencesParameters
+from mhbench.studies.mhqa.study import ComposeParameters, KeysParameters
+from mhbench.studies.psychiatrybench import classification, formats, standings
+from mhbench.studies.psychiatrybench.study import StandingsParameters
 
 MODULES = [import_module(m.name) for m in pkgutil.iter_modules(stats.__path__, "mhbench.stats.")]
+OF_STAGES = [between_models, judge, judge_people, judge_tables, rates, verdict_tables]
+OF_STAGES += [competency, judges, agreement, classification, formats, standings]
 USUAL = {"level": 0.95, "tail": 0.025, "alpha": 0.05, "power": 0.8, "seed": 0, "axis": 0, "tests": 1, "bins": 10}
 
 
@@ -40,6 +68,62 @@ def test_what_is_usual_is_the_default_where_there_is_one(module):
         for parameter in inspect.signature(function).parameters.values():
             if parameter.name in USUAL and parameter.default not in (inspect.Parameter.empty, None):
                 assert parameter.default == USUAL[parameter.name], f"{name}({parameter.name})"
+
+
+PAPER = {"paper_interval": {"level": 0.99}, "ensemble_table": {"n_boot": 200}}  # as the papers have it
+
+
+@pytest.mark.parametrize("module", OF_STAGES, ids=lambda m: m.__name__.rpartition(".")[2])
+def test_what_the_functions_of_stages_take_where_nobody_says_it_is_usual_too(module):
+    for name, function in functions_of(module):
+        usual = (
+            USUAL | {"n_boot": 1000, "repeats": 1, "temperature": 0.0, "share": False, "top": 1.0} | PAPER.get(name, {})
+        )
+        for parameter in inspect.signature(function).parameters.values():
+            if parameter.name in usual and parameter.default not in (inspect.Parameter.empty, None):
+                assert parameter.default == usual[parameter.name], f"{name}({parameter.name})"
+
+
+AS_STAGES = [  # the parameters of a stage, one of them, functions that have it, and the name that it has there
+    (parameters.JudgeParameters, "threshold", [answers.judge_by_similarity, answers.judge_everything]),
+    (parameters.JudgeParameters, "repeats", [judge.judge_requests, judge.judge, graded.grade, graded.grade_walks]),
+    (parameters.JudgeStudyParameters, "threshold", [judge_study.ask_parts]),
+    (parameters.JudgeStudyParameters, "cut", [judge_tables.repeatability_table]),
+    (parameters.DuelsParameters, "penalty", [duels.duel_strengths, by_raters.people_duel_rows]),
+    (parameters.ContaminationParameters, "others", [contamination.compare_completions], "n_others"),
+    (parameters.FinetuneParameters, "validation_share", [training.training_parts], "share"),
+    (parameters.FinetuneParameters, "n_orders", [training.order_table]),
+    (parameters.DemographicsParameters, "margin", [demographics.level_pairs]),
+    (parameters.DemographicsParameters, "n_permutations", [demographics.level_pairs]),
+    (PanelParameters, "margin", [panel_tables.members_table]),
+    (PanelParameters, "quorum", [judges.judge_confidences]),
+    (PreferencesParameters, "n_boot", [labels.label_tables]),
+    (PreferencesParameters, "n_boot_rankings", [labels.label_tables]),
+    (PreferencesParameters, "n_permutations", [labels.wording_distances], "n"),
+    (PreferencesParameters, "creators_rate", [preferences.chosen_labels]),
+    (PreferencesParameters, "penalty", [labels.label_tables, preferences.predicting_raters, readings.reading_fits]),
+    (PreferencesParameters, "penalty", [preferences.labels_of_every_kind, preferences.left_out_raters]),
+    (PreferencesParameters, "ridge", [labels.label_tables, preferences.predicting_raters]),
+    (PreferencesParameters, "ridge", [preferences.labels_of_every_kind, preferences.left_out_raters]),
+    (ComposeParameters, "threshold", [compose.without_duplicates, splits.near_duplicates]),
+    (ComposeParameters, "together", [compose.compose_requests, compose.compose_with]),
+    (KeysParameters, "words", [passages.chunk_text, passages.read_passages]),
+    (KeysParameters, "overlap", [passages.chunk_text, passages.read_passages]),
+    (KeysParameters, "near", [passages.passage_requests], "threshold"),
+    (KeysParameters, "n_passages", [passages.nearest_passages], "k"),
+    (StandingsParameters, "cut", [standings.medical_table]),
+]
+
+
+@pytest.mark.parametrize(("stage", "name", "functions", "called"), [(*row, row[1])[:4] for row in AS_STAGES])
+def test_a_function_takes_what_its_stage_takes_where_nobody_says_it(stage, name, functions, called):
+    for function in functions:
+        assert inspect.signature(function).parameters[called].default == stage.model_fields[name].default, function
+
+
+def test_a_round_draws_the_share_of_matches_that_a_draw_has_by_itself():
+    share = inspect.signature(panel.stratified_draw).parameters["share_match"].default
+    assert inspect.signature(rounds.draw_round).parameters["share_match"].default == share == 0.2  # the paper's
 
 
 RNG = np.random.default_rng(7)
