@@ -41,12 +41,12 @@ def mean_difficulty(labels: Any) -> np.ndarray:  # (N,) NaN: nobody rated
     Source: MedQADE, section 4.4.1.
     Raises: ValueError for another name.
     """
-    codes, label_values = label_matrix(labels, (), None, "mean_difficulty", raters=1)
-    unknown_labels = [v for v in label_values if isinstance(v, str) and v not in DIFFICULTY]
+    codes, distinct_labels = label_matrix(labels, (), None, "mean_difficulty", raters=1)
+    unknown_labels = [v for v in distinct_labels if isinstance(v, str) and v not in DIFFICULTY]
     if unknown_labels:
         refuse(f"mean_difficulty: labels must be among {list(DIFFICULTY)}; got {unknown_labels}")
-    x = np.array([DIFFICULTY[v] if isinstance(v, str) else float(v) for v in label_values] + [0.0])
-    return divide(x[np.where(codes < 0, len(label_values), codes)].sum(0), (codes >= 0).sum(0).astype(float))
+    x = np.array([DIFFICULTY[v] if isinstance(v, str) else float(v) for v in distinct_labels] + [0.0])
+    return divide(x[np.where(codes < 0, len(distinct_labels), codes)].sum(0), (codes >= 0).sum(0).astype(float))
 
 
 def _bin_codes(difficulty: np.ndarray) -> np.ndarray:  # -1: NaN
@@ -80,8 +80,8 @@ class Abstention(NamedTuple):
         "One row a bin."
         rows = []
         for k, bin_name in enumerate(BINS):
-            estimate_fields: dict[str, Any] = {"n": self.n_items[k], "n_clusters": self.n_clusters[k], "share": True}
-            e = Estimate.from_interval(interval_column(self.rate, k), **estimate_fields)
+            counts_and_share: dict[str, Any] = {"n": self.n_items[k], "n_clusters": self.n_clusters[k], "share": True}
+            e = Estimate.from_interval(interval_column(self.rate, k), **counts_and_share)
             rows.append({"difficulty": bin_name, **e.row(), "n_ratings": int(self.n_ratings[k])})
         return rows
 
@@ -131,8 +131,8 @@ def _risk_coverage_areas(m: np.ndarray, e: np.ndarray) -> np.ndarray:
     "Area from counts and errors of ties (..., G), the most confident first."
     n0 = np.cumsum(m, -1) - m
     e0 = np.cumsum(e, -1) - e
-    harmonic_difference = digamma(n0 + m + 1.0) - digamma(n0 + 1.0)  # Euler's constant cancels
-    tie_errors = np.where(m > 0, e + (e0 - e * n0 / np.maximum(m, 1)) * harmonic_difference, 0.0)
+    harmonic_number_difference = digamma(n0 + m + 1.0) - digamma(n0 + 1.0)  # Euler's constant cancels
+    tie_errors = np.where(m > 0, e + (e0 - e * n0 / np.maximum(m, 1)) * harmonic_number_difference, 0.0)
     return divide(tie_errors.sum(-1), m.sum(-1))
 
 
@@ -146,10 +146,10 @@ def _confidence_ties(
     is_complete = ~np.isnan(c + y)
     if not is_complete.any():
         refuse(f"{function}: at least one item must have a confidence and a verdict; got none")
-    thresholds, tie_codes = np.unique(-c[is_complete], return_inverse=True)
+    negated_confidences, tie_codes = np.unique(-c[is_complete], return_inverse=True)
     tie_code_of_item = np.full(len(c), -1)
     tie_code_of_item[is_complete] = tie_codes
-    return np.where(is_complete, 1 - y, 0.0), tie_code_of_item, -thresholds, is_complete
+    return np.where(is_complete, 1 - y, 0.0), tie_code_of_item, -negated_confidences, is_complete
 
 # %% ../../nbs/stats/06_abstention.ipynb #373ab504
 def risk_coverage_area(confidence: Any, correct: Any, *, weights: Any = None) -> Any:  # in [0, 1]; (B,)
@@ -165,9 +165,9 @@ def risk_coverage_area(confidence: Any, correct: Any, *, weights: Any = None) ->
     tie_starts = np.flatnonzero(np.diff(tie_code_of_item[confidence_order], prepend=-1))
     rows_per_chunk = max(1, 4_000_000 // len(confidence_order))  # weights that are sorted at once
     weight_chunks = [w[s : s + rows_per_chunk, confidence_order] for s in range(0, len(w), rows_per_chunk)]
-    tie_counts = [np.add.reduceat(x, tie_starts, axis=1) for x in weight_chunks]
+    tie_sizes = [np.add.reduceat(x, tie_starts, axis=1) for x in weight_chunks]
     tie_errors = [np.add.reduceat(x * item_errors[confidence_order], tie_starts, axis=1) for x in weight_chunks]
-    return as_result(np.concatenate([_risk_coverage_areas(m, e) for m, e in zip(tie_counts, tie_errors)]), weights)
+    return as_result(np.concatenate([_risk_coverage_areas(m, e) for m, e in zip(tie_sizes, tie_errors)]), weights)
 
 
 class RiskCoverage(NamedTuple):
@@ -187,14 +187,14 @@ def risk_coverage(confidence: Any, correct: Any, **kwargs) -> RiskCoverage:  # n
     Source: El-Yaniv and Wiener 2010; excess: Geifman, Uziel and El-Yaniv 2019.
     """
     item_errors, tie_code_of_item, thresholds, is_complete = _confidence_ties(confidence, correct, "risk_coverage")
-    tie_counts = np.bincount(tie_code_of_item[is_complete]).astype(float)
+    tie_sizes = np.bincount(tie_code_of_item[is_complete]).astype(float)
     tie_errors = np.bincount(tie_code_of_item[is_complete], weights=item_errors[is_complete])
     group_codes("risk_coverage", kwargs.get("clusters"), len(is_complete))  # as clusters must be
     area = bootstrap(risk_coverage_area, as_numbers(confidence), as_numbers(correct), **kwargs)
     optimal_area = _risk_coverage_areas(
         *np.array([[is_complete.sum() - tie_errors.sum(), tie_errors.sum()], [0.0, tie_errors.sum()]])
     )
-    n_covered = tie_counts.cumsum()
+    n_covered = tie_sizes.cumsum()
     excess = float(area.estimate - optimal_area)
     return RiskCoverage(
         n_covered / is_complete.sum(),

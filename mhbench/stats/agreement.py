@@ -47,25 +47,25 @@ def _encode_labels(labels, ignore=(ABSTAIN,), categories=None, function="agreeme
     if x.dtype.kind == "O":
         x = np.where(is_label(x), x, np.array(None))
         value_types = {type(v) for v in x.ravel()} - {type(None)}
-        types_treated_alike: tuple = str, (int, float, np.number, np.bool_)
+        interchangeable_types: tuple = str, (int, float, np.number, np.bool_)
         if len(value_types) > 1 and not any(
-            all(issubclass(t, group) for t in value_types) for group in types_treated_alike
+            all(issubclass(t, type_group) for t in value_types) for type_group in interchangeable_types
         ):
             refuse(f"{function}: labels must be of one kind, strings or numbers; got {sorted(map(repr, value_types))}")
         x = np.where(np.isin(x, np.array(list(ignore), dtype=object)), np.array(None), x) if len(ignore) else x
     elif ignored_numbers := [v for v in ignore if isinstance(v, (int, float, np.number))]:
         x = np.where(np.isin(x, np.array(ignored_numbers)), np.nan, x)
-    codes, values = pd.factorize(x.ravel(), sort=True)
-    values = list(values)
+    codes, distinct_labels = pd.factorize(x.ravel(), sort=True)
+    distinct_labels = list(distinct_labels)
     if categories is not None:
-        unknown_labels = [v for v in values if v not in set(categories)]
+        unknown_labels = [v for v in distinct_labels if v not in set(categories)]
         if unknown_labels:
             remedy = "add them, or name them in ignore"
             refuse(f"{function}: labels must be among categories {list(categories)}; got {unknown_labels}; {remedy}")
-        category_of_value = np.array([list(categories).index(v) for v in values] + [-1])
-        codes = category_of_value[codes]
-        values = list(categories)
-    return codes.reshape(x.shape), values
+        category_code_of_label = np.array([list(categories).index(v) for v in distinct_labels] + [-1])
+        codes = category_code_of_label[codes]
+        distinct_labels = list(categories)
+    return codes.reshape(x.shape), distinct_labels
 
 # %% ../../nbs/stats/03_agreement.ipynb #15dc7d13
 def _contingency_of_two(a, b, ignore, categories, weights, function) -> tuple[np.ndarray, list]:
@@ -75,9 +75,9 @@ def _contingency_of_two(a, b, ignore, categories, weights, function) -> tuple[np
     if a.shape != b.shape or a.ndim != 1 or len(a) == 0:
         actual = f"{a.shape} and {b.shape}"
         refuse(f"{function}: a and b must be one label an item each, same shape (n_items,); got {actual}")
-    codes, values = _encode_labels(np.stack([a, b]), ignore, categories, function)
+    codes, distinct_labels = _encode_labels(np.stack([a, b]), ignore, categories, function)
     w = unit_weights(weights, len(a), function)
-    return contingency_tables(codes[:1], codes[1:], max(len(values), 1), w)[:, 0], values
+    return contingency_tables(codes[:1], codes[1:], max(len(distinct_labels), 1), w)[:, 0], distinct_labels
 
 
 def label_matrix(
@@ -98,10 +98,10 @@ def label_matrix(
 def contingency_tables(a: np.ndarray, b: np.ndarray, k: int, weights: np.ndarray, room: int = 16_000_000) -> np.ndarray:
     "Tables (B, P, K, K) of P pairs of raters, codes (P, N) against (P, N) or (1, N)."
     p, n = a.shape
-    chunk_size, table_chunks = max(1, room // (n * k * k)), []
-    for s in range(0, p, chunk_size):
-        x = a[s : s + chunk_size]
-        y = b if len(b) == 1 else b[s : s + chunk_size]
+    pairs_per_chunk, table_chunks = max(1, room // (n * k * k)), []
+    for s in range(0, p, pairs_per_chunk):
+        x = a[s : s + pairs_per_chunk]
+        y = b if len(b) == 1 else b[s : s + pairs_per_chunk]
         cell_codes = np.where((x >= 0) & (y >= 0), x * k + y, k * k)
         z = (cell_codes.T[:, :, None] == np.arange(k * k)).reshape(n, -1).astype(float)
         table_chunks.append((weights @ z).reshape(len(weights), -1, k, k))
@@ -156,8 +156,8 @@ def cohen_kappa(
     return as_result(_cohen_kappa(t, weighting, category_values), weights)
 
 # %% ../../nbs/stats/03_agreement.ipynb #78580f1f
-def _pabak(t: np.ndarray, categories: int = 2) -> np.ndarray:
-    return (categories * _percent_agreement(t) - 1) / (categories - 1)
+def _pabak(t: np.ndarray, n_categories: int = 2) -> np.ndarray:
+    return (n_categories * _percent_agreement(t) - 1) / (n_categories - 1)
 
 
 def pabak(
@@ -169,10 +169,10 @@ def pabak(
     Raises: ValueError for fewer categories than the labels have.
     """
     t, v = _contingency_of_two(a, b, ignore, None, weights, "pabak")
-    fewest_categories = max(2, len(v))
-    if categories < fewest_categories:
+    min_n_categories = max(2, len(v))
+    if categories < min_n_categories:
         refuse(
-            f"pabak: categories must be 2 or more, and cover {v}; got {categories}; pass categories={fewest_categories}"
+            f"pabak: categories must be 2 or more, and cover {v}; got {categories}; pass categories={min_n_categories}"
         )
     return as_result(_pabak(t, categories), weights)
 
@@ -202,14 +202,14 @@ def _alpha_from_moments(m: np.ndarray, s1: np.ndarray, s2: np.ndarray, w: np.nda
     return 1 - (n - 1) * divide(d, squares_between)
 
 
-def _alpha_from_counts(c: np.ndarray, delta: np.ndarray, w: np.ndarray) -> np.ndarray:
+def _alpha_from_counts(c: np.ndarray, squared_distances: np.ndarray, w: np.ndarray) -> np.ndarray:
     "Alpha from counts (B or 1, N, V) and squared distances (V, V)."
     m = c.sum(-1)
     c = np.where(m[..., None] > 1, c, 0.0)
-    disagreement_within = ((c @ delta) * c).sum(-1) / np.maximum(m - 1, 1)
+    disagreement_within = ((c @ squared_distances) * c).sum(-1) / np.maximum(m - 1, 1)
     t = _sum_over_items(w, np.concatenate([c, disagreement_within[..., None]], -1))
     n_v, d = t[:, :-1], t[:, -1]
-    return 1 - (n_v.sum(1) - 1) * divide(d, ((n_v @ delta) * n_v).sum(1))
+    return 1 - (n_v.sum(1) - 1) * divide(d, ((n_v @ squared_distances) * n_v).sum(1))
 
 # %% ../../nbs/stats/03_agreement.ipynb #0e174a62
 def _ordinal_alpha(c: np.ndarray, w: np.ndarray) -> np.ndarray:
@@ -263,8 +263,8 @@ def krippendorff_alpha(
         a = _alpha_from_moments(rater_weight_rows @ has_rating, rater_weight_rows @ y, rater_weight_rows @ y**2, w)
         return as_result(a, replicate_weights)
     c = np.zeros((len(rater_weight_rows), codes.shape[1], len(x)))
-    for rater_weight, rater_codes in zip(rater_weight_rows.T, codes):
-        c += rater_weight[:, None, None] * (rater_codes[:, None] == np.arange(len(x)))
+    for weights_of_rater, codes_of_rater in zip(rater_weight_rows.T, codes):
+        c += weights_of_rater[:, None, None] * (codes_of_rater[:, None] == np.arange(len(x)))
     a = _ordinal_alpha(c, w) if level == "ordinal" else _alpha_from_counts(c, _squared_distances(x, level), w)
     return as_result(a, replicate_weights)
 
@@ -277,8 +277,8 @@ def gwet_ac1(
 
     Source: Gwet 2008; with missing ratings: Gwet 2014, chapter 2.
     """
-    codes, values = label_matrix(labels, ignore, categories, "gwet_ac1")
-    c = (codes[:, :, None] == np.arange(max(len(values), 1))).sum(0).astype(float)  # (N, K)
+    codes, distinct_labels = label_matrix(labels, ignore, categories, "gwet_ac1")
+    c = (codes[:, :, None] == np.arange(max(len(distinct_labels), 1))).sum(0).astype(float)  # (N, K)
     m = c.sum(1)
     agreement_by_item = np.where(m > 1, (c * (c - 1)).sum(1) / np.maximum(m * (m - 1), 1), 0.0)
     t = unit_weights(weights, len(c), "gwet_ac1") @ np.column_stack(
@@ -321,17 +321,17 @@ class Pairwise(NamedTuple):
 def _pair_coefficients(labels, metric, function, weights=None, ignore=(ABSTAIN,), categories=None) -> np.ndarray:
     "The coefficient (B, P) of every pair of rows."
     formula = metric_function(metric, function)
-    codes, values = label_matrix(labels, ignore, categories, function)
+    codes, distinct_labels = label_matrix(labels, ignore, categories, function)
     i, j = np.triu_indices(len(codes), 1)
     w = unit_weights(weights, codes.shape[1], function)
-    return formula(contingency_tables(codes[i], codes[j], max(len(values), 1), w))
+    return formula(contingency_tables(codes[i], codes[j], max(len(distinct_labels), 1), w))
 
 
 def pairwise(labels: Any, metric: str = "cohen_kappa") -> Pairwise:
     "A coefficient of two raters, a name in METRICS, for every pair of rows (R, N), and its mean."
-    values = _pair_coefficients(labels, metric, "pairwise")[0]
+    coefficients = _pair_coefficients(labels, metric, "pairwise")[0]
     pairs = list(combinations(range(len(np.asarray(labels))), 2))
-    return Pairwise(pairs, values, as_scalar(mean_defined(values)), int(np.isnan(values).sum()))
+    return Pairwise(pairs, coefficients, as_scalar(mean_defined(coefficients)), int(np.isnan(coefficients).sum()))
 
 
 def mean_pairwise(labels: Any, metric: str = "cohen_kappa", *, weights: Any = None, **settings: Any) -> Any:

@@ -102,13 +102,13 @@ def wealth_path(a: Observed, null: float) -> np.ndarray:  # (T, P) log of the e-
         case_order = np.argsort(a.cases, kind="stable")
         running_sums = np.cumsum(y[case_order], 0)
         is_first_of_case = np.r_[True, np.diff(a.cases[case_order]) > 0]
-        sum_before_case = np.where(is_first_of_case[:, None], running_sums - y[case_order], 0.0)
-        case_start_sums = sum_before_case[
+        sum_before_first_of_case = np.where(is_first_of_case[:, None], running_sums - y[case_order], 0.0)
+        sums_before_case = sum_before_first_of_case[
             np.maximum.accumulate(np.where(is_first_of_case, np.arange(len(is_first_of_case)), 0))
         ]
-        running_case_sums = np.empty_like(y)
-        running_case_sums[case_order] = running_sums - case_start_sums
-        log_gains = _log_gain(running_case_sums, a, null) - _log_gain(running_case_sums - y, a, null)
+        running_sums_within_case = np.empty_like(y)
+        running_sums_within_case[case_order] = running_sums - sums_before_case
+        log_gains = _log_gain(running_sums_within_case, a, null) - _log_gain(running_sums_within_case - y, a, null)
     return np.logaddexp.reduce(np.cumsum(log_gains, 0), -1) - np.log(len(a.stake))
 
 # %% ../../nbs/stats/13_anytime.ipynb #d0cb0789
@@ -143,7 +143,7 @@ def closed(e: np.ndarray) -> np.ndarray:  # (P,) each
     """
     e = np.asarray(e, float)
     adjusted_e_values = np.empty(len(e))
-    for k, value in enumerate(e):
+    for k, e_value in enumerate(e):
         other_e_values = np.sort(np.delete(e, k))
-        adjusted_e_values[k] = ((value + np.r_[0.0, np.cumsum(other_e_values)]) / np.arange(1, len(e) + 1)).min()
+        adjusted_e_values[k] = ((e_value + np.r_[0.0, np.cumsum(other_e_values)]) / np.arange(1, len(e) + 1)).min()
     return adjusted_e_values

@@ -76,15 +76,15 @@ class Bias(NamedTuple):
     def row(self) -> dict:
         "One row of a table."
         p = np.nan if np.isnan(self.difference.ci_low) else self.p
-        name_fields = {"annotator": self.annotator, "student": self.student, "kind": self.kind}
-        count_fields = {"n_peers": len(self.peers), "left_out": self.left_out}
-        return {**name_fields, **self.difference.row(), "p_value": p, **count_fields}
+        annotator_student_kind = {"annotator": self.annotator, "student": self.student, "kind": self.kind}
+        n_peers_and_left_out = {"n_peers": len(self.peers), "left_out": self.left_out}
+        return {**annotator_student_kind, **self.difference.row(), "p_value": p, **n_peers_and_left_out}
 
 # %% ../../nbs/stats/05_bias.ipynb #266a575a
-def _drop_interval_of_few(e: Estimate, values: np.ndarray, units: np.ndarray, bound: float) -> Estimate:
+def _drop_interval_of_few(e: Estimate, differences: np.ndarray, unit_of_item: np.ndarray, bound: float) -> Estimate:
     """The estimate, without its interval where too few cases have a difference other than 0; limits within the
     `bound` of what is possible."""
-    if np.isnan(e.ci_low) or len(np.unique(units[np.nan_to_num(values) != 0])) >= fewest_clusters(e.level):
+    if np.isnan(e.ci_low) or len(np.unique(unit_of_item[np.nan_to_num(differences) != 0])) >= fewest_clusters(e.level):
         return e._replace(ci_low=float(np.maximum(e.ci_low, -bound)), ci_high=float(np.minimum(e.ci_high, bound)))
     return e._replace(ci_low=np.nan, ci_high=np.nan, kind="few")
 
@@ -94,13 +94,13 @@ def _estimate_biases(
 ) -> list[Bias]:
     x = as_numbers(scores)
     if x.shape[:2] != (len(annotators), len(students)) or x.ndim != 3:
-        expected_shape_text = f"here ({len(annotators)}, {len(students)}, n); got {x.shape}"
-        refuse(f"{function}: scores must have shape (n_annotators, n_students, n_items), {expected_shape_text}")
-    for argument, names in (("annotators", annotators), ("students", students)):
+        expected_and_actual_shape = f"here ({len(annotators)}, {len(students)}, n); got {x.shape}"
+        refuse(f"{function}: scores must have shape (n_annotators, n_students, n_items), {expected_and_actual_shape}")
+    for argument_name, names in (("annotators", annotators), ("students", students)):
         if len(set(names)) != len(names):
-            refuse(f"{function}: {argument} must be different names; got {list(names)}")
+            refuse(f"{function}: {argument_name} must be different names; got {list(names)}")
     lineage_by_model = {m: _lineage(m, lineages, function) for m in [*annotators, *students]}
-    differences_of_pairs = []
+    pairs_with_differences = []
     for (i, a), (k, s) in product(enumerate(annotators), enumerate(students)):
         kind = "family" if lineage_by_model[s] == lineage_by_model[a] else "other"
         kind = "self" if s == a else kind
@@ -110,24 +110,24 @@ def _estimate_biases(
         if not peer_indices:
             actual = f"{a!r} ({lineage_by_model[a]}); got {list(annotators)}"
             refuse(f"{function}: annotators must include peers of another lineage than {actual}")
-        differences_of_pairs.append(
+        pairs_with_differences.append(
             (a, s, kind, tuple(annotators[j] for j in peer_indices), x[i, k] - mean_defined(x[peer_indices, k].T))
         )
-    unscored_pairs = [f[:2] for f in differences_of_pairs if np.isnan(f[4]).all() and f[2] != "other"]
+    unscored_pairs = [f[:2] for f in pairs_with_differences if np.isnan(f[4]).all() and f[2] != "other"]
     if unscored_pairs:
         refuse(f"{function}: every pair must share at least one scored item with a peer; got none for {unscored_pairs}")
-    units = group_codes(function, settings.get("clusters"), x.shape[2])
+    unit_of_item = group_codes(function, settings.get("clusters"), x.shape[2])
     bound = 1.0 if ((x >= 0) & (x <= 1) | np.isnan(x)).all() else np.inf
-    test_settings: dict[str, Any] = {"tests": tests or len(differences_of_pairs), "seed": settings["seed"]}
+    test_settings: dict[str, Any] = {"tests": tests or len(pairs_with_differences), "seed": settings["seed"]}
     biases = []
-    for a, s, kind, peer_names, difference in differences_of_pairs:
+    for a, s, kind, peer_names, difference in pairs_with_differences:
         has_difference = ~np.isnan(difference)
         p = (
-            sign_flip_test(difference[has_difference], units[has_difference], **test_settings)
+            sign_flip_test(difference[has_difference], unit_of_item[has_difference], **test_settings)
             if has_difference.any()
             else np.nan
         )
-        e = _drop_interval_of_few(estimate(mean, difference, n_boot=n, **settings), difference, units, bound)
+        e = _drop_interval_of_few(estimate(mean, difference, n_boot=n, **settings), difference, unit_of_item, bound)
         biases.append(Bias(a, s, kind, e, peer_names, int((~has_difference).sum()), p))
     return biases
 
@@ -184,9 +184,9 @@ def position_bias(forward: Any, backward: Any, **settings: Any) -> PositionBias:
     is_missing = np.isnan(forward_scores + backward_scores)
     if is_missing.all():
         refuse("position_bias: at least one pair must have a verdict in both orders; got none")
-    first_share = np.where(is_missing, np.nan, forward_scores + backward_scores)
-    consistency = estimate(mean, np.where(is_missing, np.nan, first_share == 1), **settings, share=True)
-    units = group_codes("position_bias", settings.get("clusters"), len(x))
-    preference_estimate = estimate(mean, first_share / 2 - 0.5, **settings)
-    first_position_preference = _drop_interval_of_few(preference_estimate, first_share - 1, units, 0.5)
+    n_first_position_wins = np.where(is_missing, np.nan, forward_scores + backward_scores)
+    consistency = estimate(mean, np.where(is_missing, np.nan, n_first_position_wins == 1), **settings, share=True)
+    unit_of_pair = group_codes("position_bias", settings.get("clusters"), len(x))
+    preference_estimate = estimate(mean, n_first_position_wins / 2 - 0.5, **settings)
+    first_position_preference = _drop_interval_of_few(preference_estimate, n_first_position_wins - 1, unit_of_pair, 0.5)
     return PositionBias(consistency, first_position_preference, int(is_missing.sum()))

@@ -26,11 +26,11 @@ def _check_distributions(soft, probs, function) -> tuple[np.ndarray, np.ndarray]
     if p.shape != q.shape or p.ndim != 2:
         actual = f"{p.shape} and {q.shape}; pad shorter rows with zeros"
         refuse(f"{function}: soft and probs must have one row a unit and one column an option each; got {actual}")
-    for argument, x in (("soft", p), ("probs", q)):
-        bad_rows = np.flatnonzero(~((x >= 0).all(1) & (np.abs(x.sum(1) - 1) < 1e-6)))
-        if len(bad_rows):
-            actual = f"{x[bad_rows[0]].tolist()} (unit {bad_rows[0]})"
-            refuse(f"{function}: {argument} must be probabilities that sum to 1 in every row; got {actual}")
+    for argument_name, x in (("soft", p), ("probs", q)):
+        invalid_row_indices = np.flatnonzero(~((x >= 0).all(1) & (np.abs(x.sum(1) - 1) < 1e-6)))
+        if len(invalid_row_indices):
+            actual = f"{x[invalid_row_indices[0]].tolist()} (unit {invalid_row_indices[0]})"
+            refuse(f"{function}: {argument_name} must be probabilities that sum to 1 in every row; got {actual}")
     return p, q
 
 # %% ../../nbs/stats/11_calibration.ipynb #5581008a
@@ -81,12 +81,12 @@ class Reliability(NamedTuple):
 def _assign_bins(confidence, right, function, bins) -> tuple[np.ndarray, ...]:
     "Confidence, right, the edges of bins, and whether a unit lies in each (N, M)."
     c, r = aligned_numbers(function, "entry a unit", confidence=confidence, right=right)
-    values_outside = c[~((c >= 0) & (c <= 1))]
-    if len(values_outside):
-        refuse(f"{function}: confidence must be in [0, 1]; got {values_outside[0]}; leave out units without one")
-    invalid_values = r[~((r >= 0) & (r <= 1))]
-    if len(invalid_values):
-        refuse(f"{function}: right must be in [0, 1]; got {invalid_values[0]}; leave out units without a verdict")
+    invalid_confidences = c[~((c >= 0) & (c <= 1))]
+    if len(invalid_confidences):
+        refuse(f"{function}: confidence must be in [0, 1]; got {invalid_confidences[0]}; leave out units without one")
+    non_binary_values = r[~((r >= 0) & (r <= 1))]
+    if len(non_binary_values):
+        refuse(f"{function}: right must be in [0, 1]; got {non_binary_values[0]}; leave out units without a verdict")
     if bins < 1:
         refuse(f"{function}: bins must be 1 or more; got {bins}")
     edges = np.linspace(0, 1, bins + 1)
@@ -100,9 +100,9 @@ def reliability_curve(confidence: Any, right: Any, *, bins: int = 10) -> Reliabi
 
     Raises: ValueError for a confidence outside 0 to 1, NaN among them, or no bin.
     """
-    c, r, edges, in_bin = _assign_bins(confidence, right, "reliability_curve", bins)
-    n = in_bin.sum(0)
-    return Reliability(edges, n, *(divide(x @ in_bin, n) for x in (c, r)))
+    c, r, edges, is_in_bin = _assign_bins(confidence, right, "reliability_curve", bins)
+    n = is_in_bin.sum(0)
+    return Reliability(edges, n, *(divide(x @ is_in_bin, n) for x in (c, r)))
 
 
 def expected_calibration_error(confidence: Sequence, right: Sequence, *, bins: int = 10, weights: Any = None) -> Any:
@@ -110,9 +110,9 @@ def expected_calibration_error(confidence: Sequence, right: Sequence, *, bins: i
 
     Source: Guo et al. 2017, equation 3.
     """
-    c, r, _, in_bin = _assign_bins(confidence, right, "expected_calibration_error", bins)
+    c, r, _, is_in_bin = _assign_bins(confidence, right, "expected_calibration_error", bins)
     w = unit_weights(weights, len(c), "expected_calibration_error")
-    return as_result(divide(np.abs(w @ (in_bin * (r - c)[:, None])).sum(1), w.sum(1)), weights)
+    return as_result(divide(np.abs(w @ (is_in_bin * (r - c)[:, None])).sum(1), w.sum(1)), weights)
 
 # %% ../../nbs/stats/11_calibration.ipynb #3f248b84
 def _folded_excess(gap: np.ndarray, s: np.ndarray) -> np.ndarray:
@@ -122,7 +122,7 @@ def _folded_excess(gap: np.ndarray, s: np.ndarray) -> np.ndarray:
 
 
 def _error_limits(
-    observed_error: float, gap: np.ndarray, w: np.ndarray, s: np.ndarray, t: float
+    observed_error: float, bin_gaps: np.ndarray, w: np.ndarray, s: np.ndarray, t: float
 ) -> tuple[float, float]:
     "The errors for which the observed sum of |gap| is within t standard deviations of its expectation."
 
@@ -142,8 +142,10 @@ def _error_limits(
             low, high = (middle, high) if surprise(middle, pattern) > level else (low, middle)
         return high
 
-    proportional_pattern = np.abs(gap) if observed_error > 0 else np.ones_like(gap)
-    one_bin_pattern = (np.arange(len(gap)) == np.argmax(w * np.abs(gap) / np.maximum(s, 1e-300))).astype(float)
+    proportional_pattern = np.abs(bin_gaps) if observed_error > 0 else np.ones_like(bin_gaps)
+    one_bin_pattern = (np.arange(len(bin_gaps)) == np.argmax(w * np.abs(bin_gaps) / np.maximum(s, 1e-300))).astype(
+        float
+    )
     low = find_crossing(one_bin_pattern, t) if surprise(0, one_bin_pattern) > t else 0.0
     return low, find_crossing(proportional_pattern, -t) if surprise(0, proportional_pattern) > -t else observed_error
 
@@ -152,16 +154,16 @@ def _accuracy_limits(
     value: float, accuracy: np.ndarray, confidence: np.ndarray, w: np.ndarray, n: np.ndarray, t: float, level: float
 ) -> tuple[float, float]:
     "Limits of the error from those of each bin's accuracy; n (M,) are effective numbers of units, t a quantile."
-    scale = (ndtri(0.5 + level / 2) / t) ** 2
-    limits = [agresti_coull(float(p), float(scale * size), level) for p, size in zip(np.clip(accuracy, 0, 1), n)]
+    n_factor = (ndtri(0.5 + level / 2) / t) ** 2
+    limits = [agresti_coull(float(p), float(n_factor * size), level) for p, size in zip(np.clip(accuracy, 0, 1), n)]
     lower_gaps, upper_gaps = np.transpose(limits) - confidence  # (M,) each: the range of the true gap
     gap = np.abs(accuracy - confidence)
-    smallest_gaps, largest_gaps = (
+    smallest_absolute_gaps, largest_absolute_gaps = (
         np.maximum(0, np.maximum(lower_gaps, -upper_gaps)),
         np.maximum(np.abs(lower_gaps), np.abs(upper_gaps)),
     )
-    low = max(0.0, float(w @ gap - np.linalg.norm(w * np.maximum(gap - smallest_gaps, 0))))
-    high = min(1.0, value + float(np.linalg.norm(w * np.maximum(largest_gaps - gap, 0))))
+    low = max(0.0, float(w @ gap - np.linalg.norm(w * np.maximum(gap - smallest_absolute_gaps, 0))))
+    high = min(1.0, value + float(np.linalg.norm(w * np.maximum(largest_absolute_gaps - gap, 0))))
     gap_sd = np.sqrt(confidence * (1 - confidence) / n)  # of gaps where accuracy is as the confidence says
     is_within_noise = w @ gap - w @ gap_sd * np.sqrt(2 / np.pi) <= t * np.sqrt(w**2 @ gap_sd**2 * (1 - 2 / np.pi))
     return (0.0 if is_within_noise else low), high
@@ -177,23 +179,23 @@ def calibration_error(
     Nottingham 1961 (folded normal variables); Agresti and Coull 1998; Zou and Donner 2008 (sums); the interval is ours.
     Raises: ValueError for a confidence or a verdict outside 0 to 1, NaN among them.
     """
-    c, r, _, in_bin = _assign_bins(confidence, right, "calibration_error", bins)
+    c, r, _, is_in_bin = _assign_bins(confidence, right, "calibration_error", bins)
     n = len(c)
     if not n:
         return Estimate.from_limits(np.nan, n=0, level=level)
     unit = group_codes("calibration_error", clusters, n)
     k = int(unit.max()) + 1
-    in_bin = in_bin[:, in_bin.any(0)]
-    bin_sizes = in_bin.sum(0)
-    bin_gaps = in_bin.T @ (r - c) / bin_sizes
-    bin_accuracy, bin_confidence = (in_bin.T @ x / bin_sizes for x in (r, c))
-    shrunk_accuracy = (in_bin.T @ r + 4 * bin_confidence) / (bin_sizes + 4)
+    is_in_bin = is_in_bin[:, is_in_bin.any(0)]
+    bin_sizes = is_in_bin.sum(0)
+    bin_gaps = is_in_bin.T @ (r - c) / bin_sizes
+    bin_accuracy, bin_confidence = (is_in_bin.T @ x / bin_sizes for x in (r, c))
+    shrunk_accuracy = (is_in_bin.T @ r + 4 * bin_confidence) / (bin_sizes + 4)
     w = bin_sizes / n
     s = np.sqrt(shrunk_accuracy * (1 - shrunk_accuracy) / bin_sizes)
     observed_error = float(w @ np.abs(bin_gaps))
     independent_variance = float(w**2 @ s**2)
-    residual_sums = np.bincount(unit, (in_bin @ np.sign(bin_gaps)) * (r - c - in_bin @ bin_gaps) / n, k)
-    cluster_variance = k / max(k - 1, 1) * float(residual_sums @ residual_sums)
+    residual_sum_by_unit = np.bincount(unit, (is_in_bin @ np.sign(bin_gaps)) * (r - c - is_in_bin @ bin_gaps) / n, k)
+    cluster_variance = k / max(k - 1, 1) * float(residual_sum_by_unit @ residual_sum_by_unit)
     design_effect = max(1.0, cluster_variance / independent_variance) if independent_variance > 0 and k < n else 1.0
     s = s * np.sqrt(design_effect)
     noise_corrected_gaps = np.sqrt(np.maximum(0, bin_gaps**2 - s**2))

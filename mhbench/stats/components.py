@@ -23,25 +23,27 @@ __all__ = ['REST', 'TIMES', 'Spread', 'variance_components', 'replacement_sd', '
            'spread_designs', 'HarmScore', 'harm_score', 'harm_score_over', 'points_score', 'points_mean']
 
 # %% ../../nbs/stats/21_components.ipynb #85b0fc98
-def _squares_within(y: np.ndarray, group: np.ndarray) -> float:
+def _squares_within(y: np.ndarray, group_of_row: np.ndarray) -> float:
     "The sum of squares within groups, of values whose mean is 0."
-    n = np.bincount(group)
-    return float((y * y).sum() - (np.bincount(group, y) ** 2 / n).sum())
+    n = np.bincount(group_of_row)
+    return float((y * y).sum() - (np.bincount(group_of_row, y) ** 2 / n).sum())
 
 
-def _differing_pairs(group: np.ndarray, source: np.ndarray) -> float:
+def _differing_pairs(group_of_row: np.ndarray, source_level_of_row: np.ndarray) -> float:
     "The number of pairs within groups that differ in their source, divided by the size of the group."
-    n = np.bincount(group).astype(float)
-    cell_codes = np.unique(group * (source.max() + 1) + source, return_inverse=True)[1]
+    n = np.bincount(group_of_row).astype(float)
+    cell_codes = np.unique(group_of_row * (source_level_of_row.max() + 1) + source_level_of_row, return_inverse=True)[1]
     cell_sizes = np.bincount(cell_codes).astype(float)
     group_of_cell = np.zeros(len(cell_sizes), int)
-    group_of_cell[cell_codes] = group
+    group_of_cell[cell_codes] = group_of_row
     return float((n - np.bincount(group_of_cell, cell_sizes**2) / n).sum())
 
 
 def _expected_squares(groups: Sequence[np.ndarray], sources: Sequence[np.ndarray]) -> np.ndarray:  # (groups, sources)
     "What a unit component of each source adds to the expected sum of squares within each group."
-    return np.array([_differing_pairs(*pair) for pair in product(groups, sources)]).reshape(len(groups), -1)
+    return np.array([_differing_pairs(*group_and_source) for group_and_source in product(groups, sources)]).reshape(
+        len(groups), -1
+    )
 
 # %% ../../nbs/stats/21_components.ipynb #54d10d05
 class Spread(NamedTuple):
@@ -63,10 +65,10 @@ class Spread(NamedTuple):
         """The variance of a mean over so many levels of each factor, a rating for every combination; negative
         components count as 0, and what only `fixed` factors make up does not count."""
         variance = 0.0
-        for row in self.table.itertuples():
-            source_factors = list(levels) if row.source == REST else row.source.split(TIMES)
+        for source_row in self.table.itertuples():
+            source_factors = list(levels) if source_row.source == REST else source_row.source.split(TIMES)
             if not set(source_factors) <= set(fixed):
-                variance = variance + max(row.component, 0.0) / prod(
+                variance = variance + max(source_row.component, 0.0) / prod(
                     levels.get(f, 1.0) for f in source_factors if f not in fixed
                 )
         return variance
@@ -95,9 +97,9 @@ def _source_groups(factors: Mapping[str, Any], n: int, order: int) -> tuple[dict
             None,
         )
         if coinciding_source or k == n:
-            equal_source = coinciding_source or REST
+            source_with_same_groups = coinciding_source or REST
             exclusion_reasons += (
-                [f"{source}: the same groups as {equal_source}"]
+                [f"{source}: the same groups as {source_with_same_groups}"]
                 if len(factor_names) == 1 or not coinciding_source
                 else []
             )
@@ -156,26 +158,26 @@ def _identified_sources(values: Any, factors: Mapping[str, Any], order: int):
         )
     while True:
         source_names = list(groups)
-        inner_groups = [np.zeros(len(y), int), *(groups[s] for s in source_names[:-1])]
-        expected_squares = _expected_squares(inner_groups, list(groups.values()))
+        groupings_for_squares = [np.zeros(len(y), int), *(groups[s] for s in source_names[:-1])]
+        expected_squares = _expected_squares(groupings_for_squares, list(groups.values()))
         if np.linalg.cond(expected_squares) < 1e8 or len(source_names) == 2:
             break
         confounded_source = _find_confounded_source(expected_squares, source_names)
         exclusion_reasons.append(f"{confounded_source}: this design does not tell it apart from the others")
         del groups[confounded_source]
     estimate_components = lambda v: np.linalg.solve(
-        expected_squares, [_squares_within(v - v.mean(), g) for g in inner_groups]
+        expected_squares, [_squares_within(v - v.mean(), g) for g in groupings_for_squares]
     )
     return y, labels_by_factor, groups, exclusion_reasons, estimate_components
 
 # %% ../../nbs/stats/21_components.ipynb #102765c7
-def _find_confounded_source(matrix: np.ndarray, names: Sequence[str]) -> str:
+def _find_confounded_source(expected_squares: np.ndarray, source_names: Sequence[str]) -> str:
     "Of the sources in the direction that is not determined, the finest product."
-    null_direction = np.abs(np.linalg.svd(matrix / np.linalg.norm(matrix, axis=0))[2][-1])
-    confounded_indices = [k for k in range(len(names) - 1) if null_direction[k] > 0.1 * null_direction.max()] or [
-        len(names) - 2
-    ]
-    return names[max(confounded_indices, key=lambda k: (names[k].count(TIMES), k))]
+    null_direction = np.abs(np.linalg.svd(expected_squares / np.linalg.norm(expected_squares, axis=0))[2][-1])
+    confounded_indices = [
+        k for k in range(len(source_names) - 1) if null_direction[k] > 0.1 * null_direction.max()
+    ] or [len(source_names) - 2]
+    return source_names[max(confounded_indices, key=lambda k: (source_names[k].count(TIMES), k))]
 
 
 def _simulated_estimates(
@@ -190,9 +192,9 @@ def _simulated_estimates(
     )
 
 
-def _component_limits(components: np.ndarray, drawn_estimates: np.ndarray, level: float) -> np.ndarray:  # (S, 2)
+def _component_limits(components: np.ndarray, simulated_estimates: np.ndarray, level: float) -> np.ndarray:  # (S, 2)
     "Satterthwaite's limits where an estimate has a degree of freedom or more, else normal ones, which may be negative."
-    sd = drawn_estimates.std(0, ddof=1)
+    sd = simulated_estimates.std(0, ddof=1)
     df = 2 * components**2 / np.maximum(sd, 1e-150) ** 2
     half_df = np.maximum(df, 1) / 2
     low, high = (components * df / (2 * gammaincinv(half_df, p)) for p in (0.5 + level / 2, 0.5 - level / 2))
@@ -242,13 +244,13 @@ def mean_over_factors(
     Raises: ValueError as `variance_components`.
     """
     y, labels, groups, _, estimate_components = _identified_sources(values, factors, 2)
-    shares = np.array([((np.bincount(g) / len(y)) ** 2).sum() for g in groups.values()])
-    variance = lambda components: np.maximum(components, 0) @ shares
+    sums_of_squared_shares = np.array([((np.bincount(g) / len(y)) ** 2).sum() for g in groups.values()])
+    variance = lambda components: np.maximum(components, 0) @ sums_of_squared_shares
     components = estimate_components(y)
     variance_estimate = float(variance(components))
-    drawn_components = _simulated_estimates(components, groups, estimate_components, 200, seed)
+    simulated_components = _simulated_estimates(components, groups, estimate_components, 200, seed)
     df = max(
-        1.0, 2 * variance_estimate**2 / max(float(np.var([variance(d) for d in drawn_components], ddof=1)), 1e-300)
+        1.0, 2 * variance_estimate**2 / max(float(np.var([variance(d) for d in simulated_components], ddof=1)), 1e-300)
     )
     half_width = float(stdtrit(df, 0.5 + level / 2)) * variance_estimate**0.5
     value, n_units = float(y.mean()), min(int(g.max()) + 1 for g in groups.values())
@@ -277,9 +279,9 @@ def spread_designs(
     candidate_designs = pd.DataFrame(
         {f: k.ravel() for f, k in zip(levels_by_factor, np.meshgrid(*levels_by_factor.values(), indexing="ij"))}
     )
-    design_levels = {f: candidate_designs[f].to_numpy() for f in levels_by_factor}
-    n_ratings = prod(design_levels.values())
-    expected_width = 2 * float(ndtri(0.975)) * np.sqrt(spread.variance_of_mean(design_levels, fixed))
+    n_levels_by_factor = {f: candidate_designs[f].to_numpy() for f in levels_by_factor}
+    n_ratings = prod(n_levels_by_factor.values())
+    expected_width = 2 * float(ndtri(0.975)) * np.sqrt(spread.variance_of_mean(n_levels_by_factor, fixed))
     candidate_designs = candidate_designs.assign(ratings=n_ratings, width=expected_width)
     return (
         candidate_designs[candidate_designs["width"] <= width]
@@ -370,10 +372,10 @@ def points_score(points: Sequence[float], met: Sequence[bool | None]) -> float:
         refuse(f"points_score: met must have one verdict for each of {len(p)} criteria; got {len(met)}")
     if (values_outside := p[~((-10 <= p) & (p <= 10))]).size:
         refuse(f"points_score: points must lie between -10 and 10; got {values_outside[0]}")
-    possible_points = float(p[p > 0].sum())
-    if possible_points == 0 or any(pd.isna(m) for m in met):
+    max_points = float(p[p > 0].sum())
+    if max_points == 0 or any(pd.isna(m) for m in met):
         return np.nan
-    return float(p[np.array([bool(m) for m in met], bool)].sum() / possible_points)
+    return float(p[np.array([bool(m) for m in met], bool)].sum() / max_points)
 
 # %% ../../nbs/stats/21_components.ipynb #180f5792
 def points_mean(scores: Any, *, clusters: Clusters = None, level: float = 0.95) -> Estimate:

@@ -96,48 +96,48 @@ def leave_one_out_ceiling(
         return np.column_stack([mean_defined(rater_coefficients), rater_coefficients])
 
     unit = group_codes("leave_one_out_ceiling", clusters, x.shape[1])
-    pairs = np.stack([x, consensus_of_others])  # (2, R, N)
-    is_compared = _compared_items(pairs, unit)
-    x, consensus_of_others, unit, pairs = (
+    label_pairs = np.stack([x, consensus_of_others])  # (2, R, N)
+    is_compared = _compared_items(label_pairs, unit)
+    x, consensus_of_others, unit, label_pairs = (
         x[:, is_compared],
         consensus_of_others[:, is_compared],
         unit[is_compared],
-        pairs[:, :, is_compared],
+        label_pairs[:, :, is_compared],
     )
     j = jackknife(statistic, np.arange(x.shape[1]), clusters=unit)
     mean = coefficient_estimate(
-        j.at(0), metric, *_stack_comparisons(pairs, k, unit), **_n_pairs_and_units(pairs, unit), level=level
+        j.at(0), metric, *_stack_comparisons(label_pairs, k, unit), **_n_pairs_and_units(label_pairs, unit), level=level
     )
     rater_coefficients = [
         coefficient_estimate(
-            j.at(r + 1), metric, pairs[:, r], k, unit, **_n_pairs_and_units(pairs[:, r], unit), level=level
+            j.at(r + 1), metric, label_pairs[:, r], k, unit, **_n_pairs_and_units(label_pairs[:, r], unit), level=level
         )
         for r in range(len(x))
     ]
     return Ceiling(mean, rater_coefficients)
 
 # %% ../../nbs/stats/04_consensus.ipynb #e57c6562
-def _has_pair(pairs: np.ndarray) -> np.ndarray:
+def _has_pair(label_pairs: np.ndarray) -> np.ndarray:
     "The items (last axis) at which a pair (first axis) has both labels."
-    has_both_labels = np.all(pairs >= 0, axis=0)
-    return np.any(has_both_labels.reshape(-1, pairs.shape[-1]), axis=0)
+    has_both_labels = np.all(label_pairs >= 0, axis=0)
+    return np.any(has_both_labels.reshape(-1, label_pairs.shape[-1]), axis=0)
 
 
-def _n_pairs_and_units(pairs: np.ndarray, unit: np.ndarray) -> dict[str, Any]:
+def _n_pairs_and_units(label_pairs: np.ndarray, unit: np.ndarray) -> dict[str, Any]:
     "Their number, and that of their units."
-    is_comparable = _has_pair(pairs)
+    is_comparable = _has_pair(label_pairs)
     return {"n": int(is_comparable.sum()), "n_clusters": len(np.unique(unit[is_comparable]))}
 
 
-def _compared_items(pairs: np.ndarray, unit: np.ndarray) -> np.ndarray:
+def _compared_items(label_pairs: np.ndarray, unit: np.ndarray) -> np.ndarray:
     "Those items; all of them where they belong to fewer than two units."
-    is_comparable = _has_pair(pairs)
+    is_comparable = _has_pair(label_pairs)
     return is_comparable if len(np.unique(unit[is_comparable])) > 1 else np.ones_like(is_comparable)
 
 
-def _stack_comparisons(pairs: np.ndarray, k: int, unit: np.ndarray) -> tuple[np.ndarray, int, np.ndarray]:
+def _stack_comparisons(label_pairs: np.ndarray, k: int, unit: np.ndarray) -> tuple[np.ndarray, int, np.ndarray]:
     "Comparisons (2, R, N) side by side, and the unit of each."
-    return pairs.reshape(2, -1), k, np.tile(unit, pairs.shape[1])
+    return label_pairs.reshape(2, -1), k, np.tile(unit, label_pairs.shape[1])
 
 # %% ../../nbs/stats/04_consensus.ipynb #66fc1c21
 class Alignment(NamedTuple):
@@ -165,21 +165,22 @@ def _alignment_from_jackknife(
     j, metric, annotator_codes, rater_codes, consensus_of_others, k, unit, level, n_left_out
 ) -> Alignment:
     "The alignment from its jackknife and the codes (R, N) of the annotator, of the raters and of the consensus."
-    estimate_fields: dict[str, Any] = _n_pairs_and_units(np.stack([annotator_codes, consensus_of_others]), unit) | {
+    counts_and_level: dict[str, Any] = _n_pairs_and_units(np.stack([annotator_codes, consensus_of_others]), unit) | {
         "level": level
     }
     comparisons = [
         _stack_comparisons(np.stack([x, consensus_of_others]), k, unit) for x in (annotator_codes, rater_codes)
     ]
     annotator_estimate, ceiling_estimate = (
-        coefficient_estimate(j.at(i), metric, *pair, **estimate_fields) for i, pair in enumerate(comparisons)
+        coefficient_estimate(j.at(i), metric, *label_pairs, **counts_and_level)
+        for i, label_pairs in enumerate(comparisons)
     )
     d = j.at(2)
-    is_few = estimate_fields["n"] < FEWEST_COMPARED
+    has_few_items = counts_and_level["n"] < FEWEST_COMPARED
     has_both_intervals = not np.isnan([annotator_estimate.ci_low, ceiling_estimate.ci_low]).any()
     bound = 1.0 if metric == "percent_agreement" else 2.0  # of two numbers from 0, or from -1, to 1
-    limits = np.clip(d.limits(level), -bound, bound) if has_both_intervals and not is_few else (np.nan, np.nan)
-    difference = Estimate.from_limits(d.value, *limits, **estimate_fields, kind="few" if is_few else "t")
+    limits = np.clip(d.limits(level), -bound, bound) if has_both_intervals and not has_few_items else (np.nan, np.nan)
+    difference = Estimate.from_limits(d.value, *limits, **counts_and_level, kind="few" if has_few_items else "t")
     p = np.nan if np.isnan(difference.ci_low) else d.p_value()
     overlap = (
         bool(
@@ -208,10 +209,10 @@ def alignment(
     f = "alignment"
     formula = metric_function(metric, f)
     panel = np.asarray(labels, dtype=object)
-    annotators = np.atleast_2d(np.asarray(annotator, dtype=object))
-    if panel.ndim != 2 or annotators.shape[1] != panel.shape[1]:
+    annotator_labels = np.atleast_2d(np.asarray(annotator, dtype=object))
+    if panel.ndim != 2 or annotator_labels.shape[1] != panel.shape[1]:
         refuse(f"{f}: annotator must have one label an item of the panel; got {np.shape(annotator)} for {panel.shape}")
-    x, v = label_matrix(np.vstack([panel, annotators]), (ABSTAIN,), None, f)
+    x, v = label_matrix(np.vstack([panel, annotator_labels]), (ABSTAIN,), None, f)
     x, y, k = x[: len(panel)], x[len(panel) :], max(len(v), 1)
     consensus_of_others = _consensus_of_others(x, k)
     consensus = _majority_codes(one_hot(x, k).sum(0))
@@ -235,10 +236,10 @@ def alignment(
         compared_codes = a[is_compared], x[:, is_compared], consensus_of_others[:, is_compared]
         statistic = lambda _, *, weights, compared_codes=compared_codes: differences(compared_codes, weights)
         j = jackknife(statistic, compared_codes[0], clusters=unit[is_compared])
-        pair_codes = annotator_codes[:, is_compared], rater_codes[:, is_compared], consensus_of_others[:, is_compared]
+        label_codes = annotator_codes[:, is_compared], rater_codes[:, is_compared], consensus_of_others[:, is_compared]
         alignments.append(
             _alignment_from_jackknife(
-                j, metric, *pair_codes, k, unit[is_compared], level, int(((a < 0) & (consensus >= 0)).sum())
+                j, metric, *label_codes, k, unit[is_compared], level, int(((a < 0) & (consensus >= 0)).sum())
             )
         )
     return alignments[0] if np.ndim(annotator) == 1 else alignments
@@ -291,16 +292,16 @@ def _mean_agreements(n_equal: np.ndarray, n_common: np.ndarray) -> np.ndarray:  
 
 
 def _agreement_counts(
-    x: np.ndarray, has_label: np.ndarray, was_asked: np.ndarray, group: np.ndarray
+    x: np.ndarray, has_label: np.ndarray, was_asked: np.ndarray, case_group_of_item: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     "By group of cases, the answers (G, R + 1, R) on which a row gave a member's label, and was asked for it."
-    n_groups = int(group.max(initial=-1)) + 1
+    n_groups = int(case_group_of_item.max(initial=-1)) + 1
     n_equal, n_common = np.zeros((2, n_groups, len(x), len(x) - 1))
     for s in range(len(x) - 1):
         is_used = was_asked & has_label[s]
         for r in range(len(x)):
-            n_common[:, r, s] = np.bincount(group, is_used[r], n_groups)
-            n_equal[:, r, s] = np.bincount(group, is_used[r] & (x[r] == x[s]), n_groups)
+            n_common[:, r, s] = np.bincount(case_group_of_item, is_used[r], n_groups)
+            n_equal[:, r, s] = np.bincount(case_group_of_item, is_used[r] & (x[r] == x[s]), n_groups)
     return n_equal, n_common
 
 # %% ../../nbs/stats/04_consensus.ipynb #b6memc01
@@ -317,51 +318,57 @@ def agreement_with_members(
     Source: Obuchowski and Rockette 1995 (raters and cases at random); Quenouille 1956 (pseudo-values).
     """
     f = "agreement_with_members"
-    all_labels = np.vstack([np.asarray(labels, dtype=object), np.asarray(annotator, dtype=object)[None]])
-    was_asked = is_label(all_labels)
-    x, _ = label_matrix(all_labels, (ABSTAIN,), None, f)
+    rater_and_annotator_labels = np.vstack(
+        [np.asarray(labels, dtype=object), np.asarray(annotator, dtype=object)[None]]
+    )
+    was_asked = is_label(rater_and_annotator_labels)
+    x, _ = label_matrix(rater_and_annotator_labels, (ABSTAIN,), None, f)
     has_label = x >= 0
     unit = group_codes("agreement_with_members", clusters, x.shape[1])
     has_enough_labels = (has_label[:-1] & was_asked[-1]).sum(1) >= 10
-    is_row_used = np.append(has_enough_labels, True)
-    x, has_label, was_asked = x[is_row_used], has_label[is_row_used], was_asked[is_row_used]
-    is_used = was_asked[-1] & has_label[:-1].any(0)
-    n_cases = len(np.unique(unit[is_used]))
+    is_rater_used = np.append(has_enough_labels, True)
+    x, has_label, was_asked = x[is_rater_used], has_label[is_rater_used], was_asked[is_rater_used]
+    is_item_used = was_asked[-1] & has_label[:-1].any(0)
+    n_cases = len(np.unique(unit[is_item_used]))
     r = len(x) - 1
-    estimate_fields: dict[str, Any] = {"n": int(is_used.sum()), "n_clusters": n_cases, "level": level}
-    n_abstained = int((is_used & ~has_label[-1]).sum())
-    if not is_used.any():
-        no_estimate = Estimate.from_limits(np.nan, **estimate_fields)
-        return Members(np.nan, np.nan, no_estimate, r, n_abstained, np.nan, np.nan, np.full(r, np.nan))
-    case_codes = pd.factorize(unit[is_used])[0]
+    counts_and_level: dict[str, Any] = {"n": int(is_item_used.sum()), "n_clusters": n_cases, "level": level}
+    n_abstained = int((is_item_used & ~has_label[-1]).sum())
+    if not is_item_used.any():
+        undefined_estimate = Estimate.from_limits(np.nan, **counts_and_level)
+        return Members(np.nan, np.nan, undefined_estimate, r, n_abstained, np.nan, np.nan, np.full(r, np.nan))
+    case_codes = pd.factorize(unit[is_item_used])[0]
     case_codes = case_codes if n_cases <= 200 else np.random.default_rng(0).permutation(n_cases)[case_codes] % 200
-    n_equal, n_common = _agreement_counts(x[:, is_used], has_label[:, is_used], was_asked[:, is_used], case_codes)
+    n_equal, n_common = _agreement_counts(
+        x[:, is_item_used], has_label[:, is_item_used], was_asked[:, is_item_used], case_codes
+    )
     total_counts = n_equal.sum(0), n_common.sum(0)
-    counts_without_group = np.stack(
+    counts_without_case_group = np.stack(
         [total_counts[0] - n_equal, total_counts[1] - n_common], 0
     )  # without each group of cases
     member_masks = [np.ones(r, bool), *(np.arange(r) != k for k in range(r))]
-    agreements_of_all, agreements_without = [], []
+    overall_agreements, agreements_without_group = [], []
     for member_mask in member_masks:
-        table_index = np.ix_(np.append(member_mask, True), member_mask)
-        agreements_of_all.append(_mean_agreements(total_counts[0][table_index], total_counts[1][table_index]))
-        agreements_without.append(
+        member_index = np.ix_(np.append(member_mask, True), member_mask)
+        overall_agreements.append(_mean_agreements(total_counts[0][member_index], total_counts[1][member_index]))
+        agreements_without_group.append(
             _mean_agreements(
-                counts_without_group[0][:, table_index[0], table_index[1]],
-                counts_without_group[1][:, table_index[0], table_index[1]],
+                counts_without_case_group[0][:, member_index[0], member_index[1]],
+                counts_without_case_group[1][:, member_index[0], member_index[1]],
             )
         )
-    stacked_agreements = np.stack(agreements_of_all), np.stack(agreements_without)
-    theta, differences_without = (y[..., 0] - y[..., 1] for y in stacked_agreements)
+    agreements_by_member_mask = np.stack(overall_agreements), np.stack(agreements_without_group)
+    theta, differences_without_group = (y[..., 0] - y[..., 1] for y in agreements_by_member_mask)
     kind = "raters" if r < FEWEST_RATERS else "few" if len(n_equal) < fewest_clusters(level) else "items and raters"
-    jackknife_table = np.column_stack([theta, differences_without])  # without each member, and each group of cases
-    limits, (rater_variance, shared_variance, case_variance) = (np.nan, np.nan), two_way_variance(jackknife_table)
-    if kind == "items and raters" and not np.isnan(jackknife_table).any():
+    jackknife_differences = np.column_stack(
+        [theta, differences_without_group]
+    )  # without each member, and each group of cases
+    limits, (rater_variance, shared_variance, case_variance) = (np.nan, np.nan), two_way_variance(jackknife_differences)
+    if kind == "items and raters" and not np.isnan(jackknife_differences).any():
         half_width = stdtrit(r - 1, 0.5 + level / 2) * np.sqrt(max(rater_variance + shared_variance, case_variance))
         limits = max(-1.0, theta[0] - half_width), min(1.0, theta[0] + half_width)
-    e = Estimate.from_limits(theta[0], *limits, **estimate_fields, kind=kind)
+    e = Estimate.from_limits(theta[0], *limits, **counts_and_level, kind=kind)
     e = e._replace(kind=kind) if np.isnan(e.ci_low) and kind in ("raters", "few") else e
-    annotator_agreement, member_agreement = map(float, stacked_agreements[0][0])
+    annotator_agreement, member_agreement = map(float, agreements_by_member_mask[0][0])
     return Members(annotator_agreement, member_agreement, e, r, n_abstained, rater_variance, shared_variance, theta[1:])
 
 # %% ../../nbs/stats/04_consensus.ipynb #1bd07023
@@ -380,24 +387,24 @@ class Ensemble(NamedTuple):
 def _inner_replicates(rng: np.random.Generator, counts: np.ndarray, inner: int) -> np.ndarray:
     "Replicates of replicates: counts (b, k) to (b * inner, k)."
     replicate_counts = []
-    for row in counts:
-        drawn_units = np.repeat(np.arange(len(row)), row.astype(int))
+    for outer_counts in counts:
+        drawn_units = np.repeat(np.arange(len(outer_counts)), outer_counts.astype(int))
         i = drawn_units[rng.integers(0, len(drawn_units), (inner, len(drawn_units)))] + np.arange(inner)[:, None] * len(
-            row
+            outer_counts
         )
-        replicate_counts.append(np.bincount(i.ravel(), minlength=inner * len(row)).reshape(inner, -1))
+        replicate_counts.append(np.bincount(i.ravel(), minlength=inner * len(outer_counts)).reshape(inner, -1))
     return np.concatenate(replicate_counts).astype(float)
 
 # %% ../../nbs/stats/04_consensus.ipynb #35582328
-def _verdict_patterns(panel, annotators, subsets, k, cluster) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _verdict_patterns(panel, annotators, annotator_subsets, k, cluster) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Verdicts of all candidates with the consensus last, as codes of all items (M + 1, N) and of the distinct
     patterns (M + 1, U), and how often each pattern occurs in each cluster (C, U).
     """
-    is_member = np.array([np.isin(range(len(annotators)), m) for m in subsets], float)
-    verdict = _majority_codes(np.tensordot(is_member, one_hot(annotators, k), 1))
+    is_member = np.array([np.isin(range(len(annotators)), m) for m in annotator_subsets], float)
+    ensemble_verdicts = _majority_codes(np.tensordot(is_member, one_hot(annotators, k), 1))
     consensus = _majority_codes(one_hot(panel, k).sum(0))
-    verdict[:, consensus < 0] = -1  # no consensus, no comparison: one pattern
-    codes = np.vstack([verdict, consensus])
+    ensemble_verdicts[:, consensus < 0] = -1  # no consensus, no comparison: one pattern
+    codes = np.vstack([ensemble_verdicts, consensus])
     distinct_patterns, pattern_of_item = np.unique(codes, axis=1, return_inverse=True)
     pattern_counts = np.zeros((int(cluster.max()) + 1, distinct_patterns.shape[1]))
     np.add.at(pattern_counts, (cluster, pattern_of_item.ravel()), 1.0)
@@ -423,7 +430,7 @@ def best_ensemble(
     agreement.
     """
     f = "best_ensemble"
-    formulas = {m: metric_function(m, f) for m in metrics}
+    coefficient_functions = {m: metric_function(m, f) for m in metrics}
     panel = np.asarray(labels, dtype=object)
     annotator_labels = np.asarray(annotators, dtype=object)
     if annotator_labels.ndim != 2 or panel.ndim != 2 or annotator_labels.shape[1] != panel.shape[1]:
@@ -435,56 +442,62 @@ def best_ensemble(
         )
     x, v = label_matrix(np.vstack([panel, annotator_labels]), (ABSTAIN,), None, f)
     k = max(len(v), 1)
-    odd_sizes = range(1, len(annotator_labels) + 1, 2)
-    subsets = list(chain.from_iterable(combinations(range(len(annotator_labels)), size) for size in odd_sizes))
+    odd_ensemble_sizes = range(1, len(annotator_labels) + 1, 2)
+    annotator_subsets = list(
+        chain.from_iterable(combinations(range(len(annotator_labels)), size) for size in odd_ensemble_sizes)
+    )
     cluster = group_codes("best_ensemble", clusters, x.shape[1])
-    codes, distinct_patterns, pattern_counts = _verdict_patterns(x[: len(panel)], x[len(panel) :], subsets, k, cluster)
+    codes, distinct_patterns, pattern_counts = _verdict_patterns(
+        x[: len(panel)], x[len(panel) :], annotator_subsets, k, cluster
+    )
 
     def score_subsets(w):
         "By metric, each candidate's agreement (B, M) under weights (B, C) of clusters; -inf where undefined."
         t = contingency_tables(distinct_patterns[:-1], distinct_patterns[-1:], k, w @ pattern_counts)
-        return {m: np.nan_to_num(g(t), nan=-np.inf) for m, g in formulas.items()}
+        return {m: np.nan_to_num(g(t), nan=-np.inf) for m, g in coefficient_functions.items()}
 
     s = {m: y[0] for m, y in score_subsets(np.ones((1, len(pattern_counts)))).items()}
     if any(not np.isfinite(y).any() for y in s.values()):
         refuse(f"{f}: no ensemble has a defined agreement; check that labels have a consensus with more than one label")
     rng = np.random.default_rng(seed_sequence(seed).spawn(2)[1])
-    outer_by_metric: dict[str, list[np.ndarray]] = {m: [] for m in metrics}
-    corrected_by_metric: dict[str, list[np.ndarray]] = {m: [] for m in metrics}
-    chunk_rows = 8_000_000 // (len(subsets) * k * k * inner)
-    for w in draw_weights(len(pattern_counts), n, seed=seed, chunk=max(1, chunk_rows) * len(pattern_counts)):
+    replicate_scores_by_metric: dict[str, list[np.ndarray]] = {m: [] for m in metrics}
+    corrected_maxima_by_metric: dict[str, list[np.ndarray]] = {m: [] for m in metrics}
+    replicates_per_chunk = 8_000_000 // (len(annotator_subsets) * k * k * inner)
+    for w in draw_weights(len(pattern_counts), n, seed=seed, chunk=max(1, replicates_per_chunk) * len(pattern_counts)):
         scores_by_metric = score_subsets(w)
         inner_scores_by_metric = score_subsets(_inner_replicates(rng, w, inner))
         for m in metrics:
             inner_scores = inner_scores_by_metric[m].reshape(len(w), inner, -1)
             best_inner_scores = inner_scores.max(2)
             best_inner_scores[~np.isfinite(best_inner_scores)] = np.nan  # an inner replicate may leave nothing defined
-            selection_gain = best_inner_scores - np.take_along_axis(scores_by_metric[m], inner_scores.argmax(2), 1)
-            corrected_by_metric[m].append(scores_by_metric[m].max(1) - mean_defined(selection_gain))
-            outer_by_metric[m].append(scores_by_metric[m])
+            selection_bias = best_inner_scores - np.take_along_axis(scores_by_metric[m], inner_scores.argmax(2), 1)
+            corrected_maxima_by_metric[m].append(scores_by_metric[m].max(1) - mean_defined(selection_bias))
+            replicate_scores_by_metric[m].append(scores_by_metric[m])
 
-    results = {}
+    ensemble_by_metric = {}
     for m in metrics:
         best_index = int(s[m].argmax())
-        estimate_fields: dict[str, Any] = _n_pairs_and_units(codes[[best_index, -1]], cluster) | {"level": level}
-        result = _search_result(
+        counts_and_level: dict[str, Any] = _n_pairs_and_units(codes[[best_index, -1]], cluster) | {"level": level}
+        ensemble = _search_result(
             m,
             s[m],
-            np.concatenate(outer_by_metric[m]),
-            np.concatenate(corrected_by_metric[m]),
-            subsets,
-            estimate_fields,
+            np.concatenate(replicate_scores_by_metric[m]),
+            np.concatenate(corrected_maxima_by_metric[m]),
+            annotator_subsets,
+            counts_and_level,
         )
-        defined = lambda _, *, weights, m=m: np.where(np.isfinite(v := score_subsets(weights)[m]), v, np.nan)
-        j = jackknife(defined, np.arange(len(pattern_counts)))
+        finite_subset_scores = lambda _, *, weights, m=m: np.where(
+            np.isfinite(v := score_subsets(weights)[m]), v, np.nan
+        )
+        j = jackknife(finite_subset_scores, np.arange(len(pattern_counts)))
         estimate_without_search = coefficient_estimate(
-            j.at(best_index), m, codes[[best_index, -1]], k, cluster, **estimate_fields
+            j.at(best_index), m, codes[[best_index, -1]], k, cluster, **counts_and_level
         )
         lowest_possible_value = lowest_value(m, codes[[best_index, -1]], k)
-        results[m] = result._replace(
-            score=_limits_of_the_best(estimate_without_search, j, result.score, lowest_possible_value, seed)
+        ensemble_by_metric[m] = ensemble._replace(
+            score=_limits_of_the_best(estimate_without_search, j, ensemble.score, lowest_possible_value, seed)
         )
-    return results
+    return ensemble_by_metric
 
 # %% ../../nbs/stats/04_consensus.ipynb #b7d20c51
 def _limits_of_the_best(
@@ -501,46 +514,48 @@ def _limits_of_the_best(
     is_finite = np.isfinite(j.left_out).all(0)
     deviations = j.left_out[:, is_finite] - j.left_out[:, is_finite].mean(0)
     deviation_norms = np.sqrt((deviations**2).sum(0))
-    varies = deviation_norms > 1e-9
-    if np.isnan(estimate_without_search.ci_low) or not varies.any():
+    has_varying_score = deviation_norms > 1e-9
+    if np.isnan(estimate_without_search.ci_low) or not has_varying_score.any():
         return estimate_without_search._replace(estimate=value, undefined=search_corrected_estimate.undefined)
     rng = np.random.default_rng(seed)
     studentising_scale = np.sqrt(rng.chisquare(len(deviations) - 1, (2000, 1)) / (len(deviations) - 1))
     max_errors = (
         rng.normal(size=(2000, len(deviations)))
-        @ (deviations[:, varies] / deviation_norms[varies])
+        @ (deviations[:, has_varying_score] / deviation_norms[has_varying_score])
         / studentising_scale
     ).max(1)
-    winner_jackknife = j.at(int(np.nanargmax(j.value)))
+    best_subset_jackknife = j.at(int(np.nanargmax(j.value)))
     low, _ = range_limits(
-        winner_jackknife.value,
-        winner_jackknife.se,
+        best_subset_jackknife.value,
+        best_subset_jackknife.se,
         float(np.quantile(max_errors, estimate_without_search.level)),
         lowest_possible_value,
     )
     limits = np.fmin(low, min(estimate_without_search.ci_low, value)), max(estimate_without_search.ci_high, value)
-    estimate_fields: dict[str, Any] = {
+    counts: dict[str, Any] = {
         "n": estimate_without_search.n,
         "n_clusters": estimate_without_search.n_clusters,
         "undefined": search_corrected_estimate.undefined,
     }
-    return Estimate.from_limits(value, *limits, **estimate_fields, level=estimate_without_search.level, kind="search")
+    return Estimate.from_limits(value, *limits, **counts, level=estimate_without_search.level, kind="search")
 
 # %% ../../nbs/stats/04_consensus.ipynb #e1dd7d70
-def _search_result(metric, s, outer_scores, corrected_scores, subsets, estimate_fields) -> Ensemble:
-    best_index, winner_indices = int(s.argmax()), outer_scores.argmax(1)
-    is_defined = np.isfinite(outer_scores.max(1)) & np.isfinite(corrected_scores)
+def _search_result(metric, s, replicate_scores, corrected_maxima, annotator_subsets, counts_and_level) -> Ensemble:
+    best_index, winner_indices = int(s.argmax()), replicate_scores.argmax(1)
+    is_defined = np.isfinite(replicate_scores.max(1)) & np.isfinite(corrected_maxima)
     if not is_defined.any():
         refuse(f"best_ensemble: some replicate must have a defined {metric}; got none; items with a consensus are few")
     winner_scores = s[winner_indices][is_defined]  # what each replicate's winner scores on the data
-    optimism = float((outer_scores.max(1)[is_defined] - winner_scores).mean())
-    mean_error = float((corrected_scores[is_defined] - winner_scores).mean())
+    optimism = float((replicate_scores.max(1)[is_defined] - winner_scores).mean())
+    mean_error = float((corrected_maxima[is_defined] - winner_scores).mean())
     score = Estimate.from_limits(
-        s[best_index] - optimism - mean_error, **estimate_fields, undefined=int((~is_defined).sum())
+        s[best_index] - optimism - mean_error, **counts_and_level, undefined=int((~is_defined).sum())
     )
-    best_replicates = np.where(np.isfinite(outer_scores[:, best_index]), outer_scores[:, best_index], np.nan)
-    undefined, level = int(np.isnan(best_replicates).sum()), estimate_fields["level"]
+    best_replicates = np.where(np.isfinite(replicate_scores[:, best_index]), replicate_scores[:, best_index], np.nan)
+    undefined, level = int(np.isnan(best_replicates).sum()), counts_and_level["level"]
     limits = percentile_interval(best_replicates, level)
-    apparent = Interval(float(s[best_index]), *limits, estimate_fields["n_clusters"], best_replicates, undefined, level)
+    apparent_score = Interval(
+        float(s[best_index]), *limits, counts_and_level["n_clusters"], best_replicates, undefined, level
+    )
     win_share = float((winner_indices == best_index)[is_defined].mean())
-    return Ensemble(subsets[best_index], score, apparent, optimism, win_share, subsets, s)
+    return Ensemble(annotator_subsets[best_index], score, apparent_score, optimism, win_share, annotator_subsets, s)

@@ -33,8 +33,8 @@ __all__ = ['score_limits', 'difference_limits', 'difference_p', 'least_p', 'mean
 # %% ../../nbs/stats/18_differences.ipynb #63d2fc48
 def _score_statistic(delta: np.ndarray, b: np.ndarray, c: np.ndarray, n: np.ndarray) -> np.ndarray:
     "The score statistic of a difference of delta: b - c minus its expectation, in standard errors."
-    linear = -b - c + (2 * n - b + c) * delta
-    q = (np.sqrt(np.maximum(linear**2 + 8 * n * c * delta * (1 - delta), 0)) - linear) / (4 * n)
+    linear_coefficient = -b - c + (2 * n - b + c) * delta
+    q = (np.sqrt(np.maximum(linear_coefficient**2 + 8 * n * c * delta * (1 - delta), 0)) - linear_coefficient) / (4 * n)
     variance = np.maximum(n * (2 * q + delta * (1 - delta)), 1e-300)
     return (b - c - n * delta) / np.sqrt(variance)
 
@@ -52,22 +52,22 @@ def score_limits(
     b, c, n, z = np.broadcast_arrays(*(np.asarray(x, float) for x in (only_first, only_second, n, critical)))
     if (n <= 0).any() or (b < 0).any() or (c < 0).any() or (b + c > n * (1 + 1e-9)).any():
         refuse(f"score_limits: b and c must be 0 or more and together at most n; got {b}, {c} of {n}")
-    ends = np.array([-1.0, 1.0]).reshape(2, *[1] * n.ndim)
-    inside = np.broadcast_to((b - c) / n, (2, *n.shape))
-    outside = np.broadcast_to(ends, inside.shape)
+    range_ends = np.array([-1.0, 1.0]).reshape(2, *[1] * n.ndim)
+    accepted_difference = np.broadcast_to((b - c) / n, (2, *n.shape))
+    rejected_difference = np.broadcast_to(range_ends, accepted_difference.shape)
     for _ in range(44):  # 2^-44 is finer than any table
-        middle = (inside + outside) / 2
-        is_accepted = np.abs(_score_statistic(middle, b, c, n)) <= z
-        inside = np.where(is_accepted, middle, inside)
-        outside = np.where(is_accepted, outside, middle)
-    low, high = (inside + outside) / 2
+        midpoint = (accepted_difference + rejected_difference) / 2
+        is_accepted = np.abs(_score_statistic(midpoint, b, c, n)) <= z
+        accepted_difference = np.where(is_accepted, midpoint, accepted_difference)
+        rejected_difference = np.where(is_accepted, rejected_difference, midpoint)
+    low, high = (accepted_difference + rejected_difference) / 2
     return low, high
 
 # %% ../../nbs/stats/18_differences.ipynb #32bb2c55
 def _effective_counts(d: np.ndarray, m: ClusterMean, largest: float) -> tuple[np.ndarray, ...]:
     "Effective numbers of pairs won by the first, by the second, and of all, in `largest`; and which are counts."
     relative_sizes = np.abs(np.nan_to_num(d)) / largest
-    are_plain_counts = (np.asarray(m.n_clusters) == m.n) & np.isin(relative_sizes, (0, 1)).all(
+    is_unclustered_binary = (np.asarray(m.n_clusters) == m.n) & np.isin(relative_sizes, (0, 1)).all(
         0
     )  # independent pairs, right or wrong
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -75,15 +75,15 @@ def _effective_counts(d: np.ndarray, m: ClusterMean, largest: float) -> tuple[np
         simple_variance = b + c - (m.mean / largest) ** 2
         variance = (m.se / largest) ** 2
         n = np.where((simple_variance > 1e-12) & (variance > 1e-15), simple_variance / variance, m.n_clusters)
-    n = np.where(are_plain_counts, m.n, n)
-    return *(np.nan_to_num(x) for x in (b * n, c * n, n)), are_plain_counts
+    n = np.where(is_unclustered_binary, m.n, n)
+    return *(np.nan_to_num(x) for x in (b * n, c * n, n)), is_unclustered_binary
 
 
 def _bounded_limits(d: np.ndarray, m: ClusterMean, largest: float, z: float) -> tuple[np.ndarray, np.ndarray]:
     "Score limits with effective numbers of pairs, in units of `largest`."
-    b, c, n, are_plain_counts = _effective_counts(d, m, largest)
+    b, c, n, is_unclustered_binary = _effective_counts(d, m, largest)
     t = -stdtrit(np.maximum(m.df, 1), ndtr(-z))
-    return score_limits(b, c, np.maximum(n, 1e-9), np.where(are_plain_counts, z, t))
+    return score_limits(b, c, np.maximum(n, 1e-9), np.where(is_unclustered_binary, z, t))
 
 # %% ../../nbs/stats/18_differences.ipynb #d9995cc1
 def difference_limits(
@@ -105,15 +105,15 @@ def difference_limits(
         low, high = mean_limits(m, float(ndtr(-z)))
     else:
         low, high = (largest * x for x in _bounded_limits(d, m, largest, z))
-    has_enough = np.asarray(m.n_clusters) >= fewest_clusters(level)
-    return m, np.where(has_enough, low, np.nan), np.where(has_enough, high, np.nan)
+    has_enough_clusters = np.asarray(m.n_clusters) >= fewest_clusters(level)
+    return m, np.where(has_enough_clusters, low, np.nan), np.where(has_enough_clusters, high, np.nan)
 
 # %% ../../nbs/stats/18_differences.ipynb #328b389d
 def _bounded_p(d: np.ndarray, m: ClusterMean, largest: float) -> np.ndarray:
     "The p-value at which a score limit is 0."
-    b, c, n, are_plain_counts = _effective_counts(d, m, largest)
+    b, c, n, is_unclustered_binary = _effective_counts(d, m, largest)
     z = np.abs(_score_statistic(np.zeros(np.shape(n)), b, c, np.maximum(n, 1e-9)))
-    return 2 * np.where(are_plain_counts, ndtr(-z), stdtr(np.maximum(m.df, 1), -z))
+    return 2 * np.where(is_unclustered_binary, ndtr(-z), stdtr(np.maximum(m.df, 1), -z))
 
 
 def difference_p(differences: Any, clusters: Any = None, *, largest: float = np.inf) -> Any:
@@ -192,14 +192,15 @@ def group_difference(
     second = is_second == 1
     unit = group_codes("group_difference", clusters, len(x))
     group_estimates = [
-        estimate(mean, x[group], clusters=unit[group], seed=0, share=share, level=level) for group in (~second, second)
+        estimate(mean, x[is_in_group], clusters=unit[is_in_group], seed=0, share=share, level=level)
+        for is_in_group in (~second, second)
     ]
     if len(set(unit)) < 2:
         return Estimate.from_limits(
             group_estimates[0].estimate - group_estimates[1].estimate, n=len(x), n_clusters=len(set(unit)), level=level
         )
     residuals = x - np.where(second, group_estimates[1].estimate, group_estimates[0].estimate)
-    u, v = (np.bincount(unit[group], residuals[group], unit.max() + 1) for group in (~second, second))
+    u, v = (np.bincount(unit[is_in_group], residuals[is_in_group], unit.max() + 1) for is_in_group in (~second, second))
     norm_product = float(np.sqrt((u @ u) * (v @ v)))
     return independent_difference(
         group_estimates[0], group_estimates[1], float(u @ v) / norm_product if norm_product > 0 else 0.0
@@ -221,20 +222,22 @@ def _max_t_quantile(d: np.ndarray, unit: np.ndarray, n: int, seed: int, level: f
     "The `level` quantile of the largest standardised mean over pairs."
     normal_quantile = float(ndtri((1 + level) / 2))  # the least, for a single pair
     m = cluster_mean(d, unit)
-    varies = np.nan_to_num(m.se) > NO_WIDTH
-    if not varies.any():
+    has_varying_difference = np.nan_to_num(m.se) > NO_WIDTH
+    if not has_varying_difference.any():
         return normal_quantile
-    d = d[:, varies]
-    pair_means = m.mean[varies]
-    standardising_scale = (m.n * m.se)[varies]
+    d = d[:, has_varying_difference]
+    pair_means = m.mean[has_varying_difference]
+    standardising_scale = (m.n * m.se)[has_varying_difference]
     cluster_sums = sums_by(unit, np.where(np.isnan(d), 0, d - pair_means) / standardising_scale)
     rng = np.random.default_rng(seed)
     rows_per_chunk = max(1, 4_000_000 // d.shape[1])
-    draw_chunks = [
+    simulated_deviations_by_chunk = [
         rng.normal(size=(min(rows_per_chunk, n - at), len(cluster_sums))) @ cluster_sums
         for at in range(0, n, rows_per_chunk)
     ]
-    max_deviations = np.concatenate([np.abs(batch).max(axis=1) for batch in draw_chunks])
+    max_deviations = np.concatenate(
+        [np.abs(simulated_deviations).max(axis=1) for simulated_deviations in simulated_deviations_by_chunk]
+    )
     return max(normal_quantile, float(np.quantile(max_deviations, level)))
 
 # %% ../../nbs/stats/18_differences.ipynb #38194781

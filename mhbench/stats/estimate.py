@@ -70,8 +70,8 @@ def with_width(ci_low: Any, ci_high: Any) -> tuple[np.ndarray, np.ndarray]:
     low = np.asarray(ci_low, float)
     high = np.asarray(ci_high, float)
     with np.errstate(invalid="ignore"):
-        has_width = high - low > NO_WIDTH
-    return np.where(has_width, low, np.nan), np.where(has_width, high, np.nan)
+        has_positive_width = high - low > NO_WIDTH
+    return np.where(has_positive_width, low, np.nan), np.where(has_positive_width, high, np.nan)
 
 
 def fewest_clusters(level: float = 0.95) -> int:
@@ -99,26 +99,30 @@ def _share_limits(x: np.ndarray, unit: np.ndarray, level: float) -> tuple[float,
     "Limits of the mean of values between 0 and 1 that are not all equal."
     n = len(x)
     p = float(x.mean())
-    tail = 0.5 + level / 2
+    quantile_level = 0.5 + level / 2
     n_cases = int(unit.max()) + 1
     is_binary = bool(np.isin(x, (0, 1)).all())
     independent_variance = x.var(ddof=1) / n
-    variance_part = (
-        ndtri(tail) ** 2 * p * (1 - p) / n if is_binary else stdtrit(n - 1, tail) ** 2 * independent_variance
+    squared_half_width = (
+        ndtri(quantile_level) ** 2 * p * (1 - p) / n
+        if is_binary
+        else stdtrit(n - 1, quantile_level) ** 2 * independent_variance
     )
     if n_cases < n:
         m = cluster_mean(x, unit, 1.0)
-        has_rarer_value = np.bincount(unit, x if p < 0.5 else 1 - x) > NO_WIDTH
+        has_rarer_outcome = np.bincount(unit, x if p < 0.5 else 1 - x) > NO_WIDTH
         df = max(
-            1.0, min(m.df, has_rarer_value.sum() + 1.0)
+            1.0, min(m.df, has_rarer_outcome.sum() + 1.0)
         )  # with the two cases that Agresti and Coull add of each outcome
-        variance_part += stdtrit(df, tail) ** 2 * max(0.0, m.se**2 - independent_variance)
+        squared_half_width += stdtrit(df, quantile_level) ** 2 * max(0.0, m.se**2 - independent_variance)
         case_sizes = np.bincount(unit)
-        variance_of_whole_cases = (
+        variance_of_uniform_cases = (
             p * (1 - p) * float(case_sizes @ case_sizes) / n**2
         )  # where all items of a case are equal: known, and the most
-        variance_part = min(variance_part, stdtrit(n_cases - 1, tail) ** 2 * variance_of_whole_cases)
-    return agresti_coull(p, ndtri(tail) ** 2 * p * (1 - p) / variance_part, level)
+        squared_half_width = min(
+            squared_half_width, stdtrit(n_cases - 1, quantile_level) ** 2 * variance_of_uniform_cases
+        )
+    return agresti_coull(p, ndtri(quantile_level) ** 2 * p * (1 - p) / squared_half_width, level)
 
 # %% ../../nbs/stats/02_estimate.ipynb #94248f68
 def _invert_hall_cubic(q: Any, a: Any) -> Any:
@@ -175,7 +179,7 @@ class Estimate(NamedTuple):
     ) -> Estimate:
         "An estimate with these limits; without an interval where they have no width or cases are too few."
         n_clusters = n if n_clusters is None else n_clusters
-        is_few = 1 < n_clusters < fewest_clusters(level)
+        has_too_few_clusters = 1 < n_clusters < fewest_clusters(level)
         value = float(estimate)
         low, high = map(float, with_width(ci_low, ci_high))
         if np.isnan(value) or np.isnan(low):
@@ -183,7 +187,7 @@ class Estimate(NamedTuple):
             if share and n_clusters > 0 and min(abs(value), abs(1 - value)) <= NO_WIDTH:
                 low, high, kind = count_limits(round(value) * n_clusters, n_clusters, level)
         needs_clusters = kind in ("few", *NEEDS_CASES) or (kind in OF_COUNTS and n_clusters < n)
-        if needs_clusters and is_few:
+        if needs_clusters and has_too_few_clusters:
             low, high, kind = np.nan, np.nan, "few"
         return cls(int(n), int(n_clusters), value, low, high, level, kind, int(undefined))
 
@@ -198,17 +202,19 @@ class Estimate(NamedTuple):
         k = n if n_clusters is None else n_clusters
         r = np.asarray(replicates, float)
         defined_replicates = r[~np.isnan(r)]
-        estimate_fields: dict[str, Any] = {"n": n, "n_clusters": k, "level": level, "share": share}
-        estimate_fields["undefined"] = len(r) - len(defined_replicates)
+        counts_and_settings: dict[str, Any] = {"n": n, "n_clusters": k, "level": level, "share": share}
+        counts_and_settings["undefined"] = len(r) - len(defined_replicates)
         if k < 2 or not len(defined_replicates) or not defined_replicates.std() > NO_WIDTH:
-            return cls.from_limits(estimate, **estimate_fields)
+            return cls.from_limits(estimate, **counts_and_settings)
         if share and 0 < estimate < 1:
             n_effective = effective_n(float(estimate), float(defined_replicates.var()) * k / (k - 1), k, level)
             kind = "agresti-coull" if k >= fewest_clusters(level) else "few"
-            return cls.from_limits(estimate, *agresti_coull(estimate, n_effective, level), **estimate_fields, kind=kind)
+            return cls.from_limits(
+                estimate, *agresti_coull(estimate, n_effective, level), **counts_and_settings, kind=kind
+            )
         tail = float(ndtr(np.sqrt(k / (k - 1)) * stdtrit(k - 1, (1 - level) / 2)))
         return cls.from_limits(
-            estimate, *np.quantile(defined_replicates, [tail, 1 - tail]), **estimate_fields, kind="bootstrap"
+            estimate, *np.quantile(defined_replicates, [tail, 1 - tail]), **counts_and_settings, kind="bootstrap"
         )
 
     @classmethod
@@ -216,16 +222,16 @@ class Estimate(NamedTuple):
         cls, interval: Interval, *, n: int | None = None, n_clusters: int | None = None, share: bool = False
     ) -> Estimate:
         "The estimate of one number's bootstrap interval, with its n and n_clusters unless others are given."
-        estimate_fields: dict[str, Any] = {
+        counts_and_settings: dict[str, Any] = {
             "n": interval.n_units if n is None else n,
             "share": share,
             "level": interval.level,
         }
-        estimate_fields["n_clusters"] = interval.n if n_clusters is None else n_clusters
+        counts_and_settings["n_clusters"] = interval.n if n_clusters is None else n_clusters
         if interval.method == "percentile":
-            return cls.from_replicates(interval.estimate, interval.replicates, **estimate_fields)
-        estimate_fields |= {"kind": interval.method, "undefined": interval.undefined}
-        return cls.from_limits(interval.estimate, interval.ci_low, interval.ci_high, **estimate_fields)
+            return cls.from_replicates(interval.estimate, interval.replicates, **counts_and_settings)
+        counts_and_settings |= {"kind": interval.method, "undefined": interval.undefined}
+        return cls.from_limits(interval.estimate, interval.ci_low, interval.ci_high, **counts_and_settings)
 
 # %% ../../nbs/stats/02_estimate.ipynb #88520106
 def _has_value(array: np.ndarray, axis: int) -> np.ndarray:  # (N,) bool
@@ -256,19 +262,19 @@ def _estimate_mean(x: np.ndarray, clusters: np.ndarray | None, level: float, sha
     unit = group_codes("estimate", clusters, len(x), used=is_observed)
     n = int(is_observed.sum())
     k = int(unit.max(initial=-1)) + 1
-    estimate_fields: dict[str, Any] = {"n": n, "n_clusters": k, "level": level, "share": share}
+    counts_and_settings: dict[str, Any] = {"n": n, "n_clusters": k, "level": level, "share": share}
     value, x = mean(x), x[is_observed]
     if k < 2 or x.std() <= NO_WIDTH:
-        return Estimate.from_limits(value, **estimate_fields)
+        return Estimate.from_limits(value, **counts_and_settings)
     if not share:
         return Estimate.from_limits(
-            value, *mean_limits(cluster_mean(x, unit), 0.5 - level / 2), **estimate_fields, kind="hall"
+            value, *mean_limits(cluster_mean(x, unit), 0.5 - level / 2), **counts_and_settings, kind="hall"
         )
     if k == n and np.isin(x, (0, 1)).all():  # a count: its variance is known, however few they are
         return proportion(int(x.sum()), n, level)
     if k < fewest_clusters(level):
-        return Estimate.from_limits(value, **estimate_fields, kind="few")
-    return Estimate.from_limits(value, *_share_limits(x, unit, level), **estimate_fields, kind="agresti-coull")
+        return Estimate.from_limits(value, **counts_and_settings, kind="few")
+    return Estimate.from_limits(value, *_share_limits(x, unit, level), **counts_and_settings, kind="agresti-coull")
 
 # %% ../../nbs/stats/02_estimate.ipynb #d718304c
 def estimate(
@@ -360,6 +366,6 @@ def inverse_variance_mean(estimates: Any, se: Any, *, floor: float = 0.0) -> Wei
         refuse(f"{function}: estimates must be finite and se above zero; got {actual}")
     w = 1 / s**2
     m = float(w @ x / w.sum())
-    se_m = float(w.sum() ** -0.5)
-    half_width = ndtri(0.975) * se_m
-    return WeightedMean(m, se_m, m - half_width, m + half_width, float(w @ (x - m) ** 2))
+    se_of_mean = float(w.sum() ** -0.5)
+    half_width = ndtri(0.975) * se_of_mean
+    return WeightedMean(m, se_of_mean, m - half_width, m + half_width, float(w @ (x - m) ** 2))

@@ -51,26 +51,26 @@ def _comparisons_of_options(x: np.ndarray, question: np.ndarray, rater: np.ndarr
     d = x[:, i] - x[:, j]
     unit, p = np.nonzero(~np.isnan(d) if ties else ~np.isnan(d) & (d != 0))
     d = d[unit, p]
-    question_offset = question[unit] * x.shape[1]
-    first = question_offset + np.where(d >= 0, i[p], j[p])
-    second = question_offset + np.where(d >= 0, j[p], i[p])
-    return _Pairs(first, second, rater[unit], unit, (d == 0).astype(float))
+    question_worth_offset = question[unit] * x.shape[1]
+    first_worth_index = question_worth_offset + np.where(d >= 0, i[p], j[p])
+    second_worth_index = question_worth_offset + np.where(d >= 0, j[p], i[p])
+    return _Pairs(first_worth_index, second_worth_index, rater[unit], unit, (d == 0).astype(float))
 
 # %% ../../nbs/stats/08_hierarchical.ipynb #0d7467df
 def _losses(u: np.ndarray, o: np.ndarray, tie: np.ndarray, symmetric: bool) -> tuple[np.ndarray, ...]:
     "The loss of each comparison, and its derivatives by u (slope times difference of worths), o (offset), uu, uo, oo."
     if symmetric:
         half_difference = u / 2
-        largest_exponent = np.maximum(np.abs(half_difference), o)
-        exponentials = np.exp(np.stack([half_difference, -half_difference, o]) - largest_exponent)
+        max_exponent = np.maximum(np.abs(half_difference), o)
+        exponentials = np.exp(np.stack([half_difference, -half_difference, o]) - max_exponent)
         normaliser = exponentials[0] + exponentials[1] + exponentials[2]
-        losses = largest_exponent + np.log(normaliser) - np.where(tie == 1, o, half_difference)
+        losses = max_exponent + np.log(normaliser) - np.where(tie == 1, o, half_difference)
         p_won, p_lost, p_tied = exponentials / normaliser
         expected_lead = p_won - p_lost
-        first_derivatives = (expected_lead - (1 - tie)) / 2, p_tied - tie
+        derivatives_by_u_and_o = (expected_lead - (1 - tie)) / 2, p_tied - tie
         return (
             losses,
-            *first_derivatives,
+            *derivatives_by_u_and_o,
             (p_won + p_lost - expected_lead**2) / 4,
             -p_tied * expected_lead / 2,
             p_tied * (1 - p_tied),
@@ -185,31 +185,35 @@ def _hessian(x: np.ndarray, p: _Problem, pairs: _Pairs, weight: np.ndarray) -> t
     return blocks, border, np.block(corner)
 
 # %% ../../nbs/stats/08_hierarchical.ipynb #01e4ee08
-def _newton_step(hessian: tuple, gradient: np.ndarray, free: np.ndarray, damping: float) -> np.ndarray | None:
+def _newton_step(
+    hessian: tuple, gradient: np.ndarray, is_parameter_free: np.ndarray, damping: float
+) -> np.ndarray | None:
     "The step for the free parameters; None where the raters' system is not positive definite."
     blocks, border, corner = hessian
     q, k, _ = blocks.shape
     n = q * k
-    border = border[:, free]
-    corner = corner[np.ix_(free, free)]
-    block_scale = np.maximum(np.trace(blocks, axis1=1, axis2=2) / k, 1e-8)[:, None, None]
+    border = border[:, is_parameter_free]
+    corner = corner[np.ix_(is_parameter_free, is_parameter_free)]
+    mean_block_diagonal = np.maximum(np.trace(blocks, axis1=1, axis2=2) / k, 1e-8)[:, None, None]
     blocks = (
-        blocks + block_scale / k + (block_scale * damping + 1e-10) * np.eye(k)
+        blocks + mean_block_diagonal / k + (mean_block_diagonal * damping + 1e-10) * np.eye(k)
     )  # a constant in all entries fixes the mean
-    right_sides = np.column_stack([gradient[:n], border]).reshape(q, k, -1)
-    solutions = np.linalg.solve(blocks, right_sides).reshape(n, -1)
+    right_hand_sides = np.column_stack([gradient[:n], border]).reshape(q, k, -1)
+    solutions = np.linalg.solve(blocks, right_hand_sides).reshape(n, -1)
     gradient_solution = solutions[:, 0]
     border_solution = solutions[:, 1:]
-    rater_step = np.zeros(int(free.sum()))
+    rater_step = np.zeros(int(is_parameter_free.sum()))
     if len(rater_step):
         reduced_system = corner + damping * np.diag(np.diag(corner)) - border.T @ border_solution
         try:
-            rater_step = cho_solve(cho_factor(reduced_system), border.T @ gradient_solution - gradient[n:][free])
+            rater_step = cho_solve(
+                cho_factor(reduced_system), border.T @ gradient_solution - gradient[n:][is_parameter_free]
+            )
         except LinAlgError:
             return None
     step = np.zeros_like(gradient)
     step[:n] = -gradient_solution - border_solution @ rater_step
-    step[n:][free] = rater_step
+    step[n:][is_parameter_free] = rater_step
     return step
 
 # %% ../../nbs/stats/08_hierarchical.ipynb #a5a965f4
@@ -247,10 +251,10 @@ def _minimise(p: _Problem, weights: np.ndarray | None = None) -> tuple[np.ndarra
             is_convex = False
         if not is_convex and np.abs(projected_gradient).max() < 1e-6:
             return x, f, True
-        points_outwards = (rater_parameters <= p.bounds[0]) & (rater_gradient > 0) | (
+        is_held_at_bound = (rater_parameters <= p.bounds[0]) & (rater_gradient > 0) | (
             rater_parameters >= p.bounds[1]
         ) & (rater_gradient < 0)
-        is_parameter_free = ~points_outwards & ~(is_convex & is_slope)
+        is_parameter_free = ~is_held_at_bound & ~(is_convex & is_slope)
         h = _hessian(x, p, pairs, pair_weights)
         candidate = None
         while candidate is None and damping < 1e8:
@@ -273,8 +277,10 @@ def _fit(p: _Problem, weights: np.ndarray | None = None) -> HierarchicalFit:
     worth = np.exp(betas - np.nanmax(betas, 1, keepdims=True))
     probs = worth / np.nansum(worth, 1, keepdims=True)
     n_ties = int(p.pairs.tie.sum())
-    rater_arguments = p.questions, p.raters, slopes, offsets
-    return HierarchicalFit(probs, betas, *rater_arguments, nll, converged, p.finite, len(p.pairs.unit) - n_ties, n_ties)
+    names_slopes_and_offsets = p.questions, p.raters, slopes, offsets
+    return HierarchicalFit(
+        probs, betas, *names_slopes_and_offsets, nll, converged, p.finite, len(p.pairs.unit) - n_ties, n_ties
+    )
 
 # %% ../../nbs/stats/08_hierarchical.ipynb #e926a8bb
 def hierarchical_bradley_terry(
@@ -324,14 +330,14 @@ class PreferenceRefits(NamedTuple):
 
 def _draw_complete_weights(problem: _Problem, n: int, seed: int) -> np.ndarray:
     "Weights (n, n_annotations) in which no rater is missing; draws are made again where one is."
-    accepted_weights: list[np.ndarray] = []
-    onehot = (problem.rater[:, None] == np.arange(len(problem.raters))).astype(float)
+    complete_weights: list[np.ndarray] = []
+    rater_indicators = (problem.rater[:, None] == np.arange(len(problem.raters))).astype(float)
     for s in np.random.SeedSequence(seed).spawn(200):
-        w = np.concatenate(list(draw_weights(len(onehot), n, seed=s, strata=problem.question)))
-        accepted_weights.append(w[(w @ onehot > 0).all(1)])
-        if sum(map(len, accepted_weights)) >= n:
-            return np.concatenate(accepted_weights)[:n]
-    n_by_rater = onehot.sum(0)
+        w = np.concatenate(list(draw_weights(len(rater_indicators), n, seed=s, strata=problem.question)))
+        complete_weights.append(w[(w @ rater_indicators > 0).all(1)])
+        if sum(map(len, complete_weights)) >= n:
+            return np.concatenate(complete_weights)[:n]
+    n_by_rater = rater_indicators.sum(0)
     actual = f"{int(n_by_rater.min())} for {problem.raters[n_by_rater.argmin()]!r}; join raters of few annotations"
     refuse(f"bootstrap_preferences: raters must have enough annotations for a draw to hold them all; got {actual}")
 
@@ -357,12 +363,12 @@ def bootstrap_preferences(
         return Refits(getattr(fit, name), *percentile_interval(r, level), r)
 
     n_unconverged = sum(not f.converged for f in fits)
-    bounds = [tuple(problem.bounds[:, at].tolist()) for at in (0, -1)]
+    lowest_and_highest_bounds = [tuple(problem.bounds[:, at].tolist()) for at in (0, -1)]
     return PreferenceRefits(
         fit,
         estimate_with_range("probs"),
         estimate_with_range("slopes"),
         estimate_with_range("offsets"),
         n_unconverged,
-        *bounds,
+        *lowest_and_highest_bounds,
     )

@@ -116,12 +116,15 @@ def lowest_agreement(codes: np.ndarray, n_categories: int, distance: np.ndarray 
         joint_cumulative_shares = np.unique(
             np.concatenate([[0.0], ascending_cumulative, descending_cumulative]).clip(0, 1)
         )
-        midpoints = (joint_cumulative_shares[1:] + joint_cumulative_shares[:-1]) / 2
-        first_rater, second_rater = (
-            np.searchsorted(x, midpoints).clip(max=len(p) - 1) for x in (ascending_cumulative, descending_cumulative)
+        share_interval_midpoints = (joint_cumulative_shares[1:] + joint_cumulative_shares[:-1]) / 2
+        first_rater_codes, second_rater_codes = (
+            np.searchsorted(x, share_interval_midpoints).clip(max=len(p) - 1)
+            for x in (ascending_cumulative, descending_cumulative)
         )
         chance_disagreement = p @ distance @ p
-        max_disagreement = np.diff(joint_cumulative_shares) @ distance[first_rater, len(p) - 1 - second_rater]
+        max_disagreement = (
+            np.diff(joint_cumulative_shares) @ distance[first_rater_codes, len(p) - 1 - second_rater_codes]
+        )
     return float(max(-1 / (labels_per_item - 1), 1 - max_disagreement / chance_disagreement, -1.0))
 
 # %% ../../nbs/stats/20_jackknife.ipynb #5147e5a7
@@ -140,8 +143,8 @@ def _count_mixed_units(codes: np.ndarray, unit: np.ndarray) -> int:
     "The number of units with an item for which at least half of the labels are not the commonest one."
     has_label = codes >= 0
     commonest_code = np.bincount(codes[has_label]).argmax()
-    n_other_labels = ((codes != commonest_code) & has_label).sum(0)
-    return len(np.unique(unit[(2 * n_other_labels >= has_label.sum(0)) & (n_other_labels > 0)]))
+    n_minority_labels = ((codes != commonest_code) & has_label).sum(0)
+    return len(np.unique(unit[(2 * n_minority_labels >= has_label.sum(0)) & (n_minority_labels > 0)]))
 
 # %% ../../nbs/stats/20_jackknife.ipynb #9df79087
 def coefficient_estimate(
@@ -152,37 +155,41 @@ def coefficient_estimate(
     unit: np.ndarray,  # (N,) the unit of each item
     *,
     distance: np.ndarray | None = None,  # of the categories, as in `lowest_agreement`
-    **about: Any,  # n, n_clusters, level
+    **counts_and_level: Any,  # n, n_clusters, level
 ) -> Estimate:
     "A coefficient with its interval, or with the kind `none`, `few` or `rare`."
     value = float(j.value)
     is_perfect = bool(j.value > 1 - 1e-9)
-    lowest_possible = lowest_value(measure, codes, n_categories, distance)
+    lowest_possible_value = lowest_value(measure, codes, n_categories, distance)
     if np.isnan(value) or j.n_clusters < FEWEST_LEFT_OUT:
-        return Estimate.from_limits(value, **about)._replace(kind="none" if np.isnan(value) else "few")
+        return Estimate.from_limits(value, **counts_and_level)._replace(kind="none" if np.isnan(value) else "few")
     n_effective_units = j.n_clusters if measure in ("percent_agreement", "pabak") else _count_mixed_units(codes, unit)
     if n_effective_units < 2 or (np.isnan(j.se) and not is_perfect):
-        return Estimate.from_limits(value, **about)._replace(kind="rare")
-    t_quantile = stdtrit(np.fmin(j.df, n_effective_units), 0.5 + about["level"] / 2)
+        return Estimate.from_limits(value, **counts_and_level)._replace(kind="rare")
+    t_quantile = stdtrit(np.fmin(j.df, n_effective_units), 0.5 + counts_and_level["level"] / 2)
     if is_perfect and measure == "percent_agreement":
-        return Estimate.from_limits(value, **about, share=True)
+        return Estimate.from_limits(value, **counts_and_level, share=True)
     if is_perfect:
-        n_independent = min(j.n_clusters, 2 * n_effective_units)
-        low = lowest_possible + (1 - lowest_possible) * n_independent / (n_independent + t_quantile**2)
-        return Estimate.from_limits(value, low, 1.0, **about, kind="wilson")
+        n_independent_units = min(j.n_clusters, 2 * n_effective_units)
+        low = lowest_possible_value + (1 - lowest_possible_value) * n_independent_units / (
+            n_independent_units + t_quantile**2
+        )
+        return Estimate.from_limits(value, low, 1.0, **counts_and_level, kind="wilson")
     return Estimate.from_limits(
-        value, *range_limits(value, j.se, t_quantile, lowest_possible), **about, kind="jackknife"
+        value, *range_limits(value, j.se, t_quantile, lowest_possible_value), **counts_and_level, kind="jackknife"
     )
 
 # %% ../../nbs/stats/20_jackknife.ipynb #03f0146b
 _MEASURES = (*METRICS, "krippendorff_alpha")
 
 
-def _category_distances(level: str, values: list) -> np.ndarray | None:
-    if level == "nominal":
+def _category_distances(measurement_level: str, values: list) -> np.ndarray | None:
+    if measurement_level == "nominal":
         return None
-    positions = np.asarray(values, float) if level in ("interval", "ratio") else np.arange(len(values), dtype=float)
-    return (positions[:, None] - positions) ** 2
+    category_positions = (
+        np.asarray(values, float) if measurement_level in ("interval", "ratio") else np.arange(len(values), dtype=float)
+    )
+    return (category_positions[:, None] - category_positions) ** 2
 
 # %% ../../nbs/stats/20_jackknife.ipynb #8f9174e2
 def agreement_estimate(
@@ -208,20 +215,20 @@ def agreement_estimate(
     codes, values = label_matrix(x, ignore, categories, "agreement_estimate")
     if x.dtype.kind == "O" and scale in ("nominal", "ordinal"):  # texts are compared once, and not without each unit
         x, ignore, categories = np.where(codes < 0, np.nan, codes), (), categories and range(len(values))
-    statistic: Callable = partial(mean_pairwise, metric=measure, categories=categories, ignore=ignore)
+    coefficient_function: Callable = partial(mean_pairwise, metric=measure, categories=categories, ignore=ignore)
     if measure == "krippendorff_alpha":
-        statistic = partial(krippendorff_alpha, level=scale, categories=categories, ignore=ignore)
+        coefficient_function = partial(krippendorff_alpha, level=scale, categories=categories, ignore=ignore)
     unit = group_codes("agreement_estimate", clusters, x.shape[1])
     has_two_labels = (codes >= 0).sum(0) > 1
-    estimate_fields: dict[str, Any] = {
+    counts_and_level: dict[str, Any] = {
         "n": int(has_two_labels.sum()),
         "n_clusters": len(np.unique(unit[has_two_labels])),
         "level": level,
     }
-    if estimate_fields["n_clusters"] < 2:
-        return Estimate.from_limits(statistic(x), **estimate_fields)
-    j = jackknife(statistic, x[:, has_two_labels], clusters=unit[has_two_labels], axis=1)
+    if counts_and_level["n_clusters"] < 2:
+        return Estimate.from_limits(coefficient_function(x), **counts_and_level)
+    j = jackknife(coefficient_function, x[:, has_two_labels], clusters=unit[has_two_labels], axis=1)
     distance = _category_distances(scale, values)
     return coefficient_estimate(
-        j, measure, codes[:, has_two_labels], len(values), unit[has_two_labels], distance=distance, **estimate_fields
+        j, measure, codes[:, has_two_labels], len(values), unit[has_two_labels], distance=distance, **counts_and_level
     )

@@ -50,14 +50,14 @@ def bland_altman(judge: Any, people: Any, *, clusters: Any = None, **settings: A
     d = y - x
     bias = estimate(mean, d, clusters=unit, **settings)
     k = bias.n_clusters
-    deviation_by_case = np.bincount(unit, d - d.mean())
+    summed_deviation_by_case = np.bincount(unit, d - d.mean())
     half_width = ndtri(0.975) * np.sqrt(
-        d.var() + k / max(k - 1, 1) * float(deviation_by_case @ deviation_by_case) / len(d) ** 2
+        d.var() + k / max(k - 1, 1) * float(summed_deviation_by_case @ summed_deviation_by_case) / len(d) ** 2
     )
-    estimate_fields: dict[str, Any] = {"n": len(y), "n_clusters": k, "level": bias.level}
+    counts_and_level: dict[str, Any] = {"n": len(y), "n_clusters": k, "level": bias.level}
     agreement_limits = (
-        Estimate.from_limits(bias.estimate + side * half_width, **estimate_fields)._replace(kind="limits")
-        for side in (-1, 1)
+        Estimate.from_limits(bias.estimate + sign * half_width, **counts_and_level)._replace(kind="limits")
+        for sign in (-1, 1)
     )
     return Limits(bias, *agreement_limits)
 
@@ -113,23 +113,23 @@ def bias_slope(judge: Any, people: Any, *, clusters: Any = None, level: float = 
     n_cases = int(unit.max(initial=-1)) + 1
     y, x = y[is_used], x[:, is_used]
     has_score = ~np.isnan(x)
-    estimate_fields: dict[str, Any] = {"n": int(is_used.sum()), "n_clusters": n_cases, "level": level}
+    counts_and_level: dict[str, Any] = {"n": int(is_used.sum()), "n_clusters": n_cases, "level": level}
     w, residual, residual_df = _remove_severity(x)
     if n_cases < 3 or residual_df < 1:
-        return Estimate.from_limits(np.nan, **estimate_fields)
+        return Estimate.from_limits(np.nan, **counts_and_level)
     d, r = y - w, has_score.sum(0)
     w, d = w - w.mean(), d - d.mean()
-    moment_columns = [np.ones(len(y)), d, w, d * w, w**2, (residual**2).sum(0), r - 1, 1 / r]
-    moments_by_case = np.stack([np.bincount(unit, p) for p in moment_columns])  # (8, cases)
-    n, d_, w_, dw, ww, ss, df, inverse_counts = np.column_stack(
+    moments_of_items = [np.ones(len(y)), d, w, d * w, w**2, (residual**2).sum(0), r - 1, 1 / r]
+    moments_by_case = np.stack([np.bincount(unit, p) for p in moments_of_items])  # (8, cases)
+    n, d_, w_, dw, ww, ss, df, sum_of_inverse_counts = np.column_stack(
         [moments_by_case.sum(1), moments_by_case.sum(1, keepdims=True) - moments_by_case]
     )
-    error_variance = ss / np.maximum(df * residual_df / (r - 1).sum(), 1e-9) * inverse_counts / n
+    error_variance = ss / np.maximum(df * residual_df / (r - 1).sum(), 1e-9) * sum_of_inverse_counts / n
     covariance = (dw - d_ * w_ / n) / (n - 1) + error_variance
     true_variance = (ww - w_**2 / n) / (n - 1) - error_variance
     value = covariance[0] / true_variance[0] if true_variance[0] > 0 else np.nan
     return Estimate.from_limits(
-        value, *_find_fieller_limits(covariance, true_variance, level), **estimate_fields, kind="Fieller"
+        value, *_find_fieller_limits(covariance, true_variance, level), **counts_and_level, kind="Fieller"
     )
 
 # %% ../../nbs/stats/16_judge_error.ipynb #3d9d02f6
@@ -154,16 +154,16 @@ def split_half_calibration(judge: Any, people: Any, *, clusters: Any = None, see
         refuse(f"split_half_calibration: judge and people must share six cases or more; got {n_cases}")
     in_first_half = np.random.default_rng(seed).permutation(n_cases) < n_cases // 2
     in_fit, in_test = in_first_half[unit], ~in_first_half[unit]
-    varies = np.ptp(y[in_fit]) > 0
-    slope = float(np.cov(y[in_fit], x[in_fit])[0, 1] / y[in_fit].var(ddof=1)) if varies else 0.0
+    has_varying_verdicts = np.ptp(y[in_fit]) > 0
+    slope = float(np.cov(y[in_fit], x[in_fit])[0, 1] / y[in_fit].var(ddof=1)) if has_varying_verdicts else 0.0
     intercept = float(x[in_fit].mean() - slope * y[in_fit].mean())
     errors_before = np.abs(y[in_test] - x[in_test])
     errors_after = np.abs(intercept + slope * y[in_test] - x[in_test])
-    error_estimates = [
+    mean_absolute_errors = [
         estimate(mean, d, clusters=unit[in_test], seed=seed, **settings)
         for d in (errors_before, errors_after, errors_before - errors_after)
     ]
-    return Calibrated(intercept, slope, *error_estimates)
+    return Calibrated(intercept, slope, *mean_absolute_errors)
 
 # %% ../../nbs/stats/16_judge_error.ipynb #4edce856
 def pass_rates(passed: Any, good: Any, is_own: Any, clusters: Any, **settings: Any) -> dict[str, Estimate]:
@@ -177,17 +177,19 @@ def pass_rates(passed: Any, good: Any, is_own: Any, clusters: Any, **settings: A
     )
     check_binary("pass_rates", "answer", passed=x, good=is_good, is_own=is_own_answer)
     unit = group_codes("pass_rates", clusters, len(x))
-    difference_by_label = {}
-    for name, has_label in (("wrong", is_good == 0), ("right", is_good == 1)):
-        own_other_masks = [has_label & (is_own_answer == 1), has_label & (is_own_answer == 0)]
-        own_rate, other_rate = (estimate(mean, x[s], clusters=unit[s], share=True, **settings) for s in own_other_masks)
+    difference_by_quality = {}
+    for quality, has_quality in (("wrong", is_good == 0), ("right", is_good == 1)):
+        masks_of_own_and_other = [has_quality & (is_own_answer == 1), has_quality & (is_own_answer == 0)]
+        own_rate, other_rate = (
+            estimate(mean, x[s], clusters=unit[s], share=True, **settings) for s in masks_of_own_and_other
+        )
         correlation = 0.0
         if own_rate.n and other_rate.n:  # the contribution of each case to the error of either rate
-            u, v = (np.bincount(unit[s], x[s] - x[s].mean(), unit.max() + 1) / s.sum() for s in own_other_masks)
+            u, v = (np.bincount(unit[s], x[s] - x[s].mean(), unit.max() + 1) / s.sum() for s in masks_of_own_and_other)
             correlation = float(np.nan_to_num(divide(u @ v, np.sqrt((u @ u) * (v @ v)))))
         difference = independent_difference(own_rate, other_rate, correlation)
-        difference_by_label[name] = difference._replace(kind="MOVER" if difference.kind == "mover" else "none")
-    return difference_by_label
+        difference_by_quality[quality] = difference._replace(kind="MOVER" if difference.kind == "mover" else "none")
+    return difference_by_quality
 
 # %% ../../nbs/stats/16_judge_error.ipynb #e289ea06
 class LeftOut(NamedTuple):
@@ -213,24 +215,24 @@ def leave_one_rater_out(
         actual = f"{x.shape} for {len(raters)} raters and {len(y)} answers"
         refuse(f"leave_one_rater_out: scores must {rule}; got {actual}")
     check_numbers("leave_one_rater_out", "answer", scores=x, judge=y)
-    results = []
-    for r, name in enumerate(raters):
-        other_scores = np.delete(x, r, axis=0)
-        has_score = ~np.isnan(other_scores)
-        others_mean = np.where(has_score, other_scores, 0).sum(0) / np.maximum(has_score.sum(0), 1)
+    comparisons = []
+    for r, rater_name in enumerate(raters):
+        scores_of_other_raters = np.delete(x, r, axis=0)
+        has_score = ~np.isnan(scores_of_other_raters)
+        others_mean = np.where(has_score, scores_of_other_raters, 0).sum(0) / np.maximum(has_score.sum(0), 1)
         is_used = has_score.any(0) & ~np.isnan(x[r]) & ~np.isnan(y)
         rater_distance = np.abs(x[r] - others_mean)[is_used]
         judge_distance = np.abs(y - others_mean)[is_used]
         settings |= dict(clusters=group_codes("leave_one_rater_out", clusters, len(y), used=is_used))
-        judge_wins = (judge_distance < rater_distance) + 0.5 * (judge_distance == rater_distance)
-        results.append(
+        is_judge_closer = (judge_distance < rater_distance) + 0.5 * (judge_distance == rater_distance)
+        comparisons.append(
             LeftOut(
-                name,
+                rater_name,
                 estimate(mean, judge_distance - rater_distance, **settings),
-                estimate(mean, judge_wins, **settings, share=True),
+                estimate(mean, is_judge_closer, **settings, share=True),
             )
         )
-    return results
+    return comparisons
 
 # %% ../../nbs/stats/16_judge_error.ipynb #e3deb7d3
 class Heaping(NamedTuple):
@@ -271,25 +273,27 @@ def within_slope(scores: Any, x: Any, items: Any, *, level: float = 0.95) -> Est
     y, x = y[is_complete], x[is_complete]
     unit_sizes = np.bincount(unit)
     centred_x, centred_y = (v - (divide(np.bincount(unit, v), unit_sizes))[unit] for v in (x, y))
-    squares_by_unit = np.bincount(unit, centred_x**2)
-    has_varying_x = squares_by_unit > 1e-12
-    squares_by_unit = squares_by_unit[has_varying_x]
-    products_by_unit = np.bincount(unit, centred_x * centred_y)[has_varying_x]
+    sum_of_x_squares_by_unit = np.bincount(unit, centred_x**2)
+    has_varying_x = sum_of_x_squares_by_unit > 1e-12
+    sum_of_x_squares_by_unit = sum_of_x_squares_by_unit[has_varying_x]
+    sum_of_products_by_unit = np.bincount(unit, centred_x * centred_y)[has_varying_x]
     k = int(has_varying_x.sum())
     if not k:
         return Estimate.from_limits(np.nan, n=0, level=level)
-    estimate_fields: dict[str, Any] = {
+    counts_and_level: dict[str, Any] = {
         "n": int(unit_sizes[np.flatnonzero(has_varying_x)].sum()),
         "n_clusters": k,
         "level": level,
     }
-    slope = float(products_by_unit.sum() / squares_by_unit.sum())
-    df = float(squares_by_unit.sum() ** 2 / (squares_by_unit**2).sum()) - 1
+    slope = float(sum_of_products_by_unit.sum() / sum_of_x_squares_by_unit.sum())
+    df = float(sum_of_x_squares_by_unit.sum() ** 2 / (sum_of_x_squares_by_unit**2).sum()) - 1
     if k < 3 or df < 1:
-        return Estimate.from_limits(slope, **estimate_fields)
-    jackknife_slopes = (products_by_unit.sum() - products_by_unit) / (squares_by_unit.sum() - squares_by_unit)
+        return Estimate.from_limits(slope, **counts_and_level)
+    jackknife_slopes = (sum_of_products_by_unit.sum() - sum_of_products_by_unit) / (
+        sum_of_x_squares_by_unit.sum() - sum_of_x_squares_by_unit
+    )
     half_width = stdtrit(df, 0.5 + level / 2) * np.sqrt((k - 1) / k * ((jackknife_slopes - slope) ** 2).sum())
-    return Estimate.from_limits(slope, slope - half_width, slope + half_width, **estimate_fields, kind="jackknife t")
+    return Estimate.from_limits(slope, slope - half_width, slope + half_width, **counts_and_level, kind="jackknife t")
 
 # %% ../../nbs/stats/16_judge_error.ipynb #225e935d
 def length_effect(scores: Any, words: Any, items: Any, *, level: float = 0.95) -> Estimate:

@@ -51,19 +51,19 @@ def dawid_skene(labels: Any, *, smoothing: float = 10.0, max_rounds: int = 5000)
     (n_raters, n), k = codes.shape, len(classes)
     if k < 2:
         refuse(f"dawid_skene: labels must be of two kinds or more; got {classes}; there is nothing to decide")
-    rater, item = np.nonzero(codes >= 0)
-    confusion_cells = rater * k + codes[rater, item]
+    rater_of_label, item_of_label = np.nonzero(codes >= 0)
+    confusion_cells = rater_of_label * k + codes[rater_of_label, item_of_label]
     votes = (codes[:, :, None] == np.arange(k)).sum(0).astype(float)
     has_label = votes.sum(1, keepdims=True) > 0
     p = np.where(has_label, votes / np.maximum(votes.sum(1, keepdims=True), 1), votes.sum(0) / votes.sum())
     for _ in range(max_rounds):
         shares = np.maximum((has_label * p).sum(0) / has_label.sum(), _TINY)
-        label_counts = sums_by(confusion_cells, p[item], n_raters * k).reshape(n_raters, k, k)
+        label_counts = sums_by(confusion_cells, p[item_of_label], n_raters * k).reshape(n_raters, k, k)
         pooled_counts = label_counts.sum(0) + 1 / k
         errors = np.maximum(label_counts + smoothing * pooled_counts / pooled_counts.sum(0), _TINY)
         errors /= errors.sum(1, keepdims=True)
         previous_p = p
-        p = softmax(np.log(shares) + sums_by(item, np.log(errors).reshape(-1, k)[confusion_cells], n), axis=1)
+        p = softmax(np.log(shares) + sums_by(item_of_label, np.log(errors).reshape(-1, k)[confusion_cells], n), axis=1)
         if np.abs(p - previous_p).max() < 1e-8:
             break
     else:
@@ -115,8 +115,8 @@ def _difference_from_others(d: np.ndarray, case: np.ndarray, level: float) -> tu
     if len(case_means) < 2:
         return float(case_means.mean()), False
     half_width = stdtrit(len(case_means) - 1, level) * case_means.std() / np.sqrt(len(case_means))
-    mean_gap = float(case_means.mean())
-    return mean_gap, bool(mean_gap < -LOWER_AGREEMENT and mean_gap + half_width < 0)
+    mean_difference = float(case_means.mean())
+    return mean_difference, bool(mean_difference < -LOWER_AGREEMENT and mean_difference + half_width < 0)
 
 # %% ../../nbs/stats/19_label_models.ipynb #fa6bb991
 FEWEST_ALIKE = 10  # answers
@@ -143,10 +143,10 @@ def _gave_one_answer(x: np.ndarray, k: int, are_numbers: bool, alpha: float) -> 
 def _flat_pages(x: np.ndarray, page: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (R,) (R,)
     "The number of pages of three numbers or more that are all equal, and of such pages in total."
     page_statistics = pd.DataFrame(x.T).groupby(page).agg(["count", "min", "max"])
-    count, low, high = (
-        page_statistics.xs(statistic, axis=1, level=1).to_numpy().T for statistic in ("count", "min", "max")
+    n_ratings, low, high = (
+        page_statistics.xs(statistic_name, axis=1, level=1).to_numpy().T for statistic_name in ("count", "min", "max")
     )
-    return ((count > 2) & (low == high)).sum(1), (count > 2).sum(1)
+    return ((n_ratings > 2) & (low == high)).sum(1), (n_ratings > 2).sum(1)
 
 
 def too_many(k: int, n: int, alpha: float) -> bool:
@@ -184,25 +184,27 @@ def rater_flags(
     Source: Dunn 1961 (the correction); Dawid and Skene 1979 (accuracy); Johnson 2005 (one answer throughout).
     Raises: ValueError for ratings that are not one row a rater.
     """
-    labels = labels_as_array(ratings)
-    if labels.ndim != 2 or len(labels) != len(raters):
-        refuse(f"rater_flags: ratings must be (R, N) for {len(raters)} raters; got shape {labels.shape}")
-    x, are_numbers = _as_codes(labels)
-    case = group_codes("rater_flags", clusters, labels.shape[1])
+    rating_table = labels_as_array(ratings)
+    if rating_table.ndim != 2 or len(rating_table) != len(raters):
+        refuse(f"rater_flags: ratings must be (R, N) for {len(raters)} raters; got shape {rating_table.shape}")
+    x, are_numbers = _as_codes(rating_table)
+    case = group_codes("rater_flags", clusters, rating_table.shape[1])
     rater_alpha = alpha / max(len(raters), 1)
     similarity = _mean_similarity(x, are_numbers)
     n_others = (~np.isnan(similarity)).sum(0) - 1
-    others_agreement = np.divide(
+    mean_agreement_of_others = np.divide(
         np.nansum(similarity, 0) - similarity, n_others, where=n_others > 0, out=np.full(similarity.shape, np.nan)
     )
     accuracy = np.full(len(x), np.nan)
     if len(x) > 2 and not are_numbers:
         with suppress(ValueError, RuntimeError):  # where the model cannot be fitted
-            accuracy = dawid_skene(labels).accuracy()
+            accuracy = dawid_skene(rating_table).accuracy()
     n_flat_pages, n_pages = _flat_pages(x, case) if are_numbers else (np.zeros(len(x), int), np.zeros(len(x), int))
     rows = []
     for k, name in enumerate(raters):
-        mean_gap, is_deviating = _difference_from_others((similarity - others_agreement)[k], case, 1 - rater_alpha / 2)
+        mean_difference, is_deviating = _difference_from_others(
+            (similarity - mean_agreement_of_others)[k], case, 1 - rater_alpha / 2
+        )
         others_accuracies = np.delete(accuracy, k)[~np.isnan(np.delete(accuracy, k))]
         is_among_best = bool(len(others_accuracies) and accuracy[k] >= np.median(others_accuracies))
         reasons = ["differs from the others"] * bool(is_deviating and not is_among_best)
@@ -212,5 +214,5 @@ def rater_flags(
         reasons += [f"one number for all on {n_flat_pages[k]} of {n_pages[k]} pages"] * bool(is_straight_lining)
         reasons += (slips or {})[name].reasons(rater_alpha) if name in (slips or {}) else []
         agreement = np.nan if np.isnan(similarity[k]).all() else np.nanmean(similarity[k])
-        rows.append([name, int((~np.isnan(x[k])).sum()), agreement, mean_gap, accuracy[k], "; ".join(reasons)])
+        rows.append([name, int((~np.isnan(x[k])).sum()), agreement, mean_difference, accuracy[k], "; ".join(reasons)])
     return pd.DataFrame(rows, columns=["rater", "n", "agreement", "difference", "accuracy", "flag"])

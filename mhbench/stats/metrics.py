@@ -33,10 +33,10 @@ def _coded_pair(truth, answers, function, classes=None) -> tuple[np.ndarray, np.
     truth, answers = (x.tolist() if isinstance(x, np.ndarray) else list(x) for x in (truth, answers))
     if len(truth) != len(answers):
         refuse(f"{function}: truth and answers must have one entry a unit each; got {len(truth)} and {len(answers)}")
-    place = next((i for i, t in enumerate(truth) if _is_missing(t)), None)
-    if place is not None:
+    unit = next((i for i, t in enumerate(truth) if _is_missing(t)), None)
+    if unit is not None:
         refuse(
-            f"{function}: truth must not be missing; got {truth[place]!r} (unit {place}); leave out units without a key"
+            f"{function}: truth must not be missing; got {truth[unit]!r} (unit {unit}); leave out units without a key"
         )
     observed_classes = set(truth) | {x for x in answers if not _is_missing(x)}
     class_names = list(classes) if classes is not None else sorted(observed_classes, key=lambda x: (str(type(x)), x))
@@ -133,11 +133,20 @@ def compare_settings(first: Any, second: Any, *, weights: Weights = None) -> Set
     w = unit_weights(weights, len(f), "compare_settings")
     n = w.sum(1)
     c = w @ (f * s)
-    o_f = w @ (f * (1 - s))
-    o_s = w @ ((1 - f) * s)
+    n_only_first = w @ (f * (1 - s))
+    n_only_second = w @ ((1 - f) * s)
     n_neither = w @ ((1 - f) * (1 - s))
-    rates = divide(c + n_neither, n), divide(c, c + o_f + o_s), divide(o_f + o_s, n)
-    return Settings(*(as_result(v, weights) for v in (n, c + o_f, c + o_s, c, n_neither, o_f, o_s, *rates)))
+    derived_rates = (
+        divide(c + n_neither, n),
+        divide(c, c + n_only_first + n_only_second),
+        divide(n_only_first + n_only_second, n),
+    )
+    return Settings(
+        *(
+            as_result(v, weights)
+            for v in (n, c + n_only_first, c + n_only_second, c, n_neither, n_only_first, n_only_second, *derived_rates)
+        )
+    )
 
 # %% ../../nbs/stats/10_metrics.ipynb #ed9f523a
 def indicator(units: Sequence[Sequence], labels: Sequence) -> tuple[np.ndarray, np.ndarray]:  # (N, L) bool, and (N,)
@@ -146,12 +155,12 @@ def indicator(units: Sequence[Sequence], labels: Sequence) -> tuple[np.ndarray, 
     column_of_label = {x: j for j, x in enumerate(labels)}
     if len(column_of_label) != len(labels):
         refuse("indicator: labels must differ from one another; got a repeated one")
-    label_table = np.zeros((len(units), len(labels)), bool)
+    has_label = np.zeros((len(units), len(labels)), bool)
     for i, unit_labels in enumerate(units):
         if isinstance(unit_labels, str):
             refuse(f"indicator: units must hold a list of labels each; got the text {unit_labels!r} (unit {i})")
-        label_table[i, [column_of_label[name] for name in set(unit_labels) if name in column_of_label]] = True
-    return label_table, np.array([len(set(unit_labels) - set(column_of_label)) for unit_labels in units], int)
+        has_label[i, [column_of_label[label] for label in set(unit_labels) if label in column_of_label]] = True
+    return has_label, np.array([len(set(unit_labels) - set(column_of_label)) for unit_labels in units], int)
 
 # %% ../../nbs/stats/10_metrics.ipynb #417e8efc
 class Vote(NamedTuple):

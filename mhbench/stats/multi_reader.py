@@ -98,8 +98,8 @@ def rater_components(values: Any, items: Any, raters: Any) -> RaterComponents:
     if min(n_levels[:2]) < 2:
         refuse(f"rater_components: there must be two items and two raters or more; got {n_levels[0]} and {n_levels[1]}")
     spread = variance_components(y, {"item": item, "rater": rater}, n_draws=0)
-    has_repeats = len(set(zip(item.tolist(), rater.tolist()))) < len(y)  # somebody rated an item twice
-    expected_sources = ["item", "rater", *["item x rater"] * has_repeats, REST]
+    has_repeated_ratings = len(set(zip(item.tolist(), rater.tolist()))) < len(y)  # somebody rated an item twice
+    expected_sources = ["item", "rater", *["item x rater"] * has_repeated_ratings, REST]
     if expected_sources != spread.table["source"].tolist():
         remedy = "let raters share items, and each rate several"
         refuse(f"rater_components: ratings must tell {', '.join(expected_sources)} apart; these do not; {remedy}")
@@ -139,9 +139,9 @@ def two_way_variance(left_out: np.ndarray) -> tuple[float, float, float]:
     if min(r, g) < 2:
         return np.nan, np.nan, item_variance
     rater_variance = float((r * left_out[0, 0] - (r - 1) * left_out[1:, 0]).var(ddof=1) / r)
-    pseudo_values = r * left_out[0, 1:] - (r - 1) * left_out[1:, 1:]
-    shared_sum = float(pseudo_values.sum(0).var(ddof=1) - pseudo_values.var(axis=1, ddof=1).sum())
-    return rater_variance, max(0.0, shared_sum * (g - 1) ** 2 / g / (r * (r - 1))), item_variance
+    rater_pseudo_values = r * left_out[0, 1:] - (r - 1) * left_out[1:, 1:]
+    shared_variance_sum = float(rater_pseudo_values.sum(0).var(ddof=1) - rater_pseudo_values.var(axis=1, ddof=1).sum())
+    return rater_variance, max(0.0, shared_variance_sum * (g - 1) ** 2 / g / (r * (r - 1))), item_variance
 
 # %% ../../nbs/stats/17_multi_reader.ipynb #4e56d72d
 def half_widths(left_out: np.ndarray, level: float = 0.95) -> tuple[float, float, float]:
@@ -189,28 +189,28 @@ def _over_raters_from_jackknife(
 ) -> OverRaters:
     "The intervals of a number (R + 1, G + 1); `items_estimate` is that for other items where a formula gives it."
     value = float(left_out[0, 0])
-    estimate_fields: dict[str, Any] = {"n": n, "n_clusters": n_units, "level": level}
+    counts_and_level: dict[str, Any] = {"n": n, "n_clusters": n_units, "level": level}
     interval_half_widths = half_widths(left_out, level) if min(left_out.shape) > 2 else (np.nan,) * 3
     if items_estimate is None:
         limits = _limits_within_range(value, interval_half_widths[0], value_range, level)
-        items_estimate = Estimate.from_limits(value, *limits, **estimate_fields, kind="jackknife")
+        items_estimate = Estimate.from_limits(value, *limits, **counts_and_level, kind="jackknife")
     rater_variance, shared_variance, _ = two_way_variance(left_out)
-    kind_if_few = "none" if n_units < 2 else "few" if n_units < fewest_clusters(level) else ""
-    missing_kind = "raters" if len(left_out) <= FEWEST_RATERS else kind_if_few
-    raters_estimate = both_estimate = Estimate(n, n_units, value, np.nan, np.nan, level, missing_kind)
-    if not missing_kind:
-        limits, both_limits = (
-            _limits_within_range(value, half, value_range, level) for half in interval_half_widths[1:]
+    kind_if_few_units = "none" if n_units < 2 else "few" if n_units < fewest_clusters(level) else ""
+    reason_without_interval = "raters" if len(left_out) <= FEWEST_RATERS else kind_if_few_units
+    raters_estimate = joint_estimate = Estimate(n, n_units, value, np.nan, np.nan, level, reason_without_interval)
+    if not reason_without_interval:
+        limits, joint_limits = (
+            _limits_within_range(value, half_width, value_range, level) for half_width in interval_half_widths[1:]
         )
-        raters_estimate = Estimate.from_limits(value, *limits, **estimate_fields, kind="other raters")
-        if not np.isnan(both_limits[0]):
-            both_limits = (
-                float(np.fmin(items_estimate.ci_low, both_limits[0])),
-                float(np.fmax(items_estimate.ci_high, both_limits[1])),
+        raters_estimate = Estimate.from_limits(value, *limits, **counts_and_level, kind="other raters")
+        if not np.isnan(joint_limits[0]):
+            joint_limits = (
+                float(np.fmin(items_estimate.ci_low, joint_limits[0])),
+                float(np.fmax(items_estimate.ci_high, joint_limits[1])),
             )
-        both_estimate = Estimate.from_limits(value, *both_limits, **estimate_fields, kind="items and raters")
+        joint_estimate = Estimate.from_limits(value, *joint_limits, **counts_and_level, kind="items and raters")
     return OverRaters(
-        items_estimate, raters_estimate, both_estimate, left_out[1:, 0].copy(), rater_variance, shared_variance
+        items_estimate, raters_estimate, joint_estimate, left_out[1:, 0].copy(), rater_variance, shared_variance
     )
 
 # %% ../../nbs/stats/17_multi_reader.ipynb #c3293553
@@ -236,26 +236,30 @@ def over_raters(
     Source: Obuchowski and Rockette 1995 (jackknife covariances); Banerjee 1961 (quantiles).
     """
     x = plain_array(labels_as_array(ratings))
-    is_used = rated_items(x, fewest)
-    unit = group_codes("over_raters", clusters, x.shape[1], used=is_used)
-    x = x[:, is_used]
+    has_enough_ratings = rated_items(x, fewest)
+    unit = group_codes("over_raters", clusters, x.shape[1], used=has_enough_ratings)
+    x = x[:, has_enough_ratings]
     if not len(unit):
         return _over_raters_from_jackknife(np.full((len(x) + 1, 1), np.nan), 0, 0, within, level)
     weights = np.vstack([np.ones(len(unit)), *without_each(unit, 200)])
-    rating_subsets = [x, *(np.delete(x, k, 0) for k in range(len(x)))] if len(x) > fewest else [x]
-    left_out = np.stack([statistic(subset, weights=weights) for subset in rating_subsets])
+    leave_one_rater_out_ratings = [x, *(np.delete(x, k, 0) for k in range(len(x)))] if len(x) > fewest else [x]
+    left_out = np.stack([statistic(rater_ratings, weights=weights) for rater_ratings in leave_one_rater_out_ratings])
     left_out = (
-        left_out if len(rating_subsets) > 1 else np.vstack([left_out, np.full((len(x), left_out.shape[1]), np.nan)])
+        left_out
+        if len(leave_one_rater_out_ratings) > 1
+        else np.vstack([left_out, np.full((len(x), left_out.shape[1]), np.nan)])
     )
     return _over_raters_from_jackknife(left_out, len(unit), int(unit.max()) + 1, within, level)
 
 # %% ../../nbs/stats/17_multi_reader.ipynb #2f2c5163
 def _rater_item_means(y: np.ndarray, rater: np.ndarray, item: np.ndarray) -> np.ndarray:  # (K,) each to (R, N)
     "The mean of a rater's ratings of an item; NaN where there is none."
-    shape = rater.max() + 1, item.max() + 1
-    cell_index = rater * shape[1] + item
-    n_cells = shape[0] * shape[1]
-    return divide(np.bincount(cell_index, y, n_cells), np.bincount(cell_index, None, n_cells)).reshape(shape)
+    n_raters_and_items = rater.max() + 1, item.max() + 1
+    cell_index = rater * n_raters_and_items[1] + item
+    n_cells = n_raters_and_items[0] * n_raters_and_items[1]
+    return divide(np.bincount(cell_index, y, n_cells), np.bincount(cell_index, None, n_cells)).reshape(
+        n_raters_and_items
+    )
 
 # %% ../../nbs/stats/17_multi_reader.ipynb #7cc25eaa
 def _means_without(rater_item_means: np.ndarray, case: np.ndarray) -> np.ndarray:  # (R, N), (N,) to (R + 1, G + 1)
@@ -263,27 +267,29 @@ def _means_without(rater_item_means: np.ndarray, case: np.ndarray) -> np.ndarray
     raters and cases.
     """
     has_rating = ~np.isnan(rater_item_means)
-    filled_ratings = np.where(has_rating, rater_item_means, 0.0)
+    zero_filled_ratings = np.where(has_rating, rater_item_means, 0.0)
     n_cases = int(case.max()) + 1
     means = np.full((len(rater_item_means) + 1, n_cases + 1), np.nan)
     for r in range(len(means) if len(rater_item_means) > 1 else 1):
-        is_retained = np.arange(len(rater_item_means)) != r - 1
-        h, y = has_rating[is_retained].astype(float), filled_ratings[is_retained]
+        is_retained_rater = np.arange(len(rater_item_means)) != r - 1
+        h, y = has_rating[is_retained_rater].astype(float), zero_filled_ratings[is_retained_rater]
         n = h.sum(0)
         item_means = y.sum(0) / np.maximum(n, 1)
         weights = h / np.maximum(n, 1)  # of each rater in an item's mean
         item_deviations = y - h * item_means
-        inverse = np.linalg.pinv(np.diag(h.sum(1)) - h @ weights.T, hermitian=True, rcond=1e-9)
-        severity = inverse @ item_deviations.sum(1)
+        inverse_normal_matrix = np.linalg.pinv(np.diag(h.sum(1)) - h @ weights.T, hermitian=True, rcond=1e-9)
+        severity = inverse_normal_matrix @ item_deviations.sum(1)
         residual_deviations = item_deviations - h * (severity[:, None] - weights.T @ severity)
-        severities_without = severity[:, None] - inverse @ sums_by(case, residual_deviations.T, n_cases).T
+        severities_without_case = (
+            severity[:, None] - inverse_normal_matrix @ sums_by(case, residual_deviations.T, n_cases).T
+        )
         case_totals, case_counts, case_weights = (
             sums_by(case, x, n_cases) for x in (item_means[:, None], (n > 0)[:, None], weights.T)
         )
         means[r, 0] = divide(case_totals.sum() - case_weights.sum(0) @ severity, case_counts.sum())
-        rater_adjustment = ((case_weights.sum(0) - case_weights) * severities_without.T).sum(1)
+        severity_sum_without_case = ((case_weights.sum(0) - case_weights) * severities_without_case.T).sum(1)
         means[r, 1:] = divide(
-            case_totals.sum() - case_totals[:, 0] - rater_adjustment, case_counts.sum() - case_counts[:, 0]
+            case_totals.sum() - case_totals[:, 0] - severity_sum_without_case, case_counts.sum() - case_counts[:, 0]
         )
     return means
 
@@ -341,22 +347,23 @@ def severities(
     """How far each rater lies below the mean of the others on the same items, with an interval over cases; NaN without
     any such item."""
     y = _numbers("severities", values)
-    labels_by_column = {"item": items, "rater": raters, "case": items if cases is None else cases}
-    for name, x in labels_by_column.items():
+    item_rater_and_case_labels = {"item": items, "rater": raters, "case": items if cases is None else cases}
+    for name, x in item_rater_and_case_labels.items():
         _label_codes("severities", x, len(y), f"{name}s")
-    long_ratings = pd.DataFrame({"value": y} | {name: np.asarray(x) for name, x in labels_by_column.items()}).dropna(
-        subset=["value"]
-    )
+    long_ratings = pd.DataFrame(
+        {"value": y} | {name: np.asarray(x) for name, x in item_rater_and_case_labels.items()}
+    ).dropna(subset=["value"])
     wide_ratings = long_ratings.pivot_table("value", "rater", "item", sort=False)
     case_of_item = long_ratings.groupby("item", sort=False)["case"].first().reindex(wide_ratings.columns).to_numpy()
     is_reference_rater = wide_ratings.index.isin(list(wide_ratings.index if reference is None else reference))
-    cell_ratings = wide_ratings.to_numpy()
+    rating_by_rater_and_item = wide_ratings.to_numpy()
     rows = []
     for k, name in enumerate(wide_ratings.index):
-        others_ratings = cell_ratings[is_reference_rater & (np.arange(len(cell_ratings)) != k)]
+        others_ratings = rating_by_rater_and_item[is_reference_rater & (np.arange(len(rating_by_rater_and_item)) != k)]
         n_others = (~np.isnan(others_ratings)).sum(0)
         gap_below_others = (
-            np.where(n_others > 0, np.nansum(others_ratings, 0) / np.maximum(n_others, 1), np.nan) - cell_ratings[k]
+            np.where(n_others > 0, np.nansum(others_ratings, 0) / np.maximum(n_others, 1), np.nan)
+            - rating_by_rater_and_item[k]
         )
         rows.append(
             {"rater": name}

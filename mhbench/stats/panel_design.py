@@ -54,14 +54,16 @@ def pilot_table(ratings: Iterable[Rating], label: str | None = None) -> tuple[pd
     if numeric_ratings and label is None and len(numeric_ratings) >= n_labels:
         rows = [(r.item_id, r.rater, r.target, r.value) for r in numeric_ratings]
         return pd.DataFrame(rows, columns=["item", "rater", "target", "value"]), ""
-    label_ratings = [r for r in people_ratings if (r.label or "").strip() not in ("", ABSTAIN)]
-    n_by_label = Counter(str(r.label) for r in label_ratings)
+    ratings_with_label = [r for r in people_ratings if (r.label or "").strip() not in ("", ABSTAIN)]
+    n_by_label = Counter(str(r.label) for r in ratings_with_label)
     if not n_by_label or (label is not None and label not in n_by_label):
         refuse(f"pilot_table: ratings must hold a number or the label {label!r}; got labels {sorted(n_by_label)[:6]}")
     counted_label = min(n_by_label, key=lambda name: (-n_by_label[name], name)) if label is None else label
-    targets = {r.target for r in label_ratings if r.label == counted_label}
+    targets = {r.target for r in ratings_with_label if r.label == counted_label}
     rows = [
-        (r.item_id, r.rater, r.target, float(r.label == counted_label)) for r in label_ratings if r.target in targets
+        (r.item_id, r.rater, r.target, float(r.label == counted_label))
+        for r in ratings_with_label
+        if r.target in targets
     ]
     return pd.DataFrame(rows, columns=["item", "rater", "target", "value"]), str(counted_label)
 
@@ -70,32 +72,34 @@ def pilot_components(pilot: pd.DataFrame, *, difference: bool = False) -> RaterC
     """Variance components of a pilot's ratings (item, rater, target, value), averaged over targets, or, for a
     difference, over pairs of them. Raises: ValueError where no target or pair identifies them.
     """
-    wide_values = pilot.pivot_table(index=["item", "rater"], columns="target", values="value", sort=False)
-    target_values = [wide_values[t] for t in wide_values]
+    value_by_target = pilot.pivot_table(index=["item", "rater"], columns="target", values="value", sort=False)
+    values_or_differences = [value_by_target[t] for t in value_by_target]
     if difference:
-        target_values = [a - b for a, b in combinations(target_values, 2)]
-    estimates = []
-    reason = "there is one target" if difference else ""
-    for y in target_values:
+        values_or_differences = [a - b for a, b in combinations(values_or_differences, 2)]
+    component_estimates = []
+    error_text = "there is one target" if difference else ""
+    for y in values_or_differences:
         y = y.dropna()
         try:
-            estimates.append(rater_components(y, *(y.index.get_level_values(name) for name in ("item", "rater"))))
+            component_estimates.append(
+                rater_components(y, *(y.index.get_level_values(name) for name in ("item", "rater")))
+            )
         except ValueError as e:
-            reason = str(e)
-    if not estimates:
-        subject = "a pair of targets" if difference else "a target"
-        refuse(f"pilot_components: ratings must tell items and raters apart in {subject}; got none: {reason}")
-    means = np.maximum([f[:4] for f in estimates], 0).mean(0)
-    largest_counts = np.max([f[4:] for f in estimates], axis=0)
-    return RaterComponents(*means.tolist(), *largest_counts.tolist())
+            error_text = str(e)
+    if not component_estimates:
+        target_phrase = "a pair of targets" if difference else "a target"
+        refuse(f"pilot_components: ratings must tell items and raters apart in {target_phrase}; got none: {error_text}")
+    mean_components = np.maximum([f[:4] for f in component_estimates], 0).mean(0)
+    max_counts = np.max([f[4:] for f in component_estimates], axis=0)
+    return RaterComponents(*mean_components.tolist(), *max_counts.tolist())
 
 # %% ../../nbs/stats/23_panel_design.ipynb #8f5925cf
 def _variance_parts(
     c: RaterComponents, n_items: float, n_raters: float, raters_per_item: float
 ) -> tuple[float, float, float]:
     "The variance of a mean between raters, shared by them, and over items for these raters."
-    item, rater, crossed, residual = np.maximum(c[:4], 0.0)
-    rating_variance = (crossed + residual) / (n_items * raters_per_item)
+    item, rater, interaction_variance, residual_variance = np.maximum(c[:4], 0.0)
+    rating_variance = (interaction_variance + residual_variance) / (n_items * raters_per_item)
     return rater / n_raters + rating_variance, item / n_items, item / n_items + rating_variance
 
 
@@ -144,17 +148,17 @@ def assured_width(
     Source: Fisher 1924 (the ratio of two estimates of a variance).
     """
     raters_per_item = per_item or n_raters
-    item, rater, crossed, residual = np.maximum(pilot[:4], 0.0)
-    rating_error_variance = crossed + residual
+    item, rater, interaction_variance, residual = np.maximum(pilot[:4], 0.0)
+    rating_error_variance = interaction_variance + residual
     pilot_error_variance = (
         rating_error_variance * pilot.n_raters / max(pilot.n_ratings, 1)
     )  # in a rater's mean in the pilot
     rater_error_variance = rating_error_variance * n_raters / (n_items * raters_per_item)
     variance_ratio = _upper_variance_ratio(n_raters - 1, pilot.n_raters - 1, studies)
-    assured_rater_part = variance_ratio * (rater + pilot_error_variance) + _upper_variance_ratio(
+    assured_rater_component = variance_ratio * (rater + pilot_error_variance) + _upper_variance_ratio(
         n_raters - 1, 0, studies
     ) * (rater_error_variance - pilot_error_variance)
-    rater_variance = max(assured_rater_part, rater + rater_error_variance) / n_raters
+    rater_variance = max(assured_rater_component, rater + rater_error_variance) / n_raters
     shared_variance = item * _upper_variance_ratio(n_items - 1, pilot.n_items - 1, studies) / n_items
     var_items = shared_variance + rater_error_variance / n_raters
     squared_t_raters, squared_t_items = (float(stdtrit(k - 1, 0.5 + level / 2)) ** 2 for k in (n_raters, n_items))
@@ -205,11 +209,13 @@ class Aim(NamedTuple):
         return least_difference(cautious(pair), *design, power=self.power, level=self.level) <= self.difference
 
 
-def _fewest_items(aim: Aim, mean, pair, n_raters: int, raters_per_item: int, max_items: int) -> int | None:
+def _fewest_items(
+    aim: Aim, mean_components, difference_components, n_raters: int, raters_per_item: int, max_items: int
+) -> int | None:
     "By bisection; None where `max_items` are not enough."
-    if not aim.reached(mean, pair, (max_items, n_raters, raters_per_item)):
+    if not aim.reached(mean_components, difference_components, (max_items, n_raters, raters_per_item)):
         return None
-    reaches_aim = lambda n: aim.reached(mean, pair, (n, n_raters, raters_per_item))
+    reaches_aim = lambda n: aim.reached(mean_components, difference_components, (n, n_raters, raters_per_item))
     return 2 + bisect_left(range(2, max_items), True, key=reaches_aim)
 
 # %% ../../nbs/stats/23_panel_design.ipynb #5ef90031
@@ -234,15 +240,17 @@ def panel_designs(
             if n_items is None:
                 continue
             n_items = max(n_items, -(-n_raters // raters_per_item))  # everybody has an item
-            design_kind = {n_raters: "crossed", 1: "nested"}.get(raters_per_item, "k of n")
-            design = (n_items, n_raters, raters_per_item)
-            detectable_difference = least_difference(cautious(pair), *design, power=aim.power) if pair else np.nan
-            width = assured_width(mean, *design, aim.level)
+            design_name = {n_raters: "crossed", 1: "nested"}.get(raters_per_item, "k of n")
+            items_raters_per_item = (n_items, n_raters, raters_per_item)
+            detectable_difference = (
+                least_difference(cautious(pair), *items_raters_per_item, power=aim.power) if pair else np.nan
+            )
+            width = assured_width(mean, *items_raters_per_item, aim.level)
             n_ratings = n_items * raters_per_item
-            design_counts = [n_raters, n_items, raters_per_item, n_ratings, -(-n_ratings // n_raters)]
-            rows.append([design_kind, *design_counts, width, detectable_difference, n_ratings * minutes])
-    table = pd.DataFrame(rows, columns=DESIGN_COLUMNS).sort_values(["minutes", "raters"], kind="stable")
-    return table.groupby("design", sort=False).head(2).reset_index(drop=True)
+            raters_items_and_ratings = [n_raters, n_items, raters_per_item, n_ratings, -(-n_ratings // n_raters)]
+            rows.append([design_name, *raters_items_and_ratings, width, detectable_difference, n_ratings * minutes])
+    designs = pd.DataFrame(rows, columns=DESIGN_COLUMNS).sort_values(["minutes", "raters"], kind="stable")
+    return designs.groupby("design", sort=False).head(2).reset_index(drop=True)
 
 # %% ../../nbs/stats/23_panel_design.ipynb #c98776b4
 def cautious(components: RaterComponents, confidence: float = 0.8) -> RaterComponents:
@@ -295,9 +303,9 @@ def design_sentence(designs: pd.DataFrame, aim: Aim, max_raters: int, max_items:
 # %% ../../nbs/stats/23_panel_design.ipynb #a9add03d
 def with_more(designs: pd.DataFrame, pilot: pd.DataFrame) -> pd.DataFrame:  # with a column `more`
     "Designs with the number of ratings still needed, for the target that has most."
-    n_by_target_item = pilot.groupby(["target", "item"]).size()
-    target = n_by_target_item.groupby("target").sum().idxmax()
-    n_ratings = np.sort(n_by_target_item[target].to_numpy())[::-1]
+    n_ratings_by_target_and_item = pilot.groupby(["target", "item"]).size()
+    target_with_most_ratings = n_ratings_by_target_and_item.groupby("target").sum().idxmax()
+    n_ratings = np.sort(n_ratings_by_target_and_item[target_with_most_ratings].to_numpy())[::-1]
     n_ratings_used = [np.minimum(n_ratings[:n], k).sum() for n, k in zip(designs["items"], designs["per_item"])]
     return designs.assign(more=designs["ratings"] - np.array(n_ratings_used, dtype=int))
 

@@ -58,12 +58,14 @@ def _with_pairs(m: ClusterMean, spread: float, power: float, n_added_pairs: floa
     design_effect = (
         max(1.0, m.se**2 / independent_variance) if m.n_clusters < m.n and independent_variance > 1e-12 else 1.0
     )
-    pair_values = _PAIRS[:, 0] - power * _PAIRS[:, 1]
+    residuals_of_added_pairs = _PAIRS[:, 0] - power * _PAIRS[:, 1]
     c = n_added_pairs * design_effect
-    total_count = m.n + 4 * c
-    centre = (m.n * m.mean + c * pair_values.sum()) / total_count
-    sum_of_squares = (m.n - 1) * spread + m.n * (m.mean - centre) ** 2 + c * ((pair_values - centre) ** 2).sum()
-    return float(centre), float(design_effect * sum_of_squares / total_count**2)
+    n_with_added_labels = m.n + 4 * c
+    centre = (m.n * m.mean + c * residuals_of_added_pairs.sum()) / n_with_added_labels
+    sum_of_squares = (
+        (m.n - 1) * spread + m.n * (m.mean - centre) ** 2 + c * ((residuals_of_added_pairs - centre) ** 2).sum()
+    )
+    return float(centre), float(design_effect * sum_of_squares / n_with_added_labels**2)
 
 # %% ../../nbs/stats/14_prediction_powered.ipynb #1b0f846a
 def _combined_mean(m, spread, unlabelled_mean, covariance, power, n_added_pairs=0.0, fit_variance_factor=1.0) -> _Part:
@@ -71,7 +73,7 @@ def _combined_mean(m, spread, unlabelled_mean, covariance, power, n_added_pairs=
     `covariance` of the two; `n_added_pairs` of each pair of labels are added for a share, and a fitted lambda makes the
     variance `fit_variance_factor` times as large.
     """
-    judge_part = power * unlabelled_mean.mean if power > 0 else 0.0
+    weighted_judge_mean = power * unlabelled_mean.mean if power > 0 else 0.0
     judge_se = power * unlabelled_mean.se if power > 0 else 0.0
     centre, labelled_variance = (
         _with_pairs(m, spread, power, n_added_pairs) if n_added_pairs else (m.mean, m.se**2 * fit_variance_factor)
@@ -83,7 +85,9 @@ def _combined_mean(m, spread, unlabelled_mean, covariance, power, n_added_pairs=
     )
     third_moment = m.skewness * labelled_variance**1.5 + (unlabelled_mean.skewness * judge_se**3 if power > 0 else 0.0)
     df = (labelled_variance + judge_se**2) ** 2 / df_denominator if df_denominator > 0 else 1.0
-    return _Part(m.mean + judge_part, centre + judge_part, labelled_variance, variance, df, third_moment, power)
+    return _Part(
+        m.mean + weighted_judge_mean, centre + weighted_judge_mean, labelled_variance, variance, df, third_moment, power
+    )
 
 
 def _fit_variance_factor(cases: float) -> float:
@@ -96,27 +100,29 @@ def _estimate_stratum(
 ) -> _Part:
     "People and judge in one stratum; y is NaN where unlabelled."
     is_labelled = ~np.isnan(y)
-    n_cases, n_unlabelled_cases = (len(set(unit[part].tolist())) for part in (is_labelled, ~is_labelled))
+    n_cases, n_unlabelled_cases = (
+        len(set(unit[is_in_subset].tolist())) for is_in_subset in (is_labelled, ~is_labelled)
+    )
     is_tuned = power is None and n_cases >= fewest_clusters(settings["level"]) and n_unlabelled_cases > 1
     fixed_power = 0.0 if power is None or is_labelled.all() else power
-    used_power = tuned_power(y[is_labelled], f[is_labelled], f[~is_labelled]) if is_tuned else fixed_power
-    residual = (y - used_power * f)[is_labelled]
+    power_in_stratum = tuned_power(y[is_labelled], f[is_labelled], f[~is_labelled]) if is_tuned else fixed_power
+    residual = (y - power_in_stratum * f)[is_labelled]
     m = cluster_mean(residual, unit[is_labelled])
     unlabelled_mean = cluster_mean(f[~is_labelled], unit[~is_labelled])
     n_cluster_codes = int(unit.max()) + 1
-    labelled_sums = np.bincount(unit[is_labelled], residual - residual.mean(), n_cluster_codes)
+    labelled_residual_sums = np.bincount(unit[is_labelled], residual - residual.mean(), n_cluster_codes)
     unlabelled_sums = (
         np.bincount(unit[~is_labelled], f[~is_labelled] - unlabelled_mean.mean, n_cluster_codes)
-        if used_power > 0
-        else 0 * labelled_sums
+        if power_in_stratum > 0
+        else 0 * labelled_residual_sums
     )
-    covariance = float(labelled_sums @ unlabelled_sums) / (m.n * max(unlabelled_mean.n, 1))
+    covariance = float(labelled_residual_sums @ unlabelled_sums) / (m.n * max(unlabelled_mean.n, 1))
     spread = float(residual.var(ddof=1)) if m.n > 1 else np.nan
     if not settings["small_sample"]:  # variances by n, as the paper has them
         m, unlabelled_mean = (
             x._replace(se=x.se * np.sqrt(1 - 1 / max(x.n, 1)), df=np.inf, skewness=0.0) for x in (m, unlabelled_mean)
         )
-        return _combined_mean(m, spread, unlabelled_mean, covariance, used_power)
+        return _combined_mean(m, spread, unlabelled_mean, covariance, power_in_stratum)
     n_added_pairs = (
         ndtri(0.5 + settings["level"] / 2) ** 2 / 4 * is_labelled.sum() / settings["labels"]
         if settings["share"]
@@ -127,9 +133,9 @@ def _estimate_stratum(
         spread,
         unlabelled_mean,
         covariance,
-        used_power,
+        power_in_stratum,
         n_added_pairs,
-        _fit_variance_factor(n_cases) if is_tuned and used_power > 0 else 1.0,
+        _fit_variance_factor(n_cases) if is_tuned and power_in_stratum > 0 else 1.0,
     )
 
 # %% ../../nbs/stats/14_prediction_powered.ipynb #ec8484e6
@@ -189,14 +195,14 @@ def prediction_powered(
     """
     y, f, unit, stratum_codes = _checked_arrays("prediction_powered", people, judge, clusters, strata)
     is_labelled = ~np.isnan(y)
-    estimate_fields: dict[str, Any] = {
+    counts_and_level: dict[str, Any] = {
         "n": int(is_labelled.sum()),
         "n_clusters": len(set(unit[is_labelled].tolist())),
         "level": level,
     }
     if not len(y) or (np.bincount(stratum_codes, is_labelled) == 0).any():
-        return Powered(Estimate.from_limits(np.nan, **estimate_fields), 0.0, np.nan)
-    settings = {"share": share, "small_sample": small_sample, "level": level, "labels": estimate_fields["n"]}
+        return Powered(Estimate.from_limits(np.nan, **counts_and_level), 0.0, np.nan)
+    settings = {"share": share, "small_sample": small_sample, "level": level, "labels": counts_and_level["n"]}
     stratum_estimates = [
         _estimate_stratum(y[stratum_codes == g], f[stratum_codes == g], unit[stratum_codes == g], power, settings)
         for g in range(int(stratum_codes.max()) + 1)
@@ -204,19 +210,19 @@ def prediction_powered(
     stratum_weights = np.bincount(stratum_codes) / len(stratum_codes)
     mean_power = float(stratum_weights @ [p.power for p in stratum_estimates])
     value = float(stratum_weights @ [p.value for p in stratum_estimates])
-    is_plain_count = estimate_fields["n_clusters"] == estimate_fields["n"] and share
-    low, high, se = _mean_limits(stratum_estimates, stratum_weights, is_plain_count or not small_sample, level)
+    is_unclustered_share = counts_and_level["n_clusters"] == counts_and_level["n"] and share
+    low, high, se = _mean_limits(stratum_estimates, stratum_weights, is_unclustered_share or not small_sample, level)
     if len(stratum_estimates) == 1 and mean_power == 0 and small_sample:
-        value_range = (0.0, 1.0) if share else within
+        possible_range = (0.0, 1.0) if share else within
         people_estimate = estimate(
-            mean, y[is_labelled], clusters=unit[is_labelled], share=share, within=value_range, seed=0, level=level
+            mean, y[is_labelled], clusters=unit[is_labelled], share=share, within=possible_range, seed=0, level=level
         )
         return Powered(people_estimate, mean_power, se)
     lowest, highest = (0.0, 1.0) if share else within
     value = float(np.clip(value, lowest, highest))
     limits = np.clip([min(low, value), max(high, value)], lowest, highest)  # NaN stays NaN
     kind = "prediction-powered" if small_sample else "prediction-powered, many labels"
-    return Powered(Estimate.from_limits(value, *limits, **estimate_fields, kind=kind, share=share), mean_power, se)
+    return Powered(Estimate.from_limits(value, *limits, **counts_and_level, kind=kind, share=share), mean_power, se)
 
 # %% ../../nbs/stats/14_prediction_powered.ipynb #3551ee8c
 class Pilot(NamedTuple):
@@ -325,10 +331,10 @@ def planned_width(p: Pilot, labels: float, judged: float, *, judge: bool = True,
     "The expected width of the interval, from labels by people among answers judged, or from people alone."
     n_unlabelled = max(judged - labels, 0.0)
     answers_per_case = p.n / p.n_clusters if p.n_clusters else 1.0
-    unbounded_power = (
+    optimal_power = (
         p.together / ((1 + labels / n_unlabelled) * p.of_judge) if n_unlabelled and p.of_judge > 1e-12 else 0.0
     )
-    power = float(np.clip(unbounded_power, 0, 1)) if judge else 0.0
+    power = float(np.clip(optimal_power, 0, 1)) if judge else 0.0
     residual_variance = p.spread - 2 * power * p.together + power**2 * p.of_judge
     residual_variance *= (labels - 2) / (labels - 1) if power > 0 else 1.0  # of residuals, where lambda is fitted
     design_effect = p.effect_rest if power > 0 else p.effect
@@ -379,18 +385,20 @@ def certificate(p: Pilot, judged: int, labels: Sequence[int] = (20, 50, 100, 200
             "How much wider the interval is with k labels and no judge."
             return planned_width(p, k, judged, judge=False) - width_with_judge
 
-        upper_bound = 1000 * n
-        while width_excess(upper_bound) > 0:
-            upper_bound *= 2
-        equivalent_labels = brentq(width_excess, n, upper_bound) if width_with_judge < width_without_judge else float(n)
+        max_equivalent_labels = 1000 * n
+        while width_excess(max_equivalent_labels) > 0:
+            max_equivalent_labels *= 2
+        n_equivalent_labels = (
+            brentq(width_excess, n, max_equivalent_labels) if width_with_judge < width_without_judge else float(n)
+        )
         rows.append(
             (
                 n,
                 width_without_judge,
                 width_with_judge,
                 1 - width_with_judge / width_without_judge,
-                round(equivalent_labels),
-                1 - n / equivalent_labels,
+                round(n_equivalent_labels),
+                1 - n / n_equivalent_labels,
             )
         )
     return pd.DataFrame(rows, columns=["labels", "people_alone", "with_judge", "narrower", "worth", "saved"])

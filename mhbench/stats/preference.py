@@ -62,8 +62,8 @@ def strongly_connected(beats: np.ndarray, rated: np.ndarray) -> np.ndarray:  # (
     is_reachable = beats | np.eye(k, dtype=bool)
     for _ in range(max(1, int(np.ceil(np.log2(k))))):
         is_reachable = (is_reachable.astype(np.int64) @ is_reachable.astype(np.int64)) > 0
-    are_both_rated = rated[..., :, None] & rated[..., None, :]
-    return (is_reachable | ~are_both_rated).all((-1, -2))
+    is_pair_rated = rated[..., :, None] & rated[..., None, :]
+    return (is_reachable | ~is_pair_rated).all((-1, -2))
 
 
 def _refuse_infinite(beats: np.ndarray, penalty: float, function: str) -> None:
@@ -114,18 +114,18 @@ def _penalties(k: int, n_tie_parameters: int, penalty: float) -> tuple[np.ndarra
     return 2 * penalty * beta_mask, beta_mask @ np.ones((k + n_tie_parameters,) * 2) @ beta_mask / k
 
 
-def _curvature(x: np.ndarray, pair_totals: np.ndarray, q: np.ndarray) -> np.ndarray:
+def _curvature(x: np.ndarray, n_comparisons_of_pair: np.ndarray, q: np.ndarray) -> np.ndarray:
     "Second derivatives of the negative log-likelihood, (..., F, F); q (..., P, O) are the outcomes' probabilities."
     m = np.einsum("...po,pof->...pf", q, x)
-    second_moments = np.tensordot(pair_totals * q, x[:, :, :, None] * x[:, :, None, :], 2)
-    return second_moments - np.swapaxes(pair_totals * m, -1, -2) @ m
+    second_moments = np.tensordot(n_comparisons_of_pair * q, x[:, :, :, None] * x[:, :, None, :], 2)
+    return second_moments - np.swapaxes(n_comparisons_of_pair * m, -1, -2) @ m
 
 # %% ../../nbs/stats/07_preference.ipynb #6e38c140
 def _newton_maxima(x, n, ridge, sum_penalty, function) -> tuple[np.ndarray, np.ndarray]:
     """Maxima of the log-linear likelihoods of T tables of counts n (T, P, O), with features x (P, O, F) of the outcomes
     of each pair: coefficients (T, F) and the negative log-likelihoods (T,).
     """
-    pair_totals = n.sum(2, keepdims=True)
+    n_comparisons_of_pair = n.sum(2, keepdims=True)
     gradient_tolerance = 1e-10 * np.maximum(1.0, n.sum((1, 2)))
     b = np.zeros((len(n), x.shape[2]))
 
@@ -137,17 +137,19 @@ def _newton_maxima(x, n, ridge, sum_penalty, function) -> tuple[np.ndarray, np.n
 
     for _ in range(100):
         q = softmax(np.tensordot(b, x, (1, 2)), 2)
-        g = np.tensordot(pair_totals * q - n, x, 2) + b @ ridge
+        g = np.tensordot(n_comparisons_of_pair * q - n, x, 2) + b @ ridge
         if (np.abs(g).max(1) < gradient_tolerance).all():
             return b, objective(b)
-        step = np.linalg.solve(_curvature(x, pair_totals, q) + ridge + sum_penalty, g[:, :, None])[:, :, 0]
+        newton_step = np.linalg.solve(_curvature(x, n_comparisons_of_pair, q) + ridge + sum_penalty, g[:, :, None])[
+            :, :, 0
+        ]
         current_objective = objective(b)
         for _ in range(40):
-            is_worse = objective(b - step) > current_objective + 1e-12 * np.abs(current_objective)
-            if not is_worse.any():
+            is_step_too_long = objective(b - newton_step) > current_objective + 1e-12 * np.abs(current_objective)
+            if not is_step_too_long.any():
                 break
-            step[is_worse] /= 2
-        b = b - step
+            newton_step[is_step_too_long] /= 2
+        b = b - newton_step
     actual = f"a gradient of {np.abs(g).max():.2g}; raise penalty"
     refuse(f"{function}: Newton's method must converge within 100 steps; got {actual}", error=RuntimeError)
 
@@ -170,9 +172,9 @@ def bradley_terry(wins: np.ndarray, ties: np.ndarray | None = None, *, penalty: 
         )
     is_invalid = ~(np.isfinite(w + t) & (w >= 0) & (t >= 0) & (t == t.T))
     if is_invalid.any():
-        first, second = np.argwhere(is_invalid)[0].tolist()
-        actual = f"{w[first, second]:g} wins, {t[first, second]:g} and {t[second, first]:g} ties"
-        refuse(f"{function}: wins and ties must be counts, ties symmetric; got {actual} (options {first} and {second})")
+        row, column = np.argwhere(is_invalid)[0].tolist()
+        actual = f"{w[row, column]:g} wins, {t[row, column]:g} and {t[column, row]:g} ties"
+        refuse(f"{function}: wins and ties must be counts, ties symmetric; got {actual} (options {row} and {column})")
     k, off_diagonal = len(w), ~np.eye(len(w), dtype=bool)
     _refuse_infinite((w + t > 0) & off_diagonal, penalty, function)
     if n_tie_parameters:
@@ -205,8 +207,8 @@ def bradley_terry_batch(wins: np.ndarray, *, penalty: float) -> tuple[np.ndarray
 def _logit_derivatives(probs: np.ndarray, n_tie_parameters: int) -> np.ndarray:
     "Derivatives of the logit of each probability by the log worths, and by any further parameters."
     k = len(probs)
-    other_derivatives = np.where(np.eye(k, dtype=bool), 0.0, probs) / (1 - probs)[:, None]
-    return np.hstack([np.eye(k) - other_derivatives, np.zeros((k, n_tie_parameters))])
+    derivatives_by_other_worths = np.where(np.eye(k, dtype=bool), 0.0, probs) / (1 - probs)[:, None]
+    return np.hstack([np.eye(k) - derivatives_by_other_worths, np.zeros((k, n_tie_parameters))])
 
 
 def _logit_half_widths(
@@ -220,14 +222,16 @@ def _logit_half_widths(
     x, i, j = _outcome_features(k, n_tie_parameters)
     q = softmax(x @ np.r_[fit.betas, [fit.tie] * n_tie_parameters], axis=1)
     outcome_counts = np.stack([wins[:, i, j], wins[:, j, i], ties[:, i, j]][: 2 + n_tie_parameters], 2)  # (G, P, O)
-    pair_totals = outcome_counts.sum(2, keepdims=True)
+    n_comparisons_of_pair = outcome_counts.sum(2, keepdims=True)
     inverse_curvature = np.linalg.inv(
-        _curvature(x, pair_totals.sum(0), q) + sum(_penalties(k, n_tie_parameters, penalty))
+        _curvature(x, n_comparisons_of_pair.sum(0), q) + sum(_penalties(k, n_tie_parameters, penalty))
     )
-    logit_map = _logit_derivatives(fit.probs, n_tie_parameters) @ inverse_curvature
-    score_contributions = np.einsum("gpo,pof->gf", outcome_counts - pair_totals * q, x) @ logit_map.T
-    sandwich_variance = n_all_cases / (n_all_cases - 1) * (score_contributions**2).sum(0)
-    model_variance = (logit_map * _logit_derivatives(fit.probs, n_tie_parameters)).sum(1)
+    logit_derivatives_by_score = _logit_derivatives(fit.probs, n_tie_parameters) @ inverse_curvature
+    logit_influence_of_case = (
+        np.einsum("gpo,pof->gf", outcome_counts - n_comparisons_of_pair * q, x) @ logit_derivatives_by_score.T
+    )
+    sandwich_variance = n_all_cases / (n_all_cases - 1) * (logit_influence_of_case**2).sum(0)
+    model_variance = (logit_derivatives_by_score * _logit_derivatives(fit.probs, n_tie_parameters)).sum(1)
     return np.maximum(
         ndtri(tail) * np.sqrt(model_variance), stdtrit(np.maximum(n_cases - 1, 1), tail) * np.sqrt(sandwich_variance)
     )
@@ -237,11 +241,13 @@ def connected_set(comparison_counts: np.ndarray) -> np.ndarray:  # (K, K) counts
     """The contestants of the largest set that comparisons connect, by the number of contestants and then of
     comparisons; nobody where two sets are equally large.
     """
-    n, component = connected_components(comparison_counts > 0, directed=False)
-    size_ranking = sorted(((component == g).sum(), comparison_counts[component == g].sum(), g) for g in range(n))
-    if size_ranking[-1][0] < 2 or (n > 1 and size_ranking[-1][:2] == size_ranking[-2][:2]):
+    n, component_of_option = connected_components(comparison_counts > 0, directed=False)
+    sizes_and_components = sorted(
+        ((component_of_option == g).sum(), comparison_counts[component_of_option == g].sum(), g) for g in range(n)
+    )
+    if sizes_and_components[-1][0] < 2 or (n > 1 and sizes_and_components[-1][:2] == sizes_and_components[-2][:2]):
         return np.zeros(len(comparison_counts), bool)
-    return component == size_ranking[-1][2]
+    return component_of_option == sizes_and_components[-1][2]
 
 
 def met_in(
@@ -249,7 +255,7 @@ def met_in(
 ) -> tuple[np.ndarray, np.ndarray]:  # (U, K, K), (U,): (K,), (K,)
     "In how many questions, and in how many cases, each contestant was compared with another."
     has_met = np.any(comparison_counts, axis=2)
-    n_cases_met = [len(np.unique(unit[column])) for column in has_met.T]
+    n_cases_met = [len(np.unique(unit[has_met_option])) for has_met_option in has_met.T]
     return has_met.sum(0), np.array(n_cases_met)
 
 # %% ../../nbs/stats/07_preference.ipynb #a2e732c3
@@ -276,48 +282,53 @@ def worth_estimates(
     is_connected = connected_set(comparison_counts.sum(0) * np.outer(is_often_met, is_often_met))
     estimates = []
     for n, k, has_enough_meetings in zip(n_questions, n_cases, is_often_met):
-        missing_kind = "unconnected" if has_enough_meetings else "few"
-        estimates.append(Estimate(int(n), int(k), np.nan, np.nan, np.nan, level, missing_kind if n else "none"))
+        reason_without_interval = "unconnected" if has_enough_meetings else "few"
+        estimates.append(
+            Estimate(int(n), int(k), np.nan, np.nan, np.nan, level, reason_without_interval if n else "none")
+        )
     if not is_connected.any():
         return estimates
     w, t = (z[:, is_connected][:, :, is_connected] for z in (w, t))
     comparison_counts = w + w.swapaxes(1, 2) + t
-    has_meeting = comparison_counts.any((1, 2))
+    has_comparison = comparison_counts.any((1, 2))
     n_questions, n_cases = met_in(comparison_counts, unit)
-    case = np.unique(unit[has_meeting], return_inverse=True)[1]
-    w, t = (sums_by(case, z[has_meeting].reshape(len(case), -1)).reshape(-1, *z.shape[1:]) for z in (w, t))
+    case = np.unique(unit[has_comparison], return_inverse=True)[1]
+    w, t = (sums_by(case, z[has_comparison].reshape(len(case), -1)).reshape(-1, *z.shape[1:]) for z in (w, t))
     probs = np.full(is_connected.sum(), 1 / is_connected.sum())
     half_width = np.full(len(probs), np.nan)
-    kinds = ["none"] * len(probs)
+    interval_kinds = ["none"] * len(probs)
     if w.any():
         fit = bradley_terry(w.sum(0), t.sum(0) if t.any() else None, penalty=penalty)
         probs = fit.probs
         has_enough = n_cases >= fewest_clusters(level)
         if has_enough.any():
             half_width = np.where(has_enough, _logit_half_widths(w, t, fit, penalty, level, n_cases), np.nan)
-        kinds = ["sandwich" if has_enough_meetings else "few" for has_enough_meetings in has_enough]
+        interval_kinds = ["sandwich" if has_enough_meetings else "few" for has_enough_meetings in has_enough]
     low = expit(logit(probs) - half_width)
     high = expit(logit(probs) + half_width)
-    for option, *limits, n, k, kind in zip(np.flatnonzero(is_connected), probs, low, high, n_questions, n_cases, kinds):
-        estimates[option] = Estimate.from_limits(*limits, n=n, n_clusters=k, level=level, kind=kind)
+    for option, *worth_and_limits, n, k, kind in zip(
+        np.flatnonzero(is_connected), probs, low, high, n_questions, n_cases, interval_kinds
+    ):
+        estimates[option] = Estimate.from_limits(*worth_and_limits, n=n, n_clusters=k, level=level, kind=kind)
     return estimates
 
 # %% ../../nbs/stats/07_preference.ipynb #4626f89b
 MOST_ORDERS = 5040  # that ties may leave open in a row
 
 
-def _orders(row: np.ndarray) -> tuple[list[list[int]], int, int]:
+def _orders(option_scores: np.ndarray) -> tuple[list[list[int]], int, int]:
     "All orders that a row of scores allows (the last group in any order), how many places are ranked, and rated."
-    rated_options = np.flatnonzero(~np.isnan(row))
+    rated_options = np.flatnonzero(~np.isnan(option_scores))
     tie_groups = [
-        rated_options[row[rated_options] == s].tolist() for s in sorted(set(row[rated_options]), reverse=True)
+        rated_options[option_scores[rated_options] == s].tolist()
+        for s in sorted(set(option_scores[rated_options]), reverse=True)
     ]
     if len(tie_groups) < 2:
         return [], 0, len(rated_options)
     n = prod(factorial(len(g)) for g in tie_groups[:-1])
     if n > MOST_ORDERS:
         refuse(f"plackett_luce: scores must leave at most {MOST_ORDERS} orders open; got {n}; use bradley_terry")
-    unranked_options = tie_groups[-1] + np.flatnonzero(np.isnan(row)).tolist()
+    unranked_options = tie_groups[-1] + np.flatnonzero(np.isnan(option_scores)).tolist()
     orders = [
         [*chain(*group_orders), *unranked_options] for group_orders in product(*map(permutations, tie_groups[:-1]))
     ]
@@ -335,36 +346,36 @@ def plackett_luce(scores: np.ndarray, *, penalty: float = 0.0) -> Strengths:
 
     x = score_matrix(scores, "plackett_luce")
     _refuse_infinite(pairwise_wins(x) > 0, penalty, "plackett_luce")
-    rankings = [row for row in map(_orders, x) if row[0]]
+    orders_of_rows = [orders_of_row for orders_of_row in map(_orders, x) if orders_of_row[0]]
     k = x.shape[1]
-    if not rankings:
+    if not orders_of_rows:
         return Strengths(np.full(k, 1 / k), np.zeros(k), 0.0)
-    ordered_options = np.concatenate([orders for orders, _, _ in rankings])
-    n_orders = np.array([len(r[0]) for r in rankings])
+    ordered_options = np.concatenate([orders for orders, _, _ in orders_of_rows])
+    n_orders = np.array([len(r[0]) for r in orders_of_rows])
     places = np.arange(k)
-    first_order_indices = np.r_[0, np.cumsum(n_orders)[:-1]]
-    is_choice = places < np.repeat([r[1] for r in rankings], n_orders)[:, None]  # places that are a choice
-    is_rated = places < np.repeat([r[2] for r in rankings], n_orders)[:, None]
+    first_order_index_of_row = np.r_[0, np.cumsum(n_orders)[:-1]]
+    is_ranked = places < np.repeat([r[1] for r in orders_of_rows], n_orders)[:, None]  # places that are a choice
+    is_rated = places < np.repeat([r[2] for r in orders_of_rows], n_orders)[:, None]
 
     def objective(b):
         "The penalised negative log-likelihood of log worths (K,), and its gradient."
         u = np.where(is_rated, b[ordered_options], -np.inf)
         log_remaining = np.logaddexp.accumulate(u[:, ::-1], 1)[:, ::-1]  # log-sum of what is left at each place
         log_remaining = np.where(is_rated, log_remaining, 0.0)
-        log_choice = ((np.where(is_rated, u, 0.0) - log_remaining) * is_choice).sum(1)
-        row_log_likelihoods = np.logaddexp.reduceat(log_choice, first_order_indices)
-        order_probabilities = np.exp(log_choice - np.repeat(row_log_likelihoods, n_orders))[
+        order_log_likelihoods = ((np.where(is_rated, u, 0.0) - log_remaining) * is_ranked).sum(1)
+        row_log_likelihoods = np.logaddexp.reduceat(order_log_likelihoods, first_order_index_of_row)
+        order_probabilities = np.exp(order_log_likelihoods - np.repeat(row_log_likelihoods, n_orders))[
             :, None
         ]  # of each order in its row
         # option at place t is among what is left at every chosen place s <= t
-        is_remaining = is_choice[:, :, None] & (places[:, None] <= places)
+        is_remaining = is_ranked[:, :, None] & (places[:, None] <= places)
         expected_choices = np.exp(np.where(is_remaining, u[:, None, :] - log_remaining[:, :, None], -np.inf)).sum(1)
-        g = np.bincount(ordered_options.ravel(), (order_probabilities * (expected_choices - is_choice)).ravel(), k)
+        g = np.bincount(ordered_options.ravel(), (order_probabilities * (expected_choices - is_ranked)).ravel(), k)
         return -row_log_likelihoods.sum() + penalty * b @ b, g + 2 * penalty * b
 
     optimiser_options = {"maxiter": 2000, "ftol": 1e-15, "gtol": 1e-8}
     optimum = minimize(objective, np.zeros(k), jac=True, method="L-BFGS-B", options=optimiser_options)
-    if np.abs(objective(optimum.x)[1]).max() > 1e-4 * max(1, len(rankings)):
+    if np.abs(objective(optimum.x)[1]).max() > 1e-4 * max(1, len(orders_of_rows)):
         refuse(f"plackett_luce: the optimiser must converge; got {optimum.message}; raise penalty", error=RuntimeError)
     betas = optimum.x - optimum.x.mean()
     return Strengths(softmax(betas), betas, float(optimum.fun))

@@ -60,16 +60,16 @@ def repeated_sd(scores: Any, *, clusters: Clusters = None, level: float = 0.95) 
     value = within_item_sd(y)
     n = int(is_judged_twice.sum())
     k = int(unit.max(initial=-1)) + 1
-    estimate_fields: dict[str, Any] = {"n": n, "n_clusters": k, "level": level}
+    counts_and_level: dict[str, Any] = {"n": n, "n_clusters": k, "level": level}
     if n < FEWEST_ANSWERS or k < 2 or not value > 0:
-        e = Estimate.from_limits(value, **estimate_fields)
+        e = Estimate.from_limits(value, **counts_and_level)
         return e._replace(kind="few") if n > 1 and value > 0 else e
     with np.errstate(divide="ignore", invalid="ignore"):  # without one of the cases nothing may vary: no limits
         log_jackknife = jackknife(
             lambda x, weights: np.log(within_item_sd(x, weights=weights)), y[is_judged_twice], clusters=unit
         )
         limits = np.exp(log_jackknife.limits(level))
-    return Estimate.from_limits(value, *limits, **estimate_fields, kind="jackknife")
+    return Estimate.from_limits(value, *limits, **counts_and_level, kind="jackknife")
 
 # %% ../../nbs/stats/15_repeatability.ipynb #2f0728d2
 def flip_rate(passed: Any, *, weights: Weights = None) -> Any:  # with weights (B, N): (B,)
@@ -84,9 +84,9 @@ def flip_rate(passed: Any, *, weights: Weights = None) -> Any:  # with weights (
     n_passed = np.nansum(x, axis=1)
     is_judged_twice = (k > 1).astype(float)
     n_pairs = np.maximum(k * (k - 1) / 2, 1)
-    flip_shares = n_passed * (k - n_passed) / n_pairs * is_judged_twice
+    share_of_differing_pairs = n_passed * (k - n_passed) / n_pairs * is_judged_twice
     w = unit_weights(weights, len(k), "flip_rate")
-    return as_result(divide(w @ flip_shares, w @ is_judged_twice), weights)
+    return as_result(divide(w @ share_of_differing_pairs, w @ is_judged_twice), weights)
 
 # %% ../../nbs/stats/15_repeatability.ipynb #ba1da475
 def _effective_df(squares: np.ndarray, df: np.ndarray) -> float:
@@ -153,25 +153,25 @@ def intraclass_correlation(
     n = int(is_judged_twice.sum())
     k, answer_means, squares_within = k[is_judged_twice], answer_means[is_judged_twice], squares_within[is_judged_twice]
     n_units = int(unit.max(initial=-1)) + 1
-    estimate_fields: dict[str, Any] = {"n": n, "n_clusters": n_units, "level": level}
+    counts_and_level: dict[str, Any] = {"n": n, "n_clusters": n_units, "level": level}
     if n < 2:
-        return Estimate.from_limits(np.nan, **estimate_fields)
+        return Estimate.from_limits(np.nan, **counts_and_level)
     n_scores = k.sum()
     k0 = (n_scores - (k**2).sum() / n_scores) / (n - 1)
     mean_square_between = (k * (answer_means - (k * answer_means).sum() / n_scores) ** 2).sum() / (n - 1)
     mean_square_within = squares_within.sum() / (n_scores - n)
     if mean_square_between + (k0 - 1) * mean_square_within <= 0:
-        return Estimate.from_limits(np.nan, **estimate_fields)
+        return Estimate.from_limits(np.nan, **counts_and_level)
     value = (mean_square_between - mean_square_within) / (mean_square_between + (k0 - 1) * mean_square_within)
     if n_units < FEWEST_CLUSTERS or mean_square_within == 0:
-        return Estimate.from_limits(value, **estimate_fields, kind="few" if mean_square_within > 0 else "none")
+        return Estimate.from_limits(value, **counts_and_level, kind="few" if mean_square_within > 0 else "none")
     rng = np.random.default_rng(seed)
     strata = _split_by_cluster(answer_means, unit)
     df = _effective_df(np.bincount(unit, squares_within), np.bincount(unit, k - 1))
     run_variance = mean_square_within * df / rng.chisquare(df, n_draws)
     answer_variance = np.maximum(0.0, strata.drawn(rng, n_draws)[1] - run_variance * (1 / k).mean())
     limits = np.quantile(answer_variance / (answer_variance + run_variance), [(1 - level) / 2, (1 + level) / 2])
-    return Estimate.from_limits(value, *limits, **estimate_fields, kind="generalized")
+    return Estimate.from_limits(value, *limits, **counts_and_level, kind="generalized")
 
 # %% ../../nbs/stats/15_repeatability.ipynb #3a034d7b
 def two_way_intraclass_correlation(scores: Any, of: str = "consistency", *, weights: Weights = None) -> Any:
@@ -203,6 +203,6 @@ def two_way_intraclass_correlation(scores: Any, of: str = "consistency", *, weig
         ms_r = row_squares / (n - 1)
         ms_c = column_squares / (k - 1)
         ms_e = residual_squares / ((n - 1) * (k - 1))
-        rater_level_term = k / n * (ms_c - ms_e) if of == "agreement" else 0.0
-        icc = (ms_r - ms_e) / (ms_r + (k - 1) * ms_e + rater_level_term)
+        rater_variance_term = k / n * (ms_c - ms_e) if of == "agreement" else 0.0
+        icc = (ms_r - ms_e) / (ms_r + (k - 1) * ms_e + rater_variance_term)
     return as_result(icc, weights)

@@ -75,23 +75,23 @@ def draw_weights(
     rows_per_chunk = max(1, min(n, chunk // n_units))
     n_replicates_drawn = 0
     while n_replicates_drawn < n:
-        counts = np.empty((min(rows_per_chunk, n - n_replicates_drawn), k))
+        draw_counts = np.empty((min(rows_per_chunk, n - n_replicates_drawn), k))
         for rng, m in zip(rngs, clusters_by_stratum):
-            _draw_counts(rng, m, counts)
-        yield counts if clusters is None else counts[:, cluster]
-        n_replicates_drawn += len(counts)
+            _draw_counts(rng, m, draw_counts)
+        yield draw_counts if clusters is None else draw_counts[:, cluster]
+        n_replicates_drawn += len(draw_counts)
 
 # %% ../../nbs/stats/01_resample.ipynb #6a8d0075
 def _draw_counts(rng: np.random.Generator, members: np.ndarray, counts: np.ndarray) -> None:
     "Fill the columns `members` of `counts`, a few rows at a time: data that fit the cache are counted twice as fast."
     n = len(members)
-    filled_columns = slice(None) if n == counts.shape[1] else members
+    stratum_columns = slice(None) if n == counts.shape[1] else members
     rows_per_chunk = max(1, 100_000 // n)
     row_offsets = np.arange(rows_per_chunk)[:, None] * n
     for s in range(0, len(counts), rows_per_chunk):
         i = rng.integers(0, n, (min(rows_per_chunk, len(counts) - s), n))
         i += row_offsets[: len(i)]
-        counts[s : s + rows_per_chunk, filled_columns] = np.bincount(i.ravel(), minlength=i.size).reshape(i.shape)
+        counts[s : s + rows_per_chunk, stratum_columns] = np.bincount(i.ravel(), minlength=i.size).reshape(i.shape)
 
 
 def seed_sequence(seed: RandomSeed) -> np.random.SeedSequence:
@@ -117,8 +117,8 @@ class Interval(NamedTuple):
     def __repr__(self) -> str:
         if np.ndim(self.estimate) == 0:
             has_interval = np.isfinite([self.ci_low, self.ci_high]).all()
-            interval_text = f"[{self.ci_low:.4g}, {self.ci_high:.4g}]" if has_interval else "without an interval"
-            return f"Interval({self.estimate:.4g} {interval_text}, n={self.n}, {self.level:.0%} {self.method})"
+            limits_in_words = f"[{self.ci_low:.4g}, {self.ci_high:.4g}]" if has_interval else "without an interval"
+            return f"Interval({self.estimate:.4g} {limits_in_words}, n={self.n}, {self.level:.0%} {self.method})"
         return f"Interval(shape={np.shape(self.estimate)}, n={self.n}, {self.level:.0%} {self.method})"
 
     @property
@@ -186,21 +186,21 @@ def check_numbers(function: str, unit: str, *, complete: bool = False, **columns
     "Refuse infinite values of arrays (..., N), one `unit` a column, and NaN where they must be `complete`."
     rule = "finite" if complete else "finite, or NaN where missing"
     remedy = f"leave out {unit}s without one" if complete else f"mend the value, or leave out the {unit}"
-    for name, x in columns.items():
+    for argument, x in columns.items():
         is_invalid = ~np.isfinite(x) if complete else np.isinf(x)
         if is_invalid.any():
             place = f"{unit} {np.nonzero(is_invalid)[-1][0]}"
-            refuse(f"{function}: {name} must be {rule}; got {x[is_invalid][0]}", place=place, remedy=remedy)
+            refuse(f"{function}: {argument} must be {rule}; got {x[is_invalid][0]}", place=place, remedy=remedy)
 
 
 def check_binary(function: str, unit: str, **columns: np.ndarray) -> None:
     "Refuse values of arrays (N,) that are not 1 or 0, NaN among them."
-    for name, x in columns.items():
+    for argument, x in columns.items():
         is_invalid = ~np.isin(x, (0, 1))
         if is_invalid.any():
             place = f"{unit} {is_invalid.argmax()}"
             remedy = f"leave out {unit}s without one"
-            refuse(f"{function}: {name} must be 1 or 0; got {x[is_invalid][0]:g}", place=place, remedy=remedy)
+            refuse(f"{function}: {argument} must be 1 or 0; got {x[is_invalid][0]:g}", place=place, remedy=remedy)
 
 # %% ../../nbs/stats/01_resample.ipynb #0ec9acec
 def percentile_interval(replicates: np.ndarray, level: float = 0.95) -> tuple[Any, Any]:  # shape (...) each
@@ -306,12 +306,12 @@ def bootstrap(
     takes_weights = "weights" in inspect.signature(statistic).parameters
     kind_codes = kinds(arrays, axis) if n * n_units > MOST_DRAWS and is_unclustered and takes_weights else None
     if kind_codes is not None:
-        first_of_kind = np.unique(kind_codes, return_index=True)[1]
-        kind_arrays = tuple(np.take(a, first_of_kind, axis) for a in arrays)
-        replicates = _evaluator(statistic, kind_arrays, axis)(_draw_kinds(kind_codes, n, seed))
+        first_index_of_kind = np.unique(kind_codes, return_index=True)[1]
+        arrays_of_kinds = tuple(np.take(a, first_index_of_kind, axis) for a in arrays)
+        replicates = _evaluator(statistic, arrays_of_kinds, axis)(_draw_kinds(kind_codes, n, seed))
     else:
-        draws = draw_weights(n_units, n, seed=seed, clusters=clusters, strata=strata)
-        replicates = np.concatenate([evaluate(w) for w in draws])
+        weight_chunks = draw_weights(n_units, n, seed=seed, clusters=clusters, strata=strata)
+        replicates = np.concatenate([evaluate(w) for w in weight_chunks])
     low, high = percentile_interval(replicates, level)
     undefined = int(np.isnan(replicates.reshape(n, -1)).any(1).sum())
     return Interval(as_scalar(estimate), low, high, n_clusters, replicates, undefined, level, "percentile", n_units)
@@ -372,8 +372,8 @@ def _robust_variance(
     df = divide(total_weight**2, df_denominator)
     z = np.where(cluster_sizes > 0, sums / np.sqrt(w), 0)
     skewness = np.nan_to_num((z**3).sum(0) / k / ((z**2).sum(0) / k) ** 1.5)
-    shrinkage = np.sqrt(np.minimum(1, df / (k - 1)))
-    return (a * sums**2).sum(0), df, skewness * (w**1.5).sum(0) / total_weight**1.5 * shrinkage
+    skewness_shrinkage = np.sqrt(np.minimum(1, df / (k - 1)))
+    return (a * sums**2).sum(0), df, skewness * (w**1.5).sum(0) / total_weight**1.5 * skewness_shrinkage
 
 # %% ../../nbs/stats/01_resample.ipynb #0818e541
 def cluster_mean(x: np.ndarray, clusters: Clusters = None, likeness: float | None = None) -> ClusterMean:
@@ -399,7 +399,7 @@ def cluster_mean(x: np.ndarray, clusters: Clusters = None, likeness: float | Non
         )
         variance, df, skewness = _robust_variance(residual_sums, cluster_sizes, rho)
         se = np.sqrt(variance) / n
-    moments = (
+    mean_se_df_and_skewness = (
         column_means,
         np.where(k > 1, se, np.nan),
         np.where(k > 1, df, 0.0),
@@ -407,4 +407,4 @@ def cluster_mean(x: np.ndarray, clusters: Clusters = None, likeness: float | Non
         k,
         np.nan_to_num(skewness),
     )
-    return ClusterMean(*(f[0].item() if np.ndim(x) == 1 else f for f in moments))
+    return ClusterMean(*(f[0].item() if np.ndim(x) == 1 else f for f in mean_se_df_and_skewness))

@@ -35,15 +35,15 @@ def soft_labels(probs: np.ndarray, wrong_options: np.ndarray) -> np.ndarray:  # 
     if wrong.dtype != bool or wrong.shape != p.shape:
         refuse(f"soft_labels: wrong_options must be bool of shape {p.shape}; got {wrong.dtype} of shape {wrong.shape}")
     if (p < 0).any() or not np.allclose(np.nansum(p, -1), 1, atol=1e-6):
-        sums = np.nansum(p, -1)
-        actual = f"sums from {sums.min():.6f} to {sums.max():.6f}"
+        probability_sums = np.nansum(p, -1)
+        actual = f"sums from {probability_sums.min():.6f} to {probability_sums.max():.6f}"
         refuse(f"soft_labels: probs must be probabilities that sum to 1 in each row; got {actual}")
     admissible_probabilities = np.where(wrong, 0.0, np.nan_to_num(p))
-    row_totals = admissible_probabilities.sum(-1, keepdims=True)
-    if (row_totals <= 0).any():
-        actual = f"none (row {int(np.argmin(row_totals))}); look at wrong_options"
+    admissible_sums = admissible_probabilities.sum(-1, keepdims=True)
+    if (admissible_sums <= 0).any():
+        actual = f"none (row {int(np.argmin(admissible_sums))}); look at wrong_options"
         refuse(f"soft_labels: an option with probability must be left in every question; got {actual}")
-    return admissible_probabilities / row_totals
+    return admissible_probabilities / admissible_sums
 
 # %% ../../nbs/stats/09_soft_labels.ipynb #6dac6b41
 class GroupMeans(NamedTuple):
@@ -80,12 +80,14 @@ def group_means(values: np.ndarray, groups: np.ndarray, *, level: float = 0.95) 
     half_width = stdtrit(np.maximum(k - 1, 1), (1 + level) / 2) * divide(se, p * (1 - p))
     with np.errstate(divide="ignore", invalid="ignore"):
         share_limits = expit(logit(p) - half_width), expit(logit(p) + half_width)
-    values_in_points = [(100 * x).reshape(-1, *v.shape[1:]) for x in (p, *share_limits)]
-    is_few = (k < FEWEST_RATINGS).reshape(values_in_points[0].shape)
-    low, high = (np.where(is_few, np.nan, end) for end in with_width(*values_in_points[1:]))
-    empty_replicates = np.empty((0, *values_in_points[0].shape))
+    mean_and_limits_in_percent = [(100 * x).reshape(-1, *v.shape[1:]) for x in (p, *share_limits)]
+    has_too_few_ratings = (k < FEWEST_RATINGS).reshape(mean_and_limits_in_percent[0].shape)
+    low, high = (np.where(has_too_few_ratings, np.nan, limit) for limit in with_width(*mean_and_limits_in_percent[1:]))
+    empty_replicates = np.empty((0, *mean_and_limits_in_percent[0].shape))
     return GroupMeans(
-        group_names, Interval(values_in_points[0], low, high, len(v), empty_replicates, 0, level, "t"), group_sizes
+        group_names,
+        Interval(mean_and_limits_in_percent[0], low, high, len(v), empty_replicates, 0, level, "t"),
+        group_sizes,
     )
 
 # %% ../../nbs/stats/09_soft_labels.ipynb #06280fdc
@@ -109,8 +111,8 @@ def _one_annotation_each(
     "Every choice of one annotation from each rater; where there are more than `MOST_CHOICES`, so many drawn ones."
     annotations_by_rater = [np.flatnonzero(rater == r) for r in range(rater.max() + 1)]
     if prod(map(len, annotations_by_rater)) <= MOST_CHOICES:
-        choices = np.array(list(product(*annotations_by_rater)))
-        return (choices[:, :, None] == np.arange(len(rater))).any(1).astype(float)
+        annotation_choices = np.array(list(product(*annotations_by_rater)))
+        return (annotation_choices[:, :, None] == np.arange(len(rater))).any(1).astype(float)
     random_keys = rng.random((MOST_CHOICES, len(rater)))
     smallest_random_keys = np.stack([random_keys[:, rater == r].min(1) for r in range(rater.max() + 1)], axis=1)
     return (random_keys == smallest_random_keys[:, rater]).astype(float)
@@ -134,10 +136,10 @@ def question_alphas(
     question_names = np.unique(g)
     alpha, low, high = (np.full(len(question_names), np.nan) for _ in range(3))
     n_raters = np.zeros(len(question_names), int)
-    rows_by_question = np.split(np.argsort(code, kind="stable"), np.cumsum(np.bincount(code))[:-1])
+    row_indices_by_question = np.split(np.argsort(code, kind="stable"), np.cumsum(np.bincount(code))[:-1])
     for k, s in enumerate(np.random.SeedSequence(seed).spawn(len(question_names))):
-        question_scores = x[rows_by_question[k]]
-        rater = np.unique(r[rows_by_question[k]], return_inverse=True)[1]
+        question_scores = x[row_indices_by_question[k]]
+        rater = np.unique(r[row_indices_by_question[k]], return_inverse=True)[1]
         n_raters[k] = rater.max() + 1
         if n_raters[k] < 2 or len(np.unique(question_scores[~np.isnan(question_scores)])) < 2:
             continue
@@ -146,11 +148,11 @@ def question_alphas(
             annotation_weights = _one_annotation_each(rater, np.random.default_rng(s.spawn(1)[0]))
         alpha[k] = mean_defined(krippendorff_alpha(question_scores, scale, rater_weights=annotation_weights))
         if n_raters[k] >= FEWEST_OF_A_QUESTION:
-            alphas_without = [
+            alphas_without_rater = [
                 krippendorff_alpha(question_scores, scale, rater_weights=annotation_weights * (rater != r))
                 for r in range(n_raters[k])
             ]
-            j = Jackknife(alpha[k], mean_defined(np.array(alphas_without)), int(n_raters[k]))
+            j = Jackknife(alpha[k], mean_defined(np.array(alphas_without_rater)), int(n_raters[k]))
             t_quantile = float(stdtrit(j.df, 0.5 + level / 2))
             low[k], high[k] = range_limits(alpha[k], j.se, t_quantile, -1 / (n_raters[k] - 1))
     return QuestionAlphas(question_names, alpha, *with_width(low, high), n_raters)

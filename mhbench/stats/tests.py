@@ -51,8 +51,8 @@ def paired_t(a: Sequence, b: Sequence) -> Comparison:
 # %% ../../nbs/stats/12_tests.ipynb #441a96e4
 def sign_test(up: int, down: int) -> float:
     "Two-sided exact p of the sign test: so many units up and so many down, ties left out; 1.0 where there are none."
-    fewer, larger_count = sorted((up, down))
-    return min(1.0, 2 * float(betainc(larger_count, fewer + 1, 0.5))) if larger_count else 1.0
+    smaller_count, larger_count = sorted((up, down))
+    return min(1.0, 2 * float(betainc(larger_count, smaller_count + 1, 0.5))) if larger_count else 1.0
 
 
 def mcnemar(a: Sequence | np.ndarray, b: Sequence | np.ndarray) -> Comparison:
@@ -132,8 +132,8 @@ def adjust_within(p: Sequence[float], families: Sequence[Any], method: Adjustmen
     raw_p = np.asarray(p, float)
     family_codes = group_codes("adjust_within", np.asarray(families, object), len(raw_p), "families")
     adjusted_p = np.full(len(raw_p), np.nan)
-    for family in range(int(family_codes.max(initial=-1)) + 1):
-        adjusted_p[family_codes == family] = adjust_p(raw_p[family_codes == family], method)
+    for family_code in range(int(family_codes.max(initial=-1)) + 1):
+        adjusted_p[family_codes == family_code] = adjust_p(raw_p[family_codes == family_code], method)
     return adjusted_p
 
 # %% ../../nbs/stats/12_tests.ipynb #dd801d4e
@@ -157,7 +157,7 @@ def draws_for(tests: int, n: int = 10_000) -> int:
     return min(n_needed, max_draws)
 
 
-def _p_of_draws(count_as_large: Callable[[int], int], n: int, tests: int, rows_per_chunk: int) -> float:
+def _p_of_draws(count_as_large: Callable[[int], int], n: int, n_tests: int, rows_per_chunk: int) -> float:
     "(as large + 1) / (draws + 1), of n draws, `rows_per_chunk` of them at once, and of more where these do not decide."
 
     def n_as_large(n: int) -> int:
@@ -166,11 +166,11 @@ def _p_of_draws(count_as_large: Callable[[int], int], n: int, tests: int, rows_p
             count_as_large(min(rows_per_chunk, n - n_draws_done)) for n_draws_done in range(0, n, rows_per_chunk)
         )
 
-    n_as_large_at_first = n_as_large(n)
-    n_draws = draws_for(tests, n)
-    if n_as_large_at_first >= _OPEN or n_draws == n:
-        return (n_as_large_at_first + 1) / (n + 1)
-    return (n_as_large_at_first + n_as_large(n_draws - n) + 1) / (n_draws + 1)
+    n_as_large_in_first_draws = n_as_large(n)
+    n_draws = draws_for(n_tests, n)
+    if n_as_large_in_first_draws >= _OPEN or n_draws == n:
+        return (n_as_large_in_first_draws + 1) / (n + 1)
+    return (n_as_large_in_first_draws + n_as_large(n_draws - n) + 1) / (n_draws + 1)
 
 # %% ../../nbs/stats/12_tests.ipynb #96a23e27
 def _sum_distribution(values: np.ndarray, probabilities: np.ndarray, n_terms: int) -> np.ndarray:
@@ -235,9 +235,9 @@ def _permutation_terms(x, s, code, limits_n_kinds) -> list[tuple[np.ndarray, np.
     n_second = np.bincount(code[s], minlength=code[-1] + 1)
     if stratum_sizes.max() > 8:
         return None
-    place_in_stratum = np.arange(len(x)) - np.repeat(np.cumsum(stratum_sizes) - stratum_sizes, stratum_sizes)
+    index_in_stratum = np.arange(len(x)) - np.repeat(np.cumsum(stratum_sizes) - stratum_sizes, stratum_sizes)
     stratum_rows = np.full((len(stratum_sizes), stratum_sizes.max() + 1), np.inf)
-    stratum_rows[code, place_in_stratum] = x[np.lexsort((x, code))]
+    stratum_rows[code, index_in_stratum] = x[np.lexsort((x, code))]
     stratum_rows[:, -1] = n_second
     stratum_kind = (
         kinds((stratum_rows,)) if limits_n_kinds else np.unique(stratum_rows, axis=0, return_inverse=True)[1].ravel()
@@ -247,11 +247,11 @@ def _permutation_terms(x, s, code, limits_n_kinds) -> list[tuple[np.ndarray, np.
     terms = []
     for k, q in enumerate(np.unique(stratum_kind, return_index=True)[1]):
         a, b = stratum_sizes[q] - n_second[q], n_second[q]
-        values, n_arrangements = np.unique(
-            [sum(dealt_values) for dealt_values in combinations(stratum_rows[q, : stratum_sizes[q]], b)],
+        sums, n_arrangements = np.unique(
+            [sum(arrangement) for arrangement in combinations(stratum_rows[q, : stratum_sizes[q]], b)],
             return_counts=True,
         )
-        terms.append((values * (1 / a + 1 / b), n_arrangements / n_arrangements.sum(), int((stratum_kind == k).sum())))
+        terms.append((sums * (1 / a + 1 / b), n_arrangements / n_arrangements.sum(), int((stratum_kind == k).sum())))
     return terms
 
 # %% ../../nbs/stats/12_tests.ipynb #dec92188
@@ -264,9 +264,9 @@ def _permute_labels(s: np.ndarray, code: np.ndarray, u: np.ndarray) -> np.ndarra
     stratum_starts = np.cumsum(stratum_sizes) - stratum_sizes
     permuted_labels = np.tile(s, (len(u), 1))
     for k in np.unique(stratum_sizes[stratum_sizes > 1]):
-        places = stratum_starts[stratum_sizes == k, None] + np.arange(k)
-        permuted_labels[:, places] = np.take_along_axis(
-            np.broadcast_to(s[places], (len(u), *places.shape)), u[:, places].argsort(-1), -1
+        row_indices = stratum_starts[stratum_sizes == k, None] + np.arange(k)
+        permuted_labels[:, row_indices] = np.take_along_axis(
+            np.broadcast_to(s[row_indices], (len(u), *row_indices.shape)), u[:, row_indices].argsort(-1), -1
         )
     return permuted_labels
 
@@ -316,8 +316,8 @@ def stratified_permutation_test(
     n_left_out = int(len(has_score) - len(x))
     terms = _permutation_terms(x, s, code, False)  # of the sum over strata, shifted by the first label's part
     if terms is not None:
-        shifted_terms = [*terms, (np.array([-base_difference * n_strata]), np.ones(1), 1)]
-        p = exact_p(shifted_terms, observed * n_strata)
+        terms_with_offset = [*terms, (np.array([-base_difference * n_strata]), np.ones(1), 1)]
+        p = exact_p(terms_with_offset, observed * n_strata)
         if not np.isnan(p):
             return PermutationTest(float(observed), p, n_strata, n_left_out)
     kind_terms = _permutation_terms(x, s, code, True) if n * len(x) > MOST_DRAWS else None
@@ -348,13 +348,17 @@ class LevelDifference(NamedTuple):
     n_left_out: int  # scores in questions without both levels, or NaN
 
 
-def _paired_strata(x: np.ndarray, second: np.ndarray, code: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _paired_strata(x: np.ndarray, has_second_label: np.ndarray, code: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     "Means of both labels (2, Q) in strata that have both, and whether they (Q,) are single scores."
     n = int(code.max(initial=-1)) + 1
-    counts = np.stack([np.bincount(code[has_label], minlength=n) for has_label in (~second, second)])
+    counts = np.stack(
+        [np.bincount(code[has_label], minlength=n) for has_label in (~has_second_label, has_second_label)]
+    )
     has_both_labels = (counts > 0).all(0)
-    sums = np.stack([np.bincount(code[has_label], x[has_label], n) for has_label in (~second, second)])
-    return sums[:, has_both_labels] / counts[:, has_both_labels], (counts[:, has_both_labels] == 1).all(0)
+    score_sums = np.stack(
+        [np.bincount(code[has_label], x[has_label], n) for has_label in (~has_second_label, has_second_label)]
+    )
+    return score_sums[:, has_both_labels] / counts[:, has_both_labels], (counts[:, has_both_labels] == 1).all(0)
 
 # %% ../../nbs/stats/12_tests.ipynb #12c7d3b4
 def compare_levels(
@@ -379,7 +383,7 @@ def compare_levels(
         shapes = [x.shape, q.shape, l.shape]
         refuse(f"compare_levels: scores, questions and levels must have one entry a prompt; got shapes {shapes}")
     group_codes("compare_levels", l, len(x), "levels")  # as levels must be
-    question = group_codes("compare_levels", q, len(x), "questions", sort=True)
+    question_codes = group_codes("compare_levels", q, len(x), "questions", sort=True)
     level_names = np.unique(l).tolist()
     if len(level_names) < 2:
         refuse(f"compare_levels: levels must be two or more; got {level_names}")
@@ -387,18 +391,22 @@ def compare_levels(
     comparisons: list[LevelDifference] = []
     for (a, b), s in zip(combinations(level_names, 2), np.random.SeedSequence(seed).spawn(len(level_names) ** 2)):
         has_either_level = (l == a) | (l == b)
-        is_used = has_either_level & ~np.isnan(x)
-        m, is_single_score = _paired_strata(x[is_used], l[is_used] == b, question[is_used])
+        has_level_and_score = has_either_level & ~np.isnan(x)
+        m, is_single_score = _paired_strata(
+            x[has_level_and_score], l[has_level_and_score] == b, question_codes[has_level_and_score]
+        )
         d = m[0] - m[1]
         if len(d) < 2:
-            missing_test_values = (np.nan, np.nan, 0, np.nan, np.nan)
+            undefined_test_results = (np.nan, np.nan, 0, np.nan, np.nan)
             comparisons.append(
-                LevelDifference(str(a), str(b), mean_difference(d), *missing_test_values, int(has_either_level.sum()))
+                LevelDifference(
+                    str(a), str(b), mean_difference(d), *undefined_test_results, int(has_either_level.sum())
+                )
             )
             continue
         test_settings: dict[str, Any] = {"n": permutations, "tests": tests, "seed": s}
         t = stratified_permutation_test(
-            x[has_either_level], (l == b)[has_either_level], question[has_either_level], **test_settings
+            x[has_either_level], (l == b)[has_either_level], question_codes[has_either_level], **test_settings
         )
         single_scores = m[:, is_single_score].T
         mcnemar_p = (
@@ -408,8 +416,8 @@ def compare_levels(
         )
         sd = float(d.std(ddof=1))
         smallest_detectable = detectable_difference(len(d), se=sd / np.sqrt(len(d)), largest=largest)
-        test_values = (t.p, mcnemar_p, len(single_scores), sd, smallest_detectable, t.n_left_out)
-        comparisons.append(LevelDifference(str(a), str(b), mean_difference(d, largest=largest), *test_values))
+        test_results = (t.p, mcnemar_p, len(single_scores), sd, smallest_detectable, t.n_left_out)
+        comparisons.append(LevelDifference(str(a), str(b), mean_difference(d, largest=largest), *test_results))
     return comparisons
 
 # %% ../../nbs/stats/12_tests.ipynb #e57f18e8
@@ -463,18 +471,18 @@ def sign_flip_test(
 def _draw_permuted_tables(counts: np.ndarray, n_draws: int, rng: np.random.Generator) -> np.ndarray:  # (n_draws, G, L)
     "Counts of labels by group, with the groups of clusters permuted."
     has_labels = counts.sum(2) > 0
-    spans_groups = has_labels.sum(1) > 1
-    group_of_cluster = has_labels[~spans_groups].argmax(1)
-    cluster_counts = counts[~spans_groups].sum(1)
+    is_in_both_groups = has_labels.sum(1) > 1
+    group_of_cluster = has_labels[~is_in_both_groups].argmax(1)
+    cluster_counts = counts[~is_in_both_groups].sum(1)
     permuted_groups = rng.permuted(np.tile(group_of_cluster, (n_draws, 1)), axis=1)
     tables = np.stack([(permuted_groups == g) @ cluster_counts for g in range(counts.shape[1])], 1) + counts[
-        spans_groups
+        is_in_both_groups
     ].sum(0)
-    if spans_groups.any():
-        moved_counts = (rng.random((n_draws, int(spans_groups.sum()))) < 0.5) @ (
-            counts[spans_groups, 1] - counts[spans_groups, 0]
+    if is_in_both_groups.any():
+        difference_of_swapped_clusters = (rng.random((n_draws, int(is_in_both_groups.sum()))) < 0.5) @ (
+            counts[is_in_both_groups, 1] - counts[is_in_both_groups, 0]
         )
-        tables += np.stack([moved_counts, -moved_counts], 1)
+        tables += np.stack([difference_of_swapped_clusters, -difference_of_swapped_clusters], 1)
     return tables
 
 # %% ../../nbs/stats/12_tests.ipynb #7fabd59c
@@ -486,19 +494,19 @@ def clustered_chi_square(
     Source: Good 2005, section 3.2; Phipson and Smyth 2010.
     Raises: ValueError as `chi_square`, for a missing label, and where a cluster lies in two of three groups or more.
     """
-    labels_by_argument = {"labels": labels, "groups": groups, "clusters": clusters}
-    label, group, unit = (
-        group_codes("clustered_chi_square", None if x is None else np.asarray(x, object), len(labels), name)
-        for name, x in labels_by_argument.items()
+    values_by_argument = {"labels": labels, "groups": groups, "clusters": clusters}
+    label_codes, group_of_row, unit_of_row = (
+        group_codes("clustered_chi_square", None if x is None else np.asarray(x, object), len(labels), argument_name)
+        for argument_name, x in values_by_argument.items()
     )
-    counts = np.zeros([int(codes.max(initial=-1)) + 1 for codes in (unit, group, label)])
-    np.add.at(counts, (unit, group, label), 1)
+    counts = np.zeros([int(codes.max(initial=-1)) + 1 for codes in (unit_of_row, group_of_row, label_codes)])
+    np.add.at(counts, (unit_of_row, group_of_row, label_codes), 1)
     if counts.shape[1] > 2 and ((counts.sum(2) > 0).sum(1) > 1).any():
         refuse("clustered_chi_square: of three groups or more, each cluster must lie in one; compare them two by two")
     table = counts.sum(0)
     unclustered_test = chi_square(table)
     expected = table.sum(0) * table.sum(1, keepdims=True) / table.sum()
-    if len(counts) == len(label) and expected.min() >= 5:
+    if len(counts) == len(label_codes) and expected.min() >= 5:
         return unclustered_test, float(expected.min())
 
     rng = np.random.default_rng(seed)
@@ -506,7 +514,7 @@ def clustered_chi_square(
     def count_large(n: int) -> int:
         "How many of n permutations give a statistic as large."
         t = _draw_permuted_tables(counts, n, rng)
-        expected_counts = t.sum(1, keepdims=True) * t.sum(2, keepdims=True) / len(label)
+        expected_counts = t.sum(1, keepdims=True) * t.sum(2, keepdims=True) / len(label_codes)
         return int(
             (
                 np.nansum(divide((t - expected_counts) ** 2, expected_counts), (1, 2))
