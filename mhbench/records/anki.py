@@ -59,10 +59,10 @@ def parse_cloze(text: str) -> list[Deletion]:  # in the order in which they open
             if len(open_deletions) < _DEEPEST:
                 open_deletions.append([m, None])
         elif open_deletions:
-            opening, hint_mark = open_deletions.pop()
-            answer = text[opening.end() : (hint_mark or m).start()]
-            hint = text[hint_mark.end() : m.start()] if hint_mark else None
-            deletions.append(Deletion(opening.start(), m.end(), answer, hint or None, len(open_deletions)))
+            opening_match, hint_mark_match = open_deletions.pop()
+            answer = text[opening_match.end() : (hint_mark_match or m).start()]
+            hint = text[hint_mark_match.end() : m.start()] if hint_mark_match else None
+            deletions.append(Deletion(opening_match.start(), m.end(), answer, hint or None, len(open_deletions)))
     if open_deletions:
         refuse(
             f"parse_cloze: every deletion must be closed with }}}}; got {text[open_deletions[-1][0].start() :][:60]!r}"
@@ -173,9 +173,9 @@ def _deck_names(db: sqlite3.Connection, tables: set[str], path: Path) -> dict[in
     "The names of the decks: a table, or in older collections JSON in the first row of `col`."
     if "decks" in tables:
         return {i: n.replace("\x1f", "::") for i, n in db.execute("select id, name from decks")}
-    decks_row = db.execute("select decks from col").fetchone()
+    decks_json_row = db.execute("select decks from col").fetchone()
     try:
-        return {int(i): str(d["name"]) for i, d in json.loads(decks_row[0]).items()}
+        return {int(i): str(d["name"]) for i, d in json.loads(decks_json_row[0]).items()}
     except (TypeError, ValueError, KeyError, AttributeError, IndexError, RecursionError):
         refuse(f"load_anki: col.decks must be the decks as Anki writes them; got something else ({path.name})")
 
@@ -187,8 +187,8 @@ def _package_notes(path: Path, limit: int = MOST_BYTES) -> Iterator[Note]:
         if "notes" not in table_names:
             refuse(f"load_anki: a collection must have a table of notes; got {sorted(table_names)} ({path})")
         deck_by_id = _deck_names(db, table_names, path)
-        note_decks = db.execute("select nid, min(did) from cards group by nid") if "cards" in table_names else []
-        deck_by_note = {note: deck_by_id.get(deck) for note, deck in note_decks}
+        note_and_deck_ids = db.execute("select nid, min(did) from cards group by nid") if "cards" in table_names else []
+        deck_by_note = {note: deck_by_id.get(deck) for note, deck in note_and_deck_ids}
         for i, guid, tags, fields in db.execute("select id, guid, tags, flds from notes order by id"):
             if not isinstance(fields, str) or not isinstance(tags, str):
                 actual = f"{type(fields).__name__} ({path.name}:note {i}); export the deck again"
@@ -245,22 +245,22 @@ def _text_notes(path: Path) -> Iterator[Note]:
         actual = f"{separator!r} ({path}:1)"
         rule = f"one of {sorted(_SEPARATORS)}, or one character that is no quote and ends no line"
         refuse(f"load_anki: #separator must be {rule}; got {actual}")
-    text_by_field = {k: header[f"{k} column"] for k in ("guid", "notetype", "deck", "tags") if f"{k} column" in header}
-    invalid_directives = [f"#{k} column:{v}" for k, v in text_by_field.items() if not v.isdecimal() or v == "0"]
+    field_columns = {k: header[f"{k} column"] for k in ("guid", "notetype", "deck", "tags") if f"{k} column" in header}
+    invalid_directives = [f"#{k} column:{v}" for k, v in field_columns.items() if not v.isdecimal() or v == "0"]
     if invalid_directives:
         refuse(
             f"load_anki: a column must be a number from 1; got {invalid_directives[0]!r} ({path.name}); export it again"
         )
-    column_by_field = {k: int(v) - 1 for k, v in text_by_field.items()}
+    column_index_by_field = {k: int(v) - 1 for k, v in field_columns.items()}
     is_html = header.get("html", "true").lower() == "true"
     for place, row in _text_rows(lines, separator, n_header_lines, path):
-        text_by_special_field = {k: row[c] for k, c in column_by_field.items() if c < len(row)}
-        fields = [f for k, f in enumerate(row) if k not in column_by_field.values()]
-        tags = text_by_special_field.get("tags") or header.get("tags") or ""
+        value_by_special_field = {k: row[c] for k, c in column_index_by_field.items() if c < len(row)}
+        note_fields = [f for k, f in enumerate(row) if k not in column_index_by_field.values()]
+        tags = value_by_special_field.get("tags") or header.get("tags") or ""
         yield Note(
-            text_by_special_field.get("guid"),
-            fields,
-            text_by_special_field.get("deck") or header.get("deck"),
+            value_by_special_field.get("guid"),
+            note_fields,
+            value_by_special_field.get("deck") or header.get("deck"),
             tags.split(),
             place,
             is_html,
@@ -338,27 +338,27 @@ def load_anki(
         refuse(f"load_anki: a deck must have at least one note; got none ({path})")
     rows = []
     exclusion_reasons = []
-    seen_pairs = set()
+    question_answer_pairs = set()
     for note in notes:
-        cloze_parts = cloze_question(note)
-        if isinstance(cloze_parts, str):
-            exclusion_reasons.append(cloze_parts)
+        cloze_or_exclusion_reason = cloze_question(note)
+        if isinstance(cloze_or_exclusion_reason, str):
+            exclusion_reasons.append(cloze_or_exclusion_reason)
             continue
-        question, answer, hint, has_media = cloze_parts
+        question, answer, hint, has_media = cloze_or_exclusion_reason
         if odd_character(f"{question}{answer}{hint}"):
             exclusion_reasons.append("control_character")
             continue
         is_media_excluded = has_media and not keep_media
-        if is_media_excluded or (question, answer) in seen_pairs:
+        if is_media_excluded or (question, answer) in question_answer_pairs:
             exclusion_reasons.append("question_has_media" if is_media_excluded else "duplicate")
             continue
-        seen_pairs.add((question, answer))
+        question_answer_pairs.add((question, answer))
         item_id = _item_id(note, question, answer)
-        fields: dict[str, Any] = {"item_id": item_id, "task": "cloze", "question": question, "key": [answer]}
-        fields |= {"study": study, "language": language, "protected": protected, "source": note.place}
-        fields |= {"category": note.deck, "topic": note.tags[0] if note.tags else None}
-        fields |= {"context": {"hint": hint} if hint else {}}
-        fields |= {"canary": next((t for t in note.tags if "-canary-" in t), None)}
-        rows.append((note.place, fields))
+        item_fields: dict[str, Any] = {"item_id": item_id, "task": "cloze", "question": question, "key": [answer]}
+        item_fields |= {"study": study, "language": language, "protected": protected, "source": note.place}
+        item_fields |= {"category": note.deck, "topic": note.tags[0] if note.tags else None}
+        item_fields |= {"context": {"hint": hint} if hint else {}}
+        item_fields |= {"canary": next((t for t in note.tags if "-canary-" in t), None)}
+        rows.append((note.place, item_fields))
     items = validate(rows, Item, unique="item_id").records
     return Deck(items, dict(Counter(exclusion_reasons)))

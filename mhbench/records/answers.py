@@ -72,10 +72,10 @@ def outcome_fields(text: str | None, reason: Any) -> dict[str, Any]:
         return {"text": text or "", "status": "filtered", "error": f"finish_reason: {reason}"}
     if end_meaning == "refused":
         return {"text": text or "", "status": "refused", "error": f"the model refused: {reason}"}
-    has_ended = end_meaning not in (None, "unfinished")
-    if text is None and (has_ended or reason is None):
+    is_complete_reply = end_meaning not in (None, "unfinished")
+    if text is None and (is_complete_reply or reason is None):
         return _no_answer(NO_ANSWER)
-    if not has_ended:
+    if not is_complete_reply:
         return _no_answer(NO_ENDING if reason is None else f"finish_reason {reason!r}")
     return {"text": text} | ({"status": "truncated"} if end_meaning == "cut" else {})
 
@@ -91,16 +91,16 @@ def _rows_of_inspect(samples: list[dict], log_name: str) -> Iterator[Logged]:
         error = s.get("error")
         choices = model_output.get("choices") or []
         text = model_output.get("completion") or (_read_first_choice(model_output) if choices else None)
-        fields = {"item_id": str(s["id"]), "sample": str(int(s.get("epoch", 1)) - 1)}
-        fields |= outcome_fields(text, choices[0].get("stop_reason") if choices else None) | _logged_question(
+        row_fields = {"item_id": str(s["id"]), "sample": str(int(s.get("epoch", 1)) - 1)}
+        row_fields |= outcome_fields(text, choices[0].get("stop_reason") if choices else None) | _logged_question(
             s, s.get("input")
         )
         if model_output.get("error"):
-            fields |= _no_answer(model_output["error"])
+            row_fields |= _no_answer(model_output["error"])
         if error:
             error_text = str(error.get("message", error) if isinstance(error, dict) else error)
-            fields = {k: v for k, v in fields.items() if k != "status"} | {"error": error_text}
-        yield f"{log_name}, sample {s['id']}", fields
+            row_fields = {k: v for k, v in row_fields.items() if k != "status"} | {"error": error_text}
+        yield f"{log_name}, sample {s['id']}", row_fields
 
 # %% ../../nbs/records/07_answers.ipynb #0a59d961
 def _logged_question(record: Mapping[str, Any], question: Any) -> dict[str, Any]:
@@ -111,8 +111,10 @@ def _logged_question(record: Mapping[str, Any], question: Any) -> dict[str, Any]
     choices = choices.get("text") if isinstance(choices, dict) else choices
     are_choices_scalar = isinstance(choices, list) and all(isinstance(c, str | int | float) for c in choices)
     option_texts = list(map(str, choices)) if are_choices_scalar and choices else None
-    logged_fields = {"question": question if isinstance(question, str) else None, "choices": option_texts}
-    return {k: v for k, v in (logged_fields | {"target": record.get("target")}).items() if v not in (None, "", [])}
+    question_and_choices = {"question": question if isinstance(question, str) else None, "choices": option_texts}
+    return {
+        k: v for k, v in (question_and_choices | {"target": record.get("target")}).items() if v not in (None, "", [])
+    }
 
 
 def _read_first_choice(body: dict) -> str:
@@ -132,21 +134,21 @@ def _inspect_samples(path: Path) -> list[dict]:
     if path.suffix == ".json":
         log = json_value(file_text(path), numbers=False)
         if not isinstance(log, dict) or not isinstance(log.get("samples"), list):
-            keys_text = ", ".join(sorted(log)[:8]) if isinstance(log, dict) else type(log).__name__
+            log_keys = ", ".join(sorted(log)[:8]) if isinstance(log, dict) else type(log).__name__
             remedy = "write a table of item_id and text, or name the log of a run that has ended"
             refuse(
-                f"load_answers: a .json must be a log of inspect with samples; got {keys_text} ({path.name}); {remedy}"
+                f"load_answers: a .json must be a log of inspect with samples; got {log_keys} ({path.name}); {remedy}"
             )
         return log["samples"]
     try:
         with zipfile.ZipFile(path) as z:
-            zip_entries = [
+            sample_files = [
                 i for i in z.infolist() if i.filename.startswith("samples/") and i.filename.endswith(".json")
             ]
-            if oversized_names := [i.filename for i in zip_entries if i.file_size > MOST_OF_A_SAMPLE]:
+            if oversized_names := [i.filename for i in sample_files if i.file_size > MOST_OF_A_SAMPLE]:
                 actual_value = f"more ({path.name}, {oversized_names[0]}); take it out"
                 refuse(f"load_answers: a sample must unpack to {MOST_OF_A_SAMPLE >> 20} MB at most; got {actual_value}")
-            return [json_value(_unpack(z, i).decode(), numbers=False) for i in zip_entries]
+            return [json_value(_unpack(z, i).decode(), numbers=False) for i in sample_files]
     except (NotImplementedError, zipfile.BadZipFile) as e:
         actual = f"{e} ({path.name}); write it anew with `inspect log convert --to json`"
         refuse(f"load_answers: path must be an archive that can be unpacked; got {actual}")
@@ -163,8 +165,8 @@ def _unpack(z: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
     with optional("load_answers", "mhbench[sources]"):
         import zstandard
     z.fp.seek(entry.header_offset + 26)  # the local header: lengths of the name and of the extra field, then both
-    name_length, extra_length = struct.unpack("<HH", z.fp.read(4))
-    z.fp.seek(name_length + extra_length, 1)
+    name_length, extra_field_length = struct.unpack("<HH", z.fp.read(4))
+    z.fp.seek(name_length + extra_field_length, 1)
     return zstandard.ZstdDecompressor().stream_reader(z.fp.read(entry.compress_size)).read(entry.file_size)
 
 # %% ../../nbs/records/07_answers.ipynb #6f46ee91
@@ -247,16 +249,16 @@ def _rows_of_batch(lines: list[dict], log_name: str) -> Iterator[Logged]:
         if not isinstance(body, dict) or body.get("error"):
             yield place, fields | _no_answer(json.dumps(body["error"] if isinstance(body, dict) else body or NO_ANSWER))
             continue
-        body_field = next((field for field in _BODY_READERS if isinstance(body.get(field), list)), None)
-        if body_field is None and "promptFeedback" in body:
-            body_field = "candidates"
-        if body_field is None:
+        output_field = next((name for name in _BODY_READERS if isinstance(body.get(name), list)), None)
+        if output_field is None and "promptFeedback" in body:
+            output_field = "candidates"
+        if output_field is None:
             rule = "be that of chat completions, completions, responses, messages or Gemini's candidates"
             actual = f"the fields {', '.join(sorted(body)) or 'none'} ({place})"
             refuse(
                 f"load_answers: the body of a batch's answer must {rule}; got {actual}; write a table of item_id, text"
             )
-        yield place, fields | _BODY_READERS[body_field](body)
+        yield place, fields | _BODY_READERS[output_field](body)
 
 # %% ../../nbs/records/07_answers.ipynb #7132ca44
 _QUESTION_FIELDS = (
@@ -286,28 +288,28 @@ def _rows_of_harness(lines: list[dict], log_name: str) -> Iterator[Logged]:
     for k, line in enumerate(lines, 1):
         if line.get("filter") != filter_name:
             continue
-        log_document = line.get("doc") or {}
+        question_document = line.get("doc") or {}
         fields: dict[str, Any] = {
-            "item_id": log_document.get("item_id", log_document.get("id")),
+            "item_id": question_document.get("item_id", question_document.get("id")),
             "row": line.get("doc_id"),
         }
         fields |= _logged_question(
-            log_document | {"target": line.get("target")},
-            next((log_document[f] for f in _QUESTION_FIELDS if log_document.get(f)), None),
+            question_document | {"target": line.get("target")},
+            next((question_document[f] for f in _QUESTION_FIELDS if question_document.get(f)), None),
         )
         fields["item_id"] = None if fields["item_id"] is None else str(fields["item_id"])
         responses = line.get("resps") or []
-        first_replies = [r[0] if isinstance(r, list) and r else r for r in responses]
-        if len(first_replies) > 1 and all(
-            isinstance(r, (list, tuple)) and _is_number(next(iter(r), None)) for r in first_replies
+        response_heads = [r[0] if isinstance(r, list) and r else r for r in responses]
+        if len(response_heads) > 1 and all(
+            isinstance(r, (list, tuple)) and _is_number(next(iter(r), None)) for r in response_heads
         ):
-            logprobs = [float(r[0]) for r in first_replies]
+            logprobs = [float(r[0]) for r in response_heads]
             yield f"{log_name}:{k}", fields | _likeliest_option(logprobs)
             continue
         sample_texts = responses[0] if responses and isinstance(responses[0], list) else responses
-        for sample, text in enumerate(sample_texts or [None]):
+        for sample_index, text in enumerate(sample_texts or [None]):
             answer = {"text": text} if isinstance(text, str) else _no_answer(NO_ANSWER if text is None else f"{text!r}")
-            yield f"{log_name}:{k}", fields | answer | ({"sample": str(sample)} if len(sample_texts) > 1 else {})
+            yield f"{log_name}:{k}", fields | answer | ({"sample": str(sample_index)} if len(sample_texts) > 1 else {})
 
 # %% ../../nbs/records/07_answers.ipynb #ef38f25e
 def _is_number(x: Any) -> bool:
@@ -326,10 +328,10 @@ def _is_exchange_file(path: Path) -> bool:
 def _answer_files(path: Path) -> list[Path]:
     "The files of answers of a folder, or of the file of a run; of our own export also the answers that nothing scored."
     if path.is_dir():
-        *export, data, study, organization, model = (".",) * 4 + path.absolute().parts
-        unscored_file = Path(*export, "unscored", study, organization, model) / "answers.jsonl"
+        *export_folder_parts, data_folder_name, study, organization, model = (".",) * 4 + path.absolute().parts
+        unscored_file = Path(*export_folder_parts, "unscored", study, organization, model) / "answers.jsonl"
         files = sorted(path.rglob("*_samples.jsonl")) or sorted(path.rglob("*.jsonl"))
-        return files + [f for f in [unscored_file] if data == "data" and f.is_file()]
+        return files + [f for f in [unscored_file] if data_folder_name == "data" and f.is_file()]
     if path.suffix == ".jsonl":
         return [path]
     detailed_results = json_value(file_text(path), numbers=False).get("detailed_evaluation_results") or {}
@@ -354,12 +356,12 @@ def _answer_fields(line: dict) -> dict[str, Any]:
     error = line.get("error")
     assistant_texts = [m.get("content") or "" for m in line.get("messages") or [] if m.get("role") == "assistant"]
     raw_texts = (line.get("output") or {}).get("raw") or assistant_texts[-1:]
-    extracted_values = [a["extracted_value"] for a in line.get("answer_attribution") or [] if a.get("is_terminal")]
+    extracted_answers = [a["extracted_value"] for a in line.get("answer_attribution") or [] if a.get("is_terminal")]
     fields = {k: metadata[k] for k in _COPIED if k in metadata}
     fields |= {"item_id": str(line["sample_id"]), "choices": (line.get("input") or {}).get("choices")}
-    extracted_text = None if "letter_logprobs" in fields else "".join(extracted_values[-1:])
+    extracted_answer = None if "letter_logprobs" in fields else "".join(extracted_answers[-1:])
     fields |= {
-        "text": raw_texts[0] if raw_texts else extracted_text,
+        "text": raw_texts[0] if raw_texts else extracted_answer,
         "answered_by": metadata.get("answered_by"),
     }
     fields |= {"origin": metadata["origin"]} if metadata.get("origin") in ("simulated", "composed") else {}
@@ -380,11 +382,11 @@ def _refuse_several_runs(lines: list[tuple[str, dict]], path: Path) -> None:
 
 
 def _rows_of_exchange(path: Path) -> Iterator[Logged]:
-    lines_with_places = [row for file in _answer_files(path) for row in json_rows(file, numbers=False)]
-    _refuse_several_runs(lines_with_places, path)
+    places_and_lines = [row for file in _answer_files(path) for row in json_rows(file, numbers=False)]
+    _refuse_several_runs(places_and_lines, path)
     n_by_sample_and_metric: Counter[tuple] = Counter()
     run_and_metric_by_sample: dict[tuple, tuple[str, str]] = {}  # an answer -> the run and the metric that it came with
-    for place, line in lines_with_places:
+    for place, line in places_and_lines:
         metadata = line.get("metadata") or {}
         metric = line.get("evaluation_result_id") or line["evaluation_name"]
         if metadata.get("answered_by") == "majority":
@@ -460,8 +462,8 @@ def _answer_rows(path: Path) -> list[tuple[str, dict]]:  # (place, fields)
             for (_, row), is_answered in zip(rows, has_answer):
                 if not is_answered:
                     row |= {"status": row.get("status") or "missing", "error": row.get("error") or NO_ANSWER}
-        elif (log_answers := log_rows(path)) is not None:
-            return log_answers
+        elif (rows_of_log := log_rows(path)) is not None:
+            return rows_of_log
         elif path.suffix.lower() in _TEXT_TABLES:
             rows = list(csv_rows(path))
         else:
@@ -479,14 +481,14 @@ def _answer_rows(path: Path) -> list[tuple[str, dict]]:  # (place, fields)
     return rows
 
 # %% ../../nbs/records/07_answers.ipynb #417e108e
-def _parse_order(cell: str | None, n: int, place: str) -> list[int] | None:
+def _parse_order(order_text: str | None, n: int, place: str) -> list[int] | None:
     "The order that a cell such as CABDE names: the item's letters as they were shown."
-    if not cell:
+    if not order_text:
         return None
-    option_order = [ord(a) - ord("A") for a in str(cell).strip()]
+    option_order = [ord(a) - ord("A") for a in str(order_text).strip()]
     if sorted(option_order) != list(range(n)):
         rule = "name each of the item's letters once, in the order in which they were shown"
-        refuse(f"load_answers: order must {rule}; got {cell!r} ({place}); write it as CABD")
+        refuse(f"load_answers: order must {rule}; got {order_text!r} ({place}); write it as CABD")
     return option_order
 
 
@@ -508,11 +510,11 @@ def _answer_text(row: dict, n: int, place: str) -> str:
     number = str(row.get("number") or "").strip()
     if number:
         k = int(float(number)) if re.fullmatch(r"\d{1,3}(\.0+)?", number) else 0
-        letter_of_number = letters(n)[k - 1] if 0 < k <= n else number
-        if letter not in ("", letter_of_number):
+        letter_from_number = letters(n)[k - 1] if 0 < k <= n else number
+        if letter not in ("", letter_from_number):
             actual = f"letter {letter[:40]!r}, number {number[:40]!r} ({place})"
             refuse(f"load_answers: letter and number must name one option; got {actual}; leave out the wrong column")
-        letter = letter_of_number
+        letter = letter_from_number
     if letter and letter not in letters(n):
         rule = f"be one of {', '.join(letters(n))}, or a number from 1 to {n}"
         refuse(
@@ -530,10 +532,12 @@ def _sample_number(text: str | None, place: str) -> int:
 _YES_NO = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False, "": False}
 
 
-def _parse_numbered(cell: str | bool | None, place: str) -> bool:
-    is_numbered = _YES_NO.get(str(cell or "").strip().casefold())
+def _parse_numbered(numbered_text: str | bool | None, place: str) -> bool:
+    is_numbered = _YES_NO.get(str(numbered_text or "").strip().casefold())
     if is_numbered is None:
-        refuse(f"load_answers: numbered must be yes or no; got {cell!r} ({place}); yes where options had numbers")
+        refuse(
+            f"load_answers: numbered must be yes or no; got {numbered_text!r} ({place}); yes where options had numbers"
+        )
     return is_numbered
 
 # %% ../../nbs/records/07_answers.ipynb #cd9ee861
@@ -564,8 +568,8 @@ def _outcome_of_row(row: dict, n: int, place: str) -> dict[str, Any]:
     error = row.get("error") or None
     text = _answer_text(row, n, place)
     if status not in STATUSES:  # another tool's words
-        is_foreign_status = status not in _WELL
-        error = error or (f"status {status!r}" if is_foreign_status and not text else None)
+        is_error_status = status not in _WELL
+        error = error or (f"status {status!r}" if is_error_status and not text else None)
         status = "error" if error and not text else "ok"
     if status == "error":
         return {"status": status, "error": error or "the table says no more"}
@@ -653,14 +657,14 @@ def _target_letters(target: Any, item: Item, order: Sequence[int] | None) -> lis
     n = len(item.options)
     option_order = list(range(n)) if order is None else list(order)
     key_letters = []
-    for target_entry in target if isinstance(target, list) else [target]:
-        entry_text = str(target_entry).strip()
-        if entry_text in item.options:
-            key_letters.append(letters(n)[item.options.index(entry_text)])
-        elif entry_text in letters(n):
-            key_letters.append(letters(n)[option_order[letters(n).index(entry_text)]])
-        elif entry_text.isdecimal() and int(entry_text) < n:
-            key_letters.append(letters(n)[option_order[int(entry_text)]])
+    for target_answer in target if isinstance(target, list) else [target]:
+        answer_text = str(target_answer).strip()
+        if answer_text in item.options:
+            key_letters.append(letters(n)[item.options.index(answer_text)])
+        elif answer_text in letters(n):
+            key_letters.append(letters(n)[option_order[letters(n).index(answer_text)]])
+        elif answer_text.isdecimal() and int(answer_text) < n:
+            key_letters.append(letters(n)[option_order[int(answer_text)]])
         else:
             return None
     return sorted(key_letters)
@@ -671,7 +675,7 @@ def _select_asked_rows(
 ) -> list[tuple[str, dict]]:
     "The rows to items that are asked; the others are counted and named, or refused where most rows are such."
     asked_rows = [(place, r) for place, r in table if r["item_id"] in asked_ids]
-    other_ids_in_rows = [r["item_id"] for _, r in table if r["item_id"] not in asked_ids]
+    not_asked_ids = [r["item_id"] for _, r in table if r["item_id"] not in asked_ids]
     count_text = f"of {numbered(len(table), 'answer')} of {path.name}"
     if not _is_table(path) and asked_rows:  # a log of all questions, of which some are asked here
         answered_ids = {r["item_id"] for _, r in asked_rows}
@@ -679,17 +683,17 @@ def _select_asked_rows(
             f"{model}: {len(asked_rows)} {count_text} are to {len(answered_ids)} of the "
             f"{numbered(len(asked_ids), 'item')} asked"
         )
-        ids_by_description = {
-            "ids that name no item asked": set(other_ids_in_rows),
+        ids_by_mismatch = {
+            "ids that name no item asked": set(not_asked_ids),
             "items without an answer": set(asked_ids) - answered_ids,
         }
-        for description, ids in ids_by_description.items():
+        for mismatch, ids in ids_by_mismatch.items():
             if ids:
-                print(f"  {description}: {len(ids)}, such as {', '.join(sorted(ids)[:3])}")
+                print(f"  {mismatch}: {len(ids)}, such as {', '.join(sorted(ids)[:3])}")
         return asked_rows
-    unknown_ids = [x for x in other_ids_in_rows if x not in other_ids]
-    if len(unknown_ids) < len(other_ids_in_rows):
-        print(f"{model}: {len(other_ids_in_rows) - len(unknown_ids)} {count_text} are to items that are not asked here")
+    unknown_ids = [x for x in not_asked_ids if x not in other_ids]
+    if len(unknown_ids) < len(not_asked_ids):
+        print(f"{model}: {len(not_asked_ids) - len(unknown_ids)} {count_text} are to items that are not asked here")
     if unknown_ids and 2 * len(unknown_ids) < len(asked_rows) + len(unknown_ids):
         distinct_unknown_ids = sorted(set(unknown_ids))
         first_unknown_text = ", ".join(distinct_unknown_ids[:10] + ["..."] * (len(distinct_unknown_ids) > 10))
@@ -719,57 +723,59 @@ def load_answers(
         actual = f"{str(path)!r}, which is not there"
         refuse(f"load_answers: path must be a CSV or Parquet file; got {actual}", error=FileNotFoundError)
     item_by_id = {i.item_id: i for i in items}
-    places_and_fields: list[tuple[str, dict[str, Any]]] = []
-    answer_rows = _answer_rows(path)
-    if not answer_rows:
+    places_and_outcomes: list[tuple[str, dict[str, Any]]] = []
+    places_and_rows = _answer_rows(path)
+    if not places_and_rows:
         refuse(f"load_answers: path must hold answers; got none ({path.name}); name the log of a run that has ended")
     is_evaluation_log = not _is_table(path)
-    answer_rows = _join_by_question(answer_rows, items, path.name) if is_evaluation_log else answer_rows
-    ids_and_key_agreement = []  # items of which a log has a key of its own, and whether it is the item's
+    places_and_rows = _join_by_question(places_and_rows, items, path.name) if is_evaluation_log else places_and_rows
+    item_ids_and_key_matches = []  # items of which a log has a key of its own, and whether it is the item's
     first_place_by_sample: dict[tuple, str] = {}  # (item, mode, temperature, sample) -> where it stands
-    for place, r in _select_asked_rows(answer_rows, path, item_by_id.keys(), other_ids, model):
+    for place, r in _select_asked_rows(places_and_rows, path, item_by_id.keys(), other_ids, model):
         item = item_by_id[r["item_id"]]
-        fields: dict[str, Any] = {"item_id": item.item_id, "study": item.study, "model": model}
-        fields |= {"cost_usd": None, "attempts": 0}
-        fields |= {"mode": r.get("mode") or "zero_shot", "sample": _sample_number(r.get("sample"), place)}
-        fields |= {
+        outcome: dict[str, Any] = {"item_id": item.item_id, "study": item.study, "model": model}
+        outcome |= {"cost_usd": None, "attempts": 0}
+        outcome |= {"mode": r.get("mode") or "zero_shot", "sample": _sample_number(r.get("sample"), place)}
+        outcome |= {
             "votes": r.get("answered_by") == "sample",
             "temperature": _parse_temperature(r.get("temperature"), place),
         }
-        sample_key = (item.item_id, fields["mode"], fields["temperature"], fields["sample"])
+        sample_key = (item.item_id, outcome["mode"], outcome["temperature"], outcome["sample"])
         if earlier_place := first_place_by_sample.get(sample_key):
             remedy = "take one out, or number the samples in a column sample"
             actual = f"{item.item_id!r} again, first in {earlier_place} ({place}); {remedy}"
             refuse(f"load_answers: an item must be answered once a mode and sample; got {actual}")
         first_place_by_sample[sample_key] = place
-        fields |= {"origin": r.get("origin") or "recorded", "numbered": _parse_numbered(r.get("numbered"), place)}
-        fields |= {
+        outcome |= {"origin": r.get("origin") or "recorded", "numbered": _parse_numbered(r.get("numbered"), place)}
+        outcome |= {
             "order": _parse_order(r.get("order"), len(item.options), place)
             or _order_of_choices(r.get("choices"), item, place)
         }
-        fields |= {"changed": [] if r.get("mode") or ("mode" not in r and not is_evaluation_log) else [MODE_UNKNOWN]}
-        logged_key = _target_letters(r["target"], item, fields["order"]) if "target" in r and item.options else None
-        ids_and_key_agreement += (
+        outcome |= {"changed": [] if r.get("mode") or ("mode" not in r and not is_evaluation_log) else [MODE_UNKNOWN]}
+        logged_key = _target_letters(r["target"], item, outcome["order"]) if "target" in r and item.options else None
+        item_ids_and_key_matches += (
             [] if logged_key is None or not item.right else [(item.item_id, logged_key == sorted(item.right))]
         )
-        places_and_fields.append((place, fields | _outcome_of_row(r, len(item.options), place)))
+        places_and_outcomes.append((place, outcome | _outcome_of_row(r, len(item.options), place)))
     unknown_statuses = Counter(
-        str(r.get("status")) for _, r in answer_rows if r.get("status") not in (*STATUSES, *_WELL)
+        str(r.get("status")) for _, r in places_and_rows if r.get("status") not in (*STATUSES, *_WELL)
     )
     if unknown_statuses:
-        words = ", ".join(f"{word!r} ({n})" for word, n in unknown_statuses.most_common(5))
-        print(f"{model}: {path.name} has statuses that are not known here; such answers count by their text: {words}")
-    if n_unknown_mode := sum(MODE_UNKNOWN in fields["changed"] for _, fields in places_and_fields):
+        statuses = ", ".join(f"{status!r} ({n})" for status, n in unknown_statuses.most_common(5))
         print(
-            f"{model}: {n_unknown_mode} of {len(places_and_fields)} answers of {path.name} name no mode and count as "
+            f"{model}: {path.name} has statuses that are not known here; such answers count by their text: {statuses}"
+        )
+    if n_unknown_mode := sum(MODE_UNKNOWN in outcome["changed"] for _, outcome in places_and_outcomes):
+        print(
+            f"{model}: {n_unknown_mode} of {len(places_and_outcomes)} answers of {path.name} name no mode and count as "
             "zero_shot"
         )
-    if differing_ids := [item_id for item_id, is_key_same in ids_and_key_agreement if not is_key_same]:
+    if ids_with_other_key := [item_id for item_id, is_key_match in item_ids_and_key_matches if not is_key_match]:
         print(
-            f"{model}: {len(differing_ids)} of {len(ids_and_key_agreement)} keys of {path.name} "
-            f"are not those here, such as {differing_ids[0]}"
+            f"{model}: {len(ids_with_other_key)} of {len(item_ids_and_key_matches)} keys of {path.name} "
+            f"are not those here, such as {ids_with_other_key[0]}"
         )
-    return validate(places_and_fields, Response).records
+    return validate(places_and_outcomes, Response).records
 
 # %% ../../nbs/records/07_answers.ipynb #1a4a9134
 def all_simulated(path: str | Path) -> bool:

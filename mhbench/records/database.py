@@ -53,10 +53,10 @@ def _ignore(file: Path) -> None:
     folder = file.absolute().parent
     gitignore = folder / ".gitignore"
     gitignore_text = gitignore.read_text(encoding="utf-8") if gitignore.exists() else ""
-    is_in_git = any((above / ".git").exists() for above in (folder, *folder.parents))
+    is_in_git = any((ancestor_folder / ".git").exists() for ancestor_folder in (folder, *folder.parents))
     if is_in_git and not {"*", f"/{file.name}"} & set(gitignore_text.split("\n")):
-        line_end = "" if gitignore_text.endswith("\n") or not gitignore_text else "\n"
-        gitignore.write_text(f"{gitignore_text}{line_end}/{file.name}\n", encoding="utf-8")
+        missing_newline = "" if gitignore_text.endswith("\n") or not gitignore_text else "\n"
+        gitignore.write_text(f"{gitignore_text}{missing_newline}/{file.name}\n", encoding="utf-8")
 
 # %% ../../nbs/records/04_database.ipynb #56cecb11
 def make_private(files: Iterable[Path], *, ignored: bool = False) -> None:
@@ -91,7 +91,7 @@ def cache_path(start: str | Path | None = None) -> Path:  # where to look from; 
     if os.environ.get("MHBENCH_CACHE"):
         return Path(os.environ["MHBENCH_CACHE"]).expanduser()
     folder = Path(start or ".").resolve()
-    is_project_root = lambda p: any((p / mark).exists() for mark in ("dvc.yaml", ".git", ".dvc"))
+    is_project_root = lambda p: any((p / project_marker).exists() for project_marker in ("dvc.yaml", ".git", ".dvc"))
     root_folder = next(filter(is_project_root, (folder, *folder.parents)), folder)
     return clone_of(root_folder) / ".mhbench" / "cache.sqlite"
 
@@ -173,19 +173,19 @@ class Database:
                 self._db.execute(statement)
             self._db.execute(f"PRAGMA user_version = {version}")
 
-    def _write_all(self, sql: str, rows: Iterable[tuple]) -> None:
+    def _write_all(self, sql: str, parameter_rows: Iterable[tuple]) -> None:
         "Execute a statement for each of some rows, in one transaction."
         with transaction(self._db):
-            self._db.executemany(sql, rows)
+            self._db.executemany(sql, parameter_rows)
 
-    def _guard(self, step: Callable, *args: Any) -> Any:
+    def _guard(self, operation: Callable, *args: Any) -> Any:
         "Run a step; set a damaged file aside and try once more; put any other trouble in words."
         with self._lock:
             for may_retry in (True, False):
                 try:
-                    if self._db is None and step != self._open:
+                    if self._db is None and operation != self._open:
                         self._open()
-                    return step(*args)
+                    return operation(*args)
                 except sqlite3.Error as e:
                     if not may_retry or not damaged(e):
                         self._trouble(e)
@@ -229,9 +229,9 @@ def _refuse_foreign_files(folder: Path, path: str | Path) -> None:
     "Refuse a place in which something lies that no export has written."
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return
-    sums_text = (folder / SUMS).read_text(encoding="utf-8") if (folder / SUMS).is_file() else ""
-    sum_lines = [line.partition("  ") for line in sums_text.split("\n")[:-1]]
-    digest_by_name = {name: digest for digest, _, name in sum_lines}
+    checksum_text = (folder / SUMS).read_text(encoding="utf-8") if (folder / SUMS).is_file() else ""
+    digest_and_name_parts = [line.partition("  ") for line in checksum_text.split("\n")[:-1]]
+    digest_by_name = {name: digest for digest, _, name in digest_and_name_parts}
     foreign_files = _changed_files(folder, digest_by_name) if folder.is_dir() else [folder.name]
     if foreign_files:
         actual = (
@@ -247,7 +247,7 @@ def staged_folder(to: str | Path) -> Iterator[Callable[[str, bytes], Path]]:  # 
     FileExistsError where the folder holds somebody's work; RuntimeError where the disk holds other bytes."""
     folder = Path(to).expanduser().absolute()
     _refuse_foreign_files(folder, to)
-    partial_folder, replaced_folder = (folder.with_name(f".{folder.name}.{end}") for end in ("partial", "old"))
+    partial_folder, replaced_folder = (folder.with_name(f".{folder.name}.{suffix}") for suffix in ("partial", "old"))
     shutil.rmtree(partial_folder, ignore_errors=True)  # of a process that was killed
     private_folder(partial_folder, ignored=True)
     digest_by_name: dict[str, str] = {}

@@ -70,15 +70,15 @@ class Scale(Record):
             "options": "checks",
             "numbers": "numbers",
         }
-        kind_words = [k for k in kind_by_word if k in given] if isinstance(given, dict) else []
-        if len(kind_words) != 1 or set(given) - {*kind_by_word, "beside"}:
+        scale_keys = [k for k in kind_by_word if k in given] if isinstance(given, dict) else []
+        if len(scale_keys) != 1 or set(given) - {*kind_by_word, "beside"}:
             refuse(f"Scale: {name_in_error} must be one of {allowed_forms_text}; got {given!r}")
-        beside_labels, steps = list(given.get("beside", [])), given[kind_words[0]]
-        if kind_words[0] != "numbers":
+        beside_labels, steps = list(given.get("beside", [])), given[scale_keys[0]]
+        if scale_keys[0] != "numbers":
             repeated_labels = sorted(k for k, n in Counter([*steps, *beside_labels]).items() if n > 1)
             if not isinstance(steps, list) or len(steps) < 1 or repeated_labels:
                 refuse(f"Scale: {name_in_error} must be a list of different labels; got {repeated_labels or steps!r}")
-            return cls(kind=kind_by_word[kind_words[0]], steps=list(steps), beside=beside_labels)
+            return cls(kind=kind_by_word[scale_keys[0]], steps=list(steps), beside=beside_labels)
         range_match = _RANGE.fullmatch(str(steps))
         if not range_match or not float(range_match[1]) < float(range_match[2]):
             refuse(f"Scale: {name_in_error} must be the least and the largest number, as in 1..6; got {steps!r}")
@@ -130,13 +130,13 @@ _HOLE = re.compile(r"\{(\w+)(?::([^{}]+))?\}")
 
 
 def _path_pattern(template: str, is_greedy: bool = False) -> re.Pattern:
-    pattern, last_end = "", 0
+    pattern, end_of_last_hole = "", 0
     for m in _HOLE.finditer(template):
-        pattern += re.escape(template[last_end : m.start()])
-        is_first_use = f"(?P<{m[1]}>" not in pattern
-        pattern += f"(?P<{m[1]}>{m[2] or ('.+' if is_greedy else '.+?')})" if is_first_use else f"(?P={m[1]})"
-        last_end = m.end()
-    return re.compile(pattern + re.escape(template[last_end:]))
+        pattern += re.escape(template[end_of_last_hole : m.start()])
+        is_first_occurrence = f"(?P<{m[1]}>" not in pattern
+        pattern += f"(?P<{m[1]}>{m[2] or ('.+' if is_greedy else '.+?')})" if is_first_occurrence else f"(?P={m[1]})"
+        end_of_last_hole = m.end()
+    return re.compile(pattern + re.escape(template[end_of_last_hole:]))
 
 
 def _match_template(template: str, text: str, place: str = "") -> dict[str, str] | None:
@@ -204,9 +204,9 @@ class RatingPart(BaseModel):
 
     @model_validator(mode="after")
     def _check_whole(self):
-        kinds = [self.kind] if isinstance(self.kind, str) else list(self.kind)
-        if isinstance(self.kind, dict) and (bad_kinds := [k for k in kinds if k not in RATER_KINDS]):
-            raise ValueError(f"kind must be of {', '.join(RATER_KINDS)}; got {bad_kinds}")
+        rater_kinds = [self.kind] if isinstance(self.kind, str) else list(self.kind)
+        if isinstance(self.kind, dict) and (unknown_kinds := [k for k in rater_kinds if k not in RATER_KINDS]):
+            raise ValueError(f"kind must be of {', '.join(RATER_KINDS)}; got {unknown_kinds}")
         if self.scale is None and not self.scales:
             raise ValueError("scale must be declared: 1..6, [labels], {steps: [from low to high]} or {options: [...]}")
         if self.value.count(">") and "{criterion}" in self.value and not isinstance(self.criterion, list):
@@ -241,9 +241,9 @@ def descriptions(given: str | Path | Mapping[str, Any]) -> list[RatingPart]:
             refuse(f"read_ratings: a description must be YAML; got {e} ({source_name})")
     if not isinstance(given, Mapping):
         refuse(f"read_ratings: a description must name its fields; got {str(given)[:80]!r} ({source_name})")
-    shared_fields = {k: v for k, v in given.items() if k != "parts"}
+    fields_of_all_parts = {k: v for k, v in given.items() if k != "parts"}
     parts = given.get("parts", [{}])
-    return [settings_from(shared_fields | dict(p), RatingPart, "read_ratings", source_name) for p in parts]
+    return [settings_from(fields_of_all_parts | dict(p), RatingPart, "read_ratings", source_name) for p in parts]
 
 # %% ../../nbs/records/09_described.ipynb #54d10a0e
 _Rows = Iterator[tuple[str, Mapping[str, Any]]]
@@ -255,37 +255,40 @@ def cell_words(value: Any) -> str:
         return value.strip()
     if type(value) is int:
         return str(value)
-    plain_cell = cell(value)
-    return plain_cell if isinstance(plain_cell, str) else json.dumps(value, ensure_ascii=False, default=str)
+    converted_cell = cell(value)
+    return converted_cell if isinstance(converted_cell, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 # %% ../../nbs/records/09_described.ipynb #a5f7b779
 def _rows_as_shown(
-    rows: Iterable[tuple[int, Sequence[Any]]], marks: SheetMarks, note_counts: Counter, name: str
+    rows: Iterable[tuple[int, Sequence[Any]]], marks: SheetMarks, note_counts: Counter, file_name: str
 ) -> Iterator[tuple[int, Sequence[Any]]]:
     "Rows with a cell that is merged over several written into each of them; a formula without a value is refused."
-    merged_by_row: dict[int, list[tuple[int, int]]] = defaultdict(list)  # first row -> (column, last row)
-    for left, top_row, right, bottom in marks.merged:
-        merged_by_row[top_row] += [(left, bottom)] if left == right else []
-    n_merged_ranges = sum(map(len, merged_by_row.values()))
+    merged_ranges_by_first_row: dict[int, list[tuple[int, int]]] = defaultdict(list)  # first row -> (column, last row)
+    for first_column, top_row, last_column, last_row in marks.merged:
+        merged_ranges_by_first_row[top_row] += [(first_column, last_row)] if first_column == last_column else []
+    n_merged_ranges = sum(map(len, merged_ranges_by_first_row.values()))
     note_counts["cells are formulas; the values stored with them are taken"] += len(marks.formulas)
     note_counts["merged cells count for every row that they cover"] += n_merged_ranges
     note_counts["cells merged over several columns count for the first alone"] += len(marks.merged) - n_merged_ranges
     note_counts["hidden rows are read like the others"] += len(marks.hidden)
-    merge_by_column: dict[int, tuple[int, Any]] = {}  # by column: last row, value
-    for line, row in rows:
-        cells = [*row, *[None] * (max(merge_by_column, default=0) - len(row))]
-        merge_by_column |= {
-            left: (bottom, cells[left - 1]) for left, bottom in merged_by_row[line] if left <= len(cells)
+    last_row_and_value_by_column: dict[int, tuple[int, Any]] = {}  # by column: last row, value
+    for row_number, row in rows:
+        cells = [*row, *[None] * (max(last_row_and_value_by_column, default=0) - len(row))]
+        last_row_and_value_by_column |= {
+            first_column: (last_row, cells[first_column - 1])
+            for first_column, last_row in merged_ranges_by_first_row[row_number]
+            if first_column <= len(cells)
         }
-        for column, (bottom, value) in merge_by_column.items():
-            cells[column - 1] = value if line <= bottom else cells[column - 1]
+        for column, (last_row, value) in last_row_and_value_by_column.items():
+            cells[column - 1] = value if row_number <= last_row else cells[column - 1]
         for column, value in enumerate(cells, 1):
-            if value is None and (formula := marks.formulas.get((line, column))):
+            if value is None and (formula := marks.formulas.get((row_number, column))):
                 remedy = "open the workbook, save it, and read it again"
                 refuse(
-                    f"read_ratings: a formula must have a stored value; got {formula!r} ({name}:{line})", remedy=remedy
+                    f"read_ratings: a formula must have a stored value; got {formula!r} ({file_name}:{row_number})",
+                    remedy=remedy,
                 )
-        yield line, cells
+        yield row_number, cells
 
 # %% ../../nbs/records/09_described.ipynb #a5226410
 _BESIDE_VALUES = re.compile(rb"<(?:\w+:)?(?:f[ />]|mergeCell )|\shidden=.(?:1|true)")  # of a sheet's XML
@@ -302,21 +305,21 @@ def _sheet_rows(path: Path, sheet: str | None, notes: Counter) -> Iterator[tuple
             refuse(f"read_ratings: sheet must be one of {', '.join(workbook.sheetnames)}; got {actual}", remedy=remedy)
         worksheet = workbook[sheet or workbook.sheetnames[0]]
         worksheet.reset_dimensions()  # what a file says of its own size is not believed
-        with worksheet._get_source() as sheet_xml:
-            has_special_cells = _BESIDE_VALUES.search(sheet_xml.read())
+        with worksheet._get_source() as sheet_xml_file:
+            special_cell_match = _BESIDE_VALUES.search(sheet_xml_file.read())
         rows = enumerate(worksheet.iter_rows(values_only=True), 1)
-        yield from _rows_as_shown(rows, sheet_marks(worksheet), notes, path.name) if has_special_cells else rows
+        yield from _rows_as_shown(rows, sheet_marks(worksheet), notes, path.name) if special_cell_match else rows
     finally:
         workbook.close()
 
 # %% ../../nbs/records/09_described.ipynb #b35da2f3
 def _rows_by_header(
-    path: Path, rows: Iterable[tuple[int, Sequence[Any]]], skipped_lines: Sequence[int], notes: Counter
+    path: Path, rows: Iterable[tuple[int, Sequence[Any]]], skipped_row_numbers: Sequence[int], notes: Counter
 ) -> _Rows:
     "Rows by the names of the first line that is not skipped."
     columns: list[str] = []
     for k, (line, row) in enumerate(rows, 1):
-        if k in skipped_lines:
+        if k in skipped_row_numbers:
             continue
         if not columns:
             columns = [cell_words(c) for c in row]
@@ -403,9 +406,9 @@ def _look_up(row: Mapping[str, Any], column_path: str, place: str, column_role: 
     value: Any = row
     nested_path = column_path
     while nested_path and isinstance(value, Mapping):
-        path_parts = nested_path.split(".")
+        path_keys = nested_path.split(".")
         matched_key = next(
-            (".".join(path_parts[:k]) for k in range(len(path_parts), 0, -1) if ".".join(path_parts[:k]) in value), None
+            (".".join(path_keys[:k]) for k in range(len(path_keys), 0, -1) if ".".join(path_keys[:k]) in value), None
         )
         if matched_key is None:
             break
@@ -445,15 +448,15 @@ _DECODER = json.JSONDecoder()
 
 def json_cell(text: str) -> tuple[dict[str, Any] | None, bool]:
     "The object in a cell, None where there is none; and whether it had to be mended."
-    start = text.find("{")
-    if start < 0:
+    object_start = text.find("{")
+    if object_start < 0:
         return None, False
     try:
-        return _DECODER.raw_decode(text, start)[0], False
+        return _DECODER.raw_decode(text, object_start)[0], False
     except ValueError:
         pass
     value_by_key: dict[str, Any] = {}
-    for key, value in _PAIR.findall(text.translate(_QUOTES)[start:]):
+    for key, value in _PAIR.findall(text.translate(_QUOTES)[object_start:]):
         value_by_key.setdefault(key, json.loads(value.replace("\\'", "'")))
     return (value_by_key, True) if value_by_key else (None, False)
 
@@ -491,9 +494,11 @@ class RatingTable(NamedTuple):
         is_person_by_rater = {
             name: kind in ("person", "adjudicator") for kind, name in zip(self.counts["kind"], self.counts["rater"])
         }
-        name_by_rater = pseudonyms(name for name, person in is_person_by_rater.items() if person)
+        name_by_rater = pseudonyms(name for name, is_person in is_person_by_rater.items() if is_person)
         name_by_rater |= {
-            n: re.sub(r"[^A-Za-z0-9._+-]+", "-", n).strip("-") for n, person in is_person_by_rater.items() if not person
+            n: re.sub(r"[^A-Za-z0-9._+-]+", "-", n).strip("-")
+            for n, is_person in is_person_by_rater.items()
+            if not is_person
         }
         frame, counts = (t.assign(rater=t["rater"].map(name_by_rater)) for t in (self.frame, self.counts))
         return self._replace(frame=frame, counts=counts)
@@ -519,12 +524,14 @@ class RatingTable(NamedTuple):
 def _option_letter(text: str, item: Item) -> str:
     "The letter of an option, by letter or text; anything else as it stands, where the item has no options."
     option_letters = letters(len(item.options))
-    text_letters = [name for name, option in zip(option_letters, item.options) if folded(option) == folded(text)]
-    named_letters = [text.upper()] if text.upper() in option_letters else []
-    if text_letters and named_letters and text_letters != named_letters:
+    option_text_matches = [
+        option_letter for option_letter, option in zip(option_letters, item.options) if folded(option) == folded(text)
+    ]
+    letter_matches = [text.upper()] if text.upper() in option_letters else []
+    if option_text_matches and letter_matches and option_text_matches != letter_matches:
         rule = "a target must be an option's letter or its text, not the one's letter and the other's text"
         raise Misfit("target", text, rule)
-    return (named_letters or text_letters or [text])[0]
+    return (letter_matches or option_text_matches or [text])[0]
 
 # %% ../../nbs/records/09_described.ipynb #a2d4b4d2
 def ratings_of_items(table: RatingTable, items: Iterable[Item], study: str, *, strict: bool = True) -> Validated:
@@ -533,23 +540,23 @@ def ratings_of_items(table: RatingTable, items: Iterable[Item], study: str, *, s
     Raises: ValueError at the first rating of another item, if `strict`.
     """
     item_by_id = {i.item_id: i for i in items}
-    ratings, set_aside_rows = [], []
+    ratings, misfits = [], []
     for r in table.records():
         try:
             if r.item_id not in item_by_id:
                 raise Misfit("item", r.item_id, "item must be the id of a question that was kept")
-            item_fields = {
+            target_and_label = {
                 "target": _option_letter(r.target, item_by_id[r.item_id]),
                 "study": study,
                 "source": r.source.partition(":")[0],
             }
-            ratings.append(r.model_copy(update=item_fields))
+            ratings.append(r.model_copy(update=target_and_label))
         except Misfit as e:
             if strict:
                 refuse(f"ratings_of_items: {e.rule}; got {e.value!r} ({r.source}); {OR_WITHOUT}")
-            misfit_fields = {"column": e.column, "value": repr(e.value), "rule": e.rule}
-            set_aside_rows.append({"place": r.source, **misfit_fields, "row": {"rater": r.rater, "target": r.target}})
-    return Validated(ratings, set_aside_rows)
+            column_value_rule = {"column": e.column, "value": repr(e.value), "rule": e.rule}
+            misfits.append({"place": r.source, **column_value_rule, "row": {"rater": r.rater, "target": r.target}})
+    return Validated(ratings, misfits)
 
 # %% ../../nbs/records/09_described.ipynb #54d10a17
 class _Column(NamedTuple):
@@ -562,15 +569,15 @@ class _Column(NamedTuple):
 # %% ../../nbs/records/09_described.ipynb #cc30d465
 def _value_columns(part: RatingPart, row: _Row) -> list[_Column]:
     "The columns of a file that hold values."
-    column_template, arrow_sign, key_template = (x.strip() for x in part.value.partition(">"))
+    column_template, key_separator, key_template = (x.strip() for x in part.value.partition(">"))
     listed_criteria = part.criterion if isinstance(part.criterion, list) else []
-    key_criteria = listed_criteria if "{criterion}" in key_template else [""] if arrow_sign else []
-    criteria_and_keys = [(c, _fill_holes(key_template, {"criterion": c})) for c in key_criteria]
+    criteria_of_keys = listed_criteria if "{criterion}" in key_template else [""] if key_separator else []
+    criteria_and_keys = [(c, _fill_holes(key_template, {"criterion": c})) for c in criteria_of_keys]
     if not _hole_names(column_template):
         _look_up(row.cells, column_template, row.place, "value's column")
         return [_Column(column_template, {}, criteria_and_keys)]
     value_columns: list[_Column] = []
-    columns_of_other_fields = {
+    columns_without_values = {
         part.item,
         part.target,
         part.rater,
@@ -580,14 +587,16 @@ def _value_columns(part: RatingPart, row: _Row) -> list[_Column]:
         *part.cells,
     }
     for column in row.cells:
-        text_by_hole = _match_template(column_template, str(column)) if column not in columns_of_other_fields else None
+        text_by_hole = _match_template(column_template, str(column)) if column not in columns_without_values else None
         if text_by_hole is None or any(row.names.get(k, v) != v for k, v in text_by_hole.items()):
             continue
         if not listed_criteria or text_by_hole.get("criterion", listed_criteria[0]) in listed_criteria:
             value_columns.append(_Column(str(column), text_by_hole, criteria_and_keys))
-    column_criteria = [c.names.get("criterion") for c in value_columns]
+    criteria_of_columns = [c.names.get("criterion") for c in value_columns]
     missing_criteria = (
-        [c for c in listed_criteria if c not in column_criteria] if "criterion" in _hole_names(column_template) else []
+        [c for c in listed_criteria if c not in criteria_of_columns]
+        if "criterion" in _hole_names(column_template)
+        else []
     )
     if missing_criteria or not value_columns:
         expected_column = (
@@ -605,13 +614,13 @@ def matched_files(part: RatingPart, folder: Path, away: set[str] | None = None) 
     """The files of a part, with what their names capture; the names of those that are not there are added to `away`,
     and refused without it."""
     patterns_by_name = part.files if isinstance(part.files, dict) else {"": part.files}
-    named_patterns = [
+    part_names_and_patterns = [
         (name, f)
         for name, patterns in patterns_by_name.items()
         for f in ([patterns] if isinstance(patterns, str) else patterns)
     ]
     matches: list[tuple[Path, dict[str, str]]] = []
-    for name, file_pattern in named_patterns:
+    for name, file_pattern in part_names_and_patterns:
         glob_pattern = _HOLE.sub("*", file_pattern)
         if not (folder / glob_pattern).resolve().is_relative_to(folder.resolve()):
             refuse(f"read_ratings: files must lie in the folder of the release; got {file_pattern!r}")
@@ -627,13 +636,15 @@ def matched_files(part: RatingPart, folder: Path, away: set[str] | None = None) 
                 refuse(f"read_ratings: a file must be there; got {actual}", remedy=remedy, error=FileNotFoundError)
             away.add(name)
         for path in paths:
-            inner_path = "/".join(path.parts[-len(Path(file_pattern).parts) :])
+            path_under_folder = "/".join(path.parts[-len(Path(file_pattern).parts) :])
             text_by_hole = (
-                _match_template(file_pattern, inner_path, "a file's name") if _hole_names(file_pattern) else {}
+                _match_template(file_pattern, path_under_folder, "a file's name") if _hole_names(file_pattern) else {}
             )
             if text_by_hole is None:
                 remedy = "move it, or mend the template"
-                refuse(f"read_ratings: a file's name must fit {file_pattern!r}; got {inner_path!r}", remedy=remedy)
+                refuse(
+                    f"read_ratings: a file's name must fit {file_pattern!r}; got {path_under_folder!r}", remedy=remedy
+                )
             matches.append((path, text_by_hole | ({"file": name} if name else {})))
     return [(p, text_by_hole) for p, text_by_hole in matches if text_by_hole.get("file") not in (away or ())]
 
@@ -644,17 +655,17 @@ def _column_joiner(part: RatingPart, folder: Path) -> Callable[[Mapping[str, Any
         return lambda row, place: row
     key_column, _, partner_column = (x.strip() for x in part.join["on"].partition("="))
     partner_part = part.model_copy(update={"keys": [], "each": "", "skip": [], "files": part.join["file"]})
-    partner_by_key: dict[str, Mapping[str, Any]] = {}
+    partner_row_by_key: dict[str, Mapping[str, Any]] = {}
     for path, _ in matched_files(partner_part, folder):
         for place, row in described_rows(path, partner_part):
             key = cell_words(_look_up(row, partner_column or key_column, place, "the key's column"))
-            if key in partner_by_key:
+            if key in partner_row_by_key:
                 refuse(f"read_ratings: a key of the joined file must stand once; got {key!r} again ({place})")
-            partner_by_key[key] = row
+            partner_row_by_key[key] = row
 
     def add_columns(row: Mapping[str, Any], place: str) -> Mapping[str, Any] | None:
         "A row with its partner's columns, its own first where both have one; None without a partner."
-        partner_row = partner_by_key.get(cell_words(_look_up(row, key_column, place, "the key's column")))
+        partner_row = partner_row_by_key.get(cell_words(_look_up(row, key_column, place, "the key's column")))
         return None if partner_row is None else {**partner_row, **row}
 
     return add_columns
@@ -692,50 +703,50 @@ class _Reading:
                 refuse(f"read_ratings: kind must be of {', '.join(RATER_KINDS)}; got {kind_in_cell!r} ({row.place})")
             return kind_in_cell
         if rater not in self.kinds:
-            fitting_kinds = (
+            matching_kinds = (
                 [kind_declaration]
                 if isinstance(kind_declaration, str)
                 else [k for k, p in kind_declaration.items() if re.fullmatch(p, rater)]
             )
-            if len(fitting_kinds) != 1:
+            if len(matching_kinds) != 1:
                 rule = "kind must have one pattern that fits each rater"
                 rater_in_words = repr(rater) if is_pseudonym(rater) else "a name that is not shown"
-                refuse(f"read_ratings: {rule}; got {len(fitting_kinds)} for {rater_in_words} ({row.place})")
-            self.kinds[rater] = "panel" if self.part.n or self.part.sd else fitting_kinds[0]
+                refuse(f"read_ratings: {rule}; got {len(matching_kinds)} for {rater_in_words} ({row.place})")
+            self.kinds[rater] = "panel" if self.part.n or self.part.sd else matching_kinds[0]
         return self.kinds[rater]
 
-    def add(self, row: _Row, fields: Mapping[str, Any], values: Iterable[tuple[str, Any]]) -> None:
+    def add(self, row: _Row, cell_by_field: Mapping[str, Any], criteria_and_values: Iterable[tuple[str, Any]]) -> None:
         "The values of one cell, by criterion: ratings, or counts of why they are none."
-        item, target, rater, _, repeat, session = (cell_words(fields[f]) for f in RATING_FIELDS)
+        item, target, rater, _, repeat, session = (cell_words(cell_by_field[f]) for f in RATING_FIELDS)
         if not item or not rater:
             empty_field = "rater" if item else "item"
             remedy = f"say {empty_field} in the description, or mend the cell"
             refuse(f"read_ratings: {empty_field} must not be empty; got nothing ({row.place})", remedy=remedy)
         kind, cell_index = self.kind(rater, row), len(self.cells)
-        shared_fields = (item, target or "answer", rater, repeat, session, kind)
-        within_values = [cell_words(get(row)) for get in self.within]
+        item_to_session_and_kind = (item, target or "answer", rater, repeat, session, kind)
+        within_texts = [cell_words(get(row)) for get in self.within]
         self.cells.append(
-            (*shared_fields, self._mean_of("n", row), self._mean_of("sd", row), row.place, *within_values)
+            (*item_to_session_and_kind, self._mean_of("n", row), self._mean_of("sd", row), row.place, *within_texts)
         )
-        for criterion, raw_value in values:
-            text = raw_value if type(raw_value) is str else cell_words(raw_value)
-            known_reading = self.read_values.get((criterion, text))
-            if known_reading is None:
-                known_reading = self.read_values[criterion, text] = self._read_value(criterion, text.strip())
-            if known_reading[0] >= 0:
+        for criterion, cell_value in criteria_and_values:
+            text = cell_value if type(cell_value) is str else cell_words(cell_value)
+            value_index_kind_label = self.read_values.get((criterion, text))
+            if value_index_kind_label is None:
+                value_index_kind_label = self.read_values[criterion, text] = self._read_value(criterion, text.strip())
+            if value_index_kind_label[0] >= 0:
                 self.cell_of_rating.append(cell_index)
-                self.value_of_rating.append(known_reading[0])
+                self.value_of_rating.append(value_index_kind_label[0])
                 continue
-            self.counts[kind, rater, criterion, known_reading[1]] += 1
-            if known_reading[1] == _OUTSIDE:
-                self.outside_scale[criterion, known_reading[2]].append(shared_fields[:5])
+            self.counts[kind, rater, criterion, value_index_kind_label[1]] += 1
+            if value_index_kind_label[1] == _OUTSIDE:
+                self.outside_scale[criterion, value_index_kind_label[2]].append(item_to_session_and_kind[:5])
 
-    def _mean_of(self, mean_field: str, row: _Row) -> float | None:
-        if mean_field not in self.of_mean:
+    def _mean_of(self, n_or_sd: str, row: _Row) -> float | None:
+        if n_or_sd not in self.of_mean:
             return None
-        text = cell_words(self.of_mean[mean_field](row))
+        text = cell_words(self.of_mean[n_or_sd](row))
         if (value := as_number(text)) is None:
-            refuse(f"read_ratings: {mean_field} of a mean must be a number; got {text!r} ({row.place})")
+            refuse(f"read_ratings: {n_or_sd} of a mean must be a number; got {text!r} ({row.place})")
         return value
 
     def _read_value(self, criterion: str, text: str) -> tuple[int, str, str]:
@@ -743,11 +754,11 @@ class _Reading:
             self.scales[criterion] = self.part.scale_of(criterion)
         if text in self.missing or not text:
             return -1, "declared missing" if text in self.missing else _MISSING, text
-        reading_class, label, score = self.scales[criterion].read(text)
-        if reading_class not in (_RATED, _BESIDE):
-            return -1, reading_class, label
-        self.values.append((criterion, label, score, reading_class))
-        return len(self.values) - 1, reading_class, label
+        value_status, label, score = self.scales[criterion].read(text)
+        if value_status not in (_RATED, _BESIDE):
+            return -1, value_status, label
+        self.values.append((criterion, label, score, value_status))
+        return len(self.values) - 1, value_status, label
 
     def table(self) -> tuple[pd.DataFrame, pd.DataFrame]:
         "The ratings, one a row, with the number of the cell of each; and the cells."
@@ -756,10 +767,10 @@ class _Reading:
         cell_index, value_index = np.array(self.cell_of_rating, int), np.array(self.value_of_rating, int)
         rater_of_cell = cells.groupby(["kind", "rater"], sort=False).ngroup().to_numpy()
         kinds_and_raters = cells[["kind", "rater"]].drop_duplicates().to_numpy()
-        for pair_code, k in zip(
+        for code, k in zip(
             *np.unique(rater_of_cell[cell_index] * (len(value_table) + 1) + value_index, return_counts=True)
         ):
-            (kind, rater), v = kinds_and_raters[pair_code // (len(value_table) + 1)], pair_code % (len(value_table) + 1)
+            (kind, rater), v = kinds_and_raters[code // (len(value_table) + 1)], code % (len(value_table) + 1)
             self.counts[kind, rater, value_table["criterion"][v], value_table["why"][v]] += int(k)
         rating_rows = pd.concat(
             [x.take(k).reset_index(drop=True) for x, k in ((cells, cell_index), (value_table, value_index))], axis=1
@@ -781,10 +792,10 @@ def _list_elements(values: dict[str, Any], place: str) -> Iterator[dict[str, Any
 def _ticked_options(cells: Mapping[str, str], part: RatingPart, place: str) -> str:
     "The ticked options of a check list, joined; a code that is declared missing stands alone."
     ticked_options = []
-    for option, text in cells.items():
+    for option_name, text in cells.items():
         if text not in ("", "0", "1", "true", "false"):
-            refuse(f"read_ratings: a box must be 1 or 0; got {text!r} for option {option} ({place})")
-        ticked_options += [option] if text in ("1", "true") else []
+            refuse(f"read_ratings: a box must be 1 or 0; got {text!r} for option {option_name} ({place})")
+        ticked_options += [option_name] if text in ("1", "true") else []
     if any(t in part.missing for t in ticked_options):
         return next(t for t in ticked_options if t in part.missing)
     return " + ".join(ticked_options) if ticked_options else "(none)" if any(cells.values()) else ""
@@ -796,7 +807,7 @@ _NO_KEY = object()  # the value of a key that is not there
 def _read_cell(r: _Reading, row: _Row, column: _Column) -> None:
     "The rating, or the ratings, of one cell."
     raw_value = _look_up(row.cells, column.name, row.place)
-    criterion_values = [(row.names.get("criterion", ""), raw_value)]
+    criteria_and_values = [(row.names.get("criterion", ""), raw_value)]
     missing_reason = "no key"
     if column.keys:
         cell_object = raw_value if isinstance(raw_value, dict) else None
@@ -806,20 +817,20 @@ def _read_cell(r: _Reading, row: _Row, column: _Column) -> None:
             r.notes[note] += was_mended
         if cell_object is None:
             missing_reason = _MISSING if raw_value in (None, "") else "no JSON"
-        criterion_values = [(c, (cell_object or {}).get(key, _NO_KEY)) for c, key in column.keys]
-    row_fields = {f: get(row) for f, get in r.getters.items()}
-    if list in {*map(type, row_fields.values()), *(type(v) for _, v in criterion_values)}:
-        for criterion, value in criterion_values:
-            for element in _list_elements({"value": value} | row_fields, row.place):
-                r.add(row, element, [(criterion or cell_words(element["criterion"]), element["value"])])
+        criteria_and_values = [(c, (cell_object or {}).get(key, _NO_KEY)) for c, key in column.keys]
+    cell_by_field = {f: get(row) for f, get in r.getters.items()}
+    if list in {*map(type, cell_by_field.values()), *(type(v) for _, v in criteria_and_values)}:
+        for criterion, value in criteria_and_values:
+            for cells in _list_elements({"value": value} | cell_by_field, row.place):
+                r.add(row, cells, [(criterion or cell_words(cells["criterion"]), cells["value"])])
         return
-    if not column.keys and not criterion_values[0][0]:
-        criterion_values = [(cell_words(row_fields["criterion"]), raw_value)]
-    rater_name = cell_words(row_fields["rater"])
-    for criterion in (c for c, v in criterion_values if v is _NO_KEY):
+    if not column.keys and not criteria_and_values[0][0]:
+        criteria_and_values = [(cell_words(cell_by_field["criterion"]), raw_value)]
+    rater_name = cell_words(cell_by_field["rater"])
+    for criterion in (c for c, v in criteria_and_values if v is _NO_KEY):
         r.counts[r.kind(rater_name, row), rater_name, criterion, missing_reason] += 1
-    if criterion_values := [(c, v) for c, v in criterion_values if v is not _NO_KEY]:
-        r.add(row, row_fields, criterion_values)
+    if criteria_and_values := [(c, v) for c, v in criteria_and_values if v is not _NO_KEY]:
+        r.add(row, cell_by_field, criteria_and_values)
 
 # %% ../../nbs/records/09_described.ipynb #54d10a1b
 def _read_part(part: RatingPart, folder: Path, away: set[str] | None = None) -> _Reading:
@@ -831,41 +842,41 @@ def _read_part(part: RatingPart, folder: Path, away: set[str] | None = None) -> 
         for row in rows:
             if columns is None or part.keys or path.suffix.lower() in (".json", ".jsonl", ".ndjson"):
                 columns = _value_columns(part, row)
-            ticks_by_names: dict[tuple, dict[str, str]] = {}
+            ticks_by_captured_names: dict[tuple, dict[str, str]] = {}
             for column in columns:
                 if "option" not in column.names:
                     _read_cell(r, row._replace(names={**row.names, **column.names}), column)
                     continue
                 option = re.sub("^_", "-", column.names["option"])  # REDCap writes the option -99 as ____99
-                captured_but_option = tuple((k, v) for k, v in column.names.items() if k != "option")
-                ticks_by_names.setdefault(captured_but_option, {})[option] = cell_words(row.cells.get(column.name))
-            for captured_but_option, tick_by_option in ticks_by_names.items():
+                captured_names = tuple((k, v) for k, v in column.names.items() if k != "option")
+                ticks_by_captured_names.setdefault(captured_names, {})[option] = cell_words(row.cells.get(column.name))
+            for captured_names, tick_by_option in ticks_by_captured_names.items():
                 cells = {**row.cells, "": _ticked_options(tick_by_option, part, row.place)}
-                _read_cell(r, _Row(cells, {**row.names, **dict(captured_but_option)}, row.place), _Column("", {}, []))
+                _read_cell(r, _Row(cells, {**row.names, **dict(captured_names)}, row.place), _Column("", {}, []))
         r.notes["files hold no row that counts"] += row is None
     return r
 
 # %% ../../nbs/records/09_described.ipynb #3e9af2bd
 def _prepare_row(
-    part: RatingPart, file_row, captured_fields: dict[str, str], add_partner, notes: Counter, place: str
+    part: RatingPart, cell_by_column, names_in_path: dict[str, str], add_joined_columns, notes: Counter, place: str
 ) -> _Row | None:
     "A row with what is joined to it, and all that is captured; None for a row that does not count."
-    cells = add_partner(file_row, place)
+    cells = add_joined_columns(cell_by_column, place)
     if cells is None:
         notes[f"rows whose key has no partner in {part.join['file']} are left out"] += 1
         return None
-    for column, allowed_value in part.where.items():
-        allowed_texts = [allowed_value] if isinstance(allowed_value, str) else allowed_value
-        if cell_words(_look_up(cells, column, place)) not in allowed_texts:
+    for column, allowed in part.where.items():
+        allowed_values = [allowed] if isinstance(allowed, str) else allowed
+        if cell_words(_look_up(cells, column, place)) not in allowed_values:
             notes[f"rows are left out, where not {column} as declared"] += 1
             return None
-    names = {**captured_fields, **{k: cell_words(cells[k]) for k in part.keys}}
+    captured_names = {**names_in_path, **{k: cell_words(cells[k]) for k in part.keys}}
     for column, template in part.cells.items():
         text = cell_words(_look_up(cells, column, place))
         if (text_by_hole := _match_template(template, text, f"a cell of {column}")) is None:
             refuse(f"read_ratings: a cell of {column} must fit {template!r}; got {text!r} ({place})")
-        names |= text_by_hole
-    return _Row(cells, names, place)
+        captured_names |= text_by_hole
+    return _Row(cells, captured_names, place)
 
 
 def _prepared_files(
@@ -873,10 +884,10 @@ def _prepared_files(
 ) -> Iterator[tuple[Path, Iterator[_Row]]]:
     "The files of a part with their rows that count; what is joined to them is read once."
     files = matched_files(part, folder, away)
-    add_partner = _column_joiner(part, folder) if files else None
-    for path, captured_fields in files:
+    add_joined_columns = _column_joiner(part, folder) if files else None
+    for path, names_in_path in files:
         file_rows = described_rows(path, part, notes)
-        rows = (_prepare_row(part, row, captured_fields, add_partner, notes, place) for place, row in file_rows)
+        rows = (_prepare_row(part, row, names_in_path, add_joined_columns, notes, place) for place, row in file_rows)
         yield path, (row for row in rows if row is not None)
 
 # %% ../../nbs/records/09_described.ipynb #5cf0e62e
@@ -889,17 +900,17 @@ def rows_described(part: RatingPart, folder: Path, away: set[str] | None = None)
     prepared_rows = itertools.chain.from_iterable(rows for _, rows in _prepared_files(part, folder, away, Counter()))
     frame = pd.DataFrame([{k: v for k, v in row.cells.items() if k} | row.names for row in prepared_rows])
     for column in frame:
-        column_texts = frame[column].map(lambda v: v if isinstance(v, list | dict) else cell_words(v) or None)
-        cell_texts = [t for t in column_texts if t is not None]
-        is_numeric = cell_texts and all(isinstance(t, str) and _PLAIN.fullmatch(t) for t in cell_texts)
-        frame[column] = pd.to_numeric(column_texts) if is_numeric else column_texts
+        column_values = frame[column].map(lambda v: v if isinstance(v, list | dict) else cell_words(v) or None)
+        filled_values = [t for t in column_values if t is not None]
+        is_numeric = filled_values and all(isinstance(t, str) and _PLAIN.fullmatch(t) for t in filled_values)
+        frame[column] = pd.to_numeric(column_values) if is_numeric else column_values
     return frame
 
 # %% ../../nbs/records/09_described.ipynb #54d10a1c
-def _refuse_repeated(frame: pd.DataFrame, cells: pd.DataFrame, within: list[str]) -> None:
+def _refuse_repeated(frame: pd.DataFrame, shared_cells: pd.DataFrame, within: list[str]) -> None:
     "Refuse one rating that is given twice."
-    shared_columns = [c for c in [*RATING_FIELDS, *within] if c != "criterion"]
-    cell_group = cells.fillna("").groupby(shared_columns, sort=False).ngroup().to_numpy()[frame["cell"]]
+    columns_but_criterion = [c for c in [*RATING_FIELDS, *within] if c != "criterion"]
+    cell_group = shared_cells.fillna("").groupby(columns_but_criterion, sort=False).ngroup().to_numpy()[frame["cell"]]
     is_repeated = pd.Series(cell_group * (len(frame) + 1) + pd.factorize(frame["criterion"])[0]).duplicated()
     if not is_repeated.any():
         return
@@ -921,24 +932,26 @@ _SUMMARY = re.compile(
 
 def _remarks_on_reading(r: _Reading, n_criteria: int) -> tuple[list[str], list[str]]:
     "What is said of values outside the scale, and what is asked where a code comes in bulk."
-    remarks, asks = [], []
-    answers_by_text: dict[str, list] = defaultdict(list)
-    for (criterion, text), answers in r.outside_scale.items():
-        answers_by_text[text] += [(*rating, criterion) for rating in answers]
-    for text, answers in answers_by_text.items():
-        scale = r.scales[answers[0][5]].in_words()
-        remarks.append(f"{len(answers)} times {text!r} lies outside the scale ({scale}) and is left out")
-        n_by_answer = Counter(g[:5] for g in answers)
+    remarks, open_questions = [], []
+    ratings_by_text: dict[str, list] = defaultdict(list)
+    for (criterion, text), ratings in r.outside_scale.items():
+        ratings_by_text[text] += [(*rating, criterion) for rating in ratings]
+    for text, ratings in ratings_by_text.items():
+        scale = r.scales[ratings[0][5]].in_words()
+        remarks.append(f"{len(ratings)} times {text!r} lies outside the scale ({scale}) and is left out")
+        n_by_answer = Counter(g[:5] for g in ratings)
         n_whole_answers = sum(n == n_criteria for n in n_by_answer.values()) if n_criteria > 1 else 0
-        if len(answers) >= 3 and (2 * n_whole_answers >= len(n_by_answer) or NOT_RATED_CODE.fullmatch(text)):
-            whole = f", in all {n_criteria} criteria of an answer at once for {numbered(n_whole_answers, 'answer')}"
-            clause_text = whole if n_whole_answers else ""
+        if len(ratings) >= 3 and (2 * n_whole_answers >= len(n_by_answer) or NOT_RATED_CODE.fullmatch(text)):
+            all_criteria_clause = (
+                f", in all {n_criteria} criteria of an answer at once for {numbered(n_whole_answers, 'answer')}"
+            )
+            clause_text = all_criteria_clause if n_whole_answers else ""
             remedy = f"say `missing: [{text}]` if so, or widen the scale"
-            asks.append(
-                f"Does {text} mean that nobody rated? It stands {len(answers)} times outside {scale}{clause_text}: "
+            open_questions.append(
+                f"Does {text} mean that nobody rated? It stands {len(ratings)} times outside {scale}{clause_text}: "
                 f"{remedy}."
             )
-    return remarks, asks
+    return remarks, open_questions
 
 # %% ../../nbs/records/09_described.ipynb #ebae3736
 def read_ratings(
@@ -957,36 +970,40 @@ def read_ratings(
     else:
         parts = descriptions(description)
     release_folder = Path(description.parent if folder is None and isinstance(description, Path) else folder or "")
-    readings = [_read_part(part, release_folder, away) for part in parts]
-    tables = [r.table() for r in readings]
+    part_readings = [_read_part(part, release_folder, away) for part in parts]
+    tables = [r.table() for r in part_readings]
     frames, cells = [t[0] for t in tables], [t[1] for t in tables]
     cell_offsets = np.cumsum([0, *map(len, cells)])
     frame = pd.concat([f.assign(cell=f["cell"] + n) for f, n in zip(frames, cell_offsets)], ignore_index=True)
     within_columns = [c for c in frame if c.startswith("within.")]
     frame[within_columns] = frame[within_columns].fillna("")
     scale_by_criterion: dict[str, Scale] = {}
-    for r in readings:
+    for r in part_readings:
         for criterion, scale in r.scales.items():
             if scale_by_criterion.setdefault(criterion, scale) != scale:
                 refuse(f"read_ratings: a criterion must have one scale; got two for {criterion or 'all'!r}")
     _refuse_repeated(frame, pd.concat(cells, ignore_index=True), within_columns)
     frame = frame.drop(columns="cell")
-    notes, asks = [], []
-    for r in readings:
-        remarks, questions = _remarks_on_reading(r, len({c for _, _, c, _ in r.counts}))
-        notes += [f"{n} {remark_text}" for remark_text, n in r.notes.items() if n] + remarks
-        asks += questions
+    notes, open_questions = [], []
+    for r in part_readings:
+        reading_remarks, questions = _remarks_on_reading(r, len({c for _, _, c, _ in r.counts}))
+        notes += [f"{n} {remark_text}" for remark_text, n in r.notes.items() if n] + reading_remarks
+        open_questions += questions
     for item in frame["item"].unique():
         if _SUMMARY.fullmatch(item):
             place = frame.loc[frame["item"] == item, "place"].iloc[0]
-            asks.append(f"Is {item!r} an item, or a row of means or sums ({place})? If so, take that row out.")
+            open_questions.append(
+                f"Is {item!r} an item, or a row of means or sums ({place})? If so, take that row out."
+            )
     n_mean_ratings = int(frame["n"].notna().sum())
     if n_mean_ratings:
         notes.append(f"{n_mean_ratings} values are means of several ratings, and are never counted as single ratings")
-    counts = _reading_counts(readings)
+    counts = _reading_counts(part_readings)
     release_slug = re.sub(r"[^a-z0-9]+", "-", parts[0].release.casefold().partition(",")[0]).strip("-")
     study = parts[0].study or release_slug or "ratings"
-    return RatingTable(parts[0].release, study, scale_by_criterion, frame, counts, notes, asks, parts[0].origin)
+    return RatingTable(
+        parts[0].release, study, scale_by_criterion, frame, counts, notes, open_questions, parts[0].origin
+    )
 
 # %% ../../nbs/records/09_described.ipynb #a20938e9
 def _reading_counts(readings: Sequence[_Reading]) -> pd.DataFrame:
@@ -995,9 +1012,11 @@ def _reading_counts(readings: Sequence[_Reading]) -> pd.DataFrame:
     for r in readings:
         for (kind, rater, criterion, reason), n in r.counts.items():
             counts_by_rater[kind, rater, criterion].update({reason: n, _WHY.get(reason, reason): n})
-    reasons = [w for w in _WHY if any(w in counts for counts in counts_by_rater.values())]
-    count_rows = [[*key, *(counts[w] for w in (*_COUNTED, *reasons))] for key, counts in counts_by_rater.items()]
-    return pd.DataFrame(count_rows, columns=["kind", "rater", "criterion", *_COUNTED, *reasons])
+    unread_reasons = [w for w in _WHY if any(w in counts for counts in counts_by_rater.values())]
+    counts_with_keys = [
+        [*key, *(counts[w] for w in (*_COUNTED, *unread_reasons))] for key, counts in counts_by_rater.items()
+    ]
+    return pd.DataFrame(counts_with_keys, columns=["kind", "rater", "criterion", *_COUNTED, *unread_reasons])
 
 # %% ../../nbs/records/09_described.ipynb #93ad1af0
 UNREAD_LABEL = "unread"  # the label of a rating that is missing
@@ -1018,11 +1037,11 @@ def write_ratings(
         for r in records
     ]
     origin = "simulated" if any(r.origin == "simulated" for r in records) else records[0].origin
-    fields: dict[str, Any] = {"release": release, "study": records[0].study, "files": "ratings.csv", **_OF_COLUMNS}
-    fields |= {"repeat": "repeat", "value": "value", "scales": {name: s.description for name, s in scales.items()}}
-    fields |= {"missing": [UNREAD_LABEL], "within": {name: name for name in within_names}, "origin": origin}
+    description: dict[str, Any] = {"release": release, "study": records[0].study, "files": "ratings.csv", **_OF_COLUMNS}
+    description |= {"repeat": "repeat", "value": "value", "scales": {name: s.description for name, s in scales.items()}}
+    description |= {"missing": [UNREAD_LABEL], "within": {name: name for name in within_names}, "origin": origin}
     (Path(folder) / "ratings.csv").write_text(rows_as_csv(rows), encoding="utf-8")
     path = Path(folder) / "ratings.yaml"
-    description_yaml = yaml.safe_dump(fields, sort_keys=False, allow_unicode=True, width=110)
+    description_yaml = yaml.safe_dump(description, sort_keys=False, allow_unicode=True, width=110)
     path.write_text((f"# {head}\n" if head else "") + description_yaml, encoding="utf-8")
     return path

@@ -25,11 +25,11 @@ def draw_items(items: Sequence[Item], n_items: int | None, *, seed: int) -> list
     source. A draw lies within every larger one of the same seed."""
     if n_items is not None and n_items < 1:
         refuse(f"draw_items: n_items must be 1 or more, or None for all; got {n_items}")
-    hash_by_base = {i.base: hashlib.sha256(f"{seed}:{i.base}".encode()).digest() for i in items}
-    if n_items is None or n_items >= len(hash_by_base):
+    digest_by_base = {i.base: hashlib.sha256(f"{seed}:{i.base}".encode()).digest() for i in items}
+    if n_items is None or n_items >= len(digest_by_base):
         return list(items)
-    last_hash = sorted(hash_by_base.values())[n_items - 1]
-    return [i for i in items if hash_by_base[i.base] <= last_hash]
+    largest_drawn_digest = sorted(digest_by_base.values())[n_items - 1]
+    return [i for i in items if digest_by_base[i.base] <= largest_drawn_digest]
 
 # %% ../../nbs/records/03_draw.ipynb #9fcd63cd
 def systematic(chances: np.ndarray, start: float) -> np.ndarray:  # (n,) bool
@@ -70,17 +70,17 @@ def assign(item_ids: Sequence[str], raters: Sequence[str], *, n_core: int, per_i
     if not 1 <= per_item <= r:
         refuse(f"assign: per_item must be between 1 and the {r} raters; got {per_item}")
     shuffled_ids = np.random.default_rng(seed).permutation(sorted(item_ids)).tolist()
-    matrix = np.zeros((r, n), bool)
-    matrix[:, :n_core] = True
+    is_assigned = np.zeros((r, n), bool)
+    is_assigned[:, :n_core] = True
     j = np.arange(n - n_core)
     offset_step = 1 + (j // r) % max(r - 1, 1)  # 1, ..., R-1, by round
     for k in range(per_item):
         shift = k if per_item > 2 else k * offset_step  # pairs: a growing offset; more raters: neighbours
-        matrix[(j + shift) % r, n_core + j] = True
-    raters_per_item = matrix[:, n_core:].sum(0)
-    items_per_rater = matrix.sum(1)
+        is_assigned[(j + shift) % r, n_core + j] = True
+    raters_per_item = is_assigned[:, n_core:].sum(0)
+    items_per_rater = is_assigned.sum(1)
     if (raters_per_item != per_item).any() or items_per_rater.max() - items_per_rater.min() > per_item:
         rule = f"every item must have {per_item} raters and loads differ by at most {per_item}"
         actual = f"{sorted(set(raters_per_item.tolist()))} and loads {items_per_rater.tolist()}"
         refuse(f"assign: {rule}; got {actual}", error=RuntimeError)
-    return Assignment(list(raters), shuffled_ids, matrix, n_core)
+    return Assignment(list(raters), shuffled_ids, is_assigned, n_core)

@@ -69,24 +69,24 @@ class Guess(NamedTuple):
 # %% ../../nbs/records/13_guessed.ipynb #a7cb55bc
 def _match_column_names(columns: list[str], words_by_field: Mapping[str, str], asks: list[str]) -> dict[str, str]:
     column_by_field: dict[str, str] = {}
-    for field, words in words_by_field.items():
-        fitting_columns = [
+    for field, known_column_names in words_by_field.items():
+        matching_columns = [
             c
-            for w in words.split()
+            for w in known_column_names.split()
             for c in columns
             if plain_name(c) == plain_name(w) and c not in column_by_field.values()
         ]
-        if fitting_columns:
-            column_by_field[field] = fitting_columns[0]
-        if len(fitting_columns) > 1:
-            asks.append(f"{field}: {fitting_columns[0]} was taken; {', '.join(fitting_columns[1:])} might be meant")
+        if matching_columns:
+            column_by_field[field] = matching_columns[0]
+        if len(matching_columns) > 1:
+            asks.append(f"{field}: {matching_columns[0]} was taken; {', '.join(matching_columns[1:])} might be meant")
     return column_by_field
 
 
 def _list_column_texts(rows: Sequence[Mapping], column: str) -> list[str]:
     "What the cells of a column hold, lists one by one."
-    cells = [row.get(column) for row in rows]
-    return [t for c in cells for v in (c if isinstance(c, list) else [c]) if (t := cell_words(v))]
+    column_cells = [row.get(column) for row in rows]
+    return [t for c in column_cells for v in (c if isinstance(c, list) else [c]) if (t := cell_words(v))]
 
 
 def _numbers_of_texts(texts: Sequence[str]) -> list[float]:
@@ -99,32 +99,34 @@ def _guess_scale(texts: list[str], asks: list[str]) -> Any:
     "A scale from the values that are seen; codes that look like no rating are asked about."
     if numbers := _numbers_of_texts(texts):
         median = sorted(numbers)[len(numbers) // 2]
-        is_short_scale = 1 < len(set(numbers) - {0.0}) <= 10 and max(numbers) <= 10  # 1 to 5, not 0 to 100
+        is_rating_scale = 1 < len(set(numbers) - {0.0}) <= 10 and max(numbers) <= 10  # 1 to 5, not 0 to 100
         is_far_from_median = lambda x: (
-            abs(x) > 10 * max(abs(median), 1) or x < 0 < median or (x == 0 and is_short_scale)
+            abs(x) > 10 * max(abs(median), 1) or x < 0 < median or (x == 0 and is_rating_scale)
         )
-        below = max((x for x in numbers if x < 7), default=7.0)  # 7, 8 or 9 far above all others
+        largest_below_seven = max((x for x in numbers if x < 7), default=7.0)  # 7, 8 or 9 far above all others
         is_code_above_scale = lambda x: (
-            7 <= x == int(x) and below + 3 <= min(y for y in numbers if y >= 7) and max(numbers) < 10
+            7 <= x == int(x) and largest_below_seven + 3 <= min(y for y in numbers if y >= 7) and max(numbers) < 10
         )
-        codes = sorted(
+        na_codes = sorted(
             {
                 t
                 for t in texts
                 if NOT_RATED_CODE.fullmatch(t) and (is_far_from_median(float(t)) or is_code_above_scale(float(t)))
             }
         )
-        if codes:
-            asks.append(f"missing: do {', '.join(codes)} mean that nobody rated? If so, missing: [{', '.join(codes)}]")
+        if na_codes:
+            asks.append(
+                f"missing: do {', '.join(na_codes)} mean that nobody rated? If so, missing: [{', '.join(na_codes)}]"
+            )
         largest_text = f"{max(numbers):g}"
-        if re.fullmatch("9{2,}", largest_text) and largest_text not in codes and texts.count(largest_text) > 2:
+        if re.fullmatch("9{2,}", largest_text) and largest_text not in na_codes and texts.count(largest_text) > 2:
             rule = f"{largest_text}, the largest, stands {texts.count(largest_text)} times"
             asks.append(f"missing: {rule}; if it means that nobody rated, missing: [{largest_text}]")
-        if non_numbers := sorted({t for t in texts if as_number(t) is None}):
-            asks.append(f"missing: {', '.join(non_numbers[:6])} are no numbers")
+        if non_numeric_texts := sorted({t for t in texts if as_number(t) is None}):
+            asks.append(f"missing: {', '.join(non_numeric_texts[:6])} are no numbers")
         asks.append("scale: the least and the largest value that are seen; say what could be chosen")
-        scale_numbers = [x for x in numbers if f"{x:g}" not in codes] or numbers
-        low, high = min(scale_numbers), max(scale_numbers)
+        rated_numbers = [x for x in numbers if f"{x:g}" not in na_codes] or numbers
+        low, high = min(rated_numbers), max(rated_numbers)
         return "..".join(f"{Decimal(repr(x)).normalize():f}" for x in (low, high if high > low else low + 1))
     spelling_by_label: dict[str, str] = {}  # of a label in several cases, the most frequent one
     for label, _ in Counter(texts).most_common():
@@ -150,11 +152,11 @@ def _columns_of_one_value(
     """The columns of one value each that belong to those that are rated: everybody gave the same. Where their names
     do not say so, they are asked about.
     """
-    is_rated_value = lambda t: any(_are_similar(t, texts_by_column[c]) for c in rated_columns)
-    constant_columns = [c for c, t in texts_by_column.items() if len(set(t)) == 1 and is_rated_value(t)]
+    is_rating_text = lambda t: any(_are_similar(t, texts_by_column[c]) for c in rated_columns)
+    constant_columns = [c for c, t in texts_by_column.items() if len(set(t)) == 1 and is_rating_text(t)]
     start, end = _common_ends(rated_columns)
-    is_named_alike = lambda c: len(rated_columns) > 1 and (start or end) and c.startswith(start) and c.endswith(end)
-    if other_columns := [c for c in constant_columns if not is_named_alike(c)]:
+    has_common_ends = lambda c: len(rated_columns) > 1 and (start or end) and c.startswith(start) and c.endswith(end)
+    if other_columns := [c for c in constant_columns if not has_common_ends(c)]:
         asks.append(f"value: {', '.join(other_columns)} hold one value each, and are not taken for ratings")
     return [c for c in texts_by_column if c in rated_columns or (c in constant_columns and c not in other_columns)]
 
@@ -194,11 +196,11 @@ def _guess_wide_columns(
     if len(rated_columns) == 1:
         return rated_columns, rated_columns[0], {}
     common_start, common_end = _common_ends(rated_columns)
-    inner_names = [c[len(common_start) : len(c) - len(common_end)] for c in rated_columns]
+    criteria_in_column_names = [c[len(common_start) : len(c) - len(common_end)] for c in rated_columns]
     return (
         rated_columns,
         f"{common_start}{{{hole_name}}}{common_end}",
-        {"criterion": inner_names} if hole_name == "criterion" else {},
+        {"criterion": criteria_in_column_names} if hole_name == "criterion" else {},
     )
 
 # %% ../../nbs/records/13_guessed.ipynb #54d10b06
@@ -210,14 +212,14 @@ def guess_description(path: str | Path, given: Mapping[str, str] | None = None, 
     """
     path = Path(path)
     asks: list[str] = []
-    layout: dict[str, Any] = {}
+    rows_field: dict[str, Any] = {}
     document = json.loads(file_text(path)) if path.suffix.lower() == ".json" else None
     if isinstance(document, dict):  # the list in which its rows stand
-        layout = {"each": next((k for k, v in document.items() if isinstance(v, list)), "")}
-    part = RatingPart(**how, files=path.name, value="x", scale="0..1", **layout)
+        rows_field = {"each": next((k for k, v in document.items() if isinstance(v, list)), "")}
+    part = RatingPart(**how, files=path.name, value="x", scale="0..1", **rows_field)
     rows = [dict(row) for _, row in itertools.islice(described_rows(path, part), 3000)]
     if any("ImportId" in cell_words(v) for row in rows[:2] for v in row.values()):  # Qualtrics
-        layout["skip"], rows = [2, 3], rows[2:]
+        rows_field["skip"], rows = [2, 3], rows[2:]
     columns = list(dict.fromkeys(str(c) for row in rows for c in row if c))
     given = {k: v for k, v in (given or {}).items() if v}
     if missing_arguments := [f"{k}={v}" for k, v in given.items() if v not in columns]:
@@ -231,21 +233,21 @@ def guess_description(path: str | Path, given: Mapping[str, str] | None = None, 
     rated_columns = [max(value_columns, key=lambda c: len(_list_column_texts(rows, c)))] if value_columns else []
     if not rated_columns or not {"n", "sd"} <= set(column_by_field):
         column_by_field.pop("n", None), column_by_field.pop("sd", None)
-    value_template, criterion_fields = (rated_columns[0] if rated_columns else ""), dict[str, Any]()
+    value_template, criterion_and_scale = (rated_columns[0] if rated_columns else ""), dict[str, Any]()
     if not rated_columns:
         hole_name = (
             "item" if "item" not in column_by_field else "rater" if "rater" not in column_by_field else "criterion"
         )
-        rated_columns, value_template, criterion_fields = _guess_wide_columns(
+        rated_columns, value_template, criterion_and_scale = _guess_wide_columns(
             rows, [c for c in remaining_columns if c not in column_by_field.values()], hole_name, asks
         )
     if "rater" not in column_by_field and "{rater}" not in value_template:
         asks.append("rater: no column was found; one rater was assumed")
         column_by_field["rater"] = f"={path.stem}"
-    description = {"release": path.stem, "files": path.name, **how, **layout}
+    description = {"release": path.stem, "files": path.name, **how, **rows_field}
     description |= {f: column_by_field[f] for f in (*RATING_FIELDS, "n", "sd") if f in column_by_field} | {
         "value": value_template,
-        **criterion_fields,
+        **criterion_and_scale,
     }
     if "judge" in (column_by_field.get("rater", "") + path.name).casefold():
         description["kind"] = "judge"

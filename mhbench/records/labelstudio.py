@@ -78,14 +78,14 @@ def _texts_by_item_and_model(responses: Iterable[Response]) -> dict[str, dict[st
     "The text of one answer a model and item."
     texts_by_item: dict[str, dict[str, str]] = {}
     for r in responses:
-        text_by_model = texts_by_item.setdefault(r.item_id, {})
-        if r.model in text_by_model:
+        answer_text_by_model = texts_by_item.setdefault(r.item_id, {})
+        if r.model in answer_text_by_model:
             actual = f"two of {r.model} ({r.item_id}); keep one mode and one sample"
             refuse(f"label_studio_tasks: responses must be one a model and item; got {actual}")
         if r.text is None:
             actual = f"none of {r.model} with status {r.status} ({r.item_id}); leave the item out, or ask again"
             refuse(f"label_studio_tasks: responses must have a text; got {actual}")
-        text_by_model[r.model] = r.text
+        answer_text_by_model[r.model] = r.text
     return texts_by_item
 
 # %% ../../nbs/records/06_labelstudio.ipynb #180e9f95
@@ -131,15 +131,15 @@ def label_studio_tasks(
 # %% ../../nbs/records/06_labelstudio.ipynb #16dc7cd5
 def _page_data(item: Item, answer_texts: Sequence[str]) -> dict[str, str]:
     "What a rater sees of an item, under the names of the labelling configuration."
-    page_fields = {"item_id": item.item_id, "study": item.study, "reference": "; ".join(task_of(item).key_texts(item))}
-    page_fields["question"] = "\n\n".join([*item.context.values(), task_of(item).for_people(item)])
-    return page_fields | {f"answer_{k}": text for k, text in enumerate(answer_texts, 1)}
+    page_data = {"item_id": item.item_id, "study": item.study, "reference": "; ".join(task_of(item).key_texts(item))}
+    page_data["question"] = "\n\n".join([*item.context.values(), task_of(item).for_people(item)])
+    return page_data | {f"answer_{k}": text for k, text in enumerate(answer_texts, 1)}
 
 # %% ../../nbs/records/06_labelstudio.ipynb #ff8586df
 def write_tasks(tasks: Tasks, folder: str | Path) -> list[Path]:
     "Write the files of a round: config.xml and tasks-RATER.json for Label Studio; key.json for you alone."
     folder = private_folder(folder, ignored=True)
-    content_by_stem = {"key": tasks.key, **{f"tasks-{rater}": pages for rater, pages in tasks.tasks.items()}}
+    content_by_stem = {"key": tasks.key, **{f"tasks-{rater}": task_pages for rater, task_pages in tasks.tasks.items()}}
     text_by_file = {
         f"{name}.json": json.dumps(v, ensure_ascii=False, indent=1) + "\n" for name, v in content_by_stem.items()
     }
@@ -241,9 +241,9 @@ def exported_tasks(path: Path) -> list[dict]:
         TypeAdapter(list[_ExportedTask]).validate_python(tasks, strict=True)
     except ValidationError as e:
         first_error = e.errors()[0]
-        task, *inner_path = first_error["loc"] or ("",)
-        task_name = f"task {task + 1}" if isinstance(task, int) else "the whole"
-        actual = f"{'.'.join(map(str, inner_path)) or task_name}: {first_error['msg']} ({path.name}, {task_name})"
+        task_index, *path_in_task = first_error["loc"] or ("",)
+        task_name = f"task {task_index + 1}" if isinstance(task_index, int) else "the whole"
+        actual = f"{'.'.join(map(str, path_in_task)) or task_name}: {first_error['msg']} ({path.name}, {task_name})"
         remedy = "export as JSON, not JSON_MIN, the project of the tasks that label_studio_tasks made"
         refuse(
             f"load_label_studio: an export must be a list of tasks with data and annotations; got {actual}; {remedy}"
@@ -303,10 +303,10 @@ def load_label_studio(
                 )
     rows = []
     for (item_id, rater), (_, a, study, place) in latest_annotations.items():
-        controls = {f"correctness_{k}": (model, LABELS) for k, model in enumerate(key[item_id], 1)}
-        controls["difficulty"] = ("difficulty", DIFFICULTIES)
-        labels, comment = _annotation_labels(a, controls, place)
-        n_by_event["missing"] += len(controls) - len(labels)
+        target_and_labels_by_control = {f"correctness_{k}": (model, LABELS) for k, model in enumerate(key[item_id], 1)}
+        target_and_labels_by_control["difficulty"] = ("difficulty", DIFFICULTIES)
+        targets_and_labels, comment = _annotation_labels(a, target_and_labels_by_control, place)
+        n_by_event["missing"] += len(target_and_labels_by_control) - len(targets_and_labels)
         rating_fields = {
             "item_id": item_id,
             "study": study,
@@ -315,26 +315,29 @@ def load_label_studio(
             "comment": comment,
         }
         rows += [
-            (place, rating_fields | {"target": target, "label": label, "source": place}) for target, label in labels
+            (place, rating_fields | {"target": target, "label": label, "source": place})
+            for target, label in targets_and_labels
         ]
     return Annotated(validate(rows, Rating, remedy="export the project again").records, dict(n_by_event))
 
 # %% ../../nbs/records/06_labelstudio.ipynb #0e6d1171
 def _annotation_labels(
-    annotation: Mapping, controls: Mapping[str, tuple[str, Sequence[str]]], place: str
+    annotation: Mapping, target_and_labels_by_control: Mapping[str, tuple[str, Sequence[str]]], place: str
 ) -> tuple[list[tuple[str, str]], str | None]:
     """What one annotation says: what is rated and its label, for each control that was set, and the comment; controls
     by name: what each rates, and its labels."""
     value_by_control = {r["from_name"]: value_of(r, place) for r in annotation.get("result", [])}
-    if unknown_controls := sorted(set(value_by_control) - set(controls) - {"comment"}):
+    if unknown_controls := sorted(set(value_by_control) - set(target_and_labels_by_control) - {"comment"}):
         actual = f"{unknown_controls} ({place}); the key is of another round"
-        refuse(f"load_label_studio: results must be of the controls {sorted(controls)}; got {actual}")
-    target_labels = []
-    for control_name, (target, allowed_labels) in controls.items():
+        refuse(
+            f"load_label_studio: results must be of the controls {sorted(target_and_labels_by_control)}; got {actual}"
+        )
+    targets_and_labels = []
+    for control_name, (target, allowed_labels) in target_and_labels_by_control.items():
         label = value_by_control.get(control_name)
         if label is not None and label not in allowed_labels:
             actual_label = f"{label!r} for {control_name} ({place}); keep the aliases of the labelling configuration"
             refuse(f"load_label_studio: label must be one of {list(allowed_labels)}; got {actual_label}")
         if label is not None:
-            target_labels.append((target, label))
-    return target_labels, value_by_control.get("comment")
+            targets_and_labels.append((target, label))
+    return targets_and_labels, value_by_control.get("comment")

@@ -63,11 +63,11 @@ class RaterKey:
         if "" in name_by_rater.values():
             refuse("pseudonyms: a rater must have a name; got an empty one; fill it in")
         used_pseudonyms = {p.casefold() for p in (*self.known.values(), *taken)}
-        rater_pseudonyms = [name for name in name_by_rater.values() if is_pseudonym(name)]
-        for name in rater_pseudonyms:
+        given_pseudonyms = [name for name in name_by_rater.values() if is_pseudonym(name)]
+        for name in given_pseudonyms:
             if _NUMBERED.fullmatch(name) and name.casefold() not in used_pseudonyms:
                 self.known[name] = name
-        used_pseudonyms |= {name.casefold() for name in rater_pseudonyms}
+        used_pseudonyms |= {name.casefold() for name in given_pseudonyms}
         free_pseudonyms = (p for k in count(1) if (p := f"rater-{k}") not in used_pseudonyms)
         for name in name_by_rater.values():
             if not is_pseudonym(name) and name not in self.known:
@@ -85,13 +85,13 @@ class RaterKey:
 
     def save(self) -> None:
         "Write what is new to the file, which its owner alone can read. Raises: RuntimeError where another was faster."
-        new_rows = [(self.study, name, p) for name, p in self.known.items() if name not in self._stored]
-        if self.file is None or not new_rows:
+        rows_to_insert = [(self.study, name, p) for name, p in self.known.items() if name not in self._stored]
+        if self.file is None or not rows_to_insert:
             return
         with closing(connect(private_file(self.file))) as db, transaction(db):
             db.execute(_SCHEMA)
             try:
-                db.executemany("INSERT INTO raters VALUES (?, ?, ?)", new_rows)
+                db.executemany("INSERT INTO raters VALUES (?, ?, ?)", rows_to_insert)
             except sqlite3.IntegrityError:
                 actual = f"names from another command at the same time ({self.file.name}); run this one again"
                 refuse(f"RaterKey.save: a pseudonym must be given once; got {actual}", error=RuntimeError)

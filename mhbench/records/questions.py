@@ -57,17 +57,17 @@ def plain_name(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", decomposed_name)
 
 # %% ../../nbs/records/08_questions.ipynb #276e4634
-def _numbered_columns(columns: list[str], stem: str) -> list[str]:
+def _numbered_columns(columns: list[str], stem_pattern: str) -> list[str]:
     "Columns named by the stem and letters from A on, or numbers from 1 on, in that order; none where one is missing."
     columns_by_stem: dict[str, dict[str, str]] = {}
     for column in columns:
-        if m := re.fullmatch(rf"({stem})([a-z]|\d{{1,2}})", plain_name(column)):
+        if m := re.fullmatch(rf"({stem_pattern})([a-z]|\d{{1,2}})", plain_name(column)):
             columns_by_stem.setdefault(m[1] + ("#" if m[2].isdigit() else ""), {})[m[2]] = column
-    for column_by_mark in columns_by_stem.values():
-        n = len(column_by_mark)
-        for expected_marks in ([x.lower() for x in letters(min(n, 26))], [str(k) for k in range(1, n + 1)]):
-            if n > 1 and set(expected_marks) == set(column_by_mark):
-                return [column_by_mark[k] for k in expected_marks]
+    for column_by_suffix in columns_by_stem.values():
+        n = len(column_by_suffix)
+        for expected_suffixes in ([x.lower() for x in letters(min(n, 26))], [str(k) for k in range(1, n + 1)]):
+            if n > 1 and set(expected_suffixes) == set(column_by_suffix):
+                return [column_by_suffix[k] for k in expected_suffixes]
     return []
 
 # %% ../../nbs/records/08_questions.ipynb #0df82ddf
@@ -92,17 +92,17 @@ def guess_columns(
     remaining_columns = [c for c in columns if c not in assigned_columns]
     for field, stem in NUMBERED.items():
         if field not in given and (matching_columns := _numbered_columns(remaining_columns, stem)):
-            common_names = _plain_names(NAMES.get(field, ""))
+            names_of_joint_column = _plain_names(NAMES.get(field, ""))
             joint_columns = [
-                c for c in remaining_columns if c not in matching_columns and plain_name(c) in common_names
+                c for c in remaining_columns if c not in matching_columns and plain_name(c) in names_of_joint_column
             ]
             # a column for all options in one cell may stand beside one for each
             columns_by_field[field] = [*matching_columns, *joint_columns[:1]]
             remaining_columns = [c for c in remaining_columns if c not in columns_by_field[field]]
-    for field, words in NAMES.items():
+    for field, known_names in NAMES.items():
         if field in given or field in columns_by_field:
             continue
-        matching_columns = [c for c in remaining_columns if plain_name(c) in _plain_names(words)]
+        matching_columns = [c for c in remaining_columns if plain_name(c) in _plain_names(known_names)]
         if field == "key" and (letter_columns := [c for c in matching_columns if plain_name(c) == "answeridx"]):
             matching_columns = letter_columns  # beside it, MedQA has the text of the answer
         if len(matching_columns) > 1 and field != "context":
@@ -165,10 +165,10 @@ def _options_in_columns(texts: list[str]) -> list[str]:
     "Options that stand in columns; a row that has them all in one cell is cut where each part begins."
     while texts and not texts[-1]:
         texts.pop()
-    filled_texts = [t for t in texts if t]
-    if len(filled_texts) != 1:
+    nonempty_texts = [t for t in texts if t]
+    if len(nonempty_texts) != 1:
         return texts
-    [text] = filled_texts
+    [text] = nonempty_texts
     separator = next((s for s in SEPARATORS if len(_cell_parts(text, s)) > 1), None)
     return _cell_parts(text, separator) if separator or text.startswith("[") else texts
 
@@ -199,13 +199,13 @@ def _options_of_row(row: dict[str, Any], columns: str | list[str] | None, separa
         raise Misfit(empty_column, "", "an option must not be empty between others: the letters below it would move")
     if len(option_texts) == 1:
         raise Misfit(first_column, option_texts[0], "options must be two or more")
-    if absence_words := [t for t in option_texts if folded(t) in _ABSENT]:
+    if absence_texts := [t for t in option_texts if folded(t) in _ABSENT]:
         raise Misfit(
-            first_column, absence_words[0], "an option must be a text: leave the cell empty where there is none"
+            first_column, absence_texts[0], "an option must be a text: leave the cell empty where there is none"
         )
-    if date_texts := [t for t in option_texts if _DATE.fullmatch(t)]:
+    if date_options := [t for t in option_texts if _DATE.fullmatch(t)]:
         rule = "an option must not be a date that a spreadsheet made of it, such as 3-4: write text"
-        raise Misfit(first_column, date_texts[0], rule)
+        raise Misfit(first_column, date_options[0], rule)
     repeated_options = [t for t, n in Counter(map(folded, option_texts)).items() if n > 1]
     if repeated_options:
         raise Misfit(first_column, repeated_options[0], "options must differ; this one stands twice")
@@ -215,55 +215,61 @@ def _options_of_row(row: dict[str, Any], columns: str | list[str] | None, separa
 KEYS = ("letter", "number", "number0", "text")  # number counts from 1, number0 from 0
 
 
-def _key_position(text: str, form: str, options: list[str]) -> int | None:
+def _key_position(text: str, key_form: str, options: list[str]) -> int | None:
     "The position of the option that one entry of a key names; None where it names none."
-    if form == "text":
+    if key_form == "text":
         positions = [k for k, o in enumerate(options) if folded(o) == folded(text)]
         return positions[0] if positions else None
-    m = re.fullmatch(r"\(?([A-Za-z])[).:]?" if form == "letter" else r"(\d{1,2})(\.0+)?", text)
+    m = re.fullmatch(r"\(?([A-Za-z])[).:]?" if key_form == "letter" else r"(\d{1,2})(\.0+)?", text)
     if m is None:
         return None
-    k = ord(m[1].upper()) - 65 if form == "letter" else int(m[1]) - (form == "number")
+    k = ord(m[1].upper()) - 65 if key_form == "letter" else int(m[1]) - (key_form == "number")
     return k if 0 <= k < len(options) else None
 
 
-def _key_entries(value: str | list[str], form: str, options: list[str], ranked: bool) -> list[str]:
+def _key_entries(value: str | list[str], key_form: str, options: list[str], is_ranking: bool) -> list[str]:
     "The entries of a key; those of a ranked one may stand with > between them."
     if isinstance(value, list):
         return value
-    if form != "text":
-        return re.split(r"\s*[,;/>]\s*" if ranked else r"\s*[,;/]\s*", value)
-    is_one_entry = not ranked or _key_position(value, form, options) is not None
-    return [value] if is_one_entry else re.split(r"\s*>\s*", value)
+    if key_form != "text":
+        return re.split(r"\s*[,;/>]\s*" if is_ranking else r"\s*[,;/]\s*", value)
+    is_single_option = not is_ranking or _key_position(value, key_form, options) is not None
+    return [value] if is_single_option else re.split(r"\s*>\s*", value)
 
 
-def _key_positions(value: str | list[str], form: str, options: list[str], ranked: bool = True) -> list[int] | None:
+def _key_positions(
+    value: str | list[str], key_form: str, options: list[str], is_ranking: bool = True
+) -> list[int] | None:
     "The positions that a key names; None where an entry names no option, or one is named twice."
-    key_entries = _key_entries(value, form, options, ranked)
-    option_positions = [k for e in key_entries if (k := _key_position(e, form, options)) is not None]
+    key_entries = _key_entries(value, key_form, options, is_ranking)
+    option_positions = [k for e in key_entries if (k := _key_position(e, key_form, options)) is not None]
     if not option_positions or len(set(option_positions)) != len(key_entries):
         return None
-    return option_positions if ranked else sorted(option_positions)
+    return option_positions if is_ranking else sorted(option_positions)
 
 # %% ../../nbs/records/08_questions.ipynb #96d54b7f
 def _key_form(rows: list[tuple[str, Any, list[str]]]) -> str | None:  # (place, key, options) of each
     "The form that fits every key, or the most; refused where none fits any, or several do and differ."
     if not rows:
         return None
-    readings_by_form = {form: [_key_positions(value, form, options) for _, value, options in rows] for form in KEYS}
-    fewest_failures = min(readings_of_form.count(None) for readings_of_form in readings_by_form.values())
+    key_positions_by_form = {
+        form: [_key_positions(value, form, options) for _, value, options in rows] for form in KEYS
+    }
+    min_n_unreadable = min(key_positions.count(None) for key_positions in key_positions_by_form.values())
     best_forms = [
-        f for f, readings_of_form in readings_by_form.items() if readings_of_form.count(None) == fewest_failures
+        f for f, key_positions in key_positions_by_form.items() if key_positions.count(None) == min_n_unreadable
     ]
-    if fewest_failures == len(rows):
+    if min_n_unreadable == len(rows):
         place, value, options = rows[0]
         actual = f"{value!r} for {len(options)} options ({place}); say which column it is with --column key=NAME"
         refuse(f"guess_layout: key must name an option by letter, number or text; got {actual}")
-    for (place, value, options), *readings in zip(rows, *(readings_by_form[f] for f in best_forms)):
-        if any(r != readings[0] for r in readings):
-            reading_texts = ["no option" if r is None else repr(", ".join(options[k] for k in r)) for r in readings]
-            readings_in_words = " or ".join(f"{text} (--key {form})" for form, text in zip(best_forms, reading_texts))
-            actual = f"{value!r}, which can name {readings_in_words} ({place}); give --key, with the form that is right"
+    for (place, value, options), *positions_of_row in zip(rows, *(key_positions_by_form[f] for f in best_forms)):
+        if any(r != positions_of_row[0] for r in positions_of_row):
+            named_options = [
+                "no option" if r is None else repr(", ".join(options[k] for k in r)) for r in positions_of_row
+            ]
+            readings_text = " or ".join(f"{text} (--key {form})" for form, text in zip(best_forms, named_options))
+            actual = f"{value!r}, which can name {readings_text} ({place}); give --key, with the form that is right"
             refuse(f"guess_layout: the form of keys must be given where several fit; got {actual}")
     return best_forms[0]
 
@@ -315,13 +321,15 @@ def _group_by_case_ids(columns: dict[str, Any], table: Table, given_columns: Map
     "Columns by field, with a column of cases that only numbers them as the group."
     if "group" in columns or "context" in given_columns or "context" not in columns:
         return columns
-    holds_numbers = lambda c: all(re.fullmatch(r"[A-Za-z]{0,6}[-_ ]?\d{1,6}|", str(row[c])) for _, row in table.rows)
-    number_columns = [c for c in columns["context"] if holds_numbers(c) and any(row[c] for _, row in table.rows)]
-    if len(number_columns) != 1:
+    has_case_numbers = lambda c: all(re.fullmatch(r"[A-Za-z]{0,6}[-_ ]?\d{1,6}|", str(row[c])) for _, row in table.rows)
+    case_number_columns = [
+        c for c in columns["context"] if has_case_numbers(c) and any(row[c] for _, row in table.rows)
+    ]
+    if len(case_number_columns) != 1:
         return columns
-    other_contexts = [c for c in columns["context"] if c not in number_columns]
-    other_fields = {f: v for f, v in columns.items() if f != "context"}
-    return other_fields | {"group": number_columns[0]} | ({"context": other_contexts} if other_contexts else {})
+    text_contexts = [c for c in columns["context"] if c not in case_number_columns]
+    other_columns = {f: v for f, v in columns.items() if f != "context"}
+    return other_columns | {"group": case_number_columns[0]} | ({"context": text_contexts} if text_contexts else {})
 
 # %% ../../nbs/records/08_questions.ipynb #e802d9bd
 def guess_layout(
@@ -338,27 +346,27 @@ def guess_layout(
     if language is not None and not _LANGUAGE.fullmatch(language):
         refuse(f"guess_layout: language must be a tag such as en, de or pt-BR; got {language!r}")
     table = _remove_tags(table)
-    fields = _group_by_case_ids(guess_columns(table.columns, columns), table, columns or {})
-    if "key" not in fields and (grade_columns := _numbered_columns(table.columns, "fraction|grade")):
+    columns_by_field = _group_by_case_ids(guess_columns(table.columns, columns), table, columns or {})
+    if "key" not in columns_by_field and (option_grade_columns := _numbered_columns(table.columns, "fraction|grade")):
         remedy = (
             "write a column answer with the letters of the options that are right, and name it with --column key=answer"
         )
-        actual = f"marks of the options ({', '.join(grade_columns)}), as Moodle writes them"
+        actual = f"marks of the options ({', '.join(option_grade_columns)}), as Moodle writes them"
         refuse(f"guess_layout: the table must have a key; got {actual}", remedy=remedy)
-    if "question" not in fields:
+    if "question" not in columns_by_field:
         columns_text = ", ".join(table.columns)
         actual = "no name that is known; say --column question=NAME"
         refuse(f"guess_layout: the column for question must be one of {columns_text}; got {actual}")
-    if not {"key", "reference", "soft_labels", "options"} & set(fields):
+    if not {"key", "reference", "soft_labels", "options"} & set(columns_by_field):
         remedy = "say --column options=NAME (once a column) and key=NAME, or reference=NAME"
         actual = f"columns {', '.join(table.columns)}; {remedy}"
         refuse(f"guess_layout: the table must have options with a key, or reference answers; got {actual}")
-    separator = separator or _guess_separator(table, fields.get("options"))
-    if key is None and "key" in fields and "options" in fields:
-        key = _key_form(_keyed_rows(table, fields, separator))
-    heading = plain_name(str(fields["question"]))
-    column_language = next((tag for prefix, tag in _SPOKEN.items() if heading.startswith(prefix)), "en")
-    layout = {"columns": fields, "key": key, "separator": separator, "language": language or column_language}
+    separator = separator or _guess_separator(table, columns_by_field.get("options"))
+    if key is None and "key" in columns_by_field and "options" in columns_by_field:
+        key = _key_form(_keyed_rows(table, columns_by_field, separator))
+    question_heading = plain_name(str(columns_by_field["question"]))
+    column_language = next((tag for prefix, tag in _SPOKEN.items() if question_heading.startswith(prefix)), "en")
+    layout = {"columns": columns_by_field, "key": key, "separator": separator, "language": language or column_language}
     return {k: v for k, v in layout.items() if v is not None}
 
 # %% ../../nbs/records/08_questions.ipynb #09d2bc71
@@ -423,17 +431,19 @@ def _key_of_row(
             rule = "options must be 26 at most, unless a column task says multi_label"
             raise Misfit(columns["key"], value, rule)
         return [letters(len(options))[k] if task.lettered else options[k] for k in key_positions]
-    reference = cell_text(row, columns.get("reference")) or ("" if "reference" in columns else value)
-    if not reference:
+    reference_answer = cell_text(row, columns.get("reference")) or ("" if "reference" in columns else value)
+    if not reference_answer:
         column = columns.get("reference") or columns.get("key") or columns["question"]
         raise Misfit(column, "", "a row without options must have a reference answer")
-    if isinstance(reference, str) and folded(reference) in _ABSENT:
+    if isinstance(reference_answer, str) and folded(reference_answer) in _ABSENT:
         column = columns.get("reference") or columns["key"]
-        raise Misfit(column, reference, "a reference must be an answer, and no sign that there is none")
-    if isinstance(reference, list) or ("options" in columns and re.fullmatch(r"[A-Za-z]|\d{1,2}(\.0+)?", reference)):
+        raise Misfit(column, reference_answer, "a reference must be an answer, and no sign that there is none")
+    if isinstance(reference_answer, list) or (
+        "options" in columns and re.fullmatch(r"[A-Za-z]|\d{1,2}(\.0+)?", reference_answer)
+    ):
         column = columns.get("key") or columns["reference"]
-        raise Misfit(column, reference, "options must be there where the key names one")
-    return [reference]
+        raise Misfit(column, reference_answer, "options must be there where the key names one")
+    return [reference_answer]
 
 # %% ../../nbs/records/08_questions.ipynb #55534d12
 _NO_CASE = ("", "none", "n/a", "na", "-", "–", ".", "kein", "keine", "keiner", "aucun", "ninguno")  # no context
@@ -448,24 +458,24 @@ def _item_fields_of_row(
         raise Misfit(columns["question"], "", "question must not be empty")
     options = _options_of_row(row, columns.get("options"), separator)
     text_by_column = {c: cell_text(row, c) for c in columns.get("context", [])}
-    case_texts = {c: t for c, t in text_by_column.items() if folded(t) not in _NO_CASE}
+    context = {c: t for c, t in text_by_column.items() if folded(t) not in _NO_CASE}
     task = _row_task(row, columns.get("task"), options)
     soft_labels = _row_shares(row, columns.get("soft_labels"), options) if options else None
     canary = cell_text(row, columns.get("canary")) or None
     language_tag = cell_text(row, columns.get("language")) or language
     if not _LANGUAGE.fullmatch(language_tag):
         raise Misfit(columns["language"], language_tag, "language must be a tag such as en, de or pt-BR")
-    digest = fingerprint([question, options, case_texts])[:12]
+    content_digest = fingerprint([question, options, context])[:12]
     optional_fields = {f: cell_text(row, columns.get(f)) or None for f in ("rationale", "category", "topic")}
     return {
-        "item_id": re.sub(r"\s+", "-", cell_text(row, columns.get("id"))) or f"{study}-{digest}",
+        "item_id": re.sub(r"\s+", "-", cell_text(row, columns.get("id"))) or f"{study}-{content_digest}",
         "study": study,
         "task": task,
         "question": question,
         "options": options,
         "key": _key_of_row(row, columns, key, options, soft_labels, task_named(task)),
         "soft_labels": soft_labels,
-        "context": case_texts,
+        "context": context,
         **optional_fields,
         "group_id": cell_text(row, columns.get("group")) or None,
         "language": language_tag,
@@ -478,9 +488,9 @@ def _item_fields_of_row(
 def _group_by_context(rows: Rows) -> Rows:
     "Rows without a group that share their context, as one case."
     case_by_place = {place: fingerprint(f["context"])[:8] for place, f in rows if f["context"] and not f["group_id"]}
-    shared_cases = {c for c, n in Counter(case_by_place.values()).items() if n > 1}
+    repeated_cases = {c for c, n in Counter(case_by_place.values()).items() if n > 1}
     return [
-        (p, f | {"group_id": f"case-{case_by_place[p]}"} if case_by_place.get(p) in shared_cases else f)
+        (p, f | {"group_id": f"case-{case_by_place[p]}"} if case_by_place.get(p) in repeated_cases else f)
         for p, f in rows
     ]
 
@@ -503,5 +513,7 @@ def load_questions(
     for field, column_names in columns.items():
         _require_known(field, column_names, table.columns)
     table = _remove_tags(table)
-    fields = lambda place, row: _item_fields_of_row(place, row, study, columns, key, separator, language, protected)
-    return validate_table(table, fields, Item, unique="item_id", together=_group_by_context, **options)
+    item_fields_of_row = lambda place, row: _item_fields_of_row(
+        place, row, study, columns, key, separator, language, protected
+    )
+    return validate_table(table, item_fields_of_row, Item, unique="item_id", together=_group_by_context, **options)

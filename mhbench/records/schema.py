@@ -53,8 +53,8 @@ def letters(n: int) -> list[str]:
 
 def most_probable(probabilities: Sequence[float]) -> list[str]:
     "The letter of the most probable option; none where another is as probable."
-    top_letters = [a for a, p in zip(letters(len(probabilities)), probabilities) if p == max(probabilities)]
-    return top_letters if len(top_letters) == 1 else []
+    likeliest_letters = [a for a, p in zip(letters(len(probabilities)), probabilities) if p == max(probabilities)]
+    return likeliest_letters if len(likeliest_letters) == 1 else []
 
 # %% ../../nbs/records/01_schema.ipynb #3061c2b0
 class Record(BaseModel):
@@ -63,11 +63,11 @@ class Record(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 # %% ../../nbs/records/01_schema.ipynb #9bc8aad4
-def _bare_annotation(annotation: Any) -> Any:
+def _bare_annotation(type_annotation: Any) -> Any:
     "The annotation without `| None` and `Annotated`."
-    while typing.get_origin(annotation) in (typing.Union, types.UnionType, Annotated):
-        annotation = next(a for a in typing.get_args(annotation) if a is not type(None))
-    return annotation
+    while typing.get_origin(type_annotation) in (typing.Union, types.UnionType, Annotated):
+        type_annotation = next(a for a in typing.get_args(type_annotation) if a is not type(None))
+    return type_annotation
 
 # %% ../../nbs/records/01_schema.ipynb #23610e15
 AWAITING = "to be generated"  # the value of an item's variant `question` while it has none
@@ -128,8 +128,8 @@ class Item(Record):
     def _fits_its_task(self):
         n = len(self.options)
         task_of(self).check(self)
-        if bad_aliases := [x for x in self.aliases.values() if x not in self.options]:
-            raise ValueError(f"aliases must stand for options; got {bad_aliases}")
+        if unknown_aliases := [x for x in self.aliases.values() if x not in self.options]:
+            raise ValueError(f"aliases must stand for options; got {unknown_aliases}")
         if self.order is not None and sorted(self.order) != list(range(n)):
             raise ValueError(f"order must hold each place of the {numbered(n, 'option')} once; got {self.order}")
         soft_labels = self.soft_labels
@@ -137,9 +137,9 @@ class Item(Record):
             raise ValueError(f"soft_labels must have one entry an option ({n}); got {len(soft_labels)}")
         if soft_labels is not None and abs(math.fsum(soft_labels) - 1) > 1e-6:
             raise ValueError(f"soft_labels must sum to 1; got {math.fsum(soft_labels):.6f}")
-        for bound_name, bounds in (("low", self.soft_labels_low), ("high", self.soft_labels_high)):
+        for bound_side, bounds in (("low", self.soft_labels_low), ("high", self.soft_labels_high)):
             if bounds is not None and (soft_labels is None or len(bounds) != n):
-                raise ValueError(f"soft_labels_{bound_name} must have one entry an option ({n}), beside soft_labels")
+                raise ValueError(f"soft_labels_{bound_side} must have one entry an option ({n}), beside soft_labels")
         if not (self.question or self.stems):
             raise ValueError("question must not be empty")
         return self
@@ -181,7 +181,9 @@ class Outcome(Record):
 # %% ../../nbs/records/01_schema.ipynb #d0851bf9
 def carried(answer: Any, record: type[Outcome]) -> dict[str, Any]:
     "The fields of a record that an answer, such as an `Answer` of mhbench.ask.request, has too."
-    return {name: getattr(answer, name) for name in record.model_fields if hasattr(answer, name)}
+    return {
+        field_name: getattr(answer, field_name) for field_name in record.model_fields if hasattr(answer, field_name)
+    }
 
 # %% ../../nbs/records/01_schema.ipynb #71efdc4f
 class Response(Outcome):
@@ -242,11 +244,11 @@ def judgments_of_kind(
     function: str, judgments: Iterable[Judgment], kind: Literal["label", "score", "pairwise"]
 ) -> list[Judgment]:
     "The judgments of a function, all of one kind. Raises: ValueError for one of another, with its item and judge."
-    out = list(judgments)
-    for j in out:
+    collected_judgments = list(judgments)
+    for j in collected_judgments:
         if j.kind != kind:
             refuse(f"{function}: judgments must be of kind {kind}; got {j.kind} ({j.item_id}, {j.judge})")
-    return out
+    return collected_judgments
 
 # %% ../../nbs/records/01_schema.ipynb #22a923af
 class Rating(Record):
@@ -298,8 +300,8 @@ def origin_banner(origins: Mapping[str, str]) -> str:  # name -> origin
     clauses = []
     for origin in reversed(ORIGINS[1:]):
         if names := [name for name, name_origin in origins.items() if name_origin == origin]:
-            further_in_words = f" and {len(names) - 6} more" if len(names) > 6 else ""
-            clauses.append(f"{origin}: {', '.join(names[:6])}{further_in_words}")
+            n_further_in_words = f" and {len(names) - 6} more" if len(names) > 6 else ""
+            clauses.append(f"{origin}: {', '.join(names[:6])}{n_further_in_words}")
     sentence = "; ".join(clauses)
     return (
         f"{sentence[0].upper()}{sentence[1:]} (this run did not ask them; see the column `origin`)." if clauses else ""
@@ -517,13 +519,13 @@ def _open_records(path: Path, record: type[Record]) -> pq.ParquetFile:
 def _check_values(values: list, record: type[Record], field_name: str, path: Path) -> None:
     "Refuse a value that the field does not take."
     model_field = record.model_fields[field_name]
-    value_type: Any = (
+    field_type: Any = (
         Annotated[tuple([model_field.annotation, *model_field.metadata])]
         if model_field.metadata
         else model_field.annotation
     )
     try:
-        TypeAdapter(list[value_type], config=ConfigDict(strict=True)).validate_python(values)
+        TypeAdapter(list[field_type], config=ConfigDict(strict=True)).validate_python(values)
     except ValidationError as e:
         first_error = e.errors()[0]
         actual = f"{values[int(first_error['loc'][0])]!r:.200} ({first_error['msg']})"
@@ -578,13 +580,15 @@ class StoredRecords(Sequence, Generic[R]):
         column = file.read(columns=[field_name]).column(0).combine_chunks()
         if pa.types.is_list(column.type) or pa.types.is_boolean(column.type):
             return _object_array(column.to_pylist())
-        encoded_column = column.dictionary_encode()
-        values = encoded_column.dictionary.to_pylist()
+        dictionary_column = column.dictionary_encode()
+        values = dictionary_column.dictionary.to_pylist()
         if field_name in self._dicts:
             values = [json.loads(v) for v in values]
         values += [None] if column.null_count else []
         _check_values(values, self.record, field_name, path)
-        return _object_array(values)[encoded_column.indices.fill_null(len(values) - 1).to_numpy(zero_copy_only=False)]
+        return _object_array(values)[
+            dictionary_column.indices.fill_null(len(values) - 1).to_numpy(zero_copy_only=False)
+        ]
 
 # %% ../../nbs/records/01_schema.ipynb #fd7edb21
 def read_records(path: str | Path, record: type[R]) -> list[R]:

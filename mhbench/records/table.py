@@ -134,8 +134,8 @@ def _best_delimiters(path: Path, encoding: str) -> list[str]:
     for d in ",;\t":  # a name in quotes is no name for a delimiter that does not follow it
         with contextlib.suppress(ValueError):
             n_columns_by_delimiter[d] = len(next(_csv_records(path, encoding, d), (1, []))[1])
-    largest = max(n_columns_by_delimiter.values(), default=0)
-    return [d for d, n in n_columns_by_delimiter.items() if n == largest] if largest > 1 else [","]
+    max_n_columns = max(n_columns_by_delimiter.values(), default=0)
+    return [d for d, n in n_columns_by_delimiter.items() if n == max_n_columns] if max_n_columns > 1 else [","]
 
 
 def text_rows(
@@ -162,14 +162,14 @@ def csv_rows(
     missing_columns = [c for c in required if c not in header]
     if missing_columns:
         column_by_folded_name = {c.strip().casefold(): c for c in header}
-        renaming_texts = [
+        renamings_in_words = [
             f"{column_by_folded_name[c.casefold()]!r} to {c!r}"
             for c in missing_columns
             if c.casefold() in column_by_folded_name
         ]
         remedy = (
-            f"rename {', '.join(renaming_texts)}"
-            if renaming_texts
+            f"rename {', '.join(renamings_in_words)}"
+            if renamings_in_words
             else "give the file with the header that it came with"
         )
         actual = f"{header} ({path.name}:{header_line})"
@@ -254,12 +254,12 @@ def cell(value: Any) -> str | list | Unreadable:
         if len(value) > MOST_OF_A_LIST:
             rule = f"a cell must hold {MOST_OF_A_LIST} values at most, not {len(value)}"
             return Unreadable(str(value[:3])[:80], rule)
-        cells = [cell(v) for v in value]
-        unreadable_parts = [p if isinstance(p, Unreadable) else None for p in cells if not isinstance(p, str)]
+        element_cells = [cell(v) for v in value]
+        unreadable_or_none = [p if isinstance(p, Unreadable) else None for p in element_cells if not isinstance(p, str)]
         return (
-            unreadable_parts[0] or Unreadable(str(value)[:80], "a list must hold texts or numbers")
-            if unreadable_parts
-            else cells
+            unreadable_or_none[0] or Unreadable(str(value)[:80], "a list must hold texts or numbers")
+            if unreadable_or_none
+            else element_cells
         )
     return Unreadable(str(value)[:80], f"a cell must be text, a number or a list, not {type(value).__name__}")
 
@@ -289,19 +289,23 @@ MOST_COLUMNS = 4_000
 _FEW = 40  # rows that show whether the first one names the columns
 
 
-def _refuse_unnamed(named_columns: set[int], rows_below: Iterable[tuple[int, set[int]]], name: str, line: int) -> None:
+def _refuse_unnamed(
+    named_columns: set[int], rows_below: Iterable[tuple[int, set[int]]], source_name: str, line: int
+) -> None:
     "Refuse a table whose first row leaves several columns without a name, though there is something in them."
-    filled_rows = list(rows_below)
-    unnamed_columns = set[int]().union(*(filled for _, filled in filled_rows)) - named_columns
+    filled_by_line = list(rows_below)
+    unnamed_columns = set[int]().union(*(filled for _, filled in filled_by_line)) - named_columns
     if len(unnamed_columns) < 2:
         return
-    first_full_line = next(
-        (n for n, filled in filled_rows if filled >= unnamed_columns and len(named_columns) == 1), None
+    presumed_header_line = next(
+        (n for n, filled in filled_by_line if filled >= unnamed_columns and len(named_columns) == 1), None
     )
     remedy = "write all names into one row"
-    if first_full_line:
-        remedy = f"take the lines above line {first_full_line} away, where the names seem to stand"
-    actual = f"no name for {len(unnamed_columns)} of {len(unnamed_columns | named_columns)} columns ({name}:{line})"
+    if presumed_header_line:
+        remedy = f"take the lines above line {presumed_header_line} away, where the names seem to stand"
+    actual = (
+        f"no name for {len(unnamed_columns)} of {len(unnamed_columns | named_columns)} columns ({source_name}:{line})"
+    )
     refuse(f"read_table: the first row must name the columns; got {actual}", remedy=remedy)
 
 # %% ../../nbs/records/02_table.ipynb #2f319be1
@@ -344,16 +348,16 @@ def _clean_table(
     "A table without its empty rows and unnamed columns, which are counted."
     column_names = [c for c in columns if c]
     filled_rows = []
-    n_with_unnamed = 0
+    n_with_unnamed_cell = 0
     for place, row in rows:
-        unnamed_cells = row.pop("", "")
-        if unnamed_cells == "" and all(v == "" for v in row.values()):
+        cell_without_column = row.pop("", "")
+        if cell_without_column == "" and all(v == "" for v in row.values()):
             n_empty_rows += 1
             continue
-        n_with_unnamed += unnamed_cells != ""
+        n_with_unnamed_cell += cell_without_column != ""
         filled_rows.append((place, row))
     n_rows_by_note = {"empty rows are left out": n_empty_rows}
-    n_rows_by_note |= {"rows have something in a column without a name, which is not read": n_with_unnamed}
+    n_rows_by_note |= {"rows have something in a column without a name, which is not read": n_with_unnamed_cell}
     return Table(
         column_names, filled_rows, [*notes, *(f"{n} {note_text}" for note_text, n in n_rows_by_note.items() if n)]
     )
@@ -386,7 +390,7 @@ def _read_csv_table(path: Path, encoding: str, delimiter: str | None) -> Table:
             remedy=remedy,
         )
     columns = _column_names([c.strip() for c in header], f"{path.name}:{line}")
-    rows_below = [(n, {k for k, text in enumerate(row) if text.strip()}) for n, row in first_rows]
+    rows_below = [(n, {k for k, cell_text in enumerate(row) if cell_text.strip()}) for n, row in first_rows]
     _refuse_unnamed({k for k, c in enumerate(columns) if c}, rows_below, path.name, line)
     return _clean_table(columns, _convert_cells(csv_rows(path, (), encoding, delimiter), str.strip))
 
@@ -524,18 +528,18 @@ class SheetMarks(NamedTuple):
 
 def _inline_text(runs: list) -> str:
     "The text of an inline string with parts, as `marked_text` writes it."
-    marked_parts = []
-    for run in runs:
+    marked_texts = []
+    for text_run in runs:
         is_superscript, is_subscript = (
-            run.find(f"{{*}}rPr/{{*}}vertAlign[@val='{w}script']") is not None for w in ("super", "sub")
+            text_run.find(f"{{*}}rPr/{{*}}vertAlign[@val='{w}script']") is not None for w in ("super", "sub")
         )
-        is_struck = (strike_element := run.find("{*}rPr/{*}strike")) is not None and strike_element.get(
+        is_struck = (strike_element := text_run.find("{*}rPr/{*}strike")) is not None and strike_element.get(
             "val", "1"
         ) not in ("0", "false")
-        marked_parts.append(
-            marked_text(run.findtext("{*}t", ""), raised=is_superscript, lowered=is_subscript, struck=is_struck)
+        marked_texts.append(
+            marked_text(text_run.findtext("{*}t", ""), raised=is_superscript, lowered=is_subscript, struck=is_struck)
         )
-    return "".join(marked_parts)
+    return "".join(marked_texts)
 
 # %% ../../nbs/records/02_table.ipynb #2c2c3a4c
 def sheet_marks(sheet: Any) -> SheetMarks:
@@ -543,8 +547,8 @@ def sheet_marks(sheet: Any) -> SheetMarks:
     from openpyxl.utils import coordinate_to_tuple, range_boundaries
 
     marks = SheetMarks({}, [], [], {})
-    with sheet._get_source() as sheet_source:
-        for _, e in ET.iterparse(sheet_source):
+    with sheet._get_source() as sheet_xml_file:
+        for _, e in ET.iterparse(sheet_xml_file):
             tag = e.tag.rpartition("}")[2]
             if tag == "c" and (formula := e.find("{*}f")) is not None and e.get("r"):
                 is_empty_text = e.get("t") == "str" and not e.findtext("{*}v")
@@ -626,15 +630,17 @@ def _fill_merged(
 ) -> int:
     "Merged cells written into every row that they cover, up to the last that has something; the number of ranges."
     n = 0
-    for left, top_row, right, bottom in merged_ranges:
-        if bottom <= header_row_number:
+    for first_column, first_row, last_column, last_row in merged_ranges:
+        if last_row <= header_row_number:
             continue
         n += 1
-        value = cell_by_place.get((top_row, left), "")
-        if left != right:
-            value = Unreadable(f"{top_row}:{bottom}", "a cell must not be merged over several columns")
-        for place in product(range(top_row, min(bottom, last_row_number) + 1), range(left, right + 1)):
-            cell_by_place[place] = value
+        value = cell_by_place.get((first_row, first_column), "")
+        if first_column != last_column:
+            value = Unreadable(f"{first_row}:{last_row}", "a cell must not be merged over several columns")
+        for row_and_column in product(
+            range(first_row, min(last_row, last_row_number) + 1), range(first_column, last_column + 1)
+        ):
+            cell_by_place[row_and_column] = value
         _refuse_too_many_cells(cell_by_place)
     return n
 
@@ -648,14 +654,18 @@ def _sheet_cells(sheet, marks: SheetMarks, numbers_as_stored: bool = False) -> d
     "The cells of a sheet that show something."
     cells = {}
     for c in _filled_cells(sheet):
-        place = (c.row, c.column)
-        displayed_text = cell(marks.rich[place]) if place in marks.rich else _excel_cell(c, numbers_as_stored)
+        row_and_column = (c.row, c.column)
+        displayed_text = (
+            cell(marks.rich[row_and_column]) if row_and_column in marks.rich else _excel_cell(c, numbers_as_stored)
+        )
         if displayed_text != "":
-            cells[place] = displayed_text
+            cells[row_and_column] = displayed_text
             _refuse_too_many_cells(cells)
-    for place, formula in marks.formulas.items():
-        if formula and place not in cells:
-            cells[place] = Unreadable(formula, "a formula must have a stored value: open the workbook and save it")
+    for row_and_column, formula in marks.formulas.items():
+        if formula and row_and_column not in cells:
+            cells[row_and_column] = Unreadable(
+                formula, "a formula must have a stored value: open the workbook and save it"
+            )
     return cells
 
 
@@ -709,8 +719,10 @@ def _sheet_table(source_name: str, cells: dict[_Place, Any], marks: SheetMarks) 
         if row > header_row_number:
             rows[row][name_by_column.get(k, "")] = value
     notes = [f"{n} {note_text}" for note_text, n in n_rows_by_note.items() if n]
-    placed_rows = _rows_within_limit((f"{source_name}:{row}", row_cells) for row, row_cells in rows.items())
-    return _clean_table(columns, placed_rows, notes, last_row_number - header_row_number - len(rows))
+    places_and_rows = _rows_within_limit(
+        (f"{source_name}:{row}", row_cells_by_column) for row, row_cells_by_column in rows.items()
+    )
+    return _clean_table(columns, places_and_rows, notes, last_row_number - header_row_number - len(rows))
 
 # %% ../../nbs/records/02_table.ipynb #4102bcd6
 def read_table(
@@ -810,9 +822,9 @@ def validate_table(
                 actual = f"{value} ({place}); {OR_WITHOUT}"
                 refuse(f"validate: column {e.column} must hold what fits: {e.rule}; got {actual}")
             misfits.append({"place": place, "column": e.column, "value": value, "rule": e.rule, "row": row})
-    validation = validate(together(rows), record, strict=strict, set_aside=set_aside, unique=unique)
-    row_of_place = {place: k for k, (place, _) in enumerate(table.rows)}
-    all_misfits = sorted([*misfits, *validation.set_aside], key=lambda misfit: row_of_place[misfit["place"]])
+    validated_rows = validate(together(rows), record, strict=strict, set_aside=set_aside, unique=unique)
+    row_index_by_place = {place: k for k, (place, _) in enumerate(table.rows)}
+    all_misfits = sorted([*misfits, *validated_rows.set_aside], key=lambda misfit: row_index_by_place[misfit["place"]])
     if set_aside is not None:
         write_set_aside(all_misfits, set_aside)
-    return Validated(validation.records, all_misfits)
+    return Validated(validated_rows.records, all_misfits)

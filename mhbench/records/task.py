@@ -92,8 +92,8 @@ class Task(ABC):
         if self.lettered:
             if n < 2:
                 raise ValueError(f"options must be two or more for task {self.name}; got {n}")
-            if bad_letters := [k for k in key if k not in _key_letters(item)]:
-                raise ValueError(f"key must hold letters of the {numbered(n, 'option')}; got {bad_letters}")
+            if unknown_letters := [k for k in key if k not in _key_letters(item)]:
+                raise ValueError(f"key must hold letters of the {numbered(n, 'option')}; got {unknown_letters}")
         if self.per_stem and n_stems == 0:
             raise ValueError(f"stems must not be empty for task {self.name}")
         if self.per_stem and len(key) != n_stems:

@@ -132,8 +132,8 @@ class Transcript(Record):
     @property
     def rated(self) -> dict[str, Any]:
         "The fields that all ratings of it share."
-        shared_rating_fields = {"item_id": self.item_id, "study": self.study, "target": self.model}
-        return shared_rating_fields | {"within": self.within, "origin": self.origin}
+        item_study_target = {"item_id": self.item_id, "study": self.study, "target": self.model}
+        return item_study_target | {"within": self.within, "origin": self.origin}
 
     @property
     def cost_usd(self) -> float | None:

