@@ -94,11 +94,11 @@ def _file_lines(file: Path) -> list[Any]:
 def _write_part(folder: Path, request_lines: Sequence[bytes], requests: Sequence[Request]) -> dict[str, Any]:
     "Write a request file, named by its SHA-256, and beside it what is needed to read its answers."
     file_bytes = b"".join(request_lines)
-    sha = hashlib.sha256(file_bytes).hexdigest()
-    (folder / f"{sha[:16]}.jsonl").write_bytes(file_bytes)
-    (folder / f"{sha[:16]}.asked.jsonl").write_bytes(_jsonl_bytes(map(asdict, requests)))
-    part_entry = {"file": f"{sha[:16]}.jsonl", "sha256": sha, "lines": len(request_lines)}
-    return part_entry | {"file_id": None, "batch_id": None, "status": "written", "merged": False}
+    file_sha256 = hashlib.sha256(file_bytes).hexdigest()
+    (folder / f"{file_sha256[:16]}.jsonl").write_bytes(file_bytes)
+    (folder / f"{file_sha256[:16]}.asked.jsonl").write_bytes(_jsonl_bytes(map(asdict, requests)))
+    file_entry = {"file": f"{file_sha256[:16]}.jsonl", "sha256": file_sha256, "lines": len(request_lines)}
+    return file_entry | {"file_id": None, "batch_id": None, "status": "written", "merged": False}
 
 # %% ../../nbs/ask/15_batch.ipynb #782c918e
 def write_parts(asked: Iterable[tuple[Request, Wire]], folder: str | Path) -> list[dict[str, Any]]:  # new parts
@@ -138,25 +138,25 @@ def read_line(
         body = response.get("body")
     except (AttributeError, RecursionError):
         raise ValueError("a line that is no object") from None
-    unusable_answer = Answer(status="error", request_key=key)
+    error_answer = Answer(status="error", request_key=key)
     if key not in requests:
-        return replace(unusable_answer, error="an answer to a request that was not in the batch")
+        return replace(error_answer, error="an answer to a request that was not in the batch")
     if response.get("status_code") != 200:
         message = words(json.dumps(body or d.get("error") or {}).encode())
-        return replace(unusable_answer, error=secrets.clean(plain(message))[:300])
+        return replace(error_answer, error=secrets.clean(plain(message))[:300])
     try:
         answer = read_reply(json.dumps(body).encode(), requests[key], model, requests[key].room)
     except Malformed as e:
-        return replace(unusable_answer, error=f"a malformed reply, {plain(str(e))}")
+        return replace(error_answer, error=f"a malformed reply, {plain(str(e))}")
     if answer.status == "error":  # not the JSON wanted: `ask` repairs it
-        return replace(unusable_answer, error=answer.error)
+        return replace(error_answer, error=answer.error)
     if answer.thought and answer.status == "truncated" and not answer.text:  # `ask` gives it room
-        return replace(unusable_answer, error="a thought that was cut")
+        return replace(error_answer, error="a thought that was cut")
     letters = requests[key].letters
     if letters and only_a_letter(requests[key].room, model) and not states_letter(answer, letters):  # likewise
-        return replace(unusable_answer, error=f"no letter: it began {plain((answer.text or '')[:20])!r}")
+        return replace(error_answer, error=f"no letter: it began {plain((answer.text or '')[:20])!r}")
     if answer.status == "empty":
-        return replace(unusable_answer, error=answer.error)
+        return replace(error_answer, error=answer.error)
     usd = cost(model, answer.tokens)
     if not is_counted(answer):
         answer.tokens, answer.uncounted = Tokens(), 1
@@ -193,18 +193,18 @@ class Batches:
         timeout = self.endpoint.timeout_s
         headers, _ = request_headers(self.endpoint)
         event_hooks: Any = {"request": [partial(send_only, headers)]}
-        direct = Client(
+        http_client = Client(
             trust_env=not is_loopback(base_url), timeout=timeout, follow_redirects=False, event_hooks=event_hooks
         )
-        options: Any = {"api_key": "in the headers", "default_headers": headers, "http_client": direct}
-        return OpenAI(base_url=base_url, max_retries=self.endpoint.max_attempts - 1, timeout=timeout, **options)
+        client_options: Any = {"api_key": "in the headers", "default_headers": headers, "http_client": http_client}
+        return OpenAI(base_url=base_url, max_retries=self.endpoint.max_attempts - 1, timeout=timeout, **client_options)
 
     def missing(self, keys: Sequence[str]) -> list[str]:
         "Keys of requests that are neither in the cache nor in a batch under way."
-        available_keys = set(self.cache.get_many(keys))
+        answered_or_batched_keys = set(self.cache.get_many(keys))
         for part in self.under_way:
-            available_keys |= {line["custom_id"] for line in _file_lines(self.folder / part["file"])}
-        return [k for k in keys if k not in available_keys]
+            answered_or_batched_keys |= {line["custom_id"] for line in _file_lines(self.folder / part["file"])}
+        return [k for k in keys if k not in answered_or_batched_keys]
 
     def go_on(self):
         "Submit what has not been, and read the answers of the batches that have ended."
@@ -218,13 +218,13 @@ class Batches:
 
     def wait(self, progress: bool, poll_s: float):
         "Go on until all have ended."
-        printed_counts = None
+        printed_n_by_status = None
         while self.under_way:
             self.go_on()
             n_by_status = dict(sorted(Counter(p["status"] for p in self.parts).items()))
-            if progress and n_by_status != printed_counts and not os.environ.get("CI"):
+            if progress and n_by_status != printed_n_by_status and not os.environ.get("CI"):
                 print(f"{self.model.name}: batches {n_by_status}", flush=True)
-                printed_counts = n_by_status
+                printed_n_by_status = n_by_status
             if self.under_way:
                 time.sleep(poll_s)
 
@@ -234,15 +234,15 @@ class Batches:
 
         given_up_ids = [p["batch_id"] for p in self.parts if p.get("given_up")]  # lost, and not taken up again
 
-        def _is_own_batch(b) -> bool:
-            has_sha256 = (b.metadata or {}).get("mhbench") == part["sha256"]
-            return has_sha256 and b.status not in ENDED[1:] and b.id not in given_up_ids
+        def _is_of_part(b) -> bool:
+            has_sha256_of_part = (b.metadata or {}).get("mhbench") == part["sha256"]
+            return has_sha256_of_part and b.status not in ENDED[1:] and b.id not in given_up_ids
 
         earliest_time = time.time() - 3 * 86400
         listed_batches = self.client.batches.list(limit=100)  # newest first
         try:
             batch = next(
-                filter(_is_own_batch, itertools.takewhile(lambda b: b.created_at > earliest_time, listed_batches)), None
+                filter(_is_of_part, itertools.takewhile(lambda b: b.created_at > earliest_time, listed_batches)), None
             )
         except NotFoundError:
             batch = None
@@ -266,13 +266,13 @@ class Batches:
         return b.status in ENDED
 
     def _fetch_from_service(
-        self, part: dict[str, Any], subject_text: str, call: Callable[[str], Any], service_id: str
+        self, part: dict[str, Any], subject_text: str, retrieve: Callable[[str], Any], service_id: str
     ) -> Any:
         "A batch or a file of it, from the service. Raises: BatchUnreadable where the service no longer has it."
         from openai import NotFoundError
 
         try:
-            return call(service_id)
+            return retrieve(service_id)
         except NotFoundError:
             rule = f"the service must have batch {part['batch_id']}; got 404 for {subject_text}, deleted or expired"
             raise BatchUnreadable(f"ask_batch: {rule}; {self._remedy(part)}") from None
@@ -285,13 +285,13 @@ class Batches:
 
     def merge(self, part: dict[str, Any]):
         "Read the answers of a batch into the cache, and count the missing ones. Raises: BatchUnreadable."
-        asked_rows = _file_lines(self.folder / part["file"].replace(".jsonl", ".asked.jsonl"))
-        request_by_id = {r["id"]: Request(**r) for r in asked_rows}  # whether or not this call asks for them
+        request_rows = _file_lines(self.folder / part["file"].replace(".jsonl", ".asked.jsonl"))
+        request_by_id = {r["id"]: Request(**r) for r in request_rows}  # whether or not this call asks for them
         secrets = request_headers(self.endpoint)[1]
         error_texts = [part["error"]] if part.get("error") else []
-        damaged_line = None
+        unparsable_line_error = None
         row_by_key: dict[str, Row] = {}
-        contradicted_keys = set()
+        keys_with_two_answers = set()
         for file_id in filter(None, (part.get("output"), part.get("errors"))):
             data = self._fetch_from_service(part, f"the file {file_id}", self.client.files.content, file_id).content
             for n, line in enumerate(data.split(b"\n"), 1):
@@ -301,20 +301,26 @@ class Batches:
                     answer = read_line(line, request_by_id, self.model, secrets, self.endpoint.batch_discount)
                 except ValueError as e:
                     line_excerpt = plain(line[:40].decode("utf-8", "replace"))
-                    damaged_line = damaged_line or f"line {n} of {file_id} is no JSON ({e!s:.60}): {line_excerpt!r}"
+                    unparsable_line_error = (
+                        unparsable_line_error or f"line {n} of {file_id} is no JSON ({e!s:.60}): {line_excerpt!r}"
+                    )
                     continue
                 if answer.status == "error":
                     error_texts.append(answer.error)
                     continue
-                row_fields = (self.model.name, self.endpoint.cache_identity, answer.status)
-                row = Row(str(answer.request_key), *row_fields, True, time.time(), answer.to_json(), self.study)
+                model_endpoint_status = (self.model.name, self.endpoint.cache_identity, answer.status)
+                row = Row(
+                    str(answer.request_key), *model_endpoint_status, True, time.time(), answer.to_json(), self.study
+                )
                 if row_by_key.setdefault(row.key, row).value != row.value:
-                    contradicted_keys.add(row.key)
+                    keys_with_two_answers.add(row.key)
                     error_texts.append("two answers to one request, which differ")
-        answered_keys = row_by_key.keys() - contradicted_keys
+        answered_keys = row_by_key.keys() - keys_with_two_answers
         self.cache.put_many([row_by_key[key] for key in sorted(answered_keys)])
-        if damaged_line:
-            rule = f"the output of batch {part['batch_id']} must be JSON lines; got {secrets.clean(damaged_line)}"
+        if unparsable_line_error:
+            rule = (
+                f"the output of batch {part['batch_id']} must be JSON lines; got {secrets.clean(unparsable_line_error)}"
+            )
             n_read_in_words = f"{len(answered_keys)} of {part['lines']} answers could be read and are kept"
             raise BatchUnreadable(f"ask_batch: {rule}; {n_read_in_words}; {self._remedy(part)}")
         n_unanswered = part["lines"] - len(answered_keys)
@@ -369,18 +375,18 @@ def ask_batch(
     yield from ask(requests, model, endpoint, cache=cache, budget=budget, progress=progress, study=study)
 
 # %% ../../nbs/ask/15_batch.ipynb #962ec2e2
-def _check_batch(new_wires: list[Wire], model: Model, endpoint: Endpoint, budget: Budget) -> None:
+def _check_batch(wires_to_send: list[Wire], model: Model, endpoint: Endpoint, budget: Budget) -> None:
     budget.check(model)
-    token_limits = [w.most for w in new_wires if w.most is not None]
-    if len(token_limits) < len(new_wires):
+    token_limits = [w.most for w in wires_to_send if w.most is not None]
+    if len(token_limits) < len(wires_to_send):
         rule = "sampling must have max_tokens where there is a budget; got none"
         refuse(f"ask_batch: {rule}", remedy="set it in the model's entry")
-    n_prompt_tokens = sum(len(w.body) for w in new_wires)  # a token has at least a byte
+    n_prompt_tokens = sum(len(w.body) for w in wires_to_send)  # a token has at least a byte
     n_completion_tokens = sum(token_limits)
     full_price_usd = cost(model, Tokens(n_prompt_tokens, n_completion_tokens))
     usd = None if full_price_usd is None else (1 - endpoint.batch_discount) * full_price_usd
     if not budget.fits(usd, n_prompt_tokens + n_completion_tokens):
         n_tokens = n_prompt_tokens + n_completion_tokens
-        actual = f"got {budget!r}, and {len(new_wires)} requests may take {in_dollars(usd)} and {n_tokens} tokens"
+        actual = f"got {budget!r}, and {len(wires_to_send)} requests may take {in_dollars(usd)} and {n_tokens} tokens"
         rule = "the budget must leave room for the batch"
         raise BudgetReached(f"ask_batch: {rule}; {actual}; raise the budget and run again")

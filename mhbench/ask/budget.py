@@ -64,8 +64,8 @@ class Budget:
         "Whether a request that may cost this much can be sent."
         usd = self.cost_usd + self._held_usd + (usd or 0.0)
         tokens = self.tokens + self._held_tokens + tokens
-        fits_cost = self.max_cost_usd is None or usd <= self.max_cost_usd + 1e-12
-        return fits_cost and (self.max_tokens is None or tokens <= self.max_tokens)
+        is_within_max_cost = self.max_cost_usd is None or usd <= self.max_cost_usd + 1e-12
+        return is_within_max_cost and (self.max_tokens is None or tokens <= self.max_tokens)
 
     def hold(self, usd: float | None, tokens: int):
         "Reserve what a request may cost: US dollars (None counts as 0) and tokens."
@@ -84,9 +84,9 @@ class Budget:
 
     def __repr__(self):
         usd_text = f"{self.cost_usd:.4f} of {self.max_cost_usd} USD"
-        limit_texts = [usd_text] * (self.max_cost_usd is not None)
-        limit_texts += [f"{self.tokens} of {self.max_tokens} tokens"] * (self.max_tokens is not None)
-        return f"Budget({', '.join(limit_texts)})"
+        limits_in_words = [usd_text] * (self.max_cost_usd is not None)
+        limits_in_words += [f"{self.tokens} of {self.max_tokens} tokens"] * (self.max_tokens is not None)
+        return f"Budget({', '.join(limits_in_words)})"
 
 # %% ../../nbs/ask/09_budget.ipynb #97cc7aca
 BYTES_PER_TOKEN = 3.5
@@ -114,10 +114,10 @@ class Purse:
         n_prompt_tokens = math.ceil(self._prompt_tokens(job) * self.ratio)
         max_tokens = job.wire.most
         price = self.model.price
-        writing_costs_more = price.get("cache_write", 0.0) > price.get("prompt", 0.0)
-        n_written_tokens = n_prompt_tokens if writing_costs_more else 0  # the upper bound
+        is_cache_write_dearer = price.get("cache_write", 0.0) > price.get("prompt", 0.0)
+        n_cache_write_tokens = n_prompt_tokens if is_cache_write_dearer else 0  # the upper bound
         job.held = (
-            cost(self.model, Tokens(n_prompt_tokens, max_tokens or 0, written=n_written_tokens)),
+            cost(self.model, Tokens(n_prompt_tokens, max_tokens or 0, written=n_cache_write_tokens)),
             n_prompt_tokens + (max_tokens or 0),
         )
         if self.budget is None:

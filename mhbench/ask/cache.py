@@ -68,9 +68,9 @@ def _row_as_stored(row: Row) -> tuple:
     return bytes.fromhex(row.key), *row[1:4], int(row.final), *row[5:], digest(row.value)
 
 
-def _checked_row(stored_fields: tuple) -> Row:
+def _checked_row(column_values: tuple) -> Row:
     "A stored row. Raises: sqlite3.DatabaseError where its digest does not match its value."
-    key, model, endpoint, status, final, created, value, study, stored_digest = stored_fields
+    key, model, endpoint, status, final, created, value, study, stored_digest = column_values
     if digest(value) != stored_digest:
         raise sqlite3.DatabaseError(f"row {key.hex()} does not match its digest")
     return Row(key.hex(), model, endpoint, status, bool(final), created, value, study)
@@ -180,11 +180,11 @@ class AnswerFile(Database):
 
     def _must_be_ours(self) -> bool:
         "Whether the file is empty; one that is no cache is refused."
-        names = {r[0] for r in self._db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-        if names and (reason := foreign(names, self._db.execute("PRAGMA user_version").fetchone()[0])):
+        table_names = {r[0] for r in self._db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        if table_names and (reason := foreign(table_names, self._db.execute("PRAGMA user_version").fetchone()[0])):
             self.close()
             raise CacheError(f"Cache: {str(self.path)!r} must be a cache of this mhbench; got {reason}")
-        return not names
+        return not table_names
 
     def _trouble(self, error: sqlite3.Error) -> NoReturn:
         access_in_words = "read" if self.readonly else "written"
@@ -225,16 +225,18 @@ class Cache(AnswerFile):
     def _select_rows(self, sql: str, keys: Sequence[str]) -> list[tuple]:
         rows = []
         for i in range(0, len(keys), 500):
-            key_batch = [bytes.fromhex(k) for k in keys[i : i + 500]]
-            rows += self._db.execute(sql.format(",".join("?" * len(key_batch))), key_batch).fetchall()
+            key_bytes_batch = [bytes.fromhex(k) for k in keys[i : i + 500]]
+            rows += self._db.execute(sql.format(",".join("?" * len(key_bytes_batch))), key_bytes_batch).fetchall()
         return rows
 
     def put_many(self, rows: Sequence[Row]) -> dict[str, Row]:  # rows that another process had stored first
         "Commit rows in one transaction; a final answer that is already stored stays, and is returned."
         if self._guard(self._write_rows, rows) == len(rows):
             return {}
-        new_value_by_key = {r.key: r.value for r in rows}
-        return {k: r for k, r in self.get_many(list(new_value_by_key)).items() if r.value != new_value_by_key[k]}
+        value_to_store_by_key = {r.key: r.value for r in rows}
+        return {
+            k: r for k, r in self.get_many(list(value_to_store_by_key)).items() if r.value != value_to_store_by_key[k]
+        }
 
     def _write_rows(self, rows: Sequence[Row]) -> int:
         "Commit rows, and remove the marks of their keys; the number of rows written."
@@ -287,8 +289,8 @@ class Cache(AnswerFile):
     def _take_keys(self, keys: Sequence[str], owner: str) -> tuple[dict[str, Row], set[str]]:
         cached_rows = self.get_many(keys)
         missing_keys = [k for k in keys if k not in cached_rows]
-        other_runs_keys = self._keys_asked_by_others(missing_keys, owner)
-        if len(other_runs_keys) == len(missing_keys):
+        keys_asked_by_other_runs = self._keys_asked_by_others(missing_keys, owner)
+        if len(keys_asked_by_other_runs) == len(missing_keys):
             return cached_rows, set()
         self._runs.begin(owner)
         with transaction(self._db):
@@ -303,8 +305,8 @@ class Cache(AnswerFile):
         asking_mark_rows = [
             r for r in self._select_rows("SELECT key, owner FROM asking WHERE key IN ({})", keys) if r[1] != owner
         ]
-        living_owners = set(filter(self._runs.lives, {owner_of_mark for _, owner_of_mark in asking_mark_rows}))
-        return {key.hex() for key, owner_of_mark in asking_mark_rows if owner_of_mark in living_owners}
+        owners_still_running = set(filter(self._runs.lives, {owner_of_mark for _, owner_of_mark in asking_mark_rows}))
+        return {key.hex() for key, owner_of_mark in asking_mark_rows if owner_of_mark in owners_still_running}
 
     def release(self, owner: str, keys: Sequence[str] | None = None):
         "Remove the marks of a run: all of them at its end, or those of some keys."
@@ -333,10 +335,10 @@ def export(cache: Cache, file: str | Path, *, model: str | None = None, study: s
     n = 0
     file = Path(file)
     sql_filters = {"model = ?": model, "(study = ? OR status = 'terms')": study}
-    filters_in_use = {sql: value for sql, value in sql_filters.items() if value is not None}
+    value_by_sql_condition = {sql: value for sql, value in sql_filters.items() if value is not None}
     file.parent.mkdir(parents=True, exist_ok=True)
     with open(file, "wb") as raw_file, gzip.GzipFile(fileobj=raw_file, mode="wb", mtime=0, filename="") as gzip_file:
-        for r in cache.rows(" AND ".join(filters_in_use) or "1", tuple(filters_in_use.values())):
+        for r in cache.rows(" AND ".join(value_by_sql_condition) or "1", tuple(value_by_sql_condition.values())):
             gzip_file.write((json.dumps(r._asdict(), ensure_ascii=False) + "\n").encode("utf-8"))
             n += r.status != "terms"
     return n
@@ -383,11 +385,15 @@ def _exported_rows(file: str | Path) -> list[Row]:
 def import_file(cache: Cache, file: str | Path) -> Imported:
     "Read an exported file into a cache, all or nothing. Raises: ValueError naming the line that is no exported row."
     rows = _exported_rows(file)
-    existing_rows = cache.get_many([r.key for r in rows])
-    differing_keys = sorted(r.key for r in rows if r.key in existing_rows and existing_rows[r.key].value != r.value)
-    stored_term_rows = cache.get_many([r.key for r in rows if r.status == "terms"], failures=True)
-    cache.put_many([_merge_earlier_terms(r, stored_term_rows.get(r.key)) for r in rows])
-    return Imported(len(rows) - len(existing_rows), len(existing_rows) - len(differing_keys), differing_keys)
+    existing_row_by_key = cache.get_many([r.key for r in rows])
+    differing_keys = sorted(
+        r.key for r in rows if r.key in existing_row_by_key and existing_row_by_key[r.key].value != r.value
+    )
+    stored_terms_row_by_key = cache.get_many([r.key for r in rows if r.status == "terms"], failures=True)
+    cache.put_many([_merge_earlier_terms(r, stored_terms_row_by_key.get(r.key)) for r in rows])
+    return Imported(
+        len(rows) - len(existing_row_by_key), len(existing_row_by_key) - len(differing_keys), differing_keys
+    )
 
 
 @lru_cache(maxsize=8)

@@ -61,7 +61,9 @@ def schema_example(schema: dict[str, Any], marks: str = "?") -> Any:  # what its
             return schema_example(schema[union_keyword][0], marks)
     type_name = schema.get("type", "object")
     if type_name == "object":
-        return {name: schema_example(field, marks) for name, field in schema.get("properties", {}).items()}
+        return {
+            name: schema_example(field_schema, marks) for name, field_schema in schema.get("properties", {}).items()
+        }
     if type_name == "array":
         return [schema_example(schema.get("items", {"type": "string"}), marks)] * max(1, schema.get("minItems", 1))
     example_by_type = {"string": marks, "integer": schema.get("minimum", 0), "number": schema.get("minimum", 0.0)}
@@ -83,10 +85,10 @@ def stand_in(request: Request, max_tokens: int | None) -> Answer:
         return Answer(request.id, text=_question_marks(n), finish_reason=STAND_IN)
     shortest_json = json.dumps(schema_example(request.schema))
     n_text_placeholders = shortest_json.count('"?"')
-    data = schema_example(
+    example_data = schema_example(
         request.schema, _question_marks(1 + max(0, n - len(shortest_json)) // max(1, n_text_placeholders))
     )
-    return Answer(request.id, text=json.dumps(data), data=data, finish_reason=STAND_IN)
+    return Answer(request.id, text=json.dumps(example_data), data=example_data, finish_reason=STAND_IN)
 
 # %% ../../nbs/ask/14_client.ipynb #047904e1
 class Recorder:
@@ -111,11 +113,11 @@ class Recorder:
         "An answer to every request, in order; the call is noted after the last."
         store = open_cache(cache, readonly=True)
         learner = Learner(model, endpoint, store)
-        source = learner.begin(requests)
+        request_stream = learner.begin(requests)
         n = n_cached = 0
         tokens_by_key: dict[str | int, tuple[int, int | None]] = {}  # by key: tokens of the prompt, limit of the answer
         try:
-            while request_chunk := list(islice(source, 500)):
+            while request_chunk := list(islice(request_stream, 500)):
                 wires = [learner.wire(r) for r in request_chunk]
                 stored_rows = {} if store is None else store.get_many([w.key for w in wires])
                 for request, request_wire in zip(request_chunk, wires):
@@ -137,15 +139,15 @@ class Recorder:
             n_prompt_tokens = sum(tokens for tokens, _ in tokens_by_key.values())
             token_limits = [max_tokens for _, max_tokens in tokens_by_key.values()]
             n_completion_tokens = sum(max_tokens or 0 for max_tokens in token_limits)
-            largest_tokens_and_limit = (
+            max_prompt_and_answer_tokens = (
                 max((tokens for tokens, _ in tokens_by_key.values()), default=0),
                 max((m or 0 for m in token_limits), default=0),
             )
             usd = cost(
                 model,
                 Tokens(
-                    n_prompt_tokens + n_sent_twice * largest_tokens_and_limit[0],
-                    n_completion_tokens + n_sent_twice * largest_tokens_and_limit[1],
+                    n_prompt_tokens + n_sent_twice * max_prompt_and_answer_tokens[0],
+                    n_completion_tokens + n_sent_twice * max_prompt_and_answer_tokens[1],
                 ),
             )
             n_repeated = n - n_cached - len(tokens_by_key)

@@ -120,8 +120,8 @@ class _OpenLedger(Ledger):
 
     receive: Callable[[Answer], None]
 
-    def __init__(self, *about):
-        super().__init__(*about)
+    def __init__(self, *ledger_arguments):
+        super().__init__(*ledger_arguments)
         self.inbox: list[Request] = []
         self.open = True
 
@@ -135,9 +135,9 @@ class _OpenLedger(Ledger):
         requests, self.inbox = self.inbox, []
         if requests:
             requests = requests if self.taken_in else list(self.learner.begin(requests))
-            first_new_place = self.taken_in
+            first_number = self.taken_in
             self.taken_in += len(requests)
-            self.admit([self.learner.job(request, place) for place, request in enumerate(requests, first_new_place)])
+            self.admit([self.learner.job(request, number) for number, request in enumerate(requests, first_number)])
 
     def _deliver(self, job: Job, answer: Answer):
         super()._deliver(job, answer)
@@ -155,10 +155,10 @@ class _OpenLedger(Ledger):
 class _Line:
     "All requests to one model."
 
-    def __init__(self, asking: Asking, receive: Callable[[Answer], None]):
+    def __init__(self, asking: Asking, receive_answer: Callable[[Answer], None]):
         self.scheduler = Scheduler([], asking, _OpenLedger)
         self.ledger: _OpenLedger = self.scheduler.ledger  # type: ignore[assignment]  # as it was asked for
-        self.ledger.receive = receive
+        self.ledger.receive = receive_answer
 
     def put(self, request: Request):
         "Add a request, and wake the scheduler."
@@ -182,28 +182,28 @@ def _models_by_name(speakers: Iterable[Speaker]) -> dict[str, Speaker]:
     for model, endpoint in speakers:
         if speaker_by_name.setdefault(model.name, (model, endpoint)) != (model, endpoint):
             refuse(f"converse: a model's name must stand for one entry; got two for {model.name!r}")
-    n_by_endpoint = Counter(e.name for _, e in speaker_by_name.values())
-    out = {}
+    n_models_by_endpoint = Counter(e.name for _, e in speaker_by_name.values())
+    model_and_endpoint_by_name = {}
     for name, (model, endpoint) in speaker_by_name.items():
-        k = n_by_endpoint[endpoint.name]
+        k = n_models_by_endpoint[endpoint.name]
         shared_rates = {f: v / k for f in ("rpm", "tpm") if (v := getattr(endpoint, f))}
         shared_settings = {"concurrency": max(1, endpoint.concurrency // k), **shared_rates}
-        out[name] = model, endpoint if k == 1 else endpoint.model_copy(update=shared_settings)
-    return out
+        model_and_endpoint_by_name[name] = model, endpoint if k == 1 else endpoint.model_copy(update=shared_settings)
+    return model_and_endpoint_by_name
 
 # %% ../../nbs/ask/21_conversation.ipynb #24d41845
 async def _hold_conversations(
     conversations: Sequence[_Conversation], asking_by_model: dict[str, Asking]
 ) -> BaseException | None:
     "Hold all conversations; what ended the run before they were through."
-    n_open = len(conversations)
+    n_open_conversations = len(conversations)
 
     def _advance(k: int):
-        nonlocal n_open
+        nonlocal n_open_conversations
         next_request = conversations[k].next(str(k))
         if next_request is None:
-            n_open -= 1
-            if not n_open:
+            n_open_conversations -= 1
+            if not n_open_conversations:
                 for line in line_by_model.values():
                     line.close()
             return

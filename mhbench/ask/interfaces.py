@@ -46,8 +46,8 @@ def _token_limit(chat: dict[str, Any]) -> int | None:
     return next((chat[k] for k in _LIMITS if chat.get(k) is not None), None)
 
 
-def _part_texts(parts: Any, *kinds: str) -> list[str]:
-    return [p.get("text") or p.get("thinking") or "" for p in parts or [] if p.get("type") in kinds]
+def _part_texts(parts: Any, *part_types: str) -> list[str]:
+    return [p.get("text") or p.get("thinking") or "" for p in parts or [] if p.get("type") in part_types]
 
 
 _GROWS = ("content", "text", "reasoning", "reasoning_content", "refusal")
@@ -76,8 +76,8 @@ def _add_delta(choice: dict[str, Any], delta: dict[str, Any]) -> None:
         if isinstance(v, dict):
             _add_delta(choice.setdefault("message" if k == "delta" else k, {}), v)
         elif v is not None:
-            is_appended = isinstance(v, list) or k in _GROWS
-            choice[k] = choice[k] + v if is_appended and choice.get(k) else v
+            is_concatenated = isinstance(v, list) or k in _GROWS
+            choice[k] = choice[k] + v if is_concatenated and choice.get(k) else v
 
 
 def _refuse_image(kind: Any) -> None:
@@ -91,24 +91,24 @@ LEAST_OUTPUT = 16  # tokens: "integer below minimum value. Expected a value >= 1
 def responses_body(chat: dict[str, Any]) -> dict[str, Any]:
     "A chat request as the Responses API takes it."
     translated_fields = (*_LIMITS, "messages", "logprobs", "response_format", "reasoning_effort", "verbosity")
-    out = {"store": False} | {k: v for k, v in chat.items() if k not in translated_fields}
+    request_body = {"store": False} | {k: v for k, v in chat.items() if k not in translated_fields}
     turns = chat["messages"]
     if turns[0]["role"] == "system":
-        out["instructions"] = turns[0]["content"]
+        request_body["instructions"] = turns[0]["content"]
         turns = turns[1:]
-    out["input"] = turns
+    request_body["input"] = turns
     if (token_limit := _token_limit(chat)) is not None:
-        out["max_output_tokens"] = max(LEAST_OUTPUT, token_limit)
+        request_body["max_output_tokens"] = max(LEAST_OUTPUT, token_limit)
     if chat.get("top_logprobs"):
-        out["include"] = [*chat.get("include", []), "message.output_text.logprobs"]
+        request_body["include"] = [*chat.get("include", []), "message.output_text.logprobs"]
     if "reasoning_effort" in chat:
-        out["reasoning"] = {**chat.get("reasoning", {}), "effort": chat["reasoning_effort"]}
+        request_body["reasoning"] = {**chat.get("reasoning", {}), "effort": chat["reasoning_effort"]}
     text_settings = dict(chat.get("text", {}))
     if "verbosity" in chat:
         text_settings["verbosity"] = chat["verbosity"]
     if response_format := chat.get("response_format"):
         text_settings["format"] = {"type": response_format["type"], **response_format.get("json_schema", {})}
-    return out | ({"text": text_settings} if text_settings else {})
+    return request_body | ({"text": text_settings} if text_settings else {})
 
 # %% ../../nbs/ask/05_interfaces.ipynb #67595858
 _ENDED = {"completed": "stop", "max_output_tokens": "length"}
@@ -127,9 +127,9 @@ def _usage_as_chat(usage: Any, n_prompt: Any, details: dict[str, Any]) -> dict[s
 def response_as_chat(reply: dict[str, Any]) -> dict[str, Any]:
     "A response as the reply to a chat. Raises: ValueError for an image, or where it has not ended."
     usage = reply["usage"] if isinstance(reply.get("usage"), dict) else {}
-    out = {**reply, "usage": _usage_as_chat(usage, usage.get("input_tokens"), usage.get("input_tokens_details") or {})}
+    chat = {**reply, "usage": _usage_as_chat(usage, usage.get("input_tokens"), usage.get("input_tokens_details") or {})}
     if reply.get("error") or reply.get("status") in ("failed", "cancelled", "queued", "in_progress"):
-        return out | {"error": reply.get("error") or {"message": f"the response's status is {reply['status']}"}}
+        return chat | {"error": reply.get("error") or {"message": f"the response's status is {reply['status']}"}}
     thought_texts: list[str] = []
     content_parts: list[dict[str, Any]] = []
     output_items = reply["output"]
@@ -142,18 +142,18 @@ def response_as_chat(reply: dict[str, Any]) -> dict[str, Any]:
             thought_texts += _part_texts(item.get("content"), "output_text")
         elif item.get("type") == "message":
             content_parts += item.get("content") or []
-    texts = _part_texts(content_parts, "output_text")
-    message: dict[str, Any] = {"content": "".join(texts) if texts else None}
+    output_texts = _part_texts(content_parts, "output_text")
+    message: dict[str, Any] = {"content": "".join(output_texts) if output_texts else None}
     message["reasoning"] = "\n\n".join(filter(None, thought_texts)) or None
     message["refusal"] = (
         " ".join(p.get("refusal") or "refused" for p in content_parts if p.get("type") == "refusal") or None
     )
     message["thought"] = any(item.get("type") == "reasoning" for item in output_items)
     cut_reason = (reply.get("incomplete_details") or {}).get("reason")
-    end_reason = cut_reason or reply.get("status")  # one that is unknown is passed on, and ends no complete answer
-    choice = {"message": message, "finish_reason": _ENDED.get(str(end_reason), end_reason)}
+    stop_reason = cut_reason or reply.get("status")  # one that is unknown is passed on, and ends no complete answer
+    choice = {"message": message, "finish_reason": _ENDED.get(str(stop_reason), stop_reason)}
     token_logprobs = list(chain.from_iterable(p.get("logprobs") or [] for p in content_parts))
-    return out | {"choices": [choice | ({"logprobs": {"content": token_logprobs}} if token_logprobs else {})]}
+    return chat | {"choices": [choice | ({"logprobs": {"content": token_logprobs}} if token_logprobs else {})]}
 
 # %% ../../nbs/ask/05_interfaces.ipynb #f077b334
 ROOM = 4096  # tokens, if no limit is set: the API requires one
@@ -162,22 +162,22 @@ ROOM = 4096  # tokens, if no limit is set: the API requires one
 def messages_body(chat: dict[str, Any]) -> dict[str, Any]:
     "A chat request as the Messages API takes it."
     translated_fields = (*_LIMITS, "messages", "stop", "response_format", "reasoning_effort")
-    out = {k: v for k, v in chat.items() if k not in translated_fields}
+    request_body = {k: v for k, v in chat.items() if k not in translated_fields}
     system_texts = [m["content"] for m in chat["messages"] if m["role"] == "system"]
-    out |= {"system": "\n\n".join(system_texts)} if system_texts else {}
-    out["messages"] = [m for m in chat["messages"] if m["role"] != "system"]
+    request_body |= {"system": "\n\n".join(system_texts)} if system_texts else {}
+    request_body["messages"] = [m for m in chat["messages"] if m["role"] != "system"]
     token_limit = _token_limit(chat) or ROOM
     thinking_settings = chat.get("thinking") or {}
     n_thinking_tokens = thinking_settings.get("budget_tokens", 0) if thinking_settings.get("type") == "enabled" else 0
-    out["max_tokens"] = token_limit if token_limit > n_thinking_tokens else token_limit + n_thinking_tokens
+    request_body["max_tokens"] = token_limit if token_limit > n_thinking_tokens else token_limit + n_thinking_tokens
     if stop := chat.get("stop"):
-        out["stop_sequences"] = [stop] if isinstance(stop, str) else stop
+        request_body["stop_sequences"] = [stop] if isinstance(stop, str) else stop
     output_config = dict(chat.get("output_config", {}))
     if "reasoning_effort" in chat:
         output_config["effort"] = chat["reasoning_effort"]
     if schema_format := (chat.get("response_format") or {}).get("json_schema"):  # any JSON it has no word for
         output_config["format"] = {"type": "json_schema", "schema": schema_format["schema"]}
-    return out | ({"output_config": output_config} if output_config else {})
+    return request_body | ({"output_config": output_config} if output_config else {})
 
 # %% ../../nbs/ask/05_interfaces.ipynb #6d7e3398
 _STOPPED = {"end_turn": "stop", "stop_sequence": "stop"}
@@ -197,22 +197,22 @@ def message_as_chat(reply: dict[str, Any]) -> dict[str, Any]:
     if reply.get("type") == "error":
         return reply
     usage = reply["usage"] if isinstance(reply.get("usage"), dict) else {}
-    blocks = reply["content"]
+    content_blocks = reply["content"]
     stop_reason = reply.get("stop_reason")
     is_nonnegative_integer = lambda n: isinstance(n, int) and not isinstance(n, bool) and n >= 0
     n_cache_read, n_cache_written = (usage.get(f"cache_{k}_input_tokens") or 0 for k in ("read", "creation"))
     cache_details = {"cached_tokens": n_cache_read, "cache_write_tokens": n_cache_written}
-    for block in blocks:
-        _refuse_image(block.get("type"))
-    texts = _part_texts(blocks, "text")
+    for content_block in content_blocks:
+        _refuse_image(content_block.get("type"))
+    texts = _part_texts(content_blocks, "text")
     message = {
         "content": "".join(texts) if texts else None,
-        "reasoning": "\n\n".join(filter(None, _part_texts(blocks, "thinking"))) or None,
+        "reasoning": "\n\n".join(filter(None, _part_texts(content_blocks, "thinking"))) or None,
         "refusal": _refusal_text(reply, "".join(texts)) if stop_reason == "refusal" else None,
-        "thought": any("thinking" in str(block.get("type")) for block in blocks),
+        "thought": any("thinking" in str(content_block.get("type")) for content_block in content_blocks),
     }
-    prompt_counts: list[Any] = [usage.get("input_tokens"), n_cache_read, n_cache_written]
-    n_prompt_tokens = sum(prompt_counts) if all(map(is_nonnegative_integer, prompt_counts)) else None
+    prompt_token_counts: list[Any] = [usage.get("input_tokens"), n_cache_read, n_cache_written]
+    n_prompt_tokens = sum(prompt_token_counts) if all(map(is_nonnegative_integer, prompt_token_counts)) else None
     choice = {"message": message, "finish_reason": _STOPPED.get(str(stop_reason), stop_reason)}
     return {**reply, "choices": [choice], "usage": _usage_as_chat(usage, n_prompt_tokens, cache_details)}
 

@@ -33,20 +33,20 @@ _STORED_TERMS = TypeAdapter(list[tuple[float, Terms]])
 
 def describe_term_changes(old: Terms, new: Terms) -> list[str]:
     "What was learnt, in words."
-    out = [f"{a} is sent as {b}" for a, b in new.renamed if (a, b) not in old.renamed]
-    out += [f"{name} is left out" for name in new.dropped if name not in old.dropped]
+    changes = [f"{a} is sent as {b}" for a, b in new.renamed if (a, b) not in old.renamed]
+    changes += [f"{name} is left out" for name in new.dropped if name not in old.dropped]
     if new.top_logprobs != old.top_logprobs:
         no_logprobs_text = "letters are read from the text, without log-probabilities"
-        out.append(
+        changes.append(
             no_logprobs_text if new.top_logprobs == 0 else f"at most {new.top_logprobs} log-probabilities are asked for"
         )
     if new.structured != old.structured:
-        out.append(f"JSON schemas are sent as {new.structured}")
+        changes.append(f"JSON schemas are sent as {new.structured}")
     if new.thinks and not old.thinks:
-        out.append("the model thinks first: it is given room, and read after the thought")
+        changes.append("the model thinks first: it is given room, and read after the thought")
     if new.room and not old.room:
-        out.append("the first token is no letter: it is given room, and read where its answer stands")
-    return out
+        changes.append("the first token is no letter: it is given room, and read where its answer stands")
+    return changes
 
 # %% ../../nbs/ask/11_learning.ipynb #afcf0025
 def terms_key(endpoint: Any, model: Any) -> str:
@@ -65,19 +65,21 @@ def learnt_terms(cache: Any, endpoint: Any, model: Any) -> list[tuple[float, Ter
         stored_terms = _STORED_TERMS.validate_json(row.value) if row else []
     except ValueError:
         return []
-    entry_terms = endpoint.terms
-    out = []
+    declared_terms = endpoint.terms
+    times_and_terms = []
     for learnt_at, terms in stored_terms:
-        renamed_parameters = tuple((dict(entry_terms.renamed) | dict(terms.renamed)).items())
-        dropped_parameters = tuple(dict.fromkeys((*entry_terms.dropped, *terms.dropped)))
-        out.append((learnt_at, replace(terms, renamed=renamed_parameters, dropped=dropped_parameters)))
-    return out
+        renamed_parameters = tuple((dict(declared_terms.renamed) | dict(terms.renamed)).items())
+        dropped_parameters = tuple(dict.fromkeys((*declared_terms.dropped, *terms.dropped)))
+        times_and_terms.append((learnt_at, replace(terms, renamed=renamed_parameters, dropped=dropped_parameters)))
+    return times_and_terms
 
 
 def recall_terms(cache: Any, endpoint: Any, model: Any) -> Terms:
     "The terms of the entry, and those that the last run to learn any learnt within FORGET_DAYS."
-    newest_terms = learnt_terms(cache, endpoint, model)[:1]
-    return next((terms for at, terms in newest_terms if time.time() - at <= FORGET_DAYS * 86400), endpoint.terms)
+    newest_time_and_terms = learnt_terms(cache, endpoint, model)[:1]
+    return next(
+        (terms for at, terms in newest_time_and_terms if time.time() - at <= FORGET_DAYS * 86400), endpoint.terms
+    )
 
 # %% ../../nbs/ask/11_learning.ipynb #821bfd0f
 def keep_terms(cache: Any, endpoint: Any, model: Any, terms: Terms) -> None:
@@ -121,18 +123,18 @@ def _prompt_text(body: dict[str, Any]) -> str:
 # %% ../../nbs/ask/11_learning.ipynb #475ed2d7
 def remove_quotations(text: str, body: dict[str, Any]) -> str:
     "An error's text without quotations of the request: runs of words of the prompt, and fields with their values."
-    for name, value in body.items():
-        for value_text in {json.dumps(value), repr(value)}:
-            field_pattern = rf"""([{{,]\s*)(["']){re.escape(name)}\2\s*:\s*{re.escape(value_text)}"""
+    for field_name, field_value in body.items():
+        for value_text in {json.dumps(field_value), repr(field_value)}:
+            field_pattern = rf"""([{{,]\s*)(["']){re.escape(field_name)}\2\s*:\s*{re.escape(value_text)}"""
             text = re.sub(field_pattern, r"\1…", text)
     prompt_words = [w.casefold() for w in _WORD.findall(_prompt_text(body))]
     n = min(_RUN, len(prompt_words))
-    prompt_word_runs = {tuple(prompt_words[i : i + n]) for i in range(len(prompt_words) - n + 1)} if n else set()
+    prompt_ngrams = {tuple(prompt_words[i : i + n]) for i in range(len(prompt_words) - n + 1)} if n else set()
     word_matches = list(_WORD.finditer(text))
     error_words = [m[0].casefold() for m in word_matches]
     characters = list(text)
     for i in range(len(error_words) - n + 1 if n else 0):
-        if tuple(error_words[i : i + n]) in prompt_word_runs:
+        if tuple(error_words[i : i + n]) in prompt_ngrams:
             start = word_matches[i].start()
             end = word_matches[i + n - 1].end()
             characters[start:end] = " " * (end - start)
@@ -144,11 +146,13 @@ def _names_parameter(text: str, param: str, prompt: str) -> bool:
     spellings = [param, re.sub(r"_(\w)", lambda m: m[1].upper(), param)]  # xAI's spelling
     spellings += ["json output"] if param == "response_format" else []  # DeepSeek's
     for name_pattern in (rf"(?<![\w-]){x}(?![\w-])" for x in spellings):
-        named_pattern = rf"\b{_CALLED}\W{{0,4}}(?:is |of )?\W{{0,2}}{name_pattern}|{name_pattern}\W{{0,2}} {_CALLED}\b"
+        labelled_name_pattern = (
+            rf"\b{_CALLED}\W{{0,4}}(?:is |of )?\W{{0,2}}{name_pattern}|{name_pattern}\W{{0,2}} {_CALLED}\b"
+        )
         quoted_pattern = rf"([`'\"]){name_pattern}\1|{name_pattern}="
         if re.search(f"(?i){name_pattern}", text) and not re.search(f"(?i){name_pattern}", prompt):
             return True
-        if re.search(f"(?i){named_pattern}", text) or (
+        if re.search(f"(?i){labelled_name_pattern}", text) or (
             re.search(quoted_pattern, text) and not re.search(quoted_pattern, prompt)
         ):
             return True
@@ -159,18 +163,18 @@ _LOGPROBS = re.compile(r"(?i)\b(?:top_)?log_?probs?\b|log[- ]probabilities")
 
 
 def _limit_in_text(text: str) -> int | None:
-    for pattern in _AT_MOST:
-        if m := pattern.search(text):
+    for limit_pattern in _AT_MOST:
+        if m := limit_pattern.search(text):
             return int(next(g for g in m.groups() if g is not None))
     return None
 
 
-def _terms_without(terms: Terms, param: str, structured: str) -> Terms:
+def _terms_without(terms: Terms, param: str, structured_form: str) -> Terms:
     if param in ("logprobs", "top_logprobs"):
         return replace(terms, top_logprobs=0)
     if param in ("response_format", "json_schema"):
-        next_structured_form = STRUCTURED[min(STRUCTURED.index(structured) + 1, 2)]
-        return replace(terms, structured=next_structured_form)
+        fallback_form = STRUCTURED[min(STRUCTURED.index(structured_form) + 1, 2)]
+        return replace(terms, structured=fallback_form)
     return replace(terms, dropped=(*terms.dropped, param))
 
 # %% ../../nbs/ask/11_learning.ipynb #ce12085c
@@ -209,12 +213,12 @@ def learn(refusal: Refusal, terms: Terms, structured: str = "json_schema") -> Te
     body = refusal.body
     if _ROUTED.search(refusal_text):
         return _terms_for_router(body, terms, structured)
-    named_parameters = (
+    parameters_in_refusal = (
         [k for k in body if k == param]
         if param
         else [k for k in body if _names_parameter(refusal_text, k, _prompt_text(body))]
     )
-    limit_name = next((k for k in LIMITS if k in named_parameters), None)
+    limit_name = next((k for k in LIMITS if k in parameters_in_refusal), None)
     if limit_name and (refusal.lasts or _INSTEAD.search(refusal_text)):
         if (m := _INSTEAD.search(refusal_text)) and m.group(1) != limit_name:
             return _terms_with_renamed(terms, limit_name, m.group(1))
@@ -233,7 +237,7 @@ def learn(refusal: Refusal, terms: Terms, structured: str = "json_schema") -> Te
         return None
     if n_logprobs and is_about_logprobs:
         return _terms_without(terms, "logprobs", structured)
-    removable_parameters = [k for k in named_parameters if k not in _NEVER]
+    removable_parameters = [k for k in parameters_in_refusal if k not in _NEVER]
     if "cannot both be" in refusal_text.lower():  # Anthropic, of temperature and top_p: the first one stays
         removable_parameters = sorted(removable_parameters, key=refusal_text.find)[1:]
     for k in removable_parameters:
@@ -241,12 +245,12 @@ def learn(refusal: Refusal, terms: Terms, structured: str = "json_schema") -> Te
     return terms if removable_parameters else None
 
 # %% ../../nbs/ask/11_learning.ipynb #9988f1b8
-def _terms_for_router(body: dict[str, Any], terms: Terms, structured: str) -> Terms | None:
+def _terms_for_router(body: dict[str, Any], terms: Terms, structured_form: str) -> Terms | None:
     "Where a router found no provider that accepts everything, one parameter after the other is left out."
     if "max_completion_tokens" in body and "max_completion_tokens" not in dict(terms.renamed).values():
         return _terms_with_renamed(terms, "max_completion_tokens", "max_tokens")
     param = next((k for k in _ROUTING if k in body), None)
-    return None if param is None else _terms_without(terms, param, structured)
+    return None if param is None else _terms_without(terms, param, structured_form)
 
 
 def _terms_with_renamed(terms: Terms, old_name: str, new_name: str) -> Terms | None:
@@ -268,15 +272,15 @@ def terms_for(
     Without an answer they are what was learnt within a day, and otherwise what the entry says.
     """
     source = iter(requests)
-    current_terms = recall_terms(cache, endpoint, model)
-    possible_terms = list(
-        dict.fromkeys([current_terms, endpoint.terms, *(x for _, x in learnt_terms(cache, endpoint, model))])
+    recalled_terms = recall_terms(cache, endpoint, model)
+    candidate_terms = list(
+        dict.fromkeys([recalled_terms, endpoint.terms, *(x for _, x in learnt_terms(cache, endpoint, model))])
     )
-    if len(possible_terms) == 1:
-        return current_terms, source
-    first_requests = list(islice(source, LOOKED_AT))
-    answer_counts = [_count_answers_under(terms, first_requests, model, endpoint, cache) for terms in possible_terms]
-    return possible_terms[answer_counts.index(max(answer_counts))], chain(first_requests, source)
+    if len(candidate_terms) == 1:
+        return recalled_terms, source
+    sampled_requests = list(islice(source, LOOKED_AT))
+    answer_counts = [_count_answers_under(terms, sampled_requests, model, endpoint, cache) for terms in candidate_terms]
+    return candidate_terms[answer_counts.index(max(answer_counts))], chain(sampled_requests, source)
 
 
 def _count_answers_under(
@@ -286,12 +290,12 @@ def _count_answers_under(
     terms_with_less_room = (
         [replace(terms, room=room, thinks=False) for room in (False, True)] if terms.room or terms.thinks else []
     )
-    answered_request_sets = []
+    answered_indices_by_terms = []
     for x in (terms, *terms_with_less_room):
         keys = [wire(r, model, endpoint, x).key for r in requests]
         rows = cache.get_many(keys)
-        answered_request_sets.append({n for n, key in enumerate(keys) if key in rows})
-    return len(set().union(*answered_request_sets)), len(answered_request_sets[0])
+        answered_indices_by_terms.append({n for n, key in enumerate(keys) if key in rows})
+    return len(set().union(*answered_indices_by_terms)), len(answered_indices_by_terms[0])
 
 # %% ../../nbs/ask/11_learning.ipynb #b21c2f8a
 def tried_again(terms: Terms, model: Model, endpoint: Endpoint, cache: Any) -> list[str]:
@@ -326,10 +330,10 @@ class Learner:
         "Choose the terms for a call, and give back its requests."
         self.terms, requests = terms_for(requests, self.model, self.endpoint, self.reads)
         if self.cache is not None and (
-            earlier_changes := tried_again(self.terms, self.model, self.endpoint, self.reads)
+            retried_changes := tried_again(self.terms, self.model, self.endpoint, self.reads)
         ):
-            changes_in_words = f"learnt more than a day ago and tried again: {'; '.join(earlier_changes)}"
-            n_sent_twice = most_again(earlier_changes, self.endpoint.concurrency, self.endpoint)
+            changes_in_words = f"learnt more than a day ago and tried again: {'; '.join(retried_changes)}"
+            n_sent_twice = most_again(retried_changes, self.endpoint.concurrency, self.endpoint)
             limit_in_words = f"at most {n_sent_twice} requests are sent twice"
             self.notice = f"{self.model.name} at {self.endpoint.name}: {changes_in_words} ({limit_in_words})"
         return requests
@@ -346,9 +350,9 @@ class Learner:
 
     def wire(self, request: Request) -> Wire:
         "A request under the present terms; with less room where a letter came within it before."
-        present_wire = self._wire_under(request, self.terms)
+        wire_under_current_terms = self._wire_under(request, self.terms)
         if not (self.terms.room or self.terms.thinks) or not request.letters or self.reads is None:
-            return present_wire
+            return wire_under_current_terms
         shorter_wires = [
             self._wire_under(request, replace(self.terms, room=room, thinks=False)) for room in (False, True)
         ]
@@ -358,7 +362,7 @@ class Learner:
                 stored_rows[shorter_wire.key].value, shorter_wire, request.letters
             ):
                 return shorter_wire
-        return present_wire
+        return wire_under_current_terms
 
     def _is_usable(self, stored_json: str, shorter_wire: Wire, letters: list[str]) -> bool:
         try:
@@ -387,8 +391,8 @@ class Learner:
             return False
         has_letter = answer is not None and answer.letter_logprobs is not None
         terms = replace(self.terms, room=job.terms.room) if has_letter else self.terms
-        present_wire = self._wire_under(job.request, terms)
-        if present_wire.body != job.wire.body if refused else present_wire.key != job.wire.key:
+        wire_under_current_terms = self._wire_under(job.request, terms)
+        if wire_under_current_terms.body != job.wire.body if refused else wire_under_current_terms.key != job.wire.key:
             return True
         job.terms = self.terms
         return False
@@ -411,10 +415,10 @@ class Learner:
     def lasts(self, job: Job, new_terms: Terms) -> bool:
         "Whether a refusal is confirmed: it came before, from as many replicas as are needed."
         lesson = describe_term_changes(self.terms, new_terms)
-        is_repeated = job.lesson == lesson
-        job.refusers = {*(job.refusers if is_repeated else ()), job.replica}
+        is_same_lesson = job.lesson == lesson
+        job.refusers = {*(job.refusers if is_same_lesson else ()), job.replica}
         job.lesson = lesson
-        return is_repeated and len(job.refusers) >= self.enough
+        return is_same_lesson and len(job.refusers) >= self.enough
 
     def from_answer(self, job: Job, answer: Answer) -> tuple[Terms, str] | None:
         "The terms that a reply without a usable answer suggests, and why; None where it is a proper answer."

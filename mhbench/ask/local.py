@@ -182,9 +182,9 @@ class _Server:
         self.child = self._spawn()
         kill_timer = threading.Timer(self.start_s, self.child.kill)
         kill_timer.start()
-        address = self.child.stdout.readline().strip()
+        server_address = self.child.stdout.readline().strip()
         kill_timer.cancel()
-        if not address.startswith("http"):
+        if not server_address.startswith("http"):
             self.child.wait()
             file = Path(self.settings["gguf"]).name
             actual = f"got exit code {self.child.returncode} and {self.last_words()!r}"
@@ -198,11 +198,9 @@ class _Server:
             if self.child is None:
                 if self.log is not None:
                     Path(self.log).parent.mkdir(parents=True, exist_ok=True)
-                text_file_options: dict[str, Any] = {"mode": "w+", "encoding": "utf-8"}
+                log_file_options: dict[str, Any] = {"mode": "w+", "encoding": "utf-8"}
                 self.words = (
-                    open(self.log, **text_file_options)
-                    if self.log
-                    else tempfile.NamedTemporaryFile(**text_file_options)
+                    open(self.log, **log_file_options) if self.log else tempfile.NamedTemporaryFile(**log_file_options)
                 )
                 return self._start_child()
             if self.child.poll() is None:

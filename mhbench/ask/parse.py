@@ -39,7 +39,7 @@ _CJK = "぀-ヿ㐀-鿿가-힯"
 
 def _any_word_pattern(word_table: str) -> str:
     "A pattern for any of these words, as a whole word if the language separates words."
-    alternative_words = " | ".join(line.partition(": ")[2] for line in word_table.splitlines()).split(" | ")
+    alternative_words = " | ".join(table_line.partition(": ")[2] for table_line in word_table.splitlines()).split(" | ")
     unbounded_words = [word for word in alternative_words if word == "=>" or re.search(f"[{_CJK}฀-๿✅✓✔→⇒∴]", word)]
     bounded_words = [word for word in alternative_words if word not in unbounded_words]
     return "(?:" + "|".join([r"(?<!\w)(?:" + "|".join(bounded_words) + r")(?!\w)", *unbounded_words]) + ")"
@@ -53,8 +53,8 @@ def _named_part(name: str) -> str:
     return "".join(pattern_by_name[name]) if name in pattern_by_name else _any_word_pattern(answer_table("words")[name])
 
 
-def _form_pattern(form: str | list[str]) -> re.Pattern:
-    pattern = "".join(form)
+def _form_pattern(form_template: str | list[str]) -> re.Pattern:
+    pattern = "".join(form_template)
     while (filled_pattern := re.sub(r"\{([A-Z]+)\}", lambda m: _named_part(m[1]), pattern)) != pattern:
         pattern = filled_pattern
     return re.compile(pattern.replace("·", r"\s?").replace(" ", r"\s"), re.I | re.M)
@@ -119,12 +119,12 @@ class _Options:
         self.owners: dict[tuple[str, ...], set[str]] = {}
         self.tails: dict[tuple[str, ...], str] = {}  # characters after the last word, such as a question mark
         for letter, text in zip(option_names, option_texts):
-            matches = list(_WORD.finditer(text))
-            option_words = tuple(m[0].casefold() for m in matches)
+            word_matches = list(_WORD.finditer(text))
+            option_words = tuple(m[0].casefold() for m in word_matches)
             self.owners.setdefault(option_words, set()).add(letter)
-            self.tails[option_words] = text[matches[-1].end() :].strip(" .,;:") if matches else ""
-        for option_words, owners in self._short_names(option_names, option_texts).items():
-            self.owners.setdefault(option_words, owners)
+            self.tails[option_words] = text[word_matches[-1].end() :].strip(" .,;:") if word_matches else ""
+        for option_words, owner_letters in self._short_names(option_names, option_texts).items():
+            self.owners.setdefault(option_words, owner_letters)
         self.by_first: dict[str, list[tuple[str, ...]]] = {}
         for option_words in sorted(filter(None, self.owners), key=len, reverse=True):
             self.by_first.setdefault(option_words[0], []).append(option_words)
@@ -133,9 +133,9 @@ class _Options:
     def _short_names(self, names: Sequence[str], texts: Sequence[str]) -> dict[tuple[str, ...], set[str]]:
         "Parts of the texts, and positions in the list, that identify exactly one option."
         owners_by_words: dict[tuple[str, ...], set[str]] = {}
-        text_parts = [*map(_named_pattern("part").findall, texts)]
-        options_and_phrases = [
-            (x, phrase) for x, parts in zip(names, text_parts) for phrase in parts if len(phrase) > 1
+        parts_of_texts = [*map(_named_pattern("part").findall, texts)]
+        letters_and_phrases = [
+            (x, phrase) for x, option_parts in zip(names, parts_of_texts) for phrase in option_parts if len(phrase) > 1
         ]
         phrase_templates = [("the {} option", _ORDINALS), ("the {} one", _ORDINALS)]
         if self.numbered:
@@ -143,22 +143,24 @@ class _Options:
         if len(names) == 2:
             phrase_templates += [("the {}", _TWO), ("the {} option", _TWO)]
         for phrase_template, words in phrase_templates:
-            options_and_phrases += [(x, phrase_template.format(word)) for x, word in zip(names, words)]
-        for letter, phrase in options_and_phrases:
+            letters_and_phrases += [(x, phrase_template.format(word)) for x, word in zip(names, words)]
+        for letter, phrase in letters_and_phrases:
             owners_by_words.setdefault(tuple(_casefolded_words(phrase)), set()).add(letter)
         return {
-            words: owners for words, owners in owners_by_words.items() if len(owners) == 1 and len("".join(words)) > 1
+            words: owner_letters
+            for words, owner_letters in owners_by_words.items()
+            if len(owner_letters) == 1 and len("".join(words)) > 1
         }
 
-    def text_at(self, text: str, matches: list[re.Match], i: int) -> tuple[int, int, set[str]]:
+    def text_at(self, text: str, word_matches: list[re.Match], i: int) -> tuple[int, int, set[str]]:
         "The longest option's text from the i-th word on: how many words it has, where it ends, and whose it is."
-        if i >= len(matches) or re.compile(rf"(?<=[^\W_{_CJK}])").match(text, matches[i].start()):
+        if i >= len(word_matches) or re.compile(rf"(?<=[^\W_{_CJK}])").match(text, word_matches[i].start()):
             return 0, 0, set()  # amid a word
-        for option_words in self.by_first.get(matches[i][0].casefold(), ()):
-            text_words = tuple(m[0].casefold() for m in matches[i : i + len(option_words)])
+        for option_words in self.by_first.get(word_matches[i][0].casefold(), ()):
+            text_words = tuple(m[0].casefold() for m in word_matches[i : i + len(option_words)])
             if text_words != option_words or (len(option_words) == 1 and option_words[0].upper() in self.letter_of):
                 continue
-            end = matches[i + len(option_words) - 1].end()
+            end = word_matches[i + len(option_words) - 1].end()
             option_tail = self.tails.get(option_words)
             tail_match = re.compile(rf"[.!,]?{re.escape(option_tail)}").match(text, end) if option_tail else None
             if not _named_pattern("continued").match(text, end):
@@ -214,80 +216,80 @@ class _Mention(NamedTuple):
     signs: str
 
 
-def _sign(base: int, letter: str) -> str:
-    return chr(base + ord(letter) - 65)
+def _sign(code_point_of_a: int, letter: str) -> str:
+    return chr(code_point_of_a + ord(letter) - 65)
 
 
 def _labelled_option(
-    text: str, o: _Options, label: re.Match, matches: list[re.Match], i: int
+    text: str, o: _Options, label_match: re.Match, word_matches: list[re.Match], i: int
 ) -> tuple[_Mention | None, int]:
     "A label followed by the option's text, and the number of words that they take."
-    n, end, owners = o.text_at(text, matches, i + 1)
-    text_between = text[label.end("core") : matches[i + 1].start()] if n else ""
-    letter = o.letter_of[label["core"].upper()]
+    n, end, owner_letters = o.text_at(text, word_matches, i + 1)
+    text_between = text[label_match.end("core") : word_matches[i + 1].start()] if n else ""
+    letter = o.letter_of[label_match["core"].upper()]
     is_whole_text = bool(n) and bool(_WHOLE.match(text, end))
     if not _GAP.fullmatch(text_between) or ("\n" in text_between and not is_whole_text):
         return None, 0
-    is_same_option = letter in owners
+    is_same_option = letter in owner_letters
     if not is_same_option and (not is_whole_text or text_between.isspace() or "\n" in text_between):
         return None, 0
     closing_match = re.compile(r"[\"'”’»)\]}]{0,4}").match(text, end)
-    signs = _sign(_BOTH, letter) if is_same_option else _sign(_LABEL, letter) + _sign(_TEXT, min(owners))
-    return _Mention(label.start(), closing_match.end() if closing_match else end, signs), n + 1
+    signs = _sign(_BOTH, letter) if is_same_option else _sign(_LABEL, letter) + _sign(_TEXT, min(owner_letters))
+    return _Mention(label_match.start(), closing_match.end() if closing_match else end, signs), n + 1
 
 # %% ../../nbs/ask/03_parse.ipynb #80e008c5
 def _text_mention(
-    text: str, o: _Options, label_by_start: dict[int, re.Match], start: int, end: int, owners: set[str]
+    text: str, o: _Options, label_match_by_start: dict[int, re.Match], start: int, end: int, owner_letters: set[str]
 ) -> _Mention:
     "An option's text, with the label that follows it, if there is one."
     label_lead_in = _named_pattern("behind").match(text, end)
-    label = label_by_start.get(label_lead_in.end()) if label_lead_in else None
-    letter = o.letter_of[label["core"].upper()] if label else ""
-    if label and label_lead_in and (letter in owners or "(" in label_lead_in[0]):
-        closing_match = re.compile(r"(?:\s?[)\]])?").match(text, label.end("core"))
-        is_same_option = letter in owners
-        signs = _sign(_BOTH, letter) if is_same_option else _sign(_TEXT, min(owners)) + _sign(_LABEL, letter)
+    label_match = label_match_by_start.get(label_lead_in.end()) if label_lead_in else None
+    letter = o.letter_of[label_match["core"].upper()] if label_match else ""
+    if label_match and label_lead_in and (letter in owner_letters or "(" in label_lead_in[0]):
+        closing_match = re.compile(r"(?:\s?[)\]])?").match(text, label_match.end("core"))
+        is_same_option = letter in owner_letters
+        signs = _sign(_BOTH, letter) if is_same_option else _sign(_TEXT, min(owner_letters)) + _sign(_LABEL, letter)
         return _Mention(start, closing_match.end() if closing_match else end, signs)
-    continuation_match = re.compile(r"\s?[,–—-](?=\s)").match(text, end)
-    if continuation_match and not text[:start].strip() and text[start:end].casefold() in _YES_NO:  # a whole sentence
-        return _Mention(start, continuation_match.end(), _sign(_TEXT, min(owners)) + ".")
+    dash_or_comma_match = re.compile(r"\s?[,–—-](?=\s)").match(text, end)
+    if dash_or_comma_match and not text[:start].strip() and text[start:end].casefold() in _YES_NO:  # a whole sentence
+        return _Mention(start, dash_or_comma_match.end(), _sign(_TEXT, min(owner_letters)) + ".")
     is_quoted = text[:start].endswith(tuple(_OPEN_QUOTES))
-    article = _named_pattern("determiner").search(text, max(0, start - 5), start)
-    start = article.start() if article else start
+    determiner_match = _named_pattern("determiner").search(text, max(0, start - 5), start)
+    start = determiner_match.start() if determiner_match else start
     end += text.startswith(tuple(_CLOSE_QUOTES), end)
-    return _Mention(start - is_quoted, end, _sign(_TEXT, min(owners)) if len(owners) == 1 else "")
+    return _Mention(start - is_quoted, end, _sign(_TEXT, min(owner_letters)) if len(owner_letters) == 1 else "")
 
 # %% ../../nbs/ask/03_parse.ipynb #681fd692
 def _mentions(text: str, o: _Options) -> Iterator[_Mention]:
-    label_by_start = {m.start("core"): m for m in o.label.finditer(text)}
-    matches = list(_WORD.finditer(text))
+    label_match_by_start = {m.start("core"): m for m in o.label.finditer(text)}
+    word_matches = list(_WORD.finditer(text))
     i = 0
     previous_end = 0
-    while i < len(matches):
-        start = matches[i].start()
-        label = label_by_start.get(start)
-        mention, n_words = _labelled_option(text, o, label, matches, i) if label else (None, 0)
+    while i < len(word_matches):
+        start = word_matches[i].start()
+        label_match = label_match_by_start.get(start)
+        mention, n_words = _labelled_option(text, o, label_match, word_matches, i) if label_match else (None, 0)
         if not mention:
-            n, end, owners = o.text_at(text, matches, i)
+            n, end, owner_letters = o.text_at(text, word_matches, i)
             if n:
-                mention = _text_mention(text, o, label_by_start, start, end, owners)
+                mention = _text_mention(text, o, label_match_by_start, start, end, owner_letters)
                 n_words = n
-            elif label and not _named_pattern("article").match(text, label.start("core")):
+            elif label_match and not _named_pattern("article").match(text, label_match.start("core")):
                 letter, (n_opening, n_closing) = (
-                    o.letter_of[label["core"].upper()],
-                    _bracket_lengths(label["open"], label["close"]),
+                    o.letter_of[label_match["core"].upper()],
+                    _bracket_lengths(label_match["open"], label_match["close"]),
                 )
-                text_owners = o.owners.get((label["core"].casefold(),), {letter}) - {
+                other_letters_of_text = o.owners.get((label_match["core"].casefold(),), {letter}) - {
                     letter
                 }  # another option's text, too
-                signs = _sign(_LABEL, letter) + "".join(_sign(_TEXT, x) for x in sorted(text_owners))
-                mention = _Mention(label.start("core") - n_opening, label.end("core") + n_closing, signs)
+                signs = _sign(_LABEL, letter) + "".join(_sign(_TEXT, x) for x in sorted(other_letters_of_text))
+                mention = _Mention(label_match.start("core") - n_opening, label_match.end("core") + n_closing, signs)
                 n_words = 1
         if mention and mention.signs:
             yield mention._replace(start=max(mention.start, previous_end))
             previous_end = mention.end
         i += max(n_words, 1)
-        while mention and i < len(matches) and matches[i].start() < mention.end:
+        while mention and i < len(word_matches) and word_matches[i].start() < mention.end:
             i += 1
 
 # %% ../../nbs/ask/03_parse.ipynb #350da37d
@@ -299,21 +301,21 @@ def _replace_options_by_signs(answer: str, o: _Options) -> tuple[str, list[int]]
     text = answer
     for pattern_name in ("unread", "markup"):
         text = _named_pattern(pattern_name).sub(lambda m: " " * len(m[0]), text)
-    out: list[str] = []
-    positions: list[int] = []
+    characters_with_signs: list[str] = []
+    source_positions: list[int] = []
     previous_end = 0
     for m in [*_mentions(text, o), _Mention(len(text), len(text), "")]:
         for run_match in _RUN.finditer(text, previous_end, m.start):
             signs = run_match[0]
             if signs.isspace():
                 signs = "\n" if "\n" in signs else " "
-            if signs != "\n" or (out and out[-1] != "\n"):
-                out += signs
-                positions += range(run_match.start(), run_match.start() + len(signs))
-        out += m.signs
-        positions += [max(m.start, previous_end)] * len(m.signs)
+            if signs != "\n" or (characters_with_signs and characters_with_signs[-1] != "\n"):
+                characters_with_signs += signs
+                source_positions += range(run_match.start(), run_match.start() + len(signs))
+        characters_with_signs += m.signs
+        source_positions += [max(m.start, previous_end)] * len(m.signs)
         previous_end = m.end
-    return "".join(out).rstrip(), [*positions, len(answer)]
+    return "".join(characters_with_signs).rstrip(), [*source_positions, len(answer)]
 
 # %% ../../nbs/ask/03_parse.ipynb #2f722b51
 class Form(NamedTuple):
@@ -366,9 +368,9 @@ _SIGNS = re.compile(rf"[{_SIGN}]+")
 def _letters_of_marks(marks: str) -> list[tuple[str, ...]]:
     "The letters in a list of options: one set, or several where they are alternatives."
     letter_of_sign = lambda sign: chr(65 + (ord(sign) - (_LABEL if ord(sign) < _TEXT else _TEXT)) % 32)
-    letter_runs = ["".join(map(letter_of_sign, run)) for run in _SIGNS.findall(marks)]
+    letter_runs = ["".join(map(letter_of_sign, sign_run)) for sign_run in _SIGNS.findall(marks)]
     distinct_letters = list(dict.fromkeys("".join(letter_runs)))
-    if any(len(set(run)) > 1 for run in letter_runs) or _named_pattern("either").search(marks):
+    if any(len(set(sign_run)) > 1 for sign_run in letter_runs) or _named_pattern("either").search(marks):
         return [(x,) for x in distinct_letters]
     return [tuple(sorted(distinct_letters))]
 
@@ -389,9 +391,9 @@ def _whole_statement(m: re.Match, kind: str, sentence_start: int) -> _Statement:
 # %% ../../nbs/ask/03_parse.ipynb #c1065565
 def _after_correction(text: str, text_statements: list[_Statement]) -> list[_Statement]:
     "The statements after the last correction that one follows; none if the last is withdrawn; else all."
-    last_position = max((s.at for s in text_statements), default=-1)
+    last_statement_position = max((s.at for s in text_statements), default=-1)
     corrections = [*_named_pattern("correction").finditer(text)]
-    if correction_ends := [m.end() for m in corrections if m.end() <= last_position]:
+    if correction_ends := [m.end() for m in corrections if m.end() <= last_statement_position]:
         return [s for s in text_statements if s.at >= correction_ends[-1]]
     return [] if any(_named_pattern("withdrawn").match(text, m.end()) for m in corrections) else text_statements
 
@@ -405,11 +407,11 @@ def _statements_by_form(text: str, sentences: list[tuple[int, int]], is_option_l
         for a, b in sentences:
             for m in form.pattern.finditer(text, a, b):
                 text_before = text[max(a, m.start() - 120) : m.start()]
-                is_list_head = (
+                is_head_of_option_list = (
                     is_option_list and "\n" in text[m.start() : m.start("said")]
                 )  # "the answers:" and then all of them
                 if not (
-                    is_list_head
+                    is_head_of_option_list
                     or _named_pattern("before").search(text_before)
                     or _named_pattern("after").match(text, m.end())
                 ):
@@ -422,13 +424,13 @@ def _kind_of_marks(marks: str) -> str:
 
 def _begins_list(text: str, lines: list[tuple[int, int]]) -> bool:
     "Whether the second line names the next option, as in a list of them."
-    bare_matches = [_named_pattern("alone").fullmatch(text, a, b) for a, b in lines[:2]]
-    head_matches = [m or _named_pattern("head").match(text, *line) for m, line in zip(bare_matches, lines)]
-    line_letters = [_letters_of_marks(m["said"])[0][0] for m in head_matches if m]
+    whole_line_matches = [_named_pattern("alone").fullmatch(text, a, b) for a, b in lines[:2]]
+    line_start_matches = [m or _named_pattern("head").match(text, *line) for m, line in zip(whole_line_matches, lines)]
+    line_letters = [_letters_of_marks(m["said"])[0][0] for m in line_start_matches if m]
     return (
         len(line_letters) == 2
         and line_letters[0] != line_letters[1]
-        and (bool(bare_matches[1]) or ord(line_letters[1]) == ord(line_letters[0]) + 1)
+        and (bool(whole_line_matches[1]) or ord(line_letters[1]) == ord(line_letters[0]) + 1)
     )
 
 # %% ../../nbs/ask/03_parse.ipynb #237a903d
@@ -444,16 +446,16 @@ def _statements_by_rule(
         yield _statement_of(first_match, _kind_of_marks(first_match["said"]))
     if last_match and _kind_of_marks(last_match["said"]) == "bare" and sentences[-1][0] not in bare_match_by_start:
         yield _statement_of(last_match, "bare")
-    for kinds in (("bare",), ("bare", "option")):
-        same_kind_matches = [m for m in bare_match_by_start.values() if _kind_of_marks(m["said"]) in kinds]
+    for mark_kinds in (("bare",), ("bare", "option")):
+        same_kind_matches = [m for m in bare_match_by_start.values() if _kind_of_marks(m["said"]) in mark_kinds]
         if len({tuple(_letters_of_marks(m["said"])) for m in same_kind_matches}) == 1:
             yield from (_statement_of(m, _kind_of_marks(m["said"])) for m in same_kind_matches)
 
 # %% ../../nbs/ask/03_parse.ipynb #e6f50107
 def _letters_at_starts(text: str, pattern: re.Pattern, spans: list[tuple[int, int]]) -> set[str]:
     "The options that sentences or lines begin with."
-    head_matches = (pattern.match(text, a, b) for a, b in spans)
-    return {_letters_of_marks(m["said"])[0][0] for m in head_matches if m}
+    start_matches = (pattern.match(text, a, b) for a, b in spans)
+    return {_letters_of_marks(m["said"])[0][0] for m in start_matches if m}
 
 # %% ../../nbs/ask/03_parse.ipynb #e6ed5bf8
 def _sole_option(text: str, sentences: list[tuple[int, int]]) -> Iterator[_Statement]:
@@ -512,8 +514,8 @@ def _run_of_letters(text: str, o: _Options) -> str:
     "The letters of a text that holds nothing else, each once; of those with a tick or a cross, the ticked ones."
     letter_text = led_in(undecorated(text)).strip().strip("*_#`\"'“”.: ")
     if _TICKED.fullmatch(letter_text):
-        is_tick_first = letter_text[0] in "✅✓✔☑❌✗✘"
-        ticked_pattern = r"[✅✓✔☑]\s*([A-Z])" if is_tick_first else r"([A-Z])\s*[✅✓✔☑]"
+        has_tick_before_letter = letter_text[0] in "✅✓✔☑❌✗✘"
+        ticked_pattern = r"[✅✓✔☑]\s*([A-Z])" if has_tick_before_letter else r"([A-Z])\s*[✅✓✔☑]"
         letter_text = "".join(re.findall(ticked_pattern, letter_text))
     elif not _RUN_OF_LETTERS.fullmatch(letter_text) or (letter_text.casefold(),) in o.owners:
         return ""
@@ -637,14 +639,16 @@ def _judged_options(answer: str, options: Sequence[str] | int, numbered: bool) -
         box_matches = [_BOXED.match(line) for line in lines]
         verdict_matches = [_JUDGED.match(line) for line in lines]
         if all(box_matches):
-            letter_verdicts = [(m[2], bool(m[1].strip())) for m in box_matches if m]
+            letters_and_verdicts = [(m[2], bool(m[1].strip())) for m in box_matches if m]
         else:
-            letter_verdicts = [(m[1], bool(m[2])) for m in verdict_matches if m] if all(verdict_matches) else []
-        verdict_by_letter = dict(letter_verdicts) if len(dict(letter_verdicts)) == len(letter_verdicts) else {}
-    right_letters = [name for name, is_right in verdict_by_letter.items() if is_right]
+            letters_and_verdicts = [(m[1], bool(m[2])) for m in verdict_matches if m] if all(verdict_matches) else []
+        verdict_by_letter = (
+            dict(letters_and_verdicts) if len(dict(letters_and_verdicts)) == len(letters_and_verdicts) else {}
+        )
+    letters_judged_right = [letter for letter, is_right in verdict_by_letter.items() if is_right]
     return (
-        tuple(sorted(right_letters))
-        if 1 < len(verdict_by_letter) and set(verdict_by_letter) <= set(option_names) and right_letters
+        tuple(sorted(letters_judged_right))
+        if 1 < len(verdict_by_letter) and set(verdict_by_letter) <= set(option_names) and letters_judged_right
         else ()
     )
 
@@ -698,7 +702,7 @@ def _parse_without_texts(answer: str, n: int, numbered: bool) -> Parsed:
 def _first_words(*options: str) -> frozenset[str]:
     option_texts = [_in_ascii(option) for option in options]
     option_phrases = chain(option_texts, *map(_named_pattern("part").findall, option_texts))
-    return frozenset(words[0] for words in map(_casefolded_words, option_phrases) if words)
+    return frozenset(phrase_words[0] for phrase_words in map(_casefolded_words, option_phrases) if phrase_words)
 
 # %% ../../nbs/ask/03_parse.ipynb #7eaf0835
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
@@ -711,12 +715,12 @@ def is_refusal(text: str | None) -> bool:  # what the model wrote; reasoning is 
     if not answer or len(answer.split()) > _MOST_WORDS:
         return False
     sentences = [s for s in _SENTENCE.split(answer) if s.strip()]
-    opening = " ".join(sentences[:2])
-    refusal_match = next((m for form in forms("refusals") if (m := form.pattern.search(opening))), None)
+    first_two_sentences = " ".join(sentences[:2])
+    refusal_match = next((m for form in forms("refusals") if (m := form.pattern.search(first_two_sentences))), None)
     if refusal_match is None:
         return False
-    text_after_refusal = " ".join([opening[refusal_match.end() :], *sentences[2:]])
+    text_after_refusal = " ".join([first_two_sentences[refusal_match.end() :], *sentences[2:]])
     return all(
-        _named_pattern("offer").match(text_after_refusal[turn.end() :])
-        for turn in _named_pattern("turn").finditer(text_after_refusal)
+        _named_pattern("offer").match(text_after_refusal[turn_match.end() :])
+        for turn_match in _named_pattern("turn").finditer(text_after_refusal)
     )

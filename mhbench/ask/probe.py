@@ -122,11 +122,11 @@ def _letters_outcome(short_answer: Answer, long_answer: Answer, terms: Terms, th
             if long_text_letter
             else f"its text states none ({(long_answer.text or '')[:60]!r})"
         )
-        place_in_words = (
+        token_in_words = (
             f"token {1 + short_answer.letter_position}" if short_answer.letter_position else "its first token"
         )
         mass_in_words = f"{short_token_letter}, mass {short_answer.letter_mass:.2f}"
-        explanation = f"{place_in_words} is a letter ({mass_in_words}), and {comparison_in_words}"
+        explanation = f"{token_in_words} is a letter ({mass_in_words}), and {comparison_in_words}"
         return f"ok, {short_token_letter}", "log-probabilities", explanation
     difference_in_words = f"its first token states {short_token_letter}, and its text {long_text_letter}"
     first_token_reason = (
@@ -164,21 +164,23 @@ def _probe_outcome(answer: Answer) -> str:
 
 # %% ../../nbs/ask/16_probe.ipynb #9eca066b
 def _model_and_endpoint_entries(
-    model: Model, endpoint: Endpoint, terms: Terms, entry: Mapping[str, Any] | None
+    model: Model, endpoint: Endpoint, terms: Terms, declared_entry: Mapping[str, Any] | None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     model_entry = model.model_dump(exclude={"name"}, exclude_defaults=True)
-    sampling = {dict(terms.renamed).get(k, k): v for k, v in model.sampling.items() if k not in terms.dropped}
-    model_entry |= {"endpoint": model.endpoint, "served": model.served, "sampling": sampling}
+    accepted_sampling = {dict(terms.renamed).get(k, k): v for k, v in model.sampling.items() if k not in terms.dropped}
+    model_entry |= {"endpoint": model.endpoint, "served": model.served, "sampling": accepted_sampling}
     if terms.thinks:
         model_entry["thinking"] = True
-    if entry is not None and entry.get("kind") == "local":  # our own server accepts everything
-        return model_entry, dict(entry)
-    endpoint_entry = dict(entry or {"kind": "openai", **endpoint.model_dump(exclude={"name"}, exclude_defaults=True)})
+    if declared_entry is not None and declared_entry.get("kind") == "local":  # our own server accepts everything
+        return model_entry, dict(declared_entry)
+    endpoint_entry = dict(
+        declared_entry or {"kind": "openai", **endpoint.model_dump(exclude={"name"}, exclude_defaults=True)}
+    )
     if terms.top_logprobs is not None:
         endpoint_entry["top_logprobs"] = min(endpoint.top_logprobs, terms.top_logprobs)
     if terms.structured is not None:
         endpoint_entry["structured"] = terms.structured
-    preset_refusals = {} if entry is None else endpoint.refuses  # the preset says so already
+    preset_refusals = {} if declared_entry is None else endpoint.refuses  # the preset says so already
     learnt_refusals = {
         k: v for k, v in (dict.fromkeys(terms.dropped) | dict(terms.renamed)).items() if k not in preset_refusals
     }

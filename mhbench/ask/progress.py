@@ -135,8 +135,8 @@ class Progress:
         if is_too_soon or is_short_run or not self.show:
             return
         self.shown = now
-        line_start = "\r\x1b[K" if self.live else ""
-        print(line_start + self.line(now), end="\n" if last or not self.live else "", file=self.out, flush=True)
+        line_clearing_code = "\r\x1b[K" if self.live else ""
+        print(line_clearing_code + self.line(now), end="\n" if last or not self.live else "", file=self.out, flush=True)
 
 # %% ../../nbs/ask/12_progress.ipynb #c8340f45
 class Steps(Progress):

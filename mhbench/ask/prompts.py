@@ -41,8 +41,8 @@ def template_parts(template: str, place: str) -> tuple:
         elif token == "[[":
             part_stack.append([])
         elif token == "]]" and len(part_stack) > 1:
-            inner_parts = part_stack.pop()
-            part_stack[-1].append(("[[", tuple(inner_parts)))
+            bracketed_parts = part_stack.pop()
+            part_stack[-1].append(("[[", tuple(bracketed_parts)))
         else:
             actual = f"got {token!r} at character {m.start()} ({place})"
             refuse(
@@ -60,12 +60,12 @@ def names(template: str, place: str = "a template") -> set[str]:
 
 def _fields_outside_brackets(parts: tuple) -> set[str]:
     "The fields outside every [[ ]]."
-    return {piece[0] for piece in parts if not isinstance(piece, str) and piece[0] != "[["}
+    return {part[0] for part in parts if not isinstance(part, str) and part[0] != "[["}
 
 
 def _field_names(parts: tuple) -> set[str]:
     return _fields_outside_brackets(parts).union(
-        *(_field_names(piece[1]) for piece in parts if isinstance(piece, tuple) and piece[0] == "[[")
+        *(_field_names(part[1]) for part in parts if isinstance(part, tuple) and part[0] == "[[")
     )
 
 # %% ../../nbs/ask/01_prompts.ipynb #c7eebe87
@@ -83,15 +83,15 @@ def render(template: str, values: Mapping[str, str], place: str = "a template") 
 
 
 def _filled_parts(parts: tuple, values: Mapping[str, str]) -> str:
-    out = []
-    for piece in parts:
-        if isinstance(piece, str):
-            out.append(piece)
-        elif piece[0] != "[[":
-            out.append(values[piece[0]])
-        elif all(map(values.get, _fields_outside_brackets(piece[1]))):
-            out.append(_filled_parts(piece[1], values))
-    return "".join(out)
+    filled_parts = []
+    for part in parts:
+        if isinstance(part, str):
+            filled_parts.append(part)
+        elif part[0] != "[[":
+            filled_parts.append(values[part[0]])
+        elif all(map(values.get, _fields_outside_brackets(part[1]))):
+            filled_parts.append(_filled_parts(part[1], values))
+    return "".join(filled_parts)
 
 # %% ../../nbs/ask/01_prompts.ipynb #e9352c6a
 _PACKAGE = Path(str(importlib.resources.files("mhbench")))
@@ -119,8 +119,8 @@ def bundled_texts() -> dict[str, Path]:
     for folder in sorted(p for p in (_PACKAGE / "studies").iterdir() if p.is_dir()):
         folder_by_name |= {folder.name: folder / "prompts", f"rubrics/{folder.name}": folder / "rubrics"}
     path_by_name: dict[str, Path] = {}
-    for name, home in folder_by_name.items():
-        path_by_name |= {f"{name}/{p.name}": p for p in sorted(home.glob("*.yaml"))}
+    for name, text_folder in folder_by_name.items():
+        path_by_name |= {f"{name}/{p.name}": p for p in sorted(text_folder.glob("*.yaml"))}
     return path_by_name
 
 
@@ -138,11 +138,11 @@ def load_text(path: Path, allowed: set[str]) -> dict:
     return _require_among(allowed, _cached_template(path, path.stat().st_mtime_ns), path, "entries must be")
 
 
-def _require_among(allowed: set[str], data: dict, path: Path, rule: str) -> dict:
-    if unknown_keys := sorted(set(data) - allowed):
+def _require_among(allowed: set[str], entries: dict, path: Path, rule: str) -> dict:
+    if unknown_keys := sorted(set(entries) - allowed):
         unknown_text = f"{', '.join(unknown_keys)} ({path})"
         refuse(f"prompts: {rule} among {', '.join(sorted(allowed))}; got {unknown_text}", remedy="correct the spelling")
-    return data
+    return entries
 
 # %% ../../nbs/ask/01_prompts.ipynb #dc9e72b2
 class Template(NamedTuple):
@@ -171,14 +171,14 @@ def slug(text: str) -> str:
 
 
 def _template_names(item: Item, language: str | None) -> list[str]:
-    base_names = [f"{item.study}/{item.task}", f"default/{item.task}"]
+    names_without_language = [f"{item.study}/{item.task}", f"default/{item.task}"]
     if item.category:
-        base_names.insert(0, f"{item.study}/{slug(item.category)}")
+        names_without_language.insert(0, f"{item.study}/{slug(item.category)}")
     language_tag = (language or item.language).split("-")[0].lower()
-    localized_names = [f"{b}.{language_tag}.yaml" for b in base_names] if language_tag != "en" else []
+    localized_names = [f"{b}.{language_tag}.yaml" for b in names_without_language] if language_tag != "en" else []
     if language and language_tag != "en":
         return localized_names  # asked for by name: nothing else will do
-    return localized_names + [f"{b}.yaml" for b in base_names]
+    return localized_names + [f"{b}.yaml" for b in names_without_language]
 
 # %% ../../nbs/ask/01_prompts.ipynb #8ebc37fc
 def template(
@@ -191,28 +191,28 @@ def template(
     "The prompt for an item in a mode. Raises: ValueError where mode or language has none, or a file does not fit."
     if mode not in MODES:
         refuse(f"template: mode must be one of {', '.join(MODES)}; got {mode!r} ({item.item_id})")
-    base_mode = {"few_shot": "zero_shot", "few_shot_cot": "cot"}.get(mode, mode)
-    if base_mode == "free_form" and not item.options:
-        base_mode = "zero_shot"  # it is free form already
+    shotless_mode = {"few_shot": "zero_shot", "few_shot_cot": "cot"}.get(mode, mode)
+    if shotless_mode == "free_form" and not item.options:
+        shotless_mode = "zero_shot"  # it is free form already
     for name in _template_names(item, language):
         path = find(name, dir)
         if path is None:
             continue
-        entries = load_text(path, _ENTRIES)
-        modes = entries.get("modes") or {}
-        if base_mode != "zero_shot" and base_mode not in modes:
+        template_entries = load_text(path, _ENTRIES)
+        modes = template_entries.get("modes") or {}
+        if shotless_mode != "zero_shot" and shotless_mode not in modes:
             continue
-        entries = entries | _require_among(
-            _ENTRIES - {"modes"}, modes.get(base_mode) or {}, path, f"modes.{base_mode} must hold entries"
+        template_entries = template_entries | _require_among(
+            _ENTRIES - {"modes"}, modes.get(shotless_mode) or {}, path, f"modes.{shotless_mode} must hold entries"
         )
-        if not entries.get("user"):
+        if not template_entries.get("user"):
             continue
-        prompt_parts = {k: entries[k] for k in _PARTS if entries.get(k)}
-        label_by_field = {slug(k): v for k, v in (entries.get("labels") or {}).items()}
-        layout = {k: entries.get(k, default_text) for k, default_text in _LAYOUT.items()}
-        omitted_parts = frozenset(entries.get("omit") or ())
-        wording = entries.get("wording", "ours" if path == bundled_texts().get(name) else "own")
-        examples = tuple(entries.get("examples") or ())
+        prompt_parts = {k: template_entries[k] for k in _PARTS if template_entries.get(k)}
+        label_by_field = {slug(k): v for k, v in (template_entries.get("labels") or {}).items()}
+        layout = {k: template_entries.get(k, default_layout_text) for k, default_layout_text in _LAYOUT.items()}
+        omitted_parts = frozenset(template_entries.get("omit") or ())
+        wording = template_entries.get("wording", "ours" if path == bundled_texts().get(name) else "own")
+        examples = tuple(template_entries.get("examples") or ())
         return Template(
             name,
             path,
@@ -221,8 +221,8 @@ def template(
             label_by_field,
             omitted_parts,
             examples,
-            bool(entries.get("inline")),
-            entries.get("prefill") or "",
+            bool(template_entries.get("inline")),
+            template_entries.get("prefill") or "",
             wording,
         )
     actual = f"got none in {', '.join(_template_names(item, language))} ({item.item_id})"
@@ -253,21 +253,23 @@ def _key_text(item: Item, t: Template) -> str:
 # %% ../../nbs/ask/01_prompts.ipynb #2ceb2c2c
 def _template_values(item: Item, t: Template, prompt_placeholders: set[str]) -> dict[str, str]:
     layout = t.layout
-    placed_context_fields = {n.split(".", 1)[1] for n in prompt_placeholders if n.startswith("context.")}
+    context_fields_in_template = {n.split(".", 1)[1] for n in prompt_placeholders if n.startswith("context.")}
     context_fields = {k: v for k, v in item.context.items() if v.strip()}
-    remaining_fields = [
-        (field_label(k, t.labels), v) for k, v in context_fields.items() if slug(k) not in placed_context_fields
+    other_labels_and_texts = [
+        (field_label(k, t.labels), v) for k, v in context_fields.items() if slug(k) not in context_fields_in_template
     ]
     option_labels = _option_labels(item, t)
-    option_pairs = zip(option_labels, item.options)
+    labels_and_options = zip(option_labels, item.options)
     value_by_name = {
         "question": item.question,
-        "context": "\n".join(render(layout["field"], {"label": k, "value": v}) for k, v in remaining_fields),
+        "context": "\n".join(render(layout["field"], {"label": k, "value": v}) for k, v in other_labels_and_texts),
         "study": item.study,
         "category": item.category or "",
         "topic": item.topic or "",
         "language": item.language,
-        "options": "\n".join(render(layout["option"], {"letter": c, "number": c, "text": o}) for c, o in option_pairs),
+        "options": "\n".join(
+            render(layout["option"], {"letter": c, "number": c, "text": o}) for c, o in labels_and_options
+        ),
         "stems": "\n".join(render(layout["stem"], {"number": str(i), "text": s}) for i, s in enumerate(item.stems, 1)),
         "letters": f" {layout['or']} ".join(filter(None, [", ".join(option_labels[:-1]), *option_labels[-1:]])),
         "n_options": str(len(item.options)),
@@ -275,14 +277,14 @@ def _template_values(item: Item, t: Template, prompt_placeholders: set[str]) -> 
     }
     return (
         value_by_name
-        | {f"context.{k}": "" for k in placed_context_fields}
+        | {f"context.{k}": "" for k in context_fields_in_template}
         | {f"context.{slug(k)}": v for k, v in context_fields.items()}
     )
 
 # %% ../../nbs/ask/01_prompts.ipynb #268d6ebc
 def _check_template_fits(item: Item, t: Template, prompt_placeholders: set[str], mode: str) -> None:
-    if leaked_fields := sorted(prompt_placeholders & {"key", "key_text", "rationale"}):
-        rule = f"user and system must not name the answer; got {', '.join(leaked_fields)}"
+    if answer_fields := sorted(prompt_placeholders & {"key", "key_text", "rationale"}):
+        rule = f"user and system must not name the answer; got {', '.join(answer_fields)}"
         refuse(f"build: {rule}", place=str(t.path), remedy="name it in assistant alone")
     omissible_parts = t.omit | ({"options"} if mode == "free_form" else set())
     item_parts = ("context", "options", "stems", "question")
@@ -313,10 +315,10 @@ def _reference_answer(item: Item, t: Template, prompt_placeholders: set[str]) ->
         rule = "demonstrations must have a rationale for this prompt"
         refuse(f"build: {rule}; got none", place=place, remedy="draw them with rationale=True")
     option_by_letter = dict(zip(letters(min(len(item.options), 26)), item.options))
-    key_values = {"key": _key_text(item, t), "key_text": "; ".join(option_by_letter.get(k, k) for k in item.key)}
+    key_placeholders = {"key": _key_text(item, t), "key_text": "; ".join(option_by_letter.get(k, k) for k in item.key)}
     return render(
         t.parts["assistant"],
-        _template_values(item, t, prompt_placeholders) | key_values | {"rationale": item.rationale or ""},
+        _template_values(item, t, prompt_placeholders) | key_placeholders | {"rationale": item.rationale or ""},
         t.name,
     )
 
@@ -357,16 +359,16 @@ def _choose_shots(item: Item, mode: str, demonstrations: Sequence[Item], t: Temp
         refuse(f"build: {rule}", place=item.item_id, remedy="ask in mode few_shot or few_shot_cot")
     shots = list(demonstrations)
     if is_few_shot and not shots:
-        shared_fields = {"study": item.study, "task": item.task, "source": t.name}
-        shots = [Item(**{"item_id": f"example-{i}"} | shared_fields | e) for i, e in enumerate(t.examples)]
+        study_task_and_source = {"study": item.study, "task": item.task, "source": t.name}
+        shots = [Item(**{"item_id": f"example-{i}"} | study_task_and_source | e) for i, e in enumerate(t.examples)]
     if is_few_shot and not shots:
         remedy = "draw them with demonstrations(pool, n, exclude=item)"
         refuse(f"build: demonstrations must not be empty for mode {mode}; got none ({item.item_id})", remedy=remedy)
     same_case_item = next((d for d in shots if related(d, item)), None)
     if same_case_item is not None:
-        place = f"{same_case_item.item_id} ({item.item_id})"
+        case_and_item_ids = f"{same_case_item.item_id} ({item.item_id})"
         remedy = "draw them with exclude=item"
-        refuse(f"build: demonstrations must not be of the case that is asked; got {place}", remedy=remedy)
+        refuse(f"build: demonstrations must not be of the case that is asked; got {case_and_item_ids}", remedy=remedy)
     return shots
 
 # %% ../../nbs/ask/01_prompts.ipynb #6a501b90
@@ -409,10 +411,10 @@ def demonstrations(
         case = (i.study, i.cluster)
         (same_case_items if case in seen_cases else preferred_items).append(i)
         seen_cases.add(case)
-    chosen = (preferred_items + same_case_items)[:n]
-    if len(chosen) < n:
-        fitting_in_words = "that can be shown and have a rationale" if rationale else "that can be shown"
+    chosen_items = (preferred_items + same_case_items)[:n]
+    if len(chosen_items) < n:
+        condition = "that can be shown and have a rationale" if rationale else "that can be shown"
         place = exclude.item_id if exclude else "no item excluded"
         remedy = "give a larger pool or a smaller n"
-        refuse(f"demonstrations: items must hold {n} {fitting_in_words}; got {len(chosen)}", place=place, remedy=remedy)
-    return chosen
+        refuse(f"demonstrations: items must hold {n} {condition}; got {len(chosen_items)}", place=place, remedy=remedy)
+    return chosen_items

@@ -144,17 +144,17 @@ def answer_position(
     if answer_start < 0:
         return None
     letter_by_spelling = _letter_by_spelling(tuple(letters))
-    for place, (token, end) in enumerate(zip(token_texts, accumulate(map(len, token_texts)))):
-        start = end - len(token)
+    for token_index, (token, token_end) in enumerate(zip(token_texts, accumulate(map(len, token_texts)))):
+        token_start = token_end - len(token)
         if (
-            end <= answer_start
+            token_end <= answer_start
             or (letter_by_spelling.get(token) or letter_by_spelling.get(token.strip("*\"'` "))) is None
         ):
             continue
-        states_answer = _ANNOUNCED.fullmatch(joined_tokens[answer_start : max(start, answer_start)]) and _ENDED.match(
-            joined_tokens, end
-        )
-        return place if states_answer else None
+        is_answer_token = _ANNOUNCED.fullmatch(
+            joined_tokens[answer_start : max(token_start, answer_start)]
+        ) and _ENDED.match(joined_tokens, token_end)
+        return token_index if is_answer_token else None
     return None
 
 # %% ../../nbs/ask/07_reply.ipynb #0be8eda0
@@ -208,8 +208,8 @@ def complaint_in(raw: bytes) -> Complaint:  # the body of an error
         body = json.loads(raw)
         words, param = _error_texts(body, 4)
         code = _CODE.search(raw.decode("utf-8", "replace"))
-        first_error = body[0] if isinstance(body, list) and body else body
-        has_error = isinstance(first_error, dict) and isinstance(first_error.get("error"), dict)
+        error_body = body[0] if isinstance(body, list) and body else body
+        has_error = isinstance(error_body, dict) and isinstance(error_body.get("error"), dict)
         return Complaint(words or "an empty body", param, code=code[1] if code else None, error=has_error)
     except (ValueError, RecursionError):
         error_page_text = raw[:100_000].decode("utf-8", "replace").strip()
@@ -238,19 +238,21 @@ def _error_texts(e: Any, depth: int) -> tuple[str, str | None]:
         return "" if e is None else str(e)[:100_000], None
     param = re.split(r"[./]", e["param"])[-1] if isinstance(e.get("param"), str) else None
     param = None if param in ("", "None", "null") else param  # a gateway's text for nothing
-    inner_error = e.get("error")
-    if isinstance(inner_error, (dict, list)) and inner_error:
-        text, inner_param = _error_texts(inner_error, depth - 1)
-        return text, param or inner_param
-    message = e.get("message") or e.get("msg") or e.get("detail") or inner_error
+    nested_error = e.get("error")
+    if isinstance(nested_error, (dict, list)) and nested_error:
+        text, nested_param = _error_texts(nested_error, depth - 1)
+        return text, param or nested_param
+    message = e.get("message") or e.get("msg") or e.get("detail") or nested_error
     text = _error_texts(message, depth - 1)[0] if message else str(e)[:100_000]
     if isinstance(e.get("loc"), list):  # pydantic's errors: the place says which parameter is meant
         text += f" ({'.'.join(map(str, e['loc']))})"
-    raw_error = e["metadata"].get("raw") if isinstance(e.get("metadata"), dict) else None
-    if raw_error:
-        is_text = isinstance(raw_error, str)
-        raw_text = words(raw_error.encode("utf-8", "replace")) if is_text else _error_texts(raw_error, depth - 1)[0]
-        text += f": {raw_text}"
+    provider_error = e["metadata"].get("raw") if isinstance(e.get("metadata"), dict) else None
+    if provider_error:
+        is_text = isinstance(provider_error, str)
+        provider_error_text = (
+            words(provider_error.encode("utf-8", "replace")) if is_text else _error_texts(provider_error, depth - 1)[0]
+        )
+        text += f": {provider_error_text}"
     return text, param
 
 # %% ../../nbs/ask/07_reply.ipynb #95a0abe9
@@ -309,8 +311,10 @@ SERVICE = {  # our name -> the name in replies, and the plural in messages
 def served_by(reply: dict[str, Any]) -> dict[str, str]:
     "Model, fingerprint, provider and tier as a reply states them; of a path on the server the last part."
     usage = reply.get("usage")
-    reply_fields = {**usage, **reply} if isinstance(usage, dict) else reply
-    value_by_field = {field_name: reply_fields.get(reply_name) for field_name, (reply_name, _) in SERVICE.items()}
+    usage_and_reply_fields = {**usage, **reply} if isinstance(usage, dict) else reply
+    value_by_field = {
+        field_name: usage_and_reply_fields.get(reply_name) for field_name, (reply_name, _) in SERVICE.items()
+    }
     text_by_field = {k: plain(v[:200]) for k, v in value_by_field.items() if isinstance(v, str) and v.strip()}
     if text_by_field.get("model", "").startswith(("/", "~", "\\")):
         text_by_field["model"] = re.split(r"[/\\]", text_by_field["model"].rstrip("/\\"))[-1]
@@ -319,13 +323,15 @@ def served_by(reply: dict[str, Any]) -> dict[str, str]:
 
 def describe_serving_differences(counts: Mapping[tuple[str, str], int]) -> str:
     "A sentence on the fields of `served_by` in which answers differ, from the number with each value; or nothing."
-    out = []
+    differences = []
     for name, (_, plural_name) in SERVICE.items():
-        value_counts = [f"{value} ({n})" for (field, value), n in sorted(counts.items()) if field == name]
-        if len(value_counts) > 1:
-            more_in_words = f" and {len(value_counts) - 5} more" if len(value_counts) > 5 else ""
-            out.append(f"{len(value_counts)} {plural_name}: {', '.join(value_counts[:5])}{more_in_words}")
-    return f"what answered was not the same throughout; {'; '.join(out)}" if out else ""
+        values_with_counts = [f"{value} ({n})" for (field, value), n in sorted(counts.items()) if field == name]
+        if len(values_with_counts) > 1:
+            more_in_words = f" and {len(values_with_counts) - 5} more" if len(values_with_counts) > 5 else ""
+            differences.append(
+                f"{len(values_with_counts)} {plural_name}: {', '.join(values_with_counts[:5])}{more_in_words}"
+            )
+    return f"what answered was not the same throughout; {'; '.join(differences)}" if differences else ""
 
 # %% ../../nbs/ask/07_reply.ipynb #d4d92a80
 def read_reply(raw: bytes, request: Request, model: Model, limit: int | None = None) -> Answer:
@@ -376,9 +382,11 @@ def _joined_texts(parts: Any, name: str) -> str | None:
 
 def _refusal(message: dict[str, Any]) -> str | None:
     "What a message says in a field, or in parts of its content, that is for refusals."
-    parts = message["content"] if isinstance(message.get("content"), list) else []
-    part_texts = [p.get("refusal") or "refused" for p in parts if isinstance(p, dict) and p.get("type") == "refusal"]
-    return _joined_texts(message.get("refusal"), "refusal") or " ".join(part_texts) or None
+    content_parts = message["content"] if isinstance(message.get("content"), list) else []
+    refusal_texts = [
+        p.get("refusal") or "refused" for p in content_parts if isinstance(p, dict) and p.get("type") == "refusal"
+    ]
+    return _joined_texts(message.get("refusal"), "refusal") or " ".join(refusal_texts) or None
 
 
 def _require_unicode(text: Any, name: str) -> Any:  # a text or None
@@ -397,9 +405,9 @@ def _separate_thought(message: dict[str, Any]) -> tuple[str | None, Any]:
     reasoning = message.get("reasoning_content") or message.get("reasoning") or None
     if isinstance(content, list):  # parts of a thought beside those of type text: Mistral's thinking, others' reasoning
         thought_types = ("thinking", "reasoning")
-        are_thoughts = [isinstance(p, dict) and p.get("type") in thought_types for p in content]
-        thoughts = [p.get(p["type"], p.get("text")) for p, is_thought in zip(content, are_thoughts) if is_thought]
-        content = [p for p, is_thought in zip(content, are_thoughts) if not is_thought]
+        is_thought_of_part = [isinstance(p, dict) and p.get("type") in thought_types for p in content]
+        thoughts = [p.get(p["type"], p.get("text")) for p, is_thought in zip(content, is_thought_of_part) if is_thought]
+        content = [p for p, is_thought in zip(content, is_thought_of_part) if not is_thought]
         reasoning = reasoning or "".join(_joined_texts(t, "a thought") or "" for t in thoughts) or None
     return _joined_texts(reasoning, "reasoning"), content
 
@@ -480,12 +488,12 @@ def _add_letters(answer: Answer, choice: dict[str, Any], letters: list[str]) -> 
         tokens = listed_tokens(choice)
     except (AttributeError, TypeError):
         tokens = None  # a broken list loses no text
-    answer_place = answer_position(tokens, answer.text or "", letters) if tokens else None
-    evidence = None if answer_place is None or tokens is None else letter_logprobs(tokens[answer_place][1], letters)
-    answer.listed = any(top for _, top in tokens or [])
+    token_index = answer_position(tokens, answer.text or "", letters) if tokens else None
+    evidence = None if token_index is None or tokens is None else letter_logprobs(tokens[token_index][1], letters)
+    answer.listed = any(top_tokens for _, top_tokens in tokens or [])
     if evidence is not None:
         answer.letter_logprobs, answer.bounded, answer.letter_mass = evidence
-        answer.letter_position = answer_place
+        answer.letter_position = token_index
 
 # %% ../../nbs/ask/07_reply.ipynb #7cf4fdfb
 def _set_status(answer: Answer, ending_kind: str, refusal: str | None, request: Request, has_letter: bool) -> Answer:

@@ -60,12 +60,12 @@ SHORTEST = 8  # a prefix of a secret of this many characters is replaced
 
 def _without_secret(text, secret, replacement):
     "A text (or bytes) with every prefix of a secret that is long enough replaced."
-    secret_start, copied_end, out = secret[:SHORTEST], 0, []
-    while (i := text.find(secret_start, copied_end)) >= 0:
+    secret_start, end_of_copied_text, clean_pieces = secret[:SHORTEST], 0, []
+    while (i := text.find(secret_start, end_of_copied_text)) >= 0:
         common_prefix = os.path.commonprefix([text[i : i + len(secret)], secret])
-        out += [text[copied_end:i], replacement]
-        copied_end = i + len(common_prefix)
-    return type(text)().join([*out, text[copied_end:]])
+        clean_pieces += [text[end_of_copied_text:i], replacement]
+        end_of_copied_text = i + len(common_prefix)
+    return type(text)().join([*clean_pieces, text[end_of_copied_text:]])
 
 # %% ../../nbs/ask/06_request.ipynb #a50d1830
 class Secrets:
@@ -181,11 +181,11 @@ class Endpoint(Entry):
         if secret_headers:
             remedy = "name the environment variable in api_key_env, or in headers_env: {HEADER: VARIABLE}"
             raise ValueError(f"headers must hold no key; got {secret_headers}; {remedy}")
-        bad_headers = [
+        invalid_header_names = [
             h for h, v in self.headers_env.items() if not v.replace("_", "").isalnum() or secret_header("", v)
         ]
-        if bad_headers:
-            raise ValueError(f"headers_env must name environment variables; those of {bad_headers} are none")
+        if invalid_header_names:
+            raise ValueError(f"headers_env must name environment variables; those of {invalid_header_names} are none")
         return self
 
     @property
@@ -196,8 +196,8 @@ class Endpoint(Entry):
     @property
     def terms(self) -> Terms:
         "What the entry itself says that the endpoint does not take."
-        renamed = tuple((k, v) for k, v in self.refuses.items() if v)
-        return Terms(renamed=renamed, dropped=tuple(k for k, v in self.refuses.items() if not v))
+        renamed_parameters = tuple((k, v) for k, v in self.refuses.items() if v)
+        return Terms(renamed=renamed_parameters, dropped=tuple(k for k, v in self.refuses.items() if not v))
 
     @property
     def cache_identity(self) -> str:
@@ -255,8 +255,10 @@ class Model(Entry):
             json.dumps(self.sampling, allow_nan=False, default=str)
         except ValueError:
             raise ValueError(f"sampling must hold ordinary numbers; got {self.sampling}") from None
-        if repeats := [k for k in ("n", "best_of") if self.sampling.get(k, 1) != 1]:
-            rule = f"sampling must ask for one answer a request; got {repeats[0]}: {self.sampling[repeats[0]]}"
+        if count_params := [k for k in ("n", "best_of") if self.sampling.get(k, 1) != 1]:
+            rule = (
+                f"sampling must ask for one answer a request; got {count_params[0]}: {self.sampling[count_params[0]]}"
+            )
             raise ValueError(f"{rule}; leave it out, and set samples of a mode for more")
         for name in self.sampling.keys() - _SAMPLING:  # a misspelt parameter has a close match
             if similar_names := get_close_matches(name, _SAMPLING, n=1, cutoff=0.85):
@@ -412,9 +414,9 @@ class Answer:
 
     def to_json(self) -> str:
         "The row of the cache. Raises: ValueError for what is no JSON or Unicode: a lone surrogate, NaN, an infinity."
-        sparse_names = (name for name in _SPARSE if getattr(self, name) != getattr(_NOTHING, name))
-        out = {name: getattr(self, name) for name in (*_KEPT, *sparse_names)}
-        text = json.dumps(out, ensure_ascii=False, allow_nan=False)
+        nondefault_names = (name for name in _SPARSE if getattr(self, name) != getattr(_NOTHING, name))
+        value_by_name = {name: getattr(self, name) for name in (*_KEPT, *nondefault_names)}
+        text = json.dumps(value_by_name, ensure_ascii=False, allow_nan=False)
         text.encode("utf-8")
         return text
 
@@ -474,10 +476,10 @@ def _close_schema(schema: Any) -> Any:
         return [_close_schema(s) for s in schema]
     if not isinstance(schema, dict):
         return schema
-    out = {k: _close_schema(v) for k, v in schema.items()}
-    if out.get("type") == "object" and "properties" in out:
-        out.setdefault("additionalProperties", False)
-    return out
+    closed_schema = {k: _close_schema(v) for k, v in schema.items()}
+    if closed_schema.get("type") == "object" and "properties" in closed_schema:
+        closed_schema.setdefault("additionalProperties", False)
+    return closed_schema
 
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
@@ -542,15 +544,15 @@ def _n_logprobs(request: Request, model: Model, endpoint: Endpoint, terms: Terms
 # %% ../../nbs/ask/06_request.ipynb #1355b896
 def _sampling_parameters(request: Request, model: Model, terms: Terms, k: int) -> dict[str, Any]:
     "The sampling parameters, with one limit and a seed for each sample."
-    out = {**model.sampling, **request.sampling}
-    for limit in LIMITS:
-        out.pop(limit, None)
+    sampling = {**model.sampling, **request.sampling}
+    for limit_parameter in LIMITS:
+        sampling.pop(limit_parameter, None)
     limit_name, max_tokens = answer_token_limit(request, model, terms, bool(request.letters) and (terms.room or not k))
     if max_tokens is not None:
-        out[limit_name] = max_tokens
-    if out.get("seed") is not None:
-        out["seed"] += request.sample
-    return out
+        sampling[limit_name] = max_tokens
+    if sampling.get("seed") is not None:
+        sampling["seed"] += request.sample
+    return sampling
 
 
 _IN_WORDS = {
@@ -603,19 +605,21 @@ def build_request(request: Request, model: Model, endpoint: Endpoint, terms: Ter
 def changes(request: Request, model: Model, endpoint: Endpoint, terms: Terms, sent: dict[str, Any]) -> tuple[str, ...]:
     "What is left out of a request or renamed, as the rows of the results say it."
     interface = INTERFACES[model.api]
-    out = [f"no {k}" for k in interface.absent if k in {**model.sampling, **request.sampling}]
+    change_texts = [f"no {k}" for k in interface.absent if k in {**model.sampling, **request.sampling}]
     if terms == Terms():
-        return tuple(out)
-    unchanged_fields = build_request(request, model, endpoint, Terms())
-    out += [f"no {k}" for k in unchanged_fields if k not in sent and k not in dict(terms.renamed) and k != "stream"]
-    out += [f"{a} as {b}" for a, b in terms.renamed if a in unchanged_fields and not interface.names]
-    if "top_logprobs" in sent and sent["top_logprobs"] != unchanged_fields.get("top_logprobs"):
-        out.append(f"top_logprobs {sent['top_logprobs']}")
-    if "response_format" in sent and sent["response_format"] != unchanged_fields.get("response_format"):
-        out.append(f"response_format {sent['response_format']['type']}")
+        return tuple(change_texts)
+    default_fields = build_request(request, model, endpoint, Terms())
+    change_texts += [
+        f"no {k}" for k in default_fields if k not in sent and k not in dict(terms.renamed) and k != "stream"
+    ]
+    change_texts += [f"{a} as {b}" for a, b in terms.renamed if a in default_fields and not interface.names]
+    if "top_logprobs" in sent and sent["top_logprobs"] != default_fields.get("top_logprobs"):
+        change_texts.append(f"top_logprobs {sent['top_logprobs']}")
+    if "response_format" in sent and sent["response_format"] != default_fields.get("response_format"):
+        change_texts.append(f"response_format {sent['response_format']['type']}")
     if terms.thinks and not model.thinking:
-        out.append("room for a thought")
-    return tuple(out)
+        change_texts.append("room for a thought")
+    return tuple(change_texts)
 
 # %% ../../nbs/ask/06_request.ipynb #16ede62c
 def _is_chat(message: Any) -> bool:
@@ -625,10 +629,10 @@ def _is_chat(message: Any) -> bool:
 
 def _check_request(request: Request) -> None:
     "Refuse messages that are no chat, and letters that are none."
-    bad_message = next((m for m in request.messages if not _is_chat(m)), None)
-    if bad_message is not None or not request.messages or request.messages[-1]["role"] != "user":
+    invalid_message = next((m for m in request.messages if not _is_chat(m)), None)
+    if invalid_message is not None or not request.messages or request.messages[-1]["role"] != "user":
         rule = "messages must be chat messages (role, content: a text) that end with the user's"
-        refuse(f"wire: {rule}; got {bad_message or request.messages!r:.200}", place=request.id)
+        refuse(f"wire: {rule}; got {invalid_message or request.messages!r:.200}", place=request.id)
     if request.letters == []:
         refuse("wire: letters must name an option or be None; got []", place=request.id, remedy="leave them out")
     if any(len(c) != 1 or not c.isascii() or not c.isupper() for c in request.letters or []):

@@ -172,13 +172,13 @@ class Failed(Exception):
 # %% ../../nbs/ask/08_retry.ipynb #a432e427
 def retry_after(headers: Any, now: float | None = None) -> float | None:  # seconds; now: since 1970
     "How long the endpoint asks to wait: `retry-after-ms`, or `Retry-After` in seconds or as a date."
-    header = headers.get("Retry-After")
-    for header_value, units_per_second in ((headers.get("retry-after-ms"), 1000), (header, 1)):
+    retry_after_header = headers.get("Retry-After")
+    for header_value, units_per_second in ((headers.get("retry-after-ms"), 1000), (retry_after_header, 1)):
         with contextlib.suppress(TypeError, ValueError):
             seconds = float(header_value) / units_per_second
             return max(0.0, seconds) if math.isfinite(seconds) else None
     with contextlib.suppress(TypeError, ValueError, OverflowError):
-        retry_time = email.utils.parsedate_to_datetime(header).timestamp()
+        retry_time = email.utils.parsedate_to_datetime(retry_after_header).timestamp()
         return max(0.0, retry_time - (time.time() if now is None else now))
     return None
 
@@ -220,9 +220,9 @@ class Limiter:
     def start(self, now: float, tokens: int = 0):
         "Count a request that is sent at `now`, and move the clocks on by it and by its tokens."
         self.in_flight += 1
-        for i, spent_amount in enumerate((1, tokens)):
+        for i, n_requests_or_tokens in enumerate((1, tokens)):
             if self.each[i]:
-                self.due[i] = max(self.due[i], now) + spent_amount * self.each[i]
+                self.due[i] = max(self.due[i], now) + n_requests_or_tokens * self.each[i]
 
     def correct(self, tokens: int):
         "Correct the token clock by the tokens that were overestimated (negative: underestimated)."
@@ -323,11 +323,11 @@ class Patience:
         self.limiter.pushed_back(now, job.began, retry_after)
         job.since = now if job.since is None else job.since
         patience_s = self.endpoint.patience_s
-        seconds_shut = now - (
+        seconds_since_shut = now - (
             now if self.limiter.shut_since is None else self.limiter.shut_since
         )  # with nothing but push-back
-        if seconds_shut + (retry_after or 0) > patience_s:
-            self.gone = f"nothing but this for {seconds_shut:.0f} s (patience_s is {patience_s:g}), {job.error}"
+        if seconds_since_shut + (retry_after or 0) > patience_s:
+            self.gone = f"nothing but this for {seconds_since_shut:.0f} s (patience_s is {patience_s:g}), {job.error}"
         if self.gone or now + (retry_after or 0) - job.since > patience_s:
             job.error = f"put off for {now - job.since:.0f} s (patience_s is {patience_s:g}), {job.error}"
             return None

@@ -105,14 +105,14 @@ def rubric(name: str, dir: str | Path | None = None, *, language: str | None = N
             f"rubric: {required_entry} must be a mapping for kind {kind}; got {d.get(required_entry)!r}", place=place
         )
     filled_entries = {k: v for k, v in d.items() if v}
-    bad_anchors = [a for a in filled_entries.get("anchors", ()) if not (isinstance(a, int) and 0 <= a <= 100)]
-    if bad_anchors:
-        refuse(f"rubric: anchors must be whole numbers from 0 to 100; got {bad_anchors}", place=place)
+    invalid_anchors = [a for a in filled_entries.get("anchors", ()) if not (isinstance(a, int) and 0 <= a <= 100)]
+    if invalid_anchors:
+        refuse(f"rubric: anchors must be whole numbers from 0 to 100; got {invalid_anchors}", place=place)
     prompt_texts: Any = {k: filled_entries[k] for k in ("system", "user", "part", "answer_line") if k in filled_entries}
-    table_entries: Any = {k: dict(filled_entries.get(k, {})) for k in ("anchors", "labels", "axes", "extra", "shown")}
-    list_entries: Any = {k: tuple(filled_entries.get(k, ())) for k in ("criteria", "examples")}
+    mapping_entries: Any = {k: dict(filled_entries.get(k, {})) for k in ("anchors", "labels", "axes", "extra", "shown")}
+    tuple_entries: Any = {k: tuple(filled_entries.get(k, ())) for k in ("criteria", "examples")}
     return Rubric(
-        name, kind, tuple(files), prompt_texts, **table_entries, **list_entries, target=d.get("target", "response")
+        name, kind, tuple(files), prompt_texts, **mapping_entries, **tuple_entries, target=d.get("target", "response")
     )
 
 # %% ../../nbs/ask/02_rubrics.ipynb #6805f77a
@@ -128,10 +128,10 @@ def rubrics(dir: str | Path | None = None) -> list[str]:
 @lru_cache
 def label_names() -> dict[str, str]:
     "What the labels of the package's rubrics are called in any language, folded -> the label."
-    out: dict[str, str] = {}
+    label_by_name: dict[str, str] = {}
     for r in map(rubric, rubrics()):
-        out |= r.names(r.labels) if r.kind == "label" else {}
-    return out
+        label_by_name |= r.names(r.labels) if r.kind == "label" else {}
+    return label_by_name
 
 # %% ../../nbs/ask/02_rubrics.ipynb #d56c7068
 def rubric_for(item: Item, kind: str | None = None, dir: str | Path | None = None) -> Rubric:
@@ -143,13 +143,13 @@ def rubric_for(item: Item, kind: str | None = None, dir: str | Path | None = Non
     if kind is not None and kind not in KINDS:
         refuse(f"rubric_for: kind must be one of {kinds_text}; got {kind!r}", place=item.item_id)
     category_rubric_names = [f"{item.study}/{slug(item.category)}"] if item.category else []
-    names = [
+    candidate_names = [
         *category_rubric_names,
         f"{item.study}/{item.task}",
         task_of(item).rubric,
         f"default/{kind}" if kind else None,
     ]
-    for name in filter(None, names):
+    for name in filter(None, candidate_names):
         if find(f"rubrics/{name}.yaml", dir) is None:
             continue
         r = rubric(name, dir, language=item.language)

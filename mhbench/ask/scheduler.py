@@ -113,11 +113,11 @@ class Ledger:
         while self.more and len(self.queue.new) < 256 and self.taken_in - self.handed_on < self.window:
             if not self.taken_in:
                 self.source = self.learner.begin(self.source)
-            chunk = list(islice(self.source, 256))
-            self.more = len(chunk) == 256
-            first_new_place = self.taken_in
-            self.taken_in += len(chunk)
-            self.admit([self.learner.job(request, place) for place, request in enumerate(chunk, first_new_place)])
+            requests = list(islice(self.source, 256))
+            self.more = len(requests) == 256
+            first_number = self.taken_in
+            self.taken_in += len(requests)
+            self.admit([self.learner.job(request, number) for number, request in enumerate(requests, first_number)])
 
     def admit(self, jobs: list[Job]):
         "Look jobs up; the same request twice becomes one job."
@@ -181,7 +181,9 @@ class Ledger:
         "Store and deliver answers (with whether each is final); one that another run has stored first replaces ours."
         earlier_row_by_key, now = {}, time.time()
         if self.asking.reads is not None:
-            earlier_row_by_key = self.asking.reads.put_many([self._row(*settled_job, now) for settled_job in settled])
+            earlier_row_by_key = self.asking.reads.put_many(
+                [self._row(*job_answer_and_finality, now) for job_answer_and_finality in settled]
+            )
         for job, answer, _ in settled:
             self.by_key.pop(job.wire.key, None)
             answer.request_key = job.wire.key
@@ -192,22 +194,22 @@ class Ledger:
             self._deliver(job, dated(answer, created))
 
     def _row(self, job: Job, answer: Answer, final: bool, now: float) -> Row:
-        row_fields = (self.asking.model.name, self.asking.endpoint.cache_identity, answer.status)
-        return Row(job.wire.key, *row_fields, final, now, answer.to_json(), self.asking.study)
+        model_endpoint_status = (self.asking.model.name, self.asking.endpoint.cache_identity, answer.status)
+        return Row(job.wire.key, *model_endpoint_status, final, now, answer.to_json(), self.asking.study)
 
     def _deliver(self, job: Job, answer: Answer):
         "Put an answer at its places; at all but the first it counts as cached."
         for i, (place, request_id) in enumerate(job.places):
-            placed_answer = replace(answer, id=request_id, cached=answer.cached or (i > 0 and answer.attempts > 0))
-            self.ready[place] = placed_answer
-            readability_check = job.request.reads if placed_answer.status == "error" and placed_answer.text else None
-            self.progress.add(placed_answer, bool(readability_check and readability_check(placed_answer.text or "")))
-            self.served.update((k, v) for k, v in placed_answer.served.items() if k in SERVICE)
+            request_answer = replace(answer, id=request_id, cached=answer.cached or (i > 0 and answer.attempts > 0))
+            self.ready[place] = request_answer
+            readability_check = job.request.reads if request_answer.status == "error" and request_answer.text else None
+            self.progress.add(request_answer, bool(readability_check and readability_check(request_answer.text or "")))
+            self.served.update((k, v) for k, v in request_answer.served.items() if k in SERVICE)
             if (
-                placed_answer.status == "error" and placed_answer.text is None
+                request_answer.status == "error" and request_answer.text is None
             ):  # a text that is not the JSON wanted is an answer
                 self.failed += 1
-                self.first_error = self.first_error or f"{placed_answer.id}: {placed_answer.error}"
+                self.first_error = self.first_error or f"{request_answer.id}: {request_answer.error}"
 
     def take(self) -> list[Answer]:
         "The answers that are next in order."
@@ -331,21 +333,21 @@ class NextSteps:
             job.lesson = None  # another refusal came between: nothing has been refused twice in the same way
             return None
         is_lasting = self.learner.lasts(job, new_terms)
-        would_mix = self.learner.mixes(new_terms)
-        if is_lasting and not would_mix:
+        would_mix_terms = self.learner.mixes(new_terms)
+        if is_lasting and not would_mix_terms:
             reason = self.transport.secrets.clean_line(f"{failure.status}: {failure.refusal.words}", 300)
             self.learner.adopt(new_terms, reason)
             return NextStep(anew=True) if self.learner.outdated(job, refused=True) else None
         job.faults += 1
         if job.faults >= self.asking.endpoint.max_attempts:
-            if would_mix:
+            if would_mix_terms:
                 reason = "others were answered with it, and answers of two kinds are not mixed"
                 entry_name = f"endpoints.{self.asking.endpoint.name}"
                 remedy = f"where it stays so, say in {entry_name} what it refuses (refuses: {{parameter: null}})"
                 job.error = f"{job.error}; {reason}: {remedy}, and all are asked without it"
             return None
         first_pause = self.asking.endpoint.pause_s
-        return NextStep(at=time.monotonic() + pause(job.faults, first=first_pause), alone=not would_mix)
+        return NextStep(at=time.monotonic() + pause(job.faults, first=first_pause), alone=not would_mix_terms)
 
     def end(self, job: Job, answer: Answer, final: bool = False) -> NextStep:
         "The last step: the answer, with the attempts and the cost that it took."
@@ -498,18 +500,18 @@ class Scheduler:
         self.queue.came_back(job)
         terms_before = self.learner.terms
         try:
-            step = self.steps.of(job, outcome)
+            next_step = self.steps.of(job, outcome)
             if self.learner.terms != terms_before:  # pending requests are rebuilt
                 self.ledger.readmit([*self.queue.clear(), *self.ledger.elsewhere.values()])
-            if step.answer is not None:
-                return self._finish(job, step)
+            if next_step.answer is not None:
+                return self._finish(job, next_step)
             self.limiter.end()
-            if step.anew:
+            if next_step.anew:
                 self.ledger.readmit([job])
-            elif step.alone:
-                self.queue.test(job, step.at)
+            elif next_step.alone:
+                self.queue.test(job, next_step.at)
             else:
-                self.queue.put_off(job, step.at)
+                self.queue.put_off(job, next_step.at)
             self.pump()
         except Exception as e:
             self.halt(e)
@@ -523,14 +525,14 @@ class Scheduler:
 
     def flush(self):
         "Commit the answers of this turn of the loop, free their places, and send what may follow."
-        settled, self.settled = self.settled, []
-        if not settled:
+        settled_jobs, self.settled = self.settled, []
+        if not settled_jobs:
             return
         try:
-            self.ledger.commit(settled)
+            self.ledger.commit(settled_jobs)
         except Exception as e:
             return self.halt(e)
-        for _ in settled:
+        for _ in settled_jobs:
             self.limiter.end()
         self.wake.set()
         self.pump()

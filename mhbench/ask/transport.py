@@ -94,8 +94,8 @@ def limited_client() -> Any:
             response = await super().send(request, **options | {"stream": True})
             body = bytearray()
             try:
-                async for piece in response.aiter_bytes():
-                    body += piece
+                async for chunk in response.aiter_bytes():
+                    body += chunk
                     if len(body) > self.most:
                         raise Malformed(f"a body of more than {self.most / 2**20:.3g} MiB (max_reply_bytes)")
             except httpx2.DecodingError:
@@ -112,9 +112,9 @@ def limited_client() -> Any:
 def offered_in_words(served: str, offered: list[str]) -> str:
     "The models that an endpoint offers, those with a similar name first."
     similar_models = difflib.get_close_matches(served, offered, n=3, cutoff=0.5)
-    models_shown = list(dict.fromkeys([*similar_models, *offered]))[:8]
-    more_in_words = f" and {len(offered) - len(models_shown)} more" if len(offered) > len(models_shown) else ""
-    return f"the endpoint offers {', '.join(models_shown)}{more_in_words}" if offered else ""
+    listed_models = list(dict.fromkeys([*similar_models, *offered]))[:8]
+    more_in_words = f" and {len(offered) - len(listed_models)} more" if len(offered) > len(listed_models) else ""
+    return f"the endpoint offers {', '.join(listed_models)}{more_in_words}" if offered else ""
 
 # %% ../../nbs/ask/10_transport.ipynb #97ec4eaf
 _WHOLE = "let the gateway send whole replies, or name the service behind it in base_urls"
@@ -140,12 +140,12 @@ class Transport:
         headers, self.secrets = request_headers(self.endpoint, self.api)
         headers["Accept-Encoding"] = "gzip, deflate"
         timeouts = Timeout(None, connect=min(30.0, self.endpoint.timeout_s))
-        pool = Limits(max_connections=0, keepalive_expiry=15)  # 0: as many as are asked for
+        pool_limits = Limits(max_connections=0, keepalive_expiry=15)  # 0: as many as are asked for
         tls_context = ssl.create_default_context()
         for url in self.endpoint.base_urls:
             is_remote = not is_loopback(url)  # the environment's proxy is used
             http_client = limited_client()(
-                follow_redirects=False, limits=pool, timeout=timeouts, trust_env=is_remote, verify=tls_context
+                follow_redirects=False, limits=pool_limits, timeout=timeouts, trust_env=is_remote, verify=tls_context
             )
             http_client.ours, http_client.most = headers, self.endpoint.max_reply_bytes
             client_options = {
@@ -190,10 +190,10 @@ class Transport:
             return read_reply(reply.raw, job.request, model, job.wire.most)
         except Malformed as e:
             error_text = f"a malformed reply, {e}"
-            if has_stream := reply is not None and is_stream(reply.raw):
+            if is_streamed_reply := reply is not None and is_stream(reply.raw):
                 error_text = f'a stream, where "stream": false was sent, which cannot be read ({e}); {_WHOLE}'
-            kind = "refused" if has_stream or e.lasting else "again"
-            raise Failed(kind, error_text, tokens=e.tokens, billed=True) from None
+            failure_kind = "refused" if is_streamed_reply or e.lasting else "again"
+            raise Failed(failure_kind, error_text, tokens=e.tokens, billed=True) from None
         except TimeoutError:
             raise Failed("again", f"no answer within {self.endpoint.timeout_s:g} s", billed=None) from None
         except (aiohttp.ClientError, httpx2.HTTPError, OSError) as e:
@@ -205,25 +205,27 @@ class Transport:
             raise Failed("again", f"{cause_text} {e}".rstrip(), billed=is_billed, unreached=is_unreached) from None
 
     async def _read_failure(self, reply: Reply, job: Job, model: Model, base_url: str) -> Failed:
-        kind = verdict(reply.status, reply.raw)
+        failure_kind = verdict(reply.status, reply.raw)
         complaint = complaint_in(reply.raw)
         explanation = await self._explain_failure(reply, complaint.words, base_url, model.served)
         refusal = None
-        if kind == "refused":
+        if failure_kind == "refused":
             interface = INTERFACES[model.api]
             is_api_complaint = complaint.of_api and (
                 reply.status in (400, 422) or complaint.error
             )  # else it may come from a gateway
-            chat_words, param = interface.in_chat_words(complaint.words if is_api_complaint else "", complaint.param)
-            fixed_parameters = LIMITS if interface.names else ()  # they cannot be renamed there
+            complaint_text, parameter_name = interface.in_chat_words(
+                complaint.words if is_api_complaint else "", complaint.param
+            )
+            unrenamable_parameters = LIMITS if interface.names else ()  # they cannot be renamed there
             sent_fields = build_request(job.request, model, self.endpoint, job.terms)
-            sent_fields = {k: v for k, v in sent_fields.items() if k not in fixed_parameters}
+            sent_fields = {k: v for k, v in sent_fields.items() if k not in unrenamable_parameters}
             refusal = Refusal(
-                reply.status, chat_words, sent_fields, param, complaint.code if is_api_complaint else None
+                reply.status, complaint_text, sent_fields, parameter_name, complaint.code if is_api_complaint else None
             )
             if refusal.passes and reply.status not in (401, 403, 404, 413):
-                kind = "again"
-        return Failed(kind, explanation, retry_after(reply.headers), reply.status, refusal)
+                failure_kind = "again"
+        return Failed(failure_kind, explanation, retry_after(reply.headers), reply.status, refusal)
 
     async def offered(self, base: str) -> list[str]:
         "The models that the endpoint offers; empty where it does not say."

@@ -40,13 +40,13 @@ _REPLIES = answer_table("replies")
 
 def _tag_families() -> list[_Family]:
     "The families of the table; one that has several tags, once for each."
-    out: list[_Family] = []
+    families: list[_Family] = []
     for family in _REPLIES["thoughts"].values():
         family_patterns = family["begins"], family["ends"], family["example"]
         for tag in family.get("each", [""]):
-            begins, ends, mark_example = (pattern.replace("{TAG}", tag) for pattern in family_patterns)
-            out.append(_Family(begins, ends, mark_example, family.get("in_prompt", True)))
-    return out
+            begin_pattern, end_pattern, mark_example = (pattern.replace("{TAG}", tag) for pattern in family_patterns)
+            families.append(_Family(begin_pattern, end_pattern, mark_example, family.get("in_prompt", True)))
+    return families
 
 
 _FAMILIES = _tag_families()
@@ -81,10 +81,12 @@ _AROUND = re.compile("(?i)" + "|".join(_REPLIES["answers"]))
 
 def split_thinking(text: str) -> tuple[str | None, str]:
     "A thinking model's reasoning (None where there is none) and its answer, apart."
-    channel_texts = _CHANNEL.findall(text)
-    if channel_texts:
-        thought_text = "\n".join(t.strip() for name, t in channel_texts if name != "final")
-        return thought_text or None, "\n".join(t.strip() for name, t in channel_texts if name == "final")
+    channel_names_and_texts = _CHANNEL.findall(text)
+    if channel_names_and_texts:
+        thought_text = "\n".join(t.strip() for channel_name, t in channel_names_and_texts if channel_name != "final")
+        return thought_text or None, "\n".join(
+            t.strip() for channel_name, t in channel_names_and_texts if channel_name == "final"
+        )
     if bare_channels_match := _BARE_CHANNELS.fullmatch(text):
         return bare_channels_match[1].strip(), bare_channels_match[2].strip()
     if not _ANY_MARK.search(text):
@@ -176,8 +178,8 @@ def json_values(text: str) -> list[Any]:
 
 def json_in(text: str) -> Any:
     "The JSON object (or else array) in a text; None where there is none, or there are several that differ."
-    values = json_values(text)
-    return values[0] if values and all(v == values[0] for v in values) else None
+    values_in_text = json_values(text)
+    return values_in_text[0] if values_in_text and all(v == values_in_text[0] for v in values_in_text) else None
 
 # %% ../../nbs/ask/18_unwrap.ipynb #e278bfb1
 _HOLDS = re.compile(
@@ -204,20 +206,22 @@ def answer_field(data: Any) -> Any:
     "The value of the field of an object that names an answer, however deep; else the value itself."
     if not isinstance(data, dict):
         return data
-    candidate_fields = {k: v for k, v in data.items() if not _REASONS.search(k) and not _PASSED.search(k)}
-    answer_keys = [k for k in candidate_fields if _HOLDS.search(k)]
+    fields_without_reasons = {k: v for k, v in data.items() if not _REASONS.search(k) and not _PASSED.search(k)}
+    answer_keys = [k for k in fields_without_reasons if _HOLDS.search(k)]
     if len(answer_keys) > 1:
         answer_keys = [k for k in answer_keys if re.search("(?i)final", k)] or answer_keys
     are_keys_numbered = len({re.sub(r"\d", "", k) for k in answer_keys}) < len(answer_keys)
     if (
         answer_keys
         and not are_keys_numbered
-        and all(candidate_fields[k] == candidate_fields[answer_keys[0]] for k in answer_keys)
+        and all(fields_without_reasons[k] == fields_without_reasons[answer_keys[0]] for k in answer_keys)
     ):
-        return answer_field(candidate_fields[answer_keys[0]])
-    if len(candidate_fields) == 1 and (len(data) > 1 or isinstance(next(iter(candidate_fields.values())), dict | list)):
-        return answer_field(next(iter(candidate_fields.values())))
-    return data if not answer_keys else candidate_fields
+        return answer_field(fields_without_reasons[answer_keys[0]])
+    if len(fields_without_reasons) == 1 and (
+        len(data) > 1 or isinstance(next(iter(fields_without_reasons.values())), dict | list)
+    ):
+        return answer_field(next(iter(fields_without_reasons.values())))
+    return data if not answer_keys else fields_without_reasons
 
 # %% ../../nbs/ask/18_unwrap.ipynb #03d76d5d
 class _Span(NamedTuple):
@@ -229,16 +233,16 @@ class _Span(NamedTuple):
     stop: int
 
 
-def _find_closing(text: str, inside_start: int, ends: str) -> tuple[int, int]:
+def _find_closing(text: str, content_start: int, ends: str) -> tuple[int, int]:
     "Where the inside of a wrapper ends, and the wrapper: at the sign that closes it, or with the text."
     if ends == "}":
         depth = 1
-        for k in range(inside_start, len(text)):
+        for k in range(content_start, len(text)):
             depth += {"{": 1, "}": -1}.get(text[k], 0)
             if not depth:
                 return k, k + 1
         return len(text), len(text)
-    closing_match = re.compile(f"(?im){ends}").search(text, inside_start)
+    closing_match = re.compile(f"(?im){ends}").search(text, content_start)
     return closing_match.span() if closing_match else (len(text), len(text))
 
 
@@ -283,9 +287,9 @@ def _without_frame(text: str) -> str:
         not (text_before := text[: fences[0].start()].strip()) or text_before.endswith((":", "**"))
     ):
         return fences[0][1]
-    headed_texts = _HEADED.findall(text)
-    if len(headed_texts) == 1:
-        return headed_texts[0]
+    texts_under_heading = _HEADED.findall(text)
+    if len(texts_under_heading) == 1:
+        return texts_under_heading[0]
     return _replace_table_by_lines(text)
 
 # %% ../../nbs/ask/18_unwrap.ipynb #63cd1fbf
@@ -306,18 +310,20 @@ _JUDGES = re.compile(
 def _replace_table_by_lines(text: str) -> str:
     "A text in which a table of Markdown is a line for each of its rows: `first cell: answer`."
     table_rows = [[c.strip() for c in m[0].strip().strip("|").split("|")] for m in _CELLED.finditer(text)]
-    rule_row_numbers = [k for k, cells in enumerate(table_rows) if all(re.fullmatch(r":?-+:?", c) for c in cells)]
-    if rule_row_numbers != [1] or len({len(cells) for cells in table_rows}) > 1:
+    rule_row_numbers = [
+        k for k, row_cells in enumerate(table_rows) if all(re.fullmatch(r":?-+:?", c) for c in row_cells)
+    ]
+    if rule_row_numbers != [1] or len({len(row_cells) for row_cells in table_rows}) > 1:
         return text
-    header, body_rows = table_rows[0], table_rows[2:]
-    answer_columns = [k for k, c in enumerate(header) if _HEADER.fullmatch(c)]
-    answer_column = answer_columns[-1] if answer_columns else len(header) - 1
-    verdict_columns = [k for k in range(1, len(header)) if all(_JUDGES.fullmatch(r[k]) for r in body_rows)]
+    header_cells, body_rows = table_rows[0], table_rows[2:]
+    answer_columns = [k for k, c in enumerate(header_cells) if _HEADER.fullmatch(c)]
+    answer_column = answer_columns[-1] if answer_columns else len(header_cells) - 1
+    verdict_columns = [k for k in range(1, len(header_cells)) if all(_JUDGES.fullmatch(r[k]) for r in body_rows)]
     answer_column = verdict_columns[0] if verdict_columns else answer_column
     if len(body_rows) == 1 and len(answer_columns) == 1 and not verdict_columns:
         answer_lines = [body_rows[0][answer_column]]
     elif (
-        len(header) == 2
+        len(header_cells) == 2
         and any(_HEADER.fullmatch(r[0]) for r in body_rows)
         and len(body_rows) > 1
         and not answer_columns[:1] == [0]
@@ -325,8 +331,8 @@ def _replace_table_by_lines(text: str) -> str:
         answer_lines = [r[1] for r in body_rows if _HEADER.fullmatch(r[0])]
     else:
         answer_lines = [r[answer_column] if not answer_column else f"{r[0]}: {r[answer_column]}" for r in body_rows]
-    matches = [*_CELLED.finditer(text)]
-    return text[: matches[0].start()] + "\n".join(answer_lines) + text[matches[-1].end() :]
+    row_matches = [*_CELLED.finditer(text)]
+    return text[: row_matches[0].start()] + "\n".join(answer_lines) + text[row_matches[-1].end() :]
 
 # %% ../../nbs/ask/18_unwrap.ipynb #cd121a57
 _DECOR = re.compile(
@@ -358,22 +364,22 @@ def unwrap(
     "What the wrappers around an answer hold; the text where there is none."
     for _ in range(5):
         spans = _wrapper_spans(text)
-        inside_texts = [text[s.begin : s.end].strip() for s in spans]
+        wrapped_texts = [text[s.begin : s.end].strip() for s in spans]
         if not spans:
-            inside_text = _without_frame(text)
-        elif len(set(inside_texts)) == 1 and not (several and len(inside_texts) > 1):
-            inside_text = inside_texts[0]
+            wrapped_text = _without_frame(text)
+        elif len(set(wrapped_texts)) == 1 and not (several and len(wrapped_texts) > 1):
+            wrapped_text = wrapped_texts[0]
         else:
-            boundaries = [0, *(x for s in spans for x in s), len(text)]
-            texts_between = [text[a:b] for a, b in zip(boundaries[::4], [*boundaries[1::4], len(text)])]
-            inside_text = "".join(x + y for x, y in zip(texts_between, [*inside_texts, ""]))
-        if inside_text == text:
+            span_boundaries = [0, *(x for s in spans for x in s), len(text)]
+            texts_between = [text[a:b] for a, b in zip(span_boundaries[::4], [*span_boundaries[1::4], len(text)])]
+            wrapped_text = "".join(x + y for x, y in zip(texts_between, [*wrapped_texts, ""]))
+        if wrapped_text == text:
             break
-        text = inside_text
+        text = wrapped_text
     return text
 
 
 def led_in(text: str) -> str:
     "The rest of the last line that begins with `Answer:` or its like; else the text."
-    matches = [*_LED.finditer(text)]
-    return text[matches[-1].end() :] if matches else text
+    lead_in_matches = [*_LED.finditer(text)]
+    return text[lead_in_matches[-1].end() :] if lead_in_matches else text

@@ -88,9 +88,9 @@ class WalkedRubric(NamedTuple):
 
     def most_asked(self) -> dict[str, int]:
         "By question, the most that may be asked from it on; without those from which a walk may come back."
-        n_questions_by_id, n_ids_before = {"": 0}, 0
-        while len(n_questions_by_id) > n_ids_before:
-            n_ids_before = len(n_questions_by_id)
+        n_questions_by_id, n_ids_of_last_pass = {"": 0}, 0
+        while len(n_questions_by_id) > n_ids_of_last_pass:
+            n_ids_of_last_pass = len(n_questions_by_id)
             for question_id, q in reversed(self.questions.items()):
                 next_ids = [self.after(question_id, o)[0] for o in q.options]
                 if question_id not in n_questions_by_id and all(next_id in n_questions_by_id for next_id in next_ids):
@@ -101,16 +101,16 @@ class WalkedRubric(NamedTuple):
 
     def reachable(self, at: str) -> tuple[set[str], set[str]]:
         "The questions that may be asked from one on, itself included, and the words that end a walk among them."
-        reachable_ids, end_words, waiting_ids = set(), set(), [at]
-        while waiting_ids:
-            question_id = waiting_ids.pop()
+        reachable_ids, end_targets, ids_to_visit = set(), set(), [at]
+        while ids_to_visit:
+            question_id = ids_to_visit.pop()
             if question_id in reachable_ids or not question_id:
                 continue
             reachable_ids.add(question_id)
             next_ids_and_targets = [self.after(question_id, o) for o in self.questions[question_id].options]
-            waiting_ids += [next_id for next_id, _ in next_ids_and_targets]
-            end_words |= {target for _, target in next_ids_and_targets if target in (END, ASSIGN_END)}
-        return reachable_ids, end_words
+            ids_to_visit += [next_id for next_id, _ in next_ids_and_targets]
+            end_targets |= {target for _, target in next_ids_and_targets if target in (END, ASSIGN_END)}
+        return reachable_ids, end_targets
 
 # %% ../../nbs/ask/20_walked.ipynb #fffeda1b
 def _refuse_rubric(rule: str, value: str, place: str, remedy: str = "") -> None:
@@ -194,12 +194,12 @@ def _check_rubric(questions: dict[str, WalkedQuestion], places: Mapping[str, str
 
 def _find_cycle(rubric: WalkedRubric) -> list[str]:
     "The ids of one cycle; none where there is none."
-    ending_ids = rubric.most_asked()
-    walked_ids = [at for at in rubric.questions if at not in ending_ids][:1]
-    while walked_ids and walked_ids[-1] not in walked_ids[:-1]:
-        next_ids = [rubric.after(walked_ids[-1], o)[0] for o in rubric.questions[walked_ids[-1]].options]
-        walked_ids.append(next(next_id for next_id in next_ids if next_id not in ending_ids))
-    return walked_ids[walked_ids.index(walked_ids[-1]) :] if walked_ids else []
+    terminating_ids = rubric.most_asked()
+    path_ids = [at for at in rubric.questions if at not in terminating_ids][:1]
+    while path_ids and path_ids[-1] not in path_ids[:-1]:
+        next_ids = [rubric.after(path_ids[-1], o)[0] for o in rubric.questions[path_ids[-1]].options]
+        path_ids.append(next(next_id for next_id in next_ids if next_id not in terminating_ids))
+    return path_ids[path_ids.index(path_ids[-1]) :] if path_ids else []
 
 # %% ../../nbs/ask/20_walked.ipynb #5a1aad89
 _FILES = "rubric_file rubric_prompt_beginning_file question_prompt_file personas persona_context_template_file".split()
@@ -222,9 +222,9 @@ def read_walked(manifest: str | Path) -> WalkedRubric:
     except json.JSONDecodeError as e:
         refuse(f"read_walked: manifest must be JSON; got {e}", place=str(path))
     manifest_entries = manifest_files if isinstance(manifest_files, dict) else {}
-    lacking_names = [k for k in _FILES if not isinstance(manifest_entries.get(k), str) or not manifest_entries[k]]
-    if lacking_names:
-        _refuse_rubric(f"manifest must name {', '.join(_FILES)}", f"no {', '.join(lacking_names)}", path.name)
+    missing_roles = [k for k in _FILES if not isinstance(manifest_entries.get(k), str) or not manifest_entries[k]]
+    if missing_roles:
+        _refuse_rubric(f"manifest must name {', '.join(_FILES)}", f"no {', '.join(missing_roles)}", path.name)
     file_by_role = {k: (path.parent / manifest_files[k]).resolve() for k in _FILES}
     for k, file in file_by_role.items():
         if not file.is_relative_to(path.parent.resolve()):
@@ -235,18 +235,18 @@ def read_walked(manifest: str | Path) -> WalkedRubric:
             )
     rubric_file, opening_prompt_file, asking_prompt_file, personas_file, template_file = file_by_role.values()
     persona_rows = tuple({k: v for k, v in row.items() if k} for _, row in _rubric_rows(personas_file, ()))
-    out = WalkedRubric(
+    rubric = WalkedRubric(
         walked_questions(_rubric_rows(rubric_file, _COLUMNS)),
         file_text(opening_prompt_file),
         file_text(asking_prompt_file),
         persona_rows,
         file_text(template_file),
     )
-    for name, fields in (_TEMPLATES | {"template": set(persona_rows[0]) if persona_rows else set()}).items():
-        if unknown_fields := sorted(set(re.findall(r"\{([^{}\n]+)\}", getattr(out, name))) - fields):
-            rule = f"the {name} of the prompt may name {', '.join(sorted(fields)) or 'nothing'} in braces"
+    for name, allowed_fields in (_TEMPLATES | {"template": set(persona_rows[0]) if persona_rows else set()}).items():
+        if unknown_fields := sorted(set(re.findall(r"\{([^{}\n]+)\}", getattr(rubric, name))) - allowed_fields):
+            rule = f"the {name} of the prompt may name {', '.join(sorted(allowed_fields)) or 'nothing'} in braces"
             _refuse_rubric(rule, ", ".join(unknown_fields), path.name)
-    return out
+    return rubric
 
 # %% ../../nbs/ask/20_walked.ipynb #c383731c
 _SAID = re.compile(r"(?ims)^\W*answer\W*?:\s*(.*?)\s*(?:^\W*reasoning\W*?:.*)?\Z")
@@ -260,16 +260,16 @@ def read_option(reply: str | None, options: Sequence[str]) -> str | None:
     text, option_by_text = normalise(stated_match[1] if stated_match else text), {normalise(o): o for o in options}
     if text in option_by_text:
         return option_by_text[text]
-    leading_options = [n for n in option_by_text if re.match(rf"{re.escape(n)}\W*(?:[.,;:!\n]|\s[-–—(])", text)]
-    return option_by_text[max(leading_options, key=len)] if leading_options else None
+    options_at_start = [n for n in option_by_text if re.match(rf"{re.escape(n)}\W*(?:[.,;:!\n]|\s[-–—(])", text)]
+    return option_by_text[max(options_at_start, key=len)] if options_at_start else None
 
 
 def option_by_substring(reply: str | None, options: Sequence[str]) -> str:
     "What the published judge's rule makes of a reply: an exact match, else a substring either way, else the first."
     text = (reply or "").lower().strip()
     exact_options = [o for o in options if o.lower().strip() == text]
-    similar_options = [o for o in options if o.lower() in text or text in o.lower()]
-    return (exact_options or similar_options or list(options))[0]
+    substring_options = [o for o in options if o.lower() in text or text in o.lower()]
+    return (exact_options or substring_options or list(options))[0]
 
 # %% ../../nbs/ask/20_walked.ipynb #e3b3e0ca
 class UnreadReply(NamedTuple):
@@ -307,9 +307,9 @@ class Walk:
         if option is None:
             option = option_by_substring(reply, q.options)
             self.unread.append(UnreadReply(q.id, reply or "", option))
-            reachable_ids, end_words = self.rubric.reachable(q.id)
-            affected_ids = self.rubric.questions if end_words else reachable_ids
-            self.open |= {self.rubric.questions[i].dimension for i in affected_ids}
+            reachable_ids, end_targets = self.rubric.reachable(q.id)
+            open_question_ids = self.rubric.questions if end_targets else reachable_ids
+            self.open |= {self.rubric.questions[i].dimension for i in open_question_ids}
         self._take_option(q, option)
         self._answer_automatic()
 
@@ -332,8 +332,8 @@ class Walk:
         dimensions = self.rubric.dimensions
         if self.ended == END:
             return dict.fromkeys(dimensions, NOT_RELEVANT)
-        entered_dimensions = dimensions if self.ended else [d for d in dimensions if d in self.given]
-        return {d: self._severity_label(self.given.get(d, [])) for d in entered_dimensions}
+        dimensions_with_answers = dimensions if self.ended else [d for d in dimensions if d in self.given]
+        return {d: self._severity_label(self.given.get(d, [])) for d in dimensions_with_answers}
 
     def ratings(self) -> dict[str, str]:
         "The same without dimensions that an unread reply could have changed."

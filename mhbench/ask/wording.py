@@ -33,11 +33,11 @@ def _split_string(node: ast.expr) -> Pieces | None:
         return None
     pieces: Pieces = []
     text = ""
-    for part in node.values:
-        if isinstance(part, ast.Constant):
-            text += part.value if isinstance(part.value, str) else ""
-        elif isinstance(part, ast.FormattedValue):
-            pieces.append((text, ast.unparse(part.value)))
+    for string_part in node.values:
+        if isinstance(string_part, ast.Constant):
+            text += string_part.value if isinstance(string_part.value, str) else ""
+        elif isinstance(string_part, ast.FormattedValue):
+            pieces.append((text, ast.unparse(string_part.value)))
             text = ""
     return [*pieces, (text, None)]
 
@@ -90,12 +90,12 @@ def _layout(option_lines: Sequence[str], option_texts: Sequence[str]) -> str:  #
         ("{letter}", letters(len(option_lines))),
         ("{number}", [str(i + 1) for i in range(len(option_lines))]),
     ):
-        layouts = {
+        line_templates = {
             _escape(line_text).replace(name, placeholder, 1) if name in line_text else line_text
             for name, line_text in zip(option_names, option_lines)
         }
-        if len(layouts) == 1 and placeholder in (layout := layouts.pop()):
-            return layout + "{text}"
+        if len(line_templates) == 1 and placeholder in (line_template := line_templates.pop()):
+            return line_template + "{text}"
     refuse(f"wording: lines of options must be alike but for letter or number; got those of {', '.join(option_texts)}")
 
 # %% ../../nbs/ask/19_wording.ipynb #17008a3b
@@ -154,22 +154,24 @@ def prompt_files(recipe: Mapping[str, Any]) -> list[str]:
 def write_prompts(recipe: Mapping[str, Any], source: str | Path, to: str | Path) -> list[Path]:  # the templates
     "Turn the prompts of a study into templates of its folder `to`. Raises: ValueError, FileNotFoundError."
     written_files = []
-    for name, modes in recipe.items():
-        template: dict[str, Any] = {"wording": "paper", "about": f"as in {', '.join(prompt_files({name: modes}))}"}
-        for mode, mode_recipe in modes.items():
+    for name, recipes in recipe.items():
+        template: dict[str, Any] = {"wording": "paper", "about": f"as in {', '.join(prompt_files({name: recipes}))}"}
+        for mode, mode_recipe in recipes.items():
             wording = as_template(
                 _read_prompt(Path(source), mode_recipe["user"]),
                 mode_recipe.get("fields", {}),
                 mode_recipe.get("options", ()),
             )
-            mode_entry: dict[str, Any] = {"user": wording.user} | ({"option": wording.option} if wording.option else {})
+            template_of_mode: dict[str, Any] = {"user": wording.user} | (
+                {"option": wording.option} if wording.option else {}
+            )
             if "system" in mode_recipe:
-                mode_entry["system"] = as_template(_read_prompt(Path(source), mode_recipe["system"]), {}).user
-            mode_entry |= {k: mode_recipe[k] for k in ("omit", "inline") if k in mode_recipe}
+                template_of_mode["system"] = as_template(_read_prompt(Path(source), mode_recipe["system"]), {}).user
+            template_of_mode |= {k: mode_recipe[k] for k in ("omit", "inline") if k in mode_recipe}
             if mode == "zero_shot":
-                template |= mode_entry
+                template |= template_of_mode
             else:
-                template.setdefault("modes", {})[mode] = mode_entry
+                template.setdefault("modes", {})[mode] = template_of_mode
         file = Path(to) / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(yaml.safe_dump(template, sort_keys=False, allow_unicode=True, width=10_000), encoding="utf-8")
