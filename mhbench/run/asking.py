@@ -42,12 +42,12 @@ def capped(entry: dict, modes: dict) -> tuple[dict, dict]:
     "A model's entry without `n_items`, and the modes with that many items at most."
     entry = dict(entry)
     limit = entry.pop("n_items", None)
-    out = {mode: dict(settings or {}) for mode, settings in modes.items()}
-    for settings in out.values() if limit is not None else ():
+    settings_by_mode = {mode: dict(settings or {}) for mode, settings in modes.items()}
+    for settings in settings_by_mode.values() if limit is not None else ():
         n = settings.get("n_items")
         limited_n_items = {k: min(limit, v) for k, v in n.items()} if isinstance(n, dict) else min(limit, n or limit)
         settings["n_items"] = limited_n_items
-    return entry, out
+    return entry, settings_by_mode
 
 # %% ../../nbs/run/06_asking.ipynb #e1c78303
 @contextmanager

@@ -64,29 +64,29 @@ def _run_stage_command(a):
         refuse(f"run: STAGE must be named, or --all said; got {a.stage!r} with{'' if a.all else 'out'} --all")
     if a.all:
         return _run_all(a)
-    label = part_name(a.stage, a.study, a.model)
-    if parts := [*recorded_parameters(root())]:
-        k, n = parts.index(label) + 1 if label in parts else 0, len(parts)
+    part_label = part_name(a.stage, a.study, a.model)
+    if part_names := [*recorded_parameters(root())]:
+        k, n = part_names.index(part_label) + 1 if part_label in part_names else 0, len(part_names)
     else:
         from mhbench.run.params import load_params
 
         k, n = position(load_params(root() / a.params)["run"], a.stage, a.study, a.model)
     try:
-        with Live(f"{label} (stage {k} in the order of {n})" if k else label):
+        with Live(f"{part_label} (stage {k} in the order of {n})" if k else part_label):
             notebook = run_stage(a.stage, a.study, a.model, params=a.params, overrides=a.overrides, in_process=True)
     except Exception as e:
         if os.environ.get(ROWS) != "rows" or not a.study:
             raise
-        row = leave_failure(a.stage, a.study, a.model, e)
-        print(f"mhbench run: {label} {row.what}: {row.said}; the report has a row of it", file=sys.stderr)
+        failure = leave_failure(a.stage, a.study, a.model, e)
+        print(f"mhbench run: {part_label} {failure.what}: {failure.said}; the report has a row of it", file=sys.stderr)
         return
-    print(f"{label}: {os.path.relpath(notebook)}")
+    print(f"{part_label}: {os.path.relpath(notebook)}")
     if os.environ.get(ROWS) == "stop" and a.study:
         if repeatable_losses := [
             f for f in failures_left(root() / "results", [(a.stage, a.study, a.model)]) if f["again"]
         ]:
             actual = "{what}: {said}".format_map(lost_in_words(repeatable_losses[0]))
-            refuse(f"run: nothing may be lost where {ROWS} is stop; got {actual}", place=label, error=RuntimeError)
+            refuse(f"run: nothing may be lost where {ROWS} is stop; got {actual}", place=part_label, error=RuntimeError)
 
 # %% ../../nbs/run/08_cli.ipynb #ed51b9ce
 @subcommand("inputs", "hash the corpora, answers and templates that the run reads, for DVC to compare", PARAMS)
@@ -99,7 +99,7 @@ def _inputs(a):
         if "corpus" in content:
             print(f"{Path(name).stem}: corpus {content['corpus'][:12]}")
     p = load_params(root() / a.params)
-    print(*(f"{sentence}\n" for sentence in unread_ratings(p)), sep="", end="")
+    print(*(f"{unread_ratings_note}\n" for unread_ratings_note in unread_ratings(p)), sep="", end="")
     _, n = position(p["run"], "inputs")
     print(f"{numbered(n, 'stage')} in the run's order; those that are up to date are passed over")
 
@@ -108,9 +108,11 @@ def _inputs(a):
 def _trained(a):
     from mhbench.run.inputs import record_trained
 
-    run_by_model = {model: record["run"] for model, record in record_trained(a.params).items() if record}
+    run_by_model = {
+        model: training_record["run"] for model, training_record in record_trained(a.params).items() if training_record
+    }
     print(
-        ", ".join(f"{model}: run {run}" for model, run in run_by_model.items())
+        ", ".join(f"{model}: run {training_run}" for model, training_run in run_by_model.items())
         or "no model of the run was trained here"
     )
 
@@ -159,18 +161,18 @@ Tab completion: mhbench completion bash (or zsh, tcsh) says what to put where.""
 def declaring() -> dict[str, tuple[str, set[str]]]:  # word -> its help, and the modules that declare its commands
     "Where the commands are declared, in the order of the alphabet; nothing is imported."
     commands: dict[str, tuple[str, set[str]]] = {}
-    home = Path(str(mhbench.__file__)).parent
+    package_folder = Path(str(mhbench.__file__)).parent
     module_by_file = {
-        f: f"mhbench.{folder}.{f.stem}" for folder in ("run", "tools") for f in (home / folder).glob("*.py")
+        f: f"mhbench.{folder}.{f.stem}" for folder in ("run", "tools") for f in (package_folder / folder).glob("*.py")
     }
     user_folders = filter(None, os.environ.get("MHBENCH_STUDIES", "").split(os.pathsep))
-    for folder in (home / "studies", *map(Path, user_folders)):
+    for folder in (package_folder / "studies", *map(Path, user_folders)):
         module_by_file |= {file: "" for file in folder.glob("*/*.py")}  # "": by mhbench.registry
     for file, module in module_by_file.items():
-        for words, text in declarations(file).items():
-            word, _, subcommand = words.partition(" ")
+        for command_words, command_help in declarations(file).items():
+            word, _, subcommand = command_words.partition(" ")
             help_text, modules = commands.get(word, ("", set()))
-            commands[word] = (help_text or text * (not subcommand), modules | {module})
+            commands[word] = (help_text or command_help * (not subcommand), modules | {module})
     return dict(sorted(commands.items()))
 
 

@@ -58,11 +58,13 @@ def _canonical(node: Any) -> str:
         return f"[{','.join(map(_canonical, node))}]"
     if not isinstance(node, ast.AST):
         return repr(node)
-    fields = dict(ast.iter_fields(node))
+    value_by_field = dict(ast.iter_fields(node))
     if isinstance(node, _DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
-        fields["body"] = node.body[1:]
-    contents = [f"{k}={_canonical(v)}" for k, v in fields.items() if k not in ("ctx", "kind") and v not in (None, [])]
-    return f"{type(node).__name__}({','.join(contents)})"
+        value_by_field["body"] = node.body[1:]
+    canonical_fields = [
+        f"{k}={_canonical(v)}" for k, v in value_by_field.items() if k not in ("ctx", "kind") and v not in (None, [])
+    ]
+    return f"{type(node).__name__}({','.join(canonical_fields)})"
 
 
 def _imports(tree: ast.AST, package: str = "") -> Iterator[str]:
@@ -71,8 +73,8 @@ def _imports(tree: ast.AST, package: str = "") -> Iterator[str]:
         if isinstance(node, ast.Import):
             yield from (a.name for a in node.names)
         elif isinstance(node, ast.ImportFrom):
-            base = ".".join(package.split(".")[: package.count(".") + 2 - node.level]) if node.level else ""
-            module = ".".join(filter(None, (base, node.module)))
+            parent_package = ".".join(package.split(".")[: package.count(".") + 2 - node.level]) if node.level else ""
+            module = ".".join(filter(None, (parent_package, node.module)))
             yield from (module, *(f"{module}.{a.name}" for a in node.names))
         elif isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING":
             yield from _imports(ast.Module(body=node.orelse, type_ignores=[]), package)
@@ -111,26 +113,26 @@ class Code:
     def _data(self) -> dict[Path, tuple[str, list[Path]]]:  # folder -> its package, its files
         "The folders of the package with files that are no code."
         files = [f for f in sorted(self.home.rglob("*")) if f.is_file() and f.suffix not in (".py", ".pyc", ".typed")]
-        out: dict[Path, tuple[str, list[Path]]] = {}
+        package_and_files_by_folder: dict[Path, tuple[str, list[Path]]] = {}
         for file in [f for f in files if f.relative_to(self.home).parts[0] not in _SKIPPED and f.name not in _ASIDE]:
             package = next(folder for folder in file.parents if (folder / "__init__.py").exists())
             name = package.relative_to(self.home.parent).as_posix().replace("/", ".")
-            out.setdefault(file.parent, (name, []))[1].append(file)
-        return out
+            package_and_files_by_folder.setdefault(file.parent, (name, []))[1].append(file)
+        return package_and_files_by_folder
 
     def _file(self, name: str) -> Path | None:
         "The file of a module; that of a study may lie in a folder of one's own."
-        _, *inner_names = name.split(".")
+        _, *path_parts = name.split(".")
         home_folders = [self.home]
-        if inner_names[:1] == ["studies"] and len(inner_names) > 1:
-            home_folders, inner_names = (
+        if path_parts[:1] == ["studies"] and len(path_parts) > 1:
+            home_folders, path_parts = (
                 [self.home / "studies", *map(Path, importlib.import_module("mhbench.studies").__path__)],
-                inner_names[1:],
+                path_parts[1:],
             )
         files = [
             f
             for home in home_folders
-            for f in (home.joinpath(*inner_names).with_suffix(".py"), home.joinpath(*inner_names, "__init__.py"))
+            for f in (home.joinpath(*path_parts).with_suffix(".py"), home.joinpath(*path_parts, "__init__.py"))
         ]
         return next((f for f in files if f.is_file()), None)
 
@@ -155,9 +157,9 @@ class Code:
                 package_file = self._file(name[:-2])
                 files = package_file.parent.glob("*.py") if package_file and package_file.name == "__init__.py" else ()
                 names_to_visit += [f"{name[:-2]}.{f.stem}" for f in files if f.stem != "__init__"]
-            elif name not in hash_by_module and (facts := self.module(name)):
-                hash_by_module[name] = facts[1]
-                names_to_visit += [*facts[2], *filter(None, [name.rpartition(".")[0]])]
+            elif name not in hash_by_module and (module_facts_found := self.module(name)):
+                hash_by_module[name] = module_facts_found[1]
+                names_to_visit += [*module_facts_found[2], *filter(None, [name.rpartition(".")[0]])]
         return dict(
             sorted([*hash_by_module.items(), *(pair for name in hash_by_module for pair in self._data_of(name))])
         )
@@ -176,10 +178,10 @@ class Code:
             is_package_named = module.startswith(package) or not quoted_words.isdisjoint(
                 {package, package.split(".")[-1]}
             )
-            takes_whole_folder = (
+            reads_all_files_of_folder = (
                 is_package_named and folder.name in quoted_words and not any(f.suffix == ".yaml" for f in named_files)
             )
-            files += folder_files if takes_whole_folder else named_files
+            files += folder_files if reads_all_files_of_folder else named_files
         return [(f.relative_to(self.home.parent).as_posix(), self.file_hash(f)[:16]) for f in files]
 
     @cache
@@ -208,12 +210,12 @@ class Code:
         for notebook in notebooks:
             names |= set(self.memory.of(notebook, imports_of_notebook))
         table_references = references("tables", stage, owner(study)) if study else []
-        named_references = [*table_references, *(r for loader in loaders for r in references("loaders", loader))]
-        names |= {reference.partition(":")[0] for reference in named_references}
+        all_references = [*table_references, *(r for loader in loaders for r in references("loaders", loader))]
+        names |= {reference.partition(":")[0] for reference in all_references}
         study_folder = self.home / "studies" / str(study)
         folders = [study_folder] if study_folder.is_dir() else [s.folder for s in studies() if s.name == study]
-        hash_of_study = {f"studies/{study}": self._hash(folder) for folder in folders}
-        return self.reached(names) | {table: self._text_of(table) for table in table_references} | hash_of_study
+        study_and_hash = {f"studies/{study}": self._hash(folder) for folder in folders}
+        return self.reached(names) | {table: self._text_of(table) for table in table_references} | study_and_hash
 
     def _text_of(self, reference: str) -> str:
         "The docstring of a function, which a page shows."

@@ -59,9 +59,9 @@ def _as_page(nb: Any) -> Any:
         c for c in nb.cells if {"parameters", "injected-parameters", "setup"} & set(c.metadata.get("tags", []))
     ]
     body_cells = [c for c in nb.cells if c not in setup_cells]
-    empty_positions = [k for k, c in enumerate(body_cells) if c.cell_type == "code" and not c.outputs]
+    outputless_cell_indices = [k for k, c in enumerate(body_cells) if c.cell_type == "code" and not c.outputs]
     nb.cells = [
-        c for k, c in enumerate(body_cells) if k not in empty_positions and k + 1 not in empty_positions
+        c for k, c in enumerate(body_cells) if k not in outputless_cell_indices and k + 1 not in outputless_cell_indices
     ] + setup_cells
     return nb
 
@@ -71,10 +71,10 @@ def _asking_part(notebook: Path, to: Path) -> Path:  # the file written
     import nbformat
 
     nb = nbformat.read(notebook, 4)
-    asking_cells = [
+    asking_cell_indices = [
         k for k, cell in enumerate(nb.cells) if "with open_model" in cell.source or "s.records(" in cell.source
     ]
-    nb.cells = nb.cells[: asking_cells[-1] + 1]
+    nb.cells = nb.cells[: asking_cell_indices[-1] + 1]
     nbformat.write(nb, to)
     return to
 
@@ -94,26 +94,26 @@ def _check_modules(
     loaded_modules = {name for name in loaded_modules if name.split(".")[0] == "mhbench"}
     if not loaded_modules:
         return
-    declared_pattern = re.compile(
+    declared_module_pattern = re.compile(
         rf"mhbench\.studies\.(\w+(\.study)?|{study}\..*)"
     )  # what a study adds, and its own folder
     inputs_file = (
         root() / "results" / "inputs" / stage / f"{study}.json" if study else root() / f"results/inputs/{stage}.json"
     )
-    known_modules = json.loads(inputs_file.read_text(encoding="utf-8"))["code"] if inputs_file.exists() else {}
-    unseen_modules = sorted(
-        name for name in loaded_modules - known_modules.keys() if not declared_pattern.fullmatch(name)
+    recorded_modules = json.loads(inputs_file.read_text(encoding="utf-8"))["code"] if inputs_file.exists() else {}
+    unrecorded_modules = sorted(
+        name for name in loaded_modules - recorded_modules.keys() if not declared_module_pattern.fullmatch(name)
     )
-    if unseen_modules:  # or nothing was written for it, as of a study that is not in the run
+    if unrecorded_modules:  # or nothing was written for it, as of a study that is not in the run
         from mhbench.run.inputs import loaders_in, package_code
 
         code = package_code(root())
         declaring_modules = code.reached(f"mhbench.studies.{s.name}.study" for s in studies())
         reached_modules = declaring_modules | code.of_stage([notebook], stage, study, loaders_in(values))
-        unseen_modules = [name for name in unseen_modules if name not in reached_modules]
-    if unseen_modules:
+        unrecorded_modules = [name for name in unrecorded_modules if name not in reached_modules]
+    if unrecorded_modules:
         rule = "reach every module that it loads by an import that can be read in its notebook or in a module of it"
-        actual = f"{', '.join(unseen_modules)} ({stage}.ipynb)"
+        actual = f"{', '.join(unrecorded_modules)} ({stage}.ipynb)"
         refuse(
             f"run_stage: a stage must {rule}; got {actual}; import it by its name, in a function too",
             error=RuntimeError,
@@ -122,9 +122,9 @@ def _check_modules(
 # %% ../../nbs/run/05_execute.ipynb #9079b258
 def _parameters(top: Path, params: str | Path, stage: str, study: str | None, model: str | None) -> dict[str, Any]:
     "As DVC's stage `inputs` has checked and written them, which is quicker; else as the files have them."
-    values_by_part = recorded_parameters(top) if params == "params.yaml" else {}
-    if (part := part_name(stage, study, model)) in values_by_part:
-        return values_by_part[part]
+    parameters_by_part = recorded_parameters(top) if params == "params.yaml" else {}
+    if (part := part_name(stage, study, model)) in parameters_by_part:
+        return parameters_by_part[part]
     from mhbench.run.params import load_params, stage_parameters
 
     return stage_parameters(load_params(top / params), stage, study, model)
@@ -155,19 +155,19 @@ def run_stage(
 
         from mhbench.run.notebook import displayed_number  # the module registers the engine
     top = root()
-    values = _parameters(top, params, stage, study, model) | (overrides or {})
+    settings = _parameters(top, params, stage, study, model) | (overrides or {})
     [notebook] = notebook_files(top, stage, study or "*")
     declared_names = set(graph(top)[stage].parameters)
-    if unknown_names := sorted(set(values) - declared_names):
+    if unknown_names := sorted(set(settings) - declared_names):
         actual = f"unknown {unknown_names} ({stage}.ipynb)"
         remedy = "mend params.yaml, or declare them in the cell tagged parameters"
         refuse(f"run_stage: parameters must be declared by the notebook; got {actual}; {remedy}")
-    if missing_names := sorted(declared_names - set(values)):
+    if missing_names := sorted(declared_names - set(settings)):
         actual = f"none for {missing_names} ({stage}.ipynb); add them to the section {stage} of params.yaml"
         refuse(f"run_stage: every parameter that the notebook declares must be given; got {actual}")
-    if place(values["results"], "text") == place("results", "text"):  # a trial in another folder leaves nothing here
+    if place(settings["results"], "text") == place("results", "text"):  # a trial in another folder leaves nothing here
         keep_private(top)
-    out_folder = place(values["results"], stage, study, model)
+    out_folder = place(settings["results"], stage, study, model)
     out_folder.mkdir(parents=True, exist_ok=True)
     failed_notebook = out_folder / "notebook.failed.ipynb"
     failed_notebook.unlink(missing_ok=True)
@@ -177,18 +177,20 @@ def run_stage(
     papermill_options = {"engine_name": "here", "kernel_name": "python3", "cwd": str(top), "progress_bar": False}
     if study and owner(study):
         registered_study(study)  # what it declares for all stages is no part of this one
-    modules_before = set(sys.modules)
+    modules_loaded_before = set(sys.modules)
     try:
         with pd.option_context("display.float_format", displayed_number):
-            nb = papermill.execute_notebook(str(notebook), str(failed_notebook), parameters=values, **papermill_options)
+            nb = papermill.execute_notebook(
+                str(notebook), str(failed_notebook), parameters=settings, **papermill_options
+            )
     except papermill.PapermillExecutionError as e:
         part_label = " ".join(x for x in (stage, study, model) if x)
         message = e.evalue if len(e.evalue) <= 4000 else f"{e.evalue[:4000]} ..."
-        cell_place = f"{part_label} ended in cell {e.cell_index} of {stage}.ipynb"
+        cell_in_words = f"{part_label} ended in cell {e.cell_index} of {stage}.ipynb"
         raise RuntimeError(
-            f"run_stage: {cell_place}: {e.ename}: {message}\n(the whole is in {failed_notebook})"
+            f"run_stage: {cell_in_words}: {e.ename}: {message}\n(the whole is in {failed_notebook})"
         ) from None
-    _check_modules(set(sys.modules) - modules_before, notebook, stage, study, values)
+    _check_modules(set(sys.modules) - modules_loaded_before, notebook, stage, study, settings)
     nbformat.write(_normalise(_as_page(nb) if stage == "results" else nb), failed_notebook)
     executed_notebook = failed_notebook.replace(out_folder / "notebook.ipynb")
     return executed_notebook
@@ -203,13 +205,13 @@ _FROM = re.compile(r"got none, since (\w+) of (\S+) failed")
 def _outputs(stage: str, study: str, model: str | None) -> list[Path]:
     "What DVC expects of a stage: folders, and its file of main results."
     top, value_by_placeholder = root(), {"${item.study}": study, "${item.model}": str(model)}
-    out = []
-    for entry in pipeline(top)[stage]["outs"]:
-        path = entry if isinstance(entry, str) else next(iter(entry))
+    output_paths = []
+    for output_entry in pipeline(top)[stage]["outs"]:
+        path = output_entry if isinstance(output_entry, str) else next(iter(output_entry))
         for name, value in value_by_placeholder.items():
             path = path.replace(name, value)
-        out.append(top / path)
-    return out
+        output_paths.append(top / path)
+    return output_paths
 
 
 def failure_of(stage: str, study: str, model: str | None, error: BaseException) -> Failure:
@@ -217,7 +219,7 @@ def failure_of(stage: str, study: str, model: str | None, error: BaseException) 
     from mhbench.steps.failures import STAGE_BROKE, STAGE_FOLLOWS, Failure, in_one_line
 
     message = re.sub(r"^run_stage: .*? ended in cell \d+ of \S+: ", "", str(error).split("\n")[0])
-    failure_fields: dict[str, Any] = {
+    stage_study_and_model: dict[str, Any] = {
         "stage": stage,
         "study": study,
         "model": model or "",
@@ -226,10 +228,12 @@ def failure_of(stage: str, study: str, model: str | None, error: BaseException) 
     }
     if cause_match := _FROM.search(message):
         cause_text = f"{cause_match[1]}, {cause_match[2]}"
-        return Failure(**failure_fields, what=STAGE_FOLLOWS, said=in_one_line(message), follows=cause_text, broke=True)
+        return Failure(
+            **stage_study_and_model, what=STAGE_FOLLOWS, said=in_one_line(message), follows=cause_text, broke=True
+        )
     remedy = "; ".join(message.split("; ")[2:]) or (f"mhbench check {model}" if model else "mend the cause")
-    failure_details: dict[str, Any] = {"remedy": in_one_line(f"{remedy}, and run again"), "again": True, "broke": True}
-    return Failure(**failure_fields, what=STAGE_BROKE, said=in_one_line(message, 400), **failure_details)
+    remedy_and_flags: dict[str, Any] = {"remedy": in_one_line(f"{remedy}, and run again"), "again": True, "broke": True}
+    return Failure(**stage_study_and_model, what=STAGE_BROKE, said=in_one_line(message, 400), **remedy_and_flags)
 
 # %% ../../nbs/run/05_execute.ipynb #53b57902
 def leave_failure(stage: str, study: str, model: str | None, error: BaseException) -> Failure:

@@ -48,9 +48,9 @@ def write_json(value: Any, file: Path, **options: Any) -> None:
 
 def place(results: str | Path, stage: str, study: str | None = None, model: str | None = None) -> Path:
     "The folder of a stage's files, results/<stage>/<study>/<model>; relative paths start at the repository's root."
-    base = Path(results)
-    base = base if base.is_absolute() else root() / base
-    return base.joinpath(*filter(None, (stage, study, model)))
+    results_folder = Path(results)
+    results_folder = results_folder if results_folder.is_absolute() else root() / results_folder
+    return results_folder.joinpath(*filter(None, (stage, study, model)))
 
 # %% ../../nbs/run/01_graph.ipynb #4ddf9099
 def items_file(results: str | Path, study: str) -> Path:
@@ -100,12 +100,14 @@ class Node(NamedTuple):
 def declared(notebook: Path) -> tuple[str, ...]:
     "The names in the one cell tagged `parameters`."
     all_cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
-    cells = [c for c in all_cells if "parameters" in c["metadata"].get("tags", [])]
-    if len(cells) != 1:
-        actual = f"{len(cells)} ({notebook.name}); tag the cell of literals, once"
+    parameter_cells = [c for c in all_cells if "parameters" in c["metadata"].get("tags", [])]
+    if len(parameter_cells) != 1:
+        actual = f"{len(parameter_cells)} ({notebook.name}); tag the cell of literals, once"
         refuse(f"declared: notebook must have one cell tagged 'parameters'; got {actual}")
-    targets = [n.targets for n in ast.parse("".join(cells[0]["source"])).body if isinstance(n, ast.Assign)]
-    return tuple(t.id for t in chain.from_iterable(targets) if isinstance(t, ast.Name))
+    assignment_targets = [
+        n.targets for n in ast.parse("".join(parameter_cells[0]["source"])).body if isinstance(n, ast.Assign)
+    ]
+    return tuple(t.id for t in chain.from_iterable(assignment_targets) if isinstance(t, ast.Name))
 
 # %% ../../nbs/run/01_graph.ipynb #c6a3d6ef
 def notebook_files(top: str | Path, stage: str = "*", study: str = "*") -> list[Path]:
@@ -134,26 +136,26 @@ def unchecked(top: str | Path) -> dict[str, Any]:
     "What stands in `params.yaml` and in the `run.yaml` beside it; `load_params` reads and checks it."
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     files = [file for name in ("params.yaml", RUN_FILE) if (file := Path(top, name)).exists()]
-    contents = [loader(file.read_text(encoding="utf-8")).get_single_data() or {} for file in files]
-    return {k: v for content in contents for k, v in content.items()}
+    file_contents = [loader(file.read_text(encoding="utf-8")).get_single_data() or {} for file in files]
+    return {k: v for file_content in file_contents for k, v in file_content.items()}
 
 # %% ../../nbs/run/01_graph.ipynb #0e7251a7
 @lru_cache(maxsize=8)
 def _graph(top: Path, modification_times: tuple[int, ...]) -> dict[str, Node]:
     stages = pipeline(top)
-    out = {}
-    for name, s in stages.items():
+    node_by_stage = {}
+    for stage_name, s in stages.items():
         matrix = s.get("matrix", {})
-        study_list = re.fullmatch(r"\$\{run\.(\w+)\}", matrix.get("study", ""))  # ${run.judge}
+        study_match = re.fullmatch(r"\$\{run\.(\w+)\}", matrix.get("study", ""))  # ${run.judge}
         dependency_matches = [re.match(r"results/(?:text/)?(\w+)", d) for d in s.get("deps", [])]
         stages_read = dict.fromkeys(m[1] for m in dependency_matches if m and m[1] in stages)
-        notebooks = notebook_files(top, name)
+        notebooks = notebook_files(top, stage_name)
         parameters = declared(notebooks[0]) if notebooks else ()
         draws_figures = any("figures/" in str(x) for x in s.get("outs", []))
-        out[name] = Node(
-            name, study_list and study_list[1], "model" in matrix, tuple(stages_read), parameters, draws_figures
+        node_by_stage[stage_name] = Node(
+            stage_name, study_match and study_match[1], "model" in matrix, tuple(stages_read), parameters, draws_figures
         )
-    return out
+    return node_by_stage
 
 # %% ../../nbs/run/01_graph.ipynb #5de2fb7f
 def selective(stages: dict[str, Node]) -> list[str]:
@@ -163,22 +165,22 @@ def selective(stages: dict[str, Node]) -> list[str]:
 
 def runs(run: dict, stages: dict[str, Node] | None = None) -> list[tuple[str, str]]:
     "Every stage and study of the section `run` with results to report: all stages but those that run for each model."
-    out = []
+    stages_and_studies = []
     for n in (graph() if stages is None else stages).values():
         if n.studies and not n.models:
-            out += [(n.name, study) for study in run.get(n.studies) or []]
-    return out
+            stages_and_studies += [(n.name, study) for study in run.get(n.studies) or []]
+    return stages_and_studies
 
 
 def jobs(run: dict, stages: dict[str, Node]) -> list[tuple[Node, str | None, str | None]]:
     "Every notebook that the section `run` executes, in order: its stage, study and model."
-    out = []
+    parts = []
     for node in [n for n in stages.values() if n.parameters]:
         studies = (run.get(node.studies) or []) if node.studies else [None]
-        out += [
+        parts += [
             (node, *study_and_model) for study_and_model in product(studies, run["models"] if node.models else [None])
         ]
-    return out
+    return parts
 
 
 PARAMETERS = "results/inputs/parameters.json"  # of every part of the run, for the stages that DVC runs

@@ -71,8 +71,8 @@ def _file_hashes(paths: list[str], top: Path, memory: Memory) -> dict[str, str]:
 def _corpus_files(p: dict, study: str) -> dict[str, str | None]:
     "What a study's corpus is made of besides its path: a file of ratings beside it, and people's answers."
     prepare_section = p["studies"][study].get("prepare") or {}
-    options = prepare_section.get("options") or {}
-    ratings_path = options["ratings"].get("path") if isinstance(options.get("ratings"), dict) else None
+    prepare_options = prepare_section.get("options") or {}
+    ratings_path = prepare_options["ratings"].get("path") if isinstance(prepare_options.get("ratings"), dict) else None
     ratings_file = str(Path(prepare_section["path"]).expanduser().parent / ratings_path) if ratings_path else None
     return {"ratings": ratings_file, "people": prepare_section.get("ratings")}
 
@@ -86,10 +86,10 @@ def source_files(p: dict, study: str) -> list[str]:
     classes, top = stage_classes(), root()
     source_paths = [*filter(None, _corpus_files(p, study).values()), *_replication_paths(study)]
     for stage in [s for s in p["studies"][study] if s in classes]:
-        section = (p.get(stage) or {}) | (p["studies"][study][stage] or {})
-        source_paths += input_paths(classes[stage], section)
+        stage_section = (p.get(stage) or {}) | (p["studies"][study][stage] or {})
+        source_paths += input_paths(classes[stage], stage_section)
         if stage == "ratings":
-            files = release_files(section, top).values()
+            files = release_files(stage_section, top).values()
             source_paths += [str(f.relative_to(top) if f.is_relative_to(top) else f) for f in files]
     return [path for path in dict.fromkeys(source_paths) if (top / Path(path).expanduser()).exists()]
 
@@ -142,18 +142,18 @@ def _record_again(p: dict, folder: Path, top: Path) -> None:
     "Count one more time for each part of the run whose last output has something pending."
     for stage, study, model in named_parts(p["run"], top):
         file = folder.joinpath(stage, *[study, f"{model}.json"] if model else [f"{study}.json"])
-        n_repetitions = json.loads(file.read_text(encoding="utf-8"))["times"] if file.exists() else 0
-        write_json({"times": n_repetitions + is_pending(left_by(top / "results", stage, study, model))}, file)
+        n_times_pending = json.loads(file.read_text(encoding="utf-8"))["times"] if file.exists() else 0
+        write_json({"times": n_times_pending + is_pending(left_by(top / "results", stage, study, model))}, file)
 
 # %% ../../nbs/run/07_inputs.ipynb #e7f89091
 def _make_places(top: Path, p: dict) -> None:
     "Make the folders that `dvc.yaml` names as dependencies; DVC warns of empty ones, so they hold a note instead."
     dependency_paths = set().union(*(stage.get("deps", []) for stage in pipeline(top).values()))
-    folders_to_make = [
+    stage_output_folders = [
         x for x in dependency_paths if x.startswith(("results/", "figures")) and not x.endswith((".json", ".parquet"))
     ]
     studies_by_stage = {n.name: p["run"].get(n.studies) or [] for n in graph().values()}
-    for path, study in product(sorted(folders_to_make), p["run"]["studies"] or [""]):
+    for path, study in product(sorted(stage_output_folders), p["run"]["studies"] or [""]):
         folder = top / path.replace("${item.study}", study)
         folder.mkdir(parents=True, exist_ok=True)
         skipped_stages = [name for name in Path(path).parts[1:] if study not in studies_by_stage.get(name, [study])]
@@ -188,18 +188,18 @@ def _stage_inputs(p: dict, node: Node, study: str, top: Path, code: Code) -> dic
     "What decides a stage of a study: code, files and settings; without the model, where it runs for each."
     parameters_class = stage_classes()[node.name]
     model = p["run"]["models"][0] if node.models else None
-    values = {k: v for k, v in stage_parameters(p, node.name, study, model).items() if k not in _GIVEN_ELSEWHERE}
-    asked_entries = {k: values.pop(k) for k in ("entries", "endpoints") if k in values}
-    settings, paths = deciding(parameters_class, values), input_paths(parameters_class, values)
-    if asked_entries and not node.models:
-        settings |= _deciding_entries(**asked_entries)
-        paths += _paths_of_models(**asked_entries)
+    parameters = {k: v for k, v in stage_parameters(p, node.name, study, model).items() if k not in _GIVEN_ELSEWHERE}
+    entries_and_endpoints = {k: parameters.pop(k) for k in ("entries", "endpoints") if k in parameters}
+    settings, paths = deciding(parameters_class, parameters), input_paths(parameters_class, parameters)
+    if entries_and_endpoints and not node.models:
+        settings |= _deciding_entries(**entries_and_endpoints)
+        paths += _paths_of_models(**entries_and_endpoints)
     stage_inputs: dict[str, Any] = {
-        "code": code.of_stage(notebook_files(top, node.name, study), node.name, study, loaders_in(values))
+        "code": code.of_stage(notebook_files(top, node.name, study), node.name, study, loaders_in(parameters))
     }
-    stage_inputs["files"] = _file_hashes(paths, top, code.memory) | _paper_hashes(values, node.name, study, top)
+    stage_inputs["files"] = _file_hashes(paths, top, code.memory) | _paper_hashes(parameters, node.name, study, top)
     stage_inputs |= _hashes_of_sources(p, study, top) if node.name == "prepare" else {}
-    if "cache" not in values and node.figures:
+    if "cache" not in parameters and node.figures:
         settings["medical_models"] = [m for m in p["run"]["models"] if p["models"][m].get("medical")]
     return stage_inputs | {"settings": settings}
 
@@ -207,11 +207,11 @@ def _stage_inputs(p: dict, node: Node, study: str, top: Path, code: Code) -> dic
 def _paths_of_models(entries: Mapping[str, Mapping], endpoints: Mapping[str, Mapping]) -> list[str]:
     "Files that entries of models and of their endpoints name: weights, and recorded answers."
     endpoint, model = entry_classes()
-    path_lists = [
+    paths_by_entry = [
         *(input_paths(endpoint, e) for e in endpoints.values()),
         *(input_paths(model, e) for e in entries.values()),
     ]
-    return [path for paths in path_lists for path in paths]
+    return [path for paths in paths_by_entry for path in paths]
 
 
 def input_files(p: dict, top: Path) -> dict[str, dict]:  # path below results/inputs -> content
@@ -229,9 +229,12 @@ def input_files(p: dict, top: Path) -> dict[str, dict]:  # path below results/in
             content_by_path[f"{node.name}/{study}.json"] = _stage_inputs(p, node, study, top, code)
     for model in p["run"]["models"]:
         entry = p["models"][model]
-        asked_entries = {"entries": {model: entry}, "endpoints": {entry["endpoint"]: p["endpoints"][entry["endpoint"]]}}
-        files = _file_hashes(_paths_of_models(**asked_entries), top, code.memory)
-        content_by_path[f"models/{model}.json"] = _deciding_entries(**asked_entries) | {"files": files}
+        entries_and_endpoints = {
+            "entries": {model: entry},
+            "endpoints": {entry["endpoint"]: p["endpoints"][entry["endpoint"]]},
+        }
+        files = _file_hashes(_paths_of_models(**entries_and_endpoints), top, code.memory)
+        content_by_path[f"models/{model}.json"] = _deciding_entries(**entries_and_endpoints) | {"files": files}
     code.memory.save()
     return content_by_path
 
@@ -256,9 +259,9 @@ def record_inputs(params: str | Path = "params.yaml") -> dict[str, dict]:  # pat
     folder = top / "results" / "inputs"
     keep_private(top)
     content_by_path = input_files(p, top)
-    for old_path in folder.iterdir() if folder.exists() else ():  # DVC removes nothing there: of another selection
-        if old_path.name != ASKED_AGAIN:
-            shutil.rmtree(old_path) if old_path.is_dir() else old_path.unlink()
+    for recorded_path in folder.iterdir() if folder.exists() else ():  # DVC removes nothing there: of another selection
+        if recorded_path.name != ASKED_AGAIN:
+            shutil.rmtree(recorded_path) if recorded_path.is_dir() else recorded_path.unlink()
     for name, content in content_by_path.items():
         write_json(content, folder / name, sort_keys=True)
     write_json(parameters_of_run(p, top), top / PARAMETERS)
@@ -273,12 +276,12 @@ def record_trained(params: str | Path = "params.yaml") -> dict[str, dict]:  # mo
     "Write `results/trained/<model>.json` for every model of the run: the record of its training, or nothing."
     top = root()
     p = load_params(top / params)
-    out: dict[str, dict] = {}
+    training_record_by_model: dict[str, dict] = {}
     folder = top / "results" / "trained"
     folder.mkdir(parents=True, exist_ok=True)  # empty where nobody is asked
     for model in p["run"]["models"]:
         file = top / "results" / "finetune" / str(p["models"][model].get("trained_on")) / "models.json"
         run_by_model = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-        out[model] = run_by_model.get(model) or {}
-        write_json(out[model], folder / f"{model}.json", sort_keys=True)
-    return out
+        training_record_by_model[model] = run_by_model.get(model) or {}
+        write_json(training_record_by_model[model], folder / f"{model}.json", sort_keys=True)
+    return training_record_by_model

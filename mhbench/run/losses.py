@@ -29,14 +29,14 @@ def left_by(results: str | Path, stage: str, study: str, model: str | None = Non
 
 def named_parts(run: Mapping[str, Any], top: str | Path | None = None) -> list[Named]:
     "Every stage, study and model of a selection that is run for a study, in order."
-    all_parts = [(node.name, study, model) for node, study, model in jobs(dict(run), graph(top))]
-    return [(stage, study, model) for stage, study, model in all_parts if study is not None]
+    parts_of_run = [(node.name, study, model) for node, study, model in jobs(dict(run), graph(top))]
+    return [(stage, study, model) for stage, study, model in parts_of_run if study is not None]
 
 
 def failures_left(results: str | Path, parts: Iterable[Named]) -> list[dict[str, Any]]:  # fields of Failure
     "The failures of the parts of a run, causes before what follows from them."
-    rows = [f for run_part in parts for f in left_by(results, *run_part).get("failures", ())]
-    return sorted(rows, key=lambda f: bool(f["follows"]))
+    failures = [f for part in parts for f in left_by(results, *part).get("failures", ())]
+    return sorted(failures, key=lambda f: bool(f["follows"]))
 
 
 def is_pending(contents: Mapping[str, Any]) -> bool:
@@ -51,16 +51,18 @@ def selected_run(top: str | Path) -> dict[str, Any]:
 # %% ../../nbs/run/14_losses.ipynb #b9c54291
 def lost_in_words(f: Mapping[str, Any]) -> dict[str, str]:  # who, what, said, withheld, remedy
     "A failure for a page or a screen."
-    place = ", ".join(filter(None, (f["study"], f["stage"], f["mode"].replace("_", " "))))
+    study_stage_and_mode = ", ".join(filter(None, (f["study"], f["stage"], f["mode"].replace("_", " "))))
     loss_text = f"{f['n_lost']} of {f['n_asked']} {f['what']}" if f["n_asked"] else f["what"]
-    subject_text = f"{f['model']} ({place})" if f["model"] else place
-    return {"who": subject_text, "what": loss_text} | {name: f[name] for name in ("said", "withheld", "remedy")}
+    failed_model_and_stage = f"{f['model']} ({study_stage_and_mode})" if f["model"] else study_stage_and_mode
+    return {"who": failed_model_and_stage, "what": loss_text} | {
+        field_name: f[field_name] for field_name in ("said", "withheld", "remedy")
+    }
 
 
 def lost_rows(failures: Iterable[Mapping[str, Any]]) -> list[dict[str, str]]:
     "All failures: causes first, and one row for all that rests on them."
     failures = list(failures)
-    out = [lost_in_words(f) for f in failures if not f["follows"]]
+    rows = [lost_in_words(f) for f in failures if not f["follows"]]
     if dependent_stages := [f"{f['study']} {f['stage']}" for f in failures if f["follows"]]:
         dependent_text = ", ".join(dict.fromkeys(dependent_stages))
         consequence_text = (
@@ -68,7 +70,7 @@ def lost_rows(failures: Iterable[Mapping[str, Any]]) -> list[dict[str, str]]:
             if len(dependent_stages) == 1
             else "rest on what failed, and have no table"
         )
-        out.append(
+        rows.append(
             {
                 "who": dependent_text,
                 "what": consequence_text,
@@ -77,15 +79,16 @@ def lost_rows(failures: Iterable[Mapping[str, Any]]) -> list[dict[str, str]]:
                 "remedy": "",
             }
         )
-    return out
+    return rows
 
 # %% ../../nbs/run/14_losses.ipynb #0e59388a
 def faults(failures: Iterable[Mapping[str, Any]]) -> list[str]:
     "What ends a run with an error, a sentence each: stages that broke, and models without any answer."
     failures = list(failures)
-    rows = lost_rows([f for f in failures if f["broke"]])
-    out = [
-        f"{r['who']} {r['what']}: {r['said']}".rstrip(": ") + (f"; {r['remedy']}" if r["remedy"] else "") for r in rows
+    broken_rows = lost_rows([f for f in failures if f["broke"]])
+    fault_sentences = [
+        f"{r['who']} {r['what']}: {r['said']}".rstrip(": ") + (f"; {r['remedy']}" if r["remedy"] else "")
+        for r in broken_rows
     ]
     failures_by_model: dict[tuple, list] = {}
     for f in failures:
@@ -94,11 +97,11 @@ def faults(failures: Iterable[Mapping[str, Any]]) -> list[str]:
     for (stage, model), model_failures in failures_by_model.items():
         studies_text = ", ".join(dict.fromkeys(f["study"] for f in model_failures))
         n = sum(f["n_asked"] for f in model_failures)
-        out.append(
+        fault_sentences.append(
             f"{model} ({stage}, {studies_text}): none of {n} requests was answered: "
             f"{model_failures[0]['said']}; {model_failures[0]['remedy']}"
         )
-    return out
+    return fault_sentences
 
 # %% ../../nbs/run/14_losses.ipynb #6e78f860
 def check_outcome(top: str | Path | None = None) -> str:

@@ -75,12 +75,12 @@ class CellOutputs(Session):
     def send(self, stream: Any, msg_or_type: Any, content: Any = None, *_: Any, **__: Any) -> None:
         "Add the output in a message, update the one with its display id, or clear all; nothing is sent."
         message = self.msg(msg_or_type, content) if isinstance(msg_or_type, str) else msg_or_type
-        content_sent = message["content"] = json_unpacker(
+        message_content = message["content"] = json_unpacker(
             json_packer(message["content"])
         )  # as it would come through a wire
-        display_id = content_sent.get("transient", {}).get("display_id")
+        display_id = message_content.get("transient", {}).get("display_id")
         if message["msg_type"] == "update_display_data":
-            self.displays[display_id].update(data=content_sent["data"], metadata=content_sent["metadata"])
+            self.displays[display_id].update(data=message_content["data"], metadata=message_content["metadata"])
         elif message["msg_type"] == "clear_output":
             self.outputs.clear()
         else:
@@ -101,23 +101,25 @@ def _shell(outputs: CellOutputs) -> Iterator[ZMQInteractiveShell]:
     config = Config()
     config.HistoryManager.enabled = False
     config.InteractiveShell.cache_size = 0
-    outer_shell = InteractiveShell._instance
+    shell_before = InteractiveShell._instance
     main_module = sys.modules["__main__"]
-    if outer_shell:
-        type(outer_shell).clear_instance()
+    if shell_before:
+        type(shell_before).clear_instance()
     shell = ZMQInteractiveShell.instance(config=config)
     shell.display_pub.session = shell.displayhook.session = outputs
     shell.displayhook.topic = b"execute_result"
     shell.history_manager.outputs = _Forgets()
     shell.showtraceback = shell.showsyntaxerror = lambda *_, **__: None  # which fail for some errors
-    shell.set_custom_exc((BaseException,), lambda _, kind, error, *details, **options: outputs.errors.append(error))
+    shell.set_custom_exc(
+        (BaseException,), lambda _, kind, error, *traceback_and_offset, **options: outputs.errors.append(error)
+    )
     try:
         yield shell
     finally:
         ZMQInteractiveShell.clear_instance()
         sys.modules["__main__"] = main_module
-        for kind in type(outer_shell)._walk_mro() if outer_shell else ():
-            kind._instance = outer_shell
+        for kind in type(shell_before)._walk_mro() if shell_before else ():
+            kind._instance = shell_before
 
 # %% ../../nbs/run/09_notebook.ipynb #37cd8597
 def _error_in_words(error: BaseException, depth: int = 3) -> str:
@@ -151,8 +153,8 @@ def _formatted(error: BaseException, frames: traceback.StackSummary) -> list[str
 
 def _error_place(frames: traceback.StackSummary) -> str:
     "The last place in code that is neither Python's nor another package's."
-    is_in_project = lambda parts: "mhbench" in parts or not {"site-packages", "lib"} & set(parts)
-    frame = next((f for f in reversed(frames) if is_in_project(Path(f.filename).parts)), None)
+    is_project_path = lambda path_parts: "mhbench" in path_parts or not {"site-packages", "lib"} & set(path_parts)
+    frame = next((f for f in reversed(frames) if is_project_path(Path(f.filename).parts)), None)
     if frame is None or frame.filename.startswith("<ipython"):
         return f"line {frame.lineno} of the cell" if frame else "in no code that is known"
     return f"{'/'.join(Path(frame.filename).parts[-3:])}:{frame.lineno}, in {frame.name}"
@@ -169,10 +171,10 @@ def error_output(error: BaseException) -> NotebookNode:
     message = _error_in_words(error)
     if frames and not issubclass(type(error), _SAYS_ITS_PLACE):
         message = f"{message} ({_error_place(frames)})"
-    fields = {"ename": name, "evalue": message, "traceback": _formatted(error, frames)}
-    as_readable = lambda text: text[:PRINTED].encode("utf-8", "backslashreplace").decode()
+    error_fields = {"ename": name, "evalue": message, "traceback": _formatted(error, frames)}
+    shortened_text = lambda text: text[:PRINTED].encode("utf-8", "backslashreplace").decode()
     readable_fields = {
-        k: as_readable(v) if isinstance(v, str) else list(map(as_readable, v)) for k, v in fields.items()
+        k: shortened_text(v) if isinstance(v, str) else list(map(shortened_text, v)) for k, v in error_fields.items()
     }
     return new_output("error", **readable_fields)
 
@@ -186,8 +188,8 @@ def _run_cell(source: str, shell: ZMQInteractiveShell, outputs_of_cell: CellOutp
     ):
         with redirect_stdout(stdout_stream), redirect_stderr(stderr_stream):
             cell_result = shell.run_cell(source, store_history=True)
-    noted_errors = [e for e in (cell_result.error_before_exec, cell_result.error_in_exec) if e is not None]
-    if not (errors := outputs_of_cell.errors or noted_errors):
+    cell_errors = [e for e in (cell_result.error_before_exec, cell_result.error_in_exec) if e is not None]
+    if not (errors := outputs_of_cell.errors or cell_errors):
         return None
     outputs_of_cell.outputs.append(error_output(errors[0]))
     return errors[0]

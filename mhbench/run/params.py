@@ -52,38 +52,40 @@ def _texts_of_list(value: Any) -> list[str]:
 
 def _sections(p: dict) -> Iterator[tuple[tuple, dict]]:
     "Every stage's section, in the studies and at the top."
-    for study, sections in _map(p.get("studies")).items():
-        for stage, section in _map(sections).items():
+    for study, section_by_stage in _map(p.get("studies")).items():
+        for stage, section in _map(section_by_stage).items():
             yield ("studies", study, stage), _map(section)
     for stage, section in p.items():
         if stage not in ("seed", "run", "studies", "models", "endpoints", "executor", "store"):
             yield (stage,), _map(section)
 
 # %% ../../nbs/run/03_params.ipynb #75d2cb06
-def _unknown_names(path: tuple, names: Any, allowed: Collection[str], rule: str, hint: str) -> Iterator[Fault]:
+def _unknown_names(path: tuple, names: Any, allowed: Collection[str], rule: str, fallback: str) -> Iterator[Fault]:
     "Names that are not among the known ones."
     for name in [n for n in _texts_of_list(names) if n not in allowed]:
-        yield Fault(path, f"{rule} ({listed(allowed) or 'none'})", short_repr(name), nearest(name, allowed, hint))
+        yield Fault(path, f"{rule} ({listed(allowed) or 'none'})", short_repr(name), nearest(name, allowed, fallback))
 
 
 def _entries_named(p: dict) -> Iterator[Fault]:
     "Names of studies, models and endpoints that have no entry."
     run = _map(p.get("run"))
-    named_entries: list[tuple[tuple, Any, str]] = []
-    named_entries += [(("run", role), run.get(role), "models") for role in ("models", "judges", "subjects", "trained")]
+    path_names_and_kind: list[tuple[tuple, Any, str]] = []
+    path_names_and_kind += [
+        (("run", role), run.get(role), "models") for role in ("models", "judges", "subjects", "trained")
+    ]
     for name, m in _map(p.get("models")).items():
-        named_entries.append((("models", name, "endpoint"), [_map(m).get("endpoint")], "endpoints"))
+        path_names_and_kind.append((("models", name, "endpoint"), [_map(m).get("endpoint")], "endpoints"))
     for path, section in _sections(p):
-        named_entries += [((*path, field), section.get(field), "models") for field in WHOM]
-    for path, names, kind in named_entries:
+        path_names_and_kind += [((*path, field), section.get(field), "models") for field in WHOM]
+    for path, names, kind in path_names_and_kind:
         hint = f"add it to {kind}, or take it out"
         yield from _unknown_names(path, names, _map(p.get(kind)), f"name entries of {kind}", hint)
     for name, entry in _map(p.get("studies")).items():
         if isinstance(entry, dict) and not entry.keys() & {"prepare", "ratings"}:
             yield Fault(("studies", name), "have a section prepare, or ratings", listed(entry) or "none", "add one")
-    for kind, needed_section in (("studies", "prepare"), ("ratings", "ratings")):
-        known_studies = [s for s, entry in _map(p.get("studies")).items() if needed_section in _map(entry)]
-        hint = f"give it a section {needed_section}, or take it out"
+    for kind, required_section in (("studies", "prepare"), ("ratings", "ratings")):
+        known_studies = [s for s, entry in _map(p.get("studies")).items() if required_section in _map(entry)]
+        hint = f"give it a section {required_section}, or take it out"
         yield from _unknown_names(("run", kind), run.get(kind), known_studies, "name entries of studies", hint)
 
 # %% ../../nbs/run/03_params.ipynb #b8e0bd01
@@ -95,11 +97,11 @@ _NUMBER = re.compile(r"[-+]?(\.\d+|\d+(\.\d*)?)([eE][-+]?\d+)?|0[xo][\da-fA-F]+|
 
 def _numeric_names(p: dict) -> Iterator[Fault]:
     "Names that DVC reads as numbers, whatever quotes them."
-    for kind in ("models", "endpoints", "studies"):
-        for name in _map(p.get(kind)):
+    for section in ("models", "endpoints", "studies"):
+        for name in _map(p.get(section)):
             if _NUMBER.fullmatch(name):
                 yield Fault(
-                    (kind, name), "have a name that is no number", short_repr(name), f"name it model-{name}, say"
+                    (section, name), "have a name that is no number", short_repr(name), f"name it model-{name}, say"
                 )
 
 
@@ -134,7 +136,7 @@ def _settings_notes(p: dict) -> Iterator[Fault]:
             continue
         prompt_pairs = _map(section.get("prompt_pairs"))
         names_by_entry: dict[tuple, Any] = {("prompt_pairs",): [*prompt_pairs, *prompt_pairs.values()]}
-        names_by_entry |= {("groups", group): names for group, names in _map(section.get("groups")).items()}
+        names_by_entry |= {("groups", group_name): names for group_name, names in _map(section.get("groups")).items()}
         for entry_path, names in names_by_entry.items():
             rule = "name models, or tables of answers"
             yield from _unknown_names(
@@ -149,9 +151,9 @@ def _sets(p: dict) -> Iterator[Fault]:
         prepare = section_by_stage.get("prepare", {})
         declared_sets = _texts_of_list(prepare.get("sets")) + _texts_of_list(_map(prepare.get("options")).get("sets"))
         attributes = list(_map(section_by_stage.get("demographics", {}).get("attributes")))
-        core_set = [section_by_stage.get("score", {}).get("core")]
+        core_sets = [section_by_stage.get("score", {}).get("core")]
         rule = f"name a set of studies.{study}.prepare.sets"
-        for entry_path, names in ((("demographics", "attributes"), attributes), (("score", "core"), core_set)):
+        for entry_path, names in ((("demographics", "attributes"), attributes), (("score", "core"), core_sets)):
             yield from _unknown_names(
                 ("studies", study, *entry_path), names, declared_sets, rule, "add it there, or take it out"
             )
@@ -204,9 +206,11 @@ def asked_by(p: dict, stage: str, study: str) -> dict[str, list[str] | None]:
     models_by_parameter = {k: settings[k] for k in ASKED_IN.get(stage, ()) if k in settings}
     models_by_role = {"judges": run.get("judges"), "contestants": run.get("subjects"), "asked": run.get("subjects")}
     limit_by_parameter = {k: len(v or []) if stage in _NOBODY else None for k, v in models_by_parameter.items()}
-    named_models = settings.get("asked") or []
+    models_in_settings = settings.get("asked") or []
     sorting_encoders = [
-        m for m in named_models if stage == "profile" and m in (run.get("models") or []) and kind_of(p, m) == "encoder"
+        m
+        for m in models_in_settings
+        if stage == "profile" and m in (run.get("models") or []) and kind_of(p, m) == "encoder"
     ]
     models_by_parameter |= {
         k: list(models_by_role[k])[: limit_by_parameter[k]]
@@ -218,15 +222,15 @@ def asked_by(p: dict, stage: str, study: str) -> dict[str, list[str] | None]:
     ):  # an encoder of the run sorts, whichever others are asked
         models_by_parameter["asked"] = list(dict.fromkeys([*(models_by_parameter["asked"] or []), *sorting_encoders]))
     unaskable_kinds = HERE[1:] if stage in ("judge", "judge_study", "profile") else HERE
-    can_take_part = lambda m: m not in p["models"] or kind_of(p, m) not in unaskable_kinds
-    models_by_parameter = {k: v and [*filter(can_take_part, v)] for k, v in models_by_parameter.items()}
-    if named_models := settings.get("examinees"):
+    is_askable = lambda m: m not in p["models"] or kind_of(p, m) not in unaskable_kinds
+    models_by_parameter = {k: v and [*filter(is_askable, v)] for k, v in models_by_parameter.items()}
+    if models_in_settings := settings.get("examinees"):
         examinee_candidates = dict.fromkeys(
             [*(m for m in run.get("subjects") or [] if m in run["models"]), *run["models"]]
         )
-        models_by_parameter["examinees"] = [m for m in named_models if m in run["models"]] or [*examinee_candidates][
-            : len(named_models)
-        ]
+        models_by_parameter["examinees"] = [m for m in models_in_settings if m in run["models"]] or [
+            *examinee_candidates
+        ][: len(models_in_settings)]
     return models_by_parameter
 
 # %% ../../nbs/run/03_params.ipynb #30f1ca9b
@@ -252,8 +256,8 @@ def trained_by(p: dict) -> list[str]:
 
 def goes_through(p: dict, stage: str) -> list[str]:
     "The studies of the run that go through a stage: those with a section of its name and a model for it to ask."
-    named_studies = p["run"].get("ratings") or [] if stage == "ratings" else p["run"]["studies"]
-    studies = [s for s in named_studies if stage in p["studies"][s]]
+    studies_of_run = p["run"].get("ratings") or [] if stage == "ratings" else p["run"]["studies"]
+    studies = [s for s in studies_of_run if stage in p["studies"][s]]
     if stage in WRITTEN or stage in READ_IN:
         studies = [s for s in studies if somebody_writes(p, s, READ_IN.get(stage, ()))]
     if stage == "finetune":
@@ -308,8 +312,8 @@ def _ungiven(p: dict, stages: Mapping[str, Node]) -> Iterator[Fault]:
             if not ("study" in node.parameters and is_in_run):
                 continue
             study_section = p["studies"][study].get(stage) or {}
-            names_with_value = {*(p.get(stage) or {}), *study_section, *GIVEN, "lineages", "tie_breaker"}
-            for name in (n for n in node.parameters if n not in names_with_value):
+            parameters_with_value = {*(p.get(stage) or {}), *study_section, *GIVEN, "lineages", "tie_breaker"}
+            for name in (n for n in node.parameters if n not in parameters_with_value):
                 yield Fault(("studies", study, stage, name), "be given", "nothing", f"add it there, or to {stage}")
 
 # %% ../../nbs/run/03_params.ipynb #72a0fea0
@@ -348,23 +352,25 @@ def load_params(path: str | Path = "params.yaml", *, lists: bool = True) -> dict
 
 
 @lru_cache(maxsize=4)
-def _params_of_files(path: Path, state: tuple, stages: int, lists: bool) -> dict:  # by which files, and which dvc.yaml
+def _params_of_files(
+    path: Path, file_state: tuple, graph_id: int, lists: bool
+) -> dict:  # by which files, and which dvc.yaml
     p, line_by_path, faults = read_tree(path)
     selection_file = path.with_name(RUN_FILE)
     if not selection_file.exists():
         check_params(p, path.name, lines=line_by_path, key_faults=faults, lists=lists)
         return p
-    run_content, run_line_by_path, faults_of_run = read_tree(selection_file)
+    run_content, run_line_by_path, faults_of_selection = read_tree(selection_file)
     if "run" in p or set(run_content) != {"run"}:
         actual = "one in params.yaml too" if "run" in p else f"the entries {listed(run_content)}"
         remedy = f"the user's settings belong in {path.name}, the selection here"
         refuse(f"load_params: {selection_file.name} must hold the entry run, and it alone; got {actual}", remedy=remedy)
-    all_lines = {**line_by_path, **run_line_by_path}
+    line_by_path_in_both_files = {**line_by_path, **run_line_by_path}
     check_params(
         p | run_content,
         path.name,
-        lines=all_lines,
-        key_faults=[*faults, *faults_of_run],
+        lines=line_by_path_in_both_files,
+        key_faults=[*faults, *faults_of_selection],
         run_file=selection_file.name,
         lists=lists,
     )
@@ -373,21 +379,21 @@ def _params_of_files(path: Path, state: tuple, stages: int, lists: bool) -> dict
 # %% ../../nbs/run/03_params.ipynb #ba04e440
 def _asked_entries(p: dict, stage: str, study: str | None, model: str | None, settings: dict) -> dict:
     "The entries of the models that a stage asks, and their endpoints."
-    listed_models = sum((settings.get(k) or [] for k in ("judges", "asked", "examinees")), [])
-    model_names = list(dict.fromkeys([model] if model else listed_models))
+    models_in_settings = sum((settings.get(k) or [] for k in ("judges", "asked", "examinees")), [])
+    model_names = list(dict.fromkeys([model] if model else models_in_settings))
     if unknown_models := [m for m in model_names if m not in p["models"]]:
         rule = f"name entries of models ({', '.join(p['models'])})"
         refuse(f"stage_parameters: judges and asked must {rule}; got {unknown_models} (studies.{study}.{stage})")
-    entries = {m: dict(p["models"][m]) for m in model_names}
-    endpoints = sorted({e["endpoint"] for e in entries.values()})
-    return {"entries": entries, "endpoints": {e: dict(p["endpoints"][e]) for e in endpoints}}
+    entry_by_model = {m: dict(p["models"][m]) for m in model_names}
+    endpoints = sorted({e["endpoint"] for e in entry_by_model.values()})
+    return {"entries": entry_by_model, "endpoints": {e: dict(p["endpoints"][e]) for e in endpoints}}
 
 
 def _lineages_of_models(p: dict, study: str | None, settings: dict) -> dict[str, str]:
     "The families of the models that a stage may meet: those of the run, the judges, and those of tables of answers."
     answers = (p["studies"][study].get("prepare") or {}).get("answers") or {} if study else {}
     judges = (asked_by(p, "judge", study).get("judges") or []) if study else []
-    involved_models = [
+    models_of_study = [
         *p["run"]["models"],
         *judges,
         *(settings.get("judges") or []),
@@ -395,7 +401,7 @@ def _lineages_of_models(p: dict, study: str | None, settings: dict) -> dict[str,
         *answers,
     ]
     family_by_model = {
-        m: p["models"][m]["lineage"] for m in p["models"] if m in involved_models and p["models"][m].get("lineage")
+        m: p["models"][m]["lineage"] for m in p["models"] if m in models_of_study and p["models"][m].get("lineage")
     }
     for section in (p["studies"][study] if study else {}).values():
         family_by_model |= _map(_map(section).get("lineages"))
@@ -412,13 +418,13 @@ def _same_model(p: dict, study: str | None) -> dict[str, str]:
     """Entries that are the model of an earlier entry with another prompt or other settings: the same name at the same
     endpoint, or a pair that the study names. A model that is trained here counts as a model of its own.
     """
-    first_by_served: dict[tuple, str] = {}
+    first_model_by_served: dict[tuple, str] = {}
     original_by_model: dict[str, str] = {}
     for m in p["run"]["models"]:
         entry = p["models"][m]
         if entry.get("trained_on") or p["endpoints"][entry["endpoint"]].get("kind") == "classifier":
             continue
-        original_model = first_by_served.setdefault((entry["endpoint"], entry.get("served") or m), m)
+        original_model = first_model_by_served.setdefault((entry["endpoint"], entry.get("served") or m), m)
         original_by_model |= {m: original_model} if original_model != m else {}
     score_section = _map(p["studies"][study].get("score")) if study else {}
     prompt_pairs = score_section.get("prompt_pairs") or _map(p.get("score")).get("prompt_pairs") or {}
@@ -436,46 +442,48 @@ _FACTS = list(marked(Model, Role.FACT))  # of a model's entry, for tables
 # %% ../../nbs/run/03_params.ipynb #c071af7a
 def stage_parameters(p: dict, stage: str, study: str | None = None, model: str | None = None) -> dict:
     "The parameters of one run of one stage."
-    names_by_stage = {name: node.parameters for name, node in graph().items() if node.parameters}
-    if stage not in names_by_stage:
-        spelling_hint = nearest(stage, names_by_stage, "name one")
-        refuse(f"stage_parameters: stage must be one of {', '.join(names_by_stage)}; got {stage!r}; {spelling_hint}")
-    parameter_names = names_by_stage[stage]
+    parameters_by_stage = {name: node.parameters for name, node in graph().items() if node.parameters}
+    if stage not in parameters_by_stage:
+        spelling_hint = nearest(stage, parameters_by_stage, "name one")
+        refuse(
+            f"stage_parameters: stage must be one of {', '.join(parameters_by_stage)}; got {stage!r}; {spelling_hint}"
+        )
+    parameter_names = parameters_by_stage[stage]
     for name, value, kind in (("study", study, "studies"), ("model", model, "models")):
         if name in parameter_names and value not in p[kind]:
             refuse(f"stage_parameters: {name} must be one of {kind} ({', '.join(p[kind])}); got {value!r}", place=stage)
         if name not in parameter_names and value is not None:
             refuse(f"stage_parameters: {name} must be left out; got {value!r} ({stage} is not run by {name})")
-    given_settings = dict(p.get(stage) or {})
+    settings_of_stage = dict(p.get(stage) or {})
     if study:
-        given_settings |= (p["studies"][study].get(stage) or {}) | asked_by(p, stage, study)
+        settings_of_stage |= (p["studies"][study].get(stage) or {}) | asked_by(p, stage, study)
     if study and stage == "prepare" and (missing_names := simulated_left_out(p, study)):
-        given_settings["answers"] = {
-            name: file for name, file in given_settings["answers"].items() if name not in missing_names
+        settings_of_stage["answers"] = {
+            name: file for name, file in settings_of_stage["answers"].items() if name not in missing_names
         }
     item_limit = p["run"].get("items")
     if item_limit is not None and stage == "prepare":
-        given_settings["n_items"] = item_limit or None
+        settings_of_stage["n_items"] = item_limit or None
     if item_limit is not None and stage == "generate":  # the run's number replaces the limits of modes
         without_item_limit = lambda settings: settings and {k: v for k, v in settings.items() if k != "n_items"}
-        given_settings["modes"] = {
-            mode: without_item_limit(settings) for mode, settings in given_settings["modes"].items()
+        settings_of_stage["modes"] = {
+            mode: without_item_limit(settings) for mode, settings in settings_of_stage["modes"].items()
         }
-    facts = lambda m: {k: p["models"][m].get(k) for k in _FACTS}
+    registry_facts_of = lambda m: {k: p["models"][m].get(k) for k in _FACTS}
     chooser_by_stage = {"judge": _judged_models, "judge_study": _judged_models, "finetune": trained_by}
-    run_values = {
+    values_of_run = {
         "seed": p["seed"],
         "results": "results",
         "study": study,
         "model": model,
         "models": chooser_by_stage.get(stage, lambda p: list(p["run"]["models"]))(p),
-        "lineages": _lineages_of_models(p, study, given_settings),
-        "tie_breaker": given_settings.get("tie_breaker") or _tie_breaker_of_panel(p, study),
+        "lineages": _lineages_of_models(p, study, settings_of_stage),
+        "tie_breaker": settings_of_stage.get("tie_breaker") or _tie_breaker_of_panel(p, study),
         "executor": dict(p.get("executor") or {}),
         "run": dict(p["run"]),
-        "registry": {m: facts(m) for m in p["run"]["models"]},
+        "registry": {m: registry_facts_of(m) for m in p["run"]["models"]},
         "same_model": _same_model(p, study),
     }
     if "entries" in parameter_names:
-        run_values |= _asked_entries(p, stage, study, model, given_settings)
-    return given_settings | {k: v for k, v in run_values.items() if k in parameter_names}
+        values_of_run |= _asked_entries(p, stage, study, model, settings_of_stage)
+    return settings_of_stage | {k: v for k, v in values_of_run.items() if k in parameter_names}

@@ -56,12 +56,12 @@ def run_in_child_process(words: list[str]) -> int:  # the exit status
         [*interpreter_command, _STAGE, *words], stdin=stdin, env=environment
     )
     os.close(stdin)
-    earlier_handler = signal.signal(signal.SIGINT, lambda *_: child.send_signal(signal.SIGINT))
+    handler_before = signal.signal(signal.SIGINT, lambda *_: child.send_signal(signal.SIGINT))
     _hold_interrupts(False)
     exit_status = child.wait()
     os.close(caller_fd)
     signal.signal(
-        signal.SIGINT, signal.SIG_IGN if exit_status == 130 else earlier_handler
+        signal.SIGINT, signal.SIG_IGN if exit_status == 130 else handler_before
     )  # nothing is left to interrupt
     if exit_status < 0:
         _ended_by(signal.Signals(-exit_status), " ".join(words))
@@ -82,8 +82,8 @@ _OF_A_STAGE = {"DVC_STAGE"}
 def _socket_address(interpreter_command: list[str], environment: dict[str, str]) -> str:
     "The address of the template for an interpreter and an environment."
     shared_variables = {k: v for k, v in environment.items() if k not in _OF_A_STAGE}
-    identity = json.dumps([interpreter_command, shared_variables], sort_keys=True)
-    return f"\0mhbench-{hashlib.sha256(identity.encode()).hexdigest()}"
+    command_and_variables = json.dumps([interpreter_command, shared_variables], sort_keys=True)
+    return f"\0mhbench-{hashlib.sha256(command_and_variables.encode()).hexdigest()}"
 
 
 def _refuse_other_users(connection: socket.socket) -> None:
@@ -170,8 +170,8 @@ def _become_command(connection: socket.socket) -> None:
         connection.sendall(f"{os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])}\n".encode())
         os._exit(0)
     connection.close()
-    for target, descriptor in enumerate(file_descriptors):
-        os.dup2(descriptor, target)
+    for standard_descriptor, descriptor in enumerate(file_descriptors):
+        os.dup2(descriptor, standard_descriptor)
         os.close(descriptor)
     os.chdir(command["folder"])
     os.environ.clear()
@@ -186,8 +186,8 @@ def stage_by_command(
     options = {"--study": study, "--model": model, "--params": str(params), "--overrides": json.dumps(overrides)}
     option_words = [f"{option}={value}" for option, value in options.items() if value]
     command = [sys.executable, "-m", "mhbench", "run", stage, *option_words]
-    quiet_environment = {**os.environ, "CI": "1"}
-    process = subprocess.run(command, env=quiet_environment, capture_output=True, text=True)
+    environment_without_progress = {**os.environ, "CI": "1"}
+    process = subprocess.run(command, env=environment_without_progress, capture_output=True, text=True)
     if process.returncode:
         raise RuntimeError(process.stderr.strip().removeprefix("mhbench run: "))
     return place(overrides.get("results", "results"), stage, study, model) / "notebook.ipynb"
@@ -205,10 +205,10 @@ def _ended_by(signal_number: signal.Signals, command_text: str) -> NoReturn:
 def prepare_child_process() -> None:
     "Prepare this process to run a command for another: it ends when that one ends, and it handles interrupts."
     threading.Thread(target=_end_with_caller, name="caller", daemon=True).start()
-    for file_descriptor, name in ((1, "stdout"), (2, "stderr")):
-        old_stream = getattr(sys, name)
-        stream_options = {"encoding": old_stream.encoding, "errors": old_stream.errors, "line_buffering": True}
-        setattr(sys, name, io.TextIOWrapper(os.fdopen(os.dup(file_descriptor), "wb"), **stream_options))
+    for file_descriptor, stream_name in ((1, "stdout"), (2, "stderr")):
+        stream_before = getattr(sys, stream_name)
+        stream_options = {"encoding": stream_before.encoding, "errors": stream_before.errors, "line_buffering": True}
+        setattr(sys, stream_name, io.TextIOWrapper(os.fdopen(os.dup(file_descriptor), "wb"), **stream_options))
         with open(os.devnull, "wb") as null_file:
             os.dup2(null_file.fileno(), file_descriptor)
     gc.set_threshold(100_000)

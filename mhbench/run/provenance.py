@@ -28,13 +28,13 @@ __all__ = ['sha256', 'check_source', 'hash_if_there', 'commit_of', 'run_provenan
 def sha256(path: str | Path) -> str:
     "SHA-256 of a file, or of a folder's files by name and content."
     path = Path(path)
-    problem = f"sha256: path must be a file or a folder; got {str(path)!r}"
+    error_start = f"sha256: path must be a file or a folder; got {str(path)!r}"
     if not path.exists():
-        refuse(f"{problem}, which is not there", error=FileNotFoundError)
+        refuse(f"{error_start}, which is not there", error=FileNotFoundError)
     if path.is_file():
         return sha256_file(path)
     if not path.is_dir():
-        refuse(f"{problem}, which is a pipe or a device")
+        refuse(f"{error_start}, which is a pipe or a device")
     h = hashlib.sha256()
     for f in sorted(x for x in path.rglob("*") if x.is_file() and x.parent.name != "__pycache__"):
         h.update(str(f.relative_to(path)).encode() + b"\0")
@@ -72,13 +72,13 @@ def commit_of(top: str | Path) -> str:
         return process.stdout.strip() if process.returncode == 0 else ""
 
     try:
-        head = _git("rev-parse", "--short=12", "HEAD")
-        changes_text = head and _git("status", "--porcelain", "--untracked-files=no", "--", *_CODE)
+        commit_hash = _git("rev-parse", "--short=12", "HEAD")
+        uncommitted_changes = commit_hash and _git("status", "--porcelain", "--untracked-files=no", "--", *_CODE)
     except (OSError, subprocess.TimeoutExpired):
-        head, changes_text = "", ""
-    if not head:
+        commit_hash, uncommitted_changes = "", ""
+    if not commit_hash:
         return "none yet" if (Path(top) / ".git").exists() else "not a git repository"
-    return f"{head}, with changes that are not committed" if changes_text else head
+    return f"{commit_hash}, with changes that are not committed" if uncommitted_changes else commit_hash
 
 
 def _version(package: str) -> str:
@@ -93,15 +93,15 @@ def run_provenance(
 ) -> pd.DataFrame:  # what, value; one row a fact
     "Date, commit, versions, seed, and SHA-256 of parameters and corpora."
     top = root()
-    facts = {"made on": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC", "commit": commit_of(top)}
-    facts |= {"mhbench": mhbench.__version__, "Python": platform.python_version()}
-    facts |= {p: version for p in _PACKAGES if (version := _version(p))} | {"seed": str(seed)}
-    facts |= {f"SHA-256 of {name}": hash_if_there(name, top) for name in ("params.yaml", "run.yaml")}
+    provenance_facts = {"made on": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC", "commit": commit_of(top)}
+    provenance_facts |= {"mhbench": mhbench.__version__, "Python": platform.python_version()}
+    provenance_facts |= {p: version for p in _PACKAGES if (version := _version(p))} | {"seed": str(seed)}
+    provenance_facts |= {f"SHA-256 of {name}": hash_if_there(name, top) for name in ("params.yaml", "run.yaml")}
     for study in studies:
         file = Path(results) / "inputs" / "prepare" / f"{study}.json"
         input_hashes = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-        facts[f"SHA-256 of the corpus of {study}"] = input_hashes.get("corpus", "not taken")
-    return pd.DataFrame(facts.items(), columns=["what", "value"])
+        provenance_facts[f"SHA-256 of the corpus of {study}"] = input_hashes.get("corpus", "not taken")
+    return pd.DataFrame(provenance_facts.items(), columns=["what", "value"])
 
 
 def made_in_words(facts: pd.DataFrame) -> str:

@@ -127,11 +127,11 @@ def _printed_beside_ours(verdicts: pd.DataFrame, caption: str) -> dict[str, Any]
     "Printed numbers in the form of the paper's table, ours beside each that has a value."
     cells_by_row: dict[str, dict[str, Any]] = {}
     for c in verdicts.itertuples():
-        our_text = "" if pd.isna(c.value) else _ours(str(c.printed), c.value)
-        cell = {"printed": c.printed, "ours": our_text, "sign": _SIGNS.get(c.verdict, "")}
+        formatted_value = "" if pd.isna(c.value) else _ours(str(c.printed), c.value)
+        cell = {"printed": c.printed, "ours": formatted_value, "sign": _SIGNS.get(c.verdict, "")}
         cells_by_row.setdefault(c.row or c.of, {})[c.column or "number"] = cell
     columns = list(dict.fromkeys(column for row in cells_by_row.values() for column in row))
-    rows = [[name, *(row.get(c, "") for c in columns)] for name, row in cells_by_row.items()]
+    rows = [[row_name, *(row.get(c, "") for c in columns)] for row_name, row in cells_by_row.items()]
     return _shortened_table(["", *columns], rows, [False, *[True] * len(columns)], caption)
 
 
@@ -139,8 +139,10 @@ def _verdict_counts(verdicts: pd.DataFrame) -> str:
     "How many printed numbers have a value here, of what kind, and with which verdict."
     counts = printed_counts(verdicts)
     count_texts = [f"{k['n']} {k['name']} ({k['of']})" for k in counts["kinds"]]
-    without_text = ", ".join(f"{w['n']} {w['name']}" for w in counts["without"])
-    count_texts += [f"{counts['n_without']} without a value here ({without_text})"] if counts["n_without"] else []
+    reasons_without_value = ", ".join(f"{w['n']} {w['name']}" for w in counts["without"])
+    count_texts += (
+        [f"{counts['n_without']} without a value here ({reasons_without_value})"] if counts["n_without"] else []
+    )
     return f"Of {counts['n']} printed numbers: {'; '.join(count_texts)}."
 
 # %% ../../nbs/run/11_results.ipynb #2e225b37
@@ -218,7 +220,7 @@ class PaperPage:
             if folder is None or not (folder / "contents.json").exists():
                 continue
             contents = json.loads((folder / "contents.json").read_text(encoding="utf-8"))
-            tables, figures = ({x["name"]: x for x in contents[kind]} for kind in ("tables", "figures"))
+            tables, figures = ({x["name"]: x for x in contents[output_kind]} for output_kind in ("tables", "figures"))
             if f := figures.get(name.removesuffix(".svg")) if name.endswith(".svg") else None:
                 figures_root = self.top if self.results == self.top / "results" else folder.parents[1]
                 file = figures_root / "figures" / stage / self.study / f"{f['name']}.png"
@@ -227,29 +229,29 @@ class PaperPage:
             elif t := tables.get(name):
                 frame = _part_of(pd.read_parquet(folder / f"{name}.parquet"), part)
                 if len(frame):
-                    grid = _grid(frame.drop(columns=t["hide"]), t["caption"])
-                    run_outputs["tables"].append(grid | {"said": in_a_sentence(frame)})
+                    page_table = _grid(frame.drop(columns=t["hide"]), t["caption"])
+                    run_outputs["tables"].append(page_table | {"said": in_a_sentence(frame)})
         return run_outputs
 
     def show(self, what: str) -> PageHtml | None:  # None: there is nothing to show
         "A table or figure of the paper: the finding first, then printed and released numbers, then the run's."
         part = self.parts[what]
-        places = part.printed or [what]
-        part_verdicts = self.verdicts[self.verdicts["place"].isin(places)]
+        printed_places = part.printed or [what]
+        verdicts_of_part = self.verdicts[self.verdicts["place"].isin(printed_places)]
         finding_html = filled_html(part.finding, self.known) if part.finding and self.known else ""
-        verdict_groups = [g for _, g in part_verdicts.groupby(["place", "of"], sort=False)]
-        one_number_groups = [g for g in verdict_groups if len(g) == 1]
-        printed_tables = [_printed_beside_ours(g, f"In print: {g['of'].iloc[0]}") for g in verdict_groups if len(g) > 1]
+        verdicts_by_quantity = [g for _, g in verdicts_of_part.groupby(["place", "of"], sort=False)]
+        single_verdicts = [g for g in verdicts_by_quantity if len(g) == 1]
+        printed_tables = [
+            _printed_beside_ours(g, f"In print: {g['of'].iloc[0]}") for g in verdicts_by_quantity if len(g) > 1
+        ]
         printed_tables += (
-            [_printed_beside_ours(pd.concat(one_number_groups), "In print, single numbers")]
-            if one_number_groups
-            else []
+            [_printed_beside_ours(pd.concat(single_verdicts), "In print, single numbers")] if single_verdicts else []
         )
         released_names = part.released or [m for m in part.by if not m.endswith(".svg")]
         released_tables = [t for t in (self._released(name) for name in released_names) if t]
         run_outputs = self._of_run(part) | {"open": not (printed_tables or released_tables)}
-        maker_links = [{"name": m, "link": f"../../nbs/stages/{m.split('/')[0]}.ipynb"} for m in part.by]
-        maker_links += [{"name": Path(s).stem, "link": f"../../{s}"} for s in part.see]
+        source_links = [{"name": m, "link": f"../../nbs/stages/{m.split('/')[0]}.ipynb"} for m in part.by]
+        source_links += [{"name": Path(s).stem, "link": f"../../{s}"} for s in part.see]
         alt_text = filled_text(part.finding, self.known) if finding_html else part.of
         picture_parts = (
             _replication_picture(self.top / "figures" / "replication", self.study, alt_text) if part.picture else {}
@@ -257,7 +259,7 @@ class PaperPage:
         if not (printed_tables or released_tables or run_outputs["tables"] or run_outputs["figures"] or finding_html):
             return None
         self.shown.append(what)
-        counts_text = f"{_verdict_counts(part_verdicts)} {_KEY}" if len(part_verdicts) else ""
+        counts_text = f"{_verdict_counts(verdicts_of_part)} {_KEY}" if len(verdicts_of_part) else ""
         return PageHtml(
             filled_template(
                 "paper.html",
@@ -270,7 +272,7 @@ class PaperPage:
                 counts=counts_text,
                 released=released_tables,
                 run=run_outputs,
-                makers=maker_links,
+                makers=source_links,
                 note=_note_html(part.note.rstrip(".")),
             )
         )

@@ -60,8 +60,8 @@ def stage_classes() -> dict[str, type[Parameters]]:  # stage -> its class
 # %% ../../nbs/run/02_shape.ipynb #abbed782
 def section(record: type[BaseModel], without: tuple[str, ...] = (), /, **further_fields: Any) -> type[Closed]:
     "The entries of a part of the file: the fields of a class and `further_fields`, unchecked against each other."
-    fields: dict[str, Any] = {k: (f.annotation, f) for k, f in record.model_fields.items() if k not in without}
-    return create_model(record.__name__, __base__=Closed, __doc__=record.__doc__, **(fields | further_fields))
+    record_fields: dict[str, Any] = {k: (f.annotation, f) for k, f in record.model_fields.items() if k not in without}
+    return create_model(record.__name__, __base__=Closed, __doc__=record.__doc__, **(record_fields | further_fields))
 
 # %% ../../nbs/run/02_shape.ipynb #c6b3a5d1
 class LocalServer(Closed):
@@ -286,12 +286,12 @@ def _keys(node: yaml.Node | None) -> tuple[dict[tuple, int], list[Fault]]:
     line_by_path: dict[tuple, int] = {}
     faults = []
     for path, line, key in _entries_of_node(node):
-        key_tag = "" if key is None else key.tag.removeprefix("tag:yaml.org,2002:")
-        if key_tag == "merge":
+        yaml_tag_of_key = "" if key is None else key.tag.removeprefix("tag:yaml.org,2002:")
+        if yaml_tag_of_key == "merge":
             continue
-        if key_tag not in ("", "str"):
+        if yaml_tag_of_key not in ("", "str"):
             faults.append(Fault(path, TEXT_KEY, f"{path[-1]}", f'put it in quotes: "{path[-1]}"'))
-        elif key_tag and path in line_by_path:
+        elif yaml_tag_of_key and path in line_by_path:
             repetition_text = f"it again, first in line {line_by_path[path]}"
             faults.append(Fault(path, "stand once", repetition_text, "take one of the two out"))
         line_by_path[path] = line
@@ -304,8 +304,8 @@ def _loader_of(text: str) -> Any:
     """The class that reads a YAML text: the one in C, which is eight times as fast, where entries are not nested so
     deep that it would end the process, and where it has nothing to say against the text.
     """
-    nesting_bound = sum(map(text.count, "[{")) + 2 * max(map(len, text.splitlines()), default=0)
-    if (c_loader := getattr(yaml, "CSafeLoader", None)) and nesting_bound < 2000:
+    max_nesting_depth = sum(map(text.count, "[{")) + 2 * max(map(len, text.splitlines()), default=0)
+    if (c_loader := getattr(yaml, "CSafeLoader", None)) and max_nesting_depth < 2000:
         with suppress(yaml.YAMLError, ValueError):
             c_loader(text).get_single_node()
             return c_loader
@@ -395,12 +395,12 @@ def _error_with_place(error: Any, p: Any) -> dict[str, Any]:
     tried, or that a key does not fit.
     """
     path: list[str | int] = []
-    entry_level = p
+    value_at_path = p
     for key in error["loc"]:
-        if (isinstance(entry_level, dict) and key in entry_level) or (
-            isinstance(entry_level, list) and isinstance(key, int)
+        if (isinstance(value_at_path, dict) and key in value_at_path) or (
+            isinstance(value_at_path, list) and isinstance(key, int)
         ):
-            entry_level = entry_level[key]
+            value_at_path = value_at_path[key]
             path.append(key)
     if error["loc"][-1] == "[key]":
         path.pop()
@@ -418,8 +418,8 @@ def _error_of_union(errors: list[dict[str, Any]]) -> list[dict[str, Any]]:
         if f not in type_errors:
             distinct_errors.append(f)
         elif f is type_errors[0] and not any(g["loc"][: len(path)] == path and g not in type_errors for g in errors):
-            other_types = [_RULES[g["type"]].removeprefix("be ") for g in type_errors[1:]]
-            distinct_errors.append(f | {"msg": " or ".join([_RULES[f["type"]], *other_types])})
+            type_rules = [_RULES[g["type"]].removeprefix("be ") for g in type_errors[1:]]
+            distinct_errors.append(f | {"msg": " or ".join([_RULES[f["type"]], *type_rules])})
     return distinct_errors
 
 # %% ../../nbs/run/02_shape.ipynb #76abb1f2
@@ -454,21 +454,21 @@ def _fault(f: dict[str, Any], schema: dict) -> Fault:
         return Fault(path, rule, short_repr(value), "rename it: results and stages are named after it")
     if error_type == "literal_error":
         allowed_words = re.findall(r"'([^']*)'", bounds["expected"])
-        other_remedy = "take one of these" + ("; null stands for none" if value in ("none", "None") else "")
+        remedy_if_unlike = "take one of these" + ("; null stands for none" if value in ("none", "None") else "")
         return Fault(
             path,
             f"be one of {listed(allowed_words)}",
             short_repr(value, entry_name),
-            nearest(value, allowed_words, other_remedy),
+            nearest(value, allowed_words, remedy_if_unlike),
         )
     if error_type.endswith("_type"):
         return _of_type(path, f["msg"], value)
     if error_type not in _RULES:
         return Fault(path, "hold together", plain(f["msg"].removeprefix("Value error, "))[:100])
-    bound_numbers = {k: int(v) if isinstance(v, float) and v == int(v) else v for k, v in bounds.items()}
+    bounds_without_decimals = {k: int(v) if isinstance(v, float) and v == int(v) else v for k, v in bounds.items()}
     return Fault(
         path,
-        _RULES[error_type].format(**bound_numbers),
+        _RULES[error_type].format(**bounds_without_decimals),
         short_repr(value, entry_name),
         "add it" if error_type == "missing" else "",
     )
@@ -489,7 +489,7 @@ def _unknown_entry(path: tuple, allowed: Mapping[str, Any]) -> Fault:
 def _declared_schema(schema: dict, path: tuple) -> dict[str, Any]:
     "What a JSON schema declares in a place of the file."
     part_schema = schema
-    for part in (*path, None):
+    for key in (*path, None):
         while "$ref" in part_schema or "anyOf" in part_schema:
             union_members = (
                 [part_schema] if "$ref" in part_schema else [x for x in part_schema["anyOf"] if x.get("type") != "null"]
@@ -500,11 +500,11 @@ def _declared_schema(schema: dict, path: tuple) -> dict[str, Any]:
                 else union_members[0]
             )
         properties = part_schema.get("properties", {})
-        if part is not None:
+        if key is not None:
             schema_by_pattern = part_schema.get(
                 "patternProperties", {"": part_schema.get("additionalProperties") or part_schema.get("items") or {}}
             )
-            part_schema = properties.get(part) or next(iter(schema_by_pattern.values()))
+            part_schema = properties.get(key) or next(iter(schema_by_pattern.values()))
     return properties
 
 # %% ../../nbs/run/02_shape.ipynb #00686028
@@ -520,10 +520,10 @@ def _entry_faults(section_name: str, name: str, entry: dict, kind: str) -> Itera
         elif section_name == "endpoints":
             allowed_fields = list(LocalServer.model_fields) if kind == "local" else []
             if extra_fields := sorted(set(entry) - {"kind", *allowed_fields}):
-                fault_text = (
+                kind_rule = (
                     f"kind {kind} takes {listed(allowed_fields) or 'nothing else'}; take {listed(extra_fields)} out"
                 )
-                yield Fault(entry_path, "hold together", fault_text)
+                yield Fault(entry_path, "hold together", kind_rule)
     except ValidationError as e:
         for x in e.errors(include_input=False, include_url=False):
             yield Fault((*entry_path, *x["loc"]), "hold together", plain(x["msg"].removeprefix("Value error, ")))

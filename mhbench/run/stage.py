@@ -97,10 +97,10 @@ def _demo_results(name: str, studies: Sequence[str], models: Sequence[str], n_it
             named_models = (sections_by_study[study].get(node.name) or {}).get(
                 "asked"
             )  # nobody: it has something to say all the same
-            is_for_others = named_models and not set(named_models) & set(models)
+            is_for_other_models = named_models and not set(named_models) & set(models)
             # the report and the ledger of so small a run have what every study has
             has_section = node.name in sections_by_study[study] and name not in ("report", "ledger")
-            if not is_for_others and (node.studies == "studies" or has_section):
+            if not is_for_other_models and (node.studies == "studies" or has_section):
                 for model in models if node.models else [None]:
                     stage_by_command(node.name, study, model, overrides)
     return folder
@@ -126,7 +126,9 @@ def recorded_origins(results: str | Path, studies: Iterable[str]) -> dict[str, s
             names_and_origins += [
                 (rater, origin) for rater, origin, model in rating_origins if model or origin == "simulated"
             ]
-    sorted_names_and_origins = sorted(dict.fromkeys(names_and_origins), key=lambda pair: ORIGINS.index(pair[1]))
+    sorted_names_and_origins = sorted(
+        dict.fromkeys(names_and_origins), key=lambda name_and_origin: ORIGINS.index(name_and_origin[1])
+    )
     return {
         name: origin for name, origin in dict(sorted_names_and_origins).items() if origin != "asked"
     }  # the weightiest of each
@@ -175,8 +177,8 @@ def _let_figures_show() -> None:
     if png_formatter is not None and not (
         matplotlib_module and matplotlib_module.Figure in png_formatter.type_printers
     ):
-        saved_png = lambda figure: as_saved(figure.saved_as) if hasattr(figure, "saved_as") else None
-        png_formatter.for_type_by_name("matplotlib.figure", "Figure", saved_png)
+        png_of_figure = lambda figure: as_saved(figure.saved_as) if hasattr(figure, "saved_as") else None
+        png_formatter.for_type_by_name("matplotlib.figure", "Figure", png_of_figure)
 
 # %% ../../nbs/run/04_stage.ipynb #b8e4f8d2
 class Stage:
@@ -250,8 +252,8 @@ class Stage:
         "What the run was given, for a reader to see first, below a sentence on whom it did not ask."
         if origin_text := origin_banner(self.origins):
             print(origin_text)
-        values = {"study": self.study, "model": self.model, "models": ", ".join(self.models)} | further
-        filled_values = {k.replace("_", " "): v for k, v in values.items() if v not in (None, "", [], {})}
+        value_by_name = {"study": self.study, "model": self.model, "models": ", ".join(self.models)} | further
+        filled_values = {k.replace("_", " "): v for k, v in value_by_name.items() if v not in (None, "", [], {})}
         return pd.Series(filled_values, name="parameter", dtype=object).to_frame()
 
     # ---------------------------------------------------------------- what it reads
@@ -281,10 +283,10 @@ class Stage:
         if written_file.parent.parent.name != "approach" or "approach" not in before(graph(), self.name):
             return prepared_items
         written_items = read_records(written_file, Item)
-        waiting_ids = {i.item_id for i in prepared_items if i.awaits_question}
+        ids_awaiting_question = {i.item_id for i in prepared_items if i.awaits_question}
         written_ids = {i.item_id for i in written_items}
         prepared_ids = {i.item_id for i in prepared_items}
-        if (written_ids ^ prepared_ids) - waiting_ids:
+        if (written_ids ^ prepared_ids) - ids_awaiting_question:
             rule = "be those that were prepared, but for cases without a question"
             actual = f"{len(written_ids)} items of {len(prepared_ids)} ({self._one}); run `dvc repro approach` again"
             refuse(f"Stage {self.name}: the items of approach must {rule}; got {actual}")
@@ -357,14 +359,14 @@ class Stage:
     def _by_accuracy(self, params: dict) -> list[str]:
         "Models by the main accuracy of the study, of a stage that rests on the scores; others keep the order declared."
         scores_file = self.results / "score" / self._one / "scores.parquet"
-        columns = ["model", "mode", "answered_by", "n_votes", "set", "correct"]
+        score_columns = ["model", "mode", "answered_by", "n_votes", "set", "correct"]
         rests_on_scores = "score" in before(graph(), self.name) and scores_file.exists()
-        if not rests_on_scores or not set(columns) <= set(pq.read_schema(scores_file).names):
+        if not rests_on_scores or not set(score_columns) <= set(pq.read_schema(scores_file).names):
             return []
         core_set = (params["studies"][self._one].get("score") or {}).get("core")
         from mhbench.steps.rates import most_accurate
 
-        return most_accurate(pd.read_parquet(scores_file, columns=columns), core_set)
+        return most_accurate(pd.read_parquet(scores_file, columns=score_columns), core_set)
 
     def best_first(self, models: Sequence[str]) -> None:
         "Set the order of models in every figure of this stage: by the study's main number, the best first."
@@ -456,11 +458,11 @@ class Stage:
         self._findings.append(f"{sentence[:1].upper()}{sentence[1:]}.")
         return Markdown(self._findings[-1])
 
-    def _without_rows(self, name: str, absent: str, empty: str) -> Any:
+    def _without_rows(self, name: str, reason_of_absence: str, finding_if_empty: str) -> Any:
         "What stands in place of a table or figure: a finding, or nothing."
-        if empty:
-            return self.finding(empty)
-        return self.absent(name, absent) if absent else None
+        if finding_if_empty:
+            return self.finding(finding_if_empty)
+        return self.absent(name, reason_of_absence) if reason_of_absence else None
 
     def table(
         self,
@@ -495,11 +497,11 @@ class Stage:
             else visible_columns
         )
 
-    def _with_origin(self, frame: pd.DataFrame, rated: bool) -> pd.DataFrame:
+    def _with_origin(self, frame: pd.DataFrame, rests_on_ratings: bool) -> pd.DataFrame:
         "A table with its column `origin`, where not all of it was asked."
         if "origin" in frame:
             return frame
-        if (rated or self.rated) and self.drawn_ratings:
+        if (rests_on_ratings or self.rated) and self.drawn_ratings:
             return frame.assign(origin="simulated")
         row_origins = origin_column(frame, self.origins)
         return frame.assign(origin=row_origins) if set(row_origins) - {"asked"} else frame
@@ -521,12 +523,12 @@ class Stage:
             return self._without_rows(caption, absent, empty)
         drawing.saved_as, _ = save(drawing, name, self.figures)
         _let_figures_show()
-        figure_texts = {
+        title_and_caption = {
             "title": figure_title(drawing) or caption,
             "caption": caption,
             "alt": str(drawing.get_label() or caption),
         }
-        self._figures.append({"name": name, **figure_texts})
+        self._figures.append({"name": name, **title_and_caption})
         return drawing
 
     def added(self, *, of: str = "", **results: Any) -> None:
@@ -541,8 +543,8 @@ class Stage:
             outputs = [output for output in add_results(self, **results) if output is not None]
             for output in [Markdown(f"## {heading}\n\n{text}"), *outputs] if outputs else []:
                 display(output)
-            for entry in self._tables[n_tables_before:]:
-                entry["about"] = {"heading": heading, "text": text}
+            for table_entry in self._tables[n_tables_before:]:
+                table_entry["about"] = {"heading": heading, "text": text}
 
     def page(self, html: str, *, private: bool = False) -> Path:
         "Keep the page of the report beside the results; one with protected texts lies apart, and is never pushed."
