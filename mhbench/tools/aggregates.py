@@ -101,11 +101,11 @@ _KEPT_BACK = "Not shown here: it has a row or a mark for each question. Whoever 
 def _output_text(output: Mapping[str, Any]) -> str:
     "The text of an output: printed, or as text or HTML."
     data = output.get("data", {})
-    text_parts = [
+    texts_or_lines = [
         output.get("text", ""),
-        *(data.get(kind, "") for kind in ("text/plain", "text/html", "text/markdown")),
+        *(data.get(mime_type, "") for mime_type in ("text/plain", "text/html", "text/markdown")),
     ]
-    return "\n".join("".join(text_part) for text_part in text_parts)
+    return "\n".join("".join(text_part) for text_part in texts_or_lines)
 
 
 def _heads(output: Mapping[str, Any]) -> set[str]:
@@ -122,7 +122,7 @@ def _heads(output: Mapping[str, Any]) -> set[str]:
 def _items_of_output(output: Mapping[str, Any], protected: Protected) -> set[str]:
     "The items that an output is about; of a table with a column of names, that column."
     return protected.about_items(_output_text(output)) | {
-        head for head in _heads(output) if _ID.fullmatch(head.casefold())
+        column_name for column_name in _heads(output) if _ID.fullmatch(column_name.casefold())
     }
 
 
@@ -171,8 +171,8 @@ class ShownOf:
 # %% ../../nbs/tools/10_aggregates.ipynb #d23a3ba6
 def held_by(top: Path, study: str) -> Protected:
     "The protected parts of a run's corpus."
-    stored_records = lambda record: records_left(top / "results", "prepare", study, record)
-    return Protected(stored_records(Item), stored_records(Rating), stored_records(Response))
+    records_of_type = lambda record: records_left(top / "results", "prepare", study, record)
+    return Protected(records_of_type(Item), records_of_type(Rating), records_of_type(Response))
 
 # %% ../../nbs/tools/10_aggregates.ipynb #cda8bf06
 def publish_aggregates(
@@ -191,7 +191,7 @@ def publish_aggregates(
     top, folder = root(), Path(to)
     run = load_params(top / "params.yaml")["run"]
     protected = held_by(top, study)
-    path_replacements = {f"{top}/": "", str(top): ".", **places}
+    replacement_by_path = {f"{top}/": "", str(top): ".", **places}
     text_by_file: dict[Path, str] = {}
     for name, file in executed_notebooks(run).items():
         stage = name.removesuffix(".ipynb").split("/")[0]
@@ -202,12 +202,12 @@ def publish_aggregates(
         figures_by_item = {
             f.stem for f in figure_folder.glob("*.svg") if protected.about_items(f.read_text(encoding="utf-8"))
         }
-        shown_part = ShownOf(stage, protected, declared, name_by_picture, figures_by_item)
+        published_view = ShownOf(stage, protected, declared, name_by_picture, figures_by_item)
         text = file.read_text(encoding="utf-8")
-        for local_path in sorted(path_replacements, key=len, reverse=True):
-            text = text.replace(local_path, path_replacements[local_path])
+        for private_path in sorted(replacement_by_path, key=len, reverse=True):
+            text = text.replace(private_path, replacement_by_path[private_path])
         if stage != "report":
-            nb = shown_part.notebook(json.loads(text))
+            nb = published_view.notebook(json.loads(text))
             text_by_file[folder / f"{stage}.ipynb"] = json.dumps(nb, indent=1, ensure_ascii=False) + "\n"
     for stage, _ in runs(run):
         for file in sorted((top / "results" / stage / study).glob("*.parquet")):
@@ -249,8 +249,8 @@ def _items_in_file(file: Path, protected: Protected, declared: Collection[str]) 
         source = "".join(cell["source"])
         item_ids |= protected.about_items(source)
         for output in cell.get("outputs", []):
-            is_declared = f"{file.stem}/{_made_by(source)}" in declared
-            item_ids |= withheld_for(_items_of_output(output, protected), _heads(output), is_declared)
+            is_declared_table = f"{file.stem}/{_made_by(source)}" in declared
+            item_ids |= withheld_for(_items_of_output(output, protected), _heads(output), is_declared_table)
     return item_ids
 
 # %% ../../nbs/tools/10_aggregates.ipynb #39b66450

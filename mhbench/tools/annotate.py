@@ -128,35 +128,37 @@ def print_links(a: argparse.Namespace, tokens: dict[str, str]) -> None:
         print(f"  {rater_label}: {base_url}/in/{token}")
 
 
-def _command(subcommand_text: str, a: argparse.Namespace, *arguments: str, is_of_page: bool = False) -> str:
+def _command(subcommand_text: str, a: argparse.Namespace, *arguments: str, is_page_command: bool = False) -> str:
     "A command on the same study, with the options that were given for this one."
     default_by_option = {"params": "params.yaml", "host": "127.0.0.1", "port": PORT}
-    option_names = ("answers", "params", "file", *(("host", "port", "public_url") if is_of_page else ()))
-    settings = ((name, getattr(a, name, None)) for name in option_names)
+    option_names = ("answers", "params", "file", *(("host", "port", "public_url") if is_page_command else ()))
+    names_and_values = ((name, getattr(a, name, None)) for name in option_names)
     options = [
-        f"--{n.replace('_', '-')} {shlex.quote(str(v))}" for n, v in settings if v and v != default_by_option.get(n)
+        f"--{n.replace('_', '-')} {shlex.quote(str(v))}"
+        for n, v in names_and_values
+        if v and v != default_by_option.get(n)
     ]
     return " ".join([f"mhbench annotate {subcommand_text} {a.study}", *arguments, *options])
 
 # %% ../../nbs/tools/04_annotate.ipynb #e5ef5b3c
 def _enrolled(
-    a: argparse.Namespace, store: Store, people: list[str], resolvers: list[str], renews_tokens: bool = False
+    a: argparse.Namespace, store: Store, rater_names: list[str], resolvers: list[str], renews_tokens: bool = False
 ) -> dict[str, str]:
     """The tokens of people by pseudonym, of those invited before only with `renews_tokens`; whoever is in the file of
     answers stays. New names are saved in the key once it is sure that nobody is refused."""
-    earlier_raters = [r.rater for r in Register(store).raters()]
+    enrolled_raters = [r.rater for r in Register(store).raters()]
     name_key = names_of(a)
-    new_people = [p for p in (*people, *resolvers) if p not in earlier_raters]
-    pseudonym_by_name = name_key.of(new_people, taken=earlier_raters)
+    unenrolled_people = [p for p in (*rater_names, *resolvers) if p not in enrolled_raters]
+    pseudonym_by_name = name_key.of(unenrolled_people, taken=enrolled_raters)
     raters_by_role = {
-        role: list(dict.fromkeys(pseudonym_by_name.get(p, p) for p in role_names))
-        for role, role_names in (("rater", people), ("resolver", resolvers))
+        role: list(dict.fromkeys(pseudonym_by_name.get(p, p) for p in names_of_role))
+        for role, names_of_role in (("rater", rater_names), ("resolver", resolvers))
     }
     check_roles(store, raters_by_role)
     name_key.save()
     token_by_rater: dict[str, str] = {}
     for role, raters in raters_by_role.items():
-        invited_raters = [r for r in raters if renews_tokens or r not in earlier_raters]
+        invited_raters = [r for r in raters if renews_tokens or r not in enrolled_raters]
         token_by_rater |= enrol(store, store.study, invited_raters, role=role)
     return token_by_rater
 
@@ -173,10 +175,10 @@ def _prepare(a: argparse.Namespace) -> Path:
     if study.omitted:
         print(f"answers that nobody is shown, by status: {dict(study.omitted)}")
     if tokens:
-        print(f"Links, shown this once (a new one: {_command('invite', a, 'RATER', is_of_page=True)}):")
+        print(f"Links, shown this once (a new one: {_command('invite', a, 'RATER', is_page_command=True)}):")
         print_links(a, tokens)
     else:
-        print(f"Everybody has been invited already; a new link: {_command('invite', a, 'RATER', is_of_page=True)}")
+        print(f"Everybody has been invited already; a new link: {_command('invite', a, 'RATER', is_page_command=True)}")
     print("Dashboard:")
     print_links(a, owner_tokens)
     return answers_path
@@ -273,8 +275,8 @@ def _invite(a: argparse.Namespace) -> None:
         resolvers = {r.rater for r in Register(store).raters() if r.role == "resolver"}
         name_key = names_of(a)
         are_resolvers = all(p in resolvers or name_key.called(p) in resolvers for p in a.rater)
-        people, named_resolvers = ([], a.rater) if are_resolvers else (a.rater, [])
-        print_links(a, _enrolled(a, store, people, named_resolvers, renews_tokens=True))
+        rater_names, resolver_names = ([], a.rater) if are_resolvers else (a.rater, [])
+        print_links(a, _enrolled(a, store, rater_names, resolver_names, renews_tokens=True))
 
 
 def _in_file(a: argparse.Namespace, store: Store) -> str:
@@ -336,8 +338,8 @@ def print_overview(store: Store, study: Study) -> list[dict]:  # a row a rater
         lambda marks: "".join(f" ({m})" for m in marks)
     )
     print(table.to_string(index=False))
-    active_rows = [r for r in study_state["rows"] if not {"finished", "withdrawn"} & set(r["marks"])]
-    n_left_by_rater = {pseudonym_of_rater[r["rater"]]: r["assigned"] - r["complete"] for r in active_rows}
+    rows_of_active_raters = [r for r in study_state["rows"] if not {"finished", "withdrawn"} & set(r["marks"])]
+    n_left_by_rater = {pseudonym_of_rater[r["rater"]]: r["assigned"] - r["complete"] for r in rows_of_active_raters}
     print("pages left:", ", ".join(f"{rater} {n}" for rater, n in n_left_by_rater.items() if n) or "none")
     print(f"questions that nobody has completed: {study_state['untouched']} of {study_state['questions']}")
     if study_state["conflicts"] is not None:
@@ -345,9 +347,9 @@ def print_overview(store: Store, study: Study) -> list[dict]:  # a row a rater
     for m in study_state["agreement"]:
         alpha_text = "not enough data" if m.estimate is None else f"{m.estimate:.3f}"
         alpha_text += " [{:.3f}, {:.3f}]".format(*m.ci) if m.ci else ""
-        quantity = texts("en").get(f"dashboard.of.{m.of}", m.of)  # as the dashboard calls it
-        counts_text = f"{m.n} rated by two or more, of {numbered(m.n_cases, 'case')}"
-        print(f"Krippendorff's alpha, {m.level}: {quantity}: {alpha_text} ({counts_text})")
+        rated_quantity = texts("en").get(f"dashboard.of.{m.of}", m.of)  # as the dashboard calls it
+        n_items_and_cases = f"{m.n} rated by two or more, of {numbered(m.n_cases, 'case')}"
+        print(f"Krippendorff's alpha, {m.level}: {rated_quantity}: {alpha_text} ({n_items_and_cases})")
     for rater, flag in study_state["flags"].items():
         if flag:
             print(f"{pseudonym_of_rater[rater]}, for review: {flag}")
@@ -401,20 +403,20 @@ ROUND_KINDS = {  # kinds of question that a table gives by itself; the others ar
 # %% ../../nbs/tools/04_annotate.ipynb #34f0717b
 def _one_width(items: list[Item], n_options: int | None) -> list[str] | None:
     "The ids of the questions that sliders can rate in one round; None for the whole table."
-    n_by_width = Counter(len(i.options) for i in items if len(i.options) > 1)
-    if not n_by_width:
+    n_items_by_n_options = Counter(len(i.options) for i in items if len(i.options) > 1)
+    if not n_items_by_n_options:
         refuse("annotate new: a question must have options for sliders; got none; --kind yes_no asks without options")
-    counts_text = ", ".join(f"{n} with {numbered(k, 'option')}" for k, n in n_by_width.most_common())
-    if n_options is None and len(n_by_width) > 1:
+    counts_text = ", ".join(f"{n} with {numbered(k, 'option')}" for k, n in n_items_by_n_options.most_common())
+    if n_options is None and len(n_items_by_n_options) > 1:
         rule = "be said where questions have different numbers of options: they are compared in one table"
         refuse(f"annotate new: --n-options must {rule}; got {counts_text}; say --n-options, or make a study of each")
-    n_options_rated = next(iter(n_by_width)) if n_options is None else n_options
-    if not n_by_width[n_options_rated]:
+    n_options_rated = next(iter(n_items_by_n_options)) if n_options is None else n_options
+    if not n_items_by_n_options[n_options_rated]:
         refuse(f"annotate new: --n-options must be one that questions have; got {n_options} ({counts_text})")
-    if n_by_width[n_options_rated] == len(items):
+    if n_items_by_n_options[n_options_rated] == len(items):
         return None
     print(
-        f"raters see {n_by_width[n_options_rated]} of {numbered(len(items), 'question')}: those "
+        f"raters see {n_items_by_n_options[n_options_rated]} of {numbered(len(items), 'question')}: those "
         f"with {numbered(n_options_rated, 'option')}"
     )
     return [i.item_id for i in items if len(i.options) == n_options_rated]
@@ -424,39 +426,41 @@ def _asks(texts: list[str], kind: str) -> dict[str, str]:
     "The questions about each item, by short names."
     if not texts:
         refuse(f"annotate new: --ask must be given for {kind}; got none; e.g. --ask 'relevant=Is it relevant?'")
-    named_questions = [text.partition("=") for text in texts]
-    if bad_names := [
-        name for name, equals, words in named_questions if not (equals and words.strip() and name.isidentifier())
+    names_and_questions = [text.partition("=") for text in texts]
+    if invalid_questions := [
+        name
+        for name, equals, question_text in names_and_questions
+        if not (equals and question_text.strip() and name.isidentifier())
     ]:
-        refuse(f"annotate new: --ask must be NAME=QUESTION with a word as NAME; got {bad_names[0]!r}")
-    if repeated_names := [name for name, n in Counter(name for name, *_ in named_questions).items() if n > 1]:
+        refuse(f"annotate new: --ask must be NAME=QUESTION with a word as NAME; got {invalid_questions[0]!r}")
+    if repeated_names := [name for name, n in Counter(name for name, *_ in names_and_questions).items() if n > 1]:
         refuse(f"annotate new: --ask must have each NAME once; got {repeated_names[0]!r} more than once; rename one")
-    return {name: words.strip() for name, _, words in named_questions}
+    return {name: question_text.strip() for name, _, question_text in names_and_questions}
 
 # %% ../../nbs/tools/04_annotate.ipynb #91ff8701
 def page_entry(a: argparse.Namespace, items: list[Item]) -> dict[str, Any]:
     "The section `annotate`, from the command line. Raises: ValueError for values that do not fit."
     item_languages = {i.language for i in items if i.language in LANGUAGES}
     language = a.page_language or (item_languages.pop() if len(item_languages) == 1 else "en")
-    split_rule = {"rule": "core_and_split", "n_core": 0, "per_item": a.per_item}
-    assignment_rule = {"rule": "everyone"} if a.per_item is None else split_rule
-    entry: dict[str, Any] = {"kind": a.kind, "title": a.title or a.study, "language": language}
-    entry |= {"assignment": assignment_rule | {"repeats": a.repeats}}
+    split_assignment = {"rule": "core_and_split", "n_core": 0, "per_item": a.per_item}
+    assignment_rule = {"rule": "everyone"} if a.per_item is None else split_assignment
+    annotate_entry: dict[str, Any] = {"kind": a.kind, "title": a.title or a.study, "language": language}
+    annotate_entry |= {"assignment": assignment_rule | {"repeats": a.repeats}}
     if a.kind == "sliders" and (rated_ids := _one_width(items, a.n_options)):
-        entry["item_ids"] = rated_ids
+        annotate_entry["item_ids"] = rated_ids
     has_questions = QUESTION_KINDS[a.kind].needs == "asks"
-    for name, value, is_option_used in (
+    for name, value, is_applicable in (
         ("--ask", a.ask, has_questions),
         ("--labels", a.labels, a.kind == "conversation"),
     ):
-        if value and not is_option_used:
+        if value and not is_applicable:
             remedy = "leave it out, or say another --kind"
             refuse(f"annotate new: {name} must fit --kind; got it with {a.kind}, which does not use it", remedy=remedy)
     if has_questions:
-        entry["asks"] = _asks(a.ask, a.kind)
+        annotate_entry["asks"] = _asks(a.ask, a.kind)
     if a.kind == "conversation":
-        entry["labels"] = a.labels or ["not met", "met"]
-    return entry | ({"consent": a.consent} if a.consent else {})
+        annotate_entry["labels"] = a.labels or ["not met", "met"]
+    return annotate_entry | ({"consent": a.consent} if a.consent else {})
 
 # %% ../../nbs/tools/04_annotate.ipynb #c8edc544
 @subcommand(
@@ -474,7 +478,7 @@ def page_entry(a: argparse.Namespace, items: list[Item]) -> dict[str, Any]:
         "--kind",
         choices=list(ROUND_KINDS),
         default="sliders",
-        help="; ".join(f"{kind}: {description}" for kind, description in ROUND_KINDS.items()),
+        help="; ".join(f"{round_kind}: {description}" for round_kind, description in ROUND_KINDS.items()),
     ),
     several("--ask", "NAME=QUESTION", "yes_no, conversation: what is asked of each item"),
     argument(
@@ -504,27 +508,29 @@ def new_round(a: argparse.Namespace, ask: Callable[[str], str] = input) -> None:
     stored_answers_path = path_from(answers_path, root())
     if a.kind == "conversation" and a.loader == "table":
         a.loader = "transcripts"
-    reading_options = {"loader": a.loader, "replace": a.replace, "params": params}
+    proposal_settings = {"loader": a.loader, "replace": a.replace, "params": params}
     study_stages: dict[str, Any] = {stage: {} for stage in QUESTION_KINDS[a.kind].stages}
-    first_proposal = propose(a.study, a.path, besides=study_stages, options=asked_options(a), **reading_options)
+    first_proposal = propose(a.study, a.path, besides=study_stages, options=asked_options(a), **proposal_settings)
     print(summary(first_proposal), end="\n\n")
     page, people = page_entry(a, first_proposal.corpus.items), a.raters
     study = build_study(a.study, page, first_proposal.corpus.items)
     first_rater, *_ = raters = list(names_of(a).of(people).values())  # nothing is saved yet
     print(f"\nA page as {first_rater} will see it:\n{'-' * 78}\n{page_text(study, first_rater)}\n{'-' * 78}")
-    texts_place = where_texts_may_stand(a, ask)
+    text_visibility = where_texts_may_stand(a, ask)
     if not a.yes and not agreed(f"Write this to {a.params}, and invite {', '.join(raters)}?", "annotate new", ask):
         return print("nothing was written")
     study_stages |= {"annotate": page, "ratings": stored_answers_path}
-    proposal = propose(a.study, a.path, besides=study_stages, options=asked_options(a, texts_place), **reading_options)
+    proposal = propose(
+        a.study, a.path, besides=study_stages, options=asked_options(a, text_visibility), **proposal_settings
+    )
     with open_store(answers_path, study) as store:
         tokens = _enrolled(a, store, people, [])
-    write_study(proposal, params, select=False, texts_in_report=texts_place == "here")
+    write_study(proposal, params, select=False, texts_in_report=text_visibility == "here")
     print(f"written to {a.params}; answers will be in {stored_answers_path}")
-    print(describe_text_visibility(proposal.corpus.items, texts_place))
-    print(f"Links, one a rater, shown this once (a new one: {_command('invite', a, 'RATER', is_of_page=True)}):")
+    print(describe_text_visibility(proposal.corpus.items, text_visibility))
+    print(f"Links, one a rater, shown this once (a new one: {_command('invite', a, 'RATER', is_page_command=True)}):")
     print_links(a, tokens)
-    print(f"Serve the page, then look, then end the round:\n  {_command('serve', a, is_of_page=True)}")
+    print(f"Serve the page, then look, then end the round:\n  {_command('serve', a, is_page_command=True)}")
     print(f"  {_command('status', a)}\n  {_command('close', a)}")
 
 # %% ../../nbs/tools/04_annotate.ipynb #a89e2c69
@@ -578,10 +584,10 @@ def close_round(a: argparse.Namespace, ask: Callable[[str], str] = input) -> Non
         sep="\n",
     )
     if not QUESTION_KINDS[question_kind].stages:
-        table_hint = f"`{_command('export', a)}` writes them as tables"
-        return print(f"no stage reads answers of kind {question_kind}: {table_hint}")
+        export_advice = f"`{_command('export', a)}` writes them as tables"
+        return print(f"no stage reads answers of kind {question_kind}: {export_advice}")
     if not a.run:
         return print("Labels, agreement, figures and the report:\n  mhbench run --all")
     if importlib.import_module("mhbench.run.cli").main(["run", "--all"]):
-        reassurance_text = "the round is closed and its answers are kept"
-        raise RuntimeError(f"close: a stage did not end well, as told above; {reassurance_text}")
+        state_of_round = "the round is closed and its answers are kept"
+        raise RuntimeError(f"close: a stage did not end well, as told above; {state_of_round}")

@@ -52,11 +52,11 @@ def printed_tables(folder: Path, names: tuple[str, ...]) -> str:
 
 
 def _run_and_print(stage: str, a: argparse.Namespace) -> None:
-    results_override = {} if a.results == "results" else {"results": a.results}
-    execute.run_stage(stage, a.study, params=a.params, overrides=results_override, in_process=True)
+    overrides = {} if a.results == "results" else {"results": a.results}
+    execute.run_stage(stage, a.study, params=a.params, overrides=overrides, in_process=True)
     print(printed_tables(place(a.results, stage, a.study), _SHOWN[stage]))
     print(os.path.relpath(place(a.results, "text", stage) / a.study))
-    if not results_override:
+    if not overrides:
         print(f"`dvc commit -f {stage}@{a.study}` records it")
 
 
@@ -126,22 +126,22 @@ def _card(a: argparse.Namespace) -> None:
     compose_settings, keys_settings = (p["studies"][a.study].get(s) or {} for s in ("compose", "keys"))
     composers = composers_of(items) or compose_settings.get("asked", [])
     recipe_file = place(a.results, "collect", a.study) / "recipe.json"
-    facts: dict[str, Any] = {
+    card_facts: dict[str, Any] = {
         "collected": json.loads(recipe_file.read_text(encoding="utf-8")) if recipe_file.exists() else None
     }
     if a.of == "gold" and keys_settings.get("sheets"):
         key_decisions = pd.read_parquet(place(a.results, "keys", a.study) / "decisions.parquet")
-        facts["annotators"] = decisions_in_words(key_decisions)
+        card_facts["annotators"] = decisions_in_words(key_decisions)
     if any(i.origin.get("key") == "simulated readers" for i in items):
-        facts["labels"] = "Keys were decided by simulated readers, as they were declared: no person has read them."
+        card_facts["labels"] = "Keys were decided by simulated readers, as they were declared: no person has read them."
     if a.of == "labelled":
         n_by_outcome = pd.read_parquet(place(a.results, "keys", a.study) / "labels.parquet")["outcome"].value_counts()
         counts_text = "; ".join(f"{outcome}: {n}" for outcome, n in n_by_outcome.items())
         rule = "A model compares keys with reference passages near the question, and changes what these contradict"
-        facts["labels"] = f"{rule}; of {len(items)} keys, {counts_text}."
+        card_facts["labels"] = f"{rule}; of {len(items)} keys, {counts_text}."
     languages = sorted({i.language for i in items})
     d = bank_description(
-        compose_settings.get("bank") or {}, n_items=len(items), composers=composers, languages=languages, **facts
+        compose_settings.get("bank") or {}, n_items=len(items), composers=composers, languages=languages, **card_facts
     )
     for file in write_bank(d, items, _new_folder(a.to)).values():
         print(file)

@@ -72,13 +72,13 @@ def _make_report(a):
 def _select_run(a):
     if a.items and not a.items.isdecimal():
         refuse(f"select: --items must be a number of items, 0 for all; got {a.items!r}")
-    for option, values in (("--studies", a.studies), ("--judges", a.judges)):
-        if values == []:
+    for option, chosen_values in (("--studies", a.studies), ("--judges", a.judges)):
+        if chosen_values == []:
             refuse(f"select: {option} must name something, or be left out; got ''")
-    chosen_names = {"studies": a.studies, "models": a.models, "judges": a.judges}
-    has_changes = a.demo or a.items or any(v is not None for v in chosen_names.values())
+    names_by_option = {"studies": a.studies, "models": a.models, "judges": a.judges}
+    has_changes = a.demo or a.items or any(v is not None for v in names_by_option.values())
     if has_changes:
-        edit.select(**chosen_names, items=int(a.items) if a.items else None, demo=a.demo, params=root() / a.params)
+        edit.select(**names_by_option, items=int(a.items) if a.items else None, demo=a.demo, params=root() / a.params)
     p = load_params(root() / a.params)
     if a.show or has_changes:
         print(*selection(p), sep="\n")
@@ -87,13 +87,13 @@ def _select_run(a):
 def selection(p: dict) -> list[str]:  # one a line
     "The selection in words: studies, models, other models that a stage asks, and stages that are not run."
     run = p["run"]
-    nobody_text = "nobody is asked; recorded answers are scored"
-    out = [
+    no_model_text = "nobody is asked; recorded answers are scored"
+    lines = [
         f"studies: {', '.join([*run['studies'], *run.get('ratings', [])])}",
-        f"models: {', '.join(run['models']) or nobody_text}",
+        f"models: {', '.join(run['models']) or no_model_text}",
     ]
     simulated_names = dict.fromkeys(sum((simulated_left_out(p, study) for study in run["studies"]), []))
-    out += (
+    lines += (
         [f"left out: {', '.join(simulated_names)}, who are simulated, beside models of your own"]
         if simulated_names
         else []
@@ -102,18 +102,20 @@ def selection(p: dict) -> list[str]:  # one a line
         for study in run[stage]:
             models_by_role = asked_by(p, stage, study)
             role_texts = [f"{k} {', '.join(v) or 'nobody'}" for k, v in models_by_role.items() if v is not None]
-            out.append(f"{stage} of {study}: {'; '.join(role_texts) or 'the models of the run'}")
+            lines.append(f"{stage} of {study}: {'; '.join(role_texts) or 'the models of the run'}")
     stages_by_reason: dict[str, list[str]] = {}
-    for (stage, study), why in not_run(p).items():
-        stages_by_reason.setdefault(why, []).append(f"{stage} of {study}")
-    out += [f"not run, as {why}: {', '.join(stages)}" for why, stages in stages_by_reason.items()] + unread_ratings(p)
+    for (stage, study), reason in not_run(p).items():
+        stages_by_reason.setdefault(reason, []).append(f"{stage} of {study}")
+    lines += [
+        f"not run, as {reason}: {', '.join(stages)}" for reason, stages in stages_by_reason.items()
+    ] + unread_ratings(p)
     if run.get("items") is not None:
-        out.append(f"items: at most {run['items']} a study, in each of its modes" if run["items"] else "items: all")
+        lines.append(f"items: at most {run['items']} a study, in each of its modes" if run["items"] else "items: all")
         limits_of_models = [f"{m} {p['models'][m]['n_items']}" for m in run["models"] if p["models"][m].get("n_items")]
-        out += (
+        lines += (
             [f"  at most, of a mode, by their own entries: {', '.join(limits_of_models)}"] if limits_of_models else []
         )
-    return out
+    return lines
 
 # %% ../../nbs/tools/13_commands.ipynb #3aabf426
 def _bring_in(study: str, corpus_path: str | Path, options: dict, params: str) -> None:
@@ -127,8 +129,8 @@ def _bring_in(study: str, corpus_path: str | Path, options: dict, params: str) -
     stages_through = [
         stage for stage in load_params(params_path)["studies"][study] if stage not in ("prepare", "annotate")
     ]
-    entry_text = "without the demo's limits, examinees and settings" if is_new_entry else "otherwise as it was"
-    print(f"recorded in {params} with its SHA-256; the study's entry there is {entry_text}")
+    state_of_entry = "without the demo's limits, examinees and settings" if is_new_entry else "otherwise as it was"
+    print(f"recorded in {params} with its SHA-256; the study's entry there is {state_of_entry}")
     print(f"it goes through prepare, {', '.join(stages_through)}; `mhbench select --studies {study}` says what runs")
     print(f"results of the former corpus are removed; `mhbench import {study} --demo` goes back to it")
 
@@ -203,8 +205,8 @@ def _interval_widths(cases: Mapping[str, tuple[int, int]]) -> list[str]:
             f"{study}: {numbered(k, 'item')} of {numbered(n, 'case')}; the interval is at most "
             f"{share_width(n):.2f} wide"
         )
-    cases_text = ", ".join(f"{cases_for_width(w)} cases for {w:g}" for w in (0.2, 0.1, 0.05))
-    return [*sentences, f"The 95% interval of an accuracy near .5 takes {cases_text}; fewer near 0 or 1."]
+    n_cases_by_width = ", ".join(f"{cases_for_width(w)} cases for {w:g}" for w in (0.2, 0.1, 0.05))
+    return [*sentences, f"The 95% interval of an accuracy near .5 takes {n_cases_by_width}; fewer near 0 or 1."]
 
 # %% ../../nbs/tools/13_commands.ipynb #780628f1
 @subcommand(
@@ -308,20 +310,22 @@ def verify(
     modes = {"zero_shot": {"n_items": n_items}}
     answers_by_replay = {}
     with (
-        open_model(stage_values["entries"][name], name, stage_values["endpoints"], modes) as asked_model,
+        open_model(stage_values["entries"][name], name, stage_values["endpoints"], modes) as open_model_asked,
         tempfile.TemporaryDirectory() as folder,
     ):
         for replay in ("only", "off"):
             cache_options: dict[str, Any] = {"replay": replay, "cache": Path(folder) / f"{replay}.sqlite"}
-            answers = answer_everything(items, asked_model, progress=False, **cache_options, **options)
+            answers = answer_everything(items, open_model_asked, progress=False, **cache_options, **options)
             answers_by_replay[replay] = {r.item_id: r for r in answers}
             n = len(answers_by_replay[replay])
             if n_lost := sum(r.letter_logprobs is None for r in answers_by_replay["only"].values()):  # before it asks
                 rule = f"hold the first {n_items} letters of {study} by this runtime; {n_lost} of {n} are not there"
                 refuse(f"verify: the record of {name} must {rule}", remedy="`mhbench cache record` asks")
-    pairs = [(answers_by_replay["only"][i], r) for i, r in answers_by_replay["off"].items()]
-    n_same = {key: sum(getattr(a, key) == getattr(b, key) for a, b in pairs) for key in ("text", "letter_logprobs")}
-    return {"asked": len(pairs), "letters": n_same["text"], "log_probabilities": n_same["letter_logprobs"]}
+    pairs_of_answers = [(answers_by_replay["only"][i], r) for i, r in answers_by_replay["off"].items()]
+    n_same = {
+        key: sum(getattr(a, key) == getattr(b, key) for a, b in pairs_of_answers) for key in ("text", "letter_logprobs")
+    }
+    return {"asked": len(pairs_of_answers), "letters": n_same["text"], "log_probabilities": n_same["letter_logprobs"]}
 
 # %% ../../nbs/tools/13_commands.ipynb #19930ae2
 _CACHE = argument("--cache", default="", help="the answers; by default .mhbench/cache.sqlite in the repository")

@@ -49,7 +49,9 @@ class Ran(NamedTuple):
 def _run_of_folder(read_text: Callable[[str], str]) -> Ran | None:
     "What was run, by files of its folder; an empty text where one is not there."
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    params, run, lock = (loader(read_text(f)).get_single_data() or {} for f in ("params.yaml", RUN_FILE, "dvc.lock"))
+    params, run, dvc_lock = (
+        loader(read_text(f)).get_single_data() or {} for f in ("params.yaml", RUN_FILE, "dvc.lock")
+    )
     selection = (run or params).get("run")
     if not selection:
         return None
@@ -57,12 +59,12 @@ def _run_of_folder(read_text: Callable[[str], str]) -> Ran | None:
     node_suffixes = {
         study: [study, *(f"{study}-{m}" for m in selection.get("models") or [])] for study in selection["studies"]
     }
-    study_by_suffix = {end: study for study, suffixes in node_suffixes.items() for end in suffixes}
+    study_by_suffix = {node_suffix: study for study, suffixes in node_suffixes.items() for node_suffix in suffixes}
     stages = {}
-    for name, entry in ((lock or {}).get("stages") or {}).items():
+    for name, stage_entry in ((dvc_lock or {}).get("stages") or {}).items():
         stage, _, suffix = name.partition("@")
         if suffix in study_by_suffix and folder_run.has(stage, study_by_suffix[suffix]):
-            stages[name] = entry
+            stages[name] = stage_entry
     return folder_run._replace(stages=stages)
 
 # %% ../../nbs/tools/07_compare.ipynb #f5e0b94b
@@ -163,10 +165,10 @@ def _served_models(tables: Mapping[str, pd.DataFrame]) -> dict[tuple[str, str], 
     for study, table in tables.items():
         is_simulated = table["origin"] == "simulated" if "origin" in table else np.zeros(len(table), bool)
         for model, g in table[~is_simulated].groupby("model"):
-            service_fields = g[[f"served_{name}" for name in SERVICE]].drop_duplicates().replace(NOT_SAID, "")
+            distinct_services = g[[f"served_{name}" for name in SERVICE]].drop_duplicates().replace(NOT_SAID, "")
             answer_days = sorted({*g["first"], *g["last"]} - {NOT_SAID})
             models_in_words = "; ".join(
-                " ".join(filter(None, row)) or NOT_SAID for row in service_fields.itertuples(index=False)
+                " ".join(filter(None, row)) or NOT_SAID for row in distinct_services.itertuples(index=False)
             )
             served_by_model[study, str(model)] = (
                 models_in_words,
@@ -198,20 +200,20 @@ def _copy_tables(file_system: Any, study: str, to: Path) -> bool:  # False: no c
     return True
 
 # %% ../../nbs/tools/07_compare.ipynb #what-ran1
-def _leaf_values(values: Any, *address: str) -> Iterator[tuple[str, str]]:
-    if isinstance(values, dict) and values:
-        for name, value in values.items():
-            yield from _leaf_values(value, *address, str(name))
+def _leaf_values(tree: Any, *key_path: str) -> Iterator[tuple[str, str]]:
+    if isinstance(tree, dict) and tree:
+        for name, value in tree.items():
+            yield from _leaf_values(value, *key_path, str(name))
     else:
-        yield ".".join(address), json.dumps(values, ensure_ascii=False, default=str)
+        yield ".".join(key_path), json.dumps(tree, ensure_ascii=False, default=str)
 
 
 def _parameters(ran: Ran, stages: Iterable[str], models_of_both: Iterable[str]) -> dict[str, str]:
     "The values with which stages were run, and the entries of models of both runs, by their address."
     value_by_address: dict[str, str] = {}
     for stage in stages:
-        for values in [*ran.stages[stage].get("params", {}).values(), _sections_of(ran, stage)]:
-            for name, value in values.items():
+        for parameter_tree in [*ran.stages[stage].get("params", {}).values(), _sections_of(ran, stage)]:
+            for name, value in parameter_tree.items():
                 if not (name == "run" or name.startswith("run.")) or name == "run.items":
                     value_by_address |= dict(_leaf_values(value, name))
     models = ran.params.get("models") or {}
@@ -237,11 +239,13 @@ def _hashes(ran: Ran, stages: Iterable[str], kind: str) -> dict[str, str]:
     }
     if kind == "code":
         return {path: md5 for path, md5 in hash_by_path.items() if path.startswith("nbs/")}
-    hashes = {path: md5 for path, md5 in hash_by_path.items() if path.startswith("data")}
+    data_hashes = {path: md5 for path, md5 in hash_by_path.items() if path.startswith("data")}
     input_hashes = sorted(
         x for x in hash_by_path.items() if x[0].startswith("results/inputs/") and "/again/" not in x[0]
     )
-    return hashes | ({_INPUTS: hashlib.sha256(json.dumps(input_hashes).encode()).hexdigest()} if input_hashes else {})
+    return data_hashes | (
+        {_INPUTS: hashlib.sha256(json.dumps(input_hashes).encode()).hexdigest()} if input_hashes else {}
+    )
 
 
 _INPUTS = "results/inputs: code that stages reach, files and settings"
@@ -250,8 +254,8 @@ _INPUTS = "results/inputs: code that stages reach, files and settings"
 _MOST = 20  # parameters that are listed
 
 
-def _values_in_words(values: Iterable[str]) -> str:
-    return ", ".join(dict.fromkeys(values)) or "–"
+def _values_in_words(names: Iterable[str]) -> str:
+    return ", ".join(dict.fromkeys(names)) or "–"
 
 
 def _modes(scores: pd.DataFrame, study: str) -> list[str]:
@@ -285,15 +289,13 @@ def differences_of_runs(first: Results, second: Results) -> tuple[pd.DataFrame, 
         hashes_of_runs = [_hashes(ran, stages, kind) for ran in (a, b)]
         for path in dict.fromkeys(chain(*hashes_of_runs)):
             rows.append((kind, path, *(hashes.get(path, "–")[:8] for hashes in hashes_of_runs)))
-    unknown_notes = (
-        [f"and {len(changed_parameters) - _MOST} more parameters"] if len(changed_parameters) > _MOST else []
-    )
+    omissions = [f"and {len(changed_parameters) - _MOST} more parameters"] if len(changed_parameters) > _MOST else []
     if stageless_runs := [run.name for run, ran in ((first, a), (second, b)) if not ran.stages]:
-        unknown_notes.append(
+        omissions.append(
             f"parameters, code and files are not known of {' and '.join(stageless_runs)}: no stage of it in dvc.lock"
         )
     table = pd.DataFrame(rows, columns=["what", "of", "first", "second"])
-    return table[table["first"] != table["second"]].reset_index(drop=True), unknown_notes
+    return table[table["first"] != table["second"]].reset_index(drop=True), omissions
 
 # %% ../../nbs/tools/07_compare.ipynb #e891cfe6
 _RUN = ["study", "set", "model", "asked"]
@@ -302,19 +304,21 @@ _RUN = ["study", "set", "model", "asked"]
 def _per_item(scores: pd.DataFrame) -> pd.DataFrame:  # study, set, model, asked, item_id, cluster, correct
     scored_rows = where_read(scores, ["study", *RUN])
     scored_rows = scored_rows.assign(asked=mode_names(scores)).dropna(subset=["correct"])
-    rows_by_set = scored_rows.assign(set=scored_rows["set"].fillna("").astype(str))
-    has_several_sets = rows_by_set.groupby("study")["set"].transform("nunique") > 1
-    rows_with_all = pd.concat([rows_by_set[has_several_sets], rows_by_set.assign(set="all")], ignore_index=True)
-    return rows_with_all.groupby([*_RUN, "item_id", "cluster"], as_index=False)["correct"].mean()
+    rows_with_set = scored_rows.assign(set=scored_rows["set"].fillna("").astype(str))
+    has_several_sets = rows_with_set.groupby("study")["set"].transform("nunique") > 1
+    rows_by_set_and_all = pd.concat(
+        [rows_with_set[has_several_sets], rows_with_set.assign(set="all")], ignore_index=True
+    )
+    return rows_by_set_and_all.groupby([*_RUN, "item_id", "cluster"], as_index=False)["correct"].mean()
 
 
 def paired_accuracies(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:  # estimate: second minus first
     "The difference in accuracy on the items that both runs scored: over all of them, and set by set."
-    matched_items = _per_item(a).merge(
+    correctness_by_item = _per_item(a).merge(
         _per_item(b).drop(columns="cluster"), on=[*_RUN, "item_id"], suffixes=("_a", "_b")
     )
     rows = []
-    for run, g in matched_items.groupby(_RUN, sort=False):
+    for run, g in correctness_by_item.groupby(_RUN, sort=False):
         x = g["correct_b"].to_numpy(float)
         y = g["correct_a"].to_numpy(float)
         row = dict(zip(_RUN, run)) | {"n": len(g), "first": y.mean(), "second": x.mean(), "estimate": (x - y).mean()}
@@ -334,17 +338,17 @@ def _paired_interval(row: Any, paired: pd.DataFrame) -> tuple[float, float]:
     if (row.stage, row.measure) != ("score", "accuracy") or row.n_first != row.n_second:
         return np.nan, np.nan
     is_same_model = (paired["study"] == row.study) & (paired["model"] == row.model) & (paired["asked"] == row.mode)
-    same_rows = paired[is_same_model & (paired["n"] == row.n_first)]
-    same_rows = same_rows[np.isclose(same_rows["estimate"], row.estimate, atol=1e-9)]
-    return (same_rows["ci_low"].iloc[0], same_rows["ci_high"].iloc[0]) if len(same_rows) else (np.nan, np.nan)
+    equal_rows = paired[is_same_model & (paired["n"] == row.n_first)]
+    equal_rows = equal_rows[np.isclose(equal_rows["estimate"], row.estimate, atol=1e-9)]
+    return (equal_rows["ci_low"].iloc[0], equal_rows["ci_high"].iloc[0]) if len(equal_rows) else (np.nan, np.nan)
 
 # %% ../../nbs/tools/07_compare.ipynb #548cc8f4
 def main_numbers(a: Results, b: Results, paired: pd.DataFrame) -> pd.DataFrame:
     """Every main number of both runs, by its name; `estimate` is second minus first, with an interval if both scored
     the same items, `there` in which runs the number is.
     """
-    merge_options: dict[str, Any] = {"on": NUMBER, "how": "outer", "suffixes": ("_first", "_second"), "sort": False}
-    merged_numbers = _unique_numbers(a.main).merge(_unique_numbers(b.main), indicator="there", **merge_options)
+    merge_arguments: dict[str, Any] = {"on": NUMBER, "how": "outer", "suffixes": ("_first", "_second"), "sort": False}
+    merged_numbers = _unique_numbers(a.main).merge(_unique_numbers(b.main), indicator="there", **merge_arguments)
     merged_numbers["estimate"] = merged_numbers["estimate_second"] - merged_numbers["estimate_first"]
     merged_numbers[["ci_low", "ci_high"]] = [_paired_interval(row, paired) for row in merged_numbers.itertuples()]
     renamed_numbers = merged_numbers.rename(columns={"estimate_first": "first", "estimate_second": "second"})
@@ -372,16 +376,16 @@ def _changed_numbers(main: pd.DataFrame) -> pd.DataFrame:  # of main_numbers
 def _in_one(first: Results, second: Results, main: pd.DataFrame) -> list[str]:  # sentences
     "How many numbers only one run has, of which stages, and how many have a name that is not their own."
     sentences = []
-    for run, presence_mark in ((first, "first"), (second, "second")):
-        numbers_in_one = main[main["there"] == presence_mark]
+    for run, side in ((first, "first"), (second, "second")):
+        numbers_in_one = main[main["there"] == side]
         stages_in_words = ", ".join(dict.fromkeys(f"{r.stage} of {r.study}" for r in numbers_in_one.itertuples()))
         sentences += (
             [f"{len(numbers_in_one)} are in {run.name} alone: {stages_in_words}"] if len(numbers_in_one) else []
         )
-        n_shared_names = int(run.main.fillna({"mode": "", "model": ""}).duplicated(NUMBER, keep=False).sum())
+        n_duplicate_names = int(run.main.fillna({"mode": "", "model": ""}).duplicated(NUMBER, keep=False).sum())
         sentences += (
-            [f"{n_shared_names} of {run.name} share their name with another one, and are not compared"]
-            if n_shared_names
+            [f"{n_duplicate_names} of {run.name} share their name with another one, and are not compared"]
+            if n_duplicate_names
             else []
         )
     return sentences
@@ -429,8 +433,8 @@ def _compare(a):
     )
     served_models = compare_respondents(first, second)
     print(f"\n{_WHO}:")
-    same_names_text = "none: the same model answered under each name" if first.served and second.served else NOT_SAID
-    print(served_models.to_string(index=False) if len(served_models) else same_names_text)
+    no_difference_text = "none: the same model answered under each name" if first.served and second.served else NOT_SAID
+    print(served_models.to_string(index=False) if len(served_models) else no_difference_text)
     if a.to:
         tables_by_name = {
             "What was run": run_differences,

@@ -116,7 +116,9 @@ def scenarios_of(s: ConversationFile, folder: Path, rubric: WalkedRubric | None 
         return [c.model_copy(update={"protected": s.protected}) for c in cases]
     prompt_by_persona = dict(s.personas)
     if not prompt_by_persona and rubric is not None:
-        persona_name_of = lambda row: next((text for column, text in row.items() if column.casefold() == "name"), "")
+        persona_name_of = lambda row: next(
+            (persona_text for column, persona_text in row.items() if column.casefold() == "name"), ""
+        )
         prompt_by_persona = {
             persona_name_of(row) or f"persona {k}": persona_prompt(rubric, row)
             for k, row in enumerate(rubric.personas, 1)
@@ -127,11 +129,11 @@ def scenarios_of(s: ConversationFile, folder: Path, rubric: WalkedRubric | None 
         refuse(
             f"converse: personas must be named, each by a name of its own; got {len(prompt_by_persona)}", place=s.study
         )
-    common_fields: dict[str, Any] = {"study": s.study, "source": "personas", "protected": s.protected}
+    shared_scenario_fields: dict[str, Any] = {"study": s.study, "source": "personas", "protected": s.protected}
     id_by_persona = {name: re.sub(r"\s+", "-", name) for name in prompt_by_persona}
     return [
-        Scenario(item_id=id_by_persona[name], person=name, persona=text, **common_fields)
-        for name, text in prompt_by_persona.items()
+        Scenario(item_id=id_by_persona[name], person=name, persona=persona_text, **shared_scenario_fields)
+        for name, persona_text in prompt_by_persona.items()
     ]
 
 # %% ../../nbs/tools/18_conversations.ipynb #2d5a33b9
@@ -203,8 +205,10 @@ def conversation_scores(ratings: Sequence[Rating], criteria: Sequence[Criterion]
         for (model, judge), g in f.groupby(["model", "judge"]):
             is_met_table = g.pivot(index=["persona", "conversation", "repeat"], columns="criterion", values="met")
             is_met_table = is_met_table.reindex(columns=[c.name for c in criteria]).astype(object)
-            is_met_rows = is_met_table.where(is_met_table.notna(), None).to_numpy().tolist()
-            points = pd.Series([points_score([c.points for c in criteria], v) for v in is_met_rows], is_met_table.index)
+            is_met_by_conversation = is_met_table.where(is_met_table.notna(), None).to_numpy().tolist()
+            points = pd.Series(
+                [points_score([c.points for c in criteria], v) for v in is_met_by_conversation], is_met_table.index
+            )
             points_by_conversation = points.groupby(level=["persona", "conversation"]).mean()
             e = points_mean(
                 points_by_conversation.to_numpy(),
@@ -230,13 +234,13 @@ def _models_of_file(
 
 
 def _planned(s: ConversationFile, calls: Sequence, n_conversation_calls: int) -> pd.DataFrame:  # PLAN_COLUMNS
-    calls_by_stage = {
+    calls_and_models_by_stage = {
         "converse": (calls[:n_conversation_calls], [*s.models, *s.patients]),
         "grade": (calls[n_conversation_calls:], s.judges),
     }
     rows = [
-        (stage, s.study, name, *plan_of(name, stage_calls))
-        for stage, (stage_calls, names) in calls_by_stage.items()
+        (stage, s.study, name, *plan_of(name, calls_of_stage))
+        for stage, (calls_of_stage, names) in calls_and_models_by_stage.items()
         for name in dict.fromkeys(names)
     ]
     return pd.DataFrame(rows, columns=PLAN_COLUMNS)
@@ -249,9 +253,9 @@ def _write(
     spoken_transcripts = [t for t in results.transcripts if t.turns]
     yield write_transcripts(results.transcripts, to / "transcripts.jsonl"), f"{len(spoken_transcripts)} conversations"
     if spoken_transcripts:
-        with staged_folder(to / "logs") as write:
-            logs = transcript_logs(spoken_transcripts, datetime.now(UTC), write, private=private)
-        yield to / "logs", f"{len(logs)} logs for inspect"
+        with staged_folder(to / "logs") as write_log:
+            log_files = transcript_logs(spoken_transcripts, datetime.now(UTC), write_log, private=private)
+        yield to / "logs", f"{len(log_files)} logs for inspect"
     if results.graded is None:
         return
     criteria = s.asked_criteria()

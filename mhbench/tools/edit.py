@@ -48,8 +48,8 @@ __all__ = ['Place', 'replaced', 'study_entry', 'study_lines', 'edit', 'differenc
 def _end(text: str, node: Any) -> int:
     "The position where a value ends; a comment after it belongs to the next entry."
     while isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
-        last_entry = node.value[-1]
-        node = last_entry[1] if isinstance(last_entry, tuple) else last_entry
+        last_node = node.value[-1]
+        node = last_node[1] if isinstance(last_node, tuple) else last_node
     return len(text[: node.end_mark.index].rstrip())
 
 
@@ -59,26 +59,24 @@ Place = tuple[str, ...]  # of an entry: ("studies", "mhqa", "score")
 def _found_entry(text: str, entry: Place) -> tuple[Any, tuple[Any, Any] | None]:
     "The mapping around an entry, and the entry's own key and value if it exists."
     *parent_keys, name = entry
-    parent: Any = yaml.compose(text, Loader=yaml.SafeLoader)
+    parent_node: Any = yaml.compose(text, Loader=yaml.SafeLoader)
     for key_name in parent_keys:
-        parent = next(value for key, value in parent.value if key.value == key_name)
-    return parent, next(
-        (key_and_value_nodes for key_and_value_nodes in parent.value if key_and_value_nodes[0].value == name), None
-    )
+        parent_node = next(value for key, value in parent_node.value if key.value == key_name)
+    return parent_node, next((entry_nodes for entry_nodes in parent_node.value if entry_nodes[0].value == name), None)
 
 
 def replaced(text: str, entry: Place, value: Any) -> str:
     "A file with another value of one entry, and every other character as it was."
-    parent, key_and_value_nodes = _found_entry(text, entry)
+    parent, entry_nodes = _found_entry(text, entry)
     value_yaml = yaml.safe_dump(value, default_flow_style=True, width=10**6, allow_unicode=True, sort_keys=False)
     value_text = " " + value_yaml.removesuffix("...\n").strip()
     if value is None and not parent.flow_style:
         value_text = ""
-    if key_and_value_nodes:
-        key, old_value = key_and_value_nodes
+    if entry_nodes:
+        key, old_value = entry_nodes
         key_end = key.end_mark.index + 1
-        text_between = text[key_end : old_value.start_mark.index].rstrip()
-        return text[:key_end] + value_text + text_between + text[_end(text, old_value) :]
+        text_after_key = text[key_end : old_value.start_mark.index].rstrip()
+        return text[:key_end] + value_text + text_after_key + text[_end(text, old_value) :]
     line_end = f"{text}\n".index("\n", _end(text, parent))
     return f"{text[:line_end]}\n{' ' * parent.value[0][0].start_mark.column}{entry[-1]}:{value_text}{text[line_end:]}"
 
@@ -109,16 +107,16 @@ def edit(path: str | Path, changes: Mapping[Place, Any], entries: Mapping[str, s
     p = load_params(path, lists=False)
     p["studies"] |= {study: yaml.safe_load(diff_lines)[study] for study, diff_lines in entries.items()}
     _put(p, changes)
-    stage_lists: dict[Place, Any] = {("run", stage): goes_through(p, stage) for stage in selective(graph())}
-    _put(p, stage_lists)
+    studies_by_stage_list: dict[Place, Any] = {("run", stage): goes_through(p, stage) for stage in selective(graph())}
+    _put(p, studies_by_stage_list)
     check_params(p, str(path))
     selection_file = path.with_name(RUN_FILE)
-    all_changes = {**changes, **stage_lists}
+    params_changes = {**changes, **studies_by_stage_list}
     text_by_file = {}
     if selection_file.exists():
-        run_changes = {at: all_changes.pop(at) for at in [*all_changes] if at[0] == "run"}
+        run_changes = {at: params_changes.pop(at) for at in [*params_changes] if at[0] == "run"}
         text_by_file = {selection_file: _changed(selection_file, run_changes, {}, {"run": p.pop("run")})}
-    text = _changed(path, all_changes, entries, p)
+    text = _changed(path, params_changes, entries, p)
     diff_lines = difference(path, text)
     for file, new_text in ({path: text} | text_by_file).items():  # a selection is of entries that are there
         replace_file(file, new_text)
@@ -160,9 +158,9 @@ def _changed(file: Path, changes: Mapping[Place, Any], entries: Mapping[str, str
     for study, lines in entries.items():
         entry_start, entry_end = study_entry(text, study, file.name)
         text = text[:entry_start] + ("\n" if entry_start == entry_end else "") + lines + text[entry_end:]
-    old_params = yaml.safe_load(text)
+    params_before = yaml.safe_load(text)
     for (*parent_keys, name), value in changes.items():
-        if reduce(dict.__getitem__, parent_keys, old_params).get(name, ...) != value:
+        if reduce(dict.__getitem__, parent_keys, params_before).get(name, ...) != value:
             text = replaced(text, (*parent_keys, name), value)
     if text != old_text and yaml.safe_load(text) != expected_params:
         actual = "entries that refer to each other"
@@ -173,23 +171,23 @@ def _changed(file: Path, changes: Mapping[Place, Any], entries: Mapping[str, str
 _WRITING = ("duels", "contamination", "approach", "compose", "keys", "profile")  # stages whose models have to write
 
 
-def _as_before(run: dict, role: str, models: list[str], selected_models: list[str] | None) -> list[str] | None:
+def _as_before(run_section: dict, role: str, models: list[str], selected_models: list[str] | None) -> list[str] | None:
     "Models that had a part come first if they are still selected; new ones follow."
-    earlier_models = [m for m in run.get(role) or [] if m in models]
+    retained_models = [m for m in run_section.get(role) or [] if m in models]
     return (
-        [*earlier_models, *(m for m in selected_models if m not in earlier_models)]
-        if earlier_models and selected_models is not None
+        [*retained_models, *(m for m in selected_models if m not in retained_models)]
+        if retained_models and selected_models is not None
         else selected_models
     )
 
 
-def _chosen_names(p: dict, kind: str, chosen_names: list[str], option: str) -> list[str]:
+def _chosen_names(p: dict, section_name: str, chosen_names: list[str], option: str) -> list[str]:
     "Names of `studies` or `models`, in the order in which they are entered."
-    available_names = list(p[kind])
+    available_names = list(p[section_name])
     chosen_names = available_names if chosen_names == ["all"] else chosen_names
     for n in chosen_names:
         if n not in available_names:
-            refuse(f"select: {kind} must be among {', '.join(available_names)}; got {n!r}", place=option)
+            refuse(f"select: {section_name} must be among {', '.join(available_names)}; got {n!r}", place=option)
     return [n for n in available_names if n in chosen_names]
 
 # %% ../../nbs/tools/02_edit.ipynb #a4a864ba
@@ -199,16 +197,16 @@ def _following(
     """The models of the run that take a part in place of those that the studies name: None if all of those are
     selected, else the selected ones among them, or all models of the run.
     """
-    named_models: list[str] = []
+    models_in_settings: list[str] = []
     for study, stage, key in product(p["run"]["studies"], stages, role_keys):
-        named_models += (p["studies"][study].get(stage) or {}).get(key) or []
-    candidate_models = dict.fromkeys(
-        m for m in named_models if m not in p["models"] or kind_of(p, m) not in unaskable_kinds
+        models_in_settings += (p["studies"][study].get(stage) or {}).get(key) or []
+    askable_models = dict.fromkeys(
+        m for m in models_in_settings if m not in p["models"] or kind_of(p, m) not in unaskable_kinds
     )
     writing_models = [m for m in p["run"]["models"] if kind_of(p, m) not in unaskable_kinds]
-    if candidate_models.keys() <= set(writing_models):
+    if askable_models.keys() <= set(writing_models):
         return None
-    return [m for m in candidate_models if m in writing_models] or writing_models
+    return [m for m in askable_models if m in writing_models] or writing_models
 
 # %% ../../nbs/tools/02_edit.ipynb #358f0bd5
 _HEAD = """\
@@ -227,16 +225,16 @@ def _readable_selection(params: Path) -> None:
     with suppress(ValueError):
         load_params(params, lists=False)
         return
-    new_selection = dict(DEMO)
-    for kind in ("studies", "models"):
-        new_selection[kind] = [n for n in DEMO[kind] if n in p[kind]] or [*p[kind]]
-    check_params(p | {"run": new_selection}, str(params), lists=False)  # only the selection may be wrong
-    new_selection |= {stage: goes_through(p | {"run": new_selection}, stage) for stage in selective(graph())}
+    demo_selection = dict(DEMO)
+    for section_name in ("studies", "models"):
+        demo_selection[section_name] = [n for n in DEMO[section_name] if n in p[section_name]] or [*p[section_name]]
+    check_params(p | {"run": demo_selection}, str(params), lists=False)  # only the selection may be wrong
+    demo_selection |= {stage: goes_through(p | {"run": demo_selection}, stage) for stage in selective(graph())}
     if file.exists():
         backup_file = Path(shutil.copy2(file, file.with_name(f"{RUN_FILE}.before")))
         print(f"{RUN_FILE} is replaced; its former content is in {backup_file.name}")
     replace_file(
-        file, _HEAD + yaml.safe_dump({"run": new_selection}, sort_keys=False, default_flow_style=None, width=10**6)
+        file, _HEAD + yaml.safe_dump({"run": demo_selection}, sort_keys=False, default_flow_style=None, width=10**6)
     )
 
 # %% ../../nbs/tools/02_edit.ipynb #0f3efdcf
@@ -326,13 +324,13 @@ def corpus_lines(study: str, corpus: Corpus, aside: list[dict]) -> list[str]:  #
         f"{numbered(len(corpus.items), 'item')}, {numbered(len(corpus.ratings), 'rating')}, "
         f"{len(corpus.responses)} recorded answers"
     )
-    out = [f"{study}: {counts_text}"] + [
+    lines = [f"{study}: {counts_text}"] + [
         f"  recorded: {model} in {mode}, {numbered(n, 'answer')}" for (model, mode), n in n_answers_by_model.items()
     ]
     if aside:
-        out.append(f"  set aside: {len(aside)} rows that do not fit (--option strict=true refuses them)")
-        out += [f"  {line}" for line in rows_aside(aside, 10)]
-    return out + [f"  {line}" for line in corpus.notes if not (aside and "set aside, the first" in line)]
+        lines.append(f"  set aside: {len(aside)} rows that do not fit (--option strict=true refuses them)")
+        lines += [f"  {line}" for line in rows_aside(aside, 10)]
+    return lines + [f"  {line}" for line in corpus.notes if not (aside and "set aside, the first" in line)]
 
 # %% ../../nbs/tools/02_edit.ipynb #5afe9022
 _WHOM = ("asked", "judges", "contestants")  # parameters that an import keeps
@@ -366,9 +364,9 @@ def _imported_entry(entry: dict, settings: dict[str, dict], top: Path) -> dict:
     demo_answers = [
         n for n, file in answers.items() if Path(file).is_relative_to(demo_path) or all_simulated(top / file)
     ]
-    real_answers = {name: file for name, file in answers.items() if name not in demo_answers}
+    answers_but_demo = {name: file for name, file in answers.items() if name not in demo_answers}
     stage_settings = {stage: section for stage, section in settings.items() if stage in entry}
-    return _merged_mappings(entry | {"prepare": entry["prepare"] | {"answers": real_answers}}, stage_settings)
+    return _merged_mappings(entry | {"prepare": entry["prepare"] | {"answers": answers_but_demo}}, stage_settings)
 
 # %% ../../nbs/tools/02_edit.ipynb #27658824
 def _remove_results(study: str, top: Path) -> None:
@@ -457,16 +455,18 @@ def name_ratings(study: str, file: str | Path, *, params: str | Path = "params.y
     if study not in study_entries:
         refuse(f"name_ratings: study must be among {', '.join(study_entries)}; got {study!r}", place=f"{params}")
     file_ratings = ratings_of_file(path)
-    stage_sections, why_unread = rated_sections(file_ratings)
-    new_stages = [stage for stage in stage_sections if stage not in study_entries[study]]
-    changes: dict[Place, Any] = {("studies", study, stage): stage_sections[stage] for stage in new_stages}
+    stage_sections, reason_unread = rated_sections(file_ratings)
+    added_stages = [stage for stage in stage_sections if stage not in study_entries[study]]
+    changes: dict[Place, Any] = {("studies", study, stage): stage_sections[stage] for stage in added_stages}
     entry = edit(params, changes | {("studies", study, "prepare", "ratings"): stored_path})["studies"][study]
     stages_in_words = ", ".join(stage for stage in FOR_RATINGS if stage in entry and file_ratings)
-    no_stage_text = f"no stage: {why_unread or 'there is no complete answer yet, or none of a kind that a stage reads'}"
+    no_stage_text = (
+        f"no stage: {reason_unread or 'there is no complete answer yet, or none of a kind that a stage reads'}"
+    )
     sentences = [
         f"{study}: ratings are those of {stored_path} from now on; they go through {stages_in_words or no_stage_text}"
     ]
-    return sentences + ([f"added to studies.{study}: {', '.join(new_stages)}"] if new_stages else [])
+    return sentences + ([f"added to studies.{study}: {', '.join(added_stages)}"] if added_stages else [])
 
 
 def _before_import(study: str, params: str | Path) -> Path:

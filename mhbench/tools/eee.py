@@ -71,8 +71,10 @@ def scored(results: Path, study: str, models: Sequence[str], core: str | None = 
         empty_rows = pd.DataFrame(columns=[*_ONE, *_SAID, "became", "when"])
         return Scored(study, empty_rows, pd.DataFrame(), item_by_id, ratings, core, empty_rows, {}) if ratings else None
     response_files = [text_folder / "generate" / study / m / "responses.parquet" for m in models]
-    existing_files = [f for f in (text_folder / "prepare" / study / "recorded.parquet", *response_files) if f.exists()]
-    stored_responses = StoredRecords(existing_files, Response)
+    answer_files_found = [
+        f for f in (text_folder / "prepare" / study / "recorded.parquet", *response_files) if f.exists()
+    ]
+    stored_responses = StoredRecords(answer_files_found, Response)
     response_columns = pd.DataFrame({c: stored_responses.column(c) for c in [*_ONE, *_SAID]})
     rows = pd.read_parquet(file).reset_index(drop=True)
     rows = rows.merge(response_columns.astype({"temperature": float, "sample": "int64"}), how="left", on=_ONE)
@@ -106,12 +108,12 @@ def _uncertainty(row: Any, rows: pd.DataFrame | None = None) -> dict[str, Any]:
     if pd.isna(row.ci_low):
         return {}
     interval_entry = {"lower": row.ci_low, "upper": row.ci_high, "confidence_level": row.level, "method": row.interval}
-    out: dict[str, Any] = {"confidence_interval": interval_entry, "num_samples": int(row.n)}
+    uncertainty: dict[str, Any] = {"confidence_interval": interval_entry, "num_samples": int(row.n)}
     if rows is None:
-        return out
-    by_item = rows[rows["correct"].notna()].groupby("item_id", sort=False)
-    se = cluster_mean(by_item["correct"].mean().to_numpy(), by_item["cluster"].first().to_numpy()).se
-    return out | ({"standard_error": {"value": se, "method": _SE}} if se > 0 else {})
+        return uncertainty
+    rows_by_item = rows[rows["correct"].notna()].groupby("item_id", sort=False)
+    se = cluster_mean(rows_by_item["correct"].mean().to_numpy(), rows_by_item["cluster"].first().to_numpy()).se
+    return uncertainty | ({"standard_error": {"value": se, "method": _SE}} if se > 0 else {})
 
 # %% ../../nbs/tools/12_eee.ipynb #ecd668b5
 def _rows_of(row: Any, rows: pd.DataFrame, core: str | None) -> pd.DataFrame:
@@ -129,10 +131,10 @@ _BOUNDS = {"lower_is_better": False, "score_type": "continuous", "min_score": 0,
 
 def _result(row: Any, study: str, result_name: str, metric: dict, uncertainty: dict) -> dict[str, Any]:
     "A row of a table as a result, without how its answers were made."
-    counts_as_text = {c: str(int(getattr(row, c))) for c in _COUNTED if pd.notna(getattr(row, c, None))}
-    subset_text = "all items" if row.by == "all" else f"{row.by} {row.group}"
-    description = f"{metric['metric_name'].lower()}, {subset_text}"
-    details = counts_as_text | {"interval": row.interval, "origin": str(getattr(row, "origin", "asked"))}
+    count_texts = {c: str(int(getattr(row, c))) for c in _COUNTED if pd.notna(getattr(row, c, None))}
+    group_in_words = "all items" if row.by == "all" else f"{row.by} {row.group}"
+    description = f"{metric['metric_name'].lower()}, {group_in_words}"
+    details = count_texts | {"interval": row.interval, "origin": str(getattr(row, "origin", "asked"))}
     score = {"score": row.estimate, "details": details}
     return {
         "evaluation_result_id": f"{study}/{result_name}/{row.by}/{row.group}",
@@ -151,8 +153,8 @@ def _accuracy_result(row: Any, rows: pd.DataFrame, study: str, generation: dict)
     answer_details = {"mode": row.mode, "answered_by": row.answered_by, "n_votes": str(row.n_votes)}
     metric = _ACCURACY | {"additional_details": answer_details | {"by": row.by, "group": row.group}}
     generation_args = generation["args"] | {"reasoning": generation["thinks"] or "cot" in row.mode}
-    out = _result(row, study, _name(row), metric, _uncertainty(row, rows))
-    return out | {"generation_config": {"generation_args": generation_args, "additional_details": answer_details}}
+    result = _result(row, study, _name(row), metric, _uncertainty(row, rows))
+    return result | {"generation_config": {"generation_args": generation_args, "additional_details": answer_details}}
 
 
 def _name(row: Any) -> str:
@@ -239,37 +241,37 @@ def _model_info(model: str, p: Mapping[str, Any], origin: str) -> dict[str, Any]
     entry = p["models"].get(model) or {}
     endpoint = p["endpoints"].get(entry.get("endpoint")) or {}
     served_name = str(entry.get("served") or "")
-    kind = endpoint.get("kind", "unknown")
+    endpoint_kind = endpoint.get("kind", "unknown")
     hub_match = re.fullmatch(r"[A-Za-z0-9][\w.-]*/[\w.-]+", served_name)
     developer = re.sub(r"[^A-Za-z0-9._-]+", "-", str(entry.get("provider") or origin)).strip("-") or "unknown"
     availability = _AVAILABLE.get(entry.get("open", ""), "unknown")
-    other_deployment = "externally_managed" if availability == "closed_weights" else "unknown"
-    details = {"deployment_type": "self_deployed" if kind in _LOCAL else other_deployment}
+    deployment_if_remote = "externally_managed" if availability == "closed_weights" else "unknown"
+    details = {"deployment_type": "self_deployed" if endpoint_kind in _LOCAL else deployment_if_remote}
     details |= {"model_availability": availability, "origin": origin}
     details |= {k: str(entry[k]) for k in _DETAILS if entry.get(k) is not None}
     details |= {"served": served_name} if served_name and not Path(served_name).is_absolute() else {}
-    out = {"name": model, "id": served_name if hub_match else f"{developer}/{model}", "additional_details": details}
-    return out | ({"developer": str(entry["provider"])} if entry.get("provider") else {})
+    info = {"name": model, "id": served_name if hub_match else f"{developer}/{model}", "additional_details": details}
+    return info | ({"developer": str(entry["provider"])} if entry.get("provider") else {})
 
 
 def _generation(entry: Mapping[str, Any]) -> dict[str, Any]:
     sampling = entry.get("sampling") or {}
     token_limit = entry.get("max_tokens")
-    args = {k: sampling[k] for k in ("temperature", "top_p", "top_k") if k in sampling}
+    generation_args = {k: sampling[k] for k in ("temperature", "top_p", "top_k") if k in sampling}
     answer_limit = token_limit.get("answer") if isinstance(token_limit, dict) else token_limit
-    args |= {"max_tokens": int(answer_limit)} if answer_limit else {}
-    return {"args": args, "thinks": bool(entry.get("thinking"))}
+    generation_args |= {"max_tokens": int(answer_limit)} if answer_limit else {}
+    return {"args": generation_args, "thinks": bool(entry.get("thinking"))}
 
 # %% ../../nbs/tools/12_eee.ipynb #f9931b4f
 def _of_judges(model: str, s: Scored, p: Mapping[str, Any]) -> list[dict[str, Any]]:
     "Each judge's results for all answers of a model."
-    out = []
+    results = []
     for r in s.judged[(s.judged["model"] == model) & s.judged["estimate"].notna()].query("by == 'all'").itertuples():
         judges = [{"model_info": _model_info(r.judge, p, "asked")}]
-        scoring = {"judges": judges, "input_prompt": f"rubrics of mhbench: {', '.join(s.rubrics.get(r.judge, []))}"}
-        metric = {"metric_id": "mhbench.judged", "metric_name": f"Judged by {r.judge}", "llm_scoring": scoring}
-        out.append(_result(r, s.study, f"judge/{r.judge}", metric, _uncertainty(r)))
-    return out
+        llm_scoring = {"judges": judges, "input_prompt": f"rubrics of mhbench: {', '.join(s.rubrics.get(r.judge, []))}"}
+        metric = {"metric_id": "mhbench.judged", "metric_name": f"Judged by {r.judge}", "llm_scoring": llm_scoring}
+        results.append(_result(r, s.study, f"judge/{r.judge}", metric, _uncertainty(r)))
+    return results
 
 # %% ../../nbs/tools/12_eee.ipynb #ab31947f
 class HumanRating(BaseModel):
@@ -349,7 +351,7 @@ def _of_model(model: str, s: Scored, p: Mapping[str, Any], private: bool) -> tup
     results = [_accuracy_result(r, _rows_of(r, rows, s.core), s.study, generation) for r in accuracy_rows.itertuples()]
     results += _of_judges(model, s, p)
     all_ids = {r["evaluation_result_id"] for r in results}
-    run = {"evaluation_id": f"{s.study}/{model_info['id']}/{timestamp}/{model}", "model_id": model_info["id"]}
+    run_ids = {"evaluation_id": f"{s.study}/{model_info['id']}/{timestamp}/{model}", "model_id": model_info["id"]}
     lines = []
     for row in rows.astype(object).where(rows.notna(), None).itertuples():
         item = s.items[row.item_id]
@@ -357,11 +359,13 @@ def _of_model(model: str, s: Scored, p: Mapping[str, Any], private: bool) -> tup
         result_id = f"{s.study}/{_name(row)}/{result_group}"  # the result that the answer belongs to
         accuracy_rows = {"evaluation_result_id": result_id} if row.correct is not None and result_id in all_ids else {}
         lines.append(
-            _instance_line(row, item, run | {"evaluation_name": s.study} | accuracy_rows, private or not item.protected)
+            _instance_line(
+                row, item, run_ids | {"evaluation_name": s.study} | accuracy_rows, private or not item.protected
+            )
         )
     _check_means(lines, results)
     run_head = {
-        "evaluation_id": run["evaluation_id"],
+        "evaluation_id": run_ids["evaluation_id"],
         "evaluation_timestamp": run_date.isoformat(),
         "retrieved_timestamp": timestamp,
     }
@@ -384,20 +388,20 @@ def write_eee(
     for s in studies:
         ratings = list(human_ratings(s.items.values(), s.ratings, private))
         ratings_file = f"ratings/{s.study}.jsonl"
-        content = _strict_jsonl(ratings)
-        source: dict[str, Any] = {"source_type": "evaluation_run", "source_organization_name": organization}
-        source |= {"source_name": "mhbench", "evaluator_relationship": "other"}
+        ratings_jsonl = _strict_jsonl(ratings)
+        source_metadata: dict[str, Any] = {"source_type": "evaluation_run", "source_organization_name": organization}
+        source_metadata |= {"source_name": "mhbench", "evaluator_relationship": "other"}
         if ratings:
-            out.append(write(ratings_file, content))
-            details = {
+            out.append(write(ratings_file, ratings_jsonl))
+            ratings_file_details = {
                 "file_path": ratings_file,
-                "sha256": hashlib.sha256(content).hexdigest(),
+                "sha256": hashlib.sha256(ratings_jsonl).hexdigest(),
                 "total_rows": str(len(ratings)),
             }
-            details |= {"licence": licence, "consent": consent}
-            source["additional_details"] = {f"human_ratings.{k}": v for k, v in details.items()}
+            ratings_file_details |= {"licence": licence, "consent": consent}
+            source_metadata["additional_details"] = {f"human_ratings.{k}": v for k, v in ratings_file_details.items()}
             if not len(s.rows):  # no model's file says it
-                out.append(write(f"ratings/{s.study}.json", _json_bytes(details)))
+                out.append(write(f"ratings/{s.study}.json", _json_bytes(ratings_file_details)))
         provenance = run_provenance(results, [s.study], p["seed"])
         versions = {r.what: str(r.value) for r in provenance.itertuples() if r.what not in ("made on", "mhbench")}
         library = {"name": "mhbench", "version": __version__, "additional_details": versions}
@@ -412,17 +416,17 @@ def write_eee(
                 out.append(write(f"unscored/{model_path}/answers.jsonl", _strict_jsonl(unscored_lines)))
             if not lines:  # nor for a run without one
                 continue
-            content = _strict_jsonl(lines)
-            run_uuid = str(uuid.UUID(bytes=hashlib.sha256(content).digest()[:16], version=4))
+            ratings_jsonl = _strict_jsonl(lines)
+            run_uuid = str(uuid.UUID(bytes=hashlib.sha256(ratings_jsonl).digest()[:16], version=4))
             folder = f"data/{model_path}"
             file = f"{folder}/{run_uuid}_samples.jsonl"
             samples_entry: dict[str, Any] = {"format": "jsonl", "file_path": file, "hash_algorithm": "sha256"}
-            samples_entry |= {"checksum": hashlib.sha256(content).hexdigest(), "total_rows": len(lines)}
-            record = {"schema_version": _VERSION} | run | {"source_metadata": source, "eval_library": library}
+            samples_entry |= {"checksum": hashlib.sha256(ratings_jsonl).hexdigest(), "total_rows": len(lines)}
+            record = {"schema_version": _VERSION} | run | {"source_metadata": source_metadata, "eval_library": library}
             out.append(
                 write(f"{folder}/{run_uuid}.json", _json_bytes(record | {"detailed_evaluation_results": samples_entry}))
             )
-            out.append(write(file, content))
+            out.append(write(file, ratings_jsonl))
     if any(f.parent.name == "ratings" for f in out):
         out.append(write("ratings/human_ratings.schema.json", _json_bytes(rating_schema())))
     return out

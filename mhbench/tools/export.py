@@ -77,9 +77,9 @@ def publish(
     sources = executed_notebooks(run) | {"report.html": top / "results" / "report.html"}
     if stages:
         sources = {name: file for name, file in sources.items() if Path(name).parts[0].removesuffix(".ipynb") in stages}
-    unfresh_parts = [] if stages else [p.named for p in manifest(top, run) if p.state in ("failed", "stale")]
-    if unfresh_parts:
-        actual = f"{len(unfresh_parts)} that are not ({', '.join(unfresh_parts[:5])})"
+    outdated_parts = [] if stages else [p.named for p in manifest(top, run) if p.state in ("failed", "stale")]
+    if outdated_parts:
+        actual = f"{len(outdated_parts)} that are not ({', '.join(outdated_parts[:5])})"
         refuse(f"publish: every stage must be fresh; got {actual}; `mhbench summary` says why")
     if missing_names := [name for name, file in sources.items() if not file.exists()]:
         refuse(f"publish: every stage must have run; got none of {missing_names}; dvc repro", error=FileNotFoundError)
@@ -108,13 +108,13 @@ def _stop(status: str | None, reason: str | None) -> str:
     return _STOPS.get(str(status), "stop" if is_complete else "unknown")
 
 
-def _failure(message: str) -> dict:
-    return {"message": message, "traceback": "", "traceback_ansi": ""}
+def _failure(error_message: str) -> dict:
+    return {"message": error_message, "traceback": "", "traceback_ansi": ""}
 
 # %% ../../nbs/tools/09_export.ipynb #704ed6b2
 def _inspect_sample(row: Any, item: dict, recorded_answer: dict) -> dict:
     "A scored answer as a sample of an inspect log."
-    prompt = asked_text(item.get("context", {}), item.get("stems", []), item.get("question", ""))
+    input_text = asked_text(item.get("context", {}), item.get("stems", []), item.get("question", ""))
     text = recorded_answer.get("text") or row.answer or ""
     model = str(row.model)
     message = {"role": "assistant", "content": text, "source": "generate"}
@@ -129,7 +129,7 @@ def _inspect_sample(row: Any, item: dict, recorded_answer: dict) -> dict:
     return {
         "id": row.item_id,
         "epoch": int(row.sample) + 1,
-        "input": prompt or NO_TEXT.format(row.item_id),
+        "input": input_text or NO_TEXT.format(row.item_id),
         "choices": list(item.get("options", [])) or None,
         "target": row.key or "",
         "messages": [],
@@ -151,7 +151,7 @@ def _log(
     task_name = f"mhbench/{study}/{kind}".replace(" ", "_")
     log_id = hashlib.sha256("/".join((study, model, kind, *log_names[3:])).encode()).hexdigest()[:22]
     n_failed = sum("error" in s for s in samples)
-    error_entry = {"error": _failure(f"{n_failed} of {len(samples)} requests failed")} if n_failed else {}
+    error_of_log = {"error": _failure(f"{n_failed} of {len(samples)} requests failed")} if n_failed else {}
     log = {
         "version": 2,
         "status": "error" if n_failed else "success",
@@ -172,7 +172,7 @@ def _log(
         "results": {"total_samples": len(samples), "completed_samples": len(samples) - n_failed, "scores": scores},
         "stats": {"started_at": created_at, "completed_at": created_at, "model_usage": {}},
         "samples": samples,
-    } | error_entry
+    } | error_of_log
     file = f"{created_at.replace(':', '-')}_{task_name.replace('/', '-')}-{model}_{log_id}.json"
     return file, json.dumps(log, ensure_ascii=False, indent=1).encode()
 
@@ -180,12 +180,12 @@ def _log(
 def _accuracies(scored_rows: pd.DataFrame) -> dict[str, dict]:
     "The accuracy of a log; of each set by itself where variants of a question were asked, as in mhbench's tables."
     rows_by_set = dict(iter(scored_rows.groupby("set")))
-    rows_by_name = (
+    rows_by_metric = (
         {"accuracy": scored_rows} if len(rows_by_set) < 2 else {f"accuracy_{k}": g for k, g in rows_by_set.items()}
     )
     return {
         name: {"name": name, "value": g["correct"].astype(float).mean(), "params": {}}
-        for name, g in rows_by_name.items()
+        for name, g in rows_by_metric.items()
         if len(g) and not none_read(g)
     }
 
@@ -194,15 +194,15 @@ def inspect_logs(answers: Answers, dates: Mapping[tuple[str, str], datetime], wr
     "A log for inspect of each study, model and mode, with the date of the answers."
     rows = answers.rows.astype(object).where(answers.rows.notna(), None)
     out = []
-    for (study, model, mode), rows_of_log in rows.groupby(["study", "model", "mode"], sort=True):
+    for (study, model, mode), answers_of_log in rows.groupby(["study", "model", "mode"], sort=True):
         samples = [
             _inspect_sample(r, answers.items.get(f"{study}/{r.item_id}", {}), answers.texts.get(str(r.Index), {}))
-            for r in rows_of_log.itertuples()
+            for r in answers_of_log.itertuples()
         ]
-        scored_rows = rows_of_log.dropna(subset=["correct"])
-        counts = {"scored_samples": len(scored_rows), "unscored_samples": len(samples) - len(scored_rows)}
+        scored_rows = answers_of_log.dropna(subset=["correct"])
+        sample_counts = {"scored_samples": len(scored_rows), "unscored_samples": len(samples) - len(scored_rows)}
         metrics = _accuracies(scored_rows)
-        score = {"name": "mhbench", "scorer": "mhbench", **counts, "params": {}, "metrics": metrics}
+        score = {"name": "mhbench", "scorer": "mhbench", **sample_counts, "params": {}, "metrics": metrics}
         created_at = dates[str(study), str(model)].isoformat()
         out.append(write(*_log((str(study), str(mode), str(model)), created_at, samples, {"mode": str(mode)}, [score])))
     return out
@@ -231,23 +231,23 @@ def _spoken(t: Transcript, private: bool) -> dict:
                 uncounted_models.add(speaker_fields["model"])
     assistant_messages = [m for m in messages if m["role"] == "assistant"]
     last_message = assistant_messages[-1] if assistant_messages else {"role": "assistant", "content": ""}
-    transcript_facts = {
+    sample_metadata = {
         "person": t.person,
         "ended": t.ended,
         "category": t.category,
         "cost_usd": t.cost_usd,
         **t.variant,
     }
-    choice = {"message": last_message, "stop_reason": "stop" if assistant_messages else "unknown"}
+    output_choice = {"message": last_message, "stop_reason": "stop" if assistant_messages else "unknown"}
     return {
         "id": t.item_id,
         "epoch": t.run + 1,
         "input": messages[0]["content"] if messages else "",
         "target": "",
         "messages": messages,
-        "output": {"model": t.model, "choices": [choice], "completion": last_message["content"]},
+        "output": {"model": t.model, "choices": [output_choice], "completion": last_message["content"]},
         "scores": {},
-        "metadata": {k: v for k, v in transcript_facts.items() if v not in (None, "")},
+        "metadata": {k: v for k, v in sample_metadata.items() if v not in (None, "")},
         "store": {},
         "events": [],
         "model_usage": {k: usage for k, usage in usage_by_model.items() if k not in uncounted_models},
@@ -273,8 +273,8 @@ def demo_card(study: str, items: Sequence[Item]) -> str:  # Markdown with a YAML
     demo_path(study)
     text = demo_files()["README.md"].read_text(encoding="utf-8")
     [(study_name, contents_text)] = re.findall(rf"(?m)^\| `{study}/` \| ([^|]*) \| (.*) \|$", text)
-    limits_text = "nothing clinical follows from a number on these items. No medical device, no advice."
-    making_text = "Each item was written or simulated for mhbench, in the form of the study's own data"
+    caution = "nothing clinical follows from a number on these items. No medical device, no advice."
+    origin_of_items = "Each item was written or simulated for mhbench, in the form of the study's own data"
     description = BankDescription(
         name=f"mhbench demonstration bank: {study_name}",
         version=__version__,
@@ -282,9 +282,9 @@ def demo_card(study: str, items: Sequence[Item]) -> str:  # Markdown with a YAML
         licence="MIT",
         languages=sorted({i.language for i in items}),
         source="Written for mhbench; no corpus, no literature.",
-        making=f"{making_text}; see the folder's README.",
+        making=f"{origin_of_items}; see the folder's README.",
         annotators="nobody; who rates or answers in it is simulated, with declared parameters.",
-        limits=f"Not validated by a panel: {limits_text}",
+        limits=f"Not validated by a panel: {caution}",
         sensitive="No patient, no clinician and no annotator is in it.",
     )
     return dataset_card(description, items)
@@ -348,14 +348,14 @@ def dataset_folder(
     if len(rating_rows):
         rating_rows = rating_rows.assign(shown=rating_rows["shown"].map(json.dumps))
     withheld_text = "Of items of a protected corpus there are ids and scores, no text and no rating."
-    text_notice = "Texts of protected items are here: do not publish this folder." if private else withheld_text
+    notice_on_texts = "Texts of protected items are here: do not publish this folder." if private else withheld_text
     tables = {"answers": rows, "ratings": rating_rows, "headline": main}
     tables = {name: table for name, table in tables.items() if len(table)}
     card = _CARD.read_text(encoding="utf-8").format(
         licence=json.dumps(licence),
         configs="\n".join(_configs(list(tables))),
         contents=" ".join(_contents(tables)),
-        texts=text_notice,
+        texts=notice_on_texts,
         questions=_BANKS * cards,
         version=__version__,
         numbers=markdown_table(readable(main.reindex(columns=_SHOWN).rename(columns=_COUNTS))),
@@ -388,24 +388,24 @@ def _ratings_of(results: Path, studies: Iterable[str], *, private: bool) -> list
 def _by_study(a: Any, p: Mapping[str, Any], results: Path, write: Write) -> list[Path]:
     run = p["run"]
     core_set_of = lambda study: (p["studies"][study].get("score") or {}).get("core")
-    results_by_study = (scored(results, study, run["models"], core_set_of(study)) for study in run["studies"])
-    studies = [s for s in results_by_study if s is not None]
+    scored_by_study = (scored(results, study, run["models"], core_set_of(study)) for study in run["studies"])
+    studies = [s for s in scored_by_study if s is not None]
     if a.kind == "eee":
-        publication_statements = {
+        licence_and_consent = {
             "licence": a.license or "unknown",
             "consent": a.consent,
             "organization": a.organization,
         }
-        return write_eee(studies, p, results, write, private=a.private, **publication_statements)
+        return write_eee(studies, p, results, write, private=a.private, **licence_and_consent)
     studies_with_texts = run["studies"] if a.private else ()
     answers = answers_of(results, run["studies"], run["models"], private=studies_with_texts, most=None)
     date_by_model: dict[tuple[str, str], datetime] = {}
     for s in studies:
         date_by_model |= {(s.study, model): date for model, date in s.dates().items()}
-    reply_columns = ["status", "read", "how", "finish_reason"]
-    reply_tables = [s.rows[reply_columns] for s in studies if len(s.rows)]  # in the order of the answers
-    if reply_tables:
-        answers = answers._replace(rows=answers.rows.join(pd.concat(reply_tables, ignore_index=True)))
+    reading_columns = ["status", "read", "how", "finish_reason"]
+    reading_tables = [s.rows[reading_columns] for s in studies if len(s.rows)]  # in the order of the answers
+    if reading_tables:
+        answers = answers._replace(rows=answers.rows.join(pd.concat(reading_tables, ignore_index=True)))
     return inspect_logs(answers, date_by_model, write)
 
 # %% ../../nbs/tools/09_export.ipynb #b7c41e02
@@ -447,40 +447,42 @@ def _publish(a):
 def _export_run(a):
     p = load_params(root() / a.params)
     results = root() / "results"
-    fresh_names, reasons_left_out = fresh_studies(manifest(run=p["run"]))
+    fresh_study_names, reasons_left_out = fresh_studies(manifest(run=p["run"]))
     if reasons_left_out:
         say(f"export: left out is what is not of this run as it stands: {'; '.join(reasons_left_out)}")
-    run = p["run"] | {"studies": fresh_names}
+    run = p["run"] | {"studies": fresh_study_names}
     if a.kind == "hf" and not a.license:
         remedy = "--license cc-by-4.0, or --license other, as whoever owns the answers and ratings decides"
         refuse("export: --license must be given for hf, since its card states one; got none", remedy=remedy)
-    with staged_folder(a.to) as write:
+    with staged_folder(a.to) as write_file:
         if a.kind == "hf":
             studies_with_texts = run["studies"] if a.private else ()
             answers = answers_of(results, run["studies"], run["models"], private=studies_with_texts, most=None)
-            card_files = bank_cards(results, run["studies"], write)
+            card_files = bank_cards(results, run["studies"], write_file)
             written_files = dataset_folder(
                 answers,
-                headline(results, [x for x in runs(run) if x[1] in fresh_names]),
-                write,
+                headline(results, [x for x in runs(run) if x[1] in fresh_study_names]),
+                write_file,
                 a.license,
-                ratings=_ratings_of(results, fresh_names, private=a.private),
+                ratings=_ratings_of(results, fresh_study_names, private=a.private),
                 private=a.private,
                 cards=bool(card_files),
             )
             written_files += card_files
             written_files = written_files if any(f.suffix == ".parquet" for f in written_files) else []
         else:
-            written_files = _by_study(a, p | {"run": run}, results, write)
+            written_files = _by_study(a, p | {"run": run}, results, write_file)
         if not written_files:
-            exported = "scored answers" if a.kind == "inspect" else "scored answers, or ratings of items that may leave"
-            n_protected = 0 if a.private else len(_ratings_of(results, fresh_names, private=True))
-            actual = f"none of {', '.join(fresh_names) or 'any study'}"
+            content_in_words = (
+                "scored answers" if a.kind == "inspect" else "scored answers, or ratings of items that may leave"
+            )
+            n_protected = 0 if a.private else len(_ratings_of(results, fresh_study_names, private=True))
+            actual = f"none of {', '.join(fresh_study_names) or 'any study'}"
             actual += f", and {n_protected} ratings of protected items" if n_protected and a.kind != "inspect" else ""
             remedy = "`mhbench summary` says what is absent"
             remedy += "; a log is of models' answers, and eee and hf have people's ratings" * (a.kind == "inspect")
             remedy += "; --private writes them, for those who may read them" * bool(n_protected and a.kind != "inspect")
-            refuse(f"export {a.kind}: the run must have {exported}; got {actual}", remedy=remedy)
-    if protected_line := _protected_line(results, fresh_names, a.kind, private=a.private):
+            refuse(f"export {a.kind}: the run must have {content_in_words}; got {actual}", remedy=remedy)
+    if protected_line := _protected_line(results, fresh_study_names, a.kind, private=a.private):
         say(f"export {a.kind}: {protected_line}")
     print(*written_files[:20], *([f"and {len(written_files) - 20} more"] if len(written_files) > 20 else []), sep="\n")

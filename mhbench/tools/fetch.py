@@ -99,18 +99,20 @@ def _path_fits(
     for pattern in release.derived:
         if path.match(pattern):
             return str(PurePosixPath(*path.parts[-len(PurePosixPath(pattern).parts) :]))
-    return next(filter(None, (group.holds(path) for group in release.groups)), None)
+    return next(filter(None, (file_group.holds(path) for file_group in release.groups)), None)
 
 # %% ../../nbs/tools/17_fetch.ipynb #a36f8521
 def _files_by_path(
     release: Release, source: Path, files_by_local_path: Mapping[str, ReleasedFile]
 ) -> tuple[dict[str, dict[str, Path]], int]:
     "For each local path the files that match it, by hash; and the number of files that match none."
-    places_by_digest: dict[str | None, list[str]] = defaultdict(list)  # places: two files may be the same
-    for target, file in files_by_local_path.items():
-        places_by_digest[file.digest].append(target)
-    place_by_name = {
-        PurePosixPath(target).name: target for target, file in files_by_local_path.items() if file.digest is None
+    local_paths_by_digest: dict[str | None, list[str]] = defaultdict(list)  # places: two files may be the same
+    for local_path, file in files_by_local_path.items():
+        local_paths_by_digest[file.digest].append(local_path)
+    local_path_by_name = {
+        PurePosixPath(local_path).name: local_path
+        for local_path, file in files_by_local_path.items()
+        if file.digest is None
     }
     needs_sha256 = any(file.sha256 and not file.blob for file in files_by_local_path.values())
     registered_blobs = set(release.tree.paths_of) if release.tree else set()
@@ -118,28 +120,32 @@ def _files_by_path(
     n_passed_over = 0
     for path in (path for path in _files(source) if not path.with_name(path.name + ".aes").exists()):
         digests = [blob_id(path), *([sha256_file(path)] if needs_sha256 else [])]
-        place_digests = [(place, digest) for digest in digests for place in places_by_digest.get(digest, [])]
-        fitting_place = _path_fits(release, PurePosixPath(path.as_posix())) or place_by_name.get(path.name)
-        if not place_digests and fitting_place and digests[0] not in registered_blobs:
-            uses_blob = fitting_place in files_by_local_path and not files_by_local_path[fitting_place].sha256
-            place_digests = [(fitting_place, digests[0] if uses_blob else digests[-1])]
-        n_passed_over += not place_digests
-        for place, digest in place_digests:
-            files_by_place[place].setdefault(digest, path)
+        local_paths_and_digests = [
+            (matched_path, digest) for digest in digests for matched_path in local_paths_by_digest.get(digest, [])
+        ]
+        guessed_path = _path_fits(release, PurePosixPath(path.as_posix())) or local_path_by_name.get(path.name)
+        if not local_paths_and_digests and guessed_path and digests[0] not in registered_blobs:
+            has_blob_id_only = guessed_path in files_by_local_path and not files_by_local_path[guessed_path].sha256
+            local_paths_and_digests = [(guessed_path, digests[0] if has_blob_id_only else digests[-1])]
+        n_passed_over += not local_paths_and_digests
+        for matched_path, digest in local_paths_and_digests:
+            files_by_place[matched_path].setdefault(digest, path)
     return files_by_place, n_passed_over
 
 # %% ../../nbs/tools/17_fetch.ipynb #09318f61
-def _chosen_file(place: str, files: Mapping[str, Path], expected_digest: str | None) -> tuple[str, Path]:
+def _chosen_file(place: str, path_by_digest: Mapping[str, Path], expected_digest: str | None) -> tuple[str, Path]:
     "The file to take for a path, with its hash."
-    if expected_digest in files:
-        return str(expected_digest), files[str(expected_digest)]
-    digest, path = next(iter(files.items()))
+    if expected_digest in path_by_digest:
+        return str(expected_digest), path_by_digest[str(expected_digest)]
+    digest, path = next(iter(path_by_digest.items()))
     if expected_digest:
         remedy = "it was changed, or is of another commit: remove it from the folder, or fetch it from its authors"
         _refuse_hash(path.name, digest, expected_digest, str(path), remedy)
-    if len(files) > 1:
-        paths_text = ", ".join(map(str, files.values()))
-        refuse(f"fetch: {place} must be one file; got {len(files)} that differ ({paths_text}); leave one of them")
+    if len(path_by_digest) > 1:
+        paths_text = ", ".join(map(str, path_by_digest.values()))
+        refuse(
+            f"fetch: {place} must be one file; got {len(path_by_digest)} that differ ({paths_text}); leave one of them"
+        )
     return digest, path
 
 # %% ../../nbs/tools/17_fetch.ipynb #d709db56
@@ -152,16 +158,17 @@ def _take(
         refuse(f"fetch: --from must {rule}; got {str(source)!r}", error=FileNotFoundError)
     files_by_place, n_passed_over = _files_by_path(release, source, files_by_local_path)
     if not files_by_place:
-        groups_text = ", ".join(sorted({g.there for g in release.groups}))
-        refuse(f"fetch: --from must hold files of {release_name}; got {str(source)!r} with none of {groups_text}")
-    digest_by_place = {target: file.digest for target, file in files_by_local_path.items()}
+        group_folders = ", ".join(sorted({g.there for g in release.groups}))
+        refuse(f"fetch: --from must hold files of {release_name}; got {str(source)!r} with none of {group_folders}")
+    digest_by_place = {released_path: file.digest for released_path, file in files_by_local_path.items()}
     file_by_place = {
-        place: _chosen_file(place, files, digest_by_place.get(place)) for place, files in files_by_place.items()
+        local_path: _chosen_file(local_path, path_by_digest, digest_by_place.get(local_path))
+        for local_path, path_by_digest in files_by_place.items()
     }
-    for place, (_, path) in file_by_place.items():
-        private_folder((folder / place).parent)
-        if path.resolve() != (folder / place).resolve():
-            shutil.copyfile(path, folder / place)
+    for local_path, (_, path) in file_by_place.items():
+        private_folder((folder / local_path).parent)
+        if path.resolve() != (folder / local_path).resolve():
+            shutil.copyfile(path, folder / local_path)
     return n_passed_over
 
 # %% ../../nbs/tools/17_fetch.ipynb #a4353313
@@ -206,8 +213,8 @@ def _download(name: str, release: Release, wanted_files: Mapping[str, tuple[str,
         if not file.is_in(path):
             received_hash = blob_id(path) if file.blob else sha256_file(path)
             path.unlink()
-            kept_text = "what the server has is not what was registered, and nothing of it is kept"
-            _refuse_hash(place, received_hash, str(file.digest), urls[place], kept_text)
+            hash_remedy = "what the server has is not what was registered, and nothing of it is kept"
+            _refuse_hash(place, received_hash, str(file.digest), urls[place], hash_remedy)
 
 # %% ../../nbs/tools/17_fetch.ipynb #909d81c0
 def _bring(
@@ -264,30 +271,30 @@ def fetch_release(
     folder = (Path(to).expanduser() if to else corpora() / name).resolve()
     wanted_files = {place: (path, file) for place, path, file in release.files(only)}
     n_passed_over = _bring(name, release, wanted_files, source, folder)
-    hashes = _folder_files(folder)
+    hash_by_path = _folder_files(folder)
     all_files = {place: file for place, _, file in release.files(["**"])}
-    blob_by_place = {place: blob_id(folder / place) for place in hashes}
+    blob_by_place = {place: blob_id(folder / place) for place in hash_by_path}
     unregistered_or_derived = [
-        p for p in hashes if p not in all_files or all_files[p].digest not in (blob_by_place[p], hashes[p])
+        p for p in hash_by_path if p not in all_files or all_files[p].digest not in (blob_by_place[p], hash_by_path[p])
     ]
     derivations = {p: derivation.how for p in unregistered_or_derived if (derivation := release.find_derivation(p))}
     unregistered = [p for p in unregistered_or_derived if p not in derivations]
-    facts_by_file = {
-        p: {"sha256": hashes[p], "blob": blob_by_place[p], "registered": p not in unregistered_or_derived}
-        for p in hashes
+    file_facts = {
+        p: {"sha256": hash_by_path[p], "blob": blob_by_place[p], "registered": p not in unregistered_or_derived}
+        for p in hash_by_path
     }
-    record = {"release": name, "repository": release.repository, "commit": release.commit, "files": facts_by_file}
-    (folder / RECORD).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    make_private([folder / place for place in [*hashes, RECORD]])
-    for place in hashes:
-        for inner_folder in PurePosixPath(place).parents:
-            (folder / inner_folder).chmod(0o700)
+    release_record = {"release": name, "repository": release.repository, "commit": release.commit, "files": file_facts}
+    (folder / RECORD).write_text(json.dumps(release_record, indent=1) + "\n", encoding="utf-8")
+    make_private([folder / place for place in [*hash_by_path, RECORD]])
+    for place in hash_by_path:
+        for parent_folder in PurePosixPath(place).parents:
+            (folder / parent_folder).chmod(0o700)
     corpus = folder / release.imported.get("path", "")
-    missing_files = [place for place in wanted_files if place not in hashes]
-    n_unasked = len(all_files) - sum(place in hashes for place in all_files) - len(missing_files)
+    missing_files = [place for place in wanted_files if place not in hash_by_path]
+    n_unasked = len(all_files) - sum(place in hash_by_path for place in all_files) - len(missing_files)
     options = dict(release.imported.get("options", {}))
     return Fetched(
-        name, folder, corpus, options, hashes, unregistered, derivations, missing_files, n_passed_over, n_unasked
+        name, folder, corpus, options, hash_by_path, unregistered, derivations, missing_files, n_passed_over, n_unasked
     )
 
 # %% ../../nbs/tools/17_fetch.ipynb #4d0c1964
@@ -371,9 +378,9 @@ def papers() -> dict[str, str]:  # study -> the entries of its `citation.bib`
 def _release(name: str, release: Release, paper: str, commit: str | None) -> str:
     author = re.search(r"^  author = \{(.*?)\},$", paper, re.MULTILINE | re.DOTALL)
     provenance = f"commit {commit}" if commit else "imported from a folder without a record of its commit"
-    fields = {"title": f"{release.title} (data)", "author": re.sub(r"\s+", " ", author[1]) if author else ""}
-    fields |= {"url": release.repository, "note": f"{provenance}; licence: {release.licence}"}
-    return bibtex(f"{name}_release", {k: v for k, v in fields.items() if v})
+    bibtex_fields = {"title": f"{release.title} (data)", "author": re.sub(r"\s+", " ", author[1]) if author else ""}
+    bibtex_fields |= {"url": release.repository, "note": f"{provenance}; licence: {release.licence}"}
+    return bibtex(f"{name}_release", {k: v for k, v in bibtex_fields.items() if v})
 
 
 def software() -> str:
@@ -402,9 +409,11 @@ def citations(p: Mapping[str, Any]) -> str:  # a BibTeX file
         if study in all_releases and prepare_section.get("sha256"):
             commit = recorded(root() / Path(prepare_section["path"]).expanduser()).get("commit")
             entries.append(_release(study, all_releases[study], paper_by_study.get(study, ""), commit))
-    model_texts = [f"{m} ({p['models'][m].get('provider') or 'provider not stated'})" for m in p["run"]["models"]]
-    models_text = f"Models of the run, whose papers mhbench does not know: {', '.join(model_texts)}."
-    models_note = models_text if model_texts else "No model is run."
+    models_with_provider = [
+        f"{m} ({p['models'][m].get('provider') or 'provider not stated'})" for m in p["run"]["models"]
+    ]
+    models_sentence = f"Models of the run, whose papers mhbench does not know: {', '.join(models_with_provider)}."
+    models_note = models_sentence if models_with_provider else "No model is run."
     comment = textwrap.fill(models_note, 110, initial_indent="% ", subsequent_indent="% ")
     return "\n\n".join([software(), *entries, comment]) + "\n"
 

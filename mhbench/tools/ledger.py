@@ -53,17 +53,17 @@ def check_claims(
     lines = [claims_by_place(claims).to_string(index=False)]
     n_claims = len(claims.claims)
     n_with_named_files = sum(bool(c.needs) and not (c.ours or c.conventions) for c in claims.claims)
-    n_impossible = sum(c.cannot is not None for c in claims.claims)
-    remainder_text = f"{n_with_named_files} whose files alone are named, {n_impossible} that no file holds"
+    n_without_source = sum(c.cannot is not None for c in claims.claims)
+    remainder_text = f"{n_with_named_files} whose files alone are named, {n_without_source} that no file holds"
     lines.append(
-        f"{claims.name}: {n_claims} claims, {n_claims - n_with_named_files - n_impossible} with what gives them, "
+        f"{claims.name}: {n_claims} claims, {n_claims - n_with_named_files - n_without_source} with what gives them, "
         f"{remainder_text}"
     )
     sourced_verdicts = verdicts[verdicts["claim"].isin({c.id for c in claims.claims if c.ours or c.conventions})]
-    other_reasons = claims_by_reason(sourced_verdicts)
-    reasons_text = "".join(f", {r.claims} not: {r.reason.replace('_', ' ')}" for r in other_reasons.itertuples())
+    reasons_not_computed = claims_by_reason(sourced_verdicts)
+    reasons_text = "".join(f", {r.claims} not: {r.reason.replace('_', ' ')}" for r in reasons_not_computed.itertuples())
     lines.append(
-        f"of those with what gives them, {len(sourced_verdicts) - other_reasons['claims'].sum()} were computed "
+        f"of those with what gives them, {len(sourced_verdicts) - reasons_not_computed['claims'].sum()} were computed "
         f"here{reasons_text}"
     )
     lines += [f"declared and never used: {name}" for name in unused_names(claims)]
@@ -81,11 +81,11 @@ def verdict_summary(verdicts: pd.DataFrame) -> str:
     for paper, counts_of_paper in verdict_counts.groupby("paper", sort=False):
         lines.append(f"{paper}: {int((verdicts['paper'] == paper).sum())} printed numbers")
         for row in counts_of_paper[counts_of_paper["claims"] > 0].itertuples():
-            verdict_parts = [
+            counts_in_words = [
                 f"{row.equal} equal",
                 *(f"{n} {name}" for key, name in _NAMES.items() if (n := getattr(row, key))),
             ]
-            lines.append(f"  {row.claims} {EVIDENCE_KINDS[row.kind]}: {', '.join(verdict_parts)}")
+            lines.append(f"  {row.claims} {EVIDENCE_KINDS[row.kind]}: {', '.join(counts_in_words)}")
         reasons = claims_by_reason(verdicts[verdicts["paper"] == paper])
         reasons_text = ", ".join(f"{r.claims} {r.reason.replace('_', ' ')}" for r in reasons.itertuples())
         lines += [f"  {reasons['claims'].sum()} without a value here: {reasons_text}"] if len(reasons) else []
@@ -152,7 +152,7 @@ def _released_files(claims: Claims, top: Path | None) -> ReleaseFiles | None:
     release_csv = top / "reports" / "replication" / study / "release.csv"
     if (top / "results" / "ledger" / study / "verdicts.parquet").exists():
         path = load_params(top / "params.yaml")["studies"][study]["prepare"]["path"]
-        hash_by_file = {f: facts["sha256"] for f, facts in recorded(top / path).get("files", {}).items()}
+        hash_by_file = {f: file_facts["sha256"] for f, file_facts in recorded(top / path).get("files", {}).items()}
     else:
         hash_by_file = dict(pd.read_csv(release_csv)[["file", "sha256"]].to_numpy()) if release_csv.exists() else {}
     return ReleaseFiles(claims.name, release.repository, release.commit, hash_by_file) if hash_by_file else None
@@ -162,11 +162,11 @@ def _declared_files(claims: Claims, folder: Path) -> ReleaseFiles:
     "The files that a claims file declares, with their hashes."
     hash_by_path: dict[str, str] = {}
     for table in claims.file.tables.values():
-        description_place = (
+        description_source = (
             table.ratings if isinstance(table.ratings, dict) else claims.path.parent / (table.ratings or "")
         )
-        default_parts = [RatingPart(files=table.files, value="-", scale="0..1")]
-        for part in default_parts if table.ratings is None else descriptions(description_place):
+        part_of_table = [RatingPart(files=table.files, value="-", scale="0..1")]
+        for part in part_of_table if table.ratings is None else descriptions(description_source):
             for path, _ in matched_files(part, folder, set()):
                 hash_by_path[path.relative_to(folder).as_posix()] = sha256_file(path)
     return ReleaseFiles(claims.name, "", "", hash_by_path)
@@ -233,8 +233,8 @@ def _ledger(a: argparse.Namespace) -> None:
     else:
         claims = [load_claims(a.file)]
         folder = Path(a.folder) if a.folder else claims[0].path.parent
-        tables_of_file = tables_of_files(claims[0], folder)
-        tables, verdicts = [tables_of_file], judge_claims(claims[0], tables_of_file)
+        tables_of_claims_file = tables_of_files(claims[0], folder)
+        tables, verdicts = [tables_of_claims_file], judge_claims(claims[0], tables_of_claims_file)
         release_files = [_declared_files(claims[0], folder)]
     print("\n".join([verdict_summary(verdicts), *notes]))
     if a.to:

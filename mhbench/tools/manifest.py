@@ -58,13 +58,13 @@ def _yaml_content(file: Path) -> Any:
     return loader(file.read_text(encoding="utf-8")).get_single_data() if file.exists() else {}
 
 
-def _value_at(values: Any, address: str) -> Any:  # key: studies.mhqa.score
+def _value_at(value: Any, address: str) -> Any:  # key: studies.mhqa.score
     "The value of a parameter by its address."
     for name in address.split("."):
-        if not isinstance(values, dict):
+        if not isinstance(value, dict):
             return None
-        values = values.get(name)
-    return values
+        value = value.get(name)
+    return value
 
 
 def _same_value(a: Any, b: Any) -> bool:
@@ -83,9 +83,9 @@ def _same_value(a: Any, b: Any) -> bool:
 
 def _why(path: str) -> str:
     "What a changed dependency means."
-    for path_prefix, why in _MEANS.items():
+    for path_prefix, meaning in _MEANS.items():
         if path.startswith(path_prefix):
-            return why
+            return meaning
     path_parts = [x for x in path.split("/")[1:] if x != "text"]
     return f"{' of '.join(path_parts[:2])} has new results" if path.startswith("results/") else f"{path} has changed"
 
@@ -100,9 +100,11 @@ _MEANS = {
 def _files_of_others(top: Path) -> Iterator[Path]:
     "What the last run read besides code and parameters, such as corpora and answers; a folder, and all in it."
     file = top / PARAMETERS
-    paths = json.loads(file.read_text(encoding="utf-8")).get("files", []) if file.exists() else []
-    paths += [f"{name}-wal" for name in paths if name.endswith(".sqlite")]  # what SQLite has not yet written into it
-    for path in filter(Path.exists, (top / Path(name).expanduser() for name in paths)):
+    file_names = json.loads(file.read_text(encoding="utf-8")).get("files", []) if file.exists() else []
+    file_names += [
+        f"{name}-wal" for name in file_names if name.endswith(".sqlite")
+    ]  # what SQLite has not yet written into it
+    for path in filter(Path.exists, (top / Path(name).expanduser() for name in file_names)):
         yield path
         yield from path.rglob("*") if path.is_dir() else ()
 
@@ -117,22 +119,24 @@ def _inputs_now(top: Path) -> dict[Path, str]:  # file -> MD5
         top / "mhbench" if (top / "mhbench" / "__init__.py").exists() else Path(str(mhbench.__file__)).parent
     )
     written_file = top / "results" / "inputs" / "report.json"
-    sources = [*package_folder.rglob("*.py"), *(f for f in (top / "params.yaml", top / RUN_FILE) if f.exists())]
+    source_files = [*package_folder.rglob("*.py"), *(f for f in (top / "params.yaml", top / RUN_FILE) if f.exists())]
     if not written_file.exists():
         return {}
-    written = written_file.stat().st_mtime
-    are_inputs_newer = any(f.stat().st_mtime > written for f in sources)
+    time_of_writing = written_file.stat().st_mtime
+    are_inputs_newer = any(f.stat().st_mtime > time_of_writing for f in source_files)
     if not are_inputs_newer and not any(
-        f.stat().st_ctime > written for f in _files_of_others(top)
+        f.stat().st_ctime > time_of_writing for f in _files_of_others(top)
     ):  # of a copy, when it came
         return {}
     from mhbench.run.inputs import input_files
     from mhbench.run.params import load_params
 
     content_by_name = input_files(load_params(top / "params.yaml", lists=False), top)
-    options: dict[str, Any] = {"indent": 1, "ensure_ascii": False, "sort_keys": True}
-    texts = {name: json.dumps(content, **options) + "\n" for name, content in content_by_name.items()}
-    hash_by_name = {name: hashlib.md5(text.encode(), usedforsecurity=False).hexdigest() for name, text in texts.items()}
+    json_options: dict[str, Any] = {"indent": 1, "ensure_ascii": False, "sort_keys": True}
+    json_by_name = {name: json.dumps(content, **json_options) + "\n" for name, content in content_by_name.items()}
+    hash_by_name = {
+        name: hashlib.md5(text.encode(), usedforsecurity=False).hexdigest() for name, text in json_by_name.items()
+    }
     return {top / "results" / "inputs" / name: digest for name, digest in hash_by_name.items()}
 
 # %% ../../nbs/tools/05_manifest.ipynb #1821e912
@@ -153,18 +157,18 @@ class _Lock:
         entry = self.entries[name]
         deps = entry.get("deps", [])
         reasons = [_why(d["path"]) for d in deps if self.hashes.of(self.top / d["path"]) != d.get("md5")]
-        for file, values in entry.get("params", {}).items():
+        for file, recorded_values in entry.get("params", {}).items():
             if file not in self.values:
                 self.values[file] = _yaml_content(self.top / file)
             current_values = self.values[file]
             reasons += [
                 f"{key} has changed"
-                for key, value in values.items()
+                for key, value in recorded_values.items()
                 if not _same_value(_value_at(current_values, key), value)
             ]
-        for out in entry.get("outs", []):
-            is_changed = self.hashes.of(self.top / out["path"]) != out.get("md5")
-            reasons += [f"{out['path']} is not what it left"] if is_changed else []
+        for output in entry.get("outs", []):
+            is_changed = self.hashes.of(self.top / output["path"]) != output.get("md5")
+            reasons += [f"{output['path']} is not what it left"] if is_changed else []
         return list(dict.fromkeys(reasons))
 
 # %% ../../nbs/tools/05_manifest.ipynb #ca48eb24
@@ -231,18 +235,18 @@ def _with_what_follows(parts: list[RunPart], top: Path) -> list[RunPart]:  # in 
     "The same parts; one that rests on what is stale or absent is stale."
     stages = graph(top)
     outdated_parts: dict[tuple[str, str], str] = {}  # stage, study -> the first of its parts that is out of date
-    out = []
+    current_parts = []
     for p in parts:
-        required_parts = (
+        keys_of_required_parts = (
             outdated_parts if p.stage == "report" else [(stage, p.study) for stage in stages[p.stage].reads]
         )
-        first_outdated = next((outdated_parts[x] for x in required_parts if x in outdated_parts), "")
-        if first_outdated and p.state in ("fresh", "failed"):
-            p = p._replace(state="stale", cause=f"{first_outdated} is out of date", remedy=REPRO)
+        outdated_part_in_words = next((outdated_parts[x] for x in keys_of_required_parts if x in outdated_parts), "")
+        if outdated_part_in_words and p.state in ("fresh", "failed"):
+            p = p._replace(state="stale", cause=f"{outdated_part_in_words} is out of date", remedy=REPRO)
         if p.state in ("stale", "absent"):
             outdated_parts.setdefault((p.stage, p.study), p.named)
-        out.append(p)
-    return out
+        current_parts.append(p)
+    return current_parts
 
 
 def _report_part(results: Path, lock: _Lock) -> RunPart:
@@ -266,8 +270,8 @@ def states_in_words(parts: Iterable[RunPart]) -> list[str]:
     for p in parts:
         if p.state in ("stale", "absent"):
             parts_by_cause.setdefault((p.state, p.cause, p.remedy), []).append(p.named)
-    out = []
+    lines = []
     for (state, cause, remedy), names in parts_by_cause.items():
         names_text = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-        out.append(f"{state}: {names_text} ({cause}): `{remedy}`")
-    return out
+        lines.append(f"{state}: {names_text} ({cause}): `{remedy}`")
+    return lines

@@ -49,7 +49,7 @@ def sections(
     waiting: Mapping[str, dict] | None = None,  # stages of ratings that are yet to be given
 ) -> tuple[dict[str, dict], str | None]:  # stage -> its entry, and why ratings are not used where they are not
     "The stages of a study, by its content; refused if nothing in it can be scored."
-    rating_stages, why_no_ratings = rated_sections(corpus.ratings)
+    rating_stages, reason_without_ratings = rated_sections(corpus.ratings)
     waiting = waiting or {}
     rating_stages = {stage: waiting.get(stage, section) for stage, section in rating_stages.items()} or dict(waiting)
     choice_items = [i for i in corpus.items if not task_of(i).judged]
@@ -68,7 +68,7 @@ def sections(
         section_by_stage["judge"] = {"kind": "label", "judges": judges}
     elif len(choice_items) < len(corpus.items):
         section_by_stage["judge"] = {"kind": "score", "judges": judges}
-    return section_by_stage | rating_stages, why_no_ratings
+    return section_by_stage | rating_stages, reason_without_ratings
 
 
 def default_judges(p: dict) -> list[str]:
@@ -123,20 +123,22 @@ def _forms(items: list[Item], layout: dict) -> dict[str, tuple[str, int]]:
         form_by_field["key"] = (_KEY_FORMS.get(layout.get("key", ""), "none"), sum(bool(i.key) for i in choice_items))
     if reference_answers:
         form_by_field["reference"] = (_lengths(reference_answers), len(reference_answers))
-    if soft_items := [i for i in choice_items if i.soft_labels is not None]:
-        form_by_field["soft_labels"] = ("shares, one an option", len(soft_items))
+    if items_with_soft_labels := [i for i in choice_items if i.soft_labels is not None]:
+        form_by_field["soft_labels"] = ("shares, one an option", len(items_with_soft_labels))
     for field in ("context", "rationale"):
-        field_texts = [v if isinstance(v, str) else "\n".join(v.values()) for i in items if (v := getattr(i, field))]
-        if field_texts:
-            form_by_field[field] = (_lengths(field_texts), len(field_texts))
+        values_of_field = [
+            v if isinstance(v, str) else "\n".join(v.values()) for i in items if (v := getattr(i, field))
+        ]
+        if values_of_field:
+            form_by_field[field] = (_lengths(values_of_field), len(values_of_field))
     for field, name in (("category", "category"), ("topic", "topic"), ("group", "group_id"), ("language", "language")):
-        if field_texts := [v for i in items if (v := getattr(i, name))]:
+        if values_of_field := [v for i in items if (v := getattr(i, name))]:
             is_derived = field == "group" and "group" not in columns
             form_by_field[field] = (
-                f"{numbered(len(set(field_texts)), 'case')}, by equal contexts"
+                f"{numbered(len(set(values_of_field)), 'case')}, by equal contexts"
                 if is_derived
-                else _commonest_values(field_texts),
-                len(field_texts),
+                else _commonest_values(values_of_field),
+                len(values_of_field),
             )
     return form_by_field
 
@@ -153,10 +155,10 @@ def understood(items: list[Item], layout: dict) -> pd.DataFrame:  # field, colum
 
 # %% ../../nbs/tools/03_new_study.ipynb #6361eb38
 def _kind_of_item(item: Item) -> str:
-    options_text = f", {numbered(len(item.options), 'option')}" if item.options else ""
-    keyless_text = "soft labels" if item.soft_labels is not None else "no key"
-    key_text = f"{len(item.key)} right" if item.key else keyless_text
-    return f"{item.task}{options_text}, {key_text if item.options or not item.key else 'a reference answer'}"
+    n_options_in_words = f", {numbered(len(item.options), 'option')}" if item.options else ""
+    keyless_in_words = "soft labels" if item.soft_labels is not None else "no key"
+    key_in_words = f"{len(item.key)} right" if item.key else keyless_in_words
+    return f"{item.task}{n_options_in_words}, {key_in_words if item.options or not item.key else 'a reference answer'}"
 
 
 def kinds_of_rows(items: list[Item]) -> dict[str, list[Item]]:
@@ -169,10 +171,10 @@ def kinds_of_rows(items: list[Item]) -> dict[str, list[Item]]:
 
 def example(item: Item, limit: int = 90) -> str:  # characters of a text
     "An item as it will be asked, its texts cut."
-    cut_text = lambda text: text if len(text) <= limit else text[: limit - 1] + "…"
-    lines = [f"{item.source}  {cut_text(' '.join(item.question.split()))}"]
-    lines += [f"    {name}  {cut_text(o)}" for name, o in zip(letters(len(item.options)), item.options)]
-    return "\n".join([*lines, f"    right: {', '.join(map(cut_text, item.key)) or 'not said'}"])
+    shortened_text = lambda text: text if len(text) <= limit else text[: limit - 1] + "…"
+    lines = [f"{item.source}  {shortened_text(' '.join(item.question.split()))}"]
+    lines += [f"    {letter}  {shortened_text(o)}" for letter, o in zip(letters(len(item.options)), item.options)]
+    return "\n".join([*lines, f"    right: {', '.join(map(shortened_text, item.key)) or 'not said'}"])
 
 # %% ../../nbs/tools/03_new_study.ipynb #4d70c06d
 class Proposal(NamedTuple):
@@ -219,13 +221,17 @@ def _described(ratings_settings: dict[str, Any], path: Path) -> dict[str, Any]:
             remedy = f"`mhbench ratings {described_file} --to FILE.csv` makes one table of several files"
             refuse(f"new_study: --ratings must describe one file that is there; got {declared_files}", remedy=remedy)
     else:
-        file_options = {k: ratings_settings[k] for k in ("sheet", "encoding") if k in ratings_settings}
-        guess = guess_long(ratings_file, columns, **file_options)
-        description = {k: v for k, v in guess.description.items() if k not in ("release", "files")} | file_options
+        reading_options = {k: ratings_settings[k] for k in ("sheet", "encoding") if k in ratings_settings}
+        rating_guess = guess_long(ratings_file, columns, **reading_options)
+        description = {
+            k: v for k, v in rating_guess.description.items() if k not in ("release", "files")
+        } | reading_options
         if isinstance(description["scale"], str) and scale is None:
             actual = f"values from {description['scale'].replace('..', ' to ')} in {description['value']}, and no scale"
             remedy = "give --ratings-scale LOW:HIGH, and --not-rated CODES for numbers that mean that nobody answered"
-            refuse(f"new_study: the scale of ratings must be given; got {actual}; {' '.join(guess.asks)}; {remedy}")
+            refuse(
+                f"new_study: the scale of ratings must be given; got {actual}; {' '.join(rating_guess.asks)}; {remedy}"
+            )
         description |= {"scale": f"{scale[0]:g}..{scale[1]:g}"} if scale else {}
         description |= {"missing": [str(c) for c in missing_codes]} if missing_codes else {}
     table = read_ratings(description | {"files": ratings_file.name}, ratings_file.parent)
@@ -307,14 +313,14 @@ def propose(
         "sets": [],
     }
     if retained_parts.get("ratings") and (top / retained_parts["ratings"]).exists():
-        page_ratings = study_ratings(corpus.ratings, corpus.items, retained_parts["ratings"], top)
-        corpus = changed(corpus, ratings=page_ratings.ratings)
-    stages, why_no_ratings = sections(
+        ratings_of_page = study_ratings(corpus.ratings, corpus.items, retained_parts["ratings"], top)
+        corpus = changed(corpus, ratings=ratings_of_page.ratings)
+    stages, reason_without_ratings = sections(
         corpus, judges or default_judges(p), {k: retained_parts[k] for k in FOR_RATINGS if k in retained_parts}
     )
     entry = {"prepare": prepare_section} | {k: retained_parts[k] for k in ("annotate",) if k in retained_parts} | stages
     layout_table = understood(corpus.items, options) if loader == "table" else None
-    return Proposal(name, entry, corpus, layout_table, unused_columns, rows_set_aside, why_no_ratings)
+    return Proposal(name, entry, corpus, layout_table, unused_columns, rows_set_aside, reason_without_ratings)
 
 # %% ../../nbs/tools/03_new_study.ipynb #09c7f9d0
 def summary(proposal: Proposal) -> str:
@@ -323,32 +329,35 @@ def summary(proposal: Proposal) -> str:
     entry = proposal.entry
     n_by_task = Counter(i.task for i in corpus.items)
     tasks_in_words = ", ".join(f"{n} {task}" for task, n in n_by_task.items())
-    out = [
+    lines = [
         f"{proposal.name}: {numbered(len(corpus.items), 'item')} ({tasks_in_words}), "
         f"{numbered(len(corpus.ratings), 'rating')}"
     ]
     if proposal.table is not None:
-        out += ["", proposal.table.to_string(index=False), "", "rows, by how they were read (the first of each):"]
-        out += [f"  {len(kind):>5}  {name} ({kind[0].source})" for name, kind in kinds_of_rows(corpus.items).items()]
+        lines += ["", proposal.table.to_string(index=False), "", "rows, by how they were read (the first of each):"]
+        lines += [
+            f"  {len(items_of_kind):>5}  {kind_name} ({items_of_kind[0].source})"
+            for kind_name, items_of_kind in kinds_of_rows(corpus.items).items()
+        ]
     if n_with_several_keys := sum(i.task == "multiple_choice" and len(i.key) > 1 for i in corpus.items):
-        out.append(
+        lines.append(
             f"{n_with_several_keys} of {len(corpus.items)} questions have several right options, where the prompt "
             "asks for one "
             "letter: every answer to them would count as incorrect; say multi_label in a column task, or let a "
             "template of your own ask for several (generate.prompts_dir)"
         )
     if proposal.unused:
-        out.append(f"not read: {', '.join(proposal.unused)}")
-    out += corpus.notes if not proposal.aside else [n for n in corpus.notes if "set aside" not in n]
+        lines.append(f"not read: {', '.join(proposal.unused)}")
+    lines += corpus.notes if not proposal.aside else [n for n in corpus.notes if "set aside" not in n]
     if proposal.aside:
-        out.append(f"rows set aside, because they do not fit: {len(proposal.aside)}")
-        out += rows_aside(proposal.aside, 20)
+        lines.append(f"rows set aside, because they do not fit: {len(proposal.aside)}")
+        lines += rows_aside(proposal.aside, 20)
     if proposal.why_no_ratings:
-        out.append(f"the ratings are kept, but go through no stage: {proposal.why_no_ratings}")
-    out.append(f"stages: {', '.join(entry)}; prompts: ask/texts/default")
+        lines.append(f"the ratings are kept, but go through no stage: {proposal.why_no_ratings}")
+    lines.append(f"stages: {', '.join(entry)}; prompts: ask/texts/default")
     if "judge" in entry:
-        out.append(f"judges: {', '.join(entry['judge']['judges'])} ({entry['judge']['kind']})")
-    return "\n".join(out)
+        lines.append(f"judges: {', '.join(entry['judge']['judges'])} ({entry['judge']['kind']})")
+    return "\n".join(lines)
 
 # %% ../../nbs/tools/03_new_study.ipynb #357cd9f5
 def write_study(
@@ -397,8 +406,10 @@ def describe_ratings(table: RatingTable) -> str:
     sentences += [line for line in third_ratings(table)["says"] if line]
     agreement = agreement_by_criterion(table).query("measure in ['raw', 'alpha, nominal', 'alpha, interval', 'AC1']")
     columns = ["criterion", "beside", "measure", "n", "n_clusters", "estimate", "ci_low", "ci_high", "for"]
-    none_text = "agreement: none, since fewer than two persons rated"
-    return "\n".join([*sentences, agreement[columns].round(3).to_string(index=False) if len(agreement) else none_text])
+    no_agreement_text = "agreement: none, since fewer than two persons rated"
+    return "\n".join(
+        [*sentences, agreement[columns].round(3).to_string(index=False) if len(agreement) else no_agreement_text]
+    )
 
 # %% ../../nbs/tools/03_new_study.ipynb #54d10c04
 @subcommand(
@@ -426,8 +437,10 @@ def _ratings(a: argparse.Namespace) -> None:
         if a.to:
             Path(a.to).write_text(text, encoding="utf-8")
         is_same_folder = not a.to or path.resolve().is_relative_to(Path(a.to).resolve().parent)
-        folder_text = "" if is_same_folder else f"; its file is elsewhere: read it with --from {path.resolve().parent}"
-        return print(f"written: {a.to}{folder_text}" if a.to else text)
+        note_on_folder = (
+            "" if is_same_folder else f"; its file is elsewhere: read it with --from {path.resolve().parent}"
+        )
+        return print(f"written: {a.to}{note_on_folder}" if a.to else text)
     table = read_ratings(path, a.folder)
     print(describe_ratings(table))
     if a.to and Path(a.to).suffix != ".csv":
@@ -565,12 +578,14 @@ def new_study(a: argparse.Namespace) -> None:
     proposal = propose(a.name, a.path, params=params, options=asked_options(a), **proposal_settings)
     print(summary(proposal))
     print("\nas they will be asked, one of each kind:")
-    print(*(example(kind[0]) for kind in kinds_of_rows(proposal.corpus.items).values()), sep="\n")
-    texts_place = where_texts_may_stand(a)
+    print(*(example(items_of_kind[0]) for items_of_kind in kinds_of_rows(proposal.corpus.items).values()), sep="\n")
+    text_visibility = where_texts_may_stand(a)
     if not a.yes and not agreed(f"Write this to {a.params}?", "new_study"):
         return print("nothing was written")
-    if texts_place == "shared":
-        proposal = propose(a.name, a.path, params=params, options=asked_options(a, texts_place), **proposal_settings)
-    write_study(proposal, params, texts_in_report=texts_place == "here")
+    if text_visibility == "shared":
+        proposal = propose(
+            a.name, a.path, params=params, options=asked_options(a, text_visibility), **proposal_settings
+        )
+    write_study(proposal, params, texts_in_report=text_visibility == "here")
     print(f"written to {a.params} and selected: `dvc repro` runs it (`mhbench select` takes other studies)")
-    print(describe_text_visibility(proposal.corpus.items, texts_place))
+    print(describe_text_visibility(proposal.corpus.items, text_visibility))

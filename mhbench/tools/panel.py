@@ -131,11 +131,11 @@ def _panel_design(a: argparse.Namespace) -> None:
         return _print_each(pilot, a.width, minutes)
     spread = design.pilot_components(pilot)
     pair_spread = design.pilot_components(pilot, difference=True) if a.difference is not None else None
-    counted_text = f'; counted: "{label}"' if label else ""
-    print(f"{spread.n_ratings} ratings of a target by {spread.n_raters} raters of {spread.n_items} items{counted_text}")
+    label_note = f'; counted: "{label}"' if label else ""
+    print(f"{spread.n_ratings} ratings of a target by {spread.n_raters} raters of {spread.n_items} items{label_note}")
     print("variance: " + ", ".join(f"{k.replace('_', ' ')} {v:.0%}" for k, v in spread.shares().items()))
-    if lacking_text := design.pilot_lacks(spread):
-        return print(lacking_text)
+    if pilot_lack := design.pilot_lacks(spread):
+        return print(pilot_lack)
     designs = design.with_more(
         design.panel_designs(spread, aim, pair=pair_spread, minutes=minutes, max_raters=a.max_raters),
         pilot,
@@ -165,11 +165,11 @@ class _Known(NamedTuple):
 _NUMBERS = {"correct": 1.0, "incorrect": 0.0, "": np.nan}
 
 
-def _label_value(text: str, place: str) -> float:
+def _label_value(label_text: str, place: str) -> float:
     try:
-        return _NUMBERS[text.lower()] if text.lower() in _NUMBERS else float(text.replace(",", "."))
+        return _NUMBERS[label_text.lower()] if label_text.lower() in _NUMBERS else float(label_text.replace(",", "."))
     except ValueError:
-        refuse(f"plan --humans: a label must be a number, Correct or Incorrect; got {text!r} ({place})")
+        refuse(f"plan --humans: a label must be a number, Correct or Incorrect; got {label_text!r} ({place})")
 
 
 def _from_table(path: str) -> _Known:
@@ -181,14 +181,14 @@ def _from_table(path: str) -> _Known:
     column_values = lambda c: np.array(
         [_label_value(cell_text(row, column_by_name[c]), place) for place, row in table.rows], float
     )
-    cases = [
+    case_of_row = [
         cell_text(row, column_by_name["case"]) if "case" in column_by_name else str(k)
         for k, (_, row) in enumerate(table.rows)
     ]
     y, f = column_values("people"), column_values("judge")
     is_complete = ~np.isnan(y) & ~np.isnan(f)
-    is_share = bool(np.isin(y[is_complete], (0, 1)).all() and np.isin(f[is_complete], (0, 1)).all())
-    pilot = pilot_moments(y[is_complete], f[is_complete], clusters=np.array(cases)[is_complete], share=is_share)
+    is_binary = bool(np.isin(y[is_complete], (0, 1)).all() and np.isin(f[is_complete], (0, 1)).all())
+    pilot = pilot_moments(y[is_complete], f[is_complete], clusters=np.array(case_of_row)[is_complete], share=is_binary)
     return _Known(Path(path).name, pilot, int((~np.isnan(f)).sum()))
 
 # %% ../../nbs/tools/06_panel.ipynb #24d1c061
@@ -202,8 +202,8 @@ def _recorded_labels(ratings: list[Rating]) -> list[Judgment]:
         "label": r.label,
         "origin": r.origin,
     }
-    common_fields: dict[str, Any] = {"kind": "label", "rubric": "recorded"}
-    return [Judgment(**fields_of_rating(r), **common_fields) for r in ratings if r.by_model and r.label is not None]
+    kind_and_rubric: dict[str, Any] = {"kind": "label", "rubric": "recorded"}
+    return [Judgment(**fields_of_rating(r), **kind_and_rubric) for r in ratings if r.by_model and r.label is not None]
 
 # %% ../../nbs/tools/06_panel.ipynb #afb76abc
 def _from_run(results: Path, studies: list[str]) -> Iterator[_Known]:
@@ -217,15 +217,19 @@ def _from_run(results: Path, studies: list[str]) -> Iterator[_Known]:
         for kind in ("score", "label"):
             table = student_points(judgments, items, kind) if any(j.kind == kind for j in judgments) else pd.DataFrame()
             for judge, g in table.dropna(subset=["points"]).groupby("judge") if len(table) else []:
-                people_points = rated_points(ratings, set(g["model"])).mean(axis=1).rename("people").reset_index()
-                merged_points = g.merge(people_points, on=["item_id", "model"]).dropna(subset=["people"])
-                merged_points = merged_points[merged_points["people"] != 50] if kind == "label" else merged_points
-                if merged_points["cluster"].nunique() < fewest_clusters():
+                mean_points_of_people = (
+                    rated_points(ratings, set(g["model"])).mean(axis=1).rename("people").reset_index()
+                )
+                points_by_answer = g.merge(mean_points_of_people, on=["item_id", "model"]).dropna(subset=["people"])
+                points_by_answer = (
+                    points_by_answer[points_by_answer["people"] != 50] if kind == "label" else points_by_answer
+                )
+                if points_by_answer["cluster"].nunique() < fewest_clusters():
                     continue
-                y, f = merged_points["people"].to_numpy(), merged_points["points"].to_numpy()
+                y, f = points_by_answer["people"].to_numpy(), points_by_answer["points"].to_numpy()
                 if kind == "label":
                     y, f = (y > 50).astype(float), f / 100
-                pilot = pilot_moments(y, f, clusters=merged_points["cluster"].to_numpy(), share=kind == "label")
+                pilot = pilot_moments(y, f, clusters=points_by_answer["cluster"].to_numpy(), share=kind == "label")
                 yield _Known(f"{study}, judge {judge}", pilot, len(g))
 
 # %% ../../nbs/tools/06_panel.ipynb #66a163c8
@@ -246,25 +250,27 @@ def _sentence(row: Any) -> str:
 def _pilot_lines(source: _Known, label_counts: list[int]) -> list[str]:
     p, n_judged = source.pilot, source.judged
     labels_text = f"{p.n} labels of {numbered(p.n_clusters, 'case')} beside the judge's; " if p.n else ""
-    out = [f"{source.name}: {labels_text}correlation {p.correlation:.2f}; {numbered(n_judged, 'answer')} judged"]
+    lines = [f"{source.name}: {labels_text}correlation {p.correlation:.2f}; {numbered(n_judged, 'answer')} judged"]
     table = certificate(p, n_judged, label_counts)
     if not len(table):
         sizes_text = ", ".join(map(str, label_counts))
-        return [*out, f"no number of labels among {sizes_text} is of six cases or more, and below {n_judged}"]
+        return [*lines, f"no number of labels among {sizes_text} is of six cases or more, and below {n_judged}"]
     percentage_table = table.assign(
         **{c: (100 * table[c]).round().astype(int).astype(str) + "%" for c in ("narrower", "saved")}
     )
-    out.append(percentage_table.round(3).to_string(index=False))
-    row = table.iloc[(table["labels"] - 100).abs().argmin()]
-    out.append(_sentence(row))
+    lines.append(percentage_table.round(3).to_string(index=False))
+    row_nearest_100_labels = table.iloc[(table["labels"] - 100).abs().argmin()]
+    lines.append(_sentence(row_nearest_100_labels))
     if p.n:
         cautious_pilot = p.cautious()
-        cautious_sentence = _sentence(certificate(cautious_pilot, n_judged, [int(row.labels)]).iloc[0])
-        out.append(
+        cautious_sentence = _sentence(
+            certificate(cautious_pilot, n_judged, [int(row_nearest_100_labels.labels)]).iloc[0]
+        )
+        lines.append(
             f"With the pilot's correlation at its lower 80% limit, {cautious_pilot.correlation:.2f}: "
             f"{cautious_sentence}"
         )
-    return out
+    return lines
 
 # %% ../../nbs/tools/06_panel.ipynb #3844227c
 _HUMANS = "instead: how wide an interval n labels of people give, with a judge and without; from a table with columns"
@@ -283,9 +289,9 @@ PLAN_OPTIONS = (
 )
 
 
-def _numbers_of_option(text: str, option: str, kind: type) -> list:
+def _numbers_of_option(text: str, option: str, number_type: type) -> list:
     try:
-        return [kind(x) for x in text.split(",")]
+        return [number_type(x) for x in text.split(",")]
     except ValueError:
         refuse(f"plan --humans: {option} must be numbers, comma-separated; got {text!r}")
 
@@ -298,18 +304,18 @@ def plan_humans(a: argparse.Namespace, studies: list[str]) -> list[str]:  # line
         if rates is not None and len(rates) != 2:
             rule = "be two numbers, of what is correct and of what is wrong"
             refuse(f"plan --humans: --rates must {rule}; got {a.rates!r}")
-        card = card_moments(a.correlation, rates=(rates[0], rates[1]) if rates else None, correct=a.correct)
-        sources = [_Known("the judge's card", card, a.judged or 1000)]
+        moments_of_card = card_moments(a.correlation, rates=(rates[0], rates[1]) if rates else None, correct=a.correct)
+        sources = [_Known("the judge's card", moments_of_card, a.judged or 1000)]
     else:
         sources = [_from_table(a.humans)] if a.humans else list(_from_run(root() / "results", studies))
     if not sources:
         remedy = "give a table with columns people and judge, or --correlation or --rates from the judge's card"
         rule = "the run must hold labels of people beside a judge's; got none of six cases"
         refuse(f"plan --humans: {rule}", remedy=remedy)
-    out = []
+    lines = []
     for k in sources:
-        out += [*_pilot_lines(k._replace(judged=a.judged or k.judged), label_counts), ""]
-    return out[:-1]
+        lines += [*_pilot_lines(k._replace(judged=a.judged or k.judged), label_counts), ""]
+    return lines[:-1]
 
 # %% ../../nbs/tools/06_panel.ipynb #39eb3440
 def run_answers(

@@ -43,8 +43,8 @@ def _link_results(stage: str, study: str | None, model: str | None, stage_values
     notebook = place("results", stage, study, model) / "notebook.ipynb"
     if not notebook.exists() or run_with(notebook) != stage_values:
         return False
-    for section in (stage, f"text/{stage}"):
-        target, link = (place(results, section, study, model) for results in ("results", folder))
+    for folder_of_stage in (stage, f"text/{stage}"):
+        target, link = (place(results, folder_of_stage, study, model) for results in ("results", folder))
         if target.exists():
             link.parent.mkdir(parents=True, exist_ok=True)
             link.symlink_to(target)
@@ -105,7 +105,7 @@ _NOTHING = Plan(0, 0, 0, 0, 0, 0, 0, 0, 0.0)  # with it a sum; one with an unkno
 def plan_of(model: str, calls: Iterable[Call]) -> Plan:
     "All that a model would be asked in these calls."
     plans = [_NOTHING, *(call.plan for call in calls if call.model == model)]
-    return Plan._make(None if None in counts else sum(counts) for counts in zip(*plans))
+    return Plan._make(None if None in counts_of_plans else sum(counts_of_plans) for counts_of_plans in zip(*plans))
 
 
 def _who_is_asked(stage_values: dict) -> list[str]:
@@ -126,14 +126,14 @@ class PlannedRun(NamedTuple):
 
 def jobs_that_ask(p: dict, stages: dict[str, Node]) -> list[tuple[Node, str | None, str | None]]:
     "What asks somebody, what that rests on, and what prepares a study: of the notebooks of a run, in order."
-    counted_jobs, needed_stages = [], set[tuple]()
+    required_jobs, needed_stages = [], set[tuple]()
     for node, study, model in reversed(jobs(p["run"], stages)):
         asks_models = "replay" in node.parameters and _who_is_asked(stage_parameters(p, node.name, study, model))
         if asks_models or node.name == "prepare" or (node.name, study) in needed_stages:
-            counted_jobs.append((node, study, model))
+            required_jobs.append((node, study, model))
             needed_stages |= {(stage, study) for stage in before(stages, node.name)}
     return [
-        job for job in reversed(counted_jobs) if job[0].name != "finetune"
+        job for job in reversed(required_jobs) if job[0].name != "finetune"
     ]  # what it trains answers with the first option
 
 
@@ -164,8 +164,8 @@ def plan_run(params: str | Path = "params.yaml") -> PlannedRun:
                 dry_run.run(node, study, model)
             except RuntimeError as e:
                 raise RuntimeError(_with_what_is_left(str(e), Path(folder))) from None
-        size_by_study = {study: _study_size(Path(folder), study) for study in p["run"]["studies"]}
-    return PlannedRun(pd.DataFrame(dry_run.rows, columns=PLAN_COLUMNS), size_by_study)
+        n_items_and_cases_by_study = {study: _study_size(Path(folder), study) for study in p["run"]["studies"]}
+    return PlannedRun(pd.DataFrame(dry_run.rows, columns=PLAN_COLUMNS), n_items_and_cases_by_study)
 
 # %% ../../nbs/tools/01_plan.ipynb #643bb7ce
 _COLUMNS = {"requests": "requests", "cached": "cached", "to_ask": "to ask", "prompt_tokens": "prompt tokens"}
@@ -175,29 +175,29 @@ _COLUMNS |= {"completion_tokens": "answer tokens at most", "cost_usd": "USD, est
 def requests_table(t: pd.DataFrame) -> str:  # PLAN_COLUMNS
     "The requests by stage, study and model, and all of them; money whose price is not known is unknown."
     usd = pd.to_numeric(t["cost_usd"])
-    price_texts = usd.map("{:.4f}".format).where(usd.notna(), "unknown")
-    displayed_table = t.assign(cost_usd=price_texts).rename(columns=_COLUMNS)[
+    cost_texts = usd.map("{:.4f}".format).where(usd.notna(), "unknown")
+    displayed_table = t.assign(cost_usd=cost_texts).rename(columns=_COLUMNS)[
         ["stage", "study", "model", *_COLUMNS.values()]
     ]
     total_row = {c: displayed_table[c].sum() for c in list(_COLUMNS.values())[:-1]}
-    money_text = f"{usd.sum():.4f}" if usd.notna().any() or not len(usd) else ""
-    money_text += (" and what is " if money_text else "") + "unknown" if usd.isna().any() else ""
-    total_row |= {"stage": "all", "study": "", "model": "", _COLUMNS["cost_usd"]: money_text}
+    total_cost = f"{usd.sum():.4f}" if usd.notna().any() or not len(usd) else ""
+    total_cost += (" and what is " if total_cost else "") + "unknown" if usd.isna().any() else ""
+    total_row |= {"stage": "all", "study": "", "model": "", _COLUMNS["cost_usd"]: total_cost}
     return pd.concat([displayed_table, pd.DataFrame([total_row])]).to_string(index=False)
 
 
 def plan_notes(t: pd.DataFrame, params: str) -> list[str]:  # of the same table
     "What the numbers leave out."
-    out = []
+    notes = []
     if n := t["again"].sum():
         names_text = ", ".join(t.loc[t["again"] > 0, "model"].unique())
-        sent_text = f"Up to {n} requests to {names_text} are sent twice, and count in the cost"
-        out.append(f"{sent_text}: what was learnt is tried again.")
+        resent_in_words = f"Up to {n} requests to {names_text} are sent twice, and count in the cost"
+        notes.append(f"{resent_in_words}: what was learnt is tried again.")
     if n := t["unlimited"].sum():
         names_text = ", ".join(t.loc[t["unlimited"] > 0, "model"].unique())
-        out.append(f"{n} of the requests to ask have no max_tokens, so that their answers are not in the bounds; ")
-        out[-1] += f"set it in the sampling of {names_text}"
+        notes.append(f"{n} of the requests to ask have no max_tokens, so that their answers are not in the bounds; ")
+        notes[-1] += f"set it in the sampling of {names_text}"
     if unpriced_models := t.loc[pd.to_numeric(t["cost_usd"]).isna(), "model"].unique().tolist():
-        entry_text = f"enter it as models.{unpriced_models[0]}.price ({params})."
-        out.append(f"The price of {', '.join(unpriced_models)} is not known; {entry_text}")
-    return out
+        price_remedy = f"enter it as models.{unpriced_models[0]}.price ({params})."
+        notes.append(f"The price of {', '.join(unpriced_models)} is not known; {price_remedy}")
+    return notes

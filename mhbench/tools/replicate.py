@@ -123,10 +123,10 @@ def init(folder: str | Path, *, update: bool = False) -> list[str]:  # the files
         }
         params_text = content_by_name["params.yaml"].decode()
         for recipe_folder in sorted(set(re.findall(r"mhbench/(studies/\w+/making)", params_text))):
-            place = f"recipes/{recipe_folder.split('/')[1]}"
-            params_text = params_text.replace(f"mhbench/{recipe_folder}", place)
+            copied_recipe_folder = f"recipes/{recipe_folder.split('/')[1]}"
+            params_text = params_text.replace(f"mhbench/{recipe_folder}", copied_recipe_folder)
             making_files = [f for f in sorted((PACKAGE / recipe_folder).iterdir()) if f.is_file()]
-            content_by_name |= {f"{place}/{f.name}": f.read_bytes() for f in making_files}
+            content_by_name |= {f"{copied_recipe_folder}/{f.name}": f.read_bytes() for f in making_files}
         content_by_name["params.yaml"] = params_text.encode()
     for name, content in content_by_name.items():
         (top / name).parent.mkdir(parents=True, exist_ok=True)
@@ -183,14 +183,14 @@ _READ = Path(".mhbench") / "import.txt"  # the summary of the imported release
 @contextmanager
 def _repository_root(folder: Path) -> Iterator[None]:
     "Make this folder the root of the repository for the time of a block."
-    earlier_root = os.environ.get("MHBENCH_ROOT")
+    root_before = os.environ.get("MHBENCH_ROOT")
     os.environ["MHBENCH_ROOT"] = str(folder)
     try:
         yield
     finally:
         os.environ.pop("MHBENCH_ROOT")
-        if earlier_root is not None:
-            os.environ["MHBENCH_ROOT"] = earlier_root
+        if root_before is not None:
+            os.environ["MHBENCH_ROOT"] = root_before
 
 
 def _released(top: Path, name: str, source: str | Path | None, public: bool) -> Fetched:
@@ -324,30 +324,30 @@ def replication_lines(top: Path, name: str) -> list[str]:  # one a line, at most
     "A summary of a replication's results, with the paths of the page and the ledger."
     summary_lines = (top / _READ).read_text(encoding="utf-8").rstrip("\n").split("\n")
     answer_lines = [line for line in summary_lines if line.startswith("  recorded: ")]
-    other_lines = [line for line in summary_lines[1:] if line not in answer_lines][:4]
-    shortened_lines = [f"  {shorten(line, 150, placeholder=' ...')}" for line in other_lines]
+    lines_without_answers = [line for line in summary_lines[1:] if line not in answer_lines][:4]
+    shortened_lines = [f"  {shorten(line, 150, placeholder=' ...')}" for line in lines_without_answers]
     recorded_runs_text = (
         f"  recorded: {len(answer_lines)} run{'s' * (len(answer_lines) != 1)} of models; nobody is asked"
     )
     with _repository_root(top):
         main_number_lines = _headline_in_words(top)
     ledger_file = top / "results" / "ledger" / name / "verdicts.parquet"
-    page_and_table_lines = ["", f"the page: {top / 'results' / 'report.html'}"]
-    page_and_table_lines += [f"the ledger: {ledger_file}"] if ledger_file.exists() else []
+    output_lines = ["", f"the page: {top / 'results' / 'report.html'}"]
+    output_lines += [f"the ledger: {ledger_file}"] if ledger_file.exists() else []
     return [
         summary_lines[0],
         recorded_runs_text,
         *shortened_lines,
         *_verdict_numbers(top, name),
         *main_number_lines,
-        *page_and_table_lines,
+        *output_lines,
     ]
 
 # %% ../../nbs/tools/16_replicate.ipynb #5c3e7c60
 def _as_list(lines: Sequence[str]) -> str:
     "The counts of verdicts as a list in Markdown; nothing where there are none."
-    list_lines = [f"{line}:\n" if line[:1].strip() else f"- {line.strip()}" for line in lines if line]
-    return "\n".join([*list_lines, "", ""]) if list_lines else ""
+    markdown_lines = [f"{line}:\n" if line[:1].strip() else f"- {line.strip()}" for line in lines if line]
+    return "\n".join([*markdown_lines, "", ""]) if markdown_lines else ""
 
 
 _INDEX = resources.files("mhbench.report") / "templates" / "replication.md"
@@ -364,11 +364,11 @@ def _captions(top: Path, name: str) -> dict[str, str]:  # "stage-table" -> capti
 def _index(top: Path, name: str, published_files: Sequence[Path]) -> str:
     "The page that lists the published notebooks and tables."
     release_facts = release_of(name)
-    recorded_files = recorded(json.loads((top / _MADE_OF).read_text(encoding="utf-8"))["folder"])
-    declared_tables = replication(name).shown
-    missing_files = [place for place, *_ in release_facts.files() if place not in recorded_files["files"]]
+    folder_record = recorded(json.loads((top / _MADE_OF).read_text(encoding="utf-8"))["folder"])
+    item_level_tables = replication(name).shown
+    missing_files = [place for place, *_ in release_facts.files() if place not in folder_record["files"]]
     derivations_in_words = "; ".join(
-        f"`{place}`: {derivation}" for place, derivation in check_clean(name, recorded_files["files"]).items()
+        f"`{place}`: {derivation}" for place, derivation in check_clean(name, folder_record["files"]).items()
     )
     caption_by_table = _captions(top, name)
     csv_files = [f for f in published_files if f.suffix == ".csv"]
@@ -381,7 +381,7 @@ def _index(top: Path, name: str, published_files: Sequence[Path]) -> str:
         title=release_facts.title,
         name=name,
         version=mhbench.__version__,
-        n_files=len(recorded_files["files"]),
+        n_files=len(folder_record["files"]),
         repository=release_facts.repository,
         commit=release_facts.commit,
         missing=f" Not fetched here: {numbered(len(missing_files), 'file')} of the release, such as {missing_files[0]}."
@@ -390,7 +390,7 @@ def _index(top: Path, name: str, published_files: Sequence[Path]) -> str:
         derived=f" In place of a file of the repository: {derivations_in_words}." if derivations_in_words else "",
         licence=release_facts.licence,
         terms=release_facts.terms,
-        shown=f" but {' and '.join(declared_tables)}, without a label" if declared_tables else "",
+        shown=f" but {' and '.join(item_level_tables)}, without a label" if item_level_tables else "",
         verdicts=_as_list(_verdict_numbers(top, name)),
         notebooks=", ".join(notebook_links),
         tables=markdown_table(pd.DataFrame(table_rows, columns=["table", "what it shows"])),
@@ -421,9 +421,9 @@ def check_clean(name: str, files: Mapping[str, Mapping[str, Any]]) -> dict[str, 
         if derivation and derivation.of:
             derivation_by_file[place] = f"{derivation.how} ({derivation.of})"
         elif not file_facts["registered"]:
-            reason = derivation.how if derivation else "the registry does not know it"
+            origin_of_file = derivation.how if derivation else "the registry does not know it"
             remedy = "take it out of the folder, and run the replication again"
-            actual = f"{place}, which others do not have: {reason}"
+            actual = f"{place}, which others do not have: {origin_of_file}"
             refuse(f"replicate: --publish must rest on files of the release alone; got {actual}", remedy=remedy)
     return derivation_by_file
 
@@ -440,7 +440,7 @@ def publish_replication(top: Path, name: str, to: str | Path) -> list[Path]:  # 
     with _repository_root(top):
         written_files = publish_aggregates(folder, name, declared=replication(name).shown, places=path_replacements)
     release_table = pd.DataFrame(
-        [{"file": place} | facts for place, facts in recorded(release_folder)["files"].items()]
+        [{"file": place} | file_facts for place, file_facts in recorded(release_folder)["files"].items()]
     )
     release_table.to_csv(folder / "release.csv", index=False)
     (folder / "README.md").write_text(_index(top, name, written_files), encoding="utf-8")

@@ -54,16 +54,16 @@ def _number_line(row: Mapping[str, Any], chance: float | None = None) -> str:
     has_interval = pd.notna([row["ci_low"], row["ci_high"]]).all()
     interval_text = f"[{number(row['ci_low'])}, {number(row['ci_high'])}]" if has_interval else "no interval"
     origin_text = "" if row.get("origin") in (None, "asked") or pd.isna(row.get("origin")) else f" ({row['origin']})"
-    counts = {name: row.get(f"n_{name}") for name in ("refused", "unread")}
-    counts_text = "".join(f", {int(k)} {name}" for name, k in counts.items() if k is not None and k > 0)
+    n_by_outcome = {name: row.get(f"n_{name}") for name in ("refused", "unread")}
+    counts_text = "".join(f", {int(k)} {name}" for name, k in n_by_outcome.items() if k is not None and k > 0)
     label = f"{row['model']}{origin_text}{counts_text}, {spaced(row['mode'])}: {spaced(row['measure'])}"
     n = f"n {int(row['n'])}" if pd.notna(row["n"]) else ""
     chance_level = chance if row["stage"] == "score" and row["measure"] == "accuracy" else None
-    line_head = f"  {number(row['estimate']):>6} {interval_text:<16} {_bar(row, chance_level)} {n:<6} "
-    n_characters_left = 100 - len(line_head)
+    line_without_label = f"  {number(row['estimate']):>6} {interval_text:<16} {_bar(row, chance_level)} {n:<6} "
+    n_characters_left = 100 - len(line_without_label)
     if len(label) > n_characters_left:  # measures differ in their last words, too
         label = f"{label[: n_characters_left - n_characters_left // 3 - 3]}...{label[-(n_characters_left // 3) :]}"
-    return line_head + label
+    return line_without_label + label
 
 # %% ../../nbs/tools/11_summary.ipynb #ae34006a
 def brief(main: pd.DataFrame, lines: int = 34, chance: Mapping[str, float] | None = None) -> list[str]:
@@ -72,13 +72,13 @@ def brief(main: pd.DataFrame, lines: int = 34, chance: Mapping[str, float] | Non
     """
     brief_lines: list[str] = []
     studies = list(dict.fromkeys(main["study"]))
-    ordered_numbers = main.sort_values("origin", key=lambda origin: origin == "simulated", kind="stable")
+    main_by_origin = main.sort_values("origin", key=lambda origin: origin == "simulated", kind="stable")
     for k, study in enumerate(studies):
-        rows = ordered_numbers[ordered_numbers["study"] == study].to_dict("records")
+        rows = main_by_origin[main_by_origin["study"] == study].to_dict("records")
         n_shown = max(1, (lines - len(brief_lines)) // (len(studies) - k) - 1)
-        shortened_text = f", the first {n_shown} of {len(rows)} main numbers" if len(rows) > n_shown else ""
+        n_shown_in_words = f", the first {n_shown} of {len(rows)} main numbers" if len(rows) > n_shown else ""
         brief_lines += [
-            f"{study}{shortened_text}",
+            f"{study}{n_shown_in_words}",
             *(_number_line(r, (chance or {}).get(study)) for r in rows[:n_shown]),
         ]
     return brief_lines
@@ -86,11 +86,11 @@ def brief(main: pd.DataFrame, lines: int = 34, chance: Mapping[str, float] | Non
 # %% ../../nbs/tools/11_summary.ipynb #5a11a009
 def _of(main: pd.DataFrame, column: str, name: str | None) -> pd.DataFrame:
     "The main numbers of one study or stage; None: of all."
-    names = list(dict.fromkeys(main[column]))
-    if name is not None and name not in names:
-        close_matches = get_close_matches(name, names)
+    names_in_column = list(dict.fromkeys(main[column]))
+    if name is not None and name not in names_in_column:
+        close_matches = get_close_matches(name, names_in_column)
         remedy = f"did you mean {close_matches[0]}?" if close_matches else "`mhbench summary --csv` prints all"
-        refuse(f"summary: --{column} must be one of {', '.join(names)}; got {name!r}; {remedy}")
+        refuse(f"summary: --{column} must be one of {', '.join(names_in_column)}; got {name!r}; {remedy}")
     return main if name is None else main[main[column] == name]
 
 
@@ -135,9 +135,9 @@ def print_summary(a: Any) -> None:
         print(f"\n# {file.stem}\n\n{markdown_table(readable(pd.read_csv(file)))}", end="")
     if not a.everything:
         n_lines = 30 if len(chosen_numbers) == len(main_numbers) else 2 * len(chosen_numbers)
-        name_format = "\033[1m{}\033[0m" if sys.stdout.isatty() else "{}"  # names of studies, on a terminal
+        bold_format = "\033[1m{}\033[0m" if sys.stdout.isatty() else "{}"  # names of studies, on a terminal
         for line in brief(chosen_numbers, n_lines, _chance(top / "results")):
-            print(line if line.startswith(" ") else name_format.format(line))
+            print(line if line.startswith(" ") else bold_format.format(line))
         print("\ndrawn from 0 to 1: o the estimate, - its 95% interval, | the accuracy of guessing")
         print("`mhbench summary --study NAME` prints all of a study, `--all` everything, `--csv` for a program")
     run = selected_run(top)
@@ -146,8 +146,8 @@ def print_summary(a: Any) -> None:
         print(f"{numbered(len(list(report_folder.glob('*.csv'))), 'table')} as CSV in results/report/")
     shown_stages = publishable_parts(parts)
     n_figures = sum(len(list((top / "figures" / stage / study).glob("*.png"))) for stage, study in shown_stages)
-    page_text = "results/report.html" if is_fresh else f"none ({parts[-1].cause}): `dvc repro`"
-    print(f"{numbered(n_figures, 'figure')} in figures/ (PNG and SVG); everything on one page: {page_text}")
+    report_in_words = "results/report.html" if is_fresh else f"none ({parts[-1].cause}): `dvc repro`"
+    print(f"{numbered(n_figures, 'figure')} in figures/ (PNG and SVG); everything on one page: {report_in_words}")
 
 # %% ../../nbs/tools/11_summary.ipynb #5a11a00d
 def _fresh_headline(results: Path, parts: Sequence[RunPart]) -> pd.DataFrame:
@@ -159,16 +159,16 @@ def _fresh_headline(results: Path, parts: Sequence[RunPart]) -> pd.DataFrame:
             pd.DataFrame(columns=["study", "stage", "measure", "model", "mode", "n", "n_unread", "origin"])
         ]
         for stage, study in fresh_pairs:
-            file_of_stage = results / stage / study / "headline.parquet"
+            headline_file = results / stage / study / "headline.parquet"
             headline_tables += (
-                [pd.read_parquet(file_of_stage).assign(study=study, stage=stage)] if file_of_stage.exists() else []
+                [pd.read_parquet(headline_file).assign(study=study, stage=stage)] if headline_file.exists() else []
             )
         main_numbers = pd.concat([t for t in headline_tables[1:] if len(t)] or headline_tables, ignore_index=True).drop(
             columns="n_clusters", errors="ignore"
         )
         return main_numbers[["study", "stage", *(c for c in main_numbers if c not in ("study", "stage"))]]
     main_numbers = pd.read_csv(file, keep_default_na=False, na_values=[""])
-    is_shown = [pair in fresh_pairs for pair in zip(main_numbers["stage"], main_numbers["study"])]
+    is_shown = [stage_and_study in fresh_pairs for stage_and_study in zip(main_numbers["stage"], main_numbers["study"])]
     return main_numbers.loc[is_shown]
 
 # %% ../../nbs/tools/11_summary.ipynb #6f2dbdb3
@@ -198,25 +198,27 @@ def _how_it_went(results: Path, run: dict, parts: Sequence[RunPart]) -> list[str
     "The studies that ran, the models that were asked, what failed, what is out of date, and what went wrong."
     releases = run.get("ratings", [])
     asked_models = run["models"] if run["studies"] else []  # a release of ratings asks no model
-    ran_studies_text = ", ".join([*run["studies"], *releases])
-    out = [_shortened_line(f"ran: {ran_studies_text}; asked: {', '.join(asked_models) or 'nobody'}")]
-    out += [_shortened_line(line) for line in _rating_lines(results, run["studies"], releases)]
+    studies_in_words = ", ".join([*run["studies"], *releases])
+    lines = [_shortened_line(f"ran: {studies_in_words}; asked: {', '.join(asked_models) or 'nobody'}")]
+    lines += [_shortened_line(line) for line in _rating_lines(results, run["studies"], releases)]
     finished_parts = [(p.stage, p.study, p.model) for p in parts if p.study and p.state in ("fresh", "failed")]
     losses = lost_rows(failures_left(results, finished_parts))
     for row in losses[:_ROOM]:
-        quoted_text = f': "{row["said"]}"' if row["said"] else ""
-        out.append(_shortened_line(f"failed: {row['who']}: {row['what']}{quoted_text}"))
-        details = [f"{name}: {row[key]}" for name, key in (("withheld", "withheld"), ("to mend", "remedy")) if row[key]]
-        if details:  # at length, since a remedy is there to be followed
-            out.append(_shortened_line(f"        {'; '.join(details)}", 240))
-    out += [f"        and {len(losses) - _ROOM} more, on the page"] if len(losses) > _ROOM else []
-    out += [_shortened_line(line, 160) for line in states_in_words(parts)[:_ROOM]]
+        quoted_message = f': "{row["said"]}"' if row["said"] else ""
+        lines.append(_shortened_line(f"failed: {row['who']}: {row['what']}{quoted_message}"))
+        withheld_and_remedy = [
+            f"{name}: {row[key]}" for name, key in (("withheld", "withheld"), ("to mend", "remedy")) if row[key]
+        ]
+        if withheld_and_remedy:  # at length, since a remedy is there to be followed
+            lines.append(_shortened_line(f"        {'; '.join(withheld_and_remedy)}", 240))
+    lines += [f"        and {len(losses) - _ROOM} more, on the page"] if len(losses) > _ROOM else []
+    lines += [_shortened_line(line, 160) for line in states_in_words(parts)[:_ROOM]]
     file = results / "report" / "wrong.json"
     if parts[-1].state == "fresh" and file.exists():
         failure = json.loads(file.read_text(encoding="utf-8"))
-        out.append(_shortened_line(f"what went wrong: {[*failure, 'nothing else' if losses else 'nothing'][0]}"))
-        out += [f"  and {len(failure) - 1} more notes on the page"] if len(failure) > 1 else []
-    return out
+        lines.append(_shortened_line(f"what went wrong: {[*failure, 'nothing else' if losses else 'nothing'][0]}"))
+        lines += [f"  and {len(failure) - 1} more notes on the page"] if len(failure) > 1 else []
+    return lines
 
 # %% ../../nbs/tools/11_summary.ipynb #7aa37156
 def _shortened_line(line: str, limit: int = 120) -> str:

@@ -81,16 +81,18 @@ def _refuse_unknown(axes: Sequence[str], targets: Sequence[str], top: Path) -> N
     for axis in axes:
         file, _, name = axis.partition("=")[0].rpartition(":")
         value = read_tree(top / (file or "params.yaml")).content
-        for part in name.split("."):
-            if not isinstance(value, dict) or part not in value:
+        for key in name.split("."):
+            if not isinstance(value, dict) or key not in value:
                 names_text = ", ".join(map(str, value)) if isinstance(value, dict) else "nothing below a value"
-                remedy = "entries of the run are run.yaml:run.NAME" if part == "run" else f"there is {names_text}"
+                remedy = "entries of the run are run.yaml:run.NAME" if key == "run" else f"there is {names_text}"
                 refuse(f"sweep: NAME must be an entry of {file or 'params.yaml'}; got {name!r}", remedy=remedy)
-            value = value[part]
-    stages = {*pipeline(top), *(address(*part) for part in named_parts(selected_run(top), top))}
-    if unknown := [t for t in targets if t not in stages and not any(axis.startswith(RUN_FILE) for axis in axes)]:
+            value = value[key]
+    stages = {*pipeline(top), *(address(*key) for key in named_parts(selected_run(top), top))}
+    if unknown_targets := [
+        t for t in targets if t not in stages and not any(axis.startswith(RUN_FILE) for axis in axes)
+    ]:
         remedy = "`dvc stage list` has their names, as score@mhqa"
-        refuse(f"sweep: --target must be a stage of the run; got {', '.join(unknown)}", remedy=remedy)
+        refuse(f"sweep: --target must be a stage of the run; got {', '.join(unknown_targets)}", remedy=remedy)
 
 
 def _outside(top: Path) -> dict[str, str]:  # path -> SHA-256
@@ -101,8 +103,8 @@ def _outside(top: Path) -> dict[str, str]:  # path -> SHA-256
 def _write_values(copy: Path, point: Sequence[str]) -> None:
     "The copy's files as they were, but for the values of a point."
     _git(copy, "checkout", "-q", "--", ".")
-    for setting, value in options_by_name(point, "sweep: an axis").items():
-        file, _, name = setting.rpartition(":")
+    for file_and_name, value in options_by_name(point, "sweep: an axis").items():
+        file, _, name = file_and_name.rpartition(":")
         path = copy / (file or "params.yaml")
         replace_file(path, replaced(path.read_text(encoding="utf-8"), tuple(name.split(".")), value))
 
@@ -117,24 +119,24 @@ def sweep(axes: Sequence[str], targets: Sequence[str]) -> Iterator[tuple[str, pd
         _copy_to(copy := Path(folder) / top.name, top)
         tree, hashes = _git(copy, "rev-parse", "HEAD^{tree}"), _outside(top)
         # for targets, DVC brings no data but what is named
-        stages = [*targets, *_git(copy, "ls-files", "*.dvc").split()] if targets else []
+        repro_targets = [*targets, *_git(copy, "ls-files", "*.dvc").split()] if targets else []
         for point in points:
             point_text = ", ".join(point)
             name = "sweep-" + hashlib.sha256(f"{tree} {point_text} {targets}{hashes or ''}".encode()).hexdigest()[:12]
-            is_done = bool(_git(top, "for-each-ref", f"refs/exps/*/*/{name}"))
-            print(point_text + ": there already" * is_done, flush=True)
-            if not is_done:
+            is_stored = bool(_git(top, "for-each-ref", f"refs/exps/*/*/{name}"))
+            print(point_text + ": there already" * is_stored, flush=True)
+            if not is_stored:
                 _write_values(copy, point)
-                is_done = not subprocess.call([*run, "-n", name, *stages], cwd=copy, env=env)
+                is_stored = not subprocess.call([*run, "-n", name, *repro_targets], cwd=copy, env=env)
             _git(top, "fetch", "-q", str(copy), "refs/exps/*:refs/exps/*")
-            yield point_text, results_of(name).main.assign(point=point_text, experiment=name) if is_done else None
+            yield point_text, results_of(name).main.assign(point=point_text, experiment=name) if is_stored else None
 
 # %% ../../nbs/tools/08_sweep.ipynb #abebc7c3
 def moved(table: pd.DataFrame) -> pd.DataFrame:  # a row a number, a column a point
     "The main numbers that are not the same at all points; one that a point lacks is not the same there."
     unique_numbers = table.fillna(dict.fromkeys(NUMBER, "")).drop_duplicates([*NUMBER, "point"], keep=False)
-    wide_table = unique_numbers.set_index([*NUMBER, "point"])["estimate"].unstack("point", sort=False)
-    return wide_table[wide_table.nunique(axis=1, dropna=False) > 1]
+    estimate_by_point = unique_numbers.set_index([*NUMBER, "point"])["estimate"].unstack("point", sort=False)
+    return estimate_by_point[estimate_by_point.nunique(axis=1, dropna=False) > 1]
 
 # %% ../../nbs/tools/08_sweep.ipynb #d3960a5a
 @subcommand(
@@ -156,5 +158,5 @@ def _sweep(a):
         print(moved_numbers.to_string(na_rep="–"), note, sep="\n\n")
     if failed_points:
         command = f"`{' '.join(['dvc repro', *a.target])}` with the values of the first"
-        rerun_text = f"the same command runs them again; where nothing above says why, {command} in the files does"
-        raise RuntimeError(f"sweep: {len(failed_points)} points failed: {'; '.join(failed_points)}; {rerun_text}")
+        rerun_advice = f"the same command runs them again; where nothing above says why, {command} in the files does"
+        raise RuntimeError(f"sweep: {len(failed_points)} points failed: {'; '.join(failed_points)}; {rerun_advice}")
