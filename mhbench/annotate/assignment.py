@@ -62,31 +62,31 @@ def _fill_short_items(rule: Rule, ids: list[str], questions_by_rater: dict[str, 
     "Give items with too few raters to the raters with the fewest items."
     raters_per_item = 2 if rule.rule == "pairs" else rule.per_item
     for i in ids:
-        assigned_raters = {r for r, questions in questions_by_rater.items() if i in questions}
-        free_raters = [r for r in active_raters if r not in assigned_raters]
-        for _ in range(min(raters_per_item - len(assigned_raters), len(free_raters))):
-            rater = min(free_raters, key=lambda r: (len(questions_by_rater[r]), active_raters.index(r)))
-            free_raters.remove(rater)
+        assigned_raters = {r for r, question_ids in questions_by_rater.items() if i in question_ids}
+        unassigned_raters = [r for r in active_raters if r not in assigned_raters]
+        for _ in range(min(raters_per_item - len(assigned_raters), len(unassigned_raters))):
+            rater = min(unassigned_raters, key=lambda r: (len(questions_by_rater[r]), active_raters.index(r)))
+            unassigned_raters.remove(rater)
             questions_by_rater[rater].add(i)
 
 
 def _even_out_loads(
-    ids: list[str], questions_by_rater: dict[str, set], begun_pairs: set, active_raters: list[str]
+    ids: list[str], questions_by_rater: dict[str, set], raters_and_started_questions: set, active_raters: list[str]
 ) -> None:
     "Move items that were not begun from the rater with the most to the one with the fewest."
     while len(active_raters) > 1:
         raters_by_load = sorted(active_raters, key=lambda r: (len(questions_by_rater[r]), active_raters.index(r)))
         least_loaded, most_loaded = raters_by_load[0], raters_by_load[-1]
-        movable_ids = [
+        transferable_ids = [
             i
             for i in ids
             if i in questions_by_rater[most_loaded] - questions_by_rater[least_loaded]
-            and (most_loaded, i) not in begun_pairs
+            and (most_loaded, i) not in raters_and_started_questions
         ]
-        if len(questions_by_rater[most_loaded]) - len(questions_by_rater[least_loaded]) < 2 or not movable_ids:
+        if len(questions_by_rater[most_loaded]) - len(questions_by_rater[least_loaded]) < 2 or not transferable_ids:
             return
-        questions_by_rater[most_loaded].remove(movable_ids[-1])
-        questions_by_rater[least_loaded].add(movable_ids[-1])
+        questions_by_rater[most_loaded].remove(transferable_ids[-1])
+        questions_by_rater[least_loaded].add(transferable_ids[-1])
 
 # %% ../../nbs/annotate/03_assignment.ipynb #1c90d3c9
 def reassign(
@@ -119,9 +119,9 @@ def reassign(
 # %% ../../nbs/annotate/03_assignment.ipynb #40ffdc73
 def rater_list(study: Study, rater: str, ids: Sequence[str]) -> list[Assigned]:
     "The pages of a rater who answers these items, in order."
-    seed_words = (study.settings.seed, study.name, rater)
-    ordered_items = sorted(ids, key=lambda i: draw(*seed_words, "place", i))
-    repeated_items = sorted(ordered_items, key=lambda i: draw(*seed_words, "again", i))[
+    seed_and_rater = (study.settings.seed, study.name, rater)
+    ordered_items = sorted(ids, key=lambda i: draw(*seed_and_rater, "place", i))
+    repeated_items = sorted(ordered_items, key=lambda i: draw(*seed_and_rater, "again", i))[
         : study.settings.assignment.repeats
     ]
     check_ids = [q.question_id for q in study.of_role("check")]
@@ -133,8 +133,8 @@ def rater_list(study: Study, rater: str, ids: Sequence[str]) -> list[Assigned]:
 
 # %% ../../nbs/annotate/03_assignment.ipynb #1d7660f0
 def _is_tied(labels: Sequence[str | None]) -> bool:
-    top_counts = Counter(labels).most_common(2)
-    return len(top_counts) == 2 and top_counts[0][1] == top_counts[1][1]
+    two_commonest_labels = Counter(labels).most_common(2)
+    return len(two_commonest_labels) == 2 and two_commonest_labels[0][1] == two_commonest_labels[1][1]
 
 
 def conflicting(study: Study, answers_of_raters: Sequence[Mapping[str, RatedAnswer]]) -> bool:
@@ -142,9 +142,11 @@ def conflicting(study: Study, answers_of_raters: Sequence[Mapping[str, RatedAnsw
     if len(answers_of_raters) < 2:
         return False
     labels_by_target = defaultdict(list)
-    for target, a in chain.from_iterable(verdicts(study, answers).items() for answers in answers_of_raters):
-        is_decided = study.settings.kind != "labels" or a.label in ("Correct", "Incorrect")
-        if a.label is not None and is_decided and target != "difficulty":
+    for target, a in chain.from_iterable(
+        verdicts(study, answers_of_rater).items() for answers_of_rater in answers_of_raters
+    ):
+        is_verdict = study.settings.kind != "labels" or a.label in ("Correct", "Incorrect")
+        if a.label is not None and is_verdict and target != "difficulty":
             labels_by_target[target].append(a.label)
     return any(map(_is_tied, labels_by_target.values()))
 
@@ -153,8 +155,8 @@ def complete_answers(store: Store, study: Study, rater: str | None = None) -> di
     "The complete pages with their answers, of all raters or of one."
     question_by_id = {q.question_id: q for q in study.questions}
     answers_by_page = {}
-    for page, stored_answers in store.all_answers(*([rater] if rater else [])).items():
-        answers = {t: g.answer for t, g in stored_answers.items() if not g.answer.empty}
+    for page, stored_answer_by_target in store.all_answers(*([rater] if rater else [])).items():
+        answers = {t: g.answer for t, g in stored_answer_by_target.items() if not g.answer.empty}
         if page[1] in question_by_id and answers and not missing(study, question_by_id[page[1]], answers):
             answers_by_page[page] = answers
     return answers_by_page
@@ -172,21 +174,25 @@ def share_out(store: Store, study: Study) -> None:
         questions_by_rater[r.rater] = [
             p.question_id for p in register.assigned(r.rater) if p.question_id in rated_id_set
         ]
-    begun_pairs = {
-        (r, q) for (r, q, _), stored in store.all_answers().items() if q in rated_id_set and r in questions_by_rater
+    raters_and_started_questions = {
+        (r, q)
+        for (r, q, _), stored_answer_by_target in store.all_answers().items()
+        if q in rated_id_set and r in questions_by_rater
     }
-    raters_with_answers = {r for r, _ in begun_pairs}
+    raters_with_answers = {r for r, _ in raters_and_started_questions}
     active_raters = [r.rater for r in raters if r.active]
     new_questions_by_rater = reassign(
-        settings.assignment, rated_ids, questions_by_rater, begun_pairs, active_raters, settings.seed
+        settings.assignment, rated_ids, questions_by_rater, raters_and_started_questions, active_raters, settings.seed
     )
     for rater in questions_by_rater:
         if rater not in raters_with_answers:
             register.assign(rater, [])  # a list without answers is drawn again, in its own order
-        begun_pages = [p for p in register.assigned(rater) if (rater, p.question_id) in begun_pairs]
+        started_pages = [p for p in register.assigned(rater) if (rater, p.question_id) in raters_and_started_questions]
         register.assign(
             rater,
-            rater_list(study, rater, new_questions_by_rater.get(rater, [])) if rater in active_raters else begun_pages,
+            rater_list(study, rater, new_questions_by_rater.get(rater, []))
+            if rater in active_raters
+            else started_pages,
         )
 
 # %% ../../nbs/annotate/03_assignment.ipynb #c207df49
@@ -249,6 +255,8 @@ def share_conflicts(store: Store, study: Study) -> None:
     resolver_questions = [*core_ids, *conflicts(store, study)]
     for r in resolvers:
         assigned_pages = register.assigned(r)
-        new_pages = [Assigned(q) for q in dict.fromkeys(resolver_questions) if Assigned(q) not in set(assigned_pages)]
-        if new_pages:
-            register.assign(r, assigned_pages + new_pages)
+        pages_to_add = [
+            Assigned(q) for q in dict.fromkeys(resolver_questions) if Assigned(q) not in set(assigned_pages)
+        ]
+        if pages_to_add:
+            register.assign(r, assigned_pages + pages_to_add)

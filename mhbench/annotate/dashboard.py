@@ -40,18 +40,18 @@ def when(ms: int | None) -> str:
 
 def again(complete: Complete, rater: str) -> str:  # "83%" of labels, "±7" points on average, or "–"
     "The agreement of a rater's repeated answers with the first ones."
-    label_matches, value_distances = [], []
+    is_label_repeated, absolute_differences = [], []
     for (r, question, occasion), second_answers in complete.items():
         first_answers = complete.get((r, question, 0), {}) if r == rater and occasion == 1 else {}
         for target in (set(first_answers) & set(second_answers)) - {"comment"}:
             first_answer, second_answer = first_answers[target], second_answers[target]
             if first_answer.value is None or second_answer.value is None:
-                label_matches.append(first_answer.label == second_answer.label)
+                is_label_repeated.append(first_answer.label == second_answer.label)
             else:
-                value_distances.append(abs(first_answer.value - second_answer.value))
-    if value_distances:
-        return f"±{sum(value_distances) / len(value_distances):.0f}"
-    return f"{100 * sum(label_matches) / len(label_matches):.0f}%" if label_matches else "–"
+                absolute_differences.append(abs(first_answer.value - second_answer.value))
+    if absolute_differences:
+        return f"±{sum(absolute_differences) / len(absolute_differences):.0f}"
+    return f"{100 * sum(is_label_repeated) / len(is_label_repeated):.0f}%" if is_label_repeated else "–"
 
 # %% ../../nbs/annotate/05_dashboard.ipynb #0ceafb8f
 def _rater_row(
@@ -59,23 +59,25 @@ def _rater_row(
 ) -> dict[str, Any]:
     register = Register(store)
     assigned_pages = [(rater.rater, *p) for p in register.assigned(rater.rater)]
-    inactive_state = "finished" if rater.rater in register.finished else "withdrawn"
+    reason_inactive = "finished" if rater.rater in register.finished else "withdrawn"
     completed_pages = [p for p in assigned_pages if p in complete_pages]
     check_answers = [(q, complete_pages.get((rater.rater, q.question_id, 0))) for q in study.of_role("check")]
     check_outcomes = [passed(q, answers) for q, answers in check_answers if answers is not None]
-    check_results = [c for c in check_outcomes if c is not None]  # None: nothing is expected
+    decided_check_outcomes = [c for c in check_outcomes if c is not None]  # None: nothing is expected
     seconds_on_pages = [ms_by_page[p] / 1000 for p in completed_pages if ms_by_page.get(p)]
     stored_answers = chain.from_iterable(stored_by_page.get(p, {}).values() for p in assigned_pages)
     return {
         "rater": rater.rater,
         "role": rater.role,
-        "marks": [inactive_state] * (not rater.active) + ["simulated"] * rater.simulated,
+        "marks": [reason_inactive] * (not rater.active) + ["simulated"] * rater.simulated,
         "assigned": len(assigned_pages),
         "complete": len(completed_pages),
         "started": sum(p in stored_by_page and p not in complete_pages for p in assigned_pages),
         "share": f"{100 * len(completed_pages) / len(assigned_pages):.0f}%" if assigned_pages else "–",
         "seconds": f"{median(seconds_on_pages):.0f}" if seconds_on_pages else "–",
-        "checks": f"{sum(c is True for c in check_results)}/{len(check_results)}" if check_results else "–",
+        "checks": f"{sum(c is True for c in decided_check_outcomes)}/{len(decided_check_outcomes)}"
+        if decided_check_outcomes
+        else "–",
         "again": again({page: verdicts(study, answers) for page, answers in complete_pages.items()}, rater.rater),
         "last": when(max((g.server_ms for g in stored_answers), default=None)),
     }
@@ -103,7 +105,7 @@ class Agreement(NamedTuple):
 
 def _verdict_rows(store: Store, study: Study, complete_pages: Complete) -> pd.DataFrame:
     "One row per verdict of a rater at the first occasion: measure, question, case, target, rater, verdict."
-    rated_name = QUESTION_KINDS[study.settings.kind].rated
+    rated_quantity = QUESTION_KINDS[study.settings.kind].rated
     rater_names = {r.rater for r in Register(store).raters() if r.role == "rater"}
     rated_ids = set(study.rated_ids)
     case_of_question = {q.question_id: q.case or q.item_id for q in study.questions}
@@ -113,7 +115,7 @@ def _verdict_rows(store: Store, study: Study, complete_pages: Complete) -> pd.Da
             continue
         for target, a in verdicts(study, answers).items():
             if a.label != "Abstain":
-                measure = target if target == "difficulty" else rated_name or target
+                measure = target if target == "difficulty" else rated_quantity or target
                 verdict = a.label if a.value is None else a.value
                 verdict_rows.append((measure, question, case_of_question[question], target, rater, verdict))
     columns = ["measure", "question", "case", "target", "rater", "verdict"]
@@ -125,14 +127,14 @@ _LEVEL_BY_MEASURE = {"options": "interval", "scores": "interval", "difficulty": 
 
 def _agreement_within_questions(verdict_rows: pd.DataFrame) -> Estimate:
     "The mean over questions of alpha, whose units are a question's options."
-    option_places = verdict_rows.groupby("question")["target"].rank("dense")
-    verdicts_by_page = verdict_rows.assign(place=option_places).pivot(
+    option_ranks = verdict_rows.groupby("question")["target"].rank("dense")
+    verdicts_by_page = verdict_rows.assign(place=option_ranks).pivot(
         index=["question", "rater"], columns="place", values="verdict"
     )
-    page_questions, page_raters = (
-        verdicts_by_page.index.get_level_values(index_level).to_numpy() for index_level in verdicts_by_page.index.names
+    question_of_page, rater_of_page = (
+        verdicts_by_page.index.get_level_values(level_name).to_numpy() for level_name in verdicts_by_page.index.names
     )
-    a = question_alphas(verdicts_by_page.to_numpy(float), page_questions, raters=page_raters)
+    a = question_alphas(verdicts_by_page.to_numpy(float), question_of_page, raters=rater_of_page)
     case_of_question = verdict_rows.drop_duplicates("question").set_index("question")["case"]
     return mean_alpha(a.alpha, case_of_question[a.questions].to_numpy())
 
@@ -140,9 +142,9 @@ def _agreement_within_questions(verdict_rows: pd.DataFrame) -> Estimate:
 def _agreement_over_units(verdict_rows: pd.DataFrame, scale_level: str, categories: list[str] | None) -> Estimate:
     verdicts_by_unit = verdict_rows.pivot(index=["question", "case", "target"], columns="rater", values="verdict")
     verdict_matrix = verdicts_by_unit.to_numpy(float if scale_level == "interval" else object).T
-    unit_cases = verdicts_by_unit.index.get_level_values("case").to_numpy()
+    case_of_unit = verdicts_by_unit.index.get_level_values("case").to_numpy()
     return agreement_estimate(
-        verdict_matrix, "krippendorff_alpha", scale=scale_level, categories=categories, clusters=unit_cases
+        verdict_matrix, "krippendorff_alpha", scale=scale_level, categories=categories, clusters=case_of_unit
     )
 
 # %% ../../nbs/annotate/05_dashboard.ipynb #a7c0e1f2
@@ -154,15 +156,15 @@ def agreement(store: Store, study: Study) -> list[Agreement]:
     agreements = []
     for measure, measure_rows in _verdict_rows(store, study, complete_answers(store, study)).groupby("measure"):
         n_raters = measure_rows.groupby(["question", "target"])["rater"].transform("size")
-        shared_rows = measure_rows[n_raters > 1]
-        n = len(shared_rows.drop_duplicates(["question", "target"]))
+        rows_with_two_raters = measure_rows[n_raters > 1]
+        n = len(rows_with_two_raters.drop_duplicates(["question", "target"]))
         scale_level = _LEVEL_BY_MEASURE.get(measure, "nominal")
         e = Estimate.from_limits(np.nan, n=0)
         if n and measure == "options":
-            e = _agreement_within_questions(shared_rows)
+            e = _agreement_within_questions(rows_with_two_raters)
         elif n:
             e = _agreement_over_units(
-                shared_rows, scale_level, study.settings.difficulties if measure == "difficulty" else None
+                rows_with_two_raters, scale_level, study.settings.difficulties if measure == "difficulty" else None
             )
         ci = None if math.isnan(e.ci_low) else (e.ci_low, e.ci_high)
         alpha = None if math.isnan(e.estimate) else e.estimate
@@ -186,14 +188,14 @@ def rater_slips(store: Store, study: Study) -> dict[str, Slips]:  # rater -> mis
     question_by_id = {q.question_id: q for q in study.questions}
     counts_by_rater: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
     for page, answers in complete_answers(store, study).items():
-        q, rater_counts = question_by_id[page[1]], counts_by_rater[page[0]]
+        q, slips_of_rater = question_by_id[page[1]], counts_by_rater[page[0]]
         if q.role == "check" and passed(q, answers) is not None:
-            rater_counts[0] += passed(q, answers) is False
-            rater_counts[1] += 1
+            slips_of_rater[0] += passed(q, answers) is False
+            slips_of_rater[1] += 1
         elif q.role == "item" and not page[2] and ms_by_page.get(page) and verdicts(study, answers):
-            rater_counts[2] += ms_by_page[page] / 1000 < fastest(study, q)
-            rater_counts[3] += 1
-    return {rater: Slips(*rater_counts) for rater, rater_counts in counts_by_rater.items()}
+            slips_of_rater[2] += ms_by_page[page] / 1000 < fastest(study, q)
+            slips_of_rater[3] += 1
+    return {rater: Slips(*slips_of_rater) for rater, slips_of_rater in counts_by_rater.items()}
 
 # %% ../../nbs/annotate/05_dashboard.ipynb #73a639b2
 def flags(store: Store, study: Study) -> dict[str, str]:  # rater -> the reasons, "" where there are none
@@ -204,8 +206,8 @@ def flags(store: Store, study: Study) -> dict[str, str]:  # rater -> the reasons
         return {}
     verdicts_by_unit = verdict_rows.pivot(index=["measure", "question", "target"], columns="rater", values="verdict")
     verdict_matrix = verdicts_by_unit.reindex(columns=rater_names).astype(object).to_numpy().T
-    unit_questions = verdicts_by_unit.index.get_level_values("question").to_numpy()
-    flag_table = rater_flags(verdict_matrix, rater_names, clusters=unit_questions, slips=rater_slips(store, study))
+    question_of_unit = verdicts_by_unit.index.get_level_values("question").to_numpy()
+    flag_table = rater_flags(verdict_matrix, rater_names, clusters=question_of_unit, slips=rater_slips(store, study))
     return dict(zip(flag_table["rater"], flag_table["flag"]))
 
 # %% ../../nbs/annotate/05_dashboard.ipynb #203fba51

@@ -54,34 +54,34 @@ class Exported(NamedTuple):
 
 # %% ../../nbs/annotate/07_export.ipynb #7cfd6f83
 def _rating_variant(
-    study: Study, q: Question, shown_draw: dict, target: str, answer_by_target: dict[str, RatedAnswer]
+    study: Study, q: Question, presentation: dict, target: str, answer_by_target: dict[str, RatedAnswer]
 ) -> dict[str, str]:
     kind = study.settings.kind
     question_kind = QUESTION_KINDS[kind]
-    variant_fields = dict[str, Any](asked=q.asked)
-    if shown_draw["wording"]:
-        variant_fields["gender" if set(q.texts) <= MENTAT_WORDINGS else "wording"] = shown_draw["wording"]
+    variant = dict[str, Any](asked=q.asked)
+    if presentation["wording"]:
+        variant["gender" if set(q.texts) <= MENTAT_WORDINGS else "wording"] = presentation["wording"]
     if question_kind.shuffled and kind != "errors":
-        place_by_target = {t: t if question_kind.judged else str(k) for k, t in enumerate(q.targets)}
-        variant_fields["order"] = ",".join(place_by_target[t] for t in shown_draw["order"])
-    if target in shown_draw["starts"]:
-        variant_fields["start"] = str(shown_draw["starts"][target])
+        name_by_target = {t: t if question_kind.judged else str(k) for k, t in enumerate(q.targets)}
+        variant["order"] = ",".join(name_by_target[t] for t in presentation["order"])
+    if target in presentation["starts"]:
+        variant["start"] = str(presentation["starts"][target])
     if kind == "agree":
-        variant_fields["agrees"] = "yes" if answer_by_target["key"].label == q.key else "no"
+        variant["agrees"] = "yes" if answer_by_target["key"].label == q.key else "no"
     if kind == "duel":
-        variant_fields |= dict(zip(("first", "second"), shown_draw["sides"], strict=True))
+        variant |= dict(zip(("first", "second"), presentation["sides"], strict=True))
     if kind == "conversation":
         marked_turns = sorted(int(t.removeprefix("turn-")) for t in answer_by_target if t.startswith("turn-"))
-        variant_fields["turns"] = ",".join(map(str, marked_turns))
+        variant["turns"] = ",".join(map(str, marked_turns))
     if kind == "errors":
         ticked_errors = [k for k in study.settings.errors if k in answer_by_target]
-        variant_fields["kinds"] = ",".join(ticked_errors)
-        variant_fields |= {
+        variant["kinds"] = ",".join(ticked_errors)
+        variant |= {
             t: a.label
             for t, a in answer_by_target.items()
             if t.startswith("span-") and t.removeprefix("span-") in ticked_errors
         }
-    return variant_fields
+    return variant
 
 # %% ../../nbs/annotate/07_export.ipynb #bbfef1eb
 def _verdicts_by_target(study: Study, q: Question, answers: dict[str, RatedAnswer]) -> dict[str, RatedAnswer]:
@@ -128,8 +128,8 @@ def ratings(store: Store) -> Exported:
             "source": f"{store.path.name} {study.hash[:12]}",
         }
         for target, (value, label) in _verdicts_by_target(study, q, answers).items():
-            shown_draw = json.loads((stored_answers.get(target) or next(iter(stored_answers.values()))).shown)
-            variant = _rating_variant(study, q, shown_draw, target, answers)
+            presentation = json.loads((stored_answers.get(target) or next(iter(stored_answers.values()))).shown)
+            variant = _rating_variant(study, q, presentation, target, answers)
             rating = Rating(**rating_fields, target=target, value=value, label=label, variant=variant)
             (exported.repeats if occasion else exported.ratings).append(rating)
     return exported
@@ -156,13 +156,13 @@ def all_answers(store: Store) -> pd.DataFrame:  # one row per answer, complete o
         q = question_by_id[question]
         page_seconds = ms_by_page[page] / 1000 if page in ms_by_page else None
         for target, g in stored_answers.items():
-            shown_draw = json.loads(g.shown)
-            order_json, sides_json = (json.dumps(shown_draw[name], ensure_ascii=False) for name in ("order", "sides"))
-            start_position = shown_draw["starts"].get(target)
-            answer_fields = (pseudonym_of_rater[rater], q.item_id, question, q.role, occasion, target, *g.answer)
-            draw_fields = (shown_draw["wording"], order_json, start_position, sides_json)
-            time_fields = (page_seconds, _time_text(g.server_ms))
-            answer_rows.append((*answer_fields, page in complete_pages, *draw_fields, *time_fields))
+            presentation = json.loads(g.shown)
+            order_json, sides_json = (json.dumps(presentation[name], ensure_ascii=False) for name in ("order", "sides"))
+            start_position = presentation["starts"].get(target)
+            answer_values = (pseudonym_of_rater[rater], q.item_id, question, q.role, occasion, target, *g.answer)
+            presentation_values = (presentation["wording"], order_json, start_position, sides_json)
+            times = (page_seconds, _time_text(g.server_ms))
+            answer_rows.append((*answer_values, page in complete_pages, *presentation_values, *times))
     return pd.DataFrame(answer_rows, columns=SAVED_COLUMNS)
 
 # %% ../../nbs/annotate/07_export.ipynb #be474bdb
@@ -177,8 +177,8 @@ def all_events(store: Store) -> pd.DataFrame:
 
 # %% ../../nbs/annotate/07_export.ipynb #2ab37cc2
 def _build_ratings_table(records: Iterable[Rating]) -> pd.DataFrame:
-    json_columns = lambda r: {c: json.dumps(getattr(r, c), ensure_ascii=False) for c in ("variant", "within")}
-    rating_rows = [r.model_dump() | json_columns(r) for r in records]
+    json_by_column = lambda r: {c: json.dumps(getattr(r, c), ensure_ascii=False) for c in ("variant", "within")}
+    rating_rows = [r.model_dump() | json_by_column(r) for r in records]
     return pd.DataFrame(rating_rows, columns=list(Rating.model_fields))
 
 
@@ -188,8 +188,8 @@ def _write_workbook(tables: dict[str, pd.DataFrame], path: Path) -> None:
         from openpyxl.cell.cell import ILLEGAL_CHARACTERS_RE
     with pd.ExcelWriter(path, engine="openpyxl") as workbook:
         for sheet_name, table in tables.items():
-            legal_table = table.map(lambda x: ILLEGAL_CHARACTERS_RE.sub("?", x) if isinstance(x, str) else x)
-            legal_table.to_excel(workbook, sheet_name=sheet_name, index=False)
+            cleaned_table = table.map(lambda x: ILLEGAL_CHARACTERS_RE.sub("?", x) if isinstance(x, str) else x)
+            cleaned_table.to_excel(workbook, sheet_name=sheet_name, index=False)
             for cell in chain.from_iterable(workbook.sheets[sheet_name].iter_rows()):
                 cell.data_type = "s" if cell.data_type == "f" else cell.data_type
 
@@ -213,9 +213,9 @@ def write_export(store: Store, folder: str | Path, *, sheet: bool = False) -> Ex
     for table_name, table in table_by_name.items():
         (folder / f"{table_name}.csv").write_text(csv_text(table), encoding="utf-8", newline="")
     study_description = {"hash": study.hash} | study.model_dump(exclude={"questions"})  # no text of a question leaves
-    question_fields = {"question_id", "item_id", "role"}
+    exported_question_fields = {"question_id", "item_id", "role"}
     study_description["questions"] = [
-        q.model_dump(include=question_fields) | {"targets": [*q.targets]} for q in study.questions
+        q.model_dump(include=exported_question_fields) | {"targets": [*q.targets]} for q in study.questions
     ]
     (folder / "study.json").write_text(
         json.dumps(study_description, ensure_ascii=False, indent=1) + "\n", encoding="utf-8"
@@ -236,17 +236,17 @@ def _ratings_of_table(table: pd.DataFrame, path: Path) -> list[Rating]:
     rating_rows = []
     first_line_by_key: dict[tuple, int] = {}
     table_rows = table.to_dict("records")
-    nonperson_kinds = ("judge", "panel", "reference")  # nobody's names
+    kinds_without_person = ("judge", "panel", "reference")  # nobody's names
     is_simulated = lambda r: r.get("origin") == "simulated" or '"simulated"' in r.get("variant", "")
-    unreplaced_names = {r["rater"] for r in table_rows if is_simulated(r) or r.get("kind") in nonperson_kinds}
+    names_to_retain = {r["rater"] for r in table_rows if is_simulated(r) or r.get("kind") in kinds_without_person}
     pseudonym_of_rater = pseudonyms(
-        r["rater"] for r in table_rows if r["rater"].strip() and r["rater"] not in unreplaced_names
+        r["rater"] for r in table_rows if r["rater"].strip() and r["rater"] not in names_to_retain
     )
     for k, row in enumerate(table_rows, 2):
-        present_columns = [
+        rating_columns = [
             c for c in Rating.model_fields if c in row and (row[c] or c not in ("origin", "kind", "within"))
         ]
-        rating_fields: dict[str, Any] = {c: as_typed(row[c]) or None for c in present_columns}
+        rating_fields: dict[str, Any] = {c: as_typed(row[c]) or None for c in rating_columns}
         rating_fields["rater"] = pseudonym_of_rater.get(row["rater"], row["rater"])
         try:
             rating_fields |= {
@@ -270,8 +270,10 @@ def _ratings_of_table(table: pd.DataFrame, path: Path) -> list[Rating]:
         key_columns = ("item_id", "target", "rater", "criterion", "session", "repeat", "within", "source")
         row_key = [str(rating_fields.get(c)) for c in key_columns]
         if first_line_by_key.setdefault(tuple(row_key), k) != k:
-            duplicate_text = f"two of {', '.join(row_key[:3])}, at line {first_line_by_key[tuple(row_key)]} and here"
-            _refuse_table("a rater must rate a target once in a session", duplicate_text, f"{path.name}:{k}")
+            lines_of_duplicate = (
+                f"two of {', '.join(row_key[:3])}, at line {first_line_by_key[tuple(row_key)]} and here"
+            )
+            _refuse_table("a rater must rate a target once in a session", lines_of_duplicate, f"{path.name}:{k}")
         rating_rows.append((f"{path.name}:{k}", rating_fields))
     return validate(rating_rows, Rating, remedy="export the answers again").records
 
@@ -302,12 +304,15 @@ def _read_label_studio(path: Path) -> Rated:
     if not key_file.exists():
         actual = f"none ({path.name}); copy it from the folder of tasks"
         refuse(f"ratings_of_file: key.json must lie beside Label Studio's export; got {actual}")
-    loaded_project = load_label_studio(path, json.loads(key_file.read_text(encoding="utf-8")), raters=None)
-    n = loaded_project.counts
-    removed_text = f"{n['cancelled']} were cancelled, {n['superseded']} replaced by a later one of the same rater"
-    annotations_text = f"of {n['annotations']} annotations {removed_text}; the others leave {n['missing']} labels open"
+    label_studio_export = load_label_studio(path, json.loads(key_file.read_text(encoding="utf-8")), raters=None)
+    n = label_studio_export.counts
+    removed_in_words = f"{n['cancelled']} were cancelled, {n['superseded']} replaced by a later one of the same rater"
+    annotations_in_words = (
+        f"of {n['annotations']} annotations {removed_in_words}; the others leave {n['missing']} labels open"
+    )
     return Rated(
-        loaded_project.ratings, [annotations_text, f"{n['unlabelled']} of {n['tasks']} tasks have no annotation"]
+        label_studio_export.ratings,
+        [annotations_in_words, f"{n['unlabelled']} of {n['tasks']} tasks have no annotation"],
     )
 
 # %% ../../nbs/annotate/07_export.ipynb #4c2cce3b
@@ -328,19 +333,19 @@ def _read_ratings(path: str | Path, items: Sequence[Item] | None) -> Rated:
     if not path.exists():
         actual = f"{str(path)!r}, which is not there; correct prepare.ratings in params.yaml"
         refuse(f"ratings_of_file: path must be a file of answers; got {actual}", error=FileNotFoundError)
-    raw_ratings, notes = _READER_BY_SUFFIX[path.suffix](path)
+    ratings_in_file, notes = _READER_BY_SUFFIX[path.suffix](path)
     simulated_origin = {"origin": "simulated"}  # files of earlier versions say so in `variant`
-    corrected_ratings = [
-        r.model_copy(update=simulated_origin) if r.variant.get("simulated") == "true" else r for r in raw_ratings
+    ratings_with_origin = [
+        r.model_copy(update=simulated_origin) if r.variant.get("simulated") == "true" else r for r in ratings_in_file
     ]
-    item_keys = (
-        {(r.item_id, r.study) for r in corrected_ratings} if items is None else {(i.item_id, i.study) for i in items}
+    item_and_study_ids = (
+        {(r.item_id, r.study) for r in ratings_with_origin} if items is None else {(i.item_id, i.study) for i in items}
     )
-    for r in corrected_ratings:
-        if (r.item_id, r.study) not in item_keys:
+    for r in ratings_with_origin:
+        if (r.item_id, r.study) not in item_and_study_ids:
             actual = f"{r.item_id!r} of {r.study} ({path.name}); name the answers to these items"
             refuse(f"ratings_of_file: item_id must name an item of the study; got {actual}")
-    return Rated(corrected_ratings, notes)
+    return Rated(ratings_with_origin, notes)
 
 # %% ../../nbs/annotate/07_export.ipynb #b47445f2
 def ratings_of_file(path: str | Path, items: Sequence[Item] | None = None) -> list[Rating]:
@@ -364,16 +369,14 @@ def _replace_names(ratings: Sequence[Rating], notes: list[str]) -> Rated:
 def raters_for_review(file: str | Path | None, top: str | Path = ".") -> pd.DataFrame:  # rater, reasons
     """The raters of a page's file of answers that `mhbench annotate status` and the dashboard flag, by the same rules;
     no row for any other file. Nobody is removed."""
-    rater_reasons: list[tuple[str, str]] = []
+    pseudonyms_and_reasons: list[tuple[str, str]] = []
     if file is not None and Path(file).suffix == ".sqlite":
         with open_store(Path(top) / Path(file).expanduser()) as store:
             pseudonym_of_rater = pseudonym_by_rater(store)
-            rater_reasons = [
-                (pseudonym_of_rater[rater], flag_text)
-                for rater, flag_text in flags(store, store.study).items()
-                if flag_text
+            pseudonyms_and_reasons = [
+                (pseudonym_of_rater[rater], reasons) for rater, reasons in flags(store, store.study).items() if reasons
             ]
-    return pd.DataFrame(rater_reasons, columns=["rater", "reasons"])
+    return pd.DataFrame(pseudonyms_and_reasons, columns=["rater", "reasons"])
 
 # %% ../../nbs/annotate/07_export.ipynb #f00f6bac
 def study_ratings(
@@ -405,12 +408,12 @@ def study_ratings(
         remedy = "`mhbench annotate forget` deletes a rater"
         refuse(f"study_ratings: raters must be people, or be simulated; got {actual}", remedy=remedy)
     raters_text = "simulated raters" if any(is_simulated_by_rater.values()) else "raters"
-    replacement_text = (
+    replaced_ratings_clause = (
         f", in the place of the {len(corpus_ratings)} that came with the corpus" if corpus_ratings else ""
     )
     notes = [
         f"{numbered(len(file_ratings), 'rating')} by {len(is_simulated_by_rater)} {raters_text} "
-        f"from {path.name}{replacement_text}"
+        f"from {path.name}{replaced_ratings_clause}"
     ]
     n_without_question_hash = sum("asked" not in r.variant for r in file_ratings)
     if n_without_question_hash:

@@ -117,8 +117,10 @@ def _scale_anchors(v: View) -> dict[str, str]:  # number -> what it stands for; 
     kind = v.settings.kind
     if not QUESTION_KINDS[kind].numbers:
         return {}
-    text_by_number = v.settings.anchors or {end: v.t(f"anchor.{kind}.{end}") for end in ("0", "100")}
-    return dict(sorted(text_by_number.items(), key=lambda anchor: float(anchor[0]) if anchor[0].isdecimal() else 0.0))
+    anchor_by_value = v.settings.anchors or {
+        end_of_scale: v.t(f"anchor.{kind}.{end_of_scale}") for end_of_scale in ("0", "100")
+    }
+    return dict(sorted(anchor_by_value.items(), key=lambda anchor: float(anchor[0]) if anchor[0].isdecimal() else 0.0))
 
 
 def _build_rated_view(v: View) -> dict[str, Any]:
@@ -162,30 +164,30 @@ def _build_errors_view(v: View) -> dict[str, Any]:
         sentence_choices.append(
             {"at": f"{a}-{b}", "words": f"{k}: {answer_text[a:b] if b - a < 61 else answer_text[a : a + 57] + '…'}"}
         )
-    flag_fields = []
+    error_fields = []
     for kind, meaning in v.settings.errors.items():
         span_field = v.field(f"span-{kind}", sentences=sentence_choices) if f"span-{kind}" in v.at else None
-        flag_fields.append(v.field(kind, name_by_kind[kind], help=meaning, span=span_field))
-    flag_fields.append(v.field("Abstain", v.t("errors.abstain"), help="", span=None))
+        error_fields.append(v.field(kind, name_by_kind[kind], help=meaning, span=span_field))
+    error_fields.append(v.field("Abstain", v.t("errors.abstain"), help="", span=None))
     main_field = v.field("main", v.t("errors.main"), name_by_kind)
     return {
         "answer": answer_text,
         "options": list(q.sides.values()),
         "reference": q.reference,
-        "flags": flag_fields,
+        "flags": error_fields,
         "main": main_field,
     }
 
 # %% ../../nbs/annotate/04_pages.ipynb #84087886
 def _build_duel_view(v: View) -> dict[str, Any]:
-    q, (first_author, second_author) = v.question, v.shown.sides
+    q, (author_shown_first, author_shown_second) = v.question, v.shown.sides
     text_by_choice = {
-        first_author: v.t("question.first"),
+        author_shown_first: v.t("question.first"),
         "tie": v.t("duel.tie"),
-        second_author: v.t("question.second"),
+        author_shown_second: v.t("question.second"),
     }
     rated_fields = [v.field(t, q.targets[t], text_by_choice) for t in v.shown.order]
-    return {"first": q.sides[first_author], "second": q.sides[second_author], "rated": rated_fields}
+    return {"first": q.sides[author_shown_first], "second": q.sides[author_shown_second], "rated": rated_fields}
 
 # %% ../../nbs/annotate/04_pages.ipynb #0ea71b4e
 def _build_conversation_view(v: View) -> dict[str, Any]:
@@ -255,12 +257,14 @@ def feedback(page: QuestionPage, answers: Mapping[str, RatedAnswer], language: s
     paragraphs = []
     for target, expected_answer in q.expected.items():
         if isinstance(expected_answer, str):
-            expected_text = q.targets.get(expected_answer) or label_words(t, language, expected_answer)
+            expected_in_words = q.targets.get(expected_answer) or label_words(t, language, expected_answer)
         else:
-            expected_text = t("feedback.between", low=f"{expected_answer[0]:g}", high=f"{expected_answer[1]:g}")
+            expected_in_words = t("feedback.between", low=f"{expected_answer[0]:g}", high=f"{expected_answer[1]:g}")
         is_right = fits(expected_answer, answers.get(target, RatedAnswer()))
         verdict_text = (
-            t("feedback.right") if is_right else f"{t('feedback.wrong')} {t('feedback.expected', what=expected_text)}"
+            t("feedback.right")
+            if is_right
+            else f"{t('feedback.wrong')} {t('feedback.expected', what=expected_in_words)}"
         )
         paragraphs.append(f"{q.targets.get(target, target)}: {verdict_text}")
     return paragraphs + ([q.feedback] if q.feedback else [])
@@ -268,14 +272,16 @@ def feedback(page: QuestionPage, answers: Mapping[str, RatedAnswer], language: s
 # %% ../../nbs/annotate/04_pages.ipynb #2e2d2edf
 def answers_in_words(page: QuestionPage, answers: Mapping[str, RatedAnswer], language: str) -> list[dict[str, str]]:
     "A rater's answers to one question, by name and in words, in the order of the page."
-    named_answers = []
+    names_and_answers = []
     for f in listed_fields(question_view(page, answers, language)):
         if f["given"]:
-            chosen_words = [c["words"] for c in f["choices"] if c["given"]]
-            answer_text = "✓" if "span" in f else [*chosen_words, f["given"]][0]
-            named_answers.append({"name": f["text"] or f["words"], "what": answer_text})
+            labels_of_choices = [c["words"] for c in f["choices"] if c["given"]]
+            answer_text = "✓" if "span" in f else [*labels_of_choices, f["given"]][0]
+            names_and_answers.append({"name": f["text"] or f["words"], "what": answer_text})
     comment = answers.get("comment", RatedAnswer()).label
-    return named_answers + ([{"name": translator(language)("question.comment"), "what": comment}] if comment else [])
+    return names_and_answers + (
+        [{"name": translator(language)("question.comment"), "what": comment}] if comment else []
+    )
 
 # %% ../../nbs/annotate/04_pages.ipynb #0f9b6154
 def page_text(study: Study, rater: str) -> str:

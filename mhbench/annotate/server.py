@@ -217,24 +217,24 @@ class ServedStudy:
         form was shown with and from the current answer; it counts as the latest.
         """
         changes = []
-        has_unreadable = False
+        has_invalid_answer = False
         current_answers = self.answers(page)
         shown_json = page.shown.text()
         for name, field in page.by_code().items():
-            sent_text, text_before = (form.get(k, "").replace("\r\n", "\n").strip() for k in (name, f"was.{name}"))
-            if sent_text == text_before:
+            sent_text, stored_text = (form.get(k, "").replace("\r\n", "\n").strip() for k in (name, f"was.{name}"))
+            if sent_text == stored_text:
                 continue
             try:
                 answer = read(field, page.decoded(field, sent_text), page.question)
             except ValueError:
-                has_unreadable = True
+                has_invalid_answer = True
                 continue
             if answer != current_answers.get(field.target, RatedAnswer()):
                 event = secrets.token_hex(16)
                 changes.append(
                     Change(event, page.rater, *page.assigned, field.target, answer, shown_json, MOST_MS, None)
                 )
-        return changes, has_unreadable
+        return changes, has_invalid_answer
 
     def close(self) -> None:
         "Wait for the write under way, and close both connections to the file."
@@ -300,7 +300,9 @@ class Visitor:
         shared_values = {
             "t": self.t,
             "lang": self.language,
-            "languages": {code: pages.texts(code)["language.name"] for code in pages.LANGUAGES},
+            "languages": {
+                language_code: pages.texts(language_code)["language.name"] for language_code in pages.LANGUAGES
+            },
             "base": prefix,
             "static": f"{prefix}/static/{pages.static_hash()}",
             "here": self.request.path_qs if self.request.method == "GET" else f"{prefix}/",
@@ -455,12 +457,12 @@ async def review(v: Visitor) -> web.Response:
     review_rows = []
     for n, (page, is_complete) in enumerate(zip(v.pages(), v.complete(), strict=True), 1):
         current_answers = {t: a for t, a in v.served.answers(page).items() if not a.empty}
-        page_state = "started" if current_answers else "open"
+        state_of_page = "started" if current_answers else "open"
         if is_complete:
-            page_state = "complete"
+            state_of_page = "complete"
         answer_texts = pages.answers_in_words(page, current_answers, v.language)
         review_rows.append(
-            {"n": n, "text": page.question.texts[page.shown.wording], "state": page_state, "answers": answer_texts}
+            {"n": n, "text": page.question.texts[page.shown.wording], "state": state_of_page, "answers": answer_texts}
         )
     page_texts: dict[str, Any] = {"title": v.t("review.title"), "paragraphs": [v.t("review.text")]}
     return v.render("review.html", **page_texts, links=[v.link("/go", "nav.again")], rows=review_rows)
@@ -517,12 +519,12 @@ async def language(request: web.Request) -> web.Response:
 @ROUTES.get("/static/{hash}/{name}")
 async def static(request: web.Request) -> web.Response:
     "A static file, to be kept for a year, since a hash of all of them is in the address. Raises: HTTPNotFound."
-    type_and_content = pages.static_files().get(request.match_info["name"])
-    if type_and_content is None:
+    content_type_and_body = pages.static_files().get(request.match_info["name"])
+    if content_type_and_body is None:
         raise web.HTTPNotFound
     cache_headers = {"Cache-Control": "public, max-age=31536000, immutable"}
     return web.Response(
-        body=type_and_content[1], content_type=type_and_content[0], charset="utf-8", headers=cache_headers
+        body=content_type_and_body[1], content_type=content_type_and_body[0], charset="utf-8", headers=cache_headers
     )
 
 # %% ../../nbs/annotate/06_server.ipynb #fc167148
@@ -623,10 +625,10 @@ def _next_address(v: Visitor) -> str:
 @for_raters
 async def state(v: Visitor) -> web.Response:
     "The current answers of one page, as a form would send them."
-    address_parts = v.request.match_info
+    address_fields = v.request.match_info
     try:
         page = v.served.named_page(
-            v.name, {"question": address_parts["code"], "occasion": int(address_parts["occasion"])}
+            v.name, {"question": address_fields["code"], "occasion": int(address_fields["occasion"])}
         )
     except Refused:
         raise web.HTTPNotFound from None
@@ -644,14 +646,14 @@ async def save_changes(request: web.Request) -> web.Response:
     try:
         request_body = json.loads(await request.read())
         sent_changes = request_body["changes"]
-        well_formed = (
+        is_valid_request = (
             isinstance(sent_changes, list)
             and len(sent_changes) <= MOST_CHANGES
             and all(isinstance(c, dict) for c in sent_changes)
         )
     except (ValueError, KeyError, TypeError, RecursionError):
-        well_formed = False
-    if not well_formed:
+        is_valid_request = False
+    if not is_valid_request:
         raise web.HTTPBadRequest
     accepted_changes, refused_changes = [], []
     for c in sent_changes:
@@ -748,14 +750,14 @@ class Connections:
 # %% ../../nbs/annotate/06_server.ipynb #b043fdd6
 def once_a_minute() -> Callable[[logging.LogRecord], bool]:
     "A log filter that passes one message per minute from each place in the code."
-    last_pass_by_place: dict[tuple[str, int], float] = {}
+    last_record_time_by_place: dict[tuple[str, int], float] = {}
 
     def _allow_record(record: logging.LogRecord) -> bool:
         code_place = (record.pathname, record.lineno)
         now = time.monotonic()
-        if now - last_pass_by_place.get(code_place, -60.0) < 60:
+        if now - last_record_time_by_place.get(code_place, -60.0) < 60:
             return False
-        last_pass_by_place[code_place] = now
+        last_record_time_by_place[code_place] = now
         return True
 
     return _allow_record

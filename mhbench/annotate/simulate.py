@@ -30,19 +30,21 @@ def opinion(study: Study, question: Question, rater: str, seed: int) -> dict[str
     for f in fields(study, question):
         seed_words = (seed, study.name, question.question_id, f.target)
         expected_answer = question.expected.get(f.target)
-        common_draw = draw(*seed_words)
-        rater_draw = draw(*seed_words, rater)
+        draw_of_question = draw(*seed_words)
+        draw_of_rater = draw(*seed_words, rater)
         if f.form == "number":
             value = (
                 (expected_answer[0] + expected_answer[1]) // 2
                 if isinstance(expected_answer, list)
-                else common_draw % 81 + rater_draw % 21
+                else draw_of_question % 81 + draw_of_rater % 21
             )
             answer_by_target[f.target] = RatedAnswer(value=float(value))
         elif f.form == "choice" and f.target != "main":
-            choice_draw = common_draw if rater_draw % 4 else rater_draw // 4  # the common choice in three of four cases
+            draw_of_choice = (
+                draw_of_question if draw_of_rater % 4 else draw_of_rater // 4
+            )  # the common choice in three of four cases
             expected_label = expected_answer if isinstance(expected_answer, str) else None
-            answer_by_target[f.target] = RatedAnswer(label=expected_label or f.choices[choice_draw % len(f.choices)])
+            answer_by_target[f.target] = RatedAnswer(label=expected_label or f.choices[draw_of_choice % len(f.choices)])
     if study.settings.kind == "errors":
         error_kinds = [*study.settings.errors]
         answer_by_target[error_kinds[draw(seed, question.question_id, rater) % len(error_kinds)]] = RatedAnswer(
@@ -87,12 +89,14 @@ def _build_changes(page: QuestionPage, seed: int) -> Iterator[dict[str, Any]]:
     "A rater's opinions of one question, as the page's script sends them."
     opinion_by_target = opinion(page.study, page.question, page.rater, seed)
     question_id = page.question.question_id
-    page_fields = {"question": code(page.secret, "question", question_id), "occasion": page.occasion}
+    question_and_occasion = {"question": code(page.secret, "question", question_id), "occasion": page.occasion}
     for field_code, field in page.by_code().items():
         if field.target in opinion_by_target:
-            answer_fields = {"field": field_code, "value": page.encoded(field, opinion_by_target[field.target])}
+            field_and_value = {"field": field_code, "value": page.encoded(field, opinion_by_target[field.target])}
             yield (
-                page_fields | answer_fields | {"event": secrets.token_hex(12), "stamp": now_ms(), "client_ms": now_ms()}
+                question_and_occasion
+                | field_and_value
+                | {"event": secrets.token_hex(12), "stamp": now_ms(), "client_ms": now_ms()}
             )
 
 # %% ../../nbs/annotate/09_simulate.ipynb #df048503

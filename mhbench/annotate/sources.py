@@ -75,12 +75,12 @@ def _responses_of_pattern(answers_pattern: str, folder: Path) -> list[Response]:
 def _wrong_answers(responses: list[Response], entry: dict[str, Any], mode: Mode, folder: Path) -> list[Response]:
     "The answers that are wrong by a table of scores, at most `n_wrong` per model, drawn by seed."
     score_rows = pd.read_parquet(folder / Path(entry["scores"]).expanduser())
-    first_samples = score_rows[score_rows["sample"] == 0]
+    rows_of_sample_0 = score_rows[score_rows["sample"] == 0]
     drawn_answers = error_sample(
-        first_samples, entry.get("n_wrong", len(first_samples)), mode=mode, seed=entry.get("seed", 20250107)
+        rows_of_sample_0, entry.get("n_wrong", len(rows_of_sample_0)), mode=mode, seed=entry.get("seed", 20250107)
     )
-    drawn_keys = set(zip(drawn_answers["model"], drawn_answers["item_id"], strict=True))
-    return [r for r in responses if (r.model, r.item_id) in drawn_keys]
+    drawn_model_item_pairs = set(zip(drawn_answers["model"], drawn_answers["item_id"], strict=True))
+    return [r for r in responses if (r.model, r.item_id) in drawn_model_item_pairs]
 
 # %% ../../nbs/annotate/08_sources.ipynb #792fd88b
 def responses_of(entry: dict[str, Any], corpus: Corpus, folder: Path) -> list[Response]:

@@ -157,8 +157,10 @@ class Store:
 
     def clock(self) -> int:  # milliseconds since 1970
         "The server's time, later than every change in the log even if the machine's clock was set back."
-        last_times = self.db.execute("SELECT server_ms, stamp FROM events ORDER BY seq DESC LIMIT 1").fetchone()
-        return max(now_ms(), *(t + 1 for t in last_times or (0,)))
+        last_server_and_client_ms = self.db.execute(
+            "SELECT server_ms, stamp FROM events ORDER BY seq DESC LIMIT 1"
+        ).fetchone()
+        return max(now_ms(), *(t + 1 for t in last_server_and_client_ms or (0,)))
 
     def save(self, changes: Iterable[Change], visits: Iterable[Visit] = ()) -> int:  # changes that were new
         "Log every new change and update the answers, in one transaction."
@@ -168,15 +170,15 @@ class Store:
             for arrival_ms, c in enumerate(changes, server_ms):
                 stamp = min(c.stamp, arrival_ms)
                 answer_key = (c.rater, c.question, c.occasion, c.target)
-                stored_fields = (*c.answer, c.shown, stamp)
-                is_new = self.db.execute(
+                value_label_shown_stamp = (*c.answer, c.shown, stamp)
+                is_new_event = self.db.execute(
                     "INSERT OR IGNORE INTO events (event, rater, question, occasion, target, value, label, shown,"
                     " stamp, client_ms, server_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                    (c.event, *answer_key, *stored_fields, c.client_ms, server_ms),
+                    (c.event, *answer_key, *value_label_shown_stamp, c.client_ms, server_ms),
                 ).rowcount
-                if is_new:
+                if is_new_event:
                     n_new_changes += 1
-                    self.db.execute(_UPSERT_ANSWER_SQL, (*answer_key, *stored_fields, c.event, server_ms))
+                    self.db.execute(_UPSERT_ANSWER_SQL, (*answer_key, *value_label_shown_stamp, c.event, server_ms))
             self.db.executemany(
                 "INSERT INTO visits VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
                 " active_ms = max(active_ms, excluded.active_ms), server_ms = excluded.server_ms",
@@ -190,8 +192,10 @@ class Store:
         sql_condition = " AND ".join(f"{column} = ?" for column in page_columns) or "TRUE"
         sql = f"SELECT {ANSWER_KEY}, value, label, shown, stamp, server_ms FROM answers WHERE {sql_condition}"
         answers_by_page: dict[Page, dict[str, StoredAnswer]] = {}
-        for r, q, o, target, value, label, *draw_and_times in self.db.execute(sql, page):
-            answers_by_page.setdefault((r, q, o), {})[target] = StoredAnswer(RatedAnswer(value, label), *draw_and_times)
+        for r, q, o, target, value, label, *shown_stamp_and_server_ms in self.db.execute(sql, page):
+            answers_by_page.setdefault((r, q, o), {})[target] = StoredAnswer(
+                RatedAnswer(value, label), *shown_stamp_and_server_ms
+            )
         return answers_by_page
 
     def answers(self, rater: str, question: str, occasion: int) -> dict[str, StoredAnswer]:
@@ -200,8 +204,8 @@ class Store:
 
     def active_ms(self) -> dict[Page, int]:
         "The time that each page was in view of its rater, over all visits."
-        visit_sums = self.db.execute("SELECT rater, question, occasion, sum(active_ms) FROM visits GROUP BY 1, 2, 3")
-        return {(r, q, o): ms for r, q, o, ms in visit_sums}
+        summed_visits = self.db.execute("SELECT rater, question, occasion, sum(active_ms) FROM visits GROUP BY 1, 2, 3")
+        return {(r, q, o): ms for r, q, o, ms in summed_visits}
 
 # %% ../../nbs/annotate/02_store.ipynb #e33b9d9a
 class Register:
@@ -218,9 +222,9 @@ class Register:
         "The person whose link has this token; None where it opens nothing."
         return next(iter(self._select_raters("token = ? AND active", token_hash(token))), None)
 
-    def _select_raters(self, sql_condition: str, *values: str) -> list[Rater]:
+    def _select_raters(self, sql_condition: str, *sql_values: str) -> list[Rater]:
         sql = f"SELECT rater, role, active, simulated, consented_ms FROM raters WHERE {sql_condition} ORDER BY rowid"
-        return [Rater(r, role, bool(a), bool(s), c) for r, role, a, s, c in self.db.execute(sql, values)]
+        return [Rater(r, role, bool(a), bool(s), c) for r, role, a, s, c in self.db.execute(sql, sql_values)]
 
     def invite(self, rater: str, role: str = "rater", simulated: bool = False) -> str:  # the token, shown this once
         "A new token for a new or known rater; an earlier one becomes invalid."
@@ -238,8 +242,8 @@ class Register:
     @property
     def finished(self) -> set[str]:
         "The raters whose links were closed at the end of the study, as against those who withdrew."
-        stored_row = self.db.execute("SELECT value FROM meta WHERE name = 'finished'").fetchone()
-        return set(json.loads(stored_row[0])) if stored_row else set()
+        finished_row = self.db.execute("SELECT value FROM meta WHERE name = 'finished'").fetchone()
+        return set(json.loads(finished_row[0])) if finished_row else set()
 
     def _save_finished(self, raters: set[str]) -> None:
         names_json = json.dumps(sorted(raters), ensure_ascii=False)
@@ -285,8 +289,10 @@ class Register:
 
     def assigned(self, rater: str) -> list[Assigned]:
         "The pages on a rater's list, in its order."
-        place_rows = self.db.execute("SELECT question, occasion FROM places WHERE rater = ? ORDER BY position", [rater])
-        return [Assigned(q, o) for q, o in place_rows]
+        assigned_rows = self.db.execute(
+            "SELECT question, occasion FROM places WHERE rater = ? ORDER BY position", [rater]
+        )
+        return [Assigned(q, o) for q, o in assigned_rows]
 
     def has(self, rater: str, page: Assigned) -> bool:
         "Whether a page is on a rater's list."
@@ -295,8 +301,8 @@ class Register:
 
     def assign(self, rater: str, pages: Sequence[Assigned]) -> None:
         "Set a rater's list: pages that are on it keep their order, new ones follow."
-        kept_pages = [p for p in self.assigned(rater) if p in set(pages)]
-        ordered_pages = dict.fromkeys([*kept_pages, *pages])
+        pages_assigned_before = [p for p in self.assigned(rater) if p in set(pages)]
+        ordered_pages = dict.fromkeys([*pages_assigned_before, *pages])
         with transaction(self.db):
             self.db.execute("DELETE FROM places WHERE rater = ?", [rater])
             place_rows = [(rater, *p, k) for k, p in enumerate(ordered_pages)]
@@ -305,9 +311,9 @@ class Register:
     def _require_enrolled(self, rater: str, function_name: str) -> None:
         enrolled_raters = [r.rater for r in self.raters()]
         if rater not in enrolled_raters:  # names, which a file of an earlier version may hold, are not shown
-            shown_raters = ", ".join(filter(is_pseudonym, enrolled_raters)) or "those who are in the file"
-            shown_raters = shown_raters if enrolled_raters else "none yet"
-            refuse(f"{function_name}: rater must be one of {shown_raters}; got {rater!r}")
+            pseudonyms_in_words = ", ".join(filter(is_pseudonym, enrolled_raters)) or "those who are in the file"
+            pseudonyms_in_words = pseudonyms_in_words if enrolled_raters else "none yet"
+            refuse(f"{function_name}: rater must be one of {pseudonyms_in_words}; got {rater!r}")
 
 # %% ../../nbs/annotate/02_store.ipynb #cf3c226e
 def open_store(path: str | Path, study: Study | None = None) -> Store:
@@ -323,9 +329,9 @@ def open_store(path: str | Path, study: Study | None = None) -> Store:
     store = Store(path)
     if study is not None and store.db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
         store.db.executescript(_SCHEMA_SQL + _DELETION_TRIGGER_SQL)
-        new_meta = {"study": study.model_dump_json(), "hash": study.hash, "name": study.name}
-        new_meta["secret"] = secrets.token_hex(32)
-        store.db.executemany("INSERT OR IGNORE INTO meta VALUES (?, ?)", new_meta.items())
+        initial_meta = {"study": study.model_dump_json(), "hash": study.hash, "name": study.name}
+        initial_meta["secret"] = secrets.token_hex(32)
+        store.db.executemany("INSERT OR IGNORE INTO meta VALUES (?, ?)", initial_meta.items())
         store.db.execute("COMMIT")
     try:
         stored_hash = store.meta.get("hash")
@@ -357,8 +363,8 @@ def differences(store: Store) -> list[str]:  # empty where there are none
         tuple(k): (v, x) for *k, v, x in store.db.execute(f"SELECT {ANSWER_KEY}, value, label FROM answers")
     }
     differing_keys = [k for k in {*logged_answers, *stored_answers} if logged_answers.get(k) != stored_answers.get(k)]
-    key_text_of = lambda rater, *page: " ".join(map(str, (rater if is_pseudonym(rater) else "a rater", *page)))
+    page_in_words = lambda rater, *page: " ".join(map(str, (rater if is_pseudonym(rater) else "a rater", *page)))
     return [
-        f"{key_text_of(*k)}: answers {stored_answers.get(k)}, log {logged_answers.get(k)}"
+        f"{page_in_words(*k)}: answers {stored_answers.get(k)}, log {logged_answers.get(k)}"
         for k in sorted(differing_keys)
     ]

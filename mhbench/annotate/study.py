@@ -155,10 +155,10 @@ def question_fingerprint(item: Item) -> str:  # 12 hexadecimal digits
     return fingerprint([item.question, item.stems, item.options, item.context, item.variant])[:12]
 
 
-def _item_wordings(item: Item, replacements: dict[str, str]) -> dict[str, str]:
+def _item_wordings(item: Item, replacement_by_placeholder: dict[str, str]) -> dict[str, str]:
     text_by_wording = {k.removeprefix("text_"): v for k, v in item.variant.items() if k.startswith("text_")}
     text_by_wording = text_by_wording or {"": task_of(item).for_people(item)}
-    for placeholder, replacement in replacements.items():
+    for placeholder, replacement in replacement_by_placeholder.items():
         text_by_wording = {k: v.replace(placeholder, replacement) for k, v in text_by_wording.items()}
     return text_by_wording
 
@@ -216,9 +216,9 @@ def _questions_of_item(item: Item, text_by_author: dict[str, str], settings: Stu
         case "labels" | "score":
             return [_build_question(targets=text_by_author, reference=_reference_text(item))] if text_by_author else []
         case "errors":
-            error_fields = {"sides": _options_of_item(item), "reference": _reference_text(item)}
+            options_and_reference = {"sides": _options_of_item(item), "reference": _reference_text(item)}
             return [
-                _build_question(f"@{author}", **error_fields, targets={author: text})
+                _build_question(f"@{author}", **options_and_reference, targets={author: text})
                 for author, text in text_by_author.items()
             ]
     author_pairs = combinations(sorted(text_by_author), 2)
@@ -261,9 +261,9 @@ def build_study(
 ) -> Study:
     "The study of an entry. Raises: ValueError for a setting that does not fit, a question twice, or none at all."
     s = settings_from(entry, StudySettings, "build_study", also=f"; correct studies.{name}.annotate")
-    needed_setting = QUESTION_KINDS[s.kind].needs
-    if needed_setting and not getattr(s, needed_setting):
-        refuse(f"build_study: {needed_setting} must not be empty for kind {s.kind}; got none ({name}); add it")
+    required_setting = QUESTION_KINDS[s.kind].needs
+    if required_setting and not getattr(s, required_setting):
+        refuse(f"build_study: {required_setting} must not be empty for kind {s.kind}; got none ({name}); add it")
     chosen_items = _choose_items(name, items, s)
     judged_texts, n_omitted_by_status = _judged_texts(chosen_items, responses, s)
     questions = [_question_of_extra(x, "practice", s) for x in s.practice]
@@ -276,8 +276,8 @@ def build_study(
         refuse(f"build_study: question_id must be unique; got {duplicate_ids[:3]} more than once ({name}); rename")
     if not any(q.role == "item" for q in questions):
         n_answered_items = sum(map(bool, judged_texts.values()))
-        omitted_text = dict(n_omitted_by_status) or "none"
-        actual = f"none of {len(items)} items, {n_answered_items} with answers (without a text: {omitted_text})"
+        n_omitted_in_words = dict(n_omitted_by_status) or "none"
+        actual = f"none of {len(items)} items, {n_answered_items} with answers (without a text: {n_omitted_in_words})"
         remedy = f"({name}, kind {s.kind}); kinds that judge answers need responses"
         refuse(f"build_study: items must give a question; got {actual} {remedy}")
     reserved_names = sorted(set(RESERVED).intersection(chain.from_iterable((*q.targets, *q.sides) for q in questions)))
@@ -321,12 +321,12 @@ def present(study: Study, question: Question, rater: str, occasion: int = 0) -> 
     "The draw for this rater and question."
     seed_words = (study.settings.seed, study.name, rater, question.question_id, occasion)
     question_kind = QUESTION_KINDS[study.settings.kind]
-    targets = list(question.targets)
-    wordings = sorted(question.texts)
+    target_names = list(question.targets)
+    wording_names = sorted(question.texts)
     return Shown(
-        wordings[draw(*seed_words, "wording") % len(wordings)],
-        sorted(targets, key=lambda t: draw(*seed_words, "order", t)) if question_kind.shuffled else targets,
-        {t: draw(*seed_words, "start", t) % 101 for t in targets} if question_kind.numbers else {},
+        wording_names[draw(*seed_words, "wording") % len(wording_names)],
+        sorted(target_names, key=lambda t: draw(*seed_words, "order", t)) if question_kind.shuffled else target_names,
+        {t: draw(*seed_words, "start", t) % 101 for t in target_names} if question_kind.numbers else {},
         sorted(question.sides, key=lambda s: draw(*seed_words, "side", s)) if question_kind.two_sides else [],
     )
 
@@ -355,26 +355,26 @@ class RatedAnswer(NamedTuple):
 # %% ../../nbs/annotate/01_study.ipynb #64cc8832
 def fields(study: Study, question: Question) -> list[Field]:
     "The fields of a question, the comment last."
-    s, out = study.settings, []
+    s, answer_fields = study.settings, []
     error_kinds = tuple(s.errors)
     if s.kind == "errors":
-        out = [Field(k, "flag", ("yes",), required=False) for k in (*error_kinds, "Abstain")]
-        out += [Field(f"span-{k}", "span", required=False) for k in error_kinds if s.spans]
-        out += [Field("main", "choice", error_kinds, required=False)]
+        answer_fields = [Field(k, "flag", ("yes",), required=False) for k in (*error_kinds, "Abstain")]
+        answer_fields += [Field(f"span-{k}", "span", required=False) for k in error_kinds if s.spans]
+        answer_fields += [Field("main", "choice", error_kinds, required=False)]
     elif s.kind == "agree":
-        out = [Field("key", "choice", tuple(question.targets))]
+        answer_fields = [Field("key", "choice", tuple(question.targets))]
     elif QUESTION_KINDS[s.kind].numbers:
-        out = [Field(t, "number") for t in question.targets]
+        answer_fields = [Field(t, "number") for t in question.targets]
     else:
-        fixed_choices = [*sorted(question.sides), "tie"] if s.kind == "duel" else ["yes", "no"]
-        choices = s.labels if s.kind in ("labels", "conversation") else fixed_choices
-        out = [Field(t, "choice", tuple(choices)) for t in question.targets]
+        default_choices = [*sorted(question.sides), "tie"] if s.kind == "duel" else ["yes", "no"]
+        choices = s.labels if s.kind in ("labels", "conversation") else default_choices
+        answer_fields = [Field(t, "choice", tuple(choices)) for t in question.targets]
     if s.kind == "conversation":
         flag_names = (*(f"turn-{n}" for n in question.sides), "skip")
-        out += [Field(name, "flag", ("yes",), required=False) for name in flag_names]
+        answer_fields += [Field(name, "flag", ("yes",), required=False) for name in flag_names]
     if s.kind == "labels" and s.difficulties:
-        out.append(Field("difficulty", "choice", tuple(s.difficulties)))
-    return [*out, Field("comment", "text", required=False)]
+        answer_fields.append(Field("difficulty", "choice", tuple(s.difficulties)))
+    return [*answer_fields, Field("comment", "text", required=False)]
 
 # %% ../../nbs/annotate/01_study.ipynb #2e05c304
 def _broken_rule(field: Field, text: str, question: Question) -> str:  # "" where the text obeys all
@@ -382,10 +382,10 @@ def _broken_rule(field: Field, text: str, question: Question) -> str:  # "" wher
     if field.form == "number" and not (re.fullmatch(r"\d{1,3}", text.strip()) and int(text) <= 100):
         return "a whole number from 0 to 100"
     if field.form == "span":
-        text_length = max(map(len, question.targets.values()))
+        max_text_length = max(map(len, question.targets.values()))
         m = re.fullmatch(r"(\d{1,6})-(\d{1,6})", text.strip())
-        if not m or not int(m[1]) < int(m[2]) <= text_length:
-            return f"the first and last character of a text of {text_length}, as 12-40"
+        if not m or not int(m[1]) < int(m[2]) <= max_text_length:
+            return f"the first and last character of a text of {max_text_length}, as 12-40"
     if field.form == "text" and len(text) > LONGEST:
         return f"at most {LONGEST} characters"
     if field.form in ("choice", "flag") and text not in field.choices:
@@ -403,7 +403,7 @@ def read(field: Field, text: str, question: Question) -> RatedAnswer:
     if field.form == "number":
         return RatedAnswer(value=float(text))
     if field.form == "span":
-        text = "-".join(str(int(place)) for place in text.split("-"))
+        text = "-".join(str(int(position)) for position in text.split("-"))
     return RatedAnswer(label=text)
 
 # %% ../../nbs/annotate/01_study.ipynb #dae521d9
@@ -438,8 +438,8 @@ def verdicts(study: Study, answers: Mapping[str, RatedAnswer]) -> dict[str, Rate
     "What a complete page says: of kinds of error the main one; neither comment nor mark; nothing where it was skipped."
     if study.settings.kind == "errors":
         return {"main kind of error": RatedAnswer(label=main_error(study, answers))}
-    counted_answers = {} if "skip" in answers else answers
-    return {t: a for t, a in counted_answers.items() if t != "comment" and not is_mark(study, t)}
+    answers_unless_skipped = {} if "skip" in answers else answers
+    return {t: a for t, a in answers_unless_skipped.items() if t != "comment" and not is_mark(study, t)}
 
 # %% ../../nbs/annotate/01_study.ipynb #b3008709
 def fits(want: str | list[float], answer: RatedAnswer) -> bool:
