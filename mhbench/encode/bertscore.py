@@ -61,12 +61,12 @@ class PackageScorer(LazyModel):
         """
         _check_pairs(candidates, references)
         text_pairs = [(c.strip(), r.strip()) for c, r in zip(candidates, references)]
-        nonempty_places = [i for i, (c, r) in enumerate(text_pairs) if c and r]
+        nonempty_indices = [i for i, (c, r) in enumerate(text_pairs) if c and r]
         scores = np.zeros((3, len(text_pairs)))
-        if nonempty_places:
+        if nonempty_indices:
             code_identity: dict[str, Any] = {"code": self._code, "package": version("bert-score")}
-            nonempty_pairs = tuple(text_pairs[i] for i in nonempty_places)
-            scores[:, nonempty_places] = recalled(
+            nonempty_pairs = tuple(text_pairs[i] for i in nonempty_indices)
+            scores[:, nonempty_indices] = recalled(
                 self.identity, "bertscore", [nonempty_pairs], self._score_calls, **code_identity
             )[0]
         return BERTScore(*scores)
@@ -75,8 +75,10 @@ class PackageScorer(LazyModel):
         for pairs in pairs_of_calls:
             candidates, references = map(list, zip(*pairs))
             scores = np.array([x.double().numpy() for x in self.scorer.score(candidates, references, batch_size=64)])
-            are_same = [c == r for c, r in pairs]
-            scores[:, are_same] = scores[:, are_same].round()  # 1, or 0 where there is no token, but for rounding
+            is_equal_pair = [c == r for c, r in pairs]
+            scores[:, is_equal_pair] = scores[
+                :, is_equal_pair
+            ].round()  # 1, or 0 where there is no token, but for rounding
             yield six_decimals(np.minimum(scores, 1))
 
 # %% ../../nbs/encode/05_bertscore.ipynb #082165fe

@@ -30,22 +30,22 @@ __all__ = ['Fold', 'WORD_INPUTS', 'NLI', 'load_nli', 'Grammar', 'load_grammar', 
 
 # %% ../../nbs/encode/03_classifiers.ipynb #3a2d7fa7
 def _class_index(
-    function: str, config, label_starts: tuple[str, ...], default_index: int, given_index: int | None
+    function: str, config, label_prefixes: tuple[str, ...], default_index: int, chosen_index: int | None
 ) -> int:
     "Which class is meant: as given, by its label, or the default where labels have no names."
     n = config.num_labels
     class_labels = [str(config.id2label.get(i, "")).lower() for i in range(n)]
-    if given_index is not None:
-        if not 0 <= given_index < n:
-            refuse(f"{function}: the class must be between 0 and {n - 1}; got {given_index}")
-        return given_index
-    matching_indices = [i for i, label in enumerate(class_labels) if label.startswith(label_starts)]
+    if chosen_index is not None:
+        if not 0 <= chosen_index < n:
+            refuse(f"{function}: the class must be between 0 and {n - 1}; got {chosen_index}")
+        return chosen_index
+    matching_indices = [i for i, label in enumerate(class_labels) if label.startswith(label_prefixes)]
     if len(matching_indices) == 1:
         return matching_indices[0]
     if default_index < n and all(label.startswith("label_") for label in class_labels):
         return default_index
     actual = f"{class_labels}; name the class by its number"
-    refuse(f"{function}: the model must have one label that starts with {' or '.join(label_starts)}; got {actual}")
+    refuse(f"{function}: the model must have one label that starts with {' or '.join(label_prefixes)}; got {actual}")
 
 # %% ../../nbs/encode/03_classifiers.ipynb #0a1141f1
 class _Classifier(LazyModel):
@@ -69,7 +69,7 @@ class _Classifier(LazyModel):
     def _compute_probabilities(self, inputs: list) -> np.ndarray:
         text_lists = list(map(list, zip(*inputs))) if isinstance(inputs[0], tuple) else [inputs]
         encoding = self.tokenizer(*text_lists, truncation=True, max_length=self.limit)
-        encoded_rows = [dict(zip(encoding, values)) for values in zip(*encoding.values())]
+        encoded_rows = [dict(zip(encoding, values_of_input)) for values_of_input in zip(*encoding.values())]
         lengths = [len(ids) for ids in encoding["input_ids"]]
         batches = loading.length_batches(lengths, self.budget)
         probabilities = np.array(loading.in_groups(self._batch_probabilities, encoded_rows, batches, self.executor))
@@ -210,25 +210,25 @@ def prepare_choices(
     question_lengths = _count_tokens(tokenizer, ["" if without_question else i.question for i in items])
     is_truncated = _count_tokens(tokenizer, question_texts) + longest_option_lengths > max_length
     is_fitting = question_lengths + longest_option_lengths <= max_length
-    fitting_places = np.flatnonzero(is_fitting).tolist()
+    indices_of_fitting_items = np.flatnonzero(is_fitting).tolist()
     paired_questions = list(np.repeat(np.array(question_texts, dtype=object), n_options * is_fitting))
-    paired_options = list(chain.from_iterable(items[k].options for k in fitting_places))
+    paired_options = list(chain.from_iterable(items[k].options for k in indices_of_fitting_items))
     encoding = (
         tokenizer(paired_questions, paired_options, truncation="only_first", max_length=max_length)
-        if fitting_places
+        if indices_of_fitting_items
         else {}
     )
     rows: list[dict[str, Any]] = []
     row_start = 0
-    for k in fitting_places:
+    for k in indices_of_fitting_items:
         row: dict[str, Any] = {name: values[row_start : row_start + n_options[k]] for name, values in encoding.items()}
         row_start += n_options[k]
         if len(items[k].key) == 1:
             row["labels"] = letters(26).index(items[k].key[0])
         rows.append(row)
     too_long_ids = [items[k].item_id for k in np.flatnonzero(~is_fitting).tolist()]
-    truncated_ids = [items[k].item_id for k in fitting_places if is_truncated[k]]
-    return Choices(rows, [items[k].item_id for k in fitting_places], truncated_ids, too_long_ids)
+    truncated_ids = [items[k].item_id for k in indices_of_fitting_items if is_truncated[k]]
+    return Choices(rows, [items[k].item_id for k in indices_of_fitting_items], truncated_ids, too_long_ids)
 
 # %% ../../nbs/encode/03_classifiers.ipynb #dfb7867c
 def option_scores(
@@ -244,19 +244,21 @@ def option_scores(
     padded_widths = loading.padded_widths(row_lengths, loading.most_tokens(tokenizer, model.config))
     device = next(model.parameters()).device
     for k in np.unique(n_options):
-        rows_of_size = np.flatnonzero(n_options == k)
-        for batch_places in loading.length_batches(padded_widths[rows_of_size] * k, budget):
-            batch_rows = rows_of_size[batch_places]
-            input_names = [n for n in rows[batch_rows[0]] if n != "labels"]
-            flat_inputs = {n: list(chain.from_iterable(rows[i][n] for i in batch_rows)) for n in input_names}
-            batch_width = int(padded_widths[batch_rows[0]])
+        row_indices_of_size = np.flatnonzero(n_options == k)
+        for positions_in_batch in loading.length_batches(padded_widths[row_indices_of_size] * k, budget):
+            row_indices_of_batch = row_indices_of_size[positions_in_batch]
+            input_names = [n for n in rows[row_indices_of_batch[0]] if n != "labels"]
+            inputs_of_all_options = {
+                n: list(chain.from_iterable(rows[i][n] for i in row_indices_of_batch)) for n in input_names
+            }
+            batch_width = int(padded_widths[row_indices_of_batch[0]])
             padded_inputs = tokenizer.pad(
-                flat_inputs, padding="max_length", max_length=batch_width, return_tensors="pt"
+                inputs_of_all_options, padding="max_length", max_length=batch_width, return_tensors="pt"
             )
-            model_inputs = {n: v.view(len(batch_rows), k, -1).to(device) for n, v in padded_inputs.items()}
+            model_inputs = {n: v.view(len(row_indices_of_batch), k, -1).to(device) for n, v in padded_inputs.items()}
             with torch.inference_mode():
                 batch_scores = model(**model_inputs).logits.double().cpu().numpy()
-            for i, z in zip(batch_rows, batch_scores):
+            for i, z in zip(row_indices_of_batch, batch_scores):
                 scores_by_row[i] = z
     return scores_by_row
 
@@ -276,18 +278,20 @@ class MultipleChoice(LazyModel):
     def log_probabilities(self, items: Sequence[Item]) -> dict[str, np.ndarray]:
         "Natural log of each option's probability (options,) by item_id; items that do not fit are left out."
         _check_task("log_probabilities", items)
-        texts_by_id = {i.item_id: (question_text(i, False), i.question, *i.options) for i in items}
-        item_by_texts = {texts_by_id[i.item_id]: i for i in items}
+        question_and_options_by_id = {i.item_id: (question_text(i, False), i.question, *i.options) for i in items}
+        item_by_question_and_options = {question_and_options_by_id[i.item_id]: i for i in items}
         log_probs = self._recalled(
-            "log_probabilities", list(texts_by_id.values()), partial(self._compute_log_probabilities, item_by_texts)
+            "log_probabilities",
+            list(question_and_options_by_id.values()),
+            partial(self._compute_log_probabilities, item_by_question_and_options),
         )
-        return {i: x for i, x in zip(texts_by_id, log_probs) if x.size}
+        return {i: x for i, x in zip(question_and_options_by_id, log_probs) if x.size}
 
     def _compute_log_probabilities(
-        self, item_by_texts: Mapping[tuple, Item], item_texts: list[tuple]
+        self, item_by_question_and_options: Mapping[tuple, Item], questions_and_options: list[tuple]
     ) -> list[np.ndarray]:
         "One array a text; an empty one where it does not fit."
-        items = [item_by_texts[t] for t in item_texts]
+        items = [item_by_question_and_options[t] for t in questions_and_options]
         choices = prepare_choices(items, self.tokenizer, max_length=self.max_length)
         scores = option_scores(self.model.eval(), self.tokenizer, choices.rows)
         log_probs_by_id = {i: log_softmax(z) for i, z in zip(choices.item_ids, scores)}
@@ -326,8 +330,8 @@ def _load_multiple_choice(name: str, device: str) -> MultipleChoice:
 def choice_responses(items: Sequence[Item], classifier: Any, *, model: str) -> list[Response]:
     """The most probable option of each item, with the `log_probabilities` of a classifier, under the name of a model;
     for items of other tasks, and those that get none, a response with the status error and the reason."""
-    choosable_items = [i for i in items if task_of(i).choice and len(i.options) <= 26]
-    log_probs_by_id = classifier.log_probabilities(choosable_items)
+    items_with_options = [i for i in items if task_of(i).choice and len(i.options) <= 26]
+    log_probs_by_id = classifier.log_probabilities(items_with_options)
     responses = []
     for item in items:
         response_fields: dict[str, Any] = dict(
@@ -361,16 +365,16 @@ def _folds(items: Sequence[Item]) -> Iterator[Fold]:
     case_of_item = np.array([i.cluster for i in items], object)
     has_split = is_training.any() and not is_training.all()
     if has_split:
-        test_places = np.flatnonzero(~is_training)
-        is_eligible = is_training & ~np.isin(case_of_item, case_of_item[test_places])
-        yield np.flatnonzero(is_eligible), test_places
-    candidate_places = np.flatnonzero(is_training) if has_split else np.arange(len(items))
-    n_folds = min(5, len(set(case_of_item[candidate_places])))
+        test_indices = np.flatnonzero(~is_training)
+        is_training_case = is_training & ~np.isin(case_of_item, case_of_item[test_indices])
+        yield np.flatnonzero(is_training_case), test_indices
+    candidate_indices = np.flatnonzero(is_training) if has_split else np.arange(len(items))
+    n_folds = min(5, len(set(case_of_item[candidate_indices])))
     if n_folds > 1:
         for train_index, test_index in GroupKFold(n_folds).split(
-            candidate_places, groups=case_of_item[candidate_places]
+            candidate_indices, groups=case_of_item[candidate_indices]
         ):
-            yield candidate_places[train_index], candidate_places[test_index]
+            yield candidate_indices[train_index], candidate_indices[test_index]
 
 # %% ../../nbs/encode/03_classifiers.ipynb #eaa9bc28
 WORD_INPUTS = ("question and options", "options alone")  # what of an item is read
@@ -411,9 +415,11 @@ class _OptionFeatures:
         dense_columns = [n_words / np.where(mean_n_words > 0, mean_n_words, 1)[item_of_option], similarity]
         column_blocks = [x]
         if self.with_question:
-            shared_words = x.multiply(self.words.transform([_question_and_context(i) for i in items])[item_of_option])
-            column_blocks.append(shared_words)
-            dense_columns.append(np.asarray(shared_words.sum(axis=1)).ravel())
+            words_in_option_and_question = x.multiply(
+                self.words.transform([_question_and_context(i) for i in items])[item_of_option]
+            )
+            column_blocks.append(words_in_option_and_question)
+            dense_columns.append(np.asarray(words_in_option_and_question.sum(axis=1)).ravel())
         return hstack([*column_blocks, csr_matrix(np.stack(dense_columns, axis=1))]).tocsr()
 
 # %% ../../nbs/encode/03_classifiers.ipynb #60fea9ee
@@ -438,22 +444,24 @@ class WordModel:
             (i.item_id, i.cluster, i.split, _question_and_context(i), tuple(i.options), tuple(i.right)) for i in items
         )
         identity = {"with_question": self.with_question, "scikit-learn": version("scikit-learn")}
-        compute = lambda _: [self._compute_log_probabilities(items)]
-        [log_probs] = recalled(identity, "words", [bank_content], compute, code=["mhbench.encode.classifiers"])
+        compute_log_probs = lambda _: [self._compute_log_probabilities(items)]
+        [log_probs] = recalled(
+            identity, "words", [bank_content], compute_log_probs, code=["mhbench.encode.classifiers"]
+        )
         log_probs_by_item = np.split(log_probs, np.cumsum([len(i.options) for i in items])[:-1])
         return {i.item_id: x for i, x in zip(items, log_probs_by_item) if np.isfinite(x).all()}
 
     def _compute_log_probabilities(self, items: Sequence[Item]) -> np.ndarray:
         "The options of all items, one after the other; infinity for items for which nothing could be learnt."
         log_probs = [np.full(len(i.options), np.inf) for i in items]
-        for train_places, test_places in _folds(items):
+        for train_indices, test_indices in _folds(items):
             train_items = [
-                items[k] for k in train_places if items[k].right and len(items[k].right) < len(items[k].options)
+                items[k] for k in train_indices if items[k].right and len(items[k].right) < len(items[k].options)
             ]
             if train_items:
-                answers = self._fit_and_answer(train_items, [items[k] for k in test_places])
-                for place, answer in zip(test_places, answers):
-                    log_probs[place] = answer
+                answers = self._fit_and_answer(train_items, [items[k] for k in test_indices])
+                for item_index, answer in zip(test_indices, answers):
+                    log_probs[item_index] = answer
         return np.concatenate([np.zeros(0), *log_probs])
 
     def _fit_and_answer(self, train_items: list[Item], test_items: list[Item]) -> list[np.ndarray]:

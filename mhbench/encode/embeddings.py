@@ -116,7 +116,9 @@ class LazyModel:
         }
         if self.computed.endswith("tf32"):
             deciding_arguments["precision"] = "tf32"
-        fingerprint_by_argument = {k: fingerprint_of(place) for k, place in self._places.items() if place is not None}
+        fingerprint_by_argument = {
+            k: fingerprint_of(weights_path) for k, weights_path in self._places.items() if weights_path is not None
+        }
         return {"model": self.name, "loader": loader.__name__, "weights": fingerprint_by_argument, **deciding_arguments}
 
     def _recalled(
@@ -191,12 +193,12 @@ class Encoder(LazyModel):
 
     def _compute_sentences(self, texts: list[str]) -> np.ndarray:
         token_ids = _token_ids(self.sentence_model.tokenizer, texts, self.sentence_model.limit)
-        token_ids, place_of_text = loading.distinct_values(
+        token_ids, distinct_index_of_text = loading.distinct_values(
             map(tuple, token_ids)
         )  # texts that are cut may be one from here on
         batches = loading.length_batches([len(i) for i in token_ids], self.budget)
         vectors = np.stack(loading.in_groups(self._sentence_batch, token_ids, batches, self.executor))
-        return loading.normalise_rows(vectors)[place_of_text]
+        return loading.normalise_rows(vectors)[distinct_index_of_text]
 
     def _sentence_batch(self, id_rows: list[list[int]]) -> np.ndarray:
         width = loading.padded_widths([max(map(len, id_rows))], self.sentence_model.limit)[0]
@@ -224,36 +226,36 @@ class Encoder(LazyModel):
         """One vector for each token of each text but the special ones; with `widths` (n,) each text is padded to so
         many tokens, and the model sees them."""
         check_texts("Encoder.tokens", texts)
-        distinct_text_keys, place_of_text = loading.distinct_values(
+        distinct_texts_and_widths, distinct_index_of_text = loading.distinct_values(
             texts if widths is None else zip(texts, map(int, widths))
         )
-        distinct_texts = [k if widths is None else k[0] for k in distinct_text_keys]
+        distinct_texts = [k if widths is None else k[0] for k in distinct_texts_and_widths]
         token_ids = _token_ids(self.token_tokenizer, distinct_texts, self.max_tokens)
         token_counts = np.asarray([len(i) for i in token_ids], dtype=np.int64)
         # without a mask the model sees the padding, so that a width is kept to the token
         padded_widths = (
             loading.padded_widths(token_counts, self.max_tokens)
             if widths is None
-            else np.maximum(token_counts, [k[1] for k in distinct_text_keys])
+            else np.maximum(token_counts, [k[1] for k in distinct_texts_and_widths])
         )
         batches = []
         for w in np.unique(padded_widths):
             rows_of_width = np.flatnonzero(padded_widths == w)
             batches += [rows_of_width[b] for b in loading.length_batches(padded_widths[rows_of_width], self.budget)]
-        compute_batch = partial(self._token_batch, masked=widths is None)
+        compute_batch = partial(self._token_batch, masks_padding=widths is None)
         token_vectors = loading.in_groups(
             compute_batch, list(zip(token_ids, padded_widths.tolist())), batches, self.executor
         )
-        return [token_vectors[i] for i in place_of_text]
+        return [token_vectors[i] for i in distinct_index_of_text]
 
-    def _token_batch(self, ids_and_widths: list[tuple[list[int], int]], masked: bool) -> list[np.ndarray]:
+    def _token_batch(self, ids_and_widths: list[tuple[list[int], int]], masks_padding: bool) -> list[np.ndarray]:
         import torch
 
         id_rows = [padded_ids for padded_ids, _ in ids_and_widths]
         padded_ids, mask = padded_rows(id_rows, self.token_tokenizer.pad_token_id or 0, ids_and_widths[0][1])
         padded_ids, mask = loading.moved_to(self.token_model, padded_ids, mask)
         with torch.inference_mode():
-            attention_mask = mask if masked else torch.ones_like(mask)
+            attention_mask = mask if masks_padding else torch.ones_like(mask)
             model_output = self.token_model(
                 input_ids=padded_ids, attention_mask=attention_mask, output_hidden_states=self.layer is not None
             )
@@ -265,11 +267,11 @@ class Encoder(LazyModel):
 class _SentenceModel:
     "Sentence vectors: as a sentence-transformers model has them, or the tokens' mean, the first, or the own pooler."
 
-    def __init__(self, model, tokenizer, limit: int, size: int, pooling: str | None):
+    def __init__(self, model, tokenizer, limit: int, embedding_size: int, pooling: str | None):
         self.model = model
         self.tokenizer = tokenizer
         self.limit = limit
-        self.size = size
+        self.size = embedding_size
         self.pooling = pooling
 
     def __call__(self, ids, mask) -> np.ndarray:

@@ -48,16 +48,16 @@ def length_batches(lengths: Sequence[int] | np.ndarray, budget: int = 1024) -> l
     widths = padded_widths(lengths)
     width_order = np.argsort(widths, kind="stable")
     batches = []
-    start = 0
-    for stop in range(1, len(width_order) + 1):
-        batch_width = widths[width_order[start]]
+    batch_start = 0
+    for batch_stop in range(1, len(width_order) + 1):
+        batch_width = widths[width_order[batch_start]]
         if (
-            stop == len(width_order)
-            or widths[width_order[stop]] != batch_width
-            or (stop - start + 1) * batch_width > budget
+            batch_stop == len(width_order)
+            or widths[width_order[batch_stop]] != batch_width
+            or (batch_stop - batch_start + 1) * batch_width > budget
         ):
-            batches.append(width_order[start:stop])
-            start = stop
+            batches.append(width_order[batch_start:batch_stop])
+            batch_start = batch_stop
     return batches
 
 # %% ../../nbs/encode/01_loading.ipynb #45306b1f
@@ -139,12 +139,12 @@ def _product_precision(executor: Executor) -> Iterator[None]:
     import torch
 
     matmul_settings = torch.backends.cuda.matmul
-    old_precision = matmul_settings.fp32_precision
+    precision_before = matmul_settings.fp32_precision
     matmul_settings.fp32_precision = "tf32" if executor.precision == "tf32" else "ieee"
     try:
         yield
     finally:
-        matmul_settings.fp32_precision = old_precision
+        matmul_settings.fp32_precision = precision_before
 
 
 def _run_on_one_core(function: Callable[[Any], Any], executor: Executor, batch: Any) -> Any:
@@ -187,9 +187,9 @@ def in_groups(
 # %% ../../nbs/encode/01_loading.ipynb #561ed502
 def distinct_values(values: Iterable) -> tuple[list, np.ndarray]:
     "The distinct values in order of first appearance, and each value's place among them."
-    place_by_value: dict = {}
-    value_places = [place_by_value.setdefault(v, len(place_by_value)) for v in values]
-    return list(place_by_value), np.asarray(value_places, dtype=np.int64)
+    index_by_value: dict = {}
+    index_of_value = [index_by_value.setdefault(v, len(index_by_value)) for v in values]
+    return list(index_by_value), np.asarray(index_of_value, dtype=np.int64)
 
 # %% ../../nbs/encode/01_loading.ipynb #9126ea0e
 @contextlib.contextmanager
@@ -235,7 +235,7 @@ def packed_layers(model, largest: int = 2**26):
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
     try:
         pack_weights = torch.ops.mkldnn._reorder_linear_weight
-        apply_layer = torch.ops.mkldnn._linear_pointwise
+        packed_linear = torch.ops.mkldnn._linear_pointwise
     except AttributeError:
         return model
     has_gelu = lambda block: type(getattr(block, "intermediate_act_fn", None)).__name__ == "GELUActivation"
@@ -249,7 +249,7 @@ def packed_layers(model, largest: int = 2**26):
             if layer in block_by_layer:
                 activation_arguments = ("gelu", [], "none")
                 block_by_layer[layer].intermediate_act_fn = torch.nn.Identity()
-            layer.forward = lambda x, w=w, b=b, activation_arguments=activation_arguments: apply_layer(
+            layer.forward = lambda x, w=w, b=b, activation_arguments=activation_arguments: packed_linear(
                 x, w, b, *activation_arguments
             )
     return model

@@ -66,15 +66,17 @@ class LanguageModel(LazyModel):
     def _compute_logprobs(self, texts: list[str]) -> list[np.ndarray]:
         token_ids = self.tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
         ids_with_start = [[self.start, *i] for i in token_ids]
-        windows_of_texts: list[tuple[int, int, int, int]] = []  # a text, and a window over it
+        text_indices_and_windows: list[tuple[int, int, int, int]] = []  # a text, and a window over it
         for k, i in enumerate(ids_with_start):
-            windows_of_texts += [(k, *w) for w in _windows(len(i), self.window) if len(i) > 1]
-        ids_of_windows = [(ids_with_start[k][a:b], first - a) for k, a, b, first in windows_of_texts]
-        batches = loading.length_batches([len(piece) for piece, _ in ids_of_windows], self.budget)
+            text_indices_and_windows += [(k, *w) for w in _windows(len(i), self.window) if len(i) > 1]
+        ids_of_windows = [
+            (ids_with_start[k][a:b], first_scored_token - a) for k, a, b, first_scored_token in text_indices_and_windows
+        ]
+        batches = loading.length_batches([len(window_ids) for window_ids, _ in ids_of_windows], self.budget)
         logprobs_by_text = [np.zeros(len(i) - 1) for i in ids_with_start]
         logprobs_by_window = loading.in_groups(self._batch_logprobs, ids_of_windows, batches, self.executor)
-        for (k, _, b, first), window_logprobs in zip(windows_of_texts, logprobs_by_window):
-            logprobs_by_text[k][first - 1 : b - 1] = window_logprobs
+        for (k, _, b, first_scored_token), window_logprobs in zip(text_indices_and_windows, logprobs_by_window):
+            logprobs_by_text[k][first_scored_token - 1 : b - 1] = window_logprobs
         return logprobs_by_text
 
     def _batch_logprobs(self, ids_of_windows: list[tuple[list[int], int]]) -> list[np.ndarray]:

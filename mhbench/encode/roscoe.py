@@ -40,7 +40,7 @@ _STOP = re.compile(r"([.!?\u2026]+[\"'\u201d\u2019)\]]*)(?=\s+|$)|([\u3002\uff01
 
 
 def _split_line(line: str) -> list[str]:
-    sentences, start = [], 0
+    sentences, sentence_start = [], 0
     for m in _STOP.finditer(line):
         if m[1] and m.end() < len(line):
             last_word = "".join(line[: m.start()].split()[-1:]).lstrip("([\"'\u201c").lower()
@@ -48,9 +48,9 @@ def _split_line(line: str) -> list[str]:
             is_initial = len(last_word) == 1 and last_word.isalpha()
             if m[1] == "." and (last_word in ABBREVIATIONS or is_initial) or next_character.islower():
                 continue
-        sentences.append(line[start : m.end()].strip())
-        start = m.end()
-    return [s for s in [*sentences, line[start:].strip()] if s]
+        sentences.append(line[sentence_start : m.end()].strip())
+        sentence_start = m.end()
+    return [s for s in [*sentences, line[sentence_start:].strip()] if s]
 
 # %% ../../nbs/encode/06_roscoe.ipynb #f9f29c40
 def split_steps(text: str) -> list[str]:
@@ -115,13 +115,13 @@ def step_scores(
     hr_alignment = align(h, r)
     rh_alignment = align(r, h)
     rs_alignment = align(r, s)
-    worst_mismatch = lambda a, b: 1 - float(np.max((1 - a) * (1 - b))) if len(a) else np.nan
+    max_mismatch = lambda a, b: 1 - float(np.max((1 - a) * (1 - b))) if len(a) else np.nan
     min_or_nan = lambda a: float(np.min(a)) if len(a) else np.nan
     return scores | {
         "reasoning_alignment": _mean_or_default(hr_alignment, value_if_empty),
         "redundancy": min_or_nan(hr_alignment),
-        "external_hallucination": worst_mismatch(hs_alignment, hr_alignment),
-        "common_sense_error": worst_mismatch(rh_alignment, rs_alignment),
+        "external_hallucination": max_mismatch(hs_alignment, hr_alignment),
+        "common_sense_error": max_mismatch(rh_alignment, rs_alignment),
         "missing_step": min_or_nan(hr_alignment if convention == "counselingbench" else rh_alignment),
         "semantic_coverage_step": 1 - abs(_mean_or_default(rs_alignment, value_if_empty) - faithfulness),
     }
@@ -225,8 +225,8 @@ def _check_chains(name: str, chains: Sequence[Sequence[str]], n: int | None = No
 def _chain_blocks(contexts: list[tuple[str, ...]], size: int) -> list[list[int]]:
     "Chains in blocks of `size`, chains that share a context next to each other."
     _, context_number_by_chain = distinct_values(contexts)
-    context_order = np.argsort(context_number_by_chain, kind="stable")
-    return [context_order[i : i + size].tolist() for i in range(0, len(context_order), size)]
+    chain_order_by_context = np.argsort(context_number_by_chain, kind="stable")
+    return [chain_order_by_context[i : i + size].tolist() for i in range(0, len(chain_order_by_context), size)]
 
 
 def _flattened(parts: Iterable[Iterable]) -> list:
@@ -236,14 +236,14 @@ def _flattened(parts: Iterable[Iterable]) -> list:
 def _split_like(flat_values: Iterable, parts: Iterable[Sized]) -> list[list]:
     "A list cut into lists as long as these."
     remaining_values = iter(flat_values)
-    return [list(islice(remaining_values, len(piece))) for piece in parts]
+    return [list(islice(remaining_values, len(part))) for part in parts]
 
 # %% ../../nbs/encode/06_roscoe.ipynb #c5e6ea94
 def _compute_once(compute: Callable[[list], Iterable], keys: Sequence) -> list:
     "What a function of distinct keys gives, for each key."
-    distinct_keys, place_of_key = distinct_values(keys)
+    distinct_keys, distinct_index_of_key = distinct_values(keys)
     results = list(compute(distinct_keys)) if distinct_keys else []
-    return [results[i] for i in place_of_key]
+    return [results[i] for i in distinct_index_of_key]
 
 # %% ../../nbs/encode/06_roscoe.ipynb #15977d42
 class _ChainVectors:
@@ -263,9 +263,10 @@ class _ChainVectors:
         all_sentences = _flattened(chains)
         vectors = _compute_once(self.encoder.sentences, all_sentences + [". ".join(c) for c in chains])
         vectors_by_chain = _split_like(vectors, chains)
-        return [np.stack(row) if row else np.zeros((0, 1), np.float32) for row in vectors_by_chain], vectors[
-            len(all_sentences) :
-        ]
+        return [
+            np.stack(sentence_vectors) if sentence_vectors else np.zeros((0, 1), np.float32)
+            for sentence_vectors in vectors_by_chain
+        ], vectors[len(all_sentences) :]
 
     def tokens(self, chains: list[tuple[str, ...]]) -> list[list[np.ndarray]]:
         "Token vectors (t, d) of each sentence of each chain; where `padded`, all of a chain as wide as its longest."
@@ -292,9 +293,11 @@ class _ChainVectors:
             ]
             return pd.DataFrame(score_rows)[score_names].to_numpy()
 
-        identity = getattr(self.encoder, "identity", None)
+        encoder_identity = getattr(self.encoder, "identity", None)
         code_modules = (*getattr(self.encoder, "_code", ()), __name__)
-        scores = recalled(identity, "token scores", zip(h, s), compute, code=code_modules, convention=self.convention)
+        scores = recalled(
+            encoder_identity, "token scores", zip(h, s), compute, code=code_modules, convention=self.convention
+        )
         return [dict(zip(score_names, x.tolist())) for x in scores]
 
 # %% ../../nbs/encode/06_roscoe.ipynb #c4cbe73e
@@ -328,25 +331,27 @@ def _other_scores(h, s, models: Mapping[str, Any], convention: str) -> list[dict
     "The seven scores of a block of chains that need an entailment model, a language model or a grammar classifier."
     score_rows: list[dict] = [{} for _ in h]
     if nli := models.get("nli"):
-        chain_pair_maps = [inference_pairs(a, b, convention) for a, b in zip(h, s)]
-        score_pairs = _flattened(p.values() for p in chain_pair_maps)
-        probabilities = _compute_once(nli.contradiction, _flattened(score_pairs))
-        remaining_probabilities = iter(_split_like(probabilities, score_pairs))
-        empty_scores = {"discourse_representation": np.nan, "coherence_step_vs_step": 1.0}
-        for row, pairs_by_score in zip(score_rows, chain_pair_maps):
-            scores_and_probabilities = zip(pairs_by_score, remaining_probabilities)
-            row |= {name: 1 - float(max(x)) if x else empty_scores[name] for name, x in scores_and_probabilities}
+        pairs_by_score_of_chains = [inference_pairs(a, b, convention) for a, b in zip(h, s)]
+        pairs_of_scores = _flattened(p.values() for p in pairs_by_score_of_chains)
+        probabilities = _compute_once(nli.contradiction, _flattened(pairs_of_scores))
+        probabilities_of_scores = iter(_split_like(probabilities, pairs_of_scores))
+        score_without_pairs = {"discourse_representation": np.nan, "coherence_step_vs_step": 1.0}
+        for scores_of_chain, pairs_by_score in zip(score_rows, pairs_by_score_of_chains):
+            scores_and_probabilities = zip(pairs_by_score, probabilities_of_scores)
+            scores_of_chain |= {
+                name: 1 - float(max(x)) if x else score_without_pairs[name] for name, x in scores_and_probabilities
+            }
     if lm := models.get("lm"):
         texts = _flattened(h) + [" ".join(steps) for steps in h]  # all in one call, so that batches are of like length
-        perplexity_and_n = _compute_once(lambda distinct: np.column_stack(lm.perplexity(distinct)), texts)
-        for row, step_values, (chain_perplexity, _) in zip(
+        perplexity_and_n = _compute_once(lambda distinct_texts: np.column_stack(lm.perplexity(distinct_texts)), texts)
+        for scores_of_chain, step_values, (chain_perplexity, _) in zip(
             score_rows, _split_like(perplexity_and_n, h), perplexity_and_n[-len(h) :]
         ):
             step_perplexities, n = np.array(step_values).T
-            row |= perplexity_scores(chain_perplexity, step_perplexities, n, convention)
+            scores_of_chain |= perplexity_scores(chain_perplexity, step_perplexities, n, convention)
     if grammar := models.get("grammar"):
-        for row, p in zip(score_rows, _split_like(_compute_once(grammar.acceptability, _flattened(h)), h)):
-            row |= {"grammar_step": float(np.mean(p, dtype=float)), "grammar_step_max": float(min(p))}
+        for scores_of_chain, p in zip(score_rows, _split_like(_compute_once(grammar.acceptability, _flattened(h)), h)):
+            scores_of_chain |= {"grammar_step": float(np.mean(p, dtype=float)), "grammar_step_max": float(min(p))}
     return score_rows
 
 # %% ../../nbs/encode/06_roscoe.ipynb #7734dc72
@@ -400,7 +405,7 @@ def roscoe(
     model_by_argument: dict[str, Any] = {
         k: loader_by_argument[k](name) for k, name in model_arguments.items() if name is not None
     }
-    reason_by_absent_score = _absence_reasons([*model_by_argument, *(["references"] if r is not None else [])])
+    absence_reason_by_score = _absence_reasons([*model_by_argument, *(["references"] if r is not None else [])])
     chain_vectors = _ChainVectors(model_by_argument["encoder"], convention) if "encoder" in model_by_argument else None
     scores = np.full((len(h), len(SCORES)), np.nan)
     with held(*model_by_argument.values()):
@@ -424,8 +429,8 @@ def roscoe(
                 ]
             for i, chain_scores in zip(block_chains, block_scores):
                 scores[i] = [chain_scores.get(m, np.nan) for m in SCORES]
-    score_table = pd.DataFrame(six_decimals(scores), columns=list(SCORES)).drop(columns=list(reason_by_absent_score))
-    score_table.attrs |= {"convention": convention, "absent": reason_by_absent_score}
+    score_table = pd.DataFrame(six_decimals(scores), columns=list(SCORES)).drop(columns=list(absence_reason_by_score))
+    score_table.attrs |= {"convention": convention, "absent": absence_reason_by_score}
     return score_table
 
 # %% ../../nbs/encode/06_roscoe.ipynb #fd514a8b
@@ -443,10 +448,10 @@ def rouge(hypotheses: Sequence[str], references: Sequence[str]) -> pd.DataFrame:
     if len(hypotheses) != len(references):
         refuse(f"rouge: references must be as many as hypotheses; got {len(references)} and {len(hypotheses)}")
     scorer = RougeScorer(["rouge1", "rougeL"], use_stemmer=True)
-    distinct_pairs, pair_places = distinct_values(zip(hypotheses, references))
+    distinct_pairs, distinct_index_of_pair = distinct_values(zip(hypotheses, references))
     rouge_scores = [scorer.score(r, h) for h, r in distinct_pairs]
     f_measures = [(s["rouge1"].fmeasure, s["rougeL"].fmeasure) for s in rouge_scores]
-    return pd.DataFrame(np.array(f_measures).reshape(-1, 2)[pair_places], columns=["rouge1", "rougeL"])
+    return pd.DataFrame(np.array(f_measures).reshape(-1, 2)[distinct_index_of_pair], columns=["rouge1", "rougeL"])
 
 # %% ../../nbs/encode/06_roscoe.ipynb #9da7cc5d
 def chain_cosine(

@@ -27,8 +27,8 @@ from ..records.schema import Record
 __all__ = ['StoreSettings', 'store_path', 'ResultStore', 'code_of', 'opened', 'keep_results', 'recalled']
 
 # %% ../../nbs/encode/08_store.ipynb #817abcb6
-def _digest_of_parts(*parts: bytes) -> bytes:
-    return hashlib.blake2b(repr(parts).encode(), digest_size=8).digest()
+def _digest_of_parts(*hashed_parts: bytes) -> bytes:
+    return hashlib.blake2b(repr(hashed_parts).encode(), digest_size=8).digest()
 
 
 def _row_to_store(key: bytes, result: np.ndarray) -> tuple[bytes, bytes, bytes]:
@@ -80,10 +80,10 @@ class ResultStore(Database):
 def code_of(*modules: str) -> str:
     "SHA-256 of the source of some modules, by their names, and of the versions of the libraries that compute."
     h = hashlib.sha256()
-    for name in modules:
-        module_spec = util.find_spec(name)
+    for module_name in modules:
+        module_spec = util.find_spec(module_name)
         if module_spec is None or module_spec.origin is None:
-            refuse(f"code_of: modules must be modules with a source; got {name!r}")
+            refuse(f"code_of: modules must be modules with a source; got {module_name!r}")
         h.update(Path(module_spec.origin).read_bytes())
     for package in ("torch", "transformers", "tokenizers"):
         with contextlib.suppress(metadata.PackageNotFoundError):
@@ -103,17 +103,17 @@ def opened() -> ResultStore | None:
 def keep_results(settings: StoreSettings, path: Path | None = None) -> ResultStore | None:
     """Keep what this process computes from here on, by default in `store_path()`; None where nothing is kept, or the
     file cannot be written, which is said."""
-    if previous_store := opened():
-        previous_store.close()
+    if store_before := opened():
+        store_before.close()
     open_store = lambda: ResultStore(path or store_path(), max_bytes=int(settings.max_gb * 1e9))
     _current["store"] = _try_or_none(open_store) if settings.max_gb else None
     return opened()
 
 
-def _try_or_none(store_action: Callable, *args: Any) -> Any:
+def _try_or_none(store_operation: Callable, *args: Any) -> Any:
     "A step of the store; what goes wrong with it is said, and stops nobody."
     try:
-        return store_action(*args)
+        return store_operation(*args)
     except (OSError, sqlite3.Error) as e:
         _current["store"] = None
         say(f"what is computed is not kept from here on: {e}")
@@ -136,15 +136,15 @@ def recalled(
         result_by_input = dict(zip(distinct_inputs, compute(distinct_inputs) if distinct_inputs else ()))
         return [result_by_input[x] for x in inputs]
     deciding_identity = {k: v for k, v in identity.items() if k != "model"}
-    key_fields = {"identity": deciding_identity, "metric": metric, "code": code_of(*code), "parameters": parameters}
-    key_prefix = json.dumps(key_fields, sort_keys=True)
+    key_content = {"identity": deciding_identity, "metric": metric, "code": code_of(*code), "parameters": parameters}
+    key_prefix = json.dumps(key_content, sort_keys=True)
     key_by_input = {x: hashlib.sha256(f"{key_prefix}{json.dumps(x)}".encode()).digest() for x in distinct_inputs}
-    stored_by_key = _try_or_none(store.get, list(key_by_input.values())) or {}
-    result_by_input = {x: stored_by_key[k] for x, k in key_by_input.items() if k in stored_by_key}
+    stored_result_by_key = _try_or_none(store.get, list(key_by_input.values())) or {}
+    result_by_input = {x: stored_result_by_key[k] for x, k in key_by_input.items() if k in stored_result_by_key}
     missing_inputs = [x for x in distinct_inputs if x not in result_by_input]
-    for start in range(0, len(missing_inputs), _BLOCK):
-        block = missing_inputs[start : start + _BLOCK]
-        result_by_input |= zip(block, compute(block))
+    for block_start in range(0, len(missing_inputs), _BLOCK):
+        inputs_of_block = missing_inputs[block_start : block_start + _BLOCK]
+        result_by_input |= zip(inputs_of_block, compute(inputs_of_block))
         if opened() is store:
-            _try_or_none(store.put, {key_by_input[x]: result_by_input[x] for x in block})
+            _try_or_none(store.put, {key_by_input[x]: result_by_input[x] for x in inputs_of_block})
     return [result_by_input[x] for x in inputs]
