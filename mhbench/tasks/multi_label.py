@@ -68,10 +68,10 @@ _VERDICT = re.compile(
 
 def _loose_keys(text: str) -> set[str]:
     "Variants of a name: in the singular, without `disorder`, without brackets."
-    text_forms = [text, re.sub(r"\([^()]*\)", " ", text)]
-    singular_keys = {re.sub(r"(?<=[a-z]{3}[^su\W])s\b", "", _label_key(form)) for form in text_forms}
-    short_keys = {" ".join(re.sub(r"\bdisorders?\b", " ", key).split()) for key in singular_keys}
-    return {key for key in singular_keys | short_keys if len(key) > 3}
+    text_variants = [text, re.sub(r"\([^()]*\)", " ", text)]
+    singular_keys = {re.sub(r"(?<=[a-z]{3}[^su\W])s\b", "", _label_key(text_variant)) for text_variant in text_variants}
+    keys_without_disorder = {" ".join(re.sub(r"\bdisorders?\b", " ", key).split()) for key in singular_keys}
+    return {key for key in singular_keys | keys_without_disorder if len(key) > 3}
 
 # %% ../../nbs/tasks/03_multi_label.ipynb #a5f75ab7
 @lru_cache(maxsize=64)
@@ -96,7 +96,7 @@ def _known_labels(names: tuple[str, ...], aliases: tuple[tuple[str, str], ...]) 
         for key in _loose_keys(spelling):
             names_by_loose_key.setdefault(key, set()).add(n)
     return {
-        key: fitting_names.pop() for key, fitting_names in names_by_loose_key.items() if len(fitting_names) == 1
+        key: names_of_key.pop() for key, names_of_key in names_by_loose_key.items() if len(names_of_key) == 1
     } | name_by_key
 
 # %% ../../nbs/tasks/03_multi_label.ipynb #1ec3ed55
@@ -104,10 +104,10 @@ def _name_of_text(text: str, name_by_key: Mapping[str, str]) -> str | None:
     "The name that a text means: literally, else in a looser form, or by its code alone."
     name = name_by_key.get(_label_key(text))
     if name is None and not _DENIED.search(text):
-        fitting_names = {name_by_key[key] for key in _loose_keys(text) if key in name_by_key}
-        if not fitting_names and re.fullmatch(rf"\W*{_CODE}\W*", text):
-            fitting_names = {n for n in name_by_key.values() if _codes_in_text(text) <= _codes_in_text(n)}
-        name = fitting_names.pop() if len(fitting_names) == 1 else None
+        matching_names = {name_by_key[key] for key in _loose_keys(text) if key in name_by_key}
+        if not matching_names and re.fullmatch(rf"\W*{_CODE}\W*", text):
+            matching_names = {n for n in name_by_key.values() if _codes_in_text(text) <= _codes_in_text(n)}
+        name = matching_names.pop() if len(matching_names) == 1 else None
     return None if name is None or _contradicts(text, name) else name
 
 # %% ../../nbs/tasks/03_multi_label.ipynb #8b4a7054
@@ -189,8 +189,8 @@ def _json_parts(data: Any) -> list[str]:
     if (names := _judged_names(data)) is not None:
         return names
     if isinstance(data, dict):
-        listed_values = [v for v in data.values() if isinstance(v, list)]
-        data = [x for v in listed_values for x in v] if listed_values else list(data.values())
+        list_values = [v for v in data.values() if isinstance(v, list)]
+        data = [x for v in list_values for x in v] if list_values else list(data.values())
     present_labels = []
     for x in data if isinstance(data, list) else [data]:
         if isinstance(x, dict):
@@ -207,8 +207,8 @@ def _line_parts(answer: str) -> Iterator[str]:
     "The lines that name labels as present, without bullets, headings and what is ruled out."
     is_denied = False
     for line in answer.splitlines():
-        if heading := _HEAD.match(line):
-            title = next(filter(None, heading.groups()))
+        if heading_match := _HEAD.match(line):
+            title = next(filter(None, heading_match.groups()))
             is_denied = bool(_DENIED.search(title))
             if is_denied or _ONLY_NOUN.fullmatch(title):
                 continue
@@ -226,8 +226,8 @@ def _without_verdict(text: str, name_by_key: Mapping[str, str]) -> str | None:
     m = _VERDICT.search(text)
     if m and _name_of_text(text[: m.start()], name_by_key) is not None:
         return text[: m.start()] if m[1] or m[2] else None
-    undenied_text = _DENIED.sub(" ", text).strip(" ()[]:;,.–—-")
-    return None if _DENIED.search(text) and _name_of_text(undenied_text, name_by_key) is not None else text
+    text_without_denial = _DENIED.sub(" ", text).strip(" ()[]:;,.–—-")
+    return None if _DENIED.search(text) and _name_of_text(text_without_denial, name_by_key) is not None else text
 
 # %% ../../nbs/tasks/03_multi_label.ipynb #ab6a9fc9
 def parse_labels(text: str | None, names: Sequence[str], *, aliases: Mapping[str, str] | None = None) -> Labels:
@@ -242,24 +242,24 @@ def parse_labels(text: str | None, names: Sequence[str], *, aliases: Mapping[str
     data = json_in(answer)
     method = "lines" if data is None else "json"
     if data is not None:
-        text_parts = _json_parts(data)
+        label_texts = _json_parts(data)
     else:
         answer = undecorated(answer)
-        marked_parts = _MARKED.findall(answer)
-        method = "marked" if marked_parts else method
-        text_parts = marked_parts or [*_line_parts(answer)]
+        marked_texts = _MARKED.findall(answer)
+        method = "marked" if marked_texts else method
+        label_texts = marked_texts or [*_line_parts(answer)]
     names_and_texts: list[tuple[str | None, str]] = []
-    for text_part in filter(str.strip, text_parts):
-        text_part = text_part.strip().strip("*_`\"'“”. ")
-        if (present_text := _without_verdict(text_part, name_by_key)) is not None:
+    for label_text in filter(str.strip, label_texts):
+        label_text = label_text.strip().strip("*_`\"'“”. ")
+        if (present_text := _without_verdict(label_text, name_by_key)) is not None:
             names_and_texts += [
                 (n, p)
                 for n, p in _look_up_labels(present_text, name_by_key)
                 if n is not None or _without_verdict(p, name_by_key) is not None
             ]
     labels = tuple(dict.fromkeys(n for n, _ in names_and_texts if n is not None))
-    unknown_parts = tuple(dict.fromkeys(p.strip() for n, p in names_and_texts if n is None))
-    return Labels(labels, unknown_parts, method if names_and_texts else "none")
+    unknown_texts = tuple(dict.fromkeys(p.strip() for n, p in names_and_texts if n is None))
+    return Labels(labels, unknown_texts, method if names_and_texts else "none")
 
 # %% ../../nbs/tasks/03_multi_label.ipynb #c6d3fb81
 _NOTHING = {NOTHING, "none", "none of them", "none of the above", "nothing", "normal", "no disorder", "keine", "nichts"}

@@ -40,8 +40,8 @@ def as_in_item(answer: Sequence[str], response: Response) -> list[str]:
     "Letters as shown, mapped to those of the item; anything else is kept."
     if response.order is None:
         return list(answer)
-    place_by_letter = dict(zip(letters(len(response.order)), response.order))
-    return [chr(65 + place_by_letter[a]) if a in place_by_letter else a for a in answer]
+    index_by_shown_letter = dict(zip(letters(len(response.order)), response.order))
+    return [chr(65 + index_by_shown_letter[a]) if a in index_by_shown_letter else a for a in answer]
 
 
 def as_shown(item: Item, response: Response) -> list[str]:
@@ -80,10 +80,10 @@ class MultipleChoiceTask(Task):
         has_several_keys = len(item.key) > 1
         p = None if has_several_keys else probabilities(response, len(item.options))
         if p is not None:
-            top_places = np.flatnonzero(p == p.max())
-            return ([letters(len(p))[top_places[0]]], "logprobs") if len(top_places) == 1 else ([], "logprobs: tie")
-        parse = parse_choices if has_several_keys else parse_choice
-        parsed_choice = parse(response.text, as_shown(item, response), numbered=response.numbered)
+            top_indices = np.flatnonzero(p == p.max())
+            return ([letters(len(p))[top_indices[0]]], "logprobs") if len(top_indices) == 1 else ([], "logprobs: tie")
+        parse_answer = parse_choices if has_several_keys else parse_choice
+        parsed_choice = parse_answer(response.text, as_shown(item, response), numbered=response.numbered)
         return as_in_item(parsed_choice.letters, response), parsed_choice.how
 
     def correct(self, key: Sequence[str], answer: Sequence[str]) -> float:
@@ -136,9 +136,9 @@ def _read_line_pairs(line: str, numbered: bool) -> list[tuple[int, str]]:
     "The pairs in a line that holds nothing else; or the scenario that it begins with and what it says of it."
     plain_line = undecorated(line)
     pair_pattern = _scenario_option_pattern(numbered)
-    statement = re.sub(r"^[^:\d]{1,60}:(?=\s)", "", led_in(plain_line))  # die Antworten lauten:
-    pair_matches = [*pair_pattern.finditer(statement)]
-    if len(pair_matches) > 1 and not re.search(r"\w", pair_pattern.sub("", statement)):
+    text_of_pairs = re.sub(r"^[^:\d]{1,60}:(?=\s)", "", led_in(plain_line))  # die Antworten lauten:
+    pair_matches = [*pair_pattern.finditer(text_of_pairs)]
+    if len(pair_matches) > 1 and not re.search(r"\w", pair_pattern.sub("", text_of_pairs)):
         return [(int(m[1]), m[2]) for m in pair_matches]
     m = _OF_SCENARIO.fullmatch(plain_line)
     return [(int(m[1]), m[2])] if m else []
@@ -167,10 +167,10 @@ def _read_json_pairs(data: Any, n_stems: int) -> list[tuple[int, str]]:
         return pairs if pairs or n_stems > 1 else [(1, _entries_text(data))]
     if not all(isinstance(x, dict) for x in data):
         return list(enumerate(map(str, data), 1)) if len(data) == n_stems else []
-    scenario_answers = [_read_object_pair(x) for x in data]
-    if all(number is None for number, _ in scenario_answers) and len(scenario_answers) == n_stems:
-        return [(k, text) for k, (_, text) in enumerate(scenario_answers, 1)]
-    return [(number, text) for number, text in scenario_answers if number is not None]
+    numbered_texts = [_read_object_pair(x) for x in data]
+    if all(number is None for number, _ in numbered_texts) and len(numbered_texts) == n_stems:
+        return [(k, text) for k, (_, text) in enumerate(numbered_texts, 1)]
+    return [(number, text) for number, text in numbered_texts if number is not None]
 
 # %% ../../nbs/tasks/01_multiple_choice.ipynb #104ae40f
 def _read_scenario_answers(answer: str, n_stems: int, numbered: bool) -> list[tuple[int, str]]:
@@ -183,14 +183,16 @@ def _read_scenario_answers(answer: str, n_stems: int, numbered: bool) -> list[tu
     if isinstance(data, dict | list):
         return _read_json_pairs(data, n_stems)
     unwrapped_text = data if isinstance(data, str) else unwrapped_text
-    pairs = [pair for line in unwrapped_text.splitlines() for pair in _read_line_pairs(line, numbered)]
-    list_text = led_in(undecorated(unwrapped_text))
-    if not pairs and re.fullmatch(r"\W*[A-Za-z](?:[\s,;/]+[A-Za-z]){%d}\W*" % (n_stems - 1), list_text):
-        return list(enumerate(re.findall(r"[A-Za-z]", list_text), 1))
-    letter_run = list_text.strip(" .*")
-    if not pairs and 1 < len(letter_run) == n_stems and re.fullmatch("[A-Z]+", letter_run) and not numbered:
+    numbered_texts = [pair for line in unwrapped_text.splitlines() for pair in _read_line_pairs(line, numbered)]
+    text_after_lead_in = led_in(undecorated(unwrapped_text))
+    if not numbered_texts and re.fullmatch(
+        r"\W*[A-Za-z](?:[\s,;/]+[A-Za-z]){%d}\W*" % (n_stems - 1), text_after_lead_in
+    ):
+        return list(enumerate(re.findall(r"[A-Za-z]", text_after_lead_in), 1))
+    letter_run = text_after_lead_in.strip(" .*")
+    if not numbered_texts and 1 < len(letter_run) == n_stems and re.fullmatch("[A-Z]+", letter_run) and not numbered:
         return list(enumerate(letter_run, 1))
-    return pairs or ([(1, unwrapped_text)] if n_stems == 1 else [])
+    return numbered_texts or ([(1, unwrapped_text)] if n_stems == 1 else [])
 
 # %% ../../nbs/tasks/01_multiple_choice.ipynb #ed3b000d
 def parse_extended_matching(
@@ -203,16 +205,16 @@ def parse_extended_matching(
     """
     if n_stems < 1:
         refuse(f"parse_extended_matching: n_stems must be 1 or more; got {n_stems}")
-    pairs = _read_scenario_answers(answer_part(text, numbered=True, questions=False), n_stems, numbered)
+    numbered_texts = _read_scenario_answers(answer_part(text, numbered=True, questions=False), n_stems, numbered)
     choices = []
     for stem_number in range(1, n_stems + 1):
-        stem_texts = [t for number, t in pairs if number == stem_number]
-        stem_answers = [parse_choice(t, options, numbered=numbered) for t in stem_texts]
-        stated_answers = [p for p in stem_answers if p.letters]
-        if any(p.how == "conflict" for p in stem_answers) or len({p.letters for p in stated_answers}) > 1:
-            choices.append(Parsed((), "conflict", " | ".join(stem_texts)))
+        answer_texts = [t for number, t in numbered_texts if number == stem_number]
+        stem_answers = [parse_choice(t, options, numbered=numbered) for t in answer_texts]
+        answers_with_letters = [p for p in stem_answers if p.letters]
+        if any(p.how == "conflict" for p in stem_answers) or len({p.letters for p in answers_with_letters}) > 1:
+            choices.append(Parsed((), "conflict", " | ".join(answer_texts)))
         else:
-            choices.append(stated_answers[0] if stated_answers else Parsed((), "none"))
+            choices.append(answers_with_letters[0] if answers_with_letters else Parsed((), "none"))
     return choices
 
 # %% ../../nbs/tasks/01_multiple_choice.ipynb #f30827ea

@@ -86,9 +86,9 @@ def _json_entries(data: Any) -> list[str] | None:
         return _options_by_place(data) if all(isinstance(x, dict) for x in data) else [str(entry) for entry in data]
     if not isinstance(data, dict):
         return None if data is None else _line_entries(str(data))
-    inner_values = [v for v in data.values() if isinstance(v, list | dict)]
-    if inner_values:
-        return _json_entries(inner_values[0])
+    lists_and_objects = [v for v in data.values() if isinstance(v, list | dict)]
+    if lists_and_objects:
+        return _json_entries(lists_and_objects[0])
     if all(str(k).strip().isdigit() for k in data):  # place -> option
         return [str(data[k]) for k in sorted(data, key=lambda k: int(str(k)))]
     if ranked_options := _in_places([*data.values()], [*data]):  # option -> place
@@ -106,22 +106,22 @@ def _in_places(places: Sequence[Any], options: Sequence[str]) -> list[str]:
 
 def _options_by_place(entries: list[dict[str, Any]]) -> list[str]:
     "The options of objects, by the place that each of them says, or else in their order."
-    places, options = [], []
+    stated_places, options = [], []
     for x in entries:
         place_field = next((k for k in x if re.search(r"(?i)rank|place|position", k)), None)
         answer = answer_field({name: v for name, v in x.items() if name != place_field})
-        places.append(x[place_field] if place_field else None)
+        stated_places.append(x[place_field] if place_field else None)
         options.append(str(next(iter(answer.values()), "") if isinstance(answer, dict) else answer))
-    return options if all(p is None for p in places) else _in_places(places, options)
+    return options if all(p is None for p in stated_places) else _in_places(stated_places, options)
 
 
 def _line_entries(line: str) -> list[str]:
     "The entries of a line, split at the strongest separator in it; letters that are run together, one by one."
     line = _ASIDE.sub("", line)
     for separator in (r">|→|≻", "<", ";", r",|、|\band\b|\bund\b"):
-        line_parts = [entry.strip() for entry in re.split(separator, line) if entry.strip()]
-        if len(line_parts) > 1:
-            return line_parts
+        entries = [entry.strip() for entry in re.split(separator, line) if entry.strip()]
+        if len(entries) > 1:
+            return entries
     letter_run = line.strip(" .*").replace(" ", "")
     if re.fullmatch(r"[A-Z](?:\s?[A-Z])+", line.strip(" .*")) and len(set(letter_run)) == len(letter_run):
         return list(letter_run)
@@ -146,12 +146,12 @@ def _candidate_rankings(text: str) -> list[tuple[list[str], str]]:
 _PLACED = re.compile(r"(?i)(\S.{0,80}?)\s*(?:[:=–—]|\s-)\s*#?(\d{1,3})(?:st|nd|rd|th)?\W*")
 
 
-def _options_naming_places(parts: list[str]) -> list[str] | None:
+def _options_naming_places(entries: list[str]) -> list[str] | None:
     "Options that each name their place, in this order; none where the numbers are no places, None without numbers."
-    matches = [m for entry in parts if (m := _PLACED.fullmatch(entry))]
-    if not 2 <= len(parts) == len(matches):
+    entry_matches = [m for entry in entries if (m := _PLACED.fullmatch(entry))]
+    if not 2 <= len(entries) == len(entry_matches):
         return None
-    return _in_places([int(m[2]) for m in matches], [m[1] for m in matches])
+    return _in_places([int(m[2]) for m in entry_matches], [m[1] for m in entry_matches])
 
 # %% ../../nbs/tasks/02_ranking.ipynb #8156bdc8
 def _is_reversed(text: str) -> bool | None:  # None: it cannot be told
@@ -159,12 +159,12 @@ def _is_reversed(text: str) -> bool | None:  # None: it cannot be told
     if not _ASCENDING.search(text):
         return False
     lines = [line for line in text.splitlines() if line.strip()]
-    announcing_lines = [k for k, line in enumerate(lines) if _ASCENDING.search(line)]
-    heads_list = announcing_lines == [0] and re.search(
+    ascending_line_indices = [k for k, line in enumerate(lines) if _ASCENDING.search(line)]
+    heading_match = ascending_line_indices == [0] and re.search(
         rf"(?i)(?:{_ASCENDING.pattern[4:]})[^.\n]{{0,40}}:\W*$", lines[0]
     )
-    is_heading = len(lines) == 1 or bool(heads_list)
-    are_bulleted_or_asides = all(_MARKED.match(lines[k]) or _ASIDE.search(lines[k]) for k in announcing_lines)
+    is_heading = len(lines) == 1 or bool(heading_match)
+    are_bulleted_or_asides = all(_MARKED.match(lines[k]) or _ASIDE.search(lines[k]) for k in ascending_line_indices)
     return None if _DESCENDING.search(text) or not (is_heading or are_bulleted_or_asides) else True
 
 # %% ../../nbs/tasks/02_ranking.ipynb #c99571dd
@@ -199,7 +199,7 @@ def parse_ranking(text: str | None, options: Sequence[str], *, numbered: bool = 
         is_reversed = None  # nothing says which end is the best
     if (
         len(set(option_entries)) < len(option_entries)
-        or any(earlier != entries for earlier, *_ in rankings)
+        or any(entries_before != entries for entries_before, *_ in rankings)
         or is_reversed is None
     ):
         return Ranked((), "conflict")
@@ -224,7 +224,9 @@ def kendall_tau(item: Item, answer: Sequence[str]) -> float:  # -1 to 1
     key_places = _option_places(item, item.key)
     answer_places = _option_places(item, answer)
     pair_indices = np.triu_indices(len(key_places), 1)
-    x, y = (np.sign(places[:, None] - places)[pair_indices] for places in (key_places, answer_places))
+    x, y = (
+        np.sign(option_places[:, None] - option_places)[pair_indices] for option_places in (key_places, answer_places)
+    )
     tau_scale = np.sqrt(np.sum(x != 0) * np.sum(y != 0))  # pairs not tied in the key, and in the answer
     return float(x @ y / tau_scale) if tau_scale else 0.0
 
@@ -272,8 +274,8 @@ class RankingTask(Task):
         "The key, or, where `right` is False first, the key after a random other first place."
         if right[0]:
             return item.key
-        wrong_first_letter = str(rng.choice([a for a in letters(len(item.options)) if a != item.key[0]]))
-        return [wrong_first_letter, *(k for k in item.key if k != wrong_first_letter)]
+        wrong_first_option = str(rng.choice([a for a in letters(len(item.options)) if a != item.key[0]]))
+        return [wrong_first_option, *(k for k in item.key if k != wrong_first_option)]
 
     def nearest(self, near: np.ndarray) -> list[int]:
         "All candidates, the nearest to the first query first."

@@ -174,7 +174,7 @@ class ConversationTask(WrittenTask):
 
 def transcript_items(transcripts: Iterable[Transcript]) -> list[Item]:
     "Transcripts as items for raters; a conversation without a turn is none."
-    copied_fields = ("study", "category", "variant", "source", "protected", "canary")
+    scenario_fields = ("study", "category", "variant", "source", "protected", "canary")
     return [
         Item(
             item_id=t.id,
@@ -182,7 +182,7 @@ def transcript_items(transcripts: Iterable[Transcript]) -> list[Item]:
             question="Read this conversation of a person with a chatbot.",
             stems=[turn.text for turn in t.turns],
             group_id=(t.person or t.item_id).replace(" ", "-"),
-            **{name: getattr(t, name) for name in copied_fields},
+            **{name: getattr(t, name) for name in scenario_fields},
         )
         for t in transcripts
         if t.turns
