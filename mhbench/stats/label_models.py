@@ -115,8 +115,8 @@ def _difference_from_others(d: np.ndarray, case: np.ndarray, level: float) -> tu
     if len(case_means) < 2:
         return float(case_means.mean()), False
     half_width = stdtrit(len(case_means) - 1, level) * case_means.std() / np.sqrt(len(case_means))
-    mean_difference = float(case_means.mean())
-    return mean_difference, bool(mean_difference < -LOWER_AGREEMENT and mean_difference + half_width < 0)
+    agreement_difference = float(case_means.mean())
+    return agreement_difference, bool(agreement_difference < -LOWER_AGREEMENT and agreement_difference + half_width < 0)
 
 # %% ../../nbs/stats/19_label_models.ipynb #fa6bb991
 FEWEST_ALIKE = 10  # answers
@@ -202,7 +202,7 @@ def rater_flags(
     n_flat_pages, n_pages = _flat_pages(x, case) if are_numbers else (np.zeros(len(x), int), np.zeros(len(x), int))
     rows = []
     for k, name in enumerate(raters):
-        mean_difference, is_deviating = _difference_from_others(
+        agreement_difference, is_deviating = _difference_from_others(
             (similarity - mean_agreement_of_others)[k], case, 1 - rater_alpha / 2
         )
         others_accuracies = np.delete(accuracy, k)[~np.isnan(np.delete(accuracy, k))]
@@ -214,5 +214,7 @@ def rater_flags(
         reasons += [f"one number for all on {n_flat_pages[k]} of {n_pages[k]} pages"] * bool(is_straight_lining)
         reasons += (slips or {})[name].reasons(rater_alpha) if name in (slips or {}) else []
         agreement = np.nan if np.isnan(similarity[k]).all() else np.nanmean(similarity[k])
-        rows.append([name, int((~np.isnan(x[k])).sum()), agreement, mean_difference, accuracy[k], "; ".join(reasons)])
+        rows.append(
+            [name, int((~np.isnan(x[k])).sum()), agreement, agreement_difference, accuracy[k], "; ".join(reasons)]
+        )
     return pd.DataFrame(rows, columns=["rater", "n", "agreement", "difference", "accuracy", "flag"])
