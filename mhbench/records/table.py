@@ -390,7 +390,7 @@ def _read_csv_table(path: Path, encoding: str, delimiter: str | None) -> Table:
             remedy=remedy,
         )
     columns = _column_names([c.strip() for c in header], f"{path.name}:{line}")
-    rows_below = [(n, {k for k, cell_text in enumerate(row) if cell_text.strip()}) for n, row in first_rows]
+    rows_below = [(n, {k for k, cell_content in enumerate(row) if cell_content.strip()}) for n, row in first_rows]
     _refuse_unnamed({k for k, c in enumerate(columns) if c}, rows_below, path.name, line)
     return _clean_table(columns, _convert_cells(csv_rows(path, (), encoding, delimiter), str.strip))
 
