@@ -196,6 +196,29 @@ def test_perplexity_in_windows_equals_the_literal_one(tiny, n):
     assert other == pytest.approx(lm.perplexity(["he sleeps"])[0][0], rel=1e-6)
 
 
+def test_a_language_model_reads_as_many_tokens_at_once_as_it_is_told(tiny):
+    lm = perplexity.load_lm(tiny["lm"], window=8)
+    text = " ".join(["sleep", "mood", "risk", "family", "he", "drinks"] * 4)
+    network = transformers.AutoModelForCausalLM.from_pretrained(tiny["lm"]).eval()
+    loss, _ = literal.cross_entropy(text, lm.tokenizer, network, 8)
+    assert lm.perplexity([text])[0][0] == pytest.approx(np.exp(loss), rel=1e-5)
+    assert lm.identity != perplexity.load_lm(tiny["lm"]).identity, "the store keeps them apart"
+
+
+@pytest.mark.parametrize(
+    ("load", "name"),
+    [
+        (embeddings.load_encoder, "bert"),
+        (classifiers.load_nli, "nli"),
+        (classifiers.load_grammar, "cola"),
+        (perplexity.load_lm, "lm"),
+    ],
+)
+def test_a_batch_has_as_many_tokens_as_a_loader_is_told_and_changes_no_number(load, name, tiny):
+    model = load(tiny[name], budget=16)
+    assert model.budget == 16 and model.identity == load(tiny[name]).identity
+
+
 @pytest.mark.parametrize(
     ("load", "name"),
     [

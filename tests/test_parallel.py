@@ -46,6 +46,7 @@ def test_a_cluster_gives_the_numbers_of_threads(client, numbers):
 def test_every_worker_takes_part(client, numbers):
     out = map_batches(lambda batch: os.getpid(), numbers, TWO)
     assert len(out) == len(numbers) and set(out) == set(client.run(os.getpid).values())
+    assert len(set(map_batches(lambda batch: os.urandom(8), [[1.0]] * 4, TWO))) == 4  # equal ones, too
 
 
 def test_an_error_on_a_worker_is_raised_here(client):

@@ -270,6 +270,7 @@ def test_push_back_is_waited_for_as_long_as_the_entry_says():
     assert p.next_try(j, Failed("wait", "x"), 10.0) == 14.0 and j.since == 10.0  # 2 s, doubled twice, half of it
     j.tries = 9
     assert p.next_try(j, Failed("wait", "x"), 20.0) == 28.0  # doubled three times at most
+    assert p.next_try(j, Failed("wait", "x", asked=0.5), 20.0) == 21.0  # the first pause at least
     assert p.next_try(j, Failed("wait", "x", asked=90.0), 20.0) == 110.0 and j.since == 10.0 and p.gone is None
     p.limiter.answered()
     other = job()
