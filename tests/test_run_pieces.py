@@ -466,6 +466,16 @@ def test_the_lines_of_an_exported_result_come_to_its_score():
     assert eee._BOUNDS == {"lower_is_better": False, "score_type": "continuous", "min_score": 0, "max_score": 1}
 
 
+def test_means_of_judges_without_their_judgments_are_in_no_record_and_neither_are_judgments_alone(tmp_path):
+    rows = pd.DataFrame({"model": ["m"], "by": ["all"], "estimate": [0.5]})
+    for name in ("judge/s/means.parquet", "text/judge/t/judgments.parquet"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        rows.to_parquet(tmp_path / name)
+    for study in ("s", "t"):
+        means, rubrics_by_judge = eee._judge_means(tmp_path, study)
+        assert (len(means), rubrics_by_judge) == (0, {})
+
+
 # Fetch ----------------------------------------------------------------------------------------------------------------
 
 

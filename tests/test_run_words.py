@@ -187,6 +187,15 @@ def test_the_selection_is_told_in_words(known):
     assert not commands.selection(p)[-1].startswith("items")
 
 
+def test_whom_a_study_names_stays_beside_a_model_that_cannot_be_asked_and_without_an_entry_is_nobody(known):
+    p = json.loads(json.dumps(known))
+    p["run"] |= {"studies": ["counselingbench"], "models": ["minilm", "gemma"]}
+    models_in_place_of = {("minilm", "gemma"): None, ("gemma", "qwen-0.5b"): ["gemma"], ("nobody",): ["gemma"]}
+    for judges, models in models_in_place_of.items():
+        p["studies"]["counselingbench"]["duels"]["judges"] = [*judges]
+        assert edit._following(p, ("duels",), ("judges",), ("encoder",)) == models
+
+
 def test_recording_runs_each_stage_that_asks_into_results_and_a_cache_of_its_own(monkeypatch):
     ran = []
     monkeypatch.delenv("MHBENCH_CACHE", raising=False)
