@@ -173,6 +173,10 @@ def test_dates_are_cut_until_each_slice_can_be_fetched():
     assert [n for *_, n in found] == [count(a, b) for a, b, _ in found]
     assert all(b < c for (_, b, _), (c, _, _) in zip(found, found[1:]))
     assert list(pubmed.date_slices(count, first, last, limit=21)) == [(first, last, 21)]
+    for n, n_slices in ((9_999, 1), (10_000, 2)):  # what ESearch gives at most
+        assert (
+            len([*pubmed.date_slices(lambda a, b, n=n: n if (a, b) == (first, last) else 9, first, last)]) == n_slices
+        )
     with pytest.raises(ValueError, match="a day must have 4 records at most; got 5 .2020-01-07"):
         list(pubmed.date_slices(count, first, last, limit=4))
 
@@ -465,6 +469,7 @@ def test_an_item_is_asked_with_the_passages_from_a_cosine_on():
     assert request.schema["properties"]["option"]["enum"] == ["A", "B", "C", "D", ""]
     near = passages.near_table([item("a"), item("b")], known, places, cosines)
     assert near.to_records(index=False).tolist() == [("a", "p2", 0.9), ("a", "p0", 0.7), ("b", "p1", 0.69)]
+    assert list(passages.near_table([], known, places[:0], cosines[:0])) == list(near), "no question, the same columns"
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from conftest import BIN, ROOT, run
 from mhbench.annotate.export import ratings_of_file
 from mhbench.records.described import RatingTable, as_number, read_ratings
 from mhbench.records.guessed import guess_description
+from mhbench.records.schema import Rating
 from mhbench.run.cli import main
 from mhbench.run.params import load_params
 from mhbench.tools.new_study import ratings_csv
@@ -305,6 +306,7 @@ def test_the_record_goes_out_as_csv_and_comes_back_the_same(tmp_path):
     kinds = {"person": "clinician_.*", "adjudicator": "expert_.*"}
     got = reads(tmp_path, text, kind=kinds, within={"persona": "persona"}, release="A release", criterion="=whole")
     ratings_csv(got, tmp_path / "out.csv")
+    assert (tmp_path / "out.csv").read_text(encoding="utf-8").partition("\n")[0] == ",".join(Rating.model_fields)
     assert ratings_of_file(tmp_path / "out.csv") == got.records()
     assert {r.kind for r in got.records()} == {"person", "adjudicator"} and got.records()[0].item_id == "i-1"
 

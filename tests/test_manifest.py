@@ -119,15 +119,24 @@ def test_what_read_a_file_that_somebody_has_changed_is_stale(top, changed):
 
 
 def test_the_ratings_beside_a_corpus_and_all_files_of_a_release_are_read_by_their_study(top):
-    for name in ("data/items.csv", "data/rated.csv", "release/a.csv", "release/b.csv", "release/readme.txt"):
+    files = (
+        "data/items.csv",
+        "data/rated.csv",
+        "data/pool.csv",
+        "release/a.csv",
+        "release/b.csv",
+        "release/readme.txt",
+    )
+    for name in files:
         (top / name).parent.mkdir(exist_ok=True)
         (top / name).write_text("", encoding="utf-8")
     words = "files: '*.csv'\nitem: item\nrater: rater\nvalue: score\nscale: 1..6\n"
     (top / "release" / "d.yaml").write_text(words, encoding="utf-8")
     prepare = {"path": "data/items.csv", "options": {"ratings": {"path": "rated.csv"}}, "answers": {"m": "none.csv"}}
-    p = {"studies": {"own": {"prepare": prepare, "ratings": {"description": "release/d.yaml"}}}}
+    stages = {"prepare": prepare, "ratings": {"description": "release/d.yaml"}, "panel": {"pool": "data/pool.csv"}}
+    p = {"studies": {"own": stages}}
     release = {"release/d.yaml", "release/a.csv", "release/b.csv"}
-    assert set(inputs.source_files(p, "own")) == {"data/items.csv", "data/rated.csv"} | release
+    assert set(inputs.source_files(p, "own")) == {"data/items.csv", "data/rated.csv", "data/pool.csv"} | release
 
 
 def test_what_another_selection_left_is_not_named(top):

@@ -187,6 +187,16 @@ def test_the_selection_is_told_in_words(known):
     assert not commands.selection(p)[-1].startswith("items")
 
 
+def test_ties_are_broken_by_whom_the_panel_of_the_study_names_or_the_panel_of_all(known):
+    p = json.loads(json.dumps(known))
+    p["studies"]["medqade"]["panel"]["tie_breaker"] = "p1"
+    named = lambda: [params._tie_breaker_of_panel(p, study) for study in ("medqade", "mhqa", None)]
+    p["panel"] = {"tie_breaker": "p2"}
+    assert named() == ["p1", "p2", "p2"]
+    del p["panel"]
+    assert named() == ["p1", None, None]
+
+
 def test_whom_a_study_names_stays_beside_a_model_that_cannot_be_asked_and_without_an_entry_is_nobody(known):
     p = json.loads(json.dumps(known))
     p["run"] |= {"studies": ["counselingbench"], "models": ["minilm", "gemma"]}

@@ -11,6 +11,7 @@ import secrets
 import socket
 import time
 import urllib.request
+from types import SimpleNamespace
 
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
@@ -468,6 +469,19 @@ def test_no_token_reaches_the_log(tmp_path, caplog, monkeypatch):
         assert tokens["r1"] not in caplog.text
 
     with_page(tmp_path, ENTRIES["sliders"], check)
+
+
+@pytest.mark.parametrize(
+    ("question", "shown"),
+    [
+        ({"role": "practice", "expected": {"A": [0, 9]}, "feedback": ""}, True),
+        ({"role": "practice", "expected": {}, "feedback": "So it works."}, True),
+        ({"role": "practice", "expected": {}, "feedback": ""}, False),
+        ({"role": "check", "expected": {"A": [0, 9]}, "feedback": "So it works."}, False),
+    ],
+)
+def test_a_practice_question_gives_feedback_where_it_expects_an_answer_or_has_a_word(question, shown):
+    assert listening._has_feedback(SimpleNamespace(question=SimpleNamespace(**question))) == shown
 
 
 def test_practice_gives_feedback_and_a_loud_check_speaks_once(tmp_path):

@@ -83,6 +83,7 @@ def test_a_rater_has_a_row_of_what_was_done_and_how(tmp_path, monkeypatch):
             {"A": label("yes"), "B": label("yes"), "C": label("no")},
             "67%",
         ),
+        ({"A": number(50)}, {"A": label("no")}, "0%"),
         ({"comment": label("x")}, {"comment": label("x")}, "–"),
         ({}, {"A": number(3)}, "–"),
     ],
