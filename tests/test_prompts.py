@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mhbench.ask.prompts import build, bundled_texts, demonstrations, names, ordered_pool, related, render, template
 from mhbench.ask.rubrics import rubric, rubric_for, rubrics
-from mhbench.ask.wording import program_strings, write_prompts
+from mhbench.ask.wording import Wording, as_template, program_strings, write_prompts
 from mhbench.records.schema import MODES, Item
 from mhbench.records.task import tasks
 
@@ -291,6 +291,43 @@ def test_what_is_no_text_in_a_program_is_no_prompt():
         "ask.parts[0]": [("a {x}", None)],
         "ask.p.user": [("", "x"), (" b", None)],
     }
+
+
+def test_the_first_string_of_a_name_is_the_prompt():
+    program = "x = 'a'\nx = 'b'\nasync def ask():\n    t = ('c', f'{d}')\n"
+    assert program_strings(program) == {
+        "x": [("a", None)],
+        "ask.t[0]": [("c", None)],
+        "ask.t[1]": [("", "d"), ("", None)],
+    }
+
+
+def test_the_lines_of_the_options_become_a_layout_and_braces_stay():
+    numbered = as_template([("Which?\n1) ", "a"), ("\n2) ", "b"), (" Say.", None)], {}, ["a", "b"])
+    assert numbered == Wording("Which?\n{options} Say.", "{number}) {text}")
+    assert as_template([("As {json}: ", "q"), ("", None)], {"q": "question"}) == Wording("As {{json}}: {question}", "")
+    with pytest.raises(ValueError, match=r"options must stand on lines that follow each other; got '\\nor' before b"):
+        as_template([("A: ", "a"), ("\nor\nB: ", "b"), ("", None)], {}, ["a", "b"])
+    for text in ("[[q", "q]]"):
+        with pytest.raises(ValueError, match=r"text must be free of \[\[ and \]\]"):
+            as_template([(text, None)], {})
+
+
+def test_a_recipe_is_written_mode_by_mode(tmp_path):
+    (tmp_path / "a.txt").write_text("Say {q}", encoding="utf-8")
+    (tmp_path / "b.py").write_text("S = 'Think of {q}.'", encoding="utf-8")
+    cot = {"user": {"file": "b.py", "name": "S"}, "fields": {"q": "question"}, "omit": ["context"]}
+    modes = {"zero_shot": {"user": {"file": "a.txt"}, "fields": {"q": "question"}}, "cot": cot}
+    [file] = write_prompts({"open.yaml": modes}, tmp_path, tmp_path / "to")
+    written = {"wording": "paper", "about": "as in a.txt, b.py", "user": "Say {question}"}
+    written["modes"] = {"cot": {"user": "Think of {question}.", "omit": ["context"]}}
+    assert yaml.safe_load(file.read_text(encoding="utf-8")) == written
+    cot["user"]["name"] = "T"
+    with pytest.raises(ValueError, match="b.py must assign a string to T; got S"):
+        write_prompts({"open.yaml": modes}, tmp_path, tmp_path / "to")
+    cot["user"]["file"] = "c.py"
+    with pytest.raises(FileNotFoundError, match="c.py must be there"):
+        write_prompts({"open.yaml": modes}, tmp_path, tmp_path / "to")
 
 
 @pytest.mark.parametrize(
