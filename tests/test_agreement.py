@@ -532,6 +532,13 @@ def test_abstain_is_left_out_by_default_and_a_label_on_request():
     assert consensus.majority([["Abstain"], ["Abstain"], ["Correct"]]).tolist() == ["Correct"]
 
 
+def test_a_label_that_is_missing_is_none_of_the_categories():
+    a, b, categories = ["x", None, "y", "x"], ["x", "y", "y", "y"], ["x", "y", "z"]
+    without = agreement.cohen_kappa(["x", "y", "x"], ["x", "y", "y"], categories=categories)
+    assert agreement.cohen_kappa(a, b, categories=categories) == without
+    assert agreement.krippendorff_alpha([a, ["x", "y", "y", "x"]], "ordinal", categories=categories) == 1
+
+
 @pytest.mark.parametrize("labels", [["a", np.str_("b"), "a"], [True, np.False_, True], [1, np.float64(2), True]])
 def test_labels_of_numpy_and_of_python_are_of_one_kind(labels):
     assert agreement.percent_agreement(labels, [labels[0]] * 3) == pytest.approx(2 / 3)

@@ -360,6 +360,11 @@ def test_replicates_have_quantiles_wider_for_few_cases():
     assert Estimate.from_replicates(0.3, r, n=1).kind == "none" == Estimate.from_replicates(0.3, r[-1:], n=9).kind
 
 
+def test_what_is_missing_makes_no_unit_and_no_case():
+    nothing = estimate(mean, np.full(3, np.nan), seed=0)
+    assert (nothing.n, nothing.n_clusters, nothing.kind) == (0, 0, "none") and np.isnan(nothing.estimate)
+
+
 def test_an_interval_s_counts_may_be_said():
     i = bootstrap(mean, np.arange(12.0), n=50, seed=1, clusters=np.repeat(range(6), 2), level=0.9)
     got, counted = Estimate.from_interval(i), Estimate.from_interval(i, n=7, n_clusters=8)

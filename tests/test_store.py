@@ -16,6 +16,7 @@ from mhbench.encode.store import ResultStore, StoreSettings, code_of, keep_resul
 from mhbench.errors import NOTES
 
 TEXTS = ["She sleeps badly.", "", "He drinks.", "word " * 300, "He has not slept for years, she says.", "He drinks."]
+COMPUTING = ("loading", "classifiers", "perplexity", "bertscore", "roscoe")
 CHAIN = (["She sleeps badly.", "So she is tired."], ["A woman of 30 sleeps badly.", "What follows?"], ["She is tired."])
 
 
@@ -48,7 +49,10 @@ def numbers(tiny):
 
 
 def test_the_store_gives_the_bits_that_were_computed_and_loads_no_model(tiny, kept, monkeypatch):
+    modules_in_keys = set()
+    monkeypatch.setattr(store, "code_of", lambda *modules: modules_in_keys.add(modules) or code_of(*modules))
     computed = numbers(tiny)
+    assert {m[-1] for m in modules_in_keys} == {f"mhbench.encode.{m}" for m in COMPUTING}, "other code is another key"
     n = rows(kept)
     loaders = [(embeddings, "_load_encoder"), (perplexity, "_load_lm"), (classifiers.loading, "placed_on")]
     for module, loads in (*loaders, (bertscore, "_load_scorer")):
