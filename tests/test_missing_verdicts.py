@@ -10,7 +10,14 @@ from mhbench.steps.duels import duel_strengths, outcome_shares
 from mhbench.steps.judge import position_bias_table
 from mhbench.steps.judge_people import other_labels, people_table, rated_points
 from mhbench.steps.judge_study import _change_fact, corruption_rules
-from mhbench.steps.verdict_tables import about_lineages, final_scores, one_value, verdict_frame, verdict_means
+from mhbench.steps.verdict_tables import (
+    about_lineages,
+    final_scores,
+    judges_compared,
+    one_value,
+    verdict_frame,
+    verdict_means,
+)
 from mhbench.steps.verdicts import BY_RULE
 
 
@@ -196,3 +203,12 @@ def test_who_breaks_ties_by_the_parameters_is_no_rater_beside_a_judge(root):
     assert list(rated_points(raters, ["m"], "sim-p10")) == ["sim-p9"]
     odd = [r.model_copy(update={"label": "Odd"}) for r in raters]
     assert other_labels(odd, ["m"], "sim-p10")["n"].tolist() == [1]
+
+
+def test_the_share_of_scores_alike_has_an_interval_where_all_are_and_their_distance_has_none():
+    items = [Item(item_id=f"q{k}", task="open", question="?", key=["x"], study="d", source="x") for k in range(10)]
+    about = {"study": "d", "model": "m", "kind": "score", "rubric": "r"}
+    judgments = [Judgment(item_id=f"q{k}", judge=j, score=10.0 * k, **about) for j in "ab" for k in range(10)]
+    pairs = judges_compared(verdict_frame(judgments, items, "score"), "score", seed=1).set_index("measure")
+    assert pairs["estimate"].tolist() == [1.0, 0.0] and pairs["interval"].tolist() == ["agresti-coull", "none"]
+    assert pairs.loc["same score", "ci_low"] == pytest.approx(0.679113, abs=1e-6)

@@ -57,6 +57,8 @@ def test_answers_without_a_text_are_shown_to_nobody_and_counted_by_status():
         build_study("example", {"kind": "labels"}, items(1), said(("q1", "a", "x"), ("q1", "a", "y")))
     with pytest.raises(ValueError, match=r"got none of 1 items, 0 with answers \(without a text: \{'empty': 1\}\)"):
         build_study("example", {"kind": "labels"}, items(1), said(("q1", "a", "")))
+    with pytest.raises(ValueError, match=r"got none of 1 items, 0 with answers \(without a text: none\)"):
+        build_study("example", {"kind": "labels"}, items(1), said(("other", "a", "x")))
 
 
 def test_each_kind_asks_about_what_it_judges():

@@ -8,7 +8,7 @@ from conftest import ROOT
 from mhbench.run.cli import main
 from mhbench.run.params import load_params
 from mhbench.run.shape import params_schema
-from mhbench.steps import parameters
+from mhbench.steps import generate, parameters
 from mhbench.studies.counselingbench import study as counselingbench
 from mhbench.studies.medqade import study as medqade
 from mhbench.studies.mentat import study as mentat
@@ -281,6 +281,11 @@ def test_the_schema_for_editors_is_the_one_that_is_checked():
     jsonschema.Draft202012Validator.check_schema(schema)
     score = schema["properties"]["score"]["anyOf"][0]["$ref"].rsplit("/", 1)[1]
     assert schema["$defs"][score]["properties"]["n_boot"]["description"] == "bootstrap replicates"
+    for record in (generate.Setting, generate.Votes):
+        described = {
+            k: x["description"] for k, x in schema["$defs"][record.__name__]["properties"].items() if "description" in x
+        }
+        assert described == {k: f.description for k, f in record.model_fields.items() if f.description}
     for study in (counselingbench, medqade, mentat, mhqa, psychiatrybench):  # and that of the stages of each
         for stage in (place.partition(":")[2] for place in study.STUDY.parameters.values()):
             own = getattr(study, stage)
