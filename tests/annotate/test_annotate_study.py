@@ -83,6 +83,8 @@ def test_each_kind_asks_about_what_it_judges():
     few = build_study("example", {"kind": "agree", "n_items": 2, "replace": {"case": "story"}}, items(9)).questions
     ids = [q.question_id for q in few]
     assert len(ids) == 2 and ids == sorted(ids, key=lambda i: int(i[1:])), "drawn, in the corpus's order"
+    with pytest.raises(ValueError, match="n_items must fit .*greater than or equal to 1.*got 0"):
+        build_study("example", {"kind": "agree", "n_items": 0}, items(9))
     other = build_study("example", {"kind": "agree", "n_items": 2, "seed": 2}, items(9)).rated_ids
     assert other != ids
     named = build_study("example", {"kind": "agree", "item_ids": ["q3", "q1"]}, items(3))
