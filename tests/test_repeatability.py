@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mhbench.stats.repeatability import flip_rate, intraclass_correlation, repeated_sd
+from mhbench.stats.repeatability import _split_by_cluster, flip_rate, intraclass_correlation, repeated_sd
 from mhbench.stats.resample import bootstrap, mean
 
 
@@ -15,7 +15,13 @@ def test_a_correlation_needs_two_answers_and_some_variance():
     same = intraclass_correlation([[50.0, 50.0], [50.0, 50.0]], seed=1)
     assert (same.n, np.isnan(same.estimate)) == (2, True)
     apart = intraclass_correlation([[50.0, 50.0], [60.0, 60.0]], seed=1)
-    assert (apart.estimate, np.isnan(apart.ci_low)) == (1.0, True)  # nothing varies within
+    assert (apart.estimate, np.isnan(apart.ci_low), apart.kind) == (1.0, True, "none")  # nothing varies within
+    assert intraclass_correlation([[50.0, 52.0], [60.0, 61.0]], seed=1).kind == "few"
+
+
+def test_a_cluster_of_one_has_no_freedom_within():
+    strata = _split_by_cluster(np.array([1.0, 3.0, 5.0, 9.0, 2.0]), np.array([0, 0, 1, 1, 2]))
+    assert (strata.df_between, strata.df_within) == (3 - 1, 5 - 3)
 
 
 def test_flips_are_pairs_of_runs_on_two_sides():

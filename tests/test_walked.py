@@ -248,6 +248,15 @@ def test_the_release_itself(datasets, tmp_path):
     assert len(rubric.personas) == 10 and "CONVERSATION" in walked_prompt(rubric, rubric.questions["4"], "CONVERSATION")
 
 
+def test_the_tables_of_a_bundle_may_have_commas(tmp_path):
+    with_tabs = read_walked(bundle(tmp_path, released()))
+    with (tmp_path / "rubric.csv").open("w", newline="", encoding="utf-8") as f:
+        csv.writer(f).writerows([COLUMNS, *released()])
+    (tmp_path / "people.csv").write_text("Name,Age\nAda,30\n")
+    with_commas = read_walked(bundle(tmp_path, released(), rubric_file="rubric.csv", personas="people.csv"))
+    assert with_commas.questions.keys() == with_tabs.questions.keys() and with_commas.personas == with_tabs.personas
+
+
 # ---------------------------------------------------------------- refusals
 
 
