@@ -22,7 +22,7 @@ from mhbench.stats.estimate import (
 )
 from mhbench.stats.jackknife import agreement_estimate
 from mhbench.stats.resample import ClusterMean, bootstrap, cluster_mean, mean
-from mhbench.stats.soft_labels import group_means
+from mhbench.stats.soft_labels import group_means, question_alphas
 from mhbench.steps.rates import rate_table
 from mhbench.studies.medqade.panel import abstention_rates, rater_reliability, student_accuracy
 
@@ -358,6 +358,13 @@ def test_replicates_have_quantiles_wider_for_few_cases():
     assert Estimate.from_replicates(1.0, r, n=40, share=True).kind == "bootstrap"
     assert Estimate.from_replicates(1.0, np.ones(9), n=12, n_clusters=12, share=True).kind == "agresti-coull"
     assert Estimate.from_replicates(0.3, r, n=1).kind == "none" == Estimate.from_replicates(0.3, r[-1:], n=9).kind
+
+
+def test_groups_and_questions_stand_beside_their_own_numbers_in_any_order():
+    means = group_means(np.repeat([20.0, 60.0], 8), np.repeat(["b", "a"], 8))
+    assert means.groups.tolist() == ["a", "b"] and means.mean.estimate.tolist() == pytest.approx([60, 20])
+    alphas = question_alphas([[0, 100], [0, 100], [0, 100], [100, 0]], ["b", "b", "a", "a"])
+    assert alphas.questions.tolist() == ["a", "b"] and alphas.alpha[0] < 0 < alphas.alpha[1] == 1
 
 
 def test_what_is_missing_makes_no_unit_and_no_case():

@@ -38,6 +38,12 @@ def replicate(values, counts):
     return [v for v, c in zip(values, counts) for _ in range(c)]
 
 
+def test_an_answer_that_is_no_class_is_no_answer():
+    for measure in (metrics.precision, metrics.recall, metrics.f1):
+        values = [measure(["a", "b", "b"], ["a", "b", x], average="macro", classes=["a", "b"]) for x in ("z", None)]
+        assert values[0] == values[1]
+
+
 @quick
 @given(answered())
 def test_averages_equal_sklearn(table):

@@ -26,6 +26,7 @@ SHAPES = {
     "multi_label": dict(options=["alpha", "beta", "gamma"], key=["beta"]),
     "ranking": dict(options=["alpha", "beta", "gamma"], key=["B", "A", "C"]),
 }
+LONG = [f"option {k}" for k in range(1, 31)]
 NAMED = [
     "diagnosis",
     "treatment",
@@ -346,6 +347,18 @@ def test_a_users_file_that_does_not_fit_is_refused(tmp_path, text, words):
     (tmp_path / "any/multiple_choice.yaml").write_text(text, encoding="utf-8")
     with pytest.raises(ValueError, match=re.escape(words)):
         build(an_item("multiple_choice"), "cot" if "cot" in text else "zero_shot", dir=tmp_path)
+
+
+def test_a_demonstration_of_a_long_numbered_list_answers_with_a_number(tmp_path):
+    (tmp_path / "default").mkdir()
+    text = "option: '{number}) {text}'\nuser: '{context} {question} {options}'\nassistant: '{key}'"
+    (tmp_path / "default/multiple_choice.yaml").write_text(text, encoding="utf-8")
+    first, second = (
+        Item(item_id=k, study="s", task="multiple_choice", question=k, options=LONG, key=["C"], source="t")
+        for k in ("first", "second")
+    )
+    shown, answered, _ = build(first, "few_shot", demonstrations=[second], dir=tmp_path)
+    assert shown["content"].endswith("30) option 30") and answered["content"] == "3"
 
 
 def test_leaving_out_is_a_decision_that_stands_in_the_file(tmp_path):

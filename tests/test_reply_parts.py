@@ -79,6 +79,8 @@ def test_tokens_are_listed_in_either_form():
         (["A", "</think>", "B"], "B", 2),
         (["B", "cd"], "Bcd", None),
         (["**", "B", "**"], "**B**", 1),
+        (["`B`"], "`B`", 0),
+        (["A", "B"], "B", 1),  # what stands before the answer is none
         (["\u0120", "\u2581B"], "B", 1),
         (["No", ":", " B"], "No: B", None),  # it does not announce an answer
         (["B"], "B and more", 0),  # the list ends before the text
