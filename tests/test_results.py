@@ -237,6 +237,19 @@ def test_a_part_that_a_run_has_a_figure_of_alone_is_shown(monkeypatch):
     assert "a figure of the run" in page.show("A figure").data
 
 
+def test_a_misspelt_column_of_a_part_is_refused(tmp_path):
+    page = PaperPage("mentat", tmp_path)
+    folder = tmp_path / "demographics" / "mentat"
+    folder.mkdir(parents=True)
+    pd.DataFrame({"set": ["D_G"], "estimate": [0.5]}).to_parquet(folder / "pairs.parquet")
+    table = {"name": "pairs", "caption": "Differences", "hide": []}
+    (folder / "contents.json").write_text(json.dumps({"tables": [table], "figures": []}))
+    assert page.show("Figure 20") is not None
+    page.parts["Figure 20"] = page.parts["Figure 20"].model_copy(update={"rows": {"sets": "D_G"}})
+    with pytest.raises(ValueError, match=r"rows must name columns .* got 'sets' \(Figure 20, results.yaml of mentat"):
+        page.show("Figure 20")
+
+
 def test_a_column_without_a_value_is_left_out_but_for_an_estimate_and_its_limits():
     frame = pd.DataFrame({"model": ["a", "b"], "note": None, "estimate": np.nan, "ci_low": np.nan, "ci_high": np.nan})
     grid = _grid(frame, "A table")
@@ -278,6 +291,7 @@ def test_a_table_without_a_row_keeps_its_heads():
         ({"rows": {"set": "G"}}, [["a", "G", 1, 2]], ["model", "set", "age: 1", "kin: 2"]),
         ({"rows": {"task": "x"}, "columns": "age"}, [["a", 1], ["b", 3]], ["model", "age: 1"]),
         ({"rows": {"set": "none"}}, [], ["model", "set", "age: 1", "kin: 2"]),
+        ({"columns": "aeg"}, [], ["model", "set", "age: 1", "kin: 2"]),
     ],
 )
 def test_a_part_of_a_paper_has_its_rows_and_columns_of_a_table(part, rows, heads):

@@ -238,8 +238,10 @@ def packed_layers(model, largest: int = 2**26):
         packed_linear = torch.ops.mkldnn._linear_pointwise
     except AttributeError:
         return model
-    has_gelu = lambda block: type(getattr(block, "intermediate_act_fn", None)).__name__ == "GELUActivation"
-    block_by_layer = {block.dense: block for block in model.modules() if has_gelu(block) and hasattr(block, "dense")}
+    is_gelu_block = lambda block: type(getattr(block, "intermediate_act_fn", None)).__name__ == "GELUActivation"
+    block_by_layer = {
+        block.dense: block for block in model.modules() if is_gelu_block(block) and hasattr(block, "dense")
+    }
     for layer in (m for m in model.modules() if type(m) is torch.nn.Linear):
         is_cpu_float32 = layer.weight.device.type == "cpu" and layer.weight.dtype == torch.float32
         if is_cpu_float32 and layer.weight.numel() <= largest:

@@ -76,7 +76,7 @@ def describe_best(table: pd.DataFrame, marks: Mapping[str, float], *, of: str = 
     row_records = shown_rows.to_dict("records")
     best_row, last_row = row_records[0], row_records[-1]
     is_only_row, has_simulated = len(row_records) == 1, len(row_records) < len(enough(table))
-    leading_verb = f"is {adjective}" if adjective else "leads"  # which no interval of its own shows to be better
+    leading_verb = f"is {adjective}" if adjective else "is highest"  # which no interval of its own shows to be better
     verb = leading_verb if has_simulated or not is_only_row else "scores"
     first_clause = f"{printed_name(best_row[of])} {'(asked) ' if has_simulated else ''}{verb} "
     first_clause += value(best_row["estimate"]) if verb == "scores" else f"({value(best_row['estimate'])})"

@@ -64,29 +64,36 @@ def _run_stage_command(a):
         refuse(f"run: STAGE must be named, or --all said; got {a.stage!r} with{'' if a.all else 'out'} --all")
     if a.all:
         return _run_all(a)
-    part_label = part_name(a.stage, a.study, a.model)
+    stage_study_model = part_name(a.stage, a.study, a.model)
     if part_names := [*recorded_parameters(root())]:
-        k, n = part_names.index(part_label) + 1 if part_label in part_names else 0, len(part_names)
+        k, n = part_names.index(stage_study_model) + 1 if stage_study_model in part_names else 0, len(part_names)
     else:
         from mhbench.run.params import load_params
 
         k, n = position(load_params(root() / a.params)["run"], a.stage, a.study, a.model)
     try:
-        with Live(f"{part_label} (stage {k} in the order of {n})" if k else part_label):
+        with Live(f"{stage_study_model} (stage {k} in the order of {n})" if k else stage_study_model):
             notebook = run_stage(a.stage, a.study, a.model, params=a.params, overrides=a.overrides, in_process=True)
     except Exception as e:
         if os.environ.get(ROWS) != "rows" or not a.study:
             raise
         failure = leave_failure(a.stage, a.study, a.model, e)
-        print(f"mhbench run: {part_label} {failure.what}: {failure.said}; the report has a row of it", file=sys.stderr)
+        print(
+            f"mhbench run: {stage_study_model} {failure.what}: {failure.said}; the report has a row of it",
+            file=sys.stderr,
+        )
         return
-    print(f"{part_label}: {os.path.relpath(notebook)}")
+    print(f"{stage_study_model}: {os.path.relpath(notebook)}")
     if os.environ.get(ROWS) == "stop" and a.study:
         if repeatable_losses := [
             f for f in failures_left(root() / "results", [(a.stage, a.study, a.model)]) if f["again"]
         ]:
             actual = "{what}: {said}".format_map(lost_in_words(repeatable_losses[0]))
-            refuse(f"run: nothing may be lost where {ROWS} is stop; got {actual}", place=part_label, error=RuntimeError)
+            refuse(
+                f"run: nothing may be lost where {ROWS} is stop; got {actual}",
+                place=stage_study_model,
+                error=RuntimeError,
+            )
 
 # %% ../../nbs/run/08_cli.ipynb #ed51b9ce
 @subcommand("inputs", "hash the corpora, answers and templates that the run reads, for DVC to compare", PARAMS)

@@ -184,9 +184,9 @@ def run_stage(
                 str(notebook), str(failed_notebook), parameters=settings, **papermill_options
             )
     except papermill.PapermillExecutionError as e:
-        part_label = " ".join(x for x in (stage, study, model) if x)
+        stage_study_model = " ".join(x for x in (stage, study, model) if x)
         message = e.evalue if len(e.evalue) <= 4000 else f"{e.evalue[:4000]} ..."
-        cell_in_words = f"{part_label} ended in cell {e.cell_index} of {stage}.ipynb"
+        cell_in_words = f"{stage_study_model} ended in cell {e.cell_index} of {stage}.ipynb"
         raise RuntimeError(
             f"run_stage: {cell_in_words}: {e.ename}: {message}\n(the whole is in {failed_notebook})"
         ) from None
@@ -242,8 +242,8 @@ def leave_failure(stage: str, study: str, model: str | None, error: BaseExceptio
     stage_folder = place("results", stage, study, model)
     failed_notebook = stage_folder / "notebook.failed.ipynb"
     if failed_notebook.exists():
-        part_label = "-".join(filter(None, (stage, study, model)))
-        failed_notebook.replace(private_file(root() / ".mhbench" / "failed" / f"{part_label}.ipynb"))
+        stage_study_model = "-".join(filter(None, (stage, study, model)))
+        failed_notebook.replace(private_file(root() / ".mhbench" / "failed" / f"{stage_study_model}.ipynb"))
     for out in _outputs(stage, study, model):
         if out.suffix == ".json":
             write_json({}, out)

@@ -55,7 +55,7 @@ class PaperPart(Record):
     printed: list[str] = []  # places of claims, if not `what`
     released: list[str] = []  # committed tables, if not those of `by`
     rows: dict[str, str] = {}  # column -> value of the rows that belong here, in tables of `by` with that column
-    columns: str = ""  # what headings of a wide table begin with that belong here, beside its first column
+    columns: str = ""  # what headings of wide tables begin with that belong here, beside their first column
     picture: bool = False  # the figure of the study's replication belongs here
 
 
@@ -160,11 +160,11 @@ class PageHtml:
 
 
 def _part_of(frame: pd.DataFrame, part: PaperPart) -> pd.DataFrame:
-    "Rows and columns of a run's table that belong to a part of the paper."
+    "Rows and columns of a run's table that belong to a part of the paper; no row where no heading does."
     for column in part.rows.keys() & {*frame}:
         frame = frame[frame[column] == part.rows[column]]
     kept_columns = [c for k, c in enumerate(frame) if not k or str(c).startswith(part.columns)]
-    return frame[kept_columns] if len(kept_columns) > 1 else frame
+    return frame[kept_columns] if len(kept_columns) > 1 or not part.columns else frame[:0]
 
 
 def _note_html(note: str) -> Markup:
@@ -215,6 +215,7 @@ class PaperPage:
     def _of_run(self, part: PaperPart) -> dict[str, Any]:
         "What stages of the run left."
         run_outputs: dict[str, Any] = {"tables": [], "figures": [], "label": _DEMO if self.synthetic else "In this run"}
+        table_columns: set[str] = set()
         for stage, name in (m.split("/") for m in part.by):
             folder = place(self.results, stage, self.study) if self.results else None
             if folder is None or not (folder / "contents.json").exists():
@@ -227,10 +228,17 @@ class PaperPage:
                 image_url = f"data:image/png;base64,{as_saved(file)}"
                 run_outputs["figures"].append({"source": image_url, "alt": f["alt"], "caption": f["caption"]})
             elif t := tables.get(name):
-                frame = _part_of(pd.read_parquet(folder / f"{name}.parquet"), part)
+                run_table = pd.read_parquet(folder / f"{name}.parquet")
+                table_columns |= {*run_table}
+                frame = _part_of(run_table, part)
                 if len(frame):
                     page_table = _grid(frame.drop(columns=t["hide"]), t["caption"])
                     run_outputs["tables"].append(page_table | {"said": in_a_sentence(frame)})
+        if table_columns and (unmatched_columns := part.rows.keys() - table_columns):
+            actual = f"{min(unmatched_columns)!r} ({part.what}, results.yaml of {self.study})"
+            refuse(
+                f"PaperPage.show: rows must name columns of {part.by}; got {actual}; {sorted(table_columns)} are there"
+            )
         return run_outputs
 
     def show(self, what: str) -> PageHtml | None:  # None: there is nothing to show

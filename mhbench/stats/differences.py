@@ -66,12 +66,12 @@ def score_limits(
 # %% ../../nbs/stats/18_differences.ipynb #32bb2c55
 def _effective_counts(d: np.ndarray, m: ClusterMean, largest: float) -> tuple[np.ndarray, ...]:
     "Effective numbers of pairs won by the first, by the second, and of all, in `largest`; and which are counts."
-    relative_sizes = np.abs(np.nan_to_num(d)) / largest
-    is_unclustered_binary = (np.asarray(m.n_clusters) == m.n) & np.isin(relative_sizes, (0, 1)).all(
+    sizes_relative_to_largest = np.abs(np.nan_to_num(d)) / largest
+    is_unclustered_binary = (np.asarray(m.n_clusters) == m.n) & np.isin(sizes_relative_to_largest, (0, 1)).all(
         0
     )  # independent pairs, right or wrong
     with np.errstate(invalid="ignore", divide="ignore"):
-        b, c = (np.where(np.nan_to_num(s * d) > 0, relative_sizes, 0).sum(0) / m.n for s in (1, -1))
+        b, c = (np.where(np.nan_to_num(s * d) > 0, sizes_relative_to_largest, 0).sum(0) / m.n for s in (1, -1))
         simple_variance = b + c - (m.mean / largest) ** 2
         variance = (m.se / largest) ** 2
         n = np.where((simple_variance > 1e-12) & (variance > 1e-15), simple_variance / variance, m.n_clusters)

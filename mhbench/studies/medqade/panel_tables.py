@@ -246,8 +246,8 @@ def item_strata(
     recorded: Iterable[Response],  # the students' answers
 ) -> dict[str, pd.Categorical | None]:  # name -> the stratum of each item of the panel; None: all in one
     "By difficulty, and by whether any student's answer equals the key. Source: MedQADE, sections 4.3.1 and 4.4.2."
-    match_by_item = match_strata(items, recorded)
-    match_names = [match_by_item.get(i, _MATCH[None]) for i in panel.item_ids]
+    match_stratum_by_item = match_strata(items, recorded)
+    match_names = [match_stratum_by_item.get(i, _MATCH[None]) for i in panel.item_ids]
     match_categories = pd.Categorical(
         match_names, categories=list(_MATCH.values()), ordered=True
     ).remove_unused_categories()

@@ -130,13 +130,15 @@ def draw_round(
     """
     if tie_breaker in raters:
         refuse(f"draw_round: tie_breaker must not be one of the panel; got {tie_breaker!r}")
-    match_by_item = item_matches(population.items, population.answers)
+    is_match_by_item = item_matches(population.items, population.answers)
     if share_match is None:
-        share_match = float(np.mean(list(match_by_item.values())))
-    draw = stratified_draw(list(match_by_item), list(match_by_item.values()), n, share_match=share_match, seed=seed)
+        share_match = float(np.mean(list(is_match_by_item.values())))
+    draw = stratified_draw(
+        list(is_match_by_item), list(is_match_by_item.values()), n, share_match=share_match, seed=seed
+    )
     assignment = assign(draw.item_ids, raters, n_core=n_core, per_item=per_item, seed=seed)
     drawn_items = pd.DataFrame({"item_id": assignment.item_ids}).assign(
-        match=[match_by_item[i] for i in assignment.item_ids]
+        match=[is_match_by_item[i] for i in assignment.item_ids]
     )
     drawn_items["core"] = drawn_items.index < n_core
     tasks = label_studio_tasks(population.items, population.answers, assignment.by_rater(), seed=seed)

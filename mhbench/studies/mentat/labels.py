@@ -270,9 +270,9 @@ def _top_k_rows(
     answered_indices = [k for k, q in enumerate(fitted_labels.questions) if q in creators]
     if not answered_indices:
         return []
-    creator_options = np.array([creators[fitted_labels.questions[k]] for k in answered_indices])
+    option_chosen_by_creator = np.array([creators[fitted_labels.questions[k]] for k in answered_indices])
     shares_of_each_question = top_k(
-        probs[answered_indices], creator_options, weights=np.eye(len(answered_indices))
+        probs[answered_indices], option_chosen_by_creator, weights=np.eye(len(answered_indices))
     )  # of every question alone
     clusters = cases_of([fitted_labels.questions[k] for k in answered_indices], cases)
     rows = []

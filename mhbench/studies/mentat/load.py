@@ -48,9 +48,9 @@ def _reply_fields(reply: Any, file_and_line: str) -> dict:
     if isinstance(reply, str):
         return {"text": reply}
     try:
-        reply_choice = reply["choices"][0]
+        first_choice_of_reply = reply["choices"][0]
         token_usage = reply.get("usage") or {}
-        reply_text, finish_reason = reply_choice["message"]["content"], reply_choice["finish_reason"]
+        reply_text, finish_reason = first_choice_of_reply["message"]["content"], first_choice_of_reply["finish_reason"]
     except (AttributeError, IndexError, KeyError, TypeError):
         rule = f"be a text or the reply of a chat endpoint; got {type(reply).__name__}"
         refuse(f"load_mentat_results: model_response must {rule}", place=file_and_line)

@@ -142,10 +142,10 @@ def _read_literal_mapping(node: ast.Dict) -> dict | None:
         mapping = ast.literal_eval(node)
     except ValueError:
         return None
-    is_option_mapping = all(
+    maps_questions_to_option_lists = all(
         str(k).isdigit() and isinstance(v, list) and all(isinstance(x, int) for x in v) for k, v in mapping.items()
     )
-    return mapping if is_option_mapping else None
+    return mapping if maps_questions_to_option_lists else None
 
 # %% ../../../nbs/studies/mentat/08_preferences.ipynb #fba66cc2
 def keep_rated_questions(entries: Mapping[str, T], rated: Collection[str], source: str) -> dict[str, T]:
