@@ -76,10 +76,12 @@ def describe_best(table: pd.DataFrame, marks: Mapping[str, float], *, of: str = 
     row_records = shown_rows.to_dict("records")
     best_row, last_row = row_records[0], row_records[-1]
     is_only_row, has_simulated = len(row_records) == 1, len(row_records) < len(enough(table))
-    leading_verb = f"is {adjective}" if adjective else "is highest"  # which no interval of its own shows to be better
-    verb = leading_verb if has_simulated or not is_only_row else "scores"
-    first_clause = f"{printed_name(best_row[of])} {'(asked) ' if has_simulated else ''}{verb} "
-    first_clause += value(best_row["estimate"]) if verb == "scores" else f"({value(best_row['estimate'])})"
+    best_name, best_value = printed_name(best_row[of]), value(best_row["estimate"])
+    if is_only_row:
+        first_clause = f"{best_name} {'(asked) ' if has_simulated else ''}scores {best_value}"
+    else:  # no interval of its own shows that it is better
+        comparison_group = f" of the {of}s asked" if has_simulated else ""
+        first_clause = f"{best_name} is {adjective or 'highest'}{comparison_group} ({best_value})"
     if not marks:
         return (
             first_clause
