@@ -536,6 +536,8 @@ def test_a_label_that_is_missing_is_none_of_the_categories():
     a, b, categories = ["x", None, "y", "x"], ["x", "y", "y", "y"], ["x", "y", "z"]
     without = agreement.cohen_kappa(["x", "y", "x"], ["x", "y", "y"], categories=categories)
     assert agreement.cohen_kappa(a, b, categories=categories) == without
+    nobody = [None, None]
+    assert np.isnan(agreement.cohen_kappa(nobody, nobody, weighting="linear", distances="values"))
     assert agreement.krippendorff_alpha([a, ["x", "y", "y", "x"]], "ordinal", categories=categories) == 1
 
 

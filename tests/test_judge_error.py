@@ -13,6 +13,7 @@ from mhbench.stats.judge_error import (
     bias_slope,
     bland_altman,
     leave_one_rater_out,
+    length_effect,
     pass_rates,
     split_half_calibration,
     within_slope,
@@ -173,3 +174,12 @@ def test_a_calibration_is_fitted_and_tested_on_different_cases():
     case = [f"case {k}" for k in np.repeat(range(10), 4)]
     found = split_half_calibration(judge, people, clusters=case, seed=1)
     assert (found.after.n, found.after.n_clusters) == (20, 5)
+    half = split_half_calibration(judge, people, clusters=case, seed=1, level=0.5)
+    assert {half.before.level, half.after.level, half.gain.level} == {0.5}
+    assert half.after.estimate == found.after.estimate
+
+
+def test_an_answer_without_a_word_has_no_length():
+    items, words = np.repeat(np.arange(6), 3), np.tile([0, 8, 16], 6)
+    found = length_effect(np.where(words, 3 * np.log2(np.maximum(words, 1)), -50.0), words, items)
+    assert (found.estimate, found.n) == (pytest.approx(3), 12)

@@ -361,6 +361,11 @@ def test_a_demonstration_of_a_long_numbered_list_answers_with_a_number(tmp_path)
     assert shown["content"].endswith("30) option 30") and answered["content"] == "3"
 
 
+def test_a_demonstration_answers_each_scenario_by_its_number():
+    item, shot = an_item("extended_matching"), an_item("extended_matching", item_id="other")
+    assert build(item, "few_shot", demonstrations=[shot])[-2] == {"role": "assistant", "content": "1: A\n2: C"}
+
+
 def test_leaving_out_is_a_decision_that_stands_in_the_file(tmp_path):
     (tmp_path / "any").mkdir()
     (tmp_path / "any/multiple_choice.yaml").write_text(
