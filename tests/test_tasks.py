@@ -57,10 +57,16 @@ def test_a_task_has_all_that_a_task_must_have(name):
 
 
 @pytest.mark.parametrize("name", [name for name in tasks() if task_named(name).lettered])
-def test_one_option_leaves_nothing_to_choose(name):
+def test_options_to_choose_from_are_two_to_26(name):
     item = an_item(name)
     with pytest.raises(ValueError, match=rf"options must be two or more for task {name}; got 1"):
         task_named(name).check(item.model_copy(update={"options": item.options[:1]}))
+    options = [f"option {k}" for k in range(27)]
+    task_named(name).check(item.model_copy(update={"options": options[:26]}))
+    with pytest.raises(
+        ValueError, match=rf"options must be 26 at most, a letter each, for task {name}; got 27; .*multi_label"
+    ):
+        task_named(name).check(item.model_copy(update={"options": options}))
 
 
 @pytest.mark.parametrize("name", tasks())

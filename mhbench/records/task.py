@@ -92,6 +92,9 @@ class Task(ABC):
         if self.lettered:
             if n < 2:
                 raise ValueError(f"options must be two or more for task {self.name}; got {n}")
+            if n > len(ascii_uppercase):
+                remedy = "name longer lists in full (task multi_label)"
+                raise ValueError(f"options must be 26 at most, a letter each, for task {self.name}; got {n}; {remedy}")
             if unknown_letters := [k for k in key if k not in _key_letters(item)]:
                 raise ValueError(f"key must hold letters of the {numbered(n, 'option')}; got {unknown_letters}")
         if self.per_stem and n_stems == 0:
