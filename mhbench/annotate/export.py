@@ -57,12 +57,12 @@ def _rating_variant(
     study: Study, q: Question, presentation: dict, target: str, answer_by_target: dict[str, RatedAnswer]
 ) -> dict[str, str]:
     kind = study.settings.kind
-    question_kind = QUESTION_KINDS[kind]
+    kind_traits = QUESTION_KINDS[kind]
     variant = dict[str, Any](asked=q.asked)
     if presentation["wording"]:
         variant["gender" if set(q.texts) <= MENTAT_WORDINGS else "wording"] = presentation["wording"]
-    if question_kind.shuffled and kind != "errors":
-        name_by_target = {t: t if question_kind.judged else str(k) for k, t in enumerate(q.targets)}
+    if kind_traits.shuffled and kind != "errors":
+        name_by_target = {t: t if kind_traits.judged else str(k) for k, t in enumerate(q.targets)}
         variant["order"] = ",".join(name_by_target[t] for t in presentation["order"])
     if target in presentation["starts"]:
         variant["start"] = str(presentation["starts"][target])

@@ -320,14 +320,14 @@ class Shown(NamedTuple):
 def present(study: Study, question: Question, rater: str, occasion: int = 0) -> Shown:
     "The draw for this rater and question."
     seed_words = (study.settings.seed, study.name, rater, question.question_id, occasion)
-    question_kind = QUESTION_KINDS[study.settings.kind]
+    kind_traits = QUESTION_KINDS[study.settings.kind]
     target_names = list(question.targets)
     wording_names = sorted(question.texts)
     return Shown(
         wording_names[draw(*seed_words, "wording") % len(wording_names)],
-        sorted(target_names, key=lambda t: draw(*seed_words, "order", t)) if question_kind.shuffled else target_names,
-        {t: draw(*seed_words, "start", t) % 101 for t in target_names} if question_kind.numbers else {},
-        sorted(question.sides, key=lambda s: draw(*seed_words, "side", s)) if question_kind.two_sides else [],
+        sorted(target_names, key=lambda t: draw(*seed_words, "order", t)) if kind_traits.shuffled else target_names,
+        {t: draw(*seed_words, "start", t) % 101 for t in target_names} if kind_traits.numbers else {},
+        sorted(question.sides, key=lambda s: draw(*seed_words, "side", s)) if kind_traits.two_sides else [],
     )
 
 # %% ../../nbs/annotate/01_study.ipynb #24cf87a3

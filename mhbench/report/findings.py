@@ -91,17 +91,19 @@ def asked(results: str | Path, studies: Sequence[str]) -> pd.DataFrame:  # study
     rows = []
     for study in studies:
         prepare_metrics = _read_stage_metrics(results, "prepare", study)
-        n_by_kind = {
+        prepare_counts = {
             x: prepare_metrics.get(f"n_{x}", pd.NA) for x in ("items", "ratings", "simulated", "by_models", "set_aside")
         }
-        row = {"study": study, "items": n_by_kind["items"]}
+        row = {"study": study, "items": prepare_counts["items"]}
         origins = where_from(_read_stage_table(results, "score", study, "scores"))
         for origin, column_name in (_WHOM | _WHOM_ELSE).items():
             model_texts = [f"{r.model} ({r.items})" for r in origins[origins["origin"] == origin].itertuples()]
             row |= {column_name: ", ".join(model_texts) or "nobody"} if model_texts or origin in _WHOM else {}
-        row |= {"ratings by people": n_by_kind["ratings"] - n_by_kind["simulated"] - n_by_kind["by_models"]}
-        row |= {"ratings by models": n_by_kind["by_models"], "simulated ratings": n_by_kind["simulated"]}
-        rows.append(row | {"rows set aside": n_by_kind["set_aside"]})
+        row |= {
+            "ratings by people": prepare_counts["ratings"] - prepare_counts["simulated"] - prepare_counts["by_models"]
+        }
+        row |= {"ratings by models": prepare_counts["by_models"], "simulated ratings": prepare_counts["simulated"]}
+        rows.append(row | {"rows set aside": prepare_counts["set_aside"]})
     return pd.DataFrame(rows)
 
 # %% ../../nbs/report/05_findings.ipynb #126dff4c

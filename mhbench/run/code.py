@@ -150,16 +150,16 @@ class Code:
 
     def reached(self, names: Iterable[str]) -> dict[str, str]:  # module, or folder of data -> hash
         "What these modules need, with what that needs in turn."
-        names_to_visit, hash_by_module = list(names), dict[str, str]()
-        while names_to_visit:
-            name = names_to_visit.pop()
+        modules_to_visit, hash_by_module = list(names), dict[str, str]()
+        while modules_to_visit:
+            name = modules_to_visit.pop()
             if name.endswith(".*"):
                 package_file = self._file(name[:-2])
                 files = package_file.parent.glob("*.py") if package_file and package_file.name == "__init__.py" else ()
-                names_to_visit += [f"{name[:-2]}.{f.stem}" for f in files if f.stem != "__init__"]
+                modules_to_visit += [f"{name[:-2]}.{f.stem}" for f in files if f.stem != "__init__"]
             elif name not in hash_by_module and (module_facts_found := self.module(name)):
                 hash_by_module[name] = module_facts_found[1]
-                names_to_visit += [*module_facts_found[2], *filter(None, [name.rpartition(".")[0]])]
+                modules_to_visit += [*module_facts_found[2], *filter(None, [name.rpartition(".")[0]])]
         return dict(
             sorted([*hash_by_module.items(), *(pair for name in hash_by_module for pair in self._data_of(name))])
         )

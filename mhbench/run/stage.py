@@ -136,8 +136,8 @@ def recorded_origins(results: str | Path, studies: Iterable[str]) -> dict[str, s
 # %% ../../nbs/run/04_stage.ipynb #0dc74ff3
 def origin_column(frame: pd.DataFrame, origins: Mapping[str, str]) -> list[str]:  # one a row
     "Where each row of a table comes from: the weightiest origin of the names in it, and of those that head columns."
-    heading_origins = [origins[c] for c in frame.columns if c in origins]
-    origin_rank = np.full(len(frame), max(map(ORIGINS.index, heading_origins), default=0))
+    origins_of_headings = [origins[c] for c in frame.columns if c in origins]
+    origin_rank = np.full(len(frame), max(map(ORIGINS.index, origins_of_headings), default=0))
     for column in frame.columns.intersection(_NAMED):
         origins_of_column = frame[column].map(
             {x: origins.get(model_in_label(x), "asked") for x in frame[column].dropna().unique()}

@@ -447,10 +447,10 @@ def _publish(a):
 def _export_run(a):
     p = load_params(root() / a.params)
     results = root() / "results"
-    fresh_study_names, reasons_left_out = fresh_studies(manifest(run=p["run"]))
+    up_to_date_studies, reasons_left_out = fresh_studies(manifest(run=p["run"]))
     if reasons_left_out:
         say(f"export: left out is what is not of this run as it stands: {'; '.join(reasons_left_out)}")
-    run = p["run"] | {"studies": fresh_study_names}
+    run = p["run"] | {"studies": up_to_date_studies}
     if a.kind == "hf" and not a.license:
         remedy = "--license cc-by-4.0, or --license other, as whoever owns the answers and ratings decides"
         refuse("export: --license must be given for hf, since its card states one; got none", remedy=remedy)
@@ -461,10 +461,10 @@ def _export_run(a):
             card_files = bank_cards(results, run["studies"], write_file)
             written_files = dataset_folder(
                 answers,
-                headline(results, [x for x in runs(run) if x[1] in fresh_study_names]),
+                headline(results, [x for x in runs(run) if x[1] in up_to_date_studies]),
                 write_file,
                 a.license,
-                ratings=_ratings_of(results, fresh_study_names, private=a.private),
+                ratings=_ratings_of(results, up_to_date_studies, private=a.private),
                 private=a.private,
                 cards=bool(card_files),
             )
@@ -476,13 +476,13 @@ def _export_run(a):
             content_in_words = (
                 "scored answers" if a.kind == "inspect" else "scored answers, or ratings of items that may leave"
             )
-            n_protected = 0 if a.private else len(_ratings_of(results, fresh_study_names, private=True))
-            actual = f"none of {', '.join(fresh_study_names) or 'any study'}"
+            n_protected = 0 if a.private else len(_ratings_of(results, up_to_date_studies, private=True))
+            actual = f"none of {', '.join(up_to_date_studies) or 'any study'}"
             actual += f", and {n_protected} ratings of protected items" if n_protected and a.kind != "inspect" else ""
             remedy = "`mhbench summary` says what is absent"
             remedy += "; a log is of models' answers, and eee and hf have people's ratings" * (a.kind == "inspect")
             remedy += "; --private writes them, for those who may read them" * bool(n_protected and a.kind != "inspect")
             refuse(f"export {a.kind}: the run must have {content_in_words}; got {actual}", remedy=remedy)
-    if protected_line := _protected_line(results, fresh_study_names, a.kind, private=a.private):
+    if protected_line := _protected_line(results, up_to_date_studies, a.kind, private=a.private):
         say(f"export {a.kind}: {protected_line}")
     print(*written_files[:20], *([f"and {len(written_files) - 20} more"] if len(written_files) > 20 else []), sep="\n")

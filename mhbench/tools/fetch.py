@@ -271,30 +271,41 @@ def fetch_release(
     folder = (Path(to).expanduser() if to else corpora() / name).resolve()
     wanted_files = {place: (path, file) for place, path, file in release.files(only)}
     n_passed_over = _bring(name, release, wanted_files, source, folder)
-    hash_by_path = _folder_files(folder)
+    local_hash_by_path = _folder_files(folder)
     all_files = {place: file for place, _, file in release.files(["**"])}
-    blob_by_place = {place: blob_id(folder / place) for place in hash_by_path}
+    blob_by_place = {place: blob_id(folder / place) for place in local_hash_by_path}
     unregistered_or_derived = [
-        p for p in hash_by_path if p not in all_files or all_files[p].digest not in (blob_by_place[p], hash_by_path[p])
+        p
+        for p in local_hash_by_path
+        if p not in all_files or all_files[p].digest not in (blob_by_place[p], local_hash_by_path[p])
     ]
     derivations = {p: derivation.how for p in unregistered_or_derived if (derivation := release.find_derivation(p))}
     unregistered = [p for p in unregistered_or_derived if p not in derivations]
     file_facts = {
-        p: {"sha256": hash_by_path[p], "blob": blob_by_place[p], "registered": p not in unregistered_or_derived}
-        for p in hash_by_path
+        p: {"sha256": local_hash_by_path[p], "blob": blob_by_place[p], "registered": p not in unregistered_or_derived}
+        for p in local_hash_by_path
     }
     release_record = {"release": name, "repository": release.repository, "commit": release.commit, "files": file_facts}
     (folder / RECORD).write_text(json.dumps(release_record, indent=1) + "\n", encoding="utf-8")
-    make_private([folder / place for place in [*hash_by_path, RECORD]])
-    for place in hash_by_path:
+    make_private([folder / place for place in [*local_hash_by_path, RECORD]])
+    for place in local_hash_by_path:
         for parent_folder in PurePosixPath(place).parents:
             (folder / parent_folder).chmod(0o700)
     corpus = folder / release.imported.get("path", "")
-    missing_files = [place for place in wanted_files if place not in hash_by_path]
-    n_unasked = len(all_files) - sum(place in hash_by_path for place in all_files) - len(missing_files)
+    missing_files = [place for place in wanted_files if place not in local_hash_by_path]
+    n_unasked = len(all_files) - sum(place in local_hash_by_path for place in all_files) - len(missing_files)
     options = dict(release.imported.get("options", {}))
     return Fetched(
-        name, folder, corpus, options, hash_by_path, unregistered, derivations, missing_files, n_passed_over, n_unasked
+        name,
+        folder,
+        corpus,
+        options,
+        local_hash_by_path,
+        unregistered,
+        derivations,
+        missing_files,
+        n_passed_over,
+        n_unasked,
     )
 
 # %% ../../nbs/tools/17_fetch.ipynb #4d0c1964

@@ -106,9 +106,9 @@ def accuracy_by_judge_and_panel(
     else:
         panel = panel_subset(panel, core)
     majority_points = 100 * as_scores(majorities(resolved_labels(panel, core)))
-    answer_index = pd.MultiIndex.from_frame(panel.answers, names=["item_id", "model"])
+    item_model_index = pd.MultiIndex.from_frame(panel.answers, names=["item_id", "model"])
     return combine_judge_and_people(
-        judge_points, pd.DataFrame({"majority": majority_points}, index=answer_index), kind="label"
+        judge_points, pd.DataFrame({"majority": majority_points}, index=item_model_index), kind="label"
     )
 
 # %% ../../../nbs/studies/medqade/06_judges.ipynb #94e77589

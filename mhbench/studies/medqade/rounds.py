@@ -185,11 +185,11 @@ def _read_round(folder: Path) -> tuple[dict, pd.DataFrame, pd.DataFrame]:
 
 def _read_pages(folder: Path, raters: Iterable[str]) -> dict[str, dict]:
     "The task of each item, as the raters got it."
-    page_by_item: dict[str, dict] = {}
+    labelling_task_by_item: dict[str, dict] = {}
     for r in raters:
         tasks = json.loads((folder / f"tasks-{r}.json").read_text(encoding="utf-8"))
-        page_by_item |= {t["data"]["item_id"]: t for t in tasks}
-    return page_by_item
+        labelling_task_by_item |= {t["data"]["item_id"]: t for t in tasks}
+    return labelling_task_by_item
 
 
 class Ties(NamedTuple):
@@ -223,11 +223,11 @@ def find_ties(folder: str | Path) -> Ties:
         tied_ids - core_ids, "tied"
     )
     tie_items = pd.DataFrame({"item_id": tie_breaker_items(labels, item_ids, core=sorted(core_ids))})
-    page_by_item = _read_pages(folder, round_facts["raters"])
+    labelling_task_by_item = _read_pages(folder, round_facts["raters"])
     n_open = int((is_assigned & ~is_labelled).any(axis=0).sum())
     return Ties(
         tie_items.assign(why=tie_items["item_id"].map(reason_by_item)),
-        [page_by_item[i] for i in tie_items["item_id"]],
+        [labelling_task_by_item[i] for i in tie_items["item_id"]],
         n_open,
     )
 

@@ -276,8 +276,8 @@ def _top_k_rows(
     )  # of every question alone
     clusters = cases_of([fitted_labels.questions[k] for k in answered_indices], cases)
     rows = []
-    for k, within_top_k in enumerate(shares_of_each_question.T, 1):
-        e = estimate(mean, within_top_k, clusters=clusters, seed=0, share=True)
+    for k, share_of_each_question in enumerate(shares_of_each_question.T, 1):
+        e = estimate(mean, share_of_each_question, clusters=clusters, seed=0, share=True)
         limits = (e.ci_low, e.ci_high) if k < probs.shape[1] else (np.nan, np.nan)
         rows.append(dict(k=k, n=len(answered_indices), estimate=e.estimate, ci_low=limits[0], ci_high=limits[1]))
     return rows

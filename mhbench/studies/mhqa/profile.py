@@ -274,13 +274,13 @@ def sorted_banks(
     top: str | Path = ".",  # paths are given from here
 ) -> dict[str, dict[str, list[Item]]]:  # rubric -> bank -> the questions that are sorted by it
     "The questions for the judges: the study's under both rubrics, those of other banks under difficulty only."
-    study_items = {study: draw_items(items, n_items, seed=seed)}
+    drawn_items_by_study = {study: draw_items(items, n_items, seed=seed)}
     judged_banks = {bank: bank_settings for bank, bank_settings in banks.items() if bank_settings.get("judged", True)}
     items_by_other_bank = {
         bank: draw_items(_load_bank(bank_settings, top), n_items, seed=seed)
         for bank, bank_settings in judged_banks.items()
     }
-    return {BY_DIFFICULTY: study_items | items_by_other_bank, BY_KIND: study_items}
+    return {BY_DIFFICULTY: drawn_items_by_study | items_by_other_bank, BY_KIND: drawn_items_by_study}
 
 
 def cases_of_questions(sorted_by: Mapping[str, Mapping[str, Sequence[Item]]]) -> dict[str, str]:  # item_id -> its case
