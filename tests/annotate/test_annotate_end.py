@@ -35,6 +35,8 @@ def test_after_the_end_the_dashboard_says_finished_and_a_link_that_the_study_has
         with open_store(path) as store:
             token = Register(store).invite("r1")
             assert not Register(store).ended and Register(store).rater_of_token(token).rater == "r1"
+            Register(store).withdraw("r1")
+            assert not Register(store).ended, "somebody was invited since"
 
     with_page(tmp_path, ENTRIES["agree"], check)
 
