@@ -77,7 +77,7 @@ def describe_best(table: pd.DataFrame, marks: Mapping[str, float], *, of: str = 
     best_row, last_row = row_records[0], row_records[-1]
     is_only_row, has_simulated = len(row_records) == 1, len(row_records) < len(enough(table))
     best_name, best_value = printed_name(best_row[of]), value(best_row["estimate"])
-    if is_only_row:
+    if is_only_row or (marks and has_simulated):  # a simulated one can be higher, and two lines hold no more words
         first_clause = f"{best_name} {'(asked) ' if has_simulated else ''}scores {best_value}"
     else:  # no interval of its own shows that it is better
         comparison_group = f" of the {of}s asked" if has_simulated else ""
