@@ -9,9 +9,11 @@ import pandas as pd
 import pytest
 import yaml
 from conftest import ROOT
+from PIL import Image
 
 from mhbench.ledger.front import committed_tables, quantities
 from mhbench.run.results import PaperPage, PaperPart, _grid, _part_of, opening, paper_parts
+from mhbench.run.stage import as_saved
 from mhbench.tools.ledger import front_papers
 
 STUDIES = ("mentat", "psychiatrybench", "medqade", "counselingbench", "mhqa")
@@ -235,6 +237,18 @@ def test_a_part_that_a_run_has_a_figure_of_alone_is_shown(monkeypatch):
     figure = {"source": "data:,", "alt": "a figure of the run", "caption": "Ours"}
     monkeypatch.setattr(page, "_of_run", lambda names: {"tables": [], "figures": [figure], "label": "In this run"})
     assert "a figure of the run" in page.show("A figure").data
+
+
+def test_a_figure_of_a_run_elsewhere_is_that_run_s(tmp_path):
+    page = PaperPage("mentat", tmp_path / "results")
+    stage, picture = tmp_path / "results/score/mentat", tmp_path / "results/figures/score/mentat/accuracy.png"
+    for folder in (stage, picture.parent):
+        folder.mkdir(parents=True)
+    Image.new("RGB", (4, 4), "red").save(picture)
+    figure = {"name": "accuracy", "alt": "Accuracy of this run", "caption": "Accuracy"}
+    (stage / "contents.json").write_text(json.dumps({"tables": [], "figures": [figure]}))
+    page.parts["Figure 20"] = page.parts["Figure 20"].model_copy(update={"by": ["score/accuracy.svg"]})
+    assert as_saved(picture) in page.show("Figure 20").data
 
 
 def test_a_misspelt_column_of_a_part_is_refused(tmp_path):
