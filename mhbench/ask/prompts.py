@@ -244,7 +244,7 @@ def _option_labels(item: Item, t: Template) -> list[str]:
 def _key_text(item: Item, t: Template) -> str:
     task, key = task_of(item), item.key
     if task.lettered and t.numbered:
-        label_by_letter = dict(zip(letters(min(len(item.options), 26)), _option_labels(item, t)))
+        label_by_letter = dict(zip(letters(len(item.options)), _option_labels(item, t)))
         key = [label_by_letter[k] for k in item.key]
     if task.per_stem:
         return "\n".join(render(t.layout["key_line"], {"number": str(i), "text": k}) for i, k in enumerate(key, 1))

@@ -330,7 +330,7 @@ def _load_multiple_choice(name: str, device: str) -> MultipleChoice:
 def choice_responses(items: Sequence[Item], classifier: Any, *, model: str) -> list[Response]:
     """The most probable option of each item, with the `log_probabilities` of a classifier, under the name of a model;
     for items of other tasks, and those that get none, a response with the status error and the reason."""
-    items_with_options = [i for i in items if task_of(i).choice and len(i.options) <= 26]
+    items_with_options = [i for i in items if task_of(i).choice]
     log_probs_by_id = classifier.log_probabilities(items_with_options)
     responses = []
     for item in items:

@@ -147,8 +147,7 @@ def select_items(items: Sequence[Item], setting: Setting, seed: int) -> list[Ite
 def _letters_to_read(item: Item, mode: str, model: Model, temperature: float | None) -> list[str] | None:
     "The letters, where the answer is one of them at the first token; else None."
     is_direct = mode in ("zero_shot", "few_shot") and not model.thinking and not temperature
-    has_letters = task_of(item).choice and len(item.options) <= 26
-    return letters(len(item.options)) if is_direct and has_letters else None
+    return letters(len(item.options)) if is_direct and task_of(item).choice else None
 
 
 def _answer_tokens(
