@@ -76,13 +76,12 @@ def relabelled(results: Path, table: str, where: dict, to: dict, cases: int = 0,
     frame = pd.read_parquet(file)
     is_named = (frame[list(where)] == pd.Series(where)).all(axis=1)
     rows = frame[is_named].assign(**to)
-    copies = [rows] if not cases else []
+    copies = [] if cases or in_place else [rows]
     for k in range(cases):
         names = [name for name in ("item_id", "base_id", "cluster") if name in rows]
         copies.append(rows.assign(**{name: rows[name] + f"-{k}" for name in names}))
     if in_place:
         frame.loc[is_named, list(to)] = list(to.values())
-        copies = []
     pd.concat([frame, *copies], ignore_index=True).to_parquet(file)
 
 
@@ -224,7 +223,7 @@ def settled_parameters(given: dict, folder: Path, url: str) -> dict:
         given = given | {"prompts_dir": str(changed_prompts(folder / "prompts"))}
     if "criteria" in given:
         given = given | {"description": str(release(folder, given["criteria"]))}
-    return {k: v for k, v in given.items() if k not in ("relabel", "one_case", "rated", "entry", "criteria")}
+    return {k: v for k, v in given.items() if k not in ("relabel", "rated", "entry", "criteria")}
 
 
 def normal(text: str) -> str:
@@ -305,9 +304,6 @@ def left_by(key: str, results: Path, given: dict) -> dict[str, dict[str, Table]]
             shutil.copytree(results.parent / "figures", trial / "figures")
         for change in given.get("relabel", ()):
             relabelled(trial, **change)
-        for question, case in given.get("one_case", {}).items():
-            items = f"text/prepare/{study}/items"
-            relabelled(trial, items, {"base_id": question}, {"group_id": case}, in_place=True)
         if given.get("ratings") == "page":
             items = results / "text" / "prepare" / study / "items.parquet"
             given = given | {"ratings": str(page_of_answers(items, study, Path(folder)))}
