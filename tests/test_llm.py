@@ -15,13 +15,17 @@ import pytest
 from asking import MODEL, ep, plan, q, run
 from faults.server import FaultServer, answer_to, completion
 
-from mhbench.ask.budget import Budget, BudgetReached
+from mhbench.ask import learning
+from mhbench.ask.budget import Budget, BudgetReached, TooManyFailed
 from mhbench.ask.cache import Cache, CacheError, export, import_file
-from mhbench.ask.client import Recorder, ask
+from mhbench.ask.client import LoopThread, Recorder, as_far_as_it_goes, ask, not_asked, schema_example, stand_in
+from mhbench.ask.learning import Learner, Refusal, keep_terms
 from mhbench.ask.progress import LIVE, Progress
 from mhbench.ask.reply import letter_logprobs, read_reply
-from mhbench.ask.request import Answer, Request, wire
-from mhbench.ask.retry import Limiter
+from mhbench.ask.request import Answer, Request, Terms, Tokens, wire
+from mhbench.ask.retry import Failed, Limiter, Queue
+from mhbench.ask.scheduler import Asking, Ledger, NextSteps, Scheduler, dated
+from mhbench.ask.transport import Transport
 
 
 @pytest.fixture
@@ -435,6 +439,375 @@ def test_a_recorder_asks_nobody_counts_what_a_run_asks_and_writes_nothing(cache)
         assert [a.request_key for a in out] == [a.request_key for a in real]
         assert recorder.calls == [("mhqa", "m", "e", recorder.calls[0].plan)]
         assert recorder.calls[0].plan.to_ask == len(s.asked) - n == 13
+
+
+# -- a dry run, by hand
+
+
+@pytest.mark.parametrize(
+    ("schema", "example"),
+    [
+        ({"const": 3, "enum": [4]}, "3"),
+        ({"enum": ["a", "b"]}, '"a"'),
+        ({"anyOf": [{"type": "integer"}, {"type": "string"}]}, "0"),
+        ({"oneOf": [{"type": "null"}, {"type": "string"}]}, "null"),
+        ({"type": "array"}, '["?"]'),
+        ({"type": "array", "minItems": 0}, '["?"]'),
+        ({"type": "array", "items": {"type": "boolean"}, "minItems": 3}, "[false, false, false]"),
+        ({"type": "integer", "minimum": 4}, "4"),
+        ({"type": "number"}, "0.0"),
+        ({"type": "number", "minimum": 0.5}, "0.5"),
+        ({"properties": {"a": {"type": "string"}, "b": {"type": "object"}}}, '{"a": "?", "b": {}}'),
+    ],
+)
+def test_a_small_value_fits_a_schema(schema, example):
+    "The first of several options, every field, a list as short as it may be, a number at its minimum."
+    assert json.dumps(schema_example(schema)) == example
+
+
+def test_a_stand_in_is_as_long_as_its_limit_allows():
+    "Three and a half bytes a token; the texts of a schema share what its smallest value leaves of them."
+    texts = lambda schema, *limits: [stand_in(q(0, schema=schema), n).text for n in limits]
+    assert texts(None, None, 0, 1, 2, 4) == ["?", "?", "???", "?" * 7, "?" * 14]
+    object_schema = lambda *names: {"properties": {name: {"type": "string"} for name in names}}
+    assert texts(object_schema("a"), None, 2, 4) == ['{"a": "?"}', '{"a": "?"}', '{"a": "?????"}']
+    assert list(map(len, texts(object_schema("a", "b"), None, 5, 6, 7, 16))) == [20, 20, 20, 24, 56]
+    assert texts({"enum": [1]}, 1, 9) == ["1", "1"]
+    answer = stand_in(q(0, schema=object_schema("a")), 4)
+    assert (answer.id, answer.data, answer.finish_reason) == ("id-0", {"a": "?????"}, "stand-in")
+
+
+def test_a_dry_run_counts_by_hand(cache):
+    "Cached, repeated, without a limit; a second call finds what the first would have asked; no cache keeps nothing."
+    model = MODEL.model_copy(update={"sampling": {"temperature": 0.0}})
+    limit_fields = {"sampling": {"max_tokens": 5}}
+    with FaultServer() as s:
+        run([q(i, **limit_fields) for i in range(2)], s, model=model, cache=cache)
+        requests = [
+            *(q(i, **limit_fields) for i in (0, 1, 3)),
+            replace(q(3, **limit_fields), id="twin"),
+            q(44, **limit_fields),
+            q(5),
+        ]
+        bodies = [wire(requests[k], model, ep(s.url)).body for k in (2, 4, 5)]
+        n_tokens = sum(-(-2 * len(body) // 7) for body in bodies)
+        with Recorder() as recorder:
+            for _ in range(2):
+                run(requests, s, model=model, cache=cache)
+            with Recorder() as inner_recorder:
+                run(requests, s, model=model)
+    usd = pytest.approx((n_tokens + 2 * 10) / 1e6)
+    assert [c.plan for c in recorder.calls] == [(6, 2, 1, 3, n_tokens, 10, 1, 0, usd), (6, 2, 4, 0, 0, 0, 0, 0, 0.0)]
+    [call] = inner_recorder.calls
+    assert call.plan[:4] == (6, 0, 0, 6) and call.plan.completion_tokens == 25 and call.plan.unlimited == 1
+
+
+def test_a_dry_run_prices_what_may_be_sent_twice_as_the_dearest(cache, monkeypatch):
+    "What was learnt long ago is tried again by those in flight, and by one more: each may cost what the dearest does."
+    endpoint = ep("http://x/v1", concurrency=2)
+    model = MODEL.model_copy(update={"sampling": {"temperature": 0.0}})
+    with monkeypatch.context() as m:
+        m.setattr(learning.time, "time", lambda now=time.time(): now - 2 * 86_400)
+        keep_terms(cache, endpoint, model, Terms(dropped=("temperature",)))
+    for limits in ((5, 7, 3), (None, None, None)):
+        requests = [q(10**k, sampling={"max_tokens": n} if n else {}) for k, n in enumerate(limits)]
+        sizes = [-(-2 * len(wire(r, model, endpoint).body) // 7) for r in requests]
+        run_plan = plan(requests, model, endpoint, cache)
+        assert (run_plan.again, run_plan.to_ask) == (3, 3)
+        n_completion = sum(n or 0 for n in limits) + 3 * max(n or 0 for n in limits)
+        assert run_plan.cost_usd == pytest.approx((sum(sizes) + 3 * max(sizes) + 2 * n_completion) / 1e6)
+
+
+def test_a_record_is_read_unless_the_cache_is_left_alone(cache, tmp_path):
+    "Recorded answers go into the cache before anything is asked; not where nothing is read, or kept."
+    with FaultServer() as s, Cache(tmp_path / "first.sqlite") as other_cache:
+        run([q(0)], s, cache=other_cache)
+        export(other_cache, tmp_path / "r.jsonl.gz")
+        recorded_endpoint = ep(s.url, record=str(tmp_path / "r.jsonl.gz"))
+        for store, replay, n_asked, n_kept in ((cache, "off", 2, 0), (None, "use", 3, 0), (cache, "use", 3, 1)):
+            run([q(0)], s, endpoint=recorded_endpoint, cache=store, replay=replay)
+            assert (len(s.asked), len(cache)) == (n_asked, n_kept)
+    broken_endpoint = ep("http://x/v1", record=str(tmp_path / "none.gz"))
+    with pytest.raises(ValueError, match="record must be a file.*which is not there; name a file .* demo for one of"):
+        list(ask([q(0)], MODEL, broken_endpoint, cache=cache))
+
+
+def test_a_loop_in_a_thread_ends_all_its_tasks():
+    "The thread ends with the loop, however tasks take it that they are cancelled, and never outlives the process."
+    thread = LoopThread("ask somebody")
+    endings = []
+
+    async def begin():
+        async def hang():
+            try:
+                await asyncio.sleep(60)
+            finally:
+                endings.append("cancelled")
+                raise ValueError("in its own way")
+
+        asyncio.get_running_loop().create_task(hang())
+        await asyncio.sleep(0)
+
+    thread.wait(begin())
+    assert thread.thread.name == "ask somebody" and thread.thread.daemon
+    thread.close()
+    assert endings == ["cancelled"] and not thread.thread.is_alive() and thread.loop.is_closed()
+
+
+def test_an_end_of_a_run_is_noted_and_said_of_every_request_after_it():
+    "The first reason stands in the errors; a cache that cannot be used is raised."
+
+    def answers(error):
+        yield Answer("a")
+        raise error
+
+    stop_reasons: list[str] = []
+    assert [a.id for a in as_far_as_it_goes(answers(BudgetReached("no money")), stop_reasons)] == ["a"]
+    assert stop_reasons == ["no money"]
+    with pytest.raises(CacheError):
+        list(as_far_as_it_goes(answers(CacheError("no disk")), stop_reasons))
+    errors = [not_asked("b", reasons) for reasons in (["no money", "later"], [])]
+    assert [(a.id, a.status) for a in errors] == [("b", "error")] * 2
+    assert [a.error.partition(": ")[2] for a in errors] == ["no money", "the answers ended before it"]
+
+
+# -- the parts of a run, by hand
+
+
+def ledger_of(requests, cache=None, concurrency=4, **settings) -> Ledger:
+    "The ledger of a call whose endpoint is never asked."
+    endpoint = ep("http://x/v1", concurrency=concurrency)
+    asking = Asking(MODEL, endpoint, cache, **settings)
+    return Ledger(requests, asking, Learner(MODEL, endpoint), Queue(8), lambda error: None)
+
+
+@pytest.mark.parametrize(("concurrency", "window"), [(4, 4096), (320, 5120)])
+def test_no_more_requests_are_taken_than_may_wait_and_be_held_back(concurrency, window):
+    "By 256, while fewer wait; and until 4096, or sixteen for each in flight, are not handed on."
+    ledger = ledger_of((q(i) for i in range(20_000)), concurrency=concurrency)
+    ledger.feed()
+    assert len(ledger.queue.new) == ledger.taken_in == 256
+    for _ in range(56):
+        ledger.queue.new.popleft()
+    ledger.feed()
+    assert len(ledger.queue.new) == 456
+    for _ in range(2 * window // 256):
+        ledger.queue.clear()
+        ledger.feed()
+    assert ledger.taken_in == window
+    ledger.ready[0] = Answer("id-0")
+    assert [a.id for a in ledger.take()] == ["id-0"] and not ledger.done
+    ledger.feed()
+    assert ledger.taken_in == window + 256
+
+
+def test_an_answer_goes_to_all_its_places_and_was_paid_for_at_the_first(cache):
+    "Where it was sent, the others have it from the cache; where it was not, nobody has."
+    for k, attempts in ((0, 1), (1, 0)):
+        ledger = ledger_of([q(k), replace(q(k), id="twin")], cache)
+        ledger.feed()
+        [job] = ledger.queue.clear()
+        ledger.commit([(job, Answer(text="yes", attempts=attempts), True)])
+        answers = ledger.take()
+        assert [(a.id, a.cached) for a in answers] == [(f"id-{k}", False), ("twin", attempts == 1)] and ledger.done
+        assert {a.request_key for a in answers} == {job.wire.key} and answers[0].served["date"]
+        row = cache.get_many([job.wire.key])[job.wire.key]
+        assert row[1:5] == ("m", "e", "ok", True) and json.loads(row.value)["text"] == "yes"
+
+
+@pytest.mark.parametrize(
+    ("answers", "n_failed", "first_error"),
+    [
+        ([("error", None), ("error", None)], 2, "id-0: wrong 0"),
+        ([("ok", "x"), ("error", None)], 1, "id-1: wrong 1"),
+        ([("error", "no JSON"), ("error", None)], 1, "id-1: wrong 1"),
+        ([("empty", None), ("ok", "x")], 0, None),
+        ([], 0, None),
+    ],
+)
+def test_a_call_fails_where_nothing_came_and_something_had_to(answers, n_failed, first_error):
+    "A text that is not the JSON wanted is an answer; a call without requests has not failed."
+    ledger = ledger_of([q(i) for i in range(len(answers))], some_must_come=True)
+    ledger.feed()
+    outcomes = [Answer(status=status, text=text, error=f"wrong {k}") for k, (status, text) in enumerate(answers)]
+    ledger.commit([(job, answer, False) for job, answer in zip(ledger.queue.clear(), outcomes)])
+    assert len(ledger.take()) == len(answers) and (ledger.failed, ledger.first_error) == (n_failed, first_error)
+    if n_failed == 2:
+        with pytest.raises(TooManyFailed, match="must be answered; got none of 2 .m; id-0: wrong 0.; remove the cause"):
+            ledger.end()
+    else:
+        ledger.end()
+
+
+def test_an_answer_is_dated_by_the_day_on_which_it_came():
+    "In UTC, where a text or letters came."
+    day = 86_400.0
+    served = lambda **fields: dated(Answer("a", served={"model": "x"}, **fields), 3 * day - 1).served
+    assert served(text="") == served(letter_logprobs={"A": 0.0}) == {"model": "x", "date": "1970-01-03"}
+    assert served() == {"model": "x"}
+
+
+def test_what_is_read_and_shared_follows_the_replay(tmp_path):
+    "A replay opens a cache to read it alone, and without one it neither reads nor shares."
+    path = tmp_path / "c.sqlite"
+    Cache(path).close()
+    endpoint = ep("http://x/v1")
+    for replay, reads, shares in (("use", True, True), ("only", True, False), ("off", False, False)):
+        asking = Asking(MODEL, endpoint, path, replay=replay)
+        assert (asking.reads is asking.cache, asking.shares is asking.cache) == (reads, shares)
+        assert asking.cache.readonly == (replay == "only")
+        asking.cache.close()
+    with pytest.raises(ValueError, match="replay must be use, only or off; got 'never'"):
+        Asking(MODEL, endpoint, None, replay="never")
+
+
+def steps_of(model=MODEL, budget=None, **settings) -> NextSteps:
+    "With a limiter whose clock of tokens, a second for each, stands at 1,000."
+    endpoint = ep("http://x/v1", **settings)
+    limiter = Limiter(4, tpm=60)
+    limiter.start(0.0, 1_000)
+    return NextSteps(Asking(model, endpoint, None, budget), Learner(model, endpoint), limiter, Transport(endpoint))
+
+
+def job_of(steps: NextSteps, **fields):
+    "A job, with what it may cost reserved."
+    job = steps.learner.job(q(0, **fields), 0)
+    steps.purse.reserve(job, waits=False)
+    return job
+
+
+def test_a_reply_is_charged_by_what_it_counts_and_else_by_what_was_reserved():
+    "To its job, to the budget and to the clock of tokens; what was never billed costs nothing."
+    budget = Budget(max_tokens=10_000)
+    steps = steps_of(budget=budget)
+    job = job_of(steps)
+    n_held = job.held[1]
+    steps.of(job, Failed("again", "broken", billed=True, tokens=(7, 2)))
+    token_clock = 1_000 - (n_held - 9)
+    assert (job.spent[:2], job.uncounted, budget.tokens, steps.limiter.due[1]) == ((7, 2), 0, 9, token_clock)
+    steps.of(job, Failed("again", "no connection"))
+    assert (job.spent[:2], job.uncounted, budget.tokens, steps.limiter.due[1]) == ((7, 2), 0, 9, token_clock)
+    job.tries = 4
+    steps.of(job, Failed("again", "no reply", billed=None))
+    assert (job.uncounted, budget.tokens, steps.limiter.due[1]) == (1, 9 + n_held, token_clock)
+    step = steps.of(job, Answer(text="yes", prompt_tokens=20, completion_tokens=3))
+    assert step.final and (step.answer.attempts, step.answer.uncounted) == (4, 1)
+    assert step.answer.tokens[:2] == (27, 5) and step.answer.cost_usd == pytest.approx((27 + 10) / 1e6)
+    assert (budget.tokens, steps.limiter.due[1]) == (9 + n_held + 23, token_clock - (n_held - 23))
+
+
+@pytest.mark.parametrize(
+    ("price", "cost_usd"), [({"prompt": 1.0, "completion": 0.0}, None), ({"prompt": 0.0, "completion": 0.0}, 0.0)]
+)
+def test_a_reply_that_counts_nothing_costs_nothing_only_where_it_is_free(price, cost_usd):
+    "Tokens that nobody counted have an unknown price; they are free where all prices are 0."
+    steps = steps_of(MODEL.model_copy(update={"price": price}))
+    job = job_of(steps)
+    step = steps.of(job, Answer(text="yes", prompt_tokens=20))
+    assert (step.answer.tokens, step.answer.cost_usd, step.answer.uncounted) == (Tokens(), cost_usd, 1)
+    assert steps.limiter.due[1] == 1_000
+
+
+def test_an_answer_is_final_unless_nothing_came():
+    "What the model or its filter declined is an answer; an empty text and an error are asked for again."
+    steps = steps_of()
+    step_of = lambda **fields: steps.of(job_of(steps), Answer(prompt_tokens=9, completion_tokens=1, **fields))
+    assert step_of(text="yes").final and step_of(text="", status="refused").final
+    assert not step_of(text="", status="empty").final
+    last_step = steps.of(job_of(steps), Failed("filtered", "400: no", status=400))
+    assert (last_step.answer.status, last_step.final, last_step.answer.error) == ("filtered", True, "400: no")
+    last_step = steps.of(job_of(steps), Failed("refused", "404: gone", status=404))
+    assert (last_step.answer.status, last_step.final) == ("error", False)
+
+
+def test_json_is_asked_for_once_more_and_not_at_the_end_of_a_run():
+    "Once for each request that wants JSON and whose text cannot be read without it."
+    bad_answer = lambda: Answer(text="so", status="error", error="no JSON", prompt_tokens=9, completion_tokens=1)
+    schema = {"type": "object"}
+    steps = steps_of()
+    job = job_of(steps, schema=schema)
+    step = steps.of(job, bad_answer())
+    assert step.answer is None and job.repaired and abs(step.at - time.monotonic()) < 1 and not step.alone
+    assert steps.of(job, bad_answer()).answer.error == "no JSON"
+    assert steps.of(job_of(steps), bad_answer()).answer.text == "so", "no JSON was wanted"
+    for is_read in (True, False):
+        step = steps.of(job_of(steps, schema=schema, reads=lambda text, is_read=is_read: is_read), bad_answer())
+        assert (step.answer is not None) == is_read
+    steps.ending = True
+    assert steps.of(job_of(steps, schema=schema), bad_answer()).answer.text == "so"
+
+
+UNSUPPORTED = "Unsupported parameter: temperature"
+
+
+def refusal_of(job, last_words="") -> Failed:
+    "A refusal of the temperature."
+    refusal = Refusal(400, UNSUPPORTED + last_words, json.loads(job.wire.body))
+    return Failed("refused", f"400: {UNSUPPORTED}", status=400, refusal=refusal)
+
+
+def test_a_refusal_teaches_where_it_comes_twice_with_nothing_between(capfd):
+    "The first time the job is sent alone after a pause; the reason that is told has three hundred characters at most."
+    steps = steps_of(pause_s=2.0)
+    job = job_of(steps)
+    step = steps.of(job, refusal_of(job, " x" * 300))
+    assert step.alone and step.answer is None and step.at - time.monotonic() == pytest.approx(2.0, abs=0.2)
+    steps.of(job, Failed("again", "500: broken", status=500))
+    assert job.lesson is None
+    step = steps.of(job, refusal_of(job))
+    assert step.alone and step.at - time.monotonic() == pytest.approx(8.0, abs=0.2) and job.faults == 3
+    step = steps.of(job, refusal_of(job, " x" * 300))
+    assert step.anew and steps.learner.terms.dropped == ("temperature",)
+    reason = f"400: {UNSUPPORTED}{' x' * 300}"[:300]
+    assert f"({reason} ...)" in capfd.readouterr().err
+    late_job = steps.learner.job(q(1), 1)
+    late_job.terms, late_job.wire = job.terms, job.wire
+    steps.ending = True
+    assert steps.of(late_job, refusal_of(late_job)).answer.status == "error", "nothing is sent again to learn from it"
+
+
+def test_a_refusal_of_what_others_were_answered_with_ends_in_a_remedy():
+    "It is sent as often as the entry says, and then the error says what to write into the entry."
+    steps = steps_of(max_attempts=2)
+    answered_job, job = job_of(steps), job_of(steps)
+    steps.of(answered_job, Answer(text="yes", prompt_tokens=9, completion_tokens=1))
+    for _ in range(2):
+        step = steps.of(job, refusal_of(job))
+    assert not step.alone and step.answer.status == "error"
+    assert (
+        "others were answered with it, and answers of two kinds are not mixed: where it stays so, say in" in job.error
+    )
+    assert "endpoints.e what it refuses" in step.answer.error
+
+
+def test_the_first_error_ends_a_run():
+    "What ends it is kept, nothing is learnt any more, and as many may wait as four times what may be in flight."
+    asking = Asking(MODEL, ep("http://x/v1", concurrency=3), None)
+    scheduler = Scheduler([], asking)
+    assert scheduler.queue.most_waiting == 12 and not scheduler.steps.ending
+    first, second = ValueError("first"), ValueError("second")
+    scheduler.halt(first)
+    scheduler.halt(second)
+    assert scheduler.stop is first and scheduler.steps.ending and scheduler.wake.is_set()
+
+
+def test_a_job_is_counted_when_it_is_sent():
+    "Its time, its attempt, the replica that has not refused it, its place and its tokens."
+
+    async def begin():
+        scheduler = Scheduler([], Asking(MODEL, ep(["http://x/v1", "http://y/v1"], tpm=60.0), None))
+        job = job_of(scheduler.steps)
+        job.refusers = {0}
+        scheduler.flight.transport.clients = {"": None}
+        scheduler.flight.start(job, 7.0)
+        counts = (job.began, job.tries, job.replica, scheduler.limiter.in_flight, scheduler.limiter.due[1])
+        n_tasks = len(scheduler.flight.tasks)
+        for task in list(scheduler.flight.tasks):
+            task.cancel()
+        return counts, n_tasks, job.held[1]
+
+    counts, n_tasks, n_held = asyncio.run(begin())
+    assert counts == (7.0, 1, 1, 1, 7.0 + n_held) and n_tasks == 1
 
 
 # -- keys
