@@ -6,7 +6,7 @@ import pytest
 from mhbench.records.schema import Item
 from mhbench.run import results, shape
 from mhbench.steps import failures, verdict_tables
-from mhbench.tools import edit, manifest, new_study, summary
+from mhbench.tools import edit, ledger, manifest, new_study, summary
 
 ITEM = Item(item_id="q", study="s", task="open", question="?", key=["k"], source="q.csv:2")
 PART = manifest.RunPart("score", "", None, "stale", "a cause", "run it")
@@ -46,6 +46,20 @@ def example(n: int) -> str:
     return new_study.example(ITEM.model_copy(update={"question": "x" * n}))
 
 
+def differing(n: int) -> str:
+    shared = {
+        "paper": "P",
+        "kind": "data",
+        "verdict": "differs",
+        "place": "T",
+        "of": "o",
+        "tolerance": "",
+        "reason": "",
+    }
+    rows = pd.DataFrame({"claim": names(n), "printed": "2", "value": 1.0, "difference": -1.0}).assign(**shared)
+    return ledger.verdict_summary(rows)
+
+
 CUT = {  # at the limit, and one beyond it
     "names": (lambda n: shape.listed(names(n)), 20, "18, n19", "n19 and 1 more"),
     "a value": (lambda n: shape.short_repr("x" * (n - 2)), 60, "x'", "x ..."),
@@ -62,6 +76,7 @@ CUT = {  # at the limit, and one beyond it
     "a value of a column": (lambda n: new_study._commonest_values(["x" * n]), 24, "x" * 24, "x" * 23 + "…"),
     "columns of a field": (columns_of, 2, "n00, n01", "n00 … n02"),
     "a text of an example": (example, 90, "x" * 90, "x" * 89 + "…"),
+    "numbers that differ": (differing, 20, "n19", "and 1 more"),
     "a line": (lambda n: summary._shortened_line("x" * n), 120, "x" * 120, "x" * 116 + " ..."),
     "an error": (lambda n: failures.in_one_line("x" * n), 240, "x" * 240, "..."),
 }

@@ -1,5 +1,6 @@
 """`mhbench export eee`: valid against the published schemas, equal after a round trip, silent about protected texts."""
 
+import hashlib
 import json
 import os
 import re
@@ -7,7 +8,10 @@ import signal
 import stat
 import subprocess
 import sys
+import uuid
+from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import jsonschema
 import pandas as pd
@@ -22,6 +26,7 @@ from mhbench.run.cli import main
 from mhbench.run.losses import named_parts, selected_run
 from mhbench.steps.accuracy import breakdowns
 from mhbench.steps.score import score_responses, self_consistency
+from mhbench.tools import eee
 from mhbench.tools.eee import HumanRating, _rows_of
 from mhbench.tools.panel import new_file
 
@@ -415,3 +420,281 @@ def test_what_people_alone_have_rated_is_exported(home, capsys):
     assert main(["export", "eee", "none"]) == 1
     said = capsys.readouterr().err
     assert "1 ratings of protected items" in said and "--private writes them" in said and "dvc repro" not in said
+
+
+@pytest.mark.parametrize(
+    ("entry", "args", "thinks"),
+    [
+        ({}, {}, False),
+        ({"max_tokens": 200, "thinking": True}, {"max_tokens": 200}, True),
+        ({"max_tokens": {"answer": 64, "reasoning": 900}}, {"max_tokens": 64}, False),
+        ({"max_tokens": {"reasoning": 900}, "sampling": None}, {}, False),
+        (
+            {"sampling": {"temperature": 0, "top_p": 1.0, "top_k": 5, "seed": 3}},
+            {"temperature": 0, "top_p": 1.0, "top_k": 5},
+            False,
+        ),
+    ],
+)
+def test_the_settings_of_a_model_are_those_of_its_entry(entry, args, thinks):
+    assert eee._generation(entry) == {"args": args, "thinks": thinks}
+
+
+ENTRY = {
+    "endpoint": "e",
+    "served": "lab/model-1",
+    "provider": "The Lab, Inc.",
+    "open": True,
+    "lineage": "x",
+    "medical": False,
+}
+
+
+@pytest.mark.parametrize(
+    ("entry", "kind", "identity", "deployment", "availability", "more"),
+    [
+        (ENTRY, "local", "lab/model-1", "self_deployed", "open_weights", {"served": "lab/model-1"}),
+        (ENTRY | {"served": "/opt/m.gguf"}, "openai", "The-Lab-Inc./model", "unknown", "open_weights", {}),
+        (
+            ENTRY | {"served": "a/b/c", "open": False},
+            "openai",
+            "The-Lab-Inc./model",
+            "externally_managed",
+            "closed_weights",
+            {"served": "a/b/c"},
+        ),
+        (
+            ENTRY | {"provider": "?", "served": ".a/b", "open": "partly"},
+            None,
+            "unknown/model",
+            "unknown",
+            "unknown",
+            {"served": ".a/b"},
+        ),
+    ],
+)
+def test_a_model_has_the_address_of_a_hub_or_else_its_developer_and_its_name(
+    entry, kind, identity, deployment, availability, more
+):
+    p = {"models": {"model": entry}, "endpoints": {"e": {"kind": kind} if kind else {}}}
+    details = {"deployment_type": deployment, "model_availability": availability, "origin": "asked"}
+    details |= {"lineage": "x", "medical": "False"} | more
+    assert eee._model_info("model", p, "asked") == {
+        "name": "model",
+        "id": identity,
+        "additional_details": details,
+        "developer": entry["provider"],
+    }
+    recorded = eee._model_info("elsewhere", p, "recorded")
+    details = {"deployment_type": "unknown", "model_availability": "unknown", "origin": "recorded"}
+    assert recorded == {"name": "elsewhere", "id": "recorded/elsewhere", "additional_details": details}
+
+
+CHOICE = Item(
+    item_id="q", study="s", task="multiple_choice", question="Which?", options=list("xyz"), key=["B"], source="x",
+    context={"Age": "30"}, stems=["He sleeps."],
+)  # fmt: skip
+ROW = {"item_id": "q", "model": "m", "mode": "cot", "answered_by": "plain", "n_votes": 1, "sample": 2, "task": "t"}
+ROW |= {
+    "order": [2, 0, 1],
+    "text": "It is C.",
+    "reasoning": "Because.",
+    "answer": ["B"],
+    "how": "letter",
+    "topic": None,
+}
+ROW |= {
+    "error": None,
+    "numbered": True,
+    "served": {"model": "v1", "date": "2027-03-01"},
+    "temperature": 0.7,
+    "set": "D",
+}
+ROW |= {"letter_logprobs": {"A": -1.0}, "prompt_tokens": 40, "completion_tokens": 3, "became": "read", "correct": 1.0}
+ROW |= {"cluster": "c1", "base_id": "b1", "request_key": "k1", "status": "ok", "origin": "asked", "category": "drugs"}
+
+
+def test_an_answer_is_a_line_with_all_that_is_known_of_it():
+    "Options were shown in the order z, x, y: the right one, B, was the third, and has the letter C."
+    asked = "Age: 30\n\nHe sleeps.\n\nWhich?"
+    turn = {"turn_idx": 0, "source": "output.raw", "extraction_method": "letter", "is_terminal": True}
+    known = {"mode": "cot", "answered_by": "plain", "status": "ok", "origin": "asked", "task": "t", "category": "drugs"}
+    known |= {"set": "D", "case": "c1", "question": "b1", "request_key": "k1", "sample": "2", "numbered": "yes"}
+    known |= {"served_model": "v1", "served_date": "2027-03-01", "temperature": "0.7"}
+    line = eee._instance_line(SimpleNamespace(**ROW), CHOICE, {"evaluation_id": "e"}, True)
+    assert line == {
+        "schema_version": "0.3.0",
+        "evaluation_id": "e",
+        "sample_id": "q",
+        "sample_hash": hashlib.sha256(f"{asked}C".encode()).hexdigest(),
+        "interaction_type": "single_turn",
+        "input": {"raw": asked, "reference": ["C"], "choices": ["z", "x", "y"]},
+        "output": {"raw": ["It is C."], "reasoning_trace": ["Because."]},
+        "answer_attribution": [turn | {"extracted_value": "C"}],
+        "evaluation": {"score": 1.0, "is_correct": True},
+        "token_usage": {"input_tokens": 40, "output_tokens": 3, "total_tokens": 43},
+        "error": None,
+        "metadata": known | {"letter_logprobs": '{"A": -1.0}'},
+    }
+    closed = eee._instance_line(SimpleNamespace(**ROW), CHOICE, {}, False)
+    assert closed["metadata"] == known | {"withheld": "texts of a protected corpus"}
+    assert closed["input"]["raw"].startswith("sha256:") and closed["answer_attribution"] == []
+    assert closed["output"] == {"raw": [], "reasoning_trace": None}
+
+
+@pytest.mark.parametrize(
+    ("became", "error", "is_public", "told"),
+    [
+        ("failed", "503", True, "failed: 503"),
+        ("failed", "503", False, "failed"),
+        ("refused", None, True, "refused"),
+        ("read", "odd", True, None),
+        ("judged", "odd", True, None),
+    ],
+)
+def test_what_became_of_an_answer_is_its_error_with_what_the_service_said(became, error, is_public, told):
+    row = ROW | {"became": {"judged": eee.JUDGED, "read": eee.READ}.get(became, became), "error": error}
+    row |= {"text": "", "reasoning": None, "correct": 0.5, "answer": [], "temperature": float("nan"), "served": None}
+    line = eee._instance_line(SimpleNamespace(**row | {"numbered": False}), CHOICE, {}, is_public)
+    assert line["error"] == told and line["evaluation"] == {"score": 0.5, "is_correct": False}
+    assert line["output"] == {"raw": [""] if is_public else [], "reasoning_trace": None}
+    assert not {"temperature", "numbered", "served_model"} & set(line["metadata"])
+    assert [x["extracted_value"] for x in line["answer_attribution"]] == [""] * (became == "read")
+
+
+def judged_rows() -> pd.DataFrame:
+    "Means of one judge on two models: as a whole, in a category, and one that could not be computed."
+    row = {"judge": "j", "n": 20, "n_clusters": 10, "n_failed": 1, "ci_low": 0.5, "ci_high": 0.9, "level": 0.9}
+    row |= {"interval": "t", "origin": "asked", "n_missing": float("nan")}
+    kinds = [
+        ("m", "all", "all", 0.75),
+        ("m", "category", "drugs", 0.5),
+        ("m", "all", "all", None),
+        ("n", "all", "all", 0.1),
+    ]
+    return pd.DataFrame([row | dict(zip(("model", "by", "group", "estimate"), kind)) for kind in kinds])
+
+
+def test_a_judge_s_mean_of_all_answers_is_a_result_and_its_breakdowns_are_not():
+    rubrics = {"j": ["a", "b"], "other": ["c"]}
+    s = eee.Scored("s", pd.DataFrame(), pd.DataFrame(), {}, [], None, judged_rows(), rubrics)
+    [result] = eee._of_judges("m", s, {"models": {}, "endpoints": {}})
+    judge = eee._model_info("j", {"models": {}, "endpoints": {}}, "asked")
+    metric = {
+        "metric_id": "mhbench.judged",
+        "metric_name": "Judged by j",
+        "evaluation_description": "judged by j, all items",
+    }
+    metric |= {"llm_scoring": {"judges": [{"model_info": judge}], "input_prompt": "rubrics of mhbench: a, b"}}
+    limits = {"lower": 0.5, "upper": 0.9, "confidence_level": 0.9, "method": "t"}
+    details = {"n": "20", "n_clusters": "10", "n_failed": "1", "interval": "t", "origin": "asked"}
+    assert result == {
+        "evaluation_result_id": "s/judge/j/all/all",
+        "evaluation_name": "s",
+        "source_data": {"dataset_name": "s", "source_type": "other"},
+        "metric_config": metric | eee._BOUNDS,
+        "score_details": {
+            "score": 0.75,
+            "details": details,
+            "uncertainty": {"confidence_interval": limits, "num_samples": 20},
+        },
+    }
+
+
+def accuracy_rows() -> pd.DataFrame:
+    "Accuracies by hand: of the main set D two items of which one is right, of the set G one item that is right."
+    row = {"model": "m", "mode": "cot", "answered_by": "plain", "n_votes": 1, "ci_low": float("nan")}
+    row |= {"ci_high": float("nan"), "level": 0.95, "interval": "few"}
+    kinds = [("all", "all", 2, 0.5), ("set", "G", 1, 1.0), ("topic", "x", 0, None)]
+    return pd.DataFrame([row | dict(zip(("by", "group", "n", "estimate"), kind)) for kind in kinds])
+
+
+def test_an_answer_belongs_to_the_result_of_the_main_set_or_to_that_of_its_own_set():
+    answers = [("q1", "D", 1.0), ("q2", "D", 0.0), ("q3", "G", 1.0), ("q4", "D", None), ("q5", "H", 1.0)]
+    rows = pd.DataFrame([ROW | {"item_id": i, "set": s, "correct": x} for i, s, x in answers])
+    by_id = {f"q{k}": CHOICE.model_copy(update={"item_id": f"q{k}"}) for k in range(1, 6)}
+    s = eee.Scored("s", rows, accuracy_rows(), by_id, [], "D", pd.DataFrame(columns=["model", "by", "estimate"]), {})
+    run, lines = eee._of_model("m", s, {"models": {"m": {"max_tokens": 9}}, "endpoints": {}}, False)
+    name = "s/cot/plain/1/accuracy"
+    found = [x.get("evaluation_result_id") for x in lines]
+    assert found == [f"{name}/all/all", f"{name}/all/all", f"{name}/set/G", None, None]
+    assert {x["evaluation_name"] for x in lines} == {"s"} and len({x["evaluation_id"] for x in lines}) == 1
+    stamp = str(int(datetime(2027, 3, 1, tzinfo=UTC).timestamp()))
+    assert {k: v for k, v in run.items() if k not in ("model_info", "evaluation_results")} == {
+        "evaluation_id": f"s/asked/m/{stamp}/m",
+        "evaluation_timestamp": "2027-03-01T00:00:00+00:00",
+        "retrieved_timestamp": stamp,
+    }
+    first, second = run["evaluation_results"]
+    assert [r["evaluation_result_id"] for r in (first, second)] == [f"{name}/all/all", f"{name}/set/G"]
+    details = {"mode": "cot", "answered_by": "plain", "n_votes": "1"}
+    args = {"max_tokens": 9, "reasoning": True}
+    assert first["generation_config"] == {"generation_args": args, "additional_details": details}
+    assert first["metric_config"] == eee._ACCURACY | eee._BOUNDS | {
+        "additional_details": details | {"by": "all", "group": "all"},
+        "evaluation_description": "share of right answers, all items",
+    }
+    assert second["metric_config"]["evaluation_description"] == "share of right answers, set G"
+    assert first["score_details"] == {"score": 0.5, "details": {"n": "2", "interval": "few", "origin": "asked"}}
+
+
+def test_the_date_of_answers_is_the_last_that_a_service_named_or_when_they_were_scored():
+    rows = pd.DataFrame({"model": ["a", "a", "b", "c"], "when": [86400.9, 1.0, 172800.0, 5.0]})
+    rows["served"] = [{"date": "2027-03-01"}, {"date": "2027-02-28"}, {"model": "v"}, None]
+    s = eee.Scored("s", rows, pd.DataFrame(), {}, [], None, pd.DataFrame(), {})
+    days = {"a": datetime(2027, 3, 1, tzinfo=UTC), "b": datetime(1970, 1, 3, tzinfo=UTC)}
+    assert s.dates() == days | {"c": datetime(1970, 1, 1, 0, 0, 5, tzinfo=UTC)}
+
+
+def test_a_rating_says_who_rated_what_and_what_was_shown():
+    "A person's number, a label in an order, a model's, a simulated one; of protected items where that is asked for."
+    shared = {"study": "s", "target": "A", "source": "x"}
+    ratings = [
+        Rating(item_id="q", rater="r1", value=2.0, criterion="warm", session="2", variant={"wording": "f"}, **shared),
+        Rating(item_id="q", rater="r2", label="yes", order=[1, 0], repeat="7", kind="panel", **shared),
+        Rating(item_id="q", rater="m", value=1.0, variant={"annotator": "model"}, origin="recorded", **shared),
+        Rating(item_id="base", rater="r3", value=0.0, origin="simulated", **shared),
+        Rating(item_id="elsewhere", rater="r3", value=0.0, **shared),
+    ]
+    of = [CHOICE, CHOICE.model_copy(update={"item_id": "p", "base_id": "base", "protected": True})]
+    keys = ("sample_id", "rater_id", "rater_kind", "criterion", "score", "label", "shown", "session", "repeat")
+    rows = [
+        ("q", "r1", "person", "warm", 2.0, None, {"wording": "f"}, "2", None),
+        ("q", "r2", "panel", None, None, "yes", {"order": "1,0"}, None, "7"),
+        ("q", "m", "model", None, 1.0, None, {"annotator": "model"}, None, None),
+        ("base", "r3", "simulated", None, 0.0, None, {}, None, None),
+    ]
+    head = {"schema_version": "human_ratings_0.2.0", "evaluation_name": "s", "target": "A"}
+    expected = [head | dict(zip(keys, row)) for row in rows]
+    assert list(eee.human_ratings(of, ratings, True)) == expected
+    assert list(eee.human_ratings(of, ratings, False)) == expected[:3]
+
+
+def test_a_run_names_its_file_of_answers_by_their_hash_and_who_made_it(home):
+    run, lines = exported("--organization", "A ward", "--license", "cc0-1.0")["minilm"]
+    entry = run["detailed_evaluation_results"]
+    content = Path("out", entry["file_path"]).read_bytes()
+    digest = hashlib.sha256(content)
+    name = str(uuid.UUID(bytes=digest.digest()[:16], version=4))
+    folder = "data/mhqa/sentence-transformers/all-MiniLM-L6-v2"
+    assert entry == {
+        "format": "jsonl",
+        "file_path": f"{folder}/{name}_samples.jsonl",
+        "hash_algorithm": "sha256",
+        "checksum": digest.hexdigest(),
+        "total_rows": len(lines),
+    }
+    assert Path("out", folder, f"{name}.json").exists() and run["schema_version"] == "0.3.0"
+    rated = Path("out/ratings/mhqa.jsonl").read_bytes()
+    details = {"file_path": "ratings/mhqa.jsonl", "sha256": hashlib.sha256(rated).hexdigest(), "total_rows": "1"}
+    details |= {"licence": "cc0-1.0", "consent": "unknown"}
+    assert run["source_metadata"] == {
+        "source_type": "evaluation_run",
+        "source_organization_name": "A ward",
+        "source_name": "mhbench",
+        "evaluator_relationship": "other",
+        "additional_details": {f"human_ratings.{k}": v for k, v in details.items()},
+    }
+    library = run["eval_library"]
+    assert library["name"] == "mhbench" and not {"made on", "mhbench"} & set(library["additional_details"])
+    assert not Path("out/ratings/mhqa.json").exists(), "the run's own file says it"

@@ -1,18 +1,26 @@
 """Out to other tools and in from them: with the real packages where they are installed."""
 
+import hashlib
 import json
 import zipfile
+from datetime import UTC, datetime
 
 import pandas as pd
 import pytest
 import yaml
 
+from mhbench import __version__
+from mhbench.corpus.demo import demo_path
+from mhbench.corpus.load import load_corpus
 from mhbench.records.answers import load_answers
 from mhbench.records.database import staged_folder
-from mhbench.records.schema import Item
+from mhbench.records.schema import Item, Rating
+from mhbench.records.transcript import Transcript, Turn
 from mhbench.report.items import ROW_COLUMNS, Answers
 from mhbench.steps.score import read_answer
+from mhbench.tools import export
 from mhbench.tools.export import dataset_folder
+from mhbench.tools.manifest import RunPart
 
 ITEMS = [
     Item(item_id=f"q{k}", study="s", task="multiple_choice", question="?", options=["x", "y"], key=["B"], source="x")
@@ -152,3 +160,232 @@ def test_a_table_of_answers_says_whether_the_options_were_numbered(tmp_path):
     table.assign(numbered="perhaps").to_csv(tmp_path / "a.csv")
     with pytest.raises(ValueError, match="numbered must be yes or no"):
         load_answers(tmp_path / "a.csv", ITEMS, "other")
+
+
+def test_an_inspect_log_has_the_counts_of_its_samples_and_an_identifier_of_its_names():
+    "Two items, one asked twice, one request failed; the identifier is a hash of study, model and mode."
+    samples = [{"id": "q1", "epoch": 1}, {"id": "q1", "epoch": 2}, {"id": "q2", "epoch": 1, "error": "x"}]
+    name, content = export._log(("s", "in two steps", "m"), "2027-03-01T10:11:12+00:00", samples, {"k": "v"}, [1])
+    digest = hashlib.sha256(b"s/m/in two steps").hexdigest()[:22]
+    failure = {"message": "1 of 3 requests failed", "traceback": "", "traceback_ansi": ""}
+    dataset = {"name": "s", "samples": 2, "sample_ids": ["q1", "q2"], "shuffled": False}
+    head = {"eval_id": digest, "run_id": digest, "task_id": digest, "created": "2027-03-01T10:11:12+00:00"}
+    head |= {"task": "mhbench/s/in_two_steps", "task_version": 0, "dataset": dataset, "model": "mhbench/m"}
+    head |= {"config": {"epochs": 2}, "packages": {"mhbench": __version__}, "metadata": {"k": "v"}}
+    times = dict.fromkeys(("started_at", "completed_at"), "2027-03-01T10:11:12+00:00")
+    assert name == f"2027-03-01T10-11-12+00-00_mhbench-s-in_two_steps-m_{digest}.json"
+    assert json.loads(content) == {
+        "version": 2,
+        "status": "error",
+        "eval": head,
+        "plan": {"name": "plan", "steps": [], "config": {}},
+        "results": {"total_samples": 3, "completed_samples": 2, "scores": [1]},
+        "stats": times | {"model_usage": {}},
+        "samples": samples,
+        "error": failure,
+    }
+    whole = json.loads(export._log(("s", "cot", "m", "more"), "t", samples[:2], {}, [])[1])
+    assert whole["status"] == "success" and "error" not in whole
+    assert whole["eval"]["eval_id"] == hashlib.sha256(b"s/m/cot/more").hexdigest()[:22]
+
+
+def test_logs_for_inspect_are_by_study_model_and_mode_with_the_texts_of_their_rows(answers):
+    "Each row has the text of its own number, and its item's of its own study; what is not scored is counted."
+    rows = pd.concat([answers.rows, answers.rows[:1].assign(study="r", mode="direct")], ignore_index=True)
+    texts = {"0": {"text": "first"}, "1": {"text": "second"}, "3": {"text": "other study"}}
+    items = {"s/q1": {"question": "Of s?"}, "r/q1": {"question": "Of r?"}}
+    dates = {("s", "m"): datetime(2027, 3, 1, tzinfo=UTC), ("r", "m"): datetime(2026, 3, 1, tzinfo=UTC)}
+    logs = []
+    export.inspect_logs(Answers(rows, items, texts), dates, lambda name, raw: logs.append((name, json.loads(raw))))
+    (first_name, first), (second_name, second) = logs
+    assert (first_name[:4], second_name[:4]) == ("2026", "2027") and first["eval"]["metadata"] == {"mode": "direct"}
+    assert [(s["input"], s["output"]["completion"]) for s in first["samples"]] == [("Of r?", "other study")]
+    assert [s["output"]["completion"] for s in second["samples"]] == ["first", "second", ""]
+    [score] = second["results"]["scores"]
+    assert (score["scored_samples"], score["unscored_samples"]) == (2, 1)
+    metric = {"accuracy": {"name": "accuracy", "value": 0.5, "params": {}}}
+    assert score == {"name": "mhbench", "scorer": "mhbench", "params": {}, "metrics": metric} | {
+        "scored_samples": 2,
+        "unscored_samples": 1,
+    }
+
+
+def test_a_transcript_as_a_sample_counts_the_tokens_of_each_speaker():
+    "Two turns of the examined model, two of a patient of which one is not counted; a script has no model."
+    turn = lambda role, text, model, *tokens: Turn(
+        role=role, text=text, model=model, prompt_tokens=tokens[0], completion_tokens=tokens[1], served={"model": "v"}
+    )
+    turns = [turn("user", "a", "p", 1, 2), turn("assistant", "b", "m", 3, 4), turn("user", "c", "p", 5, 0)]
+    turns.append(turn("assistant", "d", "m", 7, 8))
+    common = {"item_id": "t1", "study": "s", "model": "m", "patient": "p", "source": "x", "protected": False}
+    t = Transcript(**common, run=1, person="anna", turns=turns, ended="turns", variant={"tone": "flat"})
+    sample = export._spoken(t, False)
+    spoken = [("user", "a", "p"), ("assistant", "b", "m"), ("user", "c", "p"), ("assistant", "d", "m")]
+    messages = [
+        {"role": r, "content": text, "metadata": {"model": "v"}, "model": f"mhbench/{m}", "source": "generate"}
+        for r, text, m in spoken
+    ]
+    assert sample == {
+        "id": "t1",
+        "epoch": 2,
+        "input": "a",
+        "target": "",
+        "messages": messages,
+        "output": {"model": "m", "choices": [{"message": messages[3], "stop_reason": "stop"}], "completion": "d"},
+        "scores": {},
+        "metadata": {"person": "anna", "ended": "turns", "cost_usd": 0.0, "tone": "flat"},
+        "store": {},
+        "events": [],
+        "model_usage": {"mhbench/m": {"input_tokens": 10, "output_tokens": 12, "total_tokens": 22}},
+    }
+    script = t.model_copy(update={"turns": [turns[0].model_copy(update={"model": None})], "ended": "failed"})
+    sample = export._spoken(script, False)
+    assert sample["messages"] == [{"role": "user", "content": "a", "metadata": {"model": "v"}}]
+    assert sample["output"]["choices"] == [{"message": {"role": "assistant", "content": ""}, "stop_reason": "unknown"}]
+    assert sample["error"]["message"] == "failed" and sample["model_usage"] == {}
+    stopped = export._spoken(script.model_copy(update={"ended": "stopped", "error": "no money", "turns": []}), False)
+    assert stopped["error"]["message"] == "no money" and stopped["input"] == ""
+    hidden = t.model_copy(update={"protected": True})
+    assert export._spoken(hidden, False)["input"] == "(the text of t1 is not part of this log)"
+    assert export._spoken(hidden, True)["input"] == "a"
+    logs = []
+    other = [t.model_copy(update={"patient": "q"}), t.model_copy(update={"model": "n"}), t]
+    export.transcript_logs([t, *other], datetime(2027, 3, 1, tzinfo=UTC), lambda *log: logs.append(json.loads(log[1])))
+    heads = [(x["eval"]["model"], x["eval"]["metadata"], len(x["samples"])) for x in logs]
+    of_patient = lambda name: {"patient": name}
+    assert heads == [("mhbench/m", of_patient(p), n) for p, n in (("p", 2), ("q", 1))] + [
+        ("mhbench/n", of_patient("p"), 1)
+    ]
+    assert len({x["eval"]["eval_id"] for x in logs}) == 3 and {x["eval"]["task"] for x in logs} == {
+        "mhbench/s/conversations"
+    }
+
+
+@pytest.mark.parametrize(("private", "cards"), [(False, True), (True, False)])
+def test_the_page_of_a_dataset_says_what_its_tables_hold(answers, tmp_path, private, cards):
+    "Answers, ratings and main results, counted by hand; texts are joined by study, item and row."
+    rated = [{"evaluation_name": "ward", "rater_id": r, "rater_kind": "panel", "shown": {}} for r in "aba"]
+    main = pd.DataFrame({"measure": ["accuracy"], "model": ["m"], "n": [3], "n_unread": [2], "estimate": [0.25]})
+    rows = answers.rows.assign(study=["s", "s", "r"])
+    files = {}
+    keep = lambda name, raw: files.update({name: raw}) or tmp_path / name
+    dataset_folder(answers._replace(rows=rows), main, keep, "mit", ratings=rated, private=private, cards=cards)
+    page = " ".join(files["README.md"].decode().split())
+    assert "3 answers of m to items of s, r. One row" in page and "3 ratings by 2 raters (panel) of ward. One" in page
+    assert ("`cards/` has a page" in page) == cards
+    assert ("Texts of protected items are here: do not publish this folder." in page) == private
+    assert ("Of items of a protected corpus there are ids and scores, no text" in page) != private
+    assert f"Made by mhbench {__version__}." in page and "| unparseable |" in page and "| refused |" in page
+    [cells] = [line.split("|")[1:-1] for line in files["README.md"].decode().splitlines() if "| accuracy |" in line]
+    assert [c.strip() for c in cells] == ["–", "accuracy", "m", "–", "3", "–", "2", "–", "–", "0.250"]
+    (tmp_path / "t.parquet").write_bytes(files["answers.parquet"])
+    table = pd.read_parquet(tmp_path / "t.parquet")
+    assert table["text"].fillna("").tolist() == ["A, surely", "", ""]
+    assert table["question"].fillna("").tolist() == ["What first?", "", ""] and list(table["options"][0]) == ["x", "y"]
+
+
+def test_the_page_of_a_demonstration_bank_has_each_of_its_sentences():
+    items = load_corpus("mhqa", demo_path("mhqa")).items
+    card = export.demo_card("mhqa", items)
+    head = yaml.safe_load(card.split("---")[1])
+    assert (head["version"], head["license"], head["language"]) == (__version__, "MIT", ["en"])
+    assert head["pretty_name"].startswith("mhbench demonstration bank: ") and "MHQA" in head["pretty_name"]
+    for title, text in (
+        ("Source", "Written for mhbench; no corpus, no literature."),
+        ("How it was made", "Each item was written or simulated for mhbench, in the form of the study's own data; see"),
+        ("Who checked it", "nobody; who rates or answers in it is simulated, with declared parameters."),
+        ("Sensitive data", "No patient, no clinician and no annotator is in it."),
+        ("Limits", "Not validated by a panel: nothing clinical follows from a number on these items."),
+    ):
+        assert f"## {title}\n\n{text}" in card
+    assert "**Synthetic**, in the form of MHQA" in card and "no item of that study is in it. " in card
+
+
+def test_a_page_of_a_bank_is_of_a_demonstration_alone_and_of_questions_once(tmp_path, monkeypatch):
+    "Variants of one question count once; a bank without the demonstration's canary has its authors' own page."
+    monkeypatch.setattr(export, "DEMO_STUDIES", {"s": 1, "empty": 1, "own": 1})
+    monkeypatch.setattr(export, "demo_canary", lambda: "canary")
+    variants = [ITEMS[0].model_copy(update={"item_id": f"q1-{k}", "base_id": "q1", "canary": "canary"}) for k in "ab"]
+    items = {"s": [*variants, ITEMS[1].model_copy(update={"canary": "canary"})], "empty": []}
+    items |= {"own": [*items["s"], ITEMS[2]], "real": items["s"]}
+    monkeypatch.setattr(export, "records_left", lambda results, stage, study, record: items[study])
+    monkeypatch.setattr(export, "demo_card", lambda study, of: f"{study}: {sorted(i.item_id for i in of)}")
+    written = export.bank_cards("results", items, lambda name, raw: (name, raw.decode()))
+    assert written == [("cards/s.md", "s: ['q1-a', 'q2']")]
+
+
+RATED = [Rating(item_id=f"q{k}", study="s", rater="r", target="A", value=1.0, source="x") for k in (1, 2, 3)]
+
+
+@pytest.mark.parametrize(
+    ("n_protected", "kind", "private", "line"),
+    [
+        (0, "hf", False, ""),
+        (0, "hf", True, ""),
+        (2, "hf", True, "the texts of 2 protected items are in it, for those who may read them"),
+        (2, "hf", False, "of 2 protected items it has ids and scores alone, and no rating (left out: 2); --private"),
+        (1, "inspect", False, "of 1 protected items it has ids and scores alone; --private writes the rest"),
+    ],
+)
+def test_what_an_export_leaves_out_is_counted(monkeypatch, n_protected, kind, private, line):
+    items = [i.model_copy(update={"protected": k < n_protected}) for k, i in enumerate(ITEMS)]
+    left = {Item: items, Rating: RATED}
+    monkeypatch.setattr(export, "records_left", lambda results, stage, study, record: left[record])
+    told = export._protected_line("results", ["s"], kind, private=private)
+    assert told.startswith(line) and bool(told) == bool(line)
+
+
+@pytest.fixture
+def ran(tmp_path, monkeypatch):
+    "A run of one study whose notebooks and page are files made by hand."
+    page = "Made on 2026-01-02 10:11:12 UTC by mhbench 1 (commit a). <a href='score/s/notebook.ipynb'>"
+    names = {"score/s.ipynb": "score", "judge/s.ipynb": "judge", "report.ipynb": "report"}
+    for name, text in ({"report.html": page} | names).items():
+        (tmp_path / "results" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "results" / name).write_text(text, encoding="utf-8")
+    parts = [RunPart(f"stage{k}", "s", None, "stale" if k % 2 else "failed") for k in range(7)]
+    parts = {"all": parts, "fresh": [RunPart("score", "s", None, "fresh"), RunPart("judge", "s", None, "absent")]}
+    state = {"parts": parts, "now": "fresh", "items": ITEMS}
+    monkeypatch.setattr(export, "root", lambda: tmp_path)
+    monkeypatch.setattr(export, "load_params", lambda path: {"run": {"studies": ["s"]}})
+    monkeypatch.setattr(export, "records_left", lambda *a: state["items"])
+    notebooks = {name: tmp_path / "results" / name for name in names}
+    monkeypatch.setattr(export, "executed_notebooks", lambda run: notebooks)
+    monkeypatch.setattr(export, "manifest", lambda top, run: state["parts"][state["now"]])
+    monkeypatch.setattr(export, "graph", lambda: ["score", "judge", "report", "gone"])
+    return tmp_path, state
+
+
+def test_the_notebooks_and_the_page_of_a_run_are_published_undated_and_other_files_stay(ran):
+    top, _ = ran
+    for name in ("gone/old.ipynb", "score/other.ipynb", "mine.txt"):
+        (top / "reports" / name).parent.mkdir(parents=True, exist_ok=True)
+        (top / "reports" / name).write_text("x", encoding="utf-8")
+    files = export.publish("reports")
+    names = ["score/s.ipynb", "judge/s.ipynb", "report.ipynb", "report.html"]
+    assert files == [top / "reports" / name for name in names]
+    assert sorted(f.name for f in (top / "reports").rglob("*.*")) == sorted(["mine.txt", *(f.name for f in files)])
+    assert (top / "reports/report.html").read_text() == "Made by mhbench 1. <a href='score/s.ipynb'>"
+    (top / "reports/score/other.ipynb").write_text("x", encoding="utf-8")
+    assert [f.name for f in export.publish("reports", ["score"])] == ["s.ipynb"]
+    assert (top / "reports/score/other.ipynb").exists(), "of some stages nothing is removed"
+    assert export.publish("reports", ["report"]) == [top / "reports" / "report.ipynb"]
+
+
+def test_what_may_not_be_published_or_has_not_run_is_refused(ran):
+    top, state = ran
+    state["now"] = "all"
+    with pytest.raises(
+        ValueError, match=r"got 7 that are not \(stage0 s, stage1 s, stage2 s, stage3 s, stage4 s\); `mh"
+    ):
+        export.publish("reports")
+    assert export.publish("reports", ["score"]), "of some stages it is not asked whether all are up to date"
+    (top / "results/judge/s.ipynb").unlink()
+    with pytest.raises(FileNotFoundError, match=r"every stage must have run; got none of \['judge/s.ipynb'\]"):
+        export.publish("reports", ["judge"])
+    state["items"] = [ITEMS[0], ITEMS[1].model_copy(update={"protected": True})]
+    with pytest.raises(ValueError, match="free to publish; got protected items of s"):
+        export.publish("reports", ["score"])
+    state["items"] = []
+    with pytest.raises(FileNotFoundError, match="every study must be prepared; got no items of s"):
+        export.publish("reports", ["score"])

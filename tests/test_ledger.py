@@ -7,6 +7,7 @@ verdicts of the replications that are committed, and from the releases themselve
 import re
 from collections import Counter, defaultdict
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -29,7 +30,9 @@ from mhbench.ledger.verdicts import (
     tolerances,
 )
 from mhbench.registry import claims_file, studies
+from mhbench.records.database import sha256_file
 from mhbench.run.cli import main
+from mhbench.tools import ledger as ledger_command
 from mhbench.tools.fetch import fetch_release
 from mhbench.tools.ledger import all_verdicts_on_papers
 
@@ -884,3 +887,179 @@ def open_claims(path, text, old, new, stored):
     has_stored_value = merged["value"].notna() & (merged["basis"] == stored["basis"])
     assert n_changed == (~has_stored_value).sum() and set(merged.loc[~has_stored_value, "reason"]) <= {"no_run"}
     return set(merged.loc[~has_stored_value, "claim"])
+
+
+# ---------------------------------------------------------------- the command
+
+
+def hand_made_verdicts() -> pd.DataFrame:
+    "Numbers of two papers in every verdict; of a third three tables whose tolerances decide nothing."
+    columns = ["paper", "claim", "kind", "verdict", "reason"]
+    rows = [("P", "a", "data", "equal", ""), ("P", "b", "data", "equal", ""), ("P", "c", "data", "differs", "")]
+    rows += [
+        ("P", "d", "data", "convention", ""),
+        ("P", "e", "stored", "undecided", ""),
+        ("Q", "f", "paper", "equal", ""),
+    ]
+    rows += [
+        ("P", "g", "", "cannot", "no_run"),
+        ("P", "h", "", "cannot", "no_run"),
+        ("P", "i", "", "cannot", "in_words"),
+    ]
+    printed = pd.DataFrame(rows, columns=columns).assign(
+        place="T", of="o", printed="2", value=1.23456, difference=0.76544
+    )
+    shared = {"paper": "R", "kind": "data", "verdict": "equal", "reason": "", "of": "o", "value": 2.0}
+    cells = {("a", "x"): "2", ("a", "y"): "3", ("a", "z"): "9", ("b", "x"): "2.5", ("b", "y"): "7"}
+    tables = [
+        ("wide", "kept", 1.0, 3.0, 0.0, 5),
+        ("narrow", "random", 1.75, 2.25, 0.5, 5),
+        ("alone", "kept", 1, 3, 0, 1),
+    ]
+    for place, tolerance, low, high, difference, n in tables:
+        table = pd.DataFrame([{"row": r, "column": c, "printed": x} for (r, c), x in cells.items()][:n])
+        table = table.assign(place=place, claim=place, tolerance="", difference=0.0, **shared)
+        table.loc[0, ["tolerance", "difference", "low", "high"]] = [tolerance, difference, low, high]
+        printed = pd.concat([printed, table], ignore_index=True)
+    return printed.assign(tolerance=printed["tolerance"].fillna(""))
+
+
+def test_verdicts_are_told_on_a_screen_by_paper_kind_and_reason():
+    table = hand_made_verdicts()
+    table.attrs["missing"] = ["score/a", "score/b"]
+    told = ledger_command.verdict_summary(table).split("\n")
+    assert told[:8] == [
+        "P: 8 printed numbers",
+        "  4 recomputed from data: 2 equal, 1 under a convention, 1 differ",
+        "  1 compared with the authors' stored results: 0 equal, 1 not decided",
+        "  3 without a value here: 2 no run, 1 in words",
+        "Q: 1 printed numbers",
+        "  1 compared within the paper: 1 equal",
+        "R: 11 printed numbers",
+        "  11 recomputed from data: 11 equal",
+    ]
+    sd = 0.25 / 3.29  # of a difference between two runs, by the range of the tolerance
+    assert told[8:11] == [
+        "  R, wide: kept accepts 100% of wrong numbers, and decides nothing",
+        f"  R, narrow: random stands beside differences {0.5 / sd:.1f} times as wide as between two runs, "
+        "and decides nothing",
+        "  R, alone: kept accepts 0% of wrong numbers, and decides nothing",
+    ]
+    assert told[11:13] == ["", "differs:"] and told[14].split() == ["P", "c", "data", "2", "1.2346", "0.7654"]
+    assert told[15:] == ["not there: score/a, score/b"]
+    equal = table[table["verdict"] == "equal"]
+    equal.attrs.clear()
+    assert "differs:" not in ledger_command.verdict_summary(
+        equal
+    ) and "not there" not in ledger_command.verdict_summary(equal)
+
+
+CLAIMS = """
+paper: {name: Example}
+no_release: None.
+reasons: {in_words: It is said in words.}
+tables: {answers: {files: answers.csv}, others: {files: others.csv}}
+claims:
+- {place: T, of: a, printed: "0.75", id: a, ours: {call: mean, of: {table: answers, column: x}}}
+- {place: T, of: b, printed: "0.7", id: b, ours: {call: mean, of: {table: others, column: x}}}
+- {place: T, of: c, printed: "1", id: c, needs: [other.csv]}
+- {place: T, of: c, printed: "1", id: d, needs: [other.csv]}
+- {place: T, of: d, printed: "2", id: e, cannot: in_words}
+- {place: T, of: d, printed: "2", id: f, cannot: in_words}
+- {place: T, of: d, printed: "2", id: g, cannot: in_words}
+"""
+
+
+def test_a_claims_file_is_counted_for_its_author(tmp_path):
+    "Of seven numbers two have what gives them, of which one is computed; of two a file is named, of three nothing."
+    (tmp_path / "claims.yaml").write_text(CLAIMS, encoding="utf-8")
+    (tmp_path / "answers.csv").write_text("x\n1\n1\n0\n1\n", encoding="utf-8")
+    told = ledger_command.check_claims(tmp_path / "claims.yaml").split("\n")
+    assert told[-2:] == [
+        "Example: 7 claims, 2 with what gives them, 2 whose files alone are named, 3 that no file holds",
+        "of those with what gives them, 1 were computed here, 1 not: no run",
+    ]
+
+
+def test_the_files_of_a_paper_are_those_of_the_run_or_of_the_reports(tmp_path, monkeypatch):
+    of = lambda study: SimpleNamespace(name="P", path=tmp_path / study / "claims.yaml")
+    release = SimpleNamespace(repository="example.org/r", commit="c0ffee")
+    monkeypatch.setattr(ledger_command, "releases", lambda: {"s": release})
+    released = ledger_command._released_files
+    assert (
+        released(of("s"), None) is None and released(of("t"), tmp_path) is None and released(of("s"), tmp_path) is None
+    )
+    reported = tmp_path / "reports" / "replication" / "s" / "release.csv"
+    reported.parent.mkdir(parents=True)
+    reported.write_text("registered,file,sha256\nTrue,a.csv,1\nTrue,b.csv,2\n", encoding="utf-8")
+    files = released(of("s"), tmp_path)
+    assert files[:3] == ("P", "example.org/r", "c0ffee") and {k: str(v) for k, v in files.files.items()} == {
+        "a.csv": "1",
+        "b.csv": "2",
+    }
+    run = tmp_path / "results" / "ledger" / "s" / "verdicts.parquet"
+    run.parent.mkdir(parents=True)
+    run.touch()
+    params = {"studies": {"s": {"prepare": {"path": "data/s"}}}}
+    monkeypatch.setattr(ledger_command, "load_params", lambda file: params if file == tmp_path / "params.yaml" else {})
+    known = {"files": {"c.csv": {"sha256": "3", "registered": True}}}
+    monkeypatch.setattr(ledger_command, "recorded", lambda folder: known if folder == tmp_path / "data/s" else {})
+    assert released(of("s"), tmp_path).files == {"c.csv": "3"}
+
+
+def test_the_files_that_a_claims_file_declares_are_named_with_their_hashes(tmp_path):
+    "Of a table its own files, of described ratings those of their description; a pattern names several."
+    ratings = "{files: r.csv, item: i, rater: r, value: v, scale: 1..5}"
+    text = CLAIMS.replace("{files: answers.csv}", "{files: 'a*.csv'}").replace(
+        "{files: others.csv}", f"{{ratings: {ratings}}}"
+    )
+    (tmp_path / "claims.yaml").write_text(text, encoding="utf-8")
+    for name in ("answers.csv", "also.csv", "r.csv", "unnamed.csv"):
+        (tmp_path / name).write_text(f"i,r,v\n1,2,{len(name) % 5}\n", encoding="utf-8")
+    files = ledger_command._declared_files(load_claims(tmp_path / "claims.yaml"), tmp_path)
+    named = ("also.csv", "answers.csv", "r.csv")
+    assert files[:3] == ("Example", "", "") and files.files == {n: sha256_file(tmp_path / n) for n in named}
+
+
+@pytest.mark.parametrize("in_clone", [True, False])
+def test_what_conclusions_rest_on_is_committed_in_the_clone(tmp_path, monkeypatch, in_clone):
+    claims = SimpleNamespace(name="P", path=tmp_path / "s" / "claims.yaml")
+    frame = pd.DataFrame({"paper": ["P", "Q"], "claim": ["a", "b"]})
+    monkeypatch.setattr(ledger_command, "_here", lambda: tmp_path if in_clone else None)
+    monkeypatch.setattr(
+        ledger_command, "committed_tables", lambda folder, study, of: (folder, study, list(of["claim"]))
+    )
+    assert ledger_command._committed(claims, frame) is None, "no folder of replications"
+    (tmp_path / "reports" / "replication").mkdir(parents=True)
+    expected = (tmp_path / "reports" / "replication", "s", ["a"]) if in_clone else None
+    assert ledger_command._committed(claims, frame) == expected
+    monkeypatch.undo()
+    monkeypatch.setenv("MHBENCH_ROOT", str(tmp_path))
+    assert ledger_command._here() is None
+    for name in ("params.yaml", "dvc.yaml"):
+        (tmp_path / name).touch()
+    assert ledger_command._here() == tmp_path
+
+
+def test_verdicts_of_all_papers_come_with_notes_on_what_has_changed_or_has_not_run(monkeypatch):
+    "Three papers: one without a run, one with changed claims, one whose other numbers need no run."
+    monkeypatch.setattr(ledger_command, "study_files", lambda name: dict.fromkeys("abc", "file"))
+    names = iter("ABC")
+    monkeypatch.setattr(ledger_command, "load_claims", lambda file: SimpleNamespace(name=next(names)))
+    stored: list[tuple] = []
+    runs = {"a": None, "b": "run", "c": None}
+    monkeypatch.setattr(ledger_command, "stored_verdicts", lambda *given: stored.append(given) or runs[given[0]])
+    reason = {"A": ["not_fetched", ""], "B": ["no_run", ""], "C": ["in_words", ""]}
+    merged = lambda c, run, inventory: (
+        pd.DataFrame({"paper": c.name, "reason": reason[c.name]}),
+        3 * (run is not None),
+    )
+    monkeypatch.setattr(ledger_command, "merged_verdicts", merged)
+    monkeypatch.setattr(ledger_command, "inventory_of", lambda study: None)
+    frame, claims, notes = ledger_command.all_verdicts_on_papers("top", runs=False)
+    assert frame["paper"].tolist() == list("AABBCC") and [c.name for c in claims] == list("ABC")
+    assert stored == [(study, "top", False) for study in "abc"] and frame.index.tolist() == list(range(6))
+    assert notes == [
+        "A: no run here: `mhbench fetch a`, then `mhbench replicate a`",
+        "B: 3 claims were changed since its run: `mhbench replicate b`",
+    ]
