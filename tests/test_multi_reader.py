@@ -11,7 +11,22 @@ from scipy import stats
 
 from mhbench.records.schema import Rating
 from mhbench.stats.agreement import mean_pairwise
-from mhbench.stats.multi_reader import half_widths, mean_over_raters, over_raters, rater_components, severities
+from mhbench.stats.differences import mean_difference
+from mhbench.stats.estimate import agresti_coull, estimate
+from mhbench.stats.multi_reader import (
+    RaterComponents,
+    _limits_within_range,
+    _means_without,
+    _rater_item_means,
+    half_widths,
+    mean_over_raters,
+    over_raters,
+    rated_items,
+    rater_components,
+    severities,
+    two_way_variance,
+)
+from mhbench.stats.resample import mean
 from mhbench.steps.by_raters import number_rows
 from mhbench.studies.mentat.agreement import annotators_as_sample, mean_agreement, question_agreement
 from mhbench.studies.mentat.annotations import annotation_arrays, load_annotations
@@ -91,6 +106,34 @@ def test_ratings_that_tell_nothing_are_refused(items, raters, says):
         rater_components([1.0, 2, 3, 5], items, raters)
 
 
+def test_two_items_and_two_raters_are_enough_and_a_sum_of_nothing_has_no_shares():
+    "Three ratings a cell of two by two; and a design rated by all is one rated by as many as there are."
+    item, rater = (place.ravel() for place in np.indices((2, 2, 3))[:2])
+    data = np.random.default_rng(1).normal(size=12), item, rater
+    np.testing.assert_allclose(rater_components(*data)[:4], by_loops(*data), rtol=1e-9)
+    assert np.isnan([*RaterComponents(-1.0, 0.0, 0.0, -0.1, 9, 3, 27).shares().values()]).all()
+    c = RaterComponents(4.0, 1.0, 0.5, 2.0, 9, 3, 27)
+    assert c.standard_error(8, 4, 2) == pytest.approx(np.sqrt(4 / 8 + 1 / 4 + 2.5 / 16))
+    assert c.standard_error(8, 4, 4) == c.standard_error(8, 4) == pytest.approx(np.sqrt(4 / 8 + 1 / 4 + 2.5 / 32))
+    for design in ((0, 4), (8, 4, 0), (8, 0), (8, 4, 5)):
+        with pytest.raises(ValueError, match="numbers must be above 0"):
+            c.standard_error(*design)
+
+
+@pytest.mark.parametrize(
+    ("value", "half_width", "has_limits"),
+    [(1.0, 0.1, False), (0.0, 0.1, False), (0.4, 0.9e-9, False), (0.4, 1.5e-9, True), (0.4, 0.1, True)],
+)
+def test_limits_in_a_range_are_those_of_a_share_of_as_many_as_the_half_width_tells(value, half_width, has_limits):
+    "On a scale of 3 to 8: none at its ends, nor without a width; none are beyond it."
+    limits = _limits_within_range(3 + 5 * value, 5 * half_width, (3.0, 8.0), 0.9)
+    assert np.isnan(limits).tolist() == [not has_limits] * 2
+    if has_limits:
+        n = value * (1 - value) * (stats.norm.ppf(0.95) / half_width) ** 2
+        assert limits == pytest.approx([3 + 5 * x for x in agresti_coull(value, n, 0.9)])
+    assert _limits_within_range(2.0, 0.5, (0.0, np.inf), 0.9) == (1.5, 2.5)
+
+
 def u_statistic(y, item, rater):
     """The variance of a mean of complete ratings from averages of products over pairs (Gallas 2006, equation 6): of
     ratings that share an item and a rater, an item, a rater, or neither.
@@ -142,7 +185,7 @@ def test_the_variance_of_a_mean_is_the_u_statistic(seed):
 def test_half_widths_are_those_of_covariances_of_raters(number):
     "Each rater's own number by its pseudo-value; the mean covariance of two raters, by the jackknife over items."
     rng = np.random.default_rng(5)
-    for r, g in ((2, 30), (5, 12), (8, 3)):
+    for r, g in ((2, 30), (5, 12), (8, 3), (4, 2)):
         y = rng.normal(0, 1, (r, 1)) + rng.normal(0, 1, g) + rng.normal(0, 1, (r, g))
         without = lambda a, b: np.delete(np.delete(y, a[a > 0] - 1, 0), b[b > 0] - 1, 1)
         left_out = np.array(
@@ -156,6 +199,19 @@ def test_half_widths_are_those_of_covariances_of_raters(number):
         t = stats.t.ppf(0.95, [r - 1, g - 1]) ** 2
         expected = np.sqrt([t[1] * items, t[0] * raters, max(t @ [raters, shared], t[1] * items)])
         np.testing.assert_allclose(half_widths(left_out, 0.9), expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize(("n_raters", "n_items"), [(1, 5), (3, 1), (1, 1)])
+def test_one_rater_or_one_item_has_no_variance_over_raters(n_raters, n_items):
+    "The variance over items needs two items alone: of means without one it is the usual one."
+    y = np.random.default_rng(4).normal(size=(n_raters, n_items))
+    left_out = np.full((n_raters + 1, n_items + 1), 0.5)
+    if n_items > 1:
+        left_out[0, 1:] = [np.delete(y.mean(0), k).mean() for k in range(n_items)]
+    *between_and_shared, item_variance = two_way_variance(left_out)
+    assert np.isnan(between_and_shared).all() and np.isnan(item_variance) == (n_items == 1)
+    if n_items > 1:
+        assert item_variance == pytest.approx(y.mean(0).var(ddof=1) / n_items)
 
 
 def by_least_squares(y, item, rater):
@@ -183,6 +239,121 @@ def test_every_rater_and_every_item_counts_alike_whoever_rated_what():
     assert 1 - error < ratio < 1.1 + error  # the jackknife is a little too large with unequal loads
 
 
+@pytest.mark.parametrize("n_raters", [2, 5])
+def test_means_without_a_rater_or_a_case_are_those_fitted_anew(n_raters):
+    """A third of the ratings are missing. Without a rater the fit is exact; without a case severities move by one step,
+    whose error is of second order.
+    """
+    rng = np.random.default_rng(n_raters)
+    item, rater = np.nonzero(rng.random((80, n_raters)) < 0.67)
+    y = rng.normal(0, 1, 80)[item] + rng.normal(0, 1, n_raters)[rater] + rng.normal(0, 1, len(item))
+    item = pd.factorize(item)[0]
+    case_of_item = np.arange(item.max() + 1) // 2
+    case = case_of_item[item]
+    left_out = _means_without(_rater_item_means(y, rater, item), case_of_item)
+    fit = lambda k: by_least_squares(y[k], *(pd.factorize(x[k])[0] for x in (item, rater)))
+    assert left_out[0, 0] == pytest.approx(fit(case >= 0))
+    assert left_out[1:, 0] == pytest.approx([fit(rater != r) for r in range(n_raters)])
+    for r in range(n_raters + 1):
+        exact = np.array([fit((rater != r - 1) & (case != c)) for c in range(case.max() + 1)]) - left_out[r, 0]
+        error = left_out[r, 1:] - left_out[r, 0] - exact
+        assert np.abs(error).max() < 0.02 * exact.std()
+
+
+def test_ratings_that_are_there_twice_count_by_their_mean():
+    "A rater's two ratings of an item are one: the mean is that of a table of means."
+    y, item, rater = ratings(3, n_items=12, n_raters=6)
+    means = pd.DataFrame({"y": y, "item": item, "rater": rater}).groupby(["item", "rater"], sort=False)["y"].mean()
+    of_means = mean_over_raters(means.to_numpy(), *(means.index.get_level_values(k) for k in ("item", "rater")))
+    assert len(means) < len(y) and mean_over_raters(y, item, rater).both[:5] == pytest.approx(of_means.both[:5])
+
+
+def test_a_single_rater_or_two_have_a_mean_and_the_means_without_each():
+    "One rater: the mean of the ratings, and nothing without; two of whom each misses an item: the other's mean."
+    alone = mean_over_raters([1.0, 2.0, 6.0], [0, 1, 2], [7, 7, 7])
+    assert alone.both.estimate == 3.0 and np.isnan(alone.without).tolist() == [True]
+    assert np.isnan(alone.range_without()).all() and alone.both.kind == "raters"
+    two = mean_over_raters([1.0, 2.0, 6.0, 3.0, 5.0, 9.0], [0, 1, 2, 0, 1, 3], [0, 0, 0, 1, 1, 1])
+    assert two.without == pytest.approx([17 / 3, 3.0])
+    assert two.range_without() == pytest.approx((3.0, 17 / 3))
+
+
+@pytest.mark.parametrize(("n_units", "kind"), [(1, "none"), (2, "few"), (5, "few"), (6, "items and raters")])
+def test_six_cases_of_six_raters_are_the_fewest_for_an_interval(n_units, kind):
+    "A rating is missing, so that severities are removed; two items a case."
+    y = np.random.default_rng(2).normal(size=(2 * n_units, 6))
+    y[0, 0] = np.nan
+    item, rater = (place.ravel() for place in np.indices(y.shape))
+    e = mean_over_raters(y.ravel(), item, rater, cases=item // 2)
+    assert (e.both.kind, e.both.n, e.both.n_clusters) == (kind, 2 * n_units, n_units)
+    assert e.raters.kind == kind.replace("items and", "other") and np.isfinite(e.both.ci_low) == (n_units > 5)
+
+
+@pytest.mark.parametrize("value_range", [(0.0, 1.0), (0.0, 4.0)])
+def test_items_that_everybody_rated_have_the_interval_of_their_means(value_range):
+    "Values at both ends of the range are within it; one beyond is refused."
+    y = np.random.default_rng(3).choice(value_range, (14, 6), p=[0.7, 0.3])
+    y[0], y[1] = value_range
+    item, rater = (place.ravel() for place in np.indices(y.shape))
+    items = mean_over_raters(y.ravel(), item, rater, cases=item // 2, within=value_range, level=0.9).items
+    share = value_range == (0, 1)
+    by_hand = estimate(
+        mean, y.mean(1), clusters=np.arange(14) // 2, seed=0, share=share, within=value_range, level=0.9
+    )
+    assert items == by_hand and (items.n, items.n_clusters, items.level) == (14, 7, 0.9)
+    for beyond in (value_range[0] - 0.1, value_range[1] + 0.1):
+        with pytest.raises(ValueError, match=r"values must be within 0 and [14]"):
+            mean_over_raters([beyond, *y.ravel()[1:]], item, rater, within=value_range)
+
+
+def test_adjusted_means_stay_within_the_range():
+    """The first rater has three items, the second two of them and four more: less lenient by 1, who rated most. The mean
+    of the items is (3 x 0.5 + 4 x 1.5) / 7.
+    """
+    values, items, raters = [1.0] * 3 + [0.0] * 2 + [1.0] * 4, [0, 1, 2, 1, 2, 3, 4, 5, 6], [0] * 3 + [1] * 6
+    assert mean_over_raters(values, items, raters).both.estimate == pytest.approx(7.5 / 7)
+    for low, high in ((0, 1), (-1, 1)):
+        assert mean_over_raters(values, items, raters, within=(low, high)).both.estimate == 1.0
+
+
+@pytest.mark.parametrize(
+    ("table", "fewest", "has_enough"),
+    [
+        ([[1.0, np.nan, 3.0], [np.nan, np.nan, 2.0]], 1, [True, False, True]),
+        ([[1.0, np.nan, 3.0], [np.nan, np.nan, 2.0]], 2, [False, False, True]),
+        (np.array([["a", "Abstain", None], ["Abstain", " ", "b"]], dtype=object), 1, [True, False, True]),
+        (np.array([["a", "Abstain", "a"], ["Abstain", "b", "b"]], dtype=object), 2, [False, False, True]),
+    ],
+)
+def test_an_item_is_rated_by_so_many_who_gave_a_label(table, fewest, has_enough):
+    "Neither a missing number nor an abstention nor a blank is a label."
+    assert rated_items(table, fewest).tolist() == has_enough
+
+
+@pytest.mark.parametrize(("n_items", "n_rows"), [(150, 151), (200, 201), (450, 201)])
+def test_items_are_left_out_one_by_one_up_to_two_hundred_and_beyond_in_groups(n_items, n_rows):
+    "The rows of weights that a statistic is given: all items, and without each or without each group."
+    shapes = []
+
+    def number(x, weights):
+        shapes.append((len(x), *weights.shape))
+        return weights @ x.mean(0) / weights.sum(1)
+
+    over_raters(number, np.random.default_rng(0).random((3, n_items)))
+    assert shapes == [(3, n_rows, n_items), *[(2, n_rows, n_items)] * 3]
+
+
+@pytest.mark.parametrize(("n_raters", "fewest", "is_defined"), [(2, 2, False), (3, 2, True), (2, 1, True), (1, 1, False)])
+def test_a_rater_without_whom_too_few_are_left_is_not_left_out(n_raters, fewest, is_defined):
+    "A number that needs two raters has no value without one of two."
+    y = np.random.default_rng(0).random((n_raters, 9))
+    e = over_raters(lambda x, weights: weights @ x.mean(0) / weights.sum(1), y, fewest=fewest)
+    assert np.isfinite(e.without).tolist() == [is_defined] * n_raters
+    assert e.both.estimate == pytest.approx(y.mean())
+    if is_defined:
+        assert e.without == pytest.approx([np.delete(y, k, 0).mean() for k in range(n_raters)])
+
+
 def test_any_number_has_the_interval_of_a_mean():
     y = np.random.default_rng(2).normal(0, 1, (7, 12)) + np.random.default_rng(3).normal(0, 1, 12)
     rater, item = (place.ravel() for place in np.indices(y.shape))
@@ -203,6 +374,28 @@ def test_severity_is_the_distance_to_the_others_on_the_same_items():
         assert found.loc[r, "estimate"] == pytest.approx(np.nanmean(apart))
     people = severities(y, item, rater, reference=[0, 1]).set_index("rater")
     assert people.loc[2, "n"] == len({*item[rater == 2]} & {*item[rater < 2]})
+
+
+def test_a_severity_has_the_interval_of_its_differences_over_cases():
+    """Against two raters of reference, of whom an item may have neither: the mean of differences within 0 to 100, in the
+    order in which raters come.
+    """
+    rng = np.random.default_rng(6)
+    table = np.round(rng.uniform(0, 100, (4, 24)))
+    table[rng.random(table.shape) < 0.3] = np.nan
+    rater, item = (place.ravel() for place in np.indices(table.shape))
+    names = np.array(["d", "b", "c", "a"])
+    settings = {"within": (0.0, 100.0), "level": 0.9}
+    with_cases = severities(table.ravel(), item, names[rater], cases=item // 2, reference=["a", "b"], **settings)
+    assert with_cases["rater"].tolist() == ["d", "b", "c", "a"]
+    for k, row in enumerate(with_cases.to_dict("records")):
+        reference = [table[r] for r in (1, 3) if r != k]
+        others = [[x[i] for x in reference if x[i] == x[i]] for i in range(24)]
+        gaps = np.array([np.mean(x) - table[k, i] if x else np.nan for i, x in enumerate(others)])
+        by_hand = mean_difference(gaps, np.arange(24) // 2, largest=100.0, level=0.9).row()
+        assert [row[name] for name in by_hand] == pytest.approx(list(by_hand.values()))
+    unbounded = severities(table.ravel(), item, rater, reference=[0])
+    assert unbounded["interval"].tolist() == ["none", "hall", "hall", "hall"]
 
 
 def test_a_mean_over_reml_is_near_lme4s():

@@ -496,7 +496,7 @@ def test_what_does_not_fit_together_is_named():
 
 
 def test_an_interval_says_what_it_is():
-    i = Interval(0.12345, 0.1, 0.2, 7, np.ones(3))
+    i = Interval(0.12345, 0.1, 0.2, 7, np.ones(3), 0, 0.95)
     assert repr(i) == "Interval(0.1235 [0.1, 0.2], n=7, 95% percentile)" and i.n_units == 7
     assert repr(i._replace(ci_high=np.nan)) == "Interval(0.1235 without an interval, n=7, 95% percentile)"
     assert repr(i._replace(estimate=np.ones(2), level=0.9, units=9)) == "Interval(shape=(2,), n=7, 90% percentile)"

@@ -109,8 +109,8 @@ class Interval(NamedTuple):
     ci_high: Any
     n: int  # units that were drawn: clusters where there are clusters
     replicates: np.ndarray  # (B, ...) the statistic in each replicate
-    undefined: int = 0  # replicates in which the statistic (any of its values) is NaN
-    level: float = 0.95
+    undefined: int  # replicates in which the statistic (any of its values) is NaN
+    level: float
     method: str = "percentile"
     units: int | None = None  # units of data, where clusters hold several of them
 
