@@ -253,6 +253,8 @@ def test_means_without_a_rater_or_a_case_are_those_fitted_anew(n_raters):
     left_out = _means_without(_rater_item_means(y, rater, item), case_of_item)
     fit = lambda k: by_least_squares(y[k], *(pd.factorize(x[k])[0] for x in (item, rater)))
     assert left_out[0, 0] == pytest.approx(fit(case >= 0))
+    items = mean_over_raters(y, item, rater, cases=case).items  # two raters are enough for an interval over items
+    assert (items.ci_high - items.ci_low) / 2 == pytest.approx(half_widths(left_out)[0])
     assert left_out[1:, 0] == pytest.approx([fit(rater != r) for r in range(n_raters)])
     for r in range(n_raters + 1):
         exact = np.array([fit((rater != r - 1) & (case != c)) for c in range(case.max() + 1)]) - left_out[r, 0]
@@ -297,9 +299,7 @@ def test_items_that_everybody_rated_have_the_interval_of_their_means(value_range
     item, rater = (place.ravel() for place in np.indices(y.shape))
     items = mean_over_raters(y.ravel(), item, rater, cases=item // 2, within=value_range, level=0.9).items
     share = value_range == (0, 1)
-    by_hand = estimate(
-        mean, y.mean(1), clusters=np.arange(14) // 2, seed=0, share=share, within=value_range, level=0.9
-    )
+    by_hand = estimate(mean, y.mean(1), clusters=np.arange(14) // 2, seed=0, share=share, within=value_range, level=0.9)
     assert items == by_hand and (items.n, items.n_clusters, items.level) == (14, 7, 0.9)
     for beyond in (value_range[0] - 0.1, value_range[1] + 0.1):
         with pytest.raises(ValueError, match=r"values must be within 0 and [14]"):
@@ -307,8 +307,8 @@ def test_items_that_everybody_rated_have_the_interval_of_their_means(value_range
 
 
 def test_adjusted_means_stay_within_the_range():
-    """The first rater has three items, the second two of them and four more: less lenient by 1, who rated most. The mean
-    of the items is (3 x 0.5 + 4 x 1.5) / 7.
+    """The first rater has three items, the second, less lenient by 1, two of them and four more. The mean of items is
+    (3 x 0.5 + 4 x 1.5) / 7.
     """
     values, items, raters = [1.0] * 3 + [0.0] * 2 + [1.0] * 4, [0, 1, 2, 1, 2, 3, 4, 5, 6], [0] * 3 + [1] * 6
     assert mean_over_raters(values, items, raters).both.estimate == pytest.approx(7.5 / 7)
@@ -343,7 +343,9 @@ def test_items_are_left_out_one_by_one_up_to_two_hundred_and_beyond_in_groups(n_
     assert shapes == [(3, n_rows, n_items), *[(2, n_rows, n_items)] * 3]
 
 
-@pytest.mark.parametrize(("n_raters", "fewest", "is_defined"), [(2, 2, False), (3, 2, True), (2, 1, True), (1, 1, False)])
+@pytest.mark.parametrize(
+    ("n_raters", "fewest", "is_defined"), [(2, 2, False), (3, 2, True), (2, 1, True), (1, 1, False)]
+)
 def test_a_rater_without_whom_too_few_are_left_is_not_left_out(n_raters, fewest, is_defined):
     "A number that needs two raters has no value without one of two."
     y = np.random.default_rng(0).random((n_raters, 9))
@@ -377,9 +379,7 @@ def test_severity_is_the_distance_to_the_others_on_the_same_items():
 
 
 def test_a_severity_has_the_interval_of_its_differences_over_cases():
-    """Against two raters of reference, of whom an item may have neither: the mean of differences within 0 to 100, in the
-    order in which raters come.
-    """
+    "Against two raters of reference, of whom an item may have neither: the mean of differences within 0 to 100."
     rng = np.random.default_rng(6)
     table = np.round(rng.uniform(0, 100, (4, 24)))
     table[rng.random(table.shape) < 0.3] = np.nan

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 import scipy.stats
 
+from mhbench.records.schema import Rating
 from mhbench.run.cli import main
 from mhbench.stats.estimate import proportion
 from mhbench.stats.multi_reader import RaterComponents, mean_over_raters, rater_components
@@ -18,11 +19,17 @@ from mhbench.stats.panel_design import (
     assured_width,
     cases_for_width,
     cautious,
+    design_sentence,
     least_difference,
     mean_width,
     panel_designs,
+    pilot_components,
+    pilot_lacks,
+    pilot_table,
     raters_for_width,
     same_raters,
+    share_width,
+    with_more,
 )
 from mhbench.studies.mentat.annotations import load_annotations
 
@@ -81,14 +88,24 @@ def test_the_component_of_raters_is_at_most_its_limit_in_four_of_five_pilots():
 
 
 def test_the_assured_width_has_the_quantile_of_two_estimates_of_a_variance():
+    "The last: mostly items; a low share of studies, below which the estimate itself is; a pilot of two raters."
     c = RaterComponents(1.0, 0.3, 0.2, 1.3, 40, 8, 320)
-    for n, raters, each, level, studies in ((60, 6, 6, 0.95, 0.8), (30, 10, 3, 0.9, 0.6)):
+    no_rater, two = c._replace(rater=0.0), c._replace(n_raters=2, n_items=2, n_ratings=80)
+    for c, n, raters, each, level, studies in (
+        (c, 60, 6, 6, 0.95, 0.8),
+        (c, 30, 10, 3, 0.9, 0.6),
+        (no_rater._replace(rest=0.0, item_by_rater=0.01), 8, 10, 3, 0.9, 0.6),
+        (c, 60, 6, 2, 0.95, 0.2),
+        (two, 60, 6, 2, 0.95, 0.8),
+    ):
         t_raters, t_items = scipy.stats.t.ppf(0.5 + level / 2, [raters - 1, n - 1]) ** 2
-        seen, planned = 1.5 / 40, 1.5 * raters / (n * each)  # noise in a rater's mean: of the pilot, of the study
-        both = scipy.stats.f.ppf(studies, raters - 1, 7) * (0.3 + seen)
+        rating = c.item_by_rater + c.rest
+        seen = rating * c.n_raters / c.n_ratings  # noise in a rater's mean: of the pilot, of the study
+        planned = rating * raters / (n * each)
+        both = scipy.stats.f.ppf(studies, raters - 1, c.n_raters - 1) * (c.rater + seen)
         known = scipy.stats.chi2.ppf(studies, raters - 1) / (raters - 1) * (planned - seen)
-        of_raters = max(both + known, 0.3 + planned) / raters
-        of_items = scipy.stats.f.ppf(studies, n - 1, 39) / n
+        of_raters = max(both + known, c.rater + planned) / raters
+        of_items = scipy.stats.f.ppf(studies, n - 1, c.n_items - 1) / n
         squared = max(t_raters * of_raters + t_items * of_items, t_items * (of_items + planned / raters))
         assert assured_width(c, n, raters, each, level, studies) == pytest.approx(2 * np.sqrt(squared))
 
@@ -254,3 +271,200 @@ def test_where_only_items_differ_the_detectable_difference_has_the_items_degrees
     se = np.sqrt(2.0 / n_items)
     found = least_difference(RaterComponents(2.0, 0.0, 0.0, 0.0, 0, 0, 0), n_items, 6, power=power)
     assert found == pytest.approx((t(0.975) + t(power)) * se, rel=1e-9)
+
+
+def verdict(rater, item, target="m", **given):
+    return Rating(item_id=item, study="s", rater=rater, target=target, source="example", **given)
+
+
+NUMBERS = [
+    verdict("r", "q1", "m1", value=3.0),
+    verdict("r", "q2", "m1", value=5.0),
+    verdict("t", "q1", "m1", value=4.0),
+]
+LABELS = [verdict(r, "q1", "m2", label=x) for r, x in (("r", "good"), ("t", "bad"), ("u", "bad"))]
+LABELS += [verdict("v", "q1", "m2", label="good"), verdict("w", "q1", "m2", label="Abstain")]
+
+
+@pytest.mark.parametrize(
+    ("ratings", "label", "values", "counted"),
+    [
+        (NUMBERS, None, [3, 5, 4], ""),
+        (NUMBERS + LABELS[:3], None, [3, 5, 4], ""),  # as many numbers as labels: numbers
+        (NUMBERS + LABELS[:4], None, [0, 1, 1, 0], "bad"),  # more labels; of equally frequent ones the first by name
+        (NUMBERS + LABELS, "good", [1, 0, 0, 1], "good"),  # an abstention is none
+        ([*LABELS[:1], *LABELS[3:]], None, [1, 1], "good"),
+        ([*LABELS, verdict("r", "q1", "ease", label="easy")], None, [0, 1, 1, 0], "bad"),  # of targets with that label
+        ([*NUMBERS, verdict("x", "q1", "m1", value=9.0, kind="judge")], None, [3, 5, 4], ""),
+    ],
+)
+def test_a_pilot_is_people_s_numbers_or_the_commonest_label(ratings, label, values, counted):
+    "Item, rater, target and value of each rating that counts, in their order."
+    table, counted_label = pilot_table(ratings, label)
+    assert (table["value"].tolist(), counted_label) == (values, counted)
+    assert list(table) == ["item", "rater", "target", "value"] and set(table["target"]) == {
+        "m1" if not counted else "m2"
+    }
+
+
+@pytest.mark.parametrize(
+    ("ratings", "label", "message"),
+    [
+        ([], None, "must hold ratings by people"),
+        ([verdict("x", "q1", value=9.0, kind="judge")], None, "must hold ratings by people"),
+        ([*NUMBERS, verdict("u", "q1", "m1", label="bad")], None, "both for 'm1': 3 numbers, 1 labels in all"),
+        (LABELS, "fair", r"the label 'fair'; got labels \['bad', 'good'\]"),
+        ([LABELS[-1]], None, r"got labels \[\]"),
+        ([verdict("r", "q1", value=1.0, criterion="tone"), verdict("r", "q1", value=1.0)], None, "by one criterion"),
+    ],
+)
+def test_a_pilot_that_is_none_is_refused(ratings, label, message):
+    "Nobody's, numbers and labels of one target, a label that nobody gave, two criteria."
+    with pytest.raises(ValueError, match=message):
+        pilot_table(ratings, label)
+
+
+def test_a_pilot_of_differences_averages_over_pairs_of_targets():
+    "Three targets, of which the last lacks ratings: components of each pair, none below 0; and the largest counts."
+    rng = np.random.default_rng(5)
+    scores = rng.normal(size=(3, 8, 4)) + rng.normal(size=(8, 1))
+    scores[2, 5:] = np.nan
+    rows = [(i, r, f"m{t}", x) for (t, i, r), x in np.ndenumerate(scores) if x == x]
+    pilot = pd.DataFrame(rows, columns=["item", "rater", "target", "value"])
+    found = pilot_components(pilot, difference=True)
+    by_pair = []
+    for first, second in ((0, 1), (0, 2), (1, 2)):
+        y = (scores[first] - scores[second])[: 5 if second == 2 else 8]
+        item, rater = (place.ravel() for place in np.indices(y.shape))
+        by_pair.append(np.maximum(rater_components(y.ravel(), item, rater)[:4], 0))
+    assert found[:4] == pytest.approx(np.mean(by_pair, 0)) and found[4:] == (8, 4, 32)
+    with pytest.raises(ValueError, match="in a pair of targets; got none: there is one target"):
+        pilot_components(pilot[pilot["target"] == "m0"], difference=True)
+
+
+@pytest.mark.parametrize("level", [0.9, 0.95])
+@pytest.mark.parametrize("c", [TRUTH, RaterComponents(1.0, 0.0, 0.01, 0.0, 0, 0, 0), TRUTH._replace(rater=-0.1)])
+def test_the_width_is_of_both_variances_or_of_the_items_alone(c, level):
+    "Two raters, or two items, are the fewest; each variance has its own quantile."
+    rater = max(c.rater, 0)
+    for n, raters, each in ((12, 6, 2), (2, 2, 2), (3, 2, 1)):
+        t_raters, t_items = scipy.stats.t.ppf(0.5 + level / 2, [raters - 1, n - 1]) ** 2
+        rest = (c.item_by_rater + c.rest) / (n * each)
+        squared = max(t_raters * (rater / raters + rest) + t_items * c.item / n, t_items * (c.item / n + rest))
+        assert mean_width(c, n, raters, each, level) == pytest.approx(2 * np.sqrt(squared))
+    for n, raters in ((1, 6), (6, 1)):
+        with pytest.raises(ValueError, match="two or more"):
+            mean_width(c, n, raters)
+
+
+@pytest.mark.parametrize(("n", "raters", "each", "power"), [(40, 6, 3, 0.8), (12, 8, 8, 0.9)])
+def test_the_detectable_difference_has_satterthwaite_s_degrees_of_freedom(n, raters, each, power):
+    "Half the width of the interval, and a quantile of t of the standard error beyond it."
+    c = RaterComponents(1.0, 0.5, 0.1, 1.4, 0, 0, 0)
+    of_raters, of_items = 0.5 / raters + 1.5 / (n * each), 1.0 / n
+    variance = of_raters + of_items
+    df = variance**2 / (of_raters**2 / (raters - 1) + of_items**2 / (n - 1))
+    by_hand = mean_width(c, n, raters, each, 0.9) / 2 + scipy.stats.t.ppf(power, df) * np.sqrt(variance)
+    assert least_difference(c, n, raters, each, power=power, level=0.9) == pytest.approx(by_hand)
+    nothing = RaterComponents(0.0, 0.0, 0.0, 0.0, 0, 0, 0)
+    assert least_difference(nothing, n, raters, each) == 0.0
+
+
+def test_designs_that_find_a_difference_say_what_they_find_and_take():
+    "At most six raters of three minutes a rating: every column by hand, the cheapest first, at most two of a kind."
+    pair, aim = TRUTH._replace(n_raters=8, n_items=40, n_ratings=320), Aim(difference=2.0, power=0.9, level=0.9)
+    found = panel_designs(TRUTH, aim, pair=pair, minutes=3.0, max_raters=7, max_items=100)
+    detectable = lambda n, raters, each: least_difference(cautious(pair), n, raters, each, power=0.9, level=0.9)
+    assert set(found["design"]) == {"crossed", "k of n", "nested"} and found["design"].value_counts().max() == 2
+    assert found["minutes"].is_monotonic_increasing
+    for d in found.to_dict("records"):
+        n, raters, each = d["items"], d["raters"], d["per_item"]
+        assert d["ratings"] == n * each and d["each"] == np.ceil(n * each / raters) and d["minutes"] == 3 * n * each
+        assert d["width"] == pytest.approx(assured_width(TRUTH, n, raters, each, 0.9))
+        assert d["detectable"] == pytest.approx(detectable(n, raters, each)) and d["detectable"] <= 2.0
+        assert (n - 1) * each < raters or detectable(n - 1, raters, each) > 2.0
+    assert panel_designs(TRUTH, Aim(width=3.0), max_raters=6)["detectable"].isna().all()
+    with pytest.raises(ValueError, match="aim must have a width or a difference"):
+        panel_designs(TRUTH, Aim())
+
+
+def test_items_are_the_fewest_up_to_the_most_that_may_be_asked():
+    "Where the last item that may be asked is enough; and a width and a difference are both to be reached."
+    aim = Aim(width=1.6)
+    n = same_raters(TRUTH, aim, 9)
+    assert assured_width(TRUTH, n, 9) <= 1.6 < assured_width(TRUTH, n - 1, 9)
+    assert (same_raters(TRUTH, aim, 9, max_items=n), same_raters(TRUTH, aim, 9, max_items=n - 1)) == (n, None)
+    assert same_raters(TRUTH, Aim(width=1e9), 6) == 2 and same_raters(TRUTH, Aim(width=1e9), 5) is None
+    pair = TRUTH._replace(n_raters=8, n_items=40, n_ratings=320)
+    for difference in (1.1, 5.0):
+        both = same_raters(TRUTH, aim._replace(difference=difference), 9, pair=pair)
+        alone = same_raters(TRUTH, Aim(difference=difference), 9, pair=pair)
+        assert both == max(n, alone) and (alone > n) == (difference == 1.1)
+
+
+@pytest.mark.parametrize(("n_raters", "n_items", "is_enough"), [(4, 20, True), (3, 20, False), (4, 19, False)])
+def test_a_pilot_has_four_raters_and_twenty_items(n_raters, n_items, is_enough):
+    "One rater fewer or one item fewer is not enough, and is said."
+    told = pilot_lacks(TRUTH._replace(n_raters=n_raters, n_items=n_items))
+    assert (told == "") == is_enough and (is_enough or f"{n_raters} raters and {n_items} items" in told)
+
+
+def test_the_limit_of_the_raters_component_needs_two_raters_and_is_never_negative():
+    "Components that are known stay; of two raters there is one degree of freedom."
+    for n_raters in (0, 1):
+        known = TRUTH._replace(n_raters=n_raters, n_ratings=n_raters * 10)
+        if n_raters:
+            assert cautious(known) == known
+    two = RaterComponents(1.0, 0.3, 0.2, 1.0, 10, 2, 20)
+    by_hand = (0.3 + 0.12) / scipy.stats.chi2.ppf(0.1, 1) - 0.12
+    assert cautious(two, 0.9).rater == pytest.approx(by_hand) and cautious(two)._replace(rater=0.3) == two
+    assert cautious(two._replace(rater=0.0), 1e-6).rater == 0.0
+
+
+def test_the_answer_names_the_cheapest_design_in_which_raters_share_items():
+    "Both aims, the hours in all, who rates what; where no design is enough, or none in which raters share items."
+    columns = ["raters", "items", "per_item", "ratings", "each", "minutes"]
+    designs = pd.DataFrame([(9, 30, 1, 30, 4, 60), (8, 20, 3, 60, 8, 135), (6, 15, 6, 90, 15, 180)], columns=columns)
+    assert design_sentence(designs, Aim(width=0.25, difference=0.1, power=0.9), 12) == (
+        "For an interval no wider than 0.25 in 80% of studies and a difference of 0.1 found in 90% of studies: "
+        "8 raters and 20 items, each rated by 3 of them: 60 ratings, 8 a rater, 2.2 hours in all."
+    )
+    crossed = design_sentence(designs[2:], Aim(width=0.25), 12)
+    assert crossed.endswith(
+        "6 raters and 15 items, each rated by all of them: 90 ratings, 15 a rater, 3.0 hours in all."
+    )
+    assert "9 raters and 30 items, each rated by 1 of them" in design_sentence(designs[:1], Aim(width=0.25), 12)
+    none = design_sentence(designs[:0], Aim(difference=0.1), 12, 500)
+    assert "found in 80% of studies, 12 raters are too few, even with 500 items" in none
+
+
+def test_ratings_that_are_there_are_used_where_items_have_most_of_them():
+    "The target with most ratings has 5, 2 and 1 of its items: two items of three raters use 3 and 2."
+    ratings = [("a", i, r) for i, n in enumerate((2, 1, 5)) for r in range(n)] + [("b", i, 0) for i in range(7)]
+    pilot = pd.DataFrame(ratings, columns=["target", "item", "rater"])
+    designs = pd.DataFrame({"items": [2, 3, 9], "per_item": [3, 1, 4], "ratings": [6, 3, 36]})
+    assert with_more(designs, pilot)["more"].tolist() == [6 - 5, 3 - 3, 36 - 7]
+
+
+def test_the_fewest_raters_of_each_are_sought_from_seven_to_the_most():
+    "Known by hand from Student's quantiles; the most that may be tried is tried."
+    c = RaterComponents(100.0, 40.0, -5.0, 30.0, n_items=30, n_raters=5, n_ratings=150)
+    width = lambda n, level: 2 * scipy.stats.t.ppf(0.5 + level / 2, n - 1) * np.sqrt(70 / n)
+    for level in (0.9, 0.95):
+        assert raters_for_width(c, width(9, level) + 1e-9, level) == 9
+        assert raters_for_width(c, width(9, level) + 1e-9, level, max_raters=9) == 9
+        assert raters_for_width(c, width(9, level) + 1e-9, level, max_raters=8) is None
+    assert raters_for_width(c, 1e9) == 7
+
+
+@pytest.mark.parametrize(
+    ("width", "share", "level"), [(0.2, 0.5, 0.9), (0.1, 0.2, 0.95), (0.3, 0.9, 0.9999), (0.9, 0.5, 0.95)]
+)
+def test_one_case_fewer_has_a_wider_interval(width, share, level):
+    "Widths are those of the interval of the expected number of right answers."
+    n = cases_for_width(width, share, level)
+    z_squared = scipy.stats.norm.ppf(0.5 + level / 2) ** 2
+    assert share_width(n, share, level) <= width and (n == 1 or share_width(n - 1, share, level) > width)
+    if n > 40:
+        p, total = (share * n + z_squared / 2) / (n + z_squared), n + z_squared
+        assert share_width(n, share, level) == pytest.approx(2 * np.sqrt(z_squared * p * (1 - p) / total))

@@ -15,7 +15,7 @@ import scipy.sparse.csgraph
 import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.special import softmax
+from scipy.special import logit, softmax
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from mhbench.stats import hierarchical as P
@@ -24,9 +24,12 @@ from mhbench.stats.hierarchical import bootstrap_preferences, hierarchical_bradl
 from mhbench.stats.preference import (
     bradley_terry,
     bradley_terry_batch,
+    connected_set,
+    met_in,
     pairwise_ties,
     pairwise_wins,
     plackett_luce,
+    strongly_connected,
     worth_estimates,
 )
 from mhbench.stats.soft_labels import group_means, question_alphas, soft_labels
@@ -450,6 +453,22 @@ def test_bootstrap_replicate_is_a_fit_of_the_repeated_rows():
     assert b.fit.probs == pytest.approx(b.probs.estimate)
 
 
+@pytest.mark.parametrize("settings", [{}, {"penalty": 2.0, "slope_bounds": (0.8, 1.5), "offset_bounds": (-1.0, 0.5)}])
+def test_a_bootstrap_has_the_fit_of_its_settings_and_the_central_part_of_its_refits(settings):
+    "The fit alone, by default or not; the limits are quantiles of the replicates."
+    rng = np.random.default_rng(4)
+    x, q, a = rng.integers(0, 9, (50, 4)).astype(float), np.repeat(np.arange(5), 10), np.tile(np.arange(5), 10)
+    b = bootstrap_preferences(x, q, a, n=9, seed=2, level=0.6, **settings)
+    fit = hierarchical_bradley_terry(x, q, a, **settings)
+    assert b.fit.nll == pytest.approx(fit.nll) and b.probs.estimate == pytest.approx(fit.probs)
+    for refits, values in ((b.probs, fit.probs), (b.slopes, fit.slopes), (b.offsets, fit.offsets)):
+        assert refits.replicates.shape == (9, *values.shape) and refits.estimate == pytest.approx(values)
+        assert [refits.low, refits.high] == pytest.approx(np.quantile(refits.replicates, [0.2, 0.8], axis=0))
+    bounds = settings.get("slope_bounds", (0.5, 2.0)), settings.get("offset_bounds", (-3.0, 3.0))
+    assert (b.slope_bounds, b.offset_bounds, b.n_unconverged) == (*bounds, 0)
+    assert bounds[0][0] <= fit.slopes.min() and bounds[1][1] >= fit.offsets.max()
+
+
 def test_bootstrap_covers_the_truth():
     rng = np.random.default_rng(8)
     x, q, a, betas = simulated(rng, 4000, Q=10, A=4)
@@ -675,6 +694,139 @@ def test_worths_of_what_never_met_are_apart_and_one_win_does_not_come_first():
     two_pairs = np.zeros((20, 4, 4))
     two_pairs[:, 0, 1] = two_pairs[:, 2, 3] = 1
     assert {e.kind for e in worth_estimates(two_pairs, np.zeros_like(two_pairs))} == {"unconnected"}
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 4, 5, 8, 9])
+def test_a_circle_of_wins_connects_and_a_chain_does_not(k):
+    "Each beats the next; without the last one's win nobody reaches those before. Unrated options do not count."
+    circle = np.roll(np.eye(k, dtype=bool), 1, axis=1)
+    chain = circle & ~np.eye(k, dtype=bool)
+    chain[-1] = False
+    rated = np.ones(k, bool)
+    assert strongly_connected(circle, rated)
+    assert strongly_connected(chain, rated) == (k == 1)
+    assert strongly_connected(chain, np.arange(k) == k - 1)
+    assert strongly_connected(np.stack([chain, circle]), np.ones((2, k), bool)).tolist() == [k == 1, True]
+
+
+@pytest.mark.parametrize(
+    ("pairs", "n", "members"),
+    [
+        ({(0, 1): 1}, 2, [0, 1]),
+        ({(0, 1): 1}, 3, [0, 1]),  # one beside them met nobody
+        ({(0, 1): 2, (2, 3): 3}, 4, [2, 3]),  # as many contestants, and more comparisons
+        ({(0, 1): 3, (2, 3): 3}, 4, []),
+        ({(0, 1): 9, (2, 3): 1, (3, 4): 1}, 5, [2, 3, 4]),  # more contestants
+        ({}, 3, []),
+        ({}, 1, []),
+    ],
+)
+def test_the_largest_connected_set_has_most_contestants_and_then_most_comparisons(pairs, n, members):
+    "Nobody where two sets are equally large, or where nobody met anybody."
+    counts = np.zeros((n, n))
+    for (first, second), count in pairs.items():
+        counts[first, second] = counts[second, first] = count
+    assert np.flatnonzero(connected_set(counts)).tolist() == members
+
+
+def test_meetings_are_counted_by_question_and_by_case():
+    "The first two meet on three questions of two cases, the third meets one of them on one, the fourth nobody."
+    counts = np.zeros((4, 4, 4))
+    counts[:3, 0, 1] = counts[:3, 1, 0] = [2, 1, 1]
+    counts[2, 0, 2] = counts[2, 2, 0] = 1
+    questions, cases = met_in(counts, np.array([0, 0, 1, 1]))
+    assert (questions.tolist(), cases.tolist()) == ([3, 3, 1, 0], [2, 2, 1, 0])
+
+
+@pytest.mark.parametrize("with_ties", [False, True])
+@pytest.mark.parametrize("penalty", [0.0, 0.4])
+def test_a_worth_has_the_wider_of_the_model_s_and_the_cases_interval(with_ties, penalty):
+    """Curvature, scores of cases and the logit's gradient as finite differences of the likelihood, with log worths that
+    sum to 0; the third contestant met others in seven of twenty cases, whence its quantile of t.
+    """
+    rng = np.random.default_rng(3)
+    wins, ties = np.zeros((60, 3, 3)), np.zeros((60, 3, 3))
+    case = np.arange(60) // 3
+    for u, (i, j) in itertools.product(range(60), itertools.combinations(range(3), 2)):
+        if j < 2 or u < 21:
+            outcome = rng.choice(3, p=[0.5, 0.3, 0.2] if case[u] % 2 else [0.2, 0.5, 0.3])
+            if outcome == 2 and with_ties:
+                ties[u, i, j] = ties[u, j, i] = 1
+            elif outcome < 2:
+                wins[u, *((i, j) if outcome == 0 else (j, i))] = 1
+    betas = lambda x: np.array([x[0], x[1], -x[0] - x[1]])
+
+    def nll(x, w, t):
+        v = np.r_[betas(x), x[2] if with_ties else -np.inf]
+        total = 0.0
+        for i, j in itertools.combinations(range(3), 2):
+            z = np.array([v[i], v[j], v[3] + (v[i] + v[j]) / 2])
+            total -= np.array([w[i, j], w[j, i]]) @ z[:2] - (w[i, j] + w[j, i] + t[i, j]) * np.logaddexp.reduce(z)
+            total -= t[i, j] * z[2] if with_ties else 0
+        return total
+
+    n = 2 + with_ties
+    objective = lambda x: nll(x, wins.sum(0), ties.sum(0)) + penalty * betas(x) @ betas(x)
+    best = scipy.optimize.minimize(objective, np.zeros(n), method="BFGS", options={"gtol": 1e-7}).x
+    step = 1e-4 * np.eye(n)
+    slope = lambda f, x: np.array([(f(x + e) - f(x - e)) / 2e-4 for e in step])
+    inverse = np.linalg.inv(np.array([slope(lambda y, k=k: slope(objective, y)[k], best) for k in range(n)]))
+    scores = np.array(
+        [slope(lambda x, c=c: nll(x, wins[case == c].sum(0), ties[case == c].sum(0)), best) for c in range(20)]
+    )
+    n_cases = [20, 20, 7]
+    for level in (0.9, 0.99):
+        found = worth_estimates(wins, ties, clusters=case, penalty=penalty, level=level)
+        for k, e in enumerate(found):
+            d = slope(lambda x, k=k: logit(softmax(betas(x))[k]), best) @ inverse
+            sandwich = scipy.stats.t.ppf(0.5 + level / 2, n_cases[k] - 1) * np.sqrt(20 / 19 * ((scores @ d) ** 2).sum())
+            model = scipy.stats.norm.ppf(0.5 + level / 2) * np.sqrt(d @ np.linalg.solve(inverse, d))
+            half = max(sandwich, model)
+            assert e.estimate == pytest.approx(softmax(betas(best))[k], abs=1e-6)
+            if level == 0.9:
+                limits = logit([e.ci_low, e.ci_high]) - logit(e.estimate)
+                assert limits == pytest.approx([-half, half], rel=1e-4)
+        assert [e.n_clusters for e in found] == n_cases and found[2].kind == ("few" if level == 0.99 else "sandwich")
+
+
+def test_ties_alone_and_meetings_in_one_case_make_worths_without_an_interval():
+    "Of ties alone all worths are equal; where all met in one case it is not one of several. Another case met nobody."
+    ties = np.zeros((9, 3, 3))
+    ties[:8] = 1 - np.eye(3)
+    tied = worth_estimates(np.zeros_like(ties), ties)
+    assert [(e.n, e.estimate, e.kind) for e in tied] == [(8, pytest.approx(1 / 3), "none")] * 3
+    wins = np.zeros((9, 2, 2))
+    wins[:6, 0, 1], wins[6:8, 1, 0] = 1, 1
+    alone = worth_estimates(wins, np.zeros_like(wins), clusters=[0] * 8 + [1], penalty=0)
+    assert [(e.n, e.n_clusters) for e in alone] == [(8, 1)] * 2
+    assert [e.estimate for e in alone] == pytest.approx([0.75, 0.25]) and np.isnan(alone[0].ci_low)
+
+
+def test_a_ranking_s_worths_choose_as_often_as_they_were_chosen():
+    "At the maximum each option is expected as often as it was placed before others. Seven may be tied first."
+    x = np.array([np.random.default_rng(k).permutation(5) for k in range(12)], float)
+    p, chosen, expected = plackett_luce(x).probs, np.zeros(5), np.zeros(5)
+    for row in x:
+        order = np.argsort(-row)
+        for place in range(4):
+            chosen[order[place]] += 1
+            expected[order[place:]] += p[order[place:]] / p[order[place:]].sum()
+    assert expected == pytest.approx(chosen, abs=1e-5)
+    seven_first = plackett_luce([[1] * 7 + [0]], penalty=1).probs
+    assert seven_first[:7] == pytest.approx(np.full(7, seven_first[0])) and seven_first[0] > seven_first[7]
+    nothing = plackett_luce(np.full((2, 3), 4.0), penalty=0.5)
+    assert (nothing.nll, nothing.betas.tolist()) == (0.0, [0.0] * 3)
+
+
+@pytest.mark.parametrize("penalty", [-0.1, np.inf, np.nan])
+def test_a_penalty_is_finite_and_not_negative(penalty):
+    "Of every model of comparisons; for many tables it is above 0."
+    wins = [[0, 7], [3, 0]]
+    for fit in (lambda: bradley_terry(wins, penalty=penalty), lambda: plackett_luce([[1, 0], [0, 1]], penalty=penalty)):
+        with pytest.raises(ValueError, match="penalty must be zero or more"):
+            fit()
+    with pytest.raises(ValueError, match="penalty must be above 0"):
+        bradley_terry_batch([wins], penalty=penalty)
 
 
 def test_peoples_worths_of_what_never_met_are_apart():

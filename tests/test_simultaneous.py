@@ -180,9 +180,7 @@ def test_a_difference_of_few_cases_or_of_estimates_that_move_together_has_no_lim
 
 
 def test_groups_that_share_cases_are_compared_with_the_correlation_of_their_sums():
-    """The plug-in correlation as a loop over cases, of the residuals of the first and of the second group; a single case
-    has no interval.
-    """
+    "The plug-in correlation as a loop over cases, of residuals of both groups; a single case has no interval."
     rng = np.random.default_rng(7)
     case = rng.integers(0, 15, 90)
     is_second = rng.random(90) < 0.4

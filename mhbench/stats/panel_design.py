@@ -243,7 +243,9 @@ def panel_designs(
             design_name = {n_raters: "crossed", 1: "nested"}.get(raters_per_item, "k of n")
             items_raters_per_item = (n_items, n_raters, raters_per_item)
             detectable_difference = (
-                least_difference(cautious(pair), *items_raters_per_item, power=aim.power) if pair else np.nan
+                least_difference(cautious(pair), *items_raters_per_item, power=aim.power, level=aim.level)
+                if pair
+                else np.nan
             )
             width = assured_width(mean, *items_raters_per_item, aim.level)
             n_ratings = n_items * raters_per_item

@@ -60,7 +60,7 @@ def strongly_connected(beats: np.ndarray, rated: np.ndarray) -> np.ndarray:  # (
     "Ford's condition: every rated option can be reached from every other along wins."
     k = beats.shape[-1]
     is_reachable = beats | np.eye(k, dtype=bool)
-    for _ in range(max(1, int(np.ceil(np.log2(k))))):
+    for _ in range(int(np.ceil(np.log2(k)))):
         is_reachable = (is_reachable.astype(np.int64) @ is_reachable.astype(np.int64)) > 0
     is_pair_rated = rated[..., :, None] & rated[..., None, :]
     return (is_reachable | ~is_pair_rated).all((-1, -2))
