@@ -29,8 +29,8 @@ from mhbench.ledger.verdicts import (
     tables_of_run,
     tolerances,
 )
-from mhbench.registry import claims_file, studies
 from mhbench.records.database import sha256_file
+from mhbench.registry import claims_file, studies
 from mhbench.run.cli import main
 from mhbench.tools import ledger as ledger_command
 from mhbench.tools.fetch import fetch_release

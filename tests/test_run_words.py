@@ -1,5 +1,6 @@
 """Parameters, new studies, rounds, summaries, panels and stages: what is read, refused and said, by tables."""
 
+import base64
 import io
 import json
 import sys
@@ -9,11 +10,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from PIL import Image
 
+from mhbench.encode.store import StoreSettings, store_path
 from mhbench.errors import NOTES
-from mhbench.records.schema import Item, Rating, Response, write_records
+from mhbench.records.schema import AWAITING, Item, Judgment, Rating, Response, write_records
 from mhbench.run import graph, params, shape, stage
 from mhbench.stats.prediction_powered import card_moments
+from mhbench.steps.failures import Failure
 from mhbench.tools import annotate, commands, edit, new_study, panel, summary
 from mhbench.tools.manifest import RunPart
 
@@ -950,3 +954,229 @@ def test_whom_a_run_did_not_ask_stands_above_its_parameters(made, capsys):
     s.origins = {}
     s.parameters()
     assert capsys.readouterr().out == ""
+
+
+def test_a_stage_without_results_makes_a_small_run_of_its_own(monkeypatch, tmp_path):
+    "Whose answers it reads: the models named, else its own model, else the one that answers at once."
+    runs = []
+    monkeypatch.setattr(stage, "_demo_results", lambda *given: runs.append(given) or tmp_path)
+    for given, run in (
+        ({}, ("score", ["mhqa"], ["minilm"], 6)),
+        ({"model": "m"}, ("score", ["mhqa"], ["m"], 6)),
+        ({"models": ("a", "b"), "n_items": None}, ("score", ["mhqa"], ["a", "b"], None)),
+    ):
+        s = stage.Stage("score", "mhqa", **given)
+        assert runs.pop() == run and s.alone and s.results == tmp_path and s.goes_through("judge")
+    s = stage.Stage("report", studies=["mhqa", "mentat"])
+    assert runs.pop() == ("report", ["mhqa", "mentat"], ["minilm"], 6) and s.figures == tmp_path / "figures/report"
+    s = stage.Stage("score", "mhqa", tmp_path, model="m")
+    assert not runs and not s.alone and s.figures == tmp_path / "figures/score/mhqa/m"
+    assert (s.out, s.texts) == (tmp_path / "score/mhqa/m", tmp_path / "text/score/mhqa/m") and s.out.is_dir()
+
+
+def test_a_stage_keeps_results_as_the_parameters_say_and_introduces_models(made, monkeypatch, tmp_path):
+    calls, introduced = [], []
+    monkeypatch.setattr(stage, "keep_results", lambda *given: calls.append(given))
+    monkeypatch.setattr(stage, "introduce", lambda *given: introduced.append([list(x) for x in given]))
+    p = {"models": {"b": {}, "a": {"medical": True}, "c": {"medical": False}}, "run": {}, "store": {"max_gb": 3.0}}
+    p["studies"] = {"mhqa": {"score": {"groups": {"medical": ["c"], "other": ["b"]}}}}
+    monkeypatch.setattr(stage, "unchecked", lambda top: p)
+    s = made()
+    assert calls == [(StoreSettings(max_gb=3.0), store_path(graph.root()))]
+    names, simulated, best, medical = introduced.pop()
+    assert (names, sorted(simulated), best, sorted(medical)) == (["b", "a", "c"], ["drawn", "sim"], [], ["a", "c"])
+    s.best_first(("c", "a"))
+    assert introduced.pop()[2] == ["c", "a"]
+    s.know({"new": "simulated", "old": "asked"})
+    assert sorted(introduced.pop()[1]) == ["drawn", "new", "sim"] and "old" not in s.origins
+    p["studies"]["mhqa"]["score"] = None
+    del p["store"]
+    made()
+    assert calls[1][0] == StoreSettings() and introduced.pop()[3] == ["a"]
+
+
+def test_models_are_ordered_by_the_accuracy_on_the_main_set_where_a_stage_rests_on_scores(made, monkeypatch, tmp_path):
+    "On the set D0 b is right more often than a, on all items a is."
+    rows = [("a", "D0", 0.0), ("a", "D0", 1.0), ("a", "D1", 1.0), ("a", "D1", 1.0), ("b", "D0", 1.0), ("b", "D0", 1.0)]
+    rows += [("b", "D1", 0.0), ("b", "D1", 0.0)]
+    scores = pd.DataFrame(rows, columns=["model", "set", "correct"])
+    scores = scores.assign(mode="cot", answered_by="plain", n_votes=1)
+    (tmp_path / "score/mhqa").mkdir(parents=True)
+    p = {"models": {}, "run": {}, "studies": {"mhqa": {"score": {"core": "D0"}}}}
+    monkeypatch.setattr(stage, "unchecked", lambda top: p)
+    monkeypatch.setattr(stage, "before", lambda stages, name: ["score"] if name == "after" else [])
+    assert made("after")._best_first == []
+    scores.to_parquet(tmp_path / "score/mhqa/scores.parquet")
+    assert made("after")._best_first == ["b", "a"] and made("score")._best_first == []
+    p["studies"]["mhqa"] = {}
+    assert made("after")._best_first == ["a", "b"]
+    scores.drop(columns="set").to_parquet(tmp_path / "score/mhqa/scores.parquet")
+    assert made("after")._best_first == []
+
+
+def test_the_weightiest_origin_of_a_name_counts_and_people_are_named_where_they_are_simulated(tmp_path):
+    said = {"item_id": "a", "study": "s", "mode": "cot", "text": "t"}
+    of = [("x", "simulated"), ("x", "recorded"), ("y", "recorded"), ("z", "asked")]
+    texts = tmp_path / "text" / "prepare" / "s"
+    write_records([Response(model=m, origin=o, **said) for m, o in of], texts / "recorded.parquet", Response)
+    rated = {"item_id": "a", "study": "s", "target": "A", "value": 1.0, "source": "x"}
+    kinds = [
+        ("y", "simulated", {}),
+        ("r", "recorded", {}),
+        ("j", "recorded", {"annotator": "model"}),
+        ("z", "asked", {}),
+    ]
+    ratings = [Rating(rater=r, origin=o, variant=v, **rated) for r, o, v in kinds]
+    write_records(ratings, texts / "ratings.parquet", Rating)
+    expected = {"x": "simulated", "y": "simulated", "j": "recorded"}
+    assert stage.recorded_origins(tmp_path, ["s", "none"]) == expected
+
+
+def broken(tmp_path, *place: str) -> None:
+    "What a part of a run leaves that has ended with an error."
+    folder = tmp_path.joinpath(*place)
+    folder.mkdir(parents=True, exist_ok=True)
+    failures = [{"broke": False}, {"broke": True}]
+    (folder / "contents.json").write_text(json.dumps({"failures": failures}), encoding="utf-8")
+
+
+def test_of_what_ended_with_an_error_nothing_is_read(made, tmp_path):
+    s = made("demographics", models=["minilm", "other"])
+    assert not stage.ended_badly(tmp_path, "generate", "mhqa", "minilm")
+    broken(tmp_path, "generate", "mhqa", "other")
+    assert stage.ended_badly(tmp_path, "generate", "mhqa", "other")
+    assert [r.model for r in s.answers] == ["minilm"] and list(s.stored.column("model")) == ["rec", "drawn", "minilm"]
+    broken(tmp_path, "generate", "mhqa", "minilm")
+    assert made("demographics", models=["minilm"]).answers == [], "recorded answers are there"
+    write_records([], tmp_path / "text/prepare/mhqa/recorded.parquet", Response)
+    with pytest.raises(RuntimeError, match="answers must be there; got none, since generate of mhqa failed"):
+        made("demographics", models=["minilm", "other"]).answers
+    assert made("demographics").answers == [], "nobody is asked"
+    broken(tmp_path, "score", "mhqa")
+    with pytest.raises(RuntimeError, match="what it rests on must be there; got none, since score of mhqa failed"):
+        s.read("score", "accuracy")
+    verdict = Judgment(item_id="a", study="mhqa", model="m", judge="j", kind="label", label="pass", rubric="r")
+    write_records([verdict], tmp_path / "text/judge/mhqa/judgments.parquet", Judgment)
+    assert [j.judge for j in made("demographics").judgments] == ["j"]
+    broken(tmp_path, "judge", "mhqa")
+    with pytest.raises(RuntimeError, match="since judge of mhqa failed"):
+        _ = made("demographics").judgments
+
+
+def test_in_the_run_s_own_results_a_study_goes_through_the_stages_that_the_run_names(made, monkeypatch, tmp_path):
+    s = made()
+    monkeypatch.setattr(stage, "root", lambda: tmp_path)
+    s.results, s._run = tmp_path / "results", {"judge": ["mhqa"], "duels": ["other"], "keys": []}
+    stages = ("judge", "duels", "keys", "unnamed")
+    assert [s.goes_through(name) for name in stages] == [True, False, False, True]
+    for name in stages:
+        (s.results / name / "mhqa").mkdir(parents=True)
+        pd.DataFrame({"x": [1]}).to_parquet(s.results / name / "mhqa" / "t.parquet")
+    assert [s.has(name, "t") for name in (*stages, "gone")] == [True, False, False, True, False]
+    s._run["judge"] = []
+    assert s.judgments == []
+
+
+def test_a_stage_after_approach_reads_the_questions_that_it_had_written(made, monkeypatch, tmp_path):
+    "Of two prepared items one awaits its question: it may be there in words, or not at all; no other item may."
+    prepared = [item("a", study="mhqa"), item("b", study="mhqa", variant={"question": AWAITING})]
+    written = [prepared[0], item("b", study="mhqa", question="Written?")]
+    write_records(prepared, tmp_path / "text/prepare/mhqa/items.parquet", Item)
+    monkeypatch.setattr(stage, "before", lambda stages, name: ["prepare", "approach"] if name == "after" else [])
+    assert made("after").items == prepared
+    file = tmp_path / "text/approach/mhqa/items.parquet"
+    for of in (written, written[:1]):
+        write_records(of, file, Item)
+        assert made("after").items == of and made("score").items == prepared
+    for of in ([*written, item("c", study="mhqa")], written[1:]):
+        write_records(of, file, Item)
+        with pytest.raises(ValueError, match=f"but for cases without a question; got {len(of)} items of 2 .mhqa"):
+            _ = made("after").items
+    broken(tmp_path, "approach", "mhqa")
+    with pytest.raises(RuntimeError, match="since approach of mhqa failed"):
+        _ = made("after").items
+
+
+def test_what_studies_add_is_shown_below_its_heading_and_has_it_in_the_report(made, monkeypatch):
+    shown, asked = [], []
+
+    def first(s, **results):
+        """A heading.
+
+        More words.
+        """
+        s.table("one", pd.DataFrame({"x": [results["n"]]}), "One")
+        return [None, "an output"]
+
+    def second(s, **results):
+        "Nothing to show."
+        s.table("two", pd.DataFrame({"x": [1]}), "Two")
+        return [None]
+
+    monkeypatch.setattr("IPython.display.display", lambda output: shown.append(getattr(output, "data", output)))
+    monkeypatch.setattr(stage, "added", lambda *given: asked.append(given) or [first, second])
+    monkeypatch.setattr(stage, "owner", lambda study: f"owner of {study}")
+    s = made()
+    s.table("earlier", pd.DataFrame({"x": [1]}), "Earlier")
+    s.added(n=7)
+    assert shown == ["## A heading.\n\nMore words.", "an output"]
+    abouts = {t["name"]: t.get("about") for t in s._tables}
+    assert abouts == {
+        "earlier": None,
+        "one": {"heading": "A heading.", "text": "More words."},
+        "two": {"heading": "Nothing to show.", "text": ""},
+    }
+    monkeypatch.setattr(stage, "added", lambda *given: asked.append(given) or [])
+    s.added(of="another")
+    assert asked == [("tables", "score", "owner of mhqa"), ("tables", "score", "another")]
+
+
+def test_what_failed_is_shown_without_what_all_rows_share_and_noted_at_the_end(made, tmp_path, capsys):
+    s = made()
+    assert s.failed([]) is None
+    lost = Failure("score", "mhqa", "m", "cot", "requests got no answer", n_asked=9, n_lost=2)
+    table = s.failed([lost])
+    assert list(table.columns) == [c for c in Failure._fields if c not in ("stage", "study", "broke", "follows")]
+    assert table["n_lost"].tolist() == [2]
+    NOTES[:] = ["something odd"]
+    capsys.readouterr()
+    s.done({})
+    NOTES.clear()
+    assert capsys.readouterr().out == "note: something odd\n"
+    left = json.loads((tmp_path / "score/mhqa/contents.json").read_text(encoding="utf-8"))
+    assert left["failures"] == [lost._asdict()]
+    made("report").done({"a": 1})
+    assert json.loads((tmp_path / "metrics/report/mhqa.json").read_text(encoding="utf-8")) == {"a": 1}
+    s = stage.Stage("report", None, tmp_path)
+    s.done({"b": 1})
+    assert json.loads((tmp_path / "metrics/headline.json").read_text(encoding="utf-8")) == {"b": 1}
+
+
+def test_numbers_of_rows_are_named_by_their_columns():
+    table = pd.DataFrame({"model": ["a", "b"], "mode": ["cot", "direct"], "n": [3, 4], "estimate": [0.5, 0.25]})
+    table = table.assign(ci_low=0.1, ci_high=0.9, other=1)
+    numbers = stage.Stage.numbers(table, "model", "mode")
+    assert numbers["b/direct"] == {"n": 4, "estimate": 0.25, "ci_low": 0.1, "ci_high": 0.9} and len(numbers) == 2
+    assert stage.Stage.numbers(table, "model", columns="n") == {"a": 3, "b": 4}
+    assert stage.Stage.numbers(table, "mode", columns=["other"]) == {"cot": {"other": 1}, "direct": {"other": 1}}
+
+
+@pytest.mark.parametrize(
+    ("size", "reduced"), [((1800, 200), (900, 100)), ((100, 7200), (50, 3600)), ((90, 30), (90, 30))]
+)
+def test_a_figure_in_a_notebook_is_at_most_900_pixels_wide_and_four_times_as_high(tmp_path, size, reduced):
+    noise = np.random.default_rng(1).integers(0, 256, (size[1], size[0], 3), dtype=np.uint8)
+    Image.fromarray(noise).save(tmp_path / "a.png")
+    with Image.open(io.BytesIO(base64.b64decode(stage.as_saved(tmp_path / "a.png")))) as image:
+        assert image.size == reduced and image.format == "PNG" and image.mode == "P"
+        assert len(image.convert("RGB").getcolors(1 << 24)) == 64
+
+
+def test_all_rows_of_a_stage_of_ratings_are_simulated_where_these_are(made, tmp_path):
+    plain = pd.DataFrame({"x": [1, 2]})
+    s = made(rated=True)
+    assert s.table("one", plain, "One")["origin"].tolist() == ["simulated"] * 2
+    assert s.table("two", plain.assign(origin="own"), "Two")["origin"].tolist() == ["own"] * 2
+    s.headline(pd.DataFrame({"measure": ["alpha"], "estimate": [0.5]}))
+    assert s._main[0]["origin"].tolist() == ["simulated"] and "origin" not in made().table("three", plain, "Three")
+    assert s.asked(pd.DataFrame({"model": ["drawn", "rec"]}))["model"].tolist() == ["rec"]
