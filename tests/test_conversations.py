@@ -19,8 +19,10 @@ from conftest import ROOT
 from faults.server import FaultServer, answer_to, completion
 
 from mhbench.ask.budget import Budget, BudgetReached
+from mhbench.ask.cache import CacheError
 from mhbench.ask.client import Recorder
-from mhbench.ask.conversation import OPENING, Talk, TalkLimits, converse
+from mhbench.ask.conversation import OPENING, Talk, TalkLimits, _Conversation, _models_by_name, converse
+from mhbench.ask.request import Answer
 from mhbench.corpus.demo import (
     DEMO_SPREAD,
     demo_canary,
@@ -140,6 +142,134 @@ def test_two_models_of_one_endpoint_share_its_pace():
         talks = [Talk(played(k), (MODEL, endpoint), (PATIENT, endpoint)) for k in range(12)]
         converse(talks, cache=None, progress=False, limits=TalkLimits(turns=3))
     assert 4 <= server.most <= 6
+
+
+def test_the_usual_limits_are_those_of_a_file_of_conversations():
+    "Ten replies of 512 tokens at most; a model that is known to write less is given no more."
+    assert TalkLimits() == of_file(patients=["p"], personas={"Ada": "A."}).limits
+    endless = MODEL.model_copy(update={"sampling": {}})
+    endpoint = ep("http://127.0.0.1:9/v1")
+    for model, n_tokens in ((endless, 512), (MODEL, 5)):
+        with Recorder() as recorder:
+            [transcript] = converse([Talk(script(0, 12), (model, endpoint))], cache=None, study="talks")
+        assert (transcript.ended, len(transcript.turns)) == ("turns", 20)
+        assert [(c.study, c.plan.completion_tokens) for c in recorder.calls] == [("talks", n_tokens)] * 10
+
+
+@pytest.mark.parametrize(("concurrency", "share"), [(16, 8), (5, 2), (1, 1)])
+def test_models_of_one_endpoint_divide_its_limits(concurrency, share):
+    "Requests in flight are whole, and one at least; a model that is alone at its endpoint keeps all."
+    shared_endpoint = ep("http://x/v1", concurrency=concurrency, rpm=100.0, tpm=30.0)
+    unlimited_endpoint = ep("http://y/v1", name="f", concurrency=4)
+    other_model = MODEL.model_copy(update={"name": "n", "endpoint": "f"})
+    speakers = [(MODEL, shared_endpoint), (PATIENT, shared_endpoint), (MODEL, shared_endpoint)]
+    endpoints = {name: e for name, (_, e) in _models_by_name([*speakers, (other_model, unlimited_endpoint)]).items()}
+    assert [(e.concurrency, e.rpm, e.tpm) for e in (endpoints["m"], endpoints["p"])] == [(share, 50.0, 15.0)] * 2
+    assert endpoints["n"] is unlimited_endpoint
+    (_, e), _ = _models_by_name([(other_model, unlimited_endpoint), (PATIENT, unlimited_endpoint)]).values()
+    assert (e.concurrency, e.rpm, e.tpm) == (2, None, None)
+
+
+def conversation_of(scenario, limits=TalkLimits(), **fields) -> _Conversation:
+    "A conversation that has not begun; with a patient for a persona."
+    endpoint = ep("http://x/v1")
+    patient = (PATIENT, endpoint) if scenario.persona else None
+    return _Conversation(Talk(scenario, (MODEL, endpoint), patient, **fields), limits)
+
+
+def test_a_turn_is_asked_for_with_all_before_it():
+    "The examined model hears its system message, the patient its persona and an opening; both in the run's sample."
+    conversation = conversation_of(played(1), TalkLimits(room=9), run=3, system="Be kind.")
+    (model, _), request = conversation.next("7")
+    assert (model.name, request.id, request.sample, request.room) == ("p", "7", 3, 9)
+    persona = [{"role": "system", "content": "You are person 1."}, {"role": "user", "content": OPENING}]
+    assert request.messages == persona
+    conversation.take(Answer(text="I sleep badly.", completion_tokens=4))
+    (model, _), request = conversation.next("7")
+    assert (model.name, request.sample, request.room) == ("m", 3, 9)
+    assert request.messages == [
+        {"role": "system", "content": "Be kind."},
+        {"role": "user", "content": "I sleep badly."},
+    ]
+    conversation.take(Answer(text="Since when?", completion_tokens=3))
+    _, request = conversation.next("7")
+    turns = [{"role": "assistant", "content": "I sleep badly."}, {"role": "user", "content": "Since when?"}]
+    assert request.messages == persona + turns and conversation.n_written_tokens == 7
+    assert conversation_of(script(1)).next("7")[1].messages == [{"role": "user", "content": "message 0 of 1"}]
+
+
+@pytest.mark.parametrize(
+    ("tokens", "until", "texts", "ended"),
+    [
+        (8, "", ["a", "b"], "tokens"),
+        (9, "", ["a", "b"], None),
+        (None, "BYE", ["a", "bye"], None),  # the model's own word ends nothing
+        (None, "BYE", ["so bye then"], "until"),
+        (4, "bye", ["bye"], "until"),
+        (None, "", ["bye"], None),
+    ],
+)
+def test_a_conversation_ends_at_its_tokens_or_the_words_of_the_patient(tokens, until, texts, ended):
+    "Each turn has four tokens, as its reply counts them."
+    conversation = conversation_of(played(1), TalkLimits(tokens=tokens, until=until))
+    for text in texts:
+        conversation.next("0")
+        conversation.take(Answer(text=text, completion_tokens=4))
+    assert conversation.ended == ended and (conversation.next("0") is None) == (ended is not None)
+    transcript = conversation.transcript("")
+    assert (transcript.ended, transcript.error) == (ended or "stopped", None)
+    assert [(t.role, t.text, t.model) for t in transcript.turns] == [
+        (role, text, model) for text, role, model in zip(texts, ("user", "assistant"), ("p", "m"))
+    ]
+
+
+def test_tokens_that_no_reply_counts_are_estimated_and_a_stand_in_writes_none():
+    "By hand: three and a half bytes a token, rounded up."
+    conversation = conversation_of(played(1))
+    for answer, n_tokens in (
+        (Answer(text="eight by"), 3),
+        (Answer(text="x", completion_tokens=5), 8),
+        (Answer(text="x" * 99, finish_reason="stand-in"), 8),
+    ):
+        conversation.take(answer)
+        assert conversation.n_written_tokens == n_tokens
+
+
+@pytest.mark.parametrize(
+    ("n_turns", "answer", "error"),
+    [
+        (0, Answer(text=" ", status="empty"), "the patient: empty"),
+        (1, Answer(status="error", error="500"), "the model: 500"),
+        (2, Answer(status="filtered"), "the patient: filtered"),
+    ],
+)
+def test_a_reply_without_text_ends_a_conversation_and_says_whose_it_was(n_turns, answer, error):
+    "The error of the reply, or its status, goes before what ended the run."
+    conversation = conversation_of(played(1), run=2)
+    for _ in range(n_turns):
+        conversation.take(Answer(text="x"))
+    conversation.take(answer)
+    transcript = conversation.transcript("the run ended")
+    assert (transcript.ended, transcript.error, transcript.run, len(transcript.turns)) == ("failed", error, 2, n_turns)
+    unfinished = conversation_of(script(1)).transcript("the run ended")
+    assert (unfinished.ended, unfinished.error, unfinished.patient) == ("stopped", "the run ended", "script")
+
+
+def test_what_ends_a_run_is_raised_unless_it_may_be_kept(tmp_path, monkeypatch):
+    "A budget is kept where the caller asks for that; a cache that cannot be used, or a faulty call, never."
+    endpoint = ep("http://127.0.0.1:9/v1", api_key_env="UNSET_KEY", max_attempts=1)
+    talks = [Talk(script(1), (MODEL, endpoint))]
+    stop_reasons: list[str] = []
+    with pytest.raises(ValueError, match="UNSET_KEY"):
+        converse(talks, cache=None, progress=False, stopped=stop_reasons)
+
+    def fail(*arguments):
+        raise CacheError("the disk is full")
+
+    monkeypatch.setattr("mhbench.ask.cache.Cache.put_many", fail)
+    with FaultServer() as server, pytest.raises(CacheError, match="the disk is full"):
+        holds([(script(1), 0)], server, tmp_path / "c.sqlite", stopped=stop_reasons)
+    assert stop_reasons == [] and converse([], cache=None) == []
 
 
 def test_what_does_not_fit_is_refused():
